@@ -9,8 +9,8 @@
 
 A process for each number of threads takes turns with the others, so that BLAS, too, has so many. The ratio of the
 least times counts. With `--busy`, a thread computes the parts of each call one after the other; the ratio
-is that of processor times, in which of each divided call only the longest part counts. That leaves out what threads
-share, such as memory, and the time to wake them.
+is that of processor times, in which of each divided call only the thread that takes longest counts. That leaves out
+what threads share, such as memory, and the time to wake them.
 """
 
 from __future__ import annotations
@@ -172,13 +172,17 @@ class CriticalPath:
     def __init__(self, backend: str) -> None:
         """Replace what divides calls among the threads of a backend."""
         self.saved = 0.0
+        from functools import partial
+
         import plugrad_cpu.threads
 
         if backend == "cpu":
-            plugrad_cpu.threads.ThreadPool.run = lambda _, calls: self._in_turn(calls)
+            pool = plugrad_cpu.threads.thread_pool
+            pool.compiled = None
+            plugrad_cpu.threads.ThreadPool.run = lambda pool, calls: self._in_turn(
+                [partial(*call) for call in calls], pool.count
+            )
             return
-        from functools import partial
-
         from plugrad_wasm import workers
 
         def perform(
@@ -194,16 +198,19 @@ class CriticalPath:
 
             # A thread takes the next chain when it is ready; they take about equally long.
             groups = [chains[i::threads] for i in range(min(threads, len(chains)))]
-            self._in_turn([partial(lambda group: [chain(c) for c in group], g) for g in groups])
+            self._in_turn(
+                [partial(lambda group: [chain(c) for c in group], g) for g in groups], threads
+            )
 
         workers.Workers.perform = perform
 
-    def _in_turn(self, calls: Sequence[Callable[[], Any]]) -> None:
-        spent: list[float] = []
+    def _in_turn(self, calls: Sequence[Callable[[], Any]], threads: int) -> None:
+        """Make the calls. Of so many threads, that which is ready first would have made the next one."""
+        spent = [0.0] * threads
         for call in calls:
             begin = time.thread_time()
             call()
-            spent.append(time.thread_time() - begin)
+            spent[spent.index(min(spent))] += time.thread_time() - begin
         self.saved += sum(spent) - max(spent)
 
     def seconds(self) -> float:

@@ -8,13 +8,21 @@
 #define SELU_SCALE 1.0507009873554804934193349852946
 #define SELU_ALPHA 1.6732632423543772848170429916717
 
-static inline floats sigmoid_floats(floats x) {
-    const floats e = exp_of_negative(-absolute(x));
-    return choose(x < splat(0.f), e, splat(1.f)) / (e + 1.f);
+static inline floats sigmoid_near(floats x, floats shifted) {
+    const floats e = exp_of_parts(x, shifted, true);
+    return e / (e + 1.f);
 }
 
+static inline floats sigmoid_anywhere(floats x, ints is_fused) {
+    const floats shifted = shifted_exponent(x), e = exp_of_negative(negative_magnitude(x));
+    const ints is_near = is_fused & (ints)(distance(shifted) < 2 * FARTHEST);
+    const floats far = choose(x < splat(0.f), e, splat(1.f)) / (e + 1.f);
+    return choose(is_near, sigmoid_near(x, shifted), far);
+}
+NEAR_KERNEL(sigmoid)
+
 static inline floats softplus_floats(floats x) {
-    return choose(x < splat(0.f), splat(0.f), x) + log1p_floats(exp_of_negative(-absolute(x)));
+    return at_least(x, 0.f) + log1p_of_exp(negative_magnitude(x));
 }
 
 static inline floats elu_floats(floats x) { return choose(x < splat(0.f), expm1_floats(x), x); }
@@ -114,7 +122,7 @@ static inline floats gelu_tanh_floats(floats x) {
 
 static inline floats gelu_tanh_gradient_floats(floats dy, floats x) {
     x = at_most(at_least(x, -FAR), FAR);
-    const floats inner = inner_floats(x), e = exp_of_negative(-absolute(inner));
+    const floats inner = inner_floats(x), e = exp_of_negative(negative_magnitude(inner));
     const floats inverse = 1.f / (e + 1.f), least = e * inverse;  // s and 1 - s, or 1 - s and s
     const floats slope = x * multiply_add(x * x, splat(3 * GELU_CUBIC), splat(GELU_SLOPE));
     const floats s = choose(inner < splat(0.f), least, inverse);
@@ -175,8 +183,8 @@ VECTOR_PAIRS(gelu_gradient, float64, double, doubles)
 VECTOR_PAIRS(gelu_tanh_gradient, float32, float, floats)
 VECTOR_PAIRS(gelu_tanh_gradient, float64, double, doubles)
 
+DOUBLES_KERNEL(sigmoid)
 #define VECTOR_KERNELS(name) FLOATS_KERNEL(name) DOUBLES_KERNEL(name)
-VECTOR_KERNELS(sigmoid)
 VECTOR_KERNELS(softplus)
 VECTOR_KERNELS(elu)
 VECTOR_KERNELS(selu)

@@ -135,10 +135,12 @@ HYPOT(float64, double, doubles, longs, 1023)
 
 // ---- log(exp(a) + exp(b)) ----
 
+static inline doubles log1p_of_exp_doubles(doubles x) { return log1p_doubles(exp_doubles(x)); }
+static inline floats log1p_of_exp_floats(floats x) { return log1p_of_exp(x); }
 #define LOG_ADD_EXP(dtype, type, vector, mask, select, magnitude)                                  \
     static inline vector log_add_exp_##vector(vector a, vector b) {                                \
         const vector larger = select((a > b) | (a != a), a, b);                                    \
-        const vector y = larger + log1p_##vector(exp_##vector(-magnitude(a - b)));                 \
+        const vector y = larger + log1p_of_exp_##vector(-magnitude(a - b));                        \
         const mask is_finite = magnitude(larger) < (vector){0} + (type)INFINITY;                   \
         return select(is_finite, y, larger);                                                       \
     }                                                                                              \

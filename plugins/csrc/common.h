@@ -157,7 +157,31 @@ static inline void store(float *target, floats lanes) { memcpy(target, &lanes, s
 static inline floats splat(float value) { return value - (floats){}; }
 
 static inline floats choose(ints mask, floats yes, floats no) {
+#ifdef __wasm_relaxed_simd__  // one instruction instead of three
+    return (floats)__builtin_wasm_relaxed_laneselect_i32x4((ints)yes, (ints)no, mask);
+#else
     return (floats)((mask & (ints)yes) | (~mask & (ints)no));
+#endif
+}
+
+// A constant as it is: LLVM would keep its negative in another register, of which WebAssembly has too few, or make
+// of a mask an instruction for magnitudes, which wasmtime makes three of.
+#ifdef __wasm__
+#define OPAQUE(lanes) __asm__("" : "+r"(lanes))
+#else
+#define OPAQUE(lanes)
+#endif
+
+static inline floats absolute(floats x) {
+    ints mask = (ints){} + 0x7fffffff;
+    OPAQUE(mask);
+    return (floats)((ints)x & mask);
+}
+
+static inline floats negative_magnitude(floats x) {
+    ints sign = (ints){} + INT32_MIN;
+    OPAQUE(sign);
+    return (floats)((ints)x | sign);
 }
 
 // Whether the mask is set for some lane.

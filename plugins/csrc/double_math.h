@@ -6,7 +6,11 @@
 static inline doubles repeated(double value) { return value - (doubles){}; }
 
 static inline doubles choose_doubles(longs mask, doubles yes, doubles no) {
+#ifdef __wasm_relaxed_simd__  // one instruction instead of three
+    return (doubles)__builtin_wasm_relaxed_laneselect_i64x2((longs)yes, (longs)no, mask);
+#else
     return (doubles)((mask & (longs)yes) | (~mask & (longs)no));
+#endif
 }
 
 static inline doubles larger_doubles(doubles x, doubles y) {
@@ -44,7 +48,11 @@ static const double LOG_TERMS[] = {0x1.2b5f68a50d903p-4, 0x1.39fdcceb4bb45p-4,
 // The upper half of the digits of x, so that the product of two such numbers is exact.
 static inline doubles upper_half(doubles x) { return (doubles)((longs)x & ~0x7ffffff); }
 
-static inline doubles absolute_doubles(doubles x) { return (doubles)((longs)x & INT64_MAX); }
+static inline doubles absolute_doubles(doubles x) {
+    longs mask = (longs){} + INT64_MAX;
+    OPAQUE(mask);
+    return (doubles)((longs)x & mask);
+}
 
 static inline doubles with_sign_of_doubles(doubles sign, doubles magnitude) {
     return (doubles)((longs)magnitude | ((longs)sign & INT64_MIN));

@@ -34,31 +34,31 @@ static float rounded_to_odd(double x) {
     return of_bits(bits | 1);
 }
 
-MAP(cast_float16, float32, half, float, FAST, widened(x))
 #ifdef __wasm__
-// The same for vectors: those of eight halves have the signs of all, and NaN.
-typedef int16_t shorts __attribute__((vector_size(16)));
-static inline ints magnitudes(floats x) {
-    const ints finite = __builtin_elementwise_min((ints)x & 0x7fffffff, (ints){} + 0x47800000);
-    const ints power = __builtin_elementwise_max(finite & 0x7f800000, (ints){} + (113 << 23));
-    const ints unit = power + (13 << 23), sum = (ints)((floats)finite + (floats)unit);
-    return sum - unit + (unit >> 13) - (126 << 10);
+#include "half_vectors.h"
+
+KERNEL(cast_float16_float32)(const half *restrict x, float *restrict out, int count) {
+    int i = 0;
+    _Pragma("clang loop unroll_count(2)")
+    for (; i + 8 <= count; i += 8) {
+        float_pair y = widened_pair(scaled_from(x + i));
+        const shorts halves = load_halves(x + i);
+        if (any_lane((ints)is_special(magnitude(halves)))) y = widened_halves(halves);
+        store(out + i, y.low), store(out + i + 4, y.high);
+    }
+    for (; i < count; i++) out[i] = widened(x[i]);
 }
 KERNEL(cast_float32_float16)(const float *restrict x, half *restrict out, int count) {
     int i = 0;
     _Pragma("clang loop unroll_count(2)")
     for (; i + 8 <= count; i += 8) {
-        const floats a = load(x + i), b = load(x + i + 4);
-        shorts y = __builtin_wasm_narrow_u_i16x8_i32x4(magnitudes(a), magnitudes(b));
-        const shorts signs =
-            __builtin_shufflevector((shorts)a, (shorts)b, 1, 3, 5, 7, 9, 11, 13, 15);
-        const shorts nan = __builtin_wasm_narrow_s_i16x8_i32x4(a != a, b != b);
-        y |= (signs & (short)0x8000) | (nan & 0x7e00);
+        const shorts y = narrowed_floats((float_pair){load(x + i), load(x + i + 4)});
         memcpy(out + i, &y, sizeof y);
     }
     for (; i < count; i++) out[i] = narrowed(x[i]);
 }
 #else
+MAP(cast_float16, float32, half, float, FAST, widened(x))
 MAP(cast_float32, float16, float, half, FAST, narrowed(x))
 #endif
 MAP(cast_float64, float16, double, half, SMALL, narrowed(rounded_to_odd(x)))
@@ -160,7 +160,70 @@ OPERATION(sigmoid_gradient) OPERATION(squared_difference)
 
 // What memory limits is converted in registers.
 #ifdef __wasm__
-OPERATION(add) OPERATION(multiply) OPERATION(subtract)
+OPERATION_OF(add, bfloat16) OPERATION_OF(multiply, bfloat16) OPERATION_OF(subtract, bfloat16)
+// Eight at a time. Most are finite, and have results that are not too small; others take the long way.
+#define SIMPLE(name, sign)                                                                         \
+    ONCE static shorts name##_any_halves(shorts a, shorts b) {                                     \
+        const float_pair x = widened_halves(a), y = widened_halves(b);                             \
+        return narrowed_floats((float_pair){x.low sign y.low, x.high sign y.high});                \
+    }                                                                                              \
+    KERNEL(name##_float16)(const half *left, const half *right, half *out, int count,              \
+                           int left_step, int right_step) {                                        \
+        if (!count) return; /* the operands have no first element */                               \
+        int i = 0;                                                                                 \
+        if (left_step && right_step)                                                               \
+            for (; i + 8 <= count; i += 8) {                                                       \
+                shorts y;                                                                          \
+                const shorts a = load_halves(left + i), b = load_halves(right + i);                \
+                if (!name##_usual(a, b, scaled_from(left + i), scaled_from(right + i), &y))        \
+                    y = name##_any_halves(a, b);                                                   \
+                memcpy(out + i, &y, sizeof y);                                                     \
+            }                                                                                      \
+        shorts a = (short)*left - (shorts){}, b = (short)*right - (shorts){}, y;                   \
+        for (; i < count; i += 8) {                                                                \
+            const int size = smaller(8, count - i);                                                \
+            if (left_step) memcpy(&a, left + i, size * sizeof(half));                              \
+            if (right_step) memcpy(&b, right + i, size * sizeof(half));                            \
+            if (!name##_usual(a, b, scaled_halves(a), scaled_halves(b), &y))                       \
+                y = name##_any_halves(a, b);                                                       \
+            memcpy(out + i, &y, size * sizeof(half));                                              \
+        }                                                                                          \
+    }                                                                                              \
+    BROADCAST(name, float16, half, half)
+
+// Sums of numbers that are all smaller by a power of two need no product with it, even where they are denormal. Below
+// 2^15, they do not exceed infinity.
+static inline int sum_usual(shorts a, shorts b, float_pair sums, shorts *y) {
+    *y = (shorts)rounded_halves(sums) | signs_of(sums);
+    return !any_lane((ints)excess(__builtin_elementwise_max(magnitude(a), magnitude(b)), 0x77ff));
+}
+
+static inline int add_usual(shorts a, shorts b, float_pair x, float_pair z, shorts *y) {
+    return sum_usual(a, b, (float_pair){x.low + z.low, x.high + z.high}, y);
+}
+
+static inline int subtract_usual(shorts a, shorts b, float_pair x, float_pair z, shorts *y) {
+    return sum_usual(a, b, (float_pair){x.low - z.low, x.high - z.high}, y);
+}
+
+// Products are exact, except for those that are denormal.
+static inline int multiply_usual(shorts a, shorts b, [[maybe_unused]] float_pair x,
+                                 [[maybe_unused]] float_pair z, shorts *y) {
+    const unsigned_shorts m = magnitude(a), n = magnitude(b);
+    const unsigned_shorts infinity = (unsigned_shorts){} + 0x7c00;
+    const unsigned_shorts above_denormal = (unsigned_shorts){} + 0x401;  // if it was not rounded up
+    const float_pair wide = widened_pair(scaled_magnitudes(m)), narrow = scaled_magnitudes(n);
+    const unsigned_shorts product =
+        rounded_halves((float_pair){wide.low * narrow.low, wide.high * narrow.high});
+    *y = (shorts)__builtin_elementwise_min(product, infinity) | ((a ^ b) & (short)0x8000);
+    const unsigned_shorts denormal = __builtin_elementwise_sub_sat(above_denormal, product);
+    const unsigned_shorts not_zero = __builtin_elementwise_min(m, n);
+    const unsigned_shorts is_tiny = __builtin_elementwise_min(denormal, not_zero);
+    return !any_lane((ints)(is_special(__builtin_elementwise_max(m, n)) | is_tiny));
+}
+SIMPLE(add, +)
+SIMPLE(multiply, *)
+SIMPLE(subtract, -)
 #else
 #define SIMPLE(name, sign)                                                                         \
     PAIRS(name, float16, half, half, FAST, narrowed(widened(a) sign widened(b)))                   \
@@ -175,8 +238,8 @@ FUNCTION_OF(exp, bfloat16)  // that of float16 needs fewer digits
 COMPARISON(equal) COMPARISON(less) COMPARISON(less_equal) COMPARISON(not_equal)
 
 // 2^x has 20 correct digits, of which 11 remain; beyond [-26, 16] it is 0 and infinity.
-static inline floats exp_of_half_floats(floats x) {
-    const floats t = at_most(at_least(x * 1.44269504088896341f, -26.f), 16.f);
+static inline floats exp_of_half_floats(floats x, float factor) {
+    const floats t = at_most(at_least(x * (1.44269504088896341f * factor), -26.f), 16.f);
     const floats shifted = t + splat(12582912.f), r = t - (shifted - 12582912.f);
     floats p = splat(1.5353362e-4f);
     p = multiply_add(p, r, splat(1.3398875e-3f));
@@ -187,8 +250,35 @@ static inline floats exp_of_half_floats(floats x) {
     const floats scale = power_of_two((ints)shifted - (ints)splat(12582912.f));
     return multiply_add(p * r, scale, scale);
 }
+#ifdef __wasm__
+// Infinity as the finite number that its bits are here is far enough. The results have 20 digits, also where they are
+// denormal.
+ONCE static shorts with_nan(shorts x, shorts y) {
+    return y | (((x & 0x7fff) > 0x7c00) & 0x7e00);
+}
+static inline shorts exp_halves(shorts x) {
+    const float_pair y = scaled_halves(x);  // the exponential brings them back to their size
+    const float_pair powers = {exp_of_half_floats(y.low, 0x1p112f) * 0x1p-112f,
+                               exp_of_half_floats(y.high, 0x1p112f) * 0x1p-112f};
+    const shorts z = (shorts)__builtin_wasm_narrow_u_i16x8_i32x4(rounded_bits((ints)powers.low),
+                                                                 rounded_bits((ints)powers.high));
+    return any_lane((ints)excess(magnitude(x), 0x7c00)) ? with_nan(x, z) : z;
+}
+KERNEL(exp_float16)(const half *x, half *out, int count) {
+    int i = 0;
+    shorts y = {};
+    for (; i + 8 <= count; i += 8) {
+        y = exp_halves(load_halves(x + i));
+        memcpy(out + i, &y, sizeof y);
+    }
+    memcpy(&y, x + i, (count - i) * sizeof(half));
+    y = exp_halves(y);
+    memcpy(out + i, &y, (count - i) * sizeof(half));
+}
+#else
 static void exp_of_half_float32(const float *values, float *out, int count) {
-    MAP_FLOATS(exp_of_half_floats, values, out, count);
+#define exp_of_floats(x) exp_of_half_floats(x, 1)
+    MAP_FLOATS(exp_of_floats, values, out, count);
 }
 
 #if defined(__F16C__) || defined(__aarch64__)
@@ -211,6 +301,7 @@ KERNEL(exp_float16)(const half *restrict x, half *restrict out, int count) {
         for (int i = 0; i < size; i++) out[first + i] = narrowed_power(y[i]);
     }
 }
+#endif
 
 // Only the bit of the sign changes.
 MAP(abs, float16, half, half, FAST, x & 0x7fff)

@@ -49,12 +49,60 @@ static double sum_of_floats(const float *x, int count) {
 #define IS_ADDED_MINIMUM 0
 #define IS_ADDED_BOTH 0
 #define IS_ADDED_EITHER 0
+// The greatest or the least number of a row; NaN is looked for apart.
+static inline floats better_floats(floats a, floats b, int is_greatest) {
+#ifdef __wasm_relaxed_simd__  // one instruction
+    return is_greatest ? __builtin_wasm_relaxed_max_f32x4(a, b)
+                       : __builtin_wasm_relaxed_min_f32x4(a, b);
+#else
+    return is_greatest ? __builtin_wasm_pmax_f32x4(a, b) : __builtin_wasm_pmin_f32x4(a, b);
+#endif
+}
+static inline float extreme_of_floats(const float *x, int count, int is_greatest) {
+    const float none = is_greatest ? -__builtin_inff() : __builtin_inff();
+    const int whole = count / (4 * LANES) * (4 * LANES);
+    floats best[4], y;
+    ints is_odd = {};
+    for (int j = 0; j < 4; j++) best[j] = splat(none);
+    for (int i = 0; i < whole; i += 4 * LANES)
+        UNROLLED for (int j = 0; j < 4; j++) {
+            y = load(x + i + j * LANES);
+            best[j] = better_floats(best[j], y, is_greatest);
+            is_odd |= y != y;
+        }
+    for (int i = whole; i < count; i += LANES) {
+        if (i + LANES <= count)
+            y = load(x + i);
+        else
+            for (int lane = 0; lane < LANES; lane++) y[lane] = x[smaller(i + lane, count - 1)];
+        best[0] = better_floats(best[0], y, is_greatest);
+        is_odd |= y != y;
+    }
+    best[0] = better_floats(best[0], best[1], is_greatest);
+    best[2] = better_floats(best[2], best[3], is_greatest);
+    y = better_floats(best[0], best[2], is_greatest);
+    y = better_floats(y, __builtin_shufflevector(y, y, 2, 3, 0, 1), is_greatest);
+    y = better_floats(y, __builtin_shufflevector(y, y, 1, 0, 3, 2), is_greatest);
+    return any_lane(is_odd) ? __builtin_nanf("") : y[0];
+}
+
+#define IS_EXTREME_SUM 0
+#define IS_EXTREME_PRODUCT 0
+#define IS_EXTREME_GREATEST 1
+#define IS_EXTREME_LEAST 2
+#define IS_EXTREME_MAXIMUM 0
+#define IS_EXTREME_MINIMUM 0
+#define IS_EXTREME_BOTH 0
+#define IS_EXTREME_EITHER 0
 #define SHORT_ROWS(dtype, type, total, initial, combine, finish)
 #define FAST_ROW(dtype, combine)                                                                   \
     if (_Generic(*x, float: IS_ADDED_##combine, default: 0))                                       \
-        return sum_of_floats((const float *)x, count);
+        return sum_of_floats((const float *)x, count);                                             \
+    if (_Generic(*x, float: IS_EXTREME_##combine, default: 0))                                     \
+        return extreme_of_floats((const float *)x, count, IS_EXTREME_##combine == 1);
 #define STRIPE 256
 #define STRIP_ROWS BLOCK  // rows of columns, whose sums wait in the cache meanwhile
+#define EXTREME_ROWS_AT_ONCE (8 * BLOCK)  // whose extremes are looked for with more to do before and after
 #define SIDE_BY_SIDE _Pragma("clang loop interleave(disable)")
 #define ROWS_OF(block) (sizeof(block) == sizeof(float) ? BLOCK : 8 * BLOCK)
 
@@ -101,6 +149,7 @@ static double sum_of_floats(const float *x, int count) {
 #define SIDE_BY_SIDE
 #define STRIPE 1024
 #define STRIP_ROWS 32
+#define EXTREME_ROWS_AT_ONCE STRIP_ROWS
 #define ROWS_OF(block) BLOCK
 #define WIDE_ROWS(type, block, initial, combine)                                                   \
     for (int row = first; row < last; row++)                                                       \
@@ -148,11 +197,16 @@ static double sum_of_floats(const float *x, int count) {
 #define REDUCE_LINES(name, dtype)                                                                  \
     name##_lines_##dtype(totals, x + (ptrdiff_t)row * pitch + first,                               \
                          smaller(STRIP_ROWS, reduced - row), pitch, width);
-#define REDUCE_ROWS(name, dtype)                                                                   \
+#define AT_ONCE_REDUCE_LINES STRIP_ROWS
+#define AT_ONCE_REDUCE_ROWS STRIP_ROWS
+#define AT_ONCE_REDUCE_EXTREMES EXTREME_ROWS_AT_ONCE
+#define REDUCE_ROWS(name, dtype) REDUCE_BY_ROWS(name, dtype, STRIP_ROWS)
+#define REDUCE_EXTREMES(name, dtype) REDUCE_BY_ROWS(name, dtype, EXTREME_ROWS_AT_ONCE)
+#define REDUCE_BY_ROWS(name, dtype, at_once)                                                       \
     for (int i = 0, part; i < width; i += part) {                                                  \
         part = width - i >= WIDTH ? WIDTH : smaller(NARROW, width - i);                            \
         name##_rows_##dtype(totals + i, x + (ptrdiff_t)row * pitch + first + i,                    \
-                            smaller(STRIP_ROWS, reduced - row), pitch, part);                      \
+                            smaller(at_once, reduced - row), pitch, part);                         \
     }
 #define GROUP 32  // elements among which an extreme value is looked for at a time
 #define SPAN 1024  // bools that are looked at at a time
@@ -265,7 +319,7 @@ static double sum_of_floats(const float *x, int count) {
                 const int width = smaller(STRIPE, columns - first);                                \
                 total totals[STRIPE];                                                              \
                 for (int i = 0; i < width; i++) totals[i] = initial;                               \
-                for (int row = 0; row < reduced; row += STRIP_ROWS)                                \
+                for (int row = 0; row < reduced; row += AT_ONCE_##reduce)                          \
                     reduce(name, dtype)                                                            \
                 for (int i = 0; i < width; i++) out[first + i] = finish(totals[i], reduced);       \
             }                                                                                      \
@@ -313,7 +367,7 @@ static double sum_of_floats(const float *x, int count) {
 #define EXTREME(name, dtype, type, effort, initial, is_better, combine)                            \
     EXTREME_ROWS(name, dtype, type, effort, initial, is_better)                                    \
     ROW(name, dtype, type, type, effort, initial, combine)                                         \
-    FOLD(name, dtype, type, type, type, type, effort, initial, combine, WHOLE, REDUCE_ROWS)
+    FOLD(name, dtype, type, type, type, type, effort, initial, combine, WHOLE, REDUCE_EXTREMES)
 
 #define mean_rows_float32 sum_rows_float32
 #define mean_rows_float64 sum_rows_float64

@@ -37,14 +37,9 @@ EACH_FLOAT(FLOAT_KERNELS)
 
 // ---- functions: vectors for float32; libm is exact to within one unit in the last place ----
 
-// Whether |n| <= 32 for all lanes, with some to spare.
-#define FARTHEST 32
-static inline unsigned_ints distance(floats shifted) {
-    return (unsigned_ints)shifted - ((unsigned_ints)splat(MAGIC) - FARTHEST);
-}
+static inline floats exp_near(floats x, floats shifted) { return exp_of_parts(x, shifted, true); }
 
-// exp(x) of any x. Each lane is computed by what is right for it, so that its bits do not depend on others. `is_fused`
-// has all bits if products are not rounded.
+// Each lane is computed by what is right for it, so that its bits do not depend on others.
 static inline floats exp_anywhere(floats x, ints is_fused) {
     const floats shifted = shifted_exponent(x), n = shifted - splat(MAGIC);
     const ints is_near = is_fused & (ints)(distance(shifted) < 2 * FARTHEST);
@@ -54,32 +49,7 @@ static inline floats exp_anywhere(floats x, ints is_fused) {
     const ints is_extreme = absolute(x) > splat(87.f);
     return any_lane(is_extreme) ? choose(is_extreme, exp_floats(x), y) : y;
 }
-
-// Four vectors at a time. Most hold numbers near 0, whose parts n are found to be small before the rest is computed;
-// a loop of their own has the constants in registers. `fast_count` is 0 where products are rounded.
-#define EACH_VECTOR for (int v = 0, at = i; v < 4; v++, at += LANES)
-KERNEL(exp_float32)(const float *values, float *out, int count) {
-    const int fast_count = is_fused() ? count : 0;
-    const ints fused = (ints){} - (fast_count > 0);
-    int i = 0;
-    for (; i + 4 * LANES <= count; i += 4 * LANES) {
-        for (; i + 4 * LANES <= fast_count; i += 4 * LANES) {
-            read_ahead(values + i), write_ahead(out + i);
-            floats shifted[4];
-            unsigned_ints far = {0};
-            UNROLLED EACH_VECTOR {
-                shifted[v] = shifted_exponent(load(values + at));
-                far |= distance(shifted[v]);
-            }
-            if (any_lane((ints)(far & ~(2u * FARTHEST - 1)))) break;
-            UNROLLED EACH_VECTOR store(out + at, exp_of_parts(load(values + at), shifted[v], true));
-        }
-        if (i + 4 * LANES > count) break;
-        _Pragma("nounroll") EACH_VECTOR store(out + at, exp_anywhere(load(values + at), fused));
-    }
-#define exp_of_rest_of_array(x) exp_anywhere(x, fused)
-    MAP_FLOATS(exp_of_rest_of_array, values + i, out + i, count - i);
-}
+NEAR_KERNEL(exp)
 DOUBLES_KERNEL(exp)
 FLOATS_KERNEL(expm1)
 DOUBLES_KERNEL(expm1)

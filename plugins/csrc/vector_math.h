@@ -68,13 +68,6 @@ static inline floats exp_floats(floats x) {
     return multiply_add(e.fraction, scale, scale) * power_of_two(e.n - half);
 }
 
-// A constant as it is: LLVM would keep its negative in another register, and WebAssembly has too few.
-#ifdef __wasm__
-#define OPAQUE(lanes) __asm__("" : "+r"(lanes))
-#else
-#define OPAQUE(lanes)
-#endif
-
 // Whether multiply_add rounds once, which a WebAssembly module only sees when it runs.
 static inline int is_fused(void) {
     const volatile float factor = 1 + 0x1p-12f;  // the compiler would compute with one rounding
@@ -117,6 +110,47 @@ static inline floats exp_of_parts(floats x, floats shifted, int is_near) {
     return exp_times(x, shifted, shifted - magic, is_near);
 }
 
+// Whether |n| <= 32 for all lanes, with some to spare.
+#define FARTHEST 32
+static inline unsigned_ints distance(floats shifted) {
+    return (unsigned_ints)shifted - ((unsigned_ints)splat(MAGIC) - FARTHEST);
+}
+
+// A function of exp(x), four vectors at a time. Most hold numbers near 0, whose parts n are found to be small before
+// the rest is computed: a loop of their own has the constants in registers. The others are computed by what is right
+// for any number and, for one near 0, gives the same bits; where products are rounded, all are. Its second argument
+// has all bits if they are not.
+#define EACH_OF_FOUR for (int v = 0, at = i; v < 4; v++, at += LANES)
+#define NEAR_KERNEL(name)                                                                          \
+    KERNEL(name##_float32)(const float *values, float *out, int count) {                           \
+        const int fast_count = is_fused() ? count : 0;                                             \
+        const ints fused = (ints){} - (fast_count > 0);                                            \
+        int i = 0;                                                                                 \
+        for (; i + 4 * LANES <= count; i += 4 * LANES) {                                           \
+            for (; i + 4 * LANES <= fast_count; i += 4 * LANES) {                                  \
+                read_ahead(values + i), write_ahead(out + i);                                      \
+                floats shifted[4];                                                                 \
+                unsigned_ints far = {0};                                                           \
+                UNROLLED EACH_OF_FOUR {                                                            \
+                    shifted[v] = shifted_exponent(load(values + at));                              \
+                    far |= distance(shifted[v]);                                                   \
+                }                                                                                  \
+                if (any_lane((ints)(far & ~(2u * FARTHEST - 1)))) break;                           \
+                UNROLLED EACH_OF_FOUR store(out + at, name##_near(load(values + at), shifted[v])); \
+            }                                                                                      \
+            if (i + 4 * LANES > count) break;                                                      \
+            _Pragma("nounroll") EACH_OF_FOUR                                                       \
+                store(out + at, name##_anywhere(load(values + at), fused));                        \
+        }                                                                                          \
+        for (; i < count; i += LANES) {                                                            \
+            const int rest = smaller(count - i, LANES);                                            \
+            float padded[LANES] = {0};                                                             \
+            memcpy(padded, values + i, rest * sizeof(float));                                      \
+            store(padded, name##_anywhere(load(padded), fused));                                   \
+            memcpy(out + i, padded, rest * sizeof(float));                                         \
+        }                                                                                          \
+    }
+
 // exp(x) of x <= 88, and 0 where it would be denormal: half the work of exp_floats. The result is within two
 // units in the last place. If `is_near`, |x| <= NEAR.
 #define NEAR 16.f
@@ -146,8 +180,12 @@ typedef struct {
     floats m, n;
 } scaled_floats;
 
+static inline ints power_in(floats x) {
+    return ((ints)x - 0x3f3504f3) >> 23;  // the bits of the square root of 1/2
+}
+
 static inline scaled_floats split_floats(floats x) {
-    const ints n = ((ints)x - 0x3f3504f3) >> 23;  // the bits of the square root of 1/2
+    const ints n = power_in(x);
     return (scaled_floats){(floats)((ints)x - (n << 23)), __builtin_convertvector(n, floats)};
 }
 
@@ -161,14 +199,17 @@ static inline ints unusual_floats(floats x) {
     return ((unsigned_ints)x - 0x00800000u) >= 0x7f000000u;
 }
 
-static inline logarithm split_logarithm(floats x) {
-    scaled_floats parts = split_floats(x);
-    if (any_lane(unusual_floats(x))) {
-        const ints is_denormal = x < splat(0x1p-126f);
-        parts = split_floats(choose(is_denormal, x * splat(0x1p23f), x));
-        parts.n -= choose(is_denormal, splat(23.f), splat(0.f));
-    }
-    const floats m = parts.m - 1.f, square = m * m;
+// log(1 + m) - m of m between the square roots of 1/2 and 2, less 1. Where constants have to be read from memory, a
+// quotient s = m / (m + 2) takes less time: log(1 + m) is 2 atanh(s), and 2 s is m - s m, of which m is exact.
+static inline floats low_of_logarithm(floats m) {
+#ifdef __wasm__
+    const floats s = m / (m + 2.f), square = s * s;
+    floats p = splat(0.29871976f);
+    p = multiply_add(p, square, splat(0.39977539f));
+    p = multiply_add(p, square, splat(0.66666776f));
+    return s * multiply_add(p, square, -m);
+#else
+    const floats square = m * m;
     floats p = splat(7.0376836292e-2f);
     p = multiply_add(p, m, splat(-1.1514610310e-1f));
     p = multiply_add(p, m, splat(1.1676998740e-1f));
@@ -178,7 +219,19 @@ static inline logarithm split_logarithm(floats x) {
     p = multiply_add(p, m, splat(2.0000714765e-1f));
     p = multiply_add(p, m, splat(-2.4999993993e-1f));
     p = multiply_add(p, m, splat(3.3333331174e-1f));
-    return (logarithm){parts.n, m, multiply_add(square, splat(-0.5f), p * m * square)};
+    return multiply_add(square, splat(-0.5f), p * m * square);
+#endif
+}
+
+static inline logarithm split_logarithm(floats x) {
+    scaled_floats parts = split_floats(x);
+    if (any_lane(unusual_floats(x))) {
+        const ints is_denormal = x < splat(0x1p-126f);
+        parts = split_floats(choose(is_denormal, x * splat(0x1p23f), x));
+        parts.n -= choose(is_denormal, splat(23.f), splat(0.f));
+    }
+    const floats m = parts.m - 1.f;
+    return (logarithm){parts.n, m, low_of_logarithm(m)};
 }
 
 // y, or what a logarithm is of numbers that are not positive and finite.
@@ -209,16 +262,30 @@ static inline floats log10_floats(floats x) {
     return logarithm_of(x, multiply_add(l.n, splat(0.301025390625f), y));
 }
 
-// log(1 + x), corrected for the rounding error of 1 + x.
+// log(1 + x), where the rounding error of 1 + x is added to what is left of it after a power of two.
 static inline floats log1p_floats(floats x) {
     const floats sum = x + 1.f;
-    const floats y = log_floats(sum) + (x - (sum - 1.f)) / sum;
-    if (!any_lane(unusual_floats(sum) | (x == splat(0.f)))) return y;
-    const ints is_itself = (x == splat(0.f)) | (x == splat(__builtin_inff()));
-    return choose(is_itself, x, choose(sum == splat(0.f), splat(-__builtin_inff()), y));
+    const ints is_unusual = unusual_floats(sum) | (x == splat(0.f));
+    const scaled_floats parts = split_floats(sum);
+    const ints n = __builtin_elementwise_min(power_in(sum), (ints){} + 126);  // larger sums are exact
+    const floats error = (x - (sum - 1.f)) * power_of_two(-n);
+    const floats m = parts.m - 1.f + error;
+    const floats low = multiply_add(parts.n, splat(LN2_LOW), low_of_logarithm(m));
+    const floats y = multiply_add(parts.n, splat(LN2_HIGH), m + low);
+    if (!any_lane(is_unusual)) return y;
+    return choose(x == splat(0.f), x, logarithm_of(sum, y));
 }
 
-static inline floats absolute(floats x) { return (floats)((ints)x & 0x7fffffff); }
+// log(1 + exp(x)) of x <= 0: with s = e / (2 + e), it is 2 atanh(s), whose polynomial has the least relative error,
+// 5e-9.
+static inline floats log1p_of_exp(floats x) {
+    const floats e = exp_of_negative(x), s = e / (e + 2.f), square = s * s;
+    floats p = splat(0.28011987f);
+    p = multiply_add(p, square, splat(0.28001806f));
+    p = multiply_add(p, square, splat(0.40021527f));
+    p = multiply_add(p, square, splat(0.66666418f));
+    return multiply_add(s, multiply_add(p, square, -e), e);  // 2 s is e - s e, of which e is exact
+}
 
 static inline floats with_sign_of(floats sign, floats magnitude) {
     return (floats)((ints)magnitude | ((ints)sign & INT32_MIN));
@@ -343,11 +410,18 @@ static inline floats atanh_floats(floats x) {
     return with_sign_of(x, choose(m < splat(0.5f), multiply_add(p * square, m, m), y));
 }
 
-// e / (e + 2), where e is exp(2 |x|) - 1; at 20, tanh has reached 1.
+// e / (e + 2), where e is exp(2 |x|) - 1; at 20, tanh has reached 1. An error of 2e-9 n in n ln(2) does not matter.
 static inline floats tanh_floats(floats x) {
-    const exponent parts = split_exponent(at_most(absolute(x), 20.f) * 2.f);
-    const floats scale = power_of_two(parts.n);
-    const floats e = multiply_add(parts.fraction, scale, scale - 1.f);
+    const floats m = at_most(absolute(x), 20.f), shifted = shifted_exponent(m + m);
+    const floats r = multiply_add(shifted - splat(MAGIC), splat(-LN2), m + m);
+    floats p = splat(1.9875691500e-4f);
+    p = multiply_add(p, r, splat(1.3981999507e-3f));
+    p = multiply_add(p, r, splat(8.3334519073e-3f));
+    p = multiply_add(p, r, splat(4.1665795894e-2f));
+    p = multiply_add(p, r, splat(1.6666665459e-1f));
+    p = multiply_add(p, r, splat(5.0000001201e-1f));
+    const floats scale = (floats)((ints)shifted << 23);
+    const floats e = multiply_add(multiply_add(p, r * r, r), scale, scale - 1.f);
     return with_sign_of(x, e / (e + 2.f));
 }
 

@@ -13,6 +13,74 @@ import numpy as np
 mp.mp.dps = 40
 INFINITE_PLACE = mp.mpf(10) ** 25
 DIGAMMA_ROOT = mp.findroot(mp.digamma, 1.46)
+DIGAMMA_COUNT = 32
+"""How many roots of digamma below 0 are tabulated, one between each two whole numbers."""
+LGAMMA_POLES = range(2, 33)
+"""The poles of log(abs(gamma)), as positive numbers, near which there are tables."""
+
+
+@mp.workdps(90)
+def find_root(function, least, most):
+    """Return the root between two numbers, by halving until nothing is left to halve."""
+    sign = mp.sign(function(least))
+    for _ in range(4 * mp.mp.dps):
+        middle = (least + most) / 2
+        least, most = (middle, most) if mp.sign(function(middle)) == sign else (least, middle)
+    return (least + most) / 2
+
+
+def log_gamma(x):
+    """Return the logarithm of the absolute value of the gamma function."""
+    return mp.log(abs(mp.gamma(x)))
+
+
+@mp.workdps(90)
+def find_distance(n, side):
+    """Return how far the root of log_gamma beside the pole -n is from it; there is none right of -2, but left of it."""
+    if n == 2:
+        side = -1
+    # The gamma function is near side * (-1)**n / (n! * distance) there.
+    least, most = mp.mpf(10) ** -40, mp.mpf(1) / 2
+    if n == 3 and side > 0:
+        most = mp.mpf("0.38")  # the next root is that left of -2
+    if n == 2:
+        most = mp.mpf("0.6")
+    return side * find_root(lambda u: log_gamma(-n + side * u), least, most)
+
+
+EXPI_ROOT = find_root(mp.ei, mp.mpf("0.37"), mp.mpf("0.38"))
+LGAMMA_DISTANCES = [find_distance(n, side) for n in LGAMMA_POLES for side in (1, -1)]
+LGAMMA_ROOTS = [
+    find_root(log_gamma, *map(mp.mpf, ends))
+    for ends in (("-2.6", "-2.1"), ("-2.9", "-2.65"), ("-3.5", "-3.05"), ("-3.99", "-3.5"))
+]
+DIGAMMA_ROOTS = [
+    find_root(mp.digamma, -n - 1 + mp.mpf(10) ** -9, -n - mp.mpf(10) ** -9)
+    for n in range(DIGAMMA_COUNT)
+]
+
+
+@mp.workdps(90)
+def log_gamma_near_pole(place):
+    """Return what log_gamma has beside -log(abs(u / root)), divided by u - root, at u = x + n.
+
+    The whole part of the place counts poles and sides, the rest is 8 * abs(u).
+    """
+    k = int(mp.floor(place))
+    u, root = (place - k) / 8 * (-1) ** k, LGAMMA_DISTANCES[k]
+    return (log_gamma(u - LGAMMA_POLES[k // 2]) + mp.log(abs(u / root))) / (u - root)
+
+
+def log_gamma_between_poles(y):
+    """Return log_gamma(-y) divided by its distances from the two roots between the same poles."""
+    first, second = LGAMMA_ROOTS[:2] if y < 3 else LGAMMA_ROOTS[2:]
+    return log_gamma(-y) / ((-y - first) * (-y - second))
+
+
+def digamma_below_0(y):
+    """Return digamma(-y) multiplied by its distances from the two poles and divided by that from the root."""
+    n = int(mp.floor(y))
+    return mp.digamma(-y) * (n + 1 - y) * (y - n) / (-y - DIGAMMA_ROOTS[n])
 
 
 def phase_parts(order):
@@ -41,9 +109,13 @@ FUNCTIONS = {
     # name: function, first end, last end, pieces, degree
     "lgamma_near_roots": (lambda x: mp.loggamma(x) / ((x - 1) * (x - 2)), 0.5, 3, 20, 12),
     "lgamma": (mp.loggamma, 3, 16, 26, 12),
+    "lgamma_near_poles": (log_gamma_near_pole, 0, 2 * len(LGAMMA_POLES), 2 * len(LGAMMA_POLES), 11),
+    "lgamma_between_2_and_3": (log_gamma_between_poles, 2.1, 2.9, 16, 14),
+    "lgamma_between_3_and_4": (log_gamma_between_poles, 3.1, 3.9, 16, 14),
     "gamma": (mp.gamma, 1, 12, 44, 13),
     "digamma_near_root": (lambda x: mp.digamma(x) / (x - DIGAMMA_ROOT), 1, 3, 16, 12),
     "digamma": (mp.digamma, 3, 16, 26, 12),
+    "digamma_below_0": (digamma_below_0, 0, DIGAMMA_COUNT, 4 * DIGAMMA_COUNT, 13),
     "trigamma": (lambda x: mp.psi(1, x), 1, 16, 60, 15),
     "erfcx": (lambda y: mp.exp((4 / y - 4) ** 2) * mp.erfc(4 / y - 4) / y, 0, 1, 64, 11),
     "erfcx_near_0": (lambda x: mp.exp(x * x) * mp.erfc(x), 0, 1, 4, 14),
@@ -81,9 +153,18 @@ FUNCTIONS = {
     ),
     "exp1": (lambda x: mp.e1(x) + mp.log(x), 0, 0.5, 4, 13),
     "exp1_tail": (lambda y: mp.e1(1 / y) * mp.exp(1 / y) / y, 0, 2, 64, 13),
+    "expi_near_root": (lambda x: mp.ei(x) / (x - EXPI_ROOT), 0.2, 0.8, 12, 12),
     "expi": (lambda x: mp.ei(x) - mp.log(x), 0, 6, 24, 13),
     "expi_tail": (lambda y: mp.ei(6 / y) * mp.exp(-6 / y) * 6 / y, 0, 1, 64, 13),
 }
+
+ROOTS = {
+    "lgamma_near_poles": LGAMMA_DISTANCES,
+    "lgamma_between": LGAMMA_ROOTS,
+    "digamma_below_0": DIGAMMA_ROOTS,
+    "expi_near_root": [EXPI_ROOT],
+}
+"""Roots that are written in two parts, of which the second is what the first lacks."""
 
 
 def polynomial(function, first, last, degree):
@@ -129,4 +210,6 @@ if __name__ == "__main__":
         head, rows = table(name)
         arrays[f"{name}.ends"], arrays[name] = head, rows
         print(name, rows.shape, abs(rows[:, -1] / rows[:, 0]).max())
+    for name, roots in ROOTS.items():
+        arrays[f"{name}.roots"] = np.array([[float(r), float(r - float(r))] for r in roots])
     np.savez_compressed(Path(__file__).parent / "src/plugrad_numerics/coefficients.npz", **arrays)

@@ -57,6 +57,7 @@ OPS_ONLY = {
     "arguments",
     "array_functions",
     "attributes",
+    "axes",
     "chained",
     "dtypes",
     "groups",

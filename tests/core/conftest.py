@@ -20,7 +20,7 @@ from plugrad.extend import (
     int32,
 )
 from plugrad.kernels import binary, creation, movement, reduction, unary
-from plugrad.registry.transaction import snapshot
+from plugrad.registry.transaction import complete_registries, snapshot_registered
 
 FUNCTIONS = {
     binary.add: np.add,
@@ -131,11 +131,12 @@ def elsewhere(tmp_path_factory):
 def settings(monkeypatch, elsewhere):
     """Only the settings of the test count; unless it says otherwise, it runs on cpu.
 
-    It runs in an empty folder: to read pyproject.toml took longer than most tests.
+    It runs in an empty folder: to read pyproject.toml took longer than most tests. What devices of webgpu keep on the
+    host holds here, too: a test may be the first to open one, which stays open for the tests of other folders.
     """
     monkeypatch.chdir(elsewhere)
     for name in os.environ:
-        if name.startswith("PLUGRAD_"):
+        if name.startswith("PLUGRAD_") and name != "PLUGRAD_WEBGPU_HOST_ELEMENTS":
             monkeypatch.delenv(name)
     monkeypatch.setenv("PLUGRAD_BACKEND", "cpu")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(elsewhere / "no configuration"))
@@ -144,10 +145,16 @@ def settings(monkeypatch, elsewhere):
     plugrad.config.reset()
 
 
+@pytest.fixture(scope="session")
+def complete():
+    """All gradients and rules of plugrad's own are registered, which snapshots need: it takes milliseconds."""
+    complete_registries()
+
+
 @pytest.fixture(autouse=True)
-def registries(settings):
+def registries(complete, settings):
     """Contracts, implementations for cpu and gradients that a test adds are gone after it."""
     open_installed()
-    restore = snapshot()
+    restore = snapshot_registered()
     yield
     restore()

@@ -40,7 +40,8 @@ def setting(name="memory_limit"):
 # --- layers ---------------------------------------------------------------------------------------
 
 
-def test_default(project):
+def test_default(project, monkeypatch):
+    monkeypatch.delenv("PLUGRAD_WEBGPU_HOST_ELEMENTS", raising=False)  # that of tests of webgpu
     assert setting("backend") == Setting("backend", None, "default")
     assert [s.key for s in config] == list(KEYS)
 

@@ -12,7 +12,7 @@ import pytest
 import plugrad
 import plugrad_nn as nn
 from plugrad.discovery.state import fresh_state
-from plugrad.errors import ArgumentError, DTypeError, GradientLost, ShapeError
+from plugrad.errors import ArgumentError, DTypeError, GradientLost, ShapeError, UnsupportedDtype
 from plugrad.ops import arrow
 from plugrad.types.dtype import DTYPES, string
 
@@ -172,6 +172,16 @@ def test_views_as_real_and_complex_numbers(backend):
     for odd in (plugrad.asarray([1.0, 2.0, 3.0]), plugrad.asarray(1.0)):
         with pytest.raises(ShapeError, match="do not pair"):
             odd.view(complex)
+
+
+def test_views_as_dtypes_that_the_backend_does_not_have():
+    with plugrad.use("webgpu"), plugrad.config.override("unsupported_dtype", "always"):
+        x = plugrad.asarray([1 + 2j, 3.0])
+        assert x.view("float64").tolist() == [1, 2, 3, 0]
+        assert x.view("float64").view("float64").dtype == "float32"
+        assert x.view("float64").view("complex128").tolist() == x.tolist()
+    with plugrad.use("webgpu"), pytest.raises(UnsupportedDtype):
+        plugrad.ones(2).view("float64")
 
 
 def test_numbers_are_truth_values(backend):

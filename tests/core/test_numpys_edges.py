@@ -203,6 +203,30 @@ def test_strings_and_disposed_tensors_have_no_array_interface(backend):
         np.asarray(x)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bool", "int32", "string"])
+def test_arrays_that_can_be_written_to(dtype, backend):
+    values = ["a", "b"] if dtype == "string" else np.array([[1, 0], [1, 1]], dtype)
+    x = plugrad.asarray(values)
+    assert not np.asarray(x).flags.writeable
+    with plugrad.config.override("writable_arrays", True):
+        made = [np.asarray(x), np.array(x, copy=None), np.ascontiguousarray(x), x.__array__()]
+        assert not x.numpy().flags.writeable
+    for array in made:
+        assert array.flags.writeable
+        np.testing.assert_array_equal(array, values)
+        array[0] = array[1]
+    np.testing.assert_array_equal(x.numpy(), values)
+    assert not np.asarray(x).flags.writeable
+
+
+def test_arrays_that_can_be_written_to_have_the_dtype_that_is_asked_for():
+    with plugrad.config.override("writable_arrays", True):
+        found = np.asarray(plugrad.asarray([[1.0], [2.0]]).T, dtype="float64")
+    assert found.flags.writeable
+    assert found.dtype == "float64"
+    assert found.tolist() == [[1, 2]]
+
+
 def test_pillow_makes_pictures_of_tensors(backend):
     pixels = np.arange(24, dtype="uint8").reshape(2, 4, 3)
     picture = Image.fromarray(plugrad.asarray(pixels))

@@ -433,3 +433,9 @@ def test_wrap_implementation_is_given_the_implementation_itself(registered, fake
         words = plugrad.asarray(["a", "b"], dtype="string")
         assert plugrad.equal(words, words).tolist() == [True, True]
         assert len(seen) == 2  # strings are none of the backend's business
+
+
+def test_devices_that_stay_open_have_the_settings_of_all_tests(backend):
+    """Tests of core may be the first to open webgpu; then tests of its shaders ran on the host."""
+    expected = {"webgpu": 0}.get(backend)  # the others have no such setting
+    assert plugrad.which().backend.options.get("host_elements") == expected

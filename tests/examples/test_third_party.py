@@ -28,7 +28,10 @@ PROJECTS = (
 def environment(**variables):
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PLUGRAD_", "PYTEST_"))}
     # Else the plugin of Hypothesis would import all of it at the end of each run.
-    own = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PYTEST_ADDOPTS": "-p no:hypothesispytest"}
+    own = {
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "PYTEST_ADDOPTS": "-p no:hypothesispytest -p no:anyio",
+    }
     return inherited | own | variables
 
 

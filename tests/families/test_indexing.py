@@ -302,3 +302,23 @@ def test_gradient_of_large_tensors(backend, rng):
     gradient = plugrad.grad(total)(plugrad.asarray(x))
     counts = np.bincount(positions, minlength=263)
     np.testing.assert_array_equal(gradient.numpy(), np.broadcast_to(counts[:, None], x.shape))
+
+
+@pytest.mark.parametrize("values", ["equal", "of all sizes"])
+@pytest.mark.parametrize("inner", [(), (3,)])
+def test_sums_of_many_numbers_of_one_segment_are_exact(values, inner, backend, rng):
+    count = 1 << 18
+    x = np.full(count, 0.1) if values == "equal" else rng.lognormal(0, 2, count)
+    x = np.broadcast_to(x.astype("float32").reshape(-1, *(1 for _ in inner)), (count, *inner))
+    expected = x.astype("float64").sum(axis=0)
+    found = plugrad.unsorted_segment_sum(x, np.zeros(count, "int32"), 2)
+    np.testing.assert_allclose(found[0], expected, rtol=5e-5)
+    assert not found[1].numpy().any()
+
+
+def test_gradients_of_places_that_are_taken_often_are_exact(backend):
+    count = 1 << 18
+    table, places = plugrad.ones((4, 2)), np.full(count, 2, "int32")
+    slope = plugrad.grad(lambda x: plugrad.sum(plugrad.take(x, places, axis=0) * 0.1))(table)
+    np.testing.assert_allclose(slope.numpy()[2], 0.1 * count, rtol=5e-5)
+    assert not slope.numpy()[[0, 1, 3]].any()

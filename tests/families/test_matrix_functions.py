@@ -1,5 +1,8 @@
 """The exponential, the logarithm and powers of matrices, against SciPy, with gradients."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.linalg
@@ -87,7 +90,51 @@ def test_logarithms(backend):
             np.testing.assert_allclose(mine, expected, rtol=0, atol=tolerance)
 
 
-@pytest.mark.parametrize("power", [0.5, -0.3, 2.7, 3, -1, 0])
+RECORDED = json.loads((Path(__file__).parent / "logarithms.json").read_text("utf-8"))
+"""Matrices and what mpmath gives for their logarithms; `record_logarithms.py` records it."""
+
+
+def find_error(found, expected):
+    return max(np.linalg.norm(found - expected) / np.linalg.norm(expected), 1e-17)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_logarithms_are_as_exact_as_those_of_scipy():
+    ratios = {}
+    for kind, recorded in RECORDED.items():
+        ratios[kind] = []
+        for each in recorded:
+            x, expected = np.array(each["x"]), np.array(each["logarithm"])
+            with plugrad.use("cpu"):
+                error = find_error(linalg.logm(x).numpy(), expected)
+            ratios[kind].append(error / find_error(scipy.linalg.logm(x), expected))
+    means = {kind: np.exp(np.mean(np.log(values))) for kind, values in ratios.items()}
+    assert max(means.values()) < 5, means
+    del means["near the identity"]  # where SciPy is off by thousands of units in the last place
+    assert np.exp(np.mean(np.log(list(means.values())))) < 2, means
+
+
+def test_logarithms_near_the_identity(backend):
+    for x, allowed in stored(1e-3 * X):
+        x = np.eye(3, dtype=x.dtype) + x
+        rest = x.astype(np.clongdouble) - np.eye(3)
+        power, expected = rest, rest
+        for k in range(2, 9):
+            power = power @ rest
+            expected = expected - power * (-1) ** k / k
+        found = linalg.logm(x).numpy()
+        assert np.abs(found - expected).max() < allowed * 1e-3
+
+
+def test_logarithms_of_large_and_small_numbers(backend):
+    for size in (1e-30, 1e-8, 1e8, 1e30):
+        x = np.array([[size, size], [0, 2 * size]], "float32")
+        found, ratio = linalg.logm(x).numpy(), np.log(2)
+        expected = [[np.log(size), ratio], [0, np.log(2 * size)]]
+        np.testing.assert_allclose(found, expected, rtol=3e-6, atol=2e-5)
+
+
+@pytest.mark.parametrize("power", [0.5, -0.3, 2.7, -1.6, 3, -1, 0])
 def test_powers(power, backend):
     for x, allowed in stored(MATRICES[[0, 1, 4, 5, 6]]):
         found = linalg.fractional_matrix_power(x, power)

@@ -6,7 +6,7 @@ loops as well.
 """
 
 import math
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 
@@ -26,10 +26,12 @@ def stops(size, length, stride, dilation, padding, axis, rounding):
     return ROUNDED.get(rounding, math.floor)(steps) + 1, before
 
 
+@cache
 def windows(shape, window_size, strides, padding, dilations=None, rounding=None):
     """Return the numbers of stops, and for each stop the cells inside the image with their filter cells.
 
-    The second result maps a stop, such as (row, column), to a list of ((i, j), (y, x)).
+    The second result maps a stop, such as (row, column), to a list of ((i, j), (y, x)). It is made once for
+    all calls with the same arguments, and so nobody changes it.
     """
     dilations = dilations or (1,) * len(shape)
     sides = list(zip(shape, window_size, strides, dilations, strict=True))

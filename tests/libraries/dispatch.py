@@ -57,6 +57,7 @@ def main() -> None:
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     plugrad.config.set("unsupported_dtype", "always")
+    plugrad.config.set("writable_arrays", True)
     plugrad.use(given.backend)
     if "consumers" not in given.libraries:
         os.environ["SCIPY_ARRAY_API"] = "1"  # SciPy reads it when it is imported

@@ -7,9 +7,9 @@ import sys
 
 
 def environment():
-    """Return the environment without settings, and without Hypothesis, which each run would import at its end."""
+    """Return the environment without settings, and without what pytest's other plugins do in each run or fixture."""
     own = {k: v for k, v in os.environ.items() if not k.startswith(("PLUGRAD_", "PYTEST_"))}
-    return own | {"PYTEST_ADDOPTS": "-p no:hypothesispytest"}
+    return own | {"PYTEST_ADDOPTS": "-p no:hypothesispytest -p no:anyio"}
 
 
 def run(folder, program):

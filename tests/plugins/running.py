@@ -13,8 +13,8 @@ def environment(folder="", **variables):
     """Return the environment without plugrad's settings, and with plugins from one folder."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("PLUGRAD_")}
     plain = {"PYTHONPATH": str(folder), "COLUMNS": "100", "NO_COLOR": "1"}
-    # Else the plugin of Hypothesis would import all of it at the end of each run of the kit.
-    plain["PYTEST_ADDOPTS"] = "-p no:hypothesispytest"
+    # Else Hypothesis would be imported at the end of each run of the kit, and anyio look at each fixture.
+    plain["PYTEST_ADDOPTS"] = "-p no:hypothesispytest -p no:anyio"
     return inherited | plain | variables
 
 

@@ -448,6 +448,7 @@ TIMES = 301
 """How often elements are repeated, so that native code runs, whole vectors of it and a rest."""
 
 
+@cache
 def elementwise_ops() -> set[str]:
     """Return the names of the ops of elementwise kernels, and of `asarray`, which makes their inputs."""
     found = {"asarray"}

@@ -2,11 +2,12 @@
 //
 // A kernel takes what its C function takes: arrays as objects with contiguous buffers, or None,
 // tuples of arrays, and numbers. While much memory is read or written, other threads of Python run.
-#include "table.h"
+#include "calls.h"
 
 #include <string.h>
 
 #include "program.h"
+#include "sharing.h"
 
 #define LONG (1 << 18) // bytes of all arrays from which on other threads run
 
@@ -14,13 +15,6 @@ static PyObject *nothing(void) {
     Py_IncRef(&_Py_NoneStruct);
     return &_Py_NoneStruct;
 }
-
-// The buffers of a tuple's items, with a pointer to each in front of them.
-typedef struct {
-    void **pointers;
-    Py_buffer *views;
-    ptrdiff_t count;
-} list;
 
 // Read the arrays of a tuple; return whether that is possible.
 static int read_list(PyObject *tuple, int flags, list *l, ptrdiff_t *bytes) {
@@ -38,18 +32,20 @@ static int read_list(PyObject *tuple, int flags, list *l, ptrdiff_t *bytes) {
     return 1;
 }
 
-// Read argument i into `to`; return whether that is possible.
-static int read_argument(const kernel *k, PyObject *argument, int i, value *to, Py_buffer *views,
-                         int *held, list *lists, int *lists_held, ptrdiff_t *bytes) {
+// Read argument i; return whether that is possible.
+static int read_argument(kernel_call *c, PyObject *argument, int i) {
+    const kernel *k = c->k;
+    value *to = c->values + i;
+    c->item_bytes[i] = 0;
     const int kind = k->kinds[i];
     const int is_whole = kind == READ || kind == DESCRIPTOR || kind == ALL_READ;
     const int flags = kind == STRIDED ? PyBUF_STRIDES : is_whole ? PyBUF_SIMPLE : PyBUF_WRITABLE;
     switch (kind) {
     case ALL_READ:
     case ALL_WRITTEN: {
-        list *l = lists + (*lists_held)++;
+        list *l = c->lists + c->lists_held++;
         *l = (list){};
-        const int is_read = read_list(argument, flags, l, bytes);
+        const int is_read = read_list(argument, flags, l, &c->bytes);
         to->pointer = l->pointers;
         return is_read;
     }
@@ -59,10 +55,11 @@ static int read_argument(const kernel *k, PyObject *argument, int i, value *to, 
     case WRITTEN:
         to->pointer = NULL;
         if (argument == &_Py_NoneStruct) return 1;
-        if (PyObject_GetBuffer(argument, views + *held, flags)) return 0;
-        to->pointer = views[*held].buf;
-        const ptrdiff_t length = views[(*held)++].len;
-        *bytes += length;
+        if (PyObject_GetBuffer(argument, c->views + c->held, flags)) return 0;
+        to->pointer = c->views[c->held].buf;
+        c->item_bytes[i] = c->views[c->held].itemsize;
+        const ptrdiff_t length = c->views[c->held++].len;
+        c->bytes += length;
         if (kind != DESCRIPTOR || is_descriptor(to->pointer, length)) return 1;
         PyErr_Format(PyExc_ValueError, "%s: argument %d has more axes than %d, or not their sizes", k->name, i,
                      MOST_AXES);
@@ -82,35 +79,42 @@ static int read_argument(const kernel *k, PyObject *argument, int i, value *to, 
     }
 }
 
-static PyObject *call(PyObject *self, PyObject *const *arguments, ptrdiff_t count) {
-    const kernel *k = PyCapsule_GetPointer(self, NULL);
-    if (count != k->count)
-        return PyErr_Format(PyExc_TypeError, "%s takes %d arguments, not %zd", k->name, k->count,
-                            count);
-    value values[MOST_ARGUMENTS];
-    Py_buffer views[MOST_ARGUMENTS];
-    list lists[MOST_LISTS];
-    int held = 0, lists_held = 0, is_ready = 1;
-    ptrdiff_t bytes = 0;
-    for (int i = 0; is_ready && i < count; i++)
-        is_ready = read_argument(k, arguments[i], i, values + i, views, &held, lists, &lists_held,
-                                 &bytes);
-    int64_t result = 0;
-    if (is_ready) {
-        PyThreadState *state = bytes < LONG ? NULL : PyEval_SaveThread();
-        result = k->run(values);
-        if (state) PyEval_RestoreThread(state);
+int open_call(PyObject *self, PyObject *const *arguments, ptrdiff_t count, kernel_call *c) {
+    const kernel *k = c->k = PyCapsule_GetPointer(self, NULL);
+    c->held = c->lists_held = 0;
+    c->bytes = 0;
+    if (count != k->count) {
+        PyErr_Format(PyExc_TypeError, "%s takes %d arguments, not %zd", k->name, k->count, count);
+        return 0;
     }
-    while (held > 0) PyBuffer_Release(views + --held);
-    while (lists_held > 0) {
-        list *l = lists + --lists_held;
+    for (int i = 0; i < count; i++)
+        if (!read_argument(c, arguments[i], i)) return 0;
+    return 1;
+}
+
+void close_call(kernel_call *c) {
+    while (c->held > 0) PyBuffer_Release(c->views + --c->held);
+    while (c->lists_held > 0) {
+        list *l = c->lists + --c->lists_held;
         while (l->count > 0) PyBuffer_Release(l->views + --l->count);
         PyMem_Free(l->pointers);
     }
-    return !is_ready ? NULL : k->has_result ? PyLong_FromLongLong(result) : nothing();
 }
 
-static PyMethodDef definition = {"kernel", call, METH_FASTCALL, NULL};
+PyObject *run_kernel(PyObject *self, PyObject *const *arguments, ptrdiff_t count) {
+    kernel_call c;
+    const int is_ready = open_call(self, arguments, count, &c);
+    int64_t result = 0;
+    if (is_ready) {
+        PyThreadState *state = c.bytes < LONG ? NULL : PyEval_SaveThread();
+        result = c.k->run(c.values);
+        if (state) PyEval_RestoreThread(state);
+    }
+    close_call(&c);
+    return !is_ready ? NULL : c.k->has_result ? PyLong_FromLongLong(result) : nothing();
+}
+
+static PyMethodDef definition = {"kernel", run_kernel, METH_FASTCALL, NULL};
 
 const kernel *find_kernel(const char *name) {
     for (const kernel *k = kernels; k->name; k++)
@@ -138,6 +142,9 @@ static PyObject *level(PyObject *, PyObject *const *, ptrdiff_t);
 static PyMethodDef methods[] = {
     {"kernel", kernel_of, METH_FASTCALL, "Return the kernel of a name."},
     {"program", make_program, METH_FASTCALL, "Return a function that runs a table of calls."},
+    {"divide", divide, METH_FASTCALL, "Make a call in parts, in several threads."},
+    {"share", share, METH_FASTCALL, "Make calls in several threads."},
+    {"forget_threads", forget_threads, METH_FASTCALL, "Forget the threads, in a forked child."},
     {"level", level, METH_FASTCALL, "Return the x86-64 level of the processor, or 0."},
     {NULL, NULL, 0, NULL},
 };

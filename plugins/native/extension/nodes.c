@@ -2,6 +2,10 @@
 #include "nodes.h"
 
 #define MOST_LEVELS 32 // of nodes inside of nodes
+#define UNCACHED (1 << 20) // bytes of arrays that do not stay in the cache
+#define LEAST_FETCHED PIECE // bytes of a block
+#define MOST_FETCHED (1 << 15)
+#define LEAST_CALLS 4 // for each array that is fetched
 
 // What a table gives for an argument of a call: a number or a factor, or a place.
 typedef struct {
@@ -212,15 +216,43 @@ static int read_call(reader *r, int64_t *total) {
                      : are_ufuncs_large_enough(r, f);
 }
 
+static void exchange(place *a, place *b) {
+    const place other = *a;
+    *a = *b;
+    *b = other;
+}
+
+// Put one place for each array that moves with the blocks in front of the others, if all of them are too large for the
+// cache, and the calls of a block take long enough: where a few calls only wait for memory, to ask earlier costs more than
+// it saves. What comes next in longer blocks is fetched by the processor itself.
+static void find_streams(program *p, loop *l) {
+    place *places = p->place + l->first_place;
+    int64_t bytes = 0, longest = 0;
+    for (int i = 0; i < l->moving; i++) {
+        const place found = places[i];
+        const int64_t length = found.step * l->block;
+        int known = 0;
+        while (known < l->streams &&
+               (places[known].slot != found.slot || places[known].offset != found.offset))
+            known++;
+        if (known < l->streams || length < LEAST_FETCHED || length > MOST_FETCHED) continue;
+        exchange(places + l->streams++, places + i);
+        bytes += found.step * l->count;
+        if (length > longest) longest = length;
+    }
+    if (bytes < UNCACHED || l->calls < LEAST_CALLS * l->streams) l->streams = 0;
+    l->pieces = l->streams * (int)((longest + PIECE - 1) / PIECE);
+}
+
 // Put the places of a loop that move in front of the others.
 static void sort_places(program *p, loop *l) {
     const int is_one_block = l->count <= l->block;
     for (int i = l->first_place; i < l->first_place + l->places; i++) {
-        const place found = p->place[i];
-        if (!found.turn && (!found.step || is_one_block)) continue;
-        p->place[i] = p->place[l->first_place + l->moving];
-        p->place[l->first_place + l->moving++] = found;
+        const place *found = p->place + i;
+        if (!found->turn && (!found->step || is_one_block)) continue;
+        exchange(p->place + i, p->place + l->first_place + l->moving++);
     }
+    if (!is_one_block) find_streams(p, l);
 }
 
 static int read_loop(reader *r, int64_t *total) {

@@ -8,22 +8,12 @@
 #include "table.h"
 
 #define LONG (1 << 18) // bytes of all operands from which on other threads run
+#define PIECE 512 // bytes of an array that are fetched at once
 #define MOST_POINTERS 5 // of a ufunc
 #define TEST_BYTES 64 // what a test of a flag counts towards CHECKED, so that empty loops are answered, too
 
 enum node_kind { LOOP, REPEAT, CHOOSE, WHILE };
 enum tag { NUMBER, COUNT, POSITION, ABSENT, PLACE, LIST };
-
-// A ufunc of NumPy, as its C API documents it.
-typedef void loop_of_numpy(char **arrays, const ptrdiff_t *sizes, const ptrdiff_t *steps, void *data);
-typedef struct {
-    object_head head;
-    int inputs, outputs, arrays, identity;
-    loop_of_numpy **loops;
-    void *const *data;
-    int loop_count, reserved;
-    const char *name, *types;
-} ufunc;
 
 typedef struct {
     const kernel *kernel;
@@ -51,10 +41,12 @@ typedef struct {
     int cell, factor, first;
 } multiple;
 
-// Calls that run block by block. The first `moving` of its places are others for each block or each time.
+// Calls that run block by block. The first `moving` of its places are others for each block or each time. The first
+// `streams` of these are arrays whose next block is fetched while one is computed, in so many pieces.
 typedef struct {
     int64_t count, block, bytes;
-    int first_call, calls, first_place, places, moving, first_count, counts, first_position, positions;
+    int first_call, calls, first_place, places, moving, streams, pieces;
+    int first_count, counts, first_position, positions;
 } loop;
 
 // A loop, or nodes that run several times, as one of two lists, or while a flag is true. What is inside it follows it.
@@ -64,15 +56,7 @@ typedef struct {
     int64_t times;
 } node;
 
-typedef struct {
-    char *memory; // what PyMem_Malloc has returned
-    char **bases; // the address of each slot, and of the cells
-    value *cells;
-    Py_buffer *views;
-    char *arena;
-} workspace;
-
-typedef struct {
+struct program {
     int nodes, loops, cells, slots, inputs, outputs, constants, is_long;
     _Atomic(int) is_busy; // while a run uses `own`, which another thread may ask for
     int64_t arena_bytes;
@@ -85,7 +69,7 @@ typedef struct {
     int64_t *size;  // of each slot
     Py_buffer *constant;
     workspace own;
-} program;
+};
 
 // Return memory of zeros for so many items, at least one; NULL if there is none.
 static inline void *many(size_t count, size_t size) {

@@ -4,6 +4,7 @@
 #define CHECKED (1 << 22)     // bytes after which interrupts are answered
 #define LARGE_ARENA (1 << 18) // bytes of an arena that the caller hands in
 #define ALIGNMENT 64
+#define LINE 64 // bytes of a line of the cache
 
 // ---- memory ----
 
@@ -61,6 +62,16 @@ static void set_fixed_cells(const program *p, const workspace *w) {
             w->cells[p->place[i].cell].pointer = address_of(p->place + i, w, 0, 0);
 }
 
+// Ask for a piece of the next block, of n items from `at` on. The streams take turns.
+static void fetch(const loop *l, const place *streams, const workspace *w, int64_t at, int64_t n, int64_t time,
+                  int piece) {
+    const place *x = streams + piece % l->streams;
+    const int64_t bytes = x->step * n, first = (int64_t)(piece / l->streams) * PIECE;
+    const int64_t end = first + PIECE < bytes ? first + PIECE : bytes;
+    const char *from = address_of(x, w, at, time);
+    for (int64_t i = first; i < end; i += LINE) __builtin_prefetch(from + i, 0, 2);
+}
+
 // Run a loop for the time `time`.
 static void run_loop(const program *p, const loop *l, const workspace *w, int64_t time) {
     const place *places = p->place + l->first_place;
@@ -74,7 +85,12 @@ static void run_loop(const program *p, const loop *l, const workspace *w, int64_
             w->cells[m->cell].integer = n * m->factor;
         for (const multiple *m = positions; m < positions + l->positions; m++)
             w->cells[m->cell].integer = at * m->factor + m->first;
-        for (int i = 0; i < l->calls; i++) {
+        const int64_t next = at + l->block, left = l->count - next;
+        const int pieces = left > 0 ? l->pieces : 0;
+        for (int i = 0, piece = 0; i < l->calls; i++) {
+            // Between the calls, because a processor waits for no more than some twenty lines at a time.
+            for (; (int64_t)piece * l->calls < (int64_t)pieces * (i + 1); piece++)
+                fetch(l, places, w, next, left < l->block ? left : l->block, time, piece);
             const call *c = calls + i;
             if (c->kernel)
                 c->kernel->run(w->cells + c->first);
@@ -89,13 +105,14 @@ typedef struct {
     const workspace *w;
     PyThreadState *state; // of the thread while others run
     int64_t bytes;        // since interrupts were answered
+    int answers;          // whether they are answered
 } run;
 
 // Count bytes, and answer interrupts from time to time; return whether none came. What never comes to that is short, and
 // keeps Python's lock.
 static int pass(run *r, int64_t bytes) {
     r->bytes += bytes;
-    if (r->bytes < CHECKED || !r->p->is_long) return 1;
+    if (r->bytes < CHECKED || !r->answers) return 1;
     r->bytes = 0;
     PyEval_RestoreThread(r->state);
     r->state = NULL;
@@ -136,55 +153,71 @@ static int run_nodes(run *r, int first, int end, int64_t time) {
     return 1;
 }
 
-// Run all nodes; return whether no interrupt came. During a long program, other threads of Python run.
-static int run_all(const program *p, const workspace *w) {
-    set_fixed_cells(p, w);
-    run r = {.p = p, .w = w, .state = p->is_long ? PyEval_SaveThread() : NULL};
-    const int is_done = run_nodes(&r, 0, p->nodes, 0);
-    if (r.state) PyEval_RestoreThread(r.state);
-    return is_done;
-}
-
 static PyObject *nothing(void) {
     Py_IncRef(&_Py_NoneStruct);
     return &_Py_NoneStruct;
 }
 
-static PyObject *run_program(PyObject *self, PyObject *const *arguments, ptrdiff_t count) {
-    program *p = PyCapsule_GetPointer(self, NULL);
+int open_run(PyObject *self, PyObject *const *arguments, ptrdiff_t count, program_run *r) {
+    program *p = r->p = PyCapsule_GetPointer(self, NULL);
+    r->held = 0;
+    r->w = &p->own;
     const int arrays = p->inputs + p->outputs, takes = arrays + !has_own_arena(p);
-    if (count != takes)
-        return PyErr_Format(PyExc_TypeError, "the program takes %d arrays, not %zd", takes, count);
-    workspace another, *w = &p->own;
-    const int is_own = !atomic_exchange(&p->is_busy, 1);
-    if (!is_own) {
-        w = &another;
-        if (!make_workspace(p, w)) return PyErr_NoMemory();
+    if (atomic_exchange(&p->is_busy, 1)) {
+        r->w = &r->another;
+        if (!make_workspace(p, r->w)) return PyErr_NoMemory() != NULL;
     }
-    int held = 0, is_done = 1;
-    for (; is_done && held < count; held++) {
-        const int slot = held < arrays ? 1 + held : 0;
-        Py_buffer *view = w->views + held;
+    if (count != takes) {
+        PyErr_Format(PyExc_TypeError, "the program takes %d arrays, not %zd", takes, count);
+        return 0;
+    }
+    for (; r->held < count; r->held++) {
+        const int held = r->held, slot = held < arrays ? 1 + held : 0;
+        Py_buffer *view = r->w->views + held;
         if (PyObject_GetBuffer(arguments[held], view,
                                held < p->inputs ? PyBUF_SIMPLE : PyBUF_WRITABLE)) {
             PyErr_Clear();
             PyErr_Format(PyExc_BufferError, "array %d of the program is not contiguous", held);
-            is_done = 0;
-            break;
+            return 0;
         }
-        w->bases[slot] = view->buf;
+        r->w->bases[slot] = view->buf;
         if (view->len != p->size[slot]) {
             PyErr_Format(PyExc_ValueError, "array %d of the program has %zd bytes instead of %zd", held,
                          view->len, (ptrdiff_t)p->size[slot]);
-            is_done = 0;
+            PyBuffer_Release(view);
+            return 0;
         }
     }
-    is_done = is_done && run_all(p, w);
-    while (held > 0) PyBuffer_Release(w->views + --held);
-    if (is_own)
-        p->is_busy = 0;
+    return 1;
+}
+
+void run_part_of_program(const program_run *r) {
+    set_fixed_cells(r->p, r->w);
+    run whole = {.p = r->p, .w = r->w};
+    run_nodes(&whole, 0, r->p->nodes, 0);
+}
+
+void close_run(program_run *r) {
+    while (r->held > 0) PyBuffer_Release(r->w->views + --r->held);
+    if (r->w == &r->p->own)
+        r->p->is_busy = 0;
     else
-        PyMem_Free(another.memory);
+        PyMem_Free(r->another.memory);
+}
+
+// Run all nodes; return whether no interrupt came. During a long program, other threads of Python run.
+static int run_all(const program *p, const workspace *w) {
+    set_fixed_cells(p, w);
+    run r = {.p = p, .w = w, .state = p->is_long ? PyEval_SaveThread() : NULL, .answers = p->is_long};
+    const int is_done = run_nodes(&r, 0, p->nodes, 0);
+    if (r.state) PyEval_RestoreThread(r.state);
+    return is_done;
+}
+
+PyObject *run_program(PyObject *self, PyObject *const *arguments, ptrdiff_t count) {
+    program_run r;
+    const int is_done = open_run(self, arguments, count, &r) && run_all(r.p, r.w);
+    close_run(&r);
     return is_done ? nothing() : NULL;
 }
 

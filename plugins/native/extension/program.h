@@ -2,6 +2,7 @@
 #pragma once
 
 #include "python.h"
+#include "table.h"
 
 // program(words, sizes, functions, constants, ufunc[, anything]): return a function that runs the calls of a table. With
 // a last argument, it keeps Python's lock and answers no interrupts however long it is: nobody sees half of its work.
@@ -25,3 +26,32 @@
 //
 // All numbers are checked when the program is made, and the bytes of arrays when it is called.
 PyObject *make_program(PyObject *module, PyObject *const *arguments, ptrdiff_t count);
+
+typedef struct program program;
+
+typedef struct {
+    char *memory; // what PyMem_Malloc has returned
+    char **bases; // the address of each slot, and of the cells
+    value *cells;
+    Py_buffer *views;
+    char *arena;
+} workspace;
+
+// A run of a program: its arrays are held.
+typedef struct {
+    program *p;
+    workspace another, *w; // that of the program, or another while somebody uses it
+    int held;
+} program_run;
+
+// The function of Python that runs a program, which `self` stands for.
+PyObject *run_program(PyObject *self, PyObject *const *arguments, ptrdiff_t count);
+
+// Hold the arrays for a run; return whether that is possible, else there is an error of Python.
+int open_run(PyObject *self, PyObject *const *arguments, ptrdiff_t count, program_run *r);
+
+// Run a program that has been opened, in any thread, without Python's lock and without answering interrupts.
+void run_part_of_program(const program_run *r);
+
+// Release what `open_run` holds, whatever it has returned.
+void close_run(program_run *r);

@@ -75,6 +75,7 @@ typedef struct {
 #define METH_FASTCALL 0x80
 #define PyBUF_SIMPLE 0
 #define PyBUF_WRITABLE 1
+#define PyBUF_FORMAT 4
 #define PyBUF_STRIDES 0x18
 #define STABLE_ABI 3
 
@@ -85,6 +86,8 @@ FROM_PYTHON PyObject *PyExc_ValueError, *PyExc_BufferError;
 FROM_PYTHON int PyObject_GetBuffer(PyObject *object, Py_buffer *view, int flags);
 FROM_PYTHON void PyBuffer_Release(Py_buffer *view);
 FROM_PYTHON PyObject *PyCFunction_NewEx(PyMethodDef *definition, PyObject *self, PyObject *module);
+FROM_PYTHON PyCFunction *PyCFunction_GetFunction(PyObject *function);
+FROM_PYTHON PyObject *PyCFunction_GetSelf(PyObject *function);
 FROM_PYTHON PyObject *PyCapsule_New(void *pointer, const char *name, void (*destroy)(PyObject *));
 FROM_PYTHON void *PyCapsule_GetPointer(PyObject *capsule, const char *name);
 FROM_PYTHON PyObject *PyErr_Format(PyObject *kind, const char *format, ...);
@@ -94,6 +97,10 @@ FROM_PYTHON PyObject *PyErr_NoMemory(void);
 FROM_PYTHON PyObject *PyErr_Occurred(void);
 FROM_PYTHON PyThreadState *PyEval_SaveThread(void);
 FROM_PYTHON void PyEval_RestoreThread(PyThreadState *state);
+FROM_PYTHON void *PyThread_allocate_lock(void);
+FROM_PYTHON int PyThread_acquire_lock(void *lock, int waits);
+FROM_PYTHON void PyThread_release_lock(void *lock);
+FROM_PYTHON unsigned long PyThread_start_new_thread(void (*function)(void *), void *argument);
 FROM_PYTHON void *PyMem_Malloc(size_t size);
 FROM_PYTHON void PyMem_Free(void *memory);
 FROM_PYTHON ptrdiff_t PyTuple_Size(PyObject *tuple);
@@ -101,6 +108,7 @@ FROM_PYTHON PyObject *PyTuple_GetItem(PyObject *tuple, ptrdiff_t index);
 FROM_PYTHON double PyFloat_AsDouble(PyObject *number);
 FROM_PYTHON long long PyLong_AsLongLong(PyObject *number);
 FROM_PYTHON unsigned long long PyLong_AsUnsignedLongLongMask(PyObject *number);
+FROM_PYTHON PyObject *PyBool_FromLong(long number);
 FROM_PYTHON PyObject *PyLong_FromLongLong(long long number);
 FROM_PYTHON PyObject *PyObject_Type(PyObject *object);
 FROM_PYTHON PyObject *PyModule_Create2(PyModuleDef *definition, int version);

@@ -3,6 +3,8 @@
 
 #include <stdint.h>
 
+#include "python.h"
+
 #define MOST_ARGUMENTS 20
 #define MOST_LISTS 2 // of one kernel
 
@@ -50,3 +52,14 @@ extern const need needs[];
 
 // Return the kernel of a name; NULL with an error of Python if there is none.
 const kernel *find_kernel(const char *name);
+
+// A ufunc of NumPy, as its C API documents it.
+typedef void loop_of_numpy(char **arrays, const ptrdiff_t *sizes, const ptrdiff_t *steps, void *data);
+typedef struct {
+    object_head head;
+    int inputs, outputs, arrays, identity;
+    loop_of_numpy **loops;
+    void *const *data;
+    int loop_count, reserved;
+    const char *name, *types;
+} ufunc;

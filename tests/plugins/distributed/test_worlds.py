@@ -44,6 +44,8 @@ OPEN_MPI = {
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
 }
 """What Open MPI needs, if it is the MPI here: it starts neither as root nor more ranks than there are cores."""
+MPICH = {"MPIR_CVAR_CH4_PROGRESS_THROTTLE": "1"}
+"""Ranks of MPICH sleep between looks for messages: there are more ranks than cores, and those that wait take turns."""
 
 
 def start(size, *names, folder="", backends="cpu", **environment):
@@ -58,7 +60,7 @@ def start_program(size, *arguments, timeout=120, **environment):
     began = time.monotonic()
     done = subprocess.run(
         [*command, sys.executable, *arguments],
-        env={**os.environ, **OPEN_MPI, "OPENBLAS_NUM_THREADS": "1", **environment},
+        env={**os.environ, **OPEN_MPI, **MPICH, "OPENBLAS_NUM_THREADS": "1", **environment},
         capture_output=True,
         text=True,
         timeout=timeout,

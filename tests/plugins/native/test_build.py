@@ -39,7 +39,7 @@ def test_wheel_is_small_and_for_the_stable_abi_of_this_platform(hook, tmp_path):
     abi = hook.this_abi()
     python = "cp311" if abi == "abi3" else abi.removesuffix("t")
     assert wheel.name == f"plugrad_native-0.1.0-{python}-{abi}-{name}.whl"
-    assert wheel.stat().st_size <= 1_100_000
+    assert wheel.stat().st_size <= 1_200_000
     with zipfile.ZipFile(wheel) as archive:
         compiled = {n for n in archive.namelist() if n.endswith((".so", ".pyd"))}
     files = [hook.extension_of(name, variant) for variant in hook.PLATFORMS[name].variants]

@@ -21,6 +21,7 @@ if not variants.has_any_variant():
     pytest.skip("there is no native code for this platform", allow_module_level=True)
 open_backend("cpu")
 delays = import_module("plugrad_native.programs.delays")
+order = import_module("plugrad_native.programs.order")
 reuse = import_module("plugrad_native.programs.reuse")
 
 SIZE = 1 << 18
@@ -202,7 +203,7 @@ def test_the_plan_tells_the_peak_of_workloads():
     for name, line in zip(WORKLOADS, result.stdout.splitlines(), strict=True):
         compiled, untraced, planned = json.loads(line)
         assert compiled == pytest.approx(planned, rel=0.05), name
-        assert compiled <= 1.1 * untraced, name  # long programs make room for all results first
+        assert compiled <= untraced, name
 
 
 def test_results_have_room_for_what_is_read_before_they_are_made():
@@ -228,3 +229,72 @@ def test_what_a_region_makes_takes_the_place_of_what_it_alone_needs():
         return plugrad.cumulative_sum(plugrad.exp(y) * y, axis=1)
 
     assert same(reusing, numbers(512, 512)) <= 2 * 512 * 512 * 4 + 4096
+
+
+def test_a_loop_writes_over_what_only_the_program_needs():
+    x, w, v = numbers(512, 512), numbers(512, 512, seed=1), numbers(512, 1)
+    assert same(lambda x, w, v: (plugrad.exp(x @ w) * (x @ x)) @ v, x, w, v) <= 2.1 * x.nbytes
+    assert (
+        same(lambda x, w, v: (plugrad.exp(y := x @ w) * (x @ x)) @ v + y @ v, x, w, v)
+        <= 3.1 * x.nbytes
+    )
+
+
+def kernels_in_order(function, *args):
+    return [step.kernel.name for step in order.order_steps(graph_of(function, *args)).steps]
+
+
+def test_what_frees_memory_is_computed_before_what_takes_it():
+    x, w, v = numbers(512, 512), numbers(512, 512, seed=1), numbers(512, 64)
+
+    def function(x, w, v):
+        y, z = x @ w, plugrad.exp(x)
+        return y @ v, plugrad.sum(z)
+
+    names = kernels_in_order(function, x, w, v)
+    assert names == ["BatchMatMul", "BatchMatMul", "Exp", "Sum"]
+    same(function, x, w, v)
+
+
+def test_what_is_read_late_is_computed_late():
+    def function(x, places):
+        table = plugrad.one_hot(places, 512)
+        return plugrad.sum(sorted_rows(sorted_rows(x))) + plugrad.sum(table)
+
+    names = kernels_in_order(function, numbers(512, 512), plugrad.asarray(np.arange(512)))
+    assert names.index("OneHot") > max(i for i, name in enumerate(names) if name == "Sort")
+
+
+def test_an_order_that_saves_nothing_is_left_alone():
+    graph = graph_of(lambda x: plugrad.sum(plugrad.exp(x) * x) + plugrad.sum(x), numbers(SIZE))
+    assert order.order_steps(graph) is graph
+
+
+def test_the_order_of_host_values_stays():
+    drawn = []
+
+    def draw(name):
+        return plugrad.extend.host_value(lambda: drawn.append(name) or np.zeros(1, "f4"))
+
+    def function(x):
+        first = draw("first")
+        y = sorted_rows(x) + draw("second")
+        return plugrad.sum(sorted_rows(y) * x) + draw("third") + first
+
+    run = plugrad.jit(function)
+    for _ in range(3):
+        drawn.clear()
+        run(numbers(SIZE))
+        assert drawn == ["first", "second", "third"]
+
+
+def test_derivatives_wait_for_what_a_view_keeps():
+    """The product reads the activation in another shape, so the activation itself is needed as long."""
+    x, w = numbers(64, 64, 32), numbers(32, 32, seed=1)
+
+    def loss(x, w):
+        return plugrad.sum(plugrad.relu(plugrad.relu(x @ w) @ w) ** 2)
+
+    gradient = plugrad.grad(loss, (0, 1))
+    assert delayed_kernels(gradient, x, w) == ["Step"]
+    same(gradient, x, w)

@@ -1,4 +1,4 @@
-"""Programs whose arrays have as many axes as NumPy's can have, or no elements."""
+"""Programs whose arrays have as many axes as NumPy's can have, no elements, or more than a cache holds."""
 
 from importlib import import_module
 
@@ -83,3 +83,19 @@ def test_a_descriptor_with_more_axes_than_there_is_room_for_is_an_error(axes):
         make(COPY)
     with pytest.raises(ValueError, match="axes"):
         run(x, y, 10, 0, descriptor)
+
+
+@pytest.mark.parametrize("count", [1 << 18, (1 << 18) + 1, (1 << 19) - 257])
+def test_blocks_of_arrays_that_are_fetched_ahead_are_whole(count):
+    """Many calls on arrays larger than a cache, whose last block is shorter; one is read in several calls."""
+
+    def mix(x, y):
+        for _ in range(6):
+            x, y = x * y - 0.5, plugrad.sqrt(plugrad.abs(x) + 1) + y * 0.25
+        return x, y
+
+    x, y = (
+        plugrad.asarray(np.random.default_rng(s).normal(size=count).astype("f4")) for s in (1, 2)
+    )
+    for found, expected in zip(plugrad.jit(mix)(x, y), mix(x, y), strict=True):
+        assert found.numpy().tobytes() == expected.numpy().tobytes()

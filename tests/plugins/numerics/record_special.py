@@ -20,14 +20,48 @@ def wide(least, most, count=25):
     return list(np.exp(RNG.uniform(np.log(least), np.log(most), count)))
 
 
+def beside_roots(function, *starts):
+    """Return the numbers nearest to roots, their neighbours, and numbers farther and farther away."""
+    found = []
+    for start in starts:
+        root = float(mp.findroot(function, start))
+        found += [root + k * np.spacing(root) for k in (-3, -1, 0, 1, 3)]
+        found += [root + sign * d for d in np.geomspace(1e-14, 0.02, 12) for sign in (-1, 1)]
+    return found
+
+
+BELOW_0 = [
+    *-np.linspace(0.031, 12.987, 120),
+    *(-n + sign * d for n in (0, 1, 2, 3, 9, 31) for d in (1e-14, 1e-5, 0.1) for sign in (-1, 1)),
+    *(-1e-300, -1e-8, -31.6, -32.1, -33.4, -57.56, -120.3),
+]
 POSITIVE = [*wide(1e-8, 1e3), *spread(0.01, 20, 60)]
 FUNCTIONS = {
-    "gammaln": (mp.loggamma, [*POSITIVE, *spread(0.9, 2.2), 1e10, 3.0, 0.5]),
+    "gammaln": (
+        mp.loggamma,
+        [
+            *(*POSITIVE, *spread(0.9, 2.2), 1e10, 3.0, 0.5, *BELOW_0),
+            *beside_roots(
+                lambda x: mp.log(abs(mp.gamma(x))),
+                *(-2.457, -2.7477, -3.1436, -3.9553, -4.0394, -4.9916, -5.0082, -5.99861, -6.00138),
+                *(-9.9999997244, -10.000000275573, mp.mpf("-12.00000000208767569")),
+            ),
+        ],
+    ),
     "gamma": (
         mp.gamma,
         [*wide(1e-8, 1), *spread(0.01, 25, 60), *spread(25, 171, 30), *spread(-4.8, -0.2, 20)],
     ),
-    "digamma": (mp.digamma, [*POSITIVE, *spread(1.2, 1.8)]),
+    "digamma": (
+        mp.digamma,
+        [
+            *(*POSITIVE, *spread(1.2, 1.8), *BELOW_0),
+            *beside_roots(
+                mp.digamma, -0.504, -1.5735, -2.61, -3.635, -4.653, -5.667, -20.73, -31.76
+            ),
+            *(-85.80347494796838, -771.87, -7856.892838118311, -99999.7),
+        ],
+    ),
     "trigamma": (lambda x: mp.psi(1, x), [*POSITIVE]),
     "erfcx": (lambda x: mp.exp(x * x) * mp.erfc(x), [*POSITIVE, *spread(-26, 0)]),
     "erfc": (mp.erfc, [*spread(-3, 3), *spread(3, 26)]),
@@ -46,7 +80,13 @@ FUNCTIONS = {
     "i0": (lambda x: mp.besseli(0, x), [*wide(1e-8, 1), *spread(0.01, 100, 60)]),
     "i1": (lambda x: mp.besseli(1, x), [*wide(1e-8, 1), *spread(0.01, 100, 60)]),
     "exp1": (mp.e1, [*wide(1e-8, 1), *spread(0.01, 100, 60)]),
-    "expi": (mp.ei, [*spread(0.5, 100, 60), *wide(1e-8, 0.2), *spread(-50, -0.1, 20)]),
+    "expi": (
+        mp.ei,
+        [
+            *(*spread(0.5, 100, 60), *wide(1e-8, 0.2), *spread(-50, -0.1, 20)),
+            *(*np.linspace(0.2, 0.5, 31), *beside_roots(mp.ei, 0.3725)),
+        ],
+    ),
     "zeta": (
         mp.zeta,
         [*spread(1.01, 60, 60), *spread(0, 0.95, 20), 1 + 1e-6, *-np.geomspace(1e-3, 259.5, 80)],
@@ -102,6 +142,10 @@ GAMMA_POINTS = [
     *(uniform((0.1, 60), (0.1, 90)), uniform((0.01, 2), (0.001, 5), count=25)),
     *(sizes((1e-6, 0.1), (1e-3, 5)), sizes((0.1, 20), (1e-20, 0.1))),
     *(gamma_transition(0.5, 60), gamma_transition(60, 800), gamma_transition(800, 1e5)),
+    [
+        np.geomspace(801, 3e5, 120),
+        np.geomspace(801, 3e5, 120) + np.geomspace(801, 3e5, 120) ** 0.5 * np.sin(range(120)) * 3,
+    ],
 ]
 BETA_POINTS = [
     *(uniform((0.1, 60), (0.1, 60)), sizes((1e-8, 1e5), (1e-8, 1e5))),

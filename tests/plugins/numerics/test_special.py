@@ -41,8 +41,6 @@ def test_functions_of_several_numbers_are_within_four_units_in_the_last_place(na
     assert found.dtype == "float64"
     is_normal = np.abs(expected) > 1e-290
     units = np.where(is_normal, np.abs(found.numpy() - expected) / np.spacing(np.abs(expected)), 0)
-    if name.startswith("gammainc"):
-        units[arguments[0] > 800] /= 2  # 8 units there
     worst = units.argmax()
     assert units.max() <= 4, f"{name}{tuple(arguments[:, worst])} is off by {units.max():.1f} units"
 
@@ -154,7 +152,13 @@ def test_values_in_single_precision(name, backend):
         allowed = 1e-4  # an exponential of a large number magnifies what it is rounded by
     finite = np.isfinite(expected) & (np.abs(expected) < 3e38)
     error = np.abs(found.numpy() - expected)[finite]
-    np.testing.assert_array_less(error, (allowed * size[known] + 1e-37)[finite])
+    size = size[known]
+    if name in ("gammaln", "digamma", "expi"):  # a rounded number may be farther from a root
+        size = np.maximum(size, np.abs(expected))
+    if name == "digamma":  # below -32, terms of this size cancel; float64 numbers are refined there
+        size = np.where(x < -32, np.log(np.abs(x)), size)
+    size = size[finite]
+    np.testing.assert_array_less(error, allowed * size + 1e-37)
 
 
 EDGES = [0.0, -0.0, 1.0, -1.0, -2.0, np.inf, -np.inf, np.nan, 0.5, -0.5, 2.0, 300.0]
@@ -241,6 +245,27 @@ def test_incomplete_functions(name, rng):
     np.testing.assert_allclose(found[near], expected[near], rtol=1e-10, atol=1e-14)
 
 
+def test_gamma_functions_below_0_in_wasm_and_traced():
+    for name in ("gammaln", "digamma"):
+        x, expected = (np.array(RECORDED[name][key])[-40:] for key in ("x", "value"))
+        with plugrad.use("wasm"):
+            np.testing.assert_allclose(getattr(special, name)(x), expected, rtol=9e-16)
+        with plugrad.use("cpu"):
+            for change in (plugrad.jit, plugrad.vmap):
+                found = change(getattr(special, name))(x)
+                np.testing.assert_allclose(found, expected, rtol=9e-16)
+
+
+def test_derivatives_of_gammaln_below_0():
+    x = np.array([-2.457, -2.6, -3.1436, -4.04, -5.5])
+    trigamma = (np.pi / np.sin(np.pi * x)) ** 2 - scipy.special.polygamma(1, 1 - x)
+    with plugrad.use("cpu"):
+        slope = plugrad.grad(lambda x: plugrad.sum(special.gammaln(x)))
+        np.testing.assert_allclose(slope(x), scipy.special.digamma(x), rtol=1e-11)
+        second = plugrad.grad(lambda x: plugrad.sum(slope(x)))
+        np.testing.assert_allclose(second(x), trigamma, rtol=1e-9)
+
+
 def test_incomplete_functions_in_single_precision(backend):
     a, x = np.array([0.5, 2, 9, 40], "float32"), np.array([0.1, 3, 9.5, 30], "float32")
     expected = scipy.special.gammainc(a.astype("float64"), x)
@@ -260,9 +285,9 @@ def test_incomplete_functions_in_single_precision(backend):
 
 
 POINTS = {
-    "gammaln": [0.3, 1.4, 7.2, 30.0, -1.3],
+    "gammaln": [0.3, 1.4, 7.2, 30.0, -1.3, -2.457, -2.6, -2.95, -3.1436, -3.6, -4.1, -5.5, -40.3],
     "gamma": [0.3, 1.4, 7.2, -1.3],
-    "digamma": [0.3, 1.4, 7.2, 30.0],
+    "digamma": [0.3, 1.4, 7.2, 30.0, -0.504, -1.4, -2.61, -20.73, -40.3],
     "trigamma": [0.3, 1.4, 7.2, 30.0],
     "erfcx": [-0.7, 0.3, 2.2, 9.0],
     "erfc": [-0.7, 0.3, 2.2],
@@ -281,7 +306,7 @@ POINTS = {
     "i0": [0.3, 3.0],
     "i1": [0.3, 3.0],
     "exp1": [0.3, 2.2, 9.0],
-    "expi": [0.3, 7.2, -2.2],
+    "expi": [0.3, 0.38, 7.2, -2.2],
     "zeta": [0.3, 2.2, 20.0, -1.4],
     "ndtr": [-2.0, 0.3],
     "log_ndtr": [-9.0, 0.3],

@@ -419,6 +419,39 @@ def test_functions_of_all_halves(run, name):
     np.testing.assert_array_equal(run(name, HALVES), expected)
 
 
+@pytest.mark.parametrize(
+    ("name", "function"), [("Add", np.add), ("Sub", np.subtract), ("Multiply", np.multiply)]
+)
+@pytest.mark.parametrize("greatest", [INF, 8.0, 2e-2, 1e-6])
+def test_halves_round_once_whatever_stands_beside_them(run, rng, name, function, greatest):
+    # Eight at a time take a short way if all are finite, and no product is denormal.
+    halves = np.arange(1 << 16, dtype="u2").view("f2")
+    halves = halves[~(np.abs(halves) > greatest)][3:]
+    a, b = rng.permutation(halves), rng.permutation(halves)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(run(name, a, b), function(a, b))
+        for constant in np.float16([0.5, 3, -1e-4, 6e-8, INF, NAN]):
+            found = run(name, constant[None], b), run(name, b, constant[None])
+            np.testing.assert_array_equal(found[0], function(constant, b))
+            np.testing.assert_array_equal(found[1], function(b, constant))
+
+
+@pytest.mark.parametrize("name", ["Exp", "Sigmoid", "Softplus", "Log1p"])
+def test_bits_do_not_depend_on_the_numbers_beside(run, name):
+    x = np.float32([0.5, -3, 20, 300, -0.0, 1e-42, 88.5, -0.25, 1, -90, NAN, 1.5, INF, 7, -7, 0.1])
+    x = np.tile(x, 9)
+    alone = np.concatenate([run(name, x[i : i + 1]) for i in range(len(x))])
+    for first in range(5):
+        np.testing.assert_array_equal(run(name, x[first:]), alone[first:])
+    near = np.abs(x) < 10
+    np.testing.assert_array_equal(run(name, x[near]), alone[near])
+
+
+def test_log1p_of_the_largest_numbers(run):
+    x = np.float32([3e38, 1.9e38, 1.7e38, 1e30, 2.0**24, 2.0**25, 3.4028235e38])
+    np.testing.assert_allclose(run("Log1p", x), np.log1p(x.astype("f8")), 2e-7)
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_pairs_of_halves(run, rng):
     a, b = rng.permutation(HALVES), rng.permutation(HALVES)

@@ -125,3 +125,25 @@ def test_kernels_that_are_replaced_are_not_joined(kernel):
     with plugrad.override_kernel(kernel, "wasm", replaced):
         check(lambda x, w, b: plugrad.relu(x @ w + b), x, w, b)
     assert bool(calls) is (kernel != "_FusedMatMul")
+
+
+def test_a_replay_joins_calls_unless_each_is_looked_at():
+    x, w, b = numbers(3, 4), numbers(4, 5, seed=1), numbers(5, seed=2)
+
+    def layer(x, w, b):
+        return plugrad.relu(x @ w + b)
+
+    def kernels():
+        jitted = plugrad.jit(layer)
+        with plugrad.profile() as measured:
+            found = jitted(x, w, b)
+        assert comparable_bits(found.numpy()) == comparable_bits(layer(x, w, b).numpy())
+        return [event.kernel for event in measured.kernels]
+
+    with plugrad.config.override("jit", "replay"):
+        assert kernels() == ["_FusedMatMul"]
+        x, w, b = (plugrad.ones_like(y) for y in (x, w, b))
+        with plugrad.config.override("check_finite", True):
+            assert kernels() == ["BatchMatMul", "Add", "Relu"]
+        with plugrad.override_kernel("Relu", "wasm", lambda x: x):
+            assert kernels() == ["_FusedMatMul", "Relu"]

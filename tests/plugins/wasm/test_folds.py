@@ -81,6 +81,19 @@ def test_nothing_to_fold(run):
     assert fold(run, "Sum", np.float32(3), ()) == 3
 
 
+@pytest.mark.parametrize("shape", [(3, 1), (2, 5), (4, 16), (3, 19), (130, 35), (300, 129)])
+def test_extremes_of_rows_and_columns_of_any_length(run, rng, shape):
+    x = rng.standard_normal(shape).astype("f4")
+    for place in (None, 0, x.size // 2, x.size - 1):
+        y = x.copy()
+        if place is not None:
+            y.flat[[place, place // 2]] = NAN, INF
+        for axis in (0, 1):
+            for name, reference in (("Max", np.max), ("Min", np.min)):
+                found = fold(run, name, y, (axis,))
+                np.testing.assert_array_equal(found, reference(y, axis=axis))
+
+
 def test_nan_wins_every_extreme(run, rng):
     for length in (3, 16, 100):
         for place in {0, 1, length - 1}:

@@ -20,7 +20,9 @@ def gpu(run, monkeypatch):
         record(plan, operands)
 
     monkeypatch.setattr(run.device, "is_software", False)
-    monkeypatch.setitem(attention.MAX_WEIGHTS, "hardware", 0)  # else a shader is for many weights
+    monkeypatch.setitem(
+        attention.MAX_WEIGHTS, "hardware", 0
+    )  # else the smallest shader is for many
     monkeypatch.setattr(run.device, "record", record_and_note)
     return recorded
 
@@ -52,7 +54,8 @@ def computed(run, q, k, v, mask, scale):
         pytest.param((2, 3), (33, 65, 6, 7), (2, 3, 33, 65), id="parts-of-vectors"),
         pytest.param((2,), (40, 100, 64, 64), (1, 100), id="the-same-mask-for-all-rows"),
         pytest.param((2,), (9, 40, 6, 7), (2, 9, 1), id="the-same-mask-for-all-keys"),
-        pytest.param((), (70, 41, 128, 12), (70, 41), id="wide-keys"),
+        pytest.param((), (70, 41, 96, 12), (70, 41), id="wide-keys"),
+        pytest.param((2,), (70, 41, 6, 100), None, id="wide-values"),
     ],
 )
 def test_values(run, rng, gpu, batch, sizes, mask):
@@ -100,12 +103,25 @@ def test_what_does_not_fit_is_composed(run, rng, gpu, monkeypatch, sizes, shared
 
 
 def test_forms_fit_the_memory_and_the_loops_of_devices():
-    """With the memory that WebGPU guarantees, heads of 64 elements fit; long loops are composed."""
-    form = attention._form(64, 64, 10_000, 16384)
-    assert form.keys == 16
+    """With the memory that WebGPU guarantees, heads of 32 elements fit; long loops are composed."""
+    assert attention._form(64, 64, 10_000, 49152)[:3] == (16, 1, 2)
+    assert attention._form(64, 64, 10_000, 32768)[:3] == (16, 1, 1)
+    form = attention._form(32, 64, 10_000, 16384)
+    assert form[:3] == (8, 1, 1)
     assert 16 * sum(form.lengths) <= 16384
-    assert attention._form(64, 64, 10_000, 32768).keys == 32
-    assert attention._form(64, 64, 100_000, 32768) is None
+    assert attention._form(128, 128, 10_000, 49152)[:3] == (8, 1, 1)
+    assert attention._form(64, 64, 200_000, 32768) is None
+
+
+@pytest.mark.parametrize(("width", "is_composed"), [(32, False), (96, True)])
+def test_few_weights_are_in_memory_unless_a_large_shader_has_room(
+    run, rng, gpu, monkeypatch, width, is_composed
+):
+    monkeypatch.setitem(attention.MAX_WEIGHTS, "hardware", 1 << 26)
+    operands = drawn(rng, (2,), 33, 40, width, width)
+    found = computed(run, *operands, None, 0.3)
+    np.testing.assert_allclose(found, attended(*operands, None, 0.3), rtol=1e-5, atol=1e-5)
+    assert ("attention" not in gpu) == is_composed
 
 
 def test_operands_may_be_larger_than_a_binding(run, rng, gpu, monkeypatch):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from plugrad.extend import float32, sliding_window
 from plugrad.kernels import convolution, convolution3d, fused, linalg
 from plugrad_webgpu.algorithms import product
 from plugrad_webgpu.algorithms.product import Matrices, multiply
@@ -293,7 +294,10 @@ def test_tuning_measures_and_keeps_the_fastest_tile(make_runner, rng, monkeypatc
         (1, (8, 512, 512), "narrow"),
         (1, (64, 64, 64), "shared 32"),
         (1, (64, 4096, 4096), "shared 64"),
-        (16, (512, 64, 512), "shared 128"),
+        (16, (512, 64, 512), "shared 64"),  # short sums
+        (16, (512, 256, 512), "shared 128"),
+        (1, (4096, 768, 768), "shared 64"),  # too few large tiles
+        (1, (576, 100_352, 64), "shared 64"),  # a long sum, which may have many parts
         (1, (1024, 64, 1024), "shared 64"),
         (1, (4096, 4096, 4096), "shared 128"),
     ],
@@ -303,6 +307,36 @@ def test_tiles_of_gpus(run, monkeypatch, batch, sizes, expected):
     monkeypatch.setattr(run.device, "is_software", False)
     monkeypatch.setattr(run.device, "tiles", {})
     assert choose_tile(run.device, batch, sizes) == expected
+
+
+def test_runs_of_a_sum_count_when_a_tile_is_chosen(run, rng, monkeypatch):
+    """The gradient of a filter has a run for each row of the output, so its sums are longer than one."""
+    chosen = []
+
+    def choose_and_note(device, batch, sizes, **how):
+        chosen.append(sizes)
+        return choose_tile(device, batch, sizes, **how)
+
+    monkeypatch.setattr(product, "choose_tile", choose_and_note)
+    window = sliding_window((12, 10), size=(3, 3), strides=(1, 1), dilations=(1, 1), padding="same")
+    images = [floats(rng, 2, 12, 10, 8), floats(rng, 2, 12, 10, 16)]
+    run(convolution.conv2d_filter_gradient, *images, filter_shape=(3, 3, 8, 16), window=window)
+    assert chosen == [(72, 240, 16)]
+
+
+def test_sums_are_split_where_a_gpu_has_more_room_than_tiles():
+    """Of 144 tiles for 256 workgroups, each has two parts; of 256, none."""
+
+    def count_parts(rows):
+        source = product._matrix_source(rows, 4096, False)
+        sizes, whole = (rows, 4096, 768), (False, False)
+        no_epilogue = product._EpilogueSource()
+        step = product._plan(
+            TILES["shared 64"], source, float32, (1, 1), sizes, whole, no_epilogue, False
+        )
+        return step.shape[0]
+
+    assert [count_parts(rows) for rows in (768, 1408)] == [2, 1]
 
 
 def test_devices_with_little_shared_memory_take_smaller_tiles(run, monkeypatch):

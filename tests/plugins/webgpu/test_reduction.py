@@ -67,3 +67,20 @@ def test_segments_begin_with_pages(run, rng, monkeypatch, shape):
         np.testing.assert_array_equal(total, of_dtype.sum(-1, dtype))
     # The fifth number is the distance between segments, in elements or vectors.
     assert {int(numbers[4]) * 4 % 1024 for numbers in recorded[::2]} == {0}
+
+
+@pytest.mark.parametrize(("rows", "dispatches"), [(64, 1), (1000, 2)])
+def test_gpus_add_up_columns_in_few_dispatches(run, rng, monkeypatch, rows, dispatches):
+    """A dispatch takes a GPU longer than a loop over the sums that are left."""
+    monkeypatch.setattr(run.device, "is_software", False)
+    assert run.device.subgroup >= 0  # it is found out by a dispatch of its own
+    record, recorded = run.device.record, []
+
+    def note(plan, operands):
+        recorded.append(plan.shape)
+        record(plan, operands)
+
+    monkeypatch.setattr(run.device, "record", note)
+    x = rng.standard_normal((rows, 8), dtype=np.float32)
+    np.testing.assert_allclose(run(reduction.sum, x, axis=(0,)), x.sum(0), rtol=1e-3, atol=1e-3)
+    assert len(recorded) == dispatches

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from plugrad.kernels import sorting
+from plugrad_webgpu.algorithms import ordering
 
 SHAPES = [
     (5,),
@@ -16,6 +17,7 @@ SHAPES = [
     (129,),
     (2, 1500),
     (3, 1025),
+    (2, 5000),
     (30_000,),
 ]
 
@@ -55,6 +57,17 @@ def test_orders_are_stable(run, rng, shape, dtype, descending):
     np.testing.assert_array_equal(run(sorting.sort, x, **attrs), np.take_along_axis(x, places, -1))
 
 
+@pytest.mark.parametrize(
+    "size", [300, 5000, 300_000], ids=["block", "small-blocks", "large-blocks"]
+)
+def test_long_rows_are_merged(run, rng, monkeypatch, size):
+    """Integers of two words are sorted by one, then by the other, so that a sort begins with an order."""
+    monkeypatch.setattr(run.device, "is_software", False)
+    x = rng.integers(-3, 3, size) << 32 | rng.integers(0, 3, size)
+    found = run(sorting.argsort, x, axis=0, descending=False)
+    np.testing.assert_array_equal(found, order(x, 0, descending=False))
+
+
 @pytest.mark.usefixtures("device")
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_any_axis(run, rng, axis):
@@ -68,7 +81,22 @@ def test_any_axis(run, rng, axis):
 
 @pytest.mark.usefixtures("device")
 @pytest.mark.parametrize("is_sorted", [True, False])
-@pytest.mark.parametrize(("shape", "k"), [((7,), 3), ((3, 600), 9), ((2, 2, 5), 5), ((3, 4), 0)])
+@pytest.mark.parametrize(
+    ("shape", "k"),
+    [
+        ((7,), 3),
+        ((3, 600), 9),
+        ((2, 2, 5), 5),
+        ((3, 4), 0),
+        ((3, 200), 0),
+        ((2, 257), 257),
+        ((0, 300), 2),
+        ((2, 9001), 1024),
+        ((2, 9001), 1025),
+        ((2, 70_000), 50),
+    ],
+    ids=str,
+)
 def test_largest(run, rng, shape, k, is_sorted):
     x = elements(rng, shape, "float32")
     places = order(x, -1, descending=True)[..., :k]
@@ -77,6 +105,28 @@ def test_largest(run, rng, shape, k, is_sorted):
     values, found = run(sorting.top_k, x, k=k, sorted=is_sorted)
     np.testing.assert_array_equal(found, places)
     np.testing.assert_array_equal(values, np.take_along_axis(x, places, -1))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32", "bool"])
+def test_largest_of_equal_elements_are_the_first(run, rng, monkeypatch, dtype):
+    monkeypatch.setattr(run.device, "is_software", False)
+    x = rng.integers(0, 2, (3, 10_000)).astype(dtype)
+    x[1] = 1
+    x[2, 40:] = 0
+    places = order(x, -1, descending=True)[:, :300]
+    values, found = run(sorting.top_k, x, k=300)
+    np.testing.assert_array_equal(found, places)
+    np.testing.assert_array_equal(values, np.take_along_axis(x, places, -1))
+
+
+def test_gpus_select_without_sorting(run, rng, monkeypatch):
+    """Long rows have segments, from each of which some are selected."""
+    monkeypatch.setattr(run.device, "is_software", False)
+    steps = ordering._selections((2, 70_000), 50, False)
+    assert [step.shape for step in steps] == [(2, 17 * 50), (2, 50)]
+    assert [step.shape for step in ordering._selections((600, 70_000), 50, False)] == [(600, 50)]
+    lengths = [step.shape[0] for step in ordering._selections((1 << 26,), 1000, False)]
+    assert lengths == [512_000, 125_000, 30_000, 7000, 1000]
 
 
 def test_more_groups_than_one_dimension_of_a_grid_has(run, monkeypatch):

@@ -139,11 +139,13 @@ def which() -> Selection:
     """
     used = _selected.get()
     if used is not None:
-        if used.backend.is_closed and not used.backend.lost:
-            raise BackendUnavailable(
-                f"plugrad.use chose {used.device}, which has been closed since then; call it again"
-            )
-        check_alive(used.backend, "plugrad.use")
+        backend = used.backend
+        if backend.is_closed or backend.lost:
+            if not backend.lost:
+                raise BackendUnavailable(
+                    f"plugrad.use chose {used.device}, which has been closed since then; call it again"
+                )
+            check_alive(backend, "plugrad.use")
         return used
     known = _recall_selection(None)
     if known is not None:

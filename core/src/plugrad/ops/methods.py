@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError, short_repr
+from plugrad.kernels import movement as kernels
 from plugrad.ops import (
     binary,
     complex as complexes,
@@ -23,6 +24,7 @@ from plugrad.ops import (
     transfer,
     unary,
 )
+from plugrad.ops.dtypes import requested_dtype
 from plugrad.types.dtype import as_dtype, complex64, complex128, float32, float64
 
 if TYPE_CHECKING:
@@ -226,13 +228,17 @@ def view(x: Tensor, *dtype: Any) -> Tensor:
     Raises:
         ArgumentError: a shape is given, as PyTorch takes it.
         DTypeError: `dtype` is another one.
+        UnsupportedDtype: the backend does not have it; the setting ``unsupported_dtype`` "always" replaces it.
         ShapeError: there is no last axis, or its size is odd.
     """
     if len(dtype) != 1 or isinstance(dtype[0], int | tuple | list):
         raise ArgumentError("view takes a dtype; for a new shape, write x.reshape(shape)")
     real, pair = _PAIRS.get(x.dtype, (None, None))
     (given,) = dtype
-    wanted = real if given is float else pair if given is complex else as_dtype(given)
+    if given is float or given is complex:
+        wanted = real if given is float else pair
+    else:
+        wanted = requested_dtype(as_dtype(given), x.backend)
     if wanted is x.dtype:
         return +x
     if wanted is None or wanted not in (real, pair):
@@ -263,9 +269,11 @@ def transpose_matrix(x: Tensor) -> Tensor:
     Raises:
         ShapeError: the tensor does not have two axes.
     """
-    if x.ndim != 2:
+    array = x.array
+    if len(array.shape) != 2:
         raise ShapeError(f"T is for two axes, but the shape is {x.shape}; use permute_dims")
-    return movement.permute_dims(x, (1, 0))
+    attrs = movement.transpose_attributes(array.shape, array.dtype, None)
+    return kernels.transpose.call(x, attrs)
 
 
 def transpose_matrices(x: Tensor) -> Tensor:

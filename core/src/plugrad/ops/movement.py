@@ -18,15 +18,18 @@ from plugrad.ops.arguments import (
     with_attributes,
 )
 from plugrad.ops.attributes import as_list, check_flag, check_integer, is_sequence, to_list
+from plugrad.ops.axes import along_axis, axis_attributes, axis_of
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.dtype import as_dtype, string
 from plugrad.types.shapes import (
+    INT_ONLY,
     as_shape,
     as_sizes,
     broadcast,
     normalize_axes,
     normalize_axis,
+    reduced_shape,
     resolve_shape,
 )
 from plugrad.types.specs import Shaped
@@ -90,18 +93,19 @@ def permute_dims(x: TensorLike, axes: Sequence[int] | None = None) -> Tensor:
     """
     x = as_tensor(x, "permute_dims")
     array = x.array
-    perm = None
-    if axes is not None:
+    if axes is not None and not (type(axes) is tuple and INT_ONLY.issuperset(map(type, axes))):
         rank = len(array.shape)
         given = as_list(axes, "permute_dims", "axes")
-        perm = tuple([normalize_axis(a, rank, name="permute_dims: axes") for a in given])
-    return movement.transpose.call(x, _transpose_attributes(array.shape, array.dtype, perm))
+        axes = tuple([normalize_axis(a, rank, name="permute_dims: axes") for a in given])
+    return movement.transpose.call(x, transpose_attributes(array.shape, array.dtype, axes))
 
 
 @lru_cache(maxsize=1024)
-def _transpose_attributes(shape: Shape, dtype: object, perm: Shape | None) -> ValidatedAttributes:
+def transpose_attributes(shape: Shape, dtype: object, axes: Shape | None) -> ValidatedAttributes:
     """Return the validated attributes of a transposition to an order of axes; None reverses it."""
-    order = tuple(range(len(shape)))[::-1] if perm is None else perm
+    rank = len(shape)
+    given = range(rank)[::-1] if axes is None else axes
+    order = tuple([normalize_axis(a, rank, name="permute_dims: axes") for a in given])
     return movement.transpose.validate_attributes(Shaped(shape, as_dtype(dtype)), perm=order)
 
 
@@ -151,9 +155,7 @@ def expand_dims(x: TensorLike, axis: int = 0) -> Tensor:
         AxisError: the axis is out of range for the axes of the result.
     """
     x = as_tensor(x, "expand_dims")
-    return with_attributes(
-        movement.expand_dims, x, dim=normalize_axis(axis, x.ndim + 1, name="expand_dims: axis")
-    )
+    return along_axis(movement.expand_dims, x, "expand_dims", axis)
 
 
 @explain_wrong_calls
@@ -168,15 +170,25 @@ def squeeze(x: TensorLike, axis: AxisLike = None) -> Tensor:
         ShapeError: a given axis does not have size 1.
     """
     x = as_tensor(x, "squeeze")
-    sizes = x.shape
+    array = x.array
+    if axis is not None and type(axis) is not int:
+        axis = normalize_axes(axis, len(array.shape), name="squeeze: axis")
+    return movement.reshape.call(x, _squeeze_attributes(array.shape, array.dtype, axis))
+
+
+@lru_cache(maxsize=1024)
+def _squeeze_attributes(
+    shape: Shape, dtype: object, axis: int | Shape | None
+) -> ValidatedAttributes:
+    """Return the validated attributes of the reshape that drops axes; None drops all of size 1."""
     if axis is None:
-        axes = tuple([i for i, n in enumerate(sizes) if n == 1])
+        axes = tuple([i for i, n in enumerate(shape) if n == 1])
     else:
-        axes = normalize_axes(axis, len(sizes), name="squeeze: axis")
-    if [sizes[i] for i in axes if sizes[i] != 1]:
-        raise ShapeError(f"squeeze: axis={axis} must have size 1 in shape {sizes}")
-    kept = tuple([n for i, n in enumerate(sizes) if i not in axes])
-    return with_attributes(movement.reshape, x, shape=kept)
+        axes = normalize_axes(axis, len(shape), name="squeeze: axis")
+    if [shape[i] for i in axes if shape[i] != 1]:
+        raise ShapeError(f"squeeze: axis={axis} must have size 1 in shape {shape}")
+    kept = reduced_shape(shape, axes, keep_dims=False)
+    return movement.reshape.validate_attributes(Shaped(shape, as_dtype(dtype)), shape=kept)
 
 
 def broadcast_to(x: TensorLike, shape: ShapeLike) -> Tensor:
@@ -190,9 +202,17 @@ def broadcast_to(x: TensorLike, shape: ShapeLike) -> Tensor:
         ShapeError: x does not broadcast to the shape, or that is not a shape.
     """
     x = as_tensor(x, "broadcast_to")
-    return with_attributes(
-        movement.broadcast_to, x, shape=as_shape(shape, name="broadcast_to: shape")
-    )
+    array = x.array
+    sizes = (shape,) if type(shape) is int else as_sizes(shape, name="broadcast_to: shape")
+    attrs = _broadcast_attributes(array.shape, array.dtype, sizes)
+    return movement.broadcast_to.call(x, attrs)
+
+
+@lru_cache(maxsize=1024)
+def _broadcast_attributes(shape: Shape, dtype: object, sizes: Shape) -> ValidatedAttributes:
+    """Return the validated attributes of `broadcast_to` for a tensor of this shape and dtype."""
+    whole = as_shape(sizes, name="broadcast_to: shape")
+    return movement.broadcast_to.validate_attributes(Shaped(shape, as_dtype(dtype)), shape=whole)
 
 
 def broadcast_arrays(*arrays: TensorLike) -> list[Tensor]:
@@ -270,9 +290,7 @@ def concat(arrays: Sequence[TensorLike], *, axis: int | None = 0) -> Tensor:
     if axis is None:
         parts = [movement.reshape(x, shape=(x.size,)) for x in parts]
         axis = 0
-    return run_join(
-        movement.concat, parts, normalize_axis(axis, parts[0].ndim, name="concat: axis")
-    )
+    return run_join(movement.concat, parts, axis, "concat")
 
 
 @explain_wrong_calls
@@ -293,30 +311,42 @@ def stack(arrays: Sequence[TensorLike], *, axis: int = 0) -> Tensor:
         ShapeError: the shapes differ.
     """
     parts = same_dtype(as_list(arrays, "stack", "arrays"), "stack")
-    return run_join(
-        movement.pack, parts, normalize_axis(axis, parts[0].ndim + 1, name="stack: axis")
-    )
+    return run_join(movement.pack, parts, axis, "stack")
 
 
-def run_join(kernel: Kernel[..., Tensor], parts: list[Tensor], axis: int) -> Tensor:
-    """Promote tensors to one dtype, and run a kernel that joins them."""
+def run_join(kernel: Kernel[..., Tensor], parts: list[Tensor], axis: int, op: str) -> Tensor:
+    """Run a kernel that joins tensors of one dtype along an axis.
+
+    Raises:
+        AxisError: the axis is out of range; the message begins with `op`.
+    """
     first = parts[0].array
+    shape = first.shape
     shapes = [x.array.shape for x in parts]
+    attributes = _join_attributes
+    if type(axis) is not int:  # True and 1.0 would be found in the cache, as 1
+        attributes = _join_attributes.__wrapped__
     count = len(shapes)
-    if shapes.count(first.shape) == count:
-        attrs = _join_attributes(kernel, (first.shape,), count, first.dtype, axis)
+    if shapes.count(shape) == count:
+        attrs = attributes(kernel, (shape,), count, first.dtype, axis, op)
     else:
-        attrs = _join_attributes(kernel, tuple(shapes), 1, first.dtype, axis)
+        attrs = attributes(kernel, tuple(shapes), 1, first.dtype, axis, op)
     return kernel.call(parts, attrs)
 
 
 @lru_cache(maxsize=1024)
 def _join_attributes(
-    kernel: Kernel[..., Tensor], shapes: tuple[Shape, ...], times: int, dtype: object, axis: int
+    kernel: Kernel[..., Tensor],
+    shapes: tuple[Shape, ...],
+    times: int,
+    dtype: object,
+    axis: int,
+    op: str,
 ) -> ValidatedAttributes:
     """Return the validated attributes of a join of tensors of these shapes, each so many times, and one dtype."""
+    place = axis_of(kernel, len(shapes[0]), axis, op)
     return kernel.validate_attributes(
-        *[Shaped(shape, as_dtype(dtype)) for shape in shapes * times], axis=axis
+        *[Shaped(shape, as_dtype(dtype)) for shape in shapes * times], axis=place
     )
 
 
@@ -331,8 +361,8 @@ def unstack(x: TensorLike, *, axis: int = 0) -> tuple[Tensor, ...]:
         AxisError: the axis is out of range.
     """
     x = as_tensor(x, "unstack")
-    axis = normalize_axis(axis, x.ndim, name="unstack: axis")
-    attrs = checked_attributes(movement.unpack, x.shape, x.array.dtype, axis=axis)
+    array = x.array
+    attrs = axis_attributes(movement.unpack, "unstack", array.shape, array.dtype, axis)
     return tuple(movement.unpack.call(x, attrs))
 
 
@@ -356,8 +386,11 @@ def split(x: TensorLike, sizes: ShapeLike, axis: int = 0) -> tuple[Tensor, ...]:
         ShapeError: the sizes do not add up to the axis, or more than one is -1.
     """
     x = as_tensor(x, "split")
-    axis = normalize_axis(axis, x.ndim, name="split: axis")
-    length = x.shape[axis]
+    shape = x.array.shape
+    axis = normalize_axis(axis, len(shape), name="split: axis")
+    length = shape[axis]
+    if type(sizes) is int and sizes > 0 and not length % sizes:  # what programs mostly do
+        return tuple(split_by_sizes(x, (length // sizes,) * sizes, axis))
     if is_sequence(sizes):
         parts = [check_integer(n, "split", "sizes") for n in to_list(sizes)]
         if parts.count(-1) > 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from plugrad.kernels import normalization
@@ -10,20 +10,23 @@ from plugrad.ops.arguments import (
     as_supported_dtype,
     as_tensor,
     cast,
+    have_one_dtype,
     supported_dtype,
-    with_attributes,
 )
 from plugrad.ops.attributes import check_finite, check_integer
+from plugrad.ops.axes import along_axis
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.arguments import explain_wrong_calls
-from plugrad.types.dtype import promote
+from plugrad.types.dtype import as_dtype, promote
 from plugrad.types.shapes import normalize_axis
+from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from plugrad.contract.kernel import Kernel
+    from plugrad.contract.kernel import Kernel, ValidatedAttributes
     from plugrad.tensor.tensor import TensorLike
+    from plugrad.types.specs import Shape
 
 
 @explain_wrong_calls
@@ -40,9 +43,7 @@ def softmax(x: TensorLike, *, axis: int = -1) -> Tensor:
         DTypeError: x holds complex numbers or strings.
     """
     x = as_supported_dtype(x, normalization.softmax, "softmax")
-    return with_attributes(
-        normalization.softmax, x, dim=normalize_axis(axis, x.ndim, name="softmax: axis")
-    )
+    return along_axis(normalization.softmax, x, "softmax", axis)
 
 
 @explain_wrong_calls
@@ -59,8 +60,7 @@ def log_softmax(x: TensorLike, *, axis: int = -1) -> Tensor:
         DTypeError: x holds complex numbers or strings.
     """
     x = as_supported_dtype(x, normalization.log_softmax, "log_softmax")
-    axis = normalize_axis(axis, x.ndim, name="log_softmax: axis")
-    return with_attributes(normalization.log_softmax, x, axis=axis)
+    return along_axis(normalization.log_softmax, x, "log_softmax", axis)
 
 
 @explain_wrong_calls
@@ -211,13 +211,30 @@ def layer_norm(
         ArgumentValueError: `variance_epsilon` is not finite.
     """
     op, kernel = "layer_norm", normalization.layer_norm
-    parts = _promote_all(op, kernel, {"x": x, "offset": offset, "scale": scale})
-    x = parts["x"]
-    attrs = {
-        "axis": normalize_axis(axis, len(x.array.shape), name=f"{op}: axis"),
-        "variance_epsilon": check_finite(variance_epsilon, op, "variance_epsilon"),
-    }
-    return kernel.call((x, parts.get("offset"), parts.get("scale")), attrs)
+    parts: Any = x, offset, scale
+    given = [part for part in parts if part is not None]
+    is_usual = type(x) is Tensor and have_one_dtype(given)
+    if not (is_usual and given[0].array.dtype in kernel.accepted_dtypes):
+        promoted = _promote_all(op, kernel, {"x": x, "offset": offset, "scale": scale})
+        parts = promoted["x"], promoted.get("offset"), promoted.get("scale")
+    array = parts[0].array
+    shapes = array.shape, *[None if part is None else part.array.shape for part in parts[1:]]
+    if type(axis) is not int:
+        axis = normalize_axis(axis, len(array.shape), name=f"{op}: axis")
+    epsilon = check_finite(variance_epsilon, op, "variance_epsilon")
+    return kernel.call(parts, _layer_norm_attributes(shapes, array.dtype, axis, epsilon))
+
+
+@lru_cache(maxsize=1024)
+def _layer_norm_attributes(
+    shapes: tuple[Shape | None, ...], dtype: object, axis: int, variance_epsilon: float
+) -> ValidatedAttributes:
+    """Return the validated attributes of `layer_norm` for inputs of these shapes; an epsilon of -0.0 acts as 0.0."""
+    given = [None if shape is None else Shaped(shape, as_dtype(dtype)) for shape in shapes]
+    axis = normalize_axis(axis, len(given[0].shape if given[0] else ()), name="layer_norm: axis")
+    return normalization.layer_norm.validate_attributes(
+        *given, axis=axis, variance_epsilon=variance_epsilon
+    )
 
 
 def _promote_all(

@@ -7,16 +7,16 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from plugrad.errors import ArgumentError, ArgumentValueError, AxisError, ShapeError, short_repr
-from plugrad.kernels import creation, unary
+from plugrad.kernels import creation, reduction, unary
 from plugrad.ops.arguments import as_supported_dtype, cast
 from plugrad.ops.attributes import check_flag, check_real as real_number
 from plugrad.ops.binary import divide, equal, greater, less, logical_and, not_equal, where
 from plugrad.ops.complex import conj, real
 from plugrad.ops.decomposition import inv, svdvals
 from plugrad.ops.movement import moveaxis, reshape
-from plugrad.ops.reduction import all, max, min, sum
+from plugrad.ops.reduction import all, max, min, run_reduction, sum
 from plugrad.ops.transfer import stop_gradient
-from plugrad.ops.unary import abs, sqrt, square
+from plugrad.ops.unary import abs, sqrt
 from plugrad.tensor.tracer import is_traced
 from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.dtype import HALVES, float32, float64
@@ -87,10 +87,9 @@ def stable_euclidean_norm(x: Tensor, axis: AxisLike, keepdims: bool) -> Tensor:
     """Return the Euclidean norm of floats or complex numbers, even if their squares overflow or vanish."""
     wide = _WIDER_DTYPE.get(x.dtype)
     if wide is not None and wide in x.backend.dtypes():
-        return cast(
-            sqrt_with_zero_gradient(sum(square(cast(x, wide)), axis=axis, keepdims=keepdims)),
-            x.dtype,
-        )
+        squares = unary.square.call(cast(x, wide))
+        total = run_reduction(squares, reduction.sum, "norm", axis, keepdims)
+        return cast(sqrt_with_zero_gradient(total), x.dtype)
     factor = _rescaling_factor(_sum_squares(stop_gradient(x), axis))
     y = sqrt_with_zero_gradient(_sum_squares(x * factor, axis))
     return reshape(
@@ -122,7 +121,7 @@ def _rescaling_factor(squares: Tensor) -> Tensor:
 def sqrt_with_zero_gradient(x: Tensor) -> Tensor:
     """Return the square root; its gradient at 0 is 0 instead of infinite."""
     if x.node is None and not is_traced(x):
-        return sqrt(x)
+        return unary.sqrt.call(x)
     is_zero = equal(x, 0)
     return where(is_zero, 0, sqrt(where(is_zero, 1, x)))
 

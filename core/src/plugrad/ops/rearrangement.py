@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -11,11 +12,11 @@ from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
 from plugrad.kernels import indexing, movement, rearrangement
 from plugrad.ops.arguments import as_supported_dtype, as_tensor, cast, host_array
 from plugrad.ops.attributes import check_choice, check_integer, is_sequence, to_list
-from plugrad.ops.movement import run_join, split_by_sizes
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.dtype import as_dtype, int32
 from plugrad.types.shapes import as_shape, normalize_axis
+from plugrad.types.specs import Shaped
 from plugrad.types.windows import as_pairs
 
 if TYPE_CHECKING:
@@ -23,9 +24,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from plugrad.contract.kernel import ValidatedAttributes
     from plugrad.kernels.rearrangement import MirrorMode
     from plugrad.tensor.tensor import TensorLike
-    from plugrad.types.specs import AxisLike, ShapeLike
+    from plugrad.types.specs import AxisLike, Shape, ShapeLike
     from plugrad.types.windows import ImageFormat
 
 GridIndexing: TypeAlias = Literal["xy", "ij"]
@@ -200,13 +202,29 @@ def roll(x: TensorLike, shift: int | Sequence[int], *, axis: AxisLike = None) ->
         raise ArgumentValueError(
             f"roll: shift={shift} must be one number, or one for each axis of axis={axis}"
         )
+    array = x.array
     y = x
-    for a, distance in zip(axes, shifts, strict=True):
-        size = y.shape[a]
-        if size and (moved := distance % size):
-            start, end = split_by_sizes(y, (size - moved, moved), a)
-            y = run_join(movement.concat, [end, start], a)
+    for cut, join in _roll_attributes(array.shape, array.dtype, tuple(axes), tuple(shifts)):
+        start, end = movement.split.call(y, cut)
+        y = movement.concat.call((end, start), join)
     return alias(x) if y is x else y
+
+
+@lru_cache(maxsize=1024)
+def _roll_attributes(
+    shape: Shape, dtype: object, axes: Shape, shifts: tuple[int, ...]
+) -> list[tuple[ValidatedAttributes, ValidatedAttributes]]:
+    """Return, for each axis that moves, the validated attributes of a split and of the join of its parts."""
+    whole = Shaped(shape, as_dtype(dtype))
+    calls: list[tuple[ValidatedAttributes, ValidatedAttributes]] = []
+    for axis, distance in zip(axes, shifts, strict=True):
+        size = shape[axis]
+        if size and (moved := distance % size):
+            sizes = size - moved, moved
+            cut = movement.split.validate_attributes(whole, num_or_size_splits=sizes, axis=axis)
+            start, end = movement.split.infer(whole, **cut)
+            calls.append((cut, movement.concat.validate_attributes(end, start, axis=axis)))
+    return calls
 
 
 @explain_wrong_calls

@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING
 
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError
 from plugrad.kernels import movement, reduction
-from plugrad.ops.arguments import as_supported_dtype, as_tensor, cast, with_attributes
+from plugrad.ops.arguments import (
+    as_supported_dtype,
+    as_tensor,
+    cast,
+    with_attributes,
+)
 from plugrad.ops.attributes import check_flag, check_integer
+from plugrad.ops.axes import along_axis
 from plugrad.ops.indexing import as_signed, first_backend
 from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.dtype import (
@@ -26,7 +32,7 @@ from plugrad.types.dtype import (
     position_dtype,
     uint32,
 )
-from plugrad.types.shapes import normalize_axes, normalize_axis, reduced_shape
+from plugrad.types.shapes import normalize_axes, reduced_shape
 from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
@@ -58,7 +64,7 @@ def sum(
         ArgumentError: `keepdims` is not a bool.
     """
     x = as_summable(x, "sum", dtype)
-    return _run_reduction(x, reduction.sum, "sum", axis, keepdims)
+    return run_reduction(x, reduction.sum, "sum", axis, keepdims)
 
 
 @explain_wrong_calls
@@ -83,7 +89,7 @@ def prod(
         ArgumentError: `keepdims` is not a bool.
     """
     x = as_summable(x, "prod", dtype)
-    return _run_reduction(x, reduction.prod, "prod", axis, keepdims)
+    return run_reduction(x, reduction.prod, "prod", axis, keepdims)
 
 
 @explain_wrong_calls
@@ -102,7 +108,7 @@ def mean(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Ten
         ArgumentError: `keepdims` is not a bool.
     """
     x = as_supported_dtype(x, reduction.mean, "mean")
-    return _run_reduction(x, reduction.mean, "mean", axis, keepdims)
+    return run_reduction(x, reduction.mean, "mean", axis, keepdims)
 
 
 @explain_wrong_calls
@@ -127,7 +133,7 @@ def max(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tens
         # raises if the axis is empty, as for numbers
         return cast(max(cast(x, int32), axis=axis, keepdims=keepdims), bool_)
     x = as_supported_dtype(x, reduction.max, "max")
-    return _run_reduction(x, reduction.max, "max", axis, keepdims)
+    return run_reduction(x, reduction.max, "max", axis, keepdims)
 
 
 @explain_wrong_calls
@@ -152,7 +158,7 @@ def min(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tens
         # raises if the axis is empty, as for numbers
         return cast(min(cast(x, int32), axis=axis, keepdims=keepdims), bool_)
     x = as_supported_dtype(x, reduction.min, "min")
-    return _run_reduction(x, reduction.min, "min", axis, keepdims)
+    return run_reduction(x, reduction.min, "min", axis, keepdims)
 
 
 @explain_wrong_calls
@@ -170,7 +176,7 @@ def all(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tens
         ArgumentError: `keepdims` is not a bool.
     """
     x = cast(as_tensor(x, "all"), bool_, "all")
-    return _run_reduction(x, reduction.all, "all", axis, keepdims)
+    return run_reduction(x, reduction.all, "all", axis, keepdims)
 
 
 @explain_wrong_calls
@@ -188,7 +194,7 @@ def any(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tens
         ArgumentError: `keepdims` is not a bool.
     """
     x = cast(as_tensor(x, "any"), bool_, "any")
-    return _run_reduction(x, reduction.any, "any", axis, keepdims)
+    return run_reduction(x, reduction.any, "any", axis, keepdims)
 
 
 @explain_wrong_calls
@@ -339,7 +345,7 @@ _BOOL_DTYPES = equivalents(BOOL)
 _NARROW_DTYPES = equivalents(BOOL | {d for d in INTEGER if d.itemsize < int32.itemsize})
 
 
-def _run_reduction(
+def run_reduction(
     x: Tensor, kernel: Kernel[..., Tensor], op: str, axis: AxisLike, keepdims: bool
 ) -> Tensor:
     """Run a reduction kernel; its first attribute is the axes."""
@@ -394,14 +400,15 @@ def _run_arg_reduction(
     kernel: Kernel[..., Tensor], op: str, x: Tensor, axis: int | None, keepdims: bool
 ) -> Tensor:
     """Run a kernel that finds a position along one axis, or in the flattened tensor."""
-    keepdims = check_flag(keepdims, op, "keepdims")
-    sizes = x.shape
+    if keepdims is not False:
+        keepdims = check_flag(keepdims, op, "keepdims")
+    sizes = x.array.shape
     if axis is None:
-        kept = (1,) * len(sizes) if keepdims else ()
         flat = x if len(sizes) == 1 else with_attributes(movement.reshape, x, shape=(x.size,))
-        place = with_attributes(kernel, flat, axis=0)
+        place = along_axis(kernel, flat, op, 0)
     else:
-        axis = normalize_axis(axis, len(sizes), name=f"{op}: axis")
-        kept = reduced_shape(sizes, (axis,), keepdims) if keepdims else ()
-        place = with_attributes(kernel, x, axis=axis)
-    return with_attributes(movement.reshape, place, shape=kept) if kept else place
+        place = along_axis(kernel, x, op, axis)
+    if not keepdims:
+        return place
+    kept = reduced_shape(sizes, normalize_axes(axis, len(sizes)), keep_dims=True)
+    return with_attributes(movement.reshape, place, shape=kept)

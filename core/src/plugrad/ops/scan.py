@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from plugrad.errors import ArgumentValueError, AxisError
 from plugrad.kernels import movement, scan
-from plugrad.ops.arguments import as_supported_dtype, with_attributes
+from plugrad.ops.arguments import as_supported_dtype
 from plugrad.ops.attributes import check_flag
+from plugrad.ops.axes import along_axis
 from plugrad.ops.reduction import as_summable
 from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.shapes import normalize_axis
@@ -96,11 +97,16 @@ def _run_scan(
     reverse: bool,
 ) -> Tensor:
     x = as_supported_dtype(as_summable(x, op, dtype), kernel, op)
-    if axis is None and x.ndim != 1:
-        raise AxisError(f"{op}: axis is needed for a tensor with {x.ndim} axes (shape {x.shape})")
-    axis = normalize_axis(0 if axis is None else axis, x.ndim, name=f"{op}: axis")
-    exclusive = check_flag(exclusive, op, "exclusive")
-    if check_flag(include_initial, op, "include_initial"):
+    if axis is None:
+        if x.ndim != 1:
+            raise AxisError(
+                f"{op}: axis is needed for a tensor with {x.ndim} axes (shape {x.shape})"
+            )
+        axis = 0
+    if exclusive is not False:
+        exclusive = check_flag(exclusive, op, "exclusive")
+    if include_initial is not False and check_flag(include_initial, op, "include_initial"):
+        axis = normalize_axis(axis, x.ndim, name=f"{op}: axis")
         if exclusive:
             raise ArgumentValueError(
                 f"{op}: exclusive=True starts with the initial value already; leave include_initial out"
@@ -110,5 +116,6 @@ def _run_scan(
         room[axis] = (1, 0) if reverse else (0, 1)
         x = movement.pad(x, paddings=tuple(room), constant_value=0)
         exclusive = True
-    reverse = check_flag(reverse, op, "reverse")
-    return with_attributes(kernel, x, axis=axis, exclusive=exclusive, reverse=reverse)
+    if reverse is not False:
+        reverse = check_flag(reverse, op, "reverse")
+    return along_axis(kernel, x, op, axis, exclusive=exclusive, reverse=reverse)

@@ -13,13 +13,12 @@ from plugrad.ops.arguments import (
     as_supported_dtype,
     checked_attributes,
     promote_operands,
-    with_attributes,
 )
 from plugrad.ops.attributes import check_choice, check_flag, check_integer
+from plugrad.ops.axes import along_axis
 from plugrad.ops.indexing import take_along_axis
 from plugrad.tensor.tensor import TopK
 from plugrad.types.arguments import explain_wrong_calls
-from plugrad.types.shapes import normalize_axis
 
 if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
@@ -44,12 +43,8 @@ def sort(x: TensorLike, *, axis: int = -1, descending: bool = False, stable: boo
     """
     check_flag(stable, "sort", "stable")
     x = as_supported_dtype(x, sorting.sort, "sort")
-    return with_attributes(
-        sorting.sort,
-        x,
-        axis=normalize_axis(axis, x.ndim, name="sort: axis"),
-        descending=check_flag(descending, "sort", "descending"),
-    )
+    descending = check_flag(descending, "sort", "descending")
+    return along_axis(sorting.sort, x, "sort", axis, descending=descending)
 
 
 @explain_wrong_calls
@@ -70,13 +65,9 @@ def argsort(
         ArgumentError: a flag is not a bool.
     """
     x = as_supported_dtype(x, sorting.argsort, "argsort")
-    return with_attributes(
-        sorting.argsort,
-        x,
-        axis=normalize_axis(axis, x.ndim, name="argsort: axis"),
-        descending=check_flag(descending, "argsort", "descending"),
-        stable=check_flag(stable, "argsort", "stable"),
-    )
+    descending = check_flag(descending, "argsort", "descending")
+    stable = check_flag(stable, "argsort", "stable")
+    return along_axis(sorting.argsort, x, "argsort", axis, descending=descending, stable=stable)
 
 
 def top_k(x: TensorLike, k: int = 1, *, sorted: bool = True) -> TopK:

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from plugrad.contract.kernel import Kernel
+    from plugrad.contract.kernel import Kernel, ValidatedAttributes
     from plugrad.tensor.backend import Backend
     from plugrad.types.specs import Shape
 
@@ -166,8 +166,19 @@ def with_assigned(x: Tensor, key: Any, value: Any) -> Tensor:
     sizes = tuple([1 if axis is None else padded[axis] for axis in block.kept])
     if sizes != new.shape:
         new = movement.reshape(new, shape=sizes)
-    attrs = {"begin": block.begin, "end": block.end, "strides": block.strides}
+    attrs = _update_attributes(shape, x.array.dtype, sizes, block.begin, block.end, block.strides)
     return movement.strided_slice_update.call(x, new, attrs)
+
+
+@lru_cache(maxsize=1024)
+def _update_attributes(
+    shape: Shape, dtype: object, sizes: Shape, begin: Shape, end: Shape, strides: Shape
+) -> ValidatedAttributes:
+    """Return the validated attributes of an update of a tensor of this shape by one of `sizes`."""
+    x, new = (Shaped(each, as_dtype(dtype)) for each in (shape, sizes))
+    return movement.strided_slice_update.validate_attributes(
+        x, new, begin=begin, end=end, strides=strides
+    )
 
 
 @explain_wrong_calls

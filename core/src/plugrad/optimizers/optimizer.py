@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from itertools import chain, repeat
@@ -548,22 +547,23 @@ def _group_by_kernel(
     equally many steps, and belong to the same group.
     """
     tracer = current_tracer()
-    planned = Counter[int]() if tracer is None else tracer.planned_steps
-    came = Counter[int]()
+    planned = None if tracer is None else tracer.planned_steps
+    came: dict[int, int] = {}
     turns: list[int] = []
     ahead: list[tuple[Variable, State, int]] = []
     for variable, _, state in moves:
-        came[id(state)] += 1
-        turns.append(came[id(state)])
-        ahead.append((variable, state, planned[id(state)] + came[id(state)]))
-    planned.update(came)
+        key = id(state)
+        came[key] = turn = came.get(key, 0) + 1
+        turns.append(turn)
+        ahead.append((variable, state, turn if planned is None else planned[key] + turn))
+    if planned is not None:
+        planned.update(came)
     equal = static_value(partial(_first_equal, ahead, members))
     groups: dict[tuple[int, int, object, Backend], list[_Move]] = {}
     for move, turn, first in zip(moves, turns, equal, strict=True):
-        variable = move[0]
-        key = turn, first, variable.array.dtype, variable.backend
-        groups.setdefault(key, []).append(move)
-    return [(key[0], groups[key]) for key in sorted(groups, key=itemgetter(0))]
+        group = turn, first, move[1].array.dtype, move[0].backend  # gradients have been cast
+        groups.setdefault(group, []).append(move)
+    return [(group[0], groups[group]) for group in sorted(groups, key=itemgetter(0))]
 
 
 def _first_equal(

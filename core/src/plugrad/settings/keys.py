@@ -192,6 +192,15 @@ KEYS: Final[Mapping[str, Key]] = {
             "convert",
         ),
         Key(
+            "writable_arrays",
+            "whether an array that NumPy makes of a tensor, as in np.asarray(x), is a copy that can be written to, "
+            "which some libraries in C ask for without writing; otherwise it is read-only, and on the CPU shares the "
+            "tensor's memory",
+            BOOLEAN,
+            _parse_boolean,
+            False,
+        ),
+        Key(
             "plugins.disable",
             "plugins that are listed but never loaded",
             "names of plugins or distributions, such as 'acme', 'plugrad-acme' or 'plugrad-acme::acme'",

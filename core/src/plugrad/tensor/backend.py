@@ -220,6 +220,14 @@ class Backend(ABC):
         """
         return None
 
+    def fuse_calls(self, graph: Any) -> Any:
+        """Return a graph with the same bits in fewer calls of kernels, or the graph itself, as by default.
+
+        A replay runs it in the place of a `plugrad.graph.graph.Graph`, unless the setting `check_finite` looks at each
+        call. `plugrad.extend.fuse_epilogues` joins products and convolutions to what follows them.
+        """
+        return graph
+
     def specialize(
         self,
         kernel_name: str,

@@ -177,25 +177,26 @@ class Tensor(Methods):
     else:
 
         def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+            copy = config.get("writable_arrays") or None if copy is None else copy
             return np.array(self._read("a conversion to a NumPy array"), dtype, copy=copy)
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        values = self._read("a conversion to a NumPy array")
+        is_copied = config.get("writable_arrays") or None
+        values = np.array(self._read("a conversion to a NumPy array"), order="C", copy=is_copied)
         if not values.dtype.isbuiltin == 1:
             raise AttributeError(
                 f"{self.dtype} tensors do not have '__array_interface__': it is for numbers",
                 name="__array_interface__",
                 obj=self,
             )
-        values = np.asarray(values, order="C")
         # Not an address: whoever reads the data then keeps them alive, also when x is assigned to.
         return {
             "version": 3,
             "shape": values.shape,
             "typestr": values.dtype.str,
             "strides": values.strides,
-            "data": values.data.toreadonly(),
+            "data": values.data if is_copied else values.data.toreadonly(),
         }
 
     @property
@@ -204,8 +205,7 @@ class Tensor(Methods):
 
         The address is valid until the tensor is assigned to, is disposed of or dies. Nobody may write to it.
         """
-        values = self._read("ctypes")
-        packed = np.asarray(values, order="C")
+        packed = np.asarray(values := self._read("ctypes"), order="C")
         if packed is not values or not isinstance(self.array, np.ndarray):
             # The address of a copy says nothing of how long it is needed.
             keep_alive(packed, self)

@@ -25,13 +25,15 @@ def compile_graph(graph: Graph) -> Callable[..., list[Any]]:
 
     A kernel pack, or else the device, compiles the graph at the first call. While somebody watches the calls of
     kernels, as `plugrad.profile` does, they are made one by one; and always if the setting `check_finite` looks at each
-    one, or `jit` says so.
+    one, or `jit` says so. With that, and without compilers, `Backend.fuse_calls` may join some of them.
     """
     backend = graph.backend
     packs = [backend.compilers[o] for o in backend.kernels if o in backend.compilers]
-    is_replayed = config.get("jit") != "compile" or config.get("check_finite")
-    if is_replayed or (not packs and type(backend).compile is Backend.compile):
+    if config.get("check_finite"):
         return compile_replay(graph)
+    is_replayed = config.get("jit") != "compile"
+    if is_replayed or (not packs and type(backend).compile is Backend.compile):
+        return compile_replay(backend.fuse_calls(graph))
     return Compiled(graph, (*packs, backend.compile))
 
 

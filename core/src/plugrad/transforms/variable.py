@@ -12,6 +12,7 @@ from plugrad.interruptions import run_uninterrupted
 from plugrad.ops import creation, subscript
 from plugrad.ops.attributes import check_flag
 from plugrad.ops.operators import ARITHMETIC_OPERATORS
+from plugrad.tensor.context import current_context
 from plugrad.tensor.tensor import Tensor, TensorLike
 from plugrad.tensor.tracer import Tracer, current_tracer
 
@@ -70,6 +71,8 @@ class Variable(Tensor):
     @property
     def array(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The backend's array with the value."""
+        if current_context() is None:  # nor is a function traced: optimizers ask for many arrays
+            return get_array(self)
         tracer = current_tracer()
         return get_array(self) if tracer is None else tracer.read_variable(self)
 
@@ -88,6 +91,8 @@ class Variable(Tensor):
     @property
     def backend(self) -> Backend:
         """The backend on which the value is."""
+        if current_context() is None:
+            return get_backend(self)
         return current_tracer() or get_backend(self)
 
     @backend.setter

@@ -6,6 +6,7 @@ that may encounter that dtype uses ``dtype.numpy``.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias, final
 
@@ -271,7 +272,16 @@ def _import_bfloat16() -> DType:
 def known_bfloat16() -> frozenset[DType]:
     """Return a set with bfloat16 if the program has named it, else an empty set."""
     found = _BY_NAME.get(BFLOAT16)
-    return frozenset() if found is None else frozenset((found,))
+    return _NO_DTYPE if found is None else _make_set(found)
+
+
+_NO_DTYPE: Final[frozenset[DType]] = frozenset()
+
+
+@lru_cache(maxsize=1)
+def _make_set(dtype: DType) -> frozenset[DType]:
+    """Return a set of one dtype, the same object each time: it remembers its hash."""
+    return frozenset((dtype,))
 
 
 def equivalents(dtypes: frozenset[DType]) -> Set[object]:

@@ -48,6 +48,12 @@ FLOAT32: Final = np.dtype(np.float32)
 IGNORED_WARNINGS: Final = r"(divide by zero|invalid value|overflow|underflow) encountered"
 
 
+@lru_cache(maxsize=2)
+def _unite_with_every_dtype(others: frozenset[DType]) -> frozenset[DType]:
+    """Return all dtypes; conversions ask for them, and making a set takes as long as a small kernel."""
+    return EVERY_DTYPE | others
+
+
 class Cpu(Backend):
     """The backend ``"cpu"``. NumPy allocates the arrays, so the backend tracks them instead of allocating them."""
 
@@ -75,7 +81,7 @@ class Cpu(Backend):
 
     def dtypes(self) -> frozenset[DType]:
         """Return all dtypes."""
-        return EVERY_DTYPE | known_bfloat16()
+        return _unite_with_every_dtype(known_bfloat16())
 
     def from_numpy(self, array: Array) -> Array:
         """Return a copy."""

@@ -15,7 +15,7 @@ from plugrad_cpu.kernels import table as _table
 from plugrad_cpu.kernels.fused import add_bias_and_activate as add_bias_and_activate
 from plugrad_cpu.kernels.indexing import flat_positions as flat_positions
 from plugrad_cpu.kernels.linalg import is_exact_in_float64 as is_exact_in_float64
-from plugrad_cpu.kernels.movement import write as write
+from plugrad_cpu.kernels.movement import join_adjacent_views as join_adjacent_views, write as write
 from plugrad_cpu.memory import (
     empty as empty,
     empty_like as empty_like,
@@ -24,7 +24,13 @@ from plugrad_cpu.memory import (
     track_allocation as track_allocation,
     zeros as zeros,
 )
-from plugrad_cpu.threads import thread_pool as thread_pool
+from plugrad_cpu.threads import (
+    PARTS_PER_THREAD as PARTS_PER_THREAD,
+    Call as Call,
+    CompiledThreads as CompiledThreads,
+    count_processors as count_processors,
+    thread_pool as thread_pool,
+)
 
 if TYPE_CHECKING:
     from plugrad.extend import Implementation, Kernel

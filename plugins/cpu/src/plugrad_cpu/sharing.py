@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from plugrad_cpu.threads import thread_pool
+from plugrad_cpu.threads import PARTS_PER_THREAD, thread_pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,42 +27,45 @@ def fill_shared(function: Callable[..., object], arrays: Sequence[Array], out: A
         arrays: operands that broadcast to `out`.
         out: where the results go.
     """
-    parts = thread_pool.count_parts(out.size, out.size)
+    parts = thread_pool.count_parts(out.size, out.size, PARTS_PER_THREAD)
     if parts < 2 or not all(x.dtype.kind in "biufc" for x in (*arrays, out)):
         function(*arrays, out=out)
         return
     flat = _flatten(arrays, out)
     if flat is not None:
-        count, step, axis = out.size, PART_MULTIPLE, 0
-        *arrays, out = flat
+        # Compiled threads know what a ufunc is, which may take its result as its last argument.
+        write = function if isinstance(function, np.ufunc) else partial(_write, function)
+        steps = tuple([int(x.size != 1) for x in flat])
+        thread_pool.divide(write, flat, steps, -1, out.size, parts=parts, multiple=PART_MULTIPLE)
     elif isinstance(function, np.ufunc):
         axis = max(range(out.ndim), key=lambda i: abs(out.strides[i]) if out.shape[i] > 1 else 0)
-        count, step = out.shape[axis], 1
+        count = out.shape[axis]
+        parts = min(parts, count)
+        bounds = [count * i // parts for i in range(parts + 1)]
+        thread_pool.run(
+            [
+                (function, *[_take(x, axis - out.ndim, first, last) for x in (*arrays, out)])
+                for first, last in pairwise(bounds)
+            ]
+        )
     else:
         function(*arrays, out=out)
-        return
-    bounds = [*(count * i // parts // step * step for i in range(parts)), count]
-    thread_pool.run(
-        [
-            partial(
-                function,
-                *[_take(x, axis - out.ndim, first, last) for x in arrays],
-                out=_take(out, axis - out.ndim, first, last),
-            )
-            for first, last in pairwise(bounds)
-        ]
-    )
 
 
-def _flatten(arrays: Sequence[Array], out: Array) -> list[Array] | None:
+def _write(function: Callable[..., object], *arrays: Array) -> None:
+    """Call a function that writes to the last array."""
+    function(*arrays[:-1], out=arrays[-1])
+
+
+def _flatten(arrays: Sequence[Array], out: Array) -> tuple[Array, ...] | None:
     """Return the operands and `out` as vectors, or as single elements; None if their elements lie in another order."""
     dense = [x for x in (*arrays, out) if x.shape == out.shape]
     if len(dense) <= sum(x.size != 1 for x in arrays):
         return None
     if all(x.flags.c_contiguous for x in dense):
-        return [x.reshape(-1) for x in (*arrays, out)]
+        return tuple([x.reshape(-1) for x in (*arrays, out)])
     if all(x.flags.f_contiguous for x in dense):
-        return [x.T.reshape(-1) for x in (*arrays, out)]
+        return tuple([x.T.reshape(-1) for x in (*arrays, out)])
     return None
 
 

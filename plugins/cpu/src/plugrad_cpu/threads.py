@@ -1,5 +1,6 @@
 """Threads that share long calls of compiled functions, which let other threads of Python run.
 
+A pack may have threads of its own that need no interpreter; those of Python make the calls that it does not take.
 The caller works, too. Threads that are busy elsewhere come too late and find nothing left to do, so nobody
 waits for them. Nobody waits for an object of `threading` or `concurrent.futures` either: Ctrl-C in the
 moment when Python code has taken a lock leaves it locked for good. A `SimpleQueue` is compiled code.
@@ -9,15 +10,23 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from itertools import pairwise
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
 
 from plugrad.extend import BackendUnavailable, suppress_failures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+Call: TypeAlias = tuple[Any, ...]
+"""A function and its arguments."""
+
+PARTS_PER_THREAD: Final = 3
+"""The parts for each thread of work whose parts take no time of their own: the one that comes late does fewer."""
 PART_MIN_WORK: Final = 1 << 17
 """The minimum work of a part, in steps such as additions: then a second thread saves more than it costs."""
 POLL_SECONDS: Final = 1.0  # seconds between two looks whether others still work
@@ -28,9 +37,9 @@ class Job:
 
     __slots__ = ("calls", "ended", "failure", "helping")
 
-    def __init__(self, calls: Sequence[Callable[[], object]]) -> None:
+    def __init__(self, calls: Sequence[Call]) -> None:
         """Begin with all calls."""
-        self.calls: list[Callable[[], object]] = [*reversed(calls)]
+        self.calls: list[Call] = [*reversed(calls)]
         self.failure: BaseException | None = None
         self.helping: list[None] = []  # one for each thread but the caller's
         self.ended: SimpleQueue[None] = SimpleQueue()
@@ -39,10 +48,10 @@ class Job:
         """Make calls until none is left."""
         while True:
             try:
-                call = self.calls.pop()
+                function, *arguments = self.calls.pop()
             except IndexError:
                 return
-            call()
+            function(*arguments)
 
     def help(self) -> None:
         """Work on it in another thread than the caller's, which learns of a failure."""
@@ -63,6 +72,15 @@ class Job:
                 self.ended.get(timeout=POLL_SECONDS)
 
 
+class CompiledThreads(NamedTuple):
+    """Threads of a pack that need no interpreter. Its functions return whether they did as told, or nothing."""
+
+    share: Callable[[tuple[Call, ...], int], bool]
+    """Makes calls, in up to so many threads."""
+    divide: Callable[..., bool]
+    """Takes what `ThreadPool.divide` takes, the multiple, the parts, and the number of threads."""
+
+
 class ThreadPool:
     """Threads that start when they are first needed, and go on until the program ends."""
 
@@ -71,11 +89,15 @@ class ThreadPool:
         self.count = 1
         """How many threads compute, that of the caller included."""
         self.part_min_work = PART_MIN_WORK
+        self.compiled: CompiledThreads | None = None
+        """What makes the calls of functions that it knows; a pack may set it."""
         self.reset()
 
-    def count_parts(self, work: int, most: int) -> int:
+    def count_parts(self, work: int, most: int, per_thread: int = 1) -> int:
         """Return into how many parts to divide work of so many steps, which has at most `most` parts."""
-        return max(1, min(self.count, most, work // self.part_min_work))
+        if self.count == 1:
+            return 1
+        return max(1, min(self.count * per_thread, most, work // self.part_min_work))
 
     def reset(self) -> None:
         """Forget the threads: a forked child has none, and another one may have been using the queue."""
@@ -83,14 +105,23 @@ class ThreadPool:
         self._jobs: SimpleQueue[Job] = SimpleQueue()
         self._size = 0  # how many threads have started
 
-    def run(self, calls: Sequence[Callable[[], object]]) -> None:
+    def run(self, calls: Sequence[Call]) -> None:
         """Make calls, in several threads unless those are busy, and return after the last one.
 
         An interrupt is raised when the calls that have begun are done. Nothing keeps the calls then.
+
+        Args:
+            calls: tuples of a function and its arguments.
         """
+        if (
+            len(calls) > 1 < self.count
+            and self.compiled
+            and self.compiled.share(tuple(calls), self.count)
+        ):
+            return
         if len(calls) == 1 or self.count == 1 or self._is_used:
-            for call in calls:
-                call()
+            for function, *arguments in calls:
+                function(*arguments)
             return
         self._is_used = True  # no other thread has run, and no interrupt was raised, since the test
         job = None
@@ -111,6 +142,63 @@ class ThreadPool:
                 raise failure
             finally:
                 del failure  # its traceback has this frame, and so the arrays of the callers
+
+    def divide(
+        self,
+        function: Callable[..., object],
+        arguments: tuple[Any, ...],
+        steps: tuple[int, ...],
+        place: int,
+        count: int,
+        *,
+        parts: int,
+        multiple: int = 1,
+    ) -> None:
+        """Make a call for so many items in parts, as `run` makes calls.
+
+        Args:
+            function: what is called for each part.
+            arguments: of the whole call. Arrays that are divided are dense.
+            steps: a number for each argument: n for an array with n elements for each item, -n if each part has n
+                elements for itself, 0 for what all parts share.
+            place: which argument is the number of items, or -1; or a vector of integers whose second one is that
+                number. Then the arrays may have any strides, if compiled threads know the function.
+            count: the number of items.
+            parts: the number of parts.
+            multiple: all parts but the last have a multiple of so many items.
+        """
+        if self.compiled and self.compiled.divide(
+            function, arguments, steps, place, count, multiple, parts, self.count
+        ):
+            return
+        numbers = arguments[place] if place >= 0 else count
+        is_walk = isinstance(numbers, np.ndarray)
+        if is_walk and any(
+            n and not x.flags.c_contiguous for x, n in zip(arguments, steps, strict=True)
+        ):
+            function(*arguments)
+            return
+        flat = [x.reshape(-1) if n else x for x, n in zip(arguments, steps, strict=True)]
+        bounds = [*(count * i // parts // multiple * multiple for i in range(parts)), count]
+        calls: list[Call] = []
+        for part, (first, last) in enumerate(pairwise(bounds)):
+            if first == last:
+                continue
+            some = [
+                x[n * first : None if is_walk else n * last]
+                if n > 0
+                else x[-n * part : -n * (part + 1)]
+                if n
+                else x
+                for x, n in zip(flat, steps, strict=True)
+            ]
+            if is_walk:
+                some[place] = numbers.copy()
+                some[place][1] = last - first
+            elif place >= 0:
+                some[place] = last - first
+            calls.append((function, *some))
+        self.run(calls)
 
     def _ask_for_help(self, job: Job, count: int) -> None:
         """Give a job to so many threads."""
@@ -143,7 +231,7 @@ def thread_count(options: Mapping[str, int | None]) -> int:
     asked = options.get("threads")
     if asked is None:
         limit = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
-        return int(limit) if limit.isdecimal() and int(limit) else _count_processors()
+        return int(limit) if limit.isdecimal() and int(limit) else count_processors()
     if asked < 1:
         raise BackendUnavailable(
             f"the cpu backend cannot compute in {asked} threads; set cpu.threads, or "
@@ -152,7 +240,7 @@ def thread_count(options: Mapping[str, int | None]) -> int:
     return asked
 
 
-def _count_processors() -> int:
+def count_processors() -> int:
     """Return how many processors this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def register() -> KernelTable:
-    """Return the kernels; plugrad calls this function when the cpu backend has been loaded."""
+    """Return the kernels; plugrad calls this after it has loaded the cpu backend."""
     from plugrad_native.variants import (
         has_any_variant,  # not at the top: listing plugins runs no code
     )
@@ -19,13 +19,15 @@ def register() -> KernelTable:
     if not has_any_variant():  # a wheel without compiled code, for other platforms
         return KernelTable("cpu")
     from plugrad_native.halves import table
+    from plugrad_native.sharing import use_compiled_threads
 
+    use_compiled_threads()
     table.compile = compile_graph
     return table
 
 
 def compile_graph(graph: Any) -> Callable[..., list[Any]] | None:
-    """Return the function that runs a graph as programs of C; None if there is nothing in it that C runs."""
+    """Return a function that runs a graph as programs in C, or None if C runs none of it."""
     from plugrad_native.programs.compile import compile_graph
 
     return compile_graph(graph)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from plugrad.extend import KernelTable, broadcast as broadcast_shapes, count_elements
 from plugrad_cpu.extend import (
+    PARTS_PER_THREAD,
     empty,
     numpy_implementation,
     thread_pool,
@@ -23,6 +24,7 @@ from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
     from plugrad.extend import Implementation, Kernel, Shape
+    from plugrad_cpu.extend import Call
 
 Array: TypeAlias = NDArray[Any]
 Export: TypeAlias = Callable[..., Any]
@@ -30,6 +32,10 @@ Exports: TypeAlias = Mapping[np.dtype[Any], Export]
 
 MAX_ELEMENTS: Final = 2**31
 """The kernels count elements in 32 bits; NumPy takes arrays with more."""
+LINE_FLOATS: Final = 16
+"""The float32 in a cache line, at which the scratch memory of each part begins: it may hold numbers of 8 bytes."""
+MAX_NUMBERS: Final = 256
+"""The most numbers of a descriptor of which threads make copies."""
 MAX_STEP: Final = 2**31 - 1
 """The most bytes between two elements."""
 COMPLEX64: Final = np.dtype(np.complex64)
@@ -144,11 +150,11 @@ def binary_kernel(
         out = empty(plan.shape, result or dtype)
         copies_a, copies_b = plan.copies
         a, b = as_contiguous(a) if copies_a else a, as_contiguous(b) if copies_b else b
-        if is_dense:
+        if plan.size < thread_pool.part_min_work:
+            broadcast[dtype](a, b, out, plan.descriptor)
+        else:
             places = (a, 1), (b, 2), (out, 0)
             parallel_walk(broadcast[dtype], places, plan.descriptor, work=plan.size)
-        else:
-            broadcast[dtype](a, b, out, plan.descriptor)
         return out
 
     return implementation
@@ -172,8 +178,9 @@ def parallel_for(
     work: int,
     multiple: int = 1,
     scratch: int = 0,
+    per_thread: int = PARTS_PER_THREAD,
 ) -> None:
-    """Call a C function for `count` independent items, in several threads if the work is long enough.
+    """Call a C function for `count` independent items, in several threads if the work is long.
 
     Args:
         run: takes the arrays, the number of items, and attributes.
@@ -184,21 +191,49 @@ def parallel_for(
         multiple: all parts but the last one have a multiple of so many items. The results do not depend on
             the number of threads if the function computes so many items at a time.
         scratch: the number of float32 in scratch memory, the last argument, which each part has for itself.
+        per_thread: how many parts there are for each thread, 1 if every part takes time on its own.
     """
-    parts = thread_pool.count_parts(work, count // multiple)
+    parts = thread_pool.count_parts(work, count // multiple, per_thread)
     if parts == 1:
         last = (empty((scratch,), FLOAT32),) if scratch else ()
         run(*[array for array, _ in operands], count, *attributes, *last)
         return
+
+    arrays = [array for array, _ in operands]
+    steps = [0 if array is None else step for array, step in operands]
+    scratch = -(-scratch // LINE_FLOATS) * LINE_FLOATS
+    others = (empty((parts * scratch,), FLOAT32),) if scratch else ()
+    thread_pool.divide(
+        run,
+        (*arrays, count, *attributes, *others),
+        (*steps, *(0,) * (1 + len(attributes)), *((-scratch,) if scratch else ())),
+        len(arrays),
+        count,
+        parts=parts,
+        multiple=multiple,
+    )
+
+
+def divide_items(
+    make_call: Callable[..., Call],
+    operands: Sequence[tuple[Array | None, int]],
+    count: int,
+    parts: int,
+    multiple: int = 1,
+) -> list[Call]:
+    """Return the calls for parts of items; the arguments are those of `parallel_for`.
+
+    `make_call` takes the arrays and the number of items of a part, and returns a function and its arguments.
+    """
     flat = [(x if x is None or not step else x.reshape(-1), step) for x, step in operands]
     bounds = [*(count * i // parts // multiple * multiple for i in range(parts)), count]
-
-    def make_call(first: int, last: int) -> Callable[[], object]:
-        arrays = [x if x is None or not step else x[first * step : last * step] for x, step in flat]
-        others = (empty((scratch,), FLOAT32),) if scratch else ()
-        return lambda: run(*arrays, last - first, *attributes, *others)
-
-    thread_pool.run([make_call(first, last) for first, last in pairwise(bounds)])
+    return [
+        make_call(
+            *[x if x is None or not step else x[first * step : last * step] for x, step in flat],
+            last - first,
+        )
+        for first, last in pairwise(bounds)
+    ]
 
 
 def parallel_walk(
@@ -208,40 +243,41 @@ def parallel_walk(
     *attributes: object,
     work: int,
 ) -> None:
-    """Call a C function that walks over axes, in several threads along the first one if the work is long enough.
+    """Call a C function that walks over axes, in several threads along the first axis if the work is long.
 
     Args:
         run: takes the arrays, the descriptor, and attributes.
-        operands: dense arrays, and which strides in the descriptor are their own, counted from 1; 0 for one whose
-            elements follow each other.
+        operands: arrays, and which strides in the descriptor are their own, counted from 1; 0 for one whose elements
+            follow each other.
         descriptor: the number of axes, their sizes, and strides of any number of arrays.
         attributes: what else the function takes.
         work: about how many steps it takes, in those of an addition.
     """
     axes, count, *others = descriptor.tolist()
     multiple = BLOCK if axes == 1 else 1
-    parts = thread_pool.count_parts(work, count // multiple)
-    if parts == 1:
-        run(*[array for array, _ in operands], descriptor, *attributes)
-        return
+    parts = thread_pool.count_parts(work, count // multiple, PARTS_PER_THREAD)
     dense = count_elements(tuple(others[: axes - 1]))
-    flat = [
-        (x if x is None else x.reshape(-1), others[axes * which - 1] if which else dense)
-        for x, which in operands
+    steps = [
+        0 if x is None else others[axes * which - 1] if which else dense for x, which in operands
     ]
-    bounds = [*(count * i // parts // multiple * multiple for i in range(parts)), count]
-
-    def make_call(first: int, last: int) -> Callable[[], object]:
-        arrays = [x if x is None else x[first * step :] for x, step in flat]
-        some = np.array((axes, last - first, *others), np.int32)
-        return lambda: run(*arrays, some, *attributes)
-
-    thread_pool.run([make_call(first, last) for first, last in pairwise(bounds)])
+    arrays = [array for array, _ in operands]
+    if parts == 1 or min(steps) < 0 or descriptor.size > MAX_NUMBERS:
+        run(*arrays, descriptor, *attributes)
+        return
+    thread_pool.divide(
+        run,
+        (*arrays, descriptor, *attributes),
+        (*steps, 0, *(0,) * len(attributes)),
+        len(arrays),
+        count,
+        parts=parts,
+        multiple=multiple,
+    )
 
 
 @lru_cache(maxsize=1024)
 def broadcast_descriptor(shape: Shape, *operands: Shape) -> Array:
-    """Return the descriptor for C of a loop over a shape to which dense operands broadcast.
+    """Return C's descriptor of a loop over a shape to which contiguous operands broadcast.
 
     It is the number of axes, their sizes, and the strides of each operand. Adjacent axes along which all
     operands move in equal steps are one axis.
@@ -250,7 +286,7 @@ def broadcast_descriptor(shape: Shape, *operands: Shape) -> Array:
 
 
 class WalkPlan(NamedTuple):
-    """A loop over the shape to which operands broadcast."""
+    """A loop over the common shape of broadcast operands."""
 
     shape: Shape
     size: int
@@ -262,7 +298,7 @@ class WalkPlan(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def plan_walk(item_size: int, *layouts: tuple[Shape, Shape]) -> WalkPlan:
-    """Plan a loop over operands with shapes, and strides in bytes."""
+    """Plan a loop over operands with shapes and strides in bytes."""
     shape = broadcast_shapes(*[sizes for sizes, _ in layouts])
     moved = [
         [0] * (len(shape) - len(sizes))
@@ -296,7 +332,7 @@ def _describe_walk(shape: Shape, strides: Sequence[list[int]]) -> Array:
 
 
 def broadcast_strides(shape: Shape, operand: Shape) -> list[int]:
-    """Return the strides, in elements, of a dense operand that is broadcast to a shape."""
+    """Return the strides, in elements, of a contiguous operand broadcast to a shape."""
     strides: list[int] = []
     stride = 1
     for size in reversed((1,) * (len(shape) - len(operand)) + operand):
@@ -314,7 +350,7 @@ COPY_STEPS_PER_ELEMENT: Final = 2
 
 
 def as_contiguous(x: Array) -> Array:
-    """Return an array whose elements are contiguous."""
+    """Return a contiguous array."""
     if x.flags.c_contiguous:
         return x
     y = empty(x.shape, x.dtype)
@@ -339,7 +375,7 @@ def as_contiguous(x: Array) -> Array:
 
 @lru_cache(maxsize=1024)
 def plan_reversal(shape: Shape, strides: Shape, item_size: int) -> tuple[Shape, Array] | None:
-    """Plan a copy of an array whose last axis runs backwards, as `plan_transposition` does; None for others."""
+    """Plan the copy of an array whose last axis is reversed, as `plan_transposition` does; None for others."""
     axes = [axis for axis, size in enumerate(shape) if size != 1]
     steps = [strides[axis] for axis in axes]
     if (

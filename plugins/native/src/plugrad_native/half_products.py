@@ -38,7 +38,7 @@ SCRATCH: Final = current_variant().kernel("brain_scratch")
 
 
 def make_matmul(widened: Implementation) -> Implementation:
-    """Return the implementation of products of bfloat16; `widened` computes those that C does not."""
+    """Return the implementation of bfloat16 products; `widened` computes those that C does not support."""
 
     @tracked
     def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array:
@@ -51,7 +51,7 @@ def make_matmul(widened: Implementation) -> Implementation:
 
 
 def multiply(a: Array, b: Array, transpose_a: bool, transpose_b: bool) -> Array | None:
-    """Return the products of the matrices in the last two axes, or None if C does not compute them."""
+    """Return the matrix products over the last two axes, or None if C does not support them."""
     if not 0 < max(a.size, b.size) < MAX_ELEMENTS or not min(a.size, b.size):
         return None
     left, turned_a = as_matrix_operand(a, transpose_a)
@@ -67,7 +67,7 @@ def multiply(a: Array, b: Array, transpose_a: bool, transpose_b: bool) -> Array 
 
 
 def correlate(x: Array, filter: Array, window: Window) -> Array | None:
-    """Return the cross-correlation of channels-last images with filters, or None if C does not compute it."""
+    """Return the cross-correlation of channels-last images with filters, or None if C does not support it."""
     descriptor = window_descriptor(x.shape, window)
     if descriptor is None or x.shape[-1] % 2:
         return None
@@ -77,7 +77,7 @@ def correlate(x: Array, filter: Array, window: Window) -> Array | None:
     out = empty((x.shape[0], *window.out, channels), x.dtype)
     weights = as_contiguous(filter)
     run_windows(
-        lambda part, x, out, scratch: CONVOLUTION(x, weights, out, part, channels, scratch),
+        lambda part, x, out, scratch: (CONVOLUTION, x, weights, out, part, channels, scratch),
         descriptor,
         [as_contiguous(x)],
         [out],
@@ -88,7 +88,7 @@ def correlate(x: Array, filter: Array, window: Window) -> Array | None:
 
 
 def make_convolution(widened: Implementation) -> Implementation:
-    """Return the implementation of convolutions of bfloat16; `widened` computes those that C does not."""
+    """Return the implementation of bfloat16 convolutions; `widened` computes those that C does not support."""
 
     def convolution(x: Array, filter: Array, *, window: Window) -> Array:
         found = correlate(x, filter, window)
@@ -98,7 +98,7 @@ def make_convolution(widened: Implementation) -> Implementation:
 
 
 def make_input_gradient(widened: Implementation) -> Implementation:
-    """Return the implementation of their gradients with respect to images, likewise."""
+    """Return the implementation of their gradients for images, with the same fallback."""
 
     def input_gradient(dy: Array, filter: Array, *, input_shape: Shape, window: Window) -> Array:
         found = None
@@ -117,7 +117,7 @@ def make_input_gradient(widened: Implementation) -> Implementation:
 
 
 def make_filter_gradient(widened: Implementation) -> Implementation:
-    """Return the implementation of their gradients with respect to filters; C multiplies those of single cells."""
+    """Return the implementation of their gradients for filters; C multiplies those of single cells."""
 
     def filter_gradient(x: Array, dy: Array, *, filter_shape: Shape, window: Window) -> Array:
         found = None

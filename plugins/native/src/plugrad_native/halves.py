@@ -47,7 +47,7 @@ FLOAT32_FAMILIES: Final = (
 
 
 class Widened:
-    """An implementation for float32 that takes halves, too; it finds out at the first call which they are."""
+    """An implementation for float32 that also accepts halves; it finds the C functions on the first call."""
 
     def __init__(self, kernel: Kernel[..., Any], function: Implementation) -> None:
         self._kernel = kernel
@@ -65,7 +65,7 @@ class Widened:
 
 
 def with_float16(function: Implementation, halves: Implementation) -> Implementation:
-    """Return an implementation that leaves float16 to another one; all others pay one test of the first input."""
+    """Return an implementation that passes float16 to another one, at the cost of one test per call."""
 
     def implementation(x: Array, *others: Array | None, **attrs: Any) -> Any:
         return (halves if x.dtype is FLOAT16 else function)(x, *others, **attrs)
@@ -90,7 +90,8 @@ SCALE_ROWS: Final = _functions("scale_rows")
 def _in_float32(part: Array | None, size: int, value: float) -> Array:
     if part is None:
         return np.full(size, value, np.float32)
-    return as_contiguous(np.broadcast_to(part.reshape(-1).astype(np.float32), (size,)))
+    wide = part.reshape(-1).astype(np.float32)
+    return wide if wide.size == size else np.full(size, wide[0], np.float32)
 
 
 def make_layer_norm(widened: Widened) -> Implementation:
@@ -119,7 +120,7 @@ def make_layer_norm(widened: Widened) -> Implementation:
 
 
 def make_batch_norm(widened: Widened) -> Implementation:
-    """Return the implementation of batch norm for halves, whose channels come last."""
+    """Return the implementation of batch norm for halves with channels last."""
 
     def batch_norm(x: Array, *parts: Array | None, variance_epsilon: float) -> Array:
         mean, variance, offset, scale = parts
@@ -146,7 +147,7 @@ def make_batch_norm(widened: Widened) -> Implementation:
 
 
 def make_sum(widened: Widened, *, is_mean: bool) -> Implementation:
-    """Return the implementation of sums or means for bfloat16; that of float16 is in `reduction`."""
+    """Return the implementation of sums or means for bfloat16; `reduction` has that of float16."""
 
     def implementation(x: Array, *, axis: Shape, keep_dims: bool) -> Array:
         if 0 < x.size < MAX_ELEMENTS:
@@ -162,7 +163,7 @@ def make_sum(widened: Widened, *, is_mean: bool) -> Implementation:
 
 
 def make_pooling(name: str, widened: Implementation) -> Implementation:
-    """Return the implementation of poolings of halves with some functions of C."""
+    """Return the implementation of a pooling of halves."""
     functions = _functions(name)
 
     def implementation(x: Array, *, window: Window) -> Array:
@@ -190,7 +191,7 @@ WIDE_LANES: Final = 16
 
 
 def products_of_brains() -> Mapping[Kernel[..., Any], Callable[[Implementation], Implementation]]:
-    """Return the kernels whose products C computes in bfloat16, with what makes their implementations."""
+    """Return for each bfloat16 kernel that C supports the function that makes its implementation."""
     if LANES < WIDE_LANES:
         return {}
     from plugrad_native.half_products import BRAIN
@@ -221,7 +222,7 @@ for _config in list(table):
 
 
 class _AnyDtypeFunction:
-    """A function of C for whatever dtype is asked for: NumPy's bfloat16 is not there before a program needs it."""
+    """A C function for any dtype that is asked for, because NumPy's bfloat16 exists only after a program names it."""
 
     def __init__(self, run: Export) -> None:
         self._run = run

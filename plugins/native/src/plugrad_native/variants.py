@@ -20,12 +20,12 @@ OPTIONAL_VARIANTS: Final = ("_v4", "_v3")
 
 
 class Variant(Protocol):
-    """An extension module: the same sources, compiled for some processors."""
+    """An extension module: the same sources compiled for one level of processors."""
 
     VECTOR_BYTES: int
 
     def kernel(self, name: str, /) -> Callable[..., Any]:
-        """Return the function of C with a name; it takes what the function in C takes.
+        """Return the Python wrapper of a C function, which takes the arguments of the C function.
 
         Only those in ``extension/exports.txt`` are there; ``make pages`` writes into it what the pack asks for.
 
@@ -43,7 +43,7 @@ class Variant(Protocol):
         ufunc_type: type,
         /,
     ) -> Callable[..., None]:
-        """Return a function that runs a table of calls, which ``extension/program.h`` describes.
+        """Return a function that runs a program table, as ``extension/program.h`` describes.
 
         Raises:
             ValueError: the table is wrong.
@@ -51,13 +51,52 @@ class Variant(Protocol):
         """
         ...
 
+    def share(
+        self, ufunc_type: type, processors: int, calls: tuple[tuple[Any, ...], ...], threads: int, /
+    ) -> bool:
+        """Make calls in up to so many threads of C, unless one of them is of a function that these do not know.
+
+        Returns:
+            Whether it did, or made none. Each call is a function and its arguments: a kernel, a program, or a ufunc
+            with vectors, of which the last is the result.
+        """
+        ...
+
+    def divide(
+        self,
+        ufunc_type: type,
+        processors: int,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        steps: tuple[int, ...],
+        place: int,
+        count: int,
+        multiple: int,
+        parts: int,
+        threads: int,
+        /,
+    ) -> bool:
+        """Make a call in parts, in up to so many threads of C, unless these do not know the function.
+
+        Returns:
+            Whether it did. See `ThreadPool.divide` of plugrad-cpu.
+
+        Raises:
+            ValueError: steps are not those of arrays.
+        """
+        ...
+
+    def forget_threads(self) -> object:
+        """Forget the threads, in a forked child, which has none."""
+        ...
+
     def level(self) -> int:
-        """Return the highest level of x86-64 that the processor has, or 0 if it has none."""
+        """Return the highest x86-64 level that the processor supports, or 0 on other processors."""
         ...
 
 
 def has_any_variant() -> bool:
-    """Return whether this installation has extension modules."""
+    """Return whether extension modules are installed."""
     return any(find_spec(f"plugrad_native.{name}") for name in BASELINES)
 
 
@@ -71,5 +110,5 @@ def current_variant() -> Variant:
 
 
 def load_variant(name: str) -> Variant:
-    """Return an extension module."""
+    """Import an extension module."""
     return cast("Variant", import_module(f"plugrad_native.{name}"))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from plugrad.extend import Shape, Window
+    from plugrad_cpu.extend import Call
 
 MAX_SPATIAL_AXES: Final = 3
 UNIT_AXIS: Final = (1, 1, 1, 1, 1, 0)
@@ -42,7 +43,7 @@ def window_descriptor(image: Shape, window: Window) -> Array | None:
 
 
 class WindowPart(NamedTuple):
-    """Some positions of windows, or some images: a descriptor, and the parts of the images and of the results."""
+    """A part of window positions, or of images: a descriptor and the slices of images and results."""
 
     descriptor: Array
     images: slice
@@ -50,7 +51,7 @@ class WindowPart(NamedTuple):
 
 
 def split_windows(descriptor: Array, parts: int, *, by_images: bool = False) -> list[WindowPart]:
-    """Divide positions of windows: by images, or one image by lines, unless only `by_images`.
+    """Divide window positions among threads: by images, or a single image by lines unless `by_images`.
 
     The slices are of images, and of positions along the first axis that has several.
     """
@@ -74,13 +75,13 @@ def split_windows(descriptor: Array, parts: int, *, by_images: bool = False) -> 
 
 
 def _divide(count: int, parts: int) -> list[int]:
-    """Return the bounds of up to `parts` parts of some items."""
+    """Return the bounds of up to `parts` nearly equal parts."""
     parts = max(min(parts, count), 1)
     return [count * i // parts for i in range(parts + 1)]
 
 
 def run_windows(
-    run: Callable[..., object],
+    make_call: Callable[..., Call],
     descriptor: Array,
     images: Sequence[Array],
     results: Sequence[Array],
@@ -89,10 +90,11 @@ def run_windows(
     scratch: int = 0,
     by_images: bool = False,
 ) -> None:
-    """Call a function for windows over images, in several threads if the work is long enough.
+    """Call a function for windows over images, in several threads if the work is long.
 
     Args:
-        run: takes the descriptor, images, results, and float32 in scratch memory, if any.
+        make_call: takes the descriptor, images, results, and float32 in scratch memory, if any, of a part, and
+            returns a function and its arguments.
         descriptor: the geometry.
         images: dense arrays as large as the images that windows slide over.
         results: dense arrays with something for each position of a window.
@@ -104,28 +106,29 @@ def run_windows(
     pieces = split_windows(descriptor, parts, by_images=by_images) if parts > 1 else ()
     if len(pieces) < 2:
         others = (empty((scratch,), FLOAT32),) if scratch else ()
-        run(descriptor, *images, *results, *others)
+        run, *arguments = make_call(descriptor, *images, *results, *others)
+        run(*arguments)
         return
     if descriptor[0] == 1:  # the first axis of which a single image has several positions
         results = [x.reshape(pieces[-1].results.stop, -1) for x in results]
 
-    def part(piece: WindowPart) -> Callable[[], object]:
+    def part(piece: WindowPart) -> Call:
         given = *(x[piece.images] for x in images), *(x[piece.results] for x in results)
         others = (empty((scratch,), FLOAT32),) if scratch else ()
-        return lambda: run(piece.descriptor, *given, *others)
+        return make_call(piece.descriptor, *given, *others)
 
     thread_pool.run([part(piece) for piece in pieces])
 
 
 def with_batch_size(descriptor: Array, count: int) -> Array:
-    """Return the descriptor with another batch size."""
+    """Return the descriptor for another batch size."""
     changed = descriptor.copy()
     changed[0] = count
     return changed
 
 
 def with_filter_rows(descriptor: Array, first: int, last: int) -> Array:
-    """Return the descriptor of windows that have some rows of the filter, of those of images with two axes."""
+    """Return the descriptor restricted to some rows of a two-dimensional filter."""
     changed = descriptor.copy()
     height = changed[2:].reshape(MAX_SPATIAL_AXES, -1)[1]
     height[2] = last - first

@@ -10,6 +10,7 @@ from __future__ import annotations
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cache
+from math import factorial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -51,6 +52,7 @@ def from_fraction(value: Fraction) -> DoubleDouble:
 
 
 LOG_STEP: Final = from_fraction(Fraction("0.6931471805599453094172321214581765680755") / STEPS)
+PI: Final = from_fraction(Fraction("3.1415926535897932384626433832795028841972"))
 LOG_ROOT_OF_2_PI: Final = from_fraction(Fraction("0.9189385332046727417803297364056176398614"))
 
 
@@ -171,6 +173,22 @@ def log(x: DoubleDouble) -> DoubleDouble:
     near = plugrad.log(x.high)
     rest = add_number(multiply(x, exp(from_number(-near))), -1.0)
     return add_number(rest, near)
+
+
+def find_sine_and_cosine(x: DoubleDouble) -> tuple[DoubleDouble, DoubleDouble]:
+    """Return the sine and the cosine of an angle of at most a quarter of pi, by their series."""
+    square = multiply(x, x)
+    found: list[DoubleDouble] = []
+    for first in (1, 0):
+        series = [Fraction((-1) ** j, factorial(2 * j + first)) for j in range(13)]
+        rest: Any = float(series[-1])
+        for c in series[-2:3:-1]:
+            rest = rest * square.high + float(c)
+        total = from_number(rest)
+        for c in series[3::-1]:
+            total = add(multiply(total, square), from_fraction(c))
+        found.append(total)
+    return multiply(found[0], x), found[1]
 
 
 def split_gamma(x: DoubleDouble) -> tuple[DoubleDouble, DoubleDouble]:

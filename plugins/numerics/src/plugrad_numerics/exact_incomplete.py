@@ -82,7 +82,7 @@ def refine_gammainc(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     quotient = dd.divide(dd.from_number(near_x), dd.from_number(near_a))
     exponent = dd.multiply_number(dd.log(quotient), near_a)
     exponent = dd.add(exponent, dd.two_sum(near_a, -near_x))
-    factor, _ = scaled_tail(near_a, near_x, -exponent.high)
+    factor, _ = scaled_tail(near_a, near_x, dd.negate(exponent))
     tail = dd.multiply_number(dd.exp(exponent), factor)
     rest = dd.add_number(dd.negate(tail), 1.0)
     is_upper = near_x >= near_a

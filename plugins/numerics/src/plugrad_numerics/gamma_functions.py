@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from math import inf, log, nan, pi, sqrt
 from typing import TYPE_CHECKING, Any, Final
 
 import plugrad
-from plugrad.extend import ArgumentError
+from plugrad.extend import ArgumentError, is_traced
 from plugrad_numerics import double_double
-from plugrad_numerics.tables import as_floats, elementwise, evaluate, polynomial
+from plugrad_numerics.tables import (
+    as_floats,
+    elementwise,
+    evaluate,
+    evaluate_one_of,
+    polynomial,
+    subtract_root,
+)
 
 if TYPE_CHECKING:
     from plugrad import Tensor
@@ -23,6 +31,8 @@ TRIGAMMA: Final = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 DIGAMMA_ROOT: Final = 1.4616321449683622, 9.549995429965697e-17
 """The root above 0, in two parts."""
 GAMMA_MAX: Final = 171.7
+LAST_POLE: Final = 32
+"""The last negative whole number near which `gammaln` has a table; farther ones have no number near a root."""
 REFINED_MAX: Final = 1e6
 """Beyond, the logarithms of gamma functions are too large even for double-double arithmetic."""
 
@@ -41,31 +51,58 @@ def gammaln(x: Any) -> Tensor:
 
 def gammaln_values(x: Tensor) -> Tensor:
     """Return what `gammaln` does, in the dtype of x."""
-    is_negative = x < 0
-    positive = _positive_gammaln(plugrad.abs(x))
-    sine = plugrad.abs(sin_pi(x))
+    size = plugrad.abs(x)
+    is_negative = (x < 0) & (size < inf)
     is_pole = (x <= 0) & (x == plugrad.floor(x))
-    safe = plugrad.where(is_negative & ~is_pole, x * sine, 1.0)
-    reflected = log(pi) - plugrad.log(plugrad.abs(safe)) - positive  # DLMF 5.5.3
-    found = plugrad.where(is_negative, reflected, positive)
-    return plugrad.where(is_pole, plugrad.where(x == -inf, -inf, inf), found)
-
-
-def _positive_gammaln(x: Tensor) -> Tensor:
-    is_small, is_large = x < 0.5, x >= 16
-    shifted = plugrad.where(is_small, x + 1, x)
-    near = evaluate("lgamma_near_roots", shifted) * (
-        plugrad.where(is_small, x, shifted - 1) * plugrad.where(is_small, x - 1, shifted - 2)
+    pole = plugrad.where(is_negative & (size < LAST_POLE + 1), plugrad.round(size), 2)
+    u = plugrad.where(is_negative & (size < LAST_POLE + 1), x + pole, 0.5)
+    is_beside = (plugrad.abs(u) < 1 / 8) & (pole >= 2) & (pole <= LAST_POLE)
+    is_between = is_negative & ~is_beside & (size > 2.1) & (size < 3.9)
+    is_small, is_large = size < 0.5, size >= 16
+    shifted = plugrad.where(is_small, size + 1, size)
+    side = plugrad.where(is_beside, 2 * (pole - 2) + plugrad.where(u < 0, 1, 0), 0)
+    found = evaluate_one_of(
+        ("lgamma_near_poles", is_beside, side + 8 * plugrad.abs(u)),
+        ("lgamma_between_2_and_3", is_between & (size < 3), size),
+        ("lgamma_between_3_and_4", is_between, size),
+        ("lgamma_near_roots", size < 3, shifted),
+        ("lgamma", ~is_large, size),
     )
-    near = near - plugrad.where(is_small, plugrad.log(plugrad.where(is_small & (x > 0), x, 1)), 0)
-    near = plugrad.where(is_small & (x == 0), inf, near)
-    middle = evaluate("lgamma", x)
-    large = plugrad.where(is_large, x, 16)
-    finite = plugrad.where(large == inf, 16, large)
-    logarithm = plugrad.log(finite)
-    asymptotic = (finite - 0.5) * (logarithm - 1) + (0.5 * log(2 * pi) - 0.5 + stirling(finite))
-    found = plugrad.where(x < 3, near, plugrad.where(is_large, asymptotic, middle))
-    return plugrad.where(x == inf, inf, found)
+    beside = _gammaln_beside_pole(plugrad.where(is_beside & (u != 0), u, 1 / 16), side, found)
+    first = plugrad.where(size < 3, 0, 2)
+    between = found * subtract_root(x, "lgamma_between", first)[0]
+    between = between * subtract_root(x, "lgamma_between", first + 1)[0]
+    near = found * (
+        plugrad.where(is_small, size, shifted - 1) * plugrad.where(is_small, size - 1, shifted - 2)
+    )
+    near = near - plugrad.where(
+        is_small, plugrad.log(plugrad.where(is_small & (x != 0), size, 1)), 0
+    )
+    large = plugrad.where(is_large & (size < inf), size, 16)
+    logarithm = plugrad.log(large)
+    asymptotic = (large - 0.5) * (logarithm - 1) + (0.5 * log(2 * pi) - 0.5 + stirling(large))
+    found = plugrad.where(size < 3, near, plugrad.where(is_large, asymptotic, found))
+    # Both sides of 0 are equal where the square of x may underflow.
+    is_reflected = is_negative & ~is_pole & (size > 1e-18)
+    safe = plugrad.where(is_reflected, x * sin_pi(x), 1.0)
+    reflected = log(pi) - plugrad.log(plugrad.abs(safe)) - found  # DLMF 5.5.3
+    found = plugrad.where(is_reflected, reflected, found)
+    found = plugrad.where(is_beside, beside, plugrad.where(is_between, between, found))
+    found = plugrad.where(is_pole | (size == inf), inf, found)
+    return plugrad.where(x == -inf, -inf, found)
+
+
+def _gammaln_beside_pole(u: Tensor, side: Tensor, factor: Tensor) -> Tensor:
+    """Return gammaln at a distance u from a pole, as distances from the root on that side tell it."""
+    gap, root = subtract_root(u, "lgamma_near_poles", side)
+    ratio = gap / root
+    is_close = plugrad.abs(ratio) < 0.5
+    logarithm = plugrad.where(
+        is_close,
+        plugrad.log1p(plugrad.where(is_close, ratio, 0)),
+        plugrad.log(plugrad.abs(plugrad.where(is_close, 1, u / root))),
+    )
+    return gap * factor - logarithm
 
 
 STIRLING_MIN = 12.0
@@ -137,32 +174,70 @@ def digamma(x: Any) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return elementwise("digamma", _digamma, x)
+    return elementwise("digamma", _digamma, x, refine=_refine_digamma)
+
+
+DIGAMMA_MIN: Final = -32.0
+"""From here on `digamma` has tables."""
 
 
 def _digamma(x: Tensor) -> Tensor:
     is_negative = x < 0
-    positive = _positive_digamma(plugrad.where(is_negative, 1 - x, x))
+    is_tabulated = is_negative & (x > DIGAMMA_MIN)
+    size = plugrad.where(is_negative, 1 - x, x)
     is_pole = is_negative & (x == plugrad.floor(x))
-    part = x - plugrad.round(x)
-    safe = plugrad.where(is_negative & ~is_pole, part, 0.25)
-    reflected = positive - pi / plugrad.tan(pi * safe)  # DLMF 5.5.4
-    found = plugrad.where(is_negative, reflected, positive)
-    return plugrad.where(is_pole, nan, plugrad.where(x == 0, -plugrad.copysign(inf, x), found))
-
-
-def _positive_digamma(x: Tensor) -> Tensor:
-    is_small, is_large = x < 1, x >= 16
-    shifted = plugrad.where(is_small, x + 1, x)
+    is_small, is_large = size < 1, size >= 16
+    shifted = plugrad.where(is_small, size + 1, size)
+    found = evaluate_one_of(
+        ("digamma_below_0", is_tabulated, -x),
+        ("digamma_near_root", size < 3, shifted),
+        ("digamma", ~is_large, size),
+    )
+    inside = plugrad.where(is_tabulated & ~is_pole, x, -0.5)
+    above = plugrad.ceil(inside)
+    gap, _ = subtract_root(inside, "digamma_below_0", -above)
+    tabulated = found * (gap / ((inside - plugrad.floor(inside)) * (above - inside)))
     high, low = DIGAMMA_ROOT
-    near = evaluate("digamma_near_root", shifted) * ((shifted - high) - low)
-    near = plugrad.where(is_small, near - 1 / plugrad.where(is_small & (x > 0), x, 1), near)
-    large = plugrad.where(is_large & (x < inf), x, 16)
+    near = found * ((shifted - high) - low)
+    near = plugrad.where(is_small, near - 1 / plugrad.where(is_small & (size > 0), size, 1), near)
+    large = plugrad.where(is_large & (size < inf), size, 16)
     inverse = 1 / large
     square = inverse * inverse
     asymptotic = plugrad.log(large) - 0.5 * inverse - square * polynomial(BERNOULLI, square)
-    asymptotic = plugrad.where(x == inf, inf, asymptotic)
-    return plugrad.where(x < 3, near, plugrad.where(is_large, asymptotic, evaluate("digamma", x)))
+    asymptotic = plugrad.where(size == inf, inf, asymptotic)
+    found = plugrad.where(size < 3, near, plugrad.where(is_large, asymptotic, found))
+    part = plugrad.where(is_negative & ~is_tabulated & ~is_pole, x - plugrad.round(x), 0.25)
+    found = plugrad.where(is_negative, found - pi / plugrad.tan(pi * part), found)  # DLMF 5.5.4
+    found = plugrad.where(is_tabulated, tabulated, found)
+    return plugrad.where(is_pole, nan, plugrad.where(x == 0, -plugrad.copysign(inf, x), found))
+
+
+def _refine_digamma(x: Tensor) -> Tensor:
+    """Return the function where there is no table, at or below -32, and NaN elsewhere."""
+    is_far = (x <= DIGAMMA_MIN) & (x > -REFINED_MAX) & (x != plugrad.floor(x))
+    if not is_traced(x) and not bool(plugrad.any(is_far)):
+        return plugrad.full_like(x, nan)
+    x = plugrad.where(is_far, x, DIGAMMA_MIN - 0.5)
+    size = double_double.two_sum(plugrad.ones_like(x), -x)
+    inverse = double_double.divide(double_double.from_number(plugrad.ones_like(x)), size)
+    square = double_double.multiply(inverse, inverse)
+    tail = square.high * square.high * polynomial(BERNOULLI[1:], square.high)
+    found = double_double.multiply(square, double_double.from_fraction(Fraction(1, 12)))
+    found = double_double.add_number(found, tail)
+    found = double_double.add(found, double_double.multiply_number(inverse, 0.5))
+    found = double_double.add(double_double.log(size), double_double.negate(found))
+    part = x - plugrad.round(x)
+    is_wide = plugrad.abs(part) > 0.25
+    part = plugrad.where(is_wide, plugrad.sign(part) * (0.5 - plugrad.abs(part)), part)
+    sine, cosine = double_double.find_sine_and_cosine(
+        double_double.multiply_number(double_double.PI, part)
+    )
+    sine, cosine = (
+        double_double.where(is_wide, *both) for both in ((cosine, sine), (sine, cosine))
+    )
+    turn = double_double.multiply(double_double.divide(cosine, sine), double_double.PI)
+    found = double_double.add(found, double_double.negate(turn))
+    return plugrad.where(is_far, found.value, nan)
 
 
 def trigamma(x: Any) -> Tensor:

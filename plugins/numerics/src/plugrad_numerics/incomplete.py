@@ -28,7 +28,7 @@ def gammainc(a: Any, x: Any) -> Tensor:
     A series is summed for x below a + 1, a continued fraction computed beyond (DLMF 8.11.4, 8.9.2). From a = 200 on,
     and for x within a quarter of a, it is Temme's uniform expansion (DLMF 8.12). In float64 the terms with most
     weight are computed in double-double arithmetic: the tests find values within 4 units in the last place of mpmath
-    for a from 1e-6 to 800, and within 8 units for a up to 1e5.
+    for a from 1e-6 to 3e5.
 
     Raises:
         DTypeError: a or x holds complex numbers or strings.

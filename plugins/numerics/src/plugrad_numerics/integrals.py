@@ -9,7 +9,14 @@ import plugrad
 from plugrad.extend import ArgumentError, float64
 from plugrad_numerics.exact_incomplete import EXPN_LOG_MAX, expn_series, refine_expn
 from plugrad_numerics.gamma_functions import sin_pi, stirling
-from plugrad_numerics.tables import elementwise, evaluate, polynomial, product_error
+from plugrad_numerics.tables import (
+    elementwise,
+    evaluate,
+    evaluate_one_of,
+    polynomial,
+    product_error,
+    subtract_root,
+)
 
 if TYPE_CHECKING:
     from plugrad import Tensor
@@ -58,12 +65,20 @@ def expi(x: Any) -> Tensor:
 
 
 def _expi(x: Tensor) -> Tensor:
-    small = plugrad.where((x > 0) & (x < 6), x, 1)
-    low = evaluate("expi", small) + plugrad.log(small)
-    large = plugrad.where((x >= 6) & (x < inf), x, 6)
+    is_near = (x > 0.2) & (x < 0.8)
+    is_large = x >= 6
+    small = plugrad.where((x > 0) & ~is_large, x, 1)
+    large = plugrad.where(is_large & (x < inf), x, 6)
+    found = evaluate_one_of(
+        ("expi_near_root", is_near, small),
+        ("expi", ~is_large, small),
+        ("expi_tail", is_large, 6 / large),
+    )
+    gap, _ = subtract_root(small, "expi_near_root", plugrad.zeros_like(small))
+    low = plugrad.where(is_near, found * gap, found + plugrad.log(small))
     # Half of the exponential twice, because ei(x) is finite a little longer than exp(x).
     half = plugrad.exp(large / 2)
-    high = half * (evaluate("expi_tail", 6 / large) * half / large)
+    high = half * (found * half / large)
     high = plugrad.where(x == inf, inf, high)
     below = -_exp1(plugrad.where(x < 0, -x, 1))
     found = plugrad.where(x < 6, low, high)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import cache
-from math import pi
+from math import pi, sqrt
 from typing import TYPE_CHECKING, Final
 
 import plugrad
+from plugrad_numerics import double_double
 from plugrad_numerics.error_functions import erfcx_values
 from plugrad_numerics.tables import polynomial
 
 if TYPE_CHECKING:
     from plugrad import Tensor
+    from plugrad_numerics.double_double import DoubleDouble
 
 UNIFORM_MIN: Final = 200.0
 """The parameter from which on the expansion is exact."""
@@ -52,7 +54,9 @@ def is_uniform(a: Tensor, x: Tensor) -> Tensor:
     return (a >= UNIFORM_MIN) & (plugrad.abs(x - a) < DISTANCE_MAX * a)
 
 
-def scaled_tail(a: Tensor, x: Tensor, exponent: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def scaled_tail(
+    a: Tensor, x: Tensor, exponent: DoubleDouble | None = None
+) -> tuple[Tensor, Tensor]:
     """Return the smaller incomplete gamma function times ``exp(exponent)``, and ``exponent = x - a - a * log(x / a)``.
 
     It is the upper one if x is a or larger, otherwise the lower one. An exact exponent makes it more exact.
@@ -67,9 +71,25 @@ def scaled_tail(a: Tensor, x: Tensor, exponent: Tensor | None = None) -> tuple[T
         total = total * inverse + polynomial(row, eta)
     y = sign * eta * plugrad.sqrt(a / 2)
     if exponent is None:
-        exponent = a * eta * eta / 2
+        tail, rough = erfcx_values(y), a * eta * eta / 2
     else:
-        is_far = exponent > 0.25
-        y = plugrad.where(is_far, plugrad.sqrt(plugrad.where(is_far, exponent, 1)), y)
-    tail = erfcx_values(y) / 2 + sign * total * plugrad.sqrt(inverse / (2 * pi))
-    return tail, exponent
+        tail, rough = _exact_erfcx(y, exponent), exponent.high
+    return tail / 2 + sign * total * plugrad.sqrt(inverse / (2 * pi)), rough
+
+
+def _exact_erfcx(y: Tensor, square: DoubleDouble) -> Tensor:
+    """Return erfcx(y), of which y or its square is exact, without what its argument is rounded by."""
+    is_far = square.high > 0.01
+    safe = plugrad.where(is_far, square.high, 1)
+    root = plugrad.sqrt(safe)
+    product, error = double_double.two_product(root, root)
+    low = ((safe - product) - error + square.low) / (2 * root)
+    y, low = plugrad.where(is_far, root, y), plugrad.where(is_far, low, 0)
+    found = erfcx_values(y)
+    slope = 2 * y * found - 2 / sqrt(pi)
+    # From 1 on, erfcx_values looks up 4 / (4 + y).
+    place = 4 / (4 + y)
+    total = double_double.two_sum(plugrad.full_like(y, 4.0), y)
+    product = double_double.multiply_number(total, place)
+    moved = double_double.add_number(double_double.negate(product), 4.0).value / place
+    return found + slope * (low - plugrad.where(y < 1, 0, moved))

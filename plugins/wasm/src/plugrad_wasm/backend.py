@@ -124,6 +124,12 @@ class WasmBackend(Backend):
 
         return compile_graph(graph, self.linear)
 
+    def fuse_calls(self, graph: Graph) -> Graph:
+        """Return the graph with products and convolutions joined to the bias and the activation that follow them."""
+        from plugrad_wasm.programs.compile import fuse_calls
+
+        return fuse_calls(graph, self.linear)
+
     def host_value(
         self, function: Callable[[], Any], shape: Shape, dtype: DType
     ) -> WasmArray | NDArray[Any]:

@@ -7,22 +7,27 @@ import numpy as np
 
 from plugrad.extend import DType, Scalar, Shape, TensorIndexError, host_bodies
 from plugrad.kernels import indexing
-from plugrad_cpu.declare import Array, table
-from plugrad_cpu.memory import empty
+from plugrad_cpu.declare import Array, table, tracked
+from plugrad_cpu.memory import empty, track_allocation
+
+POSITION: Final = np.dtype(np.intp)
+"""The dtype of positions that NumPy takes as they are."""
 
 
 @table.implements(indexing.gather)
+@tracked
 def gather(x: Array, indices: Array, *, axis: int, batch_dims: int) -> Array:
     """Return the elements at the given positions.
 
     Raises:
         TensorIndexError: a position is outside the axis.
     """
-    positions = indices.astype(np.intp, copy=False)
+    positions = indices if indices.dtype is POSITION else indices.astype(POSITION, copy=False)
     try:
         if batch_dims == 0:
-            return np.asarray(x.take(positions, axis), x.dtype)  # also one string
-        return _gather_in_batches(x, positions, axis, batch_dims)
+            y = x.take(positions, axis)
+            return track_allocation(y if type(y) is np.ndarray else np.asarray(y, x.dtype))
+        return track_allocation(_gather_in_batches(x, positions, axis, batch_dims))
     except IndexError:
         raise out_of_range_error("GatherV2", positions, axis, x.shape[axis]) from None
 

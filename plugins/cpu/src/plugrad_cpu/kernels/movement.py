@@ -137,11 +137,11 @@ def concatenate(parts: Sequence[Array], axis: int) -> Array:
         return np.concatenate(parts, axis)
     first = parts[0].shape
     shape = (*first[:axis], sum([x.shape[axis] for x in parts]), *first[axis + 1 :])
-    view = _join_adjacent_views(parts, axis, shape)
+    view = join_adjacent_views(parts, axis, shape)
     return np.concatenate(parts, axis, out=empty(shape, parts[0].dtype)) if view is None else view
 
 
-def _join_adjacent_views(parts: Sequence[Array], axis: int, shape: Shape) -> Array | None:
+def join_adjacent_views(parts: Sequence[Array], axis: int, shape: Shape) -> Array | None:
     """Return a view of parts that follow each other in the memory of one array, or None if they do not.
 
     Neighbouring slices do, and so do the blocks of overlapping frames of a signal.
@@ -175,6 +175,7 @@ def pack(*inputs: Array, axis: int) -> Array:
 
 
 @table.implements(movement.unpack)
+@tracked
 def unpack(value: Array, *, axis: int) -> tuple[Array, ...]:
     """Return views of the parts along an axis, without it."""
     lead = (slice(None),) * axis
@@ -182,6 +183,7 @@ def unpack(value: Array, *, axis: int) -> tuple[Array, ...]:
 
 
 @table.implements(movement.split)
+@tracked
 def split(x: Array, *, num_or_size_splits: Shape, axis: int) -> tuple[Array, ...]:
     """Return views of parts with given sizes."""
     return tuple([x[key] for key in _part_keys(num_or_size_splits, axis)])
@@ -195,10 +197,11 @@ def _part_keys(sizes: Shape, axis: int) -> list[tuple[Any, ...]]:
 
 
 @table.implements(movement.pad)
+@tracked
 def pad(x: Array, *, paddings: Pairs, constant_value: Scalar | str) -> Array:
     """Return x surrounded by a constant value."""
     shape, inside = _padded_shape_and_key(x.shape, paddings)
-    y = np.empty(shape, x.dtype)
+    y = empty(shape, x.dtype)
     y.fill(constant_value)
     y[inside] = x
     return y
@@ -225,6 +228,7 @@ MAX_JOINED_PARTS: Final = 16
 
 
 @table.implements(movement.reverse)
+@tracked
 def reverse(x: Array, *, dims: Shape) -> Array:
     """Return a view that is reversed along some axes."""
     return x[_reversal_key(dims)]

@@ -43,7 +43,7 @@ def leaky_relu(x: Array, *, alpha: float) -> Array:
 
 
 def declare_binary(name: str) -> Implementation:
-    """Return the implementation of a kernel of two tensors, whose name in C is that in Python."""
+    """Declare a kernel of two tensors that has the same name in C and in Python."""
     return binary_kernel(
         vars(activation)[name], exports(name, *HALVES), exports(name, *HALVES, suffix="_broadcast")
     )

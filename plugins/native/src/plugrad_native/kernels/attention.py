@@ -26,14 +26,14 @@ numpy_attention_gradient: Final = numpy_implementation(contracts.attention_gradi
 
 
 def is_supported(q: Array, k: Array, v: Array, mask: Array | None) -> bool:
-    """Return whether C supports the inputs: nonempty queries, keys and values of float32."""
+    """Return whether C supports the inputs: nonempty float32 queries, keys and values."""
     sizes = [x.size for x in (q, k, v)] + [1 if mask is None else mask.size]
     result = count_elements(q.shape[:-1]) * v.shape[-1]
     return q.dtype == FLOAT32 and 0 not in sizes and max(*sizes, result) < MAX_ELEMENTS
 
 
 def mask_and_strides(q: Array, mask: Array | None) -> tuple[Array, tuple[int, int, int]]:
-    """Return the mask, or one zero, and its strides along queries, keys and batches."""
+    """Return the mask, or a single zero, and its strides along queries, keys and batches."""
     if mask is None:
         return np.zeros((1, 1), q.dtype), (0, 0, 0)
     rows, columns = mask.shape[-2:]

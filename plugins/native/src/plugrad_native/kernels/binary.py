@@ -37,13 +37,13 @@ BROADCAST: Final[dict[str, tuple[str, ...]]] = {
 
 
 def c_kernel(name: str, *dtypes: str, result: np.dtype[Any] | None = None) -> Implementation:
-    """Return the implementation of a kernel by functions of C, for some dtypes."""
+    """Declare a kernel by its C functions, for the dtypes that have one."""
     functions, broadcast = exports(name, *dtypes), exports(name, *dtypes, suffix="_broadcast")
     return binary_kernel(vars(binary)[name], functions, broadcast, result)
 
 
 def swap_operands(implementation: Implementation) -> Implementation:
-    """Return an implementation whose operands change places."""
+    """Return an implementation with swapped operands."""
 
     def with_swapped_operands(a: Array, b: Array) -> Array:
         return implementation(b, a)
@@ -123,7 +123,7 @@ numpy_select: Final = numpy_implementation(binary.select)
 @table.implements(binary.select)
 @tracked
 def select(condition: Array, t: Array, e: Array) -> Array:
-    """Return t where the condition holds, else e, of which one or the other may be one number."""
+    """Return t where the condition holds, else e; either may be a single number."""
     shape = condition.shape
     size = condition.size
     run = SELECT.get(t.itemsize)

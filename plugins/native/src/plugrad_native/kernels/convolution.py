@@ -6,7 +6,6 @@ Those of float32 read patches where they are. Those of float64 copy them.
 from __future__ import annotations
 
 import math
-from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from plugrad.extend import Kernel, Shape, Window
+    from plugrad_cpu.extend import Call
 
 FORWARD = current_variant().kernel("convolution_direct_float32")
 FORWARD_FLOAT64 = current_variant().kernel("convolution_float64")
@@ -47,25 +47,25 @@ UNLIMITED: Final = -math.inf, math.inf
 
 
 def is_in_range(image: Shape, filter: Shape, window: Window) -> bool:
-    """Return whether channels-last images and filters are neither empty nor too large for C."""
+    """Return whether images and filters are neither empty nor too large for C."""
     positions = image[0] * count_elements(window.out)
     largest = max(count_elements(image), count_elements(filter), positions * filter[-1])
     return 0 < largest < MAX_ELEMENTS and 0 not in (*image, *window.out, *filter)
 
 
 def is_supported(image: Shape, filter: Shape, window: Window, dtype: np.dtype[Any]) -> bool:
-    """Return whether C supports these channels-last images in this dtype."""
+    """Return whether C supports these images in this dtype."""
     return dtype in INPUT_GRADIENT and is_in_range(image, filter, window)
 
 
 def is_pointwise(image: Shape, window: Window) -> bool:
-    """Return whether each window is one pixel, so that the gradients are products of matrices."""
+    """Return whether each window is one pixel, so that gradients are matrix products."""
     is_dense = window.out == image[1:-1] and not any(before for before, _ in window.padding)
     return is_dense and count_elements(window.size) == 1
 
 
 def as_pixel_rows(x: Array) -> Array:
-    """Return the channels of all pixels as rows."""
+    """Reshape images to a matrix with one row per pixel."""
     return as_contiguous(x).reshape(-1, x.shape[-1])
 
 
@@ -77,22 +77,21 @@ def correlate_channels_last(
     bias: Array | None = None,
     limits: tuple[float, float] = UNLIMITED,
 ) -> Array:
-    """Return the cross-correlation of channels-last images with filters; of float32, plus a bias, within limits."""
+    """Return the cross-correlation of images with filters; for float32 plus a bias, clamped to limits."""
     filter = as_contiguous(filter)
     bias = bias if bias is None else as_contiguous(bias)
     channels = filter.shape[-1]
     out = empty((x.shape[0], *window.out, channels), x.dtype)
 
-    def correlate_part(part: Array, x: Array, out: Array, scratch: Array) -> None:
+    def make_call(part: Array, x: Array, out: Array, scratch: Array) -> Call:
         if is_direct:
-            FORWARD(x, filter, bias, out, part, channels, *limits, scratch)
-        else:
-            FORWARD_FLOAT64(x, filter, out, part, channels, scratch)
+            return FORWARD, x, filter, bias, out, part, channels, *limits, scratch
+        return FORWARD_FLOAT64, x, filter, out, part, channels, scratch
 
     is_direct = x.dtype == FLOAT32
     work = out.size * (filter.size // channels) // INTEGER_PRODUCTS_PER_STEP
     scratch = DIRECT_SCRATCH(descriptor) if is_direct else 2 * CHUNK_SCRATCH(descriptor, channels)
-    run_windows(correlate_part, descriptor, [as_contiguous(x)], [out], work=work, scratch=scratch)
+    run_windows(make_call, descriptor, [as_contiguous(x)], [out], work=work, scratch=scratch)
     return out
 
 
@@ -103,7 +102,7 @@ def convolve(
     bias: Array | None = None,
     limits: tuple[float, float] = UNLIMITED,
 ) -> Array | None:
-    """Return a convolution plus a bias, clamped to `limits`; None if it must be left to NumPy."""
+    """Return a convolution plus a bias, clamped to `limits`, or None if C does not support it."""
     descriptor = window_descriptor(x.shape, window)
     if descriptor is None or not is_supported(x.shape, filter.shape, window, x.dtype):
         return None
@@ -134,7 +133,8 @@ def make_input_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
         if descriptor is None or not is_supported(input_shape, filter.shape, window, dy.dtype):
             return numpy_gradient(dy, filter, input_shape=input_shape, window=window)
         is_direct = dy.dtype == FLOAT32
-        if is_direct and is_pointwise(input_shape, window):
+        # A single channel of results makes products of a column and a row, at which BLAS is slow.
+        if is_direct and filter.shape[-1] > 1 and is_pointwise(input_shape, window):
             dx = matmul(
                 as_pixel_rows(dy), as_pixel_rows(filter), transpose_a=False, transpose_b=True
             )
@@ -150,7 +150,7 @@ def make_input_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
         run, weights, channels = INPUT_GRADIENT[dy.dtype], as_contiguous(filter), filter.shape[-1]
         floats = dy.itemsize // FLOAT32.itemsize
         run_windows(
-            lambda part, dx, dy, scratch: run(dy, weights, dx, part, channels, scratch),
+            lambda part, dx, dy, scratch: (run, dy, weights, dx, part, channels, scratch),
             descriptor,
             [dx],
             [as_contiguous(dy)],
@@ -164,7 +164,7 @@ def make_input_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
 
 
 def prefers_reversed_filters(cells: int, channels: int) -> bool:
-    """Return whether correlating dy with reversed filters is faster than multiplying and scattering.
+    """Return whether correlation of dy with reversed filters is faster than a product followed by a scatter.
 
     The first is a product with `channels` columns for each cell, the second with all of them at a time.
     Columns are filled up to whole vectors.
@@ -174,7 +174,7 @@ def prefers_reversed_filters(cells: int, channels: int) -> bool:
 
 
 def differentiate_filter(x: Array, dy: Array, dfilter: Array, descriptor: Array) -> None:
-    """Add the gradient to `dfilter`; several threads share the numbers of each filter."""
+    """Add the gradient to `dfilter`; threads share the weights of the filter."""
     channels = dfilter.shape[-1]
     depth = dfilter.size // channels
     parts = thread_pool.count_parts(dy.size * depth // INTEGER_PRODUCTS_PER_STEP, depth)
@@ -182,7 +182,7 @@ def differentiate_filter(x: Array, dy: Array, dfilter: Array, descriptor: Array)
     bounds = [depth * i // parts for i in range(parts + 1)]
     thread_pool.run(
         [
-            partial(
+            (
                 FILTER_GRADIENT,
                 *(x, dy, dfilter, descriptor, channels, first, last, empty((size,), FLOAT32)),
             )

@@ -37,14 +37,14 @@ numpy_solve: Final = numpy_implementation(decomposition.solve)
 
 @table.implements(decomposition.inverse)
 def inverse(input: Array) -> Array:
-    """Return the inverse of each matrix."""
+    """Return the inverses of matrices."""
     found = solve_or_invert(input, None, input.shape[-1])
     return numpy_inverse(input) if found is None else found
 
 
 @table.implements(decomposition.solve)
 def solve(matrix: Array, rhs: Array) -> Array:
-    """Return X with ``matrix X = rhs``."""
+    """Return X, where ``matrix @ X = rhs``."""
     if matrix.shape[:-2] != rhs.shape[:-2]:
         batch = broadcast(matrix.shape[:-2], rhs.shape[:-2])
         matrix, rhs = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (matrix, rhs))
@@ -53,7 +53,7 @@ def solve(matrix: Array, rhs: Array) -> Array:
 
 
 def solve_or_invert(matrix: Array, rhs: Array | None, columns: int) -> Array | None:
-    """Return X with ``matrix X = rhs``, or the inverse if `rhs` is None; None if the matrix must be left to NumPy.
+    """Return X, where ``matrix @ X = rhs``, or the inverse if `rhs` is None; None if C does not support the matrix.
 
     So it is if C is not made for the arrays, or meets a pivot that is 0 or not finite.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +29,7 @@ from plugrad_native.windows import (
 
 if TYPE_CHECKING:
     from plugrad.extend import Shape, Window
+    from plugrad_cpu.extend import Call
 
 FORWARD = exports("depthwise", *FLOATS)
 INPUT_GRADIENT = exports("depthwise_input_gradient", *FLOATS)
@@ -44,7 +44,7 @@ numpy_filter_gradient: Final = numpy_implementation(depthwise.depthwise_conv2d_f
 
 
 def descriptor(image: Shape, filter: Shape, window: Window, dtype: np.dtype[Any]) -> Array | None:
-    """Return the descriptor for images with repeated channels, or None if the call must be left to NumPy."""
+    """Return the descriptor for images with repeated channels, or None if C does not support the call."""
     repeated = (*image[:-1], image[-1] * filter[-1])
     sizes = (*repeated, *window.out, *filter)
     largest = (
@@ -56,7 +56,7 @@ def descriptor(image: Shape, filter: Shape, window: Window, dtype: np.dtype[Any]
 
 
 def repeat_channels(x: Array, multiplier: int) -> Array:
-    """Return dense channels-last images in which each channel is repeated."""
+    """Return contiguous images with each channel repeated."""
     return as_contiguous(x) if multiplier == 1 else np.repeat(x, multiplier, axis=-1)
 
 
@@ -68,19 +68,19 @@ def depthwise_channels_last(
     bias: Array | None = None,
     limits: tuple[float, float] = UNLIMITED,
 ) -> Array:
-    """Return the result for channels-last images whose channels are repeated, plus a bias, within limits."""
+    """Return the result for images with repeated channels, plus a bias, clamped to limits."""
     filter = as_contiguous(filter)
     bias = bias if bias is None else as_contiguous(bias)
     out = empty((x.shape[0], *window.out, x.shape[3]), x.dtype)
 
-    def correlate_part(part: Array, x: Array, out: Array, scratch: Array) -> None:
-        FORWARD[x.dtype](x, filter, out, part, bias, *limits, scratch)
+    def make_call(part: Array, x: Array, out: Array, scratch: Array) -> Call:
+        return FORWARD[x.dtype], x, filter, out, part, bias, *limits, scratch
 
     cells = count_elements(window.size)
     pointers = window.size[0] + cells + 1
     scratch = 2 * pointers + x[0, 0].nbytes // FLOAT32.itemsize
     work = out.size * cells // DEPTHWISE_PRODUCTS_PER_STEP
-    run_windows(correlate_part, described, [x], [out], work=work, scratch=scratch)
+    run_windows(make_call, described, [x], [out], work=work, scratch=scratch)
     return out
 
 
@@ -91,7 +91,7 @@ def convolve(
     bias: Array | None = None,
     limits: tuple[float, float] = UNLIMITED,
 ) -> Array | None:
-    """Return the convolution plus a bias, clamped to `limits`; None if it must be left to NumPy."""
+    """Return the convolution plus a bias, clamped to `limits`, or None if C does not support it."""
     described = descriptor(x.shape, filter.shape, window, x.dtype)
     if described is None:
         return None
@@ -124,7 +124,7 @@ def depthwise_conv2d_input_gradient(
         dx = empty((batch, height, width, dy.shape[3]), dy.dtype)
         run, weights = INPUT_GRADIENT[dy.dtype], as_contiguous(filter)
         run_windows(
-            lambda part, dx, dy: run(dy, weights, dx, part),
+            lambda part, dx, dy: (run, dy, weights, dx, part),
             described,
             [dx],
             [dy],
@@ -154,7 +154,7 @@ def depthwise_conv2d_filter_gradient(
     flat = dfilter.reshape(-1)
     thread_pool.run(
         [
-            partial(run, x, dy, flat[first * row :], with_filter_rows(described, first, last))
+            (run, x, dy, flat[first * row :], with_filter_rows(described, first, last))
             for first, last in pairwise(bounds)
         ]
     )

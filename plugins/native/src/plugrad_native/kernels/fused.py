@@ -44,7 +44,7 @@ def finish_result(
     activation: Activation,
     alpha: float,
 ) -> Array:
-    """Return the activation of y plus the bias; y is overwritten."""
+    """Add the bias to y in place, apply the activation, and return y."""
     if y.dtype not in BIAS_AND_ACTIVATE or y.size >= MAX_ELEMENTS or not y.flags.c_contiguous:
         return add_bias_and_activate(y, bias, weights, activation, alpha)
     if y.size and (bias is not None or activation != "linear"):

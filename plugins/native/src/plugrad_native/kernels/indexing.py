@@ -9,7 +9,7 @@ import numpy as np
 
 from plugrad.extend import count_elements
 from plugrad.kernels import indexing
-from plugrad_cpu.extend import empty, numpy_implementation, thread_pool
+from plugrad_cpu.extend import empty, numpy_implementation, thread_pool, tracked
 from plugrad_native.declare import (
     FLOAT32,
     INT32,
@@ -23,8 +23,6 @@ from plugrad_native.declare import (
 from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from plugrad.extend import Shape
     from plugrad_native.declare import Array, Export
 
@@ -40,8 +38,9 @@ numpy_gather: Final = numpy_implementation(indexing.gather)
 
 
 @table.implements(indexing.gather)
+@tracked
 def gather(x: Array, indices: Array, *, axis: int, batch_dims: int) -> Array:
-    """Return the elements at the given positions."""
+    """Return the slices of x at `indices` along an axis."""
     if batch_dims == 0 or indices.size < GATHER_MIN_POSITIONS:
         return numpy_gather(x, indices, axis=axis, batch_dims=batch_dims)
     size, inner = x.shape[axis], count_elements(x.shape[axis + 1 :])
@@ -75,7 +74,7 @@ def gather(x: Array, indices: Array, *, axis: int, batch_dims: int) -> Array:
 
 
 def normalize_indices(indices: Array, size: int) -> Array | None:
-    """Return indices as non-negative int32; None if one is out of range."""
+    """Return indices as non-negative int32, or None if one is out of range."""
     if indices.dtype not in NORMALIZE_INDICES:
         indices = indices.astype(np.int64)
     places = empty(indices.shape, INT32)
@@ -95,14 +94,14 @@ numpy_gather_gradient: Final = numpy_implementation(indexing.gather_gradient)
 
 
 def is_supported(x: Array, ids: Array, shape: Shape) -> bool:
-    """Return whether C supports summing these parts of x to a result of this shape."""
+    """Return whether C supports this sum of segments."""
     has_function = x.dtype in SEGMENT_SUM or x.dtype == FLOAT32
     size = count_elements(shape)
     return has_function and min(ids.size, size) > 0 and max(x.size, ids.size, size) < MAX_ELEMENTS
 
 
 def segment_sums(x: Array, ids: Array, shape: Shape, batch: int = 1) -> Array:
-    """Return the sums of the parts of x with each id; other ids are ignored.
+    """Return the sums of the slices of x with each id; ids out of range are ignored.
 
     The first axis of `shape` are the segments, all those of the first batch before all those of the next one.
     """
@@ -125,22 +124,22 @@ def segment_sums(x: Array, ids: Array, shape: Shape, batch: int = 1) -> Array:
 def sum_segments(
     run: Export, x: Array, ids: Array, out: Array, sizes: tuple[int, int], scratch: int
 ) -> None:
-    """Write the sums of rows; several threads share the segments, each of which looks at all ids."""
+    """Write the sums of rows by segment; threads share the segments, and each reads all ids."""
     segments = out.shape[0]
     parts = thread_pool.count_parts(x.size + out.size, segments)
     bounds = [segments * i // parts for i in range(parts + 1)]
 
-    def part(first: int, last: int) -> Callable[[], object]:
+    def part(first: int, last: int) -> tuple[object, ...]:
         others = (empty((scratch,), FLOAT32),) if scratch else ()
         some = ids - np.int32(first) if first else ids
-        return lambda: run(x, some, out[first:last], 1, *sizes, last - first, *others)
+        return run, x, some, out[first:last], 1, *sizes, last - first, *others
 
     thread_pool.run([part(first, last) for first, last in pairwise(bounds)])
 
 
 @table.implements(indexing.unsorted_segment_sum)
 def unsorted_segment_sum(x: Array, segment_ids: Array, *, num_segments: int) -> Array:
-    """Return the sums of the elements with equal segment ids; ids out of range are ignored."""
+    """Return the sums of the slices with equal segment ids; ids out of range are ignored."""
     shape = (num_segments, *x.shape[segment_ids.ndim :])
     if not is_supported(x, segment_ids, shape):
         return numpy_segment_sum(x, segment_ids, num_segments=num_segments)
@@ -148,7 +147,7 @@ def unsorted_segment_sum(x: Array, segment_ids: Array, *, num_segments: int) -> 
 
 
 def narrow_ids(ids: Array, count: int) -> Array:
-    """Return ids as int32; those out of [0, count) remain outside."""
+    """Cast ids to int32; those out of [0, count) stay out of range."""
     if ids.itemsize >= INT32.itemsize and ids.dtype != INT32:
         ids = ids.clip(0 if ids.dtype.kind == "u" else -1, count)
     return ids.astype(INT32, copy=False)
@@ -158,7 +157,7 @@ def narrow_ids(ids: Array, count: int) -> Array:
 def gather_gradient(
     dy: Array, indices: Array, *, shape: Shape, axis: int, batch_dims: int
 ) -> Array:
-    """Return the sums of the parts of dy that were taken from each place."""
+    """Return zeros of `shape` with the slices of dy added at `indices`."""
     size = shape[axis]
     places = normalize_indices(indices, size) if is_supported(dy, indices, shape) else None
     if places is None:

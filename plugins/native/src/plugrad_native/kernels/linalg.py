@@ -10,6 +10,7 @@ import numpy as np
 from plugrad.extend import broadcast, count_elements
 from plugrad.kernels import linalg
 from plugrad_cpu.extend import (
+    PARTS_PER_THREAD,
     empty,
     is_exact_in_float64,
     numpy_implementation,
@@ -27,6 +28,7 @@ from plugrad_native.declare import (
     UNTRACKED_MAX_ELEMENTS,
     as_contiguous,
     broadcast_descriptor,
+    divide_items,
     exports,
     parallel_for,
     table,
@@ -36,6 +38,7 @@ from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
     from plugrad.extend import Shape
+    from plugrad_cpu.extend import Call
     from plugrad_native.declare import Array, Export
 
 MATMUL = exports("matmul", *INTEGERS, "float32")
@@ -66,7 +69,7 @@ numpy_matmul: Final = numpy_implementation(linalg.matmul)
 
 
 class MatmulPlan(NamedTuple):
-    """The shape of matrix products, and what C takes besides the arrays."""
+    """The geometry of matrix products, and C's arguments for it."""
 
     shape: Shape
     numbers: tuple[int, ...]
@@ -77,7 +80,7 @@ class MatmulPlan(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def plan_matmul(a: Shape, b: Shape, transpose_a: bool, transpose_b: bool) -> MatmulPlan:
-    """Return the geometry of the product of dense arrays of two shapes."""
+    """Return the geometry of a product of contiguous arrays."""
     depth, rows = a[-2:] if transpose_a else a[-2:][::-1]
     columns = b[-2] if transpose_b else b[-1]
     batch = broadcast(a[:-2], b[:-2])
@@ -97,7 +100,7 @@ def plan_matmul(a: Shape, b: Shape, transpose_a: bool, transpose_b: bool) -> Mat
 
 @lru_cache(maxsize=1024)
 def is_served(a: Shape, b: Shape, transpose_a: bool, transpose_b: bool) -> bool:
-    """Return whether C multiplies dense float32 matrices of two shapes in less time than NumPy's BLAS."""
+    """Return whether C multiplies contiguous float32 matrices of these shapes faster than NumPy's BLAS."""
     plan = plan_matmul(a, b, transpose_a, transpose_b)
     rows, columns, depth = plan.numbers[:3]
     products = count_elements(plan.shape) * depth
@@ -115,16 +118,16 @@ def is_served(a: Shape, b: Shape, transpose_a: bool, transpose_b: bool) -> bool:
 @table.implements(linalg.matmul)
 @tracked
 def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array:
-    """Return the products of the matrices in the last two axes."""
+    """Return the matrix products over the last two axes."""
     least = BATCH_MIN_PRODUCTS if a.dtype is FLOAT32 else 1
     run = MATMUL.get(a.dtype) if a.size * b.size >= least else None
     if run is None or max(a.size, b.size) >= MAX_ELEMENTS:
         if a.dtype != FLOAT16:
             return numpy_matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
-        factors = to_float32(a), to_float32(b)
-        return track_allocation(
-            to_float16(matmul(*factors, transpose_a=transpose_a, transpose_b=transpose_b))
-        )
+        wide = to_float32(a), to_float32(b)
+        multiply = numpy_matmul if a.size * b.size < BATCH_MIN_PRODUCTS else matmul
+        found = multiply(*wide, transpose_a=transpose_a, transpose_b=transpose_b)
+        return track_allocation(to_float16(found))
     left, turned_a = as_matrix_operand(a, transpose_a)
     right, turned_b = as_matrix_operand(b, transpose_b)
     plan = plan_matmul(left.shape, right.shape, turned_a, turned_b)
@@ -144,21 +147,30 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
 
 
 def run_matmul(run: Export, a: Array, b: Array, out: Array, plan: MatmulPlan, work: int) -> None:
-    """Write the products of matrices to `out`; threads share long work, by products or by the rows of a single one."""
-    axes, count, *steps = plan.batch.tolist()
-    if axes > 1 or work < thread_pool.part_min_work:
+    """Write the products; threads share long work, by products or by the rows of a single one."""
+    if work < thread_pool.part_min_work or plan.batch[0] > 1:
         run(a, b, out, *plan.numbers, plan.batch)
-    elif count > 1:
+        return
+    _, count, *steps = plan.batch.tolist()
+    if count > 1:
 
-        def some(a: Array, b: Array, out: Array, count: int) -> None:
-            run(a, b, out, *plan.numbers, np.array((1, count, *steps), np.int32))
+        def make_call(a: Array, b: Array, out: Array, count: int) -> Call:
+            return run, a, b, out, *plan.numbers, np.array((1, count, *steps), np.int32)
 
-        size = count_elements(plan.shape[-2:])
-        parallel_for(some, ((a, steps[0]), (b, steps[1]), (out, size)), count, work=work)
+        places = (a, steps[0]), (b, steps[1]), (out, count_elements(plan.shape[-2:]))
+        parts = thread_pool.count_parts(work, count, PARTS_PER_THREAD)
+        thread_pool.run(divide_items(make_call, places, count, parts))
     else:
         rows, columns, *others = plan.numbers
         places = (a, others[1]), (b, 0), (out, columns)
-        parallel_for(run, places, rows, columns, *others, plan.batch, work=work, multiple=TILE_ROWS)
+        parallel_for(
+            run,
+            places,
+            *(rows, columns, *others, plan.batch),
+            work=work,
+            multiple=TILE_ROWS,
+            per_thread=1,  # each part brings the second matrix into the order in which it is read
+        )
 
 
 def as_matrix_operand(x: Array, is_transposed: bool) -> tuple[Array, bool]:
@@ -174,19 +186,29 @@ BAND_PART: Final = {size: current_variant().kernel(f"band_part_{size}") for size
 numpy_band_part: Final = numpy_implementation(linalg.band_part)
 
 
+@lru_cache(maxsize=64)
+def as_int32(number: int) -> Array:
+    """Return a number as an array, from a cache; it must not be written to."""
+    return np.array(number, INT32)
+
+
 @table.implements(linalg.band_part)
+@tracked
 def band_part(input: Array, num_lower: Array, num_upper: Array) -> Array:
-    """Return the matrices with zeros outside a band around the diagonal."""
+    """Return the matrices with zeros outside a band of diagonals."""
     run = BAND_PART.get(input.itemsize) if input.dtype.kind in "biufc" else None
-    if run is None or not 0 < input.size < MAX_ELEMENTS:
-        return numpy_band_part(input, num_lower, num_upper)
-    rows, columns = input.shape[-2:]
-    lower = np.array(min(int(num_lower), rows), INT32)  # whatever integers they are: C reads these
-    upper = np.array(min(int(num_upper), columns), INT32)
-    out = empty(input.shape, input.dtype)
-    if input.size < UNTRACKED_MAX_ELEMENTS:
-        run(as_contiguous(input), out, input.size // (rows * columns), rows, columns, lower, upper)
+    size = input.size
+    if run is None or not 0 < size < MAX_ELEMENTS:
+        return track_allocation(numpy_band_part(input, num_lower, num_upper))
+    shape = input.shape
+    rows, columns = shape[-2:]
+    lower = as_int32(min(int(num_lower), rows))  # whatever integers they are: C reads these
+    upper = as_int32(min(int(num_upper), columns))
+    if size < UNTRACKED_MAX_ELEMENTS:
+        out = np.empty(shape, input.dtype)
+        run(as_contiguous(input), out, size // (rows * columns), rows, columns, lower, upper)
         return out
+    out = empty(shape, input.dtype)
     places = (as_contiguous(input), rows * columns), (out, rows * columns)
     batch = input.size // (rows * columns)
     parallel_for(run, places, batch, rows, columns, lower, upper, work=input.size)

@@ -1,22 +1,44 @@
-"""Copies in another order of axes."""
+"""Copies in another order of axes, and of several arrays to one."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
+from plugrad.extend import count_elements
 from plugrad.kernels import movement
-from plugrad_cpu.extend import tracked
-from plugrad_native.declare import COPY_MIN_BYTES, as_contiguous, table
+from plugrad_cpu.extend import (
+    empty,
+    join_adjacent_views,
+    numpy_implementation,
+    thread_pool,
+    track_allocation,
+    tracked,
+)
+from plugrad_native.declare import (
+    COPY,
+    COPY_MIN_BYTES,
+    COPY_STEPS_PER_ELEMENT,
+    INT32,
+    MAX_ELEMENTS,
+    UNTRACKED_MAX_ELEMENTS,
+    as_contiguous,
+    parallel_walk,
+    table,
+)
 
 if TYPE_CHECKING:
     from plugrad.extend import Shape
     from plugrad_native.declare import Array
 
+numpy_concat: Final = numpy_implementation(movement.concat)
+
 
 @table.implements(movement.reshape)
 @tracked
 def reshape(x: Array, *, shape: Shape) -> Array:
-    """Return a view if the elements lie in memory in their order, with gaps perhaps, else a copy.
+    """Return a view if the elements are in memory in order, possibly with gaps, else a copy.
 
     What follows adds in the order of the memory. In a program of `plugrad_native.programs` that is the order of the
     elements, so a view whose axes lie in another order would lead to other last bits.
@@ -29,6 +51,43 @@ def reshape(x: Array, *, shape: Shape) -> Array:
     return as_contiguous(y) if _is_transposed(y) else y
 
 
+@table.implements(movement.concat)
+@tracked
+def concat(*inputs: Array, axis: int) -> Array:
+    """Return the inputs concatenated along an axis; threads share their rows."""
+    first = inputs[0]
+    size = sum([x.size for x in inputs])
+    if size < UNTRACKED_MAX_ELEMENTS:  # what follows takes longer than this
+        return np.concatenate(inputs, axis)
+    if COPY_STEPS_PER_ELEMENT * size < thread_pool.part_min_work:
+        return numpy_concat(*inputs, axis=axis)
+    if (
+        thread_pool.count_parts(COPY_STEPS_PER_ELEMENT * size, count_elements(first.shape[:axis]))
+        == 1
+        or size >= MAX_ELEMENTS
+        or first.itemsize not in COPY
+        or first.dtype.hasobject
+    ):
+        return track_allocation(numpy_concat(*inputs, axis=axis))
+    length = sum([x.shape[axis] for x in inputs])
+    shape = (*first.shape[:axis], length, *first.shape[axis + 1 :])
+    view = join_adjacent_views(inputs, axis, shape)
+    if view is not None:
+        return view
+    outer, row = count_elements(shape[:axis]), count_elements(shape[axis:])
+    out = empty(shape, first.dtype)
+    place = out.reshape(-1)
+    for x in inputs:
+        width = x.size // outer
+        if width:
+            descriptor = np.array((2, outer, width, width, 1, row, 1), INT32)
+            places = (as_contiguous(x), 1), (place, 2)
+            work = COPY_STEPS_PER_ELEMENT * x.size
+            parallel_walk(COPY[x.itemsize], places, descriptor, work=work)
+            place = place[width:]
+    return out
+
+
 def _as_view(x: Array, shape: Shape) -> Array | None:
     try:
         return x.reshape(shape, copy=False)
@@ -37,6 +96,6 @@ def _as_view(x: Array, shape: Shape) -> Array | None:
 
 
 def _is_transposed(x: Array) -> bool:
-    """Return whether the axes lie in memory in another order; repeated elements are left out."""
+    """Return whether the axes are in memory in another order, apart from broadcast ones."""
     steps = [abs(step) for step, size in zip(x.strides, x.shape, strict=True) if step and size > 1]
     return steps != sorted(steps, reverse=True)

@@ -10,6 +10,7 @@ import numpy as np
 from plugrad.extend import count_elements
 from plugrad.kernels import normalization
 from plugrad_cpu.extend import (
+    PARTS_PER_THREAD,
     empty,
     numpy_implementation,
     thread_pool,
@@ -25,6 +26,7 @@ from plugrad_native.declare import (
     UNTRACKED_MAX_ELEMENTS,
     as_contiguous,
     broadcast_descriptor,
+    divide_items,
     exports,
     parallel_for,
     parallel_walk,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from plugrad.extend import Kernel, Shape
+    from plugrad_cpu.extend import Call
     from plugrad_native.declare import Array, Export
 
 EXP_COST_IN_ADDITIONS = 4
@@ -44,7 +47,7 @@ EXP_COST_IN_ADDITIONS = 4
 
 
 def along_axis(kernel: Kernel[..., Any], name: str, axis_name: str) -> Callable[..., Array]:
-    """Return an implementation with functions for rows, which are contiguous, and for columns of float32."""
+    """Declare a kernel with functions for contiguous rows, and for columns of float32."""
     rows, columns = exports(name, *FLOATS), exports(f"{name}_columns", "float32")
     numpy_function = numpy_implementation(kernel)
 
@@ -54,9 +57,6 @@ def along_axis(kernel: Kernel[..., Any], name: str, axis_name: str) -> Callable[
             moved = along(np.moveaxis(x, axis, -1), x.ndim - 1)
             return as_contiguous(np.moveaxis(moved, -1, axis))
         out = empty(x.shape, x.dtype)
-        if inner == 1 and x.size < UNTRACKED_MAX_ELEMENTS:
-            rows[x.dtype](as_contiguous(x), out, outer, length)
-            return out
         places = (as_contiguous(x), length * inner), (out, length * inner)
         if inner == 1:
             parallel_for(rows[x.dtype], places, outer, length, work=EXP_COST_IN_ADDITIONS * x.size)
@@ -67,7 +67,14 @@ def along_axis(kernel: Kernel[..., Any], name: str, axis_name: str) -> Callable[
         return out
 
     def implementation(x: Array, axis: int) -> Array:
-        if x.dtype in rows and 0 < x.size < MAX_ELEMENTS:
+        run = rows.get(x.dtype)
+        size = x.size
+        if run and 0 < size < UNTRACKED_MAX_ELEMENTS and axis == x.ndim - 1:
+            length = x.shape[axis]
+            out = np.empty(x.shape, x.dtype)
+            run(as_contiguous(x), out, size // length, length)
+            return out
+        if run and 0 < size < MAX_ELEMENTS:
             return along(x, axis)
         if x.dtype == FLOAT16:
             return to_float16(implementation(to_float32(x), axis))
@@ -109,7 +116,7 @@ def batch_norm(
     *,
     variance_epsilon: float,
 ) -> Array:
-    """Return (x - mean) * factor + offset, where the factor has the shape of the variance."""
+    """Return ``(x - mean) * factor + offset``, where the factor has the shape of the variance."""
     if x.dtype not in BATCH_NORM or not 0 < x.size < MAX_ELEMENTS:
         return numpy_batch_norm(x, mean, variance, offset, scale, variance_epsilon=variance_epsilon)
     factor = 1 / np.sqrt(variance + variance_epsilon)
@@ -137,7 +144,7 @@ numpy_batch_norm_gradient: Final = numpy_implementation(normalization.batch_norm
 
 
 def as_offset_or_scale(x: Array, part: Array | None, shape: Shape, value: float) -> Array:
-    """Return an offset or a scale as a dense array in the dtype of x; an absent one is filled with `value`."""
+    """Return an offset or scale as a contiguous array in x's dtype; an absent one is filled with `value`."""
     if part is None:
         return constant_array(shape, value, x.dtype)
     return as_contiguous(part if part.dtype is x.dtype else np.asarray(part, x.dtype))
@@ -145,28 +152,31 @@ def as_offset_or_scale(x: Array, part: Array | None, shape: Shape, value: float)
 
 @lru_cache(maxsize=64)
 def constant_array(shape: Shape, value: float, dtype: np.dtype[Any]) -> Array:
-    """Return an array filled with one value, from a cache; it must not be written to."""
+    """Return a cached array filled with one value, which must not be written to."""
     return np.full(shape, value, dtype)
 
 
 @table.implements(normalization.layer_norm)
+@tracked
 def layer_norm(
     x: Array, offset: Array | None, scale: Array | None, *, axis: int, variance_epsilon: float
 ) -> Array:
-    """Return the standardized rows, times the scale, plus the offset."""
-    if x.dtype not in LAYER_NORM or not 0 < x.size < MAX_ELEMENTS:
-        return numpy_layer_norm(x, offset, scale, axis=axis, variance_epsilon=variance_epsilon)
+    """Return standardized rows times the scale plus the offset."""
+    run = LAYER_NORM.get(x.dtype)
+    size = x.size
+    if run is None or not 0 < size < MAX_ELEMENTS:
+        y = numpy_layer_norm(x, offset, scale, axis=axis, variance_epsilon=variance_epsilon)
+        return track_allocation(y)
     row = x.shape[axis:]
     length = count_elements(row)
-    out = empty(x.shape, x.dtype)
     parts = as_offset_or_scale(x, offset, row, 0), as_offset_or_scale(x, scale, row, 1)
-    if x.size < UNTRACKED_MAX_ELEMENTS:
-        count = x.size // length
-        LAYER_NORM[x.dtype](as_contiguous(x), *parts, out, count, length, variance_epsilon)
+    if size < UNTRACKED_MAX_ELEMENTS:
+        out = np.empty(x.shape, x.dtype)
+        run(as_contiguous(x), *parts, out, size // length, length, variance_epsilon)
         return out
+    out = empty(x.shape, x.dtype)
     places = (as_contiguous(x), length), (parts[0], 0), (parts[1], 0), (out, length)
-    run = LAYER_NORM[x.dtype]
-    parallel_for(run, places, x.size // length, length, variance_epsilon, work=3 * x.size)
+    parallel_for(run, places, size // length, length, variance_epsilon, work=3 * size)
     return out
 
 
@@ -174,7 +184,7 @@ def layer_norm(
 def layer_norm_gradient(
     dy: Array, x: Array, scale: Array | None, *, axis: int, variance_epsilon: float
 ) -> list[Array]:
-    """Return the gradients for x, row by row, and for the offset and the scale, column by column."""
+    """Return the gradients for x (by rows), and for offset and scale (by columns)."""
     if x.dtype not in LAYER_NORM or not 0 < x.size < MAX_ELEMENTS:
         return numpy_layer_norm_gradient(dy, x, scale, axis=axis, variance_epsilon=variance_epsilon)
     row = x.shape[axis:]
@@ -199,7 +209,7 @@ def layer_norm_gradient(
 
 
 def channel_layout(x: Array, axis: int) -> tuple[int, int, int, int]:
-    """Return the number of channels and, as C takes them, how x is divided: (outer, channels, inner)."""
+    """Return the number of channels, and the layout of x as (outer, channels, inner)."""
     channels, inner = x.shape[axis], count_elements(x.shape[axis + 1 :])
     return channels, x.size // (channels * inner), channels * inner, inner
 
@@ -218,7 +228,7 @@ COMBINE_CHANNELS: Final = exports("combine_channels", *FLOATS)
 def run_channels(
     run: Export, arrays: Sequence[Array], sizes: tuple[int, int, int, int], epsilon: float
 ) -> None:
-    """Call a function for channels, which several threads share: those of images, and one number for each."""
+    """Call a function for channels, shared by threads: arrays of images, and arrays with one number per channel."""
     channels, outer, pitch, inner = sizes
     places = [(x, inner if x.ndim > 1 else 1) for x in arrays]
     work = 3 * channels * outer * inner if inner > 1 else 0  # columns are not divided
@@ -226,7 +236,7 @@ def run_channels(
 
 
 def has_shared_rows(sizes: tuple[int, int, int, int]) -> bool:
-    """Return whether channels are columns with so many rows that several threads share these."""
+    """Return whether channels are columns with enough rows to be shared by threads."""
     channels, outer, _, inner = sizes
     return inner == 1 and thread_pool.count_parts(3 * channels * outer, -(-outer // PART_ROWS)) > 1
 
@@ -234,7 +244,7 @@ def has_shared_rows(sizes: tuple[int, int, int, int]) -> bool:
 def add_up_rows(
     run: Export, inputs: Sequence[tuple[Array | None, bool]], rows: int, channels: int, width: int
 ) -> Array:
-    """Return sums over all rows in double precision, which a function computes for parts of them.
+    """Return sums over all rows in double precision, computed by parts of fixed size.
 
     Args:
         run: takes arrays, and writes `width` sums for each part.
@@ -246,11 +256,12 @@ def add_up_rows(
     count = -(-rows // PART_ROWS)
     totals = np.empty((count, width))
 
-    def add_up_some(x: Array, *given: Any) -> None:
-        run(x, *given[:-1], x.size // channels, channels)
+    def make_call(x: Array, *given: Any) -> Call:
+        return run, x, *given[:-1], x.size // channels, channels
 
     places = [(x, PART_ROWS * channels if is_long else 0) for x, is_long in inputs]
-    parallel_for(add_up_some, (*places, (totals, width)), count, work=2 * rows * channels)
+    parts = thread_pool.count_parts(2 * rows * channels, count, PARTS_PER_THREAD)
+    thread_pool.run(divide_items(make_call, (*places, (totals, width)), count, parts))
     total = np.zeros(width)
     for part in totals:  # one after the other, as C does
         total += part
@@ -260,7 +271,7 @@ def add_up_rows(
 def normalize_shared(
     x: Array, offset: Array, scale: Array, out: Array, epsilon: float
 ) -> tuple[Array, Array]:
-    """Standardize columns as csrc/normalization.c does, in threads that share the rows; return means and variances."""
+    """Standardize columns as csrc/normalization.c does, with rows shared by threads; return means and variances."""
     channels = scale.size
     rows = x.size // channels
     run = CHANNEL_SUMS[x.dtype]
@@ -280,7 +291,7 @@ def normalize_shared(
 def differentiate_shared(
     dy: Array, x: Array, moments: tuple[Array, Array], scale: Array, dx: Array, epsilon: float
 ) -> tuple[Array, Array]:
-    """Write the gradient for x as csrc/normalization.c does, in threads that share the rows; return the other two."""
+    """Write the gradient for x as csrc/normalization.c does, with rows shared by threads; return the other two."""
     channels, dtype = scale.size, x.dtype
     rows = x.size // channels
     mean, variance = moments
@@ -303,7 +314,7 @@ def differentiate_shared(
 def batch_norm_training(
     x: Array, offset: Array | None, scale: Array | None, *, axis: int, variance_epsilon: float
 ) -> list[Array]:
-    """Return the standardized channels, times the scale, plus the offset; and the means and the variances."""
+    """Return standardized channels times the scale plus the offset, with the means and the variances."""
     if x.dtype not in BATCH_NORM_TRAINING or not 0 < x.size < MAX_ELEMENTS:
         return numpy_batch_norm_training(
             x, offset, scale, axis=axis, variance_epsilon=variance_epsilon
@@ -330,7 +341,7 @@ def batch_norm_gradient(
     axis: int,
     variance_epsilon: float,
 ) -> list[Array]:
-    """Return the gradients for x, for the offset and for the scale, channel by channel."""
+    """Return the gradients for x, offset and scale, channel by channel."""
     if x.dtype not in BATCH_NORM_GRADIENT or not 0 < x.size < MAX_ELEMENTS:
         return numpy_batch_norm_gradient(
             dy, x, mean, variance, scale, axis=axis, variance_epsilon=variance_epsilon

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def make_optimizer_kernel(kernel: Kernel[..., Any], function: str) -> Implementation:
-    """Return the implementation of a kernel by its functions of C."""
+    """Declare an optimizer kernel by its C functions."""
     functions = exports(function, *FLOATS)
     lists = optimizers.LISTS[kernel]
     numpy_function = numpy_implementation(kernel)
@@ -48,7 +47,7 @@ def make_optimizer_kernel(kernel: Kernel[..., Any], function: str) -> Implementa
         if parts < 2:
             run(*arguments, 0, 1)
         else:
-            thread_pool.run([partial(run, *arguments, part, parts) for part in range(parts)])
+            thread_pool.run([(run, *arguments, part, parts) for part in range(parts)])
         return outputs
 
     return implementation

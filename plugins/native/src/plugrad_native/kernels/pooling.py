@@ -36,7 +36,7 @@ numpy_with_argmax: Final = numpy_implementation(pooling.max_pool_with_argmax)
 
 
 def describe_pooling(image: Array, window: Window) -> Array | None:
-    """Return the descriptor of windows for C, or None if there is nothing in them, or too much for 32 bits."""
+    """Return C's descriptor of windows, or None if it would be empty or exceed 32 bits."""
     shape = image.shape
     largest = max(image.size, shape[0] * shape[-1] * count_elements(window.out))
     if 0 in (*shape, *window.out) or largest >= MAX_ELEMENTS:
@@ -45,15 +45,15 @@ def describe_pooling(image: Array, window: Window) -> Array | None:
 
 
 def descriptor(functions: Exports, image: Array, window: Window) -> Array | None:
-    """Return the descriptor of windows for C, or None if the call must be left to NumPy."""
+    """Return C's descriptor of windows, or None if C does not support the call."""
     return describe_pooling(image, window) if image.dtype in functions else None
 
 
 def run_pooling(run: Export, x: Array, window: Window, described: Array) -> Array:
-    """Return the largest elements or the averages of windows."""
+    """Return the maxima or the averages of windows."""
     out = empty((x.shape[0], *window.out, x.shape[-1]), x.dtype)
     run_windows(
-        lambda some, x, out: run(x, out, some),
+        lambda some, x, out: (run, x, out, some),
         described,
         [as_contiguous(x)],
         [out],
@@ -63,7 +63,7 @@ def run_pooling(run: Export, x: Array, window: Window, described: Array) -> Arra
 
 
 def make_pooling(kernel: Kernel[..., Any], functions: Exports) -> Callable[..., Array]:
-    """Return the implementation of a pooling without dilations."""
+    """Declare a pooling without dilations."""
     in_python = numpy_implementation(kernel)
 
     def implementation(x: Array, *, window: Window) -> Array:
@@ -76,7 +76,7 @@ def make_pooling(kernel: Kernel[..., Any], functions: Exports) -> Callable[..., 
 
 
 def make_max_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
-    """Return the implementation that gives `dy` to the first largest element of each window."""
+    """Declare the kernel that returns `dy` at the first maximum of each window."""
     numpy_gradient = numpy_implementation(kernel)
 
     def implementation(dy: Array, input: Array, output: Array, *, window: Window) -> Array:
@@ -86,7 +86,7 @@ def make_max_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
         dx = empty(input.shape, input.dtype)
         run = MAX_POOL_GRADIENT[input.dtype]
         run_windows(
-            lambda some, x, dx, dy, y: run(dy, x, y, dx, some),
+            lambda some, x, dx, dy, y: (run, dy, x, y, dx, some),
             described,
             [as_contiguous(input), dx],
             [as_contiguous(dy), as_contiguous(output)],
@@ -99,7 +99,7 @@ def make_max_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
 
 
 def make_avg_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
-    """Return the implementation that spreads `dy` evenly over each window."""
+    """Declare the kernel that distributes `dy` evenly over each window."""
     numpy_gradient = numpy_implementation(kernel)
 
     def implementation(dy: Array, input: Array, *, window: Window) -> Array:
@@ -109,7 +109,7 @@ def make_avg_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
         dx = empty(input.shape, input.dtype)
         run = AVERAGE_POOL_GRADIENT[dy.dtype]
         run_windows(
-            lambda some, dx, dy: run(dy, dx, some),
+            lambda some, dx, dy: (run, dy, dx, some),
             described,
             [dx],
             [as_contiguous(dy)],
@@ -125,7 +125,7 @@ def make_avg_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
 def max_pool_with_argmax(
     x: Array, *, window: Window, include_batch_in_index: bool
 ) -> tuple[Array, Array]:
-    """Return the largest elements and the position of the first cell with each; NaN is the largest."""
+    """Return the maxima and the index of the first cell with each; NaN counts as the maximum."""
     described = descriptor(MAX_POOL_WITH_ARGMAX, x, window)
     if described is None:
         return numpy_with_argmax(x, window=window, include_batch_in_index=include_batch_in_index)
@@ -138,7 +138,7 @@ def max_pool_with_argmax(
 
 @table.implements(pooling.pool)
 def pool(input: Array, *, window: Window, pooling_type: pooling.PoolingType) -> Array:
-    """Return the largest elements or the averages of windows of dilated cells."""
+    """Return the maxima or the averages of dilated windows."""
     functions = MAX_POOL if pooling_type == "max" else AVERAGE_POOL
     described = descriptor(functions, input, window)
     if described is None:

@@ -33,7 +33,7 @@ BLOCK_WORDS: Final = 4
 def random_kernel(
     kernel: Kernel[..., Any], name: str, dtype: np.dtype[np.generic]
 ) -> Implementation:
-    """Return the implementation of a kernel that makes a number of each word, by its function in C."""
+    """Declare a kernel that computes one number from each word of Philox, by its C function."""
     run: Export = current_variant().kernel(name)
     numpy_function = numpy_implementation(kernel)
 
@@ -52,9 +52,7 @@ def random_kernel(
         bounds = [*(count * i // parts // step * step for i in range(parts)), count]
         thread_pool.run(
             [
-                lambda first=first, last=last: run(
-                    state, flat[first:last], last - first, first // BLOCK_WORDS
-                )
+                (run, state, flat[first:last], last - first, first // BLOCK_WORDS)
                 for first, last in pairwise(bounds)
             ]
         )

@@ -10,6 +10,7 @@ import numpy as np
 from plugrad.extend import count_elements, reduced_shape
 from plugrad.kernels import reduction
 from plugrad_cpu.extend import (
+    PARTS_PER_THREAD,
     empty,
     numpy_implementation,
     thread_pool,
@@ -23,6 +24,7 @@ from plugrad_native.declare import (
     MAX_ELEMENTS,
     UNTRACKED_MAX_ELEMENTS,
     as_contiguous,
+    divide_items,
     exports,
     parallel_for,
     table,
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from plugrad.extend import Kernel, Shape
+    from plugrad_cpu.extend import Call
     from plugrad_native.declare import Array, Export, Exports
 
 PARALLEL_ROWS = 8
@@ -51,7 +54,7 @@ COLUMN_MULTIPLE: Final = 64
 def reduction_layout(
     shape: Shape, axes: Shape, keep_dims: bool
 ) -> tuple[Shape, int, int, int] | None:
-    """Return the shape of a reduction, and the sizes before, of and behind its sorted axes.
+    """Return the result's shape, and the sizes before, of and after the sorted reduced axes.
 
     None if the axes are not adjacent, or the array is empty or very large.
     """
@@ -77,7 +80,7 @@ SUM_ROWS, SUM_COLUMNS = (
 
 
 def sum_halves(x: Array, axis: Shape, keep_dims: bool, *, is_mean: bool) -> Array | None:
-    """Return the sums or the means of halves along adjacent axes, or None for others."""
+    """Return the sums or the means of halves along adjacent axes, or None for other axes."""
     plan = reduction_layout(x.shape, axis, keep_dims) if x.flags.c_contiguous else None
     if plan is None:
         return None
@@ -96,7 +99,7 @@ def sum_halves(x: Array, axis: Shape, keep_dims: bool, *, is_mean: bool) -> Arra
 def make_reduction(
     kernel: Kernel[..., Any], name: str, *dtypes: str, attribute: str = "axis"
 ) -> Callable[..., Array]:
-    """Return the function of x, axis and keep_dims that reduces the axes with functions of C."""
+    """Return the function (x, axis, keep_dims) that reduces axes with C functions."""
     functions, numpy_function = exports(name, *dtypes), numpy_implementation(kernel)
     columns = exports(f"{name}_pitched", *dtypes)
     part = PART_NAMES.get(name)
@@ -144,7 +147,7 @@ PART_NAMES: Final = {"sum": "sum", "mean": "sum", "prod": "prod"}
 def reduce_row(
     run: Export, parts: tuple[Export, Export], x: Array, out: Array, divisor: int
 ) -> None:
-    """Reduce all elements to one, in parts that several threads share; the parts are always the same ones.
+    """Reduce all elements to one number by fixed parts, which threads share.
 
     Args:
         run: reduces rows.
@@ -154,34 +157,30 @@ def reduce_row(
         divisor: by what it is divided.
     """
     size, count = x.size, -(-x.size // PART_ELEMENTS)
-    if thread_pool.count_parts(size, count) == 1:
+    shares = thread_pool.count_parts(size, count, PARTS_PER_THREAD)
+    if shares == 1:
         run(x, out, 1, size, 1)
         return
     run_parts, combine = parts
     totals = np.empty(count)
     places = (x, PART_ELEMENTS), (totals, 1)
 
-    def reduce_some(x: Array, totals: Array, _: int) -> None:
-        run_parts(x, totals, x.size)
+    def make_call(x: Array, totals: Array, _: int) -> Call:
+        return run_parts, x, totals, x.size
 
-    parallel_for(reduce_some, places, count, work=size)
+    thread_pool.run(divide_items(make_call, places, count, shares))
     combine(totals, out, count, divisor)
 
 
 def reduce_exact_row(run: Export, x: Array, out: Array) -> None:
-    """Reduce all elements to one, where the order does not matter, in parts that several threads share."""
-    size, count = x.size, -(-x.size // PART_ELEMENTS)
-    totals = np.empty((count,), x.dtype)
-
-    def reduce_some(x: Array, totals: Array, _: int) -> None:
-        whole, rest = divmod(x.size, PART_ELEMENTS)
-        run(x, totals, whole, PART_ELEMENTS, 1)
-        if rest:
-            run(x[whole * PART_ELEMENTS :], totals[whole:], 1, rest, 1)
-
-    places = (x.reshape(-1), PART_ELEMENTS), (totals, 1)
-    parallel_for(reduce_some, places, count, work=size)
-    run(totals, out, 1, count, 1)
+    """Reduce all elements to one number, where order does not matter, by parts that threads share."""
+    size, x = x.size, x.reshape(-1)
+    whole, rest = divmod(size, PART_ELEMENTS)
+    totals = np.empty((whole + bool(rest),), x.dtype)
+    parallel_for(run, ((x, PART_ELEMENTS), (totals, 1)), whole, PART_ELEMENTS, 1, work=size)
+    if rest:
+        run(x[whole * PART_ELEMENTS :], totals[whole:], 1, rest, 1)
+    run(totals, out, 1, totals.size, 1)
 
 
 max_along: Final = make_reduction(
@@ -192,7 +191,7 @@ max_along: Final = make_reduction(
 @table.implements(reduction.max)
 @tracked
 def max(x: Array, *, reduction_indices: Shape, keep_dims: bool) -> Array:
-    """Return the largest elements along axes."""
+    """Return the maxima along axes."""
     return max_along(x, axis=reduction_indices, keep_dims=keep_dims)
 
 
@@ -202,6 +201,39 @@ table.update(
         reduction.prod: make_reduction(reduction.prod, "prod", *FLOATS, *INTEGERS),
         reduction.mean: make_reduction(reduction.mean, "mean", *FLOATS),
         reduction.min: make_reduction(reduction.min, "min", *FLOATS, *INTEGERS),
+    }
+)
+
+
+def make_arg_reduction(kernel: Kernel[..., Any], name: str) -> Callable[..., Array]:
+    """Return the implementation of a kernel that finds the position of an extreme value along an axis."""
+    functions, numpy_function = exports(name, *FLOATS, "int32"), numpy_implementation(kernel)
+
+    @tracked
+    def implementation(x: Array, *, axis: int) -> Array:
+        if x.size < UNTRACKED_MAX_ELEMENTS:  # a call of NumPy takes less than the decision
+            return numpy_function(x, axis=axis)
+        run = functions.get(x.dtype)
+        plan = reduction_layout(x.shape, (axis,), False) if x.flags.c_contiguous else None
+        if run is None or plan is None or plan[3] < FEW_COLUMNS:  # which NumPy is faster at
+            return track_allocation(numpy_function(x, axis=axis))
+        shape, outer, length, inner = plan
+        if x.size < thread_pool.part_min_work:
+            out = np.empty(shape, INT32)
+            run(x, out, outer, length, inner)
+            return out
+        out = empty(shape, INT32)
+        places = (x, length * inner), (out, inner)
+        parallel_for(run, places, outer, length, inner, work=x.size)
+        return out
+
+    return implementation
+
+
+table.update(
+    {
+        reduction.argmax: make_arg_reduction(reduction.argmax, "argmax"),
+        reduction.argmin: make_arg_reduction(reduction.argmin, "argmin"),
     }
 )
 

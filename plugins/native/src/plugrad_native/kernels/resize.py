@@ -39,7 +39,7 @@ FLOATS_PER_SAMPLE: Final = 4
 def resize_descriptor(
     images: Shape, size: Pair, align_corners: bool, half_pixel_centers: bool
 ) -> Array:
-    """Return ``resizing`` of csrc/resize.c for images of a shape and a size: for all rows of the results."""
+    """Return ``resizing`` of csrc/resize.c for images, covering all rows of the results."""
     fields = *images[1:], *size, align_corners, half_pixel_centers, 0, size[0]
     return np.array(fields, INT32)
 
@@ -52,7 +52,7 @@ def run_resize(
     how: tuple[Pair, bool, bool],
     *is_nearest: bool,
 ) -> Array:
-    """Call a function for images of a shape, whose results or gradients it writes to `out`; return these."""
+    """Call a function that writes results or gradients to `out`, and return `out`."""
     count, (_, width), itemsize = images[0], how[0], x.itemsize
     parallel_for(
         run,
@@ -73,7 +73,7 @@ def is_supported(*shapes: Shape) -> bool:
 def make_resize(
     kernel: Kernel[..., Any], export_for: Callable[[Array], Export | None]
 ) -> Callable[..., Array]:
-    """Return the implementation of a kernel that resizes images, by the function that there is for them."""
+    """Declare a kernel that resizes images, given the choice of its C function."""
     numpy_function = numpy_implementation(kernel)
 
     def implementation(
@@ -95,7 +95,7 @@ def make_resize(
 
 
 def make_resize_gradient(kernel: Kernel[..., Any], *, is_nearest: bool) -> Callable[..., Array]:
-    """Return the implementation of the gradient of such a kernel."""
+    """Declare the gradient of a kernel that resizes images."""
     numpy_function = numpy_implementation(kernel)
 
     def implementation(
@@ -118,7 +118,7 @@ def make_resize_gradient(kernel: Kernel[..., Any], *, is_nearest: bool) -> Calla
 
 
 def nearest_function(images: Array) -> Export | None:
-    """Return the function for the nearest pixels of images: of any numbers."""
+    """Return the C function for nearest-neighbour resizing in the dtype of the images."""
     return NEAREST.get(images.itemsize) if images.dtype.kind in "biufc" else None
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from plugrad.extend import count_elements
 from plugrad.kernels import scan
-from plugrad_cpu.extend import empty, numpy_implementation
+from plugrad_cpu.extend import empty, numpy_implementation, track_allocation, tracked
 from plugrad_native.declare import (
     FLOAT16,
     FLOATS,
@@ -33,21 +33,25 @@ NUMBERS = (*FLOATS, *INTEGERS)
 
 @lru_cache(maxsize=1024)
 def sizes_around_axis(shape: Shape, axis: int) -> tuple[int, int, int]:
-    """Return the sizes before, of and behind an axis."""
+    """Return the sizes before, of and after an axis."""
     return count_elements(shape[:axis]), shape[axis], count_elements(shape[axis + 1 :])
 
 
 def make_scan(kernel: Kernel[..., Any], name: str) -> Callable[..., Array]:
-    """Return an implementation that accumulates with functions of C."""
+    """Declare a cumulative sum or product by its C functions."""
     functions, numpy_function = exports(name, *NUMBERS), numpy_implementation(kernel)
 
+    @tracked
     def implementation(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
         run = functions.get(x.dtype)
-        if x.dtype == FLOAT16:
-            wide = implementation(to_float32(x), axis=axis, exclusive=exclusive, reverse=reverse)
-            return to_float16(wide)
         if run is None or not 0 < x.size < MAX_ELEMENTS:
-            return numpy_function(x, axis=axis, exclusive=exclusive, reverse=reverse)
+            if x.dtype == FLOAT16:
+                wide = to_float32(x)
+                return to_float16(
+                    implementation(wide, axis=axis, exclusive=exclusive, reverse=reverse)
+                )
+            y = numpy_function(x, axis=axis, exclusive=exclusive, reverse=reverse)
+            return track_allocation(y)
         out = empty(x.shape, x.dtype)
         outer, length, inner = sizes_around_axis(x.shape, axis)
         if x.size < UNTRACKED_MAX_ELEMENTS:

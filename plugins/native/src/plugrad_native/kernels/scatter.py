@@ -21,7 +21,7 @@ numpy_scatter: Final = numpy_implementation(scatter.scatter_nd)
 
 @table.implements(scatter.scatter_nd)
 def scatter_nd(indices: Array, updates: Array, *, shape: Shape) -> Array:
-    """Return the sums of the updates for each place."""
+    """Return zeros with the updates added at coordinates."""
     coordinates = indices if indices.ndim > 1 else indices[:, None]
     depth = coordinates.shape[-1]
     count = count_elements(shape[:depth])

@@ -40,7 +40,7 @@ numpy_irfft: Final = numpy_implementation(signal.irfft)
 
 
 class Plan(NamedTuple):
-    """How rows of a length are transformed: its ``plan`` in csrc/signal.c, the table, and the length of transforms."""
+    """The transform of rows of a length: ``plan`` in csrc/signal.c, its table, and the length of the transforms."""
 
     descriptor: Array
     factors: Array
@@ -49,7 +49,7 @@ class Plan(NamedTuple):
 
 @lru_cache(maxsize=32)
 def plan_complex(row: int, length: int = 0) -> Plan:
-    """Return how rows of complex numbers are transformed; `length` real numbers may be behind them."""
+    """Plan the transform of complex rows; `length` is that of the real rows that they represent, if any."""
     size, radices = fourier_stages(row)
     descriptor = np.array([row, size, length, len(radices), *radices], INT32)
     factors = np.empty(TABLE_SIZE(descriptor, 0), FLOAT64)
@@ -58,12 +58,12 @@ def plan_complex(row: int, length: int = 0) -> Plan:
 
 
 def plan_real(length: int) -> Plan:
-    """Return how rows of real numbers are transformed: an even number as half as many complex ones."""
+    """Plan the transform of real rows; an even length becomes half as many complex numbers."""
     return plan_complex(length if length % 2 else length // 2, length)
 
 
 def transform_rows(run: Export, plan: Plan, x: Array, out: Array, *attributes: bool) -> Array:
-    """Transform the rows of an array to those of another one, which is returned."""
+    """Transform the rows of x to the rows of `out`, which is returned."""
     row = x.shape[-1]
     parallel_for(
         run,
@@ -77,13 +77,13 @@ def transform_rows(run: Export, plan: Plan, x: Array, out: Array, *attributes: b
 
 
 def is_supported(x: Array, length: int, dtype: np.dtype[Any]) -> bool:
-    """Return whether C transforms rows of a length: single precision, and not too long."""
+    """Return whether C supports rows of this length: single precision, and not too long."""
     return x.dtype == dtype and length <= MAX_ROW_ELEMENTS and x.size < MAX_ELEMENTS // 2
 
 
 @table.implements(signal.fft)
 def fft(input: Array) -> Array:
-    """Return the transform of each row."""
+    """Return the Fourier transform of each row."""
     row = input.shape[-1]
     if not is_supported(input, row, COMPLEX64):
         return numpy_fft(input)
@@ -92,7 +92,7 @@ def fft(input: Array) -> Array:
 
 @table.implements(signal.ifft)
 def ifft(input: Array) -> Array:
-    """Return the inverse transform of each row."""
+    """Return the inverse Fourier transform of each row."""
     row = input.shape[-1]
     if not is_supported(input, row, COMPLEX64):
         return numpy_ifft(input)
@@ -101,7 +101,7 @@ def ifft(input: Array) -> Array:
 
 @table.implements(signal.rfft)
 def rfft(input: Array) -> Array:
-    """Return the first half of the transform of each row."""
+    """Return the non-negative frequencies of the Fourier transform of each row."""
     row = input.shape[-1]
     if not is_supported(input, row, FLOAT32):
         return numpy_rfft(input)
@@ -111,7 +111,7 @@ def rfft(input: Array) -> Array:
 
 @table.implements(signal.irfft)
 def irfft(input: Array, *, length: int) -> Array:
-    """Return the rows whose transforms have these first halves."""
+    """Return the real rows whose Fourier transforms have these non-negative frequencies."""
     if not is_supported(input, length, COMPLEX64):
         return numpy_irfft(input, length=length)
     out = empty((*input.shape[:-1], length), FLOAT32)

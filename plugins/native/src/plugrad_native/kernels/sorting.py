@@ -9,10 +9,12 @@ import numpy as np
 from plugrad.kernels import sorting
 from plugrad_cpu.extend import empty, numpy_implementation
 from plugrad_native.declare import (
+    FLOAT32,
     INT32,
     INTEGERS,
     MAX_ELEMENTS,
     MIN_BYTES,
+    UNTRACKED_MAX_ELEMENTS,
     as_contiguous,
     exports,
     parallel_for,
@@ -33,7 +35,7 @@ numpy_top_k: Final = numpy_implementation(sorting.top_k)
 
 @table.implements(sorting.argsort, min_bytes=MIN_BYTES)
 def argsort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
-    """Return the positions that sort an axis; equal elements always stay in their order."""
+    """Return the indices that sort an axis; the sort is always stable."""
     run = ARGSORT.get(x.dtype)
     if run is None or not 0 < x.size < MAX_ELEMENTS:
         return numpy_argsort(x, axis=axis, descending=descending, stable=stable)
@@ -53,20 +55,20 @@ def argsort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
 
 @table.implements(sorting.top_k)
 def top_k(x: Array, *, k: int, sorted: bool) -> tuple[Array, Array]:
-    """Return the largest elements along the last axis and their positions."""
+    """Return the k largest elements along the last axis and their indices."""
     run = ARGSORT.get(x.dtype)
     if run is None or k < 2 or not 0 < x.size < MAX_ELEMENTS:  # NumPy's argmax is fast
         return numpy_top_k(x, k=k, sorted=sorted)
     count = x.shape[-1]
     places = empty((*x.shape[:-1], k), INT32)
-    parallel_for(
-        run,
-        ((as_contiguous(x), count), (places, k)),
-        x.size // count,
-        *(count, k, True, sorted),
-        work=2 * x.size,
-        scratch=4 * count,
-    )
+    rows = x.size // count
+    if x.size < UNTRACKED_MAX_ELEMENTS:
+        scratch = np.empty(4 * count, FLOAT32)
+        run(as_contiguous(x), places, rows, count, k, True, sorted, scratch)
+    else:
+        parts = (as_contiguous(x), count), (places, k)
+        how = count, k, True, sorted
+        parallel_for(run, parts, rows, *how, work=2 * x.size, scratch=4 * count)
     if x.ndim == 1:
         return x.take(places), places
     return np.take_along_axis(x, places, -1), places

@@ -11,6 +11,8 @@ from plugrad.kernels import unary
 from plugrad_cpu.extend import empty, numpy_implementation, track_allocation, tracked
 from plugrad_native.declare import (
     BLOCK,
+    FLOAT16,
+    FLOAT32,
     FLOATS,
     INTEGERS,
     MAX_ELEMENTS,
@@ -90,11 +92,21 @@ def cast(x: Array, *, dtype: DType) -> Array:
 
 def to_float32(x: Array) -> Array:
     """Return numbers of float16 in float32, in which they are computed."""
+    if (
+        x.size < UNTRACKED_MAX_ELEMENTS and x.flags.c_contiguous
+    ):  # a small product takes as long as a cast
+        out = np.empty(x.shape, FLOAT32)
+        CASTS["ef"](x, out, x.size)
+        return out
     return cast(x, dtype=float32)
 
 
 def to_float16(x: Array) -> Array:
     """Return numbers of float32 in float16."""
+    if x.size < UNTRACKED_MAX_ELEMENTS and x.flags.c_contiguous:
+        out = np.empty(x.shape, FLOAT16)
+        CASTS["fe"](x, out, x.size)
+        return out
     return cast(x, dtype=float16)
 
 

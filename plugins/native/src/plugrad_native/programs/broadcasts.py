@@ -40,7 +40,7 @@ def read_before_broadcasts(graph: Graph) -> Graph:
 
 
 def _read_sources(step: Call, graph: Graph, sources: dict[Value, Value]) -> Call:
-    """Return a call that reads sources, as long as its other inputs have the whole shape."""
+    """Return a call that reads the sources, if its other inputs have the full shape."""
     shape, inputs = graph.specs[step.outputs[0]].shape, [*step.inputs]
     for place, value in enumerate(step.inputs):
         source = sources.get(value) if value is not None else None

@@ -15,44 +15,44 @@ if TYPE_CHECKING:
 
 
 class Read(NamedTuple):
-    """The array of a value."""
+    """An operand: the array of a value to read."""
 
     value: Value
 
 
 class Written(NamedTuple):
-    """The array of a value that the call makes."""
+    """An operand: the array of a value to write."""
 
     value: Value
 
 
 class Part(NamedTuple):
-    """What lies behind an offset in the array of a value, which a call reads or makes."""
+    """An operand: the part of a value's array after an offset."""
 
     value: Value
     offset: int
 
 
 class Step(NamedTuple):
-    """1 if a value has an element for each one of the result, 0 if it is one number."""
+    """An operand: 1 if a value has one element per result element, 0 if it is a single number."""
 
     value: Value
 
 
 class Constant(NamedTuple):
-    """An array that is a part of the program."""
+    """An operand: an array that belongs to the program."""
 
     array: Array
 
 
 class Scratch(NamedTuple):
-    """Memory that the call may use."""
+    """An operand: scratch memory for the call."""
 
     nbytes: int
 
 
 class Count(NamedTuple):
-    """The number of elements that an elementwise call computes at a time, or of items times a factor."""
+    """An operand: the number of elements that an elementwise call computes at a time, or of items times a factor."""
 
     factor: int = 0
 
@@ -62,14 +62,14 @@ Operand: TypeAlias = "Special | tuple[Read | Written, ...] | int | float | None"
 
 
 class CCall(NamedTuple):
-    """A call of a function of the extension."""
+    """A call of a C function of the extension."""
 
     function: str
     operands: tuple[Operand, ...]
 
 
 class UfuncCall(NamedTuple):
-    """A call of a loop of a ufunc of NumPy: an elementwise one, or a generalized one with sizes and steps in bytes."""
+    """A call of an inner loop of a NumPy ufunc: elementwise, or generalized with sizes and steps in bytes."""
 
     ufunc: np.ufunc
     loop: int
@@ -82,13 +82,13 @@ AnyCall: TypeAlias = CCall | UfuncCall
 
 
 def inputs_of(call: Call) -> list[Value]:
-    """Return the inputs of a call of a kernel that has no optional ones."""
+    """Return the inputs of a call of a kernel without optional inputs."""
     return [value for value in call.inputs if value is not None]
 
 
 @cache
 def find_loop(ufunc: np.ufunc, *dtypes: np.dtype[Any]) -> int | None:
-    """Return the number of the loop of a ufunc for the dtypes of its inputs and its result, or None."""
+    """Return the index of a ufunc's inner loop for given input and result dtypes, or None."""
     for number, types in enumerate(ufunc.types):
         inputs, _, outputs = types.partition("->")
         characters = inputs + outputs
@@ -101,7 +101,7 @@ def find_loop(ufunc: np.ufunc, *dtypes: np.dtype[Any]) -> int | None:
 
 
 def c_function(name: str) -> str:
-    """Return a name, after making sure that the extension has the function.
+    """Return the name after a check that the extension has such a function.
 
     Raises:
         AttributeError: it has none.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from sys import getrefcount
 from types import MappingProxyType
@@ -23,6 +22,7 @@ from plugrad.extend import (
     count_elements,
     find_groups,
     find_storage,
+    fuse_epilogues,
     fuse_regions,
     fuse_steps,
     get_kernel,
@@ -35,10 +35,18 @@ from plugrad_native.programs.broadcasts import read_before_broadcasts
 from plugrad_native.programs.control import has_memory, write_control
 from plugrad_native.programs.delays import find_delayed
 from plugrad_native.programs.elementwise import elementwise_calls
+from plugrad_native.programs.epilogues import is_finished_in_place
 from plugrad_native.programs.groups import is_in_loop, is_repeated_number, lower_group
 from plugrad_native.programs.lowering import PARTS, VIEWS, calls_of, has_gaps
+from plugrad_native.programs.order import order_steps
 from plugrad_native.programs.products import turn_factors
-from plugrad_native.programs.reuse import find_dying, find_guests, find_reused, is_free
+from plugrad_native.programs.reuse import (
+    find_dying,
+    find_guests,
+    find_overwritten,
+    find_reused,
+    is_free,
+)
 from plugrad_native.programs.rows import fits, is_view, row_calls
 from plugrad_native.programs.table import Place, Table
 from plugrad_native.programs.updates import UpdatingRun, plan_updates
@@ -54,7 +62,7 @@ if TYPE_CHECKING:
 
 
 def compile_graph(graph: Graph) -> Run | None:
-    """Return a function of the arrays of arguments and variables, which returns results and updates.
+    """Return a function from the arrays of arguments and variables to results and updates.
 
     None if there is nothing that C can run.
     """
@@ -77,7 +85,7 @@ def _compile(graph: Graph) -> Run | None:
     own = _OwnKernels(graph)
     grouped = own.prepare(graph)
     groups = [step.body for step in grouped.steps if isinstance(step, Fused)]
-    fused = fuse_regions(grouped, own.is_included)
+    fused = order_steps(fuse_regions(grouped, own.is_included))
     bodies = [step.body for step in fused.steps if isinstance(step, Fused)]
     groups = [body for body in bodies if any(body is group for group in groups)]
     regions = [body for body in bodies if body not in groups]
@@ -112,7 +120,7 @@ def _compile(graph: Graph) -> Run | None:
 
 
 def _with_plan(run: Run, fused: Graph, compiled: Mapping[Graph, Region]) -> Run:
-    """Return a function of a graph, which tells how it runs: its fused steps, and the memory at its peak."""
+    """Return a function of a graph that also reports its fused steps and its peak memory."""
     places = {v: x for region in compiled.values() for v, x in region.places.items()}
 
     def scratch_bytes(step: Step) -> int:
@@ -125,7 +133,7 @@ def _with_plan(run: Run, fused: Graph, compiled: Mapping[Graph, Region]) -> Run:
 
 
 class _OwnKernels:
-    """Which steps of a graph C can run: calls whose implementation is that of this pack, or of the backend."""
+    """Decides which steps C can run: calls whose implementation is this pack's or the backend's."""
 
     def __init__(self, graph: Graph, *, is_loop: bool = False) -> None:
         self.is_loop = is_loop
@@ -141,14 +149,15 @@ class _OwnKernels:
         """The identities of the loops and choices that C runs, whose bodies have been prepared."""
 
     def prepare(self, graph: Graph) -> Graph:
-        """Return the graph as C runs it: with its groups as steps, also inside of loops and choices."""
+        """Return the graph as C runs it, with fused groups, also in the bodies of control flow."""
         graph = read_before_broadcasts(turn_factors(graph))
         self.specs = graph.specs
+        graph = fuse_epilogues(graph, self.is_finished_in_place)
         steps = tuple([self._prepare_step(step) for step in graph.steps])
         return self.group_steps(replace(graph, steps=steps) if self.loops else graph)
 
     def _prepare_step(self, step: Step) -> Step:
-        """Return a loop or a choice with prepared bodies if C runs all of them, and any other step as it is."""
+        """Return control flow with prepared bodies if C can run all of them, and other steps unchanged."""
         if not isinstance(step, Scan | Cond | While) or not has_memory(step, self.specs):
             return step
         bodies = [prepare_body(graph) for graph in step.graphs]
@@ -160,7 +169,7 @@ class _OwnKernels:
         return step
 
     def group_steps(self, graph: Graph) -> Graph:
-        """Return the graph with its groups as steps."""
+        """Return the graph with groups of calls fused."""
         self.delayed = find_delayed(
             graph, lambda step: isinstance(step, Call) and self.is_in_group(step)
         )
@@ -170,17 +179,17 @@ class _OwnKernels:
         )
 
     def is_in_group(self, call: Call) -> bool:
-        """Return whether a loop over elements or rows may make a call."""
+        """Return whether a call may be part of a loop over elements or rows."""
         is_free = is_view(call, self.specs) or is_repeated_number(call, self.specs)
         return self._is_own(call) and (is_free or self.computes(call))
 
     def computes(self, call: Call) -> bool:
-        """Return whether C computes the elements or the rows of a call."""
+        """Return whether C can compute the elements or rows of a call."""
         specs = self.specs
         return elementwise_calls(call, specs) is not None or row_calls(call, specs) is not None
 
     def fits(self, call: Call, group: Sequence[Call]) -> bool:
-        """Return whether a call may join a group; one that is delayed does not join what makes its inputs."""
+        """Return whether a call may join a group; a delayed call may not join the group that computes its inputs."""
         if call.outputs[0] in self.delayed and any(
             made.outputs[0] in call.inputs and made.outputs[0] not in self.delayed for made in group
         ):
@@ -188,7 +197,7 @@ class _OwnKernels:
         return fits(call, group, self.specs)
 
     def is_included(self, step: Step) -> bool:
-        """Return whether a step is a group of such calls, a call that C runs, or one that takes no time."""
+        """Return whether C runs a step: a group, a supported call, or a view."""
         if not self.gapped.isdisjoint(step.inputs):
             return False  # or all that is in one program with it would be replayed
         if isinstance(step, Fused):
@@ -201,8 +210,12 @@ class _OwnKernels:
             return self.specs[step.outputs[0]].dtype.name != "string"
         return not self.is_shared(step) and self._has_calls(step)
 
+    def is_finished_in_place(self, call: Call) -> bool:
+        """Return whether a call may be part of a convolution that adds a bias and limits its results."""
+        return is_finished_in_place(call, self.specs) and self._is_own(call)
+
     def can_update(self, call: Call) -> bool:
-        """Return whether a step of an optimizer is made by one thread, which keeps Python's lock until it has ended."""
+        """Return whether an optimizer step runs in one thread with the GIL held."""
         elements = sum(count_elements(self.specs[v].shape) for v in call.outputs)
         is_shared = self.max_work is not None and elements >= UPDATE_MAX_ELEMENTS
         return self._is_own(call) and not is_shared
@@ -218,11 +231,11 @@ class _OwnKernels:
         return is_own
 
     def _has_calls(self, call: Call) -> bool:
-        """Return whether there are calls of C. Parts of arrays are copied in loops only, where Python costs more."""
+        """Return whether a call has C calls; slices are copied only in loops, where Python costs more."""
         return (self.is_loop or call.kernel not in PARTS) and calls_of(call, self.specs) is not None
 
     def is_shared(self, call: Call | Fused) -> bool:
-        """Return whether several threads share the work of a call or a group."""
+        """Return whether threads share the work of a call or a group."""
         if self.max_work is None:
             return False
         values = [v for v in (*call.inputs, *call.outputs) if v is not None]
@@ -230,7 +243,7 @@ class _OwnKernels:
 
 
 def _find_gapped(graph: Graph) -> frozenset[Value]:
-    """Return the values that are views with gaps of an array, which no program takes."""
+    """Return the values that are non-contiguous views, which programs do not accept."""
     found: set[Value] = set()
     for step in graph.steps:
         if isinstance(step, Call) and (
@@ -259,7 +272,7 @@ NO_CONSTANTS: Final[Mapping[Value, Array]] = MappingProxyType({})
 
 
 class Region(NamedTuple):
-    """What runs a fused step, and what it takes of memory."""
+    """The function that runs a fused step, and its memory use."""
 
     run: Run
     places: Mapping[Value, Value]
@@ -275,7 +288,7 @@ def compile_region(
     constants: Mapping[Value, Array] = NO_CONSTANTS,
     dying: Set[Value] = frozenset(),
 ) -> Region:
-    """Return a function of the arrays of some values, which returns those of others.
+    """Return a function from the arrays of arguments to those of results.
 
     Args:
         body: calls of kernels, and groups of elementwise ones.
@@ -293,8 +306,10 @@ def compile_region(
             constants={**constants, **body.constants},
         )
         return Region(compile_replay(viewed), find_storage(viewed), 0)
+    body = order_steps(body, apart=frozenset(body.results))
+    steps = body.steps
     plan = plan_memory(body, views=PACKED_VIEWS, in_place=False, are_results_apart=True)
-    storage, specs = plan.storage, body.specs
+    storage, specs = dict(plan.storage), body.specs
     sizes = {v: count_elements(specs[v].shape) * specs[v].dtype.itemsize for v in specs}
     births = {v: i for i, step in enumerate(steps) for v in step.outputs if storage[v] == v}
     inputs = [v for v in body.arguments if v in storage]
@@ -302,6 +317,10 @@ def compile_region(
     reused = {v: x for v, x in found.items() if storage[v] == v and x in inputs}
     outputs = [v for v in births if v in reused or plan.last_uses[v] == len(steps)]
     last_uses = {v: last for v, last in plan.last_uses.items() if v in births and v not in outputs}
+    for value, place in find_overwritten(body, storage, last_uses).items():
+        root = storage[place]
+        storage |= {v: root for v, owner in storage.items() if owner == value}
+        last_uses[root] = last_uses.pop(value)
     guests = find_guests(sizes, births, last_uses, [v for v in outputs if v not in reused])
     alone = {v: sizes[v] for v in last_uses if v not in guests}
     offsets, arena_bytes = pack_memory(alone, births, last_uses)
@@ -336,12 +355,12 @@ def compile_region(
 
 
 def _allocated_bytes(table: Table) -> int:
-    """Return the bytes that each call of a program allocates for its arena; it holds a small one itself."""
+    """Return the bytes that each call allocates for the arena; a small arena belongs to the program."""
     return table.arena_bytes if table.arena_bytes >= LARGE_ARENA else 0
 
 
 def compile_shared_group(body: Graph, dying: Set[Value]) -> Region:
-    """Return a function that computes a group in several threads, each of which has a program for a part of it."""
+    """Return a function that computes a group in several threads, each running a program for its part."""
     specs, inputs, outputs = body.specs, body.arguments, body.results
     sizes = {v: count_elements(specs[v].shape) * specs[v].dtype.itemsize for v in specs}
     places = {v: Place(1 + i, 0, sizes[v]) for i, v in enumerate([*inputs, *outputs])}
@@ -363,9 +382,7 @@ def compile_shared_group(body: Graph, dying: Set[Value]) -> Region:
     def program(*arrays: Array) -> None:
         thread_pool.run(
             [
-                partial(run, *arrays, empty((arena,), _BYTES))
-                if arena >= LARGE_ARENA
-                else partial(run, *arrays)
+                (run, *arrays, empty((arena,), _BYTES)) if arena >= LARGE_ARENA else (run, *arrays)
                 for run, arena in programs
             ]
         )
@@ -378,14 +395,14 @@ def compile_shared_group(body: Graph, dying: Set[Value]) -> Region:
 
 
 def _elementwise_shape(body: Graph, specs: Mapping[Value, Shaped]) -> Shape | None:
-    """Return the shape of the results of a group of elementwise calls; None if it is one of calls on rows."""
+    """Return the shape of the results of an elementwise group, or None for a group over rows."""
     shapes = {specs[v].shape for step in body.steps for v in step.outputs}
     is_one_loop = len(shapes) == 1 and all(is_in_loop(step, specs) for step in body.steps)
     return shapes.pop() if is_one_loop else None
 
 
 def _write_group(writer: Writer, body: Graph, first: int = 0, last: int | None = None) -> None:
-    """Write a group: some of its elements, or of its rows."""
+    """Write a group for a range of its elements or rows."""
     shape = _elementwise_shape(body, writer.specs)
     if shape is not None:
         writer.write_loop(shape, lower_group(body, writer.specs), body.results, first, last)
@@ -395,14 +412,14 @@ def _write_group(writer: Writer, body: Graph, first: int = 0, last: int | None =
 
 
 def prepare_body(body: Graph) -> Graph | None:
-    """Return the body of a loop or a choice as C runs it, or None if C cannot run all of it."""
+    """Return the body of control flow as C runs it, or None if C cannot run all of it."""
     own = _OwnKernels(body, is_loop=True)
     made = own.prepare(body)
     return made if all(map(own.is_included, made.steps)) else None
 
 
 def _with_bodies(step: Scan | Cond | While, bodies: Sequence[Graph]) -> Scan | Cond | While:
-    """Return a loop or a choice with other graphs inside."""
+    """Return control flow with other bodies."""
     if isinstance(step, Scan):
         return replace(step, body=bodies[0])
     if isinstance(step, Cond):
@@ -467,7 +484,7 @@ class _Caller(NamedTuple):
     """The arguments in whose memory outputs may lie, if nobody else has them."""
 
     def compile(self, program: Callable[..., None], output_bytes: int, arena_bytes: int) -> Run:
-        """Return the function, for a program with outputs and an arena of so many bytes."""
+        """Compile the function for a program with these sizes of outputs and arena."""
         specs, storage = self.body.specs, self.storage
         names: dict[str, Any] = {
             "program": program,
@@ -509,7 +526,7 @@ class _Caller(NamedTuple):
         return names["run"]
 
     def _text_of(self, value: Value, names: dict[str, Any], ends: Mapping[Value, Value]) -> str:
-        """Return the text of a result: an array that was given or made, or a view of it."""
+        """Return the source of a result: an argument, a new array, or a view of one."""
         owner = self.storage.get(value, value)
         if value in self.arguments or value in self.constants:
             return f"v{value}"
@@ -524,7 +541,7 @@ _BYTES = np.dtype(np.uint8)
 
 
 class _Replay:
-    """The same calls, one by one, and each loop as a program of its own; compiled when it is first needed."""
+    """A replay of the graph with each loop as a program of its own, compiled on first use."""
 
     def __init__(self, caller: _Caller) -> None:
         self.caller = caller

@@ -27,7 +27,7 @@ COPY_BYTES = c_function("expand_1")
 
 
 def has_memory(step: Control, specs: Mapping[Value, Shaped]) -> bool:
-    """Return whether the arrays that a loop or a choice reads and makes are neither empty nor very large."""
+    """Return whether the arrays of a control-flow step are neither empty nor very large."""
     if isinstance(step, Scan) and step.length < 1:
         return False
     found = [specs[v] for v in (*step.inputs, *step.outputs)]
@@ -36,7 +36,7 @@ def has_memory(step: Control, specs: Mapping[Value, Shaped]) -> bool:
 
 
 def write_control(writer: Writer, step: Control, write: Write) -> None:
-    """Write a loop or a choice, whose bodies have only steps that `write` can write."""
+    """Write a control-flow step whose bodies have only steps that `write` can write."""
     if isinstance(step, Scan):
         _write_scan(writer, step, write)
     elif isinstance(step, Cond):
@@ -49,7 +49,7 @@ def write_control(writer: Writer, step: Control, write: Write) -> None:
 
 
 def _write_scan(writer: Writer, step: Scan, write: Write) -> None:
-    """Write a loop of a known length.
+    """Write a loop of known length.
 
     The places of the outputs hold the carry while it runs. What is stacked is written to its place in the output.
     """
@@ -89,7 +89,7 @@ def _write_scan(writer: Writer, step: Scan, write: Write) -> None:
 
 
 def _write_cond(writer: Writer, step: Cond, write: Write) -> None:
-    """Write a choice: each branch writes its results to the places of the outputs."""
+    """Write a conditional: both branches write to the places of the outputs."""
     operands = [writer.place(v) for v in step.operands]
     targets = [writer.places[v] for v in step.outputs]
 
@@ -110,7 +110,7 @@ def _write_cond(writer: Writer, step: Cond, write: Write) -> None:
 
 
 def _write_while(writer: Writer, step: While, write: Write) -> None:
-    """Write a loop of unknown length, whose outputs hold the carry while it runs."""
+    """Write a loop of unknown length, which keeps its carry in the places of its outputs."""
     state = _begin(
         writer, [writer.place(v) for v in step.carry], [writer.places[v] for v in step.outputs]
     )
@@ -128,7 +128,7 @@ def _write_while(writer: Writer, step: While, write: Write) -> None:
 
 
 def _begin(writer: Writer, sources: Sequence[Place], targets: Sequence[Place]) -> Sequence[Place]:
-    """Copy the first carry to the places where it lies while a loop runs, and return these."""
+    """Copy the initial carry to the places that hold the carry during the loop, and return these."""
     for source, target in zip(sources, targets, strict=True):
         writer.write_copy(COPY_BYTES, source, target)
     return targets
@@ -138,7 +138,7 @@ def _begin(writer: Writer, sources: Sequence[Place], targets: Sequence[Place]) -
 
 
 class _SliceCopies:
-    """Stand-ins for arrays of which a loop around this one takes another slice each time: places move in one loop."""
+    """Fixed copies of slices of an outer loop: a place can move in only one loop."""
 
     def __init__(self, writer: Writer) -> None:
         self.writer = writer
@@ -146,26 +146,26 @@ class _SliceCopies:
         self.back: list[tuple[Place, Place]] = []
 
     def copy(self, place: Place) -> Place:
-        """Return where the loop reads what lies at a place."""
+        """Return the fixed copy that the inner loop reads instead of a moving place."""
         stand_in = self._reserve_scratch(place)
         if stand_in != place:
             self.writer.write_copy(COPY_BYTES, place, stand_in)
         return stand_in
 
     def stand_in(self, place: Place) -> Place:
-        """Return where the loop writes what comes to a place in the end."""
+        """Return the fixed place that the inner loop writes instead of a moving one."""
         stand_in = self._reserve_scratch(place)
         if stand_in != place:
             self.back.append((stand_in, place))
         return stand_in
 
     def copy_back(self) -> None:
-        """Copy what the loop has written to stand-ins."""
+        """Copy fixed places back to the moving ones."""
         for source, target in self.back:
             self.writer.write_copy(COPY_BYTES, source, target)
 
     def finish(self) -> Writer:
-        """Return a writer for the loop, which leaves the stand-ins as they are."""
+        """Return a writer for the inner loop, which keeps the fixed places reserved."""
         return replace(self.writer, scratch=self.end)
 
     def _reserve_scratch(self, place: Place) -> Place:
@@ -176,7 +176,7 @@ class _SliceCopies:
 
 
 class _Body:
-    """The graph of a loop or a branch, and where its values lie: its own ones behind those of the graph around it."""
+    """The graph of a body and the places of its values, in memory after those of the enclosing graph."""
 
     def __init__(self, writer: Writer, graph: Graph, arguments: Sequence[Place]) -> None:
         self.outer, self.graph = writer, graph
@@ -206,7 +206,7 @@ class _Body:
 
     @property
     def writer(self) -> Writer:
-        """What writes the steps."""
+        """The writer of the body's steps."""
         places = {v: self.owners[o] for v, o in self.storage.items() if o in self.owners}
         return Writer(self.outer.table, self.graph.specs, places, self.end, self.constants)
 
@@ -217,32 +217,32 @@ class _Body:
             write(writer, step)
 
     def place(self, value: Value) -> Place:
-        """Return where a value lies."""
+        """Return the place of a value."""
         if value in self.constants:
             return self.outer.table.constant(self.constants[value])
         return self.owners[self.storage[value]]
 
     def views_of(self, values: Iterable[Value]) -> frozenset[Value]:
-        """Return all that lies in the memory of some values."""
+        """Return the values and all views of them."""
         owners = frozenset(values)
         return frozenset([v for v, owner in self.storage.items() if owner in owners])
 
     def aim(self, value: Value, place: Place) -> None:
-        """Let a step write a value to a place, unless it has one already."""
+        """Make a step write a value to a place, unless the value has one already."""
         owner = self.storage[value]
         if owner in self.makers and owner not in self.aimed:
             self.aimed.add(owner)
             self.owners[owner] = place
 
     def aim_at_arguments(self, results: Sequence[Value]) -> None:
-        """Let steps write results over the arguments that these replace, where nothing reads those any more."""
+        """Make steps write results over the arguments that they replace, where no step reads those later."""
         for argument, value in zip(self.graph.arguments, results, strict=False):
             is_kept = any(self.storage[v] == argument for v in results)
             if not is_kept and self._can_overwrite(argument, self.storage[value]):
                 self.aim(value, self.owners[argument])
 
     def _can_overwrite(self, argument: Value, value: Value) -> bool:
-        """Return whether nothing reads an argument after a value is written, or one loop reads and writes them."""
+        """Return whether no step reads an argument after a value is written, except in the same loop."""
         maker = self.makers.get(value)
         if maker is None:
             return False
@@ -260,13 +260,13 @@ class _Body:
         )
 
     def copy(self, pairs: Iterable[tuple[Value, Place]]) -> None:
-        """Copy values to places, if they do not lie there."""
+        """Copy values to places where they are not already."""
         for value, target in pairs:
             if (source := self.place(value)) != target:
                 self.outer.write_copy(COPY_BYTES, source, target)
 
     def copy_carry(self, results: Sequence[Value]) -> None:
-        """Copy what becomes the next carry to its places.
+        """Copy the next carry to the places of the carry.
 
         A part that takes another part's place is put aside before that is overwritten.
         """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from plugrad.extend import Call, count_elements
+from plugrad.extend import PACKED_VIEWS, Call, count_elements, find_storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
@@ -20,7 +20,7 @@ DELAYED_MIN_BYTES: Final = 1 << 14
 
 
 def find_delayed(graph: Graph, is_in_group: Callable[[Step], bool]) -> frozenset[Value]:
-    """Return the results of the calls that are made later than their inputs: in the groups that read them.
+    """Return the results of calls that are better computed later, in the groups that read them.
 
     Args:
         graph: the graph.
@@ -42,6 +42,10 @@ def find_delayed(graph: Graph, is_in_group: Callable[[Step], bool]) -> frozenset
         for value in step.inputs:
             if value is not None:
                 last[value] = max(last.get(value, 0), stages[step.outputs[0]])
+    for value, owner in find_storage(
+        graph, PACKED_VIEWS
+    ).items():  # as long as a view, its memory is needed
+        last[owner] = max(last.get(owner, 0), last.get(value, 0))
     given = {*graph.arguments, *graph.variables, *graph.constants}
     waiting: dict[Value, Call] = {}
 

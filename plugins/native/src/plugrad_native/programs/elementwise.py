@@ -45,7 +45,7 @@ RULES: Final[dict[Kernel[..., Any], Rule]] = {}
 
 
 def elementwise_calls(call: Call, specs: Specs) -> list[AnyCall] | None:
-    """Return the calls of C that compute a call, whose result has elements; None if there are none."""
+    """Return the C calls that compute an elementwise call, or None if there are none."""
     rule = RULES.get(call.kernel)
     if rule is None or not 0 < count_elements(specs[call.outputs[0]].shape) < MAX_ELEMENTS:
         return None
@@ -58,7 +58,7 @@ def elementwise_calls(call: Call, specs: Specs) -> list[AnyCall] | None:
 
 
 def unary_rule(name: str, dtypes: tuple[str, ...], *attributes: str) -> Rule:
-    """Return the rule of a function of C, for some dtypes."""
+    """Return the rule of a unary C function for some dtypes."""
     functions = {as_dtype(d): c_function(f"{name}_{d}") for d in dtypes}
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
@@ -73,7 +73,7 @@ def unary_rule(name: str, dtypes: tuple[str, ...], *attributes: str) -> Rule:
 
 
 def binary_rule(name: str, dtypes: tuple[str, ...], *, is_swapped: bool = False) -> Rule:
-    """Return the rule of a function of C with two operands, for some dtypes."""
+    """Return the rule of a binary C function for some dtypes."""
     functions = {as_dtype(d): c_function(f"{name}_{d}") for d in dtypes}
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
@@ -104,14 +104,14 @@ def ufunc_rule(ufunc: np.ufunc) -> Rule:
 
 
 def real_only(rule: Rule) -> Rule:
-    """Return a rule that leaves out complex numbers, for which the implementation corrects what NumPy gives."""
+    """Return a rule without complex numbers, whose implementations correct NumPy's results."""
     return lambda call, specs: (
         None if specs[inputs_of(call)[0]].dtype.kind == "complex" else rule(call, specs)
     )
 
 
 def try_in_order(*rules: Rule) -> Rule:
-    """Return a rule that asks several ones in their order."""
+    """Return a rule that tries several rules in order."""
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
         return next((found for r in rules if (found := r(call, specs)) is not None), None)
@@ -120,7 +120,7 @@ def try_in_order(*rules: Rule) -> Rule:
 
 
 def _declare_ufuncs() -> None:
-    """Declare the kernels whose implementation on NumPy is a ufunc."""
+    """Declare the rules of kernels whose NumPy implementation is a ufunc."""
     for module in (unary, binary, bitwise):
         for kernel in vars(module).values():
             function = None
@@ -142,7 +142,7 @@ def _declare_ufuncs() -> None:
 
 
 def for_floats(rule: Rule) -> Rule:
-    """Return a rule that leaves out integers."""
+    """Return a rule restricted to floats."""
     return lambda call, specs: (
         rule(call, specs) if specs[inputs_of(call)[0]].dtype.numpy.kind == "f" else None
     )
@@ -177,7 +177,7 @@ SELECT: Final = {size: c_function(f"select_{size}") for size in (1, 2, 4, 8)}
 
 
 def select(call: Call, specs: Specs) -> list[AnyCall] | None:
-    """Return one of two values for each condition."""
+    """Return the C calls of a selection by conditions."""
     (y,) = call.outputs
     function = SELECT.get(specs[y].dtype.itemsize)
     if function is None or specs[y].dtype.name == "string":
@@ -205,7 +205,7 @@ CASTS: Final = {
 
 
 def cast(call: Call, specs: Specs) -> list[AnyCall] | None:
-    """Return the elements in another dtype."""
+    """Return the C calls of a cast."""
     (x,), (y,) = inputs_of(call), call.outputs
     function = CASTS.get((specs[x].dtype, specs[y].dtype))
     return None if function is None else [CCall(function, (Read(x), Written(y), Count()))]

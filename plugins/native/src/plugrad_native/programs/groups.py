@@ -38,7 +38,7 @@ _EXACT: Final = frozenset(
 
 
 def is_repeated_number(call: Call, specs: Specs) -> bool:
-    """Return whether a call broadcasts one number, which a loop over elements reads where it is."""
+    """Return whether a call broadcasts a single number, which loops can read directly."""
     if call.kernel is not movement.broadcast_to:
         return False
     (x,), (y,) = inputs_of(call), call.outputs
@@ -48,14 +48,14 @@ def is_repeated_number(call: Call, specs: Specs) -> bool:
 
 
 def is_in_loop(step: object, specs: Specs) -> bool:
-    """Return whether a loop over elements makes a step: the call of an elementwise kernel, or a repeated number."""
+    """Return whether a step can be part of an elementwise loop: an elementwise call, or a broadcast number."""
     return isinstance(step, Call) and (
         step.kernel.is_elementwise or is_repeated_number(step, specs)
     )
 
 
 class GroupCalls(NamedTuple):
-    """The calls of a group."""
+    """The C calls of a group."""
 
     before: list[AnyCall]
     """Those of single numbers, which run once, before the loop over the elements."""
@@ -65,7 +65,7 @@ class GroupCalls(NamedTuple):
 
 
 def lower_group(body: Graph, specs: Specs) -> GroupCalls:
-    """Return the calls of C of a group of elementwise calls and repeated numbers."""
+    """Return the C calls of a group of elementwise calls and broadcast numbers."""
     lowering = _Lowering(body, specs)
     for step in body.steps:
         assert isinstance(step, Call)
@@ -74,7 +74,7 @@ def lower_group(body: Graph, specs: Specs) -> GroupCalls:
 
 
 class _Lowering:
-    """Collects the calls of a group."""
+    """Collects the C calls of a group."""
 
     def __init__(self, body: Graph, specs: Specs) -> None:
         self.body, self.specs = body, specs
@@ -87,7 +87,7 @@ class _Lowering:
         """What stands for a value that is equal to it."""
 
     def add(self, call: Call) -> None:
-        """Add a call of a kernel."""
+        """Add a kernel call."""
         (y,), inputs = call.outputs, inputs_of(call)
         is_kept = y in self.body.results
         if is_repeated_number(call, self.specs):
@@ -128,7 +128,7 @@ class _Lowering:
         )
 
     def _write_out(self, value: Value) -> None:
-        """Repeat a number as often as a value has elements."""
+        """Write a number repeatedly, as an array of a value's size."""
         shape, dtype = self.specs[value]
         descriptor = Constant(broadcast_descriptor(shape, ()))
         operands = (Read(self.numbers[value]), Written(value), Count(), 0, descriptor)
@@ -136,7 +136,7 @@ class _Lowering:
         self.written.add(value)
 
     def _equal_input(self, call: Call) -> Value | None:
-        """Return the factor that the loop has made if the other one is 1.
+        """Return the other factor of a product with 1 if the loop has computed it, else None.
 
         An argument of the group is no such factor: a result may take its memory after the last call that reads it.
         """
@@ -153,7 +153,7 @@ class _Lowering:
 
 
 def _rename(call: AnyCall, names: Mapping[Value, Value]) -> AnyCall:
-    """Return a call that reads or makes other values in the place of some."""
+    """Return a C call with other values for some operands."""
     operands = [_rename_operand(operand, names) for operand in call.operands]
     return call._replace(operands=tuple(operands))
 

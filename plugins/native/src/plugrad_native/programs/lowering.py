@@ -54,7 +54,7 @@ VIEWS: Final = frozenset({unary.identity, movement.reshape, movement.expand_dims
 
 
 def calls_of(call: Call, specs: Specs) -> list[AnyCall] | None:
-    """Return the calls of C that compute a call of a kernel; None if there are none."""
+    """Return the C calls that compute a kernel call, or None if there are none."""
     rule = RULES.get(call.kernel)
     values = [v for v in (*call.inputs, *call.outputs) if v is not None]
     if rule is None or any(not 0 < count_elements(specs[v].shape) < MAX_ELEMENTS for v in values):
@@ -63,7 +63,7 @@ def calls_of(call: Call, specs: Specs) -> list[AnyCall] | None:
 
 
 def lowers(kernel: Kernel[..., Any]) -> Callable[[Rule], Rule]:
-    """Declare the decorated function as the rule of a kernel."""
+    """Register the decorated function as the lowering rule of a kernel."""
 
     def declare(rule: Rule) -> Rule:
         RULES[kernel] = rule
@@ -81,7 +81,7 @@ COPY: Final = {size: c_function(f"copy_{size}") for size in (1, 2, 4, 8)}
 
 @lowers(movement.broadcast_to)
 def broadcast_to(call: Call, specs: Specs) -> list[AnyCall] | None:
-    """Return the elements, some of them repeated."""
+    """Return the C calls of a broadcast."""
     x, y = inputs_of(call)[0], call.outputs[0]
     shape = specs[y].shape
     function = EXPAND.get(specs[y].dtype.itemsize)
@@ -93,7 +93,7 @@ def broadcast_to(call: Call, specs: Specs) -> list[AnyCall] | None:
 
 @lowers(movement.transpose)
 def transpose(call: Call, specs: Specs) -> list[AnyCall] | None:
-    """Return the elements in another order of axes."""
+    """Return the C calls of a transposition."""
     x, y = inputs_of(call)[0], call.outputs[0]
     dtype = specs[x].dtype
     if dtype.name == "string" or dtype.itemsize not in COPY:
@@ -107,7 +107,7 @@ def transpose(call: Call, specs: Specs) -> list[AnyCall] | None:
 
 
 def _copy_descriptor(source: NDArray[Any], target: NDArray[Any]) -> Constant:
-    """Return the descriptor of a copy between two views of one shape, which have elements.
+    """Return the descriptor of a copy between two views of equal shape.
 
     It leaves out axes of one element: C has room for the 31 others that an array of less than 2³¹ elements can have.
     """
@@ -143,7 +143,7 @@ def _stand_in(spec: Shaped) -> NDArray[Any]:
 
 
 def _view_rule(view_of: Callable[[Call, NDArray[Any]], NDArray[Any]]) -> Rule:
-    """Return the rule of a kernel whose result is a copy of a view of its first input."""
+    """Return the rule of a kernel that copies a view of its first input."""
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
         x, y = inputs_of(call)[0], call.outputs[0]
@@ -175,7 +175,7 @@ RULES[movement.reverse] = _view_rule(lambda call, x: np.flip(x, call.attrs["dims
 
 @lowers(movement.concat)
 def concat(call: Call, specs: Specs) -> list[AnyCall] | None:
-    """Return arrays one after the other along an axis."""
+    """Return the C calls of a concatenation."""
     (y,) = call.outputs
     axis, start = call.attrs["axis"], 0
     whole = _stand_in(specs[y])
@@ -193,7 +193,7 @@ def concat(call: Call, specs: Specs) -> list[AnyCall] | None:
 
 @lowers(movement.pack)
 def pack(call: Call, specs: Specs) -> list[AnyCall] | None:
-    """Return arrays side by side along a new axis."""
+    """Return the C calls of a stack along a new axis."""
     (y,) = call.outputs
     whole, copies = _stand_in(specs[y]), list[AnyCall]()
     for index, value in enumerate(inputs_of(call)):
@@ -208,7 +208,7 @@ def pack(call: Call, specs: Specs) -> list[AnyCall] | None:
 
 @lowers(movement.unpack)
 def unpack(call: Call, specs: Specs) -> list[AnyCall] | None:
-    """Return the parts along an axis, without it."""
+    """Return the C calls for the slices along an axis."""
     (x,), whole = inputs_of(call), _stand_in(specs[inputs_of(call)[0]])
     copies: list[AnyCall] = []
     for index, value in enumerate(call.outputs):
@@ -223,7 +223,7 @@ def unpack(call: Call, specs: Specs) -> list[AnyCall] | None:
 
 @lowers(movement.split)
 def split(call: Call, specs: Specs) -> list[AnyCall] | None:
-    """Return consecutive parts along an axis."""
+    """Return the C calls for consecutive parts along an axis."""
     (x,), axis, start = inputs_of(call), call.attrs["axis"], 0
     whole = _stand_in(specs[x])
     copies: list[AnyCall] = []
@@ -240,7 +240,7 @@ def split(call: Call, specs: Specs) -> list[AnyCall] | None:
 
 @lowers(movement.pad)
 def pad(call: Call, specs: Specs) -> list[AnyCall] | None:
-    """Return an array inside a larger one that is filled with a number."""
+    """Return the C calls of a padding with a constant."""
     x, y = inputs_of(call)[0], call.outputs[0]
     whole, inner = _stand_in(specs[y]), _stand_in(specs[x])
     function = EXPAND.get(inner.itemsize)
@@ -270,7 +270,7 @@ _VIEWED: Final = {
 
 
 def has_gaps(call: Call, specs: Specs) -> bool:
-    """Return whether an untraced call gives a view of a contiguous array that is not contiguous itself."""
+    """Return whether a call, run untraced, returns a non-contiguous view of a contiguous array."""
     if call.kernel in (movement.split, movement.unpack):
         return call.attrs["axis"] != 0
     view_of = _VIEWED.get(call.kernel)
@@ -288,7 +288,7 @@ OUTER: Final = {dtype: c_function(f"outer_{dtype}") for dtype in FLOATS}
 
 @lowers(linalg.matmul)
 def matmul(call: Call, specs: Specs) -> list[AnyCall] | None:
-    """Return the products of matrices: in wide vectors if there are many or they have one term, else by BLAS."""
+    """Return the calls of a matrix product: C for batches or a single term, else BLAS."""
     (a, b), (y,) = inputs_of(call), call.outputs
     dtype = specs[y].dtype
     if dtype.name not in FLOATS:
@@ -350,7 +350,7 @@ RULES[reduction.max] = _reduction_rule("max", (*FLOATS, *INTEGERS), "reduction_i
 
 
 def _flag_rule(name: str) -> Rule:
-    """Return the rule of a reduction of flags by a function for bytes, since flags are 0 and 1."""
+    """Return the rule of a bool reduction by a function for bytes, because bools are stored as 0 and 1."""
     function = c_function(f"{name}_uint8")
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def turn_factors(graph: Graph) -> Graph:
-    """Return the graph with products of matrices whose rows or columns lie in memory as they do untraced.
+    """Return the graph with products that read their factors in the memory layout of an untraced run.
 
     There, a transposition is a view. If it exchanges rows and columns, BLAS gets the matrix as it was and is told to
     transpose it, and may add in another order than for a copy. So the copy keeps the columns together, too.
@@ -34,7 +34,7 @@ def turn_factors(graph: Graph) -> Graph:
 
 
 class _TranspositionFolder:
-    """Turns transpositions before a product into its flags ``transpose_a`` and ``transpose_b``."""
+    """Folds transpositions before a product into its flags ``transpose_a`` and ``transpose_b``."""
 
     def __init__(self, graph: Graph) -> None:
         self.specs = dict(graph.specs)
@@ -44,7 +44,7 @@ class _TranspositionFolder:
         """By the output of a transposition that exchanged rows and columns: the same matrices without that exchange."""
 
     def fold_transpositions(self, step: Call, steps: list[Step]) -> Call:
-        """Return a product that reads the matrices as they were before their transpositions.
+        """Return a product that reads its factors before their transpositions.
 
         Steps that this needs, for axes other than rows and columns, are appended to ``steps``.
         """
@@ -62,7 +62,7 @@ class _TranspositionFolder:
         return step if is_same else replace(step, inputs=tuple(inputs), attrs=attrs)
 
     def _undo_exchange(self, maker: Call, perm: tuple[int, ...], steps: list[Step]) -> Value:
-        """Return the value of a transposition that leaves the last axis where it is."""
+        """Return a value without the exchange of the last two axes, transposed in its other axes if necessary."""
         (source,), (output,) = maker.inputs, maker.outputs
         assert source is not None
         known = self.added.get(output)

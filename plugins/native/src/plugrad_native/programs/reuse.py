@@ -21,7 +21,7 @@ REUSED_MIN_BYTES: Final = 1 << 16
 
 
 def find_dying(graph: Graph) -> list[frozenset[Value]]:
-    """Return, for each step, the values that the graph makes and that nothing reads after it."""
+    """Return for each step the values of the graph that are not read after it."""
     last: dict[Value, int] = {}
     for index, step in enumerate(graph.steps):
         last.update((v, index) for v in step.inputs if v is not None)
@@ -35,7 +35,7 @@ def find_dying(graph: Graph) -> list[frozenset[Value]]:
 
 
 def find_reused(body: Graph, dying: Set[Value]) -> dict[Value, Value]:
-    """Return the arguments of a region that die, in whose memory a value that it makes may lie, by these values.
+    """Return by value the dying argument of a region whose memory the value may take.
 
     A value takes the place of an argument of its shape and dtype if one loop over the elements reads the one and
     writes the other, nothing reads the argument later, and nothing in the region is a view of it.
@@ -55,13 +55,42 @@ def find_reused(body: Graph, dying: Set[Value]) -> dict[Value, Value]:
     return found
 
 
+def find_overwritten(
+    body: Graph, storage: Mapping[Value, Value], last_uses: Mapping[Value, int]
+) -> dict[Value, Value]:
+    """Return the values of a region that may be written over another one, by these values.
+
+    Args:
+        body: the region.
+        storage: the value in whose memory each value lies.
+        last_uses: the positions of the last steps that read the memory of values that lie in the arena.
+    """
+    found: dict[Value, Value] = {}
+    for index, step in enumerate(body.steps):
+        if not isinstance(step, Fused):
+            continue
+        free = [
+            x
+            for x in step.inputs
+            if last_uses.get(storage.get(x, x)) == index
+            and [storage.get(v, v) for v in step.inputs].count(storage[x]) == 1
+        ]
+        for value in step.outputs:
+            if value in last_uses:
+                place = next((x for x in free if can_overwrite(x, value, step.body)), None)
+                if place is not None:
+                    found[value] = place
+                    free.remove(place)
+    return found
+
+
 def find_guests(
     sizes: Mapping[Value, int],
     births: Mapping[Value, int],
     last_uses: Mapping[Value, int],
     hosts: Sequence[Value],
 ) -> dict[Value, Value]:
-    """Return the results in whose memory a value may lie that is not needed any more when they are made, by the values.
+    """Return by value the result whose memory the value may use until the result is written.
 
     Args:
         sizes: the bytes of values and results.
@@ -87,14 +116,14 @@ def find_guests(
 
 
 def _fits(x: Value, value: Value, group: Graph) -> bool:
-    """Return whether it is worth it that a result of a group lies in the memory of an argument, and possible."""
+    """Return whether a group's result can take the memory of an argument, and whether that pays."""
     shape, dtype = group.specs[value]
     nbytes = count_elements(shape) * dtype.itemsize
     return nbytes >= REUSED_MIN_BYTES and can_overwrite(x, value, group)
 
 
 def can_overwrite(x: Value, value: Value, group: Graph) -> bool:
-    """Return whether a group is one loop over the elements, which may write a result over an argument."""
+    """Return whether a group is one elementwise loop, which may write a result over an argument."""
     specs = group.specs
     if specs[x] != specs[value]:
         return False
@@ -105,7 +134,7 @@ def can_overwrite(x: Value, value: Value, group: Graph) -> bool:
 
 
 def _is_in_loop(call: Step, specs: Mapping[Value, Shaped], shape: Shape) -> bool:
-    """Return whether one call of C makes the elements of a call of a kernel, in a loop over a shape."""
+    """Return whether a kernel call is one C call in an elementwise loop over a shape."""
     if not isinstance(call, Call) or not is_in_loop(call, specs):
         return False
     calls = elementwise_calls(call, specs)
@@ -117,7 +146,7 @@ def _is_in_loop(call: Step, specs: Mapping[Value, Shaped], shape: Shape) -> bool
 
 
 def _count_references() -> int:
-    """Return how many references a program finds to an array that only a replay has, which calls it."""
+    """Return the reference count that a program sees for an array held only by the replay that calls it."""
     names: dict[str, Any] = {"count": getrefcount, "make": object, "second": lambda x, y: y}
     text = """
 def run(v0):
@@ -137,7 +166,7 @@ SOLE_REFERENCES: Final = _count_references()
 
 
 def is_free(x: Array, references: int) -> bool:
-    """Return whether the memory of a contiguous array may be written over, to which there are so many references."""
+    """Return whether a contiguous array with this reference count may be overwritten."""
     return (
         references <= SOLE_REFERENCES
         and owns_memory(x)

@@ -31,7 +31,7 @@ MAX_ROW_BYTES: Final = 1 << 15
 
 
 def row_calls(call: Call, specs: Specs) -> list[AnyCall] | None:
-    """Return the calls of C that compute the rows of a reduction or a normalization; None if they are not independent.
+    """Return the C calls that compute a reduction or normalization by rows, or None if rows are not independent.
 
     Where an untraced call has the number of all rows, they have a `Count`.
     """
@@ -54,7 +54,7 @@ def row_calls(call: Call, specs: Specs) -> list[AnyCall] | None:
 
 
 def is_view(call: Call, specs: Specs) -> bool:
-    """Return whether a call gives rows of its input in another shape, or repeats elements within them."""
+    """Return whether a call only reshapes rows of its input, or broadcasts within them."""
     if call.kernel not in ROW_VIEWS:
         return False
     x, y = inputs_of(call)[0], call.outputs[0]

@@ -21,7 +21,7 @@ ALIGNMENT: Final = 64
 
 
 class Place(NamedTuple):
-    """Where an array lies: the slot, the offset in bytes, how many bytes it takes, and how far it moves each time."""
+    """The memory of an array: slot, offset, size, and step per iteration."""
 
     slot: int
     offset: int
@@ -29,16 +29,16 @@ class Place(NamedTuple):
     turn: int = 0
 
     def part(self, offset: int, nbytes: int) -> Place:
-        """Return the place of a part."""
+        """Return the place of a part of the array."""
         return self._replace(offset=self.offset + offset, nbytes=nbytes)
 
     def words(self, step: int = 0) -> list[int]:
-        """Return the words of the place, which moves by `step` bytes for each item of a loop."""
+        """Encode the place with a step of `step` bytes for each item of a loop."""
         return [PLACE, self.slot, self.offset, step, self.turn, self.nbytes]
 
 
 class Nodes(NamedTuple):
-    """Loops, and what they are part of: their number, and their words."""
+    """Encoded nodes of a program, loops and blocks of loops: their number and their words."""
 
     number: int
     words: list[int]
@@ -46,7 +46,7 @@ class Nodes(NamedTuple):
 
 @dataclass
 class Table:
-    """The words of a program, with the functions and the constants that they name."""
+    """The words of a program under construction, with its functions and constants."""
 
     inputs: Sequence[int]
     """The bytes of each."""
@@ -62,7 +62,7 @@ class Table:
         self._kept: list[Array] = []
 
     def finish(self, *, is_indivisible: bool = False) -> Callable[..., None]:
-        """Return the program as a function: of the inputs, the outputs, and the arena if it is large.
+        """Return the program as a function of inputs, outputs, and the arena if it is large.
 
         If it is indivisible, no other thread of Python and no interrupt comes before it has ended.
         """
@@ -79,7 +79,7 @@ class Table:
     # --- what calls name --------------------------------------------------------------------------
 
     def constant(self, array: Array) -> Place:
-        """Return the place of an array that is a part of the program."""
+        """Return the place of a constant array."""
         slot = self._slots.get(id(array))
         if slot is None:
             slot = self._slots[id(array)] = len(self._constants)
@@ -89,37 +89,37 @@ class Table:
         return Place(first + slot, 0, self._constants[slot].nbytes)
 
     def function(self, key: Any) -> int:
-        """Return the number of a function: its name, or a ufunc and the number of one of its loops."""
+        """Return the index of a function: a C function's name, or a ufunc with the index of its inner loop."""
         return self._functions.setdefault(key, len(self._functions))
 
     def reserve(self, start: int, nbytes: int) -> Place:
-        """Return a place in the arena, which is made large enough for it."""
+        """Return a place in the arena, growing the arena if necessary."""
         self.arena_bytes = max(self.arena_bytes, -(-(start + nbytes) // ALIGNMENT) * ALIGNMENT)
         return Place(0, start, nbytes)
 
     # --- nodes ------------------------------------------------------------------------------------
 
     def add_loop(self, count: int, block: int, calls: int, words: Sequence[int]) -> None:
-        """Add a loop, given the words of its calls."""
+        """Add a loop, given its encoded calls."""
         self._add([LOOP, count, block, calls, *words])
 
     def add_repeat(self, times: int, nodes: Nodes) -> None:
-        """Add nodes that run several times."""
+        """Add a node that repeats other nodes."""
         if nodes.number:
             self._add([REPEAT, times, nodes.number, *nodes.words])
 
     def add_choice(self, flag: Place, yes: Nodes, no: Nodes) -> None:
-        """Add nodes of which the first ones run if a flag is true, and the others if not."""
+        """Add a node that runs one of two lists of nodes, depending on a flag."""
         self._add([CHOOSE, *flag.words(), yes.number, no.number, *yes.words, *no.words])
 
     def add_while(self, condition: Nodes, flag: Place, body: Nodes) -> None:
-        """Add nodes that run as long as other ones, which run before them, make a flag true."""
+        """Add a node that runs `condition`, and while that sets the flag, `body`."""
         self._add(
             [WHILE, condition.number, body.number, *condition.words, *flag.words(), *body.words]
         )
 
     def collect(self, write: Callable[[], None]) -> Nodes:
-        """Return the nodes that a function adds, instead of adding them."""
+        """Return the nodes that a function adds, without adding them."""
         outer, self._nodes = self._nodes, Nodes(0, [])
         try:
             write()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class UpdatingRun:
-    """A graph that runs as a whole, or has a way to write variables in place, which `plugrad.jit` takes."""
+    """A compiled graph that can update variables in place, if `plugrad.jit` chooses so."""
 
     def __init__(self, graph: Graph, in_place: InPlace, compile_graph: Compile) -> None:
         """Keep what compiles the whole graph: who watches fused steps, or records on a tape, needs it."""
@@ -32,12 +32,12 @@ class UpdatingRun:
 
     @cached_property
     def whole(self) -> Run:
-        """What runs the whole graph."""
+        """The function that runs the whole graph without in-place updates."""
         return self._compile(self._whole)
 
     @property
     def graph(self) -> Graph:
-        """The graph as it runs, and the memory at its peak while variables are written in place."""
+        """The graph as it runs, with the peak memory of in-place updates."""
         graph: Graph = getattr(self.whole, "graph", self._whole)
         begun: Graph | None = getattr(self.in_place.begin, "graph", None)
         return graph if begun is None else replace(graph, peak_bytes=begun.peak_bytes)
@@ -50,7 +50,7 @@ class UpdatingRun:
 def plan_updates(
     graph: Graph, is_included: Callable[[Call], bool], compile_graph: Compile
 ) -> InPlace | None:
-    """Return how steps of optimizers write the variables of a graph in place, or None if it has no such ones.
+    """Return a graph's optimizer steps as in-place updates of its variables, or None if there are none.
 
     Args:
         graph: the graph.
@@ -83,7 +83,7 @@ def plan_updates(
 
 
 class _LazyProgram:
-    """A graph that is compiled when it is first needed."""
+    """A graph compiled on first use."""
 
     def __init__(self, graph: Graph, compile_graph: Compile) -> None:
         self._graph, self._compile = graph, compile_graph
@@ -97,14 +97,14 @@ class _LazyProgram:
 
 
 def _targets(step: Call) -> list[Value]:
-    """Return the inputs of an optimizer's step that its outputs replace: variables, and what is kept for them."""
+    """Return the inputs of an optimizer step that its outputs replace: variables and slots."""
     _, *tensors = step.inputs
     count = len(tensors) // optimizers.LISTS[step.kernel]
     return [x for x in (*tensors[:count], *tensors[2 * count :]) if x is not None]
 
 
 def _find_steps(graph: Graph, is_included: Callable[[Call], bool]) -> list[Call]:
-    """Return the steps whose outputs become the variables that they read, and nothing else."""
+    """Return the steps whose outputs only replace the variables that they read."""
     read = {v for step in graph.steps for v in step.inputs} | {*graph.results}
     updated = [value for _, value in graph.updates]
     owners = {value: variable for variable, value in graph.updates if updated.count(value) == 1}
@@ -128,7 +128,7 @@ def _find_steps(graph: Graph, is_included: Callable[[Call], bool]) -> list[Call]
 
 
 def _compile_last(last: Graph, operands: list[Value], targets: list[Value]) -> Callable[..., None]:
-    """Return the program of the steps, which takes the operands and the arrays that it writes over."""
+    """Return the program of the optimizer steps, which takes operands and the arrays to overwrite."""
     sizes = {v: count_elements(s.shape) * s.dtype.itemsize for v, s in last.specs.items()}
     places = {v: Place(1 + i, 0, sizes[v]) for i, v in enumerate((*operands, *targets))}
     places |= {y: places[x] for x, y in zip(targets, last.results, strict=True)}

@@ -60,20 +60,20 @@ SIDE_BY_SIDE: Final = 8
 
 
 class _Operand(NamedTuple):
-    """Where an operand of a loop lies, and how far it moves for each element."""
+    """The place of an operand of a loop, and its step per element."""
 
     place: Place
     step: int
     is_number: bool = False
 
     def words(self) -> list[int]:
-        """Return the words of the place, which moves by the step."""
+        """Encode the operand."""
         return self.place.words(self.step)
 
 
 @dataclass
 class Writer:
-    """Writes the loops of one graph to the table of a program. Places of values are given."""
+    """Writes the loops of one graph to a program table, given the places of values."""
 
     table: Table
     specs: Mapping[Value, Shaped]
@@ -84,12 +84,12 @@ class Writer:
     """The values that are parts of the program."""
 
     def place(self, value: Value) -> Place:
-        """Return where a value lies."""
+        """Return the place of a value."""
         array = self.given.get(value)
         return self.places[value] if array is None else self.table.constant(array)
 
     def reserve(self, offset: int, nbytes: int) -> Place:
-        """Return a place in the scratch memory, which all loops share."""
+        """Return a place in the scratch memory that all loops share."""
         return self.table.reserve(self.scratch + offset, nbytes)
 
     def nbytes(self, value: Value) -> int:
@@ -100,7 +100,7 @@ class Writer:
     # --- single calls ------------------------------------------------------------------------------
 
     def write_calls(self, calls: Iterable[AnyCall]) -> None:
-        """Write calls that run once each."""
+        """Write calls that run once."""
         for call in calls:
             if isinstance(call, UfuncCall):
                 words = [self.table.function((call.ufunc, call.loop)), NUMBER, 0]
@@ -113,7 +113,7 @@ class Writer:
             self.table.add_loop(1, 1, 1, words)
 
     def write_copy(self, function: str, source: Place, target: Place) -> None:
-        """Write a copy of the bytes of a place, by a function that reads broadcast arrays."""
+        """Write a copy of bytes by a function for broadcast arrays."""
         descriptor = np.array([1, source.nbytes, 1], np.int32)
         words = [
             self.table.function(function),
@@ -125,7 +125,7 @@ class Writer:
         self.table.add_loop(1, 1, 1, [*words, NUMBER, 0, *self.table.constant(descriptor).words()])
 
     def encode_operand(self, operand: Operand) -> list[int]:
-        """Return the words of an operand that does not move."""
+        """Encode an operand that does not move."""
         match operand:
             case None:
                 return [ABSENT]
@@ -157,7 +157,7 @@ class Writer:
         first: int = 0,
         last: int | None = None,
     ) -> None:
-        """Write elementwise calls that run block by block, for the elements from `first` to `last`.
+        """Write elementwise calls that run by blocks, for the elements from `first` to `last`.
 
         What only they read lies in scratch memory, which stays in the cache, and `kept` at its place.
         """
@@ -244,7 +244,7 @@ class Writer:
         first: int = 0,
         last: int | None = None,
     ) -> None:
-        """Write calls that are independent along the first axis, for some rows at a time.
+        """Write calls that are independent along the first axis, for a range of rows.
 
         Args:
             rows: the size of that axis.
@@ -259,7 +259,7 @@ class Writer:
         self.table.add_loop(count, loop.block, number, words)
 
     def _period(self, value: Value, shape: Shape) -> int:
-        """Return after how many elements of a shape a value repeats as it is, such as a row of a matrix; else 0."""
+        """Return the period of a value that repeats, such as a broadcast row, else 0."""
         own = self.specs[value].shape
         while own[:1] == (1,):
             own = own[1:]
@@ -272,7 +272,7 @@ class Writer:
         return count_elements(self.specs[value].shape) == 1
 
     def _elementwise(self, call: AnyCall, operands: Mapping[Value, _Operand]) -> list[int]:
-        """Return the words of a call in a loop."""
+        """Encode a call in a loop."""
         if isinstance(call, CCall):
             words = [self.table.function(call.function)]
             for operand in call.operands:
@@ -301,7 +301,7 @@ class Writer:
 
 
 class RowStep(NamedTuple):
-    """A step of a loop over rows: calls of C that make a value, or a view of another one."""
+    """A step of a loop over rows: C calls that compute a value, or a view of one."""
 
     value: Value
     calls: Sequence[AnyCall]
@@ -342,14 +342,14 @@ class _Rows:
         self.number = 0
 
     def _values(self, step: RowStep) -> list[Value]:
-        """Return the values of a step that have the rows of the loop."""
+        """Return the values of a step that have one part for each row."""
         read = [o.value for c in step.calls for o in c.operands if isinstance(o, Read)]
         specs = self.writer.specs
         rows = [v for v in dict.fromkeys(read) if specs[v].shape[:1] == (self.rows,)]
         return [*rows, step.value]
 
     def _widest(self, step: RowStep) -> int:
-        """Return the bytes of the widest row that a step reads or makes; it may read the shape of its result."""
+        """Return the size of the widest row that a step reads or writes."""
         specs = self.writer.specs
         read = {o.value for c in step.calls for o in c.operands if isinstance(o, Read)}
         count = self.row_count(step.value)
@@ -360,11 +360,11 @@ class _Rows:
         )
 
     def row_bytes(self, value: Value) -> int:
-        """Return the bytes of a row of a value."""
+        """Return the size of a row of a value in bytes."""
         return self.writer.nbytes(value) // self.rows
 
     def row_count(self, value: Value) -> int:
-        """Return the elements of a row of a value."""
+        """Return the number of elements in a row of a value."""
         return count_elements(self.writer.specs[value].shape) // self.rows
 
     def write(self) -> tuple[list[int], int]:
@@ -382,7 +382,7 @@ class _Rows:
         return self.words, self.number
 
     def _last_uses(self) -> dict[Value, int]:
-        """Return the last step that reads each value, be it through a view."""
+        """Return the last step that reads each value, directly or through a view."""
         uses: dict[Value, int] = {}
         for index in reversed(range(len(self.steps))):
             step = self.steps[index]
@@ -395,7 +395,7 @@ class _Rows:
         return uses
 
     def _release(self, values: set[Value]) -> None:
-        """Give back the scratch memory of values that are not needed any more."""
+        """Release the scratch memory of values after their last use."""
         for value in values & self.operands.keys():
             if value not in self.kept:
                 self.registers.give_back(self.operands[value])
@@ -403,14 +403,14 @@ class _Rows:
             self.registers.give_back(self.expanded.pop(key))
 
     def _target(self, value: Value) -> Place:
-        """Return where the rows of a value are written."""
+        """Return the place to which the rows of a value are written."""
         if value not in self.kept:
             return self.registers.take()
         nbytes = self.row_bytes(value)
         return self.writer.places[value].part(self.first * nbytes, nbytes)
 
     def _step(self, value: Value) -> int:
-        """Return how far the rows of a value move for each one; those in scratch memory stay."""
+        """Return the step of a value from row to row; 0 for scratch memory."""
         return self.row_bytes(value) if value in self.kept or value not in self.made else 0
 
     def _view(self, step: RowStep, source: Value) -> None:
@@ -432,7 +432,7 @@ class _Rows:
             self.operands[step.value] = place
 
     def _locate_rows(self, value: Value) -> Place:
-        """Return where the rows of a value begin that is made here, or given."""
+        """Return the place of the rows of a value that is computed here or given."""
         if value in self.operands:
             return self.operands[value]
         nbytes = self.row_bytes(value)
@@ -441,7 +441,7 @@ class _Rows:
     def _expand(
         self, root: Value, shape: Shape, wanted: Shape, target: Place, step: int = 0
     ) -> None:
-        """Write the rows of a value, seen in a shape, as those of a larger shape."""
+        """Write the rows of a value, reshaped, broadcast to a larger shape."""
         writer = self.writer
         size = writer.specs[root].dtype.itemsize
         factor = count_elements(wanted) // self.rows
@@ -456,14 +456,14 @@ class _Rows:
         self.number += 1
 
     def _is_number(self, value: Value) -> bool:
-        """Return whether a value is one number for all rows."""
+        """Return whether a value is a single number for all rows."""
         root, shape = self.views.get(value, (value, self.writer.specs[value].shape))
         return root not in self.made and count_elements(shape) == 1
 
     def _operand(
         self, value: Value, like: Value, *, is_array: bool = False
     ) -> tuple[list[int], bool]:
-        """Return the place of an operand in the shape of a result, and whether it is one number for all rows."""
+        """Return the place of an operand in a result's shape, and whether it is a single number for all rows."""
         writer = self.writer
         root, shape = self.views.get(value, (value, writer.specs[value].shape))
         wanted = writer.specs[like].shape
@@ -489,7 +489,7 @@ class _Rows:
         return target.words()
 
     def _call(self, call: AnyCall, value: Value) -> None:
-        """Write a call that makes a value."""
+        """Write a call that computes a value."""
         writer = self.writer
         made = self.operands[value].words(self._step(value))
         if isinstance(call, UfuncCall):
@@ -538,7 +538,7 @@ class _Rows:
 
 
 class _Registers:
-    """Places for blocks, which are given back after their last use."""
+    """Scratch places for blocks, reused after their last use."""
 
     def __init__(self, writer: Writer, nbytes: int) -> None:
         self.writer = writer
@@ -560,12 +560,12 @@ _STEPS: dict[tuple[int, ...], Array] = {}
 
 
 def _steps(steps: tuple[int, ...]) -> Array:
-    """Return the steps of a loop of NumPy as an array, the same one for the same steps."""
+    """Return the steps of a NumPy loop as an array, cached."""
     return _STEPS.setdefault(steps, np.array(steps, np.int64))
 
 
 def _count_alive(calls: Sequence[AnyCall], inner: Set[Value], uses: Mapping[Value, int]) -> int:
-    """Return the most of some values that are alive at once, by the last calls that use them."""
+    """Return the largest number of `inner` values alive at once, given the last use of each."""
     alive: set[Value] = set()
     most = 0
     for index, call in enumerate(calls):
@@ -577,6 +577,6 @@ def _count_alive(calls: Sequence[AnyCall], inner: Set[Value], uses: Mapping[Valu
 
 
 def _block(width: int, alive: int) -> int:
-    """Return the elements of a block: as many as the first cache holds of what is alive at once."""
+    """Return the number of elements per block, such that all live values fit the L1 cache."""
     fitting = max(L1_BYTES // max(1, alive), MIN_BLOCK_BYTES) // width // MIN_BLOCK * MIN_BLOCK
     return min(max(fitting, MIN_BLOCK), MAX_BLOCK)

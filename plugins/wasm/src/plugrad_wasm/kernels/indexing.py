@@ -12,6 +12,8 @@ from plugrad.extend import (
     Scalar,
     Shape,
     count_elements,
+    float32,
+    float64,
     host_bodies,
     int32,
     int64,
@@ -41,6 +43,8 @@ GATHER: Final = {size: f"gather_{size}" for size in (1, 2, 4, 8, 16)}
 GATHER_BY_INT64: Final = {size: f"gather_by_int64_{size}" for size in GATHER}
 """The exports that take elements of so many bytes."""
 SEGMENT_SUM = ExportNames("segment_sum")
+LONGEST_CHAIN: Final = 1024
+"""So many float32 numbers are added one by one; more, which may all be of one segment, in double precision."""
 INT32 = np.iinfo(np.int32)
 
 
@@ -184,8 +188,12 @@ def segment_sums(
     x: WasmArray, ids: WasmArray, shape: tuple[int, ...], num_segments: int, batch: int = 1
 ) -> WasmArray:
     """Return the sums of the slices of `x` for each id; the first axes of `shape` are batch and segments."""
+    count = ids.size // (batch or 1)
+    if x.dtype is float32 and count > LONGEST_CHAIN:
+        sums = segment_sums(cast(x, dtype=float64), ids, shape, num_segments, batch)
+        return cast(sums, dtype=float32)
     out = x.memory.empty(shape, x.dtype)
-    count, inner = ids.size // (batch or 1), out.size // (batch * num_segments or 1)
+    inner = out.size // (batch * num_segments or 1)
     places = (x, count * inner), (ids, count), (out, num_segments * inner)
     attributes = count, inner, num_segments
     run_items(x, SEGMENT_SUM[x.dtype], batch, places, *attributes, work=x.size + out.size)

@@ -58,6 +58,11 @@ def compile_graph(graph: Graph, home: LinearMemory) -> Run | None:
     return compile_replay(fused, compile_body=compile_inner)
 
 
+def fuse_calls(graph: Graph, home: LinearMemory) -> Graph:
+    """Return the graph with biases and activations joined to what C adds them to before it stores results."""
+    return fuse_epilogues(graph, Recordable(graph, home).is_one_pass)
+
+
 class Recordable:
     """Decides which steps can be recorded: calls of this backend's own implementations that need no values."""
 
@@ -65,8 +70,8 @@ class Recordable:
         """Look at the steps of a graph."""
         self._graph = graph
         self._home = home
-        self._functions = active_functions(graph.backend)
-        self._is_own: dict[str, bool] = {}
+        self._own: dict[str, Any] = {}
+        """The implementations of this backend, without those who watch calls; None for those of others."""
         self._calls: dict[tuple[str, tuple[Value, ...]], list[Recorded] | None] = {}
 
     def __call__(self, step: Step) -> bool:
@@ -102,12 +107,14 @@ class Recordable:
     def _record(self, call: Call) -> list[Recorded] | None:
         specs = self._graph.specs
         values = [v for v in (*call.inputs, *call.outputs) if v is not None]
-        if not self._has_own(call) or any(specs[v].dtype is string for v in values):
+        if self._find_own(call.kernel.name) is None or any(
+            specs[v].dtype is string for v in values
+        ):
             return None
         memory = RecordingMemory(self._home)
         arrays = {v: memory.new_input(specs[v]) for v in call.inputs if v is not None}
         try:
-            run_call(call, memory, arrays, self._functions)
+            run_call(call, memory, arrays, self._own)
         except (
             Exception
         ) as error:  # it needs values, or has an error to raise, which the call itself does
@@ -116,15 +123,14 @@ class Recordable:
             return None
         return memory.store.calls
 
-    def _has_own(self, call: Call) -> bool:
-        """Return whether the implementation in effect is one of this backend's, in the sandbox."""
-        name = call.kernel.name
-        found = self._is_own.get(name)
-        if found is None:
+    def _find_own(self, name: str) -> Any:
+        """Return the implementation in effect if it is one of this backend's, in the sandbox."""
+        if name not in self._own:
             config = get_kernel(name, self._graph.backend.name)
-            found = self._is_own[name] = (
+            is_own = (
                 config is not None
                 and isinstance(config.kernel_func, Deferred)
                 and not config.on_host
             )
-        return found
+            self._own[name] = config.kernel_func if config is not None and is_own else None
+        return self._own[name]

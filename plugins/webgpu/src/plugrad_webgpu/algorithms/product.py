@@ -127,7 +127,8 @@ def product(a: Matrices, b: Matrices, source: Source, epilogue: Epilogue | None 
     sizes = (a.rows, a.columns, b.columns)
     # Of few rows or columns: those of patches are not side by side, because each run begins elsewhere.
     is_along = source.runs == 1 and (b.is_transposed if a.rows < b.columns else not a.is_transposed)
-    name = choose_tile(device, max(a.batch, b.batch), sizes, is_along=is_along)
+    all_runs = (a.rows, source.runs * a.columns, b.columns)
+    name = choose_tile(device, max(a.batch, b.batch), all_runs, is_along=is_along)
     is_transposed = (a.is_transposed, b.is_transposed)
     batches = (a.batch, b.batch)
     if epilogue is not None:
@@ -203,7 +204,9 @@ def _plan(
     tiles = batch * row_tiles * column_tiles
     steps = source.runs * -(-depth // 4)
     lanes = tile.workgroup if tile.schedule == "joined" else 1
-    splits = count_splits(steps, tiles, tile.busy, SPLIT_MIN_STEPS * lanes)
+    # On a GPU, a few more workgroups than it runs at a time are better than a few less.
+    busy = tile.busy + max(tiles - 1, 0) if tile.schedule == "shared" else tile.busy
+    splits = count_splits(steps, tiles, busy, SPLIT_MIN_STEPS * lanes)
     is_whole = (depth if is_transposed[1] else columns) % 4 == 0
     a_unit, b_unit = (4 if each else 1 for each in (source.is_whole, is_whole))
     parameters = (

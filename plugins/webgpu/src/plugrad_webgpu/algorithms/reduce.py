@@ -44,6 +44,7 @@ GPU_INVOCATIONS = 262_144  # as many as a large GPU runs at a time
 # Shorter loops do not justify another dispatch, which takes a software device 20 microseconds.
 SOFTWARE_STEPS = 256
 GPU_STEPS = 16
+GPU_LAST_STEPS = 64  # of what the dispatch before has left
 # A software device reads columns 16 at a time, a line of the cache: reading 4, it comes back to each line from memory.
 CACHE_LINE_ELEMENTS = 16
 # The lanes of a vector of the processor read a segment each. Where they reach the end of a page of memory at the same
@@ -191,6 +192,8 @@ def count_segments(outputs: int, length: int, is_row: bool, is_software: bool) -
     invocations, least = (
         (SOFTWARE_INVOCATIONS, SOFTWARE_STEPS) if is_software else (GPU_INVOCATIONS, GPU_STEPS)
     )
+    if not is_software and not is_row and length <= GPU_LAST_STEPS:
+        return 1
     segments = min(invocations // max(outputs, 1), length // least)
     if is_row and not is_software:
         # Neighbouring invocations should read neighbouring elements.

@@ -24,7 +24,11 @@ NARROW_MAX_SIZE = 8  # rows or columns: fewer do not fill the tiles of a workgro
 WIDE_MIN_COLUMNS = 64  # columns of the tile "broadcast 64"
 JOINED_MIN_DEPTH = 512  # elements of a sum: a workgroup has two vectors for each invocation
 SPLIT_MIN_STEPS = 16  # steps of 4 elements: shorter sums do not justify a second dispatch
-SPLIT_MAX = 8  # parts of a sum, which are written and read again
+SPLIT_MAX = 8  # parts of a sum, which are written and read again,
+SPLIT_DEPTH = 1024  # unless each has so many elements that to read these takes far longer
+LARGE_TILE_MIN_DEPTH = (
+    256  # elements of a sum: with fewer, much of the time goes to the first and the last loads
+)
 CACHE_NAME = "plugrad-webgpu"
 
 
@@ -106,10 +110,12 @@ def choose_tile(
 
 
 def _choose_shared(device: CommandRecorder, batch: int, sizes: Sizes) -> str:
-    """Return the largest tile that keeps a GPU busy, if long sums are split."""
-    splits = min(max(sizes[1] // (4 * SPLIT_MIN_STEPS), 1), SPLIT_MAX)
-    for name in ("shared 128", "shared 64"):
-        is_busy = batch * splits * _count_tiles(TILES[name], sizes) >= TILES[name].busy
+    """Return the largest tile that keeps a GPU busy: the largest of all without splits of long sums."""
+    depth = sizes[1]
+    splits = min(max(depth // (4 * SPLIT_MIN_STEPS), 1), max(SPLIT_MAX, depth // SPLIT_DEPTH))
+    is_long = depth >= LARGE_TILE_MIN_DEPTH
+    for name, parts in (("shared 128", int(is_long)), ("shared 64", splits)):
+        is_busy = batch * parts * _count_tiles(TILES[name], sizes) >= TILES[name].busy
         if is_busy and is_possible(device, name):
             return name
     return "shared 32"

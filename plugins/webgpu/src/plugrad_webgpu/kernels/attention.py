@@ -31,10 +31,12 @@ if TYPE_CHECKING:
 MAX_WEIGHTS: Final = {"hardware": 1 << 26, "software": 1 << 24}
 """How many weights exist at a time, or those of one query in each batch: 256 or 64 MiB."""
 
-WORKGROUP_ROWS = 32  # of a workgroup, in blocks of four
-WORKGROUP = 64
+LANES = 8  # invocations beside each other
+MAX_LINES = 16
+FORMS: Final = (MAX_LINES, 1, 2), (MAX_LINES, 1, 1), (8, 1, 1)
+"""The invocations below each other, and the blocks of rows and of keys of each."""
 MAX_VALUE_VECTORS = 4
-"""The vectors of a row's values that an invocation adds up; more do not fit in its registers."""
+"""For each line of a block, the vectors of values that an invocation adds up; more do not fit in its registers."""
 MAX_LOOP_STEPS = 60_000
 """Of all loops of an invocation: drivers may stop after 65,535."""
 
@@ -57,10 +59,11 @@ def attention(
     if 0 in (*shape, k.shape[-2]):
         return full(q.buffer.device, shape, 0, q.dtype)
     device = q.buffer.device
-    # Where all weights may exist, two products and a softmax take two thirds of the time of one shader on an H200.
-    if not device.is_software and math.prod(q.shape[:-1]) * k.shape[-2] > _max_weights(q):
+    if not device.is_software:
         form = _form(q.shape[-1], v.shape[-1], k.shape[-2], device.shared_bytes)
-        if form is not None:
+        has_few_weights = math.prod(q.shape[:-1]) * k.shape[-2] <= _max_weights(q)
+        # Where all weights may exist, two products and a softmax take less time than the smallest shader on an H200.
+        if form is not None and not (form.lines < MAX_LINES and has_few_weights):
             given = [q, k, v] if mask is None else [q, k, v, mask]
             steps = None if mask is None else _mask_steps(mask.shape)
             return device.launch(
@@ -101,10 +104,14 @@ def attention_gradient(
 
 
 class _Form(NamedTuple):
-    """The sizes that a shader is compiled for."""
+    """The sizes of a shader."""
 
-    keys: int
-    """How many are in shared memory at a time."""
+    lines: int
+    """The invocations below each other."""
+    down: int
+    """The blocks of four rows of each."""
+    across: int
+    """The blocks of four keys of an invocation, of those that are in shared memory at a time."""
     width: int
     """The vectors of a query."""
     size: int
@@ -113,35 +120,45 @@ class _Form(NamedTuple):
     """Whether queries and values have no part of a vector."""
 
     @property
-    def stride(self) -> int:
-        """The distance between rows in shared memory, in vectors."""
-        return self.width | 1
+    def rows(self) -> int:
+        """The blocks of rows of a workgroup."""
+        return self.lines * self.down
+
+    @property
+    def keys(self) -> int:
+        """The blocks of keys in shared memory."""
+        return LANES * self.across
 
     @property
     def columns(self) -> int:
-        """The number of result vectors per invocation."""
-        return -(-self.size // 8)
+        """The vectors of values of an invocation."""
+        return -(-self.size // LANES)
+
+    @property
+    def workgroup(self) -> int:
+        """The invocations of a workgroup."""
+        return LANES * self.lines
 
     @property
     def lengths(self) -> tuple[int, int, int]:
-        """The lengths, in vectors of four, of a workgroup's arrays of queries, of keys or values, and of scores."""
+        """The lengths, in vectors of four, of a workgroup's arrays of queries, of keys or weights, and of values."""
         return (
-            WORKGROUP_ROWS * self.stride,
-            self.keys * max(self.stride, self.size),
-            self.keys * WORKGROUP_ROWS // 4,
+            4 * self.width * self.rows,
+            4 * self.keys * max(self.width, self.rows),
+            max(4 * self.keys * self.size, LANES * self.rows),
         )
 
 
 def _form(width: int, size: int, keys: int, shared_bytes: int) -> _Form | None:
-    """Return the largest shader form that fits a device, or None."""
-    for at_a_time in (32, 16, 8):
-        whole = (width % 4 == 0, size % 4 == 0)
-        form = _Form(at_a_time, -(-width // 4), -(-size // 4), whole)
-        loads = at_a_time * (form.width + form.size) // WORKGROUP + 2
-        steps = -(-keys // at_a_time) * (form.width + at_a_time * 5 // 4 + loads + 1)
+    """Return the largest shader that a device has room for, or None."""
+    whole = (width % 4 == 0, size % 4 == 0)
+    for numbers in FORMS:
+        form = _Form(*numbers, -(-width // 4), -(-size // 4), whole)
+        loads = form.keys * (form.width + 4 * form.size) // form.workgroup + 2
+        steps = -(-keys // (4 * form.keys)) * (form.width + form.keys + loads)
         if (
             16 * sum(form.lengths) <= shared_bytes
-            and form.columns <= MAX_VALUE_VECTORS
+            and form.down * form.columns <= MAX_VALUE_VECTORS
             and width > 0
             and steps <= MAX_LOOP_STEPS
         ):
@@ -150,7 +167,7 @@ def _form(width: int, size: int, keys: int, shared_bytes: int) -> _Form | None:
 
 
 def _mask_steps(shape: Shape) -> tuple[int, int, int]:
-    """Return the strides of a mask along matrices, rows and keys; 0 along broadcast axes."""
+    """Return the steps of a mask from one matrix, row and key to the next; 0 where all have the same one."""
     rows, keys = shape[-2:]
     return (
         rows * keys if math.prod(shape[:-2]) > 1 else 0,
@@ -169,11 +186,12 @@ def _plan(
     scale: float,
 ) -> Plan:
     *batch, queries, width = shape
-    row_tiles = -(-queries // WORKGROUP_ROWS)
+    row_tiles = -(-queries // (4 * form.rows))
     count = math.prod(batch) * row_tiles
-    numbers = (count, row_tiles, queries, keys, width, size, *(mask or (0, 0, 0)), float(scale))
+    steps = mask or (0, 0, 0)
+    numbers = (count, row_tiles, queries, keys, width, size, *steps, scale * math.log2(math.e))
     program = _program(form, mask is not None)
-    return plan(program, numbers, count * WORKGROUP, (*batch, queries, size), float32)
+    return plan(program, numbers, count * form.workgroup, (*batch, queries, size), float32)
 
 
 @cache
@@ -190,31 +208,33 @@ def _program(form: _Form, has_mask: bool) -> Program:
     ]
     place = "batch * parameters.mask_batch + rows[{0}] * parameters.mask_row + known * parameters.mask_key"
     places = [f"mask[{place.format(i)}]" for i in range(4)]
-    queries_length, tile_length, scores_length = form.lengths
+    queries_length, tile_length, values_length = form.lengths
     source = partial(
         shader,
         "attention",
         bindings="\n".join(bindings),
+        lines=str(form.lines),
+        rows=str(form.rows),
         keys=str(form.keys),
-        own=str(form.keys // 8),
+        down=str(form.down),
+        across=str(form.across),
         width=str(form.width),
         size=str(form.size),
-        stride=str(form.stride),
         columns=str(form.columns),
         queries_length=str(queries_length),
         tile_length=str(tile_length),
-        scores_length=str(scores_length),
+        values_length=str(values_length),
         q_vector=_vector("q", "width", q_whole),
         k_vector=_vector("k", "width", q_whole),
         v_vector=_vector("v", "size", v_whole),
-        masked=f"vec4f({', '.join(places)}) + score" if has_mask else "score",
+        masked=f"{math.log2(math.e)} * vec4f({', '.join(places)}) + score" if has_mask else "score",
         store=_store_statements(v_whole),
     )
-    return Program("attention", source, workgroup=WORKGROUP)
+    return Program("attention", source, workgroup=form.workgroup)
 
 
 def _vector(name: str, size: str, is_whole: bool) -> str:
-    """Return the WGSL that reads a vector of a row, padded with zeros."""
+    """Return how a shader reads a vector of a row, which is filled up with zeros."""
     if is_whole:
         return f"{name}[row * {size.upper()} + vector]"
     length = f"parameters.{size}"
@@ -236,7 +256,7 @@ def _store_statements(is_whole: bool) -> str:
 
 
 def _iter_query_groups(q: GpuArray, k: GpuArray) -> Iterator[tuple[GpuArray, int, int]]:
-    """Yield groups of queries, with the index of the first query and the size of the group."""
+    """Yield some queries, the number of the first one, and how many they are."""
     queries = q.shape[-2]
     height = max(1, _max_weights(q) // (math.prod(q.shape[:-2]) * k.shape[-2]))
     for first in range(0, queries, height):
@@ -256,7 +276,7 @@ def _slice_rows(x: GpuArray, first: int, count: int) -> GpuArray:
 
 
 def _mask_rows(mask: GpuArray | None, first: int, count: int) -> GpuArray | None:
-    """Return the mask's rows for some queries; a single row serves all."""
+    """Return the rows of a mask for some queries, or the only one, which is for all of them."""
     return mask if mask is None or mask.shape[-2] == 1 else _slice_rows(mask, first, count)
 
 

@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 INDEX_DTYPES = (int32, uint32)
 INTEGERS = (int32, uint32, int64)
 SUMMED = (*NUMBERS, int64, complex64)
-MIN_BLOCK_POSITIONS = 32  # positions: shorter blocks save less than their dispatch costs
+# Positions of a block: a GPU has an invocation for each of many short ones, and waits for memory at every position.
+SOFTWARE_MIN_BLOCK = 32
+GPU_MIN_BLOCK = 8
+GPU_MAX_BLOCKS = 30_000  # which may all have the same label, so a loop goes through them
 
 _saturated = elementwise({int64: "saturated_i32_of_i64(x)"}, result=int32)
 
@@ -176,7 +179,7 @@ def segment_sums(
         program = _labels_program("segments_of_rows")
         labels = device.launch(plan(program, parameters, positions, labels.shape, int32), labels)
         segments *= rows
-    last_runs, sums = _segment_plans(positions, inner, segments, shape)
+    last_runs, sums = _segment_plans(positions, inner, segments, shape, device.is_software)
     order = label_sorting_positions(labels, segments)
     output = full(device, shape, 0, x.dtype)
     device.launch_into(sums, output, labels, order, x, device.launch(last_runs, labels, order, x))
@@ -206,11 +209,19 @@ def _labels_program(
 
 
 @lru_cache(maxsize=1024)
-def _segment_plans(positions: int, inner: int, segments: int, shape: Shape) -> tuple[Plan, Plan]:
+def _segment_plans(
+    positions: int, inner: int, segments: int, shape: Shape, is_software: bool
+) -> tuple[Plan, Plan]:
     """Return the plans for the sum of the last run of each block, and for the sums of all runs."""
     width = 4 if inner % 4 == 0 else 1
-    # The shortest loops, over the positions of a block and over the blocks of a run
-    run = max(MIN_BLOCK_POSITIONS, math.isqrt(positions))
+    # The shortest loops, over the positions of a block and over the blocks of a run, if there is only one label; with
+    # many labels, which a GPU waits for, over positions alone
+    root = math.isqrt(positions)
+    run = (
+        max(SOFTWARE_MIN_BLOCK, root)
+        if is_software
+        else max(GPU_MIN_BLOCK, root // 8, -(-positions // GPU_MAX_BLOCKS))
+    )
     blocks = -(-positions // run)
     count = blocks * inner // width
     parameters = (count, inner // width, positions, run, segments)

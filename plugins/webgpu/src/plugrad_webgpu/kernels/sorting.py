@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from plugrad.extend import complex64, host_bodies
 from plugrad.kernels import sorting
-from plugrad_webgpu.algorithms.ordering import sorting_positions
+from plugrad_webgpu.algorithms.ordering import can_select, largest_positions, sorting_positions
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels.indexing import gather
 from plugrad_webgpu.memory.buffers import reinterpret
@@ -67,6 +67,9 @@ def argsort(x: GpuArray, *, axis: int, descending: bool, stable: bool) -> GpuArr
 @for_hardware(sorting.top_k)
 def top_k(x: GpuArray, *, k: int, sorted: bool) -> tuple[GpuArray, GpuArray]:
     """Return the k largest elements along the last axis and their indices."""
+    if can_select(x, k):
+        places = largest_positions(x, k, by_place=not sorted)
+        return _take_in_rows(x, places), places
     places = slice_block(
         sorting_positions(x, descending=True), (0,) * len(x.shape), (*x.shape[:-1], k)
     )

@@ -1,9 +1,13 @@
 // output = softmax(scale q k^T + mask) v, without the matrix of weights
 //
-// A workgroup computes 32 rows and goes through the keys, some of them at a time. For each row it keeps the largest
+// A workgroup computes some rows and goes through the keys, some of them at a time. For each row it keeps the largest
 // score so far, the sum of the exponentials of the others relative to it, and the sum of the values; where a larger
-// score comes, both sums are scaled (Milakov and Gimelshein, 2018; Dao and others, 2022). An invocation has four rows,
-// and of these every eighth key and every eighth vector of values.
+// score comes, both sums are scaled (Milakov and Gimelshein, 2018; Dao and others, 2022).
+//
+// Eight invocations beside each other have the same rows. Of the keys and of the vectors of values, both in blocks of
+// four, an invocation has every eighth one. Queries, keys and weights lie in shared memory as the operands of a product do: a vector has four of them for one element of the
+// sums. The vectors of an element are in another order than those of its neighbours, so that those who store a block
+// do not wait for the same bank of memory.
 
 struct Parameters {
   count: u32,       // workgroups
@@ -15,20 +19,22 @@ struct Parameters {
   mask_batch: u32,  // steps in the mask
   mask_row: u32,
   mask_key: u32,
-  scale: f32,
+  scale: f32,       // of scores whose weights are powers of two
 }
 var<immediate> parameters: Parameters;
 
 $bindings
 
-const KEYS = ${keys}u;
-const WIDTH = ${width}u;    // vectors of a query
-const SIZE = ${size}u;      // vectors of a value
-const STRIDE = ${stride}u;  // an odd number of vectors, so that rows begin in different banks of the memory
+const LINES = ${lines}u;  // invocations below each other
+const INVOCATIONS = 8u * LINES;
+const ROWS = ${rows}u;    // of a workgroup, in blocks
+const KEYS = ${keys}u;    // in shared memory at a time, in blocks
+const WIDTH = ${width}u;  // vectors of a query
+const SIZE = ${size}u;    // vectors of a value
 
 var<workgroup> queries: array<vec4f, ${queries_length}>;
-var<workgroup> tile: array<vec4f, ${tile_length}>;  // keys, then values
-var<workgroup> scores: array<vec4f, ${scores_length}>;  // of a key, for four rows; then their exponentials
+var<workgroup> tile: array<vec4f, ${tile_length}>;  // keys, then weights
+var<workgroup> values: array<vec4f, ${values_length}>;  // and before them what invocations know of rows
 
 fn q_at(row: u32, vector: u32) -> vec4f { return $q_vector; }
 fn k_at(row: u32, vector: u32) -> vec4f { return $k_vector; }
@@ -40,15 +46,19 @@ fn masked(score: vec4f, batch: u32, rows: vec4u, key: u32) -> vec4f {
   return select(vec4f(-infinity()), $masked, key < parameters.keys);
 }
 
-fn larger(a: vec4f, b: vec4f) -> vec4f {
-  return vec4f(maximum(a.x, b.x), maximum(a.y, b.y), maximum(a.z, b.z), maximum(a.w, b.w));
-}
-
-fn exponentials(x: vec4f) -> vec4f {
-  return vec4f(exp_accurate(x.x), exp_accurate(x.y), exp_accurate(x.z), exp_accurate(x.w));
-}
-
 fn without_keys(largest: vec4f) -> vec4<bool> { return bitcast<vec4u>(largest) == vec4u(0xff800000u); }
+
+// 2^x for x <= 0, by the series of exp; 0 below 2^-126, and NaN for NaN
+fn powers(x: vec4f) -> vec4f {
+  let bounded = max(x, vec4f(-126.0));
+  let n = vec4i(bounded - 0.5);
+  let r = bounded - vec4f(n);
+  let high = 9.6181291e-3 + r * (1.3333558e-3 + r * (1.5403530e-4 + r * 1.5252734e-5));
+  let fraction = 1.0 + r * (0.69314718 + r * (0.24022651 + r * (5.5504109e-2 + r * high)));
+  let power = fraction * bitcast<vec4f>((n + 127) << vec4u(23u));
+  let is_not_number = (bitcast<vec4u>(x) & vec4u(0x7fffffffu)) > vec4u(0x7f800000u);
+  return select(select(power, vec4f(), x < vec4f(-126.0)), x, is_not_number);
+}
 
 fn store(batch: u32, row: u32, vector: u32, value: vec4f) {
   if (row >= parameters.queries || vector >= SIZE) { return; }
@@ -56,7 +66,7 @@ fn store(batch: u32, row: u32, vector: u32, value: vec4f) {
   $store
 }
 
-@compute @workgroup_size(64)
+@compute @workgroup_size(INVOCATIONS)
 fn main(
   @builtin(workgroup_id) group: vec3u,
   @builtin(num_workgroups) groups: vec3u,
@@ -65,58 +75,84 @@ fn main(
   let index = group.y * groups.x + group.x;
   if (index >= parameters.count) { return; }
   let batch = index / parameters.row_tiles;
-  let first_row = 32u * (index % parameters.row_tiles);
+  let first_row = 4u * ROWS * (index % parameters.row_tiles);
   let lane = local % 8u;
   let block = local / 8u;
-  let rows = min(vec4u(0u, 1u, 2u, 3u) + first_row + 4u * block, vec4u(parameters.queries - 1u));
-  for (var i = local; i < 32u * WIDTH; i += 64u) {
-    let row = min(first_row + i / WIDTH, parameters.queries - 1u);
-    queries[i / WIDTH * STRIDE + i % WIDTH] = parameters.scale * q_at(batch * parameters.queries + row, i % WIDTH);
+  @repeat(g, down) let rows$g = min(vec4u(0u, 1u, 2u, 3u) + first_row + 4u * (block + LINES * ${g}u), vec4u(parameters.queries - 1u));
+  for (var i = local; i < ROWS * WIDTH; i += INVOCATIONS) {
+    let step = i % WIDTH;
+    let at = vec4u(0u, 1u, 2u, 3u) + first_row + i / WIDTH * 4u;
+    let line = batch * parameters.queries + min(at, vec4u(parameters.queries - 1u));
+    @repeat(n, 4) let line$n = parameters.scale * q_at(line[$n], step);
+    @repeat(n, 4) queries[(4u * step + ${n}u) * ROWS + ((i / WIDTH) ^ (step & 7u))] = vec4f(line0[$n], line1[$n], line2[$n], line3[$n]);
   }
-  var largest = vec4f(-infinity());
-  var total = vec4f();
-  @repeat(c, columns) @repeat(i, 4) var sum${c}_$i = vec4f();
-  for (var first_key = 0u; first_key < parameters.keys; first_key += KEYS) {
-    workgroupBarrier();  // the values of the tile before have been read
-    for (var i = local; i < KEYS * WIDTH; i += 64u) {
-      let key = min(first_key + i / WIDTH, parameters.keys - 1u);
-      tile[i / WIDTH * STRIDE + i % WIDTH] = k_at(batch * parameters.keys + key, i % WIDTH);
+  @repeat(g, down) var largest$g = vec4f(-infinity());
+  @repeat(g, down) var total$g = vec4f();
+  @repeat(g, down) @repeat(i, 4) @repeat(c, columns) var sum${g}_${i}_$c = vec4f();
+  for (var first_key = 0u; first_key < parameters.keys; first_key += 4u * KEYS) {
+    workgroupBarrier();  // the tile before has been read
+    for (var i = local; i < KEYS * WIDTH; i += INVOCATIONS) {
+      let step = i % WIDTH;
+      let at = vec4u(0u, 1u, 2u, 3u) + first_key + i / WIDTH * 4u;
+      let line = batch * parameters.keys + min(at, vec4u(parameters.keys - 1u));
+      @repeat(n, 4) let line$n = k_at(line[$n], step);
+      @repeat(n, 4) tile[(4u * step + ${n}u) * KEYS + ((i / WIDTH) ^ (step & 7u))] = vec4f(line0[$n], line1[$n], line2[$n], line3[$n]);
     }
     workgroupBarrier();
-    @repeat(j, own) var score$j = vec4f();
-    for (var w = 0u; w < WIDTH; w++) {
-      @repeat(i, 4) let row$i = queries[(4u * block + ${i}u) * STRIDE + w];
-      @repeat(j, own) let key$j = tile[(lane + 8u * ${j}u) * STRIDE + w];
-      @repeat(j, own) score$j += vec4f(dot(row0, key$j), dot(row1, key$j), dot(row2, key$j), dot(row3, key$j));
+    @repeat(g, down) @repeat(j, across) @repeat(c, 4) var score${g}_${j}_$c = vec4f();
+    for (var step = 0u; step < WIDTH; step++) {
+      @repeat(g, down) let row$g = 4u * step * ROWS + ((block + LINES * ${g}u) ^ (step & 7u));
+      @repeat(j, across) let key$j = 4u * step * KEYS + ((lane + 8u * ${j}u) ^ (step & 7u));
+      @repeat(n, 4) {
+        @repeat(g, down) let q${n}_$g = queries[row$g + ${n}u * ROWS];
+        @repeat(j, across) let k${n}_$j = tile[key$j + ${n}u * KEYS];
+        @repeat(g, down) @repeat(j, across) @repeat(c, 4) score${g}_${j}_$c += q${n}_$g * k${n}_$j[$c];
+      }
     }
-    @repeat(j, own) score$j = masked(score$j, batch, rows, first_key + lane + 8u * ${j}u);
-    @repeat(j, own) scores[(lane + 8u * ${j}u) * 8u + block] = score$j;
+    @repeat(g, down) @repeat(j, across) @repeat(c, 4) score${g}_${j}_$c = masked(score${g}_${j}_$c, batch, rows$g, first_key + 4u * (lane + 8u * ${j}u) + ${c}u);
+    @repeat(g, down) {
+      var own$g = vec4f(-infinity());
+      @repeat(j, across) @repeat(c, 4) own$g = max(own$g, score${g}_${j}_$c);
+      values[lane * ROWS + block + LINES * ${g}u] = own$g;
+    }
     workgroupBarrier();
-    var next = largest;
-    for (var key = 0u; key < KEYS; key += 4u) {
-      @repeat(n, 4) next = larger(next, scores[(key + ${n}u) * 8u + block]);
-    }
+    @repeat(g, down) var next$g = largest$g;
+    @repeat(n, 8) @repeat(g, down) next$g = max(next$g, values[${n}u * ROWS + block + LINES * ${g}u]);
     // Without a key so far, the largest score is -infinity, from which nothing can be subtracted.
-    let origin = select(next, vec4f(), without_keys(next));
-    let kept = exponentials(largest - origin);
-    largest = next;
-    workgroupBarrier();  // the scores have been read
-    @repeat(j, own) scores[(lane + 8u * ${j}u) * 8u + block] = exponentials(score$j - origin);
-    for (var i = local; i < KEYS * SIZE; i += 64u) {
+    @repeat(g, down) let origin$g = select(next$g, vec4f(), without_keys(next$g));
+    @repeat(g, down) let kept$g = powers(largest$g - origin$g);
+    @repeat(g, down) largest$g = next$g;
+    @repeat(g, down) total$g *= kept$g;
+    @repeat(g, down) @repeat(i, 4) @repeat(c, columns) sum${g}_${i}_$c *= kept$g[$i];
+    workgroupBarrier();  // the largest scores have been read
+    @repeat(g, down) {
+      @repeat(j, across) let place${g}_$j = 4u * (lane + 8u * ${j}u) * ROWS + ((block + LINES * ${g}u) ^ lane);
+      @repeat(j, across) @repeat(c, 4) let weight${g}_${j}_$c = powers(score${g}_${j}_$c - origin$g);
+      @repeat(j, across) @repeat(c, 4) total$g += weight${g}_${j}_$c;
+      @repeat(j, across) @repeat(c, 4) tile[place${g}_$j + ${c}u * ROWS] = weight${g}_${j}_$c;
+    }
+    for (var i = local; i < 4u * KEYS * SIZE; i += INVOCATIONS) {
       let key = first_key + i / SIZE;
       let value = v_at(batch * parameters.keys + min(key, parameters.keys - 1u), i % SIZE);
-      tile[i] = select(vec4f(), value, key < parameters.keys);
+      values[i] = select(vec4f(), value, key < parameters.keys);
     }
     workgroupBarrier();
-    total *= kept;
-    @repeat(c, columns) @repeat(i, 4) sum${c}_$i *= kept[$i];
-    for (var key = 0u; key < KEYS; key++) {
-      let weights = scores[key * 8u + block];
-      total += weights;
-      @repeat(c, columns) let value$c = tile[key * SIZE + min(lane + 8u * ${c}u, SIZE - 1u)];
-      @repeat(c, columns) @repeat(i, 4) sum${c}_$i += weights[$i] * value$c;
+    for (var step = 0u; step < KEYS; step++) {
+      @repeat(g, down) let row$g = 4u * step * ROWS + ((block + LINES * ${g}u) ^ (step & 7u));
+      @repeat(n, 4) {
+        @repeat(g, down) let weight${n}_$g = tile[row$g + ${n}u * ROWS];
+        @repeat(c, columns) let value${n}_$c = values[(4u * step + ${n}u) * SIZE + min(lane + 8u * ${c}u, SIZE - 1u)];
+        @repeat(g, down) @repeat(i, 4) @repeat(c, columns) sum${g}_${i}_$c += weight${n}_$g[$i] * value${n}_$c;
+      }
     }
   }
-  let has_keys = !without_keys(largest);
-  @repeat(c, columns) @repeat(i, 4) store(batch, first_row + 4u * block + ${i}u, lane + 8u * ${c}u, select(vec4f(), sum${c}_$i / total[$i], has_keys[$i]));
+  workgroupBarrier();
+  @repeat(g, down) values[lane * ROWS + block + LINES * ${g}u] = total$g;
+  workgroupBarrier();
+  @repeat(g, down) {
+    var all$g = vec4f();
+    @repeat(n, 8) all$g += values[${n}u * ROWS + block + LINES * ${g}u];
+    // The largest score of a row adds 1, so the sum is 0 only without a key. NaN is not 0.
+    @repeat(i, 4) @repeat(c, columns) store(batch, first_row + 4u * (block + LINES * ${g}u) + ${i}u, lane + 8u * ${c}u, select(sum${g}_${i}_$c / all$g[$i], vec4f(), all$g[$i] == 0.0));
+  }
 }

@@ -1,10 +1,9 @@
 // The stable order of each row of keys, as positions within the row
 //
-// Short rows: each key counts those that come before it. Rows that fit in shared memory: a workgroup sorts one by
-// bitonic merging (Batcher, "Sorting networks and their applications", 1968). Long rows: the positions are sorted by the lowest
-// digit of the keys, then by the next one, and so on. A pass over a digit counts the digits of each block of a row,
-// adds up the counts, and moves the positions. One invocation has a whole block, so that equal digits stay in order
-// and no invocation waits for another.
+// Short rows: each key counts those that come before it. Long rows: the positions are sorted by the lowest digit of the
+// keys, then by the next one, and so on. A pass over a digit counts the digits of each block of a row, adds up the
+// counts, and moves the positions. One invocation has a whole block, so that equal digits stay in order and no
+// invocation waits for another. GPUs, which have many more of them, merge instead (sorting_blocks.wgsl).
 
 struct Parameters {
   count: u32,   // invocations
@@ -36,51 +35,6 @@ fn rank(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) group
   for (var other = start; other < index; other++) { place += u32(keys[other] <= own); }
   for (var other = index; other < start + parameters.size; other++) { place += u32(keys[other] < own); }
   ranked[place] = index - start;
-}
-
-const PLACES = ${places}u;  // of a row in shared memory: a power of two, so some of them may be empty
-const SORTERS = 256u;
-
-var<workgroup> row_keys: array<u32, PLACES>;
-var<workgroup> row_order: array<u32, PLACES>;
-
-// Keys that are equal stay in order, and the empty places come last.
-fn is_behind(a: u32, b: u32) -> bool {
-  return row_keys[a] > row_keys[b] || (row_keys[a] == row_keys[b] && row_order[a] > row_order[b]);
-}
-
-@compute @workgroup_size(SORTERS)
-fn merge(
-  @builtin(workgroup_id) group: vec3u,
-  @builtin(num_workgroups) groups: vec3u,
-  @builtin(local_invocation_index) local: u32,
-) {
-  let row = group.y * groups.x + group.x;
-  if (row >= parameters.count) { return; }
-  let start = row * parameters.size;
-  for (var k = local; k < PLACES; k += SORTERS) {
-    row_keys[k] = select(0xffffffffu, keys[start + min(k, parameters.size - 1u)], k < parameters.size);
-    row_order[k] = k;
-  }
-  for (var run = 2u; run <= PLACES; run *= 2u) {
-    for (var distance = run / 2u; distance > 0u; distance /= 2u) {
-      workgroupBarrier();
-      for (var pair = local; pair < PLACES / 2u; pair += SORTERS) {
-        let a = pair / distance * distance * 2u + pair % distance;
-        let b = a + distance;
-        if (is_behind(a, b) == ((a & run) == 0u)) {
-          let key = row_keys[a];
-          let position = row_order[a];
-          row_keys[a] = row_keys[b];
-          row_order[a] = row_order[b];
-          row_keys[b] = key;
-          row_order[b] = position;
-        }
-      }
-    }
-  }
-  workgroupBarrier();
-  for (var k = local; k < parameters.size; k += SORTERS) { ranked[start + k] = row_order[k]; }
 }
 
 // The position at a place of a row in the order of the pass before; that of the first pass may be the given one.

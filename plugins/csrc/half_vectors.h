@@ -1,0 +1,99 @@
+// Conversions between vectors of eight halves and two of floats.
+//
+// With the bits of a half in the places of those of a float, its number is smaller by 2^112, exactly.
+#pragma once
+
+#include "halves.h"
+
+typedef int16_t shorts __attribute__((vector_size(16)));
+typedef uint16_t unsigned_shorts __attribute__((vector_size(16)));
+typedef struct {
+    floats low, high;
+} float_pair;
+
+static inline shorts load_halves(const half *source) {
+    shorts x;
+    memcpy(&x, source, sizeof x);
+    return x;
+}
+
+static inline unsigned_shorts magnitude(shorts x) { return (unsigned_shorts)(x & 0x7fff); }
+
+// Not 0 where a number is greater than a limit: less work than a comparison.
+static inline unsigned_shorts excess(unsigned_shorts x, int limit) {
+    return __builtin_elementwise_sub_sat(x, (unsigned_shorts){} + (uint16_t)limit);
+}
+
+// Not 0 where a number of some magnitude is infinite or NaN.
+static inline unsigned_shorts is_special(unsigned_shorts x) { return excess(x, 0x7bff); }
+
+// Four finite numbers, each times 2^-112. Signs are extended, and only the first of these copies is kept.
+typedef int16_t short_quad __attribute__((vector_size(8)));
+static inline floats scaled_quad(short_quad x) {
+    return (floats)(__builtin_convertvector(x, ints) << 13 & (int)0x8fffffff);
+}
+
+// Eight in memory: they are extended while they are read.
+static inline float_pair scaled_from(const half *source) {
+    short_quad low, high;
+    memcpy(&low, source, sizeof low), memcpy(&high, source + 4, sizeof high);
+    return (float_pair){scaled_quad(low), scaled_quad(high)};
+}
+
+static inline float_pair scaled_halves(shorts x) {
+    return (float_pair){scaled_quad(__builtin_shufflevector(x, x, 0, 1, 2, 3)),
+                        scaled_quad(__builtin_shufflevector(x, x, 4, 5, 6, 7))};
+}
+
+// Of numbers that are not negative, likewise.
+static inline float_pair scaled_magnitudes(unsigned_shorts x) {
+    const unsigned_shorts zero = {};
+    const ints low = (ints)__builtin_shufflevector(zero, x, 0, 8, 1, 9, 2, 10, 3, 11);
+    const ints high = (ints)__builtin_shufflevector(zero, x, 4, 12, 5, 13, 6, 14, 7, 15);
+    return (float_pair){(floats)(low >> 3), (floats)(high >> 3)};
+}
+
+static inline float_pair widened_pair(float_pair scaled) {
+    return (float_pair){scaled.low * 0x1p112f, scaled.high * 0x1p112f};
+}
+
+static inline floats widened_floats(floats scaled) {
+    const ints is_special = ((ints)scaled & 0x7fffffff) >= 31 << 23;
+    return (floats)((ints)(scaled * 0x1p112f) | (is_special & 0x7f800000));
+}
+
+static inline float_pair widened_halves(shorts x) {
+    const float_pair y = scaled_halves(x);
+    return (float_pair){widened_floats(y.low), widened_floats(y.high)};
+}
+
+// The signs of their bits, which are integers as far from 0 as can be.
+static inline shorts signs_of(float_pair x) {
+    return __builtin_wasm_narrow_s_i16x8_i32x4((ints)x.low, (ints)x.high) & (short)0x8000;
+}
+
+// The bits of `narrowed` without the sign; see there.
+static inline ints magnitudes(floats x) {
+    const ints finite = __builtin_elementwise_min((ints)absolute(x), (ints){} + 0x47800000);
+    const ints power = __builtin_elementwise_max(finite & 0x7f800000, (ints){} + (113 << 23));
+    const ints unit = power + (13 << 23), sum = (ints)((floats)finite + (floats)unit);
+    return sum - unit + (unit >> 13) - (126 << 10);
+}
+
+// `narrowed` of any floats.
+static inline shorts narrowed_floats(float_pair x) {
+    const shorts y = __builtin_wasm_narrow_u_i16x8_i32x4(magnitudes(x.low), magnitudes(x.high));
+    const shorts nan = __builtin_wasm_narrow_s_i16x8_i32x4(x.low != x.low, x.high != x.high);
+    return y | signs_of(x) | (nan & 0x7e00);
+}
+
+// The bits of numbers times 2^-112, rounded half to even where those of a half end.
+static inline ints rounded_bits(ints bits) {
+    return (bits + 0xfff + (bits >> 13 & 1)) >> 13;
+}
+
+// The magnitudes of halves of numbers times 2^-112, which may be greater than that of infinity.
+static inline unsigned_shorts rounded_halves(float_pair x) {
+    return __builtin_wasm_narrow_u_i16x8_i32x4(rounded_bits((ints)absolute(x.low)),
+                                               rounded_bits((ints)absolute(x.high)));
+}

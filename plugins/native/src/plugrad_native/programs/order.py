@@ -1,0 +1,153 @@
+"""The order of steps in which less memory is needed at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from plugrad.extend import PACKED_VIEWS, Call, count_elements, find_storage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence, Set
+
+    from plugrad.extend import Graph, Step, Value
+
+
+def order_steps(graph: Graph, apart: Set[Value] = frozenset()) -> Graph:
+    """Return the graph with its steps in an order with a lower peak, or as it is if none is found.
+
+    The values are the same, because steps depend on each other by values only. Values on the host are computed in
+    their order.
+
+    Args:
+        graph: the graph.
+        apart: the values that have memory of their own from the start.
+    """
+    steps = _describe_steps(graph, apart)
+    orders = (range(len(steps)), _order_from_start(steps), _order_from_end(steps))
+    best = min(orders, key=lambda order: _peak(steps, order))
+    return (
+        graph if best is orders[0] else replace(graph, steps=tuple([graph.steps[i] for i in best]))
+    )
+
+
+class _Step(NamedTuple):
+    """What the order of a step depends on."""
+
+    needs: frozenset[int]
+    """The steps that come before it."""
+    reads: frozenset[int]
+    """The steps whose memory it reads, and which count."""
+    nbytes: int
+    """What it takes, until the last step that reads it; what is never freed included."""
+    is_kept: bool
+
+
+def _describe_steps(graph: Graph, apart: Set[Value]) -> list[_Step]:
+    storage, specs = find_storage(graph, PACKED_VIEWS), graph.specs
+    ends = {storage.get(v, v) for v in (*graph.results, *(v for _, v in graph.updates))}
+    makers = {v: index for index, step in enumerate(graph.steps) for v in step.outputs}
+    described: list[_Step] = []
+    last_host: int | None = None
+    for index, step in enumerate(graph.steps):
+        read = {v for v in step.inputs if v is not None}
+        needs = {makers[v] for v in read if v in makers}
+        if _has_effect(step):
+            needs |= set() if last_host is None else {last_host}
+            last_host = index
+        reads = {makers[owner] for v in read if (owner := storage[v]) in makers}
+        own = [v for v in step.outputs if storage[v] == v and v not in apart]
+        nbytes = sum(count_elements(specs[v].shape) * specs[v].dtype.itemsize for v in own)
+        is_kept = not ends.isdisjoint(own)
+        described.append(_Step(frozenset(needs), frozenset(reads), nbytes, is_kept))
+    return described
+
+
+def _has_effect(step: Step) -> bool:
+    """Return whether a step computes on the host, or has a step inside that does."""
+    if isinstance(step, Call):
+        return False
+    return not step.graphs or any(_has_effect(each) for g in step.graphs for each in g.steps)
+
+
+def _count_readers(steps: Sequence[_Step]) -> list[int]:
+    """Return how many steps read the memory of each step; one more of what is never freed."""
+    left = [int(step.is_kept) for step in steps]
+    for step in steps:
+        for made in step.reads:
+            left[made] += 1
+    return left
+
+
+def _order_from_start(steps: Sequence[_Step]) -> list[int]:
+    """Return an order in which the step comes next that takes least memory, less what it frees.
+
+    So what reads a large value last, such as the gradient of weights, comes early.
+    """
+    left = _count_readers(steps)
+
+    def grows(index: int) -> tuple[int, int]:
+        freed = sum(steps[made].nbytes for made in steps[index].reads if left[made] == 1)
+        return steps[index].nbytes - freed, index
+
+    order: list[int] = []
+    for index in _walk([step.needs for step in steps], grows):
+        order.append(index)
+        for made in steps[index].reads:
+            left[made] -= 1
+    return order
+
+
+def _order_from_end(steps: Sequence[_Step]) -> list[int]:
+    """Return an order whose last step is that which needs least memory before it.
+
+    So what is read much later, such as a table of labels, comes late.
+    """
+    is_alive = [step.is_kept for step in steps]
+    followers: list[set[int]] = [set() for _ in steps]
+    for index, step in enumerate(steps):
+        for needed in step.needs:
+            followers[needed].add(index)
+
+    def grows(index: int) -> tuple[int, int]:
+        needed = sum(steps[made].nbytes for made in steps[index].reads if not is_alive[made])
+        return needed - steps[index].nbytes, -index
+
+    order: list[int] = []
+    for index in _walk(followers, grows):
+        order.append(index)
+        for made in steps[index].reads:
+            is_alive[made] = True
+    return order[::-1]
+
+
+def _walk(needs: Sequence[Set[int]], grows: Callable[[int], tuple[int, int]]) -> Iterator[int]:
+    """Yield all positions, each behind those that it needs, and of these the one next for which a number is least."""
+    waiting = [len(each) for each in needs]
+    followers: list[list[int]] = [[] for _ in needs]
+    for index, each in enumerate(needs):
+        for needed in each:
+            followers[needed].append(index)
+    ready = {index for index, count in enumerate(waiting) if not count}
+    while ready:
+        index = min(ready, key=grows)
+        ready.remove(index)
+        yield index
+        for follower in followers[index]:
+            waiting[follower] -= 1
+            if not waiting[follower]:
+                ready.add(follower)
+
+
+def _peak(steps: Sequence[_Step], order: Sequence[int]) -> int:
+    """Return the most bytes that are in use at a time in an order."""
+    left = _count_readers(steps)
+    used = most = 0
+    for index in order:
+        used += steps[index].nbytes
+        most = max(most, used)
+        for made in steps[index].reads:
+            left[made] -= 1
+            used -= 0 if left[made] else steps[made].nbytes
+        used -= 0 if left[index] else steps[index].nbytes
+    return most

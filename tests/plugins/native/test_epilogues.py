@@ -1,0 +1,109 @@
+"""Convolutions add the bias and limit the results that follow them, with the bits of separate calls."""
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad.extend import Call, Fused
+from plugrad.types.bits import comparable_bits
+
+compiler = pytest.importorskip("plugrad_native.programs.compile")
+
+
+@pytest.fixture(autouse=True)
+def _on_cpu():
+    with plugrad.use("cpu"):
+        yield
+
+
+def numbers(*shape, seed=0, dtype="float32"):
+    values = np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+    values.flat[:4] = np.nan, np.inf, -np.inf, -0.0
+    return plugrad.asarray(values)
+
+
+def kernels(function, *args):
+    """Return the kernels that a compiled function calls, those of a loop over elements as one text."""
+    graph = plugrad.make_graph(function)(*args)
+    graph = compiler._OwnKernels(graph).prepare(graph)
+    return [
+        step.kernel.name
+        if isinstance(step, Call)
+        else "+".join(s.kernel.name for s in step.body.steps)
+        for step in graph.steps
+        if isinstance(step, Call | Fused)
+    ]
+
+
+def check(function, *args):
+    expected = function(*args)
+    jitted = plugrad.jit(function)
+    for _ in range(2):
+        assert comparable_bits(jitted(*args).numpy()) == comparable_bits(expected.numpy())
+
+
+IMAGES, FILTER, BIAS = numbers(2, 9, 9, 4), numbers(3, 3, 4, 24, seed=1), numbers(24, seed=2)
+ACTIVATIONS = {"linear": lambda y: y, "relu": plugrad.relu, "relu6": plugrad.relu6}
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("stride", [1, 2])
+def test_convolutions_take_in_what_follows_them(activation, stride):
+    def layer(x, w, b):
+        return ACTIVATIONS[activation](plugrad.conv2d(x, w, stride, "same") + b)
+
+    def deep(x, w, b):
+        return ACTIVATIONS[activation](b + plugrad.depthwise_conv2d(x, w, stride, "same"))
+
+    assert kernels(layer, IMAGES, FILTER, BIAS) == ["FusedConv2D"]
+    check(layer, IMAGES, FILTER, BIAS)
+    few = FILTER[..., :2], BIAS[:8]
+    assert kernels(deep, IMAGES, *few) == ["FusedDepthwiseConv2D"]
+    check(deep, IMAGES, *few)
+
+
+def test_a_training_step_of_a_convnet():
+    def loss(w, b):
+        y = plugrad.relu(plugrad.conv2d(IMAGES[1:], w, 1, "same") + b)
+        return plugrad.mean(plugrad.square(plugrad.max_pool(y, 2)))
+
+    step = plugrad.grad(loss, argnums=(0, 1))
+    found, expected = plugrad.jit(step)(FILTER, BIAS), step(FILTER, BIAS)
+    for y, z in zip(found, expected, strict=True):
+        assert comparable_bits(y.numpy()) == comparable_bits(z.numpy())
+
+
+def test_what_would_take_a_pass_of_its_own_is_left_to_loops():
+    def layer(x, w, b):
+        return plugrad.relu(plugrad.conv2d(x, w, 1, "same") + b)
+
+    for bias in (BIAS[:1], numbers(9, 9, 24)):
+        assert kernels(layer, IMAGES, FILTER, bias) == ["Conv2D", "Add+Relu"]
+        check(layer, IMAGES, FILTER, bias)
+    doubles = [x.astype("float64") for x in (IMAGES, FILTER, BIAS)]
+    assert kernels(layer, *doubles) == ["Conv2D", "Add+Relu"]
+    check(layer, *doubles)
+
+    def smooth(x, w, b):
+        return plugrad.elu(plugrad.conv2d(x, w, 1, "same") + b)
+
+    assert kernels(smooth, IMAGES, FILTER, BIAS) == ["FusedConv2D", "Elu"]
+    check(smooth, IMAGES, FILTER, BIAS)
+    x = numbers(5, 6)
+    assert kernels(lambda x, w, b: plugrad.relu(x @ w + b), x, x.T, x[0, :5])[1:] == ["Add+Relu"]
+
+
+@pytest.mark.parametrize("kernel", ["Conv2D", "Add", "Relu", "FusedConv2D"])
+def test_kernels_that_are_replaced_are_not_joined(kernel):
+    def replaced(*arrays, **attrs):
+        calls.append(kernel)
+        return own(*arrays, **attrs)
+
+    calls = []
+    own = plugrad.get_kernel(kernel, "cpu").kernel_func
+    with plugrad.override_kernel(kernel, "cpu", replaced):
+        check(
+            lambda x, w, b: plugrad.relu(plugrad.conv2d(x, w, 1, "same") + b),
+            *(IMAGES, FILTER, BIAS),
+        )
+    assert bool(calls) is (kernel != "FusedConv2D")
