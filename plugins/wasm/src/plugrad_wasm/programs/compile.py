@@ -10,6 +10,8 @@ from plugrad.extend import (
     Fused,
     active_functions,
     compile_replay,
+    float32,
+    float64,
     fuse_epilogues,
     fuse_groups,
     fuse_regions,
@@ -90,7 +92,12 @@ class Recordable:
         )
 
     def is_one_pass(self, call: Call) -> bool:
-        """Return whether a call can be recorded and, if it has a bias and an activation, stores only what they give."""
+        """Return whether a call can be recorded and, if it has a bias and an activation, stores only what they give.
+
+        Halves are left alone: joined calls compute them in float32, and round once where separate ones round each time.
+        """
+        if self._graph.specs[call.outputs[0]].dtype not in (float32, float64):
+            return False
         calls = self._record_calls(call)
         finish = BIAS_AND_ACTIVATE.values()
         return calls is not None and not any(
