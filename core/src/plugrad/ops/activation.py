@@ -88,7 +88,7 @@ def sigmoid(x: TensorLike) -> Tensor:
     """The logistic function ``1 / (1 + exp(-x))`` of each element.
 
     >>> plugrad.sigmoid([0.0, 2.0])
-    tensor([0.5     , 0.880797], dtype=float32)
+    tensor([0.5      , 0.8807971], dtype=float32)
 
     The result has the shape and dtype of x; integers and bools give float32.
 
@@ -198,7 +198,7 @@ def silu(x: TensorLike) -> Tensor:
     """The sigmoid linear unit ``x * sigmoid(x)`` of each element, also called swish.
 
     >>> plugrad.silu([-1.0, 0.0, 2.0])
-    tensor([-0.26894143,  0.        ,  1.761594  ], dtype=float32)
+    tensor([-0.26894143,  0.        ,  1.7615942 ], dtype=float32)
 
     The result has the shape and dtype of x; integers and bools give float32. See Elfwing et al.,
     "Sigmoid-weighted linear units for neural network function approximation" (2017).

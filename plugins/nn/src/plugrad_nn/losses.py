@@ -112,7 +112,7 @@ def binary_focal_loss(
     With p the probability of the right label, the loss is ``-(1 - p)**gamma * log(p)``.
 
     >>> nn.losses.binary_focal_loss([1.0, 0.0], [0.0, -4.0], reduction="none")
-    tensor([1.7328680e-01, 5.8715696e-06], dtype=float32)
+    tensor([1.732868e-01, 5.871570e-06], dtype=float32)
 
     Args:
         labels: numbers 0 and 1 in the shape of the logits.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from plugrad import config
 from plugrad.extend import (
     PACKED_VIEWS,
     Call,
@@ -39,8 +40,10 @@ if TYPE_CHECKING:
 def compile_graph(graph: Graph, home: LinearMemory) -> Run | None:
     """Return a function from the arrays of arguments and variables to results and updates, or None.
 
-    None if there is nothing that can be recorded.
+    None if there is nothing that can be recorded, or if the setting ``debug`` checks the values of each call.
     """
+    if config.get("debug"):
+        return None
     recordable = Recordable(graph, home)
     graph = fuse_epilogues(graph, recordable.is_one_pass)
     grouped = fuse_groups(graph, is_included=recordable.is_elementwise)
@@ -133,11 +136,9 @@ class Recordable:
     def _find_own(self, name: str) -> Any:
         """Return the implementation in effect if it is one of this backend's, in the sandbox."""
         if name not in self._own:
-            config = get_kernel(name, self._graph.backend.name)
+            entry = get_kernel(name, self._graph.backend.name)
             is_own = (
-                config is not None
-                and isinstance(config.kernel_func, Deferred)
-                and not config.on_host
+                entry is not None and isinstance(entry.kernel_func, Deferred) and not entry.on_host
             )
-            self._own[name] = config.kernel_func if config is not None and is_own else None
+            self._own[name] = entry.kernel_func if entry is not None and is_own else None
         return self._own[name]

@@ -24,17 +24,23 @@ if TYPE_CHECKING:
 
 def upload(device: CommandRecorder, array: NDArray[Any], dtype: DType) -> GpuArray:
     """Return a copy of a host array of a supported dtype, on the device unless it is small."""
-    if dtype in HALVES:
-        words = np.zeros(stored_nbytes(array.shape, dtype) // 4, np.uint32)
-        words.view(np.uint16)[: array.size] = array.reshape(-1).view(np.uint16)
-        return device.upload(words, words.nbytes, array.shape, dtype)
-    if device.hosting.has_room(array.shape):
-        return device.hosting.hold(array.flatten(), array.shape, dtype)
-    if array.size == 1:
-        # A fill is part of the batch, in order; an upload might have to submit the batch first.
-        return full(device, array.shape, array.item(), dtype)
-    words = array.astype(COMPUTE_DTYPE[dtype]) if dtype in COMPUTE_DTYPE else array
+    if dtype not in HALVES:
+        if device.hosting.has_room(array.shape):
+            return device.hosting.hold(array.flatten(), array.shape, dtype)
+        if array.size == 1:
+            # A fill is part of the batch, in order; an upload might have to submit the batch first.
+            return full(device, array.shape, array.item(), dtype)
+    words = as_words_on_device(array, dtype)
     return device.upload(words, words.nbytes, array.shape, dtype)
+
+
+def as_words_on_device(array: NDArray[Any], dtype: DType) -> NDArray[Any]:
+    """Return the values of a host array as the device stores them, in whole words of 32 bits."""
+    if dtype not in HALVES:
+        return array.astype(COMPUTE_DTYPE.get(dtype, dtype), copy=False)
+    words = np.zeros(stored_nbytes(array.shape, dtype) // 4, np.uint32)
+    words.view(np.uint16)[: array.size] = array.reshape(-1).view(np.uint16)
+    return words
 
 
 def download(device: CommandRecorder, array: GpuArray) -> NDArray[Any]:

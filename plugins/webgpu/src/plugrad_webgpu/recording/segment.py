@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from plugrad.extend import PlugradError, compute_host_value
 from plugrad_webgpu.device.device import Encoded, parameter_words
 from plugrad_webgpu.memory.buffers import ExternalBuffer, GpuArray
+from plugrad_webgpu.memory.transfers import as_words_on_device
 from plugrad_webgpu.recording.fusing import fuse
 from plugrad_webgpu.recording.recorder import Copy, Known, StandIn
 from plugrad_webgpu.recording.slots import assign_slots
-from plugrad_webgpu.shaders.elements import COMPUTE_DTYPE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -53,7 +53,7 @@ class HostCall(NamedTuple):
         except PlugradError as error:
             error.add_note(f"It was traced at {self.step.line}.")
             raise
-        return values.astype(COMPUTE_DTYPE.get(dtype, dtype), copy=False)
+        return as_words_on_device(values, dtype)
 
 
 class Turn:
