@@ -20,7 +20,7 @@ from plugrad.extend import (
     int32,
 )
 from plugrad.kernels import binary, creation, movement, reduction, unary
-from plugrad.registry.transaction import complete_registries, snapshot_registered
+from plugrad.registry.transaction import load_all_registrations, snapshot_registered
 
 FUNCTIONS = {
     binary.add: np.add,
@@ -148,7 +148,7 @@ def settings(monkeypatch, elsewhere):
 @pytest.fixture(scope="session")
 def complete():
     """All gradients and rules of plugrad's own are registered, which snapshots need: it takes milliseconds."""
-    complete_registries()
+    load_all_registrations()
 
 
 @pytest.fixture(autouse=True)

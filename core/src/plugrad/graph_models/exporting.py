@@ -112,7 +112,9 @@ def _build_document(
     make_graph = import_lazily("plugrad.tracing.jit").make_graph
     first, second = (make_graph(function, differentiable=True)(*arguments) for arguments in traced)
     writer: Writer = import_lazily("plugrad.graph_models.rules").Writer(sizes)
-    known = {value: writer.name(name) for value, name in zip(first.arguments, inputs, strict=True)}
+    known = {
+        value: writer.new_name(name) for value, name in zip(first.arguments, inputs, strict=True)
+    }
     placeholders = [
         {
             "name": name,
@@ -128,7 +130,9 @@ def _build_document(
     ]
     writer.nodes += placeholders
     results = writer.graph((first, second), known)
-    outputs = [writer.emit("Identity", [r], writer.name(f"y{n}")) for n, r in enumerate(results)]
+    outputs = [
+        writer.emit("Identity", [r], writer.new_name(f"y{n}")) for n, r in enumerate(results)
+    ]
     signature = {
         "inputs": {
             name: _describe_tensor(node, first.specs[value], second.specs[value])

@@ -59,7 +59,7 @@ def run_frames(
 
 
 class _Run:
-    """One run of such a graph, with the tokens that have not yet arrived at all inputs of a node."""
+    """A run of a TensorFlow 1 control-flow graph, with the values that wait for other inputs of a node."""
 
     def __init__(
         self, nodes: Sequence[Node], values: Mapping[str, Outputs], computer: Computer

@@ -110,7 +110,7 @@ class Writer:
         self._batch = ""
         self._known: dict[bytes, str] = {}
 
-    def name(self, wanted: str) -> str:
+    def new_name(self, wanted: str) -> str:
         """Return a new unique node name."""
         base = self.prefix + "".join(c if c.isalnum() or c in "._/" else "_" for c in wanted)
         found, number = base, 0
@@ -122,7 +122,7 @@ class Writer:
 
     def emit(self, op: str, inputs: Sequence[str], name: str = "", **attrs: Any) -> str:
         """Write a node and return its name."""
-        found = name or self.name(op.lstrip("_"))
+        found = name or self.new_name(op.lstrip("_"))
         node = {"name": found, "op": op, "input": list(inputs), "attr": _attributes(attrs)}
         self.nodes.append(node)
         return found
@@ -138,7 +138,7 @@ class Writer:
         if not name and key and key in self._known:
             return self._known[key]
         dtype = tensorflow_dtype(array.dtype.name if array.dtype.kind in "bifc" else "string")
-        found = self.name(name or "const")
+        found = self.new_name(name or "const")
         self.weights[found] = array
         self.nodes.append({"name": found, "op": "Const", "attr": {"dtype": {"type": dtype}}})
         if key and not name:

@@ -38,7 +38,7 @@ def conv2d_input_gradient(dy: Spec, filter: Spec, *, input_shape: Shape, window:
     Returns:
         a tensor of shape `input_shape` in the dtype of dy.
     """
-    check_gradient(dy, input_shape, convolution_shape(2, input_shape, filter.shape, window))
+    check_gradient_shape(dy, input_shape, convolution_shape(2, input_shape, filter.shape, window))
     return Shaped(input_shape, check_same_dtype("Conv2DBackpropInput", dy, filter))
 
 
@@ -49,7 +49,7 @@ def conv2d_filter_gradient(x: Spec, dy: Spec, *, filter_shape: Shape, window: Wi
     Returns:
         a tensor of shape `filter_shape` in the dtype of x.
     """
-    check_gradient(dy, x.shape, convolution_shape(2, x.shape, filter_shape, window))
+    check_gradient_shape(dy, x.shape, convolution_shape(2, x.shape, filter_shape, window))
     return Shaped(filter_shape, check_same_dtype("Conv2DBackpropFilter", x, dy))
 
 
@@ -89,7 +89,7 @@ def check_images(axes: int, image: Shape, filter: Shape) -> None:
         )
 
 
-def check_gradient(dy: Spec, image: Shape, expected: Shape, label: str = "dy") -> None:
+def check_gradient_shape(dy: Spec, image: Shape, expected: Shape, label: str = "dy") -> None:
     """Raise unless dy, or what `label` names, has the shape `expected` of the result for images of a shape.
 
     Raises:

@@ -13,7 +13,7 @@ Args:
 """
 
 from plugrad.contract.kernel import check_same_dtype, kernel
-from plugrad.kernels.convolution import check_gradient, convolution_shape
+from plugrad.kernels.convolution import check_gradient_shape, convolution_shape
 from plugrad.types.dtype import FLOATING
 from plugrad.types.specs import Shape, Shaped, Spec
 from plugrad.types.windows import Window
@@ -38,7 +38,7 @@ def conv3d_input_gradient(dy: Spec, filter: Spec, *, input_shape: Shape, window:
     Returns:
         a tensor of shape `input_shape` in the dtype of dy.
     """
-    check_gradient(dy, input_shape, convolution_shape(3, input_shape, filter.shape, window))
+    check_gradient_shape(dy, input_shape, convolution_shape(3, input_shape, filter.shape, window))
     return Shaped(input_shape, check_same_dtype("Conv3DBackpropInputV2", dy, filter))
 
 
@@ -49,5 +49,5 @@ def conv3d_filter_gradient(x: Spec, dy: Spec, *, filter_shape: Shape, window: Wi
     Returns:
         a tensor of shape `filter_shape` in the dtype of x.
     """
-    check_gradient(dy, x.shape, convolution_shape(3, x.shape, filter_shape, window))
+    check_gradient_shape(dy, x.shape, convolution_shape(3, x.shape, filter_shape, window))
     return Shaped(filter_shape, check_same_dtype("Conv3DBackpropFilterV2", x, dy))

@@ -13,7 +13,7 @@ Args:
 """
 
 from plugrad.contract.kernel import check_same_dtype, kernel
-from plugrad.kernels.convolution import check_gradient, convolution_shape
+from plugrad.kernels.convolution import check_gradient_shape, convolution_shape
 from plugrad.types.dtype import FLOATING
 from plugrad.types.specs import Shape, Shaped, Spec
 from plugrad.types.windows import Window
@@ -39,7 +39,7 @@ def depthwise_conv2d_input_gradient(
     Returns:
         a tensor of shape `input_shape` in the dtype of dy.
     """
-    check_gradient(
+    check_gradient_shape(
         dy, input_shape, convolution_shape(2, input_shape, filter.shape, window, is_depthwise=True)
     )
     return Shaped(input_shape, check_same_dtype("DepthwiseConv2dNativeBackpropInput", dy, filter))
@@ -54,7 +54,7 @@ def depthwise_conv2d_filter_gradient(
     Returns:
         a tensor of shape `filter_shape` in the dtype of x.
     """
-    check_gradient(
+    check_gradient_shape(
         dy, x.shape, convolution_shape(2, x.shape, filter_shape, window, is_depthwise=True)
     )
     return Shaped(filter_shape, check_same_dtype("DepthwiseConv2dNativeBackpropFilter", x, dy))

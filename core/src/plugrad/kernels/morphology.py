@@ -12,7 +12,7 @@ Args:
 
 from plugrad.contract.kernel import check_same_dtype, kernel
 from plugrad.errors import ShapeError
-from plugrad.kernels.convolution import check_gradient
+from plugrad.kernels.convolution import check_gradient_shape
 from plugrad.types.dtype import REAL
 from plugrad.types.specs import Shape, Shaped, Spec
 from plugrad.types.windows import Window, check_window
@@ -37,7 +37,7 @@ def dilation2d_input_gradient(x: Spec, filter: Spec, dy: Spec, *, window: Window
     Returns:
         a tensor of the shape and the dtype of x.
     """
-    check_gradient(dy, x.shape, _dilation_shape(x.shape, filter.shape, window))
+    check_gradient_shape(dy, x.shape, _dilation_shape(x.shape, filter.shape, window))
     return Shaped(x.shape, check_same_dtype("Dilation2DBackpropInput", x, filter, dy))
 
 
@@ -48,7 +48,7 @@ def dilation2d_filter_gradient(x: Spec, filter: Spec, dy: Spec, *, window: Windo
     Returns:
         a tensor of the shape and the dtype of the filter.
     """
-    check_gradient(dy, x.shape, _dilation_shape(x.shape, filter.shape, window))
+    check_gradient_shape(dy, x.shape, _dilation_shape(x.shape, filter.shape, window))
     return Shaped(filter.shape, check_same_dtype("Dilation2DBackpropFilter", x, filter, dy))
 
 

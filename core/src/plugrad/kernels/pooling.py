@@ -14,7 +14,7 @@ from typing import Literal
 
 from plugrad.contract.kernel import check_dtype, check_same_dtype, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
-from plugrad.kernels.convolution import check_gradient
+from plugrad.kernels.convolution import check_gradient_shape
 from plugrad.types.dtype import FLOATING, REAL, position_dtype
 from plugrad.types.shapes import count_elements
 from plugrad.types.specs import Shape, Shaped, Spec
@@ -58,8 +58,8 @@ def max_pool_gradient(dy: Spec, input: Spec, output: Spec, *, window: Window) ->
     Returns:
         a tensor of the shape and the dtype of the input.
     """
-    check_gradient(dy, input.shape, _shape_with_positions(input.shape, window))
-    check_gradient(output, input.shape, dy.shape, "output")
+    check_gradient_shape(dy, input.shape, _shape_with_positions(input.shape, window))
+    check_gradient_shape(output, input.shape, dy.shape, "output")
     return Shaped(input.shape, check_same_dtype("MaxPoolGrad", dy, input, output))
 
 
@@ -80,7 +80,7 @@ def avg_pool_gradient(dy: Spec, input: Spec, *, window: Window) -> Spec:
     Returns:
         a tensor of the shape and the dtype of the input.
     """
-    check_gradient(dy, input.shape, pooling_shape(2, input.shape, window))
+    check_gradient_shape(dy, input.shape, pooling_shape(2, input.shape, window))
     return Shaped(input.shape, check_same_dtype("AvgPoolGrad", dy, input))
 
 

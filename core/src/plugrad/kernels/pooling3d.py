@@ -9,7 +9,7 @@ Args:
 """
 
 from plugrad.contract.kernel import check_same_dtype, kernel
-from plugrad.kernels.convolution import check_gradient
+from plugrad.kernels.convolution import check_gradient_shape
 from plugrad.kernels.pooling import pooling_shape
 from plugrad.types.dtype import FLOATING, REAL
 from plugrad.types.specs import Shaped, Spec
@@ -33,8 +33,8 @@ def max_pool3d_gradient(dy: Spec, input: Spec, output: Spec, *, window: Window) 
     Returns:
         a tensor of the shape and the dtype of the input.
     """
-    check_gradient(dy, input.shape, pooling_shape(3, input.shape, window))
-    check_gradient(output, input.shape, dy.shape, "output")
+    check_gradient_shape(dy, input.shape, pooling_shape(3, input.shape, window))
+    check_gradient_shape(output, input.shape, dy.shape, "output")
     return Shaped(input.shape, check_same_dtype("MaxPool3DGrad", dy, input, output))
 
 
@@ -55,5 +55,5 @@ def avg_pool3d_gradient(dy: Spec, input: Spec, *, window: Window) -> Spec:
     Returns:
         a tensor of the shape and the dtype of the input.
     """
-    check_gradient(dy, input.shape, pooling_shape(3, input.shape, window))
+    check_gradient_shape(dy, input.shape, pooling_shape(3, input.shape, window))
     return Shaped(input.shape, check_same_dtype("AvgPool3DGrad", dy, input))

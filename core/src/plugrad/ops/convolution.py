@@ -353,7 +353,7 @@ def _reshape_steps_to_height_1(
 
 
 def _name_sequences(op: str, x: Tensor, filter: Tensor, error: ShapeError) -> ShapeError:
-    """Return an error that names the shapes of sequences and filters, for one that names those of images."""
+    """Return a ShapeError about sequences, made from the error about images of height 1."""
     return ShapeError(
         f"{op}: x of shape {x.shape} and filter of shape {filter.shape} do not fit; as images of height "
         f"1: {error}"

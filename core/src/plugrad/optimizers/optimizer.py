@@ -216,7 +216,7 @@ class Optimizer(ABC):
             for variable in found:
                 self._groups.pop(variable, None)
             return
-        shared = tuple(n for n in _constructor_names(type(self)) if n not in coefficients)
+        shared = tuple(n for n in _list_constructor_arguments(type(self)) if n not in coefficients)
         for name in shared:
             if not hasattr(self, name):
                 raise ArgumentError(
@@ -540,7 +540,7 @@ def _make_slot(variable: Variable, name: str, value: Tensor) -> Variable:
 def _group_by_kernel(
     moves: Sequence[_Move], members: Mapping[Variable, _Group]
 ) -> list[tuple[int, list[_Move]]]:
-    """Group moves by dtype, device, group of variables and number of steps taken.
+    """Group moves that one kernel call can update: equal dtype, device, group and number of steps taken.
 
     A variable that comes twice takes another step: its move belongs to a later group, and the number that comes with a
     group says how often its variables have come. A traced program holds as long as the same variables have taken
@@ -592,7 +592,7 @@ def _batches(moves: list[_Move]) -> Iterator[list[_Move]]:
         yield batch
 
 
-def _constructor_names(kind: type[Optimizer]) -> list[str]:
+def _list_constructor_arguments(kind: type[Optimizer]) -> list[str]:
     """Return the names of an optimizer's constructor arguments, each of which is an attribute."""
     from inspect import signature  # not needed by programs without groups
 

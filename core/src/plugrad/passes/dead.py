@@ -29,7 +29,7 @@ def remove_dead_steps(graph: Graph, *, keeps_effects: bool = True) -> Graph:
 
 
 def has_effect(step: Step) -> bool:
-    """Return whether a step, or a step inside it, is a host value, which must run even if it is unused."""
+    """Return whether a step is or contains a `HostValue`, whose function must run even if nothing reads it."""
     if type(step) is Call:
         return False
     return isinstance(step, HostValue) or any(map(has_effect, inner_steps(step)))

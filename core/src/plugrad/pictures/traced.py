@@ -19,20 +19,20 @@ def draw_traced(graph: Graph) -> GraphElements:
     makers: dict[Value, int] = {}
     specs = graph.specs
 
-    def begin(kind: str, title: str, value: Value) -> None:
+    def add_source(kind: str, title: str, value: Value) -> None:
         makers[value] = len(nodes)
         nodes.append(Node(kind, title, [_describe(specs[value])]))
 
-    def end(title: str, value: Value) -> None:
+    def add_result(title: str, value: Value) -> None:
         edges[Edge(makers[value], len(nodes))] = None
         nodes.append(Node("result", title, [_describe(specs[value])]))
 
     for index, value in enumerate(graph.arguments):
-        begin("argument", f"argument {index}", value)
+        add_source("argument", f"argument {index}", value)
     for value in graph.constants:
-        begin("constant", constant_text(graph, value) or "constant", value)
+        add_source("constant", constant_text(graph, value) or "constant", value)
     for value, variable in graph.variables.items():
-        begin("variable", variable.name or "variable", value)
+        add_source("variable", variable.name or "variable", value)
     for step in graph.steps:
         here = len(nodes)
         for value in step.inputs:
@@ -44,9 +44,9 @@ def draw_traced(graph: Graph) -> GraphElements:
         for value in step.outputs:
             makers[value] = here
     for index, value in enumerate(graph.results):
-        end("result" if len(graph.results) == 1 else f"result {index}", value)
+        add_result("result" if len(graph.results) == 1 else f"result {index}", value)
     for variable, value in graph.updates:
-        end(f"{variable.name or 'variable'} becomes", value)
+        add_result(f"{variable.name or 'variable'} becomes", value)
     return nodes, list(edges)
 
 

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 def snapshot() -> Callable[[], None]:
     """Return a function that restores the contracts and the registries to their current state."""
-    complete_registries()  # families that came later would be taken away, and would not come again
+    load_all_registrations()  # families that came later would be taken away, and would not come again
     return snapshot_registered()
 
 
-def complete_registries() -> None:
+def load_all_registrations() -> None:
     """Register the rules, the bodies and the gradients of plugrad's own that nobody has asked for yet."""
     batching.complete()
     composites.complete()

@@ -201,7 +201,7 @@ def _set_overrides(*entries: Override) -> None:
 
 
 def _follow_settings(_: str) -> None:
-    """Note what `config.override` has changed in this context."""
+    """Copy this context's `config.override` settings into its active entry if they have changed."""
     context = current_context() or _EMPTY
     if overridden_settings() != (context.settings or {}):
         _set_overrides(*_current_overrides())

@@ -76,7 +76,7 @@ class Tracer(Backend):
         """Set the captured values to those of another trace of the same function."""
 
     @contextmanager
-    def rebound(self, bindings: list[Any]) -> Generator[None, None, None]:
+    def using_bindings(self, bindings: list[Any]) -> Generator[None, None, None]:
         """Put bindings in force again, as they were when a step was recorded whose function is called again."""
         before, self.bindings = self.bindings, bindings
         try:

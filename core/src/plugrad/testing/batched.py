@@ -78,7 +78,7 @@ def check_batched(
         args = _stack_examples(examples, places, places)
         traced = _call(jit(vmap(gradient)), args, row)
         for x, y in zip(traced, untraced, strict=True):
-            _equal(x, y.numpy(), row, f"{where}, traced", exact_gradients)
+            _assert_close(x, y.numpy(), row, f"{where}, traced", exact_gradients)
 
 
 def _stores(backend: Backend, row: Row, dtype: str) -> bool:
@@ -142,7 +142,7 @@ def _compare(
         together = _call(vmap(function, in_axes=axes), args, row)
         for output, parts in zip(together, zip(*singly, strict=True), strict=True):
             expected = np.stack(parts)
-            _equal(output, expected, row, f"{where}, {axes}", is_exact)
+            _assert_close(output, expected, row, f"{where}, {axes}", is_exact)
     return together
 
 
@@ -155,7 +155,8 @@ def _call(function: Callable[..., Any], args: Sequence[Tensor], row: Row) -> lis
         return function(*args)
 
 
-def _equal(x: Tensor, expected: Array, row: Row, where: str, is_exact: bool) -> None:
+def _assert_close(x: Tensor, expected: Array, row: Row, where: str, is_exact: bool) -> None:
+    """Raise unless x has the shape and dtype of `expected`, and its values within the row's tolerance."""
     found = x.numpy()
     if found.shape != expected.shape or found.dtype != expected.dtype:
         raise AssertionError(

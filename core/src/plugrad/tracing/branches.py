@@ -149,7 +149,7 @@ class CondCall(Step):
             return run_backward
 
         yes, no = map(gradient_of, range(2))
-        with self.tracer.rebound(self.bindings):
+        with self.tracer.using_bindings(self.bindings):
             hosts = [[Tensor(*kept) for kept in each] for each in self.hosts]
             args = (operands, [dy[i] for i in given], hosts)
             gradients = trace_cond(self.tracer, self.flag, yes, no, args)

@@ -203,7 +203,7 @@ class ScanCall(Step):
         start = [dy[i] if i in dy else zeros_like(without_node(inputs[i])) for i in moving]
         none = [zeros_like(without_node(inputs[i])) for i in shared]
         each = (carries, inputs[count : count + slices], [dy[i] for i in given], hosts)
-        with self.tracer.rebound(self.bindings):
+        with self.tracer.using_bindings(self.bindings):
             (first, total), columns = trace_scan(
                 self.tracer, step_backward, (start, none), each, length, not is_reversed
             )

@@ -107,7 +107,7 @@ class Cpu(Backend):
     def wrap_implementation(self, kernel_name: str, function: Implementation) -> Implementation:
         """Return an implementation that tracks its results, and that first checks the memory limit if there is one."""
         contract = KERNELS.get(kernel_name)
-        return _with_memory_limit(_with_tracking(function, contract), contract)
+        return _with_memory_limit(_with_memory_tracking(function, contract), contract)
 
     def join_implementations(
         self, config: KernelConfig, following: Implementation
@@ -159,7 +159,9 @@ def _with_memory_limit(
     return check_limit
 
 
-def _with_tracking(function: Implementation, contract: Kernel[..., Any] | None) -> Implementation:
+def _with_memory_tracking(
+    function: Implementation, contract: Kernel[..., Any] | None
+) -> Implementation:
     """Return `function` with its results counted by `memory()`; one input and elementwise kernels take a short way."""
     if is_tracked(function):
         return function
@@ -219,8 +221,8 @@ def _choose_by_inputs(
 
     For small arrays, it costs what a kernel costs that has one implementation.
     """
-    meant = _with_tracking(config.kernel_func, contract)
-    others = _with_tracking(following, contract)
+    meant = _with_memory_tracking(config.kernel_func, contract)
+    others = _with_memory_tracking(following, contract)
     min_bytes = config.min_bytes
     few = min(min_bytes, TRACKED_MIN_BYTES)
     fewest = min(min_bytes, OUTER_MIN_BYTES)

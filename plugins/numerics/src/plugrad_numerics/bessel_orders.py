@@ -222,7 +222,7 @@ def _turn(v: float) -> tuple[float, float]:
 
 def _first(v: float, x: Tensor) -> Tensor:
     """Return J of v and x of 0 or more."""
-    return _join(v, x, is_first=True, middle=_rise(v, x, is_modified=False))
+    return _with_asymptotic_tail(v, x, is_first=True, middle=_rise(v, x, is_modified=False))
 
 
 def _rise(v: float, x: Tensor, *, is_modified: bool) -> Tensor:
@@ -245,12 +245,12 @@ def _times_power(found: Tensor, x: Tensor, v: float) -> Tensor:
 def _second(v: float, x: Tensor) -> Tensor:
     """Return Y of v of 0 or more."""
     low = _fall(v, x, is_modified=False)
-    found = _join(v, plugrad.abs(x), is_first=False, middle=low)
+    found = _with_asymptotic_tail(v, plugrad.abs(x), is_first=False, middle=low)
     return plugrad.where(x < 0, nan, plugrad.where(x == 0, -inf, found))
 
 
-def _join(v: float, x: Tensor, *, is_first: bool, middle: Tensor) -> Tensor:
-    """Return J or Y: below large it is `middle`, from there on it has an amplitude and a phase (DLMF 10.17)."""
+def _with_asymptotic_tail(v: float, x: Tensor, *, is_first: bool, middle: Tensor) -> Tensor:
+    """Return J or Y: `middle` below a threshold, and the asymptotic form above it (DLMF 10.17)."""
     large = order_tables.large_number(v)
     far = plugrad.where((x >= large) & (x < inf), x, large)
     p, q = (evaluate_pieces(*t, large / far) for t in order_tables.tails(v, is_modified=False))

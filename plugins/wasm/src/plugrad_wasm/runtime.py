@@ -65,7 +65,7 @@ class Runtime(Protocol):
 
     @property
     def perform(self) -> Callable[..., None]:
-        """The function (export, chains, held, scratch) that makes calls in several threads: `Workers.perform`."""
+        """The function that runs chains of calls in several threads, with the arguments of `Workers.perform`."""
         ...
 
     @property

@@ -148,7 +148,7 @@ class Interface(NamedTuple):
 
     @property
     def shapes(self) -> list[tuple[str, int]]:
-        """The number of arrays that have axes."""
+        """The name and the number of axes of each array that has axes, inputs first, then the output."""
         ranks = [*((name, rank) for name, _, rank in self.inputs), ("output", self.rank)]
         return [(name, rank) for name, rank in ranks if rank]
 

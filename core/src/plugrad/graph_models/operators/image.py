@@ -85,7 +85,7 @@ def select_boxes_softly(
 
 
 @operator("FFT")
-def transform_fourier(x: Tensor) -> Tensor:
+def fourier(x: Tensor) -> Tensor:
     """Return the Fourier transform of the last axis."""
     return fft.fft(x)
 

@@ -125,7 +125,7 @@ def strided_slice(
 
 
 @operator("Reverse")
-def reverse_flags(x: Tensor, dims: Values) -> Tensor:
+def reverse_flagged_axes(x: Tensor, dims: Values) -> Tensor:
     """Reverse the axes whose flag is set."""
     return movement.flip(x, axis=tuple(int(n) for n in np.flatnonzero(dims)))
 

@@ -82,9 +82,9 @@ def _zeros(writer: Writer, dtype: str, first: Sequence[int], second: Sequence[in
 
 def _write_counter_condition(writer: Writer, length: int, count: int) -> str:
     """Write a function that returns whether its first argument, a counter, is below a number."""
-    name = writer.name("scan_cond")
+    name = writer.new_name("scan_cond")
     inner = Writer(writer.sizes, f"{name}/", writer)
-    arguments = [inner.name(f"x{place}") for place in range(count)]
+    arguments = [inner.new_name(f"x{place}") for place in range(count)]
     result = inner.emit("Less", [arguments[0], inner.number(length, "int32")], T="int32")
     _add_function(writer, inner, name, arguments, [result])
     return name
@@ -93,10 +93,10 @@ def _write_counter_condition(writer: Writer, length: int, count: int) -> str:
 def _scan_body(writer: Writer, pair: tuple[Scan, Scan], count: int) -> str:
     """Write the body of a scan, which updates `count` stacked tensors."""
     step, other = pair
-    name = writer.name("scan_body")
+    name = writer.new_name("scan_body")
     inner = Writer(writer.sizes, f"{name}/", writer)
     sizes = (1, len(step.carry), count, len(step.slices), len(step.captured))
-    arguments = [inner.name(f"x{place}") for place in range(sum(sizes))]
+    arguments = [inner.new_name(f"x{place}") for place in range(sum(sizes))]
     rest = iter(arguments)
     (counter,), carry, stacked, slices, captured = ([next(rest) for _ in range(n)] for n in sizes)
     place = counter
@@ -124,9 +124,9 @@ def _write_function(
 ) -> str:
     """Write a graph as a function that also returns the arguments in `passed`; return its name."""
     first = pair[0]
-    name = writer.name(kind)
+    name = writer.new_name(kind)
     inner = Writer(writer.sizes, f"{name}/", writer)
-    arguments = [inner.name(f"x{place}") for place in range(len(first.arguments))]
+    arguments = [inner.new_name(f"x{place}") for place in range(len(first.arguments))]
     known: dict[Value, str] = dict(zip(first.arguments, arguments, strict=True))
     results = inner.graph(pair, known)
     _add_function(

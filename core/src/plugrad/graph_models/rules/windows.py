@@ -106,7 +106,7 @@ def pooling(writer: Writer, call: Calls, inputs: list[str]) -> str:
     if not is_mean or x == inputs[0]:
         return y
     # The mean of a window is that of the cells that lie in the image.
-    ratio = prod(window.size) / _count_cells(window, call.shape()[0][1:-1])
+    ratio = prod(window.size) / _count_cells_inside_image(window, call.shape()[0][1:-1])
     return writer.emit("Mul", [y, writer.constant(ratio.astype(np.float32))], T="float32")
 
 
@@ -315,8 +315,8 @@ def _write_padding(writer: Writer, call: Calls, x: str, value: float) -> tuple[s
     return writer.emit("PadV2", [x, pairs, writer.number(value)], T="float32"), "VALID"
 
 
-def _count_cells(window: Any, image: Sequence[int]) -> Any:
-    """Return how many cells of each window position lie inside the image."""
+def _count_cells_inside_image(window: Any, image: Sequence[int]) -> Any:
+    """Return how many cells of each window position lie inside the image, not in its padding."""
     counts = np.ones(())
     for axis, (n, size, stride, (before, _), out) in enumerate(
         zip(image, window.size, window.strides, window.padding, window.out, strict=True)

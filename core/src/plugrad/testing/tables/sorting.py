@@ -33,7 +33,7 @@ def ascending(*shape: int) -> Input:
 
 
 def order(x: Array, axis: int, descending: bool) -> Array:
-    """Return positions in order; equal elements keep theirs, in both directions."""
+    """Return the indices of a stable sort along an axis; ties keep their original order, also when descending."""
     if not descending:
         return np.argsort(x, axis, stable=True)
     n = x.shape[axis]

@@ -7,7 +7,7 @@ import numpy as np
 
 from plugrad.kernels import normalization
 from plugrad_cpu.declare import Array, accumulation_dtype, table
-from plugrad_cpu.kernels.reduction import sum_wide
+from plugrad_cpu.kernels.reduction import sum_accurately
 from plugrad_cpu.memory import empty_like
 
 BLOCK_ELEMENTS = 65_536  # elements: intermediate results stay in the cache, and calls are few
@@ -20,7 +20,7 @@ def softmax(logits: Array, *, dim: int) -> Array:
         return logits
     y = np.subtract(logits, logits.max(axis=dim, keepdims=True), out=empty_like(logits))
     np.exp(y, out=y)
-    y /= sum_wide(y, (dim,), keep_dims=True)
+    y /= sum_accurately(y, (dim,), keep_dims=True)
     return y
 
 
@@ -30,7 +30,7 @@ def log_softmax(logits: Array, *, axis: int) -> Array:
     if logits.size == 0:
         return logits
     y = np.subtract(logits, logits.max(axis=axis, keepdims=True), out=empty_like(logits))
-    total = sum_wide(np.exp(y, out=empty_like(y)), (axis,), keep_dims=True)
+    total = sum_accurately(np.exp(y, out=empty_like(y)), (axis,), keep_dims=True)
     y -= np.log(total).astype(logits.dtype, copy=False)
     return y
 
@@ -213,7 +213,7 @@ class _Batch:
         for few in self.groups():
             part = values(few)
             if part.shape[2] == 1:
-                total += sum_wide(part[:, :, 0], (0,), keep_dims=False)
+                total += sum_accurately(part[:, :, 0], (0,), keep_dims=False)
             else:
                 rows = np.add.reduce(part, axis=2, dtype=self.dtype)
                 total += np.add.reduce(rows, axis=0)

@@ -21,10 +21,10 @@ def sum(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
         x.size <= BLAS_ROW_MAX_ELEMENTS and x.dtype.char in "fd"
     ):  # few elements: no way is faster than the shortest
         return np.add.reduce(x, axis=axis, keepdims=keep_dims)
-    return sum_wide(x, axis, keep_dims).astype(x.dtype, copy=False)
+    return sum_accurately(x, axis, keep_dims).astype(x.dtype, copy=False)
 
 
-def sum_wide(x: Array, axis: tuple[int, ...], keep_dims: bool) -> Array:
+def sum_accurately(x: Array, axis: tuple[int, ...], keep_dims: bool) -> Array:
     """Return the sum; sums of float16 are float32. Rows and columns are summed by products with ones, which are faster.
 
     NumPy uses pairwise summation only along the last axes. Along other axes it adds one element after the
@@ -36,7 +36,7 @@ def sum_wide(x: Array, axis: tuple[int, ...], keep_dims: bool) -> Array:
         if math.prod(x.shape[i] for i in early) > PAIRWISE_MAX_ELEMENTS:
             lead, half = (slice(None),) * early[-1], x.shape[early[-1]] // 2
             first, second = x[(*lead, slice(half))], x[(*lead, slice(half, None))]
-            return sum_wide(first, axis, keep_dims) + sum_wide(second, axis, keep_dims)
+            return sum_accurately(first, axis, keep_dims) + sum_accurately(second, axis, keep_dims)
     leading = tuple(range(x.ndim - 1))
     is_for_blas = x.dtype.char in "fd" and x.flags.c_contiguous and x.size > 0
     is_large = (
@@ -98,7 +98,7 @@ def _multiply_halves(x: Array) -> Array:
 @table.implements(reduction.mean)
 def mean(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
     """Return the average; NaN if there are no elements."""
-    total = sum_wide(x, axis, keep_dims)
+    total = sum_accurately(x, axis, keep_dims)
     count = np.prod([x.shape[i] for i in axis], dtype=int)
     with np.errstate(invalid="ignore"):
         return np.divide(total, np.asarray(count, total.dtype)).astype(x.dtype, copy=False)

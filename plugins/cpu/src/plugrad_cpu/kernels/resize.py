@@ -5,7 +5,7 @@ import numpy as np
 from plugrad.extend import Shape
 from plugrad.kernels import resize
 from plugrad_cpu.declare import Array, table
-from plugrad_cpu.kernels.reduction import sum_wide
+from plugrad_cpu.kernels.reduction import sum_accurately
 from plugrad_cpu.memory import empty
 
 
@@ -37,7 +37,7 @@ def resize_bilinear_gradient(
 ) -> Array:
     """Return dy distributed between columns, then between rows."""
     as_products = (
-        dy.dtype.char in "fd" and dy.size and np.isfinite(sum_wide(dy, (0, 1, 2, 3), False))
+        dy.dtype.char in "fd" and dy.size and np.isfinite(sum_accurately(dy, (0, 1, 2, 3), False))
     )
     for axis in (2, 1):
         low, high, share = _neighbour_positions(

@@ -79,7 +79,7 @@ def _write_scan(writer: Writer, step: Scan, write: Write) -> None:
         of_state = [value in body.views_of(step.body.arguments[:carries]) for value in stacked]
         pairs = [*zip(of_state, stacked, places, strict=True)]
         body.copy([(v, place) for is_early, v, place in pairs if is_early])
-        body.write(write)
+        body.write_steps(write)
         body.copy([(v, place) for is_early, v, place in pairs if not is_early])
         body.copy_carry(nexts)
 
@@ -100,7 +100,7 @@ def _write_cond(writer: Writer, step: Cond, write: Write) -> None:
             body.aim(value, place)
 
         def write_all() -> None:
-            body.write(write)
+            body.write_steps(write)
             body.copy(results)
 
         return writer.table.collect(write_all)
@@ -119,11 +119,11 @@ def _write_while(writer: Writer, step: While, write: Write) -> None:
     body.aim_at_arguments(step.body.results)
 
     def write_round() -> None:
-        body.write(write)
+        body.write_steps(write)
         body.copy_carry(step.body.results)
 
     table = writer.table
-    condition = table.collect(lambda: test.write(write))
+    condition = table.collect(lambda: test.write_steps(write))
     table.add_while(condition, test.place(step.condition.results[0]), table.collect(write_round))
 
 
@@ -210,7 +210,7 @@ class _Body:
         places = {v: self.owners[o] for v, o in self.storage.items() if o in self.owners}
         return Writer(self.outer.table, self.graph.specs, places, self.end, self.constants)
 
-    def write(self, write: Write) -> None:
+    def write_steps(self, write: Write) -> None:
         """Write all steps."""
         writer = self.writer
         for step in self.graph.steps:

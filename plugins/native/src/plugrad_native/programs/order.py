@@ -31,7 +31,7 @@ def order_steps(graph: Graph, apart: Set[Value] = frozenset()) -> Graph:
     )
 
 
-class _Step(NamedTuple):
+class _Dependencies(NamedTuple):
     """What the order of a step depends on."""
 
     needs: frozenset[int]
@@ -43,11 +43,11 @@ class _Step(NamedTuple):
     is_kept: bool
 
 
-def _describe_steps(graph: Graph, apart: Set[Value]) -> list[_Step]:
+def _describe_steps(graph: Graph, apart: Set[Value]) -> list[_Dependencies]:
     storage, specs = find_storage(graph, PACKED_VIEWS), graph.specs
     ends = {storage.get(v, v) for v in (*graph.results, *(v for _, v in graph.updates))}
     makers = {v: index for index, step in enumerate(graph.steps) for v in step.outputs}
-    described: list[_Step] = []
+    described: list[_Dependencies] = []
     last_host: int | None = None
     for index, step in enumerate(graph.steps):
         read = {v for v in step.inputs if v is not None}
@@ -59,7 +59,7 @@ def _describe_steps(graph: Graph, apart: Set[Value]) -> list[_Step]:
         own = [v for v in step.outputs if storage[v] == v and v not in apart]
         nbytes = sum(count_elements(specs[v].shape) * specs[v].dtype.itemsize for v in own)
         is_kept = not ends.isdisjoint(own)
-        described.append(_Step(frozenset(needs), frozenset(reads), nbytes, is_kept))
+        described.append(_Dependencies(frozenset(needs), frozenset(reads), nbytes, is_kept))
     return described
 
 
@@ -70,7 +70,7 @@ def _has_effect(step: Step) -> bool:
     return not step.graphs or any(_has_effect(each) for g in step.graphs for each in g.steps)
 
 
-def _count_readers(steps: Sequence[_Step]) -> list[int]:
+def _count_readers(steps: Sequence[_Dependencies]) -> list[int]:
     """Return how many steps read the memory of each step; one more of what is never freed."""
     left = [int(step.is_kept) for step in steps]
     for step in steps:
@@ -79,7 +79,7 @@ def _count_readers(steps: Sequence[_Step]) -> list[int]:
     return left
 
 
-def _order_from_start(steps: Sequence[_Step]) -> list[int]:
+def _order_from_start(steps: Sequence[_Dependencies]) -> list[int]:
     """Return an order in which the step comes next that takes least memory, less what it frees.
 
     So what reads a large value last, such as the gradient of weights, comes early.
@@ -98,7 +98,7 @@ def _order_from_start(steps: Sequence[_Step]) -> list[int]:
     return order
 
 
-def _order_from_end(steps: Sequence[_Step]) -> list[int]:
+def _order_from_end(steps: Sequence[_Dependencies]) -> list[int]:
     """Return an order whose last step is that which needs least memory before it.
 
     So what is read much later, such as a table of labels, comes late.
@@ -139,7 +139,7 @@ def _walk(needs: Sequence[Set[int]], grows: Callable[[int], tuple[int, int]]) ->
                 ready.add(follower)
 
 
-def _peak(steps: Sequence[_Step], order: Sequence[int]) -> int:
+def _peak(steps: Sequence[_Dependencies], order: Sequence[int]) -> int:
     """Return the most bytes that are in use at a time in an order."""
     left = _count_readers(steps)
     used = most = 0

@@ -118,7 +118,7 @@ def state_dict(
     values: Params = {}
     taken: dict[str, str] = {}
     missing: list[str] = []
-    for place, entry in _entries(model, params, shape, shapes):
+    for place, entry in _iter_layer_entries(model, params, shape, shapes):
         wanted = [join(place.theirs, name) for name in entry.theirs]
         absent = [name for name in wanted if name not in renamed]
         if absent:
@@ -170,7 +170,7 @@ def to_state_dict(
         shapes = dict.fromkeys(cast("Mapping[str, Any]", names), (0,))
     result: dict[str, Array] = {}
     _check_model(function, model)
-    for place, entry in _entries(model, params, shape, shapes):
+    for place, entry in _iter_layer_entries(model, params, shape, shapes):
         own = dict(named_leaves(place.params))
         arrays = entry.write(*(np.asarray(own[name]) for name in entry.ours))
         for name, array in zip(entry.theirs, arrays, strict=True):
@@ -212,7 +212,7 @@ def _rename(function: str, tensors: Any, names: Names | None) -> tuple[dict[str,
     return renamed, left_out
 
 
-def _entries(
+def _iter_layer_entries(
     model: Layer, params: Params, shape: Any, shapes: Mapping[str, tuple[int, ...]]
 ) -> Found:
     """Yield each layer of a model with its entries."""

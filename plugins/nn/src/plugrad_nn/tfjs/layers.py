@@ -265,7 +265,9 @@ def make_step(kind: str, config: Config) -> Step:
         given = config.get(field, value)
         if given != value and given is not None:
             raise Unsupported(f"{field}={given!r}; only {value!r} is supported")
-    options = {name: _value(name, config[name]) for name in rule.fields if name in config}
+    options = {
+        name: _convert_config_value(name, config[name]) for name in rule.fields if name in config
+    }
     return rule.make(**options)
 
 
@@ -295,7 +297,7 @@ def _read_inner_layer(config: Config) -> Any:
     return step
 
 
-def _value(name: str, value: Any) -> Any:
+def _convert_config_value(name: str, value: Any) -> Any:
     """Convert a configuration value to a layer argument."""
     if name.endswith("activation"):
         if value in (None, "linear"):

@@ -160,7 +160,7 @@ class _Writer:
         kind = "int32" if _begins_with_embedding(model) else "float32"
         values: dict[str, tuple[Reference, Any]] = {}
         for name in names:
-            own = self.name((name,))
+            own = self.new_name((name,))
             self.inputs.append(own)
             sizes = list(parts[name])
             config = {
@@ -176,7 +176,7 @@ class _Writer:
         found = self.step(model, params, list(values.values()), ())
         return [reference for reference, _ in found]
 
-    def name(self, path: Sequence[str]) -> str:
+    def new_name(self, path: Sequence[str]) -> str:
         """Return a new unique layer name."""
         base = "_".join(path)
         found, number = base, 0
@@ -262,7 +262,7 @@ class _Writer:
     ) -> list[tuple[Reference, Any]]:  # fmt: skip
         """Write another call of a layer."""
         if path not in self.made:
-            name = self.name(path or (sequential.snake_case(kind),))
+            name = self.new_name(path or (sequential.snake_case(kind),))
             own = {"name": name, "trainable": True, **_name_inner_layer(config, name)}
             layer: dict[str, Any] = {
                 "class_name": kind,

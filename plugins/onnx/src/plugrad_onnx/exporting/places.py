@@ -66,7 +66,7 @@ def top_k(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) ->
     count = writer.integers([call.attrs["k"]])
     values, places = _sort(writer, call, inputs[0], count, -1, True)
     if not call.attrs["sorted"]:
-        places = writer.name()
+        places = writer.new_name()
         writer.emit(
             "TopK",
             [_sort(writer, call, inputs[0], count, -1, True)[1], count],
@@ -85,7 +85,7 @@ def _sort(
     """Write TopK along an axis and return its values and indices; bools are sorted as numbers."""
     are_flags = str(call.dtype(out=False)) == "bool"
     x = writer.emit("Cast", [name], to=INT32) if are_flags else name
-    values, places = writer.name(), writer.name()
+    values, places = writer.new_name(), writer.new_name()
     writer.emit("TopK", [x, count], [values, places], axis=axis, largest=int(descending))
     return (writer.emit("Cast", [values], to=9) if are_flags else values), places
 
@@ -142,7 +142,7 @@ def pooling_with_indices(
             "Positions in images whose size changes have no counterpart in ONNX that is written."
         )
     x = channels_second(writer, inputs[0], rank)
-    values, places = writer.name(), writer.name()
+    values, places = writer.new_name(), writer.new_name()
     writer.emit(
         "MaxPool", [x], [values, places], dilations=list(window.dilations), **window_attributes(window)
     )  # fmt: skip

@@ -25,7 +25,7 @@ def write(writer: Writer, graphs: tuple[Graph, Graph], pair: Any, names: dict[in
         if found and other:
             used = {value for step in graphs[0].steps for value in step.inputs}
             used.update(graphs[0].results)
-            outputs = [writer.name() if value in used else "" for value in pair[0].outputs]
+            outputs = [writer.new_name() if value in used else "" for value in pair[0].outputs]
             names.update(zip(pair[0].outputs, outputs, strict=True))
             _write(writer, name, cell, [names[value] for value in found], outputs, pair[0])
             return True
@@ -50,7 +50,7 @@ def _write(
     attributes = {"hidden_size": units} | (
         {"linear_before_reset": 1} if cell.has_two_biases else {}
     )
-    made = [writer.name() for _ in range(1 + cell.states)]
+    made = [writer.new_name() for _ in range(1 + cell.states)]
     writer.emit(
         cell.operator,
         [
@@ -77,7 +77,7 @@ def _reorder_gates(writer: Writer, cell: Cell, name: str, units: int) -> str:
     """Write the columns of a kernel in ONNX's order of gates."""
     if len(cell.gates) == 1:
         return name
-    parts = [writer.name() for _ in cell.gates]
+    parts = [writer.new_name() for _ in cell.gates]
     writer.emit("Split", [name, writer.integers([units] * len(parts))], parts, axis=-1)
     return writer.emit("Concat", [parts[gate] for gate in cell.gates], axis=-1)
 

@@ -367,7 +367,7 @@ def pack(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> 
 def unpack(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
     """Write the slices of a tensor along an axis."""
     axis = call.attrs["axis"]
-    parts = [writer.name() for _ in outputs]
+    parts = [writer.new_name() for _ in outputs]
     writer.emit("Split", [inputs[0], writer.integers([1] * len(outputs))], parts, axis=axis)
     where = writer.integers([axis])
     for part, output in zip(parts, outputs, strict=True):

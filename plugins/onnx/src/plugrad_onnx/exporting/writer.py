@@ -90,7 +90,7 @@ class Writer:
         self._count = 0
         self._size = ""
 
-    def name(self) -> str:
+    def new_name(self) -> str:
         """Return a new unique name for a value."""
         self._count += 1
         return f"v{self._count}"
@@ -99,13 +99,13 @@ class Writer:
         self, kind: str, inputs: Sequence[str], outputs: Sequence[str] = (), **attrs: Any
     ) -> str:
         """Write a node and return the name of its first output."""
-        outputs = list(outputs) or [self.name()]
+        outputs = list(outputs) or [self.new_name()]
         self.nodes.append(helper.make_node(kind, list(inputs), outputs, name=outputs[0], **attrs))
         return outputs[0]
 
     def constant(self, value: Any, name: str = "") -> str:
         """Write an array as an initializer and return its name."""
-        name = name or self.name()
+        name = name or self.new_name()
         self.weights.append(numpy_helper.from_array(np.asarray(value), name))
         return name
 
@@ -197,7 +197,7 @@ class Writer:
             )
         taken: set[str] = set()
         for value, variable in first.variables.items():
-            name = variable.name or self.name()
+            name = variable.name or self.new_name()
             while name in taken:
                 name += "_"
             taken.add(name)
@@ -226,7 +226,7 @@ class Writer:
                 "Compute it by other ops."
             )
         inputs = ["" if value is None else names[value] for value in step.inputs]
-        outputs = [self.name() for _ in step.outputs]
+        outputs = [self.new_name() for _ in step.outputs]
         names.update(zip(step.outputs, outputs, strict=True))
         start = len(self.nodes)
         RULES[kernel](self, Calls(graphs, pair), inputs, outputs)
@@ -240,7 +240,7 @@ class Writer:
         body, count = step.body, len(step.carry)
         inner = Writer(self.sizes, self.batch)
         inner._count, inner._size = self._count + 1000, ""
-        inputs = [inner.name() for _ in (*step.carry, *step.slices)]
+        inputs = [inner.new_name() for _ in (*step.carry, *step.slices)]
         known = dict(zip(body.arguments, inputs, strict=False))
         captured = [names[value] for value in step.captured]
         known.update(zip(body.arguments[len(inputs) :], captured, strict=True))
@@ -255,7 +255,7 @@ class Writer:
             [_value(n, body.specs[v]) for n, v in zip(results, body.results, strict=True)],
             inner.weights,
         )
-        outputs = [self.name() for _ in step.outputs]
+        outputs = [self.new_name() for _ in step.outputs]
         stacked = len(outputs) - count
         backwards = {"scan_input_directions": [1] * len(step.slices)} if step.is_reversed else {}
         if step.is_reversed and stacked:

@@ -130,7 +130,7 @@ class _Group:
         block = self._block(width * (count + len(moving)))
         nbytes = -(-block * width // ALIGNMENT) * ALIGNMENT
         found: dict[Place, BlockArgument] = {
-            p: Scratch(registers[p] * nbytes) if p in registers else self._block_argument(p)
+            p: Scratch(registers[p] * nbytes) if p in registers else self._advance_unless_scalar(p)
             for p in self.places
         }
         once: list[BlockCall] = []
@@ -189,7 +189,8 @@ class _Group:
     def _is_expanded(self, place: Place) -> bool:
         return self._elements(place) not in (1, self.count)
 
-    def _block_argument(self, place: Place) -> BlockArgument:
+    def _advance_unless_scalar(self, place: Place) -> BlockArgument:
+        """Return a place as an argument that advances with the blocks, or stays if it holds one element."""
         is_number = self._elements(place) == 1
         return place if is_number else Moving(place, self.sizes[place])
 

@@ -143,7 +143,7 @@ class RecordedExports(dict[str, "Call"]):
 
 
 class RecordingStore:
-    """A store that records calls; it provides what implementations use of `runtime.Runtime`."""
+    """Stands in for a `runtime.Runtime` during a recording: it stores the calls of implementations."""
 
     def __init__(self, store: Runtime) -> None:
         """Stand for a store."""

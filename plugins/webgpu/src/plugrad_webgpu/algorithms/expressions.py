@@ -11,7 +11,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from plugrad.extend import broadcast, complex64, float32, int32, int64, uint32
-from plugrad_webgpu.memory.buffers import host_values
+from plugrad_webgpu.memory.buffers import values_if_on_host
 from plugrad_webgpu.shaders.chains import (
     MAX_INPUTS,
     Formula,
@@ -124,7 +124,7 @@ class _Elementwise:
             self.steps.clear()
         made = self._make_step([x.shape for x in arrays], [x.dtype for x in arrays], values)
         # Whatever is wrong with the expression is an error of this call, although it may be recorded later.
-        if made.body is None or host_values(arrays[0]) is None:
+        if made.body is None or values_if_on_host(arrays[0]) is None:
             arrays[0].buffer.device.prepare(made.plan.program, len(arrays) + 1)
         self.steps[key] = made
         return made

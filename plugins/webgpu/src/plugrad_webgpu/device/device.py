@@ -566,7 +566,7 @@ class Device:
 
 
 def _iter_transfers(arrays: Iterable[GpuArray]) -> Iterator[list[tuple[GpuArray, int, int]]]:
-    """Yield what the transfers to the host copy: arrays, and which of their bytes from where on."""
+    """Yield for each transfer to the host a list of (array, first byte, number of bytes)."""
     copies: list[tuple[GpuArray, int, int]] = []
     room = READ_MAX_BYTES
     for array in arrays:

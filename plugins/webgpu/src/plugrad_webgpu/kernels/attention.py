@@ -234,7 +234,7 @@ def _program(form: _Form, has_mask: bool) -> Program:
 
 
 def _vector(name: str, size: str, is_whole: bool) -> str:
-    """Return how a shader reads a vector of a row, which is filled up with zeros."""
+    """Return a WGSL expression for four elements of a row; unless `is_whole`, it pads them with zeros at the end."""
     if is_whole:
         return f"{name}[row * {size.upper()} + vector]"
     length = f"parameters.{size}"

@@ -9,7 +9,7 @@ import numpy as np
 
 from plugrad.kernels import creation
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.memory.buffers import host_values
+from plugrad_webgpu.memory.buffers import values_if_on_host
 from plugrad_webgpu.memory.copying import full
 from plugrad_webgpu.memory.transfers import upload
 from plugrad_webgpu.shaders.elements import DTYPES, require_dtype
@@ -52,7 +52,7 @@ def ones_like(x: GpuArray) -> GpuArray:
 
 def _full_like(x: GpuArray, value: int) -> GpuArray:
     device = x.buffer.device
-    made = partial(full, device) if host_values(x) is None else device.hosting.full
+    made = partial(full, device) if values_if_on_host(x) is None else device.hosting.full
     return made(x.shape, value, x.dtype)
 
 

@@ -38,7 +38,7 @@ _MODULATE = Program("fft modulate", _SOURCE, entry_point="modulate")
 
 
 class PassOptions(NamedTuple):
-    """What the first and the last pass of a transform do in addition."""
+    """Extra work in the first and last pass of a transform: conversions, swapped parts, and a division."""
 
     is_first: bool = True
     is_last: bool = True

@@ -27,7 +27,7 @@ from plugrad_webgpu.algorithms.expressions import (
     per_real_dtype,
 )
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.memory.buffers import host_values, reinterpret
+from plugrad_webgpu.memory.buffers import reinterpret, values_if_on_host
 from plugrad_webgpu.shaders.elements import (
     HIGHEST,
     LOWEST,
@@ -230,7 +230,7 @@ def cast(x: GpuArray, *, dtype: DType) -> GpuArray:
     """Return the elements cast to another dtype."""
     if dtype == x.dtype:
         return x
-    if dtype == WORD_DTYPE.get(x.dtype) and host_values(x) is None:
+    if dtype == WORD_DTYPE.get(x.dtype) and values_if_on_host(x) is None:
         return reinterpret(x, x.shape, dtype)
     require_dtype(dtype, CASTS)
     return CASTS[dtype](x)

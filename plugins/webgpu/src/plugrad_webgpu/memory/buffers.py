@@ -515,7 +515,7 @@ def reinterpret(array: GpuArray, shape: Shape, dtype: DType | None = None) -> Gp
     return GpuArray(shape, dtype or array.dtype, array.buffer)
 
 
-def host_values(array: GpuArray) -> NDArray[Any] | None:
+def values_if_on_host(array: GpuArray) -> NDArray[Any] | None:
     """Return the flat read-only values of an array if they are on the host, else None."""
     buffer = array.buffer
     return buffer.values if type(buffer) is HostBuffer and buffer.dtype is array.dtype else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from plugrad_webgpu.memory.buffers import host_values
+from plugrad_webgpu.memory.buffers import values_if_on_host
 from plugrad_webgpu.shaders.elements import as_parameter, vector_type, words_per_element
 from plugrad_webgpu.shaders.layout import (
     array_nbytes,
@@ -46,7 +46,7 @@ class View(NamedTuple):
 
 def copy_view(x: GpuArray, shape: Shape, source: View) -> GpuArray:
     """Return a contiguous array of the elements of `x` in a view."""
-    values, hosting = host_values(x), x.buffer.device.hosting
+    values, hosting = values_if_on_host(x), x.buffer.device.hosting
     if values is not None and hosting.has_room(shape):
         return hosting.hold(_view_on_host(values, shape, source), shape, x.dtype)
     device, target = x.buffer.device, View(0, contiguous_strides(shape))
@@ -111,7 +111,7 @@ def concatenate(inputs: Sequence[GpuArray], axis: int) -> GpuArray:
     shape = (*first.shape[:axis], size, *first.shape[axis + 1 :])
     hosting = first.buffer.device.hosting
     if hosting.has_room(shape):
-        found = ((host_values(x), x.shape) for x in inputs)
+        found = ((values_if_on_host(x), x.shape) for x in inputs)
         parts = [values.reshape(own) for values, own in found if values is not None]
         if len(parts) == len(inputs):
             return hosting.hold(np.concatenate(parts, axis).reshape(-1), shape, first.dtype)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from plugrad.extend import as_dtype, uint32
-from plugrad_webgpu.memory.buffers import host_values, reinterpret
+from plugrad_webgpu.memory.buffers import reinterpret, values_if_on_host
 from plugrad_webgpu.memory.copying import full
 from plugrad_webgpu.shaders.elements import COMPUTE_DTYPE, HALVES, stored_nbytes
 
@@ -45,7 +45,7 @@ def as_words_on_device(array: NDArray[Any], dtype: DType) -> NDArray[Any]:
 
 def download(device: CommandRecorder, array: GpuArray) -> NDArray[Any]:
     """Return the values of an array in a new host array, waiting for them."""
-    hosted = host_values(array)
+    hosted = values_if_on_host(array)
     if hosted is not None:
         return device.hosting.read_values(hosted, array.shape)
     if array.dtype in HALVES:

@@ -107,7 +107,7 @@ def _load_function(name: str, kind: str, count: int, elements: int) -> str:
 def _access_function(
     name: str, called: str, result: str, value: str, call: str, count: int, elements: int
 ) -> str:
-    """Return a WGSL function that accesses the element at an index."""
+    """Return a WGSL function that applies `call` to an element, by index, of an array split over several bindings."""
     cases = "".join(
         f"    {f'case {i}u' if i else 'default'} "
         f"{{ return {call.format(f'{name}_{i}[index - {i * elements}u]')}; }}\n"
