@@ -118,6 +118,7 @@ def test_few_weights_are_in_memory_unless_a_large_shader_has_room(
     run, rng, gpu, monkeypatch, width, is_composed
 ):
     monkeypatch.setitem(attention.MAX_WEIGHTS, "hardware", 1 << 26)
+    monkeypatch.setattr(run.device, "shared_bytes", 32768)
     operands = drawn(rng, (2,), 33, 40, width, width)
     found = computed(run, *operands, None, 0.3)
     np.testing.assert_allclose(found, attended(*operands, None, 0.3), rtol=1e-5, atol=1e-5)
