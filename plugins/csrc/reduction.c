@@ -49,13 +49,14 @@ static double sum_of_floats(const float *x, int count) {
 #define IS_ADDED_MINIMUM 0
 #define IS_ADDED_BOTH 0
 #define IS_ADDED_EITHER 0
-// The greatest or the least number of a row; NaN is looked for apart.
+// The greatest or the least number of a row; NaN is looked for apart. Of two zeros, the first operand of these
+// instructions is returned, which is therefore the later number.
 static inline floats better_floats(floats a, floats b, int is_greatest) {
 #ifdef __wasm_relaxed_simd__  // one instruction
-    return is_greatest ? __builtin_wasm_relaxed_max_f32x4(a, b)
-                       : __builtin_wasm_relaxed_min_f32x4(a, b);
+    return is_greatest ? __builtin_wasm_relaxed_max_f32x4(b, a)
+                       : __builtin_wasm_relaxed_min_f32x4(b, a);
 #else
-    return is_greatest ? __builtin_wasm_pmax_f32x4(a, b) : __builtin_wasm_pmin_f32x4(a, b);
+    return is_greatest ? __builtin_wasm_pmax_f32x4(b, a) : __builtin_wasm_pmin_f32x4(b, a);
 #endif
 }
 static inline float extreme_of_floats(const float *x, int count, int is_greatest) {
@@ -129,7 +130,7 @@ static inline float extreme_of_floats(const float *x, int count, int is_greatest
     _Pragma("clang loop unroll_count(4)") for (int row = 0; row < rows; row++)                     \
         UNROLLED for (int i = 0; i < PARTS(type); i++) {                                           \
             const numbers y = *(const numbers *)(x + row * stride + i * (16 / sizeof(type)));      \
-            best[i] = CHOICE_##is_better##_##dtype(best[i], y);                                    \
+            best[i] = CHOICE_##is_better##_##dtype(y, best[i]);                                    \
             odd[i] |= y != y;                                                                      \
         }                                                                                          \
     memcpy(partial, best, sizeof partial), memcpy(is_odd, odd, sizeof odd);

@@ -64,12 +64,14 @@ def as_asked(x, data_format):
 
 def each(value, count=2):
     """Return one number for each spatial axis."""
-    return (value,) * count if isinstance(value, int) else value
+    return (value,) * count if isinstance(value, int) else tuple(value)
 
 
 def pairs(padding, count=2):
     """Return (before, after) for each spatial axis, or a word."""
-    return ((padding, padding),) * count if isinstance(padding, int) else padding
+    if isinstance(padding, int):
+        return ((padding, padding),) * count
+    return padding if isinstance(padding, str) else tuple([tuple(pair) for pair in padding])
 
 
 def slid(image, filter, strides, padding, dilations, rounding):

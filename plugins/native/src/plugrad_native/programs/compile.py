@@ -85,7 +85,7 @@ def _compile(graph: Graph) -> Run | None:
     own = _OwnKernels(graph)
     grouped = own.prepare(graph)
     groups = [step.body for step in grouped.steps if isinstance(step, Fused)]
-    fused = order_steps(fuse_regions(grouped, own.is_included))
+    fused = order_steps(fuse_regions(grouped, own.is_included), is_own=own.is_own)
     bodies = [step.body for step in fused.steps if isinstance(step, Fused)]
     groups = [body for body in bodies if any(body is group for group in groups)]
     regions = [body for body in bodies if body not in groups]
@@ -181,7 +181,7 @@ class _OwnKernels:
     def is_in_group(self, call: Call) -> bool:
         """Return whether a call may be part of a loop over elements or rows."""
         is_free = is_view(call, self.specs) or is_repeated_number(call, self.specs)
-        return self._is_own(call) and (is_free or self.computes(call))
+        return self.is_own(call) and (is_free or self.computes(call))
 
     def computes(self, call: Call) -> bool:
         """Return whether C can compute the elements or rows of a call."""
@@ -204,7 +204,7 @@ class _OwnKernels:
             return not self.is_shared(step)
         if id(step) in self.loops:
             return True
-        if not isinstance(step, Call) or not self._is_own(step):
+        if not isinstance(step, Call) or not self.is_own(step):
             return False
         if step.kernel in VIEWS:
             return self.specs[step.outputs[0]].dtype.name != "string"
@@ -212,15 +212,16 @@ class _OwnKernels:
 
     def is_finished_in_place(self, call: Call) -> bool:
         """Return whether a call may be part of a convolution that adds a bias and limits its results."""
-        return is_finished_in_place(call, self.specs) and self._is_own(call)
+        return is_finished_in_place(call, self.specs) and self.is_own(call)
 
     def can_update(self, call: Call) -> bool:
         """Return whether an optimizer step runs in one thread with the GIL held."""
         elements = sum(count_elements(self.specs[v].shape) for v in call.outputs)
         is_shared = self.max_work is not None and elements >= UPDATE_MAX_ELEMENTS
-        return self._is_own(call) and not is_shared
+        return self.is_own(call) and not is_shared
 
-    def _is_own(self, call: Call) -> bool:
+    def is_own(self, call: Call) -> bool:
+        """Return whether the implementation in effect is that of this pack, or of the backend."""
         kernel = call.kernel
         is_own = self.known.get(kernel.name)
         if is_own is None:

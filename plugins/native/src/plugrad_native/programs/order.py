@@ -13,17 +13,22 @@ if TYPE_CHECKING:
     from plugrad.extend import Graph, Step, Value
 
 
-def order_steps(graph: Graph, apart: Set[Value] = frozenset()) -> Graph:
+def order_steps(
+    graph: Graph,
+    apart: Set[Value] = frozenset(),
+    is_own: Callable[[Call], bool] = lambda call: True,
+) -> Graph:
     """Return the graph with its steps in an order with a lower peak, or as it is if none is found.
 
-    The values are the same, because steps depend on each other by values only. Values on the host are computed in
-    their order.
+    The values are the same, because steps depend on each other by values only. Host values, and calls of others'
+    functions, which may talk to other processes, stay in their order.
 
     Args:
         graph: the graph.
         apart: the values that have memory of their own from the start.
+        is_own: says whether a call runs a function without effects, of this pack or of its backend.
     """
-    steps = _describe_steps(graph, apart)
+    steps = _describe_steps(graph, apart, is_own)
     orders = (range(len(steps)), _order_from_start(steps), _order_from_end(steps))
     best = min(orders, key=lambda order: _peak(steps, order))
     return (
@@ -43,7 +48,9 @@ class _Dependencies(NamedTuple):
     is_kept: bool
 
 
-def _describe_steps(graph: Graph, apart: Set[Value]) -> list[_Dependencies]:
+def _describe_steps(
+    graph: Graph, apart: Set[Value], is_own: Callable[[Call], bool]
+) -> list[_Dependencies]:
     storage, specs = find_storage(graph, PACKED_VIEWS), graph.specs
     ends = {storage.get(v, v) for v in (*graph.results, *(v for _, v in graph.updates))}
     makers = {v: index for index, step in enumerate(graph.steps) for v in step.outputs}
@@ -52,7 +59,7 @@ def _describe_steps(graph: Graph, apart: Set[Value]) -> list[_Dependencies]:
     for index, step in enumerate(graph.steps):
         read = {v for v in step.inputs if v is not None}
         needs = {makers[v] for v in read if v in makers}
-        if _has_effect(step):
+        if _has_effect(step, is_own):
             needs |= set() if last_host is None else {last_host}
             last_host = index
         reads = {makers[owner] for v in read if (owner := storage[v]) in makers}
@@ -63,11 +70,12 @@ def _describe_steps(graph: Graph, apart: Set[Value]) -> list[_Dependencies]:
     return described
 
 
-def _has_effect(step: Step) -> bool:
-    """Return whether a step computes on the host, or has a step inside that does."""
+def _has_effect(step: Step, is_own: Callable[[Call], bool]) -> bool:
+    """Return whether a step, or a step inside it, is a host value or runs a function that may have effects."""
     if isinstance(step, Call):
-        return False
-    return not step.graphs or any(_has_effect(each) for g in step.graphs for each in g.steps)
+        return not is_own(step)
+    inner = [each for graph in step.graphs for each in graph.steps]
+    return not step.graphs or any(_has_effect(each, is_own) for each in inner)
 
 
 def _count_readers(steps: Sequence[_Dependencies]) -> list[int]:
