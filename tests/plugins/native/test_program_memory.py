@@ -256,6 +256,20 @@ def test_what_frees_memory_is_computed_before_what_takes_it():
     same(function, x, w, v)
 
 
+def test_calls_of_others_stay_in_their_order():
+    """Their functions may talk to other processes, which wait for the same exchanges in the same order."""
+
+    def function(x, places):
+        table = plugrad.one_hot(places, 512)
+        return plugrad.sum(sorted_rows(sorted_rows(x))) + plugrad.sum(table)
+
+    graph = graph_of(function, numbers(512, 512), plugrad.asarray(np.arange(512)))
+    others = ("OneHot", "Sort")
+    ordered = order.order_steps(graph, is_own=lambda call: call.kernel.name not in others)
+    named = [[s.kernel.name for s in g.steps if s.kernel.name in others] for g in (graph, ordered)]
+    assert named[1] == named[0] == ["OneHot", "Sort", "Sort"]
+
+
 def test_what_is_read_late_is_computed_late():
     def function(x, places):
         table = plugrad.one_hot(places, 512)
