@@ -334,6 +334,19 @@ def test_bags_of_rows(combiner, backend, made):
     ]
     np.testing.assert_allclose(layer(params, np.array(bags)), expected, rtol=1e-6)
     assert layer.output_shape(params, (4,)) == (3,)
+    _, gradients = plugrad.variable_grads(
+        lambda: plugrad.sum(layer(params, np.array(bags[:2])) * np.arange(3.0, dtype=np.float32)),
+        [params["embeddings"]],
+    )
+    share = {"sum": [1, 2, 1], "mean": [1 / 4, 1 / 2, 1 / 4]}.get(combiner)
+    if share is not None:
+        rows = np.zeros((6, 1), np.float32)
+        rows[[1, 2, 5], 0], rows[3] = share, 1
+    else:  # each column's gradient goes to the row that has its largest number
+        rows = np.zeros((6, 3), np.float32)
+        rows[np.array([1, 2, 5])[table[[1, 2, 5]].argmax(0)], [0, 1, 2]] = 1
+        rows[3] = 1
+    np.testing.assert_allclose(gradients[0].numpy(), rows * np.arange(3.0), rtol=1e-6)
 
 
 def test_a_spectral_norm_is_1(backend, made, rng):

@@ -305,6 +305,46 @@ def test_divergences_of_vectors():
         )
 
 
+def test_gradients_of_vectors_and_positions():
+    with plugrad.use("cpu"):
+        shares, concentration = (
+            plugrad.asarray(np.array(x)) for x in ([0.2, 0.5, 0.3], [1.5, 2.5, 3.0])
+        )
+        dirichlet = distributions.Dirichlet
+        check_gradient(lambda c, x: dirichlet(c).log_prob(x), concentration, shares)
+        check_gradient(lambda c: dirichlet(c).entropy(), concentration)
+        other = dirichlet(np.array([1.2, 0.9, 2.0]))
+        check_gradient(lambda c: distributions.kl(dirichlet(c), other), concentration)
+        m, c = (
+            plugrad.asarray(np.array([1.0, -1.0])),
+            plugrad.asarray(np.array([[2.0, 0.5], [0.5, 1.0]])),
+        )
+        normal = lambda m, c: distributions.MultivariateNormal(m, c + c.mT)  # noqa: E731
+        check_gradient(
+            lambda m, c, x: normal(m, c).log_prob(x),
+            m,
+            c,
+            plugrad.asarray([0.3, 0.7], dtype="float64"),
+        )
+        check_gradient(lambda m, c: normal(m, c).entropy(), m, c)
+        check_gradient(
+            lambda m, c: normal(m, c).sample((4,), generator=plugrad.random.Generator(0)), m, c
+        )
+        logits = plugrad.asarray(np.array([[0.3, -1.0, 2.0], [0.0, 0.7, 0.1]]))
+        check_gradient(lambda z: distributions.Categorical(z).log_prob([0, 2]), logits)
+        check_gradient(lambda z: distributions.Categorical(z).entropy(), logits)
+        uniform = distributions.Categorical(np.zeros((2, 3)))
+        check_gradient(lambda z: distributions.kl(distributions.Categorical(z), uniform), logits)
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_gradients_for_the_value(name):
+    with plugrad.use("cpu"):
+        d = make(name, CONTINUOUS[name][0], DOUBLE)
+        x = {"Uniform": 0.7, "Pareto": 2.2}.get(name, 0.6)
+        check_gradient(d.log_prob, plugrad.asarray(np.array(x)))
+
+
 def test_positions(backend):
     logits = np.array([[0.3, -1.0, 2.0], [0.0, 0.0, 0.0]], "float32")
     d = distributions.Categorical(logits)

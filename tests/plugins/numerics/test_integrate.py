@@ -32,6 +32,11 @@ def test_integrals_up_to_each_place(backend, rng):
     found = integrate.cumulative_trapezoid(y, axis=0, initial=0)
     expected = scipy.integrate.cumulative_trapezoid(y, axis=0, initial=0)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    with plugrad.use("cpu"):
+        check_gradient(
+            lambda y: integrate.cumulative_trapezoid(y, dx=0.5, axis=0),
+            plugrad.asarray(rng.normal(size=(4, 3))),
+        )
 
 
 def oscillator(y, t, k):

@@ -111,6 +111,9 @@ def test_gradients_of_filters(rng):
         check_gradient(filters.lfilter, b, a, x)
         check_gradient(lambda x, k: filters.convolve(x, k, mode="same"), x, b)
         check_gradient(lambda x: filters.gaussian_filter1d(x, 0.6), x)
+        check_gradient(lambda x: filters.savgol_filter(x, 3, 2), x)
+        sections = plugrad.asarray(scipy.signal.butter(4, 0.3, output="sos"))
+        check_gradient(filters.sosfilt, sections, x)
 
 
 @pytest.mark.parametrize(

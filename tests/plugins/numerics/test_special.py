@@ -339,11 +339,25 @@ def test_gradients(name):
         (partial(special.expn, 2), ([0.3, 0.7, 2.2, 9.0],)),
         (partial(special.expn, 5), ([0.3, 0.7, 2.2],)),
         (special.logcumsumexp, ([0.6, 2.3, -1.4, 0.3, 5.0],)),
+        (special.xlog1py, ([0.6, 2.3], [1.4, -0.3])),
+        (special.betaln, ([0.6, 20.0], [1.4, 3.1])),
+        (special.gammaincc, ([0.6, 2.3, 9.0, 300.0], [0.4, 3.1, 5.0, 310.0])),
+        (partial(special.multigammaln, d=3), ([1.4, 7.2],)),
     ],
 )
 def test_gradients_for_all_arguments(function, arguments):
     with plugrad.use("cpu"):
         check_gradient(function, *(plugrad.asarray(np.array(x)) for x in arguments))
+
+
+@pytest.mark.parametrize("name", POINTS)
+def test_gradients_on_every_backend_are_those_in_double_precision(name, backend):
+    function = plugrad.grad(lambda x: plugrad.sum(getattr(special, name)(x)))
+    points = np.array(POINTS[name])[np.abs(POINTS[name]) < 30].astype(np.float32)
+    found = function(plugrad.asarray(points)).numpy()
+    with plugrad.use("cpu"):
+        expected = function(plugrad.asarray(points.astype(np.float64))).numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_gradients_where_a_branch_is_not_taken_are_finite():
