@@ -34,6 +34,17 @@ static inline floats at_most(floats x, float most) { return lesser(x, splat(most
 // 2 to the power of integers between -126 and 127.
 static inline floats power_of_two(ints n) { return (floats)((n + 127) << 23); }
 
+// exp(r) - 1 where |r| <= ln 2 / 2.
+static inline floats exp_fraction_of_floats(floats r) {
+    floats p = splat(1.9875691500e-4f);
+    p = multiply_add(p, r, splat(1.3981999507e-3f));
+    p = multiply_add(p, r, splat(8.3334519073e-3f));
+    p = multiply_add(p, r, splat(4.1665795894e-2f));
+    p = multiply_add(p, r, splat(1.6666665459e-1f));
+    p = multiply_add(p, r, splat(5.0000001201e-1f));
+    return multiply_add(p, r * r, r);
+}
+
 // The parts of x = n ln 2 + r with |r| <= ln 2 / 2, and exp(r) - 1.
 typedef struct {
     ints n;
@@ -46,13 +57,7 @@ static inline exponent split_exponent(floats x) {
     const floats n = shifted - magic;
     floats r = multiply_add(n, splat(-LN2_HIGH), x);
     r = multiply_add(n, splat(-LN2_LOW), r);
-    floats p = splat(1.9875691500e-4f);
-    p = multiply_add(p, r, splat(1.3981999507e-3f));
-    p = multiply_add(p, r, splat(8.3334519073e-3f));
-    p = multiply_add(p, r, splat(4.1665795894e-2f));
-    p = multiply_add(p, r, splat(1.6666665459e-1f));
-    p = multiply_add(p, r, splat(5.0000001201e-1f));
-    return (exponent){(ints)shifted - (ints)magic, multiply_add(p, r * r, r)};
+    return (exponent){(ints)shifted - (ints)magic, exp_fraction_of_floats(r)};
 }
 
 // Outside of [-104, 89] the results are 0 and infinity; comparisons let NaN through.
@@ -414,14 +419,8 @@ static inline floats atanh_floats(floats x) {
 static inline floats tanh_floats(floats x) {
     const floats m = at_most(absolute(x), 20.f), shifted = shifted_exponent(m + m);
     const floats r = multiply_add(shifted - splat(MAGIC), splat(-LN2), m + m);
-    floats p = splat(1.9875691500e-4f);
-    p = multiply_add(p, r, splat(1.3981999507e-3f));
-    p = multiply_add(p, r, splat(8.3334519073e-3f));
-    p = multiply_add(p, r, splat(4.1665795894e-2f));
-    p = multiply_add(p, r, splat(1.6666665459e-1f));
-    p = multiply_add(p, r, splat(5.0000001201e-1f));
     const floats scale = (floats)((ints)shifted << 23);
-    const floats e = multiply_add(multiply_add(p, r * r, r), scale, scale - 1.f);
+    const floats e = multiply_add(exp_fraction_of_floats(r), scale, scale - 1.f);
     return with_sign_of(x, e / (e + 2.f));
 }
 

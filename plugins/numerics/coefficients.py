@@ -62,7 +62,7 @@ DIGAMMA_ROOTS = [
 
 @mp.workdps(90)
 def log_gamma_near_pole(place):
-    """Return what log_gamma has beside -log(abs(u / root)), divided by u - root, at u = x + n.
+    """Return (log_gamma + log(abs(u / root))) / (u - root) at u = x + n, which is smooth at the root.
 
     The whole part of the place counts poles and sides, the rest is 8 * abs(u).
     """

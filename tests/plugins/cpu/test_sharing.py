@@ -27,11 +27,11 @@ def test_operands_of_any_layout_are_shared(left, right, function, dtype, rng, mo
     parts = []
     count_parts = thread_pool.count_parts
 
-    def counted(*given):
+    def count_and_note(*given):
         parts.append(count_parts(*given))
         return parts[-1]
 
-    monkeypatch.setattr(thread_pool, "count_parts", counted)
+    monkeypatch.setattr(thread_pool, "count_parts", count_and_note)
     monkeypatch.setattr(thread_pool, "part_min_work", 1 << 14)
     size = (max(ROWS, COLUMNS),) * 2 if "transposed" in (left, right) else (ROWS, COLUMNS)
     x, y = (rng.integers(1, 100, size).astype(dtype) for _ in range(2))

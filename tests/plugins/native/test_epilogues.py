@@ -95,13 +95,13 @@ def test_what_would_take_a_pass_of_its_own_is_left_to_loops():
 
 @pytest.mark.parametrize("kernel", ["Conv2D", "Add", "Relu", "FusedConv2D"])
 def test_kernels_that_are_replaced_are_not_joined(kernel):
-    def replaced(*arrays, **attrs):
+    def run_and_note(*arrays, **attrs):
         calls.append(kernel)
         return own(*arrays, **attrs)
 
     calls = []
     own = plugrad.get_kernel(kernel, "cpu").kernel_func
-    with plugrad.override_kernel(kernel, "cpu", replaced):
+    with plugrad.override_kernel(kernel, "cpu", run_and_note):
         check(
             lambda x, w, b: plugrad.relu(plugrad.conv2d(x, w, 1, "same") + b),
             *(IMAGES, FILTER, BIAS),

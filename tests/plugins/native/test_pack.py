@@ -114,11 +114,11 @@ def test_results_do_not_depend_on_the_number_of_threads(call, monkeypatch):
         parts = []
         count_parts = thread_pool.count_parts
 
-        def counted(*given):
+        def count_and_note(*given):
             parts.append(count_parts(*given))
             return parts[-1]
 
-        monkeypatch.setattr(thread_pool, "count_parts", counted)
+        monkeypatch.setattr(thread_pool, "count_parts", count_and_note)
         monkeypatch.setattr(thread_pool, "count", 3)
         np.testing.assert_array_equal(call(plugrad).numpy().view(np.uint8), alone.view(np.uint8))
         assert max(parts) > 1

@@ -115,14 +115,14 @@ def test_what_would_take_a_pass_of_its_own_is_left_to_groups():
 
 @pytest.mark.parametrize("kernel", ["BatchMatMul", "Add", "Relu", "_FusedMatMul"])
 def test_kernels_that_are_replaced_are_not_joined(kernel):
-    def replaced(*arrays, **attrs):
+    def run_and_note(*arrays, **attrs):
         calls.append(kernel)
         return own(*arrays, **attrs)
 
     calls = []
     own = plugrad.get_kernel(kernel, "wasm").kernel_func
     x, w, b = numbers(3, 4), numbers(4, 5, seed=1), numbers(5, seed=2)
-    with plugrad.override_kernel(kernel, "wasm", replaced):
+    with plugrad.override_kernel(kernel, "wasm", run_and_note):
         check(lambda x, w, b: plugrad.relu(x @ w + b), x, w, b)
     assert bool(calls) is (kernel != "_FusedMatMul")
 

@@ -19,14 +19,14 @@ def snapshot() -> Callable[[], None]:
 
 
 def load_all_registrations() -> None:
-    """Register the rules, the bodies and the gradients of plugrad's own that nobody has asked for yet."""
+    """Register all of plugrad's own batching rules, composites and gradients, otherwise loaded on first use."""
     batching.complete()
     composites.complete()
     gradients.complete()
 
 
 def snapshot_registered() -> Callable[[], None]:
-    """Return what `snapshot` does where the registries are complete, which takes a hundredth of the time."""
+    """Return what `snapshot` returns, a hundred times as fast, after `load_all_registrations`."""
     tables: list[tuple[dict[str, Any], dict[str, Any]]] = [
         (KERNELS, dict(KERNELS)),
         (gradients.gradients, dict(gradients.gradients)),
