@@ -38,7 +38,7 @@ def device():
 def separately(function, *arguments):
     """Return what a function returns if each of its calls is recorded by itself."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pending, "MAX_WEIGHT", 1)
+        patch.setattr(pending, "MAX_COMPILE_WEIGHT", 1)
         return function(*arguments)
 
 

@@ -35,7 +35,7 @@ def source(name, channels, is_transposed):
 def compiled(device, tile, left, is_transposed, turns_b, is_whole, ending):
     """Return the processor seconds and the megabytes that a fresh program of a product takes."""
     sizes = (1 if tile.schedule == "shared" else 2, 4)
-    program = product._program.__wrapped__(
+    program = product._product_program.__wrapped__(
         tile, left, float32, sizes, (is_transposed, turns_b), (is_whole,) * 3, ending, False
     )
     bindings = program.source().count("@binding(")
@@ -66,7 +66,7 @@ def test_guards_of_loads_do_not_branch(run):
     """``a && b`` is a branch, and 32 of them in a row make 2^32 paths; ``a & b`` is none."""
     for name in ("matrix", "forward", "backward", "weights"):
         left, is_transposed = source(name, 3, is_transposed=False)
-        access = product._a_access(left, is_transposed, "f32")
+        access = product._left_operand_access(left, is_transposed, "f32")
         assert "run.end" in access["a_line"]
         assert "&&" not in access["a_line"]
         assert "||" not in access["a_line"]

@@ -52,7 +52,7 @@ def test_lines_of_columns(run, rng, lines, shape, axis, expected):
 def test_segments_begin_with_pages(run, rng, monkeypatch, shape):
     """Each element is counted once when the segments of a software device are rounded up to pages."""
     monkeypatch.setattr(run.device, "is_software", True)
-    monkeypatch.setattr(reduce, "SOFTWARE_INVOCATIONS", 10)
+    monkeypatch.setattr(reduce, "SOFTWARE_MAX_INVOCATIONS", 10)
     record, recorded = run.device.record, []
 
     def note(plan, operands):

@@ -10,7 +10,10 @@ import pytest
 
 from consistency.committed import committed, runs
 from plugrad.extend import KERNELS, float32
-from plugrad_webgpu.algorithms.subgroups import join_function, lane_parameters
+from plugrad_webgpu.algorithms.subgroups import (
+    subgroup_size_substitutions,
+    workgroup_reduction_function,
+)
 from plugrad_webgpu.algorithms.tiles import TILES
 from plugrad_webgpu.driver.native import BindLayout
 from plugrad_webgpu.shaders.elements import DTYPES
@@ -141,9 +144,9 @@ SHADERS = {
         "sum_of": "v",
         "total": "log_accurate(sum)",
         "finish": "shifted - total",
-        "joined": join_function("highest_of_all", "maximum(a, b)", "f32", False)
-        + join_function("sum_of_all", "a + b", "f32", False),
-        **lane_parameters(False),
+        "joined": workgroup_reduction_function("highest_of_all", "maximum(a, b)", "f32", False)
+        + workgroup_reduction_function("sum_of_all", "a + b", "f32", False),
+        **subgroup_size_substitutions(False),
     },
     ("normalization_response",): {
         "term": "x[k]",
@@ -157,8 +160,8 @@ SHADERS = {
         "g": "dy[at]",
         "result": "found.y * (dy[at] - found.z - h * found.w)",
         "turns": "3",
-        "joined": join_function("sums_of_all", "a + b", "vec2f", True),
-        **lane_parameters(True),
+        "joined": workgroup_reduction_function("sums_of_all", "a + b", "vec2f", True),
+        **subgroup_size_substitutions(True),
     },
     ("reduction", "reduction_lanes"): {
         "T": "f32",
@@ -173,15 +176,15 @@ SHADERS = {
         "prepare": "filled_up",
         "guard": "",
         "reduced": "joined(combine_lanes(total), place, 1u)",
-        "joined": join_function("joined", "combine(a, b)", "f32", False),
-        **lane_parameters(False),
+        "joined": workgroup_reduction_function("joined", "combine(a, b)", "f32", False),
+        **subgroup_size_substitutions(False),
         "is_written": "place == 0u && index < parameters.count",
         "at": "index / 64u",
         "finish": "value",
     },
     ("reduction", "reduction_lanes", "reduction_lines"): {
         "joined": "",
-        **lane_parameters(False),
+        **subgroup_size_substitutions(False),
         "T": "f32",
         "element": "array<vec4<f32>, 4>",
         "result": "array<vec4<f32>, 4>",

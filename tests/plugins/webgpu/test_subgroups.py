@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 from plugrad.kernels import normalization, reduction
-from plugrad_webgpu.algorithms.subgroups import WORKGROUP, join_function
+from plugrad_webgpu.algorithms.subgroups import (
+    DEFAULT_WORKGROUP_SIZE,
+    workgroup_reduction_function,
+)
 
 
 @pytest.fixture(params=[True, False], ids=["subgroups", "memory"])
@@ -60,4 +63,6 @@ def test_rows(gpu, rng):
 
 def test_a_subgroup_may_be_larger_than_a_workgroup():
     """Invocations that do not exist have no values."""
-    assert f"min(lanes, {WORKGROUP}u)" in join_function("total", "a + b", "f32", True)
+    assert f"min(lanes, {DEFAULT_WORKGROUP_SIZE}u)" in workgroup_reduction_function(
+        "total", "a + b", "f32", True
+    )

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from plugrad.extend import broadcast, complex64, float32, int32, int64, uint32
 from plugrad_webgpu.memory.buffers import values_if_on_host
 from plugrad_webgpu.shaders.chains import (
-    MAX_INPUTS,
+    MAX_CALL_INPUTS,
+    ElementwiseCall,
     Formula,
-    Step,
-    laid_out,
-    reading,
-    single,
-    weight_of,
+    cached_input_access,
+    compile_weight,
+    lay_out_chain,
+    single_call_program,
 )
 from plugrad_webgpu.shaders.elements import (
     NUMBERS,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from plugrad.extend import DType
     from plugrad_webgpu.memory.buffers import GpuArray
-    from plugrad_webgpu.shaders.chains import Reading
+    from plugrad_webgpu.shaders.chains import InputAccess
     from plugrad_webgpu.shaders.layout import Shape
 
     Body = Callable[..., NDArray[Any]]
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 MAX_CACHED_STEPS = 1024
 
 
-def numbers(expression: str) -> dict[DType, str]:
+def per_number_dtype(expression: str) -> dict[DType, str]:
     """Return a table that has one expression for all number dtypes."""
     return dict.fromkeys(NUMBERS, expression)
 
@@ -91,13 +91,13 @@ def elementwise(
     The function raises UnsupportedDtype for a dtype without an expression.
     """
     expressions = {float32: expression} if isinstance(expression, str) else expression
-    kernel = _Elementwise(
+    kernel = _ElementwiseKernel(
         with_narrow_dtypes(expressions, result), tuple(inputs), result, tuple(attributes), body
     )
-    return _specialize(kernel)
+    return _specialize_call(kernel)
 
 
-class _Elementwise:
+class _ElementwiseKernel:
     """The steps of one kernel."""
 
     def __init__(
@@ -108,7 +108,9 @@ class _Elementwise:
         attributes: tuple[str, ...],
         body: Body | Mapping[DType, Body] | None,
     ) -> None:
-        self.steps: dict[Any, Step] = {}  # keys are shapes and dtypes, by the number of inputs
+        self.steps: dict[
+            Any, ElementwiseCall
+        ] = {}  # keys are shapes and dtypes, by the number of inputs
         self.inputs = inputs
         self.attributes = attributes
         self._expressions = expressions
@@ -118,7 +120,9 @@ class _Elementwise:
         self._bodies: Mapping[DType, Body] = body or {}
         self._formula: Callable[[tuple[DType, ...]], Formula] = cache(self._make_formula)
 
-    def step(self, key: Any, arrays: Sequence[GpuArray], values: Sequence[float] = ()) -> Step:
+    def step(
+        self, key: Any, arrays: Sequence[GpuArray], values: Sequence[float] = ()
+    ) -> ElementwiseCall:
         """Make, compile and cache the step for inputs of these shapes and dtypes."""
         if len(self.steps) >= MAX_CACHED_STEPS:
             self.steps.clear()
@@ -131,30 +135,34 @@ class _Elementwise:
 
     def _make_step(
         self, shapes: Sequence[Shape], dtypes: Sequence[DType], values: Sequence[float]
-    ) -> Step:
+    ) -> ElementwiseCall:
         dtype = dtypes[-1]
         what = f"the webgpu kernel {next(iter(self._expressions.values()))!r}"
         require_dtype(dtype, self._expressions, what)
         out = broadcast(*shapes)
         formula = self._formula(tuple(dtypes))
-        readings = tuple(_reading(s, out, d) for s, d in zip(shapes, dtypes, strict=True))
-        numbers = tuple(as_parameter(v, dtype) for v in values)
+        readings = tuple(_input_access(s, out, d) for s, d in zip(shapes, dtypes, strict=True))
+        per_number_dtype = tuple(as_parameter(v, dtype) for v in values)
         inputs = tuple(~i for i in range(len(shapes)))
-        layout = laid_out(out, [(formula, numbers, inputs)], readings, (0,))
+        layout = lay_out_chain(out, [(formula, per_number_dtype, inputs)], readings, (0,))
         planned = plan(
-            single(layout.form), layout.parameters, layout.invocations, out, formula.result
+            single_call_program(layout.form),
+            layout.parameters,
+            layout.invocations,
+            out,
+            formula.result,
         )
-        return Step(
+        return ElementwiseCall(
             formula,
             readings,
-            numbers,
+            per_number_dtype,
             out,
             formula.result,
             prod(out),
-            weight_of(formula.expression),
+            compile_weight(formula.expression),
             out if any(r.strides for r in readings) else None,
             planned,
-            planned.grid is not None and len(shapes) <= MAX_INPUTS,
+            planned.grid is not None and len(shapes) <= MAX_CALL_INPUTS,
             self._bodies.get(dtype),
         )
 
@@ -164,23 +172,23 @@ class _Elementwise:
             self._expressions[dtype],
             tuple(zip(self.inputs, dtypes, strict=True)),
             self._result or dtype,
-            tuple((name, _field(dtype)) for name in self.attributes),
+            tuple((name, _parameter_type(dtype)) for name in self.attributes),
         )
 
 
-def _field(dtype: DType) -> str:
+def _parameter_type(dtype: DType) -> str:
     # A vector would have to begin at an even word.
     return "array<u32, 2>" if dtype == int64 else STORAGE_TYPE[dtype]
 
 
-def _reading(shape: Shape, out: Shape, dtype: DType) -> Reading:
+def _input_access(shape: Shape, out: Shape, dtype: DType) -> InputAccess:
     size = prod(shape)
     if size == prod(out):
-        return reading(dtype, None)
-    return reading(dtype, broadcast_strides(shape, out) if size > 1 else ())
+        return cached_input_access(dtype, None)
+    return cached_input_access(dtype, broadcast_strides(shape, out) if size > 1 else ())
 
 
-def _specialize(kernel: _Elementwise) -> Callable[..., GpuArray]:
+def _specialize_call(kernel: _ElementwiseKernel) -> Callable[..., GpuArray]:
     """Return the shortest function for the kernel's parameters, because every call of a small op runs it."""
     steps = kernel.steps
     attributes = kernel.attributes

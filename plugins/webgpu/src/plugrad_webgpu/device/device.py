@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from plugrad.extend import DeviceLost, OutOfMemory, as_dtype, hold_safely
-from plugrad_webgpu.algorithms.subgroups import subgroup_size
+from plugrad_webgpu.algorithms.subgroups import measure_subgroup_size
 from plugrad_webgpu.device.bindings import BindGroups
 from plugrad_webgpu.device.hosting import HostArrays
 from plugrad_webgpu.device.pending import FusionQueue
@@ -136,7 +136,7 @@ class Device:
     def subgroup(self) -> int:
         """The number of invocations in a subgroup; 0 if the device has no subgroups."""
         if self._subgroup is None:
-            self._subgroup = subgroup_size(self) if self._raw.has_subgroups else 0
+            self._subgroup = measure_subgroup_size(self) if self._raw.has_subgroups else 0
         return self._subgroup
 
     # --- memory

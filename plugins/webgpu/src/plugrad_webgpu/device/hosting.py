@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from plugrad.extend import DType, PlugradError
     from plugrad_webgpu.device.pending import FusionQueue
     from plugrad_webgpu.memory.buffers import Pool, Storage
-    from plugrad_webgpu.shaders.chains import Step
+    from plugrad_webgpu.shaders.chains import ElementwiseCall
     from plugrad_webgpu.shaders.layout import Shape
     from plugrad_webgpu.shaders.program import Plan
 
@@ -102,7 +102,7 @@ class HostArrays:
         )
         return self.hold(made, shape, dtype)
 
-    def try_compute(self, step: Step, inputs: Sequence[GpuArray]) -> GpuArray | None:
+    def try_compute(self, step: ElementwiseCall, inputs: Sequence[GpuArray]) -> GpuArray | None:
         """Return the result of an elementwise call, or None if the device must compute it.
 
         Raises:

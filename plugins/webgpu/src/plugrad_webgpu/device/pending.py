@@ -25,7 +25,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from plugrad_webgpu.driver.forks import RefusingLock
 from plugrad_webgpu.driver.limits import IMMEDIATE_BYTES, foreign_buffer_error
 from plugrad_webgpu.memory.buffers import Buffer, CommandRecorder, GpuArray, HostBuffer
-from plugrad_webgpu.shaders.chains import MAX_WEIGHT, Form, laid_out, program
+from plugrad_webgpu.shaders.chains import (
+    MAX_COMPILE_WEIGHT,
+    ChainForm,
+    chain_program,
+    lay_out_chain,
+)
 from plugrad_webgpu.shaders.program import pack_parameters, plan
 
 if TYPE_CHECKING:
@@ -34,7 +39,7 @@ if TYPE_CHECKING:
 
     from plugrad.extend import PlugradError
     from plugrad_webgpu.memory.buffers import BufferRef, Pool, Storage
-    from plugrad_webgpu.shaders.chains import Reading, References, Step
+    from plugrad_webgpu.shaders.chains import ElementwiseCall, InputAccess, OperandReferences
     from plugrad_webgpu.shaders.layout import Shape
     from plugrad_webgpu.shaders.program import Plan, Program
 
@@ -47,8 +52,8 @@ MAX_PLANS = 4096
 MAX_REMEMBERED_CHAINS = 1024
 MAX_GENERATION_PROGRAMS = 64  # of a generation; a large program makes 20
 
-Leaf = tuple[Buffer, "Reading"]
-Member = tuple["Step", "References"]
+Leaf = tuple[Buffer, "InputAccess"]
+Member = tuple["ElementwiseCall", "OperandReferences"]
 Key = tuple[int, int]
 
 
@@ -133,15 +138,15 @@ class FusionQueue:
         self._open: dict[Key, Chain] = {}
         self._is_finishing = False
         self._plans: dict[Any, tuple[Plan, list[int]]] = {}
-        self._seen: set[Form] = set()
-        self._programs: dict[Form, Program] = {}
-        self._earlier: dict[Form, Program] = {}
+        self._seen: set[ChainForm] = set()
+        self._programs: dict[ChainForm, Program] = {}
+        self._earlier: dict[ChainForm, Program] = {}
 
     def abandon(self, error: Callable[[], PlugradError]) -> None:
         """Refuse all further work with an error."""
         self._lock = RefusingLock(error)
 
-    def call(self, step: Step, *inputs: GpuArray) -> GpuArray:
+    def call(self, step: ElementwiseCall, *inputs: GpuArray) -> GpuArray:
         """Return the result of a call, which is recorded when its values are needed, or computed on the host.
 
         Raises:
@@ -161,7 +166,7 @@ class FusionQueue:
                 chain = self._open.get(key)
                 if (
                     chain is None
-                    or chain.weight + step.weight > MAX_WEIGHT
+                    or chain.weight + step.weight > MAX_COMPILE_WEIGHT
                     or chain.numbered + len(inputs) > chain.most_leaves
                     or (step.loop is not None and chain.loop not in (None, step.loop))
                 ):
@@ -247,8 +252,8 @@ class FusionQueue:
         return chain
 
     def _refer_to_inputs(
-        self, chain: Chain, readings: Sequence[Reading], inputs: Sequence[GpuArray]
-    ) -> References:
+        self, chain: Chain, readings: Sequence[InputAccess], inputs: Sequence[GpuArray]
+    ) -> OperandReferences:
         """Return references to a call's inputs within a chain, adding inputs that are new to the chain as leaves."""
         leaves = chain.leaves
         references: list[int] = []
@@ -325,7 +330,7 @@ class FusionQueue:
         place_of = {number: place for place, number in enumerate(numbers)}
         first = members[0][0]
         loop = next((step.loop for step, _ in members if step.loop is not None), first.shape)
-        made = laid_out(
+        made = lay_out_chain(
             loop,
             [
                 (
@@ -354,7 +359,7 @@ class FusionQueue:
         found = self._plans[key] = replace(planned, size=size), numbers
         return found
 
-    def _program(self, form: Form) -> Program | None:
+    def _program(self, form: ChainForm) -> Program | None:
         """Return the program of a chain, or None on its first occurrence."""
         found = self._programs.get(form) or self._earlier.get(form)
         if found is None:
@@ -364,7 +369,7 @@ class FusionQueue:
                 self._seen.add(form)
                 return None
             self._seen.remove(form)
-            found = program(form)
+            found = chain_program(form)
         if form not in self._programs:
             if len(self._programs) >= MAX_GENERATION_PROGRAMS:
                 self._begin_generation()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from plugrad.extend import float32
 from plugrad.kernels import attention as contracts
 from plugrad_webgpu.algorithms.expressions import elementwise
-from plugrad_webgpu.algorithms.product import add_parts
+from plugrad_webgpu.algorithms.product import sum_axes
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels.linalg import products
 from plugrad_webgpu.kernels.normalization import softmax_or_zero
@@ -95,7 +95,7 @@ def attention_gradient(
         weights = _weights(some, k, _mask_rows(mask, first, count), scale)
         from_y = _slice_rows(dy, first, count)
         slopes = products(from_y, v, False, True)
-        total = add_parts(_product(weights, slopes), (len(q.shape) - 1,), True)
+        total = sum_axes(_product(weights, slopes), (len(q.shape) - 1,), True)
         slopes = _slopes(weights, total, slopes, scale=scale)
         dqs.append(products(slopes, k, False, False))
         found = [products(slopes, some, True, False), products(weights, from_y, True, False)]

@@ -11,8 +11,8 @@ from plugrad.kernels import binary
 from plugrad_webgpu.algorithms.bodies import integers_only, maximum, minimum
 from plugrad_webgpu.algorithms.expressions import (
     elementwise,
-    numbers,
     per_inexact_dtype,
+    per_number_dtype,
     per_real_dtype,
 )
 from plugrad_webgpu.declare import table
@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from plugrad_webgpu.algorithms.bodies import Body
     from plugrad_webgpu.memory.buffers import GpuArray
 
-PRODUCTS = numbers("a * b") | {int64: "product_i64(a, b)", complex64: "complex_product(a, b)"}
+PRODUCTS = per_number_dtype("a * b") | {
+    int64: "product_i64(a, b)",
+    complex64: "complex_product(a, b)",
+}
 LARGER = per_real_dtype("maximum(a, b)", "max(a, b)", "max(a, b)", "maximum_i64(a, b)")
 SMALLER = per_real_dtype("minimum(a, b)", "min(a, b)", "min(a, b)", "minimum_i64(a, b)")
 
@@ -34,7 +37,7 @@ def arithmetic(
     expression: str | dict[DType, str], body: Body | Mapping[DType, Body] | None = None
 ) -> Callable[..., GpuArray]:
     """Return the implementation of a WGSL expression in `a` and `b`, one for all dtypes or one for each."""
-    table_of = numbers(expression) if isinstance(expression, str) else expression
+    table_of = per_number_dtype(expression) if isinstance(expression, str) else expression
     return elementwise(table_of, ("a", "b"), body=body)
 
 
@@ -42,7 +45,11 @@ def comparison(
     operator: str, body: Body, more: Mapping[DType, str] | None = None
 ) -> Callable[..., GpuArray]:
     """Return the implementation of a comparison; bools, which WGSL does not order, are compared as integers."""
-    table_of = numbers(f"a {operator} b") | {bool_: f"u32(a) {operator} u32(b)"} | dict(more or {})
+    table_of = (
+        per_number_dtype(f"a {operator} b")
+        | {bool_: f"u32(a) {operator} u32(b)"}
+        | dict(more or {})
+    )
     return elementwise(table_of, ("a", "b"), result=bool_, body=body)
 
 
@@ -51,14 +58,16 @@ def logic(expression: str, body: Body) -> Callable[..., GpuArray]:
     return elementwise({bool_: expression}, ("a", "b"), body=body)
 
 
-add: Final = arithmetic(numbers("a + b") | {int64: "sum_i64(a, b)", complex64: "a + b"}, np.add)
+add: Final = arithmetic(
+    per_number_dtype("a + b") | {int64: "sum_i64(a, b)", complex64: "a + b"}, np.add
+)
 
 table.update(
     {
         # arithmetic
         binary.add: add,
         binary.subtract: arithmetic(
-            numbers("a - b") | {int64: "difference_i64(a, b)", complex64: "a - b"},
+            per_number_dtype("a - b") | {int64: "difference_i64(a, b)", complex64: "a - b"},
             np.subtract,
         ),
         binary.multiply: arithmetic(PRODUCTS, np.multiply),
@@ -86,7 +95,7 @@ table.update(
             | {int32: "power_i32(a, b)", uint32: "power_u32(a, b)", int64: "power_i64(a, b)"}
         ),
         binary.squared_difference: arithmetic(
-            numbers("(a - b) * (a - b)")
+            per_number_dtype("(a - b) * (a - b)")
             | {int64: "square_i64(difference_i64(a, b))", complex64: "complex_square(a - b)"}
         ),
         binary.maximum: arithmetic(LARGER, maximum),
@@ -101,7 +110,7 @@ table.update(
         ),
         # In a shader, != is false where one side is NaN.
         binary.not_equal: elementwise(
-            numbers("a != b")
+            per_number_dtype("a != b")
             | {
                 float32: "a != b || is_nan(a) || is_nan(b)",
                 bool_: "a != b",

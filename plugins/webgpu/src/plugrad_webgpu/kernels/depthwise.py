@@ -9,11 +9,11 @@ from plugrad.extend import float32
 from plugrad.kernels import depthwise
 from plugrad_webgpu.algorithms.reduce import reduction
 from plugrad_webgpu.algorithms.windows import (
-    SUM,
-    Fold,
-    fold_cells,
-    fold_stops,
-    fold_weights,
+    SUM_START,
+    WindowFold,
+    fold_covering_windows,
+    fold_each_window,
+    fold_filter_gradient,
     split_filter,
 )
 from plugrad_webgpu.declare import table
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import GpuArray
     from plugrad_webgpu.shaders.layout import Shape
 
-FORWARD = Fold(SUM, "sum += input[at] * filters[weight];", "sum", ("input", "filters"))
-BACKWARD = Fold(SUM, "sum += dy[at] * filters[weight];", "sum", ("dy", "filters"))
-CORRELATION = Fold(SUM, "sum += input[at] * dy[stop];", "sum", ("input", "dy"))
+FORWARD = WindowFold(SUM_START, "sum += input[at] * filters[weight];", "sum", ("input", "filters"))
+BACKWARD = WindowFold(SUM_START, "sum += dy[at] * filters[weight];", "sum", ("dy", "filters"))
+CORRELATION = WindowFold(SUM_START, "sum += input[at] * dy[stop];", "sum", ("input", "dy"))
 
 sum_along: Final = reduction("a + b", {float32: 0})
 
@@ -47,7 +47,7 @@ def depthwise_conv2d(x: GpuArray, filter: GpuArray, *, window: Window) -> GpuArr
     """Return the cross-correlation of each channel of images with its own filters."""
     x = repeat_channels(x, filter.shape[3])
     parts = split_filter(filter, window, x.shape[1:-1], "cells")
-    return reduce(add, (fold_cells(FORWARD, (x, own), part, x.dtype) for part, own in parts))
+    return reduce(add, (fold_each_window(FORWARD, (x, own), part, x.dtype) for part, own in parts))
 
 
 @table.implements(depthwise.depthwise_conv2d_input_gradient)
@@ -59,7 +59,9 @@ def depthwise_conv2d_input_gradient(
     size = height, width
     image = (batch, *size, dy.shape[3])
     parts = split_filter(filter, window, size, "stops")
-    dx = reduce(add, (fold_stops(BACKWARD, (dy, own), part, image) for part, own in parts))
+    dx = reduce(
+        add, (fold_covering_windows(BACKWARD, (dy, own), part, image) for part, own in parts)
+    )
     if filter.shape[3] != 1:
         copies = reinterpret(dx, (batch, *size, channels, filter.shape[3]))
         dx = sum_along(copies, (4,), False)
@@ -72,4 +74,4 @@ def depthwise_conv2d_filter_gradient(
 ) -> GpuArray:
     """Return the gradient for the filters: sums of dy times the pixels under each cell."""
     x = repeat_channels(x, filter_shape[3])
-    return reinterpret(fold_weights(CORRELATION, (x, dy), window, x.shape), filter_shape)
+    return reinterpret(fold_filter_gradient(CORRELATION, (x, dy), window, x.shape), filter_shape)

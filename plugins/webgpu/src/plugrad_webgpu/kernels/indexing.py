@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from plugrad.extend import complex64, float32, host_bodies, int32, int64, uint32
 from plugrad.kernels import indexing
 from plugrad_webgpu.algorithms.expressions import elementwise
-from plugrad_webgpu.algorithms.ordering import label_sorting_positions
+from plugrad_webgpu.algorithms.ordering import argsort_labels
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels.unary import cast
 from plugrad_webgpu.memory.buffers import as_complex, as_float_pairs, reinterpret
@@ -180,7 +180,7 @@ def segment_sums(
         labels = device.launch(plan(program, parameters, positions, labels.shape, int32), labels)
         segments *= rows
     last_runs, sums = _segment_plans(positions, inner, segments, shape, device.is_software)
-    order = label_sorting_positions(labels, segments)
+    order = argsort_labels(labels, segments)
     output = full(device, shape, 0, x.dtype)
     device.launch_into(sums, output, labels, order, x, device.launch(last_runs, labels, order, x))
     return output

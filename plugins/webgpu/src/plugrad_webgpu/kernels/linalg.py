@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from plugrad.extend import broadcast, complex64, contractions
 from plugrad.kernels import linalg
 from plugrad_webgpu.algorithms.expressions import elementwise
-from plugrad_webgpu.algorithms.product import SUMS, Matrices, add_parts, multiply
+from plugrad_webgpu.algorithms.product import SUM_EXPRESSIONS, Matrices, multiply_matrices, sum_axes
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels.binary import PRODUCTS
 from plugrad_webgpu.kernels.indexing import as_word_positions
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.layout import Shape
 
 _times = elementwise(PRODUCTS, ("a", "b"))
-_total = reduce_complex_parts(add_parts)
+_total = reduce_complex_parts(sum_axes)
 
 
 @table.implements(linalg.matmul)
@@ -54,7 +54,7 @@ def matmul(a: GpuArray, b: GpuArray, *, transpose_a: bool, transpose_b: bool) ->
     if a.dtype in WORD_DTYPE:
         product = matmul(as_words(a), as_words(b), transpose_a=transpose_a, transpose_b=transpose_b)
         return cast(product, dtype=a.dtype)
-    require_dtype(a.dtype, SUMS, "the webgpu kernel BatchMatMul")
+    require_dtype(a.dtype, SUM_EXPRESSIONS, "the webgpu kernel BatchMatMul")
     return products(a, b, transpose_a, transpose_b)
 
 
@@ -68,12 +68,12 @@ def products(
     if left.rows == right.columns == 1:
         # A vector times a vector: a schedule for matrices would compute many columns.
         vectors = [reinterpret(m.array, (m.batch, left.columns)) for m in (left, right)]
-        output = reinterpret(add_parts(_times(*vectors), (1,), False), (*batch, 1, 1))
+        output = reinterpret(sum_axes(_times(*vectors), (1,), False), (*batch, 1, 1))
         return epilogue.apply(output) if epilogue is not None else output
     if right.batch == 1 and not transpose_a and left.batch > 1:
         # Many matrices times one matrix: a single product of all rows.
         left = Matrices(a, 1, left.batch * left.rows, left.columns)
-    output = multiply(left, right, epilogue)
+    output = multiply_matrices(left, right, epilogue)
     rows = a.shape[-1] if transpose_a else a.shape[-2]
     return reinterpret(output, (*batch, rows, right.columns))
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from plugrad.extend import int8, int16, int64, uint8, uint16
 from plugrad.kernels import morphology
-from plugrad_webgpu.algorithms.windows import fold_weights, split_filter
+from plugrad_webgpu.algorithms.windows import fold_filter_gradient, split_filter
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels.pooling import (
     AT_THE_LARGEST,
@@ -63,7 +63,7 @@ def dilation2d_filter_gradient(
     """Return the sums of dy at the cell of the filter that has the first maximum."""
     added = as_words(dy)
     inputs = added, first_largest(x, filter, window)
-    total = fold_weights(FOR_THE_LARGEST[added.dtype], inputs, window, x.shape)
+    total = fold_filter_gradient(FOR_THE_LARGEST[added.dtype], inputs, window, x.shape)
     return cast(total, dtype=dy.dtype)
 
 

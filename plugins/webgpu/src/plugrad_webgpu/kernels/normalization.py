@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Final
 from plugrad.extend import Window, float32
 from plugrad.kernels import normalization
 from plugrad_webgpu.algorithms.expressions import elementwise
-from plugrad_webgpu.algorithms.product import add_parts
+from plugrad_webgpu.algorithms.product import sum_axes
 from plugrad_webgpu.algorithms.reduce import reduction
-from plugrad_webgpu.algorithms.subgroups import join_function, lane_parameters, uses_subgroups
+from plugrad_webgpu.algorithms.subgroups import (
+    subgroup_size_substitutions,
+    uses_subgroups,
+    workgroup_reduction_function,
+)
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.driver.limits import MAX_LOOP_STEPS
 from plugrad_webgpu.kernels.pooling import window_sums
@@ -90,8 +94,10 @@ class _Normalization:
             "normalization",
             **wgsl,
             **_WIDTHS[width],
-            **lane_parameters(has_subgroups),
-            joined="".join(join_function(*each, "f32", has_subgroups) for each in functions),
+            **subgroup_size_substitutions(has_subgroups),
+            joined="".join(
+                workgroup_reduction_function(*each, "f32", has_subgroups) for each in functions
+            ),
         )
         return Program(wgsl["finish"], source, entry_point=entry_point, workgroup=workgroup)
 
@@ -190,8 +196,8 @@ def _rows_program(
         g=g,
         result="found.y * (" + g + " - found.z - h * found.w)" if gradient else result,
         turns="3" if gradient else "2",
-        joined=join_function("sums_of_all", "a + b", "vec2f", has_subgroups),
-        **lane_parameters(has_subgroups),
+        joined=workgroup_reduction_function("sums_of_all", "a + b", "vec2f", has_subgroups),
+        **subgroup_size_substitutions(has_subgroups),
     )
     label = "layer_norm_gradient" if gradient else "layer_norm"
     return Program(label, source, entry_point=entry_point, workgroup=workgroup)
@@ -276,7 +282,7 @@ def layer_norm_gradient(
         dx = _slope(factor, _mean(g, axes, True), _mean(_product(g, h), axes, True), h, g)
     else:
         h = layer_norm(x, None, None, axis=axis, variance_epsilon=variance_epsilon)
-    return [dx, add_parts(dy, before, False), add_parts(_product(dy, h), before, False)]
+    return [dx, sum_axes(dy, before, False), sum_axes(_product(dy, h), before, False)]
 
 
 @table.implements(normalization.batch_norm_training)
@@ -314,7 +320,7 @@ def batch_norm_gradient(
     size = math.prod(x.shape[i] for i in axes)
     inverse = _factor(reinterpret(variance, beside), epsilon=variance_epsilon)
     h = _standardized(reinterpret(mean, beside), inverse, x)
-    sums = [add_parts(dy, axes, True), add_parts(_product(dy, h), axes, True)]
+    sums = [sum_axes(dy, axes, True), sum_axes(_product(dy, h), axes, True)]
     factor = inverse if scale is None else _multiply(inverse, reinterpret(scale, beside))
     averages = [_divided(total, size=size) for total in sums]
     dx = _slope(factor, *averages, h, dy)

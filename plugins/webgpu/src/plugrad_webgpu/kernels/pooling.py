@@ -13,12 +13,12 @@ from plugrad.kernels import pooling
 from plugrad_webgpu.algorithms.expressions import elementwise
 from plugrad_webgpu.algorithms.windows import (
     MAX_SPATIAL_AXES,
-    SUM,
-    Fold,
-    fold_cells,
-    fold_stops,
-    select_axes,
-    split_into_pieces,
+    SUM_START,
+    WindowFold,
+    fold_covering_windows,
+    fold_each_window,
+    select_window_axes,
+    split_window,
 )
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels.binary import LARGER, add
@@ -49,11 +49,11 @@ LOWEST_WGSL = {
 IS_LARGER = dict.fromkeys(LOWEST_WGSL, "(value > best)") | {int64: "is_less_i64(best, value)"}
 
 
-def max_fold(values: Mapping[DType, str], *inputs: str) -> dict[DType, Fold]:
+def max_fold(values: Mapping[DType, str], *inputs: str) -> dict[DType, WindowFold]:
     """Return by dtype the fold that finds the maximum of a window; NaN if it contains NaN."""
     larger = IS_LARGER | {float32: "(value > best) | are_nan(value)"}
     return {
-        dtype: Fold(
+        dtype: WindowFold(
             f"var best = Element({LOWEST_WGSL[dtype]});",
             f"let value = {value}; best = select(best, value, {larger[dtype]});",
             "best",
@@ -65,10 +65,10 @@ def max_fold(values: Mapping[DType, str], *inputs: str) -> dict[DType, Fold]:
 
 def argmax_fold(
     values: Mapping[DType, str], is_larger: Mapping[DType, str], *inputs: str
-) -> dict[DType, Fold]:
+) -> dict[DType, WindowFold]:
     """Return by dtype the fold that finds the index of the first maximum of a window; -1 without one."""
     return {
-        dtype: Fold(
+        dtype: WindowFold(
             "var best = Element(); var found = Integers(-1);",
             f"let value = {value}; let is_better = (found < Integers()) | {is_larger[dtype]};"
             " best = select(best, value, is_better);"
@@ -80,11 +80,12 @@ def argmax_fold(
     }
 
 
-def gradient_fold(value: str) -> dict[DType, Fold]:
+def gradient_fold(value: str) -> dict[DType, WindowFold]:
     """Return by dtype the fold that sums a `value` of the gradients dy and of the indices found."""
     steps = dict.fromkeys(NUMBERS, f"sum += {value};") | {int64: f"sum = sum_i64(sum, {value});"}
     return {
-        dtype: Fold(SUM, step, "sum", ("dy", "found"), "found") for dtype, step in steps.items()
+        dtype: WindowFold(SUM_START, step, "sum", ("dy", "found"), "found")
+        for dtype, step in steps.items()
     }
 
 
@@ -93,10 +94,10 @@ LARGER_OR_NAN = "(value > best) | (are_nan(value) & !are_nan(best))"
 LARGEST = max_fold(PIXELS, "input")
 FIRST_LARGEST = argmax_fold(PIXELS, IS_LARGER | {float32: LARGER_OR_NAN}, "input")
 AT_THE_LARGEST = gradient_fold("select(Element(), dy[at], found[at] == own)")
-AVERAGE = Fold(SUM, "sum += input[at];", "sum / f32(inside)", ("input",))
-TOTAL = Fold(SUM, "sum += input[at];", "sum", ("input",))
-SHARES = Fold(SUM, "sum += dy[at] / f32(inside);", "sum", ("dy",))
-UNDIVIDED = Fold(SUM, "sum += dy[at];", "sum", ("dy",))
+AVERAGE = WindowFold(SUM_START, "sum += input[at];", "sum / f32(inside)", ("input",))
+TOTAL = WindowFold(SUM_START, "sum += input[at];", "sum", ("input",))
+SHARES = WindowFold(SUM_START, "sum += dy[at] / f32(inside);", "sum", ("dy",))
+UNDIVIDED = WindowFold(SUM_START, "sum += dy[at];", "sum", ("dy",))
 
 _larger = elementwise(LARGER, ("a", "b"))
 _quotient = elementwise("a / b", ("a", "b"))
@@ -132,8 +133,8 @@ def avg_pool(x: GpuArray, *, window: Window) -> GpuArray:
 
 def avg_pool_gradient(dy: GpuArray, input: GpuArray, *, window: Window) -> GpuArray:
     """Return `dy` distributed evenly over each window."""
-    if len(split_into_pieces(window, input.shape[1:-1], "stops")) == 1:
-        return fold_stops(SHARES, (dy,), window, input.shape)
+    if len(split_window(window, input.shape[1:-1], "stops")) == 1:
+        return fold_covering_windows(SHARES, (dy,), window, input.shape)
     shares = _quotient(dy, count_valid_cells(dy, window, input.shape[1:-1]))
     return sum_over_pieces(UNDIVIDED, (shares,), window, input.shape)
 
@@ -167,8 +168,8 @@ def window_average(x: GpuArray, window: Window) -> GpuArray:
 
     def pool_few_axes(x: GpuArray, window: Window) -> GpuArray:
         size = x.shape[1:-1]
-        if len(split_into_pieces(window, size, "cells")) == 1:
-            return fold_cells(AVERAGE, (x,), window, x.dtype)
+        if len(split_window(window, size, "cells")) == 1:
+            return fold_each_window(AVERAGE, (x,), window, x.dtype)
         return _quotient(window_sums(x, window), count_valid_cells(x, window, size))
 
     return pool_all_axes(pool_few_axes, x, window)
@@ -176,39 +177,39 @@ def window_average(x: GpuArray, window: Window) -> GpuArray:
 
 def window_sums(x: GpuArray, window: Window) -> GpuArray:
     """Return the sum of each window over up to three axes."""
-    parts = split_into_pieces(window, x.shape[1:-1], "cells")
-    return reduce(add, (fold_cells(TOTAL, (x,), part, x.dtype) for part in parts))
+    parts = split_window(window, x.shape[1:-1], "cells")
+    return reduce(add, (fold_each_window(TOTAL, (x,), part, x.dtype) for part in parts))
 
 
 def sum_over_pieces(
-    fold: Fold, inputs: tuple[GpuArray, ...], window: Window, image: Shape
+    fold: WindowFold, inputs: tuple[GpuArray, ...], window: Window, image: Shape
 ) -> GpuArray:
     """Return images of which each element is a sum over the windows that cover it."""
-    parts = split_into_pieces(window, image[1:-1], "stops")
-    return reduce(add, (fold_stops(fold, inputs, part, image) for part in parts))
+    parts = split_window(window, image[1:-1], "stops")
+    return reduce(add, (fold_covering_windows(fold, inputs, part, image) for part in parts))
 
 
 def split_windows(x: GpuArray, window: Window) -> list[Part]:
     """Return the pieces of a window over the cells of images."""
-    return [(part, (x,)) for part in split_into_pieces(window, x.shape[1:-1], "cells")]
+    return [(part, (x,)) for part in split_window(window, x.shape[1:-1], "cells")]
 
 
-def reduce_max_parts(largest: Fold, parts: list[Part]) -> GpuArray:
+def reduce_max_parts(largest: WindowFold, parts: list[Part]) -> GpuArray:
     """Return the maximum of each window from the maxima of its parts."""
-    found = (fold_cells(largest, inputs, part, inputs[0].dtype) for part, inputs in parts)
+    found = (fold_each_window(largest, inputs, part, inputs[0].dtype) for part, inputs in parts)
     return reduce(_larger, found)
 
 
 def reduce_argmax_parts(
-    find: Fold, largest: Fold, parts: list[Part], image_step: int = 0
+    find: WindowFold, largest: WindowFold, parts: list[Part], image_step: int = 0
 ) -> GpuArray:
     """Return the index of the first maximum of each window from its parts; -1 without one."""
     (window, inputs), *rest = parts
-    found = fold_cells(find, inputs, window, int32, image_step)
+    found = fold_each_window(find, inputs, window, int32, image_step)
     if rest:
         best = reduce_max_parts(largest, parts[:1])
         for window, inputs in rest:
-            place = fold_cells(find, inputs, window, int32, image_step)
+            place = fold_each_window(find, inputs, window, int32, image_step)
             value = reduce_max_parts(largest, [(window, inputs)])
             found, best = _first_larger(found, place, best, value), _larger(best, value)
     return found
@@ -248,13 +249,13 @@ def pool_all_axes(
     batch, size, channels = x.shape[0], x.shape[1:-1], x.shape[-1]
     rest = len(size) - MAX_SPATIAL_AXES
     if rest <= 0:
-        if len(size) == 1 or len(split_into_pieces(window, size, "cells")) == 1:
+        if len(size) == 1 or len(split_window(window, size, "cells")) == 1:
             return pool_few_axes(x, window)
         rest = len(size) - 1
     slices = reinterpret(x, (batch * count_elements(size[:rest]), *size[rest:], channels))
-    y = pool_all_axes(pool_few_axes, slices, select_axes(window, slice(rest, None)))
+    y = pool_all_axes(pool_few_axes, slices, select_window_axes(window, slice(rest, None)))
     merged = reinterpret(y, (batch, *size[:rest], count_elements(window.out[rest:]) * channels))
-    y = pool_all_axes(pool_few_axes, merged, select_axes(window, slice(rest)))
+    y = pool_all_axes(pool_few_axes, merged, select_window_axes(window, slice(rest)))
     return reinterpret(y, (batch, *window.out, channels))
 
 

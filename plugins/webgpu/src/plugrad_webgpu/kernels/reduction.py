@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import bool_, complex64, float32, int32, int64, uint32
 from plugrad.kernels import reduction as contracts
-from plugrad_webgpu.algorithms.product import add_parts
-from plugrad_webgpu.algorithms.reduce import position, reduction
+from plugrad_webgpu.algorithms.product import sum_axes
+from plugrad_webgpu.algorithms.reduce import arg_reduction, reduction
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels.binary import LARGER, PRODUCTS, SMALLER
 from plugrad_webgpu.kernels.indexing import SUMMED, as_word_positions, segment_counts, segment_sums
@@ -35,7 +35,7 @@ def reduce_complex_parts(reduce: Callable[..., GpuArray]) -> Callable[..., GpuAr
 
 
 REDUCTIONS = {
-    contracts.sum: reduce_complex_parts(add_parts),
+    contracts.sum: reduce_complex_parts(sum_axes),
     contracts.prod: reduction(PRODUCTS, dict.fromkeys(PRODUCTS, 1)),
     contracts.mean: reduce_complex_parts(
         reduction("a + b", {float32: 0}, finish="value / parameters.divisor")
@@ -68,7 +68,7 @@ def max(x: GpuArray, *, reduction_indices: tuple[int, ...], keep_dims: bool) -> 
 def make_arg_reduction(operator: str, of_longs: str) -> Callable[[GpuArray, int], GpuArray]:
     """Return a function that finds the index of the first extreme element, where NaN counts as extreme."""
     ordered = f"value {operator} best"
-    return position(
+    return arg_reduction(
         {
             float32: f"!is_nan(best) && (is_nan(value) || {ordered})",
             int32: ordered,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from plugrad.extend import complex64, host_bodies
 from plugrad.kernels import sorting
-from plugrad_webgpu.algorithms.ordering import can_select, largest_positions, sorting_positions
+from plugrad_webgpu.algorithms.ordering import argsort_rows, can_select_largest, largest_indices
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels.indexing import gather
 from plugrad_webgpu.memory.buffers import reinterpret
@@ -51,30 +51,24 @@ def for_hardware(
 def sort(x: GpuArray, *, axis: int, descending: bool) -> GpuArray:
     """Return the elements sorted along an axis."""
     rows = _move_axis_to_end(x, axis)
-    return _move_axis_back(
-        _take_in_rows(rows, sorting_positions(rows, descending=descending)), axis
-    )
+    return _move_axis_back(_take_in_rows(rows, argsort_rows(rows, descending=descending)), axis)
 
 
 @for_hardware(sorting.argsort)
 def argsort(x: GpuArray, *, axis: int, descending: bool, stable: bool) -> GpuArray:
     """Return the indices that sort an axis; the sort is always stable."""
-    return _move_axis_back(
-        sorting_positions(_move_axis_to_end(x, axis), descending=descending), axis
-    )
+    return _move_axis_back(argsort_rows(_move_axis_to_end(x, axis), descending=descending), axis)
 
 
 @for_hardware(sorting.top_k)
 def top_k(x: GpuArray, *, k: int, sorted: bool) -> tuple[GpuArray, GpuArray]:
     """Return the k largest elements along the last axis and their indices."""
-    if can_select(x, k):
-        places = largest_positions(x, k, by_place=not sorted)
+    if can_select_largest(x, k):
+        places = largest_indices(x, k, sort_by_index=not sorted)
         return _take_in_rows(x, places), places
-    places = slice_block(
-        sorting_positions(x, descending=True), (0,) * len(x.shape), (*x.shape[:-1], k)
-    )
+    places = slice_block(argsort_rows(x, descending=True), (0,) * len(x.shape), (*x.shape[:-1], k))
     if not sorted:
-        places = _take_in_rows(places, sorting_positions(places))
+        places = _take_in_rows(places, argsort_rows(places))
     return _take_in_rows(x, places), places
 
 

@@ -22,8 +22,8 @@ from plugrad.kernels import unary
 from plugrad_webgpu.algorithms.bodies import clip, floats_only, make_cast, step
 from plugrad_webgpu.algorithms.expressions import (
     elementwise,
-    numbers,
     per_inexact_dtype,
+    per_number_dtype,
     per_real_dtype,
 )
 from plugrad_webgpu.declare import table
@@ -51,7 +51,7 @@ table.update(
             body=np.negative,
         ),
         unary.square: elementwise(
-            numbers("x * x") | {int64: "square_i64(x)", complex64: "complex_square(x)"},
+            per_number_dtype("x * x") | {int64: "square_i64(x)", complex64: "complex_square(x)"},
             body=np.square,
         ),
         unary.sign: elementwise(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from plugrad.extend import DType, PlugradError
     from plugrad_webgpu.driver.interface import Handle
-    from plugrad_webgpu.shaders.chains import Step
+    from plugrad_webgpu.shaders.chains import ElementwiseCall
     from plugrad_webgpu.shaders.layout import Shape
     from plugrad_webgpu.shaders.program import Plan, Program
 
@@ -90,7 +90,7 @@ class HostStore(Protocol):
         """Return an array filled with `value`, cast to a dtype."""
         ...
 
-    def try_compute(self, step: Step, inputs: Sequence[GpuArray]) -> GpuArray | None:
+    def try_compute(self, step: ElementwiseCall, inputs: Sequence[GpuArray]) -> GpuArray | None:
         """Return the result of an elementwise call, or None if the device must compute it."""
         ...
 
@@ -141,7 +141,7 @@ class CommandRecorder(Protocol):
         """Compile a program unless it is compiled."""
         ...
 
-    def call(self, step: Step, *inputs: GpuArray) -> GpuArray:
+    def call(self, step: ElementwiseCall, *inputs: GpuArray) -> GpuArray:
         """Return the result of an elementwise call, which may be recorded later."""
         ...
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from plugrad_webgpu.recording.recorder import Copy, Dispatch
-from plugrad_webgpu.shaders.chains import MAX_WEIGHT, laid_out, program
+from plugrad_webgpu.shaders.chains import MAX_COMPILE_WEIGHT, chain_program, lay_out_chain
 from plugrad_webgpu.shaders.program import plan
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from plugrad_webgpu.memory.buffers import Buffer
     from plugrad_webgpu.recording.recorder import StandIn
-    from plugrad_webgpu.shaders.chains import Reading, References, Step
+    from plugrad_webgpu.shaders.chains import ElementwiseCall, InputAccess, OperandReferences
     from plugrad_webgpu.shaders.layout import Shape
 
-fused_program = lru_cache(maxsize=1024)(program)
+fused_program = lru_cache(maxsize=1024)(chain_program)
 
 
 class Group:
@@ -39,15 +39,15 @@ class Group:
         self.loop: Shape | None = None
         """The shape along whose axes inputs are repeated, if any is."""
 
-    def has_room(self, step: Step, reads: Sequence[Buffer], most: int) -> bool:
+    def has_room(self, step: ElementwiseCall, reads: Sequence[Buffer], most: int) -> bool:
         """Return whether a call can join a group that may bind at most `most` buffers."""
-        if self.weight + step.weight > MAX_WEIGHT:
+        if self.weight + step.weight > MAX_COMPILE_WEIGHT:
             return False
         if step.loop is not None and self.loop not in (None, step.loop):
             return False
         return len(self.leaves.union(reads) - self.made) < most
 
-    def add(self, dispatch: Dispatch, step: Step) -> None:
+    def add(self, dispatch: Dispatch, step: ElementwiseCall) -> None:
         """Add a call to the group."""
         self.members.append(dispatch)
         self.leaves.update([x for x in dispatch.reads if x not in self.made])
@@ -114,7 +114,7 @@ def fuse(
     return done
 
 
-def _is_read_unchanged(reading: Reading, buffer: Buffer, group: Group) -> bool:
+def _is_read_unchanged(reading: InputAccess, buffer: Buffer, group: Group) -> bool:
     """Return whether a call reads a result of its group with the dtype and layout in which it was written."""
     made = next(m.step for m in group.members if m.writes[0] is buffer)
     return made is not None and made.dtype is reading.dtype and reading.strides is None
@@ -169,8 +169,8 @@ def _find_needed(members: Sequence[Dispatch], outside: set[StandIn]) -> list[Dis
 def _join(members: Sequence[Dispatch], outside: set[StandIn], most: int) -> Dispatch | None:
     """Return one dispatch for several elementwise calls, or None if it would bind too many buffers."""
     places: dict[Buffer, int] = {}
-    leaves: dict[tuple[Buffer, Reading], int] = {}
-    calls: list[tuple[Step, References]] = []
+    leaves: dict[tuple[Buffer, InputAccess], int] = {}
+    calls: list[tuple[ElementwiseCall, OperandReferences]] = []
     for place, member in enumerate(members):
         step = member.step
         assert step is not None
@@ -186,7 +186,7 @@ def _join(members: Sequence[Dispatch], outside: set[StandIn], most: int) -> Disp
     if len(leaves) + len(written) > most:
         return None
     loop = next((step.loop for step, _ in calls if step.loop is not None), calls[0][0].shape)
-    layout = laid_out(
+    layout = lay_out_chain(
         loop,
         [(step.formula, step.values, references) for step, references in calls],
         [reading for _, reading in leaves],

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from plugrad.extend import DType, Shape
     from plugrad_webgpu.device.device import Device
     from plugrad_webgpu.memory.buffers import Pool
-    from plugrad_webgpu.shaders.chains import Step
+    from plugrad_webgpu.shaders.chains import ElementwiseCall
     from plugrad_webgpu.shaders.program import Plan, Program
 
 
@@ -60,7 +60,7 @@ class Dispatch:
     plan: Plan
     reads: tuple[Buffer, ...]
     writes: tuple[StandIn, ...]
-    step: Step | None = None
+    step: ElementwiseCall | None = None
     """The elementwise call that it is, if it is one."""
 
 
@@ -143,7 +143,7 @@ class Recorder:
     def prepare(self, program: Program, operands: int) -> None:
         """Do nothing, because the program may be fused with others."""
 
-    def call(self, step: Step, *inputs: GpuArray) -> GpuArray:
+    def call(self, step: ElementwiseCall, *inputs: GpuArray) -> GpuArray:
         """Record an elementwise call."""
         made = self.launch(step.plan, *inputs)
         if step.joins:
