@@ -539,7 +539,7 @@ def test_many_sizes_wait_at_once(device):
 
 
 def test_large_arrays_wait_in_one_chain_only(device):
-    device.calls.finish_all()
+    device.calls.finish_all_threads()
     arrays = [plugrad.zeros((1 << 20) + i) for i in range(3)]
     waiting = [x * 2 + 1 for x in arrays]
     assert len(device.calls._open) == 1

@@ -26,7 +26,10 @@ EVEN = (36, 20, 40)
 @pytest.fixture
 def schedule(monkeypatch, run):
     def use(name):
-        if TILES[name].schedule == "broadcast" and run.device.subgroup != BROADCAST_SUBGROUP_SIZE:
+        if (
+            TILES[name].schedule == "broadcast"
+            and run.device.subgroup_size != BROADCAST_SUBGROUP_SIZE
+        ):
             pytest.skip("the subgroups of this device have another size")
         monkeypatch.setattr(product, "choose_tile", lambda *_, **__: name)
 
@@ -177,7 +180,7 @@ def test_every_tile_loads_its_blocks_at_once():
 @pytest.mark.parametrize("subgroup", [BROADCAST_SUBGROUP_SIZE, 0])
 def test_64_bit_integers(run, rng, monkeypatch, subgroup, has_long_words):
     device = run.device
-    if subgroup > device.subgroup or (has_long_words and not device.has_long_words):
+    if subgroup > device.subgroup_size or (has_long_words and not device.has_long_words):
         pytest.skip("this device has no such subgroups, or no words of 64 bits")
     monkeypatch.setattr(device, "_subgroup", subgroup)
     monkeypatch.setattr(device, "has_long_words", has_long_words)
@@ -198,7 +201,7 @@ def test_64_bit_integers(run, rng, monkeypatch, subgroup, has_long_words):
 @pytest.fixture
 def launched(run, monkeypatch):
     """The plans that the device launches."""
-    assert run.device.subgroup >= 0  # a device is asked by a dispatch, once
+    assert run.device.subgroup_size >= 0  # a device is asked by a dispatch, once
     plans = []
     launch = run.device.launch
 

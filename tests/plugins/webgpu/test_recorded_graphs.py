@@ -95,7 +95,7 @@ def test_host_values_of_many_calls_in_one_batch(monkeypatch):
 
     f = plugrad.jit(lambda x: (x + draw(), draw() * 2))
     x = plugrad.zeros(2)
-    found = [f(x) for _ in range(3 * segment.TURNS)]
+    found = [f(x) for _ in range(3 * segment.BUFFERS_PER_HOST_VALUE)]
     for i, (a, b) in enumerate(found):
         assert (a.tolist(), b.tolist()) == ([2 * i + 1, 0.5], [4 * i + 4, 1])
 

@@ -15,9 +15,9 @@ from plugrad_webgpu.algorithms.subgroups import (
     workgroup_reduction_function,
 )
 from plugrad_webgpu.algorithms.tiles import TILES
-from plugrad_webgpu.driver.native import BindLayout
-from plugrad_webgpu.shaders.elements import DTYPES
-from plugrad_webgpu.shaders.sources import SNIPPETS, linked, shader
+from plugrad_webgpu.driver.native import BindGroupLayout
+from plugrad_webgpu.shaders.elements import SHADER_DTYPES
+from plugrad_webgpu.shaders.sources import SNIPPET_FILES, linked, shader
 
 FOLDER = files("plugrad_webgpu") / "shaders"
 WINDOWS = {
@@ -277,7 +277,7 @@ def compile_all(run, code):
         words = re.findall(r"\w+", reached(code, name))
         used = {int(place): access for place, access, name in bindings if name in words}
         outputs = list(used.values()).count("read_write")
-        layout = BindLayout(raw.device, max(used) + 1, outputs, has_table=False)
+        layout = BindGroupLayout(raw.device, max(used) + 1, outputs, has_table=False)
         raw.create_pipeline(code, name, name, layout.pipeline_layout)
 
 
@@ -293,7 +293,7 @@ def test_every_file_is_listed():
 
 
 def test_snippets_compile(run):
-    snippets = "".join((FOLDER / name).read_text() for name in SNIPPETS)
+    snippets = "".join((FOLDER / name).read_text() for name in SNIPPET_FILES)
     names = re.findall(r"^fn (\w+)", snippets, re.MULTILINE)
     used = linked("// " + " ".join(names))
     assert used.count("\nfn ") == len(names)
@@ -320,7 +320,7 @@ ELEMENTWISE = [
 def test_every_expression_compiles_for_every_dtype(run, kernel):
     attributes = {"alpha": 1, "clip_value_min": 0, "clip_value_max": 1, "dtype": float32}
     attrs = {name: attributes[name] for name in kernel.attributes}
-    dtypes = [d for d in DTYPES if runs(kernel.name, "webgpu", str(d))]
+    dtypes = [d for d in SHADER_DTYPES if runs(kernel.name, "webgpu", str(d))]
     assert dtypes
     for dtype in dtypes:
         for shape in ((3,), (2, 3)):  # vectors, and rows that do not hold whole vectors

@@ -14,10 +14,10 @@ from plugrad_webgpu.algorithms.subgroups import (
 def gpu(request, run, monkeypatch):
     """A device like a GPU, and the sources of what it runs."""
     device, sources = run.device, []
-    if request.param and not device.subgroup:
+    if request.param and not device.subgroup_size:
         pytest.skip("this device has no subgroups")
     monkeypatch.setattr(device, "is_software", False)
-    monkeypatch.setattr(device, "_subgroup", device.subgroup if request.param else 0)
+    monkeypatch.setattr(device, "_subgroup", device.subgroup_size if request.param else 0)
     record = device.record
 
     def note(plan, operands):

@@ -24,8 +24,8 @@ from plugrad.extend import (
 )
 from plugrad_webgpu.algorithms.expressions import elementwise
 from plugrad_webgpu.shaders.elements import (
-    DTYPES,
-    NUMBERS,
+    NUMBER_DTYPES,
+    SHADER_DTYPES,
     STORAGE_TYPE,
     VALUE_TYPE,
     WORD_DTYPE,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     Write = Callable[["Interface"], str]
 
 STENCIL_WORKGROUP_SIZE: Final = 64
-_wrap_narrow_integers: Final = elementwise(dict.fromkeys(NUMBERS, "x"))
+_wrap_narrow_integers: Final = elementwise(dict.fromkeys(NUMBER_DTYPES, "x"))
 """Wraps integers around where the elements of a narrow dtype were computed in words."""
 
 _COMMENT_PATTERN = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -241,7 +241,7 @@ def _make_implementation(
                 f"{contract.name} has {len(out)} outputs, but a shader has one; declare a kernel for each"
             )
         for spec in (*specs, out):
-            require_dtype(spec.dtype, DTYPES, f"{contract.name} on webgpu")
+            require_dtype(spec.dtype, SHADER_DTYPES, f"{contract.name} on webgpu")
         said = contract.annotations
         numbers = {
             name: _attribute_type_and_numbers(contract.name, name, values[name], said.get(name))

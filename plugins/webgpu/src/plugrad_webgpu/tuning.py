@@ -22,7 +22,7 @@ from plugrad_webgpu.algorithms.tiles import (
     save_tiles,
     supports_tile,
 )
-from plugrad_webgpu.device.adapters import choose, required_features, wrap_device
+from plugrad_webgpu.device.adapters import choose_adapter, required_features, wrap_device
 from plugrad_webgpu.memory.copying import full
 
 if TYPE_CHECKING:
@@ -31,27 +31,27 @@ if TYPE_CHECKING:
     from plugrad_webgpu.algorithms.tiles import ProductSizes
     from plugrad_webgpu.device.device import Device
 
-PROBLEMS: Final[tuple[tuple[int, ProductSizes], ...]] = (
+TUNING_PROBLEMS: Final[tuple[tuple[int, ProductSizes], ...]] = (
     *((1, (n, n, n)) for n in (64, 128, 256, 512, 1024, 2048, 4096)),
     *((1, (64, n, m)) for n, m in ((1024, 256), (256, 1024), (1024, 1024))),
     *((32, (n, 64, n)) for n in (128, 256, 512)),
     *((1, (pixels, 9 * n, n)) for pixels, n in ((65_536, 32), (16_384, 64), (4096, 128))),
 )
 """A batch and the sizes of its products."""
-REPEATS: Final = 5
+DEFAULT_REPEATS: Final = 5
 
 
 def tune(
     selector: str = "",
-    problems: Iterable[tuple[int, ProductSizes]] = PROBLEMS,
-    repeats: int = REPEATS,
+    problems: Iterable[tuple[int, ProductSizes]] = TUNING_PROBLEMS,
+    repeats: int = DEFAULT_REPEATS,
 ) -> dict[str, str]:
     """Measure and cache the fastest tile for each kind of problem on a device, and return them.
 
     Raises:
         BackendUnavailable: there is no such device.
     """
-    adapter, _ = choose(selector)
+    adapter, _ = choose_adapter(selector)
     device = wrap_device(adapter.request_device_sync(label="plugrad", **required_features(adapter)))
     tiles: dict[str, str] = {}
     for batch, sizes in problems:

@@ -11,7 +11,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from plugrad.extend import broadcast, complex64, float32, int32, int64, uint32
-from plugrad_webgpu.memory.buffers import values_if_on_host
+from plugrad_webgpu.memory.buffers import host_values_or_none
 from plugrad_webgpu.shaders.chains import (
     MAX_CALL_INPUTS,
     ElementwiseCall,
@@ -22,7 +22,7 @@ from plugrad_webgpu.shaders.chains import (
     single_call_program,
 )
 from plugrad_webgpu.shaders.elements import (
-    NUMBERS,
+    NUMBER_DTYPES,
     STORAGE_TYPE,
     as_parameter,
     require_dtype,
@@ -48,7 +48,7 @@ MAX_CACHED_STEPS = 1024
 
 def per_number_dtype(expression: str) -> dict[DType, str]:
     """Return a table that has one expression for all number dtypes."""
-    return dict.fromkeys(NUMBERS, expression)
+    return dict.fromkeys(NUMBER_DTYPES, expression)
 
 
 def per_inexact_dtype(floating: str, of_complex: str) -> dict[DType, str]:
@@ -118,7 +118,7 @@ class _ElementwiseKernel:
         if callable(body):
             body = dict.fromkeys(self._expressions.keys() - {complex64}, body)
         self._bodies: Mapping[DType, Body] = body or {}
-        self._formula: Callable[[tuple[DType, ...]], Formula] = cache(self._make_formula)
+        self._formula: Callable[[tuple[DType, ...]], Formula] = cache(self._make_formula_for_dtypes)
 
     def step(
         self, key: Any, arrays: Sequence[GpuArray], values: Sequence[float] = ()
@@ -126,14 +126,14 @@ class _ElementwiseKernel:
         """Make, compile and cache the step for inputs of these shapes and dtypes."""
         if len(self.steps) >= MAX_CACHED_STEPS:
             self.steps.clear()
-        made = self._make_step([x.shape for x in arrays], [x.dtype for x in arrays], values)
+        made = self._make_call([x.shape for x in arrays], [x.dtype for x in arrays], values)
         # Whatever is wrong with the expression is an error of this call, although it may be recorded later.
-        if made.body is None or values_if_on_host(arrays[0]) is None:
+        if made.body is None or host_values_or_none(arrays[0]) is None:
             arrays[0].buffer.device.prepare(made.plan.program, len(arrays) + 1)
         self.steps[key] = made
         return made
 
-    def _make_step(
+    def _make_call(
         self, shapes: Sequence[Shape], dtypes: Sequence[DType], values: Sequence[float]
     ) -> ElementwiseCall:
         dtype = dtypes[-1]
@@ -166,7 +166,7 @@ class _ElementwiseKernel:
             self._bodies.get(dtype),
         )
 
-    def _make_formula(self, dtypes: tuple[DType, ...]) -> Formula:
+    def _make_formula_for_dtypes(self, dtypes: tuple[DType, ...]) -> Formula:
         dtype = dtypes[-1]
         return Formula(
             self._expressions[dtype],

@@ -44,7 +44,7 @@ def plan_int64_product(
     is_broadcast = (
         device.is_software
         and min(rows, columns) >= BROADCAST_SUBGROUP_SIZE
-        and device.subgroup == BROADCAST_SUBGROUP_SIZE
+        and device.subgroup_size == BROADCAST_SUBGROUP_SIZE
     )
     return _plan_product(is_broadcast, device.has_long_words, batches, sizes, left, right)
 

@@ -16,7 +16,7 @@ from plugrad_webgpu.algorithms.subgroups import (
 )
 from plugrad_webgpu.algorithms.tiles import SPLIT_MIN_STEPS, TILES, choose_tile
 from plugrad_webgpu.memory.buffers import reinterpret
-from plugrad_webgpu.shaders.elements import NUMBERS, STORAGE_TYPE, vector_type
+from plugrad_webgpu.shaders.elements import NUMBER_DTYPES, STORAGE_TYPE, vector_type
 from plugrad_webgpu.shaders.program import Program, plan
 from plugrad_webgpu.shaders.sources import shader
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import GpuArray
     from plugrad_webgpu.shaders.program import Plan
 
-SUM_EXPRESSIONS = dict.fromkeys(NUMBERS, "a + b") | {int64: "sum_i64(a, b)"}
+SUM_EXPRESSIONS = dict.fromkeys(NUMBER_DTYPES, "a + b") | {int64: "sum_i64(a, b)"}
 sum_axes: Final = reduction(SUM_EXPRESSIONS, dict.fromkeys(SUM_EXPRESSIONS, 0))
 
 

@@ -43,7 +43,7 @@ def uses_subgroups(device: CommandRecorder) -> bool:
 
     On software devices, where it takes longer, no invocation waits for another one anyway.
     """
-    return not device.is_software and device.subgroup > 0
+    return not device.is_software and device.subgroup_size > 0
 
 
 def workgroup_reduction_function(

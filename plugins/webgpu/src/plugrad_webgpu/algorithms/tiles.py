@@ -134,7 +134,7 @@ def supports_tile(device: CommandRecorder, name: str) -> bool:
     """Return whether a device supports a tile."""
     tile = TILES[name]
     if tile.schedule == "broadcast":
-        return device.subgroup == BROADCAST_SUBGROUP_SIZE
+        return device.subgroup_size == BROADCAST_SUBGROUP_SIZE
     return tile.shared_bytes <= device.shared_bytes
 
 

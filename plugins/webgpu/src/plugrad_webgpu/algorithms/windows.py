@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from plugrad.extend import ArgumentValueError, Window
 from plugrad_webgpu.algorithms.product import sum_axes
 from plugrad_webgpu.algorithms.reduce import count_segments
-from plugrad_webgpu.driver.limits import MAX_LOOP_STEPS, REMEDY
+from plugrad_webgpu.driver.limits import CPU_REMEDY, MAX_LOOP_STEPS
 from plugrad_webgpu.memory.buffers import reinterpret
 from plugrad_webgpu.memory.copying import slice_block
 from plugrad_webgpu.shaders.elements import STORAGE_TYPE, vector_type, words_per_element
@@ -151,7 +151,7 @@ def _check_window_steps(loop: WindowLoop, size: Shape, window: Window) -> None:
     if steps > MAX_LOOP_STEPS:
         raise ArgumentValueError(
             f"webgpu: a window of {window.size} over images of {size} takes {steps} steps of a loop, more than the "
-            f"{MAX_LOOP_STEPS} of a shader; use smaller windows, or {REMEDY}"
+            f"{MAX_LOOP_STEPS} of a shader; use smaller windows, or {CPU_REMEDY}"
         )
 
 
@@ -254,7 +254,7 @@ def clip_strides(window: Window, size: Shape) -> Window:
         if reach > MAX_WINDOW_REACH:
             raise ArgumentValueError(
                 f"webgpu: a window of {window.size} with dilations {window.dilations} and padding {window.padding} "
-                f"reaches further than {MAX_WINDOW_REACH} cells; use smaller ones, or {REMEDY}"
+                f"reaches further than {MAX_WINDOW_REACH} cells; use smaller ones, or {CPU_REMEDY}"
             )
         strides.append(min(stride, reach))
     return window._replace(strides=tuple(strides))

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import GpuArray
     from plugrad_webgpu.shaders.layout import Shape
 
-Direction = Literal["forward", "backward"]
+WindowDirection = Literal["forward", "backward"]
 
-LISTS: Final = ("stops", "cells", "size", "strides", "dilations", "before")
-UNSIGNED: Final = ("stops", "cells")
+PARAMETER_LISTS: Final = ("stops", "cells", "size", "strides", "dilations", "before")
+UNSIGNED_PARAMETER_LISTS: Final = ("stops", "cells")
 
 
 def convolve(
@@ -62,7 +62,7 @@ def filter_gradient(x: GpuArray, dy: GpuArray, *, filter_shape: Shape, window: W
     window = clip_strides(window, size)
     *cells, channels, out_channels = filter_shape
     runs = x.shape[0] * math.prod(window.out[:-1])
-    source = _weight_source(window, size, channels)._replace(runs=runs)
+    source = _filter_gradient_source(window, size, channels)._replace(runs=runs)
     left = Matrices(x, 1, math.prod(cells) * channels, window.out[-1], is_transposed=True)
     output = multiply_from_source(left, Matrices(dy, 1, window.out[-1], out_channels), source)
     return reinterpret(output, filter_shape)
@@ -70,7 +70,7 @@ def filter_gradient(x: GpuArray, dy: GpuArray, *, filter_shape: Shape, window: W
 
 @lru_cache(maxsize=1024)
 def _patch_source(
-    direction: Direction, window: Window, size: Shape, stops: Shape, channels: int
+    direction: WindowDirection, window: Window, size: Shape, stops: Shape, channels: int
 ) -> tuple[LeftOperandSource, int]:
     """Return the source that reads patches of images, and its vector length.
 
@@ -84,9 +84,9 @@ def _patch_source(
         "convolution",
         *_source_parameters(window, size, stops, channels),
         substitutions=(
-            *_axes(len(size), is_whole),
+            *_axis_substitutions(len(size), is_whole),
             ("joined", str(is_joined).lower()),
-            *_WALKS[direction].items(),
+            *_WINDOW_WALK_EXPRESSIONS[direction].items(),
         ),
         runs=math.prod(cells) // (cells[-1] if is_joined else 1),
         is_whole=is_whole,
@@ -95,7 +95,7 @@ def _patch_source(
 
 
 @lru_cache(maxsize=1024)
-def _weight_source(window: Window, size: Shape, channels: int) -> LeftOperandSource:
+def _filter_gradient_source(window: Window, size: Shape, channels: int) -> LeftOperandSource:
     """Return the source that reads patches of images along window positions."""
     is_whole = channels % 4 == 0
     last = len(size) - 1
@@ -103,12 +103,12 @@ def _weight_source(window: Window, size: Shape, channels: int) -> LeftOperandSou
         "convolution_weights",
         *_source_parameters(window, size, window.out, channels),
         stride=f"parameters.strides[{last}] * (parameters.channels / {4 if is_whole else 1})",
-        substitutions=_axes(len(size), is_whole),
+        substitutions=_axis_substitutions(len(size), is_whole),
         is_whole=is_whole,
     )
 
 
-def _axes(axes: int, is_whole: bool) -> tuple[tuple[str, str], ...]:
+def _axis_substitutions(axes: int, is_whole: bool) -> tuple[tuple[str, str], ...]:
     unit = "4" if is_whole else "1"
     return ("axes", str(axes)), ("others", str(axes - 1)), ("last", str(axes - 1)), ("unit", unit)
 
@@ -117,7 +117,7 @@ def _source_parameters(
     window: Window, size: Shape, stops: Shape, channels: int
 ) -> tuple[str, tuple[int, ...]]:
     """Return the parameters of a source, in WGSL and as numbers."""
-    kinds = {name: "u32" if name in UNSIGNED else "i32" for name in LISTS}
+    kinds = {name: "u32" if name in UNSIGNED_PARAMETER_LISTS else "i32" for name in PARAMETER_LISTS}
     fields = [f"  {name}: array<{kind}, {len(size)}>," for name, kind in kinds.items()]
     before = tuple(start for start, _ in window.padding)
     lists = (stops, window.size, size, window.strides, window.dilations, before)
@@ -127,7 +127,7 @@ def _source_parameters(
     )
 
 
-_WALKS: Final[dict[Direction, dict[str, str]]] = {
+_WINDOW_WALK_EXPRESSIONS: Final[dict[WindowDirection, dict[str, str]]] = {
     "forward": {
         "at": "stop * stride - before",
         "place": "at + cell * dilation",

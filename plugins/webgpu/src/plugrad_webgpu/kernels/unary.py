@@ -27,10 +27,10 @@ from plugrad_webgpu.algorithms.expressions import (
     per_real_dtype,
 )
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.memory.buffers import reinterpret, values_if_on_host
+from plugrad_webgpu.memory.buffers import host_values_or_none, reinterpret
 from plugrad_webgpu.shaders.elements import (
-    HIGHEST,
-    LOWEST,
+    HIGHEST_VALUE,
+    LOWEST_VALUE,
     WORD_DTYPE,
     narrow_expression,
     require_dtype,
@@ -166,39 +166,39 @@ table.update(
 # WGSL does not define the conversion of NaN, and its limits for large floats are those that float32
 # can represent; the snippets saturate at the limits of the integers. A float is False only if its
 # bits are those of 0 or -0: for a comparison with 0, a fast-math compiler would decide about NaN.
-TO_FLOAT = {
+FLOAT_CASTS = {
     int64: "f32_of_i64(x)",
     uint32: "f32_of_u32(x)",
     complex64: "x.x",
 } | dict.fromkeys((int32, bool_, float32), "f32(x)")
-TO_SIGNED = {
+INT32_CASTS = {
     float32: "saturated_i32(x)",
     int64: "bitcast<i32>(x.x)",
     complex64: "saturated_i32(x.x)",
 } | dict.fromkeys((int32, uint32, bool_), "i32(x)")
-TO_UNSIGNED = {
+UINT32_CASTS = {
     float32: "saturated_u32(x)",
     int64: "x.x",
     complex64: "saturated_u32(x.x)",
 } | dict.fromkeys((int32, uint32, bool_), "u32(x)")
 
 CAST_EXPRESSIONS: dict[DType, dict[DType, str]] = {
-    float32: TO_FLOAT,
-    int32: TO_SIGNED,
+    float32: FLOAT_CASTS,
+    int32: INT32_CASTS,
     **{
-        dtype: {source: narrow_expression(dtype, e) for source, e in TO_SIGNED.items()}
+        dtype: {source: narrow_expression(dtype, e) for source, e in INT32_CASTS.items()}
         | {
-            float32: f"clamp(saturated_i32(x), {LOWEST[dtype]}, {HIGHEST[dtype]})",
-            complex64: f"clamp(saturated_i32(x.x), {LOWEST[dtype]}, {HIGHEST[dtype]})",
+            float32: f"clamp(saturated_i32(x), {LOWEST_VALUE[dtype]}, {HIGHEST_VALUE[dtype]})",
+            complex64: f"clamp(saturated_i32(x.x), {LOWEST_VALUE[dtype]}, {HIGHEST_VALUE[dtype]})",
         }
         for dtype in (int8, int16)
     },
-    uint32: TO_UNSIGNED,
+    uint32: UINT32_CASTS,
     **{
-        dtype: {source: narrow_expression(dtype, e) for source, e in TO_UNSIGNED.items()}
+        dtype: {source: narrow_expression(dtype, e) for source, e in UINT32_CASTS.items()}
         | {
-            float32: f"min(saturated_u32(x), {HIGHEST[dtype]}u)",
-            complex64: f"min(saturated_u32(x.x), {HIGHEST[dtype]}u)",
+            float32: f"min(saturated_u32(x), {HIGHEST_VALUE[dtype]}u)",
+            complex64: f"min(saturated_u32(x.x), {HIGHEST_VALUE[dtype]}u)",
         }
         for dtype in (uint8, uint16)
     },
@@ -216,10 +216,10 @@ CAST_EXPRESSIONS: dict[DType, dict[DType, str]] = {
         complex64: "((bitcast<u32>(x.x) | bitcast<u32>(x.y)) & 0x7fffffffu) != 0u",
     },
     complex64: {
-        source: f"vec2f({e}, 0.0)" for source, e in TO_FLOAT.items() if source != complex64
+        source: f"vec2f({e}, 0.0)" for source, e in FLOAT_CASTS.items() if source != complex64
     },
 }
-CASTS = {
+CAST_IMPLEMENTATIONS = {
     dtype: elementwise(expressions, result=dtype, body=make_cast(dtype))
     for dtype, expressions in CAST_EXPRESSIONS.items()
 }
@@ -230,10 +230,10 @@ def cast(x: GpuArray, *, dtype: DType) -> GpuArray:
     """Return the elements cast to another dtype."""
     if dtype == x.dtype:
         return x
-    if dtype == WORD_DTYPE.get(x.dtype) and values_if_on_host(x) is None:
+    if dtype == WORD_DTYPE.get(x.dtype) and host_values_or_none(x) is None:
         return reinterpret(x, x.shape, dtype)
-    require_dtype(dtype, CASTS)
-    return CASTS[dtype](x)
+    require_dtype(dtype, CAST_IMPLEMENTATIONS)
+    return CAST_IMPLEMENTATIONS[dtype](x)
 
 
 @table.implements(unary.identity)

@@ -25,7 +25,7 @@ from plugrad.extend import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-NUMBERS: Final = (float32, int32, uint32)
+NUMBER_DTYPES: Final = (float32, int32, uint32)
 
 WORD_DTYPE: Final[dict[DType, DType]] = {
     int8: int32,
@@ -38,7 +38,7 @@ WORD_DTYPE: Final[dict[DType, DType]] = {
 COMPUTE_DTYPE: Final = WORD_DTYPE | {bool_: uint32}
 """What the words of a dtype are whose elements are smaller than a word."""
 
-_NARROWED: Final[dict[DType, str]] = {
+_NARROWING_EXPRESSIONS: Final[dict[DType, str]] = {
     int8: "wrapped_i8({})",
     int16: "wrapped_i16({})",
     uint8: "(({}) & 0xffu)",
@@ -62,14 +62,14 @@ STORAGE_TYPE: Final[dict[DType, str]] = {
 VALUE_TYPE: Final[dict[DType, str]] = STORAGE_TYPE | {bool_: "bool"}
 """The type in an expression; its name also converts from the stored type."""
 
-DTYPES: Final = frozenset(STORAGE_TYPE)
+SHADER_DTYPES: Final = frozenset(STORAGE_TYPE)
 """The dtypes that kernels take."""
-HALVES: Final[tuple[DType | str, ...]] = float16, BFLOAT16
+HALF_DTYPES: Final[tuple[DType | str, ...]] = float16, BFLOAT16
 """The dtypes of which two elements share a word; kernels do not see them. See `plugrad_webgpu.halves`."""
-STORED: Final[frozenset[DType | str]] = DTYPES.union(HALVES)
+STORED_DTYPES: Final[frozenset[DType | str]] = SHADER_DTYPES.union(HALF_DTYPES)
 """The dtypes of arrays on the device."""
 
-LOWEST: Final[dict[DType, int | float]] = {
+LOWEST_VALUE: Final[dict[DType, int | float]] = {
     float32: float("-inf"),
     int32: -(2**31),
     uint32: 0,
@@ -80,7 +80,7 @@ LOWEST: Final[dict[DType, int | float]] = {
     uint8: 0,
     uint16: 0,
 }
-HIGHEST: Final[dict[DType, int | float]] = {
+HIGHEST_VALUE: Final[dict[DType, int | float]] = {
     float32: float("inf"),
     int32: 2**31 - 1,
     uint32: 2**32 - 1,
@@ -93,7 +93,7 @@ HIGHEST: Final[dict[DType, int | float]] = {
 }
 
 
-class Long(int):
+class TwoWordInteger(int):
     """A 64-bit integer as two words."""
 
 
@@ -118,12 +118,12 @@ def stored_nbytes(shape: Sequence[int], dtype: DType) -> int:
     (24, 48)
     """
     count = prod(shape)
-    return 4 * (-(-count // 2) if dtype in HALVES else count * words_per_element(dtype))
+    return 4 * (-(-count // 2) if dtype in HALF_DTYPES else count * words_per_element(dtype))
 
 
 def narrow_expression(dtype: DType, expression: str) -> str:
     """Return an expression cast to a narrow dtype; integers wrap around."""
-    return _NARROWED[dtype].format(expression) if dtype in WORD_DTYPE else expression
+    return _NARROWING_EXPRESSIONS[dtype].format(expression) if dtype in WORD_DTYPE else expression
 
 
 def with_narrow_dtypes(expressions: Mapping[DType, str], result: DType | None) -> dict[DType, str]:
@@ -152,8 +152,8 @@ def as_parameter(value: complex, dtype: DType) -> int | float | complex:
         return int(bool(value))
     if value != value:  # NaN
         return as_parameter(0, dtype)
-    number = int(min(max(value, LOWEST[dtype]), HIGHEST[dtype]))
-    return Long(number) if dtype == int64 else number
+    number = int(min(max(value, LOWEST_VALUE[dtype]), HIGHEST_VALUE[dtype]))
+    return TwoWordInteger(number) if dtype == int64 else number
 
 
 def require_dtype(
