@@ -221,8 +221,8 @@ def choose_no_gpu_automatically() -> None:
     with suppress(ImportError):
         from plugrad_webgpu import entry
 
-        describe = entry.describe
-        entry.describe = lambda *args: describe(*args)._replace(is_software=True)
+        describe = entry.describe_adapter
+        entry.describe_adapter = lambda *args: describe(*args)._replace(is_software=True)
 
 
 WITHOUT_PACKS = "-without-packs"

@@ -35,14 +35,14 @@ def test_device_string_chooses(monkeypatch, present, selector, chosen):
     found = tuple(
         SimpleNamespace(info={"device": device, "adapter_type": kind}) for device, kind in present
     )
-    monkeypatch.setattr(adapters, "adapters", lambda: found)
+    monkeypatch.setattr(adapters, "list_usable_adapters", lambda: found)
     assert adapters.choose_adapter(selector) == (found[chosen], chosen)
 
 
 @pytest.mark.parametrize("selector", ["7", "name=radeon", "fastest"])
 def test_unknown_device_lists_the_devices(monkeypatch, selector):
     found = (SimpleNamespace(info={"device": "llvmpipe", "adapter_type": "CPU"}),)
-    monkeypatch.setattr(adapters, "adapters", lambda: found)
+    monkeypatch.setattr(adapters, "list_usable_adapters", lambda: found)
     with pytest.raises(
         BackendUnavailable,
         match=rf"no device '{selector}'; choose one of 0 \(llvmpipe\), high-performance, low-power",

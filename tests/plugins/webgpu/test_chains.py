@@ -199,7 +199,7 @@ def test_a_loop_that_is_longer_than_a_chain(dispatches):
         for _ in range(1000):
             total = total + one
         np.testing.assert_array_equal(total.numpy(), np.full(1024, 1000))
-    assert len(dispatches) == -(-1000 // pending.MAX_WEIGHT)
+    assert len(dispatches) == -(-1000 // pending.MAX_COMPILE_WEIGHT)
 
 
 # --- what is recorded

@@ -4,11 +4,12 @@ import pytest
 import wgpu
 from wgpu.backends import wgpu_native
 
-from plugrad_webgpu.device.adapters import KNOWN_WGPU
+from plugrad_webgpu.device.adapters import SUPPORTED_WGPU_VERSION
 from plugrad_webgpu.driver.parsing import C_TYPES, cache_parsed_types
 
 pytestmark = pytest.mark.skipif(
-    wgpu.version_info[:2] != KNOWN_WGPU, reason="the types are those of another version of wgpu-py"
+    wgpu.version_info[:2] != SUPPORTED_WGPU_VERSION,
+    reason="the types are those of another version of wgpu-py",
 )
 
 

@@ -335,7 +335,7 @@ def test_kernels_that_are_replaced_are_not_joined(x, kernel):
 def test_wgpu_py_alone(x, monkeypatch):
     values, expected = x.numpy(), bits(network(x))
     plugrad.close_backend(x.backend)
-    monkeypatch.setattr("plugrad_webgpu.device.adapters.KNOWN_WGPU", (0, 0))
+    monkeypatch.setattr("plugrad_webgpu.device.adapters.SUPPORTED_WGPU_VERSION", (0, 0))
     with plugrad.use("webgpu"):
         x = plugrad.asarray(values)
         assert x.backend.active_device._driver is not native
