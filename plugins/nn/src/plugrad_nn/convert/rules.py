@@ -116,9 +116,8 @@ def _normalization_entries(
     }
     found = _vector_entries(names, features, params)
     if isinstance(layer, BatchNorm):
-        found.append(
-            ParameterEntry(("num_batches_tracked",), (), lambda x: (), lambda: (np.int64(0),))
-        )  # type: ignore[arg-type,return-value] # pyright: ignore[reportArgumentType] - a 0-d array to all who use it
+        zero = (np.int64(0),)
+        found.append(ParameterEntry(("num_batches_tracked",), (), lambda x: (), lambda: zero))  # type: ignore[arg-type,return-value] # pyright: ignore[reportArgumentType] - a 0-d array to all who use it
     return found
 
 

@@ -177,9 +177,13 @@ RULES_BY_KERAS_CLASS: Final[dict[str, LayerRule]] = {
     "Concatenate": LayerRule(merging.Concatenate, ("axis",)),
     "Conv1D": LayerRule(convolution.Conv1D, ("filters", *CONV_FIELDS, "groups"), {}, CHANNELS_LAST),
     "Conv2D": LayerRule(convolution.Conv2D, ("filters", *CONV_FIELDS, "groups"), {}, CHANNELS_LAST),
-    "Conv2DTranspose": LayerRule(transposed.Conv2DTranspose, ("filters", *CONV_FIELDS, "output_padding"), {}, UNGROUPED),
+    "Conv2DTranspose": LayerRule(
+        transposed.Conv2DTranspose, ("filters", *CONV_FIELDS, "output_padding"), {}, UNGROUPED
+    ),
     "Conv3D": LayerRule(convolution.Conv3D, ("filters", *CONV_FIELDS, "groups"), {}, CHANNELS_LAST),
-    "Conv3DTranspose": LayerRule(transposed.Conv3DTranspose, ("filters", *CONV_FIELDS, "output_padding"), {}, UNGROUPED),
+    "Conv3DTranspose": LayerRule(
+        transposed.Conv3DTranspose, ("filters", *CONV_FIELDS, "output_padding"), {}, UNGROUPED
+    ),
     "ConvLSTM2D": LayerRule(
         recurrent.ConvLSTM2D,
         ("filters", "kernel_size", "strides", "padding", "return_sequences", "activation", "recurrent_activation"),
@@ -222,7 +226,9 @@ RULES_BY_KERAS_CLASS: Final[dict[str, LayerRule]] = {
     "Rescaling": LayerRule(shapes.Rescaling, ("scale", "offset")),
     "Reshape": LayerRule(shapes.Reshape, ("target_shape",)),
     "Resizing": LayerRule(_make_resizing, ("height", "width", "interpolation", "crop_to_aspect_ratio")),
-    "SeparableConv2D": LayerRule(convolution.SeparableConv2D, ("filters", *CONV_FIELDS, "depth_multiplier"), {}, UNGROUPED),
+    "SeparableConv2D": LayerRule(
+        convolution.SeparableConv2D, ("filters", *CONV_FIELDS, "depth_multiplier"), {}, UNGROUPED
+    ),
     "SimpleRNN": LayerRule(recurrent.SimpleRNN, CELL_FIELDS, {}, CELL_DEFAULTS),
     "Softmax": LayerRule(_make_softmax, ("axis",)),
     "SpatialDropout1D": LayerRule(dropout.SpatialDropout, ("rate",)),
