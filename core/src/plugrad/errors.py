@@ -388,7 +388,7 @@ def raise_missing_name(namespace: ModuleType, instead: Mapping[str, str], name: 
 
     >>> import plugrad
     >>> instead = {"Linear": "write nn.Dense(units)"}
-    >>> absent(plugrad, instead, "Linear")
+    >>> raise_missing_name(plugrad, instead, "Linear")
     Traceback (most recent call last):
     AttributeError: plugrad does not have 'Linear': write nn.Dense(units)
 
