@@ -9,7 +9,7 @@ import pytest
 
 import plugrad
 from passes.checking import recorded_graph
-from plugrad.extend import PACKED_VIEWS, SourceLine, Scan, find_storage, plan_memory
+from plugrad.extend import PACKED_VIEWS, Scan, SourceLine, find_storage, plan_memory
 from plugrad.graph.graph import Graph
 from plugrad.types.specs import Shaped
 

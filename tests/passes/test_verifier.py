@@ -8,7 +8,7 @@ import pytest
 import plugrad
 from passes.checking import recorded_graph
 from plugrad.errors import ArgumentValueError
-from plugrad.extend import Cond, Graph, SourceLine, Scan, While, host_value, verify_graph
+from plugrad.extend import Cond, Graph, Scan, SourceLine, While, host_value, verify_graph
 from plugrad.types.specs import Shaped
 
 X = plugrad.asarray(np.ones(3, "float32"))

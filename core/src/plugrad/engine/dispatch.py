@@ -1,8 +1,8 @@
 """Dispatch of kernel calls: unwrap the tensors, call the backend's implementation, and wrap the result.
 
 `CALL_TEMPLATE` tells it, once for all kernels. It is a text that is compiled when a kernel is first called, as
-`dataclasses` does with ``__init__``: a loop over the inputs would take as long as a small tensor's arithmetic. Its names
-are those of this module, which imports some for it only.
+`dataclasses` does with ``__init__``: a loop over the inputs would take as long as a small tensor's arithmetic. Its
+names are those of this module, which imports some for it only.
 """
 
 # ruff: noqa: F401
