@@ -42,8 +42,12 @@ WANTED = {
     "kernels": (lambda: first_party_kernels(), "reference/kernels/*.md", r"^## (\w+)$"),
     "rows": (lambda: first_party_kernels(), "reference/kernels.md", r"^\| (\w+)(?: \(\*\))? \|"),
     "gradients": (lambda: first_party_kernels(), "reference/gradients.md", r"^\| (\w+) \|"),
-    "commands": (lambda: cli.COMMANDS, "api/commands", r"^plugrad ([\w-]+)$"),
-    "commands of the guide": (lambda: cli.COMMANDS, "guide/cli.md", r"`plugrad ([\w-]+)[^`]*`"),
+    "commands": (lambda: cli.COMMAND_SUMMARIES, "api/commands", r"^plugrad ([\w-]+)$"),
+    "commands of the guide": (
+        lambda: cli.COMMAND_SUMMARIES,
+        "guide/cli.md",
+        r"`plugrad ([\w-]+)[^`]*`",
+    ),
     "settings": (
         lambda: (key.name for key in plugrad.config.keys()),  # noqa: SIM118 - a method of its own
         "reference/settings.md",

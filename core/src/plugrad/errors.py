@@ -383,12 +383,12 @@ def suggestion(name: object, known: Iterable[str], *, similarity: float = 0.6) -
     return f" (did you mean {by_lower_case[close[0]]!r}?)" if close else ""
 
 
-def absent(namespace: ModuleType, instead: Mapping[str, str], name: str) -> NoReturn:
+def raise_missing_name(namespace: ModuleType, instead: Mapping[str, str], name: str) -> NoReturn:
     """Raise the error for a name that a package or one of its modules does not have.
 
     >>> import plugrad
     >>> instead = {"Linear": "write nn.Dense(units)"}
-    >>> absent(plugrad, instead, "Linear")
+    >>> raise_missing_name(plugrad, instead, "Linear")
     Traceback (most recent call last):
     AttributeError: plugrad does not have 'Linear': write nn.Dense(units)
 

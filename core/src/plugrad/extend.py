@@ -35,7 +35,7 @@ from plugrad.errors import (
     ShapeError as ShapeError,
     TensorIndexError as TensorIndexError,
     UnsupportedDtype as UnsupportedDtype,
-    absent as absent,
+    raise_missing_name as absent,
 )
 from plugrad.host import (
     host_bodies as host_bodies,

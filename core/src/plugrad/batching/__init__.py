@@ -11,7 +11,7 @@ from plugrad.registry.batching import set_loader
 from plugrad.settings import journal
 
 
-def declare(kernel_name: str) -> None:
+def import_batching_rules(kernel_name: str) -> None:
     """Import the rules of a kernel's family if the kernel is plugrad's own."""
     contract = get_contract(kernel_name)
     if (
@@ -30,4 +30,4 @@ def declare(kernel_name: str) -> None:
                 raise
 
 
-set_loader(declare)
+set_loader(import_batching_rules)

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from plugrad.discovery.order import Place
     from plugrad.discovery.plugin import Kind, Plugin
 
-KINDS = {
+HEADING_OF_KIND = {
     "backend": "Backends",
     "kernels": "Kernel packs",
     "ops": "Op packs",
     "hooks": "Hooks",
 }
-UNUSABLE = ("incompatible", "conflict", "failed")
+UNUSABLE_STATUSES = ("incompatible", "conflict", "failed")
 """The statuses of plugins that need a remedy."""
 
 
@@ -44,18 +44,18 @@ def describe_plugin(plugin: Plugin) -> dict[str, Any]:
         "api": ".".join(map(str, manifest.api)),
         "options": options,
         "replaces": declared_replacements(plugin),
-        "place": place._asdict() if (place := place_in_order(plugin)) else None,
+        "place": place._asdict() if (place := place_among_rivals(plugin)) else None,
     }
 
 
-def place_in_order(plugin: Plugin) -> Place | None:
+def place_among_rivals(plugin: Plugin) -> Place | None:
     """Return the place of a kernel pack among several packs of its backend, or None if there is nothing to decide."""
     place = place_of(plugin) if plugin.kind == "kernels" else None
     return place if place and place.rivals > 1 else None
 
 
-def chosen_backend(outcome: Outcome) -> dict[str, Any]:
-    """Return what the job ``active`` found; if no backend is active, ``"error"`` says why."""
+def describe_active_backend(outcome: Outcome) -> dict[str, Any]:
+    """Return what the job `report_active_backend` found; if no backend is active, ``"error"`` says why."""
     why = outcome.problem or outcome.found.get("none", "")
     return {**outcome.found, "error": why} if why else outcome.found
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
 
-MEANT: Final = {
+COMMAND_SYNONYMS: Final = {
     "backends": "list",
     "check": "doctor",
     "plugins": "list",
@@ -25,7 +25,7 @@ MEANT: Final = {
 """Commands for what somebody may ask for by words that are not similar to theirs."""
 
 
-def one_of(known: Collection[str]) -> Callable[[str], str]:
+def choice_type(known: Collection[str]) -> Callable[[str], str]:
     """Return a type for an argument that takes one of a few words."""
 
     def word(text: str) -> str:
@@ -38,15 +38,15 @@ def one_of(known: Collection[str]) -> Callable[[str], str]:
     return word
 
 
-def refuse_command(name: str, known: Collection[str]) -> NoReturn:
+def raise_unknown_command(name: str, known: Collection[str]) -> NoReturn:
     """Raise the error for a command that does not exist."""
-    meant = suggestion(MEANT.get(name, name), known)
+    meant = suggestion(COMMAND_SYNONYMS.get(name, name), known)
     raise ArgumentValueError(
         f"no command called {name!r}{meant}; `plugrad --help` lists the commands"
     )
 
 
-def refuse_argument(parser: ArgumentParser, text: str) -> NoReturn:
+def fail_for_unknown_argument(parser: ArgumentParser, text: str) -> NoReturn:
     """End the command for an argument that its parser has left over."""
     flag = text.partition("=")[0]
     known = re.findall(r"(?<!\w)--?[a-z][a-z-]*", parser.format_usage())
