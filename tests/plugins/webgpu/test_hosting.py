@@ -38,7 +38,7 @@ def work(small, monkeypatch):
         monkeypatch.setattr(owner, name, counted)
 
     count(native, "dispatch_workgroups")
-    for name in ("write", "submit", "fetch"):
+    for name in ("write", "submit", "submit_readback"):
         count(native.NativeDevice, name)
     return done
 

@@ -275,7 +275,7 @@ def test_no_memory_to_read_an_array(run, monkeypatch):
     y = run.call(binary.add, x, x)
     raw = run.device._raw
     with monkeypatch.context() as patch:
-        patch.setattr(raw, "staging", lambda size: None)
+        patch.setattr(raw, "acquire_staging", lambda size: None)
         with pytest.raises(OutOfMemory, match=r"no memory to transfer 400 bytes .* smaller parts"):
             run.down(y)
     np.testing.assert_array_equal(run.down(y), np.full(100, 2))
@@ -329,7 +329,7 @@ def test_the_next_part_is_on_its_way_while_one_is_used(run, monkeypatch):
         sent.append(arguments)
         fetch(*arguments)
 
-    monkeypatch.setattr(run.device._raw, "fetch", noted)
+    monkeypatch.setattr(run.device._raw, "submit_readback", noted)
     x = run.up(np.arange(4096, dtype=np.float32))
     for i, part in enumerate(run.backend.read([x])):
         assert len(sent) == min(i + 2, 4)

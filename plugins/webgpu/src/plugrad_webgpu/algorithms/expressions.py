@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from functools import cache
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
 
 from plugrad.extend import broadcast, complex64, float32, int32, int64, uint32
 from plugrad_webgpu.memory.buffers import host_values_or_none
@@ -17,11 +18,13 @@ from plugrad_webgpu.shaders.chains import (
     ElementwiseCall,
     Formula,
     cached_input_access,
-    compile_weight,
+    find_limits,
     lay_out_chain,
     single_call_program,
+    weigh,
 )
 from plugrad_webgpu.shaders.elements import (
+    HALF_DTYPES,
     NUMBER_DTYPES,
     STORAGE_TYPE,
     as_parameter,
@@ -74,8 +77,8 @@ def elementwise(
     Args:
         expression: WGSL over the names in `inputs`, for float32; or a mapping from dtypes to such
             expressions, from which the dtype of the last input chooses. It may call the functions
-            of snippets.wgsl, accurate.wgsl, complex.wgsl and long.wgsl. Narrow dtypes take the
-            expression for the dtype in which they are computed.
+            of snippets.wgsl, accurate.wgsl, complex.wgsl and long.wgsl. Narrow dtypes and halves take
+            the expression for the dtype in which they are computed.
         inputs: The names of the inputs, which are broadcast.
         result: The dtype of the result; None means that of the last input.
         attributes: The names of numeric attributes, which the expression reads as
@@ -94,7 +97,17 @@ def elementwise(
     kernel = _ElementwiseKernel(
         with_narrow_dtypes(expressions, result), tuple(inputs), result, tuple(attributes), body
     )
-    return _specialize_call(kernel)
+    implementation = _specialize_call(kernel)
+    _IMPLEMENTATIONS.add(implementation)
+    return implementation
+
+
+def is_elementwise(function: object) -> bool:
+    """Return whether a function was made by `elementwise`."""
+    return function in _IMPLEMENTATIONS
+
+
+_IMPLEMENTATIONS: Final[WeakSet[Callable[..., Any]]] = WeakSet()
 
 
 class _ElementwiseKernel:
@@ -102,7 +115,7 @@ class _ElementwiseKernel:
 
     def __init__(
         self,
-        expressions: dict[DType, str],
+        expressions: dict[DType | str, str],
         inputs: tuple[str, ...],
         result: DType | None,
         attributes: tuple[str, ...],
@@ -116,8 +129,8 @@ class _ElementwiseKernel:
         self._expressions = expressions
         self._result = result
         if callable(body):
-            body = dict.fromkeys(self._expressions.keys() - {complex64}, body)
-        self._bodies: Mapping[DType, Body] = body or {}
+            body = dict.fromkeys(self._expressions.keys() - {complex64, *HALF_DTYPES}, body)
+        self._bodies: Mapping[Any, Body] = body or {}
         self._formula: Callable[[tuple[DType, ...]], Formula] = cache(self._make_formula_for_dtypes)
 
     def step(
@@ -142,9 +155,10 @@ class _ElementwiseKernel:
         out = broadcast(*shapes)
         formula = self._formula(tuple(dtypes))
         readings = tuple(_input_access(s, out, d) for s, d in zip(shapes, dtypes, strict=True))
-        per_number_dtype = tuple(as_parameter(v, dtype) for v in values)
+        numbers = tuple(as_parameter(v, dtype) for v in values)
         inputs = tuple(~i for i in range(len(shapes)))
-        layout = lay_out_chain(out, [(formula, per_number_dtype, inputs)], readings, (0,))
+        layout = lay_out_chain(out, [(formula, numbers, inputs)], readings, (0,))
+        loop = out if any(r.strides for r in readings) else None
         planned = plan(
             single_call_program(layout.form),
             layout.parameters,
@@ -155,12 +169,13 @@ class _ElementwiseKernel:
         return ElementwiseCall(
             formula,
             readings,
-            per_number_dtype,
+            numbers,
             out,
             formula.result,
             prod(out),
-            compile_weight(formula.expression),
-            out if any(r.strides for r in readings) else None,
+            weigh(formula),
+            loop,
+            find_limits(formula, loop),
             planned,
             planned.grid is not None and len(shapes) <= MAX_CALL_INPUTS,
             self._bodies.get(dtype),
@@ -178,7 +193,13 @@ class _ElementwiseKernel:
 
 def _parameter_type(dtype: DType) -> str:
     # A vector would have to begin at an even word.
-    return "array<u32, 2>" if dtype == int64 else STORAGE_TYPE[dtype]
+    return (
+        "array<u32, 2>"
+        if dtype == int64
+        else "f32"
+        if dtype in HALF_DTYPES
+        else STORAGE_TYPE[dtype]
+    )
 
 
 def _input_access(shape: Shape, out: Shape, dtype: DType) -> InputAccess:

@@ -26,6 +26,7 @@ from plugrad_webgpu.driver.forks import RefusingLock
 from plugrad_webgpu.driver.limits import MAX_IMMEDIATE_BYTES, foreign_buffer_error
 from plugrad_webgpu.memory.buffers import Buffer, CommandRecorder, GpuArray, HostBuffer
 from plugrad_webgpu.shaders.chains import (
+    CONFLICT,
     MAX_COMPILE_WEIGHT,
     ChainForm,
     chain_program,
@@ -85,6 +86,7 @@ class Chain:
         "key",
         "leaves",
         "length",
+        "limits",
         "loop",
         "members",
         "most_leaves",
@@ -104,6 +106,7 @@ class Chain:
         self.numbered: int = 0
         self.loop: Shape | None = None
         """The shape along whose axes leaves are repeated, if any is."""
+        self.limits: int = 0
         self.is_open: bool = True
 
 
@@ -169,6 +172,7 @@ class FusionQueue:
                     or chain.weight + step.weight > MAX_COMPILE_WEIGHT
                     or chain.numbered + len(inputs) > chain.most_leaves
                     or (step.loop is not None and chain.loop not in (None, step.loop))
+                    or chain.limits | step.limits == CONFLICT
                 ):
                     chain = self._begin_chain(key, chain, step.plan.size)
                 references = self._refer_to_inputs(chain, step.readings, inputs)
@@ -180,6 +184,7 @@ class FusionQueue:
                     buffer.dtype = step.dtype
                     chain.length += 1
                     chain.weight += step.weight
+                    chain.limits |= step.limits
                     chain.members += [((step, references), buffer.ref)]
                     if step.loop is not None:
                         chain.loop = step.loop

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +30,7 @@ from plugrad_webgpu.algorithms.expressions import (
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.memory.buffers import host_values_or_none, reinterpret
 from plugrad_webgpu.shaders.elements import (
+    HALF_DTYPES,
     HIGHEST_VALUE,
     LOWEST_VALUE,
     WORD_DTYPE,
@@ -37,6 +39,8 @@ from plugrad_webgpu.shaders.elements import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from plugrad.extend import DType
     from plugrad_webgpu.memory.buffers import GpuArray
 
@@ -219,10 +223,22 @@ CAST_EXPRESSIONS: dict[DType, dict[DType, str]] = {
         source: f"vec2f({e}, 0.0)" for source, e in FLOAT_CASTS.items() if source != complex64
     },
 }
-CAST_IMPLEMENTATIONS = {
+CAST_IMPLEMENTATIONS: dict[DType, Callable[..., GpuArray]] = {
     dtype: elementwise(expressions, result=dtype, body=make_cast(dtype))
     for dtype, expressions in CAST_EXPRESSIONS.items()
 }
+TO_WIDE_FLOAT = FLOAT_CASTS | {
+    int32: "odd_f32_of_i32(x)",
+    uint32: "odd_f32_of_u32(x)",
+    int64: "odd_f32_of_i64(x)",
+}
+"""What is rounded to a half: integers that are not exact in float32 get an odd last bit, so they are rounded once."""
+
+
+@cache
+def cast_to_half(dtype: DType) -> Callable[..., GpuArray]:
+    """Return the cast to float16 or bfloat16."""
+    return elementwise(TO_WIDE_FLOAT, result=dtype)
 
 
 @table.implements(unary.cast)
@@ -232,6 +248,8 @@ def cast(x: GpuArray, *, dtype: DType) -> GpuArray:
         return x
     if dtype == WORD_DTYPE.get(x.dtype) and host_values_or_none(x) is None:
         return reinterpret(x, x.shape, dtype)
+    if dtype in HALF_DTYPES:
+        return cast_to_half(dtype)(x)
     require_dtype(dtype, CAST_IMPLEMENTATIONS)
     return CAST_IMPLEMENTATIONS[dtype](x)
 
