@@ -47,10 +47,12 @@ def convolve(x: Any, kernel: Any, *, mode: Mode = "full", axis: int = -1) -> Ten
             f"on axis {axis}"
         )
     before, after = {"full": (m - 1, m - 1), "same": (m // 2, (m - 1) // 2), "valid": (0, 0)}[mode]
-    return _slide(x, plugrad.flip(kernel), before, after, axis)
+    return _multiply_sliding_windows(x, plugrad.flip(kernel), before, after, axis)
 
 
-def _slide(x: Tensor, weights: Tensor, before: int, after: int, axis: int) -> Tensor:
+def _multiply_sliding_windows(
+    x: Tensor, weights: Tensor, before: int, after: int, axis: int
+) -> Tensor:
     """Multiply windows by weights; zeros are put around x."""
     moved = plugrad.moveaxis(x, axis, -1)
     rows = plugrad.reshape(moved, (-1, moved.shape[-1], 1))
@@ -150,7 +152,7 @@ def gaussian_filter1d(x: Any, sigma: float, *, axis: int = -1, truncate: float =
         raise ArgumentValueError(f"gaussian_filter1d: sigma={sigma} must be above 0")
     radius = int(truncate * sigma + 0.5)
     curve = np.exp(-0.5 * (np.arange(-radius, radius + 1) / sigma) ** 2)
-    return _smooth("gaussian_filter1d", x, curve / curve.sum(), axis)
+    return _smooth_symmetrically("gaussian_filter1d", x, curve / curve.sum(), axis)
 
 
 def savgol_filter(x: Any, window_length: int, polyorder: int, *, axis: int = -1) -> Tensor:
@@ -181,10 +183,10 @@ def savgol_filter(x: Any, window_length: int, polyorder: int, *, axis: int = -1)
     half = window_length // 2
     places = np.arange(-half, half + 1.0)
     powers = places[:, None] ** np.arange(polyorder + 1)
-    return _smooth("savgol_filter", x, np.linalg.pinv(powers)[0], axis)
+    return _smooth_symmetrically("savgol_filter", x, np.linalg.pinv(powers)[0], axis)
 
 
-def _smooth(op: str, x: Any, weights: np.ndarray[Any, Any], axis: int) -> Tensor:
+def _smooth_symmetrically(op: str, x: Any, weights: np.ndarray[Any, Any], axis: int) -> Tensor:
     """Multiply windows by weights that are symmetric, with x reflected at the ends."""
     (x,) = as_floats(op, x)
     axis = normalize_axis(axis, x.ndim, name=f"{op}: axis")
@@ -199,4 +201,4 @@ def _smooth(op: str, x: Any, weights: np.ndarray[Any, Any], axis: int) -> Tensor
     )
     wide = plugrad.take(x, positions.astype("int32"), axis=axis)
     curve = plugrad.asarray(weights, dtype=x.dtype, device=x.device)
-    return _slide(wide, curve, 0, 0, axis)
+    return _multiply_sliding_windows(wide, curve, 0, 0, axis)
