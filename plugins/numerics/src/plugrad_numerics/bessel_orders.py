@@ -123,7 +123,8 @@ def _apply_per_order(
         orders = np.asarray(None)
     if orders.dtype.kind not in "iuf" or not (np.abs(orders) <= MAX_BESSEL_ORDER).all():
         raise ArgumentError(
-            f"{op}: v={v!r:.80} must be a number from -{MAX_BESSEL_ORDER} to {MAX_BESSEL_ORDER}, or an array of such numbers"
+            f"{op}: v={v!r:.80} must be a number from -{MAX_BESSEL_ORDER} to {MAX_BESSEL_ORDER}, "
+            "or an array of such numbers"
         )
     if not ((orders < 0) & (orders != np.floor(orders))).any():
         refine = None
