@@ -68,7 +68,7 @@ def test_results_are_written_for_tensorboard(monkeypatch, tmp_path):
     assert writer.calls[-2:] == [("flush",), ("close",)]
 
 
-def test_the_library_writes_for_tensorboard(tmp_path, backend):
+def test_the_library_writes_for_tensorboard(tmp_path):
     """What the guide says of values of one's own, too."""
     library = pytest.importorskip("tensorboardX", reason="tensorboardX is not installed")
     fitted(nn.TensorBoard(tmp_path / "run"))
