@@ -11,8 +11,8 @@ from plugrad.optimizers.optimizer import Optimizer
 
 if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
-    from plugrad.ops.optimizers import Step
-    from plugrad.optimizers.optimizer import Rate
+    from plugrad.ops.optimizers import UpdateStep
+    from plugrad.optimizers.optimizer import LearningRate
     from plugrad.tensor.tensor import Tensor
     from plugrad.transforms.variable import Variable
 
@@ -35,13 +35,15 @@ class Adagrad(Optimizer):
 
     def __init__(
         self,
-        learning_rate: Rate = 0.01,
+        learning_rate: LearningRate = 0.01,
         initial_accumulator_value: float = 0.1,
         epsilon: float = 1e-10,
     ) -> None:
         """Check and store the coefficients."""
         super().__init__(learning_rate)
-        self._check(initial_accumulator_value=initial_accumulator_value, epsilon=epsilon, least=0)
+        self._check_coefficients(
+            initial_accumulator_value=initial_accumulator_value, epsilon=epsilon, least=0
+        )
         self.initial_accumulator_value = initial_accumulator_value
         self.epsilon = epsilon
 
@@ -80,12 +82,12 @@ class Adadelta(Optimizer):
     """
 
     def __init__(
-        self, learning_rate: Rate = 0.001, rho: float = 0.95, epsilon: float = 1e-6
+        self, learning_rate: LearningRate = 0.001, rho: float = 0.95, epsilon: float = 1e-6
     ) -> None:
         """Check and store the coefficients."""
         super().__init__(learning_rate)
-        self._check(rho=rho, least=0, below=1)
-        self._check(epsilon=epsilon, least=0)
+        self._check_coefficients(rho=rho, least=0, below=1)
+        self._check_coefficients(epsilon=epsilon, least=0)
         self.rho = rho
         self.epsilon = epsilon
 
@@ -124,7 +126,7 @@ class RMSProp(Optimizer):
 
     def __init__(
         self,
-        learning_rate: Rate = 0.01,
+        learning_rate: LearningRate = 0.01,
         decay: float = 0.9,
         momentum: float = 0.0,
         epsilon: float = 1e-7,
@@ -133,8 +135,8 @@ class RMSProp(Optimizer):
     ) -> None:
         """Check and store the coefficients."""
         super().__init__(learning_rate)
-        self._check(decay=decay, least=0, below=1)
-        self._check(momentum=momentum, epsilon=epsilon, least=0)
+        self._check_coefficients(decay=decay, least=0, below=1)
+        self._check_coefficients(momentum=momentum, epsilon=epsilon, least=0)
         self.decay = decay
         self.momentum = momentum
         self.epsilon = epsilon
@@ -173,15 +175,15 @@ class Adam(Optimizer):
 
     def __init__(
         self,
-        learning_rate: Rate = 0.001,
+        learning_rate: LearningRate = 0.001,
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-8,
     ) -> None:
         """Check and store the coefficients."""
         super().__init__(learning_rate)
-        self._check(beta1=beta1, beta2=beta2, least=0, below=1)
-        self._check(epsilon=epsilon, least=0)
+        self._check_coefficients(beta1=beta1, beta2=beta2, least=0, below=1)
+        self._check_coefficients(epsilon=epsilon, least=0)
         self.beta1 = beta1
         self.beta2 = beta2
         self.epsilon = epsilon
@@ -195,7 +197,7 @@ class Adam(Optimizer):
         return "m", "s"
 
     @property
-    def _step(self) -> Step:
+    def _step(self) -> UpdateStep:
         return optimizers.adam
 
     def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
@@ -231,7 +233,7 @@ class AdamW(Adam):
 
     def __init__(
         self,
-        learning_rate: Rate = 0.001,
+        learning_rate: LearningRate = 0.001,
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-8,
@@ -239,7 +241,7 @@ class AdamW(Adam):
     ) -> None:
         """Check and store the coefficients."""
         super().__init__(learning_rate, beta1, beta2, epsilon)
-        self._check(weight_decay=weight_decay, least=0)
+        self._check_coefficients(weight_decay=weight_decay, least=0)
         self.weight_decay = weight_decay
 
     @property
@@ -268,7 +270,7 @@ class Adamax(Adam):
 
     def __init__(
         self,
-        learning_rate: Rate = 0.002,
+        learning_rate: LearningRate = 0.002,
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-8,

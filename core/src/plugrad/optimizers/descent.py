@@ -10,7 +10,7 @@ from plugrad.optimizers.optimizer import Optimizer
 
 if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
-    from plugrad.optimizers.optimizer import Rate
+    from plugrad.optimizers.optimizer import LearningRate
     from plugrad.tensor.tensor import Tensor
 
 
@@ -55,11 +55,11 @@ class Momentum(Optimizer):
     """
 
     def __init__(
-        self, learning_rate: Rate, momentum: float = 0.9, *, nesterov: bool = False
+        self, learning_rate: LearningRate, momentum: float = 0.9, *, nesterov: bool = False
     ) -> None:
         """Check and store the coefficients, which may be changed at any time."""
         super().__init__(learning_rate)
-        self._check(momentum=momentum, least=0)
+        self._check_coefficients(momentum=momentum, least=0)
         self.momentum = momentum
         self.nesterov: bool = check_flag(nesterov, "Momentum", "nesterov")
 

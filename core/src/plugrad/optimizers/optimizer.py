@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from typing import Self
 
-    from plugrad.ops.optimizers import Step
+    from plugrad.ops.optimizers import UpdateStep
     from plugrad.tensor.backend import Backend
     from plugrad.tensor.effects import HostLog
 
-Rate: TypeAlias = "float | Callable[[int], float]"
+LearningRate: TypeAlias = "float | Callable[[int], float]"
 """A learning rate, or a schedule: a function from the number of steps taken to a learning rate."""
 
 
-Transform: TypeAlias = "Callable[[list[Tensor]], Sequence[Tensor]]"
+GradientTransform: TypeAlias = "Callable[[list[Tensor]], Sequence[Tensor]]"
 """A function of the gradients of a step that returns those to use."""
 
 MISSING_ATTRIBUTE_HINTS: Final = {
@@ -55,7 +55,7 @@ A call takes some microseconds; but the old and the new values of all its variab
 """
 
 
-class State(dict[str, Variable]):
+class VariableState(dict[str, Variable]):
     """The state that an optimizer keeps for one variable: slots by name, and the number of steps.
 
     A slot is a variable that is not trainable, called after its variable, as "dense.kernel.momentum" is.
@@ -65,11 +65,11 @@ class State(dict[str, Variable]):
     """The number of steps that the variable has taken."""
 
 
-_Move: TypeAlias = tuple[Variable, Tensor, State]
+_PendingUpdate: TypeAlias = tuple[Variable, Tensor, VariableState]
 """A variable, its gradient and its state."""
 
 
-class _Group(NamedTuple):
+class _CoefficientGroup(NamedTuple):
     """The coefficients of a group of variables."""
 
     given: dict[str, Any]
@@ -97,7 +97,7 @@ class Optimizer(ABC):
             cls.__init__ = explain_wrong_calls(cls.__init__)
 
     @explain_wrong_calls
-    def __init__(self, learning_rate: Rate) -> None:
+    def __init__(self, learning_rate: LearningRate) -> None:
         """Check and store the learning rate, which may be changed at any time.
 
         Raises:
@@ -107,12 +107,12 @@ class Optimizer(ABC):
         self.learning_rate = learning_rate
         self.iterations = 0
         """The number of steps taken."""
-        self.transforms: tuple[Transform, ...] = ()
+        self.transforms: tuple[GradientTransform, ...] = ()
         """What gradients go through at the beginning of each step; see `with_transforms`."""
         self.loss_scale: LossScale | None = None
         """The factor of losses whose gradients may be too small for float16; see `with_loss_scale`."""
-        self._states: dict[Variable, State] = {}
-        self._groups: dict[Variable, _Group] = {}
+        self._states: dict[Variable, VariableState] = {}
+        self._groups: dict[Variable, _CoefficientGroup] = {}
         _ = self.rate
 
     if not TYPE_CHECKING:  # type checkers know the methods
@@ -136,14 +136,14 @@ class Optimizer(ABC):
         rate = rate(self.iterations) if callable(rate) else rate
         number = check_real(rate, self._name, "learning_rate")
         if not number >= 0:
-            self._check(learning_rate=rate, least=0)  # raises
+            self._check_coefficients(learning_rate=rate, least=0)  # raises
         return number
 
     @property
     def _name(self) -> str:
         return type(self).__name__
 
-    def with_transforms(self, *functions: Transform) -> Self:
+    def with_transforms(self, *functions: GradientTransform) -> Self:
         """Apply functions to the gradients at the start of each step, in order; return the optimizer.
 
         >>> clip = lambda gradients: plugrad.optimizers.clip_by_global_norm(gradients, 1.0)
@@ -230,7 +230,7 @@ class Optimizer(ABC):
                 f"set_group: {', '.join(coefficients)} decides what {self._name} keeps for variables, which is the "
                 "same for all; pass it when the optimizer is made"
             )
-        self._groups |= dict.fromkeys(found, _Group(coefficients, shared, member))
+        self._groups |= dict.fromkeys(found, _CoefficientGroup(coefficients, shared, member))
 
     def group_of(self, variable: Variable) -> dict[str, Any]:
         """Return the coefficients that `set_group` has set for a variable.
@@ -304,7 +304,7 @@ class Optimizer(ABC):
             pairs = [(v, g) for (v, _), g in zip(pairs, gradients, strict=True)]
         pairs = self._transform_gradients(pairs)
         step, names = static_value(lambda: (self._step, self._slot_names()))
-        moves: list[_Move] = []
+        moves: list[_PendingUpdate] = []
         for variable, gradient in pairs:
             dtype = variable.array.dtype
             if gradient.array.dtype is not dtype:
@@ -325,7 +325,7 @@ class Optimizer(ABC):
                 host_value(lambda: self._begin_step([]), shape=(0,))
                 assign_all([], [], log)
             for i, (_, group) in enumerate(groups):
-                self._move(step, group, names, partial(compute, i), log, is_finite)
+                self._apply_updates(step, group, names, partial(compute, i), log, is_finite)
 
         run_logged(take_step)
 
@@ -358,7 +358,9 @@ class Optimizer(ABC):
         >>> momentum.get_state([w])
         {'iterations': 1, 'variables': [{'steps': 1, 'momentum': array([2.], dtype=float32)}]}
         """
-        states = [self._states.get(v, State()) for v in check_variables(variables, "get_state")]
+        states = [
+            self._states.get(v, VariableState()) for v in check_variables(variables, "get_state")
+        ]
         scale = self.loss_scale
         return {
             "iterations": self.iterations,
@@ -419,7 +421,7 @@ class Optimizer(ABC):
             self.loss_scale.set_state(state["loss_scale"])
         # The variables of the slots stay the same, for programs that have been traced with them.
         for variable, (steps, slots) in restored.items():
-            state = self._states.setdefault(variable, State())
+            state = self._states.setdefault(variable, VariableState())
             state.steps = steps
             for name in state.keys() - slots.keys():
                 slots[name] = self._find_group_optimizer(variable)._initial_slot(variable, name)
@@ -431,7 +433,7 @@ class Optimizer(ABC):
         self.iterations = iterations
 
     def _begin_step(
-        self, groups: Sequence[tuple[int, Variable, Sequence[State]]]
+        self, groups: Sequence[tuple[int, Variable, Sequence[VariableState]]]
     ) -> list[tuple[float, ...]]:
         """Return the coefficients for each group of variables, and count the step.
 
@@ -469,10 +471,10 @@ class Optimizer(ABC):
         group.member.iterations = self.iterations
         return group.member
 
-    def _move(
+    def _apply_updates(
         self,
-        step: Step,
-        moves: list[_Move],
+        step: UpdateStep,
+        moves: list[_PendingUpdate],
         names: tuple[str, ...],
         compute: Callable[[], tuple[float, ...]],
         log: HostLog,
@@ -483,7 +485,7 @@ class Optimizer(ABC):
         Where a condition is False, all of them get the values that they have.
         """
         update = make_update(step, compute, moves[0][0])
-        for batch in _batches(moves):
+        for batch in _iter_batches(moves):
             variables, gradients, states = zip(*batch, strict=True)
             slots = [[state[name] for state in states] for name in names]
             updated = update([variables, gradients, *slots])
@@ -495,18 +497,18 @@ class Optimizer(ABC):
 
     @property
     @abstractmethod
-    def _step(self) -> Step:
+    def _step(self) -> UpdateStep:
         """The update rule: a kernel of `plugrad.kernels.optimizers`, or a function of ops."""
 
     @abstractmethod
     def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
         """Return the coefficients for step number `steps` of a variable."""
 
-    def _get_state(self, variable: Variable, names: tuple[str, ...]) -> State:
+    def _get_state(self, variable: Variable, names: tuple[str, ...]) -> VariableState:
         """Return the state of a variable, creating missing slots with their initial values."""
         state = self._states.get(variable)
         if state is None:
-            state = self._states[variable] = State()
+            state = self._states[variable] = VariableState()
         for name in names:
             if name not in state:
                 value = self._find_group_optimizer(variable)._initial_slot(variable, name)
@@ -522,7 +524,9 @@ class Optimizer(ABC):
         # Not zeros_like: the first trace would compute the value of the variable, and what it draws.
         return zeros(variable.shape, dtype=variable.dtype, device=variable.backend)
 
-    def _check(self, *, least: float, below: float = float("inf"), **coefficients: float) -> None:
+    def _check_coefficients(
+        self, *, least: float, below: float = float("inf"), **coefficients: float
+    ) -> None:
         """Raise if a coefficient is not a number in ``[least, below)``."""
         for name, value in coefficients.items():
             if not least <= check_real(value, self._name, name) < below:
@@ -538,8 +542,8 @@ def _make_slot(variable: Variable, name: str, value: Tensor) -> Variable:
 
 
 def _group_by_kernel(
-    moves: Sequence[_Move], members: Mapping[Variable, _Group]
-) -> list[tuple[int, list[_Move]]]:
+    moves: Sequence[_PendingUpdate], members: Mapping[Variable, _CoefficientGroup]
+) -> list[tuple[int, list[_PendingUpdate]]]:
     """Group moves that one kernel call can update: equal dtype, device, group and number of steps taken.
 
     A variable that comes twice takes another step: its move belongs to a later group, and the number that comes with a
@@ -550,7 +554,7 @@ def _group_by_kernel(
     planned = None if tracer is None else tracer.planned_steps
     came: dict[int, int] = {}
     turns: list[int] = []
-    ahead: list[tuple[Variable, State, int]] = []
+    ahead: list[tuple[Variable, VariableState, int]] = []
     for variable, _, state in moves:
         key = id(state)
         came[key] = turn = came.get(key, 0) + 1
@@ -558,16 +562,17 @@ def _group_by_kernel(
         ahead.append((variable, state, turn if planned is None else planned[key] + turn))
     if planned is not None:
         planned.update(came)
-    equal = static_value(partial(_first_equal, ahead, members))
-    groups: dict[tuple[int, int, object, Backend], list[_Move]] = {}
+    equal = static_value(partial(_index_of_first_in_group, ahead, members))
+    groups: dict[tuple[int, int, object, Backend], list[_PendingUpdate]] = {}
     for move, turn, first in zip(moves, turns, equal, strict=True):
         group = turn, first, move[1].array.dtype, move[0].backend  # gradients have been cast
         groups.setdefault(group, []).append(move)
     return [(group[0], groups[group]) for group in sorted(groups, key=itemgetter(0))]
 
 
-def _first_equal(
-    ahead: Sequence[tuple[Variable, State, int]], members: Mapping[Variable, _Group]
+def _index_of_first_in_group(
+    ahead: Sequence[tuple[Variable, VariableState, int]],
+    members: Mapping[Variable, _CoefficientGroup],
 ) -> list[int]:
     """Return for each variable the index of the first one in its group with the same number of steps."""
     counts = [state.steps + more for _, state, more in ahead]
@@ -578,9 +583,9 @@ def _first_equal(
     return [firsts.setdefault(key, i) for i, key in enumerate(keys)]
 
 
-def _batches(moves: list[_Move]) -> Iterator[list[_Move]]:
+def _iter_batches(moves: list[_PendingUpdate]) -> Iterator[list[_PendingUpdate]]:
     """Yield batches of moves whose variables have about `MAX_BATCH_ELEMENTS` elements in total."""
-    batch: list[_Move] = []
+    batch: list[_PendingUpdate] = []
     size = 0
     for move in moves:
         batch.append(move)
