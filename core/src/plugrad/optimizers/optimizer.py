@@ -55,7 +55,7 @@ A call takes some microseconds; but the old and the new values of all its variab
 """
 
 
-class VariableState(dict[str, Variable]):
+class State(dict[str, Variable]):
     """The state that an optimizer keeps for one variable: slots by name, and the number of steps.
 
     A slot is a variable that is not trainable, called after its variable, as "dense.kernel.momentum" is.
@@ -65,11 +65,11 @@ class VariableState(dict[str, Variable]):
     """The number of steps that the variable has taken."""
 
 
-_PendingUpdate: TypeAlias = tuple[Variable, Tensor, VariableState]
+_Update: TypeAlias = tuple[Variable, Tensor, State]
 """A variable, its gradient and its state."""
 
 
-class _CoefficientGroup(NamedTuple):
+class _ParamGroup(NamedTuple):
     """The coefficients of a group of variables."""
 
     given: dict[str, Any]
@@ -111,8 +111,8 @@ class Optimizer(ABC):
         """What gradients go through at the beginning of each step; see `with_transforms`."""
         self.loss_scale: LossScale | None = None
         """The factor of losses whose gradients may be too small for float16; see `with_loss_scale`."""
-        self._states: dict[Variable, VariableState] = {}
-        self._groups: dict[Variable, _CoefficientGroup] = {}
+        self._states: dict[Variable, State] = {}
+        self._groups: dict[Variable, _ParamGroup] = {}
         _ = self.rate
 
     if not TYPE_CHECKING:  # type checkers know the methods
@@ -230,7 +230,7 @@ class Optimizer(ABC):
                 f"set_group: {', '.join(coefficients)} decides what {self._name} keeps for variables, which is the "
                 "same for all; pass it when the optimizer is made"
             )
-        self._groups |= dict.fromkeys(found, _CoefficientGroup(coefficients, shared, member))
+        self._groups |= dict.fromkeys(found, _ParamGroup(coefficients, shared, member))
 
     def group_of(self, variable: Variable) -> dict[str, Any]:
         """Return the coefficients that `set_group` has set for a variable.
@@ -304,7 +304,7 @@ class Optimizer(ABC):
             pairs = [(v, g) for (v, _), g in zip(pairs, gradients, strict=True)]
         pairs = self._transform_gradients(pairs)
         step, names = static_value(lambda: (self._step, self._slot_names()))
-        moves: list[_PendingUpdate] = []
+        moves: list[_Update] = []
         for variable, gradient in pairs:
             dtype = variable.array.dtype
             if gradient.array.dtype is not dtype:
@@ -358,9 +358,7 @@ class Optimizer(ABC):
         >>> momentum.get_state([w])
         {'iterations': 1, 'variables': [{'steps': 1, 'momentum': array([2.], dtype=float32)}]}
         """
-        states = [
-            self._states.get(v, VariableState()) for v in check_variables(variables, "get_state")
-        ]
+        states = [self._states.get(v, State()) for v in check_variables(variables, "get_state")]
         scale = self.loss_scale
         return {
             "iterations": self.iterations,
@@ -421,7 +419,7 @@ class Optimizer(ABC):
             self.loss_scale.set_state(state["loss_scale"])
         # The variables of the slots stay the same, for programs that have been traced with them.
         for variable, (steps, slots) in restored.items():
-            state = self._states.setdefault(variable, VariableState())
+            state = self._states.setdefault(variable, State())
             state.steps = steps
             for name in state.keys() - slots.keys():
                 slots[name] = self._find_group_optimizer(variable)._initial_slot(variable, name)
@@ -433,7 +431,7 @@ class Optimizer(ABC):
         self.iterations = iterations
 
     def _begin_step(
-        self, groups: Sequence[tuple[int, Variable, Sequence[VariableState]]]
+        self, groups: Sequence[tuple[int, Variable, Sequence[State]]]
     ) -> list[tuple[float, ...]]:
         """Return the coefficients for each group of variables, and count the step.
 
@@ -474,7 +472,7 @@ class Optimizer(ABC):
     def _apply_updates(
         self,
         step: UpdateStep,
-        moves: list[_PendingUpdate],
+        moves: list[_Update],
         names: tuple[str, ...],
         compute: Callable[[], tuple[float, ...]],
         log: HostLog,
@@ -504,11 +502,11 @@ class Optimizer(ABC):
     def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
         """Return the coefficients for step number `steps` of a variable."""
 
-    def _get_state(self, variable: Variable, names: tuple[str, ...]) -> VariableState:
+    def _get_state(self, variable: Variable, names: tuple[str, ...]) -> State:
         """Return the state of a variable, creating missing slots with their initial values."""
         state = self._states.get(variable)
         if state is None:
-            state = self._states[variable] = VariableState()
+            state = self._states[variable] = State()
         for name in names:
             if name not in state:
                 value = self._find_group_optimizer(variable)._initial_slot(variable, name)
@@ -542,8 +540,8 @@ def _make_slot(variable: Variable, name: str, value: Tensor) -> Variable:
 
 
 def _group_by_kernel(
-    moves: Sequence[_PendingUpdate], members: Mapping[Variable, _CoefficientGroup]
-) -> list[tuple[int, list[_PendingUpdate]]]:
+    moves: Sequence[_Update], members: Mapping[Variable, _ParamGroup]
+) -> list[tuple[int, list[_Update]]]:
     """Group moves that one kernel call can update: equal dtype, device, group and number of steps taken.
 
     A variable that comes twice takes another step: its move belongs to a later group, and the number that comes with a
@@ -554,7 +552,7 @@ def _group_by_kernel(
     planned = None if tracer is None else tracer.planned_steps
     came: dict[int, int] = {}
     turns: list[int] = []
-    ahead: list[tuple[Variable, VariableState, int]] = []
+    ahead: list[tuple[Variable, State, int]] = []
     for variable, _, state in moves:
         key = id(state)
         came[key] = turn = came.get(key, 0) + 1
@@ -562,17 +560,16 @@ def _group_by_kernel(
         ahead.append((variable, state, turn if planned is None else planned[key] + turn))
     if planned is not None:
         planned.update(came)
-    equal = static_value(partial(_index_of_first_in_group, ahead, members))
-    groups: dict[tuple[int, int, object, Backend], list[_PendingUpdate]] = {}
+    equal = static_value(partial(_first_in_group, ahead, members))
+    groups: dict[tuple[int, int, object, Backend], list[_Update]] = {}
     for move, turn, first in zip(moves, turns, equal, strict=True):
         group = turn, first, move[1].array.dtype, move[0].backend  # gradients have been cast
         groups.setdefault(group, []).append(move)
     return [(group[0], groups[group]) for group in sorted(groups, key=itemgetter(0))]
 
 
-def _index_of_first_in_group(
-    ahead: Sequence[tuple[Variable, VariableState, int]],
-    members: Mapping[Variable, _CoefficientGroup],
+def _first_in_group(
+    ahead: Sequence[tuple[Variable, State, int]], members: Mapping[Variable, _ParamGroup]
 ) -> list[int]:
     """Return for each variable the index of the first one in its group with the same number of steps."""
     counts = [state.steps + more for _, state, more in ahead]
@@ -583,9 +580,9 @@ def _index_of_first_in_group(
     return [firsts.setdefault(key, i) for i, key in enumerate(keys)]
 
 
-def _iter_batches(moves: list[_PendingUpdate]) -> Iterator[list[_PendingUpdate]]:
+def _iter_batches(moves: list[_Update]) -> Iterator[list[_Update]]:
     """Yield batches of moves whose variables have about `MAX_BATCH_ELEMENTS` elements in total."""
-    batch: list[_PendingUpdate] = []
+    batch: list[_Update] = []
     size = 0
     for move in moves:
         batch.append(move)
