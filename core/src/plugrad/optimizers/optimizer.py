@@ -136,7 +136,7 @@ class Optimizer(ABC):
         rate = rate(self.iterations) if callable(rate) else rate
         number = check_real(rate, self._name, "learning_rate")
         if not number >= 0:
-            self._check_coefficients(learning_rate=rate, least=0)  # raises
+            self._check(learning_rate=rate, least=0)  # raises
         return number
 
     @property
@@ -522,9 +522,7 @@ class Optimizer(ABC):
         # Not zeros_like: the first trace would compute the value of the variable, and what it draws.
         return zeros(variable.shape, dtype=variable.dtype, device=variable.backend)
 
-    def _check_coefficients(
-        self, *, least: float, below: float = float("inf"), **coefficients: float
-    ) -> None:
+    def _check(self, *, least: float, below: float = float("inf"), **coefficients: float) -> None:
         """Raise if a coefficient is not a number in ``[least, below)``."""
         for name, value in coefficients.items():
             if not least <= check_real(value, self._name, name) < below:
