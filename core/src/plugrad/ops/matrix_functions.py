@@ -28,18 +28,27 @@ if TYPE_CHECKING:
 
     from plugrad.tensor.tensor import Tensor, TensorLike
 
-PADE_7: Final = (17297280.0, 8648640.0, 1995840.0, 277200.0, 25200.0, 1512.0, 56.0, 1.0)
-PADE_13: Final = (
+PADE_7_COEFFICIENTS: Final = (
+    17297280.0,
+    8648640.0,
+    1995840.0,
+    277200.0,
+    25200.0,
+    1512.0,
+    56.0,
+    1.0,
+)
+PADE_13_COEFFICIENTS: Final = (
     *(64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0),
     *(129060195264000.0, 10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0),
     *(40840800.0, 960960.0, 16380.0, 182.0, 1.0),
 )
 """The coefficients of the numerators of Padé's approximations of exp, (2m - k)! m! / ((m - k)! k!)."""
-LARGEST_NORMS: Final = {7: 3.925724783138660, 13: 5.371920351148152}
+MAX_NORM_OF_PADE_DEGREE: Final = {7: 3.925724783138660, 13: 5.371920351148152}
 """Up to which 1-norm an approximation has a backward error of half a unit in the last place (Higham, 2005)."""
-SQUARINGS: Final = 24
+MAX_SQUARINGS: Final = 24
 """How often a result is squared at most: for 1-norms up to 6e7."""
-NEWTON_STEPS: Final = 14
+SQRTM_NEWTON_STEPS: Final = 14
 """The steps of Newton's method for a square root: it converges quadratically, and scaling makes it start near."""
 LOGARITHM_ROOTS: Final = {6: 5, 10: 6}
 """How many square roots bring matrices near the identity, for each order of Padé's approximation of log."""
@@ -63,20 +72,22 @@ def expm(x: TensorLike, /) -> Tensor:
         ShapeError: the matrices are not square.
         DTypeError: they hold strings.
     """
-    x = _as_square(x, "expm")
+    x = _as_square_matrices(x, "expm")
     if not x.size:
         return x
-    order, coefficients = (7, PADE_7) if REAL_PART[x.dtype] is float32 else (13, PADE_13)
-    limit = LARGEST_NORMS[order]
+    order, coefficients = (
+        (7, PADE_7_COEFFICIENTS) if REAL_PART[x.dtype] is float32 else (13, PADE_13_COEFFICIENTS)
+    )
+    limit = MAX_NORM_OF_PADE_DEGREE[order]
     norm = max(sum(abs(stop_gradient(x)), axis=-2, keepdims=True), axis=-1, keepdims=True)
-    is_possible = norm <= limit * 2**SQUARINGS
+    is_possible = norm <= limit * 2**MAX_SQUARINGS
     x = where(is_possible, x, 0)
     halvings = ceil(logarithm(maximum(where(is_possible, norm, 1), limit) / limit))
-    powers = asarray(0.5 ** np.arange(SQUARINGS + 1), dtype=x.dtype, device=x.backend)
+    powers = asarray(0.5 ** np.arange(MAX_SQUARINGS + 1), dtype=x.dtype, device=x.backend)
     scaled = x * take(powers, halvings.astype(int32))
     even, odd = _pade_terms(scaled, coefficients)
     result = decomposition.solve(even - odd, even + odd)
-    for k in range(SQUARINGS):
+    for k in range(MAX_SQUARINGS):
         is_scaled = greater(halvings, k)
         factor = where(is_scaled, result, 0)  # a square that is not used must not overflow
         result = where(is_scaled, matmul(factor, factor), result)
@@ -112,7 +123,7 @@ def sqrtm(x: TensorLike, /) -> Tensor:
         DTypeError: they hold strings.
         ArgumentValueError: an element is not finite.
     """
-    return matrix_functions.square_root(_as_square(x, "sqrtm"))
+    return matrix_functions.square_root(_as_square_matrices(x, "sqrtm"))
 
 
 def solve_sylvester(a: TensorLike, b: TensorLike, q: TensorLike, /) -> Tensor:
@@ -140,7 +151,7 @@ def solve_sylvester(a: TensorLike, b: TensorLike, q: TensorLike, /) -> Tensor:
     return kernel(*(as_supported_dtype(x, kernel, op) for x in same_dtype([a, b, q], op)))
 
 
-def _square_root_near_identity(x: Tensor, steps: int) -> Tensor:
+def _newton_square_root(x: Tensor, steps: int) -> Tensor:
     """Return a root by Newton's method in the product form, scaled by determinants; NaN if it has not converged."""
     unit = eye(x.shape[-1], dtype=x.dtype, device=x.backend)
     root, middle = x, x
@@ -173,7 +184,7 @@ def logm(x: TensorLike, /) -> Tensor:
         DTypeError: they hold strings.
         ArgumentValueError: a matrix is singular or not finite.
     """
-    x = _as_square(x, "logm")
+    x = _as_square_matrices(x, "logm")
     if not x.size:
         return x
     unit = eye(x.shape[-1], dtype=x.dtype, device=x.backend)
@@ -186,7 +197,7 @@ def logm(x: TensorLike, /) -> Tensor:
     root = x * exp(-size).astype(x.dtype)
     distance = root - unit
     for k in range(roots):  # each root starts nearer to the identity
-        root = _square_root_near_identity(root, NEWTON_STEPS - min(2 * k, 8))
+        root = _newton_square_root(root, SQRTM_NEWTON_STEPS - min(2 * k, 8))
         distance = decomposition.solve(root + unit, distance)
     result = unit * size.astype(x.dtype)
     nodes, weights = np.polynomial.legendre.leggauss(order)
@@ -215,7 +226,7 @@ def fractional_matrix_power(x: TensorLike, power: float, /) -> Tensor:
     power = check_number(power, "fractional_matrix_power", "power")
     if not isfinite(power):
         raise ArgumentError(f"fractional_matrix_power: power={power!r} must be a finite number")
-    x = _as_square(x, "fractional_matrix_power")
+    x = _as_square_matrices(x, "fractional_matrix_power")
     whole = int(
         power
     )  # towards 0: a factor with a power of the other sign may be large, and cancel
@@ -225,7 +236,7 @@ def fractional_matrix_power(x: TensorLike, power: float, /) -> Tensor:
     return matmul(result, expm(logm(x) * (power - whole)))
 
 
-def _as_square(x: TensorLike, op: str) -> Tensor:
+def _as_square_matrices(x: TensorLike, op: str) -> Tensor:
     """Return square matrices of inexact numbers.
 
     Raises:
