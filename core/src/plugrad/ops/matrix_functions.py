@@ -11,7 +11,7 @@ from plugrad.errors import ArgumentError, ShapeError
 from plugrad.kernels import decomposition, matrix_functions
 from plugrad.kernels.decomposition import REAL_PART
 from plugrad.kernels.linalg import matmul
-from plugrad.ops.arguments import as_supported_dtype, same_dtype
+from plugrad.ops.arguments import as_supported_dtype, promote_to_one_dtype
 from plugrad.ops.attributes import check_number
 from plugrad.ops.binary import greater, maximum, where
 from plugrad.ops.creation import asarray, eye
@@ -148,7 +148,7 @@ def solve_sylvester(a: TensorLike, b: TensorLike, q: TensorLike, /) -> Tensor:
         ArgumentValueError: an element of a or b is not finite.
     """
     kernel, op = matrix_functions.sylvester_solve, "solve_sylvester"
-    return kernel(*(as_supported_dtype(x, kernel, op) for x in same_dtype([a, b, q], op)))
+    return kernel(*(as_supported_dtype(x, kernel, op) for x in promote_to_one_dtype([a, b, q], op)))
 
 
 def _newton_square_root(x: Tensor, steps: int) -> Tensor:
