@@ -113,9 +113,13 @@ static inline float extreme_of_floats(const float *x, int count, int is_greatest
     typedef type numbers __attribute__((vector_size(WIDTH * sizeof(type))));                       \
     typedef block results __attribute__((vector_size(WIDTH * sizeof(block))));                     \
     results lanes = initial - (results){};                                                         \
-    for (int row = first; row < last; row++) {                                                     \
+    _Pragma("clang loop unroll_count(2)") for (int row = first; row < last; row++) {               \
+        ints part[sizeof(numbers) / 16]; /* read whole, also if it is widened half by half */      \
+        memcpy(part, x + row * stride, sizeof part);                                               \
+        if (sizeof(block) > sizeof(type))                                                          \
+            UNROLLED for (int i = 0; i < (int)(sizeof(numbers) / 16); i++) OPAQUE(part[i]);        \
         numbers y;                                                                                 \
-        memcpy(&y, x + row * stride, sizeof y);                                                    \
+        memcpy(&y, part, sizeof y);                                                                \
         lanes = combine(lanes, __builtin_convertvector(y, results));                               \
     }                                                                                              \
     memcpy(partial, &lanes, sizeof lanes);
