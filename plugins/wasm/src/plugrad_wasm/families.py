@@ -78,7 +78,7 @@ FLOAT32_KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset(
     (
         *(activation.leaky_relu, unary.clip_by_value, unary.step),
         *(indexing.gather_gradient, indexing.unsorted_segment_sum),
-        *(linalg.einsum, linalg.matmul, scatter.scatter_nd),
+        *(linalg.einsum, scatter.scatter_nd),
     )
 )
 """Kernels of other families that do so."""
@@ -103,12 +103,12 @@ def iter_kernels(family: ModuleType) -> Iterator[tuple[str, Kernel[..., Any]]]:
 
 @cache
 def bfloat16_kernels() -> frozenset[str]:
-    """Return the elementwise kernels that also have exports for bfloat16."""
+    """Return the kernels that also have exports for bfloat16, which nearly all are elementwise."""
     from plugrad_wasm.program import exported_dtypes  # not at the top: it imports wasmtime
 
     return frozenset(
         kernel.name
-        for family in ELEMENTWISE
+        for family in (*ELEMENTWISE, linalg)
         for name, kernel in iter_kernels(family)
         if "bfloat16" in exported_dtypes().get(name, ())
     )
