@@ -14,7 +14,7 @@ from consistency import reference
 from consistency.kernels_of_ops import facts, is_op, kernels_of
 from consistency.tfjs import places
 from plugrad import cli, errors
-from plugrad.discovery.hooks import SPECIFICATIONS
+from plugrad.discovery.hooks import HOOK_SPECIFICATIONS
 from plugrad.extend import KERNELS
 
 FOLDER = Path(__file__).parents[2] / "docs"
@@ -53,7 +53,7 @@ WANTED = {
         "reference/settings.md",
         r"^\| `([\w.]+)` \|",
     ),
-    "hooks": (lambda: SPECIFICATIONS, "reference/hooks.md", r"^## `(\w+)\("),
+    "hooks": (lambda: HOOK_SPECIFICATIONS, "reference/hooks.md", r"^## `(\w+)\("),
     "ops of TensorFlow.js": (places, "reference/tensorflow-js.md", r"^\| `([\w.]+)` \|"),
 }
 

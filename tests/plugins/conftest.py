@@ -94,7 +94,7 @@ def site(tmp_path, monkeypatch):
     plugrad.config.reset()
     for plugin in plugrad.plugins("hooks"):
         if plugin.status == "active" and plugin.distribution != "<this process>":
-            hooks.unload(plugin)
+            hooks.unload_hooks(plugin)
     for name in list(state.brought):
         packs.unregister_plugin_kernels(name)
     for backend in loading.opened_backends():

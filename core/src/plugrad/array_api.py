@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from plugrad.discovery.listing import backends
 from plugrad.discovery.loading import probe
-from plugrad.discovery.selection import backend_for, which
+from plugrad.discovery.selection import resolve_backend, which
 from plugrad.errors import (
     ArgumentValueError,
     BackendUnavailable,
     DTypeError,
     short_repr,
-    suggestion,
+    suggest_similar_name,
 )
 from plugrad.types.dtype import (
     DTYPES,
@@ -137,8 +137,8 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
         return dtype.kind in _KINDS_BY_NAME[kind]
     if isinstance(kind, str) and kind not in DTYPES:
         raise ArgumentValueError(
-            f"isdtype: {short_repr(kind)} is not a kind{suggestion(kind, _KINDS_BY_NAME)}; it is a dtype or one of "
-            f"{', '.join(map(repr, _KINDS_BY_NAME))}"
+            f"isdtype: {short_repr(kind)} is not a kind{suggest_similar_name(kind, _KINDS_BY_NAME)}; it is a dtype or "
+            f"one of {', '.join(map(repr, _KINDS_BY_NAME))}"
         )
     return dtype is as_dtype(kind)
 
@@ -224,7 +224,7 @@ class __array_namespace_info__:  # noqa: N801 - the standard's name
     def default_dtypes(self, *, device: str | None = None) -> dict[str, DType]:
         """Return the default dtypes; they are the same on every device."""
         if device is not None:
-            backend_for(device)  # raises if there is none
+            resolve_backend(device)  # raises if there is none
         return {
             "real floating": float32,
             "complex floating": complex64,
@@ -236,7 +236,7 @@ class __array_namespace_info__:  # noqa: N801 - the standard's name
         self, *, device: str | None = None, kind: str | tuple[str, ...] | None = None
     ) -> dict[str, DType]:
         """Return the dtypes of a kind that a device has; see `isdtype` for the kinds. The standard has no float16."""
-        has = backend_for(device).dtypes()
+        has = resolve_backend(device).dtypes()
         kinds = tuple(_KINDS_BY_NAME) if kind is None else kind
         return {d.name: d for d in DTYPES if d in has and d is not float16 and isdtype(d, kinds)}
 

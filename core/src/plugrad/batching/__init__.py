@@ -6,7 +6,7 @@
 import sys
 
 from plugrad.contract.kernel import KERNELS, get_contract
-from plugrad.importing import import_lazily, list_modules
+from plugrad.importing import import_lazily, list_module_names
 from plugrad.registry.batching import set_loader
 from plugrad.settings import journal
 
@@ -16,7 +16,7 @@ def import_batching_rules(kernel_name: str) -> None:
     contract = get_contract(kernel_name)
     if (
         contract is not None
-        and contract.family in list_modules(__name__)
+        and contract.family in list_module_names(__name__)
         and contract.rule.__module__ == f"plugrad.kernels.{contract.family}"
     ):
         # A journal of their own: these rules do not belong to the plugin whose code asks for them, and

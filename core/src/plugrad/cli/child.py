@@ -60,11 +60,11 @@ def _disable_core_dumps() -> None:
 
 def try_backend(report: ReportFile, name: str, until: str) -> None:
     """Import a backend, probe it, open it and compute with it; `until` is the last step: probe, open or compute."""
-    from plugrad.discovery.listing import find
+    from plugrad.discovery.listing import find_plugin
 
     report.add(stage="it is looked for")
     _disable_other_hooks(name)
-    plugin = find(name)
+    plugin = find_plugin(name)
     report.add(stage="it is imported")
     import_module(plugin.target.partition(":")[0])
     try:
@@ -153,12 +153,12 @@ def _blame_packs(name: str, opened: Backend, checks: Sequence[dict[str, str]]) -
 
 def import_op_pack(report: ReportFile, name: str) -> None:
     """Import an op pack."""
-    from plugrad.discovery.listing import find
+    from plugrad.discovery.listing import find_plugin
     from plugrad.discovery.packs import op_pack
 
     report.add(stage="it is looked for")
     _disable_other_hooks(name)
-    pack = find(name, "ops")
+    pack = find_plugin(name, "ops")
     report.add(stage="it is imported")
     try:
         op_pack(name)
@@ -170,11 +170,11 @@ def import_op_pack(report: ReportFile, name: str) -> None:
 def load_doctor_section(report: ReportFile, name: str) -> None:
     """Load one plugin with hooks, and get its section for the doctor."""
     from plugrad.discovery import hooks
-    from plugrad.discovery.listing import find, plugins
+    from plugrad.discovery.listing import find_plugin, plugins
 
     report.add(stage="it is looked for")
     _disable_other_hooks(name)
-    find(name, "hooks")
+    find_plugin(name, "hooks")
     report.add(stage="its hooks are loaded")
     hooks.load_new_hooks()
     report.add(stage="it is asked for its section")
@@ -197,7 +197,7 @@ def _disable_other_hooks(except_plugin: str) -> None:
 
 def report_active_backend(report: ReportFile) -> None:
     """Report the backend that the settings select, what decided it and which were passed over, or why there is none."""
-    from plugrad.discovery.selection import automatic_choices, reason_not_automatic, which
+    from plugrad.discovery.selection import list_automatic_candidates, reason_not_automatic, which
     from plugrad.discovery.state import state
     from plugrad.settings.layers import config
 
@@ -216,7 +216,7 @@ def report_active_backend(report: ReportFile) -> None:
         qualified_name=name,
     )
     if selection.layer == "automatic choice":
-        better = takewhile(lambda p: p.name != selection.backend.name, automatic_choices())
+        better = takewhile(lambda p: p.name != selection.backend.name, list_automatic_candidates())
         report.add(passed_over={plugin.name: reason_not_automatic(plugin) for plugin in better})
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from plugrad.cli.environment import find_homepage
 from plugrad.cli.records import UNUSABLE_STATUSES, describe_active_backend
 from plugrad.discovery.listing import join_names, plugins
-from plugrad.errors import suggestion
+from plugrad.errors import suggest_similar_name
 from plugrad.settings.layers import config
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def find_unknown_packs() -> Iterator[Finding]:
             yield Finding(
                 "note",
                 "the setting packs",
-                f"names {name!r}, which no installed plugin has{suggestion(name, names)}",
+                f"names {name!r}, which no installed plugin has{suggest_similar_name(name, names)}",
                 f"correct it in {setting.layer}, or install the pack",
             )
 

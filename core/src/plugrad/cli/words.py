@@ -6,7 +6,7 @@ import re
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from plugrad.errors import ArgumentValueError, suggestion
+from plugrad.errors import ArgumentValueError, suggest_similar_name
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -31,7 +31,7 @@ def choice_type(known: Collection[str]) -> Callable[[str], str]:
     def word(text: str) -> str:
         if text not in known:
             raise ArgumentTypeError(
-                f"{text!r} must be one of {', '.join(known)}{suggestion(text, known)}"
+                f"{text!r} must be one of {', '.join(known)}{suggest_similar_name(text, known)}"
             )
         return text
 
@@ -40,7 +40,7 @@ def choice_type(known: Collection[str]) -> Callable[[str], str]:
 
 def raise_unknown_command(name: str, known: Collection[str]) -> NoReturn:
     """Raise the error for a command that does not exist."""
-    meant = suggestion(COMMAND_SYNONYMS.get(name, name), known)
+    meant = suggest_similar_name(COMMAND_SYNONYMS.get(name, name), known)
     raise ArgumentValueError(
         f"no command called {name!r}{meant}; `plugrad --help` lists the commands"
     )
@@ -52,4 +52,4 @@ def fail_for_unknown_argument(parser: ArgumentParser, text: str) -> NoReturn:
     known = re.findall(r"(?<!\w)--?[a-z][a-z-]*", parser.format_usage())
     if flag in known:
         parser.error(f"{flag} must come after the command")
-    parser.error(f"unknown argument {text!r}{suggestion(flag, known)}")
+    parser.error(f"unknown argument {text!r}{suggest_similar_name(flag, known)}")

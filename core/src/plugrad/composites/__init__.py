@@ -6,7 +6,7 @@ A family is imported when a backend lacks one of its kernels.
 from typing import Any, Final
 
 from plugrad.contract.kernel import Kernel
-from plugrad.importing import import_lazily, list_modules
+from plugrad.importing import import_lazily, list_module_names
 from plugrad.registry.composites import set_loader
 
 _imported_families: Final[set[str]] = set()
@@ -18,7 +18,7 @@ def import_composite(kernel: Kernel[..., Any]) -> None:
     if kernel.family in _imported_families:
         return
     if getattr(kernel.rule, "__module__", "") == f"plugrad.kernels.{kernel.family}":
-        if kernel.family in list_modules(__name__):
+        if kernel.family in list_module_names(__name__):
             import_lazily(f"plugrad.composites.{kernel.family}")
         _imported_families.add(kernel.family)
 

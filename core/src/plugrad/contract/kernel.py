@@ -32,7 +32,7 @@ from plugrad.errors import (
     RegistrationError,
     ShapeError,
     short_repr,
-    suggestion,
+    suggest_similar_name,
 )
 from plugrad.settings import journal
 from plugrad.types.arguments import check_string as checked_text, explain_wrong_calls
@@ -213,7 +213,7 @@ class Kernel(Generic[Params, Result]):
         if completed.keys() != self.attribute_names:
             unknown = sorted(completed.keys() - set(self.attributes))
             missing = sorted(set(self.attributes) - completed.keys())
-            meant = suggestion(unknown[0], self.attributes) if unknown else ""
+            meant = suggest_similar_name(unknown[0], self.attributes) if unknown else ""
             raise ArgumentError(
                 f"{self.name}: unknown attributes {unknown}{meant}, missing attributes {missing}; it "
                 f"takes {list(self.attributes)}"

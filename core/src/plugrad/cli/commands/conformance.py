@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from plugrad.cli import layout
 from plugrad.cli.jobs import describe_exit_code
 from plugrad.cli.words import choice_type
-from plugrad.discovery.listing import MODULE_PREFIX, find
+from plugrad.discovery.listing import MODULE_PREFIX, find_plugin
 from plugrad.errors import PluginUnavailable
 from plugrad.testing.report import FLOAT32, LEVELS
 
@@ -64,7 +64,7 @@ def run(arguments: Namespace) -> int:
     name: str = arguments.name
     if not name.startswith(MODULE_PREFIX):
         distribution, colons, rest = name.rpartition("::")
-        find(f"{distribution}{colons}{rest.partition(':')[0]}")
+        find_plugin(f"{distribution}{colons}{rest.partition(':')[0]}")
     if find_spec("pytest") is None:
         raise PluginUnavailable(
             "the conformance kit runs on pytest, which is not installed; "

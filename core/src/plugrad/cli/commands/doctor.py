@@ -10,7 +10,7 @@ from plugrad.cli.findings import Finding
 from plugrad.cli.jobs import Job, Outcome
 from plugrad.cli.records import describe_active_backend, describe_plugin, select_plugins
 from plugrad.discovery.listing import backends
-from plugrad.discovery.order import Place
+from plugrad.discovery.order import PackOrder
 from plugrad.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _summarize_plugin(
     if refused is not None:
         return record | {"line": refused.headline}
     if outcome is None:  # a kernel pack, which is loaded with its backend
-        place = f", {Place(**record['place'])}" if record["place"] else ""
+        place = f", {PackOrder(**record['place'])}" if record["place"] else ""
         return record | {"line": own[0].headline if own else f"loaded with its backend{place}"}
     if not outcome.has_started:
         return record | {

@@ -8,7 +8,7 @@ from plugrad.cli import jobs, layout
 from plugrad.cli.findings import relevant_traceback_lines
 from plugrad.cli.jobs import Job
 from plugrad.cli.records import UNUSABLE_STATUSES, describe_plugin, select_plugins
-from plugrad.discovery.order import Place
+from plugrad.discovery.order import PackOrder
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -91,7 +91,7 @@ def _list_details(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
         if record["install"]:
             yield "needs", record["install"]
     if record["place"]:
-        yield "order", str(Place(**record["place"]))
+        yield "order", str(PackOrder(**record["place"]))
     if record["kind"] in ("backend", "kernels"):
         yield "kernels", _describe_kernel_count(record["kernels"])
     for name, option in record["options"].items():

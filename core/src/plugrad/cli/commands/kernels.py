@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from plugrad.cli import jobs, layout
 from plugrad.cli.jobs import Job
 from plugrad.cli.records import select_plugins
-from plugrad.errors import PluginUnavailable, suggestion
+from plugrad.errors import PluginUnavailable, suggest_similar_name
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -95,7 +95,7 @@ def run(arguments: Namespace) -> None:
         return
     if not names:
         families = {contract["family"] for contract in contracts.values()}
-        hint = suggestion(arguments.pattern, [*everything, *families])
+        hint = suggest_similar_name(arguments.pattern, [*everything, *families])
         layout.print_line(f"No kernel matches {arguments.pattern!r}{hint}.")
     elif arguments.batching:
         _print_batching([name for name in names if name in contracts], contracts)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from plugrad.cli import jobs, layout
 from plugrad.cli.records import HEADING_OF_KIND, describe_active_backend, describe_plugin
 from plugrad.discovery.listing import join_names, plugins
-from plugrad.discovery.order import Place
+from plugrad.discovery.order import PackOrder
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -74,7 +74,7 @@ def _describe_status(record: dict[str, Any]) -> str:
         for part in (
             record["summary"].rstrip("."),
             f"Replaces of others: {join_names(replaces)}" if replaces else "",
-            f"Comes as {Place(**place)}" if place else "",
+            f"Comes as {PackOrder(**place)}" if place else "",
         )
         if part
     )
