@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from math import copysign, inf, isfinite, trunc
 from numbers import Complex
-from typing import TYPE_CHECKING, Any, Final, cast as cast_type
+from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast as cast_type
 
 import numpy as np
 
@@ -339,8 +339,15 @@ def as_supported_dtype(x: TensorLike, kernel: Kernel[..., Any], op: str, name: s
     return cast(x, supported_dtype(x.dtype, kernel, op if name == "x" else f"{op} ({name})"))
 
 
+def is_usual(x: TensorLike, kernel: Kernel[..., Any]) -> TypeGuard[Tensor]:
+    """Return whether x is a tensor of float32, which a kernel takes: in most programs, most are."""
+    return type(x) is Tensor and x.array.dtype is kernel.fast_dtype
+
+
 def unary_op(kernel: Kernel[..., Tensor], x: TensorLike, op: str) -> Tensor:
     """Run a unary elementwise kernel on an operand that `as_supported_dtype` converts."""
+    if type(x) is Tensor and x.array.dtype is kernel.fast_dtype:  # `is_usual`, without its call
+        return kernel.call(x)
     return kernel.call(as_supported_dtype(x, kernel, op))
 
 
@@ -405,7 +412,7 @@ def cast(x: Tensor, dtype: DType, op: str = "astype") -> Tensor:
         UnsupportedDtype: the backend has no such dtype, and `requested_dtype` gives no other one.
         DTypeError: strings do not convert to numbers, nor numbers to strings.
     """
-    given = x.dtype
+    given = as_dtype(x.array.dtype)
     if given is dtype:
         return x
     if (dtype := requested_dtype(dtype, x.backend)) is given:
@@ -414,7 +421,13 @@ def cast(x: Tensor, dtype: DType, op: str = "astype") -> Tensor:
         raise DTypeError(
             f"{op}: {given} does not convert to {dtype}; make the values in Python, as in float(text)"
         )
-    return with_attributes(unary.cast, x, dtype=dtype)
+    return unary.cast.call(x, _cast_attributes(given, dtype))
+
+
+@lru_cache(maxsize=256)
+def _cast_attributes(given: DType, dtype: DType) -> ValidatedAttributes:
+    """Return the validated attributes of a cast, which the shape does not matter for."""
+    return unary.cast.validate_attributes(Shaped((), given), dtype=dtype)
 
 
 def cast_for_assignment(x: TensorLike, target: Tensor, op: str, name: str) -> Tensor:

@@ -37,7 +37,7 @@ WITH_ATTRIBUTES: Final = {
     "StringToHashBucketFast": ("num_buckets",),
 }
 """Kernels that are the operator of their name, with these attributes."""
-ALONG_AXES: Final = ("All", "Any", "Max", "Mean", "Min", "Prod", "Sum")
+ALONG_AXES: Final = ("All", "Any", "EuclideanNorm", "Max", "Mean", "Min", "Prod", "Sum")
 
 
 def _make_direct_rule(op: str) -> Rule:

@@ -163,6 +163,15 @@ def batch_norm(writer: Writer, call: Calls, inputs: list[str]) -> str:
     return writer.emit("AddV2", [y, offset], T="float32") if offset else y
 
 
+@rule("Variance")
+def variance(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write the average of the squared differences from the mean."""
+    where, dtype = writer.integers(list(call.attrs["axis"])), call.dtype()
+    mean = writer.emit("Mean", [inputs[0], where], keep_dims=True, T=dtype)
+    squares = writer.emit("SquaredDifference", [inputs[0], mean], T=dtype)
+    return writer.emit("Mean", [squares, where], keep_dims=call.attrs["keep_dims"], T=dtype)
+
+
 @rule("LayerNorm")
 def layer_norm(writer: Writer, call: Calls, inputs: list[str]) -> str:
     """Write layer normalization as arithmetic."""
