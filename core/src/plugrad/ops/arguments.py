@@ -27,6 +27,8 @@ from plugrad.tensor.backend import store
 from plugrad.tensor.tensor import Tensor, TensorLike
 from plugrad.tensor.tracer import Tracer
 from plugrad.types.dtype import (
+    BOOL,
+    NUMERIC,
     DType,
     Scalar,
     as_dtype,
@@ -102,6 +104,8 @@ def host_array(x: object, op: str, name: str = "x", dtype: DType | None = None) 
     elif isinstance(x, list | tuple):
         try:
             values = _array_from_nested(x, op, name, dtype)
+            if dtype is None and values.dtype.char in _NUMBER_CHARACTERS:
+                return values
         except RecursionError:
             raise ShapeError(
                 f"{op}: {name} is a list that contains itself, or has more levels than a tensor has axes"
@@ -121,6 +125,10 @@ def host_array(x: object, op: str, name: str = "x", dtype: DType | None = None) 
         return np.ascontiguousarray(_convert_values(values, wanted, op, name)).reshape(values.shape)
     except MemoryError as error:
         raise OutOfMemory(f"{op}: {name}: {error}") from error
+
+
+_NUMBER_CHARACTERS: Final = frozenset(d.numpy.char for d in BOOL | NUMERIC)
+"""NumPy's letters for dtypes of numbers."""
 
 
 def _as_array(x: Any, op: str, name: str) -> NDArray[Any]:
@@ -567,13 +575,16 @@ _SCALAR_TYPES = frozenset({bool, int, float, complex, np.float64, np.complex128}
 
 def have_one_dtype(xs: Sequence[Any]) -> bool:
     """Return whether operands, one at least, are tensors of one dtype, so that nothing has to be converted."""
-    if not _TENSORS.issuperset(map(type, xs)):
-        return False
-    given = xs[0].array.dtype
-    return not [x for x in xs if x.array.dtype is not given]
-
-
-_TENSORS = frozenset({Tensor})
+    given = None
+    for x in xs:
+        if type(x) is not Tensor:
+            return False
+        dtype = x.array.dtype
+        if dtype is not given:
+            if given is not None:
+                return False
+            given = dtype
+    return True
 
 
 def same_dtype(xs: list[Any], op: str) -> list[Tensor]:
