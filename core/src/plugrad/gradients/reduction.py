@@ -28,7 +28,7 @@ def _mean_gradient(dy: Tensor, x_spec: Spec, axis: tuple[int, ...]) -> Tensor:
     return _broadcast_back(dy / count if count else dy, x_spec.shape, axis)
 
 
-def _variance_gradient(dy: Tensor, x: Tensor, axis: tuple[int, ...]) -> Tensor:
+def _variance_vjp(dy: Tensor, x: Tensor, axis: tuple[int, ...]) -> Tensor:
     """Return dy times the differences from the mean, of which that of large numbers would be rounded."""
     count = count_elements(tuple(x.shape[i] for i in axis))
     kept = reduced_shape(x.shape, axis, keep_dims=True)
@@ -38,7 +38,7 @@ def _variance_gradient(dy: Tensor, x: Tensor, axis: tuple[int, ...]) -> Tensor:
     return _keep_axes(dy * (2 / count) if count else dy, differences.shape, axis) * differences
 
 
-def _norm_gradient(dy: Tensor, x: Tensor, out: Tensor, axis: tuple[int, ...]) -> Tensor:
+def _norm_vjp(dy: Tensor, x: Tensor, out: Tensor, axis: tuple[int, ...]) -> Tensor:
     """Return dy times the direction of x, which is 0 for a vector of zeros."""
     norm = _keep_axes(out, x.shape, axis)
     return _keep_axes(dy, x.shape, axis) * (x / where(equal(norm, 0), 1, norm))
@@ -102,8 +102,8 @@ def _gather_from_bins(dy: Tensor, x: Tensor, size: int) -> Tensor | None:
 
 gradient(reduction.sum, x=lambda dy, x_spec, axis: _broadcast_back(dy, x_spec.shape, axis))
 gradient(reduction.mean, x=_mean_gradient)
-gradient(reduction.variance, x=_variance_gradient)
-gradient(reduction.euclidean_norm, x=_norm_gradient)
+gradient(reduction.variance, x=_variance_vjp)
+gradient(reduction.euclidean_norm, x=_norm_vjp)
 gradient(reduction.prod, x=_product_gradient)
 gradient(
     reduction.max,
