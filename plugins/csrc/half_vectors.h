@@ -97,3 +97,9 @@ static inline unsigned_shorts rounded_halves(float_pair x) {
     return __builtin_wasm_narrow_u_i16x8_i32x4(rounded_bits((ints)absolute(x.low)),
                                                rounded_bits((ints)absolute(x.high)));
 }
+
+// The same of numbers that are not negative.
+static inline unsigned_shorts rounded_magnitudes(float_pair x) {
+    return __builtin_wasm_narrow_u_i16x8_i32x4(rounded_bits((ints)x.low),
+                                               rounded_bits((ints)x.high));
+}

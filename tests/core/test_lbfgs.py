@@ -31,17 +31,21 @@ FUNCTIONS = {"rosenbrock": rosenbrock, "regression": regression}
 
 @pytest.mark.parametrize("is_traced", [False, True])
 @pytest.mark.parametrize("name", STARTS)
-def test_the_minimum_is_that_of_torch(name, is_traced):
-    w, expected = plugrad.Variable(np.array(STARTS[name])), RECORD["minima"][name]
+def test_the_minimum_is_that_of_torch(name, is_traced, backend):
+    """In single precision, rounding hides lower places before the step is as small as the tolerance."""
+    is_double = plugrad.float64 in plugrad.which().backend.dtypes()
+    dtype, near, lower = ("float64", 1e-6, 1e-12) if is_double else ("float32", 2e-3, 1e-6)
+    w, expected = plugrad.Variable(np.array(STARTS[name], dtype)), RECORD["minima"][name]
     function = lambda: FUNCTIONS[name](w)  # noqa: E731
     optimizer = optimizers.LBFGS(max_iterations=100, tolerance_change=1e-14)
     first = function().item()
     before = optimizer.minimize(plugrad.jit(function) if is_traced else function, [w])
     assert before.item() == pytest.approx(first)
-    np.testing.assert_allclose(w.numpy(), expected["place"], atol=1e-6)
-    assert function().item() <= expected["value"] + 1e-12
-    assert optimizer.has_converged
-    assert optimizer.evaluations <= 1.2 * expected["evaluations"] + 1
+    np.testing.assert_allclose(w.numpy(), expected["place"], atol=near)
+    assert function().item() <= expected["value"] + lower
+    if is_double:
+        assert optimizer.has_converged
+        assert optimizer.evaluations <= 1.2 * expected["evaluations"] + 1
 
 
 def test_float32_variables_of_several_shapes(backend):

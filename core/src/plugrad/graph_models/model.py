@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from plugrad.discovery.selection import active_backend, active_on
+from plugrad.discovery.selection import activate_backend, active_backend
 from plugrad.errors import (
     ArgumentError,
     ArgumentValueError,
@@ -231,7 +231,7 @@ class GraphModel:
             check_operators(plan_for(self._graph, wanted).nodes, self._functions)
         backend = next((x.backend for x in given.values() if isinstance(x, Tensor)), None)
         backend = backend or active_backend()
-        with active_on(backend):
+        with activate_backend(backend):
             values = {
                 self._inputs[name].node: self._convert_input(name, value, backend)
                 for name, value in given.items()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from plugrad.discovery.selection import backend_for
+from plugrad.discovery.selection import resolve_backend
 from plugrad.engine.results import alias, tensor_from_host, wrap_array
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.errors import (
@@ -77,7 +77,7 @@ def host_value(
         UnsupportedDtype: the backend does not have the dtype.
     """
     check_callable("host_value", function)
-    backend = backend_for(device)
+    backend = resolve_backend(device)
     wanted = requested_dtype(as_dtype(dtype), backend)
     return wrap_array(backend.host_value(function, as_shape(shape), wanted), backend)
 
@@ -128,7 +128,7 @@ def asarray(
     wanted = None if dtype is None else as_dtype(dtype)
     is_copied = None if copy is None else check_flag(copy, "asarray", "copy")
     if isinstance(obj, Tensor):
-        home = obj if device is None else copy_to_backend(obj, backend_for(device))
+        home = obj if device is None else copy_to_backend(obj, resolve_backend(device))
         y = home if wanted is None else cast(home, wanted)
         if y is obj:
             return obj if is_copied is False else alias(obj)
@@ -142,7 +142,7 @@ def asarray(
     if isinstance(obj, list | tuple) and _contains_tensors(obj):
         parts = [asarray(part, device=device) for part in obj]
         return asarray(movement.pack(*same_dtype(parts, "asarray"), axis=0), dtype=dtype)
-    backend = backend_for(device)
+    backend = resolve_backend(device)
     if wanted is not None:
         wanted = requested_dtype(wanted, backend)
     return as_tensor(obj, "asarray", "obj", dtype=wanted, backend=backend)
@@ -178,7 +178,7 @@ def empty(
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
     wanted = float32 if dtype is None else _numeric_dtype("empty", dtype)
-    return _full("empty", shape, 0, wanted, backend_for(device))
+    return _full("empty", shape, 0, wanted, resolve_backend(device))
 
 
 def empty_like(
@@ -219,7 +219,7 @@ def zeros(
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
     wanted = float32 if dtype is None else _numeric_dtype("zeros", dtype)
-    return _full("zeros", shape, 0, wanted, backend_for(device))
+    return _full("zeros", shape, 0, wanted, resolve_backend(device))
 
 
 def ones(
@@ -240,7 +240,7 @@ def ones(
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
     wanted = float32 if dtype is None else _numeric_dtype("ones", dtype)
-    return _full("ones", shape, 1, wanted, backend_for(device))
+    return _full("ones", shape, 1, wanted, resolve_backend(device))
 
 
 def full(
@@ -266,7 +266,7 @@ def full(
         UnsupportedDtype: the backend does not have the dtype.
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
-    backend = backend_for(device)
+    backend = resolve_backend(device)
     if dtype is not None:
         wanted = as_dtype(dtype)
     elif type(fill_value) in _NUMBER_TYPES:
@@ -374,7 +374,7 @@ def arange(
     step = _check_end(step, "step")
     if step == 0:
         raise ArgumentValueError("arange: step=0 never reaches stop; it must not be 0")
-    backend = backend_for(device)
+    backend = resolve_backend(device)
     default = int32 if all(isinstance(n, int) for n in (start, stop, step)) else float32
     wanted = requested_dtype(_pick_dtype(dtype, default), backend)
     return creation.range.call(backend, _arange_attrs(start, stop, step, wanted))
@@ -457,7 +457,7 @@ def linspace(
         last = complex(last)
     count = check_integer(num, "linspace", "num", least=0)
     has_end = check_flag(endpoint, "linspace", "endpoint") or not count
-    backend = backend_for(device)
+    backend = resolve_backend(device)
     wanted = requested_dtype(wanted, backend)
     attrs = _linspace_attrs(first, last, count if has_end else count + 1, wanted)
     x = creation.linspace.call(backend, attrs)
@@ -509,7 +509,7 @@ def eye(
     """
     height, width = as_shape((n_rows, n_rows if n_cols is None else n_cols), name="eye: shape")
     k = max(-height, min(check_integer(k, "eye", "k"), width))  # further away there is no diagonal
-    backend = backend_for(device)
+    backend = resolve_backend(device)
     wanted = requested_dtype(_pick_dtype(dtype), backend)
     if height * width <= _EYE_MAX_SENT and wanted is not string:
         return tensor_from_host(_cached_eye(height, width, k, wanted.numpy), backend)
@@ -554,7 +554,7 @@ def _full_like(
     """Return a tensor like x filled with `value`; without a new dtype or device, `kernel` makes it from x."""
     x = as_tensor(x, op)
     wanted = _pick_dtype(dtype, x.dtype)
-    backend = x.backend if device is None else backend_for(device)
+    backend = x.backend if device is None else resolve_backend(device)
     if kernel and wanted is x.dtype and backend is x.backend:
         return unary_op(kernel, x, op)
     if kernel:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from plugrad.discovery.loading import opened_backends
-from plugrad.discovery.selection import active_backend, backend_for, numpy_backend
+from plugrad.discovery.selection import active_backend, find_numpy_backend, resolve_backend
 from plugrad.engine.results import wrap_array
 from plugrad.errors import (
     ArgumentError,
@@ -79,8 +79,8 @@ def from_dlpack(x: Any, *, device: DeviceLike | None = None, copy: bool | None =
         ) from error
     if is_copied:
         return asarray(values, device=device)
-    backend = backend_for(device)
-    reference = numpy_backend()
+    backend = resolve_backend(device)
+    reference = find_numpy_backend()
     if reference is None or backend.name != reference.name:
         raise ArgumentValueError(
             f"from_dlpack: copy=False, but {backend.label} does not compute in the memory of the host; leave copy out"
@@ -121,7 +121,7 @@ def _dlpack_home(x: Any, device: DeviceLike | None) -> Backend | None:
     except (AttributeError, TypeError, ValueError):  # NumPy's error says more
         return None
     if device is not None:
-        candidates = [backend_for(device)]
+        candidates = [resolve_backend(device)]
     elif where == HOST:
         candidates = [active_backend()]
     else:

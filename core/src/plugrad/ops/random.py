@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 import numpy as np
 
-from plugrad.discovery.selection import backend_for
+from plugrad.discovery.selection import resolve_backend
 from plugrad.errors import ArgumentValueError, DTypeError, OutOfMemory, ShapeError, short_repr
 from plugrad.kernels import indexing, movement, random as kernels
 from plugrad.ops import distributions
@@ -380,7 +380,7 @@ class Generator:
             ArgumentValueError: `low` is not less than `high`, or they do not fit the dtype.
             DTypeError: the dtype is not an integer dtype.
         """
-        backend = backend_for(device)
+        backend = resolve_backend(device)
         wanted = int32 if dtype is None else requested_dtype(as_dtype(dtype), backend)
         if not wanted.is_integer:
             raise DTypeError(f"integers: dtype={wanted} must be an integer dtype, such as int32")
@@ -433,7 +433,7 @@ class Generator:
             DTypeError: the dtype is string.
         """
         p = check_real(p, "bernoulli", "p", least=0, most=1)
-        backend = backend_for(device)
+        backend = resolve_backend(device)
         wanted = bool_ if dtype is None else requested_dtype(as_dtype(dtype), backend)
         if wanted is string:
             raise DTypeError("bernoulli: dtype=string does not hold numbers; use bool or int32")
@@ -466,8 +466,8 @@ class Generator:
         """
         if isinstance(x, int | np.integer):
             count = check_integer(x, "permutation", "x", least=0, most=2**31)
-            return self._order(count, backend_for(device))
-        x = as_tensor(x, "permutation", backend=backend_for(device))
+            return self._order(count, resolve_backend(device))
+        x = as_tensor(x, "permutation", backend=resolve_backend(device))
         axis = normalize_axis(axis, x.ndim, name="permutation: axis")
         return indexing.gather(x, self._order(x.shape[axis], x.backend), axis=axis)
 
@@ -540,7 +540,7 @@ def _floating_arguments(
             f"{op}: dtype={wanted} must be floating; draw floating numbers and convert them with "
             "astype, or draw integers with plugrad.random.integers"
         )
-    backend = backend_for(device)
+    backend = resolve_backend(device)
     return _check_shape(op, shape), requested_dtype(wanted, backend), backend
 
 

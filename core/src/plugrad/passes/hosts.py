@@ -14,7 +14,7 @@ from plugrad.types.specs import Shaped
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from plugrad.graph.graph import Line
+    from plugrad.graph.graph import SourceLine
 
 
 def return_hosts(graph: Graph) -> Graph:
@@ -47,7 +47,7 @@ def return_hosts(graph: Graph) -> Graph:
     return replace(graph, specs=specs, steps=tuple(steps), results=(*graph.results, *found))
 
 
-def return_hosts_from_both(yes: Graph, no: Graph, line: Line) -> tuple[Graph, Graph]:
+def return_hosts_from_both(yes: Graph, no: Graph, line: SourceLine) -> tuple[Graph, Graph]:
     """Return both branches of a conditional with the host values of the first and then of the second as results."""
     first, second = return_hosts(yes), return_hosts(no)
     of_first = [first.specs[value] for value in first.results[len(yes.results) :]]
@@ -58,7 +58,9 @@ def return_hosts_from_both(yes: Graph, no: Graph, line: Line) -> tuple[Graph, Gr
     )
 
 
-def _insert_zero_results(graph: Graph, zeros: Iterable[Shaped], place: int, line: Line) -> Graph:
+def _insert_zero_results(
+    graph: Graph, zeros: Iterable[Shaped], place: int, line: SourceLine
+) -> Graph:
     """Return a graph with zeros inserted among its results from an index on."""
     zeros, specs = list(zeros), dict(graph.specs)
     values = _new_values(specs, zeros)

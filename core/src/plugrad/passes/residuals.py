@@ -173,7 +173,9 @@ def _find_repeated(first: Graph, then: Graph, same: dict[Value, Value]) -> dict[
 
 
 def _choose(
-    repeated: Mapping[Value, Call], needed: Iterable[Value | None], specs: Mapping[Value, Shaped]
+    repeated: Mapping[Value, Call],
+    needed: Iterable[Value | None],
+    specs: Mapping[Value, Shaped],
 ) -> frozenset[Value]:
     """Choose the values to store so that no costly call is recomputed, with as few bytes as possible."""
     chosen: dict[Value, frozenset[Value]] = {}

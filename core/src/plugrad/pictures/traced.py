@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from plugrad.errors import short_repr
-from plugrad.graph.graph import Call, Cond, Graph, HostValue, Scan, Step, Value, constant_text
+from plugrad.graph.graph import Call, Cond, Graph, HostValue, Scan, Step, Value, format_constant
 from plugrad.pictures.trace import Edge, GraphElements, Node
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def draw_traced(graph: Graph) -> GraphElements:
     for index, value in enumerate(graph.arguments):
         add_source("argument", f"argument {index}", value)
     for value in graph.constants:
-        add_source("constant", constant_text(graph, value) or "constant", value)
+        add_source("constant", format_constant(graph, value) or "constant", value)
     for value, variable in graph.variables.items():
         add_source("variable", variable.name or "variable", value)
     for step in graph.steps:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from plugrad.discovery.selection import active_on
+from plugrad.discovery.selection import activate_backend
 from plugrad.errors import TracingError
 from plugrad.ops.creation import zeros_like
 from plugrad.passes.dead import has_effect, remove_dead_steps
@@ -52,7 +52,7 @@ def tracing_with(tracer: GraphTracer) -> Generator[None, None, None]:
     set_scope(None)
     set_transfer_target(tracer)
     try:
-        with active_on(tracer):
+        with activate_backend(tracer):
             yield
     finally:
         set_scope(scope)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from plugrad.extend import (
+    DATA_MOVEMENT_KERNELS,
     KERNELS,
-    MOVING_KERNELS,
     Backend,
     BackendUnavailable,
     DeviceInfo,
@@ -111,7 +111,7 @@ class WasmBackend(Backend):
     def with_bfloat16(self, kernel_name: str, function: Implementation) -> Implementation:
         """Return an implementation that also accepts bfloat16; many elementwise kernels have exports for it."""
         contract = KERNELS.get(kernel_name)
-        if contract is None or kernel_name in MOVING_KERNELS | bfloat16_kernels():
+        if contract is None or kernel_name in DATA_MOVEMENT_KERNELS | bfloat16_kernels():
             return function
         return compute_in_float32(contract, function, self._cast, known_bfloat16())
 

@@ -39,7 +39,7 @@ from wasmtime._ffi import (
 from plugrad.extend import ArgumentValueError, UnsupportedDtype
 from plugrad_wasm.forks import ForkLock
 from plugrad_wasm.memory import PAGE, CachedBlock, Descriptor, LinearMemory, host_buffer
-from plugrad_wasm.program import VARIANTS, Program, compile_lock, compile_module, program
+from plugrad_wasm.program import Program, compile_lock, compile_module, program
 from plugrad_wasm.runtime import Call, Function
 from plugrad_wasm.workers import Workers
 
@@ -293,7 +293,7 @@ class Store:
         Args:
             threads: how many threads compute the parts of one call at most.
         """
-        self._program = program(VARIANTS)
+        self._program = program()
         limits = wasmtime.Limits(self._program.pages, MAX_PAGES)
         with compile_lock:
             kind = wasmtime.MemoryType(limits, shared=True)
