@@ -37,13 +37,16 @@ def _variance_vjp(dy: Tensor, x: Tensor, axis: tuple[int, ...]) -> Tensor:
     if count_elements(x.shape):
         x = x - stop_gradient(movement.slice(x, begin=(0,) * x.ndim, size=kept))
     differences = x - reduction.mean(x, axis=axis, keep_dims=True)
-    return _keep_axes(dy * (2 / count) if count else dy, differences.shape, axis) * differences
+    return (
+        _restore_reduced_axes(dy * (2 / count) if count else dy, differences.shape, axis)
+        * differences
+    )
 
 
 def _norm_vjp(dy: Tensor, x: Tensor, out: Tensor, axis: tuple[int, ...]) -> Tensor:
     """Return dy times the direction of x, which is 0 for a vector of zeros."""
-    norm = _keep_axes(out, x.shape, axis)
-    return _keep_axes(dy, x.shape, axis) * (x / where(equal(norm, 0), 1, norm))
+    norm = _restore_reduced_axes(out, x.shape, axis)
+    return _restore_reduced_axes(dy, x.shape, axis) * (x / where(equal(norm, 0), 1, norm))
 
 
 def _extremum_gradient(dy: Tensor, x: Tensor, out: Tensor, axes: tuple[int, ...]) -> Tensor:

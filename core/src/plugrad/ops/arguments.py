@@ -27,8 +27,6 @@ from plugrad.tensor.backend import store
 from plugrad.tensor.tensor import Tensor, TensorLike
 from plugrad.tensor.tracer import Tracer
 from plugrad.types.dtype import (
-    BOOL,
-    NUMERIC,
     DType,
     Scalar,
     as_dtype,
@@ -104,7 +102,7 @@ def host_array(x: object, op: str, name: str = "x", dtype: DType | None = None) 
     elif isinstance(x, list | tuple):
         try:
             values = _array_from_nested(x, op, name, dtype)
-            if dtype is None and values.dtype.char in _NUMBER_CHARACTERS:
+            if dtype is None and values.dtype.kind in "biufc":
                 return values
         except RecursionError:
             raise ShapeError(
@@ -125,10 +123,6 @@ def host_array(x: object, op: str, name: str = "x", dtype: DType | None = None) 
         return np.ascontiguousarray(_convert_values(values, wanted, op, name)).reshape(values.shape)
     except MemoryError as error:
         raise OutOfMemory(f"{op}: {name}: {error}") from error
-
-
-_NUMBER_CHARACTERS: Final = frozenset(d.numpy.char for d in BOOL | NUMERIC)
-"""NumPy's letters for dtypes of numbers."""
 
 
 def _as_array(x: Any, op: str, name: str) -> NDArray[Any]:
@@ -577,13 +571,9 @@ def have_one_dtype(xs: Sequence[Any]) -> bool:
     """Return whether operands, one at least, are tensors of one dtype, so that nothing has to be converted."""
     given = None
     for x in xs:
-        if type(x) is not Tensor:
+        if type(x) is not Tensor or (given is not None and x.array.dtype is not given):
             return False
-        dtype = x.array.dtype
-        if dtype is not given:
-            if given is not None:
-                return False
-            given = dtype
+        given = x.array.dtype
     return True
 
 

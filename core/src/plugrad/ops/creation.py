@@ -443,6 +443,23 @@ def linspace(
         UnsupportedDtype: the backend does not have the dtype.
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
+    plan = _plan_linspace
+    if not _NUMBER_TYPES.issuperset((type(start), type(stop), type(num))):
+        plan = _plan_linspace.__wrapped__
+    wanted, first, last, count = plan(start, stop, num, None if dtype is None else as_dtype(dtype))
+    has_end = endpoint is True or check_flag(endpoint, "linspace", "endpoint") or not count
+    backend = resolve_backend(device)
+    wanted = requested_dtype(wanted, backend)
+    attrs = _linspace_attrs(first, last, count if has_end else count + 1, wanted)
+    x = creation.linspace.call(backend, attrs)
+    return x if has_end else movement.slice(x, begin=(0,), size=(count,))
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _plan_linspace(
+    start: complex, stop: complex, num: int, dtype: DType | None
+) -> tuple[DType, complex, complex, int]:
+    """Return the dtype, the ends and the number of the elements of `linspace`."""
     is_complex = isinstance(start, complex) or isinstance(stop, complex)
     wanted = _pick_dtype(dtype, complex64 if is_complex else float32)
     if not wanted.is_inexact or (is_complex and wanted.kind != "complex"):
@@ -455,13 +472,7 @@ def linspace(
     if is_complex:
         first = complex(first)
         last = complex(last)
-    count = check_integer(num, "linspace", "num", least=0)
-    has_end = check_flag(endpoint, "linspace", "endpoint") or not count
-    backend = resolve_backend(device)
-    wanted = requested_dtype(wanted, backend)
-    attrs = _linspace_attrs(first, last, count if has_end else count + 1, wanted)
-    x = creation.linspace.call(backend, attrs)
-    return x if has_end else movement.slice(x, begin=(0,), size=(count,))
+    return wanted, first, last, check_integer(num, "linspace", "num", least=0)
 
 
 @lru_cache(maxsize=1024, typed=True)
