@@ -19,8 +19,8 @@ from plugins.native.asked import asked
 from plugrad.discovery.hooks import HOOK_SPECIFICATIONS
 from plugrad.discovery.manifest import BACKEND_MANIFEST_FILE, PLUGIN_MANIFEST_FILE
 from plugrad.extend import KERNELS
-from plugrad.graph_models.registry import REFUSED
-from plugrad.graph_models.rules import RULES
+from plugrad.graph_models.registry import REFUSED_OPERATORS
+from plugrad.graph_models.rules import WRITE_RULES
 from plugrad.registry.batching import describe_batching
 from plugrad.registry.composites import find_composite
 from plugrad.types.dtype import DTYPES
@@ -134,7 +134,7 @@ def names_page() -> str:
 def models_page() -> str:
     """Return the table of the operators of TensorFlow.js's converter, and the kernels that are written as them."""
     names = sorted((ROOT / "tests/core/tfjs_models/operators.txt").read_text("utf-8").split())
-    read = [name for name in names if name not in REFUSED]
+    read = [name for name in names if name not in REFUSED_OPERATORS]
     lines = [
         "# Models of TensorFlow.js",
         "",
@@ -150,12 +150,16 @@ def models_page() -> str:
         "",
         "| operator | why |",
         "|---|---|",
-        *(f"| `{name}` | {REFUSED[name]} |" for name in names if name in REFUSED),
+        *(
+            f"| `{name}` | {REFUSED_OPERATORS[name]} |"
+            for name in names
+            if name in REFUSED_OPERATORS
+        ),
         "",
-        f"`plugrad.tfjs.save_graph_model` writes {len(RULES)} kernels, and what `plugrad.scan`, "
+        f"`plugrad.tfjs.save_graph_model` writes {len(WRITE_RULES)} kernels, and what `plugrad.scan`, "
         "`plugrad.while_loop` and `plugrad.cond` do:",
         "",
-        fill(", ".join(f"`{name}`" for name in sorted(RULES)), 118, break_on_hyphens=False),
+        fill(", ".join(f"`{name}`" for name in sorted(WRITE_RULES)), 118, break_on_hyphens=False),
         "",
         f"`plugrad_nn.tfjs.load_layers_model` reads {len(RULES_OF_LAYERS) + 2} classes of layers, and "
         "models in models:",

@@ -114,7 +114,7 @@ static PyObject *write(const maker *m, const operands *o, PyObject *shape, value
     }
     for (int i = 0; i < m->inputs; i++) values[i].pointer = o->views[i].buf;
     values[m->inputs].pointer = out.buf;
-    o->chosen->k->run(values);
+    call_kernel(o->chosen->k, values);
     PyBuffer_Release(&out);
     return made;
 }
@@ -192,9 +192,9 @@ static int read_variants(maker *m, PyObject *variants) {
         PyObject *function = PyTuple_GetItem(each, 1);
         if (PyCFunction_GetFunction(function) != run_kernel) return is_wrong_call();
         const kernel *k = PyCapsule_GetPointer(PyCFunction_GetSelf(function), NULL);
-        m->inputs = k->count == 6 ? 2 : 1;
+        m->inputs = signature_of(k)->count == 6 ? 2 : 1;
         const char *wanted = m->how == ROWS ? "rwii" : kinds[m->how == AXES][m->inputs - 1];
-        if (strcmp(k->kinds, wanted)) return is_wrong_call();
+        if (strcmp(signature_of(k)->kinds, wanted)) return is_wrong_call();
         m->variants[i] = (variant){kept(PyTuple_GetItem(each, 0)), kept(function), kept(PyTuple_GetItem(each, 2)), k};
         m->count++;
     }

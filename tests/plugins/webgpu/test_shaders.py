@@ -137,7 +137,7 @@ SHADERS = {
     ("normalization",): {
         "element": "f32",
         "largest": "v",
-        "exponentials": "exp_accurate(v)",
+        "integer": "i32",
         "sum_of": "v",
         "total": "log_accurate(sum)",
         "finish": "shifted - total",

@@ -182,13 +182,13 @@ def _factor_batch(name: str, function: Any, input: Array) -> list[Array]:
     return [x.reshape(*batch, *x.shape[1:]) for x in found]
 
 
-def _call_lapack(name: str, trouble: str, function: Any, *arrays: Array) -> Any:
+def _call_lapack(name: str, failure_message: str, function: Any, *arrays: Array) -> Any:
     try:
         with np.errstate(all="ignore"):
             return function(*arrays)
     except np.linalg.LinAlgError:
         raise ArgumentValueError(
-            f"{name}: a matrix of shape {arrays[0].shape[-2:]} {trouble.format(n=arrays[0].shape[-1])}"
+            f"{name}: a matrix of shape {arrays[0].shape[-2:]} {failure_message.format(n=arrays[0].shape[-1])}"
         ) from None
 
 

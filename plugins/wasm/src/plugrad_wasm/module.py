@@ -349,6 +349,17 @@ class Store:
             )
         return instance.bind(kernel, self.lock), instance.bind(kernel, self.lock, is_long=True)
 
+    def compile_copies(self, source: str, count: int) -> list[Call]:
+        """Return the export ``kernel`` of several instances of a module in text form, one for each thread."""
+        copies: list[Call] = []
+        with compile_lock:
+            module = compile_module(self._program.engine, bytes(wasmtime.wat2wasm(source)))
+            for _ in range(count):
+                instance = Instance(self._program, module, self._linear)
+                kernel = instance.find_export("kernel")
+                copies.append(instance.bind(kernel, ForkLock(), is_long=True))
+        return copies
+
     def _compile(self, source: str) -> tuple[Instance, object]:
         """Return an instance of a module in text form with its export ``kernel``, or None."""
         with compile_lock:
