@@ -443,9 +443,8 @@ def linspace(
         UnsupportedDtype: the backend does not have the dtype.
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
-    plan = _plan_linspace
-    if not _NUMBER_TYPES.issuperset((type(start), type(stop), type(num))):
-        plan = _plan_linspace.__wrapped__
+    are_keys = _NUMBER_TYPES.issuperset((type(start), type(stop), type(num)))
+    plan = _plan_linspace if are_keys else _plan_linspace.__wrapped__
     wanted, first, last, count = plan(start, stop, num, None if dtype is None else as_dtype(dtype))
     has_end = endpoint is True or check_flag(endpoint, "linspace", "endpoint") or not count
     backend = resolve_backend(device)
@@ -467,11 +466,9 @@ def _plan_linspace(
             f"linspace: dtype={wanted} cannot hold the numbers between {start} and {stop}; ask for "
             f"{'complex64' if is_complex else 'float32'}"
         )
-    first = _check_linspace_end(start, "start")
-    last = _check_linspace_end(stop, "stop")
+    first, last = _check_linspace_end(start, "start"), _check_linspace_end(stop, "stop")
     if is_complex:
-        first = complex(first)
-        last = complex(last)
+        first, last = complex(first), complex(last)
     return wanted, first, last, check_integer(num, "linspace", "num", least=0)
 
 
