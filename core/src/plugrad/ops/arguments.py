@@ -231,7 +231,9 @@ def _leaf_types(parts: Any, op: str, name: str) -> tuple[set[np.dtype[Any]], set
     scalars: set[type[Scalar]] = set()
     has_parts = False
     for kind in set(map(type, parts)):  # mostly one type, however many numbers
-        if issubclass(kind, np.generic):
+        if kind in _NUMBER_TYPES:
+            scalars.add(kind)
+        elif issubclass(kind, np.generic):
             held.add(np.dtype(kind))
         elif issubclass(kind, Tensor):
             raise ArgumentError(
