@@ -33,7 +33,7 @@ def euclidean_norm(x: Tensor, *, axis: tuple[int, ...], keep_dims: bool) -> Tens
         squares = reduction.sum(unary.square(cast(x, wide)), axis=axis, keep_dims=keep_dims)
         return cast(unary.sqrt(squares), x.dtype)
     squares = reduction.sum(unary.square(x), axis=axis, keep_dims=True)
-    factor = _rescaling_factor(squares)
+    factor = _overflow_safe_scale(squares)
     squares = reduction.sum(unary.square(x * factor), axis=axis, keep_dims=True)
     norm = unary.sqrt(squares) / factor
     return (
@@ -50,7 +50,7 @@ _WIDER_DTYPE: Final[dict[DType | str, DType]] = {
 """For each narrow dtype, the wider one in which its squares neither overflow nor vanish."""
 
 
-def _rescaling_factor(squares: Tensor) -> Tensor:
+def _overflow_safe_scale(squares: Tensor) -> Tensor:
     """Return 1, or a power of two that scales elements so that their squares neither overflow nor vanish."""
     limit, step = (2.0**800, 2.0**-700) if squares.dtype is float64 else (2.0**80, 2.0**-87)
     small_too = where(less(squares, 1 / limit), 1 / step, creation.ones_like(squares))

@@ -20,9 +20,9 @@ from plugrad.errors import (
     short_repr,
 )
 from plugrad.kernels import creation, indexing, movement
-from plugrad.ops.arguments import as_tensor, cast, host_array, same_dtype, unary_op
+from plugrad.ops.arguments import as_tensor, cast, host_array, promote_to_one_dtype, unary_op
 from plugrad.ops.attributes import check_finite, check_flag, check_integer
-from plugrad.ops.dtypes import requested_dtype, stored_dtype
+from plugrad.ops.dtypes import nearest_stored_dtype, requested_dtype
 from plugrad.tensor.tensor import Tensor, TensorLike
 from plugrad.types.arguments import check_callable
 from plugrad.types.dtype import (
@@ -141,7 +141,7 @@ def asarray(
         )
     if isinstance(obj, list | tuple) and _contains_tensors(obj):
         parts = [asarray(part, device=device) for part in obj]
-        return asarray(movement.pack(*same_dtype(parts, "asarray"), axis=0), dtype=dtype)
+        return asarray(movement.pack(*promote_to_one_dtype(parts, "asarray"), axis=0), dtype=dtype)
     backend = resolve_backend(device)
     if wanted is not None:
         wanted = requested_dtype(wanted, backend)
@@ -270,9 +270,11 @@ def full(
     if dtype is not None:
         wanted = as_dtype(dtype)
     elif type(fill_value) in _NUMBER_TYPES:
-        wanted = stored_dtype(scalar_dtype(fill_value), backend)  # type: ignore[arg-type]
+        wanted = nearest_stored_dtype(scalar_dtype(fill_value), backend)  # type: ignore[arg-type]
     else:
-        wanted = stored_dtype(as_dtype(host_array(fill_value, "full", "fill_value").dtype), backend)
+        wanted = nearest_stored_dtype(
+            as_dtype(host_array(fill_value, "full", "fill_value").dtype), backend
+        )
     return _full("full", shape, fill_value, wanted, backend)
 
 
@@ -369,14 +371,14 @@ def arange(
     if stop is None:
         stop = start
         start = 0
-    start = _check_end(start, "start")
-    stop = _check_end(stop, "stop")
-    step = _check_end(step, "step")
+    start = _check_arange_bound(start, "start")
+    stop = _check_arange_bound(stop, "stop")
+    step = _check_arange_bound(step, "step")
     if step == 0:
         raise ArgumentValueError("arange: step=0 never reaches stop; it must not be 0")
     backend = resolve_backend(device)
     default = int32 if all(isinstance(n, int) for n in (start, stop, step)) else float32
-    wanted = requested_dtype(_pick_dtype(dtype, default), backend)
+    wanted = requested_dtype(_dtype_or_default(dtype, default), backend)
     return creation.range.call(backend, _arange_attrs(start, stop, step, wanted))
 
 
@@ -400,7 +402,7 @@ def _arange_attrs(start: float, stop: float, step: float, dtype: DType) -> Valid
     return creation.range.validate_attributes(start=start, stop=stop, step=step, dtype=dtype)
 
 
-def _check_end(value: float, name: str) -> float:
+def _check_arange_bound(value: float, name: str) -> float:
     """Return an argument of `arange` as a number; integers stay integers.
 
     Raises:
@@ -447,9 +449,8 @@ def linspace(
     plan = _plan_linspace if are_keys else _plan_linspace.__wrapped__
     wanted, first, last, count = plan(start, stop, num, None if dtype is None else as_dtype(dtype))
     has_end = endpoint is True or check_flag(endpoint, "linspace", "endpoint") or not count
-    backend = resolve_backend(device)
-    wanted = requested_dtype(wanted, backend)
-    attrs = _linspace_attrs(first, last, count if has_end else count + 1, wanted)
+    backend, steps = resolve_backend(device), count if has_end else count + 1
+    attrs = _linspace_attrs(first, last, steps, requested_dtype(wanted, backend))
     x = creation.linspace.call(backend, attrs)
     return x if has_end else movement.slice(x, begin=(0,), size=(count,))
 
@@ -460,15 +461,14 @@ def _plan_linspace(
 ) -> tuple[DType, complex, complex, int]:
     """Return the dtype, the ends and the number of the elements of `linspace`."""
     is_complex = isinstance(start, complex) or isinstance(stop, complex)
-    wanted = _pick_dtype(dtype, complex64 if is_complex else float32)
+    wanted = _dtype_or_default(dtype, complex64 if is_complex else float32)
     if not wanted.is_inexact or (is_complex and wanted.kind != "complex"):
         raise DTypeError(
             f"linspace: dtype={wanted} cannot hold the numbers between {start} and {stop}; ask for "
             f"{'complex64' if is_complex else 'float32'}"
         )
-    first, last = _check_linspace_end(start, "start"), _check_linspace_end(stop, "stop")
-    if is_complex:
-        first, last = complex(first), complex(last)
+    first, last = _check_linspace_bound(start, "start"), _check_linspace_bound(stop, "stop")
+    first, last = (complex(first), complex(last)) if is_complex else (first, last)
     return wanted, first, last, check_integer(num, "linspace", "num", least=0)
 
 
@@ -478,7 +478,7 @@ def _linspace_attrs(start: complex, stop: complex, num: int, dtype: DType) -> Va
     return creation.linspace.validate_attributes(start=start, stop=stop, num=num, dtype=dtype)
 
 
-def _check_linspace_end(value: float | complex, name: str) -> float | complex:
+def _check_linspace_bound(value: float | complex, name: str) -> float | complex:
     """Return an end of `linspace`, which may be complex."""
     if not isinstance(value, complex):
         return check_finite(value, "linspace", name)
@@ -518,18 +518,18 @@ def eye(
     height, width = as_shape((n_rows, n_rows if n_cols is None else n_cols), name="eye: shape")
     k = max(-height, min(check_integer(k, "eye", "k"), width))  # further away there is no diagonal
     backend = resolve_backend(device)
-    wanted = requested_dtype(_pick_dtype(dtype), backend)
-    if height * width <= _EYE_MAX_SENT and wanted is not string:
+    wanted = requested_dtype(_dtype_or_default(dtype), backend)
+    if height * width <= _EYE_MAX_COPIED_ELEMENTS and wanted is not string:
         return tensor_from_host(_cached_eye(height, width, k, wanted.numpy), backend)
     diagonal = creation.range.call(backend, _arange_attrs(k, k + height, 1, int32))
     return indexing.one_hot(diagonal, depth=width, on_value=1, off_value=0, dtype=wanted)
 
 
-_EYE_MAX_SENT: Final = 4096  # elements; a larger matrix is made on the device
+_EYE_MAX_COPIED_ELEMENTS: Final = 4096  # elements; a larger matrix is made on the device
 _cached_eye: Final = lru_cache(maxsize=64)(np.eye)
 
 
-def _pick_dtype(given: DTypeLike | None, default: DType = float32) -> DType:
+def _dtype_or_default(given: DTypeLike | None, default: DType = float32) -> DType:
     """Return the dtype that an argument names, or the default.
 
     Raises:
@@ -561,7 +561,7 @@ def _full_like(
 ) -> Tensor:
     """Return a tensor like x filled with `value`; without a new dtype or device, `kernel` makes it from x."""
     x = as_tensor(x, op)
-    wanted = _pick_dtype(dtype, x.dtype)
+    wanted = _dtype_or_default(dtype, x.dtype)
     backend = x.backend if device is None else resolve_backend(device)
     if kernel and wanted is x.dtype and backend is x.backend:
         return unary_op(kernel, x, op)

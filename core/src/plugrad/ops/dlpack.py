@@ -65,7 +65,7 @@ def from_dlpack(x: Any, *, device: DeviceLike | None = None, copy: bool | None =
     if isinstance(x, Tensor):
         return asarray(x, device=device, copy=copy)
     is_copied = copy is None or check_flag(copy, "from_dlpack", "copy")
-    home = _dlpack_home(x, device)
+    home = _find_dlpack_backend(x, device)
     if home is not None:
         return _import_array(x, home, copy=is_copied)
     try:
@@ -113,7 +113,7 @@ def _read_host_values(x: Any) -> NDArray[Any]:
         return values
 
 
-def _dlpack_home(x: Any, device: DeviceLike | None) -> Backend | None:
+def _find_dlpack_backend(x: Any, device: DeviceLike | None) -> Backend | None:
     """Return the backend that reads x where it is, without the host; None if there is none."""
     try:
         kind, number = x.__dlpack_device__()

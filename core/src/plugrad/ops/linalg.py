@@ -77,17 +77,17 @@ def matmul(
         attrs = _matmul_attributes(left, right, x.array.dtype, transpose_a, transpose_b)
         return linalg.matmul.call(x, y, attrs)
     if x_rank == y_rank and left == right and left[0] <= _MAX_CACHED_SHAPES:
-        return reduction.sum.call(binary.multiply.call(x, y), _OF_VECTOR)
+        return reduction.sum.call(binary.multiply.call(x, y), _OF_VECTOR_ATTRIBUTES)
     dtype = x.array.dtype
     product, result = _plan_vector_product(left, right, dtype, transpose_a, transpose_b)
-    rows = x if x_rank > 1 else movement.expand_dims.call(x, _AS_ROW)
-    columns = y if y_rank > 1 else movement.expand_dims.call(y, _AS_COLUMN)
+    rows = x if x_rank > 1 else movement.expand_dims.call(x, _AS_ROW_ATTRIBUTES)
+    columns = y if y_rank > 1 else movement.expand_dims.call(y, _AS_COLUMN_ATTRIBUTES)
     return movement.reshape.call(linalg.matmul.call(rows, columns, product), result)
 
 
-_OF_VECTOR: Final = ValidatedAttributes(axis=(0,), keep_dims=False)
-_AS_ROW: Final = ValidatedAttributes(dim=0)
-_AS_COLUMN: Final = ValidatedAttributes(dim=1)
+_OF_VECTOR_ATTRIBUTES: Final = ValidatedAttributes(axis=(0,), keep_dims=False)
+_AS_ROW_ATTRIBUTES: Final = ValidatedAttributes(dim=0)
+_AS_COLUMN_ATTRIBUTES: Final = ValidatedAttributes(dim=1)
 
 
 @lru_cache(maxsize=1024)

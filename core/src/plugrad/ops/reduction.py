@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError
 from plugrad.kernels import movement, reduction
@@ -16,11 +16,10 @@ from plugrad.ops.arguments import (
     as_supported_dtype,
     as_tensor,
     cast,
-    is_usual,
     with_attributes,
 )
 from plugrad.ops.attributes import check_flag, check_integer
-from plugrad.ops.axes import along_axis
+from plugrad.ops.axes import run_along_axis
 from plugrad.ops.indexing import as_signed, first_backend
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.arguments import explain_wrong_calls
@@ -128,7 +127,7 @@ def max(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tens
         DTypeError: x holds complex numbers or strings.
         ArgumentError: `keepdims` is not a bool.
     """
-    if not is_usual(x, reduction.max):
+    if not _is_usual(x, reduction.max):
         x = as_tensor(x, "max")
         if x.array.dtype in _BOOL_DTYPES:
             if x.size:
@@ -154,7 +153,7 @@ def min(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tens
         DTypeError: x holds complex numbers or strings.
         ArgumentError: `keepdims` is not a bool.
     """
-    if not is_usual(x, reduction.min):
+    if not _is_usual(x, reduction.min):
         x = as_tensor(x, "min")
         if x.array.dtype in _BOOL_DTYPES:
             if x.size:
@@ -379,9 +378,14 @@ def _reduction_attributes(
     return kernel.validate_attributes(Shaped(shape, as_dtype(dtype)), **said)
 
 
+def _is_usual(x: TensorLike, kernel: Kernel[..., Any]) -> TypeGuard[Tensor]:
+    """Return whether x is a tensor of float32, which a kernel takes: in most programs, most are."""
+    return type(x) is Tensor and x.array.dtype is kernel.fast_dtype
+
+
 def _as_comparable(x: TensorLike, kernel: Kernel[..., Tensor], op: str) -> Tensor:
     """Cast x to a dtype that the kernel compares; bools compare as 0 and 1."""
-    if is_usual(x, kernel):
+    if _is_usual(x, kernel):
         return x
     x = as_tensor(x, op)
     return as_supported_dtype(cast(x, int32) if x.array.dtype in _BOOL_DTYPES else x, kernel, op)
@@ -412,9 +416,9 @@ def _run_arg_reduction(
     sizes = x.array.shape
     if axis is None:
         flat = x if len(sizes) == 1 else with_attributes(movement.reshape, x, shape=(x.size,))
-        place = along_axis(kernel, flat, op, 0)
+        place = run_along_axis(kernel, flat, op, 0)
     else:
-        place = along_axis(kernel, x, op, axis)
+        place = run_along_axis(kernel, x, op, axis)
     if not keepdims:
         return place
     kept = reduced_shape(sizes, normalize_axes(axis, len(sizes)), keep_dims=True)

@@ -64,7 +64,7 @@ def restore_pickled(values: NDArray[Any], device: str, *, distribution: str) -> 
     name = device.partition(":")[0]
     qualified = f"{distribution}::{name}"
     try:
-        if _is_of_another(name, qualified):
+        if _belongs_to_other_distribution(name, qualified):
             device = f"{distribution}::{device}"
         backend = resolve_backend(device)
     except (BackendNotFound, BackendUnavailable) as error:
@@ -73,7 +73,7 @@ def restore_pickled(values: NDArray[Any], device: str, *, distribution: str) -> 
     return as_tensor(values, "unpickled", backend=backend)
 
 
-def _is_of_another(name: str, qualified: str) -> bool:
+def _belongs_to_other_distribution(name: str, qualified: str) -> bool:
     """Return whether a backend's name stands for that of another distribution, or for several."""
     try:
         plugin = find_plugin(name)

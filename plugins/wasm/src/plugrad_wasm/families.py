@@ -29,6 +29,7 @@ from plugrad.kernels import (
     image,
     indexing,
     linalg,
+    matrix_functions,
     morphology,
     movement,
     normalization,
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
 MANIFEST: Final = Path(__file__).with_name("plugrad-backend.toml")
 ELEMENTWISE: Final = (activation, binary, bitwise, complex, unary)
 """Families with `declare_exports` at the end of their implementations."""
-HOST_FAMILIES: Final = (decomposition, detection, pixels, ragged, sparse, string)
+HOST_FAMILIES: Final = (decomposition, detection, matrix_functions, pixels, ragged, sparse, string)
 """Families that run on the host."""
 HOST_KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset(
     (
