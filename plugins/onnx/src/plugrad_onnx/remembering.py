@@ -28,8 +28,8 @@ DOMAIN: Final = "plugrad"
 KEY: Final = "plugrad.call"
 REMEMBERED: Final = frozenset(
     [
-        "Attention", "Elu", "EuclideanNorm", "Expm1", "FloorDiv", "FusedBatchNorm", "IsFinite", "LayerNorm", "Log10", "Log1p",
-        "Log2", "MirrorPad", "Mod", "ResizeBilinear", "ResizeNearestNeighbor", "Rsqrt", "Selu", "Softplus", "Square",
+        "Attention", "Elu", "EuclideanNorm", "Expm1", "FloorDiv", "FusedBatchNorm", "IsFinite", "LayerNorm", "Log10",
+        "Log1p", "Log2", "MirrorPad", "Mod", "ResizeBilinear", "ResizeNearestNeighbor", "Rsqrt", "Selu", "Softplus", "Square",
         "SquaredDifference", "Trunc", "Variance", "_FusedMatMul",
     ]
 )  # fmt: skip
