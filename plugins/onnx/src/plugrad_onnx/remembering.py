@@ -29,8 +29,8 @@ KEY: Final = "plugrad.call"
 REMEMBERED: Final = frozenset(
     [
         "Attention", "Elu", "EuclideanNorm", "Expm1", "FloorDiv", "FusedBatchNorm", "IsFinite", "LayerNorm", "Log10",
-        "Log1p", "Log2", "MirrorPad", "Mod", "ResizeBilinear", "ResizeNearestNeighbor", "Rsqrt", "Selu", "Softplus", "Square",
-        "SquaredDifference", "Trunc", "Variance", "_FusedMatMul",
+        "Log1p", "Log2", "MirrorPad", "Mod", "ResizeBilinear", "ResizeNearestNeighbor", "Rsqrt", "Selu", "Softplus",
+        "Square", "SquaredDifference", "Trunc", "Variance", "_FusedMatMul",
     ]
 )  # fmt: skip
 """The kernels that are remembered."""
