@@ -68,6 +68,23 @@ def test_results_are_written_for_tensorboard(monkeypatch, tmp_path):
     assert writer.calls[-2:] == [("flush",), ("close",)]
 
 
+def test_the_library_writes_for_tensorboard(tmp_path):
+    """What the guide says of values of one's own, too."""
+    library = pytest.importorskip("tensorboardX", reason="tensorboardX is not installed")
+    fitted(nn.TensorBoard(tmp_path / "run"))
+    (file,) = (tmp_path / "run").iterdir()
+    written = file.read_bytes()
+    assert written.count(b"loss") >= 2
+    assert written.count(b"learning_rate") == 2
+    with library.SummaryWriter(tmp_path / "own") as writer:
+        writer.add_scalar("loss", plugrad.asarray(2.5).item(), 1)
+        writer.add_histogram("weights", plugrad.ones((3, 4)).numpy(), 1)
+        with pytest.raises(NotImplementedError, match="expected numpy array"):
+            writer.add_scalar("loss", plugrad.asarray(2.5), 1)
+    (file,) = (tmp_path / "own").iterdir()
+    assert b"weights" in file.read_bytes()
+
+
 @pytest.mark.parametrize("is_active", [False, True])
 def test_results_are_written_for_mlflow(is_active, monkeypatch):
     library = Calls("mlflow", active_run="run" if is_active else None)

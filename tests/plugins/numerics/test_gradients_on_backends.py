@@ -41,8 +41,16 @@ CASES = {
     "sosfilt": (lambda x: filters.sosfilt([[0.2, 0.3, 0.1, 1.0, -0.4, 0.2]], x), VALUES),
     "gaussian_filter1d": (lambda x: filters.gaussian_filter1d(x, 0.7), VALUES),
     "savgol_filter": (lambda x: filters.savgol_filter(x, 3, 1), VALUES),
+    "savgol_filter of a continuation": (
+        lambda x: filters.savgol_filter(x, 3, 1, mode="wrap"),
+        VALUES,
+    ),
     "expm": (plugrad.linalg.expm, MATRIX),
     "sqrtm": (plugrad.linalg.sqrtm, MATRIX),
+    "solve_sylvester": (
+        lambda a: plugrad.linalg.solve_sylvester(a, of(a, MATRIX.T), of(a, MATRIX)),
+        MATRIX,
+    ),
     "logm": (plugrad.linalg.logm, MATRIX),
     "fractional_matrix_power": (lambda x: plugrad.linalg.fractional_matrix_power(x, 0.3), MATRIX),
     "lu": (lambda x: plugrad.linalg.lu(x)[2], MATRIX),
