@@ -38,15 +38,7 @@ static float rounded_to_odd(double x) {
 #include "half_vectors.h"
 
 KERNEL(cast_float16_float32)(const half *restrict x, float *restrict out, int count) {
-    int i = 0;
-    _Pragma("clang loop unroll_count(2)")
-    for (; i + 8 <= count; i += 8) {
-        float_pair y = widened_pair(scaled_from(x + i));
-        const shorts halves = load_halves(x + i);
-        if (any_lane((ints)is_special(magnitude(halves)))) y = widened_halves(halves);
-        store(out + i, y.low), store(out + i + 4, y.high);
-    }
-    for (; i < count; i++) out[i] = widened(x[i]);
+    widen_float16(x, out, count);
 }
 KERNEL(cast_float32_float16)(const float *restrict x, half *restrict out, int count) {
     int i = 0;
@@ -230,11 +222,6 @@ ORDERED(bfloat16, 0x7f80)
 
 // bfloat16 is the upper half of float32. What arithmetic makes of such numbers has nothing in its lower half if it is
 // NaN, and is quiet, so it is rounded as any other number.
-static inline float_pair widened_brains(shorts x) {
-    const shorts zero = {};
-    return (float_pair){(floats)__builtin_shufflevector(zero, x, 0, 8, 1, 9, 2, 10, 3, 11),
-                        (floats)__builtin_shufflevector(zero, x, 4, 12, 5, 13, 6, 14, 7, 15)};
-}
 static inline ints upper_half_of(floats x) {
     const unsigned_ints bits = (unsigned_ints)x;
     return (ints)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);

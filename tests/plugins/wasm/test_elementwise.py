@@ -338,6 +338,24 @@ def test_gradients_and_sums_of_many(run, rng):
     np.testing.assert_array_equal(run("AddN", a), a)
 
 
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 255, 256, 257, 1003])
+def test_gelu_of_an_element_does_not_depend_on_its_place(run, rng, count):
+    x = (4 * rng.standard_normal(2000)).astype(np.float32)
+    x[:9] = [0, -0.0, INF, -INF, NAN, 14.6, -14.6, 1e-40, -1e-40]
+    dy = rng.standard_normal(2000).astype(np.float32)
+    y, dx = run("Gelu", x), run("GeluGrad", dy, x)
+    for part in (slice(count), slice(2, 2 + count)):
+        np.testing.assert_array_equal(run("Gelu", x[part]).view("i4"), y[part].view("i4"))
+        found = run("GeluGrad", dy[part], x[part])
+        np.testing.assert_array_equal(found.view("i4"), dx[part].view("i4"))
+        found = run("GeluGrad", np.float32(1.5), x[part])
+        expected = run("GeluGrad", np.full(count, 1.5, np.float32), x[part])
+        np.testing.assert_array_equal(found, expected)
+    finite = x[np.isfinite(x)].astype(float)
+    reference = finite * (1 + erf(finite / math.sqrt(2))) / 2
+    np.testing.assert_allclose(y[np.isfinite(x)], reference, rtol=2e-5, atol=1e-6)
+
+
 def test_operands_that_are_views_are_read_where_they_are(run, rng):
     x, row = rng.normal(size=(6, 400, 300)), rng.normal(size=(400, 300))
     cases = [

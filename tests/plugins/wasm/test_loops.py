@@ -63,16 +63,25 @@ def check(function, *args, kind=recorder.Loop):
 FUNCTIONS = {
     "abs": abs,
     "add": lambda x: x + 3.7,
+    "ceil": plugrad.ceil,
     "divide": lambda x: 3.7 / x,
     "exp": plugrad.exp,
+    "floor": plugrad.floor,
     "log": plugrad.log,
+    "maximum": lambda x: plugrad.maximum(x, 1 - x),
+    "minimum": lambda x: plugrad.minimum(x, 0.5),
     "multiply": lambda x: x * x,
     "negative": lambda x: -x,
     "reciprocal": plugrad.reciprocal,
+    "relu": plugrad.relu,
+    "round": plugrad.round,
+    "rsqrt": plugrad.rsqrt,
     "sqrt": plugrad.sqrt,
     "square": plugrad.square,
+    "squared_difference": lambda x: plugrad.squared_difference(x, 1.5),
     "subtract": lambda x: 1.5 - x,
     "tanh": plugrad.tanh,
+    "trunc": plugrad.trunc,
 }
 
 
@@ -131,3 +140,38 @@ def test_calls_hold_no_memory():
     for _ in range(3):
         jitted(x)
     assert plugrad.memory().bytes == before
+
+
+UNARY = [f for f in FUNCTIONS if f not in ("add", "maximum")]
+BINARY = [plugrad.add, plugrad.multiply, plugrad.subtract, plugrad.divide, plugrad.maximum]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_groups_of_any_length(seed, monkeypatch):
+    """What stages hand to each other, and what results are, is right however calls depend on each other."""
+    monkeypatch.setattr(loops, "MIN_ELEMENTS", loops.ROUND)
+    monkeypatch.setattr(loops, "BLOCK", 64)
+    rng = np.random.default_rng(seed)
+    size = int(rng.integers(513, 3000))
+    x, y = (z[:size] + 0 for z in (any_bits(), any_bits()[::-1]))
+    chosen = [
+        (rng.random() < 0.6, *rng.integers(0, 1 << 30, 3)) for _ in range(rng.integers(3, 20))
+    ]
+    ends = rng.integers(0, len(chosen), 3)
+
+    def function(x, y, scale):
+        values = [x, y, scale * x]
+        for is_unary, which, first, second in chosen:
+            a, b = values[first % len(values)], values[second % len(values)]
+            if is_unary:
+                values.append(FUNCTIONS[UNARY[which % len(UNARY)]](a))
+            else:
+                values.append(BINARY[which % len(BINARY)](a, b))
+        return tuple([values[3 + end] + values[-1] for end in ends])
+
+    args = x, y, plugrad.asarray(0.75)
+    expected = function(*args)
+    found = plugrad.jit(function)(*args)
+    for a, b in zip(found, expected, strict=True):
+        assert comparable_bits(a.numpy()) == comparable_bits(b.numpy())
+    assert recorder.Loop in kinds(function, *args)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         image as image,
         indexing as indexing,
         linalg as linalg,
+        matrix_functions as matrix_functions,
         morphology as morphology,
         movement as movement,
         normalization as normalization,

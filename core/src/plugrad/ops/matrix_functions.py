@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from plugrad.errors import ArgumentError, ShapeError
-from plugrad.kernels import decomposition
+from plugrad.kernels import decomposition, matrix_functions
 from plugrad.kernels.decomposition import REAL_PART
 from plugrad.kernels.linalg import matmul
-from plugrad.ops.arguments import as_supported_dtype
+from plugrad.ops.arguments import as_supported_dtype, promote_to_one_dtype
 from plugrad.ops.attributes import check_number
 from plugrad.ops.binary import greater, maximum, where
 from plugrad.ops.creation import asarray, eye
@@ -106,26 +106,53 @@ def _pade_terms(x: Tensor, coefficients: Sequence[float]) -> tuple[Tensor, Tenso
 
 
 def sqrtm(x: TensorLike, /) -> Tensor:
-    """The principal square root of square matrices: its square is x, its eigenvalues have positive real parts.
+    """The principal square root of square matrices: its square is x, its eigenvalues have no negative real parts.
 
     >>> plugrad.linalg.sqrtm([[4.0, 1.0], [0.0, 4.0]])
     tensor([[2.  , 0.25],
             [0.  , 2.  ]], dtype=float32)
 
-    It is found by Newton's method in the product form, scaled by determinants (Cheng, Higham, Kenney and Laub,
-    Approximating the logarithm of a matrix to specified accuracy, 2001). A matrix with a negative
-    eigenvalue has none, and gives NaN; so does one for which the method has not converged.
+    It is found from Schur's form in double precision on the host (Björck and Hammarling, A Schur method for the square
+    root of a matrix, 1983), so nearly singular matrices lose no more digits than the problem takes. Negative
+    eigenvalues as small as the rounding of x count as 0. A real matrix with another negative eigenvalue has no real
+    root, and gives NaN; as a complex one it has. A singular matrix has a root only if its eigenvalues of 0 have as many
+    eigenvectors, and gives NaN otherwise; its gradient is NaN, as that of ``sqrt(0)`` is infinite.
 
     Raises:
         ShapeError: the matrices are not square.
         DTypeError: they hold strings.
-        ArgumentValueError: a matrix is singular or not finite.
+        ArgumentValueError: an element is not finite.
     """
-    x = _as_square_matrices(x, "sqrtm")
-    return _newton_square_root(x, SQRTM_NEWTON_STEPS) if x.size else x
+    return matrix_functions.square_root(_as_square_matrices(x, "sqrtm"))
+
+
+def solve_sylvester(a: TensorLike, b: TensorLike, q: TensorLike, /) -> Tensor:
+    """The solution x of Sylvester's equation, ``a @ x + x @ b = q``.
+
+    >>> plugrad.linalg.solve_sylvester([[1.0, 0.0], [0.0, 2.0]], [[2.0]], [[6.0], [4.0]])
+    tensor([[2.],
+            [1.]], dtype=float32)
+
+    It is found from the Schur forms of a and b in double precision on the host (Bartels and Stewart, 1972). There is no
+    unique solution, but NaN, where an eigenvalue of a is minus one of b. The axes before the matrices are broadcast,
+    and the dtype is the one to which all three promote.
+
+    Args:
+        a: square matrices (…, m, m).
+        b: square matrices (…, n, n).
+        q: matrices (…, m, n).
+
+    Raises:
+        ShapeError: a or b is not square, or q has other sizes.
+        DTypeError: an argument holds strings.
+        ArgumentValueError: an element of a or b is not finite.
+    """
+    kernel, op = matrix_functions.sylvester_solve, "solve_sylvester"
+    return kernel(*(as_supported_dtype(x, kernel, op) for x in promote_to_one_dtype([a, b, q], op)))
 
 
 def _newton_square_root(x: Tensor, steps: int) -> Tensor:
+    """Return a root by Newton's method in the product form, scaled by determinants; NaN if it has not converged."""
     unit = eye(x.shape[-1], dtype=x.dtype, device=x.backend)
     root, middle = x, x
     for _ in range(steps):

@@ -309,6 +309,7 @@ class Store:
         self._table = lru_cache(maxsize=8)(self._fill_table)
         self.scratch_size: Callable[..., int] = lru_cache(maxsize=1024)(self._scratch_size)
         self._custom = lru_cache(maxsize=MAX_CUSTOM_MODULES)(self._bind_custom)
+        self._modules = lru_cache(maxsize=MAX_CUSTOM_MODULES)(self._compile_text)
 
     def _scratch_size(self, name: str, descriptor: tuple[int, ...], channels: int) -> int:
         """Return the scratch memory that an export asks for."""
@@ -353,7 +354,7 @@ class Store:
         """Return the export ``kernel`` of several instances of a module in text form, one for each thread."""
         copies: list[Call] = []
         with compile_lock:
-            module = compile_module(self._program.engine, bytes(wasmtime.wat2wasm(source)))
+            module = self._modules(source)
             for _ in range(count):
                 instance = Instance(self._program, module, self._linear)
                 kernel = instance.find_export("kernel")
@@ -363,9 +364,11 @@ class Store:
     def _compile(self, source: str) -> tuple[Instance, object]:
         """Return an instance of a module in text form with its export ``kernel``, or None."""
         with compile_lock:
-            module = compile_module(self._program.engine, bytes(wasmtime.wat2wasm(source)))
-            instance = Instance(self._program, module, self._linear)
+            instance = Instance(self._program, self._modules(source), self._linear)
             return instance, instance.find_export("kernel")
+
+    def _compile_text(self, source: str) -> wasmtime.Module:
+        return compile_module(self._program.engine, bytes(wasmtime.wat2wasm(source)))
 
     @property
     def functions(self) -> Mapping[str, Function]:
