@@ -31,6 +31,8 @@ def _dense_bincount(
 register_batching(reduction.sum, shift_axes_rule("axis"))
 register_batching(reduction.prod, shift_axes_rule("axis"))
 register_batching(reduction.mean, shift_axes_rule("axis"))
+register_batching(reduction.variance, shift_axes_rule("axis"))
+register_batching(reduction.euclidean_norm, shift_axes_rule("axis"))
 register_batching(reduction.max, shift_axes_rule("reduction_indices"))
 register_batching(reduction.min, shift_axes_rule("axis"))
 register_batching(reduction.all, shift_axes_rule("axis"))
