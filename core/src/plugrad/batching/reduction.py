@@ -31,6 +31,8 @@ def _dense_bincount(
 register_batching(reduction.sum, along("axis"))
 register_batching(reduction.prod, along("axis"))
 register_batching(reduction.mean, along("axis"))
+register_batching(reduction.variance, along("axis"))
+register_batching(reduction.euclidean_norm, along("axis"))
 register_batching(reduction.max, along("reduction_indices"))
 register_batching(reduction.min, along("axis"))
 register_batching(reduction.all, along("axis"))

@@ -52,7 +52,8 @@ FLOAT32_KERNELS: Final[frozenset[str]] = frozenset(
     kernel.name
     for kernel in (
         *(value for family in FLOAT32_FAMILIES for value in vars(family).values()),
-        *(reduction.sum, reduction.prod, reduction.mean, indexing.unsorted_segment_sum),
+        *(reduction.sum, reduction.prod, reduction.mean, reduction.variance),
+        *(reduction.euclidean_norm, indexing.unsorted_segment_sum),
         *(sparse.sparse_segment_sum, sparse.sparse_segment_mean),
         *(unary.exp, unary.expm1, unary.log, unary.log1p, unary.log2, unary.log10),
         *(unary.acos, unary.asin, unary.tan, unary.sinh, unary.cosh),

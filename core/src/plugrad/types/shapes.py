@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import islice, zip_longest
 from operator import index
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.errors import AxisError, ShapeError, short_repr
 
@@ -107,7 +107,7 @@ def as_integers(value: object) -> tuple[int, ...]:
         TypeError: a value is not an integer.
     """
     if type(value) is tuple and INT_ONLY.issuperset(map(type, value)):  # what programs mostly pass
-        return cast("tuple[int, ...]", value)
+        return value  # type: ignore[return-value] - typing.cast would be a call
     if not isinstance(value, tuple | list):
         try:
             return (index(value),)  # type: ignore[arg-type]
