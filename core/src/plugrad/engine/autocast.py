@@ -24,7 +24,7 @@ from plugrad.kernels import (
     sparse,
     unary,
 )
-from plugrad.tensor.context import active_precision, precision_of
+from plugrad.tensor.context import active_precision, use_precision
 from plugrad.types.dtype import HALVES, as_dtype, float32
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def autocast(dtype: DTypeLike) -> Generator[None]:
         raise ArgumentValueError(
             f"autocast: dtype={short_repr(str(wanted))} must be 'bfloat16', 'float16' or 'float32'"
         )
-    with precision_of(None if wanted is float32 else wanted):
+    with use_precision(None if wanted is float32 else wanted):
         yield
 
 
@@ -113,7 +113,7 @@ def keep_precision(function: Callable[Params, Result]) -> Callable[Params, Resul
 
     @wraps(function)
     def kept(*args: Params.args, **kwargs: Params.kwargs) -> Result:
-        with precision_of(now):
+        with use_precision(now):
             return function(*args, **kwargs)
 
     return kept

@@ -23,7 +23,7 @@ from plugrad.errors import (
 )
 from plugrad.kernels import unary
 from plugrad.ops.dtypes import nearest_stored_dtype, requested_dtype
-from plugrad.tensor.backend import store
+from plugrad.tensor.backend import copy_to_backend_array
 from plugrad.tensor.tensor import Tensor, TensorLike
 from plugrad.tensor.tracer import Tracer
 from plugrad.types.dtype import (
@@ -324,7 +324,9 @@ def cached_constant(value: Scalar, dtype: DType, backend: Backend, op: str = "co
         ):  # traces share those of the device
             array = backend.lift(cached_constant(value, dtype, backend.target, op)).array
         else:
-            array = store(_convert_values(np.asarray(value), dtype, op, "the number"), backend)
+            array = copy_to_backend_array(
+                _convert_values(np.asarray(value), dtype, op, "the number"), backend
+            )
         if len(known) >= MAX_CACHED_CONSTANTS:
             known.pop(next(iter(known)), None)
         known[key] = array

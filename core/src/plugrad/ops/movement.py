@@ -23,7 +23,7 @@ from plugrad.tensor.tensor import Tensor
 from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.dtype import as_dtype, string
 from plugrad.types.shapes import (
-    INT_ONLY,
+    INT_TYPE,
     as_shape,
     as_sizes,
     broadcast,
@@ -93,7 +93,7 @@ def permute_dims(x: TensorLike, axes: Sequence[int] | None = None) -> Tensor:
     """
     x = as_tensor(x, "permute_dims")
     array = x.array
-    if axes is not None and not (type(axes) is tuple and INT_ONLY.issuperset(map(type, axes))):
+    if axes is not None and not (type(axes) is tuple and INT_TYPE.issuperset(map(type, axes))):
         rank = len(array.shape)
         given = as_list(axes, "permute_dims", "axes")
         axes = tuple([normalize_axis(a, rank, name="permute_dims: axes") for a in given])
