@@ -28,7 +28,7 @@ DIRECT_OPERATORS = {
 }  # fmt: skip
 """Kernels that are one operator, with the same inputs."""
 REDUCTION_OPERATORS = {
-    "All": "ReduceMin", "Any": "ReduceSum", "Max": "ReduceMax", "Mean": "ReduceMean",
+    "All": "ReduceMin", "Any": "ReduceSum", "EuclideanNorm": "ReduceL2", "Max": "ReduceMax", "Mean": "ReduceMean",
     "Min": "ReduceMin", "Prod": "ReduceProd", "Sum": "ReduceSum",
 }  # fmt: skip
 SELU_ATTRIBUTES = {"alpha": 1.6732632423543772, "gamma": 1.0507009873554805}
@@ -60,6 +60,20 @@ def reduction(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs:
     )  # fmt: skip
     if flags:
         writer.emit("Cast", [reduced], outputs, to=9)
+
+
+@export_rule("Variance")
+def variance(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+    """Write the average of the squared differences from the mean."""
+    axes = list(call.attrs["axis"])
+    alone = {} if axes else {"noop_with_empty_axes": 1}
+    mean = writer.emit("ReduceMean", [inputs[0], writer.write_integers(axes)], keepdims=1, **alone)
+    differences = writer.emit("Sub", [inputs[0], mean])
+    squares = writer.emit("Mul", [differences, differences])
+    keep = int(call.attrs["keep_dims"])
+    writer.emit(
+        "ReduceMean", [squares, writer.write_integers(axes)], outputs, keepdims=keep, **alone
+    )
 
 
 @export_rule("ArgMax", "ArgMin")
