@@ -18,7 +18,7 @@ def global_clip(gradients):
     return optimizers.clip_by_global_norm(gradients, 1.0)
 
 
-def test_each_gradient_is_clipped_by_its_own_norm():
+def test_each_gradient_is_clipped_by_its_own_norm(backend):
     clipped = optimizers.clip_by_norm([plugrad.asarray([3.0, 4.0]), plugrad.asarray(0.5)], 1.0)
     np.testing.assert_allclose(clipped[0], [0.6, 0.8], rtol=1e-6)
     assert clipped[1].item() == 0.5
@@ -26,7 +26,7 @@ def test_each_gradient_is_clipped_by_its_own_norm():
     np.testing.assert_array_equal(same, G)
 
 
-def test_gradients_are_centralized_for_each_output():
+def test_gradients_are_centralized_for_each_output(backend):
     kernel, bias, empty = optimizers.centralize(
         [plugrad.asarray(G.reshape(3, 1, 2)), plugrad.asarray(G[0]), plugrad.zeros((0, 3))]
     )

@@ -53,6 +53,39 @@ class Calls(types.ModuleType):
         return call
 
 
+def test_callbacks_do_on_every_backend_what_they_do_on_cpu(backend, tmp_path):
+    def trained():
+        params = nn.Dense(1).init(0, (3,))
+        callbacks = [
+            nn.Checkpoint(tmp_path / "best.safetensors", monitor="loss", save_optimizer=False),
+            nn.CSVLogger(tmp_path / "log.csv"),
+            nn.LearningRateScheduler(lambda epoch, rate: rate if epoch < 4 else 40.0),
+            nn.ReduceLROnPlateau(monitor="loss", patience=0, factor=0.5),
+        ]
+        results = nn.fit(
+            nn.Dense(1),
+            params,
+            X * np.float32([[1.0], [2.0], [3.0], [4.0]]),
+            Y,
+            loss=plugrad.losses.mean_squared_error,
+            optimizer=plugrad.optimizers.SGD(0.01),
+            epochs=9,
+            callbacks=callbacks,
+            early_stopping=nn.EarlyStopping("loss", patience=1, restore_best_weights=True),
+        )
+        best = plugrad.load(tmp_path / "best.safetensors")["kernel"].numpy()
+        return [result["loss"] for result in results], params["kernel"].numpy(), best
+
+    found, kernel, best = trained()
+    lines = (tmp_path / "log.csv").read_text().splitlines()
+    with plugrad.use("cpu"):
+        expected = trained()
+    assert len(lines) == len(found) + 1 == len(expected[0]) + 1 < 10
+    np.testing.assert_allclose(found, expected[0], rtol=1e-4)
+    np.testing.assert_allclose(best, expected[2], rtol=1e-4)
+    np.testing.assert_allclose(kernel, best)  # stopping gives the best ones back
+
+
 def test_results_are_written_for_tensorboard(monkeypatch, tmp_path):
     writer = Calls("writer")
     library = Calls("tensorboardX", SummaryWriter=writer)

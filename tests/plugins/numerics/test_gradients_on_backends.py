@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugrad_numerics import filters, integrate, interpolate, optimize
+from plugrad_numerics import distributions, filters, integrate, interpolate, optimize
 
 VALUES = np.array([0.3, -1.2, 2.1, 0.7, -0.4, 1.6])
 MATRIX = np.array([[2.0, 0.3, -0.4], [0.1, 1.5, 0.6], [-0.2, 0.4, 1.2]])
@@ -68,6 +68,30 @@ CASES = {
     "nanmean": (plugrad.nanmean, VALUES),
     "nanstd": (plugrad.nanstd, VALUES),
     "nanmedian": (plugrad.nanmedian, VALUES),
+    "nansum": (plugrad.nansum, VALUES),
+    "nanprod": (plugrad.nanprod, VALUES),
+    "nanmax": (plugrad.nanmax, VALUES),
+    "nanmin": (plugrad.nanmin, VALUES),
+    "nanvar": (plugrad.nanvar, VALUES),
+    "nanquantile": (lambda x: plugrad.nanquantile(x, 0.3), VALUES),
+    "eigvals": (lambda x: plugrad.real(plugrad.sum(plugrad.linalg.eigvals(x) ** 3)), MATRIX),
+    "eig": (lambda x: plugrad.sum(plugrad.abs(plugrad.linalg.eig(x).eigenvectors) ** 4), MATRIX),
+    "bisect": (
+        lambda a: optimize.bisect(lambda x, a: x**3 - a, a * 0, 5.0, a),
+        np.abs(VALUES),
+    ),
+    "Categorical": (
+        lambda z: distributions.Categorical(plugrad.reshape(z, (2, 3))).log_prob([0, 2]),
+        VALUES,
+    ),
+    "Dirichlet": (
+        lambda c: distributions.Dirichlet(c).log_prob(of(c, [0.1, 0.2, 0.15, 0.25, 0.1, 0.2])),
+        np.abs(VALUES),
+    ),
+    "MultivariateNormal": (
+        lambda c: distributions.MultivariateNormal(c[0], c + c.mT).log_prob(of(c, [0.3, 0.7, 1])),
+        MATRIX,
+    ),
     "cov": (plugrad.cov, TALL),
     "corrcoef": (plugrad.corrcoef, MATRIX),
 }
