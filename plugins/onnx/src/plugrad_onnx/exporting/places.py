@@ -10,7 +10,7 @@ import numpy as np
 from plugrad.errors import UnsupportedModel
 from plugrad_onnx.elements import element_type
 from plugrad_onnx.exporting.rules import channels_last, channels_second, window_attributes
-from plugrad_onnx.exporting.writer import GraphWriter, TracedCall, export_rule
+from plugrad_onnx.exporting.writer import CallPair, Writer, export_rule
 
 MAX_INT32 = 2**31 - 1
 """Diagonals as far away are outside of any matrix, and as many elements are all."""
@@ -19,7 +19,7 @@ INT32, INT64 = 6, 7
 
 
 @export_rule("MatrixBandPart")
-def band(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def band(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write BandPart with Trilu: zeros outside a band of diagonals; a negative number of diagonals keeps all."""
     counts: list[str] = []
     for name in inputs[1:]:
@@ -32,9 +32,7 @@ def band(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list
 
 
 @export_rule("DepthToSpace")
-def depth_to_space(
-    writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]
-) -> None:
+def depth_to_space(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write DepthToSpace between two transpositions to channels second."""
     is_last = call.attrs["data_format"] == "NHWC"
     x = channels_second(writer, inputs[0], 2) if is_last else inputs[0]
@@ -43,14 +41,14 @@ def depth_to_space(
 
 
 @export_rule("FlipLeftRight")
-def flip(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def flip(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write the horizontal flip of images."""
     bounds = [writer.write_integers([value]) for value in (-1, -MAX_INT32, 2, -1)]
     writer.emit("Slice", [inputs[0], *bounds], outputs)
 
 
 @export_rule("Sort", "ArgSort")
-def sort(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def sort(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write a sort along an axis, or its indices."""
     one, two = call.shape()
     axis = call.attrs["axis"] % len(one)
@@ -63,7 +61,7 @@ def sort(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list
 
 
 @export_rule("TopK")
-def top_k(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def top_k(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write TopK; unsorted results keep the order of the input."""
     count = writer.write_integers([call.attrs["k"]])
     values, places = _sort(writer, call, inputs[0], count, -1, True)
@@ -82,7 +80,7 @@ def top_k(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: lis
 
 
 def _sort(
-    writer: GraphWriter, call: TracedCall, name: str, count: str, axis: int, descending: bool
+    writer: Writer, call: CallPair, name: str, count: str, axis: int, descending: bool
 ) -> tuple[str, str]:
     """Write TopK along an axis and return its values and indices; bools are sorted as numbers."""
     are_flags = str(call.dtype(out=False)) == "bool"
@@ -93,43 +91,35 @@ def _sort(
 
 
 @export_rule("GatherNd")
-def gather_nd(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def gather_nd(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write GatherND."""
     writer.emit("GatherND", [inputs[0], writer.emit("Cast", [inputs[1]], to=INT64)], outputs)
 
 
 @export_rule("ScatterNd")
-def scatter_nd(
-    writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]
-) -> None:
+def scatter_nd(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write ScatterND, which adds updates to zeros."""
     zero = writer.constant(np.zeros((), np.dtype(call.dtype().name)))
-    start = writer.emit(
-        "Expand", [zero, writer.write_integers(*call.attribute_in_both_traces("shape"))]
-    )
+    start = writer.emit("Expand", [zero, writer.write_integers(*call.both_values("shape"))])
     places = writer.emit("Cast", [inputs[0]], to=INT64)
     writer.emit("ScatterND", [start, places, inputs[1]], outputs, reduction="add")
 
 
 @export_rule("TensorScatterUpdate")
-def scatter_update(
-    writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]
-) -> None:
+def scatter_update(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write ScatterND, which replaces elements of a tensor by updates."""
     places = writer.emit("Cast", [inputs[1]], to=INT64)
     writer.emit("ScatterND", [inputs[0], places, inputs[2]], outputs)
 
 
 @export_rule("MatrixDeterminant")
-def determinant(
-    writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]
-) -> None:
+def determinant(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Det."""
     writer.emit("Det", inputs, outputs)
 
 
 @export_rule("LeftShift", "RightShift")
-def shift(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def shift(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write BitShift."""
     if not call.dtype().name.startswith("uint"):
         raise UnsupportedModel(
@@ -141,7 +131,7 @@ def shift(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: lis
 
 @export_rule("MaxPoolWithArgmax")
 def pooling_with_indices(
-    writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]
+    writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]
 ) -> None:
     """Write MaxPool with indices; ONNX counts them with channels before pixels."""
     window: Any = call.attrs["window"]

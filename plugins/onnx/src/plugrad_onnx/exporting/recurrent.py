@@ -9,7 +9,7 @@ import numpy as np
 import plugrad
 from plugrad_onnx.cells import CELLS_BY_NAME, RecurrentCell, cell_input_shapes, run_recurrent
 from plugrad_onnx.elements import as_array
-from plugrad_onnx.exporting.writer import LOOP_RULES, GraphWriter
+from plugrad_onnx.exporting.writer import LOOP_RULES, Writer
 from plugrad_onnx.remembering import record_call
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ ValueBinding = dict[Any, Any]
 
 
 def write_loop_as_recurrent(
-    writer: GraphWriter, graphs: tuple[Graph, Graph], pair: Any, names: dict[int, str]
+    writer: Writer, graphs: tuple[Graph, Graph], pair: Any, names: dict[int, str]
 ) -> bool:
     """Write a loop as a recurrent node if both traces match one; return whether they do."""
     for name, cell in CELLS_BY_NAME.items():
@@ -40,7 +40,7 @@ LOOP_RULES.append(write_loop_as_recurrent)
 
 
 def _write_recurrent_node(
-    writer: GraphWriter,
+    writer: Writer,
     name: str,
     cell: RecurrentCell,
     inputs: list[str],
@@ -82,7 +82,7 @@ def _write_recurrent_node(
     record_call(writer.nodes[start:], name, attrs, inputs, outputs)
 
 
-def _reorder_gates(writer: GraphWriter, cell: RecurrentCell, name: str, units: int) -> str:
+def _reorder_gates(writer: Writer, cell: RecurrentCell, name: str, units: int) -> str:
     """Write the columns of a kernel in ONNX's order of gates."""
     if len(cell.gates) == 1:
         return name
@@ -91,9 +91,7 @@ def _reorder_gates(writer: GraphWriter, cell: RecurrentCell, name: str, units: i
     return writer.emit("Concat", [parts[gate] for gate in cell.gates], axis=-1)
 
 
-def _write_biases(
-    writer: GraphWriter, cell: RecurrentCell, name: str, units: int, step: Any
-) -> str:
+def _write_biases(writer: Writer, cell: RecurrentCell, name: str, units: int, step: Any) -> str:
     """Write the input bias and the recurrent bias in one row."""
     name = _reorder_gates(writer, cell, name, units)
     columns = len(cell.gates) * units

@@ -8,7 +8,7 @@ import numpy as np
 
 from plugrad.errors import UnsupportedModel
 from plugrad_onnx.elements import element_type
-from plugrad_onnx.exporting.writer import EXPORT_RULES, GraphWriter, TracedCall, export_rule
+from plugrad_onnx.exporting.writer import EXPORT_RULES, CallPair, Writer, export_rule
 
 if TYPE_CHECKING:
     from plugrad_onnx.exporting.writer import ExportRule
@@ -35,7 +35,7 @@ SELU_ATTRIBUTES = {"alpha": 1.6732632423543772, "gamma": 1.0507009873554805}
 
 
 def _make_direct_rule(kind: str) -> ExportRule:
-    def write(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+    def write(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
         writer.emit(kind, inputs, outputs)
 
     return write
@@ -45,7 +45,7 @@ EXPORT_RULES.update({kernel: _make_direct_rule(kind) for kernel, kind in DIRECT_
 
 
 @export_rule(*REDUCTION_OPERATORS)
-def reduction(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def reduction(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write a reduction; bools are reduced as numbers."""
     kernel = call.calls[0].kernel.name
     axes = call.attrs.get("axis", call.attrs.get("reduction_indices"))
@@ -63,7 +63,7 @@ def reduction(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs:
 
 
 @export_rule("Variance")
-def variance(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def variance(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write the average of the squared differences from the mean."""
     axes = list(call.attrs["axis"])
     alone = {} if axes else {"noop_with_empty_axes": 1}
@@ -77,9 +77,7 @@ def variance(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: 
 
 
 @export_rule("ArgMax", "ArgMin")
-def arg_extremum(
-    writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]
-) -> None:
+def arg_extremum(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write ArgMax or ArgMin."""
     kernel = call.calls[0].kernel.name
     found = writer.emit(kernel, inputs, axis=call.attrs["axis"], keepdims=0)
@@ -87,7 +85,7 @@ def arg_extremum(
 
 
 @export_rule("BatchMatMul", "_FusedMatMul")
-def product(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def product(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write a matrix product, with its bias and activation if it has them."""
     sides = list(inputs[:2])
     for place, name in enumerate(("transpose_a", "transpose_b")):
@@ -99,9 +97,7 @@ def product(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: l
 
 
 @export_rule("Conv2D", "FusedConv2D", "Conv3D", "DepthwiseConv2dNative", "FusedDepthwiseConv2D")
-def convolution(
-    writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]
-) -> None:
+def convolution(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write a convolution between two transpositions, because ONNX has channels second."""
     window = call.attrs["window"]
     rank = len(window.size)
@@ -125,7 +121,7 @@ def convolution(
 
 @export_rule("Conv2DBackpropInput", "Conv3DBackpropInputV2", "DepthwiseConv2dNativeBackpropInput")
 def transposed_convolution(
-    writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]
+    writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]
 ) -> None:
     """Write ConvTranspose; rows that the strides do not reach are padded at the end."""
     window = call.attrs["window"]
@@ -158,7 +154,7 @@ def transposed_convolution(
 
 
 @export_rule("MaxPool", "MaxPool3D", "AvgPool", "AvgPool3D")
-def pooling(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def pooling(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write pooling between two transpositions."""
     window = call.attrs["window"]
     rank = len(window.size)
@@ -169,9 +165,7 @@ def pooling(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: l
 
 
 @export_rule("FusedBatchNorm")
-def normalization(
-    writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]
-) -> None:
+def normalization(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write batch normalization as arithmetic, because its statistics may have any shape."""
     x, mean, variance, offset, scale = [*inputs, "", ""][:5]
     epsilon = make_number(writer, call, call.attrs["variance_epsilon"])
@@ -183,7 +177,7 @@ def normalization(
 
 @export_rule("LayerNorm")
 def layer_normalization(
-    writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]
+    writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]
 ) -> None:
     """Write LayerNormalization over the last axis."""
     x, offset, scale = [*inputs, "", ""][:3]
@@ -196,7 +190,7 @@ def layer_normalization(
 
 
 @export_rule("Attention")
-def attention(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def attention(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write attention with several heads as one node, otherwise as two products and a softmax."""
     q, k, v, mask = [*inputs, ""][:4]
     rank = len(call.shape(1)[0])
@@ -213,7 +207,7 @@ def attention(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs:
 
 
 @export_rule("Reshape", "ExpandDims")
-def reshape(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def reshape(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Reshape; one size that depends on the batch becomes −1."""
     first, second = call.shape(0, out=True)
     different = [
@@ -228,33 +222,27 @@ def reshape(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: l
 
 
 @export_rule("Transpose")
-def transpose(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def transpose(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Transpose."""
     writer.emit("Transpose", inputs, outputs, perm=list(call.attrs["perm"]))
 
 
 @export_rule("BroadcastTo")
-def broadcast(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def broadcast(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Expand."""
-    writer.emit(
-        "Expand",
-        [inputs[0], writer.write_integers(*call.attribute_in_both_traces("shape"))],
-        outputs,
-    )
+    writer.emit("Expand", [inputs[0], writer.write_integers(*call.both_values("shape"))], outputs)
 
 
 @export_rule("Tile")
-def tile(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def tile(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Tile."""
-    writer.emit(
-        "Tile", [inputs[0], writer.write_integers(*call.attribute_in_both_traces("reps"))], outputs
-    )
+    writer.emit("Tile", [inputs[0], writer.write_integers(*call.both_values("reps"))], outputs)
 
 
 @export_rule("Slice")
-def slice_(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def slice_(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Slice, and Squeeze for the axes that integer indices remove."""
-    begins, sizes = call.attribute_in_both_traces("begin"), call.attribute_in_both_traces("size")
+    begins, sizes = call.both_values("begin"), call.both_values("size")
     ends = [
         tuple(b + n for b, n in zip(*pair, strict=True)) for pair in zip(begins, sizes, strict=True)
     ]
@@ -266,12 +254,10 @@ def slice_(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: li
 
 
 @export_rule("StridedSlice")
-def strided_slice(
-    writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]
-) -> None:
+def strided_slice(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Slice with steps; with negative steps, an end before the first element is a large negative number."""
     strides = call.attrs["strides"]
-    begins, ends = call.attribute_in_both_traces("begin"), call.attribute_in_both_traces("end")
+    begins, ends = call.both_values("begin"), call.both_values("end")
     far = -(1 << 31)
     ends = [
         [far if s < 0 and e < 0 else e for e, s in zip(end, strides, strict=True)] for end in ends
@@ -287,7 +273,7 @@ def strided_slice(
 
 
 @export_rule("Reverse")
-def reverse(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def reverse(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write the reversal of axes."""
     axes = list(call.attrs["dims"])
     starts, ends, steps = ([value] * len(axes) for value in (-1, -(1 << 31), -1))
@@ -296,7 +282,7 @@ def reverse(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: l
 
 
 @export_rule("ResizeBilinear", "ResizeNearestNeighbor")
-def resize(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def resize(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Resize between two transpositions."""
     nearest = "Nearest" in call.calls[0].kernel.name
     shapes = [(n, c, h, w) for n, h, w, c in call.shape(0, out=True)]
@@ -314,14 +300,14 @@ def resize(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: li
 
 
 @export_rule("ZerosLike", "OnesLike")
-def full_like(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def full_like(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write one number expanded to the shape of a tensor."""
     value = np.array(call.calls[0].kernel.name == "OnesLike", np.dtype(call.dtype().name))
     writer.emit("Expand", [writer.constant(value), writer.emit("Shape", inputs)], outputs)
 
 
 @export_rule("Fill")
-def fill(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def fill(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write one number expanded to a shape."""
     value = np.array(call.attrs["value"], np.dtype(call.dtype().name))
     shape = writer.write_integers(*call.shape(0, out=True))
@@ -329,9 +315,7 @@ def fill(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list
 
 
 @export_rule("MirrorPad")
-def mirror_pad(
-    writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]
-) -> None:
+def mirror_pad(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write reflected padding; symmetric padding, which ONNX lacks, becomes Gather with indices."""
     sides = call.attrs["paddings"]
     if call.attrs["mode"] != "reflect":
@@ -351,9 +335,7 @@ def mirror_pad(
 
 
 @export_rule("FloorDiv", "Mod")
-def floor_division(
-    writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]
-) -> None:
+def floor_division(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write a quotient rounded down, or its remainder; ONNX rounds integer quotients towards zero."""
     kernel = call.calls[0].kernel.name
     if call.dtype().is_integer:
@@ -371,7 +353,7 @@ def floor_division(
 
 
 @export_rule("Log2", "Log10")
-def logarithm(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def logarithm(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write a logarithm with another base."""
     base = {"Log2": 2.0, "Log10": 10.0}[call.calls[0].kernel.name]
     factor = make_number(writer, call, 1 / np.log(base))
@@ -379,7 +361,7 @@ def logarithm(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs:
 
 
 @export_rule("Trunc")
-def truncate(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def truncate(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write rounding towards zero; integers are passed through."""
     if call.dtype().is_integer:
         writer.emit("Identity", inputs, outputs)
@@ -389,13 +371,13 @@ def truncate(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: 
 
 
 @export_rule("Concat")
-def concat(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def concat(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Concat."""
     writer.emit("Concat", inputs, outputs, axis=call.attrs["axis"])
 
 
 @export_rule("Pack")
-def pack(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def pack(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write the stack of tensors along a new axis."""
     axis = writer.write_integers([call.attrs["axis"]])
     parts = [writer.emit("Unsqueeze", [name, axis]) for name in inputs]
@@ -403,7 +385,7 @@ def pack(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list
 
 
 @export_rule("Unpack")
-def unpack(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def unpack(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write the slices of a tensor along an axis."""
     axis = call.attrs["axis"]
     parts = [writer.new_name() for _ in outputs]
@@ -414,16 +396,16 @@ def unpack(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: li
 
 
 @export_rule("SplitV")
-def split(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def split(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Split."""
-    sizes = call.attribute_in_both_traces("num_or_size_splits")
+    sizes = call.both_values("num_or_size_splits")
     writer.emit(
         "Split", [inputs[0], writer.write_integers(*sizes)], outputs, axis=call.attrs["axis"]
     )
 
 
 @export_rule("PadV2")
-def pad(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def pad(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Pad with a constant."""
     sides = call.attrs["paddings"]
     pads = writer.write_integers([low for low, _ in sides] + [high for _, high in sides])
@@ -432,7 +414,7 @@ def pad(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[
 
 
 @export_rule("GatherV2")
-def gather(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def gather(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Gather."""
     axis, shared = call.attrs["axis"], call.attrs["batch_dims"]
     if not shared:
@@ -449,13 +431,13 @@ def gather(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: li
 
 
 @export_rule("Cast")
-def cast(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def cast(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Cast."""
     writer.emit("Cast", inputs, outputs, to=element_type(call.dtype()))
 
 
 @export_rule("OneHot")
-def one_hot(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def one_hot(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write OneHot; ONNX counts negative indices from the end, so they are replaced."""
     dtype = np.dtype(call.dtype().name)
     off, on = (
@@ -468,16 +450,14 @@ def one_hot(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: l
 
 
 @export_rule("Softmax", "LogSoftmax")
-def softmax(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def softmax(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Softmax or LogSoftmax."""
     axis = call.attrs.get("dim", call.attrs.get("axis"))
     writer.emit(call.calls[0].kernel.name, inputs, outputs, axis=axis)
 
 
 @export_rule("Cumsum", "Cumprod")
-def cumulative(
-    writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]
-) -> None:
+def cumulative(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write CumSum."""
     axis = writer.constant(np.array(call.attrs["axis"], np.int64))
     flags = {name: int(call.attrs[name]) for name in ("exclusive", "reverse")}
@@ -486,13 +466,13 @@ def cumulative(
 
 
 @export_rule("Einsum")
-def einsum(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def einsum(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Einsum."""
     writer.emit("Einsum", inputs, outputs, equation=call.attrs["equation"])
 
 
 @export_rule("ClipByValue")
-def clip(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def clip(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Clip."""
     low, high = call.attrs["clip_value_min"], call.attrs["clip_value_max"]
     bounds = [make_number(writer, call, value) for value in (low, high)]
@@ -500,47 +480,45 @@ def clip(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list
 
 
 @export_rule("Relu6")
-def relu6(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def relu6(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Clip between 0 and 6."""
     bounds = [make_number(writer, call, value) for value in (0, 6)]
     writer.emit("Clip", [inputs[0], *bounds], outputs)
 
 
 @export_rule("LeakyRelu")
-def leaky_relu(
-    writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]
-) -> None:
+def leaky_relu(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write LeakyRelu."""
     writer.emit("LeakyRelu", inputs, outputs, alpha=call.attrs["alpha"])
 
 
 @export_rule("Prelu")
-def prelu(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def prelu(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write PRelu."""
     writer.emit("PRelu", inputs, outputs)
 
 
 @export_rule("Selu")
-def selu(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def selu(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Selu with plugrad's constants."""
     writer.emit("Selu", inputs, outputs, **SELU_ATTRIBUTES)
 
 
 @export_rule("GeluTanh")
-def gelu_tanh(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def gelu_tanh(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Gelu with the tanh approximation."""
     writer.emit("Gelu", inputs, outputs, approximate="tanh")
 
 
 @export_rule("Square")
-def square(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def square(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write the product of a tensor with itself."""
     writer.emit("Mul", inputs * 2, outputs)
 
 
 @export_rule("SquaredDifference")
 def squared_difference(
-    writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]
+    writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]
 ) -> None:
     """Write the squared difference of two tensors."""
     difference = writer.emit("Sub", inputs)
@@ -548,15 +526,13 @@ def squared_difference(
 
 
 @export_rule("Rsqrt")
-def reciprocal_root(
-    writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]
-) -> None:
+def reciprocal_root(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write the reciprocal of the square root."""
     writer.emit("Reciprocal", [writer.emit("Sqrt", inputs)], outputs)
 
 
 @export_rule("Expm1")
-def expm1(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def expm1(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write exp(x) − 1: Elu contains it below zero; above, the plain difference is accurate enough."""
     difference = writer.emit("Sub", [writer.emit("Exp", inputs), make_number(writer, call, 1)])
     below = writer.emit("Less", [inputs[0], make_number(writer, call, 0)])
@@ -564,25 +540,25 @@ def expm1(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: lis
 
 
 @export_rule("Log1p")
-def log1p(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def log1p(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write log(1 + x)."""
     writer.emit("Log", [writer.emit("Add", [inputs[0], make_number(writer, call, 1)])], outputs)
 
 
 @export_rule("NotEqual")
-def not_equal(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def not_equal(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Not of Equal."""
     writer.emit("Not", [writer.emit("Equal", inputs)], outputs)
 
 
 @export_rule("IsFinite")
-def is_finite(writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]) -> None:
+def is_finite(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Not of IsInf or IsNaN."""
     either = writer.emit("Or", [writer.emit("IsInf", inputs), writer.emit("IsNaN", inputs)])
     writer.emit("Not", [either], outputs)
 
 
-def make_number(writer: GraphWriter, call: TracedCall, value: float) -> str:
+def make_number(writer: Writer, call: CallPair, value: float) -> str:
     """Write a number in the dtype of the result of a call."""
     dtype = call.dtype()
     dtype = call.dtype(out=False) if str(dtype) == "bool" else dtype
@@ -595,18 +571,18 @@ def window_attributes(window: Any) -> dict[str, Any]:
     return {"kernel_shape": list(window.size), "strides": list(window.strides), "pads": pads}
 
 
-def channels_second(writer: GraphWriter, name: str, rank: int) -> str:
+def channels_second(writer: Writer, name: str, rank: int) -> str:
     """Write a transposition of images from channels last to channels second."""
     return writer.emit("Transpose", [name], perm=[0, rank + 1, *range(1, rank + 1)])
 
 
-def channels_last(writer: GraphWriter, name: str, rank: int) -> str:
+def channels_last(writer: Writer, name: str, rank: int) -> str:
     """Write a transposition of images from channels second to channels last."""
     return writer.emit("Transpose", [name], perm=[0, *range(2, rank + 2), 1])
 
 
 def _write_bias_and_activation(
-    writer: GraphWriter, call: TracedCall, name: str, rest: list[str], outputs: list[str]
+    writer: Writer, call: CallPair, name: str, rest: list[str], outputs: list[str]
 ) -> None:
     """Write the bias and the activation of a fused kernel."""
     bias, weights = [*rest, "", ""][:2]

@@ -12,7 +12,7 @@ from onnx import helper
 import plugrad
 from plugrad.errors import ArgumentValueError, UnsupportedModel
 from plugrad_onnx.elements import as_array, element_type
-from plugrad_onnx.exporting.writer import GraphWriter
+from plugrad_onnx.exporting.writer import Writer
 from plugrad_onnx.model import load
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def export(
     for size in sizes:
         resized = [_repeat_rows(tensor, size) if dynamic else tensor for tensor in tensors]
         graphs.append(plugrad.make_graph(function, differentiable=True)(*resized))
-    writer = GraphWriter(sizes, inputs[0] if dynamic else "")
+    writer = Writer(sizes, inputs[0] if dynamic else "")
     first, second = graphs
     known = dict(zip(first.arguments, inputs, strict=True))
     results = writer.graph((first, second), known)

@@ -25,7 +25,7 @@ class ExportRule(Protocol):
     """A function that writes the nodes for a call of one kernel."""
 
     def __call__(
-        self, writer: GraphWriter, call: TracedCall, inputs: list[str], outputs: list[str]
+        self, writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]
     ) -> None:
         """Write nodes that compute `outputs` of `inputs`, the names of values."""
         ...
@@ -35,9 +35,7 @@ EXPORT_RULES: Final[dict[str, ExportRule]] = {}
 """By the name of a kernel: what writes it."""
 
 
-LoopRule = Callable[
-    ["GraphWriter", "tuple[Graph, Graph]", ValuesOfBothTraces, dict[int, str]], bool
-]
+LoopRule = Callable[["Writer", "tuple[Graph, Graph]", ValuesOfBothTraces, dict[int, str]], bool]
 LOOP_RULES: Final[list[LoopRule]] = []
 """What writes loops of a certain form, and says whether a loop was one."""
 
@@ -52,7 +50,7 @@ def export_rule(*names: str) -> Callable[[ExportRule], ExportRule]:
     return declare
 
 
-class TracedCall:
+class CallPair:
     """One call of a kernel as seen in both traces, which have different batch sizes."""
 
     def __init__(self, graphs: tuple[Graph, Graph], calls: tuple[Call, Call]) -> None:
@@ -60,7 +58,7 @@ class TracedCall:
         self.calls = calls
         self.attrs = calls[0].attrs
 
-    def attribute_in_both_traces(self, name: str) -> ValuesOfBothTraces:
+    def both_values(self, name: str) -> ValuesOfBothTraces:
         """Return an attribute in both traces."""
         return self.calls[0].attrs[name], self.calls[1].attrs[name]
 
@@ -78,7 +76,7 @@ class TracedCall:
         return self.graphs[0].specs[value].dtype
 
 
-class GraphWriter:
+class Writer:
     """Collects nodes and weights.
 
     Args:
@@ -233,7 +231,7 @@ class GraphWriter:
         outputs = [self.new_name() for _ in step.outputs]
         names.update(zip(step.outputs, outputs, strict=True))
         start = len(self.nodes)
-        EXPORT_RULES[kernel](self, TracedCall(graphs, pair), inputs, outputs)
+        EXPORT_RULES[kernel](self, CallPair(graphs, pair), inputs, outputs)
         if step.stops_gradient:
             record_call(self.nodes[start:], STOP_GRADIENT, {}, inputs, outputs)
         elif kernel in RECORDED_KERNELS and step.attrs == other.attrs:
@@ -242,7 +240,7 @@ class GraphWriter:
     def _write_scan(self, step: Any, other: Any, names: dict[int, str]) -> None:
         """Write a loop as Scan; its body also reads values from outside."""
         body, count = step.body, len(step.carry)
-        inner = GraphWriter(self.sizes, self.batch)
+        inner = Writer(self.sizes, self.batch)
         inner._count, inner._size = self._count + 1000, ""
         inputs = [inner.new_name() for _ in (*step.carry, *step.slices)]
         known = dict(zip(body.arguments, inputs, strict=False))

@@ -44,13 +44,7 @@ if TYPE_CHECKING:
     from wgpu import GPUBuffer, GPUDevice
 
     from plugrad.extend import DType, Memory, PlugradError
-    from plugrad_webgpu.driver.interface import (
-        BufferRange,
-        Driver,
-        Handle,
-        OpenComputePass,
-        RawDevice,
-    )
+    from plugrad_webgpu.driver.interface import BufferRange, Driver, Handle, OpenPass, RawDevice
     from plugrad_webgpu.memory.buffers import Storage
     from plugrad_webgpu.shaders.layout import Shape
     from plugrad_webgpu.shaders.program import Grid, Plan, Program
@@ -112,7 +106,7 @@ class Device:
         self._pipelines: dict[Program, Handle] = {}
         self._split_pipelines: dict[tuple[Program, tuple[int, ...]], Handle] = {}
         self._has_large = False
-        self._pass: OpenComputePass | None = None
+        self._pass: OpenPass | None = None
         self._handle: Handle = None
         self._current: Program | None = None
         self._subgroup: int | None = None
@@ -540,7 +534,7 @@ class Device:
         self._bytes = 0
         self._pass = opened
 
-    def _end_pass(self, open_pass: OpenComputePass) -> Handle:
+    def _end_pass(self, open_pass: OpenPass) -> Handle:
         """Close the pass of the batch and return its encoder."""
         encoder = open_pass.end()
         self._pass = None

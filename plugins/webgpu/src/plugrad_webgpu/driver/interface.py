@@ -46,7 +46,7 @@ class BindingLayout(Protocol):
         ...
 
 
-class OpenComputePass(Protocol):
+class OpenPass(Protocol):
     """One command encoder with one open compute pass."""
 
     @property
@@ -140,7 +140,7 @@ class Driver(Protocol):
         ...
 
     @property
-    def ComputePass(self) -> Callable[[Handle], OpenComputePass]:  # noqa: N802 - a class
+    def ComputePass(self) -> Callable[[Handle], OpenPass]:  # noqa: N802 - a class
         """The class of passes."""
         ...
 
