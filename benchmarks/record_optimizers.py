@@ -1,4 +1,4 @@
-"""Record how torch.optim moves two weights on a fixed problem: tests/core/torch_optim.json.
+"""Record how torch.optim moves two weights on a fixed problem, its schedules and averages: tests/core/torch_optim.json.
 
 The bench group brings torch (``make bench`` installs it). plugrad's tests compare with the record.
 """
@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import torch
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 RECORD = Path(__file__).parents[1] / "tests" / "core" / "torch_optim.json"
 STEPS = 20
@@ -87,6 +88,30 @@ def minimum(function, start: list[float]) -> dict:
     return {"place": w.tolist(), "value": function(w).item(), "evaluations": calls}
 
 
+def schedule(make, settings, steps: int) -> list[float]:
+    """Return the learning rates of the steps, of which the first one is made before the schedule moves."""
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.5)
+    scheduler = make(optimizer, **settings)
+    rates = []
+    for _ in range(steps):
+        rates.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        scheduler.step()
+    return rates
+
+
+def averages(values: list[float], decay: float) -> list[float]:
+    """Return the exponential moving average after each update, of a weight that has these values."""
+    model = torch.nn.Linear(1, 1, bias=False, dtype=torch.float64)
+    average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(decay))
+    found = []
+    for value in values:
+        torch.nn.init.constant_(model.weight, value)
+        average.update_parameters(model)
+        found.append(average.module.weight.item())
+    return found
+
+
 if __name__ == "__main__":
     paths = {name: path(*made) for name, made in OPTIMIZERS.items()}
     groups = {name: path(*made) for name, made in GROUPS.items()}
@@ -94,5 +119,25 @@ if __name__ == "__main__":
         "rosenbrock": minimum(rosenbrock, [-1.2, 1.0]),
         "regression": minimum(regression, [0.0, 0.0, 0.0]),
     }
-    record = {"torch": torch.__version__, "paths": paths, "groups": groups, "minima": minima}
+    rates = torch.optim.lr_scheduler
+    schedules = {
+        "CosineDecayRestarts": schedule(
+            rates.CosineAnnealingWarmRestarts, {"T_0": 4, "T_mult": 2, "eta_min": 0.05}, 14
+        ),
+        "OneCycle": schedule(
+            rates.OneCycleLR,
+            {"max_lr": 0.5, "total_steps": 10, "div_factor": 25.0, "final_div_factor": 100.0},
+            9,
+        ),
+    }
+    values = [1.0, -2.25, 1.0, 6.04, 5.226]
+    record = {
+        "torch": torch.__version__,
+        "paths": paths,
+        "groups": groups,
+        "minima": minima,
+        "schedules": schedules,
+        "values": values,
+        "averages": averages(values, 0.6),
+    }
     RECORD.write_text(json.dumps(record, indent=1) + "\n")

@@ -87,28 +87,44 @@ static inline floats tail_factor(floats m) {
 
 // exp(-m^2 / 2) 2^64 of 0 <= m <= 14.6. Its square needs more digits than a float has: the square of the upper half
 // of the digits is exact.
-static inline floats bell_times(floats m) {
+typedef struct {
+    floats rest, shifted;  // of the exponent
+} bell_exponent;
+static inline bell_exponent split_bell(floats m) {
     const floats upper = (floats)((ints)m & ~0xfff);
     floats magic = splat(MAGIC + 64);
     OPAQUE(magic);
     const floats shifted = multiply_add(m * m, splat(-0.72134752f), magic), n = shifted - magic;
     floats r = multiply_add(n, splat(-LN2_HIGH), upper * upper * -0.5f);
     r += (upper - m) * (upper + m) * 0.5f;
-    return exp_of_rest(multiply_add(n, splat(-LN2_LOW), r), shifted);
+    return (bell_exponent){multiply_add(n, splat(-LN2_LOW), r), shifted};
+}
+static inline floats bell_times(floats m) {
+    const bell_exponent e = split_bell(m);
+    return exp_of_rest(e.rest, e.shifted);
 }
 
 // x P(x) = max(x, 0) - |x| P(-|x|), which is -0 far below 0
+static inline floats gelu_of(floats x, floats m, floats bell, floats factor) {
+    return multiply_add(m * (bell * factor), splat(-0x1p-64f), at_least(x, -0.f));
+}
+
+static inline floats limited_magnitude(floats x) { return at_most(absolute(x), GELU_FAR); }
+
 static inline floats gelu_floats(floats x) {
-    const floats m = at_most(absolute(x), GELU_FAR);
-    const floats below = bell_times(m) * tail_factor(m);
-    return multiply_add(m * below, splat(-0x1p-64f), at_least(x, -0.f));
+    const floats m = limited_magnitude(x);
+    return gelu_of(x, m, bell_times(m), tail_factor(m));
+}
+
+static inline floats gelu_gradient_of(floats dy, floats x, floats m, floats bell, floats factor) {
+    const floats slope = multiply_add(m, splat((float)DENSITY_AT_0), -factor);
+    const floats rest = bell * slope * 0x1p-64f;
+    return dy * choose(x > splat(0.f), rest + 1.f, -rest);
 }
 
 static inline floats gelu_gradient_floats(floats dy, floats x) {
-    const floats m = at_most(absolute(x), GELU_FAR), bell = bell_times(m);
-    const floats slope = multiply_add(m, splat((float)DENSITY_AT_0), -tail_factor(m));
-    const floats rest = bell * slope * 0x1p-64f;
-    return dy * choose(x > splat(0.f), rest + 1.f, -rest);
+    const floats m = limited_magnitude(x);
+    return gelu_gradient_of(dy, x, m, bell_times(m), tail_factor(m));
 }
 
 static inline floats inner_floats(floats x) {
@@ -174,11 +190,80 @@ static inline doubles gelu_tanh_gradient_doubles(doubles dy, doubles x) {
     return dy * (choose_doubles(inner < repeated(0), least, inverse) + slope * (least * inverse));
 }
 
+#ifdef __wasm__
+// The instructions of a vector follow each other, as wasmtime orders them, and most wait for the one before. A processor
+// looks ahead to others only if these are few, so there are three loops, each with constants for which there are registers.
+#define AT_ONCE 256
+#define EACH_VECTOR                                                                                \
+    _Pragma("clang loop unroll_count(4)") for (int i = 0; i + LANES <= count; i += LANES)
+ONCE static void find_tail_factors(const float *values, float *factors, int count) {
+    EACH_VECTOR store(factors + i, tail_factor(limited_magnitude(load(values + i))));
+}
+
+ONCE static void split_bells(const float *values, float *rest, float *shifted, int count) {
+    EACH_VECTOR {
+        const bell_exponent e = split_bell(limited_magnitude(load(values + i)));
+        store(rest + i, e.rest), store(shifted + i, e.shifted);
+    }
+}
+
+ONCE static void join_gelus(const float *values, const float *factors, const float *rest,
+                            const float *shifted, float *out, int count) {
+    EACH_VECTOR {
+        const floats x = load(values + i);
+        const floats bell = exp_of_rest(load(rest + i), load(shifted + i));
+        store(out + i, gelu_of(x, limited_magnitude(x), bell, load(factors + i)));
+    }
+}
+
+ONCE static void join_gelu_gradients(const float *dy, const float *values, const float *factors,
+                                     const float *rest, const float *shifted, float *out,
+                                     int count) {
+    EACH_VECTOR {
+        const floats x = load(values + i), bell = exp_of_rest(load(rest + i), load(shifted + i));
+        store(out + i, gelu_gradient_of(load(dy + i), x, limited_magnitude(x), bell,
+                                        load(factors + i)));
+    }
+}
+
+#define JOINED_LOOPS(values, joined)                                                               \
+    float factors[AT_ONCE], rest[AT_ONCE], shifted[AT_ONCE];                                       \
+    for (int first = 0; first < whole; first += AT_ONCE) {                                         \
+        const int size = smaller(AT_ONCE, whole - first);                                          \
+        find_tail_factors(values + first, factors, size);                                          \
+        split_bells(values + first, rest, shifted, size);                                          \
+        joined;                                                                                    \
+    }
+
+KERNEL(gelu_float32)(const float *values, float *out, int count) {
+    const int whole = count / LANES * LANES;
+    JOINED_LOOPS(values, join_gelus(values + first, factors, rest, shifted, out + first, size))
+    floats x = {};
+    memcpy(&x, values + whole, (count - whole) * sizeof(float));
+    x = gelu_floats(x);
+    memcpy(out + whole, &x, (count - whole) * sizeof(float));
+}
+
+static void gelu_gradient_anywhere(const float *left, const float *right, float *out, int count,
+                                   int left_step, int right_step) {
+    VECTOR_RUN(gelu_gradient, float, floats)
+}
+KERNEL(gelu_gradient_float32)(const float *left, const float *right, float *out, int count,
+                              int left_step, int right_step) {
+    const int whole = left_step && right_step ? count / LANES * LANES : 0;
+    JOINED_LOOPS(right, join_gelu_gradients(left + first, right + first, factors, rest, shifted,
+                                            out + first, size))
+    gelu_gradient_anywhere(left + whole * left_step, right + whole * right_step, out + whole,
+                           count - whole, left_step, right_step);
+}
+BROADCAST(gelu_gradient, float32, float, float)
+#else
 FLOATS_KERNEL(gelu)
+VECTOR_PAIRS(gelu_gradient, float32, float, floats)
+#endif
 DOUBLES_KERNEL(gelu)
 FLOATS_KERNEL(gelu_tanh)
 DOUBLES_KERNEL(gelu_tanh)
-VECTOR_PAIRS(gelu_gradient, float32, float, floats)
 VECTOR_PAIRS(gelu_gradient, float64, double, doubles)
 VECTOR_PAIRS(gelu_tanh_gradient, float32, float, floats)
 VECTOR_PAIRS(gelu_tanh_gradient, float64, double, doubles)

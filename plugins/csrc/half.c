@@ -38,15 +38,7 @@ static float rounded_to_odd(double x) {
 #include "half_vectors.h"
 
 KERNEL(cast_float16_float32)(const half *restrict x, float *restrict out, int count) {
-    int i = 0;
-    _Pragma("clang loop unroll_count(2)")
-    for (; i + 8 <= count; i += 8) {
-        float_pair y = widened_pair(scaled_from(x + i));
-        const shorts halves = load_halves(x + i);
-        if (any_lane((ints)is_special(magnitude(halves)))) y = widened_halves(halves);
-        store(out + i, y.low), store(out + i + 4, y.high);
-    }
-    for (; i < count; i++) out[i] = widened(x[i]);
+    widen_float16(x, out, count);
 }
 KERNEL(cast_float32_float16)(const float *restrict x, half *restrict out, int count) {
     int i = 0;
@@ -145,27 +137,142 @@ FUNCTION(acos) FUNCTION(acosh) FUNCTION(asin) FUNCTION(asinh) FUNCTION(atan)
 FUNCTION(atanh) FUNCTION(ceil) FUNCTION(cos) FUNCTION(cosh) FUNCTION(elu) FUNCTION(erf)
 FUNCTION(expm1) FUNCTION(floor) FUNCTION(gelu) FUNCTION(gelu_tanh) FUNCTION(log)
 FUNCTION(log10) FUNCTION(log1p)
-FUNCTION(log2) FUNCTION(reciprocal) FUNCTION(relu) FUNCTION(relu6)
+FUNCTION(log2) FUNCTION(reciprocal) FUNCTION(relu6)
 FUNCTION(round) FUNCTION(rsqrt) FUNCTION(selu) FUNCTION(sigmoid) FUNCTION(sign) FUNCTION(sin)
-FUNCTION(sinh) FUNCTION(softplus) FUNCTION(sqrt) FUNCTION(square) FUNCTION(tan) FUNCTION(tanh)
+FUNCTION(sinh) FUNCTION(softplus) FUNCTION(square) FUNCTION(tan) FUNCTION(tanh)
 FUNCTION(trunc)
 
 PREDICATE(is_finite) PREDICATE(is_inf) PREDICATE(is_nan) PREDICATE(sign_bit)
 
-OPERATION(atan2) OPERATION(divide) OPERATION(elu_gradient) OPERATION(floor_divide)
+OPERATION(atan2) OPERATION(elu_gradient) OPERATION(floor_divide)
 OPERATION(gelu_gradient) OPERATION(gelu_tanh_gradient) OPERATION(hypot) OPERATION(log_add_exp)
-OPERATION(maximum) OPERATION(minimum)
 OPERATION(power) OPERATION(prelu) OPERATION(relu6_gradient) OPERATION(remainder)
 OPERATION(sigmoid_gradient) OPERATION(squared_difference)
 
 // What memory limits is converted in registers.
 #ifdef __wasm__
-OPERATION_OF(add, bfloat16) OPERATION_OF(multiply, bfloat16) OPERATION_OF(subtract, bfloat16)
-// Eight at a time. Most are finite, and have results that are not too small; others take the long way.
-#define SIMPLE(name, sign)                                                                         \
+// Eight at a time.
+#define EIGHT_AT_A_TIME(name, dtype)                                                               \
+    KERNEL(name##_##dtype)(const half *x, half *out, int count) {                                  \
+        shorts y = {};                                                                             \
+        int i = 0;                                                                                 \
+        _Pragma("clang loop unroll_count(4)") for (; i + 8 <= count; i += 8) {                     \
+            y = name##_of_##dtype(load_halves(x + i));                                             \
+            memcpy(out + i, &y, sizeof y);                                                         \
+        }                                                                                          \
+        memcpy(&y, x + i, (count - i) * sizeof(half));                                             \
+        y = name##_of_##dtype(y);                                                                  \
+        memcpy(out + i, &y, (count - i) * sizeof(half));                                           \
+    }
+#define EIGHT_PAIRS_AT_A_TIME(name, dtype)                                                         \
+    KERNEL(name##_##dtype)(const half *left, const half *right, half *out, int count,              \
+                           int left_step, int right_step) {                                        \
+        if (!count) return; /* the operands have no first element */                               \
+        shorts a = (short)*left - (shorts){}, b = (short)*right - (shorts){}, y;                   \
+        int i = 0;                                                                                 \
+        EIGHT_PAIRS(name##_of_##dtype)                                                             \
+    }                                                                                              \
+    BROADCAST(name, dtype, half, half)
+// One loop for each operand that is one repeated number: what is computed of this alone comes before the loop.
+#define WHOLE_EIGHTS(function, condition, first, second)                                           \
+    if (condition)                                                                                 \
+        _Pragma("clang loop unroll_count(2)") for (; i + 8 <= count; i += 8) {                     \
+            y = function(first, second);                                                           \
+            memcpy(out + i, &y, sizeof y);                                                         \
+        }
+#define EIGHT_PAIRS(function)                                                                      \
+    WHOLE_EIGHTS(function, left_step && right_step, load_halves(left + i), load_halves(right + i)) \
+    else WHOLE_EIGHTS(function, left_step, load_halves(left + i), b)                               \
+    else WHOLE_EIGHTS(function, right_step, a, load_halves(right + i))                             \
+    if (left_step) memcpy(&a, left + i, (count - i) * sizeof(half));                               \
+    if (right_step) memcpy(&b, right + i, (count - i) * sizeof(half));                             \
+    y = function(a, b);                                                                            \
+    memcpy(out + i, &y, (count - i) * sizeof(half));
+
+// The greater or the less of two numbers is found as that of two integers: both zeros are 0.
+static inline shorts as_integers(shorts x) {
+    const shorts sign = x >> 15;
+    return ((x & 0x7fff) ^ sign) - sign;
+}
+static inline shorts is_above(shorts magnitudes, short limit) { return magnitudes > limit; }
+static inline shorts choose_halves(shorts mask, shorts yes, shorts no) {
+    return (shorts)__builtin_wasm_relaxed_laneselect_i16x8(yes, no, mask);
+}
+#define NAN_OF_float16(x) ((x & (short)0x8000) | 0x7e00)
+#define NAN_OF_bfloat16(x) (x | 0x40)
+#define BETTER(name, dtype, infinity, is_better)                                                   \
+    static inline shorts name##_of_##dtype(shorts a, shorts b) {                                   \
+        const shorts is_better_one = as_integers(a) is_better as_integers(b);                      \
+        const shorts a_is_nan = is_above(a & 0x7fff, infinity),                                    \
+                     b_is_nan = is_above(b & 0x7fff, infinity);                                    \
+        const shorts y = choose_halves((is_better_one & ~b_is_nan) | a_is_nan, a, b);              \
+        return choose_halves(a_is_nan | b_is_nan, NAN_OF_##dtype(y), y);                           \
+    }                                                                                              \
+    EIGHT_PAIRS_AT_A_TIME(name, dtype)
+#define ORDERED(dtype, infinity)                                                                   \
+    BETTER(maximum, dtype, infinity, >)                                                            \
+    BETTER(minimum, dtype, infinity, <)                                                            \
+    static inline shorts relu_of_##dtype(shorts x) {                                               \
+        const shorts above = __builtin_elementwise_max(x, (shorts){});                             \
+        return choose_halves(is_above(x & 0x7fff, infinity), NAN_OF_##dtype(x), above);            \
+    }                                                                                              \
+    EIGHT_AT_A_TIME(relu, dtype)
+ORDERED(float16, 0x7c00)
+ORDERED(bfloat16, 0x7f80)
+
+// bfloat16 is the upper half of float32. What arithmetic makes of such numbers has nothing in its lower half if it is
+// NaN, and is quiet, so it is rounded as any other number.
+static inline ints upper_half_of(floats x) {
+    const unsigned_ints bits = (unsigned_ints)x;
+    return (ints)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+static inline shorts narrowed_brains(float_pair x) {
+    return __builtin_wasm_narrow_u_i16x8_i32x4(upper_half_of(x.low), upper_half_of(x.high));
+}
+#define ARITHMETIC(name, sign)                                                                     \
+    static inline shorts name##_of_bfloat16(shorts a, shorts b) {                                  \
+        const float_pair x = widened_brains(a), y = widened_brains(b);                             \
+        return narrowed_brains((float_pair){x.low sign y.low, x.high sign y.high});                \
+    }                                                                                              \
+    EIGHT_PAIRS_AT_A_TIME(name, bfloat16)
+ARITHMETIC(add, +)
+ARITHMETIC(subtract, -)
+ARITHMETIC(multiply, *)
+ARITHMETIC(divide, /)
+
+static inline shorts sqrt_of_bfloat16(shorts x) {
+    const float_pair y = widened_brains(x);
+    return narrowed_brains((float_pair){__builtin_elementwise_sqrt(y.low),
+                                        __builtin_elementwise_sqrt(y.high)});
+}
+EIGHT_AT_A_TIME(sqrt, bfloat16)
+
+// A square root is that of the number times 2^-112, times 2^56, and never too small.
+static inline shorts sqrt_of_float16(shorts x) {
+    const unsigned_shorts bits = (unsigned_shorts)x;
+    if (any_lane((ints)(excess(bits, 0x7bff)))) {
+        const float_pair y = widened_halves(x);
+        return narrowed_floats((float_pair){__builtin_elementwise_sqrt(y.low),
+                                            __builtin_elementwise_sqrt(y.high)});
+    }
+    const float_pair y = scaled_magnitudes(bits);
+    return (shorts)rounded_magnitudes((float_pair){__builtin_elementwise_sqrt(y.low) * 0x1p-56f,
+                                                   __builtin_elementwise_sqrt(y.high) * 0x1p-56f});
+}
+EIGHT_AT_A_TIME(sqrt, float16)
+
+// Most are finite, and have results that are not too small; others take the long way.
+#define ANY_HALVES(name, sign)                                                                     \
     ONCE static shorts name##_any_halves(shorts a, shorts b) {                                     \
         const float_pair x = widened_halves(a), y = widened_halves(b);                             \
         return narrowed_floats((float_pair){x.low sign y.low, x.high sign y.high});                \
+    }
+#define SIMPLE(name, sign)                                                                         \
+    ANY_HALVES(name, sign)                                                                         \
+    static inline shorts name##_of_float16(shorts a, shorts b) {                                   \
+        shorts y;                                                                                  \
+        const int is_usual = name##_usual(a, b, scaled_halves(a), scaled_halves(b), &y);           \
+        return is_usual ? y : name##_any_halves(a, b);                                             \
     }                                                                                              \
     KERNEL(name##_float16)(const half *left, const half *right, half *out, int count,              \
                            int left_step, int right_step) {                                        \
@@ -180,14 +287,7 @@ OPERATION_OF(add, bfloat16) OPERATION_OF(multiply, bfloat16) OPERATION_OF(subtra
                 memcpy(out + i, &y, sizeof y);                                                     \
             }                                                                                      \
         shorts a = (short)*left - (shorts){}, b = (short)*right - (shorts){}, y;                   \
-        for (; i < count; i += 8) {                                                                \
-            const int size = smaller(8, count - i);                                                \
-            if (left_step) memcpy(&a, left + i, size * sizeof(half));                              \
-            if (right_step) memcpy(&b, right + i, size * sizeof(half));                            \
-            if (!name##_usual(a, b, scaled_halves(a), scaled_halves(b), &y))                       \
-                y = name##_any_halves(a, b);                                                       \
-            memcpy(out + i, &y, size * sizeof(half));                                              \
-        }                                                                                          \
+        EIGHT_PAIRS(name##_of_float16)                                                             \
     }                                                                                              \
     BROADCAST(name, float16, half, half)
 
@@ -206,25 +306,46 @@ static inline int subtract_usual(shorts a, shorts b, float_pair x, float_pair z,
     return sum_usual(a, b, (float_pair){x.low - z.low, x.high - z.high}, y);
 }
 
+// Whether no operand is odd, and no result so small that it may be denormal, unless an operand is 0.
+static inline int are_usual(unsigned_shorts odd, unsigned_shorts y, unsigned_shorts not_zero) {
+    const unsigned_shorts above_denormal = (unsigned_shorts){} + 0x401;  // if it was not rounded up
+    const unsigned_shorts denormal = __builtin_elementwise_sub_sat(above_denormal, y);
+    return !any_lane((ints)(odd | __builtin_elementwise_min(denormal, not_zero)));
+}
+
 // Products are exact, except for those that are denormal.
 static inline int multiply_usual(shorts a, shorts b, [[maybe_unused]] float_pair x,
                                  [[maybe_unused]] float_pair z, shorts *y) {
     const unsigned_shorts m = magnitude(a), n = magnitude(b);
     const unsigned_shorts infinity = (unsigned_shorts){} + 0x7c00;
-    const unsigned_shorts above_denormal = (unsigned_shorts){} + 0x401;  // if it was not rounded up
     const float_pair wide = widened_pair(scaled_magnitudes(m)), narrow = scaled_magnitudes(n);
     const unsigned_shorts product =
-        rounded_halves((float_pair){wide.low * narrow.low, wide.high * narrow.high});
+        rounded_magnitudes((float_pair){wide.low * narrow.low, wide.high * narrow.high});
     *y = (shorts)__builtin_elementwise_min(product, infinity) | ((a ^ b) & (short)0x8000);
-    const unsigned_shorts denormal = __builtin_elementwise_sub_sat(above_denormal, product);
-    const unsigned_shorts not_zero = __builtin_elementwise_min(m, n);
-    const unsigned_shorts is_tiny = __builtin_elementwise_min(denormal, not_zero);
-    return !any_lane((ints)(is_special(__builtin_elementwise_max(m, n)) | is_tiny));
+    const unsigned_shorts odd = is_special(__builtin_elementwise_max(m, n));
+    return are_usual(odd, product, __builtin_elementwise_min(m, n));
 }
 SIMPLE(add, +)
 SIMPLE(multiply, *)
 SIMPLE(subtract, -)
+
+// Quotients of numbers times 2^-112 are of usual size.
+ANY_HALVES(divide, /)
+static inline shorts divide_of_float16(shorts a, shorts b) {
+    const unsigned_shorts m = magnitude(a), n = magnitude(b);
+    const float_pair x = scaled_magnitudes(m), y = scaled_magnitudes(n);
+    const unsigned_shorts quotient = rounded_magnitudes(
+        (float_pair){x.low / y.low * 0x1p-112f, x.high / y.high * 0x1p-112f});
+    const unsigned_shorts odd =
+        is_special(__builtin_elementwise_max(m, n)) | (unsigned_shorts)(n == 0);
+    if (!are_usual(odd, quotient, m)) return divide_any_halves(a, b);
+    const unsigned_shorts infinity = (unsigned_shorts){} + 0x7c00;
+    return (shorts)__builtin_elementwise_min(quotient, infinity) | ((a ^ b) & (short)0x8000);
+}
+EIGHT_PAIRS_AT_A_TIME(divide, float16)
 #else
+FUNCTION(relu) FUNCTION(sqrt)
+OPERATION(divide) OPERATION(maximum) OPERATION(minimum)
 #define SIMPLE(name, sign)                                                                         \
     PAIRS(name, float16, half, half, FAST, narrowed(widened(a) sign widened(b)))                   \
     PAIRS(name, bfloat16, half, half, FAST, narrowed_brain(widened_brain(a) sign widened_brain(b)))

@@ -67,6 +67,27 @@ static inline float_pair widened_halves(shorts x) {
     return (float_pair){widened_floats(y.low), widened_floats(y.high)};
 }
 
+static inline void widen_float16(const half *restrict x, float *restrict out, int count) {
+    int i = 0;
+    _Pragma("clang loop unroll_count(2)") for (; i + 8 <= count; i += 8) {
+        float_pair y = widened_pair(scaled_from(x + i));
+        const shorts halves = load_halves(x + i);
+        if (any_lane((ints)is_special(magnitude(halves)))) y = widened_halves(halves);
+        store(out + i, y.low), store(out + i + 4, y.high);
+    }
+    for (; i < count; i++) out[i] = widened(x[i]);
+}
+
+static inline float_pair widened_brains(shorts x) {
+    const shorts zero = {};
+    return (float_pair){(floats)__builtin_shufflevector(zero, x, 0, 8, 1, 9, 2, 10, 3, 11),
+                        (floats)__builtin_shufflevector(zero, x, 4, 12, 5, 13, 6, 14, 7, 15)};
+}
+
+static inline void widen_bfloat16(const half *restrict x, float *restrict out, int count) {
+    for (int i = 0; i < count; i++) out[i] = widened_brain(x[i]);
+}
+
 // The signs of their bits, which are integers as far from 0 as can be.
 static inline shorts signs_of(float_pair x) {
     return __builtin_wasm_narrow_s_i16x8_i32x4((ints)x.low, (ints)x.high) & (short)0x8000;
@@ -96,4 +117,10 @@ static inline ints rounded_bits(ints bits) {
 static inline unsigned_shorts rounded_halves(float_pair x) {
     return __builtin_wasm_narrow_u_i16x8_i32x4(rounded_bits((ints)absolute(x.low)),
                                                rounded_bits((ints)absolute(x.high)));
+}
+
+// The same of numbers that are not negative.
+static inline unsigned_shorts rounded_magnitudes(float_pair x) {
+    return __builtin_wasm_narrow_u_i16x8_i32x4(rounded_bits((ints)x.low),
+                                               rounded_bits((ints)x.high));
 }

@@ -113,9 +113,13 @@ static inline float extreme_of_floats(const float *x, int count, int is_greatest
     typedef type numbers __attribute__((vector_size(WIDTH * sizeof(type))));                       \
     typedef block results __attribute__((vector_size(WIDTH * sizeof(block))));                     \
     results lanes = initial - (results){};                                                         \
-    for (int row = first; row < last; row++) {                                                     \
+    _Pragma("clang loop unroll_count(2)") for (int row = first; row < last; row++) {               \
+        ints part[sizeof(numbers) / 16]; /* read whole, also if it is widened half by half */      \
+        memcpy(part, x + row * stride, sizeof part);                                               \
+        if (sizeof(block) > sizeof(type))                                                          \
+            UNROLLED for (int i = 0; i < (int)(sizeof(numbers) / 16); i++) OPAQUE(part[i]);        \
         numbers y;                                                                                 \
-        memcpy(&y, x + row * stride, sizeof y);                                                    \
+        memcpy(&y, part, sizeof y);                                                                \
         lanes = combine(lanes, __builtin_convertvector(y, results));                               \
     }                                                                                              \
     memcpy(partial, &lanes, sizeof lanes);
@@ -385,6 +389,75 @@ static inline float extreme_of_floats(const float *x, int count, int is_greatest
     EXTREME(max, dtype, type, effort, -__builtin_inff(), IS_GREATER, GREATEST)                     \
     EXTREME(min, dtype, type, effort, __builtin_inff(), IS_LESS, LEAST)
 EACH_FLOAT(FLOAT_KERNELS)
+
+#ifdef __wasm__
+// ---- sums of halves, which are those of floats: some are converted at a time, and summed while the cache has them ----
+
+#include "half_vectors.h"
+
+// The sums of at most STRIP_ROWS numbers in each of eight columns. Sums of numbers that are all smaller by 2^112 are rounded
+// alike: the last bit of a denormal half is there still far above that of the least float.
+static inline float_pair sums_of_float16(const half *x, int rows, ptrdiff_t pitch) {
+    float_pair sums = {};
+    unsigned_shorts special = {};
+    for (int row = 0; row < rows; row++) {
+        const float_pair y = scaled_from(x + row * pitch);
+        sums.low += y.low, sums.high += y.high;
+        special |= is_special(magnitude(load_halves(x + row * pitch)));
+    }
+    if (!any_lane((ints)special)) return widened_pair(sums);
+    sums = (float_pair){};
+    for (int row = 0; row < rows; row++) {
+        const float_pair y = widened_halves(load_halves(x + row * pitch));
+        sums.low += y.low, sums.high += y.high;
+    }
+    return sums;
+}
+
+static inline float_pair sums_of_bfloat16(const half *x, int rows, ptrdiff_t pitch) {
+    float_pair sums = {};
+    for (int row = 0; row < rows; row++) {
+        const float_pair y = widened_brains(load_halves(x + row * pitch));
+        sums.low += y.low, sums.high += y.high;
+    }
+    return sums;
+}
+
+#define HALF_SUMS(dtype, widened, narrowed)                                                                 \
+    /* Of rows of PART numbers at most. */                                                         \
+    KERNEL(sum_##dtype)(const half *x, half *out, int outer, int reduced,                          \
+                        [[maybe_unused]] int inner) {                                              \
+        float row[PART];                                                                           \
+        for (; outer > 0; outer--, x += reduced) {                                                 \
+            widen_##dtype(x, row, reduced);                                                        \
+            *out++ = narrowed(sum_row_float32(row, reduced));                                      \
+        }                                                                                          \
+    }                                                                                              \
+    KERNEL(sum_pitched_##dtype)(const half *x, half *out, int columns, int reduced, int pitch) {   \
+        for (int first = 0; first < columns; first += STRIPE) {                                    \
+            const int width = smaller(STRIPE, columns - first), whole = width / 8 * 8;             \
+            double totals[STRIPE] = {0};                                                           \
+            for (int row = 0; row < reduced; row += STRIP_ROWS) {                                  \
+                const half *const lines = x + (ptrdiff_t)row * pitch + first;                      \
+                const int rows = smaller(STRIP_ROWS, reduced - row);                               \
+                for (int i = 0; i < whole; i += 8) {                                               \
+                    float sums[8];                                                                 \
+                    const float_pair y = sums_of_##dtype(lines + i, rows, pitch);                  \
+                    memcpy(sums, &y, sizeof sums);                                                 \
+                    for (int k = 0; k < 8; k++) totals[i + k] += sums[k];                          \
+                }                                                                                  \
+                for (int i = whole; i < width; i++) {                                              \
+                    float sum = 0;                                                                 \
+                    for (int k = 0; k < rows; k++) sum += widened(lines[k * (ptrdiff_t)pitch + i]); \
+                    totals[i] += sum;                                                              \
+                }                                                                                  \
+            }                                                                                      \
+            for (int i = 0; i < width; i++) out[first + i] = narrowed(totals[i]);                  \
+        }                                                                                          \
+    }
+HALF_SUMS(float16, widened, narrowed)
+HALF_SUMS(bfloat16, widened_brain, narrowed_brain)
+#endif
 
 #define COMPLEX_PRODUCTS(type)                                                                     \
     ROWS(prod, type, type, complex128, complex128, SMALL, 1, PRODUCT, PLAIN_ROWS)                  \

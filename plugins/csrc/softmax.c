@@ -264,9 +264,13 @@ static inline doubles doubles_of(const double *row, int count) {
 }
 
 ONCE static double peak_of_doubles(const double *row, int count) {
-    doubles most = repeated(-INFINITY);
-    for (int i = 0; i < count; i += DOUBLES)
-        most = larger_doubles(most, doubles_of(row + i, count - i));
+    const int whole = count / DOUBLES * DOUBLES;
+    doubles most = repeated(-INFINITY), x;
+    for (int i = 0; i < whole; i += DOUBLES) {
+        memcpy(&x, row + i, sizeof x);
+        most = larger_doubles(most, x);
+    }
+    most = larger_doubles(most, doubles_of(row + whole, count - whole));
     double peak = -INFINITY;
     for (int lane = 0; lane < DOUBLES; lane++) peak = most[lane] > peak ? most[lane] : peak;
     return peak;
@@ -274,11 +278,20 @@ ONCE static double peak_of_doubles(const double *row, int count) {
 
 // The sum of exp(row[i] - peak), which go to `out`, unless that is the row.
 ONCE static double exponentials_of_doubles(const double *row, double *out, int count, double peak) {
-    doubles sums = {};
-    for (int i = 0; i < count; i += DOUBLES) {
-        const doubles y = exp_doubles(doubles_of(row + i, count - i) - repeated(peak));
+    const int whole = count / DOUBLES * DOUBLES, step = row != out ? DOUBLES : 0;
+    doubles sums = {}, y, ignored;
+    // wasmtime would compute twice what is stored in a branch and used after it.
+    double *place = row != out ? out : (double *)&ignored;
+    for (int i = 0; i < whole; i += DOUBLES, place += step) {
+        memcpy(&y, row + i, sizeof y);
+        y = exp_doubles(y - repeated(peak));
         sums += y;
-        if (row != out) memcpy(out + i, &y, smaller(DOUBLES, count - i) * sizeof(double));
+        memcpy(place, &y, sizeof y);
+    }
+    if (whole < count) {
+        y = exp_doubles(doubles_of(row + whole, count - whole) - repeated(peak));
+        sums += y;
+        if (row != out) memcpy(out + whole, &y, (count - whole) * sizeof(double));
     }
     double sum = 0;
     for (int lane = 0; lane < DOUBLES; lane++) sum += sums[lane];

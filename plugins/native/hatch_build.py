@@ -66,6 +66,8 @@ COMPILE = (
     *("-Werror", "-mllvm", "-unroll-runtime=false"),
 )
 """Options of the compiler. With loops of unknown length unrolled, an extension is 34 KB larger, and not faster."""
+RARELY_RUN = ("nodes",)
+"""Sources of the extension that are compiled for size, as they run when a program is made."""
 NO_TABLES = ("-fno-unwind-tables", "-fno-asynchronous-unwind-tables")
 """Options without which an extension is 40 KB larger. Debuggers follow the pointers to frames, but on Windows."""
 LINK = ("-shared", "-O2")  # or zig compiles its checks for undefined behaviour, to be linked
@@ -267,6 +269,7 @@ def compile_variants(
         processor, vector_bytes, more = variants[variant]
         flags = (f"-mcpu={processor}", f"-DVECTOR_BYTES={vector_bytes}", *COMPILE, *more, *checks)
         flags += () if "windows" in triple else NO_TABLES
+        flags += ("-Os",) if part.stem in RARELY_RUN else ()
         flags += () if this_abi() == "abi3" else ("-DFREE_THREADED",)
         module = (f"-DMODULE_NAME=_{variant}", f'-DMODULE="_{variant}"')
         target = object_of(variant, part)
@@ -295,13 +298,16 @@ def compile_variants(
 
 
 def table_of(kernels: list[tuple[str, str, str]]) -> str:
-    """Return C that lists kernels for the extension, each with a function that passes its arguments on.
+    """Return C that lists kernels for the extension, and passes arguments on to each.
 
     A pointer is passed on whatever it points to; so the types of structs need not be known here. A pointer to
-    pointers stands for a list of arrays.
+    pointers stands for a list of arrays. There are no pointers in the lists: their relocations would make a wheel
+    27 KB larger.
     """
     lines = ['#include "table.h"', '#include "common.h"', "", "typedef uint16_t half;", ""]
     entries: list[str] = []
+    signatures: dict[tuple[str, ...], int] = {}
+    cases: list[str] = []
     needs: dict[tuple[str, ...], int] = {}
     """Where those of kernels begin that need the same."""
     need_count = 0
@@ -321,26 +327,32 @@ def table_of(kernels: list[tuple[str, str, str]]) -> str:
             else POINTERS.get(t) or KINDS.get(t, "i")
             for p, t in zip(parameters.split(","), types, strict=True)
         ]
-        field = {**dict.fromkeys(("s", "d", *POINTERS.values()), "pointer"), "f": "number"}
-        values = [f"a[{i}].{field.get(kind, 'integer')}" for i, kind in enumerate(kinds)]
-        call = f"{name}({', '.join(values)})"
-        body = f"{call}; return 0;" if result == "void" else f"return {call};"
-        lines.append(f"{result} {name}({', '.join(types)});")
-        lines.append(f"static int64_t run_{name}(const value *a) {{ {body} }}")
-        has_result = int(result != "void")
+        key = (result, *types, "".join(kinds))
+        if key not in signatures:
+            field = {**dict.fromkeys(("s", "d", *POINTERS.values()), "pointer"), "f": "number"}
+            values = [f"a[{i}].{field.get(kind, 'integer')}" for i, kind in enumerate(kinds)]
+            call = f"(({result} (*)({', '.join(types)}))f)({', '.join(values)});"
+            body = f"{call} return 0;" if result == "void" else f"return {call}"
+            cases.append(f"    case {len(signatures)}: {body}")
+            signatures[key] = len(signatures)
         needed = needs_of(parameters)
         if needed not in needs:
             needs[needed] = need_count
             need_count += len(needed)
-        entry = f'"{name}", "{"".join(kinds)}", {len(kinds)}, {has_result}, {needs[needed]}'
-        entries.append(f"    {{{entry}, run_{name}}},")
-    lines += ["", "const kernel kernels[] = {", *entries, "    {},", "};"]
+        entries.append(f'    {{"{name}", {signatures[key]}, {needs[needed]}}},')
     lines += [
-        "",
-        "const need needs[] = {",
-        *[f"    {n}," for each in needs for n in each],
-        "};",
-        "",
+        *("const kernel kernels[] = {", *entries, "    {},", "};"),
+        *("", "const signature signatures[] = {"),
+        *[
+            f'    {{"{kinds}", {len(kinds)}, {int(result != "void")}}},'
+            for result, *_, kinds in signatures
+        ],
+        *("};", "", "const need needs[] = {", *[f"    {n}," for each in needs for n in each], "};"),
+        *("", *[f"void {name}(void);" for _, name, _ in kernels]),
+        *("", "ADDRESSES(", *[f"    ADDRESS({name})" for _, name, _ in kernels], ")"),
+        *("", "int64_t call_function(int signature, void *f, const value *a) {"),
+        *("    switch (signature) {", *cases),
+        *("    default: __builtin_unreachable();", "    }", "}", ""),
     ]
     return "\n".join(lines)
 

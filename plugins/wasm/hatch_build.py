@@ -2,8 +2,8 @@
 
 python hatch_build.py            compile if a source is newer than the modules
 
-Each variant of the instruction set becomes one file, with a module for each group of sources in a custom
-section: a program compiles the modules that it uses. The compiler is that of ziglang. Its caches are
+The file that it writes has a module for each group of sources in a custom section: a program compiles the
+modules that it uses. The compiler is that of ziglang. Its caches are
 temporary, so that equal sources always give equal bytes and no other files remain.
 """
 
@@ -22,8 +22,12 @@ SOURCES = ROOT / "csrc" if (ROOT / "csrc").is_dir() else ROOT.parent / "csrc"
 """The sources: a source distribution has a copy of the folder that two members of the repository share."""
 PROGRAM = ROOT / "extension" / "program.c"
 PACKAGE = ROOT / "src" / "plugrad_wasm"
+MODULES_FILE = PACKAGE / "kernels-relaxed.wasm"
 CPU = "generic+simd128+bulk_memory+nontrapping_fptoint"
-VARIANTS = {"relaxed": f"{CPU}+relaxed_simd", "simd": CPU}
+"""The instruction set of functions that round as the C standard says, and of all but vectors."""
+RELAXED_CPU = f"{CPU}+relaxed_simd"
+"""The instruction set of the kernels. wasmtime has it on every processor: one that does not fuse a product and a sum
+computes them one after the other."""
 TARGET = ("-target", "wasm32-wasi")  # for its headers; the modules import no function of the host
 COMPILE = (
     *("-std=c23", "-O3", "-fwrapv", "-fno-math-errno", "-g0", "-Wall", "-Wextra", "-Werror"),
@@ -94,41 +98,34 @@ IMPORTED = b"\x03env\x06memory\x02\x01"
 SHARED = b"\x03env\x06memory\x02\x03"
 
 
-def module_of(variant: str) -> Path:
-    """Return the path of the file of a variant."""
-    return PACKAGE / f"kernels-{variant}.wasm"
-
-
 def is_stale() -> bool:
-    """Return whether a module is missing or older than a source."""
-    modules = [module_of(variant) for variant in VARIANTS]
-    if not all(module.exists() for module in modules):
+    """Return whether the modules are missing or older than a source."""
+    if not MODULES_FILE.exists():
         return True
     newest = max(file.stat().st_mtime for file in (*SOURCES.iterdir(), PROGRAM, Path(__file__)))
-    return min(module.stat().st_mtime for module in modules) < newest
+    return MODULES_FILE.stat().st_mtime < newest
 
 
-def compile_variants(targets: dict[str, Path], folder: Path) -> None:
-    """Compile all sources for instruction sets.
+def compile_sources(target: Path, folder: Path) -> None:
+    """Compile all sources.
 
     Args:
-        targets: the file to write for each variant.
+        target: the file to write.
         folder: where intermediate files and the caches of the compiler go.
 
     Raises:
         subprocess.CalledProcessError: the compiler fails; it has printed why.
     """
 
-    def object_of(variant: str, stem: str) -> str:
-        return str(folder / f"{variant}-{stem}.o")
+    def object_of(stem: str) -> str:
+        return str(folder / f"{stem}.o")
 
-    def compile_source(job: tuple[str, str]) -> None:
-        """Compile a source for a variant, while other threads compile others."""
-        variant, stem = job
+    def compile_source(stem: str) -> None:
+        """Compile a source, while other threads compile others."""
         flags = COMPILE + (WHOLE_VECTORS if stem in OF_BOOLS else ())
         flags += () if stem in OFTEN_REDUCED else PLAIN_ADDRESSES
-        arguments = (f"-mcpu={VARIANTS[variant]}", *flags, "-c", f"{stem}.c")
-        run_compiler(folder, "cc", *TARGET, *arguments, "-o", object_of(variant, stem))
+        arguments = (f"-mcpu={RELAXED_CPU}", *flags, "-c", f"{stem}.c")
+        run_compiler(folder, "cc", *TARGET, *arguments, "-o", object_of(stem))
 
     grouped = [name for names in MODULES.values() for name in names]
     sources = {s.stem for s in SOURCES.glob("*.c")} - {*NATIVE_ONLY}
@@ -136,45 +133,44 @@ def compile_variants(targets: dict[str, Path], folder: Path) -> None:
         raise ValueError(f"MODULES must name each source once; the sources are {sorted(sources)}")
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         libm = pool.submit(compile_libm, folder)  # first, because it takes longest
-        list(pool.map(compile_source, [(v, stem) for stem in grouped for v in targets]))
+        list(pool.map(compile_source, grouped))
         library = libm.result()
 
-        def link(variant: str, name: str, base: int, *more: str) -> bytes:
+        def link(name: str, base: int, *more: str) -> bytes:
             """Return a module whose data begins at an address."""
-            built = folder / f"{variant}-{name}.wasm"
-            objects = (object_of(variant, stem) for stem in MODULES[name])
+            built = folder / f"{name}.wasm"
+            objects = map(object_of, MODULES[name])
             flags = (*TARGET, f"-mcpu={CPU}", *LINK, f"-Wl,--global-base={base}")
             run_compiler(folder, "cc", *flags, *objects, *more, library, "-o", str(built))
             return built.read_bytes()
 
         def compile_calls(name: str) -> dict[str, str]:
             """Compile what runs programs, which needs to know the functions; return their signatures."""
-            signatures = signatures_of(link(next(iter(targets)), name, STACK))
+            signatures = signatures_of(link(name, STACK))
             compile_program(folder, name, signatures)
             return signatures
 
         functions = dict(zip(MODULES, pool.map(compile_calls, MODULES), strict=True))
-    for variant, target in targets.items():
-        modules: dict[str, bytes] = {}
-        end = STACK
-        for name in MODULES:
-            code = link(variant, name, end, program_of(folder, name))
-            if code.count(IMPORTED) != 1:
-                raise RuntimeError(f"{name} does not import its memory as expected; see IMPORTED")
-            end = PAGE * pages_of(code)
-            modules[name] = code.replace(IMPORTED, SHARED)
-        lines = [" ".join((name, *exports_of(code))) for name, code in modules.items()]
-        tables = [
-            " ".join((name, *(f"{function}:{types}" for function, types in found.items())))
-            for name, found in functions.items()
-        ]
-        index = {
-            "pages": str(end // PAGE).encode(),
-            "exports": "\n".join(lines).encode(),
-            "functions": "\n".join(tables).encode(),
-        }
-        parts = [custom_section(name, content) for name, content in (index | modules).items()]
-        target.write_bytes(b"\0asm\1\0\0\0" + b"".join(parts))
+    modules: dict[str, bytes] = {}
+    end = STACK
+    for name in MODULES:
+        code = link(name, end, program_of(folder, name))
+        if code.count(IMPORTED) != 1:
+            raise RuntimeError(f"{name} does not import its memory as expected; see IMPORTED")
+        end = PAGE * pages_of(code)
+        modules[name] = code.replace(IMPORTED, SHARED)
+    lines = [" ".join((name, *exports_of(code))) for name, code in modules.items()]
+    tables = [
+        " ".join((name, *(f"{function}:{types}" for function, types in found.items())))
+        for name, found in functions.items()
+    ]
+    index = {
+        "pages": str(end // PAGE).encode(),
+        "exports": "\n".join(lines).encode(),
+        "functions": "\n".join(tables).encode(),
+    }
+    parts = [custom_section(name, content) for name, content in (index | modules).items()]
+    target.write_bytes(b"\0asm\1\0\0\0" + b"".join(parts))
 
 
 def compile_libm(folder: Path) -> str:
@@ -315,10 +311,10 @@ def run_compiler(folder: Path, *arguments: str) -> None:
 
 
 def compile_modules() -> None:
-    """Compile all variants into the package unless they are up to date."""
+    """Compile all modules into the package unless they are up to date."""
     if is_stale():
         with tempfile.TemporaryDirectory() as folder:
-            compile_variants({variant: module_of(variant) for variant in VARIANTS}, Path(folder))
+            compile_sources(MODULES_FILE, Path(folder))
 
 
 if __name__ == "__main__":

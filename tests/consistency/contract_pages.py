@@ -11,7 +11,7 @@ from typing import Any
 from consistency.coverage import FAMILIES, contracts
 from consistency.kernels_of_ops import gradient_of
 from plugrad.contract import annotations
-from plugrad.contract.description import Description, Item, read_docstring
+from plugrad.contract.description import ContractDescription, ParameterDescription, read_docstring
 from plugrad.extend import KERNELS, Kernel, Shaped, as_dtype
 from plugrad.testing.rows import Row
 from plugrad.testing.tables import rows
@@ -36,7 +36,7 @@ def escape(text: str) -> str:
     )
 
 
-def cell(role: str, item: Item) -> str:
+def cell(role: str, item: ParameterDescription) -> str:
     """Return a row of the table of a kernel."""
     name = f"`{item.name}`" if item.name else ""
     kind = escape(f"`{item.type}`") if item.type and role == "attribute" else escape(item.type)
@@ -78,7 +78,7 @@ def shown_example(row: Row) -> str:
 
 def section(kernel: Kernel) -> list[str]:
     """Return the lines about a kernel."""
-    told: Description = kernel.description
+    told: ContractDescription = kernel.description
     lines = ["", f"## {kernel.name}", "", "```text", f"{told.path}{told.signature}", "```", ""]
     lines += [escape(told.summary), ""]
     if told.details:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from plugrad import extend
 from plugrad.discovery import manifest
-from plugrad.discovery.hooks import SPECIFICATIONS
-from plugrad.discovery.plugin import GROUPS
+from plugrad.discovery.hooks import HOOK_SPECIFICATIONS
+from plugrad.discovery.plugin import KIND_OF_ENTRY_POINT_GROUP
 
 FILE = Path(__file__).parent / "extend_api.txt"
 UNRELEASED = "not released"
@@ -22,10 +22,12 @@ BY_NAME_ONLY = ("Tensor",)
 def snapshot() -> list[str]:
     """Return one line for each thing that a plugin may rely on, sorted."""
     lines = [line for name in dir(extend) for line in described(name, getattr(extend, name))]
-    lines += [f"hook {name}{signature(hook)}" for name, hook in SPECIFICATIONS.items()]
-    lines += [f"entry points {group}" for group in GROUPS]
-    lines += [f"{manifest.BACKEND_FILE}: {key}" for key in manifest.BACKEND_KEYS]
-    lines += [f"{manifest.PLUGIN_FILE}: {key}" for key in manifest.PLUGIN_KEYS]
+    lines += [f"hook {name}{signature(hook)}" for name, hook in HOOK_SPECIFICATIONS.items()]
+    lines += [f"entry points {group}" for group in KIND_OF_ENTRY_POINT_GROUP]
+    lines += [
+        f"{manifest.BACKEND_MANIFEST_FILE}: {key}" for key in manifest.BACKEND_MANIFEST_PARSERS
+    ]
+    lines += [f"{manifest.PLUGIN_MANIFEST_FILE}: {key}" for key in manifest.PLUGIN_MANIFEST_PARSERS]
     return sorted(lines)
 
 

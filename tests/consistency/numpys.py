@@ -5,7 +5,7 @@ from types import FunctionType
 import plugrad
 from core.numpy_calls import CALLS, X
 from plugrad.ops import numpy_table
-from plugrad.ops.array_functions import find_function
+from plugrad.ops.array_functions import find_numpy_function
 
 
 def public_name(function) -> str:
@@ -58,13 +58,13 @@ def page() -> str:
         "|---|---|---|",
     ]
     with plugrad.use("cpu"):
-        for name, op in numpy_table.OPS.items():
-            mark = r"\*" if name in numpy_table.FOR_ARRAYS else ""
+        for name, op in numpy_table.OP_OF_NUMPY_FUNCTION.items():
+            mark = r"\*" if name in numpy_table.FUNCTIONS_ALSO_FOR_NUMPY_ARRAYS else ""
             gradient = "yes" if has_gradient(name) else "none"
             calls = public_name(op.function) or "a few ops"
             lines.append(f"| `np.{name}`{mark} | {gradient} | {calls} |")
-    constants = numpy_table.READERS - numpy_table.WITHOUT_ARRAYS
-    creators = listed(numpy_table.CREATORS)
+    constants = numpy_table.READING_FUNCTIONS - numpy_table.FUNCTIONS_NOT_RETURNING_ARRAYS
+    creators = listed(numpy_table.CREATION_FUNCTIONS)
     lines += [
         "",
         "NumPy's elementwise functions, such as `np.exp` and `np.add`, call the ops of the same names, and have",
@@ -75,8 +75,9 @@ def page() -> str:
         "",
         "| functions | what they do with tensors |",
         "|---|---|",
-        f"| {listed(numpy_table.FACTS)} | look at shape and dtype only |",
-        f"| {listed(numpy_table.WITHOUT_ARRAYS)} | read the values, for a text, a truth value or a file |",
+        f"| {listed(numpy_table.METADATA_FUNCTIONS)} | look at shape and dtype only |",
+        f"| {listed(numpy_table.FUNCTIONS_NOT_RETURNING_ARRAYS)} "
+        "| read the values, for a text, a truth value or a file |",
         f"| {listed(constants)}, and conversions: `np.asarray`, `np.array`, `np.from_dlpack`, `a[...] = x` "
         "| read the values; of a tensor that is being differentiated, they raise `GradientLost` |",
         f"| {creators} with `like=x` | make a tensor on the device of x |",
@@ -87,7 +88,10 @@ def page() -> str:
         "",
         "| instead of | write |",
         "|---|---|",
-        *(f"| `np.{name}` | {text} |" for name, text in sorted(numpy_table.INSTEAD.items())),
+        *(
+            f"| `np.{name}` | {text} |"
+            for name, text in sorted(numpy_table.REPLACEMENT_HINTS.items())
+        ),
     ]
-    assert all(find_function(name) for name in numpy_table.OPS)
+    assert all(find_numpy_function(name) for name in numpy_table.OP_OF_NUMPY_FUNCTION)
     return "\n".join(lines) + "\n"

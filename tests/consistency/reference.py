@@ -264,7 +264,7 @@ def commands_text() -> str:
         "The `guide <../../guide/cli.html>`__ has examples.",
         "",
     ]
-    for name, summary in cli.COMMANDS.items():
+    for name, summary in cli.COMMAND_SUMMARIES.items():
         lines += heading(f"plugrad {name}", "-")
         lines += [f"{summary[0].upper()}{summary[1:]}.", "", ".. code-block:: text", ""]
         lines += [f"   {line}".rstrip() for line in help_of(name).splitlines()] + [""]

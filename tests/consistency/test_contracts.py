@@ -11,7 +11,7 @@ import pytest
 import plugrad
 from consistency.contract_pages import example, example_row
 from consistency.coverage import FAMILIES, contracts, declared
-from plugrad.contract.description import Description, read_docstring
+from plugrad.contract.description import ContractDescription, read_docstring
 from plugrad.contract.kernel import Kernel
 from plugrad.extend import FLOATING, KERNELS, Shaped, Spec
 
@@ -100,7 +100,7 @@ def good(x: Spec, bias: Spec | None = None, *, axis: int, alpha: float = 0.5) ->
 def test_description_has_all_parts():
     kernel = Kernel("Good", good, "example", accepts=FLOATING)
     told = kernel.description
-    assert told == Description(
+    assert told == ContractDescription(
         "Good",
         f"{__name__}.good",
         "(x, bias=None, *, axis, alpha=0.5)",

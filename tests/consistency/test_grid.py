@@ -41,7 +41,6 @@ OPS_ONLY = {
     "histograms",
     "keys",
     "losses",
-    "matrix_functions",
     "missing",
     "norms",
     "quantiles",

@@ -14,7 +14,7 @@ from consistency import reference
 from consistency.kernels_of_ops import facts, is_op, kernels_of
 from consistency.tfjs import places
 from plugrad import cli, errors
-from plugrad.discovery.hooks import SPECIFICATIONS
+from plugrad.discovery.hooks import HOOK_SPECIFICATIONS
 from plugrad.extend import KERNELS
 
 FOLDER = Path(__file__).parents[2] / "docs"
@@ -42,14 +42,18 @@ WANTED = {
     "kernels": (lambda: first_party_kernels(), "reference/kernels/*.md", r"^## (\w+)$"),
     "rows": (lambda: first_party_kernels(), "reference/kernels.md", r"^\| (\w+)(?: \(\*\))? \|"),
     "gradients": (lambda: first_party_kernels(), "reference/gradients.md", r"^\| (\w+) \|"),
-    "commands": (lambda: cli.COMMANDS, "api/commands", r"^plugrad ([\w-]+)$"),
-    "commands of the guide": (lambda: cli.COMMANDS, "guide/cli.md", r"`plugrad ([\w-]+)[^`]*`"),
+    "commands": (lambda: cli.COMMAND_SUMMARIES, "api/commands", r"^plugrad ([\w-]+)$"),
+    "commands of the guide": (
+        lambda: cli.COMMAND_SUMMARIES,
+        "guide/cli.md",
+        r"`plugrad ([\w-]+)[^`]*`",
+    ),
     "settings": (
         lambda: (key.name for key in plugrad.config.keys()),  # noqa: SIM118 - a method of its own
         "reference/settings.md",
         r"^\| `([\w.]+)` \|",
     ),
-    "hooks": (lambda: SPECIFICATIONS, "reference/hooks.md", r"^## `(\w+)\("),
+    "hooks": (lambda: HOOK_SPECIFICATIONS, "reference/hooks.md", r"^## `(\w+)\("),
     "ops of TensorFlow.js": (places, "reference/tensorflow-js.md", r"^\| `([\w.]+)` \|"),
 }
 

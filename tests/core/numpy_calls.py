@@ -228,7 +228,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "ones_like": filled(lambda x: np.ones_like(x)),
     "zeros_like": filled(lambda x: np.zeros_like(x)),
 }
-"""A call of each function in `plugrad.ops.array_functions.OPS`."""
+"""A call of each function in `plugrad.ops.array_functions.OP_OF_NUMPY_FUNCTION`."""
 OTHERS: dict[str, Callable[[Any], Any]] = {
     # conversions
     "array": lambda x: np.array(x) * x,

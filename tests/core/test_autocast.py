@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugrad.engine.autocast import FLOAT32_KERNELS, HALF_KERNELS
+from plugrad.engine.autocast import FLOAT32_KERNELS, HALF_PRECISION_KERNELS
 from plugrad.errors import ArgumentValueError, DTypeError
 from plugrad.extend import Spec, composite, kernel
 from plugrad.settings.journal import record_registrations
@@ -52,7 +52,7 @@ def test_the_table(backend, half):
             plugrad.relu(x),
         ):
             assert y.dtype == "float32"
-    assert not HALF_KERNELS & FLOAT32_KERNELS
+    assert not HALF_PRECISION_KERNELS & FLOAT32_KERNELS
     assert (x @ x).dtype == "float32"
 
 

@@ -328,3 +328,15 @@ def round_integer(value, bits):
     middle = 1 << cut >> 1
     last += cut > 0 and (rest > middle or (rest == middle and last % 2 == 1))
     return int(math.copysign(last << cut, value))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "float32"])
+@pytest.mark.parametrize("half", ["bfloat16", "float16"])
+def test_results_without_axes_round_too(backend, dtype, half):
+    """NumPy gives scalars there, not arrays."""
+    if plugrad.DType(dtype) not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} does not store {dtype}")
+    x = plugrad.asarray(3, dtype=dtype)
+    for y in (x * x, plugrad.square(x), plugrad.sum(plugrad.stack([x, x, x]))):
+        found = y.astype(half)
+        assert (found.shape, found.dtype, float(found)) == ((), half, 9.0)

@@ -223,7 +223,7 @@ def test_environment_alone_chooses_where_a_program_runs(name, expected, monkeypa
     plugrad.config.reset()
     try:
         selection = plugrad.which()
-    except plugrad.errors.CannotRun as error:
+    except plugrad.errors.CANNOT_RUN_ERRORS as error:
         pytest.skip(str(error))
     assert (selection.backend.name, selection.layer) == (
         name,

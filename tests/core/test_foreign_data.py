@@ -244,7 +244,7 @@ def test_what_controls_a_terminal_is_shown_escaped(name, shown, capsys):
         warn(f"in {name}")
     assert str(caught[0].message) == f"in {shown}"
     if "\t" not in name:
-        layout.say(name)
+        layout.print_line(name)
         assert capsys.readouterr().out == f"{shown}\n"
 
 

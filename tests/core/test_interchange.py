@@ -97,7 +97,11 @@ def read(x):
     return found, kind.format.decode(), node.length, buffers[1:], (schema, array)
 
 
-ARROW = [d for d in DTYPES if d.name in arrow.FORMATS and d is not string and d is not plugrad.bool]
+ARROW = [
+    d
+    for d in DTYPES
+    if d.name in arrow.ARROW_FORMAT_OF_DTYPE and d is not string and d is not plugrad.bool
+]
 
 
 @pytest.mark.parametrize("dtype", ARROW, ids=str)
@@ -108,7 +112,7 @@ def test_arrow_arrays_of_numbers(dtype, backend):
     for x, right in ((plugrad.asarray(values), values), (plugrad.asarray(values).T, values.T)):
         lists, letter, length, (address,), held = read(x)
         assert lists == [(f"+w:{right.shape[1]}", right.shape[0])]
-        assert (letter, length) == (arrow.FORMATS[dtype.name], 6)
+        assert (letter, length) == (arrow.ARROW_FORMAT_OF_DTYPE[dtype.name], 6)
         assert ctypes.string_at(address, right.nbytes) == right.tobytes()
         del held
     assert read(plugrad.asarray(values[0, :0]))[2] == 0
@@ -134,7 +138,7 @@ def test_what_arrow_does_not_take():
 
 
 def test_arrow_arrays_keep_their_values_until_they_are_released():
-    before = len(arrow._contents)
+    before = len(arrow._kept_contents)
     values = np.arange(3.0)
     alive = weakref.ref(values)
     x = plugrad.from_dlpack(values, copy=False)
@@ -142,15 +146,15 @@ def test_arrow_arrays_keep_their_values_until_they_are_released():
     del values, x
     gc.collect()
     assert alive() is not None
-    assert len(arrow._contents) == before + 2
+    assert len(arrow._kept_contents) == before + 2
     array = arrow.ArrowArray.from_address(arrow._get_pointer(id(held[1]), b"arrow_array"))
-    arrow._RELEASES[arrow.ArrowArray](ctypes.addressof(array))  # as a consumer does
+    arrow._RELEASE_CALLBACKS[arrow.ArrowArray](ctypes.addressof(array))  # as a consumer does
     assert not array.release
     gc.collect()
     assert alive() is None
     del held  # which releases the other one, and this one no second time
-    assert len(arrow._contents) == before
-    assert not arrow._structures
+    assert len(arrow._kept_contents) == before
+    assert not arrow._live_structures
 
 
 def test_views_as_real_and_complex_numbers(backend):

@@ -219,6 +219,16 @@ def test_arrays_that_can_be_written_to(dtype, backend):
     assert not np.asarray(x).flags.writeable
 
 
+def test_scipy_says_that_it_asks_for_arrays_that_can_be_written_to(backend):
+    """The guide quotes this, beside the setting."""
+    sosfilt = pytest.importorskip("scipy.signal", reason="SciPy is not installed").sosfilt
+    sections, x = plugrad.asarray([[1.0, 0.0, 0.0, 1.0, -0.5, 0.0]]), plugrad.ones(3)
+    with pytest.raises(ValueError, match="buffer source array is read-only"):
+        sosfilt(sections, x)
+    with plugrad.config.override("writable_arrays", True):
+        np.testing.assert_allclose(sosfilt(sections, x), [1, 1.5, 1.75])
+
+
 def test_arrays_that_can_be_written_to_have_the_dtype_that_is_asked_for():
     with plugrad.config.override("writable_arrays", True):
         found = np.asarray(plugrad.asarray([[1.0], [2.0]]).T, dtype="float64")

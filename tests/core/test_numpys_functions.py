@@ -13,7 +13,7 @@ import plugrad
 from core.numpy_calls import CALLS, OTHERS, X
 from plugrad.errors import ArgumentError, GradientLost
 from plugrad.ops import numpy_table
-from plugrad.ops.array_functions import bind, find_function
+from plugrad.ops.array_functions import bind_parameters, find_numpy_function
 
 pytestmark = pytest.mark.filterwarnings("ignore:numpy.fix is deprecated")  # since 2.5
 STEP = 1e-6
@@ -82,7 +82,9 @@ def problem(call):
 
 
 def test_the_table_has_a_call_of_each_function():
-    known = {name for name in numpy_table.OPS if name not in NEWER or hasattr(np, name)}
+    known = {
+        name for name in numpy_table.OP_OF_NUMPY_FUNCTION if name not in NEWER or hasattr(np, name)
+    }
     assert CALLS.keys() - NEWER == known - NEWER
     assert len(CALLS) + len(OTHERS) > 150
 
@@ -99,10 +101,10 @@ def test_gradient_is_right_or_there_is_an_error(name):
 
 
 def test_the_check_finds_a_gradient_that_is_lost(monkeypatch):
-    stops = numpy_table.Op(
+    stops = numpy_table.OpForNumpyFunction(
         lambda arrays, axis=0: plugrad.stop_gradient(plugrad.concat(arrays, axis=axis))
     )
-    monkeypatch.setitem(numpy_table.OPS, "concatenate", stops)
+    monkeypatch.setitem(numpy_table.OP_OF_NUMPY_FUNCTION, "concatenate", stops)
     assert "instead of" in problem(CALLS["concatenate"])
     monkeypatch.setattr(plugrad.Tensor, "is_being_differentiated", lambda x: False)
     assert problem(OTHERS["x.numpy()"]) == "an array of NumPy without an error"
@@ -123,11 +125,11 @@ def test_values_are_numpys_and_stay_on_the_device(name, backend):
     for mine, theirs in zip(found, expected, strict=True):
         assert mine.shape == np.shape(theirs)
         np.testing.assert_allclose(mine, theirs, rtol=tolerance, atol=tolerance)
-        if name not in numpy_table.FOR_ARRAYS:
+        if name not in numpy_table.FUNCTIONS_ALSO_FOR_NUMPY_ARRAYS:
             assert mine.device == x.device
 
 
-@pytest.mark.parametrize("name", sorted(numpy_table.FOR_ARRAYS))
+@pytest.mark.parametrize("name", sorted(numpy_table.FUNCTIONS_ALSO_FOR_NUMPY_ARRAYS))
 def test_arrays_for_libraries_are_numpys_unless_differentiated(name, backend):
     x, kinds = plugrad.ones((3, 4)), []
 
@@ -256,7 +258,7 @@ def overridable():
     """Return NumPy's functions that call the protocol, by name; one of several names for a function."""
     found = {}
     for space in ("fft", "linalg", "lib.scimath", "lib.stride_tricks", ""):
-        module = find_function(space) if space else np
+        module = find_numpy_function(space) if space else np
         for name in dir(module):
             function = getattr(module, name, None)
             if is_overridable(function):
@@ -264,8 +266,13 @@ def overridable():
     return {name: function for function, name in found.items()}
 
 
-KNOWN = {*numpy_table.OPS, *numpy_table.CREATORS, *numpy_table.FACTS, *numpy_table.READERS}
-FUNCTIONS = {find_function(name) for name in KNOWN}
+KNOWN = {
+    *numpy_table.OP_OF_NUMPY_FUNCTION,
+    *numpy_table.CREATION_FUNCTIONS,
+    *numpy_table.METADATA_FUNCTIONS,
+    *numpy_table.READING_FUNCTIONS,
+}
+FUNCTIONS = {find_numpy_function(name) for name in KNOWN}
 UNKNOWN = {name: function for name, function in overridable().items() if function not in FUNCTIONS}
 
 
@@ -278,21 +285,21 @@ def test_other_functions_raise_an_error_with_a_remedy(name):
     assert name.rpartition(".")[2] in message
     assert "does not take tensors" in message
     assert "x.numpy()" in message
-    if name in numpy_table.INSTEAD:
-        assert f"write {numpy_table.INSTEAD[name]}, or pass" in message
+    if name in numpy_table.REPLACEMENT_HINTS:
+        assert f"write {numpy_table.REPLACEMENT_HINTS[name]}, or pass" in message
 
 
 def test_names_in_the_table_are_numpys():
-    for name in {*KNOWN, *numpy_table.INSTEAD} - NEWER:
-        assert find_function(name) in EVERY, name
-    assert numpy_table.OPS.keys() >= numpy_table.FOR_ARRAYS
-    assert numpy_table.WITHOUT_ARRAYS <= numpy_table.READERS
+    for name in {*KNOWN, *numpy_table.REPLACEMENT_HINTS} - NEWER:
+        assert find_numpy_function(name) in EVERY, name
+    assert numpy_table.OP_OF_NUMPY_FUNCTION.keys() >= numpy_table.FUNCTIONS_ALSO_FOR_NUMPY_ARRAYS
+    assert numpy_table.FUNCTIONS_NOT_RETURNING_ARRAYS <= numpy_table.READING_FUNCTIONS
     groups = [
-        numpy_table.OPS,
-        numpy_table.CREATORS,
-        numpy_table.FACTS,
-        numpy_table.READERS,
-        numpy_table.INSTEAD,
+        numpy_table.OP_OF_NUMPY_FUNCTION,
+        numpy_table.CREATION_FUNCTIONS,
+        numpy_table.METADATA_FUNCTIONS,
+        numpy_table.READING_FUNCTIONS,
+        numpy_table.REPLACEMENT_HINTS,
     ]
     assert sum(map(len, groups)) == len({name for group in groups for name in group})
 
@@ -309,26 +316,26 @@ def test_the_array_api_functions_that_numpy_dispatches_are_in_the_table():
         module = getattr(array_api_strict, space) if space else array_api_strict
         for name in module.__all__:
             full = f"{space}.{name}".removeprefix(".")
-            if is_overridable(find_function(full)) and full not in NOT_TAKEN:
-                assert find_function(full) in FUNCTIONS, full
+            if is_overridable(find_numpy_function(full)) and full not in NOT_TAKEN:
+                assert find_numpy_function(full) in FUNCTIONS, full
 
 
 def test_ops_of_plugrad_that_numpy_dispatches_are_in_the_table():
     for space in ("", "linalg", "fft"):
         for name in dir(getattr(plugrad, space) if space else plugrad):
             full = f"{space}.{name}".removeprefix(".")
-            if is_overridable(find_function(full)) and full not in NOT_TAKEN:
-                assert find_function(full) in FUNCTIONS, full
+            if is_overridable(find_numpy_function(full)) and full not in NOT_TAKEN:
+                assert find_numpy_function(full) in FUNCTIONS, full
 
 
-@pytest.mark.parametrize("name", sorted(numpy_table.OPS))
+@pytest.mark.parametrize("name", sorted(numpy_table.OP_OF_NUMPY_FUNCTION))
 def test_options_that_plugrad_lacks_are_named(name, monkeypatch):
     monkeypatch.setattr(plugrad.Tensor, "is_being_differentiated", lambda x: True)
-    function = find_function(name)
+    function = find_numpy_function(name)
     if function is None:
         pytest.skip(f"this NumPy has no {name}")
-    op = numpy_table.OPS[name]
-    known = bind(function, op.function, tuple(op.names.items()))
+    op = numpy_table.OP_OF_NUMPY_FUNCTION[name]
+    known = bind_parameters(function, op.function, tuple(op.names.items()))
     try:
         parameters = inspect.signature(function).parameters
     except ValueError:

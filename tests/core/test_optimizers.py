@@ -347,7 +347,7 @@ def test_a_schedule_that_fails_counts_nothing(monkeypatch):
     assert (w.item(), optimizer.get_state([w])) == before
 
 
-def test_gradients_are_clipped_by_value():
+def test_gradients_are_clipped_by_value(backend):
     clipped = optimizers.clip_by_value([plugrad.asarray([-3.0, 0.5]), plugrad.asarray(7.0)], 2.0)
     assert [g.tolist() for g in clipped] == [[-2.0, 0.5], 2.0]
 

@@ -11,7 +11,12 @@ from core.tfjs_models.making import Making, Type, from_json, load_json
 from core.tfjs_models.node import HERE, needs_tfjs, run_jobs
 from core.tfjs_models.operators import CASES, model_of
 from plugrad.errors import UnsupportedModel
-from plugrad.graph_models.registry import CONTROL, OPERATORS, REFUSED, SOURCES
+from plugrad.graph_models.registry import (
+    CONTROL_FLOW_OPERATORS,
+    OPERATORS,
+    REFUSED_OPERATORS,
+    SOURCE_OPERATORS,
+)
 
 RECORDS = load_json(HERE / "records" / "operators.json")
 SHARE = next(case.inputs for case in CASES if case.op == "RaggedGather")[1]
@@ -59,14 +64,14 @@ def test_an_operator_gives_what_tensorflow_js_gives(place, computed):
 def test_all_operators_are_known():
     """The names are those of the lists of operations in @tensorflow/tfjs-converter 4.22."""
     names = (HERE / "operators.txt").read_text().split()
-    known = {*OPERATORS, *SOURCES, *CONTROL}
+    known = {*OPERATORS, *SOURCE_OPERATORS, *CONTROL_FLOW_OPERATORS}
     assert len(names) == 248
-    assert {name for name in names if name not in known} == set(REFUSED)
+    assert {name for name in names if name not in known} == set(REFUSED_OPERATORS)
     assert len(known & set(names)) == 235
     assert known - set(names) == {"PartitionedCall", "StatefulPartitionedCall"}
 
 
-@pytest.mark.parametrize("op", sorted(REFUSED))
+@pytest.mark.parametrize("op", sorted(REFUSED_OPERATORS))
 def test_what_is_refused_is_named(op, tmp_path):
     making = Making()
     making.placeholder("x", np.ones(1, np.float32))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import plugrad
-from plugrad.errors import CannotRun
+from plugrad.errors import CANNOT_RUN_ERRORS
 from plugrad.testing.report import LEVELS
 
 FOLDER = Path(__file__).parents[2] / "examples" / "third_party"
@@ -86,7 +86,7 @@ def require(backend):
     try:
         with plugrad.use(backend):
             pass
-    except CannotRun as error:
+    except CANNOT_RUN_ERRORS as error:
         pytest.skip(str(error))
 
 

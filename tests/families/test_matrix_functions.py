@@ -63,8 +63,88 @@ def test_roots(backend):
 
 def test_no_root(backend):
     assert np.isnan(linalg.sqrtm([[-1.0, 0.0], [0.0, 2.0]]).numpy()).all()
-    with pytest.raises(ArgumentValueError, match="singular"):
-        linalg.sqrtm([[0.0]])
+    assert np.isnan(linalg.sqrtm([[0.0, 1.0], [0.0, 0.0]]).numpy()).any()
+    for wrong in (np.nan, np.inf):
+        with pytest.raises(ArgumentValueError, match="must be finite"):
+            linalg.sqrtm([[wrong]])
+
+
+def test_roots_of_negative_numbers_are_complex(backend):
+    x = np.array([[-4.0, 0.0], [0.0, 2.0]], "complex64")
+    np.testing.assert_allclose(linalg.sqrtm(x), np.diag([2j, 2**0.5]), rtol=1e-6)
+
+
+def test_roots_of_singular_matrices(backend, rng):
+    """A covariance of fewer examples than variables, whose eigenvalues of 0 are rounded to both sides."""
+    turn = np.linalg.qr(rng.normal(size=(6, 6)))[0]
+    x = turn * [1.0, 2.0, 3.0, 0.0, 0.0, 0.0] @ turn.T
+    expected = turn * [1.0, 2.0**0.5, 3.0**0.5, 0.0, 0.0, 0.0] @ turn.T
+    for dtype, allowed in (("float32", 1e-3), ("float64", 1e-7)):
+        if dtype in plugrad.which().backend.dtypes():
+            np.testing.assert_allclose(linalg.sqrtm(x.astype(dtype)), expected, atol=allowed)
+    assert linalg.sqrtm(np.zeros((2, 2), "float32")).tolist() == [[0, 0], [0, 0]]
+
+
+def test_roots_of_matrices_with_one_eigenvector(backend, rng):
+    turn = np.linalg.qr(rng.normal(size=(7, 7)))[0]
+    matrix = turn @ (2 * np.eye(7) + np.diag([1.0] * 6, 1)) @ turn.T
+    for x, allowed in stored(matrix):
+        root = linalg.sqrtm(x).numpy()
+        np.testing.assert_allclose(root @ root, x, atol=100 * allowed)
+
+
+def find_error(found, expected):
+    return max(np.linalg.norm(found - expected) / np.linalg.norm(expected), 1e-17)
+
+
+ROOTS = json.loads((Path(__file__).parent / "square_roots.json").read_text("utf-8"))
+"""Nearly singular matrices and what mpmath gives for their roots; `record_square_roots.py` records it."""
+
+
+def test_roots_of_nearly_singular_matrices_are_as_exact_as_those_of_scipy():
+    ratios = []
+    for each in ROOTS:
+        x, expected = np.array(each["x"]), np.array(each["root"])
+        with plugrad.use("cpu"):
+            error = find_error(linalg.sqrtm(x).numpy(), expected)
+        ratios.append(error / find_error(scipy.linalg.sqrtm(x), expected))
+    assert np.exp(np.mean(np.log(ratios))) < 2, ratios
+    assert max(ratios) < 20, ratios
+
+
+def test_sizes_of_roots(backend, rng):
+    """Also of matrices that are solved by halves."""
+    for n in (1, 2, 33, 70):
+        x = (np.eye(n) * n + rng.uniform(-0.5, 0.5, (2, n, n))).astype("float32")
+        root = linalg.sqrtm(x).numpy()
+        np.testing.assert_allclose(root @ root, x, atol=1e-5 * n)
+
+
+def test_sylvester(backend, rng):
+    for rows, columns in ((1, 1), (3, 2), (2, 5), (40, 3), (3, 40)):
+        b, q = rng.normal(size=(columns, columns)), rng.normal(size=(rows, columns))
+        a = rng.normal(size=(rows, rows)) + 3 * (rows + columns) ** 0.5 * np.eye(rows)
+        found = linalg.solve_sylvester(*(x.astype("float32") for x in (a, b, q)))
+        assert found.dtype == "float32"
+        expected = scipy.linalg.solve_sylvester(a, b, q)
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
+    a = np.array([[1.0, 2.0], [0.0, 2.0]], "complex64")
+    found = linalg.solve_sylvester(a, [[[1]], [[2]]], np.array([[1j], [2]], "complex64"))
+    expected = [scipy.linalg.solve_sylvester(a, [[b]], np.array([[1j], [2]])) for b in (1, 2)]
+    assert (found.dtype, found.shape) == ("complex64", (2, 2, 1))
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert np.isnan(linalg.solve_sylvester([[1.0]], [[-1.0]], [[1.0]]).item())
+    assert linalg.solve_sylvester(*(np.zeros(s, "f4") for s in ((0, 0), (1, 1), (0, 1)))).shape == (
+        0,
+        1,
+    )
+    for bad in (([[1.0, 2.0]], [[1.0]], [[1.0]]), ([[1.0]], [[1.0]], [[1.0, 2.0]])):
+        with pytest.raises(ShapeError):
+            linalg.solve_sylvester(*bad)
+    with pytest.raises(DTypeError):
+        linalg.solve_sylvester([["a"]], [[1.0]], [[1.0]])
+    with pytest.raises(ArgumentValueError, match="must be finite"):
+        linalg.solve_sylvester([[np.inf]], [[1.0]], [[1.0]])
 
 
 MATRICES = np.stack(
@@ -92,10 +172,6 @@ def test_logarithms(backend):
 
 RECORDED = json.loads((Path(__file__).parent / "logarithms.json").read_text("utf-8"))
 """Matrices and what mpmath gives for their logarithms; `record_logarithms.py` records it."""
-
-
-def find_error(found, expected):
-    return max(np.linalg.norm(found - expected) / np.linalg.norm(expected), 1e-17)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -183,6 +259,26 @@ def test_nothing(function, backend):
 def test_gradients(function, x):
     with plugrad.use("cpu"):
         check_gradient(function, plugrad.asarray(x))
+
+
+def test_gradients_of_sylvester():
+    with plugrad.use("cpu"):
+        check_gradient(linalg.solve_sylvester, X + 3 * np.eye(3), X[:2, :2], X[:, :2])
+        check_gradient(
+            linalg.solve_sylvester, X + (3 + 1j) * np.eye(3), X[:2, :2] * 1j, X[:, :2] + 0j
+        )
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_gradients_of_roots_of_nearly_singular_matrices():
+    """Along the matrix itself the derivative is half of the root."""
+    for each in ROOTS:
+        x, weights = np.array(each["x"]), np.linspace(1, 2, len(each["x"]) ** 2)
+        weights = weights.reshape(np.shape(x))
+        with plugrad.use("cpu"):
+            slope = plugrad.grad(lambda x, w=weights: plugrad.sum(linalg.sqrtm(x) * w))(x).numpy()
+        size = np.abs(slope).sum() * np.abs(x).max()
+        assert abs((slope * x).sum() - (np.array(each["root"]) * weights).sum() / 2) < 1e-9 * size
 
 
 @pytest.mark.parametrize("function", [linalg.expm, linalg.sqrtm, linalg.logm, raise_to_power])

@@ -54,5 +54,9 @@ def verified_passes():
 
         return checked
 
-    with patch.object(simplify, "PASSES", [verified(apply) for apply in simplify.PASSES]):
+    with patch.object(
+        simplify,
+        "SIMPLIFICATION_PASSES",
+        [verified(apply) for apply in simplify.SIMPLIFICATION_PASSES],
+    ):
         yield

@@ -5,7 +5,7 @@ import pytest
 
 import plugrad
 from plugrad.extend import compile_replay, host_value, verify_graph
-from plugrad.passes.hosts import return_hosts
+from plugrad.passes.hosts import return_host_values
 
 
 def count_from(start):
@@ -45,7 +45,7 @@ def test_host_values_are_returned(name):
     function, x, expected = CASES[name]
     x = plugrad.asarray(x)
     graph = plugrad.make_graph(function)(x)
-    returned = return_hosts(graph)
+    returned = return_host_values(graph)
     verify_graph(returned)
     results = compile_replay(returned)(x.array)
     found = results[len(graph.results) :]

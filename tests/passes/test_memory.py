@@ -9,7 +9,7 @@ import pytest
 
 import plugrad
 from passes.checking import recorded_graph
-from plugrad.extend import PACKED_VIEWS, Line, Scan, find_storage, plan_memory
+from plugrad.extend import PACKED_VIEWS, Scan, SourceLine, find_storage, plan_memory
 from plugrad.graph.graph import Graph
 from plugrad.types.specs import Shaped
 
@@ -121,7 +121,7 @@ def test_what_a_variable_becomes_remains():
 def test_a_loop_needs_what_its_body_needs():
     body = replace(recorded_graph(lambda x: plugrad.sin(x @ x) @ x, X))
     specs = {0: Shaped((10, 10), plugrad.float32), 1: Shaped((10, 10), plugrad.float32)}
-    step = Scan(body, 3, (0,), (), (), (1,), False, Line("", 0, ""))
+    step = Scan(body, 3, (0,), (), (), (1,), False, SourceLine("", 0, ""))
     plan = plan_memory(Graph(X.backend, specs, (0,), (step,), (1,)))
     assert plan.peak_bytes == BYTES + plan_memory(body).peak_bytes
 

@@ -8,13 +8,13 @@ import pytest
 import plugrad
 from passes.checking import recorded_graph
 from plugrad.errors import ArgumentValueError
-from plugrad.extend import Cond, Graph, Line, Scan, While, host_value, verify_graph
+from plugrad.extend import Cond, Graph, Scan, SourceLine, While, host_value, verify_graph
 from plugrad.types.specs import Shaped
 
 X = plugrad.asarray(np.ones(3, "float32"))
 ROW, NUMBER = Shaped((3,), plugrad.float32), Shaped((), plugrad.float32)
 FLAG, ROWS = Shaped((), plugrad.bool), Shaped((5, 3), plugrad.float32)
-LINE = Line("file.py", 1, "f")
+LINE = SourceLine("file.py", 1, "f")
 
 
 @pytest.fixture(scope="module")

@@ -94,7 +94,7 @@ def site(tmp_path, monkeypatch):
     plugrad.config.reset()
     for plugin in plugrad.plugins("hooks"):
         if plugin.status == "active" and plugin.distribution != "<this process>":
-            hooks.unload(plugin)
+            hooks.unload_hooks(plugin)
     for name in list(state.brought):
         packs.unregister_plugin_kernels(name)
     for backend in loading.opened_backends():
@@ -110,7 +110,7 @@ def site(tmp_path, monkeypatch):
 
 
 def remember_outcomes(run, folder):
-    """Return `plugrad.cli.jobs.run` that asks no new process twice for the same, as long as nothing changes.
+    """Return `plugrad.cli.jobs.run_jobs` that asks no new process twice for the same, as long as nothing changes.
 
     A new process knows of this one no more than its path, the environment and what is installed.
     """
@@ -137,7 +137,7 @@ def command(site, capsys, monkeypatch):
     """Run a command of ``plugrad`` in this process; return its exit status and what it printed."""
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setattr(jobs, "run", remember_outcomes(jobs.run, site.folder))
+    monkeypatch.setattr(jobs, "run_jobs", remember_outcomes(jobs.run_jobs, site.folder))
 
     def run(*arguments):
         try:

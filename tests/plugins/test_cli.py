@@ -12,7 +12,7 @@ import pytest
 
 from plugins.hostile import write_backend
 from plugins.running import DOOR, environment, in_new_process
-from plugrad.cli import COMMANDS, layout
+from plugrad.cli import COMMAND_SUMMARIES, layout
 
 # --- the whole -----------------------------------------------------------------------------------
 
@@ -20,11 +20,11 @@ from plugrad.cli import COMMANDS, layout
 def test_without_a_command_it_explains_itself(command):
     status, printed, _ = command()
     assert status == 0
-    assert all(f"    {name} " in printed for name in COMMANDS)
+    assert all(f"    {name} " in printed for name in COMMAND_SUMMARIES)
     assert "exit status:" in printed
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", COMMAND_SUMMARIES)
 def test_every_command_explains_itself_and_its_exit_statuses(command, name):
     status, printed, _ = command(name, "--help")
     assert status == 0
@@ -91,7 +91,7 @@ def test_lines_fit_the_terminal(command, monkeypatch, width, name):
 
 def test_columns_line_up(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
-    layout.table(("NAME", "TEXT"), [("a", "word " * 20), ("longer", "x")], indent="")
+    layout.print_table(("NAME", "TEXT"), [("a", "word " * 20), ("longer", "x")], indent="")
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "NAME    TEXT"
     assert all(
@@ -102,7 +102,7 @@ def test_columns_line_up(capsys, monkeypatch):
 def test_names_are_never_split(command, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     names = ["acme-" + "x" * 30, "acme_" + "y" * 30, "/a/path/" + "z" * 80]
-    layout.table(("NAME", "FROM", "TEXT"), [(*names,), ("a b", "c", "d " * 40)])
+    layout.print_table(("NAME", "FROM", "TEXT"), [(*names,), ("a b", "c", "d " * 40)])
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split() == names
     assert {line.find("d") for line in lines[2:]} == {lines[0].index("TEXT")}
@@ -128,7 +128,9 @@ def test_colour_is_for_terminals(capsys, monkeypatch, variables, is_terminal, is
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
-    layout.table(("NAME", "STATUS"), [("failed \x1b[31m", "failed"), ("cpu", "active")], indent="")
+    layout.print_table(
+        ("NAME", "STATUS"), [("failed \x1b[31m", "failed"), ("cpu", "active")], indent=""
+    )
     printed = capsys.readouterr().out
     red, green = "\x1b[31mfailed\x1b[0m", "\x1b[32mactive\x1b[0m"
     assert (red in printed, green in printed, "\x1b" in printed) == (is_coloured,) * 3

@@ -7,7 +7,7 @@ import pytest
 
 import plugrad
 from plugrad.discovery.loading import open_backend
-from plugrad.engine.implementations import first_suitable
+from plugrad.engine.implementations import dispatch_on_conditions
 from plugrad.errors import DTypeError, OutOfMemory, RegistrationError, UnsupportedDtype
 from plugrad.extend import KernelConfig, KernelTable, as_dtype, float32, float64
 from plugrad.kernels import binary, creation, unary
@@ -35,7 +35,7 @@ def runs(backend):
         arrays = [device.from_numpy(np.ones(shape, dtype)) for shape in shapes]
         config, following = configs[len(arrays)]
         meant = config._replace(dtypes=fields[0], broadcast_dtypes=fields[1], min_bytes=fields[2])
-        function = first_suitable([meant, config._replace(kernel_func=following)], device)
+        function = dispatch_on_conditions([meant, config._replace(kernel_func=following)], device)
         return "meant" if function(*arrays) is arrays[0] else "following"
 
     return which
@@ -73,11 +73,11 @@ def test_results_of_both_implementations_are_counted_and_limited(backend):
     arrays = {d: np.ones(1 << 20, d) for d in ("float32", "int32")}
     for dtype, x in arrays.items():
         before = device.memory()
-        result = first_suitable([meant, meant._replace(dtypes=None)], device)(x, x)
+        result = dispatch_on_conditions([meant, meant._replace(dtypes=None)], device)(x, x)
         assert device.memory().bytes - before.bytes == result.nbytes, dtype
         device.set_memory_limit(before.bytes + result.nbytes + 1000)
         try:
-            limited = first_suitable([meant, meant._replace(dtypes=None)], device)
+            limited = dispatch_on_conditions([meant, meant._replace(dtypes=None)], device)
             with pytest.raises(OutOfMemory):
                 limited(x, x)
         finally:
@@ -112,7 +112,7 @@ class Bare:
 
 @pytest.mark.parametrize("make", [Bare, np.ones], ids=["ours", "NumPy's"])
 def test_the_first_implementation_that_is_meant_runs(toy, make):
-    function = first_suitable([NARROW, WIDE, OWN], toy)
+    function = dispatch_on_conditions([NARROW, WIDE, OWN], toy)
     ours = {np.ones: ("float32", "float64", "int32")}.get(make, (float32, float64, plugrad.int32))
     single, double, integer = ours
     assert function(make(16, single)) == "narrow"
@@ -122,22 +122,22 @@ def test_the_first_implementation_that_is_meant_runs(toy, make):
 
 
 def test_what_is_behind_an_implementation_for_all_inputs_does_not_run(toy):
-    assert first_suitable([OWN, NARROW], toy)(np.ones(99, "float32")) == "own"
+    assert dispatch_on_conditions([OWN, NARROW], toy)(np.ones(99, "float32")) == "own"
 
 
 def test_an_implementation_on_the_host_can_be_one_of_several(toy):
     on_host = KernelConfig("Square", "toy", lambda x: x * 7, None, None, True)
-    function = first_suitable([NARROW, on_host], toy)
+    function = dispatch_on_conditions([NARROW, on_host], toy)
     assert function(np.ones(1, "float32")).tolist() == [7.0]
     assert function(np.ones(16, "float32")) == "narrow"
 
 
 def test_without_another_implementation_small_arrays_run_and_other_dtypes_are_refused(toy):
-    function = first_suitable([NARROW], toy)
+    function = dispatch_on_conditions([NARROW], toy)
     assert function(np.ones(1, "float32")) == "narrow"
     with pytest.raises(UnsupportedDtype, match=r"Square .*'toy' does not take int32; .* float32"):
         function(np.ones(16, "int32"))
-    assert first_suitable([named("only", min_bytes=64)], toy)(np.ones(1)) == "only"
+    assert dispatch_on_conditions([named("only", min_bytes=64)], toy)(np.ones(1)) == "only"
 
 
 WRONG = {

@@ -10,7 +10,7 @@ import pytest
 import plugrad
 from plugins.hostile import backend_source
 from plugrad.discovery.listing import first_party_distributions
-from plugrad.discovery.selection import automatic_choices, numpy_backend
+from plugrad.discovery.selection import find_numpy_backend, list_automatic_candidates
 from plugrad.discovery.state import fresh_state, state
 from plugrad.errors import (
     BackendNotFound,
@@ -327,10 +327,10 @@ def test_core_itself_says_whose_backends_are_chosen_automatically(monkeypatch):
     try:
         assert {"plugrad-cpu", "plugrad-wasm", "plugrad-webgpu"} <= first_party_distributions()
         assert "plugrad-acme" not in first_party_distributions()
-        chosen = {plugin.name for plugin in automatic_choices()}
+        chosen = {plugin.name for plugin in list_automatic_candidates()}
         assert "cpu" in chosen
         assert chosen <= {"cpu", "wasm", "webgpu"}
-        assert numpy_backend().name == "cpu"
+        assert find_numpy_backend().name == "cpu"
     finally:
         first_party_distributions.cache_clear()
 

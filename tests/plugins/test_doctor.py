@@ -12,7 +12,7 @@ import plugrad
 from plugins.hostile import HOSTILE, backend_source, write_backend, write_distribution
 from plugins.running import in_new_process
 from plugrad.cli import main
-from plugrad.cli.findings import essence
+from plugrad.cli.findings import relevant_traceback_lines
 
 WITHOUT_OTHERS = {"PLUGRAD_PLUGINS_DISABLE": "plugrad-wasm,plugrad-webgpu"}
 """For tests that are not about the other backends of ours, whose trials take a second."""
@@ -340,9 +340,9 @@ def test_essence_is_what_stands_in_the_plugin():
         plugrad.asarray(object())
     except plugrad.errors.PlugradError as error:
         text = "".join(traceback.format_exception(error))
-    kept = essence(text)
+    kept = relevant_traceback_lines(text)
     assert "test_doctor.py" in kept.splitlines()[0]
     assert os.path.join("plugrad", "ops") not in kept
     assert kept.splitlines()[-1].startswith("plugrad.errors.")
-    assert essence("one line") == "one line"
-    assert essence("") == ""
+    assert relevant_traceback_lines("one line") == "one line"
+    assert relevant_traceback_lines("") == ""

@@ -9,7 +9,7 @@ import pytest
 
 import plugrad
 from plugrad.discovery import hooks
-from plugrad.discovery.hooks import SPECIFICATIONS, call_hooks
+from plugrad.discovery.hooks import HOOK_SPECIFICATIONS, call_hooks
 from plugrad.engine import watching
 from plugrad.errors import BackendNotFound, PluginNotFound, RegistrationError
 
@@ -236,7 +236,7 @@ def test_trace_is_one_switch(site, register, capsys, monkeypatch):
 
 
 def test_every_hook_has_a_manual():
-    for name, hook in SPECIFICATIONS.items():
+    for name, hook in HOOK_SPECIFICATIONS.items():
         assert name.startswith("plugrad_")
         assert hook.__doc__
         assert hook is getattr(hooks, name)

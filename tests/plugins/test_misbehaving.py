@@ -117,7 +117,7 @@ def call_hooks(name, message):
     (plugin,) = [p for p in plugrad.plugins("hooks") if p.name == name]
     if plugin.status == "active":
         assert plugin.replaced == ("gradient Exp",)
-        hooks.unload(plugin)
+        hooks.unload_hooks(plugin)
         plugin.status = "available"
         state.collected = state.generation
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from plugins.running import environment, in_new_process
-from plugrad.cli.projects import LICENCES, SUFFIX, TEMPLATES
+from plugrad.cli.projects import LICENCES, TEMPLATE_SUFFIX, TEMPLATES_FOLDER
 
 pytestmark = pytest.mark.long
 
@@ -68,7 +68,7 @@ def test_it_says_what_to_do(project):
 
 def test_nothing_of_the_template_is_left(project):
     for path in project.folder.rglob("*"):
-        assert path.suffix != SUFFIX
+        assert path.suffix != TEMPLATE_SUFFIX
         text = path.read_text("utf-8") if path.is_file() and path.name != "LICENSE" else ""
         assert not re.search("(?i:acme)|AUTHOR|LICENSE_ID|_VERSION", f"{path.name} {text}")
 
@@ -244,8 +244,8 @@ def test_folder_with_something_in_it_is_left_alone(command, site):
 def test_templates_and_the_door_travel_with_core(tmp_path):
     names = set(zipfile.ZipFile(built(CORE, tmp_path)).namelist())
     templates = {
-        f"plugrad/templates/{p.relative_to(TEMPLATES).as_posix()}"
-        for p in TEMPLATES.rglob("*")
+        f"plugrad/templates/{p.relative_to(TEMPLATES_FOLDER).as_posix()}"
+        for p in TEMPLATES_FOLDER.rglob("*")
         if p.is_file()
     }
     assert len(templates) > 20

@@ -366,6 +366,7 @@ WRITTEN |= {
     "linalg.cond": call(M, p=2),
     "linalg.lstsq": call(M, M, rcond=0.1),
     "linalg.solve_triangular": call(M, M, lower=True, unit_diagonal=False),
+    "linalg.solve_sylvester": call(M, M, M),
     "linalg.fractional_matrix_power": call(M, 1.5),
     "linalg.matrix_power": call(M, 2),
     "linalg.matrix_rank": call(M, rtol=0.1),

@@ -563,7 +563,9 @@ if not typing.TYPE_CHECKING:  # checkers would take every name for one that exis
             namespace = plugrad.importing.import_lazily(f"plugrad.{name}")
             # Set here and not written there, so that type checkers know the names of the namespace.
             if not hasattr(namespace, "__getattr__"):  # `extend` has its own
-                namespace.__getattr__ = functools.partial(plugrad.absent.raise_absent, namespace)
+                namespace.__getattr__ = functools.partial(
+                    plugrad.absent.raise_missing_export, namespace
+                )
             return namespace
         if name in _MODULE_OF_EXPORT:
             found = getattr(
@@ -573,7 +575,7 @@ if not typing.TYPE_CHECKING:  # checkers would take every name for one that exis
             return found
         if name == "__all__":  # ``from plugrad import *`` asks for it, and imports everything
             return [public for public in __dir__() if not public.startswith("_")]
-        return plugrad.absent.raise_absent(sys.modules[__name__], name)
+        return plugrad.absent.raise_missing_export(sys.modules[__name__], name)
 
 
 def __dir__() -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from plugrad.errors import absent
+from plugrad.errors import raise_missing_name
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -45,10 +45,10 @@ MISSING_NAME_HINTS: Final = {
 """What other frameworks have under a name, and plugrad has under none that is similar."""
 
 
-def raise_absent(namespace: ModuleType, name: str) -> NoReturn:
+def raise_missing_export(namespace: ModuleType, name: str) -> NoReturn:
     """Raise the error for a name that a public page does not have.
 
     Raises:
         AttributeError: always; it says what to write instead, or suggests a similar name.
     """
-    absent(namespace, MISSING_NAME_HINTS, name)
+    raise_missing_name(namespace, MISSING_NAME_HINTS, name)

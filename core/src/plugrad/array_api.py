@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from plugrad.discovery.listing import backends
 from plugrad.discovery.loading import probe
-from plugrad.discovery.selection import backend_for, which
+from plugrad.discovery.selection import resolve_backend, which
 from plugrad.errors import (
     ArgumentValueError,
     BackendUnavailable,
     DTypeError,
     short_repr,
-    suggestion,
+    suggest_similar_name,
 )
 from plugrad.types.dtype import (
     DTYPES,
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
 
 __array_api_version__: Final = "2024.12"
-VERSIONS: Final = ("2021.12", "2022.12", "2023.12", __array_api_version__)
+SUPPORTED_VERSIONS: Final = ("2021.12", "2022.12", "2023.12", __array_api_version__)
 MAX_AXES: Final = 32
 """The limit of cpu and wasm; webgpu takes fewer axes if a kernel cannot merge any two of them."""
 
-_KINDS: Final[dict[str, frozenset[str]]] = {
+_KINDS_BY_NAME: Final[dict[str, frozenset[str]]] = {
     "bool": frozenset({"bool"}),
     "signed integer": frozenset({"signed"}),
     "unsigned integer": frozenset({"unsigned"}),
@@ -133,12 +133,12 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
     dtype = as_dtype(dtype)
     if isinstance(kind, tuple):
         return any(isdtype(dtype, part) for part in kind)
-    if isinstance(kind, str) and kind in _KINDS:
-        return dtype.kind in _KINDS[kind]
+    if isinstance(kind, str) and kind in _KINDS_BY_NAME:
+        return dtype.kind in _KINDS_BY_NAME[kind]
     if isinstance(kind, str) and kind not in DTYPES:
         raise ArgumentValueError(
-            f"isdtype: {short_repr(kind)} is not a kind{suggestion(kind, _KINDS)}; it is a dtype or one of "
-            f"{', '.join(map(repr, _KINDS))}"
+            f"isdtype: {short_repr(kind)} is not a kind{suggest_similar_name(kind, _KINDS_BY_NAME)}; it is a dtype or "
+            f"one of {', '.join(map(repr, _KINDS_BY_NAME))}"
         )
     return dtype is as_dtype(kind)
 
@@ -224,7 +224,7 @@ class __array_namespace_info__:  # noqa: N801 - the standard's name
     def default_dtypes(self, *, device: str | None = None) -> dict[str, DType]:
         """Return the default dtypes; they are the same on every device."""
         if device is not None:
-            backend_for(device)  # raises if there is none
+            resolve_backend(device)  # raises if there is none
         return {
             "real floating": float32,
             "complex floating": complex64,
@@ -236,8 +236,8 @@ class __array_namespace_info__:  # noqa: N801 - the standard's name
         self, *, device: str | None = None, kind: str | tuple[str, ...] | None = None
     ) -> dict[str, DType]:
         """Return the dtypes of a kind that a device has; see `isdtype` for the kinds. The standard has no float16."""
-        has = backend_for(device).dtypes()
-        kinds = tuple(_KINDS) if kind is None else kind
+        has = resolve_backend(device).dtypes()
+        kinds = tuple(_KINDS_BY_NAME) if kind is None else kind
         return {d.name: d for d in DTYPES if d in has and d is not float16 and isdtype(d, kinds)}
 
 
@@ -249,8 +249,8 @@ def __array_namespace__(  # noqa: N807 - a method of tensors
     Raises:
         ArgumentValueError: it does not.
     """
-    if api_version is not None and api_version not in VERSIONS:
+    if api_version is not None and api_version not in SUPPORTED_VERSIONS:
         raise ArgumentValueError(
-            f"__array_namespace__: api_version={short_repr(api_version)} is not one of {', '.join(VERSIONS)}"
+            f"__array_namespace__: api_version={short_repr(api_version)} is not one of {', '.join(SUPPORTED_VERSIONS)}"
         )
     return sys.modules["plugrad"]

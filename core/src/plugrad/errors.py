@@ -277,7 +277,7 @@ class PluginConflict(PlugradError, RuntimeError):
     """
 
 
-CannotRun: Final = (BackendNotFound, BackendUnavailable, PluginConflict)
+CANNOT_RUN_ERRORS: Final = (BackendNotFound, BackendUnavailable, PluginConflict)
 """The errors for a backend that cannot be used here; catch them to continue with another backend."""
 
 
@@ -372,7 +372,7 @@ def short_repr(value: object) -> str:
         return f"<{type(value).__name__}>"
 
 
-def suggestion(name: object, known: Iterable[str], *, similarity: float = 0.6) -> str:
+def suggest_similar_name(name: object, known: Iterable[str], *, similarity: float = 0.6) -> str:
     """Return ``" (did you mean 'x'?)"`` if a known name is close to `name`, in any case, otherwise an empty string."""
     from difflib import get_close_matches  # needed only when something is wrong
 
@@ -383,12 +383,12 @@ def suggestion(name: object, known: Iterable[str], *, similarity: float = 0.6) -
     return f" (did you mean {by_lower_case[close[0]]!r}?)" if close else ""
 
 
-def absent(namespace: ModuleType, instead: Mapping[str, str], name: str) -> NoReturn:
+def raise_missing_name(namespace: ModuleType, instead: Mapping[str, str], name: str) -> NoReturn:
     """Raise the error for a name that a package or one of its modules does not have.
 
     >>> import plugrad
     >>> instead = {"Linear": "write nn.Dense(units)"}
-    >>> absent(plugrad, instead, "Linear")
+    >>> raise_missing_name(plugrad, instead, "Linear")
     Traceback (most recent call last):
     AttributeError: plugrad does not have 'Linear': write nn.Dense(units)
 
@@ -405,5 +405,5 @@ def absent(namespace: ModuleType, instead: Mapping[str, str], name: str) -> NoRe
     if key in instead:
         remedy = f": {instead[key]}"
     elif not name.startswith("_"):  # programs, not people, ask for these; the search takes 4 ms
-        remedy = suggestion(name, dir(namespace))
+        remedy = suggest_similar_name(name, dir(namespace))
     raise AttributeError(f"{namespace.__name__} does not have {name!r}{remedy}", name=name)

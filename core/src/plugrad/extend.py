@@ -15,7 +15,7 @@ from plugrad.deprecation import deprecated as deprecated
 from plugrad.discovery.hooks import hookimpl as hookimpl
 from plugrad.engine.composites import composite as composite
 from plugrad.engine.halves import (
-    MOVING_KERNELS as MOVING_KERNELS,
+    DATA_MOVEMENT_KERNELS as DATA_MOVEMENT_KERNELS,
     compute_in_float32 as compute_in_float32,
     compute_in_wider as compute_in_wider,
 )
@@ -35,7 +35,7 @@ from plugrad.errors import (
     ShapeError as ShapeError,
     TensorIndexError as TensorIndexError,
     UnsupportedDtype as UnsupportedDtype,
-    absent as absent,
+    raise_missing_name as raise_missing_name,
 )
 from plugrad.host import (
     host_bodies as host_bodies,
@@ -147,8 +147,8 @@ if typing.TYPE_CHECKING:
         Fused as Fused,
         Graph as Graph,
         HostValue as HostValue,
-        Line as Line,
         Scan as Scan,
+        SourceLine as SourceLine,
         Step as Step,
         Value as Value,
         While as While,
@@ -184,7 +184,7 @@ if typing.TYPE_CHECKING:
     from plugrad.tracing.replay import compile_replay as compile_replay
 
 _LAZY_EXPORTS = {
-    "graph.graph": "Call Cond Fused Graph HostValue Line Scan Step Value While",
+    "graph.graph": "Call Cond Fused Graph HostValue Scan SourceLine Step Value While",
     "graph.verifier": "verify_graph",
     "passes.algebra": "simplify_algebra",
     "passes.common": "merge_common_calls",
@@ -210,7 +210,7 @@ def __getattr__(name: str) -> typing.Any:
     """Import what few plugins need when it is first used."""
     module = _MODULE_OF_EXPORT.get(name)
     if module is None:
-        return absent(sys.modules[__name__], {}, name)
+        return raise_missing_name(sys.modules[__name__], {}, name)
     found = globals()[name] = getattr(import_lazily(f"plugrad.{module}"), name)
     return found
 

@@ -49,11 +49,11 @@ def is_installed(name: str) -> bool:
 
 
 @cache
-def list_modules(package: str) -> tuple[str, ...]:
+def list_module_names(package: str) -> tuple[str, ...]:
     """Return the names of the modules in an imported package, sorted.
 
     >>> import plugrad.host
-    >>> "sparse" in list_modules("plugrad.host"), "unary" in list_modules("plugrad.host")
+    >>> "sparse" in list_module_names("plugrad.host"), "unary" in list_module_names("plugrad.host")
     (True, False)
     """
     path: list[str] = list(sys.modules[package].__path__)

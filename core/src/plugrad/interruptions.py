@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from types import FrameType, TracebackType
 
-_RAISES: Final = ("RAISE_VARARGS", "RERAISE")
+_RAISE_INSTRUCTIONS: Final = ("RAISE_VARARGS", "RERAISE")
 """The instructions of a ``raise``, and of the end of a ``finally`` or ``except``."""
-_LOOKS_FOR_SIGNALS: Final = ("JUMP_BACKWARD", "RESUME")
+_SIGNAL_CHECKING_INSTRUCTIONS: Final = ("JUMP_BACKWARD", "RESUME")
 """Instructions that raise nothing themselves; the interpreter looks there for what came from outside."""
-CO_VARARGS: Final = 4
+VARARGS_CODE_FLAG: Final = 4
 """The flag of functions that take any number of arguments; `inspect` takes long to import."""
 
 run_uninterrupted: Final = partial(deque[object], maxlen=0)
@@ -29,7 +29,7 @@ No handler of a signal and no exception of another thread comes before it has en
 """
 
 
-class _Holder:
+class _SafeLock:
     """A lock whose ``with`` block no interruption leaves locked; see `hold_safely`."""
 
     __slots__ = ("__exit__", "_acquire")
@@ -60,10 +60,14 @@ def hold_safely(lock: Any) -> AbstractContextManager[object]:
     From Python 3.14 on, the interpreter looks for signals between the function that takes a lock and the block. What
     the handler of Ctrl-C raises there would leave the lock locked for ever. Before, the lock itself is enough.
     """
-    return cast("AbstractContextManager[object]", _Holder(lock)) if _LOOKS_AFTER_ENTER else lock
+    return (
+        cast("AbstractContextManager[object]", _SafeLock(lock))
+        if _CHECKS_SIGNALS_AFTER_ENTER
+        else lock
+    )
 
 
-_LOOKS_AFTER_ENTER: Final = sys.version_info >= (3, 14)
+_CHECKS_SIGNALS_AFTER_ENTER: Final = sys.version_info >= (3, 14)
 
 
 def is_interruption(error: BaseException) -> bool:
@@ -91,19 +95,19 @@ def is_interruption(error: BaseException) -> bool:
       ``PyThreadState_SetAsyncExc``. During a call of compiled code, only an exception whose class no compiled code
       has can be told from a failure: one of a program or of a package without compiled modules.
     """
-    if comes_from_handler(error):
+    if was_raised_by_signal_handler(error):
         return True
     trace = error.__traceback__
     if trace is None:
         return False
     while trace.tb_next is not None:
         trace = trace.tb_next
-    instruction = _instruction(trace)
+    instruction = _instruction_at(trace)
     if isinstance(error, GeneratorExit):
-        return instruction not in _RAISES
-    if instruction in _LOOKS_FOR_SIGNALS:
+        return instruction not in _RAISE_INSTRUCTIONS
+    if instruction in _SIGNAL_CHECKING_INSTRUCTIONS:
         return True
-    return instruction not in (*_RAISES, "") and not _may_be_compiled(type(error))
+    return instruction not in (*_RAISE_INSTRUCTIONS, "") and not _may_be_compiled(type(error))
 
 
 class suppress_failures:  # noqa: N801 - it is called, as contextlib.suppress is
@@ -135,7 +139,7 @@ class suppress_failures:  # noqa: N801 - it is called, as contextlib.suppress is
         return isinstance(error, self._kinds) and not is_interruption(error)
 
 
-def comes_from_handler(error: BaseException) -> bool:
+def was_raised_by_signal_handler(error: BaseException) -> bool:
     """Return whether an exception came from a handler of signals, or from a trace function."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
@@ -150,7 +154,7 @@ def _has_caller(frame: FrameType, caller: FrameType) -> bool:
     code, variables = frame.f_code, frame.f_locals
     count = code.co_argcount
     names = code.co_varnames[:count]
-    if code.co_flags & CO_VARARGS:
+    if code.co_flags & VARARGS_CODE_FLAG:
         names += (code.co_varnames[count + code.co_kwonlyargcount],)
     values = [variables.get(name) for name in names]
     return any(
@@ -159,7 +163,7 @@ def _has_caller(frame: FrameType, caller: FrameType) -> bool:
     )
 
 
-def _instruction(trace: TracebackType) -> str:
+def _instruction_at(trace: TracebackType) -> str:
     """Return the name of the instruction at which an exception appeared, or "" if it was no Python code."""
     from opcode import opname  # rarely needed
 

@@ -36,6 +36,7 @@ from plugrad.ops.matrix_functions import (
     expm as expm,
     fractional_matrix_power as fractional_matrix_power,
     logm as logm,
+    solve_sylvester as solve_sylvester,
     sqrtm as sqrtm,
 )
 from plugrad.ops.norms import (

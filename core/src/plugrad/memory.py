@@ -12,7 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 from plugrad.discovery.loading import opened_backends, read_memory
-from plugrad.discovery.selection import backend_for
+from plugrad.discovery.selection import resolve_backend
 from plugrad.discovery.state import state
 from plugrad.errors import ArgumentError, ArgumentValueError, PlugradError
 from plugrad.ops.attributes import check_integer
@@ -176,7 +176,7 @@ def set_memory_limit(limit: int | None, *, backend: str | None = None) -> None:
         raise ArgumentValueError(
             f"set_memory_limit: limit={limit} is negative; give a number of bytes, or None for no limit"
         )
-    target = backend_for(backend)
+    target = resolve_backend(backend)
     try:
         target.set_memory_limit(limit)
         state.memory_limits[target.label] = limit

@@ -210,7 +210,7 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
     def _page(self) -> str:
         """Return the text of a page."""
         # It makes `import plugrad` slower.
-        from plugrad.pictures.timeline import profile_page
+        from plugrad.pictures.timeline import format_profile_page
 
         first = min((event.start for event in self._events), default=0)
         kernels = self.kernels
@@ -241,7 +241,7 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
             }
             for kernel in kernels
         ]
-        return profile_page(
+        return format_profile_page(
             {"events": events, "kernels": totals, "rows": [*rows], "inputs": [*inputs]}
         )
 

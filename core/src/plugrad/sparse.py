@@ -1,8 +1,8 @@
 """Functions of sparse tensors, which are given as indices, values and a shape."""
 
 from plugrad.ops.sparse import (
-    FilledRows as FilledRows,
-    Reshaped as Reshaped,
+    FillEmptyRowsResult as FillEmptyRowsResult,
+    SparseReshapeResult as SparseReshapeResult,
     sparse_fill_empty_rows as sparse_fill_empty_rows,
     sparse_reshape as sparse_reshape,
     sparse_segment_mean as sparse_segment_mean,

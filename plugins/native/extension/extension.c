@@ -37,7 +37,7 @@ static int read_argument(kernel_call *c, PyObject *argument, int i) {
     const kernel *k = c->k;
     value *to = c->values + i;
     c->item_bytes[i] = 0;
-    const int kind = k->kinds[i];
+    const int kind = signature_of(k)->kinds[i];
     const int is_whole = kind == READ || kind == DESCRIPTOR || kind == ALL_READ;
     const int flags = kind == STRIDED ? PyBUF_STRIDES : is_whole ? PyBUF_SIMPLE : PyBUF_WRITABLE;
     switch (kind) {
@@ -83,8 +83,8 @@ int open_call(PyObject *self, PyObject *const *arguments, ptrdiff_t count, kerne
     const kernel *k = c->k = PyCapsule_GetPointer(self, NULL);
     c->held = c->lists_held = 0;
     c->bytes = 0;
-    if (count != k->count) {
-        PyErr_Format(PyExc_TypeError, "%s takes %d arguments, not %zd", k->name, k->count, count);
+    if (count != signature_of(k)->count) {
+        PyErr_Format(PyExc_TypeError, "%s takes %d arguments, not %zd", k->name, signature_of(k)->count, count);
         return 0;
     }
     for (int i = 0; i < count; i++)
@@ -107,17 +107,17 @@ PyObject *run_kernel(PyObject *self, PyObject *const *arguments, ptrdiff_t count
     int64_t result = 0;
     if (is_ready) {
         PyThreadState *state = c.bytes < LONG ? NULL : PyEval_SaveThread();
-        result = c.k->run(c.values);
+        result = call_kernel(c.k, c.values);
         if (state) PyEval_RestoreThread(state);
     }
     close_call(&c);
-    return !is_ready ? NULL : c.k->has_result ? PyLong_FromLongLong(result) : nothing();
+    return !is_ready ? NULL : signature_of(c.k)->has_result ? PyLong_FromLongLong(result) : nothing();
 }
 
 static PyMethodDef definition = {"kernel", run_kernel, METH_FASTCALL, NULL};
 
 const kernel *find_kernel(const char *name) {
-    for (const kernel *k = kernels; k->name; k++)
+    for (const kernel *k = kernels; *k->name; k++)
         if (!strcmp(k->name, name)) return k;
     PyErr_Format(PyExc_AttributeError, "there is no kernel '%s'", name);
     return NULL;

@@ -200,12 +200,13 @@ static int read_call(reader *r, int64_t *total) {
     if (!read(r, 0, r->function_count - 1, &number)) return 0;
     const function *f = r->functions + number;
     call *c = p->call + r->calls++;
-    *c = (call){f->kernel, f->loop, f->data, p->cells, f->arrays};
+    *c = f->kernel ? (call){NULL, function_of(f->kernel), f->kernel->signature, p->cells, 0}
+                   : (call){f->loop, f->data, 0, p->cells, f->arrays};
     // A loop of NumPy takes a count, the sizes or nothing, the steps, and the arrays.
-    const int arguments = f->kernel ? f->kernel->count : 3 + f->arrays;
+    const int arguments = f->kernel ? signature_of(f->kernel)->count : 3 + f->arrays;
     p->cells += arguments;
     for (int i = 0; i < arguments; i++) {
-        const int kind = f->kernel ? f->kernel->kinds[i]
+        const int kind = f->kernel ? signature_of(f->kernel)->kinds[i]
                          : i == 0  ? INTEGER
                          : i == arguments - 1 ? WRITTEN
                                               : READ;
@@ -337,7 +338,7 @@ int find_function(PyObject *item, PyObject *ufunc_type, function *to) {
         const char *name = PyUnicode_AsUTF8AndSize(item, NULL);
         if (!name) return 0;
         to->kernel = find_kernel(name);
-        return to->kernel != NULL && (!to->kernel->has_result || is_wrong("a kernel returns a number"));
+        return to->kernel != NULL && (!signature_of(to->kernel)->has_result || is_wrong("a kernel returns a number"));
     }
     ufunc *u = (ufunc *)PyTuple_GetItem(item, 0);
     PyObject *type = PyObject_Type((PyObject *)u);

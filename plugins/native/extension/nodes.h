@@ -24,10 +24,9 @@ typedef struct {
 } function;
 
 typedef struct {
-    const kernel *kernel;
-    loop_of_numpy *loop;
-    void *data;
-    int first, pointers; // the first argument, and the number of pointers of a ufunc
+    loop_of_numpy *loop; // of a ufunc, or NULL
+    void *data;          // of that, or the function of a kernel
+    int signature, first, pointers; // that of the kernel; the first argument; the number of pointers of a ufunc
 } call;
 
 // A cell of the arguments that is an address.

@@ -92,10 +92,10 @@ static void run_loop(const program *p, const loop *l, const workspace *w, int64_
             for (; (int64_t)piece * l->calls < (int64_t)pieces * (i + 1); piece++)
                 fetch(l, places, w, next, left < l->block ? left : l->block, time, piece);
             const call *c = calls + i;
-            if (c->kernel)
-                c->kernel->run(w->cells + c->first);
-            else
+            if (c->loop)
                 run_ufunc(c, w->cells + c->first);
+            else
+                call_function(c->signature, c->data, w->cells + c->first);
         }
     }
 }

@@ -114,7 +114,7 @@ static int open_part(PyObject *function, PyObject *given, PyObject *ufunc_type, 
 static void run_part(void *parts, int i) {
     part *p = (part *)parts + i;
     if (p->kind == KERNEL) {
-        p->kernel.k->run(p->kernel.values);
+        call_kernel(p->kernel.k, p->kernel.values);
     } else if (p->kind == PROGRAM) {
         run_part_of_program(&p->program);
     } else {
@@ -181,7 +181,7 @@ static void run_items(void *job, int part) {
         } else if (d->place >= 0) {
             values[d->place].integer = count;
         }
-        c->k->run(values);
+        call_kernel(c->k, values);
     } else {
         const ufunc_call *c = &d->whole.ufunc;
         char *vectors[MOST_VECTORS];
@@ -198,11 +198,11 @@ static int are_steps_right(division *d) {
     for (int i = 0; i < d->arguments; i++)
         if (d->steps[i] && c->values[i].pointer && !c->item_bytes[i]) return 0;
     if (d->whole.kind != KERNEL || d->place >= d->arguments) return 0;
-    if (d->place < 0 || c->k->kinds[d->place] == INTEGER) return 1;
+    if (d->place < 0 || signature_of(c->k)->kinds[d->place] == INTEGER) return 1;
     const int32_t *numbers = c->values[d->place].pointer;
     for (int i = 0; i < c->held; i++)
         if (c->views[i].buf == numbers) d->descriptor_bytes = c->views[i].len;
-    return c->k->kinds[d->place] == DESCRIPTOR && *numbers > 0 && numbers[1] == d->count &&
+    return signature_of(c->k)->kinds[d->place] == DESCRIPTOR && *numbers > 0 && numbers[1] == d->count &&
            d->descriptor_bytes <= (int64_t)(MOST_NUMBERS * sizeof *numbers);
 }
 

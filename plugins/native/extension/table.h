@@ -33,13 +33,46 @@ typedef union {
     double number;
 } value;
 
+// What functions of the same parameters have in common: a kind for each argument.
 typedef struct {
-    const char *name, *kinds; // a kind for each argument
-    short count, has_result, first_need;
-    int64_t (*run)(const value *arguments);
+    char kinds[MOST_ARGUMENTS + 1];
+    unsigned char count, has_result;
+} signature;
+
+typedef struct {
+    char name[44];
+    unsigned char signature;
+    short first_need;
 } kernel;
 
 extern const kernel kernels[]; // the last one has no name
+extern const signature signatures[];
+
+static inline const signature *signature_of(const kernel *k) { return signatures + k->signature; }
+
+// The functions of the kernels, ADDRESSES(ADDRESS(name) ADDRESS(name) …), in the order of their table. Pointers would be
+// relocated when the module is loaded, and each relocation takes 24 bytes. So this is how far each function is from the
+// first number, for which C has no words, nor has the format of object files of macOS.
+void *function_of(const kernel *k);
+#ifdef __APPLE__
+#define ADDRESS(name) (void *)name,
+#define ADDRESSES(...)                                                                             \
+    static void *const addresses[] = {__VA_ARGS__};                                                \
+    void *function_of(const kernel *k) { return addresses[k - kernels]; }
+#else
+#define ADDRESS(name) ".long " #name " - offsets\n"
+#define ADDRESSES(...)                                                                             \
+    __asm__(".text\n.p2align 2\noffsets:\n" __VA_ARGS__);                                         \
+    extern const int32_t offsets[] __attribute__((visibility("hidden")));                          \
+    void *function_of(const kernel *k) { return (char *)offsets + offsets[k - kernels]; }
+#endif
+
+// Call a function that has the signature of a number.
+int64_t call_function(int signature, void *f, const value *arguments);
+
+static inline int64_t call_kernel(const kernel *k, const value *arguments) {
+    return call_function(k->signature, function_of(k), arguments);
+}
 
 // How many items an array needs: the product of some arguments, or one item if another argument, its step, is 0.
 // Arguments are counted from 1; 0 stands for none. The needs of a kernel end with one without an array.

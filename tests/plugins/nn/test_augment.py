@@ -4,6 +4,7 @@ import functools
 
 import numpy as np
 import pytest
+import scipy.ndimage
 import scipy.stats
 
 import plugrad
@@ -69,9 +70,16 @@ def test_rotations(backend, rng):
     assert corners.numpy()[:, 3:5, 3:5].max() == pytest.approx(1)
 
 
-def test_rotations_have_gradients(rng):
-    images = rng.random((2, 4, 4, 1)).astype(np.float32)
-    check_gradient(lambda x: augment.rotate(x, 30, seed=0), images)
+@pytest.mark.parametrize("fill_value", [0.0, 5.0])
+def test_rotations_are_those_of_scipy(fill_value, backend, images):
+    found = augment.rotate(images, 60, seed=4, fill_value=fill_value).numpy()
+    largest = np.radians(60)
+    angles = plugrad.random.Generator(4).uniform((len(images),), -largest, largest).numpy()
+    for image, angle, mine in zip(images, np.degrees(angles), found, strict=True):
+        expected = scipy.ndimage.rotate(
+            image, angle, reshape=False, order=1, mode="grid-constant", cval=fill_value
+        )
+        np.testing.assert_allclose(mine, expected, atol=2e-5)
 
 
 def grey(x):
@@ -168,6 +176,27 @@ def test_traced_steps_draw_as_untraced_ones_do(name, backend, images):
         again = step(plugrad.asarray(images), plugrad.random.Generator(3)).numpy()
     np.testing.assert_allclose(results[0], again, atol=1e-5)
     assert step(plugrad.asarray(images[:0]), 0).shape[0] == 0
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_gradients(name, backend, rng):
+    """Labels have gradients, too; values that are clipped have none."""
+    images = rng.uniform(0.3, 0.6, (3, 4, 4, 3)).astype(np.float32)
+    check_gradient(lambda x: STEPS[name](x, 4), images)
+    if name in ("mixup", "cutmix"):
+        mix = getattr(augment, name)
+        labels = rng.random((3, 5)).astype(np.float32)
+        check_gradient(lambda x, y: mix(x, y, seed=4)[1], images, labels)
+        check_gradient(lambda x, y: mix(x, y, seed=4)[0], images, labels)
+
+
+def test_gradients_of_clipped_colours(backend):
+    images = np.full((1, 1, 2, 3), 0.5, np.float32)
+    images[0, 0, 1] = 0.9
+    slope = plugrad.grad(lambda x: plugrad.sum(augment.adjust_colors(x, brightness=0.4, seed=1)))
+    factor = augment.adjust_colors(images, brightness=0.4, seed=1).numpy()[0, 0, 0, 0] * 2
+    assert factor > 1 / 0.9
+    np.testing.assert_allclose(slope(images)[0, 0, :, 0], [factor, 0], rtol=1e-6)
 
 
 def test_the_layer_changes_images_in_training(backend, images):

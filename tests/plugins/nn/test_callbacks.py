@@ -53,6 +53,39 @@ class Calls(types.ModuleType):
         return call
 
 
+def test_callbacks_do_on_every_backend_what_they_do_on_cpu(backend, tmp_path):
+    def trained():
+        params = nn.Dense(1).init(0, (3,))
+        callbacks = [
+            nn.Checkpoint(tmp_path / "best.safetensors", monitor="loss", save_optimizer=False),
+            nn.CSVLogger(tmp_path / "log.csv"),
+            nn.LearningRateScheduler(lambda epoch, rate: rate if epoch < 4 else 40.0),
+            nn.ReduceLROnPlateau(monitor="loss", patience=0, factor=0.5),
+        ]
+        results = nn.fit(
+            nn.Dense(1),
+            params,
+            X * np.float32([[1.0], [2.0], [3.0], [4.0]]),
+            Y,
+            loss=plugrad.losses.mean_squared_error,
+            optimizer=plugrad.optimizers.SGD(0.01),
+            epochs=9,
+            callbacks=callbacks,
+            early_stopping=nn.EarlyStopping("loss", patience=1, restore_best_weights=True),
+        )
+        best = plugrad.load(tmp_path / "best.safetensors")["kernel"].numpy()
+        return [result["loss"] for result in results], params["kernel"].numpy(), best
+
+    found, kernel, best = trained()
+    lines = (tmp_path / "log.csv").read_text().splitlines()
+    with plugrad.use("cpu"):
+        expected = trained()
+    assert len(lines) == len(found) + 1 == len(expected[0]) + 1 < 10
+    np.testing.assert_allclose(found, expected[0], rtol=1e-4)
+    np.testing.assert_allclose(best, expected[2], rtol=1e-4)
+    np.testing.assert_allclose(kernel, best)  # stopping gives the best ones back
+
+
 def test_results_are_written_for_tensorboard(monkeypatch, tmp_path):
     writer = Calls("writer")
     library = Calls("tensorboardX", SummaryWriter=writer)
@@ -66,6 +99,23 @@ def test_results_are_written_for_tensorboard(monkeypatch, tmp_path):
     ]
     assert [call for call in writer.calls if call[0] == "add_scalar"] == expected
     assert writer.calls[-2:] == [("flush",), ("close",)]
+
+
+def test_the_library_writes_for_tensorboard(tmp_path):
+    """What the guide says of values of one's own, too."""
+    library = pytest.importorskip("tensorboardX", reason="tensorboardX is not installed")
+    fitted(nn.TensorBoard(tmp_path / "run"))
+    (file,) = (tmp_path / "run").iterdir()
+    written = file.read_bytes()
+    assert written.count(b"loss") >= 2
+    assert written.count(b"learning_rate") == 2
+    with library.SummaryWriter(tmp_path / "own") as writer:
+        writer.add_scalar("loss", plugrad.asarray(2.5).item(), 1)
+        writer.add_histogram("weights", plugrad.ones((3, 4)).numpy(), 1)
+        with pytest.raises(NotImplementedError, match="expected numpy array"):
+            writer.add_scalar("loss", plugrad.asarray(2.5), 1)
+    (file,) = (tmp_path / "own").iterdir()
+    assert b"weights" in file.read_bytes()
 
 
 @pytest.mark.parametrize("is_active", [False, True])

@@ -111,6 +111,9 @@ MODELS = {
     "unpooled_volumes": nn.Sequential(
         nn.MaxPooling3D(return_positions=True), nn.MaxUnpooling3D()
     ),
+    "unpooled_sequences": nn.Sequential(
+        nn.MaxPooling1D(return_positions=True), nn.MaxUnpooling1D()
+    ),
     "adaptive_average": nn.AdaptiveAveragePooling2D((4, 3)),
     "adaptive_largest": nn.AdaptiveMaxPooling2D((4, 3)),
     "adaptive_average_volumes": nn.AdaptiveAveragePooling3D(2),

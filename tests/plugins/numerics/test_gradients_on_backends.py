@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugrad_numerics import filters, integrate, interpolate, optimize
+from plugrad_numerics import distributions, filters, integrate, interpolate, optimize
 
 VALUES = np.array([0.3, -1.2, 2.1, 0.7, -0.4, 1.6])
 MATRIX = np.array([[2.0, 0.3, -0.4], [0.1, 1.5, 0.6], [-0.2, 0.4, 1.2]])
@@ -41,8 +41,16 @@ CASES = {
     "sosfilt": (lambda x: filters.sosfilt([[0.2, 0.3, 0.1, 1.0, -0.4, 0.2]], x), VALUES),
     "gaussian_filter1d": (lambda x: filters.gaussian_filter1d(x, 0.7), VALUES),
     "savgol_filter": (lambda x: filters.savgol_filter(x, 3, 1), VALUES),
+    "savgol_filter of a continuation": (
+        lambda x: filters.savgol_filter(x, 3, 1, mode="wrap"),
+        VALUES,
+    ),
     "expm": (plugrad.linalg.expm, MATRIX),
     "sqrtm": (plugrad.linalg.sqrtm, MATRIX),
+    "solve_sylvester": (
+        lambda a: plugrad.linalg.solve_sylvester(a, of(a, MATRIX.T), of(a, MATRIX)),
+        MATRIX,
+    ),
     "logm": (plugrad.linalg.logm, MATRIX),
     "fractional_matrix_power": (lambda x: plugrad.linalg.fractional_matrix_power(x, 0.3), MATRIX),
     "lu": (lambda x: plugrad.linalg.lu(x)[2], MATRIX),
@@ -60,6 +68,30 @@ CASES = {
     "nanmean": (plugrad.nanmean, VALUES),
     "nanstd": (plugrad.nanstd, VALUES),
     "nanmedian": (plugrad.nanmedian, VALUES),
+    "nansum": (plugrad.nansum, VALUES),
+    "nanprod": (plugrad.nanprod, VALUES),
+    "nanmax": (plugrad.nanmax, VALUES),
+    "nanmin": (plugrad.nanmin, VALUES),
+    "nanvar": (plugrad.nanvar, VALUES),
+    "nanquantile": (lambda x: plugrad.nanquantile(x, 0.3), VALUES),
+    "eigvals": (lambda x: plugrad.real(plugrad.sum(plugrad.linalg.eigvals(x) ** 3)), MATRIX),
+    "eig": (lambda x: plugrad.sum(plugrad.abs(plugrad.linalg.eig(x).eigenvectors) ** 4), MATRIX),
+    "bisect": (
+        lambda a: optimize.bisect(lambda x, a: x**3 - a, a * 0, 5.0, a),
+        np.abs(VALUES),
+    ),
+    "Categorical": (
+        lambda z: distributions.Categorical(plugrad.reshape(z, (2, 3))).log_prob([0, 2]),
+        VALUES,
+    ),
+    "Dirichlet": (
+        lambda c: distributions.Dirichlet(c).log_prob(of(c, [0.1, 0.2, 0.15, 0.25, 0.1, 0.2])),
+        np.abs(VALUES),
+    ),
+    "MultivariateNormal": (
+        lambda c: distributions.MultivariateNormal(c[0], c + c.mT).log_prob(of(c, [0.3, 0.7, 1])),
+        MATRIX,
+    ),
     "cov": (plugrad.cov, TALL),
     "corrcoef": (plugrad.corrcoef, MATRIX),
 }

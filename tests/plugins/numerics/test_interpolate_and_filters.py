@@ -98,10 +98,28 @@ def test_smoothing(backend, rng):
         rtol=1e-3,
         atol=1e-5,
     )
-    found = filters.savgol_filter(x, 5, 2).numpy()
+    short = x[:, :3]  # than half of the curve
     np.testing.assert_allclose(
-        found[:, 2:-2], scipy.signal.savgol_filter(x, 5, 2)[:, 2:-2], rtol=1e-3, atol=1e-5
+        filters.gaussian_filter1d(short, 1.3),
+        scipy.ndimage.gaussian_filter1d(short, 1.3),
+        rtol=1e-3,
+        atol=1e-5,
     )
+
+
+@pytest.mark.parametrize("mode", ["interp", "mirror", "nearest", "wrap", "constant"])
+def test_polynomials_of_windows(mode, backend, rng):
+    x = rng.normal(size=(2, 15, 3)).astype("float32")
+    for window, order, axis in ((5, 2, 1), (7, 3, -2), (3, 1, 2), (1, 0, 0), (15, 4, 1)):
+        found = filters.savgol_filter(x, window, order, axis=axis, mode=mode, cval=1.5)
+        expected = scipy.signal.savgol_filter(x, window, order, axis=axis, mode=mode, cval=1.5)
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
+    if mode != "interp":
+        short = x[:, :2]
+        found = filters.savgol_filter(short, 7, 2, axis=1, mode=mode)
+        expected = scipy.signal.savgol_filter(short, 7, 2, axis=1, mode=mode)
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
+    check_gradient(lambda x: filters.savgol_filter(x, 5, 2, mode=mode, cval=1.5), x[:, :6, 0])
 
 
 def test_gradients_of_filters(rng):
@@ -133,6 +151,8 @@ def test_gradients_of_filters(rng):
         (lambda: filters.gaussian_filter1d([1.0], 0.0), ArgumentValueError),
         (lambda: filters.savgol_filter([1.0], 4, 1), ArgumentValueError),
         (lambda: filters.savgol_filter([1.0], 5, 1), ShapeError),
+        (lambda: filters.savgol_filter([], 1, 0, mode="wrap"), ShapeError),
+        (lambda: filters.savgol_filter([1.0], 1, 0, mode="reflect"), ArgumentValueError),
         (lambda: filters.convolve([1j], [1.0]), DTypeError),
     ],
 )

@@ -2,6 +2,7 @@
 
 import math
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -337,6 +338,24 @@ def test_gradients_and_sums_of_many(run, rng):
     np.testing.assert_array_equal(run("AddN", a), a)
 
 
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 255, 256, 257, 1003])
+def test_gelu_of_an_element_does_not_depend_on_its_place(run, rng, count):
+    x = (4 * rng.standard_normal(2000)).astype(np.float32)
+    x[:9] = [0, -0.0, INF, -INF, NAN, 14.6, -14.6, 1e-40, -1e-40]
+    dy = rng.standard_normal(2000).astype(np.float32)
+    y, dx = run("Gelu", x), run("GeluGrad", dy, x)
+    for part in (slice(count), slice(2, 2 + count)):
+        np.testing.assert_array_equal(run("Gelu", x[part]).view("i4"), y[part].view("i4"))
+        found = run("GeluGrad", dy[part], x[part])
+        np.testing.assert_array_equal(found.view("i4"), dx[part].view("i4"))
+        found = run("GeluGrad", np.float32(1.5), x[part])
+        expected = run("GeluGrad", np.full(count, 1.5, np.float32), x[part])
+        np.testing.assert_array_equal(found, expected)
+    finite = x[np.isfinite(x)].astype(float)
+    reference = finite * (1 + erf(finite / math.sqrt(2))) / 2
+    np.testing.assert_allclose(y[np.isfinite(x)], reference, rtol=2e-5, atol=1e-6)
+
+
 def test_operands_that_are_views_are_read_where_they_are(run, rng):
     x, row = rng.normal(size=(6, 400, 300)), rng.normal(size=(400, 300))
     cases = [
@@ -360,6 +379,26 @@ def test_operands_that_are_views_are_read_where_they_are(run, rng):
     spread = run.functions["BroadcastTo"](run.put(np.float64(2)), shape=x.shape)
     np.testing.assert_array_equal(run.get(run.functions["Sub"](spread, whole)), 2 - x)
     np.testing.assert_array_equal(run.get(run.functions["Sub"](spread, spread)), np.zeros(x.shape))
+
+
+def test_results_have_the_order_of_transposed_operands_in_memory(run, rng):
+    x = rng.normal(size=(40, 50, 60))
+    turned = run.functions["Transpose"](run.put(x), perm=(2, 0, 1))
+    expected, row = x.transpose(2, 0, 1), x[0, :, 0]
+    for y, values in (
+        (run.functions["Neg"](turned), -expected),
+        (run.functions["Add"](turned, turned), 2 * expected),
+        (run.functions["Sub"](run.put(np.float64(1)), turned), 1 - expected),
+        (run.functions["Multiply"](turned, run.put(row)), expected * row),
+        (run.functions["Less"](turned, run.put(np.float64(0))), expected < 0),
+    ):
+        assert y.shape == values.shape
+        assert y.walk.strides == (1, 3000, 60)
+        again = run.functions["Transpose"](y, perm=(1, 2, 0))
+        np.testing.assert_array_equal(run.get(again), values.transpose(1, 2, 0))
+        np.testing.assert_array_equal(run.get(y), values)
+    part = run.functions["Slice"](turned, begin=(1, 0, 0), size=(59, 40, 50), drop=())
+    np.testing.assert_array_equal(run.get(run.functions["Neg"](part)), -expected[1:])
 
 
 def test_what_breaks_the_contract_is_an_error(run):
@@ -467,3 +506,65 @@ def test_pairs_of_halves(run, rng):
         np.testing.assert_array_equal(run(name, a, b[:1]), reference(a, b[:1]))
         rows = a.reshape(-1, 64)
         np.testing.assert_array_equal(run(name, rows, b[:64]), reference(rows, b[:64]))
+
+
+NUMBERS_OF_16_BITS = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
+PAIRS = {
+    "Add": np.add,
+    "Sub": np.subtract,
+    "Multiply": np.multiply,
+    "RealDiv": np.divide,
+    "Maximum": lambda a, b: np.where((a > b) | (a != a), a, b),
+    "Minimum": lambda a, b: np.where((a < b) | (a != a), a, b),
+}
+
+
+def assert_same_numbers(y, expected):
+    """NaN is equal to NaN, and -0 is not 0."""
+    is_nan = expected != expected
+    np.testing.assert_array_equal(y != y, is_nan)
+    np.testing.assert_array_equal(y.view("u2")[~is_nan], expected.view("u2")[~is_nan])
+
+
+@pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning")
+@pytest.mark.parametrize("dtype", NUMBERS_OF_16_BITS)
+@pytest.mark.parametrize("name", PAIRS)
+def test_pairs_of_halves_are_those_of_floats_rounded(run, rng, name, dtype):
+    kind = NUMBERS_OF_16_BITS[dtype]
+    limits = ml_dtypes.finfo(kind)
+    special = [0, -0.0, 1, -1, INF, -INF, NAN, -NAN, limits.max, limits.min, limits.tiny]
+    special += [limits.smallest_subnormal, -float(limits.smallest_subnormal), 3]
+    some = np.array(special, np.float64).astype(kind)
+    every = np.arange(2**16, dtype=np.uint16).view(kind)
+
+    def check(a, b):
+        reference = PAIRS[name](a.astype(np.float32), b.astype(np.float32)).astype(kind)
+        assert_same_numbers(run(name, a, b), reference)
+
+    for number in some:
+        check(every, number)
+        check(number, every)
+    check(*(x.ravel() for x in np.meshgrid(some, some)))
+    check(every, rng.permutation(every))
+    usual = rng.normal(size=(2, 50_001)).astype(kind)
+    check(*usual)
+    for count in (0, 1, 7, 8, 9, 100):
+        check(*usual[:, :count])
+        check(usual[0, :count], usual[1, 0])
+        check(usual[0, 0], usual[1, :count])
+    rows = usual[:, :700].reshape(2, 100, 7)
+    check(rows[0], rows[1, 0])
+    check(rows[0, :, :1], rows[1])
+
+
+@pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning")
+@pytest.mark.parametrize("dtype", NUMBERS_OF_16_BITS)
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [("Sqrt", np.sqrt), ("Relu", lambda x: np.where(x <= 0, np.float32(0), x))],
+)
+def test_functions_of_halves_are_those_of_floats_rounded(run, name, function, dtype):
+    every = np.arange(2**16, dtype=np.uint16).view(NUMBERS_OF_16_BITS[dtype])
+    for count in (0, 1, 7, 8, 9, every.size):
+        x = every[-count:] if count else every[:0]
+        assert_same_numbers(run(name, x), function(x.astype(np.float32)).astype(x.dtype))

@@ -2,6 +2,7 @@
 
 from itertools import combinations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -287,3 +288,69 @@ def test_one_bool_decides_wherever_it_is(run, length):
         for axes, axis in (((1,), 1), ((0,), 0), ((0, 1), None)):
             np.testing.assert_array_equal(fold(run, "Any", x, axes), x.any(axis))
             np.testing.assert_array_equal(fold(run, "All", ~x, axes), (~x).all(axis))
+
+
+HALVES = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
+
+
+def assert_same_bits(y, expected):
+    is_nan = expected != expected
+    np.testing.assert_array_equal(y != y, is_nan)
+    np.testing.assert_array_equal(y.view("u2")[~is_nan], expected.view("u2")[~is_nan])
+
+
+@pytest.mark.filterwarnings("ignore:.* encountered in cast:RuntimeWarning")
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        *(((n,), (0,)) for n in (0, 1, 31, 33, 1000, 131_072, 131_073)),
+        *(((300, 300), axes) for axes in ((0,), (1,), (0, 1), ())),
+        *(((9, 8003), (0,)), ((8, 9000), (0,)), ((4000, 17), (0,)), ((5000, 16), (0,))),
+        *(((70, 33, 50), (0, 2)), ((70, 33, 50), (1,)), ((0, 5), (0,)), ((5, 0), (1,)), ((), ())),
+    ],
+    ids=str,
+)
+def test_sums_of_halves_are_those_of_floats_rounded(run, rng, shape, axes, dtype):
+    x = rng.standard_normal(shape).astype(np.float32)
+    special = x.copy()
+    if x.size > 50_000:
+        places = rng.choice(x.size, 12, replace=False)
+        special.ravel()[places] = [INF, -INF, NAN, 6e4, 6e4, 6e4, -6e4, 1e-7, -1e-7, 6e-8, -0.0, 0]
+    for values in (x, special, x * np.float32(1e-6)):
+        given = values.astype(HALVES[dtype])
+        expected = fold(run, "Sum", given.astype(np.float32), axes).astype(given.dtype)
+        assert_same_bits(fold(run, "Sum", given, axes), expected)
+
+
+@pytest.mark.filterwarnings("ignore:.* encountered in cast:RuntimeWarning")
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("transpose_a", [False, True])
+@pytest.mark.parametrize("transpose_b", [False, True])
+def test_products_of_halves_are_those_of_floats_rounded(run, rng, transpose_a, transpose_b, dtype):
+    flags = {"transpose_a": transpose_a, "transpose_b": transpose_b}
+    sizes = [(1, 1, 1), (8, 8, 8), (7, 13, 3), (32, 32, 32), (33, 32, 31), (1, 1024, 1)]
+    sizes += [(5, 0, 4), (0, 3, 4), (40, 50, 60)]
+    for rows, depth, columns in sizes:
+        a, b = rng.standard_normal((rows, depth)), rng.standard_normal((depth, columns))
+        if depth > 10:
+            a[0, :3], b[5] = (INF, NAN, 1e-7), 6e4
+        a, b = (x.astype(HALVES[dtype]) for x in (a, b))
+        a, b = a.T if transpose_a else a, b.T if transpose_b else b
+        wide = run("BatchMatMul", a.astype(np.float32), b.astype(np.float32), **flags)
+        assert_same_bits(run("BatchMatMul", a, b, **flags), wide.astype(a.dtype))
+    batch = rng.standard_normal((3, 4, 4)).astype(HALVES[dtype])
+    wide = run("BatchMatMul", *[batch.astype(np.float32)] * 2, **flags)
+    assert_same_bits(run("BatchMatMul", batch, batch, **flags), wide.astype(batch.dtype))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 100])
+def test_softmax_in_double_precision_of_short_rows(run, rng, count):
+    x = rng.standard_normal((5, count))
+    x[0, 0], x[1, -1], x[2], x[3, 0] = INF, -INF, -INF, NAN
+    with np.errstate(invalid="ignore"):
+        y = np.exp(x - x.max(1, keepdims=True))
+        expected = y / y.sum(1, keepdims=True)
+        logarithm = np.log(expected[4:])
+    np.testing.assert_allclose(run("Softmax", x, dim=1), expected, rtol=1e-14)
+    np.testing.assert_allclose(run("LogSoftmax", x, axis=1)[4:], logarithm, rtol=1e-12, atol=1e-14)

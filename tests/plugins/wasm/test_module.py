@@ -29,7 +29,7 @@ from plugrad.registry.kernels import check_parameters
 from plugrad_wasm import backend as wasm_backend, elementwise
 from plugrad_wasm.dtypes import as_supported_dtype
 from plugrad_wasm.module import MAX_CUSTOM_MODULES, STACK_BYTES
-from plugrad_wasm.program import VARIANTS, Program, machine_code_key, new_engine, sections
+from plugrad_wasm.program import MODULES_FILE, Program, machine_code_key, new_engine, sections
 
 CUBE = "(f32.mul (local.get $x) (f32.mul (local.get $x) (local.get $x)))"
 
@@ -58,11 +58,11 @@ def test_probe_and_open():
     assert backend.device == "0"
 
 
-@pytest.fixture(scope="module", params=VARIANTS)
-def modules(request):
-    """The modules of a variant by name, compiled, and its index of exports."""
+@pytest.fixture(scope="module")
+def modules():
+    """The modules by name, compiled, and the index of their exports."""
     engine = new_engine()
-    found = dict(sections(request.param))
+    found = dict(sections(MODULES_FILE))
     assert int(found.pop("pages")) < 256
     lines = map(str.split, found.pop("exports").decode().splitlines())
     found.pop("functions")
@@ -125,23 +125,38 @@ with plugrad.use("wasm") as chosen:
     assert shown.stdout.split("\n")[:2] == ["elementwise", "elementwise half"]
 
 
-def test_the_plain_variant_computes_the_same(monkeypatch, opened, rng):
-    from plugrad_wasm import module
+@pytest.mark.skipif(
+    (sys.platform, platform.machine()) != ("linux", "x86_64"),
+    reason="compiles for the first processors of x86-64 with Linux",
+)
+def test_processors_without_fused_instructions_compute_the_same(monkeypatch, tmp_path, opened, rng):
+    from plugrad_wasm import module, program
 
-    relaxed = opened()
-    monkeypatch.setattr(module, "VARIANTS", ("simd",))
+    def engine_without_features():
+        config = wasmtime.Config()
+        config.wasm_threads = True
+        config.shared_memory = True
+        config.target = "x86_64-unknown-linux-gnu"
+        return wasmtime.Engine(config)
+
+    fused = opened()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(program, "new_engine", engine_without_features)
+    monkeypatch.setattr(module, "program", Program)
     plain = opened()
     x = rng.standard_normal((50, 50)).astype(np.float32)
     for name in ("Exp", "Sin", "Tanh", "Log1p", "Softplus"):
-        np.testing.assert_allclose(plain(name, abs(x)), relaxed(name, abs(x)), rtol=1e-6)
+        np.testing.assert_allclose(plain(name, abs(x)), fused(name, abs(x)), rtol=1e-6)
+    assert plain("Exp", x).tobytes() != fused("Exp", x).tobytes()
     flags = {"transpose_a": False, "transpose_b": True}
     np.testing.assert_allclose(plain("BatchMatMul", x, x, **flags), x @ x.T, rtol=1e-3, atol=1e-4)
 
 
 def test_a_missing_file_says_how_to_get_one(monkeypatch):
-    from plugrad_wasm import module
+    from plugrad_wasm import module, program
 
-    monkeypatch.setattr(module, "VARIANTS", ("absent",))
+    monkeypatch.setattr(program, "MODULES_FILE", MODULES_FILE.with_name("absent.wasm"))
+    monkeypatch.setattr(module, "program", program.program.__wrapped__)
     with pytest.raises(BackendUnavailable, match=r"hatch_build\.py"):
         wasm_backend().open("")
 
@@ -353,14 +368,14 @@ def cached(tmp_path, monkeypatch):
 
 
 def test_a_module_is_compiled_once(cached, monkeypatch):
-    Program("relaxed")
+    Program()
     assert len(cached()) == 1
     monkeypatch.setattr(wasmtime.Module, "__init__", lambda *_: pytest.fail("compiled again"))
-    assert Program("relaxed").module("elementwise").exports
+    assert Program().module("elementwise").exports
 
 
 def test_a_poisoned_file_is_never_run(cached, monkeypatch):
-    Program("relaxed")
+    Program()
     (file,) = cached()
     right = file.read_bytes()
     loaded = []
@@ -368,7 +383,7 @@ def test_a_poisoned_file_is_never_run(cached, monkeypatch):
     poisoned = bytearray(right)
     poisoned[len(right) // 2] ^= 0xFF
     file.write_bytes(poisoned)
-    assert Program("relaxed").module("elementwise").exports
+    assert Program().module("elementwise").exports
     assert loaded == []
     assert file.read_bytes() == right
 
@@ -379,13 +394,13 @@ def test_processes_that_start_at_once_use_one_cache(cached, tmp_path):
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     assert [process.communicate()[0] for process in processes] == ["[2.0, 2.0]\n"] * 3
     assert len(cached()) == 1
-    assert UserCache("plugrad-wasm").read(machine_code_key(sections("relaxed")["elementwise"]))
+    assert UserCache("plugrad-wasm").read(machine_code_key(sections(MODULES_FILE)["elementwise"]))
 
 
 def test_code_for_another_machine_is_compiled_again(cached):
-    key = machine_code_key(sections("relaxed")["elementwise"])
+    key = machine_code_key(sections(MODULES_FILE)["elementwise"])
     UserCache("plugrad-wasm").write(key, b"code of another version of wasmtime")
-    assert Program("relaxed").module("elementwise").exports
+    assert Program().module("elementwise").exports
     assert len(UserCache("plugrad-wasm").read(key)) > 100_000
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugrad.engine.tensorflow_js import has_tensorflow_window, translate
+from plugrad.engine.tensorflow_js import has_tensorflow_window, translate_window_attributes
 from plugrad_webgpu import backend as make_backend
 
 
@@ -37,7 +37,7 @@ class Runner:
         if not has_tensorflow_window(kernel, attrs):
             return attrs
         inputs = dict(zip(kernel.inputs, arrays, strict=False))
-        return translate(kernel, inputs, attrs)[1]
+        return translate_window_attributes(kernel, inputs, attrs)[1]
 
     def call(self, kernel, *arrays, **attrs):
         attrs = self.with_window(kernel, arrays, attrs)

@@ -137,7 +137,7 @@ SHADERS = {
     ("normalization",): {
         "element": "f32",
         "largest": "v",
-        "exponentials": "exp_accurate(v)",
+        "integer": "i32",
         "sum_of": "v",
         "total": "log_accurate(sum)",
         "finish": "shifted - total",
@@ -202,8 +202,6 @@ SHADERS = {
     },
     ("scatter",): {"element": "vec4<u32>"},
     ("signal",): {},
-    ("halves_pack",): {"narrowed": "half_bits"},
-    ("halves_unpack",): {"widened": "bits_of_half"},
     ("sorting",): {"digits": "256"},
     ("sorting_memory", "sorting_blocks"): {"places": "1024"},
     ("sorting_memory", "sorting_select"): {"places": "1024"},

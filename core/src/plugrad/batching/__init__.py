@@ -6,17 +6,17 @@
 import sys
 
 from plugrad.contract.kernel import KERNELS, get_contract
-from plugrad.importing import import_lazily, list_modules
+from plugrad.importing import import_lazily, list_module_names
 from plugrad.registry.batching import set_loader
 from plugrad.settings import journal
 
 
-def declare(kernel_name: str) -> None:
+def import_batching_rules(kernel_name: str) -> None:
     """Import the rules of a kernel's family if the kernel is plugrad's own."""
     contract = get_contract(kernel_name)
     if (
         contract is not None
-        and contract.family in list_modules(__name__)
+        and contract.family in list_module_names(__name__)
         and contract.rule.__module__ == f"plugrad.kernels.{contract.family}"
     ):
         # A journal of their own: these rules do not belong to the plugin whose code asks for them, and
@@ -30,4 +30,4 @@ def declare(kernel_name: str) -> None:
                 raise
 
 
-set_loader(declare)
+set_loader(import_batching_rules)

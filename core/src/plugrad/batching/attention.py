@@ -9,10 +9,10 @@ def _attention(
     batch: Batch, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *, scale: float
 ) -> Tensor:
     q, k, v = (batch.spread(x, i) for i, x in enumerate((q, k, v)))
-    return kernels.attention(q, k, v, _spread_mask(batch, mask, 3, q), scale=scale)
+    return kernels.attention(q, k, v, _broadcast_mask_to_queries(batch, mask, 3, q), scale=scale)
 
 
-def _gradient(
+def _attention_gradient(
     batch: Batch,
     dy: Tensor,
     q: Tensor,
@@ -23,10 +23,14 @@ def _gradient(
     scale: float,
 ) -> list[Tensor]:
     dy, q, k, v = (batch.spread(x, i) for i, x in enumerate((dy, q, k, v)))
-    return kernels.attention_gradient(dy, q, k, v, _spread_mask(batch, mask, 4, q), scale=scale)
+    return kernels.attention_gradient(
+        dy, q, k, v, _broadcast_mask_to_queries(batch, mask, 4, q), scale=scale
+    )
 
 
-def _spread_mask(batch: Batch, mask: Tensor | None, position: int, q: Tensor) -> Tensor | None:
+def _broadcast_mask_to_queries(
+    batch: Batch, mask: Tensor | None, position: int, q: Tensor
+) -> Tensor | None:
     """Return a mask whose leading axes are all those of the queries, or none."""
     if mask is None or (mask.ndim == 2 and not batch.is_batched[position]):
         return mask
@@ -35,4 +39,4 @@ def _spread_mask(batch: Batch, mask: Tensor | None, position: int, q: Tensor) ->
 
 
 register_batching(kernels.attention, _attention)
-register_batching(kernels.attention_gradient, _gradient)
+register_batching(kernels.attention_gradient, _attention_gradient)

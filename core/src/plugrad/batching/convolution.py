@@ -22,7 +22,7 @@ def convolve(batch: Batch, x: Tensor, filter: Tensor, *, window: Window) -> Tens
         return batch.unfold(kernel(batch.fold(x, 0), filter, window=window))
     if not batch.is_batched[0]:
         return split_axis(kernel(x, merge_axis(filter, -1), window=window), batch, -1)
-    rows = _rows(x, window)
+    rows = _im2col(x, window)
     weights = movement.reshape(filter, shape=(batch.size, rows.shape[2], filter.shape[-1]))
     y = linalg.matmul(rows, weights)
     return movement.reshape(y, shape=(*x.shape[:2], *window.out, filter.shape[-1]))
@@ -48,7 +48,7 @@ def input_gradient(
     weights = movement.reshape(filter, shape=(n, inner, columns))
     d_rows = linalg.matmul(rows, weights, transpose_b=True)
     return movement.reshape(
-        _scatter_rows(d_rows, (n * images, *input_shape[1:]), window), shape=(n, *input_shape)
+        _col2im(d_rows, (n * images, *input_shape[1:]), window), shape=(n, *input_shape)
     )
 
 
@@ -66,13 +66,13 @@ def filter_gradient(
         shape = (*size, n * channels, columns)
         found = kernel(merge_axis(x, -1), dy, filter_shape=shape, window=window)
         return split_axis(found, batch, -2)
-    rows = _rows(x, window)
+    rows = _im2col(x, window)
     d_rows = movement.reshape(dy, shape=(n, rows.shape[1], columns))
     found = linalg.matmul(rows, d_rows, transpose_a=True)
     return movement.reshape(found, shape=(n, *filter_shape))
 
 
-def _rows(x: Tensor, window: Window) -> Tensor:
+def _im2col(x: Tensor, window: Window) -> Tensor:
     """Return a matrix for each example with one row for each window: the elements under the window's cells."""
     n, images, *spatial, channels = x.shape
     folded = movement.reshape(x, shape=(n * images, *spatial, channels))
@@ -80,7 +80,7 @@ def _rows(x: Tensor, window: Window) -> Tensor:
     if any(map(any, edges)):
         folded = movement.pad(folded, paddings=edges)
     parts = [
-        movement.strided_slice(folded, **_cells(folded.shape, begin, end, window))
+        movement.strided_slice(folded, **_cell_slice_attributes(folded.shape, begin, end, window))
         for _, begin, end in cell_slices(window)
     ]
     rows = movement.pack(*parts, axis=folded.ndim - 1)
@@ -89,15 +89,17 @@ def _rows(x: Tensor, window: Window) -> Tensor:
     )
 
 
-def _scatter_rows(rows: Tensor, shape: Shape, window: Window) -> Tensor:
-    """Add the elements of each window's row back to images: the transpose of `_rows`."""
+def _col2im(rows: Tensor, shape: Shape, window: Window) -> Tensor:
+    """Add the elements of each window's row back to images: the transpose of `_im2col`."""
     images, *spatial, channels = shape
     cells = cell_slices(window)
     edges = ((0, 0), *margins(tuple(spatial), window), (0, 0))
     padded = tuple([before + n + after for n, (before, after) in zip(shape, edges, strict=True)])
     each = movement.reshape(rows, shape=(images, *window.out, len(cells), channels))
     parts = [
-        movement.strided_slice_gradient(part, shape=padded, **_cells(padded, begin, end, window))
+        movement.strided_slice_gradient(
+            part, shape=padded, **_cell_slice_attributes(padded, begin, end, window)
+        )
         for part, (_, begin, end) in zip(
             movement.unpack(each, axis=each.ndim - 2), cells, strict=True
         )
@@ -106,7 +108,9 @@ def _scatter_rows(rows: Tensor, shape: Shape, window: Window) -> Tensor:
     return movement.slice(binary.add_n(*parts), begin=begin, size=shape)
 
 
-def _cells(shape: Shape, begin: Shape, end: Shape, window: Window) -> dict[str, Shape]:
+def _cell_slice_attributes(
+    shape: Shape, begin: Shape, end: Shape, window: Window
+) -> dict[str, Shape]:
     """Return the attributes of the slice of padded images that one cell of a window covers."""
     return {
         "begin": (0, *begin, 0),
@@ -115,7 +119,7 @@ def _cells(shape: Shape, begin: Shape, end: Shape, window: Window) -> dict[str, 
     }
 
 
-def register(
+def register_convolution_rules(
     forward: Kernel[..., Any], for_input: Kernel[..., Any], for_filter: Kernel[..., Any]
 ) -> None:
     """Register the rules of a convolution and of its gradients."""
@@ -124,4 +128,6 @@ def register(
     register_batching(for_filter, filter_gradient)
 
 
-register(convolution.conv2d, convolution.conv2d_input_gradient, convolution.conv2d_filter_gradient)
+register_convolution_rules(
+    convolution.conv2d, convolution.conv2d_input_gradient, convolution.conv2d_filter_gradient
+)

@@ -9,7 +9,7 @@ from plugrad.types.specs import Shape
 from plugrad.types.windows import Pair
 
 
-def _crop(
+def _crop_and_resize(
     batch: Batch,
     images: Tensor,
     boxes: Tensor,
@@ -34,11 +34,11 @@ def _crop(
     boxes = batch.fold(boxes, 1)
     if not batch.is_batched[0]:
         return batch.unfold(crop_at_boxes(images, boxes, batch.fold(box_ind, 2)))
-    numbers = _numbers(batch, box_ind, images.shape[1])
+    numbers = _flatten_image_indices(batch, box_ind, images.shape[1])
     return batch.unfold(crop_at_boxes(batch.fold(images, 0), boxes, numbers))
 
 
-def _crop_gradient(
+def _crop_and_resize_gradient(
     batch: Batch,
     dy: Tensor,
     boxes: Tensor,
@@ -57,11 +57,11 @@ def _crop_gradient(
         shape = (*image_shape[:-1], n * image_shape[-1])
         return split_axis(spread_out(merge_axis(dy, -1), boxes, box_ind, shape), batch, -1)
     shape = (n * image_shape[0], *image_shape[1:])
-    numbers = _numbers(batch, box_ind, image_shape[0])
+    numbers = _flatten_image_indices(batch, box_ind, image_shape[0])
     return batch.unfold(spread_out(batch.fold(dy, 0), batch.fold(boxes, 1), numbers, shape))
 
 
-def _numbers(batch: Batch, box_ind: Tensor, images: int) -> Tensor:
+def _flatten_image_indices(batch: Batch, box_ind: Tensor, images: int) -> Tensor:
     """Return the image index of each box among the images of all examples together.
 
     A number without an image stays one.
@@ -78,7 +78,7 @@ def _numbers(batch: Batch, box_ind: Tensor, images: int) -> Tensor:
     return movement.reshape(numbers, shape=(numbers.shape[0] * numbers.shape[1],))
 
 
-def _transforms(batch: Batch, transforms: Tensor, images: int) -> Tensor:
+def _one_transform_per_image(batch: Batch, transforms: Tensor, images: int) -> Tensor:
     """Return one transform for each image of all examples."""
     if not batch.is_batched[1] and transforms.shape[0] == 1:
         return transforms
@@ -100,7 +100,7 @@ def _transform(
     spread = batch.spread(images, 0)
     y = image.transform(
         batch.fold(images, 0),
-        _transforms(batch, transforms, spread.shape[1]),
+        _one_transform_per_image(batch, transforms, spread.shape[1]),
         interpolation=interpolation,
         fill_mode=fill_mode,
         fill_value=fill_value,
@@ -120,7 +120,7 @@ def _transform_gradient(
 ) -> Tensor:
     dx = image.transform_image_gradient(
         batch.fold(dy, 0),
-        _transforms(batch, transforms, image_shape[0]),
+        _one_transform_per_image(batch, transforms, image_shape[0]),
         image_shape=(batch.size * image_shape[0], *image_shape[1:]),
         interpolation=interpolation,
         fill_mode=fill_mode,
@@ -128,8 +128,8 @@ def _transform_gradient(
     return batch.unfold(dx)
 
 
-register_batching(image.crop_and_resize, _crop)
-register_batching(image.crop_and_resize_image_gradient, _crop_gradient)
+register_batching(image.crop_and_resize, _crop_and_resize)
+register_batching(image.crop_and_resize_image_gradient, _crop_and_resize_gradient)
 register_batching(image.flip_left_right, folding())
 register_batching(image.rotate_with_offset, folding())
 register_batching(image.rotate_with_offset_gradient, folding())

@@ -38,10 +38,10 @@ def _gather_nd(batch: Batch, params: Tensor, indices: Tensor) -> Tensor:
     if not of_indices:  # the hidden axis stands behind those that the coordinates name
         found = indexing.gather_nd(move_axis(params, 0, indices.shape[-1]), indices)
         return move_axis(found, indices.ndim - 1, 0)
-    return indexing.gather_nd(params, with_example(batch, indices))
+    return indexing.gather_nd(params, prepend_example_index(batch, indices))
 
 
-def with_example(batch: Batch, indices: Tensor) -> Tensor:
+def prepend_example_index(batch: Batch, indices: Tensor) -> Tensor:
     """Prepend the index of the example to coordinates of shape (n, …, K)."""
     if indices.dtype not in (int32, int64):  # a smaller one may not hold the number
         indices = unary.cast(indices, dtype=int32)

@@ -7,13 +7,13 @@ from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import int32, string
 from plugrad.types.shapes import count_elements
 
-LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+EINSUM_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def _matmul(batch: Batch, a: Tensor, b: Tensor, *, transpose_a: bool, transpose_b: bool) -> Tensor:
     of_a, of_b = batch.is_batched
     if of_a and of_b and a.ndim == b.ndim == 3 and a.shape[1 if transpose_a else 2] == 1:
-        return _outer(a, b, transpose_a, transpose_b)
+        return _outer_product(a, b, transpose_a, transpose_b)
     if of_a and not of_b and a.ndim == 3 and b.ndim == 2:
         rows, inner = a.shape[-2:][::-1] if transpose_a else a.shape[-2:]
         if not transpose_a or rows == 1:  # all rows of all examples in one product
@@ -29,7 +29,7 @@ def _matmul(batch: Batch, a: Tensor, b: Tensor, *, transpose_a: bool, transpose_
     return matmul_unchecked(a, b, transpose_a, transpose_b)
 
 
-def _outer(a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
+def _outer_product(a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
     """Return the product of a column and a row for each example, such as the gradient of a weight matrix.
 
     There is nothing to sum, so they are products of elements, in a third of the time.
@@ -42,7 +42,7 @@ def _outer(a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor
 
 
 def _einsum(batch: Batch, *inputs: Tensor, equation: str) -> Tensor | None:
-    hidden = next((letter for letter in LETTERS if letter not in equation), None)
+    hidden = next((letter for letter in EINSUM_LETTERS if letter not in equation), None)
     if hidden is None:
         return None
     terms, _, result = equation.partition("->")

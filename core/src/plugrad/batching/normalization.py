@@ -89,7 +89,7 @@ def _batch_norm_training(
 ) -> list[Tensor]:
     at = axis - (x.ndim - batch.is_batched[0])  # the hidden axis becomes a part of the channels
     x = merge_axis(batch.spread(x, 0), at)
-    vectors = _channels(batch, (None, offset, scale))
+    vectors = _merge_examples_into_channels(batch, (None, offset, scale))
     y, mean, variance = normalization.batch_norm_training(
         x, *vectors[1:], axis=axis, variance_epsilon=variance_epsilon
     )
@@ -109,12 +109,14 @@ def _batch_norm_gradient(
 ) -> list[Tensor]:
     at = axis - (x.ndim - batch.is_batched[1])
     images = [merge_axis(batch.spread(y, i), at) for i, y in enumerate((dy, x))]
-    vectors = _channels(batch, (None, None, mean, variance, scale))
+    vectors = _merge_examples_into_channels(batch, (None, None, mean, variance, scale))
     dx, *others = batch.kernel(*images, *vectors[2:], axis=axis, variance_epsilon=variance_epsilon)
     return [split_axis(dx, batch, at), *[split_axis(v, batch, -1) for v in others]]
 
 
-def _channels(batch: Batch, vectors: tuple[Tensor | None, ...]) -> list[Tensor | None]:
+def _merge_examples_into_channels(
+    batch: Batch, vectors: tuple[Tensor | None, ...]
+) -> list[Tensor | None]:
     """Return vectors with one element for each channel of each example."""
     return [
         None if v is None else merge_axis(batch.spread(v, i), -1) for i, v in enumerate(vectors)

@@ -5,7 +5,7 @@ from plugrad.registry.batching import Batch, register_batching
 from plugrad.tensor.tensor import Tensor
 
 
-def _step(batch: Batch, *inputs: Tensor) -> list[Tensor] | None:
+def _update_variables(batch: Batch, *inputs: Tensor) -> list[Tensor] | None:
     if batch.is_batched[0]:  # a rate for each example
         return None
     coefficients, *tensors = inputs
@@ -13,4 +13,6 @@ def _step(batch: Batch, *inputs: Tensor) -> list[Tensor] | None:
 
 
 for _kernel in optimizers.LISTS:
-    register_batching(_kernel, _step, except_when="the coefficients, such as the rate, are batched")
+    register_batching(
+        _kernel, _update_variables, except_when="the coefficients, such as the rate, are batched"
+    )

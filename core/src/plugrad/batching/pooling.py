@@ -7,7 +7,7 @@ from plugrad.types.shapes import count_elements
 from plugrad.types.windows import Window
 
 
-def _with_argmax(
+def _max_pool_with_argmax(
     batch: Batch, x: Tensor, *, window: Window, include_batch_in_index: bool
 ) -> list[Tensor]:
     found = pooling.max_pool_with_argmax(
@@ -27,5 +27,5 @@ register_batching(pooling.max_pool, folding())
 register_batching(pooling.max_pool_gradient, folding())
 register_batching(pooling.avg_pool, folding())
 register_batching(pooling.avg_pool_gradient, folding())
-register_batching(pooling.max_pool_with_argmax, _with_argmax)
+register_batching(pooling.max_pool_with_argmax, _max_pool_with_argmax)
 register_batching(pooling.pool, folding())

@@ -13,17 +13,17 @@ from plugrad.tensor.tensor import Tensor
 from plugrad.types.shapes import count_elements
 from plugrad.types.specs import Shape
 
-WORDS = 4
+WORDS_PER_COUNTER = 4
 """The words of one number of a counter."""
-EXCEPT = "the states are batched, as run_kernel may hand them over"
+LOOP_CONDITION = "the states are batched, as run_kernel may hand them over"
 
 
-def _make_rule(kernel: Kernel[..., Any]) -> BatchingRule:
+def _make_draw_rule(kernel: Kernel[..., Any]) -> BatchingRule:
     def rule(batch: Batch, state: Tensor, *, shape: Shape) -> Tensor | None:
         if state.ndim > 1:
             return None
         count = count_elements(shape)
-        padded = -(-count // WORDS) * WORDS
+        padded = -(-count // WORDS_PER_COUNTER) * WORDS_PER_COUNTER
         numbers = kernel(state, shape=(batch.size, padded))
         if padded != count:
             numbers = movement.slice(numbers, begin=(0, 0), size=(batch.size, count))
@@ -43,6 +43,10 @@ def _multinomial(
     return batch.unfold(found)
 
 
-register_batching(random.random_bits, _make_rule(random.random_bits), except_when=EXCEPT)
-register_batching(random.random_normal, _make_rule(random.random_normal), except_when=EXCEPT)
+register_batching(
+    random.random_bits, _make_draw_rule(random.random_bits), except_when=LOOP_CONDITION
+)
+register_batching(
+    random.random_normal, _make_draw_rule(random.random_normal), except_when=LOOP_CONDITION
+)
 register_batching(random.multinomial, _multinomial)

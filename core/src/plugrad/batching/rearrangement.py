@@ -9,7 +9,7 @@ from plugrad.tensor.tensor import Tensor
 from plugrad.types.windows import Pairs
 
 
-def _blocks(batch: Batch, x: Tensor, **attrs: Any) -> Tensor:
+def _batch_space_conversion(batch: Batch, x: Tensor, **attrs: Any) -> Tensor:
     # The batch is divided or multiplied by the number of cells, from its front: the hidden axis stands behind it.
     inner = move_axis(x, 0, 1)
     n, size = inner.shape[0], batch.size
@@ -22,8 +22,8 @@ def _mirror_pad(batch: Batch, x: Tensor, *, paddings: Pairs, mode: MirrorMode) -
     return rearrangement.mirror_pad(x, paddings=((0, 0), *paddings), mode=mode)
 
 
-register_batching(rearrangement.batch_to_space_nd, _blocks)
-register_batching(rearrangement.space_to_batch_nd, _blocks)
+register_batching(rearrangement.batch_to_space_nd, _batch_space_conversion)
+register_batching(rearrangement.space_to_batch_nd, _batch_space_conversion)
 register_batching(rearrangement.depth_to_space, folding())
 register_batching(rearrangement.mirror_pad, _mirror_pad)
 batched_by_loop(

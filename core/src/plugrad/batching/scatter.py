@@ -4,7 +4,7 @@ Where all examples share the positions, the hidden axis stands behind the axes t
 number of the example is one more coordinate.
 """
 
-from plugrad.batching.indexing import with_example
+from plugrad.batching.indexing import prepend_example_index
 from plugrad.kernels import binary, creation, movement, scatter
 from plugrad.registry.batching import Batch, move_axis, register_batching
 from plugrad.tensor.tensor import Tensor
@@ -12,25 +12,25 @@ from plugrad.types.dtype import int32
 from plugrad.types.specs import Shape
 
 
-def _depth_and_places(indices: Tensor) -> tuple[int, int]:
+def _coordinate_and_batch_ranks(indices: Tensor) -> tuple[int, int]:
     """Return the number of coordinates in each row of shared indices, and the number of axes before the rows."""
     return (indices.shape[-1], indices.ndim - 1) if indices.ndim > 1 else (1, 1)
 
 
-def _coordinates(batch: Batch, indices: Tensor, position: int) -> Tensor:
+def _prepend_example_index(batch: Batch, indices: Tensor, position: int) -> Tensor:
     """Return coordinates with the index of the example prepended."""
     indices = batch.spread(indices, position)
     if indices.ndim == 2:  # vectors of positions
         indices = movement.reshape(indices, shape=(*indices.shape, 1))
-    return with_example(batch, indices)
+    return prepend_example_index(batch, indices)
 
 
 def _scatter_nd(batch: Batch, indices: Tensor, updates: Tensor, *, shape: Shape) -> Tensor:
     n = batch.size
     if batch.is_batched[0]:
-        places = _coordinates(batch, indices, 0)
+        places = _prepend_example_index(batch, indices, 0)
         return scatter.scatter_nd(places, batch.spread(updates, 1), shape=(n, *shape))
-    depth, places = _depth_and_places(indices)
+    depth, places = _coordinate_and_batch_ranks(indices)
     inner = (*shape[:depth], n, *shape[depth:])
     return move_axis(
         scatter.scatter_nd(indices, move_axis(updates, 0, places), shape=inner), depth, 0
@@ -40,8 +40,10 @@ def _scatter_nd(batch: Batch, indices: Tensor, updates: Tensor, *, shape: Shape)
 def _scatter_update(batch: Batch, tensor: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
     tensor, updates = batch.spread(tensor, 0), batch.spread(updates, 2)
     if batch.is_batched[1]:
-        return scatter.tensor_scatter_update(tensor, _coordinates(batch, indices, 1), updates)
-    depth, places = _depth_and_places(indices)
+        return scatter.tensor_scatter_update(
+            tensor, _prepend_example_index(batch, indices, 1), updates
+        )
+    depth, places = _coordinate_and_batch_ranks(indices)
     found = scatter.tensor_scatter_update(
         move_axis(tensor, 0, depth), indices, move_axis(updates, 0, places)
     )
@@ -62,7 +64,7 @@ def _sparse_to_dense(
     indices = batch.spread(sparse_indices, 0)
     count = indices.shape[1] if indices.ndim > 1 else 1
     indices = movement.reshape(indices, shape=(n, count, len(output_shape)))
-    rows = with_example(batch, indices)
+    rows = prepend_example_index(batch, indices)
     rows = movement.reshape(rows, shape=(n * count, len(output_shape) + 1))
     values = sparse_values
     if batch.is_batched[1] or values.ndim:

@@ -18,12 +18,12 @@ from plugrad.errors import PluginUnavailable, PlugradError, describe_exception
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-FINE: Final = 0
-FINDING: Final = 1
-MISUSE: Final = 2
-INTERRUPTED: Final = 130
+EXIT_SUCCESS: Final = 0
+EXIT_FINDING: Final = 1
+EXIT_MISUSE: Final = 2
+EXIT_INTERRUPTED: Final = 130
 
-COMMANDS: Final = {
+COMMAND_SUMMARIES: Final = {
     "list": "list the installed plugins, and mark the active backend",
     "info": "show everything about one plugin, and load it to test it",
     "doctor": "check every plugin, and suggest a remedy for each problem",
@@ -34,7 +34,7 @@ COMMANDS: Final = {
     "new-backend": "create a project with a backend",
     "new-ops": "create a project with an op, its kernels and its gradient",
 }
-STATUSES: Final = """\
+EXIT_STATUS_HELP: Final = """\
 exit status:
   0    success
   1    a finding: a plugin or a test fails,
@@ -48,75 +48,77 @@ exit status:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 0 for success, 1 for a finding, 2 for misuse."""
     argv = sys.argv[1:] if argv is None else list(argv)
-    layout.start()
+    layout.forget_headings()
     try:
-        arguments, unknown = _parser(argv).parse_known_args(argv)
+        arguments, unknown = _make_parser(argv).parse_known_args(argv)
         if unknown:
-            words.refuse_argument(arguments.command_parser, unknown[0])
+            words.fail_for_unknown_argument(arguments.command_parser, unknown[0])
         status = arguments.run(arguments)
         sys.stdout.flush()
     except PlugradError as error:
         print(f"plugrad: {error}", file=sys.stderr)
-        return MISUSE
+        return EXIT_MISUSE
     except BrokenPipeError:  # the reader has stopped, as in `plugrad kernels | head`
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FINE
+        return EXIT_SUCCESS
     except KeyboardInterrupt:
-        return INTERRUPTED
-    return FINE if status is None else status
+        return EXIT_INTERRUPTED
+    return EXIT_SUCCESS if status is None else status
 
 
-def _parser(argv: Sequence[str]) -> ArgumentParser:
+def _make_parser(argv: Sequence[str]) -> ArgumentParser:
     """Return the parser; of the commands, only the one in `argv` has its arguments."""
     command = next((word for word in argv if not word.startswith("-")), "")
     parser = ArgumentParser(
         "plugrad",
         description="Inspect and test plugrad's backends and other plugins.",
-        epilog=f"`plugrad COMMAND --help` lists its arguments.\n\n{STATUSES}",
-        formatter_class=_Help,
+        epilog=f"`plugrad COMMAND --help` lists its arguments.\n\n{EXIT_STATUS_HELP}",
+        formatter_class=_HelpFormatter,
     )
     parser.add_argument("--version", action="store_true", help="show the version and exit")
 
     def overview(arguments: Namespace) -> None:
         if arguments.version:
-            _say_version()
+            _print_version()
         else:
             parser.print_help()
 
     parser.set_defaults(run=overview, command_parser=parser)
     subcommands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for name, summary in COMMANDS.items():
-        sub = _add(subcommands, name, summary)
+    for name, summary in COMMAND_SUMMARIES.items():
+        sub = _add_command(subcommands, name, summary)
         if name == command:
-            _fill(sub, import_module(f"plugrad.cli.commands.{name.replace('-', '_')}"))
-    if command not in COMMANDS and "--version" not in argv:
-        _add_declared(subcommands, command)
+            _add_command_arguments(
+                sub, import_module(f"plugrad.cli.commands.{name.replace('-', '_')}")
+            )
+    if command not in COMMAND_SUMMARIES and "--version" not in argv:
+        _add_manifest_commands(subcommands, command)
         if command not in subcommands.choices:
-            _add_hooked(subcommands)
+            _add_hook_commands(subcommands)
         if command and command not in subcommands.choices:
-            words.refuse_command(command, subcommands.choices)
+            words.raise_unknown_command(command, subcommands.choices)
     return parser
 
 
-def _add(subcommands: Any, name: str, summary: str) -> ArgumentParser:
+def _add_command(subcommands: Any, name: str, summary: str) -> ArgumentParser:
     """Add a command whose arguments are not known yet, and return its parser."""
     return subcommands.add_parser(
         name,
         help=summary,
         description=f"{summary[0].upper()}{summary[1:]}.",
-        epilog=STATUSES,
-        formatter_class=_Help,
+        epilog=EXIT_STATUS_HELP,
+        formatter_class=_HelpFormatter,
     )
 
 
-def _fill(parser: ArgumentParser, module: Any) -> None:
+def _add_command_arguments(parser: ArgumentParser, module: Any) -> None:
     """Add the arguments of a command, and what runs it."""
     parser.set_defaults(run=module.run, command_parser=parser)
     module.add_arguments(parser)
 
 
-def _add_declared(subcommands: Any, command: str) -> None:
+def _add_manifest_commands(subcommands: Any, command: str) -> None:
     """Add the commands that manifests declare; only the code of the one that runs is imported.
 
     Raises:
@@ -130,11 +132,11 @@ def _add_declared(subcommands: Any, command: str) -> None:
         for name, (summary, module) in plugin.manifest.commands.items():
             if name in subcommands.choices:
                 continue
-            sub = _add(subcommands, name, summary)
+            sub = _add_command(subcommands, name, summary)
             if name == command:
-                page.run()
+                page.import_public_page()
                 try:
-                    _fill(sub, import_module(module))
+                    _add_command_arguments(sub, import_module(module))
                 except ImportError as error:
                     raise PluginUnavailable(
                         f"{plugin} cannot run {name!r}: {describe_exception(error)}. Install "
@@ -142,31 +144,31 @@ def _add_declared(subcommands: Any, command: str) -> None:
                     ) from error
 
 
-def _add_hooked(subcommands: object) -> None:
+def _add_hook_commands(subcommands: object) -> None:
     """Add the commands that hooks bring, which runs the code of plugins in this process."""
     from plugrad.discovery.listing import plugins
 
     found = [plugin for plugin in plugins("hooks") if plugin.status != "blocked"]
     if any(plugin.manifest.may_have("plugrad_cli") for plugin in found):
-        page.run()
+        page.import_public_page()
         from plugrad.discovery import hooks
 
         hooks.call_hooks("plugrad_cli", subcommands=subcommands)
 
 
-def _say_version() -> None:
+def _print_version() -> None:
     from plugrad.cli.environment import installed_version  # its imports are slow
 
-    layout.say(f"plugrad {installed_version('plugrad-core')}")
+    layout.print_line(f"plugrad {installed_version('plugrad-core')}")
 
 
-class _Help(RawDescriptionHelpFormatter):
+class _HelpFormatter(RawDescriptionHelpFormatter):
     """Help of the same width as all other output."""
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=28, width=layout.columns())
+        super().__init__(prog, max_help_position=28, width=layout.output_width())
         # argparse does not take into account that commands are indented once more than the rest.
-        self._action_max_length = max(map(len, COMMANDS)) + 4
+        self._action_max_length = max(map(len, COMMAND_SUMMARIES)) + 4
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         return layout.wrap_text(text, width)  # argparse splits names at hyphens

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from plugrad.discovery.plugin import Plugin
     from plugrad.tensor.backend import Backend
 
-WRONG: Final = ("differs", "fails")
+WRONG_RESULTS: Final = ("differs", "fails")
 """The results of checks that are problems."""
 
 
-class Report:
+class ReportFile:
     """The file that the parent process reads; each line is written immediately, because the process may die."""
 
     def __init__(self, path: str) -> None:
@@ -38,8 +38,8 @@ class Report:
 
 def main(request: Mapping[str, Any]) -> None:
     """Do the job that the parent process requests, and report the result."""
-    report = Report(request["records"])
-    _leave_no_core_dump()
+    report = ReportFile(request["records"])
+    _disable_core_dumps()
     faulthandler.enable()
     # If it hangs, this writes where, just before the parent process ends it.
     faulthandler.dump_traceback_later(max(0.1, request["deadline"] - time.time() - 0.5))
@@ -51,24 +51,24 @@ def main(request: Mapping[str, Any]) -> None:
     faulthandler.cancel_dump_traceback_later()
 
 
-def _leave_no_core_dump() -> None:
+def _disable_core_dumps() -> None:
     if sys.platform != "win32":
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def backend(report: Report, name: str, until: str) -> None:
+def try_backend(report: ReportFile, name: str, until: str) -> None:
     """Import a backend, probe it, open it and compute with it; `until` is the last step: probe, open or compute."""
-    from plugrad.discovery.listing import find
+    from plugrad.discovery.listing import find_plugin
 
     report.add(stage="it is looked for")
-    _leave_out_hooks(name)
-    plugin = find(name)
+    _disable_other_hooks(name)
+    plugin = find_plugin(name)
     report.add(stage="it is imported")
     import_module(plugin.target.partition(":")[0])
     try:
-        _try_backend(report, plugin, until)
+        _probe_open_and_compute(report, plugin, until)
     except PlugradError as error:
         # Report the plugin's own reason and traceback instead of plugrad's message about them.
         if not plugin.details:
@@ -78,8 +78,8 @@ def backend(report: Report, name: str, until: str) -> None:
         report.add(error=reason, traceback=plugin.details)
 
 
-def _try_backend(report: Report, plugin: Plugin, until: str) -> None:
-    from plugrad.cli.trial import trial
+def _probe_open_and_compute(report: ReportFile, plugin: Plugin, until: str) -> None:
+    from plugrad.cli.trial import run_checks
     from plugrad.discovery import loading
     from plugrad.discovery.listing import plugins
     from plugrad.extend import DTYPES
@@ -114,12 +114,12 @@ def _try_backend(report: Report, plugin: Plugin, until: str) -> None:
         replaced=plugin.replaced,
     )
     if until == "open":
-        report.add(contracts=_contracts())
+        report.add(contracts=_describe_contracts())
         return
     report.add(stage="it computes")
-    checks = trial(plugin.qualified_name)
+    checks = run_checks(plugin.qualified_name)
     report.add(checks=checks)
-    if any(check["result"] in WRONG for check in checks):
+    if any(check["result"] in WRONG_RESULTS for check in checks):
         report.add(stage="it computes without kernel packs")
         report.add(blamed=_blame_packs(plugin.qualified_name, opened, checks))
     report.add(stage="it is asked for its memory")
@@ -133,15 +133,17 @@ def _blame_packs(name: str, opened: Backend, checks: Sequence[dict[str, str]]) -
 
     Their kernels are taken away from the device, one plugin after the other, until the results are right.
     """
-    from plugrad.cli.trial import trial
+    from plugrad.cli.trial import run_checks
     from plugrad.registry.kernels import remove_table
 
-    wrong = {check["check"] for check in checks if check["result"] in WRONG}
+    wrong = {check["check"] for check in checks if check["result"] in WRONG_RESULTS}
     blamed: dict[str, str] = {}
     *from_packs, _ = opened.kernels
     for owner in from_packs:
         remove_table(opened, owner)
-        right = {check["check"] for check in trial(name) if check["result"] not in WRONG}
+        right = {
+            check["check"] for check in run_checks(name) if check["result"] not in WRONG_RESULTS
+        }
         blamed |= dict.fromkeys(sorted(wrong & right), owner)
         wrong -= right
         if not wrong:
@@ -149,14 +151,14 @@ def _blame_packs(name: str, opened: Backend, checks: Sequence[dict[str, str]]) -
     return blamed
 
 
-def ops(report: Report, name: str) -> None:
+def import_op_pack(report: ReportFile, name: str) -> None:
     """Import an op pack."""
-    from plugrad.discovery.listing import find
+    from plugrad.discovery.listing import find_plugin
     from plugrad.discovery.packs import op_pack
 
     report.add(stage="it is looked for")
-    _leave_out_hooks(name)
-    pack = find(name, "ops")
+    _disable_other_hooks(name)
+    pack = find_plugin(name, "ops")
     report.add(stage="it is imported")
     try:
         op_pack(name)
@@ -165,14 +167,14 @@ def ops(report: Report, name: str) -> None:
     report.add(replaced=pack.replaced)
 
 
-def section(report: Report, name: str) -> None:
+def load_doctor_section(report: ReportFile, name: str) -> None:
     """Load one plugin with hooks, and get its section for the doctor."""
     from plugrad.discovery import hooks
-    from plugrad.discovery.listing import find, plugins
+    from plugrad.discovery.listing import find_plugin, plugins
 
     report.add(stage="it is looked for")
-    _leave_out_hooks(name)
-    find(name, "hooks")
+    _disable_other_hooks(name)
+    find_plugin(name, "hooks")
     report.add(stage="its hooks are loaded")
     hooks.load_new_hooks()
     report.add(stage="it is asked for its section")
@@ -184,18 +186,18 @@ def section(report: Report, name: str) -> None:
         report.add(error=plugin.reason, traceback=plugin.details)
 
 
-def _leave_out_hooks(but: str) -> None:
-    """Disable the hooks of all plugins except `but`, so that their failures are not attributed to it."""
+def _disable_other_hooks(except_plugin: str) -> None:
+    """Disable the hooks of all plugins except `except_plugin`, so that their failures are not attributed to it."""
     from plugrad.discovery.listing import plugins
     from plugrad.settings.layers import config
 
-    others = [p.qualified_name for p in plugins("hooks") if p.qualified_name != but]
+    others = [p.qualified_name for p in plugins("hooks") if p.qualified_name != except_plugin]
     config.set("plugins.disable", [*config.get("plugins.disable"), *others])
 
 
-def active(report: Report) -> None:
+def report_active_backend(report: ReportFile) -> None:
     """Report the backend that the settings select, what decided it and which were passed over, or why there is none."""
-    from plugrad.discovery.selection import automatic_choices, reason_not_automatic, which
+    from plugrad.discovery.selection import list_automatic_candidates, reason_not_automatic, which
     from plugrad.discovery.state import state
     from plugrad.settings.layers import config
 
@@ -214,16 +216,16 @@ def active(report: Report) -> None:
         qualified_name=name,
     )
     if selection.layer == "automatic choice":
-        better = takewhile(lambda p: p.name != selection.backend.name, automatic_choices())
+        better = takewhile(lambda p: p.name != selection.backend.name, list_automatic_candidates())
         report.add(passed_over={plugin.name: reason_not_automatic(plugin) for plugin in better})
 
 
-def contracts(report: Report) -> None:
+def report_contracts(report: ReportFile) -> None:
     """Report the contracts that core declares, whether or not a backend implements them."""
-    report.add(contracts=_contracts())
+    report.add(contracts=_describe_contracts())
 
 
-def _contracts() -> dict[str, Any]:
+def _describe_contracts() -> dict[str, Any]:
     from plugrad.extend import KERNELS
     from plugrad.registry.batching import describe_batching
     from plugrad.registry.composites import find_composite
@@ -242,5 +244,12 @@ def _contracts() -> dict[str, Any]:
 
 
 JOBS: Final[dict[str, Callable[..., None]]] = {
-    job.__name__: job for job in (backend, ops, section, active, contracts)
+    job.__name__: job
+    for job in (
+        try_backend,
+        import_op_pack,
+        load_doctor_section,
+        report_active_backend,
+        report_contracts,
+    )
 }

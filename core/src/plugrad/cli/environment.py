@@ -13,7 +13,7 @@ from plugrad.discovery.manifest import API_VERSION
 from plugrad.settings.layers import config
 
 
-def environment() -> dict[str, Any]:
+def describe_environment() -> dict[str, Any]:
     """Return the versions, the platform, and the files and variables from which the settings are read."""
     return {
         "python": f"{platform.python_version()} ({platform.python_implementation()})",
@@ -36,7 +36,7 @@ def installed_version(distribution: str) -> str:
         return "not installed"
 
 
-def homepage(distribution: str) -> str:
+def find_homepage(distribution: str) -> str:
     """Return the URL in a distribution's metadata at which its authors can be reached, or ``""``."""
     from importlib.metadata import metadata
 

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from plugrad.cli.environment import homepage
-from plugrad.cli.records import UNUSABLE, chosen_backend
+from plugrad.cli.environment import find_homepage
+from plugrad.cli.records import UNUSABLE_STATUSES, describe_active_backend
 from plugrad.discovery.listing import join_names, plugins
-from plugrad.errors import suggestion
+from plugrad.errors import suggest_similar_name
 from plugrad.settings.layers import config
 
 if TYPE_CHECKING:
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from plugrad.discovery.plugin import Plugin
 
 
-OURS: Final = rf'  File "(<|{re.escape(str(Path(__file__).parents[1]))}|[^"]*\bimportlib\b)'
+OWN_TRACEBACK_LINE: Final = (
+    rf'  File "(<|{re.escape(str(Path(__file__).parents[1]))}|[^"]*\bimportlib\b)'
+)
 """Lines of a traceback that do not concern the plugin: those of plugrad and of Python's import."""
 
 
@@ -40,7 +42,7 @@ class Finding(NamedTuple):
         return self.text.partition(": ")[0]
 
 
-def without_running(plugin: Plugin) -> Finding | None:
+def find_problem_without_running(plugin: Plugin) -> Finding | None:
     """Return the problem of a plugin that its files show, or None if the plugin can be tried."""
     if plugin.status == "blocked":
         return Finding("note", str(plugin), f"is disabled: {plugin.reason}")
@@ -49,34 +51,46 @@ def without_running(plugin: Plugin) -> Finding | None:
         return Finding("problem", str(plugin), f"cannot be used: {text}", remedy)
     if plugin.status == "failed":
         text = f"cannot be used: {plugin.reason}"
-        return Finding("problem", str(plugin), text, repair(plugin), essence(plugin.details))
+        return Finding(
+            "problem",
+            str(plugin),
+            text,
+            repair_remedy(plugin),
+            relevant_traceback_lines(plugin.details),
+        )
     return None
 
 
-def conflict(plugin: Plugin) -> Finding:
+def make_conflict_finding(plugin: Plugin) -> Finding:
     """Return the finding that another distribution brings a plugin of the same name."""
     text, _, remedy = plugin.reason.partition("; ")
     return Finding("problem", str(plugin), f"shares its name: {text}", remedy)
 
 
-def from_running(plugin: Plugin, outcome: Outcome) -> Iterator[Finding]:
+def findings_from_running(plugin: Plugin, outcome: Outcome) -> Iterator[Finding]:
     """Yield the findings from running a plugin."""
     name = str(plugin)
     if outcome.problem:
-        remedy = _for_problem(plugin, outcome.problem)
-        yield Finding("problem", name, outcome.problem, remedy, essence(outcome.details))
+        remedy = _remedy_for_problem(plugin, outcome.problem)
+        yield Finding(
+            "problem", name, outcome.problem, remedy, relevant_traceback_lines(outcome.details)
+        )
         return
     found = outcome.found
     if found.get("can_start") is False:
         remedy = "nothing to do if this machine cannot run it; other backends work without it"
         yield Finding("note", name, f"cannot start here: {found['refusal']}", remedy)
     for pack in found.get("packs", ()):
-        if pack["status"] in UNUSABLE:
+        if pack["status"] in UNUSABLE_STATUSES:
             text = f"is left out: {pack['reason']}"
-            remedy = repair(next(p for p in plugins("kernels") if str(p) == pack["name"]))
-            yield Finding("problem", pack["name"], text, remedy, essence(pack["details"]))
-        yield from _replacing(next(p for p in plugins("kernels") if str(p) == pack["name"]), pack)
-    yield from _replacing(plugin, found)
+            remedy = repair_remedy(next(p for p in plugins("kernels") if str(p) == pack["name"]))
+            yield Finding(
+                "problem", pack["name"], text, remedy, relevant_traceback_lines(pack["details"])
+            )
+        yield from _find_replacements(
+            next(p for p in plugins("kernels") if str(p) == pack["name"]), pack
+        )
+    yield from _find_replacements(plugin, found)
     wrong = [c for c in found.get("checks", ()) if c["result"] in ("differs", "fails")]
     blamed = found.get("blamed", {})
     for owner in dict.fromkeys(blamed.get(c["check"], plugin.qualified_name) for c in wrong):
@@ -88,7 +102,7 @@ def from_running(plugin: Plugin, outcome: Outcome) -> Iterator[Finding]:
             "problem",
             str(culprit),
             f"computes wrong results{where}: {lines}",
-            f"do not rely on its results on this machine. {repair(culprit)}",
+            f"do not rely on its results on this machine. {repair_remedy(culprit)}",
         )
     devices = found.get("devices", ())
     if devices and all(device["is_software"] for device in devices):
@@ -96,17 +110,17 @@ def from_running(plugin: Plugin, outcome: Outcome) -> Iterator[Finding]:
         yield Finding("note", name, text, "select it by name, or install a driver for your GPU")
 
 
-def without_active(outcome: Outcome) -> Iterator[Finding]:
+def find_missing_active_backend(outcome: Outcome) -> Iterator[Finding]:
     """Yield that no backend is active, so that programs cannot create a tensor without naming one."""
-    error = chosen_backend(outcome).get("error")
+    error = describe_active_backend(outcome).get("error")
     if error and outcome.has_started:
         decided_by = outcome.found.get("decided_by")
         remedy = f"correct the backend in {decided_by}, or remove it" if decided_by else ""
-        details = essence(outcome.details)
+        details = relevant_traceback_lines(outcome.details)
         yield Finding("problem", "plugrad", f"has no active backend: {error}", remedy, details)
 
 
-def _replacing(plugin: Plugin, found: Mapping[str, Any]) -> Iterator[Finding]:
+def _find_replacements(plugin: Plugin, found: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield that a plugin replaces what others have registered: a note if its manifest says so."""
     replaced = found.get("replaced")
     if not replaced:
@@ -127,7 +141,7 @@ def _replacing(plugin: Plugin, found: Mapping[str, Any]) -> Iterator[Finding]:
     )
 
 
-def unknown_packs() -> Iterator[Finding]:
+def find_unknown_packs() -> Iterator[Finding]:
     """Yield the names in the setting ``packs`` that no installed plugin has."""
     setting = config.explain("packs")
     known = [p for p in plugins() if p.kind in ("kernels", "hooks")]
@@ -137,17 +151,17 @@ def unknown_packs() -> Iterator[Finding]:
             yield Finding(
                 "note",
                 "the setting packs",
-                f"names {name!r}, which no installed plugin has{suggestion(name, names)}",
+                f"names {name!r}, which no installed plugin has{suggest_similar_name(name, names)}",
                 f"correct it in {setting.layer}, or install the pack",
             )
 
 
-def repair(plugin: Plugin) -> str:
+def repair_remedy(plugin: Plugin) -> str:
     """Return how to repair or remove a broken plugin."""
     distribution = plugin.distribution
     if not plugin.version:
         return f"correct {plugin.target}; no installed distribution brings it."
-    url = plugin.manifest.url or homepage(distribution)
+    url = plugin.manifest.url or find_homepage(distribution)
     contact = f" Its authors can be reached at {url}." if url else ""
     return (
         f"upgrade it with `pip install --upgrade {distribution}`, or remove it with "
@@ -155,7 +169,7 @@ def repair(plugin: Plugin) -> str:
     )
 
 
-def _for_problem(plugin: Plugin, problem: str) -> str:
+def _remedy_for_problem(plugin: Plugin, problem: str) -> str:
     missing = re.search(r"ModuleNotFoundError: No module named '([\w.]+)'", problem)
     own = plugin.target.partition(":")[0].partition(".")[0]
     if missing and missing[1].partition(".")[0] != own:
@@ -165,20 +179,20 @@ def _for_problem(plugin: Plugin, problem: str) -> str:
         )
     switch_off = f"PLUGRAD_PLUGINS_DISABLE={plugin.distribution} keeps it from being loaded."
     if not plugin.version:
-        return repair(plugin)
+        return repair_remedy(plugin)
     if problem.startswith("hangs"):
         slow = "if it is only slow, allow more time with --timeout. Otherwise "
-        return f"{slow}{repair(plugin)} {switch_off}"
-    return f"{repair(plugin)} {switch_off}"
+        return f"{slow}{repair_remedy(plugin)} {switch_off}"
+    return f"{repair_remedy(plugin)} {switch_off}"
 
 
-def essence(details: str, lines: int = 12) -> str:
+def relevant_traceback_lines(details: str, lines: int = 12) -> str:
     """Return at most `lines` lines of a traceback that concern the plugin, or ``""`` if there are none."""
     is_crash = "most recent call first" in details  # as faulthandler writes it
     parts = re.split(r"^(?=  File )", details.rstrip(), flags=re.MULTILINE)
     if len(parts) == 1:
         return "\n".join(parts[0].splitlines()[-lines:])
-    frames = [part for part in parts[1:] if not re.match(OURS, part)]
+    frames = [part for part in parts[1:] if not re.match(OWN_TRACEBACK_LINE, part)]
     # The lines after the last frame of an exception show what was raised; they are not indented.
     end = "" if is_crash else "\n".join(re.findall(r"^(?! ).+", parts[-1], re.MULTILINE))
     if not frames:

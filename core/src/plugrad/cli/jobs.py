@@ -24,29 +24,29 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser
     from collections.abc import Iterable, Mapping
 
-TIMEOUT: Final = 30.0
+DEFAULT_TIMEOUT_SECONDS: Final = 30.0
 """The number of seconds that a plugin may take; opening a GPU for the first time compiles shaders."""
-BOOTSTRAP: Final = (
+BOOTSTRAP_CODE: Final = (
     "import json, sys; request = json.load(sys.stdin); sys.path[:] = request['path']; "
     "from plugrad.cli.child import main; main(request)"
 )
-POLL: Final = 0.01
-STARTING: Final = "plugrad itself is imported"
+POLL_INTERVAL_SECONDS: Final = 0.01
+FIRST_STAGE: Final = "plugrad itself is imported"
 """The stage before the first one that a job reports."""
 
 
-def add_timeout(parser: ArgumentParser) -> None:
+def add_timeout_argument(parser: ArgumentParser) -> None:
     """Add the argument ``--timeout``."""
     parser.add_argument(
         "--timeout",
-        type=seconds,
-        default=TIMEOUT,
+        type=parse_seconds,
+        default=DEFAULT_TIMEOUT_SECONDS,
         metavar="S",
         help="the number of seconds that each plugin may take (default: %(default)g)",
     )
 
 
-def seconds(text: str) -> float:
+def parse_seconds(text: str) -> float:
     """Return the number of seconds that `text` denotes; it must be greater than 0 and less than a million."""
     with contextlib.suppress(ValueError):
         if 0 < (value := float(text)) < 1e6:
@@ -75,7 +75,7 @@ class Outcome(NamedTuple):
     """Whether plugrad itself could be imported."""
 
 
-class _Running:
+class _RunningJob:
     """A running process, and the temporary folder with its records and output."""
 
     def __init__(self, job: Job, timeout: float) -> None:
@@ -93,7 +93,7 @@ class _Running:
         }
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", BOOTSTRAP],
+                [sys.executable, "-c", BOOTSTRAP_CODE],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
@@ -103,22 +103,22 @@ class _Running:
         with contextlib.suppress(BrokenPipeError), self._process.stdin as pipe:
             pipe.write(json.dumps(request).encode())
 
-    def outcome(self) -> Outcome | None:
+    def poll_outcome(self) -> Outcome | None:
         """Return the outcome, or None if the process is still running."""
         seconds = time.monotonic() - self._started
         code = self._process.poll()
         if code is None and seconds < self._timeout:
             return None
-        self.end()
+        self.kill()
         found, stage = self._read_report()
         error, trace = found.pop("error", ""), found.pop("traceback", "")
-        finished, has_started = found.pop("finished", False), stage != STARTING
+        finished, has_started = found.pop("finished", False), stage != FIRST_STAGE
         if error:
             return Outcome(found, f"fails while {stage}: {error}", trace, seconds, has_started)
         if finished and code == 0:
             return Outcome(found, "", "", seconds, has_started)
         stage = "the interpreter ends" if finished else stage
-        how = end_of(code) if code is not None else "hangs"
+        how = describe_exit_code(code) if code is not None else "hangs"
         problem = f"{how} while {stage}"
         if code is None:
             problem += f": no answer within {self._timeout:g} seconds"
@@ -128,7 +128,7 @@ class _Running:
     def _read_report(self) -> tuple[dict[str, Any], str]:
         """Return everything that the process reported, and the last stage that it reached."""
         found: dict[str, Any] = {}
-        stage = STARTING
+        stage = FIRST_STAGE
         lines = self._records.read_text("utf-8").splitlines() if self._records.exists() else []
         for line in lines:
             with contextlib.suppress(ValueError):  # the line is incomplete if the process died
@@ -136,7 +136,7 @@ class _Running:
                 stage = found.pop("stage", stage)
         return found, stage
 
-    def end(self) -> None:
+    def kill(self) -> None:
         """End the process and the processes that it started."""
         with suppress_failures(OSError):
             if hasattr(os, "killpg"):
@@ -145,12 +145,12 @@ class _Running:
                 self._process.kill()
         self._process.wait()
 
-    def forget(self) -> None:
+    def remove_folder(self) -> None:
         """Remove the temporary folder."""
         self._folder.cleanup()
 
 
-def end_of(code: int) -> str:
+def describe_exit_code(code: int) -> str:
     """Return a phrase for how a process ended, given its return code."""
     if code < 0:
         with contextlib.suppress(ValueError):
@@ -160,24 +160,24 @@ def end_of(code: int) -> str:
     return f"ends the process with exit code {code}"
 
 
-def run(jobs: Iterable[Job], timeout: float) -> list[Outcome]:
+def run_jobs(jobs: Iterable[Job], timeout: float) -> list[Outcome]:
     """Return the outcomes of `jobs` in their order; several jobs run at the same time."""
     waiting = list(enumerate(jobs))
-    running: dict[int, _Running] = {}
+    running: dict[int, _RunningJob] = {}
     outcomes: dict[int, Outcome] = {}
     at_once = max(2, os.cpu_count() or 1)
     try:
         while waiting or running:
             while waiting and len(running) < at_once:
                 i, job = waiting.pop(0)
-                running[i] = _Running(job, timeout)
+                running[i] = _RunningJob(job, timeout)
             for i, process in list(running.items()):
-                if outcome := process.outcome():
+                if outcome := process.poll_outcome():
                     outcomes[i] = outcome
-                    running.pop(i).forget()
-            time.sleep(POLL)
+                    running.pop(i).remove_folder()
+            time.sleep(POLL_INTERVAL_SECONDS)
     finally:
         for process in running.values():  # not empty after an interruption by the user
-            process.end()
-            process.forget()
+            process.kill()
+            process.remove_folder()
     return [outcomes[i] for i in sorted(outcomes)]

@@ -15,15 +15,15 @@ from plugrad.errors import escape_controls
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-NARROW: Final = 12
+MIN_COLUMN_WIDTH: Final = 12
 """The smallest width to which a column is reduced to fit the terminal."""
-GAP: Final = "  "
+INDENT: Final = "  "
 BOLD: Final = "1"
 FAINT: Final = "2"
 RED: Final = "31"
 GREEN: Final = "32"
 YELLOW: Final = "33"
-COLOURS: Final = {
+COLOUR_OF_WORD: Final = {
     "active": GREEN,
     "ok": GREEN,
     "note": YELLOW,
@@ -36,12 +36,12 @@ COLOURS: Final = {
 """The colour of a word that fills a cell of a table."""
 
 
-def columns() -> int:
+def output_width() -> int:
     """Return the width of the output: the terminal's, limited to 60 to 120, or 100 without a terminal."""
     return min(max(shutil.get_terminal_size((100, 24)).columns, 60), 120)
 
 
-def is_coloured() -> bool:
+def uses_colours() -> bool:
     """Return whether output has colours: ``NO_COLOR`` and ``FORCE_COLOR`` decide, then whether a terminal shows it."""
     if os.environ.get("NO_COLOR"):
         return False
@@ -50,12 +50,12 @@ def is_coloured() -> bool:
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def say(text: str = "", style: str = "") -> None:
+def print_line(text: str = "", style: str = "") -> None:
     """Print a line; control characters and what the terminal's encoding lacks are printed as escape sequences."""
-    print(_apply_style(_safe(text), style))
+    print(_apply_style(_escape_unprintable(text), style))
 
 
-def _safe(text: str) -> str:
+def _escape_unprintable(text: str) -> str:
     """Return text that is safe to print."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     text = re.sub(r"[^\S\n ]", _escape_match, escape_controls(text))
@@ -64,73 +64,77 @@ def _safe(text: str) -> str:
 
 def _apply_style(text: str, style: str) -> str:
     """Return text in a style, if output has colours."""
-    return f"\x1b[{style}m{text}\x1b[0m" if style and text and is_coloured() else text
+    return f"\x1b[{style}m{text}\x1b[0m" if style and text and uses_colours() else text
 
 
 def _escape_match(match: re.Match[str]) -> str:
     return match[0].encode("unicode_escape").decode()
 
 
-def say_json(value: object) -> None:
+def print_json(value: object) -> None:
     """Print a value as JSON."""
     print(json.dumps(value, indent=2))
 
 
-def title(text: str, style: str = BOLD) -> None:
+def print_heading(text: str, style: str = BOLD) -> None:
     """Print a heading, with an empty line before it unless it is the first one."""
-    if _parts:
-        say()
-    say(text, style)
-    _parts.append(text)
+    if _printed_headings:
+        print_line()
+    print_line(text, style)
+    _printed_headings.append(text)
 
 
-_parts: Final[list[str]] = []
+_printed_headings: Final[list[str]] = []
 
 
-def start() -> None:
+def forget_headings() -> None:
     """Forget the headings of earlier commands in this process."""
-    _parts.clear()
+    _printed_headings.clear()
 
 
-def paragraph(text: str, indent: str = GAP, hanging: str | None = None) -> None:
+def print_paragraph(text: str, indent: str = INDENT, hanging: str | None = None) -> None:
     """Print text wrapped to the terminal's width; existing line breaks are kept."""
     for line in text.splitlines() or [""]:
         for part in wrap(
             line,
-            columns(),
+            output_width(),
             initial_indent=indent,
             subsequent_indent=indent if hanging is None else hanging,
             break_long_words=False,
             break_on_hyphens=False,
         ) or [""]:
-            say(part)
+            print_line(part)
         indent = indent if hanging is None else hanging
 
 
-def verbatim(text: str, indent: str = GAP * 2) -> None:
+def print_verbatim(text: str, indent: str = INDENT * 2) -> None:
     """Print text without wrapping it, such as a traceback."""
     for line in text.rstrip().splitlines():
-        say(f"{indent}{line}".rstrip())
+        print_line(f"{indent}{line}".rstrip())
 
 
-def pairs(rows: Iterable[tuple[str, str]], indent: str = GAP) -> None:
+def print_pairs(rows: Iterable[tuple[str, str]], indent: str = INDENT) -> None:
     """Print names and values in two columns; a row with an empty name continues the row before it."""
     rows = list(rows)
     width = max((len(name) for name, _ in rows), default=0)
     for name, text in rows:
-        start = f"{indent}{name:{width}}{GAP}"
-        paragraph(text or "–", start, " " * len(start))
+        start = f"{indent}{name:{width}}{INDENT}"
+        print_paragraph(text or "–", start, " " * len(start))
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]], indent: str = GAP) -> None:
+def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], indent: str = INDENT) -> None:
     """Print rows in columns under a header; the cells of the widest columns are wrapped if necessary.
 
     A word is never split, because it may be a name: what does not fit is wider than the terminal.
     """
-    cells = [list(map(_safe, row)) for row in (header, *rows)]
+    cells = [list(map(_escape_unprintable, row)) for row in (header, *rows)]
     widths = _fit_widths(list(zip(*cells, strict=True)), len(indent))
     for row in cells:
-        styles = [FAINT] * len(row) if row is cells[0] else [COLOURS.get(cell, "") for cell in row]
+        styles = (
+            [FAINT] * len(row)
+            if row is cells[0]
+            else [COLOUR_OF_WORD.get(cell, "") for cell in row]
+        )
         lines = [wrap_text(cell, width) for cell, width in zip(row, widths, strict=True)]
         for i in range(max(map(len, lines))):
             parts = [line[i] if i < len(line) else "" for line in lines]
@@ -138,7 +142,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], indent: str = GA
                 _apply_style(part, style) + " " * (width - len(part))
                 for part, style, width in zip(parts, styles, widths, strict=True)
             ]
-            print(f"{indent}{GAP.join(padded)}".rstrip())
+            print(f"{indent}{INDENT.join(padded)}".rstrip())
 
 
 def wrap_text(text: str, width: int) -> list[str]:
@@ -153,14 +157,14 @@ def _fit_widths(cells_by_column: list[tuple[str, ...]], indent: int) -> list[int
     """
     widths = [max(map(len, column)) for column in cells_by_column]
     words = [max(map(len, " ".join(column).split()), default=0) for column in cells_by_column[:-1]]
-    least = [max(NARROW, longest) for longest in [*words, 0]]
-    excess = sum(widths) - columns() + indent + len(GAP) * (len(widths) - 1)
+    least = [max(MIN_COLUMN_WIDTH, longest) for longest in [*words, 0]]
+    excess = sum(widths) - output_width() + indent + len(INDENT) * (len(widths) - 1)
     while excess > 0 and (spare := [i for i, w in enumerate(widths) if w > least[i]]):
         widths[max(spare, key=widths.__getitem__)] -= 1
         excess -= 1
     return widths
 
 
-def count(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """Return ``"1 device"`` or ``"2 devices"``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

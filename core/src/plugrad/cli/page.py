@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 
-def run() -> None:
+def import_public_page() -> None:
     """Run ``plugrad/__init__.py`` if the command was started without it."""
     package = sys.modules["plugrad"]
     specification = package.__spec__

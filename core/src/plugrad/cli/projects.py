@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from plugrad.cli import layout
 from plugrad.cli.environment import installed_version
-from plugrad.cli.words import one_of
+from plugrad.cli.words import choice_type
 from plugrad.discovery.listing import plugins
 from plugrad.discovery.manifest import API_VERSION
 from plugrad.errors import ArgumentValueError, PluginConflict
@@ -18,8 +18,8 @@ from plugrad.errors import ArgumentValueError, PluginConflict
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-TEMPLATES: Final = Path(__file__).parents[1] / "templates"
-SUFFIX: Final = ".template"
+TEMPLATES_FOLDER: Final = Path(__file__).parents[1] / "templates"
+TEMPLATE_SUFFIX: Final = ".template"
 LICENCES: Final = ("Apache-2.0", "MIT", "BSD-3-Clause")
 
 
@@ -31,7 +31,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--license",
-        type=one_of(LICENCES),
+        type=choice_type(LICENCES),
         metavar="L",
         default=LICENCES[0],
         help=f"the licence: {', '.join(LICENCES)} (default: %(default)s)",
@@ -40,7 +40,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def write(template: str, arguments: Namespace) -> None:
+def write_project(template: str, arguments: Namespace) -> None:
     """Write a project, and print how to install and test it.
 
     Raises:
@@ -49,7 +49,7 @@ def write(template: str, arguments: Namespace) -> None:
     """
     name: str = arguments.name
     author: str = arguments.author or f"The plugrad-{name} authors"
-    _check(template, name, author)
+    _check_project_names(template, name, author)
     distribution = f"plugrad-{name.replace('_', '-')}"
     folder = Path(arguments.directory or distribution)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -64,34 +64,38 @@ def write(template: str, arguments: Namespace) -> None:
         "AUTHOR": author,
         "LICENSE_ID": arguments.license,
         "YEAR": time.strftime("%Y"),
-        "CORE_VERSION": _core_version(),
+        "CORE_VERSION": _installed_core_version(),
         "API_VERSION": ".".join(map(str, API_VERSION)),
     }
     files = {
-        _fill_template(str(path.relative_to(TEMPLATES / template)), words): path
-        for path in sorted((TEMPLATES / template).rglob(f"*{SUFFIX}"))
+        _fill_template(str(path.relative_to(TEMPLATES_FOLDER / template)), words): path
+        for path in sorted((TEMPLATES_FOLDER / template).rglob(f"*{TEMPLATE_SUFFIX}"))
     }
     written = {
-        file.removesuffix(SUFFIX).replace("dot_", "."): path.read_text("utf-8")
+        file.removesuffix(TEMPLATE_SUFFIX).replace("dot_", "."): path.read_text("utf-8")
         for file, path in files.items()
     }
-    written["LICENSE"] = (TEMPLATES / "licenses" / f"{arguments.license}.txt").read_text("utf-8")
+    written["LICENSE"] = (TEMPLATES_FOLDER / "licenses" / f"{arguments.license}.txt").read_text(
+        "utf-8"
+    )
     for file, text in written.items():
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
         (folder / file).write_text(_fill_template(text, words), "utf-8")
     if arguments.json:
-        layout.say_json({"folder": str(folder.resolve()), "files": sorted(written)})
+        layout.print_json({"folder": str(folder.resolve()), "files": sorted(written)})
         return
-    layout.say(f"Wrote {layout.count(len(written), 'file')} to {folder}. To install and test it:")
-    layout.say()
+    layout.print_line(
+        f"Wrote {layout.format_count(len(written), 'file')} to {folder}. To install and test it:"
+    )
+    layout.print_line()
     python = Path(sys.executable).name
     for step in (f"cd {folder}", f'{python} -m pip install -e ".[test]"', f"{python} -m pytest"):
-        layout.say(f"{layout.GAP}{step}")
-    layout.say()
-    layout.say("Its README.md describes the next steps.")
+        layout.print_line(f"{layout.INDENT}{step}")
+    layout.print_line()
+    layout.print_line("Its README.md describes the next steps.")
 
 
-def _check(template: str, name: str, author: str) -> None:
+def _check_project_names(template: str, name: str, author: str) -> None:
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or name == "plugins":
         raise ArgumentValueError(
             f"NAME={name!r} must start with a lower-case letter, followed by lower-case letters, digits and _"
@@ -110,6 +114,6 @@ def _fill_template(text: str, words: dict[str, str]) -> str:
     return re.sub("|".join(map(re.escape, words)), lambda match: words[match[0]], text)
 
 
-def _core_version() -> str:
+def _installed_core_version() -> str:
     version = installed_version("plugrad-core")
     return version if version[:1].isdigit() else "0"

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from plugrad.discovery.listing import MODULE_PREFIX, declared_replacements, find, plugins
-from plugrad.discovery.order import place_of
-from plugrad.errors import PluginNotFound, suggestion
+from plugrad.discovery.listing import MODULE_PREFIX, declared_replacements, find_plugin, plugins
+from plugrad.discovery.order import find_pack_order
+from plugrad.errors import PluginNotFound, suggest_similar_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from plugrad.cli.jobs import Outcome
-    from plugrad.discovery.order import Place
+    from plugrad.discovery.order import PackOrder
     from plugrad.discovery.plugin import Kind, Plugin
 
-KINDS = {
+HEADING_OF_KIND = {
     "backend": "Backends",
     "kernels": "Kernel packs",
     "ops": "Op packs",
     "hooks": "Hooks",
 }
-UNUSABLE = ("incompatible", "conflict", "failed")
+UNUSABLE_STATUSES = ("incompatible", "conflict", "failed")
 """The statuses of plugins that need a remedy."""
 
 
@@ -44,18 +44,18 @@ def describe_plugin(plugin: Plugin) -> dict[str, Any]:
         "api": ".".join(map(str, manifest.api)),
         "options": options,
         "replaces": declared_replacements(plugin),
-        "place": place._asdict() if (place := place_in_order(plugin)) else None,
+        "place": place._asdict() if (place := find_order_among_rivals(plugin)) else None,
     }
 
 
-def place_in_order(plugin: Plugin) -> Place | None:
+def find_order_among_rivals(plugin: Plugin) -> PackOrder | None:
     """Return the place of a kernel pack among several packs of its backend, or None if there is nothing to decide."""
-    place = place_of(plugin) if plugin.kind == "kernels" else None
+    place = find_pack_order(plugin) if plugin.kind == "kernels" else None
     return place if place and place.rivals > 1 else None
 
 
-def chosen_backend(outcome: Outcome) -> dict[str, Any]:
-    """Return what the job ``active`` found; if no backend is active, ``"error"`` says why."""
+def describe_active_backend(outcome: Outcome) -> dict[str, Any]:
+    """Return what the job `report_active_backend` found; if no backend is active, ``"error"`` says why."""
     why = outcome.problem or outcome.found.get("none", "")
     return {**outcome.found, "error": why} if why else outcome.found
 
@@ -71,7 +71,7 @@ def select_plugins(names: Collection[str], kind: Kind | None = None) -> list[Plu
     """
     for name in names:
         if name.startswith(MODULE_PREFIX):
-            find(name)  # adds it to the list
+            find_plugin(name)  # adds it to the list
     everything = plugins(kind)
     spellings = {id(p): {p.name, p.qualified_name, p.distribution} for p in everything}
     for name in names:
@@ -81,7 +81,7 @@ def select_plugins(names: Collection[str], kind: Kind | None = None) -> list[Plu
             )
             what = "backend" if kind == "backend" else "backend, pack or hook"
             raise PluginNotFound(
-                f"no {what} called {name!r} is installed{suggestion(name, known)}; "
+                f"no {what} called {name!r} is installed{suggest_similar_name(name, known)}; "
                 "`plugrad list` shows the installed plugins"
             )
     return [p for p in everything if not names or spellings[id(p)] & set(names)]

@@ -18,47 +18,49 @@ if TYPE_CHECKING:
     Compute = Callable[[Any, Sequence[Any]], Any]
     Inputs = tuple[np.ndarray[Any, Any], ...]
 
-ROWS: Final = np.linspace(-2.0, 2.0, 12, dtype=np.float32).reshape(3, 4)
-ROW: Final = np.asarray([0.5, -1.5, 2.0, 0.25], np.float32)
-COUNTS: Final = np.asarray([[3, -7], [2, 11]], np.int32)
-TOLERANCE: Final = 1e-4
+MATRIX: Final = np.linspace(-2.0, 2.0, 12, dtype=np.float32).reshape(3, 4)
+VECTOR: Final = np.asarray([0.5, -1.5, 2.0, 0.25], np.float32)
+INTEGER_MATRIX: Final = np.asarray([[3, -7], [2, 11]], np.int32)
+RELATIVE_AND_ABSOLUTE_TOLERANCE: Final = 1e-4
 
 # The first parameter is the namespace, plugrad or NumPy; both have the names of the array API standard.
 CHECKS: Final[dict[str, tuple[Compute, Inputs]]] = {
-    "add": (lambda xp, x: xp.add(x[0], x[1]), (ROWS, ROW)),
-    "multiply int32": (lambda xp, x: xp.multiply(x[0], x[0]), (COUNTS,)),
-    "less": (lambda xp, x: xp.less(x[0], x[1]), (ROWS, ROW)),
-    "exp": (lambda xp, x: xp.exp(x[0]), (ROWS,)),
-    "sum": (lambda xp, x: xp.sum(x[0], axis=1), (ROWS,)),
-    "matmul": (lambda xp, x: xp.matmul(x[0], x[1]), (ROWS, ROWS.T.copy())),
+    "add": (lambda xp, x: xp.add(x[0], x[1]), (MATRIX, VECTOR)),
+    "multiply int32": (lambda xp, x: xp.multiply(x[0], x[0]), (INTEGER_MATRIX,)),
+    "less": (lambda xp, x: xp.less(x[0], x[1]), (MATRIX, VECTOR)),
+    "exp": (lambda xp, x: xp.exp(x[0]), (MATRIX,)),
+    "sum": (lambda xp, x: xp.sum(x[0], axis=1), (MATRIX,)),
+    "matmul": (lambda xp, x: xp.matmul(x[0], x[1]), (MATRIX, MATRIX.T.copy())),
 }
 
 
-def trial(backend: str) -> list[dict[str, str]]:
+def run_checks(backend: str) -> list[dict[str, str]]:
     """Return a record for each check: the backend ``"agrees"``, ``"differs"``, ``"fails"`` or ``"lacks"`` something."""
     with plugrad.use(backend) as selection:
         stored = selection.backend.dtypes()
         found = [
-            _check_storing(str(dtype)) for dtype in DTYPES if dtype in stored and dtype != string
+            _check_dtype_storage(str(dtype))
+            for dtype in DTYPES
+            if dtype in stored and dtype != string
         ]
         for name, (compute, inputs) in CHECKS.items():
             found.append(
                 _run_check(name, partial(_compute_on_backend, compute, inputs), compute(np, inputs))
             )
-        return [*found, _run_check("gradient", _gradient, 3 * ROWS**2)]
+        return [*found, _run_check("gradient", _compute_gradient, 3 * MATRIX**2)]
 
 
 def _compute_on_backend(compute: Compute, inputs: Inputs) -> plugrad.Tensor:
     return compute(plugrad, [plugrad.asarray(x) for x in inputs])
 
 
-def _check_storing(dtype: str) -> dict[str, str]:
+def _check_dtype_storage(dtype: str) -> dict[str, str]:
     expected = np.arange(6).reshape(2, 3).astype(dtype)
     return _run_check(f"store {dtype}", lambda: plugrad.asarray(expected), expected)
 
 
-def _gradient() -> plugrad.Tensor:
-    return plugrad.grad(lambda x: plugrad.sum(x * x * x))(plugrad.asarray(ROWS))
+def _compute_gradient() -> plugrad.Tensor:
+    return plugrad.grad(lambda x: plugrad.sum(x * x * x))(plugrad.asarray(MATRIX))
 
 
 def _run_check(name: str, compute: Callable[[], plugrad.Tensor], expected: Any) -> dict[str, str]:
@@ -73,7 +75,9 @@ def _run_check(name: str, compute: Callable[[], plugrad.Tensor], expected: Any) 
     if values.shape != expected.shape or values.dtype != expected.dtype:
         why = f"the result is {values.dtype}{list(values.shape)}, NumPy's is {expected.dtype}{list(expected.shape)}"
         return {"check": name, "result": "differs", "why": why}
-    if not np.allclose(values, expected, TOLERANCE, TOLERANCE):
+    if not np.allclose(
+        values, expected, RELATIVE_AND_ABSOLUTE_TOLERANCE, RELATIVE_AND_ABSOLUTE_TOLERANCE
+    ):
         worst = float(np.max(np.abs(values.astype(float) - expected.astype(float))))
         return {"check": name, "result": "differs", "why": f"by up to {worst:.3g}"}
     return {"check": name, "result": "agrees", "why": ""}

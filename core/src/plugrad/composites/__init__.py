@@ -6,21 +6,21 @@ A family is imported when a backend lacks one of its kernels.
 from typing import Any, Final
 
 from plugrad.contract.kernel import Kernel
-from plugrad.importing import import_lazily, list_modules
+from plugrad.importing import import_lazily, list_module_names
 from plugrad.registry.composites import set_loader
 
-_loaded: Final[set[str]] = set()
+_imported_families: Final[set[str]] = set()
 """The families that were looked for: to ask Python's import takes longer, and every trace asks for many kernels."""
 
 
-def load(kernel: Kernel[..., Any]) -> None:
+def import_composite(kernel: Kernel[..., Any]) -> None:
     """Import the bodies of a kernel's family if the kernel is plugrad's own."""
-    if kernel.family in _loaded:
+    if kernel.family in _imported_families:
         return
     if getattr(kernel.rule, "__module__", "") == f"plugrad.kernels.{kernel.family}":
-        if kernel.family in list_modules(__name__):
+        if kernel.family in list_module_names(__name__):
             import_lazily(f"plugrad.composites.{kernel.family}")
-        _loaded.add(kernel.family)
+        _imported_families.add(kernel.family)
 
 
-set_loader(load)
+set_loader(import_composite)

@@ -8,7 +8,7 @@ from plugrad.engine.composites import composite
 from plugrad.kernels import activation, convolution, depthwise, fused, linalg
 from plugrad.tensor.tensor import Tensor
 
-ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
+ACTIVATION_FUNCTIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
     "linear": lambda y: y,
     "relu": activation.relu,
     "relu6": activation.relu6,
@@ -17,7 +17,7 @@ ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
 }
 
 
-def give_body(kernel: Kernel[..., Tensor], product: Kernel[..., Tensor]) -> None:
+def register_fused_composite(kernel: Kernel[..., Tensor], product: Kernel[..., Tensor]) -> None:
     """Register the body of a fused kernel, given the kernel of the product inside it."""
 
     @composite(kernel)
@@ -36,9 +36,9 @@ def give_body(kernel: Kernel[..., Tensor], product: Kernel[..., Tensor]) -> None
             return activation.leaky_relu(y, alpha=attrs["leakyrelu_alpha"])
         if weights is not None:
             return activation.prelu(y, weights)
-        return ACTIVATIONS[name](y)
+        return ACTIVATION_FUNCTIONS[name](y)
 
 
-give_body(fused.matmul, linalg.matmul)
-give_body(fused.conv2d, convolution.conv2d)
-give_body(fused.depthwise_conv2d, depthwise.depthwise_conv2d)
+register_fused_composite(fused.matmul, linalg.matmul)
+register_fused_composite(fused.conv2d, convolution.conv2d)
+register_fused_composite(fused.depthwise_conv2d, depthwise.depthwise_conv2d)

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor
     from plugrad.types.specs import Shape
 
-ROUNDS: Final = 10
-FACTORS: Final = (0xD2511F53, 0xCD9E8D57)
-KEY_STEPS: Final = (0x9E3779B9 - 2**32, 0xBB67AE85 - 2**32)
-LEAST: Final = -(2**31)
-MAX_COMPARED: Final = 1 << 24
+PHILOX_ROUNDS: Final = 10
+PHILOX_MULTIPLIERS: Final = (0xD2511F53, 0xCD9E8D57)
+PHILOX_KEY_INCREMENTS: Final = (0x9E3779B9 - 2**32, 0xBB67AE85 - 2**32)
+INT32_MIN: Final = -(2**31)
+MAX_COMPARISONS: Final = 1 << 24
 """The largest number of comparisons by which classes are found; a search takes less memory."""
 
 
@@ -37,21 +37,21 @@ def random_bits(state: Tensor, *, shape: Shape) -> Tensor:
     a, b, c, d = (state[n] for n in range(2, 6))
     low, high = state[0], state[1]
     words = [a + steps]
-    carry = (words[0] ^ LEAST) < (a ^ LEAST)  # without sign
+    carry = (words[0] ^ INT32_MIN) < (a ^ INT32_MIN)  # without sign
     for word in (b, c, d):
         words.append(word + cast(carry, int32))
         carry = carry & (words[-1] == 0)
     a, b, c, d = words
-    for _ in range(ROUNDS):
-        left_high, left = _multiply(a, FACTORS[0])
-        right_high, right = _multiply(c, FACTORS[1])
+    for _ in range(PHILOX_ROUNDS):
+        left_high, left = _multiply_words(a, PHILOX_MULTIPLIERS[0])
+        right_high, right = _multiply_words(c, PHILOX_MULTIPLIERS[1])
         a, b, c, d = right_high ^ b ^ low, right, left_high ^ d ^ high, left
-        low, high = low + KEY_STEPS[0], high + KEY_STEPS[1]
+        low, high = low + PHILOX_KEY_INCREMENTS[0], high + PHILOX_KEY_INCREMENTS[1]
     drawn = reshape(stack([a, b, c, d], axis=1), (4 * blocks,))
     return reshape(drawn[:count], shape)
 
 
-def _multiply(x: Tensor, factor: int) -> tuple[Tensor, Tensor]:
+def _multiply_words(x: Tensor, factor: int) -> tuple[Tensor, Tensor]:
     """Return the high and the low word of the product of words and a factor."""
     x_high, x_low = x >> 16 & 0xFFFF, x & 0xFFFF
     high, low = factor >> 16, factor & 0xFFFF
@@ -86,7 +86,7 @@ def multinomial(logits: Tensor, state: Tensor, *, num_samples: int, normalized: 
     rows, classes = sums.shape
     words = random.random_bits(state, shape=(rows, num_samples))
     places = cast(scale_to_unit(words), sums.dtype) * sums[:, -1:]
-    if rows * classes * num_samples <= MAX_COMPARED:
+    if rows * classes * num_samples <= MAX_COMPARISONS:
         reached = total(cast(sums[:, None, :] <= places[:, :, None], int32), axis=2)
     else:
         reached = sorting.upper_bound(sums, places)

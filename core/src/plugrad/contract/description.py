@@ -19,11 +19,11 @@ from plugrad.types.dtype import DTYPES, DType
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-WIDTH: Final = 100
+LINE_WIDTH: Final = 100
 """The columns of a description as text."""
 
-_SECTION: Final = re.compile(r"^(\w+):\n((?:(?: .*)?\n)+)", re.M)
-_ENTRY: Final = re.compile(r"^(?:(\*?\w+): )?(.*(?:\n .*)*)", re.M)
+_SECTION_PATTERN: Final = re.compile(r"^(\w+):\n((?:(?: .*)?\n)+)", re.M)
+_ENTRY_PATTERN: Final = re.compile(r"^(?:(\*?\w+): )?(.*(?:\n .*)*)", re.M)
 
 
 class Docstring(NamedTuple):
@@ -47,8 +47,10 @@ def read_docstring(text: str | None) -> Docstring:
     Docstring(summary='Return it.', details='', arguments={'x': 'a number, or two.'}, returns={'': 'the number.'})
     """
     cleaned = inspect.cleandoc(text or "") + "\n"
-    sections = {name: inspect.cleandoc("\n" + body) for name, body in _SECTION.findall(cleaned)}
-    summary, _, details = _SECTION.sub("", cleaned).partition("\n")
+    sections = {
+        name: inspect.cleandoc("\n" + body) for name, body in _SECTION_PATTERN.findall(cleaned)
+    }
+    summary, _, details = _SECTION_PATTERN.sub("", cleaned).partition("\n")
     return Docstring(
         summary,
         details.strip(),
@@ -59,10 +61,10 @@ def read_docstring(text: str | None) -> Docstring:
 
 def _read_entries(text: str) -> dict[str, str]:
     """Return the entries of a section by their names; their lines are joined."""
-    return {name: " ".join(words.split()) for name, words in _ENTRY.findall(text) if words}
+    return {name: " ".join(words.split()) for name, words in _ENTRY_PATTERN.findall(text) if words}
 
 
-class Item(NamedTuple):
+class ParameterDescription(NamedTuple):
     """An input, an attribute or an output of a kernel.
 
     A list of inputs has a ``*`` before its name; the only output of a kernel has the name "".
@@ -77,7 +79,7 @@ class Item(NamedTuple):
         return f"{name}: {self.meaning}" if name else self.meaning
 
 
-class Description(NamedTuple):
+class ContractDescription(NamedTuple):
     """A contract in words; converted to a string, it is what ``help`` shows of a kernel."""
 
     name: str
@@ -88,9 +90,9 @@ class Description(NamedTuple):
     """The inputs and the attributes with their defaults."""
     summary: str
     details: str
-    inputs: tuple[Item, ...]
-    attributes: tuple[Item, ...]
-    outputs: tuple[Item, ...]
+    inputs: tuple[ParameterDescription, ...]
+    attributes: tuple[ParameterDescription, ...]
+    outputs: tuple[ParameterDescription, ...]
     family: str
     """What holds for all kernels of the family."""
 
@@ -102,15 +104,15 @@ class Description(NamedTuple):
             ("Returns", self.outputs),
         ):
             if items:
-                entries = [fill(str(x), WIDTH - 4, subsequent_indent="    ") for x in items]
+                entries = [fill(str(x), LINE_WIDTH - 4, subsequent_indent="    ") for x in items]
                 parts.append(f"{title}:\n{indent(chr(10).join(entries), '    ')}")
         parts += [self.family, f"The kernel's name in the registry is {self.name!r}."]
         return "\n\n".join(filter(None, parts))
 
 
-def describe(
+def describe_contract(
     name: str, rule: Callable[..., Any], accepts: frozenset[DType], is_elementwise: bool
-) -> Description:
+) -> ContractDescription:
     """Return the contract called `name` in words: what a rule and its docstrings say.
 
     What has no words has an empty meaning.
@@ -123,25 +125,28 @@ def describe(
     dtypes = describe_dtypes(accepts)
     starred = parameters.positional[-1:] if parameters.takes_list else ()
 
-    def describe_input(index: int, parameter: str) -> Item:
+    def describe_input(index: int, parameter: str) -> ParameterDescription:
         kinds = [dtypes] if index == 0 or is_elementwise else []
         if parameters.defaults.get(parameter, parameter) is None:
             kinds.append("optional")
         label = f"*{parameter}" if parameter in starred else parameter
-        return Item(label, ", ".join(kinds), meanings.get(parameter, ""))
+        return ParameterDescription(label, ", ".join(kinds), meanings.get(parameter, ""))
 
-    return Description(
+    return ContractDescription(
         name,
         f"{rule.__module__}.{_attribute_name(rule)}",
-        _signature(parameters),
+        _format_signature(parameters),
         own.summary,
         own.details,
         tuple(describe_input(i, n) for i, n in enumerate(parameters.positional)),
         tuple(
-            Item(n, format_annotation(annotations.get(n, "")), meanings.get(n, ""))
+            ParameterDescription(n, format_annotation(annotations.get(n, "")), meanings.get(n, ""))
             for n in parameters.keyword
         ),
-        tuple(Item(n, "", meaning) for n, meaning in (own.returns or family.returns).items()),
+        tuple(
+            ParameterDescription(n, "", meaning)
+            for n, meaning in (own.returns or family.returns).items()
+        ),
         f"{family.summary}\n\n{family.details}".strip(),
     )
 
@@ -153,7 +158,7 @@ def _attribute_name(rule: Callable[..., Any]) -> str:
     return next(found, rule.__name__)
 
 
-def _signature(parameters: Parameters) -> str:
+def _format_signature(parameters: Parameters) -> str:
     def format_parameter(name: str) -> str:
         has_default = name in parameters.defaults
         return f"{name}={parameters.defaults[name]!r}" if has_default else name

@@ -32,7 +32,7 @@ from plugrad.errors import (
     RegistrationError,
     ShapeError,
     short_repr,
-    suggestion,
+    suggest_similar_name,
 )
 from plugrad.settings import journal
 from plugrad.types.arguments import check_string as checked_text, explain_wrong_calls
@@ -42,7 +42,7 @@ from plugrad.types.specs import Shaped, Spec
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence, Set
 
-    from plugrad.contract.description import Description
+    from plugrad.contract.description import ContractDescription
     from plugrad.tensor.backend import Backend
     from plugrad.tensor.tensor import Tensor
 
@@ -57,15 +57,15 @@ Result = TypeVar("Result", covariant=True)
 
 
 _dispatcher: Callable[..., Any]
-_compile: Callable[[Kernel[..., Any]], Callable[..., Any]]
+_compile_call: Callable[[Kernel[..., Any]], Callable[..., Any]]
 
 
 def set_dispatcher(
     dispatcher: Callable[..., Any], compile_call: Callable[..., Callable[..., Any]]
 ) -> None:
     """Set how kernels are run. The engine, which imports this module, calls this on its own import."""
-    global _dispatcher, _compile
-    _dispatcher, _compile = dispatcher, compile_call
+    global _dispatcher, _compile_call
+    _dispatcher, _compile_call = dispatcher, compile_call
 
 
 class ValidatedAttributes(dict[str, Any]):
@@ -107,7 +107,7 @@ class Kernel(Generic[Params, Result]):
         dynamic_shape: bool = False,
         accepts: frozenset[DType] = ANY,
     ) -> None:
-        """Make a contract, which `declare` then makes known."""
+        """Make a contract, which `declare_contract` then makes known."""
         positional, keyword, defaults, takes_list = inspect_parameters(rule)
         self.name: Final = name
         self.rule: Final = rule
@@ -141,7 +141,7 @@ class Kernel(Generic[Params, Result]):
         """What `infer` has returned, by the shapes, the dtypes and the attributes."""
 
         def first(*args: Any) -> Any:
-            self.call = _compile(self)
+            self.call = _compile_call(self)
             return self.call(*args)
 
         self.call: Callable[..., Result] = first
@@ -170,11 +170,11 @@ class Kernel(Generic[Params, Result]):
         return self.inputs[index]
 
     @cached_property
-    def description(self) -> Description:
+    def description(self) -> ContractDescription:
         """The contract in words: what the docstrings of its rule and of the rule's module say."""
-        from plugrad.contract.description import describe
+        from plugrad.contract.description import describe_contract
 
-        return describe(self.name, self.rule, self.accepts, self.is_elementwise)
+        return describe_contract(self.name, self.rule, self.accepts, self.is_elementwise)
 
     @cached_property
     def optional_inputs(self) -> frozenset[str]:
@@ -213,7 +213,7 @@ class Kernel(Generic[Params, Result]):
         if completed.keys() != self.attribute_names:
             unknown = sorted(completed.keys() - set(self.attributes))
             missing = sorted(set(self.attributes) - completed.keys())
-            meant = suggestion(unknown[0], self.attributes) if unknown else ""
+            meant = suggest_similar_name(unknown[0], self.attributes) if unknown else ""
             raise ArgumentError(
                 f"{self.name}: unknown attributes {unknown}{meant}, missing attributes {missing}; it "
                 f"takes {list(self.attributes)}"
@@ -391,7 +391,7 @@ def get_contract(name: str) -> Kernel[..., Any] | None:
     return KERNELS.get(name) or all_contracts().get(name)
 
 
-def declare(contract: Kernel[Params, Result]) -> Kernel[Params, Result]:
+def declare_contract(contract: Kernel[Params, Result]) -> Kernel[Params, Result]:
     """Add a contract to `KERNELS` and return it.
 
     Raises:
@@ -446,7 +446,7 @@ def _check_parameter_kinds(kernel: Kernel[..., Any]) -> None:
             )
 
 
-class _Declaration(Protocol):
+class _KernelDecorator(Protocol):
     """The type of `kernel`'s decorator: the rule's parameters stay, and its result becomes a tensor."""
 
     @overload
@@ -465,7 +465,7 @@ def kernel(
     is_elementwise: bool = False,
     dynamic_shape: bool = False,
     accepts: frozenset[DType] = ANY,
-) -> _Declaration:
+) -> _KernelDecorator:
     """Declare a kernel by its shape rule; the rule's docstring is the contract.
 
     The rule's positional parameters are the inputs and its keyword-only parameters the attributes.
@@ -487,6 +487,6 @@ def kernel(
             name, rule, room, is_elementwise, dynamic_shape, accepts
         )
         _check_parameter_kinds(contract)
-        return declare(contract)
+        return declare_contract(contract)
 
     return decorate

@@ -14,15 +14,15 @@ import numpy as np
 
 from plugrad.contract.kernel import all_contracts, get_contract
 from plugrad.discovery import hooks, selection
-from plugrad.discovery.listing import backends, find, plugins
+from plugrad.discovery.listing import backends, find_plugin, plugins
 from plugrad.discovery.loading import open_backend, opened_backends
 from plugrad.discovery.state import Fallback, state
 from plugrad.errors import (
-    CannotRun,
+    CANNOT_RUN_ERRORS,
     DeviceLost,
     KernelNotFound,
     UnsupportedDtype,
-    suggestion,
+    suggest_similar_name,
     warn,
 )
 from plugrad.registry.kernels import devices_of, find_kernel, get_kernel
@@ -65,7 +65,7 @@ def fallback_implementation(kernel_name: str, source: Backend) -> Implementation
         KernelNotFound: the setting ``fallback`` is ``"error"``.
     """
     if config.get("fallback") == "error":
-        raise missing_kernel(kernel_name, source.name)
+        raise make_kernel_not_found_error(kernel_name, source.name)
 
     def implementation(*arrays: Any, **attrs: Any) -> Any:
         started = perf_counter()
@@ -73,7 +73,7 @@ def fallback_implementation(kernel_name: str, source: Backend) -> Implementation
         target = _choose_target(
             kernel_name, source, [x for x in given if isinstance(x, np.ndarray)]
         )
-        result = _run_on(target, kernel_name, given, attrs)
+        result = _run_on_backend(target, kernel_name, given, attrs)
         several = isinstance(result, tuple | list)
         values = [np.asarray(x) for x in cast("Sequence[Any]", result if several else [result])]
         for value in values:
@@ -91,7 +91,7 @@ def fallback_implementation(kernel_name: str, source: Backend) -> Implementation
     return implementation
 
 
-def _run_on(
+def _run_on_backend(
     target: Backend, kernel_name: str, given: Iterable[Any], attrs: Mapping[str, Any]
 ) -> Any:
     """Run a kernel on NumPy arrays, and return NumPy arrays."""
@@ -148,11 +148,11 @@ def _choose_target(kernel_name: str, source: Backend, given: Sequence[Any]) -> B
     """
     reasons: list[str] = []
     needed = {as_dtype(x.dtype) for x in given}
-    for name, device in _candidates(kernel_name, source, reasons):
+    for name, device in _fallback_candidates(kernel_name, source, reasons):
         try:
             backend = _find_open_device(name) if not device else None
             backend = backend or open_backend(name, device)
-        except CannotRun as error:
+        except CANNOT_RUN_ERRORS as error:
             reasons.append(str(error))
             continue
         lacking = needed - backend.dtypes()
@@ -162,20 +162,24 @@ def _choose_target(kernel_name: str, source: Backend, given: Sequence[Any]) -> B
             reasons.append(f"{name!r} does not have {', '.join(sorted(map(str, lacking)))}")
         else:
             return backend
-    raise missing_kernel(kernel_name, source.name, reasons or ["there is no other backend"])
+    raise make_kernel_not_found_error(
+        kernel_name, source.name, reasons or ["there is no other backend"]
+    )
 
 
-def _candidates(kernel_name: str, source: Backend, reasons: list[str]) -> Iterator[tuple[str, str]]:
+def _fallback_candidates(
+    kernel_name: str, source: Backend, reasons: list[str]
+) -> Iterator[tuple[str, str]]:
     """Yield (name, device) of the backends that may have the kernel, by preference, loading none."""
     order = config.explain("fallback_order")
     if order.value:
         choices = [selection.split_device_spec(spec, order.layer) for spec in order.value]
     else:
-        choices = [(plugin.qualified_name, "") for plugin in selection.automatic_choices()]
+        choices = [(plugin.qualified_name, "") for plugin in selection.list_automatic_candidates()]
     for name, device in choices:
         try:
-            plugin = find(name)
-        except CannotRun as error:
+            plugin = find_plugin(name)
+        except CANNOT_RUN_ERRORS as error:
             reasons.append(str(error))
             continue
         if plugin.name == source.name:
@@ -198,7 +202,7 @@ def _candidates(kernel_name: str, source: Backend, reasons: list[str]) -> Iterat
 
 def _find_open_device(name: str) -> Backend | None:
     """Return a device of the named backend that is open already, or None."""
-    plain = find(name).name
+    plain = find_plugin(name).name
     return next((backend for backend in opened_backends() if backend.name == plain), None)
 
 
@@ -233,7 +237,7 @@ def _record_fallback(
 # --- the error -----------------------------------------------------------------------------------
 
 
-def missing_kernel(
+def make_kernel_not_found_error(
     kernel_name: str, backend_name: str, reasons: Sequence[str] = ()
 ) -> KernelNotFound:
     """Return the error for a kernel that a backend lacks; it names the backends that have it and the remedies.
@@ -244,7 +248,7 @@ def missing_kernel(
     register = "register an implementation with register_kernel"
     if not others and get_contract(kernel_name) is None:
         return KernelNotFound(
-            f"no kernel is called {kernel_name!r}{suggestion(kernel_name, all_contracts())}; {register}",
+            f"no kernel is called {kernel_name!r}{suggest_similar_name(kernel_name, all_contracts())}; {register}",
             kernel_name,
         )
     lacks = f"backend {backend_name!r} does not implement kernel {kernel_name!r}"
@@ -280,7 +284,9 @@ def _join_names(names: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def any_implementation(kernel_name: str, backend: Backend) -> Implementation | None:
+def find_own_or_fallback_implementation(
+    kernel_name: str, backend: Backend
+) -> Implementation | None:
     """Return an implementation of an undeclared kernel: the backend's own, or a fallback."""
     found = find_kernel(kernel_name, backend)
     if found is None and config.get("fallback") != "error":

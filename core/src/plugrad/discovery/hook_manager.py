@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from pluggy import HookspecMarker, PluginManager, PluginValidationError
 
-from plugrad.discovery.plugin import trace
-from plugrad.errors import RegistrationError, short_repr, suggestion
+from plugrad.discovery.plugin import print_trace_line
+from plugrad.errors import RegistrationError, short_repr, suggest_similar_name
 from plugrad.interruptions import is_interruption
 
 if TYPE_CHECKING:
@@ -89,7 +89,8 @@ def _check_signatures(
 ) -> None:
     for name in sorted(hooks.keys() - names.keys()):
         raise RegistrationError(
-            f"{plugin}: there is no hook {name!r}{suggestion(name, names)}; the hooks are {', '.join(names)}"
+            f"{plugin}: there is no hook {name!r}{suggest_similar_name(name, names)}; "
+            f"the hooks are {', '.join(names)}"
         )
     for name in names:
         if name not in hooks and callable(getattr(implementer, name, None)):
@@ -101,7 +102,8 @@ def _check_signatures(
     declared = plugin.manifest.hooks
     for name in sorted(set(declared) - names.keys()):
         raise RegistrationError(
-            f"{plugin}: its manifest lists the hook {name!r}{suggestion(name, names)}; the hooks are {', '.join(names)}"
+            f"{plugin}: its manifest lists the hook {name!r}{suggest_similar_name(name, names)}; "
+            f"the hooks are {', '.join(names)}"
         )
     for name in hooks:
         if declared and name not in declared:
@@ -127,7 +129,7 @@ def _guard_hook(
                 raise
             report(plugin, hook, error)
             return None
-        trace(f"{hook} of {plugin} returned {short_repr(result)}")
+        print_trace_line(f"{hook} of {plugin} returned {short_repr(result)}")
         return None if result is None else (plugin, result)
 
     return guard

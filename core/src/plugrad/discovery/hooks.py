@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from plugrad.discovery import listing
 from plugrad.discovery.load_locks import load_lock
 from plugrad.discovery.manifest import COMMAND_HOOKS
-from plugrad.discovery.plugin import THIS_PROCESS, Plugin
-from plugrad.discovery.replacements import note_replacements
+from plugrad.discovery.plugin import IN_PROCESS_DISTRIBUTION, Plugin
+from plugrad.discovery.replacements import record_replacements
 from plugrad.discovery.state import state
 from plugrad.errors import (
     ArgumentError,
@@ -29,7 +29,7 @@ from plugrad.errors import (
     RegistrationError,
     describe_exception,
     short_repr,
-    suggestion,
+    suggest_similar_name,
     warn,
 )
 from plugrad.interruptions import is_interruption
@@ -115,7 +115,7 @@ def plugrad_cli(subcommands: Any) -> None:
     """
 
 
-SPECIFICATIONS: Final[Mapping[str, Callable[..., Any]]] = {
+HOOK_SPECIFICATIONS: Final[Mapping[str, Callable[..., Any]]] = {
     specification.__name__: specification
     for specification in (
         plugrad_configure,
@@ -189,7 +189,9 @@ def register_plugin(plugin: object, *, name: str = "") -> str:
             raise RegistrationError(
                 f"hooks called {name!r} are registered already; choose another name, or call unregister_plugin first"
             )
-        record = Plugin("hooks", name, THIS_PROCESS, target=short_repr(plugin), loaded=plugin)
+        record = Plugin(
+            "hooks", name, IN_PROCESS_DISTRIBUTION, target=short_repr(plugin), loaded=plugin
+        )
         journal.note(("hooks", name), partial(_remove_plugin, record), partial(_add_plugin, record))
         _add_plugin(record)
     return name
@@ -197,18 +199,18 @@ def register_plugin(plugin: object, *, name: str = "") -> str:
 
 def _add_plugin(record: Plugin) -> None:
     record.status = "active"  # so that it is loaded here and not by the next hook call
-    listing.add(record)
+    listing.add_plugin(record)
     try:
-        _load(record)
+        _load_hooks(record)
     except BaseException:
-        listing.remove(record)
+        listing.remove_plugin(record)
         raise
 
 
 def _remove_plugin(record: Plugin) -> None:
     if record in state.added:
-        unload(record)
-        listing.remove(record)
+        unload_hooks(record)
+        listing.remove_plugin(record)
 
 
 def unregister_plugin(name: str) -> None:
@@ -223,12 +225,12 @@ def unregister_plugin(name: str) -> None:
     """
     check_string(name, "unregister_plugin", "name")
     with load_lock("hooks"):
-        known = [p for p in listing.plugins("hooks") if p.distribution == THIS_PROCESS]
+        known = [p for p in listing.plugins("hooks") if p.distribution == IN_PROCESS_DISTRIBUTION]
         record = next((p for p in known if p.name == name), None)
         if record is None:
             names = [p.name for p in known]
             raise PluginNotFound(
-                f"no hooks of this process are called {name!r}{suggestion(name, names)}; "
+                f"no hooks of this process are called {name!r}{suggest_similar_name(name, names)}; "
                 f"there are {', '.join(names) or 'none'}"
             )
         _remove_plugin(record)
@@ -251,13 +253,13 @@ def load_new_hooks() -> PluginManager | None:
     loaded goes without the rest of them, and so does a thread that hooks wait for.
     """
     if state.collected != state.generation or state.listing is None:
-        generation = _load_those(lambda plugin: not plugin.manifest.is_for_the_command)
+        generation = _load_matching_plugins(lambda plugin: not plugin.manifest.is_for_the_command)
         if generation is not None:
             state.collected = generation
     return state.manager
 
 
-def _load_those(are_wanted: Callable[[Plugin], bool]) -> int | None:
+def _load_matching_plugins(are_wanted: Callable[[Plugin], bool]) -> int | None:
     """Load hooks, and return the generation of the list that they are in; None if they are being loaded already."""
     with load_lock("hooks") as has_turn:
         if not has_turn or state.is_collecting:
@@ -267,7 +269,7 @@ def _load_those(are_wanted: Callable[[Plugin], bool]) -> int | None:
             found = listing.plugins("hooks")
             generation = state.generation
             for plugin in filter(are_wanted, found):
-                _load_installed(plugin)
+                _load_installed_hooks(plugin)
         finally:
             state.is_collecting = False
     return generation
@@ -280,7 +282,7 @@ def call_hooks(hook: str, *, only: str = "", **arguments: Any) -> list[tuple[str
     """
     manager = load_new_hooks()
     if hook in COMMAND_HOOKS:
-        _load_those(lambda plugin: plugin.manifest.may_have(hook))
+        _load_matching_plugins(lambda plugin: plugin.manifest.may_have(hook))
         manager = state.manager
     if manager is None:
         return []
@@ -304,7 +306,7 @@ def warn_about_failure(name: str, hook: str, error: BaseException) -> None:
     )
 
 
-def suggested_settings() -> list[tuple[str, Mapping[str, Any]]]:
+def collect_suggested_settings() -> list[tuple[str, Mapping[str, Any]]]:
     """Return the settings that plugins suggest, as (plugin name, settings) pairs."""
     if load_new_hooks() is None:
         return []
@@ -313,13 +315,13 @@ def suggested_settings() -> list[tuple[str, Mapping[str, Any]]]:
             if has_turn and not state.is_suggesting:  # a plugin reads nothing during its own hook
                 state.is_suggesting = True
                 try:
-                    state.suggested = _suggestions()
+                    state.suggested = _collect_suggestions()
                 finally:
                     state.is_suggesting = False
     return state.suggested or []
 
 
-def _suggestions() -> list[tuple[str, Mapping[str, Any]]]:
+def _collect_suggestions() -> list[tuple[str, Mapping[str, Any]]]:
     found: list[tuple[str, Mapping[str, Any]]] = []
     for name, values in call_hooks("plugrad_configure", config=config):
         try:
@@ -337,10 +339,10 @@ def _suggestions() -> list[tuple[str, Mapping[str, Any]]]:
     return found
 
 
-config.suggestions = suggested_settings
+config.suggestions = collect_suggested_settings
 
 
-def candidate_order(backends: Sequence[Plugin]) -> Sequence[Plugin]:
+def order_backend_candidates(backends: Sequence[Plugin]) -> Sequence[Plugin]:
     """Return the backends for the automatic choice, in the order that a plugin's hook returns."""
     for name, wished in call_hooks("plugrad_backend_candidates", backends=tuple(backends)):
         try:
@@ -356,10 +358,10 @@ def candidate_order(backends: Sequence[Plugin]) -> Sequence[Plugin]:
     return backends
 
 
-def _load_installed(plugin: Plugin) -> None:
+def _load_installed_hooks(plugin: Plugin) -> None:
     if plugin.status == "available":
         try:
-            _load(plugin)
+            _load_hooks(plugin)
         except BaseException as error:  # the plugin's code may raise anything
             if is_interruption(error):
                 raise
@@ -369,7 +371,7 @@ def _load_installed(plugin: Plugin) -> None:
         plugin.warn_once("plugrad goes on without it")
 
 
-def _load(plugin: Plugin) -> None:
+def _load_hooks(plugin: Plugin) -> None:
     """Check a plugin's hooks, then register the hooks and gradients.
 
     Raises:
@@ -381,8 +383,8 @@ def _load(plugin: Plugin) -> None:
     with journal.record_registrations() as changes:
         implementer = plugin.load()
         if state.manager is None:
-            state.manager = create_manager(sys.modules[__name__], SPECIFICATIONS)
-        register_hooks(state.manager, implementer, plugin, SPECIFICATIONS, warn_about_failure)
+            state.manager = create_manager(sys.modules[__name__], HOOK_SPECIFICATIONS)
+        register_hooks(state.manager, implementer, plugin, HOOK_SPECIFICATIONS, warn_about_failure)
         try:
             _register_gradients(implementer)
         except BaseException:
@@ -396,12 +398,12 @@ def _load(plugin: Plugin) -> None:
         for listener in load_listeners:
             listener(plugin.qualified_name)
     except BaseException:  # an interruption
-        unload(plugin)
+        unload_hooks(plugin)
         raise
-    note_replacements(plugin, plugin.imported, changes)
+    record_replacements(plugin, plugin.imported, changes)
 
 
-def unload(plugin: Plugin) -> None:
+def unload_hooks(plugin: Plugin) -> None:
     """Remove the hooks of a plugin, and what its code registered: it can be loaded again."""
     assert state.manager is not None
     state.manager.unregister(name=plugin.qualified_name)

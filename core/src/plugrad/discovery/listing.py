@@ -14,14 +14,20 @@ from typing import TYPE_CHECKING, Final
 from plugrad.discovery.load_locks import is_locked
 from plugrad.discovery.manifest import (
     API_VERSION,
-    BACKEND_FILE,
-    PLUGIN_FILE,
+    BACKEND_MANIFEST_FILE,
+    PLUGIN_MANIFEST_FILE,
     Manifest,
     find_manifest,
+    find_package_spec,
     is_api_supported,
-    package_of,
 )
-from plugrad.discovery.plugin import GROUPS, KIND_NAMES, THIS_PROCESS, Kind, Plugin
+from plugrad.discovery.plugin import (
+    IN_PROCESS_DISTRIBUTION,
+    KIND_DESCRIPTIONS,
+    KIND_OF_ENTRY_POINT_GROUP,
+    Kind,
+    Plugin,
+)
 from plugrad.discovery.scan import scan_distributions
 from plugrad.discovery.state import state
 from plugrad.errors import (
@@ -33,7 +39,7 @@ from plugrad.errors import (
     PluginUnavailable,
     RegistrationError,
     short_repr,
-    suggestion,
+    suggest_similar_name,
 )
 from plugrad.interruptions import is_interruption
 from plugrad.settings import journal
@@ -43,7 +49,7 @@ from plugrad.types.arguments import check_callable, check_flag, check_string
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from plugrad.discovery.scan import EntryPoint, Shadowed
+    from plugrad.discovery.scan import EntryPoint, ShadowedDistribution
     from plugrad.settings.keys import Option
     from plugrad.tensor.backend import Backend
 
@@ -68,9 +74,9 @@ def plugins(kind: Kind | None = None, *, refresh: bool = False) -> list[Plugin]:
         refresh: scan the installed distributions again, after something was installed or uninstalled. The kernels of
             a pack that is gone are taken away from the devices that are open.
     """
-    if kind is not None and check_string(kind, "plugins", "kind") not in KIND_NAMES:
+    if kind is not None and check_string(kind, "plugins", "kind") not in KIND_DESCRIPTIONS:
         raise ArgumentError(
-            f"plugins: kind={short_repr(kind)} must be {', '.join(map(repr, KIND_NAMES))} or None"
+            f"plugins: kind={short_repr(kind)} must be {', '.join(map(repr, KIND_DESCRIPTIONS))} or None"
         )
     refresh = check_flag(refresh, "plugins", "refresh")
     with state.lock:
@@ -136,7 +142,7 @@ def register_backend(
     plugin = Plugin(
         "backend",
         name,
-        THIS_PROCESS,
+        IN_PROCESS_DISTRIBUTION,
         target=repr(factory),
         manifest=Manifest(priority=priority, summary=summary),
         loaded=factory,
@@ -144,19 +150,19 @@ def register_backend(
     with state.lock:
         if any(p.kind == "backend" and p.name == name for p in _list_plugins()):
             raise PluginConflict(f"a backend called {name!r} exists already; choose another name")
-        journal.note(("backend", name), partial(remove, plugin), partial(add, plugin))
-        add(plugin)
+        journal.note(("backend", name), partial(remove_plugin, plugin), partial(add_plugin, plugin))
+        add_plugin(plugin)
 
 
-def add(plugin: Plugin) -> None:
-    """Add a plugin that is not installed to the list, until `remove` is called."""
+def add_plugin(plugin: Plugin) -> None:
+    """Add a plugin that is not installed to the list, until `remove_plugin` is called."""
     with state.lock:
         state.added.append(plugin)
         _invalidate_list()
 
 
-def remove(plugin: Plugin) -> None:
-    """Remove a plugin from the list that was added with `add`."""
+def remove_plugin(plugin: Plugin) -> None:
+    """Remove a plugin from the list that was added with `add_plugin`."""
     with state.lock:
         if plugin in state.added:
             state.added.remove(plugin)
@@ -175,7 +181,7 @@ def _list_plugins(*, refresh: bool = False) -> list[Plugin]:
     if state.listing is None or refresh:
         if state.scan is None or refresh:
             state.scan = scan_distributions()
-        entries = [e for e in state.scan.entry_points if e.group in GROUPS]
+        entries = [e for e in state.scan.entry_points if e.group in KIND_OF_ENTRY_POINT_GROUP]
         kept = {
             entry: plugin
             for entry, plugin in state.described.items()
@@ -188,7 +194,7 @@ def _list_plugins(*, refresh: bool = False) -> list[Plugin]:
             if entry in state.described:
                 plugin.imported = state.described[entry].imported
         state.described = described
-        order = list(KIND_NAMES)
+        order = list(KIND_DESCRIPTIONS)
         state.listing = sorted(
             [*state.added, *state.described.values()],
             key=lambda p: (order.index(p.kind), -p.manifest.priority, p.name, p.distribution),
@@ -197,7 +203,7 @@ def _list_plugins(*, refresh: bool = False) -> list[Plugin]:
     return state.listing
 
 
-def shadowed_distributions() -> tuple[Shadowed, ...]:
+def shadowed_distributions() -> tuple[ShadowedDistribution, ...]:
     """Return plugin distributions that another copy hides, mostly left by an old installation."""
     with state.lock:
         _list_plugins()
@@ -206,7 +212,7 @@ def shadowed_distributions() -> tuple[Shadowed, ...]:
 
 def _make_plugin(entry: EntryPoint) -> Plugin:
     """Return a `Plugin` for an entry point, with its manifest or with the reason why it cannot be used."""
-    kind = GROUPS[entry.group]
+    kind = KIND_OF_ENTRY_POINT_GROUP[entry.group]
     plugin = Plugin(kind, entry.name, entry.distribution, entry.version, entry.target)
     try:
         _check_name(kind, entry.name)
@@ -225,12 +231,12 @@ def _read_manifest(plugin: Plugin, *, is_required: bool) -> None:
     target = plugin.target
     if not re.fullmatch(r"[A-Za-z_][\w.]*(:[A-Za-z_][\w.]*)?", target):
         raise ValueError(f"the entry point {target!r} must be like 'package.module:object'")
-    file = BACKEND_FILE if plugin.kind == "backend" else PLUGIN_FILE
+    file = BACKEND_MANIFEST_FILE if plugin.kind == "backend" else PLUGIN_MANIFEST_FILE
     manifest = find_manifest(target, file)
     if manifest is None:
         if is_required:
             raise OSError(
-                f"package {package_of(target).name!r} does not have {file} next to its __init__.py"
+                f"package {find_package_spec(target).name!r} does not have {file} next to its __init__.py"
             )
         return
     plugin.manifest = manifest
@@ -284,25 +290,25 @@ def _mark_conflicts(every: list[Plugin]) -> None:
         if plugin.status != "blocked":
             rivals.setdefault((plugin.kind, plugin.name), []).append(plugin)
     for same in rivals.values():
-        if len(same) > 1 and not _has_chosen(same):
+        if len(same) > 1 and not _settings_choose_pack(same):
             owner = find_bundled(same)
             for plugin in same:
                 if plugin.status == "available" and plugin is not owner:
-                    _mark_conflict(plugin, [p.distribution for p in same if p is not plugin])
+                    _set_conflict_status(plugin, [p.distribution for p in same if p is not plugin])
 
 
-def _mark_conflict(plugin: Plugin, others: list[str]) -> None:
+def _set_conflict_status(plugin: Plugin, others: list[str]) -> None:
     choice = f"use {plugin.qualified_name!r}"
     if plugin.kind == "kernels":
         choice = f"name {plugin.qualified_name!r} in the setting packs"
     plugin.status = "conflict"
     plugin.reason = (
-        f"{' and '.join(others)} also bring{'s' if len(others) == 1 else ''} {KIND_NAMES[plugin.kind]} called "
+        f"{' and '.join(others)} also bring{'s' if len(others) == 1 else ''} {KIND_DESCRIPTIONS[plugin.kind]} called "
         f"{plugin.name!r}; {choice} to choose this one, or uninstall the other"
     )
 
 
-def _has_chosen(same: list[Plugin]) -> bool:
+def _settings_choose_pack(same: list[Plugin]) -> bool:
     """Return whether the setting ``packs`` chooses one of the packs of one name, and switch the others off."""
     if same[0].kind != "kernels":
         return False
@@ -325,7 +331,7 @@ def find_bundled(same: list[Plugin]) -> Plugin | None:
     return own[0] if len(own) == 1 else None
 
 
-def warn_about_claims(plugin: Plugin) -> None:
+def warn_about_claimed_name(plugin: Plugin) -> None:
     """Warn once for each distribution that claims the name of a backend that belongs to plugrad's authors."""
     same = [p for p in backends() if p.name == plugin.name and p.status != "blocked"]
     if len(same) > 1 and find_bundled(same) is plugin:
@@ -337,7 +343,7 @@ def warn_about_claims(plugin: Plugin) -> None:
 # --- choosing one --------------------------------------------------------------------------------
 
 
-def find(name: str, kind: Kind = "backend") -> Plugin:
+def find_plugin(name: str, kind: Kind = "backend") -> Plugin:
     """Return the plugin that ``"name"``, ``"distribution::name"`` or ``"module://package:object"`` means.
 
     Raises:
@@ -345,18 +351,18 @@ def find(name: str, kind: Kind = "backend") -> Plugin:
         PluginConflict: two distributions bring it and the name does not say which.
         BackendUnavailable, PluginUnavailable: it is installed but incompatible, blocked or failed.
     """
-    check_string(name, KIND_NAMES[kind], "name")
+    check_string(name, KIND_DESCRIPTIONS[kind], "name")
     if name.startswith(MODULE_PREFIX) and all(p.qualified_name != name for p in state.added):
-        _add_module(name)
+        _add_module_backend(name)
     matching = [p for p in plugins(kind) if name in (p.name, p.qualified_name)]
     if not matching:
-        raise _not_found(name, kind)
+        raise _plugin_not_found_error(name, kind)
     matching = [p for p in matching if p.status != "blocked"] or matching
     plugin = (find_bundled(matching) if len(matching) > 1 else None) or matching[0]
     if len(matching) > 1 and find_bundled(matching) is None:  # a qualified name matches one
         choices = " or ".join(repr(p.qualified_name) for p in matching)
         raise PluginConflict(
-            f"{len(matching)} distributions bring {KIND_NAMES[kind]} called {name!r}; choose "
+            f"{len(matching)} distributions bring {KIND_DESCRIPTIONS[kind]} called {name!r}; choose "
             f"{choices}, or uninstall one"
         )
     if plugin.status in ("incompatible", "blocked", "failed"):
@@ -365,7 +371,7 @@ def find(name: str, kind: Kind = "backend") -> Plugin:
     return plugin
 
 
-def _add_module(name: str) -> None:
+def _add_module_backend(name: str) -> None:
     """Add a backend given as ``"module://package:object"`` to the list."""
     plugin = Plugin("backend", name, name, target=name.removeprefix(MODULE_PREFIX))
     plugin.qualified_name = name
@@ -373,26 +379,26 @@ def _add_module(name: str) -> None:
         _read_manifest(plugin, is_required=False)
     except (ValueError, ImportError) as error:
         raise BackendNotFound(f"{name!r} does not name a backend: {error}") from error
-    add(plugin)
+    add_plugin(plugin)
 
 
-NAMES_OF_GPUS: Final = frozenset({"cuda", "gpu", "hip", "mps", "rocm", "xpu"})
+GPU_NAMES_WITHOUT_BACKEND: Final = frozenset({"cuda", "gpu", "hip", "mps", "rocm", "xpu"})
 """What other frameworks call the devices that the backend webgpu has."""
 
 
-def _not_found(name: str, kind: Kind) -> BackendNotFound | PluginNotFound:
+def _plugin_not_found_error(name: str, kind: Kind) -> BackendNotFound | PluginNotFound:
     known = [p.name for p in plugins(kind)]
     extras = {name.rpartition("-")[2] for name in first_party_distributions()}
     installed = f"installed are {', '.join(known) or 'none'}"
     if kind != "backend":
-        noun = KIND_NAMES[kind]
+        noun = KIND_DESCRIPTIONS[kind]
         return PluginNotFound(
-            f"no installed plugin brings {noun} called {name!r}{suggestion(name, known)}; {installed}"
+            f"no installed plugin brings {noun} called {name!r}{suggest_similar_name(name, known)}; {installed}"
         )
     remedy = f'; install it with: pip install "plugrad[{name}]"' if name in extras else ""
-    if name in NAMES_OF_GPUS:
+    if name in GPU_NAMES_WITHOUT_BACKEND:
         remedy = '; every GPU is one of the backend webgpu: pip install "plugrad[webgpu]", then plugrad.use("webgpu")'
-    hint = "" if remedy else suggestion(name, [*known, *extras])
+    hint = "" if remedy else suggest_similar_name(name, [*known, *extras])
     return BackendNotFound(
         f"no installed plugin brings a backend called {name!r}{hint}{remedy}; {installed}"
     )

@@ -17,9 +17,9 @@ from plugrad.interruptions import hold_safely
 if TYPE_CHECKING:
     from collections.abc import Generator, Hashable
 
-_lock = RLock()
-_held = hold_safely(_lock)
-_released = Condition(_lock)
+_table_lock = RLock()
+_hold_table_lock = hold_safely(_table_lock)
+_lock_released = Condition(_table_lock)
 _holders: Final[dict[Hashable, tuple[int, int]]] = {}
 """By key: the thread that holds the lock, and how many times."""
 _waiting_for: Final[dict[int, Hashable]] = {}
@@ -37,13 +37,13 @@ def load_lock(key: Hashable) -> Generator[bool, None, None]:
     try:
         yield _acquire(key, me)
     finally:
-        with _held:
+        with _hold_table_lock:
             if _hold_count(key, me) > before:
                 if before:
                     _holders[key] = me, before
                 else:
                     del _holders[key]
-                    _released.notify_all()
+                    _lock_released.notify_all()
 
 
 def is_locked(key: Hashable) -> bool:
@@ -59,13 +59,13 @@ def _hold_count(key: Hashable, thread: int) -> int:
 
 def _acquire(key: Hashable, me: int) -> bool:
     """Wait for a lock and take it, or return False if that would be a deadlock."""
-    with _held:
+    with _hold_table_lock:
         if _would_deadlock(key, me):
             return False
         _waiting_for[me] = key
         try:
             while key in _holders and _holders[key][0] != me:
-                _released.wait()
+                _lock_released.wait()
         finally:
             del _waiting_for[me]
         _holders[key] = me, _hold_count(key, me) + 1
@@ -86,10 +86,10 @@ def _would_deadlock(key: Hashable, me: int) -> bool:
 
 
 def _forget_other_threads() -> None:
-    global _lock, _held, _released
-    _lock = RLock()
-    _held = hold_safely(_lock)
-    _released = Condition(_lock)
+    global _table_lock, _hold_table_lock, _lock_released
+    _table_lock = RLock()
+    _hold_table_lock = hold_safely(_table_lock)
+    _lock_released = Condition(_table_lock)
     _waiting_for.clear()
     for key in [key for key, (holder, _) in _holders.items() if holder != get_ident()]:
         del _holders[key]

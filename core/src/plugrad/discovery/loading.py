@@ -9,10 +9,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
 from plugrad.discovery import hooks, packs
-from plugrad.discovery.listing import MODULE_PREFIX, find, plugins, warn_about_claims
+from plugrad.discovery.listing import MODULE_PREFIX, find_plugin, plugins, warn_about_claimed_name
 from plugrad.discovery.load_locks import load_lock
-from plugrad.discovery.plugin import Plugin, trace
-from plugrad.discovery.replacements import note_replacements
+from plugrad.discovery.plugin import Plugin, print_trace_line
+from plugrad.discovery.replacements import record_replacements
 from plugrad.discovery.state import state
 from plugrad.errors import (
     ArgumentError,
@@ -55,18 +55,18 @@ def open_backend(name: str, device: str = "") -> Backend:
             chained.
         ConfigError: the backend's own settings are wrong.
     """
-    backend = state.opened.get((find(name).qualified_name, device))
+    backend = state.opened.get((find_plugin(name).qualified_name, device))
     if backend is not None and not backend.lost:
         return backend
     hooks.load_new_hooks()
-    plugin = find(name)
+    plugin = find_plugin(name)
     with load_lock(plugin.key) as has_turn:
         if not has_turn:
             raise BackendUnavailable(
                 f"{plugin} is being opened by another thread, which waits for what this thread is loading; "
                 "open both before the threads start"
             )
-        plugin = find(name)  # another thread may have found out that it fails
+        plugin = find_plugin(name)  # another thread may have found out that it fails
         key = plugin.qualified_name, device
         if key in state.opened:
             if not state.opened[key].lost:
@@ -92,7 +92,7 @@ def opened_backends() -> list[Backend]:
     return list(dict.fromkeys(list(state.opened.values())))
 
 
-def _limit_memory(name: str) -> None:
+def _apply_memory_limit(name: str) -> None:
     """Apply the limit in the settings to the backends that are open."""
     if name != "memory_limit":
         return
@@ -106,7 +106,7 @@ def _limit_memory(name: str) -> None:
             backend.set_memory_limit(limit)
 
 
-config.listeners.append(_limit_memory)
+config.listeners.append(_apply_memory_limit)
 
 
 def close_backend(backend: Backend) -> None:
@@ -129,7 +129,7 @@ def close_backend(backend: Backend) -> None:
         for key in [k for k, b in list(state.opened.items()) if b is backend]:
             del state.opened[key]
         state.selected.clear()  # which would keep it alive
-        failures = _release_device(backend, _set_up_on(backend))
+        failures = _release_device(backend, _list_set_up_kernels(backend))
         remove_device(backend)
     if failures:
         raise BackendFailed(
@@ -138,7 +138,7 @@ def close_backend(backend: Backend) -> None:
         ) from failures[0]
 
 
-def _set_up_on(backend: Backend) -> list[KernelConfig]:
+def _list_set_up_kernels(backend: Backend) -> list[KernelConfig]:
     """Return the kernels that are set up on a device: its own, those of packs, and the program's in effect."""
     brought = [c for table in reversed(backend.kernels.values()) for c in table.values()]
     return [*brought, *(c for c in list_kernels(backend) if all(c is not b for b in brought))]
@@ -152,11 +152,11 @@ def _release_device(backend: Backend, configs: Iterable[KernelConfig]) -> list[B
         for cache in (backend.functions, backend.constants):
             steps.callback(cache.clear)
         for step in (backend.close, *reversed(disposals)):
-            steps.callback(_collect_failure, step, failures)
+            steps.callback(_call_and_collect_failure, step, failures)
     return failures
 
 
-def _collect_failure(step: Callable[[], object], failures: list[BaseException]) -> None:
+def _call_and_collect_failure(step: Callable[[], object], failures: list[BaseException]) -> None:
     try:
         step()
     except BaseException as error:  # the plugin's code may raise anything
@@ -249,7 +249,7 @@ def _open_with_plugin(plugin: Plugin, device: str) -> tuple[Backend, packs.Defer
         backend.functions, backend.constants = state.implementations_for(backend), {}
         ready: list[KernelConfig] = []
         try:
-            _make_ready(backend, plugin, table, ready)
+            _add_and_set_up_kernels(backend, plugin, table, ready)
             news = packs.register_plugin_kernels(backend)
         except BaseException:
             _release_device(backend, ready)  # what fails here, too, would hide the reason
@@ -257,31 +257,31 @@ def _open_with_plugin(plugin: Plugin, device: str) -> tuple[Backend, packs.Defer
             raise
     plugin.imported.redo()  # if it was probed while it was opened
     plugin.status, plugin.reason = "active", ""
-    news.append(partial(warn_about_claims, plugin))
-    news.append(partial(note_replacements, plugin, plugin.imported, journal))
+    news.append(partial(warn_about_claimed_name, plugin))
+    news.append(partial(record_replacements, plugin, plugin.imported, journal))
     milliseconds = (perf_counter() - started) * 1e3
-    trace(f"opened {backend.name}:{backend.device} of {plugin} in {milliseconds:.1f} ms")
+    print_trace_line(f"opened {backend.name}:{backend.device} of {plugin} in {milliseconds:.1f} ms")
     return backend, news
 
 
-def _make_ready(
+def _add_and_set_up_kernels(
     backend: Backend, plugin: Plugin, table: Iterable[KernelConfig], ready: list[KernelConfig]
 ) -> None:
     """Give an opened device the kernels that it brings, and set them up; `ready` receives those that are."""
-    table = _as_configs(table)
+    table = _as_config_tuple(table)
     _check_backend_results(backend, table)
     with state.lock:
         _check_name_is_free(plugin)
         add_device(backend, plugin.qualified_name, table)
     limit = state.memory_limits.get(backend.label, config.get("memory_limit"))
     backend.set_memory_limit(limit)
-    for kernel_config in _set_up_on(backend):
+    for kernel_config in _list_set_up_kernels(backend):
         if kernel_config.setup_func is not None:
             kernel_config.setup_func(backend)
         ready.append(kernel_config)
 
 
-def _as_configs(table: object) -> tuple[KernelConfig, ...]:
+def _as_config_tuple(table: object) -> tuple[KernelConfig, ...]:
     """Return what `open` has returned as a tuple."""
     try:
         return tuple(cast("Iterable[KernelConfig]", table))
@@ -367,5 +367,5 @@ def _raise_as_unavailable(plugin: Plugin) -> Generator[None, None, None]:
         what = describe_exception(error)
         if plugin.status != "active":
             plugin.record_failure(error)
-        trace(f"{plugin} failed: {what}")
+        print_trace_line(f"{plugin} failed: {what}")
         raise BackendUnavailable(f"{plugin} cannot start: {what}. {plugin.remedy}") from error

@@ -25,8 +25,8 @@ API_VERSION: Final = (1, 0)
 """The version of the plugin interface that this core offers: a plugin needs the same major and at most this minor."""
 DTYPE_PATTERN: Final = r"bool|string|u?int(8|16|32|64)|float(16|32|64)|complex(64|128)"
 """The names of the dtypes. `plugrad.types.dtype` is not used: it imports NumPy, which listing does not need."""
-BACKEND_FILE: Final = "plugrad-backend.toml"
-PLUGIN_FILE: Final = "plugrad-plugin.toml"
+BACKEND_MANIFEST_FILE: Final = "plugrad-backend.toml"
+PLUGIN_MANIFEST_FILE: Final = "plugrad-plugin.toml"
 COMMAND_HOOKS: Final = frozenset({"plugrad_cli", "plugrad_doctor_section"})
 """The hooks that only the command ``plugrad`` calls."""
 
@@ -95,18 +95,22 @@ def find_manifest(target: str, file: str) -> Manifest | None:
     """
     from pathlib import Path
 
-    spec = package_of(target)
+    spec = find_package_spec(target)
     for folder in spec.submodule_search_locations or ():
         path = Path(folder) / file
         table = _load_toml(path, spec.loader)
         if table is not None:
             return _parse_manifest(
-                table, path, BACKEND_KEYS if file == BACKEND_FILE else PLUGIN_KEYS
+                table,
+                path,
+                BACKEND_MANIFEST_PARSERS
+                if file == BACKEND_MANIFEST_FILE
+                else PLUGIN_MANIFEST_PARSERS,
             )
     return None
 
 
-def package_of(target: str) -> ModuleSpec:
+def find_package_spec(target: str) -> ModuleSpec:
     """Return the package that an entry point names: the outermost that has code, or lies deepest.
 
     To find a part of a package, Python would import the package. A namespace package has no code, so its parts are
@@ -279,7 +283,7 @@ def _parse_commands(value: object) -> Mapping[str, Command]:
     return MappingProxyType(commands)
 
 
-BACKEND_KEYS: Final[Mapping[str, Callable[[object], Any]]] = {
+BACKEND_MANIFEST_PARSERS: Final[Mapping[str, Callable[[object], Any]]] = {
     "api": _parse_version,
     "priority": _parse_integer,
     "summary": _parse_string,
@@ -293,9 +297,9 @@ BACKEND_KEYS: Final[Mapping[str, Callable[[object], Any]]] = {
     "packs": _parse_strings,
     "options": _parse_options,
 }
-PLUGIN_KEYS: Final[Mapping[str, Callable[[object], Any]]] = {
-    **{key: BACKEND_KEYS[key] for key in ("api", "summary", "url", "priority")},
-    **{key: BACKEND_KEYS[key] for key in ("kernels", "replaces")},
+PLUGIN_MANIFEST_PARSERS: Final[Mapping[str, Callable[[object], Any]]] = {
+    **{key: BACKEND_MANIFEST_PARSERS[key] for key in ("api", "summary", "url", "priority")},
+    **{key: BACKEND_MANIFEST_PARSERS[key] for key in ("kernels", "replaces")},
     "commands": _parse_commands,
     "hooks": _parse_strings,
 }

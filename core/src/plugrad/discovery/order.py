@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from plugrad.discovery.listing import plugins
-from plugrad.discovery.plugin import normalize
+from plugrad.discovery.plugin import normalize_distribution_name
 from plugrad.discovery.state import state
 from plugrad.settings.layers import config
 
@@ -27,13 +27,13 @@ def sort_packs(found: Iterable[Plugin]) -> list[Plugin]:
     def rank(plugin: Plugin) -> tuple[Any, ...]:
         place = next((i for i, name in enumerate(chosen) if plugin.is_chosen_by(name)), len(chosen))
         added = state.added.index(plugin) + 1 if plugin in state.added else 0
-        distribution = normalize(plugin.distribution)
+        distribution = normalize_distribution_name(plugin.distribution)
         return place, -added, -plugin.manifest.priority, distribution, plugin.name
 
     return sorted(found, key=rank)
 
 
-class Place(NamedTuple):
+class PackOrder(NamedTuple):
     """The place of a kernel pack among the usable packs of its backend, and what decided it."""
 
     number: int
@@ -46,7 +46,7 @@ class Place(NamedTuple):
         return f"no. {self.number} of {self.rivals} packs, by {self.decided_by}"
 
 
-def place_of(pack: Plugin) -> Place | None:
+def find_pack_order(pack: Plugin) -> PackOrder | None:
     """Return the place of a kernel pack in the order of its backend's packs, or None if it cannot be used."""
     rivals = sort_packs(
         p
@@ -62,4 +62,4 @@ def place_of(pack: Plugin) -> Place | None:
         why = f"its priority {pack.manifest.priority}"
     else:
         why = "the names of the distributions"
-    return Place(rivals.index(pack) + 1, len(rivals), why)
+    return PackOrder(rivals.index(pack) + 1, len(rivals), why)

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from plugrad.contract.kernel import all_contracts, get_contract
 from plugrad.discovery import hooks
-from plugrad.discovery.listing import find, plugins, uninstall_listeners
+from plugrad.discovery.listing import find_plugin, plugins, uninstall_listeners
 from plugrad.discovery.load_locks import load_lock
 from plugrad.discovery.order import sort_packs
-from plugrad.discovery.plugin import Plugin, trace
-from plugrad.discovery.replacements import note_replacements, warn_about_kernels
+from plugrad.discovery.plugin import Plugin, print_trace_line
+from plugrad.discovery.replacements import record_replacements, warn_about_replaced_kernels
 from plugrad.discovery.state import state
 from plugrad.errors import (
     ConfigError,
@@ -52,7 +52,7 @@ def register_plugin_kernels(backend: Backend) -> DeferredWarnings:
             _register_hook_kernels(plugin, backend, news)
         elif plugin.kind == "kernels" and plugin.backend_name == backend.name:
             _register_pack(plugin, backend, news)
-    news.append(partial(warn_about_kernels, backend))
+    news.append(partial(warn_about_replaced_kernels, backend))
     return news
 
 
@@ -88,7 +88,9 @@ def _register_for_open_backends(name: str) -> None:
     """Give the devices that are open already the kernels of a plugin's hooks."""
     plugin = next(p for p in plugins("hooks") if p.qualified_name == name)
     for backend in dict.fromkeys(list(state.opened.values())):
-        _register_hook_kernels(plugin, backend, news := [partial(warn_about_kernels, backend)])
+        _register_hook_kernels(
+            plugin, backend, news := [partial(warn_about_replaced_kernels, backend)]
+        )
         emit_warnings(news)
 
 
@@ -106,13 +108,13 @@ def unregister_plugin_kernels(name: str) -> None:
         table = backend.kernels.get(name, {})
         remove_table(backend, name)
         for config in reversed(table.values()):
-            _dispose(name, config, backend)
+            _dispose_kernel(name, config, backend)
     for pack in plugins("kernels"):
         if pack.qualified_name == name and pack.status == "active":
-            _deactivate(pack)
+            _deactivate_pack(pack)
 
 
-def _dispose(name: str, config: KernelConfig, backend: Backend) -> None:
+def _dispose_kernel(name: str, config: KernelConfig, backend: Backend) -> None:
     """Call the dispose function of a kernel that a plugin brought; a failure is a warning."""
     if config.dispose_func is None:
         return
@@ -127,21 +129,21 @@ def _dispose(name: str, config: KernelConfig, backend: Backend) -> None:
         )
 
 
-def _deactivate(pack: Plugin) -> None:
+def _deactivate_pack(pack: Plugin) -> None:
     pack.status = "available"
     pack.rollback()
 
 
-def _take_back_uninstalled(pack: Plugin) -> None:
+def _remove_uninstalled_pack(pack: Plugin) -> None:
     """Take a pack that is not installed any more away from the devices that are open."""
     if pack.kind == "kernels" and pack.status == "active":
         unregister_plugin_kernels(pack.qualified_name)
-        _deactivate(pack)
+        _deactivate_pack(pack)
 
 
 hooks.load_listeners.append(_register_for_open_backends)
 hooks.unload_listeners.append(unregister_plugin_kernels)
-uninstall_listeners.append(_take_back_uninstalled)
+uninstall_listeners.append(_remove_uninstalled_pack)
 
 
 def _register_and_set_up(
@@ -151,14 +153,14 @@ def _register_and_set_up(
     name = plugin.qualified_name
     try:
         with record_registrations() as journal:
-            configs = _brought_by(plugin, backend)
+            configs = _kernels_of_plugin(plugin, backend)
             _check_configs(name, configs, backend)
             compiler = state.compilers.get(name)
             if compiler is not None:
                 backend.compilers = {**backend.compilers, name: compiler}
             if configs:
-                add_table(backend, name, configs, order_of_packs())
-                trace(f"{name} brings {len(configs)} kernels for {backend.label}")
+                add_table(backend, name, configs, list_packs_in_order())
+                print_trace_line(f"{name} brings {len(configs)} kernels for {backend.label}")
             for config in configs:
                 if config.setup_func is not None:
                     config.setup_func(backend)
@@ -166,15 +168,15 @@ def _register_and_set_up(
         remove_table(backend, name)
         if is_interruption(error):
             raise
-        trace(f"{name} brings nothing for {backend.label}: {describe_exception(error)}")
+        print_trace_line(f"{name} brings nothing for {backend.label}: {describe_exception(error)}")
         return error
     if journal.changes:
         plugin.registered.append(journal)
-    news.append(partial(note_replacements, plugin, plugin.imported, journal))
+    news.append(partial(record_replacements, plugin, plugin.imported, journal))
     return None
 
 
-def _brought_by(plugin: Plugin, backend: Backend) -> tuple[KernelConfig, ...]:
+def _kernels_of_plugin(plugin: Plugin, backend: Backend) -> tuple[KernelConfig, ...]:
     """Return the kernels that a plugin brings for a device: hooks are asked for each, a pack once."""
     name = plugin.qualified_name
     if plugin.kind == "hooks":
@@ -208,7 +210,7 @@ def _check_configs(name: str, configs: tuple[Any, ...], backend: Backend) -> Non
 # --- the order of packs --------------------------------------------------------------------------
 
 
-def order_of_packs() -> list[str]:
+def list_packs_in_order() -> list[str]:
     """Return the qualified names of the plugins that may bring kernels, the first in effect at the front."""
     return [p.qualified_name for p in sort_packs([*plugins("kernels"), *plugins("hooks")])]
 
@@ -218,7 +220,7 @@ def _on_setting_changed(setting: str) -> None:
     if setting != "packs" or not state.opened:
         return
     try:
-        order = order_of_packs()
+        order = list_packs_in_order()
     except ConfigError:
         return  # opening the next backend raises the error
     for backend in dict.fromkeys(list(state.opened.values())):
@@ -246,14 +248,14 @@ def op_pack(name: str) -> Any:
         PluginConflict: two distributions bring it and the name does not say which.
         PluginUnavailable: it is incompatible, blocked, or cannot be imported; the message gives the reason.
     """
-    pack = find(name, "ops")
+    pack = find_plugin(name, "ops")
     with load_lock(pack.key) as has_turn:
         if not has_turn:
             raise PluginUnavailable(
                 f"{pack} is being imported by another thread, which waits for what this thread is loading; "
                 "import both before the threads start"
             )
-        pack = find(name, "ops")  # another thread may have found out that it fails
+        pack = find_plugin(name, "ops")  # another thread may have found out that it fails
         try:
             module = pack.load()
         except BaseException as error:  # the plugin's code may raise anything
@@ -264,7 +266,7 @@ def op_pack(name: str) -> Any:
                 f"{pack} cannot be imported: {pack.reason}. {pack.remedy}"
             ) from error
         pack.status = "active"
-    note_replacements(pack, pack.imported)
+    record_replacements(pack, pack.imported)
     return module
 
 

@@ -14,19 +14,19 @@ from plugrad.settings.layers import config
 Kind = Literal["backend", "kernels", "ops", "hooks"]
 Status = Literal["available", "active", "incompatible", "blocked", "conflict", "failed"]
 
-GROUPS: Final[dict[str, Kind]] = {
+KIND_OF_ENTRY_POINT_GROUP: Final[dict[str, Kind]] = {
     "plugrad.backends": "backend",
     "plugrad.kernels": "kernels",
     "plugrad.ops": "ops",
     "plugrad.plugins": "hooks",
 }
-KIND_NAMES: Final[dict[Kind, str]] = {
+KIND_DESCRIPTIONS: Final[dict[Kind, str]] = {
     "backend": "a backend",
     "kernels": "a kernel pack",
     "ops": "an op pack",
     "hooks": "hooks",
 }
-THIS_PROCESS: Final = "<this process>"
+IN_PROCESS_DISTRIBUTION: Final = "<this process>"
 
 
 class Plugin:
@@ -83,9 +83,11 @@ class Plugin:
         """Return whether a name is that of the plugin or of its distribution, or ``"distribution::name"``."""
         distribution, _, name = spelling.rpartition("::")
         if distribution:
-            return name == self.name and normalize(distribution) == normalize(self.distribution)
+            return name == self.name and normalize_distribution_name(
+                distribution
+            ) == normalize_distribution_name(self.distribution)
         return spelling in (self.name, self.qualified_name) or (
-            normalize(spelling) == normalize(self.distribution)
+            normalize_distribution_name(spelling) == normalize_distribution_name(self.distribution)
         )
 
     def is_chosen_by(self, spelling: str) -> bool:
@@ -98,7 +100,7 @@ class Plugin:
         return self.name.partition(".")[0]
 
     def __str__(self) -> str:
-        noun = KIND_NAMES[self.kind].partition(" ")[2] or KIND_NAMES[self.kind]
+        noun = KIND_DESCRIPTIONS[self.kind].partition(" ")[2] or KIND_DESCRIPTIONS[self.kind]
         return f"{noun} {self.name!r} ({f'{self.distribution} {self.version}'.strip()})"
 
     def __repr__(self) -> str:
@@ -111,7 +113,7 @@ class Plugin:
         """
         if self.loaded is None:
             module, _, attributes = self.target.partition(":")
-            trace(f"importing {self.target} for {self}")
+            print_trace_line(f"importing {self.target} for {self}")
             with record_registrations() as journal:
                 found: Any = import_module(module)
                 for attribute in filter(None, attributes.split(".")):
@@ -155,16 +157,16 @@ class Plugin:
         """Warn once that the plugin is not used, and why."""
         if self._warned_of != self.reason:
             self._warned_of = self.reason
-            trace(f"{self} is {self.status}: {self.reason}")
+            print_trace_line(f"{self} is {self.status}: {self.reason}")
             warn(f"{self} is {self.status}, and {consequence}: {self.reason}. {self.remedy}")
 
 
-def normalize(distribution: str) -> str:
+def normalize_distribution_name(distribution: str) -> str:
     """Return the name of a distribution as installers compare it: ``Acme_Fast`` is ``acme-fast``."""
     return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
-def trace(message: str) -> None:
+def print_trace_line(message: str) -> None:
     """Write a line about a plugin to standard error, if the setting ``plugins.trace`` is on."""
     if config.get("plugins.trace"):
         import sys

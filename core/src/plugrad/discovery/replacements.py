@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from plugrad.discovery.listing import join_names, plugins
-from plugrad.discovery.plugin import THIS_PROCESS, normalize
+from plugrad.discovery.plugin import IN_PROCESS_DISTRIBUTION, normalize_distribution_name
 from plugrad.errors import warn
 from plugrad.registry.kernels import is_forced
 from plugrad.settings.layers import config
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend
 
 
-def note_replacements(plugin: Plugin, *journals: Journal) -> None:
+def record_replacements(plugin: Plugin, *journals: Journal) -> None:
     """Note what the code of a plugin has replaced of others, and warn of it once; see `may_replace`."""
     found: set[str] = set()
     for journal in journals:
@@ -27,19 +27,25 @@ def note_replacements(plugin: Plugin, *journals: Journal) -> None:
                 found.add(f"kernel {what[1]} of backend {what[2]!r}")
             elif what[0] == "gradient" and replaced:
                 found.add(f"gradient {what[1]}")
-    _warn_once(plugin, found)
+    _record_and_warn_once(plugin, found)
 
 
-def warn_about_kernels(backend: Backend) -> None:
+def warn_about_replaced_kernels(backend: Backend) -> None:
     """Note which kernels of others the packs of a device replace, and warn of each pack once."""
     by_name = {p.qualified_name: p for p in plugins()}
     owners = [(by_name.get(owner), table) for owner, table in backend.kernels.items()]
     above: set[str] = set()
     for place, (plugin, table) in enumerate(owners[:-1]):
         if plugin is not None and not may_replace(plugin, backend.name):
-            others = (t for p, t in owners[place + 1 :] if p is None or not _is_among(plugin, [p]))
+            others = (
+                t
+                for p, t in owners[place + 1 :]
+                if p is None or not _shares_distribution(plugin, [p])
+            )
             replaced = table.keys() & {name for other in others for name in other} - above
-            _warn_once(plugin, {f"kernel {name} of backend {backend.name!r}" for name in replaced})
+            _record_and_warn_once(
+                plugin, {f"kernel {name} of backend {backend.name!r}" for name in replaced}
+            )
         above.update(table)
 
 
@@ -52,13 +58,19 @@ def may_replace(plugin: Plugin, backend_name: str) -> bool:
     if any(plugin.is_chosen_by(name) for name in config.get("packs")):
         return True
     theirs = [p for p in plugins("backend") if p.name == backend_name]
-    friends = {normalize(name) for p in theirs for name in p.manifest.packs}
-    return normalize(plugin.distribution) in friends or _is_among(plugin, theirs)
+    friends = {normalize_distribution_name(name) for p in theirs for name in p.manifest.packs}
+    return normalize_distribution_name(plugin.distribution) in friends or _shares_distribution(
+        plugin, theirs
+    )
 
 
-def _is_among(plugin: Plugin, others: Iterable[Plugin]) -> bool:
+def _shares_distribution(plugin: Plugin, others: Iterable[Plugin]) -> bool:
     """Return whether a plugin is of the distribution of one of others."""
-    return any(normalize(plugin.distribution) == normalize(p.distribution) for p in others)
+    return any(
+        normalize_distribution_name(plugin.distribution)
+        == normalize_distribution_name(p.distribution)
+        for p in others
+    )
 
 
 def _replaces_other_plugin(
@@ -72,11 +84,11 @@ def _replaces_other_plugin(
     return replaced or (promised and is_forced(kernel_name, backend_name))
 
 
-def _warn_once(plugin: Plugin, found: set[str]) -> None:
+def _record_and_warn_once(plugin: Plugin, found: set[str]) -> None:
     """Keep what a plugin has replaced, and warn if it is new; a program may replace what it likes."""
     news = sorted(found - set(plugin.replaced))
     plugin.replaced += tuple(news)
-    if not news or plugin.distribution == THIS_PROCESS:
+    if not news or plugin.distribution == IN_PROCESS_DISTRIBUTION:
         return
     chosen = ",".join([*config.get("packs"), plugin.short_name])
     choose = (

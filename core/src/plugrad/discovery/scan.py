@@ -14,9 +14,9 @@ from plugrad.interruptions import is_interruption
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-GROUP_PREFIX: Final = "plugrad."
+ENTRY_POINT_GROUP_PREFIX: Final = "plugrad."
 """The prefix of the groups' names: ``plugrad.backends``, ``plugrad.kernels``, …"""
-STANDARD_FINDERS: Final = ("_frozen_importlib", "importlib")
+STANDARD_FINDER_MODULES: Final = ("_frozen_importlib", "importlib")
 """How the modules of the finders begin that know the folders and archives of ``sys.path`` only."""
 
 
@@ -30,7 +30,7 @@ class EntryPoint(NamedTuple):
     version: str
 
 
-class Shadowed(NamedTuple):
+class ShadowedDistribution(NamedTuple):
     """A hidden copy of a distribution: one earlier on ``sys.path`` has its name."""
 
     distribution: str
@@ -38,11 +38,11 @@ class Shadowed(NamedTuple):
     path: str
 
 
-class Scan(NamedTuple):
+class ScanResult(NamedTuple):
     """The result of scanning the installed distributions."""
 
     entry_points: tuple[EntryPoint, ...]
-    shadowed: tuple[Shadowed, ...]
+    shadowed: tuple[ShadowedDistribution, ...]
 
 
 class DistributionReader(NamedTuple):
@@ -52,22 +52,22 @@ class DistributionReader(NamedTuple):
     path: str
 
 
-def scan_distributions() -> Scan:
+def scan_distributions() -> ScanResult:
     """Return the entry points of all installed distributions, and the distributions that others hide."""
     found: list[EntryPoint] = []
-    hidden: list[Shadowed] = []
-    seen: dict[str, Shadowed] = {}
+    hidden: list[ShadowedDistribution] = []
+    seen: dict[str, ShadowedDistribution] = {}
     for read, path in _iter_distributions():
         try:
             declared = read("entry_points.txt")
-            if not declared or GROUP_PREFIX not in declared:
+            if not declared or ENTRY_POINT_GROUP_PREFIX not in declared:
                 continue  # true of most distributions: their metadata need not be read
             name, version = _parse_name_and_version(read)
         except (OSError, ValueError) as error:
             if is_interruption(error):
                 raise
             continue  # it cannot be read as text, so nobody can use what it declares
-        copy = Shadowed(name, version, os.path.realpath(path))
+        copy = ShadowedDistribution(name, version, os.path.realpath(path))
         if name.lower() in seen:
             if seen[name.lower()] != copy:  # equal copies mean that a folder is on the path twice
                 hidden.append(copy)
@@ -76,9 +76,9 @@ def scan_distributions() -> Scan:
         found += [
             EntryPoint(group, entry, target, name, version)
             for group, entry, target in _parse_entry_points(declared)
-            if group.startswith(GROUP_PREFIX)
+            if group.startswith(ENTRY_POINT_GROUP_PREFIX)
         ]
-    return Scan(tuple(found), tuple(hidden))
+    return ScanResult(tuple(found), tuple(hidden))
 
 
 def _iter_distributions() -> Iterable[DistributionReader]:
@@ -88,7 +88,7 @@ def _iter_distributions() -> Iterable[DistributionReader]:
     import takes as long as half of plugrad's.
     """
     finders = [f for f in sys.meta_path if hasattr(f, "find_distributions")]
-    if all(getattr(f, "__module__", "").startswith(STANDARD_FINDERS) for f in finders):
+    if all(getattr(f, "__module__", "").startswith(STANDARD_FINDER_MODULES) for f in finders):
         with suppress(NotADirectoryError):
             return [
                 DistributionReader(partial(_read_metadata, f"{folder}/{name}"), folder)

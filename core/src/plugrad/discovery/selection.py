@@ -12,10 +12,10 @@ from plugrad.discovery.listing import MODULE_PREFIX, backends, first_party_distr
 from plugrad.discovery.loading import open_backend, opened_backends, probe
 from plugrad.discovery.state import Selection, state
 from plugrad.errors import (
+    CANNOT_RUN_ERRORS,
     ArgumentError,
     BackendNotFound,
     BackendUnavailable,
-    CannotRun,
     ConfigError,
     PlugradError,
     short_repr,
@@ -43,7 +43,7 @@ set_selection: Final = _selected.set
 """Set what `use` has selected in this context, which `get_selection` returned before."""
 
 
-class _Block(NamedTuple):
+class _UseBlock(NamedTuple):
     """A ``with`` block of `use` that has not ended."""
 
     owner: use
@@ -51,7 +51,9 @@ class _Block(NamedTuple):
     """What was selected, and the target of transfers, when it began."""
 
 
-_blocks: Final[ContextVar[tuple[_Block, ...]]] = ContextVar("plugrad_use_blocks", default=())
+_open_use_blocks: Final[ContextVar[tuple[_UseBlock, ...]]] = ContextVar(
+    "plugrad_use_blocks", default=()
+)
 """From the outermost to the innermost one."""
 
 
@@ -88,15 +90,17 @@ class use:  # noqa: N801 - a call and a context manager: it reads as a verb
         )
         chosen = self.selection.backend
         self._target = chosen if transfer or isinstance(chosen, Tracer) else None
-        self._before: tuple[Selection | None, Backend | None] | None = _current()
-        _select(self.selection, self._target)
+        self._before: tuple[Selection | None, Backend | None] | None = (
+            _current_selection_and_target()
+        )
+        _set_selection_and_target(self.selection, self._target)
 
     def __enter__(self) -> Selection:
         # The first block ends what the call began.
-        before = self._before or _current()
+        before = self._before or _current_selection_and_target()
         self._before = None
-        _blocks.set((*_blocks.get(), _Block(self, before)))
-        _select(self.selection, self._target)
+        _open_use_blocks.set((*_open_use_blocks.get(), _UseBlock(self, before)))
+        _set_selection_and_target(self.selection, self._target)
         return self.selection
 
     def __exit__(
@@ -106,7 +110,7 @@ class use:  # noqa: N801 - a call and a context manager: it reads as a verb
         trace: TracebackType | None,
     ) -> None:
         # Without a token, which an asynchronous generator that is closed elsewhere could not use.
-        blocks = _blocks.get()
+        blocks = _open_use_blocks.get()
         own = [i for i, block in enumerate(blocks) if block.owner is self]
         if not own:  # it began in another context
             return
@@ -115,16 +119,16 @@ class use:  # noqa: N801 - a call and a context manager: it reads as a verb
         if inner:
             inner = inner[0]._replace(before=blocks[place].before), *inner[1:]
         else:
-            _select(*blocks[place].before)
-        _blocks.set((*blocks[:place], *inner))
+            _set_selection_and_target(*blocks[place].before)
+        _open_use_blocks.set((*blocks[:place], *inner))
 
 
-def _current() -> tuple[Selection | None, Backend | None]:
+def _current_selection_and_target() -> tuple[Selection | None, Backend | None]:
     """Return what is selected, and the target of transfers."""
     return _selected.get(), transfer_target()
 
 
-def _select(selection: Selection | None, target: Backend | None) -> None:
+def _set_selection_and_target(selection: Selection | None, target: Backend | None) -> None:
     _selected.set(selection)
     set_transfer_target(target)
 
@@ -147,7 +151,7 @@ def which() -> Selection:
                 )
             check_alive(backend, "plugrad.use")
         return used
-    known = _recall_selection(None)
+    known = _cached_selection(None)
     if known is not None:
         return known
     setting = config.explain("backend")
@@ -155,11 +159,11 @@ def which() -> Selection:
         selection = Selection(_best_automatic_backend(), "automatic choice")
     else:
         selection = Selection(first_usable_backend(setting.value, setting.layer), setting.layer)
-    _keep_selection(None, selection)
+    _cache_selection(None, selection)
     return selection
 
 
-def _recall_selection(name: str | None) -> Selection | None:
+def _cached_selection(name: str | None) -> Selection | None:
     """Return what was selected by a name, or by the settings, unless what it depends on has changed since then."""
     found = state.selected.get(name)
     if found is None or found[0] != (config.state, state.generation):
@@ -168,7 +172,7 @@ def _recall_selection(name: str | None) -> Selection | None:
     return None if backend.is_closed or backend.lost else found[1]
 
 
-def _keep_selection(name: str | None, selection: Selection) -> None:
+def _cache_selection(name: str | None, selection: Selection) -> None:
     """Remember what was selected by a name, or if it is None, by the settings."""
     state.selected[name] = (config.state, state.generation), selection
 
@@ -179,7 +183,7 @@ def active_backend() -> Backend:
 
 
 @contextmanager
-def active_on(backend: Backend) -> Generator[None, None, None]:
+def activate_backend(backend: Backend) -> Generator[None, None, None]:
     """Make an opened backend the active one inside a ``with`` block; what is transferred where stays as it is."""
     before = _selected.get()
     _selected.set(Selection(backend, "the body of a kernel"))
@@ -198,7 +202,7 @@ def synchronize(device: DeviceLike | None = None) -> None:
     waiting = (
         [backend for backend in opened_backends() if not backend.lost]
         if device is None
-        else [backend_for(device, "synchronize: device=")]
+        else [resolve_backend(device, "synchronize: device=")]
     )
     for backend in waiting:
         try:
@@ -212,7 +216,7 @@ def synchronize(device: DeviceLike | None = None) -> None:
             raise backend_failed(backend, "synchronize()", error) from error
 
 
-def backend_for(device: DeviceLike | None, layer: str = "device=") -> Backend:
+def resolve_backend(device: DeviceLike | None, layer: str = "device=") -> Backend:
     """Return the backend that a ``device=`` argument names or is; None means the active one."""
     if device is None:
         return which().backend
@@ -240,11 +244,11 @@ def first_usable_backend(spec: str, layer: str) -> Backend:
     A single name never falls back: asking for a GPU on a machine without one is an error. While a function is
     traced, its tracer stands in for the device for which it records.
     """
-    known = _recall_selection(spec) if type(spec) is str else None
+    known = _cached_selection(spec) if type(spec) is str else None
     if known is None:
         known = Selection(_open_first_usable(spec, layer), layer)
         if "," not in spec:  # a list warns each time of what it skips
-            _keep_selection(spec, known)
+            _cache_selection(spec, known)
     tracer = current_tracer()
     return known.backend if tracer is None else tracer.replaces(known.backend)
 
@@ -261,7 +265,7 @@ def _open_first_usable(spec: str, layer: str) -> Backend:
     for choice in choices:
         try:
             backend = open_backend(*split_device_spec(choice, layer))
-        except CannotRun as error:
+        except CANNOT_RUN_ERRORS as error:
             reasons.append(str(error))
             continue
         if reasons:
@@ -270,10 +274,10 @@ def _open_first_usable(spec: str, layer: str) -> Backend:
     raise BackendUnavailable(f"{layer}: none of {spec!r} can be used: {'; '.join(reasons)}")
 
 
-def automatic_choices() -> Sequence[Plugin]:
+def list_automatic_candidates() -> Sequence[Plugin]:
     """Return the usable backends that may be chosen automatically, best first; the user allows third-party ones."""
     allowed = (*first_party_distributions(), *config.get("plugins.allow_auto"))
-    return hooks.candidate_order(
+    return hooks.order_backend_candidates(
         [
             plugin
             for plugin in backends()
@@ -283,23 +287,23 @@ def automatic_choices() -> Sequence[Plugin]:
     )
 
 
-def numpy_backend() -> Backend | None:
+def find_numpy_backend() -> Backend | None:
     """Return the first backend that stores NumPy arrays, by its manifest; string kernels run there."""
-    plugin = _numpy_plugin()
+    plugin = _find_numpy_plugin()
     return None if plugin is None else open_backend(plugin.qualified_name)
 
 
 def is_numpy_backend(backend: Backend) -> bool:
-    """Return whether a backend is the `numpy_backend`, without opening any other backend."""
+    """Return whether a backend is the `find_numpy_backend`, without opening any other backend."""
     owner = backend.name, backend.distribution
     for plugin in backends():
         if (plugin.name, plugin.distribution) == owner and _shares_numpy_memory(plugin):
-            return plugin is _numpy_plugin()
+            return plugin is _find_numpy_plugin()
     return False
 
 
-def _numpy_plugin() -> Plugin | None:
-    return next(filter(_shares_numpy_memory, automatic_choices()), None)
+def _find_numpy_plugin() -> Plugin | None:
+    return next(filter(_shares_numpy_memory, list_automatic_candidates()), None)
 
 
 def _shares_numpy_memory(plugin: Plugin) -> bool:
@@ -336,7 +340,7 @@ def _best_automatic_backend() -> Backend:
     """
     reasons: list[str] = []
     broken: list[str] = []
-    choices = automatic_choices()
+    choices = list_automatic_candidates()
     for plugin in choices:
         reason = reason_not_startable(plugin)
         try:

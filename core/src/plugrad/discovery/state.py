@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pluggy import PluginManager
 
     from plugrad.discovery.plugin import Plugin
-    from plugrad.discovery.scan import EntryPoint, Scan
+    from plugrad.discovery.scan import EntryPoint, ScanResult
     from plugrad.tensor.backend import Backend, Implementation, KernelConfig
     from plugrad.tensor.context import Overrides
 
@@ -64,7 +64,7 @@ class PluginState:
         self.lock: Any = hold_safely(RLock())
         """Held while the objects below change, never while the code of a plugin runs; see `turns`."""
         # --- which plugins are installed
-        self.scan: Scan | None = None
+        self.scan: ScanResult | None = None
         self.described: dict[EntryPoint, Plugin] = {}
         """The plugins of the latest scan."""
         self.added: list[Plugin] = []

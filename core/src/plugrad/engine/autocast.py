@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
 
-HALF_FAMILIES: Final = (attention, convolution, convolution3d, depthwise, fused)
-HALF_KERNELS: Final[frozenset[str]] = frozenset(
+HALF_PRECISION_FAMILIES: Final = (attention, convolution, convolution3d, depthwise, fused)
+HALF_PRECISION_KERNELS: Final[frozenset[str]] = frozenset(
     kernel.name
     for kernel in (
-        *(value for family in HALF_FAMILIES for value in vars(family).values()),
+        *(value for family in HALF_PRECISION_FAMILIES for value in vars(family).values()),
         *(linalg.matmul, linalg.einsum),
     )
     if isinstance(kernel, Kernel)
@@ -124,7 +124,7 @@ def compute_dtype(kernel: Kernel[..., Any], dtype: DType) -> DType:
     An op that promotes operands asks, so that none of them becomes float32 before it is cast to halves.
     """
     precision = active_precision()
-    if precision is None or kernel.name not in HALF_KERNELS:
+    if precision is None or kernel.name not in HALF_PRECISION_KERNELS:
         return dtype
     return precision if dtype is float32 or dtype in HALVES else dtype
 
@@ -133,7 +133,7 @@ def cast_inputs(
     kernel: Kernel[..., Any], inputs: Sequence[Tensor | None], dtype: DType
 ) -> Sequence[Tensor | None]:
     """Return the inputs of a kernel in the dtype in which it computes inside of an `autocast` block."""
-    if kernel.name in HALF_KERNELS:
+    if kernel.name in HALF_PRECISION_KERNELS:
         wanted = dtype
     elif kernel.name in FLOAT32_KERNELS:
         wanted = float32

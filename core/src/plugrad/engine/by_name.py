@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from plugrad.contract.kernel import get_contract
 from plugrad.contract.undeclared import make_undeclared_kernel
-from plugrad.discovery.fallback import any_implementation, missing_kernel
+from plugrad.discovery.fallback import (
+    find_own_or_fallback_implementation,
+    make_kernel_not_found_error,
+)
 from plugrad.discovery.packs import find_contract
 from plugrad.discovery.selection import active_backend
 from plugrad.engine.dispatch import run
-from plugrad.engine.explain import not_a_tensor
-from plugrad.engine.tensorflow_js import has_tensorflow_window, translate
+from plugrad.engine.explain import make_not_a_tensor_error
+from plugrad.engine.tensorflow_js import has_tensorflow_window, translate_window_attributes
 from plugrad.errors import ArgumentError
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.arguments import check_string
@@ -59,7 +62,7 @@ def run_kernel(
     given = _flatten_inputs(inputs)
     for x in given:
         if x is not None and not isinstance(x, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance] - callers pass arrays
-            raise not_a_tensor(name, x)
+            raise make_not_a_tensor_error(name, x)
     contract = get_contract(name) or contract_from_signature(name, given)
     if not isinstance(inputs, Mapping):
         if not contract.is_variadic:
@@ -82,7 +85,7 @@ def run_kernel(
         )
     ordered = {n: inputs.get(n) for n in contract.inputs}
     if has_tensorflow_window(contract, attrs):
-        ordered, attrs, finish = translate(contract, cast("Any", ordered), attrs)
+        ordered, attrs, finish = translate_window_attributes(contract, cast("Any", ordered), attrs)
         return finish(_run_checked(contract, _flatten_inputs(ordered), attrs))
     return _run_checked(contract, _flatten_inputs(ordered), attrs)
 
@@ -112,12 +115,12 @@ def _run_checked(
 def contract_from_signature(name: str, inputs: Sequence[Tensor | None]) -> Kernel[..., Any]:
     """Return an undeclared kernel's stand-in for a contract, made of the implementation's parameters."""
     backend = next((x.backend for x in inputs if x is not None), None) or active_backend()
-    function = any_implementation(name, backend)
+    function = find_own_or_fallback_implementation(name, backend)
     if function is None:
         contract = find_contract(name)
         if contract is not None:
             return contract
-        function = any_implementation(name, backend)
+        function = find_own_or_fallback_implementation(name, backend)
     if function is None:
-        raise missing_kernel(name, backend.name)
+        raise make_kernel_not_found_error(name, backend.name)
     return make_undeclared_kernel(name, function)

@@ -29,7 +29,7 @@ def kernel_location(kernel_name: str, backend: Backend) -> str:
     return f"{kernel_name} on backend {backend.name!r} ({backend.distribution})"
 
 
-def check_arrays(
+def check_result_arrays(
     kernel_name: str, result: Any, backend: Backend, arrays: Sequence[Any], attrs: Mapping[str, Any]
 ) -> None:
     """Raise unless a kernel returned as many arrays as its contract says, each with a shape and a dtype.
@@ -49,7 +49,7 @@ def check_arrays(
             outputs = _check_output_count(result, promised, where)
     types: set[type] = {type(x) for x in arrays if x is not None and x is not backend}
     for output in outputs:
-        _check_array(output, types, where)
+        _check_output_array(output, types, where)
 
 
 def _check_output_count(result: Any, promised: Any, where: str) -> Sequence[Any]:
@@ -61,7 +61,7 @@ def _check_output_count(result: Any, promised: Any, where: str) -> Sequence[Any]
     return cast("Sequence[Any]", result)
 
 
-def _check_array(output: Any, types: set[type], where: str) -> None:
+def _check_output_array(output: Any, types: set[type], where: str) -> None:
     """Raise unless an output has a shape and a dtype; `types` are those of the inputs."""
     if isinstance(output, Tensor):
         raise KernelFailed(f"{where} returned a Tensor; it must return an array of the backend")
@@ -91,11 +91,11 @@ def with_contract_checks(
     contract = get_contract(kernel_name)
 
     def implementation(*arrays: Any, **attrs: Any) -> Any:
-        before = [_host_copy(x, backend) for x in arrays]
-        _check_positions(kernel_name, _index_arguments(contract, before, attrs))
+        before = [_copy_to_host(x, backend) for x in arrays]
+        _check_positions(kernel_name, _iter_index_arguments(contract, before, attrs))
         result = function(*arrays, **attrs)
         where = kernel_location(kernel_name, backend)
-        check_arrays(kernel_name, result, backend, arrays, attrs)
+        check_result_arrays(kernel_name, result, backend, arrays, attrs)
         if contract is not None:
             promised = contract.infer(*(arrays if contract.inputs else ()), **attrs)
             several = not hasattr(promised, "dtype")
@@ -105,9 +105,9 @@ def with_contract_checks(
                 contract,
                 where,
             )
-        _check_bools(result, backend, where)
+        _check_bool_bytes(result, backend, where)
         for i, (x, values) in enumerate(zip(arrays, before, strict=True)):
-            if values is not None and not _sizes_equal(values, _host_copy(x, backend)):
+            if values is not None and not _have_equal_sizes(values, _copy_to_host(x, backend)):
                 name = repr(contract.input_name(i)) if contract is not None else str(i)
                 raise KernelFailed(
                     f"{where} has changed its input {name}; other tensors may have the same array, so "
@@ -118,7 +118,7 @@ def with_contract_checks(
     return implementation
 
 
-def _check_bools(result: Any, backend: Backend, where: str) -> None:
+def _check_bool_bytes(result: Any, backend: Backend, where: str) -> None:
     """Raise if a result holds bools with other bytes than 0 and 1, which other kernels may count."""
     outputs = cast("Sequence[Any]", result if type(result) in (list, tuple) else [result])
     for output in outputs:
@@ -184,12 +184,12 @@ def _describe_array(values: Any) -> str:
     return f"{about} from {values.min()} to {values.max()}"
 
 
-def _host_copy(x: Any, backend: Backend) -> Any:
+def _copy_to_host(x: Any, backend: Backend) -> Any:
     """Return a host copy of an input; None for an absent input and for the backend itself."""
     return None if x is None or x is backend else np.array(backend.to_numpy(x))
 
 
-def _index_arguments(
+def _iter_index_arguments(
     contract: Kernel[..., Any] | None, arrays: Sequence[Any], attrs: Mapping[str, Any]
 ) -> Iterator[tuple[int, int, Any]]:
     """Yield (axis, size, positions) for each axis that a call indexes by an array of positions."""
@@ -201,22 +201,22 @@ def _index_arguments(
         case "GatherNd":
             shape, rows = arrays[0].shape, arrays[1]
         case "ScatterNd":
-            shape, rows = attrs["shape"], _coordinate_rows(arrays[0])
+            shape, rows = attrs["shape"], _as_coordinate_rows(arrays[0])
         case "TensorScatterUpdate":
-            shape, rows = arrays[0].shape, _coordinate_rows(arrays[1])
+            shape, rows = arrays[0].shape, _as_coordinate_rows(arrays[1])
         case "SparseToDense":
-            shape, rows = attrs["output_shape"], _coordinate_rows(arrays[0])
+            shape, rows = attrs["output_shape"], _as_coordinate_rows(arrays[0])
         case "CropAndResize":
-            shape, rows = arrays[0].shape, _coordinate_rows(arrays[2])
+            shape, rows = arrays[0].shape, _as_coordinate_rows(arrays[2])
         case "CropAndResizeGradImage":
-            shape, rows = attrs["image_shape"], _coordinate_rows(arrays[2])
+            shape, rows = attrs["image_shape"], _as_coordinate_rows(arrays[2])
         case _:
             return
     for axis in range(rows.shape[-1]):
         yield axis, shape[axis], rows[..., axis]
 
 
-def _coordinate_rows(indices: Any) -> Any:
+def _as_coordinate_rows(indices: Any) -> Any:
     """Return rows of coordinates; an array with fewer axes holds positions along the first axis."""
     return indices if indices.ndim > 1 else indices[..., None]
 
@@ -235,7 +235,7 @@ def _check_positions(kernel_name: str, positions: Iterator[tuple[int, int, Any]]
             )
 
 
-def _sizes_equal(a: Any, b: Any) -> bool:
+def _have_equal_sizes(a: Any, b: Any) -> bool:
     return bool(np.array_equal(a, b, equal_nan=numpy_kind(a.dtype) in "fc"))
 
 

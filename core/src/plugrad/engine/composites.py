@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from plugrad.contract.kernel import Kernel
-from plugrad.discovery.selection import active_on
+from plugrad.discovery.selection import activate_backend
 from plugrad.errors import ArgumentError, KernelFailed, RegistrationError, short_repr
 from plugrad.registry.composites import Composite, register_composite
 from plugrad.registry.gradients import RegisteredGradient
@@ -30,13 +30,15 @@ if TYPE_CHECKING:
 
     from plugrad.tensor.backend import Backend, Implementation
 
-Body = TypeVar("Body", bound="Callable[..., Any]")
+CompositeBody = TypeVar("CompositeBody", bound="Callable[..., Any]")
 
-_running: Final[ContextVar[tuple[str, ...]]] = ContextVar("plugrad_running_composites", default=())
+_running_composites: Final[ContextVar[tuple[str, ...]]] = ContextVar(
+    "plugrad_running_composites", default=()
+)
 """The kernels whose bodies are running in this context, the outermost one first."""
 
 
-def composite(kernel: Kernel[..., Any]) -> Callable[[Body], Body]:
+def composite(kernel: Kernel[..., Any]) -> Callable[[CompositeBody], CompositeBody]:
     """Give a kernel a body of ops, which runs on every backend without an implementation of its own.
 
     >>> import plugrad
@@ -67,10 +69,10 @@ def composite(kernel: Kernel[..., Any]) -> Callable[[Body], Body]:
             "with @kernel first"
         )
 
-    def decorate(body: Body) -> Body:
+    def decorate(body: CompositeBody) -> CompositeBody:
         check_callable("composite", body)
         _check_parameters(kernel, body)
-        rule = Application(None, partial(_pull_through_body, body))
+        rule = Application(None, partial(_vjp_through_body, body))
         plan = GradientPlan(kernel, rule, saved_inputs=EVERY_INPUT)
         gradient = RegisteredGradient(kernel.name, lambda kernel, _: plan)
         register_composite(Composite(kernel, body, gradient))
@@ -120,15 +122,15 @@ def _run_body(
     Raises:
         KernelFailed: the body calls its own kernel, or its result does not fit the contract.
     """
-    running = _running.get()
+    running = _running_composites.get()
     if kernel.name in running:
-        raise _recursion(kernel.name, running)
-    token = _running.set((*running, kernel.name))
+        raise _make_recursion_error(kernel.name, running)
+    token = _running_composites.set((*running, kernel.name))
     try:
-        with active_on(backend), precision_of(None):  # the contract promises the dtypes
+        with activate_backend(backend), precision_of(None):  # the contract promises the dtypes
             result: Any = body(*inputs, **attrs)
     finally:
-        _running.reset(token)
+        _running_composites.reset(token)
     promised = kernel.infer_cached(inputs, attrs)
     is_one = hasattr(promised, "dtype")
     if not is_one and isinstance(result, tuple | list):
@@ -139,7 +141,7 @@ def _run_body(
     if not fits or not all(isinstance(y, Tensor) for y in outputs):
         wanted = "one tensor" if is_one else f"a list of {len(specs)} tensors"
         raise KernelFailed(
-            f"the body of {kernel.name} returned {_kinds(result)}; it must return {wanted}"
+            f"the body of {kernel.name} returned {_describe_types(result)}; it must return {wanted}"
         )
     for y, spec in zip(outputs, specs, strict=True):
         shape = y.shape if kernel.dynamic_shape else spec.shape
@@ -151,20 +153,20 @@ def _run_body(
     return cast("Any", result)
 
 
-def _recursion(name: str, running: Sequence[str]) -> KernelFailed:
+def _make_recursion_error(name: str, running: Sequence[str]) -> KernelFailed:
     path = " -> ".join((*running[running.index(name) :], name))
     return KernelFailed(
         f"the body of {name} calls {name} itself ({path}), so it would never end; compose it of other kernels"
     )
 
 
-def _kinds(result: object) -> str:
+def _describe_types(result: object) -> str:
     if isinstance(result, list):
         return f"a list of ({', '.join(type(y).__name__ for y in cast('list[object]', result))})"
     return f"a {type(result).__name__}"
 
 
-def _pull_through_body(
+def _vjp_through_body(
     body: Callable[..., Any], call: Call, dy: Any, wanted: Sequence[bool] | None, linked: bool
 ) -> Iterable[tuple[int, Tensor | None]]:
     """Run a body again, on a tape of its own, and pull a gradient back along that."""
@@ -186,5 +188,5 @@ def _pull_through_body(
     root = Bundle(tuple([y.node for y in result])) if several else result.node
     walk = BackwardPass(root, list(leaves.values()))
     if any(type(node) is Call and node.plan.kernel is kernel for node in walk.nodes):
-        raise _recursion(kernel.name, [kernel.name])
+        raise _make_recursion_error(kernel.name, [kernel.name])
     return zip(leaves, walk.run(dy), strict=True)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from plugrad.types.dtype import DType
     from plugrad.types.specs import Shape
 
-_COMPLEX = equivalents(COMPLEX)
+_COMPLEX_DTYPES = equivalents(COMPLEX)
 
 
 def custom_grad(
@@ -75,7 +75,7 @@ def custom_grad(
         token = constants_before.set(next_order())
         try:
             result: Any = _call_and_check(
-                function if tracer is None else _calling_through(tracer, function),
+                function if tracer is None else _call_through_tracer(tracer, function),
                 (*args, save),
                 f"custom_grad: the function must take its {len(args)} tensors and, last, save, as in def "
                 "f(x, save)",
@@ -103,7 +103,7 @@ def custom_grad(
     return with_custom_gradient
 
 
-def _calling_through(tracer: Tracer, function: Callable[..., Any]) -> Callable[..., Any]:
+def _call_through_tracer(tracer: Tracer, function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that a tracer calls, with the signature that messages show."""
 
     @wraps(function)
@@ -216,4 +216,4 @@ def _type_name(result: object) -> str:
 
 def conjugate(x: Tensor) -> Tensor:
     """Return the complex conjugate; real tensors are returned unchanged."""
-    return conj(x) if x.array.dtype in _COMPLEX else x
+    return conj(x) if x.array.dtype in _COMPLEX_DTYPES else x

@@ -1,8 +1,8 @@
 """Dispatch of kernel calls: unwrap the tensors, call the backend's implementation, and wrap the result.
 
-`CALL` tells it, once for all kernels. It is a text that is compiled when a kernel is first called, as `dataclasses`
-does with ``__init__``: a loop over the inputs would take as long as a small tensor's arithmetic. Its names are those
-of this module, which imports some for it only.
+`CALL_TEMPLATE` tells it, once for all kernels. It is a text that is compiled when a kernel is first called, as
+`dataclasses` does with ``__init__``: a loop over the inputs would take as long as a small tensor's arithmetic. Its
+names are those of this module, which imports some for it only.
 """
 
 # ruff: noqa: F401
@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Final
 from plugrad.contract.kernel import ValidatedAttributes, set_dispatcher
 from plugrad.discovery.selection import active_backend
 from plugrad.engine.autocast import cast_inputs
-from plugrad.engine.explain import explain_failure, wrong_inputs
+from plugrad.engine.explain import explain_failure, make_wrong_inputs_error
 from plugrad.engine.implementations import functions_in
 from plugrad.engine.transfer import copy_to_backend
-from plugrad.garbage import collect_rarely
+from plugrad.garbage import make_full_collections_rare
 from plugrad.registry.gradients import gradients
 from plugrad.tape.nodes import Call, next_order
 from plugrad.tape.tape import find_plan
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend
 
 NO_ATTRIBUTES: Final = ValidatedAttributes()
-new: Final = object.__new__
+new_object: Final = object.__new__
 
-CALL: Final = """\
+CALL_TEMPLATE: Final = """\
 def bind(kernel, otherwise):
     name, fast_dtype, accepted = kernel.name, kernel.fast_dtype, kernel.accepted_dtypes
 
@@ -48,14 +48,14 @@ def bind(kernel, otherwise):
         context = current_context()
         if context is not None:
             if context.transfer is not None:
-                {inputs} = move({inputs}, context.transfer)
+                {inputs} = copy_inputs_to_backend({inputs}, context.transfer)
             if context.precision is not None:
                 {inputs} = cast_inputs(kernel, {inputs}, context.precision)
         {unwrap}
         if {are_apart}:
-            raise wrong_inputs(kernel, {inputs})
+            raise make_wrong_inputs_error(kernel, {inputs})
         if {is_unchecked}:
-            attrs = check(kernel, {arrays}, attrs)
+            attrs = check_call(kernel, {arrays}, attrs)
         has_overrides = context is not None and context.overrides is not None
         function = (functions_in(backend, context.overrides) if has_overrides else backend.functions)[name]
         try:
@@ -66,7 +66,7 @@ def bind(kernel, otherwise):
         if kind is tuple or kind is list:
             output = list(map(Tensor, result, repeat(backend)))  # a comprehension would slow `backend` down
         else:
-            output = new(Tensor)  # Tensor(result, backend), without calling __init__
+            output = new_object(Tensor)  # Tensor(result, backend), without calling __init__
             output.array = result
             output.backend = backend
             output.node = None
@@ -76,10 +76,10 @@ def bind(kernel, otherwise):
             except KeyError:
                 plan = find_plan(kernel, {differentiated})
             if plan is not None:
-                node = new(Call)
+                node = new_object(Call)
                 node.order = order = next_order()
                 if not order & 8191:  # a long tape
-                    collect_rarely()
+                    make_full_collections_rare()
                 node.parents = {nodes}
                 node.plan = plan
                 node.shapes = {shapes}
@@ -99,31 +99,35 @@ def bind(kernel, otherwise):
 
     return call
 """
-"""The story of a call; `HOLES` has what stands in the braces."""
+"""The story of a call; `TEMPLATE_HOLES` has what stands in the braces."""
 
-HOLES: Final = {
+TEMPLATE_HOLES: Final = {
     "parameters": ("<x#|, >", "inputs", "backend"),
     "inputs": ("(<x#,| >)", "inputs", "()"),
     "unwrap": (
         "<array# = x#.array; node# = x#.node; >backend = x0.backend",
-        "arrays, nodes, backend = unwrap(inputs)",
+        "arrays, nodes, backend = unwrap_inputs(inputs)",
         "",
     ),
     "are_apart": ("False<+ or x#.backend is not backend>", "backend is None", "False"),
     "arrays": ("(<array#,| >)", "arrays", "(backend,)"),
     "arguments": ("<array#|, >", "*arrays", "backend"),
     "is_differentiated": ("<node# is not None| or >", "any(nodes)", "False"),
-    "differentiated": ("<(2**# if node# is not None else 0)| + >", "mark(nodes)", "0"),
+    "differentiated": (
+        "<(2**# if node# is not None else 0)| + >",
+        "differentiated_bits(nodes)",
+        "0",
+    ),
     "nodes": ("(<node#,| >)", "nodes", "()"),
     "shapes": ("(<array#.shape,| >)", "[x if x is None else x.shape for x in arrays]", "()"),
 }
-"""The text in each hole of `CALL`: for a number of inputs, for one sequence of inputs, where None is an absent one,
-and for a kernel without inputs, which receives the backend in their place.
+"""The text in each hole of `CALL_TEMPLATE`: for a number of inputs, for one sequence of inputs, where None is an absent
+one, and for a kernel without inputs, which receives the backend in their place.
 
 What is in <> is repeated for each input, with its number for #, and behind a plus for each but the first; what
 follows the bar stands in between. Python compiles nothing for the ``False`` of a condition.
 """
-GUARD: Final = """\
+OPERATOR_GUARD: Final = """\
 if type(x0) is not Tensor or type(x1) is not Tensor or (
             (dtype := x0.array.dtype) is not x1.array.dtype
             or (dtype is not fast_dtype and dtype not in accepted)
@@ -132,25 +136,27 @@ if type(x0) is not Tensor or type(x1) is not Tensor or (
 """How an operator begins: what needs to be converted is left to an op."""
 
 
-def call_text(count: int | None, has_attributes: bool, is_operator: bool = False) -> str:
+def format_call_source(count: int | None, has_attributes: bool, is_operator: bool = False) -> str:
     """Return the text of calls with `count` inputs, or with a sequence of inputs if it is None."""
     column = 1 if count is None else 0 if count else 2
-    parts = {hole: texts[column] for hole, texts in HOLES.items()}
-    parts |= {"guard": GUARD * is_operator, "attributes": ", **attrs" * has_attributes}
+    parts = {hole: texts[column] for hole, texts in TEMPLATE_HOLES.items()}
+    parts |= {"guard": OPERATOR_GUARD * is_operator, "attributes": ", **attrs" * has_attributes}
     parts["is_unchecked"] = "False" if is_operator else "type(attrs) is not ValidatedAttributes"
 
     def repeat_for_inputs(found: re.Match[str]) -> str:
         pattern, _, between = found[2].partition("|")
         return between.join(pattern.replace("#", str(i)) for i in range(len(found[1]), count or 0))
 
-    text = re.sub(r"<(\+?)(.*?)>", repeat_for_inputs, CALL.format(**parts))
+    text = re.sub(r"<(\+?)(.*?)>", repeat_for_inputs, CALL_TEMPLATE.format(**parts))
     return re.sub(r"\n\s+\n( {8})", r"\n\1", text)  # without the lines of empty holes
 
 
 @cache
-def _binder(count: int | None, has_attributes: bool, is_operator: bool) -> Callable[..., Any]:
+def _compile_binder(
+    count: int | None, has_attributes: bool, is_operator: bool
+) -> Callable[..., Any]:
     """Compile the text for `count` inputs, which the kernels with as many share, and return its function."""
-    text = call_text(count, has_attributes, is_operator)
+    text = format_call_source(count, has_attributes, is_operator)
     # this name stands in tracebacks, which show the lines of the text
     inputs = "a sequence of inputs" if count is None else f"{count} inputs"
     file = f"<plugrad: call with {inputs}{' and attributes' * has_attributes}{', operator' * is_operator}>"
@@ -169,7 +175,7 @@ def compile_call(
     With `otherwise`, it is an operator of two tensors that `otherwise` takes over if they need to be converted.
     """
     count = None if kernel.inputs_vary else len(kernel.inputs)
-    return _binder(count, bool(kernel.attributes), otherwise is not None)(kernel, otherwise)
+    return _compile_binder(count, bool(kernel.attributes), otherwise is not None)(kernel, otherwise)
 
 
 def run(
@@ -190,34 +196,41 @@ def run(
         DisposedTensor: an input has been disposed.
     """
     missing = kernel.input_count - len(inputs)
-    if not missing and inputs and not kernel.inputs_vary and TENSORS.issuperset(map(type, inputs)):
+    if (
+        not missing
+        and inputs
+        and not kernel.inputs_vary
+        and TENSOR_TYPES.issuperset(map(type, inputs))
+    ):
         return kernel.call(*inputs, attrs)  # what programs mostly do
     if missing < 0 and not kernel.takes_list:
-        raise wrong_inputs(kernel, inputs)
+        raise make_wrong_inputs_error(kernel, inputs)
     inputs = [*inputs, *[None] * missing]
     for i, x in enumerate(inputs):
         if not isinstance(x, Tensor) and (
             x is not None or kernel.input_name(i) not in kernel.optional_inputs
         ):
-            raise wrong_inputs(kernel, inputs)
+            raise make_wrong_inputs_error(kernel, inputs)
     if kernel.inputs_vary:
         return kernel.call(inputs, attrs)
     return kernel.call(*(inputs or (home or active_backend(),)), attrs)
 
 
-TENSORS: Final = frozenset({Tensor})
+TENSOR_TYPES: Final = frozenset({Tensor})
 """The type of nearly all inputs."""
 
 
 # --- what the text calls ---------------------------------------------------------------------------
 
 
-def move(inputs: Sequence[Tensor | None], backend: Backend) -> list[Tensor | None]:
+def copy_inputs_to_backend(
+    inputs: Sequence[Tensor | None], backend: Backend
+) -> list[Tensor | None]:
     """Return the inputs on a backend."""
     return [x if x is None or x.backend is backend else copy_to_backend(x, backend) for x in inputs]
 
 
-def unwrap(
+def unwrap_inputs(
     inputs: Sequence[Tensor | None],
 ) -> tuple[list[Any], list[Node | None], Backend | None]:
     """Return the arrays and the nodes of the inputs, and their backend, or None if they have none in common."""
@@ -228,12 +241,12 @@ def unwrap(
     return arrays, nodes, backends[0] if have_one else None
 
 
-def mark(nodes: Sequence[Node | None]) -> int:
+def differentiated_bits(nodes: Sequence[Node | None]) -> int:
     """Return which inputs are being differentiated, one bit for each, the lowest for the first."""
     return sum([1 << i for i, node in enumerate(nodes) if node is not None])
 
 
-def check(
+def check_call(
     kernel: Kernel[..., Any], arrays: Sequence[Any], attrs: Mapping[str, Any]
 ) -> Mapping[str, Any]:
     """Return the attributes with the defaults filled in; raise if they or the inputs break the contract.

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend
 
 
-def wrong_inputs(kernel: Kernel[..., Any], inputs: Sequence[Any]) -> PlugradError:
+def make_wrong_inputs_error(kernel: Kernel[..., Any], inputs: Sequence[Any]) -> PlugradError:
     """Return the error for inputs of which one is not a tensor, is missing, or lives on another backend."""
     for x in inputs:
         if x is not None and not isinstance(x, Tensor):
-            return not_a_tensor(kernel.name, x)
+            return make_not_a_tensor_error(kernel.name, x)
     given = [x for x in inputs if x is not None]
     if not given:
         return ArgumentError(
@@ -71,7 +71,7 @@ def wrong_inputs(kernel: Kernel[..., Any], inputs: Sequence[Any]) -> PlugradErro
     )
 
 
-def not_a_tensor(where: str, x: object) -> ArgumentError:
+def make_not_a_tensor_error(where: str, x: object) -> ArgumentError:
     """Return the error for an input that is not a tensor."""
     return ArgumentError(
         f"{where}: inputs must be tensors, not {type(x).__name__}; convert them with plugrad.asarray"
@@ -104,7 +104,7 @@ def explain_failure(
         if kernel.name not in str(failure) and where not in getattr(failure, "__notes__", ()):
             failure.add_note(where)
         return failure
-    error = _explanation(failure, kernel, backend, arrays, attrs)
+    error = _make_explanation(failure, kernel, backend, arrays, attrs)
     error.__cause__ = failure
     return error
 
@@ -121,7 +121,7 @@ def _find_broken_contract(
     return None
 
 
-def _explanation(
+def _make_explanation(
     failure: BaseException,
     kernel: Kernel[..., Any],
     backend: Backend,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from plugrad.types.dtype import DType
     from plugrad.types.specs import Spec
 
-MOVING_KERNELS: Final[frozenset[str]] = frozenset(
+DATA_MOVEMENT_KERNELS: Final[frozenset[str]] = frozenset(
     kernel.name
     for kernel in (
         *(value for family in (movement, rearrangement) for value in vars(family).values()),
@@ -29,7 +29,7 @@ MOVING_KERNELS: Final[frozenset[str]] = frozenset(
 """The kernels that can take halves as they are: they move elements, convert them, or look at their bits."""
 
 
-def choose_for(
+def dispatch_on_dtype(
     halves: Collection[DType], function: Implementation, otherwise: Implementation
 ) -> Implementation:
     """Return an implementation that calls a function if an input is of some dtypes, and else another one."""

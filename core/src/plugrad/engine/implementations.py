@@ -9,12 +9,12 @@ import numpy as np
 
 from plugrad.contract.kernel import get_contract
 from plugrad.discovery.fallback import fallback_implementation
-from plugrad.discovery.selection import is_numpy_backend, numpy_backend
+from plugrad.discovery.selection import find_numpy_backend, is_numpy_backend
 from plugrad.discovery.state import state
 from plugrad.engine import watching
-from plugrad.engine.checking import check_arrays, with_contract_checks, with_finite_checks
+from plugrad.engine.checking import check_result_arrays, with_contract_checks, with_finite_checks
 from plugrad.engine.composites import composite_implementation
-from plugrad.engine.halves import choose_for
+from plugrad.engine.halves import dispatch_on_dtype
 from plugrad.errors import UnsupportedDtype
 from plugrad.registry.composites import find_composite
 from plugrad.registry.kernels import find_kernel, list_implementations, listen
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend, Implementation, KernelConfig
     from plugrad.tensor.context import Overrides
 
-_devices: WeakSet[Backend] = WeakSet()
+_live_backends: WeakSet[Backend] = WeakSet()
 """The opened devices, whose functions change with the registry; it changes with the registry's lock held."""
 
 
@@ -57,7 +57,7 @@ class Implementations(dict[str, "Implementation"]):
         """The contexts that have ended. Python drops what a handler of signals raises in a callback of a reference, as
         `WeakKeyDictionary` has one: that of C calls no Python code."""
         with journal.lock:
-            _devices.add(backend)
+            _live_backends.add(backend)
 
     def discard(self, kernel_name: str) -> None:
         """Forget a function, also in contexts with overrides; call it with the registry's lock held."""
@@ -103,10 +103,10 @@ class Implementations(dict[str, "Implementation"]):
                 return composite_implementation(composite, backend)
             return fallback_implementation(kernel_name, backend)
         # No lock is held here: to read a setting may load plugins.
-        function = first_suitable(found, backend)
+        function = dispatch_on_conditions(found, backend)
         has_bfloat16 = known_bfloat16()
         if has_bfloat16 and (own := found[0].bfloat16_func) is not None:
-            function = choose_for(
+            function = dispatch_on_dtype(
                 has_bfloat16, backend.wrap_implementation(kernel_name, own), function
             )
         elif has_bfloat16:
@@ -120,7 +120,7 @@ class Implementations(dict[str, "Implementation"]):
 
         def first(*arrays: Any, **attrs: Any) -> Any:
             result = function(*arrays, **attrs)
-            check_arrays(kernel_name, result, backend, arrays, attrs)
+            check_result_arrays(kernel_name, result, backend, arrays, attrs)
             with journal.lock:  # a kept function must not be older than the registry
                 is_current = (
                     config.state == settings
@@ -164,13 +164,13 @@ def active_functions(backend: Backend) -> Mapping[str, Implementation]:
 
 
 def _discard_implementation(kernel_name: str, backend_name: str) -> None:
-    for backend in _devices:
+    for backend in _live_backends:
         if backend.name == backend_name and isinstance(backend.functions, Implementations):
             backend.functions.discard(kernel_name)
 
 
 def _discard_all() -> None:
-    for backend in _devices:
+    for backend in _live_backends:
         backend.functions.clear()
 
 
@@ -208,7 +208,7 @@ addition_listeners.append(_on_dtype_added)
 # --- several implementations of one kernel -------------------------------------------------------
 
 
-def first_suitable(configs: Sequence[KernelConfig], backend: Backend) -> Implementation:
+def dispatch_on_conditions(configs: Sequence[KernelConfig], backend: Backend) -> Implementation:
     """Return a function that calls the first implementation that is meant for the inputs.
 
     Those behind the first one that is meant for all inputs are not called.
@@ -223,13 +223,13 @@ def first_suitable(configs: Sequence[KernelConfig], backend: Backend) -> Impleme
         if first.dtypes is None:
             return function
         everywhere = first._replace(min_bytes=0)
-        return choose(function, _make_refusing(first), *everywhere.conditions)
+        return choose(function, _make_dtype_refusal(first), *everywhere.conditions)
     second = others[0]
     if second.is_conditional or first.on_host or second.on_host:
-        following = first_suitable(others, backend)
+        following = dispatch_on_conditions(others, backend)
         return choose(adapt_implementation(first, backend), following, *first.conditions)
     function = backend.join_implementations(first, second.kernel_func)
-    return with_strings(first.kernel_name, function, backend)
+    return route_strings_to_numpy(first.kernel_name, function, backend)
 
 
 def adapt_implementation(config: KernelConfig, backend: Backend) -> Implementation:
@@ -237,10 +237,10 @@ def adapt_implementation(config: KernelConfig, backend: Backend) -> Implementati
     function = backend.wrap_implementation(config.kernel_name, config.kernel_func)
     if config.on_host:
         return wrap_host_function(function, backend)
-    return with_strings(config.kernel_name, function, backend)
+    return route_strings_to_numpy(config.kernel_name, function, backend)
 
 
-def _make_refusing(config: KernelConfig) -> Implementation:
+def _make_dtype_refusal(config: KernelConfig) -> Implementation:
     """Return a function that raises, for dtypes that the only implementation of a kernel does not take."""
 
     def refuse(*arrays: Any, **attrs: Any) -> Any:
@@ -290,7 +290,9 @@ def _accepts_strings(kernel_name: str) -> bool:
     return has_positions_first or string in contract.accepts or "dtype" in contract.attributes
 
 
-def with_strings(kernel_name: str, own: Implementation, backend: Backend) -> Implementation:
+def route_strings_to_numpy(
+    kernel_name: str, own: Implementation, backend: Backend
+) -> Implementation:
     """Return a function that routes calls with string arrays to the backend that stores NumPy arrays."""
     if not _accepts_strings(kernel_name) or is_numpy_backend(backend):
         return own
@@ -301,7 +303,7 @@ def with_strings(kernel_name: str, own: Implementation, backend: Backend) -> Imp
         return own(*arrays, **attrs)
 
     def run_on_strings(*arrays: Any, **attrs: Any) -> Any:
-        reference = numpy_backend()
+        reference = find_numpy_backend()
         if reference is None or find_kernel(kernel_name, reference) is None:
             raise UnsupportedDtype(
                 f"{kernel_name} on backend {backend.name!r} does not take string; it takes numbers"

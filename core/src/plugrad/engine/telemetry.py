@@ -16,19 +16,19 @@ from plugrad.engine.implementations import add_watcher, remove_watcher
 if TYPE_CHECKING:
     from plugrad.engine.watching import Call
 
-HOOK: Final = hooks.plugrad_kernel_finished.__name__
+HOOK_NAME: Final = hooks.plugrad_kernel_finished.__name__
 _is_reporting: Final[ContextVar[bool]] = ContextVar("plugrad_is_reporting", default=False)
 """Whether the hook is running in this context: the kernels that it runs itself are not reported."""
 
 
-def _report(call: Call) -> None:
+def _report_call(call: Call) -> None:
     if _is_reporting.get():
         return
     inputs: list[Any] = [x for x in call.arrays if x is not None and x is not call.backend]
     token = _is_reporting.set(True)
     try:
         hooks.call_hooks(
-            HOOK,
+            HOOK_NAME,
             kernel_name=call.kernel_name,
             backend=call.backend,
             shapes=tuple([tuple(x.shape) for x in inputs]),
@@ -38,19 +38,19 @@ def _report(call: Call) -> None:
         _is_reporting.reset(token)
 
 
-_watcher: Final = watching.Watcher(_report, synchronizes=False)
+_plugin_watcher: Final = watching.Watcher(_report_call, synchronizes=False)
 
 
-def _follow_plugins(_: str) -> None:
+def _update_watcher(_: str) -> None:
     """Watch kernels as long as a loaded plugin implements the hook."""
-    caller = getattr(state.manager.hook, HOOK) if state.manager is not None else None
+    caller = getattr(state.manager.hook, HOOK_NAME) if state.manager is not None else None
     is_wanted = caller is not None and bool(caller.get_hookimpls())
-    is_watching = any(watcher is _watcher for watcher in watching.watchers)
+    is_watching = any(watcher is _plugin_watcher for watcher in watching.watchers)
     if is_wanted and not is_watching:
-        add_watcher(_watcher)
+        add_watcher(_plugin_watcher)
     elif is_watching and not is_wanted:
-        remove_watcher(_watcher)
+        remove_watcher(_plugin_watcher)
 
 
-hooks.load_listeners.append(_follow_plugins)
-hooks.unload_listeners.append(_follow_plugins)
+hooks.load_listeners.append(_update_watcher)
+hooks.unload_listeners.append(_update_watcher)

@@ -27,15 +27,22 @@ if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
     from plugrad.tensor.tensor import Tensor
 
-Inputs = dict[str, "Tensor | None"]
+InputsByName = dict[str, "Tensor | None"]
 
-SIZES: Final = ("filter_size", "window_shape")
+WINDOW_SIZE_ATTRIBUTES: Final = ("filter_size", "window_shape")
 """What TensorFlow.js calls the size of the window of a pooling; that of other windows is their filter's."""
-ATTRIBUTES: Final = (*SIZES, "strides", "pad", "dilations", "data_format", "dim_rounding_mode")
+WINDOW_ATTRIBUTES: Final = (
+    *WINDOW_SIZE_ATTRIBUTES,
+    "strides",
+    "pad",
+    "dilations",
+    "data_format",
+    "dim_rounding_mode",
+)
 """What TensorFlow.js has in place of a window."""
-IMAGES: Final = ("x", "input", "output", "dy")
+IMAGE_INPUTS: Final = ("x", "input", "output", "dy")
 """The inputs that are images."""
-BESIDE_IMAGES: Final = ("bias", "prelu_activation_weights")
+BROADCAST_INPUTS: Final = ("bias", "prelu_activation_weights")
 """The inputs that broadcast to images."""
 
 
@@ -44,9 +51,9 @@ def has_tensorflow_window(contract: Kernel[..., Any], attrs: Mapping[str, Any]) 
     return "window" in contract.attribute_names and "window" not in attrs
 
 
-def translate(
-    contract: Kernel[..., Any], inputs: Inputs, given: Mapping[str, Any]
-) -> tuple[Inputs, dict[str, Any], Callable[[Any], Any]]:
+def translate_window_attributes(
+    contract: Kernel[..., Any], inputs: InputsByName, given: Mapping[str, Any]
+) -> tuple[InputsByName, dict[str, Any], Callable[[Any], Any]]:
     """Return the inputs and the attributes of a contract, and what brings a result in the order of the inputs' axes.
 
     Raises:
@@ -60,13 +67,13 @@ def translate(
     image = attrs.get("input_shape", getattr(next(images, None), "shape", ()))
     filter = attrs.get("filter_shape", () if filters is None else filters.shape)
     axes = len(image) - 2
-    sizes = [attrs.pop(key) for key in SIZES if key in attrs]
+    sizes = [attrs.pop(key) for key in WINDOW_SIZE_ATTRIBUTES if key in attrs]
     wanted = ("strides", "pad", *contract.attribute_names & {"input_shape", "filter_shape"})
     missing = [key for key in wanted if key not in attrs]
     if missing or not (sizes or filter):
         raise ArgumentError(
-            f"{name}: the attribute 'window' is missing, and so are {missing or [SIZES[0]]} of TensorFlow.js's "
-            "attributes, which would stand for it"
+            f"{name}: the attribute 'window' is missing, and so are {missing or [WINDOW_SIZE_ATTRIBUTES[0]]} "
+            "of TensorFlow.js's attributes, which would stand for it"
         )
     if axes < 1:
         raise ShapeError(
@@ -105,6 +112,6 @@ def translate(
 
 
 def _with_channels_last(name: str, x: Tensor | None, axes: int) -> Tensor | None:
-    if x is None or name not in (*IMAGES, *BESIDE_IMAGES):
+    if x is None or name not in (*IMAGE_INPUTS, *BROADCAST_INPUTS):
         return x
-    return broadcastable_channels_last(x, axes) if name in BESIDE_IMAGES else channels_last(x)
+    return broadcastable_channels_last(x, axes) if name in BROADCAST_INPUTS else channels_last(x)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend, Implementation
 
 
-SHOWN_STEPS: Final = 4
+MAX_SHOWN_STEPS: Final = 4
 """How many kernels the name of a fused step has."""
 
 
@@ -63,12 +63,12 @@ watchers: tuple[Watcher, ...] = ()
 
 
 def with_watchers(
-    kernel_name: str, function: Implementation, backend: Backend, told: Sequence[Watcher]
+    kernel_name: str, function: Implementation, backend: Backend, watchers: Sequence[Watcher]
 ) -> Implementation:
     """Wrap an implementation to notify the watchers; without watchers, return it unchanged."""
-    if not told:
+    if not watchers:
         return function
-    waits = any(watcher.synchronizes for watcher in told)
+    waits = any(watcher.synchronizes for watcher in watchers)
 
     def implementation(*arrays: Any, **attrs: Any) -> Any:
         start = perf_counter_ns()
@@ -76,7 +76,7 @@ def with_watchers(
         if waits:
             backend.synchronize()
         call = Call(kernel_name, backend, arrays, attrs, result, start, perf_counter_ns())
-        for watcher in told:
+        for watcher in watchers:
             watcher.note(call)
         return result
 
@@ -87,7 +87,7 @@ def with_watched_steps(
     function: Callable[..., list[Any]], steps: Sequence[str], backend: Backend
 ) -> Callable[..., list[Any]]:
     """Wrap a function that runs several steps of a graph as one to notify those who watch of it."""
-    name = " + ".join([*steps[:SHOWN_STEPS], *(("…",) if len(steps) > SHOWN_STEPS else ())])
+    name = " + ".join([*steps[:MAX_SHOWN_STEPS], *(("…",) if len(steps) > MAX_SHOWN_STEPS else ())])
 
     def run(*arrays: Any) -> list[Any]:
         told = watchers

@@ -12,7 +12,7 @@ from plugrad.registry.gradients import set_loader
 from plugrad.settings import journal
 
 
-def declare(kernel_name: str) -> None:
+def import_gradient_rules(kernel_name: str) -> None:
     """Import the rules of a kernel's family if the kernel is plugrad's own."""
     contract = get_contract(kernel_name)
     if contract is not None and contract.rule.__module__ == f"plugrad.kernels.{contract.family}":
@@ -27,4 +27,4 @@ def declare(kernel_name: str) -> None:
                 raise
 
 
-set_loader(declare)
+set_loader(import_gradient_rules)

@@ -57,21 +57,23 @@ gradient(activation.gelu, x=lambda dy, x: activation.gelu_gradient(dy, x))
 gradient(activation.gelu_tanh, x=lambda dy, x: activation.gelu_tanh_gradient(dy, x))
 
 
-def _bound_for_gelu(x: Tensor) -> Tensor:
+def _clip_to_gelu_curvature(x: Tensor) -> Tensor:
     """Clip x to the range where gelu's second derivative is not 0, which avoids 0 times infinity outside."""
-    return minimum(maximum(x, -GELU_ZERO_BEYOND), GELU_ZERO_BEYOND)
+    return minimum(
+        maximum(x, -GELU_SECOND_DERIVATIVE_ZERO_BEYOND), GELU_SECOND_DERIVATIVE_ZERO_BEYOND
+    )
 
 
 def _gelu_second_derivative(x: Tensor) -> Tensor:
     """Return ``p (2 - x^2)``, because ``p' = -x p``."""
-    x = _bound_for_gelu(x)
+    x = _clip_to_gelu_curvature(x)
     square = x * x
     return exp(-0.5 * square) * (2 - square) / sqrt(2 * pi)
 
 
 def _gelu_tanh_second_derivative(x: Tensor) -> Tensor:
     """Return ``2 s' + x s''`` of the sigmoid ``s = sigmoid(v)``, with ``v = 2 sqrt(2 / pi) (x + a x^3)``."""
-    x = _bound_for_gelu(x)
+    x = _clip_to_gelu_curvature(x)
     square = x * x
     v = GELU_SLOPE * x * (1 + GELU_CUBIC * square)
     s = sigmoid(v)
@@ -81,7 +83,7 @@ def _gelu_tanh_second_derivative(x: Tensor) -> Tensor:
     return s * sigmoid(-v) * (2 * slope + x * (bend + slope * slope * (1 - 2 * s)))
 
 
-GELU_ZERO_BEYOND = 25
+GELU_SECOND_DERIVATIVE_ZERO_BEYOND = 25
 GELU_SLOPE = 2 * sqrt(2 / pi)
 GELU_CUBIC = 0.044715
 gradient(

@@ -32,7 +32,7 @@ gradient(
 gradient(binary.add_n, inputs=lambda dy, inputs_spec: [dy] * len(inputs_spec))
 
 
-def _power_base(dy: Tensor, a: Tensor, b: Tensor) -> Tensor:
+def _power_base_vjp(dy: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """Return the gradient for the base, ``dy * b * a**(b - 1)``; for the exponent 0 it is 0.
 
     There ``a**-1`` may be infinite, so another exponent takes its place. If the exponent is
@@ -43,16 +43,16 @@ def _power_base(dy: Tensor, a: Tensor, b: Tensor) -> Tensor:
     return dy * b * a ** where(is_constant, 1, b - 1)
 
 
-def _power_exponent(dy: Tensor, a: Tensor, out: Tensor) -> Tensor:
+def _power_exponent_vjp(dy: Tensor, a: Tensor, out: Tensor) -> Tensor:
     """Return the gradient for the exponent, ``dy * out * log(a)``; it is 0 where log(a) is undefined."""
     has_logarithm = not_equal(a, 0) if a.dtype.kind == "complex" else greater(a, 0)
     return dy * out * log(where(has_logarithm, a, 1))
 
 
-gradient(binary.power, a=_power_base, b=_power_exponent)
+gradient(binary.power, a=_power_base_vjp, b=_power_exponent_vjp)
 
 
-def _difference(a: Tensor, b: Tensor) -> Tensor:
+def _difference_of_infinities_as_0(a: Tensor, b: Tensor) -> Tensor:
     """Return ``a - b``, and 0 where both are equal infinities."""
     return where(logical_and(equal(a, b), isinf(a)), 0, a - b)
 
@@ -70,7 +70,7 @@ gradient(
 )
 
 
-def _divisor(x: Tensor) -> Tensor:
+def _replace_0_by_infinity(x: Tensor) -> Tensor:
     """Return x, with infinity in place of 0, so that quotients are 0 there."""
     return where(equal(x, 0), inf, x)
 
@@ -84,14 +84,14 @@ gradient(
 # a / out and b / out; at the origin, where there is no derivative, 0
 gradient(
     binary.hypot,
-    a=lambda dy, a, out: dy * (a / _divisor(out)),
-    b=lambda dy, b, out: dy * (b / _divisor(out)),
+    a=lambda dy, a, out: dy * (a / _replace_0_by_infinity(out)),
+    b=lambda dy, b, out: dy * (b / _replace_0_by_infinity(out)),
 )
 # exp(a) / (exp(a) + exp(b)), which is the sigmoid of a - b
 gradient(
     binary.log_add_exp,
-    a=lambda dy, a, b: dy * sigmoid(_difference(a, b)),
-    b=lambda dy, a, b: dy * sigmoid(_difference(b, a)),
+    a=lambda dy, a, b: dy * sigmoid(_difference_of_infinities_as_0(a, b)),
+    b=lambda dy, a, b: dy * sigmoid(_difference_of_infinities_as_0(b, a)),
 )
 gradient(binary.next_after, a=lambda dy: dy)  # the result differs from a by a rounding error
 

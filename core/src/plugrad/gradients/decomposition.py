@@ -57,17 +57,17 @@ def diagonal(x: Tensor) -> Tensor:
     return sum(x * eye(x.shape[-1], dtype=x.dtype, device=x.backend), axis=-1)
 
 
-def column(x: Tensor) -> Tensor:
+def reshape_to_1x1_matrices(x: Tensor) -> Tensor:
     """Reshape one number per matrix to a matrix of one element."""
     return movement.reshape(x, shape=(*x.shape, 1, 1))
 
 
-def column_vector(x: Tensor) -> Tensor:
+def as_column_matrices(x: Tensor) -> Tensor:
     """Reshape vectors along the last axis to matrices with one column."""
     return movement.reshape(x, shape=(*x.shape, 1))
 
 
-def row(x: Tensor) -> Tensor:
+def as_row_matrices(x: Tensor) -> Tensor:
     """Reshape vectors along the last axis to matrices with one row."""
     return movement.reshape(x, shape=(*x.shape[:-1], 1, x.shape[-1]))
 
@@ -108,28 +108,28 @@ def nan_where(is_undetermined: Tensor, matrices: Tensor) -> Tensor:
     The NaN comes from a division, and is no constant: so the setting `check_finite` finds it.
     """
     one = where(is_undetermined, 0.0, 1.0).astype(matrices.dtype)
-    return matrices * column(divide(one, one))
+    return matrices * reshape_to_1x1_matrices(divide(one, one))
 
 
-def is_used(d: Tensor) -> Tensor:
+def has_nonzero_gradient(d: Tensor) -> Tensor:
     """Return for each matrix whether its incoming gradient has a nonzero element."""
     return any(stop_gradient(d) != 0, axis=(-2, -1))
 
 
-def norms(x: Tensor) -> Tensor:
+def frobenius_norms(x: Tensor) -> Tensor:
     """Return the Frobenius norms as matrices of one element, as constants."""
-    return column(sqrt(sum(abs(stop_gradient(x)) ** 2, axis=(-2, -1))))
+    return reshape_to_1x1_matrices(sqrt(sum(abs(stop_gradient(x)) ** 2, axis=(-2, -1))))
 
 
 # --- inverses and determinants ---------------------------------------------------------------------
 
 
-def _inverse(dy: Tensor, out: Tensor) -> Tensor:
+def _inverse_vjp(dy: Tensor, out: Tensor) -> Tensor:
     turned = transpose_matrices(out)
     return -matmul(matmul(turned, dy), turned)
 
 
-def _solve(dy: Tensor, saved: list[Tensor], attrs: Mapping[str, Any]) -> dict[str, Any]:
+def _solve_vjp(dy: Tensor, saved: list[Tensor], attrs: Mapping[str, Any]) -> dict[str, Any]:
     """Return both gradients, which share one solution of the transposed system."""
     matrix, out = saved
 
@@ -140,8 +140,8 @@ def _solve(dy: Tensor, saved: list[Tensor], attrs: Mapping[str, Any]) -> dict[st
     return {"matrix": lambda: -matmul(rhs_gradient(), out, transpose_b=True), "rhs": rhs_gradient}
 
 
-def _determinant(dy: Tensor, input: Tensor) -> Tensor:
-    return column(dy) * _cofactors(input)
+def _determinant_vjp(dy: Tensor, input: Tensor) -> Tensor:
+    return reshape_to_1x1_matrices(dy) * _cofactors(input)
 
 
 def _cofactors(x: Tensor) -> Tensor:
@@ -156,13 +156,13 @@ def _cofactors(x: Tensor) -> Tensor:
         signs = constant_like(np.array([[1, -1], [-1, 1]], x.dtype.numpy), x)
         found = movement.reverse(x, dims=(x.ndim - 2, x.ndim - 1)) * signs
     elif n == 3:
-        found = _minor(x, 1, 2) - _minor(x, 2, 1)
+        found = _minor_product(x, 1, 2) - _minor_product(x, 2, 1)
     else:
         found = _cofactors_by_svd(where(is_finite, x, identity_like(x)))
     return where(is_finite, found, np.nan)
 
 
-def _minor(x: Tensor, first: int, second: int) -> Tensor:
+def _minor_product(x: Tensor, first: int, second: int) -> Tensor:
     """Return an element of the next row times one of the row after it, from two other columns."""
     return roll(x, (-1, -first), axis=(-2, -1)) * roll(x, (-2, -second), axis=(-2, -1))
 
@@ -187,9 +187,9 @@ def _cofactors_by_svd(x: Tensor) -> Tensor:
     has_small = is_small[..., -1:]  # they descend
     # Divided by a mean of the singular values, determinants of matrices that have an inverse do not overflow.
     exponent = sum(logarithm(where(has_small, 1, s)), axis=-1, keepdims=True) / (n * log(2.0))
-    size = column(cast_like(2.0 ** round(exponent), x)[..., 0])
+    size = reshape_to_1x1_matrices(cast_like(2.0 ** round(exponent), x)[..., 0])
     b = matmul(matmul(adjoint(u), x / size), adjoint(vh))
-    is_left, is_top = ~row(is_small), ~column_vector(is_small)
+    is_left, is_top = ~as_row_matrices(is_small), ~as_column_matrices(is_small)
     large = where(is_left & is_top, b, unit)
     inverse = decomposition.inverse(large)
     upper = where(is_left & is_top, inverse, 0)
@@ -201,12 +201,16 @@ def _cofactors_by_svd(x: Tensor) -> Tensor:
     right = matmul(inverse, right)
     corner = where(is_left | is_top, 0, _adjugate(small, is_small))
     of_small = sum(small[..., -1, :] * corner[..., :, -1], axis=-1, keepdims=True)
-    of_small = column(where(has_small, of_small, 1)[..., 0])
+    of_small = reshape_to_1x1_matrices(where(has_small, of_small, 1)[..., 0])
     beside = matmul(right, corner)
     found = of_small * upper + matmul(beside, below) - beside - matmul(corner, below) + corner
     turned = matmul(matmul(conj(u), transpose_matrices(found)), conj(vh))
     of_vectors = decomposition.determinant(u) * decomposition.determinant(vh)
-    return size ** (n - 1) * column(of_vectors * decomposition.determinant(large)) * turned
+    return (
+        size ** (n - 1)
+        * reshape_to_1x1_matrices(of_vectors * decomposition.determinant(large))
+        * turned
+    )
 
 
 def _adjugate(x: Tensor, is_inside: Tensor) -> Tensor:
@@ -220,14 +224,14 @@ def _adjugate(x: Tensor, is_inside: Tensor) -> Tensor:
     before, after = (cumulative_prod(d, axis=-1, exclusive=True, reverse=r) for r in (False, True))
     # The product of all but two: of those before both, between them, and after both.
     is_above = constant_like(np.triu(np.ones(x.shape[-2:], bool), 1), x)
-    between = cumulative_prod(where(is_above, row(d), 1), axis=-1, exclusive=True)
-    pairs = where(is_above, column_vector(before) * between * row(after), 0)
+    between = cumulative_prod(where(is_above, as_row_matrices(d), 1), axis=-1, exclusive=True)
+    pairs = where(is_above, as_column_matrices(before) * between * as_row_matrices(after), 0)
     pairs = cast_like(pairs + transpose_matrices(pairs), x)
-    changes = matmul(pairs, column_vector(diagonal(offset)))
-    return unit * (changes + column_vector(cast_like(before * after, x))) - pairs * offset
+    changes = matmul(pairs, as_column_matrices(diagonal(offset)))
+    return unit * (changes + as_column_matrices(cast_like(before * after, x))) - pairs * offset
 
 
-def _log_determinant(dy: list[Tensor], input: Tensor, outs: list[Tensor]) -> Tensor:
+def _log_determinant_vjp(dy: list[Tensor], input: Tensor, outs: list[Tensor]) -> Tensor:
     """Return the gradient through the logarithm; for complex matrices also through the phase of the sign.
 
     It is NaN at singular matrices, or 0 if the result does not use them.
@@ -238,48 +242,50 @@ def _log_determinant(dy: list[Tensor], input: Tensor, outs: list[Tensor]) -> Ten
     has_gradient = stop_gradient(d_log) != 0
     if is_complex:
         has_gradient = has_gradient | (stop_gradient(d_sign) != 0)
-    place = column(is_singular)
+    place = reshape_to_1x1_matrices(is_singular)
     input = where(place, identity_like(input), input)
     weight = cast_like(d_log, input)
     if is_complex:
         turning = parts.imag(d_sign * outs[0])
         weight = weight + parts.complex(zeros_like(turning), turning)
-    found = column(weight) * transpose_matrices(decomposition.inverse(input))
+    found = reshape_to_1x1_matrices(weight) * transpose_matrices(decomposition.inverse(input))
     return nan_where(is_singular & has_gradient, found)
 
 
-gradient(decomposition.inverse, input=_inverse)
-register_gradient(GradientConfig(decomposition.solve.name, _solve, ("matrix",), (True,)))
-gradient(decomposition.determinant, input=_determinant)
-gradient(decomposition.log_determinant, input=_log_determinant)
+gradient(decomposition.inverse, input=_inverse_vjp)
+register_gradient(GradientConfig(decomposition.solve.name, _solve_vjp, ("matrix",), (True,)))
+gradient(decomposition.determinant, input=_determinant_vjp)
+gradient(decomposition.log_determinant, input=_log_determinant_vjp)
 
 
 # --- Hermitian matrices ----------------------------------------------------------------------------
 
 
-def _hermitian(x: Tensor) -> Tensor:
+def _hermitian_part(x: Tensor) -> Tensor:
     return (x + adjoint(x)) * 0.5
 
 
-def _cholesky(dy: Tensor, out: Tensor) -> Tensor:
+def _cholesky_vjp(dy: Tensor, out: Tensor) -> Tensor:
     """Return the Hermitian part of ``inverse(Lᴴ) P(Lᴴ dy) inverse(L)``; P halves the diagonal and drops what is above.
 
     The inverse is that of Lᴴ because an upper triangular matrix needs no elimination.
     """
     upper = adjoint(out)
     inverse = decomposition.inverse(upper)
-    below = matmul(upper, conj(dy)) * constant_like(_half_lower(out.shape[-1], str(out.dtype)), out)
+    below = matmul(upper, conj(dy)) * constant_like(
+        _half_lower_triangle(out.shape[-1], str(out.dtype)), out
+    )
     half = matmul(matmul(inverse, below), adjoint(inverse))
     return conj(half + adjoint(half))
 
 
 @lru_cache(maxsize=64)
-def _half_lower(n: int, dtype: str) -> Array:
+def _half_lower_triangle(n: int, dtype: str) -> Array:
     """Return a matrix with 0.5 below the diagonal and 0.25 on it."""
     return (np.tri(n, dtype=dtype) + np.tri(n, k=-1, dtype=dtype)) / 4
 
 
-def _eigh(dy: list[Tensor], outs: list[Tensor], absent: frozenset[int]) -> Tensor:
+def _eigh_vjp(dy: list[Tensor], outs: list[Tensor], absent: frozenset[int]) -> Tensor:
     """Return the gradient; it is NaN if it depends on eigenvectors of equal eigenvalues, which are not unique.
 
     Eigenvectors of equal eigenvalues are any that span the same space. If the result depends on
@@ -292,23 +298,23 @@ def _eigh(dy: list[Tensor], outs: list[Tensor], absent: frozenset[int]) -> Tenso
     if 1 not in absent and vectors.shape[-1]:
         turned = matmul(adjoint(vectors), d_vectors)
         is_tie = _equal_pairs(values)
-        gaps = row(values) - column_vector(values)
+        gaps = as_row_matrices(values) - as_column_matrices(values)
         inner = inner + turned * cast_like(safe_reciprocal(gaps, is_tie), vectors)
         if 0 in absent:
-            is_wrong = _ambiguous_rotations(turned, norms(turned))
+            is_wrong = _ambiguous_rotations(turned, frobenius_norms(turned))
         else:
             is_wrong = _pairs_with_used_vectors(
                 _has_gradient(dy[1], -2) | (stop_gradient(dy[0]) != 0)
             )
         inner = nan_where(any(_distinct_pairs(is_tie) & is_wrong, axis=(-2, -1)), inner)
-    return conj(_hermitian(matmul(matmul(vectors, inner), adjoint(vectors))))
+    return conj(_hermitian_part(matmul(matmul(vectors, inner), adjoint(vectors))))
 
 
 def _equal_pairs(values: Tensor) -> Tensor:
     """Return which pairs of values count as equal; the diagonal is True."""
     values = stop_gradient(values)
     limits = zero_tolerance(values) * max(abs(values), axis=-1, keepdims=True)
-    return abs(row(values) - column_vector(values)) <= row(limits)
+    return abs(as_row_matrices(values) - as_column_matrices(values)) <= as_row_matrices(limits)
 
 
 def _distinct_pairs(is_tie: Tensor) -> Tensor:
@@ -318,7 +324,7 @@ def _distinct_pairs(is_tie: Tensor) -> Tensor:
 
 def _pairs_with_used_vectors(used: Tensor) -> Tensor:
     """Return the pairs of vectors of which at least one has a gradient."""
-    return row(used) | column_vector(used)
+    return as_row_matrices(used) | as_column_matrices(used)
 
 
 def _has_gradient(d: Tensor, axis: int) -> Tensor:
@@ -336,17 +342,17 @@ def _ambiguous_rotations(turned: Tensor, sizes: Tensor) -> Tensor:
     return ~(changes <= 8 * turned.shape[-1] * machine_epsilon(turned) * sizes)
 
 
-gradient(decomposition.cholesky, input=_cholesky)
-gradient(decomposition.eigh, input=_eigh)
+gradient(decomposition.cholesky, input=_cholesky_vjp)
+gradient(decomposition.eigh, input=_eigh_vjp)
 
 
 # --- singular values -------------------------------------------------------------------------------
 
 
-def _svd(dy: list[Tensor], outs: list[Tensor], absent: frozenset[int]) -> Tensor:
+def _svd_vjp(dy: list[Tensor], outs: list[Tensor], absent: frozenset[int]) -> Tensor:
     """Return the gradient; it is NaN if it depends on vectors that are not unique, or is infinite.
 
-    The reasons are those of `_eigh`. In addition, vectors of singular values of 0 are not unique, nor are
+    The reasons are those of `_eigh_vjp`. In addition, vectors of singular values of 0 are not unique, nor are
     those that only complete a basis; and the logarithm of a singular value, for example, has an infinite
     gradient at 0.
     """
@@ -363,7 +369,7 @@ def _svd(dy: list[Tensor], outs: list[Tensor], absent: frozenset[int]) -> Tensor
     is_zero = sizes <= zero_tolerance(s) * sizes[..., :1]  # they descend
     is_wrong = any(is_zero & ~isfinite(stop_gradient(dy[1])), axis=-1)
     for d in completing:
-        is_wrong = is_wrong | is_used(d)
+        is_wrong = is_wrong | has_nonzero_gradient(d)
     if {0, 2} <= absent:
         # a singular value has a kink at 0, like abs
         d_s = cast_like(where(is_zero, 0, dy[1]), u)
@@ -378,14 +384,14 @@ def _svd(dy: list[Tensor], outs: list[Tensor], absent: frozenset[int]) -> Tensor
         is_open = is_zero & (sum(is_zero.astype(int32), axis=-1, keepdims=True) > 1)
     check = _depends_on_more_than_subspaces if 1 in absent else _depends_on_vectors_of_equal_values
     is_wrong = is_wrong | check(dy, by_u, by_v, is_tie, is_open)
-    both_zero = row(is_zero) & column_vector(is_zero)
-    apart = cast_like(safe_reciprocal(row(s) - column_vector(s), is_tie), u)
-    together = cast_like(safe_reciprocal(row(s) + column_vector(s), both_zero), u)
+    both_zero = as_row_matrices(is_zero) & as_column_matrices(is_zero)
+    apart = cast_like(safe_reciprocal(as_row_matrices(s) - as_column_matrices(s), is_tie), u)
+    together = cast_like(safe_reciprocal(as_row_matrices(s) + as_column_matrices(s), both_zero), u)
     inner = (
         _subtract_adjoint(by_u + by_v) * apart + _subtract_adjoint(by_u - by_v) * together
     ) * 0.5
     total = matmul(matmul(u, inner + diagonal_matrix(cast_like(d_s, u))), vh)
-    scale = row(cast_like(safe_reciprocal(s, is_zero), u))
+    scale = as_row_matrices(cast_like(safe_reciprocal(s, is_zero), u))
     if rows > least:
         free = d_u - matmul(u, by_u)
         is_wrong = is_wrong | _moves_null_space(free, d_u, is_zero)
@@ -408,9 +414,9 @@ def _depends_on_more_than_subspaces(
 
     Where singular values are equal, U and V may turn together, and where they are 0 each by itself.
     """
-    sizes = norms(by_u) + norms(by_v)
+    sizes = frobenius_norms(by_u) + frobenius_norms(by_v)
     each = (
-        row(is_open)
+        as_row_matrices(is_open)
         & (_ambiguous_rotations(by_u, sizes) | _ambiguous_rotations(by_v, sizes))
         & is_tie
     )
@@ -430,56 +436,58 @@ def _depends_on_vectors_of_equal_values(
 
 def _moves_null_space(free: Tensor, d: Tensor, is_zero: Tensor) -> Tensor:
     """Return whether a gradient rotates vectors of zero singular values out of their space, where it is undefined."""
-    limits = 8 * free.shape[-2] * machine_epsilon(free) * norms(d)
+    limits = 8 * free.shape[-2] * machine_epsilon(free) * frobenius_norms(d)
     stays = all(abs(stop_gradient(free)) <= limits, axis=-2)
     return any(is_zero & ~stays, axis=-1)
 
 
-gradient(decomposition.svd, input=_svd)
+gradient(decomposition.svd, input=_svd_vjp)
 
 
 # --- QR --------------------------------------------------------------------------------------------
 
 
-def _qr(dy: list[Tensor], outs: list[Tensor]) -> Tensor:
+def _qr_vjp(dy: list[Tensor], outs: list[Tensor]) -> Tensor:
     """Return the gradient; it is NaN if it depends on columns of Q that only complete the basis."""
     q, r = outs
     rows, columns = q.shape[-2], r.shape[-1]
     d_q, d_r = (conj(d) for d in dy)
     if q.shape[-1] > columns:
-        found = _tall_qr(
+        found = _tall_qr_vjp(
             d_q[..., :columns], d_r[..., :columns, :], q[..., :columns], r[..., :columns, :]
         )
-        return nan_where(is_used(d_q[..., columns:]), conj(found))
+        return nan_where(has_nonzero_gradient(d_q[..., columns:]), conj(found))
     if columns <= rows:
-        return conj(_tall_qr(d_q, d_r, q, r))
+        return conj(_tall_qr_vjp(d_q, d_r, q, r))
     # the first columns determine Q, and Q the others
     others = d_r[..., rows:]
     d_q = d_q + matmul(matmul(q, r[..., rows:]), adjoint(others))
-    first = _tall_qr(d_q, d_r[..., :rows], q, r[..., :rows])
+    first = _tall_qr_vjp(d_q, d_r[..., :rows], q, r[..., :rows])
     return conj(movement.concat(first, matmul(q, others), axis=q.ndim - 1))
 
 
-def _tall_qr(d_q: Tensor, d_r: Tensor, q: Tensor, r: Tensor) -> Tensor:
+def _tall_qr_vjp(d_q: Tensor, d_r: Tensor, q: Tensor, r: Tensor) -> Tensor:
     """Return the gradient for the leading columns, as many as R has; NaN if it uses linearly dependent columns."""
     constant = stop_gradient(r)
     limits = zero_tolerance(r) * sqrt(sum(abs(constant) ** 2, axis=-2))
     is_singular = any(abs(diagonal(constant)) <= limits, axis=-1)
-    r = where(column(is_singular), identity_like(r), r)
+    r = where(reshape_to_1x1_matrices(is_singular), identity_like(r), r)
     inner = matmul(r, adjoint(d_r)) - matmul(adjoint(d_q), q)
     below = tril(inner, k=-1)
     middle = below + adjoint(below) + diagonal_matrix(cast_like(real(diagonal(inner)), q))
     found = adjoint(decomposition.solve(r, adjoint(d_q + matmul(q, middle))))
-    return nan_where(is_singular & (is_used(d_q) | is_used(d_r)), found)
+    return nan_where(is_singular & (has_nonzero_gradient(d_q) | has_nonzero_gradient(d_r)), found)
 
 
-gradient(decomposition.qr, input=_qr)
+gradient(decomposition.qr, input=_qr_vjp)
 
 
 # --- triangular matrices and LU ----------------------------------------------------------------------
 
 
-def _triangular_solve(dy: Tensor, saved: list[Tensor], attrs: Mapping[str, Any]) -> dict[str, Any]:
+def _triangular_solve_vjp(
+    dy: Tensor, saved: list[Tensor], attrs: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return both gradients, which share one solution of the transposed system."""
     matrix, out = saved
     lower, unit_diagonal = attrs["lower"], attrs["unit_diagonal"]
@@ -499,7 +507,7 @@ def _triangular_solve(dy: Tensor, saved: list[Tensor], attrs: Mapping[str, Any])
     return {"matrix": matrix_gradient, "rhs": rhs_gradient}
 
 
-def _lu(dy: list[Tensor], outs: list[Tensor]) -> Tensor:
+def _lu_vjp(dy: list[Tensor], outs: list[Tensor]) -> Tensor:
     """Return the gradient of the factors; the permutation of rows is constant.
 
     A tall matrix determines L below the square part by that part's U, and a wide one U to the right by its L.
@@ -529,7 +537,7 @@ def _lu(dy: list[Tensor], outs: list[Tensor]) -> Tensor:
     if right:
         found = movement.concat(found, *right, axis=found.ndim - 1)
     back = sorting.argsort(order, axis=order.ndim - 1)
-    return take_along_axis(found, column_vector(back), axis=-2)
+    return take_along_axis(found, as_column_matrices(back), axis=-2)
 
 
 def _solve_transposed(lower: Tensor, rhs: Tensor, *, unit_diagonal: bool) -> Tensor:
@@ -546,15 +554,17 @@ def _solve_from_right(upper: Tensor, rhs: Tensor) -> Tensor:
 
 
 register_gradient(
-    GradientConfig(decomposition.triangular_solve.name, _triangular_solve, ("matrix",), (True,))
+    GradientConfig(decomposition.triangular_solve.name, _triangular_solve_vjp, ("matrix",), (True,))
 )
-gradient(decomposition.lu, input=_lu)
+gradient(decomposition.lu, input=_lu_vjp)
 
 
 # --- eigenvalues of general matrices -----------------------------------------------------------------
 
 
-def _eig(dy: list[Tensor], outs: list[Tensor], absent: frozenset[int], input_spec: Spec) -> Tensor:
+def _eig_vjp(
+    dy: list[Tensor], outs: list[Tensor], absent: frozenset[int], input_spec: Spec
+) -> Tensor:
     """Return the gradient; it is NaN if it depends on the phases of eigenvectors, or on those of equal eigenvalues.
 
     The length of eigenvectors is 1: a change of the matrix moves none along itself.
@@ -563,12 +573,12 @@ def _eig(dy: list[Tensor], outs: list[Tensor], absent: frozenset[int], input_spe
     inner = diagonal_matrix(d_values)
     if 1 not in absent and vectors.shape[-1]:
         turned = matmul(adjoint(vectors), d_vectors)
-        sizes = norms(turned)
+        sizes = frobenius_norms(turned)
         lengths = diagonal(turned)
         gram = matmul(adjoint(vectors), vectors)
-        moved = turned - gram * row(cast_like(real(lengths), vectors))
+        moved = turned - gram * as_row_matrices(cast_like(real(lengths), vectors))
         is_tie = _equal_pairs(values)
-        gaps = conj(row(values) - column_vector(values))
+        gaps = conj(as_row_matrices(values) - as_column_matrices(values))
         inner = inner + moved * safe_reciprocal(gaps, is_tie)
         limits = machine_epsilon(turned) ** (2 / 3) * sizes[..., 0]  # an inverse of V rounds, too
         is_turned = ~(abs(imag(stop_gradient(lengths))) <= limits)
@@ -582,4 +592,4 @@ def _eig(dy: list[Tensor], outs: list[Tensor], absent: frozenset[int], input_spe
     return found if input_spec.dtype.kind == "complex" else real(found)
 
 
-gradient(decomposition.eig, input=_eig)
+gradient(decomposition.eig, input=_eig_vjp)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from plugrad.contract.kernel import Kernel
-from plugrad.gradients.linalg import matmul_left, matmul_right
+from plugrad.gradients.linalg import matmul_left_vjp, matmul_right_vjp
 from plugrad.kernels import activation, convolution, depthwise, fused, linalg
 from plugrad.ops.binary import greater, where
 from plugrad.ops.unary import step
@@ -15,7 +15,7 @@ from plugrad.tape.rules import GradientConfig, register_gradient
 from plugrad.tensor.tensor import Tensor
 
 Attrs = Mapping[str, Any]
-Linear = Callable[[Tensor, Tensor, Tensor, Attrs], Tensor]
+FactorVjp = Callable[[Tensor, Tensor, Tensor, Attrs], Tensor]
 """The gradient of a product for one factor, from (dy, first factor, second factor, attributes)."""
 
 # The gradient of z, from dy and the result y of an activation; at a kink, the gradient from the left.
@@ -29,7 +29,7 @@ ACTIVATION_VJPS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 def declare_gradients(
-    kernel: Kernel[..., Tensor], product: Kernel[..., Tensor], first: Linear, second: Linear
+    kernel: Kernel[..., Tensor], product: Kernel[..., Tensor], first: FactorVjp, second: FactorVjp
 ) -> None:
     """Declare the gradients of a fused kernel, given the product in it and its gradients."""
     left, right, bias_name, slope_name = kernel.inputs
@@ -61,8 +61,8 @@ def declare_gradients(
 declare_gradients(
     fused.matmul,
     linalg.matmul,
-    lambda dy, a, b, attrs: matmul_left(dy, b, **attrs),
-    lambda dy, a, b, attrs: matmul_right(dy, a, b, **attrs),
+    lambda dy, a, b, attrs: matmul_left_vjp(dy, b, **attrs),
+    lambda dy, a, b, attrs: matmul_right_vjp(dy, a, b, **attrs),
 )
 declare_gradients(
     fused.conv2d,

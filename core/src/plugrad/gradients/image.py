@@ -21,7 +21,7 @@ from plugrad.tensor.tensor import Tensor
 from plugrad.transforms.gradients import vjp
 
 
-def _boxes_gradient(
+def _crop_boxes_vjp(
     dy: Tensor,
     image: Tensor,
     boxes: Tensor,
@@ -42,13 +42,13 @@ def _boxes_gradient(
             & greater_equal(columns, 0)
             & less_equal(columns, width - 1)
         )
-        y = _interpolate(image, numbers, rows, columns, "nearest", 0)
+        y = _interpolate_pixels(image, numbers, rows, columns, "nearest", 0)
         return where(_append_axes(is_inside, 1), y, 0)
 
-    return _positions_gradient(cropped, boxes, dy, method)
+    return _sampling_positions_vjp(cropped, boxes, dy, method)
 
 
-def _transforms_gradient(
+def _image_transforms_vjp(
     dy: Tensor,
     image: Tensor,
     transforms: Tensor,
@@ -67,19 +67,19 @@ def _transforms_gradient(
         is_known = ~equal(depth, 0)
         depth = where(is_known, depth, 1)
         rows, columns = (d * x + e * y + f) / depth, (a * x + b * y + c) / depth
-        shown = _interpolate(image, numbers, rows, columns, fill_mode, fill_value)
+        shown = _interpolate_pixels(image, numbers, rows, columns, fill_mode, fill_value)
         return where(_append_axes(is_known, 1), shown, 0)
 
-    return _positions_gradient(transformed, transforms, dy, interpolation)
+    return _sampling_positions_vjp(transformed, transforms, dy, interpolation)
 
 
-def _positions_gradient(
-    shown: Callable[[Tensor], Tensor], where_from: Tensor, dy: Tensor, interpolation: Interpolation
+def _sampling_positions_vjp(
+    sample: Callable[[Tensor], Tensor], where_from: Tensor, dy: Tensor, interpolation: Interpolation
 ) -> Tensor:
-    """Return the gradient of the sampling function `shown` for its argument `where_from`, the boxes or transforms."""
+    """Return the gradient of the sampling function `sample` for its argument `where_from`, the boxes or transforms."""
     if interpolation == "nearest":
         return creation.zeros_like(where_from)
-    _, pull = vjp(lambda numbers: astype(shown(numbers), dy.dtype), where_from)
+    _, pull = vjp(lambda numbers: astype(sample(numbers), dy.dtype), where_from)
     return pull(dy)[0]
 
 
@@ -91,7 +91,7 @@ def _sample_points(first: Tensor, last: Tensor, count: int, length: int, axis: i
     return movement.expand_dims(points, dim=axis)
 
 
-def _interpolate(
+def _interpolate_pixels(
     image: Tensor,
     numbers: Tensor,
     rows: Tensor,
@@ -145,14 +145,14 @@ gradient(
     image=lambda dy, boxes, box_ind, image_spec, method: image.crop_and_resize_image_gradient(
         dy, boxes, box_ind, image_shape=image_spec.shape, method=method
     ),
-    boxes=_boxes_gradient,
+    boxes=_crop_boxes_vjp,
 )
 gradient(
     image.crop_and_resize_image_gradient,
     dy=lambda dy, boxes, box_ind, dy_spec, method: image.crop_and_resize(
         dy, boxes, box_ind, crop_size=dy_spec.shape[1:3], method=method, extrapolation_value=0
     ),
-    boxes=lambda dy, dy_input, boxes, box_ind, method: _boxes_gradient(
+    boxes=lambda dy, dy_input, boxes, box_ind, method: _crop_boxes_vjp(
         dy_input, dy, boxes, box_ind, method
     ),
 )
@@ -180,7 +180,7 @@ gradient(
             fill_mode=fill_mode,
         )
     ),
-    transforms=_transforms_gradient,
+    transforms=_image_transforms_vjp,
 )
 gradient(
     image.transform_image_gradient,
@@ -192,7 +192,7 @@ gradient(
         fill_value=0.0,
         output_shape=dy_spec.shape[1:3],
     ),
-    transforms=lambda dy, dy_input, transforms, interpolation, fill_mode: _transforms_gradient(
+    transforms=lambda dy, dy_input, transforms, interpolation, fill_mode: _image_transforms_vjp(
         dy_input, dy, transforms, interpolation, fill_mode, 0.0
     ),
 )

@@ -9,14 +9,16 @@ from plugrad.tape.rules import gradient
 from plugrad.tensor.tensor import Tensor
 
 
-def matmul_left(dy: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
+def matmul_left_vjp(dy: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
     """Return the gradient for the left factor: ``dy bᵀ``, or its transpose ``b dyᵀ`` if a is transposed."""
     if transpose_a:
         return matmul_unchecked(b, dy, transpose_a=transpose_b, transpose_b=True)
     return matmul_unchecked(dy, b, transpose_b=not transpose_b)
 
 
-def matmul_right(dy: Tensor, a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
+def matmul_right_vjp(
+    dy: Tensor, a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool
+) -> Tensor:
     """Return the gradient for the right factor: ``aᵀ dy``, or its transpose ``dyᵀ a`` if b is transposed.
 
     A matrix that many matrices were multiplied with gets the sum of their products. It is one product of
@@ -29,17 +31,17 @@ def matmul_right(dy: Tensor, a: Tensor, b: Tensor, transpose_a: bool, transpose_
     return matmul_unchecked(a, dy, transpose_a=not transpose_a)
 
 
-gradient(linalg.matmul, a=matmul_left, b=matmul_right)
+gradient(linalg.matmul, a=matmul_left_vjp, b=matmul_right_vjp)
 
 
-def _einsum_operands(dy: Tensor, inputs: Sequence[Tensor], equation: str) -> list[Tensor]:
+def _einsum_vjp(dy: Tensor, inputs: Sequence[Tensor], equation: str) -> list[Tensor]:
     """Return, for each operand, the einsum of dy with the other operands."""
     operands, _, result = equation.partition("->")
     letters = operands.split(",")
-    return [_einsum_operand(dy, inputs, letters, result, i) for i in range(len(letters))]
+    return [_einsum_operand_vjp(dy, inputs, letters, result, i) for i in range(len(letters))]
 
 
-def _einsum_operand(
+def _einsum_operand_vjp(
     dy: Tensor, inputs: Sequence[Tensor], letters: list[str], result: str, position: int
 ) -> Tensor:
     """Return the gradient for the operand at a position."""
@@ -57,7 +59,7 @@ def _einsum_operand(
     return movement.broadcast_to(movement.reshape(y, shape=shape), shape=sizes)
 
 
-gradient(linalg.einsum, inputs=_einsum_operands)
+gradient(linalg.einsum, inputs=_einsum_vjp)
 gradient(
     linalg.band_part,
     input=lambda dy, num_lower, num_upper: linalg.band_part(dy, num_lower, num_upper),

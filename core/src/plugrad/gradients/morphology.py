@@ -42,7 +42,7 @@ def _iter_is_argmax(x: Tensor, filter: Tensor, window: Window) -> Iterator[Tenso
         is_free = is_free & ~is_first
 
 
-def _at_largest(x: Tensor, filter: Tensor, window: Window, parts: Iterator[Tensor]) -> Tensor:
+def _sum_at_largest(x: Tensor, filter: Tensor, window: Window, parts: Iterator[Tensor]) -> Tensor:
     """Return the sum of the parts, one for each cell of the filter, where its sum is the first largest."""
     pairs = zip(_iter_is_argmax(x, filter, window), parts, strict=True)
     return add_n([where(is_it, part, 0) for is_it, part in pairs])
@@ -60,11 +60,11 @@ gradient(
 # dy goes, which does not change smoothly.
 gradient(
     morphology.dilation2d_input_gradient,
-    dy=lambda dy, x, filter, window: _at_largest(
+    dy=lambda dy, x, filter, window: _sum_at_largest(
         x, filter, window, _iter_window_pixels(dy, window, 0)
     ),
 )
 gradient(
     morphology.dilation2d_filter_gradient,
-    dy=lambda dy, x, filter, window: _at_largest(x, filter, window, _iter_weights(dy, window)),
+    dy=lambda dy, x, filter, window: _sum_at_largest(x, filter, window, _iter_weights(dy, window)),
 )

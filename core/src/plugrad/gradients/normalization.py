@@ -28,7 +28,7 @@ gradient(
 # --- batch_norm: the tape sums each gradient to its input's shape ---------------------------------
 
 
-def _x_gradient(
+def _batch_norm_x_vjp(
     dy: Tensor, variance: Tensor, scale: Tensor | None, variance_epsilon: float
 ) -> Tensor:
     """Return the gradient for x: dy divided by the standard deviation and multiplied by the scale."""
@@ -36,7 +36,7 @@ def _x_gradient(
     return dx if scale is None else dx * scale
 
 
-def _variance_gradient(
+def _batch_norm_variance_vjp(
     dy: Tensor,
     x: Tensor,
     mean: Tensor,
@@ -45,17 +45,17 @@ def _variance_gradient(
     variance_epsilon: float,
 ) -> Tensor:
     """Return the gradient for the variance v: ``(v + ε)**-0.5`` has the derivative ``-0.5 * (v + ε)**-1.5``."""
-    dx = _x_gradient(dy, variance, scale, variance_epsilon)
+    dx = _batch_norm_x_vjp(dy, variance, scale, variance_epsilon)
     return dx * (mean - x) / (2 * (variance + variance_epsilon))
 
 
 gradient(
     normalization.batch_norm,
-    x=_x_gradient,
+    x=_batch_norm_x_vjp,
     mean=lambda dy, variance, scale, variance_epsilon: (
-        -_x_gradient(dy, variance, scale, variance_epsilon)
+        -_batch_norm_x_vjp(dy, variance, scale, variance_epsilon)
     ),
-    variance=_variance_gradient,
+    variance=_batch_norm_variance_vjp,
     offset=lambda dy: dy,
     scale=lambda dy, x, mean, variance, variance_epsilon: (
         dy * (x - mean) * rsqrt(variance + variance_epsilon)
@@ -74,7 +74,7 @@ GradientThunks = dict[str, Callable[[], Tensor]]
 Attrs = Mapping[str, Any]
 
 
-def _pull_layer(dy: Tensor, saved: list[Any], attrs: Attrs) -> GradientThunks:
+def _layer_norm_thunks(dy: Tensor, saved: list[Any], attrs: Attrs) -> GradientThunks:
     x, scale = saved
     found = cache(lambda: normalization.layer_norm_gradient(dy, x, scale, **attrs))
     return {"x": lambda: found()[0], "offset": lambda: found()[1], "scale": lambda: found()[2]}
@@ -84,7 +84,7 @@ def _multiply_by_scale(x: Tensor, scale: Tensor | None) -> Tensor:
     return x if scale is None else x * scale
 
 
-def _pull_layer_gradient(dys: Any, saved: list[Any], attrs: Attrs) -> GradientThunks:
+def _layer_norm_gradient_thunks(dys: Any, saved: list[Any], attrs: Attrs) -> GradientThunks:
     """Return the gradients of u·(J g) + v·(sum of dy) + w·(sum of dy h)."""
     u, v, w = dys
     dy, x, scale = saved
@@ -114,10 +114,10 @@ def _pull_layer_gradient(dys: Any, saved: list[Any], attrs: Attrs) -> GradientTh
     return {"dy": dy_gradient, "x": x_gradient, "scale": lambda: dy * project(u)}
 
 
-register_gradient(GradientConfig(normalization.layer_norm.name, _pull_layer, ("x", "scale")))
+register_gradient(GradientConfig(normalization.layer_norm.name, _layer_norm_thunks, ("x", "scale")))
 register_gradient(
     GradientConfig(
-        normalization.layer_norm_gradient.name, _pull_layer_gradient, ("dy", "x", "scale")
+        normalization.layer_norm_gradient.name, _layer_norm_gradient_thunks, ("dy", "x", "scale")
     )
 )
 
@@ -148,7 +148,7 @@ class _Channels:
         return movement.reshape(vector, shape=self.shape)
 
 
-def _pull_batch(dys: Any, saved: list[Any], attrs: Attrs) -> GradientThunks:
+def _batch_norm_thunks(dys: Any, saved: list[Any], attrs: Attrs) -> GradientThunks:
     """Return thunks for the gradients of x, offset and scale, given the gradients of the three results."""
     x, scale, means, variances = saved
 
@@ -167,7 +167,7 @@ def _pull_batch(dys: Any, saved: list[Any], attrs: Attrs) -> GradientThunks:
     return {"x": x_gradient, "offset": lambda: found()[1], "scale": lambda: found()[2]}
 
 
-def _pull_batch_gradient(dys: Any, saved: list[Any], attrs: Attrs) -> GradientThunks:
+def _batch_norm_gradient_thunks(dys: Any, saved: list[Any], attrs: Attrs) -> GradientThunks:
     """Return the gradients of u·f + v·(sum of dy) + w·(sum of dy h)."""
     u, v, w = dys
     dy, x, means, variances, scale = saved
@@ -200,13 +200,16 @@ def _pull_batch_gradient(dys: Any, saved: list[Any], attrs: Attrs) -> GradientTh
 
 register_gradient(
     GradientConfig(
-        normalization.batch_norm_training.name, _pull_batch, ("x", "scale"), (False, True, True)
+        normalization.batch_norm_training.name,
+        _batch_norm_thunks,
+        ("x", "scale"),
+        (False, True, True),
     )
 )
 register_gradient(
     GradientConfig(
         normalization.batch_norm_gradient.name,
-        _pull_batch_gradient,
+        _batch_norm_gradient_thunks,
         normalization.batch_norm_gradient.inputs,
     )
 )
@@ -229,7 +232,7 @@ def _sum_neighbours(x: Tensor, radius: int) -> Tensor:
     return movement.reshape(matmul(rows, band), shape=x.shape)
 
 
-def _response_base(x: Tensor, depth_radius: int, bias: float, alpha: float) -> Tensor:
+def _local_response_base(x: Tensor, depth_radius: int, bias: float, alpha: float) -> Tensor:
     return bias + alpha * _sum_neighbours(x * x, depth_radius)
 
 
@@ -244,7 +247,7 @@ def _lrn_gradient_x(
     beta: float,
 ) -> Tensor:
     """Return the gradient for x, which affects the result directly and through the normalizer."""
-    norm = _response_base(x, depth_radius, bias, alpha)
+    norm = _local_response_base(x, depth_radius, bias, alpha)
     share = dy_input * y / norm
     direct = -2 * alpha * beta * dy * _sum_neighbours(share, depth_radius)
     through_norm = 2 * alpha * beta * share / norm * _sum_neighbours(
@@ -262,14 +265,14 @@ def _lrn_gradient_y(
     alpha: float,
     beta: float,
 ) -> Tensor:
-    norm = _response_base(x, depth_radius, bias, alpha)
+    norm = _local_response_base(x, depth_radius, bias, alpha)
     return -2 * alpha * beta * dy_input / norm * _sum_neighbours(dy * x, depth_radius)
 
 
 def _lrn_gradient_dy(
     dy: Tensor, x: Tensor, y: Tensor, depth_radius: int, bias: float, alpha: float, beta: float
 ) -> Tensor:
-    norm = _response_base(x, depth_radius, bias, alpha)
+    norm = _local_response_base(x, depth_radius, bias, alpha)
     neighbours = _sum_neighbours(dy * x, depth_radius)
     return dy * norm**-beta - 2 * alpha * beta * y / norm * neighbours
 

@@ -80,7 +80,7 @@ def _default_gradient(
     return where(mask, dy, 0)
 
 
-def _row_ids(outs: Sequence[Tensor]) -> Tensor:
+def _row_index_of_each_value(outs: Sequence[Tensor]) -> Tensor:
     """Return the row index of each value."""
     splits, values = outs
     places = _arange_like(count_elements(values.shape), values)
@@ -89,12 +89,14 @@ def _row_ids(outs: Sequence[Tensor]) -> Tensor:
 
 def _starts_gradient(dy: Sequence[Tensor], outs: Sequence[Tensor]) -> Tensor:
     """Sum dy over each row, because value k of a row is ``start + k * delta``."""
-    return indexing.unsorted_segment_sum(dy[1], _row_ids(outs), num_segments=outs[0].size - 1)
+    return indexing.unsorted_segment_sum(
+        dy[1], _row_index_of_each_value(outs), num_segments=outs[0].size - 1
+    )
 
 
 def _deltas_gradient(dy: Sequence[Tensor], outs: Sequence[Tensor]) -> Tensor:
     """Return dy times the index k within the row, summed over each row."""
-    rows = _row_ids(outs)
+    rows = _row_index_of_each_value(outs)
     steps = _arange_like(rows.size, rows) - indexing.gather(outs[0], rows, axis=0)
     parts = dy[1] * unary.cast(steps, dtype=dy[1].dtype)
     return indexing.unsorted_segment_sum(parts, rows, num_segments=outs[0].size - 1)

@@ -13,10 +13,12 @@ from plugrad.types.specs import Shape, Spec
 
 def _broadcast_back(dy: Tensor, shape: Shape, axes: tuple[int, ...]) -> Tensor:
     """Broadcast dy back along the reduced axes."""
-    return movement.broadcast_to(_keep_axes(dy, shape, axes) if dy.shape else dy, shape=shape)
+    return movement.broadcast_to(
+        _restore_reduced_axes(dy, shape, axes) if dy.shape else dy, shape=shape
+    )
 
 
-def _keep_axes(y: Tensor, shape: Shape, axes: tuple[int, ...]) -> Tensor:
+def _restore_reduced_axes(y: Tensor, shape: Shape, axes: tuple[int, ...]) -> Tensor:
     """Reshape the result of a reduction to have size 1 on the reduced axes."""
     kept = reduced_shape(shape, axes, keep_dims=True)
     return y if y.shape == kept else movement.reshape(y, shape=kept)
@@ -29,9 +31,9 @@ def _mean_gradient(dy: Tensor, x_spec: Spec, axis: tuple[int, ...]) -> Tensor:
 
 def _extremum_gradient(dy: Tensor, x: Tensor, out: Tensor, axes: tuple[int, ...]) -> Tensor:
     """Return dy at the extreme elements, divided evenly among equal ones."""
-    is_extreme = equal(x, _keep_axes(out, x.shape, axes)).astype(x.dtype)
+    is_extreme = equal(x, _restore_reduced_axes(out, x.shape, axes)).astype(x.dtype)
     return (
-        _keep_axes(dy, x.shape, axes)
+        _restore_reduced_axes(dy, x.shape, axes)
         * is_extreme
         / reduction.sum(is_extreme, axis=axes, keep_dims=True)
     )
@@ -48,7 +50,7 @@ def _product_gradient(dy: Tensor, x: Tensor, axis: tuple[int, ...]) -> Tensor:
     )
     products = movement.reshape(_multiply_others(flat), shape=tuple(x.shape[i] for i in order))
     restored = movement.transpose(products, perm=tuple(order.index(i) for i in range(x.ndim)))
-    return _keep_axes(dy, x.shape, axis) * restored
+    return _restore_reduced_axes(dy, x.shape, axis) * restored
 
 
 def _multiply_others(x: Tensor) -> Tensor:

@@ -37,8 +37,8 @@ def _gather_surviving(dy: Tensor, coordinates: Tensor) -> Tensor:
     return where(mask, indexing.gather_nd(dy, coordinates), 0)
 
 
-def _zeros_on_same_device(near: Tensor, shape: Shape, dtype: DType) -> Tensor:
-    return creation.fill.on(near.backend, shape=shape, value=0, dtype=dtype)
+def _zeros_on_same_device(like: Tensor, shape: Shape, dtype: DType) -> Tensor:
+    return creation.fill.on(like.backend, shape=shape, value=0, dtype=dtype)
 
 
 def _sparse_coordinate_rows(sparse_indices: Tensor, dy: Tensor) -> Tensor:

@@ -9,11 +9,15 @@ from plugrad.types.specs import Spec
 
 
 def _weight_half_spectrum(
-    x: Tensor, length: int, once: float, twice: float, dtype: DType
+    x: Tensor, length: int, self_conjugate_factor: float, paired_factor: float, dtype: DType
 ) -> Tensor:
-    """Conjugate half a spectrum and multiply by `twice`, or by `once` for frequencies without a mirror image."""
-    inner = creation.fill.on(x.backend, shape=((length + 1) // 2 - 1,), value=twice, dtype=dtype)
-    return conj(x) * movement.pad(inner, paddings=((1, 1 - length % 2),), constant_value=once)
+    """Conjugate half a spectrum and multiply by one factor, or by another one where there is no mirror image."""
+    inner = creation.fill.on(
+        x.backend, shape=((length + 1) // 2 - 1,), value=paired_factor, dtype=dtype
+    )
+    return conj(x) * movement.pad(
+        inner, paddings=((1, 1 - length % 2),), constant_value=self_conjugate_factor
+    )
 
 
 def _rfft_gradient(dy: Tensor, input_spec: Spec) -> Tensor:

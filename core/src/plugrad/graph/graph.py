@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from plugrad.types.specs import Shaped
 
 Value: TypeAlias = int
-MAX_LISTED: Final = 12
+MAX_LISTED_VALUES: Final = 12
 """How many inputs or outputs of a step its text shows: that of an optimizer may have hundreds."""
 
 
-class Line(NamedTuple):
+class SourceLine(NamedTuple):
     """The line of the user's program in which a step was traced."""
 
     file: str
@@ -48,7 +48,7 @@ class Call:
     outputs: tuple[Value, ...]
     returns_list: bool
     """Whether the kernel has several outputs, even if their number is one."""
-    line: Line
+    line: SourceLine
     stops_gradient: bool = False
     """Whether it stands for `stop_gradient`: no gradient flows through a program that is made of the graph."""
 
@@ -59,7 +59,7 @@ class Call:
 
     def __str__(self) -> str:
         attrs = [f"{name}={short_repr(self.attrs[name])}" for name in sorted(self.attrs)]
-        inputs = [_values(self.inputs)] if self.inputs else []
+        inputs = [_format_values(self.inputs)] if self.inputs else []
         end = " without gradient" if self.stops_gradient else ""
         return f"{self.kernel.name}({', '.join([*inputs, *attrs])}){end}"
 
@@ -70,7 +70,7 @@ class HostValue:
 
     function: Callable[[], Any]
     outputs: tuple[Value]
-    line: Line
+    line: SourceLine
 
     @property
     def inputs(self) -> tuple[()]:
@@ -106,7 +106,7 @@ class Scan:
     """The last carry, then the stacked results."""
     is_reversed: bool
     """Whether the last slice comes first; results are stacked in the order of the slices all the same."""
-    line: Line
+    line: SourceLine
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -121,8 +121,8 @@ class Scan:
     def __str__(self) -> str:
         direction = " backwards" if self.is_reversed else ""
         return (
-            f"scan {self.length} times{direction}, carry ({_values(self.carry)}), "
-            f"slices of ({_values(self.slices)}), with ({_values(self.captured)})"
+            f"scan {self.length} times{direction}, carry ({_format_values(self.carry)}), "
+            f"slices of ({_format_values(self.slices)}), with ({_format_values(self.captured)})"
         )
 
 
@@ -135,7 +135,7 @@ class Cond:
     """What runs if the flag is true, and if not. Both take the operands, and their results have the same specs."""
     operands: tuple[Value, ...]
     outputs: tuple[Value, ...]
-    line: Line
+    line: SourceLine
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -148,7 +148,7 @@ class Cond:
         return self.branches
 
     def __str__(self) -> str:
-        return f"if %{self.flag}, with ({_values(self.operands)})"
+        return f"if %{self.flag}, with ({_format_values(self.operands)})"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,7 +160,7 @@ class While:
     carry: tuple[Value, ...]
     captured: tuple[Value, ...]
     outputs: tuple[Value, ...]
-    line: Line
+    line: SourceLine
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -173,7 +173,9 @@ class While:
         return (self.condition, self.body)
 
     def __str__(self) -> str:
-        return f"while, carry ({_values(self.carry)}), with ({_values(self.captured)})"
+        return (
+            f"while, carry ({_format_values(self.carry)}), with ({_format_values(self.captured)})"
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -183,7 +185,7 @@ class Fused:
     body: Graph
     """The steps. Its values have the numbers that they have outside: the inputs are its arguments, and the outputs its
     results."""
-    line: Line
+    line: SourceLine
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -201,7 +203,7 @@ class Fused:
         return (self.body,)
 
     def __str__(self) -> str:
-        return f"{len(self.body.steps)} steps as one, of ({_values(self.inputs)})"
+        return f"{len(self.body.steps)} steps as one, of ({_format_values(self.inputs)})"
 
 
 Step: TypeAlias = Call | HostValue | Scan | Cond | While | Fused
@@ -228,29 +230,29 @@ class Graph:
     """The most that the values which the steps make take at one time, if it was planned; see `make_graph`."""
 
     def __str__(self) -> str:
-        lines = [*_lines(self, f"graph on {self.backend.label}", "return", "")]
+        lines = [*_format_lines(self, f"graph on {self.backend.label}", "return", "")]
         if self.peak_bytes is not None:
             lines.append(f"planned peak: {self.peak_bytes:,} bytes")
         return "\n".join(lines)
 
 
-def _lines(graph: Graph, title: str, end: str, indent: str) -> Iterator[str]:
+def _format_lines(graph: Graph, title: str, end: str, indent: str) -> Iterator[str]:
     """Yield the lines of a graph as text, with subgraphs indented."""
     specs = graph.specs
     arguments = ", ".join(f"%{value}: {format_spec(specs[value])}" for value in graph.arguments)
     yield f"{indent}{title} ({arguments})"
     inner = f"{indent}  "
     for value in graph.constants:
-        text = constant_text(graph, value)
+        text = format_constant(graph, value)
         yield f"{inner}%{value} = constant {f'{text}  ' if text else ''}{format_spec(specs[value])}"
     for value, variable in graph.variables.items():
         name = f" {variable.name!r}" if variable.name else ""
         yield f"{inner}%{value} = variable{name} {format_spec(specs[value])}"
     for step in graph.steps:
         found = _shorten_list([format_spec(specs[value]) for value in step.outputs])
-        yield f"{inner}{_values(step.outputs)} = {step}  {found}"
+        yield f"{inner}{_format_values(step.outputs)} = {step}  {found}"
         for body in step.graphs:
-            yield from _lines(body, "do", "give", f"{inner}  ")
+            yield from _format_lines(body, "do", "give", f"{inner}  ")
     for variable, value in graph.updates:
         yield f"{inner}{variable.name or 'variable'!r} becomes %{value}"
     results = ", ".join(f"%{value}" for value in graph.results)
@@ -262,7 +264,7 @@ def format_spec(spec: Shaped) -> str:
     return f"{spec.dtype}{list(spec.shape)}"
 
 
-def constant_text(graph: Graph, value: Value) -> str:
+def format_constant(graph: Graph, value: Value) -> str:
     """Return the text of a scalar constant, or an empty string for a larger one."""
     shape = graph.specs[value].shape
     if prod(shape) != 1:
@@ -270,12 +272,12 @@ def constant_text(graph: Graph, value: Value) -> str:
     return short_repr(graph.backend.to_numpy(graph.constants[value]).reshape(-1).tolist()[0])
 
 
-def _values(values: Iterable[Value | None]) -> str:
+def _format_values(values: Iterable[Value | None]) -> str:
     return _shorten_list(["_" if value is None else f"%{value}" for value in values])
 
 
 def _shorten_list(texts: Sequence[str]) -> str:
     """Join texts to one line, with the middle left out if it is long."""
-    if len(texts) <= MAX_LISTED:
+    if len(texts) <= MAX_LISTED_VALUES:
         return ", ".join(texts)
     return f"{', '.join(texts[:3])}, … {len(texts) - 4} more …, {texts[-1]}"

@@ -49,7 +49,7 @@ def verify_graph(graph: Graph) -> None:
         ("variable", graph.variables),
     ):
         for value in values:
-            _define(graph, value, name, defined)
+            _define_value(graph, value, name, defined)
     for value, array in graph.constants.items():
         _check_spec(f"constant %{value}", specs[value], _as_spec(array))
     for value, variable in graph.variables.items():
@@ -58,27 +58,27 @@ def verify_graph(graph: Graph) -> None:
         where = f"step {index}, {step}"
         for value in step.inputs:
             if value is not None and value not in defined:
-                _fail(f"{where}, reads %{value}, which nothing before it defines")
+                _raise_invalid_graph(f"{where}, reads %{value}, which nothing before it defines")
         for value in step.outputs:
-            _define(graph, value, where, defined)
+            _define_value(graph, value, where, defined)
         _check_step(graph, step, where)
     for value in graph.results:
         if value not in defined:
-            _fail(f"the result %{value} is not defined")
+            _raise_invalid_graph(f"the result %{value} is not defined")
     updated = [variable for variable, _ in graph.updates]
     if len(set(map(id, updated))) != len(updated):
-        _fail("a variable is updated twice")
+        _raise_invalid_graph("a variable is updated twice")
     for variable, value in graph.updates:
         if value not in defined:
-            _fail(f"the update %{value} of a variable is not defined")
+            _raise_invalid_graph(f"the update %{value} of a variable is not defined")
         _check_spec(f"the update %{value}", specs[value], _as_spec(get_array(variable)))
 
 
-def _define(graph: Graph, value: Value, where: str, defined: set[Value]) -> None:
+def _define_value(graph: Graph, value: Value, where: str, defined: set[Value]) -> None:
     if value in defined:
-        _fail(f"{where}, defines %{value}, which is defined already")
+        _raise_invalid_graph(f"{where}, defines %{value}, which is defined already")
     if value not in graph.specs:
-        _fail(f"{where}, defines %{value}, which has no shape and dtype")
+        _raise_invalid_graph(f"{where}, defines %{value}, which has no shape and dtype")
     defined.add(value)
 
 
@@ -87,30 +87,32 @@ def _check_step(graph: Graph, step: Step, where: str) -> None:
     found = [specs[value] for value in step.outputs]
     for body in step.graphs:
         if body.backend is not graph.backend:
-            _fail(
+            _raise_invalid_graph(
                 f"{where}, has a graph for {body.backend.label} inside one for {graph.backend.label}"
             )
         if body.updates:
-            _fail(f"{where}, has a graph inside that updates variables")
+            _raise_invalid_graph(f"{where}, has a graph inside that updates variables")
         verify_graph(body)
     if isinstance(step, Call):
         inputs = [None if value is None else specs[value] for value in step.inputs]
         try:
             inferred = step.kernel.infer(*inputs, **step.attrs)
         except PlugradError as error:
-            _fail(f"{where}, does not fit the contract: {error}")
+            _raise_invalid_graph(f"{where}, does not fit the contract: {error}")
         is_list = not hasattr(inferred, "dtype")
         if is_list is not step.returns_list:
-            _fail(
+            _raise_invalid_graph(
                 f"{where}, has returns_list={step.returns_list}, which is not what the contract says"
             )
         _check_specs(where, found, list(inferred) if is_list else [inferred])
     elif isinstance(step, HostValue):
         if len(found) != 1:
-            _fail(f"{where}, has {len(found)} outputs instead of one")
+            _raise_invalid_graph(f"{where}, has {len(found)} outputs instead of one")
     elif isinstance(step, Fused):
-        _check_specs(f"{where}, inputs", _arguments(step.body), [specs[v] for v in step.inputs])
-        _check_specs(f"{where}, outputs", _results(step.body), found)
+        _check_specs(
+            f"{where}, inputs", _argument_specs(step.body), [specs[v] for v in step.inputs]
+        )
+        _check_specs(f"{where}, outputs", _result_specs(step.body), found)
     else:
         _check_loop(graph, step, where, found)
 
@@ -122,41 +124,47 @@ def _check_loop(
     if isinstance(step, Cond):
         operands = [specs[value] for value in step.operands]
         for body in step.branches:
-            _check_specs(f"{where}, operands", _arguments(body), operands)
-            _check_specs(f"{where}, results", _results(body), found)
+            _check_specs(f"{where}, operands", _argument_specs(body), operands)
+            _check_specs(f"{where}, results", _result_specs(body), found)
         if specs[step.flag].shape != ():
-            _fail(f"{where}, has a flag of shape {specs[step.flag].shape}, which must be ()")
+            _raise_invalid_graph(
+                f"{where}, has a flag of shape {specs[step.flag].shape}, which must be ()"
+            )
         return
     carry = [specs[value] for value in step.carry]
     captured = [specs[value] for value in step.captured]
     if isinstance(step, While):
         for body in step.graphs:
-            _check_specs(f"{where}, arguments", _arguments(body), [*carry, *captured])
-        _check_specs(f"{where}, carry", _results(step.body), carry)
+            _check_specs(f"{where}, arguments", _argument_specs(body), [*carry, *captured])
+        _check_specs(f"{where}, carry", _result_specs(step.body), carry)
         _check_specs(f"{where}, results", found, carry)
-        decided = _results(step.condition)
+        decided = _result_specs(step.condition)
         if len(decided) != 1 or decided[0].shape != ():
-            _fail(f"{where}, has a condition that does not return one flag of shape ()")
+            _raise_invalid_graph(
+                f"{where}, has a condition that does not return one flag of shape ()"
+            )
         return
     slices: list[Shaped] = []
     for value in step.slices:
         shape, dtype = specs[value]
         if shape[:1] != (step.length,):
-            _fail(f"{where}, runs {step.length} times over %{value} of shape {shape}")
+            _raise_invalid_graph(
+                f"{where}, runs {step.length} times over %{value} of shape {shape}"
+            )
         slices.append(Shaped(shape[1:], dtype))
-    _check_specs(f"{where}, arguments", _arguments(step.body), [*carry, *slices, *captured])
-    results = _results(step.body)
+    _check_specs(f"{where}, arguments", _argument_specs(step.body), [*carry, *slices, *captured])
+    results = _result_specs(step.body)
     count = len(carry)
     _check_specs(f"{where}, carry", results[:count], carry)
     stacked = [Shaped((step.length, *shape), dtype) for shape, dtype in results[count:]]
     _check_specs(f"{where}, results", found, [*carry, *stacked])
 
 
-def _arguments(graph: Graph) -> list[Shaped]:
+def _argument_specs(graph: Graph) -> list[Shaped]:
     return [graph.specs[value] for value in (*graph.arguments, *graph.variables)]
 
 
-def _results(graph: Graph) -> list[Shaped]:
+def _result_specs(graph: Graph) -> list[Shaped]:
     return [graph.specs[value] for value in graph.results]
 
 
@@ -167,15 +175,17 @@ def _as_spec(array: object) -> Shaped:
 
 def _check_specs(where: str, found: Sequence[Shaped], expected: Sequence[Shaped]) -> None:
     if len(found) != len(expected):
-        _fail(f"{where}: there are {len(found)} values instead of {len(expected)}")
+        _raise_invalid_graph(f"{where}: there are {len(found)} values instead of {len(expected)}")
     for one, other in zip(found, expected, strict=True):
         _check_spec(where, one, other)
 
 
 def _check_spec(where: str, found: Shaped, expected: Shaped) -> None:
     if tuple(found.shape) != tuple(expected.shape) or found.dtype is not expected.dtype:
-        _fail(f"{where}: {format_spec(found)} stands where {format_spec(expected)} is expected")
+        _raise_invalid_graph(
+            f"{where}: {format_spec(found)} stands where {format_spec(expected)} is expected"
+        )
 
 
-def _fail(what: str) -> NoReturn:
+def _raise_invalid_graph(what: str) -> NoReturn:
     raise ArgumentValueError(f"the graph is not well-formed: {what}")

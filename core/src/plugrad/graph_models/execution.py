@@ -10,7 +10,7 @@ import numpy as np
 from plugrad.errors import DamagedFile, PlugradError, short_repr
 from plugrad.graph_models.frames import run_frames
 from plugrad.graph_models.host_values import compute_on_host
-from plugrad.graph_models.registry import CONTROL
+from plugrad.graph_models.registry import CONTROL_FLOW_OPERATORS
 from plugrad.interruptions import is_interruption
 from plugrad.ops.creation import asarray
 from plugrad.tensor.tensor import Tensor
@@ -24,12 +24,14 @@ if TYPE_CHECKING:
 Outputs = tuple[Any, ...]
 
 
-class Plan:
+class ExecutionPlan:
     """The execution order of the nodes that outputs need, and the values whose last use each node is."""
 
     def __init__(self, graph: Graph, outputs: tuple[Reference, ...]) -> None:
         self.nodes = graph.dependencies(outputs)
-        self.has_frames = any(node.op in CONTROL - {"LoopCond"} for node in self.nodes)
+        self.has_frames = any(
+            node.op in CONTROL_FLOW_OPERATORS - {"LoopCond"} for node in self.nodes
+        )
         self.steps: list[tuple[Node, tuple[str, ...]]] = []
         later = {reference.node for reference in outputs}
         for node in reversed(self.nodes):
@@ -38,10 +40,10 @@ class Plan:
             later |= used
         self.steps.reverse()
         if not self.has_frames:
-            _check_order(self.nodes)
+            _check_topological_order(self.nodes)
 
 
-def _check_order(nodes: Sequence[Node]) -> None:
+def _check_topological_order(nodes: Sequence[Node]) -> None:
     """Raise if a node depends on its own result."""
     done: set[str] = set()
     for node in nodes:
@@ -50,7 +52,7 @@ def _check_order(nodes: Sequence[Node]) -> None:
         done.add(node.name)
 
 
-class Runner:
+class ModelRunner:
     """Runs a model on one device: holds its weights, its functions, and copies of constants on the device.
 
     Args:
@@ -77,7 +79,7 @@ class Runner:
         self, graph: Graph, outputs: tuple[Reference, ...], values: dict[str, Any]
     ) -> list[Any]:
         """Return outputs of a graph, given the values of its inputs."""
-        plan = plan_for(graph, outputs)
+        plan = cached_execution_plan(graph, outputs)
         found: dict[str, Outputs] = {name: (value,) for name, value in values.items()}
         if plan.has_frames:
             found = run_frames(plan.nodes, found, self, {reference.node for reference in outputs})
@@ -91,7 +93,7 @@ class Runner:
                     found.pop(name, None)
         return [_pick_output(found, reference) for reference in outputs]
 
-    def call(self, name: str, arguments: list[Any]) -> list[Any]:
+    def call_function(self, name: str, arguments: list[Any]) -> list[Any]:
         """Return the outputs of a function of the model."""
         graph = self.functions[name]
         if len(arguments) != len(graph.inputs):
@@ -120,7 +122,7 @@ class Runner:
 
     def _compute(self, node: Node, inputs: list[Any]) -> Outputs:
         if node.op in ("Const", "Placeholder", "PlaceholderWithDefault", "NoOp"):
-            return self._source(node, inputs)
+            return self._source_value(node, inputs)
         small = compute_on_host(node.op, inputs, node.attributes)
         if small is not None:
             return small
@@ -135,11 +137,11 @@ class Runner:
             n: v for n, v in node.attributes.items() if n in operator.attributes and v is not None
         }
         if operator.calls:
-            options["call"] = self.call
+            options["call"] = self.call_function
         result = operator.function(*converted, **options)
         return cast("Outputs", tuple(result)) if isinstance(result, tuple) else (result,)
 
-    def _source(self, node: Node, inputs: list[Any]) -> Outputs:
+    def _source_value(self, node: Node, inputs: list[Any]) -> Outputs:
         """Return the value of a node that is a weight, a constant or an input."""
         if node.op == "PlaceholderWithDefault":
             return (inputs[0],)
@@ -167,18 +169,18 @@ class Runner:
             return asarray(value, device=self.backend)
         if id(value) not in self.copies:
             # Outside of what is being traced, where the copy would be a step of the trace.
-            self.copies[id(value)] = Context().run(_copy_to, value, self.backend)
+            self.copies[id(value)] = Context().run(_copy_to_backend, value, self.backend)
         return self.copies[id(value)]
 
 
-def _copy_to(value: Any, backend: Backend) -> Tensor:
+def _copy_to_backend(value: Any, backend: Backend) -> Tensor:
     return asarray(value, device=backend)
 
 
-def plan_for(graph: Graph, outputs: tuple[Reference, ...]) -> Plan:
+def cached_execution_plan(graph: Graph, outputs: tuple[Reference, ...]) -> ExecutionPlan:
     """Return the plan for outputs of a graph; it is made once and cached."""
     if outputs not in graph.plans:
-        graph.plans[outputs] = Plan(graph, outputs)
+        graph.plans[outputs] = ExecutionPlan(graph, outputs)
     return graph.plans[outputs]
 
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from plugrad.errors import ArgumentError, ArgumentValueError, UnsupportedModel, short_repr
 from plugrad.graph_models.folding import fold_batch_norms
-from plugrad.graph_models.model import FILE_NAME, GraphModel
+from plugrad.graph_models.model import MODEL_FILE_NAME, GraphModel
 from plugrad.graph_models.reading import read_functions, read_graph
-from plugrad.graph_models.writing import shape_attribute, tensorflow_dtype
+from plugrad.graph_models.writing import encode_shape_attribute, tensorflow_dtype
 from plugrad.importing import import_lazily
 from plugrad.ops.creation import asarray
 from plugrad.saving.atomic_files import check_path
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from os import PathLike
 
-    from plugrad.graph_models.writing import Writer
+    from plugrad.graph_models.writing import GraphWriter
     from plugrad.tensor.tensor import Tensor
 
-SIZES: Final = (3, 5)
+TRACED_BATCH_SIZES: Final = (3, 5)
 """The sizes of the batch that are traced. A third one, 2, is compared with what the function returns."""
 
 
@@ -79,12 +79,12 @@ def save_graph_model(
             "save_graph_model: an example has no axis for the batch, or no elements; pass dynamic=False"
         )
     document, weights = _build_document(function, tensors, inputs, dynamic)
-    _check(
+    _compare_with_function(
         function, document, weights, [_repeat_rows(t, 2) if dynamic else t for t in tensors], inputs
     )
     os.makedirs(path, exist_ok=True)
     write_model(
-        os.path.join(path, FILE_NAME), document, weights, quantization=quantization, shard_bytes=shard_bytes
+        os.path.join(path, MODEL_FILE_NAME), document, weights, quantization=quantization, shard_bytes=shard_bytes
     )  # fmt: skip
 
 
@@ -107,11 +107,11 @@ def _build_document(
     function: Callable[..., Any], tensors: Sequence[Tensor], inputs: Sequence[str], dynamic: bool
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the content of model.json, and the weights by name."""
-    sizes = SIZES if dynamic else (0, 0)
+    sizes = TRACED_BATCH_SIZES if dynamic else (0, 0)
     traced = [[_repeat_rows(t, size) if dynamic else t for t in tensors] for size in sizes]
     make_graph = import_lazily("plugrad.tracing.jit").make_graph
     first, second = (make_graph(function, differentiable=True)(*arguments) for arguments in traced)
-    writer: Writer = import_lazily("plugrad.graph_models.rules").Writer(sizes)
+    writer: GraphWriter = import_lazily("plugrad.graph_models.rules").GraphWriter(sizes)
     known = {
         value: writer.new_name(name) for value, name in zip(first.arguments, inputs, strict=True)
     }
@@ -123,13 +123,15 @@ def _build_document(
                 "dtype": {
                     "type": tensorflow_dtype(str(first.specs[value].dtype), f"input {name!r}")
                 },
-                "shape": shape_attribute(first.specs[value].shape, second.specs[value].shape),
+                "shape": encode_shape_attribute(
+                    first.specs[value].shape, second.specs[value].shape
+                ),
             },
         }
         for value, name in known.items()
     ]
     writer.nodes += placeholders
-    results = writer.graph((first, second), known)
+    results = writer.write_graph((first, second), known)
     outputs = [
         writer.emit("Identity", [r], writer.new_name(f"y{n}")) for n, r in enumerate(results)
     ]
@@ -159,7 +161,7 @@ def _build_document(
 
 
 def _describe_tensor(node: str, first: Any, second: Any) -> dict[str, Any]:
-    shape = shape_attribute(first.shape, second.shape)["shape"]
+    shape = encode_shape_attribute(first.shape, second.shape)["shape"]
     dtype = tensorflow_dtype(str(first.dtype), f"value {node!r}")
     return {"name": f"{node}:0", "dtype": dtype, "tensorShape": shape}
 
@@ -171,7 +173,7 @@ def _repeat_rows(tensor: Tensor, size: int) -> Tensor:
     return asarray(array[rows], dtype=tensor.dtype, device=tensor.backend)
 
 
-def _check(
+def _compare_with_function(
     function: Callable[..., Any], document: dict[str, Any], weights: dict[str, Any], tensors: Sequence[Tensor],
     inputs: Sequence[str],
 ) -> None:  # fmt: skip

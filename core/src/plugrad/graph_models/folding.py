@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-FUSED: Final = {
+FUSED_CONVOLUTION_OF: Final = {
     "Conv2D": "_FusedConv2D",
     "_FusedConv2D": "_FusedConv2D",
     "DepthwiseConv2dNative": "FusedDepthwiseConv2dNative",
     "FusedDepthwiseConv2dNative": "FusedDepthwiseConv2dNative",
 }
 """The convolutions that take a normalization, and what they become."""
-BIAS_ONLY: Final = {"list": {"s": ["Qmlhc0FkZA=="]}}
+BIAS_ADD_ATTRIBUTE: Final = {"list": {"s": ["Qmlhc0FkZA=="]}}
 """The attribute of a convolution with a bias and without an activation: BiasAdd in base64."""
 
 
@@ -35,16 +35,18 @@ def fold_batch_norms(nodes: Sequence[dict[str, Any]], weights: dict[str, Any]) -
     replaced: dict[str, dict[str, Any]] = {}
     for node in nodes:
         if node["op"] == "FusedBatchNormV3":
-            folded = _fold(node, found, weights, uses)
+            folded = _fold_into_convolution(node, found, weights, uses)
             if folded is not None:
                 replaced[node["name"]] = folded
     kept = [replaced.get(node["name"], node) for node in nodes]
     added = [name for node in replaced.values() for name in node["input"][1:]]
     consts = [{"name": n, "op": "Const", "attr": {"dtype": {"type": "DT_FLOAT"}}} for n in added]
-    return _drop_unused([*consts, *kept], weights, replaced, found) if replaced else list(nodes)
+    return (
+        _drop_folded_nodes([*consts, *kept], weights, replaced, found) if replaced else list(nodes)
+    )
 
 
-def _fold(
+def _fold_into_convolution(
     node: dict[str, Any], found: dict[str, Any], weights: dict[str, Any], uses: Counter[str]
 ) -> dict[str, Any] | None:
     """Return a convolution that includes the normalization after it, or None if there is no such pair."""
@@ -56,9 +58,9 @@ def _fold(
         before = found.get(source)
     if (
         before is None
-        or before["op"] not in FUSED
+        or before["op"] not in FUSED_CONVOLUTION_OF
         or uses[source] != 1
-        or before["attr"].get("fused_ops", BIAS_ONLY) != BIAS_ONLY
+        or before["attr"].get("fused_ops", BIAS_ADD_ATTRIBUTE) != BIAS_ADD_ATTRIBUTE
     ):
         return None
     x, kernel, *own = before["input"]
@@ -75,11 +77,16 @@ def _fold(
     names = [f"{node['name']}/filters", f"{node['name']}/bias"]
     for name, array in zip(names, (filters * each, total * factor + offset), strict=True):
         weights[name] = array.astype(np.float32)
-    attrs = {**before["attr"], "fused_ops": BIAS_ONLY, "num_args": {"i": "1"}}
-    return {"name": node["name"], "op": FUSED[before["op"]], "input": [x, *names], "attr": attrs}
+    attrs = {**before["attr"], "fused_ops": BIAS_ADD_ATTRIBUTE, "num_args": {"i": "1"}}
+    return {
+        "name": node["name"],
+        "op": FUSED_CONVOLUTION_OF[before["op"]],
+        "input": [x, *names],
+        "attr": attrs,
+    }
 
 
-def _drop_unused(
+def _drop_folded_nodes(
     nodes: list[dict[str, Any]], weights: dict[str, Any], replaced: dict[str, Any], found: dict[str, Any]
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Return the nodes without those whose only reader was a folded normalization."""

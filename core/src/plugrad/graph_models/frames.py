@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from plugrad.errors import DamagedFile
-from plugrad.graph_models.host_values import truth
-from plugrad.graph_models.registry import CONTROL
+from plugrad.graph_models.host_values import as_python_bool
+from plugrad.graph_models.registry import CONTROL_FLOW_OPERATORS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from plugrad.graph_models.nodes import Node
 
 Outputs = tuple[Any, ...]
-Context = tuple[tuple[str, int], ...]
-ROOT: Final[Context] = ()
+FrameContext = tuple[tuple[str, int], ...]
+ROOT_CONTEXT: Final[FrameContext] = ()
 
 
-class Dead:
+class DeadToken:
     """The value on the branch that a Switch has not taken."""
 
 
-DEAD: Final = Dead()
+DEAD_TOKEN: Final = DeadToken()
 
 
-class Computer(Protocol):
+class NodeComputer(Protocol):
     """The interface that computes nodes other than control flow."""
 
     def compute(self, node: Node, inputs: list[Any]) -> Outputs:
@@ -42,45 +42,47 @@ class Computer(Protocol):
 
 
 def run_frames(
-    nodes: Sequence[Node], values: Mapping[str, Outputs], computer: Computer, wanted: set[str]
+    nodes: Sequence[Node], values: Mapping[str, Outputs], computer: NodeComputer, wanted: set[str]
 ) -> dict[str, Outputs]:
     """Run a graph with TensorFlow 1 control flow (Switch, Merge, Enter, NextIteration, Exit) and return outputs.
 
     Raises:
         DamagedFile: the value of one of them never comes.
     """
-    run = _Run(nodes, values, computer)
-    run.start()
-    found = {name: run.results.get(name, run.fixed.get(name, (DEAD,))) for name in wanted}
+    run = _FrameRun(nodes, values, computer)
+    run.run_until_done()
+    found = {name: run.results.get(name, run.fixed.get(name, (DEAD_TOKEN,))) for name in wanted}
     for name, outputs in found.items():
-        if all(isinstance(value, Dead) for value in outputs):
+        if all(isinstance(value, DeadToken) for value in outputs):
             raise DamagedFile(f"the control flow of the model never gives node {name!r} a value")
     return found
 
 
-class _Run:
+class _FrameRun:
     """A run of a TensorFlow 1 control-flow graph, with the values that wait for other inputs of a node."""
 
     def __init__(
-        self, nodes: Sequence[Node], values: Mapping[str, Outputs], computer: Computer
+        self, nodes: Sequence[Node], values: Mapping[str, Outputs], computer: NodeComputer
     ) -> None:
         self.nodes = {node.name: node for node in nodes}
         self.computer = computer
         self.fixed = self._compute_fixed(nodes, values)
-        self.waiting = {name: self._count(node) for name, node in self.nodes.items()}
+        self.waiting = {
+            name: self._count_expected_inputs(node) for name, node in self.nodes.items()
+        }
         self.consumers: dict[str, list[tuple[str, int, int]]] = {name: [] for name in self.nodes}
         for node in nodes:
             for slot, (source, port) in enumerate(_find_inputs(node)):
                 if source not in self.fixed:
                     self.consumers[source].append((node.name, slot, port))
-        self.arrived: dict[tuple[Context, str], dict[int, Any]] = {}
-        self.queue: deque[tuple[Context, str, dict[int, Any]]] = deque()
+        self.arrived: dict[tuple[FrameContext, str], dict[int, Any]] = {}
+        self.queue: deque[tuple[FrameContext, str, dict[int, Any]]] = deque()
         self.results: dict[str, Outputs] = {}
-        self.constants: dict[Context, list[tuple[str, Outputs]]] = {}
+        self.constants: dict[FrameContext, list[tuple[str, Outputs]]] = {}
         """Values that a loop sees in each of its iterations, by the context of the first one."""
-        self.iterations: dict[Context, int] = {}
-        self.dead_exits: dict[tuple[Context, str], None] = {}
-        self.left: set[tuple[Context, str]] = set()
+        self.iterations: dict[FrameContext, int] = {}
+        self.dead_exits: dict[tuple[FrameContext, str], None] = {}
+        self.left: set[tuple[FrameContext, str]] = set()
 
     def _compute_fixed(
         self, nodes: Sequence[Node], values: Mapping[str, Outputs]
@@ -89,23 +91,23 @@ class _Run:
         found = dict(values)
         for node in nodes:
             sources = [reference.node for reference in node.inputs]
-            if node.name in found or node.controls or node.op in CONTROL:
+            if node.name in found or node.controls or node.op in CONTROL_FLOW_OPERATORS:
                 continue
             if all(source in found for source in sources):
                 inputs = [found[r.node][r.port] for r in node.inputs]
                 found[node.name] = self.computer.compute(node, inputs)
         return found
 
-    def _count(self, node: Node) -> int:
+    def _count_expected_inputs(self, node: Node) -> int:
         return sum(source not in self.fixed for source, _ in _find_inputs(node))
 
-    def start(self) -> None:
+    def run_until_done(self) -> None:
         """Run nodes until no token is left."""
         for name, node in self.nodes.items():
             if (name not in self.fixed and not self.waiting[name]) or (
-                node.op == "Merge" and name not in self.fixed and self._fixed_inputs(node)
+                node.op == "Merge" and name not in self.fixed and self._list_fixed_inputs(node)
             ):
-                self.queue.append((ROOT, name, {}))
+                self.queue.append((ROOT_CONTEXT, name, {}))
         while True:
             while self.queue:
                 self._run_node(*self.queue.popleft())
@@ -117,28 +119,28 @@ class _Run:
             for context, name in pending:
                 if len(context) == depth:
                     self.left.add((context, name))
-                    self._send(context, name, (DEAD,))
+                    self._send(context, name, (DEAD_TOKEN,))
 
-    def _fixed_inputs(self, node: Node) -> list[int]:
+    def _list_fixed_inputs(self, node: Node) -> list[int]:
         return [place for place, r in enumerate(node.inputs) if r.node in self.fixed]
 
-    def _send(self, context: Context, name: str, outputs: Outputs) -> None:
+    def _send(self, context: FrameContext, name: str, outputs: Outputs) -> None:
         """Send the outputs of a node to its consumers."""
-        if context == ROOT:
+        if context == ROOT_CONTEXT:
             self.results[name] = outputs
-        is_dead = all(isinstance(value, Dead) for value in outputs)
+        is_dead = all(isinstance(value, DeadToken) for value in outputs)
         for consumer, slot, port in self.consumers[name]:
             if port < 0:
-                value = DEAD if is_dead else None
+                value = DEAD_TOKEN if is_dead else None
             elif is_dead:
-                value = DEAD
+                value = DEAD_TOKEN
             elif port < len(outputs):
                 value = outputs[port]
             else:
                 raise DamagedFile(f"node {name!r} has no output {port}")
             self._receive_token(context, consumer, slot, value)
 
-    def _receive_token(self, context: Context, name: str, slot: int, value: Any) -> None:
+    def _receive_token(self, context: FrameContext, name: str, slot: int, value: Any) -> None:
         node = self.nodes[name]
         tokens = self.arrived.setdefault((context, name), {})
         tokens[slot] = value
@@ -148,10 +150,10 @@ class _Run:
             self.queue.append((context, name, self.arrived.pop((context, name))))
 
     def _receive_merge(
-        self, context: Context, node: Node, tokens: dict[int, Any], value: Any
+        self, context: FrameContext, node: Node, tokens: dict[int, Any], value: Any
     ) -> None:
         """Run a Merge when its first live value arrives, or when all its inputs are dead."""
-        if tokens.get(-1) is DEAD:  # it has run in this context
+        if tokens.get(-1) is DEAD_TOKEN:  # it has run in this context
             return
         back = [
             place for place, r in enumerate(node.inputs) if self.nodes[r.node].op == "NextIteration"
@@ -162,24 +164,24 @@ class _Run:
             for place, r in enumerate(node.inputs)
             if r.node not in self.fixed and (not back or (place in back) == is_later)
         ]
-        if not isinstance(value, Dead) or all(place in tokens for place in possible):
+        if not isinstance(value, DeadToken) or all(place in tokens for place in possible):
             self.queue.append((context, node.name, dict(tokens)))
-            tokens[-1] = DEAD
+            tokens[-1] = DEAD_TOKEN
 
-    def _run_node(self, context: Context, name: str, tokens: dict[int, Any]) -> None:
+    def _run_node(self, context: FrameContext, name: str, tokens: dict[int, Any]) -> None:
         """Run a node in a context, and send its outputs."""
         node = self.nodes[name]
         values = [
-            self.fixed[source][port] if source in self.fixed else tokens.get(slot, DEAD)
+            self.fixed[source][port] if source in self.fixed else tokens.get(slot, DEAD_TOKEN)
             for slot, (source, port) in enumerate(_find_inputs(node))
         ]
         inputs = values[: len(node.inputs)]
         if node.op == "Merge":
             self._merge(context, node, tokens, inputs)
             return
-        is_dead = any(isinstance(value, Dead) for value in values)
+        is_dead = any(isinstance(value, DeadToken) for value in values)
         if node.op == "Enter":
-            self._enter_frame(context, node, (DEAD,) if is_dead else (inputs[0],))
+            self._enter_frame(context, node, (DEAD_TOKEN,) if is_dead else (inputs[0],))
         elif node.op == "NextIteration":
             if not is_dead:
                 self._next_iteration(context, name, (inputs[0],))
@@ -190,23 +192,25 @@ class _Run:
                 self.left.add((context[:-1], name))
                 self._send(context[:-1], name, (inputs[0],))
         elif is_dead:
-            self._send(context, name, (DEAD,))
+            self._send(context, name, (DEAD_TOKEN,))
         elif node.op == "Switch":
             data, flag = inputs
-            self._send(context, name, (DEAD, data) if truth(flag) else (data, DEAD))
+            self._send(
+                context, name, (DEAD_TOKEN, data) if as_python_bool(flag) else (data, DEAD_TOKEN)
+            )
         else:
             self._send(context, name, self.computer.compute(node, inputs))
 
     def _merge(
-        self, context: Context, node: Node, tokens: dict[int, Any], inputs: list[Any]
+        self, context: FrameContext, node: Node, tokens: dict[int, Any], inputs: list[Any]
     ) -> None:
-        arrived = [place for place in tokens if place >= 0 and tokens[place] is not DEAD]
-        chosen = (arrived or self._fixed_inputs(node) or [-1])[0]
-        outputs = (DEAD,) if chosen < 0 else (inputs[chosen], np.array(chosen, np.int32))
+        arrived = [place for place in tokens if place >= 0 and tokens[place] is not DEAD_TOKEN]
+        chosen = (arrived or self._list_fixed_inputs(node) or [-1])[0]
+        outputs = (DEAD_TOKEN,) if chosen < 0 else (inputs[chosen], np.array(chosen, np.int32))
         self._send(context, node.name, outputs)
 
-    def _enter_frame(self, context: Context, node: Node, outputs: Outputs) -> None:
-        first: Context = (*context, (str(node.attributes.get("frame_name", "")), 0))
+    def _enter_frame(self, context: FrameContext, node: Node, outputs: Outputs) -> None:
+        first: FrameContext = (*context, (str(node.attributes.get("frame_name", "")), 0))
         last = self.iterations.setdefault(first, 0)
         if node.attributes.get("is_constant"):
             self.constants.setdefault(first, []).append((node.name, outputs))
@@ -215,7 +219,7 @@ class _Run:
         else:
             self._send(first, node.name, outputs)
 
-    def _next_iteration(self, context: Context, name: str, outputs: Outputs) -> None:
+    def _next_iteration(self, context: FrameContext, name: str, outputs: Outputs) -> None:
         if not context:
             raise DamagedFile(f"node {name!r} is in no loop")
         *around, (frame, number) = context

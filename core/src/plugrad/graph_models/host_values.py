@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
-from plugrad.graph_models.registry import ON_HOST, on_host
+from plugrad.graph_models.registry import HOST_OPERATORS, register_host_operator
 from plugrad.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     Attributes = Mapping[str, Any]
 
-MAX_ELEMENTS: Final = 1024
+MAX_HOST_ELEMENTS: Final = 1024
 """Larger arrays are worth a device."""
-MASKS: Final = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
-ARITHMETIC: dict[str, Callable[..., Any]] = {
+SLICE_MASK_NAMES: Final = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
+NUMPY_ARITHMETIC: dict[str, Callable[..., Any]] = {
     "Abs": np.abs, "Add": np.add, "AddV2": np.add, "Equal": np.equal, "FloorDiv": np.floor_divide,
     "FloorMod": np.mod, "Greater": np.greater, "GreaterEqual": np.greater_equal, "Less": np.less,
     "LessEqual": np.less_equal, "LogicalAnd": np.logical_and, "LogicalNot": np.logical_not,
@@ -29,7 +29,7 @@ ARITHMETIC: dict[str, Callable[..., Any]] = {
     "Mul": np.multiply, "Neg": np.negative, "NotEqual": np.not_equal, "Select": np.where,
     "SelectV2": np.where, "Sub": np.subtract,
 }  # fmt: skip
-REDUCTIONS: dict[str, Callable[..., Any]] = {
+NUMPY_REDUCTIONS: dict[str, Callable[..., Any]] = {
     "All": np.all, "Any": np.any, "Max": np.max, "Min": np.min, "Prod": np.prod, "Sum": np.sum,
 }  # fmt: skip
 
@@ -38,7 +38,7 @@ def compute_on_host(
     op: str, inputs: Sequence[Any], attributes: Attributes
 ) -> tuple[Any, ...] | None:
     """Compute an operator whose inputs are small arrays of numbers; return None if it needs a device."""
-    function = ON_HOST.get(op)
+    function = HOST_OPERATORS.get(op)
     if function is None or not inputs or not all(map(_is_small, inputs)):
         return None
     # Integers wrap around, and divisions by 0 give what they give, as on a device.
@@ -54,17 +54,17 @@ def _is_small(value: Any) -> bool:
     if not isinstance(value, np.ndarray):
         return False
     array = cast("Values", value)
-    return array.size <= MAX_ELEMENTS and array.dtype.kind in "bif"
+    return array.size <= MAX_HOST_ELEMENTS and array.dtype.kind in "bif"
 
 
 def _declare_arithmetic(name: str, compute: Callable[..., Any]) -> None:
-    @on_host(name)
+    @register_host_operator(name)
     def apply(inputs: Sequence[Values], attributes: Attributes) -> Any:
         return compute(*inputs)
 
 
 def _declare_reduction(name: str, compute: Callable[..., Any]) -> None:
-    @on_host(name)
+    @register_host_operator(name)
     def apply(inputs: Sequence[Values], attributes: Attributes) -> Any:
         x, axes = inputs
         wanted = tuple(int(axis) for axis in axes.ravel())
@@ -72,70 +72,70 @@ def _declare_reduction(name: str, compute: Callable[..., Any]) -> None:
         return compute(x, axis=wanted, keepdims=keep).astype(x.dtype) if wanted else x
 
 
-for _name, _compute in ARITHMETIC.items():
+for _name, _compute in NUMPY_ARITHMETIC.items():
     _declare_arithmetic(_name, _compute)
-for _name, _compute in REDUCTIONS.items():
+for _name, _compute in NUMPY_REDUCTIONS.items():
     _declare_reduction(_name, _compute)
 
 
-@on_host("Div", "RealDiv")
+@register_host_operator("Div", "RealDiv")
 def divide(inputs: Sequence[Values], attributes: Attributes) -> Any:
     """Return the quotient; integer quotients are rounded down."""
     a, b = inputs
     return np.floor_divide(a, b) if {a.dtype.kind, b.dtype.kind} == {"i"} else np.divide(a, b)
 
 
-@on_host("AddN")
+@register_host_operator("AddN")
 def add_n(inputs: Sequence[Values], attributes: Attributes) -> Any:
     """Return the sum."""
     return reduce(np.add, inputs)
 
 
-@on_host("Cast")
+@register_host_operator("Cast")
 def change_dtype(inputs: Sequence[Values], attributes: Attributes) -> Any:
     """Return the elements in another dtype."""
     return inputs[0].astype(attributes["dstt"])
 
 
-@on_host("Pack")
+@register_host_operator("Pack")
 def pack(inputs: Sequence[Values], attributes: Attributes) -> Any:
     """Stack arrays along a new axis."""
     return np.stack(inputs, axis=attributes.get("axis", 0))
 
 
-@on_host("Unpack")
+@register_host_operator("Unpack")
 def unpack(inputs: Sequence[Values], attributes: Attributes) -> Any:
     """Return the slices along an axis."""
     return tuple(np.moveaxis(inputs[0], attributes.get("axis", 0), 0))
 
 
-@on_host("ConcatV2")
+@register_host_operator("ConcatV2")
 def concat(inputs: Sequence[Values], attributes: Attributes) -> Any:
     """Concatenate arrays along an axis, which is the last input."""
     *parts, axis = inputs
     return np.concatenate(parts, axis=int(axis.item()))
 
 
-@on_host("Reshape")
+@register_host_operator("Reshape")
 def reshape(inputs: Sequence[Values], attributes: Attributes) -> Any:
     """Reshape an array."""
     return inputs[0].reshape(tuple(inputs[1].ravel()))
 
 
-@on_host("ExpandDims")
+@register_host_operator("ExpandDims")
 def expand_dims(inputs: Sequence[Values], attributes: Attributes) -> Any:
     """Insert an axis of size 1."""
     return np.expand_dims(inputs[0], int(inputs[1].item()))
 
 
-@on_host("Squeeze")
+@register_host_operator("Squeeze")
 def squeeze(inputs: Sequence[Values], attributes: Attributes) -> Any:
     """Remove axes of size 1."""
     axes = tuple(attributes.get("squeeze_dims") or attributes.get("axis") or ())
     return np.squeeze(inputs[0], axis=axes or None)
 
 
-@on_host("GatherV2")
+@register_host_operator("GatherV2")
 def gather(inputs: Sequence[Values], attributes: Attributes) -> Any:
     """Return slices at indices."""
     if attributes.get("batch_dims", 0):
@@ -144,25 +144,25 @@ def gather(inputs: Sequence[Values], attributes: Attributes) -> Any:
     return np.take(x, indices, axis=int(axis.item()))
 
 
-@on_host("Range")
+@register_host_operator("Range")
 def arange(inputs: Sequence[Values], attributes: Attributes) -> Any:
     """Return equally spaced numbers below an end; a long range is left to the device."""
     start, stop, step = (x.item() for x in inputs)
-    if step == 0 or abs((stop - start) / step) > MAX_ELEMENTS:
+    if step == 0 or abs((stop - start) / step) > MAX_HOST_ELEMENTS:
         return NotImplemented
     return np.arange(start, stop, step, dtype=inputs[0].dtype)
 
 
-@on_host("Fill")
+@register_host_operator("Fill")
 def fill(inputs: Sequence[Values], attributes: Attributes) -> Any:
     """Return an array filled with one value; a large one is left to the device."""
     shape = tuple(int(size) for size in inputs[0].ravel())
-    if any(size < 0 for size in shape) or prod(shape) > MAX_ELEMENTS:
+    if any(size < 0 for size in shape) or prod(shape) > MAX_HOST_ELEMENTS:
         return NotImplemented
     return np.full(shape, inputs[1])
 
 
-@on_host("Slice")
+@register_host_operator("Slice")
 def slice_(inputs: Sequence[Values], attributes: Attributes) -> Any:
     """Return a slice; a size of -1 takes all remaining elements."""
     x, begins, sizes = inputs
@@ -170,12 +170,12 @@ def slice_(inputs: Sequence[Values], attributes: Attributes) -> Any:
     return x[tuple(slice(b, None if n < 0 else b + n) for b, n in bounds)]
 
 
-@on_host("StridedSlice")
+@register_host_operator("StridedSlice")
 def strided_slice(inputs: Sequence[Values], attributes: Attributes) -> Any:
     """Return a slice with steps."""
     x, *bounds = inputs
     numbers = [bound.ravel().tolist() for bound in bounds]
-    masks = {name: attributes.get(f"{name}_mask", 0) for name in MASKS}
+    masks = {name: attributes.get(f"{name}_mask", 0) for name in SLICE_MASK_NAMES}
     index: list[Any] = []
     for place, (begin, end, step) in enumerate(zip(*numbers, strict=True)):
         is_set = {name: bool(mask >> place & 1) for name, mask in masks.items()}
@@ -192,7 +192,7 @@ def strided_slice(inputs: Sequence[Values], attributes: Attributes) -> Any:
     return x[tuple(index)]
 
 
-def truth(value: Any) -> bool:
+def as_python_bool(value: Any) -> bool:
     """Return the truth of a condition: a number is true unless it is 0."""
     array = value.numpy() if isinstance(value, Tensor) else np.asarray(value)
     return bool(array.ravel()[0])

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from plugrad.discovery.selection import active_backend, active_on
+from plugrad.discovery.selection import activate_backend, active_backend
 from plugrad.errors import (
     ArgumentError,
     ArgumentValueError,
@@ -19,7 +19,7 @@ from plugrad.errors import (
     ShapeError,
     short_repr,
 )
-from plugrad.graph_models.execution import Runner, plan_for
+from plugrad.graph_models.execution import ModelRunner, cached_execution_plan
 from plugrad.graph_models.nodes import Graph, Reference
 from plugrad.graph_models.reading import (
     check_operators,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from plugrad.tensor.backend import Backend
 
-FILE_NAME: Final = "model.json"
+MODEL_FILE_NAME: Final = "model.json"
 
 
 def load_graph_model(folder: str | PathLike[str]) -> GraphModel:
@@ -75,7 +75,7 @@ def load_graph_model(folder: str | PathLike[str]) -> GraphModel:
     path = model_path(folder, "load_graph_model")
     document, weights = read_arrays("load_graph_model", path)
     try:
-        return _from_document(document, weights)
+        return _make_model(document, weights)
     except DamagedFile as error:
         raise DamagedFile(f"load_graph_model: {path} is damaged: {error}") from None
     except PlugradError:
@@ -91,10 +91,10 @@ def load_graph_model(folder: str | PathLike[str]) -> GraphModel:
 def model_path(folder: str | PathLike[str], op: str) -> str:
     """Return the path of model.json, given its folder or its own path."""
     path = check_path(folder, op)
-    return os.path.join(path, FILE_NAME) if os.path.isdir(path) else path
+    return os.path.join(path, MODEL_FILE_NAME) if os.path.isdir(path) else path
 
 
-def _from_document(document: Any, weights: Mapping[str, NDArray[Any]]) -> GraphModel:
+def _make_model(document: Any, weights: Mapping[str, NDArray[Any]]) -> GraphModel:
     if not isinstance(document, dict):
         raise DamagedFile("it has only weights, and no model")
     topology = cast("dict[str, Any]", document).get("modelTopology")
@@ -128,8 +128,8 @@ class GraphModel:
         self._trained: dict[str, Variable] = {}
         # By device, with which copies of constants end.
         self._copies: WeakKeyDictionary[Backend, dict[int, Tensor]] = WeakKeyDictionary()
-        self._inputs, self._outputs = _signature(document, graph)
-        nodes = plan_for(graph, tuple(self._outputs.values())).nodes
+        self._inputs, self._outputs = _find_inputs_and_outputs(document, graph)
+        nodes = cached_execution_plan(graph, tuple(self._outputs.values())).nodes
         check_operators(nodes, functions)
         for node in nodes:
             if node.op == "Const" and node.name not in weights:
@@ -227,16 +227,16 @@ class GraphModel:
             )
         wanted = tuple(self._outputs.values())
         if outputs is not None:
-            wanted = tuple(self._find(name) for name in outputs)
-            check_operators(plan_for(self._graph, wanted).nodes, self._functions)
+            wanted = tuple(self._find_reference(name) for name in outputs)
+            check_operators(cached_execution_plan(self._graph, wanted).nodes, self._functions)
         backend = next((x.backend for x in given.values() if isinstance(x, Tensor)), None)
         backend = backend or active_backend()
-        with active_on(backend):
+        with activate_backend(backend):
             values = {
                 self._inputs[name].node: self._convert_input(name, value, backend)
                 for name, value in given.items()
             }
-            runner = self._runner(backend)
+            runner = self._get_runner(backend)
             found = runner.run(self._graph, wanted, values)
             return [runner.on_device(value) for value in found]
 
@@ -262,7 +262,7 @@ class GraphModel:
         os.makedirs(path, exist_ok=True)
         document = {k: v for k, v in self._document.items() if k != "weightsManifest"}
         write_model(
-            os.path.join(path, FILE_NAME),
+            os.path.join(path, MODEL_FILE_NAME),
             document,
             self.weights,
             quantization=quantization,
@@ -273,14 +273,14 @@ class GraphModel:
         """Return the names of the inputs and outputs."""
         return f"GraphModel({', '.join(self._inputs)} -> {', '.join(self._outputs)})"
 
-    def _runner(self, backend: Backend) -> Runner:
+    def _get_runner(self, backend: Backend) -> ModelRunner:
         """Return the runner for a backend; while tracing, constants are on the traced device."""
         while isinstance(backend, Tracer):
             backend = backend.target
         copies = self._copies.setdefault(backend, {})
-        return Runner({**self._weights, **self._trained}, self._functions, copies, backend)
+        return ModelRunner({**self._weights, **self._trained}, self._functions, copies, backend)
 
-    def _find(self, name: str) -> Reference:
+    def _find_reference(self, name: str) -> Reference:
         """Return the output or the node with a name."""
         if name in self._outputs:
             return self._outputs[name]
@@ -313,7 +313,7 @@ class GraphModel:
         return x
 
 
-def _signature(
+def _find_inputs_and_outputs(
     document: Mapping[str, Any], graph: Graph
 ) -> tuple[dict[str, Reference], dict[str, Reference]]:
     """Return the input and output nodes by the names of the signature, or by their own names without one."""

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from plugrad.errors import DamagedFile, UnsupportedModel, short_repr
 from plugrad.graph_models.nodes import Graph, Node, Reference
-from plugrad.graph_models.registry import CONTROL, OPERATORS, REFUSED, SOURCES
+from plugrad.graph_models.registry import (
+    CONTROL_FLOW_OPERATORS,
+    OPERATORS,
+    REFUSED_OPERATORS,
+    SOURCE_OPERATORS,
+)
 from plugrad.importing import import_lazily
 
 if TYPE_CHECKING:
@@ -17,14 +22,14 @@ if TYPE_CHECKING:
 
     Json = Mapping[str, Any]
 
-DTYPES: Final[dict[str, str]] = {
+DTYPE_OF_TENSORFLOW_NAME: Final[dict[str, str]] = {
     "DT_FLOAT": "float32", "DT_INT32": "int32", "DT_BOOL": "bool", "DT_STRING": "string",
     "DT_COMPLEX64": "complex64", "DT_INT64": "int32", "DT_UINT8": "int32", "DT_INT8": "int32",
     "DT_INT16": "int32", "DT_UINT16": "int32", "DT_HALF": "float32", "DT_BFLOAT16": "float32",
     "DT_DOUBLE": "float32", "DT_RESOURCE": "resource", "DT_VARIANT": "variant",
 }  # fmt: skip
 """The dtypes as TensorFlow.js has them."""
-NUMBERS_OF_DTYPES: Final = {
+TENSORFLOW_DTYPE_OF_NUMBER: Final = {
     1: "DT_FLOAT", 2: "DT_DOUBLE", 3: "DT_INT32", 4: "DT_UINT8", 5: "DT_INT16", 6: "DT_INT8", 7: "DT_STRING",
     8: "DT_COMPLEX64", 9: "DT_INT64", 10: "DT_BOOL", 14: "DT_BFLOAT16", 17: "DT_UINT16", 19: "DT_HALF",
     20: "DT_RESOURCE", 21: "DT_VARIANT",
@@ -38,7 +43,7 @@ def read_graph(topology: Json) -> Graph:
         DamagedFile: it is none.
     """
     import_lazily("plugrad.graph_models.operators")  # those who read only weights do without
-    nodes = _read_nodes(_items(topology, "node"), {})
+    nodes = _read_nodes(_read_object_list(topology, "node"), {})
     consumed = {r.node for node in nodes.values() for r in node.inputs}
     consumed.update(name for node in nodes.values() for name in node.controls)
     inputs = [name for name, node in nodes.items() if node.op == "Placeholder"]
@@ -54,20 +59,26 @@ def read_functions(topology: Json) -> dict[str, Graph]:
     """
     library: Json = topology.get("library") or {}
     graphs: dict[str, Graph] = {}
-    for function in _items(library, "function"):
-        signature = _mapping(function.get("signature"), "a function's signature")
-        name = _text(signature.get("name"), "a function's name")
+    for function in _read_object_list(library, "function"):
+        signature = _require_mapping(function.get("signature"), "a function's signature")
+        name = _require_text(signature.get("name"), "a function's name")
         graphs[name] = _read_function(name, signature, function)
     _check_calls(graphs)
     return graphs
 
 
 def _read_function(name: str, signature: Json, function: Json) -> Graph:
-    inputs = [_text(part.get("name"), "an argument") for part in _items(signature, "inputArg")]
-    wanted = [_text(part.get("name"), "a result") for part in _items(signature, "outputArg")]
+    inputs = [
+        _require_text(part.get("name"), "an argument")
+        for part in _read_object_list(signature, "inputArg")
+    ]
+    wanted = [
+        _require_text(part.get("name"), "a result")
+        for part in _read_object_list(signature, "outputArg")
+    ]
     arguments = {n: Node(n, "Placeholder", (), (), {}) for n in inputs}
-    nodes = _read_nodes(_items(function, "nodeDef"), arguments)
-    results = _mapping(function.get("ret") or {}, "the results of a function")
+    nodes = _read_nodes(_read_object_list(function, "nodeDef"), arguments)
+    results = _require_mapping(function.get("ret") or {}, "the results of a function")
     if any(part not in results for part in wanted):
         raise DamagedFile(f"function {name!r} does not have the results {', '.join(wanted)}")
     outputs = [_parse_reference(results[part], nodes) for part in wanted]
@@ -78,19 +89,22 @@ def _read_nodes(items: Sequence[Json], known: Mapping[str, Node]) -> dict[str, N
     """Read nodes by name, in addition to those that are known."""
     raw: dict[str, Json] = {}
     for item in items:
-        name = _text(item.get("name"), "a node's name")
+        name = _require_text(item.get("name"), "a node's name")
         if name in raw or name in known:
             raise DamagedFile(f"there are two nodes called {short_repr(name)}")
         raw[name] = item
     # References to outputs by name need the operators, so nodes come first without their inputs.
     nodes: dict[str, Node] = dict(known)
     for name, item in raw.items():
-        op = _text(item.get("op"), f"the operator of node {name!r}")
-        attributes = _decode_attributes(_mapping(item.get("attr") or {}, "attributes"), name)
+        op = _require_text(item.get("op"), f"the operator of node {name!r}")
+        attributes = _decode_attributes(
+            _require_mapping(item.get("attr") or {}, "attributes"), name
+        )
         nodes[name] = Node(name, op, (), (), attributes, OPERATORS.get(op))
     for name, item in raw.items():
         texts = [
-            _text(text, f"an input of node {name!r}") for text in _require_list(item.get("input"))
+            _require_text(text, f"an input of node {name!r}")
+            for text in _require_list(item.get("input"))
         ]
         inputs = [_parse_reference(text, nodes) for text in texts if not text.startswith("^")]
         controls = [text[1:] for text in texts if text.startswith("^")]
@@ -106,7 +120,7 @@ def _read_nodes(items: Sequence[Json], known: Mapping[str, Node]) -> dict[str, N
 
 def _parse_reference(text: Any, nodes: Mapping[str, Node]) -> Reference:
     """Parse an input: ``node``, ``node:1`` or ``node:output:0``."""
-    name, *rest = _text(text, "a reference").split(":")
+    name, *rest = _require_text(text, "a reference").split(":")
     node = nodes.get(name)
     if node is None:
         raise DamagedFile(f"{short_repr(text)} refers to a node that does not exist")
@@ -138,7 +152,7 @@ def check_operators(nodes: Iterable[Node], functions: Mapping[str, Graph]) -> No
             problems[f"{node}"] = problem
         elif node.operator is not None:
             _check_node(node, node.operator)
-        for name in _called_functions(node):
+        for name in _list_called_functions(node):
             if name not in functions:
                 raise DamagedFile(f"{node} runs the function {name!r}, which does not exist")
             if name not in seen:
@@ -151,9 +165,9 @@ def check_operators(nodes: Iterable[Node], functions: Mapping[str, Graph]) -> No
 
 def _find_problem(node: Node) -> str:
     """Return why a node cannot be computed, or None if it can."""
-    if node.op in REFUSED:
-        return REFUSED[node.op]
-    if node.operator is None and node.op not in CONTROL | SOURCES:
+    if node.op in REFUSED_OPERATORS:
+        return REFUSED_OPERATORS[node.op]
+    if node.operator is None and node.op not in CONTROL_FLOW_OPERATORS | SOURCE_OPERATORS:
         return (
             "there is no such operator in TensorFlow.js; convert the model again, or leave it out"
         )
@@ -175,20 +189,20 @@ def _check_node(node: Node, operator: Operator) -> None:
         raise DamagedFile(f"{node} does not have the attribute {missing[0]!r}")
 
 
-FUNCTIONS: Final = ("then_branch", "else_branch", "cond", "body", "f")
+FUNCTION_ATTRIBUTES: Final = ("then_branch", "else_branch", "cond", "body", "f")
 
 
-def _called_functions(node: Node) -> list[str]:
+def _list_called_functions(node: Node) -> list[str]:
     """Return the names of the functions that a node calls."""
     if node.operator is None or not node.operator.calls:
         return []
-    return [str(node.attributes[n]) for n in FUNCTIONS if n in node.attributes]
+    return [str(node.attributes[n]) for n in FUNCTION_ATTRIBUTES if n in node.attributes]
 
 
 def _check_calls(graphs: Mapping[str, Graph]) -> None:
     """Raise if a function calls itself, directly or through others."""
     calls = {
-        name: {other for node in graph.nodes.values() for other in _called_functions(node)}
+        name: {other for node in graph.nodes.values() for other in _list_called_functions(node)}
         & graphs.keys()
         for name, graph in graphs.items()
     }
@@ -256,18 +270,18 @@ def _decode_string(value: Any) -> str:
 
 def dtype_name(value: Any) -> str:
     """Return TensorFlow.js's name for a TensorFlow dtype, given by name or number."""
-    name = NUMBERS_OF_DTYPES.get(value, value) if isinstance(value, int) else value
-    if name not in DTYPES:
+    name = TENSORFLOW_DTYPE_OF_NUMBER.get(value, value) if isinstance(value, int) else value
+    if name not in DTYPE_OF_TENSORFLOW_NAME:
         raise DamagedFile(f"TensorFlow.js does not have the dtype {short_repr(value)}")
-    return DTYPES[name]
+    return DTYPE_OF_TENSORFLOW_NAME[name]
 
 
 # --- JSON -----------------------------------------------------------------------------------------
 
 
-def _items(parent: Json, key: str) -> list[Json]:
+def _read_object_list(parent: Json, key: str) -> list[Json]:
     """Return the list of objects under a key."""
-    return [_mapping(part, key) for part in _require_list(parent.get(key))]
+    return [_require_mapping(part, key) for part in _require_list(parent.get(key))]
 
 
 def _require_list(value: Any) -> list[Any]:
@@ -278,13 +292,13 @@ def _require_list(value: Any) -> list[Any]:
     return cast("list[Any]", value)
 
 
-def _mapping(value: Any, what: str) -> Json:
+def _require_mapping(value: Any, what: str) -> Json:
     if not isinstance(value, dict):
         raise DamagedFile(f"{short_repr(value)} stands where {what} is needed")
     return cast("Json", value)
 
 
-def _text(value: Any, what: str) -> str:
+def _require_text(value: Any, what: str) -> str:
     if not isinstance(value, str) or not value:
         raise DamagedFile(f"{short_repr(value)} is not {what}")
     return value

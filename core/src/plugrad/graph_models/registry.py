@@ -29,16 +29,18 @@ Values: TypeAlias = NDArray[Any]
 Anything: TypeAlias = Any
 Run: TypeAlias = "Callable[[str, list[Any]], list[Any]]"
 
-KINDS: Final = ("Tensor", "Values", "Anything")
+INPUT_KINDS: Final = ("Tensor", "Values", "Anything")
 OPERATORS: Final[dict[str, Operator]] = {}
 """By name: what computes an operator."""
-ON_HOST: Final[dict[str, Callable[..., Any]]] = {}
+HOST_OPERATORS: Final[dict[str, Callable[..., Any]]] = {}
 """By name: what computes an operator whose inputs are small arrays, without a device."""
-CONTROL: Final = frozenset({"Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond"})
+CONTROL_FLOW_OPERATORS: Final = frozenset(
+    {"Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond"}
+)
 """The control flow of version 1, which `frames` runs."""
-SOURCES: Final = frozenset({"Const", "Placeholder", "PlaceholderWithDefault", "NoOp"})
+SOURCE_OPERATORS: Final = frozenset({"Const", "Placeholder", "PlaceholderWithDefault", "NoOp"})
 """The nodes whose values a file or a call brings."""
-REFUSED: Final = {
+REFUSED_OPERATORS: Final = {
     **dict.fromkeys(
         (
             "HashTable", "HashTableV2", "InitializeTable", "InitializeTableV2", "LookupTableFind",
@@ -83,7 +85,7 @@ class Operator:
         return self.kinds[place] if place < len(self.kinds) else self.variadic
 
 
-def operator(
+def register_operator(
     *names: str, last: str = "", outputs: tuple[str, ...] = ()
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a function as the implementation of operators.
@@ -102,14 +104,14 @@ def operator(
     return declare
 
 
-def on_host(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def register_host_operator(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a function as the host implementation of operators for small arrays.
 
     It is called with the inputs and the dict of all attributes.
     """
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
-        ON_HOST.update(dict.fromkeys(names, function))
+        HOST_OPERATORS.update(dict.fromkeys(names, function))
         return function
 
     return declare
@@ -131,8 +133,10 @@ def _parse_signature(
             else:
                 attributes[parameter.name] = is_required
             continue
-        if kind not in KINDS:
-            raise RegistrationError(f"{name}: an input is annotated {kind}, and not by {KINDS}")
+        if kind not in INPUT_KINDS:
+            raise RegistrationError(
+                f"{name}: an input is annotated {kind}, and not by {INPUT_KINDS}"
+            )
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
             variadic = kind
         else:

@@ -17,40 +17,42 @@ if TYPE_CHECKING:
 
     from plugrad.graph.graph import Graph
 
-Both: TypeAlias = "tuple[Any, Any]"
+BothTraces: TypeAlias = "tuple[Any, Any]"
 """The same thing in both traces."""
-TYPES: Final = {
+TENSORFLOW_DTYPES: Final = {
     "float32": "DT_FLOAT", "int32": "DT_INT32", "bool": "DT_BOOL", "complex64": "DT_COMPLEX64", "string": "DT_STRING",
 }  # fmt: skip
 
 
-class Rule(Protocol):
+class WriteRule(Protocol):
     """A function that writes the nodes for a call of one kernel."""
 
-    def __call__(self, writer: Writer, call: Calls, inputs: list[str]) -> Sequence[str] | str:
+    def __call__(
+        self, writer: GraphWriter, call: TracedCall, inputs: list[str]
+    ) -> Sequence[str] | str:
         """Write nodes that compute a kernel of the inputs, the names of values; return the names of its outputs."""
         ...
 
 
-RULES: Final[dict[str, Rule]] = {}
+WRITE_RULES: Final[dict[str, WriteRule]] = {}
 """By the name of a kernel: what writes it."""
 
 
-STEPS: Final[dict[type, Callable[[Writer, Any, dict[int, str]], list[str]]]] = {}
+CONTROL_FLOW_RULES: Final[dict[type, Callable[[GraphWriter, Any, dict[int, str]], list[str]]]] = {}
 """By the class of a step that is no call of a kernel: what writes it."""
 
 
-def rule(*names: str) -> Callable[[Rule], Rule]:
+def write_rule(*names: str) -> Callable[[WriteRule], WriteRule]:
     """Register a function as the rule of kernels."""
 
-    def declare(function: Rule) -> Rule:
-        RULES.update(dict.fromkeys(names, function))
+    def declare(function: WriteRule) -> WriteRule:
+        WRITE_RULES.update(dict.fromkeys(names, function))
         return function
 
     return declare
 
 
-class Calls:
+class TracedCall:
     """One call of a kernel as seen in both traces, which have different batch sizes."""
 
     def __init__(self, graphs: tuple[Graph, Graph], calls: tuple[Call, Call]) -> None:
@@ -59,11 +61,11 @@ class Calls:
         self.kernel = calls[0].kernel.name
         self.attrs = calls[0].attrs
 
-    def both(self, name: str) -> Both:
+    def both(self, name: str) -> BothTraces:
         """Return an attribute in both traces."""
         return self.calls[0].attrs[name], self.calls[1].attrs[name]
 
-    def shape(self, place: int = 0, *, out: bool = False) -> Both:
+    def shape(self, place: int = 0, *, out: bool = False) -> BothTraces:
         """Return the shape of an input, or of an output, in both traces."""
         first, second = (
             graph.specs[(call.outputs if out else call.inputs)[place]].shape  # pyright: ignore[reportArgumentType] - rules ask for inputs that are there
@@ -87,7 +89,7 @@ class Calls:
         return UnsupportedModel(f"{self.kernel} at {self.calls[0].line}: {why}")
 
 
-class Writer:
+class GraphWriter:
     """Collects the nodes of one graph, and the weights of all graphs.
 
     Args:
@@ -97,7 +99,7 @@ class Writer:
     """
 
     def __init__(
-        self, sizes: tuple[int, int], prefix: str = "", around: Writer | None = None
+        self, sizes: tuple[int, int], prefix: str = "", around: GraphWriter | None = None
     ) -> None:
         self.sizes = sizes
         self.prefix = prefix
@@ -123,7 +125,7 @@ class Writer:
     def emit(self, op: str, inputs: Sequence[str], name: str = "", **attrs: Any) -> str:
         """Write a node and return its name."""
         found = name or self.new_name(op.lstrip("_"))
-        node = {"name": found, "op": op, "input": list(inputs), "attr": _attributes(attrs)}
+        node = {"name": found, "op": op, "input": list(inputs), "attr": _encode_attributes(attrs)}
         self.nodes.append(node)
         return found
 
@@ -202,7 +204,7 @@ class Writer:
             "Fill", [self.integers(first.shape, second.shape), value], T=first.dtype.name
         )
 
-    def graph(self, graphs: tuple[Graph, Graph], names: dict[int, str]) -> list[str]:
+    def write_graph(self, graphs: tuple[Graph, Graph], names: dict[int, str]) -> list[str]:
         """Write the steps of a graph whose inputs have these names; return the names of its results.
 
         Raises:
@@ -221,18 +223,18 @@ class Writer:
         for value, variable in first.variables.items():
             names[value] = self.constant(variable.numpy(), variable.name or "variable")
         for pair in zip(first.steps, second.steps, strict=True):
-            self._step(graphs, pair, names)
+            self._write_step(graphs, pair, names)
         return [names[value] for value in first.results]
 
-    def _step(self, graphs: tuple[Graph, Graph], pair: Any, names: dict[int, str]) -> None:
+    def _write_step(self, graphs: tuple[Graph, Graph], pair: Any, names: dict[int, str]) -> None:
         """Write one step of the traces."""
         step, other = pair
         if type(step) is not type(other):
             raise UnsupportedModel("The function does other things for other sizes of the batch.")
         if isinstance(step, Call):
-            outputs = self._call(graphs, pair, names)
-        elif type(step) in STEPS:
-            outputs = STEPS[type(step)](self, pair, names)
+            outputs = self._write_call(graphs, pair, names)
+        elif type(step) in CONTROL_FLOW_RULES:
+            outputs = CONTROL_FLOW_RULES[type(step)](self, pair, names)
         else:
             raise UnsupportedModel(
                 f"What the host computes at {step.line}, such as random numbers, has no counterpart in TensorFlow.js. "
@@ -240,28 +242,30 @@ class Writer:
             )
         names.update(zip(step.outputs, outputs, strict=True))
 
-    def _call(self, graphs: tuple[Graph, Graph], pair: Any, names: Mapping[int, str]) -> list[str]:
+    def _write_call(
+        self, graphs: tuple[Graph, Graph], pair: Any, names: Mapping[int, str]
+    ) -> list[str]:
         """Write the call of a kernel."""
         step, other = pair
         if step.stops_gradient:
             return [self.emit("StopGradient", [names[step.inputs[0]]])]
         kernel = step.kernel.name
-        if kernel not in RULES or other.kernel.name != kernel:
+        if kernel not in WRITE_RULES or other.kernel.name != kernel:
             raise UnsupportedModel(
                 f"Kernel {kernel!r}, called at {step.line}, has no counterpart in TensorFlow.js that is written. "
                 "Compute it by other ops."
             )
-        calls = Calls(graphs, pair)
+        calls = TracedCall(graphs, pair)
         for value in step.outputs:
             tensorflow_dtype(str(graphs[0].specs[value].dtype), f"{kernel} at {step.line}")
         inputs = ["" if value is None else names[value] for value in step.inputs]
-        found = RULES[kernel](self, calls, inputs)
+        found = WRITE_RULES[kernel](self, calls, inputs)
         if not isinstance(found, str):
             return list(found)
-        return [found] if len(step.outputs) == 1 else ports(found, len(step.outputs))
+        return [found] if len(step.outputs) == 1 else output_names(found, len(step.outputs))
 
 
-def ports(name: str, count: int) -> list[str]:
+def output_names(name: str, count: int) -> list[str]:
     """Return the names of the outputs of a node."""
     return [name, *(f"{name}:{place}" for place in range(1, count))]
 
@@ -272,26 +276,27 @@ def tensorflow_dtype(dtype: str, where: str = "a weight") -> str:
     Raises:
         UnsupportedModel: TensorFlow.js does not have it.
     """
-    if dtype not in TYPES:
+    if dtype not in TENSORFLOW_DTYPES:
         raise UnsupportedModel(
-            f"{where} is {dtype}; TensorFlow.js has {', '.join(TYPES)}, so convert it first with plugrad.astype"
+            f"{where} is {dtype}; TensorFlow.js has {', '.join(TENSORFLOW_DTYPES)}, so convert it "
+            "first with plugrad.astype"
         )
-    return TYPES[dtype]
+    return TENSORFLOW_DTYPES[dtype]
 
 
-def _attributes(attrs: Mapping[str, Any]) -> dict[str, Any]:
+def _encode_attributes(attrs: Mapping[str, Any]) -> dict[str, Any]:
     """Encode attributes for JSON; T, Tidx, dtype and DstT are dtypes, and a tuple holds a function name."""
-    return {name: _attribute(name, value) for name, value in attrs.items()}
+    return {name: _encode_attribute(name, value) for name, value in attrs.items()}
 
 
-DTYPE_NAMES: Final = ("T", "Tidx", "dtype", "DstT", "SrcT", "element_dtype")
-FUNCTION_NAMES: Final = ("cond", "body", "then_branch", "else_branch")
+DTYPE_ATTRIBUTES: Final = ("T", "Tidx", "dtype", "DstT", "SrcT", "element_dtype")
+FUNCTION_ATTRIBUTES: Final = ("cond", "body", "then_branch", "else_branch")
 
 
-def _attribute(name: str, value: Any) -> dict[str, Any]:
-    if name in DTYPE_NAMES:
+def _encode_attribute(name: str, value: Any) -> dict[str, Any]:
+    if name in DTYPE_ATTRIBUTES:
         return {"type": tensorflow_dtype(value, "a value")}
-    if name in FUNCTION_NAMES:
+    if name in FUNCTION_ATTRIBUTES:
         return {"func": {"name": value}}
     if isinstance(value, bool):
         return {"b": value}
@@ -300,17 +305,17 @@ def _attribute(name: str, value: Any) -> dict[str, Any]:
     if isinstance(value, float):
         return {"f": value}
     if isinstance(value, str):
-        return {"s": _base64(value)}
+        return {"s": _encode_base64(value)}
     if value and isinstance(value[0], str):
-        return {"list": {"s": [_base64(part) for part in value]}}
+        return {"list": {"s": [_encode_base64(part) for part in value]}}
     return {"list": {"i": [str(part) for part in value]}}
 
 
-def shape_attribute(first: Sequence[int], second: Sequence[int]) -> dict[str, Any]:
+def encode_shape_attribute(first: Sequence[int], second: Sequence[int]) -> dict[str, Any]:
     """Encode a shape for JSON; a size that differs between the traces becomes -1."""
     sizes = [a if a == b else -1 for a, b in zip(first, second, strict=True)]
     return {"shape": {"dim": [{"size": str(size)} for size in sizes]}}
 
 
-def _base64(text: str) -> str:
+def _encode_base64(text: str) -> str:
     return base64.b64encode(text.encode()).decode()

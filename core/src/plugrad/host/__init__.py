@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from plugrad.errors import ArgumentError, short_repr as described
-from plugrad.importing import import_lazily, list_modules
+from plugrad.importing import import_lazily, list_module_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +47,11 @@ def host_bodies(contracts: ModuleType) -> Mapping[Kernel[..., Any], Implementati
         raise ArgumentError(
             f"host_bodies takes a family of contracts, such as plugrad.kernels.sparse, not {described(contracts)}"
         )
-    return import_lazily(f"{__name__}.{family}").BODIES if family in list_modules(__name__) else {}
+    return (
+        import_lazily(f"{__name__}.{family}").BODIES
+        if family in list_module_names(__name__)
+        else {}
+    )
 
 
 def format_values(values: NDArray[Any]) -> str:

@@ -31,7 +31,7 @@ def cholesky(input: Array) -> Array:
     Raises:
         ArgumentValueError: a matrix is not positive definite.
     """
-    return np.asarray(_call_lapack("Cholesky", INDEFINITE_MESSAGE, np.linalg.cholesky, input))
+    return np.asarray(call_lapack("Cholesky", INDEFINITE_MESSAGE, np.linalg.cholesky, input))
 
 
 def inverse(input: Array) -> Array:
@@ -40,7 +40,7 @@ def inverse(input: Array) -> Array:
     Raises:
         ArgumentValueError: a matrix is singular.
     """
-    return np.asarray(_call_lapack("MatrixInverse", SINGULAR_MESSAGE, np.linalg.inv, input))
+    return np.asarray(call_lapack("MatrixInverse", SINGULAR_MESSAGE, np.linalg.inv, input))
 
 
 def solve(matrix: Array, rhs: Array) -> Array:
@@ -49,7 +49,7 @@ def solve(matrix: Array, rhs: Array) -> Array:
     Raises:
         ArgumentValueError: a matrix is singular.
     """
-    return np.asarray(_call_lapack("MatrixSolve", SINGULAR_MESSAGE, np.linalg.solve, matrix, rhs))
+    return np.asarray(call_lapack("MatrixSolve", SINGULAR_MESSAGE, np.linalg.solve, matrix, rhs))
 
 
 def determinant(input: Array) -> Array:
@@ -178,17 +178,22 @@ def eig(input: Array) -> list[Array]:
 def _factor_batch(name: str, function: Any, input: Array) -> list[Array]:
     """Factor each matrix of a batch; batch axes are flattened, because NumPy has a limit of 64 axes."""
     batch, matrix = input.shape[:-2], input.shape[-2:]
-    found = _call_lapack(name, NOT_FACTORED_MESSAGE, function, input.reshape(prod(batch), *matrix))
+    found = call_lapack(name, NOT_FACTORED_MESSAGE, function, input.reshape(prod(batch), *matrix))
     return [x.reshape(*batch, *x.shape[1:]) for x in found]
 
 
-def _call_lapack(name: str, trouble: str, function: Any, *arrays: Array) -> Any:
+def call_lapack(name: str, failure_message: str, function: Any, *arrays: Array) -> Any:
+    """Return what a function of NumPy returns.
+
+    Raises:
+        ArgumentValueError: the function fails; the message says why.
+    """
     try:
         with np.errstate(all="ignore"):
             return function(*arrays)
     except np.linalg.LinAlgError:
         raise ArgumentValueError(
-            f"{name}: a matrix of shape {arrays[0].shape[-2:]} {trouble.format(n=arrays[0].shape[-1])}"
+            f"{name}: a matrix of shape {arrays[0].shape[-2:]} {failure_message.format(n=arrays[0].shape[-1])}"
         ) from None
 
 

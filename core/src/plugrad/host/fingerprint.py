@@ -3,7 +3,7 @@
 Python's integers have no fixed size, so ``& MASK`` stands for arithmetic modulo ``2**64``.
 """
 
-MASK = (1 << 64) - 1
+UINT64_MASK = (1 << 64) - 1
 K0, K1, K2 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F
 
 
@@ -27,19 +27,19 @@ def _read_word(text: bytes, start: int, size: int = 8) -> int:
 
 def _rotate_right(x: int, by: int) -> int:
     """Return 64 bits rotated to the right."""
-    x &= MASK
-    return (x >> by | x << (64 - by)) & MASK
+    x &= UINT64_MASK
+    return (x >> by | x << (64 - by)) & UINT64_MASK
 
 
 def _shift_mix(x: int) -> int:
-    x &= MASK
+    x &= UINT64_MASK
     return x ^ x >> 47
 
 
 def _hash_pair(u: int, v: int, factor: int) -> int:
     """Hash two integers to one."""
     a = _shift_mix((u ^ v) * factor)
-    return _shift_mix((v ^ a) * factor) * factor & MASK
+    return _shift_mix((v ^ a) * factor) * factor & UINT64_MASK
 
 
 def _hash_up_to_16_bytes(text: bytes) -> int:
@@ -49,7 +49,7 @@ def _hash_up_to_16_bytes(text: bytes) -> int:
         a, b = _read_word(text, 0) + K2, _read_word(text, size - 8)
         c = _rotate_right(b, 37) * factor + a
         d = (_rotate_right(a, 25) + b) * factor
-        return _hash_pair(c & MASK, d & MASK, factor)
+        return _hash_pair(c & UINT64_MASK, d & UINT64_MASK, factor)
     if size >= 4:
         return _hash_pair(
             size + (_read_word(text, 0, 4) << 3), _read_word(text, size - 4, 4), factor
@@ -57,7 +57,7 @@ def _hash_up_to_16_bytes(text: bytes) -> int:
     if size:
         y = text[0] + (text[size >> 1] << 8)
         z = size + (text[-1] << 2)
-        return _shift_mix(y * K2 ^ z * K0) * K2 & MASK
+        return _shift_mix(y * K2 ^ z * K0) * K2 & UINT64_MASK
     return K2
 
 
@@ -68,7 +68,7 @@ def _hash_up_to_32_bytes(text: bytes) -> int:
     c, d = _read_word(text, size - 8) * factor, _read_word(text, size - 16) * K2
     u = _rotate_right(a + b, 43) + _rotate_right(c, 30) + d
     v = a + _rotate_right(b + K2, 18) + c
-    return _hash_pair(u & MASK, v & MASK, factor)
+    return _hash_pair(u & UINT64_MASK, v & UINT64_MASK, factor)
 
 
 def _hash_up_to_64_bytes(text: bytes) -> int:
@@ -77,12 +77,12 @@ def _hash_up_to_64_bytes(text: bytes) -> int:
     a, b = _read_word(text, 0) * K2, _read_word(text, 8)
     c, d = _read_word(text, size - 8) * factor, _read_word(text, size - 16) * K2
     y = _rotate_right(a + b, 43) + _rotate_right(c, 30) + d
-    z = _hash_pair(y & MASK, (a + _rotate_right(b + K2, 18) + c) & MASK, factor)
+    z = _hash_pair(y & UINT64_MASK, (a + _rotate_right(b + K2, 18) + c) & UINT64_MASK, factor)
     e, f = _read_word(text, 16) * factor, _read_word(text, 24)
     g, h = (y + _read_word(text, size - 32)) * factor, (z + _read_word(text, size - 24)) * factor
     u = _rotate_right(e + f, 43) + _rotate_right(g, 30) + h
     v = e + _rotate_right(f + a, 18) + g
-    return _hash_pair(u & MASK, v & MASK, factor)
+    return _hash_pair(u & UINT64_MASK, v & UINT64_MASK, factor)
 
 
 def _hash_long(text: bytes) -> int:
@@ -100,7 +100,7 @@ def _hash_long(text: bytes) -> int:
     x, y, z, v, w = _hash_64_byte_block(text, size - 64, (x, y, z), v, w, factor, 9)
     first = _hash_pair(v[0], w[0], factor) + _shift_mix(y) * K0 + z
     second = _hash_pair(v[1], w[1], factor) + x
-    return _hash_pair(first & MASK, second & MASK, factor)
+    return _hash_pair(first & UINT64_MASK, second & UINT64_MASK, factor)
 
 
 Pair = tuple[int, int]
@@ -113,12 +113,12 @@ def _hash_64_byte_block(
     x, y, z = state
     x = _rotate_right(x + y + v[0] + _read_word(text, start + 8), 37) * factor
     y = _rotate_right(y + v[1] + _read_word(text, start + 48), 42) * factor
-    x = (x & MASK) ^ (w[1] * weight & MASK)
+    x = (x & UINT64_MASK) ^ (w[1] * weight & UINT64_MASK)
     y += v[0] * weight + _read_word(text, start + 40)
-    z = _rotate_right(z + w[0], 33) * factor & MASK
+    z = _rotate_right(z + w[0], 33) * factor & UINT64_MASK
     v = _weak_hash_32_bytes(text, start, v[1] * factor, x + w[0])
     w = _weak_hash_32_bytes(text, start + 32, z + w[1], y + _read_word(text, start + 16))
-    return z, y & MASK, x, v, w
+    return z, y & UINT64_MASK, x, v, w
 
 
 def _weak_hash_32_bytes(text: bytes, start: int, a: int, b: int) -> Pair:
@@ -129,4 +129,4 @@ def _weak_hash_32_bytes(text: bytes, start: int, a: int, b: int) -> Pair:
     c = a
     a += second + third
     b += _rotate_right(a, 44)
-    return (a + fourth) & MASK, (b + c) & MASK
+    return (a + fourth) & UINT64_MASK, (b + c) & UINT64_MASK

@@ -29,7 +29,7 @@ def momentum(
 ) -> tuple[Any, ...]:
     """Return v and the velocity a; `is_nesterov` is 0 or 1."""
     a = g + a * momentum
-    return v - _choose(is_nesterov, lambda: g + a * momentum, a) * rate, a
+    return v - _select_by_flag(is_nesterov, lambda: g + a * momentum, a) * rate, a
 
 
 def adagrad(v: Any, g: Any, a: Any, rate: Coefficient, epsilon: Coefficient) -> tuple[Any, ...]:
@@ -130,7 +130,7 @@ def adamax(
     return v - m / u * rate, m, u
 
 
-def _choose(flag: Coefficient, one: Callable[[], Any], other: Any) -> Any:
+def _select_by_flag(flag: Coefficient, one: Callable[[], Any], other: Any) -> Any:
     """Return the result of `one` if the flag is not 0, else `other`."""
     if isinstance(flag, float):
         return one() if flag else other

@@ -11,12 +11,12 @@ from plugrad.errors import ArgumentValueError
 from plugrad.kernels import pixels as kernels
 
 Array = NDArray[Any]
-OPAQUE = 255
+OPAQUE_ALPHA = 255
 
 
 def from_pixels(pixels: Array, *, num_channels: int) -> Array:
     """Return the first channels as int32."""
-    return _as_rgba(pixels.astype(np.int32), OPAQUE)[..., :num_channels]
+    return _as_rgba(pixels.astype(np.int32), OPAQUE_ALPHA)[..., :num_channels]
 
 
 def draw(image: Array, *, alpha: float) -> Array:
@@ -25,14 +25,17 @@ def draw(image: Array, *, alpha: float) -> Array:
     Raises:
         ArgumentValueError: a value does not round to a byte, or is NaN.
     """
-    pixels, most = image, OPAQUE
+    pixels, most = image, OPAQUE_ALPHA
     if image.dtype.kind == "f":
-        pixels, most = np.floor(image.astype(np.result_type(image, np.float32)) * OPAQUE + 0.5), 1
-    if image.size and not (pixels.min() >= 0 and pixels.max() <= OPAQUE):
+        pixels, most = (
+            np.floor(image.astype(np.result_type(image, np.float32)) * OPAQUE_ALPHA + 0.5),
+            1,
+        )
+    if image.size and not (pixels.min() >= 0 and pixels.max() <= OPAQUE_ALPHA):
         raise ArgumentValueError(
             f"Draw: an image of {image.dtype} has values from 0 to {most}; these go from {image.min()} to {image.max()}"
         )
-    opacity = math.floor(OPAQUE * alpha + 0.5)
+    opacity = math.floor(OPAQUE_ALPHA * alpha + 0.5)
     return _as_rgba(np.atleast_3d(pixels.astype(np.int32)), opacity)
 
 

@@ -13,7 +13,7 @@ from plugrad.host import format_values
 from plugrad.kernels import ragged
 
 Array = NDArray[Any]
-MAX_VALUES = 2**31 - 1  # the largest int32 split
+MAX_RAGGED_VALUES = 2**31 - 1  # the largest int32 split
 
 
 def ragged_range(starts: Array, limits: Array, deltas: Array) -> tuple[Array, Array]:
@@ -33,10 +33,10 @@ def ragged_range(starts: Array, limits: Array, deltas: Array) -> tuple[Array, Ar
         sizes = np.ceil((last - first) / step) if is_float else -((first - last) // step)
     sizes = np.maximum(sizes, 0)
     # As floats, because the sum of a few sizes may exceed int64.
-    if not sizes.sum(dtype=np.float64) <= MAX_VALUES:
+    if not sizes.sum(dtype=np.float64) <= MAX_RAGGED_VALUES:
         raise ArgumentValueError(
             f"RaggedRange: the ranges from {format_values(starts)} to {format_values(limits)} by "
-            f"{format_values(deltas)} have more than {MAX_VALUES} values"
+            f"{format_values(deltas)} have more than {MAX_RAGGED_VALUES} values"
         )
     lengths = sizes.astype(np.int64)
     splits = _splits_from_lengths(lengths)

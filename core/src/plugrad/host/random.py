@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 WORD_MASK: Final = np.uint64(0xFFFFFFFF)
 WORD_BITS: Final = np.uint64(32)
-ROUNDS: Final = 10
+PHILOX_ROUNDS: Final = 10
 # The factors and the steps of the key are the constants of Philox 4x32 in Random123.
-FACTORS: Final = np.array([[0xD2511F53], [0xCD9E8D57]], "uint64")
-KEY_STEPS: Final = (0x9E3779B9, 0xBB67AE85)
-BLOCKS_AT_A_TIME: Final = 16384
+PHILOX_MULTIPLIERS: Final = np.array([[0xD2511F53], [0xCD9E8D57]], "uint64")
+PHILOX_KEY_INCREMENTS: Final = (0x9E3779B9, 0xBB67AE85)
+BLOCKS_PER_CHUNK: Final = 16384
 """So many blocks are computed at once, so that all passes over them stay in the cache."""
 
 
@@ -42,17 +42,17 @@ def philox(state: Array, count: int) -> Iterator[tuple[int, Array]]:
     are words 0, 2, 1 and 3 of the blocks.
     """
     key, counter = unpack_state(state)
-    steps = np.arange(ROUNDS, dtype="uint64") * np.array([KEY_STEPS], "uint64").T
+    steps = np.arange(PHILOX_ROUNDS, dtype="uint64") * np.array([PHILOX_KEY_INCREMENTS], "uint64").T
     keys = (np.array([[key & 0xFFFFFFFF], [key >> 32]], "uint64") + steps) & WORD_MASK
-    size = min(count, BLOCKS_AT_A_TIME)
+    size = min(count, BLOCKS_PER_CHUNK)
     words, all_products = np.empty((4, size), "uint64"), np.empty((2, size), "uint64")
-    for first in range(0, count, BLOCKS_AT_A_TIME):
+    for first in range(0, count, BLOCKS_PER_CHUNK):
         blocks = words[:, : count - first]
         x, y, products = blocks[:2], blocks[2:], all_products[:, : count - first]
         _write_counters(counter + first, x, y)
         crossed = products[::-1]
-        for number in range(ROUNDS):
-            np.multiply(x, FACTORS, out=products)
+        for number in range(PHILOX_ROUNDS):
+            np.multiply(x, PHILOX_MULTIPLIERS, out=products)
             np.right_shift(crossed, WORD_BITS, out=x)
             np.bitwise_xor(x, y, out=x)
             np.bitwise_xor(x, keys[:, number, None], out=x)
@@ -76,7 +76,7 @@ def random_bits(state: Array, *, shape: Shape) -> Array:
     count = prod(shape)
     words = np.empty((-(-count // 4), 4), "uint32")
     for first, blocks in philox(state, len(words)):
-        target = words[first : first + BLOCKS_AT_A_TIME].reshape(-1, 2, 2)
+        target = words[first : first + BLOCKS_PER_CHUNK].reshape(-1, 2, 2)
         target[:] = blocks.reshape(2, 2, -1).transpose(2, 1, 0)
     return words.reshape(-1)[:count].view("int32").reshape(shape)
 
@@ -86,25 +86,25 @@ def random_normal(state: Array, *, shape: Shape) -> Array:
     count = prod(shape)
     out = np.empty((-(-count // 4), 2, 2), "float32")
     for first, blocks in philox(state, len(out)):
-        _write_normal_pairs(blocks, out[first : first + BLOCKS_AT_A_TIME])
+        _write_normal_pairs(blocks, out[first : first + BLOCKS_PER_CHUNK])
     return out.reshape(-1)[:count].reshape(shape)
 
 
 # A number is computed with sums and products that are rounded one by one, so that all backends that round so give the
 # same bits. The polynomials are those of Cephes (Moshier, single precision).
-LOGARITHM: Final = (
+LOG_COEFFICIENTS: Final = (
     *(7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1),
     *(-1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1),
 )
 LN2_HIGH: Final = np.float32(0.693359375)
 LN2_LOW: Final = np.float32(-2.12194440e-4)
-SINE: Final = (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
-COSINE: Final = (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
-ROOT_HALF_BITS: Final = np.int32(0x3F3504F3)
-ANGLE_UNIT: Final = np.float32(np.pi / 4 * 2.0**-31)
+SINE_COEFFICIENTS: Final = (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
+COSINE_COEFFICIENTS: Final = (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
+SQRT_HALF_BIT_PATTERN: Final = np.int32(0x3F3504F3)
+RADIANS_PER_WORD_UNIT: Final = np.float32(np.pi / 4 * 2.0**-31)
 
 
-def _polynomial(coefficients: tuple[float, ...], x: Array) -> Array:
+def _evaluate_polynomial(coefficients: tuple[float, ...], x: Array) -> Array:
     y = x * np.float32(coefficients[0])
     for coefficient in coefficients[1:-1]:
         y += np.float32(coefficient)
@@ -116,7 +116,7 @@ def _polynomial(coefficients: tuple[float, ...], x: Array) -> Array:
 def _write_normal_pairs(blocks: Array, out: Array) -> None:
     """Convert blocks of words to pairs of normal numbers, in an array with the axes (block, pair, number)."""
     words = blocks.astype("uint32")
-    radius = _radius(words[:2])
+    radius = _box_muller_radius(words[:2])
     sine, cosine = _sine_and_cosine(words[2:])
     sine *= radius
     cosine *= radius
@@ -125,15 +125,15 @@ def _write_normal_pairs(blocks: Array, out: Array) -> None:
     out[..., 1] = np.where(is_swapped, cosine, sine).T
 
 
-def _radius(words: Array) -> Array:
+def _box_muller_radius(words: Array) -> Array:
     """Return ``sqrt(-2 * log(u))`` for a number u between 0 and 1 in 31 bits."""
     bits = (words >> np.uint32(1) | np.uint32(1)).view("int32").astype("float32").view("int32")
     # bits is that of 2**exponent * (1 + x), with x around 0.
-    bits -= ROOT_HALF_BITS
+    bits -= SQRT_HALF_BIT_PATTERN
     exponent = (bits >> 23).astype("float32") - np.float32(31)
-    x = ((bits & 0x7FFFFF) + ROOT_HALF_BITS).view("float32") - np.float32(1)
+    x = ((bits & 0x7FFFFF) + SQRT_HALF_BIT_PATTERN).view("float32") - np.float32(1)
     square = x * x
-    y = _polynomial(LOGARITHM, x)
+    y = _evaluate_polynomial(LOG_COEFFICIENTS, x)
     y *= x
     y *= square
     y += exponent * LN2_LOW
@@ -147,13 +147,13 @@ def _radius(words: Array) -> Array:
 def _sine_and_cosine(words: Array) -> tuple[Array, Array]:
     """Return the sine of an angle up to pi / 4, and its cosine with a random sign."""
     x = (words << np.uint32(2)).view("int32").astype("float32")
-    x *= ANGLE_UNIT
+    x *= RADIANS_PER_WORD_UNIT
     square = x * x
-    sine = _polynomial(SINE, square)
+    sine = _evaluate_polynomial(SINE_COEFFICIENTS, square)
     sine *= square
     sine *= x
     sine += x
-    cosine = _polynomial(COSINE, square)
+    cosine = _evaluate_polynomial(COSINE_COEFFICIENTS, square)
     cosine *= square
     cosine *= square
     cosine -= square * np.float32(0.5)

@@ -16,20 +16,20 @@ Array = NDArray[Any]
 
 def sort(x: Array, *, axis: int, descending: bool) -> Array:
     """Return the elements sorted along an axis."""
-    is_for_radix = x.dtype.itemsize == 1 and x.shape[axis] >= RADIX_MIN_ELEMENTS
+    is_for_radix = x.dtype.itemsize == 1 and x.shape[axis] >= RADIX_SORT_MIN_ELEMENTS
     kind = "stable" if is_for_radix else None
-    y = np.sort(_sortable(x), axis, kind=kind).astype(x.dtype, copy=False)
+    y = np.sort(_as_sortable(x), axis, kind=kind).astype(x.dtype, copy=False)
     return np.flip(y, axis) if descending else y
 
 
-RADIX_MIN_ELEMENTS: Final = 64
+RADIX_SORT_MIN_ELEMENTS: Final = 64
 """The elements of one byte from which on NumPy's stable order, by their digits, takes less time than its other one."""
 
 
 def argsort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
     """Return the indices that sort the elements along an axis."""
     dtype = position_dtype(x.shape[axis]).numpy
-    return _sorting_positions(_sortable(x), axis, descending, stable).astype(dtype)
+    return _argsort_axis(_as_sortable(x), axis, descending, stable).astype(dtype)
 
 
 def top_k(x: Array, *, k: int, sorted: bool) -> tuple[Array, Array]:
@@ -37,7 +37,7 @@ def top_k(x: Array, *, k: int, sorted: bool) -> tuple[Array, Array]:
     places = _positions_of_largest(x, k)
     values = np.take_along_axis(x, places, -1)
     if sorted:
-        order = _sorting_positions(_sortable(values), -1, descending=True, stable=True)
+        order = _argsort_axis(_as_sortable(values), -1, descending=True, stable=True)
         values, places = (np.take_along_axis(part, order, -1) for part in (values, places))
     return values, places.astype(position_dtype(x.shape[-1]).numpy)
 
@@ -51,7 +51,7 @@ def _positions_of_largest(x: Array, k: int) -> Array:
         return np.zeros((*x.shape[:-1], 0), np.intp)
     if k == 1:
         return np.argmax(x, -1, keepdims=True)
-    x = _sortable(x)
+    x = _as_sortable(x)
     least = np.partition(x, x.shape[-1] - k, -1)[..., x.shape[-1] - k, None]
     larger, equal = x > least, x == least
     if x.dtype.kind == "f":
@@ -63,15 +63,15 @@ def _positions_of_largest(x: Array, k: int) -> Array:
     return np.nonzero(larger | equal)[-1].reshape(*x.shape[:-1], k)
 
 
-def _sortable(x: Array) -> Array:
+def _as_sortable(x: Array) -> Array:
     """Cast float16 to float32, because NumPy misplaces float16 NaN and infinities on some processors."""
     return x.astype(np.float32) if x.dtype == np.float16 else x
 
 
-def _sorting_positions(x: Array, axis: int, descending: bool, stable: bool) -> Array:
+def _argsort_axis(x: Array, axis: int, descending: bool, stable: bool) -> Array:
     if descending:
         # Reversed before and after, so that equal elements keep their order.
-        order = _sorting_positions(np.flip(x, axis), axis, False, stable)
+        order = _argsort_axis(np.flip(x, axis), axis, False, stable)
         return x.shape[axis] - 1 - np.flip(order, axis)
     return np.argsort(x, axis, kind="stable" if stable else None)
 
@@ -103,7 +103,7 @@ def unique(x: Array, *, axis: int) -> tuple[Array, Array]:
     """Return the unique slices; elements are compared by value, so that NaN equals NaN, and -0.0 equals 0.0."""
     axis %= x.ndim
     count = x.shape[axis]
-    slices = np.moveaxis(_sortable(x), axis, 0).reshape(
+    slices = np.moveaxis(_as_sortable(x), axis, 0).reshape(
         count, math.prod(x.shape[:axis] + x.shape[axis + 1 :])
     )
     if slices.shape[1] == 1:

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from plugrad.contract.kernel import set_loader
-from plugrad.importing import import_lazily, list_modules
+from plugrad.importing import import_lazily, list_module_names
 
 if TYPE_CHECKING:
     from plugrad.kernels import (
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         image as image,
         indexing as indexing,
         linalg as linalg,
+        matrix_functions as matrix_functions,
         morphology as morphology,
         movement as movement,
         normalization as normalization,
@@ -51,19 +52,19 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> ModuleType:
     """Import a family when it is first used."""
-    if name in list_modules(__name__):
+    if name in list_module_names(__name__):
         return import_lazily(f"plugrad.kernels.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
 
 
 def __dir__() -> list[str]:
     """Return the names of the families."""
-    return list(list_modules(__name__))
+    return list(list_module_names(__name__))
 
 
 def complete() -> None:
     """Import every family."""
-    for family in list_modules(__name__):
+    for family in list_module_names(__name__):
         import_lazily(f"plugrad.kernels.{family}")
 
 

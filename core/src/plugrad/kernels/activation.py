@@ -11,7 +11,7 @@ Returns:
 
 from typing import Final
 
-from plugrad.contract.kernel import Kernel, check_same_dtype, declare, kernel
+from plugrad.contract.kernel import Kernel, check_same_dtype, declare_contract, kernel
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import FLOATING, INEXACT, REAL, DType
 from plugrad.types.shapes import broadcast
@@ -27,7 +27,7 @@ def activation(
         return Shaped(x.shape, x.dtype)
 
     rule.__doc__ = contract
-    return declare(Kernel(name, rule, "activation", is_elementwise=True, accepts=accepts))
+    return declare_contract(Kernel(name, rule, "activation", is_elementwise=True, accepts=accepts))
 
 
 relu: Final = activation("Relu", "Return ``max(x, 0)``.", REAL)

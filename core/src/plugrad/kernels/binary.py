@@ -12,7 +12,7 @@ Returns:
 
 from typing import Final
 
-from plugrad.contract.kernel import Kernel, check_dtype, check_same_dtype, declare, kernel
+from plugrad.contract.kernel import Kernel, check_dtype, check_same_dtype, declare_contract, kernel
 from plugrad.errors import ShapeError
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import ANY, BOOL, COMPLEX, FLOATING, INEXACT, NUMERIC, REAL, DType, bool_
@@ -31,7 +31,7 @@ def binary(
         return Shaped(broadcast(a.shape, b.shape), check_same_dtype(name, a, b))
 
     rule.__doc__ = contract
-    return declare(Kernel(name, rule, "binary", is_elementwise=True, accepts=accepts))
+    return declare_contract(Kernel(name, rule, "binary", is_elementwise=True, accepts=accepts))
 
 
 def comparison(
@@ -44,7 +44,7 @@ def comparison(
         return Shaped(broadcast(a.shape, b.shape), bool_)
 
     rule.__doc__ = f"{contract}\n\nReturns:\n    bools in the shape to which the inputs broadcast."
-    return declare(Kernel(name, rule, "binary", is_elementwise=True, accepts=accepts))
+    return declare_contract(Kernel(name, rule, "binary", is_elementwise=True, accepts=accepts))
 
 
 # arithmetic

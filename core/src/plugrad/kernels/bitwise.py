@@ -14,7 +14,7 @@ Returns:
 
 from typing import Final
 
-from plugrad.contract.kernel import Kernel, check_same_dtype, declare, kernel
+from plugrad.contract.kernel import Kernel, check_same_dtype, declare_contract, kernel
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import BOOL, INTEGER, DType
 from plugrad.types.shapes import broadcast
@@ -32,7 +32,7 @@ def bitwise(
         return Shaped(broadcast(a.shape, b.shape), check_same_dtype(name, a, b))
 
     rule.__doc__ = contract
-    return declare(Kernel(name, rule, "bitwise", is_elementwise=True, accepts=accepts))
+    return declare_contract(Kernel(name, rule, "bitwise", is_elementwise=True, accepts=accepts))
 
 
 bitwise_and: Final = bitwise("BitwiseAnd", "Return the bits that are set in both a and b.")

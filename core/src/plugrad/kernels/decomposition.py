@@ -30,7 +30,7 @@ def cholesky(input: Spec) -> Spec:
     Args:
         input: Hermitian, positive definite matrices (…, n, n).
     """
-    return Shaped(_square(input), input.dtype)
+    return Shaped(square_shape(input), input.dtype)
 
 
 @kernel("MatrixInverse", accepts=MATRICES)
@@ -40,7 +40,7 @@ def inverse(input: Spec) -> Spec:
     Args:
         input: square matrices (…, n, n).
     """
-    return Shaped(_square(input), input.dtype)
+    return Shaped(square_shape(input), input.dtype)
 
 
 @kernel("MatrixSolve", accepts=MATRICES)
@@ -67,7 +67,7 @@ def determinant(input: Spec) -> Spec:
     Returns:
         a number for each matrix, in the dtype of the input.
     """
-    return Shaped(_square(input)[:-2], input.dtype)
+    return Shaped(square_shape(input)[:-2], input.dtype)
 
 
 @kernel("LogMatrixDeterminant", accepts=MATRICES)
@@ -81,7 +81,7 @@ def log_determinant(input: Spec) -> tuple[Spec, ...]:
         sign: the sign or the complex phase of each determinant, in the dtype of the input; 0 for a singular matrix.
         log: the logarithm of its absolute value, in the dtype of the real parts; -inf for a singular matrix.
     """
-    shape = _square(input)[:-2]
+    shape = square_shape(input)[:-2]
     return Shaped(shape, input.dtype), Shaped(shape, REAL_PART[input.dtype])
 
 
@@ -96,7 +96,7 @@ def eigh(input: Spec) -> tuple[Spec, ...]:
         eigenvalues: real numbers (…, n), in the dtype of the real parts.
         eigenvectors: matrices (…, n, n) in the dtype of the input, whose columns have the length 1.
     """
-    shape = _square(input)
+    shape = square_shape(input)
     return Shaped(shape[:-1], REAL_PART[input.dtype]), Shaped(shape, input.dtype)
 
 
@@ -186,13 +186,13 @@ def eig(input: Spec) -> tuple[Spec, ...]:
         eigenvalues: complex numbers (…, n), in the complex dtype of the precision of the input.
         eigenvectors: complex matrices (…, n, n).
     """
-    shape, dtype = _square(input), COMPLEX_DTYPE[input.dtype]
+    shape, dtype = square_shape(input), COMPLEX_DTYPE[input.dtype]
     return Shaped(shape[:-1], dtype), Shaped(shape, dtype)
 
 
 def _solutions(name: str, matrix: Spec, rhs: Spec) -> Spec:
     """Return the shape and the dtype of the solutions of linear equations."""
-    shape = _square(matrix)
+    shape = square_shape(matrix)
     if len(rhs.shape) < 2 or rhs.shape[-2] != shape[-1]:
         raise ShapeError(f"rhs has shape {rhs.shape}; it must be matrices of {shape[-1]} rows")
     batch = broadcast(shape[:-2], rhs.shape[:-2])
@@ -206,7 +206,7 @@ def _matrices(x: Spec) -> Shape:
     return x.shape
 
 
-def _square(x: Spec) -> Shape:
+def square_shape(x: Spec) -> Shape:
     """Return the shape of x, whose last two axes have one size."""
     if _matrices(x)[-1] != x.shape[-2]:
         raise ShapeError(f"the matrices of shape {x.shape} must be square")

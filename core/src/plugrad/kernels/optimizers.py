@@ -16,7 +16,7 @@ Returns:
 
 from typing import Any, Final
 
-from plugrad.contract.kernel import Kernel, check_same_dtype, declare
+from plugrad.contract.kernel import Kernel, check_same_dtype, declare_contract
 from plugrad.errors import ShapeError
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import DType, float32, float64
@@ -58,7 +58,7 @@ def step(name: str, coefficients: int, kept: int, contract: str) -> Kernel[..., 
         return tuple(Shaped(x.shape, dtype) for x in replaced)
 
     rule.__doc__ = contract
-    kernel = declare(Kernel[..., list[Tensor]](name, rule, "optimizers", accepts=ROOMY))
+    kernel = declare_contract(Kernel[..., list[Tensor]](name, rule, "optimizers", accepts=ROOMY))
     LISTS[kernel], COEFFICIENTS[kernel] = 2 + kept, coefficients
     return kernel
 

@@ -9,7 +9,7 @@ Returns:
 
 from typing import Final
 
-from plugrad.contract.kernel import Kernel, check_dtype, declare, kernel
+from plugrad.contract.kernel import Kernel, check_dtype, declare_contract, kernel
 from plugrad.errors import ArgumentValueError
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import ANY, BOOL, FLOATING, INEXACT, NUMERIC, REAL, DType, bool_
@@ -23,7 +23,7 @@ def unary(name: str, contract: str, accepts: frozenset[DType] = INEXACT) -> Kern
         return Shaped(x.shape, x.dtype)
 
     rule.__doc__ = contract
-    return declare(Kernel(name, rule, "unary", is_elementwise=True, accepts=accepts))
+    return declare_contract(Kernel(name, rule, "unary", is_elementwise=True, accepts=accepts))
 
 
 def predicate(name: str, contract: str, accepts: frozenset[DType]) -> Kernel[[Spec], Tensor]:
@@ -33,7 +33,7 @@ def predicate(name: str, contract: str, accepts: frozenset[DType]) -> Kernel[[Sp
         return Shaped(x.shape, bool_)
 
     rule.__doc__ = f"{contract}\n\nReturns:\n    a bool for each element of x."
-    return declare(Kernel(name, rule, "unary", is_elementwise=True, accepts=accepts))
+    return declare_contract(Kernel(name, rule, "unary", is_elementwise=True, accepts=accepts))
 
 
 # arithmetic

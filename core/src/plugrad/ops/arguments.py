@@ -22,7 +22,7 @@ from plugrad.errors import (
     short_repr,
 )
 from plugrad.kernels import unary
-from plugrad.ops.dtypes import requested_dtype, stored_dtype
+from plugrad.ops.dtypes import nearest_stored_dtype, requested_dtype
 from plugrad.tensor.backend import store
 from plugrad.tensor.tensor import Tensor, TensorLike
 from plugrad.tensor.tracer import Tracer
@@ -64,7 +64,7 @@ def as_tensor(
 
     Raises:
         ArgumentError: `x` is neither a tensor, a scalar, an array nor a nested list of numbers.
-        UnsupportedDtype: the backend has no such dtype, and `stored_dtype` gives no other one.
+        UnsupportedDtype: the backend has no such dtype, and `nearest_stored_dtype` gives no other one.
     """
     if isinstance(x, Tensor):
         return x
@@ -72,7 +72,7 @@ def as_tensor(
     values = host_array(x, op, name, dtype)
     if dtype is None:
         # No dtype was requested, so the data may be converted to one that the backend supports.
-        taken = stored_dtype(as_dtype(values.dtype), backend)
+        taken = nearest_stored_dtype(as_dtype(values.dtype), backend)
         values = _convert_values(values, taken, op, name)
     return tensor_from_host(values, backend)
 
@@ -101,7 +101,7 @@ def host_array(x: object, op: str, name: str = "x", dtype: DType | None = None) 
             dtype = int32 if x else float32
     elif isinstance(x, list | tuple):
         try:
-            values = _array_from_nested(x, op, name, dtype)
+            values = _array_from_nested_list(x, op, name, dtype)
         except RecursionError:
             raise ShapeError(
                 f"{op}: {name} is a list that contains itself, or has more levels than a tensor has axes"
@@ -195,9 +195,9 @@ def _as_string_array(values: NDArray[Any], op: str, name: str, dtype: DType | No
         raise ArgumentValueError(f"{op}: {name} holds what is no text in UTF-8: {error}") from None
 
 
-def _array_from_nested(x: Any, op: str, name: str, dtype: DType | None) -> NDArray[Any]:
+def _array_from_nested_list(x: Any, op: str, name: str, dtype: DType | None) -> NDArray[Any]:
     parts = list(x)
-    held, scalars = _leaf_types(parts, op, name)
+    held, scalars = _collect_leaf_types(parts, op, name)
     try:
         values = np.asarray(parts)
     except ValueError:
@@ -219,7 +219,9 @@ def _array_from_nested(x: Any, op: str, name: str, dtype: DType | None) -> NDArr
     return _convert_values(values, met, op, name)
 
 
-def _leaf_types(parts: Any, op: str, name: str) -> tuple[set[np.dtype[Any]], set[type[Scalar]]]:
+def _collect_leaf_types(
+    parts: Any, op: str, name: str
+) -> tuple[set[np.dtype[Any]], set[type[Scalar]]]:
     """Return the dtypes of the NumPy values in a nested list, and the types of the Python numbers.
 
     Raises:
@@ -244,7 +246,7 @@ def _leaf_types(parts: Any, op: str, name: str) -> tuple[set[np.dtype[Any]], set
             _check_length(part, op, name)
             scalars.add(int)
         elif isinstance(part, list | tuple):
-            inner = _leaf_types(part, op, name)
+            inner = _collect_leaf_types(part, op, name)
             held |= inner[0]
             scalars |= inner[1]
         elif isinstance(part, np.ndarray) or hasattr(part, "__array__"):
@@ -256,17 +258,17 @@ _NUMBER_TYPES: Final[tuple[type[Scalar], ...]] = (bool, int, float, complex)
 
 
 def _combine_dtypes(
-    held: set[np.dtype[Any]], scalars: set[type[Scalar]], op: str, name: str
+    array_dtypes: set[np.dtype[Any]], scalar_types: set[type[Scalar]], op: str, name: str
 ) -> DType | None:
     """Return the promoted dtype of NumPy dtypes and weakly typed Python numbers; None if a dtype is unknown."""
     try:
-        dtypes = [as_dtype(d if d.isnative else d.newbyteorder("=")) for d in held]
+        dtypes = [as_dtype(d if d.isnative else d.newbyteorder("=")) for d in array_dtypes]
     except DTypeError:
         return None
     dtype, *others = sorted(dtypes, key=lambda d: (not d.is_inexact, d.name))
     for other in others:
         dtype = common_dtype(promote, dtype, other, f"{op}: {name}")
-    for number in sorted(scalars, key=_NUMBER_TYPES.index):
+    for number in sorted(scalar_types, key=_NUMBER_TYPES.index):
         dtype = promote_scalar(dtype, number())
     return dtype
 
@@ -475,7 +477,7 @@ _SAMPLE_OF_KIND: Final[Mapping[str, Scalar]] = {
 }
 
 
-def as_truth(x: TensorLike, op: str) -> TensorLike:
+def as_bools(x: TensorLike, op: str) -> TensorLike:
     """Return an operand as bools: numbers are True unless they are 0.
 
     Raises:
@@ -554,16 +556,16 @@ _SCALAR_TYPES = frozenset({bool, int, float, complex, np.float64, np.complex128}
 
 def have_one_dtype(xs: Sequence[Any]) -> bool:
     """Return whether operands, one at least, are tensors of one dtype, so that nothing has to be converted."""
-    if not _TENSORS.issuperset(map(type, xs)):
+    if not _TENSOR_TYPES.issuperset(map(type, xs)):
         return False
     given = xs[0].array.dtype
     return not [x for x in xs if x.array.dtype is not given]
 
 
-_TENSORS = frozenset({Tensor})
+_TENSOR_TYPES = frozenset({Tensor})
 
 
-def same_dtype(xs: list[Any], op: str) -> list[Tensor]:
+def promote_to_one_dtype(xs: list[Any], op: str) -> list[Tensor]:
     """Promote a list of operands to tensors of one dtype.
 
     Raises:

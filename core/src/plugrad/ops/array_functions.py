@@ -13,14 +13,14 @@ import numpy as np
 
 from plugrad.errors import ArgumentError
 from plugrad.ops.numpy_table import (
-    CREATORS,
-    FACTS,
-    FOR_ARRAYS,
-    INSTEAD,
-    OPS,
-    READERS,
-    WITHOUT_ARRAYS,
-    Op,
+    CREATION_FUNCTIONS,
+    FUNCTIONS_ALSO_FOR_NUMPY_ARRAYS,
+    FUNCTIONS_NOT_RETURNING_ARRAYS,
+    METADATA_FUNCTIONS,
+    OP_OF_NUMPY_FUNCTION,
+    READING_FUNCTIONS,
+    REPLACEMENT_HINTS,
+    OpForNumpyFunction,
 )
 from plugrad.tensor.tensor import Tensor, host_values
 from plugrad.tensor.tracer import Tracer
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
 
-def find_function(name: str) -> Any:
+def find_numpy_function(name: str) -> Any:
     """Return NumPy's function of a name such as ``"linalg.norm"``, or None where this version of NumPy has none."""
     found: Any = np
     for part in name.split("."):
@@ -38,15 +38,15 @@ def find_function(name: str) -> Any:
     return found
 
 
-def _map_functions(names: Iterable[str]) -> dict[Any, str]:
-    return {find_function(name): name for name in names}
+def _names_by_numpy_function(names: Iterable[str]) -> dict[Any, str]:
+    return {find_numpy_function(name): name for name in names}
 
 
-_OPS: Final = _map_functions(OPS)
-_CREATORS: Final = _map_functions(CREATORS)
-_FACTS: Final = _map_functions(FACTS)
-_READERS: Final = _map_functions(READERS)
-_INSTEAD: Final = _map_functions(INSTEAD)
+_OP_NAMES: Final = _names_by_numpy_function(OP_OF_NUMPY_FUNCTION)
+_CREATOR_NAMES: Final = _names_by_numpy_function(CREATION_FUNCTIONS)
+_METADATA_FUNCTION_NAMES: Final = _names_by_numpy_function(METADATA_FUNCTIONS)
+_READING_FUNCTION_NAMES: Final = _names_by_numpy_function(READING_FUNCTIONS)
+_REPLACEMENT_HINTS: Final = _names_by_numpy_function(REPLACEMENT_HINTS)
 
 
 def apply_array_function(
@@ -64,33 +64,41 @@ def apply_array_function(
     """
     if not all(issubclass(t, Tensor) or t in (np.ndarray, np.memmap) for t in types):
         return NotImplemented  # an array of another library decides, or NumPy names all of them
-    if function in _OPS:
-        name = _OPS[function]
-        if name in FOR_ARRAYS and not any(map(_needs_tensors, iter_tensors([args, dict(kwargs)]))):
+    if function in _OP_NAMES:
+        name = _OP_NAMES[function]
+        if name in FUNCTIONS_ALSO_FOR_NUMPY_ARRAYS and not any(
+            map(_needs_tensors, iter_tensors([args, dict(kwargs)]))
+        ):
             if name.endswith("_like") and args:  # the values of the first argument do not matter
-                args = (_replace_tensors(args[0], _stand_in), *args[1:])
+                args = (_replace_tensors(args[0], _metadata_array), *args[1:])
             return function(
                 *_replace_tensors(args, Tensor.numpy), **_replace_tensors(kwargs, Tensor.numpy)
             )
-        return _call(name, function, OPS[name], args, kwargs, {})
-    if function in _FACTS:
-        return function(*_replace_tensors(args, _stand_in), **_replace_tensors(kwargs, _stand_in))
-    if function in _READERS:
-        name = _READERS[function]
+        return _call_op(name, function, OP_OF_NUMPY_FUNCTION[name], args, kwargs, {})
+    if function in _METADATA_FUNCTION_NAMES:
+        return function(
+            *_replace_tensors(args, _metadata_array), **_replace_tensors(kwargs, _metadata_array)
+        )
+    if function in _READING_FUNCTION_NAMES:
+        name = _READING_FUNCTION_NAMES[function]
         if name == "copyto" and isinstance(args[0] if args else kwargs.get("dst"), Tensor):
             raise ArgumentError("np.copyto does not write into tensors; write x[...] = values")
-        read = host_values if name in WITHOUT_ARRAYS else Tensor.numpy
+        read = host_values if name in FUNCTIONS_NOT_RETURNING_ARRAYS else Tensor.numpy
         return function(*_replace_tensors(args, read), **_replace_tensors(kwargs, read))
-    if function in _CREATORS and not any(isinstance(a, Tensor) for a in args[1:]):
-        name = _CREATORS[function]
-        return _call(name, function, CREATORS[name], args, kwargs, {"device": x.backend})
-    name = _INSTEAD.get(function) or f"{function.__module__}.{function.__name__}"
+    if function in _CREATOR_NAMES and not any(isinstance(a, Tensor) for a in args[1:]):
+        name = _CREATOR_NAMES[function]
+        return _call_op(
+            name, function, CREATION_FUNCTIONS[name], args, kwargs, {"device": x.backend}
+        )
+    name = _REPLACEMENT_HINTS.get(function) or f"{function.__module__}.{function.__name__}"
     raise _refusal_error(name.removeprefix("numpy."))
 
 
 def _refusal_error(name: str, options: str = "", op: str = "") -> ArgumentError:
     """Return the error for a function, or for options of it, that plugrad does not have."""
-    instead = f"write {INSTEAD[name]}, or " if name in INSTEAD and not options else ""
+    instead = (
+        f"write {REPLACEMENT_HINTS[name]}, or " if name in REPLACEMENT_HINTS and not options else ""
+    )
     given = f" with {options}" if options else ""
     return ArgumentError(
         f"np.{name}{given} does not take tensors; {op}{instead}pass NumPy's arrays, as in np.{name}(x.numpy()), which "
@@ -98,7 +106,7 @@ def _refusal_error(name: str, options: str = "", op: str = "") -> ArgumentError:
     )
 
 
-class Binding(NamedTuple):
+class ParameterBinding(NamedTuple):
     """How the parameters of a function become those of an op."""
 
     signature: Signature
@@ -109,9 +117,9 @@ class Binding(NamedTuple):
 
 
 @cache
-def bind(
+def bind_parameters(
     function: Callable[..., Any], op: Callable[..., Any], names: tuple[tuple[str, str], ...]
-) -> Binding:
+) -> ParameterBinding:
     """Find out which parameter of an op each parameter of a function is."""
     own = signature(op).parameters
     try:
@@ -135,13 +143,13 @@ def bind(
             known[name] = renamed.get(name, name)
         elif by_position and parameter.default is Parameter.empty:
             positions.append(name)
-    return Binding(theirs, frozenset(positions), known)
+    return ParameterBinding(theirs, frozenset(positions), known)
 
 
-def _call(
+def _call_op(
     name: str,
     function: Callable[..., Any],
-    op: Op,
+    op: OpForNumpyFunction,
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     more: Mapping[str, Any],
@@ -151,7 +159,7 @@ def _call(
     Raises:
         ArgumentError: there are options that it does not have.
     """
-    how = bind(function, op.function, tuple(op.names.items()))
+    how = bind_parameters(function, op.function, tuple(op.names.items()))
     try:
         given = how.signature.bind(*args, **kwargs).arguments
     except TypeError as error:
@@ -212,7 +220,7 @@ def _needs_tensors(x: Tensor) -> bool:
     return x.is_being_differentiated() or isinstance(x.backend, Tracer)
 
 
-def _stand_in(x: Tensor) -> Any:
+def _metadata_array(x: Tensor) -> Any:
     """Return an array with the shape and dtype of a tensor, which takes no memory."""
     return np.broadcast_to(np.zeros((), x.dtype.numpy), x.shape)
 

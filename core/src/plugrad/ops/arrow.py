@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from plugrad.tensor.tensor import Tensor
 
-FORMATS: Final = {
+ARROW_FORMAT_OF_DTYPE: Final = {
     "bool": "b",
     "string": "U",
     "int8": "c",
@@ -48,7 +48,7 @@ class ArrowArray(Structure):
     """The values of an array."""
 
 
-Release = CFUNCTYPE(None, c_void_p)
+ReleaseCallback = CFUNCTYPE(None, c_void_p)
 """The function that a consumer calls when it has done with a structure."""
 
 ArrowSchema._fields_ = [
@@ -63,14 +63,14 @@ ArrowArray._fields_ = [
     *(("release", c_void_p), ("private_data", c_void_p)),
 ]
 
-_numbers: Final = count(1)
-_contents: Final[dict[int, object]] = {}
+_next_structure_number: Final = count(1)
+_kept_contents: Final[dict[int, object]] = {}
 """What a structure points to until a consumer releases it, by the number in its ``private_data``."""
-_structures: Final[dict[int, Structure]] = {}
+_live_structures: Final[dict[int, Structure]] = {}
 """The structures in capsules, by their addresses; a consumer moves their contents out of them."""
 
 
-def _release(kind: type[Any]) -> Any:
+def _make_release_callback(kind: type[Any]) -> Any:
     def release(address: int) -> None:
         """Drop what a structure points to, and release its children, unless a consumer has moved them."""
         try:
@@ -82,75 +82,81 @@ def _release(kind: type[Any]) -> Any:
             if child.release:
                 release(ctypes.addressof(child))
         structure.release = None
-        _contents.pop(structure.private_data, None)
+        _kept_contents.pop(structure.private_data, None)
 
-    return Release(release)
+    return ReleaseCallback(release)
 
 
-_RELEASES: Final = {kind: _release(kind) for kind in (ArrowSchema, ArrowArray)}
-_NAMES: Final = {ArrowSchema: b"arrow_schema", ArrowArray: b"arrow_array"}
+_RELEASE_CALLBACKS: Final = {
+    kind: _make_release_callback(kind) for kind in (ArrowSchema, ArrowArray)
+}
+_CAPSULE_NAMES: Final = {ArrowSchema: b"arrow_schema", ArrowArray: b"arrow_array"}
 _get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _get_pointer.restype, _get_pointer.argtypes = c_void_p, [c_void_p, c_char_p]
 _new_capsule = ctypes.pythonapi.PyCapsule_New
 _new_capsule.restype, _new_capsule.argtypes = ctypes.py_object, [c_void_p, c_char_p, c_void_p]
 
 
-def _destroyer(kind: type[Any]) -> Any:
+def _make_capsule_destructor(kind: type[Any]) -> Any:
     def destroy(capsule: int) -> None:
         """Drop the structure in a capsule, and release it unless a consumer has taken its contents."""
-        address = _get_pointer(capsule, _NAMES[kind])
-        structure: Any = _structures.pop(address)
+        address = _get_pointer(capsule, _CAPSULE_NAMES[kind])
+        structure: Any = _live_structures.pop(address)
         if structure.release:
-            _RELEASES[kind](address)
+            _RELEASE_CALLBACKS[kind](address)
 
     return PYFUNCTYPE(None, c_void_p)(destroy)
 
 
-_DESTROYERS: Final = {kind: _destroyer(kind) for kind in (ArrowSchema, ArrowArray)}
+_CAPSULE_DESTRUCTORS: Final = {
+    kind: _make_capsule_destructor(kind) for kind in (ArrowSchema, ArrowArray)
+}
 
 
-def _hold(structure: Any, contents: object) -> None:
+def _keep_contents_alive(structure: Any, contents: object) -> None:
     """Keep what a structure points to until it is released."""
-    structure.private_data = next(_numbers)
-    _contents[structure.private_data] = contents
-    structure.release = ctypes.cast(_RELEASES[type(structure)], c_void_p)
+    structure.private_data = next(_next_structure_number)
+    _kept_contents[structure.private_data] = contents
+    structure.release = ctypes.cast(_RELEASE_CALLBACKS[type(structure)], c_void_p)
 
 
-def _with_child(structure: Any, child: Any | None, *contents: object) -> Any:
+def _set_child(structure: Any, child: Any | None, *contents: object) -> Any:
     """Return a structure with its only child, or with none."""
     kind = cast("type[Any]", type(structure))
     if child is not None:
         structure.n_children = 1
         structure.children = (POINTER(kind) * 1)(ctypes.pointer(child))
-    _hold(structure, (child, structure.children, contents))
+    _keep_contents_alive(structure, (child, structure.children, contents))
     return structure
 
 
-def _capsule(structure: Any) -> Any:
+def _make_capsule(structure: Any) -> Any:
     kind = cast("type[Any]", type(structure))
     address = ctypes.addressof(structure)
-    _structures[address] = structure
-    return _new_capsule(address, _NAMES[kind], ctypes.cast(_DESTROYERS[kind], c_void_p))
+    _live_structures[address] = structure
+    return _new_capsule(
+        address, _CAPSULE_NAMES[kind], ctypes.cast(_CAPSULE_DESTRUCTORS[kind], c_void_p)
+    )
 
 
-def _schema(format: str, sizes: Sequence[int]) -> Any:
+def _make_schema(format: str, sizes: Sequence[int]) -> Any:
     """Return the type of elements, in lists of fixed sizes if there are any."""
     letters = (f"+w:{sizes[0]}" if sizes else format).encode()
-    child = _schema(format, sizes[1:]) if sizes else None
-    return _with_child(ArrowSchema(format=letters, name=b""), child, letters)
+    child = _make_schema(format, sizes[1:]) if sizes else None
+    return _set_child(ArrowSchema(format=letters, name=b""), child, letters)
 
 
-def _array(buffers: Sequence[NDArray[Any]], shape: Sequence[int]) -> Any:
+def _make_array(buffers: Sequence[NDArray[Any]], shape: Sequence[int]) -> Any:
     """Return the values of a shape: elements in lists of fixed sizes."""
     length, sizes = shape[0], shape[1:]
     own = () if sizes else buffers  # in front of them, Arrow has a buffer of what is missing
     pointers = (c_void_p * (1 + len(own)))(None, *[b.ctypes.data for b in own])
     structure = ArrowArray(length=length, n_buffers=len(pointers), buffers=pointers)
-    child = _array(buffers, (length * sizes[0], *sizes[1:])) if sizes else None
-    return _with_child(structure, child, pointers, own)
+    child = _make_array(buffers, (length * sizes[0], *sizes[1:])) if sizes else None
+    return _set_child(structure, child, pointers, own)
 
 
-def _buffers(values: NDArray[Any]) -> Sequence[NDArray[Any]]:
+def _as_arrow_buffers(values: NDArray[Any]) -> Sequence[NDArray[Any]]:
     """Return the elements as Arrow keeps them: bools as bits, and texts one behind the other."""
     flat = values.reshape(-1)
     if flat.dtype == np.bool_:
@@ -179,9 +185,11 @@ def export_arrow(x: Tensor, requested_schema: object = None) -> tuple[Any, Any]:
         raise ShapeError(
             "an array of Arrow has an axis, which this tensor has not; write x.reshape(1), or x.item()"
         )
-    if x.dtype.name not in FORMATS:
+    if x.dtype.name not in ARROW_FORMAT_OF_DTYPE:
         raise DTypeError(
             f"Arrow has no type for {x.dtype}; cast first, or split complex numbers with plugrad.real and plugrad.imag"
         )
-    schema = _schema(FORMATS[x.dtype.name], values.shape[1:])
-    return _capsule(schema), _capsule(_array(_buffers(values), values.shape))
+    schema = _make_schema(ARROW_FORMAT_OF_DTYPE[x.dtype.name], values.shape[1:])
+    return _make_capsule(schema), _make_capsule(
+        _make_array(_as_arrow_buffers(values), values.shape)
+    )

@@ -64,7 +64,7 @@ def attention(
         ArgumentValueError: `scale` is not finite.
     """
     if mask is not None or not _are_aligned(q, k, v):
-        q, k, v, mask = _align(q, k, v, mask)
+        q, k, v, mask = _promote_and_broadcast_operands(q, k, v, mask)
     factor = (
         1 / sqrt(max(q.shape[-1], 1))  # type: ignore[union-attr]
         if scale is None
@@ -86,7 +86,7 @@ def _are_aligned(*operands: Any) -> bool:
     )
 
 
-def _align(
+def _promote_and_broadcast_operands(
     q: TensorLike, k: TensorLike, v: TensorLike, mask: TensorLike | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """Return the operands as tensors of one dtype whose axes before the last two are those of the result."""

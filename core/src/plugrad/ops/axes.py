@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from plugrad.types.specs import Shape
 
 
-def along_axis(
+def run_along_axis(
     kernel: Kernel[..., Tensor], x: Tensor, op: str, axis: int, /, **attrs: Any
 ) -> Tensor:
     """Run a kernel of one tensor along an axis, its first attribute; see `with_attributes`.
@@ -32,21 +32,21 @@ def axis_attributes(
     kernel: Kernel[..., Any], op: str, shape: Shape, dtype: object, axis: int, /, **attrs: Any
 ) -> ValidatedAttributes:
     """Return the validated attributes for one input of this shape and dtype and an axis that may be negative."""
-    cached = _axis_attributes
+    cached = _cached_axis_attributes
     if type(axis) is not int:  # True and 1.0 would be found in the cache, as 1
-        cached = _axis_attributes.__wrapped__
+        cached = _cached_axis_attributes.__wrapped__
     return cached(kernel, op, shape, dtype, axis, **attrs)
 
 
 @lru_cache(maxsize=4096)
-def _axis_attributes(
+def _cached_axis_attributes(
     kernel: Kernel[..., Any], op: str, shape: Shape, dtype: object, axis: int, /, **attrs: Any
 ) -> ValidatedAttributes:
-    attrs[kernel.attributes[0]] = axis_of(kernel, len(shape), axis, op)
+    attrs[kernel.attributes[0]] = normalize_kernel_axis(kernel, len(shape), axis, op)
     return kernel.validate_attributes(Shaped(shape, as_dtype(dtype)), **attrs)
 
 
-def axis_of(kernel: Kernel[..., Any], rank: int, axis: int, op: str) -> int:
+def normalize_kernel_axis(kernel: Kernel[..., Any], rank: int, axis: int, op: str) -> int:
     """Return an axis, the first attribute of a kernel, counted from the front, for a first input with `rank` axes.
 
     Raises:

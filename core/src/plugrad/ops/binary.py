@@ -14,15 +14,15 @@ from plugrad.engine.results import alias
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 from plugrad.kernels import binary, indexing, movement, unary
 from plugrad.ops.arguments import (
+    as_bools,
     as_supported_dtype,
     as_tensor,
-    as_truth,
     binary_op,
     common_dtype,
     host_array,
     promote_operands,
+    promote_to_one_dtype,
     result_dtype,
-    same_dtype,
 )
 from plugrad.ops.attributes import as_list
 from plugrad.tensor.tensor import Tensor, TensorLike
@@ -435,7 +435,7 @@ def logical_and(a: TensorLike, b: TensorLike) -> Tensor:
         ShapeError: the shapes do not broadcast.
     """
     op = "logical_and"
-    return binary_op(binary.logical_and, as_truth(a, op), as_truth(b, op), op)
+    return binary_op(binary.logical_and, as_bools(a, op), as_bools(b, op), op)
 
 
 def logical_or(a: TensorLike, b: TensorLike) -> Tensor:
@@ -451,7 +451,7 @@ def logical_or(a: TensorLike, b: TensorLike) -> Tensor:
         ShapeError: the shapes do not broadcast.
     """
     op = "logical_or"
-    return binary_op(binary.logical_or, as_truth(a, op), as_truth(b, op), op)
+    return binary_op(binary.logical_or, as_bools(a, op), as_bools(b, op), op)
 
 
 def logical_xor(a: TensorLike, b: TensorLike) -> Tensor:
@@ -467,7 +467,7 @@ def logical_xor(a: TensorLike, b: TensorLike) -> Tensor:
         ShapeError: the shapes do not broadcast.
     """
     op = "logical_xor"
-    return binary_op(binary.logical_xor, as_truth(a, op), as_truth(b, op), op)
+    return binary_op(binary.logical_xor, as_bools(a, op), as_bools(b, op), op)
 
 
 @overload
@@ -539,4 +539,4 @@ def add_n(tensors: Sequence[TensorLike]) -> Tensor:
         DTypeError: all tensors hold bools, one holds strings, or no dtype holds all.
         ShapeError: the shapes differ.
     """
-    return binary.add_n(*same_dtype(as_list(tensors, "add_n", "tensors"), "add_n"))
+    return binary.add_n(*promote_to_one_dtype(as_list(tensors, "add_n", "tensors"), "add_n"))

@@ -16,7 +16,7 @@ from plugrad.types.dtype import COMPLEX, complex64, equivalents, promote, string
 if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
 
-_COMPLEX = equivalents(COMPLEX)
+_COMPLEX_DTYPES = equivalents(COMPLEX)
 
 
 def complex(real: TensorLike, imag: TensorLike) -> Tensor:
@@ -52,7 +52,7 @@ def real(x: TensorLike) -> Tensor:
         DTypeError: x holds strings.
     """
     x = _as_numeric(x, "real")
-    return kernels.real(x) if x.array.dtype in _COMPLEX else alias(x)
+    return kernels.real(x) if x.array.dtype in _COMPLEX_DTYPES else alias(x)
 
 
 def imag(x: TensorLike) -> Tensor:
@@ -67,7 +67,7 @@ def imag(x: TensorLike) -> Tensor:
         DTypeError: x is not complex.
     """
     x = as_tensor(x, "imag")
-    if x.array.dtype not in _COMPLEX:
+    if x.array.dtype not in _COMPLEX_DTYPES:
         raise DTypeError(
             f"imag takes complex tensors, not {x.dtype}; {_dtype_remedy(x, 'complex64')}"
         )
@@ -84,7 +84,7 @@ def conj(x: TensorLike) -> Tensor:
         DTypeError: x holds strings.
     """
     x = _as_numeric(x, "conj")
-    return kernels.conj(x) if x.array.dtype in _COMPLEX else alias(x)
+    return kernels.conj(x) if x.array.dtype in _COMPLEX_DTYPES else alias(x)
 
 
 def _dtype_remedy(x: Tensor, dtype: str) -> str:
@@ -112,7 +112,7 @@ def as_complex(x: Tensor, op: str) -> Tensor:
     Raises:
         DTypeError: it is neither floating nor complex.
     """
-    if x.array.dtype in _COMPLEX:
+    if x.array.dtype in _COMPLEX_DTYPES:
         return x
     if x.dtype.kind != "floating":
         raise DTypeError(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from plugrad.errors import ShapeError
 from plugrad.kernels import convolution, movement
 from plugrad.ops.arguments import check_floats, promote_operands
-from plugrad.ops.groups import convolve_groups, transpose_groups
-from plugrad.ops.windows import as_given, as_kernels_take, resolve_window
+from plugrad.ops.groups import run_grouped_convolution, run_grouped_transposed_convolution
+from plugrad.ops.windows import resolve_window, restore_layout, to_kernel_layout
 from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.shapes import as_shape
 from plugrad.types.windows import as_sizes, is_channels_first, parse_padding, sliding_window
@@ -68,14 +68,16 @@ def conv1d(
     is_first = is_channels_first(data_format, 1, op)
     how = _reshape_steps_to_height_1(op, stride, padding, dilation, dim_rounding_mode)
     # Sequences are images of height 1.
-    images = movement.expand_dims(as_kernels_take(sequences, 1, is_first), dim=1)
+    images = movement.expand_dims(to_kernel_layout(sequences, 1, is_first), dim=1)
     try:
-        y = convolve_groups(
+        y = run_grouped_convolution(
             *(convolution.conv2d, op, images, movement.expand_dims(filters, dim=0)), *how, groups
         )
     except ShapeError as error:
-        raise _name_sequences(op, sequences, filters, error) from None
-    return as_given(movement.reshape(y, shape=(y.shape[0], *y.shape[2:])), sequences, is_first)
+        raise _error_about_sequences(op, sequences, filters, error) from None
+    return restore_layout(
+        movement.reshape(y, shape=(y.shape[0], *y.shape[2:])), sequences, is_first
+    )
 
 
 @explain_wrong_calls
@@ -121,18 +123,20 @@ def conv1d_transpose(
     op, kernel = "conv1d_transpose", convolution.conv2d_input_gradient
     sequences, filters = _promote_sequences(kernel, op, x, filter)
     is_first = is_channels_first(data_format, 1, op)
-    shape = _kernels_shape(op, output_shape, sequences, 1, is_first)
+    shape = _channels_last_output_shape(op, output_shape, sequences, 1, is_first)
     wide = shape and (shape[0], 1, *shape[1:])
     how = _reshape_steps_to_height_1(op, stride, padding, dilation, dim_rounding_mode)
     extra = 0, *as_sizes(output_padding, 1, f"{op}: output_padding", least=0)
-    images = movement.expand_dims(as_kernels_take(sequences, 1, is_first), dim=1)
+    images = movement.expand_dims(to_kernel_layout(sequences, 1, is_first), dim=1)
     try:
-        y = transpose_groups(
+        y = run_grouped_transposed_convolution(
             *(kernel, op, images, movement.expand_dims(filters, dim=0), wide), *how, groups, extra
         )
     except ShapeError as error:
-        raise _name_sequences(op, sequences, filters, error) from None
-    return as_given(movement.reshape(y, shape=(y.shape[0], *y.shape[2:])), sequences, is_first)
+        raise _error_about_sequences(op, sequences, filters, error) from None
+    return restore_layout(
+        movement.reshape(y, shape=(y.shape[0], *y.shape[2:])), sequences, is_first
+    )
 
 
 @explain_wrong_calls
@@ -234,7 +238,9 @@ def conv2d_transpose(
     """
     op = "conv2d_transpose"
     how = data_format, strides, padding, dilations, dim_rounding_mode, groups, output_padding
-    return run_transposed(convolution.conv2d_input_gradient, op, 2, x, filter, output_shape, *how)
+    return run_transposed_convolution(
+        convolution.conv2d_input_gradient, op, 2, x, filter, output_shape, *how
+    )
 
 
 def run_convolution(
@@ -254,12 +260,14 @@ def run_convolution(
     check_floats(op, x=x, filter=filter)
     images, filters = promote_operands(x, filter, kernel, op)
     is_first = is_channels_first(data_format, axes, op)
-    batch = add_batch_axis(op, axes, images, filters, is_first)
+    batch = as_batch_with_channels_last(op, axes, images, filters, is_first)
     how = strides, padding, dilations, rounding
-    return as_given(convolve_groups(kernel, op, batch, filters, *how, groups), images, is_first)
+    return restore_layout(
+        run_grouped_convolution(kernel, op, batch, filters, *how, groups), images, is_first
+    )
 
 
-def correlate(
+def run_channels_last_convolution(
     kernel: Kernel[..., Tensor],
     op: str,
     images: Tensor,
@@ -277,7 +285,7 @@ def correlate(
     return kernel(images, filters, *others, window=window, **attrs)
 
 
-def run_transposed(
+def run_transposed_convolution(
     kernel: Kernel[..., Tensor],
     op: str,
     axes: int,
@@ -296,13 +304,17 @@ def run_transposed(
     check_floats(op, x=x, filter=filter)
     images, filters = promote_operands(x, filter, kernel, op)
     is_first = is_channels_first(data_format, axes, op)
-    shape = _kernels_shape(op, output_shape, images, axes, is_first)
-    batch = add_batch_axis(op, axes, images, filters, is_first)
+    shape = _channels_last_output_shape(op, output_shape, images, axes, is_first)
+    batch = as_batch_with_channels_last(op, axes, images, filters, is_first)
     how = strides, padding, dilations, rounding, groups, output_padding
-    return as_given(transpose_groups(kernel, op, batch, filters, shape, *how), images, is_first)
+    return restore_layout(
+        run_grouped_transposed_convolution(kernel, op, batch, filters, shape, *how),
+        images,
+        is_first,
+    )
 
 
-def _kernels_shape(
+def _channels_last_output_shape(
     op: str, output_shape: ShapeLike | None, x: Tensor, axes: int, is_first: bool
 ) -> Shape | None:
     """Return the shape of a result as kernels take it, with the batch axis and the channels last.
@@ -352,7 +364,7 @@ def _reshape_steps_to_height_1(
     )
 
 
-def _name_sequences(op: str, x: Tensor, filter: Tensor, error: ShapeError) -> ShapeError:
+def _error_about_sequences(op: str, x: Tensor, filter: Tensor, error: ShapeError) -> ShapeError:
     """Return a ShapeError about sequences, made from the error about images of height 1."""
     return ShapeError(
         f"{op}: x of shape {x.shape} and filter of shape {filter.shape} do not fit; as images of height "
@@ -360,7 +372,9 @@ def _name_sequences(op: str, x: Tensor, filter: Tensor, error: ShapeError) -> Sh
     )
 
 
-def add_batch_axis(op: str, axes: int, images: Tensor, filters: Tensor, is_first: bool) -> Tensor:
+def as_batch_with_channels_last(
+    op: str, axes: int, images: Tensor, filters: Tensor, is_first: bool
+) -> Tensor:
     """Return images as kernels take them.
 
     Raises:
@@ -371,4 +385,4 @@ def add_batch_axis(op: str, axes: int, images: Tensor, filters: Tensor, is_first
             f"{op}: x must have {axes + 1} or {axes + 2} axes and filter {axes + 2}; the shapes "
             f"are {images.shape} and {filters.shape}"
         )
-    return as_kernels_take(images, axes, is_first)
+    return to_kernel_layout(images, axes, is_first)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from plugrad.kernels import convolution3d
-from plugrad.ops.convolution import run_convolution, run_transposed
+from plugrad.ops.convolution import run_convolution, run_transposed_convolution
 from plugrad.types.arguments import explain_wrong_calls
 
 if TYPE_CHECKING:
@@ -107,4 +107,6 @@ def conv3d_transpose(
     """
     op = "conv3d_transpose"
     how = data_format, strides, padding, dilations, dim_rounding_mode, groups, output_padding
-    return run_transposed(convolution3d.conv3d_input_gradient, op, 3, x, filter, output_shape, *how)
+    return run_transposed_convolution(
+        convolution3d.conv3d_input_gradient, op, 3, x, filter, output_shape, *how
+    )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from plugrad.discovery.selection import backend_for
+from plugrad.discovery.selection import resolve_backend
 from plugrad.engine.results import alias, tensor_from_host, wrap_array
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.errors import (
@@ -20,9 +20,9 @@ from plugrad.errors import (
     short_repr,
 )
 from plugrad.kernels import creation, indexing, movement
-from plugrad.ops.arguments import as_tensor, cast, host_array, same_dtype, unary_op
+from plugrad.ops.arguments import as_tensor, cast, host_array, promote_to_one_dtype, unary_op
 from plugrad.ops.attributes import check_finite, check_flag, check_integer
-from plugrad.ops.dtypes import requested_dtype, stored_dtype
+from plugrad.ops.dtypes import nearest_stored_dtype, requested_dtype
 from plugrad.tensor.tensor import Tensor, TensorLike
 from plugrad.types.arguments import check_callable
 from plugrad.types.dtype import (
@@ -77,7 +77,7 @@ def host_value(
         UnsupportedDtype: the backend does not have the dtype.
     """
     check_callable("host_value", function)
-    backend = backend_for(device)
+    backend = resolve_backend(device)
     wanted = requested_dtype(as_dtype(dtype), backend)
     return wrap_array(backend.host_value(function, as_shape(shape), wanted), backend)
 
@@ -128,7 +128,7 @@ def asarray(
     wanted = None if dtype is None else as_dtype(dtype)
     is_copied = None if copy is None else check_flag(copy, "asarray", "copy")
     if isinstance(obj, Tensor):
-        home = obj if device is None else copy_to_backend(obj, backend_for(device))
+        home = obj if device is None else copy_to_backend(obj, resolve_backend(device))
         y = home if wanted is None else cast(home, wanted)
         if y is obj:
             return obj if is_copied is False else alias(obj)
@@ -141,8 +141,8 @@ def asarray(
         )
     if isinstance(obj, list | tuple) and _contains_tensors(obj):
         parts = [asarray(part, device=device) for part in obj]
-        return asarray(movement.pack(*same_dtype(parts, "asarray"), axis=0), dtype=dtype)
-    backend = backend_for(device)
+        return asarray(movement.pack(*promote_to_one_dtype(parts, "asarray"), axis=0), dtype=dtype)
+    backend = resolve_backend(device)
     if wanted is not None:
         wanted = requested_dtype(wanted, backend)
     return as_tensor(obj, "asarray", "obj", dtype=wanted, backend=backend)
@@ -178,7 +178,7 @@ def empty(
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
     wanted = float32 if dtype is None else _numeric_dtype("empty", dtype)
-    return _full("empty", shape, 0, wanted, backend_for(device))
+    return _full("empty", shape, 0, wanted, resolve_backend(device))
 
 
 def empty_like(
@@ -219,7 +219,7 @@ def zeros(
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
     wanted = float32 if dtype is None else _numeric_dtype("zeros", dtype)
-    return _full("zeros", shape, 0, wanted, backend_for(device))
+    return _full("zeros", shape, 0, wanted, resolve_backend(device))
 
 
 def ones(
@@ -240,7 +240,7 @@ def ones(
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
     wanted = float32 if dtype is None else _numeric_dtype("ones", dtype)
-    return _full("ones", shape, 1, wanted, backend_for(device))
+    return _full("ones", shape, 1, wanted, resolve_backend(device))
 
 
 def full(
@@ -266,13 +266,15 @@ def full(
         UnsupportedDtype: the backend does not have the dtype.
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
-    backend = backend_for(device)
+    backend = resolve_backend(device)
     if dtype is not None:
         wanted = as_dtype(dtype)
     elif type(fill_value) in _NUMBER_TYPES:
-        wanted = stored_dtype(scalar_dtype(fill_value), backend)  # type: ignore[arg-type]
+        wanted = nearest_stored_dtype(scalar_dtype(fill_value), backend)  # type: ignore[arg-type]
     else:
-        wanted = stored_dtype(as_dtype(host_array(fill_value, "full", "fill_value").dtype), backend)
+        wanted = nearest_stored_dtype(
+            as_dtype(host_array(fill_value, "full", "fill_value").dtype), backend
+        )
     return _full("full", shape, fill_value, wanted, backend)
 
 
@@ -369,14 +371,14 @@ def arange(
     if stop is None:
         stop = start
         start = 0
-    start = _check_end(start, "start")
-    stop = _check_end(stop, "stop")
-    step = _check_end(step, "step")
+    start = _check_arange_bound(start, "start")
+    stop = _check_arange_bound(stop, "stop")
+    step = _check_arange_bound(step, "step")
     if step == 0:
         raise ArgumentValueError("arange: step=0 never reaches stop; it must not be 0")
-    backend = backend_for(device)
+    backend = resolve_backend(device)
     default = int32 if all(isinstance(n, int) for n in (start, stop, step)) else float32
-    wanted = requested_dtype(_pick_dtype(dtype, default), backend)
+    wanted = requested_dtype(_dtype_or_default(dtype, default), backend)
     return creation.range.call(backend, _arange_attrs(start, stop, step, wanted))
 
 
@@ -400,7 +402,7 @@ def _arange_attrs(start: float, stop: float, step: float, dtype: DType) -> Valid
     return creation.range.validate_attributes(start=start, stop=stop, step=step, dtype=dtype)
 
 
-def _check_end(value: float, name: str) -> float:
+def _check_arange_bound(value: float, name: str) -> float:
     """Return an argument of `arange` as a number; integers stay integers.
 
     Raises:
@@ -444,20 +446,20 @@ def linspace(
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
     is_complex = isinstance(start, complex) or isinstance(stop, complex)
-    wanted = _pick_dtype(dtype, complex64 if is_complex else float32)
+    wanted = _dtype_or_default(dtype, complex64 if is_complex else float32)
     if not wanted.is_inexact or (is_complex and wanted.kind != "complex"):
         raise DTypeError(
             f"linspace: dtype={wanted} cannot hold the numbers between {start} and {stop}; ask for "
             f"{'complex64' if is_complex else 'float32'}"
         )
-    first = _check_linspace_end(start, "start")
-    last = _check_linspace_end(stop, "stop")
+    first = _check_linspace_bound(start, "start")
+    last = _check_linspace_bound(stop, "stop")
     if is_complex:
         first = complex(first)
         last = complex(last)
     count = check_integer(num, "linspace", "num", least=0)
     has_end = check_flag(endpoint, "linspace", "endpoint") or not count
-    backend = backend_for(device)
+    backend = resolve_backend(device)
     wanted = requested_dtype(wanted, backend)
     attrs = _linspace_attrs(first, last, count if has_end else count + 1, wanted)
     x = creation.linspace.call(backend, attrs)
@@ -470,7 +472,7 @@ def _linspace_attrs(start: complex, stop: complex, num: int, dtype: DType) -> Va
     return creation.linspace.validate_attributes(start=start, stop=stop, num=num, dtype=dtype)
 
 
-def _check_linspace_end(value: float | complex, name: str) -> float | complex:
+def _check_linspace_bound(value: float | complex, name: str) -> float | complex:
     """Return an end of `linspace`, which may be complex."""
     if not isinstance(value, complex):
         return check_finite(value, "linspace", name)
@@ -509,19 +511,19 @@ def eye(
     """
     height, width = as_shape((n_rows, n_rows if n_cols is None else n_cols), name="eye: shape")
     k = max(-height, min(check_integer(k, "eye", "k"), width))  # further away there is no diagonal
-    backend = backend_for(device)
-    wanted = requested_dtype(_pick_dtype(dtype), backend)
-    if height * width <= _EYE_MAX_SENT and wanted is not string:
+    backend = resolve_backend(device)
+    wanted = requested_dtype(_dtype_or_default(dtype), backend)
+    if height * width <= _EYE_MAX_COPIED_ELEMENTS and wanted is not string:
         return tensor_from_host(_cached_eye(height, width, k, wanted.numpy), backend)
     diagonal = creation.range.call(backend, _arange_attrs(k, k + height, 1, int32))
     return indexing.one_hot(diagonal, depth=width, on_value=1, off_value=0, dtype=wanted)
 
 
-_EYE_MAX_SENT: Final = 4096  # elements; a larger matrix is made on the device
+_EYE_MAX_COPIED_ELEMENTS: Final = 4096  # elements; a larger matrix is made on the device
 _cached_eye: Final = lru_cache(maxsize=64)(np.eye)
 
 
-def _pick_dtype(given: DTypeLike | None, default: DType = float32) -> DType:
+def _dtype_or_default(given: DTypeLike | None, default: DType = float32) -> DType:
     """Return the dtype that an argument names, or the default.
 
     Raises:
@@ -553,8 +555,8 @@ def _full_like(
 ) -> Tensor:
     """Return a tensor like x filled with `value`; without a new dtype or device, `kernel` makes it from x."""
     x = as_tensor(x, op)
-    wanted = _pick_dtype(dtype, x.dtype)
-    backend = x.backend if device is None else backend_for(device)
+    wanted = _dtype_or_default(dtype, x.dtype)
+    backend = x.backend if device is None else resolve_backend(device)
     if kernel and wanted is x.dtype and backend is x.backend:
         return unary_op(kernel, x, op)
     if kernel:

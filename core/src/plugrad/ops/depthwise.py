@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING
 from plugrad.errors import ShapeError
 from plugrad.kernels import convolution, depthwise
 from plugrad.ops.arguments import cast, check_floats, promote_operands
-from plugrad.ops.convolution import add_batch_axis, correlate, run_convolution
-from plugrad.ops.windows import as_given
+from plugrad.ops.convolution import (
+    as_batch_with_channels_last,
+    run_channels_last_convolution,
+    run_convolution,
+)
+from plugrad.ops.windows import restore_layout
 from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.windows import is_channels_first
 
@@ -107,7 +111,7 @@ def separable_conv2d(
     images, mix = promote_operands(images, pointwise_filter, convolution.conv2d, op)
     filters = cast(filters, images.dtype)
     is_first = is_channels_first(data_format, 2, op)
-    batch = add_batch_axis(op, 2, images, filters, is_first)
+    batch = as_batch_with_channels_last(op, 2, images, filters, is_first)
     channels = filters.shape[2] * filters.shape[3]
     if mix.ndim != 4 or mix.shape[:3] != (1, 1, channels):
         raise ShapeError(
@@ -115,6 +119,6 @@ def separable_conv2d(
             f"need (1, 1, {channels}, output channels)"
         )
     how = strides, padding, dilations, dim_rounding_mode
-    y = correlate(depthwise.depthwise_conv2d, op, batch, filters, *how)
-    y = correlate(convolution.conv2d, op, y, mix, 1, "valid", 1, None)
-    return as_given(y, images, is_first)
+    y = run_channels_last_convolution(depthwise.depthwise_conv2d, op, batch, filters, *how)
+    y = run_channels_last_convolution(convolution.conv2d, op, y, mix, 1, "valid", 1, None)
+    return restore_layout(y, images, is_first)

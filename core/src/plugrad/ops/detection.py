@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
 
 
-class Padded(NamedTuple):
+class PaddedSelection(NamedTuple):
     """The positions of the selected boxes, and how many of them are valid."""
 
     selected_indices: Tensor
     valid_outputs: Tensor
 
 
-class Scored(NamedTuple):
+class ScoredSelection(NamedTuple):
     """The positions of the selected boxes, and their scores."""
 
     selected_indices: Tensor
@@ -84,14 +84,14 @@ def non_max_suppression_padded(
     iou_threshold: float = 0.5,
     score_threshold: float = -inf,
     pad_to_max_output_size: bool = False,
-) -> Padded:
+) -> PaddedSelection:
     """The positions of the boxes that `non_max_suppression` selects, and their number, as int32.
 
     >>> boxes = [[0.0, 0.0, 2.0, 2.0], [0.0, 0.0, 2.0, 1.9], [5.0, 5.0, 6.0, 6.0]]
     >>> plugrad.image.non_max_suppression_padded(
     ...     boxes, [0.6, 0.9, 0.7], max_output_size=4, pad_to_max_output_size=True
     ... )
-    Padded(selected_indices=tensor([1, 2, 0, 0], dtype=int32), valid_outputs=tensor(2, dtype=int32))
+    PaddedSelection(selected_indices=tensor([1, 2, 0, 0], dtype=int32), valid_outputs=tensor(2, dtype=int32))
 
     With ``pad_to_max_output_size=True`` the positions are filled up with zeros to
     `max_output_size`, so that the shape does not depend on the values. The other arguments are as
@@ -112,7 +112,7 @@ def non_max_suppression_padded(
         score_threshold,
         pad_to_max_output_size=check_flag(pad_to_max_output_size, op, "pad_to_max_output_size"),
     )
-    return Padded(positions, count)
+    return PaddedSelection(positions, count)
 
 
 def non_max_suppression_with_score(
@@ -122,7 +122,7 @@ def non_max_suppression_with_score(
     iou_threshold: float = 0.5,
     score_threshold: float = -inf,
     soft_nms_sigma: float = 0.0,
-) -> Scored:
+) -> ScoredSelection:
     """The positions of the selected boxes as int32, and their scores in the dtype of `scores`.
 
     >>> boxes = [[0.0, 0.0, 2.0, 2.0], [0.0, 1.0, 2.0, 3.0], [5.0, 5.0, 6.0, 6.0]]
@@ -153,7 +153,7 @@ def non_max_suppression_with_score(
         score_threshold,
         soft_nms_sigma=check_real(soft_nms_sigma, op, "soft_nms_sigma", least=0, most=1),
     )
-    return Scored(positions, selected_scores)
+    return ScoredSelection(positions, selected_scores)
 
 
 def _run_selection(

@@ -47,7 +47,7 @@ def _shift_right(words: Tensor, count: int, bits: int) -> Tensor:
     return words >> count & (1 << (bits - count)) - 1
 
 
-def normal_pairs(u: Tensor, v: Tensor) -> Tensor:
+def box_muller(u: Tensor, v: Tensor) -> Tensor:
     """Return two normal numbers for each pair of uniform ones, of which u is above 0 (Box and Muller, 1958).
 
     The angle lies in one of four quadrants, at most an eighth of a turn from its middle. Sine and cosine of that are
@@ -67,11 +67,11 @@ def normal_pairs(u: Tensor, v: Tensor) -> Tensor:
 
 # The quantile function of the normal distribution that is cut off at -2 and 2, as x * P(1 - x*x) / Q(1 - x*x) for x
 # from -1 to 1: rational functions of the least relative error, 7e-8 and 4e-16.
-TRUNCATED_32: Final = (
+TRUNCATED_NORMAL_QUANTILE_FLOAT32: Final = (
     (4.348552154, 53.92889762, 74.2375771, 24.22186098, 1.999999835),
     (10.6278936, 54.97268028, 52.26986815, 13.82074569, 1.0),
 )
-TRUNCATED_64: Final = (
+TRUNCATED_NORMAL_QUANTILE_FLOAT64: Final = (
     (
         12.762324488483292,
         763.36235731549,
@@ -101,26 +101,30 @@ TRUNCATED_64: Final = (
 
 def truncated_normal_quantile(x: Tensor) -> Tensor:
     """Return the normal numbers up to 2 whose rank among all, from -1 to 1, is x."""
-    numerator, denominator = TRUNCATED_64 if x.dtype is float64 else TRUNCATED_32
+    numerator, denominator = (
+        TRUNCATED_NORMAL_QUANTILE_FLOAT64
+        if x.dtype is float64
+        else TRUNCATED_NORMAL_QUANTILE_FLOAT32
+    )
     rest = 1 - x * x
-    return x * (_polynomial(numerator, rest) / _polynomial(denominator, rest))
+    return x * (_evaluate_polynomial(numerator, rest) / _evaluate_polynomial(denominator, rest))
 
 
-def _polynomial(coefficients: Sequence[float], x: Tensor) -> Tensor:
+def _evaluate_polynomial(coefficients: Sequence[float], x: Tensor) -> Tensor:
     first, *others = coefficients
     return reduce(lambda y, coefficient: y * x + coefficient, others, x * 0 + first)
 
 
 # --- gamma ---------------------------------------------------------------------------------------
 
-MAX_REJECTION: Final = 2.0**-40
+MAX_SHORTFALL_PROBABILITY: Final = 2.0**-40
 """The probability with which a number may be rejected every time."""
 
 
-def gamma_rejection(alpha: float) -> float:
+def gamma_rejection_probability(alpha: float) -> float:
     """Return the probability with which a normal number is rejected, for a shape of 1 or more.
 
-    >>> round(gamma_rejection(1.0), 3), round(gamma_rejection(100.0), 5)
+    >>> round(gamma_rejection_probability(1.0), 3), round(gamma_rejection_probability(100.0), 5)
     (0.048, 0.00028)
     """
     d = alpha - 1 / 3
@@ -128,19 +132,19 @@ def gamma_rejection(alpha: float) -> float:
     return max(-expm1(log_acceptance), 2.0**-20)
 
 
-def most_rejected(count: int, rejection: float) -> int:
-    """Return how many of so many numbers are rejected at most, but for a probability of `MAX_REJECTION`.
+def max_rejected_count(count: int, rejection: float) -> int:
+    """Return how many of so many numbers are rejected at most, but for a probability of `MAX_SHORTFALL_PROBABILITY`.
 
-    >>> most_rejected(1_000_000, 0.049)
+    >>> max_rejected_count(1_000_000, 0.049)
     50617
 
     It is the bound of Bernstein (1924) for a sum of independent numbers.
     """
-    least, variance = -log(MAX_REJECTION), count * rejection * (1 - rejection)
+    least, variance = -log(MAX_SHORTFALL_PROBABILITY), count * rejection * (1 - rejection)
     return ceil(count * rejection + least / 3 + square_root(least**2 / 9 + 2 * least * variance))
 
 
-def gamma_numbers(
+def sample_gamma(
     alpha: float,
     count: int,
     draw_normal: Callable[[int], Tensor],
@@ -149,12 +153,12 @@ def gamma_numbers(
     """Return numbers of the gamma distribution with a shape of 1 or more (Marsaglia and Tsang, 2000).
 
     The method rejects less than 5 of 100 normal numbers. The elements whose number is rejected take one of a second
-    lot each, which has as many as are needed, but for a probability of `MAX_REJECTION`. It is drawn in the same way.
-    Where a lot would hardly be smaller, each element takes the first accepted number of several rounds.
+    lot each, which has as many as are needed, but for a probability of `MAX_SHORTFALL_PROBABILITY`. It is drawn in the
+    same way. Where a lot would hardly be smaller, each element takes the first accepted number of several rounds.
     """
     d = alpha - 1 / 3
     c = 1 / (9 * d) ** 0.5
-    rejection = gamma_rejection(alpha)
+    rejection = gamma_rejection_probability(alpha)
 
     def cubes(count: int) -> tuple[Tensor, Tensor]:
         """Return numbers, and whether they are accepted."""
@@ -167,12 +171,12 @@ def gamma_numbers(
 
     def draw_accepted(count: int) -> Tensor:
         cube, is_accepted = cubes(count)
-        spare = most_rejected(count, rejection)
+        spare = max_rejected_count(count, rejection)
         if 2 * spare <= count:
             place = cumulative_sum(cast(~is_accepted, int32), axis=0) - 1
             place = minimum(maximum(place, 0), spare - 1)
             return where(is_accepted, cube, indexing.gather(draw_accepted(spare), place, axis=0))
-        for _ in range(1, ceil(log(MAX_REJECTION) / log(rejection))):
+        for _ in range(1, ceil(log(MAX_SHORTFALL_PROBABILITY) / log(rejection))):
             other, is_good = cubes(count)
             cube = where(is_accepted, cube, where(is_good, other, 1.0))
             is_accepted = is_accepted | is_good
@@ -181,7 +185,7 @@ def gamma_numbers(
     return d * draw_accepted(count)
 
 
-def gamma_factor(alpha: float, uniform: Tensor) -> Tensor:
+def small_shape_gamma_factor(alpha: float, uniform: Tensor) -> Tensor:
     """Return by what numbers of shape ``alpha + 1`` are multiplied to have the shape alpha."""
     return uniform ** (1 / alpha)
 
@@ -198,7 +202,7 @@ def scale_to_integers(words: Sequence[Tensor], span: int) -> Tensor:
     """
     bits = 64 if words[0].dtype is int64 else 32
     if span & (span - 1) == 0:
-        return words[0] & _as_signed(span - 1, bits)
+        return words[0] & _reinterpret_as_signed(span - 1, bits)
     half = bits // 2
     mask = (1 << half) - 1
     upper, lower = span >> half, span & mask
@@ -219,7 +223,7 @@ def scale_to_integers(words: Sequence[Tensor], span: int) -> Tensor:
     return carried
 
 
-def _as_signed(number: int, bits: int) -> int:
+def _reinterpret_as_signed(number: int, bits: int) -> int:
     """Return a number of so many bits as it is read with a sign."""
     return (number + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
 
@@ -227,21 +231,21 @@ def _as_signed(number: int, bits: int) -> int:
 def add_modulo(words: Tensor, number: int) -> Tensor:
     """Return the sum of integers and a number, modulo 2 to the power of their bits."""
     bits = 64 if words.dtype is int64 else 32
-    return words + _as_signed(number, bits) if number else words
+    return words + _reinterpret_as_signed(number, bits) if number else words
 
 
 # --- orders --------------------------------------------------------------------------------------
 
 
-def count_shuffles(size: int) -> int:
+def required_shuffles(size: int) -> int:
     """Return how many times to sort by random words: less than one pair is expected to have equal words each time.
 
-    >>> count_shuffles(60_000), count_shuffles(1_000_000)
+    >>> required_shuffles(60_000), required_shuffles(1_000_000)
     (1, 2)
     """
     return max(1, ceil((2 * log(max(size, 1)) - log(2)) / log(2.0**32)))
 
 
-def random_order(words: Tensor) -> Tensor:
+def argsort_words(words: Tensor) -> Tensor:
     """Return the positions of words in order; equal ones stay in their order."""
     return sorting.argsort(words, axis=0, stable=True)

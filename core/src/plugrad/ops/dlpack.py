@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from plugrad.discovery.loading import opened_backends
-from plugrad.discovery.selection import active_backend, backend_for, numpy_backend
+from plugrad.discovery.selection import active_backend, find_numpy_backend, resolve_backend
 from plugrad.engine.results import wrap_array
 from plugrad.errors import (
     ArgumentError,
@@ -65,7 +65,7 @@ def from_dlpack(x: Any, *, device: DeviceLike | None = None, copy: bool | None =
     if isinstance(x, Tensor):
         return asarray(x, device=device, copy=copy)
     is_copied = copy is None or check_flag(copy, "from_dlpack", "copy")
-    home = _dlpack_home(x, device)
+    home = _find_dlpack_backend(x, device)
     if home is not None:
         return _import_array(x, home, copy=is_copied)
     try:
@@ -79,8 +79,8 @@ def from_dlpack(x: Any, *, device: DeviceLike | None = None, copy: bool | None =
         ) from error
     if is_copied:
         return asarray(values, device=device)
-    backend = backend_for(device)
-    reference = numpy_backend()
+    backend = resolve_backend(device)
+    reference = find_numpy_backend()
     if reference is None or backend.name != reference.name:
         raise ArgumentValueError(
             f"from_dlpack: copy=False, but {backend.label} does not compute in the memory of the host; leave copy out"
@@ -113,7 +113,7 @@ def _read_host_values(x: Any) -> NDArray[Any]:
         return values
 
 
-def _dlpack_home(x: Any, device: DeviceLike | None) -> Backend | None:
+def _find_dlpack_backend(x: Any, device: DeviceLike | None) -> Backend | None:
     """Return the backend that reads x where it is, without the host; None if there is none."""
     try:
         kind, number = x.__dlpack_device__()
@@ -121,7 +121,7 @@ def _dlpack_home(x: Any, device: DeviceLike | None) -> Backend | None:
     except (AttributeError, TypeError, ValueError):  # NumPy's error says more
         return None
     if device is not None:
-        candidates = [backend_for(device)]
+        candidates = [resolve_backend(device)]
     elif where == HOST:
         candidates = [active_backend()]
     else:

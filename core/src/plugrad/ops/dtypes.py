@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from plugrad.types.dtype import DType
 
 
-def stored_dtype(dtype: DType, backend: Backend) -> DType:
+def nearest_stored_dtype(dtype: DType, backend: Backend) -> DType:
     """Return the dtype in which a backend stores data of `dtype`: the nearest one that it supports.
 
     The setting ``unsupported_dtype`` decides whether there is a warning, once for each dtype.

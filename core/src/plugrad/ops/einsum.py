@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from plugrad.contract.kernel import ValidatedAttributes
 from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError, short_repr
 from plugrad.kernels import linalg, movement, reduction
-from plugrad.ops.arguments import cast, same_dtype, supported_dtype
+from plugrad.ops.arguments import cast, promote_to_one_dtype, supported_dtype
 from plugrad.types.dtype import float32
 from plugrad.types.specs import Shaped
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Step: TypeAlias = "tuple[Kernel[..., Any], ValidatedAttributes]"
 
-LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+SUBSCRIPT_LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """As `string.ascii_letters`, whose module compiles a regular expression when it is imported, in a millisecond."""
 
 
@@ -54,8 +54,8 @@ def einsum(equation: str, *tensors: TensorLike) -> Tensor:
             sizes.
     """
     _check_equation(equation)
-    xs = same_dtype(list(tensors), "einsum") if tensors else []
-    plan = _plan(equation, tuple([x.array.shape for x in xs]))
+    xs = promote_to_one_dtype(list(tensors), "einsum") if tensors else []
+    plan = _plan_einsum(equation, tuple([x.array.shape for x in xs]))
     dtype = supported_dtype(xs[0].dtype, linalg.einsum, "einsum")
     prepared: list[Tensor] = []
     for x, steps in zip(xs, plan.steps, strict=True):
@@ -68,7 +68,7 @@ def einsum(equation: str, *tensors: TensorLike) -> Tensor:
     return linalg.einsum.call(prepared, plan.attrs)
 
 
-class Plan(NamedTuple):
+class EinsumPlan(NamedTuple):
     """What an equation asks for with operands of certain shapes."""
 
     steps: list[list[Step]]
@@ -79,7 +79,7 @@ class Plan(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _plan(equation: str, shapes: tuple[Shape, ...]) -> Plan:
+def _plan_einsum(equation: str, shapes: tuple[Shape, ...]) -> EinsumPlan:
     """Return the axes of each operand and of the result that an equation names, broadcast axes included.
 
     Raises:
@@ -91,7 +91,7 @@ def _plan(equation: str, shapes: tuple[Shape, ...]) -> Plan:
         _count_ellipsis_axes(term, shape, equation)
         for term, shape in zip(operands, shapes, strict=True)
     ]
-    dots = [c for c in LETTERS if c not in equation][: max(counts)]
+    dots = [c for c in SUBSCRIPT_LETTERS if c not in equation][: max(counts)]
     terms = [
         term.replace("...", "".join(dots[len(dots) - count :]))
         for term, count in zip(operands, counts, strict=True)
@@ -114,7 +114,7 @@ def _plan(equation: str, shapes: tuple[Shape, ...]) -> Plan:
         steps: list[Step] = []
         squeezed = tuple([size for _, size in kept])
         if squeezed != shape:
-            steps.append(_step(movement.reshape, shape=squeezed))
+            steps.append(_make_kernel_call(movement.reshape, shape=squeezed))
         term = "".join(letter for letter, _ in kept)
         left, size = _take_diagonals(term, squeezed, equation, steps)
         reduced.append(left)
@@ -123,12 +123,12 @@ def _plan(equation: str, shapes: tuple[Shape, ...]) -> Plan:
     result = result.replace("...", "".join(dots))
     if len(reduced) == 1 and result == "".join(c for c in reduced[0] if c in result):
         axes = tuple([i for i, c in enumerate(reduced[0]) if c not in result])
-        return Plan(prepared, *_step(reduction.sum, axis=axes, keep_dims=False))
+        return EinsumPlan(prepared, *_make_kernel_call(reduction.sum, axis=axes, keep_dims=False))
     attrs = linalg.einsum.validate_attributes(*specs, equation=f"{','.join(reduced)}->{result}")
-    return Plan(prepared, None, attrs)
+    return EinsumPlan(prepared, None, attrs)
 
 
-def _step(kernel: Kernel[..., Any], **attrs: Any) -> Step:
+def _make_kernel_call(kernel: Kernel[..., Any], **attrs: Any) -> Step:
     """Return a call of a kernel whose inputs are known to fit."""
     return kernel, ValidatedAttributes(attrs)
 
@@ -155,7 +155,7 @@ def _parse_equation(equation: str, count: int) -> tuple[list[str], str]:
     left, arrow, result = plain.partition("->")
     operands = left.split(",")
     letters = [term.replace("...", "", 1) for term in (*operands, result)]
-    if not all(c in LETTERS for term in letters for c in term):
+    if not all(c in SUBSCRIPT_LETTERS for term in letters for c in term):
         raise ArgumentValueError(
             f"einsum: equation {short_repr(equation)} may contain only letters, commas, '...' and one '->'"
         )
@@ -210,13 +210,13 @@ def _take_diagonals(term: str, shape: Shape, equation: str, steps: list[Step]) -
         others = [i for i in range(len(term)) if i not in (first, second)]
         order = (*others, first, second)
         if order != tuple(range(len(term))):
-            steps.append(_step(movement.transpose, perm=order))
+            steps.append(_make_kernel_call(movement.transpose, perm=order))
         kept = tuple([shape[i] for i in others])
         # the diagonal: every (size + 1)-th element of the two axes laid end to end
-        steps.append(_step(movement.reshape, shape=(*kept, size * size)))
+        steps.append(_make_kernel_call(movement.reshape, shape=(*kept, size * size)))
         zeros, ones = (0,) * len(kept), (1,) * len(kept)
         steps.append(
-            _step(
+            _make_kernel_call(
                 movement.strided_slice,
                 begin=(*zeros, 0),
                 end=(*kept, size * size),

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from plugrad.types.specs import AxisLike
 
 Norm = Literal["backward", "ortho", "forward"]
-NORMS = ("backward", "ortho", "forward")
+NORM_NAMES = ("backward", "ortho", "forward")
 
 
 @explain_wrong_calls
@@ -181,7 +181,7 @@ def irfft(
     """
     x = _as_complex_tensor(x, "irfft")
     axis = normalize_axis(axis, x.ndim, name="irfft: axis")
-    n = _check_length(2 * (x.shape[axis] - 1) if n is None else n, x, axis, "irfft")
+    n = _transform_length(2 * (x.shape[axis] - 1) if n is None else n, x, axis, "irfft")
     half = _move_axis_to_end(_truncate_or_pad(x, n // 2 + 1, axis), axis)
     y = _apply_norm(signal.irfft(half, length=n), n, norm, "irfft", is_inverse=True)
     return _move_axis_back(y, axis)
@@ -386,7 +386,7 @@ def _transform_axis(
         ArgumentValueError: `n` is not positive, or the norm is unknown.
     """
     axis = normalize_axis(axis, x.ndim, name=f"{op}: axis")
-    n = _check_length(x.shape[axis] if n is None else n, x, axis, op)
+    n = _transform_length(x.shape[axis] if n is None else n, x, axis, op)
     x = _move_axis_to_end(_truncate_or_pad(x, n, axis), axis)
     is_real = x.dtype.kind == "floating"
     y = signal.ifft(x) if is_inverse else signal.rfft(x) if is_real else signal.fft(x)
@@ -409,7 +409,7 @@ def _apply_norm(y: Tensor, n: int, norm: str, op: str, *, is_inverse: bool) -> T
     Raises:
         ArgumentValueError: the norm is unknown.
     """
-    check_choice(norm, NORMS, op, "norm")
+    check_choice(norm, NORM_NAMES, op, "norm")
     if norm == "backward":
         return y
     factor = float(n) if norm == "forward" else sqrt(n)
@@ -469,7 +469,7 @@ def _as_floating_tensor(x: TensorLike, op: str) -> Tensor:
     return cast(x, float32) if x.dtype in HALVES else x
 
 
-def _check_length(n: int, x: Tensor, axis: int, op: str) -> int:
+def _transform_length(n: int, x: Tensor, axis: int, op: str) -> int:
     """Return the length of a transform.
 
     Raises:
@@ -505,4 +505,4 @@ def _opposite_norm(norm: str, op: str) -> Norm:
         ArgumentValueError: the norm is unknown.
     """
     ways: dict[str, Norm] = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
-    return ways[check_choice(norm, NORMS, op, "norm")]
+    return ways[check_choice(norm, NORM_NAMES, op, "norm")]

@@ -11,8 +11,8 @@ from plugrad.engine.channels import broadcastable_channels_last
 from plugrad.kernels import fused as kernels
 from plugrad.ops.arguments import cast, check_floats, promote_operands
 from plugrad.ops.attributes import check_flag, check_real
-from plugrad.ops.convolution import add_batch_axis, correlate
-from plugrad.ops.windows import as_given
+from plugrad.ops.convolution import as_batch_with_channels_last, run_channels_last_convolution
+from plugrad.ops.windows import restore_layout
 from plugrad.types.windows import is_channels_first
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def _run_fused_convolution(
     op: str,
     operands: tuple[TensorLike, TensorLike, TensorLike | None, TensorLike | None],
     data_format: ImageFormat,
-    how: tuple[ShapeLike, PaddingLike, ShapeLike, Rounding],
+    window_arguments: tuple[ShapeLike, PaddingLike, ShapeLike, Rounding],
     activation: Activation,
     alpha: float,
 ) -> Tensor:
@@ -216,10 +216,10 @@ def _run_fused_convolution(
     is_first = is_channels_first(data_format, 2, op)
     if is_first:
         others = [z if z is None else broadcastable_channels_last(z, 2) for z in others]
-    batch = add_batch_axis(op, 2, images, filters, is_first)
-    y = correlate(
-        *(kernel, op, batch, filters, *how, *others),
+    batch = as_batch_with_channels_last(op, 2, images, filters, is_first)
+    y = run_channels_last_convolution(
+        *(kernel, op, batch, filters, *window_arguments, *others),
         activation=activation,
         leakyrelu_alpha=check_real(alpha, op, "leakyrelu_alpha"),
     )
-    return as_given(y, images, is_first)
+    return restore_layout(y, images, is_first)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from plugrad.types.windows import PaddingLike, Pair, Rounding
 
 
-def convolve_groups(
+def run_grouped_convolution(
     kernel: Kernel[..., Tensor],
     op: str,
     images: Tensor,
@@ -42,7 +42,7 @@ def convolve_groups(
     return concat([kernel(x, filter, window=window) for x, filter in parts], axis=-1)
 
 
-def transpose_groups(
+def run_grouped_transposed_convolution(
     kernel: Kernel[..., Tensor],
     op: str,
     images: Tensor,
@@ -77,7 +77,7 @@ def transpose_groups(
     if shape is None:
         steps = as_sizes(strides, axes, f"{op}: strides")
         gaps = as_sizes(dilations, axes, f"{op}: dilations")
-        sizes, padding, zeros = _output_size(
+        sizes, padding, zeros = _plan_transposed_output(
             op, images.shape[1:-1], size, steps, padding, gaps, extra
         )
         shape, rounding = (images.shape[0], *sizes, filters.shape[-2] * groups), None
@@ -130,7 +130,7 @@ def _has_groups(op: str, groups: int, images: Tensor, filters: Tensor, axis: int
     return True
 
 
-def _output_size(
+def _plan_transposed_output(
     op: str,
     image: Shape,
     size: Shape,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Bins: TypeAlias = int | TensorLike
 
-MAX_BINS: Final = 2**31 - 1
+MAX_BIN_COUNT: Final = 2**31 - 1
 """Places of bins are int32."""
 
 
@@ -71,7 +71,9 @@ def histogram(
     x = stop_gradient(as_supported_dtype(x, normalization.softmax, op))
     flat = movement.reshape(x, shape=(x.size,))
     if isinstance(bins, int | np.integer) and not isinstance(bins, bool):
-        edges = _equal_edges(flat, check_integer(bins, op, "bins", least=1, most=MAX_BINS), range)
+        edges = _equidistant_edges(
+            flat, check_integer(bins, op, "bins", least=1, most=MAX_BIN_COUNT), range
+        )
     else:
         edges = as_tensor(bins, op, "bins", backend=x.backend)
         if edges.ndim != 1 or edges.size < 2:
@@ -98,7 +100,7 @@ def histogram(
     return Histogram(counts, edges)
 
 
-def _equal_edges(x: Tensor, count: int, limits: Any) -> Tensor:
+def _equidistant_edges(x: Tensor, count: int, limits: Any) -> Tensor:
     """Return edges at equal distances, exact at both ends."""
     steps = asarray(np.arange(count + 1) / count, dtype=x.dtype, device=x.backend)
     if limits is None:

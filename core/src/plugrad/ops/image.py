@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     Numbers: TypeAlias = float | Sequence[float]
 
-Method = Literal["binary", "otsu"]
-LUMA = (0.2989, 0.5870, 0.1140)
+ThresholdMethod = Literal["binary", "otsu"]
+LUMA_WEIGHTS = (0.2989, 0.5870, 0.1140)
 """The brightness of red, green and blue (ITU-R BT.601)."""
 
 
@@ -267,7 +267,10 @@ def transform(
 
 
 def threshold(
-    image: TensorLike, method: Method = "binary", inverted: bool = False, thresh_value: float = 0.5
+    image: TensorLike,
+    method: ThresholdMethod = "binary",
+    inverted: bool = False,
+    thresh_value: float = 0.5,
 ) -> Tensor:
     """255 where an image is brighter than a threshold, 0 elsewhere, as int32 of shape (height, width, 1).
 
@@ -298,7 +301,7 @@ def threshold(
         raise ShapeError(
             f"threshold: image must have shape (height, width, 1 or 3 channels), not {pixels.shape}"
         )
-    check_choice(method, get_args(Method), "threshold", "method")
+    check_choice(method, get_args(ThresholdMethod), "threshold", "method")
     limit = check_real(thresh_value, "threshold", "thresh_value")
     gray = pixels if pixels.shape[2] == 1 else _weighted_luma(pixels)
     level = _otsu_threshold(gray) if method == "otsu" else 255 * limit
@@ -328,7 +331,7 @@ def _otsu_threshold(gray: Tensor) -> Tensor:
 
 def _weighted_luma(colours: Tensor) -> Tensor:
     """Return the weighted sum of red, green and blue along the last axis."""
-    weights = asarray(LUMA, dtype=colours.dtype, device=colours.backend)
+    weights = asarray(LUMA_WEIGHTS, dtype=colours.dtype, device=colours.backend)
     return sum(colours * weights, axis=-1, keepdims=True)
 
 

@@ -104,10 +104,15 @@ def take(
 
 @lru_cache(maxsize=1024)
 def _gather_attributes(
-    shape: Shape, dtype: object, places: Shape, kind: object, axis: int, batch_dims: int
+    shape: Shape,
+    dtype: object,
+    indices_shape: Shape,
+    indices_dtype: object,
+    axis: int,
+    batch_dims: int,
 ) -> ValidatedAttributes:
     """Return the validated attributes of a gather from a tensor of this shape and dtype."""
-    x, positions = Shaped(shape, as_dtype(dtype)), Shaped(places, as_dtype(kind))
+    x, positions = Shaped(shape, as_dtype(dtype)), Shaped(indices_shape, as_dtype(indices_dtype))
     return indexing.gather.validate_attributes(x, positions, axis=axis, batch_dims=batch_dims)
 
 
@@ -141,15 +146,15 @@ def take_along_axis(x: TensorLike, indices: TensorLike, /, *, axis: int = -1) ->
     lines = broadcast(*((*y.shape[:axis], *y.shape[axis + 1 :]) for y in (x, positions)))
     last = x.ndim - 1
     taken = indexing.gather(
-        _broadcast_lines(x, lines, axis),
-        _broadcast_lines(positions, lines, axis),
+        _broadcast_other_axes(x, lines, axis),
+        _broadcast_other_axes(positions, lines, axis),
         axis=last,
         batch_dims=last,
     )
     return movement.transpose(taken, perm=(*range(axis), last, *range(axis, last)))
 
 
-def _broadcast_lines(x: Tensor, lines: Shape, axis: int) -> Tensor:
+def _broadcast_other_axes(x: Tensor, lines: Shape, axis: int) -> Tensor:
     """Broadcast x to the shape `lines` on all axes but one, and move that axis to the end."""
     shape = (*lines[:axis], x.shape[axis], *lines[axis:])
     if x.shape != shape:
@@ -294,7 +299,7 @@ def first_backend(*xs: TensorLike) -> Backend | None:
     return None
 
 
-POSITIONS = equivalents(frozenset({int32, int64}))
+_POSITION_DTYPES = equivalents(frozenset({int32, int64}))
 """The dtypes in which kernels take positions."""
 
 
@@ -307,7 +312,7 @@ def as_positions(
         DTypeError: they are not integers.
         TensorIndexError: a host value does not fit int32.
     """
-    if isinstance(indices, Tensor) and indices.array.dtype in POSITIONS:
+    if isinstance(indices, Tensor) and indices.array.dtype in _POSITION_DTYPES:
         return indices
     if not isinstance(indices, Tensor):
         values = host_positions(indices, op, name)
@@ -344,7 +349,7 @@ def as_checked_positions(
     if isinstance(indices, Tensor):
         return as_positions(indices, op, x.backend, name)
     values = host_positions(indices, op, name)
-    check_range(values, x.shape[axis], axis, op)
+    check_positions_in_range(values, x.shape[axis], axis, op)
     dtype = position_dtype(x.shape[axis]).numpy
     return tensor_from_host(values.astype(dtype, copy=False), x.backend)
 
@@ -371,7 +376,7 @@ def as_coordinates(
     values = host_positions(indices, op, name)
     rows = values if values.ndim >= least_axes else values[..., None]
     for axis, size in enumerate(shape[: rows.shape[-1]] if rows.ndim else ()):
-        check_range(rows[..., axis], size, axis, op)
+        check_positions_in_range(rows[..., axis], size, axis, op)
     return as_positions(values, op, backend, name)
 
 
@@ -389,7 +394,7 @@ def host_positions(indices: TensorLike, op: str, name: str = "indices") -> NDArr
     return values
 
 
-def check_range(values: NDArray[Any], size: int, axis: int, op: str) -> None:
+def check_positions_in_range(values: NDArray[Any], size: int, axis: int, op: str) -> None:
     """Check that all positions are in ``[-size, size)``.
 
     Raises:

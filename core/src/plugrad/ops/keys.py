@@ -9,7 +9,7 @@ import numpy as np
 
 from plugrad.errors import ArgumentValueError, DTypeError, TensorIndexError, short_repr
 from plugrad.ops.arguments import host_array
-from plugrad.ops.indexing import as_positions, check_range
+from plugrad.ops.indexing import as_positions, check_positions_in_range
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import as_dtype, bool_
 from plugrad.types.shapes import count_elements
@@ -207,7 +207,7 @@ def _resolve_positions(picks: ArrayKey, shape: Shape, axis: int) -> Any:
         return np.flatnonzero(values.numpy() if isinstance(values, Tensor) else values)
     readable = host_values_if_ready(values) if isinstance(values, Tensor) else values
     if not isinstance(readable, Tensor):
-        check_range(readable, shape[axis], axis, "index")
+        check_positions_in_range(readable, shape[axis], axis, "index")
     return values
 
 

@@ -83,13 +83,13 @@ def matmul(
         )
     dtype = x.array.dtype
     product, result = _plan_vector_product(left, right, dtype, transpose_a, transpose_b)
-    rows = x if x_rank > 1 else movement.expand_dims.call(x, _AS_ROW)
-    columns = y if y_rank > 1 else movement.expand_dims.call(y, _AS_COLUMN)
+    rows = x if x_rank > 1 else movement.expand_dims.call(x, _AS_ROW_ATTRIBUTES)
+    columns = y if y_rank > 1 else movement.expand_dims.call(y, _AS_COLUMN_ATTRIBUTES)
     return movement.reshape.call(linalg.matmul.call(rows, columns, product), result)
 
 
-_AS_ROW: Final = ValidatedAttributes(dim=0)
-_AS_COLUMN: Final = ValidatedAttributes(dim=1)
+_AS_ROW_ATTRIBUTES: Final = ValidatedAttributes(dim=0)
+_AS_COLUMN_ATTRIBUTES: Final = ValidatedAttributes(dim=1)
 
 
 @lru_cache(maxsize=1024)

@@ -102,7 +102,7 @@ def absolute_difference(
         DTypeError: labels or predictions are not real numbers, or the weights are strings.
         ArgumentValueError: the reduction is unknown.
     """
-    y, x = _as_same_shape(labels, predictions, "absolute_difference")
+    y, x = _check_labels_and_predictions(labels, predictions, "absolute_difference")
     return _weight_and_reduce("absolute_difference", abs(y - x), weights, reduction)
 
 
@@ -125,7 +125,7 @@ def mean_squared_error(
         DTypeError: labels or predictions are not real numbers, or the weights are strings.
         ArgumentValueError: the reduction is unknown.
     """
-    y, x = _as_same_shape(labels, predictions, "mean_squared_error")
+    y, x = _check_labels_and_predictions(labels, predictions, "mean_squared_error")
     return _weight_and_reduce("mean_squared_error", squared_difference(y, x), weights, reduction)
 
 
@@ -155,7 +155,7 @@ def huber_loss(
     delta = check_real(delta, "huber_loss", "delta")
     if delta <= 0:
         raise ArgumentValueError(f"huber_loss: delta={delta} must be positive")
-    y, x = _as_same_shape(labels, predictions, "huber_loss")
+    y, x = _check_labels_and_predictions(labels, predictions, "huber_loss")
     error = x - y
     # The clipped error is in both factors, so that the second derivative is right at 0 as well.
     near = unary.clip_by_value(error, clip_value_min=-delta, clip_value_max=delta)
@@ -182,7 +182,7 @@ def hinge_loss(
         DTypeError: labels or predictions are not real numbers, or the weights are strings.
         ArgumentValueError: the reduction is unknown.
     """
-    y, x = _as_same_shape(labels, predictions, "hinge_loss")
+    y, x = _check_labels_and_predictions(labels, predictions, "hinge_loss")
     return _weight_and_reduce("hinge_loss", relu(1 - (2 * y - 1) * x), weights, reduction)
 
 
@@ -217,7 +217,7 @@ def log_loss(
         ArgumentValueError: `epsilon` is negative, or the reduction is unknown.
     """
     epsilon = check_real(epsilon, "log_loss", "epsilon", least=0)
-    y, x = _as_same_shape(labels, predictions, "log_loss")
+    y, x = _check_labels_and_predictions(labels, predictions, "log_loss")
     entropy = -y * log(x + epsilon) - (1 - y) * log(1 - x + epsilon)
     return _weight_and_reduce("log_loss", entropy, weights, reduction)
 
@@ -249,7 +249,7 @@ def cosine_distance(
         DTypeError: labels or predictions are not real numbers, or the weights are strings.
         ArgumentValueError: the reduction is unknown.
     """
-    y, x = _as_same_shape(labels, predictions, "cosine_distance")
+    y, x = _check_labels_and_predictions(labels, predictions, "cosine_distance")
     distance = 1 - sum(
         y * x, axis=normalize_axis(axis, x.ndim, name="cosine_distance: axis"), keepdims=True
     )
@@ -285,7 +285,9 @@ def sigmoid_cross_entropy(
         ArgumentError: `label_smoothing` is not a number.
         ArgumentValueError: `label_smoothing` is not between 0 and 1, or the reduction is unknown.
     """
-    labels, x = _as_same_shape(multi_class_labels, logits, "sigmoid_cross_entropy", "logits")
+    labels, x = _check_labels_and_predictions(
+        multi_class_labels, logits, "sigmoid_cross_entropy", "logits"
+    )
     labels = _smooth_labels(labels, label_smoothing, 2, "sigmoid_cross_entropy")
     return _weight_and_reduce(
         "sigmoid_cross_entropy", _binary_cross_entropy(labels, x), weights, reduction
@@ -345,7 +347,9 @@ def softmax_cross_entropy(
         ArgumentError: `label_smoothing` is not a number.
         ArgumentValueError: `label_smoothing` is not between 0 and 1, or the reduction is unknown.
     """
-    labels, logits = _as_same_shape(onehot_labels, logits, "softmax_cross_entropy", "logits")
+    labels, logits = _check_labels_and_predictions(
+        onehot_labels, logits, "softmax_cross_entropy", "logits"
+    )
     axis = normalize_axis(axis, logits.ndim, name="softmax_cross_entropy: axis")
     labels = _smooth_labels(labels, label_smoothing, logits.shape[axis], "softmax_cross_entropy")
     return _weight_and_reduce(
@@ -376,7 +380,7 @@ def _cross_entropy(axis: int) -> Callable[..., Tensor]:
     return cross_entropy
 
 
-def _as_same_shape(
+def _check_labels_and_predictions(
     labels: TensorLike, predictions: TensorLike, op: str, name: str = "predictions"
 ) -> tuple[Tensor, Tensor]:
     """Convert labels and predictions to floats of one dtype, and check that their shapes are equal."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from plugrad.errors import ArgumentError, ShapeError
-from plugrad.kernels import decomposition
+from plugrad.kernels import decomposition, matrix_functions
 from plugrad.kernels.decomposition import REAL_PART
 from plugrad.kernels.linalg import matmul
-from plugrad.ops.arguments import as_supported_dtype
+from plugrad.ops.arguments import as_supported_dtype, promote_to_one_dtype
 from plugrad.ops.attributes import check_number
 from plugrad.ops.binary import greater, maximum, where
 from plugrad.ops.creation import asarray, eye
@@ -28,18 +28,27 @@ if TYPE_CHECKING:
 
     from plugrad.tensor.tensor import Tensor, TensorLike
 
-PADE_7: Final = (17297280.0, 8648640.0, 1995840.0, 277200.0, 25200.0, 1512.0, 56.0, 1.0)
-PADE_13: Final = (
+PADE_7_COEFFICIENTS: Final = (
+    17297280.0,
+    8648640.0,
+    1995840.0,
+    277200.0,
+    25200.0,
+    1512.0,
+    56.0,
+    1.0,
+)
+PADE_13_COEFFICIENTS: Final = (
     *(64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0),
     *(129060195264000.0, 10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0),
     *(40840800.0, 960960.0, 16380.0, 182.0, 1.0),
 )
 """The coefficients of the numerators of Padé's approximations of exp, (2m - k)! m! / ((m - k)! k!)."""
-LARGEST_NORMS: Final = {7: 3.925724783138660, 13: 5.371920351148152}
+MAX_NORM_OF_PADE_DEGREE: Final = {7: 3.925724783138660, 13: 5.371920351148152}
 """Up to which 1-norm an approximation has a backward error of half a unit in the last place (Higham, 2005)."""
-SQUARINGS: Final = 24
+MAX_SQUARINGS: Final = 24
 """How often a result is squared at most: for 1-norms up to 6e7."""
-NEWTON_STEPS: Final = 14
+SQRTM_NEWTON_STEPS: Final = 14
 """The steps of Newton's method for a square root: it converges quadratically, and scaling makes it start near."""
 LOGARITHM_ROOTS: Final = {6: 5, 10: 6}
 """How many square roots bring matrices near the identity, for each order of Padé's approximation of log."""
@@ -63,20 +72,22 @@ def expm(x: TensorLike, /) -> Tensor:
         ShapeError: the matrices are not square.
         DTypeError: they hold strings.
     """
-    x = _as_square(x, "expm")
+    x = _as_square_matrices(x, "expm")
     if not x.size:
         return x
-    order, coefficients = (7, PADE_7) if REAL_PART[x.dtype] is float32 else (13, PADE_13)
-    limit = LARGEST_NORMS[order]
+    order, coefficients = (
+        (7, PADE_7_COEFFICIENTS) if REAL_PART[x.dtype] is float32 else (13, PADE_13_COEFFICIENTS)
+    )
+    limit = MAX_NORM_OF_PADE_DEGREE[order]
     norm = max(sum(abs(stop_gradient(x)), axis=-2, keepdims=True), axis=-1, keepdims=True)
-    is_possible = norm <= limit * 2**SQUARINGS
+    is_possible = norm <= limit * 2**MAX_SQUARINGS
     x = where(is_possible, x, 0)
     halvings = ceil(logarithm(maximum(where(is_possible, norm, 1), limit) / limit))
-    powers = asarray(0.5 ** np.arange(SQUARINGS + 1), dtype=x.dtype, device=x.backend)
+    powers = asarray(0.5 ** np.arange(MAX_SQUARINGS + 1), dtype=x.dtype, device=x.backend)
     scaled = x * take(powers, halvings.astype(int32))
     even, odd = _pade_terms(scaled, coefficients)
     result = decomposition.solve(even - odd, even + odd)
-    for k in range(SQUARINGS):
+    for k in range(MAX_SQUARINGS):
         is_scaled = greater(halvings, k)
         factor = where(is_scaled, result, 0)  # a square that is not used must not overflow
         result = where(is_scaled, matmul(factor, factor), result)
@@ -95,26 +106,53 @@ def _pade_terms(x: Tensor, coefficients: Sequence[float]) -> tuple[Tensor, Tenso
 
 
 def sqrtm(x: TensorLike, /) -> Tensor:
-    """The principal square root of square matrices: its square is x, its eigenvalues have positive real parts.
+    """The principal square root of square matrices: its square is x, its eigenvalues have no negative real parts.
 
     >>> plugrad.linalg.sqrtm([[4.0, 1.0], [0.0, 4.0]])
     tensor([[2.  , 0.25],
             [0.  , 2.  ]], dtype=float32)
 
-    It is found by Newton's method in the product form, scaled by determinants (Cheng, Higham, Kenney and Laub,
-    Approximating the logarithm of a matrix to specified accuracy, 2001). A matrix with a negative
-    eigenvalue has none, and gives NaN; so does one for which the method has not converged.
+    It is found from Schur's form in double precision on the host (Björck and Hammarling, A Schur method for the square
+    root of a matrix, 1983), so nearly singular matrices lose no more digits than the problem takes. Negative
+    eigenvalues as small as the rounding of x count as 0. A real matrix with another negative eigenvalue has no real
+    root, and gives NaN; as a complex one it has. A singular matrix has a root only if its eigenvalues of 0 have as many
+    eigenvectors, and gives NaN otherwise; its gradient is NaN, as that of ``sqrt(0)`` is infinite.
 
     Raises:
         ShapeError: the matrices are not square.
         DTypeError: they hold strings.
-        ArgumentValueError: a matrix is singular or not finite.
+        ArgumentValueError: an element is not finite.
     """
-    x = _as_square(x, "sqrtm")
-    return _square_root(x, NEWTON_STEPS) if x.size else x
+    return matrix_functions.square_root(_as_square_matrices(x, "sqrtm"))
 
 
-def _square_root(x: Tensor, steps: int) -> Tensor:
+def solve_sylvester(a: TensorLike, b: TensorLike, q: TensorLike, /) -> Tensor:
+    """The solution x of Sylvester's equation, ``a @ x + x @ b = q``.
+
+    >>> plugrad.linalg.solve_sylvester([[1.0, 0.0], [0.0, 2.0]], [[2.0]], [[6.0], [4.0]])
+    tensor([[2.],
+            [1.]], dtype=float32)
+
+    It is found from the Schur forms of a and b in double precision on the host (Bartels and Stewart, 1972). There is no
+    unique solution, but NaN, where an eigenvalue of a is minus one of b. The axes before the matrices are broadcast,
+    and the dtype is the one to which all three promote.
+
+    Args:
+        a: square matrices (…, m, m).
+        b: square matrices (…, n, n).
+        q: matrices (…, m, n).
+
+    Raises:
+        ShapeError: a or b is not square, or q has other sizes.
+        DTypeError: an argument holds strings.
+        ArgumentValueError: an element of a or b is not finite.
+    """
+    kernel, op = matrix_functions.sylvester_solve, "solve_sylvester"
+    return kernel(*(as_supported_dtype(x, kernel, op) for x in promote_to_one_dtype([a, b, q], op)))
+
+
+def _newton_square_root(x: Tensor, steps: int) -> Tensor:
+    """Return a root by Newton's method in the product form, scaled by determinants; NaN if it has not converged."""
     unit = eye(x.shape[-1], dtype=x.dtype, device=x.backend)
     root, middle = x, x
     for _ in range(steps):
@@ -146,7 +184,7 @@ def logm(x: TensorLike, /) -> Tensor:
         DTypeError: they hold strings.
         ArgumentValueError: a matrix is singular or not finite.
     """
-    x = _as_square(x, "logm")
+    x = _as_square_matrices(x, "logm")
     if not x.size:
         return x
     unit = eye(x.shape[-1], dtype=x.dtype, device=x.backend)
@@ -159,7 +197,7 @@ def logm(x: TensorLike, /) -> Tensor:
     root = x * exp(-size).astype(x.dtype)
     distance = root - unit
     for k in range(roots):  # each root starts nearer to the identity
-        root = _square_root(root, NEWTON_STEPS - min(2 * k, 8))
+        root = _newton_square_root(root, SQRTM_NEWTON_STEPS - min(2 * k, 8))
         distance = decomposition.solve(root + unit, distance)
     result = unit * size.astype(x.dtype)
     nodes, weights = np.polynomial.legendre.leggauss(order)
@@ -188,7 +226,7 @@ def fractional_matrix_power(x: TensorLike, power: float, /) -> Tensor:
     power = check_number(power, "fractional_matrix_power", "power")
     if not isfinite(power):
         raise ArgumentError(f"fractional_matrix_power: power={power!r} must be a finite number")
-    x = _as_square(x, "fractional_matrix_power")
+    x = _as_square_matrices(x, "fractional_matrix_power")
     whole = int(
         power
     )  # towards 0: a factor with a power of the other sign may be large, and cancel
@@ -198,7 +236,7 @@ def fractional_matrix_power(x: TensorLike, power: float, /) -> Tensor:
     return matmul(result, expm(logm(x) * (power - whole)))
 
 
-def _as_square(x: TensorLike, op: str) -> Tensor:
+def _as_square_matrices(x: TensorLike, op: str) -> Tensor:
     """Return square matrices of inexact numbers.
 
     Raises:

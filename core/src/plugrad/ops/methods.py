@@ -65,7 +65,7 @@ def sum(
     out: None = None,
 ) -> Tensor:
     """Sum over axes; see `plugrad.sum`."""
-    _check_out("sum", out)
+    _check_out_is_none("sum", out)
     return reduction.sum(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
 
@@ -78,7 +78,7 @@ def mean(
     out: None = None,
 ) -> Tensor:
     """Average over axes; see `plugrad.mean`."""
-    _check_out("mean", out)
+    _check_out_is_none("mean", out)
     return reduction.mean(_astype_if_given(self, dtype), axis=axis, keepdims=keepdims)
 
 
@@ -91,7 +91,7 @@ def prod(
     out: None = None,
 ) -> Tensor:
     """Multiply along axes; see `plugrad.prod`."""
-    _check_out("prod", out)
+    _check_out_is_none("prod", out)
     return reduction.prod(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
 
@@ -105,7 +105,7 @@ def std(
     out: None = None,
 ) -> Tensor:
     """Return the standard deviation along axes; see `plugrad.std`, whose `correction` is NumPy's `ddof`."""
-    _check_out("std", out)
+    _check_out_is_none("std", out)
     return statistics.std(
         _astype_if_given(self, dtype), axis=axis, correction=ddof, keepdims=keepdims
     )
@@ -121,7 +121,7 @@ def var(
     out: None = None,
 ) -> Tensor:
     """Return the variance along axes; see `plugrad.var`, whose `correction` is NumPy's `ddof`."""
-    _check_out("var", out)
+    _check_out_is_none("var", out)
     return statistics.var(
         _astype_if_given(self, dtype), axis=axis, correction=ddof, keepdims=keepdims
     )
@@ -129,25 +129,25 @@ def var(
 
 def max(self: Tensor, axis: AxisLike = None, keepdims: bool = False, *, out: None = None) -> Tensor:
     """Return the largest values along axes; see `plugrad.max`."""
-    _check_out("max", out)
+    _check_out_is_none("max", out)
     return reduction.max(self, axis=axis, keepdims=keepdims)
 
 
 def min(self: Tensor, axis: AxisLike = None, keepdims: bool = False, *, out: None = None) -> Tensor:
     """Return the smallest values along axes; see `plugrad.min`."""
-    _check_out("min", out)
+    _check_out_is_none("min", out)
     return reduction.min(self, axis=axis, keepdims=keepdims)
 
 
 def all(self: Tensor, axis: AxisLike = None, keepdims: bool = False, *, out: None = None) -> Tensor:
     """Return whether all elements along axes are True; see `plugrad.all`."""
-    _check_out("all", out)
+    _check_out_is_none("all", out)
     return reduction.all(self, axis=axis, keepdims=keepdims)
 
 
 def any(self: Tensor, axis: AxisLike = None, keepdims: bool = False, *, out: None = None) -> Tensor:
     """Return whether any element along axes is True; see `plugrad.any`."""
-    _check_out("any", out)
+    _check_out_is_none("any", out)
     return reduction.any(self, axis=axis, keepdims=keepdims)
 
 
@@ -155,7 +155,7 @@ def argmax(
     self: Tensor, axis: int | None = None, keepdims: bool = False, *, out: None = None
 ) -> Tensor:
     """Return the positions of the largest values; see `plugrad.argmax`."""
-    _check_out("argmax", out)
+    _check_out_is_none("argmax", out)
     return reduction.argmax(self, axis=axis, keepdims=keepdims)
 
 
@@ -163,7 +163,7 @@ def argmin(
     self: Tensor, axis: int | None = None, keepdims: bool = False, *, out: None = None
 ) -> Tensor:
     """Return the positions of the smallest values; see `plugrad.argmin`."""
-    _check_out("argmin", out)
+    _check_out_is_none("argmin", out)
     return reduction.argmin(self, axis=axis, keepdims=keepdims)
 
 
@@ -171,7 +171,7 @@ def cumsum(
     self: Tensor, axis: int | None = None, *, dtype: DTypeLike | None = None, out: None = None
 ) -> Tensor:
     """Return the sums up to each element along an axis, or of all elements; see `plugrad.cumulative_sum`."""
-    _check_out("cumsum", out)
+    _check_out_is_none("cumsum", out)
     x = movement.reshape(self, (-1,)) if axis is None else self
     return scan.cumulative_sum(x, axis=axis, dtype=dtype)
 
@@ -180,7 +180,7 @@ def cumprod(
     self: Tensor, axis: int | None = None, *, dtype: DTypeLike | None = None, out: None = None
 ) -> Tensor:
     """Return the products up to each element along an axis, or of all elements; see `plugrad.cumulative_prod`."""
-    _check_out("cumprod", out)
+    _check_out_is_none("cumprod", out)
     x = movement.reshape(self, (-1,)) if axis is None else self
     return scan.cumulative_prod(x, axis=axis, dtype=dtype)
 
@@ -233,7 +233,7 @@ def view(x: Tensor, *dtype: Any) -> Tensor:
     """
     if len(dtype) != 1 or isinstance(dtype[0], int | tuple | list):
         raise ArgumentError("view takes a dtype; for a new shape, write x.reshape(shape)")
-    real, pair = _PAIRS.get(x.dtype, (None, None))
+    real, pair = _REAL_AND_COMPLEX_DTYPES.get(x.dtype, (None, None))
     (given,) = dtype
     if given is float or given is complex:
         wanted = real if given is float else pair
@@ -257,7 +257,7 @@ def view(x: Tensor, *dtype: Any) -> Tensor:
     return complexes.complex(pairs[..., 0], pairs[..., 1])
 
 
-_PAIRS: Final = {
+_REAL_AND_COMPLEX_DTYPES: Final = {
     dtype: pair for pair in ((float32, complex64), (float64, complex128)) for dtype in pair
 }
 """The real and the complex dtype of a precision, by each of them."""
@@ -316,12 +316,12 @@ def concat(
     self: Tensor, others: TensorLike | Sequence[TensorLike], *, axis: int | None = 0
 ) -> Tensor:
     """Join the tensor and others, or one other, along an axis; see `plugrad.concat`."""
-    return movement.concat([self, *_as_tensors(others)], axis=axis)
+    return movement.concat([self, *_as_tensor_list(others)], axis=axis)
 
 
 def stack(self: Tensor, others: TensorLike | Sequence[TensorLike], *, axis: int = 0) -> Tensor:
     """Join the tensor and others, or one other, along a new axis; see `plugrad.stack`."""
-    return movement.stack([self, *_as_tensors(others)], axis=axis)
+    return movement.stack([self, *_as_tensor_list(others)], axis=axis)
 
 
 def where(self: Tensor, condition: TensorLike, b: TensorLike, /) -> Tensor:
@@ -334,12 +334,12 @@ def _astype_if_given(x: Tensor, dtype: DTypeLike | None) -> Tensor:
     return x if dtype is None else unary.astype(x, dtype)
 
 
-def _as_tensors(others: Any) -> Sequence[TensorLike]:
+def _as_tensor_list(others: Any) -> Sequence[TensorLike]:
     """Return the tensors of a list or tuple; anything else becomes a list of one."""
     return cast("Sequence[TensorLike]", others) if isinstance(others, list | tuple) else (others,)
 
 
-def _check_out(method: str, out: object) -> None:
+def _check_out_is_none(method: str, out: object) -> None:
     """Raise unless `out` is None: NumPy's functions pass it to the method of the same name.
 
     Raises:

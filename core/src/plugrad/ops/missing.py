@@ -51,7 +51,7 @@ def nansum(
         DTypeError: x holds strings, or `dtype` is none.
         ArgumentError: `keepdims` is not a bool.
     """
-    return sum(_fill(_convert(x, dtype, "nansum"), 0), axis=axis, keepdims=keepdims)
+    return sum(_replace_nan(_as_tensor_in(x, dtype, "nansum"), 0), axis=axis, keepdims=keepdims)
 
 
 @explain_wrong_calls
@@ -70,7 +70,7 @@ def nanprod(
     Raises:
         AxisError, DTypeError, ArgumentError: as for `nansum`.
     """
-    return prod(_fill(_convert(x, dtype, "nanprod"), 1), axis=axis, keepdims=keepdims)
+    return prod(_replace_nan(_as_tensor_in(x, dtype, "nanprod"), 1), axis=axis, keepdims=keepdims)
 
 
 @explain_wrong_calls
@@ -84,7 +84,7 @@ def nanmax(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> T
         ShapeError: there are no elements along an axis.
         AxisError, DTypeError, ArgumentError: as for `nansum`; DTypeError also for complex numbers.
     """
-    return _extreme(max, "nanmax", x, -inf, axis, keepdims)
+    return _extreme_ignoring_nan(max, "nanmax", x, -inf, axis, keepdims)
 
 
 @explain_wrong_calls
@@ -97,7 +97,7 @@ def nanmin(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> T
     Raises:
         ShapeError, AxisError, DTypeError, ArgumentError: as for `nanmax`.
     """
-    return _extreme(min, "nanmin", x, inf, axis, keepdims)
+    return _extreme_ignoring_nan(min, "nanmin", x, inf, axis, keepdims)
 
 
 @explain_wrong_calls
@@ -120,9 +120,9 @@ def nanmean(
         DTypeError: x holds complex numbers or strings, or `dtype` is none.
         ArgumentError: `keepdims` is not a bool.
     """
-    x = as_supported_dtype(_convert(x, dtype, "nanmean"), normalization.softmax, "nanmean")
+    x = as_supported_dtype(_as_tensor_in(x, dtype, "nanmean"), normalization.softmax, "nanmean")
     keepdims = check_flag(keepdims, "nanmean", "keepdims")
-    return sum(_fill(x, 0), axis=axis, keepdims=keepdims) / _count(x, axis, keepdims)
+    return sum(_replace_nan(x, 0), axis=axis, keepdims=keepdims) / _count_non_nan(x, axis, keepdims)
 
 
 @explain_wrong_calls
@@ -145,13 +145,13 @@ def nanvar(
         AxisError, DTypeError, ArgumentError: as for `nanmean`.
         ArgumentValueError: `correction` is not finite.
     """
-    x = as_supported_dtype(_convert(x, dtype, "nanvar"), normalization.softmax, "nanvar")
+    x = as_supported_dtype(_as_tensor_in(x, dtype, "nanvar"), normalization.softmax, "nanvar")
     correction = check_finite(correction, "nanvar", "correction")
     keepdims = check_flag(keepdims, "nanvar", "keepdims")
     mean = nanmean(x, axis=axis, keepdims=True)
     is_missing = isnan(stop_gradient(x))
     squares = square(where(is_missing, 0, where(is_missing, 0, x) - mean))
-    freedom = _count(x, axis, keepdims) - correction
+    freedom = _count_non_nan(x, axis, keepdims) - correction
     return divide(sum(squares, axis=axis, keepdims=keepdims), where(freedom > 0, freedom, nan))
 
 
@@ -174,7 +174,7 @@ def nanstd(
     Raises:
         AxisError, DTypeError, ArgumentError, ArgumentValueError: as for `nanvar`.
     """
-    x = as_supported_dtype(_convert(x, dtype, "nanstd"), normalization.softmax, "nanstd")
+    x = as_supported_dtype(_as_tensor_in(x, dtype, "nanstd"), normalization.softmax, "nanstd")
     return sqrt_with_zero_gradient(nanvar(x, axis=axis, correction=correction, keepdims=keepdims))
 
 
@@ -191,7 +191,9 @@ def nancumsum(x: TensorLike, *, axis: int | None = None, dtype: DTypeLike | None
         AxisError: the axis is out of range.
         DTypeError: x holds strings, or `dtype` is none.
     """
-    return _accumulate(cumulative_sum, _fill(_convert(x, dtype, "nancumsum"), 0), axis)
+    return _run_accumulation(
+        cumulative_sum, _replace_nan(_as_tensor_in(x, dtype, "nancumsum"), 0), axis
+    )
 
 
 @explain_wrong_calls
@@ -206,7 +208,9 @@ def nancumprod(x: TensorLike, *, axis: int | None = None, dtype: DTypeLike | Non
     Raises:
         AxisError, DTypeError: as for `nancumsum`.
     """
-    return _accumulate(cumulative_prod, _fill(_convert(x, dtype, "nancumprod"), 1), axis)
+    return _run_accumulation(
+        cumulative_prod, _replace_nan(_as_tensor_in(x, dtype, "nancumprod"), 1), axis
+    )
 
 
 @explain_wrong_calls
@@ -224,7 +228,7 @@ def nanargmax(x: TensorLike, *, axis: int | None = None, keepdims: bool = False)
         DTypeError: x holds complex numbers or strings.
         ArgumentError: `keepdims` is not a bool.
     """
-    return _find(nanmax, argmax, "nanargmax", x, axis, keepdims)
+    return _arg_extreme_ignoring_nan(nanmax, argmax, "nanargmax", x, axis, keepdims)
 
 
 @explain_wrong_calls
@@ -239,33 +243,33 @@ def nanargmin(x: TensorLike, *, axis: int | None = None, keepdims: bool = False)
     Raises:
         AxisError, ShapeError, DTypeError, ArgumentError: as for `nanargmax`.
     """
-    return _find(nanmin, argmin, "nanargmin", x, axis, keepdims)
+    return _arg_extreme_ignoring_nan(nanmin, argmin, "nanargmin", x, axis, keepdims)
 
 
-def _convert(x: TensorLike, dtype: DTypeLike | None, op: str) -> Tensor:
+def _as_tensor_in(x: TensorLike, dtype: DTypeLike | None, op: str) -> Tensor:
     """Return x as a tensor, in a dtype if one is given."""
     x = as_tensor(x, op)
     return x if dtype is None else astype(x, dtype)
 
 
-def _fill(x: Tensor, value: float) -> Tensor:
+def _replace_nan(x: Tensor, value: float) -> Tensor:
     """Return x with a value in place of NaN."""
     if x.dtype.kind not in ("floating", "complex"):
         return x
     return where(isnan(stop_gradient(x)), value, x)
 
 
-def _count(x: Tensor, axis: AxisLike, keepdims: bool) -> Tensor:
+def _count_non_nan(x: Tensor, axis: AxisLike, keepdims: bool) -> Tensor:
     """Return how many elements along axes are not NaN, in the dtype of x."""
     is_number = logical_not(isnan(stop_gradient(x)))
     return sum(is_number.astype(x.dtype), axis=axis, keepdims=keepdims)
 
 
-def _accumulate(function: Callable[..., Tensor], x: Tensor, axis: int | None) -> Tensor:
+def _run_accumulation(function: Callable[..., Tensor], x: Tensor, axis: int | None) -> Tensor:
     return function(reshape(x, (-1,))) if axis is None else function(x, axis=axis)
 
 
-def _find(
+def _arg_extreme_ignoring_nan(
     extreme: Callable[..., Tensor],
     position: Callable[..., Tensor],
     op: str,
@@ -283,7 +287,7 @@ def _find(
     return where(any(is_found, axis=axis, keepdims=keepdims), found, -1)
 
 
-def _extreme(
+def _extreme_ignoring_nan(
     reduce: Callable[..., Tensor],
     op: str,
     x: TensorLike,
@@ -295,5 +299,5 @@ def _extreme(
     x = as_tensor(x, op)
     if x.dtype.kind != "floating":
         return reduce(x, axis=axis, keepdims=keepdims)
-    found = reduce(_fill(x, limit), axis=axis, keepdims=keepdims)
+    found = reduce(_replace_nan(x, limit), axis=axis, keepdims=keepdims)
     return where(all(isnan(stop_gradient(x)), axis=axis, keepdims=keepdims), nan, found)

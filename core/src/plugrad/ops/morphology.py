@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from plugrad.errors import ShapeError
 from plugrad.kernels import morphology
 from plugrad.ops.arguments import promote_operands
-from plugrad.ops.windows import as_given, as_kernels_take, resolve_window
+from plugrad.ops.windows import resolve_window, restore_layout, to_kernel_layout
 from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.windows import is_channels_first, sliding_window
 
@@ -59,7 +59,7 @@ def dilation2d(
             f"{op}: x must have 3 or 4 axes and filter 3; the shapes are {images.shape} and {weights.shape}"
         )
     is_first = is_channels_first(data_format, 2, op)
-    batch = as_kernels_take(images, 2, is_first)
+    batch = to_kernel_layout(images, 2, is_first)
     how = strides, padding, dilations, None
     window = resolve_window(op, sliding_window, batch.shape, weights.shape[:2], *how)
-    return as_given(morphology.dilation2d(batch, weights, window=window), images, is_first)
+    return restore_layout(morphology.dilation2d(batch, weights, window=window), images, is_first)

@@ -14,11 +14,11 @@ from plugrad.ops.arguments import (
     as_tensor,
     checked_attributes,
     host_array,
-    same_dtype,
+    promote_to_one_dtype,
     with_attributes,
 )
 from plugrad.ops.attributes import as_list, check_flag, check_integer, is_sequence, to_list
-from plugrad.ops.axes import along_axis, axis_attributes, axis_of
+from plugrad.ops.axes import axis_attributes, normalize_kernel_axis, run_along_axis
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.dtype import as_dtype, string
@@ -155,7 +155,7 @@ def expand_dims(x: TensorLike, axis: int = 0) -> Tensor:
         AxisError: the axis is out of range for the axes of the result.
     """
     x = as_tensor(x, "expand_dims")
-    return along_axis(movement.expand_dims, x, "expand_dims", axis)
+    return run_along_axis(movement.expand_dims, x, "expand_dims", axis)
 
 
 @explain_wrong_calls
@@ -286,7 +286,7 @@ def concat(arrays: Sequence[TensorLike], *, axis: int | None = 0) -> Tensor:
         DTypeError: the tensors have no common dtype.
         ShapeError: the shapes differ in another axis.
     """
-    parts = same_dtype(as_list(arrays, "concat", "arrays"), "concat")
+    parts = promote_to_one_dtype(as_list(arrays, "concat", "arrays"), "concat")
     if axis is None:
         parts = [movement.reshape(x, shape=(x.size,)) for x in parts]
         axis = 0
@@ -310,7 +310,7 @@ def stack(arrays: Sequence[TensorLike], *, axis: int = 0) -> Tensor:
         DTypeError: the tensors have no common dtype.
         ShapeError: the shapes differ.
     """
-    parts = same_dtype(as_list(arrays, "stack", "arrays"), "stack")
+    parts = promote_to_one_dtype(as_list(arrays, "stack", "arrays"), "stack")
     return run_join(movement.pack, parts, axis, "stack")
 
 
@@ -344,7 +344,7 @@ def _join_attributes(
     op: str,
 ) -> ValidatedAttributes:
     """Return the validated attributes of a join of tensors of these shapes, each so many times, and one dtype."""
-    place = axis_of(kernel, len(shapes[0]), axis, op)
+    place = normalize_kernel_axis(kernel, len(shapes[0]), axis, op)
     return kernel.validate_attributes(
         *[Shaped(shape, as_dtype(dtype)) for shape in shapes * times], axis=place
     )

@@ -14,7 +14,7 @@ from plugrad.ops.arguments import (
     supported_dtype,
 )
 from plugrad.ops.attributes import check_finite, check_integer
-from plugrad.ops.axes import along_axis
+from plugrad.ops.axes import run_along_axis
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.dtype import as_dtype, promote
@@ -43,7 +43,7 @@ def softmax(x: TensorLike, *, axis: int = -1) -> Tensor:
         DTypeError: x holds complex numbers or strings.
     """
     x = as_supported_dtype(x, normalization.softmax, "softmax")
-    return along_axis(normalization.softmax, x, "softmax", axis)
+    return run_along_axis(normalization.softmax, x, "softmax", axis)
 
 
 @explain_wrong_calls
@@ -60,7 +60,7 @@ def log_softmax(x: TensorLike, *, axis: int = -1) -> Tensor:
         DTypeError: x holds complex numbers or strings.
     """
     x = as_supported_dtype(x, normalization.log_softmax, "log_softmax")
-    return along_axis(normalization.log_softmax, x, "log_softmax", axis)
+    return run_along_axis(normalization.log_softmax, x, "log_softmax", axis)
 
 
 @explain_wrong_calls

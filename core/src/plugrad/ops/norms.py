@@ -90,7 +90,7 @@ def stable_euclidean_norm(x: Tensor, axis: AxisLike, keepdims: bool) -> Tensor:
         squares = unary.square.call(cast(x, wide))
         total = run_reduction(squares, reduction.sum, "norm", axis, keepdims)
         return cast(sqrt_with_zero_gradient(total), x.dtype)
-    factor = _rescaling_factor(_sum_squares(stop_gradient(x), axis))
+    factor = _overflow_safe_scale(_sum_squares(stop_gradient(x), axis))
     y = sqrt_with_zero_gradient(_sum_squares(x * factor, axis))
     return reshape(
         y / factor,
@@ -110,7 +110,7 @@ def _sum_squares(x: Tensor, axis: AxisLike) -> Tensor:
     return sum(real(x * conj(x)), axis=axis, keepdims=True)
 
 
-def _rescaling_factor(squares: Tensor) -> Tensor:
+def _overflow_safe_scale(squares: Tensor) -> Tensor:
     """Return 1, or a power of two that scales elements so that their squares neither overflow nor vanish."""
     limit, step = (2.0**800, 2.0**-700) if squares.dtype is float64 else (2.0**80, 2.0**-87)
     ordinary = creation.ones_like(squares)

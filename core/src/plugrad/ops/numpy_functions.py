@@ -92,7 +92,7 @@ def cov(
     """Return the covariances of the variables of one array, or of two."""
     correction = (0 if bias else 1) if ddof is None else ddof
     return statistics.cov(
-        _observations(m, y, rowvar),
+        _stack_variables(m, y, rowvar),
         rowvar=rowvar,
         correction=correction,
         fweights=fweights,
@@ -102,10 +102,10 @@ def cov(
 
 def corrcoef(x: TensorLike, y: TensorLike | None = None, rowvar: bool = True) -> Tensor:
     """Return the correlation coefficients of the variables of one array, or of two."""
-    return statistics.corrcoef(_observations(x, y, rowvar), rowvar=rowvar)
+    return statistics.corrcoef(_stack_variables(x, y, rowvar), rowvar=rowvar)
 
 
-def _observations(x: TensorLike, y: TensorLike | None, rowvar: bool) -> Tensor:
+def _stack_variables(x: TensorLike, y: TensorLike | None, rowvar: bool) -> Tensor:
     """Return the variables of two arrays as those of one."""
     first = as_tensor(x, "cov", "x")
     if y is None:
@@ -415,13 +415,13 @@ def diag(v: TensorLike, k: int = 0) -> Tensor:
     )
 
 
-def _matrices_last(a: TensorLike, axis1: int, axis2: int, op: str) -> Tensor:
+def _move_matrices_last(a: TensorLike, axis1: int, axis2: int, op: str) -> Tensor:
     return movement.moveaxis(as_tensor(a, op), (axis1, axis2), (-2, -1))
 
 
 def diagonal(a: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """Return the diagonals of the matrices on two axes, along a new last axis."""
-    return linalg.diagonal(_matrices_last(a, axis1, axis2, "diagonal"), offset=offset)
+    return linalg.diagonal(_move_matrices_last(a, axis1, axis2, "diagonal"), offset=offset)
 
 
 def trace(
@@ -432,7 +432,7 @@ def trace(
     dtype: DTypeLike | None = None,
 ) -> Tensor:
     """Return the sums of the diagonals of the matrices on two axes."""
-    return linalg.trace(_matrices_last(a, axis1, axis2, "trace"), offset=offset, dtype=dtype)
+    return linalg.trace(_move_matrices_last(a, axis1, axis2, "trace"), offset=offset, dtype=dtype)
 
 
 def norm(x: TensorLike, ord: Any = None, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
@@ -478,7 +478,7 @@ def multi_dot(arrays: Sequence[TensorLike]) -> Tensor:
     return reduce(dot, arrays[1:], cast("Tensor", arrays[0]))
 
 
-def _in_plane(transform: Any) -> Any:
+def _along_last_two_axes(transform: Any) -> Any:
     """Return an n-dimensional Fourier transform along the last two axes unless others are given."""
 
     def transform_plane(
@@ -492,14 +492,14 @@ def _in_plane(transform: Any) -> Any:
     return transform_plane
 
 
-fft2, ifft2 = _in_plane(fft.fftn), _in_plane(fft.ifftn)
-rfft2, irfft2 = _in_plane(fft.rfftn), _in_plane(fft.irfftn)
+fft2, ifft2 = _along_last_two_axes(fft.fftn), _along_last_two_axes(fft.ifftn)
+rfft2, irfft2 = _along_last_two_axes(fft.rfftn), _along_last_two_axes(fft.irfftn)
 
 
 # --- new tensors ---------------------------------------------------------------------------------------
 
 
-def _new_like(creator: Any, a: TensorLike, dtype: Any, shape: Any, *fill: Any) -> Tensor:
+def _create_like(creator: Any, a: TensorLike, dtype: Any, shape: Any, *fill: Any) -> Tensor:
     x = as_tensor(a, "a new tensor")
     sizes = x.shape if shape is None else shape
     return creator(sizes, *fill, dtype=x.dtype if dtype is None else dtype, device=x.backend)
@@ -509,21 +509,21 @@ def zeros_like(
     a: TensorLike, dtype: DTypeLike | None = None, *, shape: ShapeLike | None = None
 ) -> Tensor:
     """Return zeros in the shape and dtype of an array, unless others are given."""
-    return _new_like(creation.zeros, a, dtype, shape)
+    return _create_like(creation.zeros, a, dtype, shape)
 
 
 def ones_like(
     a: TensorLike, dtype: DTypeLike | None = None, *, shape: ShapeLike | None = None
 ) -> Tensor:
     """Return ones in the shape and dtype of an array, unless others are given."""
-    return _new_like(creation.ones, a, dtype, shape)
+    return _create_like(creation.ones, a, dtype, shape)
 
 
 def empty_like(
     prototype: TensorLike, dtype: DTypeLike | None = None, *, shape: ShapeLike | None = None
 ) -> Tensor:
     """Return any values in the shape and dtype of an array, unless others are given."""
-    return _new_like(creation.empty, prototype, dtype, shape)
+    return _create_like(creation.empty, prototype, dtype, shape)
 
 
 def full_like(
@@ -535,7 +535,7 @@ def full_like(
 ) -> Tensor:
     """Return one value, or an array that broadcasts, in the shape and dtype of an array, unless others are given."""
     if not isinstance(fill_value, Tensor | list | tuple | np.ndarray):
-        return _new_like(creation.full, a, dtype, shape, fill_value)
+        return _create_like(creation.full, a, dtype, shape, fill_value)
     x = as_tensor(a, "full_like")
     wanted = x.dtype if dtype is None else dtype
     values = unary.astype(as_tensor(fill_value, "full_like", backend=x.backend), wanted)

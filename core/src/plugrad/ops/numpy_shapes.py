@@ -68,18 +68,18 @@ def stack(arrays: Sequence[TensorLike], axis: int = 0, *, dtype: DTypeLike | Non
 
 def vstack(tup: Sequence[TensorLike], *, dtype: DTypeLike | None = None) -> Tensor:
     """Join arrays of at least two axes along the first."""
-    return concatenate([_with_axes(x, 2) for x in as_tensors(tup, "vstack")], 0, dtype=dtype)
+    return concatenate([_pad_rank(x, 2) for x in as_tensors(tup, "vstack")], 0, dtype=dtype)
 
 
 def hstack(tup: Sequence[TensorLike], *, dtype: DTypeLike | None = None) -> Tensor:
     """Join arrays along the second axis, vectors along their only one."""
-    parts = [_with_axes(x, 1) for x in as_tensors(tup, "hstack")]
+    parts = [_pad_rank(x, 1) for x in as_tensors(tup, "hstack")]
     return concatenate(parts, 0 if parts and parts[0].ndim == 1 else 1, dtype=dtype)
 
 
 def dstack(tup: Sequence[TensorLike]) -> Tensor:
     """Join arrays along the third axis."""
-    return concatenate([_with_axes(x, 3) for x in as_tensors(tup, "dstack")], 2)
+    return concatenate([_pad_rank(x, 3) for x in as_tensors(tup, "dstack")], 2)
 
 
 def column_stack(tup: Sequence[TensorLike]) -> Tensor:
@@ -108,7 +108,7 @@ def array_split(ary: TensorLike, indices_or_sections: Any, axis: int = 0) -> lis
         ends = [i * each + min(i, more) for i in range(1, count)]
     before = (slice(None),) * axis
     return [
-        subscript.index(x, (*before, slice(start, end)))
+        subscript.index_tensor(x, (*before, slice(start, end)))
         for start, end in pairwise([0, *ends, size])
     ]
 
@@ -144,7 +144,7 @@ def dsplit(ary: TensorLike, indices_or_sections: Any) -> list[Tensor]:
 # --- axes and shapes --------------------------------------------------------------------------------
 
 
-def _with_axes(x: Tensor, least: int) -> Tensor:
+def _pad_rank(x: Tensor, least: int) -> Tensor:
     """Return x with axes of size 1 added until it has 1, 2 or 3, where NumPy adds them."""
     if x.ndim >= least:
         return x
@@ -154,24 +154,24 @@ def _with_axes(x: Tensor, least: int) -> Tensor:
     return movement.reshape(x, sizes if len(sizes) == least else (*sizes, 1))
 
 
-def _at_least(least: int, arys: Sequence[TensorLike]) -> Any:
-    found = tuple(_with_axes(x, least) for x in as_tensors(arys, f"atleast_{least}d"))
+def _atleast_nd(least: int, arys: Sequence[TensorLike]) -> Any:
+    found = tuple(_pad_rank(x, least) for x in as_tensors(arys, f"atleast_{least}d"))
     return found[0] if len(found) == 1 else found
 
 
 def atleast_1d(*arys: TensorLike) -> Any:
     """Return arrays with one axis or more."""
-    return _at_least(1, arys)
+    return _atleast_nd(1, arys)
 
 
 def atleast_2d(*arys: TensorLike) -> Any:
     """Return arrays with two axes or more."""
-    return _at_least(2, arys)
+    return _atleast_nd(2, arys)
 
 
 def atleast_3d(*arys: TensorLike) -> Any:
     """Return arrays with three axes or more."""
-    return _at_least(3, arys)
+    return _atleast_nd(3, arys)
 
 
 def broadcast_arrays(*args: Any) -> tuple[Any, ...]:

@@ -16,10 +16,10 @@ from plugrad.ops.chained import CHAINED
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import string
 
-Binary = Callable[..., Any]
+BinaryOperator = Callable[..., Any]
 
 
-def swap_operands(op: Binary) -> Binary:
+def swap_operands(op: BinaryOperator) -> BinaryOperator:
     """Return a binary op that takes its operands in the other order, for reflected operators such as ``__radd__``."""
 
     def operator(x: Any, other: Any) -> Any:
@@ -28,7 +28,7 @@ def swap_operands(op: Binary) -> Binary:
     return operator
 
 
-def comparison(op: Binary) -> Binary:
+def comparison(op: BinaryOperator) -> BinaryOperator:
     """Return a comparison that returns NotImplemented for operands that never equal a tensor."""
 
     def compare(x: Tensor, other: Any) -> Any:
@@ -126,8 +126,8 @@ SPECIAL_METHODS: Final = {
     "__neg__": ("unary", "negative"),
     "__abs__": ("unary", "abs"),
     "__invert__": ("bitwise", "bitwise_invert"),
-    "__getitem__": ("subscript", "index"),
-    "__setitem__": ("subscript", "assign"),
+    "__getitem__": ("subscript", "index_tensor"),
+    "__setitem__": ("subscript", "assign_elements"),
     "__iter__": ("methods", "iterate_first_axis"),
     "__copy__": ("methods", "copy_tensor"),
     "__deepcopy__": ("methods", "copy_tensor"),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Update: TypeAlias = Callable[[Sequence[Sequence[Tensor]]], list[list[Tensor]]]
 
 
-class Composed(NamedTuple):
+class ComposedStep(NamedTuple):
     """A step that ops take for each variable by itself."""
 
     formula: Formula
@@ -33,10 +33,10 @@ class Composed(NamedTuple):
     """The number of coefficients."""
 
 
-Step: TypeAlias = "Kernel[..., list[Tensor]] | Composed"
+UpdateStep: TypeAlias = "Kernel[..., list[Tensor]] | ComposedStep"
 
 
-def make_update(step: Step, compute: Callable[[], Sequence[float]], first: Tensor) -> Update:
+def make_update(step: UpdateStep, compute: Callable[[], Sequence[float]], first: Tensor) -> Update:
     """Return a function of lists of tensors: variables, their gradients, and what is kept for them.
 
     It returns the updated variables, then the updated slots, one list per slot. All tensors have one dtype and one
@@ -52,11 +52,13 @@ def make_update(step: Step, compute: Callable[[], Sequence[float]], first: Tenso
         UnsupportedDtype: the backend to which inputs are transferred does not have their dtype.
     """
     backend = _common_backend(first)
-    if isinstance(step, Composed) or not _has_kernel(step, backend, first):
+    if isinstance(step, ComposedStep) or not _has_kernel(step, backend, first):
         composed = (
-            step if isinstance(step, Composed) else Composed(FORMULAS[step], COEFFICIENTS[step])
+            step
+            if isinstance(step, ComposedStep)
+            else ComposedStep(FORMULAS[step], COEFFICIENTS[step])
         )
-        scalars = _scalars(composed.coefficients, compute, first, backend)
+        scalars = _make_coefficient_tensors(composed.coefficients, compute, first, backend)
         return partial(_apply_formula, composed.formula, scalars)
     array: Any = backend.host_value(compute, (COEFFICIENTS[step],), first.dtype)
     return partial(_apply_kernel, step, Tensor(array, backend))
@@ -74,7 +76,7 @@ def _common_backend(first: Tensor) -> Backend:
     return first.backend if around is None or around.transfer is None else around.transfer
 
 
-def _scalars(
+def _make_coefficient_tensors(
     count: int, compute: Callable[[], Sequence[float]], first: Tensor, backend: Backend
 ) -> list[Tensor]:
     """Return the coefficients as 0-d tensors, all of which come from one call of a function."""

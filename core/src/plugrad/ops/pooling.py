@@ -12,7 +12,7 @@ from plugrad.ops.arguments import as_supported_dtype, as_tensor, cast, check_flo
 from plugrad.ops.attributes import check_choice, check_flag, is_sequence, to_list
 from plugrad.ops.indexing import first_backend
 from plugrad.ops.scatter import tensor_scatter_update
-from plugrad.ops.windows import as_given, as_kernels_take, check_axes, resolve_window
+from plugrad.ops.windows import check_spatial_axes, resolve_window, restore_layout, to_kernel_layout
 from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.dtype import INTEGER, position_dtype
 from plugrad.types.shapes import as_shape, count_elements
@@ -167,9 +167,9 @@ def max_pool_with_argmax(
     """
     op = "max_pool_with_argmax"
     images = as_supported_dtype(x, pooling.max_pool_with_argmax, op)
-    axes = _count_axes(window_size)
+    axes = _count_spatial_axes(window_size)
     how = data_format, strides, padding, dilations, dim_rounding_mode
-    batch, window, is_first = _resolve(op, images, axes, window_size, *how)
+    batch, window, is_first = _resolve_window(op, images, axes, window_size, *how)
     if not 1 <= axes <= 3:
         raise ArgumentValueError(
             f"{op}: window_size={window.size} must have one to three sizes; images with more spatial axes have no "
@@ -180,8 +180,8 @@ def max_pool_with_argmax(
         batch, window=window, include_batch_in_index=counts_all and axes < 3
     )
     if counts_all and axes == 3:
-        positions = _count_all_images(positions, batch.shape)
-    return as_given(y, images, is_first), as_given(positions, images, is_first)
+        positions = _flatten_image_positions(positions, batch.shape)
+    return restore_layout(y, images, is_first), restore_layout(positions, images, is_first)
 
 
 @explain_wrong_calls
@@ -234,9 +234,9 @@ def max_unpool(
     counts_all = check_flag(include_batch_in_index, op, "include_batch_in_index")
     axes = len(data_format) - 2 if isinstance(data_format, str) else values.ndim - 2
     is_first = data_format is not None and is_channels_first(data_format, axes, op)
-    check_axes(op, values, axes)
-    images = as_kernels_take(values, axes, is_first)
-    rows = as_kernels_take(places, axes, is_first)
+    check_spatial_axes(op, values, axes)
+    images = to_kernel_layout(values, axes, is_first)
+    rows = to_kernel_layout(places, axes, is_first)
     wanted = shape if len(shape) == axes + 2 else (1, *shape)
     wanted = (wanted[0], *wanted[2:], wanted[1]) if is_first else wanted
     if (wanted[0], wanted[-1]) != (images.shape[0], images.shape[-1]):
@@ -244,7 +244,7 @@ def max_unpool(
             f"{op}: output_shape={shape} must have the images and the channels of x, whose shape is {values.shape}"
         )
     if not counts_all:
-        rows = _count_all_images(rows, wanted)
+        rows = _flatten_image_positions(rows, wanted)
     zeros = creation.fill.on(
         images.backend, shape=(count_elements(wanted),), value=0, dtype=images.dtype
     )
@@ -253,10 +253,10 @@ def max_unpool(
         movement.reshape(rows, shape=(count_elements(rows.shape), 1)),
         movement.reshape(images, shape=(count_elements(images.shape),)),
     )
-    return as_given(movement.reshape(y, shape=wanted), values, is_first)
+    return restore_layout(movement.reshape(y, shape=wanted), values, is_first)
 
 
-def _count_all_images(positions: Tensor, shape: Shape) -> Tensor:
+def _flatten_image_positions(positions: Tensor, shape: Shape) -> Tensor:
     """Return positions, which count the elements of their own image, as positions among those of all images."""
     if shape[0] == 1:
         return positions
@@ -315,7 +315,7 @@ def pool(
     """
     check_choice(pooling_type, ("max", "avg"), "pool", "pooling_type")
     how = strides, padding, data_format, dilations, dim_rounding_mode, count_include_pad
-    return run_pooling("pool", pooling_type, _count_axes(window_size), x, window_size, *how)
+    return run_pooling("pool", pooling_type, _count_spatial_axes(window_size), x, window_size, *how)
 
 
 def run_pooling(
@@ -336,21 +336,23 @@ def run_pooling(
         check_floats(op, x=x)
     images = as_supported_dtype(x, _KERNELS_WITHOUT_DILATION[kind, 2], op)
     how = data_format, strides, padding, dilations, rounding
-    batch, window, is_first = _resolve(op, images, axes, window_size, *how)
+    batch, window, is_first = _resolve_window(op, images, axes, window_size, *how)
     if check_flag(count_include_pad, op, "count_include_pad") and kind == "avg":
         given = parse_padding(padding, axes, op, rounding)
-        batch, window = _with_zeros(batch, window, window.padding if given == "same" else given)
+        batch, window = _pad_images_with_zeros(
+            batch, window, window.padding if given == "same" else given
+        )
     if max(window.dilations) == 1 and (kernel := _KERNELS_WITHOUT_DILATION.get((kind, axes))):
-        return as_given(kernel(batch, window=window), images, is_first)
-    return as_given(pooling.pool(batch, window=window, pooling_type=kind), images, is_first)
+        return restore_layout(kernel(batch, window=window), images, is_first)
+    return restore_layout(pooling.pool(batch, window=window, pooling_type=kind), images, is_first)
 
 
-def _count_axes(window_size: ShapeLike) -> int:
+def _count_spatial_axes(window_size: ShapeLike) -> int:
     """Return how many spatial axes the images have over which a window slides: one number is for two."""
     return len(to_list(window_size)) if is_sequence(window_size) else 2
 
 
-def _resolve(
+def _resolve_window(
     op: str,
     images: Tensor,
     axes: int,
@@ -362,15 +364,15 @@ def _resolve(
     rounding: Rounding,
 ) -> tuple[Tensor, Window, bool]:
     """Return images as kernels take them, how a window slides over them, and whether their channels came first."""
-    check_axes(op, images, axes)
+    check_spatial_axes(op, images, axes)
     size = as_sizes(window_size, axes, f"{op}: window_size")
     is_first = data_format is not None and is_channels_first(data_format, axes, op)
-    batch = as_kernels_take(images, axes, is_first)
+    batch = to_kernel_layout(images, axes, is_first)
     how = strides, padding, dilations, rounding
     return batch, resolve_window(op, pool_window, batch.shape, size, *how), is_first
 
 
-def _with_zeros(x: Tensor, window: Window, given: Padding) -> tuple[Tensor, Window]:
+def _pad_images_with_zeros(x: Tensor, window: Window, given: Padding) -> tuple[Tensor, Window]:
     """Return images with their padding, and how the window slides over these.
 
     What completes a partial stride remains padding, which does not count.

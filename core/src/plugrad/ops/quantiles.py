@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 QuantileMethod: TypeAlias = Literal["linear", "lower", "higher", "midpoint", "nearest"]
 """What a quantile between two elements is."""
-METHODS: Final = ("linear", "lower", "higher", "midpoint", "nearest")
+QUANTILE_METHODS: Final = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
 @explain_wrong_calls
@@ -72,14 +72,14 @@ def quantile(
         ArgumentError: `q` is a tensor or holds no numbers, or `keepdims` is not a bool.
         ArgumentValueError: a number of `q` is not from 0 to 1, or the method is unknown.
     """
-    x, levels, keepdims, shape = _prepare("quantile", x, q, axis, keepdims, method)
+    x, levels, keepdims, shape = _prepare_quantile_inputs("quantile", x, q, axis, keepdims, method)
     places = levels * (x.shape[-1] - 1)
-    below, part = _split_places(places, method)
+    below, part = _split_positions(places, method)
     values = sort(x, axis=-1)
     above = np.minimum(below + 1, x.shape[-1] - 1)
-    found = _interpolate(take(values, below, axis=-1), take(values, above, axis=-1), part)
+    found = _interpolate_quantile(take(values, below, axis=-1), take(values, above, axis=-1), part)
     has_nan = isnan(stop_gradient(values[..., -1:]))  # NaN comes last
-    return _restore(where(has_nan, nan, found), levels, shape)
+    return _move_levels_to_front(where(has_nan, nan, found), levels, shape)
 
 
 @explain_wrong_calls
@@ -116,17 +116,19 @@ def nanquantile(
     Raises:
         AxisError, ShapeError, DTypeError, ArgumentError, ArgumentValueError: as for `quantile`.
     """
-    x, levels, keepdims, shape = _prepare("nanquantile", x, q, axis, keepdims, method)
+    x, levels, keepdims, shape = _prepare_quantile_inputs(
+        "nanquantile", x, q, axis, keepdims, method
+    )
     is_number = logical_not(isnan(stop_gradient(x)))
     count = sum(is_number.astype(int32), axis=-1, keepdims=True)
     last = maximum(count - 1, 0)
     flat = asarray(levels.reshape(-1), dtype=x.dtype, device=x.backend)
     places = last.astype(x.dtype) * flat
-    below, part = _split_traced_places(places, method)
+    below, part = _split_traced_positions(places, method)
     values = sort(x, axis=-1)
     above = where(below + 1 < last, below + 1, last)
     lower, upper = (take_along_axis(values, p, axis=-1) for p in (below, above))
-    return _restore(_interpolate(lower, upper, part), levels, shape)
+    return _move_levels_to_front(_interpolate_quantile(lower, upper, part), levels, shape)
 
 
 @explain_wrong_calls
@@ -142,11 +144,11 @@ def nanmedian(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -
     return nanquantile(x, 0.5, axis=axis, keepdims=keepdims)
 
 
-def _prepare(
+def _prepare_quantile_inputs(
     op: str, x: TensorLike, q: Levels, axis: AxisLike, keepdims: bool, method: str
 ) -> tuple[Tensor, np.ndarray[Any, Any], bool, tuple[int, ...]]:
     """Return x with the axes joined to a last one, the levels, and the shape of a quantile."""
-    check_choice(method, METHODS, op, "method")
+    check_choice(method, QUANTILE_METHODS, op, "method")
     keepdims = check_flag(keepdims, op, "keepdims")
     if not isinstance(q, float | int | list | tuple | np.ndarray | np.generic):
         raise ArgumentError(
@@ -175,7 +177,7 @@ def _prepare(
     return movement.reshape(turned, shape=(*lead, count)), levels, keepdims, shape
 
 
-def _split_places(
+def _split_positions(
     places: np.ndarray[Any, Any], method: str
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Return the positions below the quantiles, and how far these are from them to the next ones."""
@@ -192,8 +194,8 @@ def _split_places(
     return below.reshape(-1).astype(np.int32), part.reshape(-1)
 
 
-def _split_traced_places(places: Tensor, method: str) -> tuple[Tensor, Tensor]:
-    """Return what `_split_places` returns, on the device."""
+def _split_traced_positions(places: Tensor, method: str) -> tuple[Tensor, Tensor]:
+    """Return what `_split_positions` returns, on the device."""
     below = floor(places)
     part = places - below
     if method == "lower":
@@ -207,7 +209,7 @@ def _split_traced_places(places: Tensor, method: str) -> tuple[Tensor, Tensor]:
     return below.astype(int32), part
 
 
-def _interpolate(a: Tensor, b: Tensor, part: Any) -> Tensor:
+def _interpolate_quantile(a: Tensor, b: Tensor, part: Any) -> Tensor:
     """Interpolate between a and b; between equal infinities, or minus infinity and a number, there are only these."""
     parts = asarray(part, dtype=a.dtype, device=a.backend)
     least, most = stop_gradient(a), stop_gradient(b)
@@ -216,7 +218,9 @@ def _interpolate(a: Tensor, b: Tensor, part: Any) -> Tensor:
     return where(equal(parts, 1), b, a + step * parts)
 
 
-def _restore(found: Tensor, levels: np.ndarray[Any, Any], shape: tuple[int, ...]) -> Tensor:
+def _move_levels_to_front(
+    found: Tensor, levels: np.ndarray[Any, Any], shape: tuple[int, ...]
+) -> Tensor:
     """Bring the axes of the levels, which are the last one, to the front."""
     last = found.ndim - 1
     turned = movement.transpose(found, perm=(last, *range(last)))

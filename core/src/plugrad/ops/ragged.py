@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from plugrad.kernels import binary, ragged
-from plugrad.ops.arguments import as_tensor, promote_operands, same_dtype
+from plugrad.ops.arguments import as_tensor, promote_operands, promote_to_one_dtype
 from plugrad.ops.attributes import as_list, check_integer
 from plugrad.ops.indexing import as_positions, first_backend
 
@@ -54,7 +54,9 @@ def ragged_range(starts: TensorLike, limits: TensorLike, deltas: TensorLike) -> 
         ShapeError: the arguments are not numbers or vectors of one length.
         ArgumentValueError: a delta is 0, or there are more values than int32 counts.
     """
-    return RaggedRange(*ragged.ragged_range(*same_dtype([starts, limits, deltas], "ragged_range")))
+    return RaggedRange(
+        *ragged.ragged_range(*promote_to_one_dtype([starts, limits, deltas], "ragged_range"))
+    )
 
 
 def ragged_gather(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 import numpy as np
 
-from plugrad.discovery.selection import backend_for
+from plugrad.discovery.selection import resolve_backend
 from plugrad.errors import ArgumentValueError, DTypeError, OutOfMemory, ShapeError, short_repr
 from plugrad.kernels import indexing, movement, random as kernels
 from plugrad.ops import distributions
@@ -21,7 +21,7 @@ from plugrad.ops.attributes import check_finite, check_flag, check_integer, chec
 from plugrad.ops.binary import minimum
 from plugrad.ops.creation import full
 from plugrad.ops.dtypes import requested_dtype
-from plugrad.ops.streams import ALGORITHM, RandomStream, check_state, key_of_seed
+from plugrad.ops.streams import ALGORITHM_NAME, RandomStream, check_state, key_of_seed
 from plugrad.types.dtype import (
     HALVES,
     DType,
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
-MAX_NUMBERS: Final = 2**59
+MAX_NUMBERS_PER_DRAW: Final = 2**59
 """The largest number of elements of a tensor: with 16 bytes each they fill a 63-bit address space."""
-MAX_SPAWNED: Final = 10**6
+MAX_SPAWNED_GENERATORS: Final = 10**6
 """The largest number of generators that one call makes; more would take minutes."""
 
 
@@ -112,9 +112,9 @@ class Generator:
             ArgumentValueError: the seed is negative.
         """
         if seed is None or not callable(seed):
-            self._stream.restart(None if seed is None else _derive_key(seed))
+            self._stream.restart(None if seed is None else _key_of_seed(seed))
         else:
-            self._stream.restart(lambda: _derive_key(seed()))
+            self._stream.restart(lambda: _key_of_seed(seed()))
 
     @property
     def state(self) -> dict[str, Any]:
@@ -128,8 +128,8 @@ class Generator:
         Raises:
             ArgumentValueError: the value that is assigned is not a state.
         """
-        key, counter = self._stream.take(0)
-        return {"algorithm": ALGORITHM, "key": key, "counter": counter}
+        key, counter = self._stream.take_blocks(0)
+        return {"algorithm": ALGORITHM_NAME, "key": key, "counter": counter}
 
     @state.setter
     def state(self, state: dict[str, Any]) -> None:
@@ -154,38 +154,38 @@ class Generator:
             ArgumentError: the count is not an integer.
             ArgumentValueError: the count is negative, or greater than a million.
         """
-        count = check_integer(count, "spawn", "count", least=0, most=MAX_SPAWNED)
+        count = check_integer(count, "spawn", "count", least=0, most=MAX_SPAWNED_GENERATORS)
         children = [Generator() for _ in range(count)]
         for child, stream in zip(children, self._stream.spawn(count), strict=True):
             child._stream = stream
         return children
 
-    def _bits(self, shape: Shape, backend: Backend) -> Tensor:
+    def _draw_bits(self, shape: Shape, backend: Backend) -> Tensor:
         """Draw a random word for each element of a shape."""
         state = self._stream.next_state(count_elements(shape), backend)
         return with_attributes(kernels.random_bits, state, shape=shape)
 
-    def _uniform_in_unit_interval(self, shape: Shape, dtype: DType, backend: Backend) -> Tensor:
+    def _draw_unit_uniform(self, shape: Shape, dtype: DType, backend: Backend) -> Tensor:
         """Draw numbers from 0 up to but without 1, in float64 or in float32."""
-        words = self._bits(shape, backend)
+        words = self._draw_bits(shape, backend)
         if dtype is float64:
-            return distributions.scale_pairs_to_unit(words, self._bits(shape, backend))
+            return distributions.scale_pairs_to_unit(words, self._draw_bits(shape, backend))
         return distributions.scale_to_unit(words)
 
-    def _positive_uniform(self, shape: Shape, dtype: DType, backend: Backend) -> Tensor:
+    def _draw_positive_uniform(self, shape: Shape, dtype: DType, backend: Backend) -> Tensor:
         """Draw numbers above 0 and at most 1, in float64 or in float32."""
-        return self._uniform_in_unit_interval(shape, dtype, backend) + (
+        return self._draw_unit_uniform(shape, dtype, backend) + (
             2.0**-54 if dtype is float64 else 2.0**-25
         )
 
-    def _standard_normal(self, shape: Shape, dtype: DType, backend: Backend) -> Tensor:
+    def _draw_standard_normal(self, shape: Shape, dtype: DType, backend: Backend) -> Tensor:
         """Draw normal numbers in float64 or in float32."""
         count = count_elements(shape)
         if dtype is float64:
             half = (-(-count // 2),)
-            numbers = distributions.normal_pairs(
-                self._positive_uniform(half, dtype, backend),
-                self._uniform_in_unit_interval(half, dtype, backend),
+            numbers = distributions.box_muller(
+                self._draw_positive_uniform(half, dtype, backend),
+                self._draw_unit_uniform(half, dtype, backend),
             )
             if count % 2:
                 numbers = movement.slice(numbers, begin=(0,), size=(count,))
@@ -224,7 +224,7 @@ class Generator:
         bottom, top = np.asarray([low, high], wanted.numpy)
         if not (np.isfinite(bottom) and np.isfinite(top)):
             raise ArgumentValueError(f"uniform: low={low} and high={high} must fit {wanted}")
-        unit = self._uniform_in_unit_interval(sizes, wanted, backend)
+        unit = self._draw_unit_uniform(sizes, wanted, backend)
         with np.errstate(over="ignore"):
             is_wide = not np.isfinite(np.asarray(high - low, unit.dtype.numpy))
         values = unit * (high / 2 - low / 2) + low / 2 if is_wide else unit * (high - low)
@@ -255,7 +255,7 @@ class Generator:
             DTypeError: the dtype is not floating.
         """
         sizes, wanted, backend = _floating_arguments("standard_normal", shape, dtype, device)
-        return cast(self._standard_normal(sizes, _computation_dtype(wanted), backend), wanted)
+        return cast(self._draw_standard_normal(sizes, _computation_dtype(wanted), backend), wanted)
 
     @name_in_out_of_memory
     def normal(
@@ -280,7 +280,7 @@ class Generator:
         mean = check_finite(mean, "normal", "mean")
         std = check_finite(std, "normal", "std", least=0)
         sizes, wanted, backend = _floating_arguments("normal", shape, dtype, device)
-        numbers = self._standard_normal(sizes, _computation_dtype(wanted), backend)
+        numbers = self._draw_standard_normal(sizes, _computation_dtype(wanted), backend)
         return cast(_scale_and_shift(numbers, mean, std), wanted)
 
     @name_in_out_of_memory
@@ -310,9 +310,9 @@ class Generator:
         std = check_finite(std, "truncated_normal", "std", least=0)
         sizes, wanted, backend = _floating_arguments("truncated_normal", shape, dtype, device)
         if wanted is float64:
-            rank = (self._uniform_in_unit_interval(sizes, wanted, backend) - 0.5) * 2 + 2.0**-53
+            rank = (self._draw_unit_uniform(sizes, wanted, backend) - 0.5) * 2 + 2.0**-53
         else:
-            rank = distributions.scale_to_symmetric(self._bits(sizes, backend))
+            rank = distributions.scale_to_symmetric(self._draw_bits(sizes, backend))
         numbers = distributions.truncated_normal_quantile(rank)
         return cast(_scale_and_shift(numbers, mean, std), wanted)
 
@@ -346,15 +346,15 @@ class Generator:
         count = count_elements(sizes)
 
         def draw_normal(count: int) -> Tensor:
-            return self._standard_normal((count,), dtype, backend)
+            return self._draw_standard_normal((count,), dtype, backend)
 
         def draw_positive(count: int) -> Tensor:
-            return self._positive_uniform((count,), dtype, backend)
+            return self._draw_positive_uniform((count,), dtype, backend)
 
         greater = alpha if alpha >= 1 else alpha + 1
-        numbers = distributions.gamma_numbers(greater, count, draw_normal, draw_positive)
+        numbers = distributions.sample_gamma(greater, count, draw_normal, draw_positive)
         if alpha < 1:
-            numbers = numbers * distributions.gamma_factor(alpha, draw_positive(count))
+            numbers = numbers * distributions.small_shape_gamma_factor(alpha, draw_positive(count))
         return cast(movement.reshape(numbers / beta, shape=sizes), wanted)
 
     # --- integers and choices --------------------------------------------------------------------
@@ -380,7 +380,7 @@ class Generator:
             ArgumentValueError: `low` is not less than `high`, or they do not fit the dtype.
             DTypeError: the dtype is not an integer dtype.
         """
-        backend = backend_for(device)
+        backend = resolve_backend(device)
         wanted = int32 if dtype is None else requested_dtype(as_dtype(dtype), backend)
         if not wanted.is_integer:
             raise DTypeError(f"integers: dtype={wanted} must be an integer dtype, such as int32")
@@ -397,7 +397,7 @@ class Generator:
         # The dtype does not change the numbers, unless there are too many for int32.
         kind = int32 if span <= 2**32 else int64
         count = 2 if span & (span - 1) else 1
-        words = [self._integers(sizes, kind, backend) for _ in range(count)]
+        words = [self._draw_integers(sizes, kind, backend) for _ in range(count)]
         above = distributions.scale_to_integers(words, span)
         if wanted.itemsize == 8 and kind is int32:
             above = cast(above, int64)
@@ -405,12 +405,12 @@ class Generator:
                 above = above & 0xFFFFFFFF
         return cast(distributions.add_modulo(above, low), wanted)
 
-    def _integers(self, shape: Shape, dtype: DType, backend: Backend) -> Tensor:
+    def _draw_integers(self, shape: Shape, dtype: DType, backend: Backend) -> Tensor:
         """Draw integers with all bits of int32 or int64."""
-        words = self._bits(shape, backend)
+        words = self._draw_bits(shape, backend)
         if dtype is int32:
             return words
-        others = self._bits(shape, backend)
+        others = self._draw_bits(shape, backend)
         return cast(words, int64) << 32 | cast(others, int64) & 0xFFFFFFFF
 
     @name_in_out_of_memory
@@ -433,7 +433,7 @@ class Generator:
             DTypeError: the dtype is string.
         """
         p = check_real(p, "bernoulli", "p", least=0, most=1)
-        backend = backend_for(device)
+        backend = resolve_backend(device)
         wanted = bool_ if dtype is None else requested_dtype(as_dtype(dtype), backend)
         if wanted is string:
             raise DTypeError("bernoulli: dtype=string does not hold numbers; use bool or int32")
@@ -442,7 +442,7 @@ class Generator:
         below = round(p * 2.0**32)
         if below == 0:
             return full(sizes, False, dtype=wanted, device=backend)
-        return cast(self._bits(sizes, backend) <= below - 2**31 - 1, wanted)
+        return cast(self._draw_bits(sizes, backend) <= below - 2**31 - 1, wanted)
 
     @name_in_out_of_memory
     def permutation(
@@ -466,16 +466,16 @@ class Generator:
         """
         if isinstance(x, int | np.integer):
             count = check_integer(x, "permutation", "x", least=0, most=2**31)
-            return self._order(count, backend_for(device))
-        x = as_tensor(x, "permutation", backend=backend_for(device))
+            return self._draw_permutation(count, resolve_backend(device))
+        x = as_tensor(x, "permutation", backend=resolve_backend(device))
         axis = normalize_axis(axis, x.ndim, name="permutation: axis")
-        return indexing.gather(x, self._order(x.shape[axis], x.backend), axis=axis)
+        return indexing.gather(x, self._draw_permutation(x.shape[axis], x.backend), axis=axis)
 
-    def _order(self, size: int, backend: Backend) -> Tensor:
+    def _draw_permutation(self, size: int, backend: Backend) -> Tensor:
         """Draw positions below a size in random order."""
-        order = distributions.random_order(self._bits((size,), backend))
-        for _ in range(1, distributions.count_shuffles(size)):
-            again = distributions.random_order(self._bits((size,), backend))
+        order = distributions.argsort_words(self._draw_bits((size,), backend))
+        for _ in range(1, distributions.required_shuffles(size)):
+            again = distributions.argsort_words(self._draw_bits((size,), backend))
             order = indexing.gather(order, again, axis=0)
         return order
 
@@ -520,7 +520,7 @@ class Generator:
         return movement.reshape(drawn, shape=drawn.shape[1:]) if x.ndim == 1 else drawn
 
 
-def _derive_key(seed: int) -> int:
+def _key_of_seed(seed: int) -> int:
     """Return the key of a seed.
 
     Raises:
@@ -540,13 +540,13 @@ def _floating_arguments(
             f"{op}: dtype={wanted} must be floating; draw floating numbers and convert them with "
             "astype, or draw integers with plugrad.random.integers"
         )
-    backend = backend_for(device)
+    backend = resolve_backend(device)
     return _check_shape(op, shape), requested_dtype(wanted, backend), backend
 
 
 def _check_shape(op: str, shape: ShapeLike) -> Shape:
     sizes = as_shape(shape, name=f"{op}: shape")
-    if count_elements(sizes) > MAX_NUMBERS:
+    if count_elements(sizes) > MAX_NUMBERS_PER_DRAW:
         raise OutOfMemory(
             f"{op}: shape={short_repr(sizes)} has more elements than an address space holds"
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError, short_repr
 from plugrad.kernels import binary, movement
 from plugrad.ops.activation import sigmoid
-from plugrad.ops.arguments import as_supported_dtype, as_tensor, same_dtype
+from plugrad.ops.arguments import as_supported_dtype, as_tensor, promote_to_one_dtype
 from plugrad.ops.attributes import as_list
 from plugrad.ops.linalg import matmul
 from plugrad.ops.unary import tanh
@@ -56,7 +56,7 @@ def basic_lstm_cell(
         DTypeError: an argument holds strings.
         ShapeError: the shapes are not these.
     """
-    x, memory, output = same_dtype([data, c, h], "basic_lstm_cell")
+    x, memory, output = promote_to_one_dtype([data, c, h], "basic_lstm_cell")
     if not x.ndim == memory.ndim == 2 or memory.shape != output.shape or len(x) != len(memory):
         raise ShapeError(
             f"basic_lstm_cell: data of shape {x.shape} must be (batch, inputs), and c and h of "

@@ -19,7 +19,7 @@ from plugrad.ops.arguments import (
     with_attributes,
 )
 from plugrad.ops.attributes import check_flag, check_integer
-from plugrad.ops.axes import along_axis
+from plugrad.ops.axes import run_along_axis
 from plugrad.ops.indexing import as_signed, first_backend
 from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.dtype import (
@@ -405,9 +405,9 @@ def _run_arg_reduction(
     sizes = x.array.shape
     if axis is None:
         flat = x if len(sizes) == 1 else with_attributes(movement.reshape, x, shape=(x.size,))
-        place = along_axis(kernel, flat, op, 0)
+        place = run_along_axis(kernel, flat, op, 0)
     else:
-        place = along_axis(kernel, x, op, axis)
+        place = run_along_axis(kernel, x, op, axis)
     if not keepdims:
         return place
     kept = reduced_shape(sizes, normalize_axes(axis, len(sizes)), keep_dims=True)

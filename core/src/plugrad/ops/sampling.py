@@ -23,7 +23,7 @@ from plugrad.ops.indexing import first_backend, take
 from plugrad.ops.linalg import matmul
 from plugrad.ops.movement import concat, permute_dims
 from plugrad.ops.unary import abs, floor, isnan, round
-from plugrad.ops.windows import as_given, as_kernels_take, check_axes
+from plugrad.ops.windows import check_spatial_axes, restore_layout, to_kernel_layout
 from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.dtype import FLOATING, float32, int32
 from plugrad.types.shapes import count_elements
@@ -35,15 +35,17 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
     from plugrad.types.specs import ShapeLike
 
-Method = Literal["nearest", "linear", "cubic"]
-METHODS: Final = ("nearest", "linear", "cubic")
-Edge = Literal["zeros", "border", "reflection"]
-EDGES: Final = ("zeros", "border", "reflection")
-KEYS: Final = -0.5
+ResizeMethod = Literal["nearest", "linear", "cubic"]
+RESIZE_METHODS: Final = ("nearest", "linear", "cubic")
+PaddingMode = Literal["zeros", "border", "reflection"]
+PADDING_MODES: Final = ("zeros", "border", "reflection")
+KEYS_CUBIC_COEFFICIENT: Final = -0.5
 """The coefficient of Keys' cubic kernel that fits a parabola; of a blurring kernel."""
-SHARP: Final = -0.75
+SHARP_CUBIC_COEFFICIENT: Final = -0.75
 """The coefficient that programs for images prefer."""
-MANY_PIXELS: Final = 256  # along an axis: more are resized in blocks of rows, as most weights are 0
+BLOCKWISE_MIN_PIXELS: Final = (
+    256  # along an axis: more are resized in blocks of rows, as most weights are 0
+)
 BLOCK_ROWS: Final = 128  # of the result
 
 
@@ -51,7 +53,7 @@ BLOCK_ROWS: Final = 128  # of the result
 def resize(
     images: TensorLike,
     size: ShapeLike,
-    method: Method = "linear",
+    method: ResizeMethod = "linear",
     *,
     align_corners: bool = False,
     antialias: bool = False,
@@ -87,21 +89,21 @@ def resize(
         DTypeError: the images are neither floats nor integers.
     """
     op = "resize"
-    check_choice(method, METHODS, op, "method")
+    check_choice(method, RESIZE_METHODS, op, "method")
     align_corners = check_flag(align_corners, op, "align_corners")
     antialias = check_flag(antialias, op, "antialias")
     if antialias and method == "nearest":
         raise ArgumentValueError(
             f"{op}: antialias=True blurs images, which method='nearest' does not; use 'linear' or 'cubic'"
         )
-    coefficient = KEYS if antialias else SHARP
+    coefficient = KEYS_CUBIC_COEFFICIENT if antialias else SHARP_CUBIC_COEFFICIENT
     if cubic_coefficient is not None:
         coefficient = check_real(cubic_coefficient, op, "cubic_coefficient")
     pixels = as_supported_dtype(images, kernels.resize_bilinear, op, "images")
     axes = len(to_list(size)) if is_sequence(size) else 2
     wanted = as_sizes(size, axes, f"{op}: size")
-    check_axes(op, pixels, axes)
-    batch = as_kernels_take(pixels, axes, False)
+    check_spatial_axes(op, pixels, axes)
+    batch = to_kernel_layout(pixels, axes, False)
     if 0 in batch.shape[1:-1]:
         raise ShapeError(f"{op}: images of shape {pixels.shape} have no pixels")
     shape = (batch.shape[0], *wanted, batch.shape[-1])
@@ -116,23 +118,23 @@ def resize(
             align_corners=align_corners,
             half_pixel_centers=not align_corners,
         )
-        return as_given(y, pixels, False)
+        return restore_layout(y, pixels, False)
     for axis, count in enumerate(wanted, 1):
         n = batch.shape[axis]
         if n == count:
             continue
         if method == "nearest":
-            places = _positions(n, count, align_corners)
+            places = _source_positions(n, count, align_corners)
             rows = np.clip(np.floor(places + 0.5), 0, n - 1).astype(np.int32)
             indices = as_tensor(rows, op, backend=batch.backend)
             batch = take(batch, indices, axis=axis)
         else:
             how = method, align_corners, antialias, coefficient
-            batch = _multiply_along(batch, _weights(n, count, *how), axis)
-    return as_given(batch, pixels, False)
+            batch = _multiply_along_axis(batch, _resize_matrix(n, count, *how), axis)
+    return restore_layout(batch, pixels, False)
 
 
-def _positions(n: int, count: int, align_corners: bool) -> NDArray[np.float64]:
+def _source_positions(n: int, count: int, align_corners: bool) -> NDArray[np.float64]:
     """Return where the pixels of an axis of another size lie among n pixels."""
     new = np.arange(count, dtype=np.float64)
     if align_corners:
@@ -141,8 +143,13 @@ def _positions(n: int, count: int, align_corners: bool) -> NDArray[np.float64]:
 
 
 @lru_cache(maxsize=128)
-def _weights(
-    n: int, count: int, method: Method, align_corners: bool, antialias: bool, coefficient: float
+def _resize_matrix(
+    n: int,
+    count: int,
+    method: ResizeMethod,
+    align_corners: bool,
+    antialias: bool,
+    coefficient: float,
 ) -> NDArray[np.float64]:
     """Return the matrix (count, n) that makes `count` pixels of n.
 
@@ -151,7 +158,7 @@ def _weights(
     """
     reach = 1 if method == "linear" else 2
     scale = 1.0
-    centers = _positions(n, count, align_corners)
+    centers = _source_positions(n, count, align_corners)
     if antialias:
         step = (n - 1) / (count - 1) if align_corners and count > 1 else n / count
         step = 0.0 if align_corners and count == 1 else step
@@ -161,7 +168,7 @@ def _weights(
     places = np.floor(centers).astype(int)[:, None] + np.arange(-width, width + 2)
     distance = np.abs(places - centers[:, None]) / scale
     is_linear = method == "linear"
-    weights = np.maximum(0, 1 - distance) if is_linear else _cubic(distance, coefficient)
+    weights = np.maximum(0, 1 - distance) if is_linear else _cubic_kernel(distance, coefficient)
     if antialias:
         weights = np.where((places < 0) | (places >= n), 0, weights)
         weights /= weights.sum(axis=1, keepdims=True)
@@ -172,20 +179,20 @@ def _weights(
     return matrix
 
 
-def _cubic(distance: Any, a: float) -> Any:
+def _cubic_kernel(distance: Any, a: float) -> Any:
     """Return Keys' kernel at distances of at least 0; NumPy's arrays only."""
     near = ((a + 2) * distance - (a + 3)) * distance**2 + 1
     far = ((distance - 5) * distance + 8) * (a * distance) - 4 * a
     return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
 
 
-def _multiply_along(x: Tensor, matrix: NDArray[np.float64], axis: int) -> Tensor:
+def _multiply_along_axis(x: Tensor, matrix: NDArray[np.float64], axis: int) -> Tensor:
     """Return a matrix times each column of x along an axis; of a long axis only the part that has weights."""
     axes = (axis, *(a for a in range(x.ndim) if a != axis))
     moved = permute_dims(x, axes)
     columns = movement.reshape(moved, shape=(x.shape[axis], count_elements(moved.shape[1:])))
     count, n = matrix.shape
-    step = count if n <= MANY_PIXELS else BLOCK_ROWS
+    step = count if n <= BLOCKWISE_MIN_PIXELS else BLOCK_ROWS
     parts: list[Tensor] = []
     for start in range(0, count, step):
         rows = matrix[start : start + step]
@@ -205,9 +212,9 @@ def _multiply_along(x: Tensor, matrix: NDArray[np.float64], axis: int) -> Tensor
 def grid_sample(
     images: TensorLike,
     grid: TensorLike,
-    method: Method = "linear",
+    method: ResizeMethod = "linear",
     *,
-    padding_mode: Edge = "zeros",
+    padding_mode: PaddingMode = "zeros",
     align_corners: bool = False,
 ) -> Tensor:
     """The images at the points of a grid, which spans them from -1 to 1.
@@ -239,8 +246,8 @@ def grid_sample(
         ArgumentValueError: `method` or `padding_mode` is unknown.
     """
     op = "grid_sample"
-    check_choice(method, METHODS, op, "method")
-    check_choice(padding_mode, EDGES, op, "padding_mode")
+    check_choice(method, RESIZE_METHODS, op, "method")
+    check_choice(padding_mode, PADDING_MODES, op, "padding_mode")
     align_corners = check_flag(align_corners, op, "align_corners")
     check_floats(op, images=images, grid=grid)
     home = first_backend(images, grid)
@@ -257,7 +264,7 @@ def grid_sample(
             f"{op}: images of shape {pixels.shape} must have pixels, and a grid for each; grid has shape {points.shape}"
         )
     # What lies so far out is beyond any image; infinite coordinates have no fraction.
-    points = clip(where(isnan(points), -1.0, points), -FAR, FAR)
+    points = clip(where(isnan(points), -1.0, points), -MAX_GRID_COORDINATE, MAX_GRID_COORDINATE)
     sizes = pixels.shape[1:-1]
     coordinates = [
         _as_coordinates(points[..., axes - 1 - axis], n, align_corners)
@@ -265,9 +272,11 @@ def grid_sample(
     ]
     sampler = _Sampler(pixels, padding_mode, align_corners)
     if method == "nearest":
-        return sampler.pixels_at([round(c) for c in map(sampler.bound, coordinates, sizes)])
+        return sampler.pixels_at(
+            [round(c) for c in map(sampler.bound_coordinates, coordinates, sizes)]
+        )
     if method == "linear":
-        coordinates = list(map(sampler.bound, coordinates, sizes))
+        coordinates = list(map(sampler.bound_coordinates, coordinates, sizes))
     offsets, kernel = (
         ((0, 1), _linear_weight) if method == "linear" else ((-1, 0, 1, 2), _cubic_weight)
     )
@@ -279,31 +288,31 @@ def grid_sample(
         weight = cast(reduce(lambda a, b: a * b, weights), pixels.dtype)
         places = [low + float(o) for low, o in zip(lows, tap, strict=True)]
         if method == "cubic":
-            places = list(map(sampler.bound, places, sizes))
+            places = list(map(sampler.bound_coordinates, places, sizes))
         found = sampler.pixels_at(places)
         parts.append(found * movement.expand_dims(weight, dim=weight.ndim))
     return reduce(add, parts)
 
 
-FAR: Final = 2.0**16
+MAX_GRID_COORDINATE: Final = 2.0**16
 
 
 class _Sampler:
     """Images, and what lies beyond them."""
 
-    def __init__(self, images: Tensor, padding_mode: Edge, align_corners: bool) -> None:
+    def __init__(self, images: Tensor, padding_mode: PaddingMode, align_corners: bool) -> None:
         self.padding_mode, self.align_corners = padding_mode, align_corners
         self.batch, self.sizes = images.shape[0], images.shape[1:-1]
         pixels = self.batch * count_elements(self.sizes)
         self.rows = movement.reshape(images, shape=(pixels, images.shape[-1]))
 
-    def bound(self, c: Tensor, n: int) -> Tensor:
+    def bound_coordinates(self, c: Tensor, n: int) -> Tensor:
         """Return coordinates within an axis of n pixels, or where zeros are, next to it."""
         if self.padding_mode == "reflection":
-            c = self._reflect(c, n)
+            c = self._reflect_coordinates(c, n)
         return clip(c, -2.0, n + 1.0) if self.padding_mode == "zeros" else clip(c, 0.0, n - 1.0)
 
-    def _reflect(self, c: Tensor, n: int) -> Tensor:
+    def _reflect_coordinates(self, c: Tensor, n: int) -> Tensor:
         """Return coordinates folded at the border: the centres of the outer pixels, or their outer edges."""
         low, span = (0.0, n - 1) if self.align_corners else (-0.5, n)
         if span == 0:
@@ -354,5 +363,9 @@ def _cubic_weight(rest: Tensor, offset: int) -> Tensor:
     """Return the weight of a pixel at a distance that depends on its offset: -1, 0, 1 or 2."""
     distance = rest - float(offset) if offset <= 0 else float(offset) - rest
     if offset in (0, 1):
-        return ((SHARP + 2) * distance - (SHARP + 3)) * distance * distance + 1.0
-    return ((distance - 5.0) * distance + 8.0) * (SHARP * distance) - 4 * SHARP
+        return (
+            (SHARP_CUBIC_COEFFICIENT + 2) * distance - (SHARP_CUBIC_COEFFICIENT + 3)
+        ) * distance * distance + 1.0
+    return ((distance - 5.0) * distance + 8.0) * (
+        SHARP_CUBIC_COEFFICIENT * distance
+    ) - 4 * SHARP_CUBIC_COEFFICIENT

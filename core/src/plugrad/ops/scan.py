@@ -8,7 +8,7 @@ from plugrad.errors import ArgumentValueError, AxisError
 from plugrad.kernels import movement, scan
 from plugrad.ops.arguments import as_supported_dtype
 from plugrad.ops.attributes import check_flag
-from plugrad.ops.axes import along_axis
+from plugrad.ops.axes import run_along_axis
 from plugrad.ops.reduction import as_summable
 from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.shapes import normalize_axis
@@ -118,4 +118,4 @@ def _run_scan(
         exclusive = True
     if reverse is not False:
         reverse = check_flag(reverse, op, "reverse")
-    return along_axis(kernel, x, op, axis, exclusive=exclusive, reverse=reverse)
+    return run_along_axis(kernel, x, op, axis, exclusive=exclusive, reverse=reverse)

@@ -67,7 +67,7 @@ def unique_all(x: TensorLike) -> UniqueAll:
     flat = movement.reshape(x, shape=(x.size,))
     order = sorting.argsort(flat, axis=0, descending=False, stable=True)
     ordered = indexing.gather(flat, order, axis=0)
-    is_new = _is_new(ordered)
+    is_new = _differs_from_previous(ordered)
     (starts,) = nonzero(is_new)
     numbers = scan.cumsum(
         cast(is_new, position_dtype(x.size + 1)), axis=0, exclusive=False, reverse=False
@@ -83,7 +83,7 @@ def unique_all(x: TensorLike) -> UniqueAll:
     )
 
 
-def _is_new(ordered: Tensor) -> Tensor:
+def _differs_from_previous(ordered: Tensor) -> Tensor:
     """Return whether each element of a sorted vector differs from the one before; the first always does."""
     is_new = not_equal(ordered[1:], ordered[:-1])
     return movement.pad(is_new, paddings=((1, 0),), constant_value=True)[: ordered.size]
@@ -132,7 +132,7 @@ def unique_values(x: TensorLike) -> Tensor:
     x = as_supported_dtype(x, sorting.sort, "unique_values")
     flat = movement.reshape(x, shape=(x.size,))
     ordered = sorting.sort(flat, axis=0, descending=False)
-    (starts,) = nonzero(_is_new(ordered))
+    (starts,) = nonzero(_differs_from_previous(ordered))
     return indexing.gather(ordered, starts, axis=0)
 
 

@@ -111,10 +111,10 @@ def frame(
         ArgumentValueError: the length or the step is not positive.
         ShapeError: the signal is 0-d.
     """
-    return _make_frames("frame", signal, frame_length, frame_step, pad_end, pad_value)
+    return _frame_signal("frame", signal, frame_length, frame_step, pad_end, pad_value)
 
 
-def _make_frames(
+def _frame_signal(
     op: str,
     signal: TensorLike,
     frame_length: int,
@@ -197,7 +197,7 @@ def stft(
         ShapeError: the signal is 0-d.
     """
     frame_length = check_integer(frame_length, "stft", "frame_length", least=1)
-    frames = _make_frames("stft", signal, frame_length, frame_step)
+    frames = _frame_signal("stft", signal, frame_length, frame_step)
     if window_fn is not None:
         if not callable(window_fn):
             raise ArgumentError(

@@ -15,7 +15,7 @@ from plugrad.ops.arguments import (
     promote_operands,
 )
 from plugrad.ops.attributes import check_choice, check_flag, check_integer
-from plugrad.ops.axes import along_axis
+from plugrad.ops.axes import run_along_axis
 from plugrad.ops.indexing import take_along_axis
 from plugrad.tensor.tensor import TopK
 from plugrad.types.arguments import explain_wrong_calls
@@ -44,7 +44,7 @@ def sort(x: TensorLike, *, axis: int = -1, descending: bool = False, stable: boo
     check_flag(stable, "sort", "stable")
     x = as_supported_dtype(x, sorting.sort, "sort")
     descending = check_flag(descending, "sort", "descending")
-    return along_axis(sorting.sort, x, "sort", axis, descending=descending)
+    return run_along_axis(sorting.sort, x, "sort", axis, descending=descending)
 
 
 @explain_wrong_calls
@@ -67,7 +67,7 @@ def argsort(
     x = as_supported_dtype(x, sorting.argsort, "argsort")
     descending = check_flag(descending, "argsort", "descending")
     stable = check_flag(stable, "argsort", "stable")
-    return along_axis(sorting.argsort, x, "argsort", axis, descending=descending, stable=stable)
+    return run_along_axis(sorting.argsort, x, "argsort", axis, descending=descending, stable=stable)
 
 
 def top_k(x: TensorLike, k: int = 1, *, sorted: bool = True) -> TopK:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
 
 
-class FilledRows(NamedTuple):
+class FillEmptyRowsResult(NamedTuple):
     """Entries, with at least one in each row; which rows had none; and the new position of each old entry."""
 
     output_indices: Tensor
@@ -25,7 +25,7 @@ class FilledRows(NamedTuple):
     reverse_index_map: Tensor
 
 
-class Reshaped(NamedTuple):
+class SparseReshapeResult(NamedTuple):
     """The coordinates in a new dense shape, and this shape."""
 
     output_indices: Tensor
@@ -34,7 +34,7 @@ class Reshaped(NamedTuple):
 
 def sparse_fill_empty_rows(
     indices: TensorLike, values: TensorLike, dense_shape: TensorLike, default_value: TensorLike
-) -> FilledRows:
+) -> FillEmptyRowsResult:
     """The entries of a sparse tensor by row, with a new entry in each row that has none.
 
     >>> found = plugrad.sparse.sparse_fill_empty_rows([[0, 1], [2, 0]], [5.0, 7.0], [3, 2], -1)
@@ -64,12 +64,12 @@ def sparse_fill_empty_rows(
         as_tensor(values, op, "values", backend=positions.backend), default_value, binary.select, op
     )
     sizes = as_positions(dense_shape, op, positions.backend, "dense_shape")
-    return FilledRows(*sparse.sparse_fill_empty_rows(positions, entries, sizes, default))
+    return FillEmptyRowsResult(*sparse.sparse_fill_empty_rows(positions, entries, sizes, default))
 
 
 def sparse_reshape(
     input_indices: TensorLike, input_shape: TensorLike, new_shape: TensorLike
-) -> Reshaped:
+) -> SparseReshapeResult:
     """The coordinates of a sparse tensor's entries in a new dense shape, and this shape.
 
     >>> found = plugrad.sparse.sparse_reshape([[0, 1], [1, 2]], [2, 3], [3, -1])
@@ -93,7 +93,7 @@ def sparse_reshape(
     )
     sizes = as_positions(input_shape, op, positions.backend, "input_shape")
     new = as_positions(new_shape, op, positions.backend, "new_shape")
-    return Reshaped(*sparse.sparse_reshape(positions, sizes, new))
+    return SparseReshapeResult(*sparse.sparse_reshape(positions, sizes, new))
 
 
 def sparse_segment_sum(data: TensorLike, indices: TensorLike, segment_ids: TensorLike) -> Tensor:

@@ -18,7 +18,7 @@ from plugrad.ops.arguments import (
     as_tensor,
     cast,
     promote_operands,
-    same_dtype,
+    promote_to_one_dtype,
     with_attributes,
 )
 from plugrad.ops.attributes import check_finite, check_flag, check_integer
@@ -263,11 +263,11 @@ def diff(
     n = check_integer(n, "diff", "n", least=0)
     x = as_supported_dtype(x, binary.subtract, "diff")
     axis = normalize_axis(axis, x.ndim, name="diff: axis")
-    before = _as_edge_part(prepend, x, axis)
-    after = _as_edge_part(append, x, axis)
+    before = _as_prepended_or_appended(prepend, x, axis)
+    after = _as_prepended_or_appended(append, x, axis)
     parts = [part for part in (before, x, after) if part is not None]
     if len(parts) > 1:
-        x = movement.concat(*same_dtype(parts, "diff"), axis=axis)
+        x = movement.concat(*promote_to_one_dtype(parts, "diff"), axis=axis)
     y = alias(x)
     for _ in range(min(n, x.shape[axis])):
         y = _drop_one(y, axis, 1) - _drop_one(y, axis, 0)
@@ -379,7 +379,7 @@ def _plan_variance(
     return count_elements(tuple([shape[i] for i in axes])), first, mean, result
 
 
-def _as_edge_part(part: TensorLike | None, x: Tensor, axis: int) -> Tensor | None:
+def _as_prepended_or_appended(part: TensorLike | None, x: Tensor, axis: int) -> Tensor | None:
     """Return the elements to put before or after x; a single number gives one along the axis."""
     if part is None:
         return None

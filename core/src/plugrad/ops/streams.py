@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     Key: TypeAlias = int | Callable[[], int]
 
-ALGORITHM: Final = "Philox4x32-10"
+ALGORITHM_NAME: Final = "Philox4x32-10"
 KEY_BITS: Final = 64
 COUNTER_BITS: Final = 128
 BLOCK_WORDS: Final = 4
@@ -64,37 +64,37 @@ class RandomStream:
             self._started_in: ref[Backend] | None = None if target is None else ref(target)
             """The backend to which all inputs were transferred, as they are to the one that traces a program."""
 
-    def take(self, blocks: int) -> tuple[int, int]:
+    def take_blocks(self, blocks: int) -> tuple[int, int]:
         """Return the key and the counter, and step over so many numbers of the counter."""
         with _lock:
             if self._key is None:
                 self._key = int.from_bytes(urandom(KEY_BITS // 8), "little")
             key, counter = self._key, self._counter
-            self._move_to(key, (counter + blocks) % (1 << COUNTER_BITS))
+            self._set_position(key, (counter + blocks) % (1 << COUNTER_BITS))
         return (key() if callable(key) else key), counter
 
-    def _move_to(self, key: Key, counter: int) -> None:
+    def _set_position(self, key: Key, counter: int) -> None:
         """Go to a number of a key's counter; the lock is held."""
-        on_failure(partial(self._go_back, self._key, self._counter, counter))
+        on_failure(partial(self._restore_position, self._key, self._counter, counter))
         self._key, self._counter = key, counter
 
-    def _go_back(self, key: Key | None, before: int, after: int) -> None:
+    def _restore_position(self, key: Key | None, before: int, after: int) -> None:
         """Go back to where the stream was, unless another thread has drawn since."""
         with _lock:
             if self._counter == after:
                 self._key, self._counter = key, before
 
-    def _step_over(self, blocks: int) -> int:
+    def _advance_counter(self, blocks: int) -> int:
         """Return the counter, and step over so many numbers of it."""
         with _lock:
             counter = self._counter
             self._counter = (counter + blocks) % (1 << COUNTER_BITS)
             return counter
 
-    def _restart_and_step_over(self, key: Key, counter: int, blocks: int) -> tuple[int, int]:
+    def _restart_and_advance(self, key: Key, counter: int, blocks: int) -> tuple[int, int]:
         """Restart the stream at a key and a counter, return both, and step over so many blocks."""
         with _lock:
-            self._move_to(key, (counter + blocks) % (1 << COUNTER_BITS))
+            self._set_position(key, (counter + blocks) % (1 << COUNTER_BITS))
         return (key() if callable(key) else key), counter
 
     def next_state(self, words: int, backend: Backend) -> Tensor:
@@ -113,10 +113,10 @@ class RandomStream:
         if target is not None and self._started_in is not None and self._started_in() is target:
             key = self._key
             assert key is not None  # it was restarted with one
-            counter = self._step_over(blocks)
-            take = lambda: self._restart_and_step_over(key, counter, blocks)  # noqa: E731
+            counter = self._advance_counter(blocks)
+            take = lambda: self._restart_and_advance(key, counter, blocks)  # noqa: E731
         else:
-            take = lambda: self.take(blocks)  # noqa: E731
+            take = lambda: self.take_blocks(blocks)  # noqa: E731
         return host_value(
             lambda: state_words(*take()), shape=(STATE_WORDS,), dtype=int32, device=backend
         )
@@ -126,10 +126,10 @@ class RandomStream:
         blocks, own = -(-2 * count // BLOCK_WORDS), self._key
         keys: list[Any]
         if callable(own):
-            counter = self._step_over(blocks)
+            counter = self._advance_counter(blocks)
             keys = [partial(_spawned_key, own, counter, i) for i in range(count)]
         else:
-            state = state_words(*self.take(blocks))
+            state = state_words(*self.take_blocks(blocks))
             keys = random_bits(state, shape=(2 * count,)).astype("<i4").view("<u8").tolist()
         children: list[RandomStream] = []
         for key in keys:
@@ -178,7 +178,11 @@ def check_state(state: Any) -> tuple[int, int]:
     if isinstance(state, dict):
         given = cast("dict[str, Any]", state)
         name = given.get("algorithm")
-        if given.keys() == {"algorithm", *limits} and isinstance(name, str) and name == ALGORITHM:
+        if (
+            given.keys() == {"algorithm", *limits}
+            and isinstance(name, str)
+            and name == ALGORITHM_NAME
+        ):
             numbers = [given[part] for part in limits]
             if all(
                 isinstance(number, int) and 0 <= number < 1 << bits
@@ -187,6 +191,6 @@ def check_state(state: Any) -> tuple[int, int]:
                 return numbers[0], numbers[1]
     raise ArgumentValueError(
         f"Generator: state={short_repr(state)} is not the state of a generator, a dict with the algorithm "
-        f"{ALGORITHM!r}, a key below 2**64 and a counter below 2**128. Sequences of other algorithms, such as that of "
-        "earlier releases, cannot be continued; begin one with a seed"
+        f"{ALGORITHM_NAME!r}, a key below 2**64 and a counter below 2**128. Sequences of other algorithms, such as "
+        "that of earlier releases, cannot be continued; begin one with a seed"
     )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
 
 
-class Pieces(NamedTuple):
+class StringSplitResult(NamedTuple):
     """The pieces of strings as a sparse matrix: the coordinates and the text of each piece, and the shape."""
 
     indices: Tensor
@@ -28,7 +28,7 @@ class Pieces(NamedTuple):
     shape: Tensor
 
 
-class NGrams(NamedTuple):
+class NGramsResult(NamedTuple):
     """The n-grams of all rows, and the splits, which tell where those of each row begin and end."""
 
     n_grams: Tensor
@@ -88,7 +88,9 @@ def string_to_hash_bucket_fast(input: TensorLike, num_buckets: int) -> Tensor:
     return string.string_to_hash_bucket_fast(_as_strings(input, op, "input"), num_buckets=count)
 
 
-def string_split(input: TensorLike, delimiter: TensorLike, skip_empty: bool = True) -> Pieces:
+def string_split(
+    input: TensorLike, delimiter: TensorLike, skip_empty: bool = True
+) -> StringSplitResult:
     """The pieces of strings between the characters of a delimiter, as a sparse matrix with a row for each string.
 
     >>> found = plugrad.string.string_split(["a b", "c"], " ")
@@ -111,7 +113,7 @@ def string_split(input: TensorLike, delimiter: TensorLike, skip_empty: bool = Tr
     home = first_backend(input, delimiter)
     x = _as_strings(input, "string_split", "input", home)
     cuts = _as_strings(delimiter, "string_split", "delimiter", x.backend)
-    return Pieces(
+    return StringSplitResult(
         *string.string_split(
             x, cuts, skip_empty=check_flag(skip_empty, "string_split", "skip_empty")
         )
@@ -127,7 +129,7 @@ def string_n_grams(
     right_pad: str,
     pad_width: int,
     preserve_short_sequences: bool,
-) -> NGrams:
+) -> NGramsResult:
     """The n-grams of each row of tokens: each run of n neighbouring tokens, joined to one string.
 
     >>> found = plugrad.string.string_n_grams(
@@ -164,7 +166,7 @@ def string_n_grams(
     splits = as_positions(data_splits, op, x.backend, "data_splits")
     widths = as_list(n_gram_widths, op, "n_gram_widths")
     is_short_kept = check_flag(preserve_short_sequences, op, "preserve_short_sequences")
-    return NGrams(
+    return NGramsResult(
         *string.string_n_grams(
             x,
             splits,

@@ -26,7 +26,7 @@ from plugrad.kernels import indexing, movement, scatter
 from plugrad.ops.arguments import as_tensor, cast_for_assignment
 from plugrad.ops.attributes import as_list, check_integer
 from plugrad.ops.binary import greater_equal, less, logical_and, where
-from plugrad.ops.indexing import POSITIONS, first_backend
+from plugrad.ops.indexing import _POSITION_DTYPES, first_backend
 from plugrad.ops.keys import (
     SCALAR_KEY_TYPES,
     ArrayKey,
@@ -56,10 +56,10 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend
     from plugrad.types.specs import Shape
 
-_Calls: TypeAlias = "tuple[tuple[Kernel[..., Tensor], dict[str, Any]], ...]"
+_KernelCalls: TypeAlias = "tuple[tuple[Kernel[..., Tensor], dict[str, Any]], ...]"
 
 
-def index(x: Tensor, key: Any) -> Tensor:
+def index_tensor(x: Tensor, key: Any) -> Tensor:
     """The elements ``x[key]`` for integers, slices, ``...``, None (a new axis), and arrays of integers or bools.
 
     >>> x = plugrad.arange(12).reshape(3, 4)
@@ -84,7 +84,12 @@ def index(x: Tensor, key: Any) -> Tensor:
     if type(key) in SCALAR_KEY_TYPES:  # most keys
         calls = _cached_calls(shape, array.dtype, (key,))
         return _run_calls(x, calls) if calls else alias(x)
-    if isinstance(key, Tensor) and key.array.dtype in POSITIONS and shape and not transfer_target():
+    if (
+        isinstance(key, Tensor)
+        and key.array.dtype in _POSITION_DTYPES
+        and shape
+        and not transfer_target()
+    ):
         return indexing.gather(x, key, axis=0, batch_dims=0)  # the rows of a table
     parts = cast("tuple[Any, ...]", key) if type(key) is tuple else (key,)
     if (plain := hashable_key(parts)) is not None:
@@ -98,7 +103,7 @@ def index(x: Tensor, key: Any) -> Tensor:
     return _run_calls(x, calls) if calls else alias(x)
 
 
-def assign(x: Tensor, key: Any, value: Any) -> None:
+def assign_elements(x: Tensor, key: Any, value: Any) -> None:
     """Replace the elements ``x[key]`` by a value that broadcasts to their shape.
 
     >>> x = plugrad.zeros((2, 3))
@@ -119,7 +124,7 @@ def assign(x: Tensor, key: Any, value: Any) -> None:
     nothing.
 
     Raises:
-        TensorIndexError, ArgumentValueError: the key is wrong; see `index`.
+        TensorIndexError, ArgumentValueError: the key is wrong; see `index_tensor`.
         ShapeError: the value does not broadcast to the shape of ``x[key]``.
         DTypeError: the dtype of x does not hold the value.
         ArgumentValueError: a number of the value is too large for the dtype of x.
@@ -127,7 +132,7 @@ def assign(x: Tensor, key: Any, value: Any) -> None:
         BackendMismatch: x and the value live on different backends.
     """
     y = copy_to_backend(
-        with_assigned(x, key, value), x.backend
+        with_assigned_elements(x, key, value), x.backend
     )  # they differ in a block that transfers
     if y.backend is not x.backend:
         raise TracingError(
@@ -138,8 +143,8 @@ def assign(x: Tensor, key: Any, value: Any) -> None:
     x.node = y.node
 
 
-def with_assigned(x: Tensor, key: Any, value: Any) -> Tensor:
-    """Return x with its elements ``x[key]`` replaced; see `assign`."""
+def with_assigned_elements(x: Tensor, key: Any, value: Any) -> Tensor:
+    """Return x with its elements ``x[key]`` replaced; see `assign_elements`."""
     shape = x.array.shape
     parts = cast("tuple[Any, ...]", key) if type(key) is tuple else (key,)
     if (plain := hashable_key(parts)) is not None:
@@ -207,7 +212,7 @@ def boolean_mask(x: TensorLike, mask: TensorLike, axis: int = 0) -> Tensor:
     if not mask.ndim:
         raise ShapeError("boolean_mask: mask is 0-d; it must have at least one axis")
     first = normalize_axis(axis, x.ndim, name="boolean_mask: axis")
-    return _run_index(x, (slice(None),) * first + (mask,), "boolean_mask")
+    return _index_tensor(x, (slice(None),) * first + (mask,), "boolean_mask")
 
 
 @explain_wrong_calls
@@ -286,13 +291,13 @@ def strided_slice(
             start = None if begin_mask >> i & 1 else first
             stop = None if end_mask >> i & 1 else last
             key.append(slice(start, stop, step))
-    return _run_index(x, tuple(key), op)
+    return _index_tensor(x, tuple(key), op)
 
 
-def _run_index(x: Tensor, key: tuple[Any, ...], op: str) -> Tensor:
+def _index_tensor(x: Tensor, key: tuple[Any, ...], op: str) -> Tensor:
     """Return ``x[key]``; an error names the op."""
     try:
-        return index(x, key)
+        return index_tensor(x, key)
     except TensorIndexError as error:
         raise TensorIndexError(f"{op}: {error}") from None
 
@@ -301,7 +306,7 @@ def _run_index(x: Tensor, key: tuple[Any, ...], op: str) -> Tensor:
 
 
 @lru_cache(maxsize=1024)
-def _cached_calls(shape: Shape, dtype: object, parts: tuple[Any, ...]) -> _Calls:
+def _cached_calls(shape: Shape, dtype: object, parts: tuple[Any, ...]) -> _KernelCalls:
     """Return the kernel calls that a hashable key needs for a tensor of this shape and dtype, from a cache."""
     calls: list[Any] = []
     x = Shaped(shape, as_dtype(dtype))
@@ -318,7 +323,7 @@ def _cached_slice(shape: Shape, parts: tuple[Any, ...]) -> BasicSlice:
     return basic_slice(shape, expand_ellipsis(shape, parts))
 
 
-def _slice_calls(shape: Shape, block: BasicSlice) -> _Calls:
+def _slice_calls(shape: Shape, block: BasicSlice) -> _KernelCalls:
     """Return the kernel calls that take a basic slice and give it its final shape: at most two."""
     begin, end, strides, sizes, taken, kept = block[:6]
     calls: list[tuple[Kernel[..., Tensor], dict[str, Any]]] = []
@@ -337,7 +342,7 @@ def _slice_calls(shape: Shape, block: BasicSlice) -> _Calls:
     return tuple(calls)
 
 
-def _run_calls(x: Tensor, calls: _Calls) -> Tensor:
+def _run_calls(x: Tensor, calls: _KernelCalls) -> Tensor:
     for kernel, attrs in calls:
         x = kernel.call(x, attrs)
     return x
@@ -345,7 +350,7 @@ def _run_calls(x: Tensor, calls: _Calls) -> Tensor:
 
 def _gather_arrays(x: Tensor, places: list[ArrayKeyAxes], is_adjacent: bool) -> Tensor:
     """Gather the elements that the array keys select, after merging their axes into one."""
-    axes = _array_axes(places)
+    axes = _axes_of_array_keys(places)
     first = places[0].start if is_adjacent else 0
     if axes != list(range(first, first + len(axes))):
         x = movement.transpose(x, perm=_axes_to_front(axes, x.ndim))
@@ -356,7 +361,7 @@ def _gather_arrays(x: Tensor, places: list[ArrayKeyAxes], is_adjacent: bool) -> 
     return indexing.gather(x, _merged_positions(places, size, x.backend), axis=first, batch_dims=0)
 
 
-def _array_axes(places: list[ArrayKeyAxes]) -> list[int]:
+def _axes_of_array_keys(places: list[ArrayKeyAxes]) -> list[int]:
     return [axis for place in places for axis in range(place.start, place.start + place.span)]
 
 
@@ -449,7 +454,7 @@ def _scatter_arrays(
     x: Tensor, places: list[ArrayKeyAxes], is_adjacent: bool, value: Tensor
 ) -> Tensor:
     """Assign a value at the positions that array keys select; return x itself if they select none."""
-    axes = _array_axes(places)
+    axes = _axes_of_array_keys(places)
     order = _axes_to_front(axes, x.ndim)
     sizes = tuple([x.shape[axis] for axis in order])
     merged, rest = count_elements(sizes[: len(axes)]), sizes[len(axes) :]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from plugrad.discovery.listing import backends, find
-from plugrad.discovery.selection import active_backend, backend_for
+from plugrad.discovery.listing import backends, find_plugin
+from plugrad.discovery.selection import active_backend, resolve_backend
 from plugrad.engine.results import alias, wrap_array
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.errors import BackendNotFound, BackendUnavailable, PluginConflict, warn
@@ -31,7 +31,7 @@ def to_device(x: TensorLike, device: DeviceLike) -> Tensor:
         BackendNotFound, BackendUnavailable: naming the reason and the remedy.
         UnsupportedDtype: the backend has no such dtype.
     """
-    backend = backend_for(device, "to_device")
+    backend = resolve_backend(device, "to_device")
     x = as_tensor(x, "to_device", backend=backend)
     y = copy_to_backend(x, backend)
     return alias(x) if y is x else y
@@ -64,19 +64,19 @@ def restore_pickled(values: NDArray[Any], device: str, *, distribution: str) -> 
     name = device.partition(":")[0]
     qualified = f"{distribution}::{name}"
     try:
-        if _is_of_another(name, qualified):
+        if _belongs_to_other_distribution(name, qualified):
             device = f"{distribution}::{device}"
-        backend = backend_for(device)
+        backend = resolve_backend(device)
     except (BackendNotFound, BackendUnavailable) as error:
         backend = active_backend()
         warn(f"a tensor that was pickled on {device!r} is on {backend.name!r} now: {error}")
     return as_tensor(values, "unpickled", backend=backend)
 
 
-def _is_of_another(name: str, qualified: str) -> bool:
+def _belongs_to_other_distribution(name: str, qualified: str) -> bool:
     """Return whether a backend's name stands for that of another distribution, or for several."""
     try:
-        plugin = find(name)
+        plugin = find_plugin(name)
     except PluginConflict:
         return True
     return plugin.qualified_name != qualified and any(

@@ -22,14 +22,14 @@ def divmod_op(a: Any, b: Any) -> tuple[Tensor, Tensor]:
     return binary.floor_divide(a, b), binary.remainder(a, b)
 
 
-OPS: Final[dict[np.ufunc, Callable[..., Any]]] = {
+OP_OF_UFUNC: Final[dict[np.ufunc, Callable[..., Any]]] = {
     function: op
     for module in (binary, bitwise, complex_ops, linalg, unary)
     for name, op in vars(module).items()
     if isinstance(function := getattr(np, name, None), np.ufunc)
 } | {np.divmod: divmod_op}
 
-REDUCTIONS: Final[dict[np.ufunc, Callable[..., Tensor]]] = {
+REDUCTION_OF_UFUNC: Final[dict[np.ufunc, Callable[..., Tensor]]] = {
     np.add: methods.sum,
     np.multiply: methods.prod,
     np.maximum: methods.max,
@@ -38,19 +38,19 @@ REDUCTIONS: Final[dict[np.ufunc, Callable[..., Tensor]]] = {
     np.logical_or: methods.any,
 }
 """What ``ufunc.reduce`` calls."""
-ACCUMULATIONS: Final[dict[np.ufunc, Callable[..., Tensor]]] = {
+ACCUMULATION_OF_UFUNC: Final[dict[np.ufunc, Callable[..., Tensor]]] = {
     np.add: methods.cumsum,
     np.multiply: methods.cumprod,
 }
 """What ``ufunc.accumulate`` calls."""
 
-_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
+_OPTIONS_OF_METHOD: Final[dict[str, tuple[str, ...]]] = {
     "reduce": ("axis", "dtype", "keepdims"),
     "accumulate": ("axis", "dtype"),
 }
 
 
-def _outer(op: Callable[..., Tensor], a: TensorLike, b: TensorLike) -> Tensor:
+def _apply_outer(op: Callable[..., Tensor], a: TensorLike, b: TensorLike) -> Tensor:
     """Apply a binary op to each element of a with each of b: ``ufunc.outer``."""
     backend = first_backend(a, b)
     x, y = (as_tensor(z, "outer", backend=backend) for z in (a, b))
@@ -80,7 +80,7 @@ def apply_ufunc(x: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **options
         ArgumentError: plugrad does not have the function, or the call has options that only arrays of NumPy have.
     """
     name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
-    op = OPS.get(ufunc)
+    op = OP_OF_UFUNC.get(ufunc)
     if any(given is not None for given in options.pop("out", ())):
         raise ArgumentError(
             f"np.{name} does not write tensors into arrays, nor do operators such as +=; assign its result to a name, "
@@ -91,13 +91,13 @@ def apply_ufunc(x: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **options
         if converted is not None:
             inputs = tuple(converted)
             del options["dtype"]
-    lacking = [option for option in options if option not in _OPTIONS.get(method, ())]
+    lacking = [option for option in options if option not in _OPTIONS_OF_METHOD.get(method, ())]
     if method in ("reduce", "accumulate"):
-        op = (REDUCTIONS if method == "reduce" else ACCUMULATIONS).get(ufunc)
+        op = (REDUCTION_OF_UFUNC if method == "reduce" else ACCUMULATION_OF_UFUNC).get(ufunc)
         options = {"axis": 0} | options
     elif method == "outer" and op is not None and ufunc.nin == 2:
         inputs = (op, *inputs)
-        op = _outer
+        op = _apply_outer
     elif method != "__call__":
         op = None
     if op is None or lacking:

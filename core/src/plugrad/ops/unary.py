@@ -11,9 +11,9 @@ from plugrad.engine.results import alias
 from plugrad.errors import DTypeError
 from plugrad.kernels import binary, complex as parts, unary
 from plugrad.ops.arguments import (
+    as_bools,
     as_supported_dtype,
     as_tensor,
-    as_truth,
     cached_constant,
     cast,
     host_array,
@@ -522,7 +522,7 @@ def logical_not(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return unary_op(unary.logical_not, as_truth(x, "logical_not"), "logical_not")
+    return unary_op(unary.logical_not, as_bools(x, "logical_not"), "logical_not")
 
 
 def step(x: TensorLike, alpha: float = 0.0) -> Tensor:

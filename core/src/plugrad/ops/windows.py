@@ -42,14 +42,16 @@ def resolve_window(
         ShapeError: the window does not fit.
     """
     given = strides, padding, dilations, rounding
-    is_plain = PLAIN.issuperset(map(type, given))  # what programs mostly pass: a key of the cache
-    return (_cached_attributes if is_plain else _window)(op, slide, image, size, *given)
+    is_plain = _CACHEABLE_TYPES.issuperset(
+        map(type, given)
+    )  # what programs mostly pass: a key of the cache
+    return (_make_cached_window if is_plain else _make_window)(op, slide, image, size, *given)
 
 
-PLAIN: Final = frozenset({int, str, type(None)})
+_CACHEABLE_TYPES: Final = frozenset({int, str, type(None)})
 
 
-def _window(
+def _make_window(
     op: str,
     slide: Callable[..., Window],
     image: Shape,
@@ -71,10 +73,10 @@ def _window(
         raise type(error)(f"{op}: {error}") from None
 
 
-_cached_attributes: Final = lru_cache(maxsize=1024)(_window)
+_make_cached_window: Final = lru_cache(maxsize=1024)(_make_window)
 
 
-def check_axes(op: str, x: Tensor, axes: int) -> None:
+def check_spatial_axes(op: str, x: Tensor, axes: int) -> None:
     """Raise unless images have a number of spatial axes, with or without a batch axis.
 
     Raises:
@@ -88,13 +90,13 @@ def check_axes(op: str, x: Tensor, axes: int) -> None:
         )
 
 
-def as_kernels_take(x: Tensor, axes: int, is_first: bool) -> Tensor:
+def to_kernel_layout(x: Tensor, axes: int, is_first: bool) -> Tensor:
     """Return images, which may lack the batch axis and have the channels first, as kernels take them."""
     x = x if x.ndim == axes + 2 else movement.expand_dims(x, dim=0)
     return channels_last(x) if is_first else x
 
 
-def as_given(y: Tensor, x: Tensor, is_first: bool) -> Tensor:
+def restore_layout(y: Tensor, x: Tensor, is_first: bool) -> Tensor:
     """Return the images that a kernel gave with the axes of the images x that an op was given."""
     y = channels_first(y) if is_first else y
     return y if y.ndim == x.ndim else movement.reshape(y, shape=y.shape[1:])

@@ -11,8 +11,8 @@ from plugrad.optimizers.optimizer import Optimizer
 
 if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
-    from plugrad.ops.optimizers import Step
-    from plugrad.optimizers.optimizer import Rate
+    from plugrad.ops.optimizers import UpdateStep
+    from plugrad.optimizers.optimizer import LearningRate
     from plugrad.tensor.tensor import Tensor
     from plugrad.transforms.variable import Variable
 
@@ -35,7 +35,7 @@ class Adagrad(Optimizer):
 
     def __init__(
         self,
-        learning_rate: Rate = 0.01,
+        learning_rate: LearningRate = 0.01,
         initial_accumulator_value: float = 0.1,
         epsilon: float = 1e-10,
     ) -> None:
@@ -80,7 +80,7 @@ class Adadelta(Optimizer):
     """
 
     def __init__(
-        self, learning_rate: Rate = 0.001, rho: float = 0.95, epsilon: float = 1e-6
+        self, learning_rate: LearningRate = 0.001, rho: float = 0.95, epsilon: float = 1e-6
     ) -> None:
         """Check and store the coefficients."""
         super().__init__(learning_rate)
@@ -124,7 +124,7 @@ class RMSProp(Optimizer):
 
     def __init__(
         self,
-        learning_rate: Rate = 0.01,
+        learning_rate: LearningRate = 0.01,
         decay: float = 0.9,
         momentum: float = 0.0,
         epsilon: float = 1e-7,
@@ -173,7 +173,7 @@ class Adam(Optimizer):
 
     def __init__(
         self,
-        learning_rate: Rate = 0.001,
+        learning_rate: LearningRate = 0.001,
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-8,
@@ -195,7 +195,7 @@ class Adam(Optimizer):
         return "m", "s"
 
     @property
-    def _step(self) -> Step:
+    def _step(self) -> UpdateStep:
         return optimizers.adam
 
     def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
@@ -231,7 +231,7 @@ class AdamW(Adam):
 
     def __init__(
         self,
-        learning_rate: Rate = 0.001,
+        learning_rate: LearningRate = 0.001,
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-8,
@@ -268,7 +268,7 @@ class Adamax(Adam):
 
     def __init__(
         self,
-        learning_rate: Rate = 0.002,
+        learning_rate: LearningRate = 0.002,
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-8,

@@ -6,19 +6,19 @@ from itertools import accumulate
 from operator import mul
 from typing import TYPE_CHECKING, Any, Final
 
-from plugrad.ops.optimizers import Composed
+from plugrad.ops.optimizers import ComposedStep
 from plugrad.ops.unary import sign, sqrt
 from plugrad.optimizers.adaptive import Adam
 from plugrad.optimizers.optimizer import Optimizer
 
 if TYPE_CHECKING:
-    from plugrad.optimizers.optimizer import Rate
+    from plugrad.optimizers.optimizer import LearningRate
 
 MIN_RECTIFIED_LENGTH: Final = 5
 """The length of the average of squares above which its variance is finite and `RAdam` divides by it."""
 
 
-def _move_by_moments(
+def _step_by_moments(
     v: Any,
     g: Any,
     m: Any,
@@ -39,15 +39,15 @@ def _move_by_moments(
     return v * keep - (m * rate + g * gradient_rate) / (sqrt(s) * scale + epsilon), m, s
 
 
-def _move_by_signs(
+def _step_by_signs(
     v: Any, g: Any, m: Any, rate: Any, keep: Any, beta1: Any, others1: Any, beta2: Any, others2: Any
 ) -> tuple[Any, ...]:
     """Return v after a step of equal size for all elements, and the average m of gradients."""
     return v * keep - sign(m * beta1 + g * others1) * rate, m * beta2 + g * others2
 
 
-MOMENT_STEP: Final = Composed(_move_by_moments, 9)
-SIGN_STEP: Final = Composed(_move_by_signs, 6)
+MOMENT_STEP: Final = ComposedStep(_step_by_moments, 9)
+SIGN_STEP: Final = ComposedStep(_step_by_signs, 6)
 
 
 class NAdam(Adam):
@@ -74,7 +74,7 @@ class NAdam(Adam):
 
     def __init__(
         self,
-        learning_rate: Rate = 0.002,
+        learning_rate: LearningRate = 0.002,
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-8,
@@ -88,7 +88,7 @@ class NAdam(Adam):
         self._multiplied: tuple[float, float] | None = None
 
     @property
-    def _step(self) -> Composed:
+    def _step(self) -> ComposedStep:
         return MOMENT_STEP
 
     def _momentum(self, step: int) -> float:
@@ -133,7 +133,7 @@ class RAdam(Adam):
     """
 
     @property
-    def _step(self) -> Composed:
+    def _step(self) -> ComposedStep:
         return MOMENT_STEP
 
     def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
@@ -181,7 +181,7 @@ class Lion(Optimizer):
 
     def __init__(
         self,
-        learning_rate: Rate = 0.0001,
+        learning_rate: LearningRate = 0.0001,
         beta1: float = 0.9,
         beta2: float = 0.99,
         weight_decay: float = 0.0,
@@ -198,7 +198,7 @@ class Lion(Optimizer):
         return ("m",)
 
     @property
-    def _step(self) -> Composed:
+    def _step(self) -> ComposedStep:
         return SIGN_STEP
 
     def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:

@@ -10,7 +10,7 @@ from plugrad.optimizers.optimizer import Optimizer
 
 if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
-    from plugrad.optimizers.optimizer import Rate
+    from plugrad.optimizers.optimizer import LearningRate
     from plugrad.tensor.tensor import Tensor
 
 
@@ -55,7 +55,7 @@ class Momentum(Optimizer):
     """
 
     def __init__(
-        self, learning_rate: Rate, momentum: float = 0.9, *, nesterov: bool = False
+        self, learning_rate: LearningRate, momentum: float = 0.9, *, nesterov: bool = False
     ) -> None:
         """Check and store the coefficients, which may be changed at any time."""
         super().__init__(learning_rate)

@@ -52,7 +52,7 @@ def clip_by_norm(gradients: Sequence[Tensor], max_norm: float) -> list[Tensor]:
     tensors = _as_tensors("clip_by_norm", gradients)
     if max_norm == inf:
         return tensors
-    return [_scaled_down(g, vector_norm(_as_float32(g)), max_norm) for g in tensors]
+    return [_scale_down(g, vector_norm(_as_float32(g)), max_norm) for g in tensors]
 
 
 def clip_by_global_norm(gradients: Sequence[Tensor], max_norm: float) -> list[Tensor]:
@@ -74,7 +74,7 @@ def clip_by_global_norm(gradients: Sequence[Tensor], max_norm: float) -> list[Te
         return tensors
     first, *others = [vector_norm(_as_float32(g)) for g in tensors]
     norm = vector_norm(stack([first, *(x.astype(first.dtype) for x in others)]))
-    return [_scaled_down(g, norm, max_norm) for g in tensors]
+    return [_scale_down(g, norm, max_norm) for g in tensors]
 
 
 def centralize(gradients: Sequence[Tensor]) -> list[Tensor]:
@@ -130,10 +130,10 @@ def add_noise(
         )
     tensors = _as_tensors("add_noise", gradients)
     noise = [generator.standard_normal(g.shape, dtype=g.dtype, device=g.backend) for g in tensors]
-    return [g + x * _deviation_for(g, deviation) for g, x in zip(tensors, noise, strict=True)]
+    return [g + x * _resolve_deviation(g, deviation) for g, x in zip(tensors, noise, strict=True)]
 
 
-def _deviation_for(gradient: Tensor, deviation: float | Callable[[], float]) -> Tensor | float:
+def _resolve_deviation(gradient: Tensor, deviation: float | Callable[[], float]) -> Tensor | float:
     """Return a standard deviation; if it is a function, it is called in each run of a traced program."""
     if not callable(deviation):
         return _check_deviation(deviation)
@@ -148,7 +148,7 @@ def _check_deviation(deviation: float) -> float:
     return deviation
 
 
-def _scaled_down(gradient: Tensor, norm: Tensor, max_norm: float) -> Tensor:
+def _scale_down(gradient: Tensor, norm: Tensor, max_norm: float) -> Tensor:
     scale = max_norm / maximum(norm, max_norm)  # 1 where the norm is small enough
     return gradient * scale.astype(gradient.dtype)
 

@@ -10,19 +10,19 @@ if TYPE_CHECKING:
 
     from plugrad.tensor.tensor import Tensor
 
-SUFFICIENT_DECREASE: Final = 1e-4
+WOLFE_SUFFICIENT_DECREASE: Final = 1e-4
 """c1: the part of the decrease of the tangent that a step must bring."""
-CURVATURE: Final = 0.9
+WOLFE_CURVATURE: Final = 0.9
 """c2: the part of the first slope below which that of a step must be, in absolute value."""
 MAX_EVALUATIONS: Final = 25
 """How many points of a line are evaluated, as by torch."""
-MARGIN: Final = 0.1
+INTERPOLATION_MARGIN: Final = 0.1
 """How far from the ends of an interval the next step must be, as a part of its length."""
-GROWTH: Final = 10.0
+STEP_GROWTH_FACTOR: Final = 10.0
 """The largest step as a multiple of the one before it."""
 
 
-class Point(NamedTuple):
+class LinePoint(NamedTuple):
     """The value, slope and gradient of the objective at one step along a line."""
 
     step: float
@@ -37,14 +37,14 @@ class Point(NamedTuple):
         return isfinite(self.value) and isfinite(self.slope)
 
 
-def search(
-    evaluate: Callable[[float], Point],
-    start: Point,
+def search_line(
+    evaluate: Callable[[float], LinePoint],
+    start: LinePoint,
     step: float,
     *,
     smallest: float,
     evaluations: int = MAX_EVALUATIONS,
-) -> Point:
+) -> LinePoint:
     """Return a point along a line that satisfies the strong Wolfe conditions (algorithm 3.5).
 
     If none is found, it is the lowest point that was, which may be the start.
@@ -60,37 +60,44 @@ def search(
     while evaluations > 0:
         point = evaluate(step)
         evaluations -= 1
-        if _is_too_high(point, start) or (before is not start and point.value >= before.value):
-            return _zoom(evaluate, start, before, point, evaluations, smallest)
-        if abs(point.slope) <= -CURVATURE * start.slope:
+        if _violates_sufficient_decrease(point, start) or (
+            before is not start and point.value >= before.value
+        ):
+            return _zoom_interval(evaluate, start, before, point, evaluations, smallest)
+        if abs(point.slope) <= -WOLFE_CURVATURE * start.slope:
             return point
         if point.slope >= 0:
-            return _zoom(evaluate, start, point, before, evaluations, smallest)
-        least, most = point.step + MARGIN * (point.step - before.step), GROWTH * point.step
+            return _zoom_interval(evaluate, start, point, before, evaluations, smallest)
+        least, most = (
+            point.step + INTERPOLATION_MARGIN * (point.step - before.step),
+            STEP_GROWTH_FACTOR * point.step,
+        )
         is_steeper = point.slope < before.slope  # so that no minimum is in sight
-        step = most if is_steeper else min(max(_interpolate(before, point), least), most)
+        step = most if is_steeper else min(max(_cubic_minimizer(before, point), least), most)
         before = point
     return before
 
 
-def _zoom(
-    evaluate: Callable[[float], Point],
-    start: Point,
-    low: Point,
-    high: Point,
+def _zoom_interval(
+    evaluate: Callable[[float], LinePoint],
+    start: LinePoint,
+    low: LinePoint,
+    high: LinePoint,
     evaluations: int,
     smallest: float,
-) -> Point:
+) -> LinePoint:
     """Return such a point between two steps, of which `low` is the best so far (algorithm 3.6)."""
     while evaluations > 0 and abs(high.step - low.step) > smallest:
         length = high.step - low.step
-        part = (_interpolate(low, high) - low.step) / length
-        point = evaluate(low.step + length * min(max(part, MARGIN), 1 - MARGIN))
+        part = (_cubic_minimizer(low, high) - low.step) / length
+        point = evaluate(
+            low.step + length * min(max(part, INTERPOLATION_MARGIN), 1 - INTERPOLATION_MARGIN)
+        )
         evaluations -= 1
-        if _is_too_high(point, start) or point.value >= low.value:
+        if _violates_sufficient_decrease(point, start) or point.value >= low.value:
             high = point
             continue
-        if abs(point.slope) <= -CURVATURE * start.slope:
+        if abs(point.slope) <= -WOLFE_CURVATURE * start.slope:
             return point
         if point.slope * length >= 0:
             high = low
@@ -98,14 +105,14 @@ def _zoom(
     return low
 
 
-def _is_too_high(point: Point, start: Point) -> bool:
+def _violates_sufficient_decrease(point: LinePoint, start: LinePoint) -> bool:
     """Return whether a point violates the sufficient decrease (3.7a), or is not finite."""
     if not point.is_finite:
         return True
-    return point.value > start.value + SUFFICIENT_DECREASE * point.step * start.slope
+    return point.value > start.value + WOLFE_SUFFICIENT_DECREASE * point.step * start.slope
 
 
-def _interpolate(a: Point, b: Point) -> float:
+def _cubic_minimizer(a: LinePoint, b: LinePoint) -> float:
     """Return the minimizer of the cubic through two values and slopes (3.59), or the middle."""
     middle = (a.step + b.step) / 2
     if not (a.is_finite and b.is_finite):

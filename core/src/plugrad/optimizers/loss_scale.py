@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend
     from plugrad.tensor.tensor import Tensor
 
-MAX_FACTOR: Final = 2.0**100
+MAX_LOSS_SCALE: Final = 2.0**100
 """The largest factor; products of losses with larger ones are soon infinite."""
 
 
@@ -48,9 +48,9 @@ class LossScale:
 
     def __init__(self, initial: float = 65536.0, growth_interval: int = 2000) -> None:
         self.initial: float = check_real(initial, "LossScale", "initial")
-        if not 1 <= self.initial <= MAX_FACTOR:
+        if not 1 <= self.initial <= MAX_LOSS_SCALE:
             raise ArgumentValueError(
-                f"LossScale: initial={short_repr(initial)} must be from 1 to {MAX_FACTOR}"
+                f"LossScale: initial={short_repr(initial)} must be from 1 to {MAX_LOSS_SCALE}"
             )
         self.growth_interval: int = check_integer(
             growth_interval, "LossScale", "growth_interval", least=1
@@ -79,7 +79,7 @@ class LossScale:
         is_finite = isfinite(add_n([sum(g.astype(float32)) for g in unscaled]))
         steps = good_steps + 1
         is_long = steps >= self.growth_interval
-        grown = where(is_long, minimum(factor * 2, MAX_FACTOR), factor)
+        grown = where(is_long, minimum(factor * 2, MAX_LOSS_SCALE), factor)
         factor.assign(where(is_finite, grown, maximum(factor / 2, 1.0)))
         good_steps.assign(where(logical_and(is_finite, logical_not(is_long)), steps, 0.0))
         return unscaled, is_finite

@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from typing import Self
 
-    from plugrad.ops.optimizers import Step
+    from plugrad.ops.optimizers import UpdateStep
     from plugrad.tensor.backend import Backend
     from plugrad.tensor.effects import HostLog
 
-Rate: TypeAlias = "float | Callable[[int], float]"
+LearningRate: TypeAlias = "float | Callable[[int], float]"
 """A learning rate, or a schedule: a function from the number of steps taken to a learning rate."""
 
 
-Transform: TypeAlias = "Callable[[list[Tensor]], Sequence[Tensor]]"
+GradientTransform: TypeAlias = "Callable[[list[Tensor]], Sequence[Tensor]]"
 """A function of the gradients of a step that returns those to use."""
 
 MISSING_ATTRIBUTE_HINTS: Final = {
@@ -65,11 +65,11 @@ class State(dict[str, Variable]):
     """The number of steps that the variable has taken."""
 
 
-_Move: TypeAlias = tuple[Variable, Tensor, State]
+_Update: TypeAlias = tuple[Variable, Tensor, State]
 """A variable, its gradient and its state."""
 
 
-class _Group(NamedTuple):
+class _ParamGroup(NamedTuple):
     """The coefficients of a group of variables."""
 
     given: dict[str, Any]
@@ -97,7 +97,7 @@ class Optimizer(ABC):
             cls.__init__ = explain_wrong_calls(cls.__init__)
 
     @explain_wrong_calls
-    def __init__(self, learning_rate: Rate) -> None:
+    def __init__(self, learning_rate: LearningRate) -> None:
         """Check and store the learning rate, which may be changed at any time.
 
         Raises:
@@ -107,12 +107,12 @@ class Optimizer(ABC):
         self.learning_rate = learning_rate
         self.iterations = 0
         """The number of steps taken."""
-        self.transforms: tuple[Transform, ...] = ()
+        self.transforms: tuple[GradientTransform, ...] = ()
         """What gradients go through at the beginning of each step; see `with_transforms`."""
         self.loss_scale: LossScale | None = None
         """The factor of losses whose gradients may be too small for float16; see `with_loss_scale`."""
         self._states: dict[Variable, State] = {}
-        self._groups: dict[Variable, _Group] = {}
+        self._groups: dict[Variable, _ParamGroup] = {}
         _ = self.rate
 
     if not TYPE_CHECKING:  # type checkers know the methods
@@ -143,7 +143,7 @@ class Optimizer(ABC):
     def _name(self) -> str:
         return type(self).__name__
 
-    def with_transforms(self, *functions: Transform) -> Self:
+    def with_transforms(self, *functions: GradientTransform) -> Self:
         """Apply functions to the gradients at the start of each step, in order; return the optimizer.
 
         >>> clip = lambda gradients: plugrad.optimizers.clip_by_global_norm(gradients, 1.0)
@@ -230,7 +230,7 @@ class Optimizer(ABC):
                 f"set_group: {', '.join(coefficients)} decides what {self._name} keeps for variables, which is the "
                 "same for all; pass it when the optimizer is made"
             )
-        self._groups |= dict.fromkeys(found, _Group(coefficients, shared, member))
+        self._groups |= dict.fromkeys(found, _ParamGroup(coefficients, shared, member))
 
     def group_of(self, variable: Variable) -> dict[str, Any]:
         """Return the coefficients that `set_group` has set for a variable.
@@ -304,7 +304,7 @@ class Optimizer(ABC):
             pairs = [(v, g) for (v, _), g in zip(pairs, gradients, strict=True)]
         pairs = self._transform_gradients(pairs)
         step, names = static_value(lambda: (self._step, self._slot_names()))
-        moves: list[_Move] = []
+        moves: list[_Update] = []
         for variable, gradient in pairs:
             dtype = variable.array.dtype
             if gradient.array.dtype is not dtype:
@@ -325,7 +325,7 @@ class Optimizer(ABC):
                 host_value(lambda: self._begin_step([]), shape=(0,))
                 assign_all([], [], log)
             for i, (_, group) in enumerate(groups):
-                self._move(step, group, names, partial(compute, i), log, is_finite)
+                self._apply_updates(step, group, names, partial(compute, i), log, is_finite)
 
         run_logged(take_step)
 
@@ -469,10 +469,10 @@ class Optimizer(ABC):
         group.member.iterations = self.iterations
         return group.member
 
-    def _move(
+    def _apply_updates(
         self,
-        step: Step,
-        moves: list[_Move],
+        step: UpdateStep,
+        moves: list[_Update],
         names: tuple[str, ...],
         compute: Callable[[], tuple[float, ...]],
         log: HostLog,
@@ -483,7 +483,7 @@ class Optimizer(ABC):
         Where a condition is False, all of them get the values that they have.
         """
         update = make_update(step, compute, moves[0][0])
-        for batch in _batches(moves):
+        for batch in _iter_batches(moves):
             variables, gradients, states = zip(*batch, strict=True)
             slots = [[state[name] for state in states] for name in names]
             updated = update([variables, gradients, *slots])
@@ -495,7 +495,7 @@ class Optimizer(ABC):
 
     @property
     @abstractmethod
-    def _step(self) -> Step:
+    def _step(self) -> UpdateStep:
         """The update rule: a kernel of `plugrad.kernels.optimizers`, or a function of ops."""
 
     @abstractmethod
@@ -538,8 +538,8 @@ def _make_slot(variable: Variable, name: str, value: Tensor) -> Variable:
 
 
 def _group_by_kernel(
-    moves: Sequence[_Move], members: Mapping[Variable, _Group]
-) -> list[tuple[int, list[_Move]]]:
+    moves: Sequence[_Update], members: Mapping[Variable, _ParamGroup]
+) -> list[tuple[int, list[_Update]]]:
     """Group moves that one kernel call can update: equal dtype, device, group and number of steps taken.
 
     A variable that comes twice takes another step: its move belongs to a later group, and the number that comes with a
@@ -558,16 +558,16 @@ def _group_by_kernel(
         ahead.append((variable, state, turn if planned is None else planned[key] + turn))
     if planned is not None:
         planned.update(came)
-    equal = static_value(partial(_first_equal, ahead, members))
-    groups: dict[tuple[int, int, object, Backend], list[_Move]] = {}
+    equal = static_value(partial(_first_in_group, ahead, members))
+    groups: dict[tuple[int, int, object, Backend], list[_Update]] = {}
     for move, turn, first in zip(moves, turns, equal, strict=True):
         group = turn, first, move[1].array.dtype, move[0].backend  # gradients have been cast
         groups.setdefault(group, []).append(move)
     return [(group[0], groups[group]) for group in sorted(groups, key=itemgetter(0))]
 
 
-def _first_equal(
-    ahead: Sequence[tuple[Variable, State, int]], members: Mapping[Variable, _Group]
+def _first_in_group(
+    ahead: Sequence[tuple[Variable, State, int]], members: Mapping[Variable, _ParamGroup]
 ) -> list[int]:
     """Return for each variable the index of the first one in its group with the same number of steps."""
     counts = [state.steps + more for _, state, more in ahead]
@@ -578,9 +578,9 @@ def _first_equal(
     return [firsts.setdefault(key, i) for i, key in enumerate(keys)]
 
 
-def _batches(moves: list[_Move]) -> Iterator[list[_Move]]:
+def _iter_batches(moves: list[_Update]) -> Iterator[list[_Update]]:
     """Yield batches of moves whose variables have about `MAX_BATCH_ELEMENTS` elements in total."""
-    batch: list[_Move] = []
+    batch: list[_Update] = []
     size = 0
     for move in moves:
         batch.append(move)

@@ -11,7 +11,7 @@ from plugrad.ops.attributes import check_integer, check_real
 from plugrad.ops.movement import concat, reshape, stack
 from plugrad.ops.reduction import max, sum
 from plugrad.ops.unary import abs
-from plugrad.optimizers.line_search import Point, search
+from plugrad.optimizers.line_search import LinePoint, search_line
 from plugrad.transforms.gradients import select_trainable, variable_grads
 from plugrad.types.arguments import explain_wrong_calls
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from plugrad.transforms.variable import Variable
 
 
-class _Pair(NamedTuple):
+class _CurvaturePair(NamedTuple):
     """A step and the change of the gradient along it."""
 
     step: Tensor
@@ -82,16 +82,16 @@ class LBFGS:
         if max_evaluations is None:
             max_evaluations = self.max_iterations * 5 // 4 + 1
         self.max_evaluations = check_integer(max_evaluations, "LBFGS", "max_evaluations", least=1)
-        self.learning_rate = _check_least("learning_rate", learning_rate)
-        self.tolerance_gradient = _check_least("tolerance_gradient", tolerance_gradient)
-        self.tolerance_change = _check_least("tolerance_change", tolerance_change)
+        self.learning_rate = _check_non_negative("learning_rate", learning_rate)
+        self.tolerance_gradient = _check_non_negative("tolerance_gradient", tolerance_gradient)
+        self.tolerance_change = _check_non_negative("tolerance_change", tolerance_change)
         self.iterations = 0
         """The number of steps taken."""
         self.evaluations = 0
         """How often a function has been called."""
         self.has_converged = False
         """Whether the last call of `minimize` ended within the tolerances, and not because of its numbers of calls."""
-        self._pairs: deque[_Pair] = deque(maxlen=self.history_size)
+        self._pairs: deque[_CurvaturePair] = deque(maxlen=self.history_size)
         self._known: list[Variable] = []
 
     def minimize(
@@ -118,38 +118,44 @@ class LBFGS:
         if [*map(id, trained)] != [*map(id, self._known)]:
             self._pairs.clear()
             self._known = trained
-        line = _Line(function, trained)
+        line = _ObjectiveOnLine(function, trained)
         try:
-            value = self._iterate(line)
+            value = self._take_steps(line)
         finally:
-            line.move(line.place)
+            line.set_variables(line.place)
             self.evaluations += line.evaluations
         return value
 
-    def _iterate(self, line: _Line) -> Tensor:
+    def _take_steps(self, line: _ObjectiveOnLine) -> Tensor:
         """Take line-search steps, each from the lowest point of the previous one."""
-        value, gradient, largest = line.begin()
+        value, gradient, largest = line.evaluate_start()
         self.has_converged = largest <= self.tolerance_gradient
-        here = Point(0.0, float(value.item()), 0.0, gradient)
+        here = LinePoint(0.0, float(value.item()), 0.0, gradient)
         for _ in range(self.max_iterations):
             if self.has_converged or line.evaluations >= self.max_evaluations:
                 break
-            slope, length, total = line.aim(self._direction(here.gradient), here.gradient)
+            slope, length, total = line.set_direction(
+                self._step_direction(here.gradient), here.gradient
+            )
             if not slope < 0 and self._pairs:  # rounding has spoilt what was learnt
                 self._pairs.clear()
-                slope, length, total = line.aim(-here.gradient, here.gradient)
+                slope, length, total = line.set_direction(-here.gradient, here.gradient)
             if not slope < 0:
                 break
             first = self.learning_rate * (1.0 if self._pairs else min(1.0, 1 / total))
             start = here._replace(step=0.0, slope=slope)
-            found = search(line.evaluate, start, first, smallest=self.tolerance_change / length)
+            found = search_line(
+                line.evaluate_point, start, first, smallest=self.tolerance_change / length
+            )
             if found.step == 0:
                 if not self._pairs:
                     break
                 self._pairs.clear()
                 continue
-            self._learn(line.direction * found.step, found.gradient - here.gradient, found, slope)
-            line.place = line.at(found.step)
+            self._store_curvature_pair(
+                line.direction * found.step, found.gradient - here.gradient, found, slope
+            )
+            line.place = line.values_at(found.step)
             self.iterations += 1
             is_still = found.step * length <= self.tolerance_change
             is_flat = here.value - found.value <= self.tolerance_change
@@ -158,12 +164,14 @@ class LBFGS:
             here = found
         return value
 
-    def _learn(self, step: Tensor, change: Tensor, found: Point, slope: float) -> None:
+    def _store_curvature_pair(
+        self, step: Tensor, change: Tensor, found: LinePoint, slope: float
+    ) -> None:
         """Store a step and the change of the gradient if the curvature along it is positive."""
         if found.step * (found.slope - slope) > 0:
-            self._pairs.append(_Pair(step, change, 1 / sum(step * change)))
+            self._pairs.append(_CurvaturePair(step, change, 1 / sum(step * change)))
 
-    def _direction(self, gradient: Tensor) -> Tensor:
+    def _step_direction(self, gradient: Tensor) -> Tensor:
         """Return the direction of the next step: minus the estimated inverse Hessian times the gradient (7.4)."""
         q = -gradient
         weights: list[Tensor] = []
@@ -179,42 +187,42 @@ class LBFGS:
         return q
 
 
-class _Line:
+class _ObjectiveOnLine:
     """The objective along a line, with values read as numbers."""
 
     def __init__(self, function: Callable[[], Tensor], variables: Sequence[Variable]) -> None:
         self.function = function
         self.variables = variables
-        self.place = _join(variables)
+        self.place = _concatenate_flat(variables)
         """The values of all variables at the beginning of the line."""
         self.direction = self.place
         self.evaluations = 0
 
-    def begin(self) -> tuple[Tensor, Tensor, float]:
+    def evaluate_start(self) -> tuple[Tensor, Tensor, float]:
         """Return the value and the gradient at the start, and the gradient's largest element."""
         value, gradient = self._differentiate()
         return value, gradient, self.max_norm(gradient)
 
-    def aim(self, direction: Tensor, gradient: Tensor) -> tuple[float, float, float]:
+    def set_direction(self, direction: Tensor, gradient: Tensor) -> tuple[float, float, float]:
         """Set the direction; return the slope along it, its largest element, and the 1-norm of the gradient."""
         self.direction = direction
         numbers = stack([sum(direction * gradient), max(abs(direction)), sum(abs(gradient))])
         slope, length, total = numbers.tolist()
         return slope, length, total
 
-    def evaluate(self, step: float) -> Point:
+    def evaluate_point(self, step: float) -> LinePoint:
         """Return the point at a step."""
-        self.move(self.at(step))
+        self.set_variables(self.values_at(step))
         value, gradient = self._differentiate()
         slope = sum(gradient * self.direction)
         numbers = stack([value.astype(slope.dtype), slope]).tolist()
-        return Point(step, numbers[0], numbers[1], gradient)
+        return LinePoint(step, numbers[0], numbers[1], gradient)
 
-    def at(self, step: float) -> Tensor:
+    def values_at(self, step: float) -> Tensor:
         """Return the variables' values at a step along the line."""
         return self.place + self.direction * step
 
-    def move(self, place: Tensor) -> None:
+    def set_variables(self, place: Tensor) -> None:
         """Set the variables to these values."""
         start = 0
         for variable in self.variables:
@@ -229,15 +237,15 @@ class _Line:
     def _differentiate(self) -> tuple[Tensor, Tensor]:
         self.evaluations += 1
         value, gradients = variable_grads(self.function, self.variables)
-        return value, _join(gradients)
+        return value, _concatenate_flat(gradients)
 
 
-def _join(tensors: Sequence[Tensor]) -> Tensor:
+def _concatenate_flat(tensors: Sequence[Tensor]) -> Tensor:
     flat = [reshape(x, (-1,)) for x in tensors]
     return concat(flat) if len(flat) > 1 else +flat[0]
 
 
-def _check_least(name: str, value: Any) -> float:
+def _check_non_negative(name: str, value: Any) -> float:
     if not 0 <= check_real(value, "LBFGS", name) < inf:
         raise ArgumentValueError(f"LBFGS: {name}={value} must be 0 or more")
     return float(value)

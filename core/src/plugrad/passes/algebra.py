@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.graph.graph import Call, Graph, Step, Value
 from plugrad.kernels import binary, complex as complex_numbers, creation, linalg, movement, unary
-from plugrad.passes.rewriting import rename_inputs, rewritten
+from plugrad.passes.rewriting import rename_inputs, with_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,33 +22,35 @@ if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
     from plugrad.types.specs import Shape, Shaped
 
-    Rule = Callable[["_Rewriter", Call], Call | Value]
+    Rule = Callable[["_KnownValues", Call], Call | Value]
     """Returns the value that a call gives, or a call in its place, which may be the same one."""
 
 
 def simplify_algebra(graph: Graph) -> Graph:
     """Return the graph without calls that return their input unchanged, and with pairs of movements merged."""
-    rewriter = _Rewriter(graph)
+    rewriter = _KnownValues(graph)
     steps: list[Step] = []
     for original in graph.steps:
         step = rename_inputs(original, rewriter.names)
         if isinstance(step, Call):
-            rule = RULES.get(step.kernel)
+            rule = REWRITE_RULES.get(step.kernel)
             if rule is not None:
                 result = rule(rewriter, step)
                 if isinstance(result, Value):
                     rewriter.names[step.outputs[0]] = result
                     continue
                 step = result
-            rewriter.note(step)
+            rewriter.record_call(step)
         steps.append(step)
         rewriter.has_changed = rewriter.has_changed or step is not original
     return (
-        rewritten(graph, steps, rewriter.names) if rewriter.has_changed or rewriter.names else graph
+        with_steps(graph, steps, rewriter.names)
+        if rewriter.has_changed or rewriter.names
+        else graph
     )
 
 
-class _Rewriter:
+class _KnownValues:
     """What is known about the values of a graph up to the current step."""
 
     def __init__(self, graph: Graph) -> None:
@@ -59,7 +61,7 @@ class _Rewriter:
         self.packed: set[Value] = set()
         self.has_changed = False
 
-    def note(self, step: Call) -> None:
+    def record_call(self, step: Call) -> None:
         """Record a call as the maker of its outputs."""
         if step.returns_list:
             return
@@ -67,7 +69,9 @@ class _Rewriter:
         self.makers[output] = step
         kernel, packed = step.kernel, self.packed
         if kernel.is_elementwise:
-            is_packed = kernel not in _PARTS and all(map(self.is_packed, step.inputs))
+            is_packed = kernel not in _COMPLEX_PART_KERNELS and all(
+                map(self.is_packed, step.inputs)
+            )
         elif kernel is linalg.matmul:
             is_packed = len(self.specs[output].shape) == 2
         else:
@@ -79,7 +83,7 @@ class _Rewriter:
         """Return whether a value is known to be contiguous in memory."""
         return value in self.packed or (value is not None and prod(self.specs[value].shape) == 1)
 
-    def maker(self, value: Value | None, kernel: Kernel[..., Any]) -> Call | None:
+    def find_maker(self, value: Value | None, kernel: Kernel[..., Any]) -> Call | None:
         """Return the call that computes a value if it is a call of `kernel`, else None."""
         step = None if value is None else self.makers.get(value)
         return step if step is not None and step.kernel is kernel else None
@@ -92,55 +96,55 @@ class _Rewriter:
         if step.kernel is creation.fill:
             filled: Any = step.attrs["value"]
             return filled == number and copysign(1, filled) > 0  # x - -0.0 is 0.0 for -0.0
-        if step.kernel in _REPEATED:
+        if step.kernel in _VALUE_PRESERVING_KERNELS:
             return self.is_filled(step.inputs[0], number)
         return step.kernel is (creation.ones_like if number else creation.zeros_like)
 
 
-_REPEATED: Final = frozenset(
+_VALUE_PRESERVING_KERNELS: Final = frozenset(
     {movement.broadcast_to, movement.reshape, movement.transpose, movement.expand_dims}
 )
 """The kernels whose results have the elements of their input, and no others."""
-_PARTS: Final = frozenset({complex_numbers.real, complex_numbers.imag})
+_COMPLEX_PART_KERNELS: Final = frozenset({complex_numbers.real, complex_numbers.imag})
 """The elementwise kernels whose results may be views with gaps."""
 
 
 # --- what is given back --------------------------------------------------------------------------
 
 
-def _drop_copy(rewriter: _Rewriter, step: Call) -> Call | Value:
+def _drop_copy(rewriter: _KnownValues, step: Call) -> Call | Value:
     return step if step.stops_gradient else _first_input(step)
 
 
-def _drop_if_unchanged(rewriter: _Rewriter, step: Call) -> Call | Value:
+def _drop_if_unchanged(rewriter: _KnownValues, step: Call) -> Call | Value:
     """Replace a call by its input if the input already has the result's shape and dtype."""
     x = _first_input(step)
     is_same = rewriter.specs[x] == rewriter.specs[step.outputs[0]]
     return x if is_same and rewriter.is_packed(x) else step
 
 
-def _cancel_inverse(rewriter: _Rewriter, step: Call) -> Call | Value:
+def _cancel_inverse(rewriter: _KnownValues, step: Call) -> Call | Value:
     """Replace f(f(x)) by x, for an f that is its own inverse."""
-    inner = rewriter.maker(step.inputs[0], step.kernel)
+    inner = rewriter.find_maker(step.inputs[0], step.kernel)
     return (
         _first_input(inner) if inner is not None and rewriter.is_packed(inner.inputs[0]) else step
     )
 
 
-def _drop_division_by_one(rewriter: _Rewriter, step: Call) -> Call | Value:
-    return _drop_neutral_number(rewriter, step, 1, (1,))
+def _drop_division_by_one(rewriter: _KnownValues, step: Call) -> Call | Value:
+    return _drop_identity_element(rewriter, step, 1, (1,))
 
 
-def _drop_product_with_one(rewriter: _Rewriter, step: Call) -> Call | Value:
-    return _drop_neutral_number(rewriter, step, 1, (1, 0))
+def _drop_product_with_one(rewriter: _KnownValues, step: Call) -> Call | Value:
+    return _drop_identity_element(rewriter, step, 1, (1, 0))
 
 
-def _drop_difference_with_zero(rewriter: _Rewriter, step: Call) -> Call | Value:
-    return _drop_neutral_number(rewriter, step, 0, (1,))
+def _drop_difference_with_zero(rewriter: _KnownValues, step: Call) -> Call | Value:
+    return _drop_identity_element(rewriter, step, 0, (1,))
 
 
-def _drop_neutral_number(
-    rewriter: _Rewriter, step: Call, number: int, places: tuple[int, ...]
+def _drop_identity_element(
+    rewriter: _KnownValues, step: Call, number: int, places: tuple[int, ...]
 ) -> Call | Value:
     """Replace a call by its other input if the input at one of `places` is a neutral number.
 
@@ -160,30 +164,33 @@ def _drop_neutral_number(
 # --- movements, which are views where arrays have strides ----------------------------------------
 
 
-def _reshape(rewriter: _Rewriter, step: Call) -> Call | Value:
+def _merge_reshapes(rewriter: _KnownValues, step: Call) -> Call | Value:
     """Merge two reshapes if one only adds or removes axes of size 1, which is a view of any array."""
     x = _first_input(step)
     shape: Shape = step.attrs["shape"]
     specs = rewriter.specs
     if specs[x].shape == shape:
         return x
-    inner = rewriter.maker(x, movement.reshape) or rewriter.maker(x, movement.expand_dims)
+    inner = rewriter.find_maker(x, movement.reshape) or rewriter.find_maker(x, movement.expand_dims)
     if inner is None:
         return step
     start, middle = specs[_first_input(inner)], specs[x]
-    if _long_axes(middle) not in (_long_axes(start), _long_axes(specs[step.outputs[0]])):
+    if _axes_longer_than_1(middle) not in (
+        _axes_longer_than_1(start),
+        _axes_longer_than_1(specs[step.outputs[0]]),
+    ):
         return step
     return _first_input(inner) if start.shape == shape else replace(step, inputs=inner.inputs)
 
 
-def _long_axes(spec: Shaped) -> list[int]:
+def _axes_longer_than_1(spec: Shaped) -> list[int]:
     return [size for size in spec.shape if size != 1]
 
 
-def _transpose(rewriter: _Rewriter, step: Call) -> Call | Value:
+def _merge_transposes(rewriter: _KnownValues, step: Call) -> Call | Value:
     """Merge two transposes; replace an identity permutation by its input."""
     perm: Shape = step.attrs["perm"]
-    inner = rewriter.maker(step.inputs[0], movement.transpose)
+    inner = rewriter.find_maker(step.inputs[0], movement.transpose)
     if inner is not None:
         perm = tuple([inner.attrs["perm"][axis] for axis in perm])
     x = _first_input(inner or step)
@@ -192,7 +199,7 @@ def _transpose(rewriter: _Rewriter, step: Call) -> Call | Value:
     return step if inner is None else replace(step, inputs=(x,), attrs={"perm": perm})
 
 
-def _slice(rewriter: _Rewriter, step: Call) -> Call | Value:
+def _drop_full_slice(rewriter: _KnownValues, step: Call) -> Call | Value:
     """Replace a slice of everything by its input."""
     x = _first_input(step)
     return x if rewriter.specs[x] == rewriter.specs[step.outputs[0]] else step
@@ -204,7 +211,7 @@ def _first_input(step: Call) -> Value:
     return value
 
 
-RULES: Final[dict[Kernel[..., Any], Rule]] = {
+REWRITE_RULES: Final[dict[Kernel[..., Any], Rule]] = {
     unary.identity: _drop_copy,
     unary.cast: _drop_if_unchanged,
     unary.negative: _cancel_inverse,
@@ -213,8 +220,8 @@ RULES: Final[dict[Kernel[..., Any], Rule]] = {
     binary.divide: _drop_division_by_one,
     binary.subtract: _drop_difference_with_zero,
     movement.broadcast_to: _drop_if_unchanged,
-    movement.reshape: _reshape,
-    movement.transpose: _transpose,
-    movement.slice: _slice,
+    movement.reshape: _merge_reshapes,
+    movement.transpose: _merge_transposes,
+    movement.slice: _drop_full_slice,
 }
 """What may be done with a call, by its kernel."""

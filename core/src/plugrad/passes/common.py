@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from plugrad.graph.graph import Call, Graph, Step, Value
-from plugrad.passes.rewriting import rename_inputs, rewritten
+from plugrad.passes.rewriting import rename_inputs, with_steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,31 +28,33 @@ def merge_common_calls(graph: Graph) -> Graph:
             if known is not None:
                 names.update(zip(step.outputs, known.outputs, strict=True))
                 continue
-            note_call(step, first)
+            remember_call(step, first)
         steps.append(step)
-    return rewritten(graph, steps, names) if names else graph
+    return with_steps(graph, steps, names) if names else graph
 
 
 def find_call(step: Call, known: Mapping[Any, Call]) -> Call | None:
     """Return an earlier call that computes the same as `step`, or None; `known` maps keys to earlier calls."""
     try:
-        found = known.get(_key_of(step))
+        found = known.get(_call_key(step))
     except TypeError:  # an attribute of a graph that was made by hand is not hashable
         return None
-    return found if found is not None and _are_same(step.attrs, found.attrs) else None
+    return (
+        found if found is not None and _are_identical_attributes(step.attrs, found.attrs) else None
+    )
 
 
-def note_call(step: Call, known: dict[Any, Call]) -> None:
+def remember_call(step: Call, known: dict[Any, Call]) -> None:
     """Add a call to `known` unless an equal one is there."""
     with suppress(TypeError):
-        known.setdefault(_key_of(step), step)
+        known.setdefault(_call_key(step), step)
 
 
-def _key_of(step: Call) -> tuple[Any, ...]:
+def _call_key(step: Call) -> tuple[Any, ...]:
     return (step.kernel, step.inputs, *step.attrs.items())
 
 
-def _are_same(attrs: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
+def _are_identical_attributes(attrs: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
     """Return whether equal attributes are also identical: 1, 1.0 and True differ, and so do 0.0 and -0.0."""
     return attrs is others or all(
         x is y or (type(x) is type(y) and repr(x) == repr(y))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FOLDED_MAX_BYTES: Final = 4096
 """The most bytes of the results of a call that is folded: a program keeps them as long as it lives."""
-_FILLED_LIKE: Final = frozenset({creation.ones_like, creation.zeros_like})
+_FILL_KERNELS: Final = frozenset({creation.ones_like, creation.zeros_like})
 """The kernels that look at the shape of their input only."""
 
 
@@ -39,7 +39,7 @@ def fold_constants(graph: Graph) -> Graph:
     steps: list[Step] = []
     for step in graph.steps:
         found = None
-        if type(step) is Call and (known.issuperset(step.inputs) or step.kernel in _FILLED_LIKE):
+        if type(step) is Call and (known.issuperset(step.inputs) or step.kernel in _FILL_KERNELS):
             arrays = _constant_inputs(step, constants, specs, backend)
             found = None if arrays is None else _call_or_none(step, arrays, functions)
         if found is None:
@@ -73,7 +73,7 @@ def _constant_inputs(
         )
     value = inputs[0]
     # With more axes, the result might take the order of the input's axes in memory.
-    if step.kernel in _FILLED_LIKE and value is not None and len(specs[value].shape) < 2:
+    if step.kernel in _FILL_KERNELS and value is not None and len(specs[value].shape) < 2:
         shape, dtype = specs[value]
         if _is_small(step, specs):
             return [backend.from_numpy(np.zeros(shape, dtype.numpy))]

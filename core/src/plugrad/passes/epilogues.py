@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
     from plugrad.kernels.fused import Activation
 
-_FUSED: Final[Mapping[Kernel[..., Any], Kernel[..., Any]]] = {
+_FUSED_KERNEL_OF: Final[Mapping[Kernel[..., Any], Kernel[..., Any]]] = {
     linalg.matmul: fused.matmul,
     convolution.conv2d: fused.conv2d,
     depthwise.depthwise_conv2d: fused.depthwise_conv2d,
 }
-_ACTIVATIONS: Final[Mapping[Kernel[..., Any], Activation]] = {
+_ACTIVATION_NAMES: Final[Mapping[Kernel[..., Any], Activation]] = {
     activation.relu: "relu",
     activation.relu6: "relu6",
     activation.elu: "elu",
@@ -50,8 +50,8 @@ def fuse_epilogues(graph: Graph, is_included: Callable[[Call], bool]) -> Graph:
     steps: list[Step | None] = [*graph.steps]
     readers = find_readers(graph)
     for index, step in enumerate(graph.steps):
-        if isinstance(step, Call) and step.kernel in _FUSED and is_included(step):
-            epilogue = _Epilogue(graph, steps, readers, is_included)
+        if isinstance(step, Call) and step.kernel in _FUSED_KERNEL_OF and is_included(step):
+            epilogue = _EpilogueFinder(graph, steps, readers, is_included)
             for joined, places in epilogue.find(step):
                 if is_included(joined):
                     for place in (index, *places):
@@ -62,7 +62,7 @@ def fuse_epilogues(graph: Graph, is_included: Callable[[Call], bool]) -> Graph:
     return replace(graph, steps=found) if len(found) < len(steps) else graph
 
 
-class _Epilogue:
+class _EpilogueFinder:
     """Looks for what follows a product."""
 
     def __init__(
@@ -87,11 +87,11 @@ class _Epilogue:
             if len(others) == 1 and self.specs[add.outputs[0]] == self.specs[value]:
                 (bias,), (value,) = others, add.outputs
                 places.append(place)
-                found.append((_join(product, bias, value), [*places]))
+                found.append((_make_fused_call(product, bias, value), [*places]))
                 following = self._find_reader(value)
-        if following is not None and following[1].kernel in _ACTIVATIONS:
+        if following is not None and following[1].kernel in _ACTIVATION_NAMES:
             place, last = following
-            joined = _join(product, bias, last.outputs[0], last)
+            joined = _make_fused_call(product, bias, last.outputs[0], last)
             found.append((joined, [*places, place]))
         return found[::-1]
 
@@ -104,14 +104,20 @@ class _Epilogue:
         return (place, step) if isinstance(step, Call) and self.is_included(step) else None
 
 
-def _join(product: Call, bias: Value | None, output: Value, last: Call | None = None) -> Call:
+def _make_fused_call(
+    product: Call, bias: Value | None, output: Value, last: Call | None = None
+) -> Call:
     """Return a product with a bias and an activation, if any, that gives a value."""
     attrs = {
         **product.attrs,
-        "activation": "linear" if last is None else _ACTIVATIONS[last.kernel],
+        "activation": "linear" if last is None else _ACTIVATION_NAMES[last.kernel],
         "leakyrelu_alpha": 0.2 if last is None else last.attrs.get("alpha", 0.2),
     }
     inputs = (*product.inputs, bias, None)
     return replace(
-        product, kernel=_FUSED[product.kernel], inputs=inputs, attrs=attrs, outputs=(output,)
+        product,
+        kernel=_FUSED_KERNEL_OF[product.kernel],
+        inputs=inputs,
+        attrs=attrs,
+        outputs=(output,),
     )

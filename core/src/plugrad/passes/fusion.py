@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from plugrad.errors import ArgumentValueError
 from plugrad.graph.graph import Call, Fused, Graph, Step, Value
 from plugrad.passes.dead import has_effect
-from plugrad.passes.groups import find_groups, find_readers, sort_units
+from plugrad.passes.groups import find_groups, find_readers, sort_by_dependencies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -43,10 +43,12 @@ def fuse_groups(
     return %5
     """
     found = find_groups(graph, is_included=is_included, fits=fits, min_calls=min_calls)
-    return fuse_steps(graph, _without_circles(graph, [group.steps for group in found]))
+    return fuse_steps(graph, _drop_cyclic_groups(graph, [group.steps for group in found]))
 
 
-def _without_circles(graph: Graph, groups: Sequence[tuple[int, ...]]) -> Sequence[tuple[int, ...]]:
+def _drop_cyclic_groups(
+    graph: Graph, groups: Sequence[tuple[int, ...]]
+) -> Sequence[tuple[int, ...]]:
     """Return the groups whose fusion would not reorder steps with effects."""
     unit = {index: group[-1] for group in groups for index in group}
     makers = {v: unit.get(i, i) for i, step in enumerate(graph.steps) for v in step.outputs}
@@ -57,10 +59,10 @@ def _without_circles(graph: Graph, groups: Sequence[tuple[int, ...]]) -> Sequenc
         before.setdefault(own, set()).update(needed - {own})
     for earlier, later in pairwise([i for i, step in enumerate(graph.steps) if has_effect(step)]):
         before[later].add(earlier)
-    stuck = set(unit.values()) - set(sort_units(before))
+    stuck = set(unit.values()) - set(sort_by_dependencies(before))
     if not stuck:
         return groups
-    return _without_circles(graph, [group for group in groups if group[-1] != min(stuck)])
+    return _drop_cyclic_groups(graph, [group for group in groups if group[-1] != min(stuck)])
 
 
 def fuse_steps(graph: Graph, groups: Sequence[Sequence[int]]) -> Graph:
@@ -159,7 +161,7 @@ def _sort_topologically(units: Sequence[tuple[int, Step]]) -> list[Step]:
     before = {i: {makers[v] for v in step.inputs if v in makers} - {i} for i, step in units}
     for earlier, later in pairwise(sorted(i for i, step in units if has_effect(step))):
         before[later].add(earlier)
-    order = sort_units(before)
+    order = sort_by_dependencies(before)
     if len(order) < len(units):
         stuck = next(step for i, step in units if i not in order)
         raise ArgumentValueError(

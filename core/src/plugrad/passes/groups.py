@@ -53,17 +53,19 @@ def find_groups(
         min_calls: the least number of calls in a group.
     """
     included = is_included or _is_elementwise
-    found = _Groups(graph, fits)
+    found = _GroupBuilder(graph, fits)
     for index, step in enumerate(graph.steps):
         if isinstance(step, Call) and not step.returns_list and included(step):
-            found.add(index, step)
+            found.add_call(index, step)
         else:
-            found.pass_by(step)
+            found.skip_step(step)
     read = find_readers(graph)
-    return tuple([_group(graph, steps, read) for steps in found.steps() if len(steps) >= min_calls])
+    return tuple(
+        [_make_group(graph, steps, read) for steps in found.steps() if len(steps) >= min_calls]
+    )
 
 
-class _Groups:
+class _GroupBuilder:
     """Groups that grow while the steps of a graph are visited in order; a call can merge the groups that it reads."""
 
     def __init__(self, graph: Graph, fits: Callable[[Call, Sequence[Call]], bool] | None) -> None:
@@ -86,22 +88,22 @@ class _Groups:
         """Return the step indices of each group, ordered by their first steps."""
         return sorted(sorted(members) for members in self._members.values())
 
-    def pass_by(self, step: Step) -> None:
+    def skip_step(self, step: Step) -> None:
         """Visit a step that belongs to no group."""
-        needed = self._needed_by(step.inputs)
+        needed = self._groups_needed_by(step.inputs)
         self._needed.update((value, needed) for value in step.outputs)
 
-    def add(self, index: int, call: Call) -> None:
+    def add_call(self, index: int, call: Call) -> None:
         """Add a call to a group that it reads, after merging such groups if possible, or start a new group."""
         makers = {self._root(self._made[v]) for v in call.inputs if v in self._made}
-        needed = self._needed_by(v for v in call.inputs if v not in self._made)
+        needed = self._groups_needed_by(v for v in call.inputs if v not in self._made)
         chosen = index
         self._members[index] = [index]
         self._read[index], self._behind[index] = makers, needed
         self._made[call.outputs[0]] = index
         for maker in sorted(makers, reverse=True):
             if self._can_join(chosen, maker):
-                chosen = self._join(maker, chosen)
+                chosen = self._merge_groups(maker, chosen)
 
     def _root(self, group: int) -> int:
         """Return the group into which a group was merged."""
@@ -109,7 +111,7 @@ class _Groups:
             group = self._parts[group]
         return group
 
-    def _needed_by(self, values: Iterable[Value | None]) -> set[int]:
+    def _groups_needed_by(self, values: Iterable[Value | None]) -> set[int]:
         needed: set[int] = set()
         for value in values:
             if value in self._made:
@@ -118,7 +120,7 @@ class _Groups:
                 needed |= self._needed.get(value, set())
         return needed
 
-    def _before(self, group: int) -> set[int]:
+    def _groups_before(self, group: int) -> set[int]:
         """Return the groups that must run before a group."""
         return {self._root(g) for g in self._read[group] | self._behind[group]} - {group}
 
@@ -129,10 +131,10 @@ class _Groups:
         """
         if later == earlier or earlier in map(self._root, self._behind[later]):
             return False
-        left = [group for group in self._before(later) if group != earlier]
+        left = [group for group in self._groups_before(later) if group != earlier]
         seen = {*left}
         while left:
-            for group in self._before(left.pop()) - seen:
+            for group in self._groups_before(left.pop()) - seen:
                 if group == earlier:
                     return False
                 seen.add(group)
@@ -151,7 +153,7 @@ class _Groups:
             if i in later_ones and not made.isdisjoint(call.inputs)
         )
 
-    def _join(self, earlier: int, later: int) -> int:
+    def _merge_groups(self, earlier: int, later: int) -> int:
         """Merge a group into an earlier one, which is returned."""
         self._members[earlier] += self._members.pop(later)
         self._read[earlier] |= self._read.pop(later)
@@ -169,7 +171,7 @@ def _is_elementwise(call: Call) -> bool:
     return call.kernel.is_elementwise
 
 
-def sort_units(before: Mapping[int, set[int]]) -> list[int]:
+def sort_by_dependencies(before: Mapping[int, set[int]]) -> list[int]:
     """Sort numbers so that each comes after those in `before`; numbers in a cycle are left out."""
     after: dict[int, list[int]] = {}
     for index, others in before.items():
@@ -200,7 +202,7 @@ def find_readers(graph: Graph) -> dict[Value, set[int]]:
     return read
 
 
-def _group(graph: Graph, steps: Sequence[int], read: dict[Value, set[int]]) -> Group:
+def _make_group(graph: Graph, steps: Sequence[int], read: dict[Value, set[int]]) -> Group:
     made = [graph.steps[i].outputs[0] for i in steps]
     inputs = dict.fromkeys(v for i in steps for v in graph.steps[i].inputs if v is not None)
     return Group(

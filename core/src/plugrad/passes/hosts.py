@@ -14,10 +14,10 @@ from plugrad.types.specs import Shaped
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from plugrad.graph.graph import Line
+    from plugrad.graph.graph import SourceLine
 
 
-def return_hosts(graph: Graph) -> Graph:
+def return_host_values(graph: Graph) -> Graph:
     """Return a graph whose additional results are the values of its host functions, in order.
 
     Those in the body of a loop are stacked by round. A choice gives those of both functions, zeros for the one that
@@ -30,13 +30,13 @@ def return_hosts(graph: Graph) -> Graph:
         if isinstance(step, HostValue) or not has_effect(step):
             found += step.outputs if isinstance(step, HostValue) else ()
         elif isinstance(step, Scan):
-            body = return_hosts(step.body)
+            body = return_host_values(step.body)
             drawn = [body.specs[value] for value in body.results[len(step.body.results) :]]
             more = _new_values(specs, [Shaped((step.length, *s.shape), s.dtype) for s in drawn])
             step = replace(step, body=body, outputs=(*step.outputs, *more))
             found += more
         elif isinstance(step, Cond):
-            branches = return_hosts_from_both(*step.branches, step.line)
+            branches = return_host_values_from_both(*step.branches, step.line)
             drawn = [branches[0].specs[v] for v in branches[0].results[len(step.outputs) :]]
             more = _new_values(specs, drawn)
             step = replace(step, branches=branches, outputs=(*step.outputs, *more))
@@ -47,9 +47,9 @@ def return_hosts(graph: Graph) -> Graph:
     return replace(graph, specs=specs, steps=tuple(steps), results=(*graph.results, *found))
 
 
-def return_hosts_from_both(yes: Graph, no: Graph, line: Line) -> tuple[Graph, Graph]:
+def return_host_values_from_both(yes: Graph, no: Graph, line: SourceLine) -> tuple[Graph, Graph]:
     """Return both branches of a conditional with the host values of the first and then of the second as results."""
-    first, second = return_hosts(yes), return_hosts(no)
+    first, second = return_host_values(yes), return_host_values(no)
     of_first = [first.specs[value] for value in first.results[len(yes.results) :]]
     of_second = [second.specs[value] for value in second.results[len(no.results) :]]
     return (
@@ -58,7 +58,9 @@ def return_hosts_from_both(yes: Graph, no: Graph, line: Line) -> tuple[Graph, Gr
     )
 
 
-def _insert_zero_results(graph: Graph, zeros: Iterable[Shaped], place: int, line: Line) -> Graph:
+def _insert_zero_results(
+    graph: Graph, zeros: Iterable[Shaped], place: int, line: SourceLine
+) -> Graph:
     """Return a graph with zeros inserted among its results from an index on."""
     zeros, specs = list(zeros), dict(graph.specs)
     values = _new_values(specs, zeros)

@@ -78,9 +78,9 @@ def plan_memory(
         packed = find_storage(graph, views & PACKED_VIEWS)
         whole = {v for v, owner in packed.items() if owners[owner] == owner and owner in made}
         for index, step in enumerate(graph.steps):
-            place = _free_input(graph, step, index, storage, last, whole)
+            place = _find_reusable_input(graph, step, index, storage, last, whole)
             if place is not None:
-                _join(storage, last, step.outputs[0], place)
+                _merge_storage(storage, last, step.outputs[0], place)
     owned = {value for value in made if storage[value] == value}
     sizes = {value: _nbytes(graph, value) for value in storage if storage[value] == value}
     births = {
@@ -106,7 +106,7 @@ def plan_memory(
         offsets,
         arena_bytes,
         sum(size for value, size in sizes.items() if value not in owned),
-        _peak(births, last, sizes, inside),
+        _peak_bytes(births, last, sizes, inside),
     )
 
 
@@ -128,7 +128,7 @@ def _last_uses(graph: Graph, storage: Mapping[Value, Value]) -> dict[Value, int]
     return last
 
 
-def _free_input(
+def _find_reusable_input(
     graph: Graph,
     step: Step,
     index: int,
@@ -158,7 +158,9 @@ def _free_input(
     return None
 
 
-def _join(storage: dict[Value, Value], last: dict[Value, int], value: Value, place: Value) -> None:
+def _merge_storage(
+    storage: dict[Value, Value], last: dict[Value, int], value: Value, place: Value
+) -> None:
     """Place a value, and all values in its storage, in the storage of another one."""
     for each, owner in storage.items():
         if owner == value:
@@ -201,7 +203,7 @@ def pack_memory(
     return offsets, max(ends.values(), default=0)
 
 
-def _peak(
+def _peak_bytes(
     births: Mapping[Value, int],
     last: Mapping[Value, int],
     sizes: Mapping[Value, int],

@@ -28,8 +28,8 @@ def concatenate_padded(graph: Graph) -> Graph:
         return graph
     uses = Counter(v for step in graph.steps for v in step.inputs if v is not None)
     uses.update((*graph.results, *[v for _, v in graph.updates]))
-    finder = _Finder(calls, graph.specs, uses)
-    inner = {v for step in calls.values() for v in finder.inner_sums(step)}
+    finder = _PaddedPartFinder(calls, graph.specs, uses)
+    inner = {v for step in calls.values() for v in finder.find_inner_sums(step)}
     specs = dict(graph.specs)
     steps: list[Step] = []
     for step in graph.steps:
@@ -43,7 +43,9 @@ def concatenate_padded(graph: Graph) -> Graph:
     )
 
 
-def _concatenate(step: Call, parts: Sequence[_Part], specs: dict[Value, Shaped]) -> list[Step]:
+def _concatenate(
+    step: Call, parts: Sequence[_PaddedPart], specs: dict[Value, Shaped]
+) -> list[Step]:
     """Return steps that compute a sum by concatenation of its parts; their new values are added to `specs`."""
     zero = max(specs) + 1
     spec = specs[zero] = Shaped((), specs[step.outputs[0]].dtype)
@@ -58,7 +60,7 @@ def _concatenate(step: Call, parts: Sequence[_Part], specs: dict[Value, Shaped])
     return [fill, *sums, joined]
 
 
-class _Part(NamedTuple):
+class _PaddedPart(NamedTuple):
     """An array that is zero-padded along one axis."""
 
     value: Value
@@ -67,7 +69,7 @@ class _Part(NamedTuple):
     after: int
 
 
-class _Finder:
+class _PaddedPartFinder:
     """Finds the zero-padded arrays in a sum."""
 
     def __init__(
@@ -75,7 +77,7 @@ class _Finder:
     ) -> None:
         self.calls, self.specs, self.uses = calls, specs, uses
 
-    def inner_sums(self, step: Call) -> list[Value]:
+    def find_inner_sums(self, step: Call) -> list[Value]:
         """Return those operands of a sum that are sums of the same shape and have no other reader."""
         if step.kernel is not binary.add:
             return []
@@ -90,10 +92,10 @@ class _Finder:
             and self.specs[v].shape == shape
         ]
 
-    def find_parts(self, step: Call) -> list[_Part]:
+    def find_parts(self, step: Call) -> list[_PaddedPart]:
         """Return the padded parts of a sum in order, or an empty list if it has other operands."""
         shape = self.specs[step.outputs[0]].shape
-        waiting, parts = [step], list[_Part]()
+        waiting, parts = [step], list[_PaddedPart]()
         while waiting:
             for value in waiting.pop().inputs:
                 assert value is not None
@@ -103,7 +105,7 @@ class _Finder:
                 if made.kernel is binary.add:
                     waiting.append(made)
                     continue
-                part = self._padded(made)
+                part = self._find_padded_part(made)
                 if part is None:
                     return []
                 parts.append(part)
@@ -116,7 +118,7 @@ class _Finder:
             end += size
         return parts if parts[-1].after == 0 else []
 
-    def _padded(self, step: Call) -> _Part | None:
+    def _find_padded_part(self, step: Call) -> _PaddedPart | None:
         """Return the part that a call pads with zeros along one axis, or None."""
         if step.kernel is not movement.pad:
             return None
@@ -126,4 +128,4 @@ class _Finder:
         is_zero = number == 0 and copysign(1, number) > 0
         if value is None or not is_zero or len(axes) != 1:
             return None
-        return _Part(value, axes[0], *sides[axes[0]])
+        return _PaddedPart(value, axes[0], *sides[axes[0]])

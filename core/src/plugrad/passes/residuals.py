@@ -14,7 +14,7 @@ import numpy as np
 
 from plugrad.graph.graph import Call, Graph, Scan, Value
 from plugrad.kernels import activation, binary, creation, movement, unary
-from plugrad.passes.common import find_call, note_call
+from plugrad.passes.common import find_call, remember_call
 from plugrad.passes.dead import remove_dead_steps
 from plugrad.types.specs import Shaped
 
@@ -29,7 +29,7 @@ KEPT_MAX_BYTES: Final = 1 << 24
 """The most bytes that a loop keeps for a later one."""
 _COMPARED_MAX_BYTES: Final = 4096
 """The most bytes of constants whose elements are compared."""
-_CHEAP: Final[frozenset[Kernel[..., Any]]] = frozenset(
+_CHEAP_KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset(
     {
         *(unary.identity, unary.cast, unary.negative, unary.abs, unary.square, unary.sign),
         *(unary.sqrt, unary.reciprocal, unary.step, unary.logical_not),
@@ -68,27 +68,29 @@ def keep_residuals(graph: Graph) -> Graph:
             first, then = steps[earlier], steps[index]
             assert isinstance(first, Scan)
             assert isinstance(then, Scan)
-            changed = _keep_for(first, then, specs)
+            changed = _keep_residuals_for(first, then, specs)
             if changed is not None:
                 steps[earlier], steps[index] = changed
                 has_changed = True
     return replace(graph, steps=tuple(steps), specs=specs) if has_changed else graph
 
 
-def _keep_for(first: Scan, then: Scan, specs: dict[Value, Shaped]) -> tuple[Scan, Scan] | None:
+def _keep_residuals_for(
+    first: Scan, then: Scan, specs: dict[Value, Shaped]
+) -> tuple[Scan, Scan] | None:
     """Return two loops, the first of which keeps what the other one would compute again; None if there is nothing."""
     if first.length != then.length:
         return None
     carries = len(first.carry)
     stacked = dict(zip(first.body.results[carries:], first.outputs[carries:], strict=True))
-    same = _find_same(first, then, stacked)
-    repeated = _find_repeated(first.body, then.body, same) if same else {}
+    same = _match_loop_inputs(first, then, stacked)
+    repeated = _find_recomputed_calls(first.body, then.body, same) if same else {}
     body = then.body
     needed = {
         v for step in body.steps if repeated.keys().isdisjoint(step.outputs) for v in step.inputs
     }
     needed.update(body.results)
-    kept = sorted(_choose(repeated, needed, body.specs))
+    kept = sorted(_choose_stored_values(repeated, needed, body.specs))
     sizes = [prod(body.specs[v].shape) * body.specs[v].dtype.itemsize for v in kept]
     if not kept or first.length * sum(sizes) > KEPT_MAX_BYTES:
         return None
@@ -116,7 +118,9 @@ def _keep_for(first: Scan, then: Scan, specs: dict[Value, Shaped]) -> tuple[Scan
     )
 
 
-def _find_same(first: Scan, then: Scan, stacked: Mapping[Value, Value]) -> dict[Value, Value]:
+def _match_loop_inputs(
+    first: Scan, then: Scan, stacked: Mapping[Value, Value]
+) -> dict[Value, Value]:
     """Return which arguments and constants of the later body are which values of the first one, in each round."""
     carries, ends = len(first.carry), len(first.carry) + len(first.slices)
     in_rounds = dict(zip(first.slices, first.body.arguments[carries:ends], strict=True))
@@ -150,12 +154,14 @@ def _constant_key(x: Any) -> tuple[Any, ...]:
     return (id(x),)
 
 
-def _find_repeated(first: Graph, then: Graph, same: dict[Value, Value]) -> dict[Value, Call]:
+def _find_recomputed_calls(
+    first: Graph, then: Graph, same: dict[Value, Value]
+) -> dict[Value, Call]:
     """Return the calls of the second body that the first also makes, by output; they are added to `same`."""
     known: dict[Any, Call] = {}
     for step in first.steps:
         if isinstance(step, Call):
-            note_call(step, known)
+            remember_call(step, known)
     repeated: dict[Value, Call] = {}
     for step in then.steps:
         if (
@@ -172,8 +178,10 @@ def _find_repeated(first: Graph, then: Graph, same: dict[Value, Value]) -> dict[
     return repeated
 
 
-def _choose(
-    repeated: Mapping[Value, Call], needed: Iterable[Value | None], specs: Mapping[Value, Shaped]
+def _choose_stored_values(
+    repeated: Mapping[Value, Call],
+    needed: Iterable[Value | None],
+    specs: Mapping[Value, Shaped],
 ) -> frozenset[Value]:
     """Choose the values to store so that no costly call is recomputed, with as few bytes as possible."""
     chosen: dict[Value, frozenset[Value]] = {}
@@ -183,7 +191,7 @@ def _choose(
 
     for value, call in repeated.items():
         own = frozenset([value])
-        if call.kernel in _CHEAP:
+        if call.kernel in _CHEAP_KERNELS:
             before = frozenset[Value]().union(
                 *[chosen.get(v, ()) for v in call.inputs if v is not None]
             )

@@ -29,7 +29,7 @@ def rename_inputs(step: Step, names: Mapping[Value, Value]) -> Step:
         specs = {**body.specs, **{names.get(v, v): body.specs[v] for v in body.arguments}}
         steps = [rename_inputs(each, names) for each in body.steps]
         changed = replace(body, specs=specs, arguments=rename_values(body.arguments))
-        return replace(step, body=rewritten(changed, steps, names))
+        return replace(step, body=with_steps(changed, steps, names))
     if isinstance(step, Cond):
         flag = names.get(step.flag, step.flag)
         return replace(step, flag=flag, operands=rename_values(step.operands))
@@ -39,7 +39,7 @@ def rename_inputs(step: Step, names: Mapping[Value, Value]) -> Step:
     return replace(step, carry=carry, captured=captured)
 
 
-def rewritten(graph: Graph, steps: Sequence[Step], names: Mapping[Value, Value]) -> Graph:
+def with_steps(graph: Graph, steps: Sequence[Step], names: Mapping[Value, Value]) -> Graph:
     """Return the graph with new steps, and with renamed results and updates."""
     return replace(
         graph,

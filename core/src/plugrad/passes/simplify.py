@@ -16,7 +16,7 @@ from plugrad.passes.rewriting import map_bodies
 if TYPE_CHECKING:
     from plugrad.graph.graph import Graph
 
-PASSES: Final = (
+SIMPLIFICATION_PASSES: Final = (
     concatenate_padded,
     simplify_algebra,
     merge_common_calls,
@@ -45,6 +45,6 @@ def simplify_graph(graph: Graph) -> Graph:
     steps = [map_bodies(step, simplify_graph) for step in graph.steps]
     if any(new is not old for new, old in zip(steps, graph.steps, strict=True)):
         graph = replace(graph, steps=tuple(steps))
-    for simplify in PASSES:
+    for simplify in SIMPLIFICATION_PASSES:
         graph = simplify(graph)
     return graph

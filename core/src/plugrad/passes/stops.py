@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plugrad.graph.graph import Call, Graph, Step, Value
-from plugrad.passes.rewriting import map_bodies, rename_inputs, rewritten
+from plugrad.passes.rewriting import map_bodies, rename_inputs, with_steps
 
 
 def remove_stops(graph: Graph) -> Graph:
@@ -20,4 +20,4 @@ def remove_stops(graph: Graph) -> Graph:
             continue
         steps.append(step)
         has_changed = has_changed or step is not original
-    return rewritten(graph, steps, names) if has_changed or names else graph
+    return with_steps(graph, steps, names) if has_changed or names else graph

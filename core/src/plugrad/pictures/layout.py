@@ -24,7 +24,7 @@ LINE_HEIGHT = 16
 COLUMN_GAP = 20
 ROW_GAP = 36
 BLOCK_GAP = 90
-SWEEPS = 12
+ORDERING_SWEEPS = 12
 
 
 class Box(NamedTuple):
@@ -50,7 +50,7 @@ class Arrangement(NamedTuple):
 
 
 @dataclass
-class _Item:
+class _RowItem:
     """An item of a row: a node, or a point through which a long edge passes."""
 
     row: int
@@ -61,12 +61,12 @@ class _Item:
 
 def arrange_graph(nodes: Sequence[Node], edges: Sequence[Edge]) -> Arrangement:
     """Lay out a graph: return the boxes of nodes and the bends of edges."""
-    sources, targets = _neighbours(edges)
-    blocks = _blocks(nodes, sources, targets)
-    rows = _rows(nodes, blocks, sources, targets)
-    items = [_Item(row, *_node_size(node)) for row, node in zip(rows, nodes, strict=True)]
+    sources, targets = _find_neighbours(edges)
+    blocks = _assign_blocks(nodes, sources, targets)
+    rows = _assign_rows(nodes, blocks, sources, targets)
+    items = [_RowItem(row, *_node_size(node)) for row, node in zip(rows, nodes, strict=True)]
     offset = 0.0
-    bends: dict[Edge, list[_Item]] = {}
+    bends: dict[Edge, list[_RowItem]] = {}
     for block in sorted(set(blocks)):
         inside = [i for i, b in enumerate(blocks) if b == block]
         within = [e for e in edges if blocks[e.source] == blocks[e.target] == block]
@@ -98,7 +98,7 @@ def _node_size(node: Node) -> tuple[float, float]:
     return width + 22, LINE_HEIGHT * (1 + len(node.lines)) + 12
 
 
-def _neighbours(edges: Sequence[Edge]) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+def _find_neighbours(edges: Sequence[Edge]) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
     sources: dict[int, list[int]] = defaultdict(list)
     targets: dict[int, list[int]] = defaultdict(list)
     for source, target in edges:
@@ -110,7 +110,7 @@ def _neighbours(edges: Sequence[Edge]) -> tuple[dict[int, list[int]], dict[int, 
 # --- blocks and rows -----------------------------------------------------------------------------
 
 
-def _blocks(
+def _assign_blocks(
     nodes: Sequence[Node], sources: dict[int, list[int]], targets: dict[int, list[int]]
 ) -> list[int]:
     """Return the block (forward or gradient) of each node; there is only one for higher-order gradients."""
@@ -126,7 +126,7 @@ def _blocks(
     return blocks
 
 
-def _rows(
+def _assign_rows(
     nodes: Sequence[Node],
     blocks: Sequence[int],
     sources: dict[int, list[int]],
@@ -174,21 +174,21 @@ def _rows(
 
 
 def _arrange_block(
-    items: list[_Item],
+    items: list[_RowItem],
     inside: Sequence[int],
     edges: Sequence[Edge],
-    bends: dict[Edge, list[_Item]],
+    bends: dict[Edge, list[_RowItem]],
     offset: float,
 ) -> float:
     """Set the x positions of a block's items, starting at `offset`, and return its width."""
-    rows: dict[int, list[_Item]] = defaultdict(list)
-    near: dict[int, dict[int, list[_Item]]] = defaultdict(lambda: defaultdict(list))
+    rows: dict[int, list[_RowItem]] = defaultdict(list)
+    near: dict[int, dict[int, list[_RowItem]]] = defaultdict(lambda: defaultdict(list))
     for i in inside:
         rows[items[i].row].append(items[i])
     for edge in edges:
         start, end = items[edge.source], items[edge.target]
         step = 1 if end.row > start.row else -1
-        passed = [_Item(row, 6, 0) for row in range(start.row + step, end.row, step)]
+        passed = [_RowItem(row, 6, 0) for row in range(start.row + step, end.row, step)]
         bends[edge] = passed
         for item in passed:
             rows[item.row].append(item)
@@ -200,16 +200,16 @@ def _arrange_block(
     order = sorted(rows)
     for row in order:
         _place_in_row(rows[row], lambda item: item.x)
-    for sweep in range(2 * SWEEPS):
+    for sweep in range(2 * ORDERING_SWEEPS):
         side = -1 if sweep % 2 == 0 else 1
         for row in order if side < 0 else order[::-1]:
 
-            def preferred_x(item: _Item, side: int = side) -> float:
+            def preferred_x(item: _RowItem, side: int = side) -> float:
                 beside = near[id(item)][side]
                 both = beside or near[id(item)][-side]
                 return sum(b.x for b in both) / len(both) if both else item.x
 
-            if sweep < SWEEPS:
+            if sweep < ORDERING_SWEEPS:
                 rows[row].sort(key=preferred_x)
             _place_in_row(rows[row], preferred_x)
     left = min(item.x - item.width / 2 for row in rows.values() for item in row)
@@ -220,7 +220,7 @@ def _arrange_block(
     return right - left
 
 
-def _place_in_row(row: Sequence[_Item], preferred_x: Callable[[_Item], float]) -> None:
+def _place_in_row(row: Sequence[_RowItem], preferred_x: Callable[[_RowItem], float]) -> None:
     """Set the x positions of a row's items as near as possible to preferred ones, without overlaps.
 
     Neighbours that would overlap form a group, which lies where the squares of the distances are least.

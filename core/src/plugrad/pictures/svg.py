@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from plugrad.pictures.trace import Edge, Node
 
 MARGIN = 20
-HEAD = 40
+HEADER_HEIGHT = 40
 """The height of the legend."""
 LEGEND = (
     ("kernel", "kernel"),
@@ -46,7 +46,7 @@ STYLE = """
 .plugrad-graph rect.constant{fill:var(--constant);stroke:var(--constant-edge)}
 .plugrad-graph rect.result{fill:var(--result);stroke:var(--result-edge)}
 """
-KINDS = {"variable": "argument", "start": "constant", "gradient": "result"}
+CSS_CLASS_OF_KIND = {"variable": "argument", "start": "constant", "gradient": "result"}
 
 
 def draw_svg(
@@ -56,7 +56,7 @@ def draw_svg(
     legend = [entry for entry in LEGEND if entry[0] in {_css_class(node) for node in nodes}]
     keys, right = _draw_legend(legend, has_saved=None in places.rises.values())
     width = max(places.width + 2 * MARGIN, right)
-    height = places.height + HEAD + 2 * MARGIN
+    height = places.height + HEADER_HEIGHT + 2 * MARGIN
     shift = (width - places.width) / 2
     title = escape(f"The kernels of {function}, and of its gradient")
     parts = [
@@ -65,7 +65,7 @@ def draw_svg(
         f"<title>{title}</title><style>{STYLE}</style>",
         f'<rect class="g" width="{width:.0f}" height="{height:.0f}" rx="8"/>',
         *keys,
-        f'<g transform="translate({shift:.1f} {HEAD + MARGIN})">',
+        f'<g transform="translate({shift:.1f} {HEADER_HEIGHT + MARGIN})">',
         *(_draw_edge(nodes, places, edge) for edge in edges),
         *(_draw_box(node, box) for node, box in zip(nodes, places.boxes, strict=True)),
         "</g></svg>",
@@ -76,7 +76,7 @@ def draw_svg(
 def _css_class(node: Node) -> str:
     if node.kind == "kernel" and node.is_backward:
         return "backward"
-    return KINDS.get(node.kind, node.kind)
+    return CSS_CLASS_OF_KIND.get(node.kind, node.kind)
 
 
 def _draw_legend(entries: Sequence[tuple[str, str]], *, has_saved: bool) -> tuple[list[str], float]:

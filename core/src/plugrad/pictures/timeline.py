@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_PAGE = Path(__file__).with_name("profile.html")
+_PAGE_TEMPLATE_PATH = Path(__file__).with_name("profile.html")
 
 
-def profile_page(data: Mapping[str, Any]) -> str:
+def format_profile_page(data: Mapping[str, Any]) -> str:
     """Return the HTML page of a profile; profile.html describes `data`."""
     # In a script, only "</script" and "<!--" would not be text.
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
-    return _PAGE.read_text("utf-8").replace("{{data}}", text)
+    return _PAGE_TEMPLATE_PATH.read_text("utf-8").replace("{{data}}", text)

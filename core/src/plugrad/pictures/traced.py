@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from plugrad.errors import short_repr
-from plugrad.graph.graph import Call, Cond, Graph, HostValue, Scan, Step, Value, constant_text
+from plugrad.graph.graph import Call, Cond, Graph, HostValue, Scan, Step, Value, format_constant
 from plugrad.pictures.trace import Edge, GraphElements, Node
 
 if TYPE_CHECKING:
@@ -21,16 +21,16 @@ def draw_traced(graph: Graph) -> GraphElements:
 
     def add_source(kind: str, title: str, value: Value) -> None:
         makers[value] = len(nodes)
-        nodes.append(Node(kind, title, [_describe(specs[value])]))
+        nodes.append(Node(kind, title, [_format_spec(specs[value])]))
 
     def add_result(title: str, value: Value) -> None:
         edges[Edge(makers[value], len(nodes))] = None
-        nodes.append(Node("result", title, [_describe(specs[value])]))
+        nodes.append(Node("result", title, [_format_spec(specs[value])]))
 
     for index, value in enumerate(graph.arguments):
         add_source("argument", f"argument {index}", value)
     for value in graph.constants:
-        add_source("constant", constant_text(graph, value) or "constant", value)
+        add_source("constant", format_constant(graph, value) or "constant", value)
     for value, variable in graph.variables.items():
         add_source("variable", variable.name or "variable", value)
     for step in graph.steps:
@@ -38,9 +38,9 @@ def draw_traced(graph: Graph) -> GraphElements:
         for value in step.inputs:
             if value is not None:
                 edges[Edge(makers[value], here)] = None
-        lines = [_describe(specs[value]) for value in step.outputs]
+        lines = [_format_spec(specs[value]) for value in step.outputs]
         shown = [*lines[:3], f"and {len(lines) - 3} more"] if len(lines) > 4 else lines
-        nodes.append(Node("kernel", _title(step), shown, _details(graph, step)))
+        nodes.append(Node("kernel", _step_title(step), shown, _step_details(graph, step)))
         for value in step.outputs:
             makers[value] = here
     for index, value in enumerate(graph.results):
@@ -50,7 +50,7 @@ def draw_traced(graph: Graph) -> GraphElements:
     return nodes, list(edges)
 
 
-def _title(step: Step) -> str:
+def _step_title(step: Step) -> str:
     """Return the title of a step: its kernel's name, or its kind."""
     if isinstance(step, Call):
         return step.kernel.name
@@ -61,16 +61,16 @@ def _title(step: Step) -> str:
     return "cond" if isinstance(step, Cond) else "while_loop"
 
 
-def _details(graph: Graph, step: Step) -> list[str]:
+def _step_details(graph: Graph, step: Step) -> list[str]:
     """Return a step's tooltip: inputs, attributes, inner steps and the user's line."""
     specs = graph.specs
-    details = [f"input: {_describe(specs[value])}" for value in step.inputs if value is not None]
+    details = [f"input: {_format_spec(specs[value])}" for value in step.inputs if value is not None]
     if isinstance(step, Call):
         details += [f"{name}: {short_repr(value)}" for name, value in step.attrs.items()]
     for body in step.graphs:
-        details.append(f"inside: {', '.join(map(_title, body.steps)) or 'nothing'}")
+        details.append(f"inside: {', '.join(map(_step_title, body.steps)) or 'nothing'}")
     return [*details, f"device: {graph.backend.label}", f"line: {step.line}"]
 
 
-def _describe(spec: Shaped) -> str:
+def _format_spec(spec: Shaped) -> str:
     return f"{spec.dtype} {'×'.join(map(str, spec.shape)) or '()'}"

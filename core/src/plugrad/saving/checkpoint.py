@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from plugrad.discovery.selection import backend_for
+from plugrad.discovery.selection import resolve_backend
 from plugrad.errors import ArgumentError, DamagedFile, PlugradError, UnsupportedDtype, short_repr
 from plugrad.ops.creation import asarray
 from plugrad.saving.atomic_files import check_path, replace_atomically
@@ -188,7 +188,7 @@ def load(path: str | PathLike[str], *, device: DeviceLike | None = None) -> Any:
     with open(path, "rb") as file:
         try:
             arrays = TensorFile(file)
-            backend = backend_for(device)
+            backend = resolve_backend(device)
             if METADATA_KEY not in arrays.metadata:
                 return {name: asarray(values, device=backend) for name, values in arrays.items()}
             return Reader(arrays, backend).tree(_read_structure(arrays.metadata[METADATA_KEY]))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
-from plugrad.discovery.selection import backend_for
+from plugrad.discovery.selection import resolve_backend
 from plugrad.errors import ArgumentError, ArgumentValueError, DamagedFile, DTypeError, short_repr
 from plugrad.interruptions import suppress_failures
 from plugrad.ops.arguments import as_tensor
@@ -124,7 +124,7 @@ def decode_weights(
         DamagedFile: a spec is incomplete or unknown, or does not fit the bytes.
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
-    backend = backend_for(device)
+    backend = resolve_backend(device)
     return {
         name: asarray(values, device=backend)
         for name, values in _decode_arrays(data, specs, "decode_weights").items()
@@ -365,7 +365,7 @@ def read_weights(
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
         OSError: a file is missing, which is a FileNotFoundError, or cannot be read.
     """
-    backend = backend_for(device)
+    backend = resolve_backend(device)
     _, arrays = read_arrays("read_weights", check_path(path, "read_weights"))
     return {name: asarray(values, device=backend) for name, values in arrays.items()}
 
@@ -383,7 +383,7 @@ def read_model(
         ArgumentError, ArgumentValueError, DamagedFile, OSError: as for `read_weights`.
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
-    backend = backend_for(device)
+    backend = resolve_backend(device)
     path = check_path(path, "read_model")
     document, arrays = read_arrays("read_model", path)
     if not isinstance(document, dict):

@@ -22,7 +22,7 @@ from threading import RLock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from plugrad.errors import ConfigError, short_repr, suggestion
+from plugrad.errors import ConfigError, short_repr, suggest_similar_name
 from plugrad.interruptions import hold_safely, is_interruption
 from plugrad.settings import journal
 from plugrad.settings.keys import (
@@ -279,12 +279,13 @@ class Config:
         backend, _, option = name.partition(".")
         if not option or backend == "plugins":
             raise ConfigError(
-                f"{layer}: {name!r} is not a setting{suggestion(name, KEYS)}; the settings are {', '.join(KEYS)}"
+                f"{layer}: {name!r} is not a setting{suggest_similar_name(name, KEYS)}; the settings "
+                f"are {', '.join(KEYS)}"
             )
         known = self.options_by_backend()
         if backend not in known:
             # A project may have settings for a backend that is not installed on this machine.
-            close = suggestion(backend, ("plugins", *known))
+            close = suggest_similar_name(backend, ("plugins", *known))
             if close:
                 raise ConfigError(f"{layer}: {name!r}: no backend is called {backend!r}{close}")
             return undeclared_key(name)
@@ -294,7 +295,7 @@ class Config:
         if option not in declared:
             options = ", ".join(declared) or "none"
             raise ConfigError(
-                f"{layer}: {name!r} is not a setting{suggestion(option, declared)}; "
+                f"{layer}: {name!r} is not a setting{suggest_similar_name(option, declared)}; "
                 f"the options of backend {backend!r} are: {options}"
             )
         return option_key(backend, option, declared[option])

@@ -15,7 +15,7 @@ from sys import getrefcount
 from typing import TYPE_CHECKING, Any, Final, cast, final
 
 from plugrad.errors import ShapeError
-from plugrad.garbage import collect_as_before
+from plugrad.garbage import restore_full_collections
 from plugrad.kernels import movement, reduction
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import as_dtype
@@ -187,7 +187,7 @@ def end_recording(leaves: Collection[Leaf]) -> None:
     """Mark the functions of these leaves as finished."""
     open_leaves.difference_update(leaves)
     if not open_leaves:
-        collect_as_before()
+        restore_full_collections()
 
 
 class Bundle(Step):

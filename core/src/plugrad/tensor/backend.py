@@ -21,7 +21,7 @@ from plugrad.errors import (
     short_repr,
 )
 from plugrad.importing import import_lazily
-from plugrad.interruptions import comes_from_handler, is_interruption
+from plugrad.interruptions import is_interruption, was_raised_by_signal_handler
 from plugrad.tensor.choice import choose
 from plugrad.tensor.effects import active_log
 from plugrad.types.arguments import explain_wrong_fields
@@ -368,7 +368,9 @@ def passes(error: BaseException, backend: Backend) -> bool:
     if not is_interruption(error):
         return not isinstance(error, Exception)
     if not backend.lost:
-        backend.lost = backend.handle_interruption(is_deferrable=comes_from_handler(error))
+        backend.lost = backend.handle_interruption(
+            is_deferrable=was_raised_by_signal_handler(error)
+        )
         if backend.lost:
             _clear_caches(backend)
     return True

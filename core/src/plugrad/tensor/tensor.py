@@ -78,7 +78,7 @@ class Tensor(Methods):
 
     An assignment changes one tensor only. No two tensors share memory that can be written to: what was made
     from x before, ``x[:]`` and ``x.reshape(-1)`` included, keeps its values. Gradients flow to the elements
-    that stay and to the assigned values. Shape and dtype stay the same; see `plugrad.ops.subscript.assign`.
+    that stay and to the assigned values. Shape and dtype stay the same; see `plugrad.ops.subscript.assign_elements`.
     """
 
     __slots__ = ("__weakref__", "array", "backend", "node")

@@ -8,7 +8,7 @@ from plugrad.engine.transfer import copy_to_backend
 from plugrad.errors import ArgumentError
 from plugrad.graph.graph import Cond, While
 from plugrad.passes.dead import has_effect
-from plugrad.passes.hosts import return_hosts, return_hosts_from_both
+from plugrad.passes.hosts import return_host_values, return_host_values_from_both
 from plugrad.tape.nodes import Bundle, InputGradients, Leaf, Node, Step
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
@@ -57,9 +57,9 @@ def trace_cond(
     is_recorded = any(x.node is not None for x in operands)
     line, results = user_line(), len(first.results)
     graphs = (first.graph(captured.items()), second.graph(captured.items()))
-    split = len(first.drawn) or len(return_hosts(graphs[0]).results) - results
+    split = len(first.drawn) or len(return_host_values(graphs[0]).results) - results
     if is_recorded:
-        graphs = return_hosts_from_both(*graphs, line)
+        graphs = return_host_values_from_both(*graphs, line)
     outputs = new_outputs(tracer, [graphs[0].specs[value] for value in graphs[0].results])
     tracer.steps.append(
         Cond(flag.array.value, graphs, values_of(operands), values_of(outputs), line)

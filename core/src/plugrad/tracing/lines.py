@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from plugrad.graph.graph import Line
+from plugrad.graph.graph import SourceLine
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
 _own: Final[dict[int, dict[str, Any]]] = {}
 """The globals of plugrad's and its plugins' modules by identity, which is what a trace compares hundreds of times."""
-_lines: Final[dict[tuple[int, int], tuple[Line, CodeType]]] = {}
+_lines: Final[dict[tuple[int, int], tuple[SourceLine, CodeType]]] = {}
 """The lines that have been asked for, by identity of the code and by instruction, with the code, which stays alive."""
 MAX_KEPT_LINES: Final = 4096
 
@@ -26,7 +26,7 @@ def _is_own(names: dict[str, Any]) -> bool:
     return is_own
 
 
-def user_line() -> Line:
+def user_line() -> SourceLine:
     """Return the innermost running line outside plugrad and its plugins."""
     own = _own
     frame: FrameType | None = sys._getframe(2)  # pyright: ignore[reportPrivateUsage] - `traceback` takes 100 times as long
@@ -39,14 +39,14 @@ def user_line() -> Line:
             if not _is_own(frame.f_globals):
                 return _keep_line(frame, code)
         frame = frame.f_back
-    return Line("<plugrad>", 0, "")
+    return SourceLine("<plugrad>", 0, "")
 
 
-def _keep_line(frame: FrameType, code: CodeType) -> Line:
+def _keep_line(frame: FrameType, code: CodeType) -> SourceLine:
     """Return the current line of a frame, and cache it."""
     if len(_lines) >= MAX_KEPT_LINES:
         _lines.clear()
-    line = Line(code.co_filename, frame.f_lineno, code.co_qualname)
+    line = SourceLine(code.co_filename, frame.f_lineno, code.co_qualname)
     _lines[id(code), frame.f_lasti] = line, code
     return line
 

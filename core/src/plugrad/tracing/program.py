@@ -7,11 +7,11 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from plugrad.discovery.selection import active_on
+from plugrad.discovery.selection import activate_backend
 from plugrad.errors import TracingError
 from plugrad.ops.creation import zeros_like
 from plugrad.passes.dead import has_effect, remove_dead_steps
-from plugrad.passes.hosts import return_hosts
+from plugrad.passes.hosts import return_host_values
 from plugrad.passes.memory import plan_memory
 from plugrad.passes.simplify import simplify_graph
 from plugrad.passes.stops import remove_stops
@@ -52,7 +52,7 @@ def tracing_with(tracer: GraphTracer) -> Generator[None, None, None]:
     set_scope(None)
     set_transfer_target(tracer)
     try:
-        with active_on(tracer):
+        with activate_backend(tracer):
             yield
     finally:
         set_scope(scope)
@@ -192,7 +192,7 @@ class Program:
         """Run the graph and also return the host values, which the backward pass needs."""
         graph = self.graph
         results = (*graph.results, *[value for _, value in graph.updates])
-        return compile_graph(return_hosts(replace(graph, results=results, updates=())))
+        return compile_graph(return_host_values(replace(graph, results=results, updates=())))
 
     def backward(
         self, wanted: tuple[bool, ...], given: tuple[bool, ...]

@@ -8,7 +8,7 @@ from plugrad.engine.autocast import keep_precision
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.graph.graph import Scan
 from plugrad.ops.creation import zeros_like
-from plugrad.passes.hosts import return_hosts
+from plugrad.passes.hosts import return_host_values
 from plugrad.tape.nodes import Bundle, InputGradients, Leaf, Part, Step
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
@@ -89,7 +89,7 @@ def _record(
     graph = body.graph(captured, kept)
     end = len(graph.results)
     if is_recorded:
-        graph = return_hosts(graph)
+        graph = return_host_values(graph)
     found = [graph.specs[value] for value in graph.results]
     outputs = new_outputs(
         tracer, [*found[:count], *[Shaped((length, *s.shape), s.dtype) for s in found[count:]]]

@@ -141,7 +141,7 @@ class Variable(Tensor):
     def __setitem__(self, key: Any, value: TensorLike) -> None:
         """Replace elements; see `plugrad.Tensor`."""
         self._check_not_differentiated("x[key] = value")
-        self.assign(subscript.with_assigned(self, key, value))
+        self.assign(subscript.with_assigned_elements(self, key, value))
 
     def _check_not_differentiated(self, change: str) -> None:
         """Raise if the variable is being differentiated, because an assignment would lose its gradient.

@@ -6,7 +6,7 @@ from functools import wraps
 from os import fspath
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
-from plugrad.errors import ArgumentError, ArgumentValueError, short_repr, suggestion
+from plugrad.errors import ArgumentError, ArgumentValueError, short_repr, suggest_similar_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -100,7 +100,7 @@ def _right_name(unknown: str, known: Iterable[str]) -> str:
     for name in KEYWORDS_ELSEWHERE.get(unknown, ()):
         if name in known:
             return f" (did you mean {name!r}?)"
-    return suggestion(unknown, known)
+    return suggest_similar_name(unknown, known)
 
 
 def check_string(value: object, op: str, name: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias, fina
 
 import numpy as np
 
-from plugrad.errors import DTypeError, short_repr, suggestion
+from plugrad.errors import DTypeError, short_repr, suggest_similar_name
 from plugrad.importing import import_lazily
 
 if TYPE_CHECKING:
@@ -162,7 +162,8 @@ def new_dtype(name: str, kind: Kind, numpy: np.dtype[Any], info: Any = None) -> 
 def _unknown_dtype(spelling: object) -> DTypeError:
     """Return the DTypeError for a value that is not a dtype."""
     return DTypeError(
-        f"{short_repr(spelling)} is not a dtype{suggestion(spelling, _BY_NAME)}; choose one of {', '.join(_BY_NAME)}"
+        f"{short_repr(spelling)} is not a dtype{suggest_similar_name(spelling, _BY_NAME)}; "
+        f"choose one of {', '.join(_BY_NAME)}"
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugrad.errors import CannotRun
+from plugrad.errors import CANNOT_RUN_ERRORS
 
 # The two implementations round at least one of these numbers differently.
 X = np.linspace(-9, 9, 1001, dtype=np.float32)
@@ -20,7 +20,7 @@ def webgpu():
     """Run every test on the backend for which the pack is written."""
     try:
         using = plugrad.use("webgpu")
-    except CannotRun as error:
+    except CANNOT_RUN_ERRORS as error:
         pytest.skip(str(error))
     with using as selection:
         yield selection.backend

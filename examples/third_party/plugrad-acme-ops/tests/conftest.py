@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 import plugrad
-from plugrad.errors import CannotRun
+from plugrad.errors import CANNOT_RUN_ERRORS
 
 
 @pytest.fixture(params=sorted({plugin.name for plugin in plugrad.backends()}))
@@ -13,7 +13,7 @@ def backend(request: pytest.FixtureRequest) -> Iterator[str]:
     """Use a backend while a test runs; skip the test if the backend cannot start."""
     try:
         using = plugrad.use(request.param)
-    except CannotRun as error:
+    except CANNOT_RUN_ERRORS as error:
         pytest.skip(str(error))
     with using:
         yield request.param

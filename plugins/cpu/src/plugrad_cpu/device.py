@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 import numpy as np
 
 from plugrad.extend import (
+    DATA_MOVEMENT_KERNELS,
     DTYPES,
     KERNELS,
-    MOVING_KERNELS,
     Backend,
     BackendUnavailable,
     DeviceInfo,
@@ -121,7 +121,7 @@ class Cpu(Backend):
     def with_bfloat16(self, kernel_name: str, function: Implementation) -> Implementation:
         """Return a function that also takes bfloat16."""
         contract = KERNELS.get(kernel_name)
-        if contract is None or kernel_name in MOVING_KERNELS:
+        if contract is None or kernel_name in DATA_MOVEMENT_KERNELS:
             return function
         return compute_in_float32(contract, function, self._cast, known_bfloat16())
 

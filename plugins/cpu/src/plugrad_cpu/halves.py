@@ -20,7 +20,7 @@ def round_to_bfloat16(x: Array, dtype: DType) -> Array:
         return x.astype(dtype.numpy)
     if x.dtype.kind in "iu" and x.dtype.itemsize == 8:
         x = _round_to_odd(x)
-    exact = x.astype(np.float64, copy=False)
+    exact = np.asarray(x, np.float64)  # results of NumPy without axes are not arrays
     y = exact.astype(np.float32)
     bits = y.view(np.uint32)
     wide = y.astype(np.float64)

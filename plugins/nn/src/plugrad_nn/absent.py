@@ -3,7 +3,7 @@
 import sys
 from typing import NoReturn
 
-from plugrad.extend import absent
+from plugrad.extend import raise_missing_name
 
 MISSING_NAME_HINTS = {
     "CrossEntropyLoss": "write nn.losses.sparse_softmax_cross_entropy(labels, logits)",
@@ -26,4 +26,4 @@ MISSING_NAME_HINTS = {
 
 def __getattr__(name: str) -> NoReturn:
     """Raise the error for a name that plugrad-nn does not have, with what to write instead."""
-    absent(sys.modules["plugrad_nn"], MISSING_NAME_HINTS, name)
+    raise_missing_name(sys.modules["plugrad_nn"], MISSING_NAME_HINTS, name)

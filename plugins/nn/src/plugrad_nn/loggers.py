@@ -19,7 +19,9 @@ class TensorBoard(Callback):
 
     >>> board = nn.TensorBoard("runs/first")
 
-    The library tensorboardX writes them: ``pip install tensorboardX``.
+    The library tensorboardX writes them: ``pip install tensorboardX``. It takes numbers and NumPy's arrays but no
+    tensors: in a loop or a callback of your own, write ``writer.add_scalar("loss", loss.item(), step)`` and
+    ``writer.add_histogram("weights", weights.numpy(), step)``.
 
     Args:
         folder: where the files are written; each run has a folder of its own.

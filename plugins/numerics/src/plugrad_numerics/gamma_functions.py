@@ -214,7 +214,7 @@ def _digamma(x: Tensor) -> Tensor:
 
 def _refine_digamma(x: Tensor) -> Tensor:
     """Return the function where there is no table, at or below -32, and NaN elsewhere."""
-    is_far = (x <= DIGAMMA_MIN) & (x > -REFINED_MAX) & (x != plugrad.floor(x))
+    is_far = (x <= DIGAMMA_MIN) & (x != plugrad.floor(x))
     if not is_traced(x) and not bool(plugrad.any(is_far)):
         return plugrad.full_like(x, nan)
     x = plugrad.where(is_far, x, DIGAMMA_MIN - 0.5)

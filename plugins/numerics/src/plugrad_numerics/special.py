@@ -2,7 +2,7 @@
 
 They are composed of ops, so they run on every backend and have gradients to any order. They compute in double
 precision where the device has it. There, the tests find these functions within 4 units in the last place of mpmath:
-gammaln, digamma above -1e6, gamma above -5, trigamma, polygamma, betaln, beta, gammainc, gammaincc, betainc, erfcx,
+gammaln, digamma, gamma above -5, trigamma, polygamma, betaln, beta, gammainc, gammaincc, betainc, erfcx,
 erfc, erfinv, erfcinv, ndtr, log_ndtr, ndtri, Bessel functions, exponential integrals, zeta, logcumsumexp, log1mexp,
 logit, expit, log_expit, entr, rel_entr, kl_div, xlogy, xlog1py. The unit for J and Y is that of their amplitude,
 because they are 0 at places that are no floating-point numbers. Beside its roots below -32, which are no such numbers

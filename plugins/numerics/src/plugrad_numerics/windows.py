@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
@@ -143,7 +143,7 @@ def gaussian_filter1d(x: Any, sigma: float, *, axis: int = -1, truncate: float =
     Raises:
         AxisError: the axis is out of range.
         ArgumentValueError: sigma is not above 0.
-        ShapeError: x is shorter than half of the curve.
+        ShapeError: x has no elements along the axis.
         DTypeError: x holds complex numbers or strings.
     """
     if not sigma > 0:
@@ -153,50 +153,99 @@ def gaussian_filter1d(x: Any, sigma: float, *, axis: int = -1, truncate: float =
     return _smooth("gaussian_filter1d", x, curve / curve.sum(), axis)
 
 
-def savgol_filter(x: Any, window_length: int, polyorder: int, *, axis: int = -1) -> Tensor:
-    """Smooth along an axis by the value of a polynomial in the middle of each window; the ends are reflected.
+SAVGOL_MODES: Final = {
+    "interp": "",
+    "mirror": "reflect",
+    "nearest": "edge",
+    "wrap": "wrap",
+    "constant": "constant",
+}
+"""SciPy's modes of `savgol_filter`, and what NumPy's ``pad`` calls them."""
 
-    >>> filters.savgol_filter([0.0, 1.0, 2.0, 3.0, 4.0], 3, 1)
-    tensor([0.33333334, 1.        , 2.        , 3.        , 3.666667  ], dtype=float32)
 
-    The polynomial is that of least squares (Savitzky and Golay, 1964). It is SciPy's mode "mirror" but with the last
-    element repeated.
+def savgol_filter(
+    x: Any,
+    window_length: int,
+    polyorder: int,
+    *,
+    axis: int = -1,
+    mode: str = "interp",
+    cval: float = 0.0,
+) -> Tensor:
+    """Smooth along an axis by the value of a polynomial in the middle of each window.
+
+    >>> filters.savgol_filter([0.0, 3.0, 6.0, 3.0], 3, 0)
+    tensor([3., 3., 4., 4.], dtype=float32)
+
+    The polynomial is that of least squares (Savitzky and Golay, 1964). At the ends, where half of the window is
+    missing, mode "interp" takes the polynomial of the first or last whole window. The others continue x: "mirror" by
+    its reflection at the last element, "nearest" by the last element, "wrap" by x itself, and "constant" by `cval`.
 
     Args:
         x: numbers of any shape but 0-d.
         window_length: the odd number of elements of a window.
         polyorder: the degree of the polynomial, less than that.
         axis: the axis along which to smooth.
+        mode: "interp", "mirror", "nearest", "wrap" or "constant".
+        cval: the number of mode "constant".
 
     Raises:
         AxisError: the axis is out of range.
-        ArgumentValueError: the window is not odd, or the degree is not less.
-        ShapeError: x is shorter than half of the window.
+        ArgumentValueError: the window is not odd, the degree is not less, or the mode is none of these.
+        ShapeError: x has no elements along the axis, or in mode "interp" fewer than the window.
         DTypeError: x holds complex numbers or strings.
     """
+    op = "savgol_filter"
     if window_length % 2 != 1 or not 0 <= polyorder < window_length:
         raise ArgumentValueError(
-            f"savgol_filter: window_length={window_length} must be odd, and polyorder={polyorder} from 0 up to less"
+            f"{op}: window_length={window_length} must be odd, and polyorder={polyorder} from 0 up to less"
         )
+    if mode not in SAVGOL_MODES:
+        raise ArgumentValueError(f"{op}: mode={mode!r} must be one of {', '.join(SAVGOL_MODES)}")
     half = window_length // 2
     places = np.arange(-half, half + 1.0)
     powers = places[:, None] ** np.arange(polyorder + 1)
-    return _smooth("savgol_filter", x, np.linalg.pinv(powers)[0], axis)
-
-
-def _smooth(op: str, x: Any, weights: np.ndarray[Any, Any], axis: int) -> Tensor:
-    """Multiply windows by weights that are symmetric, with x reflected at the ends."""
+    fits = powers @ np.linalg.pinv(powers)  # the values of the polynomial from those of the window
+    if mode != "interp":
+        return _smooth(op, x, fits[half], axis, SAVGOL_MODES[mode], cval)
     (x,) = as_floats(op, x)
     axis = normalize_axis(axis, x.ndim, name=f"{op}: axis")
-    radius = len(weights) // 2
     n = x.shape[axis]
-    if n < radius:
+    if n < window_length:
         raise ShapeError(
-            f"{op}: x of shape {x.shape} needs {radius} elements or more on axis {axis}"
+            f"{op}: x of shape {x.shape} has less than window_length={window_length} elements on axis {axis}; "
+            "give another mode"
         )
-    positions = np.concatenate(
-        [np.arange(radius)[::-1], np.arange(n), np.arange(n - radius, n)[::-1]]
+    curve, first, last = (
+        plugrad.asarray(each, dtype=x.dtype, device=x.device)
+        for each in (fits[half], fits[:half].T, fits[half + 1 :].T)
     )
-    wide = plugrad.take(x, positions.astype("int32"), axis=axis)
+    columns = plugrad.moveaxis(x, axis, -1)
+    parts = [
+        columns[..., :window_length] @ first,
+        _slide(columns, curve, 0, 0, -1),
+        columns[..., n - window_length :] @ last,
+    ]
+    return plugrad.moveaxis(plugrad.concat(parts, axis=-1), -1, axis)
+
+
+def _smooth(
+    op: str,
+    x: Any,
+    weights: np.ndarray[Any, Any],
+    axis: int,
+    continuation: str = "symmetric",
+    cval: float = 0.0,
+) -> Tensor:
+    """Multiply windows by weights, with x continued at the ends as NumPy's ``pad`` would."""
+    (x,) = as_floats(op, x)
+    axis = normalize_axis(axis, x.ndim, name=f"{op}: axis")
+    n, radius = x.shape[axis], len(weights) // 2
+    if not n:
+        raise ShapeError(f"{op}: x of shape {x.shape} has no elements on axis {axis}")
     curve = plugrad.asarray(weights, dtype=x.dtype, device=x.device)
-    return _slide(wide, curve, 0, 0, axis)
+    if continuation == "constant":
+        ends = [(radius, radius) if i == axis else (0, 0) for i in range(x.ndim)]
+        return _slide(plugrad.pad(x, ends, constant_value=float(cval)), curve, 0, 0, axis)
+    positions = np.pad(np.arange(n, dtype=np.int32), radius, mode=continuation)  # type: ignore[call-overload]
+    return _slide(plugrad.take(x, positions, axis=axis), curve, 0, 0, axis)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from plugrad.extend import (
+    DATA_MOVEMENT_KERNELS,
     KERNELS,
-    MOVING_KERNELS,
     Backend,
     BackendUnavailable,
     DeviceInfo,
@@ -54,6 +55,12 @@ UNSAFE_IN_THREADS: Final = (
     "Python with PYTHON_GIL=1, or compute on the cpu backend"
 )
 """Short calls and the memory's lists are kept apart by that lock only."""
+
+
+@cache
+def join_dtypes(more: frozenset[DType]) -> frozenset[DType]:
+    """Return the dtypes that arrays have, with others, and strings."""
+    return DTYPES | more | {string}
 
 
 class WasmBackend(Backend):
@@ -111,7 +118,7 @@ class WasmBackend(Backend):
     def with_bfloat16(self, kernel_name: str, function: Implementation) -> Implementation:
         """Return an implementation that also accepts bfloat16; many elementwise kernels have exports for it."""
         contract = KERNELS.get(kernel_name)
-        if contract is None or kernel_name in MOVING_KERNELS | bfloat16_kernels():
+        if contract is None or kernel_name in DATA_MOVEMENT_KERNELS | bfloat16_kernels():
             return function
         return compute_in_float32(contract, function, self._cast, known_bfloat16())
 
@@ -158,7 +165,7 @@ class WasmBackend(Backend):
 
     def dtypes(self) -> frozenset[DType]:
         """Return the dtypes of arrays, including strings; a kernel may accept fewer."""
-        return DTYPES | known_bfloat16() | {string}
+        return join_dtypes(known_bfloat16())
 
     def from_numpy(self, array: NDArray[Any]) -> WasmArray | NDArray[Any]:
         """Return a copy of `array` in linear memory; strings stay on the host."""

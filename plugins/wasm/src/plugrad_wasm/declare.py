@@ -23,7 +23,15 @@ from plugrad.extend import (
 )
 from plugrad_wasm.dtypes import DTYPES
 from plugrad_wasm.memory import Walk, WasmArray, WasmPart, WasmWalk
-from plugrad_wasm.strides import BinaryLayout, binary_layout, broadcast_strides, walk_layout
+from plugrad_wasm.strides import (
+    BinaryLayout,
+    axis_order,
+    binary_layout,
+    broadcast_strides,
+    ordered_layout,
+    ordered_strides,
+    walk_layout,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -288,6 +296,16 @@ def unary(kernel: str, *, dtype: DType | None = None) -> Unary:
     def implementation(x: WasmArray) -> WasmArray:
         memory = x.memory
         size = x.size
+        if size >= RELEASE_LOCK_MIN_ELEMENTS and isinstance(x, WasmWalk):
+            walk = x.walk
+            order = None if walk is None else axis_order(walk.sizes, walk.strides)
+            if walk is not None and order is not None:
+                # the result has the order of x in memory
+                sizes = tuple([walk.sizes[axis] for axis in order])
+                out = implementation(WasmPart(walk.owner, sizes, walk.start))
+                return WasmWalk(
+                    Walk(out, walk.sizes, ordered_strides(walk.sizes, order), 0), x.read
+                )
         out = (
             WasmArray(memory, x.shape, x.dtype, size, x.capacity)
             if dtype is None
@@ -359,14 +377,18 @@ def binary(kernel: str, *, dtype: DType | None = None) -> Binary:
 
     def broadcast(a: WasmArray, b: WasmArray, pair: BinaryLayout) -> WasmArray:
         memory = a.memory
-        out = memory.empty(pair.shape, dtype or a.dtype)
+        shape, order, read = pair.shape, None, None
         starts = 0, 0, 0
         if pair.size >= RELEASE_LOCK_MIN_ELEMENTS:
             walks = read_walk(a, pair.shape), read_walk(b, pair.shape)
-            layout = walk_layout(pair.shape, walks[0].strides, walks[1].strides)
+            layout = walk_layout(shape, walks[0].strides, walks[1].strides)
+            if layout is None:
+                layout, order = ordered_layout(shape, walks[0].strides, walks[1].strides)
+                read = next((x.read for x in (a, b) if isinstance(x, WasmWalk)), None)
             if layout is not None:  # else the elements of walks are copied
                 pair, (a, b) = layout, [walk.owner for walk in walks]
                 starts = walks[0].start, walks[1].start, 0
+        out = memory.empty(pair.shape, dtype or a.dtype)
         if pair.descriptor is None:
             steps = pair.a_step, pair.b_step
             if any(starts):
@@ -382,7 +404,9 @@ def binary(kernel: str, *, dtype: DType | None = None) -> Binary:
             arrays, strides = (a, b, out), (1, 2, 0)
             export, work = broadcast_names[a.dtype], pair.size
             run_walk(a, export, pair.descriptor, arrays, strides, work=work, starts=starts)
-        return out
+        if order is None or read is None:
+            return out
+        return WasmWalk(Walk(out, shape, ordered_strides(shape, order), 0), read)
 
     return implementation
 

@@ -29,6 +29,7 @@ from plugrad.kernels import (
     image,
     indexing,
     linalg,
+    matrix_functions,
     morphology,
     movement,
     normalization,
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
 MANIFEST: Final = Path(__file__).with_name("plugrad-backend.toml")
 ELEMENTWISE: Final = (activation, binary, bitwise, complex, unary)
 """Families with `declare_exports` at the end of their implementations."""
-HOST_FAMILIES: Final = (decomposition, detection, pixels, ragged, sparse, string)
+HOST_FAMILIES: Final = (decomposition, detection, matrix_functions, pixels, ragged, sparse, string)
 """Families that run on the host."""
 HOST_KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset(
     (
@@ -78,10 +79,12 @@ FLOAT32_KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset(
     (
         *(activation.leaky_relu, unary.clip_by_value, unary.step),
         *(indexing.gather_gradient, indexing.unsorted_segment_sum),
-        *(linalg.einsum, linalg.matmul, scatter.scatter_nd),
+        *(linalg.einsum, scatter.scatter_nd),
     )
 )
 """Kernels of other families that do so."""
+HALF_KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset((linalg.matmul, reduction.sum))
+"""Kernels that are not elementwise and take halves themselves."""
 NATIVE_FAMILIES: Final = (
     *(activation, binary, bitwise, complex, creation, indexing, linalg, movement),
     *(optimizers, random, rearrangement, scatter, signal, sorting, unary),
@@ -103,15 +106,16 @@ def iter_kernels(family: ModuleType) -> Iterator[tuple[str, Kernel[..., Any]]]:
 
 @cache
 def bfloat16_kernels() -> frozenset[str]:
-    """Return the elementwise kernels that also have exports for bfloat16."""
+    """Return the kernels that take bfloat16 themselves."""
     from plugrad_wasm.program import exported_dtypes  # not at the top: it imports wasmtime
 
-    return frozenset(
+    elementwise = frozenset(
         kernel.name
         for family in ELEMENTWISE
         for name, kernel in iter_kernels(family)
         if "bfloat16" in exported_dtypes().get(name, ())
     )
+    return elementwise | {kernel.name for kernel in HALF_KERNELS}
 
 
 CAST: Final = Deferred(unary.cast, "unary")
@@ -135,7 +139,8 @@ def kernels() -> KernelTable:
             is_exported = family in ELEMENTWISE and function_name in exported
             if not is_exported and kernel.name not in listed:
                 continue
-            is_widened = family in FLOAT32_FAMILIES or kernel in FLOAT32_KERNELS
+            is_float32 = family in FLOAT32_FAMILIES or kernel in FLOAT32_KERNELS
+            is_widened = is_float32 and kernel not in HALF_KERNELS
             function = Deferred(kernel, name, widen_float16 if is_widened else None)
             on_host = family in HOST_FAMILIES or kernel in HOST_KERNELS
             declared.add(KernelConfig(kernel.name, declared.backend, function, on_host=on_host))

@@ -39,7 +39,7 @@ from wasmtime._ffi import (
 from plugrad.extend import ArgumentValueError, UnsupportedDtype
 from plugrad_wasm.forks import ForkLock
 from plugrad_wasm.memory import PAGE, CachedBlock, Descriptor, LinearMemory, host_buffer
-from plugrad_wasm.program import VARIANTS, Program, compile_lock, compile_module, program
+from plugrad_wasm.program import Program, compile_lock, compile_module, program
 from plugrad_wasm.runtime import Call, Function
 from plugrad_wasm.workers import Workers
 
@@ -293,7 +293,7 @@ class Store:
         Args:
             threads: how many threads compute the parts of one call at most.
         """
-        self._program = program(VARIANTS)
+        self._program = program()
         limits = wasmtime.Limits(self._program.pages, MAX_PAGES)
         with compile_lock:
             kind = wasmtime.MemoryType(limits, shared=True)
@@ -309,6 +309,7 @@ class Store:
         self._table = lru_cache(maxsize=8)(self._fill_table)
         self.scratch_size: Callable[..., int] = lru_cache(maxsize=1024)(self._scratch_size)
         self._custom = lru_cache(maxsize=MAX_CUSTOM_MODULES)(self._bind_custom)
+        self._modules = lru_cache(maxsize=MAX_CUSTOM_MODULES)(self._compile_text)
 
     def _scratch_size(self, name: str, descriptor: tuple[int, ...], channels: int) -> int:
         """Return the scratch memory that an export asks for."""
@@ -349,12 +350,25 @@ class Store:
             )
         return instance.bind(kernel, self.lock), instance.bind(kernel, self.lock, is_long=True)
 
+    def compile_copies(self, source: str, count: int) -> list[Call]:
+        """Return the export ``kernel`` of several instances of a module in text form, one for each thread."""
+        copies: list[Call] = []
+        with compile_lock:
+            module = self._modules(source)
+            for _ in range(count):
+                instance = Instance(self._program, module, self._linear)
+                kernel = instance.find_export("kernel")
+                copies.append(instance.bind(kernel, ForkLock(), is_long=True))
+        return copies
+
     def _compile(self, source: str) -> tuple[Instance, object]:
         """Return an instance of a module in text form with its export ``kernel``, or None."""
         with compile_lock:
-            module = compile_module(self._program.engine, bytes(wasmtime.wat2wasm(source)))
-            instance = Instance(self._program, module, self._linear)
+            instance = Instance(self._program, self._modules(source), self._linear)
             return instance, instance.find_export("kernel")
+
+    def _compile_text(self, source: str) -> wasmtime.Module:
+        return compile_module(self._program.engine, bytes(wasmtime.wat2wasm(source)))
 
     @property
     def functions(self) -> Mapping[str, Function]:

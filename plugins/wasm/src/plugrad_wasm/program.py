@@ -1,7 +1,7 @@
 """The compiled kernels: several modules, each compiled when it is first needed, or taken from the cache.
 
-A file in the package holds the modules of one variant of the instruction set, each in a custom section. The
-modules import one linear memory, in which they share the stack, and each has a place for its data.
+A file in the package holds the modules, each in a custom section. They import one linear memory, in which they
+share the stack, and each has a place for its data.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from plugrad.extend import BackendUnavailable, UserCache, is_interruption
 from plugrad_wasm.forks import ForkLock
 from plugrad_wasm.runtime import Function
 
-VARIANTS: Final = ("relaxed", "simd")  # the first one that this machine's wasmtime compiles
+MODULES_FILE: Final = Path(__file__).with_name("kernels-relaxed.wasm")
 EXPORTS_SECTION: Final = "exports"
 """The section with a line for each module: its name, and the names of its exports."""
 FUNCTIONS_SECTION: Final = "functions"
@@ -34,12 +34,12 @@ _process: Final = os.getpid()
 
 
 class Program:
-    """The modules of one variant, and the engine that compiles them."""
+    """The modules, and the engine that compiles them."""
 
-    def __init__(self, variant: str) -> None:
-        """Compile the first module, which shows whether the variant can be used."""
+    def __init__(self) -> None:
+        """Compile the first module, which shows whether the modules can be used."""
         self.engine: wasmtime.Engine = new_engine()
-        self._sections = sections(variant)
+        self._sections = sections(MODULES_FILE)
         self.pages: int = int(self._sections[PAGES_SECTION])
         self.modules: dict[str, str] = {}
         """The names of the modules by those of their exports."""
@@ -71,24 +71,21 @@ class Program:
 
 
 @cache
-def program(variants: tuple[str, ...]) -> Program:
-    """Return the first variant that this machine supports; all stores of the process share it.
+def program() -> Program:
+    """Return the modules, which all stores of the process share.
 
     Raises:
-        BackendUnavailable: the package lacks the modules, or no variant compiles.
+        BackendUnavailable: the package lacks the modules, or they do not compile.
     """
-    failures: list[str] = []
-    for variant in variants:
-        try:
-            return Program(variant)
-        except (OSError, wasmtime.WasmtimeError) as failure:
-            if is_interruption(failure):
-                raise
-            failures.append(f"{variant}: {failure}")
-    raise BackendUnavailable(
-        f"plugrad-wasm does not contain a usable module ({'; '.join(failures)}); reinstall it, or "
-        "build it with: python plugins/wasm/hatch_build.py"
-    )
+    try:
+        return Program()
+    except (OSError, wasmtime.WasmtimeError) as failure:
+        if is_interruption(failure):
+            raise
+        raise BackendUnavailable(
+            f"plugrad-wasm does not contain usable modules ({failure}); reinstall it, or "
+            "build it with: python plugins/wasm/hatch_build.py"
+        ) from failure
 
 
 @cache
@@ -101,16 +98,16 @@ def exported_kernels() -> frozenset[str]:
 def exported_dtypes() -> dict[str, set[str]]:
     """Return the dtype suffixes of the exports, such as ``float32``, by kernel."""
     found: dict[str, set[str]] = {}
-    for name in sections(VARIANTS[0])[EXPORTS_SECTION].decode().split():
+    for name in sections(MODULES_FILE)[EXPORTS_SECTION].decode().split():
         kernel, _, end = name.rpartition("_")
         found.setdefault(kernel, set()).add(end)
     return found
 
 
 @cache
-def sections(variant: str) -> dict[str, bytes]:
+def sections(file: Path) -> dict[str, bytes]:
     """Return the custom sections of a file by name (WebAssembly core specification, 5.5.3)."""
-    code = Path(__file__).with_name(f"kernels-{variant}.wasm").read_bytes()
+    code = file.read_bytes()
 
     def number() -> int:
         nonlocal position

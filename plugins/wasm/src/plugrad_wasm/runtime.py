@@ -87,6 +87,10 @@ class Runtime(Protocol):
         """Return the export ``kernel`` of a module in text form."""
         ...
 
+    def compile_copies(self, source: str, count: int) -> list[Call]:
+        """Return the export ``kernel`` of several instances of a module in text form, one for each thread."""
+        ...
+
     def host_view(self) -> memoryview:
         """Return the linear memory as a host buffer that keeps it alive."""
         ...

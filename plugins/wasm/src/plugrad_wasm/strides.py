@@ -96,6 +96,48 @@ def walk_layout(shape: Sizes, a: Sizes, b: Sizes) -> BinaryLayout | None:
 
 
 @lru_cache(maxsize=1024)
+def stride_order(strides: Sizes) -> Sizes:
+    """Return the axes of a walk, those with the longest strides first."""
+    return tuple(sorted(range(len(strides)), key=lambda axis: -abs(strides[axis])))
+
+
+@lru_cache(maxsize=1024)
+def axis_order(sizes: Sizes, strides: Sizes) -> Sizes | None:
+    """Return the order of the axes in which a walk is contiguous, or None if there is no such order.
+
+    >>> axis_order((2, 3), (1, 2)), axis_order((2, 3), (1, 4))
+    ((1, 0), None)
+    """
+    order = stride_order(strides)
+    ordered = (tuple([values[axis] for axis in order]) for values in (sizes, strides))
+    return order if merge_axes(*ordered)[1] == (1,) else None
+
+
+@lru_cache(maxsize=1024)
+def ordered_layout(
+    shape: Sizes, a: Sizes, b: Sizes
+) -> tuple[BinaryLayout, Sizes] | tuple[None, None]:
+    """Return the layout of a binary operation whose result has the order of an operand in memory, and the order."""
+    for strides in (a, b):
+        order = stride_order(strides)
+        layout = walk_layout(*(tuple([v[axis] for axis in order]) for v in (shape, a, b)))
+        if layout is not None:
+            return layout, order
+    return None, None
+
+
+@lru_cache(maxsize=1024)
+def ordered_strides(sizes: Sizes, order: Sizes) -> Sizes:
+    """Return the strides of an array whose axes are in some order in memory.
+
+    >>> ordered_strides((2, 3), (1, 0))
+    (1, 2)
+    """
+    strides = contiguous_strides(tuple([sizes[axis] for axis in order]))
+    return tuple([strides[order.index(axis)] for axis in range(len(sizes))])
+
+
+@lru_cache(maxsize=1024)
 def copy_descriptor(sizes: Sizes, source: Sizes, target: Sizes) -> Sizes:
     """Return the descriptor of a strided copy of `sizes` elements.
 

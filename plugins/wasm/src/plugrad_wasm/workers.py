@@ -27,19 +27,19 @@ POLL_SECONDS: Final = 1.0  # seconds between two looks whether others still work
 
 
 class Job:
-    """Chains of calls of one export, from which each thread takes the next one."""
+    """Chains of calls of one function, from which each thread takes the next one."""
 
     __slots__ = ("chains", "ended", "export", "failure", "held", "is_over", "running", "scratch")
 
     def __init__(
         self,
-        export: str,
+        export: str | Sequence[Call],
         chains: Sequence[Chain],
         held: Sequence[object],
         scratch: Sequence[Located],
     ) -> None:
         """Begin with all chains; `Workers.perform` explains the arguments."""
-        self.export: str = export
+        self.export: str | list[Call] = export if isinstance(export, str) else [*export]
         self.chains: list[Chain] = [*reversed(chains)]
         self.held: Sequence[object] = (*held, *scratch)
         self.scratch: list[int] = [block.address for block in scratch]
@@ -50,7 +50,7 @@ class Job:
 
     def work(self, calls: Mapping[str, Call]) -> None:
         """Run chains until none is left or the job is cancelled."""
-        run = calls[self.export]
+        run = calls[self.export] if isinstance(self.export, str) else self.export.pop()
         scratch = [self.scratch.pop()] if self.scratch else []
         while not self.is_over:
             try:
@@ -130,7 +130,7 @@ class Workers:
 
     def perform(
         self,
-        export: str,
+        export: str | Sequence[Call],
         chains: Sequence[Chain],
         held: Sequence[object],
         scratch: Sequence[Located] = (),
@@ -138,7 +138,7 @@ class Workers:
         """Run all chains of calls, in several threads if there are several chains.
 
         Args:
-            export: the name of the function.
+            export: the name of the function, or functions that do the same, one for each thread.
             chains: each is made by one thread, in order. They must not write to the same places.
             held: what must not be released before the last call ends.
             scratch: memory whose address is the last argument of each call, for each thread; it is held, too.

@@ -1,85 +1,69 @@
-"""float16 and bfloat16: two elements in a word of 32 bits, which kernels do not see.
+"""float16 and bfloat16: two elements in a word of 32 bits.
 
-Around a kernel, a shader unpacks the inputs to float32, and another one rounds and packs the results.
+Elementwise shaders convert halves as they read and write them. Other kernels do not see halves: elementwise casts
+convert their inputs to float32, and round their results.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import wraps
+from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
-from plugrad.extend import BFLOAT16, compute_in_wider, float16, float32, int32, int64, uint32
-from plugrad.kernels import binary, movement, unary
-from plugrad_webgpu.algorithms.expressions import elementwise
-from plugrad_webgpu.kernels.unary import cast as cast_words
-from plugrad_webgpu.shaders.elements import HALVES, stored_nbytes
-from plugrad_webgpu.shaders.program import Program, plan
-from plugrad_webgpu.shaders.sources import shader
+from plugrad.extend import broadcast, compute_in_wider, float32
+from plugrad.kernels import movement, unary
+from plugrad_webgpu.algorithms.expressions import is_elementwise
+from plugrad_webgpu.kernels.unary import cast
+from plugrad_webgpu.shaders.elements import HALVES
 
 if TYPE_CHECKING:
     from plugrad.extend import DType, Implementation, Kernel
     from plugrad_webgpu.memory.buffers import GpuArray
-    from plugrad_webgpu.shaders.layout import Shape
-    from plugrad_webgpu.shaders.program import Plan
 
 SHARING: Final = frozenset(
     kernel.name for kernel in (unary.identity, movement.reshape, movement.expand_dims)
 )
 """The kernels whose results share the buffer of the input, whatever is in it."""
-PACKING: Final = {
-    float16: Program("pack float16", partial(shader, "halves_pack", narrowed="half_bits")),
-    BFLOAT16: Program("pack bfloat16", partial(shader, "halves_pack", narrowed="brain_bits")),
-}
-UNPACKING: Final = {
-    float16: Program("unpack float16", partial(shader, "halves_unpack", widened="bits_of_half")),
-    BFLOAT16: Program("unpack bfloat16", partial(shader, "halves_unpack", widened="bits_of_brain")),
-}
-"""The shaders, by dtype."""
-NEXT_AFTER: Final = {
-    float16: elementwise("next_half_after(a, b)", ("a", "b")),
-    BFLOAT16: elementwise("next_brain_after(a, b)", ("a", "b")),
-}
-"""The neighbours of halves, in float32."""
 WIDER: Final = dict.fromkeys(HALVES, float32)
-to_odd_float32: Final = elementwise(
-    {int32: "odd_f32_of_i32(x)", uint32: "odd_f32_of_u32(x)", int64: "odd_f32_of_i64(x)"},
-    result=float32,
-)
-"""Integers in float32, with an odd last bit if they are not exact: then rounding again is harmless."""
-
-
-@lru_cache(maxsize=1024)
-def _plan(program: Program, shape: Shape, dtype: DType) -> Plan:
-    count = stored_nbytes(shape, float16) // 4
-    return plan(program, (count,), count, shape, dtype)
 
 
 def with_halves(kernel: Kernel[..., Any], function: Implementation) -> Implementation:
     """Return an implementation that also accepts float16 and bfloat16."""
-    if kernel.name in SHARING:
+    if kernel.name in SHARING or function is cast:
         return function
     if kernel is unary.cast:
-        return cast
+        return _cast_halves_here(function)
     widened = compute_in_wider(kernel, function, cast, WIDER)
-    if kernel is not binary.next_after:
-        return widened
-    neighbours = {d: compute_in_wider(kernel, f, cast, WIDER) for d, f in NEXT_AFTER.items()}
-
-    def next_after(a: GpuArray, b: GpuArray) -> GpuArray:
-        return neighbours.get(a.dtype, function)(a, b)
-
-    return next_after
+    return _choose(function, widened) if is_elementwise(function) else widened
 
 
-def cast(x: GpuArray, *, dtype: DType) -> GpuArray:
-    """Return the elements as another dtype, rounded once."""
-    if x.dtype == dtype:
-        return x
-    device = x.buffer.device
-    if x.dtype in HALVES:
-        x = device.launch(_plan(UNPACKING[x.dtype], x.shape, float32), x)
-    if dtype not in HALVES:
-        return cast_words(x, dtype=dtype)
-    is_long = x.dtype in (int32, uint32, int64)
-    wide = to_odd_float32(x) if is_long else cast_words(x, dtype=float32)
-    return device.launch(_plan(PACKING[dtype], wide.shape, dtype), wide)
+def _cast_halves_here(function: Implementation) -> Implementation:
+    """Return the casts of a function, and of this package where it does not take a half."""
+
+    @wraps(function)
+    def implementation(x: GpuArray, *, dtype: DType) -> GpuArray:
+        is_half = x.dtype in HALVES or dtype in HALVES
+        return (cast if is_half else function)(x, dtype=dtype)
+
+    return implementation
+
+
+def _choose(function: Implementation, widened: Implementation) -> Implementation:
+    """Return an elementwise implementation that casts halves only where rows of results do not begin in words."""
+
+    @wraps(function)
+    def implementation(*arrays: GpuArray, **attrs: Any) -> GpuArray:
+        if arrays[-1].dtype not in HALVES or _are_rows_whole(arrays):
+            return function(*arrays, **attrs)
+        return widened(*arrays, **attrs)
+
+    return implementation
+
+
+def _are_rows_whole(arrays: tuple[GpuArray, ...]) -> bool:
+    """Return whether no input is repeated along rows whose length is no multiple of 4."""
+    shape = arrays[0].shape
+    if all(x.shape == shape for x in arrays):
+        return True
+    out = broadcast(*[x.shape for x in arrays])
+    return out[-1] % 4 == 0 or all(prod(x.shape) in (1, prod(out)) for x in arrays)

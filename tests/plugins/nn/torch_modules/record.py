@@ -14,6 +14,7 @@ from torch.nn.utils import parametrizations, weight_norm
 
 FILE = Path(__file__).with_name("modules.npz")
 warnings.simplefilter("ignore")  # of weight_norm's older form
+torch.manual_seed(0)
 
 
 class Separable(nn.Module):
@@ -245,8 +246,12 @@ MODULES = {
     "log_sigmoid": (nn.LogSigmoid(), (30,)),
     "celu": (nn.CELU(1.5), (30,)),
     "glu": (nn.GLU(), (30,)),
+    "unpooled_sequences": (
+        Unpooled(nn.MaxPool1d(2, return_indices=True), nn.MaxUnpool1d(2)),
+        (8, 3),
+    ),
 }
-BY_CHANNELS = {"conv1d", "conv1d_transpose", "flat_signal"}
+BY_CHANNELS = {"conv1d", "conv1d_transpose", "flat_signal", "unpooled_sequences"}
 """Those of sequences whose channels PyTorch has first."""
 
 
@@ -285,7 +290,6 @@ def record(name, module, shape, rng):
 
 
 if __name__ == "__main__":
-    torch.manual_seed(0)
     rng = np.random.default_rng(0)
     arrays = {
         f"{name}/{key}": value

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from plugrad.settings.layers import Setting
 
-LAYERS = (
+LAYER_DESCRIPTIONS = (
     "an argument, such as device= or x.to(…)",
     "plugrad.use(…)",
     "a block plugrad.config.override(…)",
@@ -44,7 +44,7 @@ def run(arguments: Namespace) -> None:
     if not all(
         p.manifest.is_for_the_command for p in plugins("hooks")
     ):  # hooks may suggest settings
-        page.run()
+        page.import_public_page()
     keys = {key.name: key for key in config.keys()}  # noqa: SIM118 - no dict
     records: list[dict[str, Any]] = []
     for setting in config:
@@ -58,19 +58,19 @@ def run(arguments: Namespace) -> None:
                 "accepts": key.accepts if key else "",
                 "default": key.default if key else None,
                 "variable": key.variable if key else "",
-                "overruled": _weaker_values(setting, key.variable if key else ""),
+                "overruled": _overruled_values(setting, key.variable if key else ""),
             }
         )
     if arguments.json:
-        layout.say_json({"settings": records, "files": [path for path, _ in config.files()]})
+        layout.print_json({"settings": records, "files": [path for path, _ in config.files()]})
     elif arguments.explain:
-        _explain(records)
+        _print_explanations(records)
     else:
         rows = [(r["key"], _format_value(r["value"]), r["decided_by"]) for r in records]
-        layout.table(("SETTING", "VALUE", "DECIDED BY"), rows, indent="")
+        layout.print_table(("SETTING", "VALUE", "DECIDED BY"), rows, indent="")
 
 
-def _orders(key: str) -> Iterator[tuple[str, str]]:
+def _list_pack_orders(key: str) -> Iterator[tuple[str, str]]:
     """Yield the order of the packs of each backend, for the setting ``packs``."""
     found: dict[str, list[str]] = {}
     for pack in sort_packs(plugins("kernels")) if key == "packs" else ():
@@ -80,7 +80,7 @@ def _orders(key: str) -> Iterator[tuple[str, str]]:
         yield "order", f"{backend}: {', '.join(packs)}"
 
 
-def _weaker_values(setting: Setting, variable: str) -> list[tuple[str, str]]:
+def _overruled_values(setting: Setting, variable: str) -> list[tuple[str, str]]:
     """Return the values of a setting in weaker layers, and the places where they are set."""
     found = [(os.environ.get(variable), f"environment variable {variable}")]
     found += [(values.get(setting.key), path) for path, values in config.files()]
@@ -95,9 +95,9 @@ def _format_value(value: object) -> str:
     return {None: "none", True: "true", False: "false"}.get(value, str(value))  # type: ignore[call-overload]
 
 
-def _explain(records: list[dict[str, Any]]) -> None:
+def _print_explanations(records: list[dict[str, Any]]) -> None:
     for record in records:
-        layout.title(record["key"])
+        layout.print_heading(record["key"])
         lines = [
             ("means", record["meaning"]),
             ("is", f"{_format_value(record['value'])}, decided by {record['decided_by']}"),
@@ -105,13 +105,15 @@ def _explain(records: list[dict[str, Any]]) -> None:
             ("takes", record["accepts"]),
             ("default", _format_value(record["default"])),
             ("variable", record["variable"]),
-            *_orders(record["key"]),
+            *_list_pack_orders(record["key"]),
         ]
-        layout.pairs((name, text) for name, text in lines if text)
-    layout.title("First match wins")
-    for i, layer in enumerate(LAYERS, 1):
-        layout.paragraph(f"{i}. {layer.format(user_file=user_file())}", hanging=layout.GAP * 3)
-    layout.title("Configuration files")
+        layout.print_pairs((name, text) for name, text in lines if text)
+    layout.print_heading("First match wins")
+    for i, layer in enumerate(LAYER_DESCRIPTIONS, 1):
+        layout.print_paragraph(
+            f"{i}. {layer.format(user_file=user_file())}", hanging=layout.INDENT * 3
+        )
+    layout.print_heading("Configuration files")
     files = [path for path, _ in config.files()]
     for path in files or ["none"]:
-        layout.say(f"{layout.GAP}{path}")
+        layout.print_line(f"{layout.INDENT}{path}")

@@ -11,22 +11,22 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from plugrad.cli import layout
-from plugrad.cli.jobs import end_of
-from plugrad.cli.words import one_of
-from plugrad.discovery.listing import MODULE_PREFIX, find
+from plugrad.cli.jobs import describe_exit_code
+from plugrad.cli.words import choice_type
+from plugrad.discovery.listing import MODULE_PREFIX, find_plugin
 from plugrad.errors import PluginUnavailable
 from plugrad.testing.report import FLOAT32, LEVELS
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-BOOTSTRAP: Final = (
+BOOTSTRAP_CODE: Final = (
     "import json, sys; request = json.loads(sys.argv[1]); sys.path[:] = request.pop('path'); "
     "from plugrad.testing import run_conformance; sys.exit(run_conformance(**request))"
 )
-STATUSES: Final = {0: 0, 1: 1, 2: 130}
+EXIT_STATUS_OF_PYTEST: Final = {0: 0, 1: 1, 2: 130}
 """Our exit status for pytest's: all passed, some failed, interrupted."""
-NO_TESTS: Final = 5
+PYTEST_NO_TESTS_COLLECTED: Final = 5
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -36,7 +36,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--level",
-        type=one_of((*LEVELS, FLOAT32)),
+        type=choice_type((*LEVELS, FLOAT32)),
         default=LEVELS[-1],
         metavar="LEVEL",
         help=f"the last level to run: {', '.join(LEVELS)} (default: all); or {FLOAT32}",
@@ -64,7 +64,7 @@ def run(arguments: Namespace) -> int:
     name: str = arguments.name
     if not name.startswith(MODULE_PREFIX):
         distribution, colons, rest = name.rpartition("::")
-        find(f"{distribution}{colons}{rest.partition(':')[0]}")
+        find_plugin(f"{distribution}{colons}{rest.partition(':')[0]}")
     if find_spec("pytest") is None:
         raise PluginUnavailable(
             "the conformance kit runs on pytest, which is not installed; "
@@ -82,18 +82,21 @@ def run(arguments: Namespace) -> int:
             "arguments": ["-q", "--tb=short", *(["-k", arguments.only] if arguments.only else [])],
         }
         code = subprocess.run(
-            [sys.executable, "-c", BOOTSTRAP, json.dumps(request)],
+            [sys.executable, "-c", BOOTSTRAP_CODE, json.dumps(request)],
             stdout=sys.stderr if arguments.json else None,
             check=False,
         ).returncode
         if code in (0, 1) and arguments.json:
-            layout.say(report.read_text("utf-8").rstrip())
-    if code == NO_TESTS:
+            layout.print_line(report.read_text("utf-8").rstrip())
+    if code == PYTEST_NO_TESTS_COLLECTED:
         print(
             f"plugrad: no test up to level {arguments.level} matches -k {arguments.only!r}",
             file=sys.stderr,
         )
     if code < 0:
-        print(f"plugrad: backend {name!r} {end_of(code)} during the tests", file=sys.stderr)
+        print(
+            f"plugrad: backend {name!r} {describe_exit_code(code)} during the tests",
+            file=sys.stderr,
+        )
         return 1
-    return STATUSES.get(code, 2)
+    return EXIT_STATUS_OF_PYTEST.get(code, 2)

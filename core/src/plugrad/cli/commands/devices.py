@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("names", metavar="NAME", nargs="*", help="show only these backends")
-    jobs.add_timeout(parser)
+    jobs.add_timeout_argument(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -23,8 +23,8 @@ def run(arguments: Namespace) -> int:
     """Ask each backend in a separate process; return 1 if a backend that was named has no device."""
     backends = select_plugins(arguments.names, "backend")
     usable = [b for b in backends if b.status in ("available", "active", "conflict")]
-    asking = [Job("backend", {"name": b.qualified_name, "until": "probe"}) for b in usable]
-    outcomes = jobs.run(asking, arguments.timeout)
+    asking = [Job("try_backend", {"name": b.qualified_name, "until": "probe"}) for b in usable]
+    outcomes = jobs.run_jobs(asking, arguments.timeout)
     records: list[dict[str, Any]] = []
     reasons = {b.qualified_name: f"{b.status}: {b.reason}" for b in backends if b not in usable}
     for backend, outcome in zip(usable, outcomes, strict=True):
@@ -38,15 +38,15 @@ def run(arguments: Namespace) -> int:
         elif not outcome.found["can_start"]:
             reasons[backend.qualified_name] = outcome.found["refusal"]
     if arguments.json:
-        layout.say_json({"devices": records, "without": reasons})
+        layout.print_json({"devices": records, "without": reasons})
     else:
-        _print(records, reasons)
+        _print_devices(records, reasons)
     return int(bool(arguments.names and reasons))
 
 
-def _print(records: list[dict[str, Any]], reasons: dict[str, str]) -> None:
+def _print_devices(records: list[dict[str, Any]], reasons: dict[str, str]) -> None:
     if records:
-        layout.table(
+        layout.print_table(
             ("DEVICE", "KIND", "DESCRIPTION"),
             [
                 (r["use"], "software" if r["is_software"] else "hardware", r["description"])
@@ -55,6 +55,6 @@ def _print(records: list[dict[str, Any]], reasons: dict[str, str]) -> None:
             indent="",
         )
     if reasons:
-        layout.say()
-        layout.say("Backends without a device on this machine:")
-        layout.pairs(reasons.items())
+        layout.print_line()
+        layout.print_line("Backends without a device on this machine:")
+        layout.print_pairs(reasons.items())

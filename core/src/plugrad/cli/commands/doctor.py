@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.cli import findings, jobs, layout
-from plugrad.cli.environment import environment
+from plugrad.cli.environment import describe_environment
 from plugrad.cli.findings import Finding
 from plugrad.cli.jobs import Job, Outcome
-from plugrad.cli.records import chosen_backend, describe_plugin, select_plugins
+from plugrad.cli.records import describe_active_backend, describe_plugin, select_plugins
 from plugrad.discovery.listing import backends
-from plugrad.discovery.order import Place
+from plugrad.discovery.order import PackOrder
 from plugrad.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
     from plugrad.discovery.plugin import Plugin
 
-HEADINGS: Final = (("problem", "Problems", layout.RED), ("note", "Notes", layout.YELLOW))
+LEVEL_HEADINGS: Final = (("problem", "Problems", layout.RED), ("note", "Notes", layout.YELLOW))
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("names", metavar="NAME", nargs="*", help="check only these plugins")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    jobs.add_timeout(parser)
+    jobs.add_timeout_argument(parser)
 
 
 def run(arguments: Namespace) -> int:
@@ -34,16 +34,16 @@ def run(arguments: Namespace) -> int:
     try:
         report = _examine_plugins(arguments.names, arguments.timeout)
     except ConfigError as error:
-        report = _unreadable(error)
+        report = _report_unreadable_settings(error)
     problems = sum(finding["level"] == "problem" for finding in report["findings"])
     if arguments.json:
-        layout.say_json(report)
+        layout.print_json(report)
     else:
-        _print(report, problems)
+        _print_report(report, problems)
     return int(problems > 0)
 
 
-def _unreadable(error: ConfigError) -> dict[str, Any]:
+def _report_unreadable_settings(error: ConfigError) -> dict[str, Any]:
     """Return the report for settings with which no program can use plugrad."""
     finding = Finding(
         "problem",
@@ -64,32 +64,37 @@ def _examine_plugins(names: list[str], timeout: float) -> dict[str, Any]:
     candidates = select_plugins(names)
     packed = {p.backend_name for p in candidates if p.kind == "kernels"}
     candidates += [b for b in backends() if b.name in packed and b not in candidates]
-    refused = {id(p): found for p in candidates if (found := findings.without_running(p))}
+    refused = {
+        id(p): found for p in candidates if (found := findings.find_problem_without_running(p))
+    }
     tried = [p for p in candidates if id(p) not in refused and p.kind != "kernels"]
     wanted = [_make_job(plugin) for plugin in tried]
     if not names:
-        wanted.append(Job("active", {}))
-    outcomes = jobs.run(wanted, timeout)
+        wanted.append(Job("report_active_backend", {}))
+    outcomes = jobs.run_jobs(wanted, timeout)
     by_plugin = {id(p): outcome for p, outcome in zip(tried, outcomes, strict=False)}
-    found = list(_findings_about_core(outcomes))
+    found = list(_find_core_problem(outcomes))
     found += [
         finding
         for plugin in candidates
-        for finding in _findings(plugin, refused.get(id(plugin)), by_plugin.get(id(plugin)))
+        for finding in _find_plugin_problems(
+            plugin, refused.get(id(plugin)), by_plugin.get(id(plugin))
+        )
     ]
     if names:  # a plugin that is asked for by name is expected to run
         found = [f._replace(level="problem") if "cannot start here" in f.text else f for f in found]
     else:
         found += [
-            *findings.without_active(outcomes[-1]),
-            *_find_shadowed(),
-            *findings.unknown_packs(),
+            *findings.find_missing_active_backend(outcomes[-1]),
+            *_find_shadowed_distributions(),
+            *findings.find_unknown_packs(),
         ]
     return {
-        "environment": environment(),
-        "active": {} if names else chosen_backend(outcomes[-1]),
+        "environment": describe_environment(),
+        "active": {} if names else describe_active_backend(outcomes[-1]),
         "plugins": [
-            _summary(p, refused.get(id(p)), by_plugin.get(id(p)), found) for p in candidates
+            _summarize_plugin(p, refused.get(id(p)), by_plugin.get(id(p)), found)
+            for p in candidates
         ],
         "sections": [
             {"title": title, "text": text, "from": p.qualified_name}
@@ -100,34 +105,37 @@ def _examine_plugins(names: list[str], timeout: float) -> dict[str, Any]:
     }
 
 
-def _findings_about_core(outcomes: list[Outcome]) -> Iterator[Finding]:
+def _find_core_problem(outcomes: list[Outcome]) -> Iterator[Finding]:
     """Yield one finding if plugrad itself cannot be imported."""
     for outcome in outcomes:
         if not outcome.has_started:
             remedy = "reinstall it with `pip install --force-reinstall plugrad-core numpy`"
-            details = findings.essence(outcome.details)
+            details = findings.relevant_traceback_lines(outcome.details)
             yield Finding("problem", "plugrad", f"itself {outcome.problem}", remedy, details)
             return
 
 
 def _make_job(plugin: Plugin) -> Job:
     if plugin.kind == "backend":
-        return Job("backend", {"name": plugin.qualified_name, "until": "compute"})
-    return Job({"ops": "ops", "hooks": "section"}[plugin.kind], {"name": plugin.qualified_name})
+        return Job("try_backend", {"name": plugin.qualified_name, "until": "compute"})
+    return Job(
+        {"ops": "import_op_pack", "hooks": "load_doctor_section"}[plugin.kind],
+        {"name": plugin.qualified_name},
+    )
 
 
-def _findings(
+def _find_plugin_problems(
     plugin: Plugin, refused: Finding | None, outcome: Outcome | None
 ) -> Iterator[Finding]:
     if plugin.status == "conflict":
-        yield findings.conflict(plugin)
+        yield findings.make_conflict_finding(plugin)
     if refused is not None:
         yield refused
     if outcome is not None and outcome.has_started:
-        yield from findings.from_running(plugin, outcome)
+        yield from findings.findings_from_running(plugin, outcome)
 
 
-def _find_shadowed() -> Iterator[Finding]:
+def _find_shadowed_distributions() -> Iterator[Finding]:
     from plugrad.discovery.listing import shadowed_distributions
 
     for name, version, path in shadowed_distributions():
@@ -140,7 +148,7 @@ def _find_shadowed() -> Iterator[Finding]:
         )
 
 
-def _summary(
+def _summarize_plugin(
     plugin: Plugin, refused: Finding | None, outcome: Outcome | None, found: list[Finding]
 ) -> dict[str, Any]:
     """Return the record of one plugin: its health in a word, the result in a line, and all that was found."""
@@ -152,7 +160,7 @@ def _summary(
     if refused is not None:
         return record | {"line": refused.headline}
     if outcome is None:  # a kernel pack, which is loaded with its backend
-        place = f", {Place(**record['place'])}" if record["place"] else ""
+        place = f", {PackOrder(**record['place'])}" if record["place"] else ""
         return record | {"line": own[0].headline if own else f"loaded with its backend{place}"}
     if not outcome.has_started:
         return record | {
@@ -166,14 +174,14 @@ def _summary(
     }
     fails = own and own[0].level == "problem"
     return record | {
-        "line": own[0].headline if fails else _line(outcome),
+        "line": own[0].headline if fails else _describe_capabilities(outcome),
         "details": outcome.details or plugin.details,
         "seconds": round(outcome.seconds, 2),
         **learnt,
     }
 
 
-def _line(outcome: Outcome) -> str:
+def _describe_capabilities(outcome: Outcome) -> str:
     """Return what a plugin can do, in one line."""
     found = outcome.found
     if found.get("can_start") is False:
@@ -183,15 +191,15 @@ def _line(outcome: Outcome) -> str:
     checks = [check for check in found["checks"] if check["result"] != "lacks"]
     agreeing = sum(check["result"] == "agrees" for check in checks)
     result = f"{agreeing} of {len(checks)}" if agreeing < len(checks) else str(agreeing)
-    return f"{layout.count(len(found['kernels']), 'kernel')}, {result} checks agree"
+    return f"{layout.format_count(len(found['kernels']), 'kernel')}, {result} checks agree"
 
 
-def _print(report: dict[str, Any], problems: int) -> None:
+def _print_report(report: dict[str, Any], problems: int) -> None:
     if report["environment"]:
-        layout.title("Environment")
-        layout.pairs(_environment_lines(report["environment"], report["active"]))
-        layout.title("Plugins")
-        layout.table(
+        layout.print_heading("Environment")
+        layout.print_pairs(_list_environment(report["environment"], report["active"]))
+        layout.print_heading("Plugins")
+        layout.print_table(
             ("HEALTH", "NAME", "FROM", "TIME", "RESULT"),
             [
                 (
@@ -205,27 +213,33 @@ def _print(report: dict[str, Any], problems: int) -> None:
             ],
         )
     for section in report["sections"]:
-        layout.title(section["title"])
-        layout.verbatim(section["text"], layout.GAP)
-    for level, heading, style in HEADINGS:
+        layout.print_heading(section["title"])
+        layout.print_verbatim(section["text"], layout.INDENT)
+    for level, heading, style in LEVEL_HEADINGS:
         chosen_ones = [f for f in report["findings"] if f["level"] == level]
         if chosen_ones:
-            layout.title(heading, style)
+            layout.print_heading(heading, style)
         for i, finding in enumerate(chosen_ones):
             if i:
-                layout.say()
-            layout.paragraph(f"{finding['subject']} {finding['text']}", hanging=layout.GAP * 2)
+                layout.print_line()
+            layout.print_paragraph(
+                f"{finding['subject']} {finding['text']}", hanging=layout.INDENT * 2
+            )
             if finding["details"]:
-                layout.verbatim(finding["details"], layout.GAP * 3)
+                layout.print_verbatim(finding["details"], layout.INDENT * 3)
             if finding["remedy"]:
-                layout.paragraph(f"→ {finding['remedy']}", layout.GAP * 2, layout.GAP * 3)
+                layout.print_paragraph(
+                    f"→ {finding['remedy']}", layout.INDENT * 2, layout.INDENT * 3
+                )
     notes = len(report["findings"]) - problems
-    layout.say()
+    layout.print_line()
     style = layout.RED if problems else layout.GREEN
-    layout.say(f"{layout.count(problems, 'problem')}, {layout.count(notes, 'note')}.", style)
+    layout.print_line(
+        f"{layout.format_count(problems, 'problem')}, {layout.format_count(notes, 'note')}.", style
+    )
 
 
-def _environment_lines(found: dict[str, Any], active: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _list_environment(found: dict[str, Any], active: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "Python", f"{found['python']}, {found['executable']}"
     yield "Platform", found["platform"]
     yield "plugrad", f"{found['plugrad']}, plugin API {found['plugin_api']}"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from plugrad.cli import jobs, layout
-from plugrad.cli.findings import essence
+from plugrad.cli.findings import relevant_traceback_lines
 from plugrad.cli.jobs import Job
-from plugrad.cli.records import UNUSABLE, describe_plugin, select_plugins
-from plugrad.discovery.order import Place
+from plugrad.cli.records import UNUSABLE_STATUSES, describe_plugin, select_plugins
+from plugrad.discovery.order import PackOrder
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -16,13 +16,21 @@ if TYPE_CHECKING:
 
     from plugrad.discovery.plugin import Plugin
 
-LEARNT: Final = ("can_start", "refusal", "devices", "device", "stored_dtypes", "kernels", "packs")
+KEYS_FROM_LOADING: Final = (
+    "can_start",
+    "refusal",
+    "devices",
+    "device",
+    "stored_dtypes",
+    "kernels",
+    "packs",
+)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("name", metavar="NAME", help="a backend, another plugin or a distribution")
-    jobs.add_timeout(parser)
+    jobs.add_timeout_argument(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -32,10 +40,10 @@ def run(arguments: Namespace) -> int:
     records = [describe_plugin(plugin) for plugin in plugins]
     tried = [i for i, plugin in enumerate(plugins) if _make_job(plugin)]
     for i, outcome in zip(
-        tried, jobs.run(filter(None, map(_make_job, plugins)), arguments.timeout), strict=True
+        tried, jobs.run_jobs(filter(None, map(_make_job, plugins)), arguments.timeout), strict=True
     ):
         record = records[i]
-        record |= {key: outcome.found[key] for key in LEARNT if key in outcome.found}
+        record |= {key: outcome.found[key] for key in KEYS_FROM_LOADING if key in outcome.found}
         if outcome.problem:
             record["status"] = "failed"
             record["reason"] = outcome.problem
@@ -43,53 +51,55 @@ def run(arguments: Namespace) -> int:
         elif outcome.found.get("can_start") is False:
             record["reason"] = f"cannot start here: {outcome.found['refusal']}"
     if arguments.json:
-        layout.say_json(records)
+        layout.print_json(records)
     else:
         for record in records:
-            layout.title(record["qualified_name"])
-            layout.pairs((name, text) for name, text in _lines(record) if text)
+            layout.print_heading(record["qualified_name"])
+            layout.print_pairs((name, text) for name, text in _list_details(record) if text)
             if record["details"]:
-                layout.say()
-                layout.verbatim(essence(record["details"], 40), layout.GAP * 2)
-    return int(any(r["status"] in UNUSABLE for r in records))
+                layout.print_line()
+                layout.print_verbatim(
+                    relevant_traceback_lines(record["details"], 40), layout.INDENT * 2
+                )
+    return int(any(r["status"] in UNUSABLE_STATUSES for r in records))
 
 
 def _make_job(plugin: Plugin) -> Job | None:
     usable = plugin.status in ("available", "active", "conflict")
     if plugin.kind == "backend" and usable:
-        return Job("backend", {"name": plugin.qualified_name, "until": "open"})
+        return Job("try_backend", {"name": plugin.qualified_name, "until": "open"})
     if plugin.kind == "ops" and usable:
-        return Job("ops", {"name": plugin.qualified_name})
+        return Job("import_op_pack", {"name": plugin.qualified_name})
     return None
 
 
-def _lines(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    from plugrad.cli.environment import homepage
+def _list_details(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    from plugrad.cli.environment import find_homepage
 
     yield "summary", record["summary"] or "none"
     yield "status", record["status"] + (f": {record['reason']}" if record["reason"] else "")
     yield "from", f"{record['distribution']} {record['version']}".rstrip()
-    if url := record["url"] or homepage(record["distribution"]):
+    if url := record["url"] or find_homepage(record["distribution"]):
         yield "url", url
     yield "entry point", record["target"]
     yield "plugin API", record["api"]
     if record["kind"] == "backend":
         yield "priority", str(record["priority"])
-        yield from _devices(record)
+        yield from _list_devices(record)
         yield "dtypes", ", ".join(record.get("stored_dtypes") or record["dtypes"])
         yield "capabilities", ", ".join(record["capabilities"])
         if record["install"]:
             yield "needs", record["install"]
     if record["place"]:
-        yield "order", str(Place(**record["place"]))
+        yield "order", str(PackOrder(**record["place"]))
     if record["kind"] in ("backend", "kernels"):
-        yield "kernels", _kernels(record["kernels"])
+        yield "kernels", _describe_kernel_count(record["kernels"])
     for name, option in record["options"].items():
         default = "" if option["default"] is None else f", default {option['default']}"
         yield "option", f"{name}: {option['summary']} ({option['type']}{default})"
 
 
-def _devices(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _list_devices(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if "devices" in record and record["devices"] and isinstance(record["devices"][0], dict):
         for device in record["devices"]:
             kind = ", software" if device["is_software"] else ""
@@ -98,7 +108,7 @@ def _devices(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "devices", ", ".join(record["devices"])
 
 
-def _kernels(kernels: Any) -> str:
+def _describe_kernel_count(kernels: Any) -> str:
     """Return the number of kernels: those of the loaded backend if it was loaded, otherwise those in the manifest."""
     if not isinstance(kernels, dict):
         return f"{len(kernels)} in the manifest" if kernels else "none in the manifest"

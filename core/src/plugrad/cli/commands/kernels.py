@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from plugrad.cli import jobs, layout
 from plugrad.cli.jobs import Job
 from plugrad.cli.records import select_plugins
-from plugrad.errors import PluginUnavailable, suggestion
+from plugrad.errors import PluginUnavailable, suggest_similar_name
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from plugrad.cli.jobs import Outcome
     from plugrad.discovery.plugin import Plugin
 
-Implementations = dict[str, dict[str, str]]
+KernelsByBackend = dict[str, dict[str, str]]
 """By backend and kernel: ``"own"``, ``"host"`` for one in NumPy, ``"declared"`` if only the manifest names it, or
 ``"composite"`` if the backend has none and runs the kernel's body of ops."""
 
-_UNDECLARED: Final[dict[str, Any]] = {
+_EMPTY_CONTRACT: Final[dict[str, Any]] = {
     "family": "",
     "inputs": [],
     "attributes": [],
@@ -29,7 +29,7 @@ _UNDECLARED: Final[dict[str, Any]] = {
     "contract": "",
 }
 
-Packs = dict[str, dict[str, list[str]]]
+PacksByBackend = dict[str, dict[str, list[str]]]
 """By backend and kernel: the plugins that bring an implementation, the one in effect at the front."""
 
 
@@ -49,7 +49,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--batching", action="store_true", help="print how plugrad.vmap runs each kernel"
     )
-    jobs.add_timeout(parser)
+    jobs.add_timeout_argument(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -60,30 +60,30 @@ def run(arguments: Namespace) -> None:
         for b in select_plugins(arguments.backend, "backend")
         if b.status in ("available", "active", "conflict")
     ]
-    loading = [Job("backend", {"name": b.qualified_name, "until": "open"}) for b in backends]
-    first, *outcomes = jobs.run([Job("contracts", {}), *loading], arguments.timeout)
+    loading = [Job("try_backend", {"name": b.qualified_name, "until": "open"}) for b in backends]
+    first, *outcomes = jobs.run_jobs([Job("report_contracts", {}), *loading], arguments.timeout)
     if first.problem:
         raise PluginUnavailable(f"plugrad itself {first.problem}; run `plugrad doctor` for details")
     contracts: dict[str, dict[str, Any]] = first.found["contracts"]
     for outcome in outcomes:  # the contracts of packs
         contracts |= outcome.found.get("contracts", {})
-    have, reasons = _implementations(backends, outcomes)
-    packs = _packs(backends, outcomes)
+    have, reasons = _find_implementations(backends, outcomes)
+    packs = _find_packs(backends, outcomes)
     for backend, table in have.items():
         if backend not in reasons:
             for name, contract in contracts.items():
                 if contract["composite"]:
                     table.setdefault(name, "composite")
     everything = [*contracts, *sorted({n for table in have.values() for n in table} - {*contracts})]
-    names = [name for name in everything if _matches(arguments.pattern, name, contracts)]
+    names = [name for name in everything if _matches_kernel(arguments.pattern, name, contracts)]
     if arguments.backend:
         names = [name for name in names if any(name in table for table in have.values())]
     if arguments.json:
-        layout.say_json(
+        layout.print_json(
             {
                 "kernels": {
                     name: {
-                        **contracts.get(name, _UNDECLARED),
+                        **contracts.get(name, _EMPTY_CONTRACT),
                         "backends": {b: table[name] for b, table in have.items() if name in table},
                         "packs": {b: table[name] for b, table in packs.items() if name in table},
                     }
@@ -95,24 +95,24 @@ def run(arguments: Namespace) -> None:
         return
     if not names:
         families = {contract["family"] for contract in contracts.values()}
-        hint = suggestion(arguments.pattern, [*everything, *families])
-        layout.say(f"No kernel matches {arguments.pattern!r}{hint}.")
+        hint = suggest_similar_name(arguments.pattern, [*everything, *families])
+        layout.print_line(f"No kernel matches {arguments.pattern!r}{hint}.")
     elif arguments.batching:
         _print_batching([name for name in names if name in contracts], contracts)
     elif arguments.matrix:
         _print_matrix(names, contracts, have)
     else:
         if arguments.pattern in contracts:
-            layout.verbatim(contracts[arguments.pattern]["contract"], indent="")
-            layout.say()
+            layout.print_verbatim(contracts[arguments.pattern]["contract"], indent="")
+            layout.print_line()
         _print_list(names, contracts, have, packs)
     if reasons:
-        layout.say()
-        layout.say("Not loaded; any kernels shown are those in the manifest:")
-        layout.pairs(reasons.items())
+        layout.print_line()
+        layout.print_line("Not loaded; any kernels shown are those in the manifest:")
+        layout.print_pairs(reasons.items())
 
 
-def _matches(pattern: str, name: str, contracts: dict[str, dict[str, Any]]) -> bool:
+def _matches_kernel(pattern: str, name: str, contracts: dict[str, dict[str, Any]]) -> bool:
     """Return whether a pattern matches a kernel: its name, a part of it, or its family."""
     if pattern in contracts:
         return name == pattern
@@ -123,14 +123,14 @@ def _matches(pattern: str, name: str, contracts: dict[str, dict[str, Any]]) -> b
     return fnmatchcase(name.lower(), pattern.lower())
 
 
-def _implementations(
+def _find_implementations(
     backends: list[Plugin], outcomes: list[Outcome]
-) -> tuple[Implementations, dict[str, str]]:
+) -> tuple[KernelsByBackend, dict[str, str]]:
     """Return what each backend implements, and why some could not be loaded."""
-    have: Implementations = {}
+    have: KernelsByBackend = {}
     reasons: dict[str, str] = {}
     for backend, outcome in zip(backends, outcomes, strict=True):
-        name = _name(backend)
+        name = _backend_label(backend)
         have[name] = outcome.found.get("kernels") or dict.fromkeys(
             backend.manifest.kernels or (), "declared"
         )
@@ -141,23 +141,26 @@ def _implementations(
     return have, reasons
 
 
-def _packs(backends: list[Plugin], outcomes: list[Outcome]) -> Packs:
+def _find_packs(backends: list[Plugin], outcomes: list[Outcome]) -> PacksByBackend:
     """Return the plugins that bring kernels for each backend."""
-    found: Packs = {}
+    found: PacksByBackend = {}
     for backend, outcome in zip(backends, outcomes, strict=True):
-        table = found.setdefault(_name(backend), {})
+        table = found.setdefault(_backend_label(backend), {})
         for owner, names in outcome.found.get("kernels_of_packs", {}).items():
             for name in names:
                 table.setdefault(name, []).append(owner)
     return found
 
 
-def _name(backend: Plugin) -> str:
+def _backend_label(backend: Plugin) -> str:
     return backend.name if backend.status != "conflict" else backend.qualified_name
 
 
 def _print_list(
-    names: list[str], contracts: dict[str, dict[str, Any]], have: Implementations, packs: Packs
+    names: list[str],
+    contracts: dict[str, dict[str, Any]],
+    have: KernelsByBackend,
+    packs: PacksByBackend,
 ) -> None:
     def format_backend(backend: str, kernel: str) -> str:
         owners = packs[backend].get(kernel, ())
@@ -170,7 +173,7 @@ def _print_list(
         (
             name,
             contracts[name]["family"] if name in contracts else "–",
-            _signature(contracts[name]) if name in contracts else "–",
+            _format_signature(contracts[name]) if name in contracts else "–",
             " ".join(
                 format_backend(backend, name) for backend, table in have.items() if name in table
             )
@@ -178,27 +181,27 @@ def _print_list(
         )
         for name in names
     ]
-    layout.table(("KERNEL", "FAMILY", "TAKES", "BACKENDS"), rows, indent="")
+    layout.print_table(("KERNEL", "FAMILY", "TAKES", "BACKENDS"), rows, indent="")
 
 
-def _signature(contract: dict[str, Any]) -> str:
+def _format_signature(contract: dict[str, Any]) -> str:
     attributes = ", ".join(contract["attributes"])
     return ", ".join(contract["inputs"]) + (f"; {attributes}" if attributes else "")
 
 
 def _print_batching(names: list[str], contracts: dict[str, dict[str, Any]]) -> None:
     rows = [(name, contracts[name]["family"], contracts[name]["batching"]) for name in names]
-    layout.table(("KERNEL", "FAMILY", "UNDER VMAP"), rows, indent="")
+    layout.print_table(("KERNEL", "FAMILY", "UNDER VMAP"), rows, indent="")
     loops = sum(how.startswith("loop") for _, _, how in rows)
-    layout.say()
-    layout.say(
-        f"{layout.count(len(names), 'kernel')}, of which {loops or 'none'} {'run' if loops > 1 else 'runs'} once for "
-        "each example. 'aligned' needs no rule, 'shared' has no inputs."
+    layout.print_line()
+    layout.print_line(
+        f"{layout.format_count(len(names), 'kernel')}, of which {loops or 'none'} {'run' if loops > 1 else 'runs'} "
+        "once for each example. 'aligned' needs no rule, 'shared' has no inputs."
     )
 
 
 def _print_matrix(
-    names: list[str], contracts: dict[str, dict[str, Any]], have: Implementations
+    names: list[str], contracts: dict[str, dict[str, Any]], have: KernelsByBackend
 ) -> None:
     labels = {"own": "yes", "host": "host", "declared": "yes", "composite": "composite"}
     rows = [
@@ -209,15 +212,15 @@ def _print_matrix(
         )
         for name in names
     ]
-    layout.table(("KERNEL", "FAMILY", *have), rows, indent="")
+    layout.print_table(("KERNEL", "FAMILY", *have), rows, indent="")
     totals = ", ".join(
         f"{backend} {sum(name in table for name in names)}" for backend, table in have.items()
     )
-    layout.say()
+    layout.print_line()
     is_any_on_host = any(row.count("host") for row in rows)
     explained = (
         " 'host' runs in NumPy, with the code that all backends share." if is_any_on_host else ""
     )
     if any(row.count("composite") for row in rows):
         explained += " 'composite' runs the kernel's body of ops on the device."
-    layout.say(f"{layout.count(len(names), 'kernel')}: {totals}.{explained}")
+    layout.print_line(f"{layout.format_count(len(names), 'kernel')}: {totals}.{explained}")

@@ -13,4 +13,4 @@ if TYPE_CHECKING:
 
 def run(arguments: Namespace) -> None:
     """Write the project."""
-    projects.write("backend", arguments)
+    projects.write_project("backend", arguments)

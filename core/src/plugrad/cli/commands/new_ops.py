@@ -13,4 +13,4 @@ if TYPE_CHECKING:
 
 def run(arguments: Namespace) -> None:
     """Write the project."""
-    projects.write("ops", arguments)
+    projects.write_project("ops", arguments)

@@ -4,37 +4,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from plugrad.graph_models.host_values import truth
-from plugrad.graph_models.registry import operator
+from plugrad.graph_models.host_values import as_python_bool
+from plugrad.graph_models.registry import register_operator
 
 if TYPE_CHECKING:
     from plugrad.graph_models.registry import Anything, Run
 
 
-@operator("If", "StatelessIf")
-def branch(
+@register_operator("If", "StatelessIf")
+def run_branch(
     condition: Anything, *inputs: Anything, then_branch: str, else_branch: str, call: Run
 ) -> tuple[Any, ...]:
     """Run one of two functions (If)."""
-    return tuple(call(then_branch if truth(condition) else else_branch, list(inputs)))
+    return tuple(call(then_branch if as_python_bool(condition) else else_branch, list(inputs)))
 
 
-@operator("While", "StatelessWhile")
-def loop(*inputs: Anything, cond: str, body: str, call: Run) -> tuple[Any, ...]:
+@register_operator("While", "StatelessWhile")
+def run_while_loop(*inputs: Anything, cond: str, body: str, call: Run) -> tuple[Any, ...]:
     """Run a function while another one returns true (While)."""
     state = list(inputs)
-    while truth(call(cond, state)[0]):
+    while as_python_bool(call(cond, state)[0]):
         state = call(body, state)
     return tuple(state)
 
 
-@operator("PartitionedCall", "StatefulPartitionedCall")
+@register_operator("PartitionedCall", "StatefulPartitionedCall")
 def run_function(*inputs: Anything, f: str, call: Run) -> tuple[Any, ...]:
     """Run a function (PartitionedCall)."""
     return tuple(call(f, list(inputs)))
 
 
-@operator("LoopCond")
+@register_operator("LoopCond")
 def loop_condition(x: Anything) -> Any:
     """Return the condition unchanged (LoopCond)."""
     return x

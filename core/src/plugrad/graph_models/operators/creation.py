@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plugrad.graph_models.registry import operator
+from plugrad.graph_models.registry import register_operator
 from plugrad.ops import creation, indexing, movement, random, transfer, unary
 
 if TYPE_CHECKING:
@@ -14,91 +14,91 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor
 
 
-@operator("Identity", "Snapshot", "FakeQuantWithMinMaxVars", "Print")
+@register_operator("Identity", "Snapshot", "FakeQuantWithMinMaxVars", "Print")
 def identity(x: Anything, *others: Anything) -> Any:
     """Return x unchanged; like TensorFlow.js, this does not round in FakeQuantWithMinMaxVars."""
     return x
 
 
-@operator("IdentityN")
+@register_operator("IdentityN")
 def identities(*inputs: Anything) -> tuple[Any, ...]:
     """Return the inputs unchanged."""
     return inputs
 
 
-@operator("StopGradient")
+@register_operator("StopGradient")
 def stop_gradient(x: Tensor) -> Tensor:
     """Return x as a constant for gradients."""
     return transfer.stop_gradient(x)
 
 
-@operator("Shape")
+@register_operator("Shape")
 def shape_of(x: Anything) -> Any:
     """Return the sizes of the axes."""
     return np.array(x.shape, np.int32)
 
 
-@operator("ShapeN")
+@register_operator("ShapeN")
 def shapes_of(*inputs: Anything) -> tuple[Any, ...]:
     """Return the sizes of the axes of each input."""
     return tuple(np.array(x.shape, np.int32) for x in inputs)
 
 
-@operator("Size")
+@register_operator("Size")
 def size_of(x: Anything) -> Any:
     """Return the number of elements."""
     return np.array(x.size, np.int32)
 
 
-@operator("Rank")
+@register_operator("Rank")
 def rank_of(x: Anything) -> Any:
     """Return the number of axes."""
     return np.array(x.ndim, np.int32)
 
 
-@operator("Fill")
+@register_operator("Fill")
 def fill(dims: Values, value: Values) -> Tensor:
     """Return a tensor filled with one value."""
-    return creation.full(_shape(dims), value.item(), dtype=_infer_dtype(value))
+    return creation.full(_as_shape(dims), value.item(), dtype=_infer_dtype(value))
 
 
-@operator("Ones")
+@register_operator("Ones")
 def ones(shape: Values, *, t: str = "float32") -> Tensor:
     """Return ones."""
-    return creation.ones(_shape(shape), dtype=t)
+    return creation.ones(_as_shape(shape), dtype=t)
 
 
-@operator("Zeros")
+@register_operator("Zeros")
 def zeros(shape: Values, *, t: str = "float32") -> Tensor:
     """Return zeros."""
-    return creation.zeros(_shape(shape), dtype=t)
+    return creation.zeros(_as_shape(shape), dtype=t)
 
 
-@operator("OnesLike")
+@register_operator("OnesLike")
 def ones_like(x: Tensor) -> Tensor:
     """Return ones in the shape of a tensor."""
     return creation.ones_like(x)
 
 
-@operator("ZerosLike")
+@register_operator("ZerosLike")
 def zeros_like(x: Tensor) -> Tensor:
     """Return zeros in the shape of a tensor."""
     return creation.zeros_like(x)
 
 
-@operator("Range")
+@register_operator("Range")
 def arange(start: Values, stop: Values, step: Values) -> Tensor:
     """Return equally spaced numbers from `start` to below `stop`."""
     return creation.arange(start.item(), stop.item(), step.item(), dtype=_infer_dtype(start))
 
 
-@operator("LinSpace")
+@register_operator("LinSpace")
 def linspace(start: Values, stop: Values, count: Values) -> Tensor:
     """Return `count` equally spaced numbers from `start` to `stop`."""
     return creation.linspace(start.item(), stop.item(), int(count.item()))
 
 
-@operator("OneHot")
+@register_operator("OneHot")
 def one_hot(
     indices: Tensor, depth: Values, on_value: Values, off_value: Values, *, axis: int = -1
 ) -> Tensor:
@@ -113,7 +113,7 @@ def one_hot(
     return movement.permute_dims(y, order)
 
 
-@operator("Cast")
+@register_operator("Cast")
 def cast(x: Tensor, *, dstt: str) -> Tensor:
     """Cast to another dtype; every number except 0 becomes True."""
     if dstt != "bool" and str(x.dtype) != "string" and x.dtype.is_inexact and dstt == "int32":
@@ -121,29 +121,29 @@ def cast(x: Tensor, *, dstt: str) -> Tensor:
     return unary.astype(x, dstt)
 
 
-@operator("RandomStandardNormal")
+@register_operator("RandomStandardNormal")
 def standard_normal(shape: Values, *, dtype: str = "float32", seed: int = 0) -> Tensor:
     """Draw from the standard normal distribution."""
-    return _generator(seed).standard_normal(_shape(shape), dtype=dtype)
+    return _make_generator(seed).standard_normal(_as_shape(shape), dtype=dtype)
 
 
-@operator("TruncatedNormal")
+@register_operator("TruncatedNormal")
 def truncated_normal(
     shape: Values, *, means: float = 0.0, stddev: float = 1.0, dtype: str = "float32", seed: int = 0
 ) -> Tensor:
     """Draw from a normal distribution truncated at two standard deviations."""
-    return _generator(seed).truncated_normal(_shape(shape), means, stddev, dtype=dtype)
+    return _make_generator(seed).truncated_normal(_as_shape(shape), means, stddev, dtype=dtype)
 
 
-@operator("RandomUniform")
+@register_operator("RandomUniform")
 def uniform(
     shape: Values, *, minval: float = 0.0, maxval: float = 1.0, dtype: str = "float32", seed: int = 0
 ) -> Tensor:  # fmt: skip
     """Draw uniformly distributed numbers from `minval` to below `maxval`."""
-    return _generator(seed).uniform(_shape(shape), minval, maxval, dtype=dtype)
+    return _make_generator(seed).uniform(_as_shape(shape), minval, maxval, dtype=dtype)
 
 
-@operator("RandomUniformInt")
+@register_operator("RandomUniformInt")
 def integers(
     shape: Values, low: Values | None = None, high: Values | None = None, *,
     minval: int = 0, maxval: int = 1, seed: int = 0,
@@ -151,21 +151,21 @@ def integers(
     """Draw uniformly distributed integers; TensorFlow.js reads the bounds from attributes."""
     least = minval if low is None else int(low.item())
     end = maxval if high is None else int(high.item())
-    return _generator(seed).integers(_shape(shape), least, end, dtype="int32")
+    return _make_generator(seed).integers(_as_shape(shape), least, end, dtype="int32")
 
 
-@operator("Multinomial")
+@register_operator("Multinomial")
 def multinomial(logits: Tensor, count: Values, *, seed: int = 0) -> Tensor:
     """Draw class indices from log-probabilities."""
-    return _generator(seed).multinomial(logits, int(count.item()))
+    return _make_generator(seed).multinomial(logits, int(count.item()))
 
 
-def _generator(seed: int) -> Any:
+def _make_generator(seed: int) -> Any:
     """Return a generator that starts anew from `seed`, or an unseeded one if the seed is 0."""
     return random.Generator(seed) if seed > 0 else random.Generator()
 
 
-def _shape(values: Values) -> tuple[int, ...]:
+def _as_shape(values: Values) -> tuple[int, ...]:
     return tuple(int(size) for size in values.ravel())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from plugrad.graph_models.registry import operator
+from plugrad.graph_models.registry import register_operator
 from plugrad.ops import activation, binary, bitwise, complex as complex_ops, unary
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from plugrad.graph_models.registry import Values
     from plugrad.tensor.tensor import Tensor
 
-UNARY: dict[str, Callable[[Any], Any]] = {
+UNARY_OPS: dict[str, Callable[[Any], Any]] = {
     "Abs": unary.abs, "Acos": unary.acos, "Acosh": unary.acosh, "Asin": unary.asin, "Asinh": unary.asinh,
     "Atan": unary.atan, "Atanh": unary.atanh, "Ceil": unary.ceil, "ComplexAbs": unary.abs, "Cos": unary.cos,
     "Cosh": unary.cosh, "Elu": activation.elu, "Erf": unary.erf, "Exp": unary.exp, "Expm1": unary.expm1,
@@ -25,7 +25,7 @@ UNARY: dict[str, Callable[[Any], Any]] = {
     "Softplus": activation.softplus, "Sqrt": unary.sqrt, "Square": unary.square, "Tan": unary.tan,
     "Tanh": unary.tanh,
 }  # fmt: skip
-BINARY: dict[str, Callable[[Any, Any], Any]] = {
+BINARY_OPS: dict[str, Callable[[Any, Any], Any]] = {
     "Add": binary.add, "AddV2": binary.add, "Atan2": binary.atan2, "BiasAdd": binary.add,
     "BitwiseAnd": bitwise.bitwise_and, "Complex": complex_ops.complex, "DivNoNan": binary.div_no_nan,
     "Equal": binary.equal, "FloorDiv": binary.floor_divide, "FloorMod": binary.remainder,
@@ -38,55 +38,55 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def _declare_unary(name: str, compute: Callable[[Any], Any]) -> None:
-    @operator(name)
+    @register_operator(name)
     def apply(x: Tensor) -> Tensor:
         return compute(x)
 
 
 def _declare_binary(name: str, compute: Callable[[Any, Any], Any]) -> None:
-    @operator(name)
+    @register_operator(name)
     def apply(a: Tensor, b: Tensor) -> Tensor:
         return compute(a, b)
 
 
-for _name, _unary in UNARY.items():
+for _name, _unary in UNARY_OPS.items():
     _declare_unary(_name, _unary)
-for _name, _binary in BINARY.items():
+for _name, _binary in BINARY_OPS.items():
     _declare_binary(_name, _binary)
 
 
-@operator("AddN")
+@register_operator("AddN")
 def add_n(*tensors: Tensor) -> Tensor:
     """Return the sum."""
     return binary.add_n(tensors)
 
 
-@operator("Div", "RealDiv")
+@register_operator("Div", "RealDiv")
 def divide(a: Tensor, b: Tensor) -> Tensor:
     """Return the quotient; integer quotients are rounded down, as in TensorFlow.js."""
     both = a.dtype.is_integer and b.dtype.is_integer
     return binary.floor_divide(a, b) if both else binary.divide(a, b)
 
 
-@operator("ClipByValue")
+@register_operator("ClipByValue")
 def clip(x: Tensor, low: Values, high: Values) -> Tensor:
     """Clip the elements to a range."""
     return binary.clip(x, low.item(), high.item())
 
 
-@operator("LeakyRelu")
+@register_operator("LeakyRelu")
 def leaky_relu(x: Tensor, *, alpha: float = 0.2) -> Tensor:
     """Multiply negative elements by a slope."""
     return activation.leaky_relu(x, alpha)
 
 
-@operator("SelectV2")
+@register_operator("SelectV2")
 def where(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """Select elements of a or b."""
     return binary.where(condition, a, b)
 
 
-@operator("Select")
+@register_operator("Select")
 def where_rows(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """Select elements of a or b, or rows if the condition has one dimension."""
     if condition.ndim == 1 and a.ndim > 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from plugrad.graph_models.registry import operator
+from plugrad.graph_models.registry import register_operator
 from plugrad.ops import detection, fft, image, resize
 
 if TYPE_CHECKING:
@@ -12,38 +12,38 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor
 
 
-@operator("ResizeBilinear")
+@register_operator("ResizeBilinear")
 def resize_bilinear(
     images: Tensor, size: Values, *, align_corners: bool = False, half_pixel_centers: bool = False
 ) -> Tensor:
     """Resize images by bilinear interpolation."""
     return resize.resize_bilinear(
-        images, _size(size), align_corners=align_corners, half_pixel_centers=half_pixel_centers
+        images, _as_size(size), align_corners=align_corners, half_pixel_centers=half_pixel_centers
     )
 
 
-@operator("ResizeNearestNeighbor")
+@register_operator("ResizeNearestNeighbor")
 def resize_nearest(
     images: Tensor, size: Values, *, align_corners: bool = False, half_pixel_centers: bool = False
 ) -> Tensor:
     """Resize images by nearest neighbours."""
     return resize.resize_nearest_neighbor(
-        images, _size(size), align_corners=align_corners, half_pixel_centers=half_pixel_centers
+        images, _as_size(size), align_corners=align_corners, half_pixel_centers=half_pixel_centers
     )
 
 
-@operator("CropAndResize")
+@register_operator("CropAndResize")
 def crop_and_resize(
     images: Tensor, boxes: Tensor, places: Tensor, size: Values, *, method: str = "bilinear",
     extrapolation_value: float = 0.0,
 ) -> Tensor:  # fmt: skip
     """Crop boxes out of images and resize them to one size."""
     kind: Any = method.lower()
-    return image.crop_and_resize(images, boxes, places, _size(size), kind, extrapolation_value)
+    return image.crop_and_resize(images, boxes, places, _as_size(size), kind, extrapolation_value)
 
 
-@operator("ImageProjectiveTransformV3")
-def transform(
+@register_operator("ImageProjectiveTransformV3")
+def projective_transform(
     images: Tensor, transforms: Tensor, output_shape: Values, fill_value: Values, *, interpolation: str,
     fill_mode: str = "constant",
 ) -> Tensor:  # fmt: skip
@@ -51,11 +51,11 @@ def transform(
     how: Any = interpolation.lower()
     outside: Any = fill_mode.lower()
     value = fill_value.item()
-    return image.transform(images, transforms, how, outside, value, _size(output_shape))
+    return image.transform(images, transforms, how, outside, value, _as_size(output_shape))
 
 
-@operator("NonMaxSuppressionV2", "NonMaxSuppressionV3")
-def select_boxes(
+@register_operator("NonMaxSuppressionV2", "NonMaxSuppressionV3")
+def non_max_suppression(
     boxes: Tensor, scores: Tensor, count: Values, overlap: Values, least: Values | None = None
 ) -> Tensor:
     """Select boxes by non-maximum suppression."""
@@ -63,8 +63,8 @@ def select_boxes(
     return detection.non_max_suppression(boxes, scores, int(count.item()), overlap.item(), score)
 
 
-@operator("NonMaxSuppressionV4", outputs=("selected_indices", "valid_outputs"))
-def select_padded_boxes(
+@register_operator("NonMaxSuppressionV4", outputs=("selected_indices", "valid_outputs"))
+def non_max_suppression_padded(
     boxes: Tensor, scores: Tensor, count: Values, overlap: Values, least: Values, *,
     pad_to_max_output_size: bool = False,
 ) -> tuple[Tensor, ...]:  # fmt: skip
@@ -74,8 +74,8 @@ def select_padded_boxes(
     )
 
 
-@operator("NonMaxSuppressionV5", outputs=("selected_indices", "selected_scores"))
-def select_boxes_softly(
+@register_operator("NonMaxSuppressionV5", outputs=("selected_indices", "selected_scores"))
+def non_max_suppression_with_score(
     boxes: Tensor, scores: Tensor, count: Values, overlap: Values, least: Values, sigma: Values
 ) -> tuple[Tensor, ...]:
     """Select boxes by soft non-maximum suppression, which lowers the scores of overlapping boxes."""
@@ -84,29 +84,29 @@ def select_boxes_softly(
     )
 
 
-@operator("FFT")
-def fourier(x: Tensor) -> Tensor:
+@register_operator("FFT")
+def fourier_transform(x: Tensor) -> Tensor:
     """Return the Fourier transform of the last axis."""
     return fft.fft(x)
 
 
-@operator("IFFT")
-def inverse_fourier(x: Tensor) -> Tensor:
+@register_operator("IFFT")
+def inverse_fourier_transform(x: Tensor) -> Tensor:
     """Return the inverse Fourier transform of the last axis."""
     return fft.ifft(x)
 
 
-@operator("RFFT")
-def real_fourier(x: Tensor, length: Values | None = None) -> Tensor:
+@register_operator("RFFT")
+def real_fourier_transform(x: Tensor, length: Values | None = None) -> Tensor:
     """Return the non-negative frequencies of the Fourier transform of real numbers."""
     return fft.rfft(x, n=None if length is None else int(length.item()))
 
 
-@operator("IRFFT")
-def inverse_real_fourier(x: Tensor, length: Values | None = None) -> Tensor:
+@register_operator("IRFFT")
+def inverse_real_fourier_transform(x: Tensor, length: Values | None = None) -> Tensor:
     """Return the real numbers whose Fourier transform has these non-negative frequencies."""
     return fft.irfft(x, n=None if length is None else int(length.item()))
 
 
-def _size(values: Values) -> tuple[int, ...]:
+def _as_size(values: Values) -> tuple[int, ...]:
     return tuple(int(value) for value in values.ravel())

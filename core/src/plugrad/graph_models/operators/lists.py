@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from plugrad.errors import ArgumentValueError
-from plugrad.graph_models.registry import operator
+from plugrad.graph_models.registry import register_operator
 from plugrad.ops import creation, movement
 
 if TYPE_CHECKING:
@@ -74,86 +74,88 @@ class TensorList:
         return creation.zeros(self._known_shape(shape), dtype=self.dtype)
 
 
-@operator("EmptyTensorList")
+@register_operator("EmptyTensorList")
 def empty_list(shape: Values, most: Values, *, element_dtype: str) -> Any:
     """Return a list without elements."""
-    return TensorList((), _shape(shape), element_dtype)
+    return TensorList((), _as_element_shape(shape), element_dtype)
 
 
-@operator("TensorListReserve")
-def reserve(shape: Values, count: Values, *, element_dtype: str) -> Any:
+@register_operator("TensorListReserve")
+def reserve_list(shape: Values, count: Values, *, element_dtype: str) -> Any:
     """Return a list of `count` unset elements."""
-    return TensorList((None,) * int(count.item()), _shape(shape), element_dtype)
+    return TensorList((None,) * int(count.item()), _as_element_shape(shape), element_dtype)
 
 
-@operator("TensorListFromTensor")
-def list_of(x: Tensor, shape: Values, *, element_dtype: str) -> Any:
+@register_operator("TensorListFromTensor")
+def list_from_tensor(x: Tensor, shape: Values, *, element_dtype: str) -> Any:
     """Return the slices of a tensor along its first axis."""
-    return TensorList(movement.unstack(x), _shape(shape), element_dtype)
+    return TensorList(movement.unstack(x), _as_element_shape(shape), element_dtype)
 
 
-@operator("TensorListSplit")
+@register_operator("TensorListSplit")
 def split_list(x: Tensor, shape: Values, lengths: Values, *, element_dtype: str) -> Any:
     """Split a tensor along its first axis into a list."""
     parts = movement.split(x, [int(length) for length in lengths.ravel()])
-    return TensorList(parts, _shape(shape), element_dtype)
+    return TensorList(parts, _as_element_shape(shape), element_dtype)
 
 
-@operator("TensorListScatter", "TensorListScatterV2")
+@register_operator("TensorListScatter", "TensorListScatterV2")
 def scatter_list(
     x: Tensor, places: Values, shape: Values, count: Values | None = None, *, element_dtype: str
 ) -> Any:
     """Return a list with the slices of a tensor at the given places."""
     least = 0 if count is None else max(int(count.item()), 0)
-    found = TensorList((None,) * least, _shape(shape), element_dtype)
+    found = TensorList((None,) * least, _as_element_shape(shape), element_dtype)
     for place, part in zip(places.ravel(), movement.unstack(x), strict=True):
         found = found.with_element(int(place), part)
     return found
 
 
-@operator("TensorListGetItem")
-def get_item(
+@register_operator("TensorListGetItem")
+def get_list_item(
     items: Anything, place: Values, shape: Values | None = None, *, element_dtype: str = ""
 ) -> Any:
     """Return an element."""
-    return _require_tensor_list(items).read(int(place.item()), _shape(shape))
+    return _require_tensor_list(items).read(int(place.item()), _as_element_shape(shape))
 
 
-@operator("TensorListSetItem")
-def set_item(items: Anything, place: Values, element: Tensor, *, element_dtype: str = "") -> Any:
+@register_operator("TensorListSetItem")
+def set_list_item(
+    items: Anything, place: Values, element: Tensor, *, element_dtype: str = ""
+) -> Any:
     """Return a list with one element replaced."""
     return _require_tensor_list(items).with_element(int(place.item()), element)
 
 
-@operator("TensorListPushBack")
-def push_back(items: Anything, element: Tensor, *, element_dtype: str = "") -> Any:
+@register_operator("TensorListPushBack")
+def push_back_list(items: Anything, element: Tensor, *, element_dtype: str = "") -> Any:
     """Return a list with one more element."""
     return _require_tensor_list(items).with_element(len(items.elements), element)
 
 
-@operator("TensorListPopBack", outputs=("output_handle", "tensor"))
-def pop_back(items: Anything, shape: Values, *, element_dtype: str = "") -> tuple[Any, ...]:
+@register_operator("TensorListPopBack", outputs=("output_handle", "tensor"))
+def pop_back_list(items: Anything, shape: Values, *, element_dtype: str = "") -> tuple[Any, ...]:
     """Return a list without its last element, and that element."""
     last = len(_require_tensor_list(items).elements) - 1
     rest = TensorList(items.elements[:-1], items.shape, items.dtype)
-    return rest, items.read(last, _shape(shape))
+    return rest, items.read(last, _as_element_shape(shape))
 
 
-@operator("TensorListLength")
-def length_of(items: Anything) -> Any:
+@register_operator("TensorListLength")
+def list_length(items: Anything) -> Any:
     """Return the number of elements."""
     return np.array(len(_require_tensor_list(items).elements), np.int32)
 
 
-@operator("TensorListResize")
-def resize(items: Anything, size: Values) -> Any:
+@register_operator("TensorListResize")
+def resize_list(items: Anything, size: Values) -> Any:
     """Return the list truncated, or extended with unset elements."""
     count = int(size.item())
     elements = _require_tensor_list(items).elements[:count]
     return TensorList((*elements, *[None] * (count - len(elements))), items.shape, items.dtype)
 
 
-@operator("TensorListStack")
+@register_operator("TensorListStack")
 def stack_list(
     items: Anything, shape: Values, *, element_dtype: str = "", num_elements: int = -1
 ) -> Any:
@@ -161,24 +163,24 @@ def stack_list(
     count = len(_require_tensor_list(items).elements)
     if num_elements not in (-1, count):
         raise ArgumentValueError(f"a list has {count} tensors, and {num_elements} were expected")
-    return items.stack(range(count), _shape(shape))
+    return items.stack(range(count), _as_element_shape(shape))
 
 
-@operator("TensorListGather")
+@register_operator("TensorListGather")
 def gather_list(items: Anything, places: Values, shape: Values, *, element_dtype: str = "") -> Any:
     """Stack the elements at places into one tensor."""
     return _require_tensor_list(items).stack(
-        [int(place) for place in places.ravel()], _shape(shape)
+        [int(place) for place in places.ravel()], _as_element_shape(shape)
     )
 
 
-@operator("TensorListConcat", "TensorListConcatV2", outputs=("tensor", "lengths"))
+@register_operator("TensorListConcat", "TensorListConcatV2", outputs=("tensor", "lengths"))
 def concat_list(
     items: Anything, shape: Values | None = None, leading: Values | None = None, *,
     element_shape: Any = None, element_dtype: str = "",
 ) -> tuple[Any, ...]:  # fmt: skip
     """Concatenate all elements along their first axis, and return their sizes too."""
-    wanted = _shape(shape) if element_shape is None else tuple(element_shape)
+    wanted = _as_element_shape(shape) if element_shape is None else tuple(element_shape)
     parts = _require_tensor_list(items).read_many(range(len(items.elements)), wanted)
     return items.concat(wanted), np.array([part.shape[0] for part in parts], np.int32)
 
@@ -190,7 +192,7 @@ class TensorArray:
         self.items = TensorList((None,) * size, shape, dtype)
 
 
-@operator("TensorArrayV3", outputs=("handle", "flow"))
+@register_operator("TensorArrayV3", outputs=("handle", "flow"))
 def tensor_array(
     size: Values, *, dtype: str, element_shape: Any = None, dynamic_size: bool = False
 ) -> tuple[Any, ...]:
@@ -199,20 +201,20 @@ def tensor_array(
     return TensorArray(int(size.item()), shape, dtype), _dummy_flow()
 
 
-@operator("TensorArrayWriteV3")
+@register_operator("TensorArrayWriteV3")
 def write_array(array: Anything, place: Values, x: Tensor, flow: Anything) -> Any:
     """Set an element."""
     array.items = array.items.with_element(int(place.item()), x)
     return flow
 
 
-@operator("TensorArrayReadV3")
+@register_operator("TensorArrayReadV3")
 def read_array(array: Anything, place: Values, flow: Anything, *, dtype: str = "") -> Any:
     """Return an element."""
     return array.items.read(int(place.item()))
 
 
-@operator("TensorArrayGatherV3")
+@register_operator("TensorArrayGatherV3")
 def gather_array(
     array: Anything, places: Values, flow: Anything, *, dtype: str = "", element_shape: Any = None
 ) -> Any:
@@ -221,7 +223,7 @@ def gather_array(
     return array.items.stack([int(place) for place in places.ravel()], shape)
 
 
-@operator("TensorArrayScatterV3")
+@register_operator("TensorArrayScatterV3")
 def scatter_array(array: Anything, places: Values, x: Tensor, flow: Anything) -> Any:
     """Set elements to the slices of a tensor."""
     for place, part in zip(places.ravel(), movement.unstack(x), strict=True):
@@ -229,13 +231,13 @@ def scatter_array(array: Anything, places: Values, x: Tensor, flow: Anything) ->
     return flow
 
 
-@operator("TensorArrayConcatV3", outputs=("value", "lengths"))
+@register_operator("TensorArrayConcatV3", outputs=("value", "lengths"))
 def concat_array(array: Anything, flow: Anything, *, dtype: str = "") -> tuple[Any, ...]:
     """Concatenate all elements along their first axis, and return their sizes too."""
     return concat_list(array.items)
 
 
-@operator("TensorArraySplitV3")
+@register_operator("TensorArraySplitV3")
 def split_array(array: Anything, x: Tensor, lengths: Values, flow: Anything) -> Any:
     """Set all elements to consecutive parts of a tensor."""
     for place, part in enumerate(movement.split(x, [int(n) for n in lengths.ravel()])):
@@ -243,13 +245,13 @@ def split_array(array: Anything, x: Tensor, lengths: Values, flow: Anything) -> 
     return flow
 
 
-@operator("TensorArraySizeV3")
-def size_of_array(array: Anything, flow: Anything) -> Any:
+@register_operator("TensorArraySizeV3")
+def tensor_array_size(array: Anything, flow: Anything) -> Any:
     """Return the number of elements."""
-    return length_of(array.items)
+    return list_length(array.items)
 
 
-@operator("TensorArrayCloseV3")
+@register_operator("TensorArrayCloseV3")
 def close_array(array: Anything) -> Any:
     """Release all elements."""
     array.items = TensorList((), None, array.items.dtype)
@@ -266,7 +268,7 @@ def _dummy_flow() -> Any:
     return np.array(1.0, np.float32)
 
 
-def _shape(values: Values | None) -> Shape | None:
+def _as_element_shape(values: Values | None) -> Shape | None:
     """Convert values to a shape, in which -1 is any size; None is any shape."""
     if values is None or (values.ndim == 0 and values.item() < 0):
         return None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plugrad.graph_models.registry import operator
+from plugrad.graph_models.registry import register_operator
 from plugrad.kernels import indexing as contracts
 from plugrad.ops import indexing, movement, rearrangement, scatter, subscript, unary
 
@@ -17,213 +17,215 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor
 
 
-@operator("Reshape")
+@register_operator("Reshape")
 def reshape(x: Tensor, shape: Values) -> Tensor:
     """Reshape x."""
-    return movement.reshape(x, _integers(shape))
+    return movement.reshape(x, _as_int_tuple(shape))
 
 
-@operator("EnsureShape")
+@register_operator("EnsureShape")
 def ensure_shape(x: Tensor, shape: Values | None = None) -> Tensor:
     """Return x after a check of its shape."""
-    return x if shape is None else movement.ensure_shape(x, _integers(shape))
+    return x if shape is None else movement.ensure_shape(x, _as_int_tuple(shape))
 
 
-@operator("ExpandDims")
+@register_operator("ExpandDims")
 def expand_dims(x: Tensor, axis: Values) -> Tensor:
     """Insert an axis of size 1."""
     return movement.expand_dims(x, axis=int(axis.item()))
 
 
-@operator("Squeeze")
+@register_operator("Squeeze")
 def squeeze(x: Tensor, *, squeeze_dims: Sequence[int] = (), axis: Sequence[int] = ()) -> Tensor:
     """Remove axes of size 1."""
     axes = tuple(squeeze_dims) or tuple(axis)
     return movement.squeeze(x, axes or tuple(n for n, size in enumerate(x.shape) if size == 1))
 
 
-@operator("Transpose")
+@register_operator("Transpose")
 def transpose(x: Tensor, perm: Values) -> Tensor:
     """Permute the axes."""
-    return movement.permute_dims(x, _integers(perm))
+    return movement.permute_dims(x, _as_int_tuple(perm))
 
 
-@operator("BroadcastTo")
+@register_operator("BroadcastTo")
 def broadcast_to(x: Tensor, shape: Values) -> Tensor:
     """Broadcast x to a shape."""
-    return movement.broadcast_to(x, _integers(shape))
+    return movement.broadcast_to(x, _as_int_tuple(shape))
 
 
-@operator("BroadcastArgs")
+@register_operator("BroadcastArgs")
 def broadcast_args(a: Values, b: Values) -> Any:
     """Return the common broadcast shape of two shapes."""
-    return np.array(np.broadcast_shapes(_integers(a), _integers(b)), np.int32)
+    return np.array(np.broadcast_shapes(_as_int_tuple(a), _as_int_tuple(b)), np.int32)
 
 
-@operator("Tile")
+@register_operator("Tile")
 def tile(x: Tensor, repetitions: Values) -> Tensor:
     """Repeat x along its axes."""
-    return movement.tile(x, _integers(repetitions))
+    return movement.tile(x, _as_int_tuple(repetitions))
 
 
-@operator("ConcatV2", last="Values")
+@register_operator("ConcatV2", last="Values")
 def concat(*inputs: Tensor, n: int = 0) -> Tensor:
     """Concatenate tensors along an axis, which is the last input."""
     *parts, axis = inputs
     return movement.concat(parts[: n or None], axis=int(axis.item()))
 
 
-@operator("Concat")
+@register_operator("Concat")
 def concat_axis_first(axis: Values, *parts: Tensor) -> Tensor:
     """Concatenate tensors along an axis, which is the first input."""
     return movement.concat(parts, axis=int(axis.item()))
 
 
-@operator("Pack")
+@register_operator("Pack")
 def pack(*parts: Tensor, axis: int = 0) -> Tensor:
     """Stack tensors along a new axis."""
     return movement.stack(parts, axis=axis)
 
 
-@operator("Unpack")
+@register_operator("Unpack")
 def unpack(x: Tensor, *, axis: int = 0) -> tuple[Tensor, ...]:
     """Return the slices along an axis."""
     return movement.unstack(x, axis=axis)
 
 
-@operator("Split")
+@register_operator("Split")
 def split(axis: Values, x: Tensor, *, num_split: int) -> tuple[Tensor, ...]:
     """Split x into `num_split` equal parts along an axis."""
     return movement.split(x, num_split, int(axis.item()))
 
 
-@operator("SplitV")
-def split_sizes(x: Tensor, sizes: Values, axis: Values) -> tuple[Tensor, ...]:
+@register_operator("SplitV")
+def split_by_sizes(x: Tensor, sizes: Values, axis: Values) -> tuple[Tensor, ...]:
     """Split x into parts of the given sizes; one size of -1 takes the remaining elements."""
     where = int(axis.item())
-    wanted = list(_integers(sizes))
+    wanted = list(_as_int_tuple(sizes))
     if -1 in wanted:
         wanted[wanted.index(-1)] = x.shape[where] - sum(wanted) - 1
     return movement.split(x, wanted, where)
 
 
-@operator("Slice")
+@register_operator("Slice")
 def slice_(x: Tensor, begin: Values, size: Values) -> Tensor:
     """Return a slice; a size of -1 takes all remaining elements."""
-    return movement.slice(x, _integers(begin), _integers(size))
+    return movement.slice(x, _as_int_tuple(begin), _as_int_tuple(size))
 
 
-@operator("StridedSlice")
+@register_operator("StridedSlice")
 def strided_slice(
     x: Tensor, begin: Values, end: Values, strides: Values, *, begin_mask: int = 0, end_mask: int = 0,
     ellipsis_mask: int = 0, new_axis_mask: int = 0, shrink_axis_mask: int = 0,
 ) -> Tensor:  # fmt: skip
     """Return a slice with steps."""
-    bounds = (_integers(begin), _integers(end), _integers(strides))
+    bounds = (_as_int_tuple(begin), _as_int_tuple(end), _as_int_tuple(strides))
     masks = (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
     return subscript.strided_slice(x, *bounds, *masks)
 
 
-@operator("Reverse")
+@register_operator("Reverse")
 def reverse_flagged_axes(x: Tensor, dims: Values) -> Tensor:
     """Reverse the axes whose flag is set."""
     return movement.flip(x, axis=tuple(int(n) for n in np.flatnonzero(dims)))
 
 
-@operator("ReverseV2")
+@register_operator("ReverseV2")
 def reverse(x: Tensor, axis: Values) -> Tensor:
     """Reverse axes."""
-    return movement.flip(x, axis=_integers(axis))
+    return movement.flip(x, axis=_as_int_tuple(axis))
 
 
-@operator("Pad")
+@register_operator("Pad")
 def pad(x: Tensor, paddings: Values, *, constant_value: float = 0.0) -> Tensor:
     """Pad with a constant."""
     return movement.pad(x, paddings.tolist(), constant_value)
 
 
-@operator("PadV2")
-def pad_with(x: Tensor, paddings: Values, value: Values) -> Tensor:
+@register_operator("PadV2")
+def pad_with_value(x: Tensor, paddings: Values, value: Values) -> Tensor:
     """Pad with a constant, given as an input."""
     return movement.pad(x, paddings.tolist(), value.item())
 
 
-@operator("MirrorPad")
+@register_operator("MirrorPad")
 def mirror_pad(x: Tensor, paddings: Values, *, mode: str) -> Tensor:
     """Pad by reflection."""
     kind: Any = mode.lower()
     return rearrangement.mirror_pad(x, paddings.tolist(), kind)
 
 
-@operator("SpaceToBatchND")
+@register_operator("SpaceToBatchND")
 def space_to_batch(x: Tensor, block_shape: Values, paddings: Values) -> Tensor:
     """Move blocks of the spatial axes into the batch."""
-    return rearrangement.space_to_batch_nd(x, _integers(block_shape), _pairs(paddings))
+    return rearrangement.space_to_batch_nd(x, _as_int_tuple(block_shape), _as_pairs(paddings))
 
 
-@operator("BatchToSpaceND")
+@register_operator("BatchToSpaceND")
 def batch_to_space(x: Tensor, block_shape: Values, crops: Values) -> Tensor:
     """Move blocks of the batch into the spatial axes."""
-    return rearrangement.batch_to_space_nd(x, _integers(block_shape), _pairs(crops))
+    return rearrangement.batch_to_space_nd(x, _as_int_tuple(block_shape), _as_pairs(crops))
 
 
-@operator("DepthToSpace")
+@register_operator("DepthToSpace")
 def depth_to_space(x: Tensor, *, block_size: int, data_format: str = "NHWC") -> Tensor:
     """Move blocks of channels into the spatial axes."""
     order: Any = data_format
     return rearrangement.depth_to_space(x, block_size, order)
 
 
-@operator("GatherV2")
+@register_operator("GatherV2")
 def gather(x: Tensor, indices: Tensor, axis: Values, *, batch_dims: int = 0) -> Tensor:
     """Return slices at indices."""
-    return indexing.take(x, _as_integers(indices), axis=int(axis.item()), batch_dims=batch_dims)
+    return indexing.take(
+        x, _cast_to_integers(indices), axis=int(axis.item()), batch_dims=batch_dims
+    )
 
 
-@operator("Gather")
+@register_operator("Gather")
 def gather_rows(x: Tensor, indices: Tensor) -> Tensor:
     """Return rows at indices."""
-    return indexing.take(x, _as_integers(indices), axis=0)
+    return indexing.take(x, _cast_to_integers(indices), axis=0)
 
 
-@operator("GatherNd")
+@register_operator("GatherNd")
 def gather_nd(x: Tensor, indices: Tensor) -> Tensor:
     """Return the elements or slices at index rows."""
     return indexing.gather_nd(x, indices)
 
 
-@operator("Where")
-def coordinates(condition: Tensor) -> Tensor:
+@register_operator("Where")
+def where_true(condition: Tensor) -> Tensor:
     """Return the coordinates of true elements, one row for each."""
     return contracts.where_true(unary.astype(condition, "bool"))
 
 
-@operator("ScatterNd")
+@register_operator("ScatterNd")
 def scatter_nd(indices: Tensor, updates: Tensor, shape: Values) -> Tensor:
     """Return zeros with updates added at index rows."""
-    return scatter.scatter_nd(indices, updates, _integers(shape))
+    return scatter.scatter_nd(indices, updates, _as_int_tuple(shape))
 
 
-@operator("TensorScatterUpdate")
+@register_operator("TensorScatterUpdate")
 def scatter_update(x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
     """Return x with elements at index rows replaced by updates."""
     return scatter.tensor_scatter_update(x, indices, updates)
 
 
-@operator("SparseToDense")
+@register_operator("SparseToDense")
 def sparse_to_dense(indices: Tensor, shape: Values, values: Tensor, default: Tensor) -> Tensor:
     """Return a dense tensor with values at indices and a default elsewhere."""
     default = default if default.dtype == values.dtype else unary.astype(default, values.dtype)
-    return scatter.sparse_to_dense(indices, values, _integers(shape), default)
+    return scatter.sparse_to_dense(indices, values, _as_int_tuple(shape), default)
 
 
-def _integers(values: Values) -> tuple[int, ...]:
+def _as_int_tuple(values: Values) -> tuple[int, ...]:
     return tuple(int(value) for value in values.ravel())
 
 
-def _pairs(values: Values) -> Any:
+def _as_pairs(values: Values) -> Any:
     return [tuple(int(value) for value in row) for row in values.reshape(-1, 2)]
 
 
-def _as_integers(indices: Tensor) -> Tensor:
+def _cast_to_integers(indices: Tensor) -> Tensor:
     return indices if indices.dtype.is_integer else unary.astype(indices, "int32")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from plugrad.graph_models.registry import operator
+from plugrad.graph_models.registry import register_operator
 from plugrad.ops import (
     einsum as einsum_op,
     linalg,
@@ -22,32 +22,35 @@ if TYPE_CHECKING:
     from plugrad.graph_models.registry import Values
     from plugrad.tensor.tensor import Tensor
 
-REDUCTIONS: dict[str, Callable[..., Any]] = {
+REDUCTION_OPS: dict[str, Callable[..., Any]] = {
     "All": reduction.all, "Any": reduction.any, "EuclideanNorm": statistics.euclidean_norm, "Max": reduction.max,
     "Mean": reduction.mean, "Min": reduction.min, "Prod": reduction.prod, "Sum": reduction.sum,
 }  # fmt: skip
-POSITIONS: dict[str, Callable[..., Any]] = {"ArgMax": reduction.argmax, "ArgMin": reduction.argmin}
-SCANS: dict[str, Callable[..., Any]] = {
+ARG_REDUCTIONS: dict[str, Callable[..., Any]] = {
+    "ArgMax": reduction.argmax,
+    "ArgMin": reduction.argmin,
+}
+SCAN_OPS: dict[str, Callable[..., Any]] = {
     "Cumprod": scan.cumulative_prod,
     "Cumsum": scan.cumulative_sum,
 }
 
 
 def _declare_reduction(name: str, compute: Callable[..., Any]) -> None:
-    @operator(name)
+    @register_operator(name)
     def reduce(x: Tensor, axes: Values, *, keep_dims: bool = False) -> Tensor:
         wanted = tuple(int(axis) for axis in axes.ravel())
         return compute(x, axis=wanted, keepdims=keep_dims) if wanted else x
 
 
-def _declare_position(name: str, compute: Callable[..., Any]) -> None:
-    @operator(name)
+def _declare_arg_reduction(name: str, compute: Callable[..., Any]) -> None:
+    @register_operator(name)
     def find(x: Tensor, axis: Values) -> Tensor:
         return compute(x, axis=int(axis.item()))
 
 
-def _declare_along(name: str, compute: Callable[..., Any]) -> None:
-    @operator(name)
+def _declare_scan(name: str, compute: Callable[..., Any]) -> None:
+    @register_operator(name)
     def accumulate(
         x: Tensor, axis: Values, *, exclusive: bool = False, reverse: bool = False
     ) -> Tensor:
@@ -55,22 +58,22 @@ def _declare_along(name: str, compute: Callable[..., Any]) -> None:
         return compute(x, axis=where, exclusive=exclusive, reverse=reverse)
 
 
-for _name, _compute in REDUCTIONS.items():
+for _name, _compute in REDUCTION_OPS.items():
     _declare_reduction(_name, _compute)
-for _name, _compute in POSITIONS.items():
-    _declare_position(_name, _compute)
-for _name, _compute in SCANS.items():
-    _declare_along(_name, _compute)
+for _name, _compute in ARG_REDUCTIONS.items():
+    _declare_arg_reduction(_name, _compute)
+for _name, _compute in SCAN_OPS.items():
+    _declare_scan(_name, _compute)
 
 
-@operator("Bincount")
+@register_operator("Bincount")
 def bincount(x: Tensor, size: Values, weights: Tensor) -> Tensor:
     """Count integers, or sum their weights."""
     count = reduction.bincount(x, weights if weights.size else None, size=int(size.item()))
     return unary.astype(count, weights.dtype)
 
 
-@operator("DenseBincount")
+@register_operator("DenseBincount")
 def dense_bincount(
     x: Tensor, size: Values, weights: Tensor, *, binary_output: bool = False
 ) -> Tensor:
@@ -81,49 +84,49 @@ def dense_bincount(
     return unary.astype(count, weights.dtype)
 
 
-@operator("Einsum")
+@register_operator("Einsum")
 def einsum(*tensors: Tensor, equation: str) -> Tensor:
     """Return the Einstein summation of the inputs."""
     return einsum_op.einsum(equation, *tensors)
 
 
-@operator("MatrixBandPart")
+@register_operator("MatrixBandPart")
 def band_part(x: Tensor, lower: Values, upper: Values) -> Tensor:
     """Return matrices with zeros outside a band of diagonals."""
     return linalg.band_part(x, int(lower.item()), int(upper.item()))
 
 
-@operator("TopKV2", outputs=("values", "indices"))
+@register_operator("TopKV2", outputs=("values", "indices"))
 def top_k(x: Tensor, k: Values, *, sorted: bool = True) -> tuple[Tensor, ...]:
     """Return the k largest elements along the last axis, and their indices."""
     return sorting.top_k(x, int(k.item()), sorted=sorted)
 
 
-@operator("LowerBound")
+@register_operator("LowerBound")
 def lower_bound(ordered: Tensor, values: Tensor) -> Tensor:
     """Return the indices at which to insert values into sorted rows, before equal elements."""
     return sorting.lower_bound(ordered, values)
 
 
-@operator("UpperBound")
+@register_operator("UpperBound")
 def upper_bound(ordered: Tensor, values: Tensor) -> Tensor:
     """Return the indices at which to insert values into sorted rows, after equal elements."""
     return sorting.upper_bound(ordered, values)
 
 
-@operator("Unique", outputs=("y", "idx"))
+@register_operator("Unique", outputs=("y", "idx"))
 def unique(x: Tensor) -> tuple[Tensor, ...]:
     """Return the unique elements, and the index of each element among them."""
     return sets.unique(x)
 
 
-@operator("UniqueV2", outputs=("y", "idx"))
+@register_operator("UniqueV2", outputs=("y", "idx"))
 def unique_along(x: Tensor, axis: Values) -> tuple[Tensor, ...]:
     """Return the unique slices along an axis, and the index of each slice among them."""
     return sets.unique(x, axis=int(axis.item()) if axis.size else 0)
 
 
-@operator("ListDiff", outputs=("out", "idx"))
-def list_difference(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+@register_operator("ListDiff", outputs=("out", "idx"))
+def set_difference(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
     """Return the elements of x that are not in y, and their indices."""
     return sets.setdiff1d(x, y)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.graph_models.registry import operator
+from plugrad.graph_models.registry import register_operator
 from plugrad.ops import ragged, sparse, string
 
 if TYPE_CHECKING:
@@ -13,25 +13,25 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor
 
 
-@operator("StaticRegexReplace")
+@register_operator("StaticRegexReplace")
 def regex_replace(x: Tensor, *, pattern: str, rewrite: str, replace_global: bool = True) -> Tensor:
     """Replace matches of a regular expression."""
     return string.static_regex_replace(x, pattern, rewrite, replace_global)
 
 
-@operator("StringToHashBucketFast")
-def hash_bucket(x: Tensor, *, num_buckets: int) -> Tensor:
+@register_operator("StringToHashBucketFast")
+def string_to_hash_bucket(x: Tensor, *, num_buckets: int) -> Tensor:
     """Hash each string into one of `num_buckets` buckets."""
     return string.string_to_hash_bucket_fast(x, num_buckets)
 
 
-@operator("StringSplit", outputs=("indices", "values", "shape"))
+@register_operator("StringSplit", outputs=("indices", "values", "shape"))
 def split_strings(x: Tensor, delimiter: Tensor, *, skip_empty: bool = True) -> tuple[Tensor, ...]:
     """Split strings at a delimiter into a sparse tensor."""
     return string.string_split(x, delimiter, skip_empty)
 
 
-@operator("StringNGrams", outputs=("ngrams", "ngrams_splits"))
+@register_operator("StringNGrams", outputs=("ngrams", "ngrams_splits"))
 def n_grams(
     data: Tensor, splits: Tensor, *, separator: str, ngram_widths: Sequence[int], left_pad: str, right_pad: str,
     pad_width: int, preserve_short_sequences: bool,
@@ -42,51 +42,51 @@ def n_grams(
     )  # fmt: skip
 
 
-@operator(
+@register_operator(
     "SparseFillEmptyRows",
     outputs=("output_indices", "output_values", "empty_row_indicator", "reverse_index_map"),
 )
-def fill_empty_rows(
+def sparse_fill_empty_rows(
     indices: Tensor, values: Tensor, dense_shape: Tensor, default: Tensor
 ) -> tuple[Tensor, ...]:
     """Give each empty row of a sparse tensor one default element."""
     return sparse.sparse_fill_empty_rows(indices, values, dense_shape, default)
 
 
-@operator("SparseReshape", outputs=("output_indices", "output_shape"))
-def reshape_sparse(indices: Tensor, shape: Tensor, wanted: Tensor) -> tuple[Tensor, ...]:
+@register_operator("SparseReshape", outputs=("output_indices", "output_shape"))
+def sparse_reshape(indices: Tensor, shape: Tensor, wanted: Tensor) -> tuple[Tensor, ...]:
     """Reshape a sparse tensor."""
     return sparse.sparse_reshape(indices, shape, wanted)
 
 
-@operator("SparseSegmentMean")
-def segment_mean(data: Tensor, indices: Tensor, segments: Tensor) -> Tensor:
+@register_operator("SparseSegmentMean")
+def sparse_segment_mean(data: Tensor, indices: Tensor, segments: Tensor) -> Tensor:
     """Return the mean of the rows of each segment."""
     return sparse.sparse_segment_mean(data, indices, segments)
 
 
-@operator("SparseSegmentSum")
-def segment_sum(data: Tensor, indices: Tensor, segments: Tensor) -> Tensor:
+@register_operator("SparseSegmentSum")
+def sparse_segment_sum(data: Tensor, indices: Tensor, segments: Tensor) -> Tensor:
     """Return the sum of the rows of each segment."""
     return sparse.sparse_segment_sum(data, indices, segments)
 
 
-@operator("RaggedGather", outputs=("output_nested_splits", "output_dense_values"))
-def gather_ragged(*inputs: Tensor, output_ragged_rank: int) -> tuple[Tensor, ...]:
+@register_operator("RaggedGather", outputs=("output_nested_splits", "output_dense_values"))
+def ragged_gather(*inputs: Tensor, output_ragged_rank: int) -> tuple[Tensor, ...]:
     """Return rows of a ragged tensor."""
     *splits, values, indices = inputs
     found = ragged.ragged_gather(splits, values, indices, output_ragged_rank)
     return (*found.output_nested_splits, found.output_dense_values)
 
 
-@operator("RaggedRange", outputs=("rt_nested_splits", "rt_dense_values"))
+@register_operator("RaggedRange", outputs=("rt_nested_splits", "rt_dense_values"))
 def ragged_range(starts: Tensor, limits: Tensor, deltas: Tensor) -> tuple[Tensor, ...]:
     """Return ranges of different lengths as a ragged tensor."""
     return ragged.ragged_range(starts, limits, deltas)
 
 
-@operator("RaggedTensorToTensor")
-def densify_ragged(
+@register_operator("RaggedTensorToTensor")
+def ragged_tensor_to_tensor(
     shape: Tensor, values: Tensor, default: Tensor, *partitions: Tensor, row_partition_types: Sequence[str]
 ) -> Tensor:  # fmt: skip
     """Convert a ragged tensor to a dense one; short rows are padded."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from plugrad.errors import ArgumentValueError
-from plugrad.graph_models.registry import operator
+from plugrad.graph_models.registry import register_operator
 from plugrad.ops import (
     activation,
     convolution,
@@ -25,110 +25,110 @@ if TYPE_CHECKING:
     from plugrad.graph_models.registry import Values
     from plugrad.tensor.tensor import Tensor
 
-ONES = (1, 1, 1, 1)
+UNIT_STRIDES = (1, 1, 1, 1)
 
 
-@operator("Conv1D")
+@register_operator("Conv1D")
 def conv1d(
     x: Tensor, filter: Tensor, *, stride: int = 1, padding: str, data_format: str = "NWC", dilation: int = 1
 ) -> Tensor:  # fmt: skip
     """Convolve sequences with filters."""
     order: Any = data_format
     return convolution.conv1d(
-        x, filter, stride, _padding(padding), data_format=order, dilation=dilation
+        x, filter, stride, _padding_argument(padding), data_format=order, dilation=dilation
     )
 
 
-@operator("Conv2D")
+@register_operator("Conv2D")
 def conv2d(
     x: Tensor, filter: Tensor, *, strides: Sequence[int], padding: str, data_format: str = "NHWC",
-    dilations: Sequence[int] = ONES, explicit_paddings: Sequence[int] = (),
+    dilations: Sequence[int] = UNIT_STRIDES, explicit_paddings: Sequence[int] = (),
 ) -> Tensor:  # fmt: skip
     """Convolve images with filters."""
-    window = _window(strides, padding, data_format, dilations, explicit_paddings)
+    window = _window_arguments(strides, padding, data_format, dilations, explicit_paddings)
     return convolution.conv2d(x, filter, **window)
 
 
-@operator("DepthwiseConv2d", "DepthwiseConv2dNative")
+@register_operator("DepthwiseConv2d", "DepthwiseConv2dNative")
 def depthwise_conv2d(
     x: Tensor, filter: Tensor, *, strides: Sequence[int], padding: str, data_format: str = "NHWC",
-    dilations: Sequence[int] = ONES, explicit_paddings: Sequence[int] = (),
+    dilations: Sequence[int] = UNIT_STRIDES, explicit_paddings: Sequence[int] = (),
 ) -> Tensor:  # fmt: skip
     """Convolve each channel of images with its own filters."""
-    window = _window(strides, padding, data_format, dilations, explicit_paddings)
+    window = _window_arguments(strides, padding, data_format, dilations, explicit_paddings)
     return depthwise.depthwise_conv2d(x, filter, **window)
 
 
-@operator("_FusedConv2D")
+@register_operator("_FusedConv2D")
 def fused_conv2d(
     x: Tensor, filter: Tensor, *args: Tensor, strides: Sequence[int], padding: str, data_format: str = "NHWC",
-    dilations: Sequence[int] = ONES, explicit_paddings: Sequence[int] = (), fused_ops: Sequence[str] = (),
+    dilations: Sequence[int] = UNIT_STRIDES, explicit_paddings: Sequence[int] = (), fused_ops: Sequence[str] = (),
     epsilon: float = 1e-4, leakyrelu_alpha: float = 0.2,
 ) -> Tensor:  # fmt: skip
     """Convolve images with filters, add a bias and apply an activation."""
-    window = _window(strides, padding, data_format, dilations, explicit_paddings)
-    return _fuse(fused.conv2d, x, filter, args, fused_ops, epsilon, leakyrelu_alpha, window)
+    window = _window_arguments(strides, padding, data_format, dilations, explicit_paddings)
+    return _run_fused(fused.conv2d, x, filter, args, fused_ops, epsilon, leakyrelu_alpha, window)
 
 
-@operator("FusedDepthwiseConv2dNative")
+@register_operator("FusedDepthwiseConv2dNative")
 def fused_depthwise_conv2d(
     x: Tensor, filter: Tensor, *args: Tensor, strides: Sequence[int], padding: str, data_format: str = "NHWC",
-    dilations: Sequence[int] = ONES, explicit_paddings: Sequence[int] = (), fused_ops: Sequence[str] = (),
+    dilations: Sequence[int] = UNIT_STRIDES, explicit_paddings: Sequence[int] = (), fused_ops: Sequence[str] = (),
     epsilon: float = 1e-4, leakyrelu_alpha: float = 0.2,
 ) -> Tensor:  # fmt: skip
     """Convolve each channel with its own filters, add a bias and apply an activation."""
-    window = _window(strides, padding, data_format, dilations, explicit_paddings)
-    return _fuse(
+    window = _window_arguments(strides, padding, data_format, dilations, explicit_paddings)
+    return _run_fused(
         fused.depthwise_conv2d, x, filter, args, fused_ops, epsilon, leakyrelu_alpha, window
     )
 
 
-@operator("_FusedMatMul")
+@register_operator("_FusedMatMul")
 def fused_matmul(
     a: Tensor, b: Tensor, *args: Tensor, transpose_a: bool = False, transpose_b: bool = False,
     fused_ops: Sequence[str] = (), epsilon: float = 1e-4, leakyrelu_alpha: float = 0.2,
 ) -> Tensor:  # fmt: skip
     """Multiply matrices, add a bias and apply an activation."""
     sides = {"transpose_a": transpose_a, "transpose_b": transpose_b}
-    return _fuse(fused.matmul, a, b, args, fused_ops, epsilon, leakyrelu_alpha, sides)
+    return _run_fused(fused.matmul, a, b, args, fused_ops, epsilon, leakyrelu_alpha, sides)
 
 
-@operator("MatMul")
+@register_operator("MatMul")
 def matmul(a: Tensor, b: Tensor, *, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
     """Multiply matrices."""
     return linalg.matmul(a, b, transpose_a, transpose_b)
 
 
-@operator("BatchMatMul", "BatchMatMulV2")
+@register_operator("BatchMatMul", "BatchMatMulV2")
 def batch_matmul(a: Tensor, b: Tensor, *, adj_x: bool = False, adj_y: bool = False) -> Tensor:
     """Multiply batches of matrices."""
     return linalg.matmul(a, b, adj_x, adj_y)
 
 
-@operator("Conv2DBackpropInput")
+@register_operator("Conv2DBackpropInput")
 def transposed_conv2d(
     sizes: Values, filter: Tensor, x: Tensor, *, strides: Sequence[int], padding: str, data_format: str = "NHWC",
-    dilations: Sequence[int] = ONES, explicit_paddings: Sequence[int] = (),
+    dilations: Sequence[int] = UNIT_STRIDES, explicit_paddings: Sequence[int] = (),
 ) -> Tensor:  # fmt: skip
     """Return the gradient of a convolution with respect to its input."""
-    window = _window(strides, padding, data_format, dilations, explicit_paddings)
+    window = _window_arguments(strides, padding, data_format, dilations, explicit_paddings)
     batch, *rest = (int(size) for size in sizes.ravel())
     return convolution.conv2d_transpose(
         x, filter, (x.shape[0] if batch < 0 else batch, *rest), **window
     )
 
 
-@operator("Conv3D")
+@register_operator("Conv3D")
 def conv3d(
     x: Tensor, filter: Tensor, *, strides: Sequence[int], padding: str, data_format: str = "NDHWC",
     dilations: Sequence[int] = (1, 1, 1, 1, 1),
 ) -> Tensor:  # fmt: skip
     """Convolve volumes with filters."""
     order = {"NHWC": "NDHWC", "NCHW": "NCDHW"}.get(data_format, data_format)
-    return convolution3d.conv3d(x, filter, **_window(strides, padding, order, dilations))
+    return convolution3d.conv3d(x, filter, **_window_arguments(strides, padding, order, dilations))
 
 
-@operator("Dilation2D")
+@register_operator("Dilation2D")
 def dilation2d(
     x: Tensor, filter: Tensor, *, strides: Sequence[int], rates: Sequence[int], padding: str
 ) -> Tensor:
@@ -137,56 +137,56 @@ def dilation2d(
         x,
         filter,
         _spatial_numbers(strides, "NHWC"),
-        _padding(padding),
+        _padding_argument(padding),
         dilations=_spatial_numbers(rates, "NHWC"),
     )
 
 
-@operator("MaxPool")
+@register_operator("MaxPool")
 def max_pool(
     x: Tensor, *, ksize: Sequence[int], strides: Sequence[int], padding: str, data_format: str = "NHWC",
     explicit_paddings: Sequence[int] = (),
 ) -> Tensor:  # fmt: skip
     """Return the maximum of each window."""
-    window = _window(strides, padding, data_format, None, explicit_paddings)
+    window = _window_arguments(strides, padding, data_format, None, explicit_paddings)
     return pooling.max_pool(x, _spatial_numbers(ksize, data_format), **window)
 
 
-@operator("AvgPool")
+@register_operator("AvgPool")
 def avg_pool(
     x: Tensor, *, ksize: Sequence[int], strides: Sequence[int], padding: str, data_format: str = "NHWC"
 ) -> Tensor:  # fmt: skip
     """Return the mean of each window."""
-    window = _window(strides, padding, data_format, None)
+    window = _window_arguments(strides, padding, data_format, None)
     return pooling.avg_pool(x, _spatial_numbers(ksize, data_format), **window)
 
 
-@operator("MaxPoolWithArgmax", outputs=("output", "argmax"))
+@register_operator("MaxPoolWithArgmax", outputs=("output", "argmax"))
 def max_pool_with_argmax(
     x: Tensor, *, ksize: Sequence[int], strides: Sequence[int], padding: str, include_batch_in_index: bool = False
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """Return the maximum of each window and its index."""
     return pooling.max_pool_with_argmax(
-        x, _spatial_numbers(ksize, "NHWC"), _spatial_numbers(strides, "NHWC"), _padding(padding),
+        x, _spatial_numbers(ksize, "NHWC"), _spatial_numbers(strides, "NHWC"), _padding_argument(padding),
         include_batch_in_index=include_batch_in_index,
     )  # fmt: skip
 
 
-@operator("MaxPool3D")
+@register_operator("MaxPool3D")
 def max_pool3d(x: Tensor, *, ksize: Sequence[int], strides: Sequence[int], padding: str) -> Tensor:
     """Return the maximum of each window of volumes."""
-    window = _window(strides, padding, "NDHWC", None)
+    window = _window_arguments(strides, padding, "NDHWC", None)
     return pooling3d.max_pool3d(x, _spatial_numbers(ksize, "NDHWC"), **window)
 
 
-@operator("AvgPool3D")
+@register_operator("AvgPool3D")
 def avg_pool3d(x: Tensor, *, ksize: Sequence[int], strides: Sequence[int], padding: str) -> Tensor:
     """Return the mean of each window of volumes."""
-    window = _window(strides, padding, "NDHWC", None)
+    window = _window_arguments(strides, padding, "NDHWC", None)
     return pooling3d.avg_pool3d(x, _spatial_numbers(ksize, "NDHWC"), **window)
 
 
-@operator("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
+@register_operator("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
 def batch_norm(
     x: Tensor, scale: Tensor, offset: Tensor, mean: Tensor, variance: Tensor, *, epsilon: float = 1e-3
 ) -> Tensor:  # fmt: skip
@@ -194,7 +194,7 @@ def batch_norm(
     return normalization.batch_norm(x, mean, variance, offset, scale, variance_epsilon=epsilon)
 
 
-@operator("LRN")
+@register_operator("LRN")
 def local_response_normalization(
     x: Tensor, *, depth_radius: int = 5, bias: float = 1.0, alpha: float = 1.0, beta: float = 0.5
 ) -> Tensor:
@@ -202,19 +202,19 @@ def local_response_normalization(
     return normalization.local_response_normalization(x, depth_radius, bias, alpha, beta)
 
 
-@operator("Softmax")
+@register_operator("Softmax")
 def softmax(x: Tensor) -> Tensor:
     """Return the softmax along the last axis."""
     return normalization.softmax(x)
 
 
-@operator("LogSoftmax")
+@register_operator("LogSoftmax")
 def log_softmax(x: Tensor) -> Tensor:
     """Return the logarithm of the softmax along the last axis."""
     return normalization.log_softmax(x)
 
 
-def _fuse(
+def _run_fused(
     compute: Callable[..., Tensor], x: Tensor, y: Tensor, args: Sequence[Tensor], names: Sequence[str],
     epsilon: float, alpha: float, options: dict[str, Any],
 ) -> Tensor:  # fmt: skip
@@ -230,7 +230,7 @@ def _fuse(
         if len(steps) == 1:
             return result
         from_here = {"relu", "relu6", "elu", "sigmoid", "leakyrelu"}
-        return _activate(result, steps[1], from_here, alpha)
+        return _apply_activation(result, steps[1], from_here, alpha)
     bias = rest.pop(0) if steps[:1] == ["biasadd"] else None
     activations = steps[bias is not None :] or ["linear"]
     weights = rest.pop(0) if activations[0] == "prelu" else None
@@ -239,7 +239,7 @@ def _fuse(
     )  # fmt: skip
 
 
-def _activate(x: Tensor, name: str, known: set[str], alpha: float) -> Tensor:
+def _apply_activation(x: Tensor, name: str, known: set[str], alpha: float) -> Tensor:
     if name not in known:
         raise ArgumentValueError(f"fused_ops names {name!r}; known are {', '.join(sorted(known))}")
     if name == "leakyrelu":
@@ -247,12 +247,12 @@ def _activate(x: Tensor, name: str, known: set[str], alpha: float) -> Tensor:
     return getattr(activation, name)(x)
 
 
-def _window(
+def _window_arguments(
     strides: Sequence[int], padding: str, order: str, dilations: Sequence[int] | None, explicit: Sequence[int] = ()
 ) -> dict[str, Any]:  # fmt: skip
     """Return the keyword arguments of an op for a window."""
     options: dict[str, Any] = {"strides": _spatial_numbers(strides, order), "data_format": order}
-    options["padding"] = _padding(padding, explicit, order)
+    options["padding"] = _padding_argument(padding, explicit, order)
     if dilations is not None:
         options["dilations"] = _spatial_numbers(dilations, order)
     return options
@@ -263,7 +263,7 @@ def _spatial_numbers(numbers: Sequence[int], order: str) -> tuple[int, ...]:
     return tuple(numbers[2:] if order.startswith("NC") else numbers[1:-1])
 
 
-def _padding(name: str, explicit: Sequence[int] = (), order: str = "NHWC") -> Any:
+def _padding_argument(name: str, explicit: Sequence[int] = (), order: str = "NHWC") -> Any:
     if name == "EXPLICIT":
         return _spatial_numbers(tuple(zip(explicit[::2], explicit[1::2], strict=True)), order)  # pyright: ignore[reportArgumentType]
     return name.lower()

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from plugrad.errors import UnsupportedModel
-from plugrad.graph_models.writing import RULES, ports, rule
+from plugrad.graph_models.writing import WRITE_RULES, output_names, write_rule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from plugrad.graph_models.writing import Calls, Rule, Writer
+    from plugrad.graph_models.writing import GraphWriter, TracedCall, WriteRule
 
-DIRECT: Final = {
+SAME_INPUTS: Final = {
     **{name: name for name in (
         "Abs", "Acos", "Acosh", "AddN", "Asin", "Asinh", "Atan", "Atan2", "Atanh",
         "BroadcastArgs", "Ceil", "Complex", "ComplexAbs", "Cos", "Cosh", "Elu", "Equal", "Erf", "Exp", "Expm1",
@@ -29,7 +29,7 @@ DIRECT: Final = {
     "Select": "SelectV2",
 }  # fmt: skip
 """Kernels that are one operator, with the same inputs."""
-WITH_ATTRIBUTES: Final = {
+SAME_INPUTS_AND_ATTRIBUTES: Final = {
     "DepthToSpace": ("block_size", "data_format"),
     "Einsum": ("equation",),
     "LRN": ("depth_radius", "bias", "alpha", "beta"),
@@ -37,30 +37,32 @@ WITH_ATTRIBUTES: Final = {
     "StringToHashBucketFast": ("num_buckets",),
 }
 """Kernels that are the operator of their name, with these attributes."""
-ALONG_AXES: Final = ("All", "Any", "Max", "Mean", "Min", "Prod", "Sum")
+REDUCTION_KERNELS: Final = ("All", "Any", "Max", "Mean", "Min", "Prod", "Sum")
 
 
-def _make_direct_rule(op: str) -> Rule:
-    def write(writer: Writer, call: Calls, inputs: list[str]) -> str:
+def _make_direct_rule(op: str) -> WriteRule:
+    def write(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
         return writer.emit(op, inputs, T=call.dtype())
 
     return write
 
 
-def _with_attributes(op: str, names: Sequence[str]) -> Rule:
-    def write(writer: Writer, call: Calls, inputs: list[str]) -> str:
+def _make_attribute_rule(op: str, names: Sequence[str]) -> WriteRule:
+    def write(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
         attrs: dict[str, Any] = {name: call.attrs[name] for name in names}
         return writer.emit(op, inputs, N=len(inputs), **attrs)
 
     return write
 
 
-RULES.update({kernel: _make_direct_rule(op) for kernel, op in DIRECT.items()})
-RULES.update({name: _with_attributes(name, attrs) for name, attrs in WITH_ATTRIBUTES.items()})
+WRITE_RULES.update({kernel: _make_direct_rule(op) for kernel, op in SAME_INPUTS.items()})
+WRITE_RULES.update(
+    {name: _make_attribute_rule(name, attrs) for name, attrs in SAME_INPUTS_AND_ATTRIBUTES.items()}
+)
 
 
-@rule(*ALONG_AXES)
-def reduction(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule(*REDUCTION_KERNELS)
+def write_reduction(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write a reduction."""
     axes = call.attrs.get("axis", call.attrs.get("reduction_indices"))
     axes = [axes] if isinstance(axes, int) else list(axes)
@@ -70,30 +72,30 @@ def reduction(writer: Writer, call: Calls, inputs: list[str]) -> str:
     )
 
 
-@rule("ArgMax", "ArgMin")
-def arg_extremum(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("ArgMax", "ArgMin")
+def write_arg_extremum(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write ArgMax or ArgMin."""
     return writer.emit(call.kernel, [inputs[0], writer.number(call.attrs["axis"], "int32")])
 
 
-@rule("Cumsum", "Cumprod")
-def cumulative(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("Cumsum", "Cumprod")
+def write_cumulative(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write a cumulative sum or product."""
     axis = writer.number(call.attrs["axis"], "int32")
     flags: dict[str, Any] = {name: bool(call.attrs[name]) for name in ("exclusive", "reverse")}
     return writer.emit(call.kernel, [inputs[0], axis], **flags)
 
 
-@rule("FloorDiv")
-def floor_divide(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("FloorDiv")
+def write_floor_divide(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write a quotient rounded down; TensorFlow.js's operator returns integers."""
     if call.dtype() == "int32":
         return writer.emit("FloorDiv", inputs, T="int32")
     return writer.emit("Floor", [writer.emit("RealDiv", inputs, T=call.dtype())])
 
 
-@rule("Trunc")
-def truncate(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("Trunc")
+def write_truncate(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write rounding towards zero."""
     if call.dtype() != "float32":
         return writer.emit("Identity", inputs)
@@ -101,16 +103,16 @@ def truncate(writer: Writer, call: Calls, inputs: list[str]) -> str:
     return writer.emit("Mul", [writer.emit("Sign", inputs), size], T="float32")
 
 
-@rule("Log2", "Log10")
-def logarithm(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("Log2", "Log10")
+def write_logarithm(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write a logarithm with another base."""
     base = {"Log2": 2.0, "Log10": 10.0}[call.kernel]
     factor = writer.number(1 / np.log(base), call.dtype())
     return writer.emit("Mul", [writer.emit("Log", inputs), factor], T=call.dtype())
 
 
-@rule("Step")
-def step(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("Step")
+def write_step_function(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write 1 where positive, and a constant elsewhere."""
     dtype = call.dtype()
     above = writer.emit("Greater", [inputs[0], writer.number(0, dtype)], T=dtype)
@@ -119,15 +121,15 @@ def step(writer: Writer, call: Calls, inputs: list[str]) -> str:
     )
 
 
-@rule("Gelu")
-def gelu(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("Gelu")
+def write_gelu(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write x Φ(x), with Φ(x) = (1 + erf(x / √2)) / 2."""
     inner = writer.emit("Mul", [inputs[0], writer.number(0.5**0.5)], T="float32")
     return _write_half_product(writer, inputs[0], writer.emit("Erf", [inner]))
 
 
-@rule("GeluTanh")
-def gelu_tanh(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("GeluTanh")
+def write_gelu_tanh(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write GELU's approximation with tanh, x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2."""
     (x,) = inputs
     cube = writer.emit("Mul", [writer.emit("Square", [x]), x], T="float32")
@@ -137,36 +139,36 @@ def gelu_tanh(writer: Writer, call: Calls, inputs: list[str]) -> str:
     return _write_half_product(writer, x, writer.emit("Tanh", [scaled]))
 
 
-def _write_half_product(writer: Writer, x: str, y: str) -> str:
+def _write_half_product(writer: GraphWriter, x: str, y: str) -> str:
     """Write x (1 + y) / 2."""
     total = writer.emit("AddV2", [y, writer.number(1.0)], T="float32")
     half = writer.emit("Mul", [x, writer.number(0.5)], T="float32")
     return writer.emit("Mul", [half, total], T="float32")
 
 
-@rule("Conj")
-def conjugate(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("Conj")
+def write_conjugate(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write complex conjugates."""
     imaginary = writer.emit("Neg", [writer.emit("Imag", inputs)])
     return writer.emit("Complex", [writer.emit("Real", inputs), imaginary])
 
 
-@rule("LeakyRelu")
-def leaky_relu(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("LeakyRelu")
+def write_leaky_relu(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write LeakyRelu."""
     return writer.emit("LeakyRelu", inputs, alpha=float(call.attrs["alpha"]))
 
 
-@rule("ClipByValue")
-def clip(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("ClipByValue")
+def write_clip(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write ClipByValue, whose bounds are inputs."""
     names = ("clip_value_min", "clip_value_max")
     bounds = [writer.number(call.attrs[name], call.dtype()) for name in names]
     return writer.emit("ClipByValue", [inputs[0], *bounds], T=call.dtype())
 
 
-@rule("Cast")
-def cast(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("Cast")
+def write_cast(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write Cast."""
     return writer.emit("Cast", inputs, DstT=call.dtype(out=True), SrcT=call.dtype())
 
@@ -174,37 +176,37 @@ def cast(writer: Writer, call: Calls, inputs: list[str]) -> str:
 # --- shapes ---------------------------------------------------------------------------------------
 
 
-@rule("Reshape", "ExpandDims")
-def reshape(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("Reshape", "ExpandDims")
+def write_reshape(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write Reshape."""
     shape = writer.shape(*call.shape(out=True))
     return writer.emit("Reshape", [inputs[0], shape], T=call.dtype())
 
 
-@rule("Transpose")
-def transpose(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("Transpose")
+def write_transpose(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write Transpose."""
     return writer.emit(
         "Transpose", [inputs[0], writer.integers(call.attrs["perm"])], T=call.dtype()
     )
 
 
-@rule("BroadcastTo")
-def broadcast(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("BroadcastTo")
+def write_broadcast(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write BroadcastTo."""
     return writer.emit(
         "BroadcastTo", [inputs[0], writer.integers(*call.both("shape"))], T=call.dtype()
     )
 
 
-@rule("Tile")
-def tile(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("Tile")
+def write_tile(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write Tile."""
     return writer.emit("Tile", [inputs[0], writer.integers(*call.both("reps"))], T=call.dtype())
 
 
-@rule("Slice")
-def slice_(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("Slice")
+def write_slice(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write Slice, and Squeeze for the axes that integer indices remove; a size of -1 takes the rest."""
     begins, sizes, shapes = call.both("begin"), call.both("size"), call.shape()
     open_ended = [
@@ -220,8 +222,8 @@ def slice_(writer: Writer, call: Calls, inputs: list[str]) -> str:
     return writer.emit("Squeeze", [part], squeeze_dims=dropped) if dropped else part
 
 
-@rule("StridedSlice")
-def strided_slice(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("StridedSlice")
+def write_strided_slice(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write StridedSlice; masks stand for the ends of an axis."""
     strides = call.attrs["strides"]
     begins, ends, shapes = call.both("begin"), call.both("end"), call.shape()
@@ -249,80 +251,80 @@ def strided_slice(writer: Writer, call: Calls, inputs: list[str]) -> str:
     )  # fmt: skip
 
 
-@rule("Reverse")
-def reverse(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("Reverse")
+def write_reverse(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write ReverseV2."""
     return writer.emit(
         "ReverseV2", [inputs[0], writer.integers(call.attrs["dims"])], T=call.dtype()
     )
 
 
-@rule("Concat")
-def concat(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("Concat")
+def write_concat(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write ConcatV2."""
     axis = writer.number(call.attrs["axis"], "int32")
     return writer.emit("ConcatV2", [*inputs, axis], N=len(inputs), T=call.dtype())
 
 
-@rule("Pack")
-def pack(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("Pack")
+def write_pack(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write Pack."""
     return writer.emit("Pack", inputs, N=len(inputs), axis=call.attrs["axis"], T=call.dtype())
 
 
-@rule("Unpack")
-def unpack(writer: Writer, call: Calls, inputs: list[str]) -> Sequence[str]:
+@write_rule("Unpack")
+def write_unpack(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> Sequence[str]:
     """Write Unpack."""
     count = len(call.calls[0].outputs)
-    return ports(writer.emit("Unpack", inputs, num=count, axis=call.attrs["axis"]), count)
+    return output_names(writer.emit("Unpack", inputs, num=count, axis=call.attrs["axis"]), count)
 
 
-@rule("SplitV")
-def split(writer: Writer, call: Calls, inputs: list[str]) -> Sequence[str]:
+@write_rule("SplitV")
+def write_split(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> Sequence[str]:
     """Write Split or SplitV."""
     sizes = writer.integers(*call.both("num_or_size_splits"))
     count = len(call.calls[0].outputs)
     given = [inputs[0], sizes, writer.number(call.attrs["axis"], "int32")]
-    return ports(writer.emit("SplitV", given, num_split=count, T=call.dtype()), count)
+    return output_names(writer.emit("SplitV", given, num_split=count, T=call.dtype()), count)
 
 
-@rule("PadV2")
-def pad(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("PadV2")
+def write_pad(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write PadV2."""
     value = call.attrs["constant_value"]
     filling = writer.constant(np.array(value, call.dtype() if call.dtype() != "string" else object))
     return writer.emit(
-        "PadV2", [inputs[0], _pairs(writer, call.attrs["paddings"]), filling], T=call.dtype()
+        "PadV2", [inputs[0], _write_pairs(writer, call.attrs["paddings"]), filling], T=call.dtype()
     )
 
 
-@rule("MirrorPad")
-def mirror_pad(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("MirrorPad")
+def write_mirror_pad(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write MirrorPad."""
-    given = [inputs[0], _pairs(writer, call.attrs["paddings"])]
+    given = [inputs[0], _write_pairs(writer, call.attrs["paddings"])]
     return writer.emit("MirrorPad", given, mode=str(call.attrs["mode"]).upper(), T=call.dtype())
 
 
-@rule("SpaceToBatchND", "BatchToSpaceND")
-def move_blocks(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("SpaceToBatchND", "BatchToSpaceND")
+def write_space_and_batch(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write SpaceToBatchND or BatchToSpaceND."""
     pairs = call.attrs["paddings" if call.kernel == "SpaceToBatchND" else "crops"]
-    given = [inputs[0], writer.integers(call.attrs["block_shape"]), _pairs(writer, pairs)]
+    given = [inputs[0], writer.integers(call.attrs["block_shape"]), _write_pairs(writer, pairs)]
     return writer.emit(call.kernel, given, T=call.dtype())
 
 
 # --- indices --------------------------------------------------------------------------------------
 
 
-@rule("GatherV2")
-def gather(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("GatherV2")
+def write_gather(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write GatherV2."""
     axis = writer.number(call.attrs["axis"], "int32")
     return writer.emit("GatherV2", [*inputs[:2], axis], batch_dims=call.attrs["batch_dims"])
 
 
-@rule("ScatterNd", "SparseToDense")
-def scatter(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("ScatterNd", "SparseToDense")
+def write_scatter(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write ScatterNd."""
     if call.kernel == "ScatterNd":
         shape = writer.integers(*call.both("shape"))
@@ -331,16 +333,16 @@ def scatter(writer: Writer, call: Calls, inputs: list[str]) -> str:
     return writer.emit("SparseToDense", [inputs[0], shape, *inputs[1:]], T=call.dtype(1))
 
 
-@rule("TensorScatterUpdate")
-def scatter_update(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("TensorScatterUpdate")
+def write_scatter_update(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write TensorScatterUpdate on a copy, because TensorFlow.js changes its input."""
     dtype = call.dtype()
     copy = writer.emit("Mul", [inputs[0], writer.number(1, dtype)], T=dtype)
     return writer.emit("TensorScatterUpdate", [copy, *inputs[1:]], T=dtype)
 
 
-@rule("OneHot")
-def one_hot(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("OneHot")
+def write_one_hot(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write OneHot."""
     dtype = call.dtype(out=True)
     values = [writer.number(call.attrs[name], dtype) for name in ("on_value", "off_value")]
@@ -348,15 +350,15 @@ def one_hot(writer: Writer, call: Calls, inputs: list[str]) -> str:
     return writer.emit("OneHot", [inputs[0], depth, *values], axis=-1, T=dtype)
 
 
-@rule("TopK")
-def top_k(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("TopK")
+def write_top_k(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write TopKV2."""
     k = writer.number(call.attrs["k"], "int32")
     return writer.emit("TopKV2", [inputs[0], k], sorted=bool(call.attrs["sorted"]))
 
 
-@rule("Bincount", "DenseBincount")
-def count(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("Bincount", "DenseBincount")
+def write_bincount(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write Bincount or DenseBincount."""
     flags: dict[str, Any] = (
         {"binary_output": bool(call.attrs["binary_output"])}
@@ -368,8 +370,8 @@ def count(writer: Writer, call: Calls, inputs: list[str]) -> str:
     return writer.emit(call.kernel, [inputs[0], size, weights], **flags)
 
 
-@rule("MatrixBandPart")
-def band_part(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("MatrixBandPart")
+def write_band_part(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write MatrixBandPart; TensorFlow.js reads both widths from one input."""
     lower, upper = (call.constant(place) for place in (1, 2))
     rows, columns = call.shape()[0][-2:]
@@ -386,8 +388,8 @@ def band_part(writer: Writer, call: Calls, inputs: list[str]) -> str:
     return writer.emit("SelectV2", [writer.constant(inside), inputs[0], zeros])
 
 
-@rule("IRFFT", "RFFT")
-def fourier(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("IRFFT", "RFFT")
+def write_fourier(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write RFFT or IRFFT."""
     length = (call.shape() if call.kernel == "RFFT" else call.shape(out=True))[0][-1]
     if call.kernel == "IRFFT" and length % 2:
@@ -395,5 +397,5 @@ def fourier(writer: Writer, call: Calls, inputs: list[str]) -> str:
     return writer.emit(call.kernel, [inputs[0], writer.integers([length])])
 
 
-def _pairs(writer: Writer, pairs: Sequence[Sequence[int]]) -> str:
+def _write_pairs(writer: GraphWriter, pairs: Sequence[Sequence[int]]) -> str:
     return writer.constant(np.array(pairs, np.int32).reshape(-1, 2))

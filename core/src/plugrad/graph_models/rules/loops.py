@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from plugrad.errors import UnsupportedModel
 from plugrad.graph.graph import Cond, Scan, While
-from plugrad.graph_models.writing import STEPS, Writer, ports
+from plugrad.graph_models.writing import CONTROL_FLOW_RULES, GraphWriter, output_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from plugrad.graph.graph import Graph, Value
 
 
-def write_cond(writer: Writer, pair: tuple[Cond, Cond], names: dict[int, str]) -> list[str]:
+def write_cond(writer: GraphWriter, pair: tuple[Cond, Cond], names: dict[int, str]) -> list[str]:
     """Write a conditional as StatelessIf with two functions."""
     step, other = pair
     branches = [
@@ -23,10 +23,10 @@ def write_cond(writer: Writer, pair: tuple[Cond, Cond], names: dict[int, str]) -
     ]
     inputs = [names[value] for value in (step.flag, *step.operands)]
     node = writer.emit("StatelessIf", inputs, then_branch=branches[0], else_branch=branches[1])
-    return ports(node, len(step.outputs))
+    return output_names(node, len(step.outputs))
 
 
-def write_while(writer: Writer, pair: tuple[While, While], names: dict[int, str]) -> list[str]:
+def write_while(writer: GraphWriter, pair: tuple[While, While], names: dict[int, str]) -> list[str]:
     """Write a loop as StatelessWhile; values that its body only reads are carried too."""
     step, other = pair
     condition = _write_function(writer, "cond", (step.condition, other.condition))
@@ -36,10 +36,10 @@ def write_while(writer: Writer, pair: tuple[While, While], names: dict[int, str]
     )
     inputs = [names[value] for value in (*step.carry, *step.captured)]
     node = writer.emit("StatelessWhile", inputs, cond=condition, body=body)
-    return ports(node, len(step.outputs))
+    return output_names(node, len(step.outputs))
 
 
-def write_scan(writer: Writer, pair: tuple[Scan, Scan], names: dict[int, str]) -> list[str]:
+def write_scan(writer: GraphWriter, pair: tuple[Scan, Scan], names: dict[int, str]) -> list[str]:
     """Write a scan as StatelessWhile, which carries a counter, the carry, the stacked outputs and the slices.
 
     What is stacked is a tensor that each round updates. TensorFlow.js has lists of tensors for this, but disposes of
@@ -53,7 +53,7 @@ def write_scan(writer: Writer, pair: tuple[Scan, Scan], names: dict[int, str]) -
         )
     carry = len(step.carry)
     stacked = [
-        _zeros(writer, str(step.body.specs[a].dtype), *shapes)
+        _write_zeros(writer, str(step.body.specs[a].dtype), *shapes)
         for a, shapes in zip(step.body.results[carry:], _stacked_shapes(pair), strict=True)
     ]
     inputs = [writer.number(0, "int32"), *(names[v] for v in step.carry), *stacked]
@@ -62,9 +62,9 @@ def write_scan(writer: Writer, pair: tuple[Scan, Scan], names: dict[int, str]) -
         "StatelessWhile",
         inputs,
         cond=_write_counter_condition(writer, step.length, len(inputs)),
-        body=_scan_body(writer, pair, len(stacked)),
+        body=_write_scan_body(writer, pair, len(stacked)),
     )
-    return ports(loop, len(inputs))[1 : 1 + carry + len(stacked)]
+    return output_names(loop, len(inputs))[1 : 1 + carry + len(stacked)]
 
 
 def _stacked_shapes(pair: tuple[Scan, Scan]) -> list[tuple[Sequence[int], Sequence[int]]]:
@@ -76,25 +76,27 @@ def _stacked_shapes(pair: tuple[Scan, Scan]) -> list[tuple[Sequence[int], Sequen
     return list(zip(*shapes, strict=True))
 
 
-def _zeros(writer: Writer, dtype: str, first: Sequence[int], second: Sequence[int]) -> str:
+def _write_zeros(
+    writer: GraphWriter, dtype: str, first: Sequence[int], second: Sequence[int]
+) -> str:
     return writer.emit("Fill", [writer.integers(first, second), writer.number(0, dtype)], T=dtype)
 
 
-def _write_counter_condition(writer: Writer, length: int, count: int) -> str:
+def _write_counter_condition(writer: GraphWriter, length: int, count: int) -> str:
     """Write a function that returns whether its first argument, a counter, is below a number."""
     name = writer.new_name("scan_cond")
-    inner = Writer(writer.sizes, f"{name}/", writer)
+    inner = GraphWriter(writer.sizes, f"{name}/", writer)
     arguments = [inner.new_name(f"x{place}") for place in range(count)]
     result = inner.emit("Less", [arguments[0], inner.number(length, "int32")], T="int32")
     _add_function(writer, inner, name, arguments, [result])
     return name
 
 
-def _scan_body(writer: Writer, pair: tuple[Scan, Scan], count: int) -> str:
+def _write_scan_body(writer: GraphWriter, pair: tuple[Scan, Scan], count: int) -> str:
     """Write the body of a scan, which updates `count` stacked tensors."""
     step, other = pair
     name = writer.new_name("scan_body")
-    inner = Writer(writer.sizes, f"{name}/", writer)
+    inner = GraphWriter(writer.sizes, f"{name}/", writer)
     sizes = (1, len(step.carry), count, len(step.slices), len(step.captured))
     arguments = [inner.new_name(f"x{place}") for place in range(sum(sizes))]
     rest = iter(arguments)
@@ -107,7 +109,7 @@ def _scan_body(writer: Writer, pair: tuple[Scan, Scan], count: int) -> str:
     known: dict[Value, str] = dict(
         zip(step.body.arguments, [*carry, *taken, *captured], strict=True)
     )
-    results = inner.graph((step.body, other.body), known)
+    results = inner.write_graph((step.body, other.body), known)
     where = inner.emit("Reshape", [place, inner.integers([1, 1])], T="int32")
     updated = [
         inner.emit("TensorScatterUpdate", [old, where, inner.emit("ExpandDims", [new, zero])])
@@ -120,15 +122,15 @@ def _scan_body(writer: Writer, pair: tuple[Scan, Scan], count: int) -> str:
 
 
 def _write_function(
-    writer: Writer, kind: str, pair: tuple[Graph, Graph], passed: Sequence[int] = ()
+    writer: GraphWriter, kind: str, pair: tuple[Graph, Graph], passed: Sequence[int] = ()
 ) -> str:
     """Write a graph as a function that also returns the arguments in `passed`; return its name."""
     first = pair[0]
     name = writer.new_name(kind)
-    inner = Writer(writer.sizes, f"{name}/", writer)
+    inner = GraphWriter(writer.sizes, f"{name}/", writer)
     arguments = [inner.new_name(f"x{place}") for place in range(len(first.arguments))]
     known: dict[Value, str] = dict(zip(first.arguments, arguments, strict=True))
-    results = inner.graph(pair, known)
+    results = inner.write_graph(pair, known)
     _add_function(
         writer, inner, name, arguments, [*results, *(arguments[place] for place in passed)]
     )
@@ -136,7 +138,11 @@ def _write_function(
 
 
 def _add_function(
-    writer: Writer, inner: Writer, name: str, arguments: Sequence[str], results: Sequence[str]
+    writer: GraphWriter,
+    inner: GraphWriter,
+    name: str,
+    arguments: Sequence[str],
+    results: Sequence[str],
 ) -> None:
     """Add a function to the model; each result gets an Identity node, so that none is an argument itself."""
     outputs = [inner.emit("Identity", [result]) for result in results]
@@ -153,4 +159,4 @@ def _add_function(
     )
 
 
-STEPS.update({Cond: write_cond, Scan: write_scan, While: write_while})
+CONTROL_FLOW_RULES.update({Cond: write_cond, Scan: write_scan, While: write_while})

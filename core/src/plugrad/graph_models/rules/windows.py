@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from plugrad.graph_models.writing import rule
+from plugrad.graph_models.writing import write_rule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from plugrad.graph_models.writing import Calls, Writer
+    from plugrad.graph_models.writing import GraphWriter, TracedCall
 
-ACTIVATIONS: Final = {
+OPERATOR_OF_ACTIVATION: Final = {
     "elu": "Elu", "leakyrelu": "LeakyRelu", "prelu": "Prelu", "relu": "Relu", "relu6": "Relu6", "sigmoid": "Sigmoid",
 }  # fmt: skip
-CONVOLUTIONS: Final = {
+CONVOLUTION_OPERATORS: Final = {
     "Conv2D": ("Conv2D", "_FusedConv2D"),
     "FusedConv2D": ("Conv2D", "_FusedConv2D"),
     "DepthwiseConv2dNative": ("DepthwiseConv2dNative", "FusedDepthwiseConv2dNative"),
@@ -25,8 +25,8 @@ CONVOLUTIONS: Final = {
 }
 
 
-@rule("BatchMatMul", "_FusedMatMul")
-def product(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("BatchMatMul", "_FusedMatMul")
+def write_product(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write a matrix product, with its bias and activation if it has them."""
     sides: dict[str, Any] = {
         name: bool(call.attrs[name]) for name in ("transpose_a", "transpose_b")
@@ -39,26 +39,26 @@ def product(writer: Writer, call: Calls, inputs: list[str]) -> str:
     return _write_activation(writer, call, y, inputs)
 
 
-@rule(*CONVOLUTIONS)
-def convolution(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule(*CONVOLUTION_OPERATORS)
+def write_convolution(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write a convolution, with its bias and activation if it has them."""
     window = call.attrs["window"]
     if max(window.strides) > 1 and max(window.dilations) > 1:
         raise call.unsupported("TensorFlow.js has no strides together with dilations")
     if call.shape(0)[0][-1] != call.shape(1)[0][2]:
         raise call.unsupported("TensorFlow.js has no convolutions of groups of channels")
-    padding = _padding(window, call.shape()[0][1:-1])
+    padding = _padding_attributes(window, call.shape()[0][1:-1])
     attrs: dict[str, Any] = {
         "dilations": [1, *window.dilations, 1],
         "data_format": "NHWC",
-        **_strides(window),
+        **_strides_attribute(window),
         **padding,
     }
-    return _write_fused(writer, call, inputs, CONVOLUTIONS[call.kernel], attrs)
+    return _write_fused(writer, call, inputs, CONVOLUTION_OPERATORS[call.kernel], attrs)
 
 
-@rule("Conv3D")
-def convolution3d(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("Conv3D")
+def write_convolution3d(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write a convolution of volumes; padding that is neither SAME nor VALID becomes a node."""
     window = call.attrs["window"]
     if max(window.strides) > 1 and max(window.dilations) > 1:
@@ -67,27 +67,27 @@ def convolution3d(writer: Writer, call: Calls, inputs: list[str]) -> str:
     attrs: dict[str, Any] = {
         "dilations": [1, *window.dilations, 1],
         "data_format": "NDHWC",
-        **_strides(window),
+        **_strides_attribute(window),
     }
     return writer.emit("Conv3D", [x, inputs[1]], padding=padding, T="float32", **attrs)
 
 
-@rule("Conv2DBackpropInput")
-def transposed_convolution(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("Conv2DBackpropInput")
+def write_transposed_convolution(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write the gradient of a convolution."""
     window = call.attrs["window"]
     if max(window.dilations) > 1:
         raise call.unsupported("TensorFlow.js has no transposed convolutions with dilations")
     shape = writer.integers(*call.both("input_shape"))
-    padding = _padding(window, call.attrs["input_shape"][1:-1])
+    padding = _padding_attributes(window, call.attrs["input_shape"][1:-1])
     return writer.emit(
-        "Conv2DBackpropInput", [shape, inputs[1], inputs[0]], data_format="NHWC", T="float32", **_strides(window),
-        **padding,
+        "Conv2DBackpropInput", [shape, inputs[1], inputs[0]], data_format="NHWC", T="float32",
+        **_strides_attribute(window), **padding,
     )  # fmt: skip
 
 
-@rule("MaxPool", "MaxPool3D", "AvgPool", "AvgPool3D")
-def pooling(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("MaxPool", "MaxPool3D", "AvgPool", "AvgPool3D")
+def write_pooling(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write pooling; padding that is neither SAME nor VALID becomes a node."""
     window = call.attrs["window"]
     if max(window.dilations) > 1:
@@ -100,7 +100,7 @@ def pooling(writer: Writer, call: Calls, inputs: list[str]) -> str:
     attrs: dict[str, Any] = {
         "ksize": [1, *window.size, 1],
         "data_format": order,
-        **_strides(window),
+        **_strides_attribute(window),
     }
     y = writer.emit(call.kernel, [x], padding=padding, T="float32", **attrs)
     if not is_mean or x == inputs[0]:
@@ -110,35 +110,40 @@ def pooling(writer: Writer, call: Calls, inputs: list[str]) -> str:
     return writer.emit("Mul", [y, writer.constant(ratio.astype(np.float32))], T="float32")
 
 
-@rule("MaxPoolWithArgmax")
-def pooling_with_indices(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("MaxPoolWithArgmax")
+def write_pooling_with_indices(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write MaxPoolWithArgmax."""
     window = call.attrs["window"]
-    padding = _padding(window, call.shape()[0][1:-1])
+    padding = _padding_attributes(window, call.shape()[0][1:-1])
     if "explicit_paddings" in padding or max(window.dilations) > 1:
         raise call.unsupported("TensorFlow.js has neither such padding nor dilations here")
     batch = bool(call.attrs["include_batch_in_index"])
     size = [1, *window.size, 1]
     return writer.emit(
-        call.kernel, inputs, ksize=size, include_batch_in_index=batch, **_strides(window), **padding
+        call.kernel,
+        inputs,
+        ksize=size,
+        include_batch_in_index=batch,
+        **_strides_attribute(window),
+        **padding,
     )
 
 
-@rule("Dilation2D")
-def dilation(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("Dilation2D")
+def write_dilation(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write Dilation2D."""
     window = call.attrs["window"]
-    padding = _padding(window, call.shape()[0][1:-1])
+    padding = _padding_attributes(window, call.shape()[0][1:-1])
     if "explicit_paddings" in padding:
         raise call.unsupported("TensorFlow.js has no such padding here")
     rates = [1, *window.dilations, 1]
     return writer.emit(
-        "Dilation2D", inputs, rates=rates, T="float32", **_strides(window), **padding
+        "Dilation2D", inputs, rates=rates, T="float32", **_strides_attribute(window), **padding
     )
 
 
-@rule("FusedBatchNorm")
-def batch_norm(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("FusedBatchNorm")
+def write_batch_norm(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write batch normalization, as arithmetic if its statistics are not one number per channel."""
     x, mean, variance, offset, scale = [*inputs, "", ""][:5]
     epsilon = float(call.attrs["variance_epsilon"])
@@ -163,8 +168,8 @@ def batch_norm(writer: Writer, call: Calls, inputs: list[str]) -> str:
     return writer.emit("AddV2", [y, offset], T="float32") if offset else y
 
 
-@rule("LayerNorm")
-def layer_norm(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("LayerNorm")
+def write_layer_norm(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write layer normalization as arithmetic."""
     x, offset, scale = [*inputs, "", ""][:3]
     axes = call.attrs["axis"]
@@ -179,8 +184,8 @@ def layer_norm(writer: Writer, call: Calls, inputs: list[str]) -> str:
     return writer.emit("AddV2", [y, offset], T="float32") if offset else y
 
 
-@rule("Attention")
-def attention(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("Attention")
+def write_attention(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write attention as two products and a softmax; masked scores become -1e30."""
     q, k, v, mask = [*inputs, ""][:4]
     scores = writer.emit("BatchMatMulV2", [q, k], adj_x=False, adj_y=True, T="float32")
@@ -193,8 +198,8 @@ def attention(writer: Writer, call: Calls, inputs: list[str]) -> str:
     return writer.emit("BatchMatMulV2", [weights, v], adj_x=False, adj_y=False, T="float32")
 
 
-@rule("Softmax", "LogSoftmax")
-def softmax(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("Softmax", "LogSoftmax")
+def write_softmax(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write Softmax or LogSoftmax; another axis is first moved to the end."""
     axis = call.attrs.get("dim", call.attrs.get("axis"))
     rank = len(call.shape()[0])
@@ -209,8 +214,8 @@ def softmax(writer: Writer, call: Calls, inputs: list[str]) -> str:
     )
 
 
-@rule("ResizeBilinear", "ResizeNearestNeighbor")
-def resize(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("ResizeBilinear", "ResizeNearestNeighbor")
+def write_resize(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write ResizeBilinear or ResizeNearestNeighbor."""
     flags: dict[str, Any] = {
         name: bool(call.attrs[name]) for name in ("align_corners", "half_pixel_centers")
@@ -219,8 +224,8 @@ def resize(writer: Writer, call: Calls, inputs: list[str]) -> str:
     return writer.emit(call.kernel, given, T=call.dtype(), **flags)
 
 
-@rule("CropAndResize")
-def crop_and_resize(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("CropAndResize")
+def write_crop_and_resize(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write CropAndResize."""
     size = writer.integers(call.attrs["crop_size"])
     value = float(call.attrs["extrapolation_value"])
@@ -228,8 +233,8 @@ def crop_and_resize(writer: Writer, call: Calls, inputs: list[str]) -> str:
     return writer.emit("CropAndResize", [*inputs, size], method=method, extrapolation_value=value)
 
 
-@rule("Transform")
-def transform(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("Transform")
+def write_transform(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write ImageProjectiveTransformV3."""
     shape = writer.integers(call.shape(out=True)[0][1:3])
     given = [*inputs, shape, writer.number(call.attrs["fill_value"])]
@@ -239,14 +244,18 @@ def transform(writer: Writer, call: Calls, inputs: list[str]) -> str:
     return writer.emit("ImageProjectiveTransformV3", given, **kinds)
 
 
-@rule("FlipLeftRight")
-def flip(writer: Writer, call: Calls, inputs: list[str]) -> str:
+@write_rule("FlipLeftRight")
+def write_flip(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write the horizontal flip of images."""
     return writer.emit("ReverseV2", [inputs[0], writer.integers([2])], T=call.dtype())
 
 
 def _write_fused(
-    writer: Writer, call: Calls, inputs: list[str], ops: tuple[str, str], attrs: dict[str, Any]
+    writer: GraphWriter,
+    call: TracedCall,
+    inputs: list[str],
+    ops: tuple[str, str],
+    attrs: dict[str, Any],
 ) -> str:
     """Write a product or convolution; bias and activation become part of the node."""
     plain, fused = ops
@@ -256,7 +265,7 @@ def _write_fused(
         result = writer.emit(plain, [x, y], T=call.dtype(), **attrs)
         result = writer.emit("AddV2", [result, bias], T="float32") if bias else result
         return _write_activation(writer, call, result, inputs)
-    names = ["BiasAdd"] + ([] if activation == "linear" else [ACTIVATIONS[activation]])
+    names = ["BiasAdd"] + ([] if activation == "linear" else [OPERATOR_OF_ACTIVATION[activation]])
     rest = [bias, weights] if weights else [bias]
     alpha: dict[str, Any] = (
         {"leakyrelu_alpha": float(call.attrs["leakyrelu_alpha"])}
@@ -268,7 +277,7 @@ def _write_fused(
     )
 
 
-def _write_activation(writer: Writer, call: Calls, result: str, inputs: list[str]) -> str:
+def _write_activation(writer: GraphWriter, call: TracedCall, result: str, inputs: list[str]) -> str:
     """Write an activation as a node of its own."""
     activation = call.attrs.get("activation", "linear")
     if activation == "linear":
@@ -277,14 +286,14 @@ def _write_activation(writer: Writer, call: Calls, result: str, inputs: list[str
         {"alpha": float(call.attrs["leakyrelu_alpha"])} if activation == "leakyrelu" else {}
     )
     weights = inputs[3:4] if activation == "prelu" else []
-    return writer.emit(ACTIVATIONS[activation], [result, *weights], T="float32", **alpha)
+    return writer.emit(OPERATOR_OF_ACTIVATION[activation], [result, *weights], T="float32", **alpha)
 
 
-def _strides(window: Any) -> dict[str, Any]:
+def _strides_attribute(window: Any) -> dict[str, Any]:
     return {"strides": [1, *window.strides, 1]}
 
 
-def _padding(window: Any, image: Sequence[int]) -> dict[str, Any]:
+def _padding_attributes(window: Any, image: Sequence[int]) -> dict[str, Any]:
     """Return the padding attributes of a window."""
     if not np.any(window.padding):
         return {"padding": "VALID"}
@@ -305,10 +314,10 @@ def _same_padding(window: Any, image: Sequence[int]) -> tuple[tuple[int, int], .
     return tuple(pairs)
 
 
-def _write_padding(writer: Writer, call: Calls, x: str, value: float) -> tuple[str, str]:
+def _write_padding(writer: GraphWriter, call: TracedCall, x: str, value: float) -> tuple[str, str]:
     """Return the image, padded if neither SAME nor VALID fits, and the padding attribute that remains."""
     window = call.attrs["window"]
-    attrs: dict[str, Any] = _padding(window, call.shape()[0][1:-1])
+    attrs: dict[str, Any] = _padding_attributes(window, call.shape()[0][1:-1])
     if "explicit_paddings" not in attrs:
         return x, attrs["padding"]
     pairs = writer.constant(np.array([(0, 0), *window.padding, (0, 0)], np.int32))

@@ -404,6 +404,13 @@ class Perplexity(Metric):
 class BLEU:
     """The BLEU score of translations, from 0 to 100, computed by sacrebleu: ``pip install sacrebleu``.
 
+    >>> metric = nn.metrics.BLEU(lowercase=True)
+    >>> metric.update(
+    ...     references=["The cat sat on the mat."], translations=["the cat sat on a mat."]
+    ... )
+    >>> metric.result()  # doctest: +SKIP
+    48.89
+
     It compares texts, and so is not for `fit` and `evaluate`.
 
     Args:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from plugrad.extend import (
     COMPLEX,
+    HALVES,
     broadcast,
     complex64,
     contractions,
@@ -30,6 +31,7 @@ from plugrad_wasm.kernels.binary import multiply
 from plugrad_wasm.kernels.indexing import as_int32_positions
 from plugrad_wasm.kernels.movement import copy, read_strided, transpose
 from plugrad_wasm.kernels.reduction import sum_kernel
+from plugrad_wasm.kernels.unary import cast
 from plugrad_wasm.memory import WasmArray, WasmView
 from plugrad_wasm.strides import contiguous_strides, merge_axes
 
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 Sizes = tuple[int, ...]
 MATMUL = ExportNames("matmul")
 MATMUL_CLAMPED = "matmul_within_float32"
+SMALL_MATRIX_ELEMENTS: Final = 1024
+"""The elements of a matrix of halves up to which the module converts it in a product."""
 
 Epilogue: TypeAlias = tuple[WasmArray | None, float, float]
 """What becomes of sums: a bias for each column or channel, and limits."""
@@ -123,7 +127,16 @@ def matmul(a: WasmArray, b: WasmArray, *, transpose_a: bool, transpose_b: bool) 
     plan = plan_matmul(a.shape, b.shape, transpose_a, transpose_b)
     if plan.depth == 0:
         return fill(a.memory, plan.shape, a.dtype, 0)
+    if a.dtype in HALVES and not is_small(a, b, plan):
+        wide = [cast(x, dtype=float32) for x in (a, b)]
+        return cast(run_matmul(*wide, plan), dtype=a.dtype)
     return run_matmul(a, b, plan)
+
+
+def is_small(a: WasmArray, b: WasmArray, plan: MatmulPlan) -> bool:
+    """Return whether a product of halves is one call, which converts them."""
+    largest = max(a.size, b.size, plan.rows * plan.columns)
+    return len(plan.shape) == 2 and largest <= SMALL_MATRIX_ELEMENTS
 
 
 def run_matmul(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from plugrad.extend import count_elements, float32, float64, int32, reduced_shape
+from plugrad.extend import HALVES, count_elements, float32, float64, int32, reduced_shape
 from plugrad.kernels import reduction
 from plugrad_wasm.declare import (
     ELEMENTWISE_PART,
@@ -158,6 +158,24 @@ max_along: Final = make_reduction("max")
 sum_kernel: Final = declare_reduction("sum")
 
 
+@table.implements(reduction.sum)
+def sum(x: WasmArray, *, axis: Axes, keep_dims: bool) -> WasmArray:
+    """Return the sums along axes; those of halves are computed in float32, and rounded once."""
+    if x.dtype not in HALVES or can_sum_halves(x, plan_reduction(x.shape, axis, keep_dims)):
+        return sum_kernel(x, axis=axis, keep_dims=keep_dims)
+    return cast(sum_kernel(cast(x, dtype=float32), axis=axis, keep_dims=keep_dims), dtype=x.dtype)
+
+
+def can_sum_halves(x: WasmArray, plan: ReductionPlan) -> bool:
+    """Return whether there is an export for sums of halves: of long columns, or of rows that are not too long."""
+    outer, length, inner = plan.layout
+    if plan.before:
+        return False
+    if inner == 1:
+        return length <= PART_ELEMENTS
+    return outer == 1 and inner > FEW_COLUMNS and x.size >= RELEASE_LOCK_MIN_ELEMENTS
+
+
 @table.implements(reduction.max)
 def max(x: WasmArray, *, reduction_indices: Axes, keep_dims: bool) -> WasmArray:
     """Return the maxima along axes."""
@@ -213,7 +231,6 @@ def count_in_bins(
 
 table.update(
     {
-        reduction.sum: sum_kernel,
         reduction.prod: declare_reduction("prod"),
         reduction.mean: declare_reduction("mean"),
         reduction.min: declare_reduction("min"),

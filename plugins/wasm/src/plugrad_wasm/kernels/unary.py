@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from plugrad.extend import COMPLEX, HALVES, INTEGER, DType, bool_, complex64, float32, float64
+from plugrad.extend import (
+    COMPLEX,
+    HALVES,
+    INTEGER,
+    DType,
+    bool_,
+    complex64,
+    complex128,
+    float32,
+    float64,
+)
 from plugrad.kernels import unary
 from plugrad_wasm.bits import converter, fill
 from plugrad_wasm.declare import (
+    RELEASE_LOCK_MIN_ELEMENTS,
     ExportNames,
     Unary,
     declare_exports,
@@ -17,7 +29,7 @@ from plugrad_wasm.declare import (
     table,
     unary as mapped,
 )
-from plugrad_wasm.dtypes import as_supported_dtype
+from plugrad_wasm.dtypes import DTYPES, as_supported_dtype
 from plugrad_wasm.kernels.complex import real
 
 if TYPE_CHECKING:
@@ -91,20 +103,40 @@ def clip_by_value(x: WasmArray, *, clip_value_min: float, clip_value_max: float)
 @table.implements(unary.cast)
 def cast(x: WasmArray, *, dtype: DType) -> WasmArray:
     """Return the elements in another dtype."""
-    dtype = as_supported_dtype(dtype)
-    if x.dtype is dtype:
+    # A string that is equal to a dtype would find what is cached for this.
+    export = direct_cast(x.dtype, dtype) if isinstance(dtype, DType) else None
+    if export is not None:
+        out = x.memory.empty(x.shape, dtype)
+        if x.size < RELEASE_LOCK_MIN_ELEMENTS:
+            x.memory.store.short[export](x.address, out.address, x.size)
+        else:
+            run_elements(x, export, x.size, ((x, 1), (out, 1)))
+        return out
+    supported = as_supported_dtype(dtype)
+    if supported is x.dtype:
         return x
+    if supported is not dtype:
+        return cast(x, dtype=supported)
     if x.dtype in COMPLEX and dtype not in COMPLEX and dtype is not bool_:
         return cast(real(x), dtype=dtype)
     if dtype in COMPLEX and x.dtype not in COMPLEX:
-        x = cast(x, dtype=float32 if dtype is complex64 else float64)
-    if (x.dtype in HALVES or dtype in HALVES) and (x.dtype, dtype) not in HALF_CASTS:
-        # float16 is rounded twice only where it overflows; bfloat16 has the range of float32.
-        is_long = dtype == "bfloat16" and x.dtype.is_integer and x.dtype.itemsize > 2
-        return cast(cast(x, dtype=float64 if is_long else float32), dtype=dtype)
-    out = x.memory.empty(x.shape, dtype)
-    run_elements(x, f"cast_{x.dtype}_{dtype}", x.size, ((x, 1), (out, 1)))
-    return out
+        return cast(cast(x, dtype=float32 if dtype is complex64 else float64), dtype=dtype)
+    # Of halves: float16 is rounded twice only where it overflows; bfloat16 has the range of float32.
+    is_long = dtype == "bfloat16" and x.dtype.is_integer and x.dtype.itemsize > 2
+    return cast(cast(x, dtype=float64 if is_long else float32), dtype=dtype)
+
+
+@lru_cache(maxsize=1024)
+def direct_cast(source: DType, target: DType) -> str | None:
+    """Return the export that casts from one dtype to another, or None if it takes several steps or none."""
+    if target is source or target not in HALVES | DTYPES:
+        return None
+    export = f"cast_{source}_{target}"
+    if source in HALVES or target in HALVES:
+        return export if (source, target) in HALF_CASTS else None
+    if (source in COMPLEX) == (target in COMPLEX) or target is bool_:
+        return export
+    return export if (source, target) in ((float32, complex64), (float64, complex128)) else None
 
 
 declare_exports(unary)

@@ -41,7 +41,7 @@ ITEM_SIZES: Final = (1, 2, 4, 8, 16)
 ITEMS: Final = Items()
 
 
-class _ElementwiseCall(NamedTuple):
+class ElementwiseCall(NamedTuple):
     """A call of an export that computes elements independently."""
 
     export: str
@@ -53,14 +53,14 @@ class _ElementwiseCall(NamedTuple):
 
 def elementwise_calls(
     recorded: Sequence[Recorded], functions: Mapping[str, Any]
-) -> list[_ElementwiseCall] | None:
+) -> list[ElementwiseCall] | None:
     """Return an implementation's recorded calls if all can run by blocks, else None."""
     calls = [_elementwise_call(call, functions) for call in recorded]
     found = [call for call in calls if call is not None]
     return found if found and len(found) == len(calls) else None
 
 
-def _elementwise_call(call: Recorded, functions: Mapping[str, Any]) -> _ElementwiseCall | None:
+def _elementwise_call(call: Recorded, functions: Mapping[str, Any]) -> ElementwiseCall | None:
     """Return a call of the form (places, number of elements, more numbers) or of two broadcast operands, else None."""
     match call:
         case Once(export, arguments, _):
@@ -74,9 +74,9 @@ def _elementwise_call(call: Recorded, functions: Mapping[str, Any]) -> _Elementw
     if functions[export].module != MODULE or any(isinstance(x, Place) for x in rest):
         return None
     if export.endswith(BROADCAST):
-        return _ElementwiseCall(export.removesuffix(BROADCAST), places, (1, 1))
+        return ElementwiseCall(export.removesuffix(BROADCAST), places, (1, 1))
     moves_only = export.startswith(("copy_", "expand_"))
-    return None if moves_only or not rest else _ElementwiseCall(export, places, rest[1:])
+    return None if moves_only or not rest else ElementwiseCall(export, places, rest[1:])
 
 
 def _leading_places(arguments: Sequence[Argument]) -> list[Place]:
@@ -102,7 +102,7 @@ class Operands(NamedTuple):
 
 
 def as_blocks(
-    calls: Sequence[_ElementwiseCall], operands: Operands, memory: RecordingMemory
+    calls: Sequence[ElementwiseCall], operands: Operands, memory: RecordingMemory
 ) -> Blocks:
     """Return a group of calls as one call that runs block by block."""
     return _Group(calls, operands, memory).blocks()
@@ -112,7 +112,7 @@ class _Group:
     """Assigns each operand of a group a moving place in an array, or a register in scratch memory."""
 
     def __init__(
-        self, calls: Sequence[_ElementwiseCall], operands: Operands, memory: RecordingMemory
+        self, calls: Sequence[ElementwiseCall], operands: Operands, memory: RecordingMemory
     ) -> None:
         self.calls, self.operands, self.memory = calls, operands, memory
         self.count = count_elements(operands.shape)

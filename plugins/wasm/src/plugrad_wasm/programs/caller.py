@@ -10,7 +10,15 @@ import numpy as np
 from plugrad.extend import OutOfMemory, compile_replay, count_elements, uint8
 from plugrad_wasm.memory import CachedBlock, WasmArray, size_class
 from plugrad_wasm.programs.layout import Layout
-from plugrad_wasm.programs.pieces import Parts, Piece, SharedCalls, SharedTables, pieces_of
+from plugrad_wasm.programs.pieces import (
+    LoopCalls,
+    Parts,
+    Piece,
+    SharedCalls,
+    SharedTables,
+    pieces_of,
+)
+from plugrad_wasm.programs.recorder import Loop
 from plugrad_wasm.programs.recording import End, record, view_of
 from plugrad_wasm.programs.table import write_table
 
@@ -96,7 +104,9 @@ class _Writer:
         exec("\n".join(lines), self.names)
         return self.names["run"]
 
-    def _format_piece(self, number: int, piece: Piece | Parts | Shared, arrays: list[str]) -> str:
+    def _format_piece(
+        self, number: int, piece: Piece | Parts | Shared | Loop, arrays: list[str]
+    ) -> str:
         """Return the source of the call that runs a piece."""
         if isinstance(piece, Piece):
             calls = self.store.long if piece.is_long else self.store.short
@@ -106,6 +116,8 @@ class _Writer:
         if isinstance(piece, Parts):
             tables = [self._table(piece.module, loops) for loops in piece.loops]
             self.names[f"run{number}"] = SharedTables(tables, piece, self.layout, self.home)
+        elif isinstance(piece, Loop):
+            self.names[f"run{number}"] = LoopCalls(piece, self.layout, self.home)
         else:
             self.names[f"run{number}"] = SharedCalls(piece, self.layout, self.store.perform)
         return f"run{number}(bases, {', '.join(['held', 'frame', *arrays])})"

@@ -9,6 +9,7 @@ from plugrad_wasm.memory import ALIGNMENT
 from plugrad_wasm.programs.recorder import (
     Blocks,
     Items,
+    Loop,
     Moving,
     Numbers,
     Once,
@@ -52,7 +53,7 @@ class Layout:
         """The bytes of the bases, which begin the memory of a call."""
         self.scratch: int = self.head_bytes + arena_bytes
         """Where the memory that loops use in turn begins."""
-        blocks = [call for call in recording.calls if isinstance(call, Blocks)]
+        blocks = [call for call in recording.calls if isinstance(call, Blocks | Loop)]
         self.frame_bytes: int = self.scratch + max([c.scratch_bytes for c in blocks], default=0)
 
     def elements(self, call: Once) -> int:
@@ -97,6 +98,8 @@ def _iter_block_arguments(call: Recorded) -> Iterator[BlockArgument]:
         case Blocks(_, _, _, once, each, _):
             for _, arguments in (*once, *each):
                 yield from arguments
+        case Loop():
+            yield from (*call.numbers, *call.arrays)
         case Once(_, arguments, _):
             yield from arguments
         case Numbers(target, numbers):

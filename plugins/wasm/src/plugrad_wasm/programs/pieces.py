@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from plugrad.extend import uint8
 from plugrad_wasm.declare import ELEMENTWISE_PART, RELEASE_LOCK_MIN_ELEMENTS, items_per_part
 from plugrad_wasm.memory import WasmArray, size_class
-from plugrad_wasm.programs.recorder import Blocks, Numbers, Once, Shared
-from plugrad_wasm.programs.table import FRAME, TableCall
+from plugrad_wasm.programs.blocks import MODULE
+from plugrad_wasm.programs.recorder import Blocks, Loop, Numbers, Once, Shared
+from plugrad_wasm.programs.table import FRAME, SCRATCH, TableCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,7 +41,7 @@ class Parts(NamedTuple):
 
 def pieces_of(
     calls: Sequence[Recorded], layout: Layout, store: Runtime
-) -> list[Piece | Parts | Shared]:
+) -> list[Piece | Parts | Shared | Loop]:
     """Divide the calls into pieces. A piece ends after long work, because Ctrl-C is raised between pieces."""
     pieces = _Pieces()
     for call in calls:
@@ -54,6 +55,9 @@ def pieces_of(
                     pieces.all.append(Parts(call.module, parts, call.scratch_bytes))
                 else:
                     pieces.write(call.module, parts[0], call.items * len(call.each))
+            case Loop():
+                pieces.write(MODULE, [], 0)
+                pieces.all.append(call)
             case Shared(export):
                 pieces.write(store.functions[export].module, [], 0)
                 pieces.all.append(call)
@@ -68,7 +72,7 @@ class _Pieces:
     """Collects pieces."""
 
     def __init__(self) -> None:
-        self.all: list[Piece | Parts | Shared] = []
+        self.all: list[Piece | Parts | Shared | Loop] = []
         self._work = 0
         """The elementary steps of the last piece, as far as its calls do not say that they are long."""
         self._waiting: list[TableCall] = []
@@ -143,6 +147,44 @@ class SharedCalls:
         ]
         scratch = [_Address(int(bases[base] + number)) for base, number in self._scratch]
         self._perform(self._export, chains, held, scratch)
+
+
+class LoopCalls:
+    """The calls of a compiled loop, each for a part of the elements, which threads share."""
+
+    def __init__(self, loop: Loop, layout: Layout, memory: LinearMemory) -> None:
+        """Compile the loop."""
+        store = memory.store
+        self._numbers = [layout.operand(place)[:2] for place in loop.numbers]
+        self._arrays = [layout.operand(place)[:2] for place in loop.arrays]
+        rest = loop.items % loop.round
+        whole = loop.items - rest
+        work = loop.items * len(loop.arrays)
+        length = items_per_part(store, whole, work, ELEMENTWISE_PART, loop.round)
+        self._parts = [(n, min(length, whole - n)) for n in range(0, whole, length)]
+        # A last round computes some elements a second time.
+        self._rest = [(loop.items - loop.round, loop.round)] if rest else []
+        self._memory = memory
+        self._size = size_class(loop.scratch_bytes)
+        self._runs = store.compile_copies(loop.source, min(len(self._parts), store.threads))
+
+    def __call__(self, bases: Sequence[int], *held: object) -> None:
+        """Make the calls, with the bases of the operands; late threads keep what is held."""
+        numbers = [int(bases[base] + offset) for base, offset in self._numbers]
+        arrays = [int(bases[base] + offset) for base, offset in self._arrays]
+        parts = [
+            (*numbers, *(at + 4 * first for at in arrays), count)
+            for first, count in (*self._parts, *self._rest)
+        ]
+        if len(self._runs) == 1:
+            for part in parts:
+                self._runs[0](*part, bases[SCRATCH])
+            return
+        memory, size = self._memory, self._size
+        frames = [WasmArray(memory, (size,), uint8, size, size) for _ in self._runs]
+        chains = [[part] for part in parts[: len(self._parts)]]
+        chains[-1] += parts[len(self._parts) :]  # by one thread: both write the same elements
+        memory.store.perform(self._runs, chains, held, frames)
 
 
 class SharedTables:

@@ -113,7 +113,21 @@ class Blocks(NamedTuple):
     scratch_bytes: int
 
 
-Recorded: TypeAlias = Once | Shared | Numbers | Blocks
+class Loop(NamedTuple):
+    """A loop over the elements that is compiled for its group of calls."""
+
+    source: str
+    """A module in text form; the parameters are the places of numbers and arrays, the elements, and scratch memory."""
+    items: int
+    round: int
+    """The elements of which a call computes a multiple."""
+    numbers: tuple[Place, ...]
+    arrays: tuple[Place, ...]
+    """The arrays that it reads or writes, of 32-bit elements."""
+    scratch_bytes: int
+
+
+Recorded: TypeAlias = Once | Shared | Numbers | Blocks | Loop
 
 
 class NotRecorded(Exception):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from plugrad.extend import Call, Fused, Shaped, count_elements
 from plugrad_wasm.memory import WasmArray, WasmView, size_class
 from plugrad_wasm.programs.blocks import MIN_BLOCK, Operands, as_blocks, elementwise_calls
+from plugrad_wasm.programs.loops import as_loop
 from plugrad_wasm.programs.recorder import Place, RecordingMemory, locate
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def _record_group(
     if found is not None and specs is not None and count_elements(shape) > MIN_BLOCK:
         kept = frozenset([_locate(arrays[v]).block for v in body.results])
         operands = Operands(shape, specs, kept, first_block)
-        calls[start:] = [as_blocks(found, operands, memory)]
+        calls[start:] = [as_loop(found, operands, memory) or as_blocks(found, operands, memory)]
 
 
 def _list_place_specs(

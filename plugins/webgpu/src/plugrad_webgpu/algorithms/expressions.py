@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from functools import cache
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
 
 from plugrad.extend import broadcast, complex64, float32, int32, int64, uint32
 from plugrad_webgpu.memory.buffers import values_if_on_host
@@ -16,12 +17,14 @@ from plugrad_webgpu.shaders.chains import (
     MAX_INPUTS,
     Formula,
     Step,
+    find_limits,
     laid_out,
     reading,
     single,
-    weight_of,
+    weigh,
 )
 from plugrad_webgpu.shaders.elements import (
+    HALVES,
     NUMBERS,
     STORAGE_TYPE,
     as_parameter,
@@ -74,8 +77,8 @@ def elementwise(
     Args:
         expression: WGSL over the names in `inputs`, for float32; or a mapping from dtypes to such
             expressions, from which the dtype of the last input chooses. It may call the functions
-            of snippets.wgsl, accurate.wgsl, complex.wgsl and long.wgsl. Narrow dtypes take the
-            expression for the dtype in which they are computed.
+            of snippets.wgsl, accurate.wgsl, complex.wgsl and long.wgsl. Narrow dtypes and halves take
+            the expression for the dtype in which they are computed.
         inputs: The names of the inputs, which are broadcast.
         result: The dtype of the result; None means that of the last input.
         attributes: The names of numeric attributes, which the expression reads as
@@ -94,7 +97,17 @@ def elementwise(
     kernel = _Elementwise(
         with_narrow_dtypes(expressions, result), tuple(inputs), result, tuple(attributes), body
     )
-    return _specialize(kernel)
+    implementation = _specialize(kernel)
+    _IMPLEMENTATIONS.add(implementation)
+    return implementation
+
+
+def is_elementwise(function: object) -> bool:
+    """Return whether a function was made by `elementwise`."""
+    return function in _IMPLEMENTATIONS
+
+
+_IMPLEMENTATIONS: Final[WeakSet[Callable[..., Any]]] = WeakSet()
 
 
 class _Elementwise:
@@ -102,7 +115,7 @@ class _Elementwise:
 
     def __init__(
         self,
-        expressions: dict[DType, str],
+        expressions: dict[DType | str, str],
         inputs: tuple[str, ...],
         result: DType | None,
         attributes: tuple[str, ...],
@@ -114,8 +127,8 @@ class _Elementwise:
         self._expressions = expressions
         self._result = result
         if callable(body):
-            body = dict.fromkeys(self._expressions.keys() - {complex64}, body)
-        self._bodies: Mapping[DType, Body] = body or {}
+            body = dict.fromkeys(self._expressions.keys() - {complex64, *HALVES}, body)
+        self._bodies: Mapping[Any, Body] = body or {}
         self._formula: Callable[[tuple[DType, ...]], Formula] = cache(self._make_formula)
 
     def step(self, key: Any, arrays: Sequence[GpuArray], values: Sequence[float] = ()) -> Step:
@@ -141,6 +154,7 @@ class _Elementwise:
         numbers = tuple(as_parameter(v, dtype) for v in values)
         inputs = tuple(~i for i in range(len(shapes)))
         layout = laid_out(out, [(formula, numbers, inputs)], readings, (0,))
+        loop = out if any(r.strides for r in readings) else None
         planned = plan(
             single(layout.form), layout.parameters, layout.invocations, out, formula.result
         )
@@ -151,8 +165,9 @@ class _Elementwise:
             out,
             formula.result,
             prod(out),
-            weight_of(formula.expression),
-            out if any(r.strides for r in readings) else None,
+            weigh(formula),
+            loop,
+            find_limits(formula, loop),
             planned,
             planned.grid is not None and len(shapes) <= MAX_INPUTS,
             self._bodies.get(dtype),
@@ -170,7 +185,7 @@ class _Elementwise:
 
 def _field(dtype: DType) -> str:
     # A vector would have to begin at an even word.
-    return "array<u32, 2>" if dtype == int64 else STORAGE_TYPE[dtype]
+    return "array<u32, 2>" if dtype == int64 else "f32" if dtype in HALVES else STORAGE_TYPE[dtype]
 
 
 def _reading(shape: Shape, out: Shape, dtype: DType) -> Reading:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from plugrad_webgpu.driver.forks import RefusingLock
 from plugrad_webgpu.driver.limits import IMMEDIATE_BYTES, foreign_buffer_error
 from plugrad_webgpu.memory.buffers import Buffer, CommandRecorder, GpuArray, HostBuffer
-from plugrad_webgpu.shaders.chains import MAX_WEIGHT, Form, laid_out, program
+from plugrad_webgpu.shaders.chains import CONFLICT, MAX_WEIGHT, Form, laid_out, program
 from plugrad_webgpu.shaders.program import pack_parameters, plan
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ class Chain:
         "key",
         "leaves",
         "length",
+        "limits",
         "loop",
         "members",
         "most_leaves",
@@ -99,6 +100,7 @@ class Chain:
         self.numbered: int = 0
         self.loop: Shape | None = None
         """The shape along whose axes leaves are repeated, if any is."""
+        self.limits: int = 0
         self.is_open: bool = True
 
 
@@ -164,6 +166,7 @@ class FusionQueue:
                     or chain.weight + step.weight > MAX_WEIGHT
                     or chain.numbered + len(inputs) > chain.most_leaves
                     or (step.loop is not None and chain.loop not in (None, step.loop))
+                    or chain.limits | step.limits == CONFLICT
                 ):
                     chain = self._begin(key, chain, step.plan.size)
                 references = self._refer_to_inputs(chain, step.readings, inputs)
@@ -175,6 +178,7 @@ class FusionQueue:
                     buffer.dtype = step.dtype
                     chain.length += 1
                     chain.weight += step.weight
+                    chain.limits |= step.limits
                     chain.members += [((step, references), buffer.ref)]
                     if step.loop is not None:
                         chain.loop = step.loop

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from plugrad.extend import bool_, complex64, float32, int32, int64, uint32
+from plugrad.extend import BFLOAT16, bool_, complex64, float16, float32, int32, int64, uint32
 from plugrad.kernels import binary
 from plugrad_webgpu.algorithms.bodies import integers_only, maximum, minimum
 from plugrad_webgpu.algorithms.expressions import (
@@ -94,7 +94,13 @@ table.update(
         binary.atan2: arithmetic({float32: "atan2_accurate(a, b)"}),
         binary.hypot: arithmetic({float32: "hypotenuse(a, b)"}),
         binary.log_add_exp: arithmetic({float32: "log_add_exp(a, b)"}),
-        binary.next_after: arithmetic({float32: "next_after(a, b)"}),
+        binary.next_after: arithmetic(
+            {
+                float32: "next_after(a, b)",
+                float16: "next_half_after(a, b)",
+                BFLOAT16: "next_brain_after(a, b)",
+            }
+        ),
         # comparison
         binary.equal: comparison(
             "==", np.equal, {int64: "is_equal_i64(a, b)", complex64: "a.x == b.x && a.y == b.y"}

@@ -97,11 +97,11 @@ class _Normalization:
 
 
 _WIDTHS = {
-    1: {"element": "f32", "largest": "v", "exponentials": "exp_accurate(v)", "sum_of": "v"},
+    1: {"element": "f32", "integer": "i32", "largest": "v", "sum_of": "v"},
     4: {
         "element": "vec4f",
+        "integer": "vec4i",
         "largest": "maximum(maximum(v.x, v.y), maximum(v.z, v.w))",
-        "exponentials": f"vec4f({', '.join(f'exp_accurate(v.{lane})' for lane in 'xyzw')})",
         "sum_of": "(v.x + v.y) + (v.z + v.w)",
     },
 }

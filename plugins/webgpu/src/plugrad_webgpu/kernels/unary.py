@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +30,7 @@ from plugrad_webgpu.algorithms.expressions import (
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.memory.buffers import reinterpret, values_if_on_host
 from plugrad_webgpu.shaders.elements import (
+    HALVES,
     HIGHEST,
     LOWEST,
     WORD_DTYPE,
@@ -37,6 +39,8 @@ from plugrad_webgpu.shaders.elements import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from plugrad.extend import DType
     from plugrad_webgpu.memory.buffers import GpuArray
 
@@ -219,10 +223,22 @@ CAST_EXPRESSIONS: dict[DType, dict[DType, str]] = {
         source: f"vec2f({e}, 0.0)" for source, e in TO_FLOAT.items() if source != complex64
     },
 }
-CASTS = {
+CASTS: dict[DType, Callable[..., GpuArray]] = {
     dtype: elementwise(expressions, result=dtype, body=make_cast(dtype))
     for dtype, expressions in CAST_EXPRESSIONS.items()
 }
+TO_WIDE_FLOAT = TO_FLOAT | {
+    int32: "odd_f32_of_i32(x)",
+    uint32: "odd_f32_of_u32(x)",
+    int64: "odd_f32_of_i64(x)",
+}
+"""What is rounded to a half: integers that are not exact in float32 get an odd last bit, so they are rounded once."""
+
+
+@cache
+def cast_to_half(dtype: DType) -> Callable[..., GpuArray]:
+    """Return the cast to float16 or bfloat16."""
+    return elementwise(TO_WIDE_FLOAT, result=dtype)
 
 
 @table.implements(unary.cast)
@@ -232,6 +248,8 @@ def cast(x: GpuArray, *, dtype: DType) -> GpuArray:
         return x
     if dtype == WORD_DTYPE.get(x.dtype) and values_if_on_host(x) is None:
         return reinterpret(x, x.shape, dtype)
+    if dtype in HALVES:
+        return cast_to_half(dtype)(x)
     require_dtype(dtype, CASTS)
     return CASTS[dtype](x)
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from plugrad_webgpu.recording.recorder import Copy, Dispatch
-from plugrad_webgpu.shaders.chains import MAX_WEIGHT, laid_out, program
+from plugrad_webgpu.shaders.chains import CONFLICT, MAX_WEIGHT, laid_out, program
 from plugrad_webgpu.shaders.program import plan
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ fused_program = lru_cache(maxsize=1024)(program)
 class Group:
     """Elementwise dispatches on arrays of one size that can run in any order relative to waiting ones."""
 
-    __slots__ = ("leaves", "loop", "made", "members", "weight")
+    __slots__ = ("leaves", "limits", "loop", "made", "members", "weight")
 
     def __init__(self) -> None:
         """Begin without members."""
@@ -36,6 +36,7 @@ class Group:
         self.made: set[Buffer] = set()
         self.leaves: set[Buffer] = set()
         self.weight: int = 0
+        self.limits: int = 0
         self.loop: Shape | None = None
         """The shape along whose axes inputs are repeated, if any is."""
 
@@ -44,6 +45,8 @@ class Group:
         if self.weight + step.weight > MAX_WEIGHT:
             return False
         if step.loop is not None and self.loop not in (None, step.loop):
+            return False
+        if self.limits | step.limits == CONFLICT:
             return False
         return len(self.leaves.union(reads) - self.made) < most
 
@@ -54,6 +57,7 @@ class Group:
         self.made.update(dispatch.writes)
         self.weight += step.weight
         self.loop = self.loop or step.loop
+        self.limits |= step.limits
 
 
 def fuse(

@@ -16,7 +16,15 @@ from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from plugrad_webgpu.shaders.elements import STORAGE_TYPE, VALUE_TYPE, vector_type
+from plugrad_webgpu.shaders.elements import (
+    HALVES,
+    STORAGE_TYPE,
+    as_stored,
+    as_value,
+    stored_type,
+    value_type,
+    vector_type,
+)
 from plugrad_webgpu.shaders.layout import merge_axes
 from plugrad_webgpu.shaders.program import Program
 from plugrad_webgpu.shaders.sources import linked, shader
@@ -36,6 +44,14 @@ MAX_INPUTS: Final = len(OPERATORS)
 """The inputs of a call in a chain."""
 MAX_WEIGHT: Final = 64
 """The weight of the calls in a chain: an accurate function has 4 to 16, and the driver takes 10 ms to compile it."""
+ROUNDING_WEIGHT: Final = 2
+"""The additional weight of a call whose result is rounded to a half."""
+
+PACKS_HALVES: Final = 1
+"""The results are halves, which are written four at a time."""
+HAS_ODD_ROWS: Final = 2
+"""Inputs are repeated along rows that are no multiple of 4, so that results are written one at a time."""
+CONFLICT: Final = PACKS_HALVES | HAS_ODD_ROWS
 
 Mode = Literal["whole", "vectors", "scalar", "one"]
 Number = int | float | complex
@@ -82,6 +98,8 @@ class Step:
     """How much the call adds to the time that compiling a chain takes: 1 for an addition."""
     loop: Shape | None
     """The shape of the result if an input has to be repeated along its axes."""
+    limits: int
+    """What a chain must not combine, as bits: `PACKS_HALVES` and `HAS_ODD_ROWS`."""
     plan: Plan
     """The call by itself."""
     joins: bool
@@ -160,9 +178,20 @@ def laid_out(
 
 
 @cache
-def weight_of(expression: str) -> int:
-    """Return the relative compile time of an expression; an addition is 1."""
-    return min(1 + len(linked(expression)) // 200, MAX_WEIGHT // 4)
+def weigh(formula: Formula) -> int:
+    """Return the relative compile time of a formula; an addition is 1."""
+    rounding = ROUNDING_WEIGHT if formula.result in HALVES else 0
+    return min(1 + rounding + len(linked(formula.expression)) // 200, MAX_WEIGHT // 4)
+
+
+def find_limits(formula: Formula, loop: Shape | None) -> int:
+    """Return the limits of a step, as bits.
+
+    >>> find_limits(Formula("x", (("x", float32),), float32), (2, 3)) == HAS_ODD_ROWS
+    True
+    """
+    packs = PACKS_HALVES if formula.result in HALVES else 0
+    return packs | (HAS_ODD_ROWS if loop is not None and loop[-1] % 4 else 0)
 
 
 @cache
@@ -191,9 +220,7 @@ def _source(form: Form) -> str:
         functions="\n".join(functions),
         loads="\n".join(_load(form, number) for number in range(len(form.leaves))),
         values="\n".join(values),
-        stores="\n".join(
-            f"  output{k}[index] = value{place};" for k, place in enumerate(form.outputs)
-        ),
+        stores="\n".join(_store(form, number, place) for number, place in enumerate(form.outputs)),
     )
 
 
@@ -220,9 +247,16 @@ def _bindings(form: Form) -> list[str]:
         dtype = form.formulas[place].result
         arrays.append(("read_write", f"output{number}", dtype, form.width))
     return [
-        f"@group(0) @binding({i}) var<storage, {access}> {name}: array<{vector_type(STORAGE_TYPE[dtype], width)}>;"
+        f"@group(0) @binding({i}) var<storage, {access}> {name}: array<{_bound_type(dtype, width)}>;"
         for i, (access, name, dtype, width) in enumerate(arrays)
     ]
+
+
+def _bound_type(dtype: DType, width: int) -> str:
+    """Return the type of `width` elements in a buffer; a single half is in one of two in a word."""
+    if dtype in HALVES:
+        return vector_type("u32", (width + 1) // 2)
+    return vector_type(STORAGE_TYPE[dtype], width)
 
 
 def _load(form: Form, number: int) -> str:
@@ -230,13 +264,27 @@ def _load(form: Form, number: int) -> str:
     steps = [f"at{axis} * parameters.strides{number}[{axis}]" for axis in range(form.axes)]
     offset = {"whole": "index", "one": "0u"}.get(mode) or " + ".join(steps)
     value = f"leaf{number}_values[{offset}]"
-    if mode in ("whole", "vectors") or form.width == 1:
+    is_vector = mode in ("whole", "vectors") and form.width > 1
+    if dtype in HALVES:
+        value = (
+            f"halves_of_words({value})"
+            if is_vector
+            else f"half_at(leaf{number}_values[({offset}) >> 1u], {offset})"
+        )
+    if is_vector or form.width == 1:
         return f"  let leaf{number} = {value};"
     repeated = ", ".join([f"leaf{number}_value"] * form.width)
     return (
         f"  let leaf{number}_value = {value};\n"
-        f"  let leaf{number} = {vector_type(STORAGE_TYPE[dtype], form.width)}({repeated});"
+        f"  let leaf{number} = {vector_type(stored_type(dtype), form.width)}({repeated});"
     )
+
+
+def _store(form: Form, number: int, place: int) -> str:
+    value = f"value{place}"
+    if form.formulas[place].result in HALVES:
+        value = f"words_of_halves({value})"
+    return f"  output{number}[index] = {value};"
 
 
 def _calls(form: Form) -> tuple[list[str], list[str]]:
@@ -245,15 +293,15 @@ def _calls(form: Form) -> tuple[list[str], list[str]]:
     values: list[str] = []
     for place, (formula, references) in enumerate(zip(form.formulas, form.references, strict=True)):
         expression = re.sub(r"\bparameters\.(\w+)", rf"parameters.\1_{place}", formula.expression)
-        arguments = ", ".join(f"{name}: {VALUE_TYPE[dtype]}" for name, dtype in formula.inputs)
-        function = f"({arguments}) -> {VALUE_TYPE[formula.result]} {{ return {expression}; }}"
+        arguments = ", ".join(f"{name}: {value_type(dtype)}" for name, dtype in formula.inputs)
+        function = f"({arguments}) -> {value_type(formula.result)} {{ return {expression}; }}"
         name = names.setdefault(function, f"call{place}")
         is_used = any(place in others for others in form.references[place + 1 :])
-        stored = STORAGE_TYPE[formula.result]
+        stored = stored_type(formula.result)
         lanes = [""] if form.width == 1 else [f"[{lane}]" for lane in range(form.width)]
         results: list[str] = []
         for lane in lanes:
-            result = f"{stored}({name}({_arguments(formula, references, lane)}))"
+            result = as_stored(formula.result, f"{name}({_arguments(formula, references, lane)})")
             results.append(_opaque_expression(stored, result) if is_used else result)
         values.append(
             f"  let value{place} = {vector_type(stored, form.width)}({', '.join(results)});"
@@ -268,8 +316,12 @@ def _arguments(formula: Formula, references: References, lane: str) -> str:
         # If a compiler finds that two operands are equal, x - x is 0, also where x is infinite.
         before = references[:k]
         if reference in before or (reference >= 0 and any(r >= 0 for r in before)):
-            value = _opaque_expression(STORAGE_TYPE[dtype], value, OPERATORS[k])
-        arguments.append(f"{VALUE_TYPE[dtype]}({value})")
+            value = (
+                f"({value} {OPERATORS[k]} parameters.zero)"
+                if dtype in HALVES
+                else _opaque_expression(STORAGE_TYPE[dtype], value, OPERATORS[k])
+            )
+        arguments.append(as_value(dtype, value))
     return ", ".join(arguments)
 
 

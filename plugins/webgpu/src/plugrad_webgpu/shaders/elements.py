@@ -65,7 +65,12 @@ VALUE_TYPE: Final[dict[DType, str]] = STORAGE_TYPE | {bool_: "bool"}
 DTYPES: Final = frozenset(STORAGE_TYPE)
 """The dtypes that kernels take."""
 HALVES: Final[tuple[DType | str, ...]] = float16, BFLOAT16
-"""The dtypes of which two elements share a word; kernels do not see them. See `plugrad_webgpu.halves`."""
+"""The dtypes of which two elements share a word. Elementwise kernels convert them; others do not see them."""
+HALF_CONVERSIONS: Final[dict[DType | str, tuple[str, str]]] = {
+    float16: ("half_bits", "bits_of_half"),
+    BFLOAT16: ("brain_bits", "bits_of_brain"),
+}
+"""The WGSL functions from the bits of a float32 to those of the nearest half, and back."""
 STORED: Final[frozenset[DType | str]] = DTYPES.union(HALVES)
 """The dtypes of arrays on the device."""
 
@@ -121,14 +126,42 @@ def stored_nbytes(shape: Sequence[int], dtype: DType) -> int:
     return 4 * (-(-count // 2) if dtype in HALVES else count * words_per_element(dtype))
 
 
+def stored_type(dtype: DType) -> str:
+    """Return the WGSL type of one stored element in a register; for halves a word with its 16 bits."""
+    return "u32" if dtype in HALVES else STORAGE_TYPE[dtype]
+
+
+def value_type(dtype: DType) -> str:
+    """Return the WGSL type in which an expression computes."""
+    return "f32" if dtype in HALVES else VALUE_TYPE[dtype]
+
+
+def as_stored(dtype: DType, value: str) -> str:
+    """Return the WGSL that converts the value of an expression to a stored element."""
+    if dtype not in HALVES:
+        return f"{STORAGE_TYPE[dtype]}({value})"
+    return f"{HALF_CONVERSIONS[dtype][0]}(bitcast<u32>({value}))"
+
+
+def as_value(dtype: DType, stored: str) -> str:
+    """Return the WGSL that converts a stored element to what an expression computes with."""
+    if dtype not in HALVES:
+        return f"{VALUE_TYPE[dtype]}({stored})"
+    return f"bitcast<f32>({HALF_CONVERSIONS[dtype][1]}({stored}))"
+
+
 def narrow_expression(dtype: DType, expression: str) -> str:
     """Return an expression cast to a narrow dtype; integers wrap around."""
     return _NARROWED[dtype].format(expression) if dtype in WORD_DTYPE else expression
 
 
-def with_narrow_dtypes(expressions: Mapping[DType, str], result: DType | None) -> dict[DType, str]:
-    """Return a table of expressions extended to narrow dtypes, which compute in wide ones."""
-    table = dict(expressions)
+def with_narrow_dtypes(
+    expressions: Mapping[DType, str], result: DType | None
+) -> dict[DType | str, str]:
+    """Return a table of expressions extended to narrow dtypes and halves, which compute in wide ones."""
+    table: dict[DType | str, str] = dict(expressions)
+    if float32 in expressions:
+        table = dict.fromkeys(HALVES, expressions[float32]) | table
     for dtype, wide in WORD_DTYPE.items():
         if wide in expressions and dtype not in expressions:
             table[dtype] = (
@@ -146,7 +179,7 @@ def as_parameter(value: complex, dtype: DType) -> int | float | complex:
     if dtype == complex64:
         return complex(value)
     value = value.real
-    if dtype == float32:
+    if dtype == float32 or dtype in HALVES:
         return float(value)
     if dtype == bool_:
         return int(bool(value))

@@ -131,6 +131,20 @@ fn bits_of_brain(bits: u32) -> u32 {
   return bits << 16u;
 }
 
+// The bits of the four halves in two words, and back
+fn halves_of_words(words: vec2u) -> vec4u {
+  return vec4u(words.x & 0xffffu, words.x >> 16u, words.y & 0xffffu, words.y >> 16u);
+}
+
+fn words_of_halves(bits: vec4u) -> vec2u {
+  return bits.xz | (bits.yw << vec2u(16u));
+}
+
+// The bits of the half at a place, in the word that holds it
+fn half_at(word: u32, place: u32) -> u32 {
+  return (word >> (16u * (place & 1u))) & 0xffffu;
+}
+
 // --- order; NaN propagates
 
 fn maximum(a: f32, b: f32) -> f32 {

@@ -1,0 +1,66 @@
+"""Functions of square matrices, against eigenvectors and Kronecker products."""
+
+# What references take is an array, which a lambda has no place to say.
+# pyright: basic
+
+import numpy as np
+
+from plugrad.kernels import matrix_functions
+from plugrad.testing.rows import Array, Row, of_shape
+from plugrad.testing.tables.decomposition import DTYPES, apart, definite, regular
+
+
+def square_root(x: Array) -> Array:
+    """Return roots that are real, as those of real matrices with positive eigenvalues are."""
+    values, vectors = np.linalg.eig(x)
+    found = (vectors * np.sqrt(values + 0j)[..., None, :]) @ np.linalg.inv(vectors)
+    return found if np.iscomplexobj(x) else found.real
+
+
+def sylvester_solve(a: Array, b: Array, rhs: Array) -> Array:
+    """Return the solutions of systems of rows times columns equations, from row to row."""
+    rows, columns = rhs.shape[-2:]
+    system = np.einsum("...ij,kl->...ikjl", a, np.eye(columns)) + np.einsum(
+        "ij,...lk->...ikjl", np.eye(rows), b
+    )
+    size = rows * columns
+    system = system.reshape(*system.shape[:-4], size, size)
+    flat = rhs.reshape(*rhs.shape[:-2], size, 1)
+    batch = np.broadcast_shapes(system.shape[:-2], rhs.shape[:-2])
+    return np.linalg.solve(system, flat).reshape(*batch, rows, columns)
+
+
+ROWS = [
+    *(
+        Row(
+            matrix_functions.square_root,
+            square_root,
+            [draw(*shape)],
+            dtypes=DTYPES,
+            factor=16,
+            is_edge=0 in shape,
+        )
+        for draw, shape in [
+            (apart, (3, 3)),
+            (definite, (2, 4, 4)),
+            (definite, (1, 2, 2)),
+            (apart, (0, 2, 2)),
+        ]
+    ),
+    *(
+        Row(
+            matrix_functions.sylvester_solve,
+            sylvester_solve,
+            [regular(*a), regular(*b), of_shape(*rhs)],
+            dtypes=DTYPES,
+            factor=16,
+            is_edge=0 in a + b + rhs,
+        )
+        for a, b, rhs in [
+            ((3, 3), (2, 2), (3, 2)),
+            ((2, 1, 2, 2), (2, 2), (3, 2, 2)),
+            ((1, 1), (3, 3), (1, 3)),
+            ((2, 2), (0, 2, 2), (2, 2)),
+        ]
+    ),
+]

@@ -1,0 +1,177 @@
+"""Long elementwise groups as loops that are compiled for them: they have the bits of the exports."""
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad.discovery.loading import open_backend
+from plugrad.extend import active_functions, fuse_groups
+from plugrad.types.bits import comparable_bits
+
+pytest.importorskip("wasmtime")
+loops = import_module("plugrad_wasm.programs.loops")
+recorder = import_module("plugrad_wasm.programs.recorder")
+record = import_module("plugrad_wasm.programs.recording").record
+
+COUNT = (1 << 18) + 37
+"""Elements, not a whole number of rounds."""
+
+
+@pytest.fixture(autouse=True)
+def _on_wasm():
+    with plugrad.use("wasm"):
+        yield
+
+
+@pytest.fixture(params=[1, 3], autouse=True)
+def _threads(request, monkeypatch):
+    store = open_backend("wasm").linear.store
+    monkeypatch.setattr(store, "threads", request.param)
+    monkeypatch.setattr(store.perform.__self__, "threads", request.param)
+
+
+def any_bits():
+    """Return float32 numbers of every kind, and each special one."""
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, 1 << 32, COUNT, np.uint32).view(np.float32)
+    values[: COUNT // 2] = rng.standard_normal(COUNT // 2) * np.geomspace(1e-3, 200, COUNT // 2)
+    special = [0, np.inf, np.nan, 1e-40, 2.0**-126, 87, 88.8, 103.9, 104.1, 2.0**-149, 22, 1]
+    values[: 2 * len(special)] = [*special, *(-x for x in special)]
+    return plugrad.asarray(values)
+
+
+def kinds(function, *args):
+    """Return the kinds of recorded calls, with the exports of those that are not loops."""
+    graph = fuse_groups(plugrad.make_graph(function)(*args))
+    backend = open_backend("wasm")
+    calls = record(graph, backend.linear, active_functions(backend)).calls
+    return [type(call) for call in calls]
+
+
+def check(function, *args, kind=recorder.Loop):
+    assert kinds(function, *args) == [kind]
+    expected = function(*args)
+    found = plugrad.jit(function)(*args)
+    for x, y in zip(
+        *([r] if isinstance(r, plugrad.Tensor) else r for r in (found, expected)), strict=True
+    ):
+        assert comparable_bits(x.numpy()) == comparable_bits(y.numpy())
+
+
+FUNCTIONS = {
+    "abs": abs,
+    "add": lambda x: x + 3.7,
+    "ceil": plugrad.ceil,
+    "divide": lambda x: 3.7 / x,
+    "exp": plugrad.exp,
+    "floor": plugrad.floor,
+    "log": plugrad.log,
+    "maximum": lambda x: plugrad.maximum(x, 1 - x),
+    "minimum": lambda x: plugrad.minimum(x, 0.5),
+    "multiply": lambda x: x * x,
+    "negative": lambda x: -x,
+    "reciprocal": plugrad.reciprocal,
+    "relu": plugrad.relu,
+    "round": plugrad.round,
+    "rsqrt": plugrad.rsqrt,
+    "sqrt": plugrad.sqrt,
+    "square": plugrad.square,
+    "squared_difference": lambda x: plugrad.squared_difference(x, 1.5),
+    "subtract": lambda x: 1.5 - x,
+    "tanh": plugrad.tanh,
+    "trunc": plugrad.trunc,
+}
+
+
+def test_each_function_is_checked():
+    assert FUNCTIONS.keys() == loops.FUNCTIONS.keys()
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_bits_of_each_function(name):
+    function = FUNCTIONS[name]
+    check(lambda x: -function(x), any_bits())
+
+
+def test_several_stages_and_results():
+    x, y = any_bits(), any_bits()[::-1] + 0
+
+    def function(x, y, scale):
+        a = plugrad.exp(x * scale)
+        b = plugrad.log(a + y)
+        c = plugrad.tanh(b * a) - x
+        return a, c, plugrad.tanh(plugrad.log(c) / y + a)
+
+    check(function, x, y, plugrad.asarray(0.25))
+    check(function, *(z[: 1 << 18] + 0 for z in (x, y)), plugrad.asarray(0.25))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: plugrad.sin(x) + 1,
+        lambda x: plugrad.exp(x[:1000]) + 1,
+        lambda x: plugrad.exp(x.astype("float64")) + 1,
+        lambda x: plugrad.where(x > 0, x, -x),
+        lambda x: sum((x for _ in range(70)), x),
+    ],
+)
+def test_other_groups_are_run_by_blocks(function):
+    assert recorder.Loop not in kinds(function, any_bits())
+
+
+def test_operands_that_are_broadcast_are_left_to_blocks():
+    x = plugrad.reshape(any_bits()[: 1 << 18], (512, 512)) + 0
+    check(lambda x, row: plugrad.exp(x) + row, x, x[0] + 0, kind=recorder.Blocks)
+
+
+def test_without_fused_instructions_groups_are_run_by_blocks(monkeypatch):
+    monkeypatch.setattr(loops, "rounds_once", lambda: False)
+    check(lambda x: plugrad.exp(x) + 1, any_bits(), kind=recorder.Blocks)
+
+
+def test_calls_hold_no_memory():
+    x = any_bits()
+    jitted = plugrad.jit(lambda x: plugrad.exp(x) + 1)
+    jitted(x)
+    before = plugrad.memory().bytes
+    for _ in range(3):
+        jitted(x)
+    assert plugrad.memory().bytes == before
+
+
+UNARY = [f for f in FUNCTIONS if f not in ("add", "maximum")]
+BINARY = [plugrad.add, plugrad.multiply, plugrad.subtract, plugrad.divide, plugrad.maximum]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_groups_of_any_length(seed, monkeypatch):
+    """What stages hand to each other, and what results are, is right however calls depend on each other."""
+    monkeypatch.setattr(loops, "MIN_ELEMENTS", loops.ROUND)
+    monkeypatch.setattr(loops, "BLOCK", 64)
+    rng = np.random.default_rng(seed)
+    size = int(rng.integers(513, 3000))
+    x, y = (z[:size] + 0 for z in (any_bits(), any_bits()[::-1]))
+    chosen = [
+        (rng.random() < 0.6, *rng.integers(0, 1 << 30, 3)) for _ in range(rng.integers(3, 20))
+    ]
+    ends = rng.integers(0, len(chosen), 3)
+
+    def function(x, y, scale):
+        values = [x, y, scale * x]
+        for is_unary, which, first, second in chosen:
+            a, b = values[first % len(values)], values[second % len(values)]
+            if is_unary:
+                values.append(FUNCTIONS[UNARY[which % len(UNARY)]](a))
+            else:
+                values.append(BINARY[which % len(BINARY)](a, b))
+        return tuple([values[3 + end] + values[-1] for end in ends])
+
+    args = x, y, plugrad.asarray(0.75)
+    expected = function(*args)
+    found = plugrad.jit(function)(*args)
+    for a, b in zip(found, expected, strict=True):
+        assert comparable_bits(a.numpy()) == comparable_bits(b.numpy())
+    assert recorder.Loop in kinds(function, *args)
