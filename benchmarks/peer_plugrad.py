@@ -12,7 +12,7 @@ from workloads import Peer, Step
 import plugrad
 from plugrad import fused
 from plugrad.discovery.loading import open_backend
-from plugrad.registry.kernels import set_tables
+from plugrad.registry.kernels import set_kernel_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -58,7 +58,7 @@ def _using(backend: str, is_without_packs: bool) -> Iterator[None]:
     tables = device.kernels
     if is_without_packs:
         own = list(tables)[-1]
-        set_tables(device, {own: tables[own]})
+        set_kernel_tables(device, {own: tables[own]})
     try:
         with (
             plugrad.use(backend),
@@ -68,7 +68,7 @@ def _using(backend: str, is_without_packs: bool) -> Iterator[None]:
             yield
     finally:
         if is_without_packs:  # for what is compiled is compiled anew after a change
-            set_tables(device, tables)
+            set_kernel_tables(device, tables)
 
 
 def adds() -> Step:

@@ -32,7 +32,7 @@ from plugins.webgpu import drivers
 from plugrad.discovery.loading import open_backend
 from plugrad.discovery.state import state
 from plugrad.errors import BackendNotFound, BackendUnavailable, KernelNotFound, PluginConflict
-from plugrad.registry.kernels import set_tables
+from plugrad.registry.kernels import set_kernel_tables
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -339,11 +339,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         if known is not device:
             del taken[other]
             if not known.is_closed:
-                set_tables(known, tables)
+                set_kernel_tables(known, tables)
     if name and device and name not in taken:
         tables = device.kernels
         own = list(tables)[-1]
-        set_tables(device, {own: tables[own]})
+        set_kernel_tables(device, {own: tables[own]})
         taken[name] = device, tables
 
 

@@ -53,7 +53,17 @@ KERNELS = (
         "direct",
         "fused",
     ),
-    *("indexing", "linalg", "lu", "movement", "optimizers", "random", "resize", "softmax"),
+    *(
+        "indexing",
+        "linalg",
+        "lu",
+        "moments",
+        "movement",
+        "optimizers",
+        "random",
+        "resize",
+        "softmax",
+    ),
     *("sorting", "unary"),
 )
 WIDE_KERNELS = ("brain",)

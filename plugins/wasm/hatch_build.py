@@ -81,7 +81,7 @@ take longer to compile than the kernels.
 """
 COMPLEX_LIBM = ("__cexp", "carg", "ccosh", "cexp", "csinh", "csqrt", "ctanh")
 
-NATIVE_ONLY = ("brain", "direct", "lu")
+NATIVE_ONLY = ("brain", "direct", "lu", "moments")
 """The sources that only plugrad-native compiles."""
 
 TYPE_SECTION, FUNCTION_SECTION, EXPORT_SECTION = 1, 3, 7

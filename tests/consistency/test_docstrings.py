@@ -11,7 +11,7 @@ import plugrad
 import plugrad_distributed
 import plugrad_nn
 from installed import open_installed
-from plugrad.registry.transaction import snapshot
+from plugrad.registry.transaction import snapshot_registries
 
 SUITE = "plugrad.testing.suite"  # tests, which only pytest imports
 FOUND = [m.name for m in pkgutil.walk_packages(plugrad.__path__, "plugrad.")]
@@ -37,7 +37,7 @@ def examples(module):
 def cleared():
     """What an example declares is gone after it; what the backend brings stays."""
     open_installed()
-    restore = snapshot()
+    restore = snapshot_registries()
     yield
     plugrad_distributed.close()
     restore()

@@ -14,7 +14,7 @@ import plugrad
 from installed import open_installed
 from plugrad.discovery.loading import opened_backends
 from plugrad.discovery.state import state
-from plugrad.registry.transaction import snapshot
+from plugrad.registry.transaction import snapshot_registries
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -37,7 +37,7 @@ def alone(monkeypatch, tmp_path, backend):
         (tmp_path / data.name).symlink_to(data)
     monkeypatch.chdir(tmp_path)
     open_installed()
-    restore = snapshot()
+    restore = snapshot_registries()
     # Pages say what happens to a dtype that a backend lacks. Here the warning would be an error.
     with plugrad.config.override("unsupported_dtype", "silent"):
         yield backend

@@ -20,7 +20,7 @@ from plugrad.extend import (
     int32,
 )
 from plugrad.kernels import binary, creation, movement, reduction, unary
-from plugrad.registry.transaction import load_all_registrations, snapshot_registered
+from plugrad.registry.transaction import load_all_registrations, snapshot_loaded_registries
 
 FUNCTIONS = {
     binary.add: np.add,
@@ -155,6 +155,6 @@ def complete():
 def registries(complete, settings):
     """Contracts, implementations for cpu and gradients that a test adds are gone after it."""
     open_installed()
-    restore = snapshot_registered()
+    restore = snapshot_loaded_registries()
     yield
     restore()

@@ -7,7 +7,7 @@ import pytest
 
 import plugrad
 from plugrad.errors import ConfigError
-from plugrad.settings.layers import KEYS, Setting, user_file
+from plugrad.settings.layers import SETTING_KEYS, Setting, user_file
 
 config = plugrad.config
 
@@ -43,12 +43,12 @@ def setting(name="memory_limit"):
 def test_default(project, monkeypatch):
     monkeypatch.delenv("PLUGRAD_WEBGPU_HOST_ELEMENTS", raising=False)  # that of tests of webgpu
     assert setting("backend") == Setting("backend", None, "default")
-    assert [s.key for s in config] == list(KEYS)
+    assert [s.key for s in config] == list(SETTING_KEYS)
 
 
 def test_keys_tell_what_there_is_to_set():
     keys = {key.name: key for key in config.keys()}  # noqa: SIM118 - it is no mapping
-    assert keys == KEYS
+    assert keys == SETTING_KEYS
     assert all(key.meaning and key.accepts for key in keys.values())
     assert keys["plugins.allow_auto"].variable == "PLUGRAD_PLUGINS_ALLOW_AUTO"
     for key in keys.values():

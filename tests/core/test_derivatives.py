@@ -337,6 +337,6 @@ def test_what_cannot_be_batched_is_computed_row_by_row(rng):
 def test_large_jacobians_are_computed_in_parts(monkeypatch, rng):
     x = plugrad.asarray(rng.normal(size=5))
     whole = plugrad.jacobian(lambda x: plugrad.exp(x) * plugrad.sum(x))(x)
-    monkeypatch.setattr("plugrad.transforms.derivatives.MOST_ELEMENTS", 10)
+    monkeypatch.setattr("plugrad.transforms.derivatives.MAX_CHUNK_ELEMENTS", 10)
     parts = plugrad.jacobian(lambda x: plugrad.exp(x) * plugrad.sum(x))(x)
     np.testing.assert_array_equal(parts.numpy(), whole.numpy())

@@ -16,7 +16,7 @@ import plugrad
 from plugrad.cli import layout
 from plugrad.errors import ArgumentValueError, ConfigError, DamagedFile, ShapeError, warn
 from plugrad.settings.layers import config
-from plugrad.tensor.backend import store
+from plugrad.tensor.backend import copy_to_backend_array
 
 HUGE = "9" * 400
 
@@ -258,7 +258,7 @@ def test_names_are_escaped_wherever_an_error_takes_them_from(fake_type):
 
     backend = Hostile()
     with pytest.raises(plugrad.errors.BackendFailed) as raised:
-        store(plugrad.ones(1).numpy(), backend)
+        copy_to_backend_array(plugrad.ones(1).numpy(), backend)
     assert "\x1b" not in str(raised.value)
     assert r"(acme\x1b[2J\u202e) failed: ValueError: \x1b[2J" in str(raised.value)
 

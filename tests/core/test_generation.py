@@ -12,8 +12,8 @@ from core.test_races import Racing, restless, together  # noqa: F401 - a fixture
 from plugrad import GradientConfig, KernelConfig
 from plugrad.extend import Spec, composite, kernel
 from plugrad.kernels import unary
-from plugrad.registry.generation import generation
-from plugrad.registry.transaction import snapshot
+from plugrad.registry.generation import registry_generation
+from plugrad.registry.transaction import snapshot_registries
 from plugrad.settings.layers import config
 
 
@@ -52,31 +52,31 @@ CHANGES = {
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_it_changes_with_every_change(name):
-    before = generation()
-    restore = snapshot()
+    before = registry_generation()
+    restore = snapshot_registries()
     CHANGES[name]()
-    changed = generation()
+    changed = registry_generation()
     assert changed != before
     restore()
     config.reset()
-    assert generation() not in (before, changed)
+    assert registry_generation() not in (before, changed)
 
 
 def test_it_changes_when_hooks_come_and_go():
-    before = generation()
+    before = registry_generation()
     plugrad.register_plugin(Racing())
-    changed = generation()
+    changed = registry_generation()
     plugrad.unregister_plugin("Racing")
-    assert len({before, changed, generation()}) == 3
+    assert len({before, changed, registry_generation()}) == 3
 
 
 def test_it_changes_when_a_device_is_opened_or_closed(fake):
-    before = generation()
+    before = registry_generation()
     with plugrad.use(fake):
         plugrad.zeros(1)
-    opened = generation()
+    opened = registry_generation()
     plugrad.close_backend(plugrad.asarray(0.0, device=fake).backend)
-    assert len({before, opened, generation()}) == 3
+    assert len({before, opened, registry_generation()}) == 3
 
 
 BLOCKS = {
@@ -90,41 +90,41 @@ BLOCKS = {
 
 @pytest.mark.parametrize("name", BLOCKS)
 def test_it_is_another_one_in_blocks_and_the_same_in_equal_blocks(name):
-    before = generation()
+    before = registry_generation()
     keys = []
     for _ in range(2):
         with BLOCKS[name]():
-            keys.append(generation())
-        assert generation() == before
+            keys.append(registry_generation())
+        assert registry_generation() == before
     assert keys[0] == keys[1] != before
     with BLOCKS[name](), ThreadPoolExecutor(1) as pool:
-        assert pool.submit(generation).result() == before
-        assert pool.submit(plugrad.carry_context(generation)).result() == keys[0]
+        assert pool.submit(registry_generation).result() == before
+        assert pool.submit(plugrad.carry_context(registry_generation)).result() == keys[0]
     hash(keys[0])
 
 
 def test_it_is_another_one_while_a_gradient_is_overridden():
-    before = generation()
+    before = registry_generation()
     with plugrad.override_gradient(unary.abs, x=lambda dy: dy):
-        first = generation()
+        first = registry_generation()
         with plugrad.override_gradient(unary.abs, x=lambda dy: dy):
-            assert generation() not in (before, first)
-        assert generation() == first != before
-    assert generation() == before
+            assert registry_generation() not in (before, first)
+        assert registry_generation() == first != before
+    assert registry_generation() == before
 
 
 def test_what_does_not_change_a_result_does_not_change_it():
-    before = generation()
+    before = registry_generation()
     with plugrad.use("cpu"), plugrad.tidy(), plugrad.profile():
-        assert generation() == before
+        assert registry_generation() == before
         plugrad.grad(lambda x: plugrad.sum(plugrad.erf(x) + plugrad.cumulative_sum(x)))(np.ones(3))
-    assert generation() == before
+    assert registry_generation() == before
 
 
 def test_gradients_that_are_imported_when_asked_for_do_not_change_it():
-    before = generation()
+    before = registry_generation()
     plugrad.get_gradients()
-    assert generation() == before
+    assert registry_generation() == before
 
 
 def test_a_number_is_never_given_twice(restless):  # noqa: F811 - the fixture
@@ -134,7 +134,7 @@ def test_a_number_is_never_given_twice(restless):  # noqa: F811 - the fixture
         plugrad.register_kernel(KernelConfig("Racing", "cpu", ninefold), replace=True)
 
     def look():
-        key = generation()
+        key = registry_generation()
         if not seen or seen[-1] != key:
             seen.append(key)
         time.sleep(0)
@@ -144,6 +144,6 @@ def test_a_number_is_never_given_twice(restless):  # noqa: F811 - the fixture
 
 
 def test_it_is_cheap():
-    least = min(timeit.repeat(generation, number=10_000, repeat=20)) / 10_000
+    least = min(timeit.repeat(registry_generation, number=10_000, repeat=20)) / 10_000
     nothing = min(timeit.repeat(lambda: None, number=10_000, repeat=20)) / 10_000
     assert least < 8 * nothing  # 0.1 µs, where a call of nothing takes 0.03

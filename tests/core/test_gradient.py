@@ -379,14 +379,14 @@ def test_gradients_asked_for_by_a_plugin_or_in_vain_belong_to_nobody():
                 raise KeyboardInterrupt
             put(*arguments)
 
-        journal.put, put = interrupt, journal.put
+        journal.put_table_entry, put = interrupt, journal.put_table_entry
         try:
             plugrad.get_gradient("_FusedMatMul")
         except KeyboardInterrupt:
             assert not gradients
         else:
             raise AssertionError
-        journal.put = put
+        journal.put_table_entry = put
         with journal.record_registrations() as changes:
             assert plugrad.get_gradient("_FusedMatMul") and plugrad.get_gradient("BatchMatMul")
             assert plugrad.get_gradient("Relu").inputs == ("x",)

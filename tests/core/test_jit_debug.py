@@ -9,8 +9,8 @@ import plugrad
 from core.traced_values import X, same
 from plugrad import optimizers
 from plugrad.errors import TracingError
-from plugrad.extend import host_value, on_failure
-from plugrad.types.bits import TOLERANCES
+from plugrad.extend import host_value, register_undo_on_failure
+from plugrad.types.bits import RELATIVE_TOLERANCE_OF_DTYPE
 
 
 @pytest.fixture(autouse=True)
@@ -92,7 +92,7 @@ def test_functions_that_say_how_to_undo_are_called_again():
 
     def next_number():
         before = taken[0]
-        on_failure(lambda: taken.__setitem__(0, before))
+        register_undo_on_failure(lambda: taken.__setitem__(0, before))
         taken[0] += 1
         return taken[0]
 
@@ -139,7 +139,7 @@ def test_gradients_of_loops_may_add_in_another_order(backend, dtype, rng):
     gradient = gradient_of_recurrence(lambda: 1)
     traced, untraced = plugrad.jit(gradient)(w, xs).numpy(), gradient(w, xs).numpy()
     largest = np.abs(untraced).max()
-    np.testing.assert_allclose(traced, untraced, 0, TOLERANCES[dtype] * largest)
+    np.testing.assert_allclose(traced, untraced, 0, RELATIVE_TOLERANCE_OF_DTYPE[dtype] * largest)
 
 
 def test_another_value_in_the_gradient_of_a_loop_is_an_error(backend, rng):

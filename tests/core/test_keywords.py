@@ -6,7 +6,7 @@ import pytest
 
 import plugrad
 from plugrad.errors import ArgumentError
-from plugrad.types.arguments import KEYWORDS_ELSEWHERE
+from plugrad.types.arguments import KEYWORDS_OF_OTHER_FRAMEWORKS
 
 PAGES = ("", "fft", "image", "linalg", "losses", "random", "signal", "sparse", "einops")
 OTHERS = {("attention", "weight"), ("diagonal", "bias"), ("trace", "bias")}
@@ -22,7 +22,7 @@ def find_ops():
             if name.startswith("_") or not inspect.isfunction(function):
                 continue
             parameters = inspect.signature(function).parameters
-            for wrong, right in KEYWORDS_ELSEWHERE.items():
+            for wrong, right in KEYWORDS_OF_OTHER_FRAMEWORKS.items():
                 known = [r for r in right if r in parameters]
                 if (name, wrong) in OTHERS or takes_any(parameters) or wrong in parameters:
                     continue

@@ -84,7 +84,7 @@ def test_implementations_keep_the_promise(kernel, monkeypatch):
     arrays, attrs = CALLS[kernel]
     run = numpy_implementation(kernel)
     usual = as_list(run(*arrays, **attrs))
-    monkeypatch.setattr(dtypes, "INT32_POSITIONS", 4)
+    monkeypatch.setattr(dtypes, "INT32_MAX_ELEMENTS", 4)
     specs = [None if x is None else Shaped(x.shape, plugrad.as_dtype(x.dtype)) for x in arrays]
     promised, found = as_list(kernel.infer(*specs, **attrs)), as_list(run(*arrays, **attrs))
     assert promised[-1].dtype == "int64"
@@ -102,7 +102,7 @@ def as_list(results):
 
 
 def test_ops_count_in_int64(monkeypatch):
-    monkeypatch.setattr(dtypes, "INT32_POSITIONS", 4)
+    monkeypatch.setattr(dtypes, "INT32_MAX_ELEMENTS", 4)
     with plugrad.use("cpu"):
         x = plugrad.asarray([1.0, 0.0, 2.0, 2.0, 0.0, 3.0, 1.0, 1.0, 5.0])
         assert plugrad.count_nonzero(x).dtype == plugrad.sum(x > 0).dtype == "int64"

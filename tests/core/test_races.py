@@ -31,8 +31,8 @@ from plugrad.extend import (
     register_dtype,
 )
 from plugrad.kernels import unary
-from plugrad.registry.batching import batchings
-from plugrad.registry.composites import composites
+from plugrad.registry.batching import registered_batchings
+from plugrad.registry.composites import registered_composites
 from plugrad.settings import journal
 from plugrad.types.dtype import as_dtype, remove_dtype
 
@@ -299,7 +299,7 @@ def add_contract():
 
 
 def remove_contract():
-    journal.put(KERNELS, "RacingContract", journal.MISSING, "contract")
+    journal.put_table_entry(KERNELS, "RacingContract", journal.MISSING, "contract")
 
 
 def add_composite():
@@ -307,7 +307,7 @@ def add_composite():
 
 
 def remove_composite():
-    journal.put(composites, "RacingBody", journal.MISSING, "composite")
+    journal.put_table_entry(registered_composites, "RacingBody", journal.MISSING, "composite")
 
 
 RACING_DTYPE = np.dtype([("racing", "V2")])
@@ -342,7 +342,9 @@ REGISTRATIONS = {
     ),
     "register_batching": (
         lambda: register_batching("RacingRule", lambda batch, x: x),
-        lambda: journal.put(batchings, "RacingRule", journal.MISSING, "batching"),
+        lambda: journal.put_table_entry(
+            registered_batchings, "RacingRule", journal.MISSING, "batching"
+        ),
     ),
     "register_dtype": (
         lambda: register_dtype(

@@ -23,9 +23,9 @@ from plugrad.types.windows import (
     as_sizes,
     cell_slices,
     is_channels_first,
-    margins,
     parse_padding,
     sliding_window,
+    window_margins,
 )
 
 SHAPES = [(), (1,), (3,), (2, 1), (1, 3), (2, 3), (0,), (2, 0), (4, 1, 3), (1, 1)]
@@ -143,11 +143,11 @@ def test_last_partial_stride_is_rounded_as_asked():
 
 def test_cells_of_a_filter_meet_slices_of_the_padded_image():
     window = sliding_window((5, 4, 1), (2, 1, 1), (2, 3, 1), ((1, 0), (0, 0), (0, 0)), (3, 1, 1))
-    assert margins((5, 4, 1), window) == ((1, 0), (0, 0), (0, 0))
+    assert window_margins((5, 4, 1), window) == ((1, 0), (0, 0), (0, 0))
     cells = [((0, 0, 0), (0, 0, 0), (4, 6, 1)), ((1, 0, 0), (3, 0, 0), (7, 6, 1))]
     assert list(cell_slices(window)) == cells
     beyond = sliding_window((6,), (3,), (2,), "valid", rounding="ceil")
-    assert margins((6,), beyond) == ((0, 1),)
+    assert window_margins((6,), beyond) == ((0, 1),)
 
 
 def test_a_window_has_one_size_for_each_axis():

@@ -11,7 +11,7 @@ import plugrad
 from plugrad import KernelConfig
 from plugrad.errors import GradientNotFound, ShapeError
 from plugrad.extend import Shaped, Spec, kernel
-from plugrad.tape.nodes import Node, leaves_alive
+from plugrad.tape.nodes import Node, count_live_leaves
 
 tensor = plugrad.asarray
 
@@ -378,7 +378,7 @@ def test_rules_may_look_at_several_outputs_and_be_differentiated_again():
 
 def test_the_value_of_vjp_is_recorded_as_long_as_an_outer_derivative_needs_it():
     gc.collect()
-    before = leaves_alive()
+    before = count_live_leaves()
 
     def outer(y):
         value, pull = plugrad.vjp(lambda x: x * y, tensor([2.0, 3.0]))
@@ -387,17 +387,17 @@ def test_the_value_of_vjp_is_recorded_as_long_as_an_outer_derivative_needs_it():
 
     gradient = plugrad.grad(outer)(tensor([1.0, 2.0]))
     np.testing.assert_allclose(gradient.numpy(), [3 * 4 * 1, 3 * 9 * 4])
-    assert leaves_alive() == before
+    assert count_live_leaves() == before
     value, pull = plugrad.vjp(lambda x: (x * x, x + 1), tensor([1.0]))
     assert value[0].node is value[1].node is None
-    assert leaves_alive() == before + 1  # that of `pull`
+    assert count_live_leaves() == before + 1  # that of `pull`
     kept = []
     plugrad.vjp(lambda x: (kept.append(x * 2), x)[1], tensor([1.0]))
     value, pull = plugrad.vjp(lambda x: x * kept[0], tensor([1.0]))
     assert value.node is not None
     del value, pull
     kept.clear()
-    assert leaves_alive() == before
+    assert count_live_leaves() == before
 
 
 FEW, RARE = (700, 10, 10), (700, 10, 1001)

@@ -47,6 +47,7 @@ def logic(x, y):
 
 def reductions(x):
     every = (plugrad.max, plugrad.mean, plugrad.min, plugrad.prod, plugrad.sum)
+    every += (plugrad.var, plugrad.euclidean_norm)
     found = [f(x, axis=1, keepdims=k) for f in every for k in (True, False)]
     found += [plugrad.argmax(x, axis=0), plugrad.argmin(x, axis=1)]
     options = {"axis": 1, "exclusive": True, "reverse": True}

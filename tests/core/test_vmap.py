@@ -20,7 +20,7 @@ from plugrad.errors import (
 )
 from plugrad.extend import Spec, batched_by_loop, composite, kernel, register_batching
 from plugrad.kernels import signal
-from plugrad.registry.transaction import snapshot
+from plugrad.registry.transaction import snapshot_registries
 from plugrad.transforms import batched_kernels
 
 RNG = np.random.default_rng(0)
@@ -402,7 +402,7 @@ def test_classes_that_are_drawn_for_a_shared_state_are_those_of_the_loop():
 
 @pytest.fixture
 def scratch():
-    restore = snapshot()
+    restore = snapshot_registries()
     yield
     restore()
 

@@ -25,7 +25,7 @@ PLACED = {
     *("ApplyRMSProp", "ComplexAbs", "CropAndResize", "Exp", "GatherV2Grad", "RandomNormal"),
 }
 """Others that, on some backend, compute what whole vectors leave over in another way, or add in any order."""
-ADDED = {"BroadcastTo", "Mean", "Prod", "SparseToDense", "Sum", "SylvesterSolve"}
+ADDED = {"BroadcastTo", "Mean", "Prod", "SparseToDense", "Sum", "SylvesterSolve", "Variance"}
 """Those whose gradient adds, or gets the derivatives of sums, in another order."""
 
 

@@ -16,7 +16,7 @@ from plugrad.cli import jobs, main
 from plugrad.discovery import hooks, listing, loading, packs
 from plugrad.discovery.scan import scan_distributions
 from plugrad.discovery.state import state
-from plugrad.registry.transaction import snapshot
+from plugrad.registry.transaction import snapshot_registries
 
 
 class Site:
@@ -87,7 +87,7 @@ def site(tmp_path, monkeypatch):
     plugrad.plugins(refresh=True)
     open_installed()
     before = loading.opened_backends()
-    restore = snapshot()
+    restore = snapshot_registries()
     site = Site(tmp_path)
     yield site
     monkeypatch.undo()

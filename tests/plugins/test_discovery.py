@@ -20,7 +20,7 @@ from plugrad.errors import (
     PlugradError,
 )
 from plugrad.extend import DTYPES
-from plugrad.registry.transaction import snapshot
+from plugrad.registry.transaction import snapshot_registries
 
 
 def candidate(name):
@@ -357,7 +357,7 @@ def test_the_state_can_begin_afresh(site):
     site.install("toy")
     x = plugrad.asarray([1.0], device="toy")
     before = state.listing, dict(state.opened), state.generation
-    restore = snapshot()
+    restore = snapshot_registries()
     with fresh_state() as fresh:
         assert (fresh.listing, fresh.opened, fresh.generation, fresh.manager) == (None, {}, 0, None)
         assert [p.status for p in plugrad.backends() if p.name == "toy"] == ["available"]

@@ -9,7 +9,7 @@ import plugrad
 from plugrad.discovery import fallback
 from plugrad.errors import ConfigError, KernelNotFound, UnsupportedDtype
 from plugrad.kernels import creation
-from plugrad.registry.transaction import snapshot
+from plugrad.registry.transaction import snapshot_registries
 
 LACKING = (
     *("Cumsum", "Conv3D", "Conv3DBackpropInputV2", "Conv3DBackpropFilterV2"),
@@ -37,7 +37,7 @@ def policy(site, monkeypatch):
 @pytest.fixture
 def without(policy):
     """A function that takes kernels from a backend until the end of the test, should it ever have them."""
-    restore = snapshot()
+    restore = snapshot_registries()
 
     def take(backend, *names):
         for name in names:

@@ -14,14 +14,14 @@ from plugrad.discovery.state import state
 from plugrad.errors import BackendFailed, BackendUnavailable, KernelFailed, PluginUnavailable
 from plugrad.extend import KERNELS
 from plugrad.registry import kernels
-from plugrad.settings.keys import KEYS
+from plugrad.settings.keys import SETTING_KEYS
 
 
 def registered():
     """Return everything that a plugin can register, except the kernels of a backend that is open."""
-    settings = {key.name: plugrad.config.explain(key.name) for key in KEYS.values()}
+    settings = {key.name: plugrad.config.explain(key.name) for key in SETTING_KEYS.values()}
     manager = state.manager
-    registry = kernels.snapshot()
+    registry = kernels.take_snapshot()
     return {
         "contracts": dict(KERNELS),
         "gradients": plugrad.get_gradients(),

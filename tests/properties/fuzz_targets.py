@@ -282,7 +282,7 @@ def restored(target):
         function, args, kwargs = target(values)
 
         def call(*args, **kwargs):
-            restore = transaction.snapshot()
+            restore = transaction.snapshot_registries()
             try:
                 with fresh_state():
                     return function(*args, **kwargs)

@@ -20,7 +20,7 @@ from plugrad.testing.checks import run
 from plugrad.testing.edges import stretches
 from plugrad.testing.rows import INTEGERS, ROW, TEXT, Array, Row
 from plugrad.testing.tables import rows
-from plugrad.types.bits import TOLERANCES
+from plugrad.types.bits import RELATIVE_TOLERANCE_OF_DTYPE
 from plugrad.types.dtype import as_dtype
 from plugrad.types.shapes import broadcast
 from plugrad.types.specs import Shaped
@@ -334,7 +334,11 @@ def views_equal_contiguous(row: Row, dtype: str) -> str:
 
 def tolerance(row: Row, found: Sequence[Array]) -> dict[str, float]:
     """Return how far sums in another order may be off."""
-    return {"loose": 4 * row.factor * max(TOLERANCES.get(str(x.dtype), 0) for x in found)}
+    return {
+        "loose": 4
+        * row.factor
+        * max(RELATIVE_TOLERANCE_OF_DTYPE.get(str(x.dtype), 0) for x in found)
+    }
 
 
 REPEATS: Final = (2, 9, 33)

@@ -15,7 +15,7 @@ from plugrad.discovery.loading import open_backend
 from plugrad.discovery.selection import active_backend
 from plugrad.errors import UnsupportedDtype
 from plugrad.kernels import binary, indexing, normalization, reduction, unary
-from plugrad.registry.kernels import set_tables
+from plugrad.registry.kernels import set_kernel_tables
 from plugrad.tensor import backend as stored
 from plugrad.testing.checks import NotClaimed, require_dtypes, require_kernel
 from plugrad_cpu.threads import thread_pool
@@ -62,8 +62,8 @@ def running(name):
             tables = device.kernels
             own = list(tables)[-1]
             forced = {FORCED: forced_variant(variant).configs} if variant else {}
-            stack.callback(set_tables, device, tables)
-            set_tables(device, {**forced, own: tables[own]})
+            stack.callback(set_kernel_tables, device, tables)
+            set_kernel_tables(device, {**forced, own: tables[own]})
         stack.enter_context(plugrad.use(backend))
         stack.enter_context(plugrad.config.override("unsupported_dtype", "error"))
         stack.enter_context(plugrad.config.override("fallback", "error"))

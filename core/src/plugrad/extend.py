@@ -49,12 +49,12 @@ from plugrad.interruptions import (
 from plugrad.ops.creation import host_value as host_value
 from plugrad.registry.batching import (
     Batch as Batch,
-    along as along,
     batched_by_loop as batched_by_loop,
-    broadcasting as broadcasting,
-    folding as folding,
-    leading as leading,
+    fold_batch_rule as fold_batch_rule,
     register_batching as register_batching,
+    run_with_broadcast_axes as run_with_broadcast_axes,
+    run_with_leading_axis as run_with_leading_axis,
+    shift_axes_rule as shift_axes_rule,
 )
 from plugrad.registry.dtypes import register_dtype as register_dtype
 from plugrad.registry.kernels import get_kernel as get_kernel, register_kernel as register_kernel
@@ -76,14 +76,14 @@ from plugrad.tensor.backend import (
     compute_host_value as compute_host_value,
 )
 from plugrad.tensor.context import active_precision as active_precision
-from plugrad.tensor.effects import on_failure as on_failure
+from plugrad.tensor.effects import register_undo_on_failure as register_undo_on_failure
 from plugrad.tensor.tensor import Tensor as Tensor
 from plugrad.tensor.tracer import is_traced as is_traced, static_value as static_value
 from plugrad.types.arguments import explain_wrong_calls as explain_wrong_calls
 from plugrad.types.contractions import (
-    Contraction as Contraction,
-    Preparation as Preparation,
-    contractions as contractions,
+    OperandPreparation as OperandPreparation,
+    PairContraction as PairContraction,
+    plan_contractions as plan_contractions,
 )
 from plugrad.types.dtype import (
     ANY as ANY,
@@ -119,7 +119,7 @@ from plugrad.types.dtype import (
     uint32 as uint32,
     uint64 as uint64,
 )
-from plugrad.types.factors import fourier_stages as fourier_stages
+from plugrad.types.factors import plan_fft_stages as plan_fft_stages
 from plugrad.types.shapes import (
     broadcast as broadcast,
     count_elements as count_elements,
@@ -135,9 +135,9 @@ from plugrad.types.windows import (
     Pairs as Pairs,
     Window as Window,
     cell_slices as cell_slices,
-    margins as margins,
     pool_window as pool_window,
     sliding_window as sliding_window,
+    window_margins as window_margins,
 )
 
 if typing.TYPE_CHECKING:

@@ -16,8 +16,8 @@ from plugrad.discovery.selection import resolve_backend
 from plugrad.discovery.state import state
 from plugrad.errors import ArgumentError, ArgumentValueError, PlugradError
 from plugrad.ops.attributes import check_integer
-from plugrad.tensor.backend import backend_failed, passes
-from plugrad.tensor.context import Scope, active_scope, set_scope
+from plugrad.tensor.backend import make_backend_failed_error, must_propagate
+from plugrad.tensor.context import TidyScope, active_scope, set_scope
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.trees import iter_tensors
 from plugrad.types.arguments import explain_wrong_calls
@@ -54,10 +54,10 @@ class tidy:  # noqa: N801 - a context manager and a decorator: it reads as a ver
     @explain_wrong_calls
     def __init__(self) -> None:
         """Prepare a scope; it begins when the block is entered."""
-        self._scopes: list[Scope] = []
+        self._scopes: list[TidyScope] = []
 
     def __enter__(self) -> tidy:
-        self._scopes.append(Scope(active_scope()))
+        self._scopes.append(TidyScope(active_scope()))
         set_scope(self._scopes[-1])
         return self
 
@@ -183,6 +183,6 @@ def set_memory_limit(limit: int | None, *, backend: str | None = None) -> None:
     except PlugradError:
         raise
     except BaseException as error:  # so that a plugin's failure is not plugrad's
-        if passes(error, target):
+        if must_propagate(error, target):
             raise
-        raise backend_failed(target, "set_memory_limit()", error) from error
+        raise make_backend_failed_error(target, "set_memory_limit()", error) from error

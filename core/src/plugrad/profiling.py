@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend
     from plugrad.types.specs import Shape
 
-Shapes = tuple["Shape", ...]
+InputShapes = tuple["Shape", ...]
 
 
 class KernelProfile(NamedTuple):
@@ -36,20 +36,20 @@ class KernelProfile(NamedTuple):
     seconds: float
     bytes: int
     """Those of the inputs and of the results."""
-    shapes: dict[Shapes, int]
+    shapes: dict[InputShapes, int]
     """How many calls had inputs of these shapes; absent inputs are left out."""
     steps: tuple[str, ...] = ()
     """The kernels that a fused step of a compiled graph computes; see `fused` of `profile`."""
 
 
-class _Event(NamedTuple):
+class _RecordedCall(NamedTuple):
     kernel: str
     backend: str
     start: int
     end: int
     thread: int
     bytes: int
-    shapes: Shapes
+    shapes: InputShapes
     dtypes: tuple[str, ...]
     memory: int | None
     """The bytes in use on the device after the call, if they were measured."""
@@ -93,7 +93,7 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
         waits = check_flag(synchronize, "profile", "synchronize")
         sees_fused = check_flag(fused, "profile", "fused")
         self._watcher = Watcher(self._note, waits, self._note_event, sees_fused)
-        self._events: list[_Event] = []
+        self._events: list[_RecordedCall] = []
         self._is_open = False
 
     def __enter__(self) -> profile:
@@ -120,13 +120,13 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
         is_list = isinstance(call.result, list | tuple)
         outputs: Sequence[Any] = call.result if is_list else [call.result]
         self._events.append(
-            _Event(
+            _RecordedCall(
                 call.kernel_name,
                 call.backend.label,
                 call.start,
                 call.end,
                 get_ident(),
-                sum(_array_nbytes(x) for x in chain(inputs, outputs)),
+                sum(_count_bytes(x) for x in chain(inputs, outputs)),
                 tuple(tuple(x.shape) for x in inputs),
                 tuple(str(as_dtype(x.dtype)) for x in inputs),
                 self._memory_in_use(call.backend),
@@ -136,7 +136,7 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
     def _note_event(self, event: Event) -> None:
         name, place, nbytes, start, end, steps = event
         self._events.append(
-            _Event(name, place, start, end, get_ident(), nbytes, (), (), None, steps)
+            _RecordedCall(name, place, start, end, get_ident(), nbytes, (), (), None, steps)
         )
 
     def _memory_in_use(self, backend: Backend) -> int | None:
@@ -147,7 +147,7 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
     @property
     def kernels(self) -> list[KernelProfile]:
         """The kernels, the one that took most of the time first."""
-        groups: dict[tuple[str, str, tuple[str, ...]], list[_Event]] = {}
+        groups: dict[tuple[str, str, tuple[str, ...]], list[_RecordedCall]] = {}
         for event in self._events:
             groups.setdefault((event.kernel, event.backend, event.steps), []).append(event)
         found = [
@@ -302,5 +302,5 @@ def _most_frequent_shapes(kernel: KernelProfile) -> str:
     return " ".join("×".join(map(str, shape)) or "()" for shape in shapes) + others
 
 
-def _array_nbytes(x: Any) -> int:
+def _count_bytes(x: Any) -> int:
     return prod(x.shape) * as_dtype(x.dtype).itemsize

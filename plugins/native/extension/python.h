@@ -72,10 +72,13 @@ typedef struct {
     void *slots, *traverse, *clear, *free;
 } PyModuleDef;
 
+#define METH_VARARGS 1
+#define METH_KEYWORDS 2
 #define METH_FASTCALL 0x80
 #define PyBUF_SIMPLE 0
 #define PyBUF_WRITABLE 1
 #define PyBUF_FORMAT 4
+#define PyBUF_ND 8
 #define PyBUF_STRIDES 0x18
 #define STABLE_ABI 3
 
@@ -103,6 +106,9 @@ FROM_PYTHON void PyThread_release_lock(void *lock);
 FROM_PYTHON unsigned long PyThread_start_new_thread(void (*function)(void *), void *argument);
 FROM_PYTHON void *PyMem_Malloc(size_t size);
 FROM_PYTHON void PyMem_Free(void *memory);
+FROM_PYTHON PyObject *PyDict_GetItemWithError(PyObject *dict, PyObject *key);
+FROM_PYTHON PyObject *PyTuple_New(ptrdiff_t size);
+FROM_PYTHON int PyTuple_SetItem(PyObject *tuple, ptrdiff_t index, PyObject *item);
 FROM_PYTHON ptrdiff_t PyTuple_Size(PyObject *tuple);
 FROM_PYTHON PyObject *PyTuple_GetItem(PyObject *tuple, ptrdiff_t index);
 FROM_PYTHON double PyFloat_AsDouble(PyObject *number);
@@ -111,11 +117,16 @@ FROM_PYTHON unsigned long long PyLong_AsUnsignedLongLongMask(PyObject *number);
 FROM_PYTHON PyObject *PyBool_FromLong(long number);
 FROM_PYTHON PyObject *PyLong_FromLongLong(long long number);
 FROM_PYTHON PyObject *PyObject_Type(PyObject *object);
+FROM_PYTHON PyObject *PyObject_GetAttr(PyObject *object, PyObject *name);
+FROM_PYTHON int PyObject_IsTrue(PyObject *object);
+FROM_PYTHON PyObject *PyObject_Call(PyObject *function, PyObject *arguments, PyObject *keywords);
+FROM_PYTHON PyObject *PyObject_CallFunctionObjArgs(PyObject *function, ...);
 FROM_PYTHON PyObject *PyModule_Create2(PyModuleDef *definition, int version);
 #ifdef FREE_THREADED
 FROM_PYTHON int PyUnstable_Module_SetGIL(PyObject *module, void *is_used);
 #endif
 FROM_PYTHON int PyModule_AddIntConstant(PyObject *module, const char *name, long value);
+FROM_PYTHON PyObject *PyUnicode_InternFromString(const char *text);
 FROM_PYTHON const char *PyUnicode_AsUTF8AndSize(PyObject *text, ptrdiff_t *size);
 FROM_PYTHON void Py_IncRef(PyObject *object);
 FROM_PYTHON void Py_DecRef(PyObject *object);

@@ -21,6 +21,9 @@ class Spy:
         except AttributeError:  # the extension was built with another list
             return print
 
+    def few(self, how, functions, most, make, otherwise, name):
+        return otherwise
+
 variants.current_variant = Spy
 for module in pkgutil.walk_packages(plugrad_native.__path__, "plugrad_native."):
     if not module.name.rpartition(".")[2].startswith("_"):

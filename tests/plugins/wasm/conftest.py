@@ -8,7 +8,7 @@ import pytest
 import plugrad
 from installed import open_installed
 from plugrad.extend import NUMERIC, KernelConfig, Shaped, as_dtype, kernel, register_kernel
-from plugrad.registry.transaction import snapshot
+from plugrad.registry.transaction import snapshot_registries
 
 pytest.importorskip("wasmtime")
 
@@ -66,7 +66,7 @@ def rng():
 def contract():
     """Makes contracts that are gone after the test."""
     open_installed()  # so that restoring does not remove its kernels
-    restore = snapshot()
+    restore = snapshot_registries()
     names = map("test>Sandbox{}".format, count())
     yield lambda rule: kernel(next(names), accepts=NUMERIC)(rule)
     restore()

@@ -1,7 +1,7 @@
 """Batching rules of attention: the hidden axis is one of those before the queries."""
 
 from plugrad.kernels import attention as kernels, movement
-from plugrad.registry.batching import Batch, register_batching, with_rank
+from plugrad.registry.batching import Batch, insert_axes_to_rank, register_batching
 from plugrad.tensor.tensor import Tensor
 
 
@@ -34,7 +34,7 @@ def _broadcast_mask_to_queries(
     """Return a mask whose leading axes are all those of the queries, or none."""
     if mask is None or (mask.ndim == 2 and not batch.is_batched[position]):
         return mask
-    mask = with_rank(batch.spread(mask, position), q.ndim)
+    mask = insert_axes_to_rank(batch.spread(mask, position), q.ndim)
     return movement.broadcast_to(mask, shape=(*q.shape[:-2], *mask.shape[-2:]))
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from plugrad.contract.kernel import Kernel
 from plugrad.kernels import binary, convolution, linalg, movement
-from plugrad.registry.batching import Batch, merge_axis, register_batching, split_axis
+from plugrad.registry.batching import Batch, merge_hidden_axis, register_batching, split_hidden_axis
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.shapes import count_elements
 from plugrad.types.specs import Shape
-from plugrad.types.windows import Window, cell_slices, margins
+from plugrad.types.windows import Window, cell_slices, window_margins
 
 
 def convolve(batch: Batch, x: Tensor, filter: Tensor, *, window: Window) -> Tensor:
@@ -21,7 +21,7 @@ def convolve(batch: Batch, x: Tensor, filter: Tensor, *, window: Window) -> Tens
     if not batch.is_batched[1]:
         return batch.unfold(kernel(batch.fold(x, 0), filter, window=window))
     if not batch.is_batched[0]:
-        return split_axis(kernel(x, merge_axis(filter, -1), window=window), batch, -1)
+        return split_hidden_axis(kernel(x, merge_hidden_axis(filter, -1), window=window), batch, -1)
     rows = _im2col(x, window)
     weights = movement.reshape(filter, shape=(batch.size, rows.shape[2], filter.shape[-1]))
     y = linalg.matmul(rows, weights)
@@ -40,8 +40,8 @@ def input_gradient(
         return movement.reshape(dx, shape=(n, *input_shape))
     if not batch.is_batched[0]:
         shape = (*input_shape[:-1], n * channels)
-        dx = kernel(dy, merge_axis(filter, -2), input_shape=shape, window=window)
-        return split_axis(dx, batch, -1)
+        dx = kernel(dy, merge_hidden_axis(filter, -2), input_shape=shape, window=window)
+        return split_hidden_axis(dx, batch, -1)
     columns = dy.shape[-1]
     inner = count_elements(window.size) * channels
     rows = movement.reshape(dy, shape=(n, images * count_elements(window.out), columns))
@@ -60,12 +60,12 @@ def filter_gradient(
     *size, channels, columns = filter_shape
     if not batch.is_batched[0]:
         shape = (*size, channels, n * columns)
-        found = kernel(x, merge_axis(dy, -1), filter_shape=shape, window=window)
-        return split_axis(found, batch, -1)
+        found = kernel(x, merge_hidden_axis(dy, -1), filter_shape=shape, window=window)
+        return split_hidden_axis(found, batch, -1)
     if not batch.is_batched[1]:
         shape = (*size, n * channels, columns)
-        found = kernel(merge_axis(x, -1), dy, filter_shape=shape, window=window)
-        return split_axis(found, batch, -2)
+        found = kernel(merge_hidden_axis(x, -1), dy, filter_shape=shape, window=window)
+        return split_hidden_axis(found, batch, -2)
     rows = _im2col(x, window)
     d_rows = movement.reshape(dy, shape=(n, rows.shape[1], columns))
     found = linalg.matmul(rows, d_rows, transpose_a=True)
@@ -76,7 +76,7 @@ def _im2col(x: Tensor, window: Window) -> Tensor:
     """Return a matrix for each example with one row for each window: the elements under the window's cells."""
     n, images, *spatial, channels = x.shape
     folded = movement.reshape(x, shape=(n * images, *spatial, channels))
-    edges = ((0, 0), *margins(tuple(spatial), window), (0, 0))
+    edges = ((0, 0), *window_margins(tuple(spatial), window), (0, 0))
     if any(map(any, edges)):
         folded = movement.pad(folded, paddings=edges)
     parts = [
@@ -93,7 +93,7 @@ def _col2im(rows: Tensor, shape: Shape, window: Window) -> Tensor:
     """Add the elements of each window's row back to images: the transpose of `_im2col`."""
     images, *spatial, channels = shape
     cells = cell_slices(window)
-    edges = ((0, 0), *margins(tuple(spatial), window), (0, 0))
+    edges = ((0, 0), *window_margins(tuple(spatial), window), (0, 0))
     padded = tuple([before + n + after for n, (before, after) in zip(shape, edges, strict=True)])
     each = movement.reshape(rows, shape=(images, *window.out, len(cells), channels))
     parts = [

@@ -2,7 +2,13 @@
 
 from plugrad.kernels import binary, creation, image, movement, unary
 from plugrad.kernels.image import FillMode, Interpolation
-from plugrad.registry.batching import Batch, folding, merge_axis, register_batching, split_axis
+from plugrad.registry.batching import (
+    Batch,
+    fold_batch_rule,
+    merge_hidden_axis,
+    register_batching,
+    split_hidden_axis,
+)
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import int32
 from plugrad.types.specs import Shape
@@ -30,7 +36,9 @@ def _crop_and_resize(
         )
 
     if not any(batch.is_batched[1:]):  # images of one number are channels of one image
-        return split_axis(crop_at_boxes(merge_axis(images, -1), boxes, box_ind), batch, -1)
+        return split_hidden_axis(
+            crop_at_boxes(merge_hidden_axis(images, -1), boxes, box_ind), batch, -1
+        )
     boxes = batch.fold(boxes, 1)
     if not batch.is_batched[0]:
         return batch.unfold(crop_at_boxes(images, boxes, batch.fold(box_ind, 2)))
@@ -55,7 +63,9 @@ def _crop_and_resize_gradient(
     n = batch.size
     if not any(batch.is_batched[1:]):
         shape = (*image_shape[:-1], n * image_shape[-1])
-        return split_axis(spread_out(merge_axis(dy, -1), boxes, box_ind, shape), batch, -1)
+        return split_hidden_axis(
+            spread_out(merge_hidden_axis(dy, -1), boxes, box_ind, shape), batch, -1
+        )
     shape = (n * image_shape[0], *image_shape[1:])
     numbers = _flatten_image_indices(batch, box_ind, image_shape[0])
     return batch.unfold(spread_out(batch.fold(dy, 0), batch.fold(boxes, 1), numbers, shape))
@@ -130,8 +140,8 @@ def _transform_gradient(
 
 register_batching(image.crop_and_resize, _crop_and_resize)
 register_batching(image.crop_and_resize_image_gradient, _crop_and_resize_gradient)
-register_batching(image.flip_left_right, folding())
-register_batching(image.rotate_with_offset, folding())
-register_batching(image.rotate_with_offset_gradient, folding())
+register_batching(image.flip_left_right, fold_batch_rule())
+register_batching(image.rotate_with_offset, fold_batch_rule())
+register_batching(image.rotate_with_offset_gradient, fold_batch_rule())
 register_batching(image.transform, _transform)
 register_batching(image.transform_image_gradient, _transform_gradient)

@@ -1,7 +1,7 @@
 """Batching rules of kernels that select elements by position: batched positions are batched gathers."""
 
 from plugrad.kernels import binary, creation, indexing, movement, unary
-from plugrad.registry.batching import Batch, leading, move_axis, register_batching
+from plugrad.registry.batching import Batch, move_axis, register_batching, run_with_leading_axis
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import int32, int64
 from plugrad.types.specs import Shape
@@ -72,5 +72,5 @@ def _segment_sum(batch: Batch, x: Tensor, segment_ids: Tensor, *, num_segments: 
 register_batching(indexing.gather, _gather)
 register_batching(indexing.gather_gradient, _gather_gradient)
 register_batching(indexing.gather_nd, _gather_nd)
-register_batching(indexing.one_hot, leading)
+register_batching(indexing.one_hot, run_with_leading_axis)
 register_batching(indexing.unsorted_segment_sum, _segment_sum)

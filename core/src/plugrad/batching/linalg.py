@@ -1,7 +1,7 @@
 """Batching rules of linear algebra."""
 
 from plugrad.kernels import binary, creation, linalg, movement, unary
-from plugrad.registry.batching import Batch, register_batching, with_rank
+from plugrad.registry.batching import Batch, insert_axes_to_rank, register_batching
 from plugrad.registry.unchecked import matmul_unchecked, reshape_unchecked
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import int32, string
@@ -68,7 +68,7 @@ def _band_part(batch: Batch, input: Tensor, num_lower: Tensor, num_upper: Tensor
     kept: list[Tensor] = []
     counts = (num_lower, below, 1), (num_upper, unary.negative(below), 2)
     for count, distance, position in counts:
-        number = with_rank(
+        number = insert_axes_to_rank(
             movement.reshape(
                 unary.cast(batch.spread(count, position), dtype=int32), shape=(batch.size, 1, 1)
             ),

@@ -1,7 +1,7 @@
 """Batching rules of kernels that move elements: their axes are one further back."""
 
 from plugrad.kernels import movement
-from plugrad.registry.batching import Batch, along, register_batching, with_rank
+from plugrad.registry.batching import Batch, insert_axes_to_rank, register_batching, shift_axes_rule
 from plugrad.registry.unchecked import reshape_unchecked
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import Scalar
@@ -18,7 +18,7 @@ def _transpose(batch: Batch, x: Tensor, *, perm: Shape) -> Tensor:
 
 
 def _broadcast_to(batch: Batch, x: Tensor, *, shape: Shape) -> Tensor:
-    return movement.broadcast_to(with_rank(x, len(shape) + 1), shape=(batch.size, *shape))
+    return movement.broadcast_to(insert_axes_to_rank(x, len(shape) + 1), shape=(batch.size, *shape))
 
 
 def _slice(batch: Batch, x: Tensor, *, begin: Shape, size: Shape, drop: Shape) -> Tensor:
@@ -50,7 +50,7 @@ def _strided_slice_update(
     tensor = batch.spread(tensor, 0)
     return movement.strided_slice_update(
         tensor,
-        with_rank(updates, tensor.ndim) if batch.is_batched[1] else updates,
+        insert_axes_to_rank(updates, tensor.ndim) if batch.is_batched[1] else updates,
         begin=(0, *begin),
         end=(batch.size, *end),
         strides=(1, *strides),
@@ -66,17 +66,17 @@ def _tile(batch: Batch, x: Tensor, *, reps: Shape) -> Tensor:
 
 
 register_batching(movement.reshape, _reshape)
-register_batching(movement.expand_dims, along("dim"))
+register_batching(movement.expand_dims, shift_axes_rule("dim"))
 register_batching(movement.transpose, _transpose)
 register_batching(movement.broadcast_to, _broadcast_to)
 register_batching(movement.slice, _slice)
 register_batching(movement.strided_slice, _strided_slice)
 register_batching(movement.strided_slice_gradient, _strided_slice_gradient)
 register_batching(movement.strided_slice_update, _strided_slice_update)
-register_batching(movement.concat, along("axis"))
-register_batching(movement.pack, along("axis"))
-register_batching(movement.unpack, along("axis"))
-register_batching(movement.split, along("axis"))
+register_batching(movement.concat, shift_axes_rule("axis"))
+register_batching(movement.pack, shift_axes_rule("axis"))
+register_batching(movement.unpack, shift_axes_rule("axis"))
+register_batching(movement.split, shift_axes_rule("axis"))
 register_batching(movement.pad, _pad)
 register_batching(movement.tile, _tile)
-register_batching(movement.reverse, along("dims"))
+register_batching(movement.reverse, shift_axes_rule("dims"))

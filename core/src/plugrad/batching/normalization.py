@@ -3,12 +3,12 @@
 from plugrad.kernels import binary, normalization, reduction
 from plugrad.registry.batching import (
     Batch,
-    along,
-    leading,
-    merge_axis,
+    insert_axes_to_rank,
+    merge_hidden_axis,
     register_batching,
-    split_axis,
-    with_rank,
+    run_with_leading_axis,
+    shift_axes_rule,
+    split_hidden_axis,
 )
 from plugrad.tensor.tensor import Tensor
 
@@ -64,7 +64,7 @@ def _layer_norm_gradient(
     dy, x = batch.spread(dy, 0), batch.spread(x, 1)
     scaled = dy
     if scale is not None:
-        own = with_rank(scale, x.ndim) if batch.is_batched[2] else scale
+        own = insert_axes_to_rank(scale, x.ndim) if batch.is_batched[2] else scale
         scaled = binary.multiply(dy, own)
     dx, _, _ = normalization.layer_norm_gradient(
         scaled, x, axis=axis + 1, variance_epsilon=variance_epsilon
@@ -88,12 +88,15 @@ def _batch_norm_training(
     variance_epsilon: float,
 ) -> list[Tensor]:
     at = axis - (x.ndim - batch.is_batched[0])  # the hidden axis becomes a part of the channels
-    x = merge_axis(batch.spread(x, 0), at)
+    x = merge_hidden_axis(batch.spread(x, 0), at)
     vectors = _merge_examples_into_channels(batch, (None, offset, scale))
     y, mean, variance = normalization.batch_norm_training(
         x, *vectors[1:], axis=axis, variance_epsilon=variance_epsilon
     )
-    return [split_axis(y, batch, at), *[split_axis(v, batch, -1) for v in (mean, variance)]]
+    return [
+        split_hidden_axis(y, batch, at),
+        *[split_hidden_axis(v, batch, -1) for v in (mean, variance)],
+    ]
 
 
 def _batch_norm_gradient(
@@ -108,10 +111,10 @@ def _batch_norm_gradient(
     variance_epsilon: float,
 ) -> list[Tensor]:
     at = axis - (x.ndim - batch.is_batched[1])
-    images = [merge_axis(batch.spread(y, i), at) for i, y in enumerate((dy, x))]
+    images = [merge_hidden_axis(batch.spread(y, i), at) for i, y in enumerate((dy, x))]
     vectors = _merge_examples_into_channels(batch, (None, None, mean, variance, scale))
     dx, *others = batch.kernel(*images, *vectors[2:], axis=axis, variance_epsilon=variance_epsilon)
-    return [split_axis(dx, batch, at), *[split_axis(v, batch, -1) for v in others]]
+    return [split_hidden_axis(dx, batch, at), *[split_hidden_axis(v, batch, -1) for v in others]]
 
 
 def _merge_examples_into_channels(
@@ -119,16 +122,17 @@ def _merge_examples_into_channels(
 ) -> list[Tensor | None]:
     """Return vectors with one element for each channel of each example."""
     return [
-        None if v is None else merge_axis(batch.spread(v, i), -1) for i, v in enumerate(vectors)
+        None if v is None else merge_hidden_axis(batch.spread(v, i), -1)
+        for i, v in enumerate(vectors)
     ]
 
 
-register_batching(normalization.softmax, along("dim"))
-register_batching(normalization.log_softmax, along("axis"))
+register_batching(normalization.softmax, shift_axes_rule("dim"))
+register_batching(normalization.log_softmax, shift_axes_rule("axis"))
 register_batching(normalization.batch_norm, _batch_norm)
 register_batching(normalization.layer_norm, _layer_norm)
 register_batching(normalization.layer_norm_gradient, _layer_norm_gradient)
 register_batching(normalization.batch_norm_training, _batch_norm_training)
 register_batching(normalization.batch_norm_gradient, _batch_norm_gradient)
-register_batching(normalization.local_response_normalization, leading)
-register_batching(normalization.local_response_normalization_gradient, leading)
+register_batching(normalization.local_response_normalization, run_with_leading_axis)
+register_batching(normalization.local_response_normalization_gradient, run_with_leading_axis)

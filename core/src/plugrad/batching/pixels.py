@@ -1,7 +1,7 @@
 """Batching rules of kernels of bytes: the hidden axis is a part of the height of one image."""
 
 from plugrad.kernels import pixels
-from plugrad.registry.batching import folding, register_batching
+from plugrad.registry.batching import fold_batch_rule, register_batching
 
-register_batching(pixels.from_pixels, folding())
-register_batching(pixels.draw, folding())
+register_batching(pixels.from_pixels, fold_batch_rule())
+register_batching(pixels.draw, fold_batch_rule())

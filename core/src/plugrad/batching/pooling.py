@@ -1,7 +1,7 @@
 """Batching rules of pooling: the hidden axis is a part of the batch of images."""
 
 from plugrad.kernels import binary, creation, pooling
-from plugrad.registry.batching import Batch, folding, register_batching
+from plugrad.registry.batching import Batch, fold_batch_rule, register_batching
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.shapes import count_elements
 from plugrad.types.windows import Window
@@ -23,9 +23,9 @@ def _max_pool_with_argmax(
     return [values, positions]
 
 
-register_batching(pooling.max_pool, folding())
-register_batching(pooling.max_pool_gradient, folding())
-register_batching(pooling.avg_pool, folding())
-register_batching(pooling.avg_pool_gradient, folding())
+register_batching(pooling.max_pool, fold_batch_rule())
+register_batching(pooling.max_pool_gradient, fold_batch_rule())
+register_batching(pooling.avg_pool, fold_batch_rule())
+register_batching(pooling.avg_pool_gradient, fold_batch_rule())
 register_batching(pooling.max_pool_with_argmax, _max_pool_with_argmax)
-register_batching(pooling.pool, folding())
+register_batching(pooling.pool, fold_batch_rule())

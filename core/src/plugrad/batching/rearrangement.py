@@ -4,7 +4,13 @@ from typing import Any
 
 from plugrad.kernels import movement, rearrangement
 from plugrad.kernels.rearrangement import MirrorMode
-from plugrad.registry.batching import Batch, batched_by_loop, folding, move_axis, register_batching
+from plugrad.registry.batching import (
+    Batch,
+    batched_by_loop,
+    fold_batch_rule,
+    move_axis,
+    register_batching,
+)
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.windows import Pairs
 
@@ -24,7 +30,7 @@ def _mirror_pad(batch: Batch, x: Tensor, *, paddings: Pairs, mode: MirrorMode) -
 
 register_batching(rearrangement.batch_to_space_nd, _batch_space_conversion)
 register_batching(rearrangement.space_to_batch_nd, _batch_space_conversion)
-register_batching(rearrangement.depth_to_space, folding())
+register_batching(rearrangement.depth_to_space, fold_batch_rule())
 register_batching(rearrangement.mirror_pad, _mirror_pad)
 batched_by_loop(
     rearrangement.broadcast_args,

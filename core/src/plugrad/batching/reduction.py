@@ -3,7 +3,7 @@
 from typing import Any, cast
 
 from plugrad.kernels import movement, reduction
-from plugrad.registry.batching import Batch, along, register_batching
+from plugrad.registry.batching import Batch, register_batching, shift_axes_rule
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.shapes import count_elements
 
@@ -28,14 +28,16 @@ def _dense_bincount(
     return batch.unfold(found)
 
 
-register_batching(reduction.sum, along("axis"))
-register_batching(reduction.prod, along("axis"))
-register_batching(reduction.mean, along("axis"))
-register_batching(reduction.max, along("reduction_indices"))
-register_batching(reduction.min, along("axis"))
-register_batching(reduction.all, along("axis"))
-register_batching(reduction.any, along("axis"))
-register_batching(reduction.argmax, along("axis"))
-register_batching(reduction.argmin, along("axis"))
+register_batching(reduction.sum, shift_axes_rule("axis"))
+register_batching(reduction.prod, shift_axes_rule("axis"))
+register_batching(reduction.mean, shift_axes_rule("axis"))
+register_batching(reduction.variance, shift_axes_rule("axis"))
+register_batching(reduction.euclidean_norm, shift_axes_rule("axis"))
+register_batching(reduction.max, shift_axes_rule("reduction_indices"))
+register_batching(reduction.min, shift_axes_rule("axis"))
+register_batching(reduction.all, shift_axes_rule("axis"))
+register_batching(reduction.any, shift_axes_rule("axis"))
+register_batching(reduction.argmax, shift_axes_rule("axis"))
+register_batching(reduction.argmin, shift_axes_rule("axis"))
 register_batching(reduction.bincount, _bincount)
 register_batching(reduction.dense_bincount, _dense_bincount)

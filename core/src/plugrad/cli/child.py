@@ -134,13 +134,13 @@ def _blame_packs(name: str, opened: Backend, checks: Sequence[dict[str, str]]) -
     Their kernels are taken away from the device, one plugin after the other, until the results are right.
     """
     from plugrad.cli.trial import run_checks
-    from plugrad.registry.kernels import remove_table
+    from plugrad.registry.kernels import remove_kernel_table
 
     wrong = {check["check"] for check in checks if check["result"] in WRONG_RESULTS}
     blamed: dict[str, str] = {}
     *from_packs, _ = opened.kernels
     for owner in from_packs:
-        remove_table(opened, owner)
+        remove_kernel_table(opened, owner)
         right = {
             check["check"] for check in run_checks(name) if check["result"] not in WRONG_RESULTS
         }

@@ -403,7 +403,7 @@ def declare_contract(contract: Kernel[Params, Result]) -> Kernel[Params, Result]
         if known is None or known.family == contract.family:
             KERNELS[contract.name] = contract
             return contract
-    elif get_contract(contract.name) is None and journal.add(
+    elif get_contract(contract.name) is None and journal.add_table_entry(
         KERNELS, contract.name, contract, "contract"
     ):
         return contract

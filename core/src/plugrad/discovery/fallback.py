@@ -25,9 +25,9 @@ from plugrad.errors import (
     suggest_similar_name,
     warn,
 )
-from plugrad.registry.kernels import devices_of, find_kernel, get_kernel
+from plugrad.registry.kernels import find_kernel, get_kernel, open_devices_of_backend
 from plugrad.settings.layers import config
-from plugrad.tensor.backend import Backend, note_loss, store
+from plugrad.tensor.backend import Backend, copy_to_backend_array, mark_device_lost
 from plugrad.tensor.context import active_overrides
 from plugrad.types.arguments import check_flag
 from plugrad.types.dtype import as_dtype
@@ -84,7 +84,7 @@ def fallback_implementation(kernel_name: str, source: Backend) -> Implementation
                     f"which backend {source.name!r} does not have; move the inputs, as in x.to({target.name!r})"
                 )
         copied = sum(x.nbytes for x in (*given, *values) if isinstance(x, np.ndarray))
-        stored = [store(np.asarray(value, order="C"), source) for value in values]
+        stored = [copy_to_backend_array(np.asarray(value, order="C"), source) for value in values]
         _record_fallback(kernel_name, source, target, copied, (perf_counter() - started) * 1e3)
         return stored if several else stored[0]
 
@@ -96,7 +96,7 @@ def _run_on_backend(
 ) -> Any:
     """Run a kernel on NumPy arrays, and return NumPy arrays."""
     arrays = [
-        store(np.asarray(x, order="C"), target)
+        copy_to_backend_array(np.asarray(x, order="C"), target)
         if isinstance(x, np.ndarray)
         else target
         if isinstance(x, Backend)
@@ -107,7 +107,7 @@ def _run_on_backend(
         functions = state.functions_in(target, active_overrides())
         result = functions[kernel_name](*arrays, **attrs)
     except DeviceLost as error:
-        note_loss(error, target)  # and not the one that asked
+        mark_device_lost(error, target)  # and not the one that asked
         raise
     if isinstance(result, tuple | list):
         return [target.to_numpy(part) for part in cast("Sequence[Any]", result)]
@@ -129,7 +129,7 @@ def backends_with_kernel(kernel_name: str) -> list[Plugin]:
         for b in backends()
         if (
             get_kernel(kernel_name, b.name) is not None
-            if b.status == "active" and devices_of(b.name)
+            if b.status == "active" and open_devices_of_backend(b.name)
             else _declares_kernel(b, kernel_name)
             or (b.name in promised and b.status in ("available", "active"))
         )

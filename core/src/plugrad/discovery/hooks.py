@@ -34,7 +34,7 @@ from plugrad.errors import (
 )
 from plugrad.interruptions import is_interruption
 from plugrad.settings import journal
-from plugrad.settings.keys import may_be_suggested
+from plugrad.settings.keys import may_plugins_suggest
 from plugrad.settings.layers import config
 from plugrad.types.arguments import check_callable, check_string
 
@@ -192,7 +192,9 @@ def register_plugin(plugin: object, *, name: str = "") -> str:
         record = Plugin(
             "hooks", name, IN_PROCESS_DISTRIBUTION, target=short_repr(plugin), loaded=plugin
         )
-        journal.note(("hooks", name), partial(_remove_plugin, record), partial(_add_plugin, record))
+        journal.record_change(
+            ("hooks", name), partial(_remove_plugin, record), partial(_add_plugin, record)
+        )
         _add_plugin(record)
     return name
 
@@ -326,7 +328,7 @@ def _collect_suggestions() -> list[tuple[str, Mapping[str, Any]]]:
     for name, values in call_hooks("plugrad_configure", config=config):
         try:
             settings = config.parse_settings(values, f"plugin {name}")
-            if not all(map(may_be_suggested, settings)):
+            if not all(map(may_plugins_suggest, settings)):
                 raise ConfigError(
                     f"plugin {name}: packs and settings that start with 'plugins.' cannot be suggested"
                 )
@@ -394,7 +396,7 @@ def _load_hooks(plugin: Plugin) -> None:
     plugin.status, state.suggested = "active", None
     state.selected.clear()
     try:
-        journal.note_change()
+        journal.record_change_number()
         for listener in load_listeners:
             listener(plugin.qualified_name)
     except BaseException:  # an interruption
@@ -409,7 +411,7 @@ def unload_hooks(plugin: Plugin) -> None:
     state.manager.unregister(name=plugin.qualified_name)
     state.suggested = None
     state.selected.clear()
-    journal.note_change()
+    journal.record_change_number()
     for listener in unload_listeners:
         listener(plugin.qualified_name)
     plugin.status = "available"

@@ -150,7 +150,9 @@ def register_backend(
     with state.lock:
         if any(p.kind == "backend" and p.name == name for p in _list_plugins()):
             raise PluginConflict(f"a backend called {name!r} exists already; choose another name")
-        journal.note(("backend", name), partial(remove_plugin, plugin), partial(add_plugin, plugin))
+        journal.record_change(
+            ("backend", name), partial(remove_plugin, plugin), partial(add_plugin, plugin)
+        )
         add_plugin(plugin)
 
 

@@ -36,8 +36,8 @@ from plugrad.tensor.backend import (
     KernelConfig,
     Memory,
     Probe,
-    backend_failed,
-    invalid_result,
+    make_backend_failed_error,
+    make_invalid_result_error,
 )
 from plugrad.types.dtype import DType
 
@@ -175,7 +175,9 @@ def warn_on_failure(backend: Backend, method: str) -> Generator[None, None, None
             raise
         warn(
             str(
-                error if isinstance(error, PlugradError) else backend_failed(backend, method, error)
+                error
+                if isinstance(error, PlugradError)
+                else make_backend_failed_error(backend, method, error)
             )
         )
 
@@ -195,10 +197,12 @@ def validate_memory(backend: Backend) -> Memory:
     """
     used = backend.memory()
     if not isinstance(used, Memory):  # pyright: ignore[reportUnnecessaryIsInstance] - a plugin's
-        raise invalid_result(backend, "memory()", used, "a plugrad Memory")
+        raise make_invalid_result_error(backend, "memory()", used, "a plugrad Memory")
     for number in used[:3]:
         if type(number) is not int or not 0 <= number <= maxsize:
-            raise invalid_result(backend, "memory()", used, f"integers from 0 to {maxsize}")
+            raise make_invalid_result_error(
+                backend, "memory()", used, f"integers from 0 to {maxsize}"
+            )
     return used
 
 

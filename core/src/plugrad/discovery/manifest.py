@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from plugrad.errors import short_repr
 from plugrad.interruptions import is_interruption
 from plugrad.settings.keys import OPTION_TYPES, Option
-from plugrad.settings.toml_files import MAX_BYTES, check_size, parse_toml, read_regular_file
+from plugrad.settings.toml_files import MAX_TOML_BYTES, check_size, parse_toml, read_regular_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -155,7 +155,7 @@ def _read_from_zip(archive: str, path: Path) -> bytes:
 
     try:
         with ZipFile(archive) as files, files.open(path.relative_to(archive).as_posix()) as file:
-            return check_size(file.read(MAX_BYTES + 1))
+            return check_size(file.read(MAX_TOML_BYTES + 1))
     except KeyError:
         raise FileNotFoundError(path) from None
     except (

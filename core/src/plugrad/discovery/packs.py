@@ -27,7 +27,12 @@ from plugrad.errors import (
     warn,
 )
 from plugrad.interruptions import is_interruption
-from plugrad.registry.kernels import add_table, devices_of, order_tables, remove_table
+from plugrad.registry.kernels import (
+    add_kernel_table,
+    open_devices_of_backend,
+    order_kernel_tables,
+    remove_kernel_table,
+)
 from plugrad.settings.journal import record_registrations
 from plugrad.settings.layers import config as settings
 from plugrad.tensor.backend import KernelConfig
@@ -62,7 +67,10 @@ def _register_pack(pack: Plugin, backend: Backend, news: DeferredWarnings) -> No
         if error is None:
             pack.status, pack.reason = "active", ""
             return
-        if any(pack.qualified_name in device.kernels for device in devices_of(backend.name)):
+        if any(
+            pack.qualified_name in device.kernels
+            for device in open_devices_of_backend(backend.name)
+        ):
             text = (
                 f"{pack} is left out on {backend.label}: {describe_exception(error)}. {pack.remedy}"
             )
@@ -106,7 +114,7 @@ def unregister_plugin_kernels(name: str) -> None:
     state.compilers.pop(name, None)
     for backend in dict.fromkeys(list(state.opened.values())):
         table = backend.kernels.get(name, {})
-        remove_table(backend, name)
+        remove_kernel_table(backend, name)
         for config in reversed(table.values()):
             _dispose_kernel(name, config, backend)
     for pack in plugins("kernels"):
@@ -159,13 +167,13 @@ def _register_and_set_up(
             if compiler is not None:
                 backend.compilers = {**backend.compilers, name: compiler}
             if configs:
-                add_table(backend, name, configs, list_packs_in_order())
+                add_kernel_table(backend, name, configs, list_packs_in_order())
                 print_trace_line(f"{name} brings {len(configs)} kernels for {backend.label}")
             for config in configs:
                 if config.setup_func is not None:
                     config.setup_func(backend)
     except BaseException as error:  # the plugin's code may raise anything
-        remove_table(backend, name)
+        remove_kernel_table(backend, name)
         if is_interruption(error):
             raise
         print_trace_line(f"{name} brings nothing for {backend.label}: {describe_exception(error)}")
@@ -224,7 +232,7 @@ def _on_setting_changed(setting: str) -> None:
     except ConfigError:
         return  # opening the next backend raises the error
     for backend in dict.fromkeys(list(state.opened.values())):
-        order_tables(backend, order)
+        order_kernel_tables(backend, order)
 
 
 settings.listeners.append(_on_setting_changed)

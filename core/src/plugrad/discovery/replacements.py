@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from plugrad.discovery.listing import join_names, plugins
 from plugrad.discovery.plugin import IN_PROCESS_DISTRIBUTION, normalize_distribution_name
 from plugrad.errors import warn
-from plugrad.registry.kernels import is_forced
+from plugrad.registry.kernels import is_registered_with_replace
 from plugrad.settings.layers import config
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _replaces_other_plugin(
         return False
     theirs = [p for p in plugins("backend") if p.name == backend_name]
     promised = any(kernel_name in p.manifest.kernels for p in theirs if p.status != "active")
-    return replaced or (promised and is_forced(kernel_name, backend_name))
+    return replaced or (promised and is_registered_with_replace(kernel_name, backend_name))
 
 
 def _record_and_warn_once(plugin: Plugin, found: set[str]) -> None:

@@ -22,7 +22,13 @@ from plugrad.errors import (
     warn,
 )
 from plugrad.settings.layers import config
-from plugrad.tensor.backend import Backend, backend_failed, check_alive, note_loss, passes
+from plugrad.tensor.backend import (
+    Backend,
+    check_device_alive,
+    make_backend_failed_error,
+    mark_device_lost,
+    must_propagate,
+)
 from plugrad.tensor.context import set_transfer_target, transfer_target
 from plugrad.tensor.tracer import Tracer, current_tracer
 from plugrad.types.arguments import check_flag
@@ -149,7 +155,7 @@ def which() -> Selection:
                 raise BackendUnavailable(
                     f"plugrad.use chose {used.device}, which has been closed since then; call it again"
                 )
-            check_alive(backend, "plugrad.use")
+            check_device_alive(backend, "plugrad.use")
         return used
     known = _cached_selection(None)
     if known is not None:
@@ -208,12 +214,12 @@ def synchronize(device: DeviceLike | None = None) -> None:
         try:
             backend.synchronize()
         except PlugradError as error:
-            note_loss(error, backend)
+            mark_device_lost(error, backend)
             raise
         except BaseException as error:  # so that a plugin's failure is not plugrad's
-            if passes(error, backend):
+            if must_propagate(error, backend):
                 raise
-            raise backend_failed(backend, "synchronize()", error) from error
+            raise make_backend_failed_error(backend, "synchronize()", error) from error
 
 
 def resolve_backend(device: DeviceLike | None, layer: str = "device=") -> Backend:

@@ -24,7 +24,7 @@ from plugrad.kernels import (
     sparse,
     unary,
 )
-from plugrad.tensor.context import active_precision, precision_of
+from plugrad.tensor.context import active_precision, use_precision
 from plugrad.types.dtype import HALVES, as_dtype, float32
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ FLOAT32_KERNELS: Final[frozenset[str]] = frozenset(
     kernel.name
     for kernel in (
         *(value for family in FLOAT32_FAMILIES for value in vars(family).values()),
-        *(reduction.sum, reduction.prod, reduction.mean, indexing.unsorted_segment_sum),
+        *(reduction.sum, reduction.prod, reduction.mean, reduction.variance),
+        *(reduction.euclidean_norm, indexing.unsorted_segment_sum),
         *(sparse.sparse_segment_sum, sparse.sparse_segment_mean),
         *(unary.exp, unary.expm1, unary.log, unary.log1p, unary.log2, unary.log10),
         *(unary.acos, unary.asin, unary.tan, unary.sinh, unary.cosh),
@@ -100,7 +101,7 @@ def autocast(dtype: DTypeLike) -> Generator[None]:
         raise ArgumentValueError(
             f"autocast: dtype={short_repr(str(wanted))} must be 'bfloat16', 'float16' or 'float32'"
         )
-    with precision_of(None if wanted is float32 else wanted):
+    with use_precision(None if wanted is float32 else wanted):
         yield
 
 
@@ -112,7 +113,7 @@ def keep_precision(function: Callable[Params, Result]) -> Callable[Params, Resul
 
     @wraps(function)
     def kept(*args: Params.args, **kwargs: Params.kwargs) -> Result:
-        with precision_of(now):
+        with use_precision(now):
             return function(*args, **kwargs)
 
     return kept

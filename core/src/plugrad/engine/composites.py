@@ -17,10 +17,10 @@ from plugrad.discovery.selection import activate_backend
 from plugrad.errors import ArgumentError, KernelFailed, RegistrationError, short_repr
 from plugrad.registry.composites import Composite, register_composite
 from plugrad.registry.gradients import RegisteredGradient
-from plugrad.tape.nodes import Bundle, Call, Leaf, end_recording, open_leaves
-from plugrad.tape.plans import EVERY_INPUT, Application, GradientPlan
+from plugrad.tape.nodes import Call, Leaf, ResultBundle, end_recording, open_leaves
+from plugrad.tape.plans import EVERY_INPUT, GradientPlan, RuleApplication
 from plugrad.tape.tape import BackwardPass
-from plugrad.tensor.context import precision_of
+from plugrad.tensor.context import use_precision
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.arguments import check_callable
 from plugrad.types.dtype import as_dtype
@@ -72,7 +72,7 @@ def composite(kernel: Kernel[..., Any]) -> Callable[[CompositeBody], CompositeBo
     def decorate(body: CompositeBody) -> CompositeBody:
         check_callable("composite", body)
         _check_parameters(kernel, body)
-        rule = Application(None, partial(_vjp_through_body, body))
+        rule = RuleApplication(None, partial(_vjp_through_body, body))
         plan = GradientPlan(kernel, rule, saved_inputs=EVERY_INPUT)
         gradient = RegisteredGradient(kernel.name, lambda kernel, _: plan)
         register_composite(Composite(kernel, body, gradient))
@@ -127,7 +127,7 @@ def _run_body(
         raise _make_recursion_error(kernel.name, running)
     token = _running_composites.set((*running, kernel.name))
     try:
-        with activate_backend(backend), precision_of(None):  # the contract promises the dtypes
+        with activate_backend(backend), use_precision(None):  # the contract promises the dtypes
             result: Any = body(*inputs, **attrs)
     finally:
         _running_composites.reset(token)
@@ -185,7 +185,7 @@ def _vjp_through_body(
     finally:
         end_recording(leaves.values())
     several = isinstance(result, list)
-    root = Bundle(tuple([y.node for y in result])) if several else result.node
+    root = ResultBundle(tuple([y.node for y in result])) if several else result.node
     walk = BackwardPass(root, list(leaves.values()))
     if any(type(node) is Call and node.plan.kernel is kernel for node in walk.nodes):
         raise _make_recursion_error(kernel.name, [kernel.name])

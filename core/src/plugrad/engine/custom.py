@@ -11,7 +11,7 @@ from plugrad.engine.results import wrap_array
 from plugrad.engine.transfer import lift_arguments
 from plugrad.errors import ArgumentError, DTypeError, ShapeError, short_repr
 from plugrad.kernels.complex import conj
-from plugrad.tape.nodes import InputGradients, Node, Step, constants_before, next_order
+from plugrad.tape.nodes import CustomNode, InputGradients, Node, next_order, order_of_last_constants
 from plugrad.tensor.context import active_precision
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer
@@ -72,7 +72,7 @@ def custom_grad(
             saved.extend((x, Tensor(x.array, x.backend, x.node)) for x in as_tensor_list(tensors))
 
         # What the function makes of its arguments has the gradient that it returns, also if it reads them.
-        token = constants_before.set(next_order())
+        token = order_of_last_constants.set(next_order())
         try:
             result: Any = _call_and_check(
                 function if tracer is None else _call_through_tracer(tracer, function),
@@ -81,7 +81,7 @@ def custom_grad(
                 "f(x, save)",
             )
         finally:
-            constants_before.reset(token)
+            order_of_last_constants.reset(token)
         if not (
             isinstance(result, tuple)
             and len(result) == 2
@@ -113,7 +113,7 @@ def _call_through_tracer(tracer: Tracer, function: Callable[..., Any]) -> Callab
     return call
 
 
-class _CustomGradientCall(Step):
+class _CustomGradientCall(CustomNode):
     """A call of a function with its own gradient."""
 
     __slots__ = ("grad_func", "is_mixed", "saved", "specs")

@@ -234,11 +234,21 @@ def unwrap_inputs(
     inputs: Sequence[Tensor | None],
 ) -> tuple[list[Any], list[Node | None], Backend | None]:
     """Return the arrays and the nodes of the inputs, and their backend, or None if they have none in common."""
-    arrays = [None if x is None else x.array for x in inputs]
-    nodes = [None if x is None else x.node for x in inputs]
-    backends = [x.backend for x in inputs if x is not None]
-    have_one = bool(backends) and backends.count(backends[0]) == len(backends)
-    return arrays, nodes, backends[0] if have_one else None
+    arrays: list[Any] = []
+    nodes: list[Node | None] = []
+    backend = None
+    for x in inputs:  # three comprehensions would take longer
+        if x is None:
+            arrays.append(None)
+            nodes.append(None)
+            continue
+        arrays.append(x.array)
+        nodes.append(x.node)
+        if x.backend is not backend:
+            if backend is not None:
+                return arrays, nodes, None
+            backend = x.backend
+    return arrays, nodes, backend
 
 
 def differentiated_bits(nodes: Sequence[Node | None]) -> int:

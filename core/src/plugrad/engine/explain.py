@@ -20,7 +20,7 @@ from plugrad.errors import (
     escape_controls,
     short_repr,
 )
-from plugrad.tensor.backend import closed_backend_error, note_loss, passes
+from plugrad.tensor.backend import make_closed_backend_error, mark_device_lost, must_propagate
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import string
 
@@ -58,7 +58,7 @@ def make_wrong_inputs_error(kernel: Kernel[..., Any], inputs: Sequence[Any]) -> 
             f"{kernel.name}: inputs {sorted(absent)} are missing; it takes {list(kernel.inputs)}"
         )
     if gone := next((x.backend for x in given if x.backend.is_closed), None):
-        return closed_backend_error(gone, kernel.name)
+        return make_closed_backend_error(gone, kernel.name)
     places = list(dict.fromkeys(x.backend.label for x in given))
     if len(places) == 1:  # a tracer has the label of the device for which it stands
         return TracingError(
@@ -90,10 +90,10 @@ def explain_failure(
     Implementations trust their inputs. If these break the contract, the error is the contract's. What came from
     outside, such as the handler of a signal, is returned as it is.
     """
-    if passes(failure, backend):
+    if must_propagate(failure, backend):
         return failure
     if isinstance(failure, PlugradError):
-        note_loss(failure, backend)
+        mark_device_lost(failure, backend)
         if isinstance(failure, ShapeError) and kernel.name not in str(failure):
             # An implementation that broadcasts may notice before the contract is asked.
             broken = _find_broken_contract(kernel, arrays, attrs)

@@ -17,12 +17,12 @@ from plugrad.engine.composites import composite_implementation
 from plugrad.engine.halves import dispatch_on_dtype
 from plugrad.errors import UnsupportedDtype
 from plugrad.registry.composites import find_composite
-from plugrad.registry.kernels import find_kernel, list_implementations, listen
+from plugrad.registry.kernels import add_listener, find_kernel, list_implementations
 from plugrad.settings import journal
 from plugrad.settings.layers import config, overridden_settings
-from plugrad.tensor.backend import check_alive, store
-from plugrad.tensor.choice import choose
-from plugrad.tensor.context import CHECKS, active_overrides
+from plugrad.tensor.backend import check_device_alive, copy_to_backend_array
+from plugrad.tensor.choice import choose_implementation
+from plugrad.tensor.context import CHECK_SETTINGS, active_overrides
 from plugrad.types.dtype import (
     INTEGER,
     addition_listeners,
@@ -92,7 +92,7 @@ class Implementations(dict[str, "Implementation"]):
             DisposedTensor: the backend has been closed.
         """
         backend = self._backend
-        check_alive(backend, kernel_name)
+        check_device_alive(backend, kernel_name)
         settings = config.state
         found = list_implementations(kernel_name, backend)
         if not found:
@@ -175,7 +175,7 @@ def _discard_all() -> None:
 
 
 def _on_setting_changed(setting: str) -> None:
-    if setting in CHECKS and setting not in overridden_settings():
+    if setting in CHECK_SETTINGS and setting not in overridden_settings():
         with journal.lock:
             _discard_all()
 
@@ -200,7 +200,7 @@ def remove_watcher(watcher: Watcher) -> None:
 
 
 state.implementations_for, state.functions_in = Implementations, functions_in
-listen(_discard_implementation)
+add_listener(_discard_implementation)
 config.listeners.append(_on_setting_changed)
 addition_listeners.append(_on_dtype_added)
 
@@ -223,11 +223,13 @@ def dispatch_on_conditions(configs: Sequence[KernelConfig], backend: Backend) ->
         if first.dtypes is None:
             return function
         everywhere = first._replace(min_bytes=0)
-        return choose(function, _make_dtype_refusal(first), *everywhere.conditions)
+        return choose_implementation(function, _make_dtype_refusal(first), *everywhere.conditions)
     second = others[0]
     if second.is_conditional or first.on_host or second.on_host:
         following = dispatch_on_conditions(others, backend)
-        return choose(adapt_implementation(first, backend), following, *first.conditions)
+        return choose_implementation(
+            adapt_implementation(first, backend), following, *first.conditions
+        )
     function = backend.join_implementations(first, second.kernel_func)
     return route_strings_to_numpy(first.kernel_name, function, backend)
 
@@ -261,7 +263,9 @@ def wrap_host_function(function: Implementation, backend: Backend) -> Implementa
 
     def store_result(values: Any) -> Any:
         values = np.asarray(values, order="C")
-        return values if as_dtype(values.dtype) is string else store(values, backend)
+        return (
+            values if as_dtype(values.dtype) is string else copy_to_backend_array(values, backend)
+        )
 
     def implementation(*arrays: Any, **attrs: Any) -> Any:
         values = [x if x is None or x is backend else backend.to_numpy(x) for x in arrays]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from plugrad.tensor.backend import store, unsupported_dtype
+from plugrad.tensor.backend import copy_to_backend_array, make_unsupported_dtype_error
 from plugrad.tensor.context import active_scope
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import as_dtype
@@ -42,5 +42,5 @@ def tensor_from_host(values: NDArray[Any], backend: Backend) -> Tensor:
     """
     dtype = as_dtype(values.dtype)
     if dtype not in backend.dtypes():
-        raise unsupported_dtype(dtype, backend)
-    return wrap_array(store(values, backend), backend)
+        raise make_unsupported_dtype_error(dtype, backend)
+    return wrap_array(copy_to_backend_array(values, backend), backend)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from plugrad.engine.channels import broadcastable_channels_last, channels_first, channels_last
 from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError, short_repr
 from plugrad.types.windows import (
-    FORMATS,
-    ROUNDINGS,
+    DATA_FORMATS_OF_RANK,
+    ROUNDING_FUNCTIONS,
     as_sizes,
     is_channels_first,
     parse_padding,
@@ -79,8 +79,8 @@ def translate_window_attributes(
         raise ShapeError(
             f"{name}: images have a batch axis, spatial axes and a channel axis; the shape is {tuple(image)}"
         )
-    data_format = attrs.pop("data_format", FORMATS.get(axes, ("",))[0])
-    is_first = axes in FORMATS and is_channels_first(data_format, axes, name)
+    data_format = attrs.pop("data_format", DATA_FORMATS_OF_RANK.get(axes, ("",))[0])
+    is_first = axes in DATA_FORMATS_OF_RANK and is_channels_first(data_format, axes, name)
     if is_first:
         image = (image[0], *image[2:], image[1])
         inputs = {key: _with_channels_last(key, x, axes) for key, x in inputs.items()}
@@ -91,7 +91,7 @@ def translate_window_attributes(
         return as_sizes(1 if value is None else value, axes, f"{name}: {label}")
 
     rounding = attrs.pop("dim_rounding_mode", None)
-    if rounding not in ROUNDINGS:
+    if rounding not in ROUNDING_FUNCTIONS:
         raise ArgumentValueError(
             f"{name}: dim_rounding_mode={short_repr(rounding)} must be 'floor', 'ceil', 'round' or None"
         )

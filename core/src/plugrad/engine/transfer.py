@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from plugrad.engine.results import tensor_from_host
-from plugrad.tape.nodes import InputGradients, Node, Step
-from plugrad.tensor.backend import unsupported_dtype
+from plugrad.tape.nodes import CustomNode, InputGradients, Node
+from plugrad.tensor.backend import make_unsupported_dtype_error
 from plugrad.tensor.tensor import Tensor, host_values
 from plugrad.tensor.tracer import Tracer, current_tracer
 
@@ -23,7 +23,7 @@ def copy_to_backend(x: Tensor, backend: Backend) -> Tensor:
     if isinstance(backend, Tracer):
         return backend.lift(x)
     if x.dtype not in backend.dtypes():
-        raise unsupported_dtype(x.dtype, backend)
+        raise make_unsupported_dtype_error(x.dtype, backend)
     y = tensor_from_host(host_values(x), backend)
     if x.node is not None:
         y.node = _CopyToBackend((x.node,), x.backend)
@@ -41,7 +41,7 @@ def lift_arguments(args: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple([copy_to_backend(x, tracer) if type(x) is Tensor else x for x in args])
 
 
-class _CopyToBackend(Step):
+class _CopyToBackend(CustomNode):
     """A copy to another backend: its gradient is copied back."""
 
     __slots__ = ("origin",)

@@ -7,13 +7,13 @@ from plugrad.kernels import morphology, movement
 from plugrad.ops.binary import add_n, equal, where
 from plugrad.tape.rules import gradient
 from plugrad.tensor.tensor import Tensor
-from plugrad.types.windows import Window, cell_slices, margins
+from plugrad.types.windows import Window, cell_slices, window_margins
 
 
 def _iter_window_pixels(x: Tensor, window: Window, outside: float) -> Iterator[Tensor]:
     """Yield, for each cell of the filter, the pixel under it in every window."""
     batch, *size, channels = x.shape
-    paddings = ((0, 0), *margins(tuple(size), window), (0, 0))
+    paddings = ((0, 0), *window_margins(tuple(size), window), (0, 0))
     image = movement.pad(x, paddings=paddings, constant_value=outside)
     for _, begin, end in cell_slices(window):
         yield movement.strided_slice(

@@ -13,7 +13,7 @@ from plugrad.ops.binary import add_n, equal, where
 from plugrad.tape.rules import gradient
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.specs import Shape, Spec
-from plugrad.types.windows import Pairs, Window, cell_slices, margins
+from plugrad.types.windows import Pairs, Window, cell_slices, window_margins
 
 MAX_POOL_AXES_WITH_ARGMAX: Final = 5  # of images in which kernels find the largest elements
 
@@ -43,7 +43,7 @@ class _WindowCells(NamedTuple):
 def _window_cells(image: Shape, window: Window) -> _WindowCells:
     batch, *size, channels = image
     return _WindowCells(
-        ((0, 0), *margins(tuple(size), window), (0, 0)),
+        ((0, 0), *window_margins(tuple(size), window), (0, 0)),
         tuple(
             {
                 "begin": (0, *begin, 0),

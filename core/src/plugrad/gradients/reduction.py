@@ -5,6 +5,7 @@
 
 from plugrad.kernels import creation, indexing, movement, reduction
 from plugrad.ops.binary import clip, equal, greater_equal, less, where
+from plugrad.ops.transfer import stop_gradient
 from plugrad.tape.rules import gradient, not_differentiable
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.shapes import count_elements, reduced_shape
@@ -27,6 +28,25 @@ def _restore_reduced_axes(y: Tensor, shape: Shape, axes: tuple[int, ...]) -> Ten
 def _mean_gradient(dy: Tensor, x_spec: Spec, axis: tuple[int, ...]) -> Tensor:
     count = count_elements(tuple(x_spec.shape[i] for i in axis))
     return _broadcast_back(dy / count if count else dy, x_spec.shape, axis)
+
+
+def _variance_vjp(dy: Tensor, x: Tensor, axis: tuple[int, ...]) -> Tensor:
+    """Return dy times the differences from the mean, of which that of large numbers would be rounded."""
+    count = count_elements(tuple(x.shape[i] for i in axis))
+    kept = reduced_shape(x.shape, axis, keep_dims=True)
+    if count_elements(x.shape):
+        x = x - stop_gradient(movement.slice(x, begin=(0,) * x.ndim, size=kept))
+    differences = x - reduction.mean(x, axis=axis, keep_dims=True)
+    return (
+        _restore_reduced_axes(dy * (2 / count) if count else dy, differences.shape, axis)
+        * differences
+    )
+
+
+def _norm_vjp(dy: Tensor, x: Tensor, out: Tensor, axis: tuple[int, ...]) -> Tensor:
+    """Return dy times the direction of x, which is 0 for a vector of zeros."""
+    norm = _restore_reduced_axes(out, x.shape, axis)
+    return _restore_reduced_axes(dy, x.shape, axis) * (x / where(equal(norm, 0), 1, norm))
 
 
 def _extremum_gradient(dy: Tensor, x: Tensor, out: Tensor, axes: tuple[int, ...]) -> Tensor:
@@ -87,6 +107,8 @@ def _gather_from_bins(dy: Tensor, x: Tensor, size: int) -> Tensor | None:
 
 gradient(reduction.sum, x=lambda dy, x_spec, axis: _broadcast_back(dy, x_spec.shape, axis))
 gradient(reduction.mean, x=_mean_gradient)
+gradient(reduction.variance, x=_variance_vjp)
+gradient(reduction.euclidean_norm, x=_norm_vjp)
 gradient(reduction.prod, x=_product_gradient)
 gradient(
     reduction.max,

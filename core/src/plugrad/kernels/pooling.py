@@ -18,7 +18,7 @@ from plugrad.kernels.convolution import check_gradient_shape
 from plugrad.types.dtype import FLOATING, REAL, position_dtype
 from plugrad.types.shapes import count_elements
 from plugrad.types.specs import Shape, Shaped, Spec
-from plugrad.types.windows import Window, check_positions, check_window
+from plugrad.types.windows import Window, check_window, check_window_positions
 
 PoolingType = Literal["max", "avg"]
 
@@ -35,7 +35,7 @@ def pooling_shape(axes: int, image: Shape, window: Window, *, may_lie_apart: boo
         raise ArgumentValueError(
             f"the cells of a window lie next to each other here, unlike with dilations={window.dilations}; use Pool"
         )
-    check_positions(image[1:-1], window)
+    check_window_positions(image[1:-1], window)
     return image[0], *window.out, image[-1]
 
 

@@ -14,7 +14,17 @@ Returns:
 from plugrad.contract.annotations import Axes, Axis
 from plugrad.contract.kernel import check_dtype, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
-from plugrad.types.dtype import BOOL, INEXACT, NUMERIC, REAL, DType, int32, int64, position_dtype
+from plugrad.types.dtype import (
+    BOOL,
+    FLOATING,
+    INEXACT,
+    NUMERIC,
+    REAL,
+    DType,
+    int32,
+    int64,
+    position_dtype,
+)
 from plugrad.types.shapes import count_elements, reduced_shape
 from plugrad.types.specs import Shape, Shaped, Spec
 
@@ -36,6 +46,18 @@ def prod(x: Spec, *, axis: Axes, keep_dims: bool = False) -> Spec:
 @kernel("Mean", accepts=INEXACT)
 def mean(x: Spec, *, axis: Axes, keep_dims: bool = False) -> Spec:
     """Return the average; that of no elements is NaN."""
+    return Shaped(reduced_shape(x.shape, axis, keep_dims), x.dtype)
+
+
+@kernel("Variance", accepts=FLOATING)
+def variance(x: Spec, *, axis: Axes, keep_dims: bool = False) -> Spec:
+    """Return the average of the squared differences from the mean; that of no elements is NaN."""
+    return Shaped(reduced_shape(x.shape, axis, keep_dims), x.dtype)
+
+
+@kernel("EuclideanNorm", accepts=FLOATING)
+def euclidean_norm(x: Spec, *, axis: Axes, keep_dims: bool = False) -> Spec:
+    """Return the square root of the sum of squares, also where these overflow or vanish; 0 for no elements."""
     return Shaped(reduced_shape(x.shape, axis, keep_dims), x.dtype)
 
 

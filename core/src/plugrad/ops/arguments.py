@@ -23,7 +23,7 @@ from plugrad.errors import (
 )
 from plugrad.kernels import unary
 from plugrad.ops.dtypes import nearest_stored_dtype, requested_dtype
-from plugrad.tensor.backend import store
+from plugrad.tensor.backend import copy_to_backend_array
 from plugrad.tensor.tensor import Tensor, TensorLike
 from plugrad.tensor.tracer import Tracer
 from plugrad.types.dtype import (
@@ -102,6 +102,8 @@ def host_array(x: object, op: str, name: str = "x", dtype: DType | None = None) 
     elif isinstance(x, list | tuple):
         try:
             values = _array_from_nested_list(x, op, name, dtype)
+            if dtype is None and values.dtype.kind in "biufc":
+                return values
         except RecursionError:
             raise ShapeError(
                 f"{op}: {name} is a list that contains itself, or has more levels than a tensor has axes"
@@ -231,7 +233,9 @@ def _collect_leaf_types(
     scalars: set[type[Scalar]] = set()
     has_parts = False
     for kind in set(map(type, parts)):  # mostly one type, however many numbers
-        if issubclass(kind, np.generic):
+        if kind in _NUMBER_TYPES:
+            scalars.add(kind)
+        elif issubclass(kind, np.generic):
             held.add(np.dtype(kind))
         elif issubclass(kind, Tensor):
             raise ArgumentError(
@@ -320,7 +324,9 @@ def cached_constant(value: Scalar, dtype: DType, backend: Backend, op: str = "co
         ):  # traces share those of the device
             array = backend.lift(cached_constant(value, dtype, backend.target, op)).array
         else:
-            array = store(_convert_values(np.asarray(value), dtype, op, "the number"), backend)
+            array = copy_to_backend_array(
+                _convert_values(np.asarray(value), dtype, op, "the number"), backend
+            )
         if len(known) >= MAX_CACHED_CONSTANTS:
             known.pop(next(iter(known)), None)
         known[key] = array
@@ -343,6 +349,8 @@ def as_supported_dtype(x: TensorLike, kernel: Kernel[..., Any], op: str, name: s
 
 def unary_op(kernel: Kernel[..., Tensor], x: TensorLike, op: str) -> Tensor:
     """Run a unary elementwise kernel on an operand that `as_supported_dtype` converts."""
+    if type(x) is Tensor and x.array.dtype is kernel.fast_dtype:  # what programs mostly do
+        return kernel.call(x)
     return kernel.call(as_supported_dtype(x, kernel, op))
 
 
@@ -407,7 +415,7 @@ def cast(x: Tensor, dtype: DType, op: str = "astype") -> Tensor:
         UnsupportedDtype: the backend has no such dtype, and `requested_dtype` gives no other one.
         DTypeError: strings do not convert to numbers, nor numbers to strings.
     """
-    given = x.dtype
+    given = as_dtype(x.array.dtype)
     if given is dtype:
         return x
     if (dtype := requested_dtype(dtype, x.backend)) is given:
@@ -416,7 +424,13 @@ def cast(x: Tensor, dtype: DType, op: str = "astype") -> Tensor:
         raise DTypeError(
             f"{op}: {given} does not convert to {dtype}; make the values in Python, as in float(text)"
         )
-    return with_attributes(unary.cast, x, dtype=dtype)
+    return unary.cast.call(x, _cast_attributes(given, dtype))
+
+
+@lru_cache(maxsize=256)
+def _cast_attributes(given: DType, dtype: DType) -> ValidatedAttributes:
+    """Return the validated attributes of a cast, which the shape does not matter for."""
+    return unary.cast.validate_attributes(Shaped((), given), dtype=dtype)
 
 
 def cast_for_assignment(x: TensorLike, target: Tensor, op: str, name: str) -> Tensor:
@@ -556,13 +570,12 @@ _SCALAR_TYPES = frozenset({bool, int, float, complex, np.float64, np.complex128}
 
 def have_one_dtype(xs: Sequence[Any]) -> bool:
     """Return whether operands, one at least, are tensors of one dtype, so that nothing has to be converted."""
-    if not _TENSOR_TYPES.issuperset(map(type, xs)):
-        return False
-    given = xs[0].array.dtype
-    return not [x for x in xs if x.array.dtype is not given]
-
-
-_TENSOR_TYPES = frozenset({Tensor})
+    given = None
+    for x in xs:
+        if type(x) is not Tensor or (given is not None and x.array.dtype is not given):
+            return False
+        given = x.array.dtype
+    return True
 
 
 def promote_to_one_dtype(xs: list[Any], op: str) -> list[Tensor]:

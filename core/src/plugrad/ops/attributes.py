@@ -12,7 +12,7 @@ import numpy as np
 from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError, short_repr
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.arguments import check_flag as check_flag
-from plugrad.types.shapes import MAX_ITERABLE_MEMBERS, as_members
+from plugrad.types.shapes import MAX_ITERABLE_MEMBERS, list_members
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,7 +114,7 @@ def to_list(value: Any) -> list[Any]:
     if not is_sequence(value):
         return [value]
     try:
-        return as_members(value)
+        return list_members(value)
     except TypeError:
         raise ArgumentError(
             f"{short_repr(value)} must be a list; it is not one, or has more than {MAX_ITERABLE_MEMBERS} members"

@@ -25,16 +25,17 @@ def run_along_axis(
         AxisError: the axis is out of range; the message begins with `op`.
     """
     array = x.array
-    return kernel.call(x, axis_attributes(kernel, op, array.shape, array.dtype, axis, **attrs))
+    # what `axis_attributes` does, without passing its arguments on
+    cached = _cached_axis_attributes if type(axis) is int else _cached_axis_attributes.__wrapped__
+    return kernel.call(x, cached(kernel, op, array.shape, array.dtype, axis, **attrs))
 
 
 def axis_attributes(
     kernel: Kernel[..., Any], op: str, shape: Shape, dtype: object, axis: int, /, **attrs: Any
 ) -> ValidatedAttributes:
     """Return the validated attributes for one input of this shape and dtype and an axis that may be negative."""
-    cached = _cached_axis_attributes
-    if type(axis) is not int:  # True and 1.0 would be found in the cache, as 1
-        cached = _cached_axis_attributes.__wrapped__
+    # True and 1.0 would be found in the cache, as 1
+    cached = _cached_axis_attributes if type(axis) is int else _cached_axis_attributes.__wrapped__
     return cached(kernel, op, shape, dtype, axis, **attrs)
 
 

@@ -445,6 +445,21 @@ def linspace(
         UnsupportedDtype: the backend does not have the dtype.
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
+    are_keys = _NUMBER_TYPES.issuperset((type(start), type(stop), type(num)))
+    plan = _plan_linspace if are_keys else _plan_linspace.__wrapped__
+    wanted, first, last, count = plan(start, stop, num, None if dtype is None else as_dtype(dtype))
+    has_end = endpoint is True or check_flag(endpoint, "linspace", "endpoint") or not count
+    backend, steps = resolve_backend(device), count if has_end else count + 1
+    attrs = _linspace_attrs(first, last, steps, requested_dtype(wanted, backend))
+    x = creation.linspace.call(backend, attrs)
+    return x if has_end else movement.slice(x, begin=(0,), size=(count,))
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _plan_linspace(
+    start: complex, stop: complex, num: int, dtype: DType | None
+) -> tuple[DType, complex, complex, int]:
+    """Return the dtype, the ends and the number of the elements of `linspace`."""
     is_complex = isinstance(start, complex) or isinstance(stop, complex)
     wanted = _dtype_or_default(dtype, complex64 if is_complex else float32)
     if not wanted.is_inexact or (is_complex and wanted.kind != "complex"):
@@ -452,18 +467,9 @@ def linspace(
             f"linspace: dtype={wanted} cannot hold the numbers between {start} and {stop}; ask for "
             f"{'complex64' if is_complex else 'float32'}"
         )
-    first = _check_linspace_bound(start, "start")
-    last = _check_linspace_bound(stop, "stop")
-    if is_complex:
-        first = complex(first)
-        last = complex(last)
-    count = check_integer(num, "linspace", "num", least=0)
-    has_end = check_flag(endpoint, "linspace", "endpoint") or not count
-    backend = resolve_backend(device)
-    wanted = requested_dtype(wanted, backend)
-    attrs = _linspace_attrs(first, last, count if has_end else count + 1, wanted)
-    x = creation.linspace.call(backend, attrs)
-    return x if has_end else movement.slice(x, begin=(0,), size=(count,))
+    first, last = _check_linspace_bound(start, "start"), _check_linspace_bound(stop, "stop")
+    first, last = (complex(first), complex(last)) if is_complex else (first, last)
+    return wanted, first, last, check_integer(num, "linspace", "num", least=0)
 
 
 @lru_cache(maxsize=1024, typed=True)

@@ -20,13 +20,13 @@ from plugrad.ops.attributes import check_flag
 from plugrad.ops.creation import asarray
 from plugrad.tensor.backend import (
     HOST,
-    backend_failed,
     dlpack_device_of,
     has_odd_bools,
-    invalid_result,
-    note_loss,
-    passes,
-    unsupported_dtype,
+    make_backend_failed_error,
+    make_invalid_result_error,
+    make_unsupported_dtype_error,
+    mark_device_lost,
+    must_propagate,
 )
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import (
@@ -86,7 +86,7 @@ def from_dlpack(x: Any, *, device: DeviceLike | None = None, copy: bool | None =
             f"from_dlpack: copy=False, but {backend.label} does not compute in the memory of the host; leave copy out"
         )
     if as_dtype(values.dtype) not in backend.dtypes():
-        raise unsupported_dtype(as_dtype(values.dtype), backend)
+        raise make_unsupported_dtype_error(as_dtype(values.dtype), backend)
     if not values.flags.aligned:
         raise ArgumentValueError(
             f"from_dlpack: copy=False, but the elements of this {type(x).__name__} do not begin at a multiple of "
@@ -144,15 +144,17 @@ def _import_array(x: Any, backend: Backend, *, copy: bool) -> Tensor:
             f"from_dlpack: {backend.label} does not take this {type(x).__name__}: {error}"
         ) from error
     except PlugradError as error:
-        note_loss(error, backend)
+        mark_device_lost(error, backend)
         raise
     except BaseException as error:  # so that a plugin's failure is not plugrad's
-        if passes(error, backend):
+        if must_propagate(error, backend):
             raise
-        raise backend_failed(backend, "from_dlpack()", error) from error
+        raise make_backend_failed_error(backend, "from_dlpack()", error) from error
     shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
     if not isinstance(shape, tuple) or dtype is None:
-        raise invalid_result(backend, "from_dlpack()", array, "an array with a shape and a dtype")
+        raise make_invalid_result_error(
+            backend, "from_dlpack()", array, "an array with a shape and a dtype"
+        )
     if as_dtype(dtype) not in backend.dtypes():
-        raise unsupported_dtype(as_dtype(dtype), backend)
+        raise make_unsupported_dtype_error(as_dtype(dtype), backend)
     return wrap_array(array, backend)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from plugrad.discovery.state import state
 from plugrad.errors import warn
 from plugrad.settings.layers import config
-from plugrad.tensor.backend import unsupported_dtype
+from plugrad.tensor.backend import make_unsupported_dtype_error
 from plugrad.types.dtype import nearest_dtype
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def nearest_stored_dtype(dtype: DType, backend: Backend) -> DType:
     """Return the dtype in which a backend stores data of `dtype`: the nearest one that it supports.
 
-    The setting ``unsupported_dtype`` decides whether there is a warning, once for each dtype.
+    The setting ``make_unsupported_dtype_error`` decides whether there is a warning, once for each dtype.
 
     Raises:
         UnsupportedDtype: the backend does not have `dtype`, and the setting is "error" or there is none
@@ -29,7 +29,7 @@ def nearest_stored_dtype(dtype: DType, backend: Backend) -> DType:
     policy = config.get("unsupported_dtype")
     taken = None if policy == "error" else nearest_dtype(dtype, known)
     if taken is None:
-        raise unsupported_dtype(dtype, backend)
+        raise make_unsupported_dtype_error(dtype, backend)
     if policy == "convert" and (backend.name, dtype.name) not in state.warned_dtypes:
         warn(
             f"backend {backend.name!r} does not have {dtype}, so data of this dtype become {taken}. Ask for a dtype, "
@@ -40,7 +40,7 @@ def nearest_stored_dtype(dtype: DType, backend: Backend) -> DType:
 
 
 def requested_dtype(dtype: DType, backend: Backend) -> DType:
-    """Return a dtype that a program asked for, or what replaces it if ``unsupported_dtype`` is "always".
+    """Return a dtype that a program asked for, or what replaces it if ``make_unsupported_dtype_error`` is "always".
 
     Raises:
         UnsupportedDtype: the backend does not have `dtype`, and the setting is another one or there is
@@ -50,5 +50,5 @@ def requested_dtype(dtype: DType, backend: Backend) -> DType:
         return dtype
     taken = nearest_dtype(dtype, known) if config.get("unsupported_dtype") == "always" else None
     if taken is None:
-        raise unsupported_dtype(dtype, backend)
+        raise make_unsupported_dtype_error(dtype, backend)
     return taken

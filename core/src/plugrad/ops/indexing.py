@@ -89,8 +89,13 @@ def take(
     rank = len(array.shape)
     if axis is None and rank != 1:
         raise AxisError(f"take: axis is needed for a tensor with {rank} axes (shape {x.shape})")
-    axis = normalize_axis(0 if axis is None else axis, rank, name="take: axis")
-    positions = as_checked_positions(indices, x, axis, "take")
+    axis = 0 if axis is None else axis
+    if type(axis) is not int or not 0 <= axis < rank:
+        axis = normalize_axis(axis, rank, name="take: axis")
+    if isinstance(indices, Tensor) and indices.array.dtype in _POSITION_DTYPES:
+        positions = indices
+    else:
+        positions = as_checked_positions(indices, x, axis, "take")
     places = positions.array
     if type(batch_dims) is not int:
         batch_dims = check_integer(batch_dims, "take", "batch_dims")

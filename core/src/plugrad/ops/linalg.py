@@ -18,7 +18,6 @@ from plugrad.ops.arguments import (
     cached_constant,
     cast,
     promote_operands,
-    with_attributes,
 )
 from plugrad.ops.attributes import as_list, check_flag, check_integer, is_sequence
 from plugrad.ops.binary import less_equal, multiply, where
@@ -78,9 +77,7 @@ def matmul(
         attrs = _matmul_attributes(left, right, x.array.dtype, transpose_a, transpose_b)
         return linalg.matmul.call(x, y, attrs)
     if x_rank == y_rank and left == right and left[0] <= _MAX_CACHED_SHAPES:
-        return with_attributes(
-            reduction.sum, binary.multiply.call(x, y), axis=(0,), keep_dims=False
-        )
+        return reduction.sum.call(binary.multiply.call(x, y), _OF_VECTOR_ATTRIBUTES)
     dtype = x.array.dtype
     product, result = _plan_vector_product(left, right, dtype, transpose_a, transpose_b)
     rows = x if x_rank > 1 else movement.expand_dims.call(x, _AS_ROW_ATTRIBUTES)
@@ -88,6 +85,7 @@ def matmul(
     return movement.reshape.call(linalg.matmul.call(rows, columns, product), result)
 
 
+_OF_VECTOR_ATTRIBUTES: Final = ValidatedAttributes(axis=(0,), keep_dims=False)
 _AS_ROW_ATTRIBUTES: Final = ValidatedAttributes(dim=0)
 _AS_COLUMN_ATTRIBUTES: Final = ValidatedAttributes(dim=1)
 
@@ -402,8 +400,10 @@ def triu(x: TensorLike, /, *, k: int = 0) -> Tensor:
 def _apply_band(x: Tensor, lower: int, upper: int) -> Tensor:
     """Set the elements outside a band of diagonals to zero; -1 keeps all diagonals on that side."""
     array, backend = x.array, x.backend
-    numbers = cached_constant(lower, int32, backend), cached_constant(upper, int32, backend)
-    return linalg.band_part.call(x, *numbers, _check_band(array.shape, array.dtype))
+    attrs = _check_band(array.shape, array.dtype)
+    return linalg.band_part.call(
+        x, cached_constant(lower, int32, backend), cached_constant(upper, int32, backend), attrs
+    )
 
 
 @lru_cache(maxsize=1024)

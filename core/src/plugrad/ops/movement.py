@@ -23,7 +23,7 @@ from plugrad.tensor.tensor import Tensor
 from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.dtype import as_dtype, string
 from plugrad.types.shapes import (
-    INT_ONLY,
+    INT_TYPE,
     as_shape,
     as_sizes,
     broadcast,
@@ -93,7 +93,7 @@ def permute_dims(x: TensorLike, axes: Sequence[int] | None = None) -> Tensor:
     """
     x = as_tensor(x, "permute_dims")
     array = x.array
-    if axes is not None and not (type(axes) is tuple and INT_ONLY.issuperset(map(type, axes))):
+    if axes is not None and not (type(axes) is tuple and INT_TYPE.issuperset(map(type, axes))):
         rank = len(array.shape)
         given = as_list(axes, "permute_dims", "axes")
         axes = tuple([normalize_axis(a, rank, name="permute_dims: axes") for a in given])
@@ -322,15 +322,15 @@ def run_join(kernel: Kernel[..., Tensor], parts: list[Tensor], axis: int, op: st
     """
     first = parts[0].array
     shape = first.shape
-    shapes = [x.array.shape for x in parts]
-    attributes = _join_attributes
-    if type(axis) is not int:  # True and 1.0 would be found in the cache, as 1
-        attributes = _join_attributes.__wrapped__
-    count = len(shapes)
-    if shapes.count(shape) == count:
-        attrs = attributes(kernel, (shape,), count, first.dtype, axis, op)
+    # True and 1.0 would be found in the cache, as 1
+    attributes = _join_attributes if type(axis) is int else _join_attributes.__wrapped__
+    for x in parts:
+        if x.array.shape != shape:
+            shapes = tuple([x.array.shape for x in parts])
+            attrs = attributes(kernel, shapes, 1, first.dtype, axis, op)
+            break
     else:
-        attrs = attributes(kernel, tuple(shapes), 1, first.dtype, axis, op)
+        attrs = attributes(kernel, (shape,), len(parts), first.dtype, axis, op)
     return kernel.call(parts, attrs)
 
 

@@ -7,11 +7,10 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from plugrad.errors import ArgumentError, ArgumentValueError, AxisError, ShapeError, short_repr
-from plugrad.kernels import creation, reduction, unary
-from plugrad.ops.arguments import as_supported_dtype, cast
+from plugrad.kernels import reduction, unary
+from plugrad.ops.arguments import as_supported_dtype
 from plugrad.ops.attributes import check_flag, check_real as real_number
 from plugrad.ops.binary import divide, equal, greater, less, logical_and, not_equal, where
-from plugrad.ops.complex import conj, real
 from plugrad.ops.decomposition import inv, svdvals
 from plugrad.ops.movement import moveaxis, reshape
 from plugrad.ops.reduction import all, max, min, run_reduction, sum
@@ -19,12 +18,11 @@ from plugrad.ops.transfer import stop_gradient
 from plugrad.ops.unary import abs, sqrt
 from plugrad.tensor.tracer import is_traced
 from plugrad.types.arguments import explain_wrong_calls
-from plugrad.types.dtype import HALVES, float32, float64
+from plugrad.types.dtype import COMPLEX, equivalents
 from plugrad.types.shapes import normalize_axes, normalize_axis, reduced_shape
 
 if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
-    from plugrad.types.dtype import DType
     from plugrad.types.specs import AxisLike
 
 MatrixOrder: TypeAlias = float | Literal["fro", "nuc"] | None
@@ -63,7 +61,7 @@ def vector_norm(
     ord = real_number(ord, "vector_norm", "ord")
     keepdims = check_flag(keepdims, "vector_norm", "keepdims")
     if ord == 2:
-        return stable_euclidean_norm(x, axis, keepdims)
+        return _euclidean_norm(x, axis, keepdims)
     size = abs(x)
     if ord in (inf, -inf):
         return (max if ord > 0 else min)(size, axis=axis, keepdims=keepdims)
@@ -83,39 +81,13 @@ def vector_norm(
     return where(reshape(is_zero, y.shape), 0, y)
 
 
-def stable_euclidean_norm(x: Tensor, axis: AxisLike, keepdims: bool) -> Tensor:
-    """Return the Euclidean norm of floats or complex numbers, even if their squares overflow or vanish."""
-    wide = _WIDER_DTYPE.get(x.dtype)
-    if wide is not None and wide in x.backend.dtypes():
-        squares = unary.square.call(cast(x, wide))
-        total = run_reduction(squares, reduction.sum, "norm", axis, keepdims)
-        return cast(sqrt_with_zero_gradient(total), x.dtype)
-    factor = _overflow_safe_scale(_sum_squares(stop_gradient(x), axis))
-    y = sqrt_with_zero_gradient(_sum_squares(x * factor, axis))
-    return reshape(
-        y / factor,
-        reduced_shape(x.shape, normalize_axes(axis, x.ndim, name="norm: axis"), keepdims),
-    )
+def _euclidean_norm(x: Tensor, axis: AxisLike, keepdims: bool) -> Tensor:
+    """Return the Euclidean norm of floats or complex numbers."""
+    x = abs(x) if x.array.dtype in _COMPLEX_DTYPES else x
+    return run_reduction(x, reduction.euclidean_norm, "norm", axis, keepdims)
 
 
-_WIDER_DTYPE: Final[dict[str | DType, DType]] = {
-    **dict.fromkeys(HALVES, float32),
-    float32: float64,
-}
-"""For each narrow dtype, the wider one in which its squares neither overflow nor vanish."""
-
-
-def _sum_squares(x: Tensor, axis: AxisLike) -> Tensor:
-    """Return the sums of the squared absolute values, with the reduced axes of size 1."""
-    return sum(real(x * conj(x)), axis=axis, keepdims=True)
-
-
-def _overflow_safe_scale(squares: Tensor) -> Tensor:
-    """Return 1, or a power of two that scales elements so that their squares neither overflow nor vanish."""
-    limit, step = (2.0**800, 2.0**-700) if squares.dtype is float64 else (2.0**80, 2.0**-87)
-    ordinary = creation.ones_like(squares)
-    small_too = where(less(squares, 1 / limit), 1 / step, ordinary)
-    return where(greater(squares, limit), step, small_too)
+_COMPLEX_DTYPES: Final = equivalents(COMPLEX)
 
 
 def sqrt_with_zero_gradient(x: Tensor) -> Tensor:
@@ -161,7 +133,7 @@ def matrix_norm(
     if not isinstance(ord, str | float | int | None):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
         raise ArgumentError(f"matrix_norm: ord={short_repr(ord)} must be a number or a string")
     if ord in ("fro", None):
-        return stable_euclidean_norm(x, (-2, -1), keepdims)
+        return _euclidean_norm(x, (-2, -1), keepdims)
     if ord not in ("nuc", 1, -1, 2, -2, inf, -inf):
         raise ArgumentValueError(
             f"matrix_norm: ord={short_repr(ord)} must be 'fro', 'nuc', 1, -1, 2, -2, inf or -inf"

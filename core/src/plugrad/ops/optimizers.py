@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from plugrad.host.optimizers import FORMULAS
 from plugrad.kernels.optimizers import COEFFICIENTS
 from plugrad.registry.kernels import find_kernel
-from plugrad.tensor.backend import unsupported_dtype
+from plugrad.tensor.backend import make_unsupported_dtype_error
 from plugrad.tensor.context import current_context
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import float32
@@ -90,7 +90,7 @@ def _make_coefficient_tensors(
 
     dtype = first.dtype if first.dtype.is_inexact else float32
     if dtype not in backend.dtypes():
-        raise unsupported_dtype(dtype, backend)
+        raise make_unsupported_dtype_error(dtype, backend)
     return [Tensor(backend.host_value(partial(pick, i), (), dtype), backend) for i in range(count)]
 
 

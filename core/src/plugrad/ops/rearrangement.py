@@ -193,18 +193,19 @@ def roll(x: TensorLike, shift: int | Sequence[int], *, axis: AxisLike = None) ->
             )
         flat = movement.reshape(x, shape=(x.size,))
         return movement.reshape(roll(flat, shift, axis=0), shape=x.shape)
-    several_axes = [axis] if type(axis) is int else to_list(axis)
-    axes = [normalize_axis(a, x.ndim, name="roll: axis") for a in several_axes]
-    several_shifts = [shift] if type(shift) is int else to_list(shift)
-    shifts = [check_integer(n, "roll", "shift") for n in several_shifts]
-    shifts = shifts * len(axes) if len(shifts) == 1 else shifts
-    if len(shifts) != len(axes):
-        raise ArgumentValueError(
-            f"roll: shift={shift} must be one number, or one for each axis of axis={axis}"
-        )
+    if type(axis) is int and type(shift) is int:
+        axes, shifts = (axis,), (shift,)
+    else:
+        axes = tuple([normalize_axis(a, x.ndim, name="roll: axis") for a in to_list(axis)])
+        shifts = tuple([check_integer(n, "roll", "shift") for n in to_list(shift)])
+        shifts = shifts * len(axes) if len(shifts) == 1 else shifts
+        if len(shifts) != len(axes):
+            raise ArgumentValueError(
+                f"roll: shift={shift} must be one number, or one for each axis of axis={axis}"
+            )
     array = x.array
     y = x
-    for cut, join in _roll_attributes(array.shape, array.dtype, tuple(axes), tuple(shifts)):
+    for cut, join in _roll_attributes(array.shape, array.dtype, axes, shifts):
         start, end = movement.split.call(y, cut)
         y = movement.concat.call((end, start), join)
     return alias(x) if y is x else y
@@ -217,7 +218,8 @@ def _roll_attributes(
     """Return, for each axis that moves, the validated attributes of a split and of the join of its parts."""
     whole = Shaped(shape, as_dtype(dtype))
     calls: list[tuple[ValidatedAttributes, ValidatedAttributes]] = []
-    for axis, distance in zip(axes, shifts, strict=True):
+    for given, distance in zip(axes, shifts, strict=True):
+        axis = normalize_axis(given, len(shape), name="roll: axis")
         size = shape[axis]
         if size and (moved := distance % size):
             sizes = size - moved, moved

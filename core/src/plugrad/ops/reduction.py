@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError
 from plugrad.kernels import movement, reduction
@@ -21,6 +21,7 @@ from plugrad.ops.arguments import (
 from plugrad.ops.attributes import check_flag, check_integer
 from plugrad.ops.axes import run_along_axis
 from plugrad.ops.indexing import as_signed, first_backend
+from plugrad.tensor.tensor import Tensor
 from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.dtype import (
     BOOL,
@@ -37,7 +38,7 @@ from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel, ValidatedAttributes
-    from plugrad.tensor.tensor import Tensor, TensorLike
+    from plugrad.tensor.tensor import TensorLike
     from plugrad.types.dtype import DTypeLike
     from plugrad.types.specs import AxisLike, Shape
 
@@ -126,13 +127,14 @@ def max(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tens
         DTypeError: x holds complex numbers or strings.
         ArgumentError: `keepdims` is not a bool.
     """
-    x = as_tensor(x, "max")
-    if x.array.dtype in _BOOL_DTYPES:
-        if x.size:
-            return any(x, axis=axis, keepdims=keepdims)
-        # raises if the axis is empty, as for numbers
-        return cast(max(cast(x, int32), axis=axis, keepdims=keepdims), bool_)
-    x = as_supported_dtype(x, reduction.max, "max")
+    if not _is_usual(x, reduction.max):
+        x = as_tensor(x, "max")
+        if x.array.dtype in _BOOL_DTYPES:
+            if x.size:
+                return any(x, axis=axis, keepdims=keepdims)
+            # raises if the axis is empty, as for numbers
+            return cast(max(cast(x, int32), axis=axis, keepdims=keepdims), bool_)
+        x = as_supported_dtype(x, reduction.max, "max")
     return run_reduction(x, reduction.max, "max", axis, keepdims)
 
 
@@ -151,13 +153,14 @@ def min(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tens
         DTypeError: x holds complex numbers or strings.
         ArgumentError: `keepdims` is not a bool.
     """
-    x = as_tensor(x, "min")
-    if x.array.dtype in _BOOL_DTYPES:
-        if x.size:
-            return all(x, axis=axis, keepdims=keepdims)
-        # raises if the axis is empty, as for numbers
-        return cast(min(cast(x, int32), axis=axis, keepdims=keepdims), bool_)
-    x = as_supported_dtype(x, reduction.min, "min")
+    if not _is_usual(x, reduction.min):
+        x = as_tensor(x, "min")
+        if x.array.dtype in _BOOL_DTYPES:
+            if x.size:
+                return all(x, axis=axis, keepdims=keepdims)
+            # raises if the axis is empty, as for numbers
+            return cast(min(cast(x, int32), axis=axis, keepdims=keepdims), bool_)
+        x = as_supported_dtype(x, reduction.min, "min")
     return run_reduction(x, reduction.min, "min", axis, keepdims)
 
 
@@ -331,12 +334,13 @@ def dense_bincount(
 
 def as_summable(x: TensorLike, op: str, dtype: DTypeLike | None) -> Tensor:
     """Cast x to the dtype in which its elements are added or multiplied."""
-    x = as_tensor(x, op)
+    if not isinstance(x, Tensor):
+        x = as_tensor(x, op)
     if dtype is not None:
         return cast(x, as_dtype(dtype), op)
-    if x.array.dtype in _BOOL_DTYPES:
-        return cast(x, position_dtype(x.size + 1))
     if x.array.dtype in _NARROW_DTYPES:
+        if x.dtype is bool_:
+            return cast(x, position_dtype(x.size + 1))
         return cast(x, uint32 if x.dtype.kind == "unsigned" else int32)
     return x
 
@@ -374,8 +378,15 @@ def _reduction_attributes(
     return kernel.validate_attributes(Shaped(shape, as_dtype(dtype)), **said)
 
 
+def _is_usual(x: TensorLike, kernel: Kernel[..., Any]) -> TypeGuard[Tensor]:
+    """Return whether x is a tensor of float32, which a kernel takes: in most programs, most are."""
+    return type(x) is Tensor and x.array.dtype is kernel.fast_dtype
+
+
 def _as_comparable(x: TensorLike, kernel: Kernel[..., Tensor], op: str) -> Tensor:
     """Cast x to a dtype that the kernel compares; bools compare as 0 and 1."""
+    if _is_usual(x, kernel):
+        return x
     x = as_tensor(x, op)
     return as_supported_dtype(cast(x, int32) if x.array.dtype in _BOOL_DTYPES else x, kernel, op)
 

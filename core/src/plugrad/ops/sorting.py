@@ -87,9 +87,10 @@ def top_k(x: TensorLike, k: int = 1, *, sorted: bool = True) -> TopK:
         ArgumentValueError: k is negative or greater than the size of the last axis.
     """
     x = as_supported_dtype(x, sorting.top_k, "top_k")
-    count = check_integer(k, "top_k", "k")
-    is_sorted = check_flag(sorted, "top_k", "sorted")
-    attrs = checked_attributes(sorting.top_k, x.shape, x.array.dtype, k=count, sorted=is_sorted)
+    count = k if type(k) is int else check_integer(k, "top_k", "k")
+    is_sorted = True if sorted is True else check_flag(sorted, "top_k", "sorted")
+    array = x.array
+    attrs = checked_attributes(sorting.top_k, array.shape, array.dtype, k=count, sorted=is_sorted)
     return TopK(*sorting.top_k.call(x, attrs))
 
 

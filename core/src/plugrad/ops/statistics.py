@@ -6,7 +6,6 @@ from the shape; with ``keepdims=True`` they remain, with size 1.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from math import inf, nan
 from typing import TYPE_CHECKING, Any
 
@@ -25,20 +24,18 @@ from plugrad.ops.attributes import check_finite, check_flag, check_integer
 from plugrad.ops.binary import divide, equal, where
 from plugrad.ops.complex import conj, real
 from plugrad.ops.creation import eye
-from plugrad.ops.norms import sqrt_with_zero_gradient, stable_euclidean_norm
-from plugrad.ops.reduction import sum
+from plugrad.ops.norms import sqrt_with_zero_gradient
+from plugrad.ops.reduction import run_reduction, sum
 from plugrad.ops.transfer import stop_gradient
 from plugrad.ops.unary import exp, isfinite, log, sqrt
 from plugrad.tensor.tracer import is_traced
 from plugrad.types.arguments import explain_wrong_calls
-from plugrad.types.dtype import HALVES, as_dtype, bool_, float32
-from plugrad.types.shapes import count_elements, normalize_axes, normalize_axis, reduced_shape
-from plugrad.types.specs import Shaped
+from plugrad.types.dtype import bool_
+from plugrad.types.shapes import count_elements, normalize_axes, normalize_axis
 
 if TYPE_CHECKING:
-    from plugrad.contract.kernel import ValidatedAttributes
     from plugrad.tensor.tensor import Tensor, TensorLike
-    from plugrad.types.specs import AxisLike, Shape
+    from plugrad.types.specs import AxisLike
 
 
 @explain_wrong_calls
@@ -324,8 +321,7 @@ def euclidean_norm(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = Fal
         ArgumentError: `keepdims` is not a bool.
     """
     x = _as_real_floats(x, "euclidean_norm")
-    axes = normalize_axes(axis, x.ndim, name="euclidean_norm: axis")
-    return stable_euclidean_norm(x, axes, check_flag(keepdims, "euclidean_norm", "keepdims"))
+    return run_reduction(x, reduction.euclidean_norm, "euclidean_norm", axis, keepdims)
 
 
 def _without_gradient(x: Tensor) -> Tensor:
@@ -340,43 +336,14 @@ def _as_real_floats(x: TensorLike, op: str) -> Tensor:
 
 def _variance(op: str, x: Tensor, axis: AxisLike, correction: float, keepdims: bool) -> Tensor:
     """Return the variance."""
-    if x.dtype in HALVES:
-        return _variance(op, cast(x, float32), axis, correction, keepdims).astype(x.dtype)
-    array = x.array
-    if type(axis) is not int:
-        axis = normalize_axes(axis, len(array.shape), name=f"{op}: axis")
-    keepdims = check_flag(keepdims, op, "keepdims")
-    count, first, mean, result = _plan_variance(array.shape, array.dtype, op, axis, keepdims)
-    if first is not None:
-        # The average of large numbers is rounded; that of their differences from one of them hardly is.
-        x = binary.subtract.call(x, movement.slice.call(_without_gradient(x), first))
-    squares = binary.squared_difference.call(x, reduction.mean.call(x, mean))
-    variance = reduction.mean.call(squares, result)
-    freedom = count - check_finite(correction, op, "correction")
-    if freedom == count:
+    variance = run_reduction(x, reduction.variance, op, axis, keepdims)
+    correction = check_finite(correction, op, "correction")
+    if not correction:
         return variance
+    shape = x.array.shape
+    count = count_elements(tuple([shape[i] for i in normalize_axes(axis, len(shape))]))
+    freedom = count - correction
     return variance * (count / freedom if freedom > 0 else nan)
-
-
-@lru_cache(maxsize=1024)
-def _plan_variance(
-    shape: Shape, dtype: object, op: str, axis: int | Shape, keepdims: bool
-) -> tuple[int, ValidatedAttributes | None, ValidatedAttributes, ValidatedAttributes]:
-    """Return the number of elements that each variance is of, and the validated attributes of three kernels.
-
-    They slice the first elements, if there are any, and average the elements and their squared differences.
-    """
-    axes = normalize_axes(axis, len(shape), name=f"{op}: axis")
-    size = reduced_shape(shape, axes, keep_dims=True)
-    x = Shaped(shape, as_dtype(dtype))
-    first = None
-    if count_elements(shape):
-        first = movement.slice.validate_attributes(x, begin=(0,) * len(shape), size=size)
-    mean, result = (
-        reduction.mean.validate_attributes(x, axis=axes, keep_dims=keep)
-        for keep in (True, keepdims)
-    )
-    return count_elements(tuple([shape[i] for i in axes])), first, mean, result
 
 
 def _as_prepended_or_appended(part: TensorLike | None, x: Tensor, axis: int) -> Tensor | None:

@@ -21,8 +21,8 @@ from plugrad.host.random import random_bits
 from plugrad.interruptions import hold_safely
 from plugrad.kernels.random import STATE_WORDS
 from plugrad.ops.creation import host_value
-from plugrad.tensor.effects import on_failure
-from plugrad.tensor.tracer import current_tracer, recorder
+from plugrad.tensor.effects import register_undo_on_failure
+from plugrad.tensor.tracer import current_tracer, recording_or_target_backend
 from plugrad.types.dtype import int32
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class RandomStream:
 
     def restart(self, key: Key | None, counter: int = 0) -> None:
         """Go to a number of a key's counter; None takes a fresh key from the operating system."""
-        target = None if key is None else recorder()
+        target = None if key is None else recording_or_target_backend()
         with _lock:
             self._key: Key | None = (
                 key  # None until the first draw, so that forked processes differ
@@ -75,7 +75,7 @@ class RandomStream:
 
     def _set_position(self, key: Key, counter: int) -> None:
         """Go to a number of a key's counter; the lock is held."""
-        on_failure(partial(self._restore_position, self._key, self._counter, counter))
+        register_undo_on_failure(partial(self._restore_position, self._key, self._counter, counter))
         self._key, self._counter = key, counter
 
     def _restore_position(self, key: Key | None, before: int, after: int) -> None:
@@ -108,7 +108,7 @@ class RandomStream:
         if state is not None:
             return state
         blocks = -(-words // BLOCK_WORDS)
-        target = recorder()
+        target = recording_or_target_backend()
         take: Callable[[], tuple[int, int]]
         if target is not None and self._started_in is not None and self._started_in() is target:
             key = self._key

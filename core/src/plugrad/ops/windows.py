@@ -10,7 +10,7 @@ from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernels import movement
 from plugrad.ops.attributes import check_choice
 from plugrad.types.windows import (
-    ROUNDINGS,
+    ROUNDING_FUNCTIONS,
     as_sizes,
     parse_padding,
 )
@@ -63,7 +63,7 @@ def _make_window(
 ) -> Window:
     axes = len(size)
     if rounding is not None:
-        check_choice(rounding, tuple(filter(None, ROUNDINGS)), op, "dim_rounding_mode")
+        check_choice(rounding, tuple(filter(None, ROUNDING_FUNCTIONS)), op, "dim_rounding_mode")
     steps = size if strides is None else as_sizes(strides, axes, f"{op}: strides")
     gaps = as_sizes(dilations, axes, f"{op}: dilations")
     cells = parse_padding(padding, axes, op, rounding)

@@ -23,7 +23,7 @@ from plugrad.ops.creation import asarray, ones_like
 from plugrad.tape.nodes import Node as Step, next_order
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
-from plugrad.tensor.trees import iter_tensors, map_tree, too_deep_error
+from plugrad.tensor.trees import iter_tensors, make_too_deep_error, map_tree
 from plugrad.transforms.gradients import vjp
 from plugrad.transforms.variable import Variable
 from plugrad.types.dtype import as_dtype
@@ -183,7 +183,7 @@ def _named_leaves(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
     try:
         yield from _iter_named_leaves(tree, name)
     except RecursionError:
-        raise too_deep_error() from None
+        raise make_too_deep_error() from None
 
 
 def _iter_named_leaves(tree: Any, name: str) -> Iterator[tuple[str, Any]]:

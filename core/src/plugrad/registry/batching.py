@@ -61,7 +61,8 @@ class Batch(NamedTuple):
         ranks = [x.ndim - flags[i] for i, x in enumerate(inputs) if x is not None]
         rank = max(ranks)
         return [
-            x if x is None or not flags[i] else with_rank(x, rank + 1) for i, x in enumerate(inputs)
+            x if x is None or not flags[i] else insert_axes_to_rank(x, rank + 1)
+            for i, x in enumerate(inputs)
         ]
 
     def fold(self, x: Tensor, position: int) -> Tensor:
@@ -80,7 +81,7 @@ class Batch(NamedTuple):
         return movement.broadcast_to(column, shape=shape)
 
 
-def with_rank(x: Tensor, rank: int) -> Tensor:
+def insert_axes_to_rank(x: Tensor, rank: int) -> Tensor:
     """Return a batched tensor with axes of size 1 after its first one, so that it has `rank` axes."""
     missing = rank - x.ndim
     if missing <= 0:
@@ -97,15 +98,15 @@ def move_axis(x: Tensor, source: int, target: int) -> Tensor:
     return movement.transpose(x, perm=tuple(order))
 
 
-def merge_axis(x: Tensor, axis: int) -> Tensor:
+def merge_hidden_axis(x: Tensor, axis: int) -> Tensor:
     """Return a tensor whose hidden axis, the first one, has become a part of another axis, counted from the end."""
     x = move_axis(x, 0, x.ndim + axis - 1)
     at = x.ndim + axis - 1
     return reshape_unchecked(x, (*x.shape[:at], x.shape[at] * x.shape[at + 1], *x.shape[at + 2 :]))
 
 
-def split_axis(y: Tensor, batch: Batch, axis: int) -> Tensor:
-    """Return a tensor with the hidden axis first again; see `merge_axis`."""
+def split_hidden_axis(y: Tensor, batch: Batch, axis: int) -> Tensor:
+    """Return a tensor with the hidden axis first again; see `merge_hidden_axis`."""
     at = y.ndim + axis
     shape = (*y.shape[:at], batch.size, y.shape[at] // max(batch.size, 1), *y.shape[at + 1 :])
     return move_axis(reshape_unchecked(y, shape), at, 0)
@@ -114,24 +115,24 @@ def split_axis(y: Tensor, batch: Batch, axis: int) -> Tensor:
 # --- rules that many kernels share ---------------------------------------------------------------
 
 
-def leading(batch: Batch, *inputs: Tensor | None, **attrs: Any) -> Any:
+def run_with_leading_axis(batch: Batch, *inputs: Tensor | None, **attrs: Any) -> Any:
     """Run a kernel that treats all axes before its own alike, such as FFT: the hidden one is one more of them."""
     return batch.kernel(*batch.spread_all(inputs), **attrs)
 
 
-def broadcasting(batch: Batch, *inputs: Tensor | None, **attrs: Any) -> Any:
+def run_with_broadcast_axes(batch: Batch, *inputs: Tensor | None, **attrs: Any) -> Any:
     """Run a kernel that broadcasts the axes of its inputs, such as BatchMatMul."""
     return batch.kernel(*batch.align(inputs), **attrs)
 
 
-def along(*names: str) -> BatchingRule:
+def shift_axes_rule(*names: str) -> BatchingRule:
     """Return the rule of a kernel of one input, or of inputs of one shape, with axes among its attributes.
 
     The attributes `names` are axes, or tuples of them, which move by one.
     """
 
     def rule(batch: Batch, *inputs: Tensor | None, **attrs: Any) -> Any:
-        shifted = {**attrs, **{name: _next_axes(attrs[name]) for name in names}}
+        shifted = {**attrs, **{name: _shift_axes(attrs[name]) for name in names}}
         if len(inputs) == 1 and not batch.kernel.inputs_vary:
             return batch.kernel.call(inputs[0], ValidatedAttributes(shifted))
         return batch.kernel(*batch.spread_all(inputs), **shifted)
@@ -139,11 +140,11 @@ def along(*names: str) -> BatchingRule:
     return rule
 
 
-def _next_axes(axes: int | tuple[int, ...]) -> int | tuple[int, ...]:
+def _shift_axes(axes: int | tuple[int, ...]) -> int | tuple[int, ...]:
     return tuple([axis + 1 for axis in axes]) if isinstance(axes, tuple) else axes + 1
 
 
-def folding(*places: int) -> BatchingRule:
+def fold_batch_rule(*places: int) -> BatchingRule:
     """Return the rule of a kernel whose first axis is that of a batch, such as that of images.
 
     The hidden axis becomes a part of the first axis of the inputs at `places`, by default of all. If another input is
@@ -175,7 +176,7 @@ class RegisteredBatching(NamedTuple):
     """Why there is no rule, or in which cases it leaves the call to a loop."""
 
 
-batchings: Final[dict[str, RegisteredBatching]] = {}
+registered_batchings: Final[dict[str, RegisteredBatching]] = {}
 """The registry itself; it lacks what nobody has asked for yet: see `set_loader`."""
 _load_family: Callable[[str], None] | None = None
 
@@ -188,12 +189,12 @@ def set_loader(loader: Callable[[str], None]) -> None:
 
 def find_batching(kernel_name: str) -> RegisteredBatching | None:
     """Return how a kernel is batched, or None if nobody has said it."""
-    if kernel_name not in batchings and _load_family is not None:
+    if kernel_name not in registered_batchings and _load_family is not None:
         _load_family(kernel_name)
-    return batchings.get(kernel_name)
+    return registered_batchings.get(kernel_name)
 
 
-def complete() -> None:
+def register_all_batchings() -> None:
     """Register every rule of plugrad's own that nobody has asked for yet."""
     for kernel_name in list(all_contracts()):
         find_batching(kernel_name)
@@ -265,7 +266,7 @@ def register_batching(
     else:
         kernel_name = kernel.name
         _check_parameters(kernel, rule)
-    _set(RegisteredBatching(kernel_name, rule, except_when), replace=replace)
+    _set_batching(RegisteredBatching(kernel_name, rule, except_when), replace=replace)
 
 
 def batched_by_loop(*kernels: Kernel[..., Any], because: str) -> None:
@@ -279,15 +280,15 @@ def batched_by_loop(*kernels: Kernel[..., Any], because: str) -> None:
     >>> batched_by_loop(collatz, because="each example takes another number of steps")
     """
     for kernel in kernels:
-        _set(RegisteredBatching(kernel.name, None, because), replace=False)
+        _set_batching(RegisteredBatching(kernel.name, None, because), replace=False)
 
 
-def _set(entry: RegisteredBatching, *, replace: bool) -> None:
+def _set_batching(entry: RegisteredBatching, *, replace: bool) -> None:
     name = entry.kernel_name
     find_batching(name)  # imports plugrad's own
     if replace:
-        journal.put(batchings, name, entry, "batching")
-    elif not journal.add(batchings, name, entry, "batching"):
+        journal.put_table_entry(registered_batchings, name, entry, "batching")
+    elif not journal.add_table_entry(registered_batchings, name, entry, "batching"):
         raise RegistrationError(
             f"kernel {name!r} has a batching rule already; pass replace=True to replace it"
         )

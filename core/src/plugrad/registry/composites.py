@@ -23,25 +23,25 @@ class Composite(NamedTuple):
     gradient: RegisteredGradient
 
 
-composites: Final[dict[str, Composite]] = {}
+registered_composites: Final[dict[str, Composite]] = {}
 """The registry itself; it lacks plugrad's own that nobody has asked for yet, see `set_loader`."""
-_load: Callable[[Kernel[..., Any]], None] | None = None
+_load_composite: Callable[[Kernel[..., Any]], None] | None = None
 
 
 def set_loader(load: Callable[[Kernel[..., Any]], None]) -> None:
     """Set the function that registers plugrad's own composite of a kernel when it is first asked for."""
-    global _load
-    _load = load
+    global _load_composite
+    _load_composite = load
 
 
 def find_composite(kernel: Kernel[..., Any]) -> Composite | None:
     """Return the composite of a kernel, or None."""
-    if kernel.name not in composites and _load is not None:
-        _load(kernel)
-    return composites.get(kernel.name)
+    if kernel.name not in registered_composites and _load_composite is not None:
+        _load_composite(kernel)
+    return registered_composites.get(kernel.name)
 
 
-def complete() -> None:
+def register_all_composites() -> None:
     """Register every composite of plugrad's own that nobody has asked for yet."""
     for kernel in list(all_contracts().values()):
         find_composite(kernel)
@@ -56,8 +56,8 @@ def register_composite(composite: Composite) -> None:
     name = composite.kernel.name
     if getattr(composite.body, "__module__", "") == f"plugrad.composites.{composite.kernel.family}":
         # It belongs to no plugin, whoever uses it first; and an import that was interrupted is repeated.
-        composites[name] = composite
+        registered_composites[name] = composite
         return
     find_composite(composite.kernel)  # plugrad's own may not have been asked for yet
-    if not journal.add(composites, name, composite, "composite"):
+    if not journal.add_table_entry(registered_composites, name, composite, "composite"):
         raise RegistrationError(f"kernel {name!r} has a body of ops already; it can have only one")

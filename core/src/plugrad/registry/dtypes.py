@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from plugrad.types.dtype import DTypeLike
 
-KINDS: Final = ("floating", "signed", "unsigned")
+REGISTRABLE_KINDS: Final = ("floating", "signed", "unsigned")
 
 
 def register_dtype(
@@ -68,9 +68,9 @@ def register_dtype(
     """
     if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9_]*", name):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise _registration_error(name, f"name={short_repr(name)} must match [a-z][a-z0-9_]*")
-    if kind not in KINDS:
+    if kind not in REGISTRABLE_KINDS:
         raise _registration_error(
-            name, f"kind={short_repr(kind)} must be {', '.join(map(repr, KINDS))}"
+            name, f"kind={short_repr(kind)} must be {', '.join(map(repr, REGISTRABLE_KINDS))}"
         )
     try:
         host: np.dtype[Any] = np.dtype(numpy)
@@ -90,10 +90,10 @@ def register_dtype(
             name,
             f"info={short_repr(info)} must have the attributes of numpy.finfo or numpy.iinfo: {error}",
         ) from error
-    rules = _promotion_rules(dtype, promotion or {})
+    rules = _check_promotion_rules(dtype, promotion or {})
     with journal.lock:
         _check_is_new(name, host)
-        journal.note(
+        journal.record_change(
             ("dtype", name), partial(remove_dtype, dtype), partial(add_dtype, dtype, rules)
         )
         add_dtype(dtype, rules)
@@ -117,7 +117,7 @@ def _check_is_new(name: str, host: np.dtype[Any]) -> None:
             )
 
 
-def _promotion_rules(dtype: DType, promotion: object) -> dict[DType, DType]:
+def _check_promotion_rules(dtype: DType, promotion: object) -> dict[DType, DType]:
     """Return what the dtype gives with others, if that is complete."""
 
     def find_dtype(spelling: object) -> DType:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from plugrad.settings import journal
-from plugrad.settings.keys import KEYS
+from plugrad.settings.keys import SETTING_KEYS
 from plugrad.tensor.context import current_context
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
 
-def generation() -> Hashable:
+def registry_generation() -> Hashable:
     """Return a key that differs from an earlier one if calls may compute something else than they did then.
 
     It changes with each change of the registries of kernels, gradients, batching rules, composites and contracts, by
@@ -25,12 +25,12 @@ def generation() -> Hashable:
     It takes less than 0.1 µs outside of such blocks. A key stands for the time before what is computed, so take it
     first: then nothing that is made during a change has the key of a later time.
 
-    >>> from plugrad.registry.generation import generation
-    >>> before = generation()
+    >>> from plugrad.registry.generation import registry_generation
+    >>> before = registry_generation()
     >>> with plugrad.override_kernel("Abs", "cpu", lambda x: x):
-    ...     generation() == before
+    ...     registry_generation() == before
     False
-    >>> generation() == before
+    >>> registry_generation() == before
     True
     """
     context = current_context()
@@ -46,5 +46,5 @@ def generation() -> Hashable:
         transfer,
         precision,
         entries,
-        *[item for item in values if item[0] in KEYS],
+        *[item for item in values if item[0] in SETTING_KEYS],
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
 
 
-class Plan(Protocol):
+class VjpPlan(Protocol):
     """What a call must keep for its differentiated inputs, and how to pull a gradient back."""
 
     @property
@@ -68,7 +68,7 @@ class RegisteredGradient:
     def __init__(
         self,
         kernel_name: str,
-        planner: Callable[[Kernel[..., Any], Sequence[int]], Plan | None],
+        planner: Callable[[Kernel[..., Any], Sequence[int]], VjpPlan | None],
         inputs: tuple[str, ...] | None = None,
         because: str = "",
     ) -> None:
@@ -77,7 +77,7 @@ class RegisteredGradient:
         self.planner = planner
         self.inputs = inputs
         self.because = because
-        self.plans: dict[int, Plan | None] = {}
+        self.plans: dict[int, VjpPlan | None] = {}
 
 
 gradients: Final[dict[str, RegisteredGradient]] = {}
@@ -109,7 +109,7 @@ def find_registered_gradient(kernel_name: str) -> RegisteredGradient | None:
     return gradients.get(kernel_name)
 
 
-def complete() -> None:
+def register_all_gradients() -> None:
     """Register every gradient of plugrad's own that nobody has asked for yet."""
     for kernel_name in list(all_contracts()):
         find_registered_gradient(kernel_name)
@@ -125,8 +125,8 @@ def set_gradient(gradient: RegisteredGradient, *, replace: bool = False) -> None
     replaced = find_registered_gradient(name)  # imports plugrad's own
     if replace:
         warn_in_debug_mode(name, replaced)
-        journal.put(gradients, name, gradient, "gradient")
-    elif not journal.add(gradients, name, gradient, "gradient"):
+        journal.put_table_entry(gradients, name, gradient, "gradient")
+    elif not journal.add_table_entry(gradients, name, gradient, "gradient"):
         raise RegistrationError(
             f"kernel {name!r} has a gradient already; pass replace=True, or "
             "use override_gradient to replace it temporarily"
@@ -149,7 +149,7 @@ def unregister_gradient(kernel_name: str) -> RegisteredGradient:
     with journal.lock:
         removed = gradients.get(kernel_name)
         if removed is not None:
-            journal.put(gradients, kernel_name, journal.MISSING, "gradient")
+            journal.put_table_entry(gradients, kernel_name, journal.MISSING, "gradient")
             return removed
     raise GradientNotFound(f"kernel {kernel_name!r} has no gradient; nothing to unregister")
 
@@ -163,7 +163,7 @@ def get_gradients() -> dict[str, RegisteredGradient]:
     >>> plugrad.get_gradients()["Floor"].because
     'they are constant between jumps'
     """
-    complete()
+    register_all_gradients()
     overrides = active_overrides()
     return gradients | ({} if overrides is None else overrides.gradients)
 

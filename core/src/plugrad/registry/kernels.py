@@ -28,7 +28,7 @@ from plugrad.errors import (
 from plugrad.settings import journal
 from plugrad.settings.layers import config as settings
 from plugrad.tensor.backend import KernelConfig
-from plugrad.tensor.context import Override, active_overrides, overriding
+from plugrad.tensor.context import RegistryOverride, active_overrides, override_registry
 from plugrad.types.arguments import check_flag, check_string, explain_wrong_calls
 from plugrad.types.dtype import DType
 
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
     from plugrad.tensor.backend import Backend, KernelTables
 
-Key = tuple[str, str]
+KernelKey = tuple[str, str]
 
 
-class _Entry(NamedTuple):
+class _Registration(NamedTuple):
     """One registration of the program."""
 
     config: KernelConfig
@@ -49,49 +49,53 @@ class _Entry(NamedTuple):
     """Whether it was registered with ``replace=True``."""
 
 
-_entries: Final[dict[Key, tuple[_Entry, ...]]] = {}
+_registrations: Final[dict[KernelKey, tuple[_Registration, ...]]] = {}
 """The program's registrations under each key; the last one counts."""
-_devices: Final[WeakKeyDictionary[Backend, None]] = WeakKeyDictionary()
+_open_devices: Final[WeakKeyDictionary[Backend, None]] = WeakKeyDictionary()
 """The opened devices, in the order in which they were opened."""
 _listeners: Final[list[Callable[[str, str], None]]] = []
 
 
-def listen(listener: Callable[[str, str], None]) -> None:
+def add_listener(listener: Callable[[str, str], None]) -> None:
     """Call a function with the names of kernel and backend whenever an implementation changes."""
     _listeners.append(listener)
 
 
-def _set(key: Key, entries: tuple[_Entry, ...]) -> None:
+def _set_registrations(key: KernelKey, entries: tuple[_Registration, ...]) -> None:
     """Change the program's registrations under a key, and note the change."""
-    before = _entries.get(key, ())
-    undo = partial(_exchange, key, entries, before)
-    redo = partial(_exchange, key, before, entries)
-    replaced = bool(before) or any(_list_brought(key[0], d) for d in devices_of(key[1]))
-    journal.note(("kernel", *key), undo, redo, replaced=replaced)
-    _put(key, entries)
+    before = _registrations.get(key, ())
+    undo = partial(_exchange_registrations, key, entries, before)
+    redo = partial(_exchange_registrations, key, before, entries)
+    replaced = bool(before) or any(
+        _list_table_implementations(key[0], d) for d in open_devices_of_backend(key[1])
+    )
+    journal.record_change(("kernel", *key), undo, redo, replaced=replaced)
+    _put_registrations(key, entries)
 
 
-def _exchange(key: Key, old: tuple[_Entry, ...], new: tuple[_Entry, ...]) -> None:
+def _exchange_registrations(
+    key: KernelKey, old: tuple[_Registration, ...], new: tuple[_Registration, ...]
+) -> None:
     """Remove the entries that only `old` has and add those that only `new` has; leave those of others."""
     with journal.lock:
-        now = _entries.get(key, ())
+        now = _registrations.get(key, ())
         others = tuple(e for e in now if all(e is not known for known in (*old, *new)))
-        _put(key, new + others)
+        _put_registrations(key, new + others)
 
 
-def _put(key: Key, entries: tuple[_Entry, ...]) -> None:
+def _put_registrations(key: KernelKey, entries: tuple[_Registration, ...]) -> None:
     if entries:
-        _entries[key] = entries
+        _registrations[key] = entries
     else:
-        _entries.pop(key, None)
-    _announce([key[0]], key[1])
+        _registrations.pop(key, None)
+    _notify_listeners([key[0]], key[1])
 
 
-def _announce(kernel_names: Iterable[str], backend_name: str) -> None:
+def _notify_listeners(kernel_names: Iterable[str], backend_name: str) -> None:
     for kernel_name in kernel_names:
         for listener in _listeners:
             listener(kernel_name, backend_name)
-    journal.note_change()
+    journal.record_change_number()
 
 
 # --- the kernels of opened devices ---------------------------------------------------------------
@@ -104,12 +108,12 @@ def add_device(backend: Backend, owner: str, configs: Iterable[KernelConfig]) ->
     gives way to the device's own kernels, with a warning.
     """
     configs = list(configs)
-    _check(configs)
+    _check_configs(configs)
     own = {config.kernel_name: config for config in configs}
     with journal.lock:
-        _devices[backend] = None
-        set_tables(backend, {owner: own})
-        hidden = [name for name in own if _is_hidden(_entries.get((name, backend.name)))]
+        _open_devices[backend] = None
+        set_kernel_tables(backend, {owner: own})
+        hidden = [name for name in own if _is_hidden(_registrations.get((name, backend.name)))]
     for name in hidden:  # without the lock, because a warning may call anything
         warn(
             f"backend {backend.name!r} has its own kernel {name!r}, which replaces the one that was registered "
@@ -117,7 +121,7 @@ def add_device(backend: Backend, owner: str, configs: Iterable[KernelConfig]) ->
         )
 
 
-def _is_hidden(entries: tuple[_Entry, ...] | None) -> bool:
+def _is_hidden(entries: tuple[_Registration, ...] | None) -> bool:
     """Return whether the program's registration gives way to a device's own kernel."""
     return entries is not None and not entries[-1].replaces
 
@@ -125,51 +129,53 @@ def _is_hidden(entries: tuple[_Entry, ...] | None) -> bool:
 def remove_device(backend: Backend) -> None:
     """Forget the kernels of a device that has been closed, or could not be opened."""
     with journal.lock:
-        _devices.pop(backend, None)
-        set_tables(backend, {})
+        _open_devices.pop(backend, None)
+        set_kernel_tables(backend, {})
 
 
-def devices_of(backend_name: str) -> list[Backend]:
+def open_devices_of_backend(backend_name: str) -> list[Backend]:
     """Return the opened devices of a backend, the one that was opened first at the front."""
-    return [backend for backend in list(_devices) if backend.name == backend_name]
+    return [backend for backend in list(_open_devices) if backend.name == backend_name]
 
 
-def set_tables(backend: Backend, tables: KernelTables) -> None:
+def set_kernel_tables(backend: Backend, tables: KernelTables) -> None:
     """Set the implementations that a device has besides the program's: by owner, the first in effect at the front."""
     with journal.lock:
         before = getattr(backend, "kernels", {})
         backend.kernels = tables
         names = {name for table in (*before.values(), *tables.values()) for name in table}
-        _announce(names, backend.name)
+        _notify_listeners(names, backend.name)
 
 
-def add_table(
+def add_kernel_table(
     backend: Backend, owner: str, configs: Sequence[KernelConfig], order: Sequence[str]
 ) -> None:
     """Give a device the kernels of a plugin, or none if one of them is wrong.
 
     `order` has the plugins that bring kernels, the first in effect at the front; the device's own come last.
     """
-    _check(configs)
+    _check_configs(configs)
     _warn_in_debug_mode(configs)
     with journal.lock:
         tables = {**backend.kernels, owner: {config.kernel_name: config for config in configs}}
-        set_tables(backend, _sort_tables(tables, order))
+        set_kernel_tables(backend, _sort_tables(tables, order))
 
 
-def remove_table(backend: Backend, owner: str) -> None:
+def remove_kernel_table(backend: Backend, owner: str) -> None:
     """Take the kernels of a plugin away from a device; those that they replaced are in effect again."""
     with journal.lock:
         if owner in backend.kernels:
-            set_tables(backend, {o: table for o, table in backend.kernels.items() if o != owner})
+            set_kernel_tables(
+                backend, {o: table for o, table in backend.kernels.items() if o != owner}
+            )
 
 
-def order_tables(backend: Backend, order: Sequence[str]) -> None:
-    """Change the order of the plugins that bring kernels for a device; see `add_table`."""
+def order_kernel_tables(backend: Backend, order: Sequence[str]) -> None:
+    """Change the order of the plugins that bring kernels for a device; see `add_kernel_table`."""
     with journal.lock:
         tables = _sort_tables(backend.kernels, order)
         if list(tables) != list(backend.kernels):
-            set_tables(backend, tables)
+            set_kernel_tables(backend, tables)
 
 
 def _sort_tables(tables: KernelTables, order: Sequence[str]) -> KernelTables:
@@ -192,10 +198,10 @@ def list_implementations(kernel_name: str, backend: Backend) -> list[KernelConfi
 
 def _list_registered(kernel_name: str, backend: Backend) -> list[KernelConfig]:
     """Return all implementations of a kernel on a device, whatever this context overrides."""
-    entries = _entries.get((kernel_name, backend.name), ())
+    entries = _registrations.get((kernel_name, backend.name), ())
     above = [entry.config for entry in reversed(entries) if entry.replaces]
     below = [entry.config for entry in reversed(entries) if not entry.replaces]
-    return [*above, *_list_brought(kernel_name, backend), *below]
+    return [*above, *_list_table_implementations(kernel_name, backend), *below]
 
 
 def _list_overrides(kernel_name: str, backend_name: str) -> list[KernelConfig]:
@@ -204,7 +210,7 @@ def _list_overrides(kernel_name: str, backend_name: str) -> list[KernelConfig]:
     return [] if overrides is None else overrides.kernels.get((kernel_name, backend_name), [])
 
 
-def _list_brought(kernel_name: str, backend: Backend) -> list[KernelConfig]:
+def _list_table_implementations(kernel_name: str, backend: Backend) -> list[KernelConfig]:
     """Return the implementations of packs in their order, and then the device's own."""
     return [table[kernel_name] for table in backend.kernels.values() if kernel_name in table]
 
@@ -220,7 +226,7 @@ def list_kernels(backend: Backend) -> list[KernelConfig]:
 def _program_kernel_names(backend_name: str) -> list[str]:
     """Return the names of the kernels that the program has registered or overrides for a backend."""
     overrides = active_overrides()
-    keys = [*list(_entries), *(() if overrides is None else overrides.kernels)]
+    keys = [*list(_registrations), *(() if overrides is None else overrides.kernels)]
     return [name for name, owner in keys if owner == backend_name]
 
 
@@ -252,7 +258,7 @@ def register_kernels(configs: Iterable[KernelConfig], *, replace: bool = False) 
     """Register several implementations, or none if one of them is wrong."""
     replace = check_flag(replace, "register_kernel", "replace")
     configs = list(configs)
-    _check(configs)
+    _check_configs(configs)
     if replace:
         _warn_in_debug_mode(configs)
     with journal.lock:
@@ -263,20 +269,20 @@ def register_kernels(configs: Iterable[KernelConfig], *, replace: bool = False) 
                     "already; pass replace=True, or use override_kernel to replace it temporarily"
                 )
         for config in configs:
-            _set(config[:2], (_Entry(config, replace),))
+            _set_registrations(config[:2], (_Registration(config, replace),))
 
 
 def _warn_in_debug_mode(configs: Iterable[KernelConfig]) -> None:
     # Without the lock: to read a setting may load plugins, and a warning may call anything.
     for config in configs:
-        if _find(*config[:2]) is not None and settings.get("debug"):
+        if _find_kernel_by_name(*config[:2]) is not None and settings.get("debug"):
             warn(
                 f"{config.kernel_name} on backend {config.backend_name!r} is replaced (the setting debug is on)"
             )
 
 
-def _check(configs: Iterable[KernelConfig]) -> None:
-    seen: set[Key] = set()
+def _check_configs(configs: Iterable[KernelConfig]) -> None:
+    seen: set[KernelKey] = set()
     for config in configs:
         if not isinstance(config, KernelConfig):  # pyright: ignore[reportUnnecessaryIsInstance] - plugins bring anything
             raise ArgumentError(
@@ -351,11 +357,11 @@ def unregister_kernel(kernel_name: str, backend_name: str) -> KernelConfig:
                 f"no kernel {kernel_name!r} is registered for backend {backend_name!r}; nothing to unregister"
             )
         key = kernel_name, backend_name
-        entries = _entries.get(key, ())
+        entries = _registrations.get(key, ())
         if entries and entries[-1].config is found:
-            _set(key, entries[:-1])
+            _set_registrations(key, entries[:-1])
         else:
-            for backend in devices_of(backend_name):
+            for backend in open_devices_of_backend(backend_name):
                 _remove_from_tables(kernel_name, backend)
         return found
 
@@ -367,7 +373,7 @@ def _remove_from_tables(kernel_name: str, backend: Backend) -> None:
             config = table[kernel_name]
             undo = partial(_exchange_in_table, backend, table, kernel_name, journal.MISSING, config)
             redo = partial(_exchange_in_table, backend, table, kernel_name, config, journal.MISSING)
-            journal.note(("kernel", kernel_name, backend.name), undo, redo, replaced=True)
+            journal.record_change(("kernel", kernel_name, backend.name), undo, redo, replaced=True)
             redo()
             return
 
@@ -376,8 +382,8 @@ def _exchange_in_table(
     backend: Backend, table: dict[str, KernelConfig], kernel_name: str, old: object, new: object
 ) -> None:
     with journal.lock:
-        journal.exchange(table, kernel_name, old, new)
-        _announce([kernel_name], backend.name)
+        journal.exchange_table_entry(table, kernel_name, old, new)
+        _notify_listeners([kernel_name], backend.name)
 
 
 def get_kernel(kernel_name: str, backend_name: str) -> KernelConfig | None:
@@ -388,25 +394,25 @@ def get_kernel(kernel_name: str, backend_name: str) -> KernelConfig | None:
     """
     check_string(kernel_name, "get_kernel", "kernel_name")
     check_string(backend_name, "get_kernel", "backend_name")
-    return _find(kernel_name, backend_name)
+    return _find_kernel_by_name(kernel_name, backend_name)
 
 
-def _find(kernel_name: str, backend_name: str) -> KernelConfig | None:
+def _find_kernel_by_name(kernel_name: str, backend_name: str) -> KernelConfig | None:
     overrides = _list_overrides(kernel_name, backend_name)
     return overrides[0] if overrides else _find_registered(kernel_name, backend_name)
 
 
 def _find_registered(kernel_name: str, backend_name: str) -> KernelConfig | None:
-    for backend in devices_of(backend_name):
+    for backend in open_devices_of_backend(backend_name):
         if registered := _list_registered(kernel_name, backend):
             return registered[0]
-    entries = _entries.get((kernel_name, backend_name))
+    entries = _registrations.get((kernel_name, backend_name))
     return entries[-1].config if entries else None
 
 
-def is_forced(kernel_name: str, backend_name: str) -> bool:
+def is_registered_with_replace(kernel_name: str, backend_name: str) -> bool:
     """Return whether the program's implementation stays in effect when the backend brings its own."""
-    entries = _entries.get((kernel_name, backend_name))
+    entries = _registrations.get((kernel_name, backend_name))
     return bool(_list_overrides(kernel_name, backend_name)) or (
         bool(entries) and entries[-1].replaces
     )
@@ -416,10 +422,10 @@ def get_kernels_for_backend(backend_name: str) -> list[KernelConfig]:
     """Return the implementations in effect for one backend: for each kernel, what `get_kernel` returns."""
     check_string(backend_name, "get_kernels_for_backend", "backend_name")
     names: dict[str, None] = {}
-    for backend in devices_of(backend_name):
+    for backend in open_devices_of_backend(backend_name):
         names |= {config.kernel_name: None for config in list_kernels(backend)}
     names |= dict.fromkeys(_program_kernel_names(backend_name))
-    found = (_find(name, backend_name) for name in names)
+    found = (_find_kernel_by_name(name, backend_name) for name in names)
     return [config for config in found if config is not None]
 
 
@@ -441,41 +447,43 @@ def override_kernel(
     other threads. It may begin before the backend is loaded.
     """
     config = KernelConfig(kernel_name, backend_name, kernel_func)
-    _check([config])
+    _check_configs([config])
     _warn_in_debug_mode([config])
-    with overriding(Override("kernel", config[:2], config)):
+    with override_registry(RegistryOverride("kernel", config[:2], config)):
         yield
 
 
 # --- all of it -----------------------------------------------------------------------------------
 
 
-class Snapshot(NamedTuple):
+class RegistrySnapshot(NamedTuple):
     """The registrations at one moment."""
 
-    entries: dict[Key, tuple[_Entry, ...]]
+    entries: dict[KernelKey, tuple[_Registration, ...]]
     tables: list[tuple[Backend, KernelTables]]
 
 
-def snapshot() -> Snapshot:
-    """Return the current registrations, for `restore`."""
+def take_snapshot() -> RegistrySnapshot:
+    """Return the current registrations, for `restore_snapshot`."""
     with journal.lock:
-        return Snapshot(dict(_entries), [(d, _copy_tables(d.kernels)) for d in list(_devices)])
+        return RegistrySnapshot(
+            dict(_registrations), [(d, _copy_tables(d.kernels)) for d in list(_open_devices)]
+        )
 
 
 def _copy_tables(tables: KernelTables) -> KernelTables:
     return {owner: dict(table) for owner, table in tables.items()}
 
 
-def restore(before: Snapshot) -> None:
-    """Restore the registry to its state when `snapshot` was called, without the devices that are closed now."""
+def restore_snapshot(before: RegistrySnapshot) -> None:
+    """Restore the registry to its state when `take_snapshot` was called, without the devices that are closed now."""
     with journal.lock:
-        for key in _entries.keys() | before.entries.keys():
-            if _entries.get(key) != before.entries.get(key):
-                _set(key, before.entries.get(key, ()))
+        for key in _registrations.keys() | before.entries.keys():
+            if _registrations.get(key) != before.entries.get(key):
+                _set_registrations(key, before.entries.get(key, ()))
         for backend, tables in before.tables:
-            if backend in _devices and backend.kernels != tables:
-                set_tables(backend, _copy_tables(tables))
+            if backend in _open_devices and backend.kernels != tables:
+                set_kernel_tables(backend, _copy_tables(tables))
 
 
 def check_parameters(config: KernelConfig) -> None:
@@ -512,13 +520,13 @@ def check_parameters(config: KernelConfig) -> None:
         if not takes_list:
             raise RegistrationError(
                 f"{where}: the implementation must take its inputs as *{contract.inputs[-1]}"
-                f"{_show_example(contract)}"
+                f"{_format_example(contract)}"
             )
     elif not takes_list and not len(required) <= count <= len(positional):
         expected = ", ".join(contract.inputs) or "backend"
         raise RegistrationError(
             f"{where}: the implementation takes {len(required)} positional parameters; the contract's are ({expected})"
-            f"{_show_example(contract)}"
+            f"{_format_example(contract)}"
         )
     missing = set[str]() if takes_any_keyword else set(contract.attributes) - keywords.keys()
     unknown = {name for name, is_required in keywords.items() if is_required} - set(
@@ -527,11 +535,11 @@ def check_parameters(config: KernelConfig) -> None:
     if wrong := sorted(missing | unknown):
         raise RegistrationError(
             f"{where}: keyword-only parameters {wrong} are unknown or missing; the contract's "
-            f"are {list(contract.attributes)}{_show_example(contract)}"
+            f"are {list(contract.attributes)}{_format_example(contract)}"
         )
 
 
-def _show_example(contract: Kernel[..., Any]) -> str:
+def _format_example(contract: Kernel[..., Any]) -> str:
     """Return the end of a message, which shows the first line of an implementation."""
     *first, last = contract.inputs or ("backend",)
     inputs = (*first, f"*{last}" if contract.takes_list else last)

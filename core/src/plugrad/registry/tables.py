@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
     from plugrad.types.dtype import DTypeLike
 
-Function = TypeVar("Function", bound=Implementation)
+ImplementationType = TypeVar("ImplementationType", bound=Implementation)
 
 
 class KernelTable:
@@ -39,7 +39,7 @@ class KernelTable:
         dtypes: Iterable[DTypeLike] | None = None,
         broadcast_dtypes: Iterable[DTypeLike] = (),
         min_bytes: int = 0,
-    ) -> Callable[[Function], Function]:
+    ) -> Callable[[ImplementationType], ImplementationType]:
         """Declare the decorated function as the implementation of `kernel`.
 
         `KernelConfig` describes `dtypes`, `broadcast_dtypes` and `min_bytes`: for which inputs it is meant.
@@ -48,9 +48,9 @@ class KernelTable:
             RegistrationError: the table has the kernel already.
         """
 
-        def decorate(function: Function) -> Function:
+        def decorate(function: ImplementationType) -> ImplementationType:
             config = KernelConfig(kernel.name, self.backend, function, setup, dispose)
-            self.add(config._replace(**_conditions(dtypes, broadcast_dtypes, min_bytes)))
+            self.add(config._replace(**_condition_fields(dtypes, broadcast_dtypes, min_bytes)))
             return function
 
         return decorate
@@ -73,7 +73,7 @@ class KernelTable:
         Raises:
             RegistrationError: the table has one of the kernels already.
         """
-        conditions = _conditions(dtypes, broadcast_dtypes, min_bytes)
+        conditions = _condition_fields(dtypes, broadcast_dtypes, min_bytes)
         for kernel, function in functions.items():
             config = KernelConfig(kernel.name, self.backend, function, on_host=on_host)
             self.add(config._replace(**conditions))
@@ -84,8 +84,8 @@ class KernelTable:
         Raises:
             RegistrationError: the table has the kernel already.
         """
-        name, source = config.kernel_name, _module_being_imported()
-        if name in self._configs and not _is_another_import(source, self._sources[name]):
+        name, source = config.kernel_name, _importing_module_variables()
+        if name in self._configs and not _is_repeated_import(source, self._sources[name]):
             raise RegistrationError(f"backend {self.backend!r} implements {name} twice")
         self._configs[name], self._sources[name] = config, source
 
@@ -108,7 +108,7 @@ class KernelTable:
         return len(self._configs)
 
 
-def _module_being_imported() -> dict[str, Any]:
+def _importing_module_variables() -> dict[str, Any]:
     """Return the variables of the module whose import leads here, or {} if none does."""
     frame = sys._getframe()  # pyright: ignore[reportPrivateUsage]
     while frame is not None and frame.f_code.co_name != "<module>":
@@ -116,13 +116,13 @@ def _module_being_imported() -> dict[str, Any]:
     return {} if frame is None else frame.f_globals
 
 
-def _is_another_import(variables: dict[str, Any], before: dict[str, Any]) -> bool:
+def _is_repeated_import(variables: dict[str, Any], before: dict[str, Any]) -> bool:
     """Return whether a module is imported again, because an interruption ended its import."""
     name = variables.get("__name__")
     return variables is not before and name is not None and name == before.get("__name__")
 
 
-def _conditions(
+def _condition_fields(
     dtypes: Iterable[DTypeLike] | None, broadcast_dtypes: Iterable[DTypeLike], min_bytes: int
 ) -> dict[str, Any]:
     """Return the fields of a config that say for which inputs it is meant.

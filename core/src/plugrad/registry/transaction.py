@@ -12,35 +12,35 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def snapshot() -> Callable[[], None]:
+def snapshot_registries() -> Callable[[], None]:
     """Return a function that restores the contracts and the registries to their current state."""
     load_all_registrations()  # families that came later would be taken away, and would not come again
-    return snapshot_registered()
+    return snapshot_loaded_registries()
 
 
 def load_all_registrations() -> None:
     """Register all of plugrad's own batching rules, composites and gradients, otherwise loaded on first use."""
-    batching.complete()
-    composites.complete()
-    gradients.complete()
+    batching.register_all_batchings()
+    composites.register_all_composites()
+    gradients.register_all_gradients()
 
 
-def snapshot_registered() -> Callable[[], None]:
-    """Return what `snapshot` returns, a hundred times as fast, after `load_all_registrations`."""
+def snapshot_loaded_registries() -> Callable[[], None]:
+    """Return what `snapshot_registries` returns, a hundred times as fast, after `load_all_registrations`."""
     tables: list[tuple[dict[str, Any], dict[str, Any]]] = [
         (KERNELS, dict(KERNELS)),
         (gradients.gradients, dict(gradients.gradients)),
-        (composites.composites, dict(composites.composites)),
-        (batching.batchings, dict(batching.batchings)),
+        (composites.registered_composites, dict(composites.registered_composites)),
+        (batching.registered_batchings, dict(batching.registered_batchings)),
     ]
-    implementations = kernels.snapshot()
+    implementations = kernels.take_snapshot()
 
     def restore() -> None:
-        kernels.restore(implementations)
+        kernels.restore_snapshot(implementations)
         for current, before in tables:
             for name in current.keys() - before.keys():
                 del current[name]
             current.update(before)
-        journal.note_change()
+        journal.record_change_number()
 
     return restore

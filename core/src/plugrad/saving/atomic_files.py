@@ -19,7 +19,7 @@ from plugrad.interruptions import is_interruption
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-NO_LOCKS: Final = -1
+LOCKS_UNSUPPORTED: Final = -1
 """What stands for a lock where folders have none: on Windows, and on some network file systems."""
 
 
@@ -72,7 +72,7 @@ def replace_atomically(path: str, op: str) -> Generator[str]:
         raise ArgumentValueError(
             f"{op}: path={short_repr(path)} is not a file, and is left as it is"
         )
-    with _workplace(folder, name) as workplace:
+    with _temporary_folder(folder, name) as workplace:
         new = os.path.join(workplace, "new")
         with open(new, "wb") as file:
             mode = S_IMODE((old or os.fstat(file.fileno())).st_mode)
@@ -85,7 +85,7 @@ def replace_atomically(path: str, op: str) -> Generator[str]:
 
 
 @contextmanager
-def _workplace(folder: str, name: str) -> Generator[str]:
+def _temporary_folder(folder: str, name: str) -> Generator[str]:
     """Yield a new folder for unfinished files; on exit remove it and those that killed processes left.
 
     It is a folder, because libraries make temporary files of their own beside the one that they write. No two
@@ -100,7 +100,7 @@ def _workplace(folder: str, name: str) -> Generator[str]:
     try:
         yield workplace
     finally:
-        _remove(workplace)
+        _remove_folder(workplace)
         _unlock(lock)
 
 
@@ -110,8 +110,8 @@ def _remove_abandoned(folder: str, name: str) -> None:
     for found in filter(partial.fullmatch, os.listdir(folder)):
         place = os.path.join(folder, found)
         lock = _try_lock(place)
-        if lock is not None and lock != NO_LOCKS:
-            _remove(place)
+        if lock is not None and lock != LOCKS_UNSUPPORTED:
+            _remove_folder(place)
             _unlock(lock)
 
 
@@ -119,10 +119,10 @@ def _try_lock(workplace: str) -> int | None:
     """Lock a folder until `_unlock`, or until the process ends.
 
     Returns:
-        the lock; `NO_LOCKS` where folders have none; None if another process has locked or removed it.
+        the lock; `LOCKS_UNSUPPORTED` where folders have none; None if another process has locked or removed it.
     """
     if sys.platform == "win32":
-        return NO_LOCKS
+        return LOCKS_UNSUPPORTED
     try:
         lock = os.open(workplace, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -130,7 +130,7 @@ def _try_lock(workplace: str) -> int | None:
     except OSError as error:
         if is_interruption(error):
             raise
-        return NO_LOCKS
+        return LOCKS_UNSUPPORTED
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.isdir(workplace):
@@ -141,17 +141,17 @@ def _try_lock(workplace: str) -> int | None:
         if is_interruption(error):
             raise
         os.close(lock)
-        return NO_LOCKS
+        return LOCKS_UNSUPPORTED
     os.close(lock)
     return None
 
 
 def _unlock(lock: int) -> None:
-    if lock != NO_LOCKS:
+    if lock != LOCKS_UNSUPPORTED:
         os.close(lock)
 
 
-def _remove(workplace: str) -> None:
+def _remove_folder(workplace: str) -> None:
     from shutil import rmtree  # it imports compressors, which nothing else needs
 
     rmtree(workplace, ignore_errors=True)

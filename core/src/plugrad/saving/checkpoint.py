@@ -15,9 +15,15 @@ from plugrad.discovery.selection import resolve_backend
 from plugrad.errors import ArgumentError, DamagedFile, PlugradError, UnsupportedDtype, short_repr
 from plugrad.ops.creation import asarray
 from plugrad.saving.atomic_files import check_path, replace_atomically
-from plugrad.saving.structure import Reader, Writer
-from plugrad.saving.tensor_file import DTYPE_OF_CODE, TensorFile
-from plugrad.tensor.backend import backend_failed, check_alive, invalid_result, note_loss, passes
+from plugrad.saving.structure import StructureReader, StructureWriter
+from plugrad.saving.tensor_file import DTYPE_OF_SAFETENSORS_CODE, TensorFile
+from plugrad.tensor.backend import (
+    check_device_alive,
+    make_backend_failed_error,
+    make_invalid_result_error,
+    mark_device_lost,
+    must_propagate,
+)
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import BFLOAT16
 
@@ -31,12 +37,14 @@ if TYPE_CHECKING:
     from plugrad.saving.structure import StoredArray
     from plugrad.tensor.backend import Backend
 
-METADATA_KEY: Final = "plugrad"
+STRUCTURE_METADATA_KEY: Final = "plugrad"
 """The entry of the file's metadata that holds the structure."""
 FORMAT_VERSION: Final = 1
-BUFFER_BYTES: Final = 1 << 20
+WRITE_BUFFER_BYTES: Final = 1 << 20
 """What is gathered of small arrays before it is written."""
-CODE_OF_DTYPE: Final = {dtype: code for code, dtype in DTYPE_OF_CODE.items() if code != "BF16"}
+SAFETENSORS_CODE_OF_DTYPE: Final = {
+    dtype: code for code, dtype in DTYPE_OF_SAFETENSORS_CODE.items() if code != "BF16"
+}
 
 
 def save(path: str | PathLike[str], tree: Any) -> None:
@@ -77,7 +85,7 @@ def save(path: str | PathLike[str], tree: Any) -> None:
         raise ArgumentError(f"save: the path comes first, as in plugrad.save({str(tree)!r}, tree)")
     path = check_path(path, "save")
     library = _import_safetensors()
-    writer = Writer()
+    writer = StructureWriter()
     try:
         text = json.dumps(
             {"version": FORMAT_VERSION, "tree": writer.structure(tree)}, separators=(",", ":")
@@ -87,7 +95,7 @@ def save(path: str | PathLike[str], tree: Any) -> None:
             "save: the tree contains itself, or has more levels than Python's recursion allows"
         ) from None
     with replace_atomically(path, "save") as new:
-        _write(new, writer.arrays, {METADATA_KEY: text})
+        _write_arrays(new, writer.arrays, {STRUCTURE_METADATA_KEY: text})
         try:
             with library.safe_open(new, "np"):  # whatever cannot be read replaces nothing
                 pass
@@ -95,7 +103,9 @@ def save(path: str | PathLike[str], tree: Any) -> None:
             raise OSError(f"save: {path} cannot be written: {error}") from error
 
 
-def _write(path: str, arrays: Mapping[str, StoredArray], metadata: Mapping[str, str]) -> None:
+def _write_arrays(
+    path: str, arrays: Mapping[str, StoredArray], metadata: Mapping[str, str]
+) -> None:
     """Write arrays in the order in which their backends deliver them.
 
     The library's own function wants all of them on the host.
@@ -106,11 +116,11 @@ def _write(path: str, arrays: Mapping[str, StoredArray], metadata: Mapping[str, 
     end = 0
     for name, (dtype, shape, _) in ordered:
         start, end = end, end + dtype.itemsize * prod(shape)
-        code = "BF16" if dtype.name == BFLOAT16 else CODE_OF_DTYPE[dtype]
+        code = "BF16" if dtype.name == BFLOAT16 else SAFETENSORS_CODE_OF_DTYPE[dtype]
         header[name] = {"dtype": code, "shape": shape, "data_offsets": (start, end)}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    with open(path, "wb", BUFFER_BYTES) as file:
+    with open(path, "wb", WRITE_BUFFER_BYTES) as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for (backend, _), group in groupby(
             (array.source for _, array in ordered), _backend_and_dtype
@@ -136,26 +146,26 @@ def _iter_values(sources: Sequence[Any], backend: Backend | None) -> Generator[N
     if backend is None:
         yield from sources
         return
-    check_alive(backend, "save")
+    check_device_alive(backend, "save")
     left, dtype = sum(prod(x.shape) for x in sources), sources[0].dtype.numpy
     try:
         with closing(backend.read(x.array for x in sources)) as parts:
             for part in parts:
                 left -= part.size
                 if left < 0 or part.dtype != dtype:
-                    raise invalid_result(
+                    raise make_invalid_result_error(
                         backend, "read()", part, f"{left + part.size} values of {dtype}"
                     )
                 yield part
     except PlugradError as error:
-        note_loss(error, backend)
+        mark_device_lost(error, backend)
         raise
     except BaseException as error:
-        if passes(error, backend):
+        if must_propagate(error, backend):
             raise
-        raise backend_failed(backend, "read()", error) from error
+        raise make_backend_failed_error(backend, "read()", error) from error
     if left:
-        raise invalid_result(backend, "read()", None, f"{left} more values of {dtype}")
+        raise make_invalid_result_error(backend, "read()", None, f"{left} more values of {dtype}")
 
 
 def load(path: str | PathLike[str], *, device: DeviceLike | None = None) -> Any:
@@ -189,9 +199,11 @@ def load(path: str | PathLike[str], *, device: DeviceLike | None = None) -> Any:
         try:
             arrays = TensorFile(file)
             backend = resolve_backend(device)
-            if METADATA_KEY not in arrays.metadata:
+            if STRUCTURE_METADATA_KEY not in arrays.metadata:
                 return {name: asarray(values, device=backend) for name, values in arrays.items()}
-            return Reader(arrays, backend).tree(_read_structure(arrays.metadata[METADATA_KEY]))
+            return StructureReader(arrays, backend).tree(
+                _read_structure(arrays.metadata[STRUCTURE_METADATA_KEY])
+            )
         except UnsupportedDtype as error:
             raise UnsupportedDtype(f"load: {path}: {error}") from None
         except DamagedFile as error:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 RESERVED_NAMES = {"", "__metadata__"}
 """Names that the file format does not allow for arrays."""
-STORABLE_KINDS = "biufc"
+STORABLE_NUMPY_KINDS = "biufc"
 """NumPy's letters for the kinds of dtypes of which the file format has some."""
 
 
@@ -57,7 +57,7 @@ class StoredArray(NamedTuple):
     source: Tensor | NDArray[Any]
 
 
-class Writer:
+class StructureWriter:
     """Writes the structure of a tree, and collects its arrays without reading them from their devices."""
 
     def __init__(self) -> None:
@@ -95,7 +95,9 @@ class Writer:
             return self._nodes[id(part)]
         if isinstance(part, Tensor):
             _ = part.array  # raises if the tensor has been disposed
-        raise ArgumentError(f"save: {_format_path(path)} is {short_repr(part)}; {_remedy(part)}")
+        raise ArgumentError(
+            f"save: {_format_path(path)} is {short_repr(part)}; {_remedy_for_unstorable(part)}"
+        )
 
     def _entry(self, key: Any, part: Any, path: Path) -> list[Any]:
         if type(key) not in (str, int):
@@ -133,7 +135,7 @@ def _to_stored(leaf: Tensor | NDArray[Any], path: Path) -> tuple[StoredArray, di
         stored = StoredArray(np.dtype("u1"), (*shape, dtype.itemsize), leaf)
         return stored, {"dtype": added.name}
     little = dtype.newbyteorder("<")
-    if dtype.kind not in STORABLE_KINDS or little.char in "gG":
+    if dtype.kind not in STORABLE_NUMPY_KINDS or little.char in "gG":
         raise ArgumentError(
             f"save: {_format_path(path)} is an array of {dtype}, for which the file has no place; save numbers of "
             "a dtype that plugrad knows, as in x.astype('float32'), bools, or strings as plugrad.asarray(x) holds them"
@@ -153,7 +155,7 @@ def _format_path(path: Path) -> str:
     return "tree" + "".join(f"[{short_repr(key)}]" for key in path)
 
 
-def _remedy(part: object) -> str:
+def _remedy_for_unstorable(part: object) -> str:
     if hasattr(part, "get_state"):
         return "save what its method get_state returns"
     if hasattr(part, "state"):
@@ -166,7 +168,7 @@ def _remedy(part: object) -> str:
     return "save dicts, lists and tuples of tensors, arrays, numbers, strings and None"
 
 
-class Reader:
+class StructureReader:
     """Rebuilds a tree from its structure and its arrays."""
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]], backend: Backend) -> None:

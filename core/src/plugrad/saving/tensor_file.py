@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-DTYPE_OF_CODE: Final[dict[str, np.dtype[Any]]] = {
+DTYPE_OF_SAFETENSORS_CODE: Final[dict[str, np.dtype[Any]]] = {
     "BOOL": np.dtype("?"),
     **{
         f"{kind.upper()}{8 * size}": np.dtype(f"<{kind}{size}")
@@ -34,7 +34,7 @@ DTYPE_OF_CODE: Final[dict[str, np.dtype[Any]]] = {
     "BF16": np.dtype("<u2"),
 }
 """NumPy's dtypes for those of the file format. bfloat16 is read by its bits."""
-OTHER_CODES: Final = frozenset(
+UNSUPPORTED_DTYPE_CODES: Final = frozenset(
     ("F4", "F6_E2M3", "F6_E3M2", "F8_E4M3", "F8_E5M2", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ")
 )
 """Dtypes of the file format that plugrad does not have."""
@@ -44,7 +44,7 @@ MAX_AXES: Final = 64
 """The most axes of an array of NumPy."""
 
 
-class _Place(NamedTuple):
+class _HeaderEntry(NamedTuple):
     """The position, dtype and shape of a tensor in the file."""
 
     start: int
@@ -70,8 +70,8 @@ class TensorFile(Mapping[str, "NDArray[Any]"]):
             raise DamagedFile(f"its header would have {length} bytes, and the file has {size}")
         self._start = 8 + length
         header = _parse_header(self._read(length))
-        self.metadata: dict[str, str] = _checked_metadata(header.pop("__metadata__", {}))
-        self._places = {name: _place(name, entry) for name, entry in header.items()}
+        self.metadata: dict[str, str] = _check_metadata(header.pop("__metadata__", {}))
+        self._places = {name: _parse_header_entry(name, entry) for name, entry in header.items()}
         ends = [(0, 0), *sorted(place[:2] for place in self._places.values())]
         gap = any(start != end for (_, end), (start, _) in pairwise(ends))
         if gap or self._start + ends[-1][1] != size:
@@ -85,7 +85,7 @@ class TensorFile(Mapping[str, "NDArray[Any]"]):
             DamagedFile: the file has become shorter since its header was read.
         """
         place = self._places[name]
-        values = np.empty(place.shape, DTYPE_OF_CODE[place.code])
+        values = np.empty(place.shape, DTYPE_OF_SAFETENSORS_CODE[place.code])
         self._file.seek(self._start + place.start)
         if self._file.readinto(values.reshape(-1).view(np.uint8).data) != values.nbytes:
             raise DamagedFile(f"it was cut off while tensor {short_repr(name)} was read")
@@ -109,7 +109,7 @@ class TensorFile(Mapping[str, "NDArray[Any]"]):
 def _parse_header(text: bytes) -> dict[str, Any]:
     """Return the entries of a header."""
     try:
-        header: object = json.loads(text.decode(), object_pairs_hook=_without_duplicates)
+        header: object = json.loads(text.decode(), object_pairs_hook=_dict_without_duplicates)
     except (ValueError, RecursionError) as error:
         raise DamagedFile(f"its header is not JSON: {error}") from None
     if not isinstance(header, dict):
@@ -117,14 +117,14 @@ def _parse_header(text: bytes) -> dict[str, Any]:
     return cast("dict[str, Any]", header)
 
 
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _dict_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a name is there twice")
     return found
 
 
-def _checked_metadata(metadata: object) -> dict[str, str]:
+def _check_metadata(metadata: object) -> dict[str, str]:
     if isinstance(metadata, dict):
         texts = cast("dict[str, Any]", metadata)
         if all(isinstance(text, str) for text in texts.values()):
@@ -132,7 +132,7 @@ def _checked_metadata(metadata: object) -> dict[str, str]:
     raise DamagedFile(f"its metadata are {short_repr(metadata)}, and no texts")
 
 
-def _place(name: str, entry: Any) -> _Place:
+def _parse_header_entry(name: str, entry: Any) -> _HeaderEntry:
     """Return the place of a tensor, parsed from its header entry."""
     match entry:
         case {
@@ -141,14 +141,14 @@ def _place(name: str, entry: Any) -> _Place:
             "data_offsets": [int(start), int(end)],
             **nothing,
         } if not nothing and len(shape) <= MAX_AXES and all(map(_is_size, (*shape, start, end))):
-            if code in OTHER_CODES:
+            if code in UNSUPPORTED_DTYPE_CODES:
                 raise UnsupportedDtype(
                     f"tensor {short_repr(name)} is {code}, which plugrad does not have; convert it "
                     "with the program that wrote it, to float32 for example"
                 )
-            dtype = DTYPE_OF_CODE.get(code)
+            dtype = DTYPE_OF_SAFETENSORS_CODE.get(code)
             if dtype is not None and end - start == prod(shape) * dtype.itemsize:
-                return _Place(start, end, code, tuple(shape))
+                return _HeaderEntry(start, end, code, tuple(shape))
         case _:
             pass
     raise DamagedFile(f"{short_repr(entry)} describes no tensor, as {short_repr(name)}")

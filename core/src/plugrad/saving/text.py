@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-LENGTH_BYTES = 4
+STRING_LENGTH_BYTES = 4
 """The number of bytes of a length, a little-endian unsigned integer."""
 
 
@@ -20,7 +20,7 @@ def pack_strings(texts: Iterable[str]) -> bytes:
     parts: list[bytes] = []
     for text in texts:
         data = text.encode()
-        parts += (len(data).to_bytes(LENGTH_BYTES, "little"), data)
+        parts += (len(data).to_bytes(STRING_LENGTH_BYTES, "little"), data)
     return b"".join(parts)
 
 
@@ -36,7 +36,7 @@ def unpack_strings(data: bytes | memoryview, count: int) -> tuple[list[str], int
     texts: list[str] = []
     at = 0
     for _ in range(count):
-        start = at + LENGTH_BYTES
+        start = at + STRING_LENGTH_BYTES
         at = start + int.from_bytes(data[at:start], "little")
         if at > len(data) or start > len(data):
             raise ValueError(f"the bytes end within string {len(texts)} of {count}")

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from plugrad.discovery.selection import DeviceLike
     from plugrad.tensor.tensor import Tensor, TensorLike
 
-DTYPES: Final[dict[str, np.dtype[Any]]] = {
+NUMPY_DTYPE_OF_TFJS_NAME: Final[dict[str, np.dtype[Any]]] = {
     "float32": np.dtype("<f4"),
     "int32": np.dtype("<i4"),
     "bool": np.dtype("?"),
     "complex64": np.dtype("<c8"),
 }
-QUANTIZED_DTYPES: Final[dict[str, np.dtype[Any]]] = {
+NUMPY_DTYPE_OF_QUANTIZATION: Final[dict[str, np.dtype[Any]]] = {
     "uint8": np.dtype("u1"),
     "uint16": np.dtype("<u2"),
     "float16": np.dtype("<f2"),
@@ -69,7 +69,9 @@ def encode_weights(
         DTypeError: a weight has another dtype.
     """
     if quantization is not None:
-        check_choice(quantization, list(QUANTIZED_DTYPES), "encode_weights", "quantization")
+        check_choice(
+            quantization, list(NUMPY_DTYPE_OF_QUANTIZATION), "encode_weights", "quantization"
+        )
     if not isinstance(weights, Mapping) or not all(isinstance(name, str) for name in weights):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
         raise ArgumentError(
             f"encode_weights: weights={short_repr(weights)} must be a dict of tensors by name"
@@ -86,16 +88,17 @@ def encode_weights(
         values = tensor.numpy()
         if tensor.dtype is string:
             parts.append(pack_strings(values.ravel().tolist()))
-        elif str(tensor.dtype) not in DTYPES:
+        elif str(tensor.dtype) not in NUMPY_DTYPE_OF_TFJS_NAME:
             raise DTypeError(
-                f"encode_weights: weight {name!r} is {tensor.dtype}; TensorFlow.js has {', '.join(DTYPES)} "
+                f"encode_weights: weight {name!r} is {tensor.dtype}; TensorFlow.js has "
+                f"{', '.join(NUMPY_DTYPE_OF_TFJS_NAME)} "
                 "and string, so convert it first, as in x.astype('float32')"
             )
         elif quantization is not None and spec["dtype"] == "float32":
             stored, spec["quantization"] = _quantize(values, quantization, name)
             parts.append(stored.tobytes())
         else:
-            parts.append(values.astype(DTYPES[spec["dtype"]]).tobytes())
+            parts.append(values.astype(NUMPY_DTYPE_OF_TFJS_NAME[spec["dtype"]]).tobytes())
         specs.append(spec)
     return b"".join(parts), specs
 
@@ -169,11 +172,15 @@ def _decode_weight(data: memoryview, spec: Any) -> tuple[str, NDArray[Any], int]
         if dtype == "string" and quantization is None:
             texts, size = unpack_strings(data, count)
             return name, np.array(texts, string.numpy).reshape(shape), size
-        if dtype not in DTYPES or not _is_known_quantization(quantization, dtype):
+        if dtype not in NUMPY_DTYPE_OF_TFJS_NAME or not _is_known_quantization(quantization, dtype):
             raise DamagedFile(
                 f"weight {short_repr(name)}: TensorFlow.js does not have {short_repr(spec)}"
             )
-        stored = DTYPES[dtype] if quantization is None else QUANTIZED_DTYPES[quantization["dtype"]]
+        stored = (
+            NUMPY_DTYPE_OF_TFJS_NAME[dtype]
+            if quantization is None
+            else NUMPY_DTYPE_OF_QUANTIZATION[quantization["dtype"]]
+        )
         size = count * stored.itemsize
         if size > len(data):
             raise DamagedFile(
@@ -194,7 +201,13 @@ def _decode_weight(data: memoryview, spec: Any) -> tuple[str, NDArray[Any], int]
             f"weight {short_repr(name)}: {short_repr(quantization)} leads out of {dtype}"
         )
     # Where it is halfway between two integers, JavaScript rounds up and NumPy to the even one.
-    return name, (wide if dtype == "float32" else np.floor(wide + 0.5)).astype(DTYPES[dtype]), size
+    return (
+        name,
+        (wide if dtype == "float32" else np.floor(wide + 0.5)).astype(
+            NUMPY_DTYPE_OF_TFJS_NAME[dtype]
+        ),
+        size,
+    )
 
 
 def _is_known_quantization(quantization: Any, dtype: str) -> bool:
@@ -219,7 +232,7 @@ def _quantize(
     values: NDArray[np.float32], kind: str, name: str
 ) -> tuple[NDArray[Any], dict[str, Any]]:
     """Quantize values to a smaller dtype; also return the parameters that restore them."""
-    stored = QUANTIZED_DTYPES[kind]
+    stored = NUMPY_DTYPE_OF_QUANTIZATION[kind]
     with np.errstate(over="ignore"):
         least, most = (float(f(values)) if values.size else 0.0 for f in (np.min, np.max))
         if not all(isfinite(stored.type(x) if kind == "float16" else x) for x in (least, most)):

@@ -31,7 +31,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_lock)
 
 
-class Change(NamedTuple):
+class JournalEntry(NamedTuple):
     """One change: what was registered, whether it replaced something, and how to undo and redo it.
 
     `what` is ``("kernel", name, backend)``, ``("gradient", name)``, ``("contract", name)`` or the like.
@@ -48,7 +48,7 @@ class Journal:
 
     def __init__(self, is_deferred: bool = False) -> None:
         """Start without a change."""
-        self.changes: list[Change] = []
+        self.changes: list[JournalEntry] = []
         self.is_deferred = is_deferred
         """Whether it has what was promised before, so that nothing is computed otherwise than without it."""
         self._is_undone = False
@@ -75,25 +75,25 @@ class Journal:
         return first
 
 
-_journal: Final[ContextVar[Journal | None]] = ContextVar("plugrad_journal", default=None)
+_open_journal: Final[ContextVar[Journal | None]] = ContextVar("plugrad_journal", default=None)
 
 
 latest_change: int = 0
 """The number of the latest change of a registry or a setting; see `plugrad.registry.generation`."""
-_numbers: Final = count(1)
+_next_change_number: Final = count(1)
 
 
-def note_change() -> None:
+def record_change_number() -> None:
     """Return a number for a change; call it after the change is complete.
 
     Two threads at once may set their numbers in either order, but each number is set only once, so that what was
     computed before a change never has the number of a later one.
     """
     global latest_change
-    latest_change = next(_numbers)
+    latest_change = next(_next_change_number)
 
 
-def note(
+def record_change(
     what: tuple[str, ...],
     undo: Callable[[], None],
     redo: Callable[[], None],
@@ -101,34 +101,34 @@ def note(
     replaced: bool = False,
 ) -> None:
     """Record a change before it is made, if a journal is open; undoing a change that was not made is harmless."""
-    journal = _journal.get()
+    journal = _open_journal.get()
     if journal is not None:
-        journal.changes.append(Change(what, replaced, undo, redo))
+        journal.changes.append(JournalEntry(what, replaced, undo, redo))
 
 
 MISSING: Final = object()
 
 
-def put(table: dict[Any, Any], key: object, value: object, kind: str) -> None:
+def put_table_entry(table: dict[Any, Any], key: object, value: object, kind: str) -> None:
     """Change an entry of a table, or remove it if `value` is `MISSING`, and record the change."""
     with lock:
         before = table.get(key, MISSING)
-        redo = partial(exchange, table, key, before, value)
-        undo = partial(exchange, table, key, value, before)
-        note((kind, str(key)), undo, redo, replaced=before is not MISSING)
+        redo = partial(exchange_table_entry, table, key, before, value)
+        undo = partial(exchange_table_entry, table, key, value, before)
+        record_change((kind, str(key)), undo, redo, replaced=before is not MISSING)
         redo()
 
 
-def add(table: dict[Any, Any], key: object, value: object, kind: str) -> bool:
+def add_table_entry(table: dict[Any, Any], key: object, value: object, kind: str) -> bool:
     """Add an entry to a table and record it; return whether the key was free."""
     with lock:
         if key in table:
             return False
-        put(table, key, value, kind)
+        put_table_entry(table, key, value, kind)
         return True
 
 
-def exchange(table: dict[Any, Any], key: object, old: object, new: object) -> None:
+def exchange_table_entry(table: dict[Any, Any], key: object, old: object, new: object) -> None:
     """Change an entry, unless somebody else has changed it since."""
     with lock:
         if table.get(key, MISSING) is not old:
@@ -137,9 +137,9 @@ def exchange(table: dict[Any, Any], key: object, old: object, new: object) -> No
             table.pop(key, None)
         else:
             table[key] = new
-    journal = _journal.get()
+    journal = _open_journal.get()
     if journal is None or not journal.is_deferred:
-        note_change()
+        record_change_number()
 
 
 @contextmanager
@@ -150,11 +150,11 @@ def record_registrations(*, is_deferred: bool = False) -> Generator[Journal, Non
     it belongs to another plugin, or has been completed.
     """
     journal = Journal(is_deferred)
-    token = _journal.set(journal)
+    token = _open_journal.set(journal)
     try:
         yield journal
     except BaseException:
-        _journal.reset(token)
+        _open_journal.reset(token)
         journal.undo()
         raise
-    _journal.reset(token)
+    _open_journal.reset(token)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 ENVIRONMENT_PREFIX: Final = "PLUGRAD_"
 
 
-class Key(NamedTuple):
+class SettingKey(NamedTuple):
     """One setting: its meaning, the form of its value, and the default."""
 
     name: str
@@ -69,7 +69,7 @@ def _parse_bytes(value: object) -> int | None:
     return size
 
 
-_BOOLEANS: Final[Mapping[str, bool]] = {
+_VALUE_OF_BOOLEAN_WORD: Final[Mapping[str, bool]] = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
     **dict.fromkeys(("0", "false", "no", "off"), False),
 }
@@ -77,7 +77,7 @@ _BOOLEANS: Final[Mapping[str, bool]] = {
 
 def _parse_boolean(value: object) -> bool:
     try:
-        return _BOOLEANS[str(value).strip().lower()]
+        return _VALUE_OF_BOOLEAN_WORD[str(value).strip().lower()]
     except KeyError:
         raise ValueError from None
 
@@ -112,38 +112,38 @@ def _parse_conversion(value: object) -> str:
     return cast("str", value)
 
 
-BOOLEAN: Final = "1, true, yes or on; 0, false, no or off"
+ACCEPTED_BOOLEANS: Final = "1, true, yes or on; 0, false, no or off"
 
-KEYS: Final[Mapping[str, Key]] = {
+SETTING_KEYS: Final[Mapping[str, SettingKey]] = {
     key.name: key
     for key in (
-        Key(
+        SettingKey(
             "backend",
             "the backend and device to run on, or several in order of preference",
             "a name such as 'webgpu', 'webgpu:1' or 'webgpu,cpu'",
             _parse_string,
             None,
         ),
-        Key(
+        SettingKey(
             "check_finite",
             "whether a kernel whose inputs are finite and whose result has a NaN or an infinity is an error, "
             "which names the kernel and its inputs",
-            BOOLEAN,
+            ACCEPTED_BOOLEANS,
             _parse_boolean,
             False,
         ),
-        Key(
+        SettingKey(
             "debug",
             "whether the result of each kernel is compared with its contract (number of outputs, shapes, "
             "dtypes), changed inputs and positions out of range are errors, and there are warnings when the "
             "gradient or the implementation of a kernel is replaced, and when a tensor that is being "
             "differentiated is read as a number or a text; functions of jit run untraced in each call, too, and other "
             "bits are an error, or other values where the gradient of a loop adds",
-            BOOLEAN,
+            ACCEPTED_BOOLEANS,
             _parse_boolean,
             False,
         ),
-        Key(
+        SettingKey(
             "fallback",
             "what happens when the active backend does not implement a kernel: an error, or another "
             "backend computes it, silently or with a warning for each kernel",
@@ -151,7 +151,7 @@ KEYS: Final[Mapping[str, Key]] = {
             _parse_policy,
             "error",
         ),
-        Key(
+        SettingKey(
             "fallback_order",
             "the backends that compute what the active one cannot, in the order in which they are tried; if it "
             "is empty, the backends that may be chosen automatically, by priority",
@@ -159,7 +159,7 @@ KEYS: Final[Mapping[str, Key]] = {
             _parse_names,
             (),
         ),
-        Key(
+        SettingKey(
             "jit",
             "what `plugrad.jit` does: the device compiles what has been traced, or its kernels are called one by one, "
             "or functions are not traced at all",
@@ -167,14 +167,14 @@ KEYS: Final[Mapping[str, Key]] = {
             _parse_jit,
             "compile",
         ),
-        Key(
+        SettingKey(
             "memory_limit",
             "the maximum number of bytes that tensors may use on each backend",
             "a number of bytes such as 1000000, '512MiB' or '2GB', or 'none'",
             _parse_bytes,
             None,
         ),
-        Key(
+        SettingKey(
             "packs",
             "the kernel packs to prefer, the first one first, and without a warning; the others follow by the "
             "priority that they declare, then by the names of their distributions",
@@ -182,7 +182,7 @@ KEYS: Final[Mapping[str, Key]] = {
             _parse_names,
             (),
         ),
-        Key(
+        SettingKey(
             "unsupported_dtype",
             "what happens to NumPy's arrays and Python's data whose dtype the backend does not have, if no "
             "dtype is asked for: they take the nearest one that it has, with a warning for each dtype or "
@@ -191,33 +191,33 @@ KEYS: Final[Mapping[str, Key]] = {
             _parse_conversion,
             "convert",
         ),
-        Key(
+        SettingKey(
             "writable_arrays",
             "whether an array that NumPy makes of a tensor, as in np.asarray(x), is a copy that can be written to, "
             "which some libraries in C ask for without writing; otherwise it is read-only, and on the CPU shares the "
             "tensor's memory",
-            BOOLEAN,
+            ACCEPTED_BOOLEANS,
             _parse_boolean,
             False,
         ),
-        Key(
+        SettingKey(
             "plugins.disable",
             "plugins that are listed but never loaded",
             "names of plugins or distributions, such as 'acme', 'plugrad-acme' or 'plugrad-acme::acme'",
             _parse_names,
             (),
         ),
-        Key(
+        SettingKey(
             "plugins.allow_auto",
             "third-party distributions whose backends may be chosen automatically",
             "name patterns, such as 'acme-*'",
             _parse_names,
             (),
         ),
-        Key(
+        SettingKey(
             "plugins.trace",
             "whether loading a plugin and calling a hook writes a line to the standard error stream",
-            BOOLEAN,
+            ACCEPTED_BOOLEANS,
             _parse_boolean,
             False,
         ),
@@ -225,7 +225,7 @@ KEYS: Final[Mapping[str, Key]] = {
 }
 
 
-def may_be_suggested(name: str) -> bool:
+def may_plugins_suggest(name: str) -> bool:
     """Return whether plugins may suggest a setting; they may not suggest which plugins are loaded or preferred."""
     return name != "packs" and not name.startswith("plugins.")
 
@@ -234,17 +234,19 @@ OPTION_TYPES: Final[Mapping[str, tuple[str, Callable[[object], Any]]]] = {
     "string": ("a string", _parse_string),
     "integer": ("an integer", _parse_integer),
     "number": ("a number", _parse_number),
-    "boolean": (BOOLEAN, _parse_boolean),
+    "boolean": (ACCEPTED_BOOLEANS, _parse_boolean),
 }
 """The types of a backend's settings: accepted values, and how they are read."""
 
 
-def option_key(backend: str, name: str, option: Option) -> Key:
+def option_key(backend: str, name: str, option: Option) -> SettingKey:
     """Return the key of a setting that a backend declares in its manifest."""
     accepts, parse = OPTION_TYPES[option.type]
-    return Key(f"{backend}.{name}", option.summary, accepts, parse, option.default)
+    return SettingKey(f"{backend}.{name}", option.summary, accepts, parse, option.default)
 
 
-def undeclared_key(name: str) -> Key:
+def undeclared_key(name: str) -> SettingKey:
     """Return the key of a setting for a backend that declares none; the value is passed on as written."""
-    return Key(name, "whatever the backend makes of it", "anything", lambda value: value, None)
+    return SettingKey(
+        name, "whatever the backend makes of it", "anything", lambda value: value, None
+    )

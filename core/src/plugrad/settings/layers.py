@@ -27,10 +27,10 @@ from plugrad.interruptions import hold_safely, is_interruption
 from plugrad.settings import journal
 from plugrad.settings.keys import (
     ENVIRONMENT_PREFIX,
-    KEYS,
-    Key,
+    SETTING_KEYS,
     Option,
-    may_be_suggested,
+    SettingKey,
+    may_plugins_suggest,
     option_key,
     undeclared_key,
 )
@@ -51,8 +51,8 @@ class _Overrides(NamedTuple):
     values: Mapping[str, Any] = MappingProxyType({})
 
 
-_NONE: Final = _Overrides()
-_overrides: Final = ContextVar("plugrad_overrides", default=_NONE)
+_NO_OVERRIDES: Final = _Overrides()
+_overrides: Final = ContextVar("plugrad_overrides", default=_NO_OVERRIDES)
 
 
 def overridden_settings() -> Mapping[str, Any]:
@@ -115,13 +115,13 @@ class Config:
         """A key that changes whenever a setting does, for caching decisions that depend on settings."""
         return self._changes, _overrides.get().values
 
-    def keys(self) -> tuple[Key, ...]:
+    def keys(self) -> tuple[SettingKey, ...]:
         """Return all settings: name, meaning, accepted values, default, environment variable.
 
         >>> plugrad.config.keys()[0].variable
         'PLUGRAD_BACKEND'
         """
-        return tuple(KEYS.values())
+        return tuple(SETTING_KEYS.values())
 
     def get(self, name: str) -> Any:
         """Return the value of a setting.
@@ -144,12 +144,12 @@ class Config:
         """Replace a value that `set` made, and journal the change; `journal.MISSING` means no value."""
         undo = partial(self._exchange, name, new, old)
         redo = partial(self._exchange, name, old, new)
-        journal.note(("setting", name), undo, redo)
+        journal.record_change(("setting", name), undo, redo)
         redo()
 
     def _exchange(self, name: str, old: object, new: object) -> None:
         with self._lock:
-            journal.exchange(self._set, name, old, new)
+            journal.exchange_table_entry(self._set, name, old, new)
             self._changes += 1
         self._notify_listeners(name)
 
@@ -200,7 +200,7 @@ class Config:
         with self._lock:
             self._files = self._environment = None
             self._changes += 1
-        journal.note_change()
+        journal.record_change_number()
 
     def _notify_listeners(self, name: str) -> None:
         for listener in self.listeners:
@@ -219,7 +219,7 @@ class Config:
         for layer, values in self.files():
             if name in values:
                 return Setting(name, values[name], layer)
-        for layer, values in self.suggestions() if may_be_suggested(name) else ():
+        for layer, values in self.suggestions() if may_plugins_suggest(name) else ():
             if name in values:
                 return Setting(name, values[name], layer)
         return Setting(name, key.default, "default")
@@ -265,22 +265,22 @@ class Config:
         return found
 
     def __iter__(self) -> Iterator[Setting]:
-        yield from map(self.explain, KEYS)
+        yield from map(self.explain, SETTING_KEYS)
         for backend in sorted(self.options_by_backend()):
             yield from (s for s in self.options(backend).values() if s.layer != "default")
 
     # --- keys ------------------------------------------------------------------------------------
 
-    def _key(self, name: str, layer: str) -> Key:
+    def _key(self, name: str, layer: str) -> SettingKey:
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
             raise ConfigError(f"{layer}: {short_repr(name)} is not a setting; its name is a string")
-        if name in KEYS:
-            return KEYS[name]
+        if name in SETTING_KEYS:
+            return SETTING_KEYS[name]
         backend, _, option = name.partition(".")
         if not option or backend == "plugins":
             raise ConfigError(
-                f"{layer}: {name!r} is not a setting{suggest_similar_name(name, KEYS)}; the settings "
-                f"are {', '.join(KEYS)}"
+                f"{layer}: {name!r} is not a setting{suggest_similar_name(name, SETTING_KEYS)}; the settings "
+                f"are {', '.join(SETTING_KEYS)}"
             )
         known = self.options_by_backend()
         if backend not in known:
@@ -327,7 +327,7 @@ class Config:
         Raises:
             ConfigError: the message names the variable and the setting that was probably meant.
         """
-        known = {key.variable.removeprefix(ENVIRONMENT_PREFIX) for key in KEYS.values()}
+        known = {key.variable.removeprefix(ENVIRONMENT_PREFIX) for key in SETTING_KEYS.values()}
         for name in environment.keys() - TEST_VARIABLES:
             rest = name.removeprefix(ENVIRONMENT_PREFIX)
             if rest in known:
@@ -350,7 +350,7 @@ class Config:
     def _environment_options(self, backend: str) -> Iterator[str]:
         """Yield the options of a backend that the environment sets."""
         prefix = f"{ENVIRONMENT_PREFIX}{backend.upper()}_"
-        settings = {key.variable for key in KEYS.values()}
+        settings = {key.variable for key in SETTING_KEYS.values()}
         for variable, given in self.environment().items():
             is_ours = given and variable.startswith(prefix) and variable not in settings
             if is_ours and self._backend_of_variable(variable) in (backend, None):

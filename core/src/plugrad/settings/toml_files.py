@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from pathlib import Path
 
-MAX_BYTES: Final = 64 * 1024
+MAX_TOML_BYTES: Final = 64 * 1024
 """The largest file, in bytes, that is read, unless a caller allows more."""
 MAX_KEY_DOTS: Final = 64
 """The maximum number of dots in a key: between two of the characters ``= , [ ] { }`` or the ends of a line."""
@@ -33,7 +33,7 @@ def parse_toml(content: bytes) -> dict[str, Any]:
         raise ValueError("its values are nested too deeply") from None
 
 
-def read_regular_file(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
+def read_regular_file(path: Path, max_bytes: int = MAX_TOML_BYTES) -> bytes:
     """Return the bytes of a regular file of limited size; a pipe is refused without waiting for a writer.
 
     Raises:
@@ -51,7 +51,7 @@ def read_regular_file(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
         os.close(number)
 
 
-def check_size(content: bytes, max_bytes: int = MAX_BYTES) -> bytes:
+def check_size(content: bytes, max_bytes: int = MAX_TOML_BYTES) -> bytes:
     """Return the bytes of a file unless there are more than `max_bytes`.
 
     Raises:

@@ -25,7 +25,7 @@ from plugrad.types.specs import Shaped
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from plugrad.registry.gradients import Plan
+    from plugrad.registry.gradients import VjpPlan
     from plugrad.tensor.backend import Backend
     from plugrad.types.specs import Shape
 
@@ -54,7 +54,7 @@ class Node:
         Arguments of a function with its own gradient are constants inside it.
         """
         opened = min([leaf.order for leaf in tuple(open_leaves)], default=self.order + 1)
-        first = max(opened, constants_before.get())
+        first = max(opened, order_of_last_constants.get())
         nodes: list[Node] = [self] if self.order >= first else []
         add_ancestors(nodes, {self}, first)
         return not open_leaves.isdisjoint(nodes)
@@ -72,7 +72,7 @@ class Call(Node):
     backend: Backend
     dtypes: Sequence[Any]
     outputs: Any
-    plan: Plan
+    plan: VjpPlan
     saved: Sequence[Any]
     shapes: Sequence[Shape | None]
     specs: Sequence[Shaped]
@@ -81,7 +81,7 @@ class Call(Node):
         """Give each of several outputs a node of its own."""
         self.specs = [Shaped(x.shape, x.dtype) for x in outputs]
         for index, x in enumerate(outputs):
-            x.node = Part(self, index)
+            x.node = OutputNode(self, index)
 
     def keep(self, arrays: Sequence[Any], output: Any) -> None:
         """Save the values that the plan needs."""
@@ -99,7 +99,7 @@ class Call(Node):
         if type(self.outputs) is list:
             arrays = cast("list[Any]", self.outputs)  # pyright: ignore[reportUnknownMemberType]
             return [
-                Tensor(a, self.backend, Part(self, i) if linked else None)
+                Tensor(a, self.backend, OutputNode(self, i) if linked else None)
                 for i, a in enumerate(arrays)
             ]
         return Tensor(self.outputs, self.backend, self if linked else None)
@@ -124,7 +124,7 @@ class Call(Node):
 
 
 @final
-class Part(Node):
+class OutputNode(Node):
     """One of several outputs of a call; `BackwardPass.run` collects the gradients of the parts for the whole call."""
 
     __slots__ = ("index",)
@@ -135,7 +135,7 @@ class Part(Node):
         self.index: int = index
 
 
-class Step(Node):
+class CustomNode(Node):
     """A node that is not a kernel call: it knows by itself how to pull a gradient back."""
 
     __slots__ = ()
@@ -149,7 +149,7 @@ class Step(Node):
         raise NotImplementedError
 
 
-class Leaf(Step):
+class Leaf(CustomNode):
     """A node at which differentiation begins: an argument of the differentiated function."""
 
     __slots__ = ("origin",)
@@ -158,28 +158,28 @@ class Leaf(Step):
         """Begin; the parent is the node of the argument."""
         self.order = next_order()  # as in `Node`, in half of the time
         self.parents = parents
-        self.origin: object = ORIGIN
+        self.origin: object = LEAF_PARENT
 
     def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:
         """Pass the gradient on to the tensor that the leaf stands for."""
         return [(0, dy)]
 
 
-ORIGIN: Final = object()
+LEAF_PARENT: Final = object()
 """What every leaf refers to, and nothing else, so that Python counts the leaves that are alive."""
 
 
-_REFERENCES_WITHOUT_LEAVES: Final = getrefcount(ORIGIN)
+_REFERENCES_WITHOUT_LEAVES: Final = getrefcount(LEAF_PARENT)
 
 
-def leaves_alive() -> int:
+def count_live_leaves() -> int:
     """Return the number of live leaves in all threads."""
-    return getrefcount(ORIGIN) - _REFERENCES_WITHOUT_LEAVES
+    return getrefcount(LEAF_PARENT) - _REFERENCES_WITHOUT_LEAVES
 
 
 open_leaves: Final[set[Node]] = set()
 """The leaves of the functions that are running, in all threads: what depends on them is being differentiated."""
-constants_before: Final[ContextVar[int]] = ContextVar("plugrad_constants_before", default=0)
+order_of_last_constants: Final[ContextVar[int]] = ContextVar("plugrad_constants_before", default=0)
 """The order below which nodes count as constants: in a function with its own gradient, that of its call."""
 
 
@@ -190,7 +190,7 @@ def end_recording(leaves: Collection[Leaf]) -> None:
         restore_full_collections()
 
 
-class Bundle(Step):
+class ResultBundle(CustomNode):
     """Several results as one root, whose gradient is the list of their gradients."""
 
     __slots__ = ()
@@ -219,7 +219,7 @@ def add_ancestors(nodes: list[Node], found: set[Node | None], first: int) -> boo
     return has_older
 
 
-def add(gradients: Gradients, key: Any, gradient: Tensor | None) -> None:
+def accumulate_gradient(gradients: Gradients, key: Any, gradient: Tensor | None) -> None:
     """Add the gradient of a node, or of one output; do nothing if the gradient or the node is None."""
     if gradient is not None and key is not None:
         known = gradients.get(key)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from plugrad.errors import ArgumentError, DTypeError, GradientNotFound, RegistrationError
 from plugrad.registry.gradients import RegisteredGradient
-from plugrad.tape.nodes import add
+from plugrad.tape.nodes import accumulate_gradient
 from plugrad.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -21,30 +21,30 @@ if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
     from plugrad.tape.nodes import Call, Gradients
 
-Rule: TypeAlias = Callable[..., Any]
+GradientRule: TypeAlias = Callable[..., Any]
 """Its parameters name what it needs; it returns a tensor, or None for "nothing"."""
 GradFunc: TypeAlias = Callable[[Any, list[Any], Mapping[str, Any]], Mapping[str, Any]]
 
 
-Getter: TypeAlias = Callable[["Call", Any, bool], Any]
+SavedValueGetter: TypeAlias = Callable[["Call", Any, bool], Any]
 """(call, dy, linked) -> a value that a rule named."""
-Pull: TypeAlias = Callable[
+PullFunction: TypeAlias = Callable[
     ["Call", Any, "Sequence[bool] | None", bool], Iterable[tuple[int, Tensor | None]]
 ]
 """(call, dy, wanted, linked) -> the gradients of several inputs, each after the position of its input."""
-new: Final = object.__new__
+new_object: Final = object.__new__
 
 EVERY_INPUT: Final[Sequence[int]] = range(sys.maxsize)
 """The positions to keep if all inputs are kept, regardless of their number."""
 
 
-class Application(NamedTuple):
-    """The gradient rule of one input, and how to get the values it needs besides `dy`; or a `Pull`."""
+class RuleApplication(NamedTuple):
+    """The gradient rule of one input, and how to get the values it needs besides `dy`; or a `PullFunction`."""
 
     input: int | None
-    """The position of the input; None if the rule is a `Pull`."""
-    rule: Rule
-    getters: tuple[Getter, ...] | None = None
+    """The position of the input; None if the rule is a `PullFunction`."""
+    rule: GradientRule
+    getters: tuple[SavedValueGetter, ...] | None = None
     """How to get the values that the rule needs; None for the two frequent forms that do not need getters."""
     place: int | None = None
     """The slot of the one saved input that the rule needs after `dy`; None if it needs only `dy`."""
@@ -64,7 +64,7 @@ class GradientPlan:
     def __init__(
         self,
         kernel: Kernel[..., Any],
-        *rules: Application,
+        *rules: RuleApplication,
         saved_inputs: Sequence[int] = (),
         needs_output: bool = False,
         needs_dtypes: bool = False,
@@ -88,7 +88,9 @@ class GradientPlan:
             if index is None:
                 for each, gradient in rule(call, dy, wanted, linked):
                     if wanted is None or wanted[each]:
-                        add(gradients, parents[each], call.fit_to_input(each, gradient))
+                        accumulate_gradient(
+                            gradients, parents[each], call.fit_to_input(each, gradient)
+                        )
                 continue
             parent = parents[index]
             if parent is None or (wanted is not None and not wanted[index]):
@@ -98,7 +100,7 @@ class GradientPlan:
             elif place is None:
                 gradient = rule(dy)
             else:
-                x = new(Tensor)  # Tensor(…), without calling __init__
+                x = new_object(Tensor)  # Tensor(…), without calling __init__
                 x.array = call.saved[place]
                 x.backend = call.backend
                 x.node = parents[position] if linked else None
@@ -106,12 +108,12 @@ class GradientPlan:
             if gradient is not None:
                 if gradient.array.shape != shapes[index]:
                     gradient = call.fit_to_input(index, gradient)
-                known = gradients.get(parent)  # as in `add`
+                known = gradients.get(parent)  # as in `accumulate_gradient`
                 gradients[parent] = gradient if known is None else known + gradient
 
 
 @cache
-def missing_gradient(kernel: Kernel[..., Any]) -> RegisteredGradient:
+def make_missing_gradient(kernel: Kernel[..., Any]) -> RegisteredGradient:
     """Return a placeholder for the gradient of a kernel that has none; it raises when it is used."""
 
     def pull(*_: Any) -> NoReturn:
@@ -120,35 +122,39 @@ def missing_gradient(kernel: Kernel[..., Any]) -> RegisteredGradient:
             "gradient; declare one with register_gradient, or cut the path with stop_gradient"
         )
 
-    plan = GradientPlan(kernel, Application(None, pull))
+    plan = GradientPlan(kernel, RuleApplication(None, pull))
     return RegisteredGradient(kernel.name, lambda kernel, positions: plan)
 
 
 def make_application(
-    rule: Rule, needs: Sequence[str], kernel: Kernel[..., Any], index: int, saved: Sequence[int]
-) -> Application:
-    """Return the `Application` of a rule, given the values it needs and the inputs that calls save."""
+    rule: GradientRule,
+    needs: Sequence[str],
+    kernel: Kernel[..., Any],
+    index: int,
+    saved: Sequence[int],
+) -> RuleApplication:
+    """Return the `RuleApplication` of a rule, given the values it needs and the inputs that calls save."""
     getters = tuple([_make_getter(kernel, need, saved) for need in needs])
     if (
         kernel.takes_list and index == len(kernel.inputs) - 1
     ):  # the rule returns a list of gradients
-        return Application(
+        return RuleApplication(
             None,
             lambda call, dy, _, linked: enumerate(
                 rule(*[g(call, dy, linked) for g in getters]), index
             ),
         )
     if list(needs) == ["dy"]:
-        return Application(index, rule)
+        return RuleApplication(index, rule)
     plain = kernel.inputs[: -1 if kernel.takes_list else None]
     if len(needs) == 2 and needs[0] == "dy" and needs[1] in plain:
         position = kernel.inputs.index(needs[1])
         if needs[1] not in kernel.optional_inputs:
-            return Application(index, rule, None, saved.index(position), position)
-    return Application(index, rule, getters)
+            return RuleApplication(index, rule, None, saved.index(position), position)
+    return RuleApplication(index, rule, getters)
 
 
-def _make_getter(kernel: Kernel[..., Any], need: str, saved: Sequence[int]) -> Getter:
+def _make_getter(kernel: Kernel[..., Any], need: str, saved: Sequence[int]) -> SavedValueGetter:
     """Return a function of a call of `kernel` that gets the value a rule names `need`."""
     if need == "dy":
         return lambda call, dy, linked: dy
@@ -170,20 +176,20 @@ def _make_getter(kernel: Kernel[..., Any], need: str, saved: Sequence[int]) -> G
         return lambda call, dy, linked: call.spec(position)
     if is_list:
         return lambda call, dy, linked: [
-            _saved_input(call, i, i, linked) for i in range(position, len(call.shapes))
+            _get_saved_input(call, i, i, linked) for i in range(position, len(call.shapes))
         ]
     place = saved.index(position)
-    return lambda call, dy, linked: _saved_input(call, place, position, linked)
+    return lambda call, dy, linked: _get_saved_input(call, place, position, linked)
 
 
-def _saved_input(call: Call, place: int, position: int, linked: bool) -> Tensor | None:
+def _get_saved_input(call: Call, place: int, position: int, linked: bool) -> Tensor | None:
     """Return a saved input as a tensor, or None if it was absent."""
     array = call.saved[place]
     node = call.parents[position] if linked else None
     return None if array is None else Tensor(array, call.backend, node)
 
 
-def plan_function(
+def make_function_plan(
     kernel: Kernel[..., Any],
     grad_func: GradFunc,
     inputs_to_save: Sequence[int],
@@ -199,13 +205,13 @@ def plan_function(
         outputs = call.output(linked) if needs_output else []
         outputs = outputs if isinstance(outputs, list) else [outputs]
         kept = [out for out, is_saved in zip(outputs, outputs_to_save, strict=False) if is_saved]
-        inputs = [_saved_input(call, saved.index(i), i, linked) for i in inputs_to_save]
+        inputs = [_get_saved_input(call, saved.index(i), i, linked) for i in inputs_to_save]
         thunks = grad_func(dy, [*inputs, *kept], dict(call.attrs))
         for index, parent in enumerate(call.parents):
             if parent is not None and (wanted is None or wanted[index]):
                 yield index, _check_gradient(call, index, thunks)
 
-    rule = Application(None, pull)
+    rule = RuleApplication(None, pull)
     return GradientPlan(
         kernel, rule, saved_inputs=saved, needs_output=needs_output, needs_dtypes=True
     )

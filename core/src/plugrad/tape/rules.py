@@ -36,11 +36,11 @@ from plugrad.tape.plans import (
     EVERY_INPUT,
     GradFunc,
     GradientPlan,
-    Rule,
+    GradientRule,
     make_application,
-    plan_function,
+    make_function_plan,
 )
-from plugrad.tensor.context import Override, overriding
+from plugrad.tensor.context import RegistryOverride, override_registry
 from plugrad.types.arguments import (
     check_callable,
     check_flag,
@@ -52,11 +52,11 @@ from plugrad.types.arguments import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
 
-    from plugrad.registry.gradients import Plan
+    from plugrad.registry.gradients import VjpPlan
 
 
 @explain_wrong_calls
-def gradient(kernel: Kernel[..., Any], *, replace: bool = False, **rules: Rule) -> None:
+def gradient(kernel: Kernel[..., Any], *, replace: bool = False, **rules: GradientRule) -> None:
     """Declare the gradient of `kernel`: one rule per input, evaluated only when that input needs it.
 
     >>> import plugrad
@@ -75,9 +75,9 @@ def gradient(kernel: Kernel[..., Any], *, replace: bool = False, **rules: Rule) 
     set_gradient(_compile_gradient(kernel, rules), replace=replace)
 
 
-def _make_table_planner(
-    kernel: Kernel[..., Any], rules: Mapping[str, Rule]
-) -> Callable[[Kernel[..., Any], Sequence[int]], Plan]:
+def _make_rule_table_planner(
+    kernel: Kernel[..., Any], rules: Mapping[str, GradientRule]
+) -> Callable[[Kernel[..., Any], Sequence[int]], VjpPlan]:
     inputs = kernel.inputs
     known = {"dy", "out", "outs", "absent", "attrs", *kernel.attributes}
     known |= {name for n in inputs for name in (f"{n}_spec", "dy_input" if n == "dy" else n)}
@@ -89,7 +89,7 @@ def _make_table_planner(
             f"gradient of {kernel.name}: unknown {sorted(unknown)}; known are {sorted(known)}"
         )
 
-    def planner(kernel: Kernel[..., Any], positions: Sequence[int]) -> Plan:
+    def planner(kernel: Kernel[..., Any], positions: Sequence[int]) -> VjpPlan:
         # If the number of inputs varies, positions do not identify them: the plan is for all.
         given = inputs if kernel.takes_list else [inputs[i] for i in positions]
         active = [name for name in given if name in rules]
@@ -149,7 +149,7 @@ class GradientConfig(NamedTuple):
     inputs_to_save: tuple[str, ...] = ()
     outputs_to_save: tuple[bool, ...] = ()
 
-    def planner(self, kernel: Kernel[..., Any], positions: Sequence[int]) -> Plan:
+    def planner(self, kernel: Kernel[..., Any], positions: Sequence[int]) -> VjpPlan:
         """Return the plan of a call; it saves the same values for any differentiated inputs."""
         if unknown := set(self.inputs_to_save) - set(kernel.inputs):
             raise RegistrationError(
@@ -163,11 +163,11 @@ class GradientConfig(NamedTuple):
             )
         if not (kernel.is_variadic and self.inputs_to_save):
             positions = [kernel.inputs.index(name) for name in self.inputs_to_save]
-        return plan_function(kernel, self.grad_func, positions, self.outputs_to_save)
+        return make_function_plan(kernel, self.grad_func, positions, self.outputs_to_save)
 
 
 def register_gradient(
-    config: GradientConfig | Kernel[..., Any], *, replace: bool = False, **rules: Rule
+    config: GradientConfig | Kernel[..., Any], *, replace: bool = False, **rules: GradientRule
 ) -> None:
     """Register a gradient in the explicit form (a `GradientConfig`) or in the table form (a kernel and its rules).
 
@@ -191,10 +191,12 @@ def register_gradient(
 
 
 def _compile_gradient(
-    config: GradientConfig | Kernel[..., Any], rules: Mapping[str, Rule]
+    config: GradientConfig | Kernel[..., Any], rules: Mapping[str, GradientRule]
 ) -> RegisteredGradient:
     if isinstance(config, Kernel):
-        return RegisteredGradient(config.name, _make_table_planner(config, rules), tuple(rules))
+        return RegisteredGradient(
+            config.name, _make_rule_table_planner(config, rules), tuple(rules)
+        )
     if not isinstance(config, GradientConfig):  # pyright: ignore[reportUnnecessaryIsInstance] - callers pass anything
         raise ArgumentError(
             f"register_gradient takes a GradientConfig or a kernel, not {type(config).__name__}"
@@ -217,7 +219,7 @@ def _compile_gradient(
 
 @contextmanager
 def override_gradient(
-    config: GradientConfig | Kernel[..., Any], **rules: Rule
+    config: GradientConfig | Kernel[..., Any], **rules: GradientRule
 ) -> Generator[None, None, None]:
     """Use another gradient for the calls made inside a ``with`` block, in this thread or task only.
 
@@ -234,5 +236,5 @@ def override_gradient(
     """
     compiled = _compile_gradient(config, rules)
     warn_in_debug_mode(compiled.kernel_name, find_gradient(compiled.kernel_name))
-    with overriding(Override("gradient", compiled.kernel_name, compiled)):
+    with override_registry(RegistryOverride("gradient", compiled.kernel_name, compiled)):
         yield

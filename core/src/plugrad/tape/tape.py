@@ -9,15 +9,23 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from plugrad.kernels import creation
 from plugrad.registry.composites import find_composite
 from plugrad.registry.gradients import find_gradient
-from plugrad.tape.nodes import Call, Leaf, Node, Part, Step, add, add_ancestors
-from plugrad.tape.plans import missing_gradient
-from plugrad.tensor.context import active_precision, precision_of
+from plugrad.tape.nodes import (
+    Call,
+    CustomNode,
+    Leaf,
+    Node,
+    OutputNode,
+    accumulate_gradient,
+    add_ancestors,
+)
+from plugrad.tape.plans import make_missing_gradient
+from plugrad.tensor.context import active_precision, use_precision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from plugrad.contract.kernel import Kernel
-    from plugrad.registry.gradients import Plan
+    from plugrad.registry.gradients import VjpPlan
     from plugrad.tape.nodes import Gradients
     from plugrad.tensor.tensor import Tensor
 
@@ -25,12 +33,12 @@ if TYPE_CHECKING:
     """It is told the position of a leaf, and its gradient."""
 
 
-def find_plan(kernel: Kernel[..., Any], differentiated: int) -> Plan | None:
+def find_plan(kernel: Kernel[..., Any], differentiated: int) -> VjpPlan | None:
     """Return the plan of a call; `differentiated` has one bit for each input, the lowest for the first."""
     gradient = find_gradient(kernel.name)
     if gradient is None:
         composite = find_composite(kernel)
-        gradient = missing_gradient(kernel) if composite is None else composite.gradient
+        gradient = make_missing_gradient(kernel) if composite is None else composite.gradient
     if differentiated not in gradient.plans:
         positions = [i for i in range(differentiated.bit_length()) if differentiated >> i & 1]
         gradient.plans[differentiated] = gradient.planner(kernel, positions)
@@ -54,7 +62,7 @@ class BackwardPass:
         # what is older than the leaves cannot depend on them
         self.is_nested = add_ancestors(nodes, found, first) or is_nested
         nodes.sort(key=attrgetter("order"))
-        self.nodes: list[Call | Part | Step] = nodes
+        self.nodes: list[Call | OutputNode | CustomNode] = nodes
         self.needed: set[Node | None] | None = None
         """The nodes that depend on a leaf; None for all: without nesting, a tape has no other nodes."""
         if self.is_nested:
@@ -76,7 +84,7 @@ class BackwardPass:
                 nothing more will be added to it.
         """
         # a gradient has the dtype of what it is the gradient of
-        with nullcontext() if active_precision() is None else precision_of(None):
+        with nullcontext() if active_precision() is None else use_precision(None):
             nodes, leading, linked = self.nodes, self.needed, self.is_nested
             gradients: Gradients = {self.root: start}
             completed = {} if on_gradient is None else self._completed_leaves()
@@ -93,13 +101,13 @@ class BackwardPass:
                     if type(dy) is dict:
                         dy = MaterializedCotangents(node, dy)
                     node.plan.accumulate_vjp(gradients, node, dy, wanted, linked)
-                elif type(node) is Part:
+                elif type(node) is OutputNode:
                     # a gradient rule may reach an output by another part than the caller did
-                    add(gradients.setdefault(node.parents[0], {}), node.index, dy)
+                    accumulate_gradient(gradients.setdefault(node.parents[0], {}), node.index, dy)
                 else:
                     for index, gradient in node.pull(dy, wanted, linked):
                         if wanted is None or wanted[index]:
-                            add(gradients, node.parents[index], gradient)
+                            accumulate_gradient(gradients, node.parents[index], gradient)
                 if on_gradient is not None:
                     self._report(completed.pop(node, ()), gradients, on_gradient)
             if on_gradient is not None:

@@ -22,7 +22,7 @@ from plugrad.errors import (
 )
 from plugrad.importing import import_lazily
 from plugrad.interruptions import is_interruption, was_raised_by_signal_handler
-from plugrad.tensor.choice import choose
+from plugrad.tensor.choice import choose_implementation
 from plugrad.tensor.effects import active_log
 from plugrad.types.arguments import explain_wrong_fields
 from plugrad.types.dtype import BFLOAT16, as_dtype
@@ -208,7 +208,7 @@ class Backend(ABC):
         A backend that records calls instead of running them keeps the function, so that each run computes the
         value anew.
         """
-        return store(compute_host_value(function, shape, dtype), self)
+        return copy_to_backend_array(compute_host_value(function, shape, dtype), self)
 
     # --- what a backend may offer besides ---------------------------------------------------------
 
@@ -316,7 +316,9 @@ class Backend(ABC):
         """
         name = config.kernel_name
         function = self.wrap_implementation(name, config.kernel_func)
-        return choose(function, self.wrap_implementation(name, following), *config.conditions)
+        return choose_implementation(
+            function, self.wrap_implementation(name, following), *config.conditions
+        )
 
     def with_bfloat16(self, kernel_name: str, function: Implementation) -> Implementation:
         """Return the function that the engine calls for a kernel after the program has named bfloat16.
@@ -335,7 +337,7 @@ class Backend(ABC):
         return f"<backend {self.label}>"
 
 
-def check_alive(backend: Backend, what: str) -> None:
+def check_device_alive(backend: Backend, what: str) -> None:
     """Raise if a backend's device is lost or closed; `what` names the requested operation.
 
     Raises:
@@ -350,17 +352,17 @@ def check_alive(backend: Backend, what: str) -> None:
         error.device = backend.label
         raise error
     if backend.is_closed:
-        raise closed_backend_error(backend, what)
+        raise make_closed_backend_error(backend, what)
 
 
-def note_loss(error: BaseException, backend: Backend) -> None:
+def mark_device_lost(error: BaseException, backend: Backend) -> None:
     """Mark a device as lost if an error of its backend says so; its arrays are then dead."""
     if isinstance(error, DeviceLost) and not error.device:
         error.device, backend.lost = backend.label, backend.lost or str(error)
         _clear_caches(backend)
 
 
-def passes(error: BaseException, backend: Backend) -> bool:
+def must_propagate(error: BaseException, backend: Backend) -> bool:
     """Return whether an exception must propagate unchanged because it came from outside the backend call.
 
     If that has cut the call in two, the device may be lost. What is no `Exception`, such as `SystemExit`, passes, too.
@@ -388,25 +390,25 @@ def compute_host_value(function: Callable[[], Any], shape: Shape, dtype: DType) 
     return values if values.shape == shape else values.reshape(shape)
 
 
-def store(values: NDArray[Any], backend: Backend) -> Any:
+def copy_to_backend_array(values: NDArray[Any], backend: Backend) -> Any:
     """Copy host values to an array of a backend and check its shape and dtype.
 
     Raises:
         BackendFailed: `from_numpy` fails, or what it returns is no such array.
         DeviceLost: the device does not work any more.
     """
-    check_alive(backend, "from_numpy()")
+    check_device_alive(backend, "from_numpy()")
     if values.dtype.kind == "b" and has_odd_bools(values):
         values = values.view(np.uint8) != 0
     try:
         array = backend.from_numpy(values)
     except PlugradError as error:
-        note_loss(error, backend)
+        mark_device_lost(error, backend)
         raise
     except BaseException as error:  # so that a plugin's failure is not plugrad's
-        if passes(error, backend):
+        if must_propagate(error, backend):
             raise
-        raise backend_failed(backend, "from_numpy()", error) from error
+        raise make_backend_failed_error(backend, "from_numpy()", error) from error
     check_array(array, values.shape, values.dtype, backend, "from_numpy()")
     return array
 
@@ -428,14 +430,14 @@ def check_array(
         BackendFailed: the message names the backend, the method and what it returned.
     """
     found = getattr(array, "dtype", None)
-    if getattr(array, "shape", None) == shape and (found is dtype or _is_same(found, dtype)):
+    if getattr(array, "shape", None) == shape and (found is dtype or _is_same_dtype(found, dtype)):
         return
-    raise invalid_result(
+    raise make_invalid_result_error(
         backend, method, array, f"an array of shape {shape} and dtype {as_dtype(dtype)}"
     )
 
 
-def _is_same(found: object, dtype: object) -> bool:
+def _is_same_dtype(found: object, dtype: object) -> bool:
     """Return whether two objects mean the same dtype."""
     try:
         return as_dtype(found) is as_dtype(dtype)
@@ -452,10 +454,12 @@ def dlpack_device_of(backend: Backend) -> tuple[int, int] | None:
         and all(isinstance(number, int) for number in cast("tuple[object, ...]", where))
     ):
         return cast("tuple[int, int] | None", where)
-    raise invalid_result(backend, "dlpack_device()", where, "a pair of integers, or None")
+    raise make_invalid_result_error(
+        backend, "dlpack_device()", where, "a pair of integers, or None"
+    )
 
 
-def unsupported_dtype(dtype: DType, backend: Backend) -> UnsupportedDtype:
+def make_unsupported_dtype_error(dtype: DType, backend: Backend) -> UnsupportedDtype:
     """Return the UnsupportedDtype error for a dtype that a backend does not store."""
     has = sorted(backend.dtypes(), key=str)
     same_kind = [d for d in has if d.kind == dtype.kind] or has
@@ -466,7 +470,7 @@ def unsupported_dtype(dtype: DType, backend: Backend) -> UnsupportedDtype:
     )
 
 
-def closed_backend_error(backend: Backend, what: str) -> DisposedTensor:
+def make_closed_backend_error(backend: Backend, what: str) -> DisposedTensor:
     """Return the error for a tensor whose backend has been closed; `what` names the requested operation."""
     return DisposedTensor(
         f"{what}: the tensor lived on {backend.label}, which has been closed since then; its values are gone, "
@@ -474,7 +478,7 @@ def closed_backend_error(backend: Backend, what: str) -> DisposedTensor:
     )
 
 
-def backend_failed(backend: Backend, method: str, error: BaseException) -> PlugradError:
+def make_backend_failed_error(backend: Backend, method: str, error: BaseException) -> PlugradError:
     """Return the BackendFailed error for a backend method that raised an exception."""
     where = f"{method} of backend {backend.name!r} ({backend.distribution})"
     if isinstance(error, MemoryError):
@@ -482,7 +486,9 @@ def backend_failed(backend: Backend, method: str, error: BaseException) -> Plugr
     return BackendFailed(f"{where} failed: {describe_exception(error)}")
 
 
-def invalid_result(backend: Backend, method: str, returned: object, expected: str) -> BackendFailed:
+def make_invalid_result_error(
+    backend: Backend, method: str, returned: object, expected: str
+) -> BackendFailed:
     """Return the BackendFailed error for a backend method with an invalid result."""
     return BackendFailed(
         f"{method} of backend {backend.name!r} ({backend.distribution}) returned {short_repr(returned)}; "
@@ -497,17 +503,17 @@ def read_array(array: Any, backend: Backend) -> NDArray[Any]:
         DeviceLost: the device is gone.
         BackendFailed: the backend raises an error of its own, or returns something else.
     """
-    check_alive(backend, "numpy()")
+    check_device_alive(backend, "numpy()")
     try:
         values = backend.to_numpy(array)
         values.flags.writeable = False
     except PlugradError as error:
-        note_loss(error, backend)
+        mark_device_lost(error, backend)
         raise
     except BaseException as error:  # so that a plugin's failure is not plugrad's
-        if passes(error, backend):
+        if must_propagate(error, backend):
             raise
-        raise backend_failed(backend, "to_numpy()", error) from error
+        raise make_backend_failed_error(backend, "to_numpy()", error) from error
     check_array(values, array.shape, array.dtype, backend, "to_numpy()")
     return values
 
@@ -529,13 +535,13 @@ def export_array(
         DeviceLost: the device is gone.
         BackendFailed: the backend raises an error of its own.
     """
-    check_alive(backend, "__dlpack__")
+    check_device_alive(backend, "__dlpack__")
     try:
         return backend.to_dlpack(array, copy=copy, stream=stream, max_version=max_version)
     except (PlugradError, BufferError) as error:
-        note_loss(error, backend)
+        mark_device_lost(error, backend)
         raise
     except BaseException as error:  # so that a plugin's failure is not plugrad's
-        if passes(error, backend):
+        if must_propagate(error, backend):
             raise
-        raise backend_failed(backend, "to_dlpack()", error) from error
+        raise make_backend_failed_error(backend, "to_dlpack()", error) from error

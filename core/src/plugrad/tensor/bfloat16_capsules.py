@@ -16,16 +16,16 @@ from plugrad.types.dtype import BFLOAT16, DType
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-UNSIGNED: Final = 1
-BFLOAT: Final = 4
+DLPACK_UINT_CODE: Final = 1
+DLPACK_BFLOAT_CODE: Final = 4
 """Kinds of elements, in the words of DLPack."""
-KIND_OFFSETS: Final = {b"dltensor": 20, b"dltensor_versioned": 52}
+DTYPE_CODE_OFFSET_OF_CAPSULE: Final = {b"dltensor": 20, b"dltensor_versioned": 52}
 """Where in the description the kind is, by the name of the capsule; behind it stands how many bits there are."""
 
-_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(
+_capsule_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(
     ("PyCapsule_GetName", ctypes.pythonapi)
 )
-_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+_capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
 
@@ -34,7 +34,7 @@ def export_bfloat16(values: NDArray[Any], **options: Any) -> Any:
     """Return a DLPack capsule of bfloat16 values; the options are those of NumPy's ``__dlpack__``."""
     bits = values.view(np.uint16)
     capsule = bits.__dlpack__(**options)
-    _kind_and_bits(capsule)[0] = BFLOAT
+    _kind_and_bits(capsule)[0] = DLPACK_BFLOAT_CODE
     return capsule
 
 
@@ -45,20 +45,22 @@ def import_bfloat16(x: Any) -> NDArray[Any] | None:
     except TypeError:  # the object is older than the argument
         capsule = x.__dlpack__()
     found = _kind_and_bits(capsule)
-    if tuple(found) != (BFLOAT, 16):
+    if tuple(found) != (DLPACK_BFLOAT_CODE, 16):
         return None
-    found[0] = UNSIGNED
-    return np.from_dlpack(_Exported(capsule, x.__dlpack_device__())).view(DType(BFLOAT16).numpy)
+    found[0] = DLPACK_UINT_CODE
+    return np.from_dlpack(_CapsuleHolder(capsule, x.__dlpack_device__())).view(
+        DType(BFLOAT16).numpy
+    )
 
 
 def _kind_and_bits(capsule: Any) -> Any:
     """Return the two bytes of a capsule that encode the element type."""
-    name = _name(capsule)
-    address = _pointer(capsule, name) + KIND_OFFSETS[name]
+    name = _capsule_name(capsule)
+    address = _capsule_pointer(capsule, name) + DTYPE_CODE_OFFSET_OF_CAPSULE[name]
     return (ctypes.c_uint8 * 2).from_address(address)
 
 
-class _Exported:
+class _CapsuleHolder:
     """An object that hands out an existing capsule."""
 
     def __init__(self, capsule: Any, device: tuple[int, int]) -> None:

@@ -18,7 +18,7 @@ BROADCAST_MIN_BYTES = 1 << 17
 """The bytes of the larger input from which on `broadcast_dtypes` counts."""
 
 
-def choose(
+def choose_implementation(
     function: Implementation,
     following: Implementation,
     dtypes: frozenset[DType] | None,
@@ -42,7 +42,7 @@ def choose(
 
     def is_meant(arrays: Sequence[Any]) -> bool:
         given = [x for x in arrays if x is not None]
-        if min_bytes and sum(map(nbytes_of, given)) < min_bytes:
+        if min_bytes and sum(map(array_nbytes, given)) < min_bytes:
             return False
         if meant is None or given[0].dtype in meant:
             return True
@@ -60,11 +60,11 @@ def _are_broadcast(arrays: Sequence[Any]) -> bool:
     return (
         min(sizes) > 1
         and min(sizes) != max(sizes)
-        and max(map(nbytes_of, arrays)) >= BROADCAST_MIN_BYTES
+        and max(map(array_nbytes, arrays)) >= BROADCAST_MIN_BYTES
     )
 
 
-def nbytes_of(array: Any) -> int:
+def array_nbytes(array: Any) -> int:
     """Return the number of bytes of a backend array."""
     nbytes = getattr(array, "nbytes", None)
     return prod(array.shape) * as_dtype(array.dtype).itemsize if nbytes is None else nbytes

@@ -25,15 +25,15 @@ Params = ParamSpec("Params")
 Result = TypeVar("Result")
 
 
-class Scope:
+class TidyScope:
     """The tensors made inside one `tidy` block, by identity; they are not kept alive."""
 
     __slots__ = ("made", "parent")
 
-    def __init__(self, parent: Scope | None) -> None:
+    def __init__(self, parent: TidyScope | None) -> None:
         """Open a scope inside `parent`."""
         self.made: dict[int, ref[Tensor]] = {}
-        self.parent: Scope | None = parent
+        self.parent: TidyScope | None = parent
 
     def track(self, tensor: Tensor) -> None:
         """Add a tensor to the block."""
@@ -46,7 +46,7 @@ class Scope:
             self.track(tensor)
 
 
-class Override(NamedTuple):
+class RegistryOverride(NamedTuple):
     """An entry that replaces one of a registry in one context."""
 
     registry: str
@@ -63,7 +63,7 @@ class Overrides:
 
     __slots__ = ("__weakref__", "checks", "entries", "gradients", "kernels")
 
-    def __init__(self, entries: tuple[Override, ...], checks: Mapping[str, Any]) -> None:
+    def __init__(self, entries: tuple[RegistryOverride, ...], checks: Mapping[str, Any]) -> None:
         """Sort the entries, of which the last one counts."""
         self.entries = entries
         self.checks = checks
@@ -88,7 +88,7 @@ class Precision(NamedTuple):
 class Context(NamedTuple):
     """The innermost `tidy` block, the transfer target, the overrides and the precision of a thread or task."""
 
-    scope: Scope | None = None
+    scope: TidyScope | None = None
     transfer: Backend | None = None
     overrides: Overrides | None = None
     settings: Mapping[str, Any] | None = None
@@ -99,7 +99,7 @@ class Context(NamedTuple):
 
 
 _EMPTY: Final = Context()
-CHECKS: Final = ("check_finite", "debug")
+CHECK_SETTINGS: Final = ("check_finite", "debug")
 """The settings on which the functions that the engine calls depend."""
 
 
@@ -107,7 +107,7 @@ _context: ContextVar[Context | None] = ContextVar("plugrad_surroundings", defaul
 current_context: Final = _context.get
 
 
-def active_scope() -> Scope | None:
+def active_scope() -> TidyScope | None:
     """Return the innermost `tidy` block."""
     context = current_context()
     return None if context is None else context.scope
@@ -132,7 +132,7 @@ def active_precision() -> DType | None:
 
 
 @contextmanager
-def precision_of(dtype: DType | None) -> Generator[None]:
+def use_precision(dtype: DType | None) -> Generator[None]:
     """Compute suitable kernels in a half-precision dtype within a block; None turns this off.
 
     Blocks may end in any order.
@@ -149,7 +149,7 @@ def precision_of(dtype: DType | None) -> Generator[None]:
         _set(context._replace(precision=rest[-1].dtype if rest else None, precisions=rest))
 
 
-def set_scope(scope: Scope | None) -> None:
+def set_scope(scope: TidyScope | None) -> None:
     """Set the innermost `tidy` block."""
     context = current_context() or _EMPTY
     _set(Context(scope, *context[1:]))
@@ -171,7 +171,7 @@ set_context: Final = _context.set
 
 
 @contextmanager
-def overriding(override: Override) -> Generator[None]:
+def override_registry(override: RegistryOverride) -> Generator[None]:
     """Put an entry before those of its registry within a block, in this thread or task only.
 
     Blocks may end in any order. The entry ends where its block ends: a task that was started inside keeps it.
@@ -183,15 +183,15 @@ def overriding(override: Override) -> Generator[None]:
         _set_overrides(*[entry for entry in _current_overrides() if entry is not override])
 
 
-def _current_overrides() -> tuple[Override, ...]:
+def _current_overrides() -> tuple[RegistryOverride, ...]:
     overrides = active_overrides()
     return () if overrides is None else overrides.entries
 
 
-def _set_overrides(*entries: Override) -> None:
+def _set_overrides(*entries: RegistryOverride) -> None:
     context = current_context() or _EMPTY
     settings = overridden_settings()
-    checks = {name: settings[name] for name in CHECKS if name in settings}
+    checks = {name: settings[name] for name in CHECK_SETTINGS if name in settings}
     overrides = context.overrides
     if not entries and not checks:
         overrides = None
@@ -200,14 +200,14 @@ def _set_overrides(*entries: Override) -> None:
     _set(context._replace(overrides=overrides, settings=settings or None))
 
 
-def _follow_settings(_: str) -> None:
+def _update_settings_entry(_: str) -> None:
     """Copy this context's `config.override` settings into its active entry if they have changed."""
     context = current_context() or _EMPTY
     if overridden_settings() != (context.settings or {}):
         _set_overrides(*_current_overrides())
 
 
-config.listeners.append(_follow_settings)
+config.listeners.append(_update_settings_entry)
 
 
 def carry_context(function: Callable[Params, Result]) -> Callable[Params, Result]:

@@ -43,15 +43,15 @@ class HostLog:
             changes: an iterator in C that makes them.
             undo: a function in C that takes them back; the call around this one calls it if it fails later.
         """
-        stay = map(_APPEND, (self.undo,), (None,))
+        stay = map(_LIST_APPEND, (self.undo,), (None,))
         if self.outer is not None:
             entries = [*filter(None, self.undo), undo]
-            stay = chain(map(_EXTEND, (self.outer.undo,), (entries,)), stay)
+            stay = chain(map(_LIST_EXTEND, (self.outer.undo,), (entries,)), stay)
         run_uninterrupted(chain(changes, stay))
 
 
-_EXTEND: Final = list[Any].extend
-_APPEND: Final = list[Any].append
+_LIST_EXTEND: Final = list[Any].extend
+_LIST_APPEND: Final = list[Any].append
 
 
 active_log: Final[ContextVar[HostLog | None]] = ContextVar("plugrad_host_log", default=None)
@@ -75,17 +75,17 @@ def run_logged(function: Callable[[HostLog], Result]) -> Result:
         active_log.set(outer)
 
 
-def on_failure(undo: Callable[[], object]) -> None:
+def register_undo_on_failure(undo: Callable[[], object]) -> None:
     """Register a function that is called if the running call of a traced program fails later.
 
     A function of `host_value` that counts calls it before it counts, so that a step that raised an error has not been
     counted. Where no traced program runs, it does nothing.
 
-    >>> from plugrad.extend import host_value, on_failure
+    >>> from plugrad.extend import host_value, register_undo_on_failure
     >>> taken = [0]
     >>> def next_step():
     ...     before = taken[0]
-    ...     on_failure(lambda: taken.__setitem__(0, before))
+    ...     register_undo_on_failure(lambda: taken.__setitem__(0, before))
     ...     taken[0] += 1
     ...     return taken[0]
     >>> f = plugrad.jit(lambda x: x + host_value(next_step))
@@ -98,7 +98,7 @@ def on_failure(undo: Callable[[], object]) -> None:
     Raises:
         ArgumentError: `undo` is not callable.
     """
-    check_callable("on_failure", undo)
+    check_callable("register_undo_on_failure", undo)
     log = active_log.get()
     if log is not None:
         log.undo.append(undo)

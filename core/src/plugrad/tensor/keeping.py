@@ -13,10 +13,10 @@ def keep_alive(value: object, owner: object) -> None:
 
     `weakref.finalize` would call Python code then, in which Python drops what a handler of signals raises.
     """
-    number = next(_numbers)
-    _kept[number] = ref(owner, partial(_kept.pop, number)), value
+    number = next(_next_key)
+    _kept_objects[number] = ref(owner, partial(_kept_objects.pop, number)), value
 
 
-_numbers = count()
-_kept: dict[int, tuple[ref[Any], object]] = {}
+_next_key = count()
+_kept_objects: dict[int, tuple[ref[Any], object]] = {}
 """The owners and what is kept for them."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from plugrad.tensor.tensor import Tensor
 
-Answer = TypeVar("Answer")
+StaticValue = TypeVar("StaticValue")
 
 
 class Tracer(Backend):
@@ -124,7 +124,7 @@ def _is_tracer(kind: type) -> bool:
     return issubclass(kind, Tracer)
 
 
-def recorder() -> Backend | None:
+def recording_or_target_backend() -> Backend | None:
     """Return the tracer that records calls in this context, or else the backend to which inputs are transferred."""
     target = transfer_target()
     while isinstance(target, Tracer) and target.outer is not None:
@@ -146,7 +146,7 @@ def is_traced(x: Tensor) -> bool:
     return isinstance(x.backend, Tracer)
 
 
-def static_value(function: Callable[[], Answer]) -> Answer:
+def static_value(function: Callable[[], StaticValue]) -> StaticValue:
     """Return what a function returns now; a traced program is traced again when a call finds another answer.
 
     What a program reads from attributes and globals while it is traced stays as it was. Where such a value decides

@@ -23,7 +23,7 @@ def iter_leaves(tree: Any) -> Iterator[Any]:
     try:
         yield from _iter_leaves(tree)
     except RecursionError:
-        raise too_deep_error() from None
+        raise make_too_deep_error() from None
 
 
 def _iter_leaves(tree: Any) -> Iterator[Any]:
@@ -36,7 +36,7 @@ def _iter_leaves(tree: Any) -> Iterator[Any]:
         yield from _iter_leaves(part)
 
 
-def too_deep_error() -> ArgumentError:
+def make_too_deep_error() -> ArgumentError:
     """Return the error for a tree whose levels are too many for Python's recursion."""
     return ArgumentError(
         "a nested list, tuple or dict contains itself, or has more levels than Python's recursion allows"
@@ -64,7 +64,7 @@ def map_tree(function: Callable[[Any], Any], tree: Any) -> Any:
     try:
         return _map_tree(function, tree)
     except RecursionError:
-        raise too_deep_error() from None
+        raise make_too_deep_error() from None
 
 
 def _map_tree(function: Callable[[Any], Any], tree: Any) -> Any:

@@ -21,7 +21,7 @@ from plugrad.testing.rows import ROW, TEXT
 from plugrad.tracing.jit import jit
 from plugrad.transforms.gradients import grads
 from plugrad.transforms.vmap import vmap
-from plugrad.types.bits import TOLERANCES
+from plugrad.types.bits import RELATIVE_TOLERANCE_OF_DTYPE
 from plugrad.types.dtype import string
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def _assert_close(x: Tensor, expected: Array, row: Row, where: str, is_exact: bo
     if x.dtype is string:
         np.testing.assert_array_equal(found.astype(TEXT), expected.astype(TEXT), where)
         return
-    tolerance = 0 if is_exact else 2 * row.factor * TOLERANCES.get(str(x.dtype), 0)
+    tolerance = 0 if is_exact else 2 * row.factor * RELATIVE_TOLERANCE_OF_DTYPE.get(str(x.dtype), 0)
     largest = np.max(np.abs(expected[np.isfinite(expected)]), initial=1) if tolerance else 1
     np.testing.assert_allclose(
         found, expected, rtol=tolerance, atol=tolerance * largest, err_msg=where

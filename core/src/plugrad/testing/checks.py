@@ -15,7 +15,7 @@ from plugrad.registry.gradients import get_gradient
 from plugrad.registry.kernels import find_kernel
 from plugrad.testing.finite_differences import check_gradient
 from plugrad.testing.rows import ROW, TEXT, Array, Row
-from plugrad.types.bits import TOLERANCES
+from plugrad.types.bits import RELATIVE_TOLERANCE_OF_DTYPE
 from plugrad.types.dtype import as_dtype
 from plugrad.types.specs import Shaped
 
@@ -177,13 +177,13 @@ def _equal(actual: object, expected: object, what: str, where: str) -> None:
 def _compare(actual: Array, expected: Array, row: Row, where: str) -> None:
     _equal(actual.shape, expected.shape, "shape", where)
     name = str(as_dtype(actual.dtype))
-    if name not in TOLERANCES:
+    if name not in RELATIVE_TOLERANCE_OF_DTYPE:
         wanted = expected if actual.dtype == TEXT else expected.astype(actual.dtype)
         np.testing.assert_array_equal(actual, wanted, where)
         return
     with np.errstate(all="ignore"):  # what is beyond the largest number is infinite
         wanted = expected.astype(actual.dtype)
-    allowed = TOLERANCES[name] * row.factor
+    allowed = RELATIVE_TOLERANCE_OF_DTYPE[name] * row.factor
     sizes = np.abs(wanted[np.isfinite(wanted)])
     largest = 1.0 if row.kernel.is_elementwise else max(1.0, float(sizes.max(initial=1)))
     np.testing.assert_allclose(actual, wanted, allowed, allowed * largest, err_msg=where)

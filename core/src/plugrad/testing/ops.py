@@ -13,7 +13,7 @@ import numpy as np
 import plugrad
 from plugrad.testing.lifecycle import main_number_dtype
 from plugrad.testing.rows import Array, in_double, numbers
-from plugrad.types.bits import TOLERANCES
+from plugrad.types.bits import RELATIVE_TOLERANCE_OF_DTYPE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,7 +54,7 @@ def check_op(op: Op, backend: Backend) -> None:
 def _compare(actual: Tensor, expected: Array, op: Op, backend: Backend) -> None:
     if actual.backend is not backend:
         raise AssertionError(f"{op.name}: the result lives on {actual.device}")
-    allowed = TOLERANCES.get(str(actual.dtype), 0) * op.factor
+    allowed = RELATIVE_TOLERANCE_OF_DTYPE.get(str(actual.dtype), 0) * op.factor
     largest = max(1.0, float(np.abs(expected).max(initial=1)))
     np.testing.assert_allclose(
         actual.numpy(), expected, allowed, allowed * largest, err_msg=op.name

@@ -17,7 +17,7 @@ from plugrad.passes.dead import has_effect, remove_dead_steps
 from plugrad.registry.composites import find_composite
 from plugrad.registry.kernels import list_implementations
 from plugrad.tape.nodes import next_order
-from plugrad.tensor.backend import Backend, Memory, Probe, check_alive
+from plugrad.tensor.backend import Backend, Memory, Probe, check_device_alive
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import Tracer
 from plugrad.tracing.lines import asked_operation, user_line
@@ -205,7 +205,7 @@ class GraphTracer(Tracer):
         """
         if backend is self.target:
             return
-        check_alive(backend, "jit")
+        check_device_alive(backend, "jit")
         if self.may_move and not self.steps:
             raise OtherDevice(backend)
         raise BackendMismatch(

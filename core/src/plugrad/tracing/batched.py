@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.kernels import binary, movement, reduction
 from plugrad.tensor.tensor import Tensor
-from plugrad.tensor.tracer import recorder
+from plugrad.tensor.tracer import recording_or_target_backend
 from plugrad.tensor.trees import iter_tensors, map_tree
 from plugrad.tracing.backend import GraphTracer
 from plugrad.tracing.branches import trace_while
@@ -73,7 +73,7 @@ def batched_while(
 ) -> Any:
     """Return the last carry of a loop that ends for each example by itself; see `plugrad.while_loop`."""
     carry = map_tree(lambda x: None if x is None else copy_to_backend(x, tracer), carry)
-    if isinstance(recorder(), GraphTracer):
+    if isinstance(recording_or_target_backend(), GraphTracer):
         return _traced_while(tracer, go_on, function, carry)
     while True:
         flag = go_on(carry)

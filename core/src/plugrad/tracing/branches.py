@@ -9,7 +9,7 @@ from plugrad.errors import ArgumentError
 from plugrad.graph.graph import Cond, While
 from plugrad.passes.dead import has_effect
 from plugrad.passes.hosts import return_host_values, return_host_values_from_both
-from plugrad.tape.nodes import Bundle, InputGradients, Leaf, Node, Step
+from plugrad.tape.nodes import CustomNode, InputGradients, Leaf, Node, ResultBundle
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer
@@ -80,7 +80,7 @@ def trace_cond(
     return map_tree(lambda leaf: next_or_none(remaining, leaf), first.tree)
 
 
-class CondCall(Step):
+class CondCall(CustomNode):
     """A traced conditional on the tape; its gradient is a conditional between two gradients."""
 
     __slots__ = ("args", "bindings", "captured", "flag", "functions", "hosts", "operands", "tracer")
@@ -142,7 +142,7 @@ class CondCall(Step):
                     remaining = iter(xs[:count])
                     results: Any = function(*map_tree(lambda m: fill_mark(m, remaining), self.args))
                     found = tensors_in(map_tree(as_tensor_leaf, results), tracer)
-                    ends = Bundle(tuple([found[i].node for i in given]))
+                    ends = ResultBundle(tuple([found[i].node for i in given]))
                     pulled = BackwardPass(ends, list(leaves.values())).run(cotangents)
                 return [or_zeros(g, xs[i]) for i, g in zip(leaves, pulled, strict=True)]
 
@@ -189,7 +189,7 @@ def trace_while(
     return map_tree(lambda leaf: next_or_none(remaining, leaf), init)
 
 
-class WhileCall(Step):
+class WhileCall(CustomNode):
     """A traced while loop on the tape, which has no gradient."""
 
     __slots__ = ()

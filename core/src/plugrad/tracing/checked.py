@@ -22,7 +22,7 @@ from plugrad.tracing.carries import describe_structure
 from plugrad.tracing.program import Program, array_of
 from plugrad.tracing.structure import flatten
 from plugrad.transforms.variable import get_array, set_array, watched_variables
-from plugrad.types.bits import TOLERANCES, comparable_bits
+from plugrad.types.bits import RELATIVE_TOLERANCE_OF_DTYPE, comparable_bits
 from plugrad.types.dtype import as_dtype
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from plugrad.transforms.variable import Variable
 
 
-SUM_TOLERANCES: Final = {**TOLERANCES, "bfloat16": 3e-2}
+SUM_TOLERANCES: Final = {**RELATIVE_TOLERANCE_OF_DTYPE, "bfloat16": 3e-2}
 """How much the order of a sum may change, as a part of the largest number, by dtype."""
 
 

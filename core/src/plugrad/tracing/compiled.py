@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.engine import watching
 from plugrad.settings.layers import config
-from plugrad.tensor.backend import Backend, note_loss, passes
+from plugrad.tensor.backend import Backend, mark_device_lost, must_propagate
 from plugrad.tracing.replay import compile_replay, kernel_names, watching_steps
 
 if TYPE_CHECKING:
@@ -98,5 +98,5 @@ class Compiled:
 
     def note_failure(self, failure: BaseException) -> None:
         """Mark the device as lost if an exception of a run says so."""
-        if not passes(failure, self.graph.backend):
-            note_loss(failure, self.graph.backend)
+        if not must_propagate(failure, self.graph.backend):
+            mark_device_lost(failure, self.graph.backend)

@@ -8,7 +8,7 @@ from plugrad.ops.attributes import check_flag
 from plugrad.ops.creation import zeros
 from plugrad.ops.movement import stack, unstack
 from plugrad.tensor.tensor import Tensor
-from plugrad.tensor.tracer import Tracer, current_tracer, recorder
+from plugrad.tensor.tracer import Tracer, current_tracer, recording_or_target_backend
 from plugrad.tensor.trees import iter_tensors, map_tree
 from plugrad.tracing.backend import GraphTracer
 from plugrad.tracing.batched import batched_cond, batched_while
@@ -173,7 +173,7 @@ def _is_traced_batch(tracer: Tracer | None) -> TypeGuard[BatchTracer]:
     Where all examples draw the same numbers, it is unrolled: further chunks of examples get what the first has drawn.
     """
     is_batch = isinstance(tracer, BatchTracer) and tracer.randomness != "same"
-    return is_batch and isinstance(recorder(), GraphTracer)
+    return is_batch and isinstance(recording_or_target_backend(), GraphTracer)
 
 
 def _empty_results(function: Callable[..., Any], init: Any, xs: Any) -> Any:

@@ -15,7 +15,7 @@ from plugrad.discovery.selection import active_backend
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.errors import ArgumentError, BackendMismatch, TracingError, short_repr, warn
 from plugrad.interruptions import hold_safely
-from plugrad.registry.generation import generation
+from plugrad.registry.generation import registry_generation
 from plugrad.settings.layers import config
 from plugrad.tensor.context import transfer_target
 from plugrad.tensor.tensor import Tensor
@@ -246,7 +246,7 @@ class Jitted(Generic[Params, Result]):
         self, args: Sequence[Any], kwargs: Mapping[str, Any], tensors: list[Tensor]
     ) -> tuple[Any, ...]:
         """Return the key that selects a graph; append the tensors among the arguments to a list."""
-        key: list[Any] = [generation()]
+        key: list[Any] = [registry_generation()]
         if self.static:
             args, kwargs = self._with_identities(args, kwargs)
         for argument in args:

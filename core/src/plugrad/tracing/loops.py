@@ -8,7 +8,7 @@ import numpy as np
 
 from plugrad.engine.implementations import active_functions
 from plugrad.graph.graph import Cond, Scan
-from plugrad.tensor.backend import store
+from plugrad.tensor.backend import copy_to_backend_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +50,13 @@ def _scan(step: Scan, backend: Backend, body: Callable[..., list[Any]]) -> Calla
                 place[index] = result
         if length:
             return [*carry, *[functions["Pack"](*column, axis=0) for column in found]]
-        return [*carry, *[store(np.empty((0, *s.shape), s.dtype.numpy), backend) for s in specs]]
+        return [
+            *carry,
+            *[
+                copy_to_backend_array(np.empty((0, *s.shape), s.dtype.numpy), backend)
+                for s in specs
+            ],
+        ]
 
     return run
 

@@ -15,9 +15,9 @@ from plugrad.passes.hosts import return_host_values
 from plugrad.passes.memory import plan_memory
 from plugrad.passes.simplify import simplify_graph
 from plugrad.passes.stops import remove_stops
-from plugrad.tape.nodes import Bundle, InputGradients, Leaf, Node, Part, Step
+from plugrad.tape.nodes import CustomNode, InputGradients, Leaf, Node, OutputNode, ResultBundle
 from plugrad.tape.tape import BackwardPass
-from plugrad.tensor.backend import check_alive
+from plugrad.tensor.backend import check_device_alive
 from plugrad.tensor.context import (
     active_scope,
     set_scope,
@@ -109,7 +109,7 @@ class Program:
         """
         backend = self.backend
         if backend.is_closed or backend.lost:
-            check_alive(backend, self.name)
+            check_device_alive(backend, self.name)
         is_recorded = watched_variables.get() is not None
         arrays: list[Any] = []
         for x in tensors:
@@ -184,7 +184,7 @@ class Program:
         step = ProgramCall(self, nodes, [*values, *outputs[end:]])
         for index, x in enumerate(iter_tensors(result)):
             if x.dtype.is_inexact:
-                x.node = Part(step, index)
+                x.node = OutputNode(step, index)
         return result
 
     @cached_property
@@ -223,7 +223,7 @@ class Program:
             with tracer.bound(dict(held), hosts):
                 results = [*iter_tensors(self.function(inputs[:count]))]
                 ends = [x.node for x, is_given in zip(results, given, strict=True) if is_given]
-                found = BackwardPass(Bundle(tuple(ends)), leaves).run(list(places))
+                found = BackwardPass(ResultBundle(tuple(ends)), leaves).run(list(places))
             differentiated = [x for x, is_wanted in zip(inputs, wanted, strict=True) if is_wanted]
             return [
                 zeros_like(Tensor(x.array, x.backend)) if g is None else g
@@ -233,7 +233,7 @@ class Program:
         return gradients_of_call
 
 
-class ProgramCall(Step):
+class ProgramCall(CustomNode):
     """A call of a program on the tape."""
 
     __slots__ = ("arrays", "program")

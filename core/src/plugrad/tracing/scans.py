@@ -9,7 +9,7 @@ from plugrad.engine.transfer import copy_to_backend
 from plugrad.graph.graph import Scan
 from plugrad.ops.creation import zeros_like
 from plugrad.passes.hosts import return_host_values
-from plugrad.tape.nodes import Bundle, InputGradients, Leaf, Part, Step
+from plugrad.tape.nodes import CustomNode, InputGradients, Leaf, OutputNode, ResultBundle
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer
@@ -110,7 +110,7 @@ def _record(
     return Rounds(body.tree, outputs[:end], captured, hosts, is_recorded)
 
 
-class ScanCall(Step):
+class ScanCall(CustomNode):
     """A traced scan on the tape; its gradient is a scan in the other direction."""
 
     __slots__ = (
@@ -158,7 +158,7 @@ class ScanCall(Step):
             for i, node in enumerate(self.parents)
         ]
         outputs = [
-            Tensor(array, backend, Part(self, i) if linked else None)
+            Tensor(array, backend, OutputNode(self, i) if linked else None)
             for i, (array, backend) in enumerate(self.outputs)
         ]
         count, slices = map(count_marks, self.trees)
@@ -192,7 +192,7 @@ class ScanCall(Step):
                 result = check_round(self.function(c, y), c)
                 found = [*tensors_in(result, tracer), *now]
                 ends = tuple([found[i].node for i in (*moving, *given)])
-                pulled = BackwardPass(Bundle(ends), leaves).run([*d_carry, *d_results])
+                pulled = BackwardPass(ResultBundle(ends), leaves).run([*d_carry, *d_results])
             sources = [*[now[i] for i in moving], *[parts[i - count] for i in sliced]]
             sources += [x for _, _, x in bound]
             pulled = [or_zeros(g, x) for g, x in zip(pulled, sources, strict=True)]

@@ -10,7 +10,7 @@ import numpy as np
 from plugrad.errors import ArgumentError, short_repr
 from plugrad.ops.creation import asarray
 from plugrad.tensor.tensor import Tensor
-from plugrad.tensor.trees import too_deep_error
+from plugrad.tensor.trees import make_too_deep_error
 from plugrad.transforms.variable import Variable
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def flatten(tree: Any, key: list[Any], tensors: list[Tensor]) -> None:
     try:
         _flatten(tree, key, tensors)
     except RecursionError:
-        raise too_deep_error() from None
+        raise make_too_deep_error() from None
 
 
 def _flatten(tree: Any, key: list[Any], tensors: list[Tensor]) -> None:
@@ -135,7 +135,7 @@ class Rebuilder:
         try:
             return self._text(tree)
         except RecursionError:
-            raise too_deep_error() from None
+            raise make_too_deep_error() from None
 
     def _text(self, tree: Any) -> str:
         """Return the expression for a tree."""
@@ -177,7 +177,7 @@ class Rebuilder:
         try:
             return eval(_compile_text(f"lambda a, b: {text}"), {**self.objects, "t": Tensor})
         except (SyntaxError, MemoryError, RecursionError):
-            raise too_deep_error() from None
+            raise make_too_deep_error() from None
 
 
 @lru_cache(1024)

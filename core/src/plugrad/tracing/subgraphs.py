@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.ops.creation import zeros_like
 from plugrad.passes.dead import remove_dead_steps
-from plugrad.tape.nodes import Part, Step
+from plugrad.tape.nodes import CustomNode, OutputNode
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.trees import iter_leaves, iter_tensors, map_tree
 from plugrad.tracing.body import BodyTracer, Captured, Key, Part as BodyPart
@@ -101,11 +101,11 @@ def values_of(tensors: Iterable[Tensor]) -> tuple[int, ...]:
     return tuple([x.array.value for x in tensors])
 
 
-def record_step(outputs: Sequence[Tensor], step: Step) -> None:
+def record_step(outputs: Sequence[Tensor], step: CustomNode) -> None:
     """Record a step on the tape for those outputs that are inexact."""
     for index, x in enumerate(outputs):
         if x.dtype.is_inexact:
-            x.node = Part(step, index)
+            x.node = OutputNode(step, index)
 
 
 def without_node(x: Tensor) -> Tensor:

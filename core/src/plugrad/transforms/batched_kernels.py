@@ -11,7 +11,13 @@ from plugrad.engine.dispatch import run
 from plugrad.errors import KernelFailed, ShapeError, TracingError, warn
 from plugrad.kernels import movement
 from plugrad.ops.creation import zeros
-from plugrad.registry.batching import Batch, batchings, broadcasting, find_batching, with_rank
+from plugrad.registry.batching import (
+    Batch,
+    find_batching,
+    insert_axes_to_rank,
+    registered_batchings,
+    run_with_broadcast_axes,
+)
 from plugrad.registry.composites import find_composite
 
 if TYPE_CHECKING:
@@ -24,7 +30,7 @@ if TYPE_CHECKING:
     from plugrad.types.specs import Shape
 
 
-class Level(Protocol):
+class BatchLevel(Protocol):
     """The part of a batch tracer that kernel functions need."""
 
     outer: Backend
@@ -67,7 +73,7 @@ class DrawState(BatchedArray):
     __slots__ = ()
 
 
-class Finished(dict[str, "Implementation"]):
+class FinishedFunctions(dict[str, "Implementation"]):
     """The functions of a tracer after its function has returned; using them raises."""
 
     def __missing__(self, kernel_name: str) -> Implementation:
@@ -82,13 +88,13 @@ class Finished(dict[str, "Implementation"]):
         )
 
 
-FINISHED: Final = Finished()
+FINISHED_FUNCTIONS: Final = FinishedFunctions()
 
 
 class BatchedFunctions(dict[str, "Implementation"]):
     """The functions by kernel name that the engine calls for a batch; each runs a kernel on the outer level."""
 
-    def __init__(self, tracer: Level) -> None:
+    def __init__(self, tracer: BatchLevel) -> None:
         """Start empty."""
         super().__init__()
         self._tracer = tracer
@@ -98,24 +104,26 @@ class BatchedFunctions(dict[str, "Implementation"]):
         tracer = self._tracer
         contract = get_contract(kernel_name)
         if contract is None:
-            function = _loop_without_contract(kernel_name, tracer)
+            function = _make_loop_without_contract(kernel_name, tracer)
         elif not contract.inputs:
-            function = _make_creation(contract, tracer)
+            function = _make_creation_function(contract, tracer)
         else:
             # None of plugrad's own elementwise kernels has a rule that would have to be imported.
-            entry = (batchings.get if contract.is_elementwise else find_batching)(kernel_name)
+            entry = (registered_batchings.get if contract.is_elementwise else find_batching)(
+                kernel_name
+            )
             rule = None if entry is None else entry.rule
             if rule is None and contract.is_elementwise:
-                rule = broadcasting
+                rule = run_with_broadcast_axes
                 if not contract.inputs_vary and len(contract.inputs) <= 2:
-                    function = self[kernel_name] = _elementwise(contract, tracer)
+                    function = self[kernel_name] = _make_elementwise_function(contract, tracer)
                     return function
-            function = _by_rule(contract, rule, tracer)
+            function = _make_rule_function(contract, rule, tracer)
         self[kernel_name] = function
         return function
 
 
-def _elementwise(contract: Kernel[..., Any], tracer: Level) -> Implementation:
+def _make_elementwise_function(contract: Kernel[..., Any], tracer: BatchLevel) -> Implementation:
     """Return the function for an elementwise kernel of one or two inputs, the most frequent case."""
 
     def run_unary(x: BatchedArray, **attrs: Any) -> BatchedArray:
@@ -131,9 +139,9 @@ def _elementwise(contract: Kernel[..., Any], tracer: Level) -> Implementation:
         try:
             more = len(a.shape) - len(b.shape)
             if more > 0 and b.is_batched:
-                y = with_rank(y, len(a.shape) + 1)
+                y = insert_axes_to_rank(y, len(a.shape) + 1)
             elif more < 0 and a.is_batched:
-                x = with_rank(x, len(b.shape) + 1)
+                x = insert_axes_to_rank(x, len(b.shape) + 1)
             result = contract.call(x, y, *([attrs] if attrs else ()))
             return BatchedArray(result, a.is_batched or b.is_batched)
         except ShapeError:
@@ -145,8 +153,8 @@ def _elementwise(contract: Kernel[..., Any], tracer: Level) -> Implementation:
     return run_unary if len(contract.inputs) == 1 else run_binary
 
 
-def _by_rule(
-    contract: Kernel[..., Any], rule: BatchingRule | None, tracer: Level
+def _make_rule_function(
+    contract: Kernel[..., Any], rule: BatchingRule | None, tracer: BatchLevel
 ) -> Implementation:
     """Return the function for a kernel: its batching rule, else its body of ops, else a loop."""
     is_own = contract.rule.__module__ == f"plugrad.kernels.{contract.family}"
@@ -167,7 +175,7 @@ def _by_rule(
             if batch is None:
                 return _wrap_result(run(contract, tensors, attrs), is_batched=False)
             if contract.dynamic_shape:
-                raise _dynamic(contract)
+                raise _make_dynamic_shape_error(contract)
             result = None if rule is None else rule(batch, *tensors, **attrs)
             if result is not None:
                 if not is_own or not tracer.size:  # the tests check plugrad's own
@@ -183,14 +191,14 @@ def _by_rule(
             return composite_implementation(composite, cast("Backend", tracer))(*arrays, **attrs)
         before = tracer.leave()
         try:
-            return _wrap_result(_loop(batch, tensors, attrs), is_batched=True)
+            return _wrap_result(_loop_over_examples(batch, tensors, attrs), is_batched=True)
         finally:
             tracer.enter(before)
 
     return call
 
 
-def _make_creation(contract: Kernel[..., Any], tracer: Level) -> Implementation:
+def _make_creation_function(contract: Kernel[..., Any], tracer: BatchLevel) -> Implementation:
     """Return the function for a kernel without inputs, whose result all examples share."""
 
     def call(_: Backend, **attrs: Any) -> Any:
@@ -203,7 +211,7 @@ def _make_creation(contract: Kernel[..., Any], tracer: Level) -> Implementation:
     return call
 
 
-def _loop_without_contract(kernel_name: str, tracer: Level) -> Implementation:
+def _make_loop_without_contract(kernel_name: str, tracer: BatchLevel) -> Implementation:
     """Return the function for a kernel without a contract, which runs once for each example."""
 
     def call(*arrays: Any, **attrs: Any) -> Any:
@@ -216,7 +224,7 @@ def _loop_without_contract(kernel_name: str, tracer: Level) -> Implementation:
             if not any(flags):
                 return _wrap_result(run(contract, tensors, attrs, tracer.outer), is_batched=False)
             batch = Batch(contract, tracer.size, flags)
-            return _wrap_result(_loop(batch, tensors, attrs), is_batched=True)
+            return _wrap_result(_loop_over_examples(batch, tensors, attrs), is_batched=True)
         finally:
             tracer.enter(before)
 
@@ -258,7 +266,7 @@ def _check_result(
     )
 
 
-def _dynamic(contract: Kernel[..., Any]) -> TracingError:
+def _make_dynamic_shape_error(contract: Kernel[..., Any]) -> TracingError:
     """Return the error for a kernel whose shape depends on values."""
     return TracingError(
         f"vmap: the shape of the result of {contract.name} depends on values, so that it may be another one for each "
@@ -270,7 +278,7 @@ _warned_kernels: Final[set[str]] = set()
 """The kernels of which a warning has said that they run as a loop."""
 
 
-def _loop(batch: Batch, tensors: Sequence[Tensor | None], attrs: Any) -> Any:
+def _loop_over_examples(batch: Batch, tensors: Sequence[Tensor | None], attrs: Any) -> Any:
     """Run a kernel once for each example, and stack the results."""
     kernel, size, flags = batch
     if kernel.name not in _warned_kernels:
@@ -283,7 +291,7 @@ def _loop(batch: Batch, tensors: Sequence[Tensor | None], attrs: Any) -> Any:
             f"examples{remedy}"
         )
     if not size:
-        return _empty(batch, tensors, attrs)
+        return _infer_empty_result(batch, tensors, attrs)
     columns = [
         movement.unpack(x, axis=0) if flag and x is not None else [x] * size
         for x, flag in zip(tensors, flags, strict=True)
@@ -294,7 +302,7 @@ def _loop(batch: Batch, tensors: Sequence[Tensor | None], attrs: Any) -> Any:
     return movement.pack(*rows, axis=0)
 
 
-def _empty(batch: Batch, tensors: Sequence[Tensor | None], attrs: Any) -> Any:
+def _infer_empty_result(batch: Batch, tensors: Sequence[Tensor | None], attrs: Any) -> Any:
     """Return a kernel's result for zero examples."""
     given = [x for x in tensors if x is not None]
     held = [

@@ -17,12 +17,19 @@ from plugrad.engine.transfer import copy_to_backend
 from plugrad.errors import BackendMismatch, TracingError
 from plugrad.kernels import movement, reduction
 from plugrad.tape.nodes import Leaf, next_order
-from plugrad.tensor.backend import Backend, Memory, Probe, check_alive, read_array, store
+from plugrad.tensor.backend import (
+    Backend,
+    Memory,
+    Probe,
+    check_device_alive,
+    copy_to_backend_array,
+    read_array,
+)
 from plugrad.tensor.context import Context, current_context, set_context
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import Tracer
 from plugrad.transforms.batched_kernels import (
-    FINISHED,
+    FINISHED_FUNCTIONS,
     BatchedArray,
     BatchedFunctions,
     DrawState,
@@ -38,7 +45,7 @@ if TYPE_CHECKING:
     from plugrad.types.dtype import DType
     from plugrad.types.specs import Shape
 
-BLOCK_WORDS: Final = 4
+WORDS_PER_COUNTER: Final = 4
 """The random words of one number of a counter, at which the draw of an example begins."""
 
 
@@ -62,7 +69,7 @@ class BatchTracer(Tracer):
         self.device = outer.device
         self.distribution = outer.distribution
         self.options = outer.options
-        self.functions = FINISHED
+        self.functions = FINISHED_FUNCTIONS
         self.constants = {}
         self.planned_steps = outer.planned_steps if isinstance(outer, Tracer) else Counter()
         self.start: int = next_order()
@@ -79,8 +86,8 @@ class BatchTracer(Tracer):
     def inside(self) -> Generator[None, None, None]:
         """Run the block on this level, as the function is run."""
         before = self._outside, self._watched, self.functions, self.constants
-        if self.functions is FINISHED:
-            self.functions, self.constants = BatchedFunctions(self), Constants(self.outer)
+        if self.functions is FINISHED_FUNCTIONS:
+            self.functions, self.constants = BatchedFunctions(self), SharedConstants(self.outer)
         self._outside = context, _ = current_context(), get_selection()
         self._watched = watched_variables.get() or {}
         around = Context() if context is None else context
@@ -153,7 +160,7 @@ class BatchTracer(Tracer):
         if backend is self.outer:
             return x
         check_finished(backend)
-        check_alive(backend, "vmap")
+        check_device_alive(backend, "vmap")
         context = self._outside[0]
         if isinstance(self.outer, Tracer) or (context is not None and context.transfer is not None):
             return copy_to_backend(x, self.outer)
@@ -254,7 +261,7 @@ class BatchTracer(Tracer):
         args: Sequence[Any],
     ) -> Tensor:
         """Call a function through a transform, such as `checkpoint`, that is applied on the outer level."""
-        held: list[BatchedArray] = [x.array for x in args if _is_plain(x)]
+        held: list[BatchedArray] = [x.array for x in args if _is_plain_tensor(x)]
         is_batched: list[bool] = []
 
         def call_for_all_examples(*tensors: Tensor) -> Any:
@@ -265,7 +272,7 @@ class BatchTracer(Tracer):
                         for x, array in zip(tensors, held, strict=True)
                     ]
                 )
-                value = function(*[next(stand_ins) if _is_plain(x) else x for x in args])
+                value = function(*[next(stand_ins) if _is_plain_tensor(x) else x for x in args])
                 if not isinstance(value, Tensor):
                     return value
                 result = self._batched_array(value)
@@ -370,7 +377,7 @@ class BatchTracer(Tracer):
             )
         if self.randomness == "different":
             with self.outside():
-                state = next_state(self.size * padded_words(words), self.outer)
+                state = next_state(self.size * pad_word_count(words), self.outer)
             return Tensor(DrawState(state, is_batched=False), self)
         if self._draws == len(self._drawn):  # else other examples before these have drawn it
             with self.outside():
@@ -406,7 +413,9 @@ class BatchTracer(Tracer):
 
     def from_numpy(self, array: NDArray[Any]) -> Any:
         """Return an array that all examples share."""
-        return BatchedArray(Tensor(store(array, self.outer), self.outer), is_batched=False)
+        return BatchedArray(
+            Tensor(copy_to_backend_array(array, self.outer), self.outer), is_batched=False
+        )
 
     def to_numpy(self, array: Any) -> NDArray[Any]:
         """Return the values of an array that all examples share.
@@ -442,9 +451,9 @@ class BatchTracer(Tracer):
         """Do nothing; the target stays open."""
 
 
-def padded_words(words: int) -> int:
+def pad_word_count(words: int) -> int:
     """Return how many words of the counter a draw of `words` words uses."""
-    return -(-words // BLOCK_WORDS) * BLOCK_WORDS
+    return -(-words // WORDS_PER_COUNTER) * WORDS_PER_COUNTER
 
 
 def check_finished(backend: Backend) -> None:
@@ -453,19 +462,19 @@ def check_finished(backend: Backend) -> None:
     Raises:
         TracingError: it is.
     """
-    if isinstance(backend, BatchTracer) and backend.functions is FINISHED:
+    if isinstance(backend, BatchTracer) and backend.functions is FINISHED_FUNCTIONS:
         raise TracingError(
             "vmap: a tensor was kept from a function whose call has ended, and hides the axis of its examples; return "
             "it from that function instead"
         )
 
 
-def _is_plain(x: Any) -> bool:
+def _is_plain_tensor(x: Any) -> bool:
     """Return whether an argument is a tensor but not a variable."""
     return isinstance(x, Tensor) and not isinstance(x, Variable)
 
 
-class Constants(dict[Any, Any]):
+class SharedConstants(dict[Any, Any]):
     """A view of the outer level's cache of single-value arrays, as arrays that all examples share."""
 
     def __init__(self, outer: Backend) -> None:

@@ -19,7 +19,7 @@ from plugrad.errors import (
 from plugrad.ops.attributes import as_list, is_sequence
 from plugrad.ops.creation import asarray, eye, ones_like, zeros, zeros_like
 from plugrad.ops.movement import expand_dims, reshape, stack, unstack
-from plugrad.tape.nodes import InputGradients, Leaf, Node, Step, end_recording, open_leaves
+from plugrad.tape.nodes import CustomNode, InputGradients, Leaf, Node, end_recording, open_leaves
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-Mode = Literal["reverse", "forward"]
-MODES: Final[tuple[Mode, ...]] = get_args(Mode)
+JacobianMode = Literal["reverse", "forward"]
+JACOBIAN_MODES: Final[tuple[JacobianMode, ...]] = get_args(JacobianMode)
 
 
 def jvp(
@@ -91,7 +91,10 @@ def _as_leaves(tree: Any) -> list[Any]:
 
 
 def jacobian(
-    function: Callable[..., Any], argnums: int | Sequence[int] = 0, *, mode: Mode = "reverse"
+    function: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    *,
+    mode: JacobianMode = "reverse",
 ) -> Callable[..., Any]:
     """Return a function that computes the derivative of each element of the value by each element of an argument.
 
@@ -122,15 +125,15 @@ def jacobian(
             is complex with ``mode="forward"``.
         GradientNotFound: a kernel between the value and a differentiated argument has no gradient.
     """
-    return _jacobian("jacobian", function, argnums, mode)
+    return _make_jacobian("jacobian", function, argnums, mode)
 
 
-def _jacobian(
-    op: str, function: Callable[..., Any], argnums: int | Sequence[int], mode: Mode
+def _make_jacobian(
+    op: str, function: Callable[..., Any], argnums: int | Sequence[int], mode: JacobianMode
 ) -> Callable[..., Any]:
     check_callable(op, function)
     positions = parse_argnums(argnums, op)
-    if check_string(mode, op, "mode") not in MODES:
+    if check_string(mode, op, "mode") not in JACOBIAN_MODES:
         raise ArgumentValueError(f"{op}: mode={short_repr(mode)} must be 'reverse' or 'forward'")
 
     @wraps(function)
@@ -145,9 +148,9 @@ def _jacobian(
         selected = [args[position] for position in positions]
         value, pull = vjp(call_with_selected, *selected)
         found = (
-            _compute_rows(value, pull, selected)
+            _compute_jacobian_rows(value, pull, selected)
             if mode == "reverse"
-            else _compute_columns(op, value, pull, selected)
+            else _compute_jacobian_columns(op, value, pull, selected)
         )
         rows = iter(found)
 
@@ -162,7 +165,7 @@ def _jacobian(
     return derivative
 
 
-def _compute_rows(
+def _compute_jacobian_rows(
     value: Any, pull: Callable[[Any], tuple[Any, ...]], selected: Sequence[Any]
 ) -> list[list[Tensor]]:
     """Return for each output its Jacobian with respect to each selected input, row by row (reverse mode)."""
@@ -174,7 +177,7 @@ def _compute_rows(
             dys = [dy if y is output else zeros_like(y) for y in outputs]
             return list(iter_leaves(pull(dys[0] if isinstance(value, Tensor) else dys)))
 
-        found = _for_each_unit(row, output, [*inputs, *outputs])
+        found = _map_unit_tensors(row, output, [*inputs, *outputs])
         return [
             zeros((*output.shape, *x.shape), dtype=x.dtype, device=x.backend)
             if part is None
@@ -185,10 +188,10 @@ def _compute_rows(
     return [rows(output) for output in outputs]
 
 
-def _compute_columns(
+def _compute_jacobian_columns(
     op: str, value: Any, pull: Callable[[Any], tuple[Any, ...]], selected: Sequence[Any]
 ) -> list[list[Tensor]]:
-    """Return the same as `_compute_rows`, column by column (forward mode); see `jvp`."""
+    """Return the same as `_compute_jacobian_rows`, column by column (forward mode); see `jvp`."""
     outputs: list[Tensor] = list(iter_leaves(value))
     inputs = [asarray(x) for x in iter_leaves(selected)]
     for x in (*inputs, *outputs):
@@ -209,7 +212,7 @@ def _compute_columns(
             tangents = tuple(map_tree(lambda _: next(parts), tree) for tree in selected)
             return list(iter_leaves(push(tangents)))
 
-        found = _for_each_unit(column, x, [*inputs, *outputs])
+        found = _map_unit_tensors(column, x, [*inputs, *outputs])
         return [
             zeros((*y.shape, *x.shape), dtype=x.dtype, device=x.backend)
             if part is None
@@ -221,11 +224,11 @@ def _compute_columns(
     return [[column[i] for column in by_input] for i in range(len(outputs))]
 
 
-MOST_ELEMENTS: Final = 2**23
+MAX_CHUNK_ELEMENTS: Final = 2**23
 """The elements of the largest tensor of a Jacobian's rows that are computed at once; more would need much memory."""
 
 
-def _for_each_unit(
+def _map_unit_tensors(
     function: Callable[[Tensor], list[Tensor]], y: Tensor, tensors: Sequence[Tensor]
 ) -> list[Tensor]:
     """Return the stacked results of a function for all unit tensors of the shape of `y`.
@@ -236,7 +239,7 @@ def _for_each_unit(
         found = function(ones_like(y)) if y.size else []
         return [expand_dims(part, axis=0) for part in found]
     units = reshape(eye(y.size, dtype=y.dtype, device=y.backend), (y.size, *y.shape))
-    chunk = max(1, MOST_ELEMENTS // max(x.size for x in tensors))
+    chunk = max(1, MAX_CHUNK_ELEMENTS // max(x.size for x in tensors))
     try:
         return map_rows(function, units, chunk)
     except TracingError:  # it reads values, or was traced before
@@ -248,7 +251,7 @@ def hessian(
     function: Callable[..., Tensor],
     argnums: int | Sequence[int] = 0,
     *,
-    mode: Mode = "reverse",
+    mode: JacobianMode = "reverse",
 ) -> Callable[..., Any]:
     """Return a function that computes the second derivatives of a scalar function.
 
@@ -271,7 +274,7 @@ def hessian(
     """
     check_callable("hessian", function)
     parse_argnums(argnums, "hessian")
-    return _jacobian("hessian", grad(function, argnums, allow_unused=True), argnums, mode)
+    return _make_jacobian("hessian", grad(function, argnums, allow_unused=True), argnums, mode)
 
 
 def checkpoint(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -299,17 +302,17 @@ def checkpoint(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         variables = list(watched_variables.get() or {})
         tensors = [x for x in args if isinstance(x, Tensor) and not isinstance(x, Variable)]
         parents = tuple(x.node for x in (*tensors, *variables))
-        given = [_detach(x) for x in args]  # the function may assign to its arguments
-        named = {name: _detach(x) for name, x in kwargs.items()}
-        renamed = _copy_handles(kwargs)
+        given = [_detach_leaf(x) for x in args]  # the function may assign to its arguments
+        named = {name: _detach_leaf(x) for name, x in kwargs.items()}
+        renamed = _copy_tensor_handles(kwargs)
         tracer = current_tracer()
         if isinstance(tracer, BatchTracer) and not any(parents):  # a tape outside may record it
             return tracer.call_outside(
-                checkpoint, lambda *args: function(*args, **_copy_handles(renamed)), given
+                checkpoint, lambda *args: function(*args, **_copy_tensor_handles(renamed)), given
             )
         token = watched_variables.set(None)
         try:
-            value = function(*[_detach(x) for x in args], **renamed)
+            value = function(*[_detach_leaf(x) for x in args], **renamed)
         finally:
             watched_variables.reset(token)
         if not isinstance(value, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance] - people return anything
@@ -329,7 +332,7 @@ def checkpoint(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return run_checkpointed
 
 
-def _copy_handles(kwargs: dict[str, Any]) -> dict[str, Any]:
+def _copy_tensor_handles(kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return keyword arguments with new tensor handles, so that an assignment does not change the caller's tensor."""
     return {
         name: Tensor(x.array, x.backend, x.node) if type(x) is Tensor else x
@@ -337,12 +340,12 @@ def _copy_handles(kwargs: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _detach(x: Any) -> Any:
+def _detach_leaf(x: Any) -> Any:
     is_plain = isinstance(x, Tensor) and not isinstance(x, Variable)
     return Tensor(x.array, x.backend) if is_plain else x
 
 
-class _CheckpointedCall(Step):
+class _CheckpointedCall(CustomNode):
     """A call of a function whose gradient runs it again."""
 
     __slots__ = ("args", "function", "kwargs", "variables")
@@ -369,7 +372,7 @@ class _CheckpointedCall(Step):
         args = [
             Tensor(x.array, x.backend, next(unused)) if type(x) is Tensor else x for x in self.args
         ]
-        kwargs = {name: _detach(x) for name, x in self.kwargs.items()}
+        kwargs = {name: _detach_leaf(x) for name, x in self.kwargs.items()}
         token = watched_variables.set(dict(zip(self.variables, unused, strict=True)))
         try:
             open_leaves.update(leaves)

@@ -13,7 +13,7 @@ from plugrad.errors import ArgumentError, DTypeError, GradientNotFound, ShapeErr
 from plugrad.kernels import creation
 from plugrad.ops.attributes import check_flag, check_integer, is_sequence, to_list
 from plugrad.ops.creation import asarray, zeros_like
-from plugrad.tape.nodes import Bundle, Leaf, end_recording, leaves_alive, open_leaves
+from plugrad.tape.nodes import Leaf, ResultBundle, count_live_leaves, end_recording, open_leaves
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import static_value
@@ -120,18 +120,16 @@ def _make_gradient_function(
     allow_unused = check_flag(allow_unused, op, "allow_unused")
     has_several = is_sequence(argnums)
 
-    @_copy_documentation(
-        function, "The value and the gradient of" if with_value else "The gradient of"
-    )
+    @_copy_docstring(function, "The value and the gradient of" if with_value else "The gradient of")
     def gradient_of(*args: Any, dy: Any = None, **kwargs: Any) -> Any:
         leaves: list[Leaf] = []
-        inputs: list[Place] = []
+        inputs: list[LeafInput] = []
         renamed = list(args)
         check_positions(positions, args, op)
         for position in positions:
             renamed[position] = map_tree(lambda x: _make_leaf(x, leaves, inputs), args[position])
         aux: list[Any] = []
-        computed = _put_aside(function, aux) if has_aux else function
+        computed = _split_off_aux(function, aux) if has_aux else function
         value, gradients = _compute_gradients(op, computed, renamed, kwargs, leaves, dy)
         for i, gradient in enumerate(gradients):
             if gradient is None:
@@ -153,7 +151,7 @@ def _make_gradient_function(
     return gradient_of
 
 
-def _put_aside(function: Callable[..., Any], aux: list[Any]) -> Callable[..., Any]:
+def _split_off_aux(function: Callable[..., Any], aux: list[Any]) -> Callable[..., Any]:
     """Return a function that returns the first of two results, and appends the second one to `aux`."""
 
     def first(*args: Any, **kwargs: Any) -> Any:
@@ -220,7 +218,7 @@ def grads(
     check_callable("grads", function)
     allow_unused = check_flag(allow_unused, "grads", "allow_unused")
 
-    @_copy_documentation(function, "The gradients of")
+    @_copy_docstring(function, "The gradients of")
     def gradients(*args: Any, dy: Any = None, **kwargs: Any) -> tuple[Any, ...]:
         every = grad(function, tuple(range(len(args))), allow_unused=allow_unused)
         return every(*args, dy=dy, **kwargs)
@@ -248,7 +246,7 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
     """
     check_callable("vjp", function)
     leaves: list[Leaf] = []
-    inputs: list[Place] = []
+    inputs: list[LeafInput] = []
     renamed = [map_tree(lambda x: _make_leaf(x, leaves, inputs), arg) for arg in args]
     open_leaves.update(leaves)
     try:
@@ -257,10 +255,10 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
         end_recording(leaves)
     is_one = isinstance(result, Tensor)
     ends = [result] if is_one else list(iter_tensors(result))
-    root = result.node if is_one else Bundle(tuple([end.node for end in ends]))
-    kept: list[Place] = [(y.array, y.backend) for y in ends]  # even if the value is disposed
+    root = result.node if is_one else ResultBundle(tuple([end.node for end in ends]))
+    kept: list[LeafInput] = [(y.array, y.backend) for y in ends]  # even if the value is disposed
     # While no other function is being differentiated, the value cannot depend on what is.
-    is_nested = leaves_alive() > len(leaves) and BackwardPass(root, leaves).is_nested
+    is_nested = count_live_leaves() > len(leaves) and BackwardPass(root, leaves).is_nested
     value = result if is_nested else map_tree(_detach, result)
 
     def pull(dy: Any) -> tuple[Any, ...]:
@@ -374,7 +372,7 @@ def select_trainable(variables: Collection[Variable], op: str) -> list[Variable]
 # --- how the transforms work ---------------------------------------------------------------------
 
 
-Place: TypeAlias = "tuple[Any, Backend]"
+LeafInput: TypeAlias = "tuple[Any, Backend]"
 """The array and the backend of a tensor, which it may lose: a program can dispose of it."""
 _DY_HINT: Final = ", or pass dy=, the gradient with respect to y"
 
@@ -411,7 +409,7 @@ def _compute_gradients(
 
 
 def _run_backward(
-    walk: BackwardPass, dy: Any, on_gradient: Callable[[int, Tensor], None] | None = None
+    backward_pass: BackwardPass, dy: Any, on_gradient: Callable[[int, Tensor], None] | None = None
 ) -> list[Tensor | None]:
     """Run a backward pass, and return the gradients of the leaves; `dy` is the gradient of the result.
 
@@ -425,7 +423,7 @@ def _run_backward(
         assert on_gradient is not None
         on_gradient(position, conjugate(gradient))
 
-    gradients = walk.run(start, None if on_gradient is None else report)
+    gradients = backward_pass.run(start, None if on_gradient is None else report)
     return [None if g is None else conjugate(g) for g in gradients]
 
 
@@ -462,7 +460,7 @@ def _check_dy(dy: Any, value: Tensor) -> Tensor:
     return dy
 
 
-def _make_leaf(x: Any, leaves: list[Leaf], inputs: list[Place]) -> Tensor:
+def _make_leaf(x: Any, leaves: list[Leaf], inputs: list[LeafInput]) -> Tensor:
     """Return `x` as a new tensor whose tape node is a leaf; append the leaf and `x` to the lists."""
     if not isinstance(x, Tensor):
         x = asarray(x)
@@ -483,7 +481,7 @@ def _not_floating_error(what: str, x: Tensor) -> DTypeError:
     )
 
 
-def _copy_documentation(
+def _copy_docstring(
     function: Callable[..., Any], what: str
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def decorate(new: Callable[..., Any]) -> Callable[..., Any]:

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 
 # The slots of the tensor that a variable is, whatever is being traced.
-_ARRAY: Final[Any] = Tensor.array
-_BACKEND: Final[Any] = Tensor.backend
-get_array: Final[Callable[[Tensor], Any]] = _ARRAY.__get__
-set_array: Final[Callable[[Tensor, Any], None]] = _ARRAY.__set__
-delete_array: Final[Callable[[Tensor], None]] = _ARRAY.__delete__
-get_backend: Final[Callable[[Tensor], Backend]] = _BACKEND.__get__
-set_backend: Final[Callable[[Tensor, Backend], None]] = _BACKEND.__set__
+_ARRAY_SLOT: Final[Any] = Tensor.array
+_BACKEND_SLOT: Final[Any] = Tensor.backend
+get_array: Final[Callable[[Tensor], Any]] = _ARRAY_SLOT.__get__
+set_array: Final[Callable[[Tensor, Any], None]] = _ARRAY_SLOT.__set__
+delete_array: Final[Callable[[Tensor], None]] = _ARRAY_SLOT.__delete__
+get_backend: Final[Callable[[Tensor], Backend]] = _BACKEND_SLOT.__get__
+set_backend: Final[Callable[[Tensor, Backend], None]] = _BACKEND_SLOT.__set__
 
 
 class Variable(Tensor):
@@ -118,7 +118,7 @@ class Variable(Tensor):
             ArgumentValueError: a number of the new value does not fit the dtype.
         """
         self.array = self._convert_value(value)
-        _stop_watching([self])
+        _mark_as_replaced([self])
 
     def _convert_value(self, value: TensorLike) -> Any:
         """Convert a value to the array that the variable will hold after an assignment."""
@@ -228,10 +228,10 @@ def assign_all(variables: Sequence[Variable], values: Sequence[Tensor], log: Hos
     else:
         for variable, array in zip(variables, arrays, strict=True):
             tracer.assign_variable(variable, array)
-    _stop_watching(variables)
+    _mark_as_replaced(variables)
 
 
-def _stop_watching(variables: Iterable[Variable]) -> None:
+def _mark_as_replaced(variables: Iterable[Variable]) -> None:
     """Record that variables no longer hold the differentiated values."""
     if (leaves := watched_variables.get()) is not None:
         for variable in variables:

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor
     from plugrad.types.specs import Shape
 
-_TERM: Final = r"\((?:\w+(?:,\w+)*)?\)"
-_SIGNATURE: Final = re.compile(rf"{_TERM}(?:,{_TERM})*->{_TERM}(?:,{_TERM})*")
+_TERM_PATTERN: Final = r"\((?:\w+(?:,\w+)*)?\)"
+_SIGNATURE_PATTERN: Final = re.compile(
+    rf"{_TERM_PATTERN}(?:,{_TERM_PATTERN})*->{_TERM_PATTERN}(?:,{_TERM_PATTERN})*"
+)
 
 
 def vectorize(
@@ -71,7 +73,7 @@ def vectorize(
             )
         sizes: dict[str, int] = {}
         outer = [
-            _outer_shape(x, names, sizes, place)
+            _loop_shape(x, names, sizes, place)
             for x, names, place in zip(xs, inputs, places, strict=True)
         ]
         shape = broadcast(*outer)
@@ -81,7 +83,7 @@ def vectorize(
             for own in outer
         ]
         given = [
-            reshape(x, _own_axes(own, flags) + x.shape[len(own) :])
+            reshape(x, _mapped_axes(own, flags) + x.shape[len(own) :])
             for x, own, flags in zip(xs, outer, mapped, strict=True)
         ]
 
@@ -125,19 +127,22 @@ def _parse_signature(signature: object) -> tuple[list[tuple[str, ...]], list[tup
         ArgumentValueError: it is no signature.
     """
     text = signature.replace(" ", "") if isinstance(signature, str) else ""
-    if not _SIGNATURE.fullmatch(text):
+    if not _SIGNATURE_PATTERN.fullmatch(text):
         raise ArgumentValueError(
             f"vectorize: signature={short_repr(signature)} must name the axes of arguments and results, as in "
             "'(m,n),(n)->(m)'"
         )
     inputs, outputs = (
-        [tuple(name for name in term[1:-1].split(",") if name) for term in re.findall(_TERM, part)]
+        [
+            tuple(name for name in term[1:-1].split(",") if name)
+            for term in re.findall(_TERM_PATTERN, part)
+        ]
         for part in text.split("->")
     )
     return inputs, outputs
 
 
-def _outer_shape(x: Tensor, names: Sequence[str], sizes: dict[str, int], place: int) -> Shape:
+def _loop_shape(x: Tensor, names: Sequence[str], sizes: dict[str, int], place: int) -> Shape:
     """Return the shape of the loop axes of an argument; record the sizes of its core axes.
 
     Raises:
@@ -158,7 +163,7 @@ def _outer_shape(x: Tensor, names: Sequence[str], sizes: dict[str, int], place: 
     return x.shape[:outer]
 
 
-def _own_axes(own: Shape, is_mapped: Sequence[bool]) -> Shape:
+def _mapped_axes(own: Shape, is_mapped: Sequence[bool]) -> Shape:
     """Return the sizes of the loop axes along which an argument is mapped."""
     missing = len(is_mapped) - len(own)
     sizes = (1,) * missing + own

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend
 
 Randomness = Literal["different", "same", "error"]
-RANDOMNESS: Final[tuple[Randomness, ...]] = get_args(Randomness)
+RANDOMNESS_OPTIONS: Final[tuple[Randomness, ...]] = get_args(Randomness)
 
 
 def vmap(
@@ -86,7 +86,7 @@ def vmap(
         axis_size = check_integer(axis_size, "vmap", "axis_size", least=0)
     if chunk_size is not None:
         chunk_size = check_integer(chunk_size, "vmap", "chunk_size", least=1)
-    if check_string(randomness, "vmap", "randomness") not in RANDOMNESS:
+    if check_string(randomness, "vmap", "randomness") not in RANDOMNESS_OPTIONS:
         raise ArgumentValueError(
             f"vmap: randomness={short_repr(randomness)} must be 'different', 'same' or 'error'"
         )
@@ -95,16 +95,16 @@ def vmap(
 
     @wraps(function)
     def batched(*args: Any, **kwargs: Any) -> Any:
-        given, template = _flatten(args, in_axes)
+        given, template = _flatten_arguments(args, in_axes)
         size = _count_examples(given, axis_size)
         drawn: list[Tensor] = []
         step = size if chunk_size is None or not size else min(chunk_size, size)
         parts: list[Any] = []
         for start in range(0, size, step) if size else [0]:
-            part = given if step == size else [_chunk(x, start, step) for x in given]
+            part = given if step == size else [_slice_chunk(x, start, step) for x in given]
             count = min(step, size - start)
             tracer = BatchTracer(_find_backend(given), count, randomness, drawn)
-            parts.append(_run(tracer, function, template(part, tracer), kwargs, out_axes))
+            parts.append(_run_on_batch(tracer, function, template(part, tracer), kwargs, out_axes))
         return parts[0] if len(parts) == 1 else _concatenate_chunks(parts, out_axes)
 
     return batched
@@ -117,12 +117,16 @@ def map_rows(
     size = x.shape[0]
     parts: list[list[Tensor]] = []
     for start in range(0, size, chunk_size):
-        rows = _chunk(Mapped(x, 0), start, chunk_size) if size > chunk_size else Mapped(x, 0)
+        rows = (
+            _slice_chunk(MappedTensor(x, 0), start, chunk_size)
+            if size > chunk_size
+            else MappedTensor(x, 0)
+        )
         count = min(chunk_size, size - start)
         tracer = BatchTracer(_find_backend([rows]), count, "error", [])
         with tracer.inside():
             found = [_as_batched(y, tracer) for y in function(_hide_axis(rows, tracer))]
-        parts.append([_with_axis(y, 0, "the result", count) for y in found])
+        parts.append([_move_batch_axis(y, 0, "the result", count) for y in found])
     return (
         parts[0]
         if len(parts) == 1
@@ -133,7 +137,7 @@ def map_rows(
 # --- arguments -----------------------------------------------------------------------------------
 
 
-class Mapped(NamedTuple):
+class MappedTensor(NamedTuple):
     """A tensor among the arguments with the axis of its examples, or None if they share it."""
 
     tensor: Tensor
@@ -154,10 +158,12 @@ def _check_axes(axes: Any, name: str) -> None:
             )
 
 
-def _flatten(args: tuple[Any, ...], in_axes: Any) -> tuple[list[Mapped], Callable[..., list[Any]]]:
+def _flatten_arguments(
+    args: tuple[Any, ...], in_axes: Any
+) -> tuple[list[MappedTensor], Callable[..., list[Any]]]:
     """Return the tensors among the arguments, and a function that replaces them by other tensors."""
     axes = as_axes_of_arguments(in_axes, args)
-    given: list[Mapped] = []
+    given: list[MappedTensor] = []
 
     def note(x: Any, axis: int | None, where: str) -> Any:
         if isinstance(x, np.ndarray | np.generic):
@@ -165,26 +171,27 @@ def _flatten(args: tuple[Any, ...], in_axes: Any) -> tuple[list[Mapped], Callabl
         if not isinstance(x, Tensor):
             return x
         if axis is None:
-            given.append(Mapped(x, None))
-            return SLOT
-        given.append(Mapped(x, _normalize(axis, x, f"{where} has shape {x.shape}")))
-        return SLOT
+            given.append(MappedTensor(x, None))
+            return TENSOR_SLOT
+        given.append(MappedTensor(x, _normalize_axis(axis, x, f"{where} has shape {x.shape}")))
+        return TENSOR_SLOT
 
     marked = [
         map_with_axes(note, arg, axis, f"argument {position}", "in_axes")
         for position, (arg, axis) in enumerate(zip(args, axes, strict=True))
     ]
 
-    def fill(part: Sequence[Mapped], tracer: BatchTracer) -> list[Any]:
+    def fill(part: Sequence[MappedTensor], tracer: BatchTracer) -> list[Any]:
         remaining = iter(part)
         return map_tree(
-            lambda leaf: _hide_axis(next(remaining), tracer) if leaf is SLOT else leaf, marked
+            lambda leaf: _hide_axis(next(remaining), tracer) if leaf is TENSOR_SLOT else leaf,
+            marked,
         )
 
     return given, fill
 
 
-SLOT: Final = object()
+TENSOR_SLOT: Final = object()
 """The placeholder for a tensor among the arguments."""
 
 
@@ -238,7 +245,7 @@ def map_with_axes(
     )
 
 
-def _normalize(axis: int, x: Tensor, what: str) -> int:
+def _normalize_axis(axis: int, x: Tensor, what: str) -> int:
     """Return an axis counted from the front.
 
     Raises:
@@ -252,7 +259,7 @@ def _normalize(axis: int, x: Tensor, what: str) -> int:
     return axis % x.ndim
 
 
-def _count_examples(given: Sequence[Mapped], axis_size: int | None) -> int:
+def _count_examples(given: Sequence[MappedTensor], axis_size: int | None) -> int:
     """Return the number of examples.
 
     Raises:
@@ -277,7 +284,7 @@ def _count_examples(given: Sequence[Mapped], axis_size: int | None) -> int:
     return next(iter(sizes))
 
 
-def _find_backend(given: Sequence[Mapped]) -> Backend:
+def _find_backend(given: Sequence[MappedTensor]) -> Backend:
     """Return the backend of the outer level: the active tracer, or the device of the arguments.
 
     Raises:
@@ -296,17 +303,17 @@ def _find_backend(given: Sequence[Mapped]) -> Backend:
     return places[0] if places else asarray(0).backend
 
 
-def _chunk(x: Mapped, start: int, step: int) -> Mapped:
+def _slice_chunk(x: MappedTensor, start: int, step: int) -> MappedTensor:
     """Return up to `step` examples from `start` on."""
     tensor, axis = x
     if axis is None:
         return x
     stop = min(start + step, tensor.shape[axis])
     key = (*[slice(None)] * axis, slice(start, stop))
-    return Mapped(tensor[key], axis)
+    return MappedTensor(tensor[key], axis)
 
 
-def _hide_axis(x: Mapped, tracer: BatchTracer) -> Tensor:
+def _hide_axis(x: MappedTensor, tracer: BatchTracer) -> Tensor:
     """Return a tensor of the tracer without the axis of the examples."""
     tensor = copy_to_backend(x.tensor, tracer.outer)
     if x.axis is None:
@@ -321,7 +328,7 @@ def _hide_axis(x: Mapped, tracer: BatchTracer) -> Tensor:
 # --- running -------------------------------------------------------------------------------------
 
 
-def _run(
+def _run_on_batch(
     tracer: BatchTracer,
     function: Callable[..., Any],
     args: list[Any],
@@ -340,7 +347,7 @@ def _run(
                 "the caller would not show; return the new value instead"
             )
     return map_with_axes(
-        lambda y, axis, where: None if y is None else _with_axis(y, axis, where, tracer.size),
+        lambda y, axis, where: None if y is None else _move_batch_axis(y, axis, where, tracer.size),
         lifted,
         out_axes,
         "the result",
@@ -364,7 +371,7 @@ def _as_batched(y: Any, tracer: BatchTracer) -> BatchedArray:
     return tracer.hold((y if y.backend is tracer else tracer.lift(y)).array)
 
 
-def _with_axis(y: BatchedArray, axis: int | None, where: str, size: int) -> Tensor:
+def _move_batch_axis(y: BatchedArray, axis: int | None, where: str, size: int) -> Tensor:
     """Return a result with the axis of the examples at `axis`.
 
     Raises:

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
-Class = TypeVar("Class", bound=type[Any])
+ClassType = TypeVar("ClassType", bound=type[Any])
 
 
-KEYWORDS_ELSEWHERE: Final = {
+KEYWORDS_OF_OTHER_FRAMEWORKS: Final = {
     "bias": ("use_bias", "offset"),
     "channels": ("filters",),
     "dim": ("axis",),
@@ -58,7 +58,7 @@ def explain_wrong_calls(function: Callable[Parameters, Result]) -> Callable[Para
     return checked
 
 
-def explain_wrong_fields(kind: Class) -> Class:
+def explain_wrong_fields(kind: ClassType) -> ClassType:
     """Change a dataclass so that wrong arguments raise an ArgumentError with the list of its fields."""
     setattr(kind, "__new__", explain_wrong_calls(kind.__new__))  # noqa: B010 - a type checker would object
     return kind
@@ -79,7 +79,7 @@ def _describe_mistake(
     parameters = called.parameters
     takes_any = any(p.kind is Parameter.VAR_KEYWORD for p in parameters.values())
     for unknown in () if takes_any else kwargs.keys() - parameters.keys():
-        mistake = f"it has no argument {unknown!r}{_right_name(unknown, parameters)}"
+        mistake = f"it has no argument {unknown!r}{_suggest_right_name(unknown, parameters)}"
     written = [
         p.replace(annotation=Parameter.empty)
         for p in parameters.values()
@@ -95,9 +95,9 @@ def _describe_mistake(
     return f"{name}: {mistake}; write {name}{form}"
 
 
-def _right_name(unknown: str, known: Iterable[str]) -> str:
+def _suggest_right_name(unknown: str, known: Iterable[str]) -> str:
     """Return a hint that gives the right name for an unknown argument, if there is one."""
-    for name in KEYWORDS_ELSEWHERE.get(unknown, ()):
+    for name in KEYWORDS_OF_OTHER_FRAMEWORKS.get(unknown, ()):
         if name in known:
             return f" (did you mean {name!r}?)"
     return suggest_similar_name(unknown, known)

@@ -11,7 +11,7 @@ from plugrad.types.dtype import numpy_kind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-TOLERANCES: Final = {
+RELATIVE_TOLERANCE_OF_DTYPE: Final = {
     "float16": 4e-3,
     "float32": 1e-5,
     "float64": 1e-12,

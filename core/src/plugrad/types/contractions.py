@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from plugrad.types.specs import Shape
 
 
-class Preparation(NamedTuple):
+class OperandPreparation(NamedTuple):
     """The steps that prepare an operand: summing over axes, transposing the remaining axes, and reshaping."""
 
     summed: Shape
@@ -20,7 +20,7 @@ class Preparation(NamedTuple):
     shape: Shape
 
 
-class Contraction(NamedTuple):
+class PairContraction(NamedTuple):
     """One contraction of two operands, which leave the list of operands; the product is appended to it.
 
     With `is_transposed`, the operands are batches of matrices, and it says which of them to
@@ -29,30 +29,30 @@ class Contraction(NamedTuple):
 
     places: tuple[int, int]
     """Of the left and of the right operand; the left one comes first."""
-    left: Preparation
-    right: Preparation
+    left: OperandPreparation
+    right: OperandPreparation
     is_transposed: tuple[bool, bool] | None
     shape: Shape
     """Of the product, which has an axis for each letter."""
 
 
 @lru_cache(maxsize=1024)
-def contractions(
+def plan_contractions(
     equation: str, shapes: tuple[Shape, ...]
-) -> tuple[tuple[Contraction, ...], Preparation]:
+) -> tuple[tuple[PairContraction, ...], OperandPreparation]:
     """Plan an equation as products of two operands; also return the steps that finish the last operand.
 
     Each step takes the pair of operands with the fewest multiplications.
 
-    >>> steps, last = contractions("ij,kj->ik", ((2, 3), (4, 3)))
+    >>> steps, last = plan_contractions("ij,kj->ik", ((2, 3), (4, 3)))
     >>> [step.is_transposed for step in steps], last
-    ([(False, True)], Preparation(summed=(), order=None, shape=(2, 4)))
+    ([(False, True)], OperandPreparation(summed=(), order=None, shape=(2, 4)))
     """
     given, _, result = equation.partition("->")
     operands = given.split(",")
     letters = zip(given.replace(",", ""), (n for shape in shapes for n in shape), strict=True)
     sizes = dict(letters)
-    steps: list[Contraction] = []
+    steps: list[PairContraction] = []
     while len(operands) > 1:
         pairs = [(i, j) for j in range(len(operands)) for i in range(j)]
         places = min(pairs, key=lambda pair: _count_multiplications(pair, operands, sizes))
@@ -78,17 +78,17 @@ def _grouped_shape(sizes: dict[str, int], *axes: str) -> Shape:
     return tuple(count_elements(tuple(sizes[letter] for letter in axis)) for axis in axes)
 
 
-def _prepare_operand(letters: str, wanted: str, shape: Shape) -> Preparation:
+def _prepare_operand(letters: str, wanted: str, shape: Shape) -> OperandPreparation:
     """Return the steps that reduce and transpose an operand to the wanted letters."""
     left = [letter for letter in letters if letter in wanted]
     summed = tuple(i for i, letter in enumerate(letters) if letter not in wanted)
     order = tuple(left.index(letter) for letter in wanted)
-    return Preparation(summed, None if order == tuple(range(len(left))) else order, shape)
+    return OperandPreparation(summed, None if order == tuple(range(len(left))) else order, shape)
 
 
 def _contract_pair(
     places: tuple[int, int], left: str, right: str, kept: str, sizes: dict[str, int]
-) -> tuple[Contraction, str]:
+) -> tuple[PairContraction, str]:
     """Return the contraction of two operands and the letters of its result; all other letters are summed."""
     a, b = (
         "".join(letter for letter in own if letter in kept + other)
@@ -105,7 +105,7 @@ def _contract_pair(
     b_axes = (batch, columns, inner) if is_transposed[1] else (batch, inner, columns)
     if not inner:
         a_axes, b_axes = (batch, rows, ""), (batch, "", columns)
-    step = Contraction(
+    step = PairContraction(
         places,
         _prepare_operand(left, "".join(a_axes), _grouped_shape(sizes, *a_axes)),
         _prepare_operand(right, "".join(b_axes), _grouped_shape(sizes, *b_axes)),

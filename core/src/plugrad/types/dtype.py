@@ -202,7 +202,7 @@ ANY: Final = frozenset(DTYPES)
 """The dtypes of kernels that only move or compare elements."""
 
 
-def _codes(numpy: np.dtype[Any]) -> tuple[str, str, str]:
+def _numpy_codes(numpy: np.dtype[Any]) -> tuple[str, str, str]:
     """Return NumPy's codes for a dtype, such as ``"<f4"``, ``"f4"`` and ``"f"``."""
     return numpy.str, numpy.str[1:], numpy.char
 
@@ -210,7 +210,7 @@ def _codes(numpy: np.dtype[Any]) -> tuple[str, str, str]:
 # A backend array may carry NumPy's dtype object or ours; both spell the same type.
 _BY_EQUIVALENT: Final[dict[object, DType]] = {
     **{spelling: d for d in DTYPES for spelling in (d.name, d.numpy, d.numpy.type)},
-    **{code: d for d in DTYPES if d is not string for code in _codes(d.numpy)},
+    **{code: d for d in DTYPES if d is not string for code in _numpy_codes(d.numpy)},
     np.str_: string,
     bool: bool_,
     int: int32,
@@ -273,14 +273,14 @@ def _import_bfloat16() -> DType:
 def known_bfloat16() -> frozenset[DType]:
     """Return a set with bfloat16 if the program has named it, else an empty set."""
     found = _BY_NAME.get(BFLOAT16)
-    return _NO_DTYPE if found is None else _make_set(found)
+    return _NO_DTYPE if found is None else _cached_set_of(found)
 
 
 _NO_DTYPE: Final[frozenset[DType]] = frozenset()
 
 
 @lru_cache(maxsize=1)
-def _make_set(dtype: DType) -> frozenset[DType]:
+def _cached_set_of(dtype: DType) -> frozenset[DType]:
     """Return a set of one dtype, the same object each time: it remembers its hash."""
     return frozenset((dtype,))
 
@@ -290,18 +290,20 @@ def equivalents(dtypes: frozenset[DType]) -> Set[object]:
 
     Where all of plugrad's own dtypes of a kind belong, those of plugins belong too; the set follows when one is added.
     """
-    found = _SPELLINGS.get(dtypes)
+    found = _EQUIVALENTS_CACHE.get(dtypes)
     if found is None:
-        found = _SPELLINGS[dtypes] = {spelling for d in dtypes for spelling in (d, d.numpy)}
-        for dtype in _ADDED:
-            _spell(dtype, dtypes, found)
+        found = _EQUIVALENTS_CACHE[dtypes] = {spelling for d in dtypes for spelling in (d, d.numpy)}
+        for dtype in _PROMOTION_OF_ADDED_DTYPE:
+            _add_plugin_dtype_equivalents(dtype, dtypes, found)
     return found
 
 
-_SPELLINGS: Final[dict[frozenset[DType], set[object]]] = {}
+_EQUIVALENTS_CACHE: Final[dict[frozenset[DType], set[object]]] = {}
 
 
-def _spell(dtype: DType, dtypes: frozenset[DType], spelled: set[object]) -> None:
+def _add_plugin_dtype_equivalents(
+    dtype: DType, dtypes: frozenset[DType], spelled: set[object]
+) -> None:
     """Add a plugin's dtype to spellings if all other dtypes of its kind are among them."""
     if all(d in dtypes for d in DTYPES if d.kind == dtype.kind):
         spelled |= {dtype, dtype.numpy}
@@ -309,7 +311,7 @@ def _spell(dtype: DType, dtypes: frozenset[DType], spelled: set[object]) -> None
 
 # --- dtypes of plugins ---------------------------------------------------------------------------
 
-_ADDED: Final[dict[DType, Mapping[DType, DType]]] = {}
+_PROMOTION_OF_ADDED_DTYPE: Final[dict[DType, Mapping[DType, DType]]] = {}
 """The dtypes that plugins have brought, and bfloat16; to what others are promoted with each."""
 
 addition_listeners: Final[list[Callable[[], None]]] = []
@@ -318,27 +320,27 @@ addition_listeners: Final[list[Callable[[], None]]] = []
 
 def every_dtype() -> tuple[DType, ...]:
     """Return plugrad's own dtypes and those of plugins, including bfloat16 if the program has named it."""
-    return (*DTYPES, *_ADDED)
+    return (*DTYPES, *_PROMOTION_OF_ADDED_DTYPE)
 
 
 def add_dtype(dtype: DType, promotion: Mapping[DType, DType]) -> None:
     """Make a dtype known; `plugrad.registry.dtypes` checks those of plugins."""
-    _ADDED[dtype] = promotion
+    _PROMOTION_OF_ADDED_DTYPE[dtype] = promotion
     _BY_NAME[dtype.name] = dtype
     _BY_EQUIVALENT.update(dict.fromkeys((dtype.name, dtype.numpy, dtype.numpy.type), dtype))
-    for dtypes, spelled in _SPELLINGS.items():
-        _spell(dtype, dtypes, spelled)
+    for dtypes, spelled in _EQUIVALENTS_CACHE.items():
+        _add_plugin_dtype_equivalents(dtype, dtypes, spelled)
     for listener in addition_listeners:
         listener()
 
 
 def remove_dtype(dtype: DType) -> None:
     """Forget a plugin's dtype; to forget it twice is harmless."""
-    if _ADDED.pop(dtype, None) is not None:
+    if _PROMOTION_OF_ADDED_DTYPE.pop(dtype, None) is not None:
         del _BY_NAME[dtype.name]
         for spelling in (dtype.name, dtype.numpy, dtype.numpy.type):
             del _BY_EQUIVALENT[spelling]
-        for spelled in _SPELLINGS.values():
+        for spelled in _EQUIVALENTS_CACHE.values():
             spelled -= {dtype, dtype.numpy}
 
 
@@ -347,10 +349,10 @@ def numpy_kind(dtype: np.dtype[Any]) -> str:
     if dtype.kind != "V":
         return dtype.kind
     added = _import_bfloat16() if dtype.name == BFLOAT16 else _BY_EQUIVALENT.get(dtype)
-    return dtype.kind if added is None else _LETTERS[added.kind]
+    return dtype.kind if added is None else _NUMPY_LETTER_OF_KIND[added.kind]
 
 
-_LETTERS: Final[dict[Kind, str]] = {"floating": "f", "signed": "i", "unsigned": "u"}
+_NUMPY_LETTER_OF_KIND: Final[dict[Kind, str]] = {"floating": "f", "signed": "i", "unsigned": "u"}
 
 
 def scalar_dtype(value: Scalar | str) -> DType:
@@ -398,8 +400,8 @@ def promote(a: DType, b: DType) -> DType:
         return a
     if string in (a, b):
         raise DTypeError(f"{a} and {b} have no common dtype; strings do not combine with numbers")
-    for added, other in ((a, b), (b, a)) if _ADDED else ():
-        if other in (promotion := _ADDED.get(added, {})):
+    for added, other in ((a, b), (b, a)) if _PROMOTION_OF_ADDED_DTYPE else ():
+        if other in (promotion := _PROMOTION_OF_ADDED_DTYPE.get(added, {})):
             return promotion[other]
     low, high = sorted((a, b), key=lambda d: _KIND_ORDER[d.kind])
     if low.kind == high.kind:
@@ -456,7 +458,7 @@ def nearest_dtype(dtype: DType, available: Collection[DType]) -> DType | None:
 
 def _holds_all_values(dtype: DType, other: DType) -> bool:
     """Return whether a dtype represents every value of another dtype of its kind."""
-    if dtype in _ADDED or other in _ADDED or other.is_integer:
+    if dtype in _PROMOTION_OF_ADDED_DTYPE or other in _PROMOTION_OF_ADDED_DTYPE or other.is_integer:
         limits, needed = dtype.info, other.info
     else:
         return dtype.itemsize >= other.itemsize
@@ -465,7 +467,7 @@ def _holds_all_values(dtype: DType, other: DType) -> bool:
     return bool(limits.min <= needed.min and needed.max <= limits.max)
 
 
-INT32_POSITIONS: Final = 2**31
+INT32_MAX_ELEMENTS: Final = 2**31
 """How many positions int32 has, from 0 on."""
 
 
@@ -477,7 +479,7 @@ def position_dtype(count: int) -> DType:
     >>> position_dtype(1000), position_dtype(2**31 + 1)
     (plugrad.int32, plugrad.int64)
     """
-    return int32 if count <= INT32_POSITIONS else int64
+    return int32 if count <= INT32_MAX_ELEMENTS else int64
 
 
 def promote_scalar(d: DType, value: Scalar) -> DType:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import islice, zip_longest
 from operator import index
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.errors import AxisError, ShapeError, short_repr
 
@@ -82,7 +82,7 @@ def as_shape(sizes: int | Sequence[int], *, name: str = "shape") -> Shape:
     return shape
 
 
-INT_ONLY: Final = frozenset({int})
+INT_TYPE: Final = frozenset({int})
 """The type of Python's integers, without bools."""
 
 
@@ -106,8 +106,8 @@ def as_integers(value: object) -> tuple[int, ...]:
     Raises:
         TypeError: a value is not an integer.
     """
-    if type(value) is tuple and INT_ONLY.issuperset(map(type, value)):  # what programs mostly pass
-        return cast("tuple[int, ...]", value)
+    if type(value) is tuple and INT_TYPE.issuperset(map(type, value)):  # what programs mostly pass
+        return value  # type: ignore[return-value] - typing.cast would be a call
     if not isinstance(value, tuple | list):
         try:
             return (index(value),)  # type: ignore[arg-type]
@@ -115,14 +115,14 @@ def as_integers(value: object) -> tuple[int, ...]:
             pass
         if isinstance(value, str | bytes | Mapping | Set):
             raise TypeError
-    return tuple(map(index, as_members(value)))
+    return tuple(map(index, list_members(value)))
 
 
 MAX_ITERABLE_MEMBERS: Final = 2**20
 """The maximum number of members of an argument that is not a tensor; an iterator may have no end."""
 
 
-def as_members(value: Any) -> list[Any]:
+def list_members(value: Any) -> list[Any]:
     """Return the members of an iterable as a list, or raise if there are too many.
 
     Raises:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from plugrad.errors import ArgumentValueError, ShapeError, short_repr
-from plugrad.types.shapes import as_integers, as_members
+from plugrad.types.shapes import as_integers, list_members
 
 if TYPE_CHECKING:
     from plugrad.types.specs import Shape
@@ -46,7 +46,7 @@ class Window(NamedTuple):
     window has the extent ``(size - 1) * dilation + 1``; 0 if it does not fit."""
 
 
-ROUNDINGS: Final[dict[Rounding, Callable[[int, int], int]]] = {
+ROUNDING_FUNCTIONS: Final[dict[Rounding, Callable[[int, int], int]]] = {
     None: lambda room, stride: room // stride,
     "floor": lambda room, stride: room // stride,
     "ceil": lambda room, stride: -(-room // stride),
@@ -103,7 +103,7 @@ def sliding_window(
         else:
             before, after = (0, 0) if padding == "valid" else padding[axis]
             room = n + before + after - extent
-            out = max(ROUNDINGS[rounding](room, stride) + 1, 0) if room >= 0 else 0
+            out = max(ROUNDING_FUNCTIONS[rounding](room, stride) + 1, 0) if room >= 0 else 0
             after = max(after, (out - 1) * stride + extent - before - n) if out else after
         if out == 0 and n > 0:
             raise ShapeError(
@@ -143,7 +143,7 @@ def pool_window(
             reach = (outs[-1] - 1) * stride + (length - 1) * dilation + 1 - before - n
             pairs.append((before, max(0, reach) if is_beyond else after))
         window = window._replace(out=tuple(outs), padding=tuple(pairs))
-    check_positions(image, window)
+    check_window_positions(image, window)
     return window
 
 
@@ -179,7 +179,7 @@ def check_window(image: Shape, window: Window, axes: int | None = None) -> None:
 
 
 @lru_cache(maxsize=1024)
-def check_positions(image: Shape, window: Window) -> None:
+def check_window_positions(image: Shape, window: Window) -> None:
     """Raise unless each position of a window contains at least one pixel.
 
     Raises:
@@ -204,7 +204,7 @@ def _check_steps(size: Shape, strides: Shape, dilations: Shape) -> None:
 
 
 @lru_cache(maxsize=1024)
-def margins(image: Shape, window: Window) -> Pairs:
+def window_margins(image: Shape, window: Window) -> Pairs:
     """Return for each axis how many cells (before, after) the window extends beyond the image, padding included."""
     return tuple(
         (before, max(after, (out - 1) * stride + (length - 1) * dilation + 1 - before - n))
@@ -253,7 +253,7 @@ def as_pairs(value: Iterable[Sequence[int]], name: str) -> Pairs:
         ArgumentValueError: a pair is not two such sizes.
     """
     try:
-        pairs: list[tuple[int, ...]] = [as_integers(part) for part in as_members(value)]
+        pairs: list[tuple[int, ...]] = [as_integers(part) for part in list_members(value)]
     except TypeError:
         pairs = [()]
     if any(len(pair) != 2 or min(pair) < 0 for pair in pairs):
@@ -295,7 +295,7 @@ def parse_padding(value: object, count: int, op: str, rounding: Rounding = None)
     return pairs
 
 
-FORMATS: Final[dict[int, tuple[DataFormat, DataFormat]]] = {
+DATA_FORMATS_OF_RANK: Final[dict[int, tuple[DataFormat, DataFormat]]] = {
     1: ("NWC", "NCW"),
     2: ("NHWC", "NCHW"),
     3: ("NDHWC", "NCDHW"),
@@ -309,7 +309,7 @@ def is_channels_first(data_format: str, count: int, op: str) -> bool:
     Raises:
         ArgumentValueError: it is no such format.
     """
-    formats = FORMATS.get(count, ())
+    formats = DATA_FORMATS_OF_RANK.get(count, ())
     if not formats:
         raise ArgumentValueError(
             f"{op}: images with {count} spatial axes have the channels last; omit data_format={short_repr(data_format)}"

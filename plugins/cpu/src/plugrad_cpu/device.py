@@ -81,7 +81,8 @@ class Cpu(Backend):
 
     def dtypes(self) -> frozenset[DType]:
         """Return all dtypes."""
-        return _unite_with_every_dtype(known_bfloat16())
+        others = known_bfloat16()
+        return _unite_with_every_dtype(others) if others else EVERY_DTYPE
 
     def from_numpy(self, array: Array) -> Array:
         """Return a copy."""

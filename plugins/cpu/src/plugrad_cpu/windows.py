@@ -5,7 +5,7 @@ from operator import mul
 
 from numpy.lib.stride_tricks import as_strided
 
-from plugrad.extend import Shape, Window, cell_slices, margins
+from plugrad.extend import Shape, Window, cell_slices, window_margins
 from plugrad_cpu.declare import Array
 from plugrad_cpu.memory import empty
 
@@ -15,7 +15,7 @@ Slices = tuple[slice, ...]
 @lru_cache(maxsize=1024)
 def padded_size(size: Shape, window: Window) -> tuple[Shape, Slices]:
     """Return the size of images with the margins that windows reach, and the place of the images within."""
-    sides = list(zip(size, margins(size, window), strict=True))
+    sides = list(zip(size, window_margins(size, window), strict=True))
     place = (slice(before, before + n) for n, (before, _) in sides)
     return tuple(before + n + after for n, (before, after) in sides), (slice(None), *place)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +61,29 @@ def exports(kernel: str, *dtypes: str, suffix: str = "") -> Exports:
     }
 
 
+def small_results(
+    how: Literal["each", "axes", "rows"],
+    functions: Exports,
+    otherwise: Implementation,
+    name: str = "",
+    result: np.dtype[Any] | None = None,
+) -> Implementation:
+    """Return an implementation that makes small results in C: Python takes twice as long for these.
+
+    Args:
+        how: what the C functions take behind the arrays; ``extension/few.h`` tells.
+        functions: the C functions by dtype.
+        otherwise: the implementation for all other inputs.
+        name: the attribute that has the axes of a reduction, or the axis of rows.
+        result: the dtype of results; by default that of the inputs.
+    """
+    if not isinstance(functions, dict):  # of bfloat16, which NumPy may not know yet
+        return otherwise
+    variants = tuple([(dtype, run, result or dtype) for dtype, run in functions.items()])
+    few = current_variant().few(how, variants, UNTRACKED_MAX_ELEMENTS, np.empty, otherwise, name)
+    return tracked(few)
+
+
 def unary_kernel(
     kernel: Kernel[..., Any], functions: Exports, result: np.dtype[Any] | None = None
 ) -> Implementation:
@@ -78,15 +101,14 @@ def unary_kernel(
             if x.flags.f_contiguous:
                 return implementation(x.T).T
             x = as_contiguous(x)
-        # `empty` takes twice as long for a few elements, because it looks for the size.
-        out = (np.empty if size < UNTRACKED_MAX_ELEMENTS else empty)(x.shape, result or dtype)
+        out = empty(x.shape, result or dtype)
         if size < thread_pool.part_min_work:
             run(x, out, size)
         else:
             parallel_for(run, ((x, 1), (out, 1)), size, work=2 * size, multiple=BLOCK)
         return out
 
-    return implementation
+    return small_results("each", functions, implementation, result=result)
 
 
 def binary_kernel(
@@ -157,7 +179,7 @@ def binary_kernel(
             parallel_walk(broadcast[dtype], places, plan.descriptor, work=plan.size)
         return out
 
-    return implementation
+    return small_results("each", functions, implementation, result=result)
 
 
 MIN_BYTES: Final = 1024

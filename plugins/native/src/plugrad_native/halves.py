@@ -20,11 +20,14 @@ from plugrad.kernels import (
 from plugrad_cpu.extend import empty
 from plugrad_native.declare import (
     FLOAT16,
+    FLOATS,
     LANES,
     MAX_ELEMENTS,
     as_contiguous,
     binary_kernel,
+    exports,
     parallel_for,
+    small_results,
     unary_kernel,
 )
 from plugrad_native.kernels import table as table
@@ -216,6 +219,15 @@ for _config in list(table):
     if _is_widened:
         _config = _config._replace(kernel_func=with_float16(_config.kernel_func, _halves))
     table.replace(_config)
+
+
+for _kernel, _name, _axis in (
+    (normalization.softmax, "softmax", "dim"),
+    (normalization.log_softmax, "log_softmax", "axis"),
+):
+    _config = next(c for c in table if c.kernel_name == _kernel.name)
+    _few = small_results("rows", exports(_name, *FLOATS), _config.kernel_func, _axis)
+    table.replace(_config._replace(kernel_func=_few))
 
 
 # --- elementwise -----------------------------------------------------------------------------------

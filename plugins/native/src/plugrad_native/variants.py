@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +31,23 @@ class Variant(Protocol):
 
         Raises:
             AttributeError: the extension was built without it.
+        """
+        ...
+
+    def few(
+        self,
+        how: Literal["each", "axes", "rows"],
+        variants: tuple[tuple[np.dtype[Any], Callable[..., Any], np.dtype[Any]], ...],
+        most: int,
+        make: Callable[..., NDArray[Any]],
+        otherwise: Callable[..., NDArray[Any]],
+        name: str,
+        /,
+    ) -> Callable[..., NDArray[Any]]:
+        """Return an implementation whose small results are made in C, as ``extension/few.h`` describes.
+
+        Raises:
+            ValueError: the functions do not take the arguments that it has.
         """
         ...
 

@@ -28,9 +28,9 @@ DOMAIN: Final = "plugrad"
 KEY: Final = "plugrad.call"
 REMEMBERED: Final = frozenset(
     [
-        "Attention", "Elu", "Expm1", "FloorDiv", "FusedBatchNorm", "IsFinite", "LayerNorm", "Log10", "Log1p", "Log2",
-        "MirrorPad", "Mod", "ResizeBilinear", "ResizeNearestNeighbor", "Rsqrt", "Selu", "Softplus", "Square",
-        "SquaredDifference", "Trunc", "_FusedMatMul",
+        "Attention", "Elu", "EuclideanNorm", "Expm1", "FloorDiv", "FusedBatchNorm", "IsFinite", "LayerNorm", "Log10",
+        "Log1p", "Log2", "MirrorPad", "Mod", "ResizeBilinear", "ResizeNearestNeighbor", "Rsqrt", "Selu", "Softplus",
+        "Square", "SquaredDifference", "Trunc", "Variance", "_FusedMatMul",
     ]
 )  # fmt: skip
 """The kernels that are remembered."""

@@ -37,7 +37,7 @@ SAME_INPUTS_AND_ATTRIBUTES: Final = {
     "StringToHashBucketFast": ("num_buckets",),
 }
 """Kernels that are the operator of their name, with these attributes."""
-REDUCTION_KERNELS: Final = ("All", "Any", "Max", "Mean", "Min", "Prod", "Sum")
+REDUCTION_KERNELS: Final = ("All", "Any", "EuclideanNorm", "Max", "Mean", "Min", "Prod", "Sum")
 
 
 def _make_direct_rule(op: str) -> WriteRule:

@@ -168,6 +168,15 @@ def write_batch_norm(writer: GraphWriter, call: TracedCall, inputs: list[str]) -
     return writer.emit("AddV2", [y, offset], T="float32") if offset else y
 
 
+@write_rule("Variance")
+def write_variance(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+    """Write the average of the squared differences from the mean."""
+    where, dtype = writer.integers(list(call.attrs["axis"])), call.dtype()
+    mean = writer.emit("Mean", [inputs[0], where], keep_dims=True, T=dtype)
+    squares = writer.emit("SquaredDifference", [inputs[0], mean], T=dtype)
+    return writer.emit("Mean", [squares, where], keep_dims=call.attrs["keep_dims"], T=dtype)
+
+
 @write_rule("LayerNorm")
 def write_layer_norm(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write layer normalization as arithmetic."""

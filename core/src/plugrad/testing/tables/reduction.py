@@ -46,6 +46,8 @@ OPS: dict[Kernel[..., Any], Callable[..., Any]] = {
     reduction.sum: reducing(plugrad.sum, keeps_dtype=True),
     reduction.prod: reducing(plugrad.prod, keeps_dtype=True),
     reduction.mean: reducing(plugrad.mean),
+    reduction.variance: reducing(plugrad.var),
+    reduction.euclidean_norm: reducing(plugrad.euclidean_norm),
     reduction.max: reducing(plugrad.max),
     reduction.min: reducing(plugrad.min),
     reduction.all: reducing(plugrad.all),
@@ -82,10 +84,17 @@ def count_in_bins(x: Array, weights: Array | None, size: int) -> Array:
     return (hits if weights is None else hits * weights[..., None]).sum(-2)
 
 
+def euclidean_norm(x: Array, axis: tuple[int, ...], keepdims: bool) -> Array:
+    """Return the root of the sum of squares."""
+    return np.sqrt(np.square(x).sum(axis=axis, keepdims=keepdims))
+
+
 FOLDS: list[tuple[Kernel[..., Any], Callable[..., Any], Input]] = [
     (reduction.sum, np.sum, any_number),
     (reduction.prod, np.prod, few),
     (reduction.mean, np.mean, any_number),
+    (reduction.variance, np.var, any_number),
+    (reduction.euclidean_norm, euclidean_norm, any_number),
     (reduction.max, np.max, distinct_numbers(*SHAPE)),
     (reduction.min, np.min, distinct_numbers(*SHAPE)),
     (reduction.all, np.all, any_number),

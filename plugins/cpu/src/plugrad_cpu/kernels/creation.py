@@ -8,7 +8,7 @@ import numpy as np
 from plugrad.extend import Backend, DType, Scalar, Shape
 from plugrad.kernels import creation
 from plugrad_cpu.declare import Array, table, tracked
-from plugrad_cpu.memory import TRACKED_MIN_BYTES, pool
+from plugrad_cpu.memory import TRACKED_MIN_BYTES, pool, track_allocation
 
 
 @table.implements(creation.zeros_like)
@@ -57,10 +57,11 @@ def range_(backend: Backend, *, start: float, stop: float, step: float, dtype: D
 
 
 @table.implements(creation.linspace)
+@tracked
 def linspace(backend: Backend, *, start: complex, stop: complex, num: int, dtype: DType) -> Array:
     """Return equally spaced numbers, including both ends."""
     if num > LINSPACE_MAX_ELEMENTS or num < 2:
-        return np.linspace(start + 0.0, stop + 0.0, num).astype(dtype.numpy)
+        return track_allocation(np.linspace(start + 0.0, stop + 0.0, num).astype(dtype.numpy))
     y = _float_arange(num) * ((stop - start) / (num - 1))
     y += start
     y[-1] = stop + 0.0

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from plugrad.extend import Preparation, broadcast, contractions
+from plugrad.extend import OperandPreparation, broadcast, plan_contractions
 from plugrad.kernels import linalg
 from plugrad_cpu.declare import Array, accumulation_dtype, table, tracked
 from plugrad_cpu.memory import TRACKED_MIN_BYTES, empty, track_allocation
@@ -54,7 +54,7 @@ def einsum(*inputs: Array, equation: str) -> Array:
     operands = [x.astype(accumulation_dtype(dtype), copy=False) for x in inputs]
     if dtype.kind in "iu":  # NumPy has no fast products of matrices of integers
         return np.asarray(np.einsum(equation, *operands, optimize=len(inputs) > 1), dtype)
-    steps, last = contractions(equation, tuple([x.shape for x in inputs]))
+    steps, last = plan_contractions(equation, tuple([x.shape for x in inputs]))
     for step in steps:
         right, left = (operands.pop(place) for place in reversed(step.places))
         a, b = _prepare_operand(left, step.left), _prepare_operand(right, step.right)
@@ -70,7 +70,7 @@ def einsum(*inputs: Array, equation: str) -> Array:
     return found.reshape(last.shape)  # a number has got an axis
 
 
-def _prepare_operand(x: Array, steps: Preparation) -> Array:
+def _prepare_operand(x: Array, steps: OperandPreparation) -> Array:
     """Return an operand after sums over axes, in a new order of the others, and in a shape."""
     if steps.summed:
         x = np.add.reduce(x, axis=steps.summed)

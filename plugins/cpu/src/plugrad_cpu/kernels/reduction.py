@@ -104,6 +104,36 @@ def mean(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
         return np.divide(total, np.asarray(count, total.dtype)).astype(x.dtype, copy=False)
 
 
+@table.implements(reduction.variance)
+def variance(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
+    """Return the average of the squared differences from the mean; NaN if there are no elements."""
+    wide = x.astype(accumulation_dtype(x.dtype), copy=False)
+    if x.size:
+        # The average of large numbers is rounded; that of their differences from one of them hardly is.
+        wide = wide - wide[tuple([slice(1) if i in axis else slice(None) for i in range(x.ndim)])]
+    squares = np.square(wide - mean(wide, axis=axis, keep_dims=True))
+    return np.asarray(mean(squares, axis=axis, keep_dims=keep_dims), x.dtype)
+
+
+LARGEST_SQUARES = 2.0**800
+SCALE = 2.0**700
+"""By what numbers of float64 are multiplied, or divided, whose squares would vanish, or overflow."""
+
+
+@table.implements(reduction.euclidean_norm)
+def euclidean_norm(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
+    """Return the root of the sum of squares, which are float64, or float32 if x is float16."""
+    wide = x.astype(np.float32 if x.dtype.itemsize < 4 else np.float64, copy=False)
+    squares = sum_accurately(np.square(wide), axis, True)
+    scale = 1.0
+    if x.dtype == np.float64:
+        too_small, too_large = squares < 1 / LARGEST_SQUARES, squares > LARGEST_SQUARES
+        scale = np.where(too_small, SCALE, np.where(too_large, 1 / SCALE, 1.0))
+        squares = sum_accurately(np.square(wide * scale), axis, True)
+    norm = np.asarray(np.sqrt(squares) / scale, x.dtype)
+    return norm if keep_dims else norm.squeeze(axis)
+
+
 @table.implements(reduction.max)
 def max(x: Array, *, reduction_indices: tuple[int, ...], keep_dims: bool) -> Array:
     """Return the largest element."""

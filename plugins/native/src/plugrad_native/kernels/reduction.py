@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from math import sqrt
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -27,6 +28,7 @@ from plugrad_native.declare import (
     divide_items,
     exports,
     parallel_for,
+    small_results,
     table,
 )
 from plugrad_native.kernels.indexing import is_supported, segment_sums
@@ -36,7 +38,7 @@ from plugrad_native.variants import current_variant
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from plugrad.extend import Kernel, Shape
+    from plugrad.extend import Implementation, Kernel, Shape
     from plugrad_cpu.extend import Call
     from plugrad_native.declare import Array, Export, Exports
 
@@ -98,8 +100,8 @@ def sum_halves(x: Array, axis: Shape, keep_dims: bool, *, is_mean: bool) -> Arra
 
 def make_reduction(
     kernel: Kernel[..., Any], name: str, *dtypes: str, attribute: str = "axis"
-) -> Callable[..., Array]:
-    """Return the function (x, axis, keep_dims) that reduces axes with C functions."""
+) -> Implementation:
+    """Return the implementation of a kernel that reduces axes, the attribute of a name, with C functions."""
     functions, numpy_function = exports(name, *dtypes), numpy_implementation(kernel)
     columns = exports(f"{name}_pitched", *dtypes)
     part = PART_NAMES.get(name)
@@ -107,7 +109,8 @@ def make_reduction(
     combine: Exports = exports(f"{part}_total", *FLOATS) if part else {}
 
     @tracked
-    def implementation(x: Array, *, axis: Shape, keep_dims: bool) -> Array:
+    def implementation(x: Array, *, keep_dims: bool, **axes: Shape) -> Array:
+        axis = axes[attribute]
         run = functions.get(x.dtype)
         plan = reduction_layout(x.shape, axis, keep_dims) if x.flags.c_contiguous else None
         if run is None or plan is None:
@@ -116,10 +119,10 @@ def make_reduction(
                     found = sum_halves(x, axis, keep_dims, is_mean=name == "mean")
                     if found is not None:
                         return found
-                return to_float16(implementation(to_float32(x), axis=axis, keep_dims=keep_dims))
-            return track_allocation(numpy_function(x, **{attribute: axis}, keep_dims=keep_dims))
+                return to_float16(implementation(to_float32(x), keep_dims=keep_dims, **axes))
+            return track_allocation(numpy_function(x, keep_dims=keep_dims, **axes))
         shape, outer, length, inner = plan
-        out = (np.empty if x.size < UNTRACKED_MAX_ELEMENTS else empty)(shape, x.dtype)
+        out = empty(shape, x.dtype)
         if x.size < thread_pool.part_min_work:
             run(x, out, outer, length, inner)
         elif outer == inner == 1:
@@ -137,7 +140,7 @@ def make_reduction(
             parallel_for(run, places, outer, length, inner, work=x.size, multiple=PARALLEL_ROWS)
         return out
 
-    return implementation
+    return small_results("axes", functions, implementation, attribute)
 
 
 PART_NAMES: Final = {"sum": "sum", "mean": "sum", "prod": "prod"}
@@ -183,24 +186,106 @@ def reduce_exact_row(run: Export, x: Array, out: Array) -> None:
     run(totals, out, 1, totals.size, 1)
 
 
-max_along: Final = make_reduction(
-    reduction.max, "max", *FLOATS, *INTEGERS, attribute="reduction_indices"
-)
-
-
-@table.implements(reduction.max)
-@tracked
-def max(x: Array, *, reduction_indices: Shape, keep_dims: bool) -> Array:
-    """Return the maxima along axes."""
-    return max_along(x, axis=reduction_indices, keep_dims=keep_dims)
-
-
 table.update(
     {
         reduction.sum: make_reduction(reduction.sum, "sum", *FLOATS, *INTEGERS),
         reduction.prod: make_reduction(reduction.prod, "prod", *FLOATS, *INTEGERS),
         reduction.mean: make_reduction(reduction.mean, "mean", *FLOATS),
+        reduction.max: make_reduction(
+            reduction.max, "max", *FLOATS, *INTEGERS, attribute="reduction_indices"
+        ),
         reduction.min: make_reduction(reduction.min, "min", *FLOATS, *INTEGERS),
+    }
+)
+
+BOOL: Final = np.dtype(np.bool_)
+for _kernel, _name in ((reduction.all, "min_uint8"), (reduction.any, "max_uint8")):
+    _functions = {BOOL: current_variant().kernel(_name)}  # bools are stored as 0 and 1
+    _numpy_function = numpy_implementation(_kernel)
+    table.update({_kernel: small_results("axes", _functions, _numpy_function, "axis")})
+
+
+# --- variances and norms -----------------------------------------------------------------------------
+
+MOMENTS: Final = exports("moments", *FLOATS)
+LARGEST_SQUARES: Final = 2.0**800
+SCALE: Final = 2.0**700
+"""By what numbers of float64 are multiplied, or divided, whose squares would vanish, or overflow."""
+
+
+def row_moments(x: Array, start: float, scale: float = 1.0) -> tuple[float, float]:
+    """Return the sums of ``(x - start) * scale`` and of its squares, by parts that threads share."""
+    x = x.reshape(-1)
+    totals = np.empty((-(-x.size // PART_ELEMENTS), 2))
+    parts = [x[first : first + PART_ELEMENTS] for first in range(0, x.size, PART_ELEMENTS)]
+    thread_pool.run(
+        [
+            (MOMENTS[x.dtype], part, found, part.size, start, scale)
+            for part, found in zip(parts, totals, strict=True)
+        ]
+    )
+    total, squares = 0.0, 0.0
+    for found in totals.tolist():  # in the order in which C adds
+        total += found[0]
+        squares += found[1]
+    return total, squares
+
+
+def row_variance(x: Array) -> float:
+    """Return the variance of a long row, as ``variance`` in csrc/moments.c does."""
+    count, start = x.size, float(x.reshape(-1)[0])
+    total, squares = row_moments(x, start)
+    if x.dtype.char == "d":
+        total, squares = row_moments(x, start + total / count)
+    found = (squares - total * total / count) / count
+    return 0.0 if found < 0 else found
+
+
+def row_norm(x: Array) -> float:
+    """Return the Euclidean norm of a long row, as ``norm`` in csrc/moments.c does."""
+    squares = row_moments(x, 0.0)[1]
+    if x.dtype.char != "d" or 1 / LARGEST_SQUARES <= squares <= LARGEST_SQUARES:
+        return sqrt(squares)
+    scale = 1 / SCALE if squares > LARGEST_SQUARES else SCALE
+    return sqrt(row_moments(x, 0.0, scale)[1]) / scale
+
+
+def make_moments(
+    kernel: Kernel[..., Any], name: str, reduce_long_row: Callable[[Array], float]
+) -> Implementation:
+    """Return the implementation of a variance or a norm; `reduce_long_row` is for one row with many parts."""
+    functions, numpy_function = exports(name, *FLOATS), numpy_implementation(kernel)
+    columns = exports(f"{name}_pitched", *FLOATS)
+
+    @tracked
+    def implementation(x: Array, *, axis: Shape, keep_dims: bool) -> Array:
+        run = functions.get(x.dtype)
+        plan = reduction_layout(x.shape, axis, keep_dims) if x.flags.c_contiguous else None
+        if run is None or plan is None:
+            if x.dtype.char == "e" and 0 < x.size < MAX_ELEMENTS:
+                return to_float16(implementation(to_float32(x), axis=axis, keep_dims=keep_dims))
+            return track_allocation(numpy_function(x, axis=axis, keep_dims=keep_dims))
+        shape, outer, length, inner = plan
+        out = empty(shape, x.dtype)
+        if outer == inner == 1 and length > PART_ELEMENTS:
+            with np.errstate(over="ignore"):
+                out.fill(reduce_long_row(x))
+        elif outer == 1 and inner > FEW_COLUMNS:
+            places = (x, 1), (out, 1)
+            run = columns[x.dtype]
+            parallel_for(run, places, inner, length, inner, work=x.size, multiple=COLUMN_MULTIPLE)
+        else:
+            places = (x, length * inner), (out, inner)
+            parallel_for(run, places, outer, length, inner, work=x.size)
+        return out
+
+    return small_results("axes", functions, implementation, "axis")
+
+
+table.update(
+    {
+        reduction.variance: make_moments(reduction.variance, "variance", row_variance),
+        reduction.euclidean_norm: make_moments(reduction.euclidean_norm, "norm", row_norm),
     }
 )
 

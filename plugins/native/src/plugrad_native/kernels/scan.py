@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from plugrad.extend import count_elements
 from plugrad.kernels import scan
 from plugrad_cpu.extend import empty, numpy_implementation, track_allocation, tracked
@@ -52,11 +54,13 @@ def make_scan(kernel: Kernel[..., Any], name: str) -> Callable[..., Array]:
                 )
             y = numpy_function(x, axis=axis, exclusive=exclusive, reverse=reverse)
             return track_allocation(y)
-        out = empty(x.shape, x.dtype)
-        outer, length, inner = sizes_around_axis(x.shape, axis)
+        shape = x.shape
+        outer, length, inner = sizes_around_axis(shape, axis)
         if x.size < UNTRACKED_MAX_ELEMENTS:
+            out = np.empty(shape, x.dtype)
             run(as_contiguous(x), out, outer, length, inner, exclusive, reverse)
             return out
+        out = empty(shape, x.dtype)
         places = (as_contiguous(x), length * inner), (out, length * inner)
         attributes = length, inner, exclusive, reverse
         parallel_for(run, places, outer, *attributes, work=x.size, multiple=PARALLEL_ROWS)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from plugrad.extend import fourier_stages
+from plugrad.extend import plan_fft_stages
 from plugrad.kernels import signal
 from plugrad_cpu.extend import empty, numpy_implementation
 from plugrad_native.declare import (
@@ -50,7 +50,7 @@ class Plan(NamedTuple):
 @lru_cache(maxsize=32)
 def plan_complex(row: int, length: int = 0) -> Plan:
     """Plan the transform of complex rows; `length` is that of the real rows that they represent, if any."""
-    size, radices = fourier_stages(row)
+    size, radices = plan_fft_stages(row)
     descriptor = np.array([row, size, length, len(radices), *radices], INT32)
     factors = np.empty(TABLE_SIZE(descriptor, 0), FLOAT64)
     TABLE(factors, descriptor)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from plugrad.kernels import sorting
-from plugrad_cpu.extend import empty, numpy_implementation
+from plugrad_cpu.extend import empty, numpy_implementation, track_allocation, tracked
 from plugrad_native.declare import (
     FLOAT32,
     INT32,
@@ -54,21 +54,24 @@ def argsort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
 
 
 @table.implements(sorting.top_k)
+@tracked
 def top_k(x: Array, *, k: int, sorted: bool) -> tuple[Array, Array]:
     """Return the k largest elements along the last axis and their indices."""
     run = ARGSORT.get(x.dtype)
     if run is None or k < 2 or not 0 < x.size < MAX_ELEMENTS:  # NumPy's argmax is fast
-        return numpy_top_k(x, k=k, sorted=sorted)
-    count = x.shape[-1]
-    places = empty((*x.shape[:-1], k), INT32)
+        values, places = numpy_top_k(x, k=k, sorted=sorted)
+        return track_allocation(values), track_allocation(places)
+    *lead, count = x.shape
     rows = x.size // count
     if x.size < UNTRACKED_MAX_ELEMENTS:
+        places = np.empty((*lead, k), INT32)
         scratch = np.empty(4 * count, FLOAT32)
         run(as_contiguous(x), places, rows, count, k, True, sorted, scratch)
     else:
+        places = empty((*lead, k), INT32)
         parts = (as_contiguous(x), count), (places, k)
         how = count, k, True, sorted
         parallel_for(run, parts, rows, *how, work=2 * x.size, scratch=4 * count)
-    if x.ndim == 1:
-        return x.take(places), places
-    return np.take_along_axis(x, places, -1), places
+    if not lead:
+        return track_allocation(x.take(places)), places
+    return track_allocation(np.take_along_axis(x, places, -1)), places

@@ -345,6 +345,8 @@ def _reduction_rule(name: str, dtypes: tuple[str, ...], attribute: str = "axis")
 RULES[reduction.sum] = _reduction_rule("sum", (*FLOATS, *INTEGERS))
 RULES[reduction.prod] = _reduction_rule("prod", (*FLOATS, *INTEGERS))
 RULES[reduction.mean] = _reduction_rule("mean", FLOATS)
+RULES[reduction.variance] = _reduction_rule("variance", FLOATS)
+RULES[reduction.euclidean_norm] = _reduction_rule("norm", FLOATS)
 RULES[reduction.min] = _reduction_rule("min", (*FLOATS, *INTEGERS))
 RULES[reduction.max] = _reduction_rule("max", (*FLOATS, *INTEGERS), "reduction_indices")
 

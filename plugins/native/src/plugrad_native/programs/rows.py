@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     Specs = Mapping[Value, Shaped]
 
 REDUCTIONS: Final = frozenset(
-    {reduction.sum, reduction.mean, reduction.prod, reduction.max, reduction.min}
+    {
+        *(reduction.sum, reduction.mean, reduction.variance, reduction.euclidean_norm),
+        *(reduction.prod, reduction.max, reduction.min),
+    }
 )
 ROW_VIEWS: Final = VIEWS | {movement.broadcast_to}
 NORMALIZATIONS: Final = frozenset({normalization.softmax, normalization.log_softmax})

@@ -28,7 +28,7 @@ DIRECT = {
 }  # fmt: skip
 """Kernels that are one operator, with the same inputs."""
 REDUCTIONS = {
-    "All": "ReduceMin", "Any": "ReduceSum", "Max": "ReduceMax", "Mean": "ReduceMean",
+    "All": "ReduceMin", "Any": "ReduceSum", "EuclideanNorm": "ReduceL2", "Max": "ReduceMax", "Mean": "ReduceMean",
     "Min": "ReduceMin", "Prod": "ReduceProd", "Sum": "ReduceSum",
 }  # fmt: skip
 SELU = {"alpha": 1.6732632423543772, "gamma": 1.0507009873554805}
@@ -60,6 +60,18 @@ def reduction(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]
     )  # fmt: skip
     if flags:
         writer.emit("Cast", [reduced], outputs, to=9)
+
+
+@rule("Variance")
+def variance(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write the average of the squared differences from the mean."""
+    axes = list(call.attrs["axis"])
+    alone = {} if axes else {"noop_with_empty_axes": 1}
+    mean = writer.emit("ReduceMean", [inputs[0], writer.integers(axes)], keepdims=1, **alone)
+    differences = writer.emit("Sub", [inputs[0], mean])
+    squares = writer.emit("Mul", [differences, differences])
+    keep = int(call.attrs["keep_dims"])
+    writer.emit("ReduceMean", [squares, writer.integers(axes)], outputs, keepdims=keep, **alone)
 
 
 @rule("ArgMax", "ArgMin")

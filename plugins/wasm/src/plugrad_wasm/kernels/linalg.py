@@ -11,10 +11,10 @@ from plugrad.extend import (
     HALVES,
     broadcast,
     complex64,
-    contractions,
     count_elements,
     float32,
     float64,
+    plan_contractions,
 )
 from plugrad.kernels import linalg
 from plugrad_wasm.bits import fill
@@ -38,7 +38,7 @@ from plugrad_wasm.strides import contiguous_strides, merge_axes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from plugrad.extend import Preparation
+    from plugrad.extend import OperandPreparation
     from plugrad_wasm.runtime import Chain, Located
 
 Sizes = tuple[int, ...]
@@ -213,7 +213,7 @@ def iter_parts(plan: MatmulPlan, most: int) -> Iterator[tuple[MatmulPlan, Sizes]
 @table.implements(linalg.einsum)
 def einsum(*inputs: WasmArray, equation: str) -> WasmArray:
     """Return the Einstein summation, by matrix products of two operands at a time."""
-    steps, last = contractions(equation, tuple(x.shape for x in inputs))
+    steps, last = plan_contractions(equation, tuple(x.shape for x in inputs))
     operands = list(inputs)
     for step in steps:
         right, left = (operands.pop(place) for place in reversed(step.places))
@@ -227,7 +227,7 @@ def einsum(*inputs: WasmArray, equation: str) -> WasmArray:
     return prepare_operand(operands[0], last)
 
 
-def prepare_operand(x: WasmArray, steps: Preparation) -> WasmArray:
+def prepare_operand(x: WasmArray, steps: OperandPreparation) -> WasmArray:
     """Sum over axes of an operand, then transpose and reshape it, as `steps` says."""
     if steps.summed:
         x = sum_kernel(x, axis=steps.summed, keep_dims=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from plugrad.extend import fourier_stages
+from plugrad.extend import plan_fft_stages
 from plugrad.kernels import signal
 from plugrad_wasm.declare import ExportNames, run_items, table
 
@@ -27,7 +27,7 @@ class Plan(NamedTuple):
 @lru_cache(maxsize=1024)
 def plan_complex(row: int, length: int = 0) -> Plan:
     """Plan the transform of complex rows; `length` is that of the real rows that they represent, if any."""
-    size, radices = fourier_stages(row)
+    size, radices = plan_fft_stages(row)
     return Plan(size, (row, size, length, len(radices), *radices))
 
 

@@ -87,18 +87,19 @@ class _Group:
 
     def __init__(self, calls: Sequence[ElementwiseCall], operands: Operands, count: int) -> None:
         self.calls, self.count = calls, count
-        made = [call.places[-1] for call in calls]
+        made = dict.fromkeys(call.places[-1] for call in calls)
         inputs = dict.fromkeys(p for call in calls for p in call.places[:-1] if p not in made)
         kept = [p for p in made if p.block in operands.kept or p.block < operands.first_block]
         self.numbers = [p for p in inputs if count_elements(operands.specs[p].shape) == 1]
         self.arrays = [*(p for p in inputs if p not in self.numbers), *kept]
         self.stages = self._stages()
-        places = [{p for call in stage for p in call.places[:-1]} for stage in self.stages]
+        read = [{p for call in stage for p in call.places[:-1]} for stage in self.stages]
+        written = [[call.places[-1] for call in stage] for stage in self.stages]
         self.scratch = [
-            call.places[-1]
-            for index, stage in enumerate(self.stages)
-            for call in stage
-            if call.places[-1] not in kept and call.places[-1] in set().union(*places[index + 1 :])
+            place
+            for index, places in enumerate(written)
+            for place in dict.fromkeys(places)
+            if place not in kept and any(place in later for later in read[index + 1 :])
         ]
         self.text = _Text()
 
@@ -110,7 +111,7 @@ class _Group:
             is_long = call.export.removesuffix(SUFFIX) in LONG
             if is_long and has_long:
                 stages.append([])
-            has_long = is_long or (has_long and bool(stages[-1]))
+            has_long |= is_long
             stages[-1].append(call)
         return stages
 

@@ -6,7 +6,7 @@ import math
 from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
-from plugrad.extend import broadcast, complex64, contractions
+from plugrad.extend import broadcast, complex64, plan_contractions
 from plugrad.kernels import linalg
 from plugrad_webgpu.algorithms.expressions import elementwise
 from plugrad_webgpu.algorithms.product import SUMS, Matrices, add_parts, multiply
@@ -35,7 +35,7 @@ from plugrad_webgpu.shaders.program import Program, plan
 from plugrad_webgpu.shaders.sources import shader
 
 if TYPE_CHECKING:
-    from plugrad.extend import Preparation
+    from plugrad.extend import OperandPreparation
     from plugrad_webgpu.algorithms.product import Epilogue
     from plugrad_webgpu.memory.buffers import GpuArray
     from plugrad_webgpu.shaders.layout import Shape
@@ -121,7 +121,7 @@ def _matrices(x: GpuArray, batch: Shape, is_transposed: bool) -> Matrices:
 def einsum(*inputs: GpuArray, equation: str) -> GpuArray:
     """Return the Einstein summation, by matrix products of two operands at a time."""
     require_dtype(inputs[0].dtype, PRODUCTS, "the webgpu kernel Einsum")
-    steps, last = contractions(equation, tuple(x.shape for x in inputs))
+    steps, last = plan_contractions(equation, tuple(x.shape for x in inputs))
     operands = list(inputs)
     for step in steps:
         right, left = (operands.pop(place) for place in reversed(step.places))
@@ -135,7 +135,7 @@ def einsum(*inputs: GpuArray, equation: str) -> GpuArray:
     return _prepare_operand(operands[0], last)
 
 
-def _prepare_operand(x: GpuArray, steps: Preparation) -> GpuArray:
+def _prepare_operand(x: GpuArray, steps: OperandPreparation) -> GpuArray:
     """Sum over axes of an operand, then transpose and reshape it, as `steps` says."""
     if steps.summed:
         x = _total(x, steps.summed, False)

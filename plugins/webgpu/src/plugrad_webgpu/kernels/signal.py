@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from plugrad.extend import complex64, fourier_stages
+from plugrad.extend import complex64, plan_fft_stages
 from plugrad.kernels import signal
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels.complex import conj, real
@@ -117,7 +117,7 @@ def transform_small_factors(x: GpuArray, size: int, ends: PassOptions) -> GpuArr
     """Return the transforms of rows whose length has only small factors."""
     device, lead = x.buffer.device, x.shape[:-1]
     factors = device.constant(roots_of_unity, size)
-    radices = fourier_stages(size, RADICES)[1] or (1,)
+    radices = plan_fft_stages(size, RADICES)[1] or (1,)
     span = 1
     for number, radix in enumerate(radices):
         is_first, is_last = number == 0, number == len(radices) - 1
@@ -147,7 +147,7 @@ def transform_rows(x: GpuArray, *, is_inverse: bool) -> GpuArray:
     ends = PassOptions(
         is_first_swapped=is_inverse, is_last_swapped=is_inverse, divisor=row if is_inverse else 1
     )
-    device, (size, _) = x.buffer.device, fourier_stages(row, RADICES)
+    device, (size, _) = x.buffer.device, plan_fft_stages(row, RADICES)
     if size == row:
         return transform_small_factors(x, row, ends)
     around = device.constant(chirp, row)
