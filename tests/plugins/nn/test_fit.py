@@ -320,6 +320,27 @@ def test_an_iterable_of_batches_is_read_anew_for_each_epoch(backend, examples):
     assert len(results) == 3
 
 
+def test_a_loader_of_torch_is_an_iterable_of_batches(backend, examples):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    x, y = examples
+    numbers = torch.utils.data.TensorDataset(torch.from_numpy(x), torch.from_numpy(y))
+    found, _ = fitted(torch.utils.data.DataLoader(numbers, batch_size=16))
+    own = [(x[i : i + 16], y[i : i + 16]) for i in range(0, 50, 16)]
+    assert_same(found, fitted(own)[0])
+
+
+def test_columns_of_a_data_set_of_hugging_face_are_arrays(backend, examples):
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+    import pyarrow
+
+    x, y = examples
+    table = pyarrow.table({"x": x.tolist(), "y": y.tolist()})
+    rows = datasets.Dataset(table, fingerprint="of these numbers")
+    found, _ = fitted(rows["x"], rows["y"], batch_size=16)
+    for a, b in zip(nn.leaves(found), nn.leaves(fitted(x, y, batch_size=16)[0]), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
 def test_a_generator_goes_on_where_it_was(examples):
     x, y = examples
 
