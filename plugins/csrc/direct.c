@@ -12,6 +12,7 @@
 #define PANEL_FLOATS 10000  // of a part of the filters that stays in the L1 cache
 #define MOST_VECTORS 3      // of a tile
 #define PANEL_WIDTH (MOST_VECTORS * LANES)
+#define ROWS_AHEAD 16       // rows of filters that are copied later
 
 #define ITEM float
 #include "frames.h"
@@ -84,15 +85,19 @@ static inline int panel_width(int column, int columns) {
     return ceil_divide(vectors, panels) * LANES;
 }
 
-// Return the rows first <= k < first + count of a panel, which are copied unless they are contiguous.
-static const float *packed(const float *filter, int columns, int column, int width, int first,
-                           int count, float *room) {
+// Return the rows first <= k < first + count of a panel, which are copied unless they are contiguous. Each lies in another
+// page than the one before, and the processor fetches ahead within a page only.
+SHORT_LOOPS static const float *packed(const float *filter, int columns, int column, int width,
+                                       int first, int count, float *room) {
     const float *source = filter + (ptrdiff_t)first * columns + column;
     if (width == columns) return source;
     const int whole = smaller(width, columns - column);
     for (int k = 0; k < count; k++, source += columns) {
         if (whole == width) {
-            for (int j = 0; j < width; j += LANES) store(room + k * width + j, load(source + j));
+            for (int j = 0; j < width; j += LANES) {
+                __builtin_prefetch(source + ROWS_AHEAD * (ptrdiff_t)columns + j, 0, 2);
+                store(room + k * width + j, load(source + j));
+            }
         } else {
             for (int j = 0; j < width; j++) room[k * width + j] = j < whole ? source[j] : 0;
         }

@@ -149,6 +149,8 @@ static inline void transpose_16(const uint128 *source, ptrdiff_t, uint128 *targe
     }
 EACH_MOVED_SIZE(COPY)
 
+#define ONE_BY_ONE _Pragma("clang loop vectorize(disable)")
+#define MOST_REPEATED 16  // elements of rows so short that each costs more than what is in it
 // A part of an array that is broadcast, `count` elements from the position `first` on. descriptor: axes, sizes, strides
 // of the source in elements.
 #define EXPAND(item_size, type)                                                                    \
@@ -167,16 +169,30 @@ EACH_MOVED_SIZE(COPY)
             const int n = smaller(count, sizes[last] - index[last]);                               \
             const int is_whole = last > 0 && n == sizes[last];                                     \
             const int rows = is_whole ? smaller(count / n, sizes[last - 1] - index[last - 1]) : 1; \
-            for (int row = 0; row < rows; row++, target += n) {                                    \
-                const type *from = source + (ptrdiff_t)row * row_step;                             \
-                if (step == 1)                                                                     \
-                    for (int i = 0; i < n; i++) target[i] = from[i];                               \
-                else if (step == 0)                                                                \
-                    for (int i = 0; i < n; i++) target[i] = *from;                                 \
-                else                                                                               \
-                    for (int i = 0; i < n; i++) target[i] = from[(ptrdiff_t)i * step];             \
-            }                                                                                      \
-            count -= rows * n;                                                                     \
+            const int all = rows * n, is_short = rows > 1 && n <= MOST_REPEATED;                   \
+            if (is_short && !row_step) { /* the same row: what is written is copied behind it */   \
+                ONE_BY_ONE for (int i = 0; i < n; i++) target[i] = source[(ptrdiff_t)i * step];    \
+                for (int done = n, more; done < all; done += more) {                               \
+                    more = smaller(done, all - done);                                              \
+                    for (int i = 0; i < more; i++) target[done + i] = target[i];                   \
+                }                                                                                  \
+            } else if (is_short && !step) { /* the same element in all columns */                  \
+                for (int i = 0; i < n; i++)                                                        \
+                    ONE_BY_ONE for (int row = 0; row < rows; row++)                                \
+                        target[row * n + i] = source[(ptrdiff_t)row * row_step];                   \
+            } else                                                                                 \
+                for (int row = 0; row < rows; row++) {                                             \
+                    const type *from = source + (ptrdiff_t)row * row_step;                         \
+                    type *to = target + row * n;                                                   \
+                    if (step == 1)                                                                 \
+                        for (int i = 0; i < n; i++) to[i] = from[i];                               \
+                    else if (step == 0)                                                            \
+                        for (int i = 0; i < n; i++) to[i] = *from;                                 \
+                    else                                                                           \
+                        for (int i = 0; i < n; i++) to[i] = from[(ptrdiff_t)i * step];             \
+                }                                                                                  \
+            target += all;                                                                         \
+            count -= all;                                                                          \
             int axis = is_whole ? last - 1 : last;                                                 \
             index[axis] += is_whole ? rows : n;                                                    \
             source += (ptrdiff_t)(is_whole ? rows : n) * strides[axis];                            \

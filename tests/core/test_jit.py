@@ -21,7 +21,7 @@ from plugrad.errors import (
     TracingError,
 )
 from plugrad.extend import host_value, plan_memory
-from plugrad.tracing.jit import MANY_TRACES, Jitted
+from plugrad.tracing.jit import MANY_TRACES_TO_WARN, Jitted
 
 # --- arguments, results and keys ------------------------------------------------------------------
 
@@ -172,7 +172,7 @@ def test_many_traces_warn_once_and_name_the_argument():
     f = plugrad.jit(lambda x, rate: x * rate)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        for i in range(MANY_TRACES + 4):
+        for i in range(MANY_TRACES_TO_WARN + 4):
             f(X, float(i))
     assert len(caught) == 1
     assert "argument 'rate' differs" in str(caught[0].message)

@@ -180,7 +180,7 @@ if typing.TYPE_CHECKING:
         STRIDED_VIEWS as STRIDED_VIEWS,
         find_storage as find_storage,
     )
-    from plugrad.tracing.in_place import InPlace as InPlace
+    from plugrad.tracing.in_place import InPlacePlan as InPlacePlan
     from plugrad.tracing.replay import compile_replay as compile_replay
 
 _LAZY_EXPORTS = {
@@ -197,7 +197,7 @@ _LAZY_EXPORTS = {
     "passes.residuals": "keep_residuals",
     "passes.simplify": "simplify_graph",
     "passes.views": "PACKED_VIEWS STRIDED_VIEWS find_storage",
-    "tracing.in_place": "InPlace",
+    "tracing.in_place": "InPlacePlan",
     "tracing.replay": "compile_replay",
 }
 """The modules that are imported when one of their names is first used: those of graphs, which few plugins look at."""

@@ -143,6 +143,7 @@ static PyObject *level(PyObject *, PyObject *const *, ptrdiff_t);
 static PyMethodDef methods[] = {
     {"kernel", kernel_of, METH_FASTCALL, "Return the kernel of a name."},
     {"few", few, METH_FASTCALL, "Return a function that makes the results of kernels of a few elements."},
+    {"join", join, METH_FASTCALL, "Return a function that joins arrays of a few elements."},
     {"program", make_program, METH_FASTCALL, "Return a function that runs a table of calls."},
     {"divide", divide, METH_FASTCALL, "Make a call in parts, in several threads."},
     {"share", share, METH_FASTCALL, "Make calls in several threads."},

@@ -13,3 +13,8 @@
 //         unless the keyword keep_dims is true
 // "rows": the number of rows, and their size; the keyword `name` is the last axis
 PyObject *few(PyObject *module, PyObject *const *arguments, ptrdiff_t count);
+
+// join(is_stack, dtypes, most, make, otherwise): return a function of arrays that joins them along the keyword axis, which is
+// a new one if `is_stack` is true. If they have one of `dtypes`, whose elements are copied as bytes, and fewer than `most`
+// bytes, which follow each other in memory, it does so itself; and else it calls `otherwise`, with the same arguments.
+PyObject *join(PyObject *module, PyObject *const *arguments, ptrdiff_t count);

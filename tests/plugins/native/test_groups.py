@@ -91,3 +91,19 @@ def test_what_is_left_of_the_calls():
     found = lowering.lower_group(step.body, graph.specs)
     assert [call.function for call in found.before] == ["negative_float32"]
     assert [call.function for call in found.calls] == ["exp_float32", "multiply_float32"]
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1), (5,), (3000,), (7, 1), (1, 7), (40, 70)])
+def test_complex_numbers_of_double_precision_are_computed_by_programs(shape, rng):
+    x = plugrad.asarray(rng.normal(size=shape) + 1j * rng.normal(size=shape))
+    y = plugrad.asarray(rng.normal(size=shape[-1:]) + 1j * rng.normal(size=shape[-1:]))
+
+    def mix(x, y):
+        z = x * x + (0.5 - 2j) * x
+        first = y[:1] if y.shape else y
+        return plugrad.exp(z / (x - 3)) * y, plugrad.abs(z), plugrad.sum(z * y, axis=()), z + first
+
+    results = plugrad.jit(mix)(x, y)
+    for found, wanted in zip(results, mix(x, y), strict=True):
+        assert found.dtype == wanted.dtype
+        np.testing.assert_array_equal([found.numpy().tobytes()], [wanted.numpy().tobytes()])

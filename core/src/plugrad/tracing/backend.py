@@ -20,7 +20,7 @@ from plugrad.tape.nodes import next_order
 from plugrad.tensor.backend import Backend, Memory, Probe, check_device_alive
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import Tracer
-from plugrad.tracing.lines import asked_operation, user_line
+from plugrad.tracing.lines import find_called_operation, find_user_line
 from plugrad.tracing.replay import compile_replay
 from plugrad.transforms.variable import Variable, get_array, get_backend, watched_variables
 from plugrad.types.dtype import DType, as_dtype
@@ -50,7 +50,7 @@ class TracedArray:
         return f"<traced {self.dtype}{list(self.shape)}>"
 
 
-class OtherDevice(Exception):
+class OtherDeviceUsed(Exception):
     """Raised when the first tensor that a function without tensor arguments uses is on another device."""
 
     def __init__(self, backend: Backend) -> None:
@@ -64,7 +64,7 @@ class GraphTracer(Tracer):
     def __init__(
         self, target: Backend, arguments: Sequence[Any] = (), *, may_move: bool = False
     ) -> None:
-        """Begin an empty graph; with `may_move`, a tensor from outside on another device raises `OtherDevice`."""
+        """Begin an empty graph; with `may_move`, a tensor from outside on another device raises `OtherDeviceUsed`."""
         self.target = target
         self.name = target.name  # pyright: ignore[reportAttributeAccessIssue] - for others it is that of the class
         self.device = target.device
@@ -157,7 +157,7 @@ class GraphTracer(Tracer):
         output = self.new_value(self.specs[array.value])
         inputs, outputs = (array.value,), (output.value,)
         self.steps.append(
-            Call(identity, inputs, {}, outputs, False, user_line(), stops_gradient=True)
+            Call(identity, inputs, {}, outputs, False, find_user_line(), stops_gradient=True)
         )
         return output
 
@@ -171,7 +171,7 @@ class GraphTracer(Tracer):
         if x.node is not None and x.node.order < self.start:
             raise TracingError(
                 f"the function that is being traced closes over a tensor of shape {x.shape} that is being "
-                f"differentiated outside of it, at {user_line()}; pass it as an argument"
+                f"differentiated outside of it, at {find_user_line()}; pass it as an argument"
             )
         return Tensor(self.constant(array), self, x.node)
 
@@ -207,7 +207,7 @@ class GraphTracer(Tracer):
             return
         check_device_alive(backend, "jit")
         if self.may_move and not self.steps:
-            raise OtherDevice(backend)
+            raise OtherDeviceUsed(backend)
         raise BackendMismatch(
             f"jit: the function runs on {self.target.label}, and uses a tensor on {backend.label} that is not among "
             "its arguments; copy it first, as in x.to(…)"
@@ -279,7 +279,7 @@ class GraphTracer(Tracer):
             return self
         raise TracingError(
             f"jit: the function that is being traced runs on {self.target.label}, and asks for {backend.label}, at "
-            f"{user_line()}; compute there outside of it"
+            f"{find_user_line()}; compute there outside of it"
         )
 
     def next_bound_host(self) -> Tensor | None:
@@ -292,7 +292,7 @@ class GraphTracer(Tracer):
         if bound is not None:
             return bound.array
         output = self.new_value(Shaped(shape, dtype))
-        self.steps.append(HostValue(function, (output.value,), user_line()))
+        self.steps.append(HostValue(function, (output.value,), find_user_line()))
         return output
 
     # --- what it shows of the target -------------------------------------------------------------
@@ -324,11 +324,11 @@ class GraphTracer(Tracer):
         Raises:
             TracingError: always.
         """
-        asked = asked_operation()
-        what = READS.get(asked, f"{asked}()")
+        asked = find_called_operation()
+        what = READING_OPERATIONS.get(asked, f"{asked}()")
         raise TracingError(
             f"{what} needs the values of a tensor of shape {array.shape} and dtype {array.dtype}, which is being "
-            f"traced and has none, at {user_line()}. {REMEDIES.get(asked, OTHER_REMEDY)}"
+            f"traced and has none, at {find_user_line()}. {REMEDY_OF_OPERATION.get(asked, DEFAULT_REMEDY)}"
         )
 
     def synchronize(self) -> None:
@@ -346,19 +346,19 @@ class GraphTracer(Tracer):
         """Do nothing; the target stays open."""
 
 
-READS = {
+READING_OPERATIONS = {
     "__bool__": "`if`, `while`, `and`, `or` or bool()",
     "__repr__": "Printing",
     "__format__": "Printing",
 }
 """What the user has written for the methods of a tensor that read its values."""
-CHOOSE = (
+CONTROL_FLOW_REMEDY = (
     "Choose with plugrad.where(condition, a, b) or plugrad.cond(flag, f, g, *args), loop with plugrad.scan or "
     "plugrad.while_loop, or pass what decides as an argument that is not a tensor"
 )
-OTHER_REMEDY = "Return the tensor and read it after the call, or compute with plugrad's functions"
-REMEDIES = {
-    "__bool__": CHOOSE,
+DEFAULT_REMEDY = "Return the tensor and read it after the call, or compute with plugrad's functions"
+REMEDY_OF_OPERATION = {
+    "__bool__": CONTROL_FLOW_REMEDY,
     "__index__": "Index with the tensor itself, as in plugrad.take(x, i), or pass a Python integer, which is static",
     "__repr__": "Return the tensor and print it after the call",
     "__format__": "Return the tensor and print it after the call",
@@ -386,12 +386,12 @@ class RecordingFunctions(dict[str, "Implementation"]):
             raise TracingError(
                 f"kernel {kernel_name!r} has no contract, so that the shape of its result is known only after it has "
                 "run; declare one with plugrad.extend.kernel, or call it outside the traced function, at "
-                f"{user_line()}"
+                f"{find_user_line()}"
             )
         if contract.dynamic_shape:
             raise TracingError(
                 f"the shape of the result of {kernel_name} depends on values, which a tensor that is being traced "
-                f"does not have, at {user_line()}. Call it outside the traced function, or use a mask, as in "
+                f"does not have, at {find_user_line()}. Call it outside the traced function, or use a mask, as in "
                 "plugrad.where(condition, x, 0)"
             )
         composite = find_composite(contract)
@@ -406,11 +406,11 @@ class RecordingFunctions(dict[str, "Implementation"]):
             numbers = tuple([None if x is None else x.value for x in inputs])
             if hasattr(found, "dtype"):
                 output = new_value(found)
-                note(Call(contract, numbers, attrs, (output.value,), False, user_line()))
+                note(Call(contract, numbers, attrs, (output.value,), False, find_user_line()))
                 return output
             outputs = [*map(new_value, found)]
             results = tuple([y.value for y in outputs])
-            note(Call(contract, numbers, attrs, results, True, user_line()))
+            note(Call(contract, numbers, attrs, results, True, find_user_line()))
             return outputs
 
         self[kernel_name] = record

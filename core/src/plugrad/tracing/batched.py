@@ -16,9 +16,9 @@ from plugrad.tracing.carries import (
     check_alternatives,
     check_carry,
     check_flag_spec,
+    make_while_gradient_error,
     next_or_none,
     read_flag,
-    while_without_gradient,
 )
 from plugrad.transforms.batched_kernels import BatchedArray
 from plugrad.transforms.batches import BatchTracer
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-def batched_cond(
+def run_batched_cond(
     tracer: BatchTracer,
     flag: Tensor,
     yes: Callable[..., Any],
@@ -36,7 +36,7 @@ def batched_cond(
 ) -> Any:
     """Return the results of `plugrad.cond` under `vmap`: both branches are computed if examples take different ones."""
     check_flag_spec(flag, "cond")
-    flag = _as_scalar(copy_to_backend(flag, tracer))
+    flag = _as_scalar_flag(copy_to_backend(flag, tracer))
     if can_be_read(flag):
         return (yes if read_flag(flag) else no)(*args)
     first, second = (map_tree(as_tensor_leaf, function(*args)) for function in (yes, no))
@@ -61,11 +61,11 @@ def can_be_read(flag: Tensor) -> bool:
     return not isinstance(flag.backend, GraphTracer)
 
 
-def _as_scalar(flag: Tensor) -> Tensor:
+def _as_scalar_flag(flag: Tensor) -> Tensor:
     return movement.reshape(flag, shape=()) if flag.shape else flag
 
 
-def batched_while(
+def run_batched_while(
     tracer: BatchTracer,
     go_on: Callable[[Any], Any],
     function: Callable[[Any], Any],
@@ -74,7 +74,7 @@ def batched_while(
     """Return the last carry of a loop that ends for each example by itself; see `plugrad.while_loop`."""
     carry = map_tree(lambda x: None if x is None else copy_to_backend(x, tracer), carry)
     if isinstance(recording_or_target_backend(), GraphTracer):
-        return _traced_while(tracer, go_on, function, carry)
+        return _record_batched_while(tracer, go_on, function, carry)
     while True:
         flag = go_on(carry)
         if not isinstance(flag, Tensor):
@@ -83,7 +83,7 @@ def batched_while(
             carry = check_carry("while_loop", function(carry), carry)
             continue
         check_flag_spec(flag, "while_loop")
-        flag = _as_scalar(copy_to_backend(flag, tracer))
+        flag = _as_scalar_flag(copy_to_backend(flag, tracer))
         if not _is_any_true(flag):
             return carry
         carry = _advance_where(flag, function, carry, tracer)
@@ -111,7 +111,7 @@ def _advance_where(
     return map_tree(lambda leaf: next_or_none(chosen, leaf), carry)
 
 
-def _traced_while(
+def _record_batched_while(
     tracer: BatchTracer,
     go_on: Callable[[Any], Any],
     function: Callable[[Any], Any],
@@ -130,7 +130,7 @@ def _traced_while(
     def flag_of(carry: Any) -> Tensor:
         flag = as_tensor_leaf(go_on(carry))
         check_flag_spec(flag, "while_loop")
-        return _as_scalar(copy_to_backend(flag, tracer))
+        return _as_scalar_flag(copy_to_backend(flag, tracer))
 
     def go_on_for_one(held: Any) -> Tensor:
         with tracer.inside():
@@ -149,7 +149,7 @@ def _traced_while(
     with tracer.outside():
         backend = tracer.outer
         if isinstance(backend, BatchTracer):
-            last = batched_while(backend, go_on_for_one, next_of_all, held)
+            last = run_batched_while(backend, go_on_for_one, next_of_all, held)
         else:
             assert isinstance(backend, GraphTracer)
             last = trace_while(backend, go_on_for_one, next_of_all, held)
@@ -169,4 +169,4 @@ def _check_not_recorded(carry: Any) -> None:
         GradientNotFound: it is.
     """
     if any(x.node is not None for x in iter_tensors(carry)):
-        raise while_without_gradient()
+        raise make_while_gradient_error()

@@ -9,8 +9,8 @@ from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import Tracer, current_tracer
 from plugrad.tensor.trees import map_tree
 from plugrad.tracing.body import CapturingTracer
-from plugrad.tracing.carries import check_round, next_or_none
-from plugrad.tracing.subgraphs import tensors_in
+from plugrad.tracing.carries import check_iteration_result, next_or_none
+from plugrad.tracing.subgraphs import lift_tensors_of_tree
 from plugrad.transforms.batched_kernels import BatchedArray, DrawState
 from plugrad.transforms.batches import BatchTracer
 from plugrad.transforms.variable import watched_variables
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from plugrad.tape.nodes import Leaf
     from plugrad.tensor.backend import Backend
-    from plugrad.tracing.body import Captured, Key
+    from plugrad.tracing.body import CapturedValue, CaptureKey
     from plugrad.transforms.variable import Variable
     from plugrad.types.dtype import DType
     from plugrad.types.specs import Shape
@@ -77,26 +77,26 @@ class BatchedBody(CapturingTracer, BatchTracer):
         return array
 
 
-class Rounds(NamedTuple):
+class LoopOutputs(NamedTuple):
     """The outputs of a traced batched loop, with the tensors and host values that its body captured."""
 
     tree: Any
     """The structure of the last carry and of the results."""
     outputs: list[Tensor]
     """The last carry, the stacked results, and, if the loop is recorded, the carries of all rounds."""
-    captured: list[tuple[Key, Captured]]
+    captured: list[tuple[CaptureKey, CapturedValue]]
     hosts: list[Tensor]
     """The host values of all rounds, if the loop is recorded."""
     is_recorded: bool
 
 
-def batched_rounds(
+def run_batched_loop(
     tracer: BatchTracer,
     function: Callable[..., Any],
     trees: tuple[Any, Any],
     tensors: tuple[list[Tensor], list[Tensor]],
     scan_outside: Callable[[Callable[..., Any], Any, Any], tuple[Any, Any]],
-) -> Rounds:
+) -> LoopOutputs:
     """Return carry and results of a loop over all examples; `scan_outside` runs a scan on the outer level."""
     carry, slices = tensors
     watched = watched_variables.get() or {}
@@ -113,8 +113,8 @@ def batched_rounds(
             ]
             stand_ins = iter([Tensor(array, body) for array in given])
             c, x = (map_tree(lambda leaf: next_or_none(stand_ins, leaf), t) for t in trees)
-            tree = check_round(function(c, x), c)
-            last, results = (tensors_in(part, body) for part in tree)
+            tree = check_iteration_result(function(c, x), c)
+            last, results = (lift_tensors_of_tree(part, body) for part in tree)
             outer = [c.outer for c in body.captured.values()]
             is_recorded = any(x.node is not None for x in (*carry, *slices, *outer))
             if is_recorded:
@@ -141,4 +141,4 @@ def batched_rounds(
         for x, flag in zip((*last, *results), (*[True] * len(carry), *flags), strict=True)
     ]
     end = len(outputs) - (len(body.hosts) if is_recorded else 0)
-    return Rounds(tree, outputs[:end], list(body.captured.items()), outputs[end:], is_recorded)
+    return LoopOutputs(tree, outputs[:end], list(body.captured.items()), outputs[end:], is_recorded)

@@ -11,19 +11,19 @@ from plugrad.tape.nodes import Leaf
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import Tracer
 from plugrad.tracing.backend import GraphTracer, TracedArray
-from plugrad.tracing.lines import user_line
+from plugrad.tracing.lines import find_user_line
 from plugrad.transforms.variable import Variable, watched_variables
 from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
-Key = tuple[str, int, int]
-Part: TypeAlias = Literal["scan", "cond", "while"]
+CaptureKey = tuple[str, int, int]
+SubgraphKind: TypeAlias = Literal["scan", "cond", "while"]
 """What a body belongs to."""
 
 
-class Captured(NamedTuple):
+class CapturedValue(NamedTuple):
     """A value of the enclosing trace that a loop body reads."""
 
     outer: Tensor
@@ -43,9 +43,9 @@ class CapturingTracer(Tracer):
 
     def __init__(self, watched: Mapping[Variable, Leaf]) -> None:
         """Begin with nothing; `watched` are the variables that are being differentiated around the body."""
-        self.captured: dict[Key, Captured] = {}
+        self.captured: dict[CaptureKey, CapturedValue] = {}
         self.outer_watched = watched
-        self.bound_captured: dict[Key, Tensor] = {}
+        self.bound_captured: dict[CaptureKey, Tensor] = {}
 
     @abstractmethod
     def make_placeholder(self, outer: Tensor, variable: Variable | None) -> Any:
@@ -65,14 +65,14 @@ class CapturingTracer(Tracer):
         self.bound_captured = bindings[0]
         self.parent.bindings = bindings[1:]
 
-    def capture(self, key: Key, outer: Tensor, variable: Variable | None = None) -> Tensor:
+    def capture(self, key: CaptureKey, outer: Tensor, variable: Variable | None = None) -> Tensor:
         """Return the body's tensor for a tensor of the enclosing trace."""
         bound = self.bound_captured.get(key)
         if bound is not None:
             return bound
         known = self.captured.get(key)
         if known is None:
-            known = self.captured[key] = Captured(
+            known = self.captured[key] = CapturedValue(
                 outer, self.make_placeholder(outer, variable), variable
             )
         return Tensor(known.inner, self)
@@ -86,7 +86,7 @@ class CapturingTracer(Tracer):
         if origin is not None and origin.order >= self.start:
             raise TracingError(
                 f"a tensor of shape {x.shape} from outside the body of a loop gets a gradient of its own in it, at "
-                f"{user_line()}; hand the tensor to the body in the carry"
+                f"{find_user_line()}; hand the tensor to the body in the carry"
             )
         inner = self.capture(
             ("tensor", id(outer.array), id(origin)), Tensor(outer.array, self.parent, origin)
@@ -115,7 +115,7 @@ class CapturingTracer(Tracer):
             TracingError: always.
         """
         raise TracingError(
-            f"a variable is assigned to inside the body of scan, cond or while_loop, at {user_line()}; return the "
+            f"a variable is assigned to inside the body of scan, cond or while_loop, at {find_user_line()}; return the "
             "value, as a part of the carry, and assign it after the loop"
         )
 
@@ -126,13 +126,13 @@ class CapturingTracer(Tracer):
             TracingError: always.
         """
         raise TracingError(
-            f"a variable is made inside the body of scan, cond or while_loop, at {user_line()}; make it before the "
-            "loop"
+            f"a variable is made inside the body of scan, cond or while_loop, at {find_user_line()}; make it before "
+            "the loop"
         )
 
     @contextmanager
     def binding(
-        self, pairs: Iterable[tuple[Key, Captured, Tensor]], hosts: Sequence[Tensor]
+        self, pairs: Iterable[tuple[CaptureKey, CapturedValue, Tensor]], hosts: Sequence[Tensor]
     ) -> Generator[None, None, None]:
         """Bind what another trace of the same function has captured to tensors of this body.
 
@@ -155,12 +155,12 @@ class CapturingTracer(Tracer):
 class BodyTracer(CapturingTracer, GraphTracer):
     """Records a loop body; values that it closes over become arguments of its graph."""
 
-    def __init__(self, parent: GraphTracer, part: Part) -> None:
+    def __init__(self, parent: GraphTracer, part: SubgraphKind) -> None:
         """Begin an empty graph inside that of `parent`."""
         GraphTracer.__init__(self, parent.target)
         CapturingTracer.__init__(self, watched_variables.get() or {})
         self.parent: GraphTracer = parent
-        self.part: Part = part
+        self.part: SubgraphKind = part
         self.drawn: list[Tensor] = []
         """The tensors around the body that its host values are bound to."""
         self.slices: list[TracedArray] = []

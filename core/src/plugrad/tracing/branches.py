@@ -14,27 +14,27 @@ from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer
 from plugrad.tensor.trees import map_tree
-from plugrad.tracing.body import BodyTracer, Captured, Key
+from plugrad.tracing.body import BodyTracer, CapturedValue, CaptureKey
 from plugrad.tracing.carries import (
     as_tensor_leaf,
     check_alternatives,
     check_carry,
     check_flag_spec,
+    make_while_gradient_error,
     next_or_none,
-    while_without_gradient,
 )
-from plugrad.tracing.lines import user_line
+from plugrad.tracing.lines import find_user_line
 from plugrad.tracing.subgraphs import (
-    Body,
+    TracedBody,
+    detach_from_tape,
     fill_mark,
-    mark_tensors,
-    new_outputs,
-    or_zeros,
+    get_graph_values,
+    lift_tensors_of_tree,
+    make_output_tensors,
     record_step,
+    replace_tensors_by_marks,
     spec_of,
-    tensors_in,
-    values_of,
-    without_node,
+    zeros_if_none,
 )
 
 if TYPE_CHECKING:
@@ -48,25 +48,25 @@ def trace_cond(
 ) -> Any:
     """Record a conditional and return its results; see `plugrad.cond`."""
     flag = copy_to_backend(flag, tracer)
-    given = tensors_in(args, tracer)
-    bodies = [Body(tracer, f, args, map(spec_of, given), "cond") for f in (yes, no)]
+    given = lift_tensors_of_tree(args, tracer)
+    bodies = [TracedBody(tracer, f, args, map(spec_of, given), "cond") for f in (yes, no)]
     first, second = bodies
     check_alternatives(first.tree, second.tree, first.results, second.results)
     captured = {**first.captured, **second.captured}
     operands = [*given, *[c.outer for c in captured.values()]]
     is_recorded = any(x.node is not None for x in operands)
-    line, results = user_line(), len(first.results)
+    line, results = find_user_line(), len(first.results)
     graphs = (first.graph(captured.items()), second.graph(captured.items()))
     split = len(first.drawn) or len(return_host_values(graphs[0]).results) - results
     if is_recorded:
         graphs = return_host_values_from_both(*graphs, line)
-    outputs = new_outputs(tracer, [graphs[0].specs[value] for value in graphs[0].results])
+    outputs = make_output_tensors(tracer, [graphs[0].specs[value] for value in graphs[0].results])
     tracer.steps.append(
-        Cond(flag.array.value, graphs, values_of(operands), values_of(outputs), line)
+        Cond(flag.array.value, graphs, get_graph_values(operands), get_graph_values(outputs), line)
     )
     if is_recorded:
         hosts = [*first.drawn, *second.drawn] or outputs[results:]
-        step = CondCall(
+        step = CondNode(
             tracer,
             flag,
             (yes, no),
@@ -80,7 +80,7 @@ def trace_cond(
     return map_tree(lambda leaf: next_or_none(remaining, leaf), first.tree)
 
 
-class CondCall(CustomNode):
+class CondNode(CustomNode):
     """A traced conditional on the tape; its gradient is a conditional between two gradients."""
 
     __slots__ = ("args", "bindings", "captured", "flag", "functions", "hosts", "operands", "tracer")
@@ -92,16 +92,16 @@ class CondCall(CustomNode):
         functions: tuple[Callable[..., Any], Callable[..., Any]],
         args: Any,
         operands: Sequence[Tensor],
-        captured: dict[Key, Captured],
+        captured: dict[CaptureKey, CapturedValue],
         hosts: tuple[Sequence[Tensor], Sequence[Tensor]],
     ) -> None:
         """Keep the flag, the operands and the host values of both functions as arrays."""
         super().__init__(tuple([x.node for x in operands]))
         self.tracer = tracer
         self.bindings = tracer.bindings
-        self.flag = without_node(flag)
+        self.flag = detach_from_tape(flag)
         self.functions = functions
-        self.args = map_tree(mark_tensors, args)
+        self.args = map_tree(replace_tensors_by_marks, args)
         self.operands = [(x.array, x.backend) for x in operands]
         self.hosts = [[(x.array, x.backend) for x in each] for each in hosts]
         self.captured = list(captured.items())
@@ -141,10 +141,10 @@ class CondCall(CustomNode):
                 with tracer.binding(bound, hosts[place]):
                     remaining = iter(xs[:count])
                     results: Any = function(*map_tree(lambda m: fill_mark(m, remaining), self.args))
-                    found = tensors_in(map_tree(as_tensor_leaf, results), tracer)
+                    found = lift_tensors_of_tree(map_tree(as_tensor_leaf, results), tracer)
                     ends = ResultBundle(tuple([found[i].node for i in given]))
                     pulled = BackwardPass(ends, list(leaves.values())).run(cotangents)
-                return [or_zeros(g, xs[i]) for i, g in zip(leaves, pulled, strict=True)]
+                return [zeros_if_none(g, xs[i]) for i, g in zip(leaves, pulled, strict=True)]
 
             return run_backward
 
@@ -160,15 +160,15 @@ def trace_while(
     tracer: GraphTracer, go_on: Callable[..., Any], function: Callable[..., Any], init: Any
 ) -> Any:
     """Record a while loop and return its final carry; see `plugrad.while_loop`."""
-    carry = tensors_in(init, tracer)
+    carry = lift_tensors_of_tree(init, tracer)
     specs = [*map(spec_of, carry)]
-    test = Body(tracer, go_on, (init,), specs, "while")
+    test = TracedBody(tracer, go_on, (init,), specs, "while")
     if len(test.results) != 1:
         raise ArgumentError(
             "while_loop: go_on must return one bool, or a bool tensor with one element"
         )
     check_flag_spec(Tensor(test.results[0], test.tracer), "while_loop")
-    body = Body(
+    body = TracedBody(
         tracer, lambda c: check_carry("while_loop", function(c), c), (init,), specs, "while"
     )
     captured = {**test.captured, **body.captured}
@@ -178,18 +178,24 @@ def trace_while(
     bound = [tracer.next_bound_host() for _ in specs] if has_effects else []
     outputs = [Tensor(x.array, tracer) for x in bound if x is not None]
     if not outputs:
-        outputs = new_outputs(tracer, specs)
+        outputs = make_output_tensors(tracer, specs)
         tracer.steps.append(
-            While(*graphs, values_of(carry), values_of(shared), values_of(outputs), user_line())
+            While(
+                *graphs,
+                get_graph_values(carry),
+                get_graph_values(shared),
+                get_graph_values(outputs),
+                find_user_line(),
+            )
         )
     nodes: tuple[Node | None, ...] = tuple([x.node for x in (*carry, *shared)])
     if any(nodes):
-        record_step(outputs, WhileCall(nodes))
+        record_step(outputs, WhileNode(nodes))
     remaining = iter(outputs)
     return map_tree(lambda leaf: next_or_none(remaining, leaf), init)
 
 
-class WhileCall(CustomNode):
+class WhileNode(CustomNode):
     """A traced while loop on the tape, which has no gradient."""
 
     __slots__ = ()
@@ -200,4 +206,4 @@ class WhileCall(CustomNode):
         Raises:
             GradientNotFound: always.
         """
-        raise while_without_gradient()
+        raise make_while_gradient_error()

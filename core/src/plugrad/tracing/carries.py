@@ -34,7 +34,7 @@ def next_or_none(tensors: Any, leaf: Any) -> Any:
     return None if leaf is None else next(tensors)
 
 
-def count_rounds(xs: Any, length: int | None) -> int:
+def count_iterations(xs: Any, length: int | None) -> int:
     """Return the number of iterations of a scan.
 
     Raises:
@@ -55,7 +55,7 @@ def count_rounds(xs: Any, length: int | None) -> int:
     return cast("int", sizes.pop())
 
 
-def check_round(result: Any, init: Any) -> tuple[Any, Any]:
+def check_iteration_result(result: Any, init: Any) -> tuple[Any, Any]:
     """Return the carry and the result of an iteration as tensors, checked against the initial carry.
 
     Raises:
@@ -119,7 +119,7 @@ def check_alternatives(
             )
 
 
-def while_without_gradient() -> GradientNotFound:
+def make_while_gradient_error() -> GradientNotFound:
     """Return the error for a gradient through a while loop."""
     return GradientNotFound(
         "while_loop: a traced loop has no gradient, because a gradient needs the carry of each round, and there is no "
@@ -147,17 +147,19 @@ def has_structure(tree: Any, other: Any) -> bool:
 
 def describe_structure(tree: Any) -> str:
     """Return the structure of a tree as text, in which * is a tensor."""
-    return str(map_tree(lambda leaf: STAR if isinstance(leaf, Tensor) else leaf, tree))
+    return str(
+        map_tree(lambda leaf: TENSOR_PLACEHOLDER if isinstance(leaf, Tensor) else leaf, tree)
+    )
 
 
-class Star:
+class TensorPlaceholder:
     """The placeholder of a tensor in a described structure."""
 
     def __repr__(self) -> str:
         return "*"
 
 
-STAR: Final = Star()
+TENSOR_PLACEHOLDER: Final = TensorPlaceholder()
 
 
 def read_flag(flag: Any) -> bool:

@@ -19,8 +19,8 @@ from plugrad.tensor.context import active_scope, set_scope
 from plugrad.tensor.effects import HostLog, active_log
 from plugrad.tensor.tensor import Tensor, host_values
 from plugrad.tracing.carries import describe_structure
-from plugrad.tracing.program import Program, array_of
-from plugrad.tracing.structure import flatten
+from plugrad.tracing.program import Program, get_variable_array
+from plugrad.tracing.structure import flatten_argument
 from plugrad.transforms.variable import get_array, set_array, watched_variables
 from plugrad.types.bits import RELATIVE_TOLERANCE_OF_DTYPE, comparable_bits
 from plugrad.types.dtype import as_dtype
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from plugrad.transforms.variable import Variable
 
 
-SUM_TOLERANCES: Final = {**RELATIVE_TOLERANCE_OF_DTYPE, "bfloat16": 3e-2}
+REORDERED_SUM_TOLERANCES: Final = {**RELATIVE_TOLERANCE_OF_DTYPE, "bfloat16": 3e-2}
 """How much the order of a sum may change, as a part of the largest number, by dtype."""
 
 
-class Recording(HostLog):
+class HostValueRecorder(HostLog):
     """Calls host functions in an untraced run, and records their values."""
 
     __slots__ = ("can_repeat", "values")
@@ -60,12 +60,12 @@ class Recording(HostLog):
         return value
 
 
-class Repetition(HostLog):
+class HostValueReplayer(HostLog):
     """Replays recorded host values in the traced run; functions that are safe to repeat are called again."""
 
     __slots__ = ("recording", "values")
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: HostValueRecorder) -> None:
         """Begin with the first function of the recording."""
         super().__init__()
         self.recording = recording
@@ -97,12 +97,12 @@ class CheckedProgram(Program):
             TracingError: results, new values of variables, or what was computed on the host differ.
         """
         if isinstance(
-            active_log.get(), Recording
+            active_log.get(), HostValueRecorder
         ):  # an untraced call of another function calls this one
             return self.function([*tensors])
-        recording = Recording()
+        recording = HostValueRecorder()
         expected, updates = self._run_untraced(tensors, recording)
-        repetition = Repetition(recording)
+        repetition = HostValueReplayer(recording)
         token = active_log.set(repetition)
         try:
             result = super().__call__(tensors)
@@ -116,11 +116,11 @@ class CheckedProgram(Program):
         return result
 
     def _run_untraced(
-        self, tensors: Sequence[Tensor], recording: Recording
+        self, tensors: Sequence[Tensor], recording: HostValueRecorder
     ) -> tuple[Any, dict[Variable, Any]]:
         """Return the function's results and the new values of its variables, which are reset afterwards."""
         variables = [*dict.fromkeys((*self.variables, *self.updated))]
-        before = [*map(array_of, variables)]
+        before = [*map(get_variable_array, variables)]
         scope, watched = active_scope(), watched_variables.set(None)
         log = active_log.set(recording)
         set_scope(None)
@@ -148,8 +148,8 @@ class CheckedProgram(Program):
         """Raise unless both results have the same structure and values."""
         structures: tuple[list[Any], list[Any]] = [], []
         tensors: tuple[list[Tensor], list[Tensor]] = [], []
-        flatten(traced, structures[0], tensors[0])
-        flatten(untraced, structures[1], tensors[1])
+        flatten_argument(traced, structures[0], tensors[0])
+        flatten_argument(untraced, structures[1], tensors[1])
         if len(tensors[0]) == len(tensors[1]):
             for position, (x, y) in enumerate(zip(*tensors, strict=True)):
                 self._compare(f"result number {position}", host_values(x), host_values(y))
@@ -177,7 +177,7 @@ class CheckedProgram(Program):
         self, traced: NDArray[Any], untraced: NDArray[Any]
     ) -> Iterable[tuple[int, ...]]:
         """Return the positions of elements that are not near enough, and maybe of some that are the same."""
-        part = SUM_TOLERANCES.get(as_dtype(untraced.dtype).name)
+        part = REORDERED_SUM_TOLERANCES.get(as_dtype(untraced.dtype).name)
         if part is None or not self.may_reorder_sums:
             return np.ndindex(traced.shape)
         wide = np.complex128 if untraced.dtype.kind == "c" else np.float64

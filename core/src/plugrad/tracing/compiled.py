@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 from plugrad.engine import watching
 from plugrad.settings.layers import config
 from plugrad.tensor.backend import Backend, mark_device_lost, must_propagate
-from plugrad.tracing.replay import compile_replay, kernel_names, watching_steps
+from plugrad.tracing.replay import compile_replay, kernel_names, watch_fused_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from plugrad.graph.graph import Graph
-    from plugrad.tracing.in_place import InPlace
+    from plugrad.tracing.in_place import InPlacePlan
 
     Compiler = Callable[[Graph], Callable[..., list[Any]] | None]
 
@@ -34,13 +34,13 @@ def compile_graph(graph: Graph) -> Callable[..., list[Any]]:
     is_replayed = config.get("jit") != "compile"
     if is_replayed or (not packs and type(backend).compile is Backend.compile):
         return compile_replay(backend.fuse_calls(graph))
-    return Compiled(graph, (*packs, backend.compile))
+    return CompiledGraph(graph, (*packs, backend.compile))
 
 
-_HAS_LOCK: Final = getattr(sys, "_is_gil_enabled", lambda: True)()
+_HAS_GIL: Final = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
-class Compiled:
+class CompiledGraph:
     """A graph compiled by the first compiler that accepts it, or replayed."""
 
     def __init__(self, graph: Graph, compilers: Sequence[Compiler]) -> None:
@@ -57,7 +57,7 @@ class Compiled:
         """The compiled graph with every fused step reported to watchers."""
         run, graph = self.compiled, self.fused
         if graph is not self.graph and len(graph.steps) > 1:
-            with watching_steps():
+            with watch_fused_steps():
                 return self._compile()
         return watching.with_watched_steps(run, kernel_names(self.graph), self.graph.backend)
 
@@ -72,12 +72,12 @@ class Compiled:
         return self._compile()
 
     @property
-    def in_place(self) -> InPlace | None:
+    def in_place(self) -> InPlacePlan | None:
         """The in-place update of variables, if the compiler supports it and nobody watches.
 
         Without Python's lock, another thread may take an array between the count of its references and the writing.
         """
-        if watching.watchers or not _HAS_LOCK:
+        if watching.watchers or not _HAS_GIL:
             return None
         return getattr(self.compiled, "in_place", None)
 

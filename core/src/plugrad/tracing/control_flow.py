@@ -11,18 +11,18 @@ from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import Tracer, current_tracer, recording_or_target_backend
 from plugrad.tensor.trees import iter_tensors, map_tree
 from plugrad.tracing.backend import GraphTracer
-from plugrad.tracing.batched import batched_cond, batched_while
+from plugrad.tracing.batched import run_batched_cond, run_batched_while
 from plugrad.tracing.branches import trace_cond, trace_while
 from plugrad.tracing.carries import (
     as_tensor_leaf,
     check_carry,
     check_flag_spec,
-    check_round,
-    count_rounds,
+    check_iteration_result,
+    count_iterations,
     next_or_none,
     read_flag,
 )
-from plugrad.tracing.program import tracing_with
+from plugrad.tracing.program import trace_with
 from plugrad.tracing.scans import trace_scan
 from plugrad.transforms.batches import BatchTracer
 from plugrad.types.arguments import check_callable
@@ -73,7 +73,7 @@ def scan(
     check_callable("scan", function)
     reverse = check_flag(reverse, "scan", "reverse")
     init, xs = map_tree(as_tensor_leaf, init), map_tree(as_tensor_leaf, xs)
-    count = count_rounds(xs, length)
+    count = count_iterations(xs, length)
     tracer = current_tracer()
     if isinstance(tracer, GraphTracer) or _is_traced_batch(tracer):
         return trace_scan(tracer, function, init, xs, count, reverse)
@@ -83,7 +83,7 @@ def scan(
     for index in range(count - 1, -1, -1) if reverse else range(count):
         slices = iter([column[index] for column in columns])
         x = map_tree(lambda leaf: next_or_none(slices, leaf), xs)  # noqa: B023 - it is called at once
-        carry, results[index] = check_round(function(carry, x), init)
+        carry, results[index] = check_iteration_result(function(carry, x), init)
     if not count:
         return carry, _empty_results(function, init, xs)
     columns = zip(*[list(iter_tensors(result)) for result in results], strict=True)
@@ -123,7 +123,7 @@ def cond(
     check_callable("cond", no)
     tracer = current_tracer()
     if isinstance(flag, Tensor) and isinstance(tracer, BatchTracer):
-        return batched_cond(tracer, flag, yes, no, args)
+        return run_batched_cond(tracer, flag, yes, no, args)
     if not isinstance(flag, Tensor) or not isinstance(tracer, GraphTracer):
         return (yes if read_flag(flag) else no)(*args)
     check_flag_spec(flag, "cond")
@@ -161,7 +161,7 @@ def while_loop(
     if isinstance(tracer, GraphTracer):
         return trace_while(tracer, go_on, function, carry)
     if isinstance(tracer, BatchTracer):
-        return batched_while(tracer, go_on, function, carry)
+        return run_batched_while(tracer, go_on, function, carry)
     while read_flag(go_on(carry)):
         carry = check_carry("while_loop", function(carry), carry)
     return carry
@@ -180,15 +180,17 @@ def _empty_results(function: Callable[..., Any], init: Any, xs: Any) -> Any:
     """Return stacked results of zero iterations, whose shapes come from a trace of the function."""
     backend = next(iter_tensors((init, xs))).backend
     tracer = GraphTracer(backend)
-    with tracing_with(tracer):
-        carry = map_tree(lambda x: _stand_in(tracer, x, None if x is None else x.shape), init)
-        x = map_tree(lambda x: _stand_in(tracer, x, None if x is None else x.shape[1:]), xs)
-        _, results = check_round(function(carry, x), init)
+    with trace_with(tracer):
+        carry = map_tree(
+            lambda x: _make_traced_like(tracer, x, None if x is None else x.shape), init
+        )
+        x = map_tree(lambda x: _make_traced_like(tracer, x, None if x is None else x.shape[1:]), xs)
+        _, results = check_iteration_result(function(carry, x), init)
     return map_tree(
         lambda y: None if y is None else zeros((0, *y.shape), dtype=y.dtype, device=backend),
         results,
     )
 
 
-def _stand_in(tracer: GraphTracer, x: Any, shape: Any) -> Any:
+def _make_traced_like(tracer: GraphTracer, x: Any, shape: Any) -> Any:
     return None if x is None else Tensor(tracer.new_value(Shaped(shape, x.dtype)), tracer)

@@ -12,7 +12,7 @@ from plugrad.engine import watching
 from plugrad.settings import journal
 from plugrad.tensor.context import current_context
 from plugrad.tensor.tensor import Tensor
-from plugrad.tracing.compiled import Compiled
+from plugrad.tracing.compiled import CompiledGraph
 from plugrad.transforms.variable import watched_variables
 
 if TYPE_CHECKING:
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 MISS: Final = object()
 """What an entry returns if the call is not one for its program, or has something else to do."""
-MAX_ARGUMENTS: Final = 200
+MAX_ENTRY_ARGUMENTS: Final = 200
 """The arguments up to which there is an entry; the parser of Python has limits."""
 
 
-def note_nothing(_: BaseException) -> None:
+def ignore_error(_: BaseException) -> None:
     """Do nothing, because the code that raised the error has recorded it."""
 
 
-def has_no_entry(_: tuple[Any, ...]) -> Any:
+def miss_entry(_: tuple[Any, ...]) -> Any:
     """Return that a call has no compiled entry."""
     return MISS
 
@@ -48,11 +48,11 @@ def compile_entry(
         generation: the first part of the key under which it is known.
         args: the arguments.
     """
-    are_tensors = 0 < len(args) <= MAX_ARGUMENTS and all(type(x) is Tensor for x in args)
+    are_tensors = 0 < len(args) <= MAX_ENTRY_ARGUMENTS and all(type(x) is Tensor for x in args)
     around = current_context()
     is_plain = around is None or around[:3] == (None, None, None)  # but for settings
     if not (are_tensors and is_plain and program.has_short_calls):
-        return has_no_entry
+        return miss_entry
     names: dict[str, Any] = {
         "MISS": MISS,
         "Tensor": Tensor,
@@ -64,21 +64,21 @@ def compile_entry(
         "watching": watching,
         "holds": program.holds,
         "run": program.run_with_variables if program.has_state else program.run,
-        "note_failure": note_nothing,
+        "note_failure": ignore_error,
         "backend": program.backend,
         "rebuild": program.rebuild,
     }
-    if isinstance(program.run, Compiled) and not program.has_state:
+    if isinstance(program.run, CompiledGraph) and not program.has_state:
         names["run"], names["note_failure"] = program.run.compiled, program.run.note_failure
     for index, x in enumerate(args):
         names[f"shape{index}"], names[f"dtype{index}"] = x.array.shape, x.array.dtype
-    exec(_compile(len(args), is_guarded=bool(program.guards)), names)
+    exec(_compile_entry_code(len(args), is_guarded=bool(program.guards)), names)
     enter: Callable[[tuple[Any, ...]], Any] = names["enter"]
     return enter
 
 
 @lru_cache
-def _compile(count: int, *, is_guarded: bool) -> CodeType:
+def _compile_entry_code(count: int, *, is_guarded: bool) -> CodeType:
     """Return the code of the entries for a number of arguments."""
     numbers = range(count)
     lines = [

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from plugrad.transforms.variable import Variable
 
 
-class InPlace(NamedTuple):
+class InPlacePlan(NamedTuple):
     """How a compiled graph overwrites variables with their new values.
 
     A compiler gives it to the function that it returns, as the attribute ``in_place``.
@@ -42,7 +42,7 @@ class InPlace(NamedTuple):
 
 
 def run_in_place(
-    plan: InPlace, arrays: Sequence[Any], result_count: int, log: HostLog | None
+    plan: InPlacePlan, arrays: Sequence[Any], result_count: int, log: HostLog | None
 ) -> list[Any]:
     """Run a graph, and commit its updates and the log's counts together or not at all.
 
@@ -64,7 +64,7 @@ def run_in_place(
     first = len(given) - len(plan.positions)
     old = [*map(get_array, updated)]  # to release one may run code of its backend
     changes = chain(
-        map(_REFUSE_OTHERS, map(getrefcount, islice(given, first, None))),
+        map(_RAISE_IF_SHARED, map(getrefcount, islice(given, first, None))),
         starmap(plan.finish, [given]),
         map(set_array, updated, made),
     )
@@ -83,7 +83,7 @@ def _do_nothing() -> None:
     """Undo nothing: there is no enclosing call that could still fail."""
 
 
-def _count_references() -> int:
+def _count_expected_references() -> int:
     """Return the reference count that `run_in_place` sees for an array held only by a variable."""
     held_by_variable = [object()]
     arrays = [*held_by_variable]
@@ -92,5 +92,5 @@ def _count_references() -> int:
     return count
 
 
-_REFUSE_OTHERS: Final = ((None,) * (_count_references() + 1)).__getitem__
+_RAISE_IF_SHARED: Final = ((None,) * (_count_expected_references() + 1)).__getitem__
 """Raises `IndexError` if there are more references; in C, so that nothing comes between."""

@@ -21,11 +21,16 @@ from plugrad.tensor.context import transfer_target
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer
 from plugrad.tensor.trees import map_tree
-from plugrad.tracing.backend import OtherDevice
+from plugrad.tracing.backend import OtherDeviceUsed
 from plugrad.tracing.checked import CheckedProgram
-from plugrad.tracing.entry import MISS, compile_entry, has_no_entry
+from plugrad.tracing.entry import MISS, compile_entry, miss_entry
 from plugrad.tracing.program import Program
-from plugrad.tracing.structure import END, Identity, check_hashable, flatten
+from plugrad.tracing.structure import (
+    END_OF_CONTAINER,
+    IdentityKey,
+    check_hashable,
+    flatten_argument,
+)
 from plugrad.transforms.variable import Variable
 from plugrad.types.arguments import check_callable, check_flag
 from plugrad.types.dtype import DType
@@ -39,9 +44,9 @@ if TYPE_CHECKING:
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
-MANY_TRACES: Final = 8
+MANY_TRACES_TO_WARN: Final = 8
 """The number of traces of one function after which a warning says what differs between its calls."""
-SLOT: Final = object()
+TENSOR_SLOT: Final = object()
 """The placeholder for a tensor in the arguments that a program keeps."""
 
 
@@ -139,7 +144,7 @@ class Jitted(Generic[Params, Result]):
         self._kinds: list[dict[int | str, Any]] = []
         """What each trace was made for: the part of the key by the position or name of the argument."""
         self._lock = hold_safely(RLock())
-        self._enter: Callable[[tuple[Any, ...]], Any] = has_no_entry
+        self._enter: Callable[[tuple[Any, ...]], Any] = miss_entry
         """The short way into the program that ran last, if it has run twice in a row."""
         self._last: Program | None = None
 
@@ -172,7 +177,7 @@ class Jitted(Generic[Params, Result]):
             self._last = program
         elif program.entry is None:
             program.entry = compile_entry(program, generation, args)
-        self._enter = program.entry or has_no_entry
+        self._enter = program.entry or miss_entry
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """Return the function as a method of an object, which is a static argument."""
@@ -232,7 +237,8 @@ class Jitted(Generic[Params, Result]):
         nearest = min(self._kinds, key=lambda known: len(differing_arguments(known)))
         names: dict[int | str, str] = dict(enumerate(self._names))
         reasons = [
-            f"argument {names.get(n, n)!r} is {_format_kind(kind, n)} instead of {_format_kind(nearest, n)}"
+            f"argument {names.get(n, n)!r} is {_format_argument_kind(kind, n)} "
+            f"instead of {_format_argument_kind(nearest, n)}"
             for n in differing_arguments(nearest)
         ]
         where = f"unlike in trace {self._kinds.index(nearest) + 1}"
@@ -250,16 +256,16 @@ class Jitted(Generic[Params, Result]):
         if self.static:
             args, kwargs = self._with_identities(args, kwargs)
         for argument in args:
-            if type(argument) is Tensor:  # as `flatten` does, without the call
+            if type(argument) is Tensor:  # as `flatten_argument` does, without the call
                 array = argument.array
                 key += array.shape, array.dtype
                 tensors.append(argument)
             else:
-                flatten(argument, key, tensors)
+                flatten_argument(argument, key, tensors)
         if kwargs:
             for name in sorted(kwargs):
                 key.append(name)
-                flatten(kwargs[name], key, tensors)
+                flatten_argument(kwargs[name], key, tensors)
         target = transfer_target()
         if target is not None:
             tensors[:] = [copy_to_backend(x, target) for x in tensors]
@@ -295,7 +301,7 @@ class Jitted(Generic[Params, Result]):
             )
             try:
                 program = make(name, function, tensors, backend, may_move=not tensors)
-            except OtherDevice as elsewhere:
+            except OtherDeviceUsed as elsewhere:
                 program = make(name, function, tensors, elsewhere.backend)
             self._programs[key] = (*self._programs.get(key, ()), program)
             self._note_kind(*self._with_identities(args, kwargs))
@@ -313,13 +319,13 @@ class Jitted(Generic[Params, Result]):
 
         def call_with_tensors(tensors: list[Tensor]) -> Any:
             remaining = iter(tensors)
-            given, named = map_tree(lambda leaf: _fill(leaf, remaining), template)
+            given, named = map_tree(lambda leaf: _fill_slot(leaf, remaining), template)
             args, kwargs = _with_identities(given, named, static, names)
             before: list[Any] = []
-            flatten([*args, kwargs], before, before)
+            flatten_argument([*args, kwargs], before, before)
             result = function(*given, **named)
             after: list[Any] = []
-            flatten([*args, kwargs], after, after)
+            flatten_argument([*args, kwargs], after, after)
             # Tensors are the same objects; to compare others would need their values.
             if len(before) != len(after) or any(
                 a is not b and (isinstance(a, Tensor) or a != b)
@@ -336,7 +342,7 @@ class Jitted(Generic[Params, Result]):
     def _with_identities(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[Sequence[Any], Mapping[str, Any]]:
-        """Return the arguments with the static ones wrapped as `Identity`."""
+        """Return the arguments with the static ones wrapped as `IdentityKey`."""
         if not self.static:
             return args, kwargs
         return _with_identities(args, kwargs, self.static, self._names)
@@ -357,7 +363,7 @@ class Jitted(Generic[Params, Result]):
         kind: dict[int | str, Any] = {}
         for place, value in (*enumerate(args), *kwargs.items()):
             parts: list[Any] = []
-            flatten(value, parts, [])
+            flatten_argument(value, parts, [])
             kind[place] = tuple(parts)
         return kind
 
@@ -365,11 +371,11 @@ class Jitted(Generic[Params, Result]):
         """Remember the arguments of a trace, and warn once if there have been many traces."""
         kind = self._kind(args, kwargs)
         self._kinds.append(kind)
-        if len(self._kinds) == MANY_TRACES + 1:
+        if len(self._kinds) == MANY_TRACES_TO_WARN + 1:
             changing = [
                 place
                 for place in kind
-                if len({known.get(place) for known in self._kinds}) > MANY_TRACES // 2
+                if len({known.get(place) for known in self._kinds}) > MANY_TRACES_TO_WARN // 2
             ]
             what, last = "the arguments or settings differ", ""
             if changing:
@@ -379,9 +385,12 @@ class Jitted(Generic[Params, Result]):
                     if isinstance(place, str)
                     else [*self._arguments_by_name(args, kwargs)][place]
                 )
-                what, last = f"argument {name!r} differs", short_repr(_without_end(kind[place]))
+                what, last = (
+                    f"argument {name!r} differs",
+                    short_repr(_drop_end_markers(kind[place])),
+                )
             warn(
-                f"jit: {_function_name(self.function)} has been traced {MANY_TRACES + 1} times, because {what} "
+                f"jit: {_function_name(self.function)} has been traced {MANY_TRACES_TO_WARN + 1} times, because {what} "
                 f"from call to call{f' (now {last})' if last else ''}. Pass a number that changes as a tensor, "
                 "plugrad.asarray(x), and pad tensors whose shape changes to a fixed size"
             )
@@ -393,41 +402,41 @@ def _with_identities(
     static: Collection[str],
     names: Sequence[str],
 ) -> tuple[Sequence[Any], Mapping[str, Any]]:
-    """Return arguments with those named in `static` wrapped as `Identity`."""
+    """Return arguments with those named in `static` wrapped as `IdentityKey`."""
     if not static:
         return args, kwargs
     wrapped = [
-        Identity(x) if i < len(names) and names[i] in static else x for i, x in enumerate(args)
+        IdentityKey(x) if i < len(names) and names[i] in static else x for i, x in enumerate(args)
     ]
-    return wrapped, {name: Identity(x) if name in static else x for name, x in kwargs.items()}
+    return wrapped, {name: IdentityKey(x) if name in static else x for name, x in kwargs.items()}
 
 
-def _without_end(parts: tuple[Any, ...]) -> list[Any]:
-    return [part for part in parts if part is not END and not isinstance(part, type)]
+def _drop_end_markers(parts: tuple[Any, ...]) -> list[Any]:
+    return [part for part in parts if part is not END_OF_CONTAINER and not isinstance(part, type)]
 
 
-def _format_kind(kind: Mapping[int | str, Any], name: int | str) -> str:
+def _format_argument_kind(kind: Mapping[int | str, Any], name: int | str) -> str:
     """Format the shapes, dtypes and static values of an argument as text."""
     if name not in kind:
         return "absent"
-    return f"[{', '.join(map(_format_part, _without_end(kind[name])))}]"
+    return f"[{', '.join(map(_format_key_part, _drop_end_markers(kind[name])))}]"
 
 
-def _format_part(part: Any) -> str:
+def _format_key_part(part: Any) -> str:
     """Format a part of a key as text."""
-    part = part.target if isinstance(part, Identity) else part
+    part = part.target if isinstance(part, IdentityKey) else part
     is_dtype = isinstance(part, DType | np.dtype)
     return str(part) if is_dtype or isinstance(part, str) else short_repr(part)
 
 
 def _as_slot(leaf: Any) -> Any:
     if isinstance(leaf, Tensor | np.ndarray | np.generic) and not isinstance(leaf, Variable):
-        return SLOT
-    return leaf.target if isinstance(leaf, Identity) else leaf
+        return TENSOR_SLOT
+    return leaf.target if isinstance(leaf, IdentityKey) else leaf
 
 
-def _fill(leaf: Any, tensors: Iterator[Tensor]) -> Any:
-    return next(tensors) if leaf is SLOT else leaf
+def _fill_slot(leaf: Any, tensors: Iterator[Tensor]) -> Any:
+    return next(tensors) if leaf is TENSOR_SLOT else leaf
 
 
 def _devices_differ_error(tensors: Sequence[Tensor]) -> BackendMismatch:

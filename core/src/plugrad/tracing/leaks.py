@@ -23,10 +23,10 @@ def check_leaks(tracer: GraphTracer, graph: Graph, name: str) -> None:
         TracingError: the message names the line that made it.
     """
     tracer.release()
-    tracers = [*_tracers(tracer)]
-    if any(map(_alive, tracers)):
+    tracers = [*_iter_tracers(tracer)]
+    if any(map(_find_alive_arrays, tracers)):
         gc.collect()
-    for maker, array in [(m, array) for m in tracers for array in _alive(m)]:
+    for maker, array in [(m, array) for m in tracers for array in _find_alive_arrays(m)]:
         line = next((s.line for s in maker.steps if array.value in s.outputs), None)
         made = f"made at {line}" if line else f"argument number {array.value}"
         raise TracingError(
@@ -49,14 +49,14 @@ def check_leaks(tracer: GraphTracer, graph: Graph, name: str) -> None:
             )
 
 
-def _tracers(tracer: GraphTracer) -> Iterator[GraphTracer]:
+def _iter_tracers(tracer: GraphTracer) -> Iterator[GraphTracer]:
     """Yield a tracer, and those of the loops and branches in it."""
     yield tracer
     for body in tracer.bodies:
-        yield from _tracers(body)
+        yield from _iter_tracers(body)
 
 
-def _count_listed() -> int:
+def _count_references_of_listed() -> int:
     """Return the reference count of a list element inside a loop over the list.
 
     They are those of the list, of the name, and before Python 3.14 of the argument of getrefcount.
@@ -65,9 +65,9 @@ def _count_listed() -> int:
     return count
 
 
-_LISTED: Final = _count_listed()
+_REFERENCES_OF_LISTED: Final = _count_references_of_listed()
 
 
-def _alive(tracer: GraphTracer) -> list[TracedArray]:
+def _find_alive_arrays(tracer: GraphTracer) -> list[TracedArray]:
     """Return the arrays that something other than the tracer refers to."""
-    return [array for array in tracer.traced_arrays if getrefcount(array) > _LISTED]
+    return [array for array in tracer.traced_arrays if getrefcount(array) > _REFERENCES_OF_LISTED]

@@ -10,11 +10,11 @@ from plugrad.graph.graph import SourceLine
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
-_own: Final[dict[int, dict[str, Any]]] = {}
+_own_globals: Final[dict[int, dict[str, Any]]] = {}
 """The globals of plugrad's and its plugins' modules by identity, which is what a trace compares hundreds of times."""
-_lines: Final[dict[tuple[int, int], tuple[SourceLine, CodeType]]] = {}
+_cached_lines: Final[dict[tuple[int, int], tuple[SourceLine, CodeType]]] = {}
 """The lines that have been asked for, by identity of the code and by instruction, with the code, which stays alive."""
-MAX_KEPT_LINES: Final = 4096
+MAX_CACHED_LINES: Final = 4096
 
 
 def _is_own(names: dict[str, Any]) -> bool:
@@ -22,36 +22,36 @@ def _is_own(names: dict[str, Any]) -> bool:
     module = names.get("__name__", "")
     is_own = module == "plugrad" or module.startswith(("plugrad.", "plugrad_"))
     if is_own:
-        _own[id(names)] = names
+        _own_globals[id(names)] = names
     return is_own
 
 
-def user_line() -> SourceLine:
+def find_user_line() -> SourceLine:
     """Return the innermost running line outside plugrad and its plugins."""
-    own = _own
+    own = _own_globals
     frame: FrameType | None = sys._getframe(2)  # pyright: ignore[reportPrivateUsage] - `traceback` takes 100 times as long
     while frame is not None:
         if id(frame.f_globals) not in own:
             code = frame.f_code
-            known = _lines.get((id(code), frame.f_lasti))
+            known = _cached_lines.get((id(code), frame.f_lasti))
             if known is not None:
                 return known[0]
             if not _is_own(frame.f_globals):
-                return _keep_line(frame, code)
+                return _cache_line(frame, code)
         frame = frame.f_back
     return SourceLine("<plugrad>", 0, "")
 
 
-def _keep_line(frame: FrameType, code: CodeType) -> SourceLine:
+def _cache_line(frame: FrameType, code: CodeType) -> SourceLine:
     """Return the current line of a frame, and cache it."""
-    if len(_lines) >= MAX_KEPT_LINES:
-        _lines.clear()
+    if len(_cached_lines) >= MAX_CACHED_LINES:
+        _cached_lines.clear()
     line = SourceLine(code.co_filename, frame.f_lineno, code.co_qualname)
-    _lines[id(code), frame.f_lasti] = line, code
+    _cached_lines[id(code), frame.f_lasti] = line, code
     return line
 
 
-def asked_operation() -> str:
+def find_called_operation() -> str:
     """Return the plugrad function that the user's line called, such as ``__bool__``."""
     frame: FrameType | None = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
     asked = ""

@@ -25,13 +25,15 @@ def compile_loop(
     """Compile a control-flow step to a function from input arrays to outputs."""
     graphs = [compile_graph(graph) for graph in step.graphs]
     if isinstance(step, Scan):
-        return _scan(step, backend, graphs[0])
+        return _compile_scan(step, backend, graphs[0])
     if isinstance(step, Cond):
-        return _cond(backend, graphs[0], graphs[1])
-    return _while(step, backend, graphs[0], graphs[1])
+        return _compile_cond(backend, graphs[0], graphs[1])
+    return _compile_while(step, backend, graphs[0], graphs[1])
 
 
-def _scan(step: Scan, backend: Backend, body: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+def _compile_scan(
+    step: Scan, backend: Backend, body: Callable[..., list[Any]]
+) -> Callable[..., list[Any]]:
     carries, slices, length = len(step.carry), len(step.slices), step.length
     order = range(length - 1, -1, -1) if step.is_reversed else range(length)
     specs = [step.body.specs[value] for value in step.body.results[carries:]]
@@ -61,7 +63,7 @@ def _scan(step: Scan, backend: Backend, body: Callable[..., list[Any]]) -> Calla
     return run
 
 
-def _cond(
+def _compile_cond(
     backend: Backend, yes: Callable[..., list[Any]], no: Callable[..., list[Any]]
 ) -> Callable[..., list[Any]]:
     def run(flag: Any, *operands: Any) -> list[Any]:
@@ -70,7 +72,7 @@ def _cond(
     return run
 
 
-def _while(
+def _compile_while(
     step: While,
     backend: Backend,
     condition: Callable[..., list[Any]],

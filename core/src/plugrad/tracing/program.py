@@ -29,10 +29,10 @@ from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer
 from plugrad.tensor.trees import iter_tensors
 from plugrad.tracing.backend import GraphTracer
-from plugrad.tracing.compiled import Compiled, compile_graph
+from plugrad.tracing.compiled import CompiledGraph, compile_graph
 from plugrad.tracing.in_place import run_in_place
 from plugrad.tracing.leaks import check_leaks
-from plugrad.tracing.structure import Rebuilder
+from plugrad.tracing.structure import ResultRebuilder
 from plugrad.transforms.variable import Variable, get_array, replace_arrays, watched_variables
 from plugrad.types.specs import Shaped
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def tracing_with(tracer: GraphTracer) -> Generator[None, None, None]:
+def trace_with(tracer: GraphTracer) -> Generator[None, None, None]:
     """Record all ops within the block on a tracer, and nothing on outer tapes."""
     scope, transfer = active_scope(), transfer_target()
     watched = watched_variables.set(None)
@@ -137,14 +137,14 @@ class Program:
         try:
             return [*map(get_array, self.variables)]
         except AttributeError:  # one is disposed
-            return [*map(array_of, self.variables)]
+            return [*map(get_variable_array, self.variables)]
 
     def planned_graph(self) -> Graph:
         """Return the graph as the device runs it, with fused steps and the planned peak memory."""
         graph: Graph = getattr(self.run, "fused", self.graph)
         if graph.peak_bytes is not None:
             return graph  # by the compiler, which knows what else it takes
-        in_place = self.run.in_place if isinstance(self.run, Compiled) else None
+        in_place = self.run.in_place if isinstance(self.run, CompiledGraph) else None
         planned = self.graph if in_place is None else in_place.graph
         is_replayed = graph is self.graph
         plan = plan_memory(planned, in_place=not is_replayed)
@@ -164,7 +164,7 @@ class Program:
         self, run: Callable[..., list[Any]], arrays: Sequence[Any], log: HostLog | None
     ) -> list[Any]:
         """Run the graph, then update the variables and commit the log's counts together."""
-        in_place = run.in_place if isinstance(run, Compiled) else None
+        in_place = run.in_place if isinstance(run, CompiledGraph) else None
         if in_place is not None and (log is None or log.outer is None):
             return run_in_place(in_place, arrays, len(self.graph.results), log)
         outputs = run(*arrays)
@@ -177,11 +177,11 @@ class Program:
 
     def _call_recorded(self, tensors: Sequence[Tensor], nodes: Sequence[Node | None]) -> Any:
         """Run the program as one step of the tape."""
-        values = [*[x.array for x in tensors], *map(array_of, self.variables)]
+        values = [*[x.array for x in tensors], *map(get_variable_array, self.variables)]
         outputs = self._execute(self._run_with_hosts, values)
         end = len(self.graph.results) + len(self.updated)
         result = self.rebuild(outputs, self.backend)
-        step = ProgramCall(self, nodes, [*values, *outputs[end:]])
+        step = ProgramNode(self, nodes, [*values, *outputs[end:]])
         for index, x in enumerate(iter_tensors(result)):
             if x.dtype.is_inexact:
                 x.node = OutputNode(step, index)
@@ -233,7 +233,7 @@ class Program:
         return gradients_of_call
 
 
-class ProgramCall(CustomNode):
+class ProgramNode(CustomNode):
     """A call of a program on the tape."""
 
     __slots__ = ("arrays", "program")
@@ -276,7 +276,7 @@ class ProgramCall(CustomNode):
         return list(zip(positions, backward(tensors), strict=True))
 
 
-def array_of(variable: Variable) -> Any:
+def get_variable_array(variable: Variable) -> Any:
     """Return the array of a variable.
 
     Raises:
@@ -297,8 +297,8 @@ def _trace(
     """Return the graph of a function, and a function that rebuilds its results from arrays."""
     arguments = [tracer.new_value(Shaped(x.shape, x.dtype)) for x in tensors]
     stand_ins = [Tensor(array, tracer) for array in arguments]
-    rebuilder = Rebuilder()
-    with tracing_with(tracer):
+    rebuilder = ResultRebuilder()
+    with trace_with(tracer):
         text = rebuilder.expression(function(stand_ins))
         values = [tracer.value_of(x) for x in rebuilder.results]
     for position, (x, array) in enumerate(zip(stand_ins, arguments, strict=True)):

@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
     from plugrad.tensor.backend import Implementation
 
-_numbers: Final = count()
+_next_source_number: Final = count()
 
 
 @lru_cache(1024)
-def _compile(text: str) -> tuple[CodeType, str]:
+def _compile_source(text: str) -> tuple[CodeType, str]:
     """Compile source text; return the code object and its pseudo file name.
 
     Graphs of one function for different shapes mostly have the same text.
     """
-    file = f"<plugrad: replay {next(_numbers)}>"
+    file = f"<plugrad: replay {next(_next_source_number)}>"
     linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
     return compile(text, file, "exec"), file
 
@@ -56,14 +56,14 @@ def compile_replay(
     Returns:
         A function of the arguments' arrays and then the variables', which returns results and then updates.
     """
-    return _Writer(graph, compile_body or compile_replay).compile()
+    return _ReplayWriter(graph, compile_body or compile_replay).compile()
 
 
 _is_watched: Final[ContextVar[bool]] = ContextVar("_is_watched", default=False)
 
 
 @contextmanager
-def watching_steps() -> Generator[None, None, None]:
+def watch_fused_steps() -> Generator[None, None, None]:
     """Make fused steps that are compiled within the block report to watchers."""
     token = _is_watched.set(True)
     try:
@@ -83,7 +83,7 @@ def kernel_names(graph: Graph) -> list[str]:
     return names
 
 
-class _Writer:
+class _ReplayWriter:
     """Writes the Python source of one graph, with the objects that it refers to."""
 
     def __init__(
@@ -172,7 +172,7 @@ class _Writer:
 
     def _compile_text(self, text: str) -> Callable[..., list[Any]]:
         """Compile the source; at run time, an error names the failing kernel and the user's line that was traced."""
-        code, file = _compile(text)
+        code, file = _compile_source(text)
         exec(code, self.names)
         replay: Callable[..., list[Any]] = self.names["replay"]
         steps, backend = self.steps, self.graph.backend

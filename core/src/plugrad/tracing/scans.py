@@ -14,25 +14,25 @@ from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer
 from plugrad.tensor.trees import map_tree
-from plugrad.tracing.batched_scans import Rounds, batched_rounds
-from plugrad.tracing.body import Captured, CapturingTracer, Key
+from plugrad.tracing.batched_scans import LoopOutputs, run_batched_loop
+from plugrad.tracing.body import CapturedValue, CaptureKey, CapturingTracer
 from plugrad.tracing.carries import (
-    check_round,
+    check_iteration_result,
     next_or_none,
 )
-from plugrad.tracing.lines import user_line
+from plugrad.tracing.lines import find_user_line
 from plugrad.tracing.subgraphs import (
-    Body,
+    TracedBody,
     count_marks,
+    detach_from_tape,
     fill_mark,
-    mark_tensors,
-    new_outputs,
-    or_zeros,
+    get_graph_values,
+    lift_tensors_of_tree,
+    make_output_tensors,
     record_step,
+    replace_tensors_by_marks,
     spec_of,
-    tensors_in,
-    values_of,
-    without_node,
+    zeros_if_none,
 )
 from plugrad.transforms.batches import BatchTracer
 from plugrad.types.specs import Shaped
@@ -52,36 +52,38 @@ def trace_scan(
     reverse: bool,
 ) -> tuple[Any, Any]:
     """Record a scan and return its final carry and stacked results; see `plugrad.scan`."""
-    carry, slices = tensors_in(init, tracer), tensors_in(xs, tracer)
+    carry, slices = lift_tensors_of_tree(init, tracer), lift_tensors_of_tree(xs, tracer)
     if isinstance(tracer, BatchTracer):
 
         def scan_outside(of_all: Callable[..., Any], init: Any, xs: Any) -> tuple[Any, Any]:
             outer: Any = tracer.outer
             return trace_scan(outer, of_all, init, xs, length, reverse)
 
-        rounds = batched_rounds(tracer, function, (init, xs), (carry, slices), scan_outside)
+        rounds = run_batched_loop(tracer, function, (init, xs), (carry, slices), scan_outside)
     else:
-        rounds = _record(tracer, function, (init, xs), (carry, slices), (length, reverse))
+        rounds = _record_scan(tracer, function, (init, xs), (carry, slices), (length, reverse))
     outputs = rounds.outputs
     if rounds.is_recorded:
         inputs = [*carry, *slices, *[c.outer for _, c in rounds.captured]]
-        step = ScanCall(tracer, function, (init, xs), (length, reverse), inputs, rounds)
+        step = ScanNode(tracer, function, (init, xs), (length, reverse), inputs, rounds)
         record_step(outputs, step)
     remaining = iter(outputs)
     return map_tree(lambda leaf: next_or_none(remaining, leaf), rounds.tree)
 
 
-def _record(
+def _record_scan(
     tracer: GraphTracer,
     function: Callable[..., Any],
     trees: tuple[Any, Any],
     tensors: tuple[list[Tensor], list[Tensor]],
     direction: tuple[int, bool],
-) -> Rounds:
+) -> LoopOutputs:
     """Add a scan to the graph, and return its outputs."""
     (carry, slices), (length, reverse), count = tensors, direction, len(tensors[0])
     inner = [*map(spec_of, carry), *[Shaped(x.shape[1:], x.dtype) for x in slices]]
-    body = Body(tracer, lambda c, x: check_round(function(c, x), c), trees, inner, "scan")
+    body = TracedBody(
+        tracer, lambda c, x: check_iteration_result(function(c, x), c), trees, inner, "scan"
+    )
     captured = list(body.captured.items())
     shared = [c.outer for _, c in captured]
     is_recorded = any(x.node is not None for x in (*carry, *slices, *shared))
@@ -91,26 +93,26 @@ def _record(
     if is_recorded:
         graph = return_host_values(graph)
     found = [graph.specs[value] for value in graph.results]
-    outputs = new_outputs(
+    outputs = make_output_tensors(
         tracer, [*found[:count], *[Shaped((length, *s.shape), s.dtype) for s in found[count:]]]
     )
     tracer.steps.append(
         Scan(
             graph,
             length,
-            values_of(carry),
-            values_of([*slices, *body.drawn]),
-            values_of(shared),
-            values_of(outputs),
+            get_graph_values(carry),
+            get_graph_values([*slices, *body.drawn]),
+            get_graph_values(shared),
+            get_graph_values(outputs),
             reverse,
-            user_line(),
+            find_user_line(),
         )
     )
     hosts = [*body.drawn, *outputs[end:]]
-    return Rounds(body.tree, outputs[:end], captured, hosts, is_recorded)
+    return LoopOutputs(body.tree, outputs[:end], captured, hosts, is_recorded)
 
 
-class ScanCall(CustomNode):
+class ScanNode(CustomNode):
     """A traced scan on the tape; its gradient is a scan in the other direction."""
 
     __slots__ = (
@@ -132,14 +134,14 @@ class ScanCall(CustomNode):
         trees: tuple[Any, Any],
         direction: tuple[int, bool],
         inputs: Sequence[Tensor],
-        rounds: Rounds,
+        rounds: LoopOutputs,
     ) -> None:
         """Keep inputs, outputs and host values as arrays; the outputs end with the carries."""
         super().__init__(tuple([x.node for x in inputs]))
         self.tracer = tracer
         self.bindings = tracer.bindings
         self.function = keep_precision(function)
-        self.trees = tuple(map_tree(mark_tensors, tree) for tree in trees)
+        self.trees = tuple(map_tree(replace_tensors_by_marks, tree) for tree in trees)
         self.direction = direction
         self.inputs = [(x.array, x.backend) for x in inputs]
         self.captured = rounds.captured
@@ -182,26 +184,26 @@ class ScanCall(CustomNode):
 
             now = [leaf(x) if i in moving else x for i, x in enumerate(now)]
             parts = [leaf(x) if i in sliced else x for i, x in enumerate(parts, count)]
-            bound: list[tuple[Key, Captured, Tensor]] = []
+            bound: list[tuple[CaptureKey, CapturedValue, Tensor]] = []
             for i in shared:
                 key, c = self.captured[i - count - slices]
                 bound.append((key, c, leaf(copy_to_backend(inputs[i], tracer))))
             with tracer.binding(bound, drawn):
                 remaining = iter([*now, *parts])
                 c, y = (map_tree(lambda m: fill_mark(m, remaining), tree) for tree in self.trees)
-                result = check_round(self.function(c, y), c)
-                found = [*tensors_in(result, tracer), *now]
+                result = check_iteration_result(self.function(c, y), c)
+                found = [*lift_tensors_of_tree(result, tracer), *now]
                 ends = tuple([found[i].node for i in (*moving, *given)])
                 pulled = BackwardPass(ResultBundle(ends), leaves).run([*d_carry, *d_results])
             sources = [*[now[i] for i in moving], *[parts[i - count] for i in sliced]]
             sources += [x for _, _, x in bound]
-            pulled = [or_zeros(g, x) for g, x in zip(pulled, sources, strict=True)]
+            pulled = [zeros_if_none(g, x) for g, x in zip(pulled, sources, strict=True)]
             n, m = len(moving), len(moving) + len(sliced)
             total = [a + b for a, b in zip(total, pulled[m:], strict=True)]
             return (pulled[:n], total), pulled[n:m]
 
-        start = [dy[i] if i in dy else zeros_like(without_node(inputs[i])) for i in moving]
-        none = [zeros_like(without_node(inputs[i])) for i in shared]
+        start = [dy[i] if i in dy else zeros_like(detach_from_tape(inputs[i])) for i in moving]
+        none = [zeros_like(detach_from_tape(inputs[i])) for i in shared]
         each = (carries, inputs[count : count + slices], [dy[i] for i in given], hosts)
         with self.tracer.using_bindings(self.bindings):
             (first, total), columns = trace_scan(

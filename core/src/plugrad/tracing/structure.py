@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import CodeType
 
-END: Final = object()
+END_OF_CONTAINER: Final = object()
 """What stands in a key behind the parts of a container."""
 
 
-class Identity:
+class IdentityKey:
     """A static argument that is compared by identity."""
 
     __slots__ = ("target",)
@@ -34,10 +34,10 @@ class Identity:
         return id(self.target)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Identity) and self.target is other.target
+        return isinstance(other, IdentityKey) and self.target is other.target
 
 
-def flatten(tree: Any, key: list[Any], tensors: list[Tensor]) -> None:
+def flatten_argument(tree: Any, key: list[Any], tensors: list[Tensor]) -> None:
     """Append the tensors of an argument to a list, and everything else that selects the trace to a key.
 
     Arrays of NumPy become tensors on the active backend. Variables are static: they are the same ones at each call.
@@ -46,12 +46,12 @@ def flatten(tree: Any, key: list[Any], tensors: list[Tensor]) -> None:
         ArgumentError: the argument contains itself, or has too many levels.
     """
     try:
-        _flatten(tree, key, tensors)
+        _flatten_container(tree, key, tensors)
     except RecursionError:
         raise make_too_deep_error() from None
 
 
-def _flatten(tree: Any, key: list[Any], tensors: list[Tensor]) -> None:
+def _flatten_container(tree: Any, key: list[Any], tensors: list[Tensor]) -> None:
     kind = cast("type[Any]", type(tree))
     if kind is Tensor:
         array = tree.array
@@ -60,8 +60,8 @@ def _flatten(tree: Any, key: list[Any], tensors: list[Tensor]) -> None:
     elif kind is tuple or kind is list:
         key.append(kind)
         for part in tree:
-            _flatten(part, key, tensors)
-        key.append(END)
+            _flatten_container(part, key, tensors)
+        key.append(END_OF_CONTAINER)
     elif kind is dict:
         key.append(kind)
         for name, part in cast("dict[Any, Any]", tree).items():
@@ -71,27 +71,27 @@ def _flatten(tree: Any, key: list[Any], tensors: list[Tensor]) -> None:
                 key += array.shape, array.dtype
                 tensors.append(part)
             else:
-                _flatten(part, key, tensors)
-        key.append(END)
+                _flatten_container(part, key, tensors)
+        key.append(END_OF_CONTAINER)
     else:
         _flatten_other(tree, kind, key, tensors)
 
 
 def _flatten_other(tree: Any, kind: type, key: list[Any], tensors: list[Tensor]) -> None:
     if isinstance(tree, Variable):
-        key.append(Identity(tree))
+        key.append(IdentityKey(tree))
     elif isinstance(tree, Tensor):
-        _flatten(Tensor(tree.array, tree.backend, tree.node), key, tensors)
+        _flatten_container(Tensor(tree.array, tree.backend, tree.node), key, tensors)
     elif isinstance(tree, np.ndarray | np.generic):
-        _flatten(asarray(tree), key, tensors)
+        _flatten_container(asarray(tree), key, tensors)
     elif isinstance(tree, tuple | list):
         key.append(kind)
         for part in cast("Sequence[Any]", tree):
-            _flatten(part, key, tensors)
-        key.append(END)
+            _flatten_container(part, key, tensors)
+        key.append(END_OF_CONTAINER)
     elif isinstance(tree, dict):
         key.append(kind)
-        _flatten(dict(cast("dict[Any, Any]", tree)), key, tensors)
+        _flatten_container(dict(cast("dict[Any, Any]", tree)), key, tensors)
     else:
         key.append(kind)  # 1, 1.0 and True are equal
         key.append(repr(tree) if kind is float or kind is complex else tree)  # so are 0.0 and -0.0
@@ -105,7 +105,7 @@ def check_hashable(arguments: Mapping[str, Any]) -> None:
     """
     for name, value in arguments.items():
         key: list[Any] = []
-        flatten(value, key, [])
+        flatten_argument(value, key, [])
         for part in key:
             try:
                 hash(part)
@@ -118,7 +118,7 @@ def check_hashable(arguments: Mapping[str, Any]) -> None:
                 ) from None
 
 
-class Rebuilder:
+class ResultRebuilder:
     """Writes an expression that rebuilds a traced function's results from arrays."""
 
     def __init__(self) -> None:

@@ -10,13 +10,13 @@ from plugrad.passes.dead import remove_dead_steps
 from plugrad.tape.nodes import CustomNode, OutputNode
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.trees import iter_leaves, iter_tensors, map_tree
-from plugrad.tracing.body import BodyTracer, Captured, Key, Part as BodyPart
+from plugrad.tracing.body import BodyTracer, CapturedValue, CaptureKey, SubgraphKind as BodyPart
 from plugrad.tracing.carries import (
-    STAR,
+    TENSOR_PLACEHOLDER,
     as_tensor_leaf,
     next_or_none,
 )
-from plugrad.tracing.program import tracing_with
+from plugrad.tracing.program import trace_with
 from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from plugrad.tracing.backend import GraphTracer
 
 
-class Body:
+class TracedBody:
     """A function of nested tensors, traced as a subgraph."""
 
     def __init__(
@@ -41,14 +41,14 @@ class Body:
         """Trace the function for arguments of the structures and specs."""
         self.tracer = body = BodyTracer(tracer, part)
         self.arguments = [body.new_value(spec) for spec in specs]
-        with tracing_with(body):
+        with trace_with(body):
             remaining = iter([Tensor(array, body) for array in self.arguments])
             given = [map_tree(lambda leaf: next_or_none(remaining, leaf), tree) for tree in trees]
-            self.tree = map_tree(lambda x: as_traced(x, body), function(*given))
+            self.tree = map_tree(lambda x: as_traced_result(x, body), function(*given))
         self.results = [x.array for x in iter_tensors(self.tree)]
 
     @property
-    def captured(self) -> dict[Key, Captured]:
+    def captured(self) -> dict[CaptureKey, CapturedValue]:
         """The values that the function closes over."""
         return self.tracer.captured
 
@@ -57,7 +57,9 @@ class Body:
         """The traced tensors that replace its host values, such as random keys."""
         return self.tracer.drawn
 
-    def graph(self, captured: Iterable[tuple[Key, Captured]], more: Sequence[int] = ()) -> Graph:
+    def graph(
+        self, captured: Iterable[tuple[CaptureKey, CapturedValue]], more: Sequence[int] = ()
+    ) -> Graph:
         """Return the graph, with the function's arguments, slices of host values and captured values as arguments."""
         body = self.tracer
         inner = [
@@ -73,7 +75,7 @@ class Body:
         return remove_dead_steps(body.finish(arguments, results))
 
 
-def as_traced(x: Any, tracer: GraphTracer) -> Any:
+def as_traced_result(x: Any, tracer: GraphTracer) -> Any:
     """Convert a result of a body to a tensor of its trace, off the tape; None stays None."""
     if x is None:
         return None
@@ -86,17 +88,17 @@ def spec_of(x: Tensor) -> Shaped:
     return Shaped(x.shape, x.dtype)
 
 
-def tensors_in(tree: Any, tracer: Tracer) -> list[Tensor]:
+def lift_tensors_of_tree(tree: Any, tracer: Tracer) -> list[Tensor]:
     """Return the tensors of a tree, on the tracer."""
     return [copy_to_backend(x, tracer) for x in iter_tensors(tree)]
 
 
-def new_outputs(tracer: GraphTracer, specs: Iterable[Shaped]) -> list[Tensor]:
+def make_output_tensors(tracer: GraphTracer, specs: Iterable[Shaped]) -> list[Tensor]:
     """Return tensors for the outputs of a new step."""
     return [Tensor(tracer.new_value(spec), tracer) for spec in specs]
 
 
-def values_of(tensors: Iterable[Tensor]) -> tuple[int, ...]:
+def get_graph_values(tensors: Iterable[Tensor]) -> tuple[int, ...]:
     """Return the values of tensors of a trace."""
     return tuple([x.array.value for x in tensors])
 
@@ -108,26 +110,26 @@ def record_step(outputs: Sequence[Tensor], step: CustomNode) -> None:
             x.node = OutputNode(step, index)
 
 
-def without_node(x: Tensor) -> Tensor:
+def detach_from_tape(x: Tensor) -> Tensor:
     """Return a tensor with the same array, off the tape."""
     return Tensor(x.array, x.backend)
 
 
-def or_zeros(gradient: Tensor | None, x: Tensor) -> Tensor:
+def zeros_if_none(gradient: Tensor | None, x: Tensor) -> Tensor:
     """Return a gradient, or zeros if there is none."""
-    return zeros_like(without_node(x)) if gradient is None else gradient
+    return zeros_like(detach_from_tape(x)) if gradient is None else gradient
 
 
-def mark_tensors(leaf: Any) -> Any:
+def replace_tensors_by_marks(leaf: Any) -> Any:
     """Replace a tensor leaf by a placeholder; None stays None."""
-    return None if leaf is None else STAR
+    return None if leaf is None else TENSOR_PLACEHOLDER
 
 
 def count_marks(tree: Any) -> int:
     """Return the number of placeholders in a structure."""
-    return sum(leaf is STAR for leaf in iter_leaves(tree))
+    return sum(leaf is TENSOR_PLACEHOLDER for leaf in iter_leaves(tree))
 
 
 def fill_mark(leaf: Any, tensors: Iterator[Tensor]) -> Any:
     """Replace a placeholder by the next tensor."""
-    return next(tensors) if leaf is STAR else leaf
+    return next(tensors) if leaf is TENSOR_PLACEHOLDER else leaf

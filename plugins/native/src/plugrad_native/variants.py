@@ -51,6 +51,18 @@ class Variant(Protocol):
         """
         ...
 
+    def join(
+        self,
+        is_stack: bool,
+        dtypes: tuple[np.dtype[Any], ...],
+        most: int,
+        make: Callable[..., NDArray[Any]],
+        otherwise: Callable[..., NDArray[Any]],
+        /,
+    ) -> Callable[..., NDArray[Any]]:
+        """Return an implementation that joins arrays, a few elements in C, as ``extension/few.h`` describes."""
+        ...
+
     def program(
         self,
         words: NDArray[np.int64],

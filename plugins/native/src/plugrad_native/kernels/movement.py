@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -20,16 +20,19 @@ from plugrad_native.declare import (
     COPY,
     COPY_MIN_BYTES,
     COPY_STEPS_PER_ELEMENT,
+    FLOATS,
     INT32,
+    INTEGERS,
     MAX_ELEMENTS,
     UNTRACKED_MAX_ELEMENTS,
     as_contiguous,
     parallel_walk,
     table,
 )
+from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
-    from plugrad.extend import Shape
+    from plugrad.extend import Implementation, Kernel, Shape
     from plugrad_native.declare import Array
 
 numpy_concat: Final = numpy_implementation(movement.concat)
@@ -51,18 +54,11 @@ def reshape(x: Array, *, shape: Shape) -> Array:
     return as_contiguous(y) if _is_transposed(y) else y
 
 
-@table.implements(movement.concat)
 @tracked
 def concat(*inputs: Array, axis: int) -> Array:
     """Return the inputs concatenated along an axis; threads share their rows."""
     first = inputs[0]
-    size = 0
-    for x in inputs:  # which takes less time than a sum of a list
-        size += x.size
-    if size < UNTRACKED_MAX_ELEMENTS:  # what follows takes longer than this
-        return np.concatenate(inputs, axis)
-    if COPY_STEPS_PER_ELEMENT * size < thread_pool.part_min_work:
-        return numpy_concat(*inputs, axis=axis)
+    size = sum([x.size for x in inputs])
     if (
         thread_pool.count_parts(COPY_STEPS_PER_ELEMENT * size, count_elements(first.shape[:axis]))
         == 1
@@ -88,6 +84,25 @@ def concat(*inputs: Array, axis: int) -> Array:
             parallel_walk(COPY[x.itemsize], places, descriptor, work=work)
             place = place[width:]
     return out
+
+
+NUMBERS: Final = tuple(
+    [np.dtype(name) for name in ("bool", "float16", *FLOATS, *INTEGERS, "complex64", "complex128")]
+)
+
+
+def join_in_c(kernel: Kernel[..., Any], otherwise: Implementation) -> Implementation:
+    """Return an implementation that joins a few numbers in C, which takes half the time of a call of NumPy."""
+    is_stack = kernel is movement.pack
+    most = 8 * UNTRACKED_MAX_ELEMENTS
+    return tracked(current_variant().join(is_stack, NUMBERS, most, np.empty, otherwise))
+
+
+for _kernel, _otherwise in (
+    (movement.concat, concat),
+    (movement.pack, numpy_implementation(movement.pack)),
+):
+    table.update({_kernel: join_in_c(_kernel, _otherwise)})
 
 
 def _as_view(x: Array, shape: Shape) -> Array | None:

@@ -38,19 +38,21 @@ if TYPE_CHECKING:
     Specs = Mapping[Value, Shaped]
     Rule = Callable[[Call, Specs], list[AnyCall] | None]
 
-MAX_ITEM_BYTES: Final = 8
-"""Larger elements cannot be broadcast by C."""
+MAX_REPEATED_ITEM_BYTES: Final = 8
+"""Larger elements cannot be broadcast by C, but for numbers without axes, which are read where they are."""
 RULES: Final[dict[Kernel[..., Any], Rule]] = {}
 """How the calls of each kernel are computed; None for those that are not."""
 
 
 def elementwise_calls(call: Call, specs: Specs) -> list[AnyCall] | None:
     """Return the C calls that compute an elementwise call, or None if there are none."""
-    rule = RULES.get(call.kernel)
-    if rule is None or not 0 < count_elements(specs[call.outputs[0]].shape) < MAX_ELEMENTS:
+    rule, count = RULES.get(call.kernel), count_elements(specs[call.outputs[0]].shape)
+    if rule is None or not 0 < count < MAX_ELEMENTS:
         return None
-    if any(specs[v].dtype.itemsize > MAX_ITEM_BYTES for v in (*inputs_of(call), *call.outputs)):
-        return None
+    for spec in [specs[v] for v in inputs_of(call)]:
+        is_repeated = spec.shape != () and count_elements(spec.shape) != count
+        if is_repeated and spec.dtype.itemsize > MAX_REPEATED_ITEM_BYTES:
+            return None
     return rule(call, specs)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from plugrad.extend import Call, Graph, InPlace, count_elements
+from plugrad.extend import Call, Graph, InPlacePlan, count_elements
 from plugrad.kernels import optimizers
 from plugrad_native.programs.lowering import calls_of
 from plugrad_native.programs.table import Place, Table
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class UpdatingRun:
     """A compiled graph that can update variables in place, if `plugrad.jit` chooses so."""
 
-    def __init__(self, graph: Graph, in_place: InPlace, compile_graph: Compile) -> None:
+    def __init__(self, graph: Graph, in_place: InPlacePlan, compile_graph: Compile) -> None:
         """Keep what compiles the whole graph: who watches fused steps, or records on a tape, needs it."""
         self.in_place = in_place
         self._whole = graph
@@ -49,7 +49,7 @@ class UpdatingRun:
 
 def plan_updates(
     graph: Graph, is_included: Callable[[Call], bool], compile_graph: Compile
-) -> InPlace | None:
+) -> InPlacePlan | None:
     """Return a graph's optimizer steps as in-place updates of its variables, or None if there are none.
 
     Args:
@@ -72,7 +72,7 @@ def plan_updates(
     )
     last = Graph(graph.backend, graph.specs, (*operands, *targets), tuple(steps), tuple(outputs))
     inputs = [*graph.arguments, *graph.variables]
-    return InPlace(
+    return InPlacePlan(
         left,
         compile_graph(left),
         _compile_last(last, operands, targets),

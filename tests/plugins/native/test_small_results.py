@@ -1,0 +1,143 @@
+"""Results of a few elements, which C makes, are those that Python makes: for all dtypes, layouts and shapes."""
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad_native import declare
+from plugrad_native.variants import current_variant
+
+DTYPES = ("bool", "float16", "float32", "float64", "int8", "int32", "int64", "uint8", "complex64")
+
+
+def numbers(*shape, dtype="float32"):
+    values = np.arange(np.prod(shape, dtype=int)) % 7 - 3
+    return values.astype(dtype).reshape(shape)
+
+
+def equal(found, expected):
+    np.testing.assert_array_equal(found.numpy(), expected, strict=True)
+
+
+@pytest.fixture(autouse=True)
+def on_cpu():
+    with plugrad.use("cpu"):
+        yield
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_joins(dtype):
+    for shapes, axis in (
+        ([(8,), (8,)], 0),
+        ([(2, 3), (1, 3), (4, 3)], 0),
+        ([(2, 3), (2, 1)], 1),
+        ([(2, 3, 4), (2, 0, 4), (2, 2, 4)], -2),
+        ([(0, 3), (0, 2)], 1),
+        ([(3,)] * 17, 0),
+        ([(2000,), (3000,)], 0),
+    ):
+        arrays = [numbers(*shape, dtype=dtype) for shape in shapes]
+        equal(
+            plugrad.concat(list(map(plugrad.asarray, arrays)), axis=axis),
+            np.concatenate(arrays, axis),
+        )
+    for shape, count in (((), 3), ((4,), 2), ((2, 3), 17), ((0, 3), 2), ((40, 50), 2)):
+        arrays = [numbers(*shape, dtype=dtype)] * count
+        for axis in range(-len(shape) - 1, len(shape) + 1):
+            tensors = list(map(plugrad.asarray, arrays))
+            equal(plugrad.stack(tensors, axis=axis), np.stack(arrays, axis))
+
+
+def test_joins_of_views():
+    x = plugrad.asarray(numbers(3, 4))
+    equal(plugrad.concat([x.T, x.T], axis=1), np.concatenate([numbers(3, 4).T] * 2, 1))
+    equal(plugrad.stack([x[:, 1], x[:, 2]]), np.stack([numbers(3, 4)[:, 1], numbers(3, 4)[:, 2]]))
+    equal(
+        plugrad.concat([plugrad.flip(x), x]),
+        np.concatenate([numbers(3, 4)[::-1, ::-1], numbers(3, 4)]),
+    )
+
+
+def test_joins_of_strings_and_of_other_dtypes():
+    assert plugrad.concat([plugrad.asarray(["a"]), plugrad.asarray(["b"])]).numpy().tolist() == [
+        "a",
+        "b",
+    ]
+    mixed = plugrad.concat([plugrad.asarray([1]), plugrad.asarray([2.5])])
+    equal(mixed, np.array([1, 2.5], "float32"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8"])
+def test_reductions(dtype):
+    for shape, axis in (
+        ((8,), None),
+        ((2, 4), 1),
+        ((3, 4, 5), (0, 1)),
+        ((3, 4, 5), (0, 2)),
+        ((), None),
+    ):
+        x = numbers(*shape, dtype=dtype)
+        for transposed in (False, True):
+            given = plugrad.asarray(x)
+            given, expected = (given.T, x.T) if transposed and x.ndim == 2 else (given, x)
+            for keep in (False, True):
+                where = {"axis": axis, "keepdims": keep}
+                equal(plugrad.max(given, **where), np.asarray(expected.max(**where)))
+                equal(
+                    plugrad.sum(given, dtype=dtype, **where),
+                    np.asarray(expected.sum(dtype=dtype, **where)),
+                )
+                equal(plugrad.any(given, **where), np.asarray((expected != 0).any(**where)))
+                equal(plugrad.all(given, **where), np.asarray((expected != 0).all(**where)))
+
+
+def test_elementwise_kernels_and_rows():
+    x = plugrad.asarray(numbers(3, 4))
+    equal(plugrad.relu(x), np.maximum(numbers(3, 4), 0))
+    equal(plugrad.relu(x.T), np.maximum(numbers(3, 4), 0).T)
+    equal(plugrad.relu(x[:, ::2]), np.maximum(numbers(3, 4)[:, ::2], 0))
+    equal(plugrad.relu(plugrad.zeros((0, 3))), np.zeros((0, 3), "float32"))
+    equal(plugrad.relu(x[1, 1]), np.maximum(numbers(3, 4)[1, 1], 0))
+    rows = np.exp(numbers(3, 4)) / np.exp(numbers(3, 4)).sum(-1, keepdims=True)
+    np.testing.assert_allclose(plugrad.softmax(x).numpy(), rows, 1e-6)
+    np.testing.assert_allclose(plugrad.softmax(x.T, axis=0).numpy(), rows.T, 1e-6)
+
+
+def test_kernels_with_other_arguments_are_refused():
+    softmax = {np.dtype("float32"): current_variant().kernel("softmax_float32")}
+    with pytest.raises(ValueError, match="do not take"):
+        declare.small_results("each", softmax, print)
+    with pytest.raises(ValueError, match="do not take"):
+        declare.small_results("each", {np.dtype("float32"): print}, print)
+    with pytest.raises(TypeError):
+        current_variant().few("each", ())
+    with pytest.raises(TypeError):
+        current_variant().join(False, ())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_variances_and_norms_of_long_rows(dtype, rng):
+    x = (rng.normal(size=300_000) + 1000).astype(dtype)
+    wide = x.astype(np.longdouble)
+    tolerance = 4 * np.finfo(dtype).eps
+    for shape, axis in (((-1,), None), ((300, 1000), 1), ((1000, 300), 0), ((10, 3000, 10), 1)):
+        given = plugrad.asarray(x.reshape(shape))
+        folded = wide.reshape(shape)
+        np.testing.assert_allclose(
+            plugrad.var(given, axis=axis).numpy(), folded.var(axis), tolerance * 4
+        )
+        norms = np.sqrt((folded * folded).sum(axis))
+        np.testing.assert_allclose(
+            plugrad.euclidean_norm(given, axis=axis).numpy(), norms, tolerance
+        )
+
+
+@pytest.mark.parametrize("size", [2, 300_000])
+def test_norms_whose_squares_overflow_or_vanish(size):
+    for dtype, scales in (("float32", (1e30, 1e-30)), ("float64", (1e300, 1e-300))):
+        for scale in scales:
+            x = np.zeros(size, dtype)
+            x[0], x[-1] = 3 * scale, 4 * scale
+            for shape, axis in (((-1,), 0), ((-1, 1), 0), ((1, -1), 1)):
+                norm = plugrad.euclidean_norm(plugrad.asarray(x.reshape(shape)), axis=axis)
+                np.testing.assert_allclose(norm.numpy(), 5 * scale, 1e-6)
