@@ -49,6 +49,10 @@ test: export PYTHONPYCACHEPREFIX = $(CURDIR)/$(VENV)/bytecode
 # The workers take all cores. Threads of NumPy's products would wait for each other: training the digits
 # took 15 seconds instead of 0.6 on a busy machine.
 test: export OPENBLAS_NUM_THREADS = 1
+# Mesa's software driver translates each shader, but leaves the machine code as it comes: to optimize it took half of
+# the time of tests of webgpu where no earlier run had. What is about compilers is optimized, in test_second_driver.py.
+# GALLIVM_PERF= make test optimizes everything.
+test: export GALLIVM_PERF ?= nopt
 test: $(INSTALLED) ## Run the tests in parallel (ARGS="-k relu" for some of them; WORKERS=0 in one process)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
@@ -64,7 +68,7 @@ sanitize: $(INSTALLED) ## Run the tests of kernels with native code that ends th
 	    tests/plugins/native/test_programs.py tests/plugins/native/test_program_loops.py \
 	    tests/plugins/native/test_program_shapes.py tests/plugins/native/test_layouts.py \
 	    tests/plugins/native/test_halves.py tests/plugins/native/test_threads.py \
-	    tests/plugins/native/test_shared_walks.py $(ARGS)
+	    tests/plugins/native/test_shared_walks.py tests/plugins/native/test_expansion.py $(ARGS)
 
 check: $(INSTALLED) ## Check style, format and types
 	$(BIN)/ruff check .

@@ -390,7 +390,7 @@ def measure(
     function, given = case.ours()
     theirs = case.theirs()
     jitted_function = plugrad.jit(function)
-    compute = plugrad.which().backend.active_device.finish_calls
+    compute = plugrad.which().backend.active_device.record_pending_calls
 
     def run() -> Any:
         result = function(*given)

@@ -81,7 +81,7 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """Take the tests out of the garbage collector's sight: a walk through all of them takes a second.
 
     Tests make many objects that refer to others, such as tapes and shaders, and little garbage in circles: looking
@@ -89,6 +89,7 @@ def pytest_collection_finish() -> None:
     """
     freeze()
     gc.set_threshold(10_000, *gc.get_threshold()[1:])
+    session.config.stash[RESIDENT] = resident_bytes()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -112,33 +113,41 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     Late tests that collect garbage again and again took a minute each, among millions of objects.
     """
     if nextitem is not None and nextitem.path != item.path:
-        has_grown = close_large_device()
+        has_grown = resident_bytes() > item.config.stash[RESIDENT] + MAX_GROWTH
+        if has_grown:
+            close_webgpu()
         freeze()
         if has_grown:  # what is free lies between what stays
             getattr(ctypes.CDLL(None), "malloc_trim", lambda _: None)(0)
+            item.config.stash[RESIDENT] = resident_bytes()
 
 
-MAX_SHADER_BYTES = 1 << 30
-"""What a process may take before a device gives back its shaders, of half a megabyte each: 5 GB in a whole run."""
+RESIDENT = pytest.StashKey[int]()
+"""The bytes that the process took when the tests were collected, or after webgpu's device was closed."""
+MAX_GROWTH = 1 << 30
+"""By how many bytes the process may grow until a device gives back its shaders, of half a megabyte each.
+
+Beyond a fixed size, which what stays reaches as well, the device was closed after every module: each time, the walk
+through all objects took a second, and shaders were compiled again.
+"""
 
 
-def close_large_device() -> bool:
-    """Close webgpu's device where the process has grown large; the next test opens it again.
+def resident_bytes() -> int:
+    """Return the memory of this process, or 0 where only Linux would know."""
+    statm = Path("/proc/self/statm")
+    return int(statm.read_text("ascii").split()[1]) * mmap.PAGESIZE if statm.exists() else 0
+
+
+def close_webgpu() -> None:
+    """Close the device of webgpu; the next test opens it again.
 
     What is collected next includes the device, which refers to itself, and all that is out of the collector's
     sight otherwise: one such walk takes seconds.
     """
-    statm = Path("/proc/self/statm")  # which only Linux has
-    if not statm.exists():
-        return False
-    resident = int(statm.read_text("ascii").split()[1]) * mmap.PAGESIZE
-    large = [d for d in list(state.opened.values()) if d.name == "webgpu"]
-    if resident <= MAX_SHADER_BYTES or not large:
-        return False
-    for device in large:
-        plugrad.close_backend(device)
+    for device in list(state.opened.values()):
+        if device.name == "webgpu":
+            plugrad.close_backend(device)
     gc.unfreeze()
-    return True
 
 
 def freeze() -> None:
@@ -221,8 +230,8 @@ def choose_no_gpu_automatically() -> None:
     with suppress(ImportError):
         from plugrad_webgpu import entry
 
-        describe = entry.describe
-        entry.describe = lambda *args: describe(*args)._replace(is_software=True)
+        describe = entry.describe_adapter
+        entry.describe_adapter = lambda *args: describe(*args)._replace(is_software=True)
 
 
 WITHOUT_PACKS = "-without-packs"

@@ -395,8 +395,54 @@ EACH_FLOAT(FLOAT_KERNELS)
 
 #include "half_vectors.h"
 
-// The sums of at most STRIP_ROWS numbers in each of eight columns. Sums of numbers that are all smaller by 2^112 are rounded
-// alike: the last bit of a denormal half is there still far above that of the least float.
+// Sums of numbers that are all smaller by 2^112 are rounded alike: the last bit of a denormal half is there still far above
+// that of the least float. Infinity and NaN take the long way.
+#define SCALE_float16 0x1p112
+#define SCALE_bfloat16 1
+static inline float_pair part_of_float16(const half *x, unsigned_shorts *special) {
+    *special |= is_special(magnitude(load_halves(x)));
+    return scaled_from(x);
+}
+static inline float_pair part_of_bfloat16(const half *x, [[maybe_unused]] unsigned_shorts *special) {
+    return widened_brains(load_halves(x));
+}
+
+// The sum of a row of fewer than LONG numbers, in the order of `sum_of_floats`.
+#define SUM_OF_HALVES(dtype)                                                                       \
+    static double sum_of_##dtype(const half *x, int count) {                                       \
+        float rest[LONG];                                                                          \
+        unsigned_shorts special = {};                                                              \
+        const int whole = count / 32 * 32;                                                         \
+        double sum = 0;                                                                            \
+        for (int i = 0; i < whole;) {                                                              \
+            const int last = smaller(i + RUN * 32, whole);                                         \
+            float_pair near[2] = {}, far[2] = {};                                                  \
+            for (; i < last; i += 32)                                                              \
+                UNROLLED for (int j = 0; j < 2; j++) {                                             \
+                    const float_pair a = part_of_##dtype(x + i + 8 * j, &special);                 \
+                    const float_pair b = part_of_##dtype(x + i + 16 + 8 * j, &special);            \
+                    near[j].low += a.low, near[j].high += a.high;                                  \
+                    far[j].low += b.low, far[j].high += b.high;                                    \
+                }                                                                                  \
+            UNROLLED for (int j = 0; j < 2; j++)                                                   \
+                near[j].low += far[j].low, near[j].high += far[j].high;                            \
+            sum += sum_lanes((near[0].low + near[0].high) + (near[1].low + near[1].high));         \
+        }                                                                                          \
+        const int first = any_lane((ints)special) ? 0 : whole;                                     \
+        widen_##dtype(x + first, rest, count - first);                                             \
+        if (first < whole || !whole) return sum_of_floats(rest, count);                            \
+        int i = 0;                                                                                 \
+        floats lanes = {};                                                                         \
+        sum *= SCALE_##dtype;                                                                      \
+        for (; i + LANES <= count - whole; i += LANES) lanes += load(rest + i);                    \
+        for (int lane = 0; lane < LANES; lane++) sum += lanes[lane];                               \
+        for (; i < count - whole; i++) sum += rest[i];                                             \
+        return sum;                                                                                \
+    }
+SUM_OF_HALVES(float16)
+SUM_OF_HALVES(bfloat16)
+
+// The sums of at most STRIP_ROWS numbers in each of eight columns.
 static inline float_pair sums_of_float16(const half *x, int rows, ptrdiff_t pitch) {
     float_pair sums = {};
     unsigned_shorts special = {};
@@ -428,10 +474,13 @@ static inline float_pair sums_of_bfloat16(const half *x, int rows, ptrdiff_t pit
     KERNEL(sum_##dtype)(const half *x, half *out, int outer, int reduced,                          \
                         [[maybe_unused]] int inner) {                                              \
         float row[PART];                                                                           \
-        for (; outer > 0; outer--, x += reduced) {                                                 \
-            widen_##dtype(x, row, reduced);                                                        \
-            *out++ = narrowed(sum_row_float32(row, reduced));                                      \
-        }                                                                                          \
+        for (; outer > 0; outer--, x += reduced)                                                   \
+            if (reduced < LONG) {                                                                  \
+                *out++ = narrowed(sum_of_##dtype(x, reduced));                                     \
+            } else {                                                                               \
+                widen_##dtype(x, row, reduced);                                                    \
+                *out++ = narrowed(sum_of_floats(row, reduced));                                    \
+            }                                                                                      \
     }                                                                                              \
     KERNEL(sum_pitched_##dtype)(const half *x, half *out, int columns, int reduced, int pitch) {   \
         for (int first = 0; first < columns; first += STRIPE) {                                    \

@@ -25,8 +25,8 @@ from plugrad.registry.batching import describe_batching
 from plugrad.registry.composites import find_composite
 from plugrad.types.dtype import DTYPES
 from plugrad_native import variants
-from plugrad_nn.tfjs.layers import RULES as RULES_OF_LAYERS
-from plugrad_nn.tfjs.writing import CLASSES
+from plugrad_nn.tfjs.layers import RULES_BY_KERAS_CLASS as RULES_OF_LAYERS
+from plugrad_nn.tfjs.writing import KERAS_CLASSES
 from plugrad_wasm import kernels as wasm_families
 from plugrad_wasm.declare import table as wasm_table
 from properties import accuracy, numeric_rules
@@ -172,14 +172,14 @@ def models_page() -> str:
             118,
         ),
         "",
-        f"`plugrad_nn.tfjs.save_layers_model` writes these {len(CLASSES) + 2} classes of plugrad_nn, and `Sequential`, "
-        "`Residual` and `Graph` as the graph that they are:",
+        f"`plugrad_nn.tfjs.save_layers_model` writes these {len(KERAS_CLASSES) + 2} classes of plugrad_nn, and "
+        "`Sequential`, `Residual` and `Graph` as the graph that they are:",
         "",
         fill(
             ", ".join(
                 f"`{name}`"
                 for name in sorted(
-                    [c.__name__ for c in CLASSES] + ["Bidirectional", "TimeDistributed"]
+                    [c.__name__ for c in KERAS_CLASSES] + ["Bidirectional", "TimeDistributed"]
                 )
             ),
             118,

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import onnx
 
-from plugrad_onnx.exporting.writer import RULES
-from plugrad_onnx.registry import find
+from plugrad_onnx.exporting.writer import EXPORT_RULES
+from plugrad_onnx.registry import find_implementation
 
 FIRST = 7
 """The first version of the operators that runs."""
@@ -41,7 +41,7 @@ def rows(domain: str) -> list[Row]:
 
 def way(schema: onnx.defs.OpSchema) -> str:
     """Return how a version of an operator runs; nothing, if it does not."""
-    operator = find(schema.domain, schema.name, schema.since_version)
+    operator = find_implementation(schema.domain, schema.name, schema.since_version)
     if operator is not None:
         return "ops" if set(schema.attributes) <= set(operator.attributes) else ""
     defined = schema.has_function or schema.has_context_dependent_function
@@ -73,10 +73,10 @@ def page() -> str:
             lines.append(f"| {row.name} | {runs} | {row.how} | {lacks} |")
     lines += [
         "",
-        f"## What `plugrad_onnx.export` writes: {len(RULES)} kernels",
+        f"## What `plugrad_onnx.export` writes: {len(EXPORT_RULES)} kernels",
         "",
         "Loops of `plugrad.scan`, and all functions that are made of calls of these kernels:",
         "",
-        ", ".join(f"`{name}`" for name in sorted(RULES)) + ".",
+        ", ".join(f"`{name}`" for name in sorted(EXPORT_RULES)) + ".",
     ]
     return "\n".join(lines) + "\n"

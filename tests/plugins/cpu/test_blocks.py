@@ -29,7 +29,7 @@ def test_images_are_taken_a_few_at_a_time(images, attrs, monkeypatch, rng):
     filter = rng.normal(size=(3, 3, 2, 4))
     at_once = results(x, filter, **attrs)
     stops = at_once[0][0, ..., 0].size
-    monkeypatch.setattr(convolution, "BLOCK_BYTES", images * stops * 3 * 3 * 2 * 8)
+    monkeypatch.setattr(convolution, "MAX_BLOCK_BYTES", images * stops * 3 * 3 * 2 * 8)
     sizes = [len(x[few]) for few in convolution.iter_batch_blocks(x, window_of(stops))]
     assert sizes == [images] * (7 // images) + [7 % images] * bool(7 % images)
     for part, expected in zip(results(x, filter, **attrs), at_once, strict=True):

@@ -98,7 +98,7 @@ def test_shares_are_disjoint_complete_and_never_empty(monkeypatch, size, count):
     seen = []
     for rank in range(size):
         world = World(Counting(rank, size), timeout=1.0)
-        monkeypatch.setattr("plugrad_distributed.startup._world", world)
+        monkeypatch.setattr("plugrad_distributed.startup._current_world", world)
         (share,) = dist.shard([{"x": np.arange(count), "y": [np.arange(count)]}])
         assert len(share["x"]) == len(share["y"][0]) > 0
         world.examples = None

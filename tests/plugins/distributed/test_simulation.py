@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from plugrad_distributed.reduction import make_buckets
-from plugrad_distributed.simulation import ALGORITHMS, estimate_seconds
+from plugrad_distributed.simulation import ALL_REDUCE_ALGORITHMS, estimate_seconds
 
 
 def ranks_of(size, elements):
@@ -13,12 +13,12 @@ def ranks_of(size, elements):
     ]
 
 
-@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+@pytest.mark.parametrize("name", sorted(ALL_REDUCE_ALGORITHMS))
 @pytest.mark.parametrize("size", [2, 8, 256])
 def test_every_rank_ends_with_the_sum_and_sends_what_the_model_says(name, size):
     ranks = ranks_of(size, 512)
     total = np.sum(ranks, axis=0)
-    traffic = ALGORITHMS[name](ranks)
+    traffic = ALL_REDUCE_ALGORITHMS[name](ranks)
     assert all(np.array_equal(rank, total) for rank in ranks)
     bytes_in_seconds = estimate_seconds(name, size, 512 * 4, latency=0.0, bandwidth=1.0)
     assert traffic.bytes == pytest.approx(bytes_in_seconds)
@@ -29,15 +29,17 @@ def test_every_rank_ends_with_the_sum_and_sends_what_the_model_says(name, size):
 def test_a_ring_may_have_any_number_of_ranks(size):
     ranks = ranks_of(size, 100)
     total = np.sum(ranks, axis=0)
-    traffic = ALGORITHMS["ring"](ranks)
+    traffic = ALL_REDUCE_ALGORITHMS["ring"](ranks)
     assert all(np.array_equal(rank, total) for rank in ranks)
     assert traffic.bytes <= 2 * (size - 1) * -(-100 // size) * 4
 
 
 def test_256_ranks_send_twice_the_bytes_of_the_gradients_by_a_ring_and_255_times_without():
     elements = 4096
-    assert ALGORITHMS["ring"](ranks_of(256, elements)).bytes == 2 * 255 / 256 * elements * 4
-    assert ALGORITHMS["everybody"](ranks_of(256, elements)).bytes == 255 * elements * 4
+    assert (
+        ALL_REDUCE_ALGORITHMS["ring"](ranks_of(256, elements)).bytes == 2 * 255 / 256 * elements * 4
+    )
+    assert ALL_REDUCE_ALGORITHMS["everybody"](ranks_of(256, elements)).bytes == 255 * elements * 4
 
 
 def test_buckets_add_messages_and_no_bytes():
@@ -47,7 +49,7 @@ def test_buckets_add_messages_and_no_bytes():
     whole, parts = (make_buckets(variables, limit) for limit in (8 * 1024, 2 * 1024))
     assert (len(whole), len(parts)) == (1, 4)
     found = [
-        [ALGORITHMS["ring"](ranks_of(16, bucket.size)) for bucket in buckets]
+        [ALL_REDUCE_ALGORITHMS["ring"](ranks_of(16, bucket.size)) for bucket in buckets]
         for buckets in (whole, parts)
     ]
     assert sum(t.bytes for t in found[1]) == found[0][0].bytes
@@ -56,4 +58,4 @@ def test_buckets_add_messages_and_no_bytes():
 
 def test_a_tree_needs_a_power_of_two():
     with pytest.raises(ValueError, match="3 ranks"):
-        ALGORITHMS["tree"](ranks_of(3, 4))
+        ALL_REDUCE_ALGORITHMS["tree"](ranks_of(3, 4))

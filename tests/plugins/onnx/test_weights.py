@@ -25,7 +25,7 @@ def written(path, **arrays):
 
 def left_out(path):
     with path.open("rb") as file:
-        return weights.split(file)
+        return weights.split_model(file)
 
 
 def test_weights_are_those_that_protobuf_reads(tmp_path, rng):

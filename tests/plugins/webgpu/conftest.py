@@ -69,7 +69,7 @@ def make_runner():
 def forced(run):
     """A device that uses wgpu-py alone."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("plugrad_webgpu.device.adapters.KNOWN_WGPU", (0, 0))
+        patch.setattr("plugrad_webgpu.device.adapters.SUPPORTED_WGPU_VERSION", (0, 0))
         return Runner()
 
 

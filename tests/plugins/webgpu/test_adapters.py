@@ -35,24 +35,24 @@ def test_device_string_chooses(monkeypatch, present, selector, chosen):
     found = tuple(
         SimpleNamespace(info={"device": device, "adapter_type": kind}) for device, kind in present
     )
-    monkeypatch.setattr(adapters, "adapters", lambda: found)
-    assert adapters.choose(selector) == (found[chosen], chosen)
+    monkeypatch.setattr(adapters, "list_usable_adapters", lambda: found)
+    assert adapters.choose_adapter(selector) == (found[chosen], chosen)
 
 
 @pytest.mark.parametrize("selector", ["7", "name=radeon", "fastest"])
 def test_unknown_device_lists_the_devices(monkeypatch, selector):
     found = (SimpleNamespace(info={"device": "llvmpipe", "adapter_type": "CPU"}),)
-    monkeypatch.setattr(adapters, "adapters", lambda: found)
+    monkeypatch.setattr(adapters, "list_usable_adapters", lambda: found)
     with pytest.raises(
         BackendUnavailable,
         match=rf"no device '{selector}'; choose one of 0 \(llvmpipe\), high-performance, low-power",
     ):
-        adapters.choose(selector)
+        adapters.choose_adapter(selector)
 
 
 @pytest.mark.parametrize("selector", ["0", "high-performance", "low-power", "name="])
 def test_device_strings_select_adapters_of_this_machine(run, selector):
-    adapter, index = adapters.choose(selector)
+    adapter, index = adapters.choose_adapter(selector)
     if selector == "name=":
         selector += adapter.info["device"][:5].upper()
     with plugrad.use(f"webgpu:{selector}"):
@@ -62,20 +62,22 @@ def test_device_strings_select_adapters_of_this_machine(run, selector):
 
 
 def test_a_device_that_this_machine_does_not_have(run):
-    count = len(adapters.adapters())
+    count = len(adapters.list_usable_adapters())
     with pytest.raises(BackendUnavailable, match=rf"no device '{count}'; choose one of 0 "):
         plugrad.ones(3, device=f"webgpu:{count}")
 
 
 def test_listed_adapters_are_those_of_wgpu():
-    listed = [listing.describe(a, i) for i, a in enumerate(listing.list_adapters())]
-    assert listed == [listing.describe(a, i) for i, a in enumerate(adapters.adapters())]
+    listed = [listing.describe_adapter(a, i) for i, a in enumerate(listing.list_adapters())]
+    assert listed == [
+        listing.describe_adapter(a, i) for i, a in enumerate(adapters.list_usable_adapters())
+    ]
     assert listed
 
 
 def test_adapters_with_another_version_of_wgpu(run, monkeypatch):
     devices = run.backend.probe().devices
-    monkeypatch.setattr(listing, "KNOWN_WGPU", (0, 0))
+    monkeypatch.setattr(listing, "SUPPORTED_WGPU_VERSION", (0, 0))
     listing.list_adapters.cache_clear()
     assert listing.list_adapters() is None
     assert run.backend.probe().devices == devices
@@ -84,7 +86,9 @@ def test_adapters_with_another_version_of_wgpu(run, monkeypatch):
 
 @pytest.mark.parametrize("variable", ["WGPU_LIB_PATH", "WGPU_DEBUG"])
 def test_another_library_is_left_to_wgpu(monkeypatch, variable):
-    assert wgpu.version_info[:2] != listing.KNOWN_WGPU or listing._find_library().exists()
+    assert (
+        wgpu.version_info[:2] != listing.SUPPORTED_WGPU_VERSION or listing._find_library().exists()
+    )
     monkeypatch.setenv(variable, "1")
     assert listing._find_library() is None
 
@@ -95,7 +99,7 @@ def test_adapters_without_what_kernels_need_are_left_out():
 
     software, integrated, discrete = map(adapter, ("CPU", "IntegratedGPU", "DiscreteGPU"))
     others = adapter("DiscreteGPU", "OpenGL"), adapter("DiscreteGPU", features=())
-    found = listing.select_usable([software, integrated, *others, discrete])
+    found = listing.select_usable_adapters([software, integrated, *others, discrete])
     assert found == (discrete, integrated, software)
 
 

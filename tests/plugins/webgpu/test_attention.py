@@ -21,7 +21,7 @@ def gpu(run, monkeypatch):
 
     monkeypatch.setattr(run.device, "is_software", False)
     monkeypatch.setitem(
-        attention.MAX_WEIGHTS, "hardware", 0
+        attention.MAX_ATTENTION_WEIGHTS, "hardware", 0
     )  # else the smallest shader is for many
     monkeypatch.setattr(run.device, "record", record_and_note)
     return recorded
@@ -104,20 +104,20 @@ def test_what_does_not_fit_is_composed(run, rng, gpu, monkeypatch, sizes, shared
 
 def test_forms_fit_the_memory_and_the_loops_of_devices():
     """With the memory that WebGPU guarantees, heads of 32 elements fit; long loops are composed."""
-    assert attention._form(64, 64, 10_000, 49152)[:3] == (16, 1, 2)
-    assert attention._form(64, 64, 10_000, 32768)[:3] == (16, 1, 1)
-    form = attention._form(32, 64, 10_000, 16384)
+    assert attention._choose_shader_sizes(64, 64, 10_000, 49152)[:3] == (16, 1, 2)
+    assert attention._choose_shader_sizes(64, 64, 10_000, 32768)[:3] == (16, 1, 1)
+    form = attention._choose_shader_sizes(32, 64, 10_000, 16384)
     assert form[:3] == (8, 1, 1)
-    assert 16 * sum(form.lengths) <= 16384
-    assert attention._form(128, 128, 10_000, 49152)[:3] == (8, 1, 1)
-    assert attention._form(64, 64, 200_000, 32768) is None
+    assert 16 * sum(form.shared_array_lengths) <= 16384
+    assert attention._choose_shader_sizes(128, 128, 10_000, 49152)[:3] == (8, 1, 1)
+    assert attention._choose_shader_sizes(64, 64, 200_000, 32768) is None
 
 
 @pytest.mark.parametrize(("width", "is_composed"), [(32, False), (96, True)])
 def test_few_weights_are_in_memory_unless_a_large_shader_has_room(
     run, rng, gpu, monkeypatch, width, is_composed
 ):
-    monkeypatch.setitem(attention.MAX_WEIGHTS, "hardware", 1 << 26)
+    monkeypatch.setitem(attention.MAX_ATTENTION_WEIGHTS, "hardware", 1 << 26)
     monkeypatch.setattr(run.device, "shared_bytes", 32768)
     operands = drawn(rng, (2,), 33, 40, width, width)
     found = computed(run, *operands, None, 0.3)

@@ -9,7 +9,7 @@ from plugins.webgpu.bits import same
 from plugrad.extend import DTYPES, Kernel
 from plugrad.kernels import activation, binary, bitwise, complex as of_complex, movement, unary
 from plugrad_webgpu.memory.buffers import HostBuffer
-from plugrad_webgpu.shaders.elements import DTYPES as OF_WEBGPU
+from plugrad_webgpu.shaders.elements import SHADER_DTYPES as OF_WEBGPU
 
 FAMILIES = (activation, binary, bitwise, of_complex, unary)
 ON_HOST = {

@@ -38,7 +38,7 @@ def device():
 def separately(function, *arguments):
     """Return what a function returns if each of its calls is recorded by itself."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pending, "MAX_WEIGHT", 1)
+        patch.setattr(pending, "MAX_COMPILE_WEIGHT", 1)
         return function(*arguments)
 
 
@@ -199,7 +199,7 @@ def test_a_loop_that_is_longer_than_a_chain(dispatches):
         for _ in range(1000):
             total = total + one
         np.testing.assert_array_equal(total.numpy(), np.full(1024, 1000))
-    assert len(dispatches) == -(-1000 // pending.MAX_WEIGHT)
+    assert len(dispatches) == -(-1000 // pending.MAX_COMPILE_WEIGHT)
 
 
 # --- what is recorded
@@ -539,7 +539,7 @@ def test_many_sizes_wait_at_once(device):
 
 
 def test_large_arrays_wait_in_one_chain_only(device):
-    device.calls.finish_all()
+    device.calls.finish_all_threads()
     arrays = [plugrad.zeros((1 << 20) + i) for i in range(3)]
     waiting = [x * 2 + 1 for x in arrays]
     assert len(device.calls._open) == 1

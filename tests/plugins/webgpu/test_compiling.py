@@ -14,7 +14,7 @@ from plugrad.extend import float32, sliding_window
 from plugrad_webgpu.algorithms import product
 from plugrad_webgpu.algorithms.tiles import BROADCAST_SUBGROUP_SIZE, TILES
 from plugrad_webgpu.kernels import convolution
-from plugrad_webgpu.kernels.activation import ELU
+from plugrad_webgpu.kernels.activation import ELU_WGSL
 
 MOST_SECONDS = 3.0
 MOST_MEGABYTES = 500
@@ -28,14 +28,14 @@ def source(name, channels, is_transposed):
     if name == "matrix":
         return product._matrix_source(channels, channels, is_transposed), is_transposed
     if name == "weights":
-        return convolution._weight_source(WINDOW, SIZE, channels), True
+        return convolution._filter_gradient_source(WINDOW, SIZE, channels), True
     return convolution._patch_source(name, WINDOW, SIZE, SIZE, channels)[0], False
 
 
 def compiled(device, tile, left, is_transposed, turns_b, is_whole, ending):
     """Return the processor seconds and the megabytes that a fresh program of a product takes."""
     sizes = (1 if tile.schedule == "shared" else 2, 4)
-    program = product._program.__wrapped__(
+    program = product._product_program.__wrapped__(
         tile, left, float32, sizes, (is_transposed, turns_b), (is_whole,) * 3, ending, False
     )
     bindings = program.source().count("@binding(")
@@ -49,13 +49,13 @@ def compiled(device, tile, left, is_transposed, turns_b, is_whole, ending):
 @pytest.mark.parametrize("name", ["matrix", "forward", "backward", "weights"])
 @pytest.mark.parametrize("tile", TILES)
 def test_products_compile_soon(run, tile, name):
-    if TILES[tile].schedule == "broadcast" and run.device.subgroup != BROADCAST_SUBGROUP_SIZE:
+    if TILES[tile].schedule == "broadcast" and run.device.subgroup_size != BROADCAST_SUBGROUP_SIZE:
         pytest.skip("the subgroups of this device have another size")
     for channels, turns in combinations((3, 8), (False, True)):
         left, is_transposed = source(name, channels, turns)
         left = left._replace(numbers=(), runs=1)
         # The longest ending that there is, where most is written out
-        ending = product._EpilogueSource(*((ELU, "column") if tile == "direct" else ()))
+        ending = product._EpilogueSource(*((ELU_WGSL, "column") if tile == "direct" else ()))
         whole = channels % 4 == 0
         found = compiled(run.device, TILES[tile], left, is_transposed, turns, whole, ending)
         assert found[0] <= MOST_SECONDS, (channels, turns)
@@ -66,7 +66,7 @@ def test_guards_of_loads_do_not_branch(run):
     """``a && b`` is a branch, and 32 of them in a row make 2^32 paths; ``a & b`` is none."""
     for name in ("matrix", "forward", "backward", "weights"):
         left, is_transposed = source(name, 3, is_transposed=False)
-        access = product._a_access(left, is_transposed, "f32")
+        access = product._left_operand_access(left, is_transposed, "f32")
         assert "run.end" in access["a_line"]
         assert "&&" not in access["a_line"]
         assert "||" not in access["a_line"]

@@ -20,7 +20,7 @@ from plugrad.extend import (
     string,
 )
 from plugrad_webgpu import elementwise, load_wgsl_kernel, stencil
-from plugrad_webgpu.shaders.elements import DTYPES
+from plugrad_webgpu.shaders.elements import SHADER_DTYPES
 
 INDEX = """
 @compute @workgroup_size(64)
@@ -84,7 +84,7 @@ def test_a_stencil_of_several_inputs_and_attributes(run, rng):
         np.testing.assert_allclose(actual, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("dtype", sorted(DTYPES, key=str), ids=str)
+@pytest.mark.parametrize("dtype", sorted(SHADER_DTYPES, key=str), ids=str)
 @pytest.mark.parametrize("shape", [(), (4,), (2, 3), (1, 2, 3, 2, 2)], ids=str)
 def test_each_dtype_and_rank(run, rng, dtype, shape):
     copy = declared(same)

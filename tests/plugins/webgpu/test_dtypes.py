@@ -35,7 +35,7 @@ from plugrad.kernels import (
     unary,
 )
 from plugrad_webgpu import elementwise, reduction as reduction_of
-from plugrad_webgpu.algorithms.ordering import sorting_positions
+from plugrad_webgpu.algorithms.ordering import argsort_rows
 from plugrad_webgpu.algorithms.reduce import MAX_LOOP_STEPS
 
 HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
@@ -256,7 +256,7 @@ def test_long_order(run, rng, shape, descending):
     """Equal higher words, equal lower words and equal numbers occur often."""
     x = rng.integers(-3, 3, shape) * (1 << 32) + rng.integers(-3, 3, shape)
     positions = np.argsort(~x if descending else x, axis=-1, stable=True)
-    same(run.down(sorting_positions(run.up(x), descending=descending)), positions.astype(np.int32))
+    same(run.down(argsort_rows(run.up(x), descending=descending)), positions.astype(np.int32))
 
 
 def test_long_images(run, rng):
@@ -478,9 +478,7 @@ def test_sums_of_shorts_wrap(run, shorts):
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.uint8, np.uint16])
 def test_order_of_narrow_dtypes(run, rng, dtype):
     x = rng.integers(0, 100, (3, 300)).astype(dtype)
-    same(
-        run.down(sorting_positions(run.up(x))), np.argsort(x, axis=-1, stable=True).astype(np.int32)
-    )
+    same(run.down(argsort_rows(run.up(x))), np.argsort(x, axis=-1, stable=True).astype(np.int32))
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.uint8, np.uint16, np.int64, np.float16])

@@ -20,7 +20,7 @@ from plugrad.kernels import binary, movement, unary
 from plugrad_webgpu import elementwise, from_buffer, to_buffer
 from plugrad_webgpu.driver import native
 from plugrad_webgpu.memory.buffers import HostBuffer
-from plugrad_webgpu.shaders.elements import DTYPES as OF_WEBGPU
+from plugrad_webgpu.shaders.elements import SHADER_DTYPES as OF_WEBGPU
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def work(small, monkeypatch):
         monkeypatch.setattr(owner, name, counted)
 
     count(native, "dispatch_workgroups")
-    for name in ("write", "submit", "fetch"):
+    for name in ("write", "submit", "submit_readback"):
         count(native.NativeDevice, name)
     return done
 

@@ -221,7 +221,7 @@ def test_what_a_handler_raises_in_a_callback_of_the_library_is_raised(monkeypatc
         with monkeypatch.context() as patch:
             patch.setattr(device._raw, "_idle", [])
             patch.setattr(device._raw, "_late", [])
-            patch.setattr(native.Staging, "_on_mapped", ring)
+            patch.setattr(native.NativeStaging, "_on_mapped", ring)
             with pytest.raises(Alarm):
                 compute()
             assert plugrad.memory()[:3] == before

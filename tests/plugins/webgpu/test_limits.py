@@ -275,7 +275,7 @@ def test_no_memory_to_read_an_array(run, monkeypatch):
     y = run.call(binary.add, x, x)
     raw = run.device._raw
     with monkeypatch.context() as patch:
-        patch.setattr(raw, "staging", lambda size: None)
+        patch.setattr(raw, "acquire_staging", lambda size: None)
         with pytest.raises(OutOfMemory, match=r"no memory to transfer 400 bytes .* smaller parts"):
             run.down(y)
     np.testing.assert_array_equal(run.down(y), np.full(100, 2))
@@ -283,14 +283,14 @@ def test_no_memory_to_read_an_array(run, monkeypatch):
 
 def test_a_device_that_does_not_return_its_values(run, monkeypatch):
     x = run.up(np.ones(100, np.float32))
-    arrive = native.Staging._on_mapped
+    arrive = native.NativeStaging._on_mapped
 
     def fail(staging, status, *others):
         arrive(staging, native.lib.WGPUMapAsyncStatus_Error, *others)
 
     with monkeypatch.context() as patch:
         patch.setattr(run.device._raw, "_idle", [])
-        patch.setattr(native.Staging, "_on_mapped", fail)
+        patch.setattr(native.NativeStaging, "_on_mapped", fail)
         with pytest.raises(DeviceLost, match=r"does not return its values .*plugrad\.use"):
             run.down(x)
     np.testing.assert_array_equal(run.down(x), np.ones(100))
@@ -323,13 +323,13 @@ def test_arrays_are_read_together(request, monkeypatch, name, dtype):
 
 def test_the_next_part_is_on_its_way_while_one_is_used(run, monkeypatch):
     monkeypatch.setattr("plugrad_webgpu.device.device.READ_MAX_BYTES", 4096)
-    sent, fetch = [], run.device._raw.fetch
+    sent, fetch = [], run.device._raw.submit_readback
 
     def noted(*arguments):
         sent.append(arguments)
         fetch(*arguments)
 
-    monkeypatch.setattr(run.device._raw, "fetch", noted)
+    monkeypatch.setattr(run.device._raw, "submit_readback", noted)
     x = run.up(np.arange(4096, dtype=np.float32))
     for i, part in enumerate(run.backend.read([x])):
         assert len(sent) == min(i + 2, 4)

@@ -34,7 +34,7 @@ def test_sums_longer_than_a_loop(run):
 def test_a_sum_with_many_outputs_is_split_too(run, monkeypatch):
     from plugrad_webgpu.algorithms import reduce
 
-    monkeypatch.setattr(reduce, "SOFTWARE_INVOCATIONS", 1)
+    monkeypatch.setattr(reduce, "SOFTWARE_MAX_INVOCATIONS", 1)
     assert run(reduction.sum, np.ones((1, LONG), np.int32), axis=(1,)) == [LONG]
 
 
@@ -141,11 +141,11 @@ def test_pieces_of_overlapping_windows_join(run, rng, monkeypatch):
     expected = results()
     monkeypatch.setattr(windows, "MAX_LOOP_STEPS", 6)
     monkeypatch.setattr(normalization_kernels, "MAX_LOOP_STEPS", 6)
-    for cached in (windows._plan, windows.split_into_pieces):
+    for cached in (windows._window_plan, windows.split_window):
         cached.cache_clear()
     for found, whole in zip(results(), expected, strict=True):
         np.testing.assert_allclose(found, whole, rtol=1e-5, atol=1e-6)
-    windows.split_into_pieces.cache_clear()
+    windows.split_window.cache_clear()
 
 
 def test_filters_with_more_cells_than_a_loop(run, rng):

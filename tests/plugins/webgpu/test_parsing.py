@@ -4,18 +4,19 @@ import pytest
 import wgpu
 from wgpu.backends import wgpu_native
 
-from plugrad_webgpu.device.adapters import KNOWN_WGPU
-from plugrad_webgpu.driver.parsing import TYPES, parse_types
+from plugrad_webgpu.device.adapters import SUPPORTED_WGPU_VERSION
+from plugrad_webgpu.driver.parsing import C_TYPES, cache_parsed_types
 
 pytestmark = pytest.mark.skipif(
-    wgpu.version_info[:2] != KNOWN_WGPU, reason="the types are those of another version of wgpu-py"
+    wgpu.version_info[:2] != SUPPORTED_WGPU_VERSION,
+    reason="the types are those of another version of wgpu-py",
 )
 
 
 def test_types_are_those_of_cffi():
     ffi = wgpu_native.ffi
-    parse_types()
-    for text in TYPES:
+    cache_parsed_types()
+    for text in C_TYPES:
         type_, is_function = ffi._parsed_types[text]
         unparsed = text.replace("void(", "void(*)(", 1) if is_function else text
         assert type_ is ffi.typeof(f" {unparsed}")  # with a space in front, cffi does not know it

@@ -14,7 +14,7 @@ from plugrad.extend import UnsupportedDtype, bool_
 from plugrad.kernels import binary, unary
 from plugrad.testing.tables import rows
 from plugrad_webgpu.driver import native
-from plugrad_webgpu.shaders.elements import DTYPES
+from plugrad_webgpu.shaders.elements import SHADER_DTYPES
 from plugrad_webgpu.shaders.sources import shader
 
 pytestmark = pytest.mark.long
@@ -45,7 +45,7 @@ def recorded(make_runner):
         runner.device.shared_bytes = 16_384  # what WebGPU guarantees
         # Drivers translate a shader when it first runs, which took most of a minute for all of these.
         # Other tests run them.
-        assert runner.device.subgroup  # which the device finds out by a shader
+        assert runner.device.subgroup_size  # which the device finds out by a shader
         idle = SimpleNamespace(**vars(native) | {"dispatch_workgroups": lambda *_: None})
         patch.setattr(runner.device, "_driver", idle)
         for is_software in (True, False):
@@ -53,7 +53,7 @@ def recorded(make_runner):
             for row in rows():
                 for dtype in row.runs_on:
                     call(runner, row, dtype)
-            for dtype in DTYPES - {bool_}:
+            for dtype in SHADER_DTYPES - {bool_}:
                 for _ in range(2):  # a chain is compiled when it is made for the second time
                     call_in_a_chain(runner, dtype)
     assert any(";" in label for label, _ in found.values())
@@ -63,14 +63,14 @@ def recorded(make_runner):
 def call(runner, row, dtype):
     """Run the kernel of a row if it runs on the device."""
     config = runner.configs.get(row.kernel.name)
-    if config is None or config.on_host or not row.needs(dtype) <= {str(d) for d in DTYPES}:
+    if config is None or config.on_host or not row.needs(dtype) <= {str(d) for d in SHADER_DTYPES}:
         return
     arrays = [None if x is None else runner.up(x) for x in row.draw(dtype)]
     try:
         runner.call(row.kernel, *(arrays or [runner.backend]), **row.attributes(dtype))
     except UnsupportedDtype:
         return
-    runner.device.finish_calls()  # so that rows do not share chains, which would have many bindings
+    runner.device.record_pending_calls()  # so that rows do not share chains, which would have many bindings
 
 
 def call_in_a_chain(runner, dtype):

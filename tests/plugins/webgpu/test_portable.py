@@ -15,14 +15,14 @@ from plugrad_webgpu.driver import native, portable
 
 FORCED = """
 from plugrad_webgpu.device import adapters
-adapters.KNOWN_WGPU = (0, 0)
+adapters.SUPPORTED_WGPU_VERSION = (0, 0)
 """
 
 
 def test_the_version_decides(run, forced):
     assert run.device._driver is native
     assert forced.device._driver is portable
-    assert wgpu.version_info[:2] == adapters.KNOWN_WGPU
+    assert wgpu.version_info[:2] == adapters.SUPPORTED_WGPU_VERSION
 
 
 def test_private_parts_that_are_missing(run, monkeypatch, make_runner):

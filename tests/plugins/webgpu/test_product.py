@@ -6,13 +6,13 @@ import pytest
 from plugrad.extend import float32, sliding_window
 from plugrad.kernels import convolution, convolution3d, fused, linalg
 from plugrad_webgpu.algorithms import product
-from plugrad_webgpu.algorithms.product import Matrices, multiply
+from plugrad_webgpu.algorithms.product import Matrices, multiply_matrices
 from plugrad_webgpu.algorithms.tiles import (
     BROADCAST_SUBGROUP_SIZE,
     TILES,
     choose_tile,
     load_tiles,
-    problem_kind,
+    problem_key,
     save_tiles,
 )
 from plugrad_webgpu.tuning import tune
@@ -26,7 +26,10 @@ EVEN = (36, 20, 40)
 @pytest.fixture
 def schedule(monkeypatch, run):
     def use(name):
-        if TILES[name].schedule == "broadcast" and run.device.subgroup != BROADCAST_SUBGROUP_SIZE:
+        if (
+            TILES[name].schedule == "broadcast"
+            and run.device.subgroup_size != BROADCAST_SUBGROUP_SIZE
+        ):
             pytest.skip("the subgroups of this device have another size")
         monkeypatch.setattr(product, "choose_tile", lambda *_, **__: name)
 
@@ -40,7 +43,7 @@ def multiplied(run, a, b, turn_a=False, turn_b=False):
         stored = np.ascontiguousarray(values.swapaxes(1, 2) if is_turned else values)
         return Matrices(run.up(stored), *values.shape, is_turned)
 
-    return run.down(multiply(up(a, turn_a), up(b, turn_b)))
+    return run.down(multiply_matrices(up(a, turn_a), up(b, turn_b)))
 
 
 def floats(rng, *shape):
@@ -177,7 +180,7 @@ def test_every_tile_loads_its_blocks_at_once():
 @pytest.mark.parametrize("subgroup", [BROADCAST_SUBGROUP_SIZE, 0])
 def test_64_bit_integers(run, rng, monkeypatch, subgroup, has_long_words):
     device = run.device
-    if subgroup > device.subgroup or (has_long_words and not device.has_long_words):
+    if subgroup > device.subgroup_size or (has_long_words and not device.has_long_words):
         pytest.skip("this device has no such subgroups, or no words of 64 bits")
     monkeypatch.setattr(device, "_subgroup", subgroup)
     monkeypatch.setattr(device, "has_long_words", has_long_words)
@@ -198,7 +201,7 @@ def test_64_bit_integers(run, rng, monkeypatch, subgroup, has_long_words):
 @pytest.fixture
 def launched(run, monkeypatch):
     """The plans that the device launches."""
-    assert run.device.subgroup >= 0  # a device is asked by a dispatch, once
+    assert run.device.subgroup_size >= 0  # a device is asked by a dispatch, once
     plans = []
     launch = run.device.launch
 
@@ -281,9 +284,9 @@ def test_tuning_measures_and_keeps_the_fastest_tile(make_runner, rng, monkeypatc
     monkeypatch.delitem(TILES, "shared 64")
     problem = 1, (24, 20, 28)
     tiles = tune(problems=[problem, (1, (1, 9, 9))], repeats=1)
-    assert list(tiles) == [problem_kind(*problem)]
+    assert list(tiles) == [problem_key(*problem)]
     runner = make_runner()
-    assert choose_tile(runner.device, *problem) == tiles[problem_kind(*problem)]
+    assert choose_tile(runner.device, *problem) == tiles[problem_key(*problem)]
     a, b = floats(rng, 1, 24, 20), floats(rng, 1, 20, 28)
     np.testing.assert_allclose(multiplied(runner, a, b), a @ b, atol=1e-4)
 
@@ -331,7 +334,7 @@ def test_sums_are_split_where_a_gpu_has_more_room_than_tiles():
         source = product._matrix_source(rows, 4096, False)
         sizes, whole = (rows, 4096, 768), (False, False)
         no_epilogue = product._EpilogueSource()
-        step = product._plan(
+        step = product._product_plan(
             TILES["shared 64"], source, float32, (1, 1), sizes, whole, no_epilogue, False
         )
         return step.shape[0]
@@ -347,9 +350,9 @@ def test_devices_with_little_shared_memory_take_smaller_tiles(run, monkeypatch):
 
 def test_long_sums_of_few_rows_are_shared_by_a_workgroup(run, monkeypatch):
     monkeypatch.setattr(run.device, "is_software", False)
-    assert choose_tile(run.device, 1, (1, 512, 512), is_along=True) == "joined"
-    assert choose_tile(run.device, 1, (512, 512, 8), is_along=True) == "joined"
-    assert choose_tile(run.device, 1, (1, 100, 512), is_along=True) == "narrow"
+    assert choose_tile(run.device, 1, (1, 512, 512), has_contiguous_sums=True) == "joined"
+    assert choose_tile(run.device, 1, (512, 512, 8), has_contiguous_sums=True) == "joined"
+    assert choose_tile(run.device, 1, (1, 100, 512), has_contiguous_sums=True) == "narrow"
 
 
 @pytest.mark.parametrize(
@@ -370,7 +373,7 @@ def test_tiles_of_software_devices(run, monkeypatch, sizes, subgroup, expected):
 
 
 def test_a_measured_tile_that_is_impossible_is_not_used(run, monkeypatch):
-    monkeypatch.setattr(run.device, "tiles", {problem_kind(1, (64, 64, 64)): "broadcast 32"})
+    monkeypatch.setattr(run.device, "tiles", {problem_key(1, (64, 64, 64)): "broadcast 32"})
     monkeypatch.setattr(run.device, "_subgroup", 4)
     monkeypatch.setattr(run.device, "is_software", True)
     assert choose_tile(run.device, 1, (64, 64, 64)) == "direct"

@@ -35,10 +35,10 @@ def test_a_key_and_a_counter_are_all_that_is_copied(name, run, monkeypatch):
 
 def test_approximate_roots_give_the_same_bits(run, make_runner, monkeypatch):
     """On an H200, the roots of 15 % of all numbers were off by one digit."""
-    state, source = np.arange(6, dtype=np.int32), sources._source
+    state, source = np.arange(6, dtype=np.int32), sources._read_template
     expected = run(random.random_normal, state, shape=(100_000,))
     monkeypatch.setattr(
-        sources, "_source", lambda path: source(path).replace(" sqrt(", " 1.0000001 * sqrt(")
+        sources, "_read_template", lambda path: source(path).replace(" sqrt(", " 1.0000001 * sqrt(")
     )
     found = make_runner()(random.random_normal, state, shape=(100_000,))
     np.testing.assert_array_equal(found, expected, strict=True)

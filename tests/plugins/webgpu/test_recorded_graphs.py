@@ -95,7 +95,7 @@ def test_host_values_of_many_calls_in_one_batch(monkeypatch):
 
     f = plugrad.jit(lambda x: (x + draw(), draw() * 2))
     x = plugrad.zeros(2)
-    found = [f(x) for _ in range(3 * segment.TURNS)]
+    found = [f(x) for _ in range(3 * segment.BUFFERS_PER_HOST_VALUE)]
     for i, (a, b) in enumerate(found):
         assert (a.tolist(), b.tolist()) == ([2 * i + 1, 0.5], [4 * i + 4, 1])
 
@@ -335,7 +335,7 @@ def test_kernels_that_are_replaced_are_not_joined(x, kernel):
 def test_wgpu_py_alone(x, monkeypatch):
     values, expected = x.numpy(), bits(network(x))
     plugrad.close_backend(x.backend)
-    monkeypatch.setattr("plugrad_webgpu.device.adapters.KNOWN_WGPU", (0, 0))
+    monkeypatch.setattr("plugrad_webgpu.device.adapters.SUPPORTED_WGPU_VERSION", (0, 0))
     with plugrad.use("webgpu"):
         x = plugrad.asarray(values)
         assert x.backend.active_device._driver is not native

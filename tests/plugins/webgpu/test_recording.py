@@ -12,7 +12,7 @@ from plugrad_webgpu import elementwise, reduction
 from plugrad_webgpu.device import bindings
 from plugrad_webgpu.driver import native
 from plugrad_webgpu.driver.limits import MAX_GRID_SIZE
-from plugrad_webgpu.shaders.program import grid_of
+from plugrad_webgpu.shaders.program import workgroup_grid
 
 
 def test_an_upload_does_not_overtake_recorded_work(run):
@@ -31,8 +31,8 @@ def test_an_upload_does_not_overtake_recorded_work(run):
 def fresh_uploads(run, monkeypatch):
     """No memory for uploads yet, and little of it: arrays of 4 KB go through it."""
     monkeypatch.setattr(run.device._raw, "_uploads", [])
-    monkeypatch.setattr(native, "UPLOAD_BYTES", 4096)
-    monkeypatch.setattr(native, "STAGED_MIN_BYTES", 4096)
+    monkeypatch.setattr(native, "UPLOAD_STAGING_BYTES", 4096)
+    monkeypatch.setattr(native, "STAGED_UPLOAD_MIN_BYTES", 4096)
 
 
 @pytest.mark.usefixtures("fresh_uploads")
@@ -42,7 +42,7 @@ def test_large_arrays_are_uploaded_in_parts(run, size, dtype):
     values = (np.arange(size) % 3).astype(dtype)
     for start in (0, 1):
         np.testing.assert_array_equal(run.down(run.up(values[start:])), values[start:])
-    assert len(run.device._raw._uploads) <= native.MAX_UPLOADS
+    assert len(run.device._raw._uploads) <= native.MAX_UPLOAD_STAGINGS
 
 
 @pytest.mark.usefixtures("fresh_uploads")
@@ -56,10 +56,10 @@ def test_uploads_do_not_wait_for_the_device(run, monkeypatch):
     values = np.arange(9000, dtype=np.float32)
     raw = run.device._raw
     with monkeypatch.context() as patch:  # the host may not use the memory yet
-        patch.setattr(native.Staging, "map", lambda *_: None)
+        patch.setattr(native.NativeStaging, "map", lambda *_: None)
         x = run.up(values)
     np.testing.assert_array_equal(run.down(x), values)
-    assert len(raw._uploads) == native.MAX_UPLOADS
+    assert len(raw._uploads) == native.MAX_UPLOAD_STAGINGS
     with monkeypatch.context() as patch:
         patch.setattr(raw, "_uploads", [])
         patch.setattr(raw, "create_buffer", lambda *_: None)
@@ -95,8 +95,8 @@ def test_many_bind_groups_are_dropped(run, monkeypatch):
 
 
 def test_grids_beyond_one_dimension(run):
-    assert grid_of(MAX_GRID_SIZE) == (MAX_GRID_SIZE, 1, 1)
-    columns, rows, _ = grid_of(MAX_GRID_SIZE + 1)
+    assert workgroup_grid(MAX_GRID_SIZE) == (MAX_GRID_SIZE, 1, 1)
+    columns, rows, _ = workgroup_grid(MAX_GRID_SIZE + 1)
     assert columns * rows > MAX_GRID_SIZE
     assert columns <= MAX_GRID_SIZE
     count = 64 * 4 * (MAX_GRID_SIZE + 10) + 3  # vectors of four in workgroups of 64

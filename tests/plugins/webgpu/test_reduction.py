@@ -52,7 +52,7 @@ def test_lines_of_columns(run, rng, lines, shape, axis, expected):
 def test_segments_begin_with_pages(run, rng, monkeypatch, shape):
     """Each element is counted once when the segments of a software device are rounded up to pages."""
     monkeypatch.setattr(run.device, "is_software", True)
-    monkeypatch.setattr(reduce, "SOFTWARE_INVOCATIONS", 10)
+    monkeypatch.setattr(reduce, "SOFTWARE_MAX_INVOCATIONS", 10)
     record, recorded = run.device.record, []
 
     def note(plan, operands):
@@ -73,7 +73,7 @@ def test_segments_begin_with_pages(run, rng, monkeypatch, shape):
 def test_gpus_add_up_columns_in_few_dispatches(run, rng, monkeypatch, rows, dispatches):
     """A dispatch takes a GPU longer than a loop over the sums that are left."""
     monkeypatch.setattr(run.device, "is_software", False)
-    assert run.device.subgroup >= 0  # it is found out by a dispatch of its own
+    assert run.device.subgroup_size >= 0  # it is found out by a dispatch of its own
     record, recorded = run.device.record, []
 
     def note(plan, operands):

@@ -1,8 +1,9 @@
-"""Some tests run once more on another Vulkan driver, in processes of their own.
+"""Some tests run once more on another Vulkan driver, or on machine code that is optimized, in processes of their own.
 
 CONTRIBUTING.md tells how to run any test there.
 """
 
+import os
 import resource
 import subprocess
 import sys
@@ -35,25 +36,41 @@ CHOSEN = {
 }
 
 
+OPTIMIZED = ["plugins/webgpu/test_special_values.py", "plugins/webgpu/test_chains.py"]
+"""What compilers might combine or leave out. `make test` lets Mesa optimize nothing else."""
+
+
 def limited():
     resource.setrlimit(resource.RLIMIT_AS, (MOST_ADDRESSES, MOST_ADDRESSES))
+
+
+def run_tests(tests, *arguments, preexec=None, **variables):
+    """Run tests on webgpu in a new process, which must pass them."""
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"),
+            *("--backend", "webgpu", *arguments),
+            *(TESTS / test for test in tests),
+        ],
+        cwd=TESTS.parent,
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=MOST_SECONDS,
+        preexec_fn=preexec,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
 
 
 @pytest.mark.parametrize("chosen", CHOSEN)
 def test_on_swiftshader(chosen):
     if drivers.find() is None:
         pytest.skip("SwiftShader is not installed; Debian's package chromium brings it")
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"),
-            *("--driver", drivers.NAME, "--backend", "webgpu"),
-            *(TESTS / test for test in CHOSEN[chosen]),
-        ],
-        cwd=TESTS.parent,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=MOST_SECONDS,
-        preexec_fn=limited,
-    )
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    run_tests(CHOSEN[chosen], "--driver", drivers.NAME, preexec=limited)
+
+
+def test_on_optimized_machine_code():
+    if not os.environ.get("GALLIVM_PERF"):
+        pytest.skip("all tests run on optimized machine code")
+    run_tests(OPTIMIZED, GALLIVM_PERF="")

@@ -10,11 +10,14 @@ import pytest
 
 from consistency.committed import committed, runs
 from plugrad.extend import KERNELS, float32
-from plugrad_webgpu.algorithms.subgroups import join_function, lane_parameters
+from plugrad_webgpu.algorithms.subgroups import (
+    subgroup_size_substitutions,
+    workgroup_reduction_function,
+)
 from plugrad_webgpu.algorithms.tiles import TILES
-from plugrad_webgpu.driver.native import BindLayout
-from plugrad_webgpu.shaders.elements import DTYPES
-from plugrad_webgpu.shaders.sources import SNIPPETS, linked, shader
+from plugrad_webgpu.driver.native import BindGroupLayout
+from plugrad_webgpu.shaders.elements import SHADER_DTYPES
+from plugrad_webgpu.shaders.sources import SNIPPET_FILES, linked, shader
 
 FOLDER = files("plugrad_webgpu") / "shaders"
 WINDOWS = {
@@ -141,9 +144,9 @@ SHADERS = {
         "sum_of": "v",
         "total": "log_accurate(sum)",
         "finish": "shifted - total",
-        "joined": join_function("highest_of_all", "maximum(a, b)", "f32", False)
-        + join_function("sum_of_all", "a + b", "f32", False),
-        **lane_parameters(False),
+        "joined": workgroup_reduction_function("highest_of_all", "maximum(a, b)", "f32", False)
+        + workgroup_reduction_function("sum_of_all", "a + b", "f32", False),
+        **subgroup_size_substitutions(False),
     },
     ("normalization_response",): {
         "term": "x[k]",
@@ -157,8 +160,8 @@ SHADERS = {
         "g": "dy[at]",
         "result": "found.y * (dy[at] - found.z - h * found.w)",
         "turns": "3",
-        "joined": join_function("sums_of_all", "a + b", "vec2f", True),
-        **lane_parameters(True),
+        "joined": workgroup_reduction_function("sums_of_all", "a + b", "vec2f", True),
+        **subgroup_size_substitutions(True),
     },
     ("reduction", "reduction_lanes"): {
         "T": "f32",
@@ -173,15 +176,15 @@ SHADERS = {
         "prepare": "filled_up",
         "guard": "",
         "reduced": "joined(combine_lanes(total), place, 1u)",
-        "joined": join_function("joined", "combine(a, b)", "f32", False),
-        **lane_parameters(False),
+        "joined": workgroup_reduction_function("joined", "combine(a, b)", "f32", False),
+        **subgroup_size_substitutions(False),
         "is_written": "place == 0u && index < parameters.count",
         "at": "index / 64u",
         "finish": "value",
     },
     ("reduction", "reduction_lanes", "reduction_lines"): {
         "joined": "",
-        **lane_parameters(False),
+        **subgroup_size_substitutions(False),
         "T": "f32",
         "element": "array<vec4<f32>, 4>",
         "result": "array<vec4<f32>, 4>",
@@ -272,7 +275,7 @@ def compile_all(run, code):
         words = re.findall(r"\w+", reached(code, name))
         used = {int(place): access for place, access, name in bindings if name in words}
         outputs = list(used.values()).count("read_write")
-        layout = BindLayout(raw.device, max(used) + 1, outputs, has_table=False)
+        layout = BindGroupLayout(raw.device, max(used) + 1, outputs, has_table=False)
         raw.create_pipeline(code, name, name, layout.pipeline_layout)
 
 
@@ -288,7 +291,7 @@ def test_every_file_is_listed():
 
 
 def test_snippets_compile(run):
-    snippets = "".join((FOLDER / name).read_text() for name in SNIPPETS)
+    snippets = "".join((FOLDER / name).read_text() for name in SNIPPET_FILES)
     names = re.findall(r"^fn (\w+)", snippets, re.MULTILINE)
     used = linked("// " + " ".join(names))
     assert used.count("\nfn ") == len(names)
@@ -315,7 +318,7 @@ ELEMENTWISE = [
 def test_every_expression_compiles_for_every_dtype(run, kernel):
     attributes = {"alpha": 1, "clip_value_min": 0, "clip_value_max": 1, "dtype": float32}
     attrs = {name: attributes[name] for name in kernel.attributes}
-    dtypes = [d for d in DTYPES if runs(kernel.name, "webgpu", str(d))]
+    dtypes = [d for d in SHADER_DTYPES if runs(kernel.name, "webgpu", str(d))]
     assert dtypes
     for dtype in dtypes:
         for shape in ((3,), (2, 3)):  # vectors, and rows that do not hold whole vectors

@@ -122,10 +122,12 @@ def test_largest_of_equal_elements_are_the_first(run, rng, monkeypatch, dtype):
 def test_gpus_select_without_sorting(run, rng, monkeypatch):
     """Long rows have segments, from each of which some are selected."""
     monkeypatch.setattr(run.device, "is_software", False)
-    steps = ordering._selections((2, 70_000), 50, False)
+    steps = ordering._selection_plans((2, 70_000), 50, False)
     assert [step.shape for step in steps] == [(2, 17 * 50), (2, 50)]
-    assert [step.shape for step in ordering._selections((600, 70_000), 50, False)] == [(600, 50)]
-    lengths = [step.shape[0] for step in ordering._selections((1 << 26,), 1000, False)]
+    assert [step.shape for step in ordering._selection_plans((600, 70_000), 50, False)] == [
+        (600, 50)
+    ]
+    lengths = [step.shape[0] for step in ordering._selection_plans((1 << 26,), 1000, False)]
     assert lengths == [512_000, 125_000, 30_000, 7000, 1000]
 
 

@@ -122,11 +122,11 @@ RECIPROCAL = (
 
 @pytest.fixture
 def dividing_as_gpus_do(make_runner, monkeypatch):
-    snippets = sources._snippets()
+    snippets = sources._snippets_by_name()
     divide = snippets["divide"].replace("/ (b * scale)", "* gpu_reciprocal(b * scale)")
     assert divide != snippets["divide"]
     changed = {**snippets, "divide": divide, "gpu_reciprocal": RECIPROCAL}
-    monkeypatch.setattr(sources, "_snippets", lambda: changed)
+    monkeypatch.setattr(sources, "_snippets_by_name", lambda: changed)
     return make_runner()
 
 

@@ -4,17 +4,20 @@ import numpy as np
 import pytest
 
 from plugrad.kernels import normalization, reduction
-from plugrad_webgpu.algorithms.subgroups import WORKGROUP, join_function
+from plugrad_webgpu.algorithms.subgroups import (
+    DEFAULT_WORKGROUP_SIZE,
+    workgroup_reduction_function,
+)
 
 
 @pytest.fixture(params=[True, False], ids=["subgroups", "memory"])
 def gpu(request, run, monkeypatch):
     """A device like a GPU, and the sources of what it runs."""
     device, sources = run.device, []
-    if request.param and not device.subgroup:
+    if request.param and not device.subgroup_size:
         pytest.skip("this device has no subgroups")
     monkeypatch.setattr(device, "is_software", False)
-    monkeypatch.setattr(device, "_subgroup", device.subgroup if request.param else 0)
+    monkeypatch.setattr(device, "_subgroup", device.subgroup_size if request.param else 0)
     record = device.record
 
     def note(plan, operands):
@@ -60,4 +63,6 @@ def test_rows(gpu, rng):
 
 def test_a_subgroup_may_be_larger_than_a_workgroup():
     """Invocations that do not exist have no values."""
-    assert f"min(lanes, {WORKGROUP}u)" in join_function("total", "a + b", "f32", True)
+    assert f"min(lanes, {DEFAULT_WORKGROUP_SIZE}u)" in workgroup_reduction_function(
+        "total", "a + b", "f32", True
+    )

@@ -19,6 +19,7 @@ from plugrad.testing.checks import (
     DOUBLE_PRECISION_DTYPES,
     NotClaimed,
     as_tensors,
+    curved_sum,
     differentiated_inputs,
     is_differentiable,
     main_dtype,
@@ -74,21 +75,19 @@ def check_traced(row: Row, backend: Backend) -> None:
     given = as_tensors(row.draw(dtype))
     places = differentiated_inputs(row)
 
-    def sum_of_sines(*xs: Tensor) -> Tensor:
+    def objective(*xs: Tensor) -> Tensor:
         before = row.before
         outputs = run_row(
             row, _replace_inputs(given, places, xs if before is None else map(before, xs)), dtype
         )
-        parts = [total(sin(y)) for y in outputs if y.dtype.is_inexact]
-        return sum(parts[1:], parts[0])
+        return curved_sum(outputs)
 
-    def second(*xs: Tensor) -> Tensor:
-        parts = [total(multiply(g, cos(g))) for g in grads(sum_of_sines, allow_unused=True)(*xs)]
-        return sum(parts[1:], parts[0])
+    def second_objective(*xs: Tensor) -> Tensor:
+        return curved_sum(first_order(*xs))
 
     present = [x for i in places if (x := given[i]) is not None]
-    first_order = grads(sum_of_sines, allow_unused=True)
-    second_order = grads(second, allow_unused=True)
+    first_order = grads(objective, allow_unused=True)
+    second_order = grads(second_objective, allow_unused=True)
     with suppress(NotClaimed):
         _compare_traced_and_untraced(first_order, present, f"the gradient of {row} of {dtype}")
         _compare_traced_and_untraced(

@@ -28,7 +28,7 @@ from plugrad.extend import (
 )
 from plugrad_cpu.declare import is_tracked
 from plugrad_cpu.memory import TRACKED_MIN_BYTES, Array, empty, empty_like, pool
-from plugrad_cpu.sharing import fill_shared
+from plugrad_cpu.sharing import fill_in_threads
 from plugrad_cpu.threads import thread_count, thread_pool
 
 if TYPE_CHECKING:
@@ -37,21 +37,21 @@ if TYPE_CHECKING:
 
     from plugrad.extend import KernelConfig, Shape
 
-EVERY_DTYPE: Final = frozenset(DTYPES)
-OUTER_MIN_BYTES: Final = 512
+ALL_DTYPES: Final = frozenset(DTYPES)
+OUTER_PRODUCT_MIN_BYTES: Final = 512
 """The bytes of a column and a row from which on their result may be large."""
 BROADCAST_MIN_ELEMENTS: Final = 1 << 11
 """The elements of a result from which on a pack may broadcast faster than NumPy."""
-SHORT_ROW: Final = 16
+SHORT_ROW_MAX_ELEMENTS: Final = 16
 """The most elements of a last axis that is too short for NumPy's loops."""
-FLOAT32: Final = np.dtype(np.float32)
+NUMPY_FLOAT32: Final = np.dtype(np.float32)
 IGNORED_WARNINGS: Final = r"(divide by zero|invalid value|overflow|underflow) encountered"
 
 
 @lru_cache(maxsize=2)
 def _unite_with_every_dtype(others: frozenset[DType]) -> frozenset[DType]:
     """Return all dtypes; conversions ask for them, and making a set takes as long as a small kernel."""
-    return EVERY_DTYPE | others
+    return ALL_DTYPES | others
 
 
 class Cpu(Backend):
@@ -82,7 +82,7 @@ class Cpu(Backend):
     def dtypes(self) -> frozenset[DType]:
         """Return all dtypes."""
         others = known_bfloat16()
-        return _unite_with_every_dtype(others) if others else EVERY_DTYPE
+        return _unite_with_every_dtype(others) if others else ALL_DTYPES
 
     def from_numpy(self, array: Array) -> Array:
         """Return a copy."""
@@ -115,7 +115,7 @@ class Cpu(Backend):
     ) -> Implementation:
         """Return a function that runs `config` for the inputs that it is meant for, and `following` for others."""
         contract = KERNELS.get(config.kernel_name)
-        if not _is_plain(contract) or len(contract.inputs) > 2:
+        if not _is_elementwise_without_attributes(contract) or len(contract.inputs) > 2:
             return super().join_implementations(config, following)
         return _with_memory_limit(_choose_by_inputs(config, following, contract), contract)
 
@@ -139,7 +139,9 @@ class Cpu(Backend):
         self.functions.clear()  # they are prepared anew, with or without asking for room
 
 
-def _is_plain(contract: Kernel[..., Any] | None) -> TypeGuard[Kernel[..., Any]]:
+def _is_elementwise_without_attributes(
+    contract: Kernel[..., Any] | None,
+) -> TypeGuard[Kernel[..., Any]]:
     """Return whether a kernel is elementwise and has no attributes."""
     return contract is not None and contract.is_elementwise and not contract.attributes
 
@@ -181,7 +183,7 @@ def _with_memory_tracking(
 
     if contract is not None and contract.attributes and not contract.takes_list:
         return track if len(contract.inputs) > 1 else track_unary
-    if not _is_plain(contract):
+    if not _is_elementwise_without_attributes(contract):
         return track
     large = _write_into_pool(function, contract) if _has_out_parameter(function) else track
     if len(contract.inputs) == 1:
@@ -226,10 +228,10 @@ def _choose_by_inputs(
     others = _with_memory_tracking(following, contract)
     min_bytes = config.min_bytes
     few = min(min_bytes, TRACKED_MIN_BYTES)
-    fewest = min(min_bytes, OUTER_MIN_BYTES)
+    fewest = min(min_bytes, OUTER_PRODUCT_MIN_BYTES)
     dtypes = frozenset(d.numpy for d in DTYPES if config.dtypes is None or d in config.dtypes)
     broadcast_dtypes = frozenset(d.numpy for d in config.broadcast_dtypes)
-    usual = None if FLOAT32 in dtypes else FLOAT32
+    usual = None if NUMPY_FLOAT32 in dtypes else NUMPY_FLOAT32
     """NumPy's float32 if it is left to `following`; an `is` test is faster than a look-up."""
     if len(contract.inputs) == 1:
 
@@ -295,7 +297,7 @@ def _is_slow_in_numpy(a: Shape, b: Shape) -> bool:
         a, b = (1,) * (len(b) - len(a)) + a, (1,) * (len(a) - len(b)) + b
     shape = tuple(map(max, a, b))
     is_larger = shape not in (a, b)
-    is_short = a[-1] == b[-1] <= SHORT_ROW
+    is_short = a[-1] == b[-1] <= SHORT_ROW_MAX_ELEMENTS
     return (is_larger or is_short) and prod(shape) >= BROADCAST_MIN_ELEMENTS
 
 
@@ -330,7 +332,7 @@ def _write_into_pool(function: Implementation, contract: Kernel[..., Any]) -> Im
             y = empty(first.shape or last.shape, result)
             if y.size < thread_pool.part_min_work:
                 return function(*arrays, out=y)
-            fill_shared(function, arrays, y)
+            fill_in_threads(function, arrays, y)
             return y
         shape, dtype = contract.infer(*arrays)
         like = next((x for x in arrays if x.shape == shape), None)
@@ -338,7 +340,7 @@ def _write_into_pool(function: Implementation, contract: Kernel[..., Any]) -> Im
         if like is not None and 0 in like.strides and (few := _drop_repeats(arrays, shape)):
             y[...] = function(*few)  # to copy rows takes half the time of computing them again
             return y
-        fill_shared(function, arrays, y)
+        fill_in_threads(function, arrays, y)
         return y
 
     return into_pool

@@ -15,7 +15,10 @@ from plugrad_cpu.kernels import table as _table
 from plugrad_cpu.kernels.fused import add_bias_and_activate as add_bias_and_activate
 from plugrad_cpu.kernels.indexing import flat_positions as flat_positions
 from plugrad_cpu.kernels.linalg import is_exact_in_float64 as is_exact_in_float64
-from plugrad_cpu.kernels.movement import join_adjacent_views as join_adjacent_views, write as write
+from plugrad_cpu.kernels.movement import (
+    join_adjacent_views as join_adjacent_views,
+    write as write,
+)
 from plugrad_cpu.memory import (
     empty as empty,
     empty_like as empty_like,
@@ -35,7 +38,7 @@ from plugrad_cpu.threads import (
 if TYPE_CHECKING:
     from plugrad.extend import Implementation, Kernel
 
-_in_numpy = {config.kernel_name: config.kernel_func for config in _table}
+_numpy_implementations = {config.kernel_name: config.kernel_func for config in _table}
 
 
 def numpy_implementation(kernel: Kernel[..., Any]) -> Implementation:
@@ -51,8 +54,8 @@ def numpy_implementation(kernel: Kernel[..., Any]) -> Implementation:
     Raises:
         KernelNotFound: the backend has none.
     """
-    if kernel.name not in _in_numpy:
+    if kernel.name not in _numpy_implementations:
         raise KernelNotFound(
             f"the cpu backend does not implement {kernel.name!r}; a pack that does so must take all inputs itself"
         )
-    return _in_numpy[kernel.name]
+    return _numpy_implementations[kernel.name]

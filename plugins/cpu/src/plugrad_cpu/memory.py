@@ -45,7 +45,7 @@ class Block(np.ndarray[Any, Any]):
     __slots__ = ()
 
 
-class Room(np.ndarray[Any, Any]):
+class BlockOwner(np.ndarray[Any, Any]):
     """The memory around a block. Its type differs, so that views of the block refer to the block."""
 
     __slots__ = ()
@@ -57,7 +57,7 @@ CACHE_LINE_BYTES: Final = 64
 
 def allocate_aligned(size: int) -> Block:
     """Allocate a block aligned to a cache line, because a vector across two lines takes twice as long."""
-    room = Room(size + CACHE_LINE_BYTES, np.uint8)
+    room = BlockOwner(size + CACHE_LINE_BYTES, np.uint8)
     start = -room.ctypes.data % CACHE_LINE_BYTES
     return room[start : start + size].view(Block)
 

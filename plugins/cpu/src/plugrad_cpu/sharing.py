@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
     from plugrad_cpu.declare import Array
 
-PART_MULTIPLE: Final = 1 << 14
+PART_MULTIPLE_ELEMENTS: Final = 1 << 14
 """A part, but the last one, is a multiple of so many elements, which some functions compute at a time."""
 
 
-def fill_shared(function: Callable[..., object], arrays: Sequence[Array], out: Array) -> None:
+def fill_in_threads(function: Callable[..., object], arrays: Sequence[Array], out: Array) -> None:
     """Call an elementwise function that writes to `out`: for parts of large arrays, in several threads.
 
     Args:
@@ -34,9 +34,13 @@ def fill_shared(function: Callable[..., object], arrays: Sequence[Array], out: A
     flat = _flatten(arrays, out)
     if flat is not None:
         # Compiled threads know what a ufunc is, which may take its result as its last argument.
-        write = function if isinstance(function, np.ufunc) else partial(_write, function)
+        write = (
+            function if isinstance(function, np.ufunc) else partial(_call_writing_last, function)
+        )
         steps = tuple([int(x.size != 1) for x in flat])
-        thread_pool.divide(write, flat, steps, -1, out.size, parts=parts, multiple=PART_MULTIPLE)
+        thread_pool.divide(
+            write, flat, steps, -1, out.size, parts=parts, multiple=PART_MULTIPLE_ELEMENTS
+        )
     elif isinstance(function, np.ufunc):
         axis = max(range(out.ndim), key=lambda i: abs(out.strides[i]) if out.shape[i] > 1 else 0)
         count = out.shape[axis]
@@ -44,7 +48,7 @@ def fill_shared(function: Callable[..., object], arrays: Sequence[Array], out: A
         bounds = [count * i // parts for i in range(parts + 1)]
         thread_pool.run(
             [
-                (function, *[_take(x, axis - out.ndim, first, last) for x in (*arrays, out)])
+                (function, *[_take_part(x, axis - out.ndim, first, last) for x in (*arrays, out)])
                 for first, last in pairwise(bounds)
             ]
         )
@@ -52,7 +56,7 @@ def fill_shared(function: Callable[..., object], arrays: Sequence[Array], out: A
         function(*arrays, out=out)
 
 
-def _write(function: Callable[..., object], *arrays: Array) -> None:
+def _call_writing_last(function: Callable[..., object], *arrays: Array) -> None:
     """Call a function that writes to the last array."""
     function(*arrays[:-1], out=arrays[-1])
 
@@ -69,7 +73,7 @@ def _flatten(arrays: Sequence[Array], out: Array) -> tuple[Array, ...] | None:
     return None
 
 
-def _take(x: Array, axis: int, first: int, last: int) -> Any:
+def _take_part(x: Array, axis: int, first: int, last: int) -> Any:
     """Return a part along an axis, counted from the end, of an array that may lack it or repeat along it."""
     if -axis > x.ndim or x.shape[axis] == 1:
         return x

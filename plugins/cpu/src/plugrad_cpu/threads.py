@@ -27,9 +27,9 @@ Call: TypeAlias = tuple[Any, ...]
 
 PARTS_PER_THREAD: Final = 3
 """The parts for each thread of work whose parts take no time of their own: the one that comes late does fewer."""
-PART_MIN_WORK: Final = 1 << 17
+PART_MIN_STEPS: Final = 1 << 17
 """The minimum work of a part, in steps such as additions: then a second thread saves more than it costs."""
-POLL_SECONDS: Final = 1.0  # seconds between two looks whether others still work
+WAIT_POLL_SECONDS: Final = 1.0  # seconds between two looks whether others still work
 
 
 class Job:
@@ -69,7 +69,7 @@ class Job:
         self.calls.clear()
         while self.helping:
             with suppress(Empty):
-                self.ended.get(timeout=POLL_SECONDS)
+                self.ended.get(timeout=WAIT_POLL_SECONDS)
 
 
 class CompiledThreads(NamedTuple):
@@ -88,7 +88,7 @@ class ThreadPool:
         """Compute in the thread of the caller alone."""
         self.count = 1
         """How many threads compute, that of the caller included."""
-        self.part_min_work = PART_MIN_WORK
+        self.part_min_work = PART_MIN_STEPS
         self.compiled: CompiledThreads | None = None
         """What makes the calls of functions that it knows; a pack may set it."""
         self.reset()
@@ -206,14 +206,17 @@ class ThreadPool:
         with suppress_failures(RuntimeError):
             while self._size < count:
                 Thread(
-                    target=_serve, args=(self._jobs,), name="plugrad-cpu worker", daemon=True
+                    target=_help_with_jobs,
+                    args=(self._jobs,),
+                    name="plugrad-cpu worker",
+                    daemon=True,
                 ).start()
                 self._size += 1
         for _ in range(count):
             self._jobs.put(job)
 
 
-def _serve(jobs: SimpleQueue[Job]) -> None:
+def _help_with_jobs(jobs: SimpleQueue[Job]) -> None:
     """Help with one job after the other."""
     while True:
         jobs.get().help()

@@ -9,11 +9,11 @@ from plugrad.extend import Shape, Window, cell_slices, window_margins
 from plugrad_cpu.declare import Array
 from plugrad_cpu.memory import empty
 
-Slices = tuple[slice, ...]
+AxisSlices = tuple[slice, ...]
 
 
 @lru_cache(maxsize=1024)
-def padded_size(size: Shape, window: Window) -> tuple[Shape, Slices]:
+def padded_size(size: Shape, window: Window) -> tuple[Shape, AxisSlices]:
     """Return the size of images with the margins that windows reach, and the place of the images within."""
     sides = list(zip(size, window_margins(size, window), strict=True))
     place = (slice(before, before + n) for n, (before, _) in sides)
@@ -55,7 +55,7 @@ def window_patches(x: Array, window: Window) -> Array:
     )
 
 
-def iter_cells(window: Window) -> list[tuple[Shape, Slices]]:
+def iter_cells(window: Window) -> list[tuple[Shape, AxisSlices]]:
     """Return each cell of the filter with the slice of the padded images that it covers in all windows."""
     return [
         (cell, (slice(None), *map(slice, begin, end, window.strides)))

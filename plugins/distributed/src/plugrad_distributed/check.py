@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from plugrad_distributed.world import World
 
-SMALL_BYTES: Final = 4096
-MOST_MEGABYTES: Final = 10_000
-REPEATS: Final = 5
+LATENCY_TEST_BYTES: Final = 4096
+MAX_TEST_MEGABYTES: Final = 10_000
+MEASUREMENT_REPEATS: Final = 5
 """How often each exchange is measured; the least time counts."""
 
 
@@ -39,24 +39,25 @@ def check_world(
         ArgumentValueError: `megabytes` is not positive, or too much.
         CollectiveNotFound, CollectiveUnavailable, CollectiveTimeout, CollectiveFailed: the ranks cannot exchange.
     """
-    if not 0 < megabytes <= MOST_MEGABYTES:
+    if not 0 < megabytes <= MAX_TEST_MEGABYTES:
         raise ArgumentValueError(
-            f"distributed check: --megabytes={megabytes:g} must be positive, and at most {MOST_MEGABYTES}"
+            f"distributed check: --megabytes={megabytes:g} must be positive, and at most {MAX_TEST_MEGABYTES}"
         )
     world = init(collective, timeout=timeout)
-    found = _examine(world, max(int(megabytes * 1e6) // 4 * 4, 4))
+    found = _gather_findings(world, max(int(megabytes * 1e6) // 4 * 4, 4))
     if world.rank == 0:
-        print(json.dumps(found, indent=2) if as_json else _report(found), flush=True)
+        print(json.dumps(found, indent=2) if as_json else _format_report(found), flush=True)
     close()
     return int(bool(found["problems"]))
 
 
-def _examine(world: World, nbytes: int) -> dict[str, Any]:
+def _gather_findings(world: World, nbytes: int) -> dict[str, Any]:
     """Return the findings of all ranks; every rank calls this."""
     own = json.dumps(_describe_rank(world, nbytes))
     ranks = [json.loads(text) for text in world.submit(world.gather_texts, own).result()]
     exchanges = [
-        world.submit(_measure, world, size).result() for size in sorted({SMALL_BYTES, nbytes})
+        world.submit(_measure_all_reduce, world, size).result()
+        for size in sorted({LATENCY_TEST_BYTES, nbytes})
     ]
     return {
         "collective": world.collective.name,
@@ -87,7 +88,7 @@ def _measure_copies(nbytes: int) -> float:
     """Return the seconds to copy bytes from the device to the host and back, as each step does with gradients."""
     values = np.ones(nbytes // 4, np.float32)
     least = float("inf")
-    for _ in range(REPEATS):
+    for _ in range(MEASUREMENT_REPEATS):
         on_device = plugrad.asarray(values) + 1
         on_device.backend.synchronize()
         start = time.perf_counter()
@@ -97,11 +98,11 @@ def _measure_copies(nbytes: int) -> float:
     return least
 
 
-def _measure(world: World, nbytes: int) -> dict[str, Any]:
+def _measure_all_reduce(world: World, nbytes: int) -> dict[str, Any]:
     """Return the seconds of an all-reduce, and whether its result is right."""
     expected = world.size * (world.size + 1) // 2
     least, is_right = float("inf"), True
-    for _ in range(REPEATS):
+    for _ in range(MEASUREMENT_REPEATS):
         array = np.full(nbytes // 4, world.rank + 1, np.float32)
         world.collective.barrier(timeout=world.timeout)
         start = time.perf_counter()
@@ -141,14 +142,14 @@ def _find_problems(
 # --- words ----------------------------------------------------------------------------------------
 
 
-def _report(found: dict[str, Any]) -> str:
+def _format_report(found: dict[str, Any]) -> str:
     ranks = found["ranks"]
-    largest = _amount(found["exchanges"][-1]["bytes"])
+    largest = _format_bytes(found["exchanges"][-1]["bytes"])
     lines = [
         f"{len(ranks)} {'rank' if len(ranks) == 1 else 'ranks'}, connected by {found['collective']}; decided by "
         f"{found['reason']}",
         "",
-        *_columns(
+        *_format_columns(
             ["RANK", "HOST", "PROCESS", "DEVICE", f"{largest} TO THE HOST AND BACK", ""],
             [
                 [
@@ -166,18 +167,20 @@ def _report(found: dict[str, Any]) -> str:
     ]
     if len(ranks) == 1:
         lines += [
-            *_columns(["COLLECTIVE", ""], [list(item) for item in found["collectives"].items()]),
+            *_format_columns(
+                ["COLLECTIVE", ""], [list(item) for item in found["collectives"].items()]
+            ),
             "",
             "This process is alone. Start it as the program will be, as in `mpiexec -n 4 plugrad distributed check`.",
         ]
     else:
-        lines += _columns(
+        lines += _format_columns(
             ["SUM OF", "TIME", "SENT BY A RANK"],
             [
                 [
-                    _amount(e["bytes"]),
+                    _format_bytes(e["bytes"]),
                     f"{1e3 * e['seconds']:.3f} ms",
-                    f"{_amount(e['bytes_a_second'])}/s",
+                    f"{_format_bytes(e['bytes_a_second'])}/s",
                 ]
                 for e in found["exchanges"]
             ],
@@ -190,14 +193,14 @@ def _report(found: dict[str, Any]) -> str:
     return "\n".join([*lines, *(f"problem: {text}" for text in found["problems"])])
 
 
-def _amount(nbytes: float) -> str:
+def _format_bytes(nbytes: float) -> str:
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if nbytes >= size:
             return f"{nbytes / size:.3g} {unit}"
     return f"{nbytes:.0f} bytes"
 
 
-def _columns(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def _format_columns(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Return lines with aligned columns."""
     widths = [max(len(row[i]) for row in (heads, *rows)) for i in range(len(heads))]
     return [

@@ -33,32 +33,32 @@ def shard(batches: Iterable[Any]) -> Iterator[Any]:
         ShapeError: the arrays of a batch do not have equally many examples, or a batch is empty.
     """
     world = current_world("shard")
-    return _shares(batches, world)
+    return _iter_shares(batches, world)
 
 
-def _shares(batches: Iterable[Any], world: World) -> Iterator[Any]:
+def _iter_shares(batches: Iterable[Any], world: World) -> Iterator[Any]:
     try:
         for batch in batches:
             count = _count_examples(batch)
             start = world.rank * count // world.size
             end = (world.rank + 1) * count // world.size
             world.examples = end - start
-            yield _slice(batch, start, end) if start < end else _slice(batch, 0, 1)
+            yield _slice_batch(batch, start, end) if start < end else _slice_batch(batch, 0, 1)
     finally:
         world.examples = None
 
 
-def _parts(batch: Any) -> list[Any]:
+def _arrays_of_batch(batch: Any) -> list[Any]:
     if isinstance(batch, dict):
-        return [part for value in batch.values() for part in _parts(value)]  # pyright: ignore[reportUnknownVariableType]
+        return [part for value in batch.values() for part in _arrays_of_batch(value)]  # pyright: ignore[reportUnknownVariableType]
     if isinstance(batch, tuple | list):
-        return [part for value in batch for part in _parts(value)]  # pyright: ignore[reportUnknownVariableType]
+        return [part for value in batch for part in _arrays_of_batch(value)]  # pyright: ignore[reportUnknownVariableType]
     return [batch]
 
 
 def _count_examples(batch: Any) -> int:
     counts: set[int] = set()
-    for part in _parts(batch):
+    for part in _arrays_of_batch(batch):
         shape = getattr(part, "shape", None)
         if not shape:
             raise ArgumentError(
@@ -72,9 +72,9 @@ def _count_examples(batch: Any) -> int:
     return counts.pop()
 
 
-def _slice(batch: Any, start: int, end: int) -> Any:
+def _slice_batch(batch: Any, start: int, end: int) -> Any:
     if isinstance(batch, dict):
-        return {name: _slice(value, start, end) for name, value in batch.items()}  # pyright: ignore[reportUnknownVariableType]
+        return {name: _slice_batch(value, start, end) for name, value in batch.items()}  # pyright: ignore[reportUnknownVariableType]
     if isinstance(batch, tuple | list):
-        return type(batch)(_slice(value, start, end) for value in batch)  # pyright: ignore[reportUnknownVariableType]
+        return type(batch)(_slice_batch(value, start, end) for value in batch)  # pyright: ignore[reportUnknownVariableType]
     return batch[start:end]

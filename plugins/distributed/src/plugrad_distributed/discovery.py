@@ -12,8 +12,8 @@ from plugrad.extend import ArgumentError, is_interruption
 from plugrad_distributed.collective import Collective
 from plugrad_distributed.errors import CollectiveNotFound, CollectiveUnavailable
 
-GROUP: Final = "plugrad.collectives"
-SETTING: Final = "distributed.collective"
+ENTRY_POINT_GROUP: Final = "plugrad.collectives"
+COLLECTIVE_SETTING: Final = "distributed.collective"
 """The setting that decides, also as the variable PLUGRAD_DISTRIBUTED_COLLECTIVE of the environment."""
 
 
@@ -24,12 +24,12 @@ def collectives() -> dict[str, EntryPoint]:
     ['gloo', 'mpi', 'single']
     """
     found: dict[str, EntryPoint] = {}
-    for entry in sorted(entry_points(group=GROUP), key=_owner):
+    for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=_owner_sort_key):
         found.setdefault(entry.name, entry)
     return found
 
 
-def _owner(entry: EntryPoint) -> tuple[bool, str]:
+def _owner_sort_key(entry: EntryPoint) -> tuple[bool, str]:
     """Return the sort key of an entry point; plugrad's own come first, so nobody else can take their names."""
     name = "" if entry.dist is None else entry.dist.name
     return name != "plugrad-distributed", name
@@ -73,13 +73,13 @@ def describe_collectives() -> dict[str, str]:
     found: dict[str, str] = {}
     for name in sorted(collectives()):
         try:
-            found[name] = _describe(load_collective(name))
+            found[name] = _describe_availability(load_collective(name))
         except CollectiveUnavailable as error:
             found[name] = str(error)
     return found
 
 
-def _describe(found: type[Collective]) -> str:
+def _describe_availability(found: type[Collective]) -> str:
     library = found.library
     if not library:
         return "ready"
@@ -106,9 +106,11 @@ def choose_collective(name: str | None) -> tuple[type[Collective], str]:
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
             raise ArgumentError(f"init: collective={name!r:.80} must be a name, such as 'mpi'")
         return load_collective(name), "the argument"
-    setting = plugrad.config.explain(SETTING)
+    setting = plugrad.config.explain(COLLECTIVE_SETTING)
     if setting.value:
-        return load_collective(str(setting.value)), f"the setting {SETTING} ({setting.layer})"
+        return load_collective(
+            str(setting.value)
+        ), f"the setting {COLLECTIVE_SETTING} ({setting.layer})"
     for known in sorted(collectives(), key=lambda n: (n == "gloo", n)):
         # A launcher of MPI may set what torchrun sets, too, so gloo comes last.
         with suppress(CollectiveUnavailable):  # nobody has asked for it

@@ -13,21 +13,21 @@ import numpy as np
 from plugrad.extend import is_interruption
 from plugrad_distributed.collective import Collective
 from plugrad_distributed.errors import CollectiveFailed, CollectiveTimeout, CollectiveUnavailable
-from plugrad_distributed.messages import missing_text
+from plugrad_distributed.messages import describe_missing_ranks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-LAUNCHED: Final = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+LAUNCHER_VARIABLES: Final = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """What torchrun, and other launchers in its way, set in the environment of each process."""
-ROLL_CALL: Final = 2.0
+MISSING_RANKS_WAIT_SECONDS: Final = 2.0
 """The seconds in which ranks that wait tell each other that they do."""
 STAR_MAX_BYTES: Final = 1 << 16
 """Up to how many bytes of all ranks but one go through rank 0. A ring of N ranks sends as many bytes, in N times as
 many messages, of which each has some 650 bytes of headers, announcements and receipts."""
 STAR_MAX_RANKS: Final = 8
 """Up to how many ranks do so: rank 0 sends and receives as many times as there are others."""
-START_TIMEOUT: Final = 120.0
+START_TIMEOUT_SECONDS: Final = 120.0
 """The seconds in which all processes must have started."""
 
 
@@ -53,7 +53,7 @@ class Gloo(Collective):
             raise CollectiveUnavailable(
                 f"gloo: torch cannot be imported ({error}); {self.remedy}"
             ) from error
-        missing = [name for name in LAUNCHED if name not in os.environ]
+        missing = [name for name in LAUNCHER_VARIABLES if name not in os.environ]
         if missing:
             raise CollectiveUnavailable(
                 f"gloo: {', '.join(missing)} must be set in the environment; start the program with torchrun or Ray"
@@ -63,7 +63,7 @@ class Gloo(Collective):
         self.rank = int(os.environ["RANK"])
         self.size = int(os.environ["WORLD_SIZE"])
         self.local_rank = int(os.environ.get("LOCAL_RANK", self.rank))
-        limit = timedelta(seconds=START_TIMEOUT)
+        limit = timedelta(seconds=START_TIMEOUT_SECONDS)
         try:
             store, _, _ = next(distributed.rendezvous("env://", timeout=limit))
             self._store: Any = distributed.PrefixStore("plugrad", store)
@@ -79,14 +79,14 @@ class Gloo(Collective):
                 raise
             raise CollectiveUnavailable(
                 f"gloo: rank {self.rank} of {self.size} has not found the others at {os.environ['MASTER_ADDR']}:"
-                f"{os.environ['MASTER_PORT']} within {START_TIMEOUT:g} s: {error}"
+                f"{os.environ['MASTER_PORT']} within {START_TIMEOUT_SECONDS:g} s: {error}"
             ) from error
         self._count = 0
 
     @classmethod
     def is_launched(cls) -> bool:
         """Return whether the environment holds the address of the world."""
-        return all(name in os.environ for name in LAUNCHED)
+        return all(name in os.environ for name in LAUNCHER_VARIABLES)
 
     def all_reduce(self, array: NDArray[Any], *, timeout: float) -> None:
         """Replace an array by its sum over all ranks."""
@@ -162,15 +162,15 @@ class Gloo(Collective):
                 ) from error
             raise CollectiveTimeout(
                 f"gloo: rank {self.rank} has waited {timeout:g} s in exchange number {self._count} ({operation}) for "
-                f"{missing_text(self._call_roll())}"
+                f"{describe_missing_ranks(self._find_missing_ranks())}"
             ) from error
 
-    def _call_roll(self) -> list[int]:
+    def _find_missing_ranks(self) -> list[int]:
         """Return the ranks that are not waiting in the same exchange: all that are say so in the store."""
         keys = {rank: f"waiting/{self._count}/{rank}" for rank in range(self.size)}
         try:
             self._store.set(keys[self.rank], "1")
-            time.sleep(ROLL_CALL)
+            time.sleep(MISSING_RANKS_WAIT_SECONDS)
             return [rank for rank, key in keys.items() if not self._store.check([key])]
         except RuntimeError as error:
             if is_interruption(error):

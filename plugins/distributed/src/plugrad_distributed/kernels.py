@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
     from plugrad import Tensor
     from plugrad.extend import Backend
-    from plugrad_distributed.reduction import Reduction
+    from plugrad_distributed.reduction import GradientReduction
 
-FAMILY: Final = "distributed"
-TOKEN: Final = np.zeros((), np.int32)
+KERNEL_FAMILY: Final = "distributed"
+ORDER_TOKEN: Final = np.zeros((), np.int32)
 """The result of a kernel that only begins something."""
 
 
 # --- contracts ------------------------------------------------------------------------------------
 
 
-@kernel("AllReduce", family=FAMILY)
+@kernel("AllReduce", family=KERNEL_FAMILY)
 def all_reduce(x: Spec, ticket: Spec, *, world: Any) -> Spec:
     """Sum a tensor over all ranks.
 
@@ -52,7 +52,7 @@ def all_reduce(x: Spec, ticket: Spec, *, world: Any) -> Spec:
     return x
 
 
-@kernel("GatherShards", family=FAMILY)
+@kernel("GatherShards", family=KERNEL_FAMILY)
 def gather_shards(x: Spec, ticket: Spec, *, world: Any) -> Spec:
     """Concatenate the tensors of all ranks.
 
@@ -64,7 +64,7 @@ def gather_shards(x: Spec, ticket: Spec, *, world: Any) -> Spec:
     return Shaped((x.shape[0] * world.size,), x.dtype)
 
 
-@kernel("BeginReduction", family=FAMILY)
+@kernel("BeginReduction", family=KERNEL_FAMILY)
 def begin_reduction(ticket: Spec, *, reduction: Any, examples: int | None = None) -> Spec:
     """Begin a step: announce to all ranks what will be summed, and this rank's number of examples.
 
@@ -76,7 +76,7 @@ def begin_reduction(ticket: Spec, *, reduction: Any, examples: int | None = None
     return Shaped((), int32)
 
 
-@kernel("LossScale", family=FAMILY)
+@kernel("LossScale", family=KERNEL_FAMILY)
 def loss_scale(token: Spec, *, reduction: Any, dtype: str) -> Spec:
     """Return the factor for this rank's loss: its share of all examples times the number of ranks.
 
@@ -88,7 +88,7 @@ def loss_scale(token: Spec, *, reduction: Any, dtype: str) -> Spec:
     return Shaped((), as_dtype(dtype))
 
 
-@kernel("SendBucket", family=FAMILY)
+@kernel("SendBucket", family=KERNEL_FAMILY)
 def send_bucket(flat: Spec, token: Spec, *, reduction: Any, index: int, scaled: bool) -> Spec:
     """Start the sum of a bucket of gradients over all ranks.
 
@@ -102,7 +102,7 @@ def send_bucket(flat: Spec, token: Spec, *, reduction: Any, index: int, scaled: 
     return Shaped((), int32)
 
 
-@kernel("KeepBucket", family=FAMILY)
+@kernel("KeepBucket", family=KERNEL_FAMILY)
 def keep_bucket(flat: Spec, token: Spec, *, reduction: Any, index: int) -> Spec:
     """Add a bucket of gradients to the bucket that the next step sends.
 
@@ -115,7 +115,7 @@ def keep_bucket(flat: Spec, token: Spec, *, reduction: Any, index: int) -> Spec:
     return Shaped((), int32)
 
 
-@kernel("ReceiveBucket", family=FAMILY)
+@kernel("ReceiveBucket", family=KERNEL_FAMILY)
 def receive_bucket(token: Spec, *, reduction: Any, index: int, size: int, dtype: str) -> Spec:
     """Wait for the sum of a bucket, and return its mean over all examples.
 
@@ -161,37 +161,42 @@ def _gather_shards(x: NDArray[Any], ticket: NDArray[Any], *, world: World) -> ND
 
 
 def _begin_reduction(
-    ticket: NDArray[Any], *, reduction: Reduction, examples: int | None
+    ticket: NDArray[Any], *, reduction: GradientReduction, examples: int | None
 ) -> NDArray[Any]:
     reduction.begin(examples)
-    return TOKEN
+    return ORDER_TOKEN
 
 
-def _loss_scale(token: NDArray[Any], *, reduction: Reduction, dtype: str) -> NDArray[Any]:
-    return np.asarray(reduction.scale(), as_dtype(dtype).numpy)
+def _loss_scale(token: NDArray[Any], *, reduction: GradientReduction, dtype: str) -> NDArray[Any]:
+    return np.asarray(reduction.loss_scale(), as_dtype(dtype).numpy)
 
 
 def _send_bucket(
-    flat: NDArray[Any], token: NDArray[Any], *, reduction: Reduction, index: int, scaled: bool
+    flat: NDArray[Any],
+    token: NDArray[Any],
+    *,
+    reduction: GradientReduction,
+    index: int,
+    scaled: bool,
 ) -> NDArray[Any]:
     reduction.send(index, flat, scaled)
-    return TOKEN
+    return ORDER_TOKEN
 
 
 def _keep_bucket(
-    flat: NDArray[Any], token: NDArray[Any], *, reduction: Reduction, index: int
+    flat: NDArray[Any], token: NDArray[Any], *, reduction: GradientReduction, index: int
 ) -> NDArray[Any]:
     reduction.keep(index, flat)
-    return TOKEN
+    return ORDER_TOKEN
 
 
 def _receive_bucket(
-    token: NDArray[Any], *, reduction: Reduction, index: int, size: int, dtype: str
+    token: NDArray[Any], *, reduction: GradientReduction, index: int, size: int, dtype: str
 ) -> NDArray[Any]:
     return reduction.receive(index).astype(as_dtype(dtype).numpy, copy=False)
 
 
-BODIES: Final = {
+HOST_BODIES: Final = {
     all_reduce: _all_reduce,
     gather_shards: _gather_shards,
     begin_reduction: _begin_reduction,
@@ -204,7 +209,7 @@ BODIES: Final = {
 
 def ensure_registered(backend: Backend) -> None:
     """Register the kernels for a backend unless they are registered."""
-    for contract, body in BODIES.items():
+    for contract, body in HOST_BODIES.items():
         if plugrad.get_kernel(contract.name, backend.name) is None:
             config = KernelConfig(contract.name, backend.name, body, on_host=True)
             plugrad.register_kernel(config)
@@ -213,7 +218,7 @@ def ensure_registered(backend: Backend) -> None:
 # --- tensors --------------------------------------------------------------------------------------
 
 
-def new_ticket(backend: Backend) -> Tensor:
+def make_call_ticket(backend: Backend) -> Tensor:
     """Return a new number on a device, which a traced program renews in each call."""
     return host_value(lambda: 0, dtype="int32", device=backend)
 
@@ -223,4 +228,4 @@ def sum_over_ranks(x: Tensor, world: World) -> Tensor:
     if world.size == 1:
         return x
     ensure_registered(x.backend)
-    return all_reduce(x, new_ticket(x.backend), world=world)
+    return all_reduce(x, make_call_ticket(x.backend), world=world)

@@ -19,6 +19,6 @@ def join_ranks(ranks: Sequence[int]) -> str:
     return text if len(ranks) <= 8 else f"{text}, and {len(ranks) - 8} more"
 
 
-def missing_text(ranks: Sequence[int]) -> str:
+def describe_missing_ranks(ranks: Sequence[int]) -> str:
     """Describe which ranks were missing; if none is, all came but too late."""
     return join_ranks(ranks) if ranks else "ranks that came when it had given up"

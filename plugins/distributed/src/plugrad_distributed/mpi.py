@@ -11,26 +11,26 @@ import numpy as np
 from plugrad.extend import is_interruption
 from plugrad_distributed.collective import Collective
 from plugrad_distributed.errors import CollectiveFailed, CollectiveTimeout, CollectiveUnavailable
-from plugrad_distributed.messages import missing_text
+from plugrad_distributed.messages import describe_missing_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-LAUNCHED: Final = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK")
+LAUNCHER_VARIABLES: Final = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK")
 """What launchers of MPICH, Open MPI, Intel MPI and MVAPICH set in the environment of each process."""
-EAGER_SECONDS: Final = 1e-4
+BUSY_POLL_SECONDS: Final = 1e-4
 """For how long a request is tested in a row, before the thread begins to sleep between tests."""
-PAUSE: Final = 2e-5
+POLL_INTERVAL_SECONDS: Final = 2e-5
 """The seconds between two later tests. MPI's own waiting takes a whole core, which the computation may need."""
-LARGE_BYTES: Final = 1 << 16
+BARRIER_MIN_BYTES: Final = 1 << 16
 """From how many bytes on ranks meet before they exchange: MPI moves bytes only while requests are tested."""
-EAGER_SECONDS_PER_BYTE: Final = 1e-8
+BUSY_POLL_SECONDS_PER_BYTE: Final = 1e-8
 """The seconds for a byte of a large exchange in which a request is tested in a row."""
-ROLL_CALL: Final = 2.0
+MISSING_RANKS_WAIT_SECONDS: Final = 2.0
 """The seconds in which ranks that wait tell each other that they do."""
-_let_others_run: Final[Callable[[], None]] = getattr(os, "sched_yield", lambda: time.sleep(0))
+_yield_processor: Final[Callable[[], None]] = getattr(os, "sched_yield", lambda: time.sleep(0))
 """Leaves the core to another thread that is ready; `time.sleep(0)`, of which Windows has more, does so less often."""
 
 
@@ -72,7 +72,7 @@ class MPI(Collective):
     @classmethod
     def is_launched(cls) -> bool:
         """Return whether an MPI launcher has started this process."""
-        return any(name in os.environ for name in LAUNCHED)
+        return any(name in os.environ for name in LAUNCHER_VARIABLES)
 
     def all_reduce(self, array: NDArray[Any], *, timeout: float) -> None:
         """Replace an array by its sum over all ranks."""
@@ -114,40 +114,40 @@ class MPI(Collective):
         self._count += 1
         try:
             has_ended = True
-            if nbytes >= LARGE_BYTES:
-                has_ended = self._wait([self._world.Ibarrier()], EAGER_SECONDS, timeout)
-            eager = EAGER_SECONDS + nbytes * EAGER_SECONDS_PER_BYTE
+            if nbytes >= BARRIER_MIN_BYTES:
+                has_ended = self._wait([self._world.Ibarrier()], BUSY_POLL_SECONDS, timeout)
+            eager = BUSY_POLL_SECONDS + nbytes * BUSY_POLL_SECONDS_PER_BYTE
             has_ended = has_ended and self._wait([begin()], eager, timeout)
         except self._mpi.Exception as error:
             raise CollectiveFailed(
                 f"mpi: {operation} failed on rank {self.rank}: {error}"
             ) from error
         if not has_ended:
-            missing = self._call_roll()
+            missing = self._find_missing_ranks()
             raise CollectiveTimeout(
                 f"mpi: rank {self.rank} has waited {timeout:g} s in exchange number {self._count} ({operation}) for "
-                f"{missing_text(missing)}"
+                f"{describe_missing_ranks(missing)}"
             )
 
-    def _wait(self, requests: list[Any], eager: float, timeout: float) -> bool:
-        """Return whether requests end within the timeout; for the first `eager` seconds they are polled."""
+    def _wait(self, requests: list[Any], busy_poll_seconds: float, timeout: float) -> bool:
+        """Return whether requests end within the timeout; for the first `busy_poll_seconds` seconds they are polled."""
         start = time.monotonic()
         while not self._mpi.Request.Testall(requests):
             waited = time.monotonic() - start
             if waited > timeout:
                 return False
-            if waited > eager:
-                time.sleep(PAUSE)
+            if waited > busy_poll_seconds:
+                time.sleep(POLL_INTERVAL_SECONDS)
             else:
-                _let_others_run()
+                _yield_processor()
         return True
 
-    def _call_roll(self) -> list[int]:
+    def _find_missing_ranks(self) -> list[int]:
         """Return the ranks that are not waiting in the same exchange: all that are send a message to all others."""
         others = [rank for rank in range(self.size) if rank != self.rank]
         mine = np.array([self._count])
         heard = np.zeros((self.size, 1), mine.dtype)
         sent = [self._control.Isend(mine, rank) for rank in others]
         received = [self._control.Irecv(heard[rank], rank) for rank in others]
-        self._wait(sent + received, EAGER_SECONDS, ROLL_CALL)
+        self._wait(sent + received, BUSY_POLL_SECONDS, MISSING_RANKS_WAIT_SECONDS)
         return [rank for rank in others if heard[rank, 0] != self._count]

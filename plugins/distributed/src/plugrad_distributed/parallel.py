@@ -8,8 +8,8 @@ import plugrad
 from plugrad.extend import ArgumentError, ArgumentValueError
 from plugrad_distributed import kernels
 from plugrad_distributed.data import shard
-from plugrad_distributed.reduction import Bucket, Reduction, split_flat
-from plugrad_distributed.shards import Shards
+from plugrad_distributed.reduction import GradientBucket, GradientReduction, split_flat
+from plugrad_distributed.shards import OptimizerShards
 from plugrad_distributed.startup import current_world
 from plugrad_distributed.values import broadcast, moments, rank_seed, sum_numbers
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from plugrad.optimizers import Optimizer
     from plugrad_distributed.world import World
 
-BUCKET_BYTES: Final = 4 << 20
+MAX_BUCKET_BYTES: Final = 4 << 20
 """The bytes of a bucket. Smaller ones begin earlier, and each costs the latency of an exchange."""
 
 
@@ -60,7 +60,7 @@ class DataParallel:
         *,
         clip: Callable[[list[Tensor]], list[Tensor]] | None = None,
         shard_state: bool = False,
-        bucket_bytes: int = BUCKET_BYTES,
+        bucket_bytes: int = MAX_BUCKET_BYTES,
     ) -> None:
         """Check and keep the arguments."""
         if optimizer is not None and not isinstance(optimizer, plugrad.optimizers.Optimizer):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
@@ -80,8 +80,8 @@ class DataParallel:
         self.shard_state: Final = bool(shard_state) or not self.world.is_uniform
         self.bucket_bytes: Final = bucket_bytes
         self._optimizer = optimizer
-        self._reductions: dict[tuple[Variable, ...], Reduction] = {}
-        self._shards: dict[tuple[Variable, ...], Shards] = {}
+        self._reductions: dict[tuple[Variable, ...], GradientReduction] = {}
+        self._shards: dict[tuple[Variable, ...], OptimizerShards] = {}
         self._is_direct: bool | None = None
         """Whether steps are the optimizer's own, because there is nothing to exchange, keep or clip."""
 
@@ -172,13 +172,13 @@ class DataParallel:
             CollectiveTimeout, CollectiveFailed: a rank does not come, or has ended.
             ArgumentError, ShapeError, DTypeError, GradientNotFound: as for `Optimizer.minimize`.
         """
-        if self._steps_are_direct():
+        if self._can_apply_unreduced():
             return self.optimizer.minimize(function, variables)
         trained = [v for v in variables if v.trainable]
-        step = self._begin("minimize", trained, examples)
+        step = self._begin_step("minimize", trained, examples)
         value, gradients = step.differentiate(function, variables, send=True)
-        loss = step.receive(gradients)
-        self._apply(step.reduction, trained, step.reduced)
+        loss = step.receive_all(gradients)
+        self._apply_reduced(step.reduction, trained, step.reduced)
         return value if loss is None else loss.reshape(value.shape)
 
     def accumulate(
@@ -200,9 +200,9 @@ class DataParallel:
                 "accumulate: steps were taken already that keep no gradients; call accumulate before the first minimize"
             )
         self._is_direct = False
-        step = self._begin("accumulate", [v for v in variables if v.trainable], examples)
+        step = self._begin_step("accumulate", [v for v in variables if v.trainable], examples)
         value, gradients = step.differentiate(function, variables, send=False)
-        step.settle(gradients)
+        step.send_remaining(gradients)
         return value
 
     def apply_gradients(
@@ -218,48 +218,50 @@ class DataParallel:
             ArgumentError, ShapeError, DTypeError: as for `Optimizer.apply_gradients`.
         """
         pairs = list(pairs)
-        if self._steps_are_direct():
+        if self._can_apply_unreduced():
             self.optimizer.apply_gradients(pairs)
             return
         variables = [variable for variable, _ in pairs]
-        step = self._begin("apply_gradients", variables, examples)
+        step = self._begin_step("apply_gradients", variables, examples)
         for variable, gradient in pairs:
-            step.note(variable, gradient, scaled=False)
-        step.receive([])
-        self._apply(step.reduction, variables, step.reduced)
+            step.record_gradient(variable, gradient, scaled=False)
+        step.receive_all([])
+        self._apply_reduced(step.reduction, variables, step.reduced)
 
-    def _steps_are_direct(self) -> bool:
+    def _can_apply_unreduced(self) -> bool:
         if self._is_direct is None:
             self._is_direct = self.world.size == 1 and self.clip is None and not self.shard_state
         return self._is_direct
 
-    def _begin(self, op: str, variables: Sequence[Variable], examples: int | None) -> _Step:
+    def _begin_step(
+        self, op: str, variables: Sequence[Variable], examples: int | None
+    ) -> _TrainingStep:
         if not variables:
             raise ArgumentError(f"{op}: none of the variables is trainable")
         key = tuple(variables)
         reduction = self._reductions.get(key)
         if reduction is None:
-            reduction = Reduction(self.world, variables, self.bucket_bytes)
+            reduction = GradientReduction(self.world, variables, self.bucket_bytes)
             self._reductions[key] = reduction
-        return _Step(reduction, examples)
+        return _TrainingStep(reduction, examples)
 
-    def _apply(
-        self, reduction: Reduction, variables: Sequence[Variable], flats: Sequence[Tensor]
+    def _apply_reduced(
+        self, reduction: GradientReduction, variables: Sequence[Variable], flats: Sequence[Tensor]
     ) -> None:
         """Take the optimizer's step with the reduced gradients, given as buckets."""
         if self.shard_state:
-            self._check_whole(variables)
+            self._check_no_whole_variable_options(variables)
             if self.clip is not None:
-                gradients = self.clip(_unpack(reduction, flats))
-                flats = [_pack(bucket, gradients) for bucket in reduction.buckets]
+                gradients = self.clip(_unpack_buckets(reduction, flats))
+                flats = [_pack_bucket(bucket, gradients) for bucket in reduction.buckets]
             self._get_shards(variables).apply(self.optimizer, flats)
             return
-        gradients = _unpack(reduction, flats)
+        gradients = _unpack_buckets(reduction, flats)
         if self.clip is not None:
             gradients = self.clip(gradients)
         self.optimizer.apply_gradients(zip(variables, gradients, strict=True))
 
-    def _check_whole(self, variables: Sequence[Variable]) -> None:
+    def _check_no_whole_variable_options(self, variables: Sequence[Variable]) -> None:
         """Raise if the optimizer has an option that needs whole variables, not parts of them.
 
         Raises:
@@ -275,12 +277,12 @@ class DataParallel:
                 f"DataParallel: {why}, which have the same coefficients; leave out set_group or shard_state"
             )
 
-    def _get_shards(self, variables: Sequence[Variable]) -> Shards:
+    def _get_shards(self, variables: Sequence[Variable]) -> OptimizerShards:
         key = tuple(variables)
         found = self._shards.get(key)
         if found is None:
-            buckets = self._begin("shards", variables, None).reduction.buckets
-            found = self._shards[key] = Shards(self.world, variables, buckets)
+            buckets = self._begin_step("shards", variables, None).reduction.buckets
+            found = self._shards[key] = OptimizerShards(self.world, variables, buckets)
         return found
 
     # --- state -----------------------------------------------------------------------------------
@@ -308,15 +310,15 @@ class DataParallel:
             self.optimizer.set_state(trained, state)
 
 
-class _Step:
+class _TrainingStep:
     """One step: each bucket of gradients is sent as soon as it is complete, and received at the end."""
 
-    def __init__(self, reduction: Reduction, examples: int | None) -> None:
+    def __init__(self, reduction: GradientReduction, examples: int | None) -> None:
         self.reduction = reduction
         self.reduced: list[Tensor] = []
         self._backend = reduction.variables[0].backend
         kernels.ensure_registered(self._backend)
-        ticket = kernels.new_ticket(self._backend)
+        ticket = kernels.make_call_ticket(self._backend)
         self._token: Any = kernels.begin_reduction(ticket, reduction=reduction, examples=examples)
         self._gradients: dict[Variable, Tensor] = {}
         self._next = 0
@@ -339,10 +341,10 @@ class _Step:
             self._loss = plugrad.stop_gradient(scaled)
             return scaled
 
-        _, gradients = plugrad.variable_grads(scaled, variables, on_gradient=self.note)
+        _, gradients = plugrad.variable_grads(scaled, variables, on_gradient=self.record_gradient)
         return values[0], gradients
 
-    def note(self, variable: Variable, gradient: Tensor, *, scaled: bool = True) -> None:
+    def record_gradient(self, variable: Variable, gradient: Tensor, *, scaled: bool = True) -> None:
         """Record a gradient, and send the buckets that are complete, in order."""
         self._gradients[variable] = gradient
         buckets, variables = self.reduction.buckets, self.reduction.variables
@@ -355,7 +357,7 @@ class _Step:
             if self._carries_loss(self._next):
                 assert self._loss is not None
                 flats.append(self._loss.reshape(-1))
-            self._pass_on(self._next, _join(flats), scaled)
+            self._send_or_keep(self._next, _concatenate_flat(flats), scaled)
             self._next += 1
 
     def _carries_loss(self, index: int) -> bool:
@@ -367,7 +369,7 @@ class _Step:
             and self._loss.dtype == buckets[index].dtype
         )
 
-    def _pass_on(self, index: int, flat: Tensor, scaled: bool) -> None:
+    def _send_or_keep(self, index: int, flat: Tensor, scaled: bool) -> None:
         if self._sends:
             self._token = kernels.send_bucket(
                 flat, self._token, reduction=self.reduction, index=index, scaled=scaled
@@ -377,46 +379,46 @@ class _Step:
                 flat, self._token, reduction=self.reduction, index=index
             )
 
-    def settle(self, gradients: Sequence[Tensor]) -> None:
+    def send_remaining(self, gradients: Sequence[Tensor]) -> None:
         """Send the remaining buckets, and the function value if no bucket carries it."""
         variables = self.reduction.variables
         for variable, gradient in zip(variables, gradients, strict=False):
-            self.note(variable, gradient)
+            self.record_gradient(variable, gradient)
         last = len(self.reduction.buckets) - 1
         if self._loss is not None and not self._carries_loss(last):
-            self._pass_on(last + 1, self._loss.reshape(-1), True)
+            self._send_or_keep(last + 1, self._loss.reshape(-1), True)
 
-    def receive(self, gradients: Sequence[Tensor]) -> Tensor | None:
+    def receive_all(self, gradients: Sequence[Tensor]) -> Tensor | None:
         """Wait for the reduced buckets, and return the reduced function value, if there is one."""
-        self.settle(gradients)
+        self.send_remaining(gradients)
         buckets = self.reduction.buckets
         loss: Tensor | None = None
         for index, bucket in enumerate(buckets):
             carries = self._carries_loss(index)
-            flat = self._receive(index, bucket.size + carries, bucket.dtype)
+            flat = self._receive_bucket(index, bucket.size + carries, bucket.dtype)
             if carries:
                 loss, flat = flat[bucket.size :], flat[: bucket.size]
             self.reduced.append(flat)
         if self._loss is not None and loss is None:
-            loss = self._receive(len(buckets), 1, self._loss.dtype)
+            loss = self._receive_bucket(len(buckets), 1, self._loss.dtype)
         return loss
 
-    def _receive(self, index: int, size: int, dtype: Any) -> Tensor:
+    def _receive_bucket(self, index: int, size: int, dtype: Any) -> Tensor:
         return kernels.receive_bucket(
             self._token, reduction=self.reduction, index=index, size=size, dtype=str(dtype)
         )
 
 
-def _join(flats: Sequence[Tensor]) -> Tensor:
+def _concatenate_flat(flats: Sequence[Tensor]) -> Tensor:
     return flats[0] if len(flats) == 1 else plugrad.concat(flats)
 
 
-def _pack(bucket: Bucket, gradients: Sequence[Tensor]) -> Tensor:
+def _pack_bucket(bucket: GradientBucket, gradients: Sequence[Tensor]) -> Tensor:
     """Concatenate the gradients of a bucket."""
-    return _join([gradients[i].reshape(-1) for i in bucket.positions])
+    return _concatenate_flat([gradients[i].reshape(-1) for i in bucket.positions])
 
 
-def _unpack(reduction: Reduction, flats: Sequence[Tensor]) -> list[Tensor]:
+def _unpack_buckets(reduction: GradientReduction, flats: Sequence[Tensor]) -> list[Tensor]:
     """Split buckets into the gradients of the variables, in their order."""
     found: dict[int, Tensor] = {}
     for bucket, flat in zip(reduction.buckets, flats, strict=True):

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 import plugrad
 from plugrad.extend import ArgumentError
 from plugrad_distributed.errors import CollectiveUnavailable
-from plugrad_distributed.startup import abandon, close, current_world, init
+from plugrad_distributed.startup import abandon_world, close, current_world, init
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-CHECKPOINT: Final = "run.safetensors"
+CHECKPOINT_FILE_NAME: Final = "run.safetensors"
 """The name of the file in a checkpoint."""
 
 
@@ -64,11 +64,11 @@ class PlugradTrainer:
         trainer = import_module("ray.train.v2.api.data_parallel_trainer").DataParallelTrainer
 
         def run(config: Any) -> None:
-            _join(collective)
+            _join_world(collective)
             try:
                 train_loop(config) if signature(train_loop).parameters else train_loop()
             except BaseException:
-                abandon()  # the others notice that the connection has ended, and Ray starts all again
+                abandon_world()  # the others notice that the connection has ended, and Ray starts all again
                 raise
             close()
 
@@ -128,7 +128,7 @@ def report(metrics: Mapping[str, Any], tree: Any = None) -> None:
     with TemporaryDirectory() as folder:
         checkpoint = None
         if tree is not None and current_world("report").rank == 0:
-            plugrad.save(Path(folder) / CHECKPOINT, tree)
+            plugrad.save(Path(folder) / CHECKPOINT_FILE_NAME, tree)
             checkpoint = train.Checkpoint.from_directory(folder)
         train.report(dict(metrics), checkpoint=checkpoint)
 
@@ -139,7 +139,7 @@ def restore() -> Any:
     if checkpoint is None:
         return None
     with checkpoint.as_directory() as folder:
-        return plugrad.load(Path(folder) / CHECKPOINT)
+        return plugrad.load(Path(folder) / CHECKPOINT_FILE_NAME)
 
 
 def iter_batches(name: str = "train", *, size: int) -> Iterator[dict[str, plugrad.Tensor]]:
@@ -173,7 +173,7 @@ def _import_train() -> Any:
         ) from error
 
 
-def _join(collective: str) -> None:
+def _join_world(collective: str) -> None:
     """Join the world of this attempt's workers, whose address rank 0 publishes."""
     train = _import_train()
     exchange = import_module("ray.train.collective")

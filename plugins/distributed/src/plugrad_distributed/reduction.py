@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from plugrad_distributed.world import Description, World
+from plugrad_distributed.world import ExchangeDescription, World
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from plugrad import Variable
 
 
-class Bucket(NamedTuple):
+class GradientBucket(NamedTuple):
     """Variables of one dtype whose gradients are sent together: their positions and total number of elements."""
 
     dtype: Any
@@ -27,18 +27,18 @@ class Bucket(NamedTuple):
     size: int
 
 
-def make_buckets(variables: Sequence[Variable], limit: int) -> list[Bucket]:
+def make_buckets(variables: Sequence[Variable], limit: int) -> list[GradientBucket]:
     """Return buckets of at most `limit` bytes, or of one variable; the last variables come first.
 
     A backward pass computes the gradients of the last layers first, so that the first buckets are complete while it
     goes on.
     """
-    buckets: list[Bucket] = []
+    buckets: list[GradientBucket] = []
     open_ones: dict[Any, list[int]] = {}
 
     def end(dtype: Any) -> None:
         positions = tuple(open_ones.pop(dtype))
-        buckets.append(Bucket(dtype, positions, sum(variables[i].size for i in positions)))
+        buckets.append(GradientBucket(dtype, positions, sum(variables[i].size for i in positions)))
 
     for position in reversed(range(len(variables))):
         dtype = variables[position].dtype
@@ -51,7 +51,7 @@ def make_buckets(variables: Sequence[Variable], limit: int) -> list[Bucket]:
     return buckets
 
 
-class Reduction:
+class GradientReduction:
     """The sums of the gradients of one list of variables: begun, sent and received by kernels."""
 
     def __init__(self, world: World, variables: Sequence[Variable], limit: int) -> None:
@@ -63,7 +63,9 @@ class Reduction:
             f"gradient {i + 1} of {len(variables)}: {v.name or 'a variable'} {v.dtype}{list(v.shape)}"
             for i, v in enumerate(variables)
         ]
-        self.description: Final = Description.of(f"a step of {len(variables)} gradients", *lines)
+        self.description: Final = ExchangeDescription.of(
+            f"a step of {len(variables)} gradients", *lines
+        )
         self.kept: dict[int, NDArray[Any]] = {}
         """The sums of gradients that were accumulated, times their numbers of examples, by bucket."""
         self.kept_examples = 0.0
@@ -84,7 +86,7 @@ class Reduction:
         self._own = 1.0 if own is None else float(own)
         self._agreement = self.world.submit(self.world.agree, self.description, self._own)
 
-    def scale(self) -> float:
+    def loss_scale(self) -> float:
         """Return this rank's share of the examples times the number of ranks: 1 where all have as many."""
         assert self._agreement is not None
         assert self._own is not None
@@ -93,18 +95,18 @@ class Reduction:
 
     def send(self, index: int, flat: NDArray[Any], scaled: bool) -> None:
         """Start the sum of a bucket, including what `keep` has added to it."""
-        factor = 1.0 if scaled else self.scale()
+        factor = 1.0 if scaled else self.loss_scale()
         kept = self.kept.pop(index, None)
         total = self.kept_examples + self.examples
         if kept is not None:
             factor *= self.examples / total
         buffer = self._buffer(index, flat)
-        _multiply(flat, factor / self.world.size, buffer)
+        _multiply_with_zero_times_infinity(flat, factor / self.world.size, buffer)
         if kept is not None:
             buffer += kept / (total * self.world.size)
             if not self.kept:
                 self.kept_examples = 0.0
-        self._sums[index] = self.world.submit(self._sum, buffer)
+        self._sums[index] = self.world.submit(self._sum_over_ranks, buffer)
 
     def keep(self, index: int, flat: NDArray[Any]) -> None:
         """Add the gradients of a bucket to the bucket that the next step sends."""
@@ -126,7 +128,7 @@ class Reduction:
             found = self._buffers[index] = np.empty(flat.size, _sum_dtype(flat))
         return found
 
-    def _sum(self, buffer: NDArray[Any]) -> NDArray[Any]:
+    def _sum_over_ranks(self, buffer: NDArray[Any]) -> NDArray[Any]:
         if self.world.size > 1:
             self.world.sum(buffer)
         return buffer
@@ -137,7 +139,9 @@ def _sum_dtype(flat: NDArray[Any]) -> np.dtype[Any]:
     return np.dtype(np.float32) if flat.dtype == np.float16 else flat.dtype
 
 
-def _multiply(flat: NDArray[Any], factor: float, out: NDArray[Any]) -> None:
+def _multiply_with_zero_times_infinity(
+    flat: NDArray[Any], factor: float, out: NDArray[Any]
+) -> None:
     """Multiply, where 0 times infinity is 0, because a rank without examples has no gradient."""
     if factor == 0:
         out[...] = 0

@@ -9,7 +9,7 @@ import numpy as np
 import plugrad
 from plugrad.extend import ArgumentError
 from plugrad_distributed import kernels
-from plugrad_distributed.reduction import Bucket, split_flat
+from plugrad_distributed.reduction import GradientBucket, split_flat
 from plugrad_distributed.world import World, describe_arrays
 
 if TYPE_CHECKING:
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from plugrad.optimizers import Optimizer
 
 
-class _Part(NamedTuple):
+class _BucketPart(NamedTuple):
     """This rank's part of a bucket: its elements from `start` on, padded to the same number on each rank."""
 
-    bucket: Bucket
+    bucket: GradientBucket
     start: int
     size: int
     variable: Variable
 
 
-class Shards:
+class OptimizerShards:
     """The parts of variables that this rank updates.
 
     The optimizers of plugrad compute each element by itself, so that a part of the elements gets the same bits as the
@@ -38,18 +38,18 @@ class Shards:
     """
 
     def __init__(
-        self, world: World, variables: Sequence[Variable], buckets: Sequence[Bucket]
+        self, world: World, variables: Sequence[Variable], buckets: Sequence[GradientBucket]
     ) -> None:
         """Divide each bucket among the ranks."""
         self.world = world
         self.variables = variables
-        self.parts: list[_Part] = []
+        self.parts: list[_BucketPart] = []
         for bucket in buckets:
             size = -(-bucket.size // world.size)
             backend = variables[bucket.positions[0]].backend
             value = np.zeros(size, plugrad.as_dtype(bucket.dtype).numpy)
             own = plugrad.Variable(plugrad.asarray(value, device=backend), name="shard")
-            self.parts.append(_Part(bucket, world.rank * size, size, own))
+            self.parts.append(_BucketPart(bucket, world.rank * size, size, own))
 
     def apply(self, optimizer: Optimizer, flats: Sequence[Tensor]) -> None:
         """Update this rank's parts with the reduced gradients, then gather all parts into the variables."""
@@ -61,14 +61,14 @@ class Shards:
         for part in self.parts:
             whole = +part.variable
             if self.world.size > 1:
-                ticket = kernels.new_ticket(whole.backend)
+                ticket = kernels.make_call_ticket(whole.backend)
                 whole = kernels.gather_shards(whole, ticket, world=self.world)
             targets = [self.variables[i] for i in part.bucket.positions]
             values = split_flat(whole, [v.shape for v in targets])
             for target, value in zip(targets, values, strict=True):
                 target.assign(value)
 
-    def _own_elements(self, part: _Part) -> Tensor:
+    def _own_elements(self, part: _BucketPart) -> Tensor:
         """Return the present values of this rank's part."""
         found: list[Tensor] = []
         start, end = part.start, part.start + part.size
@@ -136,7 +136,7 @@ class Shards:
         optimizer.set_state(variables, {"iterations": state["iterations"], "variables": parts})
 
 
-def _pad(x: Tensor, part: _Part) -> Tensor:
+def _pad(x: Tensor, part: _BucketPart) -> Tensor:
     """Pad elements with zeros to the size of a part."""
     missing = part.size - x.size
     return x if missing == 0 else plugrad.pad(x, [(0, missing)])

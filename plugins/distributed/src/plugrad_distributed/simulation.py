@@ -28,7 +28,7 @@ class Traffic(NamedTuple):
     """How many bytes the busiest rank sends."""
 
 
-class _Network:
+class _SimulatedNetwork:
     """Counts the messages between ranks whose arrays are in one process."""
 
     def __init__(self, size: int) -> None:
@@ -47,7 +47,7 @@ class _Network:
         return Traffic(self.rounds, max(self.messages), max(self.bytes))
 
 
-def ring(arrays: Sequence[NDArray[Any]]) -> Traffic:
+def ring_all_reduce(arrays: Sequence[NDArray[Any]]) -> Traffic:
     """Sum arrays in place by a ring: each rank passes each of N parts to the next, first to add, then to copy.
 
     >>> from plugrad_distributed.simulation import ring
@@ -60,7 +60,7 @@ def ring(arrays: Sequence[NDArray[Any]]) -> Traffic:
     It sends ``2 (N - 1) / N`` of the bytes, which is the least (Patarasuk and Yuan, 2009).
     """
     size = len(arrays)
-    network = _Network(size)
+    network = _SimulatedNetwork(size)
     parts = [np.array_split(array, size) for array in arrays]
     for phase in ("add", "copy"):
         for step in range(size - 1):
@@ -73,7 +73,7 @@ def ring(arrays: Sequence[NDArray[Any]]) -> Traffic:
     return network.traffic
 
 
-def tree(arrays: Sequence[NDArray[Any]]) -> Traffic:
+def recursive_doubling_all_reduce(arrays: Sequence[NDArray[Any]]) -> Traffic:
     """Sum arrays in place by recursive doubling: in each of log2 N rounds, pairs of ranks exchange their sums.
 
     >>> from plugrad_distributed.simulation import tree
@@ -89,7 +89,7 @@ def tree(arrays: Sequence[NDArray[Any]]) -> Traffic:
     size = len(arrays)
     if size & (size - 1):
         raise ValueError(f"tree: {size} ranks are not a power of two")
-    network = _Network(size)
+    network = _SimulatedNetwork(size)
     distance = 1
     while distance < size:
         network.rounds += 1
@@ -100,7 +100,7 @@ def tree(arrays: Sequence[NDArray[Any]]) -> Traffic:
     return network.traffic
 
 
-def everybody(arrays: Sequence[NDArray[Any]]) -> Traffic:
+def all_to_all_all_reduce(arrays: Sequence[NDArray[Any]]) -> Traffic:
     """Sum arrays in place with each rank sending its own to all others, as with an object store.
 
     >>> from plugrad_distributed.simulation import everybody
@@ -108,7 +108,7 @@ def everybody(arrays: Sequence[NDArray[Any]]) -> Traffic:
     Traffic(rounds=3, messages=3, bytes=96)
     """
     size = len(arrays)
-    network = _Network(size)
+    network = _SimulatedNetwork(size)
     own = [array.copy() for array in arrays]
     for step in range(1, size):
         network.rounds += 1
@@ -117,10 +117,10 @@ def everybody(arrays: Sequence[NDArray[Any]]) -> Traffic:
     return network.traffic
 
 
-ALGORITHMS: Final[dict[str, Callable[[Sequence[NDArray[Any]]], Traffic]]] = {
-    "ring": ring,
-    "tree": tree,
-    "everybody": everybody,
+ALL_REDUCE_ALGORITHMS: Final[dict[str, Callable[[Sequence[NDArray[Any]]], Traffic]]] = {
+    "ring": ring_all_reduce,
+    "tree": recursive_doubling_all_reduce,
+    "everybody": all_to_all_all_reduce,
 }
 
 

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
 
-FORWARDING_SECONDS: Final = 1.0
+OUTPUT_FLUSH_SECONDS: Final = 1.0
 """How long a rank waits before it ends all: launchers lose what it has printed and they have not read."""
-TIMEOUT: Final = 300.0
+DEFAULT_TIMEOUT_SECONDS: Final = 300.0
 """The seconds that an exchange waits for the other ranks by default."""
 
-_world: World | None = None
+_current_world: World | None = None
 
 
 def init(
@@ -58,23 +58,23 @@ def init(
         ArgumentError, ArgumentValueError: an argument is none of the above, or the world was joined otherwise before.
         BackendNotFound, BackendUnavailable: a device is not there.
     """
-    global _world
-    if _world is not None:
-        if collective not in (None, _world.collective.name):
+    global _current_world
+    if _current_world is not None:
+        if collective not in (None, _current_world.collective.name):
             raise ArgumentError(
-                f"init: this process has joined a world by {_world.collective.name!r} already, and "
+                f"init: this process has joined a world by {_current_world.collective.name!r} already, and "
                 f"{collective!r} is asked for; call dist.close() first"
             )
-        return _world
+        return _current_world
     seconds = _read_timeout(timeout)
     names = _read_devices(devices)
     cls, reason = choose_collective(collective)
     world = World(cls(), timeout=seconds, attempt=attempt, reason=reason)
     if world.size > 1:
-        sys.excepthook = _ending(world, sys.excepthook)
-    _world = world
-    atexit.register(_leave, world)
-    _pick_device(names, world.local_rank)
+        sys.excepthook = _make_exception_hook(world, sys.excepthook)
+    _current_world = world
+    atexit.register(_leave_world_at_exit, world)
+    _select_device(names, world.local_rank)
     label = plugrad.zeros(0).backend.label
     world.devices = tuple(world.submit(world.gather_texts, label).result())
     return world
@@ -86,17 +86,17 @@ def current_world(function: str = "world") -> World:
     Raises:
         ArgumentError: it has not been called.
     """
-    if _world is None:
+    if _current_world is None:
         raise ArgumentError(
             f"{function}: this process has not joined a world; call dist.init() first"
         )
-    return _world
+    return _current_world
 
 
-def abandon() -> None:
+def abandon_world() -> None:
     """Forget the world without leaving it in order, because it has failed."""
-    global _world
-    _world = None
+    global _current_world
+    _current_world = None
 
 
 def close() -> None:
@@ -105,24 +105,24 @@ def close() -> None:
     >>> world = dist.init("single")
     >>> dist.close()
     """
-    global _world
-    world, _world = _world, None
+    global _current_world
+    world, _current_world = _current_world, None
     if world is not None:
         world.close()
 
 
-def _leave(world: World) -> None:
+def _leave_world_at_exit(world: World) -> None:
     """Leave the world at exit; if another rank goes on, end it."""
-    if world is not _world:
+    if world is not _current_world:
         return
     try:
         close()
     except Exception:
         traceback.print_exc()
-        _end_all(world)
+        _end_all_ranks(world)
 
 
-def _ending(
+def _make_exception_hook(
     world: World,
     before: Callable[[type[BaseException], BaseException, TracebackType | None], Any],
 ) -> Callable[[type[BaseException], BaseException, TracebackType | None], None]:
@@ -131,24 +131,24 @@ def _ending(
     def end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         print(f"rank {world.rank} of {world.size} ends with an error:", file=sys.stderr)
         before(kind, error, trace)
-        _end_all(world)
+        _end_all_ranks(world)
 
     return end
 
 
-def _end_all(world: World) -> NoReturn:
+def _end_all_ranks(world: World) -> NoReturn:
     """End all ranks after the output of this one has reached the launcher."""
     sys.stdout.flush()
     sys.stderr.flush()
     if world.size > 1:
-        time.sleep(FORWARDING_SECONDS)
+        time.sleep(OUTPUT_FLUSH_SECONDS)
     world.collective.abort()
 
 
 def _read_timeout(timeout: object) -> float:
     given = plugrad.config.get("distributed.timeout") if timeout is None else timeout
     try:
-        seconds = TIMEOUT if given is None else float(given)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - people pass anything
+        seconds = DEFAULT_TIMEOUT_SECONDS if given is None else float(given)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - people pass anything
     except (TypeError, ValueError):
         raise ArgumentError(f"init: timeout={given!r:.80} must be a number of seconds") from None
     if not seconds > 0:
@@ -166,7 +166,7 @@ def _read_devices(devices: object) -> list[str]:
     return [part.strip() for part in parts]
 
 
-def _pick_device(names: list[str], local_rank: int) -> None:
+def _select_device(names: list[str], local_rank: int) -> None:
     """Select the device for this rank by its number on the machine."""
     if not names:
         if ":" in str(plugrad.config.get("backend") or ""):

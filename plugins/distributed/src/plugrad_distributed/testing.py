@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from plugrad_distributed.collective import Collective
 
-DTYPES: Final = ("float32", "float64", "int32", "int64", "uint8")
-SIZES: Final = (1, 3, 1000, 100_003)
-SHORT: Final = 0.5
+CHECKED_DTYPES: Final = ("float32", "float64", "int32", "int64", "uint8")
+CHECKED_SIZES: Final = (1, 3, 1000, 100_003)
+SHORT_TIMEOUT_SECONDS: Final = 0.5
 """The seconds that the test of timeouts waits."""
 
 
@@ -38,13 +38,13 @@ def check_collective(collective: Collective, *, timeout: float = 60.0) -> list[s
         AssertionError: a check failed; the message says which, and what came instead.
     """
     passed: list[str] = []
-    for check in CHECKS:
+    for check in COLLECTIVE_CHECKS:
         check(collective, timeout)
         passed.append(check.__name__.removeprefix("_check_"))
     return passed
 
 
-def _check_place(c: Collective, timeout: float) -> None:
+def _check_rank_and_size(c: Collective, timeout: float) -> None:
     _expect("name", bool(c.name), c.name)
     _expect("rank", 0 <= c.rank < c.size, (c.rank, c.size))
     _expect("local_rank", 0 <= c.local_rank < c.size, c.local_rank)
@@ -53,8 +53,8 @@ def _check_place(c: Collective, timeout: float) -> None:
 
 
 def _check_all_reduce(c: Collective, timeout: float) -> None:
-    for dtype in DTYPES:
-        for size in SIZES:
+    for dtype in CHECKED_DTYPES:
+        for size in CHECKED_SIZES:
             own = (np.arange(size) % 7 + c.rank).astype(dtype)
             expected = sum((np.arange(size) % 7 + r).astype(dtype) for r in range(c.size))
             c.all_reduce(own, timeout=timeout)
@@ -72,7 +72,7 @@ def _check_same_bits_everywhere(c: Collective, timeout: float) -> None:
 
 
 def _check_all_gather(c: Collective, timeout: float) -> None:
-    for dtype in DTYPES:
+    for dtype in CHECKED_DTYPES:
         own = np.full((2, 3), c.rank, dtype)
         rows = c.all_gather(own, timeout=timeout)
         right = rows.shape == (c.size, 2, 3) and rows.dtype == own.dtype
@@ -84,7 +84,7 @@ def _check_all_gather(c: Collective, timeout: float) -> None:
 
 def _check_broadcast(c: Collective, timeout: float) -> None:
     for root in range(c.size):
-        for size in SIZES:
+        for size in CHECKED_SIZES:
             own = np.full(size, c.rank, np.uint8)
             c.broadcast(own, root=root, timeout=timeout)
             _expect(
@@ -95,27 +95,29 @@ def _check_broadcast(c: Collective, timeout: float) -> None:
 def _check_barrier_and_timeout(c: Collective, timeout: float) -> None:
     start = time.monotonic()
     if c.rank == c.size - 1:
-        time.sleep(SHORT)
+        time.sleep(SHORT_TIMEOUT_SECONDS)
     c.barrier(timeout=timeout)
     waited = time.monotonic() - start
-    _expect("the seconds in barrier", waited >= SHORT * 0.9, waited)
+    _expect("the seconds in barrier", waited >= SHORT_TIMEOUT_SECONDS * 0.9, waited)
     if c.size == 1:
         return
     late = c.size - 1
     if c.rank == late:
-        time.sleep(SHORT * 6)  # longer than the others need to find out who is missing
+        time.sleep(
+            SHORT_TIMEOUT_SECONDS * 6
+        )  # longer than the others need to find out who is missing
         return
     try:
-        c.all_reduce(np.zeros(3, np.float32), timeout=SHORT)
+        c.all_reduce(np.zeros(3, np.float32), timeout=SHORT_TIMEOUT_SECONDS)
     except CollectiveTimeout as error:
         _expect(f"the rank {late} in the message of a timeout", f"rank {late}" in str(error), error)
     else:
         _expect("CollectiveTimeout of all_reduce without the last rank", False, "none")
-    time.sleep(SHORT)  # others may still need this rank to find out who is missing
+    time.sleep(SHORT_TIMEOUT_SECONDS)  # others may still need this rank to find out who is missing
 
 
-CHECKS: Final[tuple[Callable[[Collective, float], None], ...]] = (
-    _check_place,
+COLLECTIVE_CHECKS: Final[tuple[Callable[[Collective, float], None], ...]] = (
+    _check_rank_and_size,
     _check_all_reduce,
     _check_same_bits_everywhere,
     _check_all_gather,

@@ -11,7 +11,7 @@ import plugrad
 from plugrad.extend import ArgumentError, host_value, is_interruption
 from plugrad_distributed import kernels
 from plugrad_distributed.startup import current_world
-from plugrad_distributed.world import Description, describe_arrays
+from plugrad_distributed.world import ExchangeDescription, describe_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -31,7 +31,7 @@ def barrier() -> None:
         RanksDisagree, CollectiveTimeout, CollectiveFailed: a rank comes elsewhere, or does not come.
     """
     world = current_world("barrier")
-    world.submit(world.agree, Description.of("a barrier")).result()
+    world.submit(world.agree, ExchangeDescription.of("a barrier")).result()
 
 
 def broadcast(variables: Iterable[Variable], *, root: int = 0) -> None:
@@ -200,7 +200,7 @@ def load(path: str | PathLike[str]) -> Any:
         world.broadcast(buffer, 0)
 
     world.submit(exchange).result()
-    return _parse(path, buffer.tobytes(), world)
+    return _decode_file(path, buffer.tobytes(), world)
 
 
 def _load_announced(world: World, size: int, failure: str) -> tuple[int, str]:
@@ -210,7 +210,7 @@ def _load_announced(world: World, size: int, failure: str) -> tuple[int, str]:
     return int(found), failures
 
 
-def _parse(path: str | PathLike[str], content: bytes, world: World) -> Any:
+def _decode_file(path: str | PathLike[str], content: bytes, world: World) -> Any:
     """Decode the bytes of a file."""
     from pathlib import Path
     from tempfile import TemporaryDirectory

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from plugrad_distributed.collective import Collective
 
 Result = TypeVar("Result")
-KEPT_EXCHANGES: Final = 10_000
+MAX_RECORDED_EXCHANGES: Final = 10_000
 """How many exchanges a world remembers."""
 
 
@@ -35,14 +35,14 @@ class Exchange(NamedTuple):
     end: int
 
 
-class Description(NamedTuple):
+class ExchangeDescription(NamedTuple):
     """A text that describes an upcoming exchange; ranks compare digests of it."""
 
     lines: tuple[str, ...]
     digest: int
 
     @classmethod
-    def of(cls, *lines: str) -> Description:
+    def of(cls, *lines: str) -> ExchangeDescription:
         """Return the description that consists of these lines."""
         found = blake2b("\n".join(lines).encode(), digest_size=8).digest()
         return cls(lines, int.from_bytes(found, "little", signed=True))
@@ -73,7 +73,7 @@ class World:
         """The device of each rank."""
         self.examples: float | None = None
         """How many examples of this rank's present batch count; None if nobody has said so."""
-        self.exchanges: deque[Exchange] = deque(maxlen=KEPT_EXCHANGES)
+        self.exchanges: deque[Exchange] = deque(maxlen=MAX_RECORDED_EXCHANGES)
         self.waited = 0
         """The nanoseconds for which the program has waited for exchanges of gradients."""
         self.failure: BaseException | None = None
@@ -114,14 +114,14 @@ class World:
         """
         self._thread.shutdown()  # Python has done so already where the program ends
         if self.size > 1 and self.failure is None:
-            self._run(self.agree, (Description.of("the end of the program"), 0.0, inf))
+            self._run(self.agree, (ExchangeDescription.of("the end of the program"), 0.0, inf))
         if self.failure is None:
             self.collective.close()
 
     # --- exchanges: they run in the thread -------------------------------------------------------
 
     def agree(
-        self, description: Description, number: float = 0.0, timeout: float | None = None
+        self, description: ExchangeDescription, number: float = 0.0, timeout: float | None = None
     ) -> NDArray[np.float64]:
         """Return one number from each rank, after a check that all describe the same exchange.
 
@@ -139,9 +139,9 @@ class World:
 
     @property
     def _attempt_digest(self) -> int:
-        return Description.of(self.attempt).digest
+        return ExchangeDescription.of(self.attempt).digest
 
-    def _difference(self, description: Description) -> str:
+    def _difference(self, description: ExchangeDescription) -> str:
         """Return the first line in which the descriptions of two ranks differ; all ranks call it."""
         lines = [
             f"exchange number {self._count} of attempt {self.attempt or '1'}",
@@ -178,7 +178,7 @@ class World:
 
     def gather_texts(self, text: str) -> list[str]:
         """Return the texts of all ranks, which may differ."""
-        self.agree(Description.of("texts of all ranks"))
+        self.agree(ExchangeDescription.of("texts of all ranks"))
         return self._gather_bytes(text.encode())
 
     def sum(self, array: NDArray[Any]) -> None:
@@ -225,6 +225,6 @@ class World:
         return result
 
 
-def describe_arrays(operation: str, arrays: Sequence[Any]) -> Description:
+def describe_arrays(operation: str, arrays: Sequence[Any]) -> ExchangeDescription:
     """Describe an exchange of arrays or tensors."""
-    return Description.of(operation, *(f"{x.dtype}{list(x.shape)}" for x in arrays))
+    return ExchangeDescription.of(operation, *(f"{x.dtype}{list(x.shape)}" for x in arrays))

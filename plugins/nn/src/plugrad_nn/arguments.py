@@ -13,7 +13,7 @@ from plugrad.extend import ArgumentError, ArgumentValueError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-Sizes: TypeAlias = int | Sequence[int]
+SizeOrSizes: TypeAlias = int | Sequence[int]
 """One number for all spatial axes, or one for each."""
 
 

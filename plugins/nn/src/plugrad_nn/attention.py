@@ -204,10 +204,12 @@ class MultiHeadAttention(Layer):
         positions = start + plugrad.arange(x.shape[1], device=x.backend)
         if self.positions == "rotary":
             rows = plugrad.minimum(positions, keys.shape[2] - 1)
-            turns = [plugrad.take(table, rows, axis=0) for table in _rotations(keys)]
-            query, key = _rotate(query, *turns), _rotate(key, *turns)
+            turns = [
+                plugrad.take(table, rows, axis=0) for table in _rotation_cosines_and_sines(keys)
+            ]
+            query, key = _rotate_pairs(query, *turns), _rotate_pairs(key, *turns)
         keys, values = (
-            _write_places(old, new, places - start) for old, new in ((keys, key), (values, value))
+            _write_cache(old, new, places - start) for old, new in ((keys, key), (values, value))
         )
         mask: Tensor = places <= plugrad.expand_dims(positions, axis=1)
         if self.positions == "alibi":
@@ -308,10 +310,12 @@ def rotate_positions(x: Any, *, start: int = 0, base: float = 10_000.0) -> Tenso
         raise ShapeError(
             f"rotate_positions: x has shape {x.shape}; it must be (…, length, n) with an even n"
         )
-    return _rotate(x, *_rotations(x, start, base))
+    return _rotate_pairs(x, *_rotation_cosines_and_sines(x, start, base))
 
 
-def _rotations(x: Tensor, start: int = 0, base: float = 10_000.0) -> tuple[Tensor, Tensor]:
+def _rotation_cosines_and_sines(
+    x: Tensor, start: int = 0, base: float = 10_000.0
+) -> tuple[Tensor, Tensor]:
     """Return the cosines and sines of the angles in `rotate_positions`, of shape (length, n / 2)."""
     half = x.shape[-1] // 2
     # Angles are computed in double precision, because positions may be large.
@@ -323,12 +327,12 @@ def _rotations(x: Tensor, start: int = 0, base: float = 10_000.0) -> tuple[Tenso
     return cos, sin
 
 
-def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+def _rotate_pairs(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     first, second = plugrad.split(x, 2, axis=-1)
     return plugrad.concat([first * cos - second * sin, second * cos + first * sin], axis=-1)
 
 
-def _write_places(old: Tensor, new: Tensor, numbers: Tensor) -> Tensor:
+def _write_cache(old: Tensor, new: Tensor, numbers: Tensor) -> Tensor:
     """Return the cache `old`, of shape (batch, heads, places, size), with `new` written at the places `numbers`."""
     length = new.shape[2]
     is_new = plugrad.logical_and(numbers >= 0, numbers < length)

@@ -78,7 +78,7 @@ def shuffled(*arrays: Any, seed: int) -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True)
-class Source:
+class BatchSource:
     """The batches of a training: inputs, labels and optional weights, which may be nested containers."""
 
     batches: Callable[[int | None], Iterator[tuple[Any, ...]]]
@@ -96,7 +96,7 @@ def make_batches(
     size: int,
     steps_per_epoch: int | None = None,
     on_host: Sequence[int] = (),
-) -> Source:
+) -> BatchSource:
     """Return the source of batches from arrays, or from an iterable of batches.
 
     Args:
@@ -129,7 +129,7 @@ def make_batches(
                 batch = [map_leaves(lambda x: _select(x, places, order), p) for p in parts]  # noqa: B023 - called at once
                 yield to_tensors(batch, on_host)
 
-        return Source(
+        return BatchSource(
             _limit_steps(from_arrays, steps_per_epoch), steps_per_epoch or -(-count // size)
         )
     if weights is not None:
@@ -152,7 +152,7 @@ def make_batches(
             yield _as_batch(function, batch, on_host)
 
     known = len(whole) if isinstance(whole, Sized) else None
-    return Source(_limit_steps(from_iterable, steps_per_epoch), steps_per_epoch or known)
+    return BatchSource(_limit_steps(from_iterable, steps_per_epoch), steps_per_epoch or known)
 
 
 def _limit_steps(
@@ -178,7 +178,7 @@ def _as_batch(function: str, batch: Any, on_host: Sequence[int]) -> tuple[Any, .
 def to_tensors(parts: Sequence[Any], on_host: Sequence[int] = ()) -> tuple[Any, ...]:
     """Convert the parts of a batch to tensors, or with `on_host` to NumPy arrays unless they are tensors already."""
     return tuple(
-        map_leaves(_keep_on_host if i in on_host else _as_tensor, part)
+        map_leaves(_as_array_unless_tensor if i in on_host else _as_tensor, part)
         for i, part in enumerate(parts)
     )
 
@@ -187,7 +187,7 @@ def _as_tensor(x: Any) -> Tensor:
     return x if isinstance(x, plugrad.Tensor) else plugrad.asarray(x)
 
 
-def _keep_on_host(x: Any) -> Any:
+def _as_array_unless_tensor(x: Any) -> Any:
     return x if isinstance(x, plugrad.Tensor) else _as_array(x)
 
 

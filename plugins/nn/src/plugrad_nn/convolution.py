@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import plugrad
 from plugrad.extend import ArgumentValueError, ShapeError
 from plugrad_nn import initializers
-from plugrad_nn.arguments import Sizes, check_choice, check_flag, check_integer, check_sizes
+from plugrad_nn.arguments import SizeOrSizes, check_choice, check_flag, check_integer, check_sizes
 from plugrad_nn.dense import check_activation
 from plugrad_nn.layer import INFERENCE, Layer, Mode
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from plugrad_nn.initializers import Initializer
     from plugrad_nn.parameters import Params
 
-AXES = {
+AXIS_NAMES_BY_RANK = {
     1: "(width, channels)",
     2: "(height, width, channels)",
     3: "(depth, height, width, channels)",
@@ -31,10 +31,10 @@ AXES = {
 @dataclass(frozen=True, repr=False)
 class _Convolution(Layer):
     filters: int
-    kernel_size: Sizes
-    strides: Sizes = 1
+    kernel_size: SizeOrSizes
+    strides: SizeOrSizes = 1
     padding: str = "valid"
-    dilation_rate: Sizes = 1
+    dilation_rate: SizeOrSizes = 1
     activation: Callable[[Tensor], Tensor] | None = None
     use_bias: bool = True
     kernel_initializer: Initializer = initializers.glorot_uniform
@@ -93,7 +93,7 @@ class _GroupedConvolution(_Convolution):
 class _DenseConvolution(_GroupedConvolution):
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
         """Return the kernel and the bias."""
-        self.check_axes(shape, self.rank + 1, AXES[self.rank])
+        self.check_axes(shape, self.rank + 1, AXIS_NAMES_BY_RANK[self.rank])
         size = check_sizes("", "kernel_size", self.kernel_size, self.rank)
         channels = self.channels_of_a_group(shape[-1])
         kernel = self.kernel_initializer(generator, (*size, channels, self.filters), dtype)
@@ -181,7 +181,7 @@ class Conv2D(_DenseConvolution):
             x,
             kernel,
             self.strides,
-            _as_pad(self.padding),
+            _as_padding(self.padding),
             dilations=self.dilation_rate,
             groups=self.groups,
         )
@@ -209,7 +209,7 @@ class Conv3D(_DenseConvolution):
             x,
             kernel,
             self.strides,
-            _as_pad(self.padding),
+            _as_padding(self.padding),
             dilations=self.dilation_rate,
             groups=self.groups,
         )
@@ -244,11 +244,11 @@ class DepthwiseConv2D(Layer):
         DTypeError: in a call, the input does not hold floats.
     """
 
-    kernel_size: Sizes
-    strides: Sizes = 1
+    kernel_size: SizeOrSizes
+    strides: SizeOrSizes = 1
     padding: str = "valid"
     depth_multiplier: int = 1
-    dilation_rate: Sizes = 1
+    dilation_rate: SizeOrSizes = 1
     activation: Callable[[Tensor], Tensor] | None = None
     use_bias: bool = True
     kernel_initializer: Initializer = initializers.glorot_uniform
@@ -263,7 +263,7 @@ class DepthwiseConv2D(Layer):
 
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
         """Return the kernel and the bias."""
-        self.check_axes(shape, 3, AXES[2])
+        self.check_axes(shape, 3, AXIS_NAMES_BY_RANK[2])
         size = check_sizes("", "kernel_size", self.kernel_size, 2)
         channels = shape[-1] * self.depth_multiplier
         kernel = self.kernel_initializer(generator, (*size, 1, channels), dtype)
@@ -280,7 +280,7 @@ class DepthwiseConv2D(Layer):
             x,
             self.parameter(params, "kernel"),
             self.strides,
-            _as_pad(self.padding),
+            _as_padding(self.padding),
             dilations=self.dilation_rate,
         )
         if self.use_bias:
@@ -347,7 +347,7 @@ class SeparableConv2D(_Convolution):
             self.parameter(params, "depthwise_kernel"),
             self.parameter(params, "pointwise_kernel"),
             self.strides,
-            _as_pad(self.padding),
+            _as_padding(self.padding),
             dilations=self.dilation_rate,
         )
         return self.add_bias_and_activate(params, y)
@@ -365,6 +365,6 @@ def check_window(layer: Any, rank: int) -> None:
     check_sizes(name, "dilation_rate", layer.dilation_rate, rank)
 
 
-def _as_pad(padding: str) -> Any:
+def _as_padding(padding: str) -> Any:
     """Return a padding in the type that plugrad's functions take, which lists the allowed strings."""
     return padding

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from plugrad_nn.initializers import Initializer
     from plugrad_nn.parameters import Params
 
-INITIAL_SLOPE: Final = initializers.Constant(0.25)
+PRELU_INITIAL_SLOPE: Final = initializers.Constant(0.25)
 """The first slopes of `PReLU`."""
 
 
@@ -275,7 +275,7 @@ class PReLU(Layer):
         ShapeError: in a call, the input does not have the channels of the parameter.
     """
 
-    alpha_initializer: Initializer = INITIAL_SLOPE
+    alpha_initializer: Initializer = PRELU_INITIAL_SLOPE
 
     def __post_init__(self) -> None:
         check_function("PReLU", "alpha_initializer", self.alpha_initializer)

@@ -68,7 +68,7 @@ class SpatialDropout(Dropout):
         return x * plugrad.dropout(ones, self.rate, seed=mode.generator())
 
 
-ALPHA: Final = -1.7580993408473766
+SELU_SATURATION: Final = -1.7580993408473766
 """What SELU gives far below 0."""
 
 
@@ -95,8 +95,8 @@ class AlphaDropout(Dropout):
         if not isinstance(mode, Training) or self.rate == 0:
             return x
         kept = plugrad.dropout(plugrad.ones_like(x), self.rate, seed=mode.generator()) > 0
-        scale = 1 / math.sqrt((1 - self.rate) * (1 + self.rate * ALPHA**2))
-        return plugrad.where(kept, x, ALPHA) * scale - scale * ALPHA * self.rate
+        scale = 1 / math.sqrt((1 - self.rate) * (1 + self.rate * SELU_SATURATION**2))
+        return plugrad.where(kept, x, SELU_SATURATION) * scale - scale * SELU_SATURATION * self.rate
 
 
 @dataclass(frozen=True, repr=False)

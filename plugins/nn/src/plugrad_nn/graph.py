@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import plugrad
 from plugrad.extend import ArgumentError
 from plugrad_nn.arguments import check_integers
-from plugrad_nn.layer import INFERENCE, Child, Layer, Mode, make_none, shape_one
+from plugrad_nn.layer import INFERENCE, Child, Layer, Mode, example_shape, make_empty_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from plugrad.random import Generator
     from plugrad_nn.parameters import Params
 
-Node: TypeAlias = "tuple[Layer | Callable[..., Tensor] | str, *tuple[str, ...]]"
+GraphNode: TypeAlias = "tuple[Layer | Callable[..., Tensor] | str, *tuple[str, ...]]"
 """What computes a value, and the names of its inputs. A string names the node whose layer it shares."""
 
 
@@ -60,11 +60,14 @@ class Graph(Layer):
     """
 
     inputs: tuple[str, ...]
-    nodes: tuple[tuple[str, Node], ...]
+    nodes: tuple[tuple[str, GraphNode], ...]
     outputs: str | tuple[str, ...]
 
     def __init__(
-        self, inputs: str | Sequence[str], nodes: Mapping[str, Node], outputs: str | Sequence[str]
+        self,
+        inputs: str | Sequence[str],
+        nodes: Mapping[str, GraphNode],
+        outputs: str | Sequence[str],
     ) -> None:
         """Check and store the nodes."""
         names = (inputs,) if isinstance(inputs, str) else tuple(inputs)
@@ -77,7 +80,7 @@ class Graph(Layer):
             step, *taken = node
             if name in known:
                 raise ArgumentError(f"Graph: {name!r} is the name of an input and of a node")
-            _check_step(name, step, own)
+            _check_node(name, step, own)
             for other in taken:
                 if other not in known:
                     raise ArgumentError(
@@ -181,7 +184,7 @@ class Graph(Layer):
                 taken_shapes: Any = given[0] if len(given) == 1 else given
                 shapes[name] = layer.output_shape(own, taken_shapes)
             else:
-                shapes[name] = shape_one(layer(*map(make_none, given)))
+                shapes[name] = example_shape(layer(*map(make_empty_batch, given)))
 
     def _by_name(self, values: Any, what: str) -> dict[str, Any]:
         """Return the given values by input name."""
@@ -213,7 +216,7 @@ class Graph(Layer):
         return f"Graph({list(self.inputs)}, {nodes}, outputs={self.outputs!r})"
 
 
-def _check_step(name: str, step: Any, own: Mapping[str, Any]) -> None:
+def _check_node(name: str, step: Any, own: Mapping[str, Any]) -> None:
     """Raise unless a node is a layer, a function, or the name of an earlier node."""
     if isinstance(step, str):
         if step not in own:

@@ -125,7 +125,9 @@ class TruncatedNormal:
 
 
 # The standard deviation of a standard normal distribution that is cut off at -2 and 2.
-_CUT_OFF = math.sqrt(1 - 4 * math.exp(-2) / math.sqrt(2 * math.pi) / math.erf(math.sqrt(2)))
+_TRUNCATED_NORMAL_DEVIATION = math.sqrt(
+    1 - 4 * math.exp(-2) / math.sqrt(2 * math.pi) / math.erf(math.sqrt(2))
+)
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,9 @@ class VarianceScaling:
             return generator.uniform(shape, -limit, limit, dtype=dtype)
         if self.distribution == "normal":
             return generator.normal(shape, 0.0, std, dtype=dtype)
-        return generator.truncated_normal(shape, 0.0, std / _CUT_OFF, dtype=dtype)
+        return generator.truncated_normal(
+            shape, 0.0, std / _TRUNCATED_NORMAL_DEVIATION, dtype=dtype
+        )
 
 
 @dataclass(frozen=True)

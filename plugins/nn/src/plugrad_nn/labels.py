@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
     from plugrad import Tensor
 
-_batch: Final[ContextVar[tuple[Tensor, int] | None]] = ContextVar("plugrad_nn_batch", default=None)
+_current_batch_labels: Final[ContextVar[tuple[Tensor, int] | None]] = ContextVar(
+    "plugrad_nn_batch", default=None
+)
 """The labels of the batch that is being computed, and the largest one of its data set."""
 
 
@@ -37,11 +39,11 @@ def largest_label(labels: Any) -> int | None:
 @contextmanager
 def batch_labels(labels: Tensor, largest: int | None) -> Generator[None]:
     """Tell losses within a block the largest label of the data set that a batch belongs to."""
-    token = _batch.set(None if largest is None else (labels, largest))
+    token = _current_batch_labels.set(None if largest is None else (labels, largest))
     try:
         yield
     finally:
-        _batch.reset(token)
+        _current_batch_labels.reset(token)
 
 
 def check_labels(op: str, labels: Tensor, given: Any, classes: int) -> None:
@@ -56,7 +58,7 @@ def check_labels(op: str, labels: Tensor, given: Any, classes: int) -> None:
     Raises:
         ArgumentValueError: a label is no class.
     """
-    batch, array = _batch.get(), labels.array
+    batch, array = _current_batch_labels.get(), labels.array
     if batch is not None and batch[0] is labels:
         largest = batch[1]
     elif given is not labels:

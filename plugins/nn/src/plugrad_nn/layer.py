@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 import plugrad
 from plugrad.extend import HALVES, ArgumentError, ShapeError, explain_wrong_calls
 from plugrad_nn.arguments import check_integer, check_integers
-from plugrad_nn.parameters import Params, as_variables, assign_some
+from plugrad_nn.parameters import Params, as_variables, assign_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from plugrad.random import Generator
 
 
-Moments: TypeAlias = "Callable[[Tensor, tuple[int, ...]], tuple[Tensor, Tensor]]"
+MomentsFunction: TypeAlias = "Callable[[Tensor, tuple[int, ...]], tuple[Tensor, Tensor]]"
 """A function of a tensor and axes that returns the mean and the variance over them."""
 
 
@@ -72,7 +72,7 @@ class Training(Mode):
     path: tuple[str, ...] = ()
     updates: Params = field(default_factory=dict[str, Any], compare=False, repr=False)
     """The new statistics: a nested dict with some of the parameters' names."""
-    moments: Moments | None = field(default=None, compare=False, repr=False)
+    moments: MomentsFunction | None = field(default=None, compare=False, repr=False)
     is_training = True
 
     def __post_init__(self) -> None:
@@ -104,7 +104,7 @@ class Training(Mode):
         Raises:
             ArgumentError, ShapeError: the parameters are not those of the model that was called.
         """
-        assign_some("Training.commit", params, self.updates)
+        assign_named("Training.commit", params, self.updates)
 
 
 def _derive_seed(seed: int, path: tuple[str, ...]) -> int:
@@ -143,20 +143,20 @@ class LayerType(ABCMeta):
                 raise
 
 
-def make_none(shape: Any) -> Any:
+def make_empty_batch(shape: Any) -> Any:
     """Return an empty batch of examples of a shape, or several for a list or tuple of shapes."""
     parts: list[Any] = list(shape)
     if parts and isinstance(parts[0], tuple | list):
-        several = [make_none(part) for part in parts]
+        several = [make_empty_batch(part) for part in parts]
         return tuple(several) if isinstance(shape, tuple) else several
     return plugrad.zeros((0, *parts))
 
 
-def shape_one(result: Any) -> Any:
+def example_shape(result: Any) -> Any:
     """Return the shape of one example in a batched result, or of each in several results."""
     if isinstance(result, tuple):
         several: list[Any] = list(cast("tuple[Any, ...]", result))
-        return tuple(map(shape_one, several))
+        return tuple(map(example_shape, several))
     return result.shape[1:]
 
 
@@ -247,7 +247,7 @@ class Layer(metaclass=LayerType):
 
     def output_shape(self, params: Params, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the output shape for one example, computed with an empty batch."""
-        return shape_one(self(params, make_none(shape)))
+        return example_shape(self(params, make_empty_batch(shape)))
 
     def check_mode(self, mode: object) -> None:
         """Raise unless the third argument of a call is a mode.

@@ -37,7 +37,7 @@ class TensorBoard(Callback):
 
     def on_train_begin(self, run: Run) -> None:
         """Open the writer."""
-        self._writer = _import("TensorBoard", "tensorboardX").SummaryWriter(self.folder)
+        self._writer = _import_optional("TensorBoard", "tensorboardX").SummaryWriter(self.folder)
 
     def on_epoch_end(self, run: Run, epoch: int, results: dict[str, float]) -> None:
         """Write the results and flush, so that they appear immediately."""
@@ -75,7 +75,7 @@ class MLflow(Callback):
 
     def on_train_begin(self, run: Run) -> None:
         """Start a run unless one is active, and log the arguments."""
-        self._mlflow = _import("MLflow", "mlflow", "mlflow-skinny")
+        self._mlflow = _import_optional("MLflow", "mlflow", "mlflow-skinny")
         self._is_own = self._mlflow.active_run() is None
         if self._is_own:
             if self.experiment is not None:
@@ -122,7 +122,7 @@ class LivePlot(Callback):
                 'LivePlot: there is no notebook to draw in; give a file, as in LivePlot("results.png")'
             )
         # Not pyplot, which would show the figure once more at the end of the cell.
-        self._figure = _import("LivePlot", "matplotlib.figure", "matplotlib").Figure()
+        self._figure = _import_optional("LivePlot", "matplotlib.figure", "matplotlib").Figure()
         self._shown = None
 
     def on_epoch_end(self, run: Run, epoch: int, results: dict[str, float]) -> None:
@@ -146,13 +146,13 @@ class LivePlot(Callback):
         if self.path is not None:
             self._figure.savefig(self.path)
         elif self._shown is None:
-            display = _import("LivePlot", "IPython.display", "ipython").display
+            display = _import_optional("LivePlot", "IPython.display", "ipython").display
             self._shown = display(self._figure, display_id=True)
         else:
             self._shown.update(self._figure)
 
 
-def _import(owner: str, module: str, distribution: str | None = None) -> Any:
+def _import_optional(owner: str, module: str, distribution: str | None = None) -> Any:
     """Import an optional library, or raise with the command that installs it.
 
     Raises:

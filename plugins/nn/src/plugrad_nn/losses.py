@@ -239,7 +239,7 @@ def triplet_loss(anchors: Any, positives: Any, negatives: Any, *, margin: float 
     check_number("triplet_loss", "margin", margin, least=0)
     anchors, positives = _check_same_shape("triplet_loss", anchors, positives)
     anchors, negatives = _check_same_shape("triplet_loss", anchors, negatives)
-    near, far = (_distance(anchors, other) for other in (positives, negatives))
+    near, far = (_euclidean_distance(anchors, other) for other in (positives, negatives))
     return plugrad.mean(plugrad.relu(near - far + margin))
 
 
@@ -253,7 +253,7 @@ def _check_same_shape(op: str, first: Any, second: Any) -> tuple[Tensor, Tensor]
     return first, second
 
 
-def _distance(a: Tensor, b: Tensor) -> Tensor:
+def _euclidean_distance(a: Tensor, b: Tensor) -> Tensor:
     """Return the Euclidean distance along the last axis, whose gradient at 0 is 0."""
     squares = plugrad.sum(plugrad.square(a - b), axis=-1)
     is_apart = squares > 0

@@ -57,10 +57,10 @@ def assign(params: Mapping[str, Any], values: Mapping[str, Any]) -> None:
             f"assign: the values do not have {missing[0]!r}, and {len(missing)} of the parameters' names "
             f"are missing in all; the values have {', '.join(found)[:200]}"
         )
-    assign_some("assign", params, values)
+    assign_named("assign", params, values)
 
 
-def assign_some(function: str, params: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+def assign_named(function: str, params: Mapping[str, Any], values: Mapping[str, Any]) -> None:
     """Assign the values that `values` names, and leave other variables unchanged; see `assign`."""
     variables = dict(named_leaves(params))
     pairs: list[tuple[plugrad.Variable, plugrad.Tensor]] = []

@@ -9,7 +9,7 @@ import numpy as np
 
 import plugrad
 from plugrad.extend import ShapeError
-from plugrad_nn.arguments import Sizes, check_choice, check_flag, check_sizes
+from plugrad_nn.arguments import SizeOrSizes, check_choice, check_flag, check_sizes
 from plugrad_nn.layer import INFERENCE, Layer, Mode
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class _Pooling(Layer):
-    pool_size: Sizes = 2
-    strides: Sizes | None = None
+    pool_size: SizeOrSizes = 2
+    strides: SizeOrSizes | None = None
     padding: str = "valid"
 
     rank: ClassVar[int]
@@ -195,7 +195,7 @@ class GlobalAveragePooling(Layer):
 
 @dataclass(frozen=True, repr=False)
 class _AdaptivePooling(Layer):
-    output_size: Sizes
+    output_size: SizeOrSizes
 
     rank: ClassVar[int]
     is_max: ClassVar[bool]

@@ -14,7 +14,7 @@ from plugrad_nn.arguments import check_integer
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-JOIN_SECONDS: Final = 1.0
+THREAD_JOIN_TIMEOUT_SECONDS: Final = 1.0
 """How long a reader that ends waits for its thread, which may be waiting for data itself."""
 
 
@@ -70,7 +70,7 @@ class _SizedPrefetchedIterable(_PrefetchedIterable):
 
 def _read_ahead(items: Iterator[Any], size: int) -> Generator[Any]:
     """Yield the items of an iterator, which a thread reads."""
-    buffer = _Buffer(size)
+    buffer = _ClosableQueue(size)
     run = copy_context().run
     thread = threading.Thread(target=run, args=(buffer.fill, items), name="prefetch", daemon=True)
     thread.start()
@@ -78,10 +78,10 @@ def _read_ahead(items: Iterator[Any], size: int) -> Generator[Any]:
         yield from buffer
     finally:
         buffer.close()
-        thread.join(JOIN_SECONDS)
+        thread.join(THREAD_JOIN_TIMEOUT_SECONDS)
 
 
-class _Buffer:
+class _ClosableQueue:
     """A queue between two threads, which either of them can end."""
 
     def __init__(self, size: int) -> None:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def make_bar(
+def make_progress_bar(
     batches: Iterable[Any], *, total: int | None, title: str, progress: bool | None
 ) -> Any:
     """Return a tqdm progress bar around batches: a widget in a notebook, text elsewhere.

@@ -10,7 +10,7 @@ import plugrad
 from plugrad.extend import ArgumentError, DTypeError, ShapeError, active_precision, bool_
 from plugrad_nn import initializers
 from plugrad_nn.arguments import (
-    Sizes,
+    SizeOrSizes,
     check_choice,
     check_flag,
     check_function,
@@ -325,8 +325,8 @@ class ConvLSTM2D(Layer):
     """
 
     filters: int
-    kernel_size: Sizes
-    strides: Sizes = 1
+    kernel_size: SizeOrSizes
+    strides: SizeOrSizes = 1
     padding: str = "valid"
     return_sequences: bool = False
     kernel_initializer: Initializer = initializers.glorot_uniform
@@ -423,7 +423,7 @@ class Bidirectional(Layer):
             raise ArgumentError(
                 f"Bidirectional: layer={self.layer!r:.80} must be a recurrent layer, such as LSTM(8)"
             )
-        check_choice("Bidirectional", "merge", self.merge, _MERGES)
+        check_choice("Bidirectional", "merge", self.merge, _MERGE_FUNCTIONS)
 
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
         """Return the parameters of both directions."""
@@ -444,10 +444,10 @@ class Bidirectional(Layer):
         )
         if self.layer.return_sequences:
             back = plugrad.flip(back, axis=1)
-        return _MERGES[self.merge](there, back)
+        return _MERGE_FUNCTIONS[self.merge](there, back)
 
 
-_MERGES: Final[dict[str, Callable[[Tensor, Tensor], Tensor]]] = {
+_MERGE_FUNCTIONS: Final[dict[str, Callable[[Tensor, Tensor], Tensor]]] = {
     "concat": lambda a, b: plugrad.concat([a, b], axis=-1),
     "sum": lambda a, b: a + b,
     "multiply": lambda a, b: a * b,

@@ -267,12 +267,12 @@ class OneCycle:
         first = self.max_learning_rate / self.divisor
         top, end = self.start_fraction * self.total_steps - 1, self.total_steps - 1
         if step <= top:
-            return _along_cosine(first, self.max_learning_rate, step / top)
+            return _interpolate_by_cosine(first, self.max_learning_rate, step / top)
         part = min((step - top) / (end - top), 1)
-        return _along_cosine(self.max_learning_rate, first / self.final_divisor, part)
+        return _interpolate_by_cosine(self.max_learning_rate, first / self.final_divisor, part)
 
 
-def _along_cosine(begin: float, end: float, part: float) -> float:
+def _interpolate_by_cosine(begin: float, end: float, part: float) -> float:
     """Interpolate between two numbers along a half-period of a cosine."""
     return end + (begin - end) * (1 + math.cos(math.pi * part)) / 2
 

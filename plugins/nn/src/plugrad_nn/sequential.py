@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from plugrad.random import Generator
     from plugrad_nn.parameters import Params
 
-Step: TypeAlias = "Layer | Callable[[Tensor], Tensor]"
+SequentialStep: TypeAlias = "Layer | Callable[[Tensor], Tensor]"
 """A layer, or a function without parameters, such as `plugrad.relu`."""
 
 
@@ -44,9 +44,9 @@ class Sequential(Layer):
         ArgumentError: one is neither.
     """
 
-    layers: tuple[Step, ...]
+    layers: tuple[SequentialStep, ...]
 
-    def __init__(self, *layers: Step) -> None:
+    def __init__(self, *layers: SequentialStep) -> None:
         """Check and store the layers."""
         if len(layers) == 1 and isinstance(layers[0], list | tuple):
             raise ArgumentError("Sequential: give the layers one by one, as in Sequential(*layers)")
@@ -138,7 +138,9 @@ class Residual(Sequential):
         return x + y
 
 
-def _step_output_shape(step: Step, params: Params, shape: tuple[int, ...]) -> tuple[int, ...]:
+def _step_output_shape(
+    step: SequentialStep, params: Params, shape: tuple[int, ...]
+) -> tuple[int, ...]:
     if isinstance(step, Layer):
         return step.output_shape(params, shape)
     return step(plugrad.zeros((0, *shape))).shape[1:]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, cast
 import plugrad
 from plugrad.extend import ArgumentError, ArgumentValueError, ShapeError
 from plugrad_nn.arguments import (
-    Sizes,
+    SizeOrSizes,
     check_choice,
     check_integer,
     check_integers,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from plugrad import Tensor
     from plugrad_nn.parameters import Params
 
-Margins: TypeAlias = int | Sequence[int | Sequence[int]]
+MarginSizes: TypeAlias = int | Sequence[int | Sequence[int]]
 """One number for all sides, one for both sides of each axis, or a pair (before, after) for each axis."""
 
 
@@ -53,7 +53,7 @@ class Reshape(Layer):
 
     def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
         """Return x in the shape (batch, *target_shape)."""
-        x = _with_batch("Reshape", x)
+        x = _add_batch_axis("Reshape", x)
         size = math.prod(x.shape[1:])
         known = math.prod(n for n in self.target_shape if n >= 0)
         sizes = tuple(size // known if n < 0 and known else n for n in self.target_shape)
@@ -155,10 +155,10 @@ class Rescaling(Layer):
 
 
 @dataclass(frozen=True, repr=False)
-class _Margins(Layer):
+class _MarginLayer(Layer):
     rank: ClassVar[int]
 
-    def pairs(self, name: str, given: Margins) -> list[tuple[int, int]]:
+    def pairs(self, name: str, given: MarginSizes) -> list[tuple[int, int]]:
         """Return (before, after) for each spatial axis.
 
         Raises:
@@ -199,8 +199,8 @@ class _Margins(Layer):
 
 
 @dataclass(frozen=True, repr=False)
-class _ZeroPadding(_Margins):
-    padding: Margins = 1
+class _ZeroPadding(_MarginLayer):
+    padding: MarginSizes = 1
 
     def __post_init__(self) -> None:
         self.pairs("padding", self.padding)
@@ -256,8 +256,8 @@ class ZeroPadding3D(_ZeroPadding):
 
 
 @dataclass(frozen=True, repr=False)
-class _Cropping(_Margins):
-    cropping: Margins = 1
+class _Cropping(_MarginLayer):
+    cropping: MarginSizes = 1
 
     def __post_init__(self) -> None:
         self.pairs("cropping", self.cropping)
@@ -321,8 +321,8 @@ class Cropping3D(_Cropping):
 
 
 @dataclass(frozen=True, repr=False)
-class _UpSampling(_Margins):
-    size: Sizes = 2
+class _UpSampling(_MarginLayer):
+    size: SizeOrSizes = 2
 
     def __post_init__(self) -> None:
         check_sizes(type(self).__name__, "size", self.size, self.rank)
@@ -445,7 +445,7 @@ class PixelShuffle(Layer):
         return plugrad.reshape(moved, (batch, height * f, width * f, channels // f**2))
 
 
-def _with_batch(name: str, x: Any) -> Tensor:
+def _add_batch_axis(name: str, x: Any) -> Tensor:
     x = plugrad.asarray(x)
     if not x.ndim:
         raise ArgumentError(f"{name}: x must have the axis of the batch; it is 0-d")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class _Blocks(Layer):
+class _StackBlocks(Layer):
     """The blocks of a stack, whose parameters are named by block number."""
 
     block: Layer
@@ -38,7 +38,7 @@ class _Blocks(Layer):
 
 
 @dataclass(frozen=True, repr=False)
-class _Stack(Layer):
+class _TransformerStack(Layer):
     block: Any
     num_blocks: int
     normalization: Layer | None = None
@@ -56,8 +56,8 @@ class _Stack(Layer):
     def _kind(self) -> type[Layer]:
         return TransformerEncoderBlock
 
-    def _blocks(self) -> _Blocks:
-        return _Blocks(self.block, self.num_blocks)
+    def _blocks(self) -> _StackBlocks:
+        return _StackBlocks(self.block, self.num_blocks)
 
     def parts(self, shape: tuple[int, ...]) -> dict[str, tuple[Layer, tuple[int, ...]]]:
         """Return the blocks, and the final normalization if there is one."""
@@ -81,7 +81,7 @@ class _Stack(Layer):
 
 
 @dataclass(frozen=True, repr=False)
-class TransformerEncoder(_Stack):
+class TransformerEncoder(_TransformerStack):
     """A stack of equal encoder blocks, each with its own parameters (Vaswani et al., 2017).
 
     >>> layer = nn.TransformerEncoder(
@@ -130,7 +130,7 @@ class TransformerEncoder(_Stack):
 
 
 @dataclass(frozen=True, repr=False)
-class TransformerDecoder(_Stack):
+class TransformerDecoder(_TransformerStack):
     """A stack of equal decoder blocks, all of which attend to one context (Vaswani et al., 2017).
 
     >>> layer = nn.TransformerDecoder(nn.TransformerDecoderBlock(2, 16), 2)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from plugrad import Tensor, Variable
     from plugrad.optimizers import Optimizer
-    from plugrad_nn.layer import Moments
+    from plugrad_nn.layer import MomentsFunction
 
 
 class Steps(Protocol):
@@ -38,7 +38,7 @@ class Strategy(Protocol):
         ...
 
     @property
-    def moments(self) -> Moments | None:
+    def moments(self) -> MomentsFunction | None:
         """The function that computes batch statistics over all processes; see `Training`."""
         ...
 

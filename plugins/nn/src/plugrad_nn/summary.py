@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from plugrad_nn.parameters import Params
 
-WIDEST = 60
+MAX_COLUMN_WIDTH = 60
 """The number of characters after which the description of a layer is cut."""
 
 
@@ -43,7 +43,7 @@ def summary(model: Layer, params: Params, shape: Any) -> str:
     if not isinstance(model, Layer):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
         raise ArgumentError(f"summary: model={model!r:.80} must be a layer")
     whole = Child("", model, params, shape, model.output_shape(params, shape))
-    rows = [("name", "layer", "result", "parameters"), *_rows(whole)]
+    rows = [("name", "layer", "result", "parameters"), *_iter_summary_rows(whole)]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     lines = [
         f"{name:<{widths[0]}}  {layer:<{widths[1]}}  {result:<{widths[2]}}  {count:>{widths[3]}}"
@@ -58,18 +58,18 @@ def summary(model: Layer, params: Params, shape: Any) -> str:
     )
 
 
-def _rows(child: Child) -> Iterator[tuple[str, ...]]:
+def _iter_summary_rows(child: Child) -> Iterator[tuple[str, ...]]:
     """Yield a line for a layer, or one for each layer inside it."""
     parts = child.step.children(child.params, child.shape) if isinstance(child.step, Layer) else []
     for part in parts:
-        yield from _rows(part._replace(name=f"{child.name}.{part.name}".lstrip(".")))
+        yield from _iter_summary_rows(part._replace(name=f"{child.name}.{part.name}".lstrip(".")))
     if not parts:
-        yield _row(child)
+        yield _summary_row(child)
 
 
-def _row(child: Child) -> tuple[str, ...]:
+def _summary_row(child: Child) -> tuple[str, ...]:
     step = child.step
     shown = step if isinstance(step, str) else getattr(step, "__name__", None) or repr(step)
-    shown = shown if len(shown) <= WIDEST else f"{shown[: WIDEST - 1]}…"
+    shown = shown if len(shown) <= MAX_COLUMN_WIDTH else f"{shown[: MAX_COLUMN_WIDTH - 1]}…"
     count = sum(v.size for v in leaves(child.params))
     return child.name or type(step).__name__, shown, str(child.result), f"{count:,}"

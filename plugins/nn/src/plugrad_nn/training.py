@@ -19,7 +19,7 @@ from plugrad_nn.labels import batch_labels, largest_label
 from plugrad_nn.layer import INFERENCE, Training
 from plugrad_nn.metrics.streams import Metric
 from plugrad_nn.parameters import assign, leaves
-from plugrad_nn.progress import make_bar
+from plugrad_nn.progress import make_progress_bar
 from plugrad_nn.stopping import EarlyStopping, EarlyStoppingMonitor
 from plugrad_nn.weighting import (
     check_takes_weights,
@@ -236,12 +236,12 @@ def fit(
     for epoch in range(initial_epoch, epochs):
         for callback in callbacks:
             callback.on_epoch_begin(going_on, epoch + 1)
-        mean = _Mean(strategy if accumulate > 1 else None)
+        mean = _MeanLoss(strategy if accumulate > 1 else None)
         notes: deque[_BatchCount] = deque()
-        found_batches = _note_batches(
+        found_batches = _count_and_yield_batches(
             weighting.weigh(data.batches(_derive_seed(seed, epoch))), notes, loss, accumulate
         )
-        bar = make_bar(
+        bar = make_progress_bar(
             found_batches if strategy is None else strategy.shard(found_batches),
             total=data.steps,
             title=f"epoch {epoch + 1}/{epochs}",
@@ -251,7 +251,7 @@ def fit(
             note = notes.popleft()
             own = note.examples
             if strategy is not None:
-                own = _count_share(strategy, batch, loss)
+                own = _count_share_examples(strategy, batch, loss)
                 batch = to_tensors(batch)
             examples = _as_scalar(note.examples) if isinstance(steps, Accumulated) else None
             before = run(batch, examples, note.is_last)
@@ -336,7 +336,7 @@ def evaluate(
         inputs, labels, *weights = batch
         predictions = model(params, inputs, INFERENCE)
         own = None if strategy is None else strategy.examples
-        size = _count(inputs) if own is None else own
+        size = _count_batch_examples(inputs) if own is None else own
         if size == 0:
             continue  # the share of this process is empty
         for name, metric in functions.items():
@@ -389,7 +389,7 @@ def _largest_label(labels: Any) -> int | None:
     return None if labels is None or isinstance(labels, dict | tuple) else largest_label(labels)
 
 
-def _count(inputs: Any) -> int:
+def _count_batch_examples(inputs: Any) -> int:
     """Return the number of examples in a batch."""
     return next(iter_leaves(inputs)).shape[0]
 
@@ -403,7 +403,7 @@ class _BatchCount(NamedTuple):
     """Whether it ends a step."""
 
 
-def _note_batches(
+def _count_and_yield_batches(
     found: Iterable[tuple[Any, ...]],
     notes: deque[_BatchCount],
     loss: Callable[..., Tensor],
@@ -415,7 +415,7 @@ def _note_batches(
     position = 0
 
     def note(batch: tuple[Any, ...], *, is_last: bool) -> None:
-        examples = count_examples(batch, _count(batch[0]), by_weights=by_weights)
+        examples = count_examples(batch, _count_batch_examples(batch[0]), by_weights=by_weights)
         notes.append(_BatchCount(examples, is_last))
 
     for batch in found:
@@ -437,16 +437,18 @@ def _note_batches(
         yield last
 
 
-def _count_share(strategy: Strategy, batch: tuple[Any, ...], loss: Callable[..., Tensor]) -> Any:
+def _count_share_examples(
+    strategy: Strategy, batch: tuple[Any, ...], loss: Callable[..., Tensor]
+) -> Any:
     """Return the number of examples that count in this process's share, and tell it to the strategy."""
-    own = _count(batch[0]) if strategy.examples is None else strategy.examples
+    own = _count_batch_examples(batch[0]) if strategy.examples is None else strategy.examples
     if len(batch) > 2 and own:
         own = _as_float(count_examples(batch, own, by_weights=divides_by_weights(loss)))
         strategy.count(own)
     return own
 
 
-class _Mean:
+class _MeanLoss:
     """The mean loss of an epoch, summed on the device because reading each loss would wait for it."""
 
     def __init__(self, strategy: Strategy | None) -> None:

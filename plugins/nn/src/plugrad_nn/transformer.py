@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from plugrad import Tensor
     from plugrad_nn.parameters import Params
 
-LAYER_NORM: Final = LayerNorm()
+DEFAULT_NORMALIZATION: Final = LayerNorm()
 
 
 @dataclass(frozen=True, repr=False)
@@ -30,7 +30,7 @@ class _TransformerBlock(Layer):
     activation: Callable[[Tensor], Tensor] = plugrad.relu
     dropout: float = 0.0
     norm_first: bool = False
-    normalization: Layer = LAYER_NORM
+    normalization: Layer = DEFAULT_NORMALIZATION
     causal: bool = False
 
     def __post_init__(self) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import plugrad
 from plugrad.extend import ShapeError
-from plugrad_nn.arguments import Sizes, check_sizes
-from plugrad_nn.convolution import AXES, _GroupedConvolution  # pyright: ignore[reportPrivateUsage]
+from plugrad_nn.arguments import SizeOrSizes, check_sizes
+from plugrad_nn.convolution import AXIS_NAMES_BY_RANK, _GroupedConvolution  # pyright: ignore[reportPrivateUsage]
 from plugrad_nn.layer import INFERENCE, Mode
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class _Transposed(_GroupedConvolution):
-    output_padding: Sizes | None = None
+    output_padding: SizeOrSizes | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -31,7 +31,7 @@ class _Transposed(_GroupedConvolution):
 
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
         """Return the kernel and the bias."""
-        self.check_axes(shape, self.rank + 1, AXES[self.rank])
+        self.check_axes(shape, self.rank + 1, AXIS_NAMES_BY_RANK[self.rank])
         size = check_sizes("", "kernel_size", self.kernel_size, self.rank)
         self.channels_of_a_group(shape[-1])
         filters = self.filters // self.groups
@@ -46,7 +46,7 @@ class _Transposed(_GroupedConvolution):
         x = plugrad.asarray(x)
         if x.ndim != rank + 2 or x.shape[-1] != kernel.shape[-1]:
             raise ShapeError(
-                f"{name}: x has shape {x.shape}; it must be (batch, {AXES[rank][1:-1]}) with "
+                f"{name}: x has shape {x.shape}; it must be (batch, {AXIS_NAMES_BY_RANK[rank][1:-1]}) with "
                 f"{kernel.shape[-1]} channels, because the kernel has shape {kernel.shape}"
             )
         strides = check_sizes(name, "strides", self.strides, rank)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import plugrad
 from plugrad.extend import ArgumentError, ShapeError
-from plugrad_nn.arguments import Sizes, check_sizes
+from plugrad_nn.arguments import SizeOrSizes, check_sizes
 from plugrad_nn.layer import INFERENCE, Layer, Mode
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class _Unpooling(Layer):
-    pool_size: Sizes = 2
-    strides: Sizes | None = None
-    output_size: Sizes | None = None
+    pool_size: SizeOrSizes = 2
+    strides: SizeOrSizes | None = None
+    output_size: SizeOrSizes | None = None
 
     rank: ClassVar[int]
 

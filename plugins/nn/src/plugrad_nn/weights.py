@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from plugrad.random import Generator
     from plugrad_nn.parameters import Params
 
-EPSILON = 1e-12
+NORM_EPSILON = 1e-12
 """Added to norms that vectors are divided by."""
 
 
@@ -180,7 +180,7 @@ class SpectralNorm(_Reparametrized):
         right = self.parameter(params, f"{self.name}_vector")
         matrix = plugrad.stop_gradient(_as_matrix(kernel))
         right = plugrad.stop_gradient(right)
-        left = _normalize(matrix @ right)
+        left = _normalize_vector(matrix @ right)
         if isinstance(mode, Training):
             for _ in range(self.iterations):
                 left, right = _iterate_power_method(matrix, right)
@@ -196,14 +196,14 @@ def _as_matrix(kernel: Tensor) -> Tensor:
     return plugrad.reshape(kernel, (-1, kernel.shape[-1]))
 
 
-def _normalize(vector: Tensor) -> Tensor:
-    return vector / (plugrad.linalg.vector_norm(vector) + EPSILON)
+def _normalize_vector(vector: Tensor) -> Tensor:
+    return vector / (plugrad.linalg.vector_norm(vector) + NORM_EPSILON)
 
 
 def _iterate_power_method(matrix: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     """Return both singular vectors after another power iteration."""
-    left = _normalize(matrix @ right)
-    return left, _normalize(matrix.T @ left)
+    left = _normalize_vector(matrix @ right)
+    return left, _normalize_vector(matrix.T @ left)
 
 
 def _channel_norms(kernel: Tensor) -> Tensor:

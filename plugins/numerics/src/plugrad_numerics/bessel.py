@@ -6,12 +6,12 @@ from math import inf, nan, pi
 from typing import TYPE_CHECKING, Any
 
 import plugrad
-from plugrad_numerics.tables import elementwise, evaluate
+from plugrad_numerics.tables import call_elementwise, evaluate_table
 
 if TYPE_CHECKING:
     from plugrad import Tensor
 
-LARGE = 24.0
+ASYMPTOTIC_MIN = 24.0
 """From here on J and Y are made of an amplitude and a phase (DLMF 10.17)."""
 
 
@@ -24,7 +24,7 @@ def j0(x: Any) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return elementwise("j0", lambda x: _first_kind(0, plugrad.abs(x)), x)
+    return call_elementwise("j0", lambda x: _bessel_first_kind(0, plugrad.abs(x)), x)
 
 
 def j1(x: Any) -> Tensor:
@@ -36,8 +36,8 @@ def j1(x: Any) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return elementwise(
-        "j1", lambda x: plugrad.where(x < 0, -1.0, 1.0) * _first_kind(1, plugrad.abs(x)), x
+    return call_elementwise(
+        "j1", lambda x: plugrad.where(x < 0, -1.0, 1.0) * _bessel_first_kind(1, plugrad.abs(x)), x
     )
 
 
@@ -50,7 +50,7 @@ def y0(x: Any) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return elementwise("y0", lambda x: _second_kind(0, x), x)
+    return call_elementwise("y0", lambda x: _bessel_second_kind(0, x), x)
 
 
 def y1(x: Any) -> Tensor:
@@ -62,34 +62,36 @@ def y1(x: Any) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return elementwise("y1", lambda x: _second_kind(1, x), x)
+    return call_elementwise("y1", lambda x: _bessel_second_kind(1, x), x)
 
 
-def _first_kind(order: int, x: Tensor) -> Tensor:
-    small = _small(order, plugrad.where(x < LARGE, x, 0))
-    return plugrad.where(x < LARGE, small, _large(order, x, is_first=True))
+def _bessel_first_kind(order: int, x: Tensor) -> Tensor:
+    small = _first_kind_below_asymptotic(order, plugrad.where(x < ASYMPTOTIC_MIN, x, 0))
+    return plugrad.where(x < ASYMPTOTIC_MIN, small, _asymptotic_form(order, x, is_first=True))
 
 
-def _small(order: int, x: Tensor) -> Tensor:
-    found = evaluate(f"j{order}", x)
+def _first_kind_below_asymptotic(order: int, x: Tensor) -> Tensor:
+    found = evaluate_table(f"j{order}", x)
     return found * x if order else found
 
 
-def _second_kind(order: int, x: Tensor) -> Tensor:
-    inside = plugrad.where((x > 0) & (x < LARGE), x, 1)
-    product = plugrad.log(inside / 2) * _small(order, inside)
+def _bessel_second_kind(order: int, x: Tensor) -> Tensor:
+    inside = plugrad.where((x > 0) & (x < ASYMPTOTIC_MIN), x, 1)
+    product = plugrad.log(inside / 2) * _first_kind_below_asymptotic(order, inside)
     if order:
         product = product - 1 / inside
-    low = evaluate(f"y{order}", inside) + 2 / pi * product
-    found = plugrad.where(x < LARGE, low, _large(order, x, is_first=False))
+    low = evaluate_table(f"y{order}", inside) + 2 / pi * product
+    found = plugrad.where(x < ASYMPTOTIC_MIN, low, _asymptotic_form(order, x, is_first=False))
     return plugrad.where(x < 0, nan, plugrad.where(x == 0, -inf, found))
 
 
-def _large(order: int, x: Tensor, *, is_first: bool) -> Tensor:
+def _asymptotic_form(order: int, x: Tensor, *, is_first: bool) -> Tensor:
     is_infinite = x == inf
-    x = plugrad.where(x >= LARGE, plugrad.where(is_infinite, LARGE, x), LARGE)
-    y = LARGE / x
-    p, q = evaluate(f"p{order}", y), evaluate(f"q{order}", y)
+    x = plugrad.where(
+        x >= ASYMPTOTIC_MIN, plugrad.where(is_infinite, ASYMPTOTIC_MIN, x), ASYMPTOTIC_MIN
+    )
+    y = ASYMPTOTIC_MIN / x
+    p, q = evaluate_table(f"p{order}", y), evaluate_table(f"q{order}", y)
     sine, cosine = plugrad.sin(x), plugrad.cos(x)
     # Sine and cosine of x minus an odd number of eighths of a turn, without subtracting it from x.
     a, b = (cosine + sine, sine - cosine) if order == 0 else (sine - cosine, -(sine + cosine))
@@ -106,17 +108,17 @@ def i0e(x: Any) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return elementwise("i0e", _i0e, x)
+    return call_elementwise("i0e", _i0e, x)
 
 
 def _i0e(x: Tensor) -> Tensor:
     x = plugrad.abs(x)
-    return plugrad.where(x < 16, evaluate("i0e", x), _scaled_tail("i0e_tail", x))
+    return plugrad.where(x < 16, evaluate_table("i0e", x), _scaled_asymptotic_tail("i0e_tail", x))
 
 
-def _scaled_tail(name: str, x: Tensor) -> Tensor:
+def _scaled_asymptotic_tail(name: str, x: Tensor) -> Tensor:
     large = plugrad.where(x >= 16, x, 16)
-    return evaluate(name, 16 / large) / plugrad.sqrt(large)
+    return evaluate_table(name, 16 / large) / plugrad.sqrt(large)
 
 
 def i1e(x: Any) -> Tensor:
@@ -128,14 +130,14 @@ def i1e(x: Any) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return elementwise("i1e", _i1e, x)
+    return call_elementwise("i1e", _i1e, x)
 
 
 def _i1e(x: Tensor) -> Tensor:
     size = plugrad.abs(x)
     small = plugrad.where(size < 16, x, 0)
-    tail = plugrad.where(x < 0, -1.0, 1.0) * _scaled_tail("i1e_tail", size)
-    return plugrad.where(size < 16, small * evaluate("i1e", plugrad.abs(small)), tail)
+    tail = plugrad.where(x < 0, -1.0, 1.0) * _scaled_asymptotic_tail("i1e_tail", size)
+    return plugrad.where(size < 16, small * evaluate_table("i1e", plugrad.abs(small)), tail)
 
 
 def i0(x: Any) -> Tensor:
@@ -147,7 +149,7 @@ def i0(x: Any) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return elementwise("i0", lambda x: _grow(_i0e(x), x), x)
+    return call_elementwise("i0", lambda x: _multiply_by_exp_abs(_i0e(x), x), x)
 
 
 def i1(x: Any) -> Tensor:
@@ -159,10 +161,10 @@ def i1(x: Any) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return elementwise("i1", lambda x: _grow(_i1e(x), x), x)
+    return call_elementwise("i1", lambda x: _multiply_by_exp_abs(_i1e(x), x), x)
 
 
-def _grow(scaled: Tensor, x: Tensor) -> Tensor:
+def _multiply_by_exp_abs(scaled: Tensor, x: Tensor) -> Tensor:
     """Multiply by exp(abs(x)), which may overflow where the product does not."""
     half = plugrad.exp(plugrad.abs(x) / 2)
     return half * (scaled * half)
@@ -177,7 +179,7 @@ def k0e(x: Any) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return elementwise("k0e", lambda x: _k(0, x, is_scaled=True), x)
+    return call_elementwise("k0e", lambda x: _modified_second_kind(0, x, is_scaled=True), x)
 
 
 def k1e(x: Any) -> Tensor:
@@ -189,7 +191,7 @@ def k1e(x: Any) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return elementwise("k1e", lambda x: _k(1, x, is_scaled=True), x)
+    return call_elementwise("k1e", lambda x: _modified_second_kind(1, x, is_scaled=True), x)
 
 
 def k0(x: Any) -> Tensor:
@@ -201,7 +203,7 @@ def k0(x: Any) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return elementwise("k0", lambda x: _k(0, x, is_scaled=False), x)
+    return call_elementwise("k0", lambda x: _modified_second_kind(0, x, is_scaled=False), x)
 
 
 def k1(x: Any) -> Tensor:
@@ -213,24 +215,24 @@ def k1(x: Any) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return elementwise("k1", lambda x: _k(1, x, is_scaled=False), x)
+    return call_elementwise("k1", lambda x: _modified_second_kind(1, x, is_scaled=False), x)
 
 
-def _k(order: int, x: Tensor, *, is_scaled: bool) -> Tensor:
+def _modified_second_kind(order: int, x: Tensor, *, is_scaled: bool) -> Tensor:
     small = plugrad.where((x > 0) & (x < 1), x, 0.5)
     growth = plugrad.exp(small)
     logarithm = plugrad.log(small / 2)
     if order:
         low = (
-            evaluate("k1", small)
+            evaluate_table("k1", small)
             + 1 / small
-            + logarithm * (small * evaluate("i1e", small) * growth)
+            + logarithm * (small * evaluate_table("i1e", small) * growth)
         )
     else:
-        low = evaluate("k0", small) - logarithm * (evaluate("i0e", small) * growth)
+        low = evaluate_table("k0", small) - logarithm * (evaluate_table("i0e", small) * growth)
     large = plugrad.where(x >= 1, x, 1)
     finite = plugrad.where(large == inf, 1, large)
-    high = evaluate(f"k{order}e_tail", 1 / finite) / plugrad.sqrt(finite)
+    high = evaluate_table(f"k{order}e_tail", 1 / finite) / plugrad.sqrt(finite)
     if is_scaled:
         low = low * growth
     else:

@@ -11,7 +11,7 @@ import numpy as np
 import plugrad
 from plugrad.extend import ArgumentError
 from plugrad_numerics import double_double as dd, order_tables
-from plugrad_numerics.tables import elementwise, evaluate_pieces, polynomial
+from plugrad_numerics.tables import call_elementwise, evaluate_pieces, evaluate_polynomial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad import Tensor
-    from plugrad_numerics.order_tables import Low
+    from plugrad_numerics.order_tables import SecondSolutionBelow1
 
     Orders: TypeAlias = Sequence[float] | NDArray[Any]
     Function: TypeAlias = Callable[..., Tensor]
 
-ORDER_MAX: Final = 64
+MAX_BESSEL_ORDER: Final = 64
 """The largest order, of either sign: its tables take seconds, those of orders up to 16 tenths of a second."""
 
 
@@ -46,7 +46,7 @@ def jv(v: float | Orders, x: Any) -> Tensor:
         ShapeError: v and x do not broadcast.
         DTypeError: x holds complex numbers or strings.
     """
-    return _call("jv", _jv, v, x)
+    return _apply_per_order("jv", _jv, v, x)
 
 
 def yv(v: float | Orders, x: Any) -> Tensor:
@@ -55,7 +55,7 @@ def yv(v: float | Orders, x: Any) -> Tensor:
     >>> special.yv(2, [1.0])
     tensor([-1.6506826], dtype=float32)
     """
-    return _call("yv", _yv, v, x)
+    return _apply_per_order("yv", _yv, v, x)
 
 
 def iv(v: float | Orders, x: Any) -> Tensor:
@@ -64,7 +64,13 @@ def iv(v: float | Orders, x: Any) -> Tensor:
     >>> special.iv(2, [0.0, 1.0])
     tensor([0.        , 0.13574767], dtype=float32)
     """
-    return _call("iv", lambda v, x: _grow(_ive(v, x), _size(x)), v, x, refine=_refine_iv)
+    return _apply_per_order(
+        "iv",
+        lambda v, x: _multiply_by_exp(_ive(v, x), _abs_with_unit_slope(x)),
+        v,
+        x,
+        refine=_refine_iv,
+    )
 
 
 def ive(v: float | Orders, x: Any) -> Tensor:
@@ -73,9 +79,9 @@ def ive(v: float | Orders, x: Any) -> Tensor:
     >>> special.ive(2, [1.0, 1000.0])
     tensor([0.04993878, 0.01259202], dtype=float32)
     """
-    return _call(
+    return _apply_per_order(
         "ive",
-        lambda v, x: plugrad.where(_size(x) == inf, 0, _ive(v, x)),
+        lambda v, x: plugrad.where(_abs_with_unit_slope(x) == inf, 0, _ive(v, x)),
         v,
         x,
         refine=partial(_refine_iv, is_scaled=True),
@@ -88,7 +94,7 @@ def kv(v: float | Orders, x: Any) -> Tensor:
     >>> special.kv(2, [1.0])
     tensor([1.624839], dtype=float32)
     """
-    return _call("kv", lambda v, x: _modified_second(abs(v), x), v, x)
+    return _apply_per_order("kv", lambda v, x: _bessel_k(abs(v), x), v, x)
 
 
 def kve(v: float | Orders, x: Any) -> Tensor:
@@ -97,10 +103,10 @@ def kve(v: float | Orders, x: Any) -> Tensor:
     >>> special.kve(2, [1.0, 1000.0])
     tensor([4.41677   , 0.03970762], dtype=float32)
     """
-    return _call("kve", lambda v, x: _modified_second(abs(v), x, is_scaled=True), v, x)
+    return _apply_per_order("kve", lambda v, x: _bessel_k(abs(v), x, is_scaled=True), v, x)
 
 
-def _call(
+def _apply_per_order(
     op: str,
     function: Function,
     v: float | Orders,
@@ -115,13 +121,14 @@ def _call(
         orders = np.asarray(v)
     except ValueError:  # a ragged list
         orders = np.asarray(None)
-    if orders.dtype.kind not in "iuf" or not (np.abs(orders) <= ORDER_MAX).all():
+    if orders.dtype.kind not in "iuf" or not (np.abs(orders) <= MAX_BESSEL_ORDER).all():
         raise ArgumentError(
-            f"{op}: v={v!r:.80} must be a number from -{ORDER_MAX} to {ORDER_MAX}, or an array of such numbers"
+            f"{op}: v={v!r:.80} must be a number from -{MAX_BESSEL_ORDER} to {MAX_BESSEL_ORDER}, "
+            "or an array of such numbers"
         )
     if not ((orders < 0) & (orders != np.floor(orders))).any():
         refine = None
-    return elementwise(
+    return call_elementwise(
         op, _join_orders(function, orders), x, refine=refine and _join_orders(refine, orders)
     )
 
@@ -145,37 +152,39 @@ def _join_orders(function: Function, orders: NDArray[Any]) -> Callable[[Tensor],
 
 def _jv(v: float, x: Tensor) -> Tensor:
     if v == int(v):
-        found = _first(abs(v), _size(x))
-        return _signed(found, v, x, negates_order=True)
-    found = _first(abs(v), _size(x))
+        found = _bessel_j(abs(v), _abs_with_unit_slope(x))
+        return _apply_symmetry_signs(found, v, x, negates_order=True)
+    found = _bessel_j(abs(v), _abs_with_unit_slope(x))
     if v < 0:  # DLMF 10.4.7
-        found = _combine(v, found, _second(-v, _size(x)))
+        found = _combine_by_connection_formula(v, found, _bessel_y(-v, _abs_with_unit_slope(x)))
     return plugrad.where(x < 0, nan, found)
 
 
 def _yv(v: float, x: Tensor) -> Tensor:
     if v >= 0:
-        return _second(v, x)
+        return _bessel_y(v, x)
     if v == int(v):
-        return _second(-v, x) * (-1) ** int(v)
-    found = _combine(v, _second(-v, x), -_first(-v, _size(x)))
+        return _bessel_y(-v, x) * (-1) ** int(v)
+    found = _combine_by_connection_formula(
+        v, _bessel_y(-v, x), -_bessel_j(-v, _abs_with_unit_slope(x))
+    )
     return plugrad.where(x < 0, nan, found)
 
 
-def _combine(v: float, near: Tensor, other: Tensor) -> Tensor:
+def _combine_by_connection_formula(v: float, near: Tensor, other: Tensor) -> Tensor:
     """Return ``cos(pi v) near + sin(pi v) other``, where one that has no part in it may be infinite."""
-    cosine, sine = _turn(v)
+    cosine, sine = _cos_and_sin_pi(v)
     return near * cosine + other * sine if cosine else other * sine
 
 
 def _ive(v: float, x: Tensor) -> Tensor:
-    size = _size(x)
-    found = _modified_first(abs(v), size)
+    size = _abs_with_unit_slope(x)
+    found = _scaled_bessel_i(abs(v), size)
     if v == int(v):
-        return _signed(found, v, x, negates_order=False)
+        return _apply_symmetry_signs(found, v, x, negates_order=False)
     if v < 0:  # DLMF 10.27.2
-        other = _modified_second(-v, size) * plugrad.exp(-size)
-        found = found - 2 / pi * _turn(v)[1] * plugrad.where(size == inf, 0, other)
+        other = _bessel_k(-v, size) * plugrad.exp(-size)
+        found = found - 2 / pi * _cos_and_sin_pi(v)[1] * plugrad.where(size == inf, 0, other)
     return plugrad.where(x < 0, nan, found)
 
 
@@ -186,7 +195,7 @@ def _refine_iv(v: float, x: Tensor, *, is_scaled: bool = False) -> Tensor:
     limit = 4 - v  # a root is near -0.66 * v
     x = plugrad.where((x > 0) & (x < limit), x, nan)
     square = dd.two_product(x / 2, x / 2)
-    *terms, found = order_tables.modified_series(v, limit)
+    *terms, found = order_tables.modified_series_coefficients(v, limit)
     for c in terms[::-1]:
         found = dd.add(dd.multiply(found, square), c)
     exponent = dd.multiply_number(dd.log(dd.from_number(x / 2)), v)
@@ -194,12 +203,12 @@ def _refine_iv(v: float, x: Tensor, *, is_scaled: bool = False) -> Tensor:
     return dd.multiply(found, dd.exp(exponent)).value
 
 
-def _size(x: Tensor) -> Tensor:
+def _abs_with_unit_slope(x: Tensor) -> Tensor:
     """Return the absolute value, whose derivative at 0 is 1."""
     return plugrad.where(x < 0, -x, x)
 
 
-def _signed(found: Tensor, v: float, x: Tensor, *, negates_order: bool) -> Tensor:
+def _apply_symmetry_signs(found: Tensor, v: float, x: Tensor, *, negates_order: bool) -> Tensor:
     """Return what a function of a whole order is at x, where `found` is that at the sizes of both."""
     if int(v) % 2 == 0:
         return found
@@ -207,32 +216,34 @@ def _signed(found: Tensor, v: float, x: Tensor, *, negates_order: bool) -> Tenso
     return plugrad.where(x < 0, -sign, sign) * found
 
 
-def _grow(scaled: Tensor, size: Tensor) -> Tensor:
+def _multiply_by_exp(scaled: Tensor, size: Tensor) -> Tensor:
     """Multiply by exp(size), which may overflow where the product does not."""
     half = plugrad.exp(size / 2)
     return half * (scaled * half)
 
 
-def _turn(v: float) -> tuple[float, float]:
+def _cos_and_sin_pi(v: float) -> tuple[float, float]:
     """Return the cosine and the sine of v half turns, exact at quarters."""
     n = round(v)
     part, sign = v - n, (-1) ** n
     return (0.0 if abs(part) == 0.5 else sign * cos(pi * part)), sign * sin(pi * part)
 
 
-def _first(v: float, x: Tensor) -> Tensor:
+def _bessel_j(v: float, x: Tensor) -> Tensor:
     """Return J of v and x of 0 or more."""
-    return _with_asymptotic_tail(v, x, is_first=True, middle=_rise(v, x, is_modified=False))
+    return _with_asymptotic_tail(
+        v, x, is_first=True, middle=_first_kind_from_tables(v, x, is_modified=False)
+    )
 
 
-def _rise(v: float, x: Tensor, *, is_modified: bool) -> Tensor:
-    large = order_tables.large_number(v)
+def _first_kind_from_tables(v: float, x: Tensor, *, is_modified: bool) -> Tensor:
+    large = order_tables.asymptotic_min(v)
     small = plugrad.where(x < large, x, 0 if v == int(v) else 1)
-    found = evaluate_pieces(*order_tables.first_kind(v, is_modified=is_modified), small)
-    return _times_power(found, small / large, v)
+    found = evaluate_pieces(*order_tables.first_kind_pieces(v, is_modified=is_modified), small)
+    return _multiply_by_power(found, small / large, v)
 
 
-def _times_power(found: Tensor, x: Tensor, v: float) -> Tensor:
+def _multiply_by_power(found: Tensor, x: Tensor, v: float) -> Tensor:
     """Return ``found * x**v``, where the power may be too large or small for a number."""
     if v == 0:
         return found
@@ -242,64 +253,69 @@ def _times_power(found: Tensor, x: Tensor, v: float) -> Tensor:
     return root * (found * root)
 
 
-def _second(v: float, x: Tensor) -> Tensor:
+def _bessel_y(v: float, x: Tensor) -> Tensor:
     """Return Y of v of 0 or more."""
-    low = _fall(v, x, is_modified=False)
+    low = _second_kind_from_tables(v, x, is_modified=False)
     found = _with_asymptotic_tail(v, plugrad.abs(x), is_first=False, middle=low)
     return plugrad.where(x < 0, nan, plugrad.where(x == 0, -inf, found))
 
 
 def _with_asymptotic_tail(v: float, x: Tensor, *, is_first: bool, middle: Tensor) -> Tensor:
     """Return J or Y: `middle` below a threshold, and the asymptotic form above it (DLMF 10.17)."""
-    large = order_tables.large_number(v)
+    large = order_tables.asymptotic_min(v)
     far = plugrad.where((x >= large) & (x < inf), x, large)
-    p, q = (evaluate_pieces(*t, large / far) for t in order_tables.tails(v, is_modified=False))
-    c, s = _turn((v / 2 + 0.25) % 2)
+    p, q = (
+        evaluate_pieces(*t, large / far)
+        for t in order_tables.asymptotic_tails(v, is_modified=False)
+    )
+    c, s = _cos_and_sin_pi((v / 2 + 0.25) % 2)
     sine, cosine = plugrad.sin(far), plugrad.cos(far)
     sine, cosine = sine * c - cosine * s, cosine * c + sine * s
     high = (p * cosine - q * sine if is_first else p * sine + q * cosine) / plugrad.sqrt(far)
     return plugrad.where(x < large, middle, plugrad.where(x == inf, 0, high))
 
 
-def _modified_first(v: float, x: Tensor) -> Tensor:
+def _scaled_bessel_i(v: float, x: Tensor) -> Tensor:
     """Return I of v and x of 0 or more, times exp(-x)."""
-    large = order_tables.large_number(v)
+    large = order_tables.asymptotic_min(v)
     far = plugrad.where((x >= large) & (x < inf), x, large)
-    table = order_tables.tails(v, is_modified=True)[0]
+    table = order_tables.asymptotic_tails(v, is_modified=True)[0]
     high = evaluate_pieces(*table, large / far) / plugrad.sqrt(far)
-    found = plugrad.where(x < large, _rise(v, x, is_modified=True), high)
+    found = plugrad.where(x < large, _first_kind_from_tables(v, x, is_modified=True), high)
     return plugrad.where(x == inf, 1, found)  # not 0, because exp(x) is infinite
 
 
-def _modified_second(v: float, x: Tensor, *, is_scaled: bool = False) -> Tensor:
+def _bessel_k(v: float, x: Tensor, *, is_scaled: bool = False) -> Tensor:
     """Return K of v of 0 or more, times exp(x) if it is scaled."""
-    large = order_tables.large_number(v)
+    large = order_tables.asymptotic_min(v)
     far = plugrad.where((x >= large) & (x < inf), x, large)
-    table = order_tables.tails(v, is_modified=True)[1]
+    table = order_tables.asymptotic_tails(v, is_modified=True)[1]
     high = evaluate_pieces(*table, large / far) / plugrad.sqrt(far)
     if not is_scaled:
         high = high * plugrad.exp(-far)
-    low = _fall(v, x, is_modified=True, is_scaled=is_scaled)
+    low = _second_kind_from_tables(v, x, is_modified=True, is_scaled=is_scaled)
     found = plugrad.where(x < large, low, high)
     found = plugrad.where(x == inf, 0, plugrad.where(x == 0, inf, found))
     return plugrad.where(x < 0, nan, found)
 
 
-def _fall(v: float, x: Tensor, *, is_modified: bool, is_scaled: bool = False) -> Tensor:
+def _second_kind_from_tables(
+    v: float, x: Tensor, *, is_modified: bool, is_scaled: bool = False
+) -> Tensor:
     """Return Y or K of x above 0 and below large; K times exp(x) if it is scaled."""
-    large = order_tables.large_number(v)
-    low, table = order_tables.second_kind(v, is_modified=is_modified)
+    large = order_tables.asymptotic_min(v)
+    low, table = order_tables.second_kind_tables(v, is_modified=is_modified)
     x = plugrad.where((x > 0) & (x < large), x, 1)
     middle = evaluate_pieces(*table, plugrad.maximum(x, 1))
-    middle = _times_power(middle, plugrad.maximum(x, 1) / large, -v)
+    middle = _multiply_by_power(middle, plugrad.maximum(x, 1) / large, -v)
     if is_modified and not is_scaled:
         middle = middle * plugrad.exp(-plugrad.maximum(x, 1))
     small = plugrad.where(x < 1, x, 0.5)
-    near = _near_0(low, v, large, small)
+    near = _second_kind_below_1(low, v, large, small)
     return plugrad.where(x < 1, near * plugrad.exp(small) if is_scaled else near, middle)
 
 
-def _near_0(low: Low, v: float, large: float, x: Tensor) -> Tensor:
+def _second_kind_below_1(low: SecondSolutionBelow1, v: float, large: float, x: Tensor) -> Tensor:
     half = x / 2
     square, logarithm = half * half, plugrad.log(half)
     angle = logarithm * low.part
@@ -308,8 +324,11 @@ def _near_0(low: Low, v: float, large: float, x: Tensor) -> Tensor:
         if abs(low.part) < 1e-9
         else plugrad.sinh(angle) / low.sine
     )
-    found = polynomial(low.even, square) * plugrad.cosh(angle) + polynomial(low.odd, square) * odd
+    found = (
+        evaluate_polynomial(low.even, square) * plugrad.cosh(angle)
+        + evaluate_polynomial(low.odd, square) * odd
+    )
     if low.whole:
-        head = _times_power(polynomial(low.head, square), x / large, -v)
-        found = head + _times_power(found, half, low.whole)
+        head = _multiply_by_power(evaluate_polynomial(low.head, square), x / large, -v)
+        found = head + _multiply_by_power(found, half, low.whole)
     return found

@@ -14,7 +14,7 @@ from plugrad_numerics.gamma_functions import digamma, gamma, gammaln
 if TYPE_CHECKING:
     from plugrad import Tensor
 
-EULER = 0.5772156649015329
+EULER_GAMMA = 0.5772156649015329
 LOG_2_PI = log(2 * pi)
 
 
@@ -33,12 +33,12 @@ class Normal(Distribution):
         return self.loc + self.scale * source.normal()
 
     def log_prob(self, x: Any) -> Tensor:
-        z = (self._value(x) - self.loc) / self.scale
+        z = (self._as_value(x) - self.loc) / self.scale
         return -0.5 * z * z - plugrad.log(self.scale) - 0.5 * LOG_2_PI
 
     def cdf(self, x: Any) -> Tensor:
         """The probability of a number up to x."""
-        return ndtr((self._value(x) - self.loc) / self.scale)
+        return ndtr((self._as_value(x) - self.loc) / self.scale)
 
     def entropy(self) -> Tensor:
         return plugrad.log(self.scale) + 0.5 * (1 + LOG_2_PI)
@@ -67,7 +67,7 @@ class LogNormal(Distribution):
         return plugrad.exp(self.loc + self.scale * source.normal())
 
     def log_prob(self, x: Any) -> Tensor:
-        x = self._value(x)
+        x = self._as_value(x)
         logarithm = plugrad.log(plugrad.where(x > 0, x, 1))
         found = Normal(self.loc, self.scale).log_prob(logarithm) - logarithm
         return plugrad.where(x > 0, found, -inf)
@@ -99,7 +99,7 @@ class HalfNormal(Distribution):
         return self.scale * plugrad.abs(source.normal())
 
     def log_prob(self, x: Any) -> Tensor:
-        x = self._value(x)
+        x = self._as_value(x)
         z = x / self.scale
         found = -0.5 * z * z - plugrad.log(self.scale) + 0.5 * log(2 / pi)
         return plugrad.where(x >= 0, found, -inf)
@@ -131,7 +131,7 @@ class Uniform(Distribution):
         return self.low + (self.high - self.low) * source.uniform()
 
     def log_prob(self, x: Any) -> Tensor:
-        x = self._value(x)
+        x = self._as_value(x)
         found = -plugrad.log(self.high - self.low)
         return plugrad.where((x >= self.low) & (x <= self.high), found, -inf)
 
@@ -161,7 +161,7 @@ class Exponential(Distribution):
         return -plugrad.log(source.uniform()) / self.rate
 
     def log_prob(self, x: Any) -> Tensor:
-        x = self._value(x)
+        x = self._as_value(x)
         return plugrad.where(x >= 0, plugrad.log(self.rate) - self.rate * x, -inf)
 
     def entropy(self) -> Tensor:
@@ -192,7 +192,7 @@ class Laplace(Distribution):
         return self.loc - self.scale * plugrad.sign(u) * plugrad.log1p(-2 * plugrad.abs(u))
 
     def log_prob(self, x: Any) -> Tensor:
-        return -plugrad.abs(self._value(x) - self.loc) / self.scale - plugrad.log(2 * self.scale)
+        return -plugrad.abs(self._as_value(x) - self.loc) / self.scale - plugrad.log(2 * self.scale)
 
     def entropy(self) -> Tensor:
         return 1 + plugrad.log(2 * self.scale)
@@ -222,7 +222,7 @@ class Logistic(Distribution):
         return self.loc + self.scale * (plugrad.log(u) - plugrad.log1p(-u))
 
     def log_prob(self, x: Any) -> Tensor:
-        z = plugrad.abs((self._value(x) - self.loc) / self.scale)
+        z = plugrad.abs((self._as_value(x) - self.loc) / self.scale)
         return -z - 2 * plugrad.log1p(plugrad.exp(-z)) - plugrad.log(self.scale)
 
     def entropy(self) -> Tensor:
@@ -252,15 +252,15 @@ class Gumbel(Distribution):
         return self.loc - self.scale * plugrad.log(-plugrad.log(source.uniform()))
 
     def log_prob(self, x: Any) -> Tensor:
-        z = (self._value(x) - self.loc) / self.scale
+        z = (self._as_value(x) - self.loc) / self.scale
         return -z - plugrad.exp(-z) - plugrad.log(self.scale)
 
     def entropy(self) -> Tensor:
-        return plugrad.log(self.scale) + 1 + EULER
+        return plugrad.log(self.scale) + 1 + EULER_GAMMA
 
     @property
     def mean(self) -> Tensor:
-        return self.loc + EULER * self.scale
+        return self.loc + EULER_GAMMA * self.scale
 
     @property
     def variance(self) -> Tensor:
@@ -282,7 +282,7 @@ class Cauchy(Distribution):
         return self.loc + self.scale * plugrad.tan(pi * (source.uniform() - 0.5))
 
     def log_prob(self, x: Any) -> Tensor:
-        z = (self._value(x) - self.loc) / self.scale
+        z = (self._as_value(x) - self.loc) / self.scale
         return -log(pi) - plugrad.log(self.scale) - plugrad.log1p(z * z)
 
     def entropy(self) -> Tensor:
@@ -311,7 +311,7 @@ class HalfCauchy(Distribution):
         return self.scale * plugrad.tan(pi / 2 * source.uniform())
 
     def log_prob(self, x: Any) -> Tensor:
-        x = self._value(x)
+        x = self._as_value(x)
         z = x / self.scale
         found = log(2 / pi) - plugrad.log(self.scale) - plugrad.log1p(z * z)
         return plugrad.where(x >= 0, found, -inf)
@@ -343,14 +343,14 @@ class Weibull(Distribution):
         return self.scale * (-plugrad.log(source.uniform())) ** (1 / self.concentration)
 
     def log_prob(self, x: Any) -> Tensor:
-        x, k = self._value(x), self.concentration
+        x, k = self._as_value(x), self.concentration
         logarithm = plugrad.log(plugrad.where(x > 0, x, 1) / self.scale)
         found = plugrad.log(k / self.scale) + (k - 1) * logarithm - plugrad.exp(k * logarithm)
         return plugrad.where(x > 0, found, -inf)
 
     def entropy(self) -> Tensor:
         k = self.concentration
-        return EULER * (1 - 1 / k) + plugrad.log(self.scale / k) + 1
+        return EULER_GAMMA * (1 - 1 / k) + plugrad.log(self.scale / k) + 1
 
     @property
     def mean(self) -> Tensor:
@@ -377,7 +377,7 @@ class Pareto(Distribution):
         return self.scale * plugrad.exp(-plugrad.log(source.uniform()) / self.alpha)
 
     def log_prob(self, x: Any) -> Tensor:
-        x = self._value(x)
+        x = self._as_value(x)
         is_inside = x >= self.scale
         logarithm = plugrad.log(plugrad.where(is_inside, x, self.scale))
         found = (
@@ -417,7 +417,7 @@ class Kumaraswamy(Distribution):
         return plugrad.exp(plugrad.log(inner) / self.a)
 
     def log_prob(self, x: Any) -> Tensor:
-        x = self._value(x)
+        x = self._as_value(x)
         is_inside = (x > 0) & (x < 1)
         logarithm = plugrad.log(plugrad.where(is_inside, x, 0.5))
         rest = plugrad.log(-plugrad.expm1(self.a * logarithm))
@@ -425,7 +425,7 @@ class Kumaraswamy(Distribution):
         return plugrad.where(is_inside, found, -inf)
 
     def entropy(self) -> Tensor:
-        harmonic = digamma(self.b + 1) + EULER
+        harmonic = digamma(self.b + 1) + EULER_GAMMA
         return (1 - 1 / self.b) + (1 - 1 / self.a) * harmonic - plugrad.log(self.a * self.b)
 
     def _moment(self, n: int) -> Tensor:
@@ -454,33 +454,35 @@ class TruncatedNormal(Distribution):
     low: Any
     high: Any
 
-    def _ends(self) -> tuple[Tensor, Tensor, Tensor]:
+    def _standardized_ends(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return both standardized ends, and the probability between them."""
         first, last = (self.low - self.loc) / self.scale, (self.high - self.loc) / self.scale
         return first, last, ndtr(last) - ndtr(first)
 
-    def share(self) -> Tensor:
+    def probability_between_ends(self) -> Tensor:
         """The probability between both ends of the normal distribution that is not cut off."""
-        return self._ends()[2]
+        return self._standardized_ends()[2]
 
     def _draw(self, source: Any) -> Tensor:
-        first, _, share = self._ends()
+        first, _, share = self._standardized_ends()
         z = ndtri(ndtr(first) + share * source.uniform())
         return plugrad.clip(self.loc + self.scale * z, self.low, self.high)
 
     def log_prob(self, x: Any) -> Tensor:
-        x = self._value(x)
-        found = Normal(self.loc, self.scale).log_prob(x) - plugrad.log(self.share())
+        x = self._as_value(x)
+        found = Normal(self.loc, self.scale).log_prob(x) - plugrad.log(
+            self.probability_between_ends()
+        )
         return plugrad.where((x >= self.low) & (x <= self.high), found, -inf)
 
-    def _edges(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        first, last, share = self._ends()
+    def _ends_and_densities(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        first, last, share = self._standardized_ends()
         densities = (plugrad.exp(-0.5 * z * z) / sqrt(2 * pi) / share for z in (first, last))
         low, high = densities
         return first, last, low, high, share
 
     def entropy(self) -> Tensor:
-        first, last, low, high, share = self._edges()
+        first, last, low, high, share = self._ends_and_densities()
         return (
             0.5 * (LOG_2_PI + 1)
             + plugrad.log(self.scale * share)
@@ -489,10 +491,10 @@ class TruncatedNormal(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        _, _, low, high, _ = self._edges()
+        _, _, low, high, _ = self._ends_and_densities()
         return self.loc + self.scale * (low - high)
 
     @property
     def variance(self) -> Tensor:
-        first, last, low, high, _ = self._edges()
+        first, last, low, high, _ = self._ends_and_densities()
         return self.scale**2 * (1 + first * low - last * high - (low - high) ** 2)

@@ -34,14 +34,14 @@ def interp(x: Any, xp: Any, fp: Any) -> Tensor:
     _check_points("interp", places, values, 1)
     if places.shape[0] == 1:
         return plugrad.where(plugrad.isnan(x), x, values[0])
-    left, low, high = _neighbours(places, plugrad.clip(x, places[0], places[-1]))
+    left, low, high = _find_neighbours(places, plugrad.clip(x, places[0], places[-1]))
     inside = plugrad.clip(x, places[0], places[-1])
     share = (inside - low) / (high - low)
     a, b = plugrad.take(values, left), plugrad.take(values, left + 1)
     return a + (b - a) * share
 
 
-def _neighbours(places: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _find_neighbours(places: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return the position of the place before each x, and the places around it."""
     flat = plugrad.reshape(plugrad.stop_gradient(x), (-1,))
     after = plugrad.searchsorted(plugrad.stop_gradient(places), flat, side="right")
@@ -58,7 +58,7 @@ def _check_points(op: str, places: Tensor, values: Tensor, least: int) -> None:
 
 
 @dataclass(frozen=True)
-class _Hermite:
+class _PiecewiseCubic:
     """Cubic polynomials between points, given by values and slopes."""
 
     x: Any
@@ -79,7 +79,7 @@ class _Hermite:
         """Return the values at x; outside of the points those of the first or the last polynomial."""
         x = x if isinstance(x, plugrad.Tensor) else plugrad.asarray(x, device=self.x.device)
         x = x.astype(self.x.dtype)
-        left, low, high = _neighbours(self.x, x)
+        left, low, high = _find_neighbours(self.x, x)
         width = high - low
         t = (x - low) / width
         a, b = plugrad.take(self.y, left), plugrad.take(self.y, left + 1)
@@ -88,7 +88,7 @@ class _Hermite:
 
 
 @dataclass(frozen=True)
-class CubicSpline(_Hermite):
+class CubicSpline(_PiecewiseCubic):
     """The function of cubic polynomials between points whose first and second derivatives are continuous.
 
     >>> spline = interpolate.CubicSpline([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 8.0, 27.0])
@@ -148,7 +148,7 @@ class CubicSpline(_Hermite):
 
 
 @dataclass(frozen=True)
-class PchipInterpolator(_Hermite):
+class PchipInterpolator(_PiecewiseCubic):
     """The function of cubic polynomials between points that rises and falls only where the points do.
 
     >>> curve = interpolate.PchipInterpolator([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 1.0, 5.0])

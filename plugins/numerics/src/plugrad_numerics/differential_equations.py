@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     Derivative = Callable[..., Tensor]
 
 # The method of orders 5 and 4 (Dormand and Prince, 1980).
-NODES: Final = (0, 1 / 5, 3 / 10, 4 / 5, 8 / 9, 1)
-STAGES: Final = (
+RUNGE_KUTTA_NODES: Final = (0, 1 / 5, 3 / 10, 4 / 5, 8 / 9, 1)
+RUNGE_KUTTA_STAGE_WEIGHTS: Final = (
     (),
     (1 / 5,),
     (3 / 40, 9 / 40),
@@ -97,7 +97,7 @@ def _solve(
         save(values, t, *args)
 
         def pull(dy: Tensor, saved: list[Tensor]) -> list[Tensor]:
-            return _adjoint(function, options, dy, saved)
+            return _adjoint_gradients(function, options, dy, saved)
 
         return values, pull
 
@@ -112,14 +112,14 @@ def _integrate(
         return y[None]
 
     def advance(y: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
-        y = _step_until(function, options, y, ends[0], ends[1], args)
+        y = _integrate_interval(function, options, y, ends[0], ends[1], args)
         return y, y
 
     _, found = plugrad.scan(advance, y, plugrad.stack([t[:-1], t[1:]], axis=1))
     return plugrad.concat([y[None], found], axis=0)
 
 
-def _step_until(
+def _integrate_interval(
     function: Derivative,
     options: dict[str, Any],
     y: Tensor,
@@ -139,7 +139,7 @@ def _step_until(
         y, t, h, count = carry
         is_last = h >= plugrad.abs(end - t)
         step = plugrad.where(is_last, end - t, direction * h)
-        following, error = _step(function, y, t, step, args)
+        following, error = _runge_kutta_step(function, y, t, step, args)
         scale = atol + rtol * plugrad.maximum(plugrad.abs(y), plugrad.abs(following))
         ratio = plugrad.sqrt(plugrad.mean((error / scale) ** 2)) if y.size else 0 * t
         is_bad = ~plugrad.isfinite(ratio)
@@ -154,13 +154,13 @@ def _step_until(
             count + 1,
         )
 
-    first = _first_step(function, options, y, start, end, args)
+    first = _choose_first_step(function, options, y, start, end, args)
     count = plugrad.zeros((), dtype="int32", device=y.device)
     y, t, _, _ = plugrad.while_loop(go_on, advance, (y, start + 0, first, count))
     return plugrad.where((end - t) * direction > 0, plugrad.nan, y)
 
 
-def _first_step(
+def _choose_first_step(
     function: Derivative,
     options: dict[str, Any],
     y: Tensor,
@@ -180,25 +180,25 @@ def _first_step(
     return plugrad.minimum(guess, whole)
 
 
-def _step(
+def _runge_kutta_step(
     function: Derivative, y: Tensor, t: Tensor, h: Tensor, args: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor]:
     """Return y after one step, and an estimate of its error."""
     slopes: list[Tensor] = []
-    for node, weights in zip(NODES, STAGES, strict=True):
-        place = y + h * _combine(weights, slopes) if slopes else y
+    for node, weights in zip(RUNGE_KUTTA_NODES, RUNGE_KUTTA_STAGE_WEIGHTS, strict=True):
+        place = y + h * _weighted_sum(weights, slopes) if slopes else y
         slopes.append(function(place, t + node * h, *args))
-    following = y + h * _combine(FIFTH_ORDER_WEIGHTS, slopes)
+    following = y + h * _weighted_sum(FIFTH_ORDER_WEIGHTS, slopes)
     slopes.append(function(following, t + h, *args))
-    return following, h * _combine(ERROR_WEIGHTS, slopes)
+    return following, h * _weighted_sum(ERROR_WEIGHTS, slopes)
 
 
-def _combine(weights: Sequence[float], parts: Sequence[Tensor]) -> Tensor:
+def _weighted_sum(weights: Sequence[float], parts: Sequence[Tensor]) -> Tensor:
     terms = [w * part for w, part in zip(weights, parts, strict=True) if w]
     return plugrad.add_n(terms)
 
 
-def _adjoint(
+def _adjoint_gradients(
     function: Derivative, options: dict[str, Any], dy: Tensor, saved: list[Tensor]
 ) -> list[Tensor]:
     """Return the gradients for y0, the times and the arguments."""

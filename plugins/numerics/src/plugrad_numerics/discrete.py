@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import plugrad
 from plugrad.extend import ArgumentError
 from plugrad_numerics.distribution import Distribution
-from plugrad_numerics.double_exponential import nodes_of_half_line
+from plugrad_numerics.double_exponential import half_line_nodes_and_weights
 from plugrad_numerics.entropies import entr, xlog1py, xlogy
 from plugrad_numerics.gamma_family import draw_gamma
 from plugrad_numerics.gamma_functions import gammaln
@@ -17,10 +17,10 @@ from plugrad_numerics.gamma_functions import gammaln
 if TYPE_CHECKING:
     from plugrad import Tensor
 
-POISSON_TERMS: Final = 256
-POISSON_PRODUCTS: Final = 48
+POISSON_ENTROPY_TERMS: Final = 256
+POISSON_MAX_UNIFORMS: Final = 48
 """How many uniform numbers are multiplied at most for a rate below 10: more are needed once in 1e18 draws."""
-POISSON_PROPOSALS: Final = 16
+POISSON_MAX_PROPOSALS: Final = 16
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Bernoulli(Distribution):
         return (source.uniform() < p).astype(p.dtype)
 
     def log_prob(self, x: Any) -> Tensor:
-        x, p = self._value(x), self.probability
+        x, p = self._as_value(x), self.probability
         found = xlogy(x, p) + xlog1py(1 - x, -p)
         return plugrad.where((x == 0) | (x == 1), found, -inf)
 
@@ -71,7 +71,7 @@ class Geometric(Distribution):
         return plugrad.floor(plugrad.log(source.uniform()) / plugrad.log1p(-p))
 
     def log_prob(self, x: Any) -> Tensor:
-        x, p = self._value(x), self.probability
+        x, p = self._as_value(x), self.probability
         is_inside = is_count(x)
         found = xlog1py(plugrad.where(is_inside, x, 0), -p) + plugrad.log(p)
         return plugrad.where(is_inside, found, -inf)
@@ -104,7 +104,7 @@ class Poisson(Distribution):
         return draw_poisson(plugrad.stop_gradient(self.rate), source)
 
     def log_prob(self, x: Any) -> Tensor:
-        x = self._value(x)
+        x = self._as_value(x)
         is_inside = is_count(x)
         x = plugrad.where(is_inside, x, 0)
         return plugrad.where(is_inside, xlogy(x, self.rate) - self.rate - gammaln(x + 1), -inf)
@@ -113,7 +113,7 @@ class Poisson(Distribution):
         """The entropy: a sum of 256 terms for rates below 100, else a series (Evans and Boersma, 1988)."""
         is_large = self.rate >= 100
         rate = plugrad.where(is_large, 1.0, self.rate)[..., None]
-        numbers = plugrad.arange(POISSON_TERMS, dtype=rate.dtype, device=rate.device)
+        numbers = plugrad.arange(POISSON_ENTROPY_TERMS, dtype=rate.dtype, device=rate.device)
         terms = xlogy(numbers, rate) - rate - gammaln(numbers + 1)
         low = -plugrad.sum(plugrad.exp(terms) * terms, axis=-1)
         inverse = 1 / plugrad.where(is_large, self.rate, 100.0)
@@ -138,7 +138,7 @@ def draw_poisson(rate: Tensor, source: Any) -> Tensor:
     is_small = rate < 10
     small, large = plugrad.where(is_small, rate, 1.0), plugrad.where(is_small, 10.0, rate)
     total, count = 0.0, 0.0
-    for _ in range(POISSON_PRODUCTS):
+    for _ in range(POISSON_MAX_UNIFORMS):
         total = total - plugrad.log(source.uniform())
         count = count + (total <= small).astype(rate.dtype)
     b = 0.931 + 2.53 * plugrad.sqrt(large)
@@ -146,7 +146,7 @@ def draw_poisson(rate: Tensor, source: Any) -> Tensor:
     inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
     quick = 0.9277 - 3.6224 / (b - 2)
     found, is_found = plugrad.floor(large), large < 0
-    for _ in range(POISSON_PROPOSALS):
+    for _ in range(POISSON_MAX_PROPOSALS):
         u, v = source.uniform() - 0.5, source.uniform()
         distance = 0.5 - plugrad.abs(u)
         k = plugrad.floor((2 * a / distance + b) * u + large + 0.43)
@@ -199,7 +199,7 @@ class Binomial(Distribution):
         return plugrad.sum((uniform < p).astype(p.dtype), axis=0)
 
     def log_prob(self, x: Any) -> Tensor:
-        x, p = self._value(x), self.probability
+        x, p = self._as_value(x), self.probability
         is_inside = is_count(x) & (x <= self.count)
         x = plugrad.where(is_inside, x, 0)
         ways = gammaln(x * 0 + self.count + 1) - gammaln(x + 1) - gammaln(self.count - x + 1)
@@ -242,7 +242,7 @@ class NegativeBinomial(Distribution):
         return draw_poisson(draw_gamma(count, source) * (1 - p) / p, source)
 
     def log_prob(self, x: Any) -> Tensor:
-        x, n, p = self._value(x), self.count, self.probability
+        x, n, p = self._as_value(x), self.count, self.probability
         is_inside = is_count(x)
         x = plugrad.where(is_inside, x, 0)
         ways = gammaln(x + n) - gammaln(x + 1) - gammaln(n)
@@ -259,7 +259,7 @@ class NegativeBinomial(Distribution):
         Malmstén's integral for the logarithm of gamma (DLMF 5.9.16) has only exp(-x t) of x, whose mean is known.
         """
         n, p, a, b = (value[..., None] for value in (self.count, self.probability, a, b))
-        t, weights = nodes_of_half_line(p)
+        t, weights = half_line_nodes_and_weights(p)
         means = plugrad.exp(-n * plugrad.log1p((1 - p) / p * -plugrad.expm1(-t)))
         exponent = (b - a) * t
         is_large = exponent > 40
@@ -322,14 +322,14 @@ class Categorical(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        return plugrad.sum(self._numbers() * plugrad.softmax(self.logits, axis=-1), axis=-1)
+        return plugrad.sum(self._class_indices() * plugrad.softmax(self.logits, axis=-1), axis=-1)
 
     @property
     def variance(self) -> Tensor:
-        offset = self._numbers() - self.mean[..., None]
+        offset = self._class_indices() - self.mean[..., None]
         return plugrad.sum(offset**2 * plugrad.softmax(self.logits, axis=-1), axis=-1)
 
-    def _numbers(self) -> Tensor:
+    def _class_indices(self) -> Tensor:
         return plugrad.arange(
             self.logits.shape[-1], dtype=self.logits.dtype, device=self.logits.device
         )

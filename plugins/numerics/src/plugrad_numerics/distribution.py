@@ -72,11 +72,13 @@ class Distribution(metaclass=ABCMeta):
             raise ArgumentError(
                 f"sample: shape={shape!r} must be a tuple of integers, such as (100,)"
             )
-        source = _Source(generator or plugrad.random.default, self._leading_parameter, tuple(shape))
+        source = _SampleSource(
+            generator or plugrad.random.default, self._leading_parameter, tuple(shape)
+        )
         return self._draw(source)
 
     @abstractmethod
-    def _draw(self, source: _Source) -> Tensor:
+    def _draw(self, source: _SampleSource) -> Tensor:
         """Return samples."""
 
     @abstractmethod
@@ -97,7 +99,7 @@ class Distribution(metaclass=ABCMeta):
     def variance(self) -> Tensor:
         """The expected squared difference from the mean."""
 
-    def _value(self, x: Any) -> Tensor:
+    def _as_value(self, x: Any) -> Tensor:
         """Return an argument as a tensor of the parameters' dtype and device."""
         first = self._leading_parameter
         if not isinstance(x, plugrad.Tensor):
@@ -105,16 +107,16 @@ class Distribution(metaclass=ABCMeta):
         return x.astype(first.dtype)
 
 
-class _Source:
+class _SampleSource:
     """Random numbers of the dtype and on the device of a parameter, in the shape of samples."""
 
     def __init__(self, generator: Generator, like: Tensor, shape: tuple[int, ...]) -> None:
         self._generator, self._dtype, self._device = generator, like.dtype, like.device
         self.shape = (*shape, *like.shape)
 
-    def with_shape(self, *shape: int) -> _Source:
+    def with_shape(self, *shape: int) -> _SampleSource:
         """Return a source of numbers in another shape."""
-        found = object.__new__(_Source)
+        found = object.__new__(_SampleSource)
         found.__dict__.update(self.__dict__)
         found.shape = shape
         return found
@@ -135,6 +137,6 @@ class _Source:
         return prod(self.shape)
 
 
-def inside(condition: Tensor, value: Tensor, safe: float) -> Tensor:
+def where_inside(condition: Tensor, value: Tensor, safe: float) -> Tensor:
     """Return values where a condition holds, and elsewhere a harmless one, whose gradient is 0."""
     return plugrad.where(condition, value, safe)

@@ -1,7 +1,7 @@
 """Intermediate results with about 31 digits, as sums of two float64 numbers (Dekker 1971; Hida, Li and Bailey 2001).
 
 They make functions exact whose terms cancel, or whose exponents magnify what they are rounded by. The numbers have no
-gradients: a function adds the difference of the exact value from one with gradients (`tables.elementwise`).
+gradients: a function adds the difference of the exact value from one with gradients (`tables.call_elementwise`).
 Relative errors are near 1e-31, those of `exp` and absolute ones of `log` near 1e-23.
 """
 
@@ -20,12 +20,12 @@ import plugrad
 if TYPE_CHECKING:
     from plugrad import Tensor
 
-SPLITTER: Final = 2.0**27 + 1
-STEPS: Final = 64
+DEKKER_SPLITTER: Final = 2.0**27 + 1
+EXP_TABLE_STEPS: Final = 64
 """Of `exp` from one power of 2 to the next."""
-EXPONENT_MIN: Final = -1074
+MIN_EXPONENT: Final = -1074
 STIRLING_MIN: Final = 10.0
-STIRLING: Final = (
+STIRLING_COEFFICIENTS: Final = (
     *(-1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400),
     *(43867 / 244188, -174611 / 125400, 77683 / 5796, -236364091 / 1506960, 657931 / 300),
     -3392780147 / 93960,
@@ -51,7 +51,9 @@ def from_fraction(value: Fraction) -> DoubleDouble:
     return DoubleDouble(high, float(value - Fraction(high)))
 
 
-LOG_STEP: Final = from_fraction(Fraction("0.6931471805599453094172321214581765680755") / STEPS)
+LOG_STEP: Final = from_fraction(
+    Fraction("0.6931471805599453094172321214581765680755") / EXP_TABLE_STEPS
+)
 PI: Final = from_fraction(Fraction("3.1415926535897932384626433832795028841972"))
 LOG_ROOT_OF_2_PI: Final = from_fraction(Fraction("0.9189385332046727417803297364056176398614"))
 
@@ -66,7 +68,7 @@ def two_sum(x: Any, y: Any) -> DoubleDouble:
 def two_product(x: Any, y: Any) -> DoubleDouble:
     """Return the exact product of two numbers below 1e299."""
     product = x * y
-    x_high, y_high = x * SPLITTER, y * SPLITTER
+    x_high, y_high = x * DEKKER_SPLITTER, y * DEKKER_SPLITTER
     x_high, y_high = x_high - (x_high - x), y_high - (y_high - y)
     x_low, y_low = x - x_high, y - y_high
     error = ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low
@@ -137,22 +139,24 @@ def where(condition: Tensor, x: DoubleDouble, y: DoubleDouble) -> DoubleDouble:
 
 
 @cache
-def _powers() -> tuple[np.ndarray[Any, Any], ...]:
+def _exp_tables() -> tuple[np.ndarray[Any, Any], ...]:
     """Return the powers ``2**(j / 64)`` in two parts, and those of whole exponents."""
     with localcontext(prec=50):
-        powers = [Decimal(2) ** (Decimal(j) / STEPS) for j in range(STEPS)]
+        powers = [Decimal(2) ** (Decimal(j) / EXP_TABLE_STEPS) for j in range(EXP_TABLE_STEPS)]
     steps = [from_fraction(Fraction(p)) for p in powers]
     highs, lows = np.array(steps).T
-    return highs, lows, np.ldexp(1.0, np.arange(EXPONENT_MIN, 1024))
+    return highs, lows, np.ldexp(1.0, np.arange(MIN_EXPONENT, 1024))
 
 
 def exp(x: DoubleDouble) -> DoubleDouble:
     """Return the exponential, by tables of powers of 2 and a polynomial; the number must be below 709."""
     count = plugrad.round(x.high / LOG_STEP.high)
     count = plugrad.clip(
-        plugrad.where(plugrad.isnan(count), 0, count), EXPONENT_MIN * STEPS, 1024 * STEPS - 1
+        plugrad.where(plugrad.isnan(count), 0, count),
+        MIN_EXPONENT * EXP_TABLE_STEPS,
+        1024 * EXP_TABLE_STEPS - 1,
     )
-    exponent = plugrad.floor(count / STEPS)
+    exponent = plugrad.floor(count / EXP_TABLE_STEPS)
     high, error = two_product(count, LOG_STEP.high)
     rest = add(x, DoubleDouble(-high, -(error + count * LOG_STEP.low)))  # at most 0.0055
     r = rest.high
@@ -160,10 +164,10 @@ def exp(x: DoubleDouble) -> DoubleDouble:
     square = multiply(rest, rest)
     terms = DoubleDouble(square.high / 2, square.low / 2 + r * r * r * (1 / 6 + r * tail))
     terms = add_number(add(rest, terms), 1.0)
-    tables = [plugrad.asarray(t, dtype=r.dtype, device=r.device) for t in _powers()]
-    step = (count - exponent * STEPS).astype("int32")
+    tables = [plugrad.asarray(t, dtype=r.dtype, device=r.device) for t in _exp_tables()]
+    step = (count - exponent * EXP_TABLE_STEPS).astype("int32")
     highs, lows = (plugrad.take(t, step) for t in tables[:2])
-    power = plugrad.take(tables[2], (exponent - EXPONENT_MIN).astype("int32"))
+    power = plugrad.take(tables[2], (exponent - MIN_EXPONENT).astype("int32"))
     found = multiply(terms, DoubleDouble(highs, lows))
     return DoubleDouble(found.high * power, found.low * power)
 
@@ -202,8 +206,8 @@ def split_gamma(x: DoubleDouble) -> tuple[DoubleDouble, DoubleDouble]:
     product = where(is_low, product, from_number(one))
     inverse = divide(from_number(one), shifted)
     square = inverse.high * inverse.high
-    tail = STIRLING[-1] * square + STIRLING[-2]
-    for c in STIRLING[-3::-1]:
+    tail = STIRLING_COEFFICIENTS[-1] * square + STIRLING_COEFFICIENTS[-2]
+    for c in STIRLING_COEFFICIENTS[-3::-1]:
         tail = tail * square + c
     correction = multiply(inverse, from_fraction(Fraction(1, 12)))
     correction = add_number(correction, inverse.high * square * tail)

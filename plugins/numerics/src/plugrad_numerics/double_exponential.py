@@ -16,42 +16,43 @@ import plugrad
 if TYPE_CHECKING:
     from plugrad import Tensor
 
-COUNT = 129
+NODE_COUNT = 129
 """How many nodes an integral has: enough for some 1e-12."""
 
 
-def nodes_of_exponential(like: Tensor) -> tuple[Tensor, Tensor]:
+def exponential_nodes_and_weights(like: Tensor) -> tuple[Tensor, Tensor]:
     """Return s and weights, so that ``sum(weights * f(s))`` is the integral of ``exp(-s) * f(s)`` from 0 on."""
     return _as_tensors("exponential", like)
 
 
-def nodes_of_half_line(like: Tensor) -> tuple[Tensor, Tensor]:
+def half_line_nodes_and_weights(like: Tensor) -> tuple[Tensor, Tensor]:
     """Return t and weights, so that ``sum(weights * f(t))`` is the integral of ``f(t) / t`` from 0 on."""
     return _as_tensors("half line", like)
 
 
-def nodes_of_line(like: Tensor) -> tuple[Tensor, Tensor]:
+def line_nodes_and_weights(like: Tensor) -> tuple[Tensor, Tensor]:
     """Return z and weights, so that ``sum(weights * f(z))`` is the integral of ``f(z)`` over all real numbers."""
     return _as_tensors("line", like)
 
 
 def _as_tensors(kind: str, like: Tensor) -> tuple[Tensor, Tensor]:
     z, weights = (
-        plugrad.asarray(values, dtype=like.dtype, device=like.device) for values in _nodes(kind)
+        plugrad.asarray(values, dtype=like.dtype, device=like.device)
+        for values in _nodes_and_weights(kind)
     )
     return z, weights
 
 
 @cache
-def _nodes(kind: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def _nodes_and_weights(kind: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Return nodes and weights. No node exceeds 1e18, whose square is a float32."""
     if kind == "exponential":
-        t, step = np.linspace(-3.5, 4.1, COUNT, retstep=True)
+        t, step = np.linspace(-3.5, 4.1, NODE_COUNT, retstep=True)
         s = np.exp(t - np.exp(-t))
         return s, step * s * (1 + np.exp(-t)) * np.exp(-s)
     if kind == "half line":
-        t, step = np.linspace(-3.85, 2.8, COUNT, retstep=True)
+        t, step = np.linspace(-3.85, 2.8, NODE_COUNT, retstep=True)
         return np.exp(np.pi / 2 * np.sinh(t)), step * np.pi / 2 * np.cosh(t)
-    t, step = np.linspace(-3.97, 3.97, COUNT, retstep=True)
+    t, step = np.linspace(-3.97, 3.97, NODE_COUNT, retstep=True)
     inner = np.pi / 2 * np.sinh(t)
     return np.sinh(inner), step * np.pi / 2 * np.cosh(t) * np.cosh(inner)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import plugrad
 from plugrad_numerics import double_double
-from plugrad_numerics.tables import elementwise, polynomial
+from plugrad_numerics.tables import call_elementwise, evaluate_polynomial
 
 if TYPE_CHECKING:
     from plugrad import Tensor
 
-ARTANH = tuple(1 / (2 * k + 3) for k in range(17))
+ARTANH_COEFFICIENTS = tuple(1 / (2 * k + 3) for k in range(17))
 """The series of ``artanh(s) / s**3 - 1 / s**2`` in even powers of s, for s up to 1/3."""
 
 
@@ -25,7 +25,7 @@ def xlogy(x: Any, y: Any) -> Tensor:
     Raises:
         DTypeError: x or y holds complex numbers or strings.
     """
-    return elementwise("xlogy", _xlogy, x, y)
+    return call_elementwise("xlogy", _xlogy, x, y)
 
 
 def _xlogy(x: Tensor, y: Tensor) -> Tensor:
@@ -42,7 +42,7 @@ def xlog1py(x: Any, y: Any) -> Tensor:
     Raises:
         DTypeError: x or y holds complex numbers or strings.
     """
-    return elementwise("xlog1py", _xlog1py, x, y)
+    return call_elementwise("xlog1py", _xlog1py, x, y)
 
 
 def _xlog1py(x: Tensor, y: Tensor) -> Tensor:
@@ -59,7 +59,7 @@ def entr(x: Any) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return elementwise(
+    return call_elementwise(
         "entr", lambda x: plugrad.where(x < 0, -inf, 0 - _xlogy(x, plugrad.abs(x))), x
     )
 
@@ -73,14 +73,14 @@ def rel_entr(x: Any, y: Any) -> Tensor:
     Raises:
         DTypeError: x or y holds complex numbers or strings.
     """
-    return elementwise("rel_entr", _rel_entr, x, y)
+    return call_elementwise("rel_entr", _rel_entr, x, y)
 
 
 def _rel_entr(x: Tensor, y: Tensor) -> Tensor:
     is_inside = (x > 0) & (y > 0)
     has_nan = plugrad.isnan(x) | plugrad.isnan(y)
     safe_x, safe_y = (plugrad.where(is_inside, z, 1) for z in (x, y))
-    is_near = _is_near(safe_x, safe_y)
+    is_near = _has_exact_difference(safe_x, safe_y)
     near = plugrad.log1p(plugrad.where(is_near, safe_x - safe_y, 0) / safe_y)
     found = safe_x * plugrad.where(is_near, near, plugrad.log(safe_x / safe_y))
     outside = plugrad.where(has_nan, x + y, plugrad.where((x == 0) & (y >= 0), 0.0, inf))
@@ -96,7 +96,7 @@ def kl_div(x: Any, y: Any) -> Tensor:
     Raises:
         DTypeError: x or y holds complex numbers or strings.
     """
-    return elementwise("kl_div", _kl_div, x, y, refine=_refine_kl_div)
+    return call_elementwise("kl_div", _kl_div, x, y, refine=_refine_kl_div)
 
 
 def _kl_div(x: Tensor, y: Tensor) -> Tensor:
@@ -104,17 +104,17 @@ def _kl_div(x: Tensor, y: Tensor) -> Tensor:
     is_finite = plugrad.isfinite(terms)
     far = plugrad.where(is_finite, terms - plugrad.where(is_finite, x - y, 0), terms)
     # The quotient is (1 + s) / (1 - s), whose logarithm is 2 * artanh(s); the terms that cancel are left out.
-    is_near = _is_near(x, y)
+    is_near = _has_exact_difference(x, y)
     safe_x, safe_y = (plugrad.where(is_near, z, 1) for z in (x, y))
     difference = safe_x - safe_y
     s = difference / (safe_x + safe_y)
     near = difference * s
-    near = near + near * ((1 + s) * s * polynomial(ARTANH, s * s))
+    near = near + near * ((1 + s) * s * evaluate_polynomial(ARTANH_COEFFICIENTS, s * s))
     return plugrad.where(is_near, near, far)
 
 
 def _refine_kl_div(x: Tensor, y: Tensor) -> Tensor:
-    is_far = (x > 0) & (y > 0) & ~_is_near(x, y)
+    is_far = (x > 0) & (y > 0) & ~_has_exact_difference(x, y)
     safe_x, safe_y = (plugrad.where(is_far, z, plugrad.nan) for z in (x, y))
     pair = double_double.from_number(safe_x)
     quotient = double_double.divide(pair, double_double.from_number(safe_y))
@@ -122,7 +122,7 @@ def _refine_kl_div(x: Tensor, y: Tensor) -> Tensor:
     return double_double.add(product, double_double.two_sum(safe_y, -safe_x)).value
 
 
-def _is_near(x: Tensor, y: Tensor) -> Tensor:
+def _has_exact_difference(x: Tensor, y: Tensor) -> Tensor:
     """Return where numbers are so near each other that their difference is exact."""
     return (x > 0) & (x < 2 * y) & (y < 2 * x) & (x < 1e300)
 
@@ -136,7 +136,7 @@ def expit(x: Any) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return elementwise("expit", plugrad.sigmoid, x)
+    return call_elementwise("expit", plugrad.sigmoid, x)
 
 
 def log_expit(x: Any) -> Tensor:
@@ -148,7 +148,7 @@ def log_expit(x: Any) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return elementwise("log_expit", plugrad.log_sigmoid, x)
+    return call_elementwise("log_expit", plugrad.log_sigmoid, x)
 
 
 def logit(x: Any) -> Tensor:
@@ -168,7 +168,7 @@ def logit(x: Any) -> Tensor:
         outside = plugrad.where(is_middle, 0.25, x)
         return plugrad.where(is_middle, near, plugrad.log(outside / (1 - outside)))
 
-    return elementwise("logit", compute, x)
+    return call_elementwise("logit", compute, x)
 
 
 def logcumsumexp(x: Any, *, axis: int = -1) -> Tensor:
@@ -194,7 +194,7 @@ def logcumsumexp(x: Any, *, axis: int = -1) -> Tensor:
             step *= 2
         return plugrad.moveaxis(x, -1, axis)
 
-    return elementwise("logcumsumexp", compute, x)
+    return call_elementwise("logcumsumexp", compute, x)
 
 
 def log1mexp(x: Any) -> Tensor:
@@ -214,4 +214,4 @@ def log1mexp(x: Any) -> Tensor:
             is_near, near, plugrad.log1p(-plugrad.exp(plugrad.where(is_near, -1, x)))
         )
 
-    return elementwise("log1mexp", compute, x)
+    return call_elementwise("log1mexp", compute, x)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import plugrad
 from plugrad.extend import float64
-from plugrad_numerics.tables import elementwise, evaluate, product_error
+from plugrad_numerics.tables import call_elementwise, evaluate_table, product_rounding_error
 
 if TYPE_CHECKING:
     from plugrad import Tensor
 
-ROOT_ERROR = -4.833646656726457e-17
+SQRT_HALF_ROUNDING_ERROR = -4.833646656726457e-17
 """The square root of 1/2 minus its float64."""
 
 
@@ -25,14 +25,16 @@ def erfcx(x: Any) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return elementwise("erfcx", erfcx_values, x)
+    return call_elementwise("erfcx", erfcx_values, x)
 
 
 def erfcx_values(x: Tensor) -> Tensor:
     """Return what `erfcx` does, in the dtype of x."""
     size = plugrad.abs(x)
     y = 4 / (4 + size)
-    positive = plugrad.where(size < 1, evaluate("erfcx_near_0", size), y * evaluate("erfcx", y))
+    positive = plugrad.where(
+        size < 1, evaluate_table("erfcx_near_0", size), y * evaluate_table("erfcx", y)
+    )
     below = plugrad.where(x < 0, x, 0)
     return plugrad.where(x < 0, 2 * _exp_square(below, 1) - positive, positive)
 
@@ -54,7 +56,7 @@ def erfc(x: Any) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return elementwise("erfc", _erfc, x)
+    return call_elementwise("erfc", _erfc, x)
 
 
 def _erfc(x: Tensor) -> Tensor:
@@ -73,14 +75,14 @@ def erfinv(x: Any) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return elementwise("erfinv", _erfinv, x)
+    return call_elementwise("erfinv", _erfinv, x)
 
 
 def _erfinv(x: Tensor) -> Tensor:
     size = plugrad.abs(x)
     is_central = size <= 0.75
     central = plugrad.where(is_central, x, 0)
-    inner = central * evaluate("erfinv", central * central)
+    inner = central * evaluate_table("erfinv", central * central)
     outside = plugrad.where(is_central | (size >= 1), 0.75, size)
     outer = _erfinv_tail((1 - outside) * (1 + outside))
     outer = plugrad.sign(x) * plugrad.where(size == 1, inf, outer)
@@ -90,7 +92,7 @@ def _erfinv(x: Tensor) -> Tensor:
 def _erfinv_tail(product: Tensor) -> Tensor:
     """Return erfinv(x) for ``product = 1 - x * x``."""
     w = plugrad.sqrt(-plugrad.log(product))
-    return w * evaluate("erfinv_tail", w)
+    return w * evaluate_table("erfinv_tail", w)
 
 
 def erfcinv(x: Any) -> Tensor:
@@ -105,7 +107,7 @@ def erfcinv(x: Any) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return elementwise("erfcinv", _erfcinv, x)
+    return call_elementwise("erfcinv", _erfcinv, x)
 
 
 def _erfcinv(x: Tensor) -> Tensor:
@@ -127,7 +129,7 @@ def ndtr(x: Any) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return elementwise("ndtr", _ndtr, x)
+    return call_elementwise("ndtr", _ndtr, x)
 
 
 def _ndtr(x: Tensor) -> Tensor:
@@ -135,7 +137,7 @@ def _ndtr(x: Tensor) -> Tensor:
     found = _erfc(z)
     if x.dtype == float64:
         # Large x would magnify the rounding of the product and of the root, so its first-order effect comes back.
-        lost = product_error(x, -sqrt(0.5), z) - x * ROOT_ERROR
+        lost = product_rounding_error(x, -sqrt(0.5), z) - x * SQRT_HALF_ROUNDING_ERROR
         density = _exp_square(plugrad.where(plugrad.isfinite(lost), z, 40), -1)
         change = density * plugrad.where(plugrad.isfinite(lost), lost, 0) * (2 / sqrt(pi))
         found = found - plugrad.stop_gradient(change)
@@ -151,7 +153,7 @@ def log_ndtr(x: Any) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return elementwise("log_ndtr", _log_ndtr, x)
+    return call_elementwise("log_ndtr", _log_ndtr, x)
 
 
 def _log_ndtr(x: Tensor) -> Tensor:
@@ -170,4 +172,4 @@ def ndtri(p: Any) -> Tensor:
     Raises:
         DTypeError: p holds complex numbers or strings.
     """
-    return elementwise("ndtri", lambda p: 0 - sqrt(2) * _erfcinv(2 * p), p)
+    return call_elementwise("ndtri", lambda p: 0 - sqrt(2) * _erfcinv(2 * p), p)

@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import plugrad
 from plugrad_numerics import double_double as dd
 from plugrad_numerics.double_double import DoubleDouble
-from plugrad_numerics.uniform_expansion import UNIFORM_MIN, is_uniform, scaled_tail
+from plugrad_numerics.uniform_expansion import (
+    MIN_UNIFORM_ORDER,
+    scaled_tail,
+    uses_uniform_expansion,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,21 +22,21 @@ if TYPE_CHECKING:
 
     Step: TypeAlias = Callable[[DoubleDouble, Tensor], DoubleDouble]
 
-TERMS: Final = 240
+CONTINUED_FRACTION_TERMS: Final = 240
 """Of a series or a continued fraction."""
 EXPN_TERMS: Final = 24
-EXPN_LOG_MAX: Final = 60
+EXPN_LOG_TERM_MAX_ORDER: Final = 60
 """The order from which on the term with a logarithm is too small."""
-EXPN_SMALL: Final = 0.5
+EXPN_SERIES_MAX: Final = 0.5
 EULER_GAMMA: Final = Fraction("0.5772156649015328606065120900824024310421593")
-EXACT_TERMS_MAX: Final = 800
+CONTINUED_FRACTION_MAX_ORDER: Final = 800
 """The parameter of the gamma functions up to which these terms are enough near it."""
-REFINED_MAX: Final = 1e6
-EXACT_TERMS: Final = 40
+MAX_REFINED_ORDER: Final = 1e6
+DOUBLE_DOUBLE_TERMS: Final = 40
 """Of these, the ones in double-double arithmetic; what is rounded in the others has little weight."""
 
 
-def _evaluate_backwards(
+def _evaluate_nested_terms(
     start: Tensor, step: Step, rounded_step: Callable[[Tensor, Tensor], Tensor]
 ) -> DoubleDouble:
     """Return the value of nested terms, of which step number n is a function of step number n + 1."""
@@ -43,9 +47,11 @@ def _evaluate_backwards(
     def take(inner: tuple[Tensor, Tensor], n: Tensor) -> Any:
         return tuple(step(DoubleDouble(*inner), n)), None
 
-    numbers = plugrad.arange(TERMS, 0, -1, dtype=start.dtype, device=start.device)
-    outer, _ = plugrad.scan(take_rounded, start, numbers[:-EXACT_TERMS])
-    pair, _ = plugrad.scan(take, (outer, plugrad.zeros_like(outer)), numbers[-EXACT_TERMS:])
+    numbers = plugrad.arange(
+        CONTINUED_FRACTION_TERMS, 0, -1, dtype=start.dtype, device=start.device
+    )
+    outer, _ = plugrad.scan(take_rounded, start, numbers[:-DOUBLE_DOUBLE_TERMS])
+    pair, _ = plugrad.scan(take, (outer, plugrad.zeros_like(outer)), numbers[-DOUBLE_DOUBLE_TERMS:])
     return DoubleDouble(*pair)
 
 
@@ -67,18 +73,20 @@ def refine_gammainc(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         share = dd.divide(dd.multiply_number(inner, small), dd.two_sum(safe_a, n))
         return dd.add_number(share, 1.0)
 
-    total = _evaluate_backwards(
+    total = _evaluate_nested_terms(
         plugrad.ones_like(safe_x), add_term, lambda inner, n: 1 + inner * small / (safe_a + n)
     )
     lower = dd.divide(dd.multiply(scale, total), a_pair)
 
-    upper = dd.divide(scale, _divide_upper(safe_a, plugrad.where(is_low, safe_a + 2, safe_x)))
+    upper = dd.divide(
+        scale, _upper_gamma_divisor(safe_a, plugrad.where(is_low, safe_a + 2, safe_x))
+    )
     lower, upper = (
         dd.where(is_low, lower, dd.add_number(dd.negate(upper), 1.0)),
         dd.where(is_low, dd.add_number(dd.negate(lower), 1.0), upper),
     )
-    is_near = is_uniform(safe_a, safe_x) & (safe_a > EXACT_TERMS_MAX)
-    near_a, near_x = (plugrad.where(is_near, z, UNIFORM_MIN) for z in (safe_a, safe_x))
+    is_near = uses_uniform_expansion(safe_a, safe_x) & (safe_a > CONTINUED_FRACTION_MAX_ORDER)
+    near_a, near_x = (plugrad.where(is_near, z, MIN_UNIFORM_ORDER) for z in (safe_a, safe_x))
     quotient = dd.divide(dd.from_number(near_x), dd.from_number(near_a))
     exponent = dd.multiply_number(dd.log(quotient), near_a)
     exponent = dd.add(exponent, dd.two_sum(near_a, -near_x))
@@ -88,12 +96,12 @@ def refine_gammainc(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     is_upper = near_x >= near_a
     lower = dd.where(is_near, dd.where(is_upper, rest, tail), lower).value
     upper = dd.where(is_near, dd.where(is_upper, tail, rest), upper).value
-    is_inside = is_inside & (safe_a < REFINED_MAX)
+    is_inside = is_inside & (safe_a < MAX_REFINED_ORDER)
     nan = plugrad.nan
     return plugrad.where(is_inside, lower, nan), plugrad.where(is_inside, upper, nan)
 
 
-def _divide_upper(a: Any, x: Tensor) -> DoubleDouble:
+def _upper_gamma_divisor(a: Any, x: Tensor) -> DoubleDouble:
     """Return by what to divide ``exp(-x) * x**a`` for the upper gamma function, a continued fraction (DLMF 8.9.2)."""
     distance = dd.add_number(dd.two_sum(x, -a), 1.0)
 
@@ -101,8 +109,8 @@ def _divide_upper(a: Any, x: Tensor) -> DoubleDouble:
         quotient = dd.divide(dd.multiply_number(dd.two_sum(n, -a), n), inner)
         return dd.add(dd.add_number(distance, 2 * (n - 1)), dd.negate(quotient))
 
-    return _evaluate_backwards(
-        distance.high + 2 * TERMS,
+    return _evaluate_nested_terms(
+        distance.high + 2 * CONTINUED_FRACTION_TERMS,
         divide,
         lambda inner, n: distance.high + 2 * (n - 1) - n * (n - a) / inner,
     )
@@ -111,16 +119,16 @@ def _divide_upper(a: Any, x: Tensor) -> DoubleDouble:
 def refine_expn(n: int, x: Tensor) -> Tensor:
     """Return the exponential integral of order n of 2 or more, NaN at the edges."""
     x = plugrad.where((x > 0) & (x < 1e100), x, plugrad.nan)
-    is_low = x < EXPN_SMALL
+    is_low = x < EXPN_SERIES_MAX
     large = plugrad.where(is_low, 1.0, x)
-    high = dd.divide(dd.exp(dd.from_number(-large)), _divide_upper(1.0 - n, large))
-    small = plugrad.where(is_low, x, EXPN_SMALL)
+    high = dd.divide(dd.exp(dd.from_number(-large)), _upper_gamma_divisor(1.0 - n, large))
+    small = plugrad.where(is_low, x, EXPN_SERIES_MAX)
     *terms, last = map(dd.from_fraction, expn_series(n))
     low = dd.multiply_number(last, small)
     for c in terms[:0:-1]:
         low = dd.multiply_number(dd.add(low, c), small)
     low = dd.add(low, terms[0])
-    if n <= EXPN_LOG_MAX:
+    if n <= EXPN_LOG_TERM_MAX_ORDER:
         psi = sum((Fraction(1, k) for k in range(1, n)), -EULER_GAMMA)
         head = dd.add(dd.negate(dd.log(dd.from_number(small))), dd.from_fraction(psi))
         head = dd.multiply(head, dd.power(dd.from_number(-small), n - 1))
@@ -172,7 +180,7 @@ def refine_betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
         return (p + (n - 1)) * (total.high + (n - 1)) * turn * share / (denominator + inner)
 
     first = dd.divide(dd.multiply_number(distance, p), dd.two_sum(p, plugrad.ones_like(p)))
-    inner = _evaluate_backwards(plugrad.zeros_like(p), divide, divide_rounded)
+    inner = _evaluate_nested_terms(plugrad.zeros_like(p), divide, divide_rounded)
     found = dd.divide(scale, dd.add(first, inner))
     found = dd.where(is_turned, dd.add_number(dd.negate(found), 1.0), found)
     return plugrad.where(is_inside, found.value, plugrad.nan)

@@ -12,12 +12,12 @@ from plugrad_numerics.distribution import Distribution
 from plugrad_numerics.entropies import xlog1py, xlogy
 from plugrad_numerics.gamma_functions import betaln, digamma, gammaln
 from plugrad_numerics.incomplete import gammainc, gammainc_values
-from plugrad_numerics.tables import elementwise
+from plugrad_numerics.tables import call_elementwise
 
 if TYPE_CHECKING:
     from plugrad import Tensor
 
-PROPOSALS: Final = 8
+MAX_GAMMA_PROPOSALS: Final = 8
 """Of which one is nearly always accepted: each with a probability of 0.95 or more."""
 
 
@@ -33,7 +33,7 @@ def draw_gamma(concentration: Tensor, source: Any) -> Tensor:
     d = greater - 1 / 3
     c = 1 / plugrad.sqrt(9 * d)
     found, is_found = d, greater < 0
-    for _ in range(PROPOSALS):
+    for _ in range(MAX_GAMMA_PROPOSALS):
         x, u = source.normal(), source.uniform()
         v = (1 + c * x) ** 3
         safe = plugrad.where(v > 0, v, 1)
@@ -46,7 +46,7 @@ def draw_gamma(concentration: Tensor, source: Any) -> Tensor:
     if not concentration.is_being_differentiated() and not is_traced(concentration):
         return z
     # A change of the concentration moves z so that the part of numbers below it stays.
-    part = elementwise("gammainc", lambda a, x: gammainc_values(a, x)[0], concentration, z)
+    part = call_elementwise("gammainc", lambda a, x: gammainc_values(a, x)[0], concentration, z)
     density = plugrad.exp((a - 1) * plugrad.log(z) - z - gammaln(a))
     return z - (part - plugrad.stop_gradient(part)) / density
 
@@ -66,14 +66,14 @@ class Gamma(Distribution):
         return draw_gamma(self.concentration, source) / self.rate
 
     def log_prob(self, x: Any) -> Tensor:
-        x, a = self._value(x), self.concentration
+        x, a = self._as_value(x), self.concentration
         safe = plugrad.where(x > 0, x, 1)
         found = xlogy(a, self.rate) + xlogy(a - 1, safe) - self.rate * safe - gammaln(a)
         return plugrad.where(x > 0, found, -inf)
 
     def cdf(self, x: Any) -> Tensor:
         """The probability of a number up to x."""
-        return gammainc(self.concentration, plugrad.maximum(self._value(x), 0) * self.rate)
+        return gammainc(self.concentration, plugrad.maximum(self._as_value(x), 0) * self.rate)
 
     def entropy(self) -> Tensor:
         a = self.concentration
@@ -135,7 +135,7 @@ class InverseGamma(Distribution):
         return self.rate / draw_gamma(self.concentration, source)
 
     def log_prob(self, x: Any) -> Tensor:
-        x, a = self._value(x), self.concentration
+        x, a = self._as_value(x), self.concentration
         safe = plugrad.where(x > 0, x, 1)
         found = xlogy(a, self.rate) - (a + 1) * plugrad.log(safe) - self.rate / safe - gammaln(a)
         return plugrad.where(x > 0, found, -inf)
@@ -172,7 +172,7 @@ class Beta(Distribution):
         return first / (first + second)
 
     def log_prob(self, x: Any) -> Tensor:
-        x = self._value(x)
+        x = self._as_value(x)
         is_inside = (x > 0) & (x < 1)
         safe = plugrad.where(is_inside, x, 0.5)
         found = xlogy(self.a - 1, safe) + xlog1py(self.b - 1, -safe) - betaln(self.a, self.b)
@@ -216,7 +216,7 @@ class StudentT(Distribution):
         )
 
     def log_prob(self, x: Any) -> Tensor:
-        z = (self._value(x) - self.loc) / self.scale
+        z = (self._as_value(x) - self.loc) / self.scale
         half = (self.df + 1) / 2
         constant = gammaln(half) - gammaln(self.df / 2) - 0.5 * plugrad.log(self.df * pi)
         return constant - plugrad.log(self.scale) - half * plugrad.log1p(z * z / self.df)
@@ -254,7 +254,7 @@ class Dirichlet(Distribution):
 
     def log_prob(self, x: Any) -> Tensor:
         a = self.concentration
-        terms = plugrad.sum(xlogy(a - 1, self._value(x)), axis=-1)
+        terms = plugrad.sum(xlogy(a - 1, self._as_value(x)), axis=-1)
         return terms - self.log_normalizer()
 
     def log_normalizer(self) -> Tensor:

@@ -11,10 +11,10 @@ from plugrad.extend import ArgumentError, is_traced
 from plugrad_numerics import double_double
 from plugrad_numerics.tables import (
     as_floats,
-    elementwise,
-    evaluate,
-    evaluate_one_of,
-    polynomial,
+    call_elementwise,
+    evaluate_first_matching,
+    evaluate_polynomial,
+    evaluate_table,
     subtract_root,
 )
 
@@ -23,17 +23,25 @@ if TYPE_CHECKING:
     from plugrad.extend import Scalar
     from plugrad_numerics.double_double import DoubleDouble
 
-STIRLING: Final = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
+STIRLING_COEFFICIENTS: Final = (
+    1 / 12,
+    -1 / 360,
+    1 / 1260,
+    -1 / 1680,
+    1 / 1188,
+    -691 / 360360,
+    1 / 156,
+)
 """The series of log(gamma) in 1 / x of odd powers (DLMF 5.11.1)."""
-BERNOULLI: Final = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
+DIGAMMA_COEFFICIENTS: Final = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
 """The series of log(x) - 1 / (2 x) - digamma(x) in even powers of 1 / x (DLMF 5.11.2)."""
-TRIGAMMA: Final = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
+TRIGAMMA_COEFFICIENTS: Final = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 DIGAMMA_ROOT: Final = 1.4616321449683622, 9.549995429965697e-17
 """The root above 0, in two parts."""
-GAMMA_MAX: Final = 171.7
-LAST_POLE: Final = 32
+GAMMA_MAX_ARGUMENT: Final = 171.7
+LAST_TABULATED_POLE: Final = 32
 """The last negative whole number near which `gammaln` has a table; farther ones have no number near a root."""
-REFINED_MAX: Final = 1e6
+MAX_REFINED_ARGUMENT: Final = 1e6
 """Beyond, the logarithms of gamma functions are too large even for double-double arithmetic."""
 
 
@@ -46,7 +54,7 @@ def gammaln(x: Any) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return elementwise("gammaln", gammaln_values, x)
+    return call_elementwise("gammaln", gammaln_values, x)
 
 
 def gammaln_values(x: Tensor) -> Tensor:
@@ -54,14 +62,14 @@ def gammaln_values(x: Tensor) -> Tensor:
     size = plugrad.abs(x)
     is_negative = (x < 0) & (size < inf)
     is_pole = (x <= 0) & (x == plugrad.floor(x))
-    pole = plugrad.where(is_negative & (size < LAST_POLE + 1), plugrad.round(size), 2)
-    u = plugrad.where(is_negative & (size < LAST_POLE + 1), x + pole, 0.5)
-    is_beside = (plugrad.abs(u) < 1 / 8) & (pole >= 2) & (pole <= LAST_POLE)
+    pole = plugrad.where(is_negative & (size < LAST_TABULATED_POLE + 1), plugrad.round(size), 2)
+    u = plugrad.where(is_negative & (size < LAST_TABULATED_POLE + 1), x + pole, 0.5)
+    is_beside = (plugrad.abs(u) < 1 / 8) & (pole >= 2) & (pole <= LAST_TABULATED_POLE)
     is_between = is_negative & ~is_beside & (size > 2.1) & (size < 3.9)
     is_small, is_large = size < 0.5, size >= 16
     shifted = plugrad.where(is_small, size + 1, size)
     side = plugrad.where(is_beside, 2 * (pole - 2) + plugrad.where(u < 0, 1, 0), 0)
-    found = evaluate_one_of(
+    found = evaluate_first_matching(
         ("lgamma_near_poles", is_beside, side + 8 * plugrad.abs(u)),
         ("lgamma_between_2_and_3", is_between & (size < 3), size),
         ("lgamma_between_3_and_4", is_between, size),
@@ -80,7 +88,9 @@ def gammaln_values(x: Tensor) -> Tensor:
     )
     large = plugrad.where(is_large & (size < inf), size, 16)
     logarithm = plugrad.log(large)
-    asymptotic = (large - 0.5) * (logarithm - 1) + (0.5 * log(2 * pi) - 0.5 + stirling(large))
+    asymptotic = (large - 0.5) * (logarithm - 1) + (
+        0.5 * log(2 * pi) - 0.5 + stirling_remainder(large)
+    )
     found = plugrad.where(size < 3, near, plugrad.where(is_large, asymptotic, found))
     # Both sides of 0 are equal where the square of x may underflow.
     is_reflected = is_negative & ~is_pole & (size > 1e-18)
@@ -109,10 +119,10 @@ STIRLING_MIN = 12.0
 """From here on Stirling's formula is exact."""
 
 
-def stirling(x: Tensor) -> Tensor:
+def stirling_remainder(x: Tensor) -> Tensor:
     """Return what Stirling's formula lacks of gammaln(x) of x of 12 or more (DLMF 5.11.1)."""
     inverse = 1 / x
-    return inverse * polynomial(STIRLING, inverse * inverse)
+    return inverse * evaluate_polynomial(STIRLING_COEFFICIENTS, inverse * inverse)
 
 
 def sin_pi(x: Tensor) -> Tensor:
@@ -137,7 +147,7 @@ def gamma(x: Any) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return elementwise("gamma", gamma_values, x)
+    return call_elementwise("gamma", gamma_values, x)
 
 
 def gamma_values(x: Tensor) -> Tensor:
@@ -155,13 +165,15 @@ def gamma_values(x: Tensor) -> Tensor:
 
 def _positive_gamma(x: Tensor) -> Tensor:
     is_small, is_large = x < 1, x >= 12
-    low = evaluate("gamma", plugrad.where(is_small, x + 1, x))
+    low = evaluate_table("gamma", plugrad.where(is_small, x + 1, x))
     low = plugrad.where(is_small, low / plugrad.where(is_small & (x > 0), x, 1), low)
     large = plugrad.where(is_large, x, 12)
-    large = plugrad.where(large > GAMMA_MAX, GAMMA_MAX, large)
+    large = plugrad.where(large > GAMMA_MAX_ARGUMENT, GAMMA_MAX_ARGUMENT, large)
     root = large ** (0.5 * large - 0.25)  # two factors, of which none overflows
-    high = root * (sqrt(2 * pi) * plugrad.exp(stirling(large)) * plugrad.exp(-large)) * root
-    high = plugrad.where(x >= GAMMA_MAX, inf, high)
+    high = (
+        root * (sqrt(2 * pi) * plugrad.exp(stirling_remainder(large)) * plugrad.exp(-large)) * root
+    )
+    high = plugrad.where(x >= GAMMA_MAX_ARGUMENT, inf, high)
     return plugrad.where(is_large, high, low)
 
 
@@ -174,7 +186,7 @@ def digamma(x: Any) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return elementwise("digamma", _digamma, x, refine=_refine_digamma)
+    return call_elementwise("digamma", _digamma, x, refine=_refine_digamma)
 
 
 DIGAMMA_MIN: Final = -32.0
@@ -188,7 +200,7 @@ def _digamma(x: Tensor) -> Tensor:
     is_pole = is_negative & (x == plugrad.floor(x))
     is_small, is_large = size < 1, size >= 16
     shifted = plugrad.where(is_small, size + 1, size)
-    found = evaluate_one_of(
+    found = evaluate_first_matching(
         ("digamma_below_0", is_tabulated, -x),
         ("digamma_near_root", size < 3, shifted),
         ("digamma", ~is_large, size),
@@ -203,7 +215,11 @@ def _digamma(x: Tensor) -> Tensor:
     large = plugrad.where(is_large & (size < inf), size, 16)
     inverse = 1 / large
     square = inverse * inverse
-    asymptotic = plugrad.log(large) - 0.5 * inverse - square * polynomial(BERNOULLI, square)
+    asymptotic = (
+        plugrad.log(large)
+        - 0.5 * inverse
+        - square * evaluate_polynomial(DIGAMMA_COEFFICIENTS, square)
+    )
     asymptotic = plugrad.where(size == inf, inf, asymptotic)
     found = plugrad.where(size < 3, near, plugrad.where(is_large, asymptotic, found))
     part = plugrad.where(is_negative & ~is_tabulated & ~is_pole, x - plugrad.round(x), 0.25)
@@ -221,7 +237,7 @@ def _refine_digamma(x: Tensor) -> Tensor:
     size = double_double.two_sum(plugrad.ones_like(x), -x)
     inverse = double_double.divide(double_double.from_number(plugrad.ones_like(x)), size)
     square = double_double.multiply(inverse, inverse)
-    tail = square.high * square.high * polynomial(BERNOULLI[1:], square.high)
+    tail = square.high * square.high * evaluate_polynomial(DIGAMMA_COEFFICIENTS[1:], square.high)
     found = double_double.multiply(square, double_double.from_fraction(Fraction(1, 12)))
     found = double_double.add_number(found, tail)
     found = double_double.add(found, double_double.multiply_number(inverse, 0.5))
@@ -249,7 +265,7 @@ def trigamma(x: Any) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return elementwise("trigamma", _trigamma, x)
+    return call_elementwise("trigamma", _trigamma, x)
 
 
 def _trigamma(x: Tensor) -> Tensor:
@@ -264,11 +280,11 @@ def _trigamma(x: Tensor) -> Tensor:
 def _positive_trigamma(x: Tensor) -> Tensor:
     is_small, is_large = x < 1, x >= 16
     safe = plugrad.where(is_small & (x > 0), x, 1)
-    low = evaluate("trigamma", plugrad.where(is_small, x + 1, x))
+    low = evaluate_table("trigamma", plugrad.where(is_small, x + 1, x))
     low = plugrad.where(is_small, low + 1 / (safe * safe), low)
     inverse = 1 / plugrad.where(is_large, x, 16)
     square = inverse * inverse
-    high = inverse + square * (0.5 + inverse * polynomial(TRIGAMMA, square))
+    high = inverse + square * (0.5 + inverse * evaluate_polynomial(TRIGAMMA_COEFFICIENTS, square))
     return plugrad.where(is_large, high, low)
 
 
@@ -281,26 +297,28 @@ def betaln(a: Any, b: Any) -> Tensor:
     Raises:
         DTypeError: a or b holds complex numbers or strings.
     """
-    return elementwise("betaln", betaln_values, a, b, refine=_refine_betaln)
+    return call_elementwise("betaln", betaln_values, a, b, refine=_refine_betaln)
 
 
 def betaln_values(a: Tensor, b: Tensor) -> Tensor:
     """Return what `betaln` does, in the dtype of a. Large terms of Stirling's formula cancel before that."""
     p, q = plugrad.where(a < b, a, b), plugrad.where(a < b, b, a)
     is_small = q < STIRLING_MIN
-    near = plugrad.log(_small_beta(plugrad.where(is_small, p, 1), plugrad.where(is_small, q, 1)))
+    near = plugrad.log(
+        _beta_of_small_arguments(plugrad.where(is_small, p, 1), plugrad.where(is_small, q, 1))
+    )
     q = plugrad.where(is_small, STIRLING_MIN, q)
     total = p + q
-    far = stirling(q) - stirling(total) + (q - 0.5) * plugrad.log1p(-p / total)
+    far = stirling_remainder(q) - stirling_remainder(total) + (q - 0.5) * plugrad.log1p(-p / total)
     is_low = p < STIRLING_MIN
     low, high = plugrad.where(is_low, p, 1), plugrad.where(is_low, STIRLING_MIN, p)
     low = gammaln_values(low) + low - low * plugrad.log(total)
     share = (high - 0.5) * plugrad.log(high / total) - 0.5 * plugrad.log(total)
-    high = stirling(high) + 0.5 * log(2 * pi) + share
+    high = stirling_remainder(high) + 0.5 * log(2 * pi) + share
     return plugrad.where(is_small, near, far + plugrad.where(is_low, low, high))
 
 
-def _small_beta(a: Tensor, b: Tensor) -> Tensor:
+def _beta_of_small_arguments(a: Tensor, b: Tensor) -> Tensor:
     return gamma_values(a) / gamma_values(a + b) * gamma_values(b)
 
 
@@ -313,7 +331,7 @@ def beta(a: Any, b: Any) -> Tensor:
     Raises:
         DTypeError: a or b holds complex numbers or strings.
     """
-    return elementwise("beta", _beta, a, b, refine=_refine_beta)
+    return call_elementwise("beta", _beta, a, b, refine=_refine_beta)
 
 
 def _refine_beta(a: Tensor, b: Tensor) -> Tensor:
@@ -327,14 +345,14 @@ def _refine_betaln(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _split_beta(a: Tensor, b: Tensor) -> tuple[DoubleDouble, DoubleDouble]:
-    is_inside = (a > 0) & (b > 0) & (plugrad.maximum(a, b) < REFINED_MAX)
+    is_inside = (a > 0) & (b > 0) & (plugrad.maximum(a, b) < MAX_REFINED_ARGUMENT)
     a, b = (plugrad.where(is_inside, z, plugrad.nan) for z in (a, b))
     return double_double.split_beta(*map(double_double.from_number, (a, b)))
 
 
 def _beta(a: Tensor, b: Tensor) -> Tensor:
     is_small = plugrad.maximum(a, b) < STIRLING_MIN
-    small = _small_beta(plugrad.where(is_small, a, 1), plugrad.where(is_small, b, 1))
+    small = _beta_of_small_arguments(plugrad.where(is_small, a, 1), plugrad.where(is_small, b, 1))
     return plugrad.where(is_small, small, plugrad.exp(betaln_values(a, b)))
 
 

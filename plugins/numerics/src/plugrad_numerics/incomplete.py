@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING, Any, Final
 import plugrad
 from plugrad_numerics.exact_incomplete import refine_betainc, refine_gammainc
 from plugrad_numerics.gamma_functions import betaln_values, gammaln_values
-from plugrad_numerics.tables import elementwise
-from plugrad_numerics.uniform_expansion import UNIFORM_MIN, is_uniform, scaled_tail
+from plugrad_numerics.tables import call_elementwise
+from plugrad_numerics.uniform_expansion import (
+    MIN_UNIFORM_ORDER,
+    scaled_tail,
+    uses_uniform_expansion,
+)
 
 if TYPE_CHECKING:
     from plugrad import Tensor
 
-TERMS: Final = 120
+CONTINUED_FRACTION_TERMS: Final = 120
 """Of a series or a continued fraction: enough for parameters of the gamma functions up to 200."""
-TINY: Final = 1e-30
+NONZERO_DIVISOR_MIN: Final = 1e-30
 
 
 def gammainc(a: Any, x: Any) -> Tensor:
@@ -33,7 +37,7 @@ def gammainc(a: Any, x: Any) -> Tensor:
     Raises:
         DTypeError: a or x holds complex numbers or strings.
     """
-    return _call("gammainc", 0, a, x)
+    return _call_incomplete_gamma("gammainc", 0, a, x)
 
 
 def gammaincc(a: Any, x: Any) -> Tensor:
@@ -45,11 +49,11 @@ def gammaincc(a: Any, x: Any) -> Tensor:
     Raises:
         DTypeError: a or x holds complex numbers or strings.
     """
-    return _call("gammaincc", 1, a, x)
+    return _call_incomplete_gamma("gammaincc", 1, a, x)
 
 
-def _call(op: str, which: int, a: Any, x: Any) -> Tensor:
-    return elementwise(
+def _call_incomplete_gamma(op: str, which: int, a: Any, x: Any) -> Tensor:
+    return call_elementwise(
         op,
         lambda a, x: gammainc_values(a, x)[which],
         a,
@@ -66,7 +70,7 @@ def gammainc_values(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     is_low = safe_x < safe_a + 1
     scale = plugrad.exp(safe_a * plugrad.log(safe_x) - safe_x - gammaln_values(safe_a))
     small = plugrad.where(is_low, safe_x, 1)
-    numbers = plugrad.arange(1, TERMS, dtype=a.dtype, device=a.device)
+    numbers = plugrad.arange(1, CONTINUED_FRACTION_TERMS, dtype=a.dtype, device=a.device)
 
     def add_term(carry: Any, n: Tensor) -> Any:
         term, total = carry
@@ -85,12 +89,14 @@ def gammainc_values(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         return (b, c, d, fraction * (d * c)), None
 
     b = large + 1 - safe_a
-    (_, _, _, fraction), _ = plugrad.scan(divide, (b, b * 0 + 1 / TINY, 1 / b, 1 / b), numbers)
+    (_, _, _, fraction), _ = plugrad.scan(
+        divide, (b, b * 0 + 1 / NONZERO_DIVISOR_MIN, 1 / b, 1 / b), numbers
+    )
     lower = plugrad.where(is_low, scale * total, 1 - scale * fraction)
     upper = plugrad.where(is_low, 1 - scale * total, scale * fraction)
-    is_near = is_uniform(safe_a, safe_x)  # where 120 terms are not enough
-    far_a = plugrad.where(is_near, safe_a, UNIFORM_MIN)
-    tail, exponent = scaled_tail(far_a, plugrad.where(is_near, safe_x, UNIFORM_MIN))
+    is_near = uses_uniform_expansion(safe_a, safe_x)  # where 120 terms are not enough
+    far_a = plugrad.where(is_near, safe_a, MIN_UNIFORM_ORDER)
+    tail, exponent = scaled_tail(far_a, plugrad.where(is_near, safe_x, MIN_UNIFORM_ORDER))
     tail = tail * plugrad.exp(-exponent)
     is_upper = safe_x >= safe_a
     lower = plugrad.where(is_near, plugrad.where(is_upper, 1 - tail, tail), lower)
@@ -113,7 +119,7 @@ def betainc(a: Any, b: Any, x: Any) -> Tensor:
     Raises:
         DTypeError: a, b or x holds complex numbers or strings.
     """
-    return elementwise("betainc", _betainc, a, b, x, refine=refine_betainc)
+    return call_elementwise("betainc", _betainc, a, b, x, refine=refine_betainc)
 
 
 def _betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
@@ -135,7 +141,7 @@ def _betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
         d, c = 1 / (1 + odd * d), 1 + odd / c
         return (c, d, fraction * (d * c)), None
 
-    numbers = plugrad.arange(1, TERMS, dtype=a.dtype, device=a.device)
+    numbers = plugrad.arange(1, CONTINUED_FRACTION_TERMS, dtype=a.dtype, device=a.device)
     (_, _, fraction), _ = plugrad.scan(divide, (d * 0 + 1, d, d), numbers)
     found = scale * fraction / p
     found = plugrad.where(is_turned, 1 - found, found)

@@ -7,27 +7,27 @@ from typing import TYPE_CHECKING, Any
 
 import plugrad
 from plugrad.extend import ArgumentError, float64
-from plugrad_numerics.exact_incomplete import EXPN_LOG_MAX, expn_series, refine_expn
-from plugrad_numerics.gamma_functions import sin_pi, stirling
+from plugrad_numerics.exact_incomplete import EXPN_LOG_TERM_MAX_ORDER, expn_series, refine_expn
+from plugrad_numerics.gamma_functions import sin_pi, stirling_remainder
 from plugrad_numerics.tables import (
-    elementwise,
-    evaluate,
-    evaluate_one_of,
-    polynomial,
-    product_error,
+    call_elementwise,
+    evaluate_first_matching,
+    evaluate_polynomial,
+    evaluate_table,
+    product_rounding_error,
     subtract_root,
 )
 
 if TYPE_CHECKING:
     from plugrad import Tensor
 
-EXPN_ORDER_MAX = 1000
-EXPN_STEPS = 120
+MAX_EXPN_ORDER = 1000
+EXPN_FRACTION_TERMS = 120
 """Of the continued fraction."""
 EULER_GAMMA = 0.5772156649015329
-STIRLING_SCALE = 0.05854983152431916
+INVERSE_2_PI_E = 0.05854983152431916
 """1 / (2 pi e), and how much more that is."""
-STIRLING_SCALE_ERROR = -4.121231590292303e-19
+INVERSE_2_PI_E_ERROR = -4.121231590292303e-19
 
 
 def exp1(x: Any) -> Tensor:
@@ -39,14 +39,14 @@ def exp1(x: Any) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return elementwise("exp1", _exp1, x)
+    return call_elementwise("exp1", _exp1, x)
 
 
 def _exp1(x: Tensor) -> Tensor:
     small = plugrad.where((x > 0) & (x < 0.5), x, 0.25)
-    low = evaluate("exp1", small) - plugrad.log(small)
+    low = evaluate_table("exp1", small) - plugrad.log(small)
     large = plugrad.where((x >= 0.5) & (x < inf), x, 1)
-    high = evaluate("exp1_tail", 1 / large) * plugrad.exp(-large) / large
+    high = evaluate_table("exp1_tail", 1 / large) * plugrad.exp(-large) / large
     high = plugrad.where(x == inf, 0, high)
     found = plugrad.where(x < 0.5, low, high)
     return plugrad.where(x < 0, nan, plugrad.where(x == 0, inf, found))
@@ -61,7 +61,7 @@ def expi(x: Any) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return elementwise("expi", _expi, x)
+    return call_elementwise("expi", _expi, x)
 
 
 def _expi(x: Tensor) -> Tensor:
@@ -69,7 +69,7 @@ def _expi(x: Tensor) -> Tensor:
     is_large = x >= 6
     small = plugrad.where((x > 0) & ~is_large, x, 1)
     large = plugrad.where(is_large & (x < inf), x, 6)
-    found = evaluate_one_of(
+    found = evaluate_first_matching(
         ("expi_near_root", is_near, small),
         ("expi", ~is_large, small),
         ("expi_tail", is_large, 6 / large),
@@ -102,13 +102,13 @@ def expn(n: int, x: Any) -> Tensor:
         ArgumentError: n is not such an integer.
         DTypeError: x holds complex numbers or strings.
     """
-    if type(n) is not int or not 0 <= n <= EXPN_ORDER_MAX:
-        raise ArgumentError(f"expn: n={n!r:.80} must be an integer from 0 to {EXPN_ORDER_MAX}")
+    if type(n) is not int or not 0 <= n <= MAX_EXPN_ORDER:
+        raise ArgumentError(f"expn: n={n!r:.80} must be an integer from 0 to {MAX_EXPN_ORDER}")
     if n == 0:
-        return elementwise("expn", _exp_quotient, x)
+        return call_elementwise("expn", _exp_quotient, x)
     if n == 1:
         return exp1(x)
-    return elementwise("expn", lambda x: _expn(n, x), x, refine=lambda x: refine_expn(n, x))
+    return call_elementwise("expn", lambda x: _expn(n, x), x, refine=lambda x: refine_expn(n, x))
 
 
 def _exp_quotient(x: Tensor) -> Tensor:
@@ -124,12 +124,12 @@ def _expn(n: int, x: Tensor) -> Tensor:
     def divide(inner: Tensor, k: Tensor) -> Any:
         return large + (n + 2 * (k - 1)) - k * (k + (n - 1)) / inner, None
 
-    numbers = plugrad.arange(EXPN_STEPS, 0, -1, dtype=x.dtype, device=x.device)
-    fraction, _ = plugrad.scan(divide, large + (n + 2.0 * EXPN_STEPS), numbers)
+    numbers = plugrad.arange(EXPN_FRACTION_TERMS, 0, -1, dtype=x.dtype, device=x.device)
+    fraction, _ = plugrad.scan(divide, large + (n + 2.0 * EXPN_FRACTION_TERMS), numbers)
     high = plugrad.where(x == inf, 0, plugrad.exp(-large) / fraction)
     small = plugrad.where((x > 0) & (x < 1), x, 0)
-    low = polynomial([float(c) for c in expn_series(n)], small)
-    if n <= EXPN_LOG_MAX:
+    low = evaluate_polynomial([float(c) for c in expn_series(n)], small)
+    if n <= EXPN_LOG_TERM_MAX_ORDER:
         psi = sum(1 / k for k in range(1, n)) - EULER_GAMMA
         safe = plugrad.where(small > 0, small, 1)
         power = small ** (n - 1) * ((-1) ** (n - 1) / factorial(n - 1))
@@ -147,7 +147,7 @@ def zeta(x: Any) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return elementwise("zeta", _zeta, x)
+    return call_elementwise("zeta", _zeta, x)
 
 
 def _zeta(s: Tensor) -> Tensor:
@@ -159,7 +159,7 @@ def _zeta(s: Tensor) -> Tensor:
 
 def _positive_zeta(s: Tensor) -> Tensor:
     distance = plugrad.where(s == 1, 1, s - 1)
-    low = evaluate("zeta", s) / distance
+    low = evaluate_table("zeta", s) / distance
     large = plugrad.where((s >= 17) & (s < inf), s, 17)
     high = plugrad.where(s == inf, 1, 1 + _zeta_excess(large))
     return plugrad.where(s < 17, low, high)
@@ -179,18 +179,18 @@ def _negative_zeta(w: Tensor) -> Tensor:
     It is ``-2 (2 pi)**-t sin(pi w / 2) gamma(t) zeta(t)`` of ``t = 1 + w`` (DLMF 25.4.1).
     """
     sine = sin_pi(-w / 2)
-    low = evaluate("zeta_below_0", w) * (sine / w)
+    low = evaluate_table("zeta_below_0", w) * (sine / w)
     is_finite = w < (300 if w.dtype == float64 else 80)  # beyond, all but the roots are infinite
     large = plugrad.where((w >= 17) & is_finite, w, 17)
     t = 1 + large
-    base = t * STIRLING_SCALE
+    base = t * INVERSE_2_PI_E
     root = base ** (0.5 * t)  # two factors, of which none overflows
-    more = plugrad.expm1(stirling(t))
+    more = plugrad.expm1(stirling_remainder(t))
     excess = _zeta_excess(t)
     more = more + excess + more * excess
     if w.dtype == float64:
         # The power would magnify the rounding of t and of its base, so what was lost comes back.
-        error = product_error(t, STIRLING_SCALE, base) + t * STIRLING_SCALE_ERROR
+        error = product_rounding_error(t, INVERSE_2_PI_E, base) + t * INVERSE_2_PI_E_ERROR
         change = t * error / base + (large - (t - 1)) * (1 + plugrad.log(base))
         more = more + plugrad.stop_gradient(change) * (1 + more)
     factor = plugrad.sqrt(8 * pi / t) * sine

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import plugrad
 from plugrad.extend import ArgumentError
-from plugrad_numerics.roots import implicit
+from plugrad_numerics.roots import implicit_function
 from plugrad_numerics.tables import as_floats
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from plugrad import Tensor
 
-HALVINGS: Final = 30
+MAX_STEP_HALVINGS: Final = 30
 """How often a step is halved at most until the function falls enough (Armijo, 1966)."""
 
 
@@ -61,14 +61,14 @@ def minimize(
         return plugrad.grad(evaluate_flat)(x, *rest)
 
     def find(x: Tensor, args: Sequence[Tensor]) -> Tensor:
-        return _descend(evaluate_flat, slope, x, args, tol, max_steps)
+        return _minimize_by_descent(evaluate_flat, slope, x, args, tol, max_steps)
 
     flat_start = plugrad.stop_gradient(plugrad.reshape(start, (-1,)))
-    x = plugrad.reshape(implicit(find, slope, flat_start, parameters), shape)
+    x = plugrad.reshape(implicit_function(find, slope, flat_start, parameters), shape)
     return OptimizeResult(x, function(x, *parameters))
 
 
-def _descend(
+def _minimize_by_descent(
     function: Callable[..., Tensor],
     slope: Callable[..., Tensor],
     x: Tensor,
@@ -95,13 +95,13 @@ def _descend(
         def is_high(search: Any) -> Tensor:
             size, tries = search
             value = function(x + size * direction, *args)
-            return ~(value <= before + 1e-4 * size * fall) & (tries < HALVINGS)
+            return ~(value <= before + 1e-4 * size * fall) & (tries < MAX_STEP_HALVINGS)
 
         one = plugrad.ones((), dtype=x.dtype, device=x.device)
         size, tries = plugrad.while_loop(
             is_high, lambda search: (search[0] / 2, search[1] + 1), (one, count * 0)
         )
-        is_stuck = tries >= HALVINGS
+        is_stuck = tries >= MAX_STEP_HALVINGS
         step = plugrad.where(is_stuck, 0.0, size) * direction
         following = slope(x + step, *args)
         change = following - gradient

@@ -50,7 +50,7 @@ class MultivariateNormal(Distribution):
 
     def log_prob(self, x: Any) -> Tensor:
         factor = self._factor()
-        offset = (self._value(x) - self.loc)[..., None]
+        offset = (self._as_value(x) - self.loc)[..., None]
         z = plugrad.linalg.solve_triangular(factor, offset, lower=True)[..., 0]
         n = self.loc.shape[-1]
         return (

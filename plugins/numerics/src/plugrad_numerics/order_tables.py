@@ -23,17 +23,17 @@ PI: Final = Decimal(
     "3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798214"
     "808651328230664709384460955058223172535940812848111745028410270193852110555964462294895493038196"
 )
-LEAST_PART: Final = Decimal("1e-25")
+MIN_ORDER_FRACTION: Final = Decimal("1e-25")
 """What is added to a whole order, where the second solutions are a limit. It changes values by less than 1e-23."""
-ROUNDED: Final = Decimal("1e-30")
+SERIES_TOLERANCE: Final = Decimal("1e-30")
 """The relative size of what is left out of series."""
 TAIL_PIECES: Final = 16
-DEGREE: Final = 16
-LOW_TERMS: Final = 14
+PIECE_DEGREE: Final = 16
+BELOW_1_TERMS: Final = 14
 """How many powers of x * x / 4 are enough below 1."""
 
 
-class Pieces(NamedTuple):
+class PiecewisePolynomial(NamedTuple):
     """A function on pieces of equal width: where they begin, how many are in 1, and a polynomial for each."""
 
     start: float
@@ -41,7 +41,7 @@ class Pieces(NamedTuple):
     rows: np.ndarray[Any, Any]
 
 
-class Low(NamedTuple):
+class SecondSolutionBelow1(NamedTuple):
     """A second solution below 1.
 
     It is ``head * (x / large)**-v + (x / 2)**n * (even * cosh(part * t) + odd * sinh(part * t) / sin(pi * part))`` of
@@ -56,16 +56,16 @@ class Low(NamedTuple):
     odd: list[float]
 
 
-def large_number(order: float) -> float:
+def asymptotic_min(order: float) -> float:
     """Return the power of 2 from which on the expansions for large numbers are used."""
     return 2.0 ** max(5, ceil(log2(max(2 * order, 1))))
 
 
 @lru_cache(maxsize=64)
-def first_kind(order: float, *, is_modified: bool) -> Pieces:
+def first_kind_pieces(order: float, *, is_modified: bool) -> PiecewisePolynomial:
     """Return ``(large / x)**order`` times J, or times I and ``exp(-x)``, of x below large."""
-    with localcontext(prec=_digits(order)):
-        large = Decimal(large_number(order))
+    with localcontext(prec=_required_digits(order)):
+        large = Decimal(asymptotic_min(order))
         v = Decimal(order)
         terms = _Series(v, 1 if is_modified else -1, large)
         scale = (large / 2) ** v if v else Decimal(1)
@@ -78,14 +78,14 @@ def first_kind(order: float, *, is_modified: bool) -> Pieces:
 
 
 @lru_cache(maxsize=64)
-def modified_series(order: float, limit: float) -> list[DoubleDouble]:
+def modified_series_coefficients(order: float, limit: float) -> list[DoubleDouble]:
     """Return the coefficients of ``(x / 2)**-order`` times I in powers of ``x * x / 4``, enough for x below a limit."""
-    with localcontext(prec=_digits(order)):
+    with localcontext(prec=_required_digits(order)):
         v, z = Decimal(order), Decimal(limit) ** 2 / 4
         term = 1 / _gamma(v + 1)
         found: list[DoubleDouble] = []
         largest, size, k = Decimal(0), abs(term), 0
-        while k <= abs(v) or size > largest * ROUNDED:
+        while k <= abs(v) or size > largest * SERIES_TOLERANCE:
             found.append(from_fraction(Fraction(term)))
             largest = max(largest, size)
             k += 1
@@ -95,11 +95,13 @@ def modified_series(order: float, limit: float) -> list[DoubleDouble]:
 
 
 @lru_cache(maxsize=64)
-def second_kind(order: float, *, is_modified: bool) -> tuple[Low, Pieces]:
+def second_kind_tables(
+    order: float, *, is_modified: bool
+) -> tuple[SecondSolutionBelow1, PiecewisePolynomial]:
     """Return Y or K below 1, and ``(x / large)**order`` times Y, or times K and ``exp(x)``, from 1 to large."""
-    with localcontext(prec=_digits(order)):
-        large = Decimal(large_number(order))
-        n, part = _split(order)
+    with localcontext(prec=_required_digits(order)):
+        large = Decimal(asymptotic_min(order))
+        n, part = _split_order(order)
         v = n + part
         terms = _Series(v, 1 if is_modified else -1, large)
         sine = _sine(PI * part)  # that of v times pi has the sign of (-1)**n too
@@ -117,10 +119,10 @@ def second_kind(order: float, *, is_modified: bool) -> tuple[Low, Pieces]:
         head: list[Decimal] = []
         even: list[Decimal] = []
         odd: list[Decimal] = []
-        for k in range(min(n, LOW_TERMS)):
+        for k in range(min(n, BELOW_1_TERMS)):
             principal = _gamma(v - k) / _factorial(k) * down
             head.append((-1) ** k * principal / 2 if is_modified else -principal / PI)
-        for k in range(LOW_TERMS):
+        for k in range(BELOW_1_TERMS):
             power = 1 if is_modified else (-1) ** k
             a = power / (_factorial(k) * _gamma(v + k + 1))
             b = power / (_factorial(k + n) * _gamma(k + 1 - part))
@@ -132,18 +134,20 @@ def second_kind(order: float, *, is_modified: bool) -> tuple[Low, Pieces]:
                 even.append((a * cosine - b) / sine)
                 odd.append(a * cosine + b)
         floats = [[float(c) for c in row] for row in (head, even, odd)]
-        return Low(n, float(part), float(sine), *floats), middle
+        return SecondSolutionBelow1(n, float(part), float(sine), *floats), middle
 
 
 @lru_cache(maxsize=64)
-def tails(order: float, *, is_modified: bool) -> tuple[Pieces, Pieces]:
+def asymptotic_tails(
+    order: float, *, is_modified: bool
+) -> tuple[PiecewisePolynomial, PiecewisePolynomial]:
     """Return functions of ``large / x``.
 
     They are ``sqrt(2 / pi)`` times P and Q of J and Y (DLMF 10.17), or ``exp(-x) * sqrt(x)`` times I and
     ``exp(x) * sqrt(x)`` times K.
     """
-    with localcontext(prec=_digits(order)):
-        large = Decimal(large_number(order))
+    with localcontext(prec=_required_digits(order)):
+        large = Decimal(asymptotic_min(order))
         coefficients, four = [Decimal(1)], 4 * Decimal(order) ** 2
         while True:  # up to the least term
             k = len(coefficients)
@@ -196,9 +200,9 @@ class _Series:
         return _horner(self.second, (x / self.large) ** 2)
 
 
-def _digits(order: float) -> int:
+def _required_digits(order: float) -> int:
     """Return how many digits leave 35 to results: the series cancel exp(2 x), and a difference of orders more."""
-    return 60 + int(large_number(order))
+    return 60 + int(asymptotic_min(order))
 
 
 def _pieces_per_unit(order: float) -> int:
@@ -206,10 +210,10 @@ def _pieces_per_unit(order: float) -> int:
     return 2 if order <= 16 else 1
 
 
-def _split(order: float) -> tuple[int, Decimal]:
+def _split_order(order: float) -> tuple[int, Decimal]:
     n = round(order)
     part = Decimal(order) - n
-    return n, part if abs(part) > LEAST_PART else LEAST_PART
+    return n, part if abs(part) > MIN_ORDER_FRACTION else MIN_ORDER_FRACTION
 
 
 def _horner(coefficients: Sequence[Decimal], x: Decimal) -> Decimal:
@@ -232,11 +236,11 @@ def _gamma(s: Decimal) -> Decimal:
     while s < 1:
         factor /= s
         s += 1
-    return factor * _gamma_from_1_to_2(s, getcontext().prec)
+    return factor * _incomplete_gamma_from_1_to_2(s, getcontext().prec)
 
 
 @lru_cache(maxsize=64)
-def _gamma_from_1_to_2(s: Decimal, digits: int) -> Decimal:
+def _incomplete_gamma_from_1_to_2(s: Decimal, digits: int) -> Decimal:
     """Return the incomplete gamma function up to a number above which there is nothing in these digits (DLMF 8.7.1)."""
     last = Decimal(digits * 5 // 2)
     term = found = 1 / s
@@ -259,9 +263,9 @@ def _sine(x: Decimal) -> Decimal:
 
 
 @lru_cache(maxsize=8)
-def _nodes(digits: int) -> tuple[list[Decimal], list[list[Decimal]]]:
+def _chebyshev_points_and_matrix(digits: int) -> tuple[list[Decimal], list[list[Decimal]]]:
     """Return the Chebyshev points, and the matrix that makes coefficients of powers of values there."""
-    m = DEGREE + 1
+    m = PIECE_DEGREE + 1
     points = [_sine(PI / 2 - PI * (2 * k + 1) / (2 * m)) for k in range(m)]
     matrix = [[Decimal(0)] * m for _ in range(m)]
     before, current = [Decimal(1)], [Decimal(0), Decimal(1)]
@@ -281,12 +285,12 @@ def _nodes(digits: int) -> tuple[list[Decimal], list[list[Decimal]]]:
 
 def _interpolate(
     function: Callable[[Decimal], Decimal], start: int, last: Decimal, count: int
-) -> Pieces:
+) -> PiecewisePolynomial:
     """Return polynomials that interpolate a function at the Chebyshev points of pieces."""
-    points, matrix = _nodes(getcontext().prec)
+    points, matrix = _chebyshev_points_and_matrix(getcontext().prec)
     width = (last - start) / count
     rows: list[list[float]] = []
     for piece in range(count):
         values = [function(start + width * (piece + (t + 1) / 2)) for t in points]
         rows.append([float(sum(m * v for m, v in zip(row, values, strict=True))) for row in matrix])
-    return Pieces(float(start), float(1 / width), np.array(rows))
+    return PiecewisePolynomial(float(start), float(1 / width), np.array(rows))

@@ -10,16 +10,16 @@ import plugrad
 from plugrad.extend import ArgumentError
 from plugrad_numerics import double_double as dd
 from plugrad_numerics.gamma_functions import digamma, trigamma
-from plugrad_numerics.tables import elementwise, polynomial
+from plugrad_numerics.tables import call_elementwise, evaluate_polynomial
 
 if TYPE_CHECKING:
     from plugrad import Tensor
 
-ORDER_MAX: Final = 100
+MAX_POLYGAMMA_ORDER: Final = 100
 """Beyond, the factorials soon have no float64 number."""
-REFINED_MIN: Final = -16
+MIN_REFINED_ARGUMENT: Final = -16
 """The sum of powers for values of float64 numbers begins with this one, others are reflected."""
-BERNOULLI: Final = (
+BERNOULLI_NUMBERS: Final = (
     *(1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798),
     *(-174611 / 330, 854513 / 138, -236364091 / 2730, 8553103 / 6, -23749461029 / 870),
 )
@@ -44,11 +44,13 @@ def polygamma(n: int, x: Any) -> Tensor:
         ArgumentError: n is not such an integer.
         DTypeError: x holds complex numbers or strings.
     """
-    if type(n) is not int or not 0 <= n <= ORDER_MAX:
-        raise ArgumentError(f"polygamma: n={n!r:.80} must be an integer from 0 to {ORDER_MAX}")
+    if type(n) is not int or not 0 <= n <= MAX_POLYGAMMA_ORDER:
+        raise ArgumentError(
+            f"polygamma: n={n!r:.80} must be an integer from 0 to {MAX_POLYGAMMA_ORDER}"
+        )
     if n < 2:
         return trigamma(x) if n else digamma(x)
-    return elementwise(
+    return call_elementwise(
         "polygamma", lambda x: _polygamma(n, x), x, refine=lambda x: _refine_polygamma(n, x)
     )
 
@@ -63,7 +65,7 @@ def _polygamma(n: int, x: Tensor) -> Tensor:
     is_far = plugrad.abs(part) > 0.25  # from a pole; at half numbers the cotangent is exactly 0
     far = plugrad.tan(pi * (0.5 - plugrad.abs(part))) * plugrad.sign(part)
     cotangent = plugrad.where(is_far, far, 1 / plugrad.tan(pi * part))
-    turned = pi ** (n + 1) * polynomial(_cotangent_derivative(n), cotangent)
+    turned = pi ** (n + 1) * evaluate_polynomial(_cotangent_derivative(n), cotangent)
     found = plugrad.where(is_negative, (-1) ** n * found - turned, found)
     return plugrad.where(is_pole, (-1) ** (n + 1) * inf, found)
 
@@ -80,40 +82,40 @@ def _cotangent_derivative(n: int) -> list[int]:
     return found
 
 
-def _shift(n: int) -> int:
+def _asymptotic_min(n: int) -> int:
     """Return the number from which on the asymptotic series is exact."""
     return n + 12
 
 
-def _tail(n: int, inverse: Tensor) -> Tensor:
+def _asymptotic_series(n: int, inverse: Tensor) -> Tensor:
     """Return the asymptotic series of 1 / x without its first term, which is 1."""
     ratios: list[float] = []
     ratio = 1.0
-    for k, b in enumerate(BERNOULLI, 1):
+    for k, b in enumerate(BERNOULLI_NUMBERS, 1):
         ratio *= (n + 2 * k - 2) * (n + 2 * k - 1) / ((2 * k - 1) * (2 * k))
         ratios.append(b * ratio)
-    return inverse * (n / 2 + inverse * polynomial(ratios, inverse * inverse))
+    return inverse * (n / 2 + inverse * evaluate_polynomial(ratios, inverse * inverse))
 
 
 def _positive_polygamma(n: int, x: Tensor) -> Tensor:
     # The factorial is shared among the factors, because float32 has none above that of 34.
     scale = factorial(n) ** (1 / (n + 1))
-    is_low = x < _shift(n)
-    inverse = 1 / plugrad.where(is_low, x + _shift(n), x)
-    found = (scale * inverse) ** n * (scale / n * (1 + _tail(n, inverse)))
-    for k in reversed(range(_shift(n))):
+    is_low = x < _asymptotic_min(n)
+    inverse = 1 / plugrad.where(is_low, x + _asymptotic_min(n), x)
+    found = (scale * inverse) ** n * (scale / n * (1 + _asymptotic_series(n, inverse)))
+    for k in reversed(range(_asymptotic_min(n))):
         found = found + plugrad.where(is_low, scale / (x + k), 0) ** (n + 1)
     return found
 
 
 def _refine_polygamma(n: int, x: Tensor) -> Tensor:
-    is_low = x < _shift(n)
-    x = plugrad.where((x > REFINED_MIN) & (x < 1e100), x, plugrad.nan)
-    count = _shift(n) - REFINED_MIN
+    is_low = x < _asymptotic_min(n)
+    x = plugrad.where((x > MIN_REFINED_ARGUMENT) & (x < 1e100), x, plugrad.nan)
+    count = _asymptotic_min(n) - MIN_REFINED_ARGUMENT
     one, zero = (dd.from_number(plugrad.full_like(x, v)) for v in (1, 0))
     shifted = dd.two_sum(x, plugrad.where(is_low, float(count), 0.0))
     inverse = dd.divide(one, shifted)
-    factor = dd.add_number(dd.from_number(_tail(n, inverse.high)), 1.0)
+    factor = dd.add_number(dd.from_number(_asymptotic_series(n, inverse.high)), 1.0)
     found = dd.multiply(dd.power(inverse, n), factor)
     found = dd.multiply(found, dd.from_fraction(Fraction(1, n)))
     for k in reversed(range(count)):

@@ -68,10 +68,10 @@ def root(
         return plugrad.where(change <= tol, x, plugrad.nan)
 
     flat_start = plugrad.stop_gradient(plugrad.reshape(start, (-1,)))
-    return plugrad.reshape(implicit(find, evaluate_flat, flat_start, parameters), shape)
+    return plugrad.reshape(implicit_function(find, evaluate_flat, flat_start, parameters), shape)
 
 
-def implicit(
+def implicit_function(
     find: Callable[[Tensor, Sequence[Tensor]], Tensor],
     function: Callable[..., Tensor],
     start: Tensor,
@@ -90,7 +90,9 @@ def implicit(
         def pull(dy: Tensor, saved: list[Tensor]) -> list[Tensor]:
             # Solved again, so that the root itself has a gradient in derivatives of higher order.
             args = saved[1:]
-            x = implicit(lambda _, __: plugrad.stop_gradient(saved[0]), function, start, args)
+            x = implicit_function(
+                lambda _, __: plugrad.stop_gradient(saved[0]), function, start, args
+            )
             slopes = plugrad.jacobian(function)(x, *args)
             weight = plugrad.linalg.solve(plugrad.matrix_transpose(slopes), -dy)
             _, back = plugrad.vjp(lambda *rest: function(x, *rest), *args)

@@ -25,7 +25,7 @@ def load_tables() -> dict[str, np.ndarray[Any, Any]]:
         return {name: arrays[name] for name in arrays.files}
 
 
-def evaluate(name: str, x: Tensor) -> Tensor:
+def evaluate_table(name: str, x: Tensor) -> Tensor:
     """Return a function of the tables at x, which is limited to its interval; NaN stays NaN."""
     arrays = load_tables()
     start, pieces_per_unit = arrays[f"{name}.ends"]
@@ -39,10 +39,10 @@ def evaluate_pieces(
     return _evaluate_rows(rows, *_find_piece(start, pieces_per_unit, rows.shape[0], x))
 
 
-def evaluate_one_of(*cases: tuple[str, Tensor, Tensor]) -> Tensor:
+def evaluate_first_matching(*cases: tuple[str, Tensor, Tensor]) -> Tensor:
     """Return the function of the first table whose condition holds, at the argument beside it, or of the last table.
 
-    Only one polynomial is computed for each number, so this is faster than `evaluate` for each table.
+    Only one polynomial is computed for each number, so this is faster than `evaluate_table` for each table.
     """
     arrays = load_tables()
     names = tuple(name for name, _, _ in cases)
@@ -103,7 +103,7 @@ def subtract_root(x: Tensor, name: str, positions: Tensor) -> tuple[Tensor, Tens
     return (x - high) - low, high
 
 
-def polynomial(coefficients: Sequence[float], x: Tensor) -> Tensor:
+def evaluate_polynomial(coefficients: Sequence[float], x: Tensor) -> Tensor:
     """Return a polynomial whose coefficients begin with the constant one, by Horner's method."""
     found = x * 0 + coefficients[-1]
     for c in reversed(coefficients[:-1]):
@@ -111,7 +111,7 @@ def polynomial(coefficients: Sequence[float], x: Tensor) -> Tensor:
     return found
 
 
-def elementwise(
+def call_elementwise(
     op: str,
     function: Callable[..., Tensor],
     *xs: Any,
@@ -157,7 +157,7 @@ def as_floats(op: str, *xs: Any) -> list[Tensor]:
     return [t.astype(dtype) for t in tensors]
 
 
-def product_error(x: Tensor, factor: float, product: Tensor) -> Tensor:
+def product_rounding_error(x: Tensor, factor: float, product: Tensor) -> Tensor:
     """Return by which a product of float64 numbers was rounded (Dekker 1971)."""
     split = 2.0**27 + 1
     x_high = x * split - (x * split - x)

@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Final
 import plugrad
 from plugrad_numerics import double_double
 from plugrad_numerics.error_functions import erfcx_values
-from plugrad_numerics.tables import polynomial
+from plugrad_numerics.tables import evaluate_polynomial
 
 if TYPE_CHECKING:
     from plugrad import Tensor
     from plugrad_numerics.double_double import DoubleDouble
 
-UNIFORM_MIN: Final = 200.0
+MIN_UNIFORM_ORDER: Final = 200.0
 """The parameter from which on the expansion is exact."""
-DISTANCE_MAX: Final = 0.25
+MAX_RELATIVE_DISTANCE: Final = 0.25
 """How far from the parameter, relative to it, the expansion is used; beyond, series converge soon."""
-ORDERS: Final = 7
-DEGREE: Final = 24
+EXPANSION_ORDERS: Final = 7
+SERIES_DEGREE: Final = 24
 
 
 @cache
-def _coefficients() -> tuple[list[float], list[list[float]]]:
+def _expansion_coefficients() -> tuple[list[float], list[list[float]]]:
     """Return the series of eta / mu in mu, and those of c_0, c_1, … in eta, of ``eta**2 / 2 = mu - log(1 + mu)``."""
-    size = DEGREE + 2 * ORDERS + 2
+    size = SERIES_DEGREE + 2 * EXPANSION_ORDERS + 2
     # The derivative of the equation is mu * mu' = eta * (1 + mu).
     mu = [Fraction(0), Fraction(1)]
     for n in range(2, size):
@@ -38,20 +38,20 @@ def _coefficients() -> tuple[list[float], list[list[float]]]:
     for n in range(1, size - 1):
         quotient.append(-sum((mu[k + 1] * quotient[n - k] for k in range(1, n + 1)), Fraction(0)))
     rows = [quotient[1:]]
-    for _ in range(ORDERS - 1):  # DLMF 8.12.10; the terms with 1 / eta cancel
+    for _ in range(EXPANSION_ORDERS - 1):  # DLMF 8.12.10; the terms with 1 / eta cancel
         c = rows[-1]
         rows.append([(n + 2) * c[n + 2] - c[1] * quotient[n + 1] for n in range(len(c) - 2)])
-    square = [Fraction(2 * (-1) ** n, n + 2) for n in range(DEGREE)]
+    square = [Fraction(2 * (-1) ** n, n + 2) for n in range(SERIES_DEGREE)]
     root = [Fraction(1)]
-    for n in range(1, DEGREE):
+    for n in range(1, SERIES_DEGREE):
         inner = sum((root[k] * root[n - k] for k in range(1, n)), Fraction(0))
         root.append((square[n] - inner) / 2)
-    return [float(c) for c in root], [[float(c) for c in row[:DEGREE]] for row in rows]
+    return [float(c) for c in root], [[float(c) for c in row[:SERIES_DEGREE]] for row in rows]
 
 
-def is_uniform(a: Tensor, x: Tensor) -> Tensor:
+def uses_uniform_expansion(a: Tensor, x: Tensor) -> Tensor:
     """Return where the expansion is used."""
-    return (a >= UNIFORM_MIN) & (plugrad.abs(x - a) < DISTANCE_MAX * a)
+    return (a >= MIN_UNIFORM_ORDER) & (plugrad.abs(x - a) < MAX_RELATIVE_DISTANCE * a)
 
 
 def scaled_tail(
@@ -61,23 +61,23 @@ def scaled_tail(
 
     It is the upper one if x is a or larger, otherwise the lower one. An exact exponent makes it more exact.
     """
-    root, rows = _coefficients()
+    root, rows = _expansion_coefficients()
     mu = (x - a) / a
-    eta = mu * polynomial(root, mu)
+    eta = mu * evaluate_polynomial(root, mu)
     sign = plugrad.where(x >= a, 1.0, -1.0)
     inverse = 1 / a
-    total = polynomial(rows[-1], eta)
+    total = evaluate_polynomial(rows[-1], eta)
     for row in rows[-2::-1]:
-        total = total * inverse + polynomial(row, eta)
+        total = total * inverse + evaluate_polynomial(row, eta)
     y = sign * eta * plugrad.sqrt(a / 2)
     if exponent is None:
         tail, rough = erfcx_values(y), a * eta * eta / 2
     else:
-        tail, rough = _exact_erfcx(y, exponent), exponent.high
+        tail, rough = _erfcx_without_rounding(y, exponent), exponent.high
     return tail / 2 + sign * total * plugrad.sqrt(inverse / (2 * pi)), rough
 
 
-def _exact_erfcx(y: Tensor, square: DoubleDouble) -> Tensor:
+def _erfcx_without_rounding(y: Tensor, square: DoubleDouble) -> Tensor:
     """Return erfcx(y), of which y or its square is exact, without what its argument is rounded by."""
     is_far = square.high > 0.01
     safe = plugrad.where(is_far, square.high, 1)

@@ -47,10 +47,12 @@ def convolve(x: Any, kernel: Any, *, mode: Mode = "full", axis: int = -1) -> Ten
             f"on axis {axis}"
         )
     before, after = {"full": (m - 1, m - 1), "same": (m // 2, (m - 1) // 2), "valid": (0, 0)}[mode]
-    return _slide(x, plugrad.flip(kernel), before, after, axis)
+    return _multiply_sliding_windows(x, plugrad.flip(kernel), before, after, axis)
 
 
-def _slide(x: Tensor, weights: Tensor, before: int, after: int, axis: int) -> Tensor:
+def _multiply_sliding_windows(
+    x: Tensor, weights: Tensor, before: int, after: int, axis: int
+) -> Tensor:
     """Multiply windows by weights; zeros are put around x."""
     moved = plugrad.moveaxis(x, axis, -1)
     rows = plugrad.reshape(moved, (-1, moved.shape[-1], 1))
@@ -150,7 +152,7 @@ def gaussian_filter1d(x: Any, sigma: float, *, axis: int = -1, truncate: float =
         raise ArgumentValueError(f"gaussian_filter1d: sigma={sigma} must be above 0")
     radius = int(truncate * sigma + 0.5)
     curve = np.exp(-0.5 * (np.arange(-radius, radius + 1) / sigma) ** 2)
-    return _smooth("gaussian_filter1d", x, curve / curve.sum(), axis)
+    return _smooth_symmetrically("gaussian_filter1d", x, curve / curve.sum(), axis)
 
 
 SAVGOL_MODES: Final = {
@@ -207,7 +209,7 @@ def savgol_filter(
     powers = places[:, None] ** np.arange(polyorder + 1)
     fits = powers @ np.linalg.pinv(powers)  # the values of the polynomial from those of the window
     if mode != "interp":
-        return _smooth(op, x, fits[half], axis, SAVGOL_MODES[mode], cval)
+        return _smooth_symmetrically(op, x, fits[half], axis, SAVGOL_MODES[mode], cval)
     (x,) = as_floats(op, x)
     axis = normalize_axis(axis, x.ndim, name=f"{op}: axis")
     n = x.shape[axis]
@@ -223,13 +225,13 @@ def savgol_filter(
     columns = plugrad.moveaxis(x, axis, -1)
     parts = [
         columns[..., :window_length] @ first,
-        _slide(columns, curve, 0, 0, -1),
+        _multiply_sliding_windows(columns, curve, 0, 0, -1),
         columns[..., n - window_length :] @ last,
     ]
     return plugrad.moveaxis(plugrad.concat(parts, axis=-1), -1, axis)
 
 
-def _smooth(
+def _smooth_symmetrically(
     op: str,
     x: Any,
     weights: np.ndarray[Any, Any],
@@ -246,6 +248,8 @@ def _smooth(
     curve = plugrad.asarray(weights, dtype=x.dtype, device=x.device)
     if continuation == "constant":
         ends = [(radius, radius) if i == axis else (0, 0) for i in range(x.ndim)]
-        return _slide(plugrad.pad(x, ends, constant_value=float(cval)), curve, 0, 0, axis)
+        return _multiply_sliding_windows(
+            plugrad.pad(x, ends, constant_value=float(cval)), curve, 0, 0, axis
+        )
     positions = np.pad(np.arange(n, dtype=np.int32), radius, mode=continuation)  # type: ignore[call-overload]
-    return _slide(plugrad.take(x, positions, axis=axis), curve, 0, 0, axis)
+    return _multiply_sliding_windows(plugrad.take(x, positions, axis=axis), curve, 0, 0, axis)

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import plugrad
 from plugrad_onnx.registry import operator
-from plugrad_onnx.remembering import DOMAIN
+from plugrad_onnx.remembering import PLUGRAD_DOMAIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from plugrad import Tensor
 
-State = tuple["Tensor", ...]
+CellState = tuple["Tensor", ...]
 
 
 @dataclass(frozen=True)
-class Cell:
+class RecurrentCell:
     """One kind of recurrent network."""
 
     operator: str
@@ -31,14 +31,14 @@ class Cell:
     """The places of ONNX's gates among the columns of plugrad's kernels."""
     states: int
     """Of how many tensors the state consists."""
-    advance: Callable[[Tensor, State, Tensor, Tensor], State]
+    advance: Callable[[Tensor, CellState, Tensor, Tensor], CellState]
     """Returns the next state, of the projected input, the state, the recurrent kernel and the bias."""
     has_two_biases: bool = False
     """Whether the recurrent product has a bias of its own, the second row of the bias."""
 
 
-def run(
-    cell: Cell,
+def run_recurrent(
+    cell: RecurrentCell,
     x: Tensor,
     kernel: Tensor,
     bias: Tensor,
@@ -60,7 +60,7 @@ def run(
     projected = x @ kernel + (bias[0] if cell.has_two_biases else bias)
     parts = plugrad.permute_dims(projected, (1, 0, 2))
 
-    def advance(state: State, part: Tensor) -> tuple[State, Tensor | None]:
+    def advance(state: CellState, part: Tensor) -> tuple[CellState, Tensor | None]:
         new = cell.advance(part, state, recurrent, bias)
         return new, new[0] if returns_sequences else None
 
@@ -68,14 +68,14 @@ def run(
     return [*state, outputs] if returns_sequences else [*state]
 
 
-def _lstm(part: Tensor, state: State, recurrent: Tensor, bias: Tensor) -> State:
+def _lstm_step(part: Tensor, state: CellState, recurrent: Tensor, bias: Tensor) -> CellState:
     h, c = state
     i, f, g, o = plugrad.split(part + h @ recurrent, 4, axis=-1)
     c = plugrad.sigmoid(f) * c + plugrad.sigmoid(i) * plugrad.tanh(g)
     return plugrad.sigmoid(o) * plugrad.tanh(c), c
 
 
-def _gru(part: Tensor, state: State, recurrent: Tensor, bias: Tensor) -> State:
+def _gru_step(part: Tensor, state: CellState, recurrent: Tensor, bias: Tensor) -> CellState:
     (h,) = state
     own = h @ recurrent + bias[1]
     z, r, g = plugrad.split(part, 3, axis=-1)
@@ -85,33 +85,35 @@ def _gru(part: Tensor, state: State, recurrent: Tensor, bias: Tensor) -> State:
     return (z * h + (1 - z) * candidate,)
 
 
-def _simple(part: Tensor, state: State, recurrent: Tensor, bias: Tensor) -> State:
+def _simple_rnn_step(part: Tensor, state: CellState, recurrent: Tensor, bias: Tensor) -> CellState:
     return (plugrad.tanh(part + state[0] @ recurrent),)
 
 
-CELLS: Final = {
-    "LSTM": Cell("LSTM", (0, 3, 1, 2), 2, _lstm),
-    "GRU": Cell("GRU", (0, 1, 2), 1, _gru, has_two_biases=True),
-    "SimpleRNN": Cell("RNN", (0,), 1, _simple),
+CELLS_BY_NAME: Final = {
+    "LSTM": RecurrentCell("LSTM", (0, 3, 1, 2), 2, _lstm_step),
+    "GRU": RecurrentCell("GRU", (0, 1, 2), 1, _gru_step, has_two_biases=True),
+    "SimpleRNN": RecurrentCell("RNN", (0,), 1, _simple_rnn_step),
 }
 """By the name under which a model remembers it. plugrad's gates are i, f, g, o and z, r, g."""
 
 
-def _declare(name: str, cell: Cell) -> None:
-    @operator(name, domain=DOMAIN)
+def _declare_composite(name: str, cell: RecurrentCell) -> None:
+    @operator(name, domain=PLUGRAD_DOMAIN)
     def run_cell(*values: Tensor, returns_sequences: bool) -> Any:
         x, kernel, bias, recurrent, *initial = values
-        results = run(
+        results = run_recurrent(
             cell, x, kernel, bias, recurrent, *initial, returns_sequences=returns_sequences
         )
         return tuple(results)
 
 
-for _name, _cell in CELLS.items():
-    _declare(_name, _cell)
+for _name, _cell in CELLS_BY_NAME.items():
+    _declare_composite(_name, _cell)
 
 
-def shapes(cell: Cell, sequences: Sequence[int], units: int) -> tuple[tuple[int, ...], ...]:
+def cell_input_shapes(
+    cell: RecurrentCell, sequences: Sequence[int], units: int
+) -> tuple[tuple[int, ...], ...]:
     """Return the shapes of x, kernel, bias, recurrent kernel and state for input sequences of shape `sequences`."""
     batch, _, features = sequences
     columns = len(cell.gates) * units

@@ -17,7 +17,7 @@ import plugrad
 from plugrad.errors import ArgumentValueError, UnsupportedModel
 from plugrad.extend import is_interruption
 from plugrad_onnx.elements import as_array, numpy_dtype
-from plugrad_onnx.graph import opsets_of
+from plugrad_onnx.graph import opsets_by_domain
 from plugrad_onnx.model import load
 from plugrad_onnx.reading import read_model
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import onnx
     from numpy.typing import NDArray
 
-FINDING: Final = 1
+EXIT_STATUS_UNSUPPORTED: Final = 1
 """The exit status for a model that cannot run."""
 
 
@@ -37,9 +37,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.set_defaults(chosen=lambda _: parser.print_help())  # pyright: ignore[reportUnknownLambdaType]
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     info = commands.add_parser("info", help="show inputs, outputs, weights and operators")
-    info.set_defaults(chosen=describe)
+    info.set_defaults(chosen=describe_model)
     run = commands.add_parser("run", help="run a model on given or random inputs, and time it")
-    run.set_defaults(chosen=measure)
+    run.set_defaults(chosen=time_model)
     run.add_argument("--backend", help="the backend; without, the active one")
     run.add_argument(
         "--input", action="append", default=[], metavar="NAME=FILE",
@@ -72,7 +72,7 @@ def run(arguments: Namespace) -> int | None:
         raise ArgumentValueError(f"{error.filename}: {error.strerror}.") from error
 
 
-def describe(arguments: Namespace) -> int:
+def describe_model(arguments: Namespace) -> int:
     """Print what is in a model; return 1 if it cannot run here."""
     proto, _ = read_model(arguments.model)
     problems = ""
@@ -89,10 +89,12 @@ def describe(arguments: Namespace) -> int:
     record: dict[str, Any] = {
         "file": {"bytes": Path(arguments.model).stat().st_size},
         "producer": f"{proto.producer_name} {proto.producer_version}".strip(),
-        "opsets": {domain or "ai.onnx": v for domain, v in opsets_of(proto.opset_import).items()},
+        "opsets": {
+            domain or "ai.onnx": v for domain, v in opsets_by_domain(proto.opset_import).items()
+        },
         "weights": {"tensors": len(weights), "numbers": numbers, "bytes": sizes},
-        "inputs": [_signature(value) for value in given],
-        "outputs": [_signature(value) for value in proto.graph.output],
+        "inputs": [_describe_value_info(value) for value in given],
+        "outputs": [_describe_value_info(value) for value in proto.graph.output],
         "operators": dict(used.most_common()),
         "problems": problems,
     }
@@ -100,10 +102,10 @@ def describe(arguments: Namespace) -> int:
         print(json.dumps(record, indent=2))
     else:
         _print_description(record)
-    return FINDING if problems else 0
+    return EXIT_STATUS_UNSUPPORTED if problems else 0
 
 
-def measure(arguments: Namespace) -> None:
+def time_model(arguments: Namespace) -> None:
     """Run a model, and print its outputs and how long each run took.
 
     Raises:
@@ -206,7 +208,7 @@ def _iter_nodes(proto: onnx.ModelProto) -> Iterable[onnx.NodeProto]:
             waiting.extend(n for graph in (attribute.g, *attribute.graphs) for n in graph.node)
 
 
-def _signature(value: onnx.ValueInfoProto) -> dict[str, str]:
+def _describe_value_info(value: onnx.ValueInfoProto) -> dict[str, str]:
     """Return the name, dtype and shape of an input or output."""
     if not value.type.HasField("tensor_type"):
         kind = str(value.type.WhichOneof("value")).removesuffix("_type")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from plugrad import Tensor
 
-NAMES: Final = frozenset(
+PLUGRAD_DTYPE_NAMES: Final = frozenset(
     [
         "bool",
         "int8",
@@ -39,7 +39,7 @@ NAMES: Final = frozenset(
         "complex128",
     ]
 )
-STRING: Final = np.dtypes.StringDType()
+NUMPY_STRING_DTYPE: Final = np.dtypes.StringDType()
 
 
 def numpy_dtype(element: int) -> np.dtype[Any]:
@@ -49,7 +49,7 @@ def numpy_dtype(element: int) -> np.dtype[Any]:
         InvalidModel: no element type has this number.
     """
     if element == onnx.TensorProto.STRING:
-        return STRING
+        return NUMPY_STRING_DTYPE
     try:
         return onnx.helper.tensor_dtype_to_np_dtype(element)
     except KeyError:
@@ -75,14 +75,14 @@ def element_type(dtype: Any) -> int:
 
 def is_stored_only(dtype: np.dtype[Any]) -> bool:
     """Whether plugrad lacks a dtype, so that its values are stored in the dtype and computed in another one."""
-    return dtype.kind not in "OTUS" and dtype.name not in NAMES
+    return dtype.kind not in "OTUS" and dtype.name not in PLUGRAD_DTYPE_NAMES
 
 
-def lacks(device: str, value: Any) -> bool:
+def lacks_dtype(device: str, value: Any) -> bool:
     """Whether plugrad has the dtype of a value but the device does not; of a list, whether any element is such."""
     if is_list(value):
-        return any(lacks(device, part) for part in value)
-    return str(getattr(value, "dtype", None)) in NAMES - _dtype_names(device)
+        return any(lacks_dtype(device, part) for part in value)
+    return str(getattr(value, "dtype", None)) in PLUGRAD_DTYPE_NAMES - _dtype_names(device)
 
 
 @cache
@@ -95,7 +95,7 @@ def as_computable(array: NDArray[Any]) -> NDArray[Any]:
     """Return an array with the same numbers in a dtype that plugrad can compute with."""
     if array.dtype.kind in "OUS":
         strings = [s.decode() if isinstance(s, bytes) else str(s) for s in array.ravel()]
-        return np.array(strings, dtype=STRING).reshape(array.shape)
+        return np.array(strings, dtype=NUMPY_STRING_DTYPE).reshape(array.shape)
     if not is_stored_only(array.dtype):
         return array
     name = array.dtype.name

@@ -19,7 +19,7 @@ from plugrad_onnx.elements import (
     is_array,
     is_list,
     is_stored_only,
-    lacks,
+    lacks_dtype,
 )
 from plugrad_onnx.errors import NodeFailed
 
@@ -58,7 +58,7 @@ class Scope:
         self.turned: dict[str, plugrad.Tensor] = {}
         """Images in the other layout, as far as somebody has asked for it."""
 
-    def inside(self, values: dict[str, Any], constant: set[str]) -> Scope:
+    def make_subgraph_scope(self, values: dict[str, Any], constant: set[str]) -> Scope:
         """Return the scope of a subgraph, which also sees the values of this scope."""
         inner = Scope(
             self.device, ChainMap(values, self.values), self.constant | constant, self.copies
@@ -66,7 +66,7 @@ class Scope:
         inner.last, inner.turned = set(self.last), dict(self.turned)
         return inner
 
-    def on_cpu(self, names: Sequence[str]) -> Scope:
+    def copy_to_cpu(self, names: Sequence[str]) -> Scope:
         """Return a scope with the named values copied to the cpu; gradients pass through the copies."""
         values = {name: _move_to_device(self.values[name], "cpu") for name in names if name}
         scope = Scope("cpu", values, self.constant, self.copies)
@@ -99,7 +99,7 @@ class Scope:
             return value
         if is_array(value):
             return self._copy_to_device(
-                name, kind, _move_filter_channels_last if kind == "Filter" else _keep_layout
+                name, kind, _move_filter_channels_last if kind == "Filter" else _return_unchanged
             )
         if is_list(value):
             return [as_tensor(part, self.device) for part in value]
@@ -173,32 +173,34 @@ def _permute_filter_channels_last(x: plugrad.Tensor) -> plugrad.Tensor:
     return plugrad.permute_dims(x, (*range(2, x.ndim), 1, 0))
 
 
-def _keep_layout(array: NDArray[Any]) -> NDArray[Any]:
+def _return_unchanged(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
 def run_graph(graph: Graph, scope: Scope, arguments: Sequence[Any] = ()) -> list[Any]:
     """Run a subgraph of a node and return its outputs."""
-    inner = scope.inside(dict(graph.constants), set(graph.constants))
+    inner = scope.make_subgraph_scope(dict(graph.constants), set(graph.constants))
     for name, argument in zip(graph.inputs, arguments, strict=False):
         inner.assign(name, argument)
     for node in graph.nodes:
-        evaluate(node, inner)
+        evaluate_node(node, inner)
     return [inner.argument(name, "Anything") for name in graph.outputs]
 
 
-def evaluate(node: Node, scope: Scope) -> None:
+def evaluate_node(node: Node, scope: Scope) -> None:
     """Compute the outputs of a node, on the host if all its inputs are there.
 
     It is computed on the cpu, too, if the device does not have the dtype of an input or of an output.
     """
     if is_on_host(node, scope):
         results = [(result, False) for result in Context().run(_compute_on_host, node, scope)]
-    elif any(n and lacks(scope.device, scope.values[n]) for n in (*node.inputs, *node.captured)):
+    elif any(
+        n and lacks_dtype(scope.device, scope.values[n]) for n in (*node.inputs, *node.captured)
+    ):
         results = _compute_on_cpu(node, scope)
     else:
         try:
-            results = compute(node, scope)
+            results = compute_node(node, scope)
         except UnsupportedDtype:
             results = _compute_on_cpu(node, scope)
     for name, (result, last) in zip(node.outputs, results, strict=False):
@@ -223,16 +225,16 @@ def _compute_on_host(node: Node, scope: Scope) -> list[Any]:
     with plugrad.use("cpu"):
         return [
             _as_arrays(_channels_second(result) if last else result)
-            for result, last in compute(node, host)
+            for result, last in compute_node(node, host)
         ]
 
 
 def _compute_on_cpu(node: Node, scope: Scope) -> list[tuple[Any, bool]]:
     """Compute a node on the cpu; outputs whose dtype the device lacks stay there."""
     if scope.device.startswith("cpu"):
-        return compute(node, scope)
+        return compute_node(node, scope)
     with plugrad.use("cpu"):
-        results = compute(node, scope.on_cpu([*node.inputs, *node.captured]))
+        results = compute_node(node, scope.copy_to_cpu([*node.inputs, *node.captured]))
     return [(_move_to_device(result, scope.device), last) for result, last in results]
 
 
@@ -240,7 +242,7 @@ def _move_to_device(value: Any, device: str) -> Any:
     """Copy tensors to a device; those whose dtype it lacks stay where they are."""
     if is_list(value):
         return [_move_to_device(part, device) for part in value]
-    is_there = not isinstance(value, plugrad.Tensor) or lacks(device, value)
+    is_there = not isinstance(value, plugrad.Tensor) or lacks_dtype(device, value)
     return value if is_there else plugrad.to_device(value, device)
 
 
@@ -250,7 +252,7 @@ def _as_arrays(value: Any) -> Any:
     return value if value is None else as_array(value)
 
 
-def compute(node: Node, scope: Scope) -> list[tuple[Any, bool]]:
+def compute_node(node: Node, scope: Scope) -> list[tuple[Any, bool]]:
     """Compute the outputs of a node; each comes with a flag that says whether its channels are last.
 
     Raises:
@@ -306,12 +308,12 @@ def _make_keywords(node: Node, operator: Operator, scope: Scope) -> dict[str, An
     """Return the attributes of a node; subgraphs become functions."""
     keywords = dict(node.attributes)
     for name, graph in node.graphs.items():
-        keywords[name] = _make_body(graph, scope)
+        keywords[name] = _make_subgraph_function(graph, scope)
     known = {"outputs": len(node.outputs), "opset": node.opset, "scope": scope}
     return keywords | {name: known[name] for name in operator.given}
 
 
-def _make_body(graph: Graph, scope: Scope) -> Callable[..., list[Any]]:
+def _make_subgraph_function(graph: Graph, scope: Scope) -> Callable[..., list[Any]]:
     return lambda *arguments: run_graph(graph, scope, arguments)
 
 
@@ -321,10 +323,10 @@ def _place_output(value: Any, device: str) -> Any:
         return [_place_output(part, device) for part in value]
     if value is None or (is_array(value) and is_stored_only(value.dtype)):
         return value
-    return as_tensor(value, "cpu" if lacks(device, value) else device)
+    return as_tensor(value, "cpu" if lacks_dtype(device, value) else device)
 
 
-class Plan:
+class ExecutionPlan:
     """The work for inputs of one shape: precomputed constants, and the nodes that depend on the inputs."""
 
     def __init__(self, graph: Graph, device: str, trained: set[str]) -> None:
@@ -344,16 +346,16 @@ class Plan:
         scope.values.update(values)
         if self.recorded:
             for node, finished in self.steps:
-                evaluate(node, scope)
+                evaluate_node(node, scope)
                 for name in finished:
                     scope.release(name)
         else:
-            self._record(scope)
+            self._record_dependent_nodes(scope)
         return [
             _place_output(scope.argument(n, "Anything"), self.device) for n in self.graph.outputs
         ]
 
-    def _record(self, scope: Scope) -> None:
+    def _record_dependent_nodes(self, scope: Scope) -> None:
         """Run all nodes, and keep those that later runs must repeat.
 
         What has only constants as inputs is constant, and so are shapes, as a plan is for one shape.
@@ -363,7 +365,7 @@ class Plan:
         for node in self.graph.nodes:
             names = [n for n in (*node.inputs, *node.captured) if n]
             fixed = node.operator.pure and all(name in constants for name in names)
-            evaluate(node, scope)
+            evaluate_node(node, scope)
             results = {name: scope.values[name] for name in node.outputs if name in scope.values}
             if (fixed or node.operator.name in ("Shape", "Size")) and all(
                 map(_has_array, results.values())

@@ -8,7 +8,7 @@ import numpy as np
 
 from plugrad.errors import PlugradError
 from plugrad_onnx.elements import is_array
-from plugrad_onnx.execution import Scope, evaluate
+from plugrad_onnx.execution import Scope, evaluate_node
 from plugrad_onnx.graph import Graph, Node
 from plugrad_onnx.storage import cast_to
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-LARGEST: Final = 1 << 20
+MAX_CONSTANT_ELEMENTS: Final = 1 << 20
 """Of how many numbers an array is at most that is computed before anything runs."""
-KEEPING: Final = frozenset(
+DTYPE_KEEPING_OPERATORS: Final = frozenset(
     [
         "Abs", "Add", "AveragePool", "BatchNormalization", "Clip", "Concat", "Conv", "ConvTranspose", "Div",
         "Dropout", "Elu", "Erf", "Exp", "Expand", "Flatten", "Gather", "Gelu", "Gemm", "GlobalAveragePool",
@@ -44,11 +44,15 @@ def fold_constants(graph: Graph, changing: set[str], dtypes: Mapping[str, np.dty
     types = dict(dtypes) | {name: array.dtype for name, array in graph.constants.items()}
     result = Graph(graph.inputs, graph.outputs, dict(graph.constants))
     for node in graph.nodes:
-        values = _values(node, known, types)
+        values = _constant_outputs(node, known, types)
         if values is None:
             result.nodes.append(node)
             kind = types.get(node.inputs[0]) if node.inputs else None
-            if kind is not None and node.operator.name in KEEPING and not node.operator.domain:
+            if (
+                kind is not None
+                and node.operator.name in DTYPE_KEEPING_OPERATORS
+                and not node.operator.domain
+            ):
                 types[node.outputs[0]] = kind
             continue
         for name, value in values.items():
@@ -57,7 +61,7 @@ def fold_constants(graph: Graph, changing: set[str], dtypes: Mapping[str, np.dty
     return result
 
 
-def _values(
+def _constant_outputs(
     node: Node, known: Mapping[str, NDArray[Any]], types: Mapping[str, np.dtype[Any]]
 ) -> dict[str, NDArray[Any]] | None:
     """Return the outputs of a node by name if they are constant and small."""
@@ -67,13 +71,18 @@ def _values(
     if node.operator.name == "CastLike" and names[0] in known and names[-1] in types:
         value = cast_to(known[names[0]], types[names[-1]])
         return {node.outputs[0]: np.asarray(value)} if is_array(value) else None
-    if not all(name in known for name in names) or sum(known[n].size for n in names) > LARGEST:
+    if (
+        not all(name in known for name in names)
+        or sum(known[n].size for n in names) > MAX_CONSTANT_ELEMENTS
+    ):
         return None
     scope = Scope("cpu", {name: known[name] for name in names}, set(names), {})
     try:
-        evaluate(node, scope)
+        evaluate_node(node, scope)
     except PlugradError:
         return None  # it is said when the node runs
     values = {name: scope.values[name] for name in node.outputs if name}
-    small = all(is_array(value) and value.size <= LARGEST for value in values.values())
+    small = all(
+        is_array(value) and value.size <= MAX_CONSTANT_ELEMENTS for value in values.values()
+    )
     return values if small else None

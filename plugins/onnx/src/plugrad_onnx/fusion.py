@@ -36,7 +36,7 @@ def fuse_nodes(graph: Graph, trained: set[str]) -> Graph:
     for node in graph.nodes:
         if id(node) in absorbed:
             continue
-        if _is_operator(node, "Conv") and _floating(constants.get(node.inputs[1])):
+        if _is_operator(node, "Conv") and _is_floating(constants.get(node.inputs[1])):
             node = _absorb_followers(node, constants, uses, consumers, result.constants, absorbed)
         result.nodes.append(node)
     return result
@@ -63,7 +63,7 @@ def _absorb_followers(
             absorbed.add(id(follower))
             conv = replace(conv, inputs=inputs, outputs=follower.outputs[:1])
             follower = _only_follower(conv, uses, consumers)
-    activation = None if follower is None else _activation(follower, constants)
+    activation = None if follower is None else _activation_name(follower, constants)
     if follower is None or activation is None:
         return conv
     absorbed.add(id(follower))
@@ -77,7 +77,7 @@ def _is_operator(node: Node, name: str) -> bool:
     return node.operator.name == name and not node.operator.domain
 
 
-def _floating(array: Any) -> bool:
+def _is_floating(array: Any) -> bool:
     return array is not None and array.dtype.kind == "f"
 
 
@@ -95,7 +95,7 @@ def _is_normalization(node: Node, constants: Mapping[str, Any]) -> bool:
     return (
         _is_operator(node, "BatchNormalization")
         and not node.attributes.get("training_mode", 0)
-        and all(_floating(constants.get(name)) for name in node.inputs[1:])
+        and all(_is_floating(constants.get(name)) for name in node.inputs[1:])
         and not any(node.outputs[1:])
     )
 
@@ -119,7 +119,7 @@ def _fold_normalization(
     return scaled.astype(filters.dtype), (offset + (bias - mean) * factor).astype(filters.dtype)
 
 
-def _activation(node: Node, constants: Mapping[str, NDArray[Any]]) -> str | None:
+def _activation_name(node: Node, constants: Mapping[str, NDArray[Any]]) -> str | None:
     """Return the name of the activation that a node computes, in the words of the convolution kernel, or None."""
     if _is_operator(node, "Relu"):
         return "relu"

@@ -12,8 +12,8 @@ import onnx
 from plugrad.errors import UnsupportedModel
 from plugrad_onnx.errors import InvalidModel
 from plugrad_onnx.reading import read_sparse, read_tensor
-from plugrad_onnx.registry import OPERATORS, Operator, find
-from plugrad_onnx.remembering import Call, find_operator, read_records
+from plugrad_onnx.registry import OPERATORS, Operator, find_implementation
+from plugrad_onnx.remembering import RecordedCall, find_operator, read_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-DEEPEST: Final = 32
+MAX_FUNCTION_DEPTH: Final = 32
 """How deep graphs and functions may be nested."""
-NONE: Final[Mapping[int, NDArray[Any]]] = MappingProxyType({})
+NO_LARGE_WEIGHTS: Final[Mapping[int, NDArray[Any]]] = MappingProxyType({})
 """The large weights of a model that has all of its weights."""
 EMPTY: Final = inspect.Parameter.empty
 """The default of an attribute that must be there."""
@@ -43,7 +43,7 @@ class Node:
     captured: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return describe(self.name, self.operator.domain, self.operator.name, self.opset)
+        return describe_node(self.name, self.operator.domain, self.operator.name, self.opset)
 
 
 @dataclass
@@ -55,7 +55,7 @@ class Graph:
     constants: dict[str, NDArray[Any]]
     nodes: list[Node] = field(default_factory=list[Node])
 
-    def free(self) -> set[str]:
+    def free_names(self) -> set[str]:
         """Return the names that the graph reads from enclosing graphs."""
         inside = {*self.inputs, *self.constants}
         outside: set[str] = set()
@@ -66,25 +66,25 @@ class Graph:
         return outside
 
 
-def describe(name: str, domain: str, kind: str, opset: int) -> str:
+def describe_node(name: str, domain: str, kind: str, opset: int) -> str:
     """Describe a node for messages."""
     operator = f"{domain}.{kind}" if domain else kind
     return f"node {name!r} ({operator}, opset {opset})"
 
 
-def opsets_of(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
+def opsets_by_domain(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
     """Return operator-set versions by domain; ONNX's own domain is the empty string."""
     return {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in imports}
 
 
-class Builder:
+class GraphBuilder:
     """Builds graphs from the protobufs of one model; calls of local functions are replaced by their bodies."""
 
     def __init__(
         self,
         model: onnx.ModelProto,
         folder: Path | None,
-        large: Mapping[int, NDArray[Any]] = NONE,
+        large: Mapping[int, NDArray[Any]] = NO_LARGE_WEIGHTS,
     ) -> None:
         self.folder = folder
         self.large = large
@@ -94,7 +94,7 @@ class Builder:
         self._open: list[tuple[str, str]] = []
 
     def graph(
-        self, proto: onnx.GraphProto, opsets: Mapping[str, int], names: Names, depth: int = 0
+        self, proto: onnx.GraphProto, opsets: Mapping[str, int], names: UniqueNames, depth: int = 0
     ) -> Graph:
         """Build the main graph of a model, or a subgraph in an attribute of a node.
 
@@ -102,8 +102,10 @@ class Builder:
             InvalidModel: a value is used before it is computed, or computed twice, or graphs are
                 nested too deeply.
         """
-        if depth > DEEPEST:
-            raise InvalidModel(f"Graphs and functions are nested more than {DEEPEST} deep.")
+        if depth > MAX_FUNCTION_DEPTH:
+            raise InvalidModel(
+                f"Graphs and functions are nested more than {MAX_FUNCTION_DEPTH} deep."
+            )
         constants = {
             names[tensor.name]: self.large[place]
             if place in self.large and not depth
@@ -121,13 +123,15 @@ class Builder:
         self,
         protos: Iterable[onnx.NodeProto],
         opsets: Mapping[str, int],
-        names: Names,
+        names: UniqueNames,
         given: Mapping[str, onnx.AttributeProto],
         depth: int,
     ) -> Iterator[Node]:
         """Yield nodes; a call of a local function becomes the nodes of its body."""
-        if depth > DEEPEST:
-            raise InvalidModel(f"Graphs and functions are nested more than {DEEPEST} deep.")
+        if depth > MAX_FUNCTION_DEPTH:
+            raise InvalidModel(
+                f"Graphs and functions are nested more than {MAX_FUNCTION_DEPTH} deep."
+            )
         protos = list(protos)
         calls = read_records(protos)
         replaced = 0
@@ -143,13 +147,17 @@ class Builder:
             opset = opsets.get(domain, 1)
             name = proto.name or (proto.output[0] if proto.output else proto.op_type)
             attributes = _resolve_attributes(proto, given)
-            where = describe(name, domain, proto.op_type, opset)
+            where = describe_node(name, domain, proto.op_type, opset)
             function = self.functions.get((domain, proto.op_type))
-            operator = find(domain, proto.op_type, opset) if function is None else None
+            operator = (
+                find_implementation(domain, proto.op_type, opset) if function is None else None
+            )
             if operator is not None:
-                yield self._node(proto, name, operator, opset, attributes, opsets, names, depth)
+                yield self._make_node(
+                    proto, name, operator, opset, attributes, opsets, names, depth
+                )
                 continue
-            schema = _schema(domain, proto.op_type, opset) if function is None else None
+            schema = _find_schema(domain, proto.op_type, opset) if function is None else None
             if schema is not None and schema.has_function:
                 function = schema.function_body
                 for key, value in schema.attributes.items():
@@ -158,11 +166,11 @@ class Builder:
             if function is not None:
                 yield from self.body(proto, function, where, attributes, names, opsets, depth)
             elif schema is not None and schema.has_context_dependent_function:
-                yield self._expansion_node(proto, name, opset, attributes, opsets, names)
+                yield self._make_expansion_node(proto, name, opset, attributes, opsets, names)
             else:
-                self.problems.append(f"{where}: {_remedy(domain, proto.op_type, opset)}")
+                self.problems.append(f"{where}: {_describe_remedy(domain, proto.op_type, opset)}")
 
-    def _node(
+    def _make_node(
         self,
         proto: onnx.NodeProto,
         name: str,
@@ -170,10 +178,10 @@ class Builder:
         opset: int,
         given: Mapping[str, onnx.AttributeProto],
         opsets: Mapping[str, int],
-        names: Names,
+        names: UniqueNames,
         depth: int,
     ) -> Node:
-        where = describe(name, operator.domain, operator.name, opset)
+        where = describe_node(name, operator.domain, operator.name, opset)
         values: dict[str, Any] = {}
         graphs: dict[str, Graph] = {}
         for key, attribute in given.items():
@@ -194,7 +202,7 @@ class Builder:
                 f"{where} has {present} inputs; {operator.required} to {len(operator.kinds)} "
                 "are expected."
             )
-        captured = {free for graph in graphs.values() for free in graph.free()}
+        captured = {free for graph in graphs.values() for free in graph.free_names()}
         outputs = [names[n] for n in proto.output]
         return Node(name, operator, opset, inputs, outputs, values, graphs, tuple(sorted(captured)))
 
@@ -225,7 +233,7 @@ class Builder:
         function: onnx.FunctionProto,
         where: str,
         attributes: dict[str, onnx.AttributeProto],
-        names: Names,
+        names: UniqueNames,
         opsets: Mapping[str, int],
         depth: int,
     ) -> Iterator[Node]:
@@ -236,26 +244,26 @@ class Builder:
         for default in function.attribute_proto:
             attributes.setdefault(default.name, default)
         self._count += 1
-        inner = Names(f"{names.prefix}{function.name}.{self._count}/")
+        inner = UniqueNames(f"{names.prefix}{function.name}.{self._count}/")
         inputs = [*proto.input, *[""] * len(function.input)]
         for formal, actual in zip(function.input, inputs, strict=False):
             inner.known[formal] = names[actual]
         for formal, actual in zip(function.output, proto.output, strict=False):
             if actual:
                 inner.known[formal] = names[actual]
-        own = {**opsets, **opsets_of(function.opset_import)}
+        own = {**opsets, **opsets_by_domain(function.opset_import)}
         self._open.append(key)
         yield from self.nodes(function.node, own, inner, attributes, depth + 1)
         self._open.pop()
 
-    def _expansion_node(
+    def _make_expansion_node(
         self,
         proto: onnx.NodeProto,
         name: str,
         opset: int,
         attributes: Mapping[str, onnx.AttributeProto],
         opsets: Mapping[str, int],
-        names: Names,
+        names: UniqueNames,
     ) -> Node:
         """Return a node whose body is chosen at run time by the dtypes of its inputs."""
         call = onnx.NodeProto()
@@ -280,7 +288,7 @@ class Builder:
 
 
 def _make_composite_node(
-    call: Call, operator: Operator, attributes: dict[str, Any], names: Names
+    call: RecordedCall, operator: Operator, attributes: dict[str, Any], names: UniqueNames
 ) -> Node:
     """Return one node for a recorded call that the file spells out as several nodes."""
     inputs, outputs = ([names[name] for name in part] for part in (call.inputs, call.outputs))
@@ -289,7 +297,7 @@ def _make_composite_node(
     )
 
 
-class Names:
+class UniqueNames:
     """Maps the names of a graph, or of an inlined function, to unique names."""
 
     def __init__(self, prefix: str = "") -> None:
@@ -300,8 +308,10 @@ class Names:
         return self.known.get(name, self.prefix + name)
 
 
-def build(
-    model: onnx.ModelProto, folder: Path | None, large: Mapping[int, NDArray[Any]] = NONE
+def build_graph(
+    model: onnx.ModelProto,
+    folder: Path | None,
+    large: Mapping[int, NDArray[Any]] = NO_LARGE_WEIGHTS,
 ) -> Graph:
     """Build the graph of a model and check that every operator is known.
 
@@ -314,19 +324,19 @@ def build(
         InvalidModel: it breaks a rule of ONNX.
         UnsupportedModel: it needs an operator, or an attribute, that is not known.
     """
-    builder = Builder(model, folder, large)
-    opsets = opsets_of(model.opset_import)
+    builder = GraphBuilder(model, folder, large)
+    opsets = opsets_by_domain(model.opset_import)
     if not opsets:
         raise InvalidModel("The model does not say which version of the operators it uses.")
-    graph = builder.graph(model.graph, opsets, Names())
+    graph = builder.graph(model.graph, opsets, UniqueNames())
     if builder.problems:
         listed = "\n".join(f"  {problem}" for problem in dict.fromkeys(builder.problems))
         raise UnsupportedModel(f"plugrad-onnx cannot run this model:\n{listed}")
-    check_order(graph, set())
+    check_evaluation_order(graph, set())
     return graph
 
 
-def check_order(graph: Graph, outer: set[str]) -> None:
+def check_evaluation_order(graph: Graph, outer: set[str]) -> None:
     """Check that each value is computed exactly once, and before its first use.
 
     Raises:
@@ -341,7 +351,7 @@ def check_order(graph: Graph, outer: set[str]) -> None:
                     f"{node}: input {name!r} is computed nowhere before, or depends on this node."
                 )
         for inner in node.graphs.values():
-            check_order(inner, defined)
+            check_evaluation_order(inner, defined)
         for name in filter(None, node.outputs):
             if name in made:
                 raise InvalidModel(f"{node}: another node has computed {name!r}, too.")
@@ -367,7 +377,7 @@ def _resolve_attributes(
     return attributes
 
 
-def _schema(domain: str, name: str, opset: int) -> Any:
+def _find_schema(domain: str, name: str, opset: int) -> Any:
     """Return the package onnx's schema of an operator, or None."""
     try:
         return onnx.defs.get_schema(name, opset, domain)
@@ -375,7 +385,7 @@ def _schema(domain: str, name: str, opset: int) -> Any:
         return None
 
 
-def _remedy(domain: str, name: str, opset: int) -> str:
+def _describe_remedy(domain: str, name: str, opset: int) -> str:
     """Return why an operator is unknown and what the user can do."""
     versions = OPERATORS.get((domain, name))
     if versions:
@@ -388,7 +398,7 @@ def _remedy(domain: str, name: str, opset: int) -> str:
             f"operators of the domain {domain!r} are not known. Export the model with ONNX's own "
             "operators, or add the operator as a function of the model."
         )
-    if _schema(domain, name, onnx.defs.onnx_opset_version()) is None:
+    if _find_schema(domain, name, onnx.defs.onnx_opset_version()) is None:
         return "ONNX has no such operator. Export the model with an exporter for ONNX."
     return (
         "plugrad-onnx lacks this operator. Export the model with other operators, or declare one "

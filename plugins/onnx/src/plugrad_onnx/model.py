@@ -20,14 +20,14 @@ from plugrad_onnx.elements import (
     element_type,
     is_list,
     is_stored_only,
-    lacks,
+    lacks_dtype,
     numpy_dtype,
 )
 from plugrad_onnx.errors import InvalidModel
-from plugrad_onnx.execution import Plan
+from plugrad_onnx.execution import ExecutionPlan
 from plugrad_onnx.folding import fold_constants
 from plugrad_onnx.fusion import fuse_nodes
-from plugrad_onnx.graph import NONE, Graph, build
+from plugrad_onnx.graph import NO_LARGE_WEIGHTS, Graph, build_graph
 from plugrad_onnx.reading import read_model
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_KINDS: Final = {
+_KIND_NAMES: Final = {
     "b": "bool",
     "i": "integer",
     "u": "integer",
@@ -43,7 +43,7 @@ _KINDS: Final = {
     "c": "complex",
     "T": "string",
 }
-PLANS: Final = 16
+MAX_CACHED_PLANS: Final = 16
 """For how many shapes of inputs a model keeps what it has computed once."""
 
 
@@ -58,10 +58,10 @@ def load(source: str | os.PathLike[str] | onnx.ModelProto) -> Model:
         UnsupportedModel: it needs something that plugrad-onnx does not do.
     """
     by_path = not isinstance(source, onnx.ModelProto)
-    proto, large = read_model(source) if by_path else (source, NONE)
+    proto, large = read_model(source) if by_path else (source, NO_LARGE_WEIGHTS)
     folder = Path(source).parent if by_path else None
     try:
-        return Model(proto, build(proto, folder, large))
+        return Model(proto, build_graph(proto, folder, large))
     except PlugradError:
         raise
     except Exception as error:  # what damaged fields do in the packages that read them
@@ -82,7 +82,7 @@ class Model:
         self._proto = proto
         self._graph = graph
         self._trained: dict[str, plugrad.Variable] = {}
-        self._plans: OrderedDict[Any, Plan] = OrderedDict()
+        self._plans: OrderedDict[Any, ExecutionPlan] = OrderedDict()
         self._fused: Graph | None = None
         declared = {value.name: value for value in proto.graph.input}
         self._inputs = {
@@ -125,9 +125,9 @@ class Model:
                     f"{name!r} is no weight of floating dtype; these are: {', '.join(floating)}."
                 )
             if name not in self._trained:
-                value = _to_tensor(self._graph.constants[name], _device([]))
+                value = _to_tensor(self._graph.constants[name], _device_of_inputs([]))
                 self._trained[name] = plugrad.Variable(value, name=name)
-        self._replan()
+        self._clear_plans()
         return [self._trained[name] for name in names]
 
     def freeze(self) -> None:
@@ -136,7 +136,7 @@ class Model:
             dtype = self._graph.constants[name].dtype
             self._graph.constants[name] = variable.numpy().astype(dtype)
         self._trained.clear()
-        self._replan()
+        self._clear_plans()
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Return the output, or a tuple of the outputs.
@@ -155,18 +155,18 @@ class Model:
 
     def run(self, inputs: Mapping[str, Any]) -> list[Any]:
         """Return the outputs as a list; inputs are given by name, also names that are not Python identifiers."""
-        device = _device(inputs.values())
+        device = _device_of_inputs(inputs.values())
         values = {name: self._convert_input(name, value, device) for name, value in inputs.items()}
         missing = [name for name in self._inputs if name not in values]
         if missing:
             raise ArgumentError(f"Inputs are missing: {', '.join(missing)}.")
-        key = (device, *((name, _signature(value)) for name, value in sorted(values.items())))
+        key = (device, *((name, _shape_signature(value)) for name, value in sorted(values.items())))
         plan = self._plans.get(key)
         if plan is None:
             self._fused = self._fused or self._optimize_graph()
-            plan = Plan(self._fused, device, {*self._trained, *values})
+            plan = ExecutionPlan(self._fused, device, {*self._trained, *values})
             self._plans[key] = plan
-            while len(self._plans) > PLANS:
+            while len(self._plans) > MAX_CACHED_PLANS:
                 self._plans.popitem(last=False)
         self._plans.move_to_end(key)
         return plan.run({**self._trained, **values})
@@ -200,7 +200,7 @@ class Model:
         }
         return fuse_nodes(fold_constants(self._graph, changing, dtypes), changing)
 
-    def _replan(self) -> None:
+    def _clear_plans(self) -> None:
         """Drop everything that was computed from weights."""
         self._fused = None
         self._plans.clear()
@@ -261,7 +261,7 @@ class Weights(MutableMapping[str, Any]):
             model._trained[name].assign(new)
         else:
             model._graph.constants[name] = new
-            model._replan()
+            model._clear_plans()
 
     def __delitem__(self, name: str) -> None:
         raise ArgumentError(f"Weight {name!r} cannot be removed: the model needs it.")
@@ -294,7 +294,7 @@ def _to_tensor(value: Any, device: str) -> Any:
     array = np.asarray(value)
     if is_stored_only(array.dtype):
         return array
-    return as_tensor(array, "cpu" if lacks(device, array) else device)
+    return as_tensor(array, "cpu" if lacks_dtype(device, array) else device)
 
 
 def _check_shape(name: str, declared: onnx.TypeProto.Tensor, value: Any) -> None:
@@ -312,14 +312,16 @@ def _check_shape(name: str, declared: onnx.TypeProto.Tensor, value: Any) -> None
         )
     expected = numpy_dtype(declared.elem_type)
     given = numpy_dtype(element_type(value.dtype))
-    if _KINDS.get(given.kind) != _KINDS.get(expected.kind) and not is_stored_only(expected):
+    if _KIND_NAMES.get(given.kind) != _KIND_NAMES.get(expected.kind) and not is_stored_only(
+        expected
+    ):
         raise ArgumentValueError(
             f"Input {name!r} has dtype {value.dtype}; the model takes {expected}. "
             "Convert it with plugrad.astype."
         )
 
 
-def _device(values: Any) -> str:
+def _device_of_inputs(values: Any) -> str:
     """Return the device of the first tensor among the inputs, or the active one."""
     for value in values:
         parts: list[Any] = value if is_list(value) else [value]
@@ -329,8 +331,8 @@ def _device(values: Any) -> str:
     return str(plugrad.zeros(()).device)
 
 
-def _signature(value: Any) -> Any:
+def _shape_signature(value: Any) -> Any:
     """Return the part of an input on which shapes inside the model depend."""
     if is_list(value):
-        return tuple(map(_signature, value))
+        return tuple(map(_shape_signature, value))
     return None if value is None else (tuple(value.shape), str(value.dtype))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-LARGEST: Final = 1 << 31
+MAX_MODEL_BYTES: Final = 1 << 31
 """How many bytes a tensor may have that takes less room in the file than in memory."""
 
 
@@ -35,7 +35,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[onnx.ModelProto, dict[int,
         InvalidModel: the file holds no model of ONNX, or a weight is damaged.
     """
     with Path(path).open("rb") as file:
-        content, places = weights.split(file) or (file.read(), {})
+        content, places = weights.split_model(file) or (file.read(), {})
         try:
             proto = onnx.ModelProto.FromString(content)
         except (DecodeError, ValueError, RuntimeError) as error:
@@ -80,10 +80,10 @@ def read_tensor(proto: onnx.TensorProto, folder: Path | None) -> NDArray[Any]:
 
 
 def _read_large(
-    file: BufferedReader, field: weights.Field, proto: onnx.TensorProto
+    file: BufferedReader, field: weights.ProtobufField, proto: onnx.TensorProto
 ) -> NDArray[Any]:
     try:
-        return weights.read(file, field, proto)
+        return weights.read_weight(file, field, proto)
     except ValueError as error:
         raise InvalidModel(
             f"Tensor {proto.name!r}: its data do not fit shape {tuple(proto.dims)}: {error}."
@@ -100,8 +100,10 @@ def read_sparse(proto: onnx.SparseTensorProto, folder: Path | None) -> NDArray[A
     shape = tuple(proto.dims)
     values = read_tensor(proto.values, folder)
     size = math.prod(shape)
-    if any(d < 0 for d in shape) or size * values.dtype.itemsize > LARGEST:
-        raise InvalidModel(f"Sparse tensor {name!r}: shape {shape} is not below {LARGEST} bytes.")
+    if any(d < 0 for d in shape) or size * values.dtype.itemsize > MAX_MODEL_BYTES:
+        raise InvalidModel(
+            f"Sparse tensor {name!r}: shape {shape} is not below {MAX_MODEL_BYTES} bytes."
+        )
     indices = read_tensor(proto.indices, folder)
     if indices.ndim == 2 and indices.shape[1] == len(shape):
         inside = ((indices >= 0) & (indices < np.array(shape))).all()

@@ -36,8 +36,8 @@ Anything: TypeAlias = Any
 Tensors: TypeAlias = list[Tensor]
 Body: TypeAlias = "Callable[..., list[Any]]"
 
-KINDS: Final = ("Tensor", "Filter", "Values", "Stored", "Tensors", "Anything")
-GIVEN: Final = ("outputs", "opset", "scope")
+INPUT_KINDS: Final = ("Tensor", "Filter", "Values", "Stored", "Tensors", "Anything")
+SUPPLIED_PARAMETERS: Final = ("outputs", "opset", "scope")
 """What a function may ask for besides inputs and attributes."""
 OPERATORS: Final[dict[tuple[str, str], list[Operator]]] = {}
 """By domain and name: the versions of an operator, the newest first."""
@@ -100,7 +100,7 @@ def _parse_signature(function: Callable[..., Any]) -> dict[str, Any]:
     for parameter in inspect.signature(function).parameters.values():
         kind = str(parameter.annotation).removesuffix(" | None")
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
-            if parameter.name in GIVEN:
+            if parameter.name in SUPPLIED_PARAMETERS:
                 given.append(parameter.name)
             else:
                 attributes[parameter.name] = parameter.default
@@ -109,8 +109,8 @@ def _parse_signature(function: Callable[..., Any]) -> dict[str, Any]:
         else:
             kinds.append(kind)
             required += parameter.default is inspect.Parameter.empty
-    if not {*kinds, *([variadic] if variadic else [])} <= set(KINDS):
-        raise TypeError(f"{function.__name__}: inputs are annotated {kinds}, not by {KINDS}.")
+    if not {*kinds, *([variadic] if variadic else [])} <= set(INPUT_KINDS):
+        raise TypeError(f"{function.__name__}: inputs are annotated {kinds}, not by {INPUT_KINDS}.")
     return {
         "kinds": tuple(kinds),
         "required": required,
@@ -120,7 +120,7 @@ def _parse_signature(function: Callable[..., Any]) -> dict[str, Any]:
     }
 
 
-def find(domain: str, name: str, opset: int) -> Operator | None:
+def find_implementation(domain: str, name: str, opset: int) -> Operator | None:
     """Return the implementation of an operator in an opset version, or None."""
     versions = OPERATORS.get((domain, name), [])
     return next((version for version in versions if version.since <= opset), None)

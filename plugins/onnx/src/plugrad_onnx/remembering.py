@@ -16,17 +16,17 @@ import onnx
 
 import plugrad
 from plugrad.extend import KERNELS
-from plugrad_onnx.registry import OPERATORS, Operator, find, operator
+from plugrad_onnx.registry import OPERATORS, Operator, find_implementation, operator
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from plugrad import Tensor
 
-DOMAIN: Final = "plugrad"
+PLUGRAD_DOMAIN: Final = "plugrad"
 """The domain of the operators that are no operators of ONNX."""
-KEY: Final = "plugrad.call"
-REMEMBERED: Final = frozenset(
+CALL_METADATA_KEY: Final = "plugrad.call"
+RECORDED_KERNELS: Final = frozenset(
     [
         "Attention", "Elu", "EuclideanNorm", "Expm1", "FloorDiv", "FusedBatchNorm", "IsFinite", "LayerNorm", "Log10",
         "Log1p", "Log2", "MirrorPad", "Mod", "ResizeBilinear", "ResizeNearestNeighbor", "Rsqrt", "Selu", "Softplus",
@@ -34,17 +34,17 @@ REMEMBERED: Final = frozenset(
     ]
 )  # fmt: skip
 """The kernels that are remembered."""
-CELLS: Final = ("LSTM", "GRU", "SimpleRNN")
+RECURRENT_CELLS: Final = ("LSTM", "GRU", "SimpleRNN")
 """The loops that are remembered."""
 STOP_GRADIENT: Final = "StopGradient"
 """What is remembered of an Identity through which no gradient flows."""
 
 
-class Call(NamedTuple):
+class RecordedCall(NamedTuple):
     """A plugrad call that a model spells out as several nodes."""
 
     name: str
-    """That of an operator of `DOMAIN`, or of a kernel."""
+    """That of an operator of `PLUGRAD_DOMAIN`, or of a kernel."""
     attributes: dict[str, Any]
     inputs: list[str]
     outputs: list[str]
@@ -52,7 +52,7 @@ class Call(NamedTuple):
     """For how many nodes it stands, of which the first has the record."""
 
 
-def remember(
+def record_call(
     nodes: Sequence[onnx.NodeProto],
     name: str,
     attributes: Mapping[str, Any],
@@ -60,12 +60,12 @@ def remember(
     outputs: Sequence[str],
 ) -> None:
     """Record a call in the metadata of the nodes that spell it out."""
-    call = Call(name, dict(attributes), list(inputs), list(outputs), len(nodes))
-    value = json.dumps({**call._asdict(), "digest": _digest(nodes)})
-    nodes[0].metadata_props.add(key=KEY, value=value)
+    call = RecordedCall(name, dict(attributes), list(inputs), list(outputs), len(nodes))
+    value = json.dumps({**call._asdict(), "digest": _hash_nodes(nodes)})
+    nodes[0].metadata_props.add(key=CALL_METADATA_KEY, value=value)
 
 
-def read_records(nodes: Sequence[onnx.NodeProto]) -> dict[int, Call]:
+def read_records(nodes: Sequence[onnx.NodeProto]) -> dict[int, RecordedCall]:
     """Return the recorded calls of a model's nodes by the index of each call's first node.
 
     Records that do not fit the nodes any more are left out.
@@ -83,45 +83,50 @@ def read_records(nodes: Sequence[onnx.NodeProto]) -> dict[int, Call]:
     }
 
 
-def find_operator(call: Call) -> tuple[Operator, dict[str, Any]] | None:
+def find_operator(call: RecordedCall) -> tuple[Operator, dict[str, Any]] | None:
     """Return the operator and attributes for a recorded call, or None if the call is unknown."""
-    if call.name in REMEMBERED:
-        return OPERATORS[DOMAIN, "Kernel"][0], {"name": call.name, "attributes": call.attributes}
-    known = call.name in CELLS or call.name == STOP_GRADIENT
-    found = find(DOMAIN, call.name, 1) if known else None
+    if call.name in RECORDED_KERNELS:
+        return OPERATORS[PLUGRAD_DOMAIN, "Kernel"][0], {
+            "name": call.name,
+            "attributes": call.attributes,
+        }
+    known = call.name in RECURRENT_CELLS or call.name == STOP_GRADIENT
+    found = find_implementation(PLUGRAD_DOMAIN, call.name, 1) if known else None
     return found and (found, call.attributes)
 
 
-@operator(STOP_GRADIENT, domain=DOMAIN)
+@operator(STOP_GRADIENT, domain=PLUGRAD_DOMAIN)
 def stop_gradient(x: Tensor) -> Tensor:
     """Return x as a constant for gradients."""
     return plugrad.stop_gradient(x)
 
 
-@operator("Kernel", domain=DOMAIN)
-def kernel(*inputs: Tensor, name: str, attributes: dict[str, Any]) -> Any:
+@operator("Kernel", domain=PLUGRAD_DOMAIN)
+def run_kernel(*inputs: Tensor, name: str, attributes: dict[str, Any]) -> Any:
     """Return the result of a kernel of plugrad."""
     given: Any = dict(zip(KERNELS[name].inputs, inputs, strict=False))
     return plugrad.run_kernel(name, given, attributes)
 
 
-def _read_record(nodes: Sequence[onnx.NodeProto], place: int, node: onnx.NodeProto) -> Call | None:
+def _read_record(
+    nodes: Sequence[onnx.NodeProto], place: int, node: onnx.NodeProto
+) -> RecordedCall | None:
     """Return the call recorded in a node, or None."""
-    texts = [entry.value for entry in node.metadata_props if entry.key == KEY]
+    texts = [entry.value for entry in node.metadata_props if entry.key == CALL_METADATA_KEY]
     if not texts:
         return None
     try:
         record = json.loads(texts[0])
         digest = record.pop("digest")
-        call = Call(**record)
-        fits = _digest(nodes[place : place + call.size]) == digest
+        call = RecordedCall(**record)
+        fits = _hash_nodes(nodes[place : place + call.size]) == digest
         attributes = {name: _as_tuples(value) for name, value in call.attributes.items()}
         return call._replace(attributes=attributes) if fits else None
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
         return None  # whatever stands there, the nodes say what to compute
 
 
-def _is_closed(nodes: Sequence[onnx.NodeProto], call: Call, uses: Counter[str]) -> bool:
+def _is_closed(nodes: Sequence[onnx.NodeProto], call: RecordedCall, uses: Counter[str]) -> bool:
     """Whether only the outputs of the call are used outside of these nodes."""
     inside = Counter(name for node in nodes for name in node.input)
     made = {name for node in nodes for name in node.output}
@@ -130,7 +135,7 @@ def _is_closed(nodes: Sequence[onnx.NodeProto], call: Call, uses: Counter[str]) 
     )
 
 
-def _digest(nodes: Iterable[onnx.NodeProto]) -> str:
+def _hash_nodes(nodes: Iterable[onnx.NodeProto]) -> str:
     """Return a hash of nodes, which changes if any node does."""
     digest = sha256()
     for node in nodes:

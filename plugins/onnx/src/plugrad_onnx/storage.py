@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 import plugrad
-from plugrad_onnx.elements import STRING, as_array, as_tensor, is_stored_only
+from plugrad_onnx.elements import NUMPY_STRING_DTYPE, as_array, as_tensor, is_stored_only
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,13 +23,13 @@ def cast_to(x: Any, dtype: np.dtype[Any], *, saturate: bool = True, round_mode: 
         saturate: Whether what is too large for a float8 becomes its largest number.
         round_mode: How exponents of float8_e8m0fnu are rounded.
     """
-    text = str(x.dtype) == "string" or dtype is STRING
+    text = str(x.dtype) == "string" or dtype is NUMPY_STRING_DTYPE
     if not text and not isinstance(x, np.ndarray) and not is_stored_only(dtype):
         if x.dtype.is_inexact and dtype.kind in "iu" and np.dtype(str(x.dtype)).kind != "c":
             x = plugrad.trunc(x)
         return plugrad.astype(x, dtype.name)
     array = as_array(x)
-    if dtype is STRING:
+    if dtype is NUMPY_STRING_DTYPE:
         return as_tensor(
             np.array([_format_number(v) for v in array.ravel()], object).reshape(array.shape)
         )

@@ -16,7 +16,7 @@ import onnx
 from onnx import numpy_helper
 
 from plugrad.extend import is_interruption
-from plugrad_onnx.elements import NAMES, numpy_dtype
+from plugrad_onnx.elements import PLUGRAD_DTYPE_NAMES, numpy_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-GRAPH: Final = 7
-INITIALIZER: Final = 5
-RAW_DATA: Final = 9
+GRAPH_FIELD_NUMBER: Final = 7
+INITIALIZER_FIELD_NUMBER: Final = 5
+RAW_DATA_FIELD_NUMBER: Final = 9
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-LARGE: Final = 1 << 14
+LARGE_WEIGHT_MIN_BYTES: Final = 1 << 14
 """From how many bytes on a weight is read by itself."""
 
 
-class Field(NamedTuple):
+class ProtobufField(NamedTuple):
     """The position of a field in the bytes of a message: from `start` to `end`, with its value from `value` on."""
 
     number: int
@@ -47,14 +47,14 @@ class Field(NamedTuple):
         return self.end - self.value
 
 
-def split(file: BufferedReader) -> tuple[bytes, dict[int, Field]] | None:
+def split_model(file: BufferedReader) -> tuple[bytes, dict[int, ProtobufField]] | None:
     """Return the bytes of a model without its large weights, and the positions of these in the file, by weight index.
 
     Returns None if the file cannot be read in this way, since it is damaged, not regular, or unusual.
     """
     try:
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            graphs = [f for f in _iter_fields(data, 0, len(data)) if f.number == GRAPH]
+            graphs = [f for f in _iter_fields(data, 0, len(data)) if f.number == GRAPH_FIELD_NUMBER]
             if len(graphs) != 1 or graphs[0].kind != BYTES:
                 return None
             (graph,) = graphs
@@ -66,15 +66,17 @@ def split(file: BufferedReader) -> tuple[bytes, dict[int, Field]] | None:
         return None
 
 
-def read(file: BufferedReader, field: Field, proto: onnx.TensorProto) -> NDArray[Any]:
-    """Read the numbers of a weight that `split` left out.
+def read_weight(
+    file: BufferedReader, field: ProtobufField, proto: onnx.TensorProto
+) -> NDArray[Any]:
+    """Read the numbers of a weight that `split_model` left out.
 
     Raises:
         ValueError: there are not as many numbers as its shape says.
     """
     dtype, shape = numpy_dtype(proto.data_type), tuple(proto.dims)
     file.seek(field.value)
-    if dtype.name not in NAMES:
+    if dtype.name not in PLUGRAD_DTYPE_NAMES:
         data = file.read(field.size)
         raw = onnx.TensorProto(data_type=proto.data_type, dims=shape, raw_data=data)
         return numpy_helper.to_array(raw)
@@ -86,27 +88,31 @@ def read(file: BufferedReader, field: Field, proto: onnx.TensorProto) -> NDArray
     return array.reshape(shape)
 
 
-def _strip_weights(data: mmap.mmap, graph: Field) -> tuple[bytes, dict[int, Field]]:
+def _strip_weights(data: mmap.mmap, graph: ProtobufField) -> tuple[bytes, dict[int, ProtobufField]]:
     """Return the field of a graph without the numbers of large weights, and their positions."""
     parts: list[bytes] = []
-    places: dict[int, Field] = {}
+    places: dict[int, ProtobufField] = {}
     count = 0
     for field in _iter_fields(data, graph.value, graph.end):
-        if field.number != INITIALIZER or field.kind != BYTES:
+        if field.number != INITIALIZER_FIELD_NUMBER or field.kind != BYTES:
             parts.append(data[field.start : field.end])
             continue
-        raw = [f for f in _iter_fields(data, field.value, field.end) if f.number == RAW_DATA]
-        if len(raw) == 1 and raw[0].kind == BYTES and raw[0].size >= LARGE:
+        raw = [
+            f
+            for f in _iter_fields(data, field.value, field.end)
+            if f.number == RAW_DATA_FIELD_NUMBER
+        ]
+        if len(raw) == 1 and raw[0].kind == BYTES and raw[0].size >= LARGE_WEIGHT_MIN_BYTES:
             places[count] = raw[0]
             rest = data[field.value : raw[0].start] + data[raw[0].end : field.end]
-            parts.append(_encode_field(INITIALIZER, rest))
+            parts.append(_encode_field(INITIALIZER_FIELD_NUMBER, rest))
         else:
             parts.append(data[field.start : field.end])
         count += 1
-    return _encode_field(GRAPH, b"".join(parts)), places
+    return _encode_field(GRAPH_FIELD_NUMBER, b"".join(parts)), places
 
 
-def _iter_fields(data: mmap.mmap, start: int, end: int) -> Iterator[Field]:
+def _iter_fields(data: mmap.mmap, start: int, end: int) -> Iterator[ProtobufField]:
     """Yield the fields of a protobuf message.
 
     Raises:
@@ -126,7 +132,7 @@ def _iter_fields(data: mmap.mmap, start: int, end: int) -> Iterator[Field]:
             raise ValueError(f"{kind} is no kind of field")
         if stop > end:
             raise ValueError("a field ends after its message")
-        yield Field(key >> 3, kind, start, value, stop)
+        yield ProtobufField(key >> 3, kind, start, value, stop)
         start = stop
 
 

@@ -5,8 +5,8 @@ opened. The factories are for authors of kernels for this backend; the built-in 
 with them.
 """
 
-from plugrad_webgpu.algorithms.expressions import elementwise, numbers
-from plugrad_webgpu.algorithms.reduce import position, reduction
+from plugrad_webgpu.algorithms.expressions import elementwise, per_number_dtype
+from plugrad_webgpu.algorithms.reduce import arg_reduction, reduction
 from plugrad_webgpu.custom import load_wgsl_kernel, stencil
 from plugrad_webgpu.entry import backend
 from plugrad_webgpu.memory.buffers import GpuArray
@@ -18,14 +18,14 @@ __all__ = [
     "GpuArray",
     "Plan",
     "Program",
+    "arg_reduction",
     "backend",
     "elementwise",
     "from_buffer",
     "linked",
     "load_wgsl_kernel",
-    "numbers",
+    "per_number_dtype",
     "plan",
-    "position",
     "reduction",
     "requirements",
     "stencil",

@@ -24,8 +24,8 @@ from plugrad.extend import (
 )
 from plugrad_webgpu.algorithms.expressions import elementwise
 from plugrad_webgpu.shaders.elements import (
-    DTYPES,
-    NUMBERS,
+    NUMBER_DTYPES,
+    SHADER_DTYPES,
     STORAGE_TYPE,
     VALUE_TYPE,
     WORD_DTYPE,
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
 
     Write = Callable[["Interface"], str]
 
-STENCIL_WORKGROUP: Final = 64
-_narrow_result: Final = elementwise(dict.fromkeys(NUMBERS, "x"))
+STENCIL_WORKGROUP_SIZE: Final = 64
+_wrap_narrow_integers: Final = elementwise(dict.fromkeys(NUMBER_DTYPES, "x"))
 """Wraps integers around where the elements of a narrow dtype were computed in words."""
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_ENTRY = re.compile(r"@compute\b[^{;]*?\bfn\s+(\w+)")
-_WORKGROUP = re.compile(r"@workgroup_size\s*\(([^)]*)\)")
+_COMMENT_PATTERN = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_ENTRY_POINT_PATTERN = re.compile(r"@compute\b[^{;]*?\bfn\s+(\w+)")
+_WORKGROUP_SIZE_PATTERN = re.compile(r"@workgroup_size\s*\(([^)]*)\)")
 
 
 def stencil(body: str, contract: Kernel[..., Any]) -> Callable[..., GpuArray]:
@@ -78,7 +78,7 @@ def stencil(body: str, contract: Kernel[..., Any]) -> Callable[..., GpuArray]:
     """
     text = _check_source(contract, body, "stencil: body")
     write = partial(_stencil_source, text)
-    return _implementation(contract, write, "main", STENCIL_WORKGROUP, None)
+    return _make_implementation(contract, write, "main", STENCIL_WORKGROUP_SIZE, None)
 
 
 def load_wgsl_kernel(
@@ -116,8 +116,8 @@ def load_wgsl_kernel(
             in digits. When the kernel runs: the shader does not compile.
     """
     text = _check_source(contract, _read_source(source), "load_wgsl_kernel: source")
-    plain = _COMMENT.sub("", text)
-    names, sizes = _ENTRY.findall(plain), _WORKGROUP.findall(plain)
+    plain = _COMMENT_PATTERN.sub("", text)
+    names, sizes = _ENTRY_POINT_PATTERN.findall(plain), _WORKGROUP_SIZE_PATTERN.findall(plain)
     if len(names) != 1 or len(sizes) != 1:
         raise ArgumentValueError(
             f"{contract.name}: the source has {len(names)} entry points; a kernel has one, such as "
@@ -133,7 +133,7 @@ def load_wgsl_kernel(
     def write(interface: Interface) -> str:
         return f"{text}\n{interface.declarations}"
 
-    return _implementation(contract, write, names[0], workgroup, invocations)
+    return _make_implementation(contract, write, names[0], workgroup, invocations)
 
 
 class Interface(NamedTuple):
@@ -188,9 +188,9 @@ def _stencil_source(body: str, interface: Interface) -> str:
             f"fn element(index: u32, at: array<i32, {rank}>) -> {value} {{{body}",
             "}",
             *(_reader_function(*x) for x in interface.inputs),
-            f"@compute @workgroup_size({STENCIL_WORKGROUP})",
+            f"@compute @workgroup_size({STENCIL_WORKGROUP_SIZE})",
             "fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {",
-            f"  let index = linear_index(id, groups, {STENCIL_WORKGROUP}u);",
+            f"  let index = linear_index(id, groups, {STENCIL_WORKGROUP_SIZE}u);",
             "  if (index >= parameters.size) { return; }",
             f"  var at: array<i32, {rank}>;",
             "  var rest = index;",
@@ -218,7 +218,7 @@ def _reader_function(name: str, dtype: DType, rank: int) -> str:
     )
 
 
-def _implementation(
+def _make_implementation(
     contract: Kernel[..., Any],
     write: Write,
     entry_point: str,
@@ -241,10 +241,10 @@ def _implementation(
                 f"{contract.name} has {len(out)} outputs, but a shader has one; declare a kernel for each"
             )
         for spec in (*specs, out):
-            require_dtype(spec.dtype, DTYPES, f"{contract.name} on webgpu")
+            require_dtype(spec.dtype, SHADER_DTYPES, f"{contract.name} on webgpu")
         said = contract.annotations
         numbers = {
-            name: _attribute_numbers(contract.name, name, values[name], said.get(name))
+            name: _attribute_type_and_numbers(contract.name, name, values[name], said.get(name))
             for name in contract.attributes
         }
         interface = Interface(
@@ -272,12 +272,12 @@ def _implementation(
         device = inputs[0].buffer.device if inputs else arrays[0].active_device
         specs = tuple([Shaped(x.shape, as_dtype(x.dtype)) for x in inputs])
         result = device.launch(plan_for(specs, tuple(attrs.items())), *inputs)
-        return _narrow_result(result) if result.dtype in WORD_DTYPE else result
+        return _wrap_narrow_integers(result) if result.dtype in WORD_DTYPE else result
 
     return implementation
 
 
-def _attribute_numbers(
+def _attribute_type_and_numbers(
     kernel: str, name: str, value: Any, annotation: Any
 ) -> tuple[str, list[int] | list[float]]:
     """Return an attribute's WGSL type and its numbers; integers become floats where the contract says float.

@@ -25,10 +25,10 @@ from plugrad.extend import (
     known_bfloat16,
     string,
 )
-from plugrad_webgpu.device.listing import INSTALL_HINT, describe, list_adapters
+from plugrad_webgpu.device.listing import INSTALL_HINT, describe_adapter, list_adapters
 from plugrad_webgpu.driver.interrupts import uninterruptible
 from plugrad_webgpu.memory.transfers import download, read, upload
-from plugrad_webgpu.shaders.elements import DTYPES, STORED, require_dtype
+from plugrad_webgpu.shaders.elements import SHADER_DTYPES, STORED_DTYPES, require_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
@@ -78,10 +78,10 @@ class WebGpuBackend(Backend):
             found: Sequence[Adapter] | None = list_adapters()
             if found is None:
                 # It imports wgpu, which may be missing, and which `import plugrad_webgpu` must not load.
-                from plugrad_webgpu.device.adapters import adapters
+                from plugrad_webgpu.device.adapters import list_usable_adapters
 
-                found = adapters()
-            devices = tuple(describe(adapter, i) for i, adapter in enumerate(found))
+                found = list_usable_adapters()
+            devices = tuple(describe_adapter(adapter, i) for i, adapter in enumerate(found))
         except Exception as failure:  # a broken driver or library must not break listing backends
             if is_interruption(failure):
                 raise
@@ -113,7 +113,7 @@ class WebGpuBackend(Backend):
         from plugrad_webgpu.narrow import table_with_narrow_dtypes
 
         most = self._max_host_elements()
-        _release_closed()
+        _release_closed_devices()
         self._device, self.device = open_device(device)
         self._device.hosting.most = most
         opened_backends.add(self)
@@ -135,7 +135,7 @@ class WebGpuBackend(Backend):
 
     def dtypes(self) -> frozenset[DType]:
         """Return the dtypes of arrays on the device, and string, whose arrays are on the host."""
-        return DTYPES | {float16, string} | known_bfloat16()
+        return SHADER_DTYPES | {float16, string} | known_bfloat16()
 
     def from_numpy(self, array: NDArray[Any]) -> Any:
         """Return a copy of a host array on the device; arrays of strings stay on the host.
@@ -146,7 +146,7 @@ class WebGpuBackend(Backend):
         dtype = as_dtype(array.dtype)
         if dtype is string:
             return array.copy()
-        require_dtype(dtype, STORED)
+        require_dtype(dtype, STORED_DTYPES)
         return upload(self.active_device, array, dtype)
 
     def to_numpy(self, array: GpuArray | NDArray[Any]) -> NDArray[Any]:
@@ -162,18 +162,18 @@ class WebGpuBackend(Backend):
     def wrap_implementation(self, kernel_name: str, function: Implementation) -> Implementation:
         """Return an implementation that also accepts half-precision inputs."""
         from plugrad_webgpu.halves import with_halves  # not at the top, as in `open`
-        from plugrad_webgpu.narrow import own_configs
+        from plugrad_webgpu.narrow import configs_by_kernel_name
 
-        own, contract = own_configs().get(kernel_name), KERNELS.get(kernel_name)
+        own, contract = configs_by_kernel_name().get(kernel_name), KERNELS.get(kernel_name)
         is_own = own is not None and own.kernel_func is function
         return function if is_own or contract is None else with_halves(contract, function)
 
     def with_bfloat16(self, kernel_name: str, function: Implementation) -> Implementation:
         """Return an implementation that also accepts bfloat16; on the host it computes in float32."""
         from plugrad_webgpu.halves import with_halves  # as above
-        from plugrad_webgpu.narrow import own_configs
+        from plugrad_webgpu.narrow import configs_by_kernel_name
 
-        own, contract = own_configs().get(kernel_name), KERNELS.get(kernel_name)
+        own, contract = configs_by_kernel_name().get(kernel_name), KERNELS.get(kernel_name)
         if own is None or contract is None or not own.on_host:
             return function
         return with_halves(contract, function)
@@ -217,11 +217,11 @@ class WebGpuBackend(Backend):
         if is_deferrable and not was_cut:
             return ""
         if self._device is not None and not self._device.is_abandoned:
-            lock = self._device.abandon(lambda: DeviceLost(f"webgpu: {CUT}"))
-            _cut_devices.append(self._device)
+            lock = self._device.abandon(lambda: DeviceLost(f"webgpu: {INTERRUPTED_WORK_REASON}"))
+            _interrupted_devices.append(self._device)
             while lock._is_owned():  # its release was cut off, and other threads wait for it
                 lock.release()
-        return CUT
+        return INTERRUPTED_WORK_REASON
 
     def close(self) -> None:
         """Submit the recorded work and release the device; live arrays keep their buffers."""
@@ -231,11 +231,13 @@ class WebGpuBackend(Backend):
                 with suppress(DeviceLost):  # nothing is left of it
                     device.synchronize()
             _closed_devices.append(device)
-            _release_closed()
+            _release_closed_devices()
 
 
-CUT: Final = "an exception that another thread, or a trace function, raised has cut its work in two"
-_cut_devices: Final[list[Device]] = []
+INTERRUPTED_WORK_REASON: Final = (
+    "an exception that another thread, or a trace function, raised has cut its work in two"
+)
+_interrupted_devices: Final[list[Device]] = []
 """Those are never released, because some of what they own may be released already."""
 _closed_devices: Final[list[Device]] = []
 """The closed devices of whose buffers arrays still used some when they were looked at last."""
@@ -245,7 +247,7 @@ MAX_UNCOLLECTED_DEVICES: Final = 3
 """The number of devices, of 4 MB each, that need not be collected before another one is opened."""
 
 
-def _release_closed() -> None:
+def _release_closed_devices() -> None:
     """Release buffers of closed devices; forget the devices without buffers and those of the parent process."""
     for device in list(_closed_devices):
         if device.is_abandoned or not device.release_unused():

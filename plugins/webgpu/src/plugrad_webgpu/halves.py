@@ -14,26 +14,26 @@ from plugrad.extend import broadcast, compute_in_wider, float32
 from plugrad.kernels import movement, unary
 from plugrad_webgpu.algorithms.expressions import is_elementwise
 from plugrad_webgpu.kernels.unary import cast
-from plugrad_webgpu.shaders.elements import HALVES
+from plugrad_webgpu.shaders.elements import HALF_DTYPES
 
 if TYPE_CHECKING:
     from plugrad.extend import DType, Implementation, Kernel
     from plugrad_webgpu.memory.buffers import GpuArray
 
-SHARING: Final = frozenset(
+BUFFER_SHARING_KERNELS: Final = frozenset(
     kernel.name for kernel in (unary.identity, movement.reshape, movement.expand_dims)
 )
 """The kernels whose results share the buffer of the input, whatever is in it."""
-WIDER: Final = dict.fromkeys(HALVES, float32)
+COMPUTE_DTYPES: Final = dict.fromkeys(HALF_DTYPES, float32)
 
 
 def with_halves(kernel: Kernel[..., Any], function: Implementation) -> Implementation:
     """Return an implementation that also accepts float16 and bfloat16."""
-    if kernel.name in SHARING or function is cast:
+    if kernel.name in BUFFER_SHARING_KERNELS or function is cast:
         return function
     if kernel is unary.cast:
         return _cast_halves_here(function)
-    widened = compute_in_wider(kernel, function, cast, WIDER)
+    widened = compute_in_wider(kernel, function, cast, COMPUTE_DTYPES)
     return _choose(function, widened) if is_elementwise(function) else widened
 
 
@@ -42,7 +42,7 @@ def _cast_halves_here(function: Implementation) -> Implementation:
 
     @wraps(function)
     def implementation(x: GpuArray, *, dtype: DType) -> GpuArray:
-        is_half = x.dtype in HALVES or dtype in HALVES
+        is_half = x.dtype in HALF_DTYPES or dtype in HALF_DTYPES
         return (cast if is_half else function)(x, dtype=dtype)
 
     return implementation
@@ -53,7 +53,7 @@ def _choose(function: Implementation, widened: Implementation) -> Implementation
 
     @wraps(function)
     def implementation(*arrays: GpuArray, **attrs: Any) -> GpuArray:
-        if arrays[-1].dtype not in HALVES or _are_rows_whole(arrays):
+        if arrays[-1].dtype not in HALF_DTYPES or _are_rows_whole(arrays):
             return function(*arrays, **attrs)
         return widened(*arrays, **attrs)
 

@@ -31,10 +31,10 @@ from plugrad_webgpu.kernels import table
 from plugrad_webgpu.kernels.unary import cast
 from plugrad_webgpu.shaders.elements import WORD_DTYPE
 
-FAMILIES: Final = (
+HALF_PRECISION_FAMILIES: Final = (
     *(attention, convolution, convolution3d, depthwise, fused, image, normalization, resize, scan),
 )
-EXTRA_KERNELS: Final = (
+OTHER_HALF_PRECISION_KERNELS: Final = (
     *(reduction.bincount, reduction.dense_bincount, indexing.unsorted_segment_sum),
     *(indexing.gather_gradient, linalg.einsum, scatter.scatter_nd),
 )
@@ -43,9 +43,9 @@ EXTRA_KERNELS: Final = (
 @cache
 def table_with_narrow_dtypes() -> KernelTable:
     """Return the table of the kernels; all accept halves, and elementwise ones also other narrow dtypes."""
-    in_words = {kernel.name for kernel in EXTRA_KERNELS} | {
+    in_words = {kernel.name for kernel in OTHER_HALF_PRECISION_KERNELS} | {
         kernel.name
-        for family in FAMILIES
+        for family in HALF_PRECISION_FAMILIES
         for kernel in vars(family).values()
         if isinstance(kernel, Kernel)
     }
@@ -61,6 +61,6 @@ def table_with_narrow_dtypes() -> KernelTable:
 
 
 @cache
-def own_configs() -> dict[str, KernelConfig]:
+def configs_by_kernel_name() -> dict[str, KernelConfig]:
     """Return the configurations of that table by kernel name."""
     return {config.kernel_name: config for config in table_with_narrow_dtypes()}

@@ -16,7 +16,12 @@ from plugrad.extend import (
 )
 from plugrad_webgpu.entry import WebGpuBackend, opened_backends
 from plugrad_webgpu.memory.buffers import Buffer, BufferRef, ExternalBuffer, GpuArray
-from plugrad_webgpu.shaders.elements import DTYPES, WORD_DTYPE, require_dtype, words_per_element
+from plugrad_webgpu.shaders.elements import (
+    SHADER_DTYPES,
+    WORD_DTYPE,
+    require_dtype,
+    words_per_element,
+)
 from plugrad_webgpu.shaders.layout import array_nbytes
 
 if TYPE_CHECKING:
@@ -26,7 +31,7 @@ if TYPE_CHECKING:
 
     from plugrad.extend import DType, Tensor
 
-VECTOR_BYTES = 16  # kernels read and write vectors of four words
+BUFFER_ALIGNMENT_BYTES = 16  # kernels read and write vectors of four words
 
 
 def requirements(adapter: GPUAdapter) -> dict[str, Any]:
@@ -49,10 +54,10 @@ def use_device(device: GPUDevice | None) -> None:
         ArgumentValueError: it lacks a feature or a limit.
         BackendUnavailable: the backend is open already.
     """
-    from plugrad_webgpu.device.adapters import check_shared, shared_device
+    from plugrad_webgpu.device.adapters import check_shared_device, shared_device
 
     if device is not None:
-        check_shared(device)
+        check_shared_device(device)
     if any(backend.is_open for backend in opened_backends):
         raise BackendUnavailable(
             "use_device: webgpu is open already; call this before the backend is first used, or close it with "
@@ -85,7 +90,7 @@ def from_buffer(buffer: GPUBuffer, shape: Sequence[int], dtype: DType | str = "f
         raise ArgumentError(f"from_buffer: buffer={buffer!r} must be a wgpu.GPUBuffer")
     backend = _backend_with_buffer(buffer)
     dtype, sizes = as_dtype(dtype), tuple(map(int, shape))
-    require_dtype(dtype, DTYPES)
+    require_dtype(dtype, SHADER_DTYPES)
     if dtype in WORD_DTYPE:
         raise UnsupportedDtype(
             f"from_buffer: elements of {dtype} are kept as {WORD_DTYPE[dtype]} on the device; "
@@ -93,11 +98,11 @@ def from_buffer(buffer: GPUBuffer, shape: Sequence[int], dtype: DType | str = "f
             "the tensor with astype"
         )
     nbytes = array_nbytes(sizes, words_per_element(dtype))
-    least = max(-(-nbytes // VECTOR_BYTES), 1) * VECTOR_BYTES
-    if buffer.size < least or buffer.size % VECTOR_BYTES or min(sizes, default=0) < 0:
+    least = max(-(-nbytes // BUFFER_ALIGNMENT_BYTES), 1) * BUFFER_ALIGNMENT_BYTES
+    if buffer.size < least or buffer.size % BUFFER_ALIGNMENT_BYTES or min(sizes, default=0) < 0:
         raise ArgumentValueError(
             f"from_buffer: a buffer of {buffer.size} bytes cannot hold a tensor of shape {sizes} and dtype {dtype}; "
-            f"its size must be a multiple of {VECTOR_BYTES} and at least {least}"
+            f"its size must be a multiple of {BUFFER_ALIGNMENT_BYTES} and at least {least}"
         )
     usage, needed = int(buffer.usage), int(BufferUsage.STORAGE | BufferUsage.COPY_SRC)
     if usage & needed != needed or usage & int(BufferUsage.MAP_READ | BufferUsage.MAP_WRITE):
@@ -106,7 +111,7 @@ def from_buffer(buffer: GPUBuffer, shape: Sequence[int], dtype: DType | str = "f
         )
     device = backend.active_device
     guest = ExternalBuffer(device, buffer, device.handle_of(buffer))
-    device.check_guests([guest])
+    device.check_external_buffers([guest])
     own = Buffer()
     own.device, own.storage = device, guest
     own.ref = BufferRef(own)

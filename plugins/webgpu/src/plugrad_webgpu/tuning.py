@@ -13,67 +13,71 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import float32
-from plugrad_webgpu.algorithms.product import Matrices, multiply
+from plugrad_webgpu.algorithms.product import Matrices, multiply_matrices
 from plugrad_webgpu.algorithms.tiles import (
-    NARROW_MAX_SIZE,
+    NARROW_MAX_ROWS_OR_COLUMNS,
     NARROW_TILES,
     TILES,
-    is_possible,
-    problem_kind,
+    problem_key,
     save_tiles,
+    supports_tile,
 )
-from plugrad_webgpu.device.adapters import choose, required_features, wrap_device
+from plugrad_webgpu.device.adapters import choose_adapter, required_features, wrap_device
 from plugrad_webgpu.memory.copying import full
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from plugrad_webgpu.algorithms.tiles import Sizes
+    from plugrad_webgpu.algorithms.tiles import ProductSizes
     from plugrad_webgpu.device.device import Device
 
-PROBLEMS: Final[tuple[tuple[int, Sizes], ...]] = (
+TUNING_PROBLEMS: Final[tuple[tuple[int, ProductSizes], ...]] = (
     *((1, (n, n, n)) for n in (64, 128, 256, 512, 1024, 2048, 4096)),
     *((1, (64, n, m)) for n, m in ((1024, 256), (256, 1024), (1024, 1024))),
     *((32, (n, 64, n)) for n in (128, 256, 512)),
     *((1, (pixels, 9 * n, n)) for pixels, n in ((65_536, 32), (16_384, 64), (4096, 128))),
 )
 """A batch and the sizes of its products."""
-REPEATS: Final = 5
+DEFAULT_REPEATS: Final = 5
 
 
 def tune(
-    selector: str = "", problems: Iterable[tuple[int, Sizes]] = PROBLEMS, repeats: int = REPEATS
+    selector: str = "",
+    problems: Iterable[tuple[int, ProductSizes]] = TUNING_PROBLEMS,
+    repeats: int = DEFAULT_REPEATS,
 ) -> dict[str, str]:
     """Measure and cache the fastest tile for each kind of problem on a device, and return them.
 
     Raises:
         BackendUnavailable: there is no such device.
     """
-    adapter, _ = choose(selector)
+    adapter, _ = choose_adapter(selector)
     device = wrap_device(adapter.request_device_sync(label="plugrad", **required_features(adapter)))
     tiles: dict[str, str] = {}
     for batch, sizes in problems:
-        if min(sizes[0], sizes[2]) > NARROW_MAX_SIZE:
+        if min(sizes[0], sizes[2]) > NARROW_MAX_ROWS_OR_COLUMNS:
             times = measure_tiles(device, batch, sizes, repeats)
-            tiles[problem_kind(batch, sizes)] = min(times, key=times.__getitem__)
+            tiles[problem_key(batch, sizes)] = min(times, key=times.__getitem__)
     save_tiles(adapter.info, tiles)
     return tiles
 
 
-def measure_tiles(device: Device, batch: int, sizes: Sizes, repeats: int) -> dict[str, float]:
+def measure_tiles(
+    device: Device, batch: int, sizes: ProductSizes, repeats: int
+) -> dict[str, float]:
     """Return the minimum seconds that a product takes with each supported tile."""
     rows, depth, columns = sizes
     a = Matrices(full(device, (batch, rows, depth), 1, float32), batch, rows, depth)
     b = Matrices(full(device, (batch, depth, columns), 1, float32), batch, depth, columns)
-    names = [name for name in TILES if name not in NARROW_TILES and is_possible(device, name)]
+    names = [name for name in TILES if name not in NARROW_TILES and supports_tile(device, name)]
     times = dict.fromkeys(names, float("inf"))
-    kind = problem_kind(batch, sizes)
+    kind = problem_key(batch, sizes)
     for _ in range(1 + repeats):  # the first one compiles, and is never the fastest
         for name in names:
             device.tiles = {kind: name}
             device.synchronize()
             start = time.perf_counter()
-            multiply(a, b)
+            multiply_matrices(a, b)
             device.synchronize()
             times[name] = min(times[name], time.perf_counter() - start)
     return times

@@ -61,7 +61,7 @@ GELU_TANH_ZERO_BEYOND = 40
 # P(-m) = exp(-m^2 / 2) p(t) / (m + k), where t = (m - k) / (m + k), for 0 <= m up to these limits. For each
 # precision, k and the polynomial p with the least relative error, the highest power first. The other backends use
 # the same ones.
-TAILS: dict[np.dtype[Any], tuple[int, list[float]]] = {
+NORMAL_TAIL_POLYNOMIALS: dict[np.dtype[Any], tuple[int, list[float]]] = {
     np.dtype(np.float32): (
         4,
         [
@@ -105,11 +105,11 @@ TAILS: dict[np.dtype[Any], tuple[int, list[float]]] = {
         ],
     ),
 }
-UPPER_HALF = {np.dtype(np.float32): ~0xFFF, np.dtype(np.float64): ~0x7FFFFFF}
+UPPER_HALF_BIT_MASK = {np.dtype(np.float32): ~0xFFF, np.dtype(np.float64): ~0x7FFFFFF}
 """The bits of the upper half of the digits of a number."""
 
 
-def in_blocks(formula: Callable[..., Array]) -> Callable[..., Array]:
+def compute_in_blocks(formula: Callable[..., Array]) -> Callable[..., Array]:
     """Return a function that computes a formula in blocks, whose many intermediate results stay in the cache."""
 
     def compute(*arrays: Array) -> Array:
@@ -128,9 +128,9 @@ def in_blocks(formula: Callable[..., Array]) -> Callable[..., Array]:
     return compute
 
 
-def tail_factor(m: Array) -> Array:
+def normal_tail_factor(m: Array) -> Array:
     """Return P(-m) / exp(-m^2 / 2) of m >= 0, where P is the distribution of a normal number."""
-    centre, terms = TAILS[m.dtype]
+    centre, terms = NORMAL_TAIL_POLYNOMIALS[m.dtype]
     inverse = m + centre
     np.reciprocal(inverse, out=inverse)
     t = m - centre
@@ -144,9 +144,9 @@ def tail_factor(m: Array) -> Array:
     return y
 
 
-def bell(m: Array) -> Array:
+def gaussian(m: Array) -> Array:
     """Return exp(-m^2 / 2), times a factor for what rounding leaves out of the square."""
-    upper = (m.view(f"i{m.itemsize}") & UPPER_HALF[m.dtype]).view(m.dtype)
+    upper = (m.view(f"i{m.itemsize}") & UPPER_HALF_BIT_MASK[m.dtype]).view(m.dtype)
     y = m * m
     rest = upper * upper
     rest -= y
@@ -162,9 +162,9 @@ def bell(m: Array) -> Array:
 def gelu(x: Array) -> Array:
     """Return x P(x), which is max(x, 0) - |x| P(-|x|), where P is the distribution of a normal number."""
     m = np.clip(np.abs(x), 0, GELU_ZERO_BEYOND[x.dtype])
-    below = tail_factor(m)
+    below = normal_tail_factor(m)
     below *= m
-    below *= bell(m)
+    below *= gaussian(m)
     return np.subtract(np.where(x > 0, x, x.dtype.type(-0.0)), below, out=below)
 
 
@@ -173,8 +173,8 @@ def gelu_gradient(dy: Array, x: Array) -> Array:
     m = np.clip(np.abs(x), 0, GELU_ZERO_BEYOND[x.dtype])
     # m p(m) - P(-m) is the slope minus 1 of positive x, and minus the slope of others.
     slope = m * m.dtype.type(1 / sqrt(2 * pi))
-    slope -= tail_factor(m)
-    slope *= bell(m)
+    slope -= normal_tail_factor(m)
+    slope *= gaussian(m)
     is_positive = (x > 0).astype(x.dtype)
     slope *= 2 * is_positive - 1
     slope += is_positive
@@ -227,10 +227,10 @@ table.update(
         activation.sigmoid: sigmoid,
         activation.softplus: softplus,
         activation.prelu: lambda x, alpha: select(x > 0, x, x * alpha),
-        activation.gelu: in_blocks(gelu),
-        activation.gelu_tanh: in_blocks(gelu_tanh),
-        activation.gelu_gradient: in_blocks(gelu_gradient),
-        activation.gelu_tanh_gradient: in_blocks(gelu_tanh_gradient),
+        activation.gelu: compute_in_blocks(gelu),
+        activation.gelu_tanh: compute_in_blocks(gelu_tanh),
+        activation.gelu_gradient: compute_in_blocks(gelu_gradient),
+        activation.gelu_tanh_gradient: compute_in_blocks(gelu_tanh_gradient),
         activation.relu6_gradient: lambda dy, y: zero_where_false(dy, ~((y <= 0) | (y >= 6))),
         activation.sigmoid_gradient: sigmoid_gradient,
         activation.elu_gradient: lambda dy, y: select(y >= 0, dy, dy * (y + 1)),

@@ -1,6 +1,6 @@
 """Attention: the weights of some queries at a time, for several batches where they are small.
 
-A row of weights is computed as a whole, so that no more than `BLOCK_WEIGHTS` of them exist, or one row.
+A row of weights is computed as a whole, so that no more than `MAX_BLOCK_WEIGHTS` of them exist, or one row.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ import numpy as np
 from plugrad.kernels import attention as contracts
 from plugrad_cpu.declare import Array, accumulation_dtype, table
 
-BLOCK_WEIGHTS = 1 << 16
+MAX_BLOCK_WEIGHTS = 1 << 16
 
 
 @table.implements(contracts.attention)
@@ -74,8 +74,8 @@ def _iter_blocks(q: Array, k: Array) -> Iterator[tuple[slice, slice]]:
     batches, queries, keys = len(q), q.shape[1], k.shape[1]
     if not keys:
         return
-    height = max(1, min(queries, BLOCK_WEIGHTS // keys))
-    count = max(1, BLOCK_WEIGHTS // max(queries * keys, 1))
+    height = max(1, min(queries, MAX_BLOCK_WEIGHTS // keys))
+    count = max(1, MAX_BLOCK_WEIGHTS // max(queries * keys, 1))
     for first in range(0, batches, count):
         for row in range(0, queries, height):
             yield slice(first, first + count), slice(row, row + height)

@@ -26,7 +26,7 @@ def minimum(a: Array, b: Array, out: Array | None = None) -> Array:
     return np.minimum(b, a, out=out) if a.dtype == np.float16 else np.minimum(a, b, out=out)
 
 
-def in_blocks(
+def compute_float32_in_blocks(
     formula: Callable[[Array, Array], Array], function: Callable[..., Array], dtype: type
 ) -> Callable[..., Array]:
     """Return an implementation that computes float32 in blocks by a formula, and everything else by NumPy's function.
@@ -38,7 +38,7 @@ def in_blocks(
         is_number = b.size == 1 and b.ndim <= a.ndim
         if (
             a.dtype != np.float32
-            or a.size <= WHERE_MAX_ELEMENTS
+            or a.size <= NUMPY_WHERE_MAX_ELEMENTS
             or not (is_number or b.shape == a.shape)
         ):
             return function(a, b, out=out)
@@ -80,7 +80,7 @@ def _remainder(a: Array, b: Array) -> Array:
     return np.copysign(q, b, out=q)
 
 
-def _hypotenuse(a: Array, b: Array) -> Array:
+def _hypotenuse_or_nan(a: Array, b: Array) -> Array:
     """Return sqrt(a^2 + b^2), or NaN if the squares may be out of range."""
     a *= a
     b *= b
@@ -108,18 +108,18 @@ def log_add_exp(a: Array, b: Array) -> Array:
     return np.add(y, larger, out=y)
 
 
-POWERS: Final[dict[float, Callable[[Array], Array]]] = {
+POWER_FUNCTIONS_BY_EXPONENT: Final[dict[float, Callable[[Array], Array]]] = {
     2: lambda a: np.square(a, out=empty_like(a)),
     3: lambda a: np.multiply(y := np.square(a, out=empty_like(a)), a, out=y),
     4: lambda a: np.square(y := np.square(a, out=empty_like(a)), out=y),
     -1: lambda a: np.reciprocal(a, out=empty_like(a)),
-    0.5: lambda a: root(a),
-    -0.5: lambda a: np.reciprocal(y := root(a), out=y),
+    0.5: lambda a: square_root_as_power(a),
+    -0.5: lambda a: np.reciprocal(y := square_root_as_power(a), out=y),
 }
 """The common exponents: a few products take a hundredth of the time of `np.power` with a negative base."""
 
 
-def root(a: Array) -> Array:
+def square_root_as_power(a: Array) -> Array:
     """Return a to the power of 1/2: infinity of -infinity, and 0 of -0, of which `np.sqrt` gives NaN and -0."""
     y = np.sqrt(a, out=empty_like(a))
     np.add(y, 0, out=y)
@@ -133,7 +133,7 @@ def power(a: Array, b: Array) -> Array:
         b.size == 1
         and a.ndim >= b.ndim
         and a.dtype.kind == "f"
-        and (product := POWERS.get(b.item()))
+        and (product := POWER_FUNCTIONS_BY_EXPONENT.get(b.item()))
     ):
         return product(a)
     if a.dtype.kind == "i" and np.any(b < 0):
@@ -142,11 +142,11 @@ def power(a: Array, b: Array) -> Array:
     return np.power(a, b)
 
 
-WHERE_MAX_ELEMENTS: Final = 4096
+NUMPY_WHERE_MAX_ELEMENTS: Final = 4096
 """Up to this size `np.where` is faster; the processor cannot predict the branches of larger ones."""
 
 
-PART_MIN_ELEMENTS: Final = 2048
+SELECT_PART_MIN_ELEMENTS: Final = 2048
 """The elements for which copying a part of an array takes much longer than Python's loop over the parts."""
 
 
@@ -161,7 +161,7 @@ def select(condition: Array, t: Array, e: Array) -> Array:
         for place in np.ndindex(t.shape[:axes]):
             y[place] = t[place] if condition[place].any() else e[place]
         return y
-    if condition.size <= WHERE_MAX_ELEMENTS or t.dtype.hasobject or t.itemsize > 8:
+    if condition.size <= NUMPY_WHERE_MAX_ELEMENTS or t.dtype.hasobject or t.itemsize > 8:
         return np.where(condition, t, e)
     bits = f"u{t.itemsize}"
     others = e.view(bits)
@@ -173,7 +173,7 @@ def condition_axes(condition: Array, t: Array, e: Array) -> int | None:
     """Return along how many leading axes a condition varies, if it chooses long parts of t and e, else None."""
     shape = t.shape
     if (
-        not 0 < condition.size * PART_MIN_ELEMENTS <= t.size
+        not 0 < condition.size * SELECT_PART_MIN_ELEMENTS <= t.size
         or e.shape != shape
         or condition.ndim != len(shape)
     ):
@@ -196,14 +196,16 @@ table.update(
         binary.subtract: np.subtract,
         binary.multiply: np.multiply,
         binary.divide: np.divide,
-        binary.floor_divide: in_blocks(_whole_quotient, np.floor_divide, np.float64),
-        binary.remainder: in_blocks(_remainder, np.remainder, np.float64),
+        binary.floor_divide: compute_float32_in_blocks(
+            _whole_quotient, np.floor_divide, np.float64
+        ),
+        binary.remainder: compute_float32_in_blocks(_remainder, np.remainder, np.float64),
         binary.power: power,
         binary.squared_difference: squared_difference,
         binary.maximum: maximum,
         binary.minimum: minimum,
         binary.atan2: np.arctan2,
-        binary.hypot: in_blocks(_hypotenuse, np.hypot, np.float32),
+        binary.hypot: compute_float32_in_blocks(_hypotenuse_or_nan, np.hypot, np.float32),
         binary.log_add_exp: log_add_exp,
         binary.next_after: np.nextafter,
         binary.equal: np.equal,

@@ -39,12 +39,12 @@ def iter_window_rows(x: Array, window: Window) -> Iterator[tuple[slice, Array]]:
 def iter_batch_blocks(x: Array, window: Window) -> Iterator[slice]:
     """Yield slices of the batch: the images to compute with at a time."""
     row = math.prod(window.size) * x.shape[-1] * x.itemsize
-    count = max(1, BLOCK_BYTES // max(1, math.prod(window.out) * row))
+    count = max(1, MAX_BLOCK_BYTES // max(1, math.prod(window.out) * row))
     for start in range(0, x.shape[0], count):
         yield slice(start, start + count)
 
 
-BLOCK_BYTES = 2**20  # bytes
+MAX_BLOCK_BYTES = 2**20  # bytes
 
 
 def filter_columns(filter: Array) -> Array:

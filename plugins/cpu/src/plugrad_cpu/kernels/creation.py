@@ -40,7 +40,7 @@ def fill(backend: Backend, *, shape: Shape, value: Scalar | str, dtype: DType) -
     return y
 
 
-EXACT_FLOAT32_COUNT: Final = 2**24
+MAX_EXACT_FLOAT32_INTEGER: Final = 2**24
 """Up to here, float32 counts exactly."""
 
 
@@ -51,7 +51,7 @@ def range_(backend: Backend, *, start: float, stop: float, step: float, dtype: D
         count = len(range(start, stop, step))
     else:
         (count,) = creation.range.infer(start=start, stop=stop, step=step, dtype=dtype).shape
-    if start == 0 and step == 1 and count < EXACT_FLOAT32_COUNT and dtype.itemsize >= 4:
+    if start == 0 and step == 1 and count < MAX_EXACT_FLOAT32_INTEGER and dtype.itemsize >= 4:
         return np.arange(count, dtype=dtype.numpy)
     return (start + np.arange(count, dtype="int64") * step).astype(str(dtype))
 

@@ -9,7 +9,7 @@ from plugrad.kernels import fused
 from plugrad_cpu.declare import Array, table
 from plugrad_cpu.kernels import activation as activations, convolution, depthwise, linalg
 
-ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+ACTIVATIONS_IN_PLACE: dict[str, Callable[[Array], Array]] = {
     "linear": lambda y: y,
     "relu": lambda y: np.maximum(y, 0, out=y),
     "relu6": lambda y: np.clip(y, 0, 6, out=y),
@@ -32,7 +32,7 @@ def add_bias_and_activate(
         return np.where(y > 0, y, y * weights)
     if activation == "leakyrelu":
         return activations.leaky_relu(y, alpha=leakyrelu_alpha)
-    return ACTIVATIONS[activation](y)
+    return ACTIVATIONS_IN_PLACE[activation](y)
 
 
 @table.implements(fused.matmul)

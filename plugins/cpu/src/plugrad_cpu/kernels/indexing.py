@@ -10,7 +10,7 @@ from plugrad.kernels import indexing
 from plugrad_cpu.declare import Array, table, tracked
 from plugrad_cpu.memory import empty, track_allocation
 
-POSITION: Final = np.dtype(np.intp)
+POSITION_DTYPE: Final = np.dtype(np.intp)
 """The dtype of positions that NumPy takes as they are."""
 
 
@@ -22,7 +22,9 @@ def gather(x: Array, indices: Array, *, axis: int, batch_dims: int) -> Array:
     Raises:
         TensorIndexError: a position is outside the axis.
     """
-    positions = indices if indices.dtype is POSITION else indices.astype(POSITION, copy=False)
+    positions = (
+        indices if indices.dtype is POSITION_DTYPE else indices.astype(POSITION_DTYPE, copy=False)
+    )
     try:
         if batch_dims == 0:
             y = x.take(positions, axis)
@@ -111,7 +113,7 @@ def gather_nd(params: Array, indices: Array) -> Array:
     return parts[(flat_positions("GatherNd", indices, params.shape), ...)]
 
 
-COMPARISON_MAX_ELEMENTS: Final = 1024
+ONE_HOT_COMPARISON_MAX_ELEMENTS: Final = 1024
 """Up to so many elements, all are compared with their positions."""
 
 
@@ -120,7 +122,7 @@ def one_hot(
     indices: Array, *, depth: int, on_value: Scalar, off_value: Scalar, dtype: DType
 ) -> Array:
     """Return `on_value` where the position along the last axis is the index, else `off_value`."""
-    if indices.size * depth <= COMPARISON_MAX_ELEMENTS and not dtype.numpy.hasobject:
+    if indices.size * depth <= ONE_HOT_COMPARISON_MAX_ELEMENTS and not dtype.numpy.hasobject:
         y = np.empty((*indices.shape, depth), dtype.numpy)
         y.fill(off_value)
         y[indices[..., None] == np.arange(depth)] = on_value

@@ -84,7 +84,7 @@ def band_part(input: Array, num_lower: Array, num_upper: Array) -> Array:
     """Return the matrices with zeros outside a band around the diagonal."""
     lower, upper = int(num_lower), int(num_upper)
     rows, columns = input.shape[-2:]
-    if input.size <= MASK_MAX_ELEMENTS and not input.dtype.hasobject:
+    if input.size <= BAND_MASK_MAX_ELEMENTS and not input.dtype.hasobject:
         return np.where(_band_mask(rows, columns, lower, upper), input, np.zeros((), input.dtype))
     y = np.zeros(input.shape, input.dtype)
     below, above = lower if lower >= 0 else rows, upper if upper >= 0 else columns
@@ -99,7 +99,7 @@ def band_part(input: Array, num_lower: Array, num_upper: Array) -> Array:
     return y
 
 
-MASK_MAX_ELEMENTS: Final = 1024
+BAND_MASK_MAX_ELEMENTS: Final = 1024
 """Up to so many elements, a choice by a matrix of bools takes less time than copies of rows."""
 
 

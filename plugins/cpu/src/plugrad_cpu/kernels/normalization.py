@@ -102,8 +102,8 @@ def layer_norm_gradient(
         if scale is not None:
             g = g * scale.reshape(-1)
             np.multiply(g, h, out=product)
-        h *= _mean(product)
-        g = np.subtract(g, _mean(g), out=product)
+        h *= _mean_of_rows(product)
+        g = np.subtract(g, _mean_of_rows(g), out=product)
         g -= h
         g *= inverse
         out[few] = g
@@ -118,13 +118,13 @@ def _iter_row_groups(rows: Array) -> Iterator[slice]:
 
 def _standardize_rows(x: Array, variance_epsilon: float) -> tuple[Array, Array]:
     """Return (x - mean) / sqrt(variance + variance_epsilon) for each row, and 1 / sqrt(variance + variance_epsilon)."""
-    h = x - _mean(x)
-    inverse = 1 / np.sqrt(_mean(h * h) + variance_epsilon)
+    h = x - _mean_of_rows(x)
+    inverse = 1 / np.sqrt(_mean_of_rows(h * h) + variance_epsilon)
     h *= inverse
     return h, inverse
 
 
-def _mean(x: Array) -> Array:
+def _mean_of_rows(x: Array) -> Array:
     return np.add.reduce(x, axis=1, keepdims=True) / x.dtype.type(x.shape[1])
 
 
@@ -136,7 +136,7 @@ def batch_norm_training(
     x: Array, offset: Array | None, scale: Array | None, *, axis: int, variance_epsilon: float
 ) -> list[Array]:
     """Return the standardized channels, times the scale, plus the offset; and the means and the variances."""
-    batch = _Batch(x, axis)
+    batch = _ChannelView(x, axis)
     parts = batch.parts
     y = np.empty(x.shape, x.dtype)  # not in the layout of x: its parts are written
     mean = batch.means(lambda few: parts[few])
@@ -172,7 +172,7 @@ def batch_norm_gradient(
 
     The other gradients are the sums of dy and of dy h.
     """
-    batch = _Batch(x, axis)
+    batch = _ChannelView(x, axis)
     parts, dys = batch.parts, dy.reshape(batch.parts.shape)
     dx = np.empty(x.shape, x.dtype)
     column = mean.astype(batch.dtype)[:, None]
@@ -192,7 +192,7 @@ def batch_norm_gradient(
     return [dx, *((batch.size * each).astype(x.dtype) for each in (average, along))]
 
 
-class _Batch:
+class _ChannelView:
     """An array as (outer, channels, inner), with averages over outer and inner."""
 
     def __init__(self, x: Array, axis: int) -> None:

@@ -9,7 +9,7 @@ from plugrad.extend import DType, bool_
 from plugrad.kernels import unary
 from plugrad_cpu.declare import Array, accumulation_dtype, table
 from plugrad_cpu.halves import round_to_bfloat16
-from plugrad_cpu.kernels.binary import WHERE_MAX_ELEMENTS, select
+from plugrad_cpu.kernels.binary import NUMPY_WHERE_MAX_ELEMENTS, select
 from plugrad_cpu.memory import empty_like
 
 
@@ -96,8 +96,8 @@ def _erf_float32(x: Array) -> Array:
 def _erf_float64(x: Array) -> Array:
     """Return x P(x^2) / Q(x^2) near 0, and 1 - exp(-x^2) R(x) / S(x) elsewhere: Cody, Math. Comp. 23 (1969), 631."""
     m = np.minimum(np.abs(x), 6)  # where erf has reached 1
-    small = m * np.polyval(CODY_P, m * m) / np.polyval(CODY_Q, m * m)
-    large = 1 - np.exp(-m * m) * np.polyval(CODY_R, m) / np.polyval(CODY_S, m)
+    small = m * np.polyval(ERF_CODY_P, m * m) / np.polyval(ERF_CODY_Q, m * m)
+    large = 1 - np.exp(-m * m) * np.polyval(ERFC_CODY_R, m) / np.polyval(ERFC_CODY_S, m)
     return np.copysign(np.where(m < 0.46875, small, large), x)
 
 
@@ -130,15 +130,15 @@ LOG_ERFC_ABOVE_1 = np.array(
     np.float32,
 )
 
-CODY_P = [
+ERF_CODY_P = [
     0.185777706184603153,
     3.16112374387056560,
     113.864154151050156,
     377.485237685302021,
     3209.37758913846947,
 ]
-CODY_Q = [1, 23.6012909523441209, 244.024637934444173, 1282.61652607737228, 2844.23683343917062]
-CODY_R = [
+ERF_CODY_Q = [1, 23.6012909523441209, 244.024637934444173, 1282.61652607737228, 2844.23683343917062]
+ERFC_CODY_R = [
     2.15311535474403846e-8,
     0.564188496988670089,
     8.88314979438837594,
@@ -149,7 +149,7 @@ CODY_R = [
     2051.07837782607147,
     1230.33935479799725,
 ]
-CODY_S = [
+ERFC_CODY_S = [
     1,
     15.7449261107098347,
     117.693950891312499,
@@ -217,7 +217,7 @@ table.update(
 @table.implements(unary.step)
 def step(x: Array, *, alpha: float) -> Array:
     """Return 1 where x > 0, else alpha; NaN stays NaN."""
-    if alpha == 0 and x.size <= WHERE_MAX_ELEMENTS:
+    if alpha == 0 and x.size <= NUMPY_WHERE_MAX_ELEMENTS:
         return np.sign(np.maximum(x, 0))
     if alpha == 0:
         y = np.greater(x, 0, out=empty_like(x))

@@ -21,6 +21,7 @@ from plugrad_native.declare import (
     as_contiguous,
     exports,
     parallel_for,
+    small_results,
     table,
     unary_kernel,
 )
@@ -90,24 +91,18 @@ def cast(x: Array, *, dtype: DType) -> Array:
     return out
 
 
-def to_float32(x: Array) -> Array:
-    """Return numbers of float16 in float32, in which they are computed."""
-    if (
-        x.size < UNTRACKED_MAX_ELEMENTS and x.flags.c_contiguous
-    ):  # a small product takes as long as a cast
-        out = np.empty(x.shape, FLOAT32)
-        CASTS["ef"](x, out, x.size)
-        return out
+def _widen(x: Array) -> Array:
     return cast(x, dtype=float32)
 
 
-def to_float16(x: Array) -> Array:
-    """Return numbers of float32 in float16."""
-    if x.size < UNTRACKED_MAX_ELEMENTS and x.flags.c_contiguous:
-        out = np.empty(x.shape, FLOAT16)
-        CASTS["fe"](x, out, x.size)
-        return out
+def _narrow(x: Array) -> Array:
     return cast(x, dtype=float16)
+
+
+to_float32: Final = small_results("each", {FLOAT16: CASTS["ef"]}, _widen, result=FLOAT32)
+"""Returns numbers of float16 in float32, in which they are computed; a small product takes as long as a cast."""
+to_float16: Final = small_results("each", {FLOAT32: CASTS["fe"]}, _narrow, result=FLOAT16)
+"""Returns numbers of float32 in float16."""
 
 
 FASTER_DTYPES: Final[dict[str, tuple[str, ...]]] = {

@@ -13,22 +13,22 @@ import plugrad
 from plugrad.extend import ArgumentError, DTypeError, PlugradError, ShapeError
 from plugrad_nn.arguments import check_flag
 from plugrad_nn.convert.folders import read_folder as read_folder
-from plugrad_nn.convert.names import Names as Names, as_renaming, join
-from plugrad_nn.convert.places import find_places
-from plugrad_nn.convert.rules import Array, Entry, entries_for
+from plugrad_nn.convert.names import Renaming as Names, as_rename_function, join_name
+from plugrad_nn.convert.places import find_layers
+from plugrad_nn.convert.rules import Array, ParameterEntry, entries_for
 from plugrad_nn.layer import Layer
-from plugrad_nn.parameters import Params, assign_some, named_leaves
+from plugrad_nn.parameters import Params, assign_named, named_leaves
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from plugrad_nn.convert.places import Place
+    from plugrad_nn.convert.places import LayerLocation
 
 __all__ = ["Converted", "read_folder", "state_dict", "to_state_dict"]
 
-SHOWN_NAMES = 8
+MAX_NAMES_IN_MESSAGE = 8
 """The most names in a line of a message."""
-Found: TypeAlias = "Iterator[tuple[Place, Entry]]"
+LayerEntries: TypeAlias = "Iterator[tuple[LayerLocation, ParameterEntry]]"
 
 
 @dataclass(frozen=True)
@@ -110,16 +110,18 @@ def state_dict(
         DTypeError: a tensor does not hold real numbers.
     """
     function = "convert.state_dict"
-    renamed, left_out = _rename(function, tensors, names)
+    renamed, left_out = _map_new_to_old_names(function, tensors, names)
     check_flag(function, "allow_missing", allow_missing)
     check_flag(function, "allow_unused", allow_unused)
     params = _check_model(function, model).init(0, shape, dtype)
-    shapes = {name: _shape(function, given, tensors[given]) for name, given in renamed.items()}
+    shapes = {
+        name: _shape_of_tensor(function, given, tensors[given]) for name, given in renamed.items()
+    }
     values: Params = {}
     taken: dict[str, str] = {}
     missing: list[str] = []
     for place, entry in _iter_layer_entries(model, params, shape, shapes):
-        wanted = [join(place.theirs, name) for name in entry.theirs]
+        wanted = [join_name(place.theirs, name) for name in entry.theirs]
         absent = [name for name in wanted if name not in renamed]
         if absent:
             missing += absent if entry.ours else []
@@ -128,13 +130,13 @@ def state_dict(
         taken |= {name: renamed[name] for name in wanted}
         arrays = [_as_array(function, renamed[name], tensors[renamed[name]]) for name in wanted]
         for name, value in zip(entry.ours, entry.read(*arrays), strict=True):
-            _put(values, join(place.ours, name), value)
+            _set_by_dotted_name(values, join_name(place.ours, name), value)
     unused = [given for name, given in renamed.items() if name not in taken]
     if (missing and not allow_missing) or (unused and not allow_unused):
         raise ArgumentError(
-            _explain(function, missing, unused, renamed, allow_missing, allow_unused)
+            _describe_mismatch(function, missing, unused, renamed, allow_missing, allow_unused)
         )
-    assign_some(function, params, values)
+    assign_named(function, params, values)
     return Converted(params, taken, tuple(missing), tuple(unused), tuple(left_out))
 
 
@@ -163,7 +165,7 @@ def to_state_dict(
             the above.
     """
     function = "convert.to_state_dict"
-    rename = as_renaming(function, names)
+    rename = as_rename_function(function, names)
     # Whether attention is packed is told by the names of what was read.
     shapes: dict[str, tuple[int, ...]] = {}
     if isinstance(names, Mapping):
@@ -174,7 +176,7 @@ def to_state_dict(
         own = dict(named_leaves(place.params))
         arrays = entry.write(*(np.asarray(own[name]) for name in entry.ours))
         for name, array in zip(entry.theirs, arrays, strict=True):
-            new = rename(join(place.theirs, name))
+            new = rename(join_name(place.theirs, name))
             if new in result:
                 raise ArgumentError(f"{function}: names gives two tensors the name {new!r}")
             if new is not None:
@@ -188,13 +190,15 @@ def _check_model(function: str, model: Any) -> Layer:
     return model
 
 
-def _rename(function: str, tensors: Any, names: Names | None) -> tuple[dict[str, str], list[str]]:
+def _map_new_to_old_names(
+    function: str, tensors: Any, names: Names | None
+) -> tuple[dict[str, str], list[str]]:
     """Return old names by new names, and the names that were dropped."""
     if not isinstance(tensors, Mapping):
         raise ArgumentError(
             f"{function}: tensors={tensors!r:.80} must be a mapping of names to arrays, such as a module's state_dict()"
         )
-    rename = as_renaming(function, names)
+    rename = as_rename_function(function, names)
     renamed: dict[str, str] = {}
     left_out: list[str] = []
     for name in cast("Mapping[Any, Any]", tensors):
@@ -214,9 +218,9 @@ def _rename(function: str, tensors: Any, names: Names | None) -> tuple[dict[str,
 
 def _iter_layer_entries(
     model: Layer, params: Params, shape: Any, shapes: Mapping[str, tuple[int, ...]]
-) -> Found:
+) -> LayerEntries:
     """Yield each layer of a model with its entries."""
-    for place in find_places(model, params, shape):
+    for place in find_layers(model, params, shape):
         if isinstance(place.step, Layer):
             prefix = f"{place.theirs}." if place.theirs else ""
             start = len(prefix)
@@ -227,8 +231,8 @@ def _iter_layer_entries(
 
 def _check_shapes(
     function: str,
-    place: Place,
-    entry: Entry,
+    place: LayerLocation,
+    entry: ParameterEntry,
     wanted: list[str],
     shapes: Mapping[str, tuple[int, ...]],
     renamed: Mapping[str, str],
@@ -244,7 +248,7 @@ def _check_shapes(
             )
 
 
-def _shape(function: str, name: str, value: Any) -> tuple[int, ...]:
+def _shape_of_tensor(function: str, name: str, value: Any) -> tuple[int, ...]:
     try:
         return tuple(int(size) for size in getattr(value, "shape", None) or np.shape(value))
     except (TypeError, ValueError) as error:
@@ -265,7 +269,7 @@ def _as_array(function: str, name: str, value: Any) -> Array:
     return array
 
 
-def _put(tree: Params, name: str, value: Array) -> None:
+def _set_by_dotted_name(tree: Params, name: str, value: Array) -> None:
     """Put a value into nested dicts under a dotted name."""
     *path, last = name.split(".")
     for part in path:
@@ -273,7 +277,7 @@ def _put(tree: Params, name: str, value: Array) -> None:
     tree[last] = value
 
 
-def _explain(
+def _describe_mismatch(
     function: str,
     missing: list[str],
     unused: list[str],
@@ -304,5 +308,9 @@ def _explain(
 
 def _list_names(names: Iterable[str]) -> str:
     names = list(names)
-    rest = f" and {len(names) - SHOWN_NAMES} others" if len(names) > SHOWN_NAMES else ""
-    return ", ".join(names[:SHOWN_NAMES]) + rest
+    rest = (
+        f" and {len(names) - MAX_NAMES_IN_MESSAGE} others"
+        if len(names) > MAX_NAMES_IN_MESSAGE
+        else ""
+    )
+    return ", ".join(names[:MAX_NAMES_IN_MESSAGE]) + rest

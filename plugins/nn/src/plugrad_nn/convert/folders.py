@@ -62,17 +62,19 @@ def _read_shards(folder: Path, device: Any) -> dict[str, Tensor]:
     """Read the tensors of all files that the index lists."""
     files: Any = _read_json(folder / INDEX).get("weight_map")
     if not isinstance(files, Mapping) or not all(isinstance(name, str) for name in files.values()):  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-        _refuse(folder / INDEX, "weight_map must name the file of each tensor")
+        _raise_bad_folder(folder / INDEX, "weight_map must name the file of each tensor")
     files = cast("Mapping[str, str]", files)
     found: dict[str, Tensor] = {}
     for name in sorted(set(files.values())):
         if name != Path(name).name or name == ".." or "\\" in name or "\0" in name:
-            _refuse(folder / INDEX, f"it names {name!r:.80}, which is no file in its folder")
+            _raise_bad_folder(
+                folder / INDEX, f"it names {name!r:.80}, which is no file in its folder"
+            )
         tensors = _check_tensors(folder / name, plugrad.load(folder / name, device=device))
         found |= {key: value for key, value in tensors.items() if files.get(key) == name}
     missing = [key for key in files if key not in found]
     if missing:
-        _refuse(
+        _raise_bad_folder(
             folder / INDEX,
             f"it names {missing[0]!r:.80}, which {files[missing[0]]} does not have",
         )
@@ -82,11 +84,13 @@ def _read_shards(folder: Path, device: Any) -> dict[str, Tensor]:
 def _check_tensors(path: Path, tree: Any) -> dict[str, Tensor]:
     """Return the tensors of a file by name."""
     if not isinstance(tree, dict):
-        _refuse(path, "it must hold tensors by name")
+        _raise_bad_folder(path, "it must hold tensors by name")
     tensors = cast("dict[str, Any]", tree)
     for name, value in tensors.items():
         if not isinstance(value, plugrad.Tensor):
-            _refuse(path, f"{name!r:.80} is a {type(value).__name__}; it must hold tensors by name")
+            _raise_bad_folder(
+                path, f"{name!r:.80} is a {type(value).__name__}; it must hold tensors by name"
+            )
     return tensors
 
 
@@ -94,11 +98,11 @@ def _read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text("utf-8"))
     except (ValueError, RecursionError) as error:
-        _refuse(path, f"it is no JSON: {error}")
+        _raise_bad_folder(path, f"it is no JSON: {error}")
     if not isinstance(content, dict):
-        _refuse(path, "it must be an object in JSON")
+        _raise_bad_folder(path, "it must be an object in JSON")
     return cast("dict[str, Any]", content)
 
 
-def _refuse(path: Path, why: str) -> NoReturn:
+def _raise_bad_folder(path: Path, why: str) -> NoReturn:
     raise plugrad.errors.DamagedFile(f"convert.read_folder: {path}: {why}")

@@ -7,11 +7,11 @@ from typing import Any, TypeAlias, cast
 
 from plugrad.extend import ArgumentError
 
-Names: TypeAlias = "Mapping[str, str | None] | Callable[[str], str | None]"
+Renaming: TypeAlias = "Mapping[str, str | None] | Callable[[str], str | None]"
 """How names differ: runs of words and their replacements in this order, or a function of a whole name."""
 
 
-def as_renaming(function: str, names: Any) -> Callable[[str], str | None]:
+def as_rename_function(function: str, names: Any) -> Callable[[str], str | None]:
     """Return a function that renames a tensor, or returns None to drop it.
 
     Raises:
@@ -29,13 +29,13 @@ def as_renaming(function: str, names: Any) -> Callable[[str], str | None]:
                 )
         return lambda name: _replace_words(name, pairs)
     if callable(names):
-        return lambda name: _call(function, names, name)
+        return lambda name: _call_rename_function(function, names, name)
     raise ArgumentError(
         f"{function}: names={names!r:.80} must be a mapping of words to words, or a function of a name"
     )
 
 
-def join(*parts: str) -> str:
+def join_name(*parts: str) -> str:
     """Join the non-empty parts with dots."""
     return ".".join(part for part in parts if part)
 
@@ -49,11 +49,11 @@ def _replace_words(name: str, pairs: list[tuple[str, str | None]]) -> str | None
         if new is None:
             return None
         before, after = name[:position].rstrip("."), name[position + len(old) :].lstrip(".")
-        name = join(before, new, after)
+        name = join_name(before, new, after)
     return name
 
 
-def _call(function: str, names: Callable[[str], Any], name: str) -> str | None:
+def _call_rename_function(function: str, names: Callable[[str], Any], name: str) -> str | None:
     new = names(name)
     if not isinstance(new, str | None):
         raise ArgumentError(

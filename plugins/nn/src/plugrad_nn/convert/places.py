@@ -9,8 +9,8 @@ import numpy as np
 
 from plugrad.extend import ArgumentError
 from plugrad_nn.attention import MultiHeadAttention
-from plugrad_nn.convert.names import join
-from plugrad_nn.convert.rules import PARTS, Array, Features
+from plugrad_nn.convert.names import join_name
+from plugrad_nn.convert.rules import TORCH_NAMES_OF_PARTS, Array, FeatureOrder
 from plugrad_nn.convolution import _Convolution  # pyright: ignore[reportPrivateUsage]
 from plugrad_nn.dense import Dense, Embedding, Flatten, PReLU
 from plugrad_nn.graph import Graph
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from plugrad_nn.parameters import Params
 
 
-EQUAL_FEATURES = Features()
+SAME_FEATURE_ORDER = FeatureOrder()
 
 
 @dataclass
-class Place:
+class LayerLocation:
     """A layer, or a function used as one, with its names on both sides."""
 
     step: Any
@@ -43,12 +43,12 @@ class Place:
     theirs: str
     sources: tuple[int, ...]
     """The numbers of the places whose results it takes; none for what nobody follows."""
-    features: Features = EQUAL_FEATURES
+    features: FeatureOrder = SAME_FEATURE_ORDER
     joins: bool = False
     """Whether layers of a layer come together here; it has only those parameters that are not theirs."""
 
 
-def find_places(model: Layer, params: Params, shape: Any) -> list[Place]:
+def find_layers(model: Layer, params: Params, shape: Any) -> list[LayerLocation]:
     """Return the innermost layers of a model, with the order of their features.
 
     A layer is called by its number in a `Sequential`, as in PyTorch, and by its name elsewhere.
@@ -56,17 +56,17 @@ def find_places(model: Layer, params: Params, shape: Any) -> list[Place]:
     Raises:
         ArgumentError: it cannot be seen which features of flattened images a layer takes.
     """
-    places: list[Place] = []
-    _add(places, model, params, shape, None, "", "", ())
-    _order_flattened(places)
+    places: list[LayerLocation] = []
+    _add_layer(places, model, params, shape, None, "", "", ())
+    _set_order_after_flatten(places)
     for place in places:
         if isinstance(place.step, Reshape):
-            _order_reshaped(places, place)
+            _set_order_before_reshape(places, place)
     return places
 
 
-def _add(
-    places: list[Place],
+def _add_layer(
+    places: list[LayerLocation],
     step: Any,
     params: Params,
     shape: Any,
@@ -82,75 +82,75 @@ def _add(
     if isinstance(step, Sequential):
         inner = sources
         for number, child in enumerate(step.children(params, shape)):
-            inner = _add(
+            inner = _add_layer(
                 places,
                 child.step,
                 child.params,
                 child.shape,
                 child.result,
-                join(ours, child.name),
-                join(theirs, str(number)),
+                join_name(ours, child.name),
+                join_name(theirs, str(number)),
                 inner,
             )
         if not isinstance(step, Residual):
             return inner
-        joint = Place(step, {}, shape, result, ours, theirs, (*sources, *inner), joins=True)
+        joint = LayerLocation(step, {}, shape, result, ours, theirs, (*sources, *inner), joins=True)
         places.append(joint)
         return (len(places) - 1,)
     if isinstance(step, Graph):
         found: dict[str, tuple[int, ...]] = dict.fromkeys(step.inputs, ())
         for child, (name, node) in zip(step.children(params, shape), step.nodes, strict=True):
-            found[name] = _add(
+            found[name] = _add_layer(
                 places,
                 child.step,
                 child.params,
                 child.shape,
                 child.result,
-                join(ours, name),
-                join(theirs, name),
+                join_name(ours, name),
+                join_name(theirs, name),
                 tuple(number for source in node[1:] for number in found[source]),
             )
         return found[step.outputs] if isinstance(step.outputs, str) else ()
     parts = step.parts(shape) if isinstance(step, Layer) else {}
     if not parts or isinstance(step, MultiHeadAttention):
-        places.append(Place(step, params, shape, result, ours, theirs, sources))
+        places.append(LayerLocation(step, params, shape, result, ours, theirs, sources))
         return (len(places) - 1,)
     own = {name: value for name, value in params.items() if name not in parts}
-    places.append(Place(step, own, shape, result, ours, theirs, sources, joins=True))
+    places.append(LayerLocation(step, own, shape, result, ours, theirs, sources, joins=True))
     number = len(places) - 1
-    called = PARTS.get(type(step), {})
+    called = TORCH_NAMES_OF_PARTS.get(type(step), {})
     for name, (part, part_shape) in parts.items():
-        _add(
+        _add_layer(
             places,
             part,
             params[name],
             part_shape,
             None,
-            join(ours, name),
-            join(theirs, called.get(name, name)),
+            join_name(ours, name),
+            join_name(theirs, called.get(name, name)),
             (),
         )
     return (number,)
 
 
-def _keeps_features(place: Place) -> bool:
+def _keeps_features(place: LayerLocation) -> bool:
     """Return whether a layer keeps the order of the features."""
     if place.joins or isinstance(place.step, Flatten | Reshape) or place.shape != place.result:
         return False
     return not place.params or isinstance(place.step, _Normalization | PReLU)
 
 
-def _order_flattened(places: list[Place]) -> None:
+def _set_order_after_flatten(places: list[LayerLocation]) -> None:
     """Record the order of features after each `Flatten`, up to the next `Dense`."""
     for place in places:
         known = [places[number].features.after for number in place.sources]
         before = known[0] if len(known) == 1 else None
         if isinstance(place.step, Flatten):
-            place.features = Features(None, _flatten_order(places, place))
+            place.features = FeatureOrder(None, _flatten_order(places, place))
         elif before is not None and _keeps_features(place):
-            place.features = Features(before, before)
+            place.features = FeatureOrder(before, before)
         elif before is not None and isinstance(place.step, Dense):
-            place.features = Features(before, None)
+            place.features = FeatureOrder(before, None)
         elif any(order is not None for order in known) and (
             place.params or place.joins or len(known) > 1
         ):
@@ -160,7 +160,7 @@ def _order_flattened(places: list[Place]) -> None:
             )
 
 
-def _order_reshaped(places: list[Place], place: Place) -> None:
+def _set_order_before_reshape(places: list[LayerLocation], place: LayerLocation) -> None:
     """Record the order of features before a `Reshape` to images, back to the preceding `Dense` layer."""
     if place.result is None or len(place.shape) != 1 or len(place.result) < 3:
         return
@@ -168,14 +168,14 @@ def _order_reshaped(places: list[Place], place: Place) -> None:
     while order is not None and len(place.sources) == 1:
         place = places[place.sources[0]]
         if isinstance(place.step, Dense):
-            place.features = Features(place.features.before, order)
+            place.features = FeatureOrder(place.features.before, order)
             return
         if not _keeps_features(place):
             return
-        place.features = Features(order, order)
+        place.features = FeatureOrder(order, order)
 
 
-def _flatten_order(places: Sequence[Place], place: Place) -> Array | None:
+def _flatten_order(places: Sequence[LayerLocation], place: LayerLocation) -> Array | None:
     """Return the order of features of flattened images, or None for sequences, which both sides flatten alike."""
     if len(place.shape) == 2:
         source = place

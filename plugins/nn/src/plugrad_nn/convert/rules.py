@@ -15,7 +15,7 @@ from plugrad_nn.parameters import named_leaves
 from plugrad_nn.recurrent import GRU, LSTM, Bidirectional, SimpleRNN
 from plugrad_nn.transformer import TransformerDecoderBlock, TransformerEncoderBlock
 from plugrad_nn.transposed import Conv1DTranspose, Conv2DTranspose, Conv3DTranspose
-from plugrad_nn.weights import EPSILON, Parametrized, SpectralNorm, WeightNorm
+from plugrad_nn.weights import NORM_EPSILON, Parametrized, SpectralNorm, WeightNorm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -27,7 +27,7 @@ Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Arrays: TypeAlias = "tuple[Array, ...]"
 
 
-class Entry(NamedTuple):
+class ParameterEntry(NamedTuple):
     """Tensors of a module, and the parameters that they are converted to."""
 
     theirs: tuple[str, ...]
@@ -38,7 +38,7 @@ class Entry(NamedTuple):
     """Back."""
 
 
-class Features(NamedTuple):
+class FeatureOrder(NamedTuple):
     """The order of features that the two sides flatten differently, because PyTorch has channels before pixels.
 
     Number i of ours is number ``order[i]`` of theirs; None if both are equal.
@@ -48,26 +48,30 @@ class Features(NamedTuple):
     after: Array | None = None
 
 
-Rule: TypeAlias = "Callable[[Any, Params, Mapping[str, tuple[int, ...]], Features], list[Entry]]"
+ConversionRule: TypeAlias = (
+    "Callable[[Any, Params, Mapping[str, tuple[int, ...]], FeatureOrder], list[ParameterEntry]]"
+)
 """The entries of a layer, given its parameters, the shapes of the module's tensors by name, and its features."""
 
 
 def entries_for(
-    layer: Layer, params: Params, shapes: Mapping[str, tuple[int, ...]], features: Features
-) -> list[Entry]:
+    layer: Layer, params: Params, shapes: Mapping[str, tuple[int, ...]], features: FeatureOrder
+) -> list[ParameterEntry]:
     """Return the entries of a layer; a layer that PyTorch lacks keeps its parameters unchanged."""
-    rule = RULES.get(type(layer))
+    rule = RULES_BY_LAYER.get(type(layer))
     if rule is None:
-        return [equal(name.replace(".", "_"), name) for name, _ in named_leaves(params)]
+        return [unchanged_entry(name.replace(".", "_"), name) for name, _ in named_leaves(params)]
     return rule(layer, params, shapes, features)
 
 
-def equal(theirs: str, ours: str) -> Entry:
+def unchanged_entry(theirs: str, ours: str) -> ParameterEntry:
     """Return the entry of a tensor that is used unchanged as a parameter."""
-    return Entry((theirs,), (ours,), lambda x: (x,), lambda x: (x,))
+    return ParameterEntry((theirs,), (ours,), lambda x: (x,), lambda x: (x,))
 
 
-def _reorder(axis: int, features: Array | None) -> tuple[Callable[[Array], Array], ...]:
+def _feature_permutations(
+    axis: int, features: Array | None
+) -> tuple[Callable[[Array], Array], ...]:
     """Return functions that put features along an axis into our order, and back."""
     if features is None:
         return (lambda x: x), (lambda x: x)
@@ -75,49 +79,58 @@ def _reorder(axis: int, features: Array | None) -> tuple[Callable[[Array], Array
     return (lambda x: np.take(x, features, axis)), (lambda x: np.take(x, from_torch, axis))
 
 
-def _vectors(
-    names: Mapping[str, str], features: Features, params: Params, prefix: str = ""
-) -> list[Entry]:
+def _vector_entries(
+    names: Mapping[str, str], features: FeatureOrder, params: Params, prefix: str = ""
+) -> list[ParameterEntry]:
     """Return the entries of those feature vectors that the layer has."""
-    read, write = _reorder(0, features.after)
+    read, write = _feature_permutations(0, features.after)
     return [
-        Entry((theirs,), (ours,), lambda x: (read(x),), lambda x: (write(x),))
+        ParameterEntry((theirs,), (ours,), lambda x: (read(x),), lambda x: (write(x),))
         for ours, theirs in names.items()
         if prefix + ours in params
     ]
 
 
-def _dense(layer: Dense, params: Params, shapes: Any, features: Features) -> list[Entry]:
-    rows, rows_back = _reorder(0, features.before)
-    columns, columns_back = _reorder(1, features.after)
-    kernel = Entry(
+def _dense_entries(
+    layer: Dense, params: Params, shapes: Any, features: FeatureOrder
+) -> list[ParameterEntry]:
+    rows, rows_back = _feature_permutations(0, features.before)
+    columns, columns_back = _feature_permutations(1, features.after)
+    kernel = ParameterEntry(
         ("weight",),
         ("kernel",),
         lambda x: (columns(rows(np.transpose(x))),),
         lambda x: (np.transpose(rows_back(columns_back(x))),),
     )
-    return [kernel, *_vectors({"bias": "bias"}, features, params)]
+    return [kernel, *_vector_entries({"bias": "bias"}, features, params)]
 
 
-def _normalization(layer: Layer, params: Params, shapes: Any, features: Features) -> list[Entry]:
+def _normalization_entries(
+    layer: Layer, params: Params, shapes: Any, features: FeatureOrder
+) -> list[ParameterEntry]:
     names = {
         "gamma": "weight",
         "beta": "bias",
         "moving_mean": "running_mean",
         "moving_variance": "running_var",
     }
-    found = _vectors(names, features, params)
+    found = _vector_entries(names, features, params)
     if isinstance(layer, BatchNorm):
-        found.append(Entry(("num_batches_tracked",), (), lambda x: (), lambda: (np.int64(0),)))  # type: ignore[arg-type,return-value] # pyright: ignore[reportArgumentType] - a 0-d array to all who use it
+        zero = (np.int64(0),)
+        found.append(ParameterEntry(("num_batches_tracked",), (), lambda x: (), lambda: zero))  # type: ignore[arg-type,return-value] # pyright: ignore[reportArgumentType] - a 0-d array to all who use it
     return found
 
 
-def _prelu(layer: PReLU, params: Params, shapes: Any, features: Features) -> list[Entry]:
+def _prelu_entries(
+    layer: PReLU, params: Params, shapes: Any, features: FeatureOrder
+) -> list[ParameterEntry]:
     if shapes.get("weight") != (1,):
-        return _vectors({"alpha": "weight"}, features, params)
+        return _vector_entries({"alpha": "weight"}, features, params)
     channels = params["alpha"].shape  # PyTorch has one slope for all channels by default
     return [
-        Entry(("weight",), ("alpha",), lambda x: (np.broadcast_to(x, channels),), _take_first_slope)
+        ParameterEntry(
+            ("weight",), ("alpha",), lambda x: (np.broadcast_to(x, channels),), _take_first_slope
+        )
     ]
 
 
@@ -125,27 +138,31 @@ def _take_first_slope(x: Array) -> Arrays:
     return (x[:1],)
 
 
-def _embedding(layer: Layer, params: Params, shapes: Any, features: Features) -> list[Entry]:
-    return [equal("weight", "embeddings")]
+def _embedding_entries(
+    layer: Layer, params: Params, shapes: Any, features: FeatureOrder
+) -> list[ParameterEntry]:
+    return [unchanged_entry("weight", "embeddings")]
 
 
-def _convolution(layer: Layer, params: Params, shapes: Any, features: Features) -> list[Entry]:
+def _convolution_entries(
+    layer: Layer, params: Params, shapes: Any, features: FeatureOrder
+) -> list[ParameterEntry]:
     """PyTorch's filters have the axes (outputs, inputs, spatial …); transposed ones (inputs, outputs, …), as ours."""
-    kernel = Entry(
+    kernel = ParameterEntry(
         ("weight",),
         ("kernel",),
         lambda x: (np.transpose(x, (*range(2, np.ndim(x)), 1, 0)),),
         lambda x: (np.transpose(x, (-1, -2, *range(np.ndim(x) - 2))),),
     )
-    return [kernel, *([equal("bias", "bias")] if "bias" in params else [])]
+    return [kernel, *([unchanged_entry("bias", "bias")] if "bias" in params else [])]
 
 
-def _depthwise_kernel(theirs: str, ours: str, size: tuple[int, ...]) -> Entry:
+def _depthwise_kernel_entry(theirs: str, ours: str, size: tuple[int, ...]) -> ParameterEntry:
     """PyTorch's filters of a convolution with as many groups as channels have the axes (outputs, 1, height, width)."""
     height, width, channels, multiplier = size
     inner = (channels, multiplier, height, width)
     outer = (channels * multiplier, 1, height, width)
-    return Entry(
+    return ParameterEntry(
         (theirs,),
         (ours,),
         lambda x: (np.transpose(np.reshape(x, inner), (2, 3, 0, 1)),),
@@ -153,25 +170,27 @@ def _depthwise_kernel(theirs: str, ours: str, size: tuple[int, ...]) -> Entry:
     )
 
 
-def _depthwise(
-    layer: DepthwiseConv2D, params: Params, shapes: Any, features: Features
-) -> list[Entry]:
-    kernel = _depthwise_kernel("weight", "kernel", params["kernel"].shape)
-    return [kernel, *([equal("bias", "bias")] if "bias" in params else [])]
+def _depthwise_entries(
+    layer: DepthwiseConv2D, params: Params, shapes: Any, features: FeatureOrder
+) -> list[ParameterEntry]:
+    kernel = _depthwise_kernel_entry("weight", "kernel", params["kernel"].shape)
+    return [kernel, *([unchanged_entry("bias", "bias")] if "bias" in params else [])]
 
 
-def _separable(
-    layer: SeparableConv2D, params: Params, shapes: Any, features: Features
-) -> list[Entry]:
+def _separable_entries(
+    layer: SeparableConv2D, params: Params, shapes: Any, features: FeatureOrder
+) -> list[ParameterEntry]:
     size = params["depthwise_kernel"].shape
     found = [
-        _depthwise_kernel("depthwise.weight", "depthwise_kernel", size),
-        *_with_prefix(_convolution(layer, {}, shapes, features), "pointwise.", "pointwise_"),
+        _depthwise_kernel_entry("depthwise.weight", "depthwise_kernel", size),
+        *_prefix_entries(
+            _convolution_entries(layer, {}, shapes, features), "pointwise.", "pointwise_"
+        ),
     ]
-    return [*found, *([equal("pointwise.bias", "bias")] if "bias" in params else [])]
+    return [*found, *([unchanged_entry("pointwise.bias", "bias")] if "bias" in params else [])]
 
 
-def _with_prefix(entries: list[Entry], theirs: str, ours: str) -> list[Entry]:
+def _prefix_entries(entries: list[ParameterEntry], theirs: str, ours: str) -> list[ParameterEntry]:
     return [
         entry._replace(
             theirs=tuple(theirs + name for name in entry.theirs),
@@ -181,7 +200,9 @@ def _with_prefix(entries: list[Entry], theirs: str, ours: str) -> list[Entry]:
     ]
 
 
-def _recurrent(layer: Layer, params: Params, shapes: Any, features: Features) -> list[Entry]:
+def _recurrent_entries(
+    layer: Layer, params: Params, shapes: Any, features: FeatureOrder
+) -> list[ParameterEntry]:
     """PyTorch has two biases where the sum of both counts, and the gates of a GRU in the order reset, update, new."""
     gates = getattr(layer, "gates", 1)
     order = [1, 0, 2] if isinstance(layer, GRU) else list(range(gates))
@@ -198,8 +219,8 @@ def _recurrent(layer: Layer, params: Params, shapes: Any, features: Features) ->
         return (arrange(x.T),)
 
     found = [
-        Entry(("weight_ih_l0",), ("kernel",), to_torch, from_torch),
-        Entry(("weight_hh_l0",), ("recurrent_kernel",), to_torch, from_torch),
+        ParameterEntry(("weight_ih_l0",), ("kernel",), to_torch, from_torch),
+        ParameterEntry(("weight_hh_l0",), ("recurrent_kernel",), to_torch, from_torch),
     ]
     if "bias" not in params:
         return found
@@ -212,7 +233,7 @@ def _recurrent(layer: Layer, params: Params, shapes: Any, features: Features) ->
             )
         return [
             *found,
-            Entry(
+            ParameterEntry(
                 biases,
                 ("bias",),
                 lambda x, h: (np.stack([arrange(x), arrange(h)]),),
@@ -221,16 +242,16 @@ def _recurrent(layer: Layer, params: Params, shapes: Any, features: Features) ->
         ]
     return [
         *found,
-        Entry(biases, ("bias",), lambda x, h: (x + h,), lambda x: (x, np.zeros_like(x))),
+        ParameterEntry(biases, ("bias",), lambda x, h: (x + h,), lambda x: (x, np.zeros_like(x))),
     ]
 
 
-def _bidirectional(
-    layer: Bidirectional, params: Params, shapes: Any, features: Features
-) -> list[Entry]:
-    found: list[Entry] = []
+def _bidirectional_entries(
+    layer: Bidirectional, params: Params, shapes: Any, features: FeatureOrder
+) -> list[ParameterEntry]:
+    found: list[ParameterEntry] = []
     for direction, end in (("forward", ""), ("backward", "_reverse")):
-        for entry in _recurrent(layer.layer, params[direction], shapes, features):
+        for entry in _recurrent_entries(layer.layer, params[direction], shapes, features):
             theirs = tuple(name + end for name in entry.theirs)
             ours = tuple(f"{direction}.{name}" for name in entry.ours)
             found.append(entry._replace(theirs=theirs, ours=ours))
@@ -241,16 +262,16 @@ def _transpose_all(arrays: Iterable[Array]) -> Arrays:
     return tuple(np.transpose(array) for array in arrays)
 
 
-def _attention(
-    layer: MultiHeadAttention, params: Params, shapes: Any, features: Features
-) -> list[Entry]:
+def _attention_entries(
+    layer: MultiHeadAttention, params: Params, shapes: Any, features: FeatureOrder
+) -> list[ParameterEntry]:
     """PyTorch may store the query, key and value projections in one matrix or in three."""
     projections = ("query", "key", "value")
     parts = [name for name in ("kernel", "bias") if name in params["query"]]
     theirs = {"kernel": "weight", "bias": "bias"}
     output = [
         entry._replace(ours=(f"output.{entry.ours[0]}",), theirs=(f"out_proj.{entry.theirs[0]}",))
-        for entry in _dense(Dense(1), params["output"], shapes, Features())
+        for entry in _dense_entries(Dense(1), params["output"], shapes, FeatureOrder())
     ]
     if "q_proj.weight" in shapes:
         return [
@@ -259,14 +280,14 @@ def _attention(
                     ours=(f"{name}.{entry.ours[0]}",), theirs=(f"{name[0]}_proj.{entry.theirs[0]}",)
                 )
                 for name in projections
-                for entry in _dense(Dense(1), params[name], shapes, Features())
+                for entry in _dense_entries(Dense(1), params[name], shapes, FeatureOrder())
             ),
             *output,
         ]
     columns = [params[name]["kernel"].shape[1] for name in projections]
     cuts = [columns[0], columns[0] + columns[1]]
     packed = [
-        Entry(
+        ParameterEntry(
             (f"in_proj_{theirs[part]}",),
             tuple(f"{name}.{part}" for name in projections),
             lambda x: _transpose_all(np.split(x, cuts)),
@@ -277,7 +298,9 @@ def _attention(
     return [*packed, *output]
 
 
-def _split_kernel(layer: Any, params: Params, features: Features) -> tuple[Entry, list[Entry]]:
+def _split_kernel_entry(
+    layer: Any, params: Params, features: FeatureOrder
+) -> tuple[ParameterEntry, list[ParameterEntry]]:
     """Return the entry of the wrapped layer's kernel, and its other entries."""
     entries = entries_for(layer.layer, params | {layer.name: params[layer.name]}, {}, features)
     kernels = [entry for entry in entries if entry.ours == (layer.name,)]
@@ -288,18 +311,22 @@ def _split_kernel(layer: Any, params: Params, features: Features) -> tuple[Entry
     return kernels[0], [entry for entry in entries if entry is not kernels[0]]
 
 
-def _parametrized(layer: Parametrized, params: Params, shapes: Any, features: Features) -> Any:
-    kernel, others = _split_kernel(layer, params, features)
+def _parametrized_entries(
+    layer: Parametrized, params: Params, shapes: Any, features: FeatureOrder
+) -> Any:
+    kernel, others = _split_kernel_entry(layer, params, features)
     return [
         kernel._replace(theirs=(f"parametrizations.{kernel.theirs[0]}.original",)),
         *others,
     ]
 
 
-def _weight_norm(layer: WeightNorm, params: Params, shapes: Any, features: Features) -> list[Entry]:
+def _weight_norm_entries(
+    layer: WeightNorm, params: Params, shapes: Any, features: FeatureOrder
+) -> list[ParameterEntry]:
     own = {name: value for name, value in params.items() if not name.startswith(f"{layer.name}_")}
     direction = params[f"{layer.name}_direction"]
-    kernel, others = _split_kernel(layer, {layer.name: direction, **own}, features)
+    kernel, others = _split_kernel_entry(layer, {layer.name: direction, **own}, features)
     name = kernel.theirs[0]
     older = f"{name}_g" in shapes
     length, vector = (
@@ -310,7 +337,7 @@ def _weight_norm(layer: WeightNorm, params: Params, shapes: Any, features: Featu
     axes = (1,) * (direction.ndim - 1)
     return [
         kernel._replace(theirs=(vector,), ours=(f"{layer.name}_direction",)),
-        Entry(
+        ParameterEntry(
             (length,),
             (f"{layer.name}_length",),
             lambda x: (np.reshape(x, -1),),
@@ -320,19 +347,19 @@ def _weight_norm(layer: WeightNorm, params: Params, shapes: Any, features: Featu
     ]
 
 
-def _spectral_norm(
-    layer: SpectralNorm, params: Params, shapes: Any, features: Features
-) -> list[Entry]:
-    kernel, others = _split_kernel(layer, params, features)
+def _spectral_norm_entries(
+    layer: SpectralNorm, params: Params, shapes: Any, features: FeatureOrder
+) -> list[ParameterEntry]:
+    kernel, others = _split_kernel_entry(layer, params, features)
 
     def write(x: Array, u: Array) -> Arrays:
         (weight,) = kernel.write(x)
         v = np.reshape(weight, (len(weight), -1)).T @ u
-        return weight, u, v / (np.linalg.norm(v) + EPSILON)
+        return weight, u, v / (np.linalg.norm(v) + NORM_EPSILON)
 
     name = f"parametrizations.{kernel.theirs[0]}"
     return [
-        Entry(
+        ParameterEntry(
             (f"{name}.original", f"{name}.0._u", f"{name}.0._v"),
             (layer.name, f"{layer.name}_vector"),
             lambda weight, u, v: (*kernel.read(weight), u),
@@ -342,25 +369,28 @@ def _spectral_norm(
     ]
 
 
-RULES: Final[dict[type, Rule]] = {
-    Dense: _dense,
-    PReLU: _prelu,
-    **dict.fromkeys((Embedding, EmbeddingBag, PositionEmbedding), _embedding),
-    **dict.fromkeys((LayerNorm, RMSNorm, GroupNorm, BatchNorm, InstanceNorm), _normalization),
+RULES_BY_LAYER: Final[dict[type, ConversionRule]] = {
+    Dense: _dense_entries,
+    PReLU: _prelu_entries,
+    **dict.fromkeys((Embedding, EmbeddingBag, PositionEmbedding), _embedding_entries),
     **dict.fromkeys(
-        (Conv1D, Conv2D, Conv3D, Conv1DTranspose, Conv2DTranspose, Conv3DTranspose), _convolution
+        (LayerNorm, RMSNorm, GroupNorm, BatchNorm, InstanceNorm), _normalization_entries
     ),
-    DepthwiseConv2D: _depthwise,
-    SeparableConv2D: _separable,
-    **dict.fromkeys((LSTM, GRU, SimpleRNN), _recurrent),
-    Bidirectional: _bidirectional,
-    MultiHeadAttention: _attention,
-    Parametrized: _parametrized,
-    WeightNorm: _weight_norm,
-    SpectralNorm: _spectral_norm,
+    **dict.fromkeys(
+        (Conv1D, Conv2D, Conv3D, Conv1DTranspose, Conv2DTranspose, Conv3DTranspose),
+        _convolution_entries,
+    ),
+    DepthwiseConv2D: _depthwise_entries,
+    SeparableConv2D: _separable_entries,
+    **dict.fromkeys((LSTM, GRU, SimpleRNN), _recurrent_entries),
+    Bidirectional: _bidirectional_entries,
+    MultiHeadAttention: _attention_entries,
+    Parametrized: _parametrized_entries,
+    WeightNorm: _weight_norm_entries,
+    SpectralNorm: _spectral_norm_entries,
 }
 
-PARTS: Final[dict[type, dict[str, str]]] = {
+TORCH_NAMES_OF_PARTS: Final[dict[type, dict[str, str]]] = {
     TransformerEncoderBlock: {
         "attention": "self_attn",
         "attention_norm": "norm1",

@@ -36,7 +36,7 @@ def accuracy(
     labels, logits = check_classes("accuracy", labels, logits)
     predicted = plugrad.argmax(logits, axis=-1)
     is_right = predicted == plugrad.astype(labels, predicted.dtype)
-    return _fraction(is_right, label_weights("accuracy", labels, weights, ignore_index))
+    return _fraction_true(is_right, label_weights("accuracy", labels, weights, ignore_index))
 
 
 def top_k_accuracy(
@@ -64,7 +64,7 @@ def top_k_accuracy(
     larger = plugrad.count_nonzero(logits > own, axis=-1)
     is_class = plugrad.logical_and(labels >= 0, labels < logits.shape[-1])
     counted = label_weights("top_k_accuracy", labels, weights, ignore_index)
-    return _fraction(plugrad.logical_and(larger < k, is_class), counted)
+    return _fraction_true(plugrad.logical_and(larger < k, is_class), counted)
 
 
 def binary_accuracy(labels: Any, logits: Any, weights: Any = None) -> Tensor:
@@ -81,9 +81,9 @@ def binary_accuracy(labels: Any, logits: Any, weights: Any = None) -> Tensor:
     Raises:
         ShapeError: the shapes differ, or the weights do not broadcast to them.
     """
-    truth, predicted = check_decisions("binary_accuracy", labels, logits)
+    truth, predicted = check_binary_predictions("binary_accuracy", labels, logits)
     counted = label_weights("binary_accuracy", truth, weights, None)
-    return _fraction(truth == predicted, counted)
+    return _fraction_true(truth == predicted, counted)
 
 
 def precision(labels: Any, logits: Any, weights: Any = None) -> Tensor:
@@ -94,7 +94,7 @@ def precision(labels: Any, logits: Any, weights: Any = None) -> Tensor:
 
     Arguments and errors are as for `binary_accuracy`.
     """
-    both, _, predicted = count_decisions("precision", labels, logits, weights)
+    both, _, predicted = count_binary_predictions("precision", labels, logits, weights)
     return plugrad.div_no_nan(both, predicted)
 
 
@@ -106,7 +106,7 @@ def recall(labels: Any, logits: Any, weights: Any = None) -> Tensor:
 
     Arguments and errors are as for `binary_accuracy`.
     """
-    both, true, _ = count_decisions("recall", labels, logits, weights)
+    both, true, _ = count_binary_predictions("recall", labels, logits, weights)
     return plugrad.div_no_nan(both, true)
 
 
@@ -118,7 +118,7 @@ def f1_score(labels: Any, logits: Any, weights: Any = None) -> Tensor:
 
     Arguments and errors are as for `binary_accuracy`.
     """
-    both, true, predicted = count_decisions("f1_score", labels, logits, weights)
+    both, true, predicted = count_binary_predictions("f1_score", labels, logits, weights)
     return plugrad.div_no_nan(2 * both, true + predicted)
 
 
@@ -131,7 +131,7 @@ def roc_auc(labels: Any, logits: Any, weights: Any = None) -> Tensor:
     Equal logits count one half. Where all labels are equal, the result is NaN. It sorts the logits (Fawcett, "An
     introduction to ROC analysis", 2006). Arguments and errors are as for `binary_accuracy`.
     """
-    truth, _ = check_decisions("roc_auc", labels, logits)
+    truth, _ = check_binary_predictions("roc_auc", labels, logits)
     scores = plugrad.asarray(logits).reshape(-1)
     counted = label_weights("roc_auc", truth, weights, None)
     each = plugrad.ones_like(scores, dtype=plugrad.float32) if counted is None else counted
@@ -155,7 +155,7 @@ def check_classes(op: str, labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
     Raises:
         ShapeError: the shapes do not fit.
     """
-    labels, logits = on_one_device(labels, logits)
+    labels, logits = as_tensors_on_logits_device(labels, logits)
     if labels.shape != logits.shape[:-1] or not logits.ndim:
         raise ShapeError(
             f"{op}: labels have shape {labels.shape} and logits {logits.shape}; logits must have the "
@@ -164,13 +164,13 @@ def check_classes(op: str, labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
     return labels, logits
 
 
-def check_decisions(op: str, labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
+def check_binary_predictions(op: str, labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
     """Return which labels are 1, and which logits are positive.
 
     Raises:
         ShapeError: the shapes differ.
     """
-    labels, logits = on_one_device(labels, logits)
+    labels, logits = as_tensors_on_logits_device(labels, logits)
     if labels.shape != logits.shape:
         raise ShapeError(
             f"{op}: labels have shape {labels.shape} and logits {logits.shape}; they must be equal"
@@ -178,7 +178,7 @@ def check_decisions(op: str, labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
     return labels if labels.dtype.kind == "bool" else labels > 0, logits > 0
 
 
-def on_one_device(labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
+def as_tensors_on_logits_device(labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
     """Return both as tensors on the device of the logits."""
     logits = plugrad.asarray(logits)
     if isinstance(labels, plugrad.Tensor):
@@ -186,11 +186,11 @@ def on_one_device(labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
     return plugrad.asarray(labels, device=logits.backend), logits
 
 
-def count_decisions(
+def count_binary_predictions(
     op: str, labels: Any, logits: Any, weights: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the numbers of true positives, of positive labels and of positive predictions."""
-    truth, predicted = check_decisions(op, labels, logits)
+    truth, predicted = check_binary_predictions(op, labels, logits)
     counted = label_weights(op, truth, weights, None)
     both = plugrad.logical_and(truth, predicted)
     of_all = [sum_true(x, counted) for x in (both, truth, predicted)]
@@ -205,7 +205,7 @@ def label_weights(op: str, labels: Tensor, weights: Any, ignore_index: int | Non
     """
     counted = None
     if weights is not None:
-        counted = plugrad.astype(on_one_device(weights, labels)[0], plugrad.float32)
+        counted = plugrad.astype(as_tensors_on_logits_device(weights, labels)[0], plugrad.float32)
         try:
             counted = plugrad.broadcast_to(counted, labels.shape)
         except ShapeError:
@@ -225,7 +225,7 @@ def sum_true(x: Tensor, counted: Tensor | None) -> Tensor:
     return plugrad.sum(values if counted is None else values * counted)
 
 
-def _fraction(x: Tensor, counted: Tensor | None) -> Tensor:
+def _fraction_true(x: Tensor, counted: Tensor | None) -> Tensor:
     """Return the fraction of true elements, NaN if none counts."""
     if counted is None:
         return plugrad.mean(plugrad.astype(x, plugrad.float32))

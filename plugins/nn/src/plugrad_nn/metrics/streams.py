@@ -11,14 +11,14 @@ import plugrad
 from plugrad.extend import ArgumentError, ArgumentValueError
 from plugrad_nn.arguments import check_choice, check_integer
 from plugrad_nn.losses import sparse_softmax_cross_entropy
-from plugrad_nn.metrics.scores import check_classes, check_decisions, label_weights
+from plugrad_nn.metrics.scores import check_binary_predictions, check_classes, label_weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from plugrad import Tensor, Variable
 
-Average: TypeAlias = Literal["macro", "micro", "weighted", "none"]
+AverageKind: TypeAlias = Literal["macro", "micro", "weighted", "none"]
 """How the results of classes become one: their mean, that of all decisions together, that by numbers of labels."""
 
 
@@ -125,7 +125,7 @@ class Accuracy(Metric):
     def measure(self, labels: Any, predictions: Any, weights: Any = None) -> dict[str, Any]:
         """Return the total weight of correct examples, and of all examples."""
         labels, logits = check_classes("Accuracy", labels, predictions)
-        counted = _all_weights("Accuracy", labels, weights, self.ignore_index)
+        counted = _broadcast_label_weights("Accuracy", labels, weights, self.ignore_index)
         is_label = plugrad.one_hot(labels, logits.shape[-1], dtype=logits.dtype)
         own = plugrad.sum(is_label * logits, axis=-1, keepdims=True)
         is_found = plugrad.count_nonzero(logits > own, axis=-1) < self.k
@@ -163,7 +163,7 @@ class ConfusionMatrix(Metric):
 
     def measure(self, labels: Any, predictions: Any, weights: Any = None) -> dict[str, Any]:
         """Return the confusion matrix of a batch."""
-        truth, predicted = _mark_classes("ConfusionMatrix", self, labels, predictions, weights)
+        truth, predicted = _one_hot_classes("ConfusionMatrix", self, labels, predictions, weights)
         return {"matrix": plugrad.matrix_transpose(truth) @ predicted}
 
     def compute(self, **sums: Any) -> Tensor:
@@ -188,7 +188,7 @@ class ConfusionMatrix(Metric):
             raise ArgumentValueError(
                 f"ConfusionMatrix.plot: there are {len(names)} names for {self.classes} classes"
             )
-        figures = _import("ConfusionMatrix.plot", "matplotlib.figure", "matplotlib")
+        figures = _import_optional("ConfusionMatrix.plot", "matplotlib.figure", "matplotlib")
         matrix = self.result().numpy()
         rows = matrix.sum(1, keepdims=True)
         figure = figures.Figure(figsize=(1.5 + 0.6 * self.classes,) * 2, layout="constrained")
@@ -213,14 +213,14 @@ class ConfusionMatrix(Metric):
         return figure
 
 
-class _OfDecisions(Metric):
+class _PrecisionRecallMetric(Metric):
     """A ratio of true positives, positive labels and positive predictions."""
 
     def __init__(
         self,
         classes: int | None = None,
         *,
-        average: Average = "macro",
+        average: AverageKind = "macro",
         ignore_index: int | None = None,
     ) -> None:
         """Check the arguments."""
@@ -229,7 +229,7 @@ class _OfDecisions(Metric):
             classes = check_integer(owner, "classes", classes, 1)
         elif ignore_index is not None:
             raise ArgumentError(f"{owner}: ignore_index is for classes; give weights of 0 instead")
-        check_choice(owner, "average", average, get_args(Average))
+        check_choice(owner, "average", average, get_args(AverageKind))
         self.classes, self.average, self.ignore_index = classes, average, ignore_index
         self.sums = dict.fromkeys(("both", "true", "made"), () if classes is None else (classes,))
         super().__init__()
@@ -238,13 +238,13 @@ class _OfDecisions(Metric):
         """Return the counts of a batch."""
         owner = type(self).__name__
         if self.classes is None:
-            truth, decided = check_decisions(owner, labels, predictions)
-            counted = _all_weights(owner, truth, weights, None)
+            truth, decided = check_binary_predictions(owner, labels, predictions)
+            counted = _broadcast_label_weights(owner, truth, weights, None)
             true = plugrad.where(truth, counted, 0.0)
             made = plugrad.where(decided, counted, 0.0)
             both = plugrad.where(decided, true, 0.0)
             return {"both": plugrad.sum(both), "true": plugrad.sum(true), "made": plugrad.sum(made)}
-        true, decided = _mark_classes(owner, self, labels, predictions, weights)
+        true, decided = _one_hot_classes(owner, self, labels, predictions, weights)
         counted = plugrad.sum(true, axis=1, keepdims=True)
         rows = {"both": true * decided, "true": true, "made": decided * counted}
         return {name: plugrad.sum(row, axis=0) for name, row in rows.items()}
@@ -266,7 +266,7 @@ class _OfDecisions(Metric):
         return plugrad.div_no_nan(plugrad.sum(found * true), plugrad.sum(true))
 
 
-class Precision(_OfDecisions):
+class Precision(_PrecisionRecallMetric):
     """The fraction of predictions of a class that are right; 0 if there is none.
 
     >>> metric = nn.metrics.Precision()
@@ -290,7 +290,7 @@ class Precision(_OfDecisions):
         return plugrad.div_no_nan(both, made)
 
 
-class Recall(_OfDecisions):
+class Recall(_PrecisionRecallMetric):
     """The fraction of labels of a class that were predicted; 0 if there is none.
 
     >>> metric = nn.metrics.Recall()
@@ -306,7 +306,7 @@ class Recall(_OfDecisions):
         return plugrad.div_no_nan(both, true)
 
 
-class F1(_OfDecisions):
+class F1(_PrecisionRecallMetric):
     """The harmonic mean of precision and recall; 0 if both are.
 
     >>> metric = nn.metrics.F1(classes=2, average="none")
@@ -348,8 +348,8 @@ class AUC(Metric):
 
     def measure(self, labels: Any, predictions: Any, weights: Any = None) -> dict[str, Any]:
         """Return the histograms of a batch."""
-        truth, _ = check_decisions("AUC", labels, predictions)
-        counted = _all_weights("AUC", truth, weights, None).reshape(-1)
+        truth, _ = check_binary_predictions("AUC", labels, predictions)
+        counted = _broadcast_label_weights("AUC", truth, weights, None).reshape(-1)
         scaled = plugrad.sigmoid(plugrad.asarray(predictions).reshape(-1)) * self.bins
         places = plugrad.clip(
             plugrad.astype(plugrad.floor(scaled), plugrad.int32), 0, self.bins - 1
@@ -391,7 +391,7 @@ class Perplexity(Metric):
     def measure(self, labels: Any, predictions: Any, weights: Any = None) -> dict[str, Any]:
         """Return the weighted sum of losses, and the sum of weights."""
         labels, logits = check_classes("Perplexity", labels, predictions)
-        counted = _all_weights("Perplexity", labels, weights, self.ignore_index)
+        counted = _broadcast_label_weights("Perplexity", labels, weights, self.ignore_index)
         counted = plugrad.where(labels >= 0, counted, 0.0)
         loss = sparse_softmax_cross_entropy(labels, logits, counted, reduction="sum")
         return {"loss": loss, "count": plugrad.sum(counted)}
@@ -447,7 +447,7 @@ class BLEU:
 
     def result(self) -> float:
         """Return the score of all translations together."""
-        library = _import("BLEU", "sacrebleu", "sacrebleu")
+        library = _import_optional("BLEU", "sacrebleu", "sacrebleu")
         most = max(map(len, self.references), default=0)
         columns = [[r[i] if i < len(r) else None for r in self.references] for i in range(most)]
         return float(library.corpus_bleu(self.translations, columns, **self.options).score)
@@ -458,13 +458,15 @@ class BLEU:
         self.translations.clear()
 
 
-def _all_weights(owner: str, labels: Tensor, weights: Any, ignore_index: int | None) -> Tensor:
+def _broadcast_label_weights(
+    owner: str, labels: Tensor, weights: Any, ignore_index: int | None
+) -> Tensor:
     """Return the weight of each label, in the shape of the labels."""
     found = label_weights(owner, labels, weights, ignore_index)
     return plugrad.ones_like(labels, dtype=plugrad.float32) if found is None else found
 
 
-def _mark_classes(
+def _one_hot_classes(
     owner: str, metric: Any, labels: Any, predictions: Any, weights: Any
 ) -> tuple[Tensor, Tensor]:
     """Return one-hot labels times weights, and one-hot predicted classes.
@@ -477,13 +479,13 @@ def _mark_classes(
         raise ArgumentValueError(
             f"{owner}: there are {logits.shape[-1]} logits, and classes={metric.classes}"
         )
-    counted = _all_weights(owner, labels, weights, metric.ignore_index)
+    counted = _broadcast_label_weights(owner, labels, weights, metric.ignore_index)
     truth = plugrad.one_hot(labels.reshape(-1), metric.classes) * counted.reshape(-1, 1)
     decided = plugrad.argmax(logits, axis=-1).reshape(-1)
     return truth, plugrad.one_hot(decided, metric.classes)
 
 
-def _import(owner: str, module: str, library: str) -> Any:
+def _import_optional(owner: str, module: str, library: str) -> Any:
     """Return a module.
 
     Raises:

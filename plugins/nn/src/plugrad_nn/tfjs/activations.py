@@ -27,12 +27,12 @@ def hard_sigmoid(x: Any) -> Tensor:
     return plugrad.clip(plugrad.asarray(x) * 0.2 + 0.5, 0.0, 1.0)
 
 
-gelu_by_tanh: Final = partial(plugrad.gelu, approximate=True)
-ACTIVATIONS: Final[dict[str, Function]] = {
+approximate_gelu: Final = partial(plugrad.gelu, approximate=True)
+ACTIVATIONS_BY_KERAS_NAME: Final[dict[str, Function]] = {
     "elu": plugrad.elu,
     "exponential": plugrad.exp,
     "gelu": plugrad.gelu,
-    "gelu_new": gelu_by_tanh,
+    "gelu_new": approximate_gelu,
     "hard_sigmoid": hard_sigmoid,
     "log_softmax": plugrad.log_softmax,
     "mish": plugrad.mish,
@@ -53,4 +53,6 @@ def activation_name(function: Any) -> str:
     """Return Keras's name of an activation function, or None if it has none."""
     if function is None:
         return "linear"
-    return next((name for name, known in ACTIVATIONS.items() if known is function), "")
+    return next(
+        (name for name, known in ACTIVATIONS_BY_KERAS_NAME.items() if known is function), ""
+    )

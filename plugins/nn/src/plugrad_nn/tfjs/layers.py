@@ -21,22 +21,22 @@ from plugrad_nn import (
     transposed,
 )
 from plugrad_nn.layer import Layer
-from plugrad_nn.tfjs.activations import ACTIVATIONS
+from plugrad_nn.tfjs.activations import ACTIVATIONS_BY_KERAS_NAME
 from plugrad_nn.tfjs.masks import Masking
 
-Config: TypeAlias = Mapping[str, Any]
-Step: TypeAlias = Layer | Callable[..., Any] | None
+KerasConfig: TypeAlias = Mapping[str, Any]
+LayerOrFunction: TypeAlias = Layer | Callable[..., Any] | None
 """A layer, a function, or None, which passes its input on."""
 
 
-class Unsupported(Exception):
+class UnsupportedLayer(Exception):
     """The reason why a layer cannot be read; `reading` adds the layer's name."""
 
 
-class Rule(NamedTuple):
+class LayerRule(NamedTuple):
     """How a Keras layer is read: a function that makes our layer, and its arguments in the configuration."""
 
-    make: Callable[..., Step]
+    make: Callable[..., LayerOrFunction]
     """A class, or a function of keyword arguments."""
     fields: tuple[str, ...] = ()
     """The fields of the configuration that are arguments of the same name."""
@@ -46,25 +46,32 @@ class Rule(NamedTuple):
     """Fields that must have a value, if they are there."""
 
 
-WINDOW: Final = ("kernel_size", "strides", "padding", "dilation_rate", "activation", "use_bias")
-IN_ORDER: Final = {"data_format": "channels_last"}
-LAST: Final = {**IN_ORDER, "groups": 1}
-POOL: Final = ("pool_size", "strides", "padding")
-CELL: Final = ("units", "return_sequences", "activation", "use_bias")
-PLAIN: Final = {
+CONV_FIELDS: Final = (
+    "kernel_size",
+    "strides",
+    "padding",
+    "dilation_rate",
+    "activation",
+    "use_bias",
+)
+CHANNELS_LAST: Final = {"data_format": "channels_last"}
+UNGROUPED: Final = {**CHANNELS_LAST, "groups": 1}
+POOL_FIELDS: Final = ("pool_size", "strides", "padding")
+CELL_FIELDS: Final = ("units", "return_sequences", "activation", "use_bias")
+CELL_DEFAULTS: Final = {
     "return_state": False,
     "go_backwards": False,
     "stateful": False,
     "time_major": False,
 }
-NORM: Final = ("epsilon", "center", "scale")
+NORM_FIELDS: Final = ("epsilon", "center", "scale")
 
 
-def _relu(
+def _make_relu(
     max_value: float | None = None, negative_slope: float = 0.0, threshold: float = 0.0
-) -> Step:
+) -> LayerOrFunction:
     if negative_slope or threshold:
-        raise Unsupported(
+        raise UnsupportedLayer(
             f"negative_slope={negative_slope} and threshold={threshold} are none of relu, which TensorFlow.js does "
             "not have either"
         )
@@ -73,30 +80,30 @@ def _relu(
     return partial(plugrad.clip, min=0.0, max=max_value)
 
 
-def _leaky_relu(alpha: float = 0.3) -> Step:
+def _make_leaky_relu(alpha: float = 0.3) -> LayerOrFunction:
     return partial(plugrad.leaky_relu, alpha=alpha)
 
 
-def _thresholded_relu(theta: float = 1.0) -> Step:
+def _make_thresholded_relu(theta: float = 1.0) -> LayerOrFunction:
     def keep_large(x: plugrad.Tensor) -> plugrad.Tensor:
         return plugrad.where(x > theta, x, 0.0)
 
     return keep_large
 
 
-def _activation(activation: Any) -> Step:
+def _make_activation(activation: Any) -> LayerOrFunction:
     return activation
 
 
-def _softmax(axis: int = -1) -> Step:
+def _make_softmax(axis: int = -1) -> LayerOrFunction:
     return plugrad.softmax if axis == -1 else partial(plugrad.softmax, axis=axis)
 
 
-def _upsampling(size: Any = 2, interpolation: str = "nearest") -> Step:
+def _make_upsampling(size: Any = 2, interpolation: str = "nearest") -> LayerOrFunction:
     if interpolation == "nearest":
         return shapes.UpSampling2D(size)
     if interpolation != "bilinear":
-        raise Unsupported(f"interpolation={interpolation!r} is none of nearest, bilinear")
+        raise UnsupportedLayer(f"interpolation={interpolation!r} is none of nearest, bilinear")
     factors = (size, size) if isinstance(size, int) else size
 
     def enlarge(x: plugrad.Tensor) -> plugrad.Tensor:
@@ -107,16 +114,16 @@ def _upsampling(size: Any = 2, interpolation: str = "nearest") -> Step:
     return enlarge
 
 
-def _resizing(
+def _make_resizing(
     height: int, width: int, interpolation: str = "bilinear", crop_to_aspect_ratio: bool = False
-) -> Step:
+) -> LayerOrFunction:
     if not crop_to_aspect_ratio:  # in TensorFlow.js, the corners then stay where they are
         return preprocessing.Resizing(height, width, interpolation, align_corners=True)
     bilinear, nearest = plugrad.image.resize_bilinear, plugrad.image.resize_nearest_neighbor
     return partial(bilinear if interpolation == "bilinear" else nearest, size=(height, width))
 
 
-def _center_crop(height: int, width: int) -> Step:
+def _make_center_crop(height: int, width: int) -> LayerOrFunction:
     def crop(x: plugrad.Tensor) -> plugrad.Tensor:
         """Return TensorFlow.js's centre crop: the nearest pixels of a grid between the corners of a box."""
         rows, columns = x.shape[1:3]
@@ -132,10 +139,10 @@ def _center_crop(height: int, width: int) -> Step:
     return crop
 
 
-def _category_encoding(num_tokens: int, output_mode: str = "multi_hot") -> Step:
+def _make_category_encoding(num_tokens: int, output_mode: str = "multi_hot") -> LayerOrFunction:
     modes = ("multi_hot", "one_hot", "count")
     if output_mode not in modes:
-        raise Unsupported(f"output_mode={output_mode!r} is none of {', '.join(modes)}")
+        raise UnsupportedLayer(f"output_mode={output_mode!r} is none of {', '.join(modes)}")
     encode = preprocessing.CategoryEncoding(num_tokens, output_mode)
 
     def encode_any(x: plugrad.Tensor) -> plugrad.Tensor:
@@ -144,95 +151,106 @@ def _category_encoding(num_tokens: int, output_mode: str = "multi_hot") -> Step:
     return encode_any
 
 
-def _dot(axes: Any = -1, normalize: bool = False) -> Step:
+def _make_dot(axes: Any = -1, normalize: bool = False) -> LayerOrFunction:
     return merging.Dot(tuple(axes) if isinstance(axes, list) else axes, normalize)
 
 
-def _masking(mask_value: float = 0.0) -> Step:
+def _make_masking(mask_value: float = 0.0) -> LayerOrFunction:
     return Masking(float(mask_value))
 
 
-def _embedding(input_dim: int, output_dim: int) -> Step:
+def _make_embedding(input_dim: int, output_dim: int) -> LayerOrFunction:
     return dense.Embedding(input_dim, output_dim)
 
 
-RULES: Final[dict[str, Rule]] = {
-    "Activation": Rule(_activation, ("activation",)),
-    "Add": Rule(merging.Add),
-    "AlphaDropout": Rule(dropout.AlphaDropout, ("rate",), {}, {"noise_shape": None}),
-    "Average": Rule(merging.Average),
-    "AveragePooling1D": Rule(pooling.AveragePooling1D, POOL, {}, LAST),
-    "AveragePooling2D": Rule(pooling.AveragePooling2D, POOL, {}, LAST),
-    "AveragePooling3D": Rule(pooling.AveragePooling3D, POOL, {}, LAST),
-    "BatchNormalization": Rule(normalization.BatchNorm, (*NORM, "momentum")),
-    "CategoryEncoding": Rule(_category_encoding, ("num_tokens", "output_mode")),
-    "CenterCrop": Rule(_center_crop, ("height", "width")),
-    "Concatenate": Rule(merging.Concatenate, ("axis",)),
-    "Conv1D": Rule(convolution.Conv1D, ("filters", *WINDOW, "groups"), {}, IN_ORDER),
-    "Conv2D": Rule(convolution.Conv2D, ("filters", *WINDOW, "groups"), {}, IN_ORDER),
-    "Conv2DTranspose": Rule(transposed.Conv2DTranspose, ("filters", *WINDOW, "output_padding"), {}, LAST),
-    "Conv3D": Rule(convolution.Conv3D, ("filters", *WINDOW, "groups"), {}, IN_ORDER),
-    "Conv3DTranspose": Rule(transposed.Conv3DTranspose, ("filters", *WINDOW, "output_padding"), {}, LAST),
-    "ConvLSTM2D": Rule(
+RULES_BY_KERAS_CLASS: Final[dict[str, LayerRule]] = {
+    "Activation": LayerRule(_make_activation, ("activation",)),
+    "Add": LayerRule(merging.Add),
+    "AlphaDropout": LayerRule(dropout.AlphaDropout, ("rate",), {}, {"noise_shape": None}),
+    "Average": LayerRule(merging.Average),
+    "AveragePooling1D": LayerRule(pooling.AveragePooling1D, POOL_FIELDS, {}, UNGROUPED),
+    "AveragePooling2D": LayerRule(pooling.AveragePooling2D, POOL_FIELDS, {}, UNGROUPED),
+    "AveragePooling3D": LayerRule(pooling.AveragePooling3D, POOL_FIELDS, {}, UNGROUPED),
+    "BatchNormalization": LayerRule(normalization.BatchNorm, (*NORM_FIELDS, "momentum")),
+    "CategoryEncoding": LayerRule(_make_category_encoding, ("num_tokens", "output_mode")),
+    "CenterCrop": LayerRule(_make_center_crop, ("height", "width")),
+    "Concatenate": LayerRule(merging.Concatenate, ("axis",)),
+    "Conv1D": LayerRule(convolution.Conv1D, ("filters", *CONV_FIELDS, "groups"), {}, CHANNELS_LAST),
+    "Conv2D": LayerRule(convolution.Conv2D, ("filters", *CONV_FIELDS, "groups"), {}, CHANNELS_LAST),
+    "Conv2DTranspose": LayerRule(
+        transposed.Conv2DTranspose, ("filters", *CONV_FIELDS, "output_padding"), {}, UNGROUPED
+    ),
+    "Conv3D": LayerRule(convolution.Conv3D, ("filters", *CONV_FIELDS, "groups"), {}, CHANNELS_LAST),
+    "Conv3DTranspose": LayerRule(
+        transposed.Conv3DTranspose, ("filters", *CONV_FIELDS, "output_padding"), {}, UNGROUPED
+    ),
+    "ConvLSTM2D": LayerRule(
         recurrent.ConvLSTM2D,
         ("filters", "kernel_size", "strides", "padding", "return_sequences", "activation", "recurrent_activation"),
         {},
-        {**LAST, **PLAIN, "use_bias": True, "dilation_rate": [1, 1]},
+        {**UNGROUPED, **CELL_DEFAULTS, "use_bias": True, "dilation_rate": [1, 1]},
     ),
-    "Cropping1D": Rule(shapes.Cropping1D, ("cropping",)),
-    "Cropping2D": Rule(shapes.Cropping2D, ("cropping",), {}, LAST),
-    "Cropping3D": Rule(shapes.Cropping3D, ("cropping",), {}, LAST),
-    "Dense": Rule(dense.Dense, ("units", "activation", "use_bias")),
-    "DepthwiseConv2D": Rule(convolution.DepthwiseConv2D, (*WINDOW, "depth_multiplier"), {}, LAST),
-    "Dot": Rule(_dot, ("axes", "normalize")),
-    "Dropout": Rule(dropout.Dropout, ("rate",), {}, {"noise_shape": None}),
-    "ELU": Rule(lambda: plugrad.elu, (), {}, {"alpha": 1.0}),
-    "Embedding": Rule(_embedding, ("input_dim", "output_dim")),
-    "Flatten": Rule(dense.Flatten, (), {}, LAST),
-    "GRU": Rule(recurrent.GRU, (*CELL, "recurrent_activation", "reset_after"), {}, PLAIN),
-    "GaussianDropout": Rule(dropout.GaussianDropout, ("rate",)),
-    "GaussianNoise": Rule(dropout.GaussianNoise, ("stddev",)),
-    "GlobalAveragePooling1D": Rule(pooling.GlobalAveragePooling, (), {}, {**LAST, "keepdims": False}),
-    "GlobalAveragePooling2D": Rule(pooling.GlobalAveragePooling, (), {}, {**LAST, "keepdims": False}),
-    "GlobalAveragePooling3D": Rule(pooling.GlobalAveragePooling, (), {}, {**LAST, "keepdims": False}),
-    "GlobalMaxPooling1D": Rule(pooling.GlobalMaxPooling, (), {}, {**LAST, "keepdims": False}),
-    "GlobalMaxPooling2D": Rule(pooling.GlobalMaxPooling, (), {}, {**LAST, "keepdims": False}),
-    "GlobalMaxPooling3D": Rule(pooling.GlobalMaxPooling, (), {}, {**LAST, "keepdims": False}),
-    "LSTM": Rule(recurrent.LSTM, (*CELL, "recurrent_activation"), {}, PLAIN),
-    "LayerNormalization": Rule(normalization.LayerNorm, NORM),
-    "LeakyReLU": Rule(_leaky_relu, ("alpha",)),
-    "Masking": Rule(_masking, ("mask_value",)),
-    "MaxPooling1D": Rule(pooling.MaxPooling1D, POOL, {}, LAST),
-    "MaxPooling2D": Rule(pooling.MaxPooling2D, POOL, {}, LAST),
-    "MaxPooling3D": Rule(pooling.MaxPooling3D, POOL, {}, LAST),
-    "Maximum": Rule(merging.Maximum),
-    "Minimum": Rule(merging.Minimum),
-    "Multiply": Rule(merging.Multiply),
-    "PReLU": Rule(dense.PReLU),
-    "Permute": Rule(shapes.Permute, ("dims",)),
-    "ReLU": Rule(_relu, ("max_value", "negative_slope", "threshold")),
-    "RepeatVector": Rule(shapes.RepeatVector, ("n",)),
-    "Rescaling": Rule(shapes.Rescaling, ("scale", "offset")),
-    "Reshape": Rule(shapes.Reshape, ("target_shape",)),
-    "Resizing": Rule(_resizing, ("height", "width", "interpolation", "crop_to_aspect_ratio")),
-    "SeparableConv2D": Rule(convolution.SeparableConv2D, ("filters", *WINDOW, "depth_multiplier"), {}, LAST),
-    "SimpleRNN": Rule(recurrent.SimpleRNN, CELL, {}, PLAIN),
-    "Softmax": Rule(_softmax, ("axis",)),
-    "SpatialDropout1D": Rule(dropout.SpatialDropout, ("rate",)),
-    "SpatialDropout2D": Rule(dropout.SpatialDropout, ("rate",), {}, LAST),
-    "SpatialDropout3D": Rule(dropout.SpatialDropout, ("rate",), {}, LAST),
-    "Subtract": Rule(merging.Subtract),
-    "ThresholdedReLU": Rule(_thresholded_relu, ("theta",)),
-    "UpSampling1D": Rule(shapes.UpSampling1D, ("size",)),
-    "UpSampling2D": Rule(_upsampling, ("size", "interpolation"), {}, LAST),
-    "UpSampling3D": Rule(shapes.UpSampling3D, ("size",), {}, LAST),
-    "ZeroPadding1D": Rule(shapes.ZeroPadding1D, ("padding",)),
-    "ZeroPadding2D": Rule(shapes.ZeroPadding2D, ("padding",), {}, LAST),
-    "ZeroPadding3D": Rule(shapes.ZeroPadding3D, ("padding",), {}, LAST),
+    "Cropping1D": LayerRule(shapes.Cropping1D, ("cropping",)),
+    "Cropping2D": LayerRule(shapes.Cropping2D, ("cropping",), {}, UNGROUPED),
+    "Cropping3D": LayerRule(shapes.Cropping3D, ("cropping",), {}, UNGROUPED),
+    "Dense": LayerRule(dense.Dense, ("units", "activation", "use_bias")),
+    "DepthwiseConv2D": LayerRule(convolution.DepthwiseConv2D, (*CONV_FIELDS, "depth_multiplier"), {}, UNGROUPED),
+    "Dot": LayerRule(_make_dot, ("axes", "normalize")),
+    "Dropout": LayerRule(dropout.Dropout, ("rate",), {}, {"noise_shape": None}),
+    "ELU": LayerRule(lambda: plugrad.elu, (), {}, {"alpha": 1.0}),
+    "Embedding": LayerRule(_make_embedding, ("input_dim", "output_dim")),
+    "Flatten": LayerRule(dense.Flatten, (), {}, UNGROUPED),
+    "GRU": LayerRule(recurrent.GRU, (*CELL_FIELDS, "recurrent_activation", "reset_after"), {}, CELL_DEFAULTS),
+    "GaussianDropout": LayerRule(dropout.GaussianDropout, ("rate",)),
+    "GaussianNoise": LayerRule(dropout.GaussianNoise, ("stddev",)),
+    "GlobalAveragePooling1D": LayerRule(pooling.GlobalAveragePooling, (), {}, {**UNGROUPED, "keepdims": False}),
+    "GlobalAveragePooling2D": LayerRule(pooling.GlobalAveragePooling, (), {}, {**UNGROUPED, "keepdims": False}),
+    "GlobalAveragePooling3D": LayerRule(pooling.GlobalAveragePooling, (), {}, {**UNGROUPED, "keepdims": False}),
+    "GlobalMaxPooling1D": LayerRule(pooling.GlobalMaxPooling, (), {}, {**UNGROUPED, "keepdims": False}),
+    "GlobalMaxPooling2D": LayerRule(pooling.GlobalMaxPooling, (), {}, {**UNGROUPED, "keepdims": False}),
+    "GlobalMaxPooling3D": LayerRule(pooling.GlobalMaxPooling, (), {}, {**UNGROUPED, "keepdims": False}),
+    "LSTM": LayerRule(recurrent.LSTM, (*CELL_FIELDS, "recurrent_activation"), {}, CELL_DEFAULTS),
+    "LayerNormalization": LayerRule(normalization.LayerNorm, NORM_FIELDS),
+    "LeakyReLU": LayerRule(_make_leaky_relu, ("alpha",)),
+    "Masking": LayerRule(_make_masking, ("mask_value",)),
+    "MaxPooling1D": LayerRule(pooling.MaxPooling1D, POOL_FIELDS, {}, UNGROUPED),
+    "MaxPooling2D": LayerRule(pooling.MaxPooling2D, POOL_FIELDS, {}, UNGROUPED),
+    "MaxPooling3D": LayerRule(pooling.MaxPooling3D, POOL_FIELDS, {}, UNGROUPED),
+    "Maximum": LayerRule(merging.Maximum),
+    "Minimum": LayerRule(merging.Minimum),
+    "Multiply": LayerRule(merging.Multiply),
+    "PReLU": LayerRule(dense.PReLU),
+    "Permute": LayerRule(shapes.Permute, ("dims",)),
+    "ReLU": LayerRule(_make_relu, ("max_value", "negative_slope", "threshold")),
+    "RepeatVector": LayerRule(shapes.RepeatVector, ("n",)),
+    "Rescaling": LayerRule(shapes.Rescaling, ("scale", "offset")),
+    "Reshape": LayerRule(shapes.Reshape, ("target_shape",)),
+    "Resizing": LayerRule(_make_resizing, ("height", "width", "interpolation", "crop_to_aspect_ratio")),
+    "SeparableConv2D": LayerRule(
+        convolution.SeparableConv2D, ("filters", *CONV_FIELDS, "depth_multiplier"), {}, UNGROUPED
+    ),
+    "SimpleRNN": LayerRule(recurrent.SimpleRNN, CELL_FIELDS, {}, CELL_DEFAULTS),
+    "Softmax": LayerRule(_make_softmax, ("axis",)),
+    "SpatialDropout1D": LayerRule(dropout.SpatialDropout, ("rate",)),
+    "SpatialDropout2D": LayerRule(dropout.SpatialDropout, ("rate",), {}, UNGROUPED),
+    "SpatialDropout3D": LayerRule(dropout.SpatialDropout, ("rate",), {}, UNGROUPED),
+    "Subtract": LayerRule(merging.Subtract),
+    "ThresholdedReLU": LayerRule(_make_thresholded_relu, ("theta",)),
+    "UpSampling1D": LayerRule(shapes.UpSampling1D, ("size",)),
+    "UpSampling2D": LayerRule(_make_upsampling, ("size", "interpolation"), {}, UNGROUPED),
+    "UpSampling3D": LayerRule(shapes.UpSampling3D, ("size",), {}, UNGROUPED),
+    "ZeroPadding1D": LayerRule(shapes.ZeroPadding1D, ("padding",)),
+    "ZeroPadding2D": LayerRule(shapes.ZeroPadding2D, ("padding",), {}, UNGROUPED),
+    "ZeroPadding3D": LayerRule(shapes.ZeroPadding3D, ("padding",), {}, UNGROUPED),
 }  # fmt: skip
 """By the name of a class of Keras."""
-MERGES: Final = {"concat": "concat", "sum": "sum", "mul": "multiply", "ave": "average"}
-ONLY_IN_TRAINING: Final = (
+BIDIRECTIONAL_MERGE_MODES: Final = {
+    "concat": "concat",
+    "sum": "sum",
+    "mul": "multiply",
+    "ave": "average",
+}
+TRAINING_ONLY_OPTIONS: Final = (
     "kernel_regularizer", "bias_regularizer", "activity_regularizer", "recurrent_regularizer", "beta_regularizer",
     "gamma_regularizer", "embeddings_regularizer", "depthwise_regularizer", "pointwise_regularizer",
     "alpha_regularizer", "kernel_constraint", "bias_constraint", "recurrent_constraint", "depthwise_constraint",
@@ -241,7 +259,7 @@ ONLY_IN_TRAINING: Final = (
 """Fields of which only training would know; a warning names those that are left out."""
 
 
-def make_step(kind: str, config: Config) -> Step:
+def make_layer(kind: str, config: KerasConfig) -> LayerOrFunction:
     """Return the layer or function for a Keras class and configuration.
 
     Raises:
@@ -251,49 +269,53 @@ def make_step(kind: str, config: Config) -> Step:
         return None
     if kind == "Bidirectional":
         merge = config.get("merge_mode")
-        if merge not in MERGES:
-            raise Unsupported(f"merge_mode={merge!r} is none of {', '.join(MERGES)}")
-        return recurrent.Bidirectional(_read_inner_layer(config), MERGES[merge])
+        if merge not in BIDIRECTIONAL_MERGE_MODES:
+            raise UnsupportedLayer(
+                f"merge_mode={merge!r} is none of {', '.join(BIDIRECTIONAL_MERGE_MODES)}"
+            )
+        return recurrent.Bidirectional(_read_inner_layer(config), BIDIRECTIONAL_MERGE_MODES[merge])
     if kind == "TimeDistributed":
         return recurrent.TimeDistributed(_read_inner_layer(config))
     if kind == "RNN":
-        return _recurrent_of_cells(config)
-    if kind not in RULES:
-        raise Unsupported(f"plugrad_nn has no layer of the class {kind!r}")
-    rule = RULES[kind]
+        return _make_recurrent_from_cells(config)
+    if kind not in RULES_BY_KERAS_CLASS:
+        raise UnsupportedLayer(f"plugrad_nn has no layer of the class {kind!r}")
+    rule = RULES_BY_KERAS_CLASS[kind]
     for field, value in rule.expected.items():
         given = config.get(field, value)
         if given != value and given is not None:
-            raise Unsupported(f"{field}={given!r}; only {value!r} is supported")
+            raise UnsupportedLayer(f"{field}={given!r}; only {value!r} is supported")
     options = {
         name: _convert_config_value(name, config[name]) for name in rule.fields if name in config
     }
     return rule.make(**options)
 
 
-def _recurrent_of_cells(config: Config) -> Step:
+def _make_recurrent_from_cells(config: KerasConfig) -> LayerOrFunction:
     """Return the recurrent layer for a cell, or a sequence of them for stacked cells."""
-    cell: Config = config["cell"]
+    cell: KerasConfig = config["cell"]
     if cell["class_name"] != "StackedRNNCells":
-        return _layer_of_cell(cell, config)
-    cells: list[Config] = cell["config"]["cells"]
-    inner = [_layer_of_cell(each, {**config, "return_sequences": True}) for each in cells[:-1]]
-    return sequential.Sequential(*inner, _layer_of_cell(cells[-1], config))
+        return _make_recurrent_from_cell(cell, config)
+    cells: list[KerasConfig] = cell["config"]["cells"]
+    inner = [
+        _make_recurrent_from_cell(each, {**config, "return_sequences": True}) for each in cells[:-1]
+    ]
+    return sequential.Sequential(*inner, _make_recurrent_from_cell(cells[-1], config))
 
 
-def _layer_of_cell(cell: Config, config: Config) -> Any:
+def _make_recurrent_from_cell(cell: KerasConfig, config: KerasConfig) -> Any:
     kind = str(cell["class_name"])
-    if not kind.endswith("Cell") or kind.removesuffix("Cell") not in RULES:
-        raise Unsupported(f"the cell {kind!r} is none of a layer here")
-    return make_step(kind.removesuffix("Cell"), {**config, **cell["config"]})
+    if not kind.endswith("Cell") or kind.removesuffix("Cell") not in RULES_BY_KERAS_CLASS:
+        raise UnsupportedLayer(f"the cell {kind!r} is none of a layer here")
+    return make_layer(kind.removesuffix("Cell"), {**config, **cell["config"]})
 
 
-def _read_inner_layer(config: Config) -> Any:
+def _read_inner_layer(config: KerasConfig) -> Any:
     """Return the layer that a wrapper contains."""
-    inner: Config = config["layer"]
-    step = make_step(str(inner["class_name"]), inner["config"])
+    inner: KerasConfig = config["layer"]
+    step = make_layer(str(inner["class_name"]), inner["config"])
     if not isinstance(step, Layer):
-        raise Unsupported(f"it contains {inner['class_name']!r}, which is no layer here")
+        raise UnsupportedLayer(f"it contains {inner['class_name']!r}, which is no layer here")
     return step
 
 
@@ -302,11 +324,15 @@ def _convert_config_value(name: str, value: Any) -> Any:
     if name.endswith("activation"):
         if value in (None, "linear"):
             return None
-        if value not in ACTIVATIONS:
-            raise Unsupported(f"{name}={value!r} is none of {', '.join(ACTIVATIONS)}")
-        return ACTIVATIONS[value]
-    return tuple(map(_tuple, cast("list[Any]", value))) if isinstance(value, list) else value
+        if value not in ACTIVATIONS_BY_KERAS_NAME:
+            raise UnsupportedLayer(
+                f"{name}={value!r} is none of {', '.join(ACTIVATIONS_BY_KERAS_NAME)}"
+            )
+        return ACTIVATIONS_BY_KERAS_NAME[value]
+    return (
+        tuple(map(_lists_to_tuples, cast("list[Any]", value))) if isinstance(value, list) else value
+    )
 
 
-def _tuple(value: Any) -> Any:
+def _lists_to_tuples(value: Any) -> Any:
     return tuple(cast("list[Any]", value)) if isinstance(value, list) else value

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class IsWord:
+class NonzeroMask:
     """A mask that is true where integers are not 0, the index of padding."""
 
     def __call__(self, x: Any) -> Tensor:
@@ -21,7 +21,7 @@ class IsWord:
 
 
 @dataclass(frozen=True)
-class IsPresent:
+class ValueMask:
     """A mask that is false for the elements of sequences in which every feature equals `value`."""
 
     value: float
@@ -33,7 +33,7 @@ class IsPresent:
 
 @dataclass(frozen=True)
 class Masking:
-    """Sequences with zeros in place of the elements that `IsPresent` masks."""
+    """Sequences with zeros in place of the elements that `ValueMask` masks."""
 
     value: float
 

@@ -15,8 +15,8 @@ from plugrad_nn.graph import Graph
 from plugrad_nn.layer import Layer
 from plugrad_nn.normalization import BatchNorm, LayerNorm
 from plugrad_nn.recurrent import GRU, LSTM, Bidirectional, Masked, SimpleRNN, TimeDistributed
-from plugrad_nn.tfjs.layers import ONLY_IN_TRAINING, Unsupported, make_step
-from plugrad_nn.tfjs.masks import IsPresent, IsWord, Masking
+from plugrad_nn.tfjs.layers import TRAINING_ONLY_OPTIONS, UnsupportedLayer, make_layer
+from plugrad_nn.tfjs.masks import Masking, NonzeroMask, ValueMask
 from plugrad_nn.tfjs.weights import read_params
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Json = Mapping[str, Any]
 
-PASSING: Final = (
+MASK_PASSING_LAYERS: Final = (
     Dense,
     Dropout,
     GaussianDropout,
@@ -38,10 +38,10 @@ PASSING: Final = (
     TimeDistributed,
 )
 """Layers whose results have the masks of their inputs."""
-MODELS: Final = ("Sequential", "Model", "Functional")
+KERAS_MODEL_CLASSES: Final = ("Sequential", "Model", "Functional")
 
 
-class _Node(NamedTuple):
+class _LayerCall(NamedTuple):
     """One call of a layer."""
 
     name: str
@@ -79,8 +79,8 @@ def load_layers_model(folder: str | PathLike[str]) -> tuple[Graph, Params]:
         path = os.path.join(folder, "model.json")
     document, weights = plugrad.tfjs.read_model(path)
     try:
-        topology = _topology(document)
-        reader = _Reader(weights)
+        topology = _model_topology(document)
+        reader = _ModelReader(weights)
         graph, params = reader.model(topology, "")
         reader.check()
     except plugrad.errors.DamagedFile as error:
@@ -96,7 +96,7 @@ def load_layers_model(folder: str | PathLike[str]) -> tuple[Graph, Params]:
     return graph, params
 
 
-def _topology(document: Json) -> Json:
+def _model_topology(document: Json) -> Json:
     """Return the class and configuration of the model."""
     topology: Any = document.get("modelTopology")
     if isinstance(topology, str):
@@ -108,12 +108,12 @@ def _topology(document: Json) -> Json:
     if isinstance(topology, dict):
         found = cast("dict[str, Any]", topology)
         topology = found.get("model_config", found)
-    if not isinstance(topology, dict) or topology.get("class_name") not in MODELS:  # pyright: ignore[reportUnknownMemberType] - what JSON holds
+    if not isinstance(topology, dict) or topology.get("class_name") not in KERAS_MODEL_CLASSES:  # pyright: ignore[reportUnknownMemberType] - what JSON holds
         raise plugrad.errors.DamagedFile("it has no model of layers")
     return cast("Json", topology)
 
 
-class _Reader:
+class _ModelReader:
     """Reads models, and collects the reasons why parts cannot be read.
 
     Args:
@@ -124,7 +124,7 @@ class _Reader:
         self.weights = weights
         self.problems: list[str] = []
         self.left_out: set[str] = set()
-        self.masking: dict[str, IsWord | IsPresent] = {}
+        self.masking: dict[str, NonzeroMask | ValueMask] = {}
         """By the name of a layer: what finds the mask that comes with its result."""
         self.axes: dict[str, int] = {}
         """The axes that layers say, by name, counted from the one of the batch."""
@@ -171,7 +171,7 @@ class _Reader:
         self._check_axes(graph, params, _input_shapes(config))
         return graph, params
 
-    def _with_masks(self, nodes: list[_Node]) -> Iterator[_Node]:
+    def _with_masks(self, nodes: list[_LayerCall]) -> Iterator[_LayerCall]:
         """Yield nodes, with an extra node for each mask; recurrent layers get the masks of their inputs."""
         masks: dict[str, str] = {}
         kept: dict[str, Any] = {}
@@ -181,17 +181,19 @@ class _Reader:
             if node.name in self.masking:
                 yield node
                 masks[node.name] = f"{node.name}/mask"
-                yield _Node(masks[node.name], self.masking[node.name], node.inputs)
+                yield _LayerCall(masks[node.name], self.masking[node.name], node.inputs)
             elif not found:
                 yield node
             elif isinstance(step, LSTM | GRU | SimpleRNN | Bidirectional) and len(found) == 1:
                 # A string stands for the layer of an earlier node, which takes a mask, too.
                 shared = node.step if isinstance(node.step, str) else Masked(step)
-                yield _Node(node.name, shared, (*node.inputs, found[0]))
+                yield _LayerCall(node.name, shared, (*node.inputs, found[0]))
                 cell = step.layer if isinstance(step, Bidirectional) else step
                 if cell.return_sequences:
                     masks[node.name] = found[0]
-            elif isinstance(step, PASSING) or (step is None or not isinstance(step, Layer)):
+            elif isinstance(step, MASK_PASSING_LAYERS) or (
+                step is None or not isinstance(step, Layer)
+            ):
                 yield node
                 masks[node.name] = found[0]
             else:
@@ -220,11 +222,11 @@ class _Reader:
 
     def _chain(
         self, config: Any, params: Params, prefix: str
-    ) -> tuple[list[_Node], list[str], list[str]]:
+    ) -> tuple[list[_LayerCall], list[str], list[str]]:
         """Return the nodes, inputs and outputs of a sequential model."""
-        layers = _layers(config)
+        layers = _layer_descriptions(config)
         before = "input"
-        nodes: list[_Node] = []
+        nodes: list[_LayerCall] = []
         for layer in layers:
             name = str(layer["config"].get("name", layer["class_name"]))
             if layer["class_name"] == "InputLayer" and not nodes:
@@ -233,23 +235,23 @@ class _Reader:
             if not nodes and before == "input" and name == "input":
                 before = "x"
             first = before if not nodes else nodes[-1].name
-            nodes.append(_Node(name, self._build_layer(layer, name, params, prefix), (first,)))
+            nodes.append(_LayerCall(name, self._build_layer(layer, name, params, prefix), (first,)))
         if not nodes:
             raise plugrad.errors.DamagedFile("a model has no layers")
         return nodes, [before], [nodes[-1].name]
 
     def _functional(
         self, config: Json, params: Params, prefix: str
-    ) -> tuple[list[_Node], list[str], list[str]]:
+    ) -> tuple[list[_LayerCall], list[str], list[str]]:
         """Return the nodes of a functional model in execution order."""
-        inputs = [str(ref[0]) for ref in _references(config["input_layers"])]
-        firsts = _first_calls(config)
+        inputs = [str(ref[0]) for ref in _as_reference_list(config["input_layers"])]
+        firsts = _first_call_indices(config)
         waiting: dict[str, tuple[Json, list[str]]] = {}
-        for layer in _layers(config):
+        for layer in _layer_descriptions(config):
             for place, call in enumerate(layer.get("inbound_nodes") or []):
-                taken = [_call_name(ref, firsts) for ref in _references(call)]
+                taken = [_call_name(ref, firsts) for ref in _as_reference_list(call)]
                 waiting[_node_name(str(layer["name"]), place)] = (layer, taken)
-        nodes: list[_Node] = []
+        nodes: list[_LayerCall] = []
         made: dict[str, str] = {}
         done = set(inputs)
         while waiting:
@@ -263,28 +265,28 @@ class _Reader:
                 step = made[own] if own in made else self._build_layer(layer, own, params, prefix)
                 if isinstance(step, Layer):
                     made[own] = name
-                nodes.append(_Node(name, step, tuple(taken)))
-        outputs = [_call_name(ref, firsts) for ref in _references(config["output_layers"])]
+                nodes.append(_LayerCall(name, step, tuple(taken)))
+        outputs = [_call_name(ref, firsts) for ref in _as_reference_list(config["output_layers"])]
         return nodes, inputs, outputs
 
     def _build_layer(self, layer: Json, name: str, params: Params, prefix: str) -> Any:
         """Build a layer or function from its description, and put its parameters into `params`."""
         kind, config = str(layer["class_name"]), layer["config"]
-        if kind in MODELS:
+        if kind in KERAS_MODEL_CLASSES:
             graph, inner = self.model(layer, f"{prefix}{name}.")
             if inner:
                 params[name] = inner
             return graph
-        self.left_out |= {field for field in ONLY_IN_TRAINING if config.get(field)}
+        self.left_out |= {field for field in TRAINING_ONLY_OPTIONS if config.get(field)}
         try:
-            step = make_step(kind, config)
-        except Unsupported as error:
+            step = make_layer(kind, config)
+        except UnsupportedLayer as error:
             self.problems.append(f"layer {name!r} ({kind}): {error}")
             return None
         if config.get("mask_zero"):
-            self.masking[name] = IsWord()
+            self.masking[name] = NonzeroMask()
         if isinstance(step, Masking):
-            self.masking[name] = IsPresent(step.value)
+            self.masking[name] = ValueMask(step.value)
         if isinstance(step, BatchNorm | LayerNorm):
             axis: Any = config.get("axis", -1)
             axis = int(axis[0] if isinstance(axis, list) else axis)  # pyright: ignore[reportUnknownArgumentType] - what JSON holds
@@ -297,7 +299,7 @@ class _Reader:
                 own = read_params(step, found, trainable, f"{prefix}{name}.")
             except KeyError as error:
                 raise plugrad.errors.DamagedFile(f"layer {name!r} has no weight {error}") from None
-            _check_count(name, own, found)
+            _check_all_weights_used(name, own, found)
             if own:
                 params[name] = own
         return step
@@ -312,7 +314,7 @@ class _Reader:
         return found
 
 
-def _check_count(name: str, params: Params, found: Mapping[str, Tensor]) -> None:
+def _check_all_weights_used(name: str, params: Params, found: Mapping[str, Tensor]) -> None:
     """Raise unless a layer has used all of its weights."""
     taken = sum(len(part) if isinstance(part, dict) else 1 for part in params.values())
     if taken != len(found):
@@ -324,7 +326,7 @@ def _check_count(name: str, params: Params, found: Mapping[str, Tensor]) -> None
 def _input_shapes(config: Any) -> list[Any]:
     """Return the input shapes of a model without the batch; unknown sizes become 1."""
     found: list[Any] = []
-    for layer in _layers(config):
+    for layer in _layer_descriptions(config):
         shape: list[int | None] | None = layer["config"].get("batch_input_shape") or layer[
             "config"
         ].get("batch_shape")
@@ -333,33 +335,33 @@ def _input_shapes(config: Any) -> list[Any]:
     return found
 
 
-def _layers(config: Any) -> list[Json]:
+def _layer_descriptions(config: Any) -> list[Json]:
     """Return the descriptions of the layers of a model; a sequential configuration may be just a list."""
     return cast("list[Json]", config if isinstance(config, list) else config["layers"])
 
 
-def _references(value: Any) -> list[list[Any]]:
+def _as_reference_list(value: Any) -> list[list[Any]]:
     """Return references [layer, call, output, …] as a list, also if there is a single bare one."""
     if value and isinstance(value[0], str):
         return [value]
     return list(value)
 
 
-def _first_calls(config: Json) -> dict[str, int]:
+def _first_call_indices(config: Json) -> dict[str, int]:
     """Return the index of each layer's first call in the graph, which is 1 if the layer was called when it was made."""
     used: dict[str, int] = {}
     calls: list[Any] = [config["output_layers"]]
-    for layer in _layers(config):
+    for layer in _layer_descriptions(config):
         calls += layer.get("inbound_nodes") or []
     for refs in calls:
-        for ref in _references(refs):
+        for ref in _as_reference_list(refs):
             used[str(ref[0])] = max(used.get(str(ref[0]), 0), int(ref[1]))
     return {
         str(layer["name"]): int(
-            layer["class_name"] in MODELS
+            layer["class_name"] in KERAS_MODEL_CLASSES
             and used.get(str(layer["name"]), 0) >= len(layer.get("inbound_nodes") or [])
         )
-        for layer in _layers(config)
+        for layer in _layer_descriptions(config)
     }
 
 
@@ -370,7 +372,7 @@ def _call_name(reference: Sequence[Any], firsts: Mapping[str, int]) -> str:
         Unsupported: it is one of several outputs.
     """
     if len(reference) > 2 and reference[2]:
-        raise Unsupported(f"output {reference[2]} of layer {reference[0]!r}")
+        raise UnsupportedLayer(f"output {reference[2]} of layer {reference[0]!r}")
     layer = str(reference[0])
     return _node_name(layer, int(reference[1]) - firsts.get(layer, 0))
 

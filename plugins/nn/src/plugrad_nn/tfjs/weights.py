@@ -16,30 +16,30 @@ if TYPE_CHECKING:
     from plugrad import Tensor
     from plugrad_nn.parameters import Params
 
-CELLS: Final = ("ConvLSTM2D", "GRU", "LSTM", "SimpleRNN")
-PLAIN: Final = (
+RECURRENT_LAYERS: Final = ("ConvLSTM2D", "GRU", "LSTM", "SimpleRNN")
+KERNEL_AND_BIAS_LAYERS: Final = (
     "Conv1D", "Conv2D", "Conv2DTranspose", "Conv3D", "Conv3DTranspose", "Dense", "DepthwiseConv2D",
 )  # fmt: skip
-PARAMETERS: Final[dict[str, tuple[str, ...]]] = {
+KERAS_PARAMETER_NAMES: Final[dict[str, tuple[str, ...]]] = {
     "BatchNorm": ("gamma", "beta", "moving_mean", "moving_variance"),
     "Embedding": ("embeddings",),
     "LayerNorm": ("gamma", "beta"),
     "PReLU": ("alpha",),
     "SeparableConv2D": ("depthwise_kernel", "pointwise_kernel", "bias"),
-    **dict.fromkeys(CELLS, ("kernel", "recurrent_kernel", "bias")),
-    **dict.fromkeys(PLAIN, ("kernel", "bias")),
+    **dict.fromkeys(RECURRENT_LAYERS, ("kernel", "recurrent_kernel", "bias")),
+    **dict.fromkeys(KERNEL_AND_BIAS_LAYERS, ("kernel", "bias")),
 }
 """By the names of classes: the parameters of layers, in the order of Keras."""
-STATISTICS: Final = ("moving_mean", "moving_variance")
-OPTIONS: Final = {"bias": "use_bias", "gamma": "scale", "beta": "center"}
+RUNNING_STATISTICS: Final = ("moving_mean", "moving_variance")
+OPTION_OF_PARAMETER: Final = {"bias": "use_bias", "gamma": "scale", "beta": "center"}
 """Parameters that a layer may lack, and the fields that say so."""
 
 
-def parameters_of(layer: Layer) -> Iterator[tuple[str, str]]:
+def iter_parameter_names(layer: Layer) -> Iterator[tuple[str, str]]:
     """Yield the names of a layer's parameters, each with its name in files."""
     kind = type(layer).__name__
-    for name in PARAMETERS.get(kind, ()):
-        if name not in OPTIONS or getattr(layer, OPTIONS[name], True):
+    for name in KERAS_PARAMETER_NAMES.get(kind, ()):
+        if name not in OPTION_OF_PARAMETER or getattr(layer, OPTION_OF_PARAMETER[name], True):
             is_other = kind == "DepthwiseConv2D" and name == "kernel"
             yield name, "depthwise_kernel" if is_other else name
 
@@ -81,23 +81,23 @@ def read_params(
         }
     last = {name.rpartition("/")[2].partition(":")[0]: value for name, value in found.items()}
     params: Params = {}
-    for name, theirs in parameters_of(layer):
+    for name, theirs in iter_parameter_names(layer):
         value = last[theirs]
         if isinstance(layer, PReLU) and value.size == value.shape[-1]:  # shared by all spatial axes
             value = plugrad.reshape(value, (value.size,))
-        moves = trainable and name not in STATISTICS
+        moves = trainable and name not in RUNNING_STATISTICS
         params[name] = plugrad.Variable(value, trainable=moves, name=f"{prefix}{name}")
     return params
 
 
-def written_params(layer: Any, params: Params, name: str) -> Iterator[tuple[str, Any]]:
+def iter_keras_weights(layer: Any, params: Params, name: str) -> Iterator[tuple[str, Any]]:
     """Yield the weights of a layer with their names in files, in Keras's order."""
     if isinstance(layer, TimeDistributed):
-        yield from written_params(layer.layer, params, name)
+        yield from iter_keras_weights(layer.layer, params, name)
     elif isinstance(layer, Bidirectional):
         for side in ("forward", "backward"):
             inner = f"{name}/{side}_{name}"
-            yield from written_params(layer.layer, params[side], inner)
+            yield from iter_keras_weights(layer.layer, params[side], inner)
     else:
-        for own, theirs in parameters_of(layer):
+        for own, theirs in iter_parameter_names(layer):
             yield f"{name}/{theirs}", params[own]

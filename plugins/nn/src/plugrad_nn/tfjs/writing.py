@@ -26,9 +26,9 @@ from plugrad_nn.arguments import check_sizes
 from plugrad_nn.graph import Graph
 from plugrad_nn.layer import Layer
 from plugrad_nn.tfjs.activations import activation_name
-from plugrad_nn.tfjs.layers import MERGES
-from plugrad_nn.tfjs.masks import IsPresent, IsWord, Masking
-from plugrad_nn.tfjs.weights import written_params
+from plugrad_nn.tfjs.layers import BIDIRECTIONAL_MERGE_MODES
+from plugrad_nn.tfjs.masks import Masking, NonzeroMask, ValueMask
+from plugrad_nn.tfjs.weights import iter_keras_weights
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from plugrad_nn.parameters import Params
 
-CLASSES: Final[dict[type, str]] = {
+KERAS_CLASSES: Final[dict[type, str]] = {
     convolution.Conv1D: "Conv1D", convolution.Conv2D: "Conv2D", convolution.Conv3D: "Conv3D",
     convolution.DepthwiseConv2D: "DepthwiseConv2D", convolution.SeparableConv2D: "SeparableConv2D",
     dense.Dense: "Dense", dense.Embedding: "Embedding", dense.Flatten: "Flatten", dense.PReLU: "PReLU",
@@ -56,24 +56,24 @@ CLASSES: Final[dict[type, str]] = {
     transposed.Conv3DTranspose: "Conv3DTranspose",
 }  # fmt: skip
 """The classes of Keras that TensorFlow.js has, too."""
-RANKS: Final = {
+SPATIAL_RANKS: Final = {
     "Conv1D": 1, "MaxPooling1D": 1, "AveragePooling1D": 1, "Conv3D": 3, "MaxPooling3D": 3, "AveragePooling3D": 3,
     "Conv3DTranspose": 3,
 }  # fmt: skip
-FIELDS: Final = (
+COPIED_FIELDS: Final = (
     "units", "filters", "stddev", "use_bias", "padding", "depth_multiplier", "input_dim", "output_dim", "rate",
     "axis", "axes", "normalize", "epsilon", "center", "scale", "momentum", "return_sequences", "reset_after", "n",
     "offset", "target_shape", "dims", "interpolation",
 )  # fmt: skip
 """Fields of layers that have the same name and value in Keras."""
-IMAGES: Final = (
+DATA_FORMAT_CLASSES: Final = (
     "Conv", "Depthwise", "Separable", "MaxPooling2D", "MaxPooling3D", "AveragePooling2D", "AveragePooling3D",
     "ZeroPadding", "Cropping", "UpSampling",
 )  # fmt: skip
 """How the names of classes begin that have an order of axes."""
-WINDOWS: Final = ("Conv1D", "Conv2D", "Conv3D", "Depthwise", "Separable")
+CONVOLUTION_CLASSES: Final = ("Conv1D", "Conv2D", "Conv3D", "Depthwise", "Separable")
 """How the names of classes begin that have strides or dilations."""
-SIZES: Final = ("kernel_size", "strides", "dilation_rate", "pool_size", "size")
+SPATIAL_SIZE_FIELDS: Final = ("kernel_size", "strides", "dilation_rate", "pool_size", "size")
 
 
 def save_layers_model(
@@ -110,7 +110,7 @@ def save_layers_model(
     """
     if not isinstance(model, Layer):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
         raise ArgumentError(f"save_layers_model: model={model!r:.80} must be a layer")
-    writer = _Writer()
+    writer = _ModelWriter()
     outputs = writer.model(model, params, shape)
     document = {
         "format": "layers-model",
@@ -134,12 +134,12 @@ def save_layers_model(
     plugrad.tfjs.write_model(file, document, writer.weights, quantization=quantization)
 
 
-Reference = tuple[str, int, int]
-MASK: Final[Reference] = ("", 0, 0)
+OutputReference = tuple[str, int, int]
+MASK_REFERENCE: Final[OutputReference] = ("", 0, 0)
 """What stands for a mask, which is no result of a layer in Keras."""
 
 
-class _Writer:
+class _ModelWriter:
     """Collects the layers of a model."""
 
     def __init__(self) -> None:
@@ -150,7 +150,7 @@ class _Writer:
         """Layers by their path in the model, so that one that is called again stays one."""
         self.taken: set[str] = set()
 
-    def model(self, model: Layer, params: Params, shape: Any) -> list[Reference]:
+    def model(self, model: Layer, params: Params, shape: Any) -> list[OutputReference]:
         """Write a whole model and return its outputs."""
         shapes = model.check_shape(shape)
         names = model.inputs if isinstance(model, Graph) else ("input",)
@@ -158,7 +158,7 @@ class _Writer:
         if isinstance(shapes, dict):
             parts = cast("dict[str, Any]", shapes)
         kind = "int32" if _begins_with_embedding(model) else "float32"
-        values: dict[str, tuple[Reference, Any]] = {}
+        values: dict[str, tuple[OutputReference, Any]] = {}
         for name in names:
             own = self.new_name((name,))
             self.inputs.append(own)
@@ -187,8 +187,12 @@ class _Writer:
         return found
 
     def step(
-        self, step: Any, params: Params, given: list[tuple[Reference, Any]], path: tuple[str, ...]
-    ) -> list[tuple[Reference, Any]]:
+        self,
+        step: Any,
+        params: Params,
+        given: list[tuple[OutputReference, Any]],
+        path: tuple[str, ...],
+    ) -> list[tuple[OutputReference, Any]]:
         """Write a layer or a function; return its outputs and their shapes."""
         if isinstance(step, Graph):
             return self.graph(step, params, given, path)
@@ -200,20 +204,20 @@ class _Writer:
                 found = self.call("Add", {}, [*given, *found], found[0][1], (*path, "add"))
             return found
         shapes = [shape for _, shape in given]
-        if isinstance(step, IsWord | IsPresent):
+        if isinstance(step, NonzeroMask | ValueMask):
             self.mark_mask(step, given[0][0])
-            return [(MASK, shapes[0])]
+            return [(MASK_REFERENCE, shapes[0])]
         if isinstance(step, recurrent.Masked):
-            if given[1][0] != MASK:
+            if given[1][0] != MASK_REFERENCE:
                 raise _no_layer_error(
                     "a mask that is computed", "let an Embedding or a Masking make it"
                 )
             step, given, shapes = step.layer, given[:1], shapes[:1]
         if isinstance(step, Layer):
-            kind, config = config_of(step, shapes[0])
+            kind, config = layer_config(step, shapes[0])
             result = _output_shape(step, params, shapes)
         else:
-            kind, config = config_of_function(step)
+            kind, config = function_config(step)
             result = shapes[0]
         outputs = self.call(kind, config, given, result, path)
         name = outputs[0][0][0]
@@ -221,12 +225,12 @@ class _Writer:
             ones = (1,) * (len(shapes[0]) - 1)
             self.weights[f"{name}/alpha"] = np.reshape(params["alpha"].numpy(), (*ones, -1))
         else:
-            self.weights |= dict(written_params(step, params, name))
+            self.weights |= dict(iter_keras_weights(step, params, name))
         return outputs
 
-    def mark_mask(self, step: IsWord | IsPresent, source: Reference) -> None:
+    def mark_mask(self, step: NonzeroMask | ValueMask, source: OutputReference) -> None:
         """Set the source layer to emit the mask that a function computes."""
-        if isinstance(step, IsPresent):  # a layer Masking does
+        if isinstance(step, ValueMask):  # a layer Masking does
             return
         for layer in self.layers:
             if layer["class_name"] == "Embedding" and [[*source, {}]] in layer["inbound_nodes"]:
@@ -240,9 +244,9 @@ class _Writer:
         self,
         graph: Graph,
         params: Params,
-        given: list[tuple[Reference, Any]],
+        given: list[tuple[OutputReference, Any]],
         path: tuple[str, ...],
-    ) -> list[tuple[Reference, Any]]:
+    ) -> list[tuple[OutputReference, Any]]:
         """Write the nodes of a graph."""
         values = dict(zip(graph.inputs, given, strict=True))
         owners: dict[str, str] = {}
@@ -257,9 +261,9 @@ class _Writer:
         return [values[name] for name in outputs]
 
     def call(
-        self, kind: str, config: Mapping[str, Any], given: list[tuple[Reference, Any]], shape: Any,
+        self, kind: str, config: Mapping[str, Any], given: list[tuple[OutputReference, Any]], shape: Any,
         path: tuple[str, ...],
-    ) -> list[tuple[Reference, Any]]:  # fmt: skip
+    ) -> list[tuple[OutputReference, Any]]:  # fmt: skip
         """Write another call of a layer."""
         if path not in self.made:
             name = self.new_name(path or (sequential.snake_case(kind),))
@@ -277,21 +281,21 @@ class _Writer:
         return [((layer["name"], len(layer["inbound_nodes"]) - 1, 0), shape)]
 
 
-def config_of(layer: Layer, shape: Any) -> tuple[str, dict[str, Any]]:
+def layer_config(layer: Layer, shape: Any) -> tuple[str, dict[str, Any]]:
     """Return the Keras class and configuration of a layer.
 
     Raises:
         UnsupportedModel: TensorFlow.js does not have it.
     """
     if isinstance(layer, recurrent.Bidirectional):
-        back = {ours: theirs for theirs, ours in MERGES.items()}
+        back = {ours: theirs for theirs, ours in BIDIRECTIONAL_MERGE_MODES.items()}
         return "Bidirectional", {
             "layer": _describe_inner_layer(layer.layer, shape),
             "merge_mode": back[layer.merge],
         }
     if isinstance(layer, recurrent.TimeDistributed):
         return "TimeDistributed", {"layer": _describe_inner_layer(layer.layer, shape[1:])}
-    kind = CLASSES.get(type(layer))
+    kind = KERAS_CLASSES.get(type(layer))
     if kind is None:
         raise _no_layer_error(repr(layer)[:80], "save it with plugrad.tfjs.save_graph_model")
     if kind == "SpatialDropout1D" and len(shape) != 2:
@@ -300,24 +304,26 @@ def config_of(layer: Layer, shape: Any) -> tuple[str, dict[str, Any]]:
         kind = f"{kind}{len(shape) - 1}D"
         if kind.endswith("3D"):
             raise _no_layer_error(kind, "it pools sequences and images only")
-    config: dict[str, Any] = {f: _as_json(getattr(layer, f)) for f in FIELDS if hasattr(layer, f)}
-    rank = RANKS.get(kind, 2)
-    for field in SIZES:
+    config: dict[str, Any] = {
+        f: _as_json(getattr(layer, f)) for f in COPIED_FIELDS if hasattr(layer, f)
+    }
+    rank = SPATIAL_RANKS.get(kind, 2)
+    for field in SPATIAL_SIZE_FIELDS:
         if hasattr(layer, field):
             value = getattr(layer, field)
             value = getattr(layer, "pool_size", value) if value is None else value
             config[field] = list(check_sizes(kind, field, value, rank))
     for field in ("activation", "recurrent_activation"):
         if hasattr(layer, field):
-            config[field] = _activation(getattr(layer, field))
+            config[field] = _activation_name(getattr(layer, field))
     for field in ("padding", "cropping"):
         if isinstance(layer, shapes.ZeroPadding2D | shapes.Cropping2D) and hasattr(layer, field):
             config[field] = [list(pair) for pair in layer.pairs(field, getattr(layer, field))]
-    _check(kind, layer, config)
-    return kind, config | _keras_fields(kind, shape)
+    _check_supported(kind, layer, config)
+    return kind, config | _required_keras_fields(kind, shape)
 
 
-def _check(kind: str, layer: Any, config: Mapping[str, Any]) -> None:
+def _check_supported(kind: str, layer: Any, config: Mapping[str, Any]) -> None:
     """Raise if TensorFlow.js has the class but does not support this configuration."""
     if kind == "GRU" and layer.reset_after:
         raise _no_layer_error("GRU(reset_after=True)", "train it with reset_after=False")
@@ -333,11 +339,13 @@ def _check(kind: str, layer: Any, config: Mapping[str, Any]) -> None:
         raise _no_layer_error(f"{kind} with groups", "save it with plugrad.tfjs.save_graph_model")
     if getattr(layer, "output_padding", None) is not None:
         raise _no_layer_error(f"{kind} with output_padding", "it has none")
-    if kind.startswith(WINDOWS) and max(config["dilation_rate"]) > 1 < max(config["strides"]):
+    if kind.startswith(CONVOLUTION_CLASSES) and max(config["dilation_rate"]) > 1 < max(
+        config["strides"]
+    ):
         raise _no_layer_error(f"{kind} with strides and dilation_rate", "it has only one of them")
 
 
-def _keras_fields(kind: str, shape: Any) -> dict[str, Any]:
+def _required_keras_fields(kind: str, shape: Any) -> dict[str, Any]:
     """Return configuration fields that only Keras requires."""
     extra: dict[str, Any] = {}
     if kind == "PReLU":
@@ -346,12 +354,12 @@ def _keras_fields(kind: str, shape: Any) -> dict[str, Any]:
         extra = {"axis": -1}
     elif kind == "ConvLSTM2D":
         extra = {"use_bias": True, "dilation_rate": [1, 1]}
-    if kind.startswith(IMAGES):
+    if kind.startswith(DATA_FORMAT_CLASSES):
         extra["data_format"] = "channels_last"
     return extra
 
 
-def config_of_function(function: Any) -> tuple[str, dict[str, Any]]:
+def function_config(function: Any) -> tuple[str, dict[str, Any]]:
     """Return the Keras class and configuration of a function."""
     if isinstance(function, Masking):
         return "Masking", {"mask_value": function.value}
@@ -361,10 +369,10 @@ def config_of_function(function: Any) -> tuple[str, dict[str, Any]]:
         return "Softmax", {"axis": function.keywords.get("axis", -1)}
     if function is plugrad.leaky_relu:
         return "LeakyReLU", {"alpha": 0.2}
-    return "Activation", {"activation": _activation(function)}
+    return "Activation", {"activation": _activation_name(function)}
 
 
-def _activation(function: Any) -> str:
+def _activation_name(function: Any) -> str:
     name = activation_name(function)
     if not name or name == "exponential":
         shown = getattr(function, "__name__", repr(function))
@@ -374,7 +382,7 @@ def _activation(function: Any) -> str:
 
 def _describe_inner_layer(layer: Layer, shape: Any) -> dict[str, Any]:
     """Return the description of a layer inside a wrapper; `_name_inner_layer` adds its name."""
-    kind, config = config_of(layer, shape)
+    kind, config = layer_config(layer, shape)
     return {"class_name": kind, "config": config}
 
 

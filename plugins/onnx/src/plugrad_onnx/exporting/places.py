@@ -10,29 +10,29 @@ import numpy as np
 from plugrad.errors import UnsupportedModel
 from plugrad_onnx.elements import element_type
 from plugrad_onnx.exporting.rules import channels_last, channels_second, window_attributes
-from plugrad_onnx.exporting.writer import Calls, Writer, rule
+from plugrad_onnx.exporting.writer import CallPair, Writer, export_rule
 
-FURTHEST = 2**31 - 1
+MAX_INT32 = 2**31 - 1
 """Diagonals as far away are outside of any matrix, and as many elements are all."""
 INT32, INT64 = 6, 7
 """The numbers that ONNX has for dtypes."""
 
 
-@rule("MatrixBandPart")
-def band(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("MatrixBandPart")
+def band(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write BandPart with Trilu: zeros outside a band of diagonals; a negative number of diagonals keeps all."""
     counts: list[str] = []
     for name in inputs[1:]:
         count = writer.emit("Cast", [name], to=INT64)
         none = writer.constant(np.array(0, np.int64))
-        every = writer.constant(np.array(FURTHEST, np.int64))
+        every = writer.constant(np.array(MAX_INT32, np.int64))
         counts.append(writer.emit("Where", [writer.emit("Less", [count, none]), every, count]))
     low = writer.emit("Trilu", [inputs[0], writer.emit("Neg", counts[:1])], upper=1)
     writer.emit("Trilu", [low, counts[1]], outputs, upper=0)
 
 
-@rule("DepthToSpace")
-def depth_to_space(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("DepthToSpace")
+def depth_to_space(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write DepthToSpace between two transpositions to channels second."""
     is_last = call.attrs["data_format"] == "NHWC"
     x = channels_second(writer, inputs[0], 2) if is_last else inputs[0]
@@ -40,19 +40,19 @@ def depth_to_space(writer: Writer, call: Calls, inputs: list[str], outputs: list
     writer.emit("Identity", [channels_last(writer, y, 2) if is_last else y], outputs)
 
 
-@rule("FlipLeftRight")
-def flip(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("FlipLeftRight")
+def flip(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write the horizontal flip of images."""
-    bounds = [writer.integers([value]) for value in (-1, -FURTHEST, 2, -1)]
+    bounds = [writer.write_integers([value]) for value in (-1, -MAX_INT32, 2, -1)]
     writer.emit("Slice", [inputs[0], *bounds], outputs)
 
 
-@rule("Sort", "ArgSort")
-def sort(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("Sort", "ArgSort")
+def sort(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write a sort along an axis, or its indices."""
     one, two = call.shape()
     axis = call.attrs["axis"] % len(one)
-    count = writer.integers([one[axis]], [two[axis]])
+    count = writer.write_integers([one[axis]], [two[axis]])
     values, places = _sort(writer, call, inputs[0], count, axis, call.attrs["descending"])
     if call.calls[0].kernel.name == "Sort":
         writer.emit("Identity", [values], outputs)
@@ -60,10 +60,10 @@ def sort(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> 
         writer.emit("Cast", [places], outputs, to=element_type(call.dtype()))
 
 
-@rule("TopK")
-def top_k(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("TopK")
+def top_k(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write TopK; unsorted results keep the order of the input."""
-    count = writer.integers([call.attrs["k"]])
+    count = writer.write_integers([call.attrs["k"]])
     values, places = _sort(writer, call, inputs[0], count, -1, True)
     if not call.attrs["sorted"]:
         places = writer.new_name()
@@ -80,7 +80,7 @@ def top_k(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) ->
 
 
 def _sort(
-    writer: Writer, call: Calls, name: str, count: str, axis: int, descending: bool
+    writer: Writer, call: CallPair, name: str, count: str, axis: int, descending: bool
 ) -> tuple[str, str]:
     """Write TopK along an axis and return its values and indices; bools are sorted as numbers."""
     are_flags = str(call.dtype(out=False)) == "bool"
@@ -90,36 +90,36 @@ def _sort(
     return (writer.emit("Cast", [values], to=9) if are_flags else values), places
 
 
-@rule("GatherNd")
-def gather_nd(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("GatherNd")
+def gather_nd(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write GatherND."""
     writer.emit("GatherND", [inputs[0], writer.emit("Cast", [inputs[1]], to=INT64)], outputs)
 
 
-@rule("ScatterNd")
-def scatter_nd(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("ScatterNd")
+def scatter_nd(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write ScatterND, which adds updates to zeros."""
     zero = writer.constant(np.zeros((), np.dtype(call.dtype().name)))
-    start = writer.emit("Expand", [zero, writer.integers(*call.both("shape"))])
+    start = writer.emit("Expand", [zero, writer.write_integers(*call.both_values("shape"))])
     places = writer.emit("Cast", [inputs[0]], to=INT64)
     writer.emit("ScatterND", [start, places, inputs[1]], outputs, reduction="add")
 
 
-@rule("TensorScatterUpdate")
-def scatter_update(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("TensorScatterUpdate")
+def scatter_update(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write ScatterND, which replaces elements of a tensor by updates."""
     places = writer.emit("Cast", [inputs[1]], to=INT64)
     writer.emit("ScatterND", [inputs[0], places, inputs[2]], outputs)
 
 
-@rule("MatrixDeterminant")
-def determinant(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("MatrixDeterminant")
+def determinant(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Det."""
     writer.emit("Det", inputs, outputs)
 
 
-@rule("LeftShift", "RightShift")
-def shift(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("LeftShift", "RightShift")
+def shift(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write BitShift."""
     if not call.dtype().name.startswith("uint"):
         raise UnsupportedModel(
@@ -129,9 +129,9 @@ def shift(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) ->
     writer.emit("BitShift", inputs, outputs, direction=direction)
 
 
-@rule("MaxPoolWithArgmax")
+@export_rule("MaxPoolWithArgmax")
 def pooling_with_indices(
-    writer: Writer, call: Calls, inputs: list[str], outputs: list[str]
+    writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]
 ) -> None:
     """Write MaxPool with indices; ONNX counts them with channels before pixels."""
     window: Any = call.attrs["window"]
@@ -147,14 +147,14 @@ def pooling_with_indices(
         "MaxPool", [x], [values, places], dilations=list(window.dilations), **window_attributes(window)
     )  # fmt: skip
     writer.emit("Identity", [channels_last(writer, values, rank)], outputs[:1])
-    pixels, depth = writer.integers([math.prod(sizes)]), writer.integers([channels])
+    pixels, depth = writer.write_integers([math.prod(sizes)]), writer.write_integers([channels])
     pixel = writer.emit("Mod", [places, pixels])
     plane = writer.emit("Div", [places, pixels])
     channel = writer.emit("Mod", [plane, depth])
     place = writer.emit("Add", [writer.emit("Mul", [pixel, depth]), channel])
     if call.attrs["include_batch_in_index"]:
         image = writer.emit("Div", [plane, depth])
-        size = writer.integers([math.prod(sizes) * channels])
+        size = writer.write_integers([math.prod(sizes) * channels])
         place = writer.emit("Add", [place, writer.emit("Mul", [image, size])])
     dtype = call.graphs[0].specs[call.calls[0].outputs[1]].dtype
     writer.emit("Cast", [channels_last(writer, place, rank)], outputs[1:], to=element_type(dtype))

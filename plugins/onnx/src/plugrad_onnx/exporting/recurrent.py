@@ -7,42 +7,51 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import plugrad
-from plugrad_onnx.cells import CELLS, Cell, run, shapes
+from plugrad_onnx.cells import CELLS_BY_NAME, RecurrentCell, cell_input_shapes, run_recurrent
 from plugrad_onnx.elements import as_array
 from plugrad_onnx.exporting.writer import LOOP_RULES, Writer
-from plugrad_onnx.remembering import remember
+from plugrad_onnx.remembering import record_call
 
 if TYPE_CHECKING:
     from plugrad.extend import Graph
 
-Binding = dict[Any, Any]
+ValueBinding = dict[Any, Any]
 
 
-def write(writer: Writer, graphs: tuple[Graph, Graph], pair: Any, names: dict[int, str]) -> bool:
+def write_loop_as_recurrent(
+    writer: Writer, graphs: tuple[Graph, Graph], pair: Any, names: dict[int, str]
+) -> bool:
     """Write a loop as a recurrent node if both traces match one; return whether they do."""
-    for name, cell in CELLS.items():
+    for name, cell in CELLS_BY_NAME.items():
         found, other = (_match_loop(cell, *both) for both in zip(graphs, pair, strict=True))
         if found and other:
             used = {value for step in graphs[0].steps for value in step.inputs}
             used.update(graphs[0].results)
             outputs = [writer.new_name() if value in used else "" for value in pair[0].outputs]
             names.update(zip(pair[0].outputs, outputs, strict=True))
-            _write(writer, name, cell, [names[value] for value in found], outputs, pair[0])
+            _write_recurrent_node(
+                writer, name, cell, [names[value] for value in found], outputs, pair[0]
+            )
             return True
     return False
 
 
-LOOP_RULES.append(write)
+LOOP_RULES.append(write_loop_as_recurrent)
 
 
-def _write(
-    writer: Writer, name: str, cell: Cell, inputs: list[str], outputs: list[str], step: Any
+def _write_recurrent_node(
+    writer: Writer,
+    name: str,
+    cell: RecurrentCell,
+    inputs: list[str],
+    outputs: list[str],
+    step: Any,
 ) -> None:
     """Write the node of a recurrent network and those of its outputs that are used."""
     start = len(writer.nodes)
     x, kernel, bias, recurrent, *initial = inputs
     units = step.body.specs[step.body.arguments[0]].shape[-1]
-    first, second = writer.integers([0]), writer.integers([1])
+    first, second = writer.write_integers([0]), writer.write_integers([1])
     weights = [
         writer.emit("Unsqueeze", [writer.emit("Transpose", [part], perm=[1, 0]), first])
         for part in (_reorder_gates(writer, cell, w, units) for w in (kernel, recurrent))
@@ -56,7 +65,7 @@ def _write(
         [
             writer.emit("Transpose", [x], perm=[1, 0, 2]),
             *weights,
-            _bias(writer, cell, bias, units, step),
+            _write_biases(writer, cell, bias, units, step),
             "",
             *(writer.emit("Unsqueeze", [state, first]) for state in initial),
         ],
@@ -70,34 +79,34 @@ def _write(
             axis = second if result == made[0] else first
             writer.emit("Squeeze", [result, axis], [output])
     attrs = {"returns_sequences": returns_sequences}
-    remember(writer.nodes[start:], name, attrs, inputs, outputs)
+    record_call(writer.nodes[start:], name, attrs, inputs, outputs)
 
 
-def _reorder_gates(writer: Writer, cell: Cell, name: str, units: int) -> str:
+def _reorder_gates(writer: Writer, cell: RecurrentCell, name: str, units: int) -> str:
     """Write the columns of a kernel in ONNX's order of gates."""
     if len(cell.gates) == 1:
         return name
     parts = [writer.new_name() for _ in cell.gates]
-    writer.emit("Split", [name, writer.integers([units] * len(parts))], parts, axis=-1)
+    writer.emit("Split", [name, writer.write_integers([units] * len(parts))], parts, axis=-1)
     return writer.emit("Concat", [parts[gate] for gate in cell.gates], axis=-1)
 
 
-def _bias(writer: Writer, cell: Cell, name: str, units: int, step: Any) -> str:
+def _write_biases(writer: Writer, cell: RecurrentCell, name: str, units: int, step: Any) -> str:
     """Write the input bias and the recurrent bias in one row."""
     name = _reorder_gates(writer, cell, name, units)
     columns = len(cell.gates) * units
     if not cell.has_two_biases:
         dtype = np.dtype(step.body.specs[step.body.arguments[0]].dtype.name)
         name = writer.emit("Concat", [name, writer.constant(np.zeros(columns, dtype))], axis=0)
-    return writer.emit("Reshape", [name, writer.integers([1, 2 * columns])])
+    return writer.emit("Reshape", [name, writer.write_integers([1, 2 * columns])])
 
 
-def _match_loop(cell: Cell, graph: Graph, step: Any) -> list[int] | None:
+def _match_loop(cell: RecurrentCell, graph: Graph, step: Any) -> list[int] | None:
     """Return x, kernel, bias, recurrent kernel and first state if a loop is this cell, else None."""
     if len(step.carry) != cell.states or len(step.slices) != 1 or step.is_reversed:
         return None
     makers: dict[int, Any] = {value: made for made in graph.steps for value in made.outputs}
-    product = _find_maker(makers, step.slices[0], ("Transpose", "Add", "BatchMatMul"))
+    product = _find_producing_step(makers, step.slices[0], ("Transpose", "Add", "BatchMatMul"))
     if product is None:
         return None
     sequences = graph.specs[product.inputs[0]].shape
@@ -107,13 +116,15 @@ def _match_loop(cell: Cell, graph: Graph, step: Any) -> list[int] | None:
     with plugrad.use(str(graph.backend.label)):
         examples = [
             plugrad.zeros(shape, dtype=spec.dtype)
-            for shape in shapes(cell, sequences, spec.shape[-1])
+            for shape in cell_input_shapes(cell, sequences, spec.shape[-1])
         ]
         wanted = plugrad.make_graph(
-            lambda *values: run(cell, *values, returns_sequences=len(step.outputs) > cell.states),  # pyright: ignore[reportUnknownLambdaType]
+            lambda *values: run_recurrent(
+                cell, *values, returns_sequences=len(step.outputs) > cell.states
+            ),  # pyright: ignore[reportUnknownLambdaType]
             differentiable=True,
         )(*examples)
-    binding: Binding = {}
+    binding: ValueBinding = {}
     loop: Any = wanted.steps[-1]
     computes_same = _make_comparison(wanted, graph, binding)
     is_such = _is_same_loop(loop, step) and all(
@@ -122,7 +133,7 @@ def _match_loop(cell: Cell, graph: Graph, step: Any) -> list[int] | None:
     return [binding[value] for value in wanted.arguments] if is_such else None
 
 
-def _find_maker(makers: dict[int, Any], value: int, kernels: tuple[str, ...]) -> Any:
+def _find_producing_step(makers: dict[int, Any], value: int, kernels: tuple[str, ...]) -> Any:
     """Follow the first inputs back from a value through steps with these kernels; return the last step found."""
     step: Any = None
     for kernel in kernels:
@@ -143,7 +154,7 @@ def _is_same_loop(one: Any, two: Any) -> bool:
     return all(computes_same(a, b) for a, b in zip(one.body.results, two.body.results, strict=True))
 
 
-def _make_comparison(one: Graph, two: Graph, binding: Binding) -> Any:
+def _make_comparison(one: Graph, two: Graph, binding: ValueBinding) -> Any:
     """Return a function that decides whether values of two graphs are computed alike, and records the pairs."""
     makers: list[dict[Any, Any]] = [
         {value: step for step in graph.steps for value in step.outputs} for graph in (one, two)
@@ -159,7 +170,8 @@ def _make_comparison(one: Graph, two: Graph, binding: Binding) -> Any:
         second: Any = makers[1].get(b)
         if first is None:
             return a not in one.constants or (
-                b in two.constants and _equal(one.constants[a], two.constants[b], one, two)
+                b in two.constants
+                and _are_equal_constants(one.constants[a], two.constants[b], one, two)
             )
         return (
             type(first).__name__ == type(second).__name__ == "Call"
@@ -173,7 +185,7 @@ def _make_comparison(one: Graph, two: Graph, binding: Binding) -> Any:
     return computes_same
 
 
-def _equal(first: Any, second: Any, one: Graph, two: Graph) -> bool:
+def _are_equal_constants(first: Any, second: Any, one: Graph, two: Graph) -> bool:
     """Whether two constants hold the same numbers."""
     return np.array_equal(
         as_array(one.backend.to_numpy(first)), as_array(two.backend.to_numpy(second))

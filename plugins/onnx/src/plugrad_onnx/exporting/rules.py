@@ -8,12 +8,12 @@ import numpy as np
 
 from plugrad.errors import UnsupportedModel
 from plugrad_onnx.elements import element_type
-from plugrad_onnx.exporting.writer import RULES, Calls, Writer, rule
+from plugrad_onnx.exporting.writer import EXPORT_RULES, CallPair, Writer, export_rule
 
 if TYPE_CHECKING:
-    from plugrad_onnx.exporting.writer import Rule
+    from plugrad_onnx.exporting.writer import ExportRule
 
-DIRECT = {
+DIRECT_OPERATORS = {
     "Abs": "Abs", "Acos": "Acos", "Acosh": "Acosh", "Add": "Add", "AddN": "Sum", "Asin": "Asin",
     "Asinh": "Asinh", "Atan": "Atan", "Atanh": "Atanh", "BitwiseAnd": "BitwiseAnd",
     "BitwiseOr": "BitwiseOr", "BitwiseXor": "BitwiseXor", "Ceil": "Ceil", "Cos": "Cos", "Cosh": "Cosh",
@@ -27,25 +27,25 @@ DIRECT = {
     "Sinh": "Sinh", "Softplus": "Softplus", "Sqrt": "Sqrt", "Sub": "Sub", "Tan": "Tan", "Tanh": "Tanh",
 }  # fmt: skip
 """Kernels that are one operator, with the same inputs."""
-REDUCTIONS = {
+REDUCTION_OPERATORS = {
     "All": "ReduceMin", "Any": "ReduceSum", "EuclideanNorm": "ReduceL2", "Max": "ReduceMax", "Mean": "ReduceMean",
     "Min": "ReduceMin", "Prod": "ReduceProd", "Sum": "ReduceSum",
 }  # fmt: skip
-SELU = {"alpha": 1.6732632423543772, "gamma": 1.0507009873554805}
+SELU_ATTRIBUTES = {"alpha": 1.6732632423543772, "gamma": 1.0507009873554805}
 
 
-def _make_direct_rule(kind: str) -> Rule:
-    def write(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+def _make_direct_rule(kind: str) -> ExportRule:
+    def write(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
         writer.emit(kind, inputs, outputs)
 
     return write
 
 
-RULES.update({kernel: _make_direct_rule(kind) for kernel, kind in DIRECT.items()})
+EXPORT_RULES.update({kernel: _make_direct_rule(kind) for kernel, kind in DIRECT_OPERATORS.items()})
 
 
-@rule(*REDUCTIONS)
-def reduction(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule(*REDUCTION_OPERATORS)
+def reduction(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write a reduction; bools are reduced as numbers."""
     kernel = call.calls[0].kernel.name
     axes = call.attrs.get("axis", call.attrs.get("reduction_indices"))
@@ -56,34 +56,36 @@ def reduction(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]
     # Without axes, nothing is reduced here, and everything by default there.
     alone = {} if axes else {"noop_with_empty_axes": 1}
     reduced = writer.emit(
-        REDUCTIONS[kernel], [x, writer.integers(axes)], [] if flags else outputs, keepdims=keep, **alone,
+        REDUCTION_OPERATORS[kernel], [x, writer.write_integers(axes)], [] if flags else outputs, keepdims=keep, **alone,
     )  # fmt: skip
     if flags:
         writer.emit("Cast", [reduced], outputs, to=9)
 
 
-@rule("Variance")
-def variance(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("Variance")
+def variance(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write the average of the squared differences from the mean."""
     axes = list(call.attrs["axis"])
     alone = {} if axes else {"noop_with_empty_axes": 1}
-    mean = writer.emit("ReduceMean", [inputs[0], writer.integers(axes)], keepdims=1, **alone)
+    mean = writer.emit("ReduceMean", [inputs[0], writer.write_integers(axes)], keepdims=1, **alone)
     differences = writer.emit("Sub", [inputs[0], mean])
     squares = writer.emit("Mul", [differences, differences])
     keep = int(call.attrs["keep_dims"])
-    writer.emit("ReduceMean", [squares, writer.integers(axes)], outputs, keepdims=keep, **alone)
+    writer.emit(
+        "ReduceMean", [squares, writer.write_integers(axes)], outputs, keepdims=keep, **alone
+    )
 
 
-@rule("ArgMax", "ArgMin")
-def arg_extremum(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("ArgMax", "ArgMin")
+def arg_extremum(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write ArgMax or ArgMin."""
     kernel = call.calls[0].kernel.name
     found = writer.emit(kernel, inputs, axis=call.attrs["axis"], keepdims=0)
     writer.emit("Cast", [found], outputs, to=element_type(call.dtype()))
 
 
-@rule("BatchMatMul", "_FusedMatMul")
-def product(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("BatchMatMul", "_FusedMatMul")
+def product(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write a matrix product, with its bias and activation if it has them."""
     sides = list(inputs[:2])
     for place, name in enumerate(("transpose_a", "transpose_b")):
@@ -94,8 +96,8 @@ def product(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) 
     _write_bias_and_activation(writer, call, writer.emit("MatMul", sides), inputs[2:], outputs)
 
 
-@rule("Conv2D", "FusedConv2D", "Conv3D", "DepthwiseConv2dNative", "FusedDepthwiseConv2D")
-def convolution(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("Conv2D", "FusedConv2D", "Conv3D", "DepthwiseConv2dNative", "FusedDepthwiseConv2D")
+def convolution(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write a convolution between two transpositions, because ONNX has channels second."""
     window = call.attrs["window"]
     rank = len(window.size)
@@ -104,7 +106,7 @@ def convolution(writer: Writer, call: Calls, inputs: list[str], outputs: list[st
     group = 1
     if "Depthwise" in call.calls[0].kernel.name:
         turned = writer.emit("Transpose", [inputs[1]], perm=[rank, rank + 1, *range(rank)])
-        shape = writer.integers([one * two, 1, *window.size])
+        shape = writer.write_integers([one * two, 1, *window.size])
         filters, group = writer.emit("Reshape", [turned, shape]), one
     x = channels_second(writer, inputs[0], rank)
     y = writer.emit(
@@ -117,9 +119,9 @@ def convolution(writer: Writer, call: Calls, inputs: list[str], outputs: list[st
     _write_bias_and_activation(writer, call, channels_last(writer, y, rank), inputs[2:], outputs)
 
 
-@rule("Conv2DBackpropInput", "Conv3DBackpropInputV2", "DepthwiseConv2dNativeBackpropInput")
+@export_rule("Conv2DBackpropInput", "Conv3DBackpropInputV2", "DepthwiseConv2dNativeBackpropInput")
 def transposed_convolution(
-    writer: Writer, call: Calls, inputs: list[str], outputs: list[str]
+    writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]
 ) -> None:
     """Write ConvTranspose; rows that the strides do not reach are padded at the end."""
     window = call.attrs["window"]
@@ -141,7 +143,7 @@ def transposed_convolution(
     filters, group = writer.emit("Transpose", [inputs[1]], perm=[rank + 1, rank, *range(rank)]), 1
     if "Depthwise" in call.calls[0].kernel.name:
         turned = writer.emit("Transpose", [inputs[1]], perm=[rank, rank + 1, *range(rank)])
-        shape = writer.integers([one * two, 1, *window.size])
+        shape = writer.write_integers([one * two, 1, *window.size])
         filters, group = writer.emit("Reshape", [turned, shape]), one
     x = channels_second(writer, inputs[0], rank)
     y = writer.emit(
@@ -151,8 +153,8 @@ def transposed_convolution(
     writer.emit("Identity", [channels_last(writer, y, rank)], outputs)
 
 
-@rule("MaxPool", "MaxPool3D", "AvgPool", "AvgPool3D")
-def pooling(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("MaxPool", "MaxPool3D", "AvgPool", "AvgPool3D")
+def pooling(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write pooling between two transpositions."""
     window = call.attrs["window"]
     rank = len(window.size)
@@ -162,8 +164,8 @@ def pooling(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) 
     writer.emit("Identity", [channels_last(writer, y, rank)], outputs)
 
 
-@rule("FusedBatchNorm")
-def normalization(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("FusedBatchNorm")
+def normalization(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write batch normalization as arithmetic, because its statistics may have any shape."""
     x, mean, variance, offset, scale = [*inputs, "", ""][:5]
     epsilon = make_number(writer, call, call.attrs["variance_epsilon"])
@@ -173,8 +175,10 @@ def normalization(writer: Writer, call: Calls, inputs: list[str], outputs: list[
     writer.emit(*(("Add", [y, offset]) if offset else ("Identity", [y])), outputs)
 
 
-@rule("LayerNorm")
-def layer_normalization(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("LayerNorm")
+def layer_normalization(
+    writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]
+) -> None:
     """Write LayerNormalization over the last axis."""
     x, offset, scale = [*inputs, "", ""][:3]
     if not scale:
@@ -185,8 +189,8 @@ def layer_normalization(writer: Writer, call: Calls, inputs: list[str], outputs:
     writer.emit("LayerNormalization", given, outputs, axis=call.attrs["axis"], epsilon=epsilon)
 
 
-@rule("Attention")
-def attention(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("Attention")
+def attention(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write attention with several heads as one node, otherwise as two products and a softmax."""
     q, k, v, mask = [*inputs, ""][:4]
     rank = len(call.shape(1)[0])
@@ -202,8 +206,8 @@ def attention(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]
     writer.emit("MatMul", [writer.emit("Softmax", [scores], axis=-1), v], outputs)
 
 
-@rule("Reshape", "ExpandDims")
-def reshape(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("Reshape", "ExpandDims")
+def reshape(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Reshape; one size that depends on the batch becomes −1."""
     first, second = call.shape(0, out=True)
     different = [
@@ -211,69 +215,74 @@ def reshape(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) 
     ]
     if len(different) == 1 and 0 not in first:
         sizes = [-1 if place in different else size for place, size in enumerate(first)]
-        shape = writer.integers(sizes)
+        shape = writer.write_integers(sizes)
     else:
-        shape = writer.integers(first, second)
+        shape = writer.write_integers(first, second)
     writer.emit("Reshape", [inputs[0], shape], outputs, allowzero=1)
 
 
-@rule("Transpose")
-def transpose(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("Transpose")
+def transpose(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Transpose."""
     writer.emit("Transpose", inputs, outputs, perm=list(call.attrs["perm"]))
 
 
-@rule("BroadcastTo")
-def broadcast(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("BroadcastTo")
+def broadcast(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Expand."""
-    writer.emit("Expand", [inputs[0], writer.integers(*call.both("shape"))], outputs)
+    writer.emit("Expand", [inputs[0], writer.write_integers(*call.both_values("shape"))], outputs)
 
 
-@rule("Tile")
-def tile(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("Tile")
+def tile(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Tile."""
-    writer.emit("Tile", [inputs[0], writer.integers(*call.both("reps"))], outputs)
+    writer.emit("Tile", [inputs[0], writer.write_integers(*call.both_values("reps"))], outputs)
 
 
-@rule("Slice")
-def slice_(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("Slice")
+def slice_(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Slice, and Squeeze for the axes that integer indices remove."""
-    begins, sizes = call.both("begin"), call.both("size")
+    begins, sizes = call.both_values("begin"), call.both_values("size")
     ends = [
         tuple(b + n for b, n in zip(*pair, strict=True)) for pair in zip(begins, sizes, strict=True)
     ]
     dropped = list(call.attrs["drop"])
-    given = [inputs[0], writer.integers(*begins), writer.integers(*ends)]
+    given = [inputs[0], writer.write_integers(*begins), writer.write_integers(*ends)]
     part = writer.emit("Slice", given, [] if dropped else outputs)
     if dropped:
-        writer.emit("Squeeze", [part, writer.integers(dropped)], outputs)
+        writer.emit("Squeeze", [part, writer.write_integers(dropped)], outputs)
 
 
-@rule("StridedSlice")
-def strided_slice(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("StridedSlice")
+def strided_slice(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Slice with steps; with negative steps, an end before the first element is a large negative number."""
     strides = call.attrs["strides"]
-    begins, ends = call.both("begin"), call.both("end")
+    begins, ends = call.both_values("begin"), call.both_values("end")
     far = -(1 << 31)
     ends = [
         [far if s < 0 and e < 0 else e for e, s in zip(end, strides, strict=True)] for end in ends
     ]
-    axes = writer.integers(range(len(strides)))
-    given = [writer.integers(*begins), writer.integers(*ends), axes, writer.integers(strides)]
+    axes = writer.write_integers(range(len(strides)))
+    given = [
+        writer.write_integers(*begins),
+        writer.write_integers(*ends),
+        axes,
+        writer.write_integers(strides),
+    ]
     writer.emit("Slice", [inputs[0], *given], outputs)
 
 
-@rule("Reverse")
-def reverse(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("Reverse")
+def reverse(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write the reversal of axes."""
     axes = list(call.attrs["dims"])
     starts, ends, steps = ([value] * len(axes) for value in (-1, -(1 << 31), -1))
-    given = [writer.integers(part) for part in (starts, ends, axes, steps)]
+    given = [writer.write_integers(part) for part in (starts, ends, axes, steps)]
     writer.emit("Slice", [inputs[0], *given], outputs)
 
 
-@rule("ResizeBilinear", "ResizeNearestNeighbor")
-def resize(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("ResizeBilinear", "ResizeNearestNeighbor")
+def resize(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Resize between two transpositions."""
     nearest = "Nearest" in call.calls[0].kernel.name
     shapes = [(n, c, h, w) for n, h, w, c in call.shape(0, out=True)]
@@ -285,28 +294,28 @@ def resize(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -
         kinds = {"mode": "nearest", "nearest_mode": rounding}
     x = channels_second(writer, inputs[0], 2)
     y = writer.emit(
-        "Resize", [x, "", "", writer.integers(*shapes)], coordinate_transformation_mode=mode, **kinds
+        "Resize", [x, "", "", writer.write_integers(*shapes)], coordinate_transformation_mode=mode, **kinds
     )  # fmt: skip
     writer.emit("Identity", [channels_last(writer, y, 2)], outputs)
 
 
-@rule("ZerosLike", "OnesLike")
-def full_like(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("ZerosLike", "OnesLike")
+def full_like(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write one number expanded to the shape of a tensor."""
     value = np.array(call.calls[0].kernel.name == "OnesLike", np.dtype(call.dtype().name))
     writer.emit("Expand", [writer.constant(value), writer.emit("Shape", inputs)], outputs)
 
 
-@rule("Fill")
-def fill(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("Fill")
+def fill(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write one number expanded to a shape."""
     value = np.array(call.attrs["value"], np.dtype(call.dtype().name))
-    shape = writer.integers(*call.shape(0, out=True))
+    shape = writer.write_integers(*call.shape(0, out=True))
     writer.emit("Expand", [writer.constant(value), shape], outputs)
 
 
-@rule("MirrorPad")
-def mirror_pad(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("MirrorPad")
+def mirror_pad(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write reflected padding; symmetric padding, which ONNX lacks, becomes Gather with indices."""
     sides = call.attrs["paddings"]
     if call.attrs["mode"] != "reflect":
@@ -318,15 +327,15 @@ def mirror_pad(writer: Writer, call: Calls, inputs: list[str], outputs: list[str
                         "mirror_pad repeats the edge of an axis whose size changes."
                     )
                 order: list[int] = np.pad(np.arange(first), (low, high), "symmetric").tolist()
-                name = writer.emit("Gather", [name, writer.integers(order)], axis=axis)
+                name = writer.emit("Gather", [name, writer.write_integers(order)], axis=axis)
         writer.emit("Identity", [name], outputs)
         return
-    pads = writer.integers([low for low, _ in sides] + [high for _, high in sides])
+    pads = writer.write_integers([low for low, _ in sides] + [high for _, high in sides])
     writer.emit("Pad", [inputs[0], pads], outputs, mode="reflect")
 
 
-@rule("FloorDiv", "Mod")
-def floor_division(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("FloorDiv", "Mod")
+def floor_division(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write a quotient rounded down, or its remainder; ONNX rounds integer quotients towards zero."""
     kernel = call.calls[0].kernel.name
     if call.dtype().is_integer:
@@ -343,16 +352,16 @@ def floor_division(writer: Writer, call: Calls, inputs: list[str], outputs: list
     writer.emit("Sub", [inputs[0], writer.emit("Mul", [quotient, inputs[1]])], outputs)
 
 
-@rule("Log2", "Log10")
-def logarithm(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("Log2", "Log10")
+def logarithm(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write a logarithm with another base."""
     base = {"Log2": 2.0, "Log10": 10.0}[call.calls[0].kernel.name]
     factor = make_number(writer, call, 1 / np.log(base))
     writer.emit("Mul", [writer.emit("Log", inputs), factor], outputs)
 
 
-@rule("Trunc")
-def truncate(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("Trunc")
+def truncate(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write rounding towards zero; integers are passed through."""
     if call.dtype().is_integer:
         writer.emit("Identity", inputs, outputs)
@@ -361,49 +370,51 @@ def truncate(writer: Writer, call: Calls, inputs: list[str], outputs: list[str])
     writer.emit("Mul", [writer.emit("Sign", inputs), size], outputs)
 
 
-@rule("Concat")
-def concat(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("Concat")
+def concat(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Concat."""
     writer.emit("Concat", inputs, outputs, axis=call.attrs["axis"])
 
 
-@rule("Pack")
-def pack(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("Pack")
+def pack(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write the stack of tensors along a new axis."""
-    axis = writer.integers([call.attrs["axis"]])
+    axis = writer.write_integers([call.attrs["axis"]])
     parts = [writer.emit("Unsqueeze", [name, axis]) for name in inputs]
     writer.emit("Concat", parts, outputs, axis=call.attrs["axis"])
 
 
-@rule("Unpack")
-def unpack(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("Unpack")
+def unpack(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write the slices of a tensor along an axis."""
     axis = call.attrs["axis"]
     parts = [writer.new_name() for _ in outputs]
-    writer.emit("Split", [inputs[0], writer.integers([1] * len(outputs))], parts, axis=axis)
-    where = writer.integers([axis])
+    writer.emit("Split", [inputs[0], writer.write_integers([1] * len(outputs))], parts, axis=axis)
+    where = writer.write_integers([axis])
     for part, output in zip(parts, outputs, strict=True):
         writer.emit("Squeeze", [part, where], [output])
 
 
-@rule("SplitV")
-def split(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("SplitV")
+def split(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Split."""
-    sizes = call.both("num_or_size_splits")
-    writer.emit("Split", [inputs[0], writer.integers(*sizes)], outputs, axis=call.attrs["axis"])
+    sizes = call.both_values("num_or_size_splits")
+    writer.emit(
+        "Split", [inputs[0], writer.write_integers(*sizes)], outputs, axis=call.attrs["axis"]
+    )
 
 
-@rule("PadV2")
-def pad(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("PadV2")
+def pad(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Pad with a constant."""
     sides = call.attrs["paddings"]
-    pads = writer.integers([low for low, _ in sides] + [high for _, high in sides])
+    pads = writer.write_integers([low for low, _ in sides] + [high for _, high in sides])
     value = make_number(writer, call, call.attrs["constant_value"])
     writer.emit("Pad", [inputs[0], pads, value], outputs)
 
 
-@rule("GatherV2")
-def gather(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("GatherV2")
+def gather(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Gather."""
     axis, shared = call.attrs["axis"], call.attrs["batch_dims"]
     if not shared:
@@ -412,21 +423,21 @@ def gather(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -
     rank, places = len(call.shape(0)[0]), len(call.shape(1)[0]) - shared
     front = [*range(shared), axis, *range(shared, axis), *range(axis + 1, rank)]
     x = writer.emit("Transpose", [inputs[0]], perm=front)
-    rows = writer.emit("Unsqueeze", [inputs[1], writer.integers([-1])])
+    rows = writer.emit("Unsqueeze", [inputs[1], writer.write_integers([-1])])
     found = writer.emit("GatherND", [x, writer.emit("Cast", [rows], to=7)], batch_dims=shared)
     ends = shared + places + axis - shared
     back = [*range(shared), *range(shared + places, ends), *range(shared, shared + places)]
     writer.emit("Transpose", [found], outputs, perm=[*back, *range(ends, rank + places - 1)])
 
 
-@rule("Cast")
-def cast(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("Cast")
+def cast(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Cast."""
     writer.emit("Cast", inputs, outputs, to=element_type(call.dtype()))
 
 
-@rule("OneHot")
-def one_hot(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("OneHot")
+def one_hot(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write OneHot; ONNX counts negative indices from the end, so they are replaced."""
     dtype = np.dtype(call.dtype().name)
     off, on = (
@@ -434,19 +445,19 @@ def one_hot(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) 
     )
     places = writer.constant(np.arange(call.attrs["depth"], dtype=np.int64))
     indices = writer.emit("Cast", [inputs[0]], to=7)
-    rows = writer.emit("Unsqueeze", [indices, writer.integers([-1])])
+    rows = writer.emit("Unsqueeze", [indices, writer.write_integers([-1])])
     writer.emit("Where", [writer.emit("Equal", [rows, places]), on, off], outputs)
 
 
-@rule("Softmax", "LogSoftmax")
-def softmax(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("Softmax", "LogSoftmax")
+def softmax(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Softmax or LogSoftmax."""
     axis = call.attrs.get("dim", call.attrs.get("axis"))
     writer.emit(call.calls[0].kernel.name, inputs, outputs, axis=axis)
 
 
-@rule("Cumsum", "Cumprod")
-def cumulative(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("Cumsum", "Cumprod")
+def cumulative(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write CumSum."""
     axis = writer.constant(np.array(call.attrs["axis"], np.int64))
     flags = {name: int(call.attrs[name]) for name in ("exclusive", "reverse")}
@@ -454,98 +465,100 @@ def cumulative(writer: Writer, call: Calls, inputs: list[str], outputs: list[str
     writer.emit(kind, [inputs[0], axis], outputs, **flags)
 
 
-@rule("Einsum")
-def einsum(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("Einsum")
+def einsum(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Einsum."""
     writer.emit("Einsum", inputs, outputs, equation=call.attrs["equation"])
 
 
-@rule("ClipByValue")
-def clip(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("ClipByValue")
+def clip(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Clip."""
     low, high = call.attrs["clip_value_min"], call.attrs["clip_value_max"]
     bounds = [make_number(writer, call, value) for value in (low, high)]
     writer.emit("Clip", [inputs[0], *bounds], outputs)
 
 
-@rule("Relu6")
-def relu6(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("Relu6")
+def relu6(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Clip between 0 and 6."""
     bounds = [make_number(writer, call, value) for value in (0, 6)]
     writer.emit("Clip", [inputs[0], *bounds], outputs)
 
 
-@rule("LeakyRelu")
-def leaky_relu(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("LeakyRelu")
+def leaky_relu(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write LeakyRelu."""
     writer.emit("LeakyRelu", inputs, outputs, alpha=call.attrs["alpha"])
 
 
-@rule("Prelu")
-def prelu(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("Prelu")
+def prelu(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write PRelu."""
     writer.emit("PRelu", inputs, outputs)
 
 
-@rule("Selu")
-def selu(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("Selu")
+def selu(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Selu with plugrad's constants."""
-    writer.emit("Selu", inputs, outputs, **SELU)
+    writer.emit("Selu", inputs, outputs, **SELU_ATTRIBUTES)
 
 
-@rule("GeluTanh")
-def gelu_tanh(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("GeluTanh")
+def gelu_tanh(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Gelu with the tanh approximation."""
     writer.emit("Gelu", inputs, outputs, approximate="tanh")
 
 
-@rule("Square")
-def square(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("Square")
+def square(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write the product of a tensor with itself."""
     writer.emit("Mul", inputs * 2, outputs)
 
 
-@rule("SquaredDifference")
-def squared_difference(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("SquaredDifference")
+def squared_difference(
+    writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]
+) -> None:
     """Write the squared difference of two tensors."""
     difference = writer.emit("Sub", inputs)
     writer.emit("Mul", [difference, difference], outputs)
 
 
-@rule("Rsqrt")
-def reciprocal_root(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("Rsqrt")
+def reciprocal_root(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write the reciprocal of the square root."""
     writer.emit("Reciprocal", [writer.emit("Sqrt", inputs)], outputs)
 
 
-@rule("Expm1")
-def expm1(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("Expm1")
+def expm1(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write exp(x) − 1: Elu contains it below zero; above, the plain difference is accurate enough."""
     difference = writer.emit("Sub", [writer.emit("Exp", inputs), make_number(writer, call, 1)])
     below = writer.emit("Less", [inputs[0], make_number(writer, call, 0)])
     writer.emit("Where", [below, writer.emit("Elu", inputs), difference], outputs)
 
 
-@rule("Log1p")
-def log1p(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("Log1p")
+def log1p(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write log(1 + x)."""
     writer.emit("Log", [writer.emit("Add", [inputs[0], make_number(writer, call, 1)])], outputs)
 
 
-@rule("NotEqual")
-def not_equal(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("NotEqual")
+def not_equal(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Not of Equal."""
     writer.emit("Not", [writer.emit("Equal", inputs)], outputs)
 
 
-@rule("IsFinite")
-def is_finite(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+@export_rule("IsFinite")
+def is_finite(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Not of IsInf or IsNaN."""
     either = writer.emit("Or", [writer.emit("IsInf", inputs), writer.emit("IsNaN", inputs)])
     writer.emit("Not", [either], outputs)
 
 
-def make_number(writer: Writer, call: Calls, value: float) -> str:
+def make_number(writer: Writer, call: CallPair, value: float) -> str:
     """Write a number in the dtype of the result of a call."""
     dtype = call.dtype()
     dtype = call.dtype(out=False) if str(dtype) == "bool" else dtype
@@ -569,7 +582,7 @@ def channels_last(writer: Writer, name: str, rank: int) -> str:
 
 
 def _write_bias_and_activation(
-    writer: Writer, call: Calls, name: str, rest: list[str], outputs: list[str]
+    writer: Writer, call: CallPair, name: str, rest: list[str], outputs: list[str]
 ) -> None:
     """Write the bias and the activation of a fused kernel."""
     bias, weights = [*rest, "", ""][:2]

@@ -18,11 +18,11 @@ from plugrad_onnx.model import load
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-OPSETS: Final = {20: 10, 23: 11, 26: 13}
+IR_VERSION_OF_OPSET: Final = {20: 10, 23: 11, 26: 13}
 """Versions of the operators that are written, with those of the format: the first that has all operators of a model."""
-NEW_OPERATORS: Final = {"Attention": 23, "CumProd": 26}
+FIRST_OPSET_OF_OPERATOR: Final = {"Attention": 23, "CumProd": 26}
 """The operators that only a newer one of these versions has."""
-SIZES: Final = (3, 5)
+TRACED_BATCH_SIZES: Final = (3, 5)
 """Sizes of the batch that are traced. A third one, 2, is compared with what the function returns."""
 
 
@@ -66,7 +66,7 @@ def export(
         )
     if dynamic and not all(tensor.ndim for tensor in tensors):
         raise ArgumentValueError("Examples have a first axis, the batch, if dynamic names one.")
-    sizes = SIZES if dynamic else (0, 0)
+    sizes = TRACED_BATCH_SIZES if dynamic else (0, 0)
     graphs: list[Any] = []
     for size in sizes:
         resized = [_repeat_rows(tensor, size) if dynamic else tensor for tensor in tensors]
@@ -83,22 +83,27 @@ def export(
         for name, one, two in zip((*inputs, *outputs), specs[0], specs[1], strict=True)
     ]
     count = len(inputs)
-    nodes, weights = writer.dependencies(outputs)
+    nodes, weights = writer.collect_dependencies(outputs)
     graph = helper.make_graph(nodes, "plugrad", described[:count], described[count:], weights)
-    opset = max(NEW_OPERATORS.get(kind, min(OPSETS)) for kind in ("", *_find_kinds(nodes)))
+    opset = max(
+        FIRST_OPSET_OF_OPERATOR.get(kind, min(IR_VERSION_OF_OPSET))
+        for kind in ("", *_find_operator_names(nodes))
+    )
     model = helper.make_model(
         graph,
         opset_imports=[helper.make_opsetid("", opset)],
-        ir_version=OPSETS[opset],
+        ir_version=IR_VERSION_OF_OPSET[opset],
         producer_name="plugrad",
     )
-    _check(function, model, [_repeat_rows(t, 2) if dynamic else t for t in tensors])
+    _check_model(function, model, [_repeat_rows(t, 2) if dynamic else t for t in tensors])
     onnx.save_model(model, os.fspath(path))  # pyright: ignore[reportUnknownMemberType]
 
 
-def _find_kinds(nodes: Iterable[onnx.NodeProto]) -> set[str]:
+def _find_operator_names(nodes: Iterable[onnx.NodeProto]) -> set[str]:
     """Return the operators of nodes, including the nodes of loop bodies."""
-    inside = (_find_kinds(attribute.g.node) for node in nodes for attribute in node.attribute)
+    inside = (
+        _find_operator_names(attribute.g.node) for node in nodes for attribute in node.attribute
+    )
     return {node.op_type for node in nodes}.union(*inside)
 
 
@@ -125,7 +130,7 @@ def _are_close(one: Any, two: Any) -> bool:
     return np.allclose(one, two, 1e-3, 1e-4, equal_nan=True)
 
 
-def _check(
+def _check_model(
     function: Callable[..., Any], model: onnx.ModelProto, tensors: Sequence[plugrad.Tensor]
 ) -> None:
     """Compare the outputs of the model with those of the function."""

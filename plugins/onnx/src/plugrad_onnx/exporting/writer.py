@@ -11,44 +11,46 @@ from onnx import helper, numpy_helper
 
 from plugrad.errors import UnsupportedModel
 from plugrad_onnx.elements import as_array, element_type
-from plugrad_onnx.remembering import REMEMBERED, STOP_GRADIENT, remember
+from plugrad_onnx.remembering import RECORDED_KERNELS, STOP_GRADIENT, record_call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from plugrad.extend import Call, Graph
 
-Pair = tuple[Any, Any]
+ValuesOfBothTraces = tuple[Any, Any]
 
 
-class Rule(Protocol):
+class ExportRule(Protocol):
     """A function that writes the nodes for a call of one kernel."""
 
-    def __call__(self, writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    def __call__(
+        self, writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]
+    ) -> None:
         """Write nodes that compute `outputs` of `inputs`, the names of values."""
         ...
 
 
-RULES: Final[dict[str, Rule]] = {}
+EXPORT_RULES: Final[dict[str, ExportRule]] = {}
 """By the name of a kernel: what writes it."""
 
 
-LoopRule = Callable[["Writer", "tuple[Graph, Graph]", Pair, dict[int, str]], bool]
+LoopRule = Callable[["Writer", "tuple[Graph, Graph]", ValuesOfBothTraces, dict[int, str]], bool]
 LOOP_RULES: Final[list[LoopRule]] = []
 """What writes loops of a certain form, and says whether a loop was one."""
 
 
-def rule(*names: str) -> Callable[[Rule], Rule]:
+def export_rule(*names: str) -> Callable[[ExportRule], ExportRule]:
     """Register a function as the rule of kernels."""
 
-    def declare(function: Rule) -> Rule:
-        RULES.update(dict.fromkeys(names, function))
+    def declare(function: ExportRule) -> ExportRule:
+        EXPORT_RULES.update(dict.fromkeys(names, function))
         return function
 
     return declare
 
 
-class Calls:
+class CallPair:
     """One call of a kernel as seen in both traces, which have different batch sizes."""
 
     def __init__(self, graphs: tuple[Graph, Graph], calls: tuple[Call, Call]) -> None:
@@ -56,11 +58,11 @@ class Calls:
         self.calls = calls
         self.attrs = calls[0].attrs
 
-    def both(self, name: str) -> Pair:
+    def both_values(self, name: str) -> ValuesOfBothTraces:
         """Return an attribute in both traces."""
         return self.calls[0].attrs[name], self.calls[1].attrs[name]
 
-    def shape(self, place: int = 0, *, out: bool = False) -> Pair:
+    def shape(self, place: int = 0, *, out: bool = False) -> ValuesOfBothTraces:
         """Return the shape of an input, or of an output, in both traces."""
         first, second = (
             graph.specs[(call.outputs if out else call.inputs)[place]].shape  # pyright: ignore[reportArgumentType]
@@ -109,18 +111,18 @@ class Writer:
         self.weights.append(numpy_helper.from_array(np.asarray(value), name))
         return name
 
-    def integers(self, first: Sequence[int], second: Sequence[int] | None = None) -> str:
+    def write_integers(self, first: Sequence[int], second: Sequence[int] | None = None) -> str:
         """Write integers; those that differ between the traces are computed as multiples of the batch size."""
         second = first if second is None else second
         if tuple(first) == tuple(second):
             return self.constant(np.array(first, np.int64))
         parts = [
-            self.constant(np.array([a], np.int64)) if a == b else self._multiple(a, b)
+            self.constant(np.array([a], np.int64)) if a == b else self._write_batch_multiple(a, b)
             for a, b in zip(first, second, strict=True)
         ]
         return parts[0] if len(parts) == 1 else self.emit("Concat", parts, axis=0)
 
-    def _multiple(self, first: int, second: int) -> str:
+    def _write_batch_multiple(self, first: int, second: int) -> str:
         """Write an integer as a multiple of the batch size."""
         factor, rest = divmod(first, self.sizes[0])
         if rest or factor * self.sizes[1] != second or not self.batch:
@@ -138,7 +140,7 @@ class Writer:
             return self._size
         return self.emit("Mul", [self._size, self.constant(np.array([factor], np.int64))])
 
-    def dependencies(
+    def collect_dependencies(
         self, outputs: Sequence[str]
     ) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
         """Return the nodes and weights on which outputs depend."""
@@ -148,7 +150,7 @@ class Writer:
             if not names.isdisjoint(node.output):
                 nodes.append(node)
                 names.update(node.input)
-                names.update(name for a in node.attribute for name in _read_inside(a.g))
+                names.update(name for a in node.attribute for name in _iter_read_names(a.g))
         return nodes[::-1], [weight for weight in self.weights if weight.name in names]
 
     def array(self, first: Any, second: Any, name: str = "") -> str:
@@ -159,23 +161,23 @@ class Writer:
                 raise UnsupportedModel("The values of a constant depend on the size of the batch.")
             return self.constant(one, name)
         if _counts_rows(one, two):
-            return self._count_rows(one, two)
-        base = np.empty(0) if one.ndim != two.ndim else one[_first_rows(one.shape, two.shape)]
+            return self._write_row_numbers(one, two)
+        base = np.empty(0) if one.ndim != two.ndim else one[_first_rows_index(one.shape, two.shape)]
         if base.size == 0 or (one != base).any() or (two != base).any():
             raise UnsupportedModel(
                 f"A constant of shape {one.shape} grows with the batch, and its elements differ along it. "
                 "Make it an argument of the function."
             )
         base = base.flat[0] if (base == base.flat[0]).all() else base
-        return self.emit("Expand", [self.constant(base), self.integers(one.shape, two.shape)])
+        return self.emit("Expand", [self.constant(base), self.write_integers(one.shape, two.shape)])
 
-    def _count_rows(self, one: Any, two: Any) -> str:
+    def _write_row_numbers(self, one: Any, two: Any) -> str:
         """Write integers that increase by a constant from each example to the next."""
         ends = [self.constant(np.array(value, np.int64)) for value in (0, 1)]
-        size = self.integers([len(one)], [len(two)])
+        size = self.write_integers([len(one)], [len(two)])
         count = self.emit("Reshape", [size, self.constant(np.empty(0, np.int64))])
         numbers = self.emit("Range", [ends[0], count, ends[1]])
-        column = self.integers([-1, *(1,) * (one.ndim - 1)])
+        column = self.write_integers([-1, *(1,) * (one.ndim - 1)])
         numbers = self.emit("Cast", [numbers], to=element_type(one.dtype))
         steps = self.constant(one[1:2] - one[:1])
         grown = self.emit("Mul", [self.emit("Reshape", [numbers, column]), steps])
@@ -203,16 +205,16 @@ class Writer:
             taken.add(name)
             names[value] = self.constant(variable.numpy(), name)
         for pair in zip(first.steps, second.steps, strict=True):
-            self._step(graphs, pair, names)
+            self._write_step(graphs, pair, names)
         return [names[value] for value in first.results]
 
-    def _step(self, graphs: tuple[Graph, Graph], pair: Any, names: dict[int, str]) -> None:
+    def _write_step(self, graphs: tuple[Graph, Graph], pair: Any, names: dict[int, str]) -> None:
         """Write one step of the traces."""
         step, other = pair
         kind = type(step).__name__
         if kind == "Scan":
             if not any(write(self, graphs, pair, names) for write in LOOP_RULES):
-                self._scan(step, other, names)
+                self._write_scan(step, other, names)
             return
         if kind != "Call":
             raise UnsupportedModel(
@@ -220,7 +222,7 @@ class Writer:
                 "Export a function without it."
             )
         kernel = step.kernel.name
-        if kernel not in RULES or other.kernel.name != kernel:
+        if kernel not in EXPORT_RULES or other.kernel.name != kernel:
             raise UnsupportedModel(
                 f"Kernel {kernel!r}, called at {step.line}, has no counterpart in ONNX that is written. "
                 "Compute it by other ops."
@@ -229,13 +231,13 @@ class Writer:
         outputs = [self.new_name() for _ in step.outputs]
         names.update(zip(step.outputs, outputs, strict=True))
         start = len(self.nodes)
-        RULES[kernel](self, Calls(graphs, pair), inputs, outputs)
+        EXPORT_RULES[kernel](self, CallPair(graphs, pair), inputs, outputs)
         if step.stops_gradient:
-            remember(self.nodes[start:], STOP_GRADIENT, {}, inputs, outputs)
-        elif kernel in REMEMBERED and step.attrs == other.attrs:
-            remember(self.nodes[start:], kernel, step.attrs, inputs, outputs)
+            record_call(self.nodes[start:], STOP_GRADIENT, {}, inputs, outputs)
+        elif kernel in RECORDED_KERNELS and step.attrs == other.attrs:
+            record_call(self.nodes[start:], kernel, step.attrs, inputs, outputs)
 
-    def _scan(self, step: Any, other: Any, names: dict[int, str]) -> None:
+    def _write_scan(self, step: Any, other: Any, names: dict[int, str]) -> None:
         """Write a loop as Scan; its body also reads values from outside."""
         body, count = step.body, len(step.carry)
         inner = Writer(self.sizes, self.batch)
@@ -251,8 +253,11 @@ class Writer:
         graph = helper.make_graph(
             inner.nodes,
             "body",
-            [_value(n, body.specs[v]) for n, v in zip(inputs, body.arguments, strict=False)],
-            [_value(n, body.specs[v]) for n, v in zip(results, body.results, strict=True)],
+            [
+                _describe_value(n, body.specs[v])
+                for n, v in zip(inputs, body.arguments, strict=False)
+            ],
+            [_describe_value(n, body.specs[v]) for n, v in zip(results, body.results, strict=True)],
             inner.weights,
         )
         outputs = [self.new_name() for _ in step.outputs]
@@ -284,19 +289,19 @@ def _counts_rows(one: Any, two: Any) -> bool:
     )
 
 
-def _first_rows(first: Sequence[int], second: Sequence[int]) -> tuple[slice, ...]:
+def _first_rows_index(first: Sequence[int], second: Sequence[int]) -> tuple[slice, ...]:
     """Return an index that takes the first element along axes whose sizes differ, and everything along the others."""
     return tuple(slice(None if a == b else 1) for a, b in zip(first, second, strict=True))
 
 
-def _read_inside(graph: onnx.GraphProto) -> Iterator[str]:
+def _iter_read_names(graph: onnx.GraphProto) -> Iterator[str]:
     """Yield the names that the nodes of a graph and of its subgraphs read."""
     for node in graph.node:
         yield from node.input
         for attribute in node.attribute:
-            yield from _read_inside(attribute.g)
+            yield from _iter_read_names(attribute.g)
 
 
-def _value(name: str, spec: Any) -> onnx.ValueInfoProto:
+def _describe_value(name: str, spec: Any) -> onnx.ValueInfoProto:
     """Describe a value in a loop body; its shape is left out because it may depend on the batch."""
     return helper.make_tensor_value_info(name, element_type(spec.dtype), None)

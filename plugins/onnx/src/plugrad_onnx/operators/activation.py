@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 import plugrad
-from plugrad_onnx.operators.common import like
+from plugrad_onnx.operators.common import number_like
 from plugrad_onnx.registry import operator
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def softplus(x: Tensor) -> Tensor:
 @operator("Softsign", layout="elementwise")
 def softsign(x: Tensor) -> Tensor:
     """Return x / (1 + |x|)."""
-    return plugrad.divide(x, plugrad.add(plugrad.abs(x), like(1, x)))
+    return plugrad.divide(x, plugrad.add(plugrad.abs(x), number_like(1, x)))
 
 
 @operator("Elu", layout="elementwise")
@@ -50,13 +50,15 @@ def elu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
     """Return x where positive, else alpha · (exp(x) − 1)."""
     if alpha == 1:
         return plugrad.elu(x)
-    return _where_positive(x, plugrad.multiply(_expm1(x), like(alpha, x)))
+    return _where_positive(x, plugrad.multiply(_expm1(x), number_like(alpha, x)))
 
 
 @operator("Celu", layout="elementwise")
 def celu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
     """Return x where positive, else alpha · (exp(x / alpha) − 1)."""
-    below = plugrad.multiply(_expm1(plugrad.divide(x, like(alpha, x))), like(alpha, x))
+    below = plugrad.multiply(
+        _expm1(plugrad.divide(x, number_like(alpha, x))), number_like(alpha, x)
+    )
     return _where_positive(x, below)
 
 
@@ -65,7 +67,7 @@ def selu(
     x: Tensor, *, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875
 ) -> Tensor:
     """Return gamma · Elu(x)."""
-    return plugrad.multiply(elu(x, alpha=alpha), like(gamma, x))
+    return plugrad.multiply(elu(x, alpha=alpha), number_like(gamma, x))
 
 
 @operator("LeakyRelu", layout="elementwise")
@@ -79,19 +81,19 @@ def prelu(x: Tensor, slope: Tensor, *, opset: int) -> Tensor:
     """Return x where positive, else slope · x."""
     if opset < 7 and slope.ndim == 1 and slope.shape[0] > 1:
         slope = plugrad.reshape(slope, (-1,) + (1,) * (x.ndim - 2))
-    return plugrad.where(plugrad.less(x, like(0, x)), plugrad.multiply(x, slope), x)
+    return plugrad.where(plugrad.less(x, number_like(0, x)), plugrad.multiply(x, slope), x)
 
 
 @operator("ThresholdedRelu", layout="elementwise")
 def thresholded_relu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
     """Return x where x > alpha, else 0."""
-    return plugrad.where(plugrad.greater(x, like(alpha, x)), x, like(0, x))
+    return plugrad.where(plugrad.greater(x, number_like(alpha, x)), x, number_like(0, x))
 
 
 @operator("HardSigmoid", layout="elementwise")
 def hard_sigmoid(x: Tensor, *, alpha: float = 0.2, beta: float = 0.5) -> Tensor:
     """Return alpha · x + beta clipped to [0, 1]."""
-    line = plugrad.add(plugrad.multiply(x, like(alpha, x)), like(beta, x))
+    line = plugrad.add(plugrad.multiply(x, number_like(alpha, x)), number_like(beta, x))
     return plugrad.clip(line, 0, 1)
 
 
@@ -104,7 +106,7 @@ def hard_swish(x: Tensor) -> Tensor:
 @operator("Swish", layout="elementwise")
 def swish(x: Tensor, *, alpha: float = 1.0) -> Tensor:
     """Return x · sigmoid(alpha · x)."""
-    return plugrad.multiply(x, plugrad.sigmoid(plugrad.multiply(x, like(alpha, x))))
+    return plugrad.multiply(x, plugrad.sigmoid(plugrad.multiply(x, number_like(alpha, x))))
 
 
 @operator("Mish", layout="elementwise")
@@ -123,9 +125,13 @@ def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
 def shrink(x: Tensor, *, bias: float = 0.0, lambd: float = 0.5) -> Tensor:
     """Return x + bias below −lambd, x − bias above lambd, and 0 between."""
     above = plugrad.where(
-        plugrad.greater(x, like(lambd, x)), plugrad.subtract(x, like(bias, x)), like(0, x)
+        plugrad.greater(x, number_like(lambd, x)),
+        plugrad.subtract(x, number_like(bias, x)),
+        number_like(0, x),
     )
-    return plugrad.where(plugrad.less(x, like(-lambd, x)), plugrad.add(x, like(bias, x)), above)
+    return plugrad.where(
+        plugrad.less(x, number_like(-lambd, x)), plugrad.add(x, number_like(bias, x)), above
+    )
 
 
 @operator("Hardmax")
@@ -166,12 +172,12 @@ def log_softmax(x: Tensor, *, axis: int = -1) -> Tensor:
 
 
 def _where_positive(x: Tensor, below: Tensor) -> Tensor:
-    return plugrad.where(plugrad.greater(x, like(0, x)), x, below)
+    return plugrad.where(plugrad.greater(x, number_like(0, x)), x, below)
 
 
 def _expm1(x: Tensor) -> Tensor:
     """Return exp(x) − 1 for negative x; values and gradients stay finite for large x."""
-    return plugrad.expm1(plugrad.minimum(x, like(0, x)))
+    return plugrad.expm1(plugrad.minimum(x, number_like(0, x)))
 
 
 def _hardmax(x: Tensor) -> Tensor:

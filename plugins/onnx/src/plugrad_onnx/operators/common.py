@@ -13,43 +13,45 @@ if TYPE_CHECKING:
     from plugrad_onnx.registry import Values
 
 
-def integers(values: Values) -> list[int]:
+def to_integers(values: Values) -> list[int]:
     """Convert an array to Python integers."""
     return [int(value) for value in values.ravel()]
 
 
-def attribute_or_input(attribute: Sequence[int] | None, values: Values | None) -> list[int] | None:
+def integers_from_either(
+    attribute: Sequence[int] | None, values: Values | None
+) -> list[int] | None:
     """Return integers from an attribute, as old operator versions have them, or from an input."""
     if attribute is not None:
         return list(attribute)
-    return None if values is None else integers(values)
+    return None if values is None else to_integers(values)
 
 
-def scalar(values: Values) -> Any:
+def single_element(values: Values) -> Any:
     """Return the only element of an array."""
     return values.ravel()[0].item() if values.size else 0
 
 
-def like(value: float, x: Tensor) -> Tensor:
+def number_like(value: float, x: Tensor) -> Tensor:
     """Convert a number to a tensor with the dtype of another one."""
     return plugrad.full((), value, dtype=x.dtype, device=x.device)
 
 
-def from_start(indices: Tensor, size: int) -> Tensor:
+def replace_negative_indices(indices: Tensor, size: int) -> Tensor:
     """Replace negative indices, which count from the end, by the equal non-negative ones."""
     return plugrad.where(
-        plugrad.less(indices, like(0, indices)),
-        plugrad.add(indices, like(size, indices)),
+        plugrad.less(indices, number_like(0, indices)),
+        plugrad.add(indices, number_like(size, indices)),
         indices,
     )
 
 
-def per_channel(x: Tensor, rank: int) -> Tensor:
+def reshape_to_channels(x: Tensor, rank: int) -> Tensor:
     """Reshape values of channels to broadcast with channels-first images of a rank."""
     return plugrad.reshape(x, (1, -1) + (1,) * (rank - 2))
 
 
-def same_dtype(result: Tensor, x: Tensor) -> Tensor:
+def cast_like_input(result: Tensor, x: Tensor) -> Tensor:
     """Cast a result to the dtype of an input."""
     return result if result.dtype == x.dtype else plugrad.astype(result, x.dtype)
 

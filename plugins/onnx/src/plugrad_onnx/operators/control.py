@@ -8,7 +8,7 @@ import numpy as np
 
 import plugrad
 from plugrad_onnx.elements import as_tensor
-from plugrad_onnx.operators.common import scalar
+from plugrad_onnx.operators.common import single_element
 from plugrad_onnx.registry import operator
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @operator("If")
 def branch(condition: Values, *, then_branch: Body, else_branch: Body) -> tuple[Any, ...]:
     """Run one of two subgraphs (If)."""
-    return tuple((then_branch if scalar(condition) else else_branch)())
+    return tuple((then_branch if single_element(condition) else else_branch)())
 
 
 @operator("Loop")
@@ -35,14 +35,14 @@ def loop(
     """Run a subgraph while its condition holds (Loop); return the final carried values and the stacked scan outputs."""
     state = list(carried)
     collected: list[list[Any]] = [[] for _ in range(outputs - len(state))]
-    going, turn = condition is None or bool(scalar(condition)), 0
-    while going and (most is None or turn < scalar(most)):
+    going, turn = condition is None or bool(single_element(condition)), 0
+    while going and (most is None or turn < single_element(most)):
         results = body(np.array(turn, np.int64), np.array(going), *state)
         going, turn = bool(_as_bool(results[0])), turn + 1
         state = results[1 : 1 + len(state)]
         for column, result in zip(collected, results[1 + len(state) :], strict=False):
             column.append(result)
-    return *state, *(_stack_rounds(column) for column in collected)
+    return *state, *(_stack_iterations(column) for column in collected)
 
 
 @operator("Scan")
@@ -112,10 +112,10 @@ def sequence_map(sequence: Anything, *others: Anything, body: Body) -> tuple[Any
 
 
 def _as_bool(value: Any) -> Any:
-    return value.item() if isinstance(value, plugrad.Tensor) else scalar(np.asarray(value))
+    return value.item() if isinstance(value, plugrad.Tensor) else single_element(np.asarray(value))
 
 
-def _stack_rounds(column: Tensors) -> Any:
+def _stack_iterations(column: Tensors) -> Any:
     """Stack the results of all iterations."""
     if not column:
         return np.zeros((0,), np.float32)

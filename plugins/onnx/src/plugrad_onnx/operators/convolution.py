@@ -11,7 +11,7 @@ import numpy as np
 import plugrad
 from plugrad_onnx.elements import as_tensor
 from plugrad_onnx.errors import InvalidModel
-from plugrad_onnx.operators.common import integers, like
+from plugrad_onnx.operators.common import number_like, to_integers
 from plugrad_onnx.registry import operator
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Window:
+class ConvolutionWindow:
     """Size, strides, dilations and padding of a window along each spatial axis."""
 
     size: tuple[int, ...]
@@ -36,14 +36,14 @@ class Window:
         return tuple((n - 1) * d + 1 for n, d in zip(self.size, self.dilations, strict=True))
 
 
-def window_of(
+def make_window(
     spatial: Sequence[int],
     size: Sequence[int],
     strides: Sequence[int] | None,
     dilations: Sequence[int] | None,
     pads: Sequence[int] | None,
     auto_pad: str,
-) -> Window:
+) -> ConvolutionWindow:
     """Return the window for images of a spatial size.
 
     Raises:
@@ -61,11 +61,11 @@ def window_of(
     if min(*size, *steps, *gaps, 1) < 1:
         raise InvalidModel(f"Strides {steps} and dilations {gaps} must be positive.")
     both = tuple(zip(sides[:rank], sides[rank:], strict=True))
-    window = Window(tuple(size), steps, gaps, both)
+    window = ConvolutionWindow(tuple(size), steps, gaps, both)
     if auto_pad in ("NOTSET", ""):
         return window
     if auto_pad == "VALID":
-        return Window(window.size, steps, gaps, ((0, 0),) * rank)
+        return ConvolutionWindow(window.size, steps, gaps, ((0, 0),) * rank)
     if auto_pad not in ("SAME_UPPER", "SAME_LOWER"):
         raise InvalidModel(f"auto_pad {auto_pad!r} is not known.")
     same: list[tuple[int, int]] = []
@@ -73,7 +73,7 @@ def window_of(
         missing = max(0, (-(-length // step) - 1) * step + extent - length)
         less, more = missing // 2, missing - missing // 2
         same.append((less, more) if auto_pad == "SAME_UPPER" else (more, less))
-    return Window(window.size, steps, gaps, tuple(same))
+    return ConvolutionWindow(window.size, steps, gaps, tuple(same))
 
 
 @operator("Conv", layout="images")
@@ -90,7 +90,7 @@ def conv(
     strides: Sequence[int] | None = None,
 ) -> Tensor:
     """Cross-correlate images with filters, in groups of channels."""
-    window = window_of(x.shape[1:-1], filters.shape[:-2], strides, dilations, pads, auto_pad)
+    window = make_window(x.shape[1:-1], filters.shape[:-2], strides, dilations, pads, auto_pad)
     if x.shape[-1] != filters.shape[-2] * group or filters.shape[-1] % group:
         raise InvalidModel(
             f"Images have {x.shape[-1]} channels; filters take {filters.shape[-2]} in each of "
@@ -115,7 +115,7 @@ def fused_conv(
     strides: Sequence[int] | None = None,
 ) -> Tensor:
     """Return a convolution with activation, as one kernel where the backend has one."""
-    window = window_of(x.shape[1:-1], filters.shape[:-2], strides, dilations, pads, auto_pad)
+    window = make_window(x.shape[1:-1], filters.shape[:-2], strides, dilations, pads, auto_pad)
     depthwise = group > 1 and filters.shape[-2] == 1 and x.shape[-1] == group
     if len(window.size) == 2 and (group == 1 or depthwise):
         function = plugrad.fused.conv2d
@@ -152,12 +152,12 @@ def conv_transpose(
     # ONNX has these filters as (I, O, …), so they come as (…, O, I).
     spatial = x.shape[1:-1]
     rank = _check_rank(len(spatial))
-    window = window_of(spatial, filters.shape[:-2], strides, dilations, pads, "NOTSET")
+    window = make_window(spatial, filters.shape[:-2], strides, dilations, pads, "NOTSET")
     extra = tuple(output_padding or (0,) * rank)
     cut = _crop_transposed(spatial, window, extra, output_shape, auto_pad)
     kept = [(max(low, 0), max(high, 0)) for low, high in cut]
-    result = _TRANSPOSED[rank - 1](
-        *(x, filters, None, _unwrap_single(window.strides), kept), **_dilations(window), groups=group,
+    result = _TRANSPOSED_CONVOLUTIONS[rank - 1](
+        *(x, filters, None, _unwrap_single(window.strides), kept), **_dilations_argument(window), groups=group,
         output_padding=_unwrap_single(extra),
     )  # fmt: skip
     zeros = [(max(-low, 0), max(-high, 0)) for low, high in cut]
@@ -182,20 +182,20 @@ def deform_conv(
     strides: Sequence[int] | None = None,
 ) -> Tensor:
     """Cross-correlate images with filters whose sampling positions are shifted by offsets."""
-    from plugrad_onnx.operators.image import sample_at
+    from plugrad_onnx.operators.image import interpolate_at
 
-    window = window_of(x.shape[2:], filters.shape[2:], strides, dilations, pads, "NOTSET")
+    window = make_window(x.shape[2:], filters.shape[2:], strides, dilations, pads, "NOTSET")
     n, channels = x.shape[:2]
     size, out = window.size, offset.shape[2:]
     offsets = plugrad.reshape(offset, (n, offset_group, *size, 2, *out))
     columns: list[Tensor] = []
     for tap in product(*map(range, size)):
-        grids = [_tap_grid(window, axis, tap[axis], out, x) for axis in range(2)]
+        grids = [_cell_positions(window, axis, tap[axis], out, x) for axis in range(2)]
         groups: list[Tensor] = []
         for part in range(offset_group):
             where = [grids[a] + offsets[:, part, tap[0], tap[1], a] for a in range(2)]
             width = channels // offset_group
-            taken = sample_at(x[:, part * width : (part + 1) * width], where)
+            taken = interpolate_at(x[:, part * width : (part + 1) * width], where)
             if mask is not None:
                 weights = plugrad.reshape(mask, (n, offset_group, *size, *out))
                 taken = taken * plugrad.expand_dims(weights[:, part, tap[0], tap[1]], axis=1)
@@ -223,8 +223,8 @@ def columns_to_image(
     strides: Sequence[int] | None = None,
 ) -> Tensor:
     """Return images that sum overlapping blocks given as columns (Col2Im)."""
-    image, block = integers(image_shape), integers(block_shape)
-    window = window_of(image, block, strides, dilations, pads, "NOTSET")
+    image, block = to_integers(image_shape), to_integers(block_shape)
+    window = make_window(image, block, strides, dilations, pads, "NOTSET")
     full = [size + a + b for size, (a, b) in zip(image, window.pads, strict=True)]
     count = [
         (size - extent) // step + 1
@@ -250,18 +250,22 @@ def columns_to_image(
     return images[(slice(None), slice(None), *inner)]
 
 
-def _convolve(x: Tensor, filters: Tensor, window: Window, group: int) -> Tensor:
+def _convolve(x: Tensor, filters: Tensor, window: ConvolutionWindow, group: int) -> Tensor:
     """Return a grouped convolution with any number of spatial axes that plugrad supports."""
     rank = _check_rank(len(window.size))
     return _CONVOLUTIONS[rank - 1](
         *(x, filters, _unwrap_single(window.strides), window.pads),
-        **_dilations(window),
+        **_dilations_argument(window),
         groups=group,
     )
 
 
 _CONVOLUTIONS: Final = (plugrad.conv1d, plugrad.conv2d, plugrad.conv3d)
-_TRANSPOSED: Final = (plugrad.conv1d_transpose, plugrad.conv2d_transpose, plugrad.conv3d_transpose)
+_TRANSPOSED_CONVOLUTIONS: Final = (
+    plugrad.conv1d_transpose,
+    plugrad.conv2d_transpose,
+    plugrad.conv3d_transpose,
+)
 
 
 def _check_rank(rank: int) -> int:
@@ -280,7 +284,7 @@ def _unwrap_single(numbers: Sequence[int]) -> Any:
     return numbers[0] if len(numbers) == 1 else tuple(numbers)
 
 
-def _dilations(window: Window) -> dict[str, Any]:
+def _dilations_argument(window: ConvolutionWindow) -> dict[str, Any]:
     """Return the `dilations` argument of plugrad's convolutions."""
     name = "dilation" if len(window.size) == 1 else "dilations"
     return {name: _unwrap_single(window.dilations)}
@@ -288,7 +292,7 @@ def _dilations(window: Window) -> dict[str, Any]:
 
 def _crop_transposed(
     spatial: Sequence[int],
-    window: Window,
+    window: ConvolutionWindow,
     extra: Sequence[int],
     output_shape: Sequence[int] | None,
     auto_pad: str,
@@ -307,11 +311,13 @@ def _crop_transposed(
     return cut
 
 
-def _tap_grid(window: Window, axis: int, tap: int, out: Sequence[int], x: Tensor) -> Any:
+def _cell_positions(
+    window: ConvolutionWindow, axis: int, tap: int, out: Sequence[int], x: Tensor
+) -> Any:
     """Return the positions along an axis that a cell of the window reads, before offsets are added."""
     start = tap * window.dilations[axis] - window.pads[axis][0]
     places = np.arange(out[axis]) * window.strides[axis] + start
     shape = [1, 1, 1]
     shape[axis + 1] = -1
     grid = as_tensor(places.astype(np.float32).reshape(shape), x.device)
-    return plugrad.add(grid, like(0, grid))
+    return plugrad.add(grid, number_like(0, grid))

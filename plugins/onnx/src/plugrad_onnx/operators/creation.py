@@ -10,8 +10,8 @@ import numpy as np
 import plugrad
 from plugrad_onnx.elements import as_array, element_type, numpy_dtype
 from plugrad_onnx.errors import InvalidModel
-from plugrad_onnx.operators.common import integers
-from plugrad_onnx.reading import LARGEST
+from plugrad_onnx.operators.common import to_integers
+from plugrad_onnx.reading import MAX_MODEL_BYTES
 from plugrad_onnx.registry import operator
 from plugrad_onnx.storage import cast_to
 
@@ -55,9 +55,11 @@ def constant(
 def constant_of_shape(shape: Values, *, value: Any = None) -> Any:
     """Return an array filled with one value."""
     value = np.zeros(1, np.float32) if value is None else value
-    sizes = tuple(integers(shape))
-    if math.prod(sizes) * value.dtype.itemsize > LARGEST:
-        raise InvalidModel(f"ConstantOfShape of shape {sizes} needs more than {LARGEST} bytes.")
+    sizes = tuple(to_integers(shape))
+    if math.prod(sizes) * value.dtype.itemsize > MAX_MODEL_BYTES:
+        raise InvalidModel(
+            f"ConstantOfShape of shape {sizes} needs more than {MAX_MODEL_BYTES} bytes."
+        )
     return np.full(sizes, value.ravel()[0], value.dtype)
 
 
@@ -71,13 +73,13 @@ def eye_like(x: Tensor, *, dtype: int | None = None, k: int = 0) -> Tensor:
 @operator("Range")
 def range_(start: Values, limit: Values, delta: Values, *, stash_type: int = 1) -> Any:
     """Return equally spaced numbers; real ones are computed in float64."""
-    if delta == 0 or abs((limit - start) / delta) * start.dtype.itemsize > LARGEST:
+    if delta == 0 or abs((limit - start) / delta) * start.dtype.itemsize > MAX_MODEL_BYTES:
         raise InvalidModel(f"Range from {start} to {limit} by {delta} is too long.")
     numbers: Any = (start.item(), limit.item(), delta.item())
     return np.asarray(np.arange(*numbers), start.dtype)
 
 
-def _window(name: str, coefficients: tuple[float, float, float]) -> None:
+def _declare_window_operator(name: str, coefficients: tuple[float, float, float]) -> None:
     @operator(name)
     def window(size: Values, *, output_datatype: int = 1, periodic: int = 1) -> Any:
         count = int(size.item())
@@ -87,9 +89,9 @@ def _window(name: str, coefficients: tuple[float, float, float]) -> None:
         return values.astype(numpy_dtype(output_datatype))
 
 
-_window("HannWindow", (0.5, 0.5, 0.0))
-_window("HammingWindow", (25 / 46, 1 - 25 / 46, 0.0))
-_window("BlackmanWindow", (0.42, 0.5, 0.08))
+_declare_window_operator("HannWindow", (0.5, 0.5, 0.0))
+_declare_window_operator("HammingWindow", (25 / 46, 1 - 25 / 46, 0.0))
+_declare_window_operator("BlackmanWindow", (0.42, 0.5, 0.08))
 
 
 @operator("RandomNormal", pure=False)
@@ -102,7 +104,7 @@ def random_normal(
     seed: float | None = None,
 ) -> Tensor:
     """Return normally distributed random numbers."""
-    return _normal(tuple(shape), dtype, mean, scale, seed)
+    return _draw_normal(tuple(shape), dtype, mean, scale, seed)
 
 
 @operator("RandomNormalLike", pure=False)
@@ -116,7 +118,7 @@ def random_normal_like(
 ) -> Tensor:
     """Return normally distributed random numbers in the shape of x."""
     chosen = element_type(x.dtype) if dtype is None else dtype
-    return _normal(x.shape, chosen, mean, scale, seed)
+    return _draw_normal(x.shape, chosen, mean, scale, seed)
 
 
 @operator("RandomUniform", pure=False)
@@ -129,7 +131,7 @@ def random_uniform(
     seed: float | None = None,
 ) -> Tensor:
     """Return uniformly distributed random numbers between `low` and `high`."""
-    return _uniform(tuple(shape), dtype, low, high, seed)
+    return _draw_uniform(tuple(shape), dtype, low, high, seed)
 
 
 @operator("RandomUniformLike", pure=False)
@@ -143,13 +145,13 @@ def random_uniform_like(
 ) -> Tensor:
     """Return uniformly distributed random numbers between `low` and `high`, in the shape of x."""
     chosen = element_type(x.dtype) if dtype is None else dtype
-    return _uniform(x.shape, chosen, low, high, seed)
+    return _draw_uniform(x.shape, chosen, low, high, seed)
 
 
 @operator("Bernoulli", pure=False)
 def bernoulli(x: Tensor, *, dtype: int | None = None, seed: float | None = None) -> Tensor:
     """Return 1 with probability x, else 0."""
-    drawn = plugrad.less(_uniform(x.shape, 1, 0.0, 1.0, seed), plugrad.astype(x, "float32"))
+    drawn = plugrad.less(_draw_uniform(x.shape, 1, 0.0, 1.0, seed), plugrad.astype(x, "float32"))
     return plugrad.astype(drawn, x.dtype if dtype is None else numpy_dtype(dtype).name)
 
 
@@ -158,7 +160,7 @@ def multinomial(
     x: Tensor, *, dtype: int = 6, sample_size: int = 1, seed: float | None = None
 ) -> Tensor:
     """Draw class indices for each row of x, which holds log-probabilities."""
-    drawn = _generator(seed).multinomial(x, sample_size)
+    drawn = _make_generator(seed).multinomial(x, sample_size)
     return plugrad.astype(drawn, numpy_dtype(dtype).name)
 
 
@@ -199,21 +201,21 @@ def bit_cast(x: Stored, *, to: int) -> Any:
     return as_array(x).view(numpy_dtype(to))
 
 
-def _normal(
+def _draw_normal(
     shape: tuple[int, ...], dtype: int, mean: float, scale: float, seed: float | None
 ) -> Tensor:
-    drawn = _generator(seed).normal(shape, mean, scale)
+    drawn = _make_generator(seed).normal(shape, mean, scale)
     return plugrad.astype(drawn, numpy_dtype(dtype).name)
 
 
-def _uniform(
+def _draw_uniform(
     shape: tuple[int, ...], dtype: int, low: float, high: float, seed: float | None
 ) -> Tensor:
-    drawn = _generator(seed).uniform(shape, low, high)
+    drawn = _make_generator(seed).uniform(shape, low, high)
     return plugrad.astype(drawn, numpy_dtype(dtype).name)
 
 
-def _generator(seed: float | None) -> Any:
+def _make_generator(seed: float | None) -> Any:
     """Return a generator that starts anew at each call; without a seed, the shared one."""
     if seed is None:
         return plugrad.random

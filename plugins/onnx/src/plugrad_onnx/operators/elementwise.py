@@ -9,7 +9,7 @@ import numpy as np
 
 import plugrad
 from plugrad_onnx.elements import as_array, as_tensor
-from plugrad_onnx.operators.common import is_string, like, same_dtype
+from plugrad_onnx.operators.common import cast_like_input, is_string, number_like
 from plugrad_onnx.registry import operator
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from plugrad import Tensor
     from plugrad_onnx.registry import Values
 
-UNARY = {
+UNARY_OPS = {
     "Abs": plugrad.abs,
     "Acos": plugrad.acos,
     "Acosh": plugrad.acosh,
@@ -45,7 +45,7 @@ UNARY = {
     "Sqrt": plugrad.sqrt,
     "Tan": plugrad.tan,
 }
-BINARY = {
+BINARY_OPS = {
     "Add": plugrad.add,
     "And": plugrad.logical_and,
     "BitwiseAnd": plugrad.bitwise_and,
@@ -60,18 +60,18 @@ BINARY = {
     "Sub": plugrad.subtract,
     "Xor": plugrad.logical_xor,
 }
-REPEATED = {"Max": plugrad.maximum, "Min": plugrad.minimum, "Sum": plugrad.add}
+VARIADIC_OPS = {"Max": plugrad.maximum, "Min": plugrad.minimum, "Sum": plugrad.add}
 
 
-def _declare(name: str, compute: Callable[..., Any]) -> None:
+def _declare_operator(name: str, compute: Callable[..., Any]) -> None:
     """Register an operator that is a single op."""
-    if name in UNARY:
+    if name in UNARY_OPS:
 
         @operator(name, layout="elementwise")
         def unary(x: Tensor) -> Tensor:
             return compute(x)
 
-    elif name in BINARY:
+    elif name in BINARY_OPS:
 
         @operator(name)
         def legacy_binary(
@@ -90,8 +90,8 @@ def _declare(name: str, compute: Callable[..., Any]) -> None:
             return reduce(compute, inputs)
 
 
-for _name, _compute in {**UNARY, **BINARY, **REPEATED}.items():
-    _declare(_name, _compute)
+for _name, _compute in {**UNARY_OPS, **BINARY_OPS, **VARIADIC_OPS}.items():
+    _declare_operator(_name, _compute)
 
 
 @operator("Equal", layout="elementwise")
@@ -117,7 +117,9 @@ def div(a: Tensor, b: Tensor) -> Tensor:
     if str(a.dtype).startswith("u"):
         return quotient
     inexact = plugrad.not_equal(plugrad.multiply(quotient, b), a)
-    negative = plugrad.not_equal(plugrad.less(a, like(0, a)), plugrad.less(b, like(0, b)))
+    negative = plugrad.not_equal(
+        plugrad.less(a, number_like(0, a)), plugrad.less(b, number_like(0, b))
+    )
     below = plugrad.logical_and(inexact, negative)
     return plugrad.add(quotient, plugrad.astype(below, a.dtype))
 
@@ -128,7 +130,7 @@ def mod(a: Tensor, b: Tensor, *, fmod: int = 0) -> Tensor:
     if not fmod:
         return plugrad.remainder(a, b)
     size = plugrad.remainder(plugrad.abs(a), plugrad.abs(b))
-    return plugrad.where(plugrad.less(a, like(0, a)), plugrad.negative(size), size)
+    return plugrad.where(plugrad.less(a, number_like(0, a)), plugrad.negative(size), size)
 
 
 @operator("Pow", layout="elementwise")
@@ -136,14 +138,14 @@ def power(x: Tensor, exponent: Tensor) -> Tensor:
     """Raise to a power; the result has the dtype of the base."""
     if not x.dtype.is_inexact and exponent.dtype.is_inexact:
         return plugrad.astype(plugrad.pow(plugrad.astype(x, exponent.dtype), exponent), x.dtype)
-    return plugrad.pow(x, same_dtype(exponent, x))
+    return plugrad.pow(x, cast_like_input(exponent, x))
 
 
 @operator("Mean", layout="elementwise")
 def mean(*inputs: Tensor) -> Tensor:
     """Return the mean of the inputs."""
     total = reduce(plugrad.add, inputs)
-    return plugrad.divide(total, like(len(inputs), total))
+    return plugrad.divide(total, number_like(len(inputs), total))
 
 
 @operator("Where")
@@ -159,9 +161,9 @@ def is_inf(x: Tensor, *, detect_negative: int = 1, detect_positive: int = 1) -> 
     """Whether elements are infinite, for one sign or both."""
     found = plugrad.isinf(x)
     if not detect_positive:
-        found = plugrad.logical_and(found, plugrad.less(x, like(0, x)))
+        found = plugrad.logical_and(found, plugrad.less(x, number_like(0, x)))
     if not detect_negative:
-        found = plugrad.logical_and(found, plugrad.greater(x, like(0, x)))
+        found = plugrad.logical_and(found, plugrad.greater(x, number_like(0, x)))
     return found
 
 
@@ -190,7 +192,7 @@ def cumulative_sum(x: Tensor, axis: Values, *, exclusive: int = 0, reverse: int 
     """Return the cumulative sum along an axis."""
     where = int(axis.ravel()[0])
     total = plugrad.cumulative_sum(x, axis=where, exclusive=bool(exclusive), reverse=bool(reverse))
-    return same_dtype(total, x)
+    return cast_like_input(total, x)
 
 
 @operator("CumProd")
@@ -198,7 +200,7 @@ def cumulative_product(x: Tensor, axis: Values, *, exclusive: int = 0, reverse: 
     """Return the cumulative product along an axis."""
     where = int(axis.ravel()[0])
     total = plugrad.cumulative_prod(x, axis=where, exclusive=bool(exclusive), reverse=bool(reverse))
-    return same_dtype(total, x)
+    return cast_like_input(total, x)
 
 
 def _align_first_axis(b: Tensor, rank: int, axis: int | None) -> Tensor:

@@ -10,7 +10,7 @@ import onnx
 from plugrad.errors import UnsupportedModel
 from plugrad_onnx.elements import element_type
 from plugrad_onnx.execution import Scope, run_graph
-from plugrad_onnx.graph import Builder, Graph, Names, check_order
+from plugrad_onnx.graph import Graph, GraphBuilder, UniqueNames, check_evaluation_order
 from plugrad_onnx.registry import operator
 
 if TYPE_CHECKING:
@@ -30,13 +30,13 @@ def expansion(
     types = tuple(
         None if x is None else (element_type(x.dtype), tuple(map(int, x.shape))) for x in inputs
     )
-    graph = _graph(call.SerializeToString(), opsets, opset, types)
+    graph = _build_body_graph(call.SerializeToString(), opsets, opset, types)
     absent = [None] * (len(graph.inputs) - len(inputs))
     return tuple(run_graph(graph, scope, [*inputs, *absent])[:outputs])
 
 
 @lru_cache(maxsize=256)
-def _graph(
+def _build_body_graph(
     content: bytes, opsets: tuple[tuple[str, int], ...], opset: int, types: tuple[Any, ...]
 ) -> Graph:
     """Build the body as a graph; missing optional outputs have no name.
@@ -55,17 +55,17 @@ def _graph(
     ]
     body = schema.get_context_dependent_function_with_opset_version(version, content, described)
     function = onnx.FunctionProto.FromString(body)
-    builder = Builder(onnx.ModelProto(), None)
+    builder = GraphBuilder(onnx.ModelProto(), None)
     attributes = {a.name: a for a in call.attribute}
     for key, value in schema.attributes.items():
         if value.default_value.name:
             attributes.setdefault(key, value.default_value)
     formal = onnx.NodeProto(op_type=call.op_type, input=function.input, output=function.output)
-    nodes = builder.body(formal, function, call.op_type, attributes, Names(), dict(opsets), 0)
+    nodes = builder.body(formal, function, call.op_type, attributes, UniqueNames(), dict(opsets), 0)
     graph = Graph(list(function.input), [], {}, list(nodes))
     if builder.problems:
         raise UnsupportedModel("\n".join(builder.problems))
     made = {name for node in graph.nodes for name in node.outputs}
     graph.outputs = [name if name in made else "" for name in function.output]
-    check_order(graph, set())
+    check_evaluation_order(graph, set())
     return graph

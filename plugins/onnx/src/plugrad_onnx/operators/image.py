@@ -12,7 +12,7 @@ import numpy as np
 import plugrad
 from plugrad_onnx.elements import as_tensor
 from plugrad_onnx.errors import InvalidModel
-from plugrad_onnx.operators.common import integers, like, same_dtype, scalar
+from plugrad_onnx.operators.common import cast_like_input, number_like, single_element, to_integers
 from plugrad_onnx.registry import operator
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from plugrad import Tensor
     from plugrad_onnx.registry import Values
 
-ROUNDING: dict[str, Callable[[Any], Any]] = {
+ROUNDING_MODES: dict[str, Callable[[Any], Any]] = {
     "round_prefer_floor": lambda c: np.ceil(c - 0.5),
     "round_prefer_ceil": lambda c: np.floor(c + 0.5),
     "floor": np.floor,
@@ -82,20 +82,20 @@ def resize(
             size, lengths[place], factors[place], coordinate_transformation_mode, part
         )
         if mode == "nearest":
-            indices = np.clip(ROUNDING[nearest_mode](where), 0, size - 1).astype(np.int32)
+            indices = np.clip(ROUNDING_MODES[nearest_mode](where), 0, size - 1).astype(np.int32)
             result = plugrad.take(result, as_tensor(indices, x.device), axis=axis)
         else:
             scale = min(factors[place], 1.0) if antialias else 1.0
             weights = _interpolation_matrix(
                 where, size, scale, mode, cubic_coeff_a, bool(exclude_outside), bool(antialias)
             )
-            result = _multiply_along(result, weights, axis)
+            result = _multiply_along_axis(result, weights, axis)
         outside = (where < 0) | (where > size - 1)
         if crops and outside.any():
             mask = outside.reshape([-1 if a == axis else 1 for a in range(x.ndim)])
             fill = plugrad.full((), extrapolation_value, dtype=result.dtype, device=x.device)
             result = plugrad.where(as_tensor(mask, x.device), fill, result)
-    return same_dtype(result, x)
+    return cast_like_input(result, x)
 
 
 @operator("GridSample")
@@ -115,10 +115,10 @@ def grid_sample(
         plugrad.permute_dims(x, (0, *range(2, rank + 2), 1)), grid, method,
         padding_mode=edge, align_corners=bool(align_corners),
     )  # fmt: skip
-    return same_dtype(plugrad.permute_dims(result, (0, rank + 1, *range(1, rank + 1))), x)
+    return cast_like_input(plugrad.permute_dims(result, (0, rank + 1, *range(1, rank + 1))), x)
 
 
-def sample_at(x: Tensor, where: Sequence[Tensor]) -> Tensor:
+def interpolate_at(x: Tensor, where: Sequence[Tensor]) -> Tensor:
     """Interpolate images of shape (N, C, …) at points given by one tensor of shape (N, …) per spatial axis."""
     sizes = x.shape[2:]
     images = plugrad.reshape(plugrad.permute_dims(x, (0, *range(2, x.ndim), 1)), (-1, x.shape[1]))
@@ -132,7 +132,7 @@ def sample_at(x: Tensor, where: Sequence[Tensor]) -> Tensor:
         parts.append(weight * _take_pixels(images, places, x.shape[0], sizes))
     result = reduce(plugrad.add, parts)
     result = plugrad.permute_dims(result, (0, result.ndim - 1, *range(1, result.ndim - 1)))
-    return same_dtype(result, x)
+    return cast_like_input(result, x)
 
 
 @operator("NonMaxSuppression")
@@ -146,9 +146,9 @@ def non_max_suppression(
     center_point_box: int = 0,
 ) -> Any:
     """Return rows of batch, class and box for the best boxes of each class that overlap little."""
-    count = 0 if most is None else int(scalar(most))
-    overlap = 0.0 if iou_threshold is None else float(scalar(iou_threshold))
-    least = -math.inf if score_threshold is None else float(scalar(score_threshold))
+    count = 0 if most is None else int(single_element(most))
+    overlap = 0.0 if iou_threshold is None else float(single_element(iou_threshold))
+    least = -math.inf if score_threshold is None else float(single_element(score_threshold))
     corners = _as_corners(boxes, bool(center_point_box))
     rows = [
         (batch, kind, box)
@@ -178,7 +178,7 @@ def roi_align(
     shift = 0.5 if half == "half_pixel" else 0.0
     out = (output_height, output_width)
     results: list[Tensor] = []
-    for roi, image in zip(rois, integers(batch), strict=True):
+    for roi, image in zip(rois, to_integers(batch), strict=True):
         x1, y1, x2, y2 = (float(v) * spatial_scale - shift for v in roi)
         spans = [y2 - y1, x2 - x1]
         spans = spans if shift else [max(span, 1.0) for span in spans]
@@ -187,7 +187,7 @@ def roi_align(
             start + span / n * (np.arange(n * c) // c + (np.arange(n * c) % c + 0.5) / c)
             for start, span, n, c in zip((y1, x1), spans, out, counts, strict=True)
         ]
-        results.append(_pooled_region(x[image], places, counts, out, mode))
+        results.append(_pool_region(x[image], places, counts, out, mode))
     if not results:
         return plugrad.zeros((0, x.shape[1], *out), dtype=x.dtype, device=x.device)
     return plugrad.stack(results)
@@ -227,7 +227,7 @@ def _find_bins(start: int, length: int, count: int, size: int) -> list[tuple[int
     ]
 
 
-def _pooled_region(
+def _pool_region(
     image: Tensor,
     places: Sequence[NDArray[Any]],
     counts: Sequence[int],
@@ -240,14 +240,14 @@ def _pooled_region(
     )
     shape = (image.shape[0], out[0], counts[0], out[1], counts[1])
     if mode == "avg":
-        samples = _multiply_along(
-            _multiply_along(image, rows[0] + rows[1], 1), columns[0] + columns[1], 2
+        samples = _multiply_along_axis(
+            _multiply_along_axis(image, rows[0] + rows[1], 1), columns[0] + columns[1], 2
         )
         return plugrad.mean(plugrad.reshape(samples, shape), axis=(2, 4))
     if mode != "max":
         raise InvalidModel(f"RoiAlign has the mode {mode!r}; avg and max are known.")
     corners = [
-        _multiply_along(_multiply_along(image, row, 1), column, 2)
+        _multiply_along_axis(_multiply_along_axis(image, row, 1), column, 2)
         for row in rows
         for column in columns
     ]
@@ -285,7 +285,7 @@ def _resolve_sizes(
             raise InvalidModel("Resize has neither scales nor sizes.")
         factors = [float(s) for s in scales]
         return [math.floor(n * f) for n, f in zip(old, factors, strict=True)], factors
-    wanted = integers(sizes)
+    wanted = to_integers(sizes)
     factors = [n / before for n, before in zip(wanted, old, strict=True)]
     if policy != "stretch":
         common = min(factors) if policy == "not_larger" else max(factors)
@@ -358,7 +358,7 @@ def _interpolation_matrix(
     return matrix.astype(np.float32)
 
 
-def _multiply_along(x: Tensor, matrix: NDArray[Any], axis: int) -> Tensor:
+def _multiply_along_axis(x: Tensor, matrix: NDArray[Any], axis: int) -> Tensor:
     """Multiply x by a matrix along an axis."""
     weights = (
         plugrad.astype(as_tensor(np.ascontiguousarray(matrix.T), x.device), x.dtype)
@@ -379,15 +379,15 @@ def _take_pixels(
     inside: Tensor | None = None
     for axis, (place, size) in enumerate(zip(places, sizes, strict=True)):
         within = plugrad.logical_and(
-            plugrad.greater_equal(place, like(0, place)),
-            plugrad.less_equal(place, like(size - 1, place)),
+            plugrad.greater_equal(place, number_like(0, place)),
+            plugrad.less_equal(place, number_like(size - 1, place)),
         )
         inside = within if inside is None else plugrad.logical_and(inside, within)
         whole = plugrad.astype(plugrad.clip(place, 0.0, size - 1.0), "int32")
         row = row + whole * math.prod(sizes[axis + 1 :])
     taken = plugrad.take(images, row, axis=0)
     assert inside is not None
-    return plugrad.where(plugrad.expand_dims(inside, axis=-1), taken, like(0, taken))
+    return plugrad.where(plugrad.expand_dims(inside, axis=-1), taken, number_like(0, taken))
 
 
 def _as_corners(boxes: NDArray[Any], centered: bool) -> NDArray[Any]:

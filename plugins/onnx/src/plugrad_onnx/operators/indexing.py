@@ -10,7 +10,13 @@ import numpy as np
 import plugrad
 from plugrad_onnx.elements import as_array, as_tensor
 from plugrad_onnx.errors import InvalidModel
-from plugrad_onnx.operators.common import from_start, integers, is_string, like, scalar
+from plugrad_onnx.operators.common import (
+    is_string,
+    number_like,
+    replace_negative_indices,
+    single_element,
+    to_integers,
+)
 from plugrad_onnx.registry import operator
 
 if TYPE_CHECKING:
@@ -19,7 +25,7 @@ if TYPE_CHECKING:
     from plugrad import Tensor
     from plugrad_onnx.registry import Values
 
-REDUCING = {"mul": np.multiply, "max": np.maximum, "min": np.minimum}
+SCATTER_REDUCTIONS = {"mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
 @operator("Gather")
@@ -27,14 +33,14 @@ def gather(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     """Return the slices of x at indices along an axis."""
     if is_string(x):
         return as_tensor(np.take(as_array(x), as_array(indices), axis=axis), x.device)
-    return plugrad.take(x, from_start(indices, x.shape[axis]), axis=axis)
+    return plugrad.take(x, replace_negative_indices(indices, x.shape[axis]), axis=axis)
 
 
 @operator("GatherElements")
 def gather_elements(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     """Return x[i, …, indices[i, …, k], …]: elements whose index is replaced along one axis."""
     axis = axis % x.ndim
-    places = _index_rows(from_start(indices, x.shape[axis]), axis)
+    places = _make_index_rows(replace_negative_indices(indices, x.shape[axis]), axis)
     return plugrad.gather_nd(x, places)
 
 
@@ -65,7 +71,7 @@ def scatter_elements(
 ) -> Tensor:
     """Return x with elements at indices along an axis replaced by updates or reduced with them."""
     axis = axis % x.ndim
-    places = _index_rows(from_start(indices, x.shape[axis]), axis)
+    places = _make_index_rows(replace_negative_indices(indices, x.shape[axis]), axis)
     return _scatter(x, places, updates, reduction)
 
 
@@ -80,7 +86,7 @@ def tensor_scatter(
 ) -> Tensor:
     """Return a cache with new entries written from a start position in each batch."""
     axis, length = axis % cache.ndim, update.shape[axis]
-    begins = integers(starts) if starts is not None else [0] * cache.shape[0]
+    begins = to_integers(starts) if starts is not None else [0] * cache.shape[0]
     places = np.arange(length) + np.array(begins)[:, None]
     places = places % cache.shape[axis] if mode == "circular" else places
     order = np.moveaxis(np.indices(update.shape), 0, -1)
@@ -93,9 +99,9 @@ def tensor_scatter(
 @operator("OneHot")
 def one_hot(indices: Tensor, depth: Values, values: Tensor, *, axis: int = -1) -> Tensor:
     """Return the second of `values` at the indices, and the first elsewhere."""
-    size = int(scalar(depth))
+    size = int(single_element(depth))
     whole = plugrad.trunc(indices) if indices.dtype.is_inexact else indices
-    whole = from_start(plugrad.astype(whole, "int32"), size)
+    whole = replace_negative_indices(plugrad.astype(whole, "int32"), size)
     flags = plugrad.astype(plugrad.one_hot(whole, size), "bool")
     place = axis if axis >= 0 else axis + flags.ndim
     return plugrad.where(plugrad.moveaxis(flags, -1, place), values[1], values[0])
@@ -121,7 +127,7 @@ def compress(x: Tensor, condition: Values, *, axis: int | None = None) -> Tensor
 @operator("TopK")
 def top_k_by_attribute(x: Tensor, *, k: int, axis: int = -1) -> tuple[Tensor, Tensor]:
     """Return the k largest elements along an axis, and their indices."""
-    return _extremes(x, k, axis, True)
+    return _sort_and_take(x, k, axis, True)
 
 
 @operator("TopK", since=10)
@@ -129,7 +135,7 @@ def top_k(
     x: Tensor, k: Values, *, axis: int = -1, largest: int = 1, sorted: int = 1
 ) -> tuple[Tensor, Tensor]:
     """Return the k largest or smallest elements along an axis, and their indices."""
-    return _extremes(x, int(scalar(k)), axis, bool(largest))
+    return _sort_and_take(x, int(single_element(k)), axis, bool(largest))
 
 
 @operator("Unique")
@@ -154,11 +160,11 @@ def _wrap_negative(indices: Tensor, sizes: Sequence[int]) -> Tensor:
         return indices
     bounds = plugrad.astype(as_tensor(np.array(sizes, np.int32), indices.device), indices.dtype)
     return plugrad.where(
-        plugrad.less(indices, like(0, indices)), plugrad.add(indices, bounds), indices
+        plugrad.less(indices, number_like(0, indices)), plugrad.add(indices, bounds), indices
     )
 
 
-def _index_rows(indices: Tensor, axis: int) -> Tensor:
+def _make_index_rows(indices: Tensor, axis: int) -> Tensor:
     """Return the full index row of each element of indices along one axis."""
     grid = np.indices(indices.shape, dtype=np.int32)
     parts = [
@@ -176,15 +182,15 @@ def _scatter(x: Tensor, places: Tensor, updates: Tensor, reduction: str) -> Tens
         return plugrad.tensor_scatter_update(x, places, updates)
     if reduction == "add":
         return plugrad.add(x, plugrad.scatter_nd(places, updates, x.shape))
-    if reduction not in REDUCING:
+    if reduction not in SCATTER_REDUCTIONS:
         raise InvalidModel(f"reduction {reduction!r} is not known; none, add, mul, max, min are.")
     values = x.numpy().copy()
     where = tuple(np.moveaxis(places.numpy(), -1, 0))
-    REDUCING[reduction].at(values, where, updates.numpy())
+    SCATTER_REDUCTIONS[reduction].at(values, where, updates.numpy())
     return as_tensor(values, x.device)
 
 
-def _extremes(x: Tensor, k: int, axis: int, largest: bool) -> tuple[Tensor, Tensor]:
+def _sort_and_take(x: Tensor, k: int, axis: int, largest: bool) -> tuple[Tensor, Tensor]:
     """Return the first `k` elements along an axis in descending or ascending order."""
     if largest:
         values, places = plugrad.top_k(plugrad.moveaxis(x, axis, -1), k)

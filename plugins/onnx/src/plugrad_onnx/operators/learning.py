@@ -8,7 +8,7 @@ import numpy as np
 
 import plugrad
 from plugrad_onnx.elements import as_computable, as_tensor
-from plugrad_onnx.operators.common import like
+from plugrad_onnx.operators.common import number_like
 from plugrad_onnx.registry import operator
 
 if TYPE_CHECKING:
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from plugrad import Tensor
     from plugrad_onnx.registry import Values
 
-DOMAIN = "ai.onnx.ml"
+ONNX_ML_DOMAIN = "ai.onnx.ml"
 
 
-@operator("ArrayFeatureExtractor", domain=DOMAIN)
+@operator("ArrayFeatureExtractor", domain=ONNX_ML_DOMAIN)
 def array_feature_extractor(x: Tensor, indices: Tensor) -> Tensor:
     """Return the columns of x at indices."""
     taken = plugrad.take(x, plugrad.reshape(indices, (-1,)), axis=-1)
     return plugrad.reshape(taken, (1, -1)) if x.ndim == 1 else taken
 
 
-@operator("Binarizer", domain=DOMAIN)
+@operator("Binarizer", domain=ONNX_ML_DOMAIN)
 def binarizer(x: Tensor, *, threshold: float = 0.0) -> Tensor:
     """Return 1 where x is above a threshold, else 0."""
-    return plugrad.astype(plugrad.greater(x, like(threshold, x)), x.dtype)
+    return plugrad.astype(plugrad.greater(x, number_like(threshold, x)), x.dtype)
 
 
-@operator("LabelEncoder", domain=DOMAIN)
+@operator("LabelEncoder", domain=ONNX_ML_DOMAIN)
 def label_encoder(
     x: Values,
     *,
@@ -60,11 +60,11 @@ def label_encoder(
     )
     values, default = next((v, d) for v, d in options if v is not None)
     key_of = str if x.dtype.kind in "OTU" else float
-    table = dict(zip((key_of(_decode(k)) for k in keys), values, strict=True))
+    table = dict(zip((key_of(_decode_bytes(k)) for k in keys), values, strict=True))
     found = [table.get(key_of(v), default) for v in x.ravel()]
     kind = object if isinstance(default, str) else np.asarray(default).dtype
     return as_tensor(as_computable(np.array(found, kind).reshape(x.shape)))
 
 
-def _decode(key: Any) -> Any:
+def _decode_bytes(key: Any) -> Any:
     return key.decode() if isinstance(key, bytes) else key

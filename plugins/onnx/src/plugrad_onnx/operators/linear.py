@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import plugrad
-from plugrad_onnx.operators.common import like
+from plugrad_onnx.operators.common import number_like
 from plugrad_onnx.registry import operator
 
 if TYPE_CHECKING:
@@ -47,10 +47,10 @@ def gemm(
 ) -> Tensor:
     """Return alpha · a @ b + beta · c."""
     product = plugrad.matmul(a, b, bool(transA), bool(transB))
-    product = product if alpha == 1 else plugrad.multiply(product, like(alpha, product))
+    product = product if alpha == 1 else plugrad.multiply(product, number_like(alpha, product))
     if c is None:
         return product
-    return plugrad.add(product, c if beta == 1 else plugrad.multiply(c, like(beta, c)))
+    return plugrad.add(product, c if beta == 1 else plugrad.multiply(c, number_like(beta, c)))
 
 
 @operator("Einsum")

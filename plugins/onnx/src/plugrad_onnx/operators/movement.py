@@ -10,7 +10,7 @@ import numpy as np
 import plugrad
 from plugrad_onnx.elements import as_tensor
 from plugrad_onnx.errors import InvalidModel
-from plugrad_onnx.operators.common import attribute_or_input, integers, scalar
+from plugrad_onnx.operators.common import integers_from_either, single_element, to_integers
 from plugrad_onnx.registry import operator
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def reshape(x: Stored, shape: Values, *, allowzero: int = 0) -> Any:
     """Reshape x; −1 stands for the remaining size, and 0 copies the old size of the axis."""
     sizes = [
         x.shape[axis] if size == 0 and not allowzero else size
-        for axis, size in enumerate(integers(shape))
+        for axis, size in enumerate(to_integers(shape))
     ]
     if -1 in sizes:
         rest = math.prod(size for size in sizes if size != -1)
@@ -52,7 +52,7 @@ def squeeze_by_attribute(x: Tensor, *, axes: Sequence[int] | None = None) -> Ten
 @operator("Squeeze", since=13)
 def squeeze(x: Tensor, axes: Values | None = None) -> Tensor:
     """Remove axes of size 1."""
-    return squeeze_by_attribute(x, axes=attribute_or_input(None, axes))
+    return squeeze_by_attribute(x, axes=integers_from_either(None, axes))
 
 
 @operator("Unsqueeze")
@@ -68,7 +68,7 @@ def unsqueeze_by_attribute(x: Tensor, *, axes: Sequence[int]) -> Tensor:
 @operator("Unsqueeze", since=13)
 def unsqueeze(x: Tensor, axes: Values) -> Tensor:
     """Insert axes of size 1."""
-    return unsqueeze_by_attribute(x, axes=integers(axes))
+    return unsqueeze_by_attribute(x, axes=to_integers(axes))
 
 
 @operator("Transpose")
@@ -97,7 +97,7 @@ def split(
     outputs: int,
 ) -> tuple[Tensor, ...]:
     """Split x along an axis; without sizes, into equal parts, of which the last may be smaller."""
-    parts = attribute_or_input(split, sizes)
+    parts = integers_from_either(split, sizes)
     if parts is None:
         count = num_outputs or outputs
         size = -(-x.shape[axis] // count)
@@ -110,7 +110,9 @@ def slice_by_attributes(
     x: Tensor, *, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int] | None = None
 ) -> Tensor:
     """Return a slice of x."""
-    return _slice(x, list(starts), list(ends), list(axes) if axes is not None else None, None)
+    return _slice_clamped(
+        x, list(starts), list(ends), list(axes) if axes is not None else None, None
+    )
 
 
 @operator("Slice", since=10)
@@ -118,21 +120,21 @@ def slice_(
     x: Tensor, starts: Values, ends: Values, axes: Values | None = None, steps: Values | None = None
 ) -> Tensor:
     """Return a slice of x with steps."""
-    return _slice(
-        x, integers(starts), integers(ends), attribute_or_input(None, axes), attribute_or_input(None, steps)
+    return _slice_clamped(
+        x, to_integers(starts), to_integers(ends), integers_from_either(None, axes), integers_from_either(None, steps)
     )  # fmt: skip
 
 
 @operator("Expand")
 def expand(x: Tensor, shape: Values) -> Tensor:
     """Broadcast x to a shape; axes of size 1 are repeated."""
-    return plugrad.broadcast_to(x, plugrad.broadcast_shapes(x.shape, tuple(integers(shape))))
+    return plugrad.broadcast_to(x, plugrad.broadcast_shapes(x.shape, tuple(to_integers(shape))))
 
 
 @operator("Tile")
 def tile(x: Tensor, repeats: Values) -> Tensor:
     """Repeat x along its axes."""
-    return plugrad.tile(x, tuple(integers(repeats)))
+    return plugrad.tile(x, tuple(to_integers(repeats)))
 
 
 @operator("Pad")
@@ -140,7 +142,7 @@ def pad_by_attributes(
     x: Tensor, *, pads: Sequence[int], mode: str = "constant", value: float = 0.0
 ) -> Tensor:
     """Pad x with a constant or with its own elements."""
-    return _pad(x, list(pads), list(range(x.ndim)), mode, value)
+    return _pad_or_crop(x, list(pads), list(range(x.ndim)), mode, value)
 
 
 @operator("Pad", since=11)
@@ -153,9 +155,9 @@ def pad(
     mode: str = "constant",
 ) -> Tensor:
     """Pad x with a constant or with its own elements; negative padding crops."""
-    chosen = attribute_or_input(None, axes) or list(range(x.ndim))
-    number = 0 if value is None else scalar(value)
-    return _pad(x, integers(pads), chosen, mode, number)
+    chosen = integers_from_either(None, axes) or list(range(x.ndim))
+    number = 0 if value is None else single_element(value)
+    return _pad_or_crop(x, to_integers(pads), chosen, mode, number)
 
 
 @operator("CenterCropPad")
@@ -163,7 +165,7 @@ def center_crop_pad(x: Tensor, shape: Values, *, axes: Sequence[int] | None = No
     """Crop or pad x on both sides to a shape."""
     paddings = [[0, 0] for _ in x.shape]
     cut = [slice(None)] * x.ndim
-    for axis, size in zip(range(x.ndim) if axes is None else axes, integers(shape), strict=True):
+    for axis, size in zip(range(x.ndim) if axes is None else axes, to_integers(shape), strict=True):
         missing = size - x.shape[axis]
         if missing < 0:
             cut[axis] = slice(-missing // 2, -missing // 2 + size)
@@ -197,10 +199,10 @@ def space_to_depth(x: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
 
 
 @operator("Trilu")
-def triangle(x: Tensor, k: Values | None = None, *, upper: int = 1) -> Tensor:
+def trilu(x: Tensor, k: Values | None = None, *, upper: int = 1) -> Tensor:
     """Return the upper or lower triangle of matrices (Trilu)."""
     function = plugrad.triu if upper else plugrad.tril
-    return function(x, k=0 if k is None else scalar(k))
+    return function(x, k=0 if k is None else single_element(k))
 
 
 @operator("ReverseSequence")
@@ -220,7 +222,7 @@ def reverse_sequence(
 @operator("Dropout")
 def legacy_dropout(x: Tensor, *, ratio: float = 0.5, is_test: int = 0, outputs: int) -> Any:
     """Return x unchanged: models run in inference mode."""
-    return _with_mask(x, outputs)
+    return _with_dropout_mask(x, outputs)
 
 
 @operator("Dropout", since=12, pure=False)
@@ -233,24 +235,24 @@ def dropout(
     outputs: int,
 ) -> Any:
     """Drop random elements in training mode; otherwise return x."""
-    rate = 0.5 if ratio is None else scalar(ratio)
-    if training_mode is None or not scalar(training_mode) or rate == 0:
-        return _with_mask(x, outputs)
-    drawn = _generator(seed).uniform(x.shape, device=x.device)
+    rate = 0.5 if ratio is None else single_element(ratio)
+    if training_mode is None or not single_element(training_mode) or rate == 0:
+        return _with_dropout_mask(x, outputs)
+    drawn = _make_generator(seed).uniform(x.shape, device=x.device)
     mask = plugrad.greater_equal(drawn, rate)
     kept = plugrad.multiply(x, plugrad.astype(mask, x.dtype)) / (1 - rate)
     return (kept, mask)[:outputs] if outputs > 1 else kept
 
 
-def _generator(seed: int | None) -> Any:
+def _make_generator(seed: int | None) -> Any:
     return plugrad.random if seed is None else plugrad.random.Generator(seed)
 
 
-def _with_mask(x: Tensor, outputs: int) -> Any:
+def _with_dropout_mask(x: Tensor, outputs: int) -> Any:
     return (x, plugrad.ones(x.shape, dtype="bool", device=x.device)) if outputs > 1 else x
 
 
-def _slice(
+def _slice_clamped(
     x: Tensor,
     starts: list[int],
     ends: list[int],
@@ -276,7 +278,9 @@ def _slice(
     return x[tuple(cut)]
 
 
-def _pad(x: Tensor, pads: list[int], axes: Sequence[int], mode: str, value: float) -> Tensor:
+def _pad_or_crop(
+    x: Tensor, pads: list[int], axes: Sequence[int], mode: str, value: float
+) -> Tensor:
     """Pad x; negative padding crops."""
     if len(pads) != 2 * len(axes):
         raise InvalidModel(f"Pad has {len(pads)} paddings for {len(axes)} axes.")

@@ -6,7 +6,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import plugrad
-from plugrad_onnx.operators.common import like, per_channel, same_dtype
+from plugrad_onnx.operators.common import cast_like_input, number_like, reshape_to_channels
 from plugrad_onnx.registry import operator
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def batch_normalization(
         return _normalize(x, scale, offset, mean, variance, epsilon)
     now, spread = plugrad.moments(x, axis=tuple(range(x.ndim - 1)))
     running = [
-        plugrad.add(plugrad.multiply(old, like(momentum, old)), new * (1 - momentum))
+        plugrad.add(plugrad.multiply(old, number_like(momentum, old)), new * (1 - momentum))
         for old, new in ((mean, now), (variance, spread))
     ]
     return _normalize(x, scale, offset, now, spread, epsilon), *running
@@ -59,9 +59,11 @@ def _normalize(
     x: Tensor, scale: Tensor, offset: Tensor, mean: Tensor, variance: Tensor, epsilon: float
 ) -> Tensor:
     """Normalize channels, which are the last axis, with given statistics, computed in the widest dtype."""
-    factor = plugrad.multiply(scale, plugrad.rsqrt(plugrad.add(variance, like(epsilon, variance))))
+    factor = plugrad.multiply(
+        scale, plugrad.rsqrt(plugrad.add(variance, number_like(epsilon, variance)))
+    )
     shift = plugrad.subtract(offset, plugrad.multiply(mean, factor))
-    return same_dtype(plugrad.add(plugrad.multiply(x, factor), shift), x)
+    return cast_like_input(plugrad.add(plugrad.multiply(x, factor), shift), x)
 
 
 @operator("InstanceNormalization")
@@ -70,7 +72,7 @@ def instance_normalization(
 ) -> Tensor:
     """Normalize each channel of each image."""
     normal = _standardize(x, tuple(range(2, x.ndim)), epsilon)
-    return normal * per_channel(scale, x.ndim) + per_channel(offset, x.ndim)
+    return normal * reshape_to_channels(scale, x.ndim) + reshape_to_channels(offset, x.ndim)
 
 
 @operator("GroupNormalization", since=18)
@@ -96,7 +98,7 @@ def group_normalization(
     """Normalize groups of channels, with one scale and offset per channel."""
     groups = plugrad.reshape(x, (x.shape[0], num_groups, -1))
     normal = plugrad.reshape(_standardize(groups, (2,), epsilon), x.shape)
-    return normal * per_channel(scale, x.ndim) + per_channel(offset, x.ndim)
+    return normal * reshape_to_channels(scale, x.ndim) + reshape_to_channels(offset, x.ndim)
 
 
 @operator("LayerNormalization")
@@ -116,7 +118,7 @@ def layer_normalization(
         return plugrad.layer_norm(x, offset=zeros, scale=scale, variance_epsilon=epsilon)
     axes = tuple(range(axis % x.ndim, x.ndim))
     mean, variance = plugrad.moments(x, axis=axes, keepdims=True)
-    inverse = plugrad.rsqrt(plugrad.add(variance, like(epsilon, variance)))
+    inverse = plugrad.rsqrt(plugrad.add(variance, number_like(epsilon, variance)))
     normal = (x - mean) * inverse * scale
     normal = normal if offset is None else normal + offset
     return (normal, mean, inverse)[:outputs] if outputs > 1 else normal
@@ -129,7 +131,7 @@ def rms_normalization(
     """Divide by the root mean square over `axis` and all later axes."""
     axes = tuple(range(axis % x.ndim, x.ndim))
     square = plugrad.mean(plugrad.square(x), axis=axes, keepdims=True)
-    return x * plugrad.rsqrt(plugrad.add(square, like(epsilon, square))) * scale
+    return x * plugrad.rsqrt(plugrad.add(square, number_like(epsilon, square))) * scale
 
 
 @operator("LpNormalization")
@@ -147,7 +149,7 @@ def mean_variance_normalization(x: Tensor, *, axes: Sequence[int] = (0, 2, 3)) -
     """Subtract the mean and divide by the standard deviation over axes."""
     mean, variance = plugrad.moments(x, axis=tuple(axes), keepdims=True)
     deviation = plugrad.sqrt(variance)
-    return (x - mean) / plugrad.add(deviation, like(1e-9, deviation))
+    return (x - mean) / plugrad.add(deviation, number_like(1e-9, deviation))
 
 
 @operator("LRN")
@@ -160,10 +162,10 @@ def local_response_normalization(
     sides[1] = [before, size - 1 - before]
     square = plugrad.pad(plugrad.square(x), sides)
     parts = [square[:, first : first + x.shape[1]] for first in range(size)]
-    total = plugrad.add(reduce(plugrad.add, parts) * (alpha / size), like(bias, x))
-    return plugrad.divide(x, plugrad.pow(total, like(beta, x)))
+    total = plugrad.add(reduce(plugrad.add, parts) * (alpha / size), number_like(bias, x))
+    return plugrad.divide(x, plugrad.pow(total, number_like(beta, x)))
 
 
 def _standardize(x: Tensor, axes: tuple[int, ...], epsilon: float) -> Tensor:
     mean, variance = plugrad.moments(x, axis=axes, keepdims=True)
-    return (x - mean) * plugrad.rsqrt(plugrad.add(variance, like(epsilon, variance)))
+    return (x - mean) * plugrad.rsqrt(plugrad.add(variance, number_like(epsilon, variance)))

@@ -12,8 +12,8 @@ import numpy as np
 import plugrad
 from plugrad_onnx.elements import as_tensor
 from plugrad_onnx.errors import InvalidModel
-from plugrad_onnx.operators.common import attribute_or_input, like
-from plugrad_onnx.operators.convolution import Window, window_of
+from plugrad_onnx.operators.common import integers_from_either, number_like
+from plugrad_onnx.operators.convolution import ConvolutionWindow, make_window
 from plugrad_onnx.registry import operator
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def max_pool(
     outputs: int,
 ) -> Any:
     """Return the maximum of each window, and its index if that output is used."""
-    given = window_of(x.shape[1:-1], kernel_shape, strides, dilations, pads, auto_pad)
+    given = make_window(x.shape[1:-1], kernel_shape, strides, dilations, pads, auto_pad)
     if _always_covers_pixels(x, given):
         how = given.size, given.strides, given.pads
         attrs: Any = {
@@ -46,7 +46,7 @@ def max_pool(
         }
         if outputs == 1:
             return plugrad.pool(x, how[0], "max", *how[1:], **attrs)
-        if len(given.size) <= _MOST_AXES:
+        if len(given.size) <= _MAX_KERNEL_SPATIAL_AXES:
             largest, places = plugrad.max_pool_with_argmax(x, *how, **attrs)
             return largest, _convert_indices(places, x, storage_order)
     window = _extend_to_ceiling(x.shape[1:-1], given) if ceil_mode else given
@@ -74,7 +74,7 @@ def average_pool(
 ) -> Tensor:
     """Return the mean of each window, with or without padded elements."""
     spatial = x.shape[1:-1]
-    given_window = window_of(spatial, kernel_shape, strides, dilations, pads, auto_pad)
+    given_window = make_window(spatial, kernel_shape, strides, dilations, pads, auto_pad)
     if _always_covers_pixels(x, given_window):
         return plugrad.pool(
             *(x, given_window.size, "avg", given_window.strides, given_window.pads),
@@ -100,10 +100,12 @@ def lp_pool(
     strides: Sequence[int] | None = None,
 ) -> Tensor:
     """Return the p-norm of each window."""
-    window = window_of(x.shape[1:-1], kernel_shape, strides, dilations, pads, auto_pad)
+    window = make_window(x.shape[1:-1], kernel_shape, strides, dilations, pads, auto_pad)
     window = _extend_to_ceiling(x.shape[1:-1], window) if ceil_mode else window
-    powers = plugrad.pow(plugrad.abs(x), like(p, x))
-    return plugrad.pow(reduce(plugrad.add, _extract_cells(powers, window, 0)), like(1 / p, x))
+    powers = plugrad.pow(plugrad.abs(x), number_like(p, x))
+    return plugrad.pow(
+        reduce(plugrad.add, _extract_cells(powers, window, 0)), number_like(1 / p, x)
+    )
 
 
 @operator("GlobalAveragePool", layout="images")
@@ -121,9 +123,9 @@ def global_max_pool(x: Tensor) -> Tensor:
 @operator("GlobalLpPool", layout="images")
 def global_lp_pool(x: Tensor, *, p: int = 2) -> Tensor:
     """Return the p-norm of each channel."""
-    powers = plugrad.pow(plugrad.abs(x), like(p, x))
+    powers = plugrad.pow(plugrad.abs(x), number_like(p, x))
     total = plugrad.sum(powers, axis=tuple(range(1, x.ndim - 1)), keepdims=True)
-    return plugrad.pow(total, like(1 / p, x))
+    return plugrad.pow(total, number_like(1 / p, x))
 
 
 @operator("MaxUnpool")
@@ -138,7 +140,7 @@ def max_unpool(
 ) -> Tensor:
     """Write elements back to the positions that MaxPool returned, and 0 elsewhere."""
     spatial = x.shape[2:]
-    window = window_of(spatial, kernel_shape, strides, None, pads, "NOTSET")
+    window = make_window(spatial, kernel_shape, strides, None, pads, "NOTSET")
     inner = [
         (n - 1) * step + size - low - high
         for n, step, size, (low, high) in zip(
@@ -149,16 +151,16 @@ def max_unpool(
     places = plugrad.reshape(indices, (-1, 1))
     empty = plugrad.zeros((math.prod(shape),), dtype=x.dtype, device=x.device)
     flat = plugrad.tensor_scatter_update(empty, places, plugrad.reshape(x, (-1,)))
-    wanted = attribute_or_input(None, output_shape) or shape
+    wanted = integers_from_either(None, output_shape) or shape
     sides = [(0, more - size) for size, more in zip(shape, wanted, strict=True)]
     return plugrad.pad(plugrad.reshape(flat, shape), sides)
 
 
-_MOST_AXES: Final = 3
+_MAX_KERNEL_SPATIAL_AXES: Final = 3
 """How many spatial axes images have in which plugrad finds the places of elements."""
 
 
-def _always_covers_pixels(x: Tensor, window: Window) -> bool:
+def _always_covers_pixels(x: Tensor, window: ConvolutionWindow) -> bool:
     """Whether every position of a window contains a pixel, as the pooling kernels require."""
     return all(
         max(sides) <= (n - 1) * gap < size + max(sides) and gap <= size
@@ -168,7 +170,7 @@ def _always_covers_pixels(x: Tensor, window: Window) -> bool:
     )
 
 
-def _extend_to_ceiling(spatial: Sequence[int], window: Window) -> Window:
+def _extend_to_ceiling(spatial: Sequence[int], window: ConvolutionWindow) -> ConvolutionWindow:
     """Return a window with more padding at the end, so that a partial last window is included."""
     pads: list[tuple[int, int]] = []
     for size, extent, step, (low, high) in zip(
@@ -178,10 +180,10 @@ def _extend_to_ceiling(spatial: Sequence[int], window: Window) -> Window:
         if (count - 1) * step >= size + low:
             count -= 1
         pads.append((low, max(high, (count - 1) * step + extent - size - low)))
-    return Window(window.size, window.strides, window.dilations, tuple(pads))
+    return ConvolutionWindow(window.size, window.strides, window.dilations, tuple(pads))
 
 
-def _extract_cells(x: Tensor, window: Window, fill: float) -> list[Tensor]:
+def _extract_cells(x: Tensor, window: ConvolutionWindow, fill: float) -> list[Tensor]:
     """Return for each cell of the window the elements under it at all positions."""
     padded = plugrad.pad(x, [(0, 0), *window.pads, (0, 0)], fill)
     count = [
@@ -200,7 +202,9 @@ def _extract_cells(x: Tensor, window: Window, fill: float) -> list[Tensor]:
     return taps
 
 
-def _count_elements(x: Tensor, original: Window, window: Window, padding_counts: bool) -> Tensor:
+def _count_elements(
+    x: Tensor, original: ConvolutionWindow, window: ConvolutionWindow, padding_counts: bool
+) -> Tensor:
     """Return the number of elements in each mean; padding that only rounds up is never counted."""
     ones = plugrad.ones((1, *x.shape[1:-1], 1), dtype=x.dtype, device=x.device)
     pads = window.pads
@@ -210,7 +214,7 @@ def _count_elements(x: Tensor, original: Window, window: Window, padding_counts:
             (0, after[1] - before[1])
             for before, after in zip(original.pads, window.pads, strict=True)
         )
-    rest = Window(window.size, window.strides, window.dilations, pads)
+    rest = ConvolutionWindow(window.size, window.strides, window.dilations, pads)
     return reduce(plugrad.add, _extract_cells(ones, rest, 0))
 
 

@@ -33,14 +33,16 @@ def quantize_linear(
 ) -> Any:
     """Return round(x / scale) + zero_point, clipped to the range of its dtype."""
     dtype = _quantized_dtype(zero_point, output_dtype)
-    factor = _align(_as_float32(scale, x.device), x, axis, block_size)
+    factor = _align_scale(_as_float32(scale, x.device), x, axis, block_size)
     whole = plugrad.divide(_as_float32(x, x.device), factor)
     if dtype.name.startswith("float"):
         return round_to(as_array(whole), dtype, saturate=bool(saturate))
     whole = plugrad.round(whole)
     if zero_point is not None:
-        whole = plugrad.add(whole, _align(_as_float32(zero_point, x.device), x, axis, block_size))
-    return _saturate(whole, dtype)
+        whole = plugrad.add(
+            whole, _align_scale(_as_float32(zero_point, x.device), x, axis, block_size)
+        )
+    return _clip_to_dtype(whole, dtype)
 
 
 @operator("DequantizeLinear")
@@ -58,10 +60,10 @@ def dequantize_linear(
     values = _as_float32(x, scope.device)
     if zero_point is not None:
         values = plugrad.subtract(
-            values, _align(_as_float32(zero_point, scope.device), values, axis, block_size)
+            values, _align_scale(_as_float32(zero_point, scope.device), values, axis, block_size)
         )
     values = plugrad.multiply(
-        values, _align(_as_float32(scale, scope.device), values, axis, block_size)
+        values, _align_scale(_as_float32(scale, scope.device), values, axis, block_size)
     )
     dtype = numpy_dtype(output_dtype) if output_dtype else np.dtype(_as_numpy_dtype(scale))
     return cast_to(values, dtype)
@@ -85,7 +87,7 @@ def matmul_integer(
     """Return the int32 product of 8-bit matrices after subtraction of their zero points."""
     left, right = plugrad.astype(a, "int32"), plugrad.astype(b, "int32")
     if a_zero is not None:
-        left = left - plugrad.astype(_as_column(a_zero), "int32")
+        left = left - plugrad.astype(_as_row_factors(a_zero), "int32")
     if b_zero is not None:
         right = right - plugrad.astype(b_zero, "int32")
     return plugrad.matmul(left, right)
@@ -106,8 +108,8 @@ def qlinear_matmul(
 ) -> Any:
     """Return the quantized product of quantized matrices."""
     left = (
-        _as_float32(a, scope.device) - _as_column(_as_float32(a_zero, scope.device))
-    ) * _as_column(_as_float32(a_scale, scope.device))
+        _as_float32(a, scope.device) - _as_row_factors(_as_float32(a_zero, scope.device))
+    ) * _as_row_factors(_as_float32(a_scale, scope.device))
     right = (_as_float32(b, scope.device) - _as_float32(b_zero, scope.device)) * _as_float32(
         b_scale, scope.device
     )
@@ -115,7 +117,7 @@ def qlinear_matmul(
     dtype = np.dtype(_as_numpy_dtype(y_zero))
     if dtype.name.startswith("float"):
         return round_to(as_array(product), dtype, saturate=True)
-    return _saturate(plugrad.round(product) + _as_float32(y_zero, scope.device), dtype)
+    return _clip_to_dtype(plugrad.round(product) + _as_float32(y_zero, scope.device), dtype)
 
 
 @operator("ConvInteger", layout="images")
@@ -173,7 +175,7 @@ def qlinear_conv(
     )  # fmt: skip
     scale = plugrad.divide(plugrad.multiply(x_scale, filters_scale), y_scale)
     whole = plugrad.round(plugrad.multiply(result, scale)) + _as_float32(y_zero, x.device)
-    return _saturate(whole, np.dtype(_as_numpy_dtype(y_zero)))
+    return _clip_to_dtype(whole, np.dtype(_as_numpy_dtype(y_zero)))
 
 
 def _as_numpy_dtype(x: Any) -> Any:
@@ -193,12 +195,12 @@ def _as_float32(x: Any, device: Any) -> Tensor:
     return plugrad.astype(as_tensor(x, device), "float32")
 
 
-def _as_column(x: Tensor) -> Tensor:
+def _as_row_factors(x: Tensor) -> Tensor:
     """Reshape one value per row of a matrix to a column."""
     return plugrad.expand_dims(x, axis=-1) if x.ndim == 1 and x.shape[0] > 1 else x
 
 
-def _align(x: Tensor, like: Any, axis: int, block_size: int) -> Tensor:
+def _align_scale(x: Tensor, like: Any, axis: int, block_size: int) -> Tensor:
     """Reshape or repeat a scale (per tensor, per axis or per block) to broadcast with a tensor."""
     if block_size and x.ndim == like.ndim:
         repeated = plugrad.repeat(x, block_size, axis=axis)
@@ -211,7 +213,7 @@ def _align(x: Tensor, like: Any, axis: int, block_size: int) -> Tensor:
     return plugrad.reshape(x, [-1 if a == place else 1 for a in range(like.ndim)])
 
 
-def _saturate(whole: Tensor, dtype: np.dtype[Any]) -> Any:
+def _clip_to_dtype(whole: Tensor, dtype: np.dtype[Any]) -> Any:
     """Clip integers to the range of a dtype and cast them."""
     limits = (ml_dtypes.iinfo if is_stored_only(dtype) else np.iinfo)(dtype)
     bounded = plugrad.clip(whole, float(limits.min), float(limits.max))

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import plugrad
 from plugrad.errors import UnsupportedModel
 from plugrad_onnx.operators import activation
-from plugrad_onnx.operators.common import like
+from plugrad_onnx.operators.common import number_like
 from plugrad_onnx.registry import operator
 
 if TYPE_CHECKING:
     from plugrad import Tensor
 
-Activation = Callable[..., Any]
-ACTIVATIONS: dict[str, tuple[Activation, tuple[str, ...], tuple[float, ...]]] = {
+ActivationFunction = Callable[..., Any]
+ACTIVATIONS_BY_NAME: dict[str, tuple[ActivationFunction, tuple[str, ...], tuple[float, ...]]] = {
     "Affine": (
         lambda x, *, alpha, beta: x * alpha + beta,
         ("alpha", "beta"),
@@ -41,7 +41,7 @@ ACTIVATIONS: dict[str, tuple[Activation, tuple[str, ...], tuple[float, ...]]] = 
 
 
 @dataclass(frozen=True)
-class Cell:
+class DirectionCell:
     """The weights and activations of one direction of a recurrent network."""
 
     input: Tensor
@@ -50,7 +50,7 @@ class Cell:
     hidden_bias: Tensor | None
     peepholes: Tensor | None
     size: int
-    activations: Sequence[Activation]
+    activations: Sequence[ActivationFunction]
     clip: float | None
     flag: bool
 
@@ -59,8 +59,8 @@ class Cell:
         return x if self.clip is None else plugrad.clip(x, -self.clip, self.clip)
 
 
-State = tuple["Tensor", ...]
-Step = Callable[[Cell, "Tensor", State], State]
+CellState = tuple["Tensor", ...]
+StepFunction = Callable[[DirectionCell, "Tensor", CellState], CellState]
 
 
 @operator("RNN")
@@ -85,7 +85,7 @@ def rnn(
     chosen = _choose_activations(
         activations or ["Tanh"] * w.shape[0], activation_alpha, activation_beta
     )
-    states = [_initial_state(initial, layout)]
+    states = [_with_directions_first(initial, layout)]
     cells = _make_cells(w, r, b, None, hidden_size, chosen, clip, False)
     return _run_directions(_rnn_step, cells, x, lengths, states, direction, layout)
 
@@ -112,7 +112,7 @@ def gru(
     """Run a gated recurrent unit over sequences (GRU)."""
     names = activations or ["Sigmoid", "Tanh"] * w.shape[0]
     chosen = _choose_activations(names, activation_alpha, activation_beta)
-    states = [_initial_state(initial, layout)]
+    states = [_with_directions_first(initial, layout)]
     cells = _make_cells(w, r, b, None, hidden_size, chosen, clip, bool(linear_before_reset))
     return _run_directions(_gru_step, cells, x, lengths, states, direction, layout)
 
@@ -141,17 +141,17 @@ def lstm(
     """Run a long short-term memory over sequences (LSTM)."""
     names = activations or ["Sigmoid", "Tanh", "Tanh"] * w.shape[0]
     chosen = _choose_activations(names, activation_alpha, activation_beta)
-    states = [_initial_state(initial, layout), _initial_state(initial_cell, layout)]
+    states = [_with_directions_first(initial, layout), _with_directions_first(initial_cell, layout)]
     cells = _make_cells(w, r, b, peepholes, hidden_size, chosen, clip, bool(input_forget))
     return _run_directions(_lstm_step, cells, x, lengths, states, direction, layout)
 
 
-def _rnn_step(cell: Cell, x: Tensor, state: State) -> State:
+def _rnn_step(cell: DirectionCell, x: Tensor, state: CellState) -> CellState:
     total = _add_bias(x + plugrad.matmul(state[0], cell.hidden), cell.hidden_bias)
     return (cell.activations[0](cell.clip_input(total)),)
 
 
-def _gru_step(cell: Cell, x: Tensor, state: State) -> State:
+def _gru_step(cell: DirectionCell, x: Tensor, state: CellState) -> CellState:
     """Return the next state; the order of gates is update, reset, hidden."""
     size, (hidden,) = cell.size, state
     weights, bias = cell.hidden, cell.hidden_bias
@@ -168,7 +168,7 @@ def _gru_step(cell: Cell, x: Tensor, state: State) -> State:
     return ((1 - update) * new + update * hidden,)
 
 
-def _lstm_step(cell: Cell, x: Tensor, state: State) -> State:
+def _lstm_step(cell: DirectionCell, x: Tensor, state: CellState) -> CellState:
     """Return the next state; the order of gates is input, output, forget, cell."""
     size, (hidden, memory) = cell.size, state
     gates = _add_bias(x + plugrad.matmul(hidden, cell.hidden), cell.hidden_bias)
@@ -190,25 +190,25 @@ def _add_bias(x: Tensor, bias: Tensor | None) -> Tensor:
     return x if bias is None else x + bias
 
 
-def _initial_state(initial: Tensor | None, layout: int) -> Tensor | None:
+def _with_directions_first(initial: Tensor | None, layout: int) -> Tensor | None:
     """Return an initial state with its directions first."""
     return plugrad.moveaxis(initial, 0, 1) if layout and initial is not None else initial
 
 
 def _choose_activations(
     names: Sequence[str], alphas: Sequence[float], betas: Sequence[float]
-) -> list[Activation]:
+) -> list[ActivationFunction]:
     """Return the activation functions; each takes as many of the alphas and betas as it needs."""
     rest = {"alpha": list(alphas), "beta": list(betas)}
-    chosen: list[Activation] = []
+    chosen: list[ActivationFunction] = []
     for name in names:
-        known = {key.lower(): key for key in ACTIVATIONS}.get(name.lower())
+        known = {key.lower(): key for key in ACTIVATIONS_BY_NAME}.get(name.lower())
         if known is None:
             raise UnsupportedModel(
                 f"Activation {name!r} of a recurrent network is not known; "
-                f"{', '.join(ACTIVATIONS)} are."
+                f"{', '.join(ACTIVATIONS_BY_NAME)} are."
             )
-        function, parameters, defaults = ACTIVATIONS[known]
+        function, parameters, defaults = ACTIVATIONS_BY_NAME[known]
         values = {
             key: rest[key].pop(0) if rest[key] else default
             for key, default in zip(parameters, defaults, strict=True)
@@ -223,15 +223,15 @@ def _make_cells(
     b: Tensor | None,
     peepholes: Tensor | None,
     size: int,
-    activations: Sequence[Activation],
+    activations: Sequence[ActivationFunction],
     clip: float | None,
     flag: bool,
-) -> list[Cell]:
+) -> list[DirectionCell]:
     """Return one cell for each direction."""
     count = len(activations) // w.shape[0]
     half = w.shape[1]
     return [
-        Cell(
+        DirectionCell(
             plugrad.matrix_transpose(w[d]),
             plugrad.matrix_transpose(r[d]),
             None if b is None else b[d][:half],
@@ -247,8 +247,8 @@ def _make_cells(
 
 
 def _run_directions(
-    step: Step,
-    cells: Sequence[Cell],
+    step: StepFunction,
+    cells: Sequence[DirectionCell],
     x: Tensor,
     lengths: Tensor | None,
     initial: Sequence[Tensor | None],
@@ -259,7 +259,7 @@ def _run_directions(
     x = plugrad.moveaxis(x, 0, 1) if layout else x
     ends = None if lengths is None else plugrad.reshape(lengths, (-1, 1))
     outputs: list[Tensor] = []
-    last: list[State] = []
+    last: list[CellState] = []
     for place, cell in enumerate(cells):
         backwards = direction == "reverse" or place == 1
         zeros = plugrad.zeros((x.shape[1], cell.size), dtype=x.dtype, device=x.device)
@@ -276,8 +276,13 @@ def _run_directions(
 
 
 def _run_direction(
-    step: Step, cell: Cell, x: Tensor, ends: Tensor | None, state: State, backwards: bool
-) -> tuple[Tensor, State]:
+    step: StepFunction,
+    cell: DirectionCell,
+    x: Tensor,
+    ends: Tensor | None,
+    state: CellState,
+    backwards: bool,
+) -> tuple[Tensor, CellState]:
     """Return the outputs of all steps and the final state; after its end, a sequence keeps its state."""
     inputs = _add_bias(plugrad.matmul(x, cell.input), cell.bias)
     count = x.shape[0]
@@ -286,8 +291,8 @@ def _run_direction(
         new = step(cell, inputs[t], state)
         outputs[t] = new[0]
         if ends is not None:
-            live = plugrad.less(like(t, ends), ends)
-            outputs[t] = plugrad.where(live, new[0], like(0, new[0]))
+            live = plugrad.less(number_like(t, ends), ends)
+            outputs[t] = plugrad.where(live, new[0], number_like(0, new[0]))
             new = tuple(plugrad.where(live, n, old) for n, old in zip(new, state, strict=True))
         state = new
     return plugrad.stack(outputs), state

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import plugrad
-from plugrad_onnx.operators.common import attribute_or_input, same_dtype
+from plugrad_onnx.operators.common import cast_like_input, integers_from_either
 from plugrad_onnx.registry import operator
 
 if TYPE_CHECKING:
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 def _sum(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
-    return same_dtype(plugrad.sum(x, axis=axes, keepdims=keepdims), x)
+    return cast_like_input(plugrad.sum(x, axis=axes, keepdims=keepdims), x)
 
 
 def _product(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
-    return same_dtype(plugrad.prod(x, axis=axes, keepdims=keepdims), x)
+    return cast_like_input(plugrad.prod(x, axis=axes, keepdims=keepdims), x)
 
 
 def _mean(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
     floating = x if x.dtype.is_inexact else plugrad.astype(x, "float32")
-    return same_dtype(plugrad.mean(floating, axis=axes, keepdims=keepdims), x)
+    return cast_like_input(plugrad.mean(floating, axis=axes, keepdims=keepdims), x)
 
 
 def _max(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
@@ -57,7 +57,7 @@ def _reduce_empty(x: Tensor, axes: tuple[int, ...], keepdims: bool, *, lowest: b
     return plugrad.full(shape, value, dtype=x.dtype, device=x.device)
 
 
-REDUCTIONS: dict[str, tuple[Reduction, int]] = {
+REDUCTION_OPERATORS: dict[str, tuple[Reduction, int]] = {
     "ReduceSum": (_sum, 13),
     "ReduceProd": (_product, 18),
     "ReduceMean": (_mean, 18),
@@ -75,14 +75,14 @@ REDUCTIONS: dict[str, tuple[Reduction, int]] = {
 """By name: the function, and the version from which on its axes are an input."""
 
 
-def _declare(name: str, reduction: Reduction, by_input: int) -> None:
+def _declare_reduction(name: str, reduction: Reduction, axes_input_since: int) -> None:
     @operator(name)
     def reduce_by_attribute(
         x: Tensor, *, axes: Sequence[int] | None = None, keepdims: int = 1
     ) -> Tensor:
         return reduction(x, tuple(axes or range(x.ndim)), bool(keepdims))
 
-    @operator(name, since=by_input)
+    @operator(name, since=axes_input_since)
     def reduce(
         x: Tensor,
         axes: Values | None = None,
@@ -90,29 +90,29 @@ def _declare(name: str, reduction: Reduction, by_input: int) -> None:
         keepdims: int = 1,
         noop_with_empty_axes: int = 0,
     ) -> Tensor:
-        chosen = tuple(attribute_or_input(None, axes) or ())
+        chosen = tuple(integers_from_either(None, axes) or ())
         if not chosen and noop_with_empty_axes:
             return reduction(plugrad.expand_dims(x, axis=0), (0,), False)
         return reduction(x, chosen or tuple(range(x.ndim)), bool(keepdims))
 
 
-for _name, (_reduction, _by_input) in REDUCTIONS.items():
-    _declare(_name, _reduction, _by_input)
+for _name, (_reduction, _by_input) in REDUCTION_OPERATORS.items():
+    _declare_reduction(_name, _reduction, _by_input)
 
 
 @operator("ArgMax")
 def argmax(x: Tensor, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Tensor:
     """Return the indices of the maxima along an axis."""
-    return _position(plugrad.argmax, x, axis, keepdims, select_last_index)
+    return _find_extremum_index(plugrad.argmax, x, axis, keepdims, select_last_index)
 
 
 @operator("ArgMin")
 def argmin(x: Tensor, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Tensor:
     """Return the indices of the minima along an axis."""
-    return _position(plugrad.argmin, x, axis, keepdims, select_last_index)
+    return _find_extremum_index(plugrad.argmin, x, axis, keepdims, select_last_index)
 
 
-def _position(
+def _find_extremum_index(
     find: Callable[..., Tensor], x: Tensor, axis: int, keepdims: int, last: int
 ) -> Tensor:
     x = plugrad.flip(x, axis=axis) if last else x

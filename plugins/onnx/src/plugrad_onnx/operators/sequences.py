@@ -8,7 +8,7 @@ import numpy as np
 
 import plugrad
 from plugrad_onnx.errors import InvalidModel
-from plugrad_onnx.operators.common import integers, scalar
+from plugrad_onnx.operators.common import single_element, to_integers
 from plugrad_onnx.registry import operator
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def sequence_empty(*, dtype: int = 1) -> list[Any]:
 @operator("SequenceAt")
 def sequence_at(sequence: Anything, position: Values) -> Any:
     """Return one element of a sequence."""
-    return sequence[int(scalar(position))]
+    return sequence[int(single_element(position))]
 
 
 @operator("SequenceLength")
@@ -43,7 +43,7 @@ def sequence_length(sequence: Anything) -> Any:
 @operator("SequenceInsert")
 def sequence_insert(sequence: Anything, x: Anything, position: Values | None = None) -> list[Any]:
     """Return a sequence with x inserted."""
-    place = len(sequence) if position is None else int(scalar(position))
+    place = len(sequence) if position is None else int(single_element(position))
     if not -len(sequence) <= place <= len(sequence):
         raise InvalidModel(f"Position {place} is not in a sequence of {len(sequence)} elements.")
     place = place + len(sequence) if place < 0 else place
@@ -54,7 +54,7 @@ def sequence_insert(sequence: Anything, x: Anything, position: Values | None = N
 def sequence_erase(sequence: Anything, position: Values | None = None) -> list[Any]:
     """Return a sequence without one of its elements."""
     rest = list(sequence)
-    rest.pop(-1 if position is None else int(scalar(position)))
+    rest.pop(-1 if position is None else int(single_element(position)))
     return rest
 
 
@@ -74,8 +74,8 @@ def split_to_sequence(
         parts = plugrad.split(x, (1,) * size, axis)
         return list(parts) if keepdims else [plugrad.squeeze(part, axis) for part in parts]
     if split.ndim:
-        return list(plugrad.split(x, tuple(integers(split)), axis))
-    step = int(scalar(split))
+        return list(plugrad.split(x, tuple(to_integers(split)), axis))
+    step = int(single_element(split))
     sizes = [step] * (size // step) + ([size % step] if size % step else [])
     return list(plugrad.split(x, tuple(sizes), axis))
 

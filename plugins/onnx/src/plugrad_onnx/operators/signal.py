@@ -9,7 +9,7 @@ import numpy as np
 
 import plugrad
 from plugrad_onnx.elements import numpy_dtype
-from plugrad_onnx.operators.common import scalar
+from plugrad_onnx.operators.common import single_element
 from plugrad_onnx.registry import operator
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def dft_by_attribute(
     x: Tensor, length: Values | None = None, *, axis: int = 1, inverse: int = 0, onesided: int = 0
 ) -> Tensor:
     """Return the Fourier transform along an axis; the last axis holds real and imaginary parts."""
-    return _transform(x, length, axis, bool(inverse), bool(onesided))
+    return _fourier_transform(x, length, axis, bool(inverse), bool(onesided))
 
 
 @operator("DFT", since=20)
@@ -35,8 +35,8 @@ def dft(
     onesided: int = 0,
 ) -> Tensor:
     """Return the Fourier transform along an axis; the last axis holds real and imaginary parts."""
-    where = -2 if axis is None else int(scalar(axis))
-    return _transform(x, length, where, bool(inverse), bool(onesided))
+    where = -2 if axis is None else int(single_element(axis))
+    return _fourier_transform(x, length, where, bool(inverse), bool(onesided))
 
 
 @operator("STFT")
@@ -49,17 +49,17 @@ def stft(
     onesided: int = 1,
 ) -> Tensor:
     """Return the Fourier transforms of overlapping frames."""
-    hop = int(scalar(step))
+    hop = int(single_element(step))
     if length is None and window is None:
         size = x.shape[1]
     else:
-        size = int(scalar(length)) if length is not None else window.shape[0]  # type: ignore[union-attr]
+        size = int(single_element(length)) if length is not None else window.shape[0]  # type: ignore[union-attr]
     count = (x.shape[1] - size) // hop + 1
     frames = plugrad.stack([x[:, t * hop : t * hop + size] for t in range(count)], axis=1)
     frames = frames if frames.ndim == 4 else plugrad.expand_dims(frames, axis=-1)
     if window is not None:
         frames = frames * plugrad.reshape(window, (-1, 1))
-    return _transform(frames, None, 2, False, bool(onesided))
+    return _fourier_transform(frames, None, 2, False, bool(onesided))
 
 
 @operator("MelWeightMatrix")
@@ -74,7 +74,7 @@ def mel_weight_matrix(
 ) -> Any:
     """Return the matrix of triangular filters that maps a spectrum to mel bins."""
     count, size = int(bins.item()), int(length.item()) // 2 + 1
-    first, last = _mel(low.item()), _mel(high.item())
+    first, last = _hertz_to_mel(low.item()), _hertz_to_mel(high.item())
     edges = first + np.arange(count + 2) * ((last - first) / (count + 2))
     places = (700 * (10 ** (edges / 2595) - 1) * (int(length.item()) + 1) // rate.item()).astype(
         int
@@ -93,16 +93,16 @@ def mel_weight_matrix(
     return matrix.astype(numpy_dtype(output_datatype))
 
 
-def _mel(hertz: float) -> float:
+def _hertz_to_mel(hertz: float) -> float:
     return 2595 * math.log10(1 + hertz / 700)
 
 
-def _transform(
+def _fourier_transform(
     x: Tensor, length: Values | None, axis: int, inverse: bool, onesided: bool
 ) -> Tensor:
     """Return the Fourier transform of reals or pairs: pairs, or reals if it is inverse and one-sided."""
     axis = axis % x.ndim
-    size = None if length is None else int(scalar(length))
+    size = None if length is None else int(single_element(length))
     imaginary = x[..., 1] if x.shape[-1] == 2 else plugrad.zeros_like(x[..., 0])
     values = plugrad.complex(x[..., 0], imaginary)
     if inverse and onesided:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from plugrad_onnx.registry import Values
 
-CASES = {"LOWER": str.lower, "UPPER": str.upper, "NONE": str}
+CASE_CHANGES = {"LOWER": str.lower, "UPPER": str.upper, "NONE": str}
 
 
 @operator("StringConcat")
@@ -53,7 +53,7 @@ def string_normalizer(
     stopwords: Sequence[str] = (),
 ) -> Any:
     """Return strings without stop words, in upper or lower case."""
-    change = CASES[case_change_action]
+    change = CASE_CHANGES[case_change_action]
     fold = str if is_case_sensitive else str.lower
     stop = {fold(word) for word in stopwords}
     rows = [
@@ -79,7 +79,7 @@ def tf_idf_vectorizer(
 ) -> Any:
     """Count or weight the n-grams of a pool in sequences."""
     pool = list[Any](pool_int64s or pool_strings or ())
-    column = _ngram_columns(pool, ngram_counts, ngram_indexes)
+    column = _output_columns_of_ngrams(pool, ngram_counts, ngram_indexes)
     rows = x.reshape(1, -1) if x.ndim == 1 else x
     counts = np.zeros((len(rows), max(ngram_indexes) + 1), np.float32)
     for place, row in enumerate(rows.tolist()):
@@ -96,7 +96,7 @@ def tf_idf_vectorizer(
     return (counts[0] if x.ndim == 1 else counts).astype(np.float32)
 
 
-def _ngram_columns(
+def _output_columns_of_ngrams(
     pool: Sequence[Any], starts: Sequence[int], columns: Sequence[int]
 ) -> dict[tuple[Any, ...], int]:
     """Return the output column of each n-gram; the pool lists n-grams by length."""

@@ -128,8 +128,8 @@ def matmul(a: WasmArray, b: WasmArray, *, transpose_a: bool, transpose_b: bool) 
     if plan.depth == 0:
         return fill(a.memory, plan.shape, a.dtype, 0)
     if a.dtype in HALVES and not is_small(a, b, plan):
-        wide = [cast(x, dtype=float32) for x in (a, b)]
-        return cast(run_matmul(*wide, plan), dtype=a.dtype)
+        wide = run_matmul(cast(a, dtype=float32), cast(b, dtype=float32), plan)
+        return cast(wide, dtype=a.dtype)
     return run_matmul(a, b, plan)
 
 

@@ -101,11 +101,10 @@ def clip_by_value(x: WasmArray, *, clip_value_min: float, clip_value_max: float)
 
 
 @table.implements(unary.cast)
-def cast(x: WasmArray, *, dtype: DType) -> WasmArray:
+def cast(x: WasmArray, *, dtype: DType | str) -> WasmArray:
     """Return the elements in another dtype."""
     # A string that is equal to a dtype would find what is cached for this.
-    export = direct_cast(x.dtype, dtype) if isinstance(dtype, DType) else None
-    if export is not None:
+    if isinstance(dtype, DType) and (export := direct_cast(x.dtype, dtype)) is not None:
         out = x.memory.empty(x.shape, dtype)
         if x.size < RELEASE_LOCK_MIN_ELEMENTS:
             x.memory.store.short[export](x.address, out.address, x.size)
@@ -117,13 +116,13 @@ def cast(x: WasmArray, *, dtype: DType) -> WasmArray:
         return x
     if supported is not dtype:
         return cast(x, dtype=supported)
-    if x.dtype in COMPLEX and dtype not in COMPLEX and dtype is not bool_:
-        return cast(real(x), dtype=dtype)
-    if dtype in COMPLEX and x.dtype not in COMPLEX:
-        return cast(cast(x, dtype=float32 if dtype is complex64 else float64), dtype=dtype)
+    if x.dtype in COMPLEX and supported not in COMPLEX and supported is not bool_:
+        return cast(real(x), dtype=supported)
+    if supported in COMPLEX and x.dtype not in COMPLEX:
+        return cast(cast(x, dtype=float32 if supported is complex64 else float64), dtype=supported)
     # Of halves: float16 is rounded twice only where it overflows; bfloat16 has the range of float32.
-    is_long = dtype == "bfloat16" and x.dtype.is_integer and x.dtype.itemsize > 2
-    return cast(cast(x, dtype=float64 if is_long else float32), dtype=dtype)
+    is_long = supported == "bfloat16" and x.dtype.is_integer and x.dtype.itemsize > 2
+    return cast(cast(x, dtype=float64 if is_long else float32), dtype=supported)
 
 
 @lru_cache(maxsize=1024)

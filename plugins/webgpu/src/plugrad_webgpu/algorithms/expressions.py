@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 from plugrad.extend import broadcast, complex64, float32, int32, int64, uint32
-from plugrad_webgpu.memory.buffers import values_if_on_host
+from plugrad_webgpu.memory.buffers import host_values_or_none
 from plugrad_webgpu.shaders.chains import (
-    MAX_INPUTS,
+    MAX_CALL_INPUTS,
+    ElementwiseCall,
     Formula,
-    Step,
+    cached_input_access,
     find_limits,
-    laid_out,
-    reading,
-    single,
+    lay_out_chain,
+    single_call_program,
     weigh,
 )
 from plugrad_webgpu.shaders.elements import (
-    HALVES,
-    NUMBERS,
+    HALF_DTYPES,
+    NUMBER_DTYPES,
     STORAGE_TYPE,
     as_parameter,
     require_dtype,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from plugrad.extend import DType
     from plugrad_webgpu.memory.buffers import GpuArray
-    from plugrad_webgpu.shaders.chains import Reading
+    from plugrad_webgpu.shaders.chains import InputAccess
     from plugrad_webgpu.shaders.layout import Shape
 
     Body = Callable[..., NDArray[Any]]
@@ -49,9 +49,9 @@ if TYPE_CHECKING:
 MAX_CACHED_STEPS = 1024
 
 
-def numbers(expression: str) -> dict[DType, str]:
+def per_number_dtype(expression: str) -> dict[DType, str]:
     """Return a table that has one expression for all number dtypes."""
-    return dict.fromkeys(NUMBERS, expression)
+    return dict.fromkeys(NUMBER_DTYPES, expression)
 
 
 def per_inexact_dtype(floating: str, of_complex: str) -> dict[DType, str]:
@@ -94,10 +94,10 @@ def elementwise(
     The function raises UnsupportedDtype for a dtype without an expression.
     """
     expressions = {float32: expression} if isinstance(expression, str) else expression
-    kernel = _Elementwise(
+    kernel = _ElementwiseKernel(
         with_narrow_dtypes(expressions, result), tuple(inputs), result, tuple(attributes), body
     )
-    implementation = _specialize(kernel)
+    implementation = _specialize_call(kernel)
     _IMPLEMENTATIONS.add(implementation)
     return implementation
 
@@ -110,7 +110,7 @@ def is_elementwise(function: object) -> bool:
 _IMPLEMENTATIONS: Final[WeakSet[Callable[..., Any]]] = WeakSet()
 
 
-class _Elementwise:
+class _ElementwiseKernel:
     """The steps of one kernel."""
 
     def __init__(
@@ -121,44 +121,52 @@ class _Elementwise:
         attributes: tuple[str, ...],
         body: Body | Mapping[DType, Body] | None,
     ) -> None:
-        self.steps: dict[Any, Step] = {}  # keys are shapes and dtypes, by the number of inputs
+        self.steps: dict[
+            Any, ElementwiseCall
+        ] = {}  # keys are shapes and dtypes, by the number of inputs
         self.inputs = inputs
         self.attributes = attributes
         self._expressions = expressions
         self._result = result
         if callable(body):
-            body = dict.fromkeys(self._expressions.keys() - {complex64, *HALVES}, body)
+            body = dict.fromkeys(self._expressions.keys() - {complex64, *HALF_DTYPES}, body)
         self._bodies: Mapping[Any, Body] = body or {}
-        self._formula: Callable[[tuple[DType, ...]], Formula] = cache(self._make_formula)
+        self._formula: Callable[[tuple[DType, ...]], Formula] = cache(self._make_formula_for_dtypes)
 
-    def step(self, key: Any, arrays: Sequence[GpuArray], values: Sequence[float] = ()) -> Step:
+    def step(
+        self, key: Any, arrays: Sequence[GpuArray], values: Sequence[float] = ()
+    ) -> ElementwiseCall:
         """Make, compile and cache the step for inputs of these shapes and dtypes."""
         if len(self.steps) >= MAX_CACHED_STEPS:
             self.steps.clear()
-        made = self._make_step([x.shape for x in arrays], [x.dtype for x in arrays], values)
+        made = self._make_call([x.shape for x in arrays], [x.dtype for x in arrays], values)
         # Whatever is wrong with the expression is an error of this call, although it may be recorded later.
-        if made.body is None or values_if_on_host(arrays[0]) is None:
+        if made.body is None or host_values_or_none(arrays[0]) is None:
             arrays[0].buffer.device.prepare(made.plan.program, len(arrays) + 1)
         self.steps[key] = made
         return made
 
-    def _make_step(
+    def _make_call(
         self, shapes: Sequence[Shape], dtypes: Sequence[DType], values: Sequence[float]
-    ) -> Step:
+    ) -> ElementwiseCall:
         dtype = dtypes[-1]
         what = f"the webgpu kernel {next(iter(self._expressions.values()))!r}"
         require_dtype(dtype, self._expressions, what)
         out = broadcast(*shapes)
         formula = self._formula(tuple(dtypes))
-        readings = tuple(_reading(s, out, d) for s, d in zip(shapes, dtypes, strict=True))
+        readings = tuple(_input_access(s, out, d) for s, d in zip(shapes, dtypes, strict=True))
         numbers = tuple(as_parameter(v, dtype) for v in values)
         inputs = tuple(~i for i in range(len(shapes)))
-        layout = laid_out(out, [(formula, numbers, inputs)], readings, (0,))
+        layout = lay_out_chain(out, [(formula, numbers, inputs)], readings, (0,))
         loop = out if any(r.strides for r in readings) else None
         planned = plan(
-            single(layout.form), layout.parameters, layout.invocations, out, formula.result
+            single_call_program(layout.form),
+            layout.parameters,
+            layout.invocations,
+            out,
+            formula.result,
         )
-        return Step(
+        return ElementwiseCall(
             formula,
             readings,
             numbers,
@@ -169,33 +177,39 @@ class _Elementwise:
             loop,
             find_limits(formula, loop),
             planned,
-            planned.grid is not None and len(shapes) <= MAX_INPUTS,
+            planned.grid is not None and len(shapes) <= MAX_CALL_INPUTS,
             self._bodies.get(dtype),
         )
 
-    def _make_formula(self, dtypes: tuple[DType, ...]) -> Formula:
+    def _make_formula_for_dtypes(self, dtypes: tuple[DType, ...]) -> Formula:
         dtype = dtypes[-1]
         return Formula(
             self._expressions[dtype],
             tuple(zip(self.inputs, dtypes, strict=True)),
             self._result or dtype,
-            tuple((name, _field(dtype)) for name in self.attributes),
+            tuple((name, _parameter_type(dtype)) for name in self.attributes),
         )
 
 
-def _field(dtype: DType) -> str:
+def _parameter_type(dtype: DType) -> str:
     # A vector would have to begin at an even word.
-    return "array<u32, 2>" if dtype == int64 else "f32" if dtype in HALVES else STORAGE_TYPE[dtype]
+    return (
+        "array<u32, 2>"
+        if dtype == int64
+        else "f32"
+        if dtype in HALF_DTYPES
+        else STORAGE_TYPE[dtype]
+    )
 
 
-def _reading(shape: Shape, out: Shape, dtype: DType) -> Reading:
+def _input_access(shape: Shape, out: Shape, dtype: DType) -> InputAccess:
     size = prod(shape)
     if size == prod(out):
-        return reading(dtype, None)
-    return reading(dtype, broadcast_strides(shape, out) if size > 1 else ())
+        return cached_input_access(dtype, None)
+    return cached_input_access(dtype, broadcast_strides(shape, out) if size > 1 else ())
 
 
-def _specialize(kernel: _Elementwise) -> Callable[..., GpuArray]:
+def _specialize_call(kernel: _ElementwiseKernel) -> Callable[..., GpuArray]:
     """Return the shortest function for the kernel's parameters, because every call of a small op runs it."""
     steps = kernel.steps
     attributes = kernel.attributes

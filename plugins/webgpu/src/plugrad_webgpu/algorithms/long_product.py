@@ -19,13 +19,17 @@ ROWS_PER_INVOCATION = 4  # of an invocation that loads them all
 COLUMNS_PER_INVOCATION = 4  # of an invocation, where there are many
 SPLIT_MIN_ELEMENTS = 64  # elements of a sum: shorter ones do not justify a second dispatch
 
-Sizes = tuple[int, int, int]
-Steps = tuple[int, int]
+ProductSizes = tuple[int, int, int]
+MatrixStrides = tuple[int, int]
 """The distances between rows and between columns."""
 
 
-def long_product(
-    device: CommandRecorder, batches: tuple[int, int], sizes: Sizes, left: Steps, right: Steps
+def plan_int64_product(
+    device: CommandRecorder,
+    batches: tuple[int, int],
+    sizes: ProductSizes,
+    left: MatrixStrides,
+    right: MatrixStrides,
 ) -> Plan:
     """Return the plan for a batch of products, whose output is (splits, batch, rows, columns).
 
@@ -40,19 +44,19 @@ def long_product(
     is_broadcast = (
         device.is_software
         and min(rows, columns) >= BROADCAST_SUBGROUP_SIZE
-        and device.subgroup == BROADCAST_SUBGROUP_SIZE
+        and device.subgroup_size == BROADCAST_SUBGROUP_SIZE
     )
-    return _plan(is_broadcast, device.has_long_words, batches, sizes, left, right)
+    return _plan_product(is_broadcast, device.has_long_words, batches, sizes, left, right)
 
 
 @lru_cache(maxsize=1024)
-def _plan(
+def _plan_product(
     is_broadcast: bool,
     has_long_words: bool,
     batches: tuple[int, int],
-    sizes: Sizes,
-    left: Steps,
-    right: Steps,
+    sizes: ProductSizes,
+    left: MatrixStrides,
+    right: MatrixStrides,
 ) -> Plan:
     rows, depth, columns = sizes
     batch = 0 if 0 in batches else max(batches)
@@ -71,18 +75,18 @@ def _plan(
         *(tiles * splits, rows, row_tiles, columns, stride, depth, -(-depth // splits), batch),
         *(left_step, *left, right_step, *right),
     )
-    program = _program(is_broadcast, has_long_words, tile_rows, tile_columns)
+    program = _product_program(is_broadcast, has_long_words, tile_rows, tile_columns)
     return plan(program, parameters, tiles * splits, (splits, batch, rows, columns), int64)
 
 
 @cache
-def _program(is_broadcast: bool, has_long_words: bool, rows: int, columns: int) -> Program:
+def _product_program(is_broadcast: bool, has_long_words: bool, rows: int, columns: int) -> Program:
     workgroup = BROADCAST_SUBGROUP_SIZE if is_broadcast else 64
     source = partial(
         shader,
         "linalg_long",
-        **(_WGSL_64_BIT if has_long_words else _WGSL_32_BIT),
-        **(_load_and_broadcast() if is_broadcast else _load_own_rows(rows)),
+        **(_NATIVE_INT64_ARITHMETIC if has_long_words else _TWO_WORD_ARITHMETIC),
+        **(_row_loads_by_broadcast() if is_broadcast else _row_loads_per_invocation(rows)),
         rows=str(rows),
         columns=str(columns),
         workgroup=str(workgroup),
@@ -90,13 +94,13 @@ def _program(is_broadcast: bool, has_long_words: bool, rows: int, columns: int) 
     return Program("multiply long", source, workgroup=workgroup)
 
 
-_WGSL_32_BIT = {
+_TWO_WORD_ARITHMETIC = {
     "word": "vec2u",
     "halves": "word",
     "added": "sum_i64(sum, product_u32(a, b))",
     "zero": "vec2u()",
 }
-_WGSL_64_BIT = {
+_NATIVE_INT64_ARITHMETIC = {
     "word": "u64",
     "halves": "vec2u(u32(word), u32(word >> 32u))",
     "added": "sum + u64(a) * u64(b)",
@@ -104,13 +108,13 @@ _WGSL_64_BIT = {
 }
 
 
-def _load_own_rows(rows: int) -> dict[str, str]:
+def _row_loads_per_invocation(rows: int) -> dict[str, str]:
     """Return how an invocation loads all of its rows."""
     left = {f"left{i}": f"own{i}" for i in range(rows)}
     return {"lane": "", "loads": str(rows), **{f"own{i}": f"{i}u" for i in range(rows)}, **left}
 
 
-def _load_and_broadcast() -> dict[str, str]:
+def _row_loads_by_broadcast() -> dict[str, str]:
     """Return how each invocation of a subgroup loads one row for all of them."""
     broadcast = "vec2u(subgroupBroadcast(own0.x, {0}u), subgroupBroadcast(own0.y, {0}u))"
     left = {f"left{i}": broadcast.format(i) for i in range(BROADCAST_SUBGROUP_SIZE)}

@@ -7,12 +7,16 @@ from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plugrad.extend import int64
-from plugrad_webgpu.algorithms.long_product import long_product
+from plugrad_webgpu.algorithms.long_product import plan_int64_product
 from plugrad_webgpu.algorithms.reduce import count_splits, reduction
-from plugrad_webgpu.algorithms.subgroups import join_function, lane_parameters, uses_subgroups
+from plugrad_webgpu.algorithms.subgroups import (
+    subgroup_size_substitutions,
+    uses_subgroups,
+    workgroup_reduction_function,
+)
 from plugrad_webgpu.algorithms.tiles import SPLIT_MIN_STEPS, TILES, choose_tile
 from plugrad_webgpu.memory.buffers import reinterpret
-from plugrad_webgpu.shaders.elements import NUMBERS, STORAGE_TYPE, vector_type
+from plugrad_webgpu.shaders.elements import NUMBER_DTYPES, STORAGE_TYPE, vector_type
 from plugrad_webgpu.shaders.program import Program, plan
 from plugrad_webgpu.shaders.sources import shader
 
@@ -24,8 +28,8 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import GpuArray
     from plugrad_webgpu.shaders.program import Plan
 
-SUMS = dict.fromkeys(NUMBERS, "a + b") | {int64: "sum_i64(a, b)"}
-add_parts: Final = reduction(SUMS, dict.fromkeys(SUMS, 0))
+SUM_EXPRESSIONS = dict.fromkeys(NUMBER_DTYPES, "a + b") | {int64: "sum_i64(a, b)"}
+sum_axes: Final = reduction(SUM_EXPRESSIONS, dict.fromkeys(SUM_EXPRESSIONS, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ class Matrices:
     is_transposed: bool = False
 
 
-class Source(NamedTuple):
+class LeftOperandSource(NamedTuple):
     """The WGSL by which a shader reads the left operand of a product."""
 
     name: str
@@ -85,31 +89,33 @@ class _EpilogueSource(NamedTuple):
     number: float | None = None
 
 
-def multiply(a: Matrices, b: Matrices, epilogue: Epilogue | None = None) -> GpuArray:
+def multiply_matrices(a: Matrices, b: Matrices, epilogue: Epilogue | None = None) -> GpuArray:
     """Return matrix products as (batch, rows, columns); a batch of one is used for every matrix."""
     if b.columns == 1 < a.rows:
         # One row of the transposed product: its operands are read in whole vectors.
         row = Matrices(b.array, b.batch, 1, b.rows)
         turned = Matrices(a.array, a.batch, a.columns, a.rows, not a.is_transposed)
-        output = multiply(row, turned)
+        output = multiply_matrices(row, turned)
         output = reinterpret(output, (output.shape[0], a.rows, 1))
         return epilogue.apply(output) if epilogue is not None else output
     if a.array.dtype == int64:
         device, sizes = a.array.buffer.device, (a.rows, a.columns, b.columns)
-        step = long_product(device, (a.batch, b.batch), sizes, _steps(a), _steps(b))
+        step = plan_int64_product(
+            device, (a.batch, b.batch), sizes, _matrix_strides(a), _matrix_strides(b)
+        )
         return _sum_splits(device.launch(step, a.array, b.array))
-    return product(a, b, _matrix_source(a.rows, a.columns, a.is_transposed), epilogue)
+    return multiply_from_source(a, b, _matrix_source(a.rows, a.columns, a.is_transposed), epilogue)
 
 
 @lru_cache(maxsize=1024)
-def _matrix_source(rows: int, columns: int, is_transposed: bool) -> Source:
+def _matrix_source(rows: int, columns: int, is_transposed: bool) -> LeftOperandSource:
     is_whole = (rows if is_transposed else columns) % 4 == 0
     unit = 4 if is_whole else 1
     start = "rows" if not is_whole else "rows / 4u"
     if not is_transposed:
         start = f"rows * (parameters.depth / {unit}u)"
     end = "parameters.depth" if is_transposed else f"parameters.depth / {unit}u"
-    return Source(
+    return LeftOperandSource(
         "linalg_matrix",
         stride=f"i32(parameters.rows / {unit}u)",
         substitutions=(("a_start", start), ("a_end", end)),
@@ -118,7 +124,9 @@ def _matrix_source(rows: int, columns: int, is_transposed: bool) -> Source:
     )
 
 
-def product(a: Matrices, b: Matrices, source: Source, epilogue: Epilogue | None = None) -> GpuArray:
+def multiply_from_source(
+    a: Matrices, b: Matrices, source: LeftOperandSource, epilogue: Epilogue | None = None
+) -> GpuArray:
     """Return the products of a left operand, read by a source, and matrices.
 
     The columns of `a` are the elements of one run; `b` has the rows of all runs.
@@ -128,11 +136,11 @@ def product(a: Matrices, b: Matrices, source: Source, epilogue: Epilogue | None 
     # Of few rows or columns: those of patches are not side by side, because each run begins elsewhere.
     is_along = source.runs == 1 and (b.is_transposed if a.rows < b.columns else not a.is_transposed)
     all_runs = (a.rows, source.runs * a.columns, b.columns)
-    name = choose_tile(device, max(a.batch, b.batch), all_runs, is_along=is_along)
+    name = choose_tile(device, max(a.batch, b.batch), all_runs, has_contiguous_sums=is_along)
     is_transposed = (a.is_transposed, b.is_transposed)
     batches = (a.batch, b.batch)
     if epilogue is not None:
-        step = _plan(
+        step = _product_plan(
             TILES[name],
             source,
             a.array.dtype,
@@ -145,7 +153,7 @@ def product(a: Matrices, b: Matrices, source: Source, epilogue: Epilogue | None 
         if step.shape[0] == 1:
             beside = [x for x in (epilogue.bias, epilogue.weights) if x is not None]
             return _sum_splits(device.launch(step, a.array, b.array, *beside))
-    step = _plan(
+    step = _product_plan(
         TILES[name],
         source,
         a.array.dtype,
@@ -173,14 +181,14 @@ def _epilogue_source(epilogue: Epilogue) -> _EpilogueSource:
 def _sum_splits(parts: GpuArray) -> GpuArray:
     """Return the sum of the splits, which are the first axis."""
     return (
-        add_parts(parts, (0,), False) if parts.shape[0] > 1 else reinterpret(parts, parts.shape[1:])
+        sum_axes(parts, (0,), False) if parts.shape[0] > 1 else reinterpret(parts, parts.shape[1:])
     )
 
 
 @lru_cache(maxsize=1024)
-def _plan(
+def _product_plan(
     tile: Tile,
-    source: Source,
+    source: LeftOperandSource,
     dtype: DType,
     batches: tuple[int, int],
     sizes: tuple[int, int, int],
@@ -224,7 +232,7 @@ def _plan(
         *source.numbers,
         *(() if epilogue.number is None else (epilogue.number,)),
     )
-    program = _program(
+    program = _product_program(
         tile,
         source._replace(numbers=(), runs=1),
         dtype,
@@ -240,9 +248,9 @@ def _plan(
 
 
 @cache
-def _program(
+def _product_program(
     tile: Tile,
-    source: Source,
+    source: LeftOperandSource,
     dtype: DType,
     block: tuple[int, int],
     is_transposed: tuple[bool, bool],
@@ -271,21 +279,25 @@ def _program(
         f"linalg_{tile.schedule}",
         T=stored,
         fields=source.fields + number,
-        bindings=_bindings(arrays),
+        bindings=_binding_declarations(arrays),
         before="\n  ".join(before),
         epilogue=epilogue.expression,
         store=_store_statements(columns_whole),
-        join=join_function("total", "a + b", f"vec4<{stored}>", has_subgroups, tile.workgroup),
-        **lane_parameters(has_subgroups),
-        **_a_access(source, is_transposed[0], arrays["a"]),
-        **_b_access(is_transposed[1], b_whole, depth_whole, arrays["b"]),
+        join=workgroup_reduction_function(
+            "total", "a + b", f"vec4<{stored}>", has_subgroups, tile.workgroup
+        ),
+        **subgroup_size_substitutions(has_subgroups),
+        **_left_operand_access(source, is_transposed[0], arrays["a"]),
+        **_right_operand_access(is_transposed[1], b_whole, depth_whole, arrays["b"]),
         **dict(source.substitutions),
-        **_sizes(tile, block, is_transposed),
+        **_tile_substitutions(tile, block, is_transposed),
     )
     return Program(f"multiply {tile.schedule}", text, workgroup=tile.workgroup)
 
 
-def _sizes(tile: Tile, block: tuple[int, int], is_transposed: tuple[bool, bool]) -> dict[str, str]:
+def _tile_substitutions(
+    tile: Tile, block: tuple[int, int], is_transposed: tuple[bool, bool]
+) -> dict[str, str]:
     """Return the sizes of a tile, and the number of elements that each invocation loads."""
     blocks, lines = block
     numbers = {
@@ -309,7 +321,7 @@ def _sizes(tile: Tile, block: tuple[int, int], is_transposed: tuple[bool, bool])
     }
 
 
-def _bindings(arrays: Mapping[str, str]) -> str:
+def _binding_declarations(arrays: Mapping[str, str]) -> str:
     return "\n".join(
         f"@group(0) @binding({i}) var<storage, {'read_write' if name == 'output' else 'read'}> "
         f"{name}: array<{kind}>;"
@@ -325,7 +337,9 @@ def _store_statements(is_whole: bool) -> str:
     return "\n  ".join(guarded.format(i, lane) for i, lane in enumerate(lanes))
 
 
-def _a_access(source: Source, is_transposed: bool, kind: str) -> dict[str, str]:
+def _left_operand_access(
+    source: LeftOperandSource, is_transposed: bool, kind: str
+) -> dict[str, str]:
     """Return how the left operand is read: as vectors along rows or along the sum, or by elements."""
     guarded = f"select({kind}(), a[select(0u, u32(at), is_real)], is_real)"
     item = "a_item(run.start[{0}] + {1}, ({2} >= run.first[{0}]) & ({2} < run.end[{0}]))"
@@ -345,7 +359,9 @@ def _a_access(source: Source, is_transposed: bool, kind: str) -> dict[str, str]:
     }
 
 
-def _b_access(is_transposed: bool, is_whole: bool, depth_whole: bool, kind: str) -> dict[str, str]:
+def _right_operand_access(
+    is_transposed: bool, is_whole: bool, depth_whole: bool, kind: str
+) -> dict[str, str]:
     """Return how the right operand is read: as vectors or by elements."""
     guarded = f"select({kind}(), b[select(0u, at, is_real)], is_real)"
     if is_transposed:
@@ -381,6 +397,6 @@ def _b_access(is_transposed: bool, is_whole: bool, depth_whole: bool, kind: str)
     }
 
 
-def _steps(m: Matrices) -> tuple[int, int]:
+def _matrix_strides(m: Matrices) -> tuple[int, int]:
     """Return the distances between rows and between columns."""
     return (1, m.rows) if m.is_transposed else (m.columns, 1)

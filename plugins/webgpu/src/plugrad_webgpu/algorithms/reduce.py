@@ -9,7 +9,11 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from plugrad.extend import int32, reduced_shape
-from plugrad_webgpu.algorithms.subgroups import join_function, lane_parameters, uses_subgroups
+from plugrad_webgpu.algorithms.subgroups import (
+    subgroup_size_substitutions,
+    uses_subgroups,
+    workgroup_reduction_function,
+)
 from plugrad_webgpu.memory.buffers import reinterpret
 from plugrad_webgpu.shaders.elements import (
     STORAGE_TYPE,
@@ -34,24 +38,24 @@ if TYPE_CHECKING:
 MAX_LOOP_STEPS = 16_384
 """The longest loop of one invocation: all its loops together must stay below 65,535 steps."""
 
-BLOCK_ELEMENTS = 32
+SUM_BLOCK_ELEMENTS = 32
 """How many elements, and how many of their sums, are added one after the other."""
 
-SOFTWARE_WORKGROUP = 8  # a vector of the processor: its threads share the work more evenly
-GPU_WORKGROUP = 64
-SOFTWARE_INVOCATIONS = 256
-GPU_INVOCATIONS = 262_144  # as many as a large GPU runs at a time
+SOFTWARE_WORKGROUP_SIZE = 8  # a vector of the processor: its threads share the work more evenly
+GPU_WORKGROUP_SIZE = 64
+SOFTWARE_MAX_INVOCATIONS = 256
+GPU_MAX_INVOCATIONS = 262_144  # as many as a large GPU runs at a time
 # Shorter loops do not justify another dispatch, which takes a software device 20 microseconds.
-SOFTWARE_STEPS = 256
-GPU_STEPS = 16
-GPU_LAST_STEPS = 64  # of what the dispatch before has left
+SOFTWARE_MIN_LOOP_STEPS = 256
+GPU_MIN_LOOP_STEPS = 16
+GPU_UNSPLIT_MAX_STEPS = 64  # of what the dispatch before has left
 # A software device reads columns 16 at a time, a line of the cache: reading 4, it comes back to each line from memory.
 CACHE_LINE_ELEMENTS = 16
 # The lanes of a vector of the processor read a segment each. Where they reach the end of a page of memory at the same
 # time, a sum of 10,000,000 elements takes two thirds of the time that it takes where they do so one after the other.
 PAGE_BYTES = 4096
 MIN_SEGMENT_PAGES = 8  # of a segment: to fill up the last one leaves some invocations without work
-COALESCED_SEGMENTS = 32
+GPU_MIN_COALESCED_SEGMENTS = 32
 
 
 def reduction(
@@ -81,8 +85,8 @@ def reduction(
     ) -> tuple[Plan, ...]:
         wide = WORD_DTYPE.get(dtype, dtype)
         require_dtype(wide, identity, f"the webgpu reduction {combine!r}")
-        rule = _Rule(dtype, combines[wide], as_parameter(identity[wide], dtype), finish)
-        return tuple(_stages(rule, shape, axes, is_software, has_subgroups))
+        rule = _ReductionRule(dtype, combines[wide], as_parameter(identity[wide], dtype), finish)
+        return tuple(_iter_reduction_plans(rule, shape, axes, is_software, has_subgroups))
 
     def reduce(x: GpuArray, axes: tuple[int, ...], keep_dims: bool) -> GpuArray:
         out = reduced_shape(x.shape, axes, keep_dims)
@@ -96,7 +100,7 @@ def reduction(
     return reduce
 
 
-class _Rule(NamedTuple):
+class _ReductionRule(NamedTuple):
     """The expressions of a reduction for one dtype."""
 
     dtype: DType
@@ -105,11 +109,15 @@ class _Rule(NamedTuple):
     finish: str
 
 
-def _stages(
-    rule: _Rule, shape: Shape, axes: tuple[int, ...], is_software: bool, has_subgroups: bool
+def _iter_reduction_plans(
+    rule: _ReductionRule,
+    shape: Shape,
+    axes: tuple[int, ...],
+    is_software: bool,
+    has_subgroups: bool,
 ) -> Iterator[Plan]:
     """Yield the dispatches of a reduction: one or several for each group of reduced axes, the last group first."""
-    groups = _groups(shape, axes)
+    groups = _reduced_axis_groups(shape, axes)
     if not groups and rule.finish != "value":
         groups = [(math.prod(shape), 1, 1)]
     count = math.prod(shape[axis] for axis in axes)
@@ -121,7 +129,7 @@ def _stages(
             across = 4 if inner % 4 == 0 and has_vectors and not is_narrow else 1
             is_wide = (
                 inner % CACHE_LINE_ELEMENTS == 0
-                and outer * inner >= CACHE_LINE_ELEMENTS * SOFTWARE_WORKGROUP
+                and outer * inner >= CACHE_LINE_ELEMENTS * SOFTWARE_WORKGROUP_SIZE
             )
             if is_software and across == 4 and is_wide:
                 across = CACHE_LINE_ELEMENTS
@@ -132,25 +140,27 @@ def _stages(
             if (
                 not is_software
                 and inner == 1
-                and length >= (GPU_WORKGROUP if outer > 1 else GPU_STEPS)
+                and length >= (GPU_WORKGROUP_SIZE if outer > 1 else GPU_MIN_LOOP_STEPS)
             ):
-                joins = GPU_WORKGROUP  # segments, which a workgroup combines
+                joins = GPU_WORKGROUP_SIZE  # segments, which a workgroup combines
                 segments = -(-segments // joins) * joins
             is_last = segments == joins
             is_whole = is_last and is_last_group
             finish = narrow_expression(rule.dtype, rule.finish) if is_whole else "value"
             run = -(-length // segments)
             walk = "one_by_one"
-            if run > 2 * BLOCK_ELEMENTS:
+            if run > 2 * SUM_BLOCK_ELEMENTS:
                 # Segments that begin with a line of the cache of a CPU are read a sixth faster.
                 page = PAGE_BYTES // (4 * along * words_per_element(rule.dtype))
-                unit = page if is_software and run >= MIN_SEGMENT_PAGES * page else BLOCK_ELEMENTS
+                unit = (
+                    page if is_software and run >= MIN_SEGMENT_PAGES * page else SUM_BLOCK_ELEMENTS
+                )
                 walk, run = "row_by_row", -(-run // unit) * unit
             prepare = "whole" if size % along == 0 else "filled_up"
-            workgroup = SOFTWARE_WORKGROUP if is_software else GPU_WORKGROUP
+            workgroup = SOFTWARE_WORKGROUP_SIZE if is_software else GPU_WORKGROUP_SIZE
             kind = (rule.dtype, rule.combine, finish, across, along, walk, prepare)
             join = "" if joins == 1 else "subgroups" if has_subgroups else "memory"
-            program = _program(*kind, workgroup, join)
+            program = _reduction_program(*kind, workgroup, join)
             distances = (run, 1, run) if is_software else (1, segments, length)
             invocations = outer * segments * vectors
             parameters = (
@@ -169,7 +179,7 @@ def _stages(
             size = parts
 
 
-def _groups(shape: Shape, axes: tuple[int, ...]) -> list[tuple[int, int, int]]:
+def _reduced_axis_groups(shape: Shape, axes: tuple[int, ...]) -> list[tuple[int, int, int]]:
     """Return the groups of adjacent reduced axes as (outer, size, inner), the last group first."""
     sizes = [(axis in axes, size) for axis, size in enumerate(shape) if size != 1]
     runs = [
@@ -189,26 +199,28 @@ def _groups(shape: Shape, axes: tuple[int, ...]) -> list[tuple[int, int, int]]:
 
 def count_segments(outputs: int, length: int, is_row: bool, is_software: bool) -> int:
     """Return into how many segments to divide a reduction, for enough parallel work and bounded loops."""
-    invocations, least = (
-        (SOFTWARE_INVOCATIONS, SOFTWARE_STEPS) if is_software else (GPU_INVOCATIONS, GPU_STEPS)
+    invocations, min_steps = (
+        (SOFTWARE_MAX_INVOCATIONS, SOFTWARE_MIN_LOOP_STEPS)
+        if is_software
+        else (GPU_MAX_INVOCATIONS, GPU_MIN_LOOP_STEPS)
     )
-    if not is_software and not is_row and length <= GPU_LAST_STEPS:
+    if not is_software and not is_row and length <= GPU_UNSPLIT_MAX_STEPS:
         return 1
-    segments = min(invocations // max(outputs, 1), length // least)
+    segments = min(invocations // max(outputs, 1), length // min_steps)
     if is_row and not is_software:
         # Neighbouring invocations should read neighbouring elements.
-        segments = max(segments, min(COALESCED_SEGMENTS, length // 4))
+        segments = max(segments, min(GPU_MIN_COALESCED_SEGMENTS, length // 4))
     return max(segments, -(-length // MAX_LOOP_STEPS), 1)
 
 
-def count_splits(steps: int, tiles: int, busy: int, least: int) -> int:
+def count_splits(steps: int, tiles: int, busy_tiles: int, min_steps: int) -> int:
     """Return into how many parts to divide the sums of a product, for enough parallel work and bounded loops."""
-    wanted = min(busy // max(tiles, 1), steps // least)
+    wanted = min(busy_tiles // max(tiles, 1), steps // min_steps)
     return max(wanted, -(-steps // MAX_LOOP_STEPS), 1)
 
 
 @cache
-def _program(
+def _reduction_program(
     dtype: DType,
     combine: str,
     finish: str,
@@ -221,7 +233,7 @@ def _program(
 ) -> Program:
     stored = STORAGE_TYPE[dtype]
     has_subgroups = join == "subgroups"
-    size = lane_parameters(has_subgroups)
+    size = subgroup_size_substitutions(has_subgroups)
     width = max(across, along)
     is_line = across == CACHE_LINE_ELEMENTS
     suffix = "_lines" if is_line else "_vectors" if width > 1 else ""
@@ -245,7 +257,7 @@ def _program(
         combine=combine,
         walk=walk,
         workgroup=str(workgroup),
-        block=str(BLOCK_ELEMENTS),
+        block=str(SUM_BLOCK_ELEMENTS),
         combine_elements=f"combine{suffix}",
         prepare=prepare,
         # What waits for others may not return early.
@@ -253,7 +265,9 @@ def _program(
         reduced=f"joined({reduced}, place, {size['lanes']})" if join else reduced,
         is_written="place == 0u && index < parameters.count" if join else "true",
         at=f"index / {workgroup}u" if join else "index",
-        joined=join_function("joined", "combine(a, b)", stored, has_subgroups, workgroup)
+        joined=workgroup_reduction_function(
+            "joined", "combine(a, b)", stored, has_subgroups, workgroup
+        )
         if join
         else "",
         lanes_given=size["lanes_given"],
@@ -262,7 +276,7 @@ def _program(
     return Program(f"reduction {combine}", source, workgroup=workgroup)
 
 
-def position(is_better: Mapping[DType, str]) -> Callable[[GpuArray, int], GpuArray]:
+def arg_reduction(is_better: Mapping[DType, str]) -> Callable[[GpuArray, int], GpuArray]:
     """Return a function that finds the first position of the best element along an axis.
 
     Args:
@@ -281,7 +295,7 @@ def position(is_better: Mapping[DType, str]) -> Callable[[GpuArray, int], GpuArr
             segments = count_segments(outer * inner, length, inner == 1, device.is_software)
             segments = -(-length // -(-length // segments))  # none of them is empty
             outputs = outer * segments * inner
-            program = _position_program(dtype, is_better[dtype], found is not None)
+            program = _arg_reduction_program(dtype, is_better[dtype], found is not None)
             parameters = (outputs, length, segments, inner, size)
             stage = plan(program, parameters, outputs, (outer, segments, inner), int32)
             found = device.launch(stage, x) if found is None else device.launch(stage, x, found)
@@ -293,7 +307,7 @@ def position(is_better: Mapping[DType, str]) -> Callable[[GpuArray, int], GpuArr
 
 
 @cache
-def _position_program(dtype: DType, is_better: str, has_choices: bool) -> Program:
+def _arg_reduction_program(dtype: DType, is_better: str, has_choices: bool) -> Program:
     bindings = ["var<storage, read_write> output: array<i32>;"]
     if has_choices:
         bindings.insert(0, "var<storage, read> found: array<i32>;")

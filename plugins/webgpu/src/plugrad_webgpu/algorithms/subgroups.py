@@ -14,24 +14,26 @@ from plugrad_webgpu.shaders.sources import fill_templates, shader
 if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import CommandRecorder
 
-WORKGROUP: Final = 64
+DEFAULT_WORKGROUP_SIZE: Final = 64
 
-_SIZE = Program("subgroup size", partial(shader, "subgroups"))
-_EXCHANGE: Final = """for (var step = min(lanes, {workgroup}u) / 2u; step > 0u; step /= 2u) {{
+_SUBGROUP_SIZE_PROGRAM = Program("subgroup size", partial(shader, "subgroups"))
+_SHUFFLE_LOOP: Final = """for (var step = min(lanes, {workgroup}u) / 2u; step > 0u; step /= 2u) {{
     let a = value;
     let b = subgroupShuffleXor(value, step);
     value = {combine};
   }}"""
 
 
-def subgroup_size(device: CommandRecorder) -> int:
+def measure_subgroup_size(device: CommandRecorder) -> int:
     """Return the size of the subgroups of a device, which has some.
 
     The device is asked once, because adapters tell only a range. It is 0 if the size differs between subgroups, or if
     they are not made of neighbours.
     """
-    found = device.launch(plan(_SIZE, (), WORKGROUP, (WORKGROUP,), uint32))
-    sizes = np.empty(WORKGROUP, np.uint32)
+    found = device.launch(
+        plan(_SUBGROUP_SIZE_PROGRAM, (), DEFAULT_WORKGROUP_SIZE, (DEFAULT_WORKGROUP_SIZE,), uint32)
+    )
+    sizes = np.empty(DEFAULT_WORKGROUP_SIZE, np.uint32)
     device.download(found, sizes, sizes.dtype)
     return int(sizes[0]) if (sizes == sizes[0]).all() else 0
 
@@ -41,11 +43,11 @@ def uses_subgroups(device: CommandRecorder) -> bool:
 
     On software devices, where it takes longer, no invocation waits for another one anyway.
     """
-    return not device.is_software and device.subgroup > 0
+    return not device.is_software and device.subgroup_size > 0
 
 
-def join_function(
-    name: str, combine: str, kind: str, has_subgroups: bool, workgroup: int = WORKGROUP
+def workgroup_reduction_function(
+    name: str, combine: str, kind: str, has_subgroups: bool, workgroup: int = DEFAULT_WORKGROUP_SIZE
 ) -> str:
     """Return a WGSL function that combines one value of each invocation of a workgroup.
 
@@ -59,16 +61,16 @@ def join_function(
         has_subgroups: Whether the device has subgroups of neighbours.
         workgroup: The invocations of a workgroup.
     """
-    exchange = _EXCHANGE.format(workgroup=workgroup, combine=combine) if has_subgroups else ""
+    exchange = _SHUFFLE_LOOP.format(workgroup=workgroup, combine=combine) if has_subgroups else ""
     return fill_templates(
         "joined", name=name, combine=combine, T=kind, exchange=exchange, workgroup=str(workgroup)
     )
 
 
-def lane_parameters(has_subgroups: bool) -> dict[str, str]:
+def subgroup_size_substitutions(has_subgroups: bool) -> dict[str, str]:
     """Return the entry point's parameter ``$lanes_given``, and the argument ``$lanes`` of the joining function.
 
-    A driver may choose another size for each shader, so the one that was found by `subgroup_size` does not
+    A driver may choose another size for each shader, so the one that was found by `measure_subgroup_size` does not
     tell.
     """
     if has_subgroups:

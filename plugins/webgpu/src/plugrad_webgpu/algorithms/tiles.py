@@ -16,20 +16,22 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import CommandRecorder
 
 Schedule = Literal["direct", "joined", "broadcast", "shared"]
-Sizes = tuple[int, int, int]
+ProductSizes = tuple[int, int, int]
 """The rows, the length of a sum, and the columns of a product."""
 
 BROADCAST_SUBGROUP_SIZE = 8  # invocations of the schedule "broadcast"
-NARROW_MAX_SIZE = 8  # rows or columns: fewer do not fill the tiles of a workgroup
+NARROW_MAX_ROWS_OR_COLUMNS = 8  # rows or columns: fewer do not fill the tiles of a workgroup
 WIDE_MIN_COLUMNS = 64  # columns of the tile "broadcast 64"
 JOINED_MIN_DEPTH = 512  # elements of a sum: a workgroup has two vectors for each invocation
 SPLIT_MIN_STEPS = 16  # steps of 4 elements: shorter sums do not justify a second dispatch
-SPLIT_MAX = 8  # parts of a sum, which are written and read again,
-SPLIT_DEPTH = 1024  # unless each has so many elements that to read these takes far longer
+MAX_SPLITS = 8  # parts of a sum, which are written and read again,
+UNLIMITED_SPLITS_MIN_DEPTH = (
+    1024  # unless each has so many elements that to read these takes far longer
+)
 LARGE_TILE_MIN_DEPTH = (
     256  # elements of a sum: with fewer, much of the time goes to the first and the last loads
 )
-CACHE_NAME = "plugrad-webgpu"
+TILE_CACHE_NAME = "plugrad-webgpu"
 
 
 class Tile(NamedTuple):
@@ -81,7 +83,7 @@ NARROW_TILES: Final = ("narrow", "joined")
 
 
 def choose_tile(
-    device: CommandRecorder, batch: int, sizes: Sizes, *, is_along: bool = False
+    device: CommandRecorder, batch: int, sizes: ProductSizes, *, has_contiguous_sums: bool = False
 ) -> str:
     """Return the name of the best tile for a device and a problem: a measured one, or an estimate.
 
@@ -89,19 +91,19 @@ def choose_tile(
         device: What computes the product.
         batch: How many products there are.
         sizes: Of each.
-        is_along: Whether the larger operand has the elements of a sum side by side.
+        has_contiguous_sums: Whether the larger operand has the elements of a sum side by side.
     """
     rows, depth, columns = sizes
-    if min(rows, columns) <= NARROW_MAX_SIZE:
+    if min(rows, columns) <= NARROW_MAX_ROWS_OR_COLUMNS:
         if device.is_software:
             return "direct"
-        return "joined" if is_along and depth >= JOINED_MIN_DEPTH else "narrow"
-    measured = device.tiles.get(problem_kind(batch, sizes)) if device.tiles else None
-    if measured is not None and is_possible(device, measured):
+        return "joined" if has_contiguous_sums and depth >= JOINED_MIN_DEPTH else "narrow"
+    measured = device.tiles.get(problem_key(batch, sizes)) if device.tiles else None
+    if measured is not None and supports_tile(device, measured):
         return measured
     if not device.is_software:
-        return _choose_shared(device, batch, sizes)
-    if not is_possible(device, "broadcast 32"):
+        return _choose_shared_memory_tile(device, batch, sizes)
+    if not supports_tile(device, "broadcast 32"):
         return "direct"
     if -columns % WIDE_MIN_COLUMNS > columns // 8:  # too many of the columns would be in vain
         return "broadcast 32"
@@ -109,35 +111,37 @@ def choose_tile(
     return "broadcast 64" if batch * _count_tiles(tile, sizes) >= tile.busy else "broadcast 32"
 
 
-def _choose_shared(device: CommandRecorder, batch: int, sizes: Sizes) -> str:
+def _choose_shared_memory_tile(device: CommandRecorder, batch: int, sizes: ProductSizes) -> str:
     """Return the largest tile that keeps a GPU busy: the largest of all without splits of long sums."""
     depth = sizes[1]
-    splits = min(max(depth // (4 * SPLIT_MIN_STEPS), 1), max(SPLIT_MAX, depth // SPLIT_DEPTH))
+    splits = min(
+        max(depth // (4 * SPLIT_MIN_STEPS), 1), max(MAX_SPLITS, depth // UNLIMITED_SPLITS_MIN_DEPTH)
+    )
     is_long = depth >= LARGE_TILE_MIN_DEPTH
     for name, parts in (("shared 128", int(is_long)), ("shared 64", splits)):
         is_busy = batch * parts * _count_tiles(TILES[name], sizes) >= TILES[name].busy
-        if is_busy and is_possible(device, name):
+        if is_busy and supports_tile(device, name):
             return name
     return "shared 32"
 
 
-def _count_tiles(tile: Tile, sizes: Sizes) -> int:
+def _count_tiles(tile: Tile, sizes: ProductSizes) -> int:
     """Return the number of tiles that cover a product."""
     return (sizes[0] // (4 * tile.rows)) * (sizes[2] // (4 * tile.vectors))
 
 
-def is_possible(device: CommandRecorder, name: str) -> bool:
+def supports_tile(device: CommandRecorder, name: str) -> bool:
     """Return whether a device supports a tile."""
     tile = TILES[name]
     if tile.schedule == "broadcast":
-        return device.subgroup == BROADCAST_SUBGROUP_SIZE
+        return device.subgroup_size == BROADCAST_SUBGROUP_SIZE
     return tile.shared_bytes <= device.shared_bytes
 
 
-def problem_kind(batch: int, sizes: Sizes) -> str:
+def problem_key(batch: int, sizes: ProductSizes) -> str:
     """Return the key under which the table of tiles stores problems of about these sizes.
 
-    >>> problem_kind(1, (500, 70, 512))
+    >>> problem_key(1, (500, 70, 512))
     '1 512 128 512'
     """
     return " ".join(str(1 << max(n - 1, 0).bit_length()) for n in (batch, *sizes))
@@ -145,14 +149,14 @@ def problem_kind(batch: int, sizes: Sizes) -> str:
 
 def load_tiles(info: Mapping[str, Any]) -> dict[str, str]:
     """Return the measured tiles for an adapter by kind of problem, from the cache."""
-    content = UserCache(CACHE_NAME).read(_adapter_key(info))
+    content = UserCache(TILE_CACHE_NAME).read(_adapter_key(info))
     found: dict[str, str] = json.loads(content) if content is not None else {}
     return {kind: name for kind, name in found.items() if name in TILES}
 
 
 def save_tiles(info: Mapping[str, Any], tiles: Mapping[str, str]) -> None:
     """Store measured tiles for an adapter in the cache, beside earlier ones."""
-    UserCache(CACHE_NAME).write(
+    UserCache(TILE_CACHE_NAME).write(
         _adapter_key(info), json.dumps({**load_tiles(info), **tiles}).encode()
     )
 

@@ -11,9 +11,9 @@ from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Final, Literal
 
 from plugrad.extend import ArgumentValueError, Window
-from plugrad_webgpu.algorithms.product import add_parts
+from plugrad_webgpu.algorithms.product import sum_axes
 from plugrad_webgpu.algorithms.reduce import count_segments
-from plugrad_webgpu.driver.limits import MAX_LOOP_STEPS, REMEDY
+from plugrad_webgpu.driver.limits import CPU_REMEDY, MAX_LOOP_STEPS
 from plugrad_webgpu.memory.buffers import reinterpret
 from plugrad_webgpu.memory.copying import slice_block
 from plugrad_webgpu.shaders.elements import STORAGE_TYPE, vector_type, words_per_element
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.layout import Shape
     from plugrad_webgpu.shaders.program import Plan
 
-Loop = Literal["cells", "stops", "weights"]
+WindowLoop = Literal["cells", "stops", "weights"]
 
 MAX_SPATIAL_AXES: Final = 3
-MAX_REACH: Final = 2**30
+MAX_WINDOW_REACH: Final = 2**30
 """How far windows reach: sums of two such numbers are numbers of a shader."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fold:
+class WindowFold:
     """The body of a loop over windows, in WGSL: how it starts, combines each element, and finishes.
 
     `Element` is a number or a vector of channels. A mask of comparisons combines with ``|`` and ``&``
@@ -52,27 +52,33 @@ class Fold:
     """The name of the input that holds positions instead of elements."""
 
 
-SUM: Final = "var sum = Element();"
+SUM_START: Final = "var sum = Element();"
 
 
-def fold_cells(
-    fold: Fold, inputs: tuple[GpuArray, ...], window: Window, dtype: DType, image_step: int = 0
+def fold_each_window(
+    fold: WindowFold,
+    inputs: tuple[GpuArray, ...],
+    window: Window,
+    dtype: DType,
+    image_step: int = 0,
 ) -> GpuArray:
     """Combine the cells of each window into one element per channel; the images are the first of the inputs."""
     x = inputs[0]
-    step = _plan(fold, "cells", x.shape, window, x.dtype, dtype, 1, image_step)
+    step = _window_plan(fold, "cells", x.shape, window, x.dtype, dtype, 1, image_step)
     return x.buffer.device.launch(step, *inputs)
 
 
-def fold_stops(fold: Fold, inputs: tuple[GpuArray, ...], window: Window, image: Shape) -> GpuArray:
+def fold_covering_windows(
+    fold: WindowFold, inputs: tuple[GpuArray, ...], window: Window, image: Shape
+) -> GpuArray:
     """Return images of a shape, of which each element combines the values of all windows that cover it."""
     dy = inputs[0]
-    step = _plan(fold, "stops", image, window, dy.dtype, dy.dtype)
+    step = _window_plan(fold, "stops", image, window, dy.dtype, dy.dtype)
     return dy.buffer.device.launch(step, *inputs)
 
 
-def fold_weights(
-    fold: Fold, inputs: tuple[GpuArray, ...], window: Window, image: Shape
+def fold_filter_gradient(
+    fold: WindowFold, inputs: tuple[GpuArray, ...], window: Window, image: Shape
 ) -> GpuArray:
     """Return a filter (height, width, channels), of which each element is a sum over all windows."""
     dy = inputs[0]
@@ -81,15 +87,15 @@ def fold_weights(
     width = _vector_width(image, dy.dtype)
     outputs = math.prod(window.size) * image[-1] // width
     segments = count_segments(outputs, rows, False, device.is_software)
-    step = _plan(fold, "weights", image, window, dy.dtype, dy.dtype, segments)
+    step = _window_plan(fold, "weights", image, window, dy.dtype, dy.dtype, segments)
     parts = device.launch(step, *inputs)
-    return add_parts(parts, (0,), False) if segments > 1 else reinterpret(parts, parts.shape[1:])
+    return sum_axes(parts, (0,), False) if segments > 1 else reinterpret(parts, parts.shape[1:])
 
 
 @lru_cache(maxsize=1024)
-def _plan(
-    fold: Fold,
-    loop: Loop,
+def _window_plan(
+    fold: WindowFold,
+    loop: WindowLoop,
     image: Shape,
     window: Window,
     dtype: DType,
@@ -97,7 +103,7 @@ def _plan(
     segments: int = 1,
     image_step: int = 0,
 ) -> Plan:
-    shapes: dict[Loop, Shape] = {
+    shapes: dict[WindowLoop, Shape] = {
         "cells": (image[0], *window.out, image[-1]),
         "stops": image,
         "weights": (segments, *window.size, image[-1]),
@@ -107,9 +113,9 @@ def _plan(
     count = math.prod(shape) // width
     rows = image[0] * math.prod(window.out)
     before = tuple(start for start, _ in window.padding)
-    window = shorten_strides(window, image[1:-1])
+    window = clip_strides(window, image[1:-1])
     if loop != "weights":
-        _check_steps(loop, image[1:-1], window)
+        _check_window_steps(loop, image[1:-1], window)
     parameters = (
         *(count, image_step, rows, -(-rows // segments), *image[1:-1]),
         *(*window.out, *window.size, *window.strides, *window.dilations, *before),
@@ -120,7 +126,7 @@ def _plan(
         ),
     )
     is_dilated = max(window.dilations) > 1
-    program = _program(fold, loop, len(window.out), width, is_dilated, dtype, result)
+    program = _window_program(fold, loop, len(window.out), width, is_dilated, dtype, result)
     return plan(program, parameters, count, shape, result)
 
 
@@ -135,21 +141,21 @@ def _window_overlap_periods(window: Window) -> Shape:
     return tuple(dilation // math.gcd(dilation, stride) for dilation, stride in both)
 
 
-def _check_steps(loop: Loop, size: Shape, window: Window) -> None:
+def _check_window_steps(loop: WindowLoop, size: Shape, window: Window) -> None:
     """Raise unless one invocation can visit all cells of a window.
 
     Raises:
         ArgumentValueError: there is too much of it.
     """
-    steps = _count_steps(loop, size, window)
+    steps = _max_loop_steps(loop, size, window)
     if steps > MAX_LOOP_STEPS:
         raise ArgumentValueError(
             f"webgpu: a window of {window.size} over images of {size} takes {steps} steps of a loop, more than the "
-            f"{MAX_LOOP_STEPS} of a shader; use smaller windows, or {REMEDY}"
+            f"{MAX_LOOP_STEPS} of a shader; use smaller windows, or {CPU_REMEDY}"
         )
 
 
-def _count_steps(loop: Loop, size: Shape, window: Window) -> int:
+def _max_loop_steps(loop: WindowLoop, size: Shape, window: Window) -> int:
     """Return the maximum number of loop steps of an invocation."""
     steps = 0
     for n, cells, stride, _, dilation, stops in reversed([*zip(size, *window, strict=True)]):
@@ -159,13 +165,13 @@ def _count_steps(loop: Loop, size: Shape, window: Window) -> int:
 
 
 @lru_cache(maxsize=1024)
-def split_into_pieces(window: Window, size: Shape, loop: Loop) -> tuple[Window, ...]:
+def split_window(window: Window, size: Shape, loop: WindowLoop) -> tuple[Window, ...]:
     """Return windows that partition the cells of one in row-major order, each within the limit of loop steps.
 
     Where a piece has no cell in any image, it is left out unless all have none.
     """
-    window = shorten_strides(window, size)
-    if _count_steps(loop, size, window) <= MAX_LOOP_STEPS or max(window.size) == 1:
+    window = clip_strides(window, size)
+    if _max_loop_steps(loop, size, window) <= MAX_LOOP_STEPS or max(window.size) == 1:
         return (window,)
     axis = next(i for i, cells in enumerate(window.size) if cells > 1)
     cells, dilation, (before, after) = (
@@ -181,15 +187,15 @@ def split_into_pieces(window: Window, size: Shape, loop: Loop) -> tuple[Window, 
             padding, cells_of_piece = list(window.padding), list(window.size)
             padding[axis], cells_of_piece[axis] = (-start, after), end - first
             piece = window._replace(padding=tuple(padding), size=tuple(cells_of_piece))
-            found += split_into_pieces(piece, size, loop)
+            found += split_window(piece, size, loop)
     return tuple(found) or (window._replace(size=(1,) * len(size)),)
 
 
 def split_filter(
-    filter: GpuArray, window: Window, size: Shape, loop: Loop
+    filter: GpuArray, window: Window, size: Shape, loop: WindowLoop
 ) -> Iterator[tuple[Window, GpuArray]]:
     """Yield the pieces of a window, each with its part of the filter (height, width, …)."""
-    for piece in split_into_pieces(window, size, loop):
+    for piece in split_window(window, size, loop):
         ends = zip(window.padding, piece.padding, window.dilations, strict=True)
         begin = [(before - own) // dilation for (before, _), (own, _), dilation in ends]
         rest = filter.shape[len(begin) :]
@@ -197,8 +203,14 @@ def split_filter(
 
 
 @cache
-def _program(
-    fold: Fold, loop: Loop, axes: int, width: int, is_dilated: bool, dtype: DType, result: DType
+def _window_program(
+    fold: WindowFold,
+    loop: WindowLoop,
+    axes: int,
+    width: int,
+    is_dilated: bool,
+    dtype: DType,
+    result: DType,
 ) -> Program:
     element, integers = vector_type(STORAGE_TYPE[dtype], width), vector_type("i32", width)
     kinds = {name: integers if name == fold.positions else element for name in fold.inputs}
@@ -230,7 +242,7 @@ def _program(
 
 
 @lru_cache(maxsize=1024)
-def shorten_strides(window: Window, size: Shape) -> Window:
+def clip_strides(window: Window, size: Shape) -> Window:
     """Return a window with strides shortened where every step would leave the image.
 
     Raises:
@@ -239,16 +251,16 @@ def shorten_strides(window: Window, size: Shape) -> Window:
     strides: list[int] = []
     for n, cells, stride, (before, _), dilation, _ in zip(size, *window, strict=True):
         reach = n + abs(before) + cells * dilation
-        if reach > MAX_REACH:
+        if reach > MAX_WINDOW_REACH:
             raise ArgumentValueError(
                 f"webgpu: a window of {window.size} with dilations {window.dilations} and padding {window.padding} "
-                f"reaches further than {MAX_REACH} cells; use smaller ones, or {REMEDY}"
+                f"reaches further than {MAX_WINDOW_REACH} cells; use smaller ones, or {CPU_REMEDY}"
             )
         strides.append(min(stride, reach))
     return window._replace(strides=tuple(strides))
 
 
-def select_axes(window: Window, axes: slice) -> Window:
+def select_window_axes(window: Window, axes: slice) -> Window:
     """Return a window with only the given axes."""
     size, strides, padding, dilations, out = window
     return Window(size[axes], strides[axes], padding[axes], dilations[axes], out[axes])

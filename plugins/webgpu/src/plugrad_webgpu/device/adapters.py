@@ -24,26 +24,26 @@ from plugrad.extend import (
 from plugrad_webgpu.algorithms.tiles import load_tiles
 from plugrad_webgpu.device.device import Device
 from plugrad_webgpu.device.listing import (
-    FEATURE,
     INSTALL_HINT,
-    KNOWN_WGPU,
-    is_software,
-    select_usable,
-    without_wayland_warning,
+    REQUIRED_FEATURE,
+    SUPPORTED_WGPU_VERSION,
+    is_software_adapter,
+    select_usable_adapters,
+    suppress_wayland_warning,
 )
 from plugrad_webgpu.driver import portable
-from plugrad_webgpu.driver.forks import forked_error
-from plugrad_webgpu.driver.limits import IMMEDIATE_BYTES
+from plugrad_webgpu.driver.forks import device_in_fork_error
+from plugrad_webgpu.driver.limits import MAX_IMMEDIATE_BYTES
 
 if TYPE_CHECKING:
     from wgpu import GPUAdapter, GPUDevice
 
     from plugrad_webgpu.driver.interface import Driver, RawDevice
 
-SUBGROUPS = "subgroup"  # used where there are any
-LONG_WORDS = "shader-int64"  # used on software devices
+SUBGROUP_FEATURE = "subgroup"  # used where there are any
+INT64_FEATURE = "shader-int64"  # used on software devices
 # The kernels use more than the limits that WebGPU guarantees, which are lower than what every desktop driver has.
-LIMITS = (
+REQUESTED_LIMITS = (
     "max-buffer-size",
     "max-storage-buffer-binding-size",
     "max-storage-buffers-per-shader-stage",
@@ -53,40 +53,40 @@ LIMITS = (
 )
 
 
-def adapters() -> tuple[GPUAdapter, ...]:
+def list_usable_adapters() -> tuple[GPUAdapter, ...]:
     """Return the usable adapters, GPUs before software devices.
 
     Raises:
         BackendUnavailable: this process is a forked child of one that has asked already.
     """
-    process, found = _adapters_and_process()
+    process, found = _list_adapters_in_process()
     if process != os.getpid():
-        raise forked_error()
+        raise device_in_fork_error()
     return found
 
 
 @cache
-def _adapters_and_process() -> tuple[int, tuple[GPUAdapter, ...]]:
+def _list_adapters_in_process() -> tuple[int, tuple[GPUAdapter, ...]]:
     """Return the usable adapters and the process that may use them."""
-    if wgpu.version_info[:2] == KNOWN_WGPU:
+    if wgpu.version_info[:2] == SUPPORTED_WGPU_VERSION:
         # Imported here, because other versions may lack what it imports.
         with suppress(ImportError, AttributeError):
-            from plugrad_webgpu.driver.parsing import parse_types
+            from plugrad_webgpu.driver.parsing import cache_parsed_types
 
-            parse_types()
+            cache_parsed_types()
     # OpenGL lists every device a second time, slower and with lower limits. The choice must be made
     # before the first adapter of the process, so another user of wgpu may have made it already.
     with suppress_failures(RuntimeError):
         set_instance_extras(backends=["Vulkan", "Metal", "DX12"])
-    with without_wayland_warning():
-        return os.getpid(), select_usable(wgpu.gpu.enumerate_adapters_sync())
+    with suppress_wayland_warning():
+        return os.getpid(), select_usable_adapters(wgpu.gpu.enumerate_adapters_sync())
 
 
-PREFERENCES = {"high-performance": "DiscreteGPU", "low-power": "IntegratedGPU"}
+ADAPTER_TYPES_BY_PREFERENCE = {"high-performance": "DiscreteGPU", "low-power": "IntegratedGPU"}
 """Devices that are chosen by their kind; where there is none of the kind, the best device is chosen."""
 
 
-def choose(selector: str) -> tuple[GPUAdapter, int]:
+def choose_adapter(selector: str) -> tuple[GPUAdapter, int]:
     """Return an adapter and its index.
 
     Args:
@@ -95,14 +95,18 @@ def choose(selector: str) -> tuple[GPUAdapter, int]:
     Raises:
         BackendUnavailable: there is no such adapter; the message lists the adapters.
     """
-    found = adapters()
+    found = list_usable_adapters()
     if not found:
         raise BackendUnavailable(
             f"webgpu: no adapter with compute shaders was found; {INSTALL_HINT}"
         )
-    if selector in PREFERENCES:
+    if selector in ADAPTER_TYPES_BY_PREFERENCE:
         kinds = [adapter.info["adapter_type"] for adapter in found]
-        index = kinds.index(PREFERENCES[selector]) if PREFERENCES[selector] in kinds else 0
+        index = (
+            kinds.index(ADAPTER_TYPES_BY_PREFERENCE[selector])
+            if ADAPTER_TYPES_BY_PREFERENCE[selector] in kinds
+            else 0
+        )
         return found[index], index
     for index, adapter in enumerate(found):
         name = adapter.info["device"].lower()
@@ -112,16 +116,16 @@ def choose(selector: str) -> tuple[GPUAdapter, int]:
     listed = ", ".join(f"{i} ({a.info['device']})" for i, a in enumerate(found))
     raise BackendUnavailable(
         f"webgpu: there is no device {selector!r}; choose one of {listed}, "
-        f"{', '.join(PREFERENCES)}, or name=<part of a name>"
+        f"{', '.join(ADAPTER_TYPES_BY_PREFERENCE)}, or name=<part of a name>"
     )
 
 
 def required_features(adapter: GPUAdapter) -> dict[str, Any]:
     """Return the features and limits that the kernels use, as arguments for `request_device_sync`."""
-    limits = {name: adapter.limits[name] for name in LIMITS if name in adapter.limits}
-    limits["max-immediate-size"] = IMMEDIATE_BYTES
-    useful = [SUBGROUPS, *([LONG_WORDS] if is_software(adapter) else [])]
-    features = [FEATURE, *[name for name in useful if name in adapter.features]]
+    limits = {name: adapter.limits[name] for name in REQUESTED_LIMITS if name in adapter.limits}
+    limits["max-immediate-size"] = MAX_IMMEDIATE_BYTES
+    useful = [SUBGROUP_FEATURE, *([INT64_FEATURE] if is_software_adapter(adapter) else [])]
+    features = [REQUIRED_FEATURE, *[name for name in useful if name in adapter.features]]
     return {"required_features": features, "required_limits": limits}
 
 
@@ -133,7 +137,7 @@ def open_device(selector: str) -> tuple[Device, str]:
     """
     if shared_device and selector in ("", SHARED_DEVICE_NAME):
         return wrap_device(shared_device[0]), SHARED_DEVICE_NAME
-    adapter, index = choose(selector)
+    adapter, index = choose_adapter(selector)
     try:
         device = adapter.request_device_sync(label="plugrad", **required_features(adapter))
     except (RuntimeError, wgpu.GPUError) as failure:
@@ -152,14 +156,14 @@ def wrap_device(device: GPUDevice) -> Device:
     # A power of two, so that a part holds a whole number of elements of any dtype.
     part_bytes = 1 << (min(limits["max-storage-buffer-binding-size"], largest).bit_length() - 1)
     driver, raw = choose_driver(device)
-    made = Device(driver, raw, largest, part_bytes, is_software=is_software(device.adapter))
+    made = Device(driver, raw, largest, part_bytes, is_software=is_software_adapter(device.adapter))
     made.tiles = load_tiles(device.adapter.info)
     return made
 
 
 def choose_driver(device: GPUDevice) -> tuple[Driver, RawDevice]:
     """Return the fastest calls that this version of wgpu-py allows, and the device for them."""
-    if wgpu.version_info[:2] == KNOWN_WGPU:
+    if wgpu.version_info[:2] == SUPPORTED_WGPU_VERSION:
         # Imported here, because other versions may lack what it imports.
         with suppress(ImportError, AttributeError):
             from plugrad_webgpu.driver import native
@@ -175,7 +179,7 @@ SHARED_DEVICE_NAME: Final = "shared"
 """The name of that device."""
 
 
-def check_shared(device: object) -> None:
+def check_shared_device(device: object) -> None:
     """Raise unless the kernels can use a device of the program.
 
     Raises:
@@ -184,9 +188,10 @@ def check_shared(device: object) -> None:
     """
     if not isinstance(device, wgpu.GPUDevice):
         raise ArgumentError(f"use_device: device={device!r} must be a wgpu.GPUDevice")
-    has_room = device.limits.get("max-immediate-size", 0) >= IMMEDIATE_BYTES
-    if FEATURE not in device.features or not has_room:
+    has_room = device.limits.get("max-immediate-size", 0) >= MAX_IMMEDIATE_BYTES
+    if REQUIRED_FEATURE not in device.features or not has_room:
         raise ArgumentValueError(
-            f"use_device: the device lacks the feature {FEATURE!r} with {IMMEDIATE_BYTES} bytes; open it with "
+            f"use_device: the device lacks the feature {REQUIRED_FEATURE!r} with {MAX_IMMEDIATE_BYTES} bytes; "
+            "open it with "
             "adapter.request_device_sync(**plugrad_webgpu.requirements(adapter))"
         )

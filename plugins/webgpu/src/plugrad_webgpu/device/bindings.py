@@ -16,7 +16,7 @@ from plugrad_webgpu.memory.buffers import ExternalBuffer
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from plugrad_webgpu.driver.interface import Driver, Handle, Layout, RawDevice
+    from plugrad_webgpu.driver.interface import BindingLayout, Driver, Handle, RawDevice
     from plugrad_webgpu.memory.buffers import Allocator, Storage
     from plugrad_webgpu.shaders.program import Program
 
@@ -35,16 +35,16 @@ class BindGroups:
         self._owner = owner
         self._driver = driver
         self._raw = raw
-        self._layouts: dict[tuple[int, int, bool], Layout] = {}
+        self._layouts: dict[tuple[int, int, bool], BindingLayout] = {}
         self._groups: dict[tuple[int, ...], Handle] = {}
         self._guests: list[tuple[Handle, list[ExternalBuffer]]] = []
 
-    def layout(self, operands: int, outputs: int, has_table: bool = False) -> Layout:
+    def layout(self, operands: int, outputs: int, has_table: bool = False) -> BindingLayout:
         """Return the layout shared by all programs with these numbers of operands."""
         key = operands, outputs, has_table
         layout = self._layouts.get(key)
         if layout is None:
-            layout = self._layouts[key] = self._driver.BindLayout(self._raw.device, *key)
+            layout = self._layouts[key] = self._driver.BindGroupLayout(self._raw.device, *key)
         return layout
 
     def find(self, program: Program, operands: Sequence[Storage]) -> Handle:
@@ -70,7 +70,7 @@ class BindGroups:
         try:
             group = layout.bind(self._raw.handle, [(s.handle, 0, s.size) for s in operands])
         except GPUError:
-            self.check_guests(guests)
+            self.check_external_buffers(guests)
             raise
         if guests:  # the group would keep the buffers of others alive
             self._guests.append((group, guests))
@@ -78,7 +78,7 @@ class BindGroups:
             self._groups[key] = group
         return group
 
-    def check_guests(self, guests: Iterable[ExternalBuffer]) -> None:
+    def check_external_buffers(self, guests: Iterable[ExternalBuffer]) -> None:
         """Raise unless external buffers are still valid for the next submission.
 
         Raises:
@@ -97,16 +97,16 @@ class BindGroups:
     def end_batch(self, encoder: Handle) -> None:
         """Check and forget the external buffers of a batch; release all bind groups if there are many."""
         if self._guests:
-            self._check_and_forget_guests(encoder)
+            self._check_and_forget_external_buffers(encoder)
         if len(self._groups) > MAX_BIND_GROUPS + self.in_use:
             self.release_all()
 
-    def _check_and_forget_guests(self, encoder: Handle) -> None:
+    def _check_and_forget_external_buffers(self, encoder: Handle) -> None:
         batch, self._guests = self._guests, []
         for group, _ in batch:
             self._driver.release_bind_group(group)
         try:
-            self.check_guests({guest for _, guests in batch for guest in guests})
+            self.check_external_buffers({guest for _, guests in batch for guest in guests})
         except ArgumentValueError:
             self._driver.release_encoder(encoder)
             raise

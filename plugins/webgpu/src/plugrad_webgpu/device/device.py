@@ -16,21 +16,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from plugrad.extend import DeviceLost, OutOfMemory, as_dtype, hold_safely
-from plugrad_webgpu.algorithms.subgroups import subgroup_size
+from plugrad_webgpu.algorithms.subgroups import measure_subgroup_size
 from plugrad_webgpu.device.bindings import BindGroups
 from plugrad_webgpu.device.hosting import HostArrays
 from plugrad_webgpu.device.pending import FusionQueue
 from plugrad_webgpu.driver import exits
-from plugrad_webgpu.driver.forks import RefusingLock, abandon_when_forked
+from plugrad_webgpu.driver.forks import RefusingLock, abandon_after_fork
 from plugrad_webgpu.driver.interrupts import uninterruptible
 from plugrad_webgpu.driver.limits import (
-    check_operands,
-    check_parts,
+    check_operand_count,
+    check_operand_part_count,
     check_shader,
     foreign_buffer_error,
 )
-from plugrad_webgpu.memory.buffers import ExternalBuffer, GpuArray, Pool, pooled_bytes
-from plugrad_webgpu.memory.scratch import Scratch
+from plugrad_webgpu.memory.buffers import ExternalBuffer, GpuArray, Pool, max_pooled_bytes
+from plugrad_webgpu.memory.scratch import ScratchBuffers
 from plugrad_webgpu.shaders.elements import stored_nbytes
 from plugrad_webgpu.shaders.layout import size_class
 from plugrad_webgpu.shaders.parts import split_bindings
@@ -60,7 +60,7 @@ READ_MAX_COPIES = 256  # of small arrays in one transfer
 CONSTANTS_MAX_BYTES = 1 << 26  # of tables: beyond, they are made again
 
 
-class Encoded(NamedTuple):
+class EncodedDispatch(NamedTuple):
     """A dispatch with its pipeline and bind group."""
 
     pipeline: Handle
@@ -94,14 +94,14 @@ class Device:
         self._driver = driver
         self._raw = raw
         self._lock: AbstractContextManager[object] = hold_safely(RLock())
-        budget = pooled_bytes(largest, is_software=is_software)
-        self.pool: Pool = Pool(self, largest, self._before_trim, self._lock, budget)
+        budget = max_pooled_bytes(largest, is_software=is_software)
+        self.pool: Pool = Pool(self, largest, self._release_scratch_before_trim, self._lock, budget)
         self.calls: FusionQueue = FusionQueue(self, self.pool, self._lock, raw.most_operands)
         self.call: Callable[..., GpuArray] = self.calls.call
         self.hosting: HostArrays = HostArrays(self, self.pool, self._lock)
         self._constants: dict[tuple[Any, ...], GpuArray] = {}
         self.groups: BindGroups = BindGroups(self, driver, raw)
-        self.scratch: Scratch = Scratch(self, self.pool)
+        self.scratch: ScratchBuffers = ScratchBuffers(self, self.pool)
         self.most_operands: int = raw.most_operands
         self._pipelines: dict[Program, Handle] = {}
         self._split_pipelines: dict[tuple[Program, tuple[int, ...]], Handle] = {}
@@ -115,8 +115,8 @@ class Device:
         self._parameters = b""
         self._dispatches = 0
         self._bytes = 0
-        abandon_when_forked(self)
-        exits.wait_at_exit(self._lock)
+        abandon_after_fork(self)
+        exits.register_exit_wait(self._lock)
 
     @property
     def lock(self) -> AbstractContextManager[object]:
@@ -133,10 +133,10 @@ class Device:
         return lock
 
     @property
-    def subgroup(self) -> int:
+    def subgroup_size(self) -> int:
         """The number of invocations in a subgroup; 0 if the device has no subgroups."""
         if self._subgroup is None:
-            self._subgroup = subgroup_size(self) if self._raw.has_subgroups else 0
+            self._subgroup = measure_subgroup_size(self) if self._raw.has_subgroups else 0
         return self._subgroup
 
     # --- memory
@@ -160,7 +160,7 @@ class Device:
         """
         with self._lock, uninterruptible:
             with suppress(DeviceLost):
-                self._before_trim()
+                self._release_scratch_before_trim()
                 self.flush()
             self.pool.release_free()
             self.groups.release_all()
@@ -184,7 +184,7 @@ class Device:
         """Return the memory of the arrays and of the pool."""
         # Calls that wait keep their inputs, of which the program may have released some.
         if not self.is_abandoned:
-            self.finish_calls()
+            self.record_pending_calls()
         return self.pool.memory()
 
     # --- work
@@ -206,9 +206,9 @@ class Device:
                     if pipeline is not None:
                         self._driver.release_pipeline(pipeline)
 
-    def finish_calls(self) -> None:
+    def record_pending_calls(self) -> None:
         """Record all pending elementwise calls."""
-        self.calls.finish_all()
+        self.calls.finish_all_threads()
 
     def launch(self, plan: Plan, *inputs: GpuArray) -> GpuArray:
         """Record one call and return its output, which later calls may use at once."""
@@ -220,19 +220,31 @@ class Device:
         """Record a call that writes a part of an array under construction."""
         self.record(plan, [*[x.buffer.storage for x in inputs], output.buffer.writable_storage()])
 
-    def copy(self, source: GpuArray, start: int, target: GpuArray, place: int, size: int) -> None:
+    def copy(
+        self, source: GpuArray, source_start: int, target: GpuArray, target_start: int, size: int
+    ) -> None:
         """Submit the batch, and copy bytes of an array to another one under construction."""
-        self.copy_bytes(source.buffer.storage, start, target.buffer.writable_storage(), place, size)
+        self.copy_bytes(
+            source.buffer.storage,
+            source_start,
+            target.buffer.writable_storage(),
+            target_start,
+            size,
+        )
 
-    def copy_bytes(self, storage: Storage, start: int, own: Storage, place: int, size: int) -> None:
+    def copy_bytes(
+        self, source: Storage, source_start: int, target: Storage, target_start: int, size: int
+    ) -> None:
         """Submit the batch and a copy between buffers."""
         with self._lock, uninterruptible:
-            if storage.owner is not self or own.owner is not self:
+            if source.owner is not self or target.owner is not self:
                 raise foreign_buffer_error()
-            if isinstance(storage, ExternalBuffer):
-                self.check_guests([storage])
-            encoder = None if self._pass is None else self._end(self._pass)
-            self._raw.submit_copy(encoder, (storage.handle, start, size), (own.handle, place, size))
+            if isinstance(source, ExternalBuffer):
+                self.check_external_buffers([source])
+            encoder = None if self._pass is None else self._end_pass(self._pass)
+            self._raw.submit_copy(
+                encoder, (source.handle, source_start, size), (target.handle, target_start, size)
+            )
 
     def record(self, plan: Plan, operands: list[Storage]) -> None:
         """Add a dispatch to the batch if there is work to do; submit the batch when it is full."""
@@ -243,12 +255,12 @@ class Device:
         with self._lock:
             if program.has_table:
                 # It is made before the pass is needed: an upload may end the batch.
-                table = self.constant(parameter_words, plan.parameters)
+                table = self.constant(parameters_as_words, plan.parameters)
                 operands = [*operands, table.buffer.storage]
             if self._pass is None:
-                self._begin()
+                self._begin_pass()
             if self._has_large and any(s.size > self.part_bytes for s in operands):
-                self._record_in_parts(plan, operands)
+                self._record_with_split_operands(plan, operands)
                 return
             handle = self._handle
             # What the pass is set to is forgotten before it changes and noted when it has: an interrupt
@@ -278,11 +290,11 @@ class Device:
         """Return the pipeline of a program, compiled if need be; the caller holds the lock."""
         return self._pipelines.get(program) or self._compile(program, operands)
 
-    def encode(self, dispatches: Sequence[Encoded], nbytes: int) -> None:
+    def encode(self, dispatches: Sequence[EncodedDispatch], nbytes: int) -> None:
         """Add dispatches to the batch whose handles are known, and which write so many bytes."""
         with self._lock:
             if self._pass is None:
-                self._begin()
+                self._begin_pass()
             handle, driver = self._handle, self._driver
             self._current, self._parameters = None, b""
             for pipeline, group, parameters, grid in dispatches:
@@ -296,7 +308,7 @@ class Device:
             if self._dispatches >= self.batch_limit or self._bytes >= BATCH_MAX_BYTES:
                 self.flush()
 
-    def _record_in_parts(self, plan: Plan, operands: list[Storage]) -> None:
+    def _record_with_split_operands(self, plan: Plan, operands: list[Storage]) -> None:
         """Record a dispatch with operands that are larger than a binding."""
         program, step = plan.program, self.part_bytes
         parts = [
@@ -326,11 +338,11 @@ class Device:
         """Submit the batch without waiting for it."""
         with self._lock, uninterruptible:
             if self._pass is not None:
-                self._raw.submit(self._end(self._pass))
+                self._raw.submit(self._end_pass(self._pass))
 
     def synchronize(self) -> None:
         """Submit all work and wait until the device is idle."""
-        self.finish_calls()
+        self.record_pending_calls()
         self._download([])
 
     # --- transfers
@@ -351,20 +363,20 @@ class Device:
             if nbytes:
                 self._raw.write(storage.handle, data, nbytes)
 
-    def download(self, array: GpuArray, out: NDArray[Any], stored: np.dtype[Any]) -> None:
-        """Copy an array with elements stored as `stored` to a contiguous host array, waiting for its values.
+    def download(self, array: GpuArray, out: NDArray[Any], stored_dtype: np.dtype[Any]) -> None:
+        """Copy an array with elements stored as `stored_dtype` to a contiguous host array, waiting for its values.
 
         Raises:
             DeviceLost: the device does not return its values.
             OutOfMemory: there is no memory for the transfer.
         """
         values, end = out.reshape(-1), 0
-        if 0 < (size := values.size * stored.itemsize) <= READ_MAX_BYTES:
-            self._download([(array, 0, size)], values, stored)
+        if 0 < (size := values.size * stored_dtype.itemsize) <= READ_MAX_BYTES:
+            self._download([(array, 0, size)], values, stored_dtype)
             return
         with closing(self.read([array])) as parts:
             for memory in parts:
-                part = np.frombuffer(memory, stored)
+                part = np.frombuffer(memory, stored_dtype)
                 start, end = end, end + part.size
                 np.copyto(values[start:end], part, casting="unsafe")
 
@@ -384,12 +396,12 @@ class Device:
                     sent.append(self._submit_reads(copies))
                 if len(sent) > 1:
                     yield self._wait_for_values(*sent[0])
-                    self._give_back(sent)
+                    self._recycle_stagings(sent)
             if sent:
                 yield self._wait_for_values(*sent[0])
         finally:
             while sent:
-                self._give_back(sent)
+                self._recycle_stagings(sent)
 
     def constant(self, make: Callable[..., NDArray[Any]], *sizes: int | bytes) -> GpuArray:
         """Return an array that `make` computes from sizes, cached.
@@ -428,14 +440,14 @@ class Device:
             self.flush()
             return self._raw.lend(storage.handle, storage.size, array)
 
-    def check_guests(self, guests: Iterable[ExternalBuffer]) -> None:
+    def check_external_buffers(self, guests: Iterable[ExternalBuffer]) -> None:
         """Raise unless external buffers are still valid for the next submission.
 
         Raises:
             ArgumentValueError: one has been destroyed, or is mapped.
         """
         with self._lock:
-            self.groups.check_guests(guests)
+            self.groups.check_external_buffers(guests)
 
     # --- inside
 
@@ -443,7 +455,7 @@ class Device:
         self,
         copies: Sequence[tuple[GpuArray, int, int]],
         out: NDArray[Any] | None = None,
-        stored: np.dtype[Any] | None = None,
+        stored_dtype: np.dtype[Any] | None = None,
     ) -> None:
         """Submit the batch, wait, and optionally fill a host array with the copied bytes.
 
@@ -457,11 +469,11 @@ class Device:
                 try:
                     has_arrived = self._raw.wait_for(staging, self._lock)
                     if has_arrived and out is not None:
-                        part = np.frombuffer(staging.values(size), stored)
+                        part = np.frombuffer(staging.values(size), stored_dtype)
                         np.copyto(out, part, casting="unsafe")
                 finally:
                     with self._lock:
-                        self._raw.give_back(staging)
+                        self._raw.recycle_staging(staging)
 
     def _submit_reads(self, copies: Sequence[tuple[GpuArray, int, int]]) -> tuple[Any, int]:
         """Submit the batch and copies of bytes of arrays to memory of the host; return it and their size.
@@ -469,20 +481,20 @@ class Device:
         Without copies, the memory arrives when all work is done. The caller gives it back.
         """
         with self._lock:
-            self.calls.finish_own()
+            self.calls.finish_own_thread()
             parts: list[BufferRange] = []
             for array, start, size in copies:
                 storage = array.buffer.storage
                 if isinstance(storage, ExternalBuffer):
-                    self.check_guests([storage])
+                    self.check_external_buffers([storage])
                 parts.append((storage.handle, start, size))
             size = sum(part[2] for part in parts)
-            staging = self._staging(size)
+            staging = self._acquire_staging(size)
             try:
-                encoder = None if self._pass is None else self._end(self._pass)
-                self._raw.fetch(encoder, staging, parts)
+                encoder = None if self._pass is None else self._end_pass(self._pass)
+                self._raw.submit_readback(encoder, staging, parts)
             except BaseException:
-                self._raw.give_back(staging)
+                self._raw.recycle_staging(staging)
                 raise
             return staging, size
 
@@ -498,15 +510,15 @@ class Device:
                 has_arrived = self._raw.wait_for(staging, self._lock)
         return staging.values(size)
 
-    def _give_back(self, sent: deque[tuple[Any, int]]) -> None:
+    def _recycle_stagings(self, transfers: deque[tuple[Any, int]]) -> None:
         with uninterruptible, self._lock:
-            self._raw.give_back(sent.popleft()[0])
+            self._raw.recycle_staging(transfers.popleft()[0])
 
-    def _staging(self, size: int) -> Any:
-        staging = self._raw.staging(size)
+    def _acquire_staging(self, size: int) -> Any:
+        staging = self._raw.acquire_staging(size)
         if staging is None:
             self.pool.trim()
-            staging = self._raw.staging(size)
+            staging = self._raw.acquire_staging(size)
         if staging is None:
             raise OutOfMemory(
                 f"webgpu: the device has no memory to transfer {size} bytes to the host; release arrays, or "
@@ -514,15 +526,15 @@ class Device:
             )
         return staging
 
-    def _begin(self) -> None:
-        opened = self._driver.Pass(self._raw.handle)
+    def _begin_pass(self) -> None:
+        opened = self._driver.ComputePass(self._raw.handle)
         self._handle = opened.handle
         self._current = None
         self._dispatches = 0
         self._bytes = 0
         self._pass = opened
 
-    def _end(self, open_pass: OpenPass) -> Handle:
+    def _end_pass(self, open_pass: OpenPass) -> Handle:
         """Close the pass of the batch and return its encoder."""
         encoder = open_pass.end()
         self._pass = None
@@ -543,10 +555,10 @@ class Device:
             source = split_bindings(source, label, counts, self.part_bytes)
             last = operands - program.has_table
             operands, outputs = sum(counts), sum(counts[last - outputs : last])
-            check_parts(label, operands, self._raw.most_operands, self.part_bytes)
+            check_operand_part_count(label, operands, self._raw.most_operands, self.part_bytes)
         elif self.has_long_words:
             source = load_by_long_words(source)
-        check_operands(label, operands, self._raw.most_operands)
+        check_operand_count(label, operands, self._raw.most_operands)
         check_shader(label, source, self.shared_bytes, is_software=self.is_software)
         with uninterruptible:  # the library calls back, where an interrupt would be lost
             layout = self.groups.layout(operands, outputs, program.has_table)
@@ -559,10 +571,10 @@ class Device:
                 self._pipelines[program] = pipeline
         return pipeline
 
-    def _before_trim(self) -> None:
+    def _release_scratch_before_trim(self) -> None:
         self._constants.clear()
         self.scratch.release()
-        self.finish_calls()
+        self.record_pending_calls()
 
 
 def _iter_transfers(arrays: Iterable[GpuArray]) -> Iterator[list[tuple[GpuArray, int, int]]]:
@@ -582,6 +594,6 @@ def _iter_transfers(arrays: Iterable[GpuArray]) -> Iterator[list[tuple[GpuArray,
         yield copies
 
 
-def parameter_words(parameters: bytes) -> NDArray[Any]:
+def parameters_as_words(parameters: bytes) -> NDArray[Any]:
     """Return parameters that exceed the immediates as an array for a buffer."""
     return np.frombuffer(parameters, np.uint32)

@@ -37,16 +37,16 @@ if TYPE_CHECKING:
     from plugrad.extend import DType, PlugradError
     from plugrad_webgpu.device.pending import FusionQueue
     from plugrad_webgpu.memory.buffers import Pool, Storage
-    from plugrad_webgpu.shaders.chains import Step
+    from plugrad_webgpu.shaders.chains import ElementwiseCall
     from plugrad_webgpu.shaders.layout import Shape
     from plugrad_webgpu.shaders.program import Plan
 
 
-MAX_AXES: Final = 64
+MAX_HOST_ARRAY_AXES: Final = 64
 """The axes of an array that NumPy takes. Views by which kernels move elements have more than tensors."""
 
 
-class Host(CommandRecorder, Protocol):
+class HostingDevice(CommandRecorder, Protocol):
     """What host arrays need from a device: pending calls, dispatches, and copies to buffers."""
 
     @property
@@ -66,7 +66,9 @@ class Host(CommandRecorder, Protocol):
 class HostArrays:
     """The small arrays of a device that are kept on the host, and their computations."""
 
-    def __init__(self, device: Host, pool: Pool, lock: AbstractContextManager[object]) -> None:
+    def __init__(
+        self, device: HostingDevice, pool: Pool, lock: AbstractContextManager[object]
+    ) -> None:
         """Begin with nothing on the host."""
         self.most: int = 0
         """How many elements the largest array has that stays on the host; 0 keeps none there."""
@@ -80,9 +82,9 @@ class HostArrays:
 
     def has_room(self, shape: Shape) -> bool:
         """Return whether an array of a shape is kept on the host."""
-        return len(shape) <= MAX_AXES and prod(shape) <= self.most > 0
+        return len(shape) <= MAX_HOST_ARRAY_AXES and prod(shape) <= self.most > 0
 
-    def hold(self, values: NDArray[Any], shape: Shape, dtype: DType) -> GpuArray:
+    def wrap_values(self, values: NDArray[Any], shape: Shape, dtype: DType) -> GpuArray:
         """Return an array that owns the given flat values.
 
         Raises:
@@ -97,12 +99,12 @@ class HostArrays:
 
     def full(self, shape: Shape, value: complex, dtype: DType) -> GpuArray:
         """Return an array filled with `value`, cast to a dtype."""
-        made = _IGNORE_FLOAT_ERRORS.copy().run(
+        made = _ERROR_IGNORING_CONTEXT.copy().run(
             np.full, prod(shape), as_parameter(value, dtype), dtype
         )
-        return self.hold(made, shape, dtype)
+        return self.wrap_values(made, shape, dtype)
 
-    def try_compute(self, step: Step, inputs: Sequence[GpuArray]) -> GpuArray | None:
+    def try_compute(self, step: ElementwiseCall, inputs: Sequence[GpuArray]) -> GpuArray | None:
         """Return the result of an elementwise call, or None if the device must compute it.
 
         Raises:
@@ -122,10 +124,10 @@ class HostArrays:
             # In a row, arrays of one size lie as the result does, and a single element is repeated anyway.
             operands.append(buffer.values if step.loop is None else buffer.values.reshape(x.shape))
         # np.errstate would take three times as long as an addition.
-        values = _IGNORE_FLOAT_ERRORS.copy().run(body, *operands, *step.values)
+        values = _ERROR_IGNORING_CONTEXT.copy().run(body, *operands, *step.values)
         if not self._keeps_subnormals and any(map(_has_subnormals, (*operands, values))):
             return None
-        return self.hold(
+        return self.wrap_values(
             values if step.loop is None else values.reshape(-1), step.shape, step.dtype
         )
 
@@ -133,7 +135,7 @@ class HostArrays:
         """Return a copy of a host array's values that the caller may change."""
         with self._lock:  # which a forked child may not enter
             # Chains end where values are read, so that a loop makes the same chains in each round.
-            self._device.calls.finish_own()
+            self._device.calls.finish_own_thread()
             return values.reshape(shape).copy()
 
     def move_to_device(self, buffer: HostBuffer) -> None:
@@ -166,18 +168,18 @@ class HostArrays:
         Adapters do not tell, so it is asked once for some sums, products and comparisons.
         """
         device = self._device
-        a, b = _SUBNORMALS
+        a, b = _SUBNORMAL_TEST_INPUTS
         on_device = [device.upload(x, x.nbytes, x.shape, float32) for x in (a, b)]
         found = np.empty_like(a)
-        device.download(_sums_and_products(*on_device), found, found.dtype)
+        device.download(_sum_or_product(*on_device), found, found.dtype)
         return found.tobytes() == np.where(b < a, a + b, a * b).tobytes()
 
 
-_SUBNORMALS: Final = (
+_SUBNORMAL_TEST_INPUTS: Final = (
     np.array([2**-130, 1.5 * 2**-126, 2**-100, 2**-130], np.float32),
     np.array([0, -(2**-126), 2**-40, 2**20], np.float32),
 )
-_sums_and_products: Final = elementwise("select(a * b, a + b, b < a)", ("a", "b"))
+_sum_or_product: Final = elementwise("select(a * b, a + b, b < a)", ("a", "b"))
 
 
 def _has_subnormals(values: NDArray[Any]) -> bool:
@@ -188,11 +190,11 @@ def _has_subnormals(values: NDArray[Any]) -> bool:
     return np.count_nonzero(exponents) != np.count_nonzero(values)
 
 
-def _ignore_float_errors() -> Context:
+def _make_error_ignoring_context() -> Context:
     """Return a context in which NumPy neither warns nor raises for floating-point errors such as 1 / 0."""
     context = Context()
     context.run(np.seterr, all="ignore")
     return context
 
 
-_IGNORE_FLOAT_ERRORS: Final = _ignore_float_errors()
+_ERROR_IGNORING_CONTEXT: Final = _make_error_ignoring_context()

@@ -27,9 +27,9 @@ INSTALL_HINT: Final = (
     "install a Vulkan driver (on Debian: mesa-vulkan-drivers, which also brings a software device), "
     "or use the cpu backend"
 )
-FEATURE: Final = "immediates"
+REQUIRED_FEATURE: Final = "immediates"
 """The feature that the kernels need: their parameters are immediates."""
-KNOWN_WGPU: Final = (0, 32)
+SUPPORTED_WGPU_VERSION: Final = (0, 32)
 """The version of wgpu-py whose library this module calls, and whose private parts `native` and `parsing` use."""
 
 
@@ -47,34 +47,34 @@ class Adapter(Protocol):
         ...
 
 
-A = TypeVar("A", bound=Adapter)
+AnyAdapter = TypeVar("AnyAdapter", bound=Adapter)
 
 
-def select_usable(adapters: Iterable[A]) -> tuple[A, ...]:
+def select_usable_adapters(adapters: Iterable[AnyAdapter]) -> tuple[AnyAdapter, ...]:
     """Return the adapters that the kernels can use, GPUs before software devices."""
     found = [
         a
         for a in adapters
-        if FEATURE in a.features and a.info["backend_type"] in ("Vulkan", "Metal", "D3D12")
+        if REQUIRED_FEATURE in a.features and a.info["backend_type"] in ("Vulkan", "Metal", "D3D12")
     ]
-    found.sort(key=lambda a: (is_software(a), a.info["adapter_type"] != "DiscreteGPU"))
+    found.sort(key=lambda a: (is_software_adapter(a), a.info["adapter_type"] != "DiscreteGPU"))
     return tuple(found)
 
 
-def is_software(adapter: Adapter) -> bool:
+def is_software_adapter(adapter: Adapter) -> bool:
     """Return whether the adapter computes on the CPU."""
     return adapter.info["adapter_type"] == "CPU"
 
 
-def describe(adapter: Adapter, index: int) -> DeviceInfo:
+def describe_adapter(adapter: Adapter, index: int) -> DeviceInfo:
     """Return the adapter as a plugrad device."""
     info = adapter.info
     description = f"{info['device']} ({info['adapter_type']}, {info['backend_type']})"
-    return DeviceInfo(str(index), description, is_software(adapter))
+    return DeviceInfo(str(index), description, is_software_adapter(adapter))
 
 
 @contextmanager
-def without_wayland_warning() -> Generator[None, None, None]:
+def suppress_wayland_warning() -> Generator[None, None, None]:
     """Set a directory for Wayland sockets within the block if none is set.
 
     Without one, drivers that look for a Wayland display write errors to the terminal, although
@@ -100,11 +100,11 @@ def list_adapters() -> tuple[Adapter, ...] | None:
     library = _find_library()
     if library is None:
         return None
-    with without_wayland_warning():
-        return select_usable(_enumerate_adapters(ctypes.CDLL(str(library))))
+    with suppress_wayland_warning():
+        return select_usable_adapters(_enumerate_adapters(ctypes.CDLL(str(library))))
 
 
-LIBRARY: Final = {
+WGPU_LIBRARY_NAME: Final = {
     "win32": "wgpu_native-release.dll",
     "darwin": "libwgpu_native-release.dylib",
 }.get(sys.platform, "libwgpu_native-release.so")
@@ -113,25 +113,25 @@ LIBRARY: Final = {
 def _find_library() -> Path | None:
     """Return the path of the library that wgpu-py would load, or None if it cannot be found without wgpu-py."""
     try:
-        known = version("wgpu").startswith("{}.{}.".format(*KNOWN_WGPU))
+        known = version("wgpu").startswith("{}.{}.".format(*SUPPORTED_WGPU_VERSION))
     except PackageNotFoundError:
         known = False
     spec = find_spec("wgpu") if known else None
     is_chosen = "WGPU_LIB_PATH" in os.environ or "WGPU_DEBUG" in os.environ
     if spec is None or spec.origin is None or is_chosen:
         return None
-    path = Path(spec.origin).parent / "resources" / LIBRARY
+    path = Path(spec.origin).parent / "resources" / WGPU_LIBRARY_NAME
     return path if path.exists() else None
 
 
 # --- the types and the numbers of wgpu-native's header ---------------------------------------------
 
-_IMMEDIATES: Final = 0x00030001
+_IMMEDIATES_FEATURE: Final = 0x00030001
 _ADAPTER_TYPES: Final = {1: "DiscreteGPU", 2: "IntegratedGPU", 3: "CPU"}
 _BACKEND_TYPES: Final = {4: "D3D12", 5: "Metal", 6: "Vulkan"}
-_VULKAN_METAL_DX12: Final = 1 << 0 | 1 << 2 | 1 << 3
+_NATIVE_BACKENDS_MASK: Final = 1 << 0 | 1 << 2 | 1 << 3
 """OpenGL would list every device a second time, slower and with lower limits."""
-_INSTANCE_EXTRAS: Final = 0x00030004
+_INSTANCE_EXTRAS_TYPE: Final = 0x00030004
 
 
 class _InstanceExtras(ctypes.Structure):
@@ -182,25 +182,25 @@ def _enumerate_adapters(library: ctypes.CDLL) -> list[ListedAdapter]:
     create, release = library.wgpuCreateInstance, library.wgpuInstanceRelease
     enumerate_adapters = library.wgpuInstanceEnumerateAdapters
     create.restype, enumerate_adapters.restype = ctypes.c_void_p, ctypes.c_size_t
-    extras = _InstanceExtras(type=_INSTANCE_EXTRAS, backends=_VULKAN_METAL_DX12)
+    extras = _InstanceExtras(type=_INSTANCE_EXTRAS_TYPE, backends=_NATIVE_BACKENDS_MASK)
     descriptor = _InstanceDescriptor(next=ctypes.addressof(extras))
     instance = ctypes.c_void_p(create(byref(descriptor)))
     try:
         handles = (ctypes.c_void_p * enumerate_adapters(instance, None, None))()
         enumerate_adapters(instance, None, handles)
-        return [_ask_adapter(library, ctypes.c_void_p(handle)) for handle in handles]
+        return [_query_and_release_adapter(library, ctypes.c_void_p(handle)) for handle in handles]
     finally:
         release(instance)
 
 
-def _ask_adapter(library: ctypes.CDLL, handle: ctypes.c_void_p) -> ListedAdapter:
+def _query_and_release_adapter(library: ctypes.CDLL, handle: ctypes.c_void_p) -> ListedAdapter:
     """Return the properties of an adapter, and release it."""
     info = _AdapterInfo()
     try:
         library.wgpuAdapterGetInfo(handle, byref(info))
         name = ctypes.string_at(info.device.data, info.device.length).decode(errors="replace")
         library.wgpuAdapterInfoFreeMembers(info)
-        has_feature = library.wgpuAdapterHasFeature(handle, _IMMEDIATES)
+        has_feature = library.wgpuAdapterHasFeature(handle, _IMMEDIATES_FEATURE)
     finally:
         library.wgpuAdapterRelease(handle)
     told = {
@@ -208,4 +208,4 @@ def _ask_adapter(library: ctypes.CDLL, handle: ctypes.c_void_p) -> ListedAdapter
         "adapter_type": _ADAPTER_TYPES.get(info.adapter_type, "Unknown"),
         "backend_type": _BACKEND_TYPES.get(info.backend_type, "other"),
     }
-    return ListedAdapter(told, {FEATURE} if has_feature else set())
+    return ListedAdapter(told, {REQUIRED_FEATURE} if has_feature else set())

@@ -23,9 +23,15 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol
 
 from plugrad_webgpu.driver.forks import RefusingLock
-from plugrad_webgpu.driver.limits import IMMEDIATE_BYTES, foreign_buffer_error
+from plugrad_webgpu.driver.limits import MAX_IMMEDIATE_BYTES, foreign_buffer_error
 from plugrad_webgpu.memory.buffers import Buffer, CommandRecorder, GpuArray, HostBuffer
-from plugrad_webgpu.shaders.chains import CONFLICT, MAX_WEIGHT, Form, laid_out, program
+from plugrad_webgpu.shaders.chains import (
+    CONFLICT,
+    MAX_COMPILE_WEIGHT,
+    ChainForm,
+    chain_program,
+    lay_out_chain,
+)
 from plugrad_webgpu.shaders.program import pack_parameters, plan
 
 if TYPE_CHECKING:
@@ -34,22 +40,22 @@ if TYPE_CHECKING:
 
     from plugrad.extend import PlugradError
     from plugrad_webgpu.memory.buffers import BufferRef, Pool, Storage
-    from plugrad_webgpu.shaders.chains import Reading, References, Step
+    from plugrad_webgpu.shaders.chains import ElementwiseCall, InputAccess, OperandReferences
     from plugrad_webgpu.shaders.layout import Shape
     from plugrad_webgpu.shaders.program import Plan, Program
 
-MAX_LEAVES = 12  # of a chain: it keeps them alive, and a device can bind only so many
-MAX_KEPT_BYTES = 1 << 29  # of the leaves of a chain, unless it has few
-ALWAYS_KEPT_LEAVES = 4
+MAX_CHAIN_LEAVES = 12  # of a chain: it keeps them alive, and a device can bind only so many
+MAX_CHAIN_LEAF_BYTES = 1 << 29  # of the leaves of a chain, unless it has few
+MIN_CHAIN_LEAVES = 4
 MAX_OPEN_CHAINS = 64  # that are open
 LARGE_RESULT_BYTES = 1 << 22  # bytes of a result: only one chain of large ones is open
-MAX_PLANS = 4096
+MAX_CACHED_CHAIN_PLANS = 4096
 MAX_REMEMBERED_CHAINS = 1024
 MAX_GENERATION_PROGRAMS = 64  # of a generation; a large program makes 20
 
-Leaf = tuple[Buffer, "Reading"]
-Member = tuple["Step", "References"]
-Key = tuple[int, int]
+ChainLeaf = tuple[Buffer, "InputAccess"]
+ChainMember = tuple["ElementwiseCall", "OperandReferences"]
+ChainKey = tuple[int, int]
 
 
 class LazyBuffer(Buffer):
@@ -88,15 +94,15 @@ class Chain:
         "weight",
     )
 
-    def __init__(self, calls: FusionQueue, key: Key, most_leaves: int) -> None:
+    def __init__(self, calls: FusionQueue, key: ChainKey, most_leaves: int) -> None:
         """Begin with no calls."""
         self.calls: FusionQueue = calls
-        self.key: Key = key
+        self.key: ChainKey = key
         self.most_leaves: int = most_leaves
-        self.members: list[tuple[Member, BufferRef]] = []
+        self.members: list[tuple[ChainMember, BufferRef]] = []
         self.length: int = 0
         self.weight: int = 0
-        self.leaves: dict[Leaf, int] = {}
+        self.leaves: dict[ChainLeaf, int] = {}
         self.numbered: int = 0
         self.loop: Shape | None = None
         """The shape along whose axes leaves are repeated, if any is."""
@@ -104,7 +110,7 @@ class Chain:
         self.is_open: bool = True
 
 
-class ChainRecorder(CommandRecorder, Protocol):
+class ChainDevice(CommandRecorder, Protocol):
     """The part of a device that chains need."""
 
     def record(self, plan: Plan, operands: list[Storage]) -> None:
@@ -121,7 +127,7 @@ class FusionQueue:
 
     def __init__(
         self,
-        device: ChainRecorder,
+        device: ChainDevice,
         pool: Pool,
         lock: AbstractContextManager[object],
         most_operands: int,
@@ -131,19 +137,19 @@ class FusionQueue:
         self._pool = pool
         self._lock = lock
         self._most_operands = most_operands
-        self._most_leaves = min(MAX_LEAVES, most_operands - 1)
-        self._open: dict[Key, Chain] = {}
+        self._most_leaves = min(MAX_CHAIN_LEAVES, most_operands - 1)
+        self._open: dict[ChainKey, Chain] = {}
         self._is_finishing = False
         self._plans: dict[Any, tuple[Plan, list[int]]] = {}
-        self._seen: set[Form] = set()
-        self._programs: dict[Form, Program] = {}
-        self._earlier: dict[Form, Program] = {}
+        self._seen: set[ChainForm] = set()
+        self._programs: dict[ChainForm, Program] = {}
+        self._earlier: dict[ChainForm, Program] = {}
 
     def abandon(self, error: Callable[[], PlugradError]) -> None:
         """Refuse all further work with an error."""
         self._lock = RefusingLock(error)
 
-    def call(self, step: Step, *inputs: GpuArray) -> GpuArray:
+    def call(self, step: ElementwiseCall, *inputs: GpuArray) -> GpuArray:
         """Return the result of a call, which is recorded when its values are needed, or computed on the host.
 
         Raises:
@@ -163,12 +169,12 @@ class FusionQueue:
                 chain = self._open.get(key)
                 if (
                     chain is None
-                    or chain.weight + step.weight > MAX_WEIGHT
+                    or chain.weight + step.weight > MAX_COMPILE_WEIGHT
                     or chain.numbered + len(inputs) > chain.most_leaves
                     or (step.loop is not None and chain.loop not in (None, step.loop))
                     or chain.limits | step.limits == CONFLICT
                 ):
-                    chain = self._begin(key, chain, step.plan.size)
+                    chain = self._begin_chain(key, chain, step.plan.size)
                 references = self._refer_to_inputs(chain, step.readings, inputs)
                 # No statement from here on calls a function: what a signal or the collection of garbage
                 # may do comes before the test or after the call has joined.
@@ -209,7 +215,7 @@ class FusionQueue:
                 buffers = [lease() for _, lease in members]
                 alive = [place for place, buffer in enumerate(buffers) if buffer is not None]
                 if alive:
-                    self._record(chain, alive, [*chain.leaves])
+                    self._record_chain(chain, alive, [*chain.leaves])
                 for buffer in buffers:
                     if buffer is not None:
                         buffer.storage = buffer.ref.storage  # type: ignore[assignment] - it is there now
@@ -217,14 +223,14 @@ class FusionQueue:
             chain.members = []
             chain.leaves = {}
 
-    def finish_own(self) -> None:
+    def finish_own_thread(self) -> None:
         """Record this thread's pending calls."""
         thread = get_ident()
         for chain in [*self._open.values()]:
             if chain.key[0] == thread:
                 self.finish(chain)
 
-    def finish_all(self) -> None:
+    def finish_all_threads(self) -> None:
         """Record the pending calls of all threads.
 
         This may need memory, for which the pool asks to record all calls that wait.
@@ -240,19 +246,19 @@ class FusionQueue:
 
     # --- joining a chain
 
-    def _begin(self, key: Key, full: Chain | None, size: int) -> Chain:
+    def _begin_chain(self, key: ChainKey, full: Chain | None, size: int) -> Chain:
         """Return a new chain for results of this size, after finishing the previous one."""
         if full is not None:
             self.finish(full)
         if len(self._open) >= MAX_OPEN_CHAINS or size >= LARGE_RESULT_BYTES:
-            self.finish_all()
-        most_leaves = max(ALWAYS_KEPT_LEAVES, min(self._most_leaves, MAX_KEPT_BYTES // size))
+            self.finish_all_threads()
+        most_leaves = max(MIN_CHAIN_LEAVES, min(self._most_leaves, MAX_CHAIN_LEAF_BYTES // size))
         chain = self._open[key] = Chain(self, key, most_leaves)
         return chain
 
     def _refer_to_inputs(
-        self, chain: Chain, readings: Sequence[Reading], inputs: Sequence[GpuArray]
-    ) -> References:
+        self, chain: Chain, readings: Sequence[InputAccess], inputs: Sequence[GpuArray]
+    ) -> OperandReferences:
         """Return references to a call's inputs within a chain, adding inputs that are new to the chain as leaves."""
         leaves = chain.leaves
         references: list[int] = []
@@ -280,14 +286,14 @@ class FusionQueue:
 
     # --- recording a chain
 
-    def _record(self, chain: Chain, alive: list[int], leaves: list[Leaf]) -> None:
+    def _record_chain(self, chain: Chain, alive: list[int], leaves: list[ChainLeaf]) -> None:
         """Record the needed calls of a chain in one dispatch, or one by one."""
         members = chain.members
         pool = self._pool
         key = tuple([member for member, _ in members]), tuple(alive)
-        known = self._plans.get(key) or self._plan(key, leaves)
+        known = self._plans.get(key) or self._chain_plan(key, leaves)
         if known is None:
-            self._record_each(chain, set(alive), leaves)
+            self._record_calls_separately(chain, set(alive), leaves)
             return
         chained, numbers = known
         operands = [leaves[number][0].storage for number in numbers]
@@ -296,7 +302,9 @@ class FusionQueue:
             operands.append(pool.attach_storage(lease, step.plan.size))
         self._device.record(chained, operands)
 
-    def _record_each(self, chain: Chain, alive: set[int], leaves: list[Leaf]) -> None:
+    def _record_calls_separately(
+        self, chain: Chain, alive: set[int], leaves: list[ChainLeaf]
+    ) -> None:
         members, pool, device = chain.members, self._pool, self._device
         last_uses: dict[int, int] = {}
         is_needed = [place in alive for place in range(len(members))]
@@ -322,14 +330,16 @@ class FusionQueue:
                 if last_uses.get(reference) == place:
                     passing.pop(reference, None)
 
-    def _plan(self, key: tuple[tuple[Member, ...], tuple[int, ...]], leaves: list[Leaf]) -> Any:
+    def _chain_plan(
+        self, key: tuple[tuple[ChainMember, ...], tuple[int, ...]], leaves: list[ChainLeaf]
+    ) -> Any:
         """Return the plan of a chain and the leaves that it binds, or None for a chain without a plan."""
         members, alive = key
         numbers = sorted({~r for _, references in members for r in references if r < 0})
         place_of = {number: place for place, number in enumerate(numbers)}
         first = members[0][0]
         loop = next((step.loop for step, _ in members if step.loop is not None), first.shape)
-        made = laid_out(
+        made = lay_out_chain(
             loop,
             [
                 (
@@ -343,14 +353,14 @@ class FusionQueue:
             alive,
         )
         if (
-            len(pack_parameters(made.parameters)) > IMMEDIATE_BYTES
+            len(pack_parameters(made.parameters)) > MAX_IMMEDIATE_BYTES
             or len(numbers) + len(alive) > self._most_operands
         ):
             return None
-        chained = self._program(made.form)
+        chained = self._chain_program(made.form)
         if chained is None:
             return None
-        if len(self._plans) >= MAX_PLANS:
+        if len(self._plans) >= MAX_CACHED_CHAIN_PLANS:
             self._plans.clear()
         step = members[-1][0]
         size = sum(members[place][0].plan.size for place in alive)
@@ -358,7 +368,7 @@ class FusionQueue:
         found = self._plans[key] = replace(planned, size=size), numbers
         return found
 
-    def _program(self, form: Form) -> Program | None:
+    def _chain_program(self, form: ChainForm) -> Program | None:
         """Return the program of a chain, or None on its first occurrence."""
         found = self._programs.get(form) or self._earlier.get(form)
         if found is None:
@@ -368,7 +378,7 @@ class FusionQueue:
                 self._seen.add(form)
                 return None
             self._seen.remove(form)
-            found = program(form)
+            found = chain_program(form)
         if form not in self._programs:
             if len(self._programs) >= MAX_GENERATION_PROGRAMS:
                 self._begin_generation()

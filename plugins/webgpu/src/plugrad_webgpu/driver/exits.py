@@ -18,13 +18,13 @@ from weakref import WeakKeyDictionary
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-PAUSE_SECONDS: Final = 0.25
+EXIT_POLL_SECONDS: Final = 0.25
 """Seconds: far more than the interpreter needs from its last exit function to the end of other threads."""
 
-_is_ending = False
+_is_exiting = False
 
 
-def wait_at_exit(lock: AbstractContextManager[object]) -> None:
+def register_exit_wait(lock: AbstractContextManager[object]) -> None:
     """Make the interpreter's exit wait for calls that hold a lock."""
     _processes_by_lock[lock] = os.getpid()
 
@@ -35,15 +35,15 @@ _processes_by_lock: Final[WeakKeyDictionary[AbstractContextManager[object], int]
 
 
 @atexit.register
-def _on_exit() -> None:
-    global _is_ending
+def _wait_for_locks_at_exit() -> None:
+    global _is_exiting
     for lock, process in list(_processes_by_lock.items()):
         if os.getpid() == process:  # in a forked child, nobody would release the lock
             with lock:
-                _is_ending = True
+                _is_exiting = True
 
 
 def pause_if_exiting() -> None:
     """Pause a thread forever if the interpreter is exiting, except the exiting thread."""
-    if _is_ending and threading.get_ident() != threading.main_thread().ident:
-        sleep(PAUSE_SECONDS)
+    if _is_exiting and threading.get_ident() != threading.main_thread().ident:
+        sleep(EXIT_POLL_SECONDS)

@@ -48,7 +48,7 @@ class RefusingLock:
         """Do nothing: nothing was acquired."""
 
 
-def forked_error() -> BackendUnavailable:
+def device_in_fork_error() -> BackendUnavailable:
     """Return the error for the use of a device in a forked child."""
     return BackendUnavailable(
         "webgpu: this process was forked from one that uses a GPU, and a GPU device does not survive a fork; "
@@ -56,13 +56,13 @@ def forked_error() -> BackendUnavailable:
     )
 
 
-_objects: WeakSet[Abandonable] = WeakSet()
+_objects_to_abandon: WeakSet[Abandonable] = WeakSet()
 
 
-def abandon_when_forked(thing: Abandonable) -> None:
-    """Call `thing.abandon(forked_error)` in every forked child while the object lives."""
+def abandon_after_fork(thing: Abandonable) -> None:
+    """Call `thing.abandon(device_in_fork_error)` in every forked child while the object lives."""
     _register_fork_handler()
-    _objects.add(thing)
+    _objects_to_abandon.add(thing)
 
 
 @cache
@@ -73,5 +73,5 @@ def _register_fork_handler() -> None:
 
 
 def _abandon_all() -> None:
-    for thing in _objects:
-        thing.abandon(forked_error)
+    for thing in _objects_to_abandon:
+        thing.abandon(device_in_fork_error)

@@ -26,10 +26,10 @@ BufferRange = tuple[Handle, int, int]
 STORAGE_USAGE: Final = int(BufferUsage.STORAGE | BufferUsage.COPY_SRC | BufferUsage.COPY_DST)
 STAGING_USAGE: Final = int(BufferUsage.MAP_READ | BufferUsage.COPY_DST)
 UPLOAD_USAGE: Final = int(BufferUsage.MAP_WRITE | BufferUsage.COPY_SRC)
-COMPUTE_STAGE: Final = 4
+COMPUTE_STAGE_FLAG: Final = 4
 
 
-class Layout(Protocol):
+class BindingLayout(Protocol):
     """The layout of all programs with the same numbers of operands: inputs first, outputs last."""
 
     @property
@@ -93,15 +93,15 @@ class RawDevice(Protocol):
         """Copy host memory to a buffer, ahead of all work that is not yet submitted."""
         ...
 
-    def staging(self, size: int) -> Any:
+    def acquire_staging(self, size: int) -> Any:
         """Return host memory for a transfer, or None if memory is exhausted."""
         ...
 
-    def give_back(self, staging: Any) -> None:
-        """Return memory from `staging` for reuse."""
+    def recycle_staging(self, staging: Any) -> None:
+        """Return memory from `acquire_staging` for reuse."""
         ...
 
-    def fetch(self, encoder: Handle, staging: Any, parts: Sequence[BufferRange]) -> None:
+    def submit_readback(self, encoder: Handle, staging: Any, parts: Sequence[BufferRange]) -> None:
         """Submit an encoder and copies of parts of buffers to host memory, where they arrive later.
 
         Without parts, the staging arrives when all work is done.
@@ -135,22 +135,22 @@ class Driver(Protocol):
     release_pipeline: Callable[..., None]
 
     @property
-    def BindLayout(self) -> Callable[[GPUDevice, int, int, bool], Layout]:  # noqa: N802 - a class
+    def BindGroupLayout(self) -> Callable[[GPUDevice, int, int, bool], BindingLayout]:  # noqa: N802 - a class
         """The class of layouts."""
         ...
 
     @property
-    def Pass(self) -> Callable[[Handle], OpenPass]:  # noqa: N802 - a class
+    def ComputePass(self) -> Callable[[Handle], OpenPass]:  # noqa: N802 - a class
         """The class of passes."""
         ...
 
 
-def layout_entries(operands: int, outputs: int, has_table: bool) -> list[dict[str, Any]]:
+def bind_group_layout_entries(operands: int, outputs: int, has_table: bool) -> list[dict[str, Any]]:
     """Return the layout entries of storage buffers; the last one may hold a shader's parameters."""
     kinds = ["read-only-storage"] * operands
     kinds[operands - has_table - outputs : operands - has_table] = ["storage"] * outputs
     return [
-        {"binding": i, "visibility": COMPUTE_STAGE, "buffer": {"type": kind}}
+        {"binding": i, "visibility": COMPUTE_STAGE_FLAG, "buffer": {"type": kind}}
         for i, kind in enumerate(kinds)
     ]
 
@@ -160,14 +160,16 @@ def is_out_of_memory(failure: GPUError) -> bool:
     return isinstance(failure, GPUOutOfMemoryError) or "Not enough memory" in str(failure)
 
 
-def shader_error(label: str, failure: GPUError) -> ArgumentValueError:
+def shader_compile_error(label: str, failure: GPUError) -> ArgumentValueError:
     """Return the error for a shader that does not compile."""
     # It begins with the name of the library's function that was called.
     told = re.sub(r"^.*?\n *In wgpu[^\n]*\n", "", str(failure), flags=re.DOTALL).strip()
     return ArgumentValueError(f"webgpu: the shader {label!r} does not compile: {told}")
 
 
-def translate_errors(call: Callable[..., Handle], *arguments: object, **named: object) -> Handle:
+def call_translating_errors(
+    call: Callable[..., Handle], *arguments: object, **named: object
+) -> Handle:
     """Call a function of wgpu, translating its errors.
 
     Raises:

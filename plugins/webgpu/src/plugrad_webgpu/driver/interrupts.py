@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType, TracebackType
 
-SIGNALS: Final[list[int]] = sorted(_signal.valid_signals())
+DEFERRED_SIGNALS: Final[list[int]] = sorted(_signal.valid_signals())
 
 
 class Uninterruptible:
@@ -38,7 +38,7 @@ class Uninterruptible:
         self._depth = 0
         self._found: list[Any] = []
         self._places: list[int] = []
-        """Where in `SIGNALS` those with a handler stand; most blocks find the same."""
+        """Where in `DEFERRED_SIGNALS` those with a handler stand; most blocks find the same."""
         self._replaced: dict[int, Any] = {}
         self._waiting: dict[int, Any] = {}
         self._cut_threads: set[int] = set()
@@ -49,16 +49,16 @@ class Uninterruptible:
         if threading.get_ident() != threading.main_thread().ident:
             return
         if self._depth == 0:
-            found = list(map(_signal.getsignal, SIGNALS))
+            found = list(map(_signal.getsignal, DEFERRED_SIGNALS))
             if found != self._found:
                 self._places = [i for i, handler in enumerate(found) if callable(handler)]
                 self._found = found
             try:
                 for i in self._places:
-                    self._replaced[SIGNALS[i]] = found[i]
-                    _signal.signal(SIGNALS[i], self._wait)
+                    self._replaced[DEFERRED_SIGNALS[i]] = found[i]
+                    _signal.signal(DEFERRED_SIGNALS[i], self._defer_signal)
             except BaseException:  # raised by a handler that was not replaced yet
-                self._end()
+                self._run_deferred_handlers()
                 raise
         self._depth += 1
 
@@ -69,11 +69,11 @@ class Uninterruptible:
         self._cut_threads.discard(thread)
         if thread == threading.main_thread().ident and self._depth:
             was_cut, self._depth = True, 0
-            self._end()
+            self._run_deferred_handlers()
         return was_cut
 
     @property
-    def must_end(self) -> bool:
+    def has_deferred_signal(self) -> bool:
         """Whether a signal is held back, so that long work should stop.
 
         An inner block may go on; its end is not the end of the wait.
@@ -99,24 +99,24 @@ class Uninterruptible:
             return
         self._depth -= 1
         if self._depth == 0:
-            self._end()
+            self._run_deferred_handlers()
 
-    def _end(self) -> None:
+    def _run_deferred_handlers(self) -> None:
         """Restore the handlers, and run those of held-back signals.
 
         Signals that arrive meanwhile wait as well, until the last handler is back. Nothing is called between the two
         halves of the assignment, so none is added to what is handled.
         """
         try:
-            self._restore()
+            self._restore_handlers()
         finally:
             waiting, self._waiting = self._waiting, {}
-            _handle(iter(waiting.items()))
+            _run_signal_handlers(iter(waiting.items()))
 
-    def _wait(self, number: int, frame: FrameType | None) -> None:
+    def _defer_signal(self, number: int, frame: FrameType | None) -> None:
         self._waiting[number] = self._replaced[number]
 
-    def _restore(self) -> None:
+    def _restore_handlers(self) -> None:
         """Restore the handlers, even if one of them raises meanwhile."""
         try:
             for number, handler in list(self._replaced.items()):
@@ -124,17 +124,17 @@ class Uninterruptible:
                 del self._replaced[number]
         finally:
             if self._replaced:
-                self._restore()
+                self._restore_handlers()
 
 
-def _handle(waiting: Iterator[tuple[int, Any]]) -> None:
+def _run_signal_handlers(waiting: Iterator[tuple[int, Any]]) -> None:
     """Run handlers one after another, even if one of them raises."""
     for number, handler in waiting:
         try:
             # As the interpreter does: with the frame that it interrupts.
             handler(number, sys._getframe())  # pyright: ignore[reportPrivateUsage]
         finally:
-            _handle(waiting)
+            _run_signal_handlers(waiting)
 
 
 uninterruptible: Final = Uninterruptible()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import ArgumentValueError, BackendUnavailable, OutOfMemory, ShapeError
 
-IMMEDIATE_BYTES: Final = 128
+MAX_IMMEDIATE_BYTES: Final = 128
 """The parameters that a call brings along, which every adapter allows; more are in a buffer."""
 
 MAX_GRID_SIZE: Final = 65_535
@@ -18,67 +18,69 @@ MAX_GRID_SIZE: Final = 65_535
 MAX_LOOP_STEPS: Final = 65_535
 """The steps of all loops of one invocation together: lavapipe silently stops after these."""
 
-MAX_NESTING: Final = 127
+MAX_NESTING_DEPTH: Final = 127
 """How deeply brackets and types may be nested in a shader, and how many branches an `if` may have."""
 
-MAX_PRIVATE_BYTES: Final = {"hardware": 8192, "software": 2048}
+MAX_PRIVATE_ARRAY_BYTES: Final = {"hardware": 8192, "software": 2048}
 """The arrays of one invocation: as much as WebGPU guarantees, and as is compiled in 10 seconds."""
 
-MATRIX_BYTES: Final = 64
+LARGEST_MATRIX_BYTES: Final = 64
 """The bytes of the largest matrix: what is not larger stays in registers."""
 
-MAX_OPERATORS: Final = 500
+MAX_STATEMENT_OPERATORS: Final = 500
 """How many operators one statement of a shader may have."""
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-_COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_COMMENT_PATTERN: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 # A pattern that begins with a word, and not with \b, is searched for several times as fast.
-_STRUCT: Final = re.compile(r"struct(?<!\wstruct)\s+(\w+)\s*{([^}]*?),?\s*}")
-_CONSTANT: Final = re.compile(r"\b(?:const|alias)\s+(\w+)\s*(?::[^=]*)?=\s*([^;]+?)\s*;")
-_PRIVATE_VARIABLE: Final = re.compile(
+_STRUCT_PATTERN: Final = re.compile(r"struct(?<!\wstruct)\s+(\w+)\s*{([^}]*?),?\s*}")
+_CONSTANT_PATTERN: Final = re.compile(r"\b(?:const|alias)\s+(\w+)\s*(?::[^=]*)?=\s*([^;]+?)\s*;")
+_PRIVATE_VARIABLE_PATTERN: Final = re.compile(
     r"var(?<!\wvar)\s*(?:<\s*(?:private|function)\s*>)?\s+\w+\s*:\s*([^;={]+)"
 )
-_ARRAY_VALUE: Final = re.compile(r"=\s*(array\s*<[^;()]+>)\s*\(")
-_WORKGROUP_VARIABLE: Final = re.compile(r"var(?<!\wvar)\s*<\s*workgroup\s*>\s*\w+\s*:\s*([^;=]+);")
-_OPERATOR: Final = re.compile(r"[-+*/%&|^<>=!]+")
-_ELSE_IF: Final = re.compile(r"else(?<!\welse)\s+if\b")
-_STATEMENT_END: Final = re.compile(r"[;{}]")
-_BRACKET: Final = re.compile(r"[()\[\]{}]")
-_BRACKETS: Final = {**dict.fromkeys("([{", 1), **dict.fromkeys(")]}", -1)}
+_ARRAY_VALUE_PATTERN: Final = re.compile(r"=\s*(array\s*<[^;()]+>)\s*\(")
+_WORKGROUP_VARIABLE_PATTERN: Final = re.compile(
+    r"var(?<!\wvar)\s*<\s*workgroup\s*>\s*\w+\s*:\s*([^;=]+);"
+)
+_OPERATOR_PATTERN: Final = re.compile(r"[-+*/%&|^<>=!]+")
+_ELSE_IF_PATTERN: Final = re.compile(r"else(?<!\welse)\s+if\b")
+_STATEMENT_END_PATTERN: Final = re.compile(r"[;{}]")
+_BRACKET_PATTERN: Final = re.compile(r"[()\[\]{}]")
+_NESTING_CHANGE_BY_BRACKET: Final = {**dict.fromkeys("([{", 1), **dict.fromkeys(")]}", -1)}
 """How much deeper text is behind a bracket."""
 
-REMEDY: Final = "compute on the cpu backend, as in x.to('cpu')"
+CPU_REMEDY: Final = "compute on the cpu backend, as in x.to('cpu')"
 
 
-def check_operands(label: str, operands: int, most: int) -> None:
+def check_operand_count(label: str, operands: int, max_operands: int) -> None:
     """Raise unless a device can bind the operands of a program.
 
     Raises:
-        ArgumentValueError: there are more than `most`.
+        ArgumentValueError: there are more than `max_operands`.
     """
-    if operands > most:
+    if operands > max_operands:
         raise ArgumentValueError(
-            f"webgpu: the program {label!r} has {operands} operands, inputs and output, more than the {most} that this "
-            f"device can bind; combine the inputs in several steps, or {REMEDY}"
+            f"webgpu: the program {label!r} has {operands} operands, inputs and output, more than the "
+            f"{max_operands} that this device can bind; combine the inputs in several steps, or {CPU_REMEDY}"
         )
 
 
-def check_parts(label: str, parts: int, most: int, part_bytes: int) -> None:
+def check_operand_part_count(label: str, parts: int, max_parts: int, part_bytes: int) -> None:
     """Raise unless a device can bind all parts of a program's operands.
 
     Raises:
-        OutOfMemory: there are more than `most`.
+        OutOfMemory: there are more than `max_parts`.
     """
-    if parts > most:
+    if parts > max_parts:
         raise OutOfMemory(
             f"webgpu: the arrays of the program {label!r} have {parts} parts of at most {part_bytes} bytes, more than "
-            f"the {most} that this device can bind at once; split them into smaller arrays, or {REMEDY}"
+            f"the {max_parts} that this device can bind at once; split them into smaller arrays, or {CPU_REMEDY}"
         )
 
 
-def check_groups(label: str, groups: int) -> None:
+def check_workgroup_count(label: str, groups: int) -> None:
     """Raise unless a grid can hold the workgroups.
 
     Raises:
@@ -88,7 +90,7 @@ def check_groups(label: str, groups: int) -> None:
         raise ShapeError(
             f"webgpu: the program {label!r} needs {groups} workgroups, more than the "
             f"{MAX_GRID_SIZE} x {MAX_GRID_SIZE} of "
-            f"a dispatch; split the inputs into smaller arrays, or {REMEDY}"
+            f"a dispatch; split the inputs into smaller arrays, or {CPU_REMEDY}"
         )
 
 
@@ -105,7 +107,7 @@ def check_shader(label: str, source: str, shared_bytes: int, *, is_software: boo
         raise ArgumentValueError(
             f"webgpu: the shader {label!r} is not Unicode text: {error}"
         ) from None
-    plain = _COMMENT.sub("", source)
+    plain = _COMMENT_PATTERN.sub("", source)
     _check_nesting(label, plain)
     _check_shared_memory(label, plain, shared_bytes)
     _check_private_memory(label, plain, is_software=is_software)
@@ -117,18 +119,23 @@ def _check_nesting(label: str, plain: str) -> None:
     Raises:
         ArgumentValueError: it is nested too deeply, or has too long a statement.
     """
-    depths = accumulate(map(_BRACKETS.__getitem__, _BRACKET.findall(plain)))
+    depths = accumulate(
+        map(_NESTING_CHANGE_BY_BRACKET.__getitem__, _BRACKET_PATTERN.findall(plain))
+    )
     # Most statements are too short to have many operators, and most shaders have few arrays: nothing else is counted.
-    statements = _STATEMENT_END.split(plain)
-    long = [x for x in statements if len(x) > MAX_OPERATORS]
-    typed = statements if plain.count("array<") > MAX_NESTING else []
+    statements = _STATEMENT_END_PATTERN.split(plain)
+    long = [x for x in statements if len(x) > MAX_STATEMENT_OPERATORS]
+    typed = statements if plain.count("array<") > MAX_NESTING_DEPTH else []
     counts = {
-        "brackets inside each other": (max(depths, default=0), MAX_NESTING),
-        "branches after 'else if'": (len(_ELSE_IF.findall(plain)), MAX_NESTING),
-        "arrays in one type": (max([x.count("array<") for x in typed], default=0), MAX_NESTING),
+        "brackets inside each other": (max(depths, default=0), MAX_NESTING_DEPTH),
+        "branches after 'else if'": (len(_ELSE_IF_PATTERN.findall(plain)), MAX_NESTING_DEPTH),
+        "arrays in one type": (
+            max([x.count("array<") for x in typed], default=0),
+            MAX_NESTING_DEPTH,
+        ),
         "operators in one statement": (
-            max([len(_OPERATOR.findall(x)) for x in long], default=0),
-            MAX_OPERATORS,
+            max([len(_OPERATOR_PATTERN.findall(x)) for x in long], default=0),
+            MAX_STATEMENT_OPERATORS,
         ),
     }
     for what, (count, most) in counts.items():
@@ -139,20 +146,20 @@ def _check_nesting(label: str, plain: str) -> None:
             )
 
 
-def _check_shared_memory(label: str, plain: str, most: int) -> None:
+def _check_shared_memory(label: str, plain: str, max_bytes: int) -> None:
     """Raise if the workgroup variables exceed shared memory, which some drivers do not check.
 
     Types whose size is not written in numbers are left to the compiler.
 
     Raises:
-        ArgumentValueError: they take more than `most` bytes.
+        ArgumentValueError: they take more than `max_bytes` bytes.
     """
-    sizes = _sizes_in_bytes(_WORKGROUP_VARIABLE.findall(plain), plain)
+    sizes = _type_sizes_in_bytes(_WORKGROUP_VARIABLE_PATTERN.findall(plain), plain)
     total = sum(-(-size // 16) * 16 for size in sizes)
-    if total > most:
+    if total > max_bytes:
         raise ArgumentValueError(
-            f"webgpu: the shader {label!r} has {total} bytes of shared memory in var<workgroup>, more than the {most} "
-            "of this device; use smaller arrays"
+            f"webgpu: the shader {label!r} has {total} bytes of shared memory in var<workgroup>, more than the "
+            f"{max_bytes} of this device; use smaller arrays"
         )
 
 
@@ -163,11 +170,11 @@ def _check_private_memory(label: str, plain: str, *, is_software: bool) -> None:
     take 6, and the time grows with the square.
 
     Raises:
-        ArgumentValueError: they take more bytes than `MAX_PRIVATE_BYTES`.
+        ArgumentValueError: they take more bytes than `MAX_PRIVATE_ARRAY_BYTES`.
     """
-    kinds = [*_PRIVATE_VARIABLE.findall(plain), *_ARRAY_VALUE.findall(plain)]
-    total = sum(size for size in _sizes_in_bytes(kinds, plain) if size > MATRIX_BYTES)
-    most = MAX_PRIVATE_BYTES["software" if is_software else "hardware"]
+    kinds = [*_PRIVATE_VARIABLE_PATTERN.findall(plain), *_ARRAY_VALUE_PATTERN.findall(plain)]
+    total = sum(size for size in _type_sizes_in_bytes(kinds, plain) if size > LARGEST_MATRIX_BYTES)
+    most = MAX_PRIVATE_ARRAY_BYTES["software" if is_software else "hardware"]
     if total > most:
         raise ArgumentValueError(
             f"webgpu: the shader {label!r} has {total} bytes of arrays in each invocation, more than the {most} that "
@@ -175,59 +182,66 @@ def _check_private_memory(label: str, plain: str, *, is_software: bool) -> None:
         )
 
 
-def _sizes_in_bytes(kinds: Sequence[str], plain: str) -> list[int]:
+def _type_sizes_in_bytes(kinds: Sequence[str], plain: str) -> list[int]:
     """Return the sizes of types in bytes; they may refer to structs and constants of the source."""
     if not kinds:
         return []
-    structs, constants = dict(_STRUCT.findall(plain)), dict(_CONSTANT.findall(plain))
-    return [_extent(kind, structs, constants)[0] for kind in kinds]
+    structs, constants = (
+        dict(_STRUCT_PATTERN.findall(plain)),
+        dict(_CONSTANT_PATTERN.findall(plain)),
+    )
+    return [_size_and_alignment(kind, structs, constants)[0] for kind in kinds]
 
 
-def _extent(kind: str, structs: dict[str, str], constants: dict[str, str]) -> tuple[int, int]:
+def _size_and_alignment(
+    kind: str, structs: dict[str, str], constants: dict[str, str]
+) -> tuple[int, int]:
     """Return the size and the alignment of a type (WGSL specification, 14.4.1)."""
     kind = constants.get(kind.strip(), kind)
     kind = re.sub(r"\s+", "", kind)
     if array := re.fullmatch(r"array<(.+),([^,<>]+),?>", kind):
-        size, alignment = _extent(array[1], structs, constants)
-        return -(-size // alignment) * alignment * _count(array[2], constants), alignment
+        size, alignment = _size_and_alignment(array[1], structs, constants)
+        return -(-size // alignment) * alignment * _evaluate_constant(
+            array[2], constants
+        ), alignment
     if atomic := re.fullmatch(r"atomic<(\w+)>", kind):
-        return _extent(atomic[1], structs, constants)
+        return _size_and_alignment(atomic[1], structs, constants)
     if vector := re.fullmatch(r"vec([234])(?:<(\w+)>|([fiuh]))", kind):
-        word = _WORD_BYTES.get(vector[2] or vector[3], 4)
+        word = _SCALAR_BYTES.get(vector[2] or vector[3], 4)
         return word * int(vector[1]), word * (2 if vector[1] == "2" else 4)
     if matrix := re.fullmatch(r"mat([234])x(([234])(<\w+>|[fh]))", kind):
-        size, alignment = _extent(f"vec{matrix[2]}", structs, constants)
+        size, alignment = _size_and_alignment(f"vec{matrix[2]}", structs, constants)
         return -(-size // alignment) * alignment * int(matrix[1]), alignment
     if kind in structs:
         end, largest = 0, 1
         for member in re.split(r",(?![^<]*>)", structs[kind]):
-            size, alignment = _extent(member.rpartition(":")[2], structs, constants)
+            size, alignment = _size_and_alignment(member.rpartition(":")[2], structs, constants)
             end, largest = -(-end // alignment) * alignment + size, max(largest, alignment)
         return -(-end // largest) * largest, largest
     if not kind:  # after a comma at the end
         return 0, 1
-    word = _WORD_BYTES.get(kind, 4)
+    word = _SCALAR_BYTES.get(kind, 4)
     return word, word
 
 
-_WORD_BYTES: Final = {"f16": 2, "h": 2, "i64": 8, "u64": 8, "f64": 8}
+_SCALAR_BYTES: Final = {"f16": 2, "h": 2, "i64": 8, "u64": 8, "f64": 8}
 """The sizes of numbers that do not have four bytes."""
 
 
-def _count(text: str, constants: dict[str, str], depth: int = 0) -> int:
+def _evaluate_constant(text: str, constants: dict[str, str], depth: int = 0) -> int:
     """Return the value of a constant integer expression, or 0 for anything else."""
 
     def number(word: re.Match[str]) -> str:
         if word[1]:
             return str(int(word[1], 0))
-        return f"({_count(constants[word[0]], constants, depth + 1) if word[0] in constants else 'None'})"
+        return f"({_evaluate_constant(constants[word[0]], constants, depth + 1) if word[0] in constants else 'None'})"
 
     plain = re.sub(
         r"\b(0x[\da-f]+|\d+)[iu]?\b|\b[a-z_]\w*\b", number, text.strip(), flags=re.IGNORECASE
     )
     if (
-        depth > MAX_NESTING
-        or len(plain) > MAX_OPERATORS
+        depth > MAX_NESTING_DEPTH
+        or len(plain) > MAX_STATEMENT_OPERATORS
         or not re.fullmatch(r"[\d\s()*/%+<>-]+", plain)
     ):
         return 0

@@ -6,7 +6,7 @@ in wgpu-py. `lib` calls report errors late, when the command encoder is finished
 at once.
 """
 
-# `listing.KNOWN_WGPU` is the version of wgpu-py whose private parts are used here.
+# `listing.SUPPORTED_WGPU_VERSION` is the version of wgpu-py whose private parts are used here.
 # pyright: reportPrivateUsage=false, reportMissingTypeStubs=false, reportUnknownMemberType=false
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from plugrad_webgpu.driver.interface import (
     STAGING_USAGE,
     STORAGE_USAGE,
     UPLOAD_USAGE,
+    bind_group_layout_entries,
+    call_translating_errors,
     device_lost_error,
     is_out_of_memory,
-    layout_entries,
-    shader_error,
-    translate_errors,
+    shader_compile_error,
 )
 from plugrad_webgpu.driver.interrupts import uninterruptible
-from plugrad_webgpu.driver.limits import IMMEDIATE_BYTES
+from plugrad_webgpu.driver.limits import MAX_IMMEDIATE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,10 +52,10 @@ NULL: Any = ffi.NULL
 MIN_STAGING_BYTES = 1 << 16
 MAX_SPIN_SECONDS = 1e-4  # seconds without sleep: a sleep takes at least half of this
 MAX_SLEEP_SECONDS = 1e-3
-UPLOAD_BYTES = 1 << 22
-STAGED_MIN_BYTES = 1 << 20  # less is copied faster by the library
-MAX_UPLOADS = 4
-_PENDING = 0
+UPLOAD_STAGING_BYTES = 1 << 22
+STAGED_UPLOAD_MIN_BYTES = 1 << 20  # less is copied faster by the library
+MAX_UPLOAD_STAGINGS = 4
+_MAP_PENDING_STATUS = 0
 
 # The threads of a software device may wait for the processor of the thread that waits for them.
 _yield_thread: Callable[[], None] = getattr(
@@ -72,17 +72,17 @@ release_encoder: Any = lib.wgpuCommandEncoderRelease
 release_pipeline: Any = lib.wgpuComputePipelineRelease
 
 
-class BindLayout:
+class BindGroupLayout:
     """The layout of all programs with the same numbers of operands: inputs first, outputs last."""
 
     __slots__ = ("_descriptor", "_entries", "_keep_alive", "pipeline_layout")
 
     def __init__(self, device: GPUDevice, operands: int, outputs: int, has_table: bool) -> None:
         """Create the layout; `driver.layout_entries` explains the arguments."""
-        entries = layout_entries(operands, outputs, has_table)
-        group_layout = translate_errors(device.create_bind_group_layout, entries=entries)
+        entries = bind_group_layout_entries(operands, outputs, has_table)
+        group_layout = call_translating_errors(device.create_bind_group_layout, entries=entries)
         pipeline_layout = device.create_pipeline_layout(
-            bind_group_layouts=[group_layout], immediate_size=IMMEDIATE_BYTES
+            bind_group_layouts=[group_layout], immediate_size=MAX_IMMEDIATE_BYTES
         )
         self.pipeline_layout: Handle = pipeline_layout._internal
         self._entries = ffi.new("WGPUBindGroupEntry[]", operands)
@@ -115,7 +115,7 @@ class BindLayout:
             entry.size = size  # never 0: an explicit size of 0 aborts the process
 
 
-class LentBuffer(_api.GPUBuffer):
+class SharedBuffer(_api.GPUBuffer):
     """A tensor's buffer for another user of wgpu."""
 
     def __init__(self, device: GPUDevice, handle: Handle, size: int, array: object) -> None:
@@ -135,7 +135,7 @@ class LentBuffer(_api.GPUBuffer):
         )
 
 
-class Pass:
+class ComputePass:
     """One command encoder with one open compute pass."""
 
     __slots__ = ("encoder", "handle")
@@ -152,7 +152,7 @@ class Pass:
         return self.encoder
 
 
-class Staging:
+class NativeStaging:
     """Host-visible memory for transfers, and its state: mapped, or in use by the device."""
 
     __slots__ = ("_callback", "_info", "_mode", "failure", "handle", "is_mapped", "size", "status")
@@ -163,19 +163,21 @@ class Staging:
         self.is_mapped: bool = False
         """Whether the device may not use it: the host uses it, or waits for it."""
         self._mode = mode
-        self.status: int = _PENDING
+        self.status: int = _MAP_PENDING_STATUS
         self.failure: BaseException | None = None
         signature = "void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)"
-        self._callback = ffi.callback(signature, self._on_mapped, onerror=self._fail)
+        self._callback = ffi.callback(
+            signature, self._on_mapped, onerror=self._keep_handler_exception
+        )
         self._info = ffi.new("WGPUBufferMapCallbackInfo *")
         self._info.mode = lib.WGPUCallbackMode_AllowSpontaneous
         self._info.callback = self._callback
 
     def map(self, size: int) -> None:
         """Start to map the first `size` bytes after the submitted work has used them."""
-        self.status, self.failure = _PENDING, None
+        self.status, self.failure = _MAP_PENDING_STATUS, None
         self.is_mapped = True
-        _called_back.add(self)
+        _stagings_awaiting_callback.add(self)
         lib.wgpuBufferMapAsync(self.handle, self._mode, 0, size, self._info[0])
 
     def has_arrived(self) -> bool:
@@ -190,7 +192,7 @@ class Staging:
                 raise failure
             finally:
                 del failure  # its traceback has this frame, and so the arrays of the callers
-        if self.status == _PENDING:
+        if self.status == _MAP_PENDING_STATUS:
             return False
         if self.status != lib.WGPUMapAsyncStatus_Success:
             raise device_lost_error(
@@ -214,14 +216,16 @@ class Staging:
             self.is_mapped = False
 
     def _on_mapped(self, status: int, _message: object, _first: object, _second: object) -> None:
-        _called_back.discard(self)
+        _stagings_awaiting_callback.discard(self)
         self.status = int(status)
 
-    def _fail(self, _kind: object, failure: BaseException, trace: TracebackType | None) -> None:
+    def _keep_handler_exception(
+        self, _kind: object, failure: BaseException, trace: TracebackType | None
+    ) -> None:
         """Note what a handler of signals raised in the callback, where it would be lost."""
         self.failure = failure.with_traceback(trace)
         self.status = lib.WGPUMapAsyncStatus_Error
-        _called_back.discard(self)
+        _stagings_awaiting_callback.discard(self)
 
 
 class NativeDevice:
@@ -238,16 +242,16 @@ class NativeDevice:
         self.queue: Handle = device.queue._internal
         self._buffer_descriptor = ffi.new("WGPUBufferDescriptor *")
         self._submission = ffi.new("WGPUCommandBuffer[1]")
-        self._idle: list[Staging] = []
-        self._late: list[Staging] = []
-        self._uploads: list[Staging] = []
+        self._idle: list[NativeStaging] = []
+        self._late: list[NativeStaging] = []
+        self._uploads: list[NativeStaging] = []
 
     def create_buffer(self, size: int, usage: int = STORAGE_USAGE) -> Handle:
         """Return a new buffer, or None if memory is exhausted."""
         self._buffer_descriptor.size = size
         self._buffer_descriptor.usage = usage
         try:
-            return translate_errors(
+            return call_translating_errors(
                 libf.wgpuDeviceCreateBuffer, self.handle, self._buffer_descriptor
             )
         except GPUError as failure:
@@ -261,7 +265,7 @@ class NativeDevice:
 
     def lend(self, handle: Handle, size: int, array: object) -> GPUBuffer:
         """Return a wgpu-py buffer for other code, which keeps `array` alive and refuses to be destroyed."""
-        return LentBuffer(self.device, handle, size, array)
+        return SharedBuffer(self.device, handle, size, array)
 
     def compile_pipeline(self, code: str, label: str, entry_point: str, layout: Handle) -> Handle:
         """Return the compute pipeline of a program with untrusted source.
@@ -272,27 +276,29 @@ class NativeDevice:
         try:
             return self.create_pipeline(code, label, entry_point, layout)
         except GPUError as failure:
-            raise shader_error(label, failure) from None
+            raise shader_compile_error(label, failure) from None
 
     def create_pipeline(self, code: str, label: str, entry_point: str, layout: Handle) -> Handle:
         """Compile WGSL to a compute pipeline; for an error in the shader, raise with the compiler's message."""
         source = ffi.new("WGPUShaderSourceWGSL *")
         source.chain.sType = lib.WGPUSType_ShaderSourceWGSL
-        text = _fill_view(source.code, code)
+        text = _fill_string_view(source.code, code)
         module_descriptor = ffi.new("WGPUShaderModuleDescriptor *")
         module_descriptor.nextInChain = ffi.cast("WGPUChainedStruct *", source)
-        label_text = _fill_view(module_descriptor.label, label)
+        label_text = _fill_string_view(module_descriptor.label, label)
         # Keep the bounds checks. Omit the counter that the library adds to every loop: it keeps
         # drivers from unrolling, and every loop has a bound that the host knows.
         create_module = libf.wgpuDeviceCreateShaderModuleTrusted
         checks = lib.WGPUShaderRuntimeChecks_BoundsChecks
-        module = translate_errors(create_module, self.handle, module_descriptor, checks)
+        module = call_translating_errors(create_module, self.handle, module_descriptor, checks)
         descriptor = ffi.new("WGPUComputePipelineDescriptor *")
         descriptor.layout = layout
         descriptor.compute.module = module
-        entry_text = _fill_view(descriptor.compute.entryPoint, entry_point)
+        entry_text = _fill_string_view(descriptor.compute.entryPoint, entry_point)
         try:
-            return translate_errors(libf.wgpuDeviceCreateComputePipeline, self.handle, descriptor)
+            return call_translating_errors(
+                libf.wgpuDeviceCreateComputePipeline, self.handle, descriptor
+            )
         finally:
             lib.wgpuShaderModuleRelease(module)
             del text, label_text, entry_text  # the C structures only borrow these
@@ -305,8 +311,8 @@ class NativeDevice:
         """
         exits.pause_if_exiting()
         try:
-            commands = translate_errors(
-                libf.wgpuCommandEncoderFinish, encoder, _COMMANDS_DESCRIPTOR
+            commands = call_translating_errors(
+                libf.wgpuCommandEncoderFinish, encoder, _COMMAND_BUFFER_DESCRIPTOR
             )
             self._submission[0] = commands
             lib.wgpuQueueSubmit(self.queue, 1, self._submission)
@@ -322,38 +328,38 @@ class NativeDevice:
         """
         memory, start = ffi.from_buffer(data), 0
         while start < size:
-            part = min(size - start, UPLOAD_BYTES)
-            staging = self._upload_staging() if size >= STAGED_MIN_BYTES else None
+            part = min(size - start, UPLOAD_STAGING_BYTES)
+            staging = self._upload_staging() if size >= STAGED_UPLOAD_MIN_BYTES else None
             if staging is None:
                 part = size - start
                 arguments = self.queue, handle, start, memory + start, part
-                translate_errors(libf.wgpuQueueWriteBuffer, *arguments)
+                call_translating_errors(libf.wgpuQueueWriteBuffer, *arguments)
             else:
                 staging.fill(memory + start, part)
                 self.submit_copy(None, (staging.handle, 0, part), (handle, start, part))
             start += part
 
-    def _upload_staging(self) -> Staging | None:
+    def _upload_staging(self) -> NativeStaging | None:
         """Return mapped memory for an upload, or None if the device still reads all of it."""
         exits.pause_if_exiting()
         lib.wgpuDevicePoll(self.handle, False, NULL)
         for staging in self._uploads:
             if not staging.is_mapped:
-                staging.map(UPLOAD_BYTES)
+                staging.map(UPLOAD_STAGING_BYTES)
                 lib.wgpuDevicePoll(self.handle, False, NULL)
             if staging.status == lib.WGPUMapAsyncStatus_Success:
                 return staging
-        if len(self._uploads) == MAX_UPLOADS:
+        if len(self._uploads) == MAX_UPLOAD_STAGINGS:
             return None
-        handle = self.create_buffer(UPLOAD_BYTES, UPLOAD_USAGE)
+        handle = self.create_buffer(UPLOAD_STAGING_BYTES, UPLOAD_USAGE)
         if handle is None:
             return None
-        self._uploads.append(Staging(handle, UPLOAD_BYTES, lib.WGPUMapMode_Write))
+        self._uploads.append(NativeStaging(handle, UPLOAD_STAGING_BYTES, lib.WGPUMapMode_Write))
         return self._upload_staging()
 
-    def staging(self, size: int) -> Staging | None:
+    def acquire_staging(self, size: int) -> NativeStaging | None:
         """Return host memory for a transfer, or None if memory is exhausted."""
-        self._take_back_late_ones()
+        self._reclaim_finished_stagings()
         idle = self._idle
         for i in reversed(range(len(idle))):
             if idle[i].size >= size:
@@ -362,11 +368,11 @@ class NativeDevice:
             release_buffer(idle.pop().handle)
         room = max(1 << (size - 1).bit_length(), MIN_STAGING_BYTES)
         handle = self.create_buffer(room, STAGING_USAGE)
-        return None if handle is None else Staging(handle, room)
+        return None if handle is None else NativeStaging(handle, room)
 
-    def give_back(self, staging: Staging) -> None:
+    def recycle_staging(self, staging: NativeStaging) -> None:
         """Keep transfer memory for reuse unless values are still on their way."""
-        if staging.is_mapped and staging.status == _PENDING:
+        if staging.is_mapped and staging.status == _MAP_PENDING_STATUS:
             # The library confuses a mapping that is cancelled with the next one of the same memory:
             # that reports the values too early or never. So nobody uses the memory until they arrive.
             self._late.append(staging)
@@ -374,23 +380,25 @@ class NativeDevice:
             staging.unmap()
             self._idle.append(staging)
 
-    def _take_back_late_ones(self) -> None:
+    def _reclaim_finished_stagings(self) -> None:
         late, self._late = self._late, []
         for staging in late:
-            self.give_back(staging)
+            self.recycle_staging(staging)
 
     def release_staging(self) -> None:
         """Give the memory for transfers back, except where values are on their way."""
-        self._take_back_late_ones()
+        self._reclaim_finished_stagings()
         idle, self._idle = self._idle, []
         uploads, self._uploads = self._uploads, []
         for staging in (*idle, *uploads):
             staging.unmap()
             release_buffer(staging.handle)
 
-    def fetch(self, encoder: Handle | None, staging: Staging, parts: Sequence[BufferRange]) -> None:
+    def submit_readback(
+        self, encoder: Handle | None, staging: NativeStaging, parts: Sequence[BufferRange]
+    ) -> None:
         """Submit an encoder and copies of parts of buffers to host memory, where they arrive later."""
-        encoder = encoder or self._encoder()
+        encoder = encoder or self._create_encoder()
         copy, end = lib.wgpuCommandEncoderCopyBufferToBuffer, 0
         for handle, start, size in parts:
             copy(encoder, handle, start, staging.handle, end, size)
@@ -403,22 +411,22 @@ class NativeDevice:
 
     def submit_copy(self, encoder: Handle | None, source: BufferRange, target: BufferRange) -> None:
         """Submit an encoder and a copy between buffers."""
-        encoder = encoder or self._encoder()
+        encoder = encoder or self._create_encoder()
         handle, start, size = source
         copy = lib.wgpuCommandEncoderCopyBufferToBuffer
         copy(encoder, handle, start, target[0], target[1], size)
         self.submit(encoder)
 
-    def _encoder(self) -> Handle:
+    def _create_encoder(self) -> Handle:
         return lib.wgpuDeviceCreateCommandEncoder(self.handle, _ENCODER_DESCRIPTOR)
 
-    def wait_for(self, staging: Staging, lock: AbstractContextManager[object]) -> bool:
+    def wait_for(self, staging: NativeStaging, lock: AbstractContextManager[object]) -> bool:
         """Wait for values, and return whether they have arrived; an interrupt ends the wait.
 
         The lock is held only while the library may call back.
         """
         started = perf_counter()
-        while not uninterruptible.must_end:
+        while not uninterruptible.has_deferred_signal:
             with lock:
                 exits.pause_if_exiting()
                 lib.wgpuDevicePoll(self.handle, False, NULL)
@@ -432,7 +440,7 @@ class NativeDevice:
         return staging.has_arrived()
 
 
-def _fill_view(view: Any, text: str) -> Any:
+def _fill_string_view(view: Any, text: str) -> Any:
     """Point a WGPUStringView at a text; the returned memory must outlive the call."""
     data = text.encode()
     memory = ffi.new("char[]", data)
@@ -443,6 +451,6 @@ def _fill_view(view: Any, text: str) -> Any:
 
 _ENCODER_DESCRIPTOR = ffi.new("WGPUCommandEncoderDescriptor *")
 _PASS_DESCRIPTOR = ffi.new("WGPUComputePassDescriptor *")
-_COMMANDS_DESCRIPTOR = ffi.new("WGPUCommandBufferDescriptor *")
-_called_back: set[Staging] = set()
+_COMMAND_BUFFER_DESCRIPTOR = ffi.new("WGPUCommandBufferDescriptor *")
+_stagings_awaiting_callback: set[NativeStaging] = set()
 """What the library will call back, and must exist until then."""

@@ -4,7 +4,7 @@ cffi parses the text of a type where it is first used, and declares every name o
 To open a device and run a kernel takes 40 types: parsing them one by one took four times as long as the rest.
 """
 
-# `listing.KNOWN_WGPU` is the version of wgpu-py whose calls use these types.
+# `listing.SUPPORTED_WGPU_VERSION` is the version of wgpu-py whose calls use these types.
 # pyright: reportPrivateUsage=false, reportMissingTypeStubs=false, reportUnknownMemberType=false
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from wgpu.backends import wgpu_native
 
-TYPES: Final = (
+C_TYPES: Final = (
     *("char []", "char[]", "WGPUAdapter[]", "WGPUAdapterInfo *", "WGPUBindGroupDescriptor *"),
     *("WGPUBindGroupEntry[]", "WGPUBindGroupLayout[]", "WGPUBindGroupLayoutDescriptor *"),
     *("WGPUBindGroupLayoutEntry *", "WGPUBindGroupLayoutEntry[]", "WGPUBufferBindingLayout *"),
@@ -34,7 +34,7 @@ TYPES: Final = (
 """The texts of the types, as wgpu-py and `native` write them."""
 
 
-def parse_types() -> None:
+def cache_parsed_types() -> None:
     """Add the types to cffi's cache of parsed types.
 
     A cffi without the table parses each where it is used.
@@ -44,14 +44,14 @@ def parse_types() -> None:
     if parsed is None:
         return
     # The parameters of one function have the types. One that is an array would become a pointer.
-    parameters = ", ".join(_as_parameter(text) for text in TYPES)
+    parameters = ", ".join(_parameter_type(text) for text in C_TYPES)
     found = ffi.typeof(f"void(*)({parameters})").args
-    for text, type_ in zip(TYPES, found, strict=True):
+    for text, type_ in zip(C_TYPES, found, strict=True):
         is_array, is_function = text.endswith("]"), text.endswith(")")
         parsed.setdefault(text, (type_.item if is_array else type_, is_function))
 
 
-def _as_parameter(text: str) -> str:
+def _parameter_type(text: str) -> str:
     """Return the type of a parameter: an array becomes a pointer."""
     element, bracket, length = text.partition("[")
     return f"{element}(*)[{length}" if bracket else text

@@ -16,13 +16,13 @@ from plugrad_webgpu.driver import exits
 from plugrad_webgpu.driver.interface import (
     STAGING_USAGE,
     STORAGE_USAGE,
+    bind_group_layout_entries,
+    call_translating_errors,
     device_lost_error,
     is_out_of_memory,
-    layout_entries,
-    shader_error,
-    translate_errors,
+    shader_compile_error,
 )
-from plugrad_webgpu.driver.limits import IMMEDIATE_BYTES
+from plugrad_webgpu.driver.limits import MAX_IMMEDIATE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,22 +37,22 @@ NULL: Any = None
 
 def set_pipeline(handle: Handle, pipeline: Handle) -> None:
     """Choose what the next dispatches of a pass run."""
-    translate_errors(handle.set_pipeline, pipeline)
+    call_translating_errors(handle.set_pipeline, pipeline)
 
 
 def set_bind_group(handle: Handle, index: int, group: Handle, _count: int, _offsets: None) -> None:
     """Choose the buffers of the next dispatches."""
-    translate_errors(handle.set_bind_group, index, group)
+    call_translating_errors(handle.set_bind_group, index, group)
 
 
 def set_immediates(handle: Handle, offset: int, data: bytes, size: int) -> None:
     """Give the next dispatches their parameters."""
-    translate_errors(handle.set_immediates, offset, data, data_size=size)
+    call_translating_errors(handle.set_immediates, offset, data, data_size=size)
 
 
 def dispatch_workgroups(handle: Handle, x: int, y: int, z: int) -> None:
     """Record a dispatch."""
-    translate_errors(handle.dispatch_workgroups, x, y, z)
+    call_translating_errors(handle.dispatch_workgroups, x, y, z)
 
 
 def release_nothing(_handle: Handle) -> None:
@@ -65,17 +65,19 @@ release_encoder: Final = release_nothing
 release_pipeline: Final = release_nothing
 
 
-class BindLayout:
-    """A `driver.Layout`."""
+class BindGroupLayout:
+    """The layout of all programs with the same numbers of operands: inputs first, outputs last."""
 
     __slots__ = ("_group_layout", "pipeline_layout")
 
     def __init__(self, device: GPUDevice, operands: int, outputs: int, has_table: bool) -> None:
         """Create the layout; `driver.layout_entries` explains the arguments."""
-        entries = layout_entries(operands, outputs, has_table)
-        self._group_layout = translate_errors(device.create_bind_group_layout, entries=entries)
+        entries = bind_group_layout_entries(operands, outputs, has_table)
+        self._group_layout = call_translating_errors(
+            device.create_bind_group_layout, entries=entries
+        )
         self.pipeline_layout: Handle = device.create_pipeline_layout(
-            bind_group_layouts=[self._group_layout], immediate_size=IMMEDIATE_BYTES
+            bind_group_layouts=[self._group_layout], immediate_size=MAX_IMMEDIATE_BYTES
         )
 
     def bind(self, device: Handle, buffers: Sequence[BufferRange]) -> Handle:
@@ -84,7 +86,7 @@ class BindLayout:
             {"binding": i, "resource": {"buffer": buffer, "offset": offset, "size": size}}
             for i, (buffer, offset, size) in enumerate(buffers)
         ]
-        return translate_errors(
+        return call_translating_errors(
             device.create_bind_group, layout=self._group_layout, entries=entries
         )
 
@@ -97,15 +99,15 @@ class BindLayout:
         return True
 
 
-class Pass:
-    """A `driver.OpenPass`."""
+class ComputePass:
+    """One command encoder with one open compute pass."""
 
     __slots__ = ("encoder", "handle")
 
     def __init__(self, device: Handle) -> None:
         """Open the pass."""
-        self.encoder: Handle = translate_errors(device.create_command_encoder)
-        self.handle: Handle = translate_errors(self.encoder.begin_compute_pass)
+        self.encoder: Handle = call_translating_errors(device.create_command_encoder)
+        self.handle: Handle = call_translating_errors(self.encoder.begin_compute_pass)
 
     def end(self) -> Handle:
         """End the pass and return its encoder."""
@@ -113,8 +115,8 @@ class Pass:
         return self.encoder
 
 
-class Staging:
-    """A `driver.Transfer`, for one transfer."""
+class PortableStaging:
+    """Host memory for one transfer."""
 
     __slots__ = ("buffer", "promise")
 
@@ -128,7 +130,7 @@ class Staging:
 
 
 class PortableDevice:
-    """A `driver.RawDevice`."""
+    """The raw side of one opened wgpu device, by the documented calls of wgpu-py."""
 
     def __init__(self, device: GPUDevice) -> None:
         """Use a device of wgpu-py."""
@@ -142,7 +144,7 @@ class PortableDevice:
     def create_buffer(self, size: int, usage: int = STORAGE_USAGE) -> Handle:
         """Return a new buffer, or None if memory is exhausted."""
         try:
-            return translate_errors(self.device.create_buffer, size=size, usage=usage)
+            return call_translating_errors(self.device.create_buffer, size=size, usage=usage)
         except GPUError as failure:
             if is_out_of_memory(failure):
                 return None
@@ -172,61 +174,67 @@ class PortableDevice:
         try:
             return self.create_pipeline(code, label, entry_point, layout)
         except GPUError as failure:
-            raise shader_error(label, failure) from None
+            raise shader_compile_error(label, failure) from None
 
     def create_pipeline(self, code: str, label: str, entry_point: str, layout: Handle) -> Handle:
         """Compile WGSL to a compute pipeline."""
-        module = translate_errors(self.device.create_shader_module, label=label, code=code)
+        module = call_translating_errors(self.device.create_shader_module, label=label, code=code)
         compute = {"module": module, "entry_point": entry_point}
-        return translate_errors(self.device.create_compute_pipeline, layout=layout, compute=compute)
+        return call_translating_errors(
+            self.device.create_compute_pipeline, layout=layout, compute=compute
+        )
 
     def submit(self, encoder: Handle) -> None:
         """Finish an encoder, which checks the device, and submit it at once: a lost device aborts the process."""
         exits.pause_if_exiting()
-        commands = translate_errors(encoder.finish)
-        translate_errors(self.device.queue.submit, [commands])
+        commands = call_translating_errors(encoder.finish)
+        call_translating_errors(self.device.queue.submit, [commands])
 
     def write(self, handle: Handle, data: object, size: int) -> None:
         """Copy host memory to a buffer, ahead of all work that is not yet submitted."""
-        translate_errors(self.device.queue.write_buffer, handle, 0, data, 0, size)
+        call_translating_errors(self.device.queue.write_buffer, handle, 0, data, 0, size)
 
-    def staging(self, size: int) -> Staging | None:
+    def acquire_staging(self, size: int) -> PortableStaging | None:
         """Return host memory for a transfer, or None if memory is exhausted."""
         buffer = self.create_buffer(_round_up_to_words(size), STAGING_USAGE)
-        return None if buffer is None else Staging(buffer)
+        return None if buffer is None else PortableStaging(buffer)
 
-    def give_back(self, staging: Staging) -> None:
+    def recycle_staging(self, staging: PortableStaging) -> None:
         """Release transfer memory unless values are still on their way."""
         if staging.promise is not None:
             with suppress_failures(RuntimeError):  # it is not mapped if the wait has failed
                 staging.buffer.unmap()
 
-    def fetch(self, encoder: Handle, staging: Staging, parts: Sequence[BufferRange]) -> None:
+    def submit_readback(
+        self, encoder: Handle, staging: PortableStaging, parts: Sequence[BufferRange]
+    ) -> None:
         """Submit an encoder and copies of parts of buffers to host memory, where they arrive later."""
-        encoder = encoder or translate_errors(self.device.create_command_encoder)
+        encoder = encoder or call_translating_errors(self.device.create_command_encoder)
         end = 0
         for handle, start, size in parts:
-            translate_errors(
+            call_translating_errors(
                 encoder.copy_buffer_to_buffer, handle, start, staging.buffer, end, size
             )
             end += size
         if not parts:
             end = _round_up_to_words(0)
-            translate_errors(encoder.clear_buffer, staging.buffer, 0, end)
+            call_translating_errors(encoder.clear_buffer, staging.buffer, 0, end)
         self.submit(encoder)
-        staging.promise = translate_errors(staging.buffer.map_async, MapMode.READ, 0, end)
+        staging.promise = call_translating_errors(staging.buffer.map_async, MapMode.READ, 0, end)
 
     def submit_copy(self, encoder: Handle, source: BufferRange, target: BufferRange) -> None:
         """Submit an encoder and a copy between buffers."""
-        encoder = encoder or translate_errors(self.device.create_command_encoder)
+        encoder = encoder or call_translating_errors(self.device.create_command_encoder)
         handle, start, size = source
-        translate_errors(encoder.copy_buffer_to_buffer, handle, start, target[0], target[1], size)
+        call_translating_errors(
+            encoder.copy_buffer_to_buffer, handle, start, target[0], target[1], size
+        )
         self.submit(encoder)
 
     def release_staging(self) -> None:
         """Do nothing, because transfer memory is not reused."""
 
-    def wait_for(self, staging: Staging, lock: AbstractContextManager[object]) -> bool:
+    def wait_for(self, staging: PortableStaging, lock: AbstractContextManager[object]) -> bool:
         """Return True after waiting for values.
 
         Raises:

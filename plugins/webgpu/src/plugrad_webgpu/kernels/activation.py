@@ -10,31 +10,36 @@ from plugrad_webgpu.declare import table
 SELU_SCALE = 1.0507009873554805
 SELU_ALPHA = 1.6732632423543772
 
-RELU = "maximum(x, 0.0)"
-RELU_LONG = "maximum_i64(x, vec2u())"
-RELU6 = "minimum(maximum(x, 0.0), 6.0)"
-ELU = "select(expm1_accurate(x), x, x > 0.0)"
-SIGMOID = "sigmoid(x)"
-LEAKY_RELU = "select(parameters.alpha * x, x, x > 0.0)"
-PRELU = "select(alpha * x, x, x > 0.0)"
+RELU_WGSL = "maximum(x, 0.0)"
+RELU_INT64_WGSL = "maximum_i64(x, vec2u())"
+RELU6_WGSL = "minimum(maximum(x, 0.0), 6.0)"
+ELU_WGSL = "select(expm1_accurate(x), x, x > 0.0)"
+SIGMOID_WGSL = "sigmoid(x)"
+LEAKY_RELU_WGSL = "select(parameters.alpha * x, x, x > 0.0)"
+PRELU_WGSL = "select(alpha * x, x, x > 0.0)"
 
 table.update(
     {
-        activation.relu: elementwise(per_real_dtype(RELU, "max(x, 0)", "x", RELU_LONG), body=relu),
+        activation.relu: elementwise(
+            per_real_dtype(RELU_WGSL, "max(x, 0)", "x", RELU_INT64_WGSL), body=relu
+        ),
         activation.relu6: elementwise(
             per_real_dtype(
-                RELU6, "clamp(x, 0, 6)", "min(x, 6u)", f"minimum_i64({RELU_LONG}, vec2u(6u, 0u))"
+                RELU6_WGSL,
+                "clamp(x, 0, 6)",
+                "min(x, 6u)",
+                f"minimum_i64({RELU_INT64_WGSL}, vec2u(6u, 0u))",
             ),
             body=relu6,
         ),
-        activation.elu: elementwise(ELU),
+        activation.elu: elementwise(ELU_WGSL),
         activation.selu: elementwise(
             f"{SELU_SCALE} * select({SELU_ALPHA} * expm1_accurate(x), x, x > 0.0)"
         ),
-        activation.sigmoid: elementwise(per_inexact_dtype(SIGMOID, "complex_sigmoid(x)")),
+        activation.sigmoid: elementwise(per_inexact_dtype(SIGMOID_WGSL, "complex_sigmoid(x)")),
         activation.softplus: elementwise("softplus(x)"),
-        activation.leaky_relu: elementwise(LEAKY_RELU, attributes=["alpha"], body=leaky_relu),
-        activation.prelu: elementwise(PRELU, ("x", "alpha"), body=leaky_relu),
+        activation.leaky_relu: elementwise(LEAKY_RELU_WGSL, attributes=["alpha"], body=leaky_relu),
+        activation.prelu: elementwise(PRELU_WGSL, ("x", "alpha"), body=leaky_relu),
         activation.gelu: elementwise("gelu(x)"),
         activation.gelu_tanh: elementwise("gelu_tanh(x)"),
         activation.gelu_gradient: elementwise("dy * gelu_slope(x)", ("dy", "x")),

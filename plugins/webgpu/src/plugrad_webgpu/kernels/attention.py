@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from plugrad.extend import float32
 from plugrad.kernels import attention as contracts
 from plugrad_webgpu.algorithms.expressions import elementwise
-from plugrad_webgpu.algorithms.product import add_parts
+from plugrad_webgpu.algorithms.product import sum_axes
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.kernels.linalg import products
-from plugrad_webgpu.kernels.normalization import softmax_or_zero
+from plugrad_webgpu.kernels.linalg import multiply_real_matrices
+from plugrad_webgpu.kernels.normalization import softmax_or_zeros
 from plugrad_webgpu.memory.copying import concatenate, full, slice_block
 from plugrad_webgpu.shaders.program import Program, plan
 from plugrad_webgpu.shaders.sources import shader
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.layout import Shape
     from plugrad_webgpu.shaders.program import Plan
 
-MAX_WEIGHTS: Final = {"hardware": 1 << 26, "software": 1 << 24}
+MAX_ATTENTION_WEIGHTS: Final = {"hardware": 1 << 26, "software": 1 << 24}
 """How many weights exist at a time, or those of one query in each batch: 256 or 64 MiB."""
 
-LANES = 8  # invocations beside each other
-MAX_LINES = 16
-FORMS: Final = (MAX_LINES, 1, 2), (MAX_LINES, 1, 1), (8, 1, 1)
+WORKGROUP_COLUMNS = 8  # invocations beside each other
+MAX_WORKGROUP_ROWS = 16
+SHADER_SIZE_CANDIDATES: Final = (MAX_WORKGROUP_ROWS, 1, 2), (MAX_WORKGROUP_ROWS, 1, 1), (8, 1, 1)
 """The invocations below each other, and the blocks of rows and of keys of each."""
-MAX_VALUE_VECTORS = 4
+MAX_VALUE_VECTORS_PER_INVOCATION = 4
 """For each line of a block, the vectors of values that an invocation adds up; more do not fit in its registers."""
 MAX_LOOP_STEPS = 60_000
 """Of all loops of an invocation: drivers may stop after 65,535."""
 
-_scaled = elementwise("x * parameters.scale", attributes=("scale",))
+_scale = elementwise("x * parameters.scale", attributes=("scale",))
 _add = elementwise("a + b", ("a", "b"))
-_product = elementwise("a * b", ("a", "b"))
-_slopes = elementwise(
+_multiply = elementwise("a * b", ("a", "b"))
+_softmax_gradient = elementwise(
     "parameters.scale * weights * (slopes - total)",
     ("weights", "total", "slopes"),
     attributes=("scale",),
@@ -60,17 +60,19 @@ def attention(
         return full(q.buffer.device, shape, 0, q.dtype)
     device = q.buffer.device
     if not device.is_software:
-        form = _form(q.shape[-1], v.shape[-1], k.shape[-2], device.shared_bytes)
+        form = _choose_shader_sizes(q.shape[-1], v.shape[-1], k.shape[-2], device.shared_bytes)
         has_few_weights = math.prod(q.shape[:-1]) * k.shape[-2] <= _max_weights(q)
         # Where all weights may exist, two products and a softmax take less time than the smallest shader on an H200.
-        if form is not None and not (form.lines < MAX_LINES and has_few_weights):
+        if form is not None and not (form.lines < MAX_WORKGROUP_ROWS and has_few_weights):
             given = [q, k, v] if mask is None else [q, k, v, mask]
-            steps = None if mask is None else _mask_steps(mask.shape)
+            steps = None if mask is None else _mask_strides(mask.shape)
             return device.launch(
-                _plan(form, q.shape, k.shape[-2], v.shape[-1], steps, scale), *given
+                _attention_plan(form, q.shape, k.shape[-2], v.shape[-1], steps, scale), *given
             )
     parts = [
-        products(_weights(some, k, _mask_rows(mask, first, count), scale), v, False, False)
+        multiply_real_matrices(
+            _attention_weights(some, k, _mask_rows(mask, first, count), scale), v, False, False
+        )
         for some, first, count in _iter_query_groups(q, k)
     ]
     return parts[0] if len(parts) == 1 else concatenate(parts, len(shape) - 2)
@@ -92,18 +94,21 @@ def attention_gradient(
     dqs: list[GpuArray] = []
     sums: list[GpuArray] = []
     for some, first, count in _iter_query_groups(q, k):
-        weights = _weights(some, k, _mask_rows(mask, first, count), scale)
+        weights = _attention_weights(some, k, _mask_rows(mask, first, count), scale)
         from_y = _slice_rows(dy, first, count)
-        slopes = products(from_y, v, False, True)
-        total = add_parts(_product(weights, slopes), (len(q.shape) - 1,), True)
-        slopes = _slopes(weights, total, slopes, scale=scale)
-        dqs.append(products(slopes, k, False, False))
-        found = [products(slopes, some, True, False), products(weights, from_y, True, False)]
+        slopes = multiply_real_matrices(from_y, v, False, True)
+        total = sum_axes(_multiply(weights, slopes), (len(q.shape) - 1,), True)
+        slopes = _softmax_gradient(weights, total, slopes, scale=scale)
+        dqs.append(multiply_real_matrices(slopes, k, False, False))
+        found = [
+            multiply_real_matrices(slopes, some, True, False),
+            multiply_real_matrices(weights, from_y, True, False),
+        ]
         sums = [_add(a, b) for a, b in zip(sums, found, strict=True)] if sums else found
     return [dqs[0] if len(dqs) == 1 else concatenate(dqs, len(q.shape) - 2), *sums]
 
 
-class _Form(NamedTuple):
+class _AttentionShaderSizes(NamedTuple):
     """The sizes of a shader."""
 
     lines: int
@@ -120,45 +125,47 @@ class _Form(NamedTuple):
     """Whether queries and values have no part of a vector."""
 
     @property
-    def rows(self) -> int:
+    def row_blocks(self) -> int:
         """The blocks of rows of a workgroup."""
         return self.lines * self.down
 
     @property
-    def keys(self) -> int:
+    def key_blocks(self) -> int:
         """The blocks of keys in shared memory."""
-        return LANES * self.across
+        return WORKGROUP_COLUMNS * self.across
 
     @property
-    def columns(self) -> int:
-        """The vectors of values of an invocation."""
-        return -(-self.size // LANES)
+    def value_vectors_per_invocation(self) -> int:
+        """The vectors of a value that each invocation computes."""
+        return -(-self.size // WORKGROUP_COLUMNS)
 
     @property
-    def workgroup(self) -> int:
+    def workgroup_size(self) -> int:
         """The invocations of a workgroup."""
-        return LANES * self.lines
+        return WORKGROUP_COLUMNS * self.lines
 
     @property
-    def lengths(self) -> tuple[int, int, int]:
+    def shared_array_lengths(self) -> tuple[int, int, int]:
         """The lengths, in vectors of four, of a workgroup's arrays of queries, of keys or weights, and of values."""
         return (
-            4 * self.width * self.rows,
-            4 * self.keys * max(self.width, self.rows),
-            max(4 * self.keys * self.size, LANES * self.rows),
+            4 * self.width * self.row_blocks,
+            4 * self.key_blocks * max(self.width, self.row_blocks),
+            max(4 * self.key_blocks * self.size, WORKGROUP_COLUMNS * self.row_blocks),
         )
 
 
-def _form(width: int, size: int, keys: int, shared_bytes: int) -> _Form | None:
+def _choose_shader_sizes(
+    width: int, size: int, keys: int, shared_bytes: int
+) -> _AttentionShaderSizes | None:
     """Return the largest shader that a device has room for, or None."""
     whole = (width % 4 == 0, size % 4 == 0)
-    for numbers in FORMS:
-        form = _Form(*numbers, -(-width // 4), -(-size // 4), whole)
-        loads = form.keys * (form.width + 4 * form.size) // form.workgroup + 2
-        steps = -(-keys // (4 * form.keys)) * (form.width + form.keys + loads)
+    for numbers in SHADER_SIZE_CANDIDATES:
+        form = _AttentionShaderSizes(*numbers, -(-width // 4), -(-size // 4), whole)
+        loads = form.key_blocks * (form.width + 4 * form.size) // form.workgroup_size + 2
+        steps = -(-keys // (4 * form.key_blocks)) * (form.width + form.key_blocks + loads)
         if (
-            16 * sum(form.lengths) <= shared_bytes
-            and form.down * form.columns <= MAX_VALUE_VECTORS
+            16 * sum(form.shared_array_lengths) <= shared_bytes
+            and form.down * form.value_vectors_per_invocation <= MAX_VALUE_VECTORS_PER_INVOCATION
             and width > 0
             and steps <= MAX_LOOP_STEPS
         ):
@@ -166,7 +173,7 @@ def _form(width: int, size: int, keys: int, shared_bytes: int) -> _Form | None:
     return None
 
 
-def _mask_steps(shape: Shape) -> tuple[int, int, int]:
+def _mask_strides(shape: Shape) -> tuple[int, int, int]:
     """Return the steps of a mask from one matrix, row and key to the next; 0 where all have the same one."""
     rows, keys = shape[-2:]
     return (
@@ -177,8 +184,8 @@ def _mask_steps(shape: Shape) -> tuple[int, int, int]:
 
 
 @lru_cache(maxsize=1024)
-def _plan(
-    form: _Form,
+def _attention_plan(
+    sizes: _AttentionShaderSizes,
     shape: Shape,
     keys: int,
     size: int,
@@ -186,17 +193,17 @@ def _plan(
     scale: float,
 ) -> Plan:
     *batch, queries, width = shape
-    row_tiles = -(-queries // (4 * form.rows))
+    row_tiles = -(-queries // (4 * sizes.row_blocks))
     count = math.prod(batch) * row_tiles
     steps = mask or (0, 0, 0)
     numbers = (count, row_tiles, queries, keys, width, size, *steps, scale * math.log2(math.e))
-    program = _program(form, mask is not None)
-    return plan(program, numbers, count * form.workgroup, (*batch, queries, size), float32)
+    program = _attention_program(sizes, mask is not None)
+    return plan(program, numbers, count * sizes.workgroup_size, (*batch, queries, size), float32)
 
 
 @cache
-def _program(form: _Form, has_mask: bool) -> Program:
-    q_whole, v_whole = form.is_whole
+def _attention_program(sizes: _AttentionShaderSizes, has_mask: bool) -> Program:
+    q_whole, v_whole = sizes.is_whole
     has_vectors = {"q": q_whole, "k": q_whole, "v": v_whole}
     if has_mask:
         has_vectors["mask"] = False
@@ -208,36 +215,36 @@ def _program(form: _Form, has_mask: bool) -> Program:
     ]
     place = "batch * parameters.mask_batch + rows[{0}] * parameters.mask_row + known * parameters.mask_key"
     places = [f"mask[{place.format(i)}]" for i in range(4)]
-    queries_length, tile_length, values_length = form.lengths
+    queries_length, tile_length, values_length = sizes.shared_array_lengths
     source = partial(
         shader,
         "attention",
         bindings="\n".join(bindings),
-        lines=str(form.lines),
-        rows=str(form.rows),
-        keys=str(form.keys),
-        down=str(form.down),
-        across=str(form.across),
-        width=str(form.width),
-        size=str(form.size),
-        columns=str(form.columns),
+        lines=str(sizes.lines),
+        rows=str(sizes.row_blocks),
+        keys=str(sizes.key_blocks),
+        down=str(sizes.down),
+        across=str(sizes.across),
+        width=str(sizes.width),
+        size=str(sizes.size),
+        columns=str(sizes.value_vectors_per_invocation),
         queries_length=str(queries_length),
         tile_length=str(tile_length),
         values_length=str(values_length),
-        q_vector=_vector("q", "width", q_whole),
-        k_vector=_vector("k", "width", q_whole),
-        v_vector=_vector("v", "size", v_whole),
+        q_vector=_load_vector_expression("q", "width", q_whole),
+        k_vector=_load_vector_expression("k", "width", q_whole),
+        v_vector=_load_vector_expression("v", "size", v_whole),
         masked=f"{math.log2(math.e)} * vec4f({', '.join(places)}) + score" if has_mask else "score",
         store=_store_statements(v_whole),
     )
-    return Program("attention", source, workgroup=form.workgroup)
+    return Program("attention", source, workgroup=sizes.workgroup_size)
 
 
-def _vector(name: str, size: str, is_whole: bool) -> str:
+def _load_vector_expression(name: str, size_expression: str, is_whole: bool) -> str:
     """Return a WGSL expression for four elements of a row; unless `is_whole`, it pads them with zeros at the end."""
     if is_whole:
-        return f"{name}[row * {size.upper()} + vector]"
-    length = f"parameters.{size}"
+        return f"{name}[row * {size_expression.upper()} + vector]"
+    length = f"parameters.{size_expression}"
     lanes = [f"4u * vector + {lane}u" for lane in range(4)]
     items = [
         f"select(0.0, {name}[row * {length} + min({lane}, {length} - 1u)], {lane} < {length})"
@@ -265,7 +272,7 @@ def _iter_query_groups(q: GpuArray, k: GpuArray) -> Iterator[tuple[GpuArray, int
 
 
 def _max_weights(x: GpuArray) -> int:
-    return MAX_WEIGHTS["software" if x.buffer.device.is_software else "hardware"]
+    return MAX_ATTENTION_WEIGHTS["software" if x.buffer.device.is_software else "hardware"]
 
 
 def _slice_rows(x: GpuArray, first: int, count: int) -> GpuArray:
@@ -280,8 +287,8 @@ def _mask_rows(mask: GpuArray | None, first: int, count: int) -> GpuArray | None
     return mask if mask is None or mask.shape[-2] == 1 else _slice_rows(mask, first, count)
 
 
-def _weights(q: GpuArray, k: GpuArray, mask: GpuArray | None, scale: float) -> GpuArray:
-    scores = products(_scaled(q, scale=scale), k, False, True)
+def _attention_weights(q: GpuArray, k: GpuArray, mask: GpuArray | None, scale: float) -> GpuArray:
+    scores = multiply_real_matrices(_scale(q, scale=scale), k, False, True)
     if mask is not None:
         scores = _add(mask, scores)
-    return softmax_or_zero(scores, len(scores.shape) - 1)
+    return softmax_or_zeros(scores, len(scores.shape) - 1)

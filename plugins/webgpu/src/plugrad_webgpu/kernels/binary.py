@@ -11,12 +11,12 @@ from plugrad.kernels import binary
 from plugrad_webgpu.algorithms.bodies import integers_only, maximum, minimum
 from plugrad_webgpu.algorithms.expressions import (
     elementwise,
-    numbers,
     per_inexact_dtype,
+    per_number_dtype,
     per_real_dtype,
 )
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.shaders.elements import NUMBERS
+from plugrad_webgpu.shaders.elements import NUMBER_DTYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,45 +25,54 @@ if TYPE_CHECKING:
     from plugrad_webgpu.algorithms.bodies import Body
     from plugrad_webgpu.memory.buffers import GpuArray
 
-PRODUCTS = numbers("a * b") | {int64: "product_i64(a, b)", complex64: "complex_product(a, b)"}
-LARGER = per_real_dtype("maximum(a, b)", "max(a, b)", "max(a, b)", "maximum_i64(a, b)")
-SMALLER = per_real_dtype("minimum(a, b)", "min(a, b)", "min(a, b)", "minimum_i64(a, b)")
+PRODUCT_EXPRESSIONS = per_number_dtype("a * b") | {
+    int64: "product_i64(a, b)",
+    complex64: "complex_product(a, b)",
+}
+MAXIMUM_EXPRESSIONS = per_real_dtype("maximum(a, b)", "max(a, b)", "max(a, b)", "maximum_i64(a, b)")
+MINIMUM_EXPRESSIONS = per_real_dtype("minimum(a, b)", "min(a, b)", "min(a, b)", "minimum_i64(a, b)")
 
 
-def arithmetic(
+def make_arithmetic(
     expression: str | dict[DType, str], body: Body | Mapping[DType, Body] | None = None
 ) -> Callable[..., GpuArray]:
     """Return the implementation of a WGSL expression in `a` and `b`, one for all dtypes or one for each."""
-    table_of = numbers(expression) if isinstance(expression, str) else expression
+    table_of = per_number_dtype(expression) if isinstance(expression, str) else expression
     return elementwise(table_of, ("a", "b"), body=body)
 
 
-def comparison(
-    operator: str, body: Body, more: Mapping[DType, str] | None = None
+def make_comparison(
+    operator: str, body: Body, other_expressions: Mapping[DType, str] | None = None
 ) -> Callable[..., GpuArray]:
     """Return the implementation of a comparison; bools, which WGSL does not order, are compared as integers."""
-    table_of = numbers(f"a {operator} b") | {bool_: f"u32(a) {operator} u32(b)"} | dict(more or {})
+    table_of = (
+        per_number_dtype(f"a {operator} b")
+        | {bool_: f"u32(a) {operator} u32(b)"}
+        | dict(other_expressions or {})
+    )
     return elementwise(table_of, ("a", "b"), result=bool_, body=body)
 
 
-def logic(expression: str, body: Body) -> Callable[..., GpuArray]:
+def make_logical(expression: str, body: Body) -> Callable[..., GpuArray]:
     """Return the implementation of a WGSL expression in the bools `a` and `b`."""
     return elementwise({bool_: expression}, ("a", "b"), body=body)
 
 
-add: Final = arithmetic(numbers("a + b") | {int64: "sum_i64(a, b)", complex64: "a + b"}, np.add)
+add: Final = make_arithmetic(
+    per_number_dtype("a + b") | {int64: "sum_i64(a, b)", complex64: "a + b"}, np.add
+)
 
 table.update(
     {
         # arithmetic
         binary.add: add,
-        binary.subtract: arithmetic(
-            numbers("a - b") | {int64: "difference_i64(a, b)", complex64: "a - b"},
+        binary.subtract: make_arithmetic(
+            per_number_dtype("a - b") | {int64: "difference_i64(a, b)", complex64: "a - b"},
             np.subtract,
         ),
-        binary.multiply: arithmetic(PRODUCTS, np.multiply),
-        binary.divide: arithmetic(per_inexact_dtype("divide(a, b)", "complex_quotient(a, b)")),
-        binary.floor_divide: arithmetic(
+        binary.multiply: make_arithmetic(PRODUCT_EXPRESSIONS, np.multiply),
+        binary.divide: make_arithmetic(per_inexact_dtype("divide(a, b)", "complex_quotient(a, b)")),
+        binary.floor_divide: make_arithmetic(
             {
                 float32: "floor_divide(a, b)",
                 int32: "floor_divide_i32(a, b)",
@@ -72,7 +81,7 @@ table.update(
             },
             integers_only(np.floor_divide),
         ),
-        binary.remainder: arithmetic(
+        binary.remainder: make_arithmetic(
             {
                 float32: "remainder(a, b)",
                 int32: "remainder_i32(a, b)",
@@ -81,20 +90,20 @@ table.update(
             },
             integers_only(np.remainder),
         ),
-        binary.power: arithmetic(
+        binary.power: make_arithmetic(
             per_inexact_dtype("power(a, b)", "complex_power(a, b)")
             | {int32: "power_i32(a, b)", uint32: "power_u32(a, b)", int64: "power_i64(a, b)"}
         ),
-        binary.squared_difference: arithmetic(
-            numbers("(a - b) * (a - b)")
+        binary.squared_difference: make_arithmetic(
+            per_number_dtype("(a - b) * (a - b)")
             | {int64: "square_i64(difference_i64(a, b))", complex64: "complex_square(a - b)"}
         ),
-        binary.maximum: arithmetic(LARGER, maximum),
-        binary.minimum: arithmetic(SMALLER, minimum),
-        binary.atan2: arithmetic({float32: "atan2_accurate(a, b)"}),
-        binary.hypot: arithmetic({float32: "hypotenuse(a, b)"}),
-        binary.log_add_exp: arithmetic({float32: "log_add_exp(a, b)"}),
-        binary.next_after: arithmetic(
+        binary.maximum: make_arithmetic(MAXIMUM_EXPRESSIONS, maximum),
+        binary.minimum: make_arithmetic(MINIMUM_EXPRESSIONS, minimum),
+        binary.atan2: make_arithmetic({float32: "atan2_accurate(a, b)"}),
+        binary.hypot: make_arithmetic({float32: "hypotenuse(a, b)"}),
+        binary.log_add_exp: make_arithmetic({float32: "log_add_exp(a, b)"}),
+        binary.next_after: make_arithmetic(
             {
                 float32: "next_after(a, b)",
                 float16: "next_half_after(a, b)",
@@ -102,12 +111,12 @@ table.update(
             }
         ),
         # comparison
-        binary.equal: comparison(
+        binary.equal: make_comparison(
             "==", np.equal, {int64: "is_equal_i64(a, b)", complex64: "a.x == b.x && a.y == b.y"}
         ),
         # In a shader, != is false where one side is NaN.
         binary.not_equal: elementwise(
-            numbers("a != b")
+            per_number_dtype("a != b")
             | {
                 float32: "a != b || is_nan(a) || is_nan(b)",
                 bool_: "a != b",
@@ -118,17 +127,19 @@ table.update(
             result=bool_,
             body=np.not_equal,
         ),
-        binary.greater: comparison(">", np.greater, {int64: "is_less_i64(b, a)"}),
-        binary.greater_equal: comparison(">=", np.greater_equal, {int64: "!is_less_i64(a, b)"}),
-        binary.less: comparison("<", np.less, {int64: "is_less_i64(a, b)"}),
-        binary.less_equal: comparison("<=", np.less_equal, {int64: "!is_less_i64(b, a)"}),
+        binary.greater: make_comparison(">", np.greater, {int64: "is_less_i64(b, a)"}),
+        binary.greater_equal: make_comparison(
+            ">=", np.greater_equal, {int64: "!is_less_i64(a, b)"}
+        ),
+        binary.less: make_comparison("<", np.less, {int64: "is_less_i64(a, b)"}),
+        binary.less_equal: make_comparison("<=", np.less_equal, {int64: "!is_less_i64(b, a)"}),
         # logic
-        binary.logical_and: logic("a && b", np.logical_and),
-        binary.logical_or: logic("a || b", np.logical_or),
-        binary.logical_xor: logic("a != b", np.logical_xor),
+        binary.logical_and: make_logical("a && b", np.logical_and),
+        binary.logical_or: make_logical("a || b", np.logical_or),
+        binary.logical_xor: make_logical("a != b", np.logical_xor),
         # choices
         binary.select: elementwise(
-            dict.fromkeys((*NUMBERS, bool_, int64, complex64), "select(e, t, condition)"),
+            dict.fromkeys((*NUMBER_DTYPES, bool_, int64, complex64), "select(e, t, condition)"),
             ("condition", "t", "e"),
             body=np.where,
         ),

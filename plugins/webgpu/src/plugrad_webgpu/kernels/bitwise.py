@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import GpuArray
 
 
-def bits(expression: str, of_bools: str, body: Body) -> Callable[..., GpuArray]:
+def make_bitwise(expression: str, of_bools: str, body: Body) -> Callable[..., GpuArray]:
     """Return the implementation of a WGSL expression for integers, and of another one for bools.
 
     NumPy has one function for both.
@@ -29,9 +29,9 @@ def bits(expression: str, of_bools: str, body: Body) -> Callable[..., GpuArray]:
 
 table.update(
     {
-        bitwise.bitwise_and: bits("a & b", "a && b", np.bitwise_and),
-        bitwise.bitwise_or: bits("a | b", "a || b", np.bitwise_or),
-        bitwise.bitwise_xor: bits("a ^ b", "a != b", np.bitwise_xor),
+        bitwise.bitwise_and: make_bitwise("a & b", "a && b", np.bitwise_and),
+        bitwise.bitwise_or: make_bitwise("a | b", "a || b", np.bitwise_or),
+        bitwise.bitwise_xor: make_bitwise("a ^ b", "a != b", np.bitwise_xor),
         bitwise.invert: elementwise(
             dict.fromkeys((int32, uint32, int64), "~x") | {bool_: "!x"}, body=np.invert
         ),

@@ -7,15 +7,15 @@ from plugrad.kernels import complex
 from plugrad_webgpu.algorithms.expressions import elementwise
 from plugrad_webgpu.declare import table
 
-real = elementwise({complex64: "x.x"}, result=float32)
-conj = elementwise({complex64: "vec2f(x.x, -x.y)"})
+real_part = elementwise({complex64: "x.x"}, result=float32)
+conjugate = elementwise({complex64: "vec2f(x.x, -x.y)"})
 
 table.update(
     {
         complex.complex: elementwise("vec2f(real, imag)", ("real", "imag"), result=complex64),
-        complex.real: real,
+        complex.real: real_part,
         complex.imag: elementwise({complex64: "x.y"}, result=float32),
         complex.complex_abs: elementwise({complex64: "hypotenuse(x.x, x.y)"}, result=float32),
-        complex.conj: conj,
+        complex.conj: conjugate,
     }
 )

@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal
 
 from plugrad.kernels import convolution
-from plugrad_webgpu.algorithms.product import Matrices, Source, product
-from plugrad_webgpu.algorithms.windows import shorten_strides
+from plugrad_webgpu.algorithms.product import LeftOperandSource, Matrices, multiply_from_source
+from plugrad_webgpu.algorithms.windows import clip_strides
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.memory.buffers import reinterpret
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import GpuArray
     from plugrad_webgpu.shaders.layout import Shape
 
-Direction = Literal["forward", "backward"]
+WindowDirection = Literal["forward", "backward"]
 
-LISTS: Final = ("stops", "cells", "size", "strides", "dilations", "before")
-UNSIGNED: Final = ("stops", "cells")
+PARAMETER_LISTS: Final = ("stops", "cells", "size", "strides", "dilations", "before")
+UNSIGNED_PARAMETER_LISTS: Final = ("stops", "cells")
 
 
 def convolve(
@@ -32,12 +32,12 @@ def convolve(
 ) -> GpuArray:
     """Return the cross-correlation of images with filters, with the epilogue applied."""
     size = x.shape[1:-1]
-    window = shorten_strides(window, size)
+    window = clip_strides(window, size)
     *_, channels, out_channels = filter.shape
     source, depth = _patch_source("forward", window, size, window.out, channels)
     rows = x.shape[0] * math.prod(window.out)
     left = Matrices(x, 1, rows, depth)
-    output = product(left, Matrices(filter, 1, depth, out_channels), source, epilogue)
+    output = multiply_from_source(left, Matrices(filter, 1, depth, out_channels), source, epilogue)
     return reinterpret(output, (x.shape[0], *window.out, out_channels))
 
 
@@ -46,32 +46,32 @@ def input_gradient(
 ) -> GpuArray:
     """Return the gradient for the images."""
     size = input_shape[1:-1]
-    window = shorten_strides(window, size)
+    window = clip_strides(window, size)
     *_, channels, out_channels = filter.shape
     source, depth = _patch_source("backward", window, window.out, size, out_channels)
     rows = dy.shape[0] * math.prod(size)
     left = Matrices(dy, 1, rows, depth)
     right = Matrices(filter, 1, depth, channels, is_transposed=True)
-    output = product(left, right, source)
+    output = multiply_from_source(left, right, source)
     return reinterpret(output, (dy.shape[0], *size, channels))
 
 
 def filter_gradient(x: GpuArray, dy: GpuArray, *, filter_shape: Shape, window: Window) -> GpuArray:
     """Return the gradient for the filters: transposed patches times dy."""
     size = x.shape[1:-1]
-    window = shorten_strides(window, size)
+    window = clip_strides(window, size)
     *cells, channels, out_channels = filter_shape
     runs = x.shape[0] * math.prod(window.out[:-1])
-    source = _weight_source(window, size, channels)._replace(runs=runs)
+    source = _filter_gradient_source(window, size, channels)._replace(runs=runs)
     left = Matrices(x, 1, math.prod(cells) * channels, window.out[-1], is_transposed=True)
-    output = product(left, Matrices(dy, 1, window.out[-1], out_channels), source)
+    output = multiply_from_source(left, Matrices(dy, 1, window.out[-1], out_channels), source)
     return reinterpret(output, filter_shape)
 
 
 @lru_cache(maxsize=1024)
 def _patch_source(
-    direction: Direction, window: Window, size: Shape, stops: Shape, channels: int
-) -> tuple[Source, int]:
+    direction: WindowDirection, window: Window, size: Shape, stops: Shape, channels: int
+) -> tuple[LeftOperandSource, int]:
     """Return the source that reads patches of images, and its vector length.
 
     A walk that goes backward stops at each pixel of the input.
@@ -80,13 +80,13 @@ def _patch_source(
     is_joined = not is_whole and direction == "forward" and window.dilations[-1] == 1
     cells = window.size
     depth = channels * cells[-1] if is_joined else channels
-    source = Source(
+    source = LeftOperandSource(
         "convolution",
         *_source_parameters(window, size, stops, channels),
         substitutions=(
-            *_axes(len(size), is_whole),
+            *_axis_substitutions(len(size), is_whole),
             ("joined", str(is_joined).lower()),
-            *_WALKS[direction].items(),
+            *_WINDOW_WALK_EXPRESSIONS[direction].items(),
         ),
         runs=math.prod(cells) // (cells[-1] if is_joined else 1),
         is_whole=is_whole,
@@ -95,20 +95,20 @@ def _patch_source(
 
 
 @lru_cache(maxsize=1024)
-def _weight_source(window: Window, size: Shape, channels: int) -> Source:
+def _filter_gradient_source(window: Window, size: Shape, channels: int) -> LeftOperandSource:
     """Return the source that reads patches of images along window positions."""
     is_whole = channels % 4 == 0
     last = len(size) - 1
-    return Source(
+    return LeftOperandSource(
         "convolution_weights",
         *_source_parameters(window, size, window.out, channels),
         stride=f"parameters.strides[{last}] * (parameters.channels / {4 if is_whole else 1})",
-        substitutions=_axes(len(size), is_whole),
+        substitutions=_axis_substitutions(len(size), is_whole),
         is_whole=is_whole,
     )
 
 
-def _axes(axes: int, is_whole: bool) -> tuple[tuple[str, str], ...]:
+def _axis_substitutions(axes: int, is_whole: bool) -> tuple[tuple[str, str], ...]:
     unit = "4" if is_whole else "1"
     return ("axes", str(axes)), ("others", str(axes - 1)), ("last", str(axes - 1)), ("unit", unit)
 
@@ -117,7 +117,7 @@ def _source_parameters(
     window: Window, size: Shape, stops: Shape, channels: int
 ) -> tuple[str, tuple[int, ...]]:
     """Return the parameters of a source, in WGSL and as numbers."""
-    kinds = {name: "u32" if name in UNSIGNED else "i32" for name in LISTS}
+    kinds = {name: "u32" if name in UNSIGNED_PARAMETER_LISTS else "i32" for name in PARAMETER_LISTS}
     fields = [f"  {name}: array<{kind}, {len(size)}>," for name, kind in kinds.items()]
     before = tuple(start for start, _ in window.padding)
     lists = (stops, window.size, size, window.strides, window.dilations, before)
@@ -127,7 +127,7 @@ def _source_parameters(
     )
 
 
-_WALKS: Final[dict[Direction, dict[str, str]]] = {
+_WINDOW_WALK_EXPRESSIONS: Final[dict[WindowDirection, dict[str, str]]] = {
     "forward": {
         "at": "stop * stride - before",
         "place": "at + cell * dilation",

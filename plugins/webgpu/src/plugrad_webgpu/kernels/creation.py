@@ -9,10 +9,10 @@ import numpy as np
 
 from plugrad.kernels import creation
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.memory.buffers import values_if_on_host
+from plugrad_webgpu.memory.buffers import host_values_or_none
 from plugrad_webgpu.memory.copying import full
 from plugrad_webgpu.memory.transfers import upload
-from plugrad_webgpu.shaders.elements import DTYPES, require_dtype
+from plugrad_webgpu.shaders.elements import SHADER_DTYPES, require_dtype
 
 if TYPE_CHECKING:
     from plugrad.extend import DType, Scalar, Shape
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import GpuArray
 
 
-class Owner(Protocol):
+class DeviceOwner(Protocol):
     """The part of the backend that these kernels use: its opened device."""
 
     @property
@@ -30,9 +30,9 @@ class Owner(Protocol):
 
 
 @table.implements(creation.fill)
-def fill(backend: Owner, *, shape: Shape, value: Scalar, dtype: DType) -> GpuArray:
+def fill(backend: DeviceOwner, *, shape: Shape, value: Scalar, dtype: DType) -> GpuArray:
     """Return an array filled with `value`."""
-    require_dtype(dtype, DTYPES)
+    require_dtype(dtype, SHADER_DTYPES)
     device, shape = backend.active_device, tuple(shape)
     made = device.hosting.full if device.hosting.has_room(shape) else partial(full, device)
     return made(shape, value, dtype)
@@ -52,7 +52,7 @@ def ones_like(x: GpuArray) -> GpuArray:
 
 def _full_like(x: GpuArray, value: int) -> GpuArray:
     device = x.buffer.device
-    made = partial(full, device) if values_if_on_host(x) is None else device.hosting.full
+    made = partial(full, device) if host_values_or_none(x) is None else device.hosting.full
     return made(x.shape, value, x.dtype)
 
 
@@ -61,16 +61,20 @@ def _full_like(x: GpuArray, value: int) -> GpuArray:
 
 
 @table.implements(creation.range)
-def range(backend: Owner, *, start: float, stop: float, step: float, dtype: DType) -> GpuArray:
+def range(
+    backend: DeviceOwner, *, start: float, stop: float, step: float, dtype: DType
+) -> GpuArray:
     """Return start, start + step, … up to but excluding stop."""
-    require_dtype(dtype, DTYPES)
+    require_dtype(dtype, SHADER_DTYPES)
     count: int = creation.range.infer(start=start, stop=stop, step=step, dtype=dtype).shape[0]
     values = start + step * np.arange(count, dtype=np.int64)
     return upload(backend.active_device, values.astype(dtype), dtype)
 
 
 @table.implements(creation.linspace)
-def linspace(backend: Owner, *, start: Scalar, stop: Scalar, num: int, dtype: DType) -> GpuArray:
+def linspace(
+    backend: DeviceOwner, *, start: Scalar, stop: Scalar, num: int, dtype: DType
+) -> GpuArray:
     """Return `num` equally spaced values from start to stop, both included."""
-    require_dtype(dtype, DTYPES)
+    require_dtype(dtype, SHADER_DTYPES)
     return upload(backend.active_device, np.linspace(start, stop, num).astype(dtype), dtype)

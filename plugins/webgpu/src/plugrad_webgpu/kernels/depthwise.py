@@ -9,17 +9,17 @@ from plugrad.extend import float32
 from plugrad.kernels import depthwise
 from plugrad_webgpu.algorithms.reduce import reduction
 from plugrad_webgpu.algorithms.windows import (
-    SUM,
-    Fold,
-    fold_cells,
-    fold_stops,
-    fold_weights,
+    SUM_START,
+    WindowFold,
+    fold_covering_windows,
+    fold_each_window,
+    fold_filter_gradient,
     split_filter,
 )
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels.binary import add
 from plugrad_webgpu.memory.buffers import reinterpret
-from plugrad_webgpu.memory.copying import View, copy_view
+from plugrad_webgpu.memory.copying import BufferView, copy_view
 from plugrad_webgpu.shaders.layout import contiguous_strides
 
 if TYPE_CHECKING:
@@ -27,18 +27,22 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import GpuArray
     from plugrad_webgpu.shaders.layout import Shape
 
-FORWARD = Fold(SUM, "sum += input[at] * filters[weight];", "sum", ("input", "filters"))
-BACKWARD = Fold(SUM, "sum += dy[at] * filters[weight];", "sum", ("dy", "filters"))
-CORRELATION = Fold(SUM, "sum += input[at] * dy[stop];", "sum", ("input", "dy"))
+FORWARD_FOLD = WindowFold(
+    SUM_START, "sum += input[at] * filters[weight];", "sum", ("input", "filters")
+)
+INPUT_GRADIENT_FOLD = WindowFold(
+    SUM_START, "sum += dy[at] * filters[weight];", "sum", ("dy", "filters")
+)
+FILTER_GRADIENT_FOLD = WindowFold(SUM_START, "sum += input[at] * dy[stop];", "sum", ("input", "dy"))
 
-sum_along: Final = reduction("a + b", {float32: 0})
+sum_axes: Final = reduction("a + b", {float32: 0})
 
 
 def repeat_channels(x: GpuArray, multiplier: int) -> GpuArray:
     """Repeat each channel of channels-last images."""
     if multiplier == 1:
         return x
-    copies = copy_view(x, (*x.shape, multiplier), View(0, (*contiguous_strides(x.shape), 0)))
+    copies = copy_view(x, (*x.shape, multiplier), BufferView(0, (*contiguous_strides(x.shape), 0)))
     return reinterpret(copies, (*x.shape[:-1], x.shape[-1] * multiplier))
 
 
@@ -47,7 +51,9 @@ def depthwise_conv2d(x: GpuArray, filter: GpuArray, *, window: Window) -> GpuArr
     """Return the cross-correlation of each channel of images with its own filters."""
     x = repeat_channels(x, filter.shape[3])
     parts = split_filter(filter, window, x.shape[1:-1], "cells")
-    return reduce(add, (fold_cells(FORWARD, (x, own), part, x.dtype) for part, own in parts))
+    return reduce(
+        add, (fold_each_window(FORWARD_FOLD, (x, own), part, x.dtype) for part, own in parts)
+    )
 
 
 @table.implements(depthwise.depthwise_conv2d_input_gradient)
@@ -59,10 +65,13 @@ def depthwise_conv2d_input_gradient(
     size = height, width
     image = (batch, *size, dy.shape[3])
     parts = split_filter(filter, window, size, "stops")
-    dx = reduce(add, (fold_stops(BACKWARD, (dy, own), part, image) for part, own in parts))
+    dx = reduce(
+        add,
+        (fold_covering_windows(INPUT_GRADIENT_FOLD, (dy, own), part, image) for part, own in parts),
+    )
     if filter.shape[3] != 1:
         copies = reinterpret(dx, (batch, *size, channels, filter.shape[3]))
-        dx = sum_along(copies, (4,), False)
+        dx = sum_axes(copies, (4,), False)
     return dx
 
 
@@ -72,4 +81,6 @@ def depthwise_conv2d_filter_gradient(
 ) -> GpuArray:
     """Return the gradient for the filters: sums of dy times the pixels under each cell."""
     x = repeat_channels(x, filter_shape[3])
-    return reinterpret(fold_weights(CORRELATION, (x, dy), window, x.shape), filter_shape)
+    return reinterpret(
+        fold_filter_gradient(FILTER_GRADIENT_FOLD, (x, dy), window, x.shape), filter_shape
+    )

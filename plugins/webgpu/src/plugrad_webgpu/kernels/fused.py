@@ -20,21 +20,21 @@ if TYPE_CHECKING:
     from plugrad.kernels.fused import Activation
     from plugrad_webgpu.memory.buffers import GpuArray
 
-EXPRESSIONS: dict[Activation, str] = {
+ACTIVATION_EXPRESSIONS: dict[Activation, str] = {
     "linear": "x",
-    "relu": activations.RELU,
-    "relu6": activations.RELU6,
-    "elu": activations.ELU,
-    "sigmoid": activations.SIGMOID,
-    "leakyrelu": activations.LEAKY_RELU,
-    "prelu": activations.PRELU,
+    "relu": activations.RELU_WGSL,
+    "relu6": activations.RELU6_WGSL,
+    "elu": activations.ELU_WGSL,
+    "sigmoid": activations.SIGMOID_WGSL,
+    "leakyrelu": activations.LEAKY_RELU_WGSL,
+    "prelu": activations.PRELU_WGSL,
 }
 
 
 @cache
 def make_elementwise_epilogue(activation: Activation, has_bias: bool) -> Callable[..., GpuArray]:
     """Return an elementwise implementation of bias and activation, for the given operands."""
-    expression, inputs = EXPRESSIONS[activation], ["x"]
+    expression, inputs = ACTIVATION_EXPRESSIONS[activation], ["x"]
     if has_bias:
         expression, inputs = re.sub(r"\bx\b", "(y + bias)", expression), ["y", "bias"]
     if activation == "prelu":
@@ -70,7 +70,7 @@ def product_epilogue(
         if x is not None and x.shape not in ((), (1,), (columns,)):
             return None
     return Epilogue(
-        EXPRESSIONS[activation],
+        ACTIVATION_EXPRESSIONS[activation],
         bias,
         weights,
         leakyrelu_alpha if activation == "leakyrelu" else None,
@@ -94,7 +94,7 @@ def matmul(
     how = (bias, prelu_activation_weights, activation, leakyrelu_alpha)
     epilogue = product_epilogue(b.shape[-2 if transpose_b else -1], *how)
     if a.dtype == float32 and epilogue is not None:
-        return linalg.products(a, b, transpose_a, transpose_b, epilogue)
+        return linalg.multiply_real_matrices(a, b, transpose_a, transpose_b, epilogue)
     y = linalg.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
     return add_bias_and_activate(y, *how)
 

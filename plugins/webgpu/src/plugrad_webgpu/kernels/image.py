@@ -12,7 +12,7 @@ from plugrad.extend import float32, uint32
 from plugrad.kernels import image as kernels
 from plugrad.kernels.image import FillMode
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.kernels.indexing import as_word_positions
+from plugrad_webgpu.kernels.indexing import as_32_bit_indices
 from plugrad_webgpu.kernels.movement import reverse
 from plugrad_webgpu.kernels.unary import cast
 from plugrad_webgpu.memory.copying import full
@@ -28,52 +28,58 @@ if TYPE_CHECKING:
 
 FILL_MODES: tuple[FillMode, ...] = get_args(FillMode)
 CHANNELS_PER_INVOCATION = 16  # channels of an invocation
-HALF_PIXEL_NUDGE = 0.5e-9  # of places that are rounded to nine digits
+ROTATION_COORDINATE_NUDGE = 0.5e-9  # of places that are rounded to nine digits
 
-PointKind = Literal["boxes", "transforms", "rotation"]
-POINTS: dict[PointKind, tuple[str, ...]] = {
+PointSource = Literal["boxes", "transforms", "rotation"]
+ARRAY_DECLARATIONS: dict[PointSource, tuple[str, ...]] = {
     "boxes": ("boxes: array<f32>", "numbers: array<i32>"),
     "transforms": ("transforms: array<f32>",),
     "rotation": ("rotation: array<vec2f>",),
 }
 """The arrays from which a shader computes points."""
 
-Role = Literal["forward", "measure", "add"]
-SCATTER_ROLES: tuple[Role, ...] = ("measure", "add")
+SamplingPass = Literal["forward", "measure", "add"]
+SCATTER_PASSES: tuple[SamplingPass, ...] = ("measure", "add")
 
 
-class Sampling(NamedTuple):
+class SamplingOptions(NamedTuple):
     """The WGSL by which a shader finds sampling points."""
 
-    kind: PointKind
+    kind: PointSource
     interpolation: Interpolation
     fill_mode: FillMode
     step: int = 0
     nudge: float = 0.0
 
 
-class View(NamedTuple):
-    """Sampling points of images: their arrays, and the WGSL that reads them."""
+class SamplingPoints(NamedTuple):
+    """SamplingOptions points of images: their arrays, and the WGSL that reads them."""
 
     arrays: tuple[GpuArray, ...]
-    sampling: Sampling
+    sampling: SamplingOptions
 
 
-def boxes_view(boxes: GpuArray, box_ind: GpuArray, method: Interpolation) -> View:
+def box_sampling_points(
+    boxes: GpuArray, box_ind: GpuArray, method: Interpolation
+) -> SamplingPoints:
     """Return the sampling points of boxes in images."""
-    numbers = as_word_positions(box_ind, "the webgpu kernel CropAndResize (box_ind)")
-    return View((boxes, numbers), Sampling("boxes", method, "nearest"))
+    numbers = as_32_bit_indices(box_ind, "the webgpu kernel CropAndResize (box_ind)")
+    return SamplingPoints((boxes, numbers), SamplingOptions("boxes", method, "nearest"))
 
 
-def transforms_view(
+def transform_sampling_points(
     transforms: GpuArray, interpolation: Interpolation, fill_mode: FillMode
-) -> View:
+) -> SamplingPoints:
     """Return the sampling points of transforms, one for each image or one for all."""
     step = 8 if transforms.shape[0] > 1 else 0
-    return View((transforms,), Sampling("transforms", interpolation, fill_mode, step))
+    return SamplingPoints(
+        (transforms,), SamplingOptions("transforms", interpolation, fill_mode, step)
+    )
 
 
-def rotation_view(x: GpuArray, radians: float, center: tuple[float, ...]) -> View:
+def rotation_sampling_points(
+    x: GpuArray, radians: float, center: tuple[float, ...]
+) -> SamplingPoints:
     """Return the sampling points of images rotated around a center, given as fractions of their size."""
     _, height, width, _ = x.shape
     sine, cosine = math.sin(radians), math.cos(radians)
@@ -85,7 +91,9 @@ def rotation_view(x: GpuArray, radians: float, center: tuple[float, ...]) -> Vie
     pairs = np.stack([numbers, (exact - numbers).astype(np.float32)], axis=1)
     turn = upload(x.buffer.device, pairs, float32)
     # The cosine of a quarter turn is not exactly 0, which would decide between two pixels.
-    return View((turn,), Sampling("rotation", "nearest", "constant", 0, HALF_PIXEL_NUDGE))
+    return SamplingPoints(
+        (turn,), SamplingOptions("rotation", "nearest", "constant", 0, ROTATION_COORDINATE_NUDGE)
+    )
 
 
 # --- kernels ----------------------------------------------------------------------------------------
@@ -103,7 +111,7 @@ def crop_and_resize(
 ) -> GpuArray:
     """Return the contents of boxes resized; a box in no image gives zeros."""
     shape = (boxes.shape[0], *crop_size, image.shape[3])
-    view = boxes_view(boxes, box_ind, method)
+    view = box_sampling_points(boxes, box_ind, method)
     return sample_images(cast(image, dtype=float32), view, shape, extrapolation_value)
 
 
@@ -112,7 +120,7 @@ def crop_and_resize_image_gradient(
     dy: GpuArray, boxes: GpuArray, box_ind: GpuArray, *, image_shape: Shape, method: Interpolation
 ) -> GpuArray:
     """Return the gradient for the images: dy added to the sampled pixels."""
-    return scatter_to_images(dy, boxes_view(boxes, box_ind, method), image_shape)
+    return scatter_to_images(dy, box_sampling_points(boxes, box_ind, method), image_shape)
 
 
 @table.implements(kernels.flip_left_right)
@@ -126,7 +134,9 @@ def rotate_with_offset(
     image: GpuArray, *, radians: float, fill_value: Fill, center: tuple[float, ...]
 ) -> GpuArray:
     """Return the rotated images."""
-    return sample_images(image, rotation_view(image, radians, center), image.shape, fill_value)
+    return sample_images(
+        image, rotation_sampling_points(image, radians, center), image.shape, fill_value
+    )
 
 
 @table.implements(kernels.rotate_with_offset_gradient)
@@ -134,7 +144,7 @@ def rotate_with_offset_gradient(
     dy: GpuArray, *, radians: float, center: tuple[float, ...]
 ) -> GpuArray:
     """Return the gradient for the images: dy added to the sampled pixels."""
-    return scatter_to_images(dy, rotation_view(dy, radians, center), dy.shape)
+    return scatter_to_images(dy, rotation_sampling_points(dy, radians, center), dy.shape)
 
 
 @table.implements(kernels.transform)
@@ -148,7 +158,7 @@ def transform(
     output_shape: Pair,
 ) -> GpuArray:
     """Return the transformed images."""
-    view = transforms_view(transforms, interpolation, fill_mode)
+    view = transform_sampling_points(transforms, interpolation, fill_mode)
     return sample_images(image, view, (image.shape[0], *output_shape, image.shape[3]), fill_value)
 
 
@@ -162,32 +172,36 @@ def transform_image_gradient(
     fill_mode: FillMode,
 ) -> GpuArray:
     """Return the gradient for the images: dy added to the sampled pixels."""
-    return scatter_to_images(dy, transforms_view(transforms, interpolation, fill_mode), image_shape)
+    return scatter_to_images(
+        dy, transform_sampling_points(transforms, interpolation, fill_mode), image_shape
+    )
 
 
 # --- one sampler for all ----------------------------------------------------------------------------
 
 
-def sample_images(images: GpuArray, view: View, shape: Shape, fill_value: Fill) -> GpuArray:
+def sample_images(
+    images: GpuArray, view: SamplingPoints, shape: Shape, fill_value: Fill
+) -> GpuArray:
     """Return images sampled at points; `fill_value` outside."""
     device = images.buffer.device
     filling = _fill_channels(device, fill_value, shape[3])
-    step = _plan("forward", view.sampling, images.shape, shape)
+    step = _sampling_plan("forward", view.sampling, images.shape, shape)
     return device.launch(step, *view.arrays, images, filling)
 
 
-def scatter_to_images(dy: GpuArray, view: View, images: Shape) -> GpuArray:
+def scatter_to_images(dy: GpuArray, view: SamplingPoints, images: Shape) -> GpuArray:
     """Return images of which each pixel is the weighted sum of dy at the points that sample it.
 
     The sums do not depend on the order of the additions, which on a device is different each time.
     """
     device = dy.buffer.device
     sums = full(device, (*images, 3), 0, uint32)
-    for role in SCATTER_ROLES:
-        step = _plan(role, view.sampling, images, dy.shape)
+    for role in SCATTER_PASSES:
+        step = _sampling_plan(role, view.sampling, images, dy.shape)
         device.launch_into(step, sums, *view.arrays, dy)
     count = math.prod(images)
-    return device.launch(plan(_TOTAL, (count,), count, images, float32), sums)
+    return device.launch(plan(_SCATTER_SUM_PROGRAM, (count,), count, images, float32), sums)
 
 
 def _fill_channels(device: CommandRecorder, value: Fill, channels: int) -> GpuArray:
@@ -199,7 +213,9 @@ def _fill_channels(device: CommandRecorder, value: Fill, channels: int) -> GpuAr
 
 
 @lru_cache(maxsize=1024)
-def _plan(role: Role, sampling: Sampling, images: Shape, result: Shape) -> Plan:
+def _sampling_plan(
+    role: SamplingPass, sampling: SamplingOptions, images: Shape, result: Shape
+) -> Plan:
     """Return the plan with one invocation for each result pixel, or for some of its channels."""
     chunk = min(max(result[3], 1), CHANNELS_PER_INVOCATION)
     chunks = -(-result[3] // chunk)
@@ -207,12 +223,14 @@ def _plan(role: Role, sampling: Sampling, images: Shape, result: Shape) -> Plan:
     kind, interpolation, fill_mode, *numbers = sampling
     mode = FILL_MODES.index(fill_mode)
     parameters = (count, chunks, chunk, *images, *result[1:3], mode, 0, *numbers)
-    return plan(_program(role, kind, interpolation), parameters, count, result, float32)
+    return plan(_sampling_program(role, kind, interpolation), parameters, count, result, float32)
 
 
 @cache
-def _program(role: Role, kind: PointKind, interpolation: Interpolation) -> Program:
-    names = [*POINTS[kind]]
+def _sampling_program(
+    role: SamplingPass, kind: PointSource, interpolation: Interpolation
+) -> Program:
+    names = [*ARRAY_DECLARATIONS[kind]]
     if role == "forward":
         names += ["images: array<f32>", "filling: array<f32>"]
         output, files = "output: array<f32>", ["image_forward"]
@@ -231,4 +249,4 @@ def _program(role: Role, kind: PointKind, interpolation: Interpolation) -> Progr
     return Program(f"image {role} {kind}", source)
 
 
-_TOTAL = Program("total", partial(shader, "sums_total"))
+_SCATTER_SUM_PROGRAM = Program("total", partial(shader, "sums_total"))

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Literal
 from plugrad.extend import complex64, float32, host_bodies, int32, int64, uint32
 from plugrad.kernels import indexing
 from plugrad_webgpu.algorithms.expressions import elementwise
-from plugrad_webgpu.algorithms.ordering import label_sorting_positions
+from plugrad_webgpu.algorithms.ordering import argsort_labels
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels.unary import cast
 from plugrad_webgpu.memory.buffers import as_complex, as_float_pairs, reinterpret
 from plugrad_webgpu.memory.copying import full, permute_axes, value_words
 from plugrad_webgpu.shaders.elements import (
-    DTYPES,
-    NUMBERS,
+    NUMBER_DTYPES,
+    SHADER_DTYPES,
     STORAGE_TYPE,
     WORD_DTYPE,
     require_dtype,
@@ -32,24 +32,24 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.program import Plan
 
 INDEX_DTYPES = (int32, uint32)
-INTEGERS = (int32, uint32, int64)
-SUMMED = (*NUMBERS, int64, complex64)
+INTEGER_DTYPES = (int32, uint32, int64)
+SUMMABLE_DTYPES = (*NUMBER_DTYPES, int64, complex64)
 # Positions of a block: a GPU has an invocation for each of many short ones, and waits for memory at every position.
-SOFTWARE_MIN_BLOCK = 32
-GPU_MIN_BLOCK = 8
+SOFTWARE_MIN_BLOCK_POSITIONS = 32
+GPU_MIN_BLOCK_POSITIONS = 8
 GPU_MAX_BLOCKS = 30_000  # which may all have the same label, so a loop goes through them
 
-_saturated = elementwise({int64: "saturated_i32_of_i64(x)"}, result=int32)
+_saturate_to_int32 = elementwise({int64: "saturated_i32_of_i64(x)"}, result=int32)
 
 
-def as_word_positions(indices: GpuArray, what: str) -> GpuArray:
+def as_32_bit_indices(indices: GpuArray, what: str) -> GpuArray:
     """Cast indices to 32 bits; those that do not fit saturate, which keeps them out of range.
 
     Raises:
         UnsupportedDtype: they are not integers.
     """
     if indices.dtype == int64:
-        return _saturated(indices)
+        return _saturate_to_int32(indices)
     if indices.dtype in WORD_DTYPE:
         indices = cast(indices, dtype=WORD_DTYPE[indices.dtype])
     require_dtype(indices.dtype, INDEX_DTYPES, what)
@@ -57,7 +57,7 @@ def as_word_positions(indices: GpuArray, what: str) -> GpuArray:
 
 
 @cache
-def _program(
+def _gather_program(
     entry_point: Literal["gather", "one_hot"], width: int = 1, positions: DType = int32
 ) -> Program:
     element = vector_type("u32", width)
@@ -69,7 +69,7 @@ def _program(
 @table.implements(indexing.gather)
 def gather(x: GpuArray, indices: GpuArray, *, axis: int, batch_dims: int) -> GpuArray:
     """Return the elements at `indices` along an axis; 0 for an index out of range."""
-    indices = as_word_positions(indices, "the webgpu kernel GatherV2")
+    indices = as_32_bit_indices(indices, "the webgpu kernel GatherV2")
     words = words_per_element(x.dtype)
     inner = math.prod(x.shape[axis + 1 :]) * words
     width = 4 if inner % 4 == 0 else 1
@@ -78,7 +78,7 @@ def gather(x: GpuArray, indices: GpuArray, *, axis: int, batch_dims: int) -> Gpu
     shape = (*x.shape[:axis], *indices.shape[batch_dims:], *x.shape[axis + 1 :])
     count = math.prod(shape) * words // width
     parameters = (count, inner // width, positions, x.shape[axis], outer, 0, 0, 0)
-    step = plan(_program("gather", width, indices.dtype), parameters, count, shape, x.dtype)
+    step = plan(_gather_program("gather", width, indices.dtype), parameters, count, shape, x.dtype)
     return x.buffer.device.launch(step, indices, x)
 
 
@@ -87,15 +87,15 @@ def gather_gradient(
     dy: GpuArray, indices: GpuArray, *, shape: Shape, axis: int, batch_dims: int
 ) -> GpuArray:
     """Return zeros of `shape` with the slices of `dy` added at `indices`."""
-    require_dtype(dy.dtype, SUMMED, "the webgpu kernel GatherV2Grad")
+    require_dtype(dy.dtype, SUMMABLE_DTYPES, "the webgpu kernel GatherV2Grad")
     size = shape[axis]
     batch, before = math.prod(shape[:batch_dims]), math.prod(shape[batch_dims:axis])
     inner = math.prod(shape[axis + 1 :])
-    places = flat_positions(reinterpret(indices, (*indices.shape, 1)), (size,))
+    places = flatten_coordinates(reinterpret(indices, (*indices.shape, 1)), (size,))
     if before != 1:
         parts = (batch, before, math.prod(indices.shape[batch_dims:]), inner)
         dy = permute_axes(reinterpret(dy, parts), (0, 2, 1, 3))
-    sums = segment_sums(dy, places, (batch, size, before, inner), size, batch)
+    sums = sum_segments(dy, places, (batch, size, before, inner), size, batch)
     return reinterpret(permute_axes(sums, (0, 2, 1, 3)) if before != 1 else sums, shape)
 
 
@@ -104,12 +104,12 @@ def one_hot(
     indices: GpuArray, *, depth: int, on_value: Scalar, off_value: Scalar, dtype: DType
 ) -> GpuArray:
     """Return `on_value` at each index along a new last axis, `off_value` elsewhere."""
-    require_dtype(dtype, DTYPES)
-    indices = as_word_positions(indices, "the webgpu kernel OneHot")
+    require_dtype(dtype, SHADER_DTYPES)
+    indices = as_32_bit_indices(indices, "the webgpu kernel OneHot")
     shape = (*indices.shape, depth)
     count = math.prod(shape)
     words = *value_words(on_value, dtype), *value_words(off_value, dtype)
-    program = _program("one_hot", words_per_element(dtype))
+    program = _gather_program("one_hot", words_per_element(dtype))
     step = plan(program, (count, 1, 1, depth, 1, 0, *words), count, shape, dtype)
     return indices.buffer.device.launch(step, indices)
 
@@ -119,26 +119,26 @@ def gather_nd(params: GpuArray, indices: GpuArray) -> GpuArray:
     """Return the slices at coordinates, by a gather along the flattened axes."""
     depth = indices.shape[-1]
     rows = reinterpret(params, (math.prod(params.shape[:depth]), *params.shape[depth:]))
-    return gather(rows, flat_positions(indices, params.shape), axis=0, batch_dims=0)
+    return gather(rows, flatten_coordinates(indices, params.shape), axis=0, batch_dims=0)
 
 
-def flat_positions(indices: GpuArray, shape: Shape) -> GpuArray:
+def flatten_coordinates(indices: GpuArray, shape: Shape) -> GpuArray:
     """Return the flat index of each coordinate row along the flattened first axes of `shape`.
 
     Rows with a coordinate out of range have a place that is out of range.
     """
-    indices = as_word_positions(indices, "webgpu, for coordinates,")
+    indices = as_32_bit_indices(indices, "webgpu, for coordinates,")
     depth = indices.shape[-1]
     places = indices.shape[:-1]
     count = math.prod(places)
     sizes = shape[:depth] or (1,)
-    program = _places_program(depth, indices.dtype)
+    program = _coordinates_program(depth, indices.dtype)
     step = plan(program, (count, *sizes), count, places, int32)
     return indices.buffer.device.launch(step, indices)
 
 
 @cache
-def _places_program(depth: int, dtype: DType) -> Program:
+def _coordinates_program(depth: int, dtype: DType) -> Program:
     substitutions = {"depth": str(depth), "sizes": str(max(depth, 1)), "T": STORAGE_TYPE[dtype]}
     return Program("places", partial(shader, "indexing_places", **substitutions))
 
@@ -146,13 +146,13 @@ def _places_program(depth: int, dtype: DType) -> Program:
 @table.implements(indexing.unsorted_segment_sum)
 def unsorted_segment_sum(x: GpuArray, segment_ids: GpuArray, *, num_segments: int) -> GpuArray:
     """Return the sums of the slices with equal segment ids."""
-    segment_ids = as_word_positions(segment_ids, "the webgpu kernel UnsortedSegmentSum")
-    require_dtype(x.dtype, SUMMED, "the webgpu kernel UnsortedSegmentSum")
+    segment_ids = as_32_bit_indices(segment_ids, "the webgpu kernel UnsortedSegmentSum")
+    require_dtype(x.dtype, SUMMABLE_DTYPES, "the webgpu kernel UnsortedSegmentSum")
     shape = (num_segments, *x.shape[len(segment_ids.shape) :])
-    return segment_sums(x, segment_ids, shape, num_segments)
+    return sum_segments(x, segment_ids, shape, num_segments)
 
 
-def segment_sums(
+def sum_segments(
     x: GpuArray, labels: GpuArray, shape: Shape, segments: int, rows: int = 1
 ) -> GpuArray:
     """Return the sums of the slices of `x` with each label, as an array of a shape.
@@ -161,46 +161,46 @@ def segment_sums(
     outside ``[0, segments)`` are dropped.
     """
     if x.dtype == complex64:
-        return as_complex(segment_sums(as_float_pairs(x), labels, (*shape, 2), segments, rows))
+        return as_complex(sum_segments(as_float_pairs(x), labels, (*shape, 2), segments, rows))
     device = x.buffer.device
     count, positions = math.prod(x.shape), math.prod(labels.shape)
     if not count or not segments:
         return full(device, shape, 0, x.dtype)
     inner = count // positions
-    if x.dtype in INTEGERS:
+    if x.dtype in INTEGER_DTYPES:
         output = full(device, shape, 0, x.dtype)
         parameters = (count, inner, positions // rows, segments)
-        program = _labels_program("add_longs" if x.dtype == int64 else "add_elements")
+        program = _segment_program("add_longs" if x.dtype == int64 else "add_elements")
         step = plan(program, parameters, count, x.shape, x.dtype)
         device.launch_into(step, output, labels, x)
         return output
     if rows > 1:
         parameters = (positions, 1, positions // rows, segments)
-        program = _labels_program("segments_of_rows")
+        program = _segment_program("segments_of_rows")
         labels = device.launch(plan(program, parameters, positions, labels.shape, int32), labels)
         segments *= rows
-    last_runs, sums = _segment_plans(positions, inner, segments, shape, device.is_software)
-    order = label_sorting_positions(labels, segments)
+    last_runs, sums = _segment_sum_plans(positions, inner, segments, shape, device.is_software)
+    order = argsort_labels(labels, segments)
     output = full(device, shape, 0, x.dtype)
     device.launch_into(sums, output, labels, order, x, device.launch(last_runs, labels, order, x))
     return output
 
 
-def segment_counts(
+def count_segments(
     labels: GpuArray, shape: Shape, segments: int, rows: int, *, is_binary: bool
 ) -> GpuArray:
-    """Return as int32 the count of each label, or whether it occurs; see `segment_sums`."""
+    """Return as int32 the count of each label, or whether it occurs; see `sum_segments`."""
     device = labels.buffer.device
     output = full(device, shape, 0, int32)
     count = math.prod(labels.shape) if segments else 0
     parameters = (count, 1, count // (rows or 1), segments)
-    program = _labels_program("find_labels" if is_binary else "count_labels")
+    program = _segment_program("find_labels" if is_binary else "count_labels")
     device.launch_into(plan(program, parameters, count, shape, int32), output, labels)
     return output
 
 
 @cache
-def _labels_program(
+def _segment_program(
     entry_point: Literal[
         "segments_of_rows", "add_elements", "add_longs", "count_labels", "find_labels"
     ],
@@ -209,7 +209,7 @@ def _labels_program(
 
 
 @lru_cache(maxsize=1024)
-def _segment_plans(
+def _segment_sum_plans(
     positions: int, inner: int, segments: int, shape: Shape, is_software: bool
 ) -> tuple[Plan, Plan]:
     """Return the plans for the sum of the last run of each block, and for the sums of all runs."""
@@ -218,23 +218,27 @@ def _segment_plans(
     # many labels, which a GPU waits for, over positions alone
     root = math.isqrt(positions)
     run = (
-        max(SOFTWARE_MIN_BLOCK, root)
+        max(SOFTWARE_MIN_BLOCK_POSITIONS, root)
         if is_software
-        else max(GPU_MIN_BLOCK, root // 8, -(-positions // GPU_MAX_BLOCKS))
+        else max(GPU_MIN_BLOCK_POSITIONS, root // 8, -(-positions // GPU_MAX_BLOCKS))
     )
     blocks = -(-positions // run)
     count = blocks * inner // width
     parameters = (count, inner // width, positions, run, segments)
     return (
         plan(
-            _sums_program("sums_of_last_runs", width), parameters, count, (blocks, inner), float32
+            _segment_sum_program("sums_of_last_runs", width),
+            parameters,
+            count,
+            (blocks, inner),
+            float32,
         ),
-        plan(_sums_program("sums_of_runs", width), parameters, count, shape, float32),
+        plan(_segment_sum_program("sums_of_runs", width), parameters, count, shape, float32),
     )
 
 
 @cache
-def _sums_program(entry_point: str, width: int) -> Program:
+def _segment_sum_program(entry_point: str, width: int) -> Program:
     source = partial(shader, "indexing_segments", element=vector_type("f32", width))
     return Program(entry_point, source, entry_point=entry_point)
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Final
 from plugrad.extend import broadcast, complex64, plan_contractions
 from plugrad.kernels import linalg
 from plugrad_webgpu.algorithms.expressions import elementwise
-from plugrad_webgpu.algorithms.product import SUMS, Matrices, add_parts, multiply
+from plugrad_webgpu.algorithms.product import SUM_EXPRESSIONS, Matrices, multiply_matrices, sum_axes
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.kernels.binary import PRODUCTS
-from plugrad_webgpu.kernels.indexing import as_word_positions
-from plugrad_webgpu.kernels.reduction import reduce_complex_parts
+from plugrad_webgpu.kernels.binary import PRODUCT_EXPRESSIONS
+from plugrad_webgpu.kernels.indexing import as_32_bit_indices
+from plugrad_webgpu.kernels.reduction import with_complex_parts
 from plugrad_webgpu.kernels.unary import cast
 from plugrad_webgpu.memory.buffers import as_complex, as_float_pairs, as_words, reinterpret
 from plugrad_webgpu.memory.copying import (
-    View,
+    BufferView,
     concatenate,
     copy_into,
     copy_view,
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import GpuArray
     from plugrad_webgpu.shaders.layout import Shape
 
-_times = elementwise(PRODUCTS, ("a", "b"))
-_total = reduce_complex_parts(add_parts)
+_multiply = elementwise(PRODUCT_EXPRESSIONS, ("a", "b"))
+_sum_axes = with_complex_parts(sum_axes)
 
 
 @table.implements(linalg.matmul)
@@ -54,26 +54,26 @@ def matmul(a: GpuArray, b: GpuArray, *, transpose_a: bool, transpose_b: bool) ->
     if a.dtype in WORD_DTYPE:
         product = matmul(as_words(a), as_words(b), transpose_a=transpose_a, transpose_b=transpose_b)
         return cast(product, dtype=a.dtype)
-    require_dtype(a.dtype, SUMS, "the webgpu kernel BatchMatMul")
-    return products(a, b, transpose_a, transpose_b)
+    require_dtype(a.dtype, SUM_EXPRESSIONS, "the webgpu kernel BatchMatMul")
+    return multiply_real_matrices(a, b, transpose_a, transpose_b)
 
 
-def products(
+def multiply_real_matrices(
     a: GpuArray, b: GpuArray, transpose_a: bool, transpose_b: bool, epilogue: Epilogue | None = None
 ) -> GpuArray:
     """Return real matrix products with the epilogue applied."""
     batch = broadcast(a.shape[:-2], b.shape[:-2])
-    left = _matrices(a, batch, transpose_a)
-    right = _matrices(b, batch, transpose_b)
+    left = _as_matrices(a, batch, transpose_a)
+    right = _as_matrices(b, batch, transpose_b)
     if left.rows == right.columns == 1:
         # A vector times a vector: a schedule for matrices would compute many columns.
         vectors = [reinterpret(m.array, (m.batch, left.columns)) for m in (left, right)]
-        output = reinterpret(add_parts(_times(*vectors), (1,), False), (*batch, 1, 1))
+        output = reinterpret(sum_axes(_multiply(*vectors), (1,), False), (*batch, 1, 1))
         return epilogue.apply(output) if epilogue is not None else output
     if right.batch == 1 and not transpose_a and left.batch > 1:
         # Many matrices times one matrix: a single product of all rows.
         left = Matrices(a, 1, left.batch * left.rows, left.columns)
-    output = multiply(left, right, epilogue)
+    output = multiply_matrices(left, right, epilogue)
     rows = a.shape[-1] if transpose_a else a.shape[-2]
     return reinterpret(output, (*batch, rows, right.columns))
 
@@ -104,12 +104,12 @@ def transpose_matrices(x: GpuArray) -> GpuArray:
     return permute_axes(x, (*range(axes - 2), axes - 1, axes - 2))
 
 
-def _matrices(x: GpuArray, batch: Shape, is_transposed: bool) -> Matrices:
+def _as_matrices(x: GpuArray, batch: Shape, is_transposed: bool) -> Matrices:
     """Return an operand as one matrix or as one for each of the batch; it is copied only if necessary."""
     count = math.prod(x.shape[:-2])
     if count != 1 and x.shape[:-2] != batch:
         shape = (*batch, *x.shape[-2:])
-        x = copy_view(x, shape, View(0, broadcast_strides(x.shape, shape)))
+        x = copy_view(x, shape, BufferView(0, broadcast_strides(x.shape, shape)))
         count = math.prod(batch)
     rows, columns = x.shape[-2:]
     if is_transposed:
@@ -120,14 +120,14 @@ def _matrices(x: GpuArray, batch: Shape, is_transposed: bool) -> Matrices:
 @table.implements(linalg.einsum)
 def einsum(*inputs: GpuArray, equation: str) -> GpuArray:
     """Return the Einstein summation, by matrix products of two operands at a time."""
-    require_dtype(inputs[0].dtype, PRODUCTS, "the webgpu kernel Einsum")
+    require_dtype(inputs[0].dtype, PRODUCT_EXPRESSIONS, "the webgpu kernel Einsum")
     steps, last = plan_contractions(equation, tuple(x.shape for x in inputs))
     operands = list(inputs)
     for step in steps:
         right, left = (operands.pop(place) for place in reversed(step.places))
         a, b = _prepare_operand(left, step.left), _prepare_operand(right, step.right)
         if step.is_transposed is None:
-            y = _times(a, b)
+            y = _multiply(a, b)
         else:
             transpose_a, transpose_b = step.is_transposed
             y = matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
@@ -138,7 +138,7 @@ def einsum(*inputs: GpuArray, equation: str) -> GpuArray:
 def _prepare_operand(x: GpuArray, steps: OperandPreparation) -> GpuArray:
     """Sum over axes of an operand, then transpose and reshape it, as `steps` says."""
     if steps.summed:
-        x = _total(x, steps.summed, False)
+        x = _sum_axes(x, steps.summed, False)
     if steps.order:
         x = permute_axes(x, steps.order)
     return reinterpret(x, steps.shape)
@@ -148,7 +148,7 @@ def _prepare_operand(x: GpuArray, steps: OperandPreparation) -> GpuArray:
 def band_part(input: GpuArray, num_lower: GpuArray, num_upper: GpuArray) -> GpuArray:
     """Return the matrices with zeros outside a band of diagonals."""
     bounds = [
-        as_word_positions(n, "webgpu, for the width of a band,") for n in (num_lower, num_upper)
+        as_32_bit_indices(n, "webgpu, for the width of a band,") for n in (num_lower, num_upper)
     ]
     rows, columns = input.shape[-2:]
     words = words_per_element(input.dtype)
@@ -177,7 +177,7 @@ def diag(x: GpuArray) -> GpuArray:
     """Return zeros with `x` on the diagonal."""
     size = math.prod(x.shape)
     output = full(x.buffer.device, (*x.shape, *x.shape), 0, x.dtype)
-    copy_into(output, View(0, (size + 1,)), reinterpret(x, (size,)))
+    copy_into(output, BufferView(0, (size + 1,)), reinterpret(x, (size,)))
     return output
 
 
@@ -186,4 +186,4 @@ def diag_part(input: GpuArray) -> GpuArray:
     """Return the diagonals."""
     shape = input.shape[: len(input.shape) // 2]
     size = math.prod(shape)
-    return reinterpret(copy_view(input, (size,), View(0, (size + 1,))), shape)
+    return reinterpret(copy_view(input, (size,), BufferView(0, (size + 1,))), shape)

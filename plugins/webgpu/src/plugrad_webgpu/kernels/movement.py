@@ -9,7 +9,7 @@ from plugrad.kernels import movement
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.memory.buffers import reinterpret
 from plugrad_webgpu.memory.copying import (
-    View,
+    BufferView,
     concatenate,
     copy_array,
     copy_into,
@@ -49,7 +49,7 @@ def broadcast_to(x: GpuArray, *, shape: Shape) -> GpuArray:
     """Return the array repeated along missing axes and axes of size 1."""
     if shape == x.shape:
         return x
-    return copy_view(x, shape, View(0, broadcast_strides(x.shape, shape)))
+    return copy_view(x, shape, BufferView(0, broadcast_strides(x.shape, shape)))
 
 
 @table.implements(movement.slice)
@@ -63,7 +63,7 @@ def slice(x: GpuArray, *, begin: Shape, size: Shape, drop: Shape) -> GpuArray:
 def strided_slice(x: GpuArray, *, begin: Shape, end: Shape, strides: Shape) -> GpuArray:
     """Return the elements at regular steps within a range of each axis."""
     view = slice_view(x.shape, begin, strides)
-    return copy_view(x, slice_sizes(begin, end, strides), view)
+    return copy_view(x, count_range_elements(begin, end, strides), view)
 
 
 @table.implements(movement.strided_slice_gradient)
@@ -84,7 +84,7 @@ def strided_slice_update(
     """Return a copy with the updates at the elements of the slice."""
     output = copy_array(tensor)
     view = slice_view(tensor.shape, begin, strides)
-    copy_into(output, view, updates, slice_sizes(begin, end, strides))
+    copy_into(output, view, updates, count_range_elements(begin, end, strides))
     return output
 
 
@@ -107,7 +107,8 @@ def unpack(value: GpuArray, *, axis: int) -> list[GpuArray]:
     strides = contiguous_strides(value.shape)
     rest = (*strides[:axis], *strides[axis + 1 :])
     return [
-        copy_view(value, shape, View(i * strides[axis], rest)) for i in range(value.shape[axis])
+        copy_view(value, shape, BufferView(i * strides[axis], rest))
+        for i in range(value.shape[axis])
     ]
 
 
@@ -138,7 +139,7 @@ def tile(x: GpuArray, *, reps: Shape) -> GpuArray:
     """Return the array repeated along its axes, by a broadcast to (repetitions, size)."""
     strides = contiguous_strides(x.shape)
     shape = tuple(n for pair in zip(reps, x.shape, strict=True) for n in pair)
-    view = View(0, tuple(n for stride in strides for n in (0, stride)))
+    view = BufferView(0, tuple(n for stride in strides for n in (0, stride)))
     tiled = tuple(n * r for n, r in zip(x.shape, reps, strict=True))
     return reinterpret(copy_view(x, shape, view), tiled)
 
@@ -156,6 +157,6 @@ def insert_axis(shape: Shape, axis: int) -> Shape:
     return (*shape[:axis], 1, *shape[axis:])
 
 
-def slice_sizes(begin: Shape, end: Shape, steps: Shape) -> Shape:
+def count_range_elements(begin: Shape, end: Shape, steps: Shape) -> Shape:
     """Return the number of elements of each range."""
     return tuple(len(range(*bounds)) for bounds in zip(begin, end, steps, strict=True))

@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Final
 from plugrad.extend import Window, float32
 from plugrad.kernels import normalization
 from plugrad_webgpu.algorithms.expressions import elementwise
-from plugrad_webgpu.algorithms.product import add_parts
+from plugrad_webgpu.algorithms.product import sum_axes
 from plugrad_webgpu.algorithms.reduce import reduction
-from plugrad_webgpu.algorithms.subgroups import join_function, lane_parameters, uses_subgroups
+from plugrad_webgpu.algorithms.subgroups import (
+    subgroup_size_substitutions,
+    uses_subgroups,
+    workgroup_reduction_function,
+)
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.driver.limits import MAX_LOOP_STEPS
 from plugrad_webgpu.kernels.pooling import window_sums
@@ -25,15 +29,15 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.layout import Shape
     from plugrad_webgpu.shaders.program import Plan
 
-PASSES_OVER_ROW = 2  # over a row: maximum and sum, result
-WORKGROUP_INVOCATIONS = 64  # invocations of a workgroup
+LOOPS_PER_ROW = 2  # over a row: maximum and sum, result
+GPU_WORKGROUP_SIZE = 64  # invocations of a workgroup
 SOFTWARE_MIN_ROWS = 16  # fewer rows, with one invocation each, do not keep a software device busy
 
 
 # A difference from -infinity would be NaN.
 _subtract = elementwise("a - maximum(b, -0x1.fffffep+127f)", ("a", "b"))
-_exponential = elementwise("exp_accurate(x)")
-_sum = reduction("a + b", {float32: 0})
+_exp = elementwise("exp_accurate(x)")
+_sum_axes = reduction("a + b", {float32: 0})
 
 
 class _Normalization:
@@ -57,7 +61,7 @@ class _Normalization:
         if step is not None:
             return device.launch(step, x)
         shifted = _subtract(x, max_along(x, (axis,), True))
-        return self._finish(shifted, self._total(_sum(_exponential(shifted), (axis,), True)))
+        return self._finish(shifted, self._total(_sum_axes(_exp(shifted), (axis,), True)))
 
     def _make_plan(
         self, shape: Shape, axis: int, is_software: bool, has_subgroups: bool
@@ -68,14 +72,14 @@ class _Normalization:
         width = 4 if inner == 1 and size % 4 == 0 else 1
         parameters = (rows, size // width, inner)
         if is_software:
-            if size * PASSES_OVER_ROW > MAX_LOOP_STEPS or rows < SOFTWARE_MIN_ROWS < size:
+            if size * LOOPS_PER_ROW > MAX_LOOP_STEPS or rows < SOFTWARE_MIN_ROWS < size:
                 return None
             program, invocations = self._program("by_invocation", 8, width, False), rows
         else:
-            if -(-size // WORKGROUP_INVOCATIONS) * PASSES_OVER_ROW > MAX_LOOP_STEPS // 2:
+            if -(-size // GPU_WORKGROUP_SIZE) * LOOPS_PER_ROW > MAX_LOOP_STEPS // 2:
                 return None
-            program = self._program("by_workgroup", WORKGROUP_INVOCATIONS, width, has_subgroups)
-            invocations = rows * WORKGROUP_INVOCATIONS
+            program = self._program("by_workgroup", GPU_WORKGROUP_SIZE, width, has_subgroups)
+            invocations = rows * GPU_WORKGROUP_SIZE
         return plan(program, parameters, invocations if size else 0, shape, float32)
 
     def _make_program(
@@ -89,14 +93,16 @@ class _Normalization:
             shader,
             "normalization",
             **wgsl,
-            **_WIDTHS[width],
-            **lane_parameters(has_subgroups),
-            joined="".join(join_function(*each, "f32", has_subgroups) for each in functions),
+            **_SUBSTITUTIONS_BY_WIDTH[width],
+            **subgroup_size_substitutions(has_subgroups),
+            joined="".join(
+                workgroup_reduction_function(*each, "f32", has_subgroups) for each in functions
+            ),
         )
         return Program(wgsl["finish"], source, entry_point=entry_point, workgroup=workgroup)
 
 
-_WIDTHS = {
+_SUBSTITUTIONS_BY_WIDTH = {
     1: {"element": "f32", "integer": "i32", "largest": "v", "sum_of": "v"},
     4: {
         "element": "vec4f",
@@ -106,7 +112,7 @@ _WIDTHS = {
     },
 }
 _softmax = _Normalization("sum", "exp_accurate(shifted) / total")
-softmax_or_zero: Final = _Normalization(
+softmax_or_zeros: Final = _Normalization(
     "select(sum, 1.0, sum == 0.0)", "exp_accurate(shifted) / total"
 )  # 0 where all elements are -infinity
 _log_softmax = _Normalization("log_accurate(sum)", "shifted - total")
@@ -127,13 +133,15 @@ def log_softmax(logits: GpuArray, *, axis: int) -> GpuArray:
 # --- batches ----------------------------------------------------------------------------------------
 
 # The factor has the shape of the variance, so that roots and quotients are few.
-_factor = elementwise(
+_scale_factor = elementwise(
     "1.0 / sqrt(variance + parameters.epsilon)", ("variance",), attributes=("epsilon",)
 )
 _multiply = elementwise("a * b", ("a", "b"))
 _add = elementwise("a + b", ("a", "b"))
-_scaled = elementwise("(x - mean) * factor", ("mean", "factor", "x"))
-_scaled_and_moved = elementwise("(x - mean) * factor + offset", ("mean", "factor", "offset", "x"))
+_center_and_scale = elementwise("(x - mean) * factor", ("mean", "factor", "x"))
+_center_scale_and_shift = elementwise(
+    "(x - mean) * factor + offset", ("mean", "factor", "offset", "x")
+)
 
 
 @table.implements(normalization.batch_norm)
@@ -147,26 +155,28 @@ def batch_norm(
     variance_epsilon: float,
 ) -> GpuArray:
     """Return ``(x - mean) * factor + offset``, where the factor has the shape of the variance."""
-    factor = _factor(variance, epsilon=variance_epsilon)
+    factor = _scale_factor(variance, epsilon=variance_epsilon)
     if scale is not None:
         factor = _multiply(factor, scale)
     if offset is None:
-        return _scaled(mean, factor, x)
-    return _scaled_and_moved(mean, factor, offset, x)
+        return _center_and_scale(mean, factor, x)
+    return _center_scale_and_shift(mean, factor, offset, x)
 
 
 # --- layers and batches in training -------------------------------------------------------------------
 
-_mean = reduction("a + b", {float32: 0}, finish="value / parameters.divisor")
-_square = elementwise("(x - mean) * (x - mean)", ("mean", "x"))
-_product = elementwise("dy * h", ("dy", "h"))
-_standardized = elementwise("(x - mean) * factor", ("mean", "factor", "x"))
-_slope = elementwise("factor * (g - average - h * along)", ("factor", "average", "along", "h", "g"))
-_divided = elementwise("x / parameters.size", attributes=("size",))
+_mean_over_axes = reduction("a + b", {float32: 0}, finish="value / parameters.divisor")
+_squared_deviation = elementwise("(x - mean) * (x - mean)", ("mean", "x"))
+_multiply_dy = elementwise("dy * h", ("dy", "h"))
+_center_and_scale_channels = elementwise("(x - mean) * factor", ("mean", "factor", "x"))
+_standardization_gradient = elementwise(
+    "factor * (g - average - h * along)", ("factor", "average", "along", "h", "g")
+)
+_divide_by_size = elementwise("x / parameters.size", attributes=("size",))
 
 
 @cache
-def _rows_program(
+def _row_normalization_program(
     gradient: bool,
     inputs: tuple[str, ...],
     width: int,
@@ -176,7 +186,7 @@ def _rows_program(
 ) -> Program:
     """Return the program for rows of x with those of scale, offset and dy that are among the inputs."""
     scale = " * scale[k]" if "scale" in inputs else ""
-    element = _WIDTHS[width]["element"]
+    element = _SUBSTITUTIONS_BY_WIDTH[width]["element"]
     g = f"dy[at]{scale}" if gradient else f"{element}()"
     result = f"h{scale}" + (" + offset[k]" if "offset" in inputs else "")
     arrays = [f"var<storage, read> {name}: array<{element}>;" for name in inputs]
@@ -185,20 +195,20 @@ def _rows_program(
         shader,
         "normalization_rows",
         element=element,
-        sum_of=_WIDTHS[width]["sum_of"],
+        sum_of=_SUBSTITUTIONS_BY_WIDTH[width]["sum_of"],
         bindings="\n".join(f"@group(0) @binding({i}) {each}" for i, each in enumerate(arrays)),
         g=g,
         result="found.y * (" + g + " - found.z - h * found.w)" if gradient else result,
         turns="3" if gradient else "2",
-        joined=join_function("sums_of_all", "a + b", "vec2f", has_subgroups),
-        **lane_parameters(has_subgroups),
+        joined=workgroup_reduction_function("sums_of_all", "a + b", "vec2f", has_subgroups),
+        **subgroup_size_substitutions(has_subgroups),
     )
     label = "layer_norm_gradient" if gradient else "layer_norm"
     return Program(label, source, entry_point=entry_point, workgroup=workgroup)
 
 
 @lru_cache(maxsize=1024)
-def _rows_plan(
+def _row_normalization_plan(
     gradient: bool,
     inputs: tuple[str, ...],
     shape: Shape,
@@ -214,19 +224,22 @@ def _rows_plan(
     if is_software:
         if size * passes > MAX_LOOP_STEPS or rows < SOFTWARE_MIN_ROWS < size:
             return None
-        program, invocations = _rows_program(gradient, inputs, width, "by_invocation", 8), rows
-    else:
-        if -(-size // WORKGROUP_INVOCATIONS) * passes > MAX_LOOP_STEPS // 2:
-            return None
-        program = _rows_program(
-            gradient, inputs, width, "by_workgroup", WORKGROUP_INVOCATIONS, has_subgroups
+        program, invocations = (
+            _row_normalization_program(gradient, inputs, width, "by_invocation", 8),
+            rows,
         )
-        invocations = rows * WORKGROUP_INVOCATIONS
+    else:
+        if -(-size // GPU_WORKGROUP_SIZE) * passes > MAX_LOOP_STEPS // 2:
+            return None
+        program = _row_normalization_program(
+            gradient, inputs, width, "by_workgroup", GPU_WORKGROUP_SIZE, has_subgroups
+        )
+        invocations = rows * GPU_WORKGROUP_SIZE
     parameters = rows, size, size // width, epsilon
     return plan(program, parameters, invocations if size else 0, shape, float32)
 
 
-def _run_row_program(
+def _run_row_normalization(
     gradient: bool, axis: int, epsilon: float, **arrays: GpuArray | None
 ) -> GpuArray | None:
     """Run the row program, or return None if there is none for these rows."""
@@ -234,15 +247,17 @@ def _run_row_program(
     x = given["x"]
     device = x.buffer.device
     how = device.is_software, uses_subgroups(device)
-    step = _rows_plan(gradient, tuple(given), x.shape, axis, float(epsilon), *how)
+    step = _row_normalization_plan(gradient, tuple(given), x.shape, axis, float(epsilon), *how)
     return None if step is None else device.launch(step, *given.values())
 
 
 def _standardize(x: GpuArray, axes: tuple[int, ...], epsilon: float) -> tuple[GpuArray, GpuArray]:
     """Return x standardized over axes, and ``1 / sqrt(variance + epsilon)``."""
-    mean = _mean(x, axes, True)
-    factor = _factor(_mean(_square(mean, x), axes, True), epsilon=epsilon)
-    return _standardized(mean, factor, x), factor
+    mean = _mean_over_axes(x, axes, True)
+    factor = _scale_factor(
+        _mean_over_axes(_squared_deviation(mean, x), axes, True), epsilon=epsilon
+    )
+    return _center_and_scale_channels(mean, factor, x), factor
 
 
 @table.implements(normalization.layer_norm)
@@ -255,7 +270,7 @@ def layer_norm(
     variance_epsilon: float,
 ) -> GpuArray:
     """Return standardized rows times the scale plus the offset."""
-    y = _run_row_program(False, axis, variance_epsilon, x=x, offset=offset, scale=scale)
+    y = _run_row_normalization(False, axis, variance_epsilon, x=x, offset=offset, scale=scale)
     if y is not None:
         return y
     y, _ = _standardize(x, tuple(range(axis, len(x.shape))), variance_epsilon)
@@ -269,14 +284,20 @@ def layer_norm_gradient(
 ) -> list[GpuArray]:
     """Return the gradients for x, offset and scale."""
     before, axes = tuple(range(axis)), tuple(range(axis, len(x.shape)))
-    dx = _run_row_program(True, axis, variance_epsilon, x=x, dy=dy, scale=scale)
+    dx = _run_row_normalization(True, axis, variance_epsilon, x=x, dy=dy, scale=scale)
     if dx is None:
         h, factor = _standardize(x, axes, variance_epsilon)
         g = dy if scale is None else _multiply(scale, dy)
-        dx = _slope(factor, _mean(g, axes, True), _mean(_product(g, h), axes, True), h, g)
+        dx = _standardization_gradient(
+            factor,
+            _mean_over_axes(g, axes, True),
+            _mean_over_axes(_multiply_dy(g, h), axes, True),
+            h,
+            g,
+        )
     else:
         h = layer_norm(x, None, None, axis=axis, variance_epsilon=variance_epsilon)
-    return [dx, add_parts(dy, before, False), add_parts(_product(dy, h), before, False)]
+    return [dx, sum_axes(dy, before, False), sum_axes(_multiply_dy(dy, h), before, False)]
 
 
 @table.implements(normalization.batch_norm_training)
@@ -290,8 +311,8 @@ def batch_norm_training(
 ) -> list[GpuArray]:
     """Return standardized channels times the scale plus the offset, with the means and the variances."""
     axes = tuple(i for i in range(len(x.shape)) if i != axis)
-    mean = _mean(x, axes, True)
-    variance = _mean(_square(mean, x), axes, True)
+    mean = _mean_over_axes(x, axes, True)
+    variance = _mean_over_axes(_squared_deviation(mean, x), axes, True)
     parts = [None if part is None else reinterpret(part, mean.shape) for part in (offset, scale)]
     y = batch_norm(x, mean, variance, *parts, variance_epsilon=variance_epsilon)
     return [y, *(reinterpret(part, (x.shape[axis],)) for part in (mean, variance))]
@@ -312,23 +333,26 @@ def batch_norm_gradient(
     axes = tuple(i for i in range(len(x.shape)) if i != axis)
     beside = tuple(n if i == axis else 1 for i, n in enumerate(x.shape))
     size = math.prod(x.shape[i] for i in axes)
-    inverse = _factor(reinterpret(variance, beside), epsilon=variance_epsilon)
-    h = _standardized(reinterpret(mean, beside), inverse, x)
-    sums = [add_parts(dy, axes, True), add_parts(_product(dy, h), axes, True)]
+    inverse = _scale_factor(reinterpret(variance, beside), epsilon=variance_epsilon)
+    h = _center_and_scale_channels(reinterpret(mean, beside), inverse, x)
+    sums = [sum_axes(dy, axes, True), sum_axes(_multiply_dy(dy, h), axes, True)]
     factor = inverse if scale is None else _multiply(inverse, reinterpret(scale, beside))
-    averages = [_divided(total, size=size) for total in sums]
-    dx = _slope(factor, *averages, h, dy)
+    averages = [_divide_by_size(total, size=size) for total in sums]
+    dx = _standardization_gradient(factor, *averages, h, dy)
     return [dx, *(reinterpret(total, (x.shape[axis],)) for total in sums)]
 
 
 # --- neighbours -------------------------------------------------------------------------------------
 
 
-_NORM = "(parameters.bias + parameters.alpha * sum)"
-_SQUARES = "x[k] * x[k]"
-_PARTS = "dy[k] * y[k] / norms[k]"
-_SCALED = f"x[i] * power({_NORM}, -parameters.beta)"
-_GRADIENT = "dy[i] * power(norms[i], -parameters.beta) - 2.0 * parameters.alpha * parameters.beta * x[i] * sum"
+_LRN_NORM = "(parameters.bias + parameters.alpha * sum)"
+_LRN_SQUARE = "x[k] * x[k]"
+_LRN_GRADIENT_TERM = "dy[k] * y[k] / norms[k]"
+_LRN_RESULT = f"x[i] * power({_LRN_NORM}, -parameters.beta)"
+_LRN_GRADIENT_RESULT = (
+    "dy[i] * power(norms[i], -parameters.beta)"
+    " - 2.0 * parameters.alpha * parameters.beta * x[i] * sum"
+)
 
 
 @table.implements(normalization.local_response_normalization)
@@ -337,7 +361,7 @@ def local_response_normalization(
 ) -> GpuArray:
     """Return x divided by a power of the sum of squares over neighbouring channels."""
     how = depth_radius, float(bias), float(alpha), float(beta)
-    return _map_with_neighbours(_SQUARES, _SCALED, how, {"x": x})
+    return _map_with_neighbours(_LRN_SQUARE, _LRN_RESULT, how, {"x": x})
 
 
 @table.implements(normalization.local_response_normalization_gradient)
@@ -353,8 +377,10 @@ def local_response_normalization_gradient(
 ) -> GpuArray:
     """Return the gradient for x, which acts directly and as a neighbour of other elements."""
     how = depth_radius, float(bias), float(alpha), float(beta)
-    norms = _map_with_neighbours(_SQUARES, _NORM, how, {"x": x})
-    return _map_with_neighbours(_PARTS, _GRADIENT, how, {"x": x, "y": y, "dy": dy, "norms": norms})
+    norms = _map_with_neighbours(_LRN_SQUARE, _LRN_NORM, how, {"x": x})
+    return _map_with_neighbours(
+        _LRN_GRADIENT_TERM, _LRN_GRADIENT_RESULT, how, {"x": x, "y": y, "dy": dy, "norms": norms}
+    )
 
 
 def _map_with_neighbours(
@@ -365,7 +391,7 @@ def _map_with_neighbours(
     rows, length = math.prod(x.shape[:-1]), x.shape[-1]
     if min(2 * radius + 1, length) > MAX_LOOP_STEPS:  # a window of the terms, in several pieces
         radius = min(radius, length)
-        terms = _run_response_program(term, "sum", (0, *numbers), arrays)
+        terms = _run_lrn_program(term, "sum", (0, *numbers), arrays)
         window = Window(
             size=(2 * radius + 1,),
             strides=(1,),
@@ -375,19 +401,19 @@ def _map_with_neighbours(
         )
         sums = window_sums(reinterpret(terms, (rows, length, 1)), window)
         term, arrays, radius = "sums[k]", {**arrays, "sums": reinterpret(sums, x.shape)}, 0
-    return _run_response_program(term, finish, (radius, *numbers), arrays)
+    return _run_lrn_program(term, finish, (radius, *numbers), arrays)
 
 
-def _run_response_program(
+def _run_lrn_program(
     term: str, finish: str, how: tuple[float, ...], arrays: dict[str, GpuArray]
 ) -> GpuArray:
-    program = _response_program(term, finish, *arrays)
-    step = _response_plan(program, arrays["x"].shape, *how)
+    program = _lrn_program(term, finish, *arrays)
+    step = _lrn_plan(program, arrays["x"].shape, *how)
     return arrays["x"].buffer.device.launch(step, *arrays.values())
 
 
 @cache
-def _response_program(term: str, finish: str, *inputs: str) -> Program:
+def _lrn_program(term: str, finish: str, *inputs: str) -> Program:
     bindings = [f"var<storage, read> {name}: array<f32>;" for name in inputs]
     bindings.append("var<storage, read_write> output: array<f32>;")
     lines = "\n".join(f"@group(0) @binding({i}) {line}" for i, line in enumerate(bindings))
@@ -396,7 +422,7 @@ def _response_program(term: str, finish: str, *inputs: str) -> Program:
 
 
 @lru_cache(maxsize=1024)
-def _response_plan(
+def _lrn_plan(
     program: Program, shape: Shape, radius: int, bias: float, alpha: float, beta: float
 ) -> Plan:
     count, length = math.prod(shape), shape[-1]

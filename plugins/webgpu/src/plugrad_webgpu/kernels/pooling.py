@@ -13,17 +13,17 @@ from plugrad.kernels import pooling
 from plugrad_webgpu.algorithms.expressions import elementwise
 from plugrad_webgpu.algorithms.windows import (
     MAX_SPATIAL_AXES,
-    SUM,
-    Fold,
-    fold_cells,
-    fold_stops,
-    select_axes,
-    split_into_pieces,
+    SUM_START,
+    WindowFold,
+    fold_covering_windows,
+    fold_each_window,
+    select_window_axes,
+    split_window,
 )
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.kernels.binary import LARGER, add
+from plugrad_webgpu.kernels.binary import MAXIMUM_EXPRESSIONS, add
 from plugrad_webgpu.memory.buffers import reinterpret
-from plugrad_webgpu.shaders.elements import NUMBERS
+from plugrad_webgpu.shaders.elements import NUMBER_DTYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from plugrad.extend import DType, Shape, Window
     from plugrad_webgpu.memory.buffers import GpuArray
 
-Part = tuple["Window", tuple["GpuArray", ...]]
+WindowPart = tuple["Window", tuple["GpuArray", ...]]
 """A piece of a window, and the inputs of a fold over it."""
 
-LOWEST_WGSL = {
+LOWEST_VALUE_WGSL = {
     float32: "-infinity()",
     int32: "bitcast<i32>(0x80000000u)",
     uint32: "0u",
@@ -46,15 +46,17 @@ LOWEST_WGSL = {
     uint16: "0u",
     int64: "vec2u(0u, 0x80000000u)",
 }
-IS_LARGER = dict.fromkeys(LOWEST_WGSL, "(value > best)") | {int64: "is_less_i64(best, value)"}
+IS_LARGER_EXPRESSIONS = dict.fromkeys(LOWEST_VALUE_WGSL, "(value > best)") | {
+    int64: "is_less_i64(best, value)"
+}
 
 
-def max_fold(values: Mapping[DType, str], *inputs: str) -> dict[DType, Fold]:
+def make_max_folds(values: Mapping[DType, str], *inputs: str) -> dict[DType, WindowFold]:
     """Return by dtype the fold that finds the maximum of a window; NaN if it contains NaN."""
-    larger = IS_LARGER | {float32: "(value > best) | are_nan(value)"}
+    larger = IS_LARGER_EXPRESSIONS | {float32: "(value > best) | are_nan(value)"}
     return {
-        dtype: Fold(
-            f"var best = Element({LOWEST_WGSL[dtype]});",
+        dtype: WindowFold(
+            f"var best = Element({LOWEST_VALUE_WGSL[dtype]});",
             f"let value = {value}; best = select(best, value, {larger[dtype]});",
             "best",
             inputs,
@@ -63,12 +65,12 @@ def max_fold(values: Mapping[DType, str], *inputs: str) -> dict[DType, Fold]:
     }
 
 
-def argmax_fold(
+def make_argmax_folds(
     values: Mapping[DType, str], is_larger: Mapping[DType, str], *inputs: str
-) -> dict[DType, Fold]:
+) -> dict[DType, WindowFold]:
     """Return by dtype the fold that finds the index of the first maximum of a window; -1 without one."""
     return {
-        dtype: Fold(
+        dtype: WindowFold(
             "var best = Element(); var found = Integers(-1);",
             f"let value = {value}; let is_better = (found < Integers()) | {is_larger[dtype]};"
             " best = select(best, value, is_better);"
@@ -80,31 +82,36 @@ def argmax_fold(
     }
 
 
-def gradient_fold(value: str) -> dict[DType, Fold]:
+def make_gradient_folds(value: str) -> dict[DType, WindowFold]:
     """Return by dtype the fold that sums a `value` of the gradients dy and of the indices found."""
-    steps = dict.fromkeys(NUMBERS, f"sum += {value};") | {int64: f"sum = sum_i64(sum, {value});"}
+    steps = dict.fromkeys(NUMBER_DTYPES, f"sum += {value};") | {
+        int64: f"sum = sum_i64(sum, {value});"
+    }
     return {
-        dtype: Fold(SUM, step, "sum", ("dy", "found"), "found") for dtype, step in steps.items()
+        dtype: WindowFold(SUM_START, step, "sum", ("dy", "found"), "found")
+        for dtype, step in steps.items()
     }
 
 
-PIXELS = dict.fromkeys(LOWEST_WGSL, "input[at]")
-LARGER_OR_NAN = "(value > best) | (are_nan(value) & !are_nan(best))"
-LARGEST = max_fold(PIXELS, "input")
-FIRST_LARGEST = argmax_fold(PIXELS, IS_LARGER | {float32: LARGER_OR_NAN}, "input")
-AT_THE_LARGEST = gradient_fold("select(Element(), dy[at], found[at] == own)")
-AVERAGE = Fold(SUM, "sum += input[at];", "sum / f32(inside)", ("input",))
-TOTAL = Fold(SUM, "sum += input[at];", "sum", ("input",))
-SHARES = Fold(SUM, "sum += dy[at] / f32(inside);", "sum", ("dy",))
-UNDIVIDED = Fold(SUM, "sum += dy[at];", "sum", ("dy",))
+PIXEL_EXPRESSIONS = dict.fromkeys(LOWEST_VALUE_WGSL, "input[at]")
+IS_LARGER_OR_NAN = "(value > best) | (are_nan(value) & !are_nan(best))"
+MAX_FOLDS = make_max_folds(PIXEL_EXPRESSIONS, "input")
+ARGMAX_FOLDS = make_argmax_folds(
+    PIXEL_EXPRESSIONS, IS_LARGER_EXPRESSIONS | {float32: IS_LARGER_OR_NAN}, "input"
+)
+MAX_GRADIENT_FOLDS = make_gradient_folds("select(Element(), dy[at], found[at] == own)")
+AVERAGE_FOLD = WindowFold(SUM_START, "sum += input[at];", "sum / f32(inside)", ("input",))
+SUM_FOLD = WindowFold(SUM_START, "sum += input[at];", "sum", ("input",))
+AVERAGE_GRADIENT_FOLD = WindowFold(SUM_START, "sum += dy[at] / f32(inside);", "sum", ("dy",))
+SUM_GRADIENT_FOLD = WindowFold(SUM_START, "sum += dy[at];", "sum", ("dy",))
 
-_larger = elementwise(LARGER, ("a", "b"))
-_quotient = elementwise("a / b", ("a", "b"))
-_first_larger = elementwise(
+_maximum = elementwise(MAXIMUM_EXPRESSIONS, ("a", "b"))
+_divide = elementwise("a / b", ("a", "b"))
+_choose_first_maximum = elementwise(
     {
         dtype: f"select(found, place, place >= 0 && (found < 0 || {larger}))"
         for dtype, larger in (
-            IS_LARGER | {float32: "value > best || (is_nan(value) && !is_nan(best))"}
+            IS_LARGER_EXPRESSIONS | {float32: "value > best || (is_nan(value) && !is_nan(best))"}
         ).items()
     },
     ("found", "place", "best", "value"),
@@ -122,7 +129,7 @@ def max_pool_gradient(
 ) -> GpuArray:
     """Return `dy` at the first maximum of each window."""
     inputs = dy, window_argmax(input, window)
-    return sum_over_pieces(AT_THE_LARGEST[dy.dtype], inputs, window, input.shape)
+    return sum_over_pieces(MAX_GRADIENT_FOLDS[dy.dtype], inputs, window, input.shape)
 
 
 def avg_pool(x: GpuArray, *, window: Window) -> GpuArray:
@@ -132,10 +139,10 @@ def avg_pool(x: GpuArray, *, window: Window) -> GpuArray:
 
 def avg_pool_gradient(dy: GpuArray, input: GpuArray, *, window: Window) -> GpuArray:
     """Return `dy` distributed evenly over each window."""
-    if len(split_into_pieces(window, input.shape[1:-1], "stops")) == 1:
-        return fold_stops(SHARES, (dy,), window, input.shape)
-    shares = _quotient(dy, count_valid_cells(dy, window, input.shape[1:-1]))
-    return sum_over_pieces(UNDIVIDED, (shares,), window, input.shape)
+    if len(split_window(window, input.shape[1:-1], "stops")) == 1:
+        return fold_covering_windows(AVERAGE_GRADIENT_FOLD, (dy,), window, input.shape)
+    shares = _divide(dy, count_valid_cells(dy, window, input.shape[1:-1]))
+    return sum_over_pieces(SUM_GRADIENT_FOLD, (shares,), window, input.shape)
 
 
 @table.implements(pooling.max_pool_with_argmax)
@@ -157,7 +164,7 @@ def window_maximum(x: GpuArray, window: Window) -> GpuArray:
     """Return the maximum of each window."""
 
     def pool_few_axes(x: GpuArray, window: Window) -> GpuArray:
-        return reduce_max_parts(LARGEST[x.dtype], split_windows(x, window))
+        return max_over_parts(MAX_FOLDS[x.dtype], split_windows(x, window))
 
     return pool_all_axes(pool_few_axes, x, window)
 
@@ -167,67 +174,67 @@ def window_average(x: GpuArray, window: Window) -> GpuArray:
 
     def pool_few_axes(x: GpuArray, window: Window) -> GpuArray:
         size = x.shape[1:-1]
-        if len(split_into_pieces(window, size, "cells")) == 1:
-            return fold_cells(AVERAGE, (x,), window, x.dtype)
-        return _quotient(window_sums(x, window), count_valid_cells(x, window, size))
+        if len(split_window(window, size, "cells")) == 1:
+            return fold_each_window(AVERAGE_FOLD, (x,), window, x.dtype)
+        return _divide(window_sums(x, window), count_valid_cells(x, window, size))
 
     return pool_all_axes(pool_few_axes, x, window)
 
 
 def window_sums(x: GpuArray, window: Window) -> GpuArray:
     """Return the sum of each window over up to three axes."""
-    parts = split_into_pieces(window, x.shape[1:-1], "cells")
-    return reduce(add, (fold_cells(TOTAL, (x,), part, x.dtype) for part in parts))
+    parts = split_window(window, x.shape[1:-1], "cells")
+    return reduce(add, (fold_each_window(SUM_FOLD, (x,), part, x.dtype) for part in parts))
 
 
 def sum_over_pieces(
-    fold: Fold, inputs: tuple[GpuArray, ...], window: Window, image: Shape
+    fold: WindowFold, inputs: tuple[GpuArray, ...], window: Window, image: Shape
 ) -> GpuArray:
     """Return images of which each element is a sum over the windows that cover it."""
-    parts = split_into_pieces(window, image[1:-1], "stops")
-    return reduce(add, (fold_stops(fold, inputs, part, image) for part in parts))
+    parts = split_window(window, image[1:-1], "stops")
+    return reduce(add, (fold_covering_windows(fold, inputs, part, image) for part in parts))
 
 
-def split_windows(x: GpuArray, window: Window) -> list[Part]:
+def split_windows(x: GpuArray, window: Window) -> list[WindowPart]:
     """Return the pieces of a window over the cells of images."""
-    return [(part, (x,)) for part in split_into_pieces(window, x.shape[1:-1], "cells")]
+    return [(part, (x,)) for part in split_window(window, x.shape[1:-1], "cells")]
 
 
-def reduce_max_parts(largest: Fold, parts: list[Part]) -> GpuArray:
+def max_over_parts(largest: WindowFold, parts: list[WindowPart]) -> GpuArray:
     """Return the maximum of each window from the maxima of its parts."""
-    found = (fold_cells(largest, inputs, part, inputs[0].dtype) for part, inputs in parts)
-    return reduce(_larger, found)
+    found = (fold_each_window(largest, inputs, part, inputs[0].dtype) for part, inputs in parts)
+    return reduce(_maximum, found)
 
 
-def reduce_argmax_parts(
-    find: Fold, largest: Fold, parts: list[Part], image_step: int = 0
+def argmax_over_parts(
+    find: WindowFold, largest: WindowFold, parts: list[WindowPart], image_step: int = 0
 ) -> GpuArray:
     """Return the index of the first maximum of each window from its parts; -1 without one."""
     (window, inputs), *rest = parts
-    found = fold_cells(find, inputs, window, int32, image_step)
+    found = fold_each_window(find, inputs, window, int32, image_step)
     if rest:
-        best = reduce_max_parts(largest, parts[:1])
+        best = max_over_parts(largest, parts[:1])
         for window, inputs in rest:
-            place = fold_cells(find, inputs, window, int32, image_step)
-            value = reduce_max_parts(largest, [(window, inputs)])
-            found, best = _first_larger(found, place, best, value), _larger(best, value)
+            place = fold_each_window(find, inputs, window, int32, image_step)
+            value = max_over_parts(largest, [(window, inputs)])
+            found, best = _choose_first_maximum(found, place, best, value), _maximum(best, value)
     return found
 
 
 def window_argmax(x: GpuArray, window: Window, image_step: int = 0) -> GpuArray:
     """Return the index of the first maximum of each window; -1 without one."""
     parts = split_windows(x, window)
-    return reduce_argmax_parts(FIRST_LARGEST[x.dtype], LARGEST[x.dtype], parts, image_step)
+    return argmax_over_parts(ARGMAX_FOLDS[x.dtype], MAX_FOLDS[x.dtype], parts, image_step)
 
 
 def count_valid_cells(x: GpuArray, window: Window, size: Shape) -> GpuArray:
     """Return how many cells of each window lie in the image, on the device of x."""
     before = (start for start, _ in window.padding)
     numbers = (*size, *window.out, *before, *window.size, *window.strides, *window.dilations)
-    return x.buffer.device.constant(_cells_inside, *numbers)
+    return x.buffer.device.constant(_compute_valid_cell_counts, *numbers)
 
 
-def _cells_inside(*numbers: int) -> NDArray[np.float32]:
+def _compute_valid_cell_counts(*numbers: int) -> NDArray[np.float32]:
     counts = np.ones((1,), np.float32)
     for n, out, before, cells, stride, dilation in np.reshape(numbers, (6, -1)).T:
         starts = np.arange(out, dtype=np.int64) * stride - before
@@ -248,13 +255,13 @@ def pool_all_axes(
     batch, size, channels = x.shape[0], x.shape[1:-1], x.shape[-1]
     rest = len(size) - MAX_SPATIAL_AXES
     if rest <= 0:
-        if len(size) == 1 or len(split_into_pieces(window, size, "cells")) == 1:
+        if len(size) == 1 or len(split_window(window, size, "cells")) == 1:
             return pool_few_axes(x, window)
         rest = len(size) - 1
     slices = reinterpret(x, (batch * count_elements(size[:rest]), *size[rest:], channels))
-    y = pool_all_axes(pool_few_axes, slices, select_axes(window, slice(rest, None)))
+    y = pool_all_axes(pool_few_axes, slices, select_window_axes(window, slice(rest, None)))
     merged = reinterpret(y, (batch, *size[:rest], count_elements(window.out[rest:]) * channels))
-    y = pool_all_axes(pool_few_axes, merged, select_axes(window, slice(rest)))
+    y = pool_all_axes(pool_few_axes, merged, select_window_axes(window, slice(rest)))
     return reinterpret(y, (batch, *window.out, channels))
 
 

@@ -11,7 +11,7 @@ from plugrad.kernels import random
 from plugrad_webgpu.algorithms.expressions import elementwise
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels.normalization import softmax
-from plugrad_webgpu.kernels.scan import cumulative_sums
+from plugrad_webgpu.kernels.scan import cumulative_sum
 from plugrad_webgpu.kernels.unary import cast
 from plugrad_webgpu.shaders.program import Program, plan
 from plugrad_webgpu.shaders.sources import shader
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.layout import Shape
     from plugrad_webgpu.shaders.program import Plan
 
-BLOCK_WORDS: Final = 4
-_BITS: Final = Program("random bits", partial(shader, "random", result="vec4u", made="words"))
-_NORMAL: Final = Program(
+PHILOX_BLOCK_WORDS: Final = 4
+_RANDOM_BITS_PROGRAM: Final = Program(
+    "random bits", partial(shader, "random", result="vec4u", made="words")
+)
+_RANDOM_NORMAL_PROGRAM: Final = Program(
     "random normal",
     partial(
         shader,
@@ -33,32 +35,34 @@ _NORMAL: Final = Program(
         made="vec4f(pair_of_words(words[0], words[1]), pair_of_words(words[2], words[3]))",
     ),
 )
-_CLASSES: Final = Program("random classes", partial(shader, "random_classes"))
-_positive: Final = elementwise("select(0.0, x, x > 0.0)")  # NaN does not affect other classes
+_MULTINOMIAL_PROGRAM: Final = Program("random classes", partial(shader, "random_classes"))
+_clip_negative_to_zero: Final = elementwise(
+    "select(0.0, x, x > 0.0)"
+)  # NaN does not affect other classes
 
 
 @lru_cache(maxsize=1024)
-def _draw(program: Program, shape: Shape, dtype: DType) -> Plan:
-    count = -(-math.prod(shape) // BLOCK_WORDS)
+def _random_plan(program: Program, shape: Shape, dtype: DType) -> Plan:
+    count = -(-math.prod(shape) // PHILOX_BLOCK_WORDS)
     return plan(program, (count, 0), count, shape, dtype)
 
 
 @lru_cache(maxsize=1024)
-def _choose(rows: int, samples: int, classes: int) -> Plan:
+def _multinomial_plan(rows: int, samples: int, classes: int) -> Plan:
     count = rows * samples
-    return plan(_CLASSES, (count, samples, classes), count, (rows, samples), int32)
+    return plan(_MULTINOMIAL_PROGRAM, (count, samples, classes), count, (rows, samples), int32)
 
 
 @table.implements(random.random_bits)
 def random_bits(state: GpuArray, *, shape: Shape) -> GpuArray:
     """Return the words of Philox's output blocks in order."""
-    return state.buffer.device.launch(_draw(_BITS, shape, int32), state)
+    return state.buffer.device.launch(_random_plan(_RANDOM_BITS_PROGRAM, shape, int32), state)
 
 
 @table.implements(random.random_normal)
 def random_normal(state: GpuArray, *, shape: Shape) -> GpuArray:
     """Return normally distributed numbers in pairs."""
-    return state.buffer.device.launch(_draw(_NORMAL, shape, float32), state)
+    return state.buffer.device.launch(_random_plan(_RANDOM_NORMAL_PROGRAM, shape, float32), state)
 
 
 @table.implements(random.multinomial)
@@ -68,7 +72,7 @@ def multinomial(
     """Return for each uniform number the class whose interval of cumulative probability contains it."""
     rows, classes = logits.shape
     weights = cast(logits, dtype=float32)
-    weights = _positive(weights if normalized else softmax(weights, dim=1))
-    sums = cumulative_sums(weights, axis=1, exclusive=False, reverse=False)
+    weights = _clip_negative_to_zero(weights if normalized else softmax(weights, dim=1))
+    sums = cumulative_sum(weights, axis=1, exclusive=False, reverse=False)
     words = random_bits(state, shape=(rows, num_samples))
-    return logits.buffer.device.launch(_choose(rows, num_samples, classes), sums, words)
+    return logits.buffer.device.launch(_multinomial_plan(rows, num_samples, classes), sums, words)

@@ -7,14 +7,23 @@ from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import bool_, complex64, float32, int32, int64, uint32
 from plugrad.kernels import reduction as contracts
-from plugrad_webgpu.algorithms.product import add_parts
-from plugrad_webgpu.algorithms.reduce import position, reduction
+from plugrad_webgpu.algorithms.product import sum_axes
+from plugrad_webgpu.algorithms.reduce import arg_reduction, reduction
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.kernels.binary import LARGER, PRODUCTS, SMALLER
-from plugrad_webgpu.kernels.indexing import SUMMED, as_word_positions, segment_counts, segment_sums
+from plugrad_webgpu.kernels.binary import (
+    MAXIMUM_EXPRESSIONS,
+    MINIMUM_EXPRESSIONS,
+    PRODUCT_EXPRESSIONS,
+)
+from plugrad_webgpu.kernels.indexing import (
+    SUMMABLE_DTYPES,
+    as_32_bit_indices,
+    count_segments,
+    sum_segments,
+)
 from plugrad_webgpu.kernels.unary import cast
 from plugrad_webgpu.memory.buffers import as_complex, as_float_pairs
-from plugrad_webgpu.shaders.elements import HIGHEST, LOWEST, require_dtype
+from plugrad_webgpu.shaders.elements import HIGHEST_VALUE, LOWEST_VALUE, require_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +32,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import GpuArray
 
 
-def reduce_complex_parts(reduce: Callable[..., GpuArray]) -> Callable[..., GpuArray]:
+def with_complex_parts(reduce: Callable[..., GpuArray]) -> Callable[..., GpuArray]:
     """Return a reduction that also takes complex numbers and reduces their parts separately."""
 
     def reduce_any(x: GpuArray, axes: tuple[int, ...], keep_dims: bool) -> GpuArray:
@@ -34,17 +43,21 @@ def reduce_complex_parts(reduce: Callable[..., GpuArray]) -> Callable[..., GpuAr
     return reduce_any
 
 
-REDUCTIONS = {
-    contracts.sum: reduce_complex_parts(add_parts),
-    contracts.prod: reduction(PRODUCTS, dict.fromkeys(PRODUCTS, 1)),
-    contracts.mean: reduce_complex_parts(
+AXIS_REDUCTIONS = {
+    contracts.sum: with_complex_parts(sum_axes),
+    contracts.prod: reduction(PRODUCT_EXPRESSIONS, dict.fromkeys(PRODUCT_EXPRESSIONS, 1)),
+    contracts.mean: with_complex_parts(
         reduction("a + b", {float32: 0}, finish="value / parameters.divisor")
     ),
-    contracts.min: reduction(SMALLER, {dtype: HIGHEST[dtype] for dtype in SMALLER}),
+    contracts.min: reduction(
+        MINIMUM_EXPRESSIONS, {dtype: HIGHEST_VALUE[dtype] for dtype in MINIMUM_EXPRESSIONS}
+    ),
     contracts.all: reduction("a & b", {bool_: 1}),
     contracts.any: reduction("a | b", {bool_: 0}),
 }
-max_along: Final = reduction(LARGER, {dtype: LOWEST[dtype] for dtype in LARGER})
+max_along: Final = reduction(
+    MAXIMUM_EXPRESSIONS, {dtype: LOWEST_VALUE[dtype] for dtype in MAXIMUM_EXPRESSIONS}
+)
 
 
 def declare_reduction(kernel: Kernel[..., object], reduce: Callable[..., GpuArray]) -> None:
@@ -55,7 +68,7 @@ def declare_reduction(kernel: Kernel[..., object], reduce: Callable[..., GpuArra
         return reduce(x, axis, keep_dims)
 
 
-for _contract, _function in REDUCTIONS.items():
+for _contract, _function in AXIS_REDUCTIONS.items():
     declare_reduction(_contract, _function)
 
 
@@ -65,15 +78,15 @@ def max(x: GpuArray, *, reduction_indices: tuple[int, ...], keep_dims: bool) -> 
     return max_along(x, reduction_indices, keep_dims)
 
 
-def make_arg_reduction(operator: str, of_longs: str) -> Callable[[GpuArray, int], GpuArray]:
+def make_arg_reduction(operator: str, int64_comparison: str) -> Callable[[GpuArray, int], GpuArray]:
     """Return a function that finds the index of the first extreme element, where NaN counts as extreme."""
     ordered = f"value {operator} best"
-    return position(
+    return arg_reduction(
         {
             float32: f"!is_nan(best) && (is_nan(value) || {ordered})",
             int32: ordered,
             uint32: ordered,
-            int64: of_longs,
+            int64: int64_comparison,
         }
     )
 
@@ -116,9 +129,9 @@ def count_in_bins(
     x: GpuArray, weights: GpuArray | None, shape: Shape, *, is_binary: bool = False
 ) -> GpuArray:
     """Return counts or sums of weights in bins, which are the last axis of `shape`."""
-    x = as_word_positions(x, "webgpu, for the numbers of bins,")
+    x = as_32_bit_indices(x, "webgpu, for the numbers of bins,")
     rows, size = math.prod(shape[:-1]), shape[-1]
     if weights is not None:
-        require_dtype(weights.dtype, SUMMED, "the weights of webgpu's bins")
-        return segment_sums(weights, x, shape, size, rows)
-    return segment_counts(x, shape, size, rows, is_binary=is_binary)
+        require_dtype(weights.dtype, SUMMABLE_DTYPES, "the weights of webgpu's bins")
+        return sum_segments(weights, x, shape, size, rows)
+    return count_segments(x, shape, size, rows, is_binary=is_binary)

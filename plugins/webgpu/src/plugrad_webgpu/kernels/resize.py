@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import GpuArray
 
 ROWS, COLUMNS = 1, 2
-ITEMS_PER_INVOCATION = 4  # elements or vectors of an invocation
+VECTORS_PER_INVOCATION = 4  # elements or vectors of an invocation
 MAX_LOOP_STEPS = 8192  # of each of them: all loops of an invocation together must stay below 65,535
 
 
@@ -36,7 +36,7 @@ def resize_bilinear(
     """Return images interpolated between rows, then between columns."""
     x = cast(images, dtype=float32)
     how = (align_corners, half_pixel_centers)
-    return _run_resize(x, size, _neighbour_places, how, "f32", "first + (second - first) * share")
+    return _run_resize(x, size, _bilinear_positions, how, "f32", "first + (second - first) * share")
 
 
 @table.implements(resize.resize_bilinear_gradient)
@@ -47,7 +47,7 @@ def resize_bilinear_gradient(
     for axis in (COLUMNS, ROWS):
         lengths = images.shape[axis], size[axis - 1]
         dy = _sum_along_axis(
-            dy, axis, *lengths, _neighbour_places, (align_corners, half_pixel_centers), reach=1
+            dy, axis, *lengths, _bilinear_positions, (align_corners, half_pixel_centers), reach=1
         )
     return dy
 
@@ -60,7 +60,7 @@ def resize_nearest_neighbor(
     how = (align_corners, half_pixel_centers)
     *pixels, channels = images.shape
     words = reinterpret(images, (*pixels, channels * words_per_element(images.dtype)), uint32)
-    resized = _run_resize(words, size, _nearest_places, how, "u32", "first")
+    resized = _run_resize(words, size, _nearest_positions, how, "u32", "first")
     return reinterpret(resized, (*resized.shape[:3], channels), images.dtype)
 
 
@@ -72,37 +72,41 @@ def resize_nearest_neighbor_gradient(
     for axis in (COLUMNS, ROWS):
         lengths = images.shape[axis], size[axis - 1]
         dy = _sum_along_axis(
-            dy, axis, *lengths, _nearest_places, (align_corners, half_pixel_centers), reach=0
+            dy, axis, *lengths, _nearest_positions, (align_corners, half_pixel_centers), reach=0
         )
     return dy
 
 
-class Places(NamedTuple):
+class SourcePositions(NamedTuple):
     """The source index below each position along an axis, and the fraction of the way to the next one."""
 
     low: NDArray[np.uint32]
     share: NDArray[np.float32]
 
 
-Find = Callable[[int, int, bool, bool], Places]
-How = tuple[bool, bool]
+PositionFunction = Callable[[int, int, bool, bool], SourcePositions]
+ResizeFlags = tuple[bool, bool]
 """Whether to align the corners, and whether pixels have their centers at halves."""
 
 
-def _run_resize(x: GpuArray, size: Pair, find: Find, how: How, element: str, mix: str) -> GpuArray:
+def _run_resize(
+    x: GpuArray, size: Pair, find: PositionFunction, how: ResizeFlags, element: str, mix: str
+) -> GpuArray:
     """Return images interpolated at the positions that `find` computes."""
     shape = (x.shape[0], *size, x.shape[3])
-    channels, chunk, chunks, width = _chunks(shape[3])
+    channels, chunk, chunks, width = _chunk_sizes(shape[3])
     count = math.prod(shape[:3]) * chunks
     parameters = (count, chunks, chunk, channels, *x.shape[1:3], *shape[1:3])
-    step = plan(_program(vector_type(element, width), mix), parameters, count, shape, x.dtype)
+    step = plan(
+        _resize_program(vector_type(element, width), mix), parameters, count, shape, x.dtype
+    )
     device = x.buffer.device
     lengths = (x.shape[ROWS], size[0], x.shape[COLUMNS], size[1])
-    return device.launch(step, device.constant(_make_place_table(find), *lengths, *how), x)
+    return device.launch(step, device.constant(_make_position_table(find), *lengths, *how), x)
 
 
 @cache
-def _make_place_table(find: Find) -> Callable[..., NDArray[np.uint32]]:
+def _make_position_table(find: PositionFunction) -> Callable[..., NDArray[np.uint32]]:
     """Return a function that computes the source positions of rows and columns, for the cache of the device."""
 
     def make(height: int, rows: int, width: int, columns: int, *how: bool) -> NDArray[np.uint32]:
@@ -113,7 +117,7 @@ def _make_place_table(find: Find) -> Callable[..., NDArray[np.uint32]]:
 
 
 @cache
-def _make_range_table(find: Find) -> Callable[..., NDArray[np.uint32]]:
+def _make_range_table(find: PositionFunction) -> Callable[..., NDArray[np.uint32]]:
     """Return a function that computes an axis's source positions, and the range of results that use each."""
 
     def make(length: int, count: int, reach: int, *how: bool) -> NDArray[np.uint32]:
@@ -125,7 +129,13 @@ def _make_range_table(find: Find) -> Callable[..., NDArray[np.uint32]]:
 
 
 def _sum_along_axis(
-    dy: GpuArray, axis: int, length: int, count: int, find: Find, how: How, reach: int
+    dy: GpuArray,
+    axis: int,
+    length: int,
+    count: int,
+    find: PositionFunction,
+    how: ResizeFlags,
+    reach: int,
 ) -> GpuArray:
     """Return for each source index along an axis the weighted sum of dy over the results that use it.
 
@@ -134,8 +144,8 @@ def _sum_along_axis(
     device = dy.buffer.device
     numbers = device.constant(_make_range_table(find), length, count, reach, *how)
     shape = (*dy.shape[:axis], length, *dy.shape[axis + 1 :])
-    inner, chunk, chunks, width = _chunks(math.prod(shape[axis + 1 :]))
-    program = _gradient_program(vector_type("f32", width))
+    inner, chunk, chunks, width = _chunk_sizes(math.prod(shape[axis + 1 :]))
+    program = _resize_gradient_program(vector_type("f32", width))
     invocations = math.prod(shape[: axis + 1]) * chunks
     output = device.empty(shape, float32)
     for begin in range(0, count, MAX_LOOP_STEPS):
@@ -146,30 +156,30 @@ def _sum_along_axis(
     return output
 
 
-def _chunks(size: int) -> tuple[int, int, int, int]:
+def _chunk_sizes(size: int) -> tuple[int, int, int, int]:
     """Return how elements are divided: total vectors or elements, per chunk, number of chunks, and vector width."""
     width = 4 if size % 4 == 0 else 1
     vectors = size // width
-    chunk = min(max(vectors, 1), ITEMS_PER_INVOCATION)
+    chunk = min(max(vectors, 1), VECTORS_PER_INVOCATION)
     return vectors, chunk, -(-vectors // chunk), width
 
 
 @cache
-def _program(element: str, mix: str) -> Program:
+def _resize_program(element: str, mix: str) -> Program:
     return Program("resize", partial(shader, "resize", element=element, mix=mix))
 
 
 @cache
-def _gradient_program(element: str) -> Program:
+def _resize_gradient_program(element: str) -> Program:
     return Program("resize gradient", partial(shader, "resize_gradient", element=element))
 
 
 # --- places, in double precision or in integers: the sizes are numbers of the host ------------------
 
 
-def _neighbour_places(
+def _bilinear_positions(
     length: int, count: int, align_corners: bool, half_pixel_centers: bool
-) -> Places:
+) -> SourcePositions:
     """Return the source positions of bilinear interpolation along an axis."""
     steps = np.arange(count)
     places: NDArray[Any]
@@ -181,12 +191,12 @@ def _neighbour_places(
         places = steps * (length / count)
     places = np.clip(places, 0, length - 1)
     low = places.astype(np.uint32)
-    return Places(low, (places - low).astype(np.float32))
+    return SourcePositions(low, (places - low).astype(np.float32))
 
 
-def _nearest_places(
+def _nearest_positions(
     length: int, count: int, align_corners: bool, half_pixel_centers: bool
-) -> Places:
+) -> SourcePositions:
     """Return the source indices of nearest-neighbour resizing along an axis."""
     steps = np.arange(count)
     if align_corners and count > 1:
@@ -195,4 +205,4 @@ def _nearest_places(
         shown = (2 * steps + 1) * length // (2 * count)
     else:
         shown = steps * length // count
-    return Places(shown.astype(np.uint32), np.zeros(count, np.float32))
+    return SourcePositions(shown.astype(np.uint32), np.zeros(count, np.float32))

@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.layout import Shape
     from plugrad_webgpu.shaders.program import Plan
 
-SOFTWARE_INVOCATIONS = 256
-GPU_INVOCATIONS = 65_536
+SOFTWARE_MAX_INVOCATIONS = 256
+GPU_MAX_INVOCATIONS = 65_536
 # The shortest blocks: shorter ones do not justify the dispatches for their totals.
-SOFTWARE_BLOCK_ELEMENTS = 1024
-GPU_BLOCK_ELEMENTS = 64
+SOFTWARE_MIN_BLOCK_ELEMENTS = 1024
+GPU_MIN_BLOCK_ELEMENTS = 64
 
-Role = Literal["totals", "rows", "blocks"]
+ScanPass = Literal["totals", "rows", "blocks"]
 """What a program computes: the totals of blocks, or running totals of whole rows or of blocks."""
 
 
-class Rule(NamedTuple):
+class ScanRule(NamedTuple):
     """The WGSL that accumulates running totals of one dtype."""
 
     dtype: DType
@@ -56,7 +56,7 @@ class ScanLevel(NamedTuple):
 
 
 # A float32 sum of ones stops at 2^24, and one of tenths loses digits long before.
-IN_PAIRS = Rule(
+COMPENSATED_FLOAT_SUM = ScanRule(
     float32,
     "vec2f",
     "add_pairs(a, b, parameters.zero)",
@@ -64,25 +64,27 @@ IN_PAIRS = Rule(
     "vec2f(x, 0.0)",
     "total.x + total.y",
 )
-SUMS = {
-    float32: IN_PAIRS,
-    int32: Rule(int32, "i32", "a + b", "0"),
-    uint32: Rule(uint32, "u32", "a + b", "0"),
-    int64: Rule(int64, "vec2u", "sum_i64(a, b)", "0, 0"),
+SUM_RULES = {
+    float32: COMPENSATED_FLOAT_SUM,
+    int32: ScanRule(int32, "i32", "a + b", "0"),
+    uint32: ScanRule(uint32, "u32", "a + b", "0"),
+    int64: ScanRule(int64, "vec2u", "sum_i64(a, b)", "0, 0"),
 }
-PRODUCTS = {t: Rule(t, STORAGE_TYPE[t], "a * b", "1") for t in (float32, int32, uint32)} | {
-    int64: Rule(int64, "vec2u", "product_i64(a, b)", "1, 0"),
-    complex64: Rule(complex64, STORAGE_TYPE[complex64], "complex_product(a, b)", "1.0, 0.0"),
+PRODUCT_RULES = {
+    t: ScanRule(t, STORAGE_TYPE[t], "a * b", "1") for t in (float32, int32, uint32)
+} | {
+    int64: ScanRule(int64, "vec2u", "product_i64(a, b)", "1, 0"),
+    complex64: ScanRule(complex64, STORAGE_TYPE[complex64], "complex_product(a, b)", "1.0, 0.0"),
 }
 
 
 def run_scan(
-    rules: Mapping[DType, Rule], x: GpuArray, *, axis: int, exclusive: bool, reverse: bool
+    rules: Mapping[DType, ScanRule], x: GpuArray, *, axis: int, exclusive: bool, reverse: bool
 ) -> GpuArray:
     """Return the cumulative combination along an axis."""
     require_dtype(x.dtype, rules, "the webgpu kernel of running totals")
     device = x.buffer.device
-    levels = _levels(rules[x.dtype], x.shape, axis, exclusive, reverse, device.is_software)
+    levels = _scan_levels(rules[x.dtype], x.shape, axis, exclusive, reverse, device.is_software)
     inputs = [x]
     for level in levels:
         if level.totals is not None:
@@ -93,25 +95,25 @@ def run_scan(
     return running
 
 
-def cumulative_sums(x: GpuArray, **attributes: Any) -> GpuArray:
+def cumulative_sum(x: GpuArray, **attributes: Any) -> GpuArray:
     """Return cumulative sums; those of complex numbers are computed by parts."""
     if x.dtype == complex64:
-        return as_complex(run_scan(SUMS, as_float_pairs(x), **attributes))
-    return run_scan(SUMS, x, **attributes)
+        return as_complex(run_scan(SUM_RULES, as_float_pairs(x), **attributes))
+    return run_scan(SUM_RULES, x, **attributes)
 
 
 @lru_cache(maxsize=1024)
-def _levels(
-    rule: Rule, shape: Shape, axis: int, exclusive: bool, reverse: bool, is_software: bool
+def _scan_levels(
+    rule: ScanRule, shape: Shape, axis: int, exclusive: bool, reverse: bool, is_software: bool
 ) -> tuple[ScanLevel, ...]:
     outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
     return tuple(
-        _iter_levels(rule, shape, (outer, shape[axis], inner), exclusive, reverse, is_software)
+        _iter_scan_levels(rule, shape, (outer, shape[axis], inner), exclusive, reverse, is_software)
     )
 
 
-def _iter_levels(
-    rule: Rule, shape: Shape, rows: Shape, exclusive: bool, reverse: bool, is_software: bool
+def _iter_scan_levels(
+    rule: ScanRule, shape: Shape, rows: Shape, exclusive: bool, reverse: bool, is_software: bool
 ) -> Iterator[ScanLevel]:
     """Yield the levels of a scan; those above the first accumulate totals, without the own one."""
     outer, length, inner = rows
@@ -123,35 +125,35 @@ def _iter_levels(
     if is_wide:
         length = -(-length // 4)
     while True:
-        run = _block_size(outer * inner, length, is_software)
+        run = _scan_block_size(outer * inner, length, is_software)
         blocks = -(-length // run)
         count = outer * blocks * inner
         parameters = (count, length, inner, run, blocks, exclusive, reverse, 0)
-        role: Role = "blocks" if blocks > 1 else "rows"
+        role: ScanPass = "blocks" if blocks > 1 else "rows"
         scan_plan = plan(
-            _program(rule, role, is_state, lanes), parameters, count, shape, rule.dtype
+            _scan_program(rule, role, is_state, lanes), parameters, count, shape, rule.dtype
         )
         if blocks <= 1:
             yield ScanLevel(None, scan_plan)
             return
         shape = (outer, blocks, inner, *size)
-        program = _program(rule, "totals", is_state, lanes)
+        program = _scan_program(rule, "totals", is_state, lanes)
         yield ScanLevel(plan(program, parameters, count, shape, rule.dtype), scan_plan)
         length, exclusive, reverse, is_state, lanes = blocks, True, False, True, ""
 
 
-def _block_size(columns: int, length: int, is_software: bool) -> int:
+def _scan_block_size(columns: int, length: int, is_software: bool) -> int:
     """Return the size of blocks, for enough parallel work and bounded loops."""
     invocations, least = (
-        (SOFTWARE_INVOCATIONS, SOFTWARE_BLOCK_ELEMENTS)
+        (SOFTWARE_MAX_INVOCATIONS, SOFTWARE_MIN_BLOCK_ELEMENTS)
         if is_software
-        else (GPU_INVOCATIONS, GPU_BLOCK_ELEMENTS)
+        else (GPU_MAX_INVOCATIONS, GPU_MIN_BLOCK_ELEMENTS)
     )
     return min(max(-(-length * columns // invocations), least), MAX_LOOP_STEPS)
 
 
 @cache
-def _program(rule: Rule, role: Role, is_state: bool, lanes: str) -> Program:
+def _scan_program(rule: ScanRule, role: ScanPass, is_state: bool, lanes: str) -> Program:
     """Return the program that accumulates elements, or states of totals.
 
     The `lanes` of vectors are in the order of accumulation; without lanes, elements are not vectors.
@@ -159,10 +161,10 @@ def _program(rule: Rule, role: Role, is_state: bool, lanes: str) -> Program:
     item = rule.state if is_state else STORAGE_TYPE[rule.dtype]
     element = vector_type(item, 4) if lanes else item
     result = rule.state if role == "totals" else element
-    each = [f"total = joined(total, state_of(values{lane}));" for lane in _selectors(lanes)]
+    each = [f"total = joined(total, state_of(values{lane}));" for lane in _lane_selectors(lanes)]
     if role != "totals":
         keep = "result_of(select(total, before, parameters.is_exclusive == 1u));"
-        results = [f"results{lane} = {keep}" for lane in _selectors(lanes)]
+        results = [f"results{lane} = {keep}" for lane in _lane_selectors(lanes)]
         each = [f"before = total; {a} {b}" for a, b in zip(each, results, strict=True)]
         each = [f"var before = total; var results = {element}();", *each, "output[at] = results;"]
     arrays = [f"var<storage, read_write> output: array<{result}>;"]
@@ -185,8 +187,8 @@ def _program(rule: Rule, role: Role, is_state: bool, lanes: str) -> Program:
     return Program(f"scan {rule.join} {role}", source)
 
 
-def _selectors(lanes: str) -> list[str]:
+def _lane_selectors(lanes: str) -> list[str]:
     return [f"[{lane}]" for lane in lanes] or [""]
 
 
-table.update({scan.cumsum: cumulative_sums, scan.cumprod: partial(run_scan, PRODUCTS)})
+table.update({scan.cumsum: cumulative_sum, scan.cumprod: partial(run_scan, PRODUCT_RULES)})

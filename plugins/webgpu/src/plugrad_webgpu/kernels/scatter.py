@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from plugrad.extend import uint32
 from plugrad.kernels import scatter
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.kernels.indexing import SUMMED, flat_positions, segment_sums
+from plugrad_webgpu.kernels.indexing import SUMMABLE_DTYPES, flatten_coordinates, sum_segments
 from plugrad_webgpu.memory.buffers import reinterpret
-from plugrad_webgpu.memory.copying import View, copy_view, full
+from plugrad_webgpu.memory.copying import BufferView, copy_view, full
 from plugrad_webgpu.shaders.elements import require_dtype, vector_type, words_per_element
 from plugrad_webgpu.shaders.layout import broadcast_strides
 from plugrad_webgpu.shaders.program import Program, plan
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 @table.implements(scatter.scatter_nd)
 def scatter_nd(indices: GpuArray, updates: GpuArray, *, shape: Shape) -> GpuArray:
     """Return zeros with the updates added at coordinates."""
-    require_dtype(updates.dtype, SUMMED, "the webgpu kernel ScatterNd")
+    require_dtype(updates.dtype, SUMMABLE_DTYPES, "the webgpu kernel ScatterNd")
     rows = _coordinate_rows(indices)
     size = math.prod(shape[: rows.shape[-1]])
-    return segment_sums(updates, flat_positions(rows, shape), shape, size)
+    return sum_segments(updates, flatten_coordinates(rows, shape), shape, size)
 
 
 @table.implements(scatter.tensor_scatter_update)
@@ -60,7 +60,7 @@ def _coordinate_rows(indices: GpuArray) -> GpuArray:
 
 def _copy_broadcast(x: GpuArray, shape: Shape) -> GpuArray:
     """Return a copy of the array, broadcast to a shape."""
-    return copy_view(x, shape, View(0, broadcast_strides(x.shape, shape)))
+    return copy_view(x, shape, BufferView(0, broadcast_strides(x.shape, shape)))
 
 
 def _write_updates(output: GpuArray, indices: GpuArray, updates: GpuArray) -> GpuArray:
@@ -70,13 +70,13 @@ def _write_updates(output: GpuArray, indices: GpuArray, updates: GpuArray) -> Gp
     size = math.prod(shape[:depth])
     inner = math.prod(shape[depth:]) * words_per_element(output.dtype)
     width = 4 if inner % 4 == 0 else 1
-    places = flat_positions(indices, shape)
+    places = flatten_coordinates(indices, shape)
     rows = math.prod(places.shape)
     last = full(device, (size,), 0, uint32)
 
     def step(entry_point: str, count: int) -> Plan:
         parameters = (count, inner // width, size, int(bool(updates.shape)))
-        return plan(_program(entry_point, width), parameters, count, shape, output.dtype)
+        return plan(_scatter_program(entry_point, width), parameters, count, shape, output.dtype)
 
     device.launch_into(step("last_updates", rows), last, places)
     device.launch_into(step("write", rows * inner // width), output, places, last, updates)
@@ -84,6 +84,6 @@ def _write_updates(output: GpuArray, indices: GpuArray, updates: GpuArray) -> Gp
 
 
 @cache
-def _program(entry_point: str, width: int) -> Program:
+def _scatter_program(entry_point: str, width: int) -> Program:
     source = partial(shader, "scatter", element=vector_type("u32", width))
     return Program(entry_point, source, entry_point=entry_point)

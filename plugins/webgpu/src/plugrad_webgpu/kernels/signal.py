@@ -14,7 +14,7 @@ import numpy as np
 from plugrad.extend import complex64, plan_fft_stages
 from plugrad.kernels import signal
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.kernels.complex import conj, real
+from plugrad_webgpu.kernels.complex import conjugate, real_part
 from plugrad_webgpu.kernels.movement import reverse
 from plugrad_webgpu.kernels.unary import cast
 from plugrad_webgpu.memory.copying import concatenate, slice_block
@@ -28,13 +28,15 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.layout import Shape
     from plugrad_webgpu.shaders.program import Plan
 
-RADICES: Final = (8, 4, 2)
+PREFERRED_RADICES: Final = (8, 4, 2)
 """The factors that have a pass of their own, the fastest first; so have 3 and 5."""
 
-_SOURCE = partial(shader, "signal")
-_PASSES = {r: Program(f"fft radix {r}", _SOURCE, entry_point=f"radix_{r}") for r in (2, 3, 4, 5, 8)}
-_ANY_RADIX = Program("fft any radix", _SOURCE, entry_point="any_radix")
-_MODULATE = Program("fft modulate", _SOURCE, entry_point="modulate")
+_FFT_SOURCE = partial(shader, "signal")
+_PROGRAMS_BY_RADIX = {
+    r: Program(f"fft radix {r}", _FFT_SOURCE, entry_point=f"radix_{r}") for r in (2, 3, 4, 5, 8)
+}
+_ANY_RADIX_PROGRAM = Program("fft any radix", _FFT_SOURCE, entry_point="any_radix")
+_MODULATION_PROGRAM = Program("fft modulate", _FFT_SOURCE, entry_point="modulate")
 
 
 class PassOptions(NamedTuple):
@@ -48,14 +50,14 @@ class PassOptions(NamedTuple):
 
     def words(self) -> tuple[int | float, ...]:
         """Return the parameters of a pass."""
-        scale = as_parts(np.float64(1 / self.divisor))
+        scale = split_into_two_floats(np.float64(1 / self.divisor))
         return (*self[:-1], *scale.tolist(), 0)
 
 
 # ---- tables: computed in double precision, and kept by the device ----
 
 
-def as_parts(numbers: NDArray[np.float64] | np.float64) -> NDArray[np.float32]:
+def split_into_two_floats(numbers: NDArray[np.float64] | np.float64) -> NDArray[np.float32]:
     """Split numbers into sums of two, of which the first has 12 bits, along a new second last axis."""
     leading = (np.asarray(numbers, np.float32).view(np.uint32) & np.uint32(0xFFFFF000)).view(
         np.float32
@@ -63,31 +65,31 @@ def as_parts(numbers: NDArray[np.float64] | np.float64) -> NDArray[np.float32]:
     return np.stack([leading, (numbers - leading).astype(np.float32)], axis=-1)
 
 
-def as_complex_parts(numbers: NDArray[np.complex128]) -> NDArray[np.complex64]:
+def split_complex_into_two(numbers: NDArray[np.complex128]) -> NDArray[np.complex64]:
     """Split complex numbers into sums of two, one after the other."""
-    real, imaginary = as_parts(numbers.real), as_parts(numbers.imag)
+    real, imaginary = split_into_two_floats(numbers.real), split_into_two_floats(numbers.imag)
     return (real + 1j * imaginary).astype(np.complex64).reshape(-1)
 
 
-def roots_of_unity(n: int) -> NDArray[np.complex64]:
+def split_roots_of_unity(n: int) -> NDArray[np.complex64]:
     """Return the parts of the roots of unity exp(-2 pi i t / n) that the passes of a transform need."""
-    return as_complex_parts(np.exp(-2j * np.pi / n * np.arange(n)))
+    return split_complex_into_two(np.exp(-2j * np.pi / n * np.arange(n)))
 
 
-def chirp(n: int) -> NDArray[np.complex64]:
+def split_chirp(n: int) -> NDArray[np.complex64]:
     """Return the split factors exp(-pi i t^2 / n) of Bluestein's algorithm."""
-    return as_complex_parts(_chirp(n))
+    return split_complex_into_two(_bluestein_chirp(n))
 
 
-def chirp_filter(n: int, size: int) -> NDArray[np.complex64]:
+def split_chirp_filter(n: int, size: int) -> NDArray[np.complex64]:
     """Return the split transform of Bluestein's convolution filter, over its size."""
     circle = np.zeros(size, np.complex128)
-    circle[:n] = _chirp(n).conj()
+    circle[:n] = _bluestein_chirp(n).conj()
     circle[size - n + 1 :] = circle[n - 1 : 0 : -1]
-    return as_complex_parts(np.fft.fft(circle) / size)
+    return split_complex_into_two(np.fft.fft(circle) / size)
 
 
-def _chirp(n: int) -> NDArray[np.complex128]:
+def _bluestein_chirp(n: int) -> NDArray[np.complex128]:
     return np.exp(-1j * np.pi / n * (np.arange(n) ** 2 % (2 * n)))
 
 
@@ -95,29 +97,29 @@ def _chirp(n: int) -> NDArray[np.complex128]:
 
 
 @lru_cache(maxsize=1024)
-def _pass(lead: Shape, size: int, span: int, radix: int, ends: PassOptions) -> Plan:
-    program = _PASSES.get(radix, _ANY_RADIX)
+def _fft_pass_plan(lead: Shape, size: int, span: int, radix: int, ends: PassOptions) -> Plan:
+    program = _PROGRAMS_BY_RADIX.get(radix, _ANY_RADIX_PROGRAM)
     count = math.prod(lead) * size // radix
-    return _plan(program, (count, size, span, radix), lead, size, ends)
+    return _fft_plan(program, (count, size, span, radix), lead, size, ends)
 
 
 @lru_cache(maxsize=1024)
-def _modulation(lead: Shape, size: int, row: int, ends: PassOptions) -> Plan:
-    return _plan(_MODULATE, (math.prod(lead) * size, size, row, 1), lead, size, ends)
+def _modulation_plan(lead: Shape, size: int, row: int, ends: PassOptions) -> Plan:
+    return _fft_plan(_MODULATION_PROGRAM, (math.prod(lead) * size, size, row, 1), lead, size, ends)
 
 
-def _plan(
+def _fft_plan(
     program: Program, parameters: tuple[int, ...], lead: Shape, size: int, ends: PassOptions
 ) -> Plan:
     shape = (*lead, size if ends.is_last else 2 * size)
     return plan(program, (*parameters, *ends.words()), parameters[0], shape, complex64)
 
 
-def transform_small_factors(x: GpuArray, size: int, ends: PassOptions) -> GpuArray:
+def fft_small_factors(x: GpuArray, size: int, ends: PassOptions) -> GpuArray:
     """Return the transforms of rows whose length has only small factors."""
     device, lead = x.buffer.device, x.shape[:-1]
-    factors = device.constant(roots_of_unity, size)
-    radices = plan_fft_stages(size, RADICES)[1] or (1,)
+    factors = device.constant(split_roots_of_unity, size)
+    radices = plan_fft_stages(size, PREFERRED_RADICES)[1] or (1,)
     span = 1
     for number, radix in enumerate(radices):
         is_first, is_last = number == 0, number == len(radices) - 1
@@ -128,7 +130,7 @@ def transform_small_factors(x: GpuArray, size: int, ends: PassOptions) -> GpuArr
             ends.is_last_swapped and is_last,
             ends.divisor,
         )
-        x = device.launch(_pass(lead, size, span, radix, ends_here), x, factors)
+        x = device.launch(_fft_pass_plan(lead, size, span, radix, ends_here), x, factors)
         span *= radix
     return x
 
@@ -137,47 +139,45 @@ def multiply_rows(
     x: GpuArray, factors: GpuArray, row: int, size: int, ends: PassOptions
 ) -> GpuArray:
     """Multiply rows by factors, and change their length."""
-    step = _modulation(x.shape[:-1], size, row, ends)
+    step = _modulation_plan(x.shape[:-1], size, row, ends)
     return x.buffer.device.launch(step, x, factors)
 
 
-def transform_rows(x: GpuArray, *, is_inverse: bool) -> GpuArray:
+def fft_rows(x: GpuArray, *, is_inverse: bool) -> GpuArray:
     """Return the transforms of the rows of an array, by Bluestein's convolution if a factor is large."""
     row = x.shape[-1]
     ends = PassOptions(
         is_first_swapped=is_inverse, is_last_swapped=is_inverse, divisor=row if is_inverse else 1
     )
-    device, (size, _) = x.buffer.device, plan_fft_stages(row, RADICES)
+    device, (size, _) = x.buffer.device, plan_fft_stages(row, PREFERRED_RADICES)
     if size == row:
-        return transform_small_factors(x, row, ends)
-    around = device.constant(chirp, row)
+        return fft_small_factors(x, row, ends)
+    around = device.constant(split_chirp, row)
     first = ends._replace(is_last=False, is_last_swapped=False)
     between = PassOptions(is_first=False, is_last=False)
     last = ends._replace(is_first=False, is_first_swapped=False)
-    x = transform_small_factors(multiply_rows(x, around, row, size, first), size, between)
-    x = multiply_rows(x, device.constant(chirp_filter, row, size), size, size, between)
-    x = transform_small_factors(
-        x, size, between._replace(is_first_swapped=True, is_last_swapped=True)
-    )
+    x = fft_small_factors(multiply_rows(x, around, row, size, first), size, between)
+    x = multiply_rows(x, device.constant(split_chirp_filter, row, size), size, size, between)
+    x = fft_small_factors(x, size, between._replace(is_first_swapped=True, is_last_swapped=True))
     return multiply_rows(x, around, size, row, last)
 
 
 @table.implements(signal.fft)
 def fft(input: GpuArray) -> GpuArray:
     """Return the Fourier transform of each row."""
-    return transform_rows(input, is_inverse=False)
+    return fft_rows(input, is_inverse=False)
 
 
 @table.implements(signal.ifft)
 def ifft(input: GpuArray) -> GpuArray:
     """Return the inverse Fourier transform of each row."""
-    return transform_rows(input, is_inverse=True)
+    return fft_rows(input, is_inverse=True)
 
 
 @table.implements(signal.rfft)
 def rfft(input: GpuArray) -> GpuArray:
     """Return the non-negative frequencies of the Fourier transform of each row."""
-    whole = transform_rows(cast(input, dtype=complex64), is_inverse=False)
+    whole = fft_rows(cast(input, dtype=complex64), is_inverse=False)
     *lead, count = input.shape
     return slice_block(whole, (0,) * len(whole.shape), (*lead, count // 2 + 1))
 
@@ -188,5 +188,5 @@ def irfft(input: GpuArray, *, length: int) -> GpuArray:
     *lead, _ = input.shape
     axis = len(lead)
     inner = slice_block(input, (*(0 for _ in lead), 1), (*lead, (length + 1) // 2 - 1))
-    mirrored = reverse(conj(inner), dims=(axis,))
-    return real(transform_rows(concatenate([input, mirrored], axis), is_inverse=True))
+    mirrored = reverse(conjugate(inner), dims=(axis,))
+    return real_part(fft_rows(concatenate([input, mirrored], axis), is_inverse=True))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from plugrad.extend import complex64, host_bodies
 from plugrad.kernels import sorting
-from plugrad_webgpu.algorithms.ordering import can_select, largest_positions, sorting_positions
+from plugrad_webgpu.algorithms.ordering import argsort_rows, can_select_largest, largest_indices
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels.indexing import gather
 from plugrad_webgpu.memory.buffers import reinterpret
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from plugrad.extend import Kernel
     from plugrad_webgpu.memory.buffers import GpuArray
 
-BODIES = dict(host_bodies(sorting))
+HOST_BODIES = dict(host_bodies(sorting))
 
 
-def for_hardware(
+def implements_on_gpus(
     kernel: Kernel[..., Any],
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that declares a function for GPUs; software devices use the host body.
 
     So do complex numbers, whose order takes two keys.
     """
-    body = BODIES.pop(kernel)
+    body = HOST_BODIES.pop(kernel)
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         @table.implements(kernel)
@@ -47,35 +47,29 @@ def for_hardware(
     return declare
 
 
-@for_hardware(sorting.sort)
+@implements_on_gpus(sorting.sort)
 def sort(x: GpuArray, *, axis: int, descending: bool) -> GpuArray:
     """Return the elements sorted along an axis."""
     rows = _move_axis_to_end(x, axis)
-    return _move_axis_back(
-        _take_in_rows(rows, sorting_positions(rows, descending=descending)), axis
-    )
+    return _move_axis_back(_take_along_rows(rows, argsort_rows(rows, descending=descending)), axis)
 
 
-@for_hardware(sorting.argsort)
+@implements_on_gpus(sorting.argsort)
 def argsort(x: GpuArray, *, axis: int, descending: bool, stable: bool) -> GpuArray:
     """Return the indices that sort an axis; the sort is always stable."""
-    return _move_axis_back(
-        sorting_positions(_move_axis_to_end(x, axis), descending=descending), axis
-    )
+    return _move_axis_back(argsort_rows(_move_axis_to_end(x, axis), descending=descending), axis)
 
 
-@for_hardware(sorting.top_k)
+@implements_on_gpus(sorting.top_k)
 def top_k(x: GpuArray, *, k: int, sorted: bool) -> tuple[GpuArray, GpuArray]:
     """Return the k largest elements along the last axis and their indices."""
-    if can_select(x, k):
-        places = largest_positions(x, k, by_place=not sorted)
-        return _take_in_rows(x, places), places
-    places = slice_block(
-        sorting_positions(x, descending=True), (0,) * len(x.shape), (*x.shape[:-1], k)
-    )
+    if can_select_largest(x, k):
+        places = largest_indices(x, k, sort_by_index=not sorted)
+        return _take_along_rows(x, places), places
+    places = slice_block(argsort_rows(x, descending=True), (0,) * len(x.shape), (*x.shape[:-1], k))
     if not sorted:
-        places = _take_in_rows(places, sorting_positions(places))
-    return _take_in_rows(x, places), places
+        places = _take_along_rows(places, argsort_rows(places))
+    return _take_along_rows(x, places), places
 
 
 def _move_axis_to_end(x: GpuArray, axis: int) -> GpuArray:
@@ -91,11 +85,11 @@ def _move_axis_back(x: GpuArray, axis: int) -> GpuArray:
     return x if axis == last else permute_axes(x, (*axes[:axis], last, *axes[axis:]))
 
 
-def _take_in_rows(x: GpuArray, places: GpuArray) -> GpuArray:
+def _take_along_rows(x: GpuArray, places: GpuArray) -> GpuArray:
     """Return the elements at indices within each row."""
     rows = math.prod(x.shape[:-1])
     parts = reinterpret(x, (rows, x.shape[-1])), reinterpret(places, (rows, places.shape[-1]))
     return reinterpret(gather(*parts, axis=1, batch_dims=1), places.shape)
 
 
-table.update(BODIES, on_host=True)
+table.update(HOST_BODIES, on_host=True)

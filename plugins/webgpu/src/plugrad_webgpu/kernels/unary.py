@@ -23,16 +23,16 @@ from plugrad.kernels import unary
 from plugrad_webgpu.algorithms.bodies import clip, floats_only, make_cast, step
 from plugrad_webgpu.algorithms.expressions import (
     elementwise,
-    numbers,
     per_inexact_dtype,
+    per_number_dtype,
     per_real_dtype,
 )
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.memory.buffers import reinterpret, values_if_on_host
+from plugrad_webgpu.memory.buffers import host_values_or_none, reinterpret
 from plugrad_webgpu.shaders.elements import (
-    HALVES,
-    HIGHEST,
-    LOWEST,
+    HALF_DTYPES,
+    HIGHEST_VALUE,
+    LOWEST_VALUE,
     WORD_DTYPE,
     narrow_expression,
     require_dtype,
@@ -55,7 +55,7 @@ table.update(
             body=np.negative,
         ),
         unary.square: elementwise(
-            numbers("x * x") | {int64: "square_i64(x)", complex64: "complex_square(x)"},
+            per_number_dtype("x * x") | {int64: "square_i64(x)", complex64: "complex_square(x)"},
             body=np.square,
         ),
         unary.sign: elementwise(
@@ -170,39 +170,39 @@ table.update(
 # WGSL does not define the conversion of NaN, and its limits for large floats are those that float32
 # can represent; the snippets saturate at the limits of the integers. A float is False only if its
 # bits are those of 0 or -0: for a comparison with 0, a fast-math compiler would decide about NaN.
-TO_FLOAT = {
+FLOAT_CASTS = {
     int64: "f32_of_i64(x)",
     uint32: "f32_of_u32(x)",
     complex64: "x.x",
 } | dict.fromkeys((int32, bool_, float32), "f32(x)")
-TO_SIGNED = {
+INT32_CASTS = {
     float32: "saturated_i32(x)",
     int64: "bitcast<i32>(x.x)",
     complex64: "saturated_i32(x.x)",
 } | dict.fromkeys((int32, uint32, bool_), "i32(x)")
-TO_UNSIGNED = {
+UINT32_CASTS = {
     float32: "saturated_u32(x)",
     int64: "x.x",
     complex64: "saturated_u32(x.x)",
 } | dict.fromkeys((int32, uint32, bool_), "u32(x)")
 
 CAST_EXPRESSIONS: dict[DType, dict[DType, str]] = {
-    float32: TO_FLOAT,
-    int32: TO_SIGNED,
+    float32: FLOAT_CASTS,
+    int32: INT32_CASTS,
     **{
-        dtype: {source: narrow_expression(dtype, e) for source, e in TO_SIGNED.items()}
+        dtype: {source: narrow_expression(dtype, e) for source, e in INT32_CASTS.items()}
         | {
-            float32: f"clamp(saturated_i32(x), {LOWEST[dtype]}, {HIGHEST[dtype]})",
-            complex64: f"clamp(saturated_i32(x.x), {LOWEST[dtype]}, {HIGHEST[dtype]})",
+            float32: f"clamp(saturated_i32(x), {LOWEST_VALUE[dtype]}, {HIGHEST_VALUE[dtype]})",
+            complex64: f"clamp(saturated_i32(x.x), {LOWEST_VALUE[dtype]}, {HIGHEST_VALUE[dtype]})",
         }
         for dtype in (int8, int16)
     },
-    uint32: TO_UNSIGNED,
+    uint32: UINT32_CASTS,
     **{
-        dtype: {source: narrow_expression(dtype, e) for source, e in TO_UNSIGNED.items()}
+        dtype: {source: narrow_expression(dtype, e) for source, e in UINT32_CASTS.items()}
         | {
-            float32: f"min(saturated_u32(x), {HIGHEST[dtype]}u)",
-            complex64: f"min(saturated_u32(x.x), {HIGHEST[dtype]}u)",
+            float32: f"min(saturated_u32(x), {HIGHEST_VALUE[dtype]}u)",
+            complex64: f"min(saturated_u32(x.x), {HIGHEST_VALUE[dtype]}u)",
         }
         for dtype in (uint8, uint16)
     },
@@ -220,14 +220,14 @@ CAST_EXPRESSIONS: dict[DType, dict[DType, str]] = {
         complex64: "((bitcast<u32>(x.x) | bitcast<u32>(x.y)) & 0x7fffffffu) != 0u",
     },
     complex64: {
-        source: f"vec2f({e}, 0.0)" for source, e in TO_FLOAT.items() if source != complex64
+        source: f"vec2f({e}, 0.0)" for source, e in FLOAT_CASTS.items() if source != complex64
     },
 }
-CASTS: dict[DType, Callable[..., GpuArray]] = {
+CAST_IMPLEMENTATIONS: dict[DType, Callable[..., GpuArray]] = {
     dtype: elementwise(expressions, result=dtype, body=make_cast(dtype))
     for dtype, expressions in CAST_EXPRESSIONS.items()
 }
-TO_WIDE_FLOAT = TO_FLOAT | {
+TO_WIDE_FLOAT = FLOAT_CASTS | {
     int32: "odd_f32_of_i32(x)",
     uint32: "odd_f32_of_u32(x)",
     int64: "odd_f32_of_i64(x)",
@@ -246,12 +246,12 @@ def cast(x: GpuArray, *, dtype: DType) -> GpuArray:
     """Return the elements cast to another dtype."""
     if dtype == x.dtype:
         return x
-    if dtype == WORD_DTYPE.get(x.dtype) and values_if_on_host(x) is None:
+    if dtype == WORD_DTYPE.get(x.dtype) and host_values_or_none(x) is None:
         return reinterpret(x, x.shape, dtype)
-    if dtype in HALVES:
+    if dtype in HALF_DTYPES:
         return cast_to_half(dtype)(x)
-    require_dtype(dtype, CASTS)
-    return CASTS[dtype](x)
+    require_dtype(dtype, CAST_IMPLEMENTATIONS)
+    return CAST_IMPLEMENTATIONS[dtype](x)
 
 
 @table.implements(unary.identity)

@@ -17,7 +17,7 @@ from weakref import ref
 from plugrad.extend import Memory, OutOfMemory, complex64, float32
 from plugrad_webgpu.driver.forks import RefusingLock
 from plugrad_webgpu.driver.interrupts import uninterruptible
-from plugrad_webgpu.driver.limits import REMEDY
+from plugrad_webgpu.driver.limits import CPU_REMEDY
 from plugrad_webgpu.shaders.elements import WORD_DTYPE
 
 if TYPE_CHECKING:
@@ -29,24 +29,26 @@ if TYPE_CHECKING:
 
     from plugrad.extend import DType, PlugradError
     from plugrad_webgpu.driver.interface import Handle
-    from plugrad_webgpu.shaders.chains import Step
+    from plugrad_webgpu.shaders.chains import ElementwiseCall
     from plugrad_webgpu.shaders.layout import Shape
     from plugrad_webgpu.shaders.program import Plan, Program
 
 
-SOFTWARE_POOLED_BYTES: Final = 1 << 28
+SOFTWARE_MAX_POOLED_BYTES: Final = 1 << 28
 
 
-def pooled_bytes(largest: int, *, is_software: bool) -> int:
+def max_pooled_bytes(largest: int, *, is_software: bool) -> int:
     """Return how many bytes free buffers may always take; above that, at most as many as are in use.
 
     A step of a large network uses gigabytes for a moment, and new buffers are filled with zeros. How much memory a
     device has is unknown; a GPU has more than its largest buffer takes.
     """
-    return SOFTWARE_POOLED_BYTES if is_software else max(SOFTWARE_POOLED_BYTES, largest // 4)
+    return (
+        SOFTWARE_MAX_POOLED_BYTES if is_software else max(SOFTWARE_MAX_POOLED_BYTES, largest // 4)
+    )
 
 
-_serials = count()
+_buffer_serial_numbers = count()
 
 
 class Storage:
@@ -57,7 +59,7 @@ class Storage:
     def __init__(self, owner: Allocator, handle: Handle, size: int) -> None:
         self.owner: Allocator = owner
         self.handle: Handle = handle
-        self.serial: int = next(_serials)
+        self.serial: int = next(_buffer_serial_numbers)
         """Its number among the buffers of all devices."""
         self.size: int = size
         self.freed_in: int = 0
@@ -82,7 +84,7 @@ class HostStore(Protocol):
         """Return whether an array of a shape is kept on the host."""
         ...
 
-    def hold(self, values: NDArray[Any], shape: Shape, dtype: DType) -> GpuArray:
+    def wrap_values(self, values: NDArray[Any], shape: Shape, dtype: DType) -> GpuArray:
         """Return an array that owns the given flat values."""
         ...
 
@@ -90,7 +92,7 @@ class HostStore(Protocol):
         """Return an array filled with `value`, cast to a dtype."""
         ...
 
-    def try_compute(self, step: Step, inputs: Sequence[GpuArray]) -> GpuArray | None:
+    def try_compute(self, step: ElementwiseCall, inputs: Sequence[GpuArray]) -> GpuArray | None:
         """Return the result of an elementwise call, or None if the device must compute it."""
         ...
 
@@ -120,7 +122,7 @@ class CommandRecorder(Protocol):
     """The measured tiles of products, by the kind of problem."""
 
     @property
-    def subgroup(self) -> int:
+    def subgroup_size(self) -> int:
         """The number of invocations in a subgroup, or 0."""
         ...
 
@@ -141,7 +143,7 @@ class CommandRecorder(Protocol):
         """Compile a program unless it is compiled."""
         ...
 
-    def call(self, step: Step, *inputs: GpuArray) -> GpuArray:
+    def call(self, step: ElementwiseCall, *inputs: GpuArray) -> GpuArray:
         """Return the result of an elementwise call, which may be recorded later."""
         ...
 
@@ -153,7 +155,9 @@ class CommandRecorder(Protocol):
         """Record a call that writes a part of an array."""
         ...
 
-    def copy(self, source: GpuArray, start: int, target: GpuArray, place: int, size: int) -> None:
+    def copy(
+        self, source: GpuArray, source_start: int, target: GpuArray, target_start: int, size: int
+    ) -> None:
         """Copy bytes of an array to another one under construction."""
         ...
 
@@ -161,8 +165,8 @@ class CommandRecorder(Protocol):
         """Return a new array with a copy of host memory."""
         ...
 
-    def download(self, array: GpuArray, out: NDArray[Any], stored: np.dtype[Any]) -> None:
-        """Copy an array, whose elements are stored as `stored`, to the host, waiting for its values."""
+    def download(self, array: GpuArray, out: NDArray[Any], stored_dtype: np.dtype[Any]) -> None:
+        """Copy an array, whose elements are stored as `stored_dtype`, to the host, waiting for its values."""
         ...
 
     def read(self, arrays: Iterable[GpuArray]) -> Generator[Any]:
@@ -264,13 +268,13 @@ class Allocator(Protocol):
         """Return buffers to the driver, even if the recorded batch uses them."""
         ...
 
-    def finish_calls(self) -> None:
+    def record_pending_calls(self) -> None:
         """Record pending calls, so that they do not hold buffers."""
         ...
 
 
 @dataclass
-class Usage:
+class MemoryUsage:
     """The memory counters of a pool, in bytes of whole buffers."""
 
     buffers: int = 0
@@ -305,9 +309,9 @@ class Pool:
         self.limit: int | None = None
         self.budget = budget
         self.largest = largest
-        self.usage: Usage = Usage()
+        self.usage: MemoryUsage = MemoryUsage()
         self._allocator = allocator
-        self._before_trim = before_trim
+        self._release_scratch_before_trim = before_trim
         self._free: defaultdict[int, list[Storage]] = defaultdict(list)
         self._dead: deque[BufferRef] = deque()
         self._lock = lock
@@ -342,11 +346,11 @@ class Pool:
         if self._dead:
             self._collect_dead()
             if usage.pooled > self.budget:
-                self._keep_to_budget()
+                self._trim_to_budget()
         if size > self.largest:
             raise OutOfMemory(
                 f"webgpu: an array of {size} bytes exceeds the {self.largest} bytes of the largest buffer of this "
-                f"device; split it into smaller arrays, or {REMEDY}"
+                f"device; split it into smaller arrays, or {CPU_REMEDY}"
             )
         if is_counted:
             self._check_limit(size)
@@ -366,7 +370,7 @@ class Pool:
                 usage.peak = usage.in_use
         return buffer
 
-    def count_passing(self, size: int) -> None:
+    def count_temporary(self, size: int) -> None:
         """Count memory that is in use only temporarily; the caller holds the lock.
 
         Raises:
@@ -379,7 +383,7 @@ class Pool:
     def _check_limit(self, size: int) -> None:
         usage = self.usage
         if self.limit is not None and usage.in_use + size > self.limit:
-            self._allocator.finish_calls()
+            self._allocator.record_pending_calls()
             self._collect_dead()
             if usage.in_use + size > self.limit:
                 raise OutOfMemory(
@@ -444,7 +448,7 @@ class Pool:
     def trim(self) -> None:
         """Return all free buffers to the driver."""
         with self._lock, uninterruptible:
-            self._before_trim()
+            self._release_scratch_before_trim()
             self.release_free()
 
     def release_free(self) -> None:
@@ -452,7 +456,7 @@ class Pool:
         self._collect_dead()
         self._release(self._free_storages())
 
-    def _keep_to_budget(self) -> None:
+    def _trim_to_budget(self) -> None:
         """Return the buffers that have been free longest to the driver if free ones exceed the budget."""
         usage = self.usage
         most = max(self.budget, usage.in_use)
@@ -482,7 +486,7 @@ class Pool:
         """Return the memory in use as plugrad reports it."""
         self._collect_dead()
         if not isinstance(self._lock, RefusingLock):
-            self._keep_to_budget()
+            self._trim_to_budget()
         usage = self.usage
         details = {
             "pooled_bytes": usage.pooled,
@@ -515,7 +519,7 @@ def reinterpret(array: GpuArray, shape: Shape, dtype: DType | None = None) -> Gp
     return GpuArray(shape, dtype or array.dtype, array.buffer)
 
 
-def values_if_on_host(array: GpuArray) -> NDArray[Any] | None:
+def host_values_or_none(array: GpuArray) -> NDArray[Any] | None:
     """Return the flat read-only values of an array if they are on the host, else None."""
     buffer = array.buffer
     return buffer.values if type(buffer) is HostBuffer and buffer.dtype is array.dtype else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from plugrad_webgpu.memory.buffers import values_if_on_host
+from plugrad_webgpu.memory.buffers import host_values_or_none
 from plugrad_webgpu.shaders.elements import as_parameter, vector_type, words_per_element
 from plugrad_webgpu.shaders.layout import (
     array_nbytes,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from plugrad.extend import DType
     from plugrad_webgpu.memory.buffers import CommandRecorder, GpuArray
-    from plugrad_webgpu.shaders.layout import Loop, Shape, Strides
+    from plugrad_webgpu.shaders.layout import LoopNest, Shape, Strides
     from plugrad_webgpu.shaders.program import Plan
 
 
@@ -37,19 +37,19 @@ BYTE_COPY_MIN_BYTES = (
 )  # bytes that a software device copies by itself: a shader takes ten times as long, a submission 50 us
 
 
-class View(NamedTuple):
+class BufferView(NamedTuple):
     """The position of elements in a buffer: the offset of the first one, and the strides."""
 
     start: int
     strides: Strides
 
 
-def copy_view(x: GpuArray, shape: Shape, source: View) -> GpuArray:
+def copy_view(x: GpuArray, shape: Shape, source: BufferView) -> GpuArray:
     """Return a contiguous array of the elements of `x` in a view."""
-    values, hosting = values_if_on_host(x), x.buffer.device.hosting
+    values, hosting = host_values_or_none(x), x.buffer.device.hosting
     if values is not None and hosting.has_room(shape):
-        return hosting.hold(_view_on_host(values, shape, source), shape, x.dtype)
-    device, target = x.buffer.device, View(0, contiguous_strides(shape))
+        return hosting.wrap_values(_read_view_on_host(values, shape, source), shape, x.dtype)
+    device, target = x.buffer.device, BufferView(0, contiguous_strides(shape))
     run = _byte_range(shape, source, target, x.dtype) if device.is_software else None
     if run is None:
         return device.launch(_copy_plan(shape, source, target, x.dtype), x)
@@ -60,10 +60,10 @@ def copy_view(x: GpuArray, shape: Shape, source: View) -> GpuArray:
 
 def copy_array(x: GpuArray) -> GpuArray:
     """Return a copy that may be overwritten."""
-    return copy_view(x, x.shape, View(0, contiguous_strides(x.shape)))
+    return copy_view(x, x.shape, BufferView(0, contiguous_strides(x.shape)))
 
 
-def _view_on_host(values: NDArray[Any], shape: Shape, source: View) -> NDArray[Any]:
+def _read_view_on_host(values: NDArray[Any], shape: Shape, source: BufferView) -> NDArray[Any]:
     """Return the elements of flat values in a view, flat again."""
     if 0 in shape:
         return values[:0]
@@ -72,10 +72,12 @@ def _view_on_host(values: NDArray[Any], shape: Shape, source: View) -> NDArray[A
     return np.ndarray(shape, values.dtype, values, size * source.start, strides).flatten()
 
 
-def copy_into(output: GpuArray, target: View, x: GpuArray, shape: Shape | None = None) -> None:
+def copy_into(
+    output: GpuArray, target: BufferView, x: GpuArray, shape: Shape | None = None
+) -> None:
     """Write `x`, broadcast to `shape`, to a view of `output`."""
     shape = x.shape if shape is None else shape
-    device, source = x.buffer.device, View(0, broadcast_strides(x.shape, shape))
+    device, source = x.buffer.device, BufferView(0, broadcast_strides(x.shape, shape))
     run = _byte_range(shape, source, target, x.dtype) if device.is_software else None
     if run is None:
         device.launch_into(_copy_plan(shape, source, target, x.dtype), output, x)
@@ -90,18 +92,18 @@ def slice_block(x: GpuArray, begin: Shape, size: Shape) -> GpuArray:
     return copy_view(x, size, slice_view(x.shape, begin, (1,) * len(size)))
 
 
-def slice_view(shape: Shape, begin: Shape, steps: Shape) -> View:
+def slice_view(shape: Shape, begin: Shape, steps: Shape) -> BufferView:
     """Return the view of an array that starts at `begin` with the given steps along axes."""
     strides = contiguous_strides(shape)
     start = sum(b * stride for b, stride in zip(begin, strides, strict=True))
-    return View(start, tuple(s * stride for s, stride in zip(steps, strides, strict=True)))
+    return BufferView(start, tuple(s * stride for s, stride in zip(steps, strides, strict=True)))
 
 
 def permute_axes(x: GpuArray, order: Shape) -> GpuArray:
     """Return the array with permuted axes."""
     strides = contiguous_strides(x.shape)
     shape = tuple(x.shape[axis] for axis in order)
-    return copy_view(x, shape, View(0, tuple(strides[axis] for axis in order)))
+    return copy_view(x, shape, BufferView(0, tuple(strides[axis] for axis in order)))
 
 
 def concatenate(inputs: Sequence[GpuArray], axis: int) -> GpuArray:
@@ -111,15 +113,15 @@ def concatenate(inputs: Sequence[GpuArray], axis: int) -> GpuArray:
     shape = (*first.shape[:axis], size, *first.shape[axis + 1 :])
     hosting = first.buffer.device.hosting
     if hosting.has_room(shape):
-        found = ((values_if_on_host(x), x.shape) for x in inputs)
+        found = ((host_values_or_none(x), x.shape) for x in inputs)
         parts = [values.reshape(own) for values, own in found if values is not None]
         if len(parts) == len(inputs):
-            return hosting.hold(np.concatenate(parts, axis).reshape(-1), shape, first.dtype)
+            return hosting.wrap_values(np.concatenate(parts, axis).reshape(-1), shape, first.dtype)
     output = first.buffer.device.empty(shape, first.dtype)
     strides = contiguous_strides(shape)
     offset = 0
     for x in inputs:
-        copy_into(output, View(offset * strides[axis], strides), x)
+        copy_into(output, BufferView(offset * strides[axis], strides), x)
         offset += x.shape[axis]
     return output
 
@@ -144,7 +146,9 @@ class _ByteRange(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _byte_range(shape: Shape, source: View, target: View, dtype: DType) -> _ByteRange | None:
+def _byte_range(
+    shape: Shape, source: BufferView, target: BufferView, dtype: DType
+) -> _ByteRange | None:
     """Return the byte range of a copy that is one contiguous run, else None."""
     element = 4 * words_per_element(dtype)
     size = element * math.prod(shape)
@@ -157,10 +161,10 @@ def _byte_range(shape: Shape, source: View, target: View, dtype: DType) -> _Byte
 
 
 @lru_cache(maxsize=1024)
-def _copy_plan(shape: Shape, source: View, target: View, dtype: DType) -> Plan:
+def _copy_plan(shape: Shape, source: BufferView, target: BufferView, dtype: DType) -> Plan:
     loop = merge_axes(shape, source.strides, target.strides)
     starts, words = (source.start, target.start), words_per_element(dtype)
-    widths = _widths(4 // words, loop, *starts)
+    widths = _copy_widths(4 // words, loop, *starts)
     axis = _vector_axis(loop, starts) if words == 1 else 0
     if widths == (1, 1) and axis:
         copy = _copy_by_tiles(loop, starts, axis)
@@ -179,7 +183,7 @@ def _copy_plan(shape: Shape, source: View, target: View, dtype: DType) -> Plan:
     return plan(program, parameters, count, shape, dtype)
 
 
-class _Copy(NamedTuple):
+class _CopyShader(NamedTuple):
     """What each invocation of a copy does: it moves one item, or several items found by steps."""
 
     starts: tuple[int, ...]
@@ -189,7 +193,7 @@ class _Copy(NamedTuple):
     wgsl: tuple[tuple[str, str], ...]
 
 
-def _widths(lanes: int, loop: Loop, *starts: int) -> tuple[int, int]:
+def _copy_widths(lanes: int, loop: LoopNest, *starts: int) -> tuple[int, int]:
     """Return how many elements of source and target move at once: `lanes` or one.
 
     One element of the source fills a vector of the target where the source repeats it.
@@ -207,13 +211,13 @@ def _widths(lanes: int, loop: Loop, *starts: int) -> tuple[int, int]:
 
 
 def _copy_by_vectors(
-    loop: Loop, starts: tuple[int, int], widths: tuple[int, int], words: int
-) -> _Copy:
+    loop: LoopNest, starts: tuple[int, int], widths: tuple[int, int], words: int
+) -> _CopyShader:
     """Return the copy in which each invocation stores one element or vector."""
     width = widths[1]
     kinds = [vector_type("u32", each * words) for each in widths]
     repeated = ", ".join(["source[source_at]"] * (width // widths[0]))
-    return _Copy(
+    return _CopyShader(
         tuple(start // own for start, own in zip(starts, widths, strict=True)),
         (),
         (loop.sizes[0] // width, *loop.sizes[1:]),
@@ -221,11 +225,11 @@ def _copy_by_vectors(
             (strides[0], *[n // own for n in strides[1:]])
             for strides, own in zip(loop.strides, widths, strict=True)
         ),
-        _wgsl(kinds, (), [f"destination[target_at] = {kinds[1]}({repeated});"]),
+        _copy_substitutions(kinds, (), [f"destination[target_at] = {kinds[1]}({repeated});"]),
     )
 
 
-def _copy_by_chunks(loop: Loop, starts: tuple[int, int], words: int) -> _Copy:
+def _copy_by_chunks(loop: LoopNest, starts: tuple[int, int], words: int) -> _CopyShader:
     """Return the copy in which each invocation moves several neighbours, to save index arithmetic."""
     move = "destination[target_at + {0}u * parameters.target_step] = source[source_at + {0}u * parameters.source_step];"
     guarded = f"if (CHUNK * at0 + {{0}}u < parameters.length) {{{{ {move} }}}}".replace(
@@ -233,16 +237,18 @@ def _copy_by_chunks(loop: Loop, starts: tuple[int, int], words: int) -> _Copy:
     )
     moves = [guarded.format(i) for i in range(ELEMENTS_PER_INVOCATION)]
     steps = tuple(strides[0] for strides in loop.strides)
-    return _Copy(
+    return _CopyShader(
         starts,
         (*steps, loop.sizes[0]),
         (-(-loop.sizes[0] // ELEMENTS_PER_INVOCATION), *loop.sizes[1:]),
         tuple((ELEMENTS_PER_INVOCATION * strides[0], *strides[1:]) for strides in loop.strides),
-        _wgsl([vector_type("u32", words)] * 2, ("source_step", "target_step", "length"), moves),
+        _copy_substitutions(
+            [vector_type("u32", words)] * 2, ("source_step", "target_step", "length"), moves
+        ),
     )
 
 
-def _vector_axis(loop: Loop, starts: tuple[int, int]) -> int:
+def _vector_axis(loop: LoopNest, starts: tuple[int, int]) -> int:
     """Return the axis along which the source is contiguous if the target is contiguous along axis 0, else 0."""
     source, target = loop.strides
     if 1 not in source[1:] or target[0] != 1:
@@ -253,7 +259,7 @@ def _vector_axis(loop: Loop, starts: tuple[int, int]) -> int:
     return axis if all(n % 4 == 0 for n in (*starts, *sizes, *others)) else 0
 
 
-def _copy_by_tiles(loop: Loop, starts: tuple[int, int], axis: int) -> _Copy:
+def _copy_by_tiles(loop: LoopNest, starts: tuple[int, int], axis: int) -> _CopyShader:
     """Return the copy in which each invocation transposes a tile of four by four elements."""
     sizes = tuple(n // 4 if i in (0, axis) else n for i, n in enumerate(loop.sizes))
     strides = tuple(
@@ -265,16 +271,16 @@ def _copy_by_tiles(loop: Loop, starts: tuple[int, int], axis: int) -> _Copy:
     for i in range(4):
         turned = ", ".join(f"line{line}[{i}]" for line in range(4))
         moves.append(f"destination[target_at + {i}u * parameters.target_step] = vec4({turned});")
-    return _Copy(
+    return _CopyShader(
         tuple(start // 4 for start in starts),
         (source[0] // 4, target[axis] // 4),
         sizes,
         strides,
-        _wgsl(["vec4<u32>"] * 2, ("source_step", "target_step"), moves),
+        _copy_substitutions(["vec4<u32>"] * 2, ("source_step", "target_step"), moves),
     )
 
 
-def _wgsl(
+def _copy_substitutions(
     kinds: Sequence[str], fields: Sequence[str], moves: Sequence[str]
 ) -> tuple[tuple[str, str], ...]:
     return (
@@ -291,7 +297,7 @@ def _copy_program(axes: int, wgsl: tuple[tuple[str, str], ...]) -> Program:
     return Program(f"copy {axes} axes", partial(shader, "movement", **numbers, **dict(wgsl)))
 
 
-_FILL = Program("fill", partial(shader, "creation"))
+_FILL_PROGRAM = Program("fill", partial(shader, "creation"))
 
 
 @lru_cache(maxsize=1024)
@@ -299,4 +305,4 @@ def fill_plan(shape: Shape, words: tuple[int, ...], dtype: DType) -> Plan:
     """Return the plan that fills an array with the words of one element."""
     vectors = -(-array_nbytes(shape, len(words)) // 16)
     pair = words * (2 // len(words))
-    return plan(_FILL, (vectors, 0, *pair), vectors, shape, dtype)
+    return plan(_FILL_PROGRAM, (vectors, 0, *pair), vectors, shape, dtype)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import Buffer, CommandRecorder, Pool
 
 
-class Scratch:
+class ScratchBuffers:
     """The shared scratch buffers of a device by size class; the caller holds the device's lock."""
 
     def __init__(self, device: CommandRecorder, pool: Pool) -> None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from plugrad.extend import as_dtype, uint32
-from plugrad_webgpu.memory.buffers import reinterpret, values_if_on_host
+from plugrad_webgpu.memory.buffers import host_values_or_none, reinterpret
 from plugrad_webgpu.memory.copying import full
-from plugrad_webgpu.shaders.elements import COMPUTE_DTYPE, HALVES, stored_nbytes
+from plugrad_webgpu.shaders.elements import COMPUTE_DTYPE, HALF_DTYPES, stored_nbytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 def upload(device: CommandRecorder, array: NDArray[Any], dtype: DType) -> GpuArray:
     """Return a copy of a host array of a supported dtype, on the device unless it is small."""
-    if dtype not in HALVES:
+    if dtype not in HALF_DTYPES:
         if device.hosting.has_room(array.shape):
-            return device.hosting.hold(array.flatten(), array.shape, dtype)
+            return device.hosting.wrap_values(array.flatten(), array.shape, dtype)
         if array.size == 1:
             # A fill is part of the batch, in order; an upload might have to submit the batch first.
             return full(device, array.shape, array.item(), dtype)
@@ -36,7 +36,7 @@ def upload(device: CommandRecorder, array: NDArray[Any], dtype: DType) -> GpuArr
 
 def as_words_on_device(array: NDArray[Any], dtype: DType) -> NDArray[Any]:
     """Return the values of a host array as the device stores them, in whole words of 32 bits."""
-    if dtype not in HALVES:
+    if dtype not in HALF_DTYPES:
         return array.astype(COMPUTE_DTYPE.get(dtype, dtype), copy=False)
     words = np.zeros(stored_nbytes(array.shape, dtype) // 4, np.uint32)
     words.view(np.uint16)[: array.size] = array.reshape(-1).view(np.uint16)
@@ -45,10 +45,10 @@ def as_words_on_device(array: NDArray[Any], dtype: DType) -> NDArray[Any]:
 
 def download(device: CommandRecorder, array: GpuArray) -> NDArray[Any]:
     """Return the values of an array in a new host array, waiting for them."""
-    hosted = values_if_on_host(array)
+    hosted = host_values_or_none(array)
     if hosted is not None:
         return device.hosting.read_values(hosted, array.shape)
-    if array.dtype in HALVES:
+    if array.dtype in HALF_DTYPES:
         words = np.empty(stored_nbytes(array.shape, array.dtype) // 4, np.uint32)
         device.download(reinterpret(array, words.shape, uint32), words, words.dtype)
         return words.view(array.dtype.numpy)[: prod(array.shape)].reshape(array.shape)
@@ -60,9 +60,9 @@ def download(device: CommandRecorder, array: GpuArray) -> NDArray[Any]:
 def read(device: CommandRecorder, arrays: Iterable[GpuArray]) -> Generator[NDArray[Any]]:
     """Yield the values of arrays of one dtype in flat parts; each part is valid until the next one."""
     given = list(arrays)
-    if any(array.dtype in HALVES for array in given):  # each begins in a word of its own
+    if any(array.dtype in HALF_DTYPES for array in given):  # each begins in a word of its own
         for array in given:
-            yield from _read_halves(device, array)
+            yield from _read_half_floats(device, array)
         return
     with closing(device.read(given)) as parts:
         for memory in parts:
@@ -71,7 +71,7 @@ def read(device: CommandRecorder, arrays: Iterable[GpuArray]) -> Generator[NDArr
             yield values.astype(dtype, copy=False)
 
 
-def _read_halves(device: CommandRecorder, array: GpuArray) -> Generator[NDArray[Any]]:
+def _read_half_floats(device: CommandRecorder, array: GpuArray) -> Generator[NDArray[Any]]:
     left, count = prod(array.shape), stored_nbytes(array.shape, array.dtype) // 4
     with closing(device.read([reinterpret(array, (count,), uint32)])) as parts:
         for memory in parts:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.extend import float32, fuse_epilogues, get_kernel
 from plugrad.kernels import activation, binary, convolution, fused, linalg
-from plugrad_webgpu.narrow import own_configs
+from plugrad_webgpu.narrow import configs_by_kernel_name
 
 if TYPE_CHECKING:
     from plugrad.extend import Call, Graph, Kernel
 
-KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset(
+EPILOGUE_KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset(
     {
         *(linalg.matmul, convolution.conv2d, fused.matmul, fused.conv2d),
         *(binary.add, activation.relu, activation.relu6, activation.sigmoid),
@@ -27,7 +27,11 @@ def attach_epilogues(graph: Graph) -> Graph:
 
     def is_included(call: Call) -> bool:
         spec = graph.specs[call.outputs[0]]
-        if call.kernel not in KERNELS or spec.dtype != float32 or not _is_own(call.kernel, graph):
+        if (
+            call.kernel not in EPILOGUE_KERNELS
+            or spec.dtype != float32
+            or not _uses_builtin_implementation(call.kernel, graph)
+        ):
             return False
         if call.kernel not in (fused.matmul, fused.conv2d):
             return True
@@ -37,7 +41,10 @@ def attach_epilogues(graph: Graph) -> Graph:
     return fuse_epilogues(graph, is_included)
 
 
-def _is_own(kernel: Kernel[..., Any], graph: Graph) -> bool:
+def _uses_builtin_implementation(kernel: Kernel[..., Any], graph: Graph) -> bool:
     """Return whether the device runs a kernel by this package's implementation."""
     config = get_kernel(kernel.name, graph.backend.name)
-    return config is not None and config.kernel_func is own_configs()[kernel.name].kernel_func
+    return (
+        config is not None
+        and config.kernel_func is configs_by_kernel_name()[kernel.name].kernel_func
+    )

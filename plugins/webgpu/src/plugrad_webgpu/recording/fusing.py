@@ -10,29 +10,29 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from plugrad_webgpu.recording.recorder import Copy, Dispatch
-from plugrad_webgpu.shaders.chains import CONFLICT, MAX_WEIGHT, laid_out, program
+from plugrad_webgpu.recording.recorder import RecordedCopy, RecordedDispatch
+from plugrad_webgpu.shaders.chains import CONFLICT, MAX_COMPILE_WEIGHT, chain_program, lay_out_chain
 from plugrad_webgpu.shaders.program import plan
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from plugrad_webgpu.memory.buffers import Buffer
-    from plugrad_webgpu.recording.recorder import StandIn
-    from plugrad_webgpu.shaders.chains import Reading, References, Step
+    from plugrad_webgpu.recording.recorder import PlaceholderBuffer
+    from plugrad_webgpu.shaders.chains import ElementwiseCall, InputAccess, OperandReferences
     from plugrad_webgpu.shaders.layout import Shape
 
-fused_program = lru_cache(maxsize=1024)(program)
+cached_chain_program = lru_cache(maxsize=1024)(chain_program)
 
 
-class Group:
+class FusionGroup:
     """Elementwise dispatches on arrays of one size that can run in any order relative to waiting ones."""
 
     __slots__ = ("leaves", "limits", "loop", "made", "members", "weight")
 
     def __init__(self) -> None:
         """Begin without members."""
-        self.members: list[Dispatch] = []
+        self.members: list[RecordedDispatch] = []
         self.made: set[Buffer] = set()
         self.leaves: set[Buffer] = set()
         self.weight: int = 0
@@ -40,17 +40,17 @@ class Group:
         self.loop: Shape | None = None
         """The shape along whose axes inputs are repeated, if any is."""
 
-    def has_room(self, step: Step, reads: Sequence[Buffer], most: int) -> bool:
-        """Return whether a call can join a group that may bind at most `most` buffers."""
-        if self.weight + step.weight > MAX_WEIGHT:
+    def has_room(self, step: ElementwiseCall, reads: Sequence[Buffer], max_buffers: int) -> bool:
+        """Return whether a call can join a group that may bind at most `max_buffers` buffers."""
+        if self.weight + step.weight > MAX_COMPILE_WEIGHT:
             return False
         if step.loop is not None and self.loop not in (None, step.loop):
             return False
         if self.limits | step.limits == CONFLICT:
             return False
-        return len(self.leaves.union(reads) - self.made) < most
+        return len(self.leaves.union(reads) - self.made) < max_buffers
 
-    def add(self, dispatch: Dispatch, step: Step) -> None:
+    def add(self, dispatch: RecordedDispatch, step: ElementwiseCall) -> None:
         """Add a call to the group."""
         self.members.append(dispatch)
         self.leaves.update([x for x in dispatch.reads if x not in self.made])
@@ -60,38 +60,40 @@ class Group:
         self.limits |= step.limits
 
 
-def fuse(
-    work: Sequence[Dispatch | Copy], kept: Collection[StandIn], most: int
-) -> list[Dispatch | Copy]:
+def fuse_elementwise(
+    work: Sequence[RecordedDispatch | RecordedCopy],
+    kept_results: Collection[PlaceholderBuffer],
+    max_buffers: int,
+) -> list[RecordedDispatch | RecordedCopy]:
     """Return the work with elementwise dispatches fused, in a valid order.
 
     Args:
         work: what was recorded.
-        kept: the buffers that are read later.
-        most: the number of buffers that a dispatch can bind.
+        kept_results: the buffers that are read later.
+        max_buffers: the number of buffers that a dispatch can bind.
     """
-    readers: dict[Buffer, list[Dispatch | Copy]] = {}
+    readers: dict[Buffer, list[RecordedDispatch | RecordedCopy]] = {}
     for each in work:
         for buffer in each.reads:
             readers.setdefault(buffer, []).append(each)
-    done: list[Dispatch | Copy] = []
-    waiting: dict[int, Group] = {}
-    group_of: dict[Buffer, Group] = {}
+    done: list[RecordedDispatch | RecordedCopy] = []
+    waiting: dict[int, FusionGroup] = {}
+    group_of: dict[Buffer, FusionGroup] = {}
 
-    def finish(group: Group) -> None:
+    def finish(group: FusionGroup) -> None:
         for buffer in group.made:
             del group_of[buffer]
         for count, other in waiting.items():
             if other is group:
                 del waiting[count]
                 break
-        outside = _read_outside(group.members, readers, kept)
-        done.extend(_merge_dispatches(group.members, outside, most))
+        outside = _find_external_results(group.members, readers, kept_results)
+        done.extend(_merge_dispatches(group.members, outside, max_buffers))
 
     for each in work:
-        step = each.step if isinstance(each, Dispatch) else None
+        step = each.step if isinstance(each, RecordedDispatch) else None
         own = None if step is None else waiting.get(step.count)
-        if own is not None and step is not None and not own.has_room(step, each.reads, most):
+        if own is not None and step is not None and not own.has_room(step, each.reads, max_buffers):
             finish(own)
             own = None
         for k, buffer in enumerate(each.reads):
@@ -108,9 +110,9 @@ def fuse(
         if step is None:
             done.append(each)
             continue
-        assert isinstance(each, Dispatch)
+        assert isinstance(each, RecordedDispatch)
         if own is None:
-            own = waiting[step.count] = Group()
+            own = waiting[step.count] = FusionGroup()
         own.add(each, step)
         group_of[each.writes[0]] = own
     for group in [*waiting.values()]:
@@ -118,35 +120,35 @@ def fuse(
     return done
 
 
-def _is_read_unchanged(reading: Reading, buffer: Buffer, group: Group) -> bool:
+def _is_read_unchanged(reading: InputAccess, buffer: Buffer, group: FusionGroup) -> bool:
     """Return whether a call reads a result of its group with the dtype and layout in which it was written."""
     made = next(m.step for m in group.members if m.writes[0] is buffer)
     return made is not None and made.dtype is reading.dtype and reading.strides is None
 
 
-def _read_outside(
-    members: Sequence[Dispatch],
-    readers: dict[Buffer, list[Dispatch | Copy]],
-    kept: Collection[StandIn],
-) -> set[StandIn]:
+def _find_external_results(
+    members: Sequence[RecordedDispatch],
+    readers: dict[Buffer, list[RecordedDispatch | RecordedCopy]],
+    kept_results: Collection[PlaceholderBuffer],
+) -> set[PlaceholderBuffer]:
     """Return the results of calls that are read by other work, or kept."""
     inside = set(map(id, members))
     return {
         member.writes[0]
         for member in members
-        if member.writes[0] in kept
+        if member.writes[0] in kept_results
         or any(id(each) not in inside for each in readers.get(member.writes[0], ()))
     }
 
 
 def _merge_dispatches(
-    members: Sequence[Dispatch], outside: set[StandIn], most: int
-) -> list[Dispatch]:
+    members: Sequence[RecordedDispatch], outside: set[PlaceholderBuffer], max_buffers: int
+) -> list[RecordedDispatch]:
     """Return dispatches for elementwise calls: a single one if it can bind all buffers."""
-    members = _find_needed(members, outside)
+    members = _find_needed_calls(members, outside)
     if len(members) < 2:
         return [*members]
-    made = _join(members, outside, most)
+    made = _fuse_dispatches(members, outside, max_buffers)
     if made is not None:
         return [made]
     half = len(members) // 2
@@ -154,15 +156,17 @@ def _merge_dispatches(
     read_later = {x for member in second for x in member.reads}
     between = {member.writes[0] for member in first if member.writes[0] in read_later}
     return [
-        *_merge_dispatches(first, outside | between, most),
-        *_merge_dispatches(second, outside, most),
+        *_merge_dispatches(first, outside | between, max_buffers),
+        *_merge_dispatches(second, outside, max_buffers),
     ]
 
 
-def _find_needed(members: Sequence[Dispatch], outside: set[StandIn]) -> list[Dispatch]:
+def _find_needed_calls(
+    members: Sequence[RecordedDispatch], outside: set[PlaceholderBuffer]
+) -> list[RecordedDispatch]:
     """Return the calls on which results read outside depend."""
     needed: set[Buffer] = {*outside}
-    found: list[Dispatch] = []
+    found: list[RecordedDispatch] = []
     for member in reversed(members):
         if member.writes[0] in needed:
             needed.update(member.reads)
@@ -170,11 +174,13 @@ def _find_needed(members: Sequence[Dispatch], outside: set[StandIn]) -> list[Dis
     return found[::-1]
 
 
-def _join(members: Sequence[Dispatch], outside: set[StandIn], most: int) -> Dispatch | None:
+def _fuse_dispatches(
+    members: Sequence[RecordedDispatch], outside: set[PlaceholderBuffer], max_buffers: int
+) -> RecordedDispatch | None:
     """Return one dispatch for several elementwise calls, or None if it would bind too many buffers."""
     places: dict[Buffer, int] = {}
-    leaves: dict[tuple[Buffer, Reading], int] = {}
-    calls: list[tuple[Step, References]] = []
+    leaves: dict[tuple[Buffer, InputAccess], int] = {}
+    calls: list[tuple[ElementwiseCall, OperandReferences]] = []
     for place, member in enumerate(members):
         step = member.step
         assert step is not None
@@ -187,10 +193,10 @@ def _join(members: Sequence[Dispatch], outside: set[StandIn], most: int) -> Disp
         calls.append((step, tuple(references)))
         places[member.writes[0]] = place
     written = tuple(place for place, m in enumerate(members) if m.writes[0] in outside)
-    if len(leaves) + len(written) > most:
+    if len(leaves) + len(written) > max_buffers:
         return None
     loop = next((step.loop for step, _ in calls if step.loop is not None), calls[0][0].shape)
-    layout = laid_out(
+    layout = lay_out_chain(
         loop,
         [(step.formula, step.values, references) for step, references in calls],
         [reading for _, reading in leaves],
@@ -198,8 +204,12 @@ def _join(members: Sequence[Dispatch], outside: set[StandIn], most: int) -> Disp
     )
     last = calls[-1][0]
     made = plan(
-        fused_program(layout.form), layout.parameters, layout.invocations, last.shape, last.dtype
+        cached_chain_program(layout.form),
+        layout.parameters,
+        layout.invocations,
+        last.shape,
+        last.dtype,
     )
     writes = tuple(members[place].writes[0] for place in written)
     reads = tuple([buffer for buffer, _ in leaves])
-    return Dispatch(replace(made, size=sum(x.size for x in writes)), reads, writes)
+    return RecordedDispatch(replace(made, size=sum(x.size for x in writes)), reads, writes)

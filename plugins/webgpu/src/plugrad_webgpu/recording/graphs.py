@@ -18,9 +18,9 @@ from plugrad.extend import (
 )
 from plugrad_webgpu.memory.buffers import GpuArray
 from plugrad_webgpu.recording.epilogues import attach_epilogues
-from plugrad_webgpu.recording.recorder import Recorder, StandIn
-from plugrad_webgpu.recording.segment import HostCall, Segment
-from plugrad_webgpu.shaders.elements import STORED
+from plugrad_webgpu.recording.recorder import PlaceholderBuffer, Recorder
+from plugrad_webgpu.recording.segment import HostComputation, Segment
+from plugrad_webgpu.shaders.elements import STORED_DTYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def record_graph(graph: Graph, device: Device, compile_body: Callable[[Graph], Run]) -> Run:
     """Return a function from the arrays of arguments and variables to results and updates."""
     graph = attach_epilogues(graph)
-    return Recording(graph, _Writer(graph, device, compile_body).write())
+    return RecordedGraph(graph, _SegmentBuilder(graph, device, compile_body).write())
 
 
 class HostSteps:
@@ -70,7 +70,7 @@ class HostSteps:
         values.update(zip(self.outputs, self._run(*[values[v] for v in self.inputs]), strict=True))
 
 
-class Recording:
+class RecordedGraph:
     """A function that runs the parts of a graph: recorded segments and host steps."""
 
     def __init__(self, graph: Graph, parts: Sequence[Segment | HostSteps]) -> None:
@@ -95,7 +95,7 @@ class Recording:
         return [values[value] for value in self.ends]
 
 
-class _Writer:
+class _SegmentBuilder:
     """Builds the parts of a graph step by step."""
 
     def __init__(self, graph: Graph, device: Device, compile_body: Callable[[Graph], Run]) -> None:
@@ -106,24 +106,26 @@ class _Writer:
         self.recorder = Recorder(device)
         self.parts: list[Segment | HostSteps] = []
         self.arrays: dict[Value, GpuArray] = {
-            v: self.recorder.known(x) for v, x in graph.constants.items() if isinstance(x, GpuArray)
+            v: self.recorder.create_constant_placeholder(x)
+            for v, x in graph.constants.items()
+            if isinstance(x, GpuArray)
         }
         """The arrays that stand for the values that there are so far; none for strings."""
         self.value_of: dict[Buffer, Value] = {}
         """The values, among those that earlier parts give, whose arrays have certain buffers."""
         self.made: dict[Value, GpuArray] = {}
         """The values that the segment which is being recorded makes."""
-        self.hosts: list[HostCall] = []
+        self.hosts: list[HostComputation] = []
         self.waiting: list[Step] = []
         """The steps for the host that come next."""
-        self.last = _last_uses(graph)
+        self.last = _find_last_uses(graph)
 
     def write(self) -> list[Segment | HostSteps]:
         """Return the parts of the graph."""
         for value in (*self.graph.arguments, *self.graph.variables):
-            self._add_stand_in(value)
+            self._add_placeholder(value)
         for index, step in enumerate(self.graph.steps):
-            if not self._is_for_device(step):
+            if not self._may_run_on_device(step):
                 self._end_segment(index)
             else:
                 self._end_host_steps(index)
@@ -135,17 +137,17 @@ class _Writer:
         self._end_host_steps(len(self.graph.steps))
         return self.parts
 
-    def _add_stand_in(self, value: Value) -> None:
+    def _add_placeholder(self, value: Value) -> None:
         """Create a stand-in for the array of a value that comes from outside."""
         shape, dtype = self.graph.specs[value]
-        if dtype in STORED:
+        if dtype in STORED_DTYPES:
             array = self.arrays[value] = self.recorder.empty(shape, dtype)
             self.value_of[array.buffer] = value
 
-    def _is_for_device(self, step: Step) -> bool:
+    def _may_run_on_device(self, step: Step) -> bool:
         """Return whether the device may run a step, judged by its kind and dtypes."""
         values = [v for v in (*step.inputs, *step.outputs) if v is not None]
-        has_dtypes = all(self.graph.specs[v].dtype in STORED for v in values)
+        has_dtypes = all(self.graph.specs[v].dtype in STORED_DTYPES for v in values)
         return has_dtypes and isinstance(step, Call | HostValue)
 
     def _record(self, step: Step) -> bool:
@@ -154,8 +156,8 @@ class _Writer:
         if isinstance(step, HostValue):
             (value,) = step.outputs
             array = self.arrays[value] = recorder.empty(*specs[value])
-            assert isinstance(array.buffer, StandIn)
-            self.hosts.append(HostCall(step, specs[value], array.buffer))
+            assert isinstance(array.buffer, PlaceholderBuffer)
+            self.hosts.append(HostComputation(step, specs[value], array.buffer))
             return True
         assert isinstance(step, Call)
         done = len(recorder.work)
@@ -168,7 +170,7 @@ class _Writer:
                 raise
             found = None  # it needs values; or it fails, and has to fail when the program runs
         outputs: list[Any] = [*found] if step.returns_list and found is not None else [found]
-        if not all(isinstance(getattr(x, "buffer", None), StandIn) for x in outputs):
+        if not all(isinstance(getattr(x, "buffer", None), PlaceholderBuffer) for x in outputs):
             del recorder.work[done:]
             return False
         made: dict[Value, GpuArray] = dict(zip(step.outputs, outputs, strict=True))
@@ -207,10 +209,10 @@ class _Writer:
         outputs = [v for v in made if self.last.get(v, -1) >= index]
         self.parts.append(HostSteps(self.graph, steps, outputs, self.compile_body))
         for value in outputs:
-            self._add_stand_in(value)
+            self._add_placeholder(value)
 
 
-def _last_uses(graph: Graph) -> dict[Value, int]:
+def _find_last_uses(graph: Graph) -> dict[Value, int]:
     """Return for each value the index of the last step that reads it; the number of steps if it outlives the run."""
     last = {v: i for i, step in enumerate(graph.steps) for v in step.inputs if v is not None}
     ends = (*graph.results, *[value for _, value in graph.updates])

@@ -1,6 +1,6 @@
 """The recorder: a stand-in for the device that notes what kernels ask it to do, and does nothing.
 
-Kernels run on it as on a device, because they do not look at values. One that does raises `NeedsValues`.
+Kernels run on it as on a device, because they do not look at values. One that does raises `ValuesRequested`.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from plugrad.extend import DType, Shape
     from plugrad_webgpu.device.device import Device
     from plugrad_webgpu.memory.buffers import Pool
-    from plugrad_webgpu.shaders.chains import Step
+    from plugrad_webgpu.shaders.chains import ElementwiseCall
     from plugrad_webgpu.shaders.program import Plan, Program
 
 
-class NeedsValues(Exception):
+class ValuesRequested(Exception):
     """Raised when a kernel needs values, so that the host must run it at each call."""
 
 
-class StandIn(Buffer):
+class PlaceholderBuffer(Buffer):
     """The placeholder of a buffer during recording: it has a size but no storage."""
 
     __slots__ = ("size",)
@@ -40,12 +40,12 @@ class StandIn(Buffer):
         """Refuse to give a storage.
 
         Raises:
-            NeedsValues: always.
+            ValuesRequested: always.
         """
-        raise NeedsValues(name)
+        raise ValuesRequested(name)
 
 
-class Known(StandIn):
+class ConstantPlaceholder(PlaceholderBuffer):
     """The placeholder of an existing buffer, which is the same in every call."""
 
     __slots__ = ("array",)
@@ -54,31 +54,31 @@ class Known(StandIn):
 
 
 @dataclass(eq=False, slots=True)
-class Dispatch:
+class RecordedDispatch:
     """One call of a program on buffers, some of which are placeholders."""
 
     plan: Plan
     reads: tuple[Buffer, ...]
-    writes: tuple[StandIn, ...]
-    step: Step | None = None
+    writes: tuple[PlaceholderBuffer, ...]
+    step: ElementwiseCall | None = None
     """The elementwise call that it is, if it is one."""
 
 
 @dataclass(eq=False, slots=True)
-class Copy:
+class RecordedCopy:
     """A copy of bytes between buffers."""
 
     reads: tuple[Buffer]
-    writes: tuple[StandIn]
+    writes: tuple[PlaceholderBuffer]
     start: int
     place: int
     size: int
 
 
-AnyStandIn = TypeVar("AnyStandIn", bound=StandIn)
+AnyPlaceholder = TypeVar("AnyPlaceholder", bound=PlaceholderBuffer)
 
 
-class NothingHosted:
+class EmptyHostStore:
     """A host store without arrays, for recording."""
 
     def has_room(self, _shape: Shape) -> bool:
@@ -92,8 +92,8 @@ class Recorder:
     def __init__(self, device: Device) -> None:
         """Begin with nothing noted, for a device whose schedules kernels choose."""
         self.device = device
-        self.work: list[Dispatch | Copy] = []
-        self.hosting: NothingHosted = NothingHosted()
+        self.work: list[RecordedDispatch | RecordedCopy] = []
+        self.hosting: EmptyHostStore = EmptyHostStore()
         self.is_software: bool = device.is_software
         self.has_long_words: bool = device.has_long_words
         self.shared_bytes: int = device.shared_bytes
@@ -106,77 +106,87 @@ class Recorder:
         return self
 
     @property
-    def subgroup(self) -> int:
+    def subgroup_size(self) -> int:
         """The invocations of a subgroup, or 0."""
-        return self.device.subgroup
+        return self.device.subgroup_size
 
     def __getattr__(self, name: str) -> NoReturn:
         """Refuse what else a device does.
 
         Raises:
-            NeedsValues: always.
+            ValuesRequested: always.
         """
-        raise NeedsValues(name)
+        raise ValuesRequested(name)
 
-    def stand_in(self, size: int, kind: type[AnyStandIn] = StandIn) -> AnyStandIn:
+    def create_placeholder(
+        self, size: int, kind: type[AnyPlaceholder] = PlaceholderBuffer
+    ) -> AnyPlaceholder:
         """Return a new placeholder of a size class."""
         buffer = kind()
         buffer.device = self  # type: ignore[assignment] - as far as kernels go, it is a device
         buffer.size = size
         return buffer
 
-    def known(self, array: GpuArray) -> GpuArray:
+    def create_constant_placeholder(self, array: GpuArray) -> GpuArray:
         """Return the placeholder for an existing array."""
-        buffer = self.stand_in(0, Known)
+        buffer = self.create_placeholder(0, ConstantPlaceholder)
         buffer.array = array
         return GpuArray(array.shape, array.dtype, buffer)
 
     def empty(self, shape: Shape, dtype: DType) -> GpuArray:
         """Return an array with a placeholder."""
         size = size_class(stored_nbytes(shape, dtype))
-        return GpuArray(shape, dtype, self.stand_in(size))
+        return GpuArray(shape, dtype, self.create_placeholder(size))
 
     def constant(self, make: Callable[..., NDArray[Any]], *sizes: int) -> GpuArray:
         """Return an array that `make` computes from some sizes."""
-        return self.known(self.device.constant(make, *sizes))
+        return self.create_constant_placeholder(self.device.constant(make, *sizes))
 
     def prepare(self, program: Program, operands: int) -> None:
         """Do nothing, because the program may be fused with others."""
 
-    def call(self, step: Step, *inputs: GpuArray) -> GpuArray:
+    def call(self, step: ElementwiseCall, *inputs: GpuArray) -> GpuArray:
         """Record an elementwise call."""
         made = self.launch(step.plan, *inputs)
         if step.joins:
             noted = self.work[-1]
-            assert isinstance(noted, Dispatch)
+            assert isinstance(noted, RecordedDispatch)
             noted.step = step
         return made
 
     def launch(self, plan: Plan, *inputs: GpuArray) -> GpuArray:
         """Record a call of a program and return its output."""
-        buffer = self.stand_in(plan.size)
-        self.work.append(Dispatch(plan, tuple([x.buffer for x in inputs]), (buffer,)))
+        buffer = self.create_placeholder(plan.size)
+        self.work.append(RecordedDispatch(plan, tuple([x.buffer for x in inputs]), (buffer,)))
         return GpuArray(plan.shape, plan.dtype, buffer)
 
     def launch_into(self, plan: Plan, output: GpuArray, *inputs: GpuArray) -> None:
         """Record a call that writes a part of an array under construction."""
-        self.work.append(Dispatch(plan, tuple([x.buffer for x in inputs]), (_being_made(output),)))
+        self.work.append(
+            RecordedDispatch(plan, tuple([x.buffer for x in inputs]), (_as_placeholder(output),))
+        )
 
-    def copy(self, source: GpuArray, start: int, target: GpuArray, place: int, size: int) -> None:
+    def copy(
+        self, source: GpuArray, source_start: int, target: GpuArray, target_start: int, size: int
+    ) -> None:
         """Record a copy of bytes to an array under construction."""
-        self.work.append(Copy((source.buffer,), (_being_made(target),), start, place, size))
+        self.work.append(
+            RecordedCopy(
+                (source.buffer,), (_as_placeholder(target),), source_start, target_start, size
+            )
+        )
 
-    def download(self, array: GpuArray, out: NDArray[Any], stored: np.dtype[Any]) -> NoReturn:
+    def download(self, array: GpuArray, out: NDArray[Any], stored_dtype: np.dtype[Any]) -> NoReturn:
         """Raise, because a recording has no values.
 
         Raises:
-            NeedsValues: always.
+            ValuesRequested: always.
         """
-        raise NeedsValues("download")
+        raise ValuesRequested("download")
 
 
-def _being_made(output: GpuArray) -> StandIn:
+def _as_placeholder(output: GpuArray) -> PlaceholderBuffer:
     buffer = output.buffer
-    if type(buffer) is not StandIn:
-        raise NeedsValues("it writes to an array that exists")
+    if type(buffer) is not PlaceholderBuffer:
+        raise ValuesRequested("it writes to an array that exists")
     return buffer

@@ -12,11 +12,11 @@ from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from plugrad.extend import PlugradError, compute_host_value
-from plugrad_webgpu.device.device import Encoded, parameter_words
+from plugrad_webgpu.device.device import EncodedDispatch, parameters_as_words
 from plugrad_webgpu.memory.buffers import ExternalBuffer, GpuArray
 from plugrad_webgpu.memory.transfers import as_words_on_device
-from plugrad_webgpu.recording.fusing import fuse
-from plugrad_webgpu.recording.recorder import Copy, Known, StandIn
+from plugrad_webgpu.recording.fusing import fuse_elementwise
+from plugrad_webgpu.recording.recorder import ConstantPlaceholder, PlaceholderBuffer, RecordedCopy
 from plugrad_webgpu.recording.slots import assign_slots
 
 if TYPE_CHECKING:
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
     from plugrad.extend import HostValue, Shaped, Value
     from plugrad_webgpu.device.device import Device
     from plugrad_webgpu.memory.buffers import Buffer, Storage
-    from plugrad_webgpu.recording.recorder import Dispatch
+    from plugrad_webgpu.recording.recorder import RecordedDispatch
 
     Command = Callable[[], None]
-    Work = Sequence[Dispatch | Copy]
+    Work = Sequence[RecordedDispatch | RecordedCopy]
 
-MAX_KEPT_COMMANDS: Final = 16
+MAX_CACHED_COMMAND_LISTS: Final = 16
 """The choices of buffers whose commands are kept."""
-TURNS: Final = 8
+BUFFERS_PER_HOST_VALUE: Final = 8
 """The buffers of each host value: a batch may still use those of the calls before."""
 
 
-class HostCall(NamedTuple):
+class HostComputation(NamedTuple):
     """A host value, which a function computes at each call."""
 
     step: HostValue
     spec: Shaped
-    buffer: StandIn
+    buffer: PlaceholderBuffer
 
     def compute(self) -> NDArray[Any]:
         """Return the value in the form stored on the device."""
@@ -56,10 +56,10 @@ class HostCall(NamedTuple):
         return as_words_on_device(values, dtype)
 
 
-class Turn:
+class HostValueBuffers:
     """The buffers of one call's host values."""
 
-    def __init__(self, device: Device, hosts: Sequence[HostCall]) -> None:
+    def __init__(self, device: Device, hosts: Sequence[HostComputation]) -> None:
         """Take buffers from the pool, which are not counted as memory in use."""
         take = partial(device.pool.take, device, is_counted=False)
         self.buffers: list[Buffer] = [take(host.buffer.size) for host in hosts]
@@ -76,7 +76,7 @@ class Segment:
         work: Work,
         inputs: Mapping[Value, Buffer],
         outputs: Mapping[Value, GpuArray],
-        hosts: Sequence[HostCall],
+        hosts: Sequence[HostComputation],
     ) -> None:
         """Prepare work.
 
@@ -93,11 +93,11 @@ class Segment:
         self.hosts = hosts
         given = {*inputs.values(), *[host.buffer for host in hosts]}
         kept = [*dict.fromkeys([x.buffer for x in outputs.values()])]
-        known = [x for x in kept if isinstance(x, Known)]
+        known = [x for x in kept if isinstance(x, ConstantPlaceholder)]
         passed = [x for x in kept if x in given]
-        self.results = [x for x in kept if type(x) is StandIn and x not in given]
-        fused = fuse(work, set(self.results), device.most_operands - 1)
-        self.work = [x for x in fused if isinstance(x, Copy) or x.plan.grid is not None]
+        self.results = [x for x in kept if type(x) is PlaceholderBuffer and x not in given]
+        fused = fuse_elementwise(work, set(self.results), device.most_operands - 1)
+        self.work = [x for x in fused if isinstance(x, RecordedCopy) or x.plan.grid is not None]
         slots = assign_slots(self.work, given.union(self.results))
         self.slots = slots.sizes
         self.passing_bytes = sum(slots.sizes)
@@ -105,12 +105,16 @@ class Segment:
         self.places: dict[Buffer, int] = {x: place for place, x in enumerate(order)}
         self.places |= {x: len(order) + place for x, place in slots.places.items()}
         self.passed = [self.inputs[self.places[x]] for x in passed]
-        self.known = [x.array.buffer for x in known]
+        self.create_constant_placeholder = [x.array.buffer for x in known]
         numbers = {x: number for number, x in enumerate((*self.results, *passed, *known))}
         self.made = [(v, x.shape, x.dtype, numbers[x.buffer]) for v, x in outputs.items()]
         """The shape and the dtype of each output, and the number of its buffer: those of the results come first, then
         those of inputs that are passed on, then known ones."""
-        self._turns = cycle([Turn(device, hosts) for _ in range(TURNS)] if hosts else [])
+        self._turns = cycle(
+            [HostValueBuffers(device, hosts) for _ in range(BUFFERS_PER_HOST_VALUE)]
+            if hosts
+            else []
+        )
         self._tables: list[GpuArray] = []
         self._commands: dict[tuple[int, ...], list[Command]] = {}
         self._generation = 0
@@ -128,15 +132,19 @@ class Segment:
             results = [pool.take(device, x.size) for x in self.results]
             found += [buffer.storage for buffer in results]
             if self.passing_bytes:
-                pool.count_passing(self.passing_bytes)
+                pool.count_temporary(self.passing_bytes)
             self._encode(found)
             if turn is not None:
                 turn.batch = device.batch
-        buffers = [*results, *[values[value].buffer for value in self.passed], *self.known]
+        buffers = [
+            *results,
+            *[values[value].buffer for value in self.passed],
+            *self.create_constant_placeholder,
+        ]
         for value, shape, dtype, number in self.made:
             values[value] = GpuArray(shape, dtype, buffers[number])
 
-    def _write(self, written: Sequence[NDArray[Any]]) -> Turn:
+    def _write(self, written: Sequence[NDArray[Any]]) -> HostValueBuffers:
         """Copy host values to this call's buffers."""
         turn, device = next(self._turns), self.device
         if (
@@ -172,7 +180,7 @@ class Segment:
         commands = self._commands.get(key)
         if commands is None:
             commands = self._make_commands(storages)
-            if len(self._commands) >= MAX_KEPT_COMMANDS:
+            if len(self._commands) >= MAX_CACHED_COMMAND_LISTS:
                 del self._commands[next(iter(self._commands))]
             self._commands[key] = commands
         return commands
@@ -181,7 +189,7 @@ class Segment:
         """Return commands that encode the work, in runs of dispatches that fit a batch."""
         device, places = self.device, self.places
         commands: list[Command] = []
-        run: list[Encoded] = []
+        run: list[EncodedDispatch] = []
         nbytes = 0
 
         def end_run() -> None:
@@ -192,10 +200,10 @@ class Segment:
 
         for each in self.work:
             operands = [
-                x.array.buffer.storage if isinstance(x, Known) else found[places[x]]
+                x.array.buffer.storage if isinstance(x, ConstantPlaceholder) else found[places[x]]
                 for x in (*each.reads, *each.writes)
             ]
-            if isinstance(each, Copy):
+            if isinstance(each, RecordedCopy):
                 end_run()
                 source, own = operands
                 command = partial(device.copy_bytes, source, each.start, own, each.place, each.size)
@@ -210,11 +218,13 @@ class Segment:
             program = plan.program
             pipeline = device.pipeline(program, len(operands))
             if program.has_table:
-                self._tables.append(device.constant(parameter_words, plan.parameters))
+                self._tables.append(device.constant(parameters_as_words, plan.parameters))
                 operands.append(self._tables[-1].buffer.storage)
             group = device.groups.find(program, operands)
             run.append(
-                Encoded(pipeline, group, b"" if program.has_table else plan.parameters, plan.grid)
+                EncodedDispatch(
+                    pipeline, group, b"" if program.has_table else plan.parameters, plan.grid
+                )
             )
             nbytes += plan.size
             if len(run) == device.batch_limit:

@@ -8,28 +8,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from plugrad_webgpu.recording.recorder import StandIn
+from plugrad_webgpu.recording.recorder import PlaceholderBuffer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from plugrad_webgpu.memory.buffers import Buffer
-    from plugrad_webgpu.recording.recorder import Copy, Dispatch
+    from plugrad_webgpu.recording.recorder import RecordedCopy, RecordedDispatch
 
 
-class Slots(NamedTuple):
+class SlotAssignment(NamedTuple):
     """The memory slots of the buffers that recorded work creates and uses."""
 
     places: dict[Buffer, int]
     sizes: tuple[int, ...]
 
 
-def assign_slots(work: Sequence[Dispatch | Copy], others: Collection[Buffer]) -> Slots:
+def assign_slots(
+    work: Sequence[RecordedDispatch | RecordedCopy], others: Collection[Buffer]
+) -> SlotAssignment:
     """Assign slots to all buffers of recorded work except known ones and `others`."""
-    lives: dict[StandIn, list[int]] = {}
+    lives: dict[PlaceholderBuffer, list[int]] = {}
     for index, each in enumerate(work):
         for buffer in (*each.reads, *each.writes):
-            if type(buffer) is StandIn and buffer not in others:
+            if type(buffer) is PlaceholderBuffer and buffer not in others:
                 lives.setdefault(buffer, [index, index])[1] = index
     places: dict[Buffer, int] = {}
     slots: list[tuple[int, list[list[int]]]] = []
@@ -45,4 +47,4 @@ def assign_slots(work: Sequence[Dispatch | Copy], others: Collection[Buffer]) ->
             slots.append((buffer.size, []))
         slots[place][1].append([birth, end])
         places[buffer] = place
-    return Slots(places, tuple([size for size, _ in slots]))
+    return SlotAssignment(places, tuple([size for size, _ in slots]))

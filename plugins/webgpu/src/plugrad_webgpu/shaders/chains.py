@@ -1,6 +1,6 @@
 """Chains of elementwise calls: one shader computes several calls, and writes only the results that are needed.
 
-A `Step` is one call with its shapes and dtypes. A chain is a list of steps that have the same number of
+A `ElementwiseCall` is one call with its shapes and dtypes. A chain is a list of steps that have the same number of
 elements. Each refers to earlier steps, whose results lie as its own does, and to arrays, called leaves. A
 single call is a chain of one step. Nothing here needs a device.
 
@@ -17,7 +17,7 @@ from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from plugrad_webgpu.shaders.elements import (
-    HALVES,
+    HALF_DTYPES,
     STORAGE_TYPE,
     as_stored,
     as_value,
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.layout import Shape, Strides
     from plugrad_webgpu.shaders.program import Plan
 
-OPERATORS: Final = ("^", "+", "|", "-")
+OPAQUE_OPERATORS: Final = ("^", "+", "|", "-")
 """What combines bits with a zero: one operator for results, and others for the operands after the first."""
-MAX_INPUTS: Final = len(OPERATORS)
+MAX_CALL_INPUTS: Final = len(OPAQUE_OPERATORS)
 """The inputs of a call in a chain."""
-MAX_WEIGHT: Final = 64
+MAX_COMPILE_WEIGHT: Final = 64
 """The weight of the calls in a chain: an accurate function has 4 to 16, and the driver takes 10 ms to compile it."""
 ROUNDING_WEIGHT: Final = 2
 """The additional weight of a call whose result is rounded to a half."""
@@ -53,9 +53,9 @@ HAS_ODD_ROWS: Final = 2
 """Inputs are repeated along rows that are no multiple of 4, so that results are written one at a time."""
 CONFLICT: Final = PACKS_HALVES | HAS_ODD_ROWS
 
-Mode = Literal["whole", "vectors", "scalar", "one"]
+AccessMode = Literal["whole", "vectors", "scalar", "one"]
 Number = int | float | complex
-References = tuple[int, ...]
+OperandReferences = tuple[int, ...]
 """What a step combines: earlier steps by their places from 0 on, and leaves by the complements of their numbers."""
 
 
@@ -70,7 +70,7 @@ class Formula(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Reading:
+class InputAccess:
     """How a call reads an input: its dtype and strides; None if it is laid out like the result."""
 
     dtype: DType
@@ -78,16 +78,18 @@ class Reading:
     """No strides at all for a single element."""
 
 
-reading: Callable[[DType, Strides | None], Reading] = lru_cache(maxsize=1024)(Reading)
+cached_input_access: Callable[[DType, Strides | None], InputAccess] = lru_cache(maxsize=1024)(
+    InputAccess
+)
 """Return an object for a way of reading: the same one as before, which is quick to compare."""
 
 
 @dataclass(slots=True, eq=False)
-class Step:
+class ElementwiseCall:
     """An elementwise call for inputs of certain shapes and dtypes."""
 
     formula: Formula
-    readings: tuple[Reading, ...]
+    readings: tuple[InputAccess, ...]
     values: tuple[Number, ...]
     """The attributes."""
     shape: Shape
@@ -108,31 +110,31 @@ class Step:
     """What gives the same on the host, of NumPy's arrays and the attributes."""
 
 
-class Form(NamedTuple):
+class ChainForm(NamedTuple):
     """Everything that determines the shader of a chain."""
 
     formulas: tuple[Formula, ...]
-    references: tuple[References, ...]
-    leaves: tuple[tuple[DType, Mode], ...]
+    references: tuple[OperandReferences, ...]
+    leaves: tuple[tuple[DType, AccessMode], ...]
     outputs: tuple[int, ...]
     axes: int
     width: int
 
 
-class Layout(NamedTuple):
+class ChainLayout(NamedTuple):
     """The form of a chain's shader, and the parameters of one call."""
 
-    form: Form
+    form: ChainForm
     parameters: list[Number]
     invocations: int
 
 
-def laid_out(
+def lay_out_chain(
     shape: Shape,
-    calls: Sequence[tuple[Formula, Sequence[Number], References]],
-    readings: Sequence[Reading],
+    calls: Sequence[tuple[Formula, Sequence[Number], OperandReferences]],
+    readings: Sequence[InputAccess],
     outputs: tuple[int, ...],
-) -> Layout:
+) -> ChainLayout:
     """Return the layout of a chain of calls.
 
     Args:
@@ -154,7 +156,7 @@ def laid_out(
     if axes:
         parameters += [-(-loop.sizes[0] // width), *loop.sizes[1:-1]]
     advances = iter(loop.strides)
-    modes: list[Mode] = []
+    modes: list[AccessMode] = []
     for each in readings:
         if not each.strides:
             modes.append("whole" if each.strides is None else "one")
@@ -166,7 +168,7 @@ def laid_out(
             parameters += [strides[0], *[s // step for s in strides[1:]]]
     for _, values, _ in calls:
         parameters += values
-    form = Form(
+    form = ChainForm(
         tuple(formula for formula, _, _ in calls),
         tuple(references for _, _, references in calls),
         tuple((each.dtype, mode) for each, mode in zip(readings, modes, strict=True)),
@@ -174,14 +176,14 @@ def laid_out(
         axes,
         width,
     )
-    return Layout(form, parameters, count)
+    return ChainLayout(form, parameters, count)
 
 
 @cache
 def weigh(formula: Formula) -> int:
     """Return the relative compile time of a formula; an addition is 1."""
-    rounding = ROUNDING_WEIGHT if formula.result in HALVES else 0
-    return min(1 + rounding + len(linked(formula.expression)) // 200, MAX_WEIGHT // 4)
+    rounding = ROUNDING_WEIGHT if formula.result in HALF_DTYPES else 0
+    return min(1 + rounding + len(linked(formula.expression)) // 200, MAX_COMPILE_WEIGHT // 4)
 
 
 def find_limits(formula: Formula, loop: Shape | None) -> int:
@@ -190,41 +192,41 @@ def find_limits(formula: Formula, loop: Shape | None) -> int:
     >>> find_limits(Formula("x", (("x", float32),), float32), (2, 3)) == HAS_ODD_ROWS
     True
     """
-    packs = PACKS_HALVES if formula.result in HALVES else 0
+    packs = PACKS_HALVES if formula.result in HALF_DTYPES else 0
     return packs | (HAS_ODD_ROWS if loop is not None and loop[-1] % 4 else 0)
 
 
 @cache
-def single(form: Form) -> Program:
+def single_call_program(form: ChainForm) -> Program:
     """Return the program of a single call."""
-    return program(form)
+    return chain_program(form)
 
 
-def program(form: Form) -> Program:
+def chain_program(form: ChainForm) -> Program:
     """Return the program of a chain; its operands are the leaves followed by the outputs."""
     label = "; ".join(formula.expression for formula in form.formulas)
-    return Program(label, partial(_source, form), outputs=len(form.outputs))
+    return Program(label, partial(_chain_source, form), outputs=len(form.outputs))
 
 
 # --- the shader
 
 
-def _source(form: Form) -> str:
-    functions, values = _calls(form)
+def _chain_source(form: ChainForm) -> str:
+    functions, values = _functions_and_call_statements(form)
     return shader(
         "elementwise",
         places=str(max(form.axes - 1, 0)),
         last=f"let at{form.axes - 1} = rest;" if form.axes else "",
-        fields="\n".join(_fields(form)),
-        bindings="\n".join(_bindings(form)),
+        fields="\n".join(_parameter_fields(form)),
+        bindings="\n".join(_binding_declarations(form)),
         functions="\n".join(functions),
-        loads="\n".join(_load(form, number) for number in range(len(form.leaves))),
+        loads="\n".join(_load_statement(form, number) for number in range(len(form.leaves))),
         values="\n".join(values),
         stores="\n".join(_store(form, number, place) for number, place in enumerate(form.outputs)),
     )
 
 
-def _fields(form: Form) -> list[str]:
+def _parameter_fields(form: ChainForm) -> list[str]:
     fields = ["zero: u32"] if len(form.formulas) > 1 else []
     if form.axes:
         fields.append(f"sizes: array<u32, {form.axes - 1}>")
@@ -238,7 +240,7 @@ def _fields(form: Form) -> list[str]:
     return [f"  {field}," for field in fields]
 
 
-def _bindings(form: Form) -> list[str]:
+def _binding_declarations(form: ChainForm) -> list[str]:
     arrays = [
         ("read", f"leaf{number}_values", dtype, form.width if mode in ("whole", "vectors") else 1)
         for number, (dtype, mode) in enumerate(form.leaves)
@@ -254,18 +256,18 @@ def _bindings(form: Form) -> list[str]:
 
 def _bound_type(dtype: DType, width: int) -> str:
     """Return the type of `width` elements in a buffer; a single half is in one of two in a word."""
-    if dtype in HALVES:
+    if dtype in HALF_DTYPES:
         return vector_type("u32", (width + 1) // 2)
     return vector_type(STORAGE_TYPE[dtype], width)
 
 
-def _load(form: Form, number: int) -> str:
+def _load_statement(form: ChainForm, number: int) -> str:
     dtype, mode = form.leaves[number]
     steps = [f"at{axis} * parameters.strides{number}[{axis}]" for axis in range(form.axes)]
     offset = {"whole": "index", "one": "0u"}.get(mode) or " + ".join(steps)
     value = f"leaf{number}_values[{offset}]"
     is_vector = mode in ("whole", "vectors") and form.width > 1
-    if dtype in HALVES:
+    if dtype in HALF_DTYPES:
         value = (
             f"halves_of_words({value})"
             if is_vector
@@ -280,14 +282,14 @@ def _load(form: Form, number: int) -> str:
     )
 
 
-def _store(form: Form, number: int, place: int) -> str:
+def _store(form: ChainForm, number: int, place: int) -> str:
     value = f"value{place}"
-    if form.formulas[place].result in HALVES:
+    if form.formulas[place].result in HALF_DTYPES:
         value = f"words_of_halves({value})"
     return f"  output{number}[index] = {value};"
 
 
-def _calls(form: Form) -> tuple[list[str], list[str]]:
+def _functions_and_call_statements(form: ChainForm) -> tuple[list[str], list[str]]:
     """Return the WGSL functions of the steps, without duplicates, and the statements that call them."""
     names: dict[str, str] = {}
     values: list[str] = []
@@ -301,7 +303,9 @@ def _calls(form: Form) -> tuple[list[str], list[str]]:
         lanes = [""] if form.width == 1 else [f"[{lane}]" for lane in range(form.width)]
         results: list[str] = []
         for lane in lanes:
-            result = as_stored(formula.result, f"{name}({_arguments(formula, references, lane)})")
+            result = as_stored(
+                formula.result, f"{name}({_call_arguments(formula, references, lane)})"
+            )
             results.append(_opaque_expression(stored, result) if is_used else result)
         values.append(
             f"  let value{place} = {vector_type(stored, form.width)}({', '.join(results)});"
@@ -309,7 +313,7 @@ def _calls(form: Form) -> tuple[list[str], list[str]]:
     return [f"fn {name}{function}" for function, name in names.items()], values
 
 
-def _arguments(formula: Formula, references: References, lane: str) -> str:
+def _call_arguments(formula: Formula, references: OperandReferences, lane: str) -> str:
     arguments: list[str] = []
     for k, ((_, dtype), reference) in enumerate(zip(formula.inputs, references, strict=True)):
         value = f"value{reference}{lane}" if reference >= 0 else f"leaf{~reference}{lane}"
@@ -317,15 +321,15 @@ def _arguments(formula: Formula, references: References, lane: str) -> str:
         before = references[:k]
         if reference in before or (reference >= 0 and any(r >= 0 for r in before)):
             value = (
-                f"({value} {OPERATORS[k]} parameters.zero)"
-                if dtype in HALVES
-                else _opaque_expression(STORAGE_TYPE[dtype], value, OPERATORS[k])
+                f"({value} {OPAQUE_OPERATORS[k]} parameters.zero)"
+                if dtype in HALF_DTYPES
+                else _opaque_expression(STORAGE_TYPE[dtype], value, OPAQUE_OPERATORS[k])
             )
         arguments.append(as_value(dtype, value))
     return ", ".join(arguments)
 
 
-def _opaque_expression(stored: str, value: str, operator: str = OPERATORS[0]) -> str:
+def _opaque_expression(stored: str, value: str, operator: str = OPAQUE_OPERATORS[0]) -> str:
     """Return an expression with the same value that compilers cannot simplify."""
     bits = {"f32": "u32", "vec2<f32>": "vec2<u32>"}.get(stored)
     if bits is None:  # the arithmetic of integers is exact

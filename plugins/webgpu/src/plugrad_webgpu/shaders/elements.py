@@ -25,7 +25,7 @@ from plugrad.extend import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-NUMBERS: Final = (float32, int32, uint32)
+NUMBER_DTYPES: Final = (float32, int32, uint32)
 
 WORD_DTYPE: Final[dict[DType, DType]] = {
     int8: int32,
@@ -38,7 +38,7 @@ WORD_DTYPE: Final[dict[DType, DType]] = {
 COMPUTE_DTYPE: Final = WORD_DTYPE | {bool_: uint32}
 """What the words of a dtype are whose elements are smaller than a word."""
 
-_NARROWED: Final[dict[DType, str]] = {
+_NARROWING_EXPRESSIONS: Final[dict[DType, str]] = {
     int8: "wrapped_i8({})",
     int16: "wrapped_i16({})",
     uint8: "(({}) & 0xffu)",
@@ -62,19 +62,19 @@ STORAGE_TYPE: Final[dict[DType, str]] = {
 VALUE_TYPE: Final[dict[DType, str]] = STORAGE_TYPE | {bool_: "bool"}
 """The type in an expression; its name also converts from the stored type."""
 
-DTYPES: Final = frozenset(STORAGE_TYPE)
+SHADER_DTYPES: Final = frozenset(STORAGE_TYPE)
 """The dtypes that kernels take."""
-HALVES: Final[tuple[DType | str, ...]] = float16, BFLOAT16
+HALF_DTYPES: Final[tuple[DType | str, ...]] = float16, BFLOAT16
 """The dtypes of which two elements share a word. Elementwise kernels convert them; others do not see them."""
 HALF_CONVERSIONS: Final[dict[DType | str, tuple[str, str]]] = {
     float16: ("half_bits", "bits_of_half"),
     BFLOAT16: ("brain_bits", "bits_of_brain"),
 }
 """The WGSL functions from the bits of a float32 to those of the nearest half, and back."""
-STORED: Final[frozenset[DType | str]] = DTYPES.union(HALVES)
+STORED_DTYPES: Final[frozenset[DType | str]] = SHADER_DTYPES.union(HALF_DTYPES)
 """The dtypes of arrays on the device."""
 
-LOWEST: Final[dict[DType, int | float]] = {
+LOWEST_VALUE: Final[dict[DType, int | float]] = {
     float32: float("-inf"),
     int32: -(2**31),
     uint32: 0,
@@ -85,7 +85,7 @@ LOWEST: Final[dict[DType, int | float]] = {
     uint8: 0,
     uint16: 0,
 }
-HIGHEST: Final[dict[DType, int | float]] = {
+HIGHEST_VALUE: Final[dict[DType, int | float]] = {
     float32: float("inf"),
     int32: 2**31 - 1,
     uint32: 2**32 - 1,
@@ -98,7 +98,7 @@ HIGHEST: Final[dict[DType, int | float]] = {
 }
 
 
-class Long(int):
+class TwoWordInteger(int):
     """A 64-bit integer as two words."""
 
 
@@ -123,36 +123,36 @@ def stored_nbytes(shape: Sequence[int], dtype: DType) -> int:
     (24, 48)
     """
     count = prod(shape)
-    return 4 * (-(-count // 2) if dtype in HALVES else count * words_per_element(dtype))
+    return 4 * (-(-count // 2) if dtype in HALF_DTYPES else count * words_per_element(dtype))
 
 
 def stored_type(dtype: DType) -> str:
     """Return the WGSL type of one stored element in a register; for halves a word with its 16 bits."""
-    return "u32" if dtype in HALVES else STORAGE_TYPE[dtype]
+    return "u32" if dtype in HALF_DTYPES else STORAGE_TYPE[dtype]
 
 
 def value_type(dtype: DType) -> str:
     """Return the WGSL type in which an expression computes."""
-    return "f32" if dtype in HALVES else VALUE_TYPE[dtype]
+    return "f32" if dtype in HALF_DTYPES else VALUE_TYPE[dtype]
 
 
 def as_stored(dtype: DType, value: str) -> str:
     """Return the WGSL that converts the value of an expression to a stored element."""
-    if dtype not in HALVES:
+    if dtype not in HALF_DTYPES:
         return f"{STORAGE_TYPE[dtype]}({value})"
     return f"{HALF_CONVERSIONS[dtype][0]}(bitcast<u32>({value}))"
 
 
 def as_value(dtype: DType, stored: str) -> str:
     """Return the WGSL that converts a stored element to what an expression computes with."""
-    if dtype not in HALVES:
+    if dtype not in HALF_DTYPES:
         return f"{VALUE_TYPE[dtype]}({stored})"
     return f"bitcast<f32>({HALF_CONVERSIONS[dtype][1]}({stored}))"
 
 
 def narrow_expression(dtype: DType, expression: str) -> str:
     """Return an expression cast to a narrow dtype; integers wrap around."""
-    return _NARROWED[dtype].format(expression) if dtype in WORD_DTYPE else expression
+    return _NARROWING_EXPRESSIONS[dtype].format(expression) if dtype in WORD_DTYPE else expression
 
 
 def with_narrow_dtypes(
@@ -161,7 +161,7 @@ def with_narrow_dtypes(
     """Return a table of expressions extended to narrow dtypes and halves, which compute in wide ones."""
     table: dict[DType | str, str] = dict(expressions)
     if float32 in expressions:
-        table = dict.fromkeys(HALVES, expressions[float32]) | table
+        table = dict.fromkeys(HALF_DTYPES, expressions[float32]) | table
     for dtype, wide in WORD_DTYPE.items():
         if wide in expressions and dtype not in expressions:
             table[dtype] = (
@@ -179,14 +179,14 @@ def as_parameter(value: complex, dtype: DType) -> int | float | complex:
     if dtype == complex64:
         return complex(value)
     value = value.real
-    if dtype == float32 or dtype in HALVES:
+    if dtype == float32 or dtype in HALF_DTYPES:
         return float(value)
     if dtype == bool_:
         return int(bool(value))
     if value != value:  # NaN
         return as_parameter(0, dtype)
-    number = int(min(max(value, LOWEST[dtype]), HIGHEST[dtype]))
-    return Long(number) if dtype == int64 else number
+    number = int(min(max(value, LOWEST_VALUE[dtype]), HIGHEST_VALUE[dtype]))
+    return TwoWordInteger(number) if dtype == int64 else number
 
 
 def require_dtype(

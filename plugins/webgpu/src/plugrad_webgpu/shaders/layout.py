@@ -10,7 +10,7 @@ Shape = tuple[int, ...]
 Strides = tuple[int, ...]
 
 MIN_BUFFER_BYTES = 256
-LARGE_BUFFER_STEP_BYTES = 1 << 20
+LARGE_SIZE_CLASS_BYTES = 1 << 20
 
 
 def array_nbytes(shape: Shape, words: int = 1) -> int:
@@ -33,9 +33,9 @@ def size_class(nbytes: int) -> int:
     """
     if nbytes <= MIN_BUFFER_BYTES:
         return MIN_BUFFER_BYTES
-    if nbytes <= LARGE_BUFFER_STEP_BYTES:
+    if nbytes <= LARGE_SIZE_CLASS_BYTES:
         return 1 << (nbytes - 1).bit_length()
-    return -(-nbytes // LARGE_BUFFER_STEP_BYTES) * LARGE_BUFFER_STEP_BYTES
+    return -(-nbytes // LARGE_SIZE_CLASS_BYTES) * LARGE_SIZE_CLASS_BYTES
 
 
 @lru_cache(maxsize=1024)
@@ -64,7 +64,7 @@ def broadcast_strides(shape: Shape, out: Shape) -> Strides:
     return (0,) * lead + tuple(0 if size == 1 else stride for size, stride in own)
 
 
-class Loop(NamedTuple):
+class LoopNest(NamedTuple):
     """Nested loops over several arrays: sizes and strides, innermost axis first."""
 
     sizes: tuple[int, ...]
@@ -76,7 +76,7 @@ class Loop(NamedTuple):
         return math.prod(self.sizes)
 
 
-def merge_axes(shape: Shape, *strides: Strides) -> Loop:
+def merge_axes(shape: Shape, *strides: Strides) -> LoopNest:
     """Return the loop over `shape` with as few axes as the strides allow, at least one.
 
     >>> merge_axes((2, 3, 4), (12, 4, 1), (0, 4, 1))
@@ -95,4 +95,4 @@ def merge_axes(shape: Shape, *strides: Strides) -> Loop:
     if not axes:
         axes.append((1, (1,) * len(strides)))
     sizes = tuple(size for size, _ in axes)
-    return Loop(sizes, tuple(tuple(steps[k] for _, steps in axes) for k in range(len(strides))))
+    return LoopNest(sizes, tuple(tuple(steps[k] for _, steps in axes) for k in range(len(strides))))

@@ -11,20 +11,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import OutOfMemory
-from plugrad_webgpu.driver.limits import REMEDY
+from plugrad_webgpu.driver.limits import CPU_REMEDY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-BINDING: Final = re.compile(
+BINDING_PATTERN: Final = re.compile(
     r"@group\(0\) @binding\((\d+)\) var<storage, (\w+)> (\w+): array<(.+)>;"
 )
-COMMENT: Final = re.compile(r"//.*")
-_LANES: Final = re.compile(r"(?:vec(\d)|mat(\d)x2)(?:<(\w+)>|([fiuh]))|([fiu]32|f16)")
-_ARRAY: Final = re.compile(r"array<(.+), (\d+)>")
-_ATOMIC: Final = re.compile(r"atomic<([iu]32)>")
-_OPERATIONS: Final = ("Load", "Add", "Sub", "Max", "Min", "And", "Or", "Xor", "Exchange")
-_ASSIGNED: Final = re.compile(r"(?:\.\w+|\[\w+\])*\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)")
+COMMENT_PATTERN: Final = re.compile(r"//.*")
+_NUMBER_TYPE_PATTERN: Final = re.compile(r"(?:vec(\d)|mat(\d)x2)(?:<(\w+)>|([fiuh]))|([fiu]32|f16)")
+_ARRAY_TYPE_PATTERN: Final = re.compile(r"array<(.+), (\d+)>")
+_ATOMIC_TYPE_PATTERN: Final = re.compile(r"atomic<([iu]32)>")
+_ATOMIC_OPERATIONS: Final = ("Load", "Add", "Sub", "Max", "Min", "And", "Or", "Xor", "Exchange")
+_ASSIGNMENT_PATTERN: Final = re.compile(r"(?:\.\w+|\[\w+\])*\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)")
 
 
 def split_bindings(source: str, label: str, counts: Sequence[int], part_bytes: int) -> str:
@@ -40,7 +40,7 @@ def split_bindings(source: str, label: str, counts: Sequence[int], part_bytes: i
         OutOfMemory: the shader takes the address of an element, other than for an atomic operation with one value,
             or has elements of an unknown size.
     """
-    source = COMMENT.sub("", source)
+    source = COMMENT_PATTERN.sub("", source)
     names: dict[str, tuple[int, int]] = {}
     functions: list[str] = []
 
@@ -51,11 +51,11 @@ def split_bindings(source: str, label: str, counts: Sequence[int], part_bytes: i
         count = counts[binding] if binding < len(counts) else 1
         parts = [name] if count == 1 else [f"{name}_{i}" for i in range(count)]
         if count > 1:
-            nbytes, needed = _type_size(kind), _access_functions(name, kind, source)
+            nbytes, needed = _type_size_in_bytes(kind), _access_functions(name, kind, source)
             if nbytes is None or needed is None:
                 raise OutOfMemory(
                     f"webgpu: the program {label!r} takes {name!r} only as a whole, but it exceeds the {part_bytes} "
-                    f"bytes that this device can bind at once; split it into smaller arrays, or {REMEDY}"
+                    f"bytes that this device can bind at once; split it into smaller arrays, or {CPU_REMEDY}"
                 )
             names[name] = count, part_bytes // nbytes
             functions.extend(function(count, part_bytes // nbytes) for function in needed)
@@ -64,7 +64,7 @@ def split_bindings(source: str, label: str, counts: Sequence[int], part_bytes: i
             for i, part in enumerate(parts, first)
         )
 
-    text = BINDING.sub(replace_declaration, source)
+    text = BINDING_PATTERN.sub(replace_declaration, source)
     return "\n".join([_replace_accesses(text, names), *functions])
 
 
@@ -72,14 +72,14 @@ def _access_functions(name: str, kind: str, source: str) -> list[Callable[[int, 
     """Return generators of the WGSL functions that access elements of a split array, or None if impossible."""
     address = rf"(?:\batomic(\w+)\s*\(|[(,=]|\breturn\b)\s*&\s*{name}\b\s*(\[?)"
     operations = set(re.findall(address, source))
-    atomic = _ATOMIC.fullmatch(kind)
+    atomic = _ATOMIC_TYPE_PATTERN.fullmatch(kind)
     if atomic is None:
         if operations:
             return None
         if "array" in kind or "mat" in kind:  # which cannot be selected
             return [partial(_access_function, name, f"of_{name}", kind, "", "{}")]
         return [partial(_load_function, name, kind)]
-    if not operations <= {(operation, "[") for operation in _OPERATIONS}:
+    if not operations <= {(operation, "[") for operation in _ATOMIC_OPERATIONS}:
         return None
     functions: list[Callable[[int, int], str]] = []
     for operation, _ in sorted(operations):
@@ -130,10 +130,10 @@ def _replace_accesses(text: str, names: dict[str, tuple[int, int]]) -> str:
         at = end + 1
         if found[1]:
             done.append(f"{found[1]}_of_{name}(u32({index})")
-        elif _ASSIGNED.match(text, at):
+        elif _ASSIGNMENT_PATTERN.match(text, at):
             stop = text.index(";", at)
             done.append(
-                _assignment(name, index, _replace_accesses(text[at:stop], names), *names[name])
+                _assignment_call(name, index, _replace_accesses(text[at:stop], names), *names[name])
             )
             at = stop + 1
         else:
@@ -141,7 +141,7 @@ def _replace_accesses(text: str, names: dict[str, tuple[int, int]]) -> str:
     return "".join(done) + text[at:]
 
 
-def _assignment(name: str, index: str, rest: str, count: int, elements: int) -> str:
+def _assignment_call(name: str, index: str, rest: str, count: int, elements: int) -> str:
     cases = " ".join(
         f"{f'case {i}u' if i else 'default'} {{ {name}_{i}[place_in_{name} - {i * elements}u]{rest}; }}"
         for i in reversed(range(count))
@@ -159,15 +159,15 @@ def find_closing_bracket(text: str, start: int) -> int:
     raise AssertionError(text[start:])  # it would not compile
 
 
-def _type_size(kind: str) -> int | None:
+def _type_size_in_bytes(kind: str) -> int | None:
     """Return the size of a WGSL number, vector, two-row matrix or array, or None for another type."""
-    if _ATOMIC.fullmatch(kind):
+    if _ATOMIC_TYPE_PATTERN.fullmatch(kind):
         return 4
-    array = _ARRAY.fullmatch(kind)
+    array = _ARRAY_TYPE_PATTERN.fullmatch(kind)
     if array is not None:
-        nbytes = _type_size(array[1])
+        nbytes = _type_size_in_bytes(array[1])
         return None if nbytes is None else nbytes * int(array[2])
-    match = _LANES.fullmatch(kind)
+    match = _NUMBER_TYPE_PATTERN.fullmatch(kind)
     if match is None or match[1] == "3":  # which takes the room of four
         return None
     vector, columns, of, suffix, scalar = match.groups()

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from plugrad_webgpu.driver.limits import IMMEDIATE_BYTES, MAX_GRID_SIZE, check_groups
-from plugrad_webgpu.shaders.elements import Long, stored_nbytes
+from plugrad_webgpu.driver.limits import MAX_GRID_SIZE, MAX_IMMEDIATE_BYTES, check_workgroup_count
+from plugrad_webgpu.shaders.elements import TwoWordInteger, stored_nbytes
 from plugrad_webgpu.shaders.layout import size_class
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def plan(
     Args:
         program: The program to call.
         parameters: Numbers that become 32-bit words in order: integers as u32 or i32, floats as f32,
-            complex numbers as two of these, and a `Long` as two u32, the lower one first.
+            complex numbers as two of these, and a `TwoWordInteger` as two u32, the lower one first.
         invocations: The number of items to work on; without items the plan has no grid.
         shape: The shape of the result.
         dtype: The dtype of the result.
@@ -86,22 +86,22 @@ def plan(
         ShapeError: the invocations do not fit a dispatch.
     """
     words = pack_parameters(parameters)
-    program.has_table = len(words) > IMMEDIATE_BYTES
+    program.has_table = len(words) > MAX_IMMEDIATE_BYTES
     groups = -(-invocations // program.workgroup)
     nbytes = stored_nbytes(shape, dtype)
     if nbytes < 1 << 40:  # the pool refuses a larger output, with a better message
-        check_groups(program.label, groups)
-    grid = grid_of(groups) if groups else None
+        check_workgroup_count(program.label, groups)
+    grid = workgroup_grid(groups) if groups else None
     return Plan(program, words, grid, shape, dtype, size_class(nbytes))
 
 
 def pack_parameters(parameters: Sequence[int | float | complex]) -> bytes:
-    """Return numbers as little-endian 32-bit words, two for a complex number or a `Long`."""
+    """Return numbers as little-endian 32-bit words, two for a complex number or a `TwoWordInteger`."""
     return b"".join(_to_words(p) for p in parameters)
 
 
 def _to_words(value: int | float | complex) -> bytes:
-    if isinstance(value, Long):
+    if isinstance(value, TwoWordInteger):
         return value.to_bytes(8, "little", signed=True)
     with np.errstate(over="ignore"):  # beyond float32 is infinity
         if isinstance(value, float):
@@ -111,10 +111,10 @@ def _to_words(value: int | float | complex) -> bytes:
     return (value & 0xFFFFFFFF).to_bytes(4, "little")
 
 
-def grid_of(groups: int) -> Grid:
+def workgroup_grid(groups: int) -> Grid:
     """Return a grid of at least this many workgroups; above 65,535 it has several rows.
 
-    >>> grid_of(10), grid_of(70_000)
+    >>> workgroup_grid(10), workgroup_grid(70_000)
     ((10, 1, 1), (35000, 2, 1))
     """
     rows = -(-groups // MAX_GRID_SIZE)

@@ -7,11 +7,11 @@ from functools import cache
 from importlib.resources import files
 from string import Template
 
-SNIPPETS = ("snippets.wgsl", "accurate.wgsl", "complex.wgsl", "long.wgsl")
+SNIPPET_FILES = ("snippets.wgsl", "accurate.wgsl", "complex.wgsl", "long.wgsl")
 
-_FUNCTION = re.compile(r"^fn (\w+)\b.*?^}\n", re.MULTILINE | re.DOTALL)
-_WORD = re.compile(r"\w+")
-_REPEAT = re.compile(r"^( *)@repeat\((\w+), (\w+)\) ({\n(?s:.*?)^\1}|.*)$", re.MULTILINE)
+_FUNCTION_PATTERN = re.compile(r"^fn (\w+)\b.*?^}\n", re.MULTILINE | re.DOTALL)
+_WORD_PATTERN = re.compile(r"\w+")
+_REPEAT_PATTERN = re.compile(r"^( *)@repeat\((\w+), (\w+)\) ({\n(?s:.*?)^\1}|.*)$", re.MULTILINE)
 
 
 def shader(*names: str, **substitutions: str) -> str:
@@ -26,17 +26,17 @@ def shader(*names: str, **substitutions: str) -> str:
 
 def fill_templates(*names: str, **substitutions: str) -> str:
     """Return the WGSL of template files after substitution, without snippets."""
-    text = "\n".join(_source(f"templates/{name}.wgsl") for name in names)
+    text = "\n".join(_read_template(f"templates/{name}.wgsl") for name in names)
     return Template(_expand_repeats(text, substitutions)).substitute(substitutions)
 
 
 def linked(text: str) -> str:
     """Return a source followed by the snippets that it calls, directly or indirectly."""
-    snippets = _snippets()
+    snippets = _snippets_by_name()
     needed: dict[str, None] = {}
     waiting = [text]
     while waiting:
-        for word in _WORD.findall(waiting.pop()):
+        for word in _WORD_PATTERN.findall(waiting.pop()):
             if word in snippets and word not in needed:
                 needed[word] = None
                 waiting.append(snippets[word])
@@ -51,17 +51,17 @@ def _expand_repeats(text: str, substitutions: dict[str, str]) -> str:
             for i in range(int(substitutions.get(count, count)))
         )
 
-    while _REPEAT.search(text):
-        text = _REPEAT.sub(expand, text)
+    while _REPEAT_PATTERN.search(text):
+        text = _REPEAT_PATTERN.sub(expand, text)
     return text
 
 
 @cache
-def _source(path: str) -> str:
+def _read_template(path: str) -> str:
     return files("plugrad_webgpu").joinpath("shaders", path).read_text(encoding="utf-8")
 
 
 @cache
-def _snippets() -> dict[str, str]:
-    text = "".join(_source(name) for name in SNIPPETS)
-    return {match[1]: match[0] for match in _FUNCTION.finditer(text)}
+def _snippets_by_name() -> dict[str, str]:
+    text = "".join(_read_template(name) for name in SNIPPET_FILES)
+    return {match[1]: match[0] for match in _FUNCTION_PATTERN.finditer(text)}

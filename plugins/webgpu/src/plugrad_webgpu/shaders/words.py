@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from plugrad_webgpu.shaders.parts import BINDING, COMMENT, find_closing_bracket
+from plugrad_webgpu.shaders.parts import BINDING_PATTERN, COMMENT_PATTERN, find_closing_bracket
 
-_VECTOR: Final = re.compile(r"vec4(?:<([fiu]32)>|([fiu]))")
+_VECTOR_PATTERN: Final = re.compile(r"vec4(?:<([fiu]32)>|([fiu]))")
 
 # Every device is little-endian, so the lower half of a word is the first of its two numbers.
-_TAKEN_APART: Final = """
+_UNPACK_FUNCTION: Final = """
 fn vec4{0}_of_words(words: vec2<u64>) -> vec4<{0}> {{
   let low = vec2<u32>(words);
   let high = vec2<u32>(words >> vec2<u32>(32u));
@@ -29,21 +29,21 @@ def load_by_long_words(source: str) -> str:
     Args:
         source: WGSL that declares its operands as ``@group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;``.
     """
-    source = COMMENT.sub("", source)
+    source = COMMENT_PATTERN.sub("", source)
     numbers: dict[str, str] = {}  # of the arrays of vectors
 
     def replace_declaration(match: re.Match[str]) -> str:
         binding, access, name, kind = match.groups()
-        vector = _VECTOR.fullmatch(kind)
+        vector = _VECTOR_PATTERN.fullmatch(kind)
         if access != "read" or vector is None or re.search(rf"&\s*{name}\b", source):
             return match[0]
         numbers[name] = vector[1] or vector[2] + "32"
         return f"@group(0) @binding({binding}) var<storage, read> {name}: array<vec2<u64>>;"
 
-    text = BINDING.sub(replace_declaration, source)
+    text = BINDING_PATTERN.sub(replace_declaration, source)
     if not numbers:
         return source
-    functions = [_TAKEN_APART.format(number) for number in sorted({*numbers.values()})]
+    functions = [_UNPACK_FUNCTION.format(number) for number in sorted({*numbers.values()})]
     return "\n".join([_replace_loads(text, numbers), *functions])
 
 
