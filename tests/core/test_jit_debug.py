@@ -9,7 +9,7 @@ import plugrad
 from core.traced_values import X, same
 from plugrad import optimizers
 from plugrad.errors import TracingError
-from plugrad.extend import host_value, register_undo_on_failure
+from plugrad.extend import host_value, undo_on_failure
 from plugrad.types.bits import RELATIVE_TOLERANCE_OF_DTYPE
 
 
@@ -92,7 +92,7 @@ def test_functions_that_say_how_to_undo_are_called_again():
 
     def next_number():
         before = taken[0]
-        register_undo_on_failure(lambda: taken.__setitem__(0, before))
+        undo_on_failure(lambda: taken.__setitem__(0, before))
         taken[0] += 1
         return taken[0]
 

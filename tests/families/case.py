@@ -20,7 +20,7 @@ from families.once import compute_once
 from plugrad.errors import UnsupportedDtype
 from plugrad.testing import check_gradient
 from plugrad.testing.checks import is_differentiable
-from plugrad.testing.rows import ROW, in_double
+from plugrad.testing.rows import ROW, as_double
 from plugrad.testing.tables import rows
 from plugrad.types.dtype import INEXACT, as_dtype
 from plugrad.types.specs import Shaped
@@ -180,7 +180,7 @@ class Case:
             actual = self.op(*tensors, **attrs)
             expected = compute_once(
                 lambda: self.reference(
-                    *[x if x is None else in_double(x) for x in arrays], **attrs
+                    *[x if x is None else as_double(x) for x in arrays], **attrs
                 ),
                 (self.reference, self.attrs),
                 dtype,
@@ -315,7 +315,7 @@ class Case:
 
     def derivatives_on_cpu(self, arrays: Sequence[Array | None]) -> list[list[Array]]:
         with plugrad.use("cpu"):
-            return self.derivatives([x if x is None else in_double(x) for x in arrays])
+            return self.derivatives([x if x is None else as_double(x) for x in arrays])
 
     def derivatives(self, arrays: Sequence[Array | None]) -> list[list[Array]]:
         """Return the values of `derivative_tensors`."""

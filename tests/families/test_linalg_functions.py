@@ -10,7 +10,7 @@ from families.case import EVERYTHING, Case, Refusal
 from families.domains import uniform
 from families.test_linalg import numbers
 from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError
-from plugrad.testing.tables.linalg import band
+from plugrad.testing.tables.linalg import band_part
 
 GENERAL_EINSUMS = [
     Case(
@@ -163,7 +163,7 @@ def test_band_part_takes_numbers_and_tensors(rng):
     x = rng.normal(size=(4, 4))
     for lower, upper in [(1, 0), (plugrad.asarray(1), plugrad.asarray(0)), (np.int64(1), 0)]:
         actual = plugrad.linalg.band_part(x, lower, upper)
-        np.testing.assert_array_equal(actual.numpy(), band(x, 1, 0))
+        np.testing.assert_array_equal(actual.numpy(), band_part(x, 1, 0))
 
 
 def test_matrix_transpose_and_its_attribute(rng, backend):

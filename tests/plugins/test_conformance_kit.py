@@ -13,7 +13,7 @@ from plugrad.extend import KERNELS
 from plugrad.testing import edges, report as reports, tables
 from plugrad.testing.checks import check_values, is_differentiable
 from plugrad.testing.tables import rows
-from plugrad.testing.xfail import Excuses
+from plugrad.testing.xfail import XfailEntries
 from plugrad.types.dtype import as_dtype
 
 LEVELS = [
@@ -99,7 +99,7 @@ def test_results_of_functions_are_in_their_range(kernel, least, most):
     for row in mine:
         fed = [row.draw(dtype)[1] for dtype in row.runs_on]
         fed += [edges.special_inputs(row, "float32")[1]]
-        fed += [row.with_shapes(*[shape] * 2).draw("float32")[1] for shape in edges.SHAPES]
+        fed += [row.with_shapes(*[shape] * 2).draw("float32")[1] for shape in edges.EDGE_SHAPES]
         for y in fed:
             assert np.all(np.isnan(y) | ((least <= y) & (y <= most)))
     ends = edges.special_inputs(mine[0], "float32")[1]
@@ -434,7 +434,7 @@ def test_entries_for_other_backends_do_not_count(careless):
 
 
 def test_stars_stand_for_anything():
-    excuses = Excuses({"acme": {"full/Conv2D.*[a]*": "one", "*/Exp*": "two"}})
+    excuses = XfailEntries({"acme": {"full/Conv2D.*[a]*": "one", "*/Exp*": "two"}})
     assert excuses.reason("acme", "full/Conv2D.3[a]") == "one"
     assert excuses.reason("acme", "full/Conv2D.3") is None
     assert excuses.reason("other", "core/Exp.1") is None
@@ -503,10 +503,10 @@ def test_pytest_is_needed_by_the_kit_only(tmp_path):
     ],
 )
 def test_badge_says_how_it_went(outcomes, text, colour):
-    report = reports.Report()
+    report = reports.KitReport()
     for outcome in outcomes:
         report.of("a<b").add("core", "Exp", "core/Exp.1", outcome, "because")
-    drawn = reports.badge(report.as_dict())
+    drawn = reports.make_badge(report.as_dict())
     picture = ET.fromstring(drawn)
     texts = [t.text for t in picture.iter("{http://www.w3.org/2000/svg}text")]
     assert texts == ["plugrad a<b" if outcomes else "plugrad", text]

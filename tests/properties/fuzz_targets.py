@@ -14,7 +14,7 @@ from plugrad import optimizers
 from plugrad.discovery.state import fresh_state
 from plugrad.extend import KERNELS
 from plugrad.registry import transaction
-from plugrad.testing.checks import tensors_of
+from plugrad.testing.checks import as_tensors
 from plugrad.testing.tables import rows
 from properties.calls import CALLS, F, public_ops
 from properties.fuzz_values import OwnError, as_tensor, failing
@@ -454,7 +454,7 @@ def by_name(values):
     row = values.rng.choice(ROWS)
     dtype = row.runs_on[0]
     try:
-        inputs = tensors_of(row.draw(dtype))
+        inputs = as_tensors(row.draw(dtype))
     except plugrad.errors.UnsupportedDtype:
         inputs = [plugrad.ones(2)]
     kernel, attrs = row.kernel, row.kernel.fill_defaults(row.attributes(dtype))

@@ -16,8 +16,8 @@ import numpy as np
 import plugrad
 from plugrad.errors import DTypeError, PlugradError, UnsupportedDtype
 from plugrad.kernels import random
-from plugrad.testing.checks import run
-from plugrad.testing.edges import stretches
+from plugrad.testing.checks import run_row
+from plugrad.testing.edges import is_broadcasting
 from plugrad.testing.rows import INTEGERS, ROW, TEXT, Array, Row
 from plugrad.testing.tables import rows
 from plugrad.types.bits import RELATIVE_TOLERANCE_OF_DTYPE
@@ -201,7 +201,7 @@ def units_between(a: Array, b: Array) -> Array:
 def outputs(row: Row, arrays: Sequence[Array | Tensor | None], dtype: str) -> list[Array]:
     """Return what a row gives, on the host."""
     tensors = [plugrad.asarray(x) if isinstance(x, np.ndarray) else x for x in arrays]
-    return [x.numpy() for x in run(row, tensors, dtype)]
+    return [x.numpy() for x in run_row(row, tensors, dtype)]
 
 
 def first_difference(
@@ -239,7 +239,7 @@ def broadcast_shapes(
     yield [(1,) * 33 if i % 2 else long for i in range(count)]
 
 
-@tried_on(lambda row: is_elementwise(row) and len(row.inputs) > 1 and stretches(row))
+@tried_on(lambda row: is_elementwise(row) and len(row.inputs) > 1 and is_broadcasting(row))
 def broadcast_equals_materialized(row: Row, dtype: str) -> str:
     """Inputs that are broadcast give what copies of the full shape give."""
     count = len(row.inputs)
@@ -278,7 +278,7 @@ def an_array_equals_its_pieces(row: Row, dtype: str) -> str:
     (whole,) = outputs(row, arrays, dtype)
     starts = np.cumsum([0, *SIZES])
     pieces = [
-        run(row, [plugrad.asarray(x[start : start + size]) for x in arrays], dtype)[0]
+        run_row(row, [plugrad.asarray(x[start : start + size]) for x in arrays], dtype)[0]
         for start, size in zip(starts, SIZES, strict=False)
     ]
     return difference(whole, plugrad.concat(pieces).numpy(), within=0)

@@ -14,7 +14,7 @@ import plugrad
 from consistency.coverage import declared
 from plugrad.errors import PlugradError
 from plugrad.extend import KERNELS
-from plugrad.testing.checks import tensors_of
+from plugrad.testing.checks import as_tensors
 from plugrad.testing.tables import rows
 from plugrad.types.dtype import DTYPES
 from properties.calls import CALLS, WRITTEN, from_tables, public_ops
@@ -255,7 +255,7 @@ def test_no_raw_error_leaves_a_kernel(name):
     kernel, raw = KERNELS[name], []
     for row in KERNEL_ROWS[name]:
         dtype = row.runs_on[0]
-        inputs, attrs = tensors_of(row.draw(dtype)), kernel.fill_defaults(row.attributes(dtype))
+        inputs, attrs = as_tensors(row.draw(dtype)), kernel.fill_defaults(row.attributes(dtype))
         run_by_name(kernel, inputs, attrs)
         for attr, right in attrs.items():
             shorter_and_longer = [right[:-1], right + right[-1:]] if type(right) is tuple else []

@@ -76,7 +76,7 @@ from plugrad.tensor.backend import (
     compute_host_value as compute_host_value,
 )
 from plugrad.tensor.context import active_precision as active_precision
-from plugrad.tensor.effects import register_undo_on_failure as register_undo_on_failure
+from plugrad.tensor.effects import undo_on_failure as undo_on_failure
 from plugrad.tensor.tensor import Tensor as Tensor
 from plugrad.tensor.tracer import is_traced as is_traced, static_value as static_value
 from plugrad.types.arguments import explain_wrong_calls as explain_wrong_calls

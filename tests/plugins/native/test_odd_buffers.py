@@ -10,7 +10,7 @@ import pytest
 
 import plugrad
 from plugrad.errors import UnsupportedDtype
-from plugrad.testing.checks import run, tensors_of
+from plugrad.testing.checks import as_tensors, run_row
 from properties.forced_variants import available_variants, forced_variant
 from properties.invariances import COUNT, SIZES, different_rows, drawn, operands
 from properties.test_invariances import running
@@ -65,7 +65,7 @@ def test_nothing_is_written_around_results(variant, monkeypatch):
                     continue
                 for arrays in calls(row, dtype):
                     try:
-                        run(row, tensors_of(arrays), dtype)
+                        run_row(row, as_tensors(arrays), dtype)
                     except UnsupportedDtype:
                         break
                     memory.assert_untouched(f"{row} of {dtype}")

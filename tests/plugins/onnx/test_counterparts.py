@@ -11,11 +11,11 @@ import plugrad
 import plugrad_onnx
 from plugrad.discovery.loading import open_backend
 from plugrad.testing.checks import (
+    as_tensors,
     differentiated_inputs,
     is_differentiable,
     main_dtype,
-    run,
-    tensors_of,
+    run_row,
 )
 from plugrad.testing.tables import rows
 from plugrad_onnx.exporting.writer import EXPORT_RULES
@@ -32,14 +32,14 @@ def test_rows(row, tmp_path):
     with plugrad.use("cpu"):
         is_shift = row.kernel.name.endswith("Shift")  # which ONNX has for unsigned integers only
         dtype = "uint32" if is_shift else main_dtype(row, open_backend("cpu"))
-        given = tensors_of(row.draw(dtype))
+        given = as_tensors(row.draw(dtype))
         places = [place for place, x in enumerate(given) if x is not None]
 
         def function(*tensors):
             filled = [None] * len(given)
             for place, x in zip(places, tensors, strict=True):
                 filled[place] = x
-            return run(row, filled, dtype)
+            return run_row(row, filled, dtype)
 
         present = [given[place] for place in places]
         plugrad_onnx.export(function, *present, path=tmp_path / "f.onnx", dynamic=())

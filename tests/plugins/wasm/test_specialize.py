@@ -11,7 +11,7 @@ import plugrad
 from plugins.comparing import numbers as numbers_on
 from plugrad.discovery.loading import open_backend
 from plugrad.extend import Shaped, float32, get_kernel, host_value
-from plugrad.testing.checks import NotClaimed, main_dtype, run, tensors_of
+from plugrad.testing.checks import NotClaimed, as_tensors, main_dtype, run_row
 from plugrad.testing.tables import rows
 
 wasmtime = pytest.importorskip("wasmtime")
@@ -48,8 +48,8 @@ def test_rows(family):
             continue
         try:
             dtype = main_dtype(row, backend)
-            given = tensors_of(row.draw(dtype))
-            untraced = run(row, given, dtype)
+            given = as_tensors(row.draw(dtype))
+            untraced = run_row(row, given, dtype)
         except (NotClaimed, plugrad.errors.UnsupportedDtype, plugrad.errors.KernelNotFound):
             continue
         places = [i for i, x in enumerate(given) if x is not None]
@@ -58,7 +58,7 @@ def test_rows(family):
             inputs = [*given]
             for i, x in zip(places, xs, strict=True):
                 inputs[i] = x
-            return run(row, inputs, dtype)
+            return run_row(row, inputs, dtype)
 
         traced = plugrad.jit(forward)
         for _ in range(2):

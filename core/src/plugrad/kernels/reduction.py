@@ -28,7 +28,7 @@ from plugrad.types.dtype import (
 from plugrad.types.shapes import count_elements, reduced_shape
 from plugrad.types.specs import Shape, Shaped, Spec
 
-POSITIONS = frozenset({int32, int64})
+POSITION_DTYPES = frozenset({int32, int64})
 
 
 @kernel("Sum", accepts=NUMERIC)
@@ -130,7 +130,7 @@ def _check_not_empty(shape: Shape, axes: Axes) -> None:
         )
 
 
-@kernel("Bincount", accepts=POSITIONS)
+@kernel("Bincount", accepts=POSITION_DTYPES)
 def bincount(x: Spec, weights: Spec | None = None, *, size: int) -> Spec:
     """Return how often each number from 0 to ``size - 1`` occurs, or the sum of the weights of its occurrences.
 
@@ -145,7 +145,7 @@ def bincount(x: Spec, weights: Spec | None = None, *, size: int) -> Spec:
     return Shaped((size,), _bin_dtype("Bincount", x, weights, size))
 
 
-@kernel("DenseBincount", accepts=POSITIONS)
+@kernel("DenseBincount", accepts=POSITION_DTYPES)
 def dense_bincount(
     x: Spec, weights: Spec | None = None, *, size: int, binary_output: bool = False
 ) -> Spec:

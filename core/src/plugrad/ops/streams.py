@@ -21,7 +21,7 @@ from plugrad.host.random import random_bits
 from plugrad.interruptions import hold_safely
 from plugrad.kernels.random import STATE_WORDS
 from plugrad.ops.creation import host_value
-from plugrad.tensor.effects import register_undo_on_failure
+from plugrad.tensor.effects import undo_on_failure
 from plugrad.tensor.tracer import current_tracer, recording_or_target_backend
 from plugrad.types.dtype import int32
 
@@ -75,7 +75,7 @@ class RandomStream:
 
     def _set_position(self, key: Key, counter: int) -> None:
         """Go to a number of a key's counter; the lock is held."""
-        register_undo_on_failure(partial(self._restore_position, self._key, self._counter, counter))
+        undo_on_failure(partial(self._restore_position, self._key, self._counter, counter))
         self._key, self._counter = key, counter
 
     def _restore_position(self, key: Key | None, before: int, after: int) -> None:

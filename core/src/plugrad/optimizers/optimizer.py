@@ -18,7 +18,7 @@ from plugrad.ops.optimizers import make_update
 from plugrad.ops.transfer import stop_gradient
 from plugrad.optimizers.checks import check_gradient, check_transformed, check_variables, is_pair
 from plugrad.optimizers.loss_scale import LossScale
-from plugrad.tensor.effects import register_undo_on_failure, run_logged
+from plugrad.tensor.effects import run_logged, undo_on_failure
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer, static_value
 from plugrad.transforms.gradients import select_trainable, variable_grads
@@ -455,7 +455,7 @@ class Optimizer(ABC):
         turns = chain.from_iterable([repeat(turn, len(states)) for turn, _, states in groups])
         before = [*map(getattr, owners, names)]
         after = [*map(add, before, chain((1,), turns))]
-        register_undo_on_failure(partial(run_uninterrupted, map(setattr, owners, names, before)))
+        undo_on_failure(partial(run_uninterrupted, map(setattr, owners, names, before)))
         run_uninterrupted(map(setattr, owners, names, after))
         return numbers
 

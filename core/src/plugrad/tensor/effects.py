@@ -75,17 +75,17 @@ def run_logged(function: Callable[[HostLog], Result]) -> Result:
         active_log.set(outer)
 
 
-def register_undo_on_failure(undo: Callable[[], object]) -> None:
+def undo_on_failure(undo: Callable[[], object]) -> None:
     """Register a function that is called if the running call of a traced program fails later.
 
     A function of `host_value` that counts calls it before it counts, so that a step that raised an error has not been
     counted. Where no traced program runs, it does nothing.
 
-    >>> from plugrad.extend import host_value, register_undo_on_failure
+    >>> from plugrad.extend import host_value, undo_on_failure
     >>> taken = [0]
     >>> def next_step():
     ...     before = taken[0]
-    ...     register_undo_on_failure(lambda: taken.__setitem__(0, before))
+    ...     undo_on_failure(lambda: taken.__setitem__(0, before))
     ...     taken[0] += 1
     ...     return taken[0]
     >>> f = plugrad.jit(lambda x: x + host_value(next_step))
@@ -98,7 +98,7 @@ def register_undo_on_failure(undo: Callable[[], object]) -> None:
     Raises:
         ArgumentError: `undo` is not callable.
     """
-    check_callable("register_undo_on_failure", undo)
+    check_callable("undo_on_failure", undo)
     log = active_log.get()
     if log is not None:
         log.undo.append(undo)

@@ -10,12 +10,12 @@ import numpy as np
 from plugrad.errors import KernelNotFound, TracingError, UnsupportedDtype
 from plugrad.ops.creation import asarray
 from plugrad.testing.checks import (
-    PRECISE,
+    DOUBLE_PRECISION_DTYPES,
     curved_sum,
     differentiated_inputs,
     is_differentiable,
     main_dtype,
-    run,
+    run_row,
 )
 from plugrad.testing.rows import ROW, TEXT
 from plugrad.tracing.jit import jit
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor
     from plugrad.testing.rows import Array, Row
 
-EXAMPLES = 3
+EXAMPLE_COUNT = 3
 
 
 def check_batched(
@@ -43,56 +43,63 @@ def check_batched(
     it cannot be batched. What is exact equals the loop in all bits, else to the tolerance of the row.
     """
     dtype = main_dtype(row, backend)
-    examples = _draw(row, dtype)
+    examples = _draw_examples(row, dtype)
     places = [i for i, x in enumerate(examples[0]) if x is not None]
 
     def forward(*xs: Tensor) -> list[Tensor]:
-        return run(row, _put(examples[0], places, xs), dtype)
+        return run_row(row, _replace_inputs(examples[0], places, xs), dtype)
 
     if not places:
         return
     if row.kernel.dynamic_shape:
         _check_refusal(lambda: vmap(forward)(*_stack_examples(examples, places, places)), str(row))
         return
-    _compare(forward, row, examples, places, f"{row} of {dtype}", exact_values)
-    dtype = next((d for d in PRECISE if d in row.runs_on and _stores(backend, row, d)), "")
+    _compare_with_loop(forward, row, examples, places, f"{row} of {dtype}", exact_values)
+    dtype = next(
+        (
+            d
+            for d in DOUBLE_PRECISION_DTYPES
+            if d in row.runs_on and _stores_dtypes_of_row(backend, row, d)
+        ),
+        "",
+    )
     if not dtype or not is_differentiable(row):
         return
-    examples = _draw(row, dtype)
+    examples = _draw_examples(row, dtype)
     fixed = [i for i in places if i not in (inner := differentiated_inputs(row))]
     places = [*inner, *fixed]
 
     def gradient(*xs: Tensor) -> list[Tensor]:
         def objective(*ys: Tensor) -> Tensor:
             given = ys if row.before is None else map(row.before, ys)
-            inputs = _put(examples[0], places, (*given, *xs[len(inner) :]))
-            return curved_sum(run(row, inputs, dtype))
+            inputs = _replace_inputs(examples[0], places, (*given, *xs[len(inner) :]))
+            return curved_sum(run_row(row, inputs, dtype))
 
         return list(grads(objective, allow_unused=True)(*xs[: len(inner)]))
 
     where = f"the gradient of {row} of {dtype}"
-    untraced = _compare(gradient, row, examples, places, where, exact_gradients)
+    untraced = _compare_with_loop(gradient, row, examples, places, where, exact_gradients)
     if untraced is not None:
         args = _stack_examples(examples, places, places)
-        traced = _call(jit(vmap(gradient)), args, row)
+        traced = _call_batched(jit(vmap(gradient)), args, row)
         for x, y in zip(traced, untraced, strict=True):
             _assert_close(x, y.numpy(), row, f"{where}, traced", exact_gradients)
 
 
-def _stores(backend: Backend, row: Row, dtype: str) -> bool:
+def _stores_dtypes_of_row(backend: Backend, row: Row, dtype: str) -> bool:
     return all(name in backend.dtypes() for name in row.needs(dtype))
 
 
-def _draw(row: Row, dtype: str) -> list[list[Array | None]]:
+def _draw_examples(row: Row, dtype: str) -> list[list[Array | None]]:
     """Draw the inputs of several examples."""
-    generators = [np.random.default_rng(seed) for seed in range(20240229, 20240229 + EXAMPLES)]
+    generators = [np.random.default_rng(seed) for seed in range(20240229, 20240229 + EXAMPLE_COUNT)]
     return [
         [x and x.draw(rng, x.shape, dtype if x.dtype == ROW else x.dtype) for x in row.inputs]
         for rng in generators
     ]
 
 
-def _put(given: Sequence[Any], places: Sequence[int], xs: Any) -> list[Any]:
+def _replace_inputs(given: Sequence[Any], places: Sequence[int], xs: Any) -> list[Any]:
     inputs = list(given)
     for i, x in zip(places, xs, strict=True):
         inputs[i] = x
@@ -109,7 +116,7 @@ def _stack_examples(
     ]
 
 
-def _compare(
+def _compare_with_loop(
     function: Callable[..., list[Tensor]],
     row: Row,
     examples: Sequence[Sequence[Any]],
@@ -137,14 +144,14 @@ def _compare(
             singly = [first, *(run_example(example, batched) for example in examples[1:])]
         except (UnsupportedDtype, KernelNotFound):
             return None  # the levels above check what a backend refuses
-        together = _call(vmap(function, in_axes=axes), args, row)
+        together = _call_batched(vmap(function, in_axes=axes), args, row)
         for output, parts in zip(together, zip(*singly, strict=True), strict=True):
             expected = np.stack(parts)
             _assert_close(output, expected, row, f"{where}, {axes}", is_exact)
     return together
 
 
-def _call(function: Callable[..., Any], args: Sequence[Tensor], row: Row) -> list[Tensor]:
+def _call_batched(function: Callable[..., Any], args: Sequence[Tensor], row: Row) -> list[Tensor]:
     """Call a batched function; a warning that a kernel loops must have a declared reason."""
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "vmap: ")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend
     from plugrad.tensor.tensor import Tensor
 
-PRECISE: Final = {
+DOUBLE_PRECISION_DTYPES: Final = {
     "float64": "float64",
     "float32": "float32",
     "complex128": "float64",
@@ -65,7 +65,7 @@ def is_implemented(kernel: Kernel[..., Any], backend: Backend) -> bool:
     return find_kernel(kernel.name, backend) is not None or find_composite(kernel) is not None
 
 
-FLOAT32_PROGRAM: Final = ("float32", "int32", "bool")
+FLOAT32_PROGRAM_DTYPES: Final = ("float32", "int32", "bool")
 """The dtypes of programs in float32: numbers, positions and conditions."""
 
 
@@ -76,14 +76,14 @@ def check_in_float32(row: Row, backend: Backend) -> None:
         NotClaimed: it needs other dtypes, or one of the program's that the backend does not store.
         AssertionError: the backend lacks the kernel, or it is wrong.
     """
-    usable = [dtype for dtype in FLOAT32_PROGRAM if dtype in row.runs_on]
+    usable = [dtype for dtype in FLOAT32_PROGRAM_DTYPES if dtype in row.runs_on]
     dtype = (usable or row.runs_on)[0]
     arrays = row.draw(dtype)
     outputs = row.kernel.infer(*map(spec_of, arrays), **row.attributes(dtype))
     dtypes = row.needs(dtype) | {
         str(x.dtype) for x in ([outputs] if isinstance(outputs, Shaped) else outputs)
     }
-    if beyond := sorted(dtypes - {*FLOAT32_PROGRAM}):
+    if beyond := sorted(dtypes - {*FLOAT32_PROGRAM_DTYPES}):
         raise NotClaimed(f"{row.kernel.name} needs {', '.join(beyond)}")
     require_dtypes(dtypes, backend)
     if not is_implemented(row.kernel, backend):
@@ -114,12 +114,12 @@ def main_dtype(row: Row, backend: Backend) -> str:
     raise NotClaimed(f"{backend.name} stores none of the dtypes of {row}: {', '.join(row.runs_on)}")
 
 
-def tensors_of(arrays: Sequence[Array | None]) -> list[Tensor | None]:
+def as_tensors(arrays: Sequence[Array | None]) -> list[Tensor | None]:
     """Convert arrays to tensors on the active backend; None stays None."""
     return [None if x is None else asarray(x) for x in arrays]
 
 
-def run(row: Row, tensors: Sequence[Tensor | None], dtype: str) -> list[Tensor]:
+def run_row(row: Row, tensors: Sequence[Tensor | None], dtype: str) -> list[Tensor]:
     """Return the outputs of a row's kernel."""
     result = row.kernel(*tensors, **row.attributes(dtype))
     return list(result) if isinstance(result, list) else [result]
@@ -145,37 +145,37 @@ def check_values(
     The inputs are given as arrays, and as tensors if these are not just made of the arrays.
     """
     arrays = [x if x is None else x.copy() for x in given]  # a tensor may share its memory
-    tensors = tensors_of(given) if tensors is None else tensors
-    outputs = run(row, tensors, dtype)
+    tensors = as_tensors(given) if tensors is None else tensors
+    outputs = run_row(row, tensors, dtype)
     expected = row.expected(arrays)
     specs = row.kernel.infer(*tensors, **row.attributes(dtype))
     promised = [specs] if hasattr(specs, "dtype") else list(specs)
     where = _describe_call(row, dtype, arrays)
-    _equal(len(outputs), len(promised), "number of outputs", where)
+    _check_equal(len(outputs), len(promised), "number of outputs", where)
     for output, spec in zip(outputs, promised, strict=True):
-        _equal(output.dtype, spec.dtype, "dtype", where)
+        _check_equal(output.dtype, spec.dtype, "dtype", where)
         if not row.kernel.dynamic_shape:
-            _equal(output.shape, spec.shape, "shape", where)
+            _check_equal(output.shape, spec.shape, "shape", where)
     found = [x.numpy() for x in outputs]
     for output, values in zip(outputs, found, strict=True):
-        _equal(values.shape, output.shape, "shape of what to_numpy gives", where)
-        _equal(as_dtype(values.dtype), output.dtype, "dtype of what to_numpy gives", where)
+        _check_equal(values.shape, output.shape, "shape of what to_numpy gives", where)
+        _check_equal(as_dtype(values.dtype), output.dtype, "dtype of what to_numpy gives", where)
     if row.settled is not None:
         found = row.settled(*found)
     for values, wanted in zip(found, expected, strict=True):
-        _compare(values, wanted, row, where)
+        _compare_values(values, wanted, row, where)
     for array, tensor in zip(arrays, tensors, strict=True):
         if array is not None and tensor is not None:
             np.testing.assert_array_equal(tensor.numpy(), array, f"{where}: an input was changed")
 
 
-def _equal(actual: object, expected: object, what: str, where: str) -> None:
+def _check_equal(actual: object, expected: object, what: str, where: str) -> None:
     if actual != expected:
         raise AssertionError(f"{where}: the {what} is {actual}; it must be {expected}")
 
 
-def _compare(actual: Array, expected: Array, row: Row, where: str) -> None:
-    _equal(actual.shape, expected.shape, "shape", where)
+def _compare_values(actual: Array, expected: Array, row: Row, where: str) -> None:
+    _check_equal(actual.shape, expected.shape, "shape", where)
     name = str(as_dtype(actual.dtype))
     if name not in RELATIVE_TOLERANCE_OF_DTYPE:
         wanted = expected if actual.dtype == TEXT else expected.astype(actual.dtype)
@@ -201,7 +201,9 @@ def is_differentiable(row: Row) -> bool:
     places = differentiated_inputs(row)
     if not row.is_smooth or row.is_edge or gradient is None or not places:
         return False
-    return bool(PRECISE.keys() & set(row.runs_on)) and bool(gradient.planner(row.kernel, places))
+    return bool(DOUBLE_PRECISION_DTYPES.keys() & set(row.runs_on)) and bool(
+        gradient.planner(row.kernel, places)
+    )
 
 
 def differentiated_inputs(row: Row) -> list[int]:
@@ -215,7 +217,7 @@ def check_row_gradient(row: Row, backend: Backend) -> None:
     stored = backend.dtypes()
     dtypes = [
         dtype
-        for dtype, real in PRECISE.items()
+        for dtype, real in DOUBLE_PRECISION_DTYPES.items()
         if dtype in row.runs_on
         and all(as_dtype(name) in stored for name in {real, *row.needs(dtype)})
     ]
@@ -234,17 +236,17 @@ def check_row_gradient(row: Row, backend: Backend) -> None:
 
 
 def _check_gradient_in(row: Row, dtype: str) -> None:
-    tensors = tensors_of(row.draw(dtype))
+    tensors = as_tensors(row.draw(dtype))
     places = differentiated_inputs(row)
 
     def function(*xs: Tensor) -> Tensor:
         inputs = list(tensors)
         for i, x in zip(places, xs, strict=True):
             inputs[i] = x if row.before is None else row.before(x)
-        outputs = [x for x in run(row, inputs, dtype) if x.dtype.is_inexact]
+        outputs = [x for x in run_row(row, inputs, dtype) if x.dtype.is_inexact]
         return outputs[0] if len(outputs) == 1 else concat([reshape(x, (-1,)) for x in outputs])
 
     function.__name__ = str(row)
     arguments = [x for i in places if (x := tensors[i]) is not None]
-    order = 2 if PRECISE[dtype] == "float64" else 1
-    check_gradient(function, *arguments, order=order, dtype=PRECISE[dtype])
+    order = 2 if DOUBLE_PRECISION_DTYPES[dtype] == "float64" else 1
+    check_gradient(function, *arguments, order=order, dtype=DOUBLE_PRECISION_DTYPES[dtype])

@@ -70,7 +70,7 @@ def apply_activation(z: Array, activation: str, slopes: Array | None, alpha: flo
     }[activation]()
 
 
-def wrapped_place(i: Array, n: int, mode: str) -> Array:
+def fill_mode_index(i: Array, n: int, mode: str) -> Array:
     """Return the index among n pixels that a fill mode assigns to position i, which may be outside."""
     if mode == "wrap":
         return i % n
@@ -90,7 +90,7 @@ def sample_image(
 
     def pixel(i: Array, j: Array) -> Array:
         i, j = i.astype(int), j.astype(int)
-        values = image[wrapped_place(i, height, mode), wrapped_place(j, width, mode)]
+        values = image[fill_mode_index(i, height, mode), fill_mode_index(j, width, mode)]
         inside = (i >= 0) & (i < height) & (j >= 0) & (j < width)
         return values if mode != "constant" else np.where(inside[..., None], values, fill)
 

@@ -16,7 +16,7 @@ from plugrad.ops.creation import asarray
 from plugrad.registry.kernels import find_kernel
 from plugrad.settings.layers import config
 from plugrad.testing.checks import NotClaimed, check_values, main_dtype, require_kernel
-from plugrad.testing.lifecycle import MEBIBYTE, expect, ramp, settled_memory
+from plugrad.testing.lifecycle import MEBIBYTE, collect_and_read_memory, expect, small_numbers
 from plugrad.testing.tables import rows
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend
     from plugrad.tensor.tensor import Tensor
 
-ROOM: Final = 16 * MEBIBYTE
+LIMIT_HEADROOM_BYTES: Final = 16 * MEBIBYTE
 """How many bytes a memory limit leaves in these checks."""
 
 
@@ -33,7 +33,7 @@ ROOM: Final = 16 * MEBIBYTE
 
 
 @contextmanager
-def _reopen(backend: Backend, spec: str) -> Generator[Backend]:
+def reopen_backend(backend: Backend, spec: str) -> Generator[Backend]:
     """Close a backend, and return the new object that the next use opens."""
     close_backend(backend)
     with use(spec) as again:
@@ -43,20 +43,22 @@ def _reopen(backend: Backend, spec: str) -> Generator[Backend]:
 
 def kernels_work_on_a_reopened_backend(backend: Backend, spec: str) -> None:
     """Each kernel works on the device that was opened last, and none still works on the one that was closed."""
-    asarray(ramp(backend, 4000))
-    with _reopen(backend, spec) as again:
+    asarray(small_numbers(backend, 4000))
+    with reopen_backend(backend, spec) as again:
         _check_kernels(again)
         _check_counting(again)
 
 
 def memory_limit_holds_on_a_reopened_backend(backend: Backend, spec: str) -> None:
     """The limit in the settings holds for a backend that is opened again, also for the results of its kernels."""
-    with config.override("memory_limit", settled_memory(backend).bytes + ROOM):
+    with config.override(
+        "memory_limit", collect_and_read_memory(backend).bytes + LIMIT_HEADROOM_BYTES
+    ):
         limit = config.get("memory_limit")
-        with _reopen(backend, spec) as again:
+        with reopen_backend(backend, spec) as again:
             expect(again.memory().limit == limit, f"memory().limit is {again.memory().limit}")
             again.set_memory_limit(
-                settled_memory(again).bytes + ROOM
+                collect_and_read_memory(again).bytes + LIMIT_HEADROOM_BYTES
             )  # the closed one may have freed memory
             _check_limit(again)
     with use(spec) as selection:
@@ -67,10 +69,10 @@ def memory_limit_holds_on_a_reopened_backend(backend: Backend, spec: str) -> Non
 def tensors_of_a_closed_backend_are_refused(backend: Backend, spec: str) -> None:
     """Whatever is asked of a tensor whose backend has been closed is an error that says so."""
     require_kernel(binary.add, backend)
-    x = asarray(ramp(backend, 4000))
+    x = asarray(small_numbers(backend, 4000))
     y = x + x
-    with _reopen(backend, spec):
-        z = asarray(ramp(backend, 4000))
+    with reopen_backend(backend, spec):
+        z = asarray(small_numbers(backend, 4000))
         attempts: dict[str, Callable[[], object]] = {
             "x.numpy()": x.numpy,
             "y.numpy()": y.numpy,
@@ -124,10 +126,10 @@ def memory_limit_is_that_of_one_device(backend: Backend, spec: str) -> None:
     """The limit of one device is kept by its kernels, and is not the limit of the other."""
     with _second_device(backend) as second:
         for limited, free in ((second, backend), (backend, second)):
-            limited.set_memory_limit(settled_memory(limited).bytes + ROOM)
+            limited.set_memory_limit(collect_and_read_memory(limited).bytes + LIMIT_HEADROOM_BYTES)
             try:
                 _check_limit(limited)
-                array = ramp(free, 64 * MEBIBYTE)
+                array = small_numbers(free, 64 * MEBIBYTE)
                 np.testing.assert_array_equal(asarray(array, device=free).numpy(), array)
             finally:
                 limited.set_memory_limit(None)
@@ -137,12 +139,12 @@ def devices_work_in_turns(backend: Backend, spec: str) -> None:
     """Calls on two devices that alternate do not disturb each other, and their tensors do not mix."""
     require_kernel(binary.add, backend)
     with _second_device(backend) as second:
-        expected = ramp(backend, 4000)
+        expected = small_numbers(backend, 4000)
         x, y = asarray(expected, device=backend), asarray(expected[::-1], device=second)
         for step in range(1, 4):
             x, y = x + x, y + y
-            _check_place(x, backend, expected * 2**step)
-            _check_place(y, second, expected[::-1] * 2**step)
+            _check_device_and_values(x, backend, expected * 2**step)
+            _check_device_and_values(y, second, expected[::-1] * 2**step)
         try:
             x + y  # pyright: ignore[reportUnusedExpression]
         except BackendMismatch:
@@ -153,17 +155,17 @@ def devices_work_in_turns(backend: Backend, spec: str) -> None:
 def closing_one_device_leaves_the_other(backend: Backend, spec: str) -> None:
     """The kernels of a device work when another one has been closed."""
     with _second_device(backend) as second:
-        x = asarray(ramp(backend, 4000))
+        x = asarray(small_numbers(backend, 4000))
         expected = x.numpy()
         close_backend(second)
-        _check_place(x, backend, expected)
+        _check_device_and_values(x, backend, expected)
         _check_kernels(backend)
 
 
 # --- what both check ------------------------------------------------------------------------------
 
 
-def _check_place(x: Tensor, backend: Backend, values: Any) -> None:
+def _check_device_and_values(x: Tensor, backend: Backend, values: Any) -> None:
     """Check that a tensor is on a device and has the right values."""
     expect(x.backend is backend, f"a result of {backend.label} lives on {x.device}")
     np.testing.assert_array_equal(x.numpy(), values)
@@ -197,10 +199,10 @@ def _use_backend(backend: Backend) -> Generator[None]:
 def _check_counting(backend: Backend) -> None:
     """Compare the bytes of a kernel's result with what the device counts."""
     require_kernel(binary.add, backend)
-    x = asarray(ramp(backend, MEBIBYTE), device=backend)
-    before = settled_memory(backend).bytes
+    x = asarray(small_numbers(backend, MEBIBYTE), device=backend)
+    before = collect_and_read_memory(backend).bytes
     y = x + x
-    grown = settled_memory(backend).bytes - before
+    grown = collect_and_read_memory(backend).bytes - before
     expect(
         y.backend is backend and grown >= MEBIBYTE,
         f"memory().bytes of {backend.label} grew by {grown} when a kernel returned an array of {MEBIBYTE} bytes",
@@ -210,10 +212,10 @@ def _check_counting(backend: Backend) -> None:
 def _check_limit(backend: Backend) -> None:
     """Check that an array and the result of a kernel may not exceed the limit of a device."""
     attempts: dict[str, Callable[[], object]] = {
-        "an array": lambda: asarray(ramp(backend, 64 * MEBIBYTE), device=backend)
+        "an array": lambda: asarray(small_numbers(backend, 64 * MEBIBYTE), device=backend)
     }
     if find_kernel(binary.add.name, backend) is not None:
-        numbers = ramp(backend, MEBIBYTE)[:4096]
+        numbers = small_numbers(backend, MEBIBYTE)[:4096]
         column = asarray(numbers.reshape(-1, 1), device=backend)
         line = asarray(numbers.reshape(1, -1), device=backend)
         attempts["the result of a kernel"] = lambda: column + line
@@ -225,12 +227,12 @@ def _check_limit(backend: Backend) -> None:
         raise AssertionError(f"{what} of 64 MiB exceeded the limit of {backend.label}")
 
 
-REOPENING: Final[list[Callable[[Backend, str], None]]] = [
+REOPENING_CHECKS: Final[list[Callable[[Backend, str], None]]] = [
     kernels_work_on_a_reopened_backend,
     memory_limit_holds_on_a_reopened_backend,
     tensors_of_a_closed_backend_are_refused,
 ]
-DEVICES: Final[list[Callable[[Backend, str], None]]] = [
+DEVICE_CHECKS: Final[list[Callable[[Backend, str], None]]] = [
     kernels_run_on_the_device_they_belong_to,
     memory_limit_is_that_of_one_device,
     devices_work_in_turns,

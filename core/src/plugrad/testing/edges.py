@@ -11,15 +11,15 @@ from plugrad.kernels import binary, indexing, linalg, movement, reduction, unary
 from plugrad.ops.creation import asarray
 from plugrad.ops.movement import flip, permute_dims
 from plugrad.testing.checks import (
+    as_tensors,
     check_values,
     main_dtype,
     require_dtypes,
     require_kernel,
-    run,
-    tensors_of,
+    run_row,
 )
 from plugrad.testing.lifecycle import main_number_dtype
-from plugrad.testing.rows import FLOATS, ROW, TEXT, Array, Row, numbers, of_shape, whole
+from plugrad.testing.rows import FLOATS, ROW, TEXT, Array, Row, arbitrary_numbers, integers, numbers
 from plugrad.testing.tables import rows
 from plugrad.types.dtype import as_dtype
 from plugrad.types.specs import Shape, Shaped
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend
     from plugrad.tensor.tensor import Tensor
 
-SHAPES: Final[list[Shape]] = [(), (1,), (0,), (2, 0, 3), (1, 1, 1), (2, 3, 2, 1, 3), (70_001,)]
-STRETCHED: Final[list[tuple[Shape, ...]]] = [
+EDGE_SHAPES: Final[list[Shape]] = [(), (1,), (0,), (2, 0, 3), (1, 1, 1), (2, 3, 2, 1, 3), (70_001,)]
+BROADCAST_SHAPES: Final[list[tuple[Shape, ...]]] = [
     ((3, 1), (1, 5)),
     ((5,), (2, 3, 5)),
     ((), (3, 5)),
@@ -38,13 +38,29 @@ STRETCHED: Final[list[tuple[Shape, ...]]] = [
     ((0, 1), (1, 3)),
     ((1,), (1, 1, 1)),
 ]
-SPECIAL: Final = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 2.5, -2.5, 0.5, 6.0, 100.0, -100.0]
+SPECIAL_NUMBERS: Final = [
+    np.nan,
+    np.inf,
+    -np.inf,
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    2.5,
+    -2.5,
+    0.5,
+    6.0,
+    100.0,
+    -100.0,
+]
 
-first_rows: Final = [row for row in rows() if row.number == 1]
-elementwise: Final = [row for row in first_rows if row.kernel.is_elementwise and row.inputs]
+first_row_of_each_kernel: Final = [row for row in rows() if row.number == 1]
+elementwise_rows: Final = [
+    row for row in first_row_of_each_kernel if row.kernel.is_elementwise and row.inputs
+]
 
 
-def stretches(row: Row) -> bool:
+def is_broadcasting(row: Row) -> bool:
     """Return whether a kernel broadcasts its inputs."""
     dtypes = [as_dtype(row.runs_on[0] if x.dtype == ROW else x.dtype) for x in row.inputs if x]
     shapes = [(2, 1), *[(1, 3)] * (len(dtypes) - 1)]
@@ -55,19 +71,21 @@ def stretches(row: Row) -> bool:
     return out.shape == (2, 3)
 
 
-broadcasting: Final = [row for row in elementwise if stretches(row)]
-special: Final = [
-    row for row in elementwise if row.is_special and {"float32", "float64"} & set(row.runs_on)
+broadcasting_rows: Final = [row for row in elementwise_rows if is_broadcasting(row)]
+special_value_rows: Final = [
+    row for row in elementwise_rows if row.is_special and {"float32", "float64"} & set(row.runs_on)
 ]
 rows_with_views: Final = [
-    row for row in first_rows if any(x and x.shape and x.dtype == ROW for x in row.inputs)
+    row
+    for row in first_row_of_each_kernel
+    if any(x and x.shape and x.dtype == ROW for x in row.inputs)
 ]
 
 
 def check_shapes(row: Row, backend: Backend) -> None:
     """Compare values for every rank, for empty inputs and for many elements."""
     dtype = main_dtype(row, backend)
-    for shape in SHAPES:
+    for shape in EDGE_SHAPES:
         other = row.with_shapes(*[shape] * len(row.inputs))
         check_values(other, dtype, other.draw(dtype))
 
@@ -76,7 +94,7 @@ def check_broadcasting(row: Row, backend: Backend) -> None:
     """Compare values for inputs of different shapes, in each order."""
     dtype = main_dtype(row, backend)
     count = len(row.inputs)
-    for pair in STRETCHED:
+    for pair in BROADCAST_SHAPES:
         for shapes in {
             (*pair, *[pair[0]] * count)[:count],
             (*pair[::-1], *[pair[1]] * count)[:count],
@@ -90,9 +108,9 @@ def check_refusals(row: Row, backend: Backend) -> None:
     dtype = main_dtype(row, backend)
     for shapes in [((3,), (4,)), ((2, 3), (3, 2)), ((0,), (3,))]:
         other = row.with_shapes(*shapes, *[shapes[0]] * (len(row.inputs) - 2))
-        tensors = tensors_of(other.draw(dtype))
+        tensors = as_tensors(other.draw(dtype))
         try:
-            result = run(other, tensors, dtype)[0]
+            result = run_row(other, tensors, dtype)[0]
         except ShapeError:
             continue
         raise AssertionError(
@@ -104,8 +122,8 @@ def check_refusals(row: Row, backend: Backend) -> None:
 def special_inputs(row: Row, dtype: str) -> list[Array | None]:
     """Return NaN, infinities, zeros and large numbers in every combination, limited to what the contract allows."""
     count = sum(1 for x in row.inputs if x and x.dtype == ROW)
-    grids = iter(np.meshgrid(*[np.array(SPECIAL, dtype)] * count))
-    size = len(SPECIAL) ** count
+    grids = iter(np.meshgrid(*[np.array(SPECIAL_NUMBERS, dtype)] * count))
+    size = len(SPECIAL_NUMBERS) ** count
     return [
         next(grids).reshape(-1).clip(*x.allowed)
         if x and x.dtype == ROW
@@ -152,12 +170,12 @@ def check_views(row: Row, backend: Backend) -> None:
         check_values(row, dtype, arrays, tensors)
 
 
-MANY: Final = 1_000_003
+MANY_ELEMENTS: Final = 1_000_003
 
 LARGE: Final = [
-    Row(unary.negative, np.negative, [of_shape(5_000_000)]),
-    Row(binary.add, np.add, [of_shape(3_000, 1), of_shape(1, 1_001)]),
-    Row(reduction.sum, np.sum, [numbers(0, 1, shape=(MANY,))], {"axis": (0,)}, factor=10),
+    Row(unary.negative, np.negative, [arbitrary_numbers(5_000_000)]),
+    Row(binary.add, np.add, [arbitrary_numbers(3_000, 1), arbitrary_numbers(1, 1_001)]),
+    Row(reduction.sum, np.sum, [numbers(0, 1, shape=(MANY_ELEMENTS,))], {"axis": (0,)}, factor=10),
     Row(
         reduction.sum,
         lambda x: np.sum(x, (0, 2)),
@@ -166,14 +184,19 @@ LARGE: Final = [
         factor=10,
         number=2,
     ),
-    Row(reduction.max, np.max, [of_shape(MANY)], {"reduction_indices": (0,)}),
-    Row(reduction.argmax, np.argmax, [of_shape(MANY)], {"axis": 0}),
-    Row(linalg.matmul, np.matmul, [of_shape(257, 513), of_shape(513, 129)], factor=4),
-    Row(movement.transpose, np.transpose, [of_shape(1_025, 2_049)], {"perm": (1, 0)}),
+    Row(reduction.max, np.max, [arbitrary_numbers(MANY_ELEMENTS)], {"reduction_indices": (0,)}),
+    Row(reduction.argmax, np.argmax, [arbitrary_numbers(MANY_ELEMENTS)], {"axis": 0}),
+    Row(
+        linalg.matmul,
+        np.matmul,
+        [arbitrary_numbers(257, 513), arbitrary_numbers(513, 129)],
+        factor=4,
+    ),
+    Row(movement.transpose, np.transpose, [arbitrary_numbers(1_025, 2_049)], {"perm": (1, 0)}),
     Row(
         indexing.gather,
         lambda x, i: x[i],
-        [of_shape(100_000, 7), whole(0, 99_999, 90_000)],
+        [arbitrary_numbers(100_000, 7), integers(0, 99_999, 90_000)],
         {"axis": 0},
     ),
 ]

@@ -34,7 +34,10 @@ class _Precision(NamedTuple):
 
 # The differences are of fourth order: their error is eps**4 for the step and unit / eps for the
 # rounding.
-_PRECISIONS = {float64: _Precision(1e-3, 1e-6, 2.0**-52), float32: _Precision(1e-2, 2e-3, 2.0**-23)}
+_PRECISION_OF_DTYPE = {
+    float64: _Precision(1e-3, 1e-6, 2.0**-52),
+    float32: _Precision(1e-2, 2e-3, 2.0**-23),
+}
 
 
 def check_gradient(
@@ -86,22 +89,22 @@ def check_gradient(
     backend = tensors[positions[0]].backend
     best = float64 if float64 in backend.dtypes() else float32
     wanted = best if dtype is None else as_dtype(dtype)
-    if wanted not in _PRECISIONS:
+    if wanted not in _PRECISION_OF_DTYPE:
         raise ArgumentValueError(f"check_gradient: dtype={wanted} must be float64 or float32")
-    default = _PRECISIONS[wanted]
+    default = _PRECISION_OF_DTYPE[wanted]
     precision = _Precision(eps or default.eps, rtol or default.rtol, default.unit)
     name = getattr(function, "__name__", None) or repr(function)
-    function, tensors = _in_real_parts(function, tensors)
+    function, tensors = _split_complex_inputs(function, tensors)
     inputs = [astype(x, wanted) if x.dtype.is_inexact else x for x in tensors]
     generator = np.random.default_rng(0)
     objective = _weighted_sum(function, inputs, generator)
     for level in range(1, order + 1):
-        directions = {i: _random(generator, inputs[i].shape) for i in positions}
+        directions = {i: _random_weights(generator, inputs[i].shape) for i in positions}
         _Comparison(objective, inputs, directions, precision, f"{name} of order {level}").check()
-        objective = _slope_along(objective, inputs, directions)
+        objective = _directional_derivative(objective, inputs, directions)
 
 
-def _in_real_parts(
+def _split_complex_inputs(
     function: Callable[..., Tensor], inputs: Inputs
 ) -> tuple[Callable[..., Tensor], Inputs]:
     """Return the same function of real numbers: a complex tensor becomes its two parts on a new first axis."""
@@ -139,7 +142,7 @@ def _weighted_sum(
         raise ArgumentError(
             f"check_gradient: the function must return one tensor, not {type(value).__name__}"
         )
-    weights = _random(generator, value.shape)
+    weights = _random_weights(generator, value.shape)
     factor = _tensor_like(value, weights)
 
     def scalar_objective(*xs: Tensor) -> Tensor:
@@ -153,7 +156,9 @@ def _weighted_sum(
     return _Objective(scalar_objective, host_objective)
 
 
-def _slope_along(objective: _Objective, inputs: Inputs, directions: dict[int, Array]) -> _Objective:
+def _directional_derivative(
+    objective: _Objective, inputs: Inputs, directions: dict[int, Array]
+) -> _Objective:
     """Return the directional derivative of an objective as another objective."""
     gradient = grad(objective.scalar_objective, tuple(directions), allow_unused=True)
     factors = [_tensor_like(inputs[i], direction) for i, direction in directions.items()]
@@ -234,7 +239,7 @@ class _Comparison:
             yield float(np.nan_to_num(abs(given - measured), nan=np.inf)), place, given, measured
 
 
-def _random(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
+def _random_weights(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
     """Return numbers between 0.5 and 1 with random signs, so that every element matters."""
     return np.asarray(generator.uniform(0.5, 1, shape) * generator.choice([-1.0, 1.0], shape))
 

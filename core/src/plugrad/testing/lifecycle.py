@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MEBIBYTE: Final = 2**20
-STORED: Final = tuple(str(dtype) for dtype in DTYPES)
+STORED_DTYPES: Final = tuple(str(dtype) for dtype in DTYPES)
 ROUNDED_UP: Final = 2
 """How many times as large as the array a buffer may be."""
 
@@ -87,7 +87,7 @@ def other_dtypes_are_refused(backend: Backend, spec: str) -> None:
 # --- what it stores -------------------------------------------------------------------------------
 
 
-def limits(dtype: str) -> Array:
+def extreme_values(dtype: str) -> Array:
     """Return the values of a dtype that are most often stored incorrectly."""
     kind = as_dtype(dtype).kind
     if kind == "string":
@@ -105,7 +105,7 @@ def limits(dtype: str) -> Array:
 
 def check_storing(dtype: str, backend: Backend) -> None:
     """Store arrays of many shapes and compare what is read back, bit for bit."""
-    values = limits(dtype)
+    values = extreme_values(dtype)
     shapes = [(), (1,), (0,), (2, 0, 3), (7,), (2, 3), (2, 1, 3, 1, 2), (50_001,)]
     arrays = [*values.reshape(-1, 1), *(np.resize(values, shape) for shape in shapes)]
     table = np.resize(values, (6, 8))
@@ -132,13 +132,13 @@ def main_number_dtype(backend: Backend) -> str:
     Raises:
         NotClaimed: it stores no numbers.
     """
-    for name in ("float32", "float64", "int32", *STORED):
+    for name in ("float32", "float64", "int32", *STORED_DTYPES):
         if as_dtype(name) in backend.dtypes() and name not in ("bool", "string"):
             return name
     raise NotClaimed(f"{backend.name} stores no numbers")
 
 
-def ramp(backend: Backend, size: int) -> Array:
+def small_numbers(backend: Backend, size: int) -> Array:
     """Return an array of `size` bytes of small numbers."""
     dtype = np.dtype(main_number_dtype(backend))
     return (np.arange(size // dtype.itemsize) % 100).astype(dtype)
@@ -146,7 +146,7 @@ def ramp(backend: Backend, size: int) -> Array:
 
 def values_are_copies(backend: Backend, spec: str) -> None:
     """A tensor does not follow the array that it was made of."""
-    array = ramp(backend, MEBIBYTE)
+    array = small_numbers(backend, MEBIBYTE)
     expected = array.copy()
     x = asarray(array)
     array[:] = 7
@@ -155,7 +155,7 @@ def values_are_copies(backend: Backend, spec: str) -> None:
 
 def values_outlive_their_tensor(backend: Backend, spec: str) -> None:
     """What was read stays right when the tensor is gone and its memory is used again."""
-    expected = ramp(backend, MEBIBYTE)
+    expected = small_numbers(backend, MEBIBYTE)
     values = asarray(expected).numpy()
     gc.collect()
     others = [asarray(np.full_like(expected, i)) for i in range(4)]
@@ -167,7 +167,7 @@ def cpu_and_backend_exchange_tensors(backend: Backend, spec: str) -> None:
     """Copies to the reference backend and back have the same values."""
     if backend.name == "cpu" or not any(p.name == "cpu" for p in backends()):
         raise NotClaimed("there is no cpu backend beside this one")
-    expected = ramp(backend, 400)
+    expected = small_numbers(backend, 400)
     there = to_device(asarray(expected), "cpu")
     expect(there.device.startswith("cpu:"), f"x.to('cpu') lives on {there.device}")
     back = to_device(there, spec)
@@ -178,7 +178,7 @@ def cpu_and_backend_exchange_tensors(backend: Backend, spec: str) -> None:
 # --- what it counts -------------------------------------------------------------------------------
 
 
-def settled_memory(backend: Backend) -> Memory:
+def collect_and_read_memory(backend: Backend) -> Memory:
     """Return the memory in use after waiting for all work and collecting garbage."""
     gc.collect()
     backend.synchronize()
@@ -187,10 +187,10 @@ def settled_memory(backend: Backend) -> Memory:
 
 def memory_is_counted(backend: Backend, spec: str) -> None:
     """An array counts from when it is made until its last handle is gone."""
-    array = ramp(backend, MEBIBYTE)
-    before = settled_memory(backend)
+    array = small_numbers(backend, MEBIBYTE)
+    before = collect_and_read_memory(backend)
     x = asarray(array)
-    during = settled_memory(backend)
+    during = collect_and_read_memory(backend)
     grown = during.bytes - before.bytes
     expect(
         array.nbytes <= grown <= ROUNDED_UP * array.nbytes,
@@ -203,7 +203,7 @@ def memory_is_counted(backend: Backend, spec: str) -> None:
         during.peak >= during.bytes, f"the peak {during.peak} is less than {during.bytes} in use"
     )
     x.dispose()
-    after = settled_memory(backend)
+    after = collect_and_read_memory(backend)
     expect(
         (after.bytes, after.buffers) == (before.bytes, before.buffers),
         f"after dispose() {after.bytes} bytes in {after.buffers} buffers are in use; "
@@ -215,12 +215,12 @@ def memory_is_counted(backend: Backend, spec: str) -> None:
 def nothing_leaks(backend: Backend, spec: str) -> None:
     """Results that nobody holds give their memory back."""
     require_kernel(binary.add, backend)
-    x = asarray(ramp(backend, MEBIBYTE))
-    before = settled_memory(backend)
+    x = asarray(small_numbers(backend, MEBIBYTE))
+    before = collect_and_read_memory(backend)
     for _ in range(50):
         y = x + x + x
         del y
-    after = settled_memory(backend)
+    after = collect_and_read_memory(backend)
     expect(
         after.bytes <= before.bytes,
         f"{before.bytes} bytes in use became {after.bytes} after 50 sums that nobody kept",
@@ -229,8 +229,8 @@ def nothing_leaks(backend: Backend, spec: str) -> None:
 
 def memory_limit_is_kept(backend: Backend, spec: str) -> None:
     """Beyond the limit there is an error, and within it, and without one, there is not."""
-    small, large = ramp(backend, MEBIBYTE), ramp(backend, 64 * MEBIBYTE)
-    limit = settled_memory(backend).bytes + 16 * MEBIBYTE
+    small, large = small_numbers(backend, MEBIBYTE), small_numbers(backend, 64 * MEBIBYTE)
+    limit = collect_and_read_memory(backend).bytes + 16 * MEBIBYTE
     backend.set_memory_limit(limit)
     try:
         expect(backend.memory().limit == limit, f"memory().limit is {backend.memory().limit}")
@@ -261,14 +261,14 @@ def _expect_out_of_memory(make: Callable[[], Any], what: str) -> None:
 def synchronize_returns(backend: Backend, spec: str) -> None:
     """Waiting for nothing is no error, nor is waiting twice."""
     backend.synchronize()
-    asarray(ramp(backend, 400))
+    asarray(small_numbers(backend, 400))
     backend.synchronize()
     backend.synchronize()
 
 
 def backend_opens_again_after_it_was_closed(backend: Backend, spec: str) -> None:
     """Closing is not the end of the process: the next use starts afresh, and works."""
-    expected = ramp(backend, 4000)
+    expected = small_numbers(backend, 4000)
     read = asarray(expected).numpy()
     close_backend(backend)
     expect(backend.is_closed, "is_closed is False after close()")
@@ -282,7 +282,7 @@ def lost_device_is_an_error(backend: Backend, spec: str) -> None:
     """After a loss, all that the device had raises DeviceLost, and the next use opens another device."""
     if type(backend).lose_device is Backend.lose_device:
         raise NotClaimed(f"{backend.name} does not implement lose_device()")
-    expected = ramp(backend, 400_000)  # a backend may keep small arrays on the host
+    expected = small_numbers(backend, 400_000)  # a backend may keep small arrays on the host
     x = asarray(expected)
     backend.synchronize()
     backend.lose_device()
@@ -298,7 +298,7 @@ def lost_device_is_an_error(backend: Backend, spec: str) -> None:
         np.testing.assert_array_equal(asarray(expected).numpy(), expected)
 
 
-CHECKS: Final[list[Callable[[Backend, str], None]]] = [
+LIFECYCLE_CHECKS: Final[list[Callable[[Backend, str], None]]] = [
     manifest_keeps_its_promises,
     probe_tells_the_devices,
     dtypes_are_plugrads,

@@ -12,7 +12,7 @@ import numpy as np
 
 import plugrad
 from plugrad.testing.lifecycle import main_number_dtype
-from plugrad.testing.rows import Array, in_double, numbers
+from plugrad.testing.rows import Array, as_double, numbers
 from plugrad.types.bits import RELATIVE_TOLERANCE_OF_DTYPE
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Op:
+class OpCase:
     """A function of tensors, with its counterpart for arrays."""
 
     name: str
@@ -38,20 +38,20 @@ class Op:
         return self.name
 
 
-def check_op(op: Op, backend: Backend) -> None:
+def check_op(op: OpCase, backend: Backend) -> None:
     """Compare an op with NumPy, in the best floating dtype that the backend stores."""
     dtype = main_number_dtype(backend)
     rng = np.random.default_rng(20240229)
     arrays = [numbers(op.low, 3).draw(rng, shape, dtype) for shape in op.shapes]
     result = op.of_tensors(*map(plugrad.asarray, arrays))
-    expected = op.of_arrays(*map(in_double, arrays))
+    expected = op.of_arrays(*map(as_double, arrays))
     found: list[Any] = result if isinstance(result, list) else [result]
     wanted: list[Any] = expected if isinstance(expected, list) else [expected]
     for actual, value in zip(found, wanted, strict=True):
         _compare(actual, np.asarray(value), op, backend)
 
 
-def _compare(actual: Tensor, expected: Array, op: Op, backend: Backend) -> None:
+def _compare(actual: Tensor, expected: Array, op: OpCase, backend: Backend) -> None:
     if actual.backend is not backend:
         raise AssertionError(f"{op.name}: the result lives on {actual.device}")
     allowed = RELATIVE_TOLERANCE_OF_DTYPE.get(str(actual.dtype), 0) * op.factor
@@ -74,13 +74,13 @@ def _train(x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
     return weights
 
 
-def _trained_by_hand(x: Array, y: Array, weights: Array) -> Array:
+def _train_in_numpy(x: Array, y: Array, weights: Array) -> Array:
     for _ in range(10):
         weights = weights - 0.05 * 2 / y.size * x.T @ (x @ weights - y)
     return weights
 
 
-def _network(x: Tensor, w: Tensor, v: Tensor) -> Tensor:
+def _run_network(x: Tensor, w: Tensor, v: Tensor) -> Tensor:
     return plugrad.sum(plugrad.square(plugrad.tanh(x @ w) @ v))
 
 
@@ -90,7 +90,7 @@ def _network_gradients(x: Array, w: Array, v: Array) -> list[Array]:
     return [x.T @ (dy @ v.T * (1 - hidden**2)), hidden.T @ dy]
 
 
-def _with_adam(x: Tensor) -> Tensor:
+def _step_with_adam(x: Tensor) -> Tensor:
     """Return a variable after Adam's first step, whose length is the learning rate."""
     variable = plugrad.Variable(x)
     optimizer = plugrad.optimizers.Adam(0.1)
@@ -109,64 +109,66 @@ def _compute_in_tidy(x: Tensor) -> Tensor:
 
 IMAGES: Final = (2, 5, 6, 3)
 
-OPS: Final = [
-    Op("std", lambda x: plugrad.std(x, axis=1), lambda x: x.std(1)),
-    Op("var", lambda x: plugrad.var(x), np.var),
-    Op(
+OP_CASES: Final = [
+    OpCase("std", lambda x: plugrad.std(x, axis=1), lambda x: x.std(1)),
+    OpCase("var", lambda x: plugrad.var(x), np.var),
+    OpCase(
         "moments",
         lambda x: list(plugrad.moments(x, axis=0)),
         lambda x: [x.mean(0), x.var(0)],
     ),
-    Op("diff", lambda x: plugrad.diff(x), np.diff),
-    Op("sort", lambda x: plugrad.sort(x, axis=0), lambda x: np.sort(x, 0)),
-    Op("roll", lambda x: plugrad.roll(x, 2, axis=1), lambda x: np.roll(x, 2, 1)),
-    Op("repeat", lambda x: plugrad.repeat(x, 2, axis=0), lambda x: np.repeat(x, 2, 0)),
-    Op("tril", lambda x: plugrad.tril(x), np.tril),
-    Op(
+    OpCase("diff", lambda x: plugrad.diff(x), np.diff),
+    OpCase("sort", lambda x: plugrad.sort(x, axis=0), lambda x: np.sort(x, 0)),
+    OpCase("roll", lambda x: plugrad.roll(x, 2, axis=1), lambda x: np.roll(x, 2, 1)),
+    OpCase("repeat", lambda x: plugrad.repeat(x, 2, axis=0), lambda x: np.repeat(x, 2, 0)),
+    OpCase("tril", lambda x: plugrad.tril(x), np.tril),
+    OpCase(
         "moveaxis", lambda x: plugrad.moveaxis(x, 0, 2), lambda x: np.moveaxis(x, 0, 2), [(2, 3, 4)]
     ),
-    Op("squeeze", lambda x: plugrad.squeeze(x, 1), lambda x: x.squeeze(1), [(3, 1, 2)]),
-    Op("stack", lambda *xs: plugrad.stack(xs, axis=1), lambda *xs: np.stack(xs, 1), [(3, 2)] * 2),
-    Op(
+    OpCase("squeeze", lambda x: plugrad.squeeze(x, 1), lambda x: x.squeeze(1), [(3, 1, 2)]),
+    OpCase(
+        "stack", lambda *xs: plugrad.stack(xs, axis=1), lambda *xs: np.stack(xs, 1), [(3, 2)] * 2
+    ),
+    OpCase(
         "meshgrid",
         lambda *xs: plugrad.meshgrid(*xs),
         lambda *xs: list(np.meshgrid(*xs)),
         [(3,), (4,)],
     ),
-    Op("where", lambda x: plugrad.where(x > 0, x, x * 2), lambda x: np.where(x > 0, x, x * 2)),
-    Op("clip", lambda x: plugrad.clip(x, -1, 2), lambda x: np.clip(x, -1, 2)),
-    Op(
+    OpCase("where", lambda x: plugrad.where(x > 0, x, x * 2), lambda x: np.where(x > 0, x, x * 2)),
+    OpCase("clip", lambda x: plugrad.clip(x, -1, 2), lambda x: np.clip(x, -1, 2)),
+    OpCase(
         "tensordot",
         lambda a, b: plugrad.tensordot(a, b, axes=2),
         lambda a, b: np.tensordot(a, b, 2),
         [(2, 3, 4), (3, 4, 5)],
     ),
-    Op("vecdot", lambda a, b: plugrad.vecdot(a, b), lambda a, b: (a * b).sum(-1), [(3, 5)] * 2),
-    Op("norm", lambda x: plugrad.linalg.norm(x), np.linalg.norm),
-    Op("softmax", lambda x: plugrad.softmax(x), _softmax),
-    Op(
+    OpCase("vecdot", lambda a, b: plugrad.vecdot(a, b), lambda a, b: (a * b).sum(-1), [(3, 5)] * 2),
+    OpCase("norm", lambda x: plugrad.linalg.norm(x), np.linalg.norm),
+    OpCase("softmax", lambda x: plugrad.softmax(x), _softmax),
+    OpCase(
         "log_sum_exp",
         lambda x: plugrad.log_sum_exp(x, axis=1),
         lambda x: np.log(np.exp(x).sum(1)),
     ),
-    Op(
+    OpCase(
         "absolute_difference",
         lambda a, b: plugrad.losses.absolute_difference(a, b),
         lambda a, b: np.abs(a - b).mean(),
         [(3, 5)] * 2,
     ),
-    Op(
+    OpCase(
         "mean_squared_error",
         lambda a, b: plugrad.losses.mean_squared_error(a, b),
         lambda a, b: np.square(a - b).mean(),
         [(3, 5)] * 2,
     ),
-    Op(
+    OpCase(
         "softmax_cross_entropy",
         lambda logits: plugrad.losses.softmax_cross_entropy(plugrad.softmax(logits * 2), logits),
         lambda logits: -(_softmax(logits * 2) * np.log(_softmax(logits))).sum(-1).mean(),
     ),
-    Op(
+    OpCase(
         "conv1d",
         lambda x, w: plugrad.conv1d(x, w),
         lambda x, w: np.stack(
@@ -175,51 +177,51 @@ OPS: Final = [
         [(2, 7, 2), (3, 2, 4)],
     ),
     # indexing
-    Op("x[1]", lambda x: x[1], lambda x: x[1]),
-    Op("x[::-1, 1:4:2]", lambda x: x[::-1, 1:4:2], lambda x: x[::-1, 1:4:2]),
-    Op("x[..., None, -1]", lambda x: x[..., None, -1], lambda x: x[..., None, -1], [(2, 3, 4)]),
-    Op(
+    OpCase("x[1]", lambda x: x[1], lambda x: x[1]),
+    OpCase("x[::-1, 1:4:2]", lambda x: x[::-1, 1:4:2], lambda x: x[::-1, 1:4:2]),
+    OpCase("x[..., None, -1]", lambda x: x[..., None, -1], lambda x: x[..., None, -1], [(2, 3, 4)]),
+    OpCase(
         "x[[2, 0], [1, -1]]",
         lambda x: x[plugrad.asarray([2, 0]), plugrad.asarray([1, -1])],
         lambda x: x[[2, 0], [1, -1]],
     ),
-    Op("x[x > 0]", lambda x: x[x > 0], lambda x: x[x > 0]),
+    OpCase("x[x > 0]", lambda x: x[x > 0], lambda x: x[x > 0]),
     # derivatives and programs
-    Op(
+    OpCase(
         "gradient of an indexed element",
         lambda x: plugrad.grad(lambda x: x[1] * x[1])(x),
         lambda x: np.array([0, 2 * x[1], 0]),
         [(3,)],
     ),
-    Op(
+    OpCase(
         "gradients of a network",
-        lambda x, w, v: list(plugrad.grad(_network, (1, 2))(x, w, v)),
+        lambda x, w, v: list(plugrad.grad(_run_network, (1, 2))(x, w, v)),
         _network_gradients,
         [(4, 3), (3, 5), (5, 2)],
         factor=4,
     ),
-    Op(
+    OpCase(
         "hessian",
         lambda x: plugrad.hessian(lambda x: plugrad.sum(x * x * x))(x),
         lambda x: 6 * np.diag(x),
         [(4,)],
     ),
-    Op(
+    OpCase(
         "gradient descent",
         _train,
-        _trained_by_hand,
+        _train_in_numpy,
         [(8, 3), (8, 2), (3, 2)],
         factor=4,
     ),
-    Op("Adam", _with_adam, lambda x: x - 0.1 * 2 * x / (2 * x + 1e-8), low=1, factor=10),
-    Op("tidy", _compute_in_tidy, lambda x: 2 * x + 1),
-    Op(
+    OpCase("Adam", _step_with_adam, lambda x: x - 0.1 * 2 * x / (2 * x + 1e-8), low=1, factor=10),
+    OpCase("tidy", _compute_in_tidy, lambda x: 2 * x + 1),
+    OpCase(
         "two outputs of one input",
         lambda x: list(plugrad.value_and_grad(lambda x: plugrad.sum(plugrad.exp(x)))(x)),
         lambda x: [np.exp(x).sum(), np.exp(x)],
         factor=4,
     ),
-    Op(
+    OpCase(
         "batch_norm",
         lambda x: plugrad.batch_norm(x, *plugrad.moments(x, axis=(0, 1, 2)), variance_epsilon=0.1),
         lambda x: (x - x.mean((0, 1, 2))) / np.sqrt(x.var((0, 1, 2)) + 0.1),

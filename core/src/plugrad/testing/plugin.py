@@ -20,8 +20,8 @@ from plugrad.interruptions import is_interruption
 from plugrad.registry.kernels import get_kernel
 from plugrad.settings.layers import config as settings
 from plugrad.testing.checks import NotClaimed, require_kernel
-from plugrad.testing.report import FLOAT32, LEVELS, Outcome, Report, badge
-from plugrad.testing.xfail import XFAIL_FILE, Excuses
+from plugrad.testing.report import FLOAT32_LEVEL, LEVELS, KitReport, Outcome, make_badge
+from plugrad.testing.xfail import XFAIL_FILE, XfailEntries
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend
     from plugrad.testing.rows import Row
 
-KEY: Final = pytest.StashKey["Session"]()
+SESSION_KEY: Final = pytest.StashKey["KitSession"]()
 
 
-class Session:
+class KitSession:
     """The state of one run of the kit: the backends, the xfail entries and the results."""
 
     def __init__(self, config: pytest.Config) -> None:
         """Read the options and open the backends."""
         settings.set("fallback", "error")  # what a backend lacks, no other may compute for it
         option = config.getoption
-        self.levels = _levels(str(option("plugrad_level")))
+        self.levels = _levels_up_to(str(option("plugrad_level")))
         self.excuses = _read_xfail_entries(config.rootpath, option("plugrad_xfail"))
-        self.report = Report(self.levels)
+        self.report = KitReport(self.levels)
         self.report_file, self.badge_file = option("plugrad_report"), option("plugrad_badge")
         self.names: dict[str, str] = {}
         chosen = str(option("plugrad_backend") or config.getini("plugrad_backend") or "")
@@ -52,7 +52,7 @@ class Session:
                     f"--plugrad-backend={chosen}: test one device of {backend.name!r} at a time"
                 )
             self.names[spec] = backend.name
-            self.report.of(backend.name).device = _description(backend)
+            self.report.of(backend.name).device = _describe_backend(backend)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_collection(self) -> Generator[None, object, object]:
@@ -81,9 +81,11 @@ class Session:
             if (spec := get_backend_option(item)) and (
                 reason := _reason_not_claimed(item, opened[spec])
             ):
-                self.report.of(opened[spec].name).add(*_about(item), "skipped", reason)
+                self.report.of(opened[spec].name).add(
+                    *_level_kernel_and_name(item), "skipped", reason
+                )
                 left_out.append(item)
-        _leave_out(config, items, left_out)
+        _deselect(config, items, left_out)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count a result, including a failure before or after the test itself."""
@@ -117,11 +119,11 @@ class Session:
     def pytest_sessionfinish(self) -> None:
         """Write the requested report files."""
         for backend, found in self.report.backends.items():
-            found.versions = _versions(backend)
+            found.versions = _collect_versions(backend)
         if self.report_file:
             Path(self.report_file).write_text(self.report.as_json(), "utf-8")
         if self.badge_file:
-            Path(self.badge_file).write_text(badge(self.report.as_dict()), "utf-8")
+            Path(self.badge_file).write_text(make_badge(self.report.as_dict()), "utf-8")
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the results of each backend."""
@@ -132,23 +134,23 @@ class Session:
             terminalreporter.line(line)
 
 
-def _levels(last: str) -> tuple[str, ...]:
+def _levels_up_to(last: str) -> tuple[str, ...]:
     """Return all levels up to `last`, a name or a number from 1; the level float32 needs only the first one.
 
     Raises:
         UsageError: there is no such level.
     """
-    if last == FLOAT32:
-        return LEVELS[0], FLOAT32
+    if last == FLOAT32_LEVEL:
+        return LEVELS[0], FLOAT32_LEVEL
     for number, level in enumerate(LEVELS, 1):
         if last in (level, str(number)):
             return LEVELS[:number]
     raise pytest.UsageError(
-        f"--plugrad-level={last} must be 1 to {len(LEVELS)} or one of {', '.join((*LEVELS, FLOAT32))}"
+        f"--plugrad-level={last} must be 1 to {len(LEVELS)} or one of {', '.join((*LEVELS, FLOAT32_LEVEL))}"
     )
 
 
-def _read_xfail_entries(folder: Path, file: str | None) -> Excuses:
+def _read_xfail_entries(folder: Path, file: str | None) -> XfailEntries:
     """Return the entries of the xfail file: the given one, or the one in a folder.
 
     Raises:
@@ -156,7 +158,7 @@ def _read_xfail_entries(folder: Path, file: str | None) -> Excuses:
     """
     path = Path(file) if file else folder / XFAIL_FILE
     try:
-        return Excuses.read(path, is_required=file is not None)
+        return XfailEntries.read(path, is_required=file is not None)
     except (OSError, ValueError, TypeError) as error:
         if is_interruption(error):
             raise
@@ -175,12 +177,12 @@ def _open_backend(spec: str) -> Backend:
         raise pytest.UsageError(f"--plugrad-backend={spec}: {error}") from error
 
 
-def _description(backend: Backend) -> str:
+def _describe_backend(backend: Backend) -> str:
     devices = {device.name: device.description for device in backend.devices()}
     return devices.get(backend.device, "")
 
 
-def _versions(backend: str) -> dict[str, str]:
+def _collect_versions(backend: str) -> dict[str, str]:
     """Return the versions of the software on which results depend."""
     from importlib_metadata import version
 
@@ -196,7 +198,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--plugrad-level",
         default=LEVELS[-1],
-        help=f"how far to go: 1 to {len(LEVELS)}, or one of {', '.join(LEVELS)} (default: all of these); or {FLOAT32}",
+        help=f"how far to go: 1 to {len(LEVELS)}, or one of {', '.join(LEVELS)} (default: all of these); "
+        f"or {FLOAT32_LEVEL}",
     )
     group.addoption("--plugrad-report", metavar="FILE", help="write the results as JSON")
     group.addoption("--plugrad-badge", metavar="FILE", help="write the result as an SVG badge")
@@ -220,7 +223,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "plugrad_level(name): the level of the conformance kit that a test belongs to"
     )
-    config.stash[KEY] = session = Session(config)
+    config.stash[SESSION_KEY] = session = KitSession(config)
     config.pluginmanager.register(session, "plugrad conformance")
 
 
@@ -228,7 +231,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run each test of the kit on each backend that was named."""
     if "plugrad_backend" in metafunc.fixturenames:
-        session = metafunc.config.stash[KEY]
+        session = metafunc.config.stash[SESSION_KEY]
         if not session.names:
             raise pytest.UsageError(
                 "say which backend to test: pytest --plugrad-backend=NAME, or plugrad_backend in pytest's settings"
@@ -257,7 +260,7 @@ def get_backend_option(item: pytest.Item) -> str:
 
 def get_backend_name(item: pytest.Item) -> str:
     """Return the name of the backend that a test of the kit runs on, or nothing."""
-    return item.config.stash[KEY].names.get(get_backend_option(item), "")
+    return item.config.stash[SESSION_KEY].names.get(get_backend_option(item), "")
 
 
 def get_level(item: pytest.Item) -> str:
@@ -276,7 +279,7 @@ def get_kernel_name(item: pytest.Item) -> str:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect higher levels, and mark the entries of the xfail file as strict xfails."""
-    session = config.stash[KEY]
+    session = config.stash[SESSION_KEY]
     left_out: list[pytest.Item] = []
     for item in items:
         if backend := get_backend_name(item):
@@ -285,16 +288,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
             if get_level(item) not in session.levels:
                 left_out.append(item)
-    _leave_out(config, items, left_out)
+    _deselect(config, items, left_out)
     is_about_all = not any("::" in argument for argument in config.args)
     unused = session.excuses.unused(set(session.names.values()))
     if unused and is_about_all and any(map(get_backend_name, items)):
         raise pytest.UsageError(f"{XFAIL_FILE}: no test is called {', '.join(unused)}")
 
 
-def _leave_out(
-    config: pytest.Config, items: list[pytest.Item], left_out: list[pytest.Item]
-) -> None:
+def _deselect(config: pytest.Config, items: list[pytest.Item], left_out: list[pytest.Item]) -> None:
     """Deselect tests."""
     if left_out:
         config.hook.pytest_deselected(items=left_out)
@@ -308,7 +309,7 @@ def _find_row(item: pytest.Item) -> Row | None:
     return spec.params.get("row") if spec else None
 
 
-def _about(item: pytest.Item) -> tuple[str, str, str]:
+def _level_kernel_and_name(item: pytest.Item) -> tuple[str, str, str]:
     """Return the level, the kernel and the name of a kit test."""
     row = _find_row(item)
     return get_level(item), row.kernel.name if row else "", get_kernel_name(item)
@@ -317,7 +318,7 @@ def _about(item: pytest.Item) -> tuple[str, str, str]:
 def _reason_not_claimed(item: pytest.Item, backend: Backend) -> str:
     """Return why a test is skipped: the backend lacks the kernel of its row, and the level does not require it."""
     row = _find_row(item)
-    if row is None or get_level(item) == FLOAT32:
+    if row is None or get_level(item) == FLOAT32_LEVEL:
         return ""
     try:
         require_kernel(row.kernel, backend)
@@ -354,5 +355,5 @@ def pytest_runtest_makereport(
     """Add the backend, the level and the kernel to a test's report."""
     report = yield
     if backend := get_backend_name(item):
-        report.user_properties.append(("plugrad", (backend, *_about(item))))
+        report.user_properties.append(("plugrad", (backend, *_level_kernel_and_name(item))))
     return report

@@ -22,16 +22,16 @@ LEVELS: Final = (
     "batched",
 )
 """The levels that build on each other."""
-FLOAT32: Final = "float32"
+FLOAT32_LEVEL: Final = "float32"
 """The level that stands beside them: whether a backend is complete for programs in float32."""
 Outcome = Literal["passed", "failed", "skipped", "xfailed"]
 OUTCOMES: Final[tuple[Outcome, ...]] = ("passed", "failed", "skipped", "xfailed")
-FORMAT: Final = 1
-MOST_LISTED: Final = 20
-MOST_REASONS: Final = 8
+REPORT_FORMAT_VERSION: Final = 1
+MAX_LISTED_FAILURES: Final = 20
+MAX_LISTED_REASONS: Final = 8
 
 
-class Findings:
+class BackendResults:
     """The results of one backend."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Findings:
             "total": _count_outcomes(total),
             "levels": {
                 name: _count_outcomes(self.levels[name])
-                for name in (*LEVELS, FLOAT32)
+                for name in (*LEVELS, FLOAT32_LEVEL)
                 if name in self.levels
             },
             "kernels": {
@@ -83,22 +83,22 @@ def _count_outcomes(counter: Counter[str]) -> dict[str, int]:
     return {outcome: counter[outcome] for outcome in OUTCOMES}
 
 
-class Report:
+class KitReport:
     """The results of all backends of one run."""
 
     def __init__(self, levels: Iterable[str] = LEVELS) -> None:
         """Begin a report about some levels."""
         self.levels: tuple[str, ...] = tuple(levels)
-        self.backends: dict[str, Findings] = {}
+        self.backends: dict[str, BackendResults] = {}
 
-    def of(self, backend: str) -> Findings:
+    def of(self, backend: str) -> BackendResults:
         """Return the results of one backend."""
-        return self.backends.setdefault(backend, Findings())
+        return self.backends.setdefault(backend, BackendResults())
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report in JSON form."""
         return {
-            "format": FORMAT,
+            "format": REPORT_FORMAT_VERSION,
             "python": platform.python_version(),
             "platform": platform.platform(),
             "levels": list(self.levels),
@@ -114,35 +114,35 @@ class Report:
         for name, found in self.backends.items():
             if not found.levels:
                 continue
-            yield f"{name} on {found.device or 'an unknown device'}: {_kernels_passing(found.as_dict())}"
-            for level in (*LEVELS, FLOAT32):
+            yield f"{name} on {found.device or 'an unknown device'}: {_count_passing_kernels(found.as_dict())}"
+            for level in (*LEVELS, FLOAT32_LEVEL):
                 if counts := found.levels.get(level):
                     yield f"  {level:10}" + ", ".join(
                         f"{counts[outcome]:5} {outcome}" for outcome in OUTCOMES if counts[outcome]
                     )
-            for reason, count in found.skips.most_common(MOST_REASONS):
+            for reason, count in found.skips.most_common(MAX_LISTED_REASONS):
                 yield f"  skipped: {reason} ({count})"
-            if (more := len(found.skips) - MOST_REASONS) > 0:
+            if (more := len(found.skips) - MAX_LISTED_REASONS) > 0:
                 yield f"  skipped for {more} more reasons"
-            for failure in list(found.failures)[:MOST_LISTED]:
+            for failure in list(found.failures)[:MAX_LISTED_FAILURES]:
                 yield f"  failed: {failure}"
-            if (more := len(found.failures) - MOST_LISTED) > 0:
+            if (more := len(found.failures) - MAX_LISTED_FAILURES) > 0:
                 yield f"  and {more} more"
 
 
-def _kernels_passing(found: Mapping[str, Any]) -> str:
+def _count_passing_kernels(found: Mapping[str, Any]) -> str:
     counts: Iterable[Mapping[str, int]] = found["kernels"].values()
     passing = sum(1 for c in counts if c["passed"] and not c["failed"] and not c["xfailed"])
     return f"{passing} kernels pass"
 
 
-def badge(report: Mapping[str, Any]) -> str:
+def make_badge(report: Mapping[str, Any]) -> str:
     """Return an SVG badge that summarizes a report in one word.
 
-    >>> from plugrad.testing.report import Report, badge
-    >>> report = Report(["lifecycle"])
+    >>> from plugrad.testing.report import KitReport, make_badge
+    >>> report = KitReport(["lifecycle"])
     >>> report.of("acme").add("lifecycle", "", "probe", "passed", "")
-    >>> "0 kernels pass" in badge(report.as_dict())
+    >>> "0 kernels pass" in make_badge(report.as_dict())
     True
     """
     found = list(report["backends"].values())
@@ -151,13 +151,13 @@ def badge(report: Mapping[str, Any]) -> str:
     if failed or not any(sum(backend["total"].values()) for backend in found):
         text, colour = (f"{failed} failed", "#b3261e") if failed else ("not run", "#6b6b6b")
     else:
-        text = " · ".join(_kernels_passing(backend) for backend in found)
+        text = " · ".join(_count_passing_kernels(backend) for backend in found)
         colour = "#8a6100" if excused else "#1a7f37"
         text += f", {excused} excused" if excused else ""
-    return _svg(f"plugrad {', '.join(report['backends'])}".strip(), text, colour)
+    return _make_badge_svg(f"plugrad {', '.join(report['backends'])}".strip(), text, colour)
 
 
-def _svg(label: str, text: str, colour: str) -> str:
+def _make_badge_svg(label: str, text: str, colour: str) -> str:
     """Return two boxes with text, in the size that badges have everywhere."""
     left, right = (round(6.6 * len(part)) + 12 for part in (label, text))
     width = left + right

@@ -116,12 +116,12 @@ class Row:
     def expected(self, arrays: Iterable[Array | None]) -> list[Array]:
         """Return the expected outputs in double precision."""
         with np.errstate(all="ignore"):
-            result = self.reference(*[x if x is None else in_double(x) for x in arrays])
+            result = self.reference(*[x if x is None else as_double(x) for x in arrays])
         parts = cast("list[Array]", result if isinstance(result, list) else [result])
         return [np.asarray(part) for part in parts]
 
 
-def in_double(array: Array) -> Array:
+def as_double(array: Array) -> Array:
     """Cast floating and complex arrays to double precision; return others unchanged."""
     return array.astype({"f": "float64", "c": "complex128"}.get(array.dtype.kind, array.dtype))
 
@@ -158,7 +158,7 @@ def numbers(
     return Input(draw, shape, dtype, allowed)
 
 
-def whole(low: int, high: int, *shape: int, dtype: str = "int32") -> Input:
+def integers(low: int, high: int, *shape: int, dtype: str = "int32") -> Input:
     """Integers from `low` to `high`, both included."""
     return Input(
         lambda rng, shape, dtype: rng.integers(low, high, shape, endpoint=True).astype(dtype),
@@ -167,9 +167,9 @@ def whole(low: int, high: int, *shape: int, dtype: str = "int32") -> Input:
     )
 
 
-def flags(*shape: int) -> Input:
+def bools(*shape: int) -> Input:
     """Bools."""
-    return whole(0, 1, *shape, dtype="bool")
+    return integers(0, 1, *shape, dtype="bool")
 
 
 def distinct_numbers(*shape: int, step: float = 0.25) -> Input:
@@ -184,7 +184,7 @@ def distinct_numbers(*shape: int, step: float = 0.25) -> Input:
     return Input(draw, shape)
 
 
-def these(values: Any, dtype: str = ROW) -> Input:
+def fixed_values(values: Any, dtype: str = ROW) -> Input:
     """The given values; for another shape, cut off or repeated."""
     given = np.array(values, TEXT if dtype == string else None)
 
@@ -194,7 +194,7 @@ def these(values: Any, dtype: str = ROW) -> Input:
     return Input(draw, given.shape, dtype)
 
 
-def of_shape(*shape: int) -> Input:
+def arbitrary_numbers(*shape: int) -> Input:
     """Arbitrary numbers in a given shape."""
     return numbers(shape=shape)
 

@@ -24,7 +24,7 @@ from plugrad.testing.checks import (
     require_dtypes,
     require_kernel,
 )
-from plugrad.testing.ops import OPS, Op, check_op
+from plugrad.testing.ops import OP_CASES, OpCase, check_op
 from plugrad.testing.tables import rows
 from plugrad.testing.traced import PROGRAMS, check_program, check_traced
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 Check = Callable[[Backend, str], None]
 
-CORE = frozenset(
+CORE_FAMILIES = frozenset(
     (
         "activation",
         "binary",
@@ -48,10 +48,10 @@ CORE = frozenset(
 )
 """The families that most programs need."""
 
-plain: Final = [row for row in rows() if not row.is_edge]
-in_core: Final = [row for row in plain if row.kernel.family in CORE]
-beyond: Final = [row for row in plain if row.kernel.family not in CORE]
-odd: Final = [row for row in rows() if row.is_edge]
+plain_rows: Final = [row for row in rows() if not row.is_edge]
+core_rows: Final = [row for row in plain_rows if row.kernel.family in CORE_FAMILIES]
+rows_beyond_core: Final = [row for row in plain_rows if row.kernel.family not in CORE_FAMILIES]
+edge_rows: Final = [row for row in rows() if row.is_edge]
 
 
 def parametrize_dtypes(some: list[Row]) -> pytest.MarkDecorator:
@@ -60,12 +60,12 @@ def parametrize_dtypes(some: list[Row]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("row", "dtype"), cases)
 
 
-def on(some: list[Row]) -> pytest.MarkDecorator:
+def parametrize_rows(some: list[Row]) -> pytest.MarkDecorator:
     """Run a test on each row."""
     return pytest.mark.parametrize("row", some, ids=str)
 
 
-def check(row: Row, dtype: str, backend: Backend) -> None:
+def check_row(row: Row, dtype: str, backend: Backend) -> None:
     """Compare a row with NumPy; a kernel may refuse a dtype that is not its most important one."""
     require_kernel(row.kernel, backend)
     require_dtypes(row.needs(dtype), backend)
@@ -78,62 +78,62 @@ def check(row: Row, dtype: str, backend: Backend) -> None:
 
 
 @pytest.mark.plugrad_level("lifecycle")
-@pytest.mark.parametrize("what", lifecycle.CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("what", lifecycle.LIFECYCLE_CHECKS, ids=lambda check: check.__name__)
 def test_lifecycle(what: Check, opened: Backend, plugrad_backend: str) -> None:
     what(opened, plugrad_backend)
 
 
 @pytest.mark.plugrad_level("lifecycle")
-@pytest.mark.parametrize("dtype", lifecycle.STORED)
+@pytest.mark.parametrize("dtype", lifecycle.STORED_DTYPES)
 def test_storing(dtype: str, opened: Backend) -> None:
     require_dtypes([dtype], opened)
     lifecycle.check_storing(dtype, opened)
 
 
 @pytest.mark.plugrad_level("core")
-@parametrize_dtypes(in_core)
+@parametrize_dtypes(core_rows)
 def test_core(row: Row, dtype: str, opened: Backend) -> None:
-    check(row, dtype, opened)
+    check_row(row, dtype, opened)
 
 
 @pytest.mark.plugrad_level("gradients")
-@on([row for row in plain if is_differentiable(row)])
+@parametrize_rows([row for row in plain_rows if is_differentiable(row)])
 def test_gradients(row: Row, opened: Backend) -> None:
     check_row_gradient(row, opened)
 
 
 @pytest.mark.plugrad_level("full")
-@parametrize_dtypes(beyond)
+@parametrize_dtypes(rows_beyond_core)
 def test_full(row: Row, dtype: str, opened: Backend) -> None:
-    check(row, dtype, opened)
+    check_row(row, dtype, opened)
 
 
 @pytest.mark.plugrad_level("full")
-@pytest.mark.parametrize("op", OPS, ids=str)
-def test_ops(op: Op, opened: Backend) -> None:
+@pytest.mark.parametrize("op", OP_CASES, ids=str)
+def test_ops(op: OpCase, opened: Backend) -> None:
     check_op(op, opened)
 
 
 @pytest.mark.plugrad_level("edges")
-@parametrize_dtypes(odd)
+@parametrize_dtypes(edge_rows)
 def test_edges(row: Row, dtype: str, opened: Backend) -> None:
-    check(row, dtype, opened)
+    check_row(row, dtype, opened)
 
 
 @pytest.mark.plugrad_level("edges")
-@on(edges.elementwise)
+@parametrize_rows(edges.elementwise_rows)
 def test_shapes(row: Row, opened: Backend) -> None:
     edges.check_shapes(row, opened)
 
 
 @pytest.mark.plugrad_level("edges")
-@on(edges.broadcasting)
+@parametrize_rows(edges.broadcasting_rows)
 def test_broadcasting(row: Row, opened: Backend) -> None:
     edges.check_broadcasting(row, opened)
 
 
 @pytest.mark.plugrad_level("edges")
-@on(edges.broadcasting)
+@parametrize_rows(edges.broadcasting_rows)
 def test_refusals(row: Row, opened: Backend) -> None:
     edges.check_refusals(row, opened)
 
@@ -144,37 +144,37 @@ def test_positions_out_of_range(opened: Backend) -> None:
 
 
 @pytest.mark.plugrad_level("edges")
-@on(edges.special)
+@parametrize_rows(edges.special_value_rows)
 def test_special_values(row: Row, opened: Backend) -> None:
     edges.check_special_values(row, opened)
 
 
 @pytest.mark.plugrad_level("edges")
-@on(edges.rows_with_views)
+@parametrize_rows(edges.rows_with_views)
 def test_views(row: Row, opened: Backend) -> None:
     edges.check_views(row, opened)
 
 
 @pytest.mark.plugrad_level("edges")
-@on(edges.LARGE)
+@parametrize_rows(edges.LARGE)
 def test_large(row: Row, opened: Backend) -> None:
     edges.check_large(row, opened)
 
 
 @pytest.mark.plugrad_level("reopening")
-@pytest.mark.parametrize("what", devices.REOPENING, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("what", devices.REOPENING_CHECKS, ids=lambda check: check.__name__)
 def test_reopening(what: Check, opened: Backend, plugrad_backend: str) -> None:
     what(opened, plugrad_backend)
 
 
 @pytest.mark.plugrad_level("devices")
-@pytest.mark.parametrize("what", devices.DEVICES, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("what", devices.DEVICE_CHECKS, ids=lambda check: check.__name__)
 def test_devices(what: Check, opened: Backend, plugrad_backend: str) -> None:
     what(opened, plugrad_backend)
 
 
 @pytest.mark.plugrad_level("traced")
-@on(list(rows()))
+@parametrize_rows(list(rows()))
 def test_traced(row: Row, opened: Backend) -> None:
     require_kernel(row.kernel, opened)
     require_dtypes(row.needs(main_dtype(row, opened)), opened)
@@ -189,7 +189,7 @@ def test_traced_programs(name: str, opened: Backend) -> None:
 
 
 @pytest.mark.plugrad_level("batched")
-@on(list(rows()))
+@parametrize_rows(list(rows()))
 def test_batched(row: Row, opened: Backend) -> None:
     require_kernel(row.kernel, opened)
     require_dtypes(row.needs(main_dtype(row, opened)), opened)
@@ -197,6 +197,6 @@ def test_batched(row: Row, opened: Backend) -> None:
 
 
 @pytest.mark.plugrad_level("float32")
-@on(list(rows()))
+@parametrize_rows(list(rows()))
 def test_float32(row: Row, opened: Backend) -> None:
     check_in_float32(row, opened)

@@ -16,14 +16,14 @@ from plugrad.ops.unary import cos, sin
 from plugrad.optimizers import Adam
 from plugrad.random import normal, seed, uniform
 from plugrad.testing.checks import (
-    PRECISE,
+    DOUBLE_PRECISION_DTYPES,
     NotClaimed,
+    as_tensors,
     curved_sum,
     differentiated_inputs,
     is_differentiable,
     main_dtype,
-    run,
-    tensors_of,
+    run_row,
 )
 from plugrad.tracing.control_flow import cond, scan, while_loop
 from plugrad.tracing.jit import jit
@@ -49,28 +49,37 @@ def check_traced(row: Row, backend: Backend) -> None:
         AssertionError: a bit differs.
     """
     dtype = main_dtype(row, backend)
-    given = tensors_of(row.draw(dtype))
+    given = as_tensors(row.draw(dtype))
     places = [i for i, x in enumerate(given) if x is not None]
 
     def forward(*xs: Tensor) -> list[Tensor]:
-        return run(row, _put(given, places, xs), dtype)
+        return run_row(row, _replace_inputs(given, places, xs), dtype)
 
     present = [x for x in given if x is not None]
     if row.kernel.dynamic_shape:
         _check_refusal(lambda: jit(forward)(*present), str(row))
         return
-    _compare(forward, present, f"{row} of {dtype}")
+    _compare_traced_and_untraced(forward, present, f"{row} of {dtype}")
     if not is_differentiable(row):
         return
-    dtype = next((d for d in PRECISE if d in row.runs_on and _stores(backend, row, d)), "")
+    dtype = next(
+        (
+            d
+            for d in DOUBLE_PRECISION_DTYPES
+            if d in row.runs_on and _stores_dtypes_of_row(backend, row, d)
+        ),
+        "",
+    )
     if not dtype:
         return
-    given = tensors_of(row.draw(dtype))
+    given = as_tensors(row.draw(dtype))
     places = differentiated_inputs(row)
 
     def objective(*xs: Tensor) -> Tensor:
         before = row.before
-        outputs = run(row, _put(given, places, xs if before is None else map(before, xs)), dtype)
+        outputs = run_row(
+            row, _replace_inputs(given, places, xs if before is None else map(before, xs)), dtype
+        )
         return curved_sum(outputs)
 
     def second_objective(*xs: Tensor) -> Tensor:
@@ -80,22 +89,26 @@ def check_traced(row: Row, backend: Backend) -> None:
     first_order = grads(objective, allow_unused=True)
     second_order = grads(second_objective, allow_unused=True)
     with suppress(NotClaimed):
-        _compare(first_order, present, f"the gradient of {row} of {dtype}")
-        _compare(second_order, present, f"the second gradient of {row} of {dtype}")
+        _compare_traced_and_untraced(first_order, present, f"the gradient of {row} of {dtype}")
+        _compare_traced_and_untraced(
+            second_order, present, f"the second gradient of {row} of {dtype}"
+        )
 
 
-def _stores(backend: Backend, row: Row, dtype: str) -> bool:
+def _stores_dtypes_of_row(backend: Backend, row: Row, dtype: str) -> bool:
     return all(name in backend.dtypes() for name in row.needs(dtype))
 
 
-def _put(given: Sequence[Any], places: Sequence[int], xs: Any) -> list[Any]:
+def _replace_inputs(given: Sequence[Any], places: Sequence[int], xs: Any) -> list[Any]:
     inputs = list(given)
     for i, x in zip(places, xs, strict=True):
         inputs[i] = x
     return inputs
 
 
-def _compare(function: Callable[..., Any], args: Sequence[Tensor], where: str) -> None:
+def _compare_traced_and_untraced(
+    function: Callable[..., Any], args: Sequence[Tensor], where: str
+) -> None:
     try:
         untraced = list(function(*args))
     except (
@@ -150,7 +163,7 @@ def check_program(name: str) -> None:
 Program: TypeAlias = "Callable[[Tensor], Sequence[Tensor]]"
 
 
-def _loop() -> Program:
+def _make_loop_program() -> Program:
     """Return a loop with a result for each round, and its gradient."""
 
     def last_and_sum(x: Tensor) -> Tensor:
@@ -160,7 +173,7 @@ def _loop() -> Program:
     return lambda x: [last_and_sum(x), grad(last_and_sum)(x)]
 
 
-def _choice() -> Program:
+def _make_choice_program() -> Program:
     def sine_or_cosine(x: Tensor) -> Tensor:
         return total(cond(total(x) > 0, sin, cos, x))
 
@@ -172,11 +185,11 @@ def _choice() -> Program:
     ]
 
 
-def _unknown_rounds() -> Program:
+def _make_while_program() -> Program:
     return lambda x: [while_loop(lambda y: total(y) < 50, lambda y: y * 2, x * x)]
 
 
-def _training() -> Program:
+def _make_training_program() -> Program:
     """Return steps with noise and a schedule, which move a variable and exchange two others."""
     weights = Variable(np.linspace(-1, 1, 6, dtype="float32").reshape(3, 2))
     one, other = Variable(np.float32(1)), Variable(np.float32(2))
@@ -194,9 +207,9 @@ def _training() -> Program:
 
 
 PROGRAMS: Final = {
-    "loop": _loop,
-    "choice": _choice,
-    "unknown_rounds": _unknown_rounds,
-    "training": _training,
+    "loop": _make_loop_program,
+    "choice": _make_choice_program,
+    "unknown_rounds": _make_while_program,
+    "training": _make_training_program,
 }
 """Functions that make a program of one tensor, with a state of its own."""

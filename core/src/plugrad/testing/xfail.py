@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 XFAIL_FILE: Final = "plugrad-xfail.toml"
 
 
-class Excuses:
+class XfailEntries:
     """The entries of an xfail file: for each backend, patterns of tests with a reason.
 
     In a pattern ``*`` stands for anything, also for nothing. An entry whose test passes fails the
@@ -33,7 +33,7 @@ class Excuses:
         self._used: set[tuple[str, str]] = set()
 
     @classmethod
-    def read(cls, path: Path, *, is_required: bool) -> Excuses:
+    def read(cls, path: Path, *, is_required: bool) -> XfailEntries:
         """Read a file; if it is not required, none is an empty one.
 
         Raises:

@@ -13,31 +13,33 @@ from plugrad.testing.rows import Row, numbers
 
 SCALE, ALPHA = 1.0507009873554805, 1.6732632423543772  # Klambauer and others, 2017
 
-ROOT = math.sqrt(2 / math.pi)
+SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
 
 
-def distribution(x: Array) -> Array:
+def normal_cdf(x: Array) -> Array:
     """Return the probability that a standard normal number is at most x."""
     return 0.5 * np.vectorize(math.erfc, otypes=[float])(-x / math.sqrt(2))
 
 
 def gelu(x: Array) -> Array:
-    return np.where(x == -np.inf, 0, x * distribution(x))
+    return np.where(x == -np.inf, 0, x * normal_cdf(x))
 
 
 def gelu_slope(x: Array) -> Array:
     x = np.clip(x, -100, 100)
-    return distribution(x) + x * np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
+    return normal_cdf(x) + x * np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
 
 
 def gelu_tanh(x: Array) -> Array:
-    return np.where(x == -np.inf, 0, 0.5 * x * (1 + np.tanh(ROOT * (x + 0.044715 * x**3))))
+    return np.where(
+        x == -np.inf, 0, 0.5 * x * (1 + np.tanh(SQRT_2_OVER_PI * (x + 0.044715 * x**3)))
+    )
 
 
 def gelu_tanh_slope(x: Array) -> Array:
     x = np.clip(x, -100, 100)
-    t = np.tanh(ROOT * (x + 0.044715 * x**3))
-    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * ROOT * (1 + 3 * 0.044715 * x * x)
+    t = np.tanh(SQRT_2_OVER_PI * (x + 0.044715 * x**3))
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * SQRT_2_OVER_PI * (1 + 3 * 0.044715 * x * x)
 
 
 away_from_0: Final = numbers(avoid=(0,))

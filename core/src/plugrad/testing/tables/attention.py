@@ -9,7 +9,7 @@ import numpy as np
 
 from plugrad.kernels import attention
 from plugrad.testing.definitions import Array
-from plugrad.testing.rows import FLOATS, Row, numbers, of_shape, these
+from plugrad.testing.rows import FLOATS, Row, arbitrary_numbers, fixed_values, numbers
 
 INF = np.inf
 # The axes before the last two, queries, keys, width, size: tiles, and what is left beside them.
@@ -19,10 +19,10 @@ SIZES: list[tuple[Any, ...]] = [
     ((2, 2), 5, 4, 1, 3),
     ((1,), 9, 1, 2, 1),
 ]
-LONG: tuple[Any, ...] = ((), 70, 523, 3, 2)  # beyond a tile in both directions
+LONG_SEQUENCE_SIZES: tuple[Any, ...] = ((), 70, 523, 3, 2)  # beyond a tile in both directions
 
 
-def weights(q: Array, k: Array, mask: Array | None) -> Array:
+def attention_weights(q: Array, k: Array, mask: Array | None) -> Array:
     s = 0.5 * q @ np.swapaxes(k, -1, -2) + (0 if mask is None else mask)
     s = s - np.nan_to_num(s.max(-1, keepdims=True, initial=-INF), nan=np.nan, posinf=INF, neginf=0)
     total = np.exp(s).sum(-1, keepdims=True)
@@ -30,11 +30,11 @@ def weights(q: Array, k: Array, mask: Array | None) -> Array:
 
 
 def attention_rows(q: Array, k: Array, v: Array, mask: Array | None) -> Array:
-    return weights(q, k, mask) @ v
+    return attention_weights(q, k, mask) @ v
 
 
-def slopes(dy: Array, q: Array, k: Array, v: Array, mask: Array | None) -> list[Array]:
-    p, dp = weights(q, k, mask), dy @ np.swapaxes(v, -1, -2)
+def attention_gradients(dy: Array, q: Array, k: Array, v: Array, mask: Array | None) -> list[Array]:
+    p, dp = attention_weights(q, k, mask), dy @ np.swapaxes(v, -1, -2)
     ds = 0.5 * p * (dp - (p * dp).sum(-1, keepdims=True))
     return [ds @ k, np.swapaxes(ds, -1, -2) @ q, np.swapaxes(p, -1, -2) @ dy]
 
@@ -42,7 +42,7 @@ def slopes(dy: Array, q: Array, k: Array, v: Array, mask: Array | None) -> list[
 def inputs(sizes: tuple[Any, ...], mask: Any) -> list[Any]:
     batch, queries, keys, width, size = sizes
     given = [(queries, width), (keys, width), (keys, size)]
-    return [*(of_shape(*batch, *shape) for shape in given), mask]
+    return [*(arbitrary_numbers(*batch, *shape) for shape in given), mask]
 
 
 def masks(batch: tuple[int, ...], queries: int, keys: int) -> list[Any]:
@@ -50,19 +50,19 @@ def masks(batch: tuple[int, ...], queries: int, keys: int) -> list[Any]:
     return [None, *(numbers(-1, 1, shape=shape) for shape in dict.fromkeys(shapes))]
 
 
-HOW = {"scale": 0.5}
+SCALE_ATTRIBUTE = {"scale": 0.5}
 ROWS = [
     *(
-        Row(attention.attention, attention_rows, inputs(sizes, mask), HOW, factor=4)
+        Row(attention.attention, attention_rows, inputs(sizes, mask), SCALE_ATTRIBUTE, factor=4)
         for sizes in SIZES
         for mask in masks(*sizes[:3])
     ),
     *(
         Row(
             attention.attention_gradient,
-            slopes,
-            [of_shape(*sizes[0], sizes[1], sizes[4]), *inputs(sizes, mask)],
-            HOW,
+            attention_gradients,
+            [arbitrary_numbers(*sizes[0], sizes[1], sizes[4]), *inputs(sizes, mask)],
+            SCALE_ATTRIBUTE,
             factor=4,
         )
         for sizes in SIZES
@@ -73,18 +73,21 @@ ROWS = [
             kernel,
             reference,
             given,
-            HOW,
+            SCALE_ATTRIBUTE,
             is_edge=True,
             is_smooth=False,
             dtypes=FLOATS[:1],
             factor=8,
         )
         for kernel, reference, given in [
-            (attention.attention, attention_rows, inputs(LONG, None)),
+            (attention.attention, attention_rows, inputs(LONG_SEQUENCE_SIZES, None)),
             (
                 attention.attention_gradient,
-                slopes,
-                [of_shape(70, 2), *inputs(LONG, of_shape(70, 523))],
+                attention_gradients,
+                [
+                    arbitrary_numbers(70, 2),
+                    *inputs(LONG_SEQUENCE_SIZES, arbitrary_numbers(70, 523)),
+                ],
             ),
         ]
     ),
@@ -93,7 +96,7 @@ ROWS = [
             attention.attention,
             attention_rows,
             inputs(sizes, None),
-            HOW,
+            SCALE_ATTRIBUTE,
             is_edge=True,
             is_smooth=False,
         )
@@ -103,8 +106,13 @@ ROWS = [
         Row(
             attention.attention,
             attention_rows,
-            [of_shape(4, 2), of_shape(3, 2), of_shape(3, 2), these(given)],
-            HOW,
+            [
+                arbitrary_numbers(4, 2),
+                arbitrary_numbers(3, 2),
+                arbitrary_numbers(3, 2),
+                fixed_values(given),
+            ],
+            SCALE_ATTRIBUTE,
             dtypes=FLOATS,
             is_edge=True,
             is_smooth=False,
@@ -116,15 +124,15 @@ ROWS = [
     ),
     Row(
         attention.attention_gradient,
-        slopes,
+        attention_gradients,
         [
-            of_shape(2, 2),
-            of_shape(2, 2),
-            of_shape(3, 2),
-            of_shape(3, 2),
-            these([[-INF] * 3, [0, -INF, 0]]),
+            arbitrary_numbers(2, 2),
+            arbitrary_numbers(2, 2),
+            arbitrary_numbers(3, 2),
+            arbitrary_numbers(3, 2),
+            fixed_values([[-INF] * 3, [0, -INF, 0]]),
         ],
-        HOW,
+        SCALE_ATTRIBUTE,
         dtypes=FLOATS,
         is_edge=True,
         is_smooth=False,

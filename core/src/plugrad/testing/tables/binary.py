@@ -15,18 +15,18 @@ from plugrad.testing.rows import (
     NUMBERS,
     ROW,
     Row,
+    bools,
     distinct_numbers,
     extremes,
-    flags,
+    integers,
     numbers,
-    whole,
 )
 
 any_number: Final = numbers()
 no_0: Final = numbers(avoid=(0,))
 positive: Final = numbers(0.4, 3)
-apart: Final = [distinct_numbers(3, 5, step=0.5), numbers(-0.2, 0.2, avoid=(0,))]
-often_equal: Final = whole(-2, 2, 3, 5, dtype=ROW)
+well_separated: Final = [distinct_numbers(3, 5, step=0.5), numbers(-0.2, 0.2, avoid=(0,))]
+often_equal: Final = integers(-2, 2, 3, 5, dtype=ROW)
 SIGNED = (*FLOATS, "int32", "int64", "int8", "int16")
 ORDERED = tuple(name for name in NUMBERS if not name.startswith("complex"))
 
@@ -65,8 +65,8 @@ ROWS = [
         op=plugrad.pow,
     ),
     Row(binary.squared_difference, lambda a, b: np.square(a - b), [any_number, any_number]),
-    Row(binary.maximum, np.maximum, apart),
-    Row(binary.minimum, np.minimum, apart),
+    Row(binary.maximum, np.maximum, well_separated),
+    Row(binary.minimum, np.minimum, well_separated),
     Row(binary.atan2, np.arctan2, [no_0, no_0]),
     Row(binary.hypot, np.hypot, [no_0, no_0]),
     Row(binary.log_add_exp, np.logaddexp, [any_number, any_number], op=plugrad.logaddexp),
@@ -98,7 +98,7 @@ ROWS = [
     Row(
         binary.select,
         np.where,
-        [flags(3, 5), any_number, any_number],
+        [bools(3, 5), any_number, any_number],
         dtypes=NUMBERS,
         op=plugrad.where,
     ),

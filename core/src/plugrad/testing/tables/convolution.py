@@ -8,12 +8,12 @@ import numpy as np
 from plugrad.contract.kernel import Kernel
 from plugrad.kernels import convolution
 from plugrad.testing.definitions import convolve, transpose_linear_map
-from plugrad.testing.rows import Array, Row, of_shape
+from plugrad.testing.rows import Array, Row, arbitrary_numbers
 from plugrad.types.specs import Shape
 from plugrad.types.windows import Padding, sliding_window
 
 
-class Slide(NamedTuple):
+class ConvolutionCase(NamedTuple):
     """Images, filters, and how the filters slide."""
 
     image: Shape
@@ -23,22 +23,22 @@ class Slide(NamedTuple):
     dilations: Shape = ()
 
 
-SLIDES = [
-    Slide((2, 5, 6, 3), (3, 2, 3, 4), (1, 1)),
-    Slide((1, 5, 6, 2), (3, 3, 2, 3), (2, 1), "same"),
-    Slide((1, 6, 7, 2), (2, 3, 2, 2), (2, 2), ((1, 0), (2, 1))),
-    Slide((2, 5, 6, 3), (3, 2, 3, 2), (1, 2), "same"),
-    Slide((1, 7, 7, 2), (3, 2, 2, 3), (1, 1), "same", (2, 3)),
-    Slide((1, 6, 6, 1), (3, 3, 1, 2), (2, 2), ((1, 1), (1, 1))),
-    Slide((1, 9, 8, 2), (3, 2, 2, 3), (2, 3), ((2, 1), (1, 2)), (2, 3)),
-    Slide((1, 9, 9, 4), (3, 3, 4, 4), (3, 2), "same", (2, 2)),
-    Slide((1, 4, 4, 3), (1, 1, 3, 5), (1, 1)),
-    Slide((0, 4, 4, 2), (2, 2, 2, 3), (1, 1)),
+CONVOLUTION_CASES = [
+    ConvolutionCase((2, 5, 6, 3), (3, 2, 3, 4), (1, 1)),
+    ConvolutionCase((1, 5, 6, 2), (3, 3, 2, 3), (2, 1), "same"),
+    ConvolutionCase((1, 6, 7, 2), (2, 3, 2, 2), (2, 2), ((1, 0), (2, 1))),
+    ConvolutionCase((2, 5, 6, 3), (3, 2, 3, 2), (1, 2), "same"),
+    ConvolutionCase((1, 7, 7, 2), (3, 2, 2, 3), (1, 1), "same", (2, 3)),
+    ConvolutionCase((1, 6, 6, 1), (3, 3, 1, 2), (2, 2), ((1, 1), (1, 1))),
+    ConvolutionCase((1, 9, 8, 2), (3, 2, 2, 3), (2, 3), ((2, 1), (1, 2)), (2, 3)),
+    ConvolutionCase((1, 9, 9, 4), (3, 3, 4, 4), (3, 2), "same", (2, 2)),
+    ConvolutionCase((1, 4, 4, 3), (1, 1, 3, 5), (1, 1)),
+    ConvolutionCase((0, 4, 4, 2), (2, 2, 2, 3), (1, 1)),
 ]
 
 
 def rows(
-    slides: list[Slide],
+    slides: list[ConvolutionCase],
     forward: Kernel[..., Any],
     for_image: Kernel[..., Any],
     for_filter: Kernel[..., Any],
@@ -67,18 +67,24 @@ def rows(
             return transpose_linear_map(lambda w: of(x, w), shape, dy)
 
         found += [
-            Row(forward, of, [of_shape(*image), of_shape(*filter)], attrs, is_edge=is_edge),
+            Row(
+                forward,
+                of,
+                [arbitrary_numbers(*image), arbitrary_numbers(*filter)],
+                attrs,
+                is_edge=is_edge,
+            ),
             Row(
                 for_image,
                 of_dy,
-                [of_shape(*result), of_shape(*filter)],
+                [arbitrary_numbers(*result), arbitrary_numbers(*filter)],
                 {"input_shape": image, **attrs},
                 is_edge=is_edge,
             ),
             Row(
                 for_filter,
                 of_x,
-                [of_shape(*image), of_shape(*result)],
+                [arbitrary_numbers(*image), arbitrary_numbers(*result)],
                 {"filter_shape": filter, **attrs},
                 is_edge=is_edge,
             ),
@@ -87,7 +93,7 @@ def rows(
 
 
 ROWS = rows(
-    SLIDES,
+    CONVOLUTION_CASES,
     convolution.conv2d,
     convolution.conv2d_input_gradient,
     convolution.conv2d_filter_gradient,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from plugrad.kernels import creation
-from plugrad.testing.rows import INTEGERS, NUMBERS, ROW, Row, of_shape
+from plugrad.testing.rows import INTEGERS, NUMBERS, ROW, Row, arbitrary_numbers
 
 FLOATS = ("float32", "float64")
 
@@ -28,8 +28,8 @@ ROWS = [
         )
         for value in (np.inf, -np.inf, np.nan)
     ),
-    Row(creation.zeros_like, np.zeros_like, [of_shape(2, 3)]),
-    Row(creation.ones_like, np.ones_like, [of_shape(2, 3)]),
+    Row(creation.zeros_like, np.zeros_like, [arbitrary_numbers(2, 3)]),
+    Row(creation.ones_like, np.ones_like, [arbitrary_numbers(2, 3)]),
     *(
         Row(
             creation.range,

@@ -12,7 +12,7 @@ import numpy as np
 from plugrad.contract.kernel import Kernel
 from plugrad.kernels import decomposition
 from plugrad.tensor.tensor import Tensor
-from plugrad.testing.rows import Array, Input, Row, numbers, of_shape
+from plugrad.testing.rows import Array, Input, Row, arbitrary_numbers, numbers
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 
@@ -21,23 +21,23 @@ def adjoint(x: Array) -> Array:
     return np.conj(np.swapaxes(x, -1, -2))
 
 
-def regular(*shape: int) -> Input:
+def well_conditioned(*shape: int) -> Input:
     """Well-conditioned matrices: random ones plus a diagonal."""
-    inner = of_shape(*shape)
+    inner = arbitrary_numbers(*shape)
     diagonal = 4 * np.eye(shape[-2], shape[-1]) * np.arange(1, shape[-1] + 1)
     return replace(inner, draw=lambda *given: (inner.draw(*given) + diagonal).astype(given[2]))
 
 
-def apart(*shape: int) -> Input:
+def with_separated_eigenvalues(*shape: int) -> Input:
     """Matrices with real, well-separated eigenvalues."""
-    inner = regular(*shape)
+    inner = well_conditioned(*shape)
     diagonal = 8 * np.eye(shape[-1]) * np.arange(1, shape[-1] + 1)
     return replace(inner, draw=lambda *given: (inner.draw(*given) + diagonal).astype(given[2]))
 
 
-def definite(*shape: int) -> Input:
+def positive_definite(*shape: int) -> Input:
     """Hermitian, positive definite matrices."""
-    inner = regular(*shape)
+    inner = well_conditioned(*shape)
 
     def draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
         x = inner.draw(rng, shape, dtype) / 4
@@ -46,37 +46,37 @@ def definite(*shape: int) -> Input:
     return replace(inner, draw=draw)
 
 
-def hermitian(x: Tensor) -> Tensor:
+def hermitian_part(x: Tensor) -> Tensor:
     """Return the symmetric part of a matrix, which kernels for Hermitian matrices may read as a whole."""
     return (x + x.mT) * 0.5
 
 
-def unitary(x: Array) -> Array:
+def gram_matrix(x: Array) -> Array:
     """Return the Gram matrix of the columns, which is the identity if they are orthonormal."""
     return adjoint(x) @ x
 
 
-def eigen(values: Array, vectors: Array) -> list[Array]:
-    return [values, vectors @ (values[..., None] * adjoint(vectors)), unitary(vectors)]
+def rebuild_from_eigh(values: Array, vectors: Array) -> list[Array]:
+    return [values, vectors @ (values[..., None] * adjoint(vectors)), gram_matrix(vectors)]
 
 
-def singular(u: Array, s: Array, vh: Array) -> list[Array]:
+def rebuild_from_svd(u: Array, s: Array, vh: Array) -> list[Array]:
     k = s.shape[-1]
     product = (u[..., :k] * s[..., None, :]) @ vh[..., :k, :]
-    return [s, product, unitary(u), unitary(adjoint(vh))]
+    return [s, product, gram_matrix(u), gram_matrix(adjoint(vh))]
 
 
-def triangular(q: Array, r: Array) -> list[Array]:
-    return [q @ r, unitary(q), np.tril(r, -1)]
+def rebuild_from_qr(q: Array, r: Array) -> list[Array]:
+    return [q @ r, gram_matrix(q), np.tril(r, -1)]
 
 
-def triangle(matrix: Array, lower: bool, unit_diagonal: bool) -> Array:
+def triangular_part(matrix: Array, lower: bool, unit_diagonal: bool) -> Array:
     kept = np.tril(matrix) if lower else np.triu(matrix)
     eye = np.eye(matrix.shape[-1], dtype=bool)
     return np.where(eye, 1, kept) if unit_diagonal else kept
 
 
-def permuted(lower: Array, upper: Array, order: Array) -> list[Array]:
+def rebuild_from_lu(lower: Array, upper: Array, order: Array) -> list[Array]:
     product = np.zeros((*lower.shape[:-1], upper.shape[-1]), lower.dtype)
     places = np.clip(order, 0, order.shape[-1] - 1).astype(
         np.int64
@@ -85,20 +85,20 @@ def permuted(lower: Array, upper: Array, order: Array) -> list[Array]:
     return [product, np.triu(lower), np.tril(upper, -1), np.sort(order)]
 
 
-def diagonalized(values: Array, vectors: Array) -> list[Array]:
+def rebuild_from_eig(values: Array, vectors: Array) -> list[Array]:
     lengths = np.sqrt(np.sum(np.abs(vectors) ** 2, axis=-2))
     return [vectors * values[..., None, :] @ np.linalg.inv(vectors), lengths]
 
 
-def eyes(x: Array, n: int) -> Array:
+def identities(x: Array, n: int) -> Array:
     return np.broadcast_to(np.eye(n), (*x.shape[:-2], n, n))
 
 
 ONE_INPUT: list[tuple[Kernel[..., Any], Callable[..., Any], Callable[..., Input]]] = [
-    (decomposition.cholesky, np.linalg.cholesky, definite),
-    (decomposition.inverse, np.linalg.inv, regular),
-    (decomposition.determinant, np.linalg.det, regular),
-    (decomposition.log_determinant, lambda x: list(np.linalg.slogdet(x)), regular),
+    (decomposition.cholesky, np.linalg.cholesky, positive_definite),
+    (decomposition.inverse, np.linalg.inv, well_conditioned),
+    (decomposition.determinant, np.linalg.det, well_conditioned),
+    (decomposition.log_determinant, lambda x: list(np.linalg.slogdet(x)), well_conditioned),
 ]
 
 ROWS = [
@@ -110,7 +110,7 @@ ROWS = [
             dtypes=DTYPES,
             factor=4,
             is_edge=0 in shape,
-            before=hermitian if kernel is decomposition.cholesky else None,
+            before=hermitian_part if kernel is decomposition.cholesky else None,
         )
         for kernel, reference, domain in ONE_INPUT
         for shape in [(3, 3), (2, 4, 4), (1, 1), (0, 2, 2)]
@@ -119,7 +119,7 @@ ROWS = [
         Row(
             decomposition.solve,
             np.linalg.solve,
-            [regular(*matrix), of_shape(*rhs)],
+            [well_conditioned(*matrix), arbitrary_numbers(*rhs)],
             dtypes=DTYPES,
             factor=4,
         )
@@ -128,12 +128,12 @@ ROWS = [
     *(
         Row(
             decomposition.eigh,
-            lambda x: [np.linalg.eigvalsh(x), x, eyes(x, x.shape[-1])],
-            [definite(*shape)],
-            settled=eigen,
+            lambda x: [np.linalg.eigvalsh(x), x, identities(x, x.shape[-1])],
+            [positive_definite(*shape)],
+            settled=rebuild_from_eigh,
             dtypes=DTYPES,
             factor=8,
-            before=hermitian,
+            before=hermitian_part,
         )
         for shape in [(3, 3), (2, 4, 4)]
     ),
@@ -143,12 +143,12 @@ ROWS = [
             lambda x, full=full: [
                 np.linalg.svd(x, compute_uv=False),
                 x,
-                eyes(x, x.shape[-2] if full else min(x.shape[-2:])),
-                eyes(x, x.shape[-1] if full else min(x.shape[-2:])),
+                identities(x, x.shape[-2] if full else min(x.shape[-2:])),
+                identities(x, x.shape[-1] if full else min(x.shape[-2:])),
             ],
             [numbers(shape=shape)],
             {"full_matrices": full},
-            settled=singular,
+            settled=rebuild_from_svd,
             dtypes=DTYPES,
             factor=8,
             is_smooth=not full,
@@ -161,12 +161,12 @@ ROWS = [
             decomposition.qr,
             lambda x, full=full: [
                 x,
-                eyes(x, x.shape[-2] if full else min(x.shape[-2:])),
+                identities(x, x.shape[-2] if full else min(x.shape[-2:])),
                 np.zeros((*x.shape[:-2], x.shape[-2] if full else min(x.shape[-2:]), x.shape[-1])),
             ],
             [numbers(shape=shape)],
             {"full_matrices": full},
-            settled=triangular,
+            settled=rebuild_from_qr,
             dtypes=DTYPES,
             factor=8,
             is_smooth=not full,
@@ -185,8 +185,8 @@ ROWS = [
                 np.zeros((*x.shape[:-2], min(x.shape[-2:]), x.shape[-1])),
                 np.broadcast_to(np.arange(x.shape[-2], dtype=np.int32), x.shape[:-1]),
             ],
-            [regular(*shape)],
-            settled=permuted,
+            [well_conditioned(*shape)],
+            settled=rebuild_from_lu,
             dtypes=DTYPES,
             factor=8,
             is_edge=0 in shape,
@@ -197,9 +197,9 @@ ROWS = [
         Row(
             decomposition.triangular_solve,
             lambda matrix, rhs, lower=lower, unit=unit: np.linalg.solve(
-                triangle(matrix, lower, unit), rhs
+                triangular_part(matrix, lower, unit), rhs
             ),
-            [regular(*matrix), of_shape(*rhs)],
+            [well_conditioned(*matrix), arbitrary_numbers(*rhs)],
             {"lower": lower, "unit_diagonal": unit},
             dtypes=DTYPES,
             factor=8,
@@ -212,8 +212,8 @@ ROWS = [
         Row(
             decomposition.eig,
             lambda x: [x, np.ones(x.shape[:-1])],
-            [apart(*shape)],
-            settled=diagonalized,
+            [with_separated_eigenvalues(*shape)],
+            settled=rebuild_from_eig,
             dtypes=DTYPES,
             factor=16,
             is_edge=0 in shape,

@@ -4,15 +4,15 @@ from functools import partial
 
 from plugrad.kernels import depthwise
 from plugrad.testing.definitions import convolve
-from plugrad.testing.tables.convolution import Slide, rows
+from plugrad.testing.tables.convolution import ConvolutionCase, rows
 
 ROWS = rows(
     [
-        Slide((2, 5, 6, 3), (3, 2, 3, 1), (1, 1)),
-        Slide((1, 5, 6, 2), (3, 3, 2, 2), (2, 2), "same"),
-        Slide((1, 5, 6, 3), (2, 3, 3, 2), (1, 1), ((1, 0), (2, 1))),
-        Slide((1, 7, 7, 2), (3, 2, 2, 1), (1, 1), "same", (2, 3)),
-        Slide((1, 9, 8, 2), (3, 2, 2, 2), (2, 3), ((2, 1), (1, 2)), (2, 3)),
+        ConvolutionCase((2, 5, 6, 3), (3, 2, 3, 1), (1, 1)),
+        ConvolutionCase((1, 5, 6, 2), (3, 3, 2, 2), (2, 2), "same"),
+        ConvolutionCase((1, 5, 6, 3), (2, 3, 3, 2), (1, 1), ((1, 0), (2, 1))),
+        ConvolutionCase((1, 7, 7, 2), (3, 2, 2, 1), (1, 1), "same", (2, 3)),
+        ConvolutionCase((1, 9, 8, 2), (3, 2, 2, 2), (2, 3), ((2, 1), (1, 2)), (2, 3)),
     ],
     depthwise.depthwise_conv2d,
     depthwise.depthwise_conv2d_input_gradient,

@@ -12,14 +12,14 @@ import numpy as np
 from plugrad.contract.kernel import Kernel
 from plugrad.kernels import fused
 from plugrad.testing.definitions import apply_activation, convolve
-from plugrad.testing.rows import Array, Input, Row, of_shape
+from plugrad.testing.rows import Array, Input, Row, arbitrary_numbers
 from plugrad.types.specs import Shape
 from plugrad.types.windows import sliding_window
 
 # What goes into the activation is an odd number of eighths, away from all kinks. The factors are
 # small, so that the steps of finite differences in single precision do not cross a kink.
-halves = lambda shape: Input(_multiples(2, 2, 0), shape)  # noqa: E731
-eighths = lambda shape: Input(_multiples(32, 4, 1 / 8), shape)  # noqa: E731
+multiples_of_half = lambda shape: Input(_multiples(2, 2, 0), shape)  # noqa: E731
+multiples_of_eighth = lambda shape: Input(_multiples(32, 4, 1 / 8), shape)  # noqa: E731
 
 
 def _multiples(most: int, parts: int, offset: float) -> Callable[..., Array]:
@@ -43,7 +43,7 @@ def rows(
             linear(a, b) + (0 if bias is None else bias), activation, slopes, 0.2
         )
 
-    inputs = [halves(a), halves(b)]
+    inputs = [multiples_of_half(a), multiples_of_half(b)]
     return [
         *(
             Row(
@@ -51,8 +51,8 @@ def rows(
                 reference(activation),
                 [
                     *inputs,
-                    eighths((channels,)),
-                    of_shape(channels) if activation == "prelu" else None,
+                    multiples_of_eighth((channels,)),
+                    arbitrary_numbers(channels) if activation == "prelu" else None,
                 ],
                 {**attrs, "activation": activation},
             )

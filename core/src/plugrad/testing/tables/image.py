@@ -9,12 +9,12 @@ import numpy as np
 
 from plugrad.kernels import image
 from plugrad.testing.definitions import sample_image, transpose_linear_map
-from plugrad.testing.rows import FLOATS, Array, Row, of_shape, these
+from plugrad.testing.rows import FLOATS, Array, Row, arbitrary_numbers, fixed_values
 from plugrad.types.specs import Shape
 
 SHAPE = (2, 4, 5, 2)
 BOXES = [[0, 0, 1, 1], [0.2, 0.1, 0.7, 0.8], [0.9, 0.6, 0.3, 0.2], [-0.2, 0.4, 0.6, 1.3]]
-OWNERS = [0, 1, 1, 0]
+IMAGE_OF_BOX = [0, 1, 1, 0]
 
 
 def crop_boxes(
@@ -24,8 +24,8 @@ def crop_boxes(
     found: list[Array] = []
     for (top, left, bottom, right), owner in zip(boxes, owners, strict=True):
         height, width = images.shape[1:3]
-        rows = line(top, bottom, size[0]) * (height - 1)
-        columns = line(left, right, size[1]) * (width - 1)
+        rows = evenly_spaced_points(top, bottom, size[0]) * (height - 1)
+        columns = evenly_spaced_points(left, right, size[1]) * (width - 1)
         rows, columns = np.meshgrid(rows, columns, indexing="ij")
         outside = (rows < 0) | (rows > height - 1) | (columns < 0) | (columns > width - 1)
         points = np.where(outside, np.nan, rows), np.where(outside, np.nan, columns)
@@ -33,7 +33,7 @@ def crop_boxes(
     return np.stack(found)
 
 
-def line(first: float, last: float, count: int) -> Array:
+def evenly_spaced_points(first: float, last: float, count: int) -> Array:
     return np.linspace(first, last, count) if count > 1 else np.array([(first + last) / 2])
 
 
@@ -61,7 +61,7 @@ def transform_images(
     return np.stack(found)
 
 
-TURNS = [
+ROTATIONS = [
     (0.7, 0.0, (0.5, 0.5)),
     (-2.1, 3.0, (0.2, 0.6)),
     (np.pi / 2 + 0.01, (1.0, -1.0), (0.5, 0.5)),
@@ -86,7 +86,11 @@ ROWS = [
             Row(
                 image.crop_and_resize,
                 lambda x, b, i, s=size, m=method, f=fill: crop_boxes(x, b, i, s, m, f),
-                [of_shape(*SHAPE), these(BOXES, "float32"), these(OWNERS, "int32")],
+                [
+                    arbitrary_numbers(*SHAPE),
+                    fixed_values(BOXES, "float32"),
+                    fixed_values(IMAGE_OF_BOX, "int32"),
+                ],
                 {"crop_size": size, "method": method, "extrapolation_value": fill},
                 dtypes=("float32", "float64", "int32"),
             ),
@@ -96,24 +100,24 @@ ROWS = [
                     lambda x: crop_boxes(x, b, i, s, m, 0), SHAPE, dy
                 ),
                 [
-                    of_shape(len(BOXES), *size, SHAPE[3]),
-                    these(BOXES, "float32"),
-                    these(OWNERS, "int32"),
+                    arbitrary_numbers(len(BOXES), *size, SHAPE[3]),
+                    fixed_values(BOXES, "float32"),
+                    fixed_values(IMAGE_OF_BOX, "int32"),
                 ],
                 {"image_shape": SHAPE, "method": method},
                 dtypes=FLOATS[:2],
             ),
         ]
     ),
-    Row(image.flip_left_right, lambda x: x[:, :, ::-1], [of_shape(*SHAPE)]),
+    Row(image.flip_left_right, lambda x: x[:, :, ::-1], [arbitrary_numbers(*SHAPE)]),
     *(
         Row(
             image.rotate_with_offset,
             lambda x, r=radians, f=fill, c=center: rotate_images(x, r, f, c),
-            [of_shape(*SHAPE)],
+            [arbitrary_numbers(*SHAPE)],
             {"radians": radians, "fill_value": fill, "center": center},
         )
-        for radians, fill, center in TURNS
+        for radians, fill, center in ROTATIONS
     ),
     *(
         Row(
@@ -121,10 +125,10 @@ ROWS = [
             lambda dy, r=radians, c=center: transpose_linear_map(
                 lambda x: rotate_images(x, r, 0, c), dy.shape, dy
             ),
-            [of_shape(*SHAPE)],
+            [arbitrary_numbers(*SHAPE)],
             {"radians": radians, "center": center},
         )
-        for radians, _, center in TURNS
+        for radians, _, center in ROTATIONS
     ),
     *(
         row
@@ -133,7 +137,7 @@ ROWS = [
             Row(
                 image.transform,
                 lambda x, t, a=(method, mode, fill, size): transform_images(x, t, *a),
-                [of_shape(*SHAPE), these(transforms, "float32")],
+                [arbitrary_numbers(*SHAPE), fixed_values(transforms, "float32")],
                 {
                     "interpolation": method,
                     "fill_mode": mode,
@@ -148,7 +152,7 @@ ROWS = [
                 lambda dy, t, a=(method, mode, 0, size): transpose_linear_map(
                     lambda x: transform_images(x, t, *a), SHAPE, dy
                 ),
-                [of_shape(SHAPE[0], *size, SHAPE[3]), these(transforms, "float32")],
+                [arbitrary_numbers(SHAPE[0], *size, SHAPE[3]), fixed_values(transforms, "float32")],
                 {"image_shape": SHAPE, "interpolation": method, "fill_mode": mode},
                 dtypes=FLOATS[:2],
                 factor=10,

@@ -3,7 +3,16 @@
 import numpy as np
 
 from plugrad.kernels import indexing
-from plugrad.testing.rows import NUMBERS, ROW, Array, Row, flags, of_shape, these, whole
+from plugrad.testing.rows import (
+    NUMBERS,
+    ROW,
+    Array,
+    Row,
+    arbitrary_numbers,
+    bools,
+    fixed_values,
+    integers,
+)
 from plugrad.types.specs import Shape
 
 
@@ -12,7 +21,7 @@ def take_in_each_batch(x: Array, indices: Array, axis: int) -> Array:
     return np.stack([np.take(a, i, axis - 1) for a, i in zip(x, indices, strict=True)])
 
 
-def segments(x: Array, ids: Array, count: int) -> Array:
+def sum_segments(x: Array, ids: Array, count: int) -> Array:
     result = np.zeros((count, *x.shape[ids.ndim :]), x.dtype)
     for place in np.ndindex(*ids.shape):
         if 0 <= ids[place] < count:
@@ -20,7 +29,7 @@ def segments(x: Array, ids: Array, count: int) -> Array:
     return result
 
 
-def put_back(dy: Array, indices: Array, shape: Shape, axis: int, batch_dims: int) -> Array:
+def scatter_gathered(dy: Array, indices: Array, shape: Shape, axis: int, batch_dims: int) -> Array:
     """Return zeros with the parts of dy added at the positions that they were taken from."""
     result = np.zeros(shape, dy.dtype)
     for place in np.ndindex(*indices.shape):
@@ -35,7 +44,7 @@ ROWS = [
         Row(
             indexing.gather,
             lambda x, i, a=axis: np.take(x, i, a),
-            [of_shape(*shape), whole(-shape[axis], shape[axis] - 1, *places)],
+            [arbitrary_numbers(*shape), integers(-shape[axis], shape[axis] - 1, *places)],
             {"axis": axis, "batch_dims": 0},
             dtypes=NUMBERS,
         )
@@ -49,14 +58,14 @@ ROWS = [
     Row(
         indexing.gather,
         lambda x, i: take_in_each_batch(x, i, 2),
-        [of_shape(2, 3, 5), whole(0, 4, 2, 4)],
+        [arbitrary_numbers(2, 3, 5), integers(0, 4, 2, 4)],
         {"axis": 2, "batch_dims": 1},
         dtypes=NUMBERS,
     ),
     Row(
         indexing.gather,
         lambda x, i: np.take(x, i, 0),
-        [of_shape(3, 2), these(np.zeros((0,)), "int32")],
+        [arbitrary_numbers(3, 2), fixed_values(np.zeros((0,)), "int32")],
         {"axis": 0, "batch_dims": 0},
         dtypes=NUMBERS,
         is_edge=True,
@@ -64,10 +73,10 @@ ROWS = [
     *(
         Row(
             indexing.gather_gradient,
-            lambda dy, i, s=shape, a=axis, b=batch_dims: put_back(dy, i, s, a, b),
+            lambda dy, i, s=shape, a=axis, b=batch_dims: scatter_gathered(dy, i, s, a, b),
             [
-                of_shape(*shape[:axis], *places[batch_dims:], *shape[axis + 1 :]),
-                whole(-shape[axis], shape[axis] - 1, *places),
+                arbitrary_numbers(*shape[:axis], *places[batch_dims:], *shape[axis + 1 :]),
+                integers(-shape[axis], shape[axis] - 1, *places),
             ],
             {"shape": shape, "axis": axis, "batch_dims": batch_dims},
             is_edge=0 in places,
@@ -87,21 +96,21 @@ ROWS = [
         Row(
             indexing.gather_nd,
             lambda x, i: x[tuple(np.moveaxis(i, -1, 0))],
-            [of_shape(3, 4, 2), these(places, "int32")],
+            [arbitrary_numbers(3, 4, 2), fixed_values(places, "int32")],
             dtypes=NUMBERS,
         )
         for places in ([[2], [0]], [[2, 3], [0, 0], [-1, -4]], [[[0, 1, 1]], [[2, 3, 0]]])
     ),
-    Row(indexing.where_true, np.argwhere, [flags(3, 5)]),
+    Row(indexing.where_true, np.argwhere, [bools(3, 5)]),
     *(
-        Row(indexing.where_true, np.argwhere, [these(values, "bool")], is_edge=True)
+        Row(indexing.where_true, np.argwhere, [fixed_values(values, "bool")], is_edge=True)
         for values in (np.zeros((2, 3)), np.ones((2, 2, 2)), np.zeros((0, 3)))
     ),
     *(
         Row(
             indexing.one_hot,
             lambda i: np.where(i[..., None] == np.arange(4), 2, -1),
-            [whole(-2, 5, *shape)],
+            [integers(-2, 5, *shape)],
             {"depth": 4, "on_value": 2, "off_value": -1, "dtype": ROW},
             dtypes=("float32", "float64", "int32", "int64"),
         )
@@ -110,8 +119,8 @@ ROWS = [
     *(
         Row(
             indexing.unsorted_segment_sum,
-            lambda x, ids: segments(x, ids, 4),
-            [of_shape(*shape), whole(-2, 5, *ids)],
+            lambda x, ids: sum_segments(x, ids, 4),
+            [arbitrary_numbers(*shape), integers(-2, 5, *ids)],
             {"num_segments": 4},
             is_edge=0 in shape,
         )

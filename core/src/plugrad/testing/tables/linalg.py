@@ -10,9 +10,9 @@ import numpy as np
 
 import plugrad
 from plugrad.kernels import linalg
-from plugrad.testing.rows import FLOATS, NUMBERS, Array, Row, of_shape, these
+from plugrad.testing.rows import FLOATS, NUMBERS, Array, Row, arbitrary_numbers, fixed_values
 
-FLAGS = list(product((False, True), repeat=2))
+TRANSPOSE_FLAGS = list(product((False, True), repeat=2))
 EQUATIONS: list[Any] = [
     ("ij,jk->ik", (3, 4), (4, 5)),
     ("ij,kj->ik", (3, 4), (5, 4)),
@@ -32,7 +32,7 @@ EQUATIONS: list[Any] = [
 ]
 
 
-def band(x: Array, lower: Array, upper: Array) -> Array:
+def band_part(x: Array, lower: Array, upper: Array) -> Array:
     """Return the diagonals of matrices from so many below to so many above; negative is all."""
     below = np.arange(x.shape[-2])[:, None] - np.arange(x.shape[-1])
     kept = ((below <= lower) | (lower < 0)) & ((-below <= upper) | (upper < 0))
@@ -46,7 +46,7 @@ def diagonal(x: Array) -> Array:
     return np.diag(x.reshape(size, size)).reshape(shape)
 
 
-def transposed(shape: tuple[int, ...], is_wanted: bool) -> tuple[int, ...]:
+def transpose_shape_if(shape: tuple[int, ...], is_wanted: bool) -> tuple[int, ...]:
     return (*shape[:-2], shape[-1], shape[-2]) if is_wanted else shape
 
 
@@ -57,29 +57,32 @@ ROWS = [
             lambda a, b, ta=ta, tb=tb: (
                 (a.swapaxes(-1, -2) if ta else a) @ (b.swapaxes(-1, -2) if tb else b)
             ),
-            [of_shape(*transposed(a, ta)), of_shape(*transposed(b, tb))],
+            [
+                arbitrary_numbers(*transpose_shape_if(a, ta)),
+                arbitrary_numbers(*transpose_shape_if(b, tb)),
+            ],
             {"transpose_a": ta, "transpose_b": tb},
             is_edge=0 in (*a, *b),
         )
         for a, b, flags in [
-            ((3, 5), (5, 7), FLAGS),
-            ((2, 1, 3, 5), (4, 5, 7), FLAGS),
-            ((1, 1), (1, 1), FLAGS[:1]),
-            ((1, 5), (5, 1), FLAGS[:1]),
-            ((3, 1), (1, 7), FLAGS[:1]),
-            ((2, 3, 5), (2, 5, 7), FLAGS[:1]),
-            ((2, 3, 5), (5, 7), FLAGS[:1]),
-            ((3, 5), (2, 5, 7), FLAGS[:1]),
-            ((17, 33), (33, 9), FLAGS[:1]),
-            ((0, 3), (3, 2), FLAGS[:1]),
-            ((2, 0), (0, 3), FLAGS[:1]),
+            ((3, 5), (5, 7), TRANSPOSE_FLAGS),
+            ((2, 1, 3, 5), (4, 5, 7), TRANSPOSE_FLAGS),
+            ((1, 1), (1, 1), TRANSPOSE_FLAGS[:1]),
+            ((1, 5), (5, 1), TRANSPOSE_FLAGS[:1]),
+            ((3, 1), (1, 7), TRANSPOSE_FLAGS[:1]),
+            ((2, 3, 5), (2, 5, 7), TRANSPOSE_FLAGS[:1]),
+            ((2, 3, 5), (5, 7), TRANSPOSE_FLAGS[:1]),
+            ((3, 5), (2, 5, 7), TRANSPOSE_FLAGS[:1]),
+            ((17, 33), (33, 9), TRANSPOSE_FLAGS[:1]),
+            ((0, 3), (3, 2), TRANSPOSE_FLAGS[:1]),
+            ((2, 0), (0, 3), TRANSPOSE_FLAGS[:1]),
         ]
         for ta, tb in flags
     ),
     Row(  # 0 times infinity is no number
         linalg.matmul,
         np.matmul,
-        [these([[0, 1], [1, 1]]), these([[np.inf, 1], [1, np.nan]])],
+        [fixed_values([[0, 1], [1, 1]]), fixed_values([[np.inf, 1], [1, np.nan]])],
         {"transpose_a": False, "transpose_b": False},
         dtypes=FLOATS,
         is_edge=True,
@@ -88,7 +91,7 @@ ROWS = [
         Row(
             linalg.einsum,
             lambda *xs, e=equation: np.asarray(np.einsum(e, *xs)),
-            [of_shape(*shape) for shape in shapes],
+            [arbitrary_numbers(*shape) for shape in shapes],
             {"equation": equation},
             op=lambda xs, *, equation: plugrad.einsum(equation, *xs),
             is_edge=any(0 in shape for shape in shapes),
@@ -98,8 +101,8 @@ ROWS = [
     *(
         Row(
             linalg.band_part,
-            band,
-            [of_shape(*shape), these(lower, "int32"), these(upper, "int32")],
+            band_part,
+            [arbitrary_numbers(*shape), fixed_values(lower, "int32"), fixed_values(upper, "int32")],
             dtypes=NUMBERS,
             is_edge=0 in shape,
         )
@@ -110,14 +113,14 @@ ROWS = [
         Row(
             linalg.diag,
             lambda x: np.diag(x.reshape(-1)).reshape(x.shape * 2),
-            [of_shape(*shape)],
+            [arbitrary_numbers(*shape)],
             dtypes=NUMBERS,
             is_edge=0 in shape,
         )
         for shape in [(3,), (2, 3), (), (0,)]
     ),
     *(
-        Row(linalg.diag_part, diagonal, [of_shape(*shape)], dtypes=NUMBERS)
+        Row(linalg.diag_part, diagonal, [arbitrary_numbers(*shape)], dtypes=NUMBERS)
         for shape in [(3, 3), (1, 1), (2, 3, 2, 3)]
     ),
 ]

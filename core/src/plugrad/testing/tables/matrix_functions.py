@@ -6,8 +6,13 @@
 import numpy as np
 
 from plugrad.kernels import matrix_functions
-from plugrad.testing.rows import Array, Row, of_shape
-from plugrad.testing.tables.decomposition import DTYPES, apart, definite, regular
+from plugrad.testing.rows import Array, Row, arbitrary_numbers
+from plugrad.testing.tables.decomposition import (
+    DTYPES,
+    positive_definite,
+    well_conditioned,
+    with_separated_eigenvalues,
+)
 
 
 def square_root(x: Array) -> Array:
@@ -41,17 +46,17 @@ ROWS = [
             is_edge=0 in shape,
         )
         for draw, shape in [
-            (apart, (3, 3)),
-            (definite, (2, 4, 4)),
-            (definite, (1, 2, 2)),
-            (apart, (0, 2, 2)),
+            (with_separated_eigenvalues, (3, 3)),
+            (positive_definite, (2, 4, 4)),
+            (positive_definite, (1, 2, 2)),
+            (with_separated_eigenvalues, (0, 2, 2)),
         ]
     ),
     *(
         Row(
             matrix_functions.sylvester_solve,
             sylvester_solve,
-            [regular(*a), regular(*b), of_shape(*rhs)],
+            [well_conditioned(*a), well_conditioned(*b), arbitrary_numbers(*rhs)],
             dtypes=DTYPES,
             factor=16,
             is_edge=0 in a + b + rhs,

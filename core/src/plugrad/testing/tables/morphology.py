@@ -9,7 +9,14 @@ import numpy as np
 
 from plugrad.kernels import morphology
 from plugrad.testing.definitions import extract_windows
-from plugrad.testing.rows import FLOATS, Array, Row, distinct_numbers, of_shape, these
+from plugrad.testing.rows import (
+    FLOATS,
+    Array,
+    Row,
+    arbitrary_numbers,
+    distinct_numbers,
+    fixed_values,
+)
 from plugrad.types.windows import Window, sliding_window
 
 IMAGES, FILTER = (2, 5, 6, 2), (3, 2, 2)
@@ -23,22 +30,22 @@ WINDOWS = [
 ]
 
 
-def sums(x: Array, filter: Array, window: Window) -> Array:
+def window_sums(x: Array, filter: Array, window: Window) -> Array:
     """Return the sums of each window on the last axis; the padding is of no account."""
     seen = extract_windows(x.astype(float), window, outside=-np.inf)
     added = seen + np.moveaxis(filter, 2, 0)
     return added.reshape(*added.shape[:4], -1)
 
 
-def largest(window: Window) -> Callable[..., Array]:
-    return lambda x, filter: sums(x, filter, window).max(-1)
+def make_dilation(window: Window) -> Callable[..., Array]:
+    return lambda x, filter: window_sums(x, filter, window).max(-1)
 
 
-def for_image(window: Window) -> Callable[..., Array]:
+def make_image_gradient(window: Window) -> Callable[..., Array]:
     def reference(x: Array, filter: Array, dy: Array) -> Array:
         numbered = np.arange(x.size).reshape(x.shape)
         places = extract_windows(numbered, window, outside=-1)
-        first = sums(x, filter, window).argmax(-1)[..., None]
+        first = window_sums(x, filter, window).argmax(-1)[..., None]
         found = np.take_along_axis(places.reshape(*first.shape[:4], -1), first, -1)
         dx = np.zeros(x.size, dy.dtype)
         np.add.at(dx, found.reshape(-1), dy.reshape(-1))
@@ -47,9 +54,9 @@ def for_image(window: Window) -> Callable[..., Array]:
     return reference
 
 
-def for_filter(window: Window) -> Callable[..., Array]:
+def make_filter_gradient(window: Window) -> Callable[..., Array]:
     def reference(x: Array, filter: Array, dy: Array) -> Array:
-        first = sums(x, filter, window).argmax(-1)
+        first = window_sums(x, filter, window).argmax(-1)
         cells = np.arange(filter.shape[0] * filter.shape[1])
         hits = (first[..., None] == cells) * dy[..., None]
         return np.moveaxis(hits.sum((0, 1, 2)), 0, 1).reshape(filter.shape)
@@ -61,34 +68,37 @@ SMALL = sliding_window((2, 3), (2, 2), (2, 1), "same")
 ROWS = [
     row
     for window in WINDOWS
-    for dy in [largest(window)(np.zeros(IMAGES), np.zeros(FILTER)).shape]
+    for dy in [make_dilation(window)(np.zeros(IMAGES), np.zeros(FILTER)).shape]
     for row in [
         Row(
             morphology.dilation2d,
-            largest(window),
-            [distinct_numbers(*IMAGES), of_shape(*FILTER)],
+            make_dilation(window),
+            [distinct_numbers(*IMAGES), arbitrary_numbers(*FILTER)],
             {"window": window},
         ),
         *(
             Row(
                 kernel,
                 reference,
-                [distinct_numbers(*IMAGES), of_shape(*FILTER), of_shape(*dy)],
+                [distinct_numbers(*IMAGES), arbitrary_numbers(*FILTER), arbitrary_numbers(*dy)],
                 {"window": window},
                 dtypes=(*FLOATS, "int32"),
                 fixed=(0, 1),  # a step would move the largest sum elsewhere
             )
             for kernel, reference in [
-                (morphology.dilation2d_input_gradient, for_image(window)),
-                (morphology.dilation2d_filter_gradient, for_filter(window)),
+                (morphology.dilation2d_input_gradient, make_image_gradient(window)),
+                (morphology.dilation2d_filter_gradient, make_filter_gradient(window)),
             ]
         ),
     ]
 ] + [
     Row(
         morphology.dilation2d,
-        largest(SMALL),
-        [these(np.reshape([1, np.nan, 2, 3, -np.inf, 5], (1, 2, 3, 1))), of_shape(2, 2, 1)],
+        make_dilation(SMALL),
+        [
+            fixed_values(np.reshape([1, np.nan, 2, 3, -np.inf, 5], (1, 2, 3, 1))),
+            arbitrary_numbers(2, 2, 1),
+        ],
         {"window": SMALL},
         dtypes=FLOATS,
         is_edge=True,

@@ -10,7 +10,7 @@ import numpy as np
 import plugrad
 from plugrad.contract.kernel import Kernel
 from plugrad.kernels import movement
-from plugrad.testing.rows import FLOATS, NUMBERS, Array, Input, Row, of_shape, these
+from plugrad.testing.rows import FLOATS, NUMBERS, Array, Input, Row, arbitrary_numbers, fixed_values
 from plugrad.types.dtype import float32
 from plugrad.types.specs import Shaped
 
@@ -30,7 +30,7 @@ OPS: dict[Kernel[..., Any], Any] = {
 
 def movement_row(kernel: Kernel[..., Any], reference: Any, *inputs: Any, **attrs: Any) -> Row:
     """Return a row of any dtype, with inputs of the given shapes."""
-    shapes = [x if isinstance(x, Input) else of_shape(*x) for x in inputs]
+    shapes = [x if isinstance(x, Input) else arbitrary_numbers(*x) for x in inputs]
     promised = kernel.infer(*[Shaped(x.shape, float32) for x in shapes], **attrs)
     outputs = [promised] if hasattr(promised, "dtype") else promised
     is_edge = any(0 in x.shape or not x.shape for x in (*shapes, *outputs))
@@ -38,7 +38,7 @@ def movement_row(kernel: Kernel[..., Any], reference: Any, *inputs: Any, **attrs
     return Row(kernel, reference, shapes, attrs, dtypes=NUMBERS, is_edge=is_edge, op=op)
 
 
-def zeros_with(dy: Array, shape: tuple[int, ...], place: tuple[slice, ...]) -> Array:
+def zeros_with_slice(dy: Array, shape: tuple[int, ...], place: tuple[slice, ...]) -> Array:
     result = np.zeros(shape, dy.dtype)
     result[place] = dy
     return result
@@ -50,7 +50,7 @@ def update_slice(tensor: Array, updates: Array, place: tuple[slice, ...]) -> Arr
     return result
 
 
-def stretches(*bounds: tuple[int, int, int]) -> tuple[slice, ...]:
+def as_slices(*bounds: tuple[int, int, int]) -> tuple[slice, ...]:
     """Return slices, as Python has them: -1 is the end of a range that runs backwards."""
     return tuple(slice(b, None if s < 0 and e < 0 else e, s) for b, e, s in bounds)
 
@@ -139,7 +139,7 @@ ROWS = [
     *(
         movement_row(
             movement.strided_slice,
-            lambda x, b=bounds: x[stretches(*b)],
+            lambda x, b=bounds: x[as_slices(*b)],
             shape,
             begin=tuple(b for b, _, _ in bounds),
             end=tuple(e for _, e, _ in bounds),
@@ -150,7 +150,7 @@ ROWS = [
     *(
         movement_row(
             movement.strided_slice_gradient,
-            lambda dy, s=shape, b=bounds: zeros_with(dy, s, stretches(*b)),
+            lambda dy, s=shape, b=bounds: zeros_with_slice(dy, s, as_slices(*b)),
             tuple(len(range(*bound)) for bound in bounds),
             shape=shape,
             begin=tuple(b for b, _, _ in bounds),
@@ -162,7 +162,7 @@ ROWS = [
     *(
         movement_row(
             movement.strided_slice_update,
-            lambda x, y, b=bounds: update_slice(x, y, stretches(*b)),
+            lambda x, y, b=bounds: update_slice(x, y, as_slices(*b)),
             shape,
             updates,
             begin=tuple(b for b, _, _ in bounds),
@@ -255,7 +255,7 @@ ROWS = [
     Row(
         movement.pad,
         lambda x: np.pad(x, ((1, 0), (0, 2)), constant_values=-np.inf),
-        [of_shape(2, 3)],
+        [arbitrary_numbers(2, 3)],
         {"paddings": ((1, 0), (0, 2)), "constant_value": -np.inf},
         dtypes=FLOATS,
         is_edge=True,
@@ -263,7 +263,7 @@ ROWS = [
     Row(
         movement.concat,
         lambda *xs: np.concatenate(xs),
-        [these(["a", "é"], "string"), these(["", "日本語"], "string")],
+        [fixed_values(["a", "é"], "string"), fixed_values(["", "日本語"], "string")],
         {"axis": 0},
         dtypes=["string"],
     ),

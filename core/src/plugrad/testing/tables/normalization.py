@@ -9,25 +9,25 @@ import numpy as np
 
 from plugrad.kernels import normalization
 from plugrad.testing.definitions import Array
-from plugrad.testing.rows import FLOATS, Row, numbers, of_shape, these
+from plugrad.testing.rows import FLOATS, Row, arbitrary_numbers, fixed_values, numbers
 
 INF = np.inf
 # Rows and columns of a few elements, of whole vectors and of vectors with a remainder.
 SHAPES_AND_AXES = [((2, 3, 4), 0), ((2, 3, 4), 1), ((2, 3, 4), 2), ((1, 3, 9), 1), ((2, 21), 1)]
 # Shapes, the axis, and whether there are an offset and a scale: whole vectors, and vectors with a remainder.
-LAYERS = [
+LAYER_NORM_CASES = [
     ((3, 8), 1, True, True),
     ((2, 3, 21), 2, False, True),
     ((2, 3, 5), 1, True, False),
     ((7,), 0, False, False),
 ]
-BATCHES = [
+BATCH_NORM_CASES = [
     ((9, 8), 1, True, True),
     ((2, 3, 2, 21), 3, False, True),
     ((2, 5, 2, 3), 1, True, False),
     ((7, 1, 2), 0, False, False),
 ]
-RESPONSE = {"depth_radius": 2, "bias": 1.5, "alpha": 0.5, "beta": 0.75}
+LRN_ATTRIBUTES = {"depth_radius": 2, "bias": 1.5, "alpha": 0.5, "beta": 0.75}
 
 
 def log_softmax(x: Array, axis: int) -> Array:
@@ -42,19 +42,19 @@ def batch_normalize(
     return y * (1 if scale is None else scale) + (0 if offset is None else offset)
 
 
-def neighbours(x: Array, radius: int) -> Array:
+def sum_neighbours(x: Array, radius: int) -> Array:
     """Return the sum of the elements at most `radius` away on the last axis."""
     place = np.arange(x.shape[-1])
     return x @ (np.abs(place[:, None] - place) <= radius)
 
 
-def response(x: Array) -> Array:
-    return x * (1.5 + 0.5 * neighbours(np.square(x), 2)) ** -0.75
+def local_response_normalize(x: Array) -> Array:
+    return x * (1.5 + 0.5 * sum_neighbours(np.square(x), 2)) ** -0.75
 
 
-def response_gradient(x: Array, y: Array, dy: Array) -> Array:
-    s = 1.5 + 0.5 * neighbours(np.square(x), 2)
-    return dy * s**-0.75 - 2 * 0.5 * 0.75 * x * neighbours(dy * x * s**-1.75, 2)
+def local_response_gradient(x: Array, y: Array, dy: Array) -> Array:
+    s = 1.5 + 0.5 * sum_neighbours(np.square(x), 2)
+    return dy * s**-0.75 - 2 * 0.5 * 0.75 * x * sum_neighbours(dy * x * s**-1.75, 2)
 
 
 def average(x: Array, axes: tuple[int, ...]) -> Array:
@@ -67,12 +67,12 @@ def standardize(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
     return centred / np.sqrt(average(np.square(centred), axes) + epsilon)
 
 
-def layer(x: Array, offset: Array | None, scale: Array | None, axis: int) -> Array:
+def layer_normalize(x: Array, offset: Array | None, scale: Array | None, axis: int) -> Array:
     h = standardize(x, tuple(range(axis, x.ndim)), 0.01)
     return h * (1 if scale is None else scale) + (0 if offset is None else offset)
 
 
-def layer_slope(dy: Array, x: Array, scale: Array | None, axis: int) -> list[Array]:
+def layer_norm_gradients(dy: Array, x: Array, scale: Array | None, axis: int) -> list[Array]:
     axes = tuple(range(axis, x.ndim))
     h, g = standardize(x, axes, 0.01), dy * (1 if scale is None else scale)
     s = 1 / np.sqrt(average(np.square(x - average(x, axes)), axes) + 0.01)
@@ -81,29 +81,33 @@ def layer_slope(dy: Array, x: Array, scale: Array | None, axis: int) -> list[Arr
     return [dx, dy.sum(rows), (dy * h).sum(rows)]
 
 
-def beside(x: Array, axis: int, vector: Array | None, otherwise: float) -> Array:
+def broadcast_vector_along(x: Array, axis: int, vector: Array | None, otherwise: float) -> Array:
     """Return a vector in a shape that broadcasts to x along an axis."""
     return np.reshape(
         otherwise if vector is None else vector, [-1 if i == axis else 1 for i in range(x.ndim)]
     )
 
 
-def batch(x: Array, offset: Array | None, scale: Array | None, axis: int) -> list[Array]:
+def batch_normalize_training(
+    x: Array, offset: Array | None, scale: Array | None, axis: int
+) -> list[Array]:
     axes = tuple(i for i in range(x.ndim) if i != axis)
-    y = standardize(x, axes, 0.01) * beside(x, axis, scale, 1) + beside(x, axis, offset, 0)
+    y = standardize(x, axes, 0.01) * broadcast_vector_along(
+        x, axis, scale, 1
+    ) + broadcast_vector_along(x, axis, offset, 0)
     means = average(x, axes)
     variances = average(np.square(x - means), axes)
     return [y, means.reshape(-1), variances.reshape(-1)]
 
 
-def batch_slope(
+def batch_norm_gradients(
     dy: Array, x: Array, mean: Array, variance: Array, scale: Array | None, axis: int
 ) -> list[Array]:
     axes = tuple(i for i in range(x.ndim) if i != axis)
-    inverse = 1 / np.sqrt(beside(x, axis, variance, 0) + 0.01)
-    h = (x - beside(x, axis, mean, 0)) * inverse
+    inverse = 1 / np.sqrt(broadcast_vector_along(x, axis, variance, 0) + 0.01)
+    h = (x - broadcast_vector_along(x, axis, mean, 0)) * inverse
     along = h * average(dy * h, axes)
-    dx = inverse * beside(x, axis, scale, 1) * (dy - average(dy, axes) - along)
+    dx = inverse * broadcast_vector_along(x, axis, scale, 1) * (dy - average(dy, axes) - along)
     return [dx, dy.sum(axes), (dy * h).sum(axes)]
 
 
@@ -112,7 +116,7 @@ ROWS = [
         Row(
             normalization.softmax,
             lambda x, a=axis: np.exp(log_softmax(x, a)),
-            [of_shape(*shape)],
+            [arbitrary_numbers(*shape)],
             {"dim": axis},
         )
         for shape, axis in SHAPES_AND_AXES
@@ -121,7 +125,7 @@ ROWS = [
         Row(
             normalization.log_softmax,
             lambda x, a=axis: log_softmax(x, a),
-            [of_shape(*shape)],
+            [arbitrary_numbers(*shape)],
             {"axis": axis},
         )
         for shape, axis in SHAPES_AND_AXES
@@ -131,7 +135,7 @@ ROWS = [
             normalization.batch_norm,
             batch_normalize,
             [
-                of_shape(2, 3, 4, 5),
+                arbitrary_numbers(2, 3, 4, 5),
                 numbers(shape=shape),
                 numbers(0.5, 2, shape=shape),
                 numbers(shape=shape) if offset else None,
@@ -149,73 +153,73 @@ ROWS = [
     *(
         Row(
             normalization.layer_norm,
-            lambda x, offset, scale, a=axis: layer(x, offset, scale, a),
+            lambda x, offset, scale, a=axis: layer_normalize(x, offset, scale, a),
             [
-                of_shape(*shape),
-                of_shape(*shape[axis:]) if offset else None,
+                arbitrary_numbers(*shape),
+                arbitrary_numbers(*shape[axis:]) if offset else None,
                 numbers(0.5, 2, shape=shape[axis:]) if scale else None,
             ],
             {"axis": axis, "variance_epsilon": 0.01},
         )
-        for shape, axis, offset, scale in LAYERS
+        for shape, axis, offset, scale in LAYER_NORM_CASES
     ),
     *(
         Row(
             normalization.layer_norm_gradient,
-            lambda dy, x, scale, a=axis: layer_slope(dy, x, scale, a),
+            lambda dy, x, scale, a=axis: layer_norm_gradients(dy, x, scale, a),
             [
-                of_shape(*shape),
-                of_shape(*shape),
+                arbitrary_numbers(*shape),
+                arbitrary_numbers(*shape),
                 numbers(0.5, 2, shape=shape[axis:]) if scale else None,
             ],
             {"axis": axis, "variance_epsilon": 0.01},
         )
-        for shape, axis, _, scale in LAYERS
+        for shape, axis, _, scale in LAYER_NORM_CASES
     ),
     *(
         Row(
             normalization.batch_norm_training,
-            lambda x, offset, scale, a=axis: batch(x, offset, scale, a),
+            lambda x, offset, scale, a=axis: batch_normalize_training(x, offset, scale, a),
             [
-                of_shape(*shape),
-                of_shape(shape[axis]) if offset else None,
+                arbitrary_numbers(*shape),
+                arbitrary_numbers(shape[axis]) if offset else None,
                 numbers(0.5, 2, shape=shape[axis : axis + 1]) if scale else None,
             ],
             {"axis": axis, "variance_epsilon": 0.01},
             factor=4,
         )
-        for shape, axis, offset, scale in BATCHES
+        for shape, axis, offset, scale in BATCH_NORM_CASES
     ),
     *(
         Row(
             normalization.batch_norm_gradient,
-            lambda dy, x, mean, variance, scale, a=axis: batch_slope(
+            lambda dy, x, mean, variance, scale, a=axis: batch_norm_gradients(
                 dy, x, mean, variance, scale, a
             ),
             [
-                of_shape(*shape),
-                of_shape(*shape),
-                of_shape(shape[axis]),
+                arbitrary_numbers(*shape),
+                arbitrary_numbers(*shape),
+                arbitrary_numbers(shape[axis]),
                 numbers(0.5, 2, shape=shape[axis : axis + 1]),
                 numbers(0.5, 2, shape=shape[axis : axis + 1]) if scale else None,
             ],
             {"axis": axis, "variance_epsilon": 0.01},
             factor=4,
         )
-        for shape, axis, _, scale in BATCHES
+        for shape, axis, _, scale in BATCH_NORM_CASES
     ),
     *(
         Row(
             kernel,
             reference,
-            [of_shape(*shape), None, None],
+            [arbitrary_numbers(*shape), None, None],
             {"axis": 1, "variance_epsilon": 0.01},
             is_edge=True,
             is_smooth=False,
         )
         for kernel, function in [
-            (normalization.layer_norm, layer),
-            (normalization.batch_norm_training, batch),
+            (normalization.layer_norm, layer_normalize),
+            (normalization.batch_norm_training, batch_normalize_training),
         ]
         for reference in [lambda x, o, s, f=function: f(x, o, s, 1)]
         for shape in [(0, 3), (2, 0), (3, 2, 0)]
@@ -223,8 +227,12 @@ ROWS = [
     *(
         Row(
             normalization.layer_norm,
-            lambda x, o, s: layer(x, o, s, 1),
-            [these([[np.nan, 0, 1], [INF, 0, 1], [1000, 1000, 1000], [1, 2, 3]]), None, None],
+            lambda x, o, s: layer_normalize(x, o, s, 1),
+            [
+                fixed_values([[np.nan, 0, 1], [INF, 0, 1], [1000, 1000, 1000], [1, 2, 3]]),
+                None,
+                None,
+            ],
             {"axis": 1, "variance_epsilon": 0.01},
             dtypes=FLOATS,
             is_edge=True,
@@ -233,26 +241,26 @@ ROWS = [
     ),
     Row(
         normalization.local_response_normalization,
-        response,
-        [of_shape(1, 2, 3, 7)],
-        RESPONSE,
+        local_response_normalize,
+        [arbitrary_numbers(1, 2, 3, 7)],
+        LRN_ATTRIBUTES,
     ),
     Row(
         normalization.local_response_normalization_gradient,
-        response_gradient,
+        local_response_gradient,
         [
-            these(np.linspace(-2, 2, 14).reshape(1, 1, 2, 7)),
-            these(response(np.linspace(-2, 2, 14).reshape(1, 1, 2, 7))),
-            of_shape(1, 1, 2, 7),
+            fixed_values(np.linspace(-2, 2, 14).reshape(1, 1, 2, 7)),
+            fixed_values(local_response_normalize(np.linspace(-2, 2, 14).reshape(1, 1, 2, 7))),
+            arbitrary_numbers(1, 1, 2, 7),
         ],
-        RESPONSE,
+        LRN_ATTRIBUTES,
         fixed=(0, 1),  # y depends on x
     ),
     *(
         Row(
             kernel,
             lambda x, exact=exact: exact(log_softmax(x, 1)),
-            [these([[1000, 1000, -INF], [-1000, 0, 3], [-INF, 0, -INF], [np.nan, 0, 0]])],
+            [fixed_values([[1000, 1000, -INF], [-1000, 0, 3], [-INF, 0, -INF], [np.nan, 0, 0]])],
             {name: 1},
             dtypes=FLOATS,
             is_edge=True,
@@ -266,7 +274,7 @@ ROWS = [
     Row(
         normalization.softmax,
         np.copy,
-        [of_shape(2, 0)],
+        [arbitrary_numbers(2, 0)],
         {"dim": 0},
         is_edge=True,
         is_smooth=False,

@@ -10,7 +10,7 @@ import numpy as np
 
 from plugrad.contract.kernel import Kernel
 from plugrad.kernels import optimizers
-from plugrad.testing.rows import Array, Input, Row, numbers, of_shape, these
+from plugrad.testing.rows import Array, Input, Row, arbitrary_numbers, fixed_values, numbers
 from plugrad.types.specs import Shape
 
 SHAPES: tuple[Shape, ...] = ((3, 5), ())
@@ -34,12 +34,12 @@ def rows(
         each = [formula(*tensors[i::count], *numbers) for i in range(count)]
         return [x for values in zip(*each, strict=True) for x in values]
 
-    lists = (of_shape, of_shape, *kept)
+    lists = (arbitrary_numbers, arbitrary_numbers, *kept)
     return [
         Row(
             kernel,
             reference,
-            [these(coefficients), *(draw(*shape) for draw in lists for shape in shapes)],
+            [fixed_values(coefficients), *(draw(*shape) for draw in lists for shape in shapes)],
             is_edge=shapes != SHAPES,
         )
         for shapes in (SHAPES, ((70,),), ((0, 2),))
@@ -80,13 +80,13 @@ ROWS = [
         optimizers.momentum,
         lambda v, g, a, rate, m, _: (v - rate * (m * a + g), m * a + g),
         [0.25, 0.75, 0],
-        of_shape,
+        arbitrary_numbers,
     ),
     *rows(
         optimizers.momentum,
         lambda v, g, a, rate, m, _: (v - rate * (g + m * (m * a + g)), m * a + g),
         [0.25, 0.75, 1],
-        of_shape,
+        arbitrary_numbers,
     ),
     *rows(
         optimizers.adagrad,
@@ -95,21 +95,21 @@ ROWS = [
         positive,
     ),
     *rows(optimizers.adadelta, adadelta, [0.5, 0.75, 0.25, 0.125], positive, positive),
-    *rows(optimizers.rmsprop, rmsprop, [0.25, 0.75, 0.25, 0.5, 0.125], positive, of_shape),
+    *rows(optimizers.rmsprop, rmsprop, [0.25, 0.75, 0.25, 0.5, 0.125], positive, arbitrary_numbers),
     *rows(
         optimizers.centered_rmsprop,
         centered,
         [0.25, 0.75, 0.25, 0.5, 0.125],
         positive,
-        of_shape,
-        of_shape,
+        arbitrary_numbers,
+        arbitrary_numbers,
     ),
     *rows(
         optimizers.adam,
         adam,
         [0.25, 0.875, 0.75, 0.25, 0.5, 0.5, 0.125],
-        of_shape,
+        arbitrary_numbers,
         positive,
     ),
-    *rows(optimizers.adamax, adamax, [0.25, 0.75, 0.25, 0.5, 0.125], of_shape, positive),
+    *rows(optimizers.adamax, adamax, [0.25, 0.75, 0.25, 0.5, 0.125], arbitrary_numbers, positive),
 ]

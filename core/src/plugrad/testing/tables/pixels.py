@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from plugrad.kernels import pixels
-from plugrad.testing.rows import Array, Row, numbers, whole
+from plugrad.testing.rows import Array, Row, integers, numbers
 
 OPAQUE = 255
 
@@ -21,9 +21,9 @@ def four_channels(x: Array, opacity: float) -> Array:
     return np.concatenate([colours, rest], -1)
 
 
-DRAWN: list[tuple[Any, tuple[str, ...]]] = [
+DRAWN_IMAGES: list[tuple[Any, tuple[str, ...]]] = [
     (lambda shape: numbers(0, 1, shape=shape), ("float32", "float64")),
-    (lambda shape: whole(0, 255, *shape), ("int32",)),
+    (lambda shape: integers(0, 255, *shape), ("int32",)),
 ]
 
 ROWS = [
@@ -31,7 +31,7 @@ ROWS = [
         Row(
             pixels.from_pixels,
             lambda x, n=n: four_channels(x, OPAQUE)[..., :n],
-            [whole(0, 255, *shape, dtype=dtype)],
+            [integers(0, 255, *shape, dtype=dtype)],
             {"num_channels": n},
             dtypes=[dtype],
         )
@@ -49,6 +49,6 @@ ROWS = [
             dtypes=dtypes,
         )
         for shape in [(3, 4), (3, 4, 1), (3, 4, 3), (3, 4, 4)]
-        for drawn, dtypes in DRAWN
+        for drawn, dtypes in DRAWN_IMAGES
     ),
 ]

@@ -10,14 +10,21 @@ import numpy as np
 from plugrad.contract.kernel import Kernel
 from plugrad.kernels import pooling
 from plugrad.testing.definitions import extract_windows, transpose_linear_map
-from plugrad.testing.rows import FLOATS, Array, Row, distinct_numbers, of_shape, these
+from plugrad.testing.rows import (
+    FLOATS,
+    Array,
+    Row,
+    arbitrary_numbers,
+    distinct_numbers,
+    fixed_values,
+)
 from plugrad.types.specs import Shape
 from plugrad.types.windows import Window, pool_window
 
 NAN, INF = np.nan, np.inf
 
 
-def cells(x: Array, window: Window, outside: Any) -> Array:
+def window_cells(x: Array, window: Window, outside: Any) -> Array:
     """Return what each window sees on the last axis."""
     seen = extract_windows(x, window, outside=outside)
     return seen.reshape(*seen.shape[: x.ndim], -1)
@@ -25,29 +32,29 @@ def cells(x: Array, window: Window, outside: Any) -> Array:
 
 def window_maxima(x: Array, window: Window) -> Array:
     low = -INF if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-    return cells(x, window, low).max(-1)
+    return window_cells(x, window, low).max(-1)
 
 
 def average(x: Array, window: Window) -> Array:
-    return cells(x, window, 0).sum(-1) / cells(np.ones(x.shape), window, 0).sum(-1)
+    return window_cells(x, window, 0).sum(-1) / window_cells(np.ones(x.shape), window, 0).sum(-1)
 
 
-def places(x: Array, window: Window) -> Array:
+def window_argmax(x: Array, window: Window) -> Array:
     """Return the position of the first largest element of each window among all elements."""
-    seen = cells(x.astype(float), window, -INF)
+    seen = window_cells(x.astype(float), window, -INF)
     first = np.where(np.isnan(seen).any(-1), np.isnan(seen).argmax(-1), seen.argmax(-1))
-    numbered = cells(np.arange(x.size).reshape(x.shape), window, -1)
+    numbered = window_cells(np.arange(x.size).reshape(x.shape), window, -1)
     return np.take_along_axis(numbered, first[..., None], -1)[..., 0]
 
 
-def different(shape: Shape) -> Array:
+def distinct_pixels(shape: Shape) -> Array:
     """Return images of different numbers."""
     return np.random.default_rng(1).permutation(int(np.prod(shape))).reshape(shape) / 4
 
 
 def largest_gradient(dy: Array, x: Array, window: Window) -> Array:
     dx = np.zeros(x.size)
-    np.add.at(dx, places(x, window).reshape(-1), dy.reshape(-1))
+    np.add.at(dx, window_argmax(x, window).reshape(-1), dy.reshape(-1))
     return dx.reshape(x.shape)
 
 
@@ -63,7 +70,7 @@ def rows(
     for shape, window in windows:
         attrs = {"window": window}
         result = average(np.ones(shape), window).shape
-        image = different(shape)
+        image = distinct_pixels(shape)
         tied = image % 3
         found += [
             Row(
@@ -72,12 +79,21 @@ def rows(
                 [distinct_numbers(*shape)],
                 attrs,
             ),
-            Row(avg_pool, lambda x, window=window: average(x, window), [of_shape(*shape)], attrs),
+            Row(
+                avg_pool,
+                lambda x, window=window: average(x, window),
+                [arbitrary_numbers(*shape)],
+                attrs,
+            ),
             *(
                 Row(
                     max_pool_gradient,
                     lambda dy, x, y, window=window: largest_gradient(dy, x, window),
-                    [of_shape(*result), these(x), these(window_maxima(x, window))],
+                    [
+                        arbitrary_numbers(*result),
+                        fixed_values(x),
+                        fixed_values(window_maxima(x, window)),
+                    ],
                     attrs,
                     dtypes=FLOATS,
                     fixed=(1, 2),  # the images may have ties
@@ -89,7 +105,7 @@ def rows(
                 lambda dy, x, window=window: transpose_linear_map(
                     lambda x: average(x, window), x.shape, dy
                 ),
-                [of_shape(*result), of_shape(*shape)],
+                [arbitrary_numbers(*result), arbitrary_numbers(*shape)],
                 attrs,
                 dtypes=FLOATS,
             ),
@@ -115,7 +131,7 @@ POOLS = [
     )
 ]
 VOLUMES = ((1, 4, 3, 4, 2), pool_window((4, 3, 4), (2, 2, 2), (1, 1, 2), "valid", (2, 1, 1)))
-DENSE = pool_window((3, 3), (2, 2), (1, 1), "same")
+OVERLAPPING_WINDOWS = pool_window((3, 3), (2, 2), (1, 1), "same")
 
 ROWS = [
     *rows(
@@ -130,7 +146,7 @@ ROWS = [
             pooling.max_pool_with_argmax,
             lambda x, window=window, share=share: [
                 window_maxima(x, window),
-                places(x, window) % (share or x.size),
+                window_argmax(x, window) % (share or x.size),
             ],
             [distinct_numbers(*shape)],
             {"window": window, "include_batch_in_index": not share},
@@ -146,7 +162,7 @@ ROWS = [
                 pooling.max_pool_with_argmax,
                 lambda x, window=window: [
                     window_maxima(x, window),
-                    places(x, window) % (x.size // len(x)),
+                    window_argmax(x, window) % (x.size // len(x)),
                 ],
                 [distinct_numbers(*shape)],
                 {"window": window, "include_batch_in_index": False},
@@ -155,9 +171,9 @@ ROWS = [
                 pooling.max_pool_gradient,
                 lambda dy, x, y, window=window: largest_gradient(dy, x, window),
                 [
-                    of_shape(*window_maxima(different(shape), window).shape),
-                    these(different(shape)),
-                    these(window_maxima(different(shape), window)),
+                    arbitrary_numbers(*window_maxima(distinct_pixels(shape), window).shape),
+                    fixed_values(distinct_pixels(shape)),
+                    fixed_values(window_maxima(distinct_pixels(shape), window)),
                 ],
                 {"window": window},
                 dtypes=FLOATS,
@@ -169,7 +185,7 @@ ROWS = [
         Row(
             pooling.pool,
             lambda x, summary=summary, window=window: summary(x, window),
-            [distinct_numbers(*shape) if kind == "max" else of_shape(*shape)],
+            [distinct_numbers(*shape) if kind == "max" else arbitrary_numbers(*shape)],
             {"window": window, "pooling_type": kind},
             dtypes=FLOATS if kind == "avg" else (),
         )
@@ -180,9 +196,9 @@ ROWS = [
     *(
         Row(
             pooling.max_pool,
-            lambda x: window_maxima(x, DENSE),
-            [these(np.reshape(image, (1, 3, 3, 1)))],
-            {"window": DENSE},
+            lambda x: window_maxima(x, OVERLAPPING_WINDOWS),
+            [fixed_values(np.reshape(image, (1, 3, 3, 1)))],
+            {"window": OVERLAPPING_WINDOWS},
             dtypes=FLOATS,
             is_edge=True,
             is_smooth=False,

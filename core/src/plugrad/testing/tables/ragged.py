@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from plugrad.kernels import ragged
-from plugrad.testing.rows import NUMBERS, Array, Row, of_shape, these
+from plugrad.testing.rows import NUMBERS, Array, Row, arbitrary_numbers, fixed_values
 
 FLOATS = ("float32", "float64")
 
@@ -15,7 +15,7 @@ def known_outputs(*outputs: object) -> Callable[..., list[Array]]:
     return lambda *inputs: [np.asarray(part) for part in outputs]
 
 
-def dense(values: Array, default: Array, rows: list[list[int]]) -> Array:
+def to_dense(values: Array, default: Array, rows: list[list[int]]) -> Array:
     """Return the values at positions; -1 stands for the default."""
     return np.stack([np.stack([default if i < 0 else values[i] for i in row]) for row in rows])
 
@@ -25,7 +25,7 @@ ROWS = [
         Row(
             ragged.ragged_range,
             known_outputs(splits, values),
-            [these(starts), these(limits), these(deltas)],
+            [fixed_values(starts), fixed_values(limits), fixed_values(deltas)],
             dtypes=FLOATS if is_smooth else (*FLOATS, "int32", "int64"),
             is_smooth=is_smooth,
         )
@@ -47,7 +47,11 @@ ROWS = [
         Row(
             ragged.ragged_gather,
             lambda x, i, *splits, s=found, p=places: [*map(np.array, s), x[p]],
-            [of_shape(5, 2), these(indices, "int32"), these([0, 2, 2, 5], "int32")],
+            [
+                arbitrary_numbers(5, 2),
+                fixed_values(indices, "int32"),
+                fixed_values([0, 2, 2, 5], "int32"),
+            ],
             {"output_ragged_rank": np.ndim(indices)},
             dtypes=NUMBERS,
         )
@@ -59,12 +63,12 @@ ROWS = [
     *(
         Row(
             ragged.ragged_tensor_to_tensor,
-            lambda shape, x, default, *partitions, rows=rows: dense(x, default, rows),
+            lambda shape, x, default, *partitions, rows=rows: to_dense(x, default, rows),
             [
-                these(shape, "int32"),
-                of_shape(5),
-                of_shape(),
-                *(these(partition, "int32") for partition in partitions),
+                fixed_values(shape, "int32"),
+                arbitrary_numbers(5),
+                arbitrary_numbers(),
+                *(fixed_values(partition, "int32") for partition in partitions),
             ],
             {"row_partition_types": kinds},
             dtypes=NUMBERS,

@@ -5,7 +5,7 @@ from math import cos, log, pi, prod, sin, sqrt
 import numpy as np
 
 from plugrad.kernels import random
-from plugrad.testing.rows import FLOATS, Array, Row, these
+from plugrad.testing.rows import FLOATS, Array, Row, fixed_values
 
 WORD = 0xFFFFFFFF
 
@@ -49,7 +49,7 @@ def normal(state: Array, shape: tuple[int, ...]) -> Array:
 ZERO = [0] * 6
 ONES = [-1] * 6
 PI = [0xA4093822, 0x299F31D0, 0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344]
-ANSWERS = {
+KNOWN_PHILOX_OUTPUTS = {
     "zero": [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8],
     "ones": [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD],
     "pi": [0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1],
@@ -61,7 +61,7 @@ NEAR_CARRIES = (
     [5, 6, -3, -1, -1, -1],
 )
 """Counters that reach the next word, up to the first one again."""
-WORDS = np.array(ANSWERS["zero"])
+WORDS = np.array(KNOWN_PHILOX_OUTPUTS["zero"])
 UNIFORM = (WORDS >> 8) * 2.0**-24
 
 
@@ -76,7 +76,7 @@ def _bits(state: list[int], shape: tuple[int, ...], expected: list[int] | None =
     return Row(
         random.random_bits,
         reference,
-        [these(_as_words(state), dtype="int32")],
+        [fixed_values(_as_words(state), dtype="int32")],
         {"shape": shape},
         dtypes=("int32",),
         is_special=False,
@@ -88,7 +88,7 @@ def _normal(state: list[int], shape: tuple[int, ...]) -> Row:
     return Row(
         random.random_normal,
         lambda state: normal(state, shape),
-        [these(_as_words(state), dtype="int32")],
+        [fixed_values(_as_words(state), dtype="int32")],
         {"shape": shape},
         dtypes=("int32",),
         is_special=False,
@@ -97,9 +97,9 @@ def _normal(state: list[int], shape: tuple[int, ...]) -> Row:
 
 
 ROWS = [
-    _bits(ZERO, (4,), ANSWERS["zero"]),
-    _bits(ONES, (2, 2), ANSWERS["ones"]),
-    _bits(PI, (1, 4), ANSWERS["pi"]),
+    _bits(ZERO, (4,), KNOWN_PHILOX_OUTPUTS["zero"]),
+    _bits(ONES, (2, 2), KNOWN_PHILOX_OUTPUTS["ones"]),
+    _bits(PI, (1, 4), KNOWN_PHILOX_OUTPUTS["pi"]),
     *(_bits(state, (5, 7)) for state in (ZERO, PI, *NEAR_CARRIES)),
     *(_bits(PI, shape) for shape in ((), (0, 3), (1,), (3,), (1025,))),
     _normal(PI, (5, 7)),
@@ -107,21 +107,21 @@ ROWS = [
     Row(
         random.multinomial,
         lambda p, _: np.floor(UNIFORM * 10)[None],
-        [these([[0.1] * 10]), these(ZERO, dtype="int32")],
+        [fixed_values([[0.1] * 10]), fixed_values(ZERO, dtype="int32")],
         {"num_samples": 4, "normalized": True},
         dtypes=FLOATS[:2],
     ),
     Row(
         random.multinomial,
         lambda logits, _: (UNIFORM >= 0.75).reshape(2, 2),
-        [these([[np.log(3), 0], [np.log(6), np.log(2)]]), these(ZERO, dtype="int32")],
+        [fixed_values([[np.log(3), 0], [np.log(6), np.log(2)]]), fixed_values(ZERO, dtype="int32")],
         {"num_samples": 2, "normalized": False},
         dtypes=FLOATS[:2],
     ),
     Row(
         random.multinomial,
         lambda p, _: np.array([[1] * 9, [3] * 9]),
-        [these([[0, 1, 0, 0], [0, 0, 0, 1]]), these(ONES, dtype="int32")],
+        [fixed_values([[0, 1, 0, 0], [0, 0, 0, 1]]), fixed_values(ONES, dtype="int32")],
         {"num_samples": 9, "normalized": True},
         dtypes=FLOATS[:2],
         is_edge=True,

@@ -3,12 +3,12 @@
 import numpy as np
 
 from plugrad.kernels import rearrangement
-from plugrad.testing.rows import NUMBERS, Array, Row, of_shape, these
+from plugrad.testing.rows import NUMBERS, Array, Row, arbitrary_numbers, fixed_values
 
 Pairs = tuple[tuple[int, int], ...]
 
 
-def to_batch(x: Array, block: tuple[int, ...], paddings: Pairs) -> Array:
+def space_to_batch(x: Array, block: tuple[int, ...], paddings: Pairs) -> Array:
     """Return the cells of all blocks that have one position, for each position."""
     x = np.pad(x, [(0, 0), *paddings, *[(0, 0)] * (x.ndim - 1 - len(block))])
     return np.concatenate(
@@ -19,7 +19,7 @@ def to_batch(x: Array, block: tuple[int, ...], paddings: Pairs) -> Array:
     )
 
 
-def to_space(x: Array, block: tuple[int, ...], crops: Pairs) -> Array:
+def batch_to_space(x: Array, block: tuple[int, ...], crops: Pairs) -> Array:
     sizes = [n * b for n, b in zip(x.shape[1:], block, strict=False)]
     batch = x.shape[0] // int(np.prod(block))
     result = np.zeros((batch, *sizes, *x.shape[1 + len(block) :]), x.dtype)
@@ -41,8 +41,8 @@ ROWS = [
     *(
         Row(
             rearrangement.space_to_batch_nd,
-            lambda x, b=block, p=paddings: to_batch(x, b, p),
-            [of_shape(*shape)],
+            lambda x, b=block, p=paddings: space_to_batch(x, b, p),
+            [arbitrary_numbers(*shape)],
             {"block_shape": block, "paddings": paddings},
             dtypes=NUMBERS,
         )
@@ -55,8 +55,8 @@ ROWS = [
     *(
         Row(
             rearrangement.batch_to_space_nd,
-            lambda x, b=block, c=crops: to_space(x, b, c),
-            [of_shape(*shape)],
+            lambda x, b=block, c=crops: batch_to_space(x, b, c),
+            [arbitrary_numbers(*shape)],
             {"block_shape": block, "crops": crops},
             dtypes=NUMBERS,
         )
@@ -68,14 +68,14 @@ ROWS = [
     Row(
         rearrangement.depth_to_space,
         lambda x: depth_to_space(x, 2),
-        [of_shape(2, 2, 3, 12)],
+        [arbitrary_numbers(2, 2, 3, 12)],
         {"block_size": 2, "data_format": "NHWC"},
         dtypes=NUMBERS,
     ),
     Row(
         rearrangement.depth_to_space,
         lambda x: np.moveaxis(depth_to_space(np.moveaxis(x, 1, -1), 3), -1, 1),
-        [of_shape(1, 18, 2, 2)],
+        [arbitrary_numbers(1, 18, 2, 2)],
         {"block_size": 3, "data_format": "NCHW"},
         dtypes=NUMBERS,
     ),
@@ -83,7 +83,7 @@ ROWS = [
         Row(
             rearrangement.mirror_pad,
             lambda x, p=paddings, m=mode: np.pad(x, p, m),  # type: ignore[call-overload]
-            [of_shape(*shape)],
+            [arbitrary_numbers(*shape)],
             {"paddings": paddings, "mode": mode},
             dtypes=NUMBERS,
         )
@@ -94,7 +94,7 @@ ROWS = [
         Row(
             rearrangement.broadcast_args,
             lambda a, b: np.array(np.broadcast_shapes(tuple(a), tuple(b))),
-            [these(a, "int32"), these(b, "int32")],
+            [fixed_values(a, "int32"), fixed_values(b, "int32")],
             dtypes=["int32"],
         )
         for a, b in [([3, 1], [2, 1, 5]), ([], [4]), ([0, 1], [1, 7])]

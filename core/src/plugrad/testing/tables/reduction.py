@@ -20,18 +20,18 @@ from plugrad.testing.rows import (
     Row,
     distinct_numbers,
     extremes,
+    fixed_values,
+    integers,
     numbers,
-    these,
-    whole,
 )
 
 SHAPE = (2, 3, 4)
 any_number: Final = numbers(shape=SHAPE)
-few: Final = numbers(0.5, 2, shape=SHAPE)
+small_integers: Final = numbers(0.5, 2, shape=SHAPE)
 NAN, INF = np.nan, np.inf
 
 
-def reducing(op: Callable[..., Any], keeps_dtype: bool = False) -> Callable[..., Any]:
+def as_kernel_reduction(op: Callable[..., Any], keeps_dtype: bool = False) -> Callable[..., Any]:
     """Return an op as a function with the attributes of its kernel; some ops widen integers unless told."""
 
     def reduce(x: Tensor, *, keep_dims: bool = False, **axes: tuple[int, ...]) -> Tensor:
@@ -43,15 +43,15 @@ def reducing(op: Callable[..., Any], keeps_dtype: bool = False) -> Callable[...,
 
 
 OPS: dict[Kernel[..., Any], Callable[..., Any]] = {
-    reduction.sum: reducing(plugrad.sum, keeps_dtype=True),
-    reduction.prod: reducing(plugrad.prod, keeps_dtype=True),
-    reduction.mean: reducing(plugrad.mean),
-    reduction.variance: reducing(plugrad.var),
-    reduction.euclidean_norm: reducing(plugrad.euclidean_norm),
-    reduction.max: reducing(plugrad.max),
-    reduction.min: reducing(plugrad.min),
-    reduction.all: reducing(plugrad.all),
-    reduction.any: reducing(plugrad.any),
+    reduction.sum: as_kernel_reduction(plugrad.sum, keeps_dtype=True),
+    reduction.prod: as_kernel_reduction(plugrad.prod, keeps_dtype=True),
+    reduction.mean: as_kernel_reduction(plugrad.mean),
+    reduction.variance: as_kernel_reduction(plugrad.var),
+    reduction.euclidean_norm: as_kernel_reduction(plugrad.euclidean_norm),
+    reduction.max: as_kernel_reduction(plugrad.max),
+    reduction.min: as_kernel_reduction(plugrad.min),
+    reduction.all: as_kernel_reduction(plugrad.all),
+    reduction.any: as_kernel_reduction(plugrad.any),
 }
 
 
@@ -89,9 +89,9 @@ def euclidean_norm(x: Array, axis: tuple[int, ...], keepdims: bool) -> Array:
     return np.sqrt(np.square(x).sum(axis=axis, keepdims=keepdims))
 
 
-FOLDS: list[tuple[Kernel[..., Any], Callable[..., Any], Input]] = [
+REDUCTION_CASES: list[tuple[Kernel[..., Any], Callable[..., Any], Input]] = [
     (reduction.sum, np.sum, any_number),
-    (reduction.prod, np.prod, few),
+    (reduction.prod, np.prod, small_integers),
     (reduction.mean, np.mean, any_number),
     (reduction.variance, np.var, any_number),
     (reduction.euclidean_norm, euclidean_norm, any_number),
@@ -106,19 +106,19 @@ EMPTY: list[tuple[Kernel[..., Any], Callable[..., Any]]] = [
     (reduction.all, np.all),
     (reduction.any, np.any),
 ]
-bins: Final = whole(-1, 6, 9)
+bins: Final = integers(-1, 6, 9)
 ends: Final = extremes(turned=True)
 SQUARE = Input(lambda *given: ends.draw(*given).reshape(6, 6), (6, 6))
 
 ROWS = [
     *(
         row
-        for fold in FOLDS
+        for fold in REDUCTION_CASES
         for row in reduction_rows(*fold, (1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2), ())
     ),
     *(
         row
-        for fold in FOLDS
+        for fold in REDUCTION_CASES
         for row in reduction_rows(*fold, (0,), (0, 1), (1, 2), (0, 1, 2), (), keep_dims=True)
     ),
     *(
@@ -152,16 +152,16 @@ ROWS = [
     ),
     *(
         row
-        for kernel, reference, _ in FOLDS
+        for kernel, reference, _ in REDUCTION_CASES
         for row in reduction_rows(kernel, reference, numbers(shape=()), (), is_edge=True)
     ),
     *(
         row
-        for kernel, reference, _ in FOLDS[:5]
+        for kernel, reference, _ in REDUCTION_CASES[:5]
         for row in reduction_rows(
             kernel,
             reference,
-            these([[NAN, 1, 2], [INF, 1, 2], [-INF, 1, 2], [-INF, INF, 1], [2, NAN, -INF]]),
+            fixed_values([[NAN, 1, 2], [INF, 1, 2], [-INF, 1, 2], [-INF, INF, 1], [2, NAN, -INF]]),
             (1,),
             dtypes=FLOATS,
             is_edge=True,
@@ -172,7 +172,7 @@ ROWS = [
         Row(
             kernel,
             lambda x, f=reference: f(x),
-            [these([[1, 3, 3, 0, 0], [NAN, 1, 9, -9, 2], [1, INF, -INF, NAN, INF]])],
+            [fixed_values([[1, 3, 3, 0, 0], [NAN, 1, 9, -9, 2], [1, INF, -INF, NAN, INF]])],
             {"axis": 1},
             dtypes=FLOATS,
             is_edge=True,
@@ -213,7 +213,7 @@ ROWS = [
     Row(
         reduction.dense_bincount,
         lambda x, weights: count_in_bins(x, None, 4).clip(0, 1),
-        [whole(-1, 5, 3, 7), None],
+        [integers(-1, 5, 3, 7), None],
         {"size": 4, "binary_output": True},
         dtypes=("int32",),
     ),

@@ -7,7 +7,7 @@ import numpy as np
 
 from plugrad.kernels import resize
 from plugrad.testing.definitions import resize_positions, sample_image, transpose_linear_map
-from plugrad.testing.rows import Array, Row, of_shape
+from plugrad.testing.rows import Array, Row, arbitrary_numbers
 from plugrad.types.specs import Shape
 
 SIZES = [
@@ -49,13 +49,18 @@ ROWS = [
     for shape, size, *how in SIZES
     for attrs in [{"size": size, "align_corners": how[0], "half_pixel_centers": how[1]}]
     for row in [
-        Row(forward, lambda x, f=reference, s=size, h=how: f(x, s, *h), [of_shape(*shape)], attrs),
+        Row(
+            forward,
+            lambda x, f=reference, s=size, h=how: f(x, s, *h),
+            [arbitrary_numbers(*shape)],
+            attrs,
+        ),
         Row(
             backward,
             lambda x, dy, f=reference, s=size, h=how: transpose_linear_map(
                 lambda x: f(x, s, *h), x.shape, dy
             ),
-            [of_shape(*shape), of_shape(shape[0], *size, shape[3])],
+            [arbitrary_numbers(*shape), arbitrary_numbers(shape[0], *size, shape[3])],
             attrs,
         ),
     ]

@@ -13,7 +13,7 @@ from plugrad.kernels import scan
 from plugrad.tensor.tensor import Tensor
 from plugrad.testing.rows import Array, Row, numbers
 
-WAYS = list(product((False, True), repeat=2))
+SCAN_DIRECTIONS = list(product((False, True), repeat=2))
 """Whether an element is left out of its own sum, and whether sums run backwards."""
 
 
@@ -29,7 +29,7 @@ def accumulate(x: Array, join: np.ufunc, axis: int, exclusive: bool, reverse: bo
     return np.moveaxis(result, 0, axis)
 
 
-def running(op: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def as_kernel_scan(op: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Return an op as a function that keeps the dtype, which the op widens unless told."""
     return lambda x, **attrs: op(x, dtype=x.dtype, **attrs)
 
@@ -41,23 +41,23 @@ ROWS = [
         [numbers(-2, 2, shape=shape)],
         {"axis": axis, "exclusive": way[0], "reverse": way[1]},
         is_edge=0 in shape,
-        op=running(op),
+        op=as_kernel_scan(op),
     )
     for kernel, op, join in [
         (scan.cumsum, plugrad.cumulative_sum, np.add),
         (scan.cumprod, plugrad.cumulative_prod, np.multiply),
     ]
     for shape, axis, ways in [
-        ((4, 5), 0, WAYS),
-        ((4, 5), 1, WAYS),
-        ((7,), 0, WAYS[:1]),
-        ((1,), 0, WAYS[:1]),
-        ((3, 5, 2), 1, WAYS[-1:]),
-        ((2, 1, 3, 2), 1, WAYS[:1]),
-        ((0,), 0, WAYS[:1]),
-        ((3, 0), 1, WAYS[:1]),
-        ((2, 0, 3), 1, WAYS[:1]),
-        ((2, 0, 3), 2, WAYS[:1]),
+        ((4, 5), 0, SCAN_DIRECTIONS),
+        ((4, 5), 1, SCAN_DIRECTIONS),
+        ((7,), 0, SCAN_DIRECTIONS[:1]),
+        ((1,), 0, SCAN_DIRECTIONS[:1]),
+        ((3, 5, 2), 1, SCAN_DIRECTIONS[-1:]),
+        ((2, 1, 3, 2), 1, SCAN_DIRECTIONS[:1]),
+        ((0,), 0, SCAN_DIRECTIONS[:1]),
+        ((3, 0), 1, SCAN_DIRECTIONS[:1]),
+        ((2, 0, 3), 1, SCAN_DIRECTIONS[:1]),
+        ((2, 0, 3), 2, SCAN_DIRECTIONS[:1]),
     ]
     for way in ways
 ]

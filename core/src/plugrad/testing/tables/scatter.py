@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from plugrad.kernels import scatter
-from plugrad.testing.rows import ARITHMETIC, NUMBERS, Array, Row, of_shape, these
+from plugrad.testing.rows import ARITHMETIC, NUMBERS, Array, Row, arbitrary_numbers, fixed_values
 
 
 def scatter_add(indices: Array, updates: Array, shape: tuple[int, ...]) -> Array:
@@ -37,7 +37,7 @@ ROWS = [
         Row(
             scatter.scatter_nd,
             lambda i, u, s=shape: scatter_add(i, u, s),
-            [these(places, "int32"), of_shape(*updates)],
+            [fixed_values(places, "int32"), arbitrary_numbers(*updates)],
             {"shape": shape},
             dtypes=ARITHMETIC,
         )
@@ -46,7 +46,7 @@ ROWS = [
     Row(  # those for one place add up
         scatter.scatter_nd,
         lambda i, u: scatter_add(i, u, (3,)),
-        [these([[1], [0], [1], [1]], "int32"), of_shape(4)],
+        [fixed_values([[1], [0], [1], [1]], "int32"), arbitrary_numbers(4)],
         {"shape": (3,)},
         dtypes=ARITHMETIC,
         is_edge=True,
@@ -55,7 +55,7 @@ ROWS = [
         Row(
             scatter.tensor_scatter_update,
             scatter_update,
-            [of_shape(*shape), these(places, "int32"), of_shape(*updates)],
+            [arbitrary_numbers(*shape), fixed_values(places, "int32"), arbitrary_numbers(*updates)],
             dtypes=NUMBERS,
         )
         for places, updates, shape in PLACES
@@ -64,7 +64,7 @@ ROWS = [
         Row(
             scatter.sparse_to_dense,
             lambda i, v, d, s=shape: scatter_update(np.full(s, d), i, np.broadcast_to(v, len(i))),
-            [these(places, "int32"), of_shape(*values), of_shape()],
+            [fixed_values(places, "int32"), arbitrary_numbers(*values), arbitrary_numbers()],
             {"output_shape": shape},
             dtypes=NUMBERS,
         )

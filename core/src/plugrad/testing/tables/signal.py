@@ -4,7 +4,7 @@ import numpy as np
 
 import plugrad
 from plugrad.kernels import signal
-from plugrad.testing.rows import Row, of_shape
+from plugrad.testing.rows import Row, arbitrary_numbers
 
 LONG = 36
 # Powers of two, other small factors, vectors with a rest, and large primes with and without company.
@@ -16,7 +16,7 @@ ROWS = [
         Row(
             kernel,
             lambda x, f=reference: f(x),
-            [of_shape(*shape)],
+            [arbitrary_numbers(*shape)],
             factor=2,
             op=op,
             is_edge=0 in shape or shape[-1] > LONG,
@@ -31,7 +31,7 @@ ROWS = [
         Row(
             signal.rfft,
             np.fft.rfft,
-            [of_shape(rows, n)],
+            [arbitrary_numbers(rows, n)],
             factor=2,
             op=plugrad.fft.rfft,
             is_edge=rows == 0 or n > LONG,
@@ -42,7 +42,7 @@ ROWS = [
         Row(
             signal.irfft,
             lambda x, n=n: np.fft.irfft(x, n),
-            [of_shape(rows, n // 2 + 1)],
+            [arbitrary_numbers(rows, n // 2 + 1)],
             {"length": n},
             factor=2,
             op=lambda x, length: plugrad.fft.irfft(x, n=length),

@@ -16,13 +16,13 @@ from plugrad.testing.rows import (
     Input,
     Row,
     distinct_numbers,
+    fixed_values,
+    integers,
     numbers,
-    these,
-    whole,
 )
 
 NAN, INF = np.nan, np.inf
-STRANGE = [[2, NAN, -INF, 0, INF, 2, NAN], [-0.0, 0, 1, -1, -0.0, 0, 1]]
+SPECIAL_NUMBERS = [[2, NAN, -INF, 0, INF, 2, NAN], [-0.0, 0, 1, -1, -0.0, 0, 1]]
 REALS = tuple(n for n in NUMBERS if "complex" not in n)
 
 
@@ -32,7 +32,7 @@ def ascending(*shape: int) -> Input:
     return replace(inner, draw=lambda *given: np.sort(inner.draw(*given)))
 
 
-def order(x: Array, axis: int, descending: bool) -> Array:
+def stable_argsort(x: Array, axis: int, descending: bool) -> Array:
     """Return the indices of a stable sort along an axis; ties keep their original order, also when descending."""
     if not descending:
         return np.argsort(x, axis, stable=True)
@@ -41,7 +41,7 @@ def order(x: Array, axis: int, descending: bool) -> Array:
 
 
 def top_k(x: Array, k: int) -> list[Array]:
-    places = order(x, -1, descending=True)[..., :k]
+    places = stable_argsort(x, -1, descending=True)[..., :k]
     return [np.take_along_axis(x, places, -1), places]
 
 
@@ -55,7 +55,7 @@ def search_rows(rows: Array, values: Array, side: str) -> Array:
     return np.array(found).reshape(values.shape)
 
 
-def kinds(x: Array, axis: int) -> list[Array]:
+def unique_slices(x: Array, axis: int) -> list[Array]:
     """Return the first of each kind of slice, and the number of each slice's kind."""
     slices = list(np.moveaxis(x, axis, 0))
     first: list[int] = []
@@ -71,7 +71,7 @@ ROWS = [
     *(
         Row(
             sorting.sort,
-            lambda x, a=axis, d=descending: np.take_along_axis(x, order(x, a, d), a),
+            lambda x, a=axis, d=descending: np.take_along_axis(x, stable_argsort(x, a, d), a),
             [distinct_numbers(*shape)],
             {"axis": axis, "descending": descending},
             dtypes=REALS[1:],
@@ -81,8 +81,8 @@ ROWS = [
     ),
     Row(
         sorting.sort,
-        lambda x: np.take_along_axis(x, order(x, 1, descending=False), 1),
-        [these(STRANGE)],
+        lambda x: np.take_along_axis(x, stable_argsort(x, 1, descending=False), 1),
+        [fixed_values(SPECIAL_NUMBERS)],
         {"axis": 1, "descending": False},
         dtypes=FLOATS,
         is_edge=True,
@@ -90,8 +90,8 @@ ROWS = [
     *(
         Row(
             sorting.argsort,
-            lambda x, a=axis, d=descending: order(x, a, d),
-            [whole(0, 4, *shape, dtype="int32") if has_ties else distinct_numbers(*shape)],
+            lambda x, a=axis, d=descending: stable_argsort(x, a, d),
+            [integers(0, 4, *shape, dtype="int32") if has_ties else distinct_numbers(*shape)],
             {"axis": axis, "descending": descending, "stable": True},
             dtypes=["int32"] if has_ties else REALS[1:],
         )
@@ -102,8 +102,8 @@ ROWS = [
     *(
         Row(
             sorting.argsort,
-            lambda x, d=descending: order(x, 1, d),
-            [these(STRANGE)],
+            lambda x, d=descending: stable_argsort(x, 1, d),
+            [fixed_values(SPECIAL_NUMBERS)],
             {"axis": 1, "descending": descending, "stable": True},
             dtypes=FLOATS,
             is_edge=True,
@@ -124,7 +124,7 @@ ROWS = [
     Row(  # of equal ones the first
         sorting.top_k,
         lambda x: top_k(x, 3),
-        [whole(0, 2, 4, 6)],
+        [integers(0, 2, 4, 6)],
         {"k": 3, "sorted": True},
         dtypes=["int32"],
         is_edge=True,
@@ -148,8 +148,8 @@ ROWS = [
     *(
         Row(
             sorting.unique,
-            lambda x, a=axis: kinds(x, a),
-            [these(values)],
+            lambda x, a=axis: unique_slices(x, a),
+            [fixed_values(values)],
             {"axis": axis},
             dtypes=ARITHMETIC,
             is_smooth=len(values) == 4,  # a step would make equal slices differ
@@ -164,7 +164,7 @@ ROWS = [
     Row(
         sorting.unique,
         lambda x: [np.array([NAN, 1, 0]), np.array([0, 1, 0, 2, 2])],
-        [these([NAN, 1, NAN, 0, -0.0])],
+        [fixed_values([NAN, 1, NAN, 0, -0.0])],
         {"axis": 0},
         dtypes=FLOATS,
         is_edge=True,

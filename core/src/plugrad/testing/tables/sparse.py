@@ -6,7 +6,7 @@
 import numpy as np
 
 from plugrad.kernels import sparse
-from plugrad.testing.rows import NUMBERS, Array, Row, of_shape, these
+from plugrad.testing.rows import NUMBERS, Array, Row, arbitrary_numbers, fixed_values
 
 ENTRIES = [[3, 1], [0, 4], [3, 0], [1, 1]]
 
@@ -28,7 +28,12 @@ ROWS = [
             np.array([False, False, True, False, True]),
             np.array([3, 0, 4, 1]),
         ],
-        [these(ENTRIES, "int32"), of_shape(4), these([5, 5], "int32"), of_shape()],
+        [
+            fixed_values(ENTRIES, "int32"),
+            arbitrary_numbers(4),
+            fixed_values([5, 5], "int32"),
+            arbitrary_numbers(),
+        ],
         dtypes=NUMBERS,
     ),
     *(
@@ -44,7 +49,11 @@ ROWS = [
                 ),
                 np.array(np.zeros(tuple(old)).reshape(tuple(new)).shape),
             ],
-            [these(ENTRIES, "int32"), these([4, 5], "int32"), these(new, "int32")],
+            [
+                fixed_values(ENTRIES, "int32"),
+                fixed_values([4, 5], "int32"),
+                fixed_values(new, "int32"),
+            ],
             dtypes=["int32"],
         )
         for new in ([20], [2, -1], [5, 2, 2])
@@ -53,7 +62,7 @@ ROWS = [
         Row(
             kernel,
             lambda x, i, ids, f=reference: f(x, i, ids),
-            [of_shape(3, 2), these(indices, "int32"), these(ids, "int32")],
+            [arbitrary_numbers(3, 2), fixed_values(indices, "int32"), fixed_values(ids, "int32")],
         )
         for indices, ids in SEGMENTS
         for kernel, reference in [

@@ -3,7 +3,7 @@
 import numpy as np
 
 from plugrad.kernels import string
-from plugrad.testing.rows import TEXT, Row, these
+from plugrad.testing.rows import TEXT, Row, fixed_values
 
 # From Google's farmhash.
 FINGERPRINTS = {
@@ -17,7 +17,7 @@ FINGERPRINTS = {
 }
 
 
-def text(values: object) -> object:
+def as_text_array(values: object) -> object:
     return np.array(values, TEXT)
 
 
@@ -25,8 +25,8 @@ ROWS = [
     *(
         Row(
             string.static_regex_replace,
-            lambda x, e=expected: text(e),
-            [these(["aba", "b a", "", "éa"], "string")],
+            lambda x, e=expected: as_text_array(e),
+            [fixed_values(["aba", "b a", "", "éa"], "string")],
             {"pattern": pattern, "rewrite": rewrite, "replace_global": everywhere},
             dtypes=["string"],
         )
@@ -41,7 +41,7 @@ ROWS = [
         Row(
             string.string_to_hash_bucket_fast,
             lambda x, n=count: np.array([f % n for f in FINGERPRINTS.values()]),
-            [these(list(FINGERPRINTS), "string")],
+            [fixed_values(list(FINGERPRINTS), "string")],
             {"num_buckets": count},
             dtypes=["string"],
         )
@@ -50,8 +50,8 @@ ROWS = [
     *(
         Row(
             string.string_split,
-            lambda x, d, p=places, t=pieces, s=shape: [np.array(p), text(t), np.array(s)],
-            [these(["a b", "", " c", "d"], "string"), these(" ", "string")],
+            lambda x, d, p=places, t=pieces, s=shape: [np.array(p), as_text_array(t), np.array(s)],
+            [fixed_values(["a b", "", " c", "d"], "string"), fixed_values(" ", "string")],
             {"skip_empty": skipped},
             dtypes=["string"],
         )
@@ -68,8 +68,8 @@ ROWS = [
     *(
         Row(
             string.string_n_grams,
-            lambda data, splits, g=grams, s=found: [text(g), np.array(s)],
-            [these(["a", "b", "c", "d"], "string"), these([0, 3, 4], "int32")],
+            lambda data, splits, g=grams, s=found: [as_text_array(g), np.array(s)],
+            [fixed_values(["a", "b", "c", "d"], "string"), fixed_values([0, 3, 4], "int32")],
             {
                 "separator": "|",
                 "n_gram_widths": widths,

@@ -8,7 +8,7 @@ import numpy as np
 import plugrad
 from plugrad.kernels import unary
 from plugrad.tensor.tensor import Tensor
-from plugrad.testing.rows import FLOATS, INTEGERS, NUMBERS, Row, extremes, numbers, these
+from plugrad.testing.rows import FLOATS, INTEGERS, NUMBERS, Row, extremes, fixed_values, numbers
 from plugrad.types.dtype import bool_, float32, float64, int8, int32, int64, uint8
 
 any_number: Final = numbers()
@@ -17,7 +17,7 @@ away_from_0: Final = numbers(avoid=(0,))
 within_1: Final = numbers(-0.8, 0.8)
 between_whole: Final = numbers(avoid=range(-3, 4))
 between_halves: Final = numbers(avoid=[n + 0.5 for n in range(-3, 3)])
-HALVES = these([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5, -0.3, 7.0])
+HALVES = fixed_values([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5, -0.3, 7.0])
 
 
 def clip_to_range(x: Tensor, *, clip_value_min: Any, clip_value_max: Any) -> Tensor:
@@ -87,7 +87,7 @@ ROWS = [
         Row(
             unary.cast,
             np.real,
-            [these([0, 1, 2, 3, 100])],
+            [fixed_values([0, 1, 2, 3, 100])],
             {"dtype": dtype},
             is_smooth=dtype is float64,
             is_special=False,
@@ -109,7 +109,7 @@ ROWS = [
     Row(
         unary.cast,
         np.trunc,
-        [these([-2.7, -1, -0.3, 0, 0.3, 2.7])],
+        [fixed_values([-2.7, -1, -0.3, 0, 0.3, 2.7])],
         {"dtype": int32},
         dtypes=FLOATS,
         is_smooth=False,
