@@ -50,9 +50,9 @@ class _SimulatedNetwork:
 def ring_all_reduce(arrays: Sequence[NDArray[Any]]) -> Traffic:
     """Sum arrays in place by a ring: each rank passes each of N parts to the next, first to add, then to copy.
 
-    >>> from plugrad_distributed.simulation import ring
+    >>> from plugrad_distributed.simulation import ring_all_reduce
     >>> ranks = [np.full(8, r, np.float32) for r in range(4)]
-    >>> ring(ranks)
+    >>> ring_all_reduce(ranks)
     Traffic(rounds=6, messages=6, bytes=48)
     >>> ranks[2].tolist()
     [6.0, 6.0, 6.0, 6.0, 6.0, 6.0, 6.0, 6.0]
@@ -76,9 +76,9 @@ def ring_all_reduce(arrays: Sequence[NDArray[Any]]) -> Traffic:
 def recursive_doubling_all_reduce(arrays: Sequence[NDArray[Any]]) -> Traffic:
     """Sum arrays in place by recursive doubling: in each of log2 N rounds, pairs of ranks exchange their sums.
 
-    >>> from plugrad_distributed.simulation import tree
+    >>> from plugrad_distributed.simulation import recursive_doubling_all_reduce
     >>> ranks = [np.full(8, r, np.float32) for r in range(4)]
-    >>> tree(ranks)
+    >>> recursive_doubling_all_reduce(ranks)
     Traffic(rounds=2, messages=2, bytes=64)
 
     It has the fewest rounds, and so is the fastest for small arrays.
@@ -103,8 +103,8 @@ def recursive_doubling_all_reduce(arrays: Sequence[NDArray[Any]]) -> Traffic:
 def all_to_all_all_reduce(arrays: Sequence[NDArray[Any]]) -> Traffic:
     """Sum arrays in place with each rank sending its own to all others, as with an object store.
 
-    >>> from plugrad_distributed.simulation import everybody
-    >>> everybody([np.full(8, r, np.float32) for r in range(4)])
+    >>> from plugrad_distributed.simulation import all_to_all_all_reduce
+    >>> all_to_all_all_reduce([np.full(8, r, np.float32) for r in range(4)])
     Traffic(rounds=3, messages=3, bytes=96)
     """
     size = len(arrays)
