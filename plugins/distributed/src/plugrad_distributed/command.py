@@ -31,7 +31,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     check.set_defaults(command_parser=check)
 
 
-def run_check(given: Namespace) -> int:
+def run(given: Namespace) -> int:
     """Check the world, and return the exit status."""
     return check_world(
         given.collective, megabytes=given.megabytes, timeout=given.timeout, as_json=given.json
