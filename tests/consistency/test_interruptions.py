@@ -16,7 +16,7 @@ FILES = [
 ]
 WIDE = {"BaseException", "Exception", "OSError", "RuntimeError", "TimeoutError", "InterruptedError"}
 """The classes of what handlers mostly raise, and those that these derive from."""
-ASKING = {"is_interruption", "passes"}
+ASKING = {"is_interruption", "must_propagate"}
 """The functions that say whether an exception came from outside."""
 KEPT = "the thread that waits for the work raises it"
 EXCUSED = {

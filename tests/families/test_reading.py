@@ -137,9 +137,9 @@ def test_what_must_read_does(what, unreadable):
 
 
 PLACES = {
-    "ops/arrow.py": {"_buffers", "export_arrow"},  # for other libraries
+    "ops/arrow.py": {"_as_arrow_buffers", "export_arrow"},  # for other libraries
     "ops/arguments.py": {"_as_string_array", "_convert_values"},  # of arrays of NumPy
-    "ops/creation.py": {"_check_end", "_fill_attrs"},  # arange; a number
+    "ops/creation.py": {"_check_arange_bound", "_fill_attrs"},  # arange; a number
     "ops/indexing.py": {"_as_fill_scalar"},  # a number
     "ops/keys.py": {"_resolve_positions"},  # a mask as a key
     "ops/methods.py": {"export_buffer", "reduce_for_pickle"},
@@ -152,10 +152,10 @@ PLACES = {
     "optimizers/loss_scale.py": {"get_state"},
     "optimizers/optimizer.py": {"get_state"},
     "optimizers/quasi_newton.py": {
-        "aim",
-        "evaluate",
+        "set_direction",
+        "evaluate_point",
         "max_norm",
-        "_iterate",
+        "_take_steps",
     },  # a line search looks at values
     "transforms/batches.py": {"to_numpy"},  # of a batched array, which raises
     "plugrad_nn/data.py": {"split"},  # labels to stratify by
