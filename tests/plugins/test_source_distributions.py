@@ -78,7 +78,7 @@ def test_a_wheel_is_compiled_from_the_source_distribution(sources, tmp_path):
         (sources / "extension" / "exports.txt").write_text("copy_4\n")
         expected = "plugrad_native/_neon.abi3.so"
     else:
-        expected = "plugrad_wasm/kernels-relaxed.wasm"
+        expected = "plugrad_wasm/kernels.wasm"
     wheel = build("wheel", sources, tmp_path, PLUGRAD_NATIVE_PLATFORM="manylinux_2_17_aarch64")
     with zipfile.ZipFile(wheel) as archive:
         assert [n for n in archive.namelist() if n.endswith((".so", ".wasm"))] == [expected]

@@ -19,7 +19,7 @@ from plugrad.extend import BackendUnavailable, UserCache, is_interruption
 from plugrad_wasm.forks import ForkLock
 from plugrad_wasm.runtime import Function
 
-MODULES_FILE: Final = Path(__file__).with_name("kernels-relaxed.wasm")
+MODULES_FILE: Final = Path(__file__).with_name("kernels.wasm")
 EXPORTS_SECTION: Final = "exports"
 """The section with a line for each module: its name, and the names of its exports."""
 FUNCTIONS_SECTION: Final = "functions"
