@@ -29,12 +29,12 @@ def square_root(input: Array) -> Array:
     sizes = np.linalg.norm(triangle, axis=(-2, -1))[:, None]
     limit = n * np.finfo(input.dtype).eps * sizes  # up to which numbers may be what was rounded
     diagonal = np.einsum("bii->bi", triangle)
-    diagonal[(diagonal.real < 0) & (np.abs(diagonal) <= limit)] = 0
+    diagonal[(np.real(diagonal) < 0) & (np.abs(diagonal) <= limit)] = 0
     with np.errstate(all="ignore"):
         found = unitary @ _triangular_root(triangle, limit) @ _adjoint(unitary)
     if input.dtype.kind != "c":
-        is_negative = ((values.real < -limit) & (values.imag == 0)).any(-1)
-        found = np.where(is_negative[:, None, None], np.nan, found.real)
+        is_negative = np.any((np.real(values) < -limit) & (np.imag(values) == 0), -1)
+        found = np.where(is_negative[:, None, None], np.nan, np.real(found))
     return found.reshape(input.shape).astype(input.dtype)
 
 
@@ -54,7 +54,7 @@ def sylvester_solve(a: Array, b: Array, rhs: Array) -> Array:
     with np.errstate(all="ignore"):
         turned = _adjoint(u) @ full.reshape(-1, rows, columns) @ v
         found = u @ _solve_triangles(left, right, turned, np.zeros((1, 1))) @ _adjoint(v)
-    found = found if rhs.dtype.kind == "c" else found.real
+    found = found if rhs.dtype.kind == "c" else np.real(found)
     return found.reshape(full.shape).astype(rhs.dtype)
 
 

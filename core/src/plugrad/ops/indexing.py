@@ -92,7 +92,7 @@ def take(
     axis = 0 if axis is None else axis
     if type(axis) is not int or not 0 <= axis < rank:
         axis = normalize_axis(axis, rank, name="take: axis")
-    if isinstance(indices, Tensor) and indices.array.dtype in _POSITION_DTYPES:
+    if isinstance(indices, Tensor) and indices.array.dtype in INDEX_DTYPES:
         positions = indices
     else:
         positions = as_checked_positions(indices, x, axis, "take")
@@ -304,7 +304,7 @@ def first_backend(*xs: TensorLike) -> Backend | None:
     return None
 
 
-_POSITION_DTYPES = equivalents(frozenset({int32, int64}))
+INDEX_DTYPES = equivalents(frozenset({int32, int64}))
 """The dtypes in which kernels take positions."""
 
 
@@ -317,7 +317,7 @@ def as_positions(
         DTypeError: they are not integers.
         TensorIndexError: a host value does not fit int32.
     """
-    if isinstance(indices, Tensor) and indices.array.dtype in _POSITION_DTYPES:
+    if isinstance(indices, Tensor) and indices.array.dtype in INDEX_DTYPES:
         return indices
     if not isinstance(indices, Tensor):
         values = host_positions(indices, op, name)

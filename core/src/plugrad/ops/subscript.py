@@ -26,7 +26,7 @@ from plugrad.kernels import indexing, movement, scatter
 from plugrad.ops.arguments import as_tensor, cast_for_assignment
 from plugrad.ops.attributes import as_list, check_integer
 from plugrad.ops.binary import greater_equal, less, logical_and, where
-from plugrad.ops.indexing import _POSITION_DTYPES, first_backend
+from plugrad.ops.indexing import INDEX_DTYPES, first_backend
 from plugrad.ops.keys import (
     SCALAR_KEY_TYPES,
     ArrayKey,
@@ -86,7 +86,7 @@ def index_tensor(x: Tensor, key: Any) -> Tensor:
         return _run_calls(x, calls) if calls else alias(x)
     if (
         isinstance(key, Tensor)
-        and key.array.dtype in _POSITION_DTYPES
+        and key.array.dtype in INDEX_DTYPES
         and shape
         and not transfer_target()
     ):
