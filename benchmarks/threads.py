@@ -185,7 +185,7 @@ class CriticalPath:
             return
         from plugrad_wasm import workers
 
-        def perform(
+        def run_in_turn(
             of: Any, export: str, chains: Any, held: Any, scratch: Sequence[Any] = ()
         ) -> None:
             threads = of.threads
@@ -202,7 +202,7 @@ class CriticalPath:
                 [partial(lambda group: [chain(c) for c in group], g) for g in groups], threads
             )
 
-        workers.Workers.perform = perform
+        workers.Workers.run_in_threads = run_in_turn
 
     def _in_turn(self, calls: Sequence[Callable[[], Any]], threads: int) -> None:
         """Make the calls. Of so many threads, that which is ready first would have made the next one."""

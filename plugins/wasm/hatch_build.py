@@ -17,45 +17,50 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parent
-SOURCES = ROOT / "csrc" if (ROOT / "csrc").is_dir() else ROOT.parent / "csrc"
+PLUGIN_DIR = Path(__file__).parent
+C_SOURCES_DIR = (
+    PLUGIN_DIR / "csrc" if (PLUGIN_DIR / "csrc").is_dir() else PLUGIN_DIR.parent / "csrc"
+)
 """The sources: a source distribution has a copy of the folder that two members of the repository share."""
-PROGRAM = ROOT / "extension" / "program.c"
-PACKAGE = ROOT / "src" / "plugrad_wasm"
-MODULES_FILE = PACKAGE / "kernels.wasm"
-CPU = "generic+simd128+bulk_memory+nontrapping_fptoint"
+PROGRAM_RUNNER_SOURCE = PLUGIN_DIR / "extension" / "program.c"
+PACKAGE_DIR = PLUGIN_DIR / "src" / "plugrad_wasm"
+KERNELS_WASM_FILE = PACKAGE_DIR / "kernels.wasm"
+BASELINE_CPU = "generic+simd128+bulk_memory+nontrapping_fptoint"
 """The instruction set of functions that round as the C standard says, and of all but vectors."""
-RELAXED_CPU = f"{CPU}+relaxed_simd"
+RELAXED_SIMD_CPU = f"{BASELINE_CPU}+relaxed_simd"
 """The instruction set of the kernels. wasmtime has it on every processor: one that does not fuse a product and a sum
 computes them one after the other."""
-TARGET = ("-target", "wasm32-wasi")  # for its headers; the modules import no function of the host
-COMPILE = (
+TARGET_FLAGS = (
+    "-target",
+    "wasm32-wasi",
+)  # for its headers; the modules import no function of the host
+COMPILE_FLAGS = (
     *("-std=c23", "-O3", "-fwrapv", "-fno-math-errno", "-g0", "-Wall", "-Wextra", "-Werror"),
     # wasmtime does not unroll loops, and the arithmetic of their addresses takes longer than a vector.
     *("-mllvm", "-force-target-max-vector-interleave=4"),
 )
-OF_BOOLS = ("binary", "half", "unary")
+BOOL_RESULT_SOURCES = ("binary", "half", "unary")
 """Sources with loops whose results are bools, of which a vector has as many as it can."""
-WHOLE_VECTORS = ("-mllvm", "-vectorizer-maximize-bandwidth")
-OFTEN_REDUCED = ("movement", "normalization", "pooling", "scan")
+MAXIMIZE_BANDWIDTH_FLAGS = ("-mllvm", "-vectorizer-maximize-bandwidth")
+STRENGTH_REDUCED_SOURCES = ("movement", "normalization", "pooling", "scan")
 """Sources with loops that gain when LLVM reduces their addresses to sums. Elsewhere, this costs an instruction
 for each access, because the constant part is no longer in the instruction that reads or writes."""
-PLAIN_ADDRESSES = ("-mllvm", "-disable-lsr")
-PAGE = 1 << 16
-STACK = 40 * PAGE  # the packed blocks of a product take 2.1 MB
-LINK = (
+NO_STRENGTH_REDUCTION_FLAGS = ("-mllvm", "-disable-lsr")
+PAGE_BYTES = 1 << 16
+STACK_BYTES = 40 * PAGE_BYTES  # the packed blocks of a product take 2.1 MB
+LINK_FLAGS = (
     *("-nostdlib", "-Wl,--no-entry"),
     "-Wl,--strip-all",
     "-Wl,--import-memory",
     "-Wl,--max-memory=4294901760",
-    f"-Wl,-z,stack-size={STACK}",
+    f"-Wl,-z,stack-size={STACK_BYTES}",
     "-Wl,--export=__stack_pointer",
 )
 
 # The modules, and their sources. They share one memory and one stack, and do not call each other: two
 # modules in one store of wasmtime that import a shared memory make every trap end the process.
 # What a group of elementwise calls needs is in one, so that a program runs it block by block.
-MODULES = {
+MODULE_SOURCES = {
     "elementwise": (
         *("activation", "binary", "bitwise", "casts", "fused", "movement", "optimizers", "unary"),
     ),
@@ -68,7 +73,7 @@ MODULES = {
     "half": ("half",),
 }
 
-LIBM = (
+LIBM_SOURCES = (
     *("__expo2", "acosh", "asinh", "atan2", "atanh", "expm1", "nextafter", "nextafterf", "sinh"),
     *("exp_data", "exp2f_data", "pow", "pow_data", "powf", "powf_data"),
     *("__math_divzero", "__math_invalid", "__math_oflow", "__math_uflow", "__math_xflow"),
@@ -79,31 +84,39 @@ LIBM = (
 Others are in csrc/libm.zig, and in the library that zig adds to what it compiles. All of libc would
 take longer to compile than the kernels.
 """
-COMPLEX_LIBM = ("__cexp", "carg", "ccosh", "cexp", "csinh", "csqrt", "ctanh")
+COMPLEX_LIBM_SOURCES = ("__cexp", "carg", "ccosh", "cexp", "csinh", "csqrt", "ctanh")
 
-NATIVE_ONLY = ("brain", "direct", "lu", "moments")
+NATIVE_ONLY_SOURCES = ("brain", "direct", "lu", "moments")
 """The sources that only plugrad-native compiles."""
 
-TYPE_SECTION, FUNCTION_SECTION, EXPORT_SECTION = 1, 3, 7
-VALUE_TYPES = {0x7F: "i", 0x7E: "l", 0x7D: "f", 0x7C: "d", 0x7B: "v"}
+TYPE_SECTION_ID, FUNCTION_SECTION_ID, EXPORT_SECTION_ID = 1, 3, 7
+VALUE_TYPE_LETTERS = {0x7F: "i", 0x7E: "l", 0x7D: "f", 0x7C: "d", 0x7B: "v"}
 """The letters of the types of parameters, by their codes (specification, 5.3.1)."""
-C_TYPES = {"i": "int32_t", "l": "int64_t", "f": "float", "d": "double"}
-CONVERSIONS = {"i": "(int32_t)a[{}]", "l": "a[{}]", "f": "as_float(a[{}])", "d": "as_double(a[{}])"}
+C_TYPE_BY_LETTER = {"i": "int32_t", "l": "int64_t", "f": "float", "d": "double"}
+C_CONVERSION_BY_LETTER = {
+    "i": "(int32_t)a[{}]",
+    "l": "a[{}]",
+    "f": "as_float(a[{}])",
+    "d": "as_double(a[{}])",
+}
 """How extension/program.c makes an argument of each type of the number of an operand."""
 
 # The import of the memory, up to the byte that says that it has a maximum, or that it is shared.
 # The linker makes a memory shared only if all is compiled for threads; but libm has no state, and the
 # kernels keep theirs on the stack.
-IMPORTED = b"\x03env\x06memory\x02\x01"
-SHARED = b"\x03env\x06memory\x02\x03"
+UNSHARED_MEMORY_IMPORT = b"\x03env\x06memory\x02\x01"
+SHARED_MEMORY_IMPORT = b"\x03env\x06memory\x02\x03"
 
 
 def is_stale() -> bool:
     """Return whether the modules are missing or older than a source."""
-    if not MODULES_FILE.exists():
+    if not KERNELS_WASM_FILE.exists():
         return True
-    newest = max(file.stat().st_mtime for file in (*SOURCES.iterdir(), PROGRAM, Path(__file__)))
-    return MODULES_FILE.stat().st_mtime < newest
+    newest = max(
+        file.stat().st_mtime
+        for file in (*C_SOURCES_DIR.iterdir(), PROGRAM_RUNNER_SOURCE, Path(__file__))
+    )
+    return KERNELS_WASM_FILE.stat().st_mtime < newest
 
 
 def compile_sources(target: Path, folder: Path) -> None:
@@ -122,15 +135,17 @@ def compile_sources(target: Path, folder: Path) -> None:
 
     def compile_source(stem: str) -> None:
         """Compile a source, while other threads compile others."""
-        flags = COMPILE + (WHOLE_VECTORS if stem in OF_BOOLS else ())
-        flags += () if stem in OFTEN_REDUCED else PLAIN_ADDRESSES
-        arguments = (f"-mcpu={RELAXED_CPU}", *flags, "-c", f"{stem}.c")
-        run_compiler(folder, "cc", *TARGET, *arguments, "-o", object_of(stem))
+        flags = COMPILE_FLAGS + (MAXIMIZE_BANDWIDTH_FLAGS if stem in BOOL_RESULT_SOURCES else ())
+        flags += () if stem in STRENGTH_REDUCED_SOURCES else NO_STRENGTH_REDUCTION_FLAGS
+        arguments = (f"-mcpu={RELAXED_SIMD_CPU}", *flags, "-c", f"{stem}.c")
+        run_zig(folder, "cc", *TARGET_FLAGS, *arguments, "-o", object_of(stem))
 
-    grouped = [name for names in MODULES.values() for name in names]
-    sources = {s.stem for s in SOURCES.glob("*.c")} - {*NATIVE_ONLY}
+    grouped = [name for names in MODULE_SOURCES.values() for name in names]
+    sources = {s.stem for s in C_SOURCES_DIR.glob("*.c")} - {*NATIVE_ONLY_SOURCES}
     if sorted(grouped) != sorted(sources):
-        raise ValueError(f"MODULES must name each source once; the sources are {sorted(sources)}")
+        raise ValueError(
+            f"MODULE_SOURCES must name each source once; the sources are {sorted(sources)}"
+        )
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         libm = pool.submit(compile_libm, folder)  # first, because it takes longest
         list(pool.map(compile_source, grouped))
@@ -139,71 +154,85 @@ def compile_sources(target: Path, folder: Path) -> None:
         def link(name: str, base: int, *more: str) -> bytes:
             """Return a module whose data begins at an address."""
             built = folder / f"{name}.wasm"
-            objects = map(object_of, MODULES[name])
-            flags = (*TARGET, f"-mcpu={CPU}", *LINK, f"-Wl,--global-base={base}")
-            run_compiler(folder, "cc", *flags, *objects, *more, library, "-o", str(built))
+            objects = map(object_of, MODULE_SOURCES[name])
+            flags = (
+                *TARGET_FLAGS,
+                f"-mcpu={BASELINE_CPU}",
+                *LINK_FLAGS,
+                f"-Wl,--global-base={base}",
+            )
+            run_zig(folder, "cc", *flags, *objects, *more, library, "-o", str(built))
             return built.read_bytes()
 
         def compile_calls(name: str) -> dict[str, str]:
             """Compile what runs programs, which needs to know the functions; return their signatures."""
-            signatures = signatures_of(link(name, STACK))
-            compile_program(folder, name, signatures)
+            signatures = exported_function_signatures(link(name, STACK_BYTES))
+            compile_program_runner(folder, name, signatures)
             return signatures
 
-        functions = dict(zip(MODULES, pool.map(compile_calls, MODULES), strict=True))
+        functions = dict(zip(MODULE_SOURCES, pool.map(compile_calls, MODULE_SOURCES), strict=True))
     modules: dict[str, bytes] = {}
-    end = STACK
-    for name in MODULES:
-        code = link(name, end, program_of(folder, name))
-        if code.count(IMPORTED) != 1:
-            raise RuntimeError(f"{name} does not import its memory as expected; see IMPORTED")
-        end = PAGE * pages_of(code)
-        modules[name] = code.replace(IMPORTED, SHARED)
-    lines = [" ".join((name, *exports_of(code))) for name, code in modules.items()]
+    end = STACK_BYTES
+    for name in MODULE_SOURCES:
+        code = link(name, end, program_runner_object_path(folder, name))
+        if code.count(UNSHARED_MEMORY_IMPORT) != 1:
+            raise RuntimeError(
+                f"{name} does not import its memory as expected; see UNSHARED_MEMORY_IMPORT"
+            )
+        end = PAGE_BYTES * count_imported_memory_pages(code)
+        modules[name] = code.replace(UNSHARED_MEMORY_IMPORT, SHARED_MEMORY_IMPORT)
+    lines = [" ".join((name, *exported_function_names(code))) for name, code in modules.items()]
     tables = [
         " ".join((name, *(f"{function}:{types}" for function, types in found.items())))
         for name, found in functions.items()
     ]
     index = {
-        "pages": str(end // PAGE).encode(),
+        "pages": str(end // PAGE_BYTES).encode(),
         "exports": "\n".join(lines).encode(),
         "functions": "\n".join(tables).encode(),
     }
-    parts = [custom_section(name, content) for name, content in (index | modules).items()]
+    parts = [encode_custom_section(name, content) for name, content in (index | modules).items()]
     target.write_bytes(b"\0asm\1\0\0\0" + b"".join(parts))
 
 
 def compile_libm(folder: Path) -> str:
     """Compile the functions of libm that the kernels need, for the baseline; return the library."""
     musl = Path(str(files("ziglang") / "lib" / "libc" / "musl"))
-    sources = [musl / "src" / "math" / f"{stem}.c" for stem in LIBM]
-    sources += [musl / "src" / "complex" / f"{stem}.c" for stem in COMPLEX_LIBM]
+    sources = [musl / "src" / "math" / f"{stem}.c" for stem in LIBM_SOURCES]
+    sources += [musl / "src" / "complex" / f"{stem}.c" for stem in COMPLEX_LIBM_SOURCES]
     headers = [f"-I{musl / part}" for part in ("src/internal", "arch/generic")]
     options = ("-cflags", "-std=gnu17", "-fno-trapping-math", "-w", "-Dhidden=", *headers, "--")
     library = folder / "libm.a"
-    arguments = ("build-lib", *TARGET, f"-mcpu={CPU}", "-OReleaseFast", "-lc", "-fcompiler-rt")
-    run_compiler(
-        folder, *arguments, f"-femit-bin={library}", "libm.zig", *options, *map(str, sources)
+    arguments = (
+        "build-lib",
+        *TARGET_FLAGS,
+        f"-mcpu={BASELINE_CPU}",
+        "-OReleaseFast",
+        "-lc",
+        "-fcompiler-rt",
     )
+    run_zig(folder, *arguments, f"-femit-bin={library}", "libm.zig", *options, *map(str, sources))
     return str(library)
 
 
-def program_of(folder: Path, module: str) -> str:
-    """Return the path of the compiled `PROGRAM` of a module."""
+def program_runner_object_path(folder: Path, module: str) -> str:
+    """Return the path of the compiled `PROGRAM_RUNNER_SOURCE` of a module."""
     return str(folder / f"program-{module}.o")
 
 
-def compile_program(folder: Path, module: str, signatures: dict[str, str]) -> None:
-    """Compile `PROGRAM` with the table of a module, whose functions are in the order of their signatures."""
+def compile_program_runner(folder: Path, module: str, signatures: dict[str, str]) -> None:
+    """Compile the runner of programs with the table of a module, its functions in the order of signatures."""
     found = [*signatures.values()]
     declared = [
-        f"X({', '.join([name, *(C_TYPES[letter] for letter in types)])})"
+        f"X({', '.join([name, *(C_TYPE_BY_LETTER[letter] for letter in types)])})"
         for name, types in signatures.items()
     ]
     cases: list[str] = []
     for number, types in enumerate(dict.fromkeys(found)):
-        parameters = ", ".join(C_TYPES[letter] for letter in types)
-        arguments = ", ".join(CONVERSIONS[letter].format(i) for i, letter in enumerate(types))
+        parameters = ", ".join(C_TYPE_BY_LETTER[letter] for letter in types)
+        arguments = ", ".join(
+            C_CONVERSION_BY_LETTER[letter].format(i) for i, letter in enumerate(types)
+        )
         first = found.index(types)
         call = f"((void (*)({parameters}))called)({arguments})"
         cases.append(f"X({number}, {len(types)}, {first}, {first + found.count(types)}, {call})")
@@ -213,73 +242,83 @@ def compile_program(folder: Path, module: str, signatures: dict[str, str]) -> No
     )
     header = folder / f"program-{module}.h"
     header.write_text("\n".join((*lines, f'#define NAME "program_{module}"', "")))
-    flags = (*TARGET, f"-mcpu={CPU}", *COMPILE, "-include", str(header), "-c", str(PROGRAM))
-    run_compiler(folder, "cc", *flags, "-o", program_of(folder, module))
+    flags = (
+        *TARGET_FLAGS,
+        f"-mcpu={BASELINE_CPU}",
+        *COMPILE_FLAGS,
+        "-include",
+        str(header),
+        "-c",
+        str(PROGRAM_RUNNER_SOURCE),
+    )
+    run_zig(folder, "cc", *flags, "-o", program_runner_object_path(folder, module))
 
 
-def custom_section(name: str, content: bytes) -> bytes:
+def encode_custom_section(name: str, content: bytes) -> bytes:
     """Return a custom section (WebAssembly core specification, 5.5.3)."""
-    content = encoded(len(name)) + name.encode() + content
-    return b"\0" + encoded(len(content)) + content
+    content = encode_leb128(len(name)) + name.encode() + content
+    return b"\0" + encode_leb128(len(content)) + content
 
 
-def encoded(number: int) -> bytes:
+def encode_leb128(number: int) -> bytes:
     """Return an unsigned number in the LEB128 encoding."""
     low, rest = number & 0x7F, number >> 7
-    return bytes([low | 0x80]) + encoded(rest) if rest else bytes([low])
+    return bytes([low | 0x80]) + encode_leb128(rest) if rest else bytes([low])
 
 
-def decoded(code: bytes, position: int) -> tuple[int, int]:
+def decode_leb128(code: bytes, position: int) -> tuple[int, int]:
     """Return the unsigned number at a position, and the position behind it."""
     low, position = code[position], position + 1
     if low < 0x80:
         return low, position
-    rest, position = decoded(code, position)
+    rest, position = decode_leb128(code, position)
     return low & 0x7F | rest << 7, position
 
 
-def pages_of(module: bytes) -> int:
+def count_imported_memory_pages(module: bytes) -> int:
     """Return the least size of the memory that a module imports, in pages of 64 KiB."""
-    return decoded(module, module.index(IMPORTED) + len(IMPORTED))[0]
+    return decode_leb128(
+        module, module.index(UNSHARED_MEMORY_IMPORT) + len(UNSHARED_MEMORY_IMPORT)
+    )[0]
 
 
-def section_of(module: bytes, kind: int) -> tuple[int, int]:
+def find_section(module: bytes, kind: int) -> tuple[int, int]:
     """Return the number of items of a section, and the position of the first one."""
     position = 8  # after the magic number and the version
     while module[position] != kind:
-        size, position = decoded(module, position + 1)
+        size, position = decode_leb128(module, position + 1)
         position += size
-    return decoded(module, decoded(module, position + 1)[1])
+    return decode_leb128(module, decode_leb128(module, position + 1)[1])
 
 
-def exported_functions(module: bytes) -> dict[str, int]:
+def exported_function_numbers(module: bytes) -> dict[str, int]:
     """Return the functions that a module exports, and their numbers (specification, 5.5.10)."""
-    count, position = section_of(module, EXPORT_SECTION)
+    count, position = find_section(module, EXPORT_SECTION_ID)
     found: dict[str, int] = {}
     for _ in range(count):
-        length, position = decoded(module, position)
+        length, position = decode_leb128(module, position)
         name = module[position : position + length].decode()
-        found[name], position = decoded(module, position + length + 1)
+        found[name], position = decode_leb128(module, position + length + 1)
     return {name: number for name, number in found.items() if not name.startswith("_")}
 
 
-def exports_of(module: bytes) -> list[str]:
+def exported_function_names(module: bytes) -> list[str]:
     """Return the names of the functions that a module exports."""
-    return [*exported_functions(module)]
+    return [*exported_function_numbers(module)]
 
 
-def signatures_of(module: bytes) -> dict[str, str]:
+def exported_function_signatures(module: bytes) -> dict[str, str]:
     """Return the exported functions without a result, with a letter for each parameter, in the order of these.
 
     The types and those of functions are sections 5.5.4 and 5.5.6 of the specification.
     """
 
     def types_at(position: int) -> tuple[str, int]:
-        count, position = decoded(module, position)
+        count, position = decode_leb128(module, position)
         end = position + count
-        return "".join(VALUE_TYPES[code] for code in module[position:end]), end
+        return "".join(VALUE_TYPE_LETTERS[code] for code in module[position:end]), end
 
-    count, position = section_of(module, TYPE_SECTION)
+    count, position = find_section(module, TYPE_SECTION_ID)
     types: list[tuple[str, str]] = []
     for _ in range(count):
         parameters, position = types_at(
@@ -287,17 +326,17 @@ def signatures_of(module: bytes) -> dict[str, str]:
         )  # after the byte that says that it is of functions
         results, position = types_at(position)
         types.append((parameters, results))
-    count, position = section_of(module, FUNCTION_SECTION)
+    count, position = find_section(module, FUNCTION_SECTION_ID)
     functions: list[tuple[str, str]] = []
     for _ in range(count):
-        number, position = decoded(module, position)
+        number, position = decode_leb128(module, position)
         functions.append(types[number])
-    found = {name: functions[number] for name, number in exported_functions(module).items()}
+    found = {name: functions[number] for name, number in exported_function_numbers(module).items()}
     called = {name: parameters for name, (parameters, results) in found.items() if not results}
     return dict(sorted(called.items(), key=lambda item: (item[1], item[0])))
 
 
-def run_compiler(folder: Path, *arguments: str) -> None:
+def run_zig(folder: Path, *arguments: str) -> None:
     """Run zig in the folder of the sources, with its caches in `folder`.
 
     `python -m ziglang` would start Python before it, a hundred times.
@@ -305,7 +344,7 @@ def run_compiler(folder: Path, *arguments: str) -> None:
     subprocess.run(
         [str(files("ziglang") / "zig"), *arguments],
         check=True,
-        cwd=SOURCES,
+        cwd=C_SOURCES_DIR,
         env=dict(os.environ, ZIG_GLOBAL_CACHE_DIR=str(folder), ZIG_LOCAL_CACHE_DIR=str(folder)),
     )
 
@@ -314,7 +353,7 @@ def compile_modules() -> None:
     """Compile all modules into the package unless they are up to date."""
     if is_stale():
         with tempfile.TemporaryDirectory() as folder:
-            compile_sources(MODULES_FILE, Path(folder))
+            compile_sources(KERNELS_WASM_FILE, Path(folder))
 
 
 if __name__ == "__main__":
@@ -328,7 +367,7 @@ else:
         def initialize(self, version: str, build_data: dict[str, Any]) -> None:
             """Write the modules, which ``artifacts`` in pyproject.toml includes in the wheel, or copy the sources."""
             if self.target_name == "sdist":
-                build_data["force_include"][str(SOURCES)] = SOURCES.name
+                build_data["force_include"][str(C_SOURCES_DIR)] = C_SOURCES_DIR.name
                 return
             compile_modules()
             build_data["pure_python"] = True  # WebAssembly runs everywhere: py3-none-any

@@ -114,12 +114,12 @@ def thread_setter(machine, monkeypatch):
 
         for module in [m for name, m in sys.modules.items() if name.startswith("plugrad_wasm.")]:
             for name, steps in vars(declare).items():
-                if isinstance(steps, declare.PartSteps) and hasattr(module, name):
-                    monkeypatch.setattr(module, name, declare.PartSteps(64, 1 << 20))
-            if hasattr(module, "RELEASE_LOCK_MIN_ELEMENTS"):
-                monkeypatch.setattr(module, "RELEASE_LOCK_MIN_ELEMENTS", 10)
+                if isinstance(steps, declare.PartStepLimits) and hasattr(module, name):
+                    monkeypatch.setattr(module, name, declare.PartStepLimits(64, 1 << 20))
+            if hasattr(module, "RELEASE_GIL_MIN_ELEMENTS"):
+                monkeypatch.setattr(module, "RELEASE_GIL_MIN_ELEMENTS", 10)
         store = active_backend().linear.store
-        workers = store.perform.__self__
+        workers = store.run_in_threads.__self__
         monkeypatch.setattr(workers, "threads", workers.threads)
         monkeypatch.setattr(store, "threads", store.threads)
 

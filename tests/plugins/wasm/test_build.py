@@ -28,11 +28,11 @@ def test_wheels_are_equal_small_and_for_every_platform(hook, tmp_path):
     wheels = []
     for folder in (tmp_path / "first", tmp_path / "second"):
         build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-        subprocess.run(build, cwd=hook.ROOT, check=True, capture_output=True)
+        subprocess.run(build, cwd=hook.PLUGIN_DIR, check=True, capture_output=True)
         wheels += folder.iterdir()
     assert [wheel.name.split("-", 2)[2] for wheel in wheels] == ["py3-none-any.whl"] * 2
     assert wheels[0].read_bytes() == wheels[1].read_bytes()
     assert wheels[0].stat().st_size < 600_000
     with zipfile.ZipFile(wheels[0]) as wheel:
         modules = {name for name in wheel.namelist() if name.endswith(".wasm")}
-    assert modules == {f"plugrad_wasm/{hook.MODULES_FILE.name}"}
+    assert modules == {f"plugrad_wasm/{hook.KERNELS_WASM_FILE.name}"}

@@ -12,7 +12,7 @@ from plugrad.types.bits import comparable_bits
 
 pytest.importorskip("wasmtime")
 programs = import_module("plugrad_wasm.programs.compile")
-record = import_module("plugrad_wasm.programs.recording").record
+record = import_module("plugrad_wasm.programs.recording").record_graph
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ def exports(function, *args):
     """Return the exports that a compiled function calls."""
     graph = plugrad.make_graph(function)(*args)
     backend = open_backend("wasm")
-    is_included = programs.Recordable(graph, backend.linear).is_one_pass
+    is_included = programs.RecordabilityCheck(graph, backend.linear).is_single_pass
     fused = fuse_epilogues(graph, is_included)
     return [call.export for call in record(fused, backend.linear, active_functions(backend)).calls]
 

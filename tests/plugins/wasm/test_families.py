@@ -5,8 +5,8 @@ import sys
 
 from plugrad.registry.kernels import check_parameters
 from plugrad_wasm.declare import table
-from plugrad_wasm.deferred import Deferred
-from plugrad_wasm.families import kernels
+from plugrad_wasm.deferred import LazyImplementation
+from plugrad_wasm.families import kernel_table
 
 SCRIPT = """
 import sys
@@ -22,12 +22,12 @@ assert not loaded & {"convolution", "image", "linalg", "normalization", "signal"
 
 
 def test_what_is_declared_is_implemented():
-    for config in kernels():
-        assert isinstance(config.kernel_func, Deferred)
+    for config in kernel_table():
+        assert isinstance(config.kernel_func, LazyImplementation)
         function = config.kernel_func.function
         check_parameters(config._replace(kernel_func=function))
         assert table.configs[config.kernel_name].on_host == config.on_host, config.kernel_name
-    assert {config.kernel_name for config in kernels()} == table.configs.keys()
+    assert {config.kernel_name for config in kernel_table()} == table.configs.keys()
 
 
 def test_an_addition_imports_few_families():

@@ -99,7 +99,7 @@ def status_of_a_child(function):
 
 
 def test_a_store_that_is_busy_for_too_long_is_lost_to_the_child(fresh, monkeypatch):
-    monkeypatch.setattr(forks, "MAX_WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(forks, "MAX_FORK_WAIT_SECONDS", 0.05)
     small = fresh.put(np.float32([1, 2, 3]))
     large = fresh.put(np.zeros(100_000, np.float32))
     is_held, is_over = threading.Event(), threading.Event()
@@ -146,7 +146,9 @@ def test_two_threads_may_fork_at_once(fresh, opened):
 
     def fork():
         for _ in range(5):
-            results.append(status_of_a_child(lambda: [s.store.short["fill_4"] for s in stores]))
+            results.append(
+                status_of_a_child(lambda: [s.store.exports_holding_gil["fill_4"] for s in stores])
+            )
 
     threads = [threading.Thread(target=fork) for _ in range(3)]
     for thread in threads:

@@ -112,7 +112,7 @@ NUMBERS = [0, 1, 2, 3, 5, 16, 33, -1, -7, 2**31 - 1, -(2**31)]
 trapped = 0
 for i in range(500):
     name = rng.choice(names)
-    run = broken.short[name]
+    run = broken.exports_holding_gil[name]
     axes = rng.choice([1, 1, 2, 3])
     sizes = [rng.choice([0, 1, 2, 3, 7, 40]) for _ in range(axes)]
     strides = [rng.choice(NUMBERS) for _ in range(3 * axes)]

@@ -13,7 +13,7 @@ from plugrad.types.bits import comparable_bits
 pytest.importorskip("wasmtime")
 loops = import_module("plugrad_wasm.programs.loops")
 recorder = import_module("plugrad_wasm.programs.recorder")
-record = import_module("plugrad_wasm.programs.recording").record
+record = import_module("plugrad_wasm.programs.recording").record_graph
 
 COUNT = (1 << 18) + 37
 """Elements, not a whole number of rounds."""
@@ -29,7 +29,7 @@ def _on_wasm():
 def _threads(request, monkeypatch):
     store = open_backend("wasm").linear.store
     monkeypatch.setattr(store, "threads", request.param)
-    monkeypatch.setattr(store.perform.__self__, "threads", request.param)
+    monkeypatch.setattr(store.run_in_threads.__self__, "threads", request.param)
 
 
 def any_bits():
@@ -50,7 +50,7 @@ def kinds(function, *args):
     return [type(call) for call in calls]
 
 
-def check(function, *args, kind=recorder.Loop):
+def check(function, *args, kind=recorder.CompiledLoop):
     assert kinds(function, *args) == [kind]
     expected = function(*args)
     found = plugrad.jit(function)(*args)
@@ -86,7 +86,7 @@ FUNCTIONS = {
 
 
 def test_each_function_is_checked():
-    assert FUNCTIONS.keys() == loops.FUNCTIONS.keys()
+    assert FUNCTIONS.keys() == loops.STAGE_FUNCTIONS.keys()
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -119,17 +119,17 @@ def test_several_stages_and_results():
     ],
 )
 def test_other_groups_are_run_by_blocks(function):
-    assert recorder.Loop not in kinds(function, any_bits())
+    assert recorder.CompiledLoop not in kinds(function, any_bits())
 
 
 def test_operands_that_are_broadcast_are_left_to_blocks():
     x = plugrad.reshape(any_bits()[: 1 << 18], (512, 512)) + 0
-    check(lambda x, row: plugrad.exp(x) + row, x, x[0] + 0, kind=recorder.Blocks)
+    check(lambda x, row: plugrad.exp(x) + row, x, x[0] + 0, kind=recorder.BlockwiseCalls)
 
 
 def test_without_fused_instructions_groups_are_run_by_blocks(monkeypatch):
-    monkeypatch.setattr(loops, "rounds_once", lambda: False)
-    check(lambda x: plugrad.exp(x) + 1, any_bits(), kind=recorder.Blocks)
+    monkeypatch.setattr(loops, "has_fused_multiply_add", lambda: False)
+    check(lambda x: plugrad.exp(x) + 1, any_bits(), kind=recorder.BlockwiseCalls)
 
 
 def test_calls_hold_no_memory():
@@ -149,8 +149,8 @@ BINARY = [plugrad.add, plugrad.multiply, plugrad.subtract, plugrad.divide, plugr
 @pytest.mark.parametrize("seed", range(20))
 def test_random_groups_of_any_length(seed, monkeypatch):
     """What stages hand to each other, and what results are, is right however calls depend on each other."""
-    monkeypatch.setattr(loops, "MIN_ELEMENTS", loops.ROUND)
-    monkeypatch.setattr(loops, "BLOCK", 64)
+    monkeypatch.setattr(loops, "LOOP_MIN_ELEMENTS", loops.ROUND_ELEMENTS)
+    monkeypatch.setattr(loops, "LOOP_BLOCK_ELEMENTS", 64)
     rng = np.random.default_rng(seed)
     size = int(rng.integers(513, 3000))
     x, y = (z[:size] + 0 for z in (any_bits(), any_bits()[::-1]))
@@ -174,4 +174,4 @@ def test_random_groups_of_any_length(seed, monkeypatch):
     found = plugrad.jit(function)(*args)
     for a, b in zip(found, expected, strict=True):
         assert comparable_bits(a.numpy()) == comparable_bits(b.numpy())
-    assert recorder.Loop in kinds(function, *args)
+    assert recorder.CompiledLoop in kinds(function, *args)

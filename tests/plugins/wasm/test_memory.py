@@ -19,7 +19,7 @@ from plugrad.extend import (
     sliding_window,
     uint8,
 )
-from plugrad_wasm.memory import ADDRESS_SPACE, TRIM_AFTER_PREPARATIONS, size_class
+from plugrad_wasm.memory import ADDRESS_SPACE_BYTES, TRIM_AFTER_ALLOCATIONS, round_up_to_size_class
 
 MEGABYTE = 1 << 20
 
@@ -33,10 +33,10 @@ def usage(fresh):
     "size", [0, 1, 63, 64, 65, 1000, 1025, 4097, 2**20, 2**20 + 1, 4 * 10**6, 2**31 - 1]
 )
 def test_size_classes_are_aligned_and_waste_little(size):
-    block = size_class(size)
+    block = round_up_to_size_class(size)
     assert block >= max(size, 64)
     assert block % 64 == 0
-    assert block == size_class(block)
+    assert block == round_up_to_size_class(block)
     assert block <= max(size * 9 / 8 + 64, 64)
 
 
@@ -127,12 +127,12 @@ def test_the_address_space_can_be_filled_and_used_again(fresh):
     with pytest.raises(OutOfMemory, match="4 GiB"):
         exhaust()
     assert len(arrays) >= 14
-    assert fresh.backend.memory().details["linear_memory"] <= ADDRESS_SPACE
+    assert fresh.backend.memory().details["linear_memory"] <= ADDRESS_SPACE_BYTES
     high = arrays[-1]
     assert high.address > 2**31  # addresses above 2 GiB reach the kernels
     small = fresh.put(np.float32([1, 2, 3]))
     del small
-    view = linear.window((3,), np.dtype(np.float32), high.address)
+    view = linear.numpy_view((3,), np.dtype(np.float32), high.address)
     view[...] = 1, 2, 3
     total = fresh.functions["Sum"](linear_like(high, (3,)), axis=(0,), keep_dims=False)
     assert fresh.get(total) == 6
@@ -187,7 +187,7 @@ def test_the_collector_may_free_arrays_while_one_is_made(fresh):
 def test_host_copies_outlive_the_backend(fresh):
     x = fresh.put(np.arange(5.0))
     host = fresh.get(x)
-    view = x.memory.window((5,), np.dtype(float), x.address)
+    view = x.memory.numpy_view((5,), np.dtype(float), x.address)
     fresh.backend.close()
     np.testing.assert_array_equal(host, np.arange(5.0))
     np.testing.assert_array_equal(fresh.functions["Neg"](x).memory.to_numpy(x), np.arange(5.0))
@@ -227,7 +227,7 @@ def test_memory_that_nothing_needs_for_a_while_is_given_back(fresh, joined):
     full = resident()
     del large
     linear.empty((joined,), uint8)
-    for size in itertools.islice(itertools.cycle([10, 1000, 3000]), 10 * TRIM_AFTER_PREPARATIONS):
+    for size in itertools.islice(itertools.cycle([10, 1000, 3000]), 10 * TRIM_AFTER_ALLOCATIONS):
         linear.empty((size,), bool_)
     assert resident() < full - 600 * MEGABYTE
     np.testing.assert_array_equal(fresh.get(kept), np.arange(1000))
@@ -262,8 +262,8 @@ def is_advised(address):
 def test_memory_that_a_loop_needs_again_stays(fresh):
     linear = fresh.backend.linear
     discarded = []
-    linear.store.discard = lambda *span: discarded.append(span)
-    for _ in range(TRIM_AFTER_PREPARATIONS):
+    linear.store.release_pages = lambda *span: discarded.append(span)
+    for _ in range(TRIM_AFTER_ALLOCATIONS):
         large = [linear.empty((n * MEGABYTE,), uint8) for n in (100, 200, 300)]
         del large
         linear.empty((10,), bool_)
@@ -287,7 +287,7 @@ def test_threads_that_take_turns_all_the_time_get_blocks_of_their_own(fresh):
                 if len(mine) > 20:
                     del mine[random.integers(20)]
                 if random.random() < 0.01:
-                    linear.report()
+                    linear.memory_usage()
                     with linear.store.lock:
                         linear._merge()
         except BaseException as error:

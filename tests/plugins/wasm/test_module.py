@@ -29,7 +29,13 @@ from plugrad.registry.kernels import check_parameters
 from plugrad_wasm import backend as wasm_backend, elementwise
 from plugrad_wasm.dtypes import as_supported_dtype
 from plugrad_wasm.module import MAX_CUSTOM_MODULES, STACK_BYTES
-from plugrad_wasm.program import MODULES_FILE, Program, machine_code_key, new_engine, sections
+from plugrad_wasm.program import (
+    KERNELS_WASM_FILE,
+    KernelModules,
+    machine_code_key,
+    new_engine,
+    read_custom_sections,
+)
 
 CUBE = "(f32.mul (local.get $x) (f32.mul (local.get $x) (local.get $x)))"
 
@@ -62,7 +68,7 @@ def test_probe_and_open():
 def modules():
     """The modules by name, compiled, and the index of their exports."""
     engine = new_engine()
-    found = dict(sections(MODULES_FILE))
+    found = dict(read_custom_sections(KERNELS_WASM_FILE))
     assert int(found.pop("pages")) < 256
     lines = map(str.split, found.pop("exports").decode().splitlines())
     found.pop("functions")
@@ -96,7 +102,7 @@ def test_the_data_of_modules_do_not_overlap(fresh):
     firsts = {module: name for name, module in reversed(store._program.modules.items())}
     for module, name in firsts.items():
         before = bytes(store.host_view()[: heap.address])
-        store.short[name]
+        store.exports_holding_gil[name]
         after = bytes(store.host_view()[: heap.address])
         places = np.flatnonzero(np.frombuffer(before, "u1") != np.frombuffer(after, "u1"))
         if len(places):
@@ -142,7 +148,7 @@ def test_processors_without_fused_instructions_compute_the_same(monkeypatch, tmp
     fused = opened()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(program, "new_engine", engine_without_features)
-    monkeypatch.setattr(module, "program", Program)
+    monkeypatch.setattr(module, "kernel_modules", KernelModules)
     plain = opened()
     x = rng.standard_normal((50, 50)).astype(np.float32)
     for name in ("Exp", "Sin", "Tanh", "Log1p", "Softplus"):
@@ -155,20 +161,20 @@ def test_processors_without_fused_instructions_compute_the_same(monkeypatch, tmp
 def test_a_missing_file_says_how_to_get_one(monkeypatch):
     from plugrad_wasm import module, program
 
-    monkeypatch.setattr(program, "MODULES_FILE", MODULES_FILE.with_name("absent.wasm"))
-    monkeypatch.setattr(module, "program", program.program.__wrapped__)
+    monkeypatch.setattr(program, "KERNELS_WASM_FILE", KERNELS_WASM_FILE.with_name("absent.wasm"))
+    monkeypatch.setattr(module, "kernel_modules", program.kernel_modules.__wrapped__)
     with pytest.raises(BackendUnavailable, match=r"hatch_build\.py"):
         wasm_backend().open("")
 
 
 def test_a_trap_is_an_exception_and_the_store_goes_on(fresh):
     x = np.float32([1, 2, 3])
-    run = fresh.store.short["add_float32"]
+    run = fresh.store.exports_holding_gil["add_float32"]
     with pytest.raises(wasmtime.Trap) as caught:
         run(2**32 - 64, 2**32 - 64, 2**32 - 64, 1000, 1, 1)
     assert caught.value.trap_code is wasmtime.TrapCode.MEMORY_OUT_OF_BOUNDS
     np.testing.assert_array_equal(fresh("Add", x, x), [2, 4, 6])
-    long_run = fresh.store.long["matmul_float32"]
+    long_run = fresh.store.exports_releasing_gil["matmul_float32"]
     with pytest.raises(wasmtime.Trap):
         long_run(0, 0, 2**32 - 64, 50, 50, 50, 50, 1, 50, 1, 0)
     assert fresh.store.lock.held == 0
@@ -180,13 +186,15 @@ def test_a_trap_after_a_custom_kernel_is_an_exception_too(fresh):
     x = np.float32([1, 2, 3])
     np.testing.assert_array_equal(fresh_call(fresh, elementwise(CUBE), x), x**3)
     with pytest.raises(wasmtime.Trap):
-        fresh.store.short["add_float32"](2**32 - 64, 2**32 - 64, 2**32 - 64, 1000, 1, 1)
+        fresh.store.exports_holding_gil["add_float32"](
+            2**32 - 64, 2**32 - 64, 2**32 - 64, 1000, 1, 1
+        )
     np.testing.assert_array_equal(fresh_call(fresh, elementwise(CUBE), x), x**3)
 
 
 def test_a_wrong_number_of_arguments_never_reaches_the_module(fresh):
     with pytest.raises(Exception, match="pack expected 6"):
-        fresh.store.short["add_float32"](1, 2, 3)
+        fresh.store.exports_holding_gil["add_float32"](1, 2, 3)
 
 
 def test_threads_share_a_store(fresh, rng):
@@ -240,7 +248,7 @@ def test_what_a_library_leaves_in_the_registers_does_not_slow_a_long_call_down(f
     free()
     if not was_in_use or in_use() & upper_halves:
         pytest.skip("the processor does not tell whether the upper halves are in use")
-    add, x = fresh.store.long["add_float32"], fresh.put(np.ones(8, np.float32))
+    add, x = fresh.store.exports_releasing_gil["add_float32"], fresh.put(np.ones(8, np.float32))
     use()
     assert in_use() & upper_halves
     add(x.address, x.address, x.address, 8, 1, 1)
@@ -368,14 +376,14 @@ def cached(tmp_path, monkeypatch):
 
 
 def test_a_module_is_compiled_once(cached, monkeypatch):
-    Program()
+    KernelModules()
     assert len(cached()) == 1
     monkeypatch.setattr(wasmtime.Module, "__init__", lambda *_: pytest.fail("compiled again"))
-    assert Program().module("elementwise").exports
+    assert KernelModules().module("elementwise").exports
 
 
 def test_a_poisoned_file_is_never_run(cached, monkeypatch):
-    Program()
+    KernelModules()
     (file,) = cached()
     right = file.read_bytes()
     loaded = []
@@ -383,7 +391,7 @@ def test_a_poisoned_file_is_never_run(cached, monkeypatch):
     poisoned = bytearray(right)
     poisoned[len(right) // 2] ^= 0xFF
     file.write_bytes(poisoned)
-    assert Program().module("elementwise").exports
+    assert KernelModules().module("elementwise").exports
     assert loaded == []
     assert file.read_bytes() == right
 
@@ -394,13 +402,15 @@ def test_processes_that_start_at_once_use_one_cache(cached, tmp_path):
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     assert [process.communicate()[0] for process in processes] == ["[2.0, 2.0]\n"] * 3
     assert len(cached()) == 1
-    assert UserCache("plugrad-wasm").read(machine_code_key(sections(MODULES_FILE)["elementwise"]))
+    assert UserCache("plugrad-wasm").read(
+        machine_code_key(read_custom_sections(KERNELS_WASM_FILE)["elementwise"])
+    )
 
 
 def test_code_for_another_machine_is_compiled_again(cached):
-    key = machine_code_key(sections(MODULES_FILE)["elementwise"])
+    key = machine_code_key(read_custom_sections(KERNELS_WASM_FILE)["elementwise"])
     UserCache("plugrad-wasm").write(key, b"code of another version of wasmtime")
-    assert Program().module("elementwise").exports
+    assert KernelModules().module("elementwise").exports
     assert len(UserCache("plugrad-wasm").read(key)) > 100_000
 
 

@@ -17,9 +17,9 @@ FLAGS = {"transpose_a": False, "transpose_b": False}
 
 @pytest.mark.parametrize("dtypes", [("float32",) * 2, ("uint8",) * 2])
 def test_elementwise_parts_join(run, monkeypatch, rng, dtypes):
-    monkeypatch.setattr(declare, "RELEASE_LOCK_MIN_ELEMENTS", 10)
+    monkeypatch.setattr(declare, "RELEASE_GIL_MIN_ELEMENTS", 10)
     monkeypatch.setattr(declare, "PART_MULTIPLE_ELEMENTS", 7)
-    monkeypatch.setattr(declare, "ELEMENTWISE_PART", declare.PartSteps(1, 7))
+    monkeypatch.setattr(declare, "ELEMENTWISE_PART_STEPS", declare.PartStepLimits(1, 7))
     a, b = (rng.integers(0, 9, 100).astype(dtype) for dtype in dtypes)
     np.testing.assert_array_equal(run("Square", a), a * a)
     np.testing.assert_array_equal(run("Add", a, b), a + b)
@@ -31,7 +31,7 @@ def test_elementwise_parts_join(run, monkeypatch, rng, dtypes):
 @pytest.mark.parametrize("most", [1, 50, 1000])
 @pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True), (True, True)])
 def test_products_of_parts_join(run, monkeypatch, rng, most, transposed):
-    monkeypatch.setattr(declare, "FLOAT32_PRODUCTS_PART", declare.PartSteps(1, most))
+    monkeypatch.setattr(declare, "FLOAT32_MATMUL_PART_STEPS", declare.PartStepLimits(1, most))
     flags = dict(zip(FLAGS, transposed, strict=True))
     for batch_a, batch_b in [
         ((), ()),
@@ -97,20 +97,20 @@ def moved_and_shown(run, rng):
 @pytest.mark.parametrize("most", [3, 40, 150])
 def test_parts_of_other_kernels_join(run, monkeypatch, most):
     expected = moved_and_shown(run, np.random.default_rng(5))
-    monkeypatch.setattr(declare, "RELEASE_LOCK_MIN_ELEMENTS", 10)
+    monkeypatch.setattr(declare, "RELEASE_GIL_MIN_ELEMENTS", 10)
     for module in (declare, image, indexing, morphology, pooling, resize, scatter):
-        monkeypatch.setattr(module, "ELEMENTWISE_PART", declare.PartSteps(1, most))
+        monkeypatch.setattr(module, "ELEMENTWISE_PART_STEPS", declare.PartStepLimits(1, most))
     for found, whole in zip(moved_and_shown(run, np.random.default_rng(5)), expected, strict=True):
         np.testing.assert_array_equal(found, whole)
 
 
 def test_ranges_cover_a_walk_in_order():
-    assert [*declare.iter_ranges((2, 3), 6, 6)] == [((0, 2), (0, 3))]
-    assert [*declare.iter_ranges((3, 5), 30, 20)] == [((0, 2), (0, 5)), ((2, 1), (0, 5))]
+    assert [*declare.iter_part_ranges((2, 3), 6, 6)] == [((0, 2), (0, 3))]
+    assert [*declare.iter_part_ranges((3, 5), 30, 20)] == [((0, 2), (0, 5)), ((2, 1), (0, 5))]
     for sizes, work, most in [((3, 4, 5), 120, 7), ((1, 1, 9), 90, 30), ((7,), 7, 1), ((), 9, 1)]:
         places = [
             place
-            for part in declare.iter_ranges(sizes, work, most)
+            for part in declare.iter_part_ranges(sizes, work, most)
             for place in np.ndindex(*(length for _, length in part))
             for place in [tuple(a + first for a, (first, _) in zip(place, part, strict=True))]
         ]
@@ -119,7 +119,7 @@ def test_ranges_cover_a_walk_in_order():
 
 def test_parts_cover_the_product_and_are_not_too_large():
     plan = linalg.plan_matmul((2, 3, 40, 50), (3, 50, 60), False, False)
-    parts = list(linalg.iter_parts(plan, 10_000))
+    parts = list(linalg.iter_matmul_parts(plan, 10_000))
     assert all((part.rows - 3) * part.columns * part.depth <= 10_000 for part, _ in parts)
     assert sum(part.rows * part.columns for part, _ in parts) == count_elements(plan.shape)
     rows = [60 * row for row in range(0, 40, 4)]

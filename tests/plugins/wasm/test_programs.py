@@ -19,10 +19,10 @@ from plugrad.extend import ArgumentValueError, OutOfMemory, active_functions, fu
 wasmtime = pytest.importorskip("wasmtime")
 programs = import_module("plugrad_wasm.programs.compile")
 recorder = import_module("plugrad_wasm.programs.recorder")
-record = import_module("plugrad_wasm.programs.recording").record
+record = import_module("plugrad_wasm.programs.recording").record_graph
 tables = import_module("plugrad_wasm.programs.table")
 elementwise = import_module("plugrad_wasm.custom").elementwise
-TableCall, Operand, write_table = tables.TableCall, tables.Operand, tables.write_table
+TableCall, Operand, write_table = tables.TableCall, tables.Operand, tables.encode_table
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ numbers = partial(numbers_on, device="wasm")
 def is_one_program(function, *args):
     """Return whether nothing is called back from a program."""
     graph = plugrad.make_graph(function)(*args)
-    recordable = programs.Recordable(graph, open_backend("wasm").linear)
+    recordable = programs.RecordabilityCheck(graph, open_backend("wasm").linear)
     return all(map(recordable, graph.steps))
 
 
@@ -59,7 +59,9 @@ def place(fresh):
 
     def run(table):
         code, bases = fresh.put(np.frombuffer(table, "u1")), fresh.put(np.zeros(3, "i8"))
-        fresh.store.short["program_elementwise"](code.address, len(table), bases.address)
+        fresh.store.exports_holding_gil["program_elementwise"](
+            code.address, len(table), bases.address
+        )
         return fresh.get(y)
 
     return fresh.store, x, y, run
@@ -74,7 +76,7 @@ def test_every_function_of_a_program_has_its_number_and_types(fresh):
     """The table of a module has the functions in the order that the index says."""
     store = fresh.store
     for name in ("add_float32", "fill_8", "step_float64", "clip_float32", "ramp_int64"):
-        instance = store._instances.with_export(name)
+        instance = store._instances.instance_with_export(name)
         types = [str(p) for p in instance.find_export(name).type(instance.store).params]
         letters = {"i32": "i", "i64": "l", "f32": "f", "f64": "d"}
         assert store.functions[name].types == "".join(letters[t] for t in types)
@@ -84,7 +86,7 @@ def test_every_function_of_a_program_has_its_number_and_types(fresh):
         call = TableCall(f"{kernel}_float32", operands)
         table = write_table([(1, 1, [call])], "elementwise", store.functions, 3)
         block, bases = fresh.put(np.frombuffer(table, "u1")), fresh.put(np.zeros(3, "i8"))
-        store.short["program_elementwise"](block.address, len(table), bases.address)
+        store.exports_holding_gil["program_elementwise"](block.address, len(table), bases.address)
         expected = getattr(np, kernel)(np.arange(1, 5, dtype="f4"))
         np.testing.assert_allclose(fresh.get(y), expected, rtol=1e-6)
 
@@ -150,7 +152,7 @@ def test_whatever_a_table_has_stays_in_the_sandbox(opened):
         length = [len(table), int(rng.integers(-5, 2 * len(table)))][rng.integers(2)]
         code = run.put(np.frombuffer(table, "u1"))
         with suppress(wasmtime.Trap):
-            store.short["program_elementwise"](code.address, length, bases.address)
+            store.exports_holding_gil["program_elementwise"](code.address, length, bases.address)
 
 
 def test_what_no_module_has_is_not_written(place):
@@ -245,9 +247,11 @@ def blocks_of(function, *args):
     """Return the groups of a program that run block by block."""
     graph = plugrad.make_graph(function)(*args)
     linear = open_backend("wasm").linear
-    grouped = fuse_groups(graph, is_included=programs.Recordable(graph, linear).is_elementwise)
+    grouped = fuse_groups(
+        graph, is_included=programs.RecordabilityCheck(graph, linear).is_elementwise
+    )
     calls = record(grouped, linear, active_functions(graph.backend)).calls
-    return [call for call in calls if isinstance(call, recorder.Blocks)]
+    return [call for call in calls if isinstance(call, recorder.BlockwiseCalls)]
 
 
 def test_what_only_a_group_reads_stays_in_the_cache():
@@ -412,7 +416,7 @@ def test_several_threads_run_one_program():
 def test_work_that_threads_share(threads, monkeypatch):
     store = open_backend("wasm").linear.store
     monkeypatch.setattr(store, "threads", threads)
-    monkeypatch.setattr(store.perform.__self__, "threads", threads)
+    monkeypatch.setattr(store.run_in_threads.__self__, "threads", threads)
     x, w = numbers(2000, 400), numbers(2000)
     same(lambda x, w: (plugrad.sum(plugrad.exp(x) * 2, axis=1) @ w, x + x, x.T @ x), x, w)
 
@@ -468,7 +472,9 @@ def test_200_interrupts_of_a_training_loop_lose_nothing(alarm):
 
 
 def test_an_interrupted_recording_is_no_refusal(alarm, monkeypatch):
-    monkeypatch.setattr(programs, "run_call", lambda *_: signal.raise_signal(signal.SIGALRM))
+    monkeypatch.setattr(
+        programs, "run_on_stand_ins", lambda *_: signal.raise_signal(signal.SIGALRM)
+    )
     with pytest.raises(Stop):
         plugrad.jit(lambda x: x + 1)(numbers(1000))
 

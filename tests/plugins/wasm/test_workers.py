@@ -23,12 +23,12 @@ WORKER = "plugrad-wasm worker"
 @pytest.fixture
 def small_parts(monkeypatch):
     """Let small work be shared."""
-    monkeypatch.setattr(declare, "ELEMENTWISE_PART", declare.PartSteps(100, 1000))
-    monkeypatch.setattr(declare, "RELEASE_LOCK_MIN_ELEMENTS", 10)
-    for name in ("PRODUCTS_PART", "FLOAT32_PRODUCTS_PART"):
-        monkeypatch.setattr(declare, name, declare.PartSteps(1000, 50_000))
+    monkeypatch.setattr(declare, "ELEMENTWISE_PART_STEPS", declare.PartStepLimits(100, 1000))
+    monkeypatch.setattr(declare, "RELEASE_GIL_MIN_ELEMENTS", 10)
+    for name in ("MATMUL_PART_STEPS", "FLOAT32_MATMUL_PART_STEPS"):
+        monkeypatch.setattr(declare, name, declare.PartStepLimits(1000, 50_000))
     for module in (depthwise, morphology, pooling):
-        monkeypatch.setattr(module, "ELEMENTWISE_PART", declare.PartSteps(100, 1000))
+        monkeypatch.setattr(module, "ELEMENTWISE_PART_STEPS", declare.PartStepLimits(100, 1000))
 
 
 def random(rng, dtype, shape):
@@ -196,9 +196,13 @@ def test_parts_join(monkeypatch, run, opened, rng):
     for name, inputs, attrs in (*calls(rng), *row_calls(rng)):
         right = run(name, *inputs, **attrs)
         with monkeypatch.context() as patch:
-            for portion in ("ELEMENTWISE_PART", "PRODUCTS_PART", "FLOAT32_PRODUCTS_PART"):
-                patch.setattr(declare, portion, declare.PartSteps(50, 200))
-            patch.setattr(declare, "RELEASE_LOCK_MIN_ELEMENTS", 10)
+            for portion in (
+                "ELEMENTWISE_PART_STEPS",
+                "MATMUL_PART_STEPS",
+                "FLOAT32_MATMUL_PART_STEPS",
+            ):
+                patch.setattr(declare, portion, declare.PartStepLimits(50, 200))
+            patch.setattr(declare, "RELEASE_GIL_MIN_ELEMENTS", 10)
             found = parted(name, *inputs, **attrs)
         for y, expected in zip(found, right, strict=True):
             np.testing.assert_array_equal(y, expected, err_msg=f"{name} {inputs[0].dtype}")
@@ -211,10 +215,10 @@ def test_parts_of_convolutions_join(monkeypatch, run, opened, rng, threads, most
     for name, inputs, attrs in (*pool_gradients(rng), *convolutions(rng)):
         right = run(name, *inputs, **attrs)
         with monkeypatch.context() as patch:
-            for portion in ("PRODUCTS_PART", "FLOAT32_PRODUCTS_PART"):
-                patch.setattr(declare, portion, declare.PartSteps(50, most))
+            for portion in ("MATMUL_PART_STEPS", "FLOAT32_MATMUL_PART_STEPS"):
+                patch.setattr(declare, portion, declare.PartStepLimits(50, most))
             for module in (depthwise, morphology, pooling):
-                patch.setattr(module, "ELEMENTWISE_PART", declare.PartSteps(50, most))
+                patch.setattr(module, "ELEMENTWISE_PART_STEPS", declare.PartStepLimits(50, most))
             found = parted(name, *inputs, **attrs)
         places = 1e-4 if inputs[0].dtype == np.float32 else 1e-12
         for y, expected in zip(found, right, strict=True):
@@ -248,7 +252,7 @@ def test_a_failure_in_any_thread_is_raised_and_all_go_on(small_parts, opened, rn
     for place in range(4):
         chains = [[(far, far, 1000)] if i == place else [(0, 0, 0)] for i in range(4)]
         with pytest.raises(wasmtime.Trap):
-            run.store.perform("relu_float32", chains, ())
+            run.store.run_in_threads("relu_float32", chains, ())
         np.testing.assert_array_equal(run("Relu", x), np.maximum(x, 0))
 
 
@@ -259,7 +263,7 @@ def test_what_a_failing_call_used_does_not_wait_for_the_collector(opened, uncoll
 
     def compute():
         x = run.put(np.ones(5000))
-        run.store.perform("relu_float32", chains, (x,))
+        run.store.run_in_threads("relu_float32", chains, (x,))
 
     before = run.backend.memory()[:2]
     with pytest.raises(wasmtime.Trap):
@@ -269,8 +273,8 @@ def test_what_a_failing_call_used_does_not_wait_for_the_collector(opened, uncoll
 
 def test_a_thread_that_comes_too_late_keeps_no_memory(opened, monkeypatch):
     """It finds a job that is done, but nothing of what the job used."""
-    monkeypatch.setattr(declare, "RELEASE_LOCK_MIN_ELEMENTS", 10)
-    monkeypatch.setattr(image_kernels, "ELEMENTWISE_PART", declare.PartSteps(10, 100))
+    monkeypatch.setattr(declare, "RELEASE_GIL_MIN_ELEMENTS", 10)
+    monkeypatch.setattr(image_kernels, "ELEMENTWISE_PART_STEPS", declare.PartStepLimits(10, 100))
     run, is_free = opened(2), threading.Event()
     turn = np.array([[1, 0, 0, 0, 1, 0, 0, 0]], "float32")
     how = {"interpolation": "bilinear", "fill_mode": "wrap", "fill_value": 0.0}
@@ -278,7 +282,7 @@ def test_a_thread_that_comes_too_late_keeps_no_memory(opened, monkeypatch):
     class Other:
         """A job that takes long."""
 
-        def help(self, calls):
+        def run_chains_as_helper(self, calls):
             is_free.wait(60)
 
     def compute():
@@ -287,7 +291,7 @@ def test_a_thread_that_comes_too_late_keeps_no_memory(opened, monkeypatch):
 
     compute()
     before = run.backend.memory()[:2]
-    (worker,) = run.store.perform.__self__._helpers(1)
+    (worker,) = run.store.run_in_threads.__self__._take_helpers(1)
     worker.jobs.put(Other())
     try:
         compute()
@@ -300,7 +304,7 @@ def test_chains_keep_their_order(opened):
     run = opened(3)
     out = run.put(np.zeros(8, np.int32))
     chains = [[(out.address + 4 * i, 1, value) for value in range(50)] for i in range(8)]
-    run.store.perform("fill_4", chains, (out,))
+    run.store.run_in_threads("fill_4", chains, (out,))
     np.testing.assert_array_equal(run.get(out), [49] * 8)
 
 

@@ -27,9 +27,9 @@ from plugrad.extend import (
     known_bfloat16,
     string,
 )
-from plugrad_wasm.deferred import Deferred
-from plugrad_wasm.dtypes import DTYPES, as_supported_dtype
-from plugrad_wasm.families import bfloat16_kernels, kernels
+from plugrad_wasm.deferred import LazyImplementation
+from plugrad_wasm.dtypes import ARRAY_DTYPES, as_supported_dtype
+from plugrad_wasm.families import bfloat16_kernels, kernel_table
 from plugrad_wasm.memory import WasmArray
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from plugrad.extend import Graph, Implementation, Shape, Shaped
     from plugrad_wasm.memory import LinearMemory
 
-DEVICE: Final = DeviceInfo("0", "WebAssembly in this process")
+DEVICE_INFO: Final = DeviceInfo("0", "WebAssembly in this process")
 
 
 def count_processors() -> int:
@@ -50,7 +50,7 @@ def count_processors() -> int:
     return os.cpu_count() or 1
 
 
-UNSAFE_IN_THREADS: Final = (
+NEEDS_GIL_MESSAGE: Final = (
     "the wasm backend needs Python's lock (GIL), which this interpreter runs without: use it from one thread, or start "
     "Python with PYTHON_GIL=1, or compute on the cpu backend"
 )
@@ -58,9 +58,9 @@ UNSAFE_IN_THREADS: Final = (
 
 
 @cache
-def join_dtypes(more: frozenset[DType]) -> frozenset[DType]:
+def array_dtypes_with(extra: frozenset[DType]) -> frozenset[DType]:
     """Return the dtypes that arrays have, with others, and strings."""
-    return DTYPES | more | {string}
+    return ARRAY_DTYPES | extra | {string}
 
 
 class WasmBackend(Backend):
@@ -75,11 +75,11 @@ class WasmBackend(Backend):
             return Probe(False, "wasmtime is not installed; run: pip install 'wasmtime>=50,<51'")
         if not any(Path(__file__).parent.glob("*.wasm")):
             return Probe(False, "the module is not built; run: python plugins/wasm/hatch_build.py")
-        return Probe(True, devices=(DEVICE,))
+        return Probe(True, devices=(DEVICE_INFO,))
 
     def open(self, device: str) -> KernelTable:
         """Compile the module and return its kernels; the one device is called ``"0"``."""
-        if device not in ("", DEVICE.name):
+        if device not in ("", DEVICE_INFO.name):
             raise BackendUnavailable(
                 f"the wasm backend has one device, '0', not {device!r}; leave the device out"
             )
@@ -90,10 +90,10 @@ class WasmBackend(Backend):
                 f"wasmtime cannot be imported ({failure}); run: pip install 'wasmtime>=50,<51'"
             ) from failure
         if not getattr(sys, "_is_gil_enabled", lambda: True)():
-            warnings.warn(UNSAFE_IN_THREADS, RuntimeWarning, stacklevel=2)
+            warnings.warn(NEEDS_GIL_MESSAGE, RuntimeWarning, stacklevel=2)
         self.linear = Store(self.threads()).memory
-        self.device: str = DEVICE.name
-        return kernels()
+        self.device: str = DEVICE_INFO.name
+        return kernel_table()
 
     def threads(self) -> int:
         """The maximum number of threads that compute.
@@ -113,7 +113,7 @@ class WasmBackend(Backend):
 
     def wrap_implementation(self, kernel_name: str, function: Implementation) -> Implementation:
         """Return an implementation without the wrapper that imports its module on first use."""
-        return function.function if isinstance(function, Deferred) else function
+        return function.function if isinstance(function, LazyImplementation) else function
 
     def with_bfloat16(self, kernel_name: str, function: Implementation) -> Implementation:
         """Return an implementation that also accepts bfloat16; many elementwise kernels have exports for it."""
@@ -159,13 +159,13 @@ class WasmBackend(Backend):
 
         config = get_kernel(kernel_name, self.name)
         own = None if config is None or config.on_host else config.kernel_func
-        if not isinstance(own, Deferred) or own.function is not function:
+        if not isinstance(own, LazyImplementation) or own.function is not function:
             return None
         return specialize(kernel_name, function, specs, attrs, free, self.linear)
 
     def dtypes(self) -> frozenset[DType]:
         """Return the dtypes of arrays, including strings; a kernel may accept fewer."""
-        return join_dtypes(known_bfloat16())
+        return array_dtypes_with(known_bfloat16())
 
     def from_numpy(self, array: NDArray[Any]) -> WasmArray | NDArray[Any]:
         """Return a copy of `array` in linear memory; strings stay on the host."""
@@ -182,7 +182,7 @@ class WasmBackend(Backend):
 
     def memory(self) -> Memory:
         """Return the memory that arrays use, counted in whole blocks, and the extent of linear memory."""
-        return self.linear.report()
+        return self.linear.memory_usage()
 
     def set_memory_limit(self, limit: int | None) -> None:
         """Refuse allocations that would raise the arrays' memory above `limit` bytes."""

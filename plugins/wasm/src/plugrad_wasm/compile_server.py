@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     import wasmtime
 
-MAGIC: Final = b"\0asm"
+WASM_MAGIC_BYTES: Final = b"\0asm"
 MAX_STACK_BYTES: Final = 512 << 10
 """The stack of a module."""
-SIZE: Final = struct.Struct("<Q")
+LENGTH_STRUCT: Final = struct.Struct("<Q")
 READY, COMPILED, REFUSED = b"R", b"C", b"E"
 
 
-def new_engine(*, parallel: bool) -> wasmtime.Engine:
+def new_interruptible_engine(*, parallel: bool) -> wasmtime.Engine:
     """Return an engine for foreign modules, whose execution can be stopped."""
     import wasmtime
 
@@ -43,7 +43,7 @@ def compile_module(engine: wasmtime.Engine, source: bytes) -> tuple[bytes, bytes
     import wasmtime
 
     try:
-        code = source if source.startswith(MAGIC) else bytes(wasmtime.wat2wasm(source))
+        code = source if source.startswith(WASM_MAGIC_BYTES) else bytes(wasmtime.wat2wasm(source))
         return COMPILED, bytes(wasmtime.Module(engine, code).serialize())
     except (wasmtime.WasmtimeError, UnicodeDecodeError) as error:
         return REFUSED, str(error).encode()
@@ -57,13 +57,13 @@ def main() -> None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    engine = new_engine(parallel=True)
+    engine = new_interruptible_engine(parallel=True)
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
     answers.write(READY)
     answers.flush()
-    while head := requests.read(SIZE.size):
-        kind, answer = compile_module(engine, requests.read(*SIZE.unpack(head)))
-        answers.write(kind + SIZE.pack(len(answer)) + answer)
+    while head := requests.read(LENGTH_STRUCT.size):
+        kind, answer = compile_module(engine, requests.read(*LENGTH_STRUCT.unpack(head)))
+        answers.write(kind + LENGTH_STRUCT.pack(len(answer)) + answer)
         answers.flush()
 
 

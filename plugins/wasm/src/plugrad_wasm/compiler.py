@@ -13,32 +13,32 @@ from typing import TYPE_CHECKING, Final
 import wasmtime
 
 from plugrad.extend import KernelFailed, is_interruption, suppress_failures
-from plugrad_wasm.compile_server import COMPILED, READY, SIZE
+from plugrad_wasm.compile_server import COMPILED, LENGTH_STRUCT, READY
 from plugrad_wasm.stoppable import run_stoppable
 
 if TYPE_CHECKING:
     from typing import IO
 
-MAX_START_SECONDS: Final = 60.0
+MAX_PROCESS_START_SECONDS: Final = 60.0
 """Seconds that the process may take to start."""
-MAX_MEMORY_BYTES: Final = 4 << 30
+MAX_PROCESS_MEMORY_BYTES: Final = 4 << 30
 """Bytes of addresses that the process may use."""
-MAX_IDLE: Final = 1
+MAX_IDLE_PROCESSES: Final = 1
 """Processes that wait for the next module."""
 
 
-class RefusedModule(Exception):
+class ModuleCompilationError(Exception):
     """A module that cannot be compiled; the message says why."""
 
 
-def get_compiler() -> CompilerProcess:
+def take_idle_compiler() -> CompilerProcess:
     """Return an idle compiler process of this process, or start one.
 
     Raises:
         KernelFailed: none can be started.
     """
-    while _idle:
-        compiler = _idle.pop()
+    while _idle_compilers:
+        compiler = _idle_compilers.pop()
         if compiler.process_id == os.getpid():
             return compiler
         compiler.close()  # it is a parent's
@@ -60,7 +60,7 @@ class CompilerProcess:
         executable = os.fsdecode(spawn.get_executable() or "python")
         try:
             self._process = subprocess.Popen(
-                [executable, "-I", "-S", script, folder, str(MAX_MEMORY_BYTES)],
+                [executable, "-I", "-S", script, folder, str(MAX_PROCESS_MEMORY_BYTES)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -80,19 +80,19 @@ class CompilerProcess:
 
         begun = b""
         with suppress_failures(TimeoutError):
-            deadline = monotonic() + MAX_START_SECONDS
+            deadline = monotonic() + MAX_PROCESS_START_SECONDS
             begun = run_stoppable(lambda: self._answers.read(1), self.stop, deadline)
         if begun != READY:
             raise KernelFailed(
                 f"wasm: the process that compiles modules did not start; it runs {executable!r} with at most "
-                f"{MAX_MEMORY_BYTES >> 30} GB of addresses"
+                f"{MAX_PROCESS_MEMORY_BYTES >> 30} GB of addresses"
             )
 
     def compile(self, source: bytes, deadline: float) -> bytes:
         """Return the machine code of a module, given in text form or in binary form.
 
         Raises:
-            RefusedModule: it is not valid, or needs too much memory.
+            ModuleCompilationError: it is not valid, or needs too much memory.
             TimeoutError: that takes longer than until the deadline, by `time.monotonic`.
         """
         try:
@@ -100,31 +100,31 @@ class CompilerProcess:
         except BaseException:
             self.close()
             raise
-        if len(_idle) < MAX_IDLE:
-            _idle.append(self)
+        if len(_idle_compilers) < MAX_IDLE_PROCESSES:
+            _idle_compilers.append(self)
         else:
             self.close()
         if kind != COMPILED:
-            raise RefusedModule(answer.decode(errors="replace"))
+            raise ModuleCompilationError(answer.decode(errors="replace"))
         return answer
 
     def _request(self, source: bytes) -> tuple[bytes, bytes]:
         """Send a module, and return the kind of the answer and the answer.
 
         Raises:
-            RefusedModule: the process ended.
+            ModuleCompilationError: the process ended.
         """
         with suppress_failures(OSError):
-            self._requests.write(SIZE.pack(len(source)) + source)
+            self._requests.write(LENGTH_STRUCT.pack(len(source)) + source)
             self._requests.flush()
-            kind, head = self._answers.read(1), self._answers.read(SIZE.size)
-            if len(head) == SIZE.size:
-                (size,) = SIZE.unpack(head)
+            kind, head = self._answers.read(1), self._answers.read(LENGTH_STRUCT.size)
+            if len(head) == LENGTH_STRUCT.size:
+                (size,) = LENGTH_STRUCT.unpack(head)
                 answer = self._answers.read(size)
                 if len(answer) == size:
                     return kind, answer
-        raise RefusedModule(
-            f"the compiler failed; perhaps it needs more than {MAX_MEMORY_BYTES >> 30} GB of memory"
+        raise ModuleCompilationError(
+            f"the compiler failed; perhaps it needs more than {MAX_PROCESS_MEMORY_BYTES >> 30} GB of memory"
         )
 
     def stop(self) -> None:
@@ -141,10 +141,10 @@ class CompilerProcess:
                 pipe.close()
 
 
-_idle: Final[list[CompilerProcess]] = []
+_idle_compilers: Final[list[CompilerProcess]] = []
 
 
 @atexit.register
-def _close_idle() -> None:
-    while _idle:
-        _idle.pop().close()
+def _close_idle_compilers() -> None:
+    while _idle_compilers:
+        _idle_compilers.pop().close()

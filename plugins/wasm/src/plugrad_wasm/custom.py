@@ -13,7 +13,7 @@ from plugrad.extend import (
     UnsupportedDtype,
     float32,
 )
-from plugrad_wasm.declare import ELEMENTWISE_PART, RELEASE_LOCK_MIN_ELEMENTS
+from plugrad_wasm.declare import ELEMENTWISE_PART_STEPS, RELEASE_GIL_MIN_ELEMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MAX_EXPRESSION_CHARACTERS: Final = 500_000
 """Nothing can stop the compiler of an expression, not even Ctrl-C."""
-HARMFUL: Final = re.compile(
+FORBIDDEN_INSTRUCTIONS: Final = re.compile(
     r"(?<![$.\w])"
     r"(loop|call\w*|return_call\w*|unreachable|(memory|table)\.\w+|\w+\.(atomic\.|load|store)[\w.]*"
     r"|i(32|64)\.(div|rem)_[su]|i(32|64)\.trunc_f(32|64)_[su])"
@@ -54,7 +54,7 @@ def elementwise(expression: str, *, inputs: Sequence[str] = ("x",)) -> Callable[
             f"elementwise: the expression has {len(expression)} characters, more than the {MAX_EXPRESSION_CHARACTERS} "
             "that are compiled in an instant; use load_wasm_kernel"
         )
-    if harmful := HARMFUL.search(expression):
+    if harmful := FORBIDDEN_INSTRUCTIONS.search(expression):
         raise ArgumentValueError(
             f"elementwise: {harmful[0]!r} is not possible in an expression, because it could run for ever or trap; "
             "use load_wasm_kernel"
@@ -63,17 +63,17 @@ def elementwise(expression: str, *, inputs: Sequence[str] = ("x",)) -> Callable[
         raise ArgumentValueError(
             f"elementwise: inputs={names} must be one or more identifiers, such as ('x',)"
         )
-    source = _module_text(expression, names)
+    source = _format_module(expression, names)
 
     def implementation(*arrays: WasmArray) -> WasmArray:
-        _check(names, arrays)
+        _check_inputs(names, arrays)
         first = arrays[0]
         out = first.memory.empty_like(first)
         store = first.memory.store
-        run = store.compile_wat(source, is_long=first.size >= RELEASE_LOCK_MIN_ELEMENTS)
-        for begin in range(0, first.size, ELEMENTWISE_PART.maximum):
+        run = store.compile_wat(source, releases_gil=first.size >= RELEASE_GIL_MIN_ELEMENTS)
+        for begin in range(0, first.size, ELEMENTWISE_PART_STEPS.maximum):
             addresses = [array.address + 4 * begin for array in (*arrays, out)]
-            run(*addresses, min(ELEMENTWISE_PART.maximum, first.size - begin))
+            run(*addresses, min(ELEMENTWISE_PART_STEPS.maximum, first.size - begin))
         return out
 
     # Registration compares the names of the inputs with those of the contract.
@@ -82,7 +82,7 @@ def elementwise(expression: str, *, inputs: Sequence[str] = ("x",)) -> Callable[
     return implementation
 
 
-def _check(names: tuple[str, ...], arrays: tuple[WasmArray, ...]) -> None:
+def _check_inputs(names: tuple[str, ...], arrays: tuple[WasmArray, ...]) -> None:
     """Raise unless there is one float32 array for each name, all of equal shape."""
     if len(arrays) != len(names):
         raise ArgumentError(
@@ -100,7 +100,7 @@ def _check(names: tuple[str, ...], arrays: tuple[WasmArray, ...]) -> None:
         )
 
 
-def _module_text(expression: str, inputs: tuple[str, ...]) -> str:
+def _format_module(expression: str, inputs: tuple[str, ...]) -> str:
     """Return the text of a module that imports the memory and exports a loop over the expression.
 
     The parameters are the pointers to the inputs and to the output, and the number of elements.

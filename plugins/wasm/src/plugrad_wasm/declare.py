@@ -21,29 +21,29 @@ from plugrad.extend import (
     float32,
     uint8,
 )
-from plugrad_wasm.dtypes import DTYPES
-from plugrad_wasm.memory import Walk, WasmArray, WasmPart, WasmWalk
+from plugrad_wasm.dtypes import ARRAY_DTYPES
+from plugrad_wasm.memory import StridedView, WasmArray, WasmSlice, WasmStridedView
 from plugrad_wasm.strides import (
     BinaryLayout,
-    axis_order,
     binary_layout,
     broadcast_strides,
-    ordered_layout,
-    ordered_strides,
-    walk_layout,
+    contiguous_axis_order,
+    memory_order_binary_layout,
+    strided_binary_layout,
+    strides_for_axis_order,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import ModuleType
 
-    from plugrad_wasm.runtime import Call, Chain, Located, Runtime
+    from plugrad_wasm.runtime import CallChain, ExportFunction, HasAddress, Runtime
 
-RELEASE_LOCK_MIN_ELEMENTS: Final = 1 << 16
+RELEASE_GIL_MIN_ELEMENTS: Final = 1 << 16
 """The minimum number of elements for which a call releases the interpreter's lock."""
 
 
-class PartSteps(NamedTuple):
+class PartStepLimits(NamedTuple):
     """The minimum and maximum number of elementary steps in one part of long work."""
 
     minimum: int
@@ -52,20 +52,20 @@ class PartSteps(NamedTuple):
     """Between two parts, Python raises Ctrl-C: at most a third of a second."""
 
 
-ELEMENTWISE_PART: Final = PartSteps(1 << 18, 1 << 23)
-PRODUCTS_PART: Final = PartSteps(1 << 20, 1 << 29)
-FLOAT32_PRODUCTS_PART: Final = PartSteps(
+ELEMENTWISE_PART_STEPS: Final = PartStepLimits(1 << 18, 1 << 23)
+MATMUL_PART_STEPS: Final = PartStepLimits(1 << 20, 1 << 29)
+FLOAT32_MATMUL_PART_STEPS: Final = PartStepLimits(
     1 << 22, 1 << 33
 )  # each part packs the second matrix again
 
 PART_MULTIPLE_ELEMENTS: Final = 64
 """Parts begin at multiples of so many elements, so that vectors have the same elements as without parts."""
 
-Unary: TypeAlias = Callable[[WasmArray], WasmArray]
-Binary: TypeAlias = Callable[[WasmArray, WasmArray], WasmArray]
+UnaryImplementation: TypeAlias = Callable[[WasmArray], WasmArray]
+BinaryImplementation: TypeAlias = Callable[[WasmArray, WasmArray], WasmArray]
 
 
-class Implementations(KernelTable):
+class ImplementationTable(KernelTable):
     """The implementations declared by the imported modules of `kernels`.
 
     A module whose import was interrupted declares its kernels again.
@@ -81,7 +81,7 @@ class Implementations(KernelTable):
         self.configs[config.kernel_name] = config
 
 
-table: Final = Implementations()
+table: Final = ImplementationTable()
 """The implementations of this backend, as far as they have been imported; `families` names all kernels."""
 
 
@@ -99,79 +99,87 @@ class ExportNames(dict[DType, str]):
         return name
 
 
-def call(x: WasmArray, export: str, work: int) -> Call:
+def select_export(x: WasmArray, export: str, work: int) -> ExportFunction:
     """Return an export of the module of `x`, for a call of about `work` elementary steps."""
     store = x.memory.store
-    return (store.short if work < RELEASE_LOCK_MIN_ELEMENTS else store.long)[export]
+    return (
+        store.exports_holding_gil
+        if work < RELEASE_GIL_MIN_ELEMENTS
+        else store.exports_releasing_gil
+    )[export]
 
 
 def items_per_part(
-    store: Runtime, length: int, work: int, portion: PartSteps, multiple: int = 1
+    store: Runtime, length: int, work: int, limits: PartStepLimits, multiple: int = 1
 ) -> int:
     """Return the number of items per part, if all `length` items take `work` steps together."""
-    if work < 2 * portion.minimum:
+    if work < 2 * limits.minimum:
         return max(1, length)
     threads = store.threads
-    parts = max(-(-work // portion.maximum), min(threads, work // portion.minimum))
+    parts = max(-(-work // limits.maximum), min(threads, work // limits.minimum))
     if parts > threads:
         parts = -(-parts // threads) * threads  # so that all threads have the same number
     return min(length, -(-length // (parts * multiple)) * multiple)
 
 
-def is_one_call(store: Runtime, size: int) -> bool:
+def fits_one_call(store: Runtime, size: int) -> bool:
     """Return whether elementwise work of a size is done in one call.
 
     The implementations make such a call themselves: after one that has filled the caches, every function of Python
-    is fetched anew, and `run_elements` would take up to 7 µs.
+    is fetched anew, and `run_elementwise` would take up to 7 µs.
     """
-    return size < (2 * ELEMENTWISE_PART.minimum if store.threads > 1 else ELEMENTWISE_PART.maximum)
+    return size < (
+        2 * ELEMENTWISE_PART_STEPS.minimum if store.threads > 1 else ELEMENTWISE_PART_STEPS.maximum
+    )
 
 
-def iter_ranges(
-    sizes: tuple[int, ...], work: int, most: int
+def iter_part_ranges(
+    sizes: tuple[int, ...], work: int, max_steps: int
 ) -> Iterator[tuple[tuple[int, int], ...]]:
     """Yield the parts of a walk over axes in order: a start and a length for each axis.
 
     All parts together are `work` steps. A part has about `maximum` of them, and several places along one
     axis only if it has all places of the axes behind it.
     """
-    if work <= most or not sizes:
+    if work <= max_steps or not sizes:
         yield tuple((0, size) for size in sizes)
         return
     size, *rest = sizes
-    length = max(1, most * size // work)
+    length = max(1, max_steps * size // work)
     inner = -(-work // size) if length == 1 else 0
     for first in range(0, size, length):
-        for behind in iter_ranges(tuple(rest), inner, most):
+        for behind in iter_part_ranges(tuple(rest), inner, max_steps):
             yield (first, min(length, size - first)), *behind
 
 
-def product_part(x: WasmArray) -> PartSteps:
+def matmul_part_steps(x: WasmArray) -> PartStepLimits:
     """Return the limits on one part of a matrix product in the dtype of x."""
-    return FLOAT32_PRODUCTS_PART if x.dtype is float32 else PRODUCTS_PART
+    return FLOAT32_MATMUL_PART_STEPS if x.dtype is float32 else MATMUL_PART_STEPS
 
 
-def run_elements(
+def run_elementwise(
     x: WasmArray,
     export: str,
     size: int,
-    places: Sequence[tuple[WasmArray, int]],
+    arrays_and_steps: Sequence[tuple[WasmArray, int]],
     *attributes: float,
 ) -> None:
-    """Call an elementwise export part by part; `run_items` explains the arguments."""
-    run_items(x, export, size, places, *attributes, work=size, multiple=PART_MULTIPLE_ELEMENTS)
+    """Call an elementwise export part by part; `run_over_items` explains the arguments."""
+    run_over_items(
+        x, export, size, arrays_and_steps, *attributes, work=size, multiple=PART_MULTIPLE_ELEMENTS
+    )
 
 
-def run_items(
+def run_over_items(
     x: WasmArray,
     export: str,
     size: int,
-    places: Sequence[tuple[WasmArray, int]],
+    arrays_and_steps: Sequence[tuple[WasmArray, int]],
     *attributes: float,
     work: int,
     multiple: int = 1,
     scratch: int | None = None,
-    held: Sequence[object] = (),
+    keep_alive: Sequence[object] = (),
 ) -> None:
     """Call an export for items such as elements or rows, part by part.
 
@@ -181,38 +189,43 @@ def run_items(
         x: an array in whose memory the kernel runs.
         export: the name of the export.
         size: how many items there are.
-        places: the arrays, and by how many elements each advances from item to item.
+        arrays_and_steps: the arrays, and by how many elements each advances from item to item.
         attributes: further arguments.
         work: the elementary steps of all items together.
         multiple: a part, but the last one, has a multiple of so many items.
         scratch: the bytes of memory whose address is the last argument.
-        held: whatever else the calls need.
+        keep_alive: whatever else the calls need.
     """
     store = x.memory.store
     length = (
         size
-        if work < RELEASE_LOCK_MIN_ELEMENTS
-        else items_per_part(store, size, work, ELEMENTWISE_PART, multiple)
+        if work < RELEASE_GIL_MIN_ELEMENTS
+        else items_per_part(store, size, work, ELEMENTWISE_PART_STEPS, multiple)
     )
     if length >= size:
         block = () if scratch is None else (x.memory.empty((scratch,), uint8),)
-        addresses = [array.address for array, _ in places]
-        call(x, export, work)(*addresses, size, *attributes, *[y.address for y in block])
+        addresses = [array.address for array, _ in arrays_and_steps]
+        select_export(x, export, work)(*addresses, size, *attributes, *[y.address for y in block])
         return
     chains = [
         [
             (
-                *(array.address + first * step * array.dtype.itemsize for array, step in places),
+                *(
+                    array.address + first * step * array.dtype.itemsize
+                    for array, step in arrays_and_steps
+                ),
                 min(length, size - first),
                 *attributes,
             )
         ]
         for first in range(0, size, length)
     ]
-    run_chains(x, export, chains, [*held, *(array for array, _ in places)], work, scratch)
+    run_call_chains(
+        x, export, chains, [*keep_alive, *(array for array, _ in arrays_and_steps)], work, scratch
+    )
 
 
-def run_walk(
+def run_strided(
     x: WasmArray,
     export: str,
     descriptor: tuple[int, ...],
@@ -242,36 +255,38 @@ def run_walk(
         0 if array is None else array.address + start * array.dtype.itemsize
         for array, start in zip(arrays, starts, strict=False)
     ]
-    if work < RELEASE_LOCK_MIN_ELEMENTS:
-        store.short[export](*places, store.descriptor(descriptor).address, *attributes)
+    if work < RELEASE_GIL_MIN_ELEMENTS:
+        store.exports_holding_gil[export](
+            *places, store.descriptor(descriptor).address, *attributes
+        )
         return
     axes, size, *rest = descriptor
     length = items_per_part(
-        store, size, work, ELEMENTWISE_PART, PART_MULTIPLE_ELEMENTS if axes == 1 else 1
+        store, size, work, ELEMENTWISE_PART_STEPS, PART_MULTIPLE_ELEMENTS if axes == 1 else 1
     )
     dense = count_elements(tuple(rest[: axes - 1]))
     steps = [
         0 if array is None else array.dtype.itemsize * (rest[axes * which - 1] if which else dense)
         for array, which in zip(arrays, strides, strict=True)
     ]
-    chains: list[Chain] = []
-    parts: list[Located] = []
+    chains: list[CallChain] = []
+    parts: list[HasAddress] = []
     for first in range(0, size, length):
         parts.append(store.descriptor((axes, min(length, size - first), *rest)))
         addresses = [place + first * step for place, step in zip(places, steps, strict=True)]
         chains.append([(*addresses, parts[-1].address, *attributes)])
-    run_chains(x, export, chains, (*arrays, *parts), work)
+    run_call_chains(x, export, chains, (*arrays, *parts), work)
 
 
-def run_chains(
+def run_call_chains(
     x: WasmArray,
     export: str,
-    chains: Sequence[Chain],
-    held: Sequence[object],
+    chains: Sequence[CallChain],
+    keep_alive: Sequence[object],
     work: int,
     scratch: int | None = None,
 ) -> None:
-    """Run chains of calls with `work` steps in total; `Workers.perform` explains the other arguments.
+    """Run chains of calls with `work` steps in total; `Workers.run_in_threads` explains the other arguments.
 
     `scratch` is the number of bytes for each thread.
     """
@@ -281,30 +296,31 @@ def run_chains(
         count = min(len(chains), memory.store.threads)
         blocks = [memory.empty((scratch,), uint8) for _ in range(count)]
     if len(chains) > 1:
-        memory.store.perform(export, chains, held, blocks)
+        memory.store.run_in_threads(export, chains, keep_alive, blocks)
         return
-    run = call(x, export, work)
+    run = select_export(x, export, work)
     for chain in chains:
         for arguments in chain:
             run(*arguments, *(block.address for block in blocks))
 
 
-def unary(kernel: str, *, dtype: DType | None = None) -> Unary:
+def make_unary(kernel: str, *, dtype: DType | None = None) -> UnaryImplementation:
     """Return the implementation of an elementwise kernel whose result has the dtype of x, or `dtype`."""
     names = ExportNames(kernel)
 
     def implementation(x: WasmArray) -> WasmArray:
         memory = x.memory
         size = x.size
-        if size >= RELEASE_LOCK_MIN_ELEMENTS and isinstance(x, WasmWalk):
+        if size >= RELEASE_GIL_MIN_ELEMENTS and isinstance(x, WasmStridedView):
             walk = x.walk
-            order = None if walk is None else axis_order(walk.sizes, walk.strides)
+            order = None if walk is None else contiguous_axis_order(walk.sizes, walk.strides)
             if walk is not None and order is not None:
                 # the result has the order of x in memory
                 sizes = tuple([walk.sizes[axis] for axis in order])
-                out = implementation(WasmPart(walk.owner, sizes, walk.start))
-                return WasmWalk(
-                    Walk(out, walk.sizes, ordered_strides(walk.sizes, order), 0), x.read
+                out = implementation(WasmSlice(walk.owner, sizes, walk.start))
+                return WasmStridedView(
+                    StridedView(out, walk.sizes, strides_for_axis_order(walk.sizes, order), 0),
+                    x.read,
                 )
         out = (
             WasmArray(memory, x.shape, x.dtype, size, x.capacity)
@@ -312,29 +328,29 @@ def unary(kernel: str, *, dtype: DType | None = None) -> Unary:
             else memory.empty(x.shape, dtype)
         )
         store = memory.store
-        if size < RELEASE_LOCK_MIN_ELEMENTS:
-            store.short[names[x.dtype]](x.address, out.address, size)
-        elif is_one_call(store, size):
-            store.long[names[x.dtype]](x.address, out.address, size)
+        if size < RELEASE_GIL_MIN_ELEMENTS:
+            store.exports_holding_gil[names[x.dtype]](x.address, out.address, size)
+        elif fits_one_call(store, size):
+            store.exports_releasing_gil[names[x.dtype]](x.address, out.address, size)
         else:
-            run_elements(x, names[x.dtype], size, ((x, 1), (out, 1)))
+            run_elementwise(x, names[x.dtype], size, ((x, 1), (out, 1)))
         return out
 
     return implementation
 
 
-def read_walk(x: WasmArray, shape: tuple[int, ...]) -> Walk:
-    """Return the walk that reads an array as if it were broadcast to a shape."""
-    if isinstance(x, WasmWalk):
+def broadcast_view(x: WasmArray, shape: tuple[int, ...]) -> StridedView:
+    """Return the strided view of an array broadcast to a shape."""
+    if isinstance(x, WasmStridedView):
         walk = x.walk  # once: another thread may copy the elements meanwhile
         if walk is not None:
             lead = (0,) * (len(shape) - len(walk.sizes))
             steps = zip(walk.sizes, walk.strides, strict=True)
             return walk._replace(strides=(*lead, *(0 if n == 1 else step for n, step in steps)))
-    return Walk(x, shape, broadcast_strides(x.shape, shape), 0)
+    return StridedView(x, shape, broadcast_strides(x.shape, shape), 0)
 
 
-def binary(kernel: str, *, dtype: DType | None = None) -> Binary:
+def make_binary(kernel: str, *, dtype: DType | None = None) -> BinaryImplementation:
     """Return the implementation of a broadcasting kernel.
 
     Args:
@@ -357,8 +373,8 @@ def binary(kernel: str, *, dtype: DType | None = None) -> Binary:
             return broadcast(a, b, binary_layout(shape, b.shape))
         memory = a.memory
         size = a.size
-        if size >= RELEASE_LOCK_MIN_ELEMENTS and (
-            isinstance(a, WasmWalk) or isinstance(b, WasmWalk)
+        if size >= RELEASE_GIL_MIN_ELEMENTS and (
+            isinstance(a, WasmStridedView) or isinstance(b, WasmStridedView)
         ):
             return broadcast(a, b, binary_layout(shape, shape))
         out = (
@@ -367,24 +383,28 @@ def binary(kernel: str, *, dtype: DType | None = None) -> Binary:
             else memory.empty(shape, dtype)
         )
         store = memory.store
-        if size < RELEASE_LOCK_MIN_ELEMENTS:
-            store.short[names[a.dtype]](a.address, b.address, out.address, size, 1, 1)
-        elif is_one_call(store, size):
-            store.long[names[a.dtype]](a.address, b.address, out.address, size, 1, 1)
+        if size < RELEASE_GIL_MIN_ELEMENTS:
+            store.exports_holding_gil[names[a.dtype]](a.address, b.address, out.address, size, 1, 1)
+        elif fits_one_call(store, size):
+            store.exports_releasing_gil[names[a.dtype]](
+                a.address, b.address, out.address, size, 1, 1
+            )
         else:
-            run_elements(a, names[a.dtype], size, ((a, 1), (b, 1), (out, 1)), 1, 1)
+            run_elementwise(a, names[a.dtype], size, ((a, 1), (b, 1), (out, 1)), 1, 1)
         return out
 
     def broadcast(a: WasmArray, b: WasmArray, pair: BinaryLayout) -> WasmArray:
         memory = a.memory
         shape, order, read = pair.shape, None, None
         starts = 0, 0, 0
-        if pair.size >= RELEASE_LOCK_MIN_ELEMENTS:
-            walks = read_walk(a, pair.shape), read_walk(b, pair.shape)
-            layout = walk_layout(shape, walks[0].strides, walks[1].strides)
+        if pair.size >= RELEASE_GIL_MIN_ELEMENTS:
+            walks = broadcast_view(a, pair.shape), broadcast_view(b, pair.shape)
+            layout = strided_binary_layout(shape, walks[0].strides, walks[1].strides)
             if layout is None:
-                layout, order = ordered_layout(shape, walks[0].strides, walks[1].strides)
-                read = next((x.read for x in (a, b) if isinstance(x, WasmWalk)), None)
+                layout, order = memory_order_binary_layout(
+                    shape, walks[0].strides, walks[1].strides
+                )
+                read = next((x.read for x in (a, b) if isinstance(x, WasmStridedView)), None)
             if layout is not None:  # else the elements of walks are copied
                 pair, (a, b) = layout, [walk.owner for walk in walks]
                 starts = walks[0].start, walks[1].start, 0
@@ -392,26 +412,28 @@ def binary(kernel: str, *, dtype: DType | None = None) -> Binary:
         if pair.descriptor is None:
             steps = pair.a_step, pair.b_step
             if any(starts):
-                a, b = (WasmPart(x, (), start) for x, start in zip((a, b), starts, strict=False))
+                a, b = (WasmSlice(x, (), start) for x, start in zip((a, b), starts, strict=False))
             places = ((a, steps[0]), (b, steps[1]), (out, 1))
-            run_elements(a, names[a.dtype], pair.size, places, *steps)
-        elif pair.size < RELEASE_LOCK_MIN_ELEMENTS:
+            run_elementwise(a, names[a.dtype], pair.size, places, *steps)
+        elif pair.size < RELEASE_GIL_MIN_ELEMENTS:
             if pair.size:
-                run = memory.store.short[broadcast_names[a.dtype]]
+                run = memory.store.exports_holding_gil[broadcast_names[a.dtype]]
                 descriptor = memory.store.descriptor(pair.descriptor)
                 run(a.address, b.address, out.address, descriptor.address)
         else:
             arrays, strides = (a, b, out), (1, 2, 0)
             export, work = broadcast_names[a.dtype], pair.size
-            run_walk(a, export, pair.descriptor, arrays, strides, work=work, starts=starts)
+            run_strided(a, export, pair.descriptor, arrays, strides, work=work, starts=starts)
         if order is None or read is None:
             return out
-        return WasmWalk(Walk(out, shape, ordered_strides(shape, order), 0), read)
+        return WasmStridedView(
+            StridedView(out, shape, strides_for_axis_order(shape, order), 0), read
+        )
 
     return implementation
 
 
-def declare_exports(contracts: ModuleType) -> None:
+def declare_elementwise_exports(contracts: ModuleType) -> None:
     """Declare implementations of a family's elementwise contracts for which the module has exports.
 
     Such a kernel takes one line of C. Implementations that are in the table already stay.
@@ -426,12 +448,12 @@ def declare_exports(contracts: ModuleType) -> None:
             and kernel.name not in table.configs
         ):
             # The last dtype by name, not bool: it shows whether the result is always bool.
-            operand = Shaped((), max(kernel.accepts & DTYPES, key=str))
+            operand = Shaped((), max(kernel.accepts & ARRAY_DTYPES, key=str))
             result = kernel.infer(*[operand] * len(kernel.inputs)).dtype
-            factory = unary if len(kernel.inputs) == 1 else binary
+            factory = make_unary if len(kernel.inputs) == 1 else make_binary
             table.update({kernel: factory(name, dtype=None if result is operand.dtype else result)})
 
 
-def swap_operands(implementation: Binary) -> Binary:
+def swap_operands(implementation: BinaryImplementation) -> BinaryImplementation:
     """Return an implementation with swapped operands, such as a > b from b < a."""
     return lambda a, b: implementation(b, a)

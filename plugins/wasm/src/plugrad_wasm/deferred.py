@@ -14,18 +14,20 @@ if TYPE_CHECKING:
 
     from plugrad.extend import Implementation, Kernel
 
-ANY: Final = Signature(
+ANY_SIGNATURE: Final = Signature(
     (Parameter("arrays", Parameter.VAR_POSITIONAL), Parameter("attrs", Parameter.VAR_KEYWORD))
 )
 
 
-class Deferred:
+class LazyImplementation:
     """An implementation whose module in `plugrad_wasm.kernels` is imported on first use.
 
     The module is imported by the first call, or by whoever first asks for `function`.
     """
 
-    __signature__ = ANY  # what registering the implementation looks at; to find it out takes longer
+    __signature__ = (
+        ANY_SIGNATURE  # what registering the implementation looks at; to find it out takes longer
+    )
 
     def __init__(
         self,

@@ -25,7 +25,7 @@ from plugrad.extend import (
     uint64,
 )
 
-DTYPES: Final = frozenset(
+ARRAY_DTYPES: Final = frozenset(
     (
         *(bool_, complex64, complex128, float16, float32, float64),
         *(int8, int16, int32, int64, uint8, uint16, uint32, uint64),
@@ -41,9 +41,9 @@ def as_supported_dtype(spelling: object) -> DType:
         UnsupportedDtype: they cannot.
     """
     dtype = as_dtype(spelling)
-    if dtype not in DTYPES and dtype not in known_bfloat16():
+    if dtype not in ARRAY_DTYPES and dtype not in known_bfloat16():
         raise UnsupportedDtype(
-            f"the wasm backend does not have {dtype}; it has {', '.join(sorted(map(str, DTYPES)))}. Ask for one of "
-            "them, as in dtype='float32', or use the cpu backend"
+            f"the wasm backend does not have {dtype}; it has {', '.join(sorted(map(str, ARRAY_DTYPES)))}. Ask for one "
+            "of them, as in dtype='float32', or use the cpu backend"
         )
     return dtype

@@ -50,7 +50,7 @@ from plugrad.kernels import (
     string,
     unary,
 )
-from plugrad_wasm.deferred import Deferred
+from plugrad_wasm.deferred import LazyImplementation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,8 +58,8 @@ if TYPE_CHECKING:
 
     from plugrad.extend import Implementation
 
-MANIFEST: Final = Path(__file__).with_name("plugrad-backend.toml")
-ELEMENTWISE: Final = (activation, binary, bitwise, complex, unary)
+MANIFEST_FILE: Final = Path(__file__).with_name("plugrad-backend.toml")
+ELEMENTWISE_FAMILIES: Final = (activation, binary, bitwise, complex, unary)
 """Families with `declare_exports` at the end of their implementations."""
 HOST_FAMILIES: Final = (decomposition, detection, matrix_functions, pixels, ragged, sparse, string)
 """Families that run on the host."""
@@ -83,18 +83,18 @@ FLOAT32_KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset(
     )
 )
 """Kernels of other families that do so."""
-HALF_KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset((linalg.matmul, reduction.sum))
+NATIVE_HALF_KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset((linalg.matmul, reduction.sum))
 """Kernels that are not elementwise and take halves themselves."""
-NATIVE_FAMILIES: Final = (
+UNWIDENED_FAMILIES: Final = (
     *(activation, binary, bitwise, complex, creation, indexing, linalg, movement),
     *(optimizers, random, rearrangement, scatter, signal, sorting, unary),
 )
 
 
 @cache
-def listed_kernels() -> frozenset[str]:
+def manifest_kernels() -> frozenset[str]:
     """Return the kernels that the manifest lists."""
-    return frozenset(tomllib.loads(MANIFEST.read_text("utf-8"))["kernels"])
+    return frozenset(tomllib.loads(MANIFEST_FILE.read_text("utf-8"))["kernels"])
 
 
 def iter_kernels(family: ModuleType) -> Iterator[tuple[str, Kernel[..., Any]]]:
@@ -107,41 +107,43 @@ def iter_kernels(family: ModuleType) -> Iterator[tuple[str, Kernel[..., Any]]]:
 @cache
 def bfloat16_kernels() -> frozenset[str]:
     """Return the kernels that take bfloat16 themselves."""
-    from plugrad_wasm.program import exported_dtypes  # not at the top: it imports wasmtime
+    from plugrad_wasm.program import (
+        exported_dtypes_by_kernel,  # not at the top: it imports wasmtime
+    )
 
     elementwise = frozenset(
         kernel.name
-        for family in ELEMENTWISE
+        for family in ELEMENTWISE_FAMILIES
         for name, kernel in iter_kernels(family)
-        if "bfloat16" in exported_dtypes().get(name, ())
+        if "bfloat16" in exported_dtypes_by_kernel().get(name, ())
     )
-    return elementwise | {kernel.name for kernel in HALF_KERNELS}
+    return elementwise | {kernel.name for kernel in NATIVE_HALF_KERNELS}
 
 
-CAST: Final = Deferred(unary.cast, "unary")
+LAZY_CAST: Final = LazyImplementation(unary.cast, "unary")
 
 
 def widen_float16(kernel: Kernel[..., Any], function: Implementation) -> Implementation:
     """Return an implementation that computes float16 inputs in float32."""
-    return compute_in_float32(kernel, function, CAST, (float16,))
+    return compute_in_float32(kernel, function, LAZY_CAST, (float16,))
 
 
-def kernels() -> KernelTable:
+def kernel_table() -> KernelTable:
     """Return the table of all kernels; a family's module is imported on first use of one of its kernels."""
     from plugrad_wasm.program import exported_kernels  # not at the top: it imports wasmtime
 
     exported = exported_kernels()
-    listed = listed_kernels()
+    listed = manifest_kernels()
     declared = KernelTable("wasm")
-    for family in (*HOST_FAMILIES, *FLOAT32_FAMILIES, *NATIVE_FAMILIES):
+    for family in (*HOST_FAMILIES, *FLOAT32_FAMILIES, *UNWIDENED_FAMILIES):
         name = family.__name__.rpartition(".")[2]
         for function_name, kernel in iter_kernels(family):
-            is_exported = family in ELEMENTWISE and function_name in exported
+            is_exported = family in ELEMENTWISE_FAMILIES and function_name in exported
             if not is_exported and kernel.name not in listed:
                 continue
             is_float32 = family in FLOAT32_FAMILIES or kernel in FLOAT32_KERNELS
-            is_widened = is_float32 and kernel not in HALF_KERNELS
-            function = Deferred(kernel, name, widen_float16 if is_widened else None)
+            is_widened = is_float32 and kernel not in NATIVE_HALF_KERNELS
+            function = LazyImplementation(kernel, name, widen_float16 if is_widened else None)
             on_host = family in HOST_FAMILIES or kernel in HOST_KERNELS
             declared.add(KernelConfig(kernel.name, declared.backend, function, on_host=on_host))
     return declared

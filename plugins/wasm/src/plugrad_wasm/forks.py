@@ -16,7 +16,7 @@ from weakref import WeakSet
 
 from plugrad.extend import BackendUnavailable, hold_safely
 
-MAX_WAIT_SECONDS: Final = 10.0
+MAX_FORK_WAIT_SECONDS: Final = 10.0
 """For how many seconds a fork waits. If a thread computes longer, its store is lost to the child."""
 
 
@@ -30,12 +30,12 @@ class ForkLock:
 
     def __init__(self) -> None:
         """Create a lock that is free."""
-        self.number: int = next(_lock_numbers)
+        self.number: int = next(_creation_numbers)
         self._lock = threading.RLock()
         self._held = hold_safely(self._lock)
         self._is_lost = False
         self.held: int = 0
-        _locks.add(self)
+        _all_fork_locks.add(self)
 
     def __enter__(self) -> None:
         """Wait until the lock is free, and hold it.
@@ -46,10 +46,10 @@ class ForkLock:
         if self._is_lost:
             raise BackendUnavailable(
                 "wasm: another thread was computing when this process was forked, and did not "
-                f"finish within {MAX_WAIT_SECONDS:g} seconds, so its sandbox cannot be used here; fork when "
+                f"finish within {MAX_FORK_WAIT_SECONDS:g} seconds, so its sandbox cannot be used here; fork when "
                 "no thread computes, or start workers with multiprocessing's 'spawn' method"
             )
-        if _forking.locked():
+        if _fork_in_progress.locked():
             sleep(0.001)  # so that the thread that forks comes first
         self._held.__enter__()
         self.held += 1
@@ -59,49 +59,51 @@ class ForkLock:
         self.held -= 1
         self._lock.release()
 
-    def pause(self, deadline: float) -> bool:
+    def acquire_before_fork(self, deadline: float) -> bool:
         """Acquire the lock before a fork; return whether it was free in time."""
         return not self._is_lost and self._lock.acquire(timeout=max(0.0, deadline - monotonic()))
 
-    def resume(self) -> None:
+    def release_after_fork(self) -> None:
         """Release the lock after a fork."""
         self._lock.release()
 
-    def lose(self) -> None:
+    def mark_unusable(self) -> None:
         """Refuse all further use, because the thread that holds the lock does not exist in this process."""
         self._is_lost = True
 
 
-_lock_numbers: Final = count()
-_locks: Final[WeakSet[ForkLock]] = WeakSet()
-_paused: Final[set[ForkLock]] = set()
-_forking: Final = threading.Lock()
+_creation_numbers: Final = count()
+_all_fork_locks: Final[WeakSet[ForkLock]] = WeakSet()
+_locks_held_for_fork: Final[set[ForkLock]] = set()
+_fork_in_progress: Final = threading.Lock()
 """Held while a thread forks: two that wait for each other's locks would wait in vain."""
 
 
-def _before_fork() -> None:
-    _forking.acquire()
-    deadline = monotonic() + MAX_WAIT_SECONDS
+def _acquire_locks_before_fork() -> None:
+    _fork_in_progress.acquire()
+    deadline = monotonic() + MAX_FORK_WAIT_SECONDS
     missed: set[ForkLock] = set()
     # While this thread waits, others may make new locks.
-    while waiting := set(_locks) - _paused - missed:
+    while waiting := set(_all_fork_locks) - _locks_held_for_fork - missed:
         for lock in sorted(waiting, key=lambda lock: lock.number):
-            (_paused if lock.pause(deadline) else missed).add(lock)
+            (_locks_held_for_fork if lock.acquire_before_fork(deadline) else missed).add(lock)
 
 
-def _after_in_parent() -> None:
-    while _paused:
-        _paused.pop().resume()
-    _forking.release()
+def _release_locks_after_fork() -> None:
+    while _locks_held_for_fork:
+        _locks_held_for_fork.pop().release_after_fork()
+    _fork_in_progress.release()
 
 
-def _after_in_child() -> None:
-    for lock in set(_locks) - _paused:
-        lock.lose()
-    _after_in_parent()
+def _release_locks_in_child() -> None:
+    for lock in set(_all_fork_locks) - _locks_held_for_fork:
+        lock.mark_unusable()
+    _release_locks_after_fork()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_before_fork, after_in_parent=_after_in_parent, after_in_child=_after_in_child
+        before=_acquire_locks_before_fork,
+        after_in_parent=_release_locks_after_fork,
+        after_in_child=_release_locks_in_child,
     )

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
     from plugrad_wasm.runtime import Runtime
 
-ADDRESS_SPACE: Final = 1 << 32  # of 32-bit WebAssembly
+ADDRESS_SPACE_BYTES: Final = 1 << 32  # of 32-bit WebAssembly
 MAX_BLOCK_BYTES: Final = (1 << 31) - 1  # beyond it, C's pointer differences overflow
-PAGE: Final = 1 << 16
-ALIGNMENT: Final = 64
+PAGE_BYTES: Final = 1 << 16
+ALIGNMENT_BYTES: Final = 64
 MAX_AXES: Final = 64  # of an array of NumPy
-LARGE_BLOCK_BYTES: Final = 1 << 20
+LARGE_BLOCK_MIN_BYTES: Final = 1 << 20
 LARGE_BLOCK_SKEW_BYTES: Final = 320
 """The bytes by which large blocks are longer, so that neighbours do not begin at the same offset of a page.
 
@@ -45,22 +45,27 @@ few blocks do; exp takes 1.4 times as long with a result 1800 to 3600 bytes furt
 HOST_VIEW_MIN_BYTES: Final = (
     1 << 16
 )  # bytes from which a view on the host takes less time than a copy
-KEPT_FREE_BYTES: Final = 64 << 20  # bytes of free memory that are worth keeping
+MAX_UNTRIMMED_FREE_BYTES: Final = 64 << 20  # bytes of free memory that are worth keeping
 MERGE_MIN_FREE_BYTES: Final = 1 << 22  # bytes of free blocks that are worth the time to join them
-TRIM_AFTER_PREPARATIONS: Final = (
+TRIM_AFTER_ALLOCATIONS: Final = (
     1000  # preparations after which free blocks that nothing needed are given back
 )
 
 
-def size_class(size: int) -> int:
+def round_up_to_size_class(size: int) -> int:
     """Return the size of the block for `size` bytes: a multiple of 64, at most an eighth larger.
 
-    >>> size_class(0), size_class(1000), size_class(1025), size_class(4_000_000)
+    >>> (
+    ...     round_up_to_size_class(0),
+    ...     round_up_to_size_class(1000),
+    ...     round_up_to_size_class(1025),
+    ...     round_up_to_size_class(4_000_000),
+    ... )
     (64, 1024, 1152, 4194624)
     """
     if size <= 1024:
         return (size + 63) & -64 or 64
-    skew = LARGE_BLOCK_SKEW_BYTES if size > LARGE_BLOCK_BYTES else 0
+    skew = LARGE_BLOCK_SKEW_BYTES if size > LARGE_BLOCK_MIN_BYTES else 0
     step = 1 << ((size - skew).bit_length() - 4)
     return ((size - skew + step - 1) & -step) + skew
 
@@ -73,7 +78,7 @@ def measure_block(shape: tuple[int, ...], itemsize: int) -> tuple[int, int]:
     (1000, 4096)
     """
     size = count_elements(shape)
-    return size, size_class(size * itemsize)
+    return size, round_up_to_size_class(size * itemsize)
 
 
 class Block:
@@ -131,7 +136,7 @@ class WasmArray:
             return
         free = memory.free[capacity]
         while not free or memory.used + capacity > memory.threshold:
-            memory.prepare(capacity)
+            memory.make_free_block(capacity)
         block = free[-1]
         self.__del__, self.address, memory.used, memory.buffers, free[-1:] = (
             block.release,
@@ -168,7 +173,7 @@ class WasmView(WasmArray):
         self.owner = owner
 
 
-class WasmPart(WasmView):
+class WasmSlice(WasmView):
     """A contiguous part of an array, whose block it keeps alive."""
 
     __slots__ = ()
@@ -177,12 +182,12 @@ class WasmPart(WasmView):
         """Share the elements of `owner` from position `start` on."""
         super().__init__(owner, shape, owner.dtype)
         itemsize = owner.dtype.itemsize
-        self.capacity: int = size_class(self.size * itemsize)
+        self.capacity: int = round_up_to_size_class(self.size * itemsize)
         self.address += start * itemsize
 
 
-class Walk(NamedTuple):
-    """A strided walk over the elements of an array; strides are in elements."""
+class StridedView(NamedTuple):
+    """The elements of an array at a start and strides, which are in elements."""
 
     owner: WasmArray
     sizes: tuple[int, ...]
@@ -190,8 +195,8 @@ class Walk(NamedTuple):
     start: int
 
 
-class WasmWalk(WasmArray):
-    """A lazy array: a strided walk over another array, such as its transpose.
+class WasmStridedView(WasmArray):
+    """A lazy array: a strided view of another array, such as its transpose.
 
     It has no address until a kernel asks for it: then the elements are copied into a block of its own.
     Until then it keeps the array alive.
@@ -200,17 +205,17 @@ class WasmWalk(WasmArray):
     __slots__ = ("owner", "read", "walk")
 
     owner: WasmArray
-    read: Callable[[Walk], WasmArray]
-    walk: Walk | None
+    read: Callable[[StridedView], WasmArray]
+    walk: StridedView | None
 
-    def __init__(self, walk: Walk, read: Callable[[Walk], WasmArray]) -> None:
+    def __init__(self, walk: StridedView, read: Callable[[StridedView], WasmArray]) -> None:
         """Stand for the elements of a walk, of which `read` makes a dense array."""
         self.__del__ = bool
         self.shape: tuple[int, ...] = walk.sizes
         self.dtype: DType = walk.owner.dtype
         self.size: int = count_elements(walk.sizes)
         self.memory: LinearMemory = walk.owner.memory
-        self.capacity: int = size_class(self.size * self.dtype.itemsize)
+        self.capacity: int = round_up_to_size_class(self.size * self.dtype.itemsize)
         self.walk = walk
         self.read = read
 
@@ -235,16 +240,16 @@ class CachedBlock:
 
     def __init__(self, memory: LinearMemory, size: int) -> None:
         """Take a block of `size` bytes, which are not set."""
-        free = memory.free[size_class(size)]
+        free = memory.free[round_up_to_size_class(size)]
         while not free:
-            memory.add_block(size_class(size))
+            memory.carve_free_block(round_up_to_size_class(size))
         block = free[-1]
         del free[-1]
         self.address: int = block.address
         self.__del__ = partial(free.append, block)
 
 
-class Descriptor(CachedBlock):
+class DescriptorBlock(CachedBlock):
     """A few 32-bit integers in linear memory that describe shapes and strides to a kernel."""
 
     __slots__ = ()
@@ -252,7 +257,7 @@ class Descriptor(CachedBlock):
     def __init__(self, memory: LinearMemory, values: tuple[int, ...]) -> None:
         """Write `values` to a new block."""
         super().__init__(memory, 4 * len(values))
-        memory.window((len(values),), np.dtype(np.int32), self.address)[...] = values
+        memory.numpy_view((len(values),), np.dtype(np.int32), self.address)[...] = values
 
 
 class LinearMemory:
@@ -270,7 +275,7 @@ class LinearMemory:
         self.free: defaultdict[int, list[Block]] = defaultdict(list)
         self._spans: list[tuple[int, int]] = []  # (address, size) of merged free blocks
         self._discarded = 0  # bytes of spans that were given back to the system and not used since
-        self._top = -(-base // ALIGNMENT) * ALIGNMENT
+        self._top = -(-base // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
         self._host = store.host_view()
         self._needed = 0  # the most bytes in use at one time, and the number of preparations, since
         self._preparations = 0  # the free blocks were last looked at
@@ -285,14 +290,16 @@ class LinearMemory:
         """Return an uninitialized array with the shape and dtype of `x`."""
         return WasmArray(self, x.shape, x.dtype, x.size, x.capacity)
 
-    def window(self, shape: tuple[int, ...], dtype: np.dtype[Any], address: int) -> NDArray[Any]:
+    def numpy_view(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], address: int
+    ) -> NDArray[Any]:
         """Return a NumPy view of linear memory. It keeps the store alive, but not the block."""
         return np.ndarray(shape, dtype, self._host, address)
 
     def from_numpy(self, values: NDArray[Any], dtype: DType) -> WasmArray:
         """Return a copy of a host array."""
         array = self.empty(values.shape, dtype)
-        self.window(values.shape, values.dtype, array.address)[...] = values
+        self.numpy_view(values.shape, values.dtype, array.address)[...] = values
         return array
 
     def write_numbers(self, numbers: Sequence[int]) -> WasmArray:
@@ -311,19 +318,20 @@ class LinearMemory:
                 f"arrays have at most {MAX_AXES}; reshape it first"
             )
         if array.capacity < HOST_VIEW_MIN_BYTES:
-            return self.window(array.shape, np.dtype(array.dtype), array.address).copy()
-        buffer = host_buffer(self.store.host_address() + array.address, array)
+            return self.numpy_view(array.shape, np.dtype(array.dtype), array.address).copy()
+        buffer = view_host_memory(self.store.host_address() + array.address, array)
         return np.ndarray(array.shape, np.dtype(array.dtype), buffer)
 
     # ---- accounting ----
 
     def set_limit(self, limit: int | None) -> None:
         """Limit the memory of arrays to `limit` bytes."""
-        self.collect_returned()  # the next array may not take a block that is beyond the limit without being asked
+        # The next array may not take a block that is beyond the limit without being asked.
+        self.reclaim_returned_blocks()
         self.limit = limit
         self.threshold = self._needed if limit is None else min(self._needed, limit)
 
-    def admit(self, used: int, capacity: int) -> None:
+    def check_and_record_usage(self, used: int, capacity: int) -> None:
         """Check a new amount of used bytes against the limit, and raise the peak.
 
         Raises:
@@ -339,15 +347,15 @@ class LinearMemory:
         self._needed = max(self._needed, used)
         self.set_limit(self.limit)
 
-    def report(self) -> Memory:
+    def memory_usage(self) -> Memory:
         """Return the blocks and bytes of arrays, and the size of linear memory."""
-        self.collect_returned()
+        self.reclaim_returned_blocks()
         details = {"pooled": self._free_bytes(), "linear_memory": self.store.memory_size()}
         return Memory(self.buffers, self.used, self.peak, self.limit, details)
 
     # ---- blocks ----
 
-    def collect_returned(self) -> None:
+    def reclaim_returned_blocks(self) -> None:
         """Move returned blocks to the free lists."""
         returned = self.returned
         while True:
@@ -360,37 +368,37 @@ class LinearMemory:
             self.used -= block.capacity
             self.buffers -= 1
 
-    def prepare(self, capacity: int) -> None:
+    def make_free_block(self, capacity: int) -> None:
         """Put a block of a size class on its free list, after making room for it.
 
         Raises:
             OutOfMemory: the limit or the address space is exhausted.
         """
-        self.collect_returned()
+        self.reclaim_returned_blocks()
         self._preparations += 1
-        if self._preparations > TRIM_AFTER_PREPARATIONS:
+        if self._preparations > TRIM_AFTER_ALLOCATIONS:
             self._trim()
         used = self.used + capacity
         if used > self.threshold:
-            self.admit(used, capacity)
+            self.check_and_record_usage(used, capacity)
         free = self.free[capacity]
         while not free:
-            self.add_block(capacity)
+            self.carve_free_block(capacity)
 
     def _trim(self) -> None:
         """Return free memory to the system if much of it has not been needed for a while."""
         resident = self.used + self._free_bytes() - self._discarded
-        if resident > self._needed + max(KEPT_FREE_BYTES, self._needed // 2):
+        if resident > self._needed + max(MAX_UNTRIMMED_FREE_BYTES, self._needed // 2):
             with self.store.lock:
                 self._merge()
                 above = self._top, self.store.memory_size() - self._top
                 for address, size in (*self._spans, above):
-                    self.store.discard(address, size)
+                    self.store.release_pages(address, size)
                 self._discarded = sum(size for _, size in self._spans)
         self._preparations = self._needed = 0
         self.set_limit(self.limit)
 
-    def add_block(self, capacity: int) -> None:
+    def carve_free_block(self, capacity: int) -> None:
         """Put a new block of a size class on its free list.
 
         Raises:
@@ -436,9 +444,13 @@ class LinearMemory:
         address, extent = self._top, self.store.memory_size()
         missing = address + capacity - extent
         if missing > 0:
-            room = ADDRESS_SPACE - PAGE - extent  # a block must not end at 2^32, which is 0
+            room = (
+                ADDRESS_SPACE_BYTES - PAGE_BYTES - extent
+            )  # a block must not end at 2^32, which is 0
             generous = min(max(missing, extent // 8), room)
-            if missing > room or not (self.store.grow(generous) or self.store.grow(missing)):
+            if missing > room or not (
+                self.store.grow_memory(generous) or self.store.grow_memory(missing)
+            ):
                 return False
             self._host = self.store.host_view()
         block = Block(self, address, capacity)
@@ -485,14 +497,14 @@ class LinearMemory:
         self._discarded = min(self._discarded, sum(size for _, size in joined))
 
 
-def host_buffer(address: int, owner: object) -> memoryview:
+def view_host_memory(address: int, owner: object) -> memoryview:
     """Return the host memory from an address on as a buffer that keeps `owner` alive."""
     buffer = _AddressSpace.from_address(address)
     buffer.owner = owner
     return memoryview(buffer)
 
 
-class _AddressSpace(ctypes.c_char * ADDRESS_SPACE):
+class _AddressSpace(ctypes.c_char * ADDRESS_SPACE_BYTES):
     """The reserved address range of linear memory, of which only the current size may be accessed."""
 
     owner: object

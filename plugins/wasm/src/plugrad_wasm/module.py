@@ -6,7 +6,7 @@ because a wrong one would corrupt memory silently.
 
 Threads: the instances of a thread run one function at a time. Short calls keep the interpreter's lock and
 so exclude each other. Everything that releases it while it uses an instance, such as a long call, holds
-`Instances.lock`; a short call waits for that lock if it is held. The memory is shared, so that parts of
+`ModuleInstances.lock`; a short call waits for that lock if it is held. The memory is shared, so that parts of
 a long call run in other instances meanwhile (`workers`).
 """
 
@@ -38,9 +38,15 @@ from wasmtime._ffi import (
 
 from plugrad.extend import ArgumentValueError, UnsupportedDtype
 from plugrad_wasm.forks import ForkLock
-from plugrad_wasm.memory import PAGE, CachedBlock, Descriptor, LinearMemory, host_buffer
-from plugrad_wasm.program import Program, compile_lock, compile_module, program
-from plugrad_wasm.runtime import Call, Function
+from plugrad_wasm.memory import (
+    PAGE_BYTES,
+    CachedBlock,
+    DescriptorBlock,
+    LinearMemory,
+    view_host_memory,
+)
+from plugrad_wasm.program import KernelModules, compile_lock, compile_module, kernel_modules
+from plugrad_wasm.runtime import ExportFunction, ProgramFunction
 from plugrad_wasm.workers import Workers
 
 if TYPE_CHECKING:
@@ -48,44 +54,49 @@ if TYPE_CHECKING:
 
 # One argument is a slot of 16 bytes. An i32 may be a signed number or an address above 2 GiB:
 # written as 64 bits, both have the right low half.
-_SLOTS: Final = {"i": "q8x", "l": "q8x", "f": "f12x", "d": "d8x"}
-_LETTERS: Final = {"i32": "i", "i64": "l", "f32": "f", "f64": "d"}  # of `Function.types`
+_ARGUMENT_SLOT_FORMATS: Final = {"i": "q8x", "l": "q8x", "f": "f12x", "d": "d8x"}
+_TYPE_LETTERS: Final = {
+    "i32": "i",
+    "i64": "l",
+    "f32": "f",
+    "f64": "d",
+}  # of `ProgramFunction.types`
 
 # error = call(context, function, arguments, their number, trap). Without declared parameter types,
 # and with parameters that are converted beforehand, ctypes takes half as long.
-_ADDRESS: Final = ("wasmtime_func_call_unchecked", dll)
-_call_holding_lock = ctypes.PYFUNCTYPE(ctypes.c_void_p)(_ADDRESS)
-_call_releasing_lock = ctypes.CFUNCTYPE(ctypes.c_void_p)(_ADDRESS)
+_CALL_FUNCTION_ADDRESS: Final = ("wasmtime_func_call_unchecked", dll)
+_call_holding_lock = ctypes.PYFUNCTYPE(ctypes.c_void_p)(_CALL_FUNCTION_ADDRESS)
+_call_releasing_lock = ctypes.CFUNCTYPE(ctypes.c_void_p)(_CALL_FUNCTION_ADDRESS)
 
 # OpenBLAS 0.3.31 leaves the upper halves of the vector registers in use after a product of complex matrices.
 # Intel's processors then take about 70 cycles each time that compiled WebAssembly, which uses both encodings
 # of instructions, changes from one to the other: a product takes 80 times as long. A loop of NumPy ends with
 # the instruction that frees them.
-_HAS_UPPER_HALVES: Final = platform.machine() in ("x86_64", "AMD64")
-_ONE: Final = np.ones(1, "f4")
-_free_upper_halves = partial(np.negative, _ONE, _ONE)
+_HAS_AVX_UPPER_HALVES: Final = platform.machine() in ("x86_64", "AMD64")
+_ONE_FLOAT32: Final = np.ones(1, "f4")
+_clear_avx_upper_halves = partial(np.negative, _ONE_FLOAT32, _ONE_FLOAT32)
 
 # Advice for Linux about memory: its pages may be emptied, or be of 2 MiB, which are found and set up faster.
 MADV_DONTNEED: Final = 4
 MADV_HUGEPAGE: Final = 14
-SMALL_PAGES_BYTES: Final = (
+HUGE_PAGES_MIN_OFFSET_BYTES: Final = (
     8 << 20
 )  # bytes of linear memory that keep small pages: a small program uses few
 
-STACK_BYTES: Final = 40 * PAGE  # that of the linker in hatch_build.py
-MAX_PAGES: Final = (1 << 16) - 1  # a block must not end at 2^32, which is 0
+STACK_BYTES: Final = 40 * PAGE_BYTES  # that of the linker in hatch_build.py
+MAX_MEMORY_PAGES: Final = (1 << 16) - 1  # a block must not end at 2^32, which is 0
 MAX_CUSTOM_MODULES: Final = 256  # compiled expressions that a store keeps
 MAX_KEPT_TABLE_BYTES: Final = 1 << 24  # bytes of the largest table that a store keeps
 
 
-class BoundExports(dict[str, Call]):
+class LazyExports(dict[str, ExportFunction]):
     """The exports of the modules by name, bound on first use."""
 
-    def __init__(self, bind: Callable[[str], Call]) -> None:
+    def __init__(self, bind: Callable[[str], ExportFunction]) -> None:
         super().__init__()
         self._bind = bind
 
-    def __missing__(self, name: str) -> Call:
+    def __missing__(self, name: str) -> ExportFunction:
         call = self[name] = self._bind(name)
         return call
 
@@ -120,14 +131,16 @@ class QuietStore(wasmtime.Store):
         )
 
 
-class Instance:
-    """One instance of a module in its own wasmtime store; `Instances` says how it is called.
+class ModuleInstance:
+    """One instance of a module in its own wasmtime store; `ModuleInstances` says how it is called.
 
     It has its own store, because a trap in a store with two modules that import a shared memory would
     end the process.
     """
 
-    def __init__(self, program: Program, module: wasmtime.Module, memory: SharedMemory) -> None:
+    def __init__(
+        self, program: KernelModules, module: wasmtime.Module, memory: SharedMemory
+    ) -> None:
         """Instantiate a module that imports nothing but the memory."""
         self.store: wasmtime.Store = QuietStore(program.engine)
         self._instance = wasmtime.Instance(self.store, module, [memory])
@@ -150,7 +163,7 @@ class Instance:
         )
         return wrap_extern(item) if found else None
 
-    def move_stack(self, top: int) -> None:
+    def set_stack_top(self, top: int) -> None:
         """Set the top of the stack, which grows downwards."""
         self._stack_top = top
         self._reset_stack()
@@ -166,8 +179,8 @@ class Instance:
         lock: ForkLock,
         types: Iterable[str] | None = None,
         *,
-        is_long: bool = False,
-    ) -> Call:
+        releases_gil: bool = False,
+    ) -> ExportFunction:
         """Return a function that packs its arguments, whose types may be known, and calls `function`.
 
         It has no result.
@@ -176,9 +189,9 @@ class Instance:
         if types is None:
             kind = function.type(self.store)
             parameters = kind.params
-            types = [_LETTERS[str(parameter)] for parameter in parameters]
+            types = [_TYPE_LETTERS[str(parameter)] for parameter in parameters]
             self._bound += kind, parameters
-        slots = [_SLOTS[name] for name in types]
+        slots = [_ARGUMENT_SLOT_FORMATS[name] for name in types]
         pack = struct.Struct("<" + "".join(slots)).pack
         count = ctypes.c_size_t.from_param(len(slots))
         pointer = ctypes.c_void_p.from_param(ctypes.addressof(function._func))
@@ -197,16 +210,18 @@ class Instance:
 
         def long_call(*arguments: float) -> None:
             packed = pack(*arguments)
-            if _HAS_UPPER_HALVES:
-                _free_upper_halves()
+            if _HAS_AVX_UPPER_HALVES:
+                _clear_avx_upper_halves()
             with lock:
                 error = _call_releasing_lock(context, pointer, packed, count, trap_address)
                 if error or trap[0]:
                     instance.raise_failure(error, lock)
 
-        return long_call if is_long else short_call
+        return long_call if releases_gil else short_call
 
-    def call_for_number(self, function: wasmtime.Func, lock: ForkLock, *arguments: int) -> int:
+    def call_returning_integer(
+        self, function: wasmtime.Func, lock: ForkLock, *arguments: int
+    ) -> int:
         """Call a function of integers and return its 64-bit result.
 
         `wasmtime.Func` would make objects that run Python code when they die.
@@ -231,15 +246,15 @@ class Instance:
         raise wasmtime.Trap._from_ptr(ctypes.cast(trap, ctypes.POINTER(wasm_trap_t)))
 
 
-class Instances:
+class ModuleInstances:
     """One instance of each module for use by one thread at a time, made on first use.
 
-    ``short["add_float32"](a, b, out, count, 1, 1)`` calls an export; `long` has the same functions for
+    ``short["add_float32"](a, b, out, count, 1, 1)`` calls an export; `exports_releasing_gil` has the same functions for
     calls that take long enough to let other threads run.
     """
 
     def __init__(
-        self, program: Program, memory: SharedMemory, stack: CachedBlock | None = None
+        self, program: KernelModules, memory: SharedMemory, stack: CachedBlock | None = None
     ) -> None:
         """Begin without an instance.
 
@@ -252,18 +267,22 @@ class Instances:
         self.program = program
         self.memory = memory
         self._stack = stack
-        self._instances: dict[str, Instance] = {}
-        self.short: BoundExports = BoundExports(self._bind)
-        self.long: BoundExports = BoundExports(partial(self._bind, is_long=True))
+        self._instances: dict[str, ModuleInstance] = {}
+        self.exports_holding_gil: LazyExports = LazyExports(self._bind)
+        self.exports_releasing_gil: LazyExports = LazyExports(
+            partial(self._bind, releases_gil=True)
+        )
 
-    def _bind(self, name: str, *, is_long: bool = False) -> Call:
+    def _bind(self, name: str, *, releases_gil: bool = False) -> ExportFunction:
         with compile_lock, self.lock:
-            instance = self.with_export(name)
+            instance = self.instance_with_export(name)
             known = self.program.functions.get(name)
             types = None if known is None else known.types
-            return instance.bind(instance.find_export(name), self.lock, types, is_long=is_long)
+            return instance.bind(
+                instance.find_export(name), self.lock, types, releases_gil=releases_gil
+            )
 
-    def with_export(self, name: str) -> Instance:
+    def instance_with_export(self, name: str) -> ModuleInstance:
         """Return the instance that has an export.
 
         Raises:
@@ -277,9 +296,9 @@ class Instances:
                 "x.astype('float32'), or compute on the cpu backend, as in x.to('cpu')"
             )
         if module not in self._instances:
-            made = Instance(self.program, self.program.module(module), self.memory)
+            made = ModuleInstance(self.program, self.program.module(module), self.memory)
             if self._stack is not None:
-                made.move_stack(self._stack.address + STACK_BYTES)
+                made.set_stack_top(self._stack.address + STACK_BYTES)
             self._instances[module] = made
         return self._instances[module]
 
@@ -293,37 +312,41 @@ class Store:
         Args:
             threads: how many threads compute the parts of one call at most.
         """
-        self._program = program()
-        limits = wasmtime.Limits(self._program.pages, MAX_PAGES)
+        self._program = kernel_modules()
+        limits = wasmtime.Limits(self._program.pages, MAX_MEMORY_PAGES)
         with compile_lock:
             kind = wasmtime.MemoryType(limits, shared=True)
             self._linear = SharedMemory(self._program.engine, kind)
-        self._instances = Instances(self._program, self._linear)
+        self._instances = ModuleInstances(self._program, self._linear)
         self.lock: ForkLock = self._instances.lock
-        self.short: BoundExports = self._instances.short
-        self.long: BoundExports = self._instances.long
-        self.memory: LinearMemory = LinearMemory(self, self._program.pages * PAGE)
+        self.exports_holding_gil: LazyExports = self._instances.exports_holding_gil
+        self.exports_releasing_gil: LazyExports = self._instances.exports_releasing_gil
+        self.memory: LinearMemory = LinearMemory(self, self._program.pages * PAGE_BYTES)
         self.threads = threads
-        self.perform = Workers(threads, self.long, self._exports_for_thread, compile_lock).perform
-        self.descriptor: Callable[..., Descriptor] = lru_cache(maxsize=1024)(self._descriptor)
-        self._table = lru_cache(maxsize=8)(self._fill_table)
+        self.run_in_threads = Workers(
+            threads, self.exports_releasing_gil, self._exports_for_thread, compile_lock
+        ).run_in_threads
+        self.descriptor: Callable[..., DescriptorBlock] = lru_cache(maxsize=1024)(self._descriptor)
+        self._cached_table = lru_cache(maxsize=8)(self._fill_table)
         self.scratch_size: Callable[..., int] = lru_cache(maxsize=1024)(self._scratch_size)
         self._custom = lru_cache(maxsize=MAX_CUSTOM_MODULES)(self._bind_custom)
-        self._modules = lru_cache(maxsize=MAX_CUSTOM_MODULES)(self._compile_text)
+        self._modules = lru_cache(maxsize=MAX_CUSTOM_MODULES)(self._compile_wat_module)
 
     def _scratch_size(self, name: str, descriptor: tuple[int, ...], channels: int) -> int:
         """Return the scratch memory that an export asks for."""
         block = self.descriptor(descriptor)
         with compile_lock, self.lock:
-            instance = self._instances.with_export(name)
+            instance = self._instances.instance_with_export(name)
             function = instance.find_export(name)
-            return instance.call_for_number(function, self.lock, block.address, channels)
+            return instance.call_returning_integer(function, self.lock, block.address, channels)
 
-    def _exports_for_thread(self) -> Mapping[str, Call]:
+    def _exports_for_thread(self) -> Mapping[str, ExportFunction]:
         """Return the exports of new instances for another thread, because threads cannot share instances."""
-        return Instances(self._program, self._linear, CachedBlock(self.memory, STACK_BYTES)).long
+        return ModuleInstances(
+            self._program, self._linear, CachedBlock(self.memory, STACK_BYTES)
+        ).exports_releasing_gil
 
-    def compile_wat(self, source: str, *, is_long: bool = False) -> Call:
+    def compile_wat(self, source: str, *, releases_gil: bool = False) -> ExportFunction:
         """Return the export ``kernel`` of a module in text form whose one import is the memory.
 
         The import reads ``(import "plugrad" "memory" (memory 0 65535 shared))``. Equal sources are
@@ -332,12 +355,12 @@ class Store:
         Raises:
             ArgumentValueError: the text is not such a module.
         """
-        return self._custom(source)[is_long]
+        return self._custom(source)[releases_gil]
 
-    def _bind_custom(self, source: str) -> tuple[Call, Call]:
+    def _bind_custom(self, source: str) -> tuple[ExportFunction, ExportFunction]:
         """Return the short and the long call of a module in text form."""
         try:
-            instance, kernel = self._compile(source)
+            instance, kernel = self._instantiate_wat(source)
         except (wasmtime.WasmtimeError, wasmtime.Trap) as failure:
             raise ArgumentValueError(
                 "wasm: a custom kernel must be a module in WebAssembly's text form that imports "
@@ -348,60 +371,63 @@ class Store:
                 f"wasm: the export 'kernel' of a custom kernel is {kernel!r}; export a function "
                 "under this name"
             )
-        return instance.bind(kernel, self.lock), instance.bind(kernel, self.lock, is_long=True)
+        return instance.bind(kernel, self.lock), instance.bind(kernel, self.lock, releases_gil=True)
 
-    def compile_copies(self, source: str, count: int) -> list[Call]:
+    def compile_wat_copies(self, source: str, count: int) -> list[ExportFunction]:
         """Return the export ``kernel`` of several instances of a module in text form, one for each thread."""
-        copies: list[Call] = []
+        copies: list[ExportFunction] = []
         with compile_lock:
             module = self._modules(source)
             for _ in range(count):
-                instance = Instance(self._program, module, self._linear)
+                instance = ModuleInstance(self._program, module, self._linear)
                 kernel = instance.find_export("kernel")
-                copies.append(instance.bind(kernel, ForkLock(), is_long=True))
+                copies.append(instance.bind(kernel, ForkLock(), releases_gil=True))
         return copies
 
-    def _compile(self, source: str) -> tuple[Instance, object]:
+    def _instantiate_wat(self, source: str) -> tuple[ModuleInstance, object]:
         """Return an instance of a module in text form with its export ``kernel``, or None."""
         with compile_lock:
-            instance = Instance(self._program, self._modules(source), self._linear)
+            instance = ModuleInstance(self._program, self._modules(source), self._linear)
             return instance, instance.find_export("kernel")
 
-    def _compile_text(self, source: str) -> wasmtime.Module:
+    def _compile_wat_module(self, source: str) -> wasmtime.Module:
         return compile_module(self._program.engine, bytes(wasmtime.wat2wasm(source)))
 
     @property
-    def functions(self) -> Mapping[str, Function]:
+    def functions(self) -> Mapping[str, ProgramFunction]:
         """The exports that programs call."""
         return self._program.functions
 
     # ---- memory ----
 
-    def _descriptor(self, values: tuple[int, ...]) -> Descriptor:
-        return Descriptor(self.memory, values)
+    def _descriptor(self, values: tuple[int, ...]) -> DescriptorBlock:
+        return DescriptorBlock(self.memory, values)
 
-    def table(self, name: str, descriptor: tuple[int, ...], size: int) -> CachedBlock:
+    def cached_table(self, name: str, descriptor: tuple[int, ...], size: int) -> CachedBlock:
         """Return `size` bytes filled by an export; small tables are cached."""
-        return (self._table if size <= MAX_KEPT_TABLE_BYTES else self._fill_table)(
+        return (self._cached_table if size <= MAX_KEPT_TABLE_BYTES else self._fill_table)(
             name, descriptor, size
         )
 
     def _fill_table(self, name: str, descriptor: tuple[int, ...], size: int) -> CachedBlock:
         block = CachedBlock(self.memory, size)
-        self.long[name](block.address, self.descriptor(descriptor).address)
+        self.exports_releasing_gil[name](block.address, self.descriptor(descriptor).address)
         return block
 
     def host_view(self) -> memoryview:
         """Return the linear memory as a host buffer that keeps it alive."""
-        return host_buffer(self.host_address(), self._linear)
+        return view_host_memory(self.host_address(), self._linear)
 
     def host_address(self) -> int:
         """Return the address of linear memory on the host; it does not change."""
         return ctypes.addressof(self._linear.data_ptr().contents)
 
-    def discard(self, address: int, size: int) -> None:
+    def release_pages(self, address: int, size: int) -> None:
         """Return the whole pages of a span to the system, on Linux only."""
-        first, end = -(-address // PAGE) * PAGE, (address + size) // PAGE * PAGE
+        first, end = (
+            -(-address // PAGE_BYTES) * PAGE_BYTES,
+            (address + size) // PAGE_BYTES * PAGE_BYTES,
+        )
         self._advise(first, end, MADV_DONTNEED)
 
     def _advise(self, first: int, end: int, advice: int) -> None:
@@ -415,12 +441,12 @@ class Store:
         """Return the current size of linear memory in bytes."""
         return self._linear.data_len()
 
-    def grow(self, size: int) -> bool:
+    def grow_memory(self, size: int) -> bool:
         """Grow linear memory by at least `size` bytes; return whether there was room."""
         extent = self.memory_size()
         try:
-            self._linear.grow(-(-size // PAGE))
+            self._linear.grow(-(-size // PAGE_BYTES))
         except wasmtime.WasmtimeError:
             return False
-        self._advise(max(extent, SMALL_PAGES_BYTES), self.memory_size(), MADV_HUGEPAGE)
+        self._advise(max(extent, HUGE_PAGES_MIN_OFFSET_BYTES), self.memory_size(), MADV_HUGEPAGE)
         return True

@@ -17,9 +17,9 @@ import wasmtime
 
 from plugrad.extend import BackendUnavailable, UserCache, is_interruption
 from plugrad_wasm.forks import ForkLock
-from plugrad_wasm.runtime import Function
+from plugrad_wasm.runtime import ProgramFunction
 
-MODULES_FILE: Final = Path(__file__).with_name("kernels.wasm")
+KERNELS_WASM_FILE: Final = Path(__file__).with_name("kernels.wasm")
 EXPORTS_SECTION: Final = "exports"
 """The section with a line for each module: its name, and the names of its exports."""
 FUNCTIONS_SECTION: Final = "functions"
@@ -30,16 +30,16 @@ PAGES_SECTION: Final = "pages"
 
 # wasmtime has locks of its own, which a forked child must not inherit while they are held.
 compile_lock: Final = ForkLock()
-_process: Final = os.getpid()
+_initial_process_id: Final = os.getpid()
 
 
-class Program:
-    """The modules, and the engine that compiles them."""
+class KernelModules:
+    """The WebAssembly modules of the kernels, and the engine that compiles them."""
 
     def __init__(self) -> None:
         """Compile the first module, which shows whether the modules can be used."""
         self.engine: wasmtime.Engine = new_engine()
-        self._sections = sections(MODULES_FILE)
+        self._sections = read_custom_sections(KERNELS_WASM_FILE)
         self.pages: int = int(self._sections[PAGES_SECTION])
         self.modules: dict[str, str] = {}
         """The names of the modules by those of their exports."""
@@ -50,16 +50,16 @@ class Program:
         self.module(next(iter(self.modules.values())))
 
     @cached_property
-    def functions(self) -> dict[str, Function]:
+    def functions(self) -> dict[str, ProgramFunction]:
         """The functions that programs can call, by name."""
-        found: dict[str, Function] = {}
+        found: dict[str, ProgramFunction] = {}
         for line in self._sections[FUNCTIONS_SECTION].decode().splitlines():
             module, *functions = line.split()
             signatures: dict[str, int] = {}
             for number, function in enumerate(functions):
                 name, _, types = function.partition(":")
                 signature = signatures.setdefault(types, len(signatures))
-                found[name] = Function(module, number, signature, types)
+                found[name] = ProgramFunction(module, number, signature, types)
         return found
 
     def module(self, name: str) -> wasmtime.Module:
@@ -71,14 +71,14 @@ class Program:
 
 
 @cache
-def program() -> Program:
-    """Return the modules, which all stores of the process share.
+def kernel_modules() -> KernelModules:
+    """Return the modules of the kernels, which all stores of the process share.
 
     Raises:
         BackendUnavailable: the package lacks the modules, or they do not compile.
     """
     try:
-        return Program()
+        return KernelModules()
     except (OSError, wasmtime.WasmtimeError) as failure:
         if is_interruption(failure):
             raise
@@ -91,21 +91,21 @@ def program() -> Program:
 @cache
 def exported_kernels() -> frozenset[str]:
     """Return the kernels that have exports: ``add`` for ``add_float32``."""
-    return frozenset(exported_dtypes())
+    return frozenset(exported_dtypes_by_kernel())
 
 
 @cache
-def exported_dtypes() -> dict[str, set[str]]:
+def exported_dtypes_by_kernel() -> dict[str, set[str]]:
     """Return the dtype suffixes of the exports, such as ``float32``, by kernel."""
     found: dict[str, set[str]] = {}
-    for name in sections(MODULES_FILE)[EXPORTS_SECTION].decode().split():
+    for name in read_custom_sections(KERNELS_WASM_FILE)[EXPORTS_SECTION].decode().split():
         kernel, _, end = name.rpartition("_")
         found.setdefault(kernel, set()).add(end)
     return found
 
 
 @cache
-def sections(file: Path) -> dict[str, bytes]:
+def read_custom_sections(file: Path) -> dict[str, bytes]:
     """Return the custom sections of a file by name (WebAssembly core specification, 5.5.3)."""
     code = file.read_bytes()
 
@@ -159,7 +159,7 @@ def compile_module(engine: wasmtime.Engine, code: bytes) -> wasmtime.Module:
     Raises:
         WasmtimeError: the module is not valid.
     """
-    if os.getpid() == _process:
+    if os.getpid() == _initial_process_id:
         return wasmtime.Module(engine, code)
     alone = wasmtime.Module(new_engine(parallel=False), code)
     return wasmtime.Module.deserialize(engine, alone.serialize())

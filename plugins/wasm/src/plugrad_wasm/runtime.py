@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-Call: TypeAlias = Callable[..., None]
+ExportFunction: TypeAlias = Callable[..., None]
 
-Chain: TypeAlias = Sequence[tuple[float, ...]]
+CallChain: TypeAlias = Sequence[tuple[float, ...]]
 """The arguments of calls that are made in order, by one thread."""
 
 
-class Function(NamedTuple):
+class ProgramFunction(NamedTuple):
     """A function that programs can call."""
 
     module: str
@@ -29,7 +29,7 @@ class Function(NamedTuple):
     """The letters of the types of its parameters."""
 
 
-class Located(Protocol):
+class HasAddress(Protocol):
     """An object that has an address in linear memory."""
 
     address: int
@@ -44,17 +44,17 @@ class Runtime(Protocol):
         ...
 
     @property
-    def short(self) -> Mapping[str, Call]:
+    def exports_holding_gil(self) -> Mapping[str, ExportFunction]:
         """The exports as functions that keep the GIL."""
         ...
 
     @property
-    def long(self) -> Mapping[str, Call]:
+    def exports_releasing_gil(self) -> Mapping[str, ExportFunction]:
         """The exports as functions that release the GIL."""
         ...
 
     @property
-    def functions(self) -> Mapping[str, Function]:
+    def functions(self) -> Mapping[str, ProgramFunction]:
         """The functions that programs can call."""
         ...
 
@@ -64,17 +64,17 @@ class Runtime(Protocol):
         ...
 
     @property
-    def perform(self) -> Callable[..., None]:
-        """The function that runs chains of calls in several threads, with the arguments of `Workers.perform`."""
+    def run_in_threads(self) -> Callable[..., None]:
+        """The function that runs chains of calls in several threads, with the arguments of `Workers.run_in_threads`."""
         ...
 
     @property
-    def descriptor(self) -> Callable[[tuple[int, ...]], Located]:
+    def descriptor(self) -> Callable[[tuple[int, ...]], HasAddress]:
         """The function that returns the address of integers in linear memory; equal ones are written once."""
         ...
 
     @property
-    def table(self) -> Callable[[str, tuple[int, ...], int], Located]:
+    def cached_table(self) -> Callable[[str, tuple[int, ...], int], HasAddress]:
         """The function (export, descriptor, size) that returns `size` bytes filled by an export."""
         ...
 
@@ -83,11 +83,11 @@ class Runtime(Protocol):
         """The function (export, descriptor, channels) that returns how many elements of scratch memory to provide."""
         ...
 
-    def compile_wat(self, source: str, *, is_long: bool = False) -> Call:
+    def compile_wat(self, source: str, *, releases_gil: bool = False) -> ExportFunction:
         """Return the export ``kernel`` of a module in text form."""
         ...
 
-    def compile_copies(self, source: str, count: int) -> list[Call]:
+    def compile_wat_copies(self, source: str, count: int) -> list[ExportFunction]:
         """Return the export ``kernel`` of several instances of a module in text form, one for each thread."""
         ...
 
@@ -99,7 +99,7 @@ class Runtime(Protocol):
         """Return the address of linear memory on the host; it does not change."""
         ...
 
-    def discard(self, address: int, size: int) -> None:
+    def release_pages(self, address: int, size: int) -> None:
         """Return the memory of a span, whose contents are lost, to the system if it takes it."""
         ...
 
@@ -107,6 +107,6 @@ class Runtime(Protocol):
         """Return the current size of linear memory in bytes."""
         ...
 
-    def grow(self, size: int) -> bool:
+    def grow_memory(self, size: int) -> bool:
         """Grow linear memory by at least `size` bytes; return whether there was room."""
         ...

@@ -28,7 +28,7 @@ from plugrad.extend import (
     count_elements,
     is_interruption,
 )
-from plugrad_wasm.compile_server import new_engine
+from plugrad_wasm.compile_server import new_interruptible_engine
 from plugrad_wasm.dtypes import as_supported_dtype
 from plugrad_wasm.forks import ForkLock
 from plugrad_wasm.stoppable import run_stoppable
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 HEADER: Final = Path(__file__).with_name("plugrad_kernel.h")
 """The header for kernels in C."""
 
-ABI: Final = 1
+ABI_VERSION: Final = 1
 MAX_TABLE_ELEMENTS, MAX_TABLES = 1 << 20, 4  # of tables, of 16 bytes at most each
-ALIGNMENT: Final = 64
-PAGE: Final = 1 << 16
+ALIGNMENT_BYTES: Final = 64
+PAGE_BYTES: Final = 1 << 16
 DTYPE_CODES: Final = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64", "complex64", "complex128"),
@@ -94,18 +94,18 @@ def load_wasm_kernel(
         promised = contract.infer(*(arrays if contract.inputs else ()), **attrs)
         specs = cast("list[Spec]", [promised] if hasattr(promised, "dtype") else [*promised])
         given = [
-            None if x is None else linear.window(x.shape, np.dtype(x.dtype), x.address)
+            None if x is None else linear.numpy_view(x.shape, np.dtype(x.dtype), x.address)
             for x in (inputs if contract.inputs else [])
         ]
         results = [linear.empty(s.shape, as_supported_dtype(s.dtype)) for s in specs]
-        targets = [linear.window(y.shape, np.dtype(y.dtype), y.address) for y in results]
-        sandbox.run(given, targets, attribute_numbers(contract, attrs))
+        targets = [linear.numpy_view(y.shape, np.dtype(y.dtype), y.address) for y in results]
+        sandbox.run(given, targets, attributes_as_numbers(contract, attrs))
         return results[0] if hasattr(promised, "dtype") else results
 
     return implementation
 
 
-def attribute_numbers(contract: Kernel[..., Any], attrs: Mapping[str, Any]) -> list[float]:
+def attributes_as_numbers(contract: Kernel[..., Any], attrs: Mapping[str, Any]) -> list[float]:
     """Return the attributes as numbers in the contract's order.
 
     Raises:
@@ -158,8 +158,8 @@ class Sandbox:
         self._limit = memory
         self._lock = ForkLock()
         self._program: tuple[wasmtime.Engine, wasmtime.Module] | None = None
-        self._instance: Instance | None = None
-        _sandboxes.add(self)
+        self._instance: StoppableInstance | None = None
+        _live_sandboxes.add(self)
 
     def close(self) -> None:
         """Release the module; the next call compiles it again."""
@@ -186,14 +186,14 @@ class Sandbox:
                 spent = 0.0 if self._program else self._compile()
                 deadline = monotonic() + self._seconds - spent
                 instance = instance or self._new_instance()
-                instance.allow()
+                instance.let_run()
                 run_stoppable(
                     lambda: instance.call(inputs, outputs, attrs), instance.stop, deadline
                 )
             except TimeoutError as error:
                 if is_interruption(error):
                     raise
-                raise self.failed_error(
+                raise self.kernel_failed_error(
                     f"was stopped after {self._seconds:g} seconds; load it with a larger seconds="
                 ) from None
             if not instance.has_grown:
@@ -208,25 +208,27 @@ class Sandbox:
         """
         import wasmtime
 
-        from plugrad_wasm.compiler import RefusedModule, get_compiler
+        from plugrad_wasm.compiler import ModuleCompilationError, take_idle_compiler
 
-        compiler = get_compiler()
+        compiler = take_idle_compiler()
         begin = monotonic()
         try:
             code = compiler.compile(self._code, begin + self._seconds)
-        except RefusedModule as error:
-            raise self.refused_error(f"it is not a valid module: {error}") from None
-        engine = new_engine(parallel=False)  # a forked child does not have the threads for it
+        except ModuleCompilationError as error:
+            raise self.unusable_module_error(f"it is not a valid module: {error}") from None
+        engine = new_interruptible_engine(
+            parallel=False
+        )  # a forked child does not have the threads for it
         module = wasmtime.Module.deserialize(engine, code)
-        self._check(module)
+        self._check_imports_and_exports(module)
         self._program = engine, module
         return monotonic() - begin
 
-    def _new_instance(self) -> Instance:
+    def _new_instance(self) -> StoppableInstance:
         assert self._program is not None
-        return Instance(self, *self._program, self._limit)
+        return StoppableInstance(self, *self._program, self._limit)
 
-    def _check(self, module: wasmtime.Module) -> None:
+    def _check_imports_and_exports(self, module: wasmtime.Module) -> None:
         """Raise unless a module imports nothing and has the required exports.
 
         Raises:
@@ -236,12 +238,12 @@ class Sandbox:
 
         imports = [f"{x.module}.{x.name}" for x in module.imports]
         if imports:
-            raise self.refused_error(
+            raise self.unusable_module_error(
                 f"it imports {', '.join(imports)}, and a kernel may import nothing"
             )
         exports = {x.name: x.type for x in module.exports}
         if not isinstance(exports.get("memory"), wasmtime.MemoryType):
-            raise self.refused_error("it does not export its memory as 'memory'")
+            raise self.unusable_module_error("it does not export its memory as 'memory'")
         i32 = wasmtime.ValType.i32()
         signatures = {"plugrad_abi_version": [], "kernel": [i32], "scratch_size": [i32]}
         for name, parameters in signatures.items():
@@ -253,19 +255,19 @@ class Sandbox:
                 [i32],
             ):
                 takes = "one i32" if parameters else "nothing"
-                raise self.refused_error(
+                raise self.unusable_module_error(
                     f"it must export {name!r}, a function of {takes} that returns an i32"
                 )
 
-    def refused_error(self, what: str) -> ArgumentValueError:
+    def unusable_module_error(self, what: str) -> ArgumentValueError:
         """Return the error for a module that cannot be used."""
         return ArgumentValueError(f"{self._name} on wasm: the module cannot be used: {what}")
 
-    def failed_error(self, what: str) -> KernelFailed:
+    def kernel_failed_error(self, what: str) -> KernelFailed:
         """Return the error for a call that failed."""
         return KernelFailed(f"{self._name} on wasm: the kernel {what}")
 
-    def exhausted_error(self, size: int) -> OutOfMemory:
+    def out_of_memory_error(self, size: int) -> OutOfMemory:
         """Return the error for a call that needs more memory than the module may use."""
         return OutOfMemory(
             f"{self._name} on wasm: there is no room for {size} bytes in the {self._limit} bytes that the module may "
@@ -273,17 +275,17 @@ class Sandbox:
         )
 
 
-_sandboxes: Final[WeakSet[Sandbox]] = WeakSet()
+_live_sandboxes: Final[WeakSet[Sandbox]] = WeakSet()
 
 
 @atexit.register
-def _close_all() -> None:
+def _close_all_sandboxes() -> None:
     """Release all modules while wasmtime can still delete them."""
-    for sandbox in list(_sandboxes):
+    for sandbox in list(_live_sandboxes):
         sandbox.close()
 
 
-class Instance:
+class StoppableInstance:
     """An instance of a custom module that can be stopped."""
 
     def __init__(
@@ -302,7 +304,7 @@ class Instance:
         )
         self._exports: dict[str, Any] = {}
 
-    def allow(self) -> None:
+    def let_run(self) -> None:
         """Let the module run until it is stopped."""
         self._store.set_epoch_deadline(1)
 
@@ -323,9 +325,9 @@ class Instance:
         self._memory: wasmtime.Memory = self._exports["memory"]
         self._end = self._memory.data_len(self._store)  # of what belongs to the module
         version = self._exports["plugrad_abi_version"](self._store)
-        if version != ABI:
-            raise self._sandbox.refused_error(
-                f"its plugrad_abi_version is {version}, and this plugrad's is {ABI}"
+        if version != ABI_VERSION:
+            raise self._sandbox.unusable_module_error(
+                f"its plugrad_abi_version is {version}, and this plugrad's is {ABI_VERSION}"
             )
 
     def call(self, inputs: Sequence[Any], outputs: Sequence[Any], attrs: list[float]) -> None:
@@ -340,19 +342,19 @@ class Instance:
             self._call(inputs, outputs, attrs)
         except (wasmtime.Trap, wasmtime.WasmtimeError) as failure:
             reason = str(failure).strip().splitlines()[-1].strip()
-            raise self._sandbox.failed_error(f"trapped: {reason}") from failure
+            raise self._sandbox.kernel_failed_error(f"trapped: {reason}") from failure
 
     def _call(self, inputs: Sequence[Any], outputs: Sequence[Any], attrs: list[float]) -> None:
         if not self._exports:
             self._instantiate()
         # The numbers of the descriptor are known once every part has its place.
         arrays = [*inputs, *outputs]
-        place = Placement(self._end)
-        numbers = place.take(8 * len(attrs))
-        data = [place.take(0 if x is None else x.nbytes) for x in arrays]
-        shapes = [place.take(0 if x is None else 8 * x.ndim) for x in arrays]
-        descriptor = place.take(28 + 28 * len(arrays))
-        self._reserve(place.end)
+        place = AddressAllocator(self._end)
+        numbers = place.allocate(8 * len(attrs))
+        data = [place.allocate(0 if x is None else x.nbytes) for x in arrays]
+        shapes = [place.allocate(0 if x is None else 8 * x.ndim) for x in arrays]
+        descriptor = place.allocate(28 + 28 * len(arrays))
+        self._grow_memory_to(place.end)
         self._write(numbers, struct.pack(f"<{len(attrs)}d", *attrs))
         tensors = b""
         for x, address, shape in zip(arrays, data, shapes, strict=True):
@@ -366,29 +368,29 @@ class Instance:
             tensors += struct.pack("<7I", *fields)
         for x, address in zip(inputs, data, strict=False):
             if x is not None and x.size:
-                self._window(x, address)[...] = x
+                self._view_like(x, address)[...] = x
         head = [len(inputs), len(outputs), numbers, len(attrs), 0, 0, descriptor + 28]
         self._write(descriptor, struct.pack("<7I", *head) + tensors)
         if "scratch_size" in self._exports:
             needed = self._run("scratch_size", descriptor) & 0xFFFFFFFF
-            head[4:6] = place.take(needed), needed
-            self._reserve(place.end)
+            head[4:6] = place.allocate(needed), needed
+            self._grow_memory_to(place.end)
             self._write(descriptor, struct.pack("<7I", *head))
         extent = self._memory.data_len(self._store)
         status = self._run("kernel", descriptor)
         self.has_grown = self._memory.data_len(self._store) > extent
         if status:
-            raise self._sandbox.failed_error(f"reported failure {status}")
+            raise self._sandbox.kernel_failed_error(f"reported failure {status}")
         for x, address in zip(outputs, data[len(inputs) :], strict=True):
             if x.size:
-                x[...] = self._window(x, address)
+                x[...] = self._view_like(x, address)
 
     def _run(self, name: str, descriptor: int) -> int:
         """Call a function of the module."""
         signed = descriptor - (1 << 32) if descriptor >= 1 << 31 else descriptor
         return self._exports[name](self._store, signed)
 
-    def _reserve(self, end: int) -> None:
+    def _grow_memory_to(self, end: int) -> None:
         """Grow the memory of the module up to an address.
 
         Raises:
@@ -400,32 +402,32 @@ class Instance:
         if missing <= 0:
             return
         try:
-            self._memory.grow(self._store, -(-missing // PAGE))
+            self._memory.grow(self._store, -(-missing // PAGE_BYTES))
         except wasmtime.WasmtimeError:
-            raise self._sandbox.exhausted_error(end) from None
+            raise self._sandbox.out_of_memory_error(end) from None
 
-    def _address(self) -> int:
+    def _host_address(self) -> int:
         """Return the host address of the memory, which changes when it grows."""
         return ctypes.addressof(self._memory.data_ptr(self._store).contents)
 
     def _write(self, address: int, data: bytes) -> None:
-        ctypes.memmove(self._address() + address, data, len(data))
+        ctypes.memmove(self._host_address() + address, data, len(data))
 
-    def _window(self, like: Any, address: int) -> Any:
+    def _view_like(self, like: Any, address: int) -> Any:
         """Return a view of the memory with the shape and dtype of an array."""
-        buffer = (ctypes.c_char * like.nbytes).from_address(self._address() + address)
+        buffer = (ctypes.c_char * like.nbytes).from_address(self._host_address() + address)
         return np.ndarray(like.shape, like.dtype, buffer)
 
 
-class Placement:
+class AddressAllocator:
     """Allocates consecutive addresses for the arrays of a call."""
 
     def __init__(self, start: int) -> None:
         """Begin at an address."""
         self.end = start
 
-    def take(self, size: int) -> int:
+    def allocate(self, size: int) -> int:
         """Return an aligned address with `size` free bytes."""
-        address = -(-self.end // ALIGNMENT) * ALIGNMENT
+        address = -(-self.end // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
         self.end: int = address + size
         return address

@@ -17,9 +17,9 @@ from plugrad.extend import KernelFailed, hold_safely, is_interruption
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-STACK_BYTES: Final = 2 << 20
+THREAD_STACK_BYTES: Final = 2 << 20
 """The stack of the thread."""
-TICK_SECONDS: Final = 0.05
+SIGNAL_POLL_SECONDS: Final = 0.05
 """Seconds after which a caller looks up from its wait: some systems run handlers of signals only then."""
 
 Result = TypeVar("Result")
@@ -37,10 +37,10 @@ def run_stoppable(work: Callable[[], Result], stop: Callable[[], None], deadline
         TimeoutError: it took longer, and was stopped.
         KernelFailed: no thread can start, because there are too many or the program ends.
     """
-    task = Task(work)
+    task = ThreadTask(work)
     try:
         task.start()
-        while not task.wait(min(TICK_SECONDS, max(0.0, deadline - monotonic()))):
+        while not task.wait(min(SIGNAL_POLL_SECONDS, max(0.0, deadline - monotonic()))):
             if monotonic() >= deadline:
                 raise TimeoutError
     except BaseException:
@@ -49,7 +49,7 @@ def run_stoppable(work: Callable[[], Result], stop: Callable[[], None], deadline
     return task.result()
 
 
-class Task(Generic[Result]):
+class ThreadTask(Generic[Result]):
     """Work that runs once, in a thread."""
 
     __slots__ = ("_ended", "_failure", "_is_cancelled", "_result", "_running", "_work")
@@ -73,7 +73,7 @@ class Task(Generic[Result]):
         with _stack_size_lock:
             usual = threading.stack_size()
             try:
-                threading.stack_size(STACK_BYTES)
+                threading.stack_size(THREAD_STACK_BYTES)
                 _thread.start_new_thread(self._run, ())
             except RuntimeError as error:
                 if is_interruption(error):
@@ -109,7 +109,7 @@ class Task(Generic[Result]):
                 if not stopped:
                     stopped = True
                     stop()
-                self.wait(TICK_SECONDS)
+                self.wait(SIGNAL_POLL_SECONDS)
             except BaseException as raised:
                 interrupt = raised
         if interrupt is not None:
@@ -129,11 +129,11 @@ _stack_size_lock = hold_safely(threading.Lock())
 """Held while the size of new stacks, which is one for the process, is changed."""
 
 
-def _renew_lock() -> None:
+def _renew_stack_size_lock() -> None:
     """Replace the lock in a forked child, because another thread of the parent may have held it."""
     global _stack_size_lock
     _stack_size_lock = hold_safely(threading.Lock())
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
+    os.register_at_fork(after_in_child=_renew_stack_size_lock)

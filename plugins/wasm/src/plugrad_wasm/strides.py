@@ -86,7 +86,7 @@ def binary_layout(a_shape: Sizes, b_shape: Sizes) -> BinaryLayout:
 
 
 @lru_cache(maxsize=1024)
-def walk_layout(shape: Sizes, a: Sizes, b: Sizes) -> BinaryLayout | None:
+def strided_binary_layout(shape: Sizes, a: Sizes, b: Sizes) -> BinaryLayout | None:
     """Return the layout of a binary operation on two walks, or None if a run would not step by 0 or 1."""
     sizes, a, b = merge_axes(shape, a, b)
     if (a[-1], b[-1]) not in ((1, 1), (0, 1), (1, 0)):
@@ -96,41 +96,41 @@ def walk_layout(shape: Sizes, a: Sizes, b: Sizes) -> BinaryLayout | None:
 
 
 @lru_cache(maxsize=1024)
-def stride_order(strides: Sizes) -> Sizes:
+def axes_by_descending_stride(strides: Sizes) -> Sizes:
     """Return the axes of a walk, those with the longest strides first."""
     return tuple(sorted(range(len(strides)), key=lambda axis: -abs(strides[axis])))
 
 
 @lru_cache(maxsize=1024)
-def axis_order(sizes: Sizes, strides: Sizes) -> Sizes | None:
+def contiguous_axis_order(sizes: Sizes, strides: Sizes) -> Sizes | None:
     """Return the order of the axes in which a walk is contiguous, or None if there is no such order.
 
-    >>> axis_order((2, 3), (1, 2)), axis_order((2, 3), (1, 4))
+    >>> contiguous_axis_order((2, 3), (1, 2)), contiguous_axis_order((2, 3), (1, 4))
     ((1, 0), None)
     """
-    order = stride_order(strides)
+    order = axes_by_descending_stride(strides)
     ordered = (tuple([values[axis] for axis in order]) for values in (sizes, strides))
     return order if merge_axes(*ordered)[1] == (1,) else None
 
 
 @lru_cache(maxsize=1024)
-def ordered_layout(
+def memory_order_binary_layout(
     shape: Sizes, a: Sizes, b: Sizes
 ) -> tuple[BinaryLayout, Sizes] | tuple[None, None]:
     """Return the layout of a binary operation whose result has the order of an operand in memory, and the order."""
     for strides in (a, b):
-        order = stride_order(strides)
-        layout = walk_layout(*(tuple([v[axis] for axis in order]) for v in (shape, a, b)))
+        order = axes_by_descending_stride(strides)
+        layout = strided_binary_layout(*(tuple([v[axis] for axis in order]) for v in (shape, a, b)))
         if layout is not None:
             return layout, order
     return None, None
 
 
 @lru_cache(maxsize=1024)
-def ordered_strides(sizes: Sizes, order: Sizes) -> Sizes:
+def strides_for_axis_order(sizes: Sizes, order: Sizes) -> Sizes:
     """Return the strides of an array whose axes are in some order in memory.
 
-    >>> ordered_strides((2, 3), (1, 0))
+    >>> strides_for_axis_order((2, 3), (1, 0))
     (1, 2)
     """
     strides = contiguous_strides(tuple([sizes[axis] for axis in order]))
@@ -159,7 +159,7 @@ def copy_descriptor(sizes: Sizes, source: Sizes, target: Sizes) -> Sizes:
     return (len(order), *(values[axis] for values in axes for axis in order))
 
 
-class WalkSummary(NamedTuple):
+class StridesSummary(NamedTuple):
     """Properties of a strided walk: its size, whether it is contiguous, and its descriptor."""
 
     size: int
@@ -168,19 +168,19 @@ class WalkSummary(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def summarize_walk(sizes: Sizes, strides: Sizes) -> WalkSummary:
+def summarize_strides(sizes: Sizes, strides: Sizes) -> StridesSummary:
     """Return the properties of a strided walk."""
     descriptor = copy_descriptor(sizes, strides, contiguous_strides(sizes))
-    return WalkSummary(count_elements(sizes), merge_axes(sizes, strides)[1] == (1,), descriptor)
+    return StridesSummary(count_elements(sizes), merge_axes(sizes, strides)[1] == (1,), descriptor)
 
 
 @lru_cache(maxsize=1024)
-def slice_walk(
+def slice_strides(
     strides: Sizes, begin: Sizes, sizes: Sizes, steps: Sizes | None, drop: Sizes
 ) -> tuple[Sizes, Sizes, int]:
     """Return sizes, strides and start of a slice of a walk, without the axes in `drop`.
 
-    >>> slice_walk((12, 4, 1), (1, 0, 2), (1, 3, 2), None, (0,))
+    >>> slice_strides((12, 4, 1), (1, 0, 2), (1, 3, 2), None, (0,))
     ((3, 2), (4, 1), 14)
     """
     inner = strides if steps is None else tuple(map(mul, strides, steps))

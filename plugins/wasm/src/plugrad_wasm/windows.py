@@ -7,14 +7,14 @@ from itertools import chain, product
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from plugrad.extend import ArgumentValueError, Window, count_elements
-from plugrad_wasm.declare import run_chains
+from plugrad_wasm.declare import run_call_chains
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from plugrad_wasm.declare import PartSteps
+    from plugrad_wasm.declare import PartStepLimits
     from plugrad_wasm.memory import WasmArray
-    from plugrad_wasm.runtime import Located
+    from plugrad_wasm.runtime import HasAddress
 
 Sizes = tuple[int, ...]
 T = TypeVar("T")
@@ -37,13 +37,13 @@ def window_descriptor(image: Sizes, window: Window) -> Sizes:
                 f"padding {window.padding} reaches further than 2**31 cells; use "
                 "smaller ones, or the cpu backend"
             )
-    missing = (UNIT_AXIS,) * (MAX_SPATIAL_AXES - len(axes))
+    missing = (UNIT_AXIS_FIELDS,) * (MAX_SPATIAL_AXES - len(axes))
     return (image[0], image[-1], *chain(*missing, *axes))
 
 
 MAX_SPATIAL_AXES: Final = 3
 INT32_MAX: Final = 2**31 - 1
-UNIT_AXIS: Final = (1, 1, 1, 1, 1, 0)
+UNIT_AXIS_FIELDS: Final = (1, 1, 1, 1, 1, 0)
 """An axis of size 1 and a window of one cell."""
 
 
@@ -63,9 +63,15 @@ class WindowPart(NamedTuple):
 
 
 def split_windows(
-    image: Sizes, window: Window, work: int, most: int, *, of_cells: bool = False, multiple: int = 1
+    image: Sizes,
+    window: Window,
+    work: int,
+    max_steps: int,
+    *,
+    of_cells: bool = False,
+    multiple: int = 1,
 ) -> Iterator[WindowPart]:
-    """Yield parts of the work with about `most` elementary steps each.
+    """Yield parts of the work with about `max_steps` elementary steps each.
 
     A part has some of the images. A single image is split along an axis: into positions of the window or,
     if `of_cells`, into cells, each with all positions whose window reaches it. All parts of an axis but the
@@ -74,17 +80,17 @@ def split_windows(
     batch, *sizes, channels = image
     split = sizes if of_cells else window.out
     axis = next((axis for axis, size in enumerate(split) if size > 1), None)
-    if work <= most or (batch == 1 and axis is None):
+    if work <= max_steps or (batch == 1 and axis is None):
         yield WindowPart(image, window, 0, 0)
     elif batch > 1:
         elements, positions = count_elements(image[1:]), count_elements(window.out)
-        length = max(1, most * batch // work)
+        length = max(1, max_steps * batch // work)
         for i in range(0, batch, length):
             images = min(length, batch - i)
             some = (images, *image[1:])
             part = work * images // batch
             for piece in split_windows(
-                some, window, part, most, of_cells=of_cells, multiple=multiple
+                some, window, part, max_steps, of_cells=of_cells, multiple=multiple
             ):
                 start, first = piece.start + i * elements, piece.first + i * positions
                 yield piece._replace(start=start, first=first)
@@ -93,19 +99,19 @@ def split_windows(
             count_elements(image[axis + 2 :]),
             count_elements(window.out[axis + 1 :]),
         )
-        length = max(multiple, most * split[axis] // work // multiple * multiple)
+        length = max(multiple, max_steps * split[axis] // work // multiple * multiple)
         for i in range(0, split[axis], length):
             end = min(i + length, split[axis])
             if of_cells:
-                first, last = positions_reaching(window, axis, i, end)
+                first, last = window_positions_reaching(window, axis, i, end)
                 part = restrict_positions(window, axis, first, last, i)
-                some = (batch, *replace_item(sizes, axis, end - i), channels)
+                some = (batch, *with_item_replaced(sizes, axis, end - i), channels)
                 yield WindowPart(some, part, i * elements, first * positions)
             else:
                 yield WindowPart(image, restrict_positions(window, axis, i, end), 0, i * positions)
 
 
-def positions_reaching(window: Window, axis: int, begin: int, end: int) -> tuple[int, int]:
+def window_positions_reaching(window: Window, axis: int, begin: int, end: int) -> tuple[int, int]:
     """Return the range of positions whose windows reach the cells from `begin` to `end` of an axis."""
     stride, before = window.strides[axis], window.padding[axis][0]
     extent = (window.size[axis] - 1) * window.dilations[axis]
@@ -119,8 +125,8 @@ def restrict_positions(window: Window, axis: int, first: int, last: int, origin:
     before, after = window.padding[axis]
     pad = (before + origin - first * window.strides[axis], after)
     return window._replace(
-        out=replace_item(window.out, axis, last - first),
-        padding=replace_item(window.padding, axis, pad),
+        out=with_item_replaced(window.out, axis, last - first),
+        padding=with_item_replaced(window.padding, axis, pad),
     )
 
 
@@ -149,17 +155,17 @@ IMAGES, FILTERS, RESULTS = range(3)
 
 
 @lru_cache(maxsize=1024)
-def image_chains(
+def split_image_calls(
     image: Sizes,
     window: Window,
     channels: int,
     work: int,
-    most: int,
+    max_steps: int,
     of_cells: bool,
     multiple: int = 1,
 ) -> Sequence[Sequence[KernelCall]]:
     """Return one call for each part of the results, or with `of_cells` of the images."""
-    pieces = split_windows(image, window, work, most, of_cells=of_cells, multiple=multiple)
+    pieces = split_windows(image, window, work, max_steps, of_cells=of_cells, multiple=multiple)
     return [
         [KernelCall(window_descriptor(some, part), (start, 0, first * channels))]
         for some, part, start, first in pieces
@@ -167,22 +173,22 @@ def image_chains(
 
 
 @lru_cache(maxsize=1024)
-def filter_chains(
+def split_filter_calls(
     image: Sizes,
     window: Window,
     channels: int,
     weights: int,
     work: int,
-    portion: PartSteps,
+    limits: PartStepLimits,
     threads: int,
 ) -> Sequence[Sequence[KernelCall]]:
     """Return one chain of calls for each part of the filter, which sums over parts of the images.
 
     Those of the images must not depend on the number of threads, because the order of a sum changes it.
     """
-    least = 2 * threads if threads > 1 and work >= 2 * portion.minimum else 1
+    least = 2 * threads if threads > 1 and work >= 2 * limits.minimum else 1
     chains: dict[int, list[KernelCall]] = {}
-    for some, part, start, first in split_windows(image, window, work, portion.maximum):
+    for some, part, start, first in split_windows(image, window, work, limits.maximum):
         for box, cells in split_filter(part, least):
             starts = start, cells * weights, first * channels
             chains.setdefault(cells, []).append(KernelCall(window_descriptor(some, box), starts))
@@ -192,12 +198,12 @@ def filter_chains(
 def run_windows(
     x: WasmArray,
     export: str,
-    places: Sequence[tuple[WasmArray, int]],
+    arrays_and_steps: Sequence[tuple[WasmArray, int]],
     chains: Sequence[Sequence[KernelCall]],
     *attributes: float,
     work: int,
     scratch: int | None = None,
-    behind: Sequence[tuple[WasmArray, int]] = (),
+    trailing_arrays: Sequence[tuple[WasmArray, int]] = (),
 ) -> None:
     """Call an export for all parts.
 
@@ -207,35 +213,35 @@ def run_windows(
     Args:
         x: an array in whose memory the kernel runs.
         export: the name of the export.
-        places: the arrays, and whether each has `IMAGES`, `FILTERS` or `RESULTS`.
+        arrays_and_steps: the arrays, and whether each has `IMAGES`, `FILTERS` or `RESULTS`.
         chains: the parts.
         attributes: further arguments.
         work: the elementary steps.
         scratch: the bytes of memory whose address is the last argument.
-        behind: more arrays.
+        trailing_arrays: more arrays.
     """
     store = x.memory.store
-    descriptors: list[Located] = []
+    descriptors: list[HasAddress] = []
 
     def addresses(part: KernelCall, arrays: Sequence[tuple[WasmArray, int]]) -> list[int]:
         return [y.address + part.starts[which] * y.dtype.itemsize for y, which in arrays]
 
     def arguments(part: KernelCall) -> tuple[float, ...]:
         descriptors.append(store.descriptor(part.descriptor))
-        first, last = addresses(part, places), addresses(part, behind)
+        first, last = addresses(part, arrays_and_steps), addresses(part, trailing_arrays)
         return (*first, descriptors[-1].address, *last, *attributes)
 
     calls = [[arguments(part) for part in chain] for chain in chains]
-    held = [*descriptors, *(array for array, _ in (*places, *behind))]
-    run_chains(x, export, calls, held, work, scratch)
+    held = [*descriptors, *(array for array, _ in (*arrays_and_steps, *trailing_arrays))]
+    run_call_chains(x, export, calls, held, work, scratch)
 
 
-def replace_item(values: Sequence[T], axis: int, value: T) -> tuple[T, ...]:
+def with_item_replaced(values: Sequence[T], axis: int, value: T) -> tuple[T, ...]:
     """Return the values with the one at an axis replaced."""
     return (*values[:axis], value, *values[axis + 1 :])
 
 
-def reversed_window(size: Sizes, window: Window) -> Window:
+def reverse_window(size: Sizes, window: Window) -> Window:
     """Return how the reversed window slides over the result of one with stride 1, to give images of a size.
 
     Its padding may be negative: then it begins inside.

@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from plugrad_wasm.runtime import Call, Chain, Located
+    from plugrad_wasm.runtime import CallChain, ExportFunction, HasAddress
 
-POLL_SECONDS: Final = 1.0  # seconds between two looks whether others still work
+HELPER_POLL_SECONDS: Final = 1.0  # seconds between two looks whether others still work
 
 
-class Job:
+class ChainJob:
     """Chains of calls of one function, from which each thread takes the next one."""
 
     __slots__ = ("chains", "ended", "export", "failure", "held", "is_over", "running", "scratch")
 
     def __init__(
         self,
-        export: str | Sequence[Call],
-        chains: Sequence[Chain],
+        export: str | Sequence[ExportFunction],
+        chains: Sequence[CallChain],
         held: Sequence[object],
-        scratch: Sequence[Located],
+        scratch: Sequence[HasAddress],
     ) -> None:
-        """Begin with all chains; `Workers.perform` explains the arguments."""
-        self.export: str | list[Call] = export if isinstance(export, str) else [*export]
-        self.chains: list[Chain] = [*reversed(chains)]
+        """Begin with all chains; `Workers.run_in_threads` explains the arguments."""
+        self.export: str | list[ExportFunction] = export if isinstance(export, str) else [*export]
+        self.chains: list[CallChain] = [*reversed(chains)]
         self.held: Sequence[object] = (*held, *scratch)
         self.scratch: list[int] = [block.address for block in scratch]
         self.is_over: bool = False
@@ -48,7 +48,7 @@ class Job:
         self.running: list[Sequence[object]] = []  # what the threads that help need, once for each
         self.ended: SimpleQueue[None] = SimpleQueue()
 
-    def work(self, calls: Mapping[str, Call]) -> None:
+    def run_chains(self, calls: Mapping[str, ExportFunction]) -> None:
         """Run chains until none is left or the job is cancelled."""
         run = calls[self.export] if isinstance(self.export, str) else self.export.pop()
         scratch = [self.scratch.pop()] if self.scratch else []
@@ -62,44 +62,44 @@ class Job:
                     return
                 run(*arguments, *scratch)
 
-    def help(self, calls: Mapping[str, Call]) -> None:
+    def run_chains_as_helper(self, calls: Mapping[str, ExportFunction]) -> None:
         """Run chains in a helper thread; a failure is passed to the caller's thread."""
         self.running.append(self.held)
         try:
-            self.work(calls)
+            self.run_chains(calls)
         except BaseException as failure:
             self.failure = failure
             self.is_over = True
         self.running.pop()
         self.ended.put(None)
 
-    def finish(self) -> None:
+    def wait_for_helpers(self) -> None:
         """Wait until no helper thread works on the job or refers to it."""
         self.held = ()
         while self.running:
             with suppress(Empty):
-                self.ended.get(timeout=POLL_SECONDS)
+                self.ended.get(timeout=HELPER_POLL_SECONDS)
 
 
-class Worker:
+class HelperThread:
     """A thread with its own instance, which ends when this object is deleted."""
 
     __slots__ = ("__del__", "jobs")
 
-    def __init__(self, calls: Mapping[str, Call]) -> None:
+    def __init__(self, calls: Mapping[str, ExportFunction]) -> None:
         """Start the thread."""
-        self.jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self.jobs: SimpleQueue[ChainJob | None] = SimpleQueue()
         self.__del__: Callable[[], None] = partial(self.jobs.put, None)
         arguments = self.jobs, calls
         threading.Thread(
-            target=serve, args=arguments, name="plugrad-wasm worker", daemon=True
+            target=serve_jobs, args=arguments, name="plugrad-wasm worker", daemon=True
         ).start()
 
 
-def serve(jobs: SimpleQueue[Job | None], calls: Mapping[str, Call]) -> None:
+def serve_jobs(jobs: SimpleQueue[ChainJob | None], calls: Mapping[str, ExportFunction]) -> None:
     """Help with jobs from a queue, one after another."""
     while (job := jobs.get()) is not None:
-        job.help(calls)
+        job.run_chains_as_helper(calls)
         del job  # its arrays must not wait for the next one
 
 
@@ -109,8 +109,8 @@ class Workers:
     def __init__(
         self,
         threads: int,
-        calls: Mapping[str, Call],
-        new_calls: Callable[[], Mapping[str, Call]],
+        calls: Mapping[str, ExportFunction],
+        new_calls: Callable[[], Mapping[str, ExportFunction]],
         lock: AbstractContextManager[object],
     ) -> None:
         """Compute in at most `threads` threads, that of the caller included.
@@ -126,32 +126,32 @@ class Workers:
         self._new_calls = new_calls
         self._lock = lock
         self._process = os.getpid()
-        self._workers: list[Worker] = []
+        self._workers: list[HelperThread] = []
 
-    def perform(
+    def run_in_threads(
         self,
-        export: str | Sequence[Call],
-        chains: Sequence[Chain],
-        held: Sequence[object],
-        scratch: Sequence[Located] = (),
+        export: str | Sequence[ExportFunction],
+        chains: Sequence[CallChain],
+        keep_alive: Sequence[object],
+        scratch: Sequence[HasAddress] = (),
     ) -> None:
         """Run all chains of calls, in several threads if there are several chains.
 
         Args:
             export: the name of the function, or functions that do the same, one for each thread.
             chains: each is made by one thread, in order. They must not write to the same places.
-            held: what must not be released before the last call ends.
+            keep_alive: what must not be released before the last call ends.
             scratch: memory whose address is the last argument of each call, for each thread; it is held, too.
         """
-        job = Job(export, chains, held, scratch)
+        job = ChainJob(export, chains, keep_alive, scratch)
         try:
-            for worker in self._helpers(min(len(chains), self.threads) - 1):
+            for worker in self._take_helpers(min(len(chains), self.threads) - 1):
                 worker.jobs.put(job)
-            job.work(self._calls)
-            job.finish()
+            job.run_chains(self._calls)
+            job.wait_for_helpers()
         except BaseException:
             job.is_over = True
-            job.finish()
+            job.wait_for_helpers()
             raise
         failure, job.failure = job.failure, None
         if failure is not None:
@@ -160,7 +160,7 @@ class Workers:
             finally:
                 del failure  # its traceback has this frame, and so the arrays of the callers
 
-    def _helpers(self, count: int) -> list[Worker]:
+    def _take_helpers(self, count: int) -> list[HelperThread]:
         """Return up to `count` workers, starting them if necessary."""
         if self._process != os.getpid():  # a child has none of the threads of its parent
             self._process, self._workers = os.getpid(), []
@@ -168,5 +168,5 @@ class Workers:
             # At the end of a program no thread can start; the caller then works alone.
             with self._lock, suppress_failures(RuntimeError):
                 while len(self._workers) < count:
-                    self._workers.append(Worker(self._new_calls()))
+                    self._workers.append(HelperThread(self._new_calls()))
         return self._workers[:count] if count > 0 else []

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from plugrad.extend import count_elements
 from plugrad.kernels import attention as contracts
-from plugrad_wasm.bits import converter, fill
-from plugrad_wasm.declare import ExportNames, run_items, table
+from plugrad_wasm.bits import attribute_converter, fill
+from plugrad_wasm.declare import ExportNames, run_over_items, table
 
 if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
-ATTENTION = ExportNames("attention")
-ATTENTION_GRADIENT = ExportNames("attention_gradient")
+ATTENTION_EXPORTS = ExportNames("attention")
+ATTENTION_GRADIENT_EXPORTS = ExportNames("attention_gradient")
 QUERIES, KEYS = 64, 512  # of a tile, as in attention.c
-MAX_WEIGHTS = 1 << 17  # that the gradient keeps at a time, or those of one query
+MAX_KEPT_ATTENTION_WEIGHTS = 1 << 17  # that the gradient keeps at a time, or those of one query
 
 
 @table.implements(contracts.attention)
@@ -30,18 +30,18 @@ def attention(
     if not (keys and count_elements(shape)):
         return fill(memory, shape, q.dtype, 0)
     out = memory.empty(shape, q.dtype)
-    masks, steps = mask_and_strides(q, mask)
+    masks, steps = broadcast_mask(q, mask)
     places = (
         *((q, queries * width), (k, keys * width), (v, keys * size), (masks, steps[2])),
         (out, queries * size),
     )
-    run_items(
+    run_over_items(
         q,
-        ATTENTION[q.dtype],
+        ATTENTION_EXPORTS[q.dtype],
         count_elements(tuple(batch)),
         places,
         *(queries, keys, width, size, *steps),
-        converter(q.dtype)(scale),
+        attribute_converter(q.dtype)(scale),
         work=count_elements(shape[:-1]) * keys * (width + size),
         scratch=QUERIES * min(KEYS, keys) * q.dtype.itemsize,
     )
@@ -65,22 +65,22 @@ def attention_gradient(
     if not (keys and queries and count_elements(tuple(batch))):
         return [fill(memory, x.shape, x.dtype, 0) for x in (q, k, v)]
     results = [memory.empty_like(x) for x in (q, k, v)]
-    masks, steps = mask_and_strides(q, mask)
+    masks, steps = broadcast_mask(q, mask)
     strides = queries * width, keys * width, keys * size
-    most = max(1, min(QUERIES, queries, MAX_WEIGHTS // keys))
+    most = max(1, min(QUERIES, queries, MAX_KEPT_ATTENTION_WEIGHTS // keys))
     places = (
         (dy, queries * size),
         *zip((q, k, v), strides, strict=True),
         (masks, steps[2]),
         *zip(results, strides, strict=True),
     )
-    run_items(
+    run_over_items(
         q,
-        ATTENTION_GRADIENT[q.dtype],
+        ATTENTION_GRADIENT_EXPORTS[q.dtype],
         count_elements(tuple(batch)),
         places,
         *(queries, keys, width, size, *steps),
-        converter(q.dtype)(scale),
+        attribute_converter(q.dtype)(scale),
         most,
         work=count_elements(q.shape[:-1]) * keys * (3 * width + 2 * size),
         scratch=2 * most * keys * q.dtype.itemsize,
@@ -88,9 +88,7 @@ def attention_gradient(
     return results
 
 
-def mask_and_strides(
-    q: WasmArray, mask: WasmArray | None
-) -> tuple[WasmArray, tuple[int, int, int]]:
+def broadcast_mask(q: WasmArray, mask: WasmArray | None) -> tuple[WasmArray, tuple[int, int, int]]:
     """Return the mask, or a single zero, and its strides along queries, keys and batches."""
     if mask is None:
         return fill(q.memory, (1, 1), q.dtype, 0), (0, 0, 0)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from plugrad.extend import bool_, broadcast
 from plugrad.kernels import binary
 from plugrad_wasm.declare import (
-    binary as paired,
-    declare_exports,
-    run_elements,
+    declare_elementwise_exports,
+    make_binary as paired,
+    run_elementwise,
     swap_operands,
     table,
 )
@@ -48,8 +48,8 @@ def select(condition: WasmArray, t: WasmArray, e: WasmArray) -> WasmArray:
     operands = [x if x.size == 1 else broadcast_to(x, shape=shape) for x in (condition, t, e)]
     steps = [int(x.size > 1) for x in operands]
     places = (*zip(operands, steps, strict=True), (out, 1))
-    run_elements(t, f"select_{t.dtype.itemsize}", out.size, places, *steps)
+    run_elementwise(t, f"select_{t.dtype.itemsize}", out.size, places, *steps)
     return out
 
 
-declare_exports(binary)
+declare_elementwise_exports(binary)

@@ -1,6 +1,6 @@
 """Bitwise kernels, all of which are exports of the module."""
 
 from plugrad.kernels import bitwise
-from plugrad_wasm.declare import declare_exports
+from plugrad_wasm.declare import declare_elementwise_exports
 
-declare_exports(bitwise)
+declare_elementwise_exports(bitwise)

@@ -8,17 +8,23 @@ from typing import TYPE_CHECKING
 from plugrad.extend import Window, count_elements, float32
 from plugrad.kernels import convolution
 from plugrad_wasm.bits import fill
-from plugrad_wasm.declare import ExportNames, call, items_per_part, product_part, table
-from plugrad_wasm.kernels.linalg import UNLIMITED, Epilogue, MatmulPlan, plan_matmul, run_matmul
+from plugrad_wasm.declare import (
+    ExportNames,
+    items_per_part,
+    matmul_part_steps,
+    select_export,
+    table,
+)
+from plugrad_wasm.kernels.linalg import NO_EPILOGUE, Epilogue, MatmulPlan, plan_matmul, run_matmul
 from plugrad_wasm.kernels.movement import reverse, transpose
 from plugrad_wasm.windows import (
     FILTERS,
     IMAGES,
     RESULTS,
-    filter_chains,
-    image_chains,
-    reversed_window,
+    reverse_window,
     run_windows,
+    split_filter_calls,
+    split_image_calls,
     window_descriptor,
 )
 
@@ -29,10 +35,10 @@ if TYPE_CHECKING:
 
 Sizes = tuple[int, ...]
 
-FORWARD = ExportNames("convolution")
-WINOGRAD = "convolution_winograd_float32"
-INPUT_GRADIENT = ExportNames("convolution_input_gradient")
-FILTER_GRADIENT = ExportNames("convolution_filter_gradient")
+CONVOLUTION_EXPORTS = ExportNames("convolution")
+WINOGRAD_EXPORT = "convolution_winograd_float32"
+INPUT_GRADIENT_EXPORTS = ExportNames("convolution_input_gradient")
+FILTER_GRADIENT_EXPORTS = ExportNames("convolution_filter_gradient")
 
 
 def run_convolution(
@@ -44,46 +50,54 @@ def run_convolution(
     *,
     image: Sizes,
     filter: Sizes,
-    epilogue: Epilogue = UNLIMITED,
+    epilogue: Epilogue = NO_EPILOGUE,
 ) -> WasmArray:
     """Run the export of a convolution or of one of its two gradients, for channels-last images.
 
-    An `epilogue` is for `FORWARD` in float32.
+    An `epilogue` is for `CONVOLUTION_EXPORTS` in float32.
     """
     memory = a.memory
     store = memory.store
     work = image[0] * count_elements(window.out) * count_elements(filter)
-    call(a, names[a.dtype], work)  # refuses a dtype without an export, of empty images too
+    select_export(a, names[a.dtype], work)  # refuses a dtype without an export, of empty images too
     if 0 in (*image, *window.out, *filter):
         return fill(memory, out_shape, a.dtype, 0)
-    turns = names is FILTER_GRADIENT, names is INPUT_GRADIENT
-    plan = pointwise(image, window, a.shape, b.shape, out_shape, turns)
+    turns = names is FILTER_GRADIENT_EXPORTS, names is INPUT_GRADIENT_EXPORTS
+    plan = plan_pointwise_matmul(image, window, a.shape, b.shape, out_shape, turns)
     if plan is not None:
-        ends = names is FORWARD and a.dtype is float32
+        ends = names is CONVOLUTION_EXPORTS and a.dtype is float32
         return run_matmul(a, b, plan, epilogue if ends else None)
     whole = window_descriptor(image, window)
-    in_tiles = names is FORWARD and a.dtype is float32 and uses_winograd(image[0], window, filter)
+    in_tiles = (
+        names is CONVOLUTION_EXPORTS
+        and a.dtype is float32
+        and uses_winograd(image[0], window, filter)
+    )
     kind = "winograd_scratch" if in_tiles else "chunk_scratch"
     scratch = store.scratch_size(kind, whole, filter[-1]) * a.dtype.itemsize
-    portion = product_part(a)
+    portion = matmul_part_steps(a)
     behind, attributes = (), (filter[-1],)
-    if names is FILTER_GRADIENT:
+    if names is FILTER_GRADIENT_EXPORTS:
         weights = image[-1] * filter[-1]
-        chains = filter_chains(image, window, filter[-1], weights, work, portion, store.threads)
+        chains = split_filter_calls(
+            image, window, filter[-1], weights, work, portion, store.threads
+        )
         out = fill(memory, out_shape, a.dtype, 0)
         places = (a, IMAGES), (b, RESULTS), (out, FILTERS)
     else:
-        of_cells = names is INPUT_GRADIENT
+        of_cells = names is INPUT_GRADIENT_EXPORTS
         most = items_per_part(store, work, work, portion)
-        multiple = TILE_RESULTS if in_tiles else 1
-        chains = image_chains(image, window, filter[-1], work, most, of_cells, multiple)
+        multiple = WINOGRAD_TILE_SIZE if in_tiles else 1
+        chains = split_image_calls(image, window, filter[-1], work, most, of_cells, multiple)
         out = memory.empty(out_shape, a.dtype)
         given, result = (RESULTS, IMAGES) if of_cells else (IMAGES, RESULTS)
         places = (a, given), (b, FILTERS), (out, result)
-        if names is FORWARD and a.dtype is float32:
+        if names is CONVOLUTION_EXPORTS and a.dtype is float32:
             behind, attributes = epilogue_arguments(epilogue, filter[-1])
-    export = WINOGRAD if in_tiles else names[a.dtype]
-    run_windows(a, export, places, chains, *attributes, work=work, scratch=scratch, behind=behind)
+    export = WINOGRAD_EXPORT if in_tiles else names[a.dtype]
+    run_windows(
+        a, export, places, chains, *attributes, work=work, scratch=scratch, trailing_arrays=behind
+    )
     return out
 
 
@@ -100,7 +114,7 @@ def epilogue_arguments(
     return ((bias, FILTERS),), (*limits, *attributes)
 
 
-TILE_RESULTS = 2
+WINOGRAD_TILE_SIZE = 2
 """Results of the tiles in csrc/winograd.c, along an axis. Parts consist of whole tiles."""
 WINOGRAD_MIN_CHANNELS = 16
 WINOGRAD_MIN_SIZE = 4
@@ -122,15 +136,15 @@ def uses_winograd(batch: int, window: Window, filter: Sizes) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def pointwise(
-    image: Sizes, window: Window, a: Sizes, b: Sizes, out: Sizes, turns: tuple[bool, bool]
+def plan_pointwise_matmul(
+    image: Sizes, window: Window, a: Sizes, b: Sizes, out: Sizes, transposes: tuple[bool, bool]
 ) -> MatmulPlan | None:
     """Return the convolution as a matrix product if each window is one pixel, else None."""
     is_dense = window.out == image[1:-1] and not any(before for before, _ in window.padding)
     if not is_dense or count_elements(window.size) != 1:
         return None
     matrices = ((count_elements(shape[:-1]), shape[-1]) for shape in (a, b))
-    return plan_matmul(*matrices, *turns)._replace(shape=out)
+    return plan_matmul(*matrices, *transposes)._replace(shape=out)
 
 
 def correlate(x: WasmArray, filter: WasmArray, *, window: Window) -> WasmArray:
@@ -139,12 +153,19 @@ def correlate(x: WasmArray, filter: WasmArray, *, window: Window) -> WasmArray:
 
 
 def correlate_with_epilogue(
-    x: WasmArray, filter: WasmArray, window: Window, epilogue: Epilogue = UNLIMITED
+    x: WasmArray, filter: WasmArray, window: Window, epilogue: Epilogue = NO_EPILOGUE
 ) -> WasmArray:
     """Return the cross-correlation of images with filters; float32 may have an epilogue."""
     shape = (x.shape[0], *window.out, filter.shape[-1])
     return run_convolution(
-        FORWARD, x, filter, shape, window, image=x.shape, filter=filter.shape, epilogue=epilogue
+        CONVOLUTION_EXPORTS,
+        x,
+        filter,
+        shape,
+        window,
+        image=x.shape,
+        filter=filter.shape,
+        epilogue=epilogue,
     )
 
 
@@ -154,13 +175,13 @@ def input_gradient(
     """Return the gradient of `correlate` with respect to its images."""
     image = input_shape
     if dy.dtype is float32 and uses_winograd(image[0], window, filter.shape):
-        back = reversed_window(image[1:-1], window)  # dy slides under the reversed filters
+        back = reverse_window(image[1:-1], window)  # dy slides under the reversed filters
         turned = transpose(reverse(filter, dims=(0, 1)), perm=(0, 1, 3, 2))
         return run_convolution(
-            FORWARD, dy, turned, image, back, image=dy.shape, filter=turned.shape
+            CONVOLUTION_EXPORTS, dy, turned, image, back, image=dy.shape, filter=turned.shape
         )
     return run_convolution(
-        INPUT_GRADIENT, dy, filter, image, window, image=image, filter=filter.shape
+        INPUT_GRADIENT_EXPORTS, dy, filter, image, window, image=image, filter=filter.shape
     )
 
 
@@ -169,7 +190,7 @@ def filter_gradient(
 ) -> WasmArray:
     """Return the gradient of `correlate` with respect to its filters."""
     return run_convolution(
-        FILTER_GRADIENT, x, dy, filter_shape, window, image=x.shape, filter=filter_shape
+        FILTER_GRADIENT_EXPORTS, x, dy, filter_shape, window, image=x.shape, filter=filter_shape
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from plugrad.extend import float32, float64, int32, int64
 from plugrad.kernels import creation
 from plugrad_wasm.bits import fill as filled
-from plugrad_wasm.declare import call, table
+from plugrad_wasm.declare import select_export, table
 from plugrad_wasm.dtypes import as_supported_dtype
 
 if TYPE_CHECKING:
@@ -19,19 +19,21 @@ if TYPE_CHECKING:
     from plugrad_wasm.memory import LinearMemory, WasmArray
 
 
-FLOATS: Final = (float32, float64)
-RAMPS: Final = (*FLOATS, int32, int64)
+FLOAT_DTYPES: Final = (float32, float64)
+RANGE_DTYPES: Final = (*FLOAT_DTYPES, int32, int64)
 """Dtypes whose ranges the module computes."""
 
 
-class Home(Protocol):
+class HasLinearMemory(Protocol):
     """The part of a backend that kernels without inputs need."""
 
     linear: LinearMemory
 
 
 @table.implements(creation.fill)
-def fill(backend: Home, *, shape: tuple[int, ...], value: Scalar, dtype: DType) -> WasmArray:
+def fill(
+    backend: HasLinearMemory, *, shape: tuple[int, ...], value: Scalar, dtype: DType
+) -> WasmArray:
     """Return an array filled with one value."""
     return filled(backend.linear, shape, as_supported_dtype(dtype), value)
 
@@ -49,15 +51,19 @@ def ones_like(x: WasmArray) -> WasmArray:
 
 
 @table.implements(creation.range)
-def range(backend: Home, *, start: float, stop: float, step: float, dtype: DType) -> WasmArray:
+def range(
+    backend: HasLinearMemory, *, start: float, stop: float, step: float, dtype: DType
+) -> WasmArray:
     """Return start, start + step, … up to but excluding stop."""
     count: int = creation.range.infer(start=start, stop=stop, step=step, dtype=dtype).shape[0]
     dtype = as_supported_dtype(dtype)
     is_whole = isinstance(start, int) and isinstance(step, int)
-    if dtype in (FLOATS if not is_whole else RAMPS):
-        convert = float if dtype in FLOATS else int
+    if dtype in (FLOAT_DTYPES if not is_whole else RANGE_DTYPES):
+        convert = float if dtype in FLOAT_DTYPES else int
         out = backend.linear.empty((count,), dtype)
-        call(out, f"ramp_{dtype}", count)(out.address, count, convert(start), convert(step))
+        select_export(out, f"ramp_{dtype}", count)(
+            out.address, count, convert(start), convert(step)
+        )
         return out
     # Integers stay integers; anything else is computed in double precision.
     values: NDArray[np.generic] = start + step * np.arange(count)
@@ -65,7 +71,9 @@ def range(backend: Home, *, start: float, stop: float, step: float, dtype: DType
 
 
 @table.implements(creation.linspace)
-def linspace(backend: Home, *, start: float, stop: float, num: int, dtype: DType) -> WasmArray:
+def linspace(
+    backend: HasLinearMemory, *, start: float, stop: float, num: int, dtype: DType
+) -> WasmArray:
     """Return equally spaced values, including both ends."""
     dtype = as_supported_dtype(dtype)
     return backend.linear.from_numpy(np.linspace(start, stop, num).astype(dtype), dtype)

@@ -7,9 +7,15 @@ from typing import Final
 from plugrad.extend import Window, count_elements
 from plugrad.kernels import depthwise
 from plugrad_wasm.bits import fill
-from plugrad_wasm.declare import ELEMENTWISE_PART, ExportNames, call, items_per_part, table
+from plugrad_wasm.declare import (
+    ELEMENTWISE_PART_STEPS,
+    ExportNames,
+    items_per_part,
+    select_export,
+    table,
+)
 from plugrad_wasm.kernels.convolution import epilogue_arguments
-from plugrad_wasm.kernels.linalg import UNLIMITED, Epilogue
+from plugrad_wasm.kernels.linalg import NO_EPILOGUE, Epilogue
 from plugrad_wasm.kernels.movement import read_strided, reverse
 from plugrad_wasm.kernels.reduction import make_reduction
 from plugrad_wasm.memory import WasmArray, WasmView
@@ -18,19 +24,19 @@ from plugrad_wasm.windows import (
     FILTERS,
     IMAGES,
     RESULTS,
-    filter_chains,
-    image_chains,
-    reversed_window,
+    reverse_window,
     run_windows,
+    split_filter_calls,
+    split_image_calls,
 )
 
 Sizes = tuple[int, ...]
 
-FORWARD = ExportNames("depthwise")
-INPUT_GRADIENT = ExportNames("depthwise_input_gradient")
-FILTER_GRADIENT = ExportNames("depthwise_filter_gradient")
+DEPTHWISE_EXPORTS = ExportNames("depthwise")
+INPUT_GRADIENT_EXPORTS = ExportNames("depthwise_input_gradient")
+FILTER_GRADIENT_EXPORTS = ExportNames("depthwise_filter_gradient")
 
-sum_along: Final = make_reduction("sum")
+sum_over_axes: Final = make_reduction("sum")
 
 
 def repeat_channels(x: WasmArray, multiplier: int) -> WasmArray:
@@ -48,42 +54,49 @@ def run_depthwise(
     out_shape: Sizes,
     window: Window,
     image: Sizes,
-    epilogue: Epilogue = UNLIMITED,
+    epilogue: Epilogue = NO_EPILOGUE,
 ) -> WasmArray:
     """Run the export of a depthwise convolution or of one of its two gradients, for repeated channels.
 
-    An `epilogue` is for `FORWARD`.
+    An `epilogue` is for `DEPTHWISE_EXPORTS`.
     """
     memory = a.memory
     store = memory.store
     cells, channels = count_elements(window.size), image[3]
     work = image[0] * count_elements(window.out) * cells * channels
-    call(a, names[a.dtype], work)  # refuses a dtype without an export, of empty images too
+    select_export(a, names[a.dtype], work)  # refuses a dtype without an export, of empty images too
     if 0 in (*image, *window.out):
         return fill(memory, out_shape, a.dtype, 0)
     scratch = None
     behind, attributes = (), ()
-    if names is FILTER_GRADIENT:
-        chains = filter_chains(
-            image, window, channels, channels, work, ELEMENTWISE_PART, store.threads
+    if names is FILTER_GRADIENT_EXPORTS:
+        chains = split_filter_calls(
+            image, window, channels, channels, work, ELEMENTWISE_PART_STEPS, store.threads
         )
         out = fill(memory, out_shape, a.dtype, 0)
         places = (a, IMAGES), (b, RESULTS), (out, FILTERS)
     else:
-        of_cells = names is INPUT_GRADIENT
-        most = items_per_part(store, work, work, ELEMENTWISE_PART)
+        of_cells = names is INPUT_GRADIENT_EXPORTS
+        most = items_per_part(store, work, work, ELEMENTWISE_PART_STEPS)
         if window.out[0] == 1:  # a row is not split: its windows are computed in groups
             most = max(most, -(-work // image[0]))
-        chains = image_chains(image, window, channels, work, most, of_cells)
+        chains = split_image_calls(image, window, channels, work, most, of_cells)
         out = memory.empty(out_shape, a.dtype)
         given, result = (RESULTS, IMAGES) if of_cells else (IMAGES, RESULTS)
         places = (a, given), (b, FILTERS), (out, result)
-        if names is FORWARD:
+        if names is DEPTHWISE_EXPORTS:
             # A pointer for each row and each cell of the filter, and a row of zeros.
             scratch = (window.size[0] + cells + 1 + image[2] * channels) * a.dtype.itemsize
             behind, attributes = epilogue_arguments(epilogue)
     run_windows(
-        a, names[a.dtype], places, chains, *attributes, work=work, scratch=scratch, behind=behind
+        a,
+        names[a.dtype],
+        places,
+        chains,
+        *attributes,
+        work=work,
+        scratch=scratch,
+        trailing_arrays=behind,
     )
     return out
 
@@ -95,12 +108,12 @@ def depthwise_conv2d(x: WasmArray, filter: WasmArray, *, window: Window) -> Wasm
 
 
 def correlate_with_epilogue(
-    x: WasmArray, filter: WasmArray, window: Window, epilogue: Epilogue = UNLIMITED
+    x: WasmArray, filter: WasmArray, window: Window, epilogue: Epilogue = NO_EPILOGUE
 ) -> WasmArray:
     """Return the cross-correlation of each channel with its own filters, followed by an epilogue."""
     x = repeat_channels(x, filter.shape[3])
     shape = (x.shape[0], *window.out, x.shape[3])
-    return run_depthwise(FORWARD, x, filter, shape, window, x.shape, epilogue)
+    return run_depthwise(DEPTHWISE_EXPORTS, x, filter, shape, window, x.shape, epilogue)
 
 
 @table.implements(depthwise.depthwise_conv2d_input_gradient)
@@ -111,13 +124,15 @@ def depthwise_conv2d_input_gradient(
     batch, height, width, channels = input_shape
     image = (batch, height, width, dy.shape[3])
     if window.strides == (1, 1):  # dy slides under the reversed filters, which is faster
-        back = reversed_window((height, width), window)
-        dx = run_depthwise(FORWARD, dy, reverse(filter, dims=(0, 1)), image, back, dy.shape)
+        back = reverse_window((height, width), window)
+        dx = run_depthwise(
+            DEPTHWISE_EXPORTS, dy, reverse(filter, dims=(0, 1)), image, back, dy.shape
+        )
     else:
-        dx = run_depthwise(INPUT_GRADIENT, dy, filter, image, window, image)
+        dx = run_depthwise(INPUT_GRADIENT_EXPORTS, dy, filter, image, window, image)
     if filter.shape[3] != 1:
         copies = WasmView(dx, (batch, height, width, channels, filter.shape[3]))
-        dx = sum_along(copies, (4,), False)
+        dx = sum_over_axes(copies, (4,), False)
     return dx
 
 
@@ -127,4 +142,4 @@ def depthwise_conv2d_filter_gradient(
 ) -> WasmArray:
     """Return the gradient of `depthwise_conv2d` with respect to its filters."""
     x = repeat_channels(x, filter_shape[3])
-    return run_depthwise(FILTER_GRADIENT, x, dy, filter_shape, window, x.shape)
+    return run_depthwise(FILTER_GRADIENT_EXPORTS, x, dy, filter_shape, window, x.shape)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from plugrad.extend import float32
 from plugrad.kernels import fused
 from plugrad.kernels.fused import ACTIVATIONS, Activation
-from plugrad_wasm.bits import converter
-from plugrad_wasm.declare import ExportNames, run_walk, table
+from plugrad_wasm.bits import attribute_converter
+from plugrad_wasm.declare import ExportNames, run_strided, table
 from plugrad_wasm.kernels import convolution, depthwise, linalg
 from plugrad_wasm.strides import broadcast_strides, merge_axes
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Sizes = tuple[int, ...]
 
-BIAS_AND_ACTIVATE = ExportNames("finish")
+BIAS_AND_ACTIVATION_EXPORTS = ExportNames("finish")
 
 CLAMPING_ACTIVATIONS: Final = {
     "linear": (-math.inf, math.inf),
@@ -49,10 +49,16 @@ def add_bias_and_activate(
         operands = bias, weights
         shapes = (() if x is None else x.shape for x in operands)
         descriptor = bias_descriptor(y.shape, *shapes)
-        attributes = ACTIVATIONS.index(activation), converter(y.dtype)(alpha)
+        attributes = ACTIVATIONS.index(activation), attribute_converter(y.dtype)(alpha)
         arrays, strides = (y, *operands), (0, 1, 2)
-        run_walk(
-            y, BIAS_AND_ACTIVATE[y.dtype], descriptor, arrays, strides, *attributes, work=y.size
+        run_strided(
+            y,
+            BIAS_AND_ACTIVATION_EXPORTS[y.dtype],
+            descriptor,
+            arrays,
+            strides,
+            *attributes,
+            work=y.size,
         )
     return y
 

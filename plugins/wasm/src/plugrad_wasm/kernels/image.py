@@ -11,7 +11,13 @@ from plugrad.extend import FLOATING, DType, Pair, Shape, count_elements, float32
 from plugrad.kernels import image as kernels
 from plugrad.kernels.image import Fill, FillMode, Interpolation
 from plugrad_wasm.bits import fill
-from plugrad_wasm.declare import ELEMENTWISE_PART, ExportNames, iter_ranges, run_chains, table
+from plugrad_wasm.declare import (
+    ELEMENTWISE_PART_STEPS,
+    ExportNames,
+    iter_part_ranges,
+    run_call_chains,
+    table,
+)
 from plugrad_wasm.kernels.indexing import as_int32_positions
 from plugrad_wasm.kernels.movement import reverse
 from plugrad_wasm.kernels.unary import cast
@@ -19,10 +25,10 @@ from plugrad_wasm.kernels.unary import cast
 if TYPE_CHECKING:
     from plugrad_wasm.memory import LinearMemory, WasmArray
 
-CROP = ExportNames("crop_and_resize")
-CROP_GRADIENT = ExportNames("crop_and_resize_gradient")
-TRANSFORM = ExportNames("transform")
-TRANSFORM_GRADIENT = ExportNames("transform_gradient")
+CROP_EXPORTS = ExportNames("crop_and_resize")
+CROP_GRADIENT_EXPORTS = ExportNames("crop_and_resize_gradient")
+TRANSFORM_EXPORTS = ExportNames("transform")
+TRANSFORM_GRADIENT_EXPORTS = ExportNames("transform_gradient")
 FILL_MODES: tuple[FillMode, ...] = get_args(FillMode)
 
 
@@ -39,12 +45,14 @@ class SamplePoints(NamedTuple):
     """Whether each result shows the image of its number."""
 
 
-def view_fields(images: Shape, size: Shape, interpolation: Interpolation, mode: FillMode) -> Shape:
-    """Return the fields of ``view_fields`` in csrc/image.c except the rows."""
+def sampling_descriptor(
+    images: Shape, size: Shape, interpolation: Interpolation, mode: FillMode
+) -> Shape:
+    """Return the fields of ``sampling_descriptor`` in csrc/image.c except the rows."""
     return (*images, *size, interpolation == "bilinear", FILL_MODES.index(mode))
 
 
-def fill_pixels(memory: LinearMemory, value: Fill, channels: int, dtype: DType) -> WasmArray:
+def make_border_pixels(memory: LinearMemory, value: Fill, channels: int, dtype: DType) -> WasmArray:
     """Return a pixel for points outside of the images, and a pixel of zeros."""
     pixels = np.zeros((2, channels))
     pixels[0] = value
@@ -65,8 +73,8 @@ def sample_images(
     *_, channels, height, width, _, _ = fields
     out = memory.empty((count, height, width, channels), images.dtype)
     if out.size:
-        border = fill_pixels(memory, outside, channels, images.dtype)
-        run_rows(names, out, images, fields, points, border, is_gradient=False)
+        border = make_border_pixels(memory, outside, channels, images.dtype)
+        run_image_rows(names, out, images, fields, points, border, is_gradient=False)
     return out
 
 
@@ -76,11 +84,11 @@ def scatter_to_images(
     """Return the gradient for the images: dy added to the sampled pixels in double precision."""
     dx = fill(dy.memory, fields[:4], float64, 0)
     if dy.size:
-        run_rows(names, dy, dx, fields, points, None, is_gradient=True)
+        run_image_rows(names, dy, dx, fields, points, None, is_gradient=True)
     return cast(dx, dtype=dy.dtype)
 
 
-def run_rows(
+def run_image_rows(
     names: ExportNames,
     results: WasmArray,
     images: WasmArray,
@@ -97,7 +105,9 @@ def run_rows(
     work = 4 * results.size
     calls: list[tuple[int, ...]] = []
     held: list[object] = [results, images, points.array, *points.more, border]
-    for (n, some), (row, rows) in iter_ranges((count, height), work, ELEMENTWISE_PART.maximum):
+    for (n, some), (row, rows) in iter_part_ranges(
+        (count, height), work, ELEMENTWISE_PART_STEPS.maximum
+    ):
         batch = some if points.of_images else fields[0]
         descriptor = memory.store.descriptor((batch, *fields[1:], row, row + rows))
         held.append(descriptor)
@@ -116,7 +126,7 @@ def run_rows(
         )
     chains = [calls] if is_gradient else [[arguments] for arguments in calls]
     # Room for the places of the columns and the taps of a row: at most five of 16 bytes a column
-    run_chains(results, names[results.dtype], chains, held, work, 5 * 16 * fields[5])
+    run_call_chains(results, names[results.dtype], chains, held, work, 5 * 16 * fields[5])
 
 
 @table.implements(kernels.crop_and_resize)
@@ -132,9 +142,9 @@ def crop_and_resize(
     """Return the contents of boxes resized; a box in no image gives zeros."""
     images = image if image.dtype in FLOATING else cast(image, dtype=float32)
     boxes, numbers = cast(boxes, dtype=float64), as_int32_positions(box_ind)
-    fields, count = view_fields(images.shape, crop_size, method, "nearest"), numbers.size
+    fields, count = sampling_descriptor(images.shape, crop_size, method, "nearest"), numbers.size
     return sample_images(
-        CROP, images, fields, extrapolation_value, count, SamplePoints(boxes, 4, (numbers,))
+        CROP_EXPORTS, images, fields, extrapolation_value, count, SamplePoints(boxes, 4, (numbers,))
     )
 
 
@@ -149,8 +159,8 @@ def crop_and_resize_image_gradient(
 ) -> WasmArray:
     """Return the gradient for the images: dy added to the sampled pixels."""
     boxes, numbers = cast(boxes, dtype=float64), as_int32_positions(box_ind)
-    fields = view_fields(image_shape, dy.shape[1:3], method, "nearest")
-    return scatter_to_images(CROP_GRADIENT, dy, fields, SamplePoints(boxes, 4, (numbers,)))
+    fields = sampling_descriptor(image_shape, dy.shape[1:3], method, "nearest")
+    return scatter_to_images(CROP_GRADIENT_EXPORTS, dy, fields, SamplePoints(boxes, 4, (numbers,)))
 
 
 @table.implements(kernels.flip_left_right)
@@ -159,7 +169,7 @@ def flip_left_right(image: WasmArray) -> WasmArray:
     return reverse(image, dims=(2,))
 
 
-def rotation(x: WasmArray, radians: float, center: tuple[float, ...]) -> WasmArray:
+def rotation_transform(x: WasmArray, radians: float, center: tuple[float, ...]) -> WasmArray:
     """Return the transform that rotates images around a center given as fractions of their size."""
     _, height, width, _ = x.shape
     sine, cosine = sin(radians), cos(radians)
@@ -175,10 +185,15 @@ def rotate_with_offset(
     image: WasmArray, *, radians: float, fill_value: Fill, center: tuple[float, ...]
 ) -> WasmArray:
     """Return the rotated images."""
-    turn, shape = rotation(image, radians, center), image.shape
-    fields = view_fields(shape, shape[1:3], "nearest", "constant")
+    turn, shape = rotation_transform(image, radians, center), image.shape
+    fields = sampling_descriptor(shape, shape[1:3], "nearest", "constant")
     return sample_images(
-        TRANSFORM, image, fields, fill_value, shape[0], transform_points(turn, 0, is_rounded=True)
+        TRANSFORM_EXPORTS,
+        image,
+        fields,
+        fill_value,
+        shape[0],
+        transform_points(turn, 0, is_rounded=True),
     )
 
 
@@ -187,10 +202,10 @@ def rotate_with_offset_gradient(
     dy: WasmArray, *, radians: float, center: tuple[float, ...]
 ) -> WasmArray:
     """Return the gradient for the images: dy added to the sampled pixels."""
-    turn, shape = rotation(dy, radians, center), dy.shape
-    fields = view_fields(shape, shape[1:3], "nearest", "constant")
+    turn, shape = rotation_transform(dy, radians, center), dy.shape
+    fields = sampling_descriptor(shape, shape[1:3], "nearest", "constant")
     return scatter_to_images(
-        TRANSFORM_GRADIENT, dy, fields, transform_points(turn, 0, is_rounded=True)
+        TRANSFORM_GRADIENT_EXPORTS, dy, fields, transform_points(turn, 0, is_rounded=True)
     )
 
 
@@ -205,11 +220,11 @@ def transform(
     output_shape: Pair,
 ) -> WasmArray:
     """Return the transformed images."""
-    fields = view_fields(image.shape, output_shape, interpolation, fill_mode)
+    fields = sampling_descriptor(image.shape, output_shape, interpolation, fill_mode)
     points = transform_points(
-        cast(transforms, dtype=float64), transform_stride(transforms), is_rounded=False
+        cast(transforms, dtype=float64), stride_between_transforms(transforms), is_rounded=False
     )
-    return sample_images(TRANSFORM, image, fields, fill_value, image.shape[0], points)
+    return sample_images(TRANSFORM_EXPORTS, image, fields, fill_value, image.shape[0], points)
 
 
 @table.implements(kernels.transform_image_gradient)
@@ -222,11 +237,11 @@ def transform_image_gradient(
     fill_mode: FillMode,
 ) -> WasmArray:
     """Return the gradient for the images: dy added to the sampled pixels."""
-    fields = view_fields(image_shape, dy.shape[1:3], interpolation, fill_mode)
+    fields = sampling_descriptor(image_shape, dy.shape[1:3], interpolation, fill_mode)
     points = transform_points(
-        cast(transforms, dtype=float64), transform_stride(transforms), is_rounded=False
+        cast(transforms, dtype=float64), stride_between_transforms(transforms), is_rounded=False
     )
-    return scatter_to_images(TRANSFORM_GRADIENT, dy, fields, points)
+    return scatter_to_images(TRANSFORM_GRADIENT_EXPORTS, dy, fields, points)
 
 
 def transform_points(transforms: WasmArray, step: int, *, is_rounded: bool) -> SamplePoints:
@@ -234,6 +249,6 @@ def transform_points(transforms: WasmArray, step: int, *, is_rounded: bool) -> S
     return SamplePoints(transforms, step, (), (step, is_rounded), of_images=True)
 
 
-def transform_stride(transforms: WasmArray) -> int:
+def stride_between_transforms(transforms: WasmArray) -> int:
     """Return the number of elements between the transforms of consecutive images."""
     return 8 if transforms.shape[0] > 1 else 0

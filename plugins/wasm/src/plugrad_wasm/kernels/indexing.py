@@ -21,14 +21,14 @@ from plugrad.extend import (
     uint64,
 )
 from plugrad.kernels import indexing
-from plugrad_wasm.bits import to_bits
+from plugrad_wasm.bits import scalar_to_int64_bits
 from plugrad_wasm.declare import (
-    ELEMENTWISE_PART,
-    RELEASE_LOCK_MIN_ELEMENTS,
+    ELEMENTWISE_PART_STEPS,
+    RELEASE_GIL_MIN_ELEMENTS,
     ExportNames,
-    iter_ranges,
-    run_chains,
-    run_items,
+    iter_part_ranges,
+    run_call_chains,
+    run_over_items,
     table,
 )
 from plugrad_wasm.dtypes import as_supported_dtype
@@ -39,20 +39,20 @@ from plugrad_wasm.memory import WasmView
 if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
-GATHER: Final = {size: f"gather_{size}" for size in (1, 2, 4, 8, 16)}
-GATHER_BY_INT64: Final = {size: f"gather_by_int64_{size}" for size in GATHER}
+GATHER_EXPORTS: Final = {size: f"gather_{size}" for size in (1, 2, 4, 8, 16)}
+GATHER_BY_INT64_EXPORTS: Final = {size: f"gather_by_int64_{size}" for size in GATHER_EXPORTS}
 """The exports that take elements of so many bytes."""
-SEGMENT_SUM = ExportNames("segment_sum")
-LONGEST_CHAIN: Final = 1024
+SEGMENT_SUM_EXPORTS = ExportNames("segment_sum")
+MAX_FLOAT32_SUM_TERMS: Final = 1024
 """So many float32 numbers are added one by one; more, which may all be of one segment, in double precision."""
-INT32 = np.iinfo(np.int32)
+INT32_LIMITS = np.iinfo(np.int32)
 
 
 def as_int32_positions(indices: WasmArray) -> WasmArray:
     """Cast indices to int32; those that do not fit become out of range for every axis."""
     if indices.dtype in (int64, uint32, uint64):
         indices = clip_by_value(
-            indices, clip_value_min=int(INT32.min), clip_value_max=int(INT32.max)
+            indices, clip_value_min=int(INT32_LIMITS.min), clip_value_max=int(INT32_LIMITS.max)
         )
     return cast(indices, dtype=int32)
 
@@ -69,10 +69,10 @@ def flat_positions(indices: WasmArray, shape: tuple[int, ...]) -> WasmArray:
     indices = indices if indices.dtype is int64 else as_int32_positions(indices)
     descriptor = memory.store.descriptor((depth, *shape[:depth]))
     places = (indices, depth), (out, 1)
-    run_items(
+    run_over_items(
         *(indices, name, out.size, places, descriptor.address),
         work=indices.size,
-        held=[descriptor],
+        keep_alive=[descriptor],
     )
     return out
 
@@ -119,11 +119,11 @@ def gather(x: WasmArray, indices: WasmArray, *, axis: int, batch_dims: int) -> W
     if out.size:
         itemsize = x.dtype.itemsize
         if indices.dtype is int64:
-            export = GATHER_BY_INT64[itemsize]
+            export = GATHER_BY_INT64_EXPORTS[itemsize]
         else:
-            export, indices = GATHER[itemsize], as_int32_positions(indices)
-        if out.size < RELEASE_LOCK_MIN_ELEMENTS:
-            run = x.memory.store.short[export]
+            export, indices = GATHER_EXPORTS[itemsize], as_int32_positions(indices)
+        if out.size < RELEASE_GIL_MIN_ELEMENTS:
+            run = x.memory.store.exports_holding_gil[export]
             run(x.address, indices.address, out.address, batch, outer, size, inner, count)
             return out
         chains = [
@@ -135,11 +135,11 @@ def gather(x: WasmArray, indices: WasmArray, *, axis: int, batch_dims: int) -> W
                     *(batches, outers, size, inner, counts),
                 )
             ]
-            for (b, batches), (o, outers), (c, counts) in iter_ranges(
-                (batch, outer, count), out.size, ELEMENTWISE_PART.maximum
+            for (b, batches), (o, outers), (c, counts) in iter_part_ranges(
+                (batch, outer, count), out.size, ELEMENTWISE_PART_STEPS.maximum
             )
         ]
-        run_chains(x, export, chains, (x, indices, out), out.size)
+        run_call_chains(x, export, chains, (x, indices, out), out.size)
     return out
 
 
@@ -169,9 +169,9 @@ def one_hot(
     dtype = as_supported_dtype(dtype)
     out = indices.memory.empty((*indices.shape, depth), dtype)
     indices = as_int32_positions(indices)
-    on, off = to_bits(on_value, dtype), to_bits(off_value, dtype)
+    on, off = scalar_to_int64_bits(on_value, dtype), scalar_to_int64_bits(off_value, dtype)
     places = (indices, 1), (out, depth)
-    run_items(
+    run_over_items(
         indices, f"one_hot_{dtype.itemsize}", indices.size, places, depth, *on, *off, work=out.size
     )
     return out
@@ -189,14 +189,16 @@ def segment_sums(
 ) -> WasmArray:
     """Return the sums of the slices of `x` for each id; the first axes of `shape` are batch and segments."""
     count = ids.size // (batch or 1)
-    if x.dtype is float32 and count > LONGEST_CHAIN:
+    if x.dtype is float32 and count > MAX_FLOAT32_SUM_TERMS:
         sums = segment_sums(cast(x, dtype=float64), ids, shape, num_segments, batch)
         return cast(sums, dtype=float32)
     out = x.memory.empty(shape, x.dtype)
     inner = out.size // (batch * num_segments or 1)
     places = (x, count * inner), (ids, count), (out, num_segments * inner)
     attributes = count, inner, num_segments
-    run_items(x, SEGMENT_SUM[x.dtype], batch, places, *attributes, work=x.size + out.size)
+    run_over_items(
+        x, SEGMENT_SUM_EXPORTS[x.dtype], batch, places, *attributes, work=x.size + out.size
+    )
     return out
 
 

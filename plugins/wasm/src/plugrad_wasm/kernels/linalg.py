@@ -19,18 +19,18 @@ from plugrad.extend import (
 from plugrad.kernels import linalg
 from plugrad_wasm.bits import fill
 from plugrad_wasm.declare import (
-    RELEASE_LOCK_MIN_ELEMENTS,
+    RELEASE_GIL_MIN_ELEMENTS,
     ExportNames,
-    call,
     items_per_part,
-    product_part,
-    run_chains,
+    matmul_part_steps,
+    run_call_chains,
+    select_export,
     table,
 )
 from plugrad_wasm.kernels.binary import multiply
 from plugrad_wasm.kernels.indexing import as_int32_positions
-from plugrad_wasm.kernels.movement import copy, read_strided, transpose
-from plugrad_wasm.kernels.reduction import sum_kernel
+from plugrad_wasm.kernels.movement import copy_strided, read_strided, transpose
+from plugrad_wasm.kernels.reduction import sum_over_axes
 from plugrad_wasm.kernels.unary import cast
 from plugrad_wasm.memory import WasmArray, WasmView
 from plugrad_wasm.strides import contiguous_strides, merge_axes
@@ -39,17 +39,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from plugrad.extend import OperandPreparation
-    from plugrad_wasm.runtime import Chain, Located
+    from plugrad_wasm.runtime import CallChain, HasAddress
 
 Sizes = tuple[int, ...]
-MATMUL = ExportNames("matmul")
-MATMUL_CLAMPED = "matmul_within_float32"
-SMALL_MATRIX_ELEMENTS: Final = 1024
+MATMUL_EXPORTS = ExportNames("matmul")
+CLAMPED_MATMUL_EXPORT = "matmul_within_float32"
+SMALL_HALF_MATRIX_MAX_ELEMENTS: Final = 1024
 """The elements of a matrix of halves up to which the module converts it in a product."""
 
 Epilogue: TypeAlias = tuple[WasmArray | None, float, float]
 """What becomes of sums: a bias for each column or channel, and limits."""
-UNLIMITED: Final[Epilogue] = (None, -math.inf, math.inf)
+NO_EPILOGUE: Final[Epilogue] = (None, -math.inf, math.inf)
 
 
 class MatmulPlan(NamedTuple):
@@ -103,7 +103,7 @@ def complex_matmul(a: WasmArray, b: WasmArray) -> WasmArray:
     memory = a.memory
     *batch, depth, columns = b.shape
     expanded = memory.empty((*batch, 2 * depth, columns), b.dtype)
-    run = call(b, f"expand_{b.dtype}", expanded.size)
+    run = select_export(b, f"expand_{b.dtype}", expanded.size)
     run(b.address, expanded.address, count_elements((*batch, depth)), columns)
     whole = matmul(
         as_float_pairs(a), as_float_pairs(expanded), transpose_a=False, transpose_b=False
@@ -127,16 +127,16 @@ def matmul(a: WasmArray, b: WasmArray, *, transpose_a: bool, transpose_b: bool) 
     plan = plan_matmul(a.shape, b.shape, transpose_a, transpose_b)
     if plan.depth == 0:
         return fill(a.memory, plan.shape, a.dtype, 0)
-    if a.dtype in HALVES and not is_small(a, b, plan):
+    if a.dtype in HALVES and not is_small_half_matmul(a, b, plan):
         wide = run_matmul(cast(a, dtype=float32), cast(b, dtype=float32), plan)
         return cast(wide, dtype=a.dtype)
     return run_matmul(a, b, plan)
 
 
-def is_small(a: WasmArray, b: WasmArray, plan: MatmulPlan) -> bool:
+def is_small_half_matmul(a: WasmArray, b: WasmArray, plan: MatmulPlan) -> bool:
     """Return whether a product of halves is one call, which converts them."""
     largest = max(a.size, b.size, plan.rows * plan.columns)
-    return len(plan.shape) == 2 and largest <= SMALL_MATRIX_ELEMENTS
+    return len(plan.shape) == 2 and largest <= SMALL_HALF_MATRIX_MAX_ELEMENTS
 
 
 def run_matmul(
@@ -149,26 +149,26 @@ def run_matmul(
     work = out.size * plan.depth
     if not work:
         return out
-    export, rest = MATMUL[a.dtype], ()
-    if work < RELEASE_LOCK_MIN_ELEMENTS and epilogue is None:
+    export, rest = MATMUL_EXPORTS[a.dtype], ()
+    if work < RELEASE_GIL_MIN_ELEMENTS and epilogue is None:
         _, rows, columns, depth, a_strides, b_strides, descriptor = plan
         batch, sizes = store.descriptor(descriptor), (rows, columns, depth, *a_strides, *b_strides)
-        store.short[export](a.address, b.address, out.address, *sizes, batch.address)
+        store.exports_holding_gil[export](a.address, b.address, out.address, *sizes, batch.address)
         return out
     if epilogue is not None:
         bias, *limits = epilogue
-        export, rest = MATMUL_CLAMPED, (0 if bias is None else bias.address, *limits)
-    most = items_per_part(store, work, work, product_part(a))
+        export, rest = CLAMPED_MATMUL_EXPORT, (0 if bias is None else bias.address, *limits)
+    most = items_per_part(store, work, work, matmul_part_steps(a))
     if most == work:
         batch = store.descriptor(plan.descriptor)
         sizes = plan.rows, plan.columns, plan.depth, *plan.a_strides, *plan.b_strides
-        run = call(a, export, work)
+        run = select_export(a, export, work)
         run(a.address, b.address, out.address, *sizes, *(rest or (batch.address,)))
         return out
     arrays = a, b, out
-    chains: list[Chain] = []
-    descriptors: list[Located] = []
-    for part, offsets in iter_parts(plan, most):
+    chains: list[CallChain] = []
+    descriptors: list[HasAddress] = []
+    for part, offsets in iter_matmul_parts(plan, most):
         descriptors.append(store.descriptor(part.descriptor))
         arguments = (
             *(x.address + n * x.dtype.itemsize for x, n in zip(arrays, offsets, strict=True)),
@@ -176,14 +176,14 @@ def run_matmul(
             *(rest or (descriptors[-1].address,)),
         )
         chains.append([arguments])
-    run_chains(a, export, chains, (*arrays, *descriptors, epilogue), work)
+    run_call_chains(a, export, chains, (*arrays, *descriptors, epilogue), work)
     return out
 
 
-def iter_parts(plan: MatmulPlan, most: int) -> Iterator[tuple[MatmulPlan, Sizes]]:
+def iter_matmul_parts(plan: MatmulPlan, max_steps: int) -> Iterator[tuple[MatmulPlan, Sizes]]:
     """Yield parts of a plan with their offsets in the operands and the result.
 
-    A part has about `most` multiplications. Batches are split along their first axis, single matrices
+    A part has about `max_steps` multiplications. Batches are split along their first axis, single matrices
     into blocks of rows, which are computed as they are without parts: a part has a single row only if
     that is all.
     """
@@ -191,20 +191,20 @@ def iter_parts(plan: MatmulPlan, most: int) -> Iterator[tuple[MatmulPlan, Sizes]
     sizes, a_steps, b_steps = fields[:axes], fields[axes : 2 * axes], fields[2 * axes :]
     inner = count_elements(tuple(sizes[1:]))
     work = plan.rows * plan.columns * plan.depth * inner
-    if work * sizes[0] <= most:
+    if work * sizes[0] <= max_steps:
         yield plan, (0, 0, 0)
     elif sizes[0] > 1 or axes > 1:
-        count = max(1, most // work)
+        count = max(1, max_steps // work)
         rest = (axes - 1, *sizes[1:], *a_steps[1:], *b_steps[1:]) if axes > 1 else (1, 1, 0, 0)
         for i in range(0, sizes[0], count):
             length = min(count, sizes[0] - i)
             some = (axes, length, *sizes[1:], *a_steps, *b_steps)
             matrices = plan._replace(descriptor=some if length > 1 else rest)
-            for part, (a, b, out) in iter_parts(matrices, most):
+            for part, (a, b, out) in iter_matmul_parts(matrices, max_steps):
                 start = plan.rows * plan.columns * inner * i
                 yield part, (a + i * a_steps[0], b + i * b_steps[0], out + start)
     else:
-        height = max(2, -(-most // (plan.columns * plan.depth)))
+        height = max(2, -(-max_steps // (plan.columns * plan.depth)))
         for first in range(0, max(1, plan.rows - 1), height):
             rows = height if first + height < plan.rows - 1 else plan.rows - first
             yield plan._replace(rows=rows), (first * plan.a_strides[0], 0, first * plan.columns)
@@ -230,7 +230,7 @@ def einsum(*inputs: WasmArray, equation: str) -> WasmArray:
 def prepare_operand(x: WasmArray, steps: OperandPreparation) -> WasmArray:
     """Sum over axes of an operand, then transpose and reshape it, as `steps` says."""
     if steps.summed:
-        x = sum_kernel(x, axis=steps.summed, keep_dims=False)
+        x = sum_over_axes(x, axis=steps.summed, keep_dims=False)
     if steps.order:
         x = transpose(x, perm=steps.order)
     return x if x.shape == steps.shape else WasmView(x, steps.shape)
@@ -244,7 +244,7 @@ def band_part(input: WasmArray, num_lower: WasmArray, num_upper: WasmArray) -> W
     """Return the matrices with zeros outside a band of diagonals."""
     out = input.memory.empty_like(input)
     bounds = [as_int32_positions(x) for x in (num_lower, num_upper)]
-    run = call(input, f"band_part_{input.dtype.itemsize}", input.size)
+    run = select_export(input, f"band_part_{input.dtype.itemsize}", input.size)
     addresses = [x.address for x in bounds]
     run(input.address, out.address, count_elements(input.shape[:-2]), *input.shape[-2:], *addresses)
     return out
@@ -254,7 +254,7 @@ def band_part(input: WasmArray, num_lower: WasmArray, num_upper: WasmArray) -> W
 def diag(x: WasmArray) -> WasmArray:
     """Return zeros with `x` on the diagonal."""
     out = fill(x.memory, (*x.shape, *x.shape), x.dtype, 0)
-    copy(x, out, (x.size,), (1,), (x.size + 1,))
+    copy_strided(x, out, (x.size,), (1,), (x.size + 1,))
     return out
 
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 from plugrad.extend import Window, count_elements
 from plugrad.kernels import morphology
 from plugrad_wasm.bits import fill
-from plugrad_wasm.declare import ELEMENTWISE_PART, ExportNames, items_per_part, table
-from plugrad_wasm.windows import FILTERS, IMAGES, RESULTS, image_chains, run_windows
+from plugrad_wasm.declare import ELEMENTWISE_PART_STEPS, ExportNames, items_per_part, table
+from plugrad_wasm.windows import FILTERS, IMAGES, RESULTS, run_windows, split_image_calls
 
 if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
 Sizes = tuple[int, ...]
 
-DILATION = ExportNames("dilation")
-GRADIENT = ExportNames("dilation_gradient")
+DILATION_EXPORTS = ExportNames("dilation")
+DILATION_GRADIENT_EXPORTS = ExportNames("dilation_gradient")
 
 
 def run_dilation(
@@ -34,13 +34,15 @@ def run_dilation(
     work = x.shape[0] * count_elements(window.out) * filter.size
     if attributes:  # a gradient, to which all parts add, in order
         out = fill(memory, shape, x.dtype, 0)
-        parts = image_chains(x.shape, window, x.shape[-1], work, ELEMENTWISE_PART.maximum, False)
+        parts = split_image_calls(
+            x.shape, window, x.shape[-1], work, ELEMENTWISE_PART_STEPS.maximum, False
+        )
         chains = [[part for (part,) in parts]]
         kinds = (IMAGES, FILTERS, RESULTS, FILTERS if attributes[0] else IMAGES)
     else:
         out = memory.empty(shape, x.dtype)
-        most = items_per_part(memory.store, work, work, ELEMENTWISE_PART)
-        chains = image_chains(x.shape, window, x.shape[-1], work, most, False)
+        most = items_per_part(memory.store, work, work, ELEMENTWISE_PART_STEPS)
+        chains = split_image_calls(x.shape, window, x.shape[-1], work, most, False)
         kinds = (IMAGES, FILTERS, RESULTS)
     places = [*zip((*inputs, out), kinds, strict=True)]
     run_windows(x, names[x.dtype], places, chains, *attributes, work=work)
@@ -50,7 +52,9 @@ def run_dilation(
 @table.implements(morphology.dilation2d)
 def dilation2d(x: WasmArray, filter: WasmArray, *, window: Window) -> WasmArray:
     """Return the maximum of window plus filter at each position."""
-    return run_dilation(DILATION, (x, filter), (x.shape[0], *window.out, x.shape[3]), window)
+    return run_dilation(
+        DILATION_EXPORTS, (x, filter), (x.shape[0], *window.out, x.shape[3]), window
+    )
 
 
 @table.implements(morphology.dilation2d_input_gradient)
@@ -58,7 +62,7 @@ def dilation2d_input_gradient(
     x: WasmArray, filter: WasmArray, dy: WasmArray, *, window: Window
 ) -> WasmArray:
     """Return dy added at the pixel of each window that has the first maximum."""
-    return run_dilation(GRADIENT, (x, filter, dy), x.shape, window, False)
+    return run_dilation(DILATION_GRADIENT_EXPORTS, (x, filter, dy), x.shape, window, False)
 
 
 @table.implements(morphology.dilation2d_filter_gradient)
@@ -66,4 +70,4 @@ def dilation2d_filter_gradient(
     x: WasmArray, filter: WasmArray, dy: WasmArray, *, window: Window
 ) -> WasmArray:
     """Return the sums of dy at the cell of the filter that has the first maximum."""
-    return run_dilation(GRADIENT, (x, filter, dy), filter.shape, window, True)
+    return run_dilation(DILATION_GRADIENT_EXPORTS, (x, filter, dy), filter.shape, window, True)

@@ -8,14 +8,21 @@ from typing import TYPE_CHECKING, Final
 
 from plugrad.kernels import movement
 from plugrad_wasm.bits import fill
-from plugrad_wasm.declare import run_walk, table
-from plugrad_wasm.memory import Walk, WasmArray, WasmPart, WasmView, WasmWalk, size_class
+from plugrad_wasm.declare import run_strided, table
+from plugrad_wasm.memory import (
+    StridedView,
+    WasmArray,
+    WasmSlice,
+    WasmStridedView,
+    WasmView,
+    round_up_to_size_class,
+)
 from plugrad_wasm.strides import (
     broadcast_strides,
     contiguous_strides,
     copy_descriptor,
-    slice_walk,
-    summarize_walk,
+    slice_strides,
+    summarize_strides,
 )
 
 if TYPE_CHECKING:
@@ -26,14 +33,14 @@ Sizes = tuple[int, ...]
 VIEW_MIN_ELEMENTS: Final = 4096
 """From this number of elements on, parts of an array are views. Fewer are copied, and do not keep it alive."""
 
-COPY: Final = {size: f"copy_{size}" for size in (1, 2, 4, 8, 16)}
+COPY_EXPORTS: Final = {size: f"copy_{size}" for size in (1, 2, 4, 8, 16)}
 """The exports that copy elements of so many bytes."""
 
 MAX_STRIDED_COPIES: Final = 4
 """How often neighbours may be repeated for as many strided copies to be faster than one of short rows."""
 
 
-def copy(
+def copy_strided(
     source: WasmArray,
     target: WasmArray,
     sizes: Sizes,
@@ -48,57 +55,60 @@ def copy(
     if len(sizes) > 1 and source_strides[-1] == 0 and 1 < sizes[-1] <= MAX_STRIDED_COPIES:
         walk = sizes[:-1], source_strides[:-1], target_strides[:-1], source_offset
         for turn in range(sizes[-1]):
-            copy(source, target, *walk, target_offset + turn * target_strides[-1])
+            copy_strided(source, target, *walk, target_offset + turn * target_strides[-1])
         return
     descriptor = copy_descriptor(sizes, source_strides, target_strides)
-    export, starts = COPY[source.dtype.itemsize], (source_offset, target_offset)
+    export, starts = COPY_EXPORTS[source.dtype.itemsize], (source_offset, target_offset)
     work = target.size
-    run_walk(source, export, descriptor, (source, target), (1, 2), work=work, starts=starts)
+    run_strided(source, export, descriptor, (source, target), (1, 2), work=work, starts=starts)
 
 
 def read_strided(x: WasmArray, sizes: Sizes, strides: Sizes, offset: int = 0) -> WasmArray:
     """Return a contiguous array of the elements on a strided walk over `x`."""
     out = x.memory.empty(sizes, x.dtype)
-    copy(x, out, sizes, strides, contiguous_strides(sizes), offset)
+    copy_strided(x, out, sizes, strides, contiguous_strides(sizes), offset)
     return out
 
 
-def as_contiguous(walk: Walk) -> WasmArray:
+def as_contiguous(walk: StridedView) -> WasmArray:
     """Return the elements of a walk as a contiguous array."""
     return read_strided(walk.owner, *walk[1:])
 
 
-def as_walk(x: WasmArray) -> tuple[WasmArray, Sizes, int]:
-    """Return the array that `x` walks over, the strides, and the start of the walk."""
-    if isinstance(x, WasmWalk):
+def as_strided_view(x: WasmArray) -> tuple[WasmArray, Sizes, int]:
+    """Return the array that `x` is a view of, the strides, and the start in it."""
+    if isinstance(x, WasmStridedView):
         walk = x.walk
         if walk is not None:
             return walk.owner, walk.strides, walk.start
     return x, contiguous_strides(x.shape), 0
 
 
-def view(x: WasmArray, sizes: Sizes, strides: Sizes, start: int) -> WasmArray:
+def view_or_copy(x: WasmArray, sizes: Sizes, strides: Sizes, start: int) -> WasmArray:
     """Return the elements on a strided walk over `x`: a view, or a copy if they are few.
 
     Neighbouring elements are a view without a copy; all others are copied when a kernel needs them dense.
     """
-    size, is_dense, descriptor = summarize_walk(sizes, strides)
+    size, is_dense, descriptor = summarize_strides(sizes, strides)
     if size >= VIEW_MIN_ELEMENTS:
         if is_dense:
-            return WasmPart(x, sizes, start)
-        return WasmWalk(Walk(x, sizes, strides, start), as_contiguous)
+            return WasmSlice(x, sizes, start)
+        return WasmStridedView(StridedView(x, sizes, strides, start), as_contiguous)
     memory, dtype = x.memory, x.dtype
     itemsize = dtype.itemsize
-    out = WasmArray(memory, sizes, dtype, size, size_class(size * itemsize))
+    out = WasmArray(memory, sizes, dtype, size, round_up_to_size_class(size * itemsize))
     if size:
-        run, address = memory.store.short[COPY[itemsize]], x.address + start * itemsize
+        run, address = (
+            memory.store.exports_holding_gil[COPY_EXPORTS[itemsize]],
+            x.address + start * itemsize,
+        )
         run(address, out.address, memory.store.descriptor(descriptor).address)
     return out
 
 
 def copy_array(x: WasmArray) -> WasmArray:
     """Return a copy, which may be overwritten."""
-    x, strides, start = as_walk(x)
+    x, strides, start = as_strided_view(x)
     return read_strided(x, x.shape, strides, start)
 
 
@@ -106,9 +116,9 @@ def slice_block(
     x: WasmArray, begin: Sizes, sizes: Sizes, steps: Sizes | None = None, drop: Sizes = ()
 ) -> WasmArray:
     """Return a block of `x`, or every `steps`-th element of it, without the axes in `drop`."""
-    x, strides, start = as_walk(x)
-    sizes, strides, first = slice_walk(strides, begin, sizes, steps, drop)
-    return view(x, sizes, strides, start + first)
+    x, strides, start = as_strided_view(x)
+    sizes, strides, first = slice_strides(strides, begin, sizes, steps, drop)
+    return view_or_copy(x, sizes, strides, start + first)
 
 
 def multiply_elementwise(a: Iterable[int], b: Iterable[int]) -> Sizes:
@@ -132,8 +142,10 @@ def expand_dims(input: WasmArray, *, dim: int) -> WasmArray:
 def transpose(x: WasmArray, *, perm: Sizes) -> WasmArray:
     """Return `x` with permuted axes."""
     shape = x.shape
-    x, strides, start = as_walk(x)
-    return view(x, tuple([shape[i] for i in perm]), tuple([strides[i] for i in perm]), start)
+    x, strides, start = as_strided_view(x)
+    return view_or_copy(
+        x, tuple([shape[i] for i in perm]), tuple([strides[i] for i in perm]), start
+    )
 
 
 @table.implements(movement.slice)
@@ -162,7 +174,7 @@ def strided_slice_gradient(
     dx = fill(dy.memory, shape, dy.dtype, 0)
     steps = contiguous_strides(shape)
     offset = sum(multiply_elementwise(steps, begin))
-    copy(
+    copy_strided(
         dy,
         dx,
         dy.shape,
@@ -183,7 +195,7 @@ def strided_slice_update(
     steps = contiguous_strides(out.shape)
     sizes = slice_shape(begin, end, strides)
     offset = sum(multiply_elementwise(steps, begin))
-    copy(
+    copy_strided(
         updates,
         out,
         sizes,
@@ -204,8 +216,8 @@ def concat(*inputs: WasmArray, axis: int) -> WasmArray:
     strides = contiguous_strides(out.shape)
     offset = 0
     for x in inputs:
-        owner, steps, start = as_walk(x)
-        copy(owner, out, x.shape, steps, strides, start, offset)
+        owner, steps, start = as_strided_view(x)
+        copy_strided(owner, out, x.shape, steps, strides, start, offset)
         offset += x.shape[axis] * strides[axis]
     return out
 
@@ -219,21 +231,21 @@ def pack(*inputs: WasmArray, axis: int) -> WasmArray:
 @table.implements(movement.unpack)
 def unpack(value: WasmArray, *, axis: int) -> list[WasmArray]:
     """Return the slices along an axis, without the axis."""
-    owner, strides, start = as_walk(value)
+    owner, strides, start = as_strided_view(value)
     sizes = (*value.shape[:axis], *value.shape[axis + 1 :])
     steps = (*strides[:axis], *strides[axis + 1 :])
     count, step = value.shape[axis], strides[axis]
-    return [view(owner, sizes, steps, start + i * step) for i in range(count)]
+    return [view_or_copy(owner, sizes, steps, start + i * step) for i in range(count)]
 
 
 @table.implements(movement.split)
 def split(x: WasmArray, *, num_or_size_splits: Sizes, axis: int) -> list[WasmArray]:
     """Return parts of the given sizes along an axis."""
-    owner, strides, start = as_walk(x)
+    owner, strides, start = as_strided_view(x)
     parts: list[WasmArray] = []
     for length in num_or_size_splits:
         sizes = (*x.shape[:axis], length, *x.shape[axis + 1 :])
-        parts.append(view(owner, sizes, strides, start))
+        parts.append(view_or_copy(owner, sizes, strides, start))
         start += length * strides[axis]
     return parts
 
@@ -245,8 +257,8 @@ def pad(x: WasmArray, *, paddings: tuple[tuple[int, int], ...], constant_value: 
     out = fill(x.memory, shape, x.dtype, constant_value)
     strides = contiguous_strides(shape)
     offset = sum(multiply_elementwise(strides, (before for before, _ in paddings)))
-    owner, steps, start = as_walk(x)
-    copy(owner, out, x.shape, steps, strides, start, offset)
+    owner, steps, start = as_strided_view(x)
+    copy_strided(owner, out, x.shape, steps, strides, start, offset)
     return out
 
 
@@ -254,7 +266,7 @@ def pad(x: WasmArray, *, paddings: tuple[tuple[int, int], ...], constant_value: 
 def tile(x: WasmArray, *, reps: Sizes) -> WasmArray:
     """Repeat `x` along each axis, by a broadcast with twice as many axes."""
     sizes = tuple(n for pair in zip(reps, x.shape, strict=True) for n in pair)
-    owner, steps, start = as_walk(x)
+    owner, steps, start = as_strided_view(x)
     strides = tuple(step for stride in steps for step in (0, stride))
     return WasmView(read_strided(owner, sizes, strides, start), multiply_elementwise(reps, x.shape))
 
@@ -263,11 +275,11 @@ def tile(x: WasmArray, *, reps: Sizes) -> WasmArray:
 def reverse(x: WasmArray, *, dims: Sizes) -> WasmArray:
     """Return `x` reversed along some axes."""
     shape = x.shape
-    x, strides, start = as_walk(x)
+    x, strides, start = as_strided_view(x)
     if 0 not in shape:
         start += sum([(shape[axis] - 1) * strides[axis] for axis in dims])
     signed = [-step if axis in dims else step for axis, step in enumerate(strides)]
-    return view(x, shape, tuple(signed), start)
+    return view_or_copy(x, shape, tuple(signed), start)
 
 
 @table.implements(movement.broadcast_to)
@@ -277,6 +289,6 @@ def broadcast_to(x: WasmArray, *, shape: Sizes) -> WasmArray:
         return x
     lead = (0,) * (len(shape) - len(x.shape))
     sizes = x.shape
-    x, strides, start = as_walk(x)
+    x, strides, start = as_strided_view(x)
     repeated = [0 if n == 1 else step for n, step in zip(sizes, strides, strict=True)]
-    return view(x, shape, (*lead, *repeated), start)
+    return view_or_copy(x, shape, (*lead, *repeated), start)

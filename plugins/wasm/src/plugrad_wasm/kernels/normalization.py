@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import count_elements, float32
 from plugrad.kernels import normalization
-from plugrad_wasm.bits import converter, fill
+from plugrad_wasm.bits import attribute_converter, fill
 from plugrad_wasm.declare import (
     PART_MULTIPLE_ELEMENTS,
     ExportNames,
-    binary,
-    run_elements,
-    run_items,
-    run_walk,
+    make_binary,
+    run_elementwise,
+    run_over_items,
+    run_strided,
     table,
 )
 from plugrad_wasm.kernels.movement import transpose
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
     from plugrad_wasm.memory import WasmArray
 
-VECTOR_FLOATS = 4  # elements of float32
+FLOAT32_VECTOR_ELEMENTS = 4  # elements of float32
 
 
-def bind_row_exports(kernel: str) -> Callable[[WasmArray, int], WasmArray]:
+def make_row_normalization(kernel: str) -> Callable[[WasmArray, int], WasmArray]:
     """Return a function (x, axis) that runs an export over contiguous rows, or for float32 over columns."""
     rows, columns = ExportNames(kernel), ExportNames(f"{kernel}_columns")
 
     def function(x: WasmArray, axis: int) -> WasmArray:
         rank = len(x.shape)
         length, inner = x.shape[axis], count_elements(x.shape[axis + 1 :])
-        if inner != 1 and (x.dtype is not float32 or inner < VECTOR_FLOATS):
+        if inner != 1 and (x.dtype is not float32 or inner < FLOAT32_VECTOR_ELEMENTS):
             order = (*(i for i in range(rank) if i != axis), axis)
             moved = function(transpose(x, perm=order), rank - 1)
             return transpose(moved, perm=tuple(order.index(i) for i in range(rank)))
@@ -45,40 +45,40 @@ def bind_row_exports(kernel: str) -> Callable[[WasmArray, int], WasmArray]:
             outer = x.size // (length * inner)
             places = (x, length * inner), (out, length * inner)
             if inner == 1:
-                run_items(x, rows[x.dtype], outer, places, length, work=x.size)
+                run_over_items(x, rows[x.dtype], outer, places, length, work=x.size)
             else:
-                run_items(x, columns[x.dtype], outer, places, length, inner, work=x.size)
+                run_over_items(x, columns[x.dtype], outer, places, length, inner, work=x.size)
         return out
 
     return function
 
 
-softmax_along: Final = bind_row_exports("softmax")
-log_softmax_along: Final = bind_row_exports("log_softmax")
+softmax_over_axis: Final = make_row_normalization("softmax")
+log_softmax_over_axis: Final = make_row_normalization("log_softmax")
 
 
 @table.implements(normalization.softmax)
 def softmax(logits: WasmArray, *, dim: int) -> WasmArray:
     """Return ``exp(x) / sum(exp(x))`` along an axis."""
-    return softmax_along(logits, dim)
+    return softmax_over_axis(logits, dim)
 
 
 @table.implements(normalization.log_softmax)
 def log_softmax(logits: WasmArray, *, axis: int) -> WasmArray:
     """Return ``x - log(sum(exp(x)))`` along an axis."""
-    return log_softmax_along(logits, axis)
+    return log_softmax_over_axis(logits, axis)
 
 
-INVERSE_DEVIATION = ExportNames("inverse_deviation")
-BATCH_NORM = ExportNames("batch_norm")
-LAYER_NORM = ExportNames("layer_norm")
-LAYER_NORM_GRADIENT = ExportNames("layer_norm_gradient")
-LAYER_NORM_SUMS = ExportNames("layer_norm_sums")
-BATCH_NORM_TRAINING = ExportNames("batch_norm_training")
-BATCH_NORM_GRADIENT = ExportNames("batch_norm_gradient")
-RESPONSE = ExportNames("lrn")
-RESPONSE_GRADIENT = ExportNames("lrn_gradient")
-multiply: Final = binary("multiply")
+INVERSE_DEVIATION_EXPORTS = ExportNames("inverse_deviation")
+BATCH_NORM_EXPORTS = ExportNames("batch_norm")
+LAYER_NORM_EXPORTS = ExportNames("layer_norm")
+LAYER_NORM_GRADIENT_EXPORTS = ExportNames("layer_norm_gradient")
+LAYER_NORM_SUMS_EXPORTS = ExportNames("layer_norm_sums")
+BATCH_NORM_TRAINING_EXPORTS = ExportNames("batch_norm_training")
+BATCH_NORM_GRADIENT_EXPORTS = ExportNames("batch_norm_gradient")
+LRN_EXPORTS = ExportNames("lrn")
+LRN_GRADIENT_EXPORTS = ExportNames("lrn_gradient")
+multiply: Final = make_binary("multiply")
 
 
 @table.implements(normalization.batch_norm)
@@ -95,8 +95,8 @@ def batch_norm(
     memory, shape = x.memory, x.shape
     factor = memory.empty_like(variance)
     places = (variance, 1), (factor, 1)
-    epsilon = converter(x.dtype)(variance_epsilon)
-    run_elements(x, INVERSE_DEVIATION[x.dtype], variance.size, places, epsilon)
+    epsilon = attribute_converter(x.dtype)(variance_epsilon)
+    run_elementwise(x, INVERSE_DEVIATION_EXPORTS[x.dtype], variance.size, places, epsilon)
     if scale is not None:
         factor = multiply(factor, scale)
     if offset is None:
@@ -107,7 +107,7 @@ def batch_norm(
         walks = merge_axes(shape, *(broadcast_strides(part.shape, shape) for part in parts))
         descriptor = (len(walks[0]), *(n for walk in walks for n in walk))
         arrays, strides = (x, *parts, out), (0, 1, 2, 3, 0)
-        run_walk(x, BATCH_NORM[x.dtype], descriptor, arrays, strides, work=x.size)
+        run_strided(x, BATCH_NORM_EXPORTS[x.dtype], descriptor, arrays, strides, work=x.size)
     return out
 
 
@@ -134,9 +134,11 @@ def layer_norm(
     if x.size:
         parts = as_offset_or_scale(x, offset, row, 0), as_offset_or_scale(x, scale, row, 1)
         places = (x, length), (parts[0], 0), (parts[1], 0), (out, length)
-        epsilon = converter(x.dtype)(variance_epsilon)
+        epsilon = attribute_converter(x.dtype)(variance_epsilon)
         work = 3 * x.size
-        run_items(x, LAYER_NORM[x.dtype], x.size // length, places, length, epsilon, work=work)
+        run_over_items(
+            x, LAYER_NORM_EXPORTS[x.dtype], x.size // length, places, length, epsilon, work=work
+        )
     return out
 
 
@@ -154,21 +156,23 @@ def layer_norm_gradient(
     moments = memory.empty((count, 2), x.dtype)
     factors = as_offset_or_scale(x, scale, row, 1)
     places = (dy, length), (x, length), (factors, 0), (dx, length), (moments, 2)
-    epsilon = converter(x.dtype)(variance_epsilon)
+    epsilon = attribute_converter(x.dtype)(variance_epsilon)
     work = 5 * x.size
-    run_items(x, LAYER_NORM_GRADIENT[x.dtype], count, places, length, epsilon, work=work)
+    run_over_items(
+        x, LAYER_NORM_GRADIENT_EXPORTS[x.dtype], count, places, length, epsilon, work=work
+    )
     sums = [memory.empty(row, x.dtype) for _ in range(2)]
     places = (dy, 1), (x, 1), (sums[0], 1), (sums[1], 1)
     attributes = count, length, moments.address
-    run_items(
+    run_over_items(
         x,
-        LAYER_NORM_SUMS[x.dtype],
+        LAYER_NORM_SUMS_EXPORTS[x.dtype],
         length,
         places,
         *attributes,
         work=2 * x.size,
         multiple=PART_MULTIPLE_ELEMENTS,
-        held=[moments],
+        keep_alive=[moments],
     )
     return [dx, *sums]
 
@@ -191,7 +195,7 @@ def batch_norm_training(
     moments = [memory.empty(channels, x.dtype) for _ in range(2)]
     parts = as_offset_or_scale(x, offset, channels, 0), as_offset_or_scale(x, scale, channels, 1)
     places = (x, inner), *((part, 1) for part in parts), (out, inner), *((m, 1) for m in moments)
-    run_channels(BATCH_NORM_TRAINING, x, axis, places, variance_epsilon)
+    run_over_channels(BATCH_NORM_TRAINING_EXPORTS, x, axis, places, variance_epsilon)
     return [out, *moments]
 
 
@@ -216,29 +220,36 @@ def batch_norm_gradient(
     parts = mean, variance, as_offset_or_scale(x, scale, channels, 1)
     places = (dy, inner), (x, inner), *((part, 1) for part in parts), (dx, inner)
     places = *places, *((part, 1) for part in sums)
-    run_channels(BATCH_NORM_GRADIENT, x, axis, places, variance_epsilon)
+    run_over_channels(BATCH_NORM_GRADIENT_EXPORTS, x, axis, places, variance_epsilon)
     return [dx, *sums]
 
 
-def run_channels(
+def run_over_channels(
     names: ExportNames,
     x: WasmArray,
     axis: int,
-    places: Sequence[tuple[WasmArray, int]],
+    arrays_and_steps: Sequence[tuple[WasmArray, int]],
     variance_epsilon: float,
 ) -> None:
     """Call an export for the channels of x as (outer, channels, inner)."""
     channels, inner = x.shape[axis], count_elements(x.shape[axis + 1 :])
     attributes = x.size // (channels * inner), channels * inner, inner
-    epsilon = converter(x.dtype)(variance_epsilon)
+    epsilon = attribute_converter(x.dtype)(variance_epsilon)
     work = 3 * x.size
     multiple = PART_MULTIPLE_ELEMENTS if inner == 1 else 1
-    run_items(
-        x, names[x.dtype], channels, places, *attributes, epsilon, work=work, multiple=multiple
+    run_over_items(
+        x,
+        names[x.dtype],
+        channels,
+        arrays_and_steps,
+        *attributes,
+        epsilon,
+        work=work,
+        multiple=multiple,
     )
 
 
-def run_response(
+def run_local_response_normalization(
     names: ExportNames,
     *inputs: WasmArray,
     depth_radius: int,
@@ -252,14 +263,14 @@ def run_response(
     if x.size:
         length = x.shape[-1]
         radius = min(depth_radius, length - 1)
-        run_items(
+        run_over_items(
             x,
             names[x.dtype],
             x.size // length,
             [(array, length) for array in (*inputs, out)],
             length,
             radius,
-            *map(converter(x.dtype), (bias, alpha, beta)),
+            *map(attribute_converter(x.dtype), (bias, alpha, beta)),
             work=x.size * (2 * radius + 1),
             scratch=(2 * length + 2 * radius) * x.dtype.itemsize,
         )
@@ -268,9 +279,11 @@ def run_response(
 
 table.update(
     {
-        normalization.local_response_normalization: partial(run_response, RESPONSE),
+        normalization.local_response_normalization: partial(
+            run_local_response_normalization, LRN_EXPORTS
+        ),
         normalization.local_response_normalization_gradient: partial(
-            run_response, RESPONSE_GRADIENT
+            run_local_response_normalization, LRN_GRADIENT_EXPORTS
         ),
     }
 )

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from plugrad.extend import Kernel
 from plugrad.kernels import optimizers
-from plugrad_wasm.declare import ELEMENTWISE_PART, ExportNames, items_per_part, run_chains, table
+from plugrad_wasm.declare import (
+    ELEMENTWISE_PART_STEPS,
+    ExportNames,
+    items_per_part,
+    run_call_chains,
+    table,
+)
 from plugrad_wasm.program import exported_kernels
 
 if TYPE_CHECKING:
@@ -35,12 +41,14 @@ def make_optimizer_kernel(kernel: Kernel[..., Any], export: str) -> Implementati
         size = sum(sizes)
         work = lists * size
         parts = (
-            -(-size // items_per_part(memory.store, size, work, ELEMENTWISE_PART)) if size else 0
+            -(-size // items_per_part(memory.store, size, work, ELEMENTWISE_PART_STEPS))
+            if size
+            else 0
         )
         chains = [[(*arguments, part, parts)] for part in range(parts)]
         held = (coefficients, numbers, *tensors, *outputs)
         if chains:
-            run_chains(coefficients, names[coefficients.dtype], chains, held, work)
+            run_call_chains(coefficients, names[coefficients.dtype], chains, held, work)
         return outputs
 
     return implementation

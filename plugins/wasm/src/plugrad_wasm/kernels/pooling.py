@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Final
 from plugrad.extend import Window, count_elements, int32
 from plugrad.kernels import pooling
 from plugrad_wasm.bits import fill
-from plugrad_wasm.declare import ELEMENTWISE_PART, ExportNames, items_per_part, table
+from plugrad_wasm.declare import ELEMENTWISE_PART_STEPS, ExportNames, items_per_part, table
 from plugrad_wasm.memory import WasmArray, WasmView
 from plugrad_wasm.windows import (
     IMAGES,
     MAX_SPATIAL_AXES,
     RESULTS,
-    image_chains,
     run_windows,
     select_axes,
+    split_image_calls,
 )
 
 if TYPE_CHECKING:
@@ -24,47 +24,55 @@ if TYPE_CHECKING:
 
 Sizes = tuple[int, ...]
 
-MAX_POOL = ExportNames("max_pool")
-MAX_POOL_GRADIENT = ExportNames("max_pool_gradient")
-MAX_POOL_WITH_ARGMAX = ExportNames("max_pool_with_argmax")
-AVERAGE_POOL = ExportNames("avg_pool")
-AVERAGE_POOL_GRADIENT = ExportNames("avg_pool_gradient")
+MAX_POOL_EXPORTS = ExportNames("max_pool")
+MAX_POOL_GRADIENT_EXPORTS = ExportNames("max_pool_gradient")
+MAX_POOL_WITH_ARGMAX_EXPORTS = ExportNames("max_pool_with_argmax")
+AVERAGE_POOL_EXPORTS = ExportNames("avg_pool")
+AVERAGE_POOL_GRADIENT_EXPORTS = ExportNames("avg_pool_gradient")
 
 
 def run_pooling(
     names: ExportNames,
-    places: Sequence[tuple[WasmArray, int]],
+    arrays_and_steps: Sequence[tuple[WasmArray, int]],
     shape: Sizes,
     window: Window,
     image: Sizes,
     *attributes: int,
     result: int = RESULTS,
-    behind: Sequence[tuple[WasmArray, int]] = (),
+    trailing_arrays: Sequence[tuple[WasmArray, int]] = (),
 ) -> WasmArray:
     """Run an export of a pooling kernel for images of a shape.
 
     Args:
         names: the exports.
-        places: the inputs, and whether each has `IMAGES` or `RESULTS`.
+        arrays_and_steps: the inputs, and whether each has `IMAGES` or `RESULTS`.
         shape: that of the result.
         window: the windows.
         image: the shape of the images.
         attributes: further arguments.
         result: whether the result has `IMAGES`, as gradients have, or `RESULTS`.
-        behind: more arrays.
+        trailing_arrays: more arrays.
     """
-    first = places[0][0]
+    first = arrays_and_steps[0][0]
     memory = first.memory
     if 0 in (*image, *window.out):
         return fill(memory, shape, first.dtype, 0)
     out = memory.empty(shape, first.dtype)
     work = image[0] * image[-1] * count_elements(window.out) * count_elements(window.size)
-    most = items_per_part(memory.store, work, work, ELEMENTWISE_PART)
+    most = items_per_part(memory.store, work, work, ELEMENTWISE_PART_STEPS)
     if result == IMAGES:  # a gradient looks at all cells of a window, so an image is not split
         most = max(most, -(-work // image[0]))
-    chains = image_chains(image, window, image[-1], work, most, False)
-    arrays = (*places, (out, result))
-    run_windows(first, names[first.dtype], arrays, chains, *attributes, work=work, behind=behind)
+    chains = split_image_calls(image, window, image[-1], work, most, False)
+    arrays = (*arrays_and_steps, (out, result))
+    run_windows(
+        first,
+        names[first.dtype],
+        arrays,
+        chains,
+        *attributes,
+        work=work,
+        trailing_arrays=trailing_arrays,
+    )
     return out
 
 
@@ -91,8 +99,8 @@ def pool_windows(names: ExportNames, x: WasmArray, *, window: Window) -> WasmArr
     return pool_all_axes(names, x, window)
 
 
-max_pool: Final = partial(pool_windows, MAX_POOL)
-avg_pool: Final = partial(pool_windows, AVERAGE_POOL)
+max_pool: Final = partial(pool_windows, MAX_POOL_EXPORTS)
+avg_pool: Final = partial(pool_windows, AVERAGE_POOL_EXPORTS)
 
 
 def max_pool_gradient(
@@ -100,14 +108,16 @@ def max_pool_gradient(
 ) -> WasmArray:
     """Return `dy` at the first maximum of each window."""
     places = (dy, RESULTS), (input, IMAGES), (output, RESULTS)
-    return run_pooling(MAX_POOL_GRADIENT, places, input.shape, window, input.shape, result=IMAGES)
+    return run_pooling(
+        MAX_POOL_GRADIENT_EXPORTS, places, input.shape, window, input.shape, result=IMAGES
+    )
 
 
 def avg_pool_gradient(dy: WasmArray, input: WasmArray, *, window: Window) -> WasmArray:
     """Return `dy` distributed evenly over each window."""
     places = ((dy, RESULTS),)
     return run_pooling(
-        AVERAGE_POOL_GRADIENT, places, input.shape, window, input.shape, result=IMAGES
+        AVERAGE_POOL_GRADIENT_EXPORTS, places, input.shape, window, input.shape, result=IMAGES
     )
 
 
@@ -131,14 +141,18 @@ def max_pool_with_argmax(
                 (x.shape[0], *out),
             )
     places, behind = ((x, IMAGES),), ((positions, RESULTS),)
-    y = run_pooling(MAX_POOL_WITH_ARGMAX, places, shape, window, image, offset, behind=behind)
+    y = run_pooling(
+        MAX_POOL_WITH_ARGMAX_EXPORTS, places, shape, window, image, offset, trailing_arrays=behind
+    )
     return y, positions
 
 
 @table.implements(pooling.pool)
 def pool(input: WasmArray, *, window: Window, pooling_type: pooling.PoolingType) -> WasmArray:
     """Return the maxima or the averages of dilated windows."""
-    return pool_all_axes(MAX_POOL if pooling_type == "max" else AVERAGE_POOL, input, window)
+    return pool_all_axes(
+        MAX_POOL_EXPORTS if pooling_type == "max" else AVERAGE_POOL_EXPORTS, input, window
+    )
 
 
 table.update(

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 from plugrad.extend import float32, host_bodies, int32
 from plugrad.kernels import random
 from plugrad_wasm.declare import (
-    ELEMENTWISE_PART,
-    RELEASE_LOCK_MIN_ELEMENTS,
-    call,
+    ELEMENTWISE_PART_STEPS,
+    RELEASE_GIL_MIN_ELEMENTS,
     items_per_part,
-    run_chains,
+    run_call_chains,
+    select_export,
     table,
 )
 
@@ -19,44 +19,48 @@ if TYPE_CHECKING:
     from plugrad.extend import DType
     from plugrad_wasm.memory import WasmArray
 
-STEPS_PER_NUMBER: Final = 8
+STEPS_PER_RANDOM_NUMBER: Final = 8
 """How long a number takes, in the steps of elementwise work."""
-PART_MULTIPLE: Final = 1024
+PART_MULTIPLE_NUMBERS: Final = 1024
 """The numbers of which each part but the last has a multiple: whole blocks of words."""
-BLOCK_WORDS: Final = 4
+PHILOX_BLOCK_WORDS: Final = 4
 
 
 @table.implements(random.random_bits)
 def random_bits(state: WasmArray, *, shape: tuple[int, ...]) -> WasmArray:
     """Return the words of Philox's output blocks in order."""
-    return _fill("random_bits", state, shape, int32)
+    return _fill_with_random_numbers("random_bits", state, shape, int32)
 
 
 @table.implements(random.random_normal)
 def random_normal(state: WasmArray, *, shape: tuple[int, ...]) -> WasmArray:
     """Return normally distributed numbers in pairs."""
-    return _fill("random_normal_float32", state, shape, float32)
+    return _fill_with_random_numbers("random_normal_float32", state, shape, float32)
 
 
-def _fill(export: str, state: WasmArray, shape: tuple[int, ...], dtype: DType) -> WasmArray:
+def _fill_with_random_numbers(
+    export: str, state: WasmArray, shape: tuple[int, ...], dtype: DType
+) -> WasmArray:
     """Call an export that fills an array, in parts, each from its block on."""
     out = state.memory.empty(shape, dtype)
     count = out.size
-    work = STEPS_PER_NUMBER * count
-    if work < RELEASE_LOCK_MIN_ELEMENTS:
-        call(state, export, work)(state.address, out.address, count, 0)
+    work = STEPS_PER_RANDOM_NUMBER * count
+    if work < RELEASE_GIL_MIN_ELEMENTS:
+        select_export(state, export, work)(state.address, out.address, count, 0)
         return out
-    length = items_per_part(state.memory.store, count, work, ELEMENTWISE_PART, PART_MULTIPLE)
+    length = items_per_part(
+        state.memory.store, count, work, ELEMENTWISE_PART_STEPS, PART_MULTIPLE_NUMBERS
+    )
     chains = [
         [
             (
                 *(state.address, out.address + first * dtype.itemsize),
-                *(min(length, count - first), first // BLOCK_WORDS),
+                *(min(length, count - first), first // PHILOX_BLOCK_WORDS),
             )
         ]
         for first in range(0, count, length)
     ]
-    run_chains(state, export, chains, (state, out), work)
+    run_call_chains(state, export, chains, (state, out), work)
     return out
 
 

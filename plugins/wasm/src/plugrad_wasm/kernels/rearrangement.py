@@ -8,7 +8,13 @@ from plugrad.extend import DataFormat, Pairs, Shape, host_bodies
 from plugrad.kernels import rearrangement
 from plugrad.kernels.rearrangement import depth_in_blocks, joined_blocks, split_blocks
 from plugrad_wasm.declare import table
-from plugrad_wasm.kernels.movement import copy, multiply_elementwise, pad, slice_block, transpose
+from plugrad_wasm.kernels.movement import (
+    copy_strided,
+    multiply_elementwise,
+    pad,
+    slice_block,
+    transpose,
+)
 from plugrad_wasm.memory import WasmArray, WasmView
 from plugrad_wasm.strides import contiguous_strides
 
@@ -57,7 +63,7 @@ def mirror_pad(x: WasmArray, *, paddings: Pairs, mode: MirrorMode) -> WasmArray:
     strides = contiguous_strides(shape)
     # The part of the result that is there: its sizes, and its first element.
     sizes, corner = x.shape, sum(multiply_elementwise(strides, (before for before, _ in paddings)))
-    copy(x, out, sizes, contiguous_strides(x.shape), strides, 0, corner)
+    copy_strided(x, out, sizes, contiguous_strides(x.shape), strides, 0, corner)
     for axis, ((before, after), stride) in enumerate(zip(paddings, strides, strict=True)):
         length = sizes[axis]
         walk = multiply_elementwise(strides, (-1 if i == axis else 1 for i in range(len(strides))))
@@ -66,7 +72,9 @@ def mirror_pad(x: WasmArray, *, paddings: Pairs, mode: MirrorMode) -> WasmArray:
             (after, length - 1 - hidden, length),
         ):
             border = (*sizes[:axis], count, *sizes[axis + 1 :])
-            copy(out, out, border, walk, strides, corner + first * stride, corner + start * stride)
+            copy_strided(
+                out, out, border, walk, strides, corner + first * stride, corner + start * stride
+            )
         sizes = (*sizes[:axis], shape[axis], *sizes[axis + 1 :])
         corner -= before * stride
     return out

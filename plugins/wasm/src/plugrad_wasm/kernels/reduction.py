@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from plugrad.extend import HALVES, count_elements, float32, float64, int32, reduced_shape
 from plugrad.kernels import reduction
 from plugrad_wasm.declare import (
-    ELEMENTWISE_PART,
+    ELEMENTWISE_PART_STEPS,
     PART_MULTIPLE_ELEMENTS,
-    RELEASE_LOCK_MIN_ELEMENTS,
+    RELEASE_GIL_MIN_ELEMENTS,
     ExportNames,
-    call,
     items_per_part,
-    run_chains,
-    run_items,
+    run_call_chains,
+    run_over_items,
+    select_export,
     table,
 )
 from plugrad_wasm.kernels.indexing import as_int32_positions, segment_sums
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from plugrad_wasm.memory import WasmArray
-    from plugrad_wasm.runtime import Chain
+    from plugrad_wasm.runtime import CallChain
 
 Axes = tuple[int, ...]
 
@@ -50,10 +50,10 @@ def reduction_layout(shape: Axes, axes: Axes) -> ReductionLayout:
 
 
 @lru_cache(maxsize=1024)
-def adjacent_groups(axes: Axes) -> list[Axes]:
+def group_adjacent_axes(axes: Axes) -> list[Axes]:
     """Return groups of adjacent axes.
 
-    >>> adjacent_groups((0, 2, 3))
+    >>> group_adjacent_axes((0, 2, 3))
     [(0,), (2, 3)]
     """
     found: list[Axes] = []
@@ -76,7 +76,7 @@ class ReductionPlan(NamedTuple):
 @lru_cache(maxsize=1024)
 def plan_reduction(shape: Axes, axes: Axes, keep_dims: bool) -> ReductionPlan:
     """Plan a reduction: each group of adjacent axes takes one pass over the result of the previous pass."""
-    first, *before = adjacent_groups(axes)
+    first, *before = group_adjacent_axes(axes)
     left = reduced_shape(shape, tuple(axis for group in before for axis in group), True)
     return ReductionPlan(
         before, reduction_layout(left, first), reduced_shape(shape, axes, keep_dims)
@@ -93,16 +93,16 @@ def make_reduction(kernel: str) -> Callable[[WasmArray, Axes, bool], WasmArray]:
             x = function(x, group, True)
         outer, length, inner = layout
         out = x.memory.empty(shape, x.dtype)
-        if x.size < RELEASE_LOCK_MIN_ELEMENTS:
-            x.memory.store.short[names[x.dtype]](x.address, out.address, *layout)
+        if x.size < RELEASE_GIL_MIN_ELEMENTS:
+            x.memory.store.exports_holding_gil[names[x.dtype]](x.address, out.address, *layout)
             return out
-        if outer == inner == 1 and x.size > PART_ELEMENTS and x.dtype in (float32, float64):
-            if kernel in PART_NAMES:
-                reduce_row(kernel, x, out)
+        if outer == inner == 1 and x.size > ROW_PART_ELEMENTS and x.dtype in (float32, float64):
+            if kernel in PARTIAL_REDUCTIONS:
+                reduce_single_row(kernel, x, out)
                 return out
-        elif outer == 1 and inner > FEW_COLUMNS and kernel not in ("all", "any"):
+        elif outer == 1 and inner > MAX_COLUMNS_IN_ONE_PART and kernel not in ("all", "any"):
             places = (x, 1), (out, 1)
-            run_items(
+            run_over_items(
                 x,
                 pitched_names[x.dtype],
                 inner,
@@ -113,35 +113,35 @@ def make_reduction(kernel: str) -> Callable[[WasmArray, Axes, bool], WasmArray]:
             )
             return out
         places = (x, length * inner), (out, inner)
-        run_items(x, names[x.dtype], outer, places, length, inner, work=x.size)
+        run_over_items(x, names[x.dtype], outer, places, length, inner, work=x.size)
         return out
 
     return function
 
 
-PART_ELEMENTS: Final = 1 << 17
+ROW_PART_ELEMENTS: Final = 1 << 17
 """The elements of a long row that are reduced at a time, as in csrc/reduction.c."""
-FEW_COLUMNS: Final = 16
+MAX_COLUMNS_IN_ONE_PART: Final = 16
 """Up to so many columns, C reduces several rows of them at a time, which threads do not share."""
-PART_NAMES: Final = {"sum": "sum", "mean": "sum", "prod": "prod"}
+PARTIAL_REDUCTIONS: Final = {"sum": "sum", "mean": "sum", "prod": "prod"}
 """What is computed of the parts of a long row of floats, in double precision, by the names of reductions."""
 
 
-def reduce_row(kernel: str, x: WasmArray, out: WasmArray) -> None:
+def reduce_single_row(kernel: str, x: WasmArray, out: WasmArray) -> None:
     """Reduce all elements to one number, in parts that threads share."""
-    name, size = PART_NAMES[kernel], x.size
-    count = -(-size // PART_ELEMENTS)
+    name, size = PARTIAL_REDUCTIONS[kernel], x.size
+    count = -(-size // ROW_PART_ELEMENTS)
     totals = x.memory.empty((count,), float64)
-    length = items_per_part(x.memory.store, count, size, ELEMENTWISE_PART)
-    chains: list[Chain] = []
+    length = items_per_part(x.memory.store, count, size, ELEMENTWISE_PART_STEPS)
+    chains: list[CallChain] = []
     for first in range(0, count, length):
-        start = first * PART_ELEMENTS
+        start = first * ROW_PART_ELEMENTS
         source = x.address + start * x.dtype.itemsize
         target = totals.address + first * totals.dtype.itemsize
-        chains.append([(source, target, min(length * PART_ELEMENTS, size - start))])
-    run_chains(x, f"{name}_parts_{x.dtype}", chains, (x, totals), size)
+        chains.append([(source, target, min(length * ROW_PART_ELEMENTS, size - start))])
+    run_call_chains(x, f"{name}_parts_{x.dtype}", chains, (x, totals), size)
     divisor = size if kernel == "mean" else 1
-    call(x, f"{name}_total_{x.dtype}", count)(totals.address, out.address, count, divisor)
+    select_export(x, f"{name}_total_{x.dtype}", count)(totals.address, out.address, count, divisor)
 
 
 def declare_reduction(kernel: str) -> Callable[..., WasmArray]:
@@ -154,16 +154,18 @@ def declare_reduction(kernel: str) -> Callable[..., WasmArray]:
     return implementation
 
 
-max_along: Final = make_reduction("max")
-sum_kernel: Final = declare_reduction("sum")
+max_over_axes: Final = make_reduction("max")
+sum_over_axes: Final = declare_reduction("sum")
 
 
 @table.implements(reduction.sum)
 def sum(x: WasmArray, *, axis: Axes, keep_dims: bool) -> WasmArray:
     """Return the sums along axes; those of halves are computed in float32, and rounded once."""
     if x.dtype not in HALVES or can_sum_halves(x, plan_reduction(x.shape, axis, keep_dims)):
-        return sum_kernel(x, axis=axis, keep_dims=keep_dims)
-    return cast(sum_kernel(cast(x, dtype=float32), axis=axis, keep_dims=keep_dims), dtype=x.dtype)
+        return sum_over_axes(x, axis=axis, keep_dims=keep_dims)
+    return cast(
+        sum_over_axes(cast(x, dtype=float32), axis=axis, keep_dims=keep_dims), dtype=x.dtype
+    )
 
 
 def can_sum_halves(x: WasmArray, plan: ReductionPlan) -> bool:
@@ -172,14 +174,14 @@ def can_sum_halves(x: WasmArray, plan: ReductionPlan) -> bool:
     if plan.before:
         return False
     if inner == 1:
-        return length <= PART_ELEMENTS
-    return outer == 1 and inner > FEW_COLUMNS and x.size >= RELEASE_LOCK_MIN_ELEMENTS
+        return length <= ROW_PART_ELEMENTS
+    return outer == 1 and inner > MAX_COLUMNS_IN_ONE_PART and x.size >= RELEASE_GIL_MIN_ELEMENTS
 
 
 @table.implements(reduction.max)
 def max(x: WasmArray, *, reduction_indices: Axes, keep_dims: bool) -> WasmArray:
     """Return the maxima along axes."""
-    return max_along(x, reduction_indices, keep_dims)
+    return max_over_axes(x, reduction_indices, keep_dims)
 
 
 def make_arg_reduction(kernel: str) -> Callable[..., WasmArray]:
@@ -190,7 +192,7 @@ def make_arg_reduction(kernel: str) -> Callable[..., WasmArray]:
         out = x.memory.empty(reduced_shape(x.shape, (axis,), keep_dims=False), int32)
         outer, length, inner = reduction_layout(x.shape, (axis,))
         places = (x, length * inner), (out, inner)
-        run_items(x, names[x.dtype], outer, places, length, inner, work=x.size)
+        run_over_items(x, names[x.dtype], outer, places, length, inner, work=x.size)
         return out
 
     return implementation
@@ -225,7 +227,7 @@ def count_in_bins(
     out = x.memory.empty(shape, int32)
     count = ids.size // (batch or 1)
     places = (ids, count), (out, size)
-    run_items(x, "count_ids", batch, places, count, size, is_binary, work=ids.size + out.size)
+    run_over_items(x, "count_ids", batch, places, count, size, is_binary, work=ids.size + out.size)
     return out
 
 

@@ -7,15 +7,21 @@ from typing import TYPE_CHECKING
 from plugrad.extend import FLOATING, Pair, Shape, float32
 from plugrad.kernels import resize
 from plugrad_wasm.bits import fill
-from plugrad_wasm.declare import ELEMENTWISE_PART, ExportNames, iter_ranges, run_chains, table
+from plugrad_wasm.declare import (
+    ELEMENTWISE_PART_STEPS,
+    ExportNames,
+    iter_part_ranges,
+    run_call_chains,
+    table,
+)
 from plugrad_wasm.kernels.unary import cast
 
 if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
-BILINEAR = ExportNames("resize_bilinear")
-GRADIENT = ExportNames("resize_gradient")
-SAMPLE_BYTES = 16  # bytes of a place in csrc/resize.c
+BILINEAR_EXPORTS = ExportNames("resize_bilinear")
+RESIZE_GRADIENT_EXPORTS = ExportNames("resize_gradient")
+RESIZE_SAMPLE_BYTES = 16  # bytes of a place in csrc/resize.c
 
 
 def run_resize(
@@ -37,7 +43,9 @@ def run_resize(
     chains: list[list[tuple[int, ...]]] = []
     held: list[object] = [x, out]
     work = x.size + out.size
-    for (n, count), (row, rows) in iter_ranges((batch, size[0]), work, ELEMENTWISE_PART.maximum):
+    for (n, count), (row, rows) in iter_part_ranges(
+        (batch, size[0]), work, ELEMENTWISE_PART_STEPS.maximum
+    ):
         fields = (height, width, channels, *size, align_corners, half_pixel_centers)
         descriptor = memory.store.descriptor((*fields, row, row + rows))
         held.append(descriptor)
@@ -48,7 +56,9 @@ def run_resize(
         if row == 0 or not is_gradient:  # the rows of a gradient are added to one image, in order
             chains.append([])
         chains[-1].append((*addresses, count, descriptor.address, *is_nearest))
-    run_chains(x, export, chains, held, work, SAMPLE_BYTES * size[1] + width * channels * itemsize)
+    run_call_chains(
+        x, export, chains, held, work, RESIZE_SAMPLE_BYTES * size[1] + width * channels * itemsize
+    )
     return out
 
 
@@ -59,7 +69,9 @@ def resize_bilinear(
     """Return images interpolated between rows, then between columns."""
     x = images if images.dtype in FLOATING else cast(images, dtype=float32)
     shape = (x.shape[0], *size, x.shape[3])
-    return run_resize(BILINEAR[x.dtype], x, shape, x.shape, size, align_corners, half_pixel_centers)
+    return run_resize(
+        BILINEAR_EXPORTS[x.dtype], x, shape, x.shape, size, align_corners, half_pixel_centers
+    )
 
 
 @table.implements(resize.resize_bilinear_gradient)
@@ -68,7 +80,7 @@ def resize_bilinear_gradient(
 ) -> WasmArray:
     """Return dy distributed to columns, then to rows."""
     how = (size, align_corners, half_pixel_centers, False)
-    return run_resize(GRADIENT[dy.dtype], dy, images.shape, images.shape, *how)
+    return run_resize(RESIZE_GRADIENT_EXPORTS[dy.dtype], dy, images.shape, images.shape, *how)
 
 
 @table.implements(resize.resize_nearest_neighbor)
@@ -87,4 +99,4 @@ def resize_nearest_neighbor_gradient(
 ) -> WasmArray:
     """Return for each pixel the sum of dy over the positions that it was copied to."""
     how = (size, align_corners, half_pixel_centers, True)
-    return run_resize(GRADIENT[dy.dtype], dy, images.shape, images.shape, *how)
+    return run_resize(RESIZE_GRADIENT_EXPORTS[dy.dtype], dy, images.shape, images.shape, *how)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from plugrad.extend import count_elements
 from plugrad.kernels import scan
-from plugrad_wasm.declare import ExportNames, run_items, table
+from plugrad_wasm.declare import ExportNames, run_over_items, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ def make_scan(kernel: str) -> Callable[..., WasmArray]:
         outer, inner = count_elements(x.shape[:axis]), count_elements(x.shape[axis + 1 :])
         places = (x, x.shape[axis] * inner), (out, x.shape[axis] * inner)
         attributes = x.shape[axis], inner, exclusive, reverse
-        run_items(x, names[x.dtype], outer, places, *attributes, work=2 * x.size)
+        run_over_items(x, names[x.dtype], outer, places, *attributes, work=2 * x.size)
         return out
 
     return implementation

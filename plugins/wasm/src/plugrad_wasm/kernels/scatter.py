@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from plugrad.extend import count_elements
 from plugrad.kernels import scatter
-from plugrad_wasm.declare import ELEMENTWISE_PART, iter_ranges, run_chains, table
+from plugrad_wasm.declare import ELEMENTWISE_PART_STEPS, iter_part_ranges, run_call_chains, table
 from plugrad_wasm.kernels.indexing import flat_positions, segment_sums
 from plugrad_wasm.kernels.movement import copy_array, read_strided
 from plugrad_wasm.memory import WasmView
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 Sizes = tuple[int, ...]
 
-STEPS_PER_POSITION = 4
+SCATTER_STEPS_PER_POSITION = 4
 """The cost of computing one position, in elementary steps."""
 
 
-def coordinate_rows(indices: WasmArray) -> WasmArray:
+def as_coordinate_rows(indices: WasmArray) -> WasmArray:
     """Return rows of coordinates; a 1-d array of positions becomes rows of one coordinate."""
     return indices if len(indices.shape) > 1 else WasmView(indices, (indices.size, 1))
 
@@ -34,23 +34,25 @@ def write_updates(out: WasmArray, indices: WasmArray, updates: WasmArray) -> Was
         places = flat_positions(indices, out.shape)
         step = inner if updates.size == places.size * inner else 0
         export, size = f"scatter_{out.dtype.itemsize}", count_elements(out.shape[:depth])
-        work = places.size * (inner + STEPS_PER_POSITION)
+        work = places.size * (inner + SCATTER_STEPS_PER_POSITION)
         calls = [
             (
                 updates.address + first * step * out.dtype.itemsize,
                 places.address + first * places.dtype.itemsize,
                 *(out.address, count, inner, size, step),
             )
-            for ((first, count),) in iter_ranges((places.size,), work, ELEMENTWISE_PART.maximum)
+            for ((first, count),) in iter_part_ranges(
+                (places.size,), work, ELEMENTWISE_PART_STEPS.maximum
+            )
         ]
-        run_chains(updates, export, [calls], (updates, places, out), work)
+        run_call_chains(updates, export, [calls], (updates, places, out), work)
     return out
 
 
 @table.implements(scatter.scatter_nd)
 def scatter_nd(indices: WasmArray, updates: WasmArray, *, shape: Sizes) -> WasmArray:
     """Return zeros with the updates added at coordinates."""
-    rows = coordinate_rows(indices)
+    rows = as_coordinate_rows(indices)
     size = count_elements(shape[: rows.shape[-1]])
     return segment_sums(updates, flat_positions(rows, shape), shape, size)
 
@@ -58,7 +60,7 @@ def scatter_nd(indices: WasmArray, updates: WasmArray, *, shape: Sizes) -> WasmA
 @table.implements(scatter.tensor_scatter_update)
 def tensor_scatter_update(tensor: WasmArray, indices: WasmArray, updates: WasmArray) -> WasmArray:
     """Return a copy with the updates at coordinates; the last update of a place wins."""
-    return write_updates(copy_array(tensor), coordinate_rows(indices), updates)
+    return write_updates(copy_array(tensor), as_coordinate_rows(indices), updates)
 
 
 @table.implements(scatter.sparse_to_dense)
@@ -72,4 +74,4 @@ def sparse_to_dense(
     """Return the values at coordinates, and the default value elsewhere."""
     strides = broadcast_strides(default_value.shape, output_shape)
     out = read_strided(default_value, output_shape, strides)
-    return write_updates(out, coordinate_rows(sparse_indices), sparse_values)
+    return write_updates(out, as_coordinate_rows(sparse_indices), sparse_values)

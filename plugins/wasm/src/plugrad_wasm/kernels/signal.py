@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from plugrad.extend import plan_fft_stages
 from plugrad.kernels import signal
-from plugrad_wasm.declare import ExportNames, run_items, table
+from plugrad_wasm.declare import ExportNames, run_over_items, table
 
 if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
-FFT = ExportNames("fft")
-RFFT = ExportNames("rfft")
-IRFFT = ExportNames("irfft")
+FFT_EXPORTS = ExportNames("fft")
+RFFT_EXPORTS = ExportNames("rfft")
+IRFFT_EXPORTS = ExportNames("irfft")
 
 
-class Plan(NamedTuple):
+class FftPlan(NamedTuple):
     """The transform of rows of a length: the length of the transforms, and the fields of ``plan`` in csrc/signal.c."""
 
     size: int
@@ -25,26 +25,26 @@ class Plan(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def plan_complex(row: int, length: int = 0) -> Plan:
+def plan_complex_fft(row: int, length: int = 0) -> FftPlan:
     """Plan the transform of complex rows; `length` is that of the real rows that they represent, if any."""
     size, radices = plan_fft_stages(row)
-    return Plan(size, (row, size, length, len(radices), *radices))
+    return FftPlan(size, (row, size, length, len(radices), *radices))
 
 
-def plan_real(length: int) -> Plan:
+def plan_real_fft(length: int) -> FftPlan:
     """Plan the transform of real rows; an even length becomes half as many complex numbers."""
-    return plan_complex(length if length % 2 else length // 2, length)
+    return plan_complex_fft(length if length % 2 else length // 2, length)
 
 
-def transform_rows(
-    export: str, plan: Plan, x: WasmArray, out: WasmArray, *attributes: bool
+def run_fft_over_rows(
+    export: str, plan: FftPlan, x: WasmArray, out: WasmArray, *attributes: bool
 ) -> WasmArray:
     """Transform the rows of x to the rows of `out`, which is returned."""
     row, store = x.shape[-1], x.memory.store
     descriptor = store.descriptor(plan.descriptor)
     table_bytes = 8 * store.scratch_size("fft_table_size", plan.descriptor, 0)
-    factors = store.table("fft_table", plan.descriptor, table_bytes)
-    run_items(
+    factors = store.cached_table("fft_table", plan.descriptor, table_bytes)
+    run_over_items(
         x,
         export,
         x.size // row,
@@ -54,7 +54,7 @@ def transform_rows(
         *attributes,
         work=x.size // row * plan.size * 2 * len(plan.descriptor),
         scratch=32 * plan.size + 16,  # four planes of doubles
-        held=(descriptor, factors),
+        keep_alive=(descriptor, factors),
     )
     return out
 
@@ -62,9 +62,9 @@ def transform_rows(
 @table.implements(signal.fft)
 def fft(input: WasmArray) -> WasmArray:
     """Return the Fourier transform of each row."""
-    return transform_rows(
-        FFT[input.dtype],
-        plan_complex(input.shape[-1]),
+    return run_fft_over_rows(
+        FFT_EXPORTS[input.dtype],
+        plan_complex_fft(input.shape[-1]),
         input,
         input.memory.empty_like(input),
         False,
@@ -74,8 +74,12 @@ def fft(input: WasmArray) -> WasmArray:
 @table.implements(signal.ifft)
 def ifft(input: WasmArray) -> WasmArray:
     """Return the inverse Fourier transform of each row."""
-    return transform_rows(
-        FFT[input.dtype], plan_complex(input.shape[-1]), input, input.memory.empty_like(input), True
+    return run_fft_over_rows(
+        FFT_EXPORTS[input.dtype],
+        plan_complex_fft(input.shape[-1]),
+        input,
+        input.memory.empty_like(input),
+        True,
     )
 
 
@@ -83,11 +87,11 @@ def ifft(input: WasmArray) -> WasmArray:
 def rfft(input: WasmArray) -> WasmArray:
     """Return the non-negative frequencies of the Fourier transform of each row."""
     out = input.memory.empty(*signal.rfft.infer(input))
-    return transform_rows(RFFT[input.dtype], plan_real(input.shape[-1]), input, out)
+    return run_fft_over_rows(RFFT_EXPORTS[input.dtype], plan_real_fft(input.shape[-1]), input, out)
 
 
 @table.implements(signal.irfft)
 def irfft(input: WasmArray, *, length: int) -> WasmArray:
     """Return the real rows whose Fourier transforms have these non-negative frequencies."""
     out = input.memory.empty(*signal.irfft.infer(input, length=length))
-    return transform_rows(IRFFT[input.dtype], plan_real(length), input, out)
+    return run_fft_over_rows(IRFFT_EXPORTS[input.dtype], plan_real_fft(length), input, out)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from plugrad.extend import COMPLEX, bool_, count_elements, float16, host_bodies, int32, uint8
 from plugrad.kernels import sorting
-from plugrad_wasm.declare import ExportNames, run_items, table
+from plugrad_wasm.declare import ExportNames, run_over_items, table
 from plugrad_wasm.kernels.indexing import gather
 from plugrad_wasm.kernels.movement import transpose
 from plugrad_wasm.kernels.reduction import make_arg_reduction
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from plugrad.kernels.sorting import Side
     from plugrad_wasm.memory import WasmArray
 
-ARGSORT = ExportNames("argsort", bool_as=uint8)
+ARGSORT_EXPORTS = ExportNames("argsort", bool_as=uint8)
 argmax_rows = make_arg_reduction("argmax")
-WITHOUT_ARGMAX = (*COMPLEX, bool_, float16)
-STEPS_PER_ELEMENT = 32  # that sorting an element takes, in those of elementwise work
+DTYPES_WITHOUT_ARGMAX = (*COMPLEX, bool_, float16)
+SORT_STEPS_PER_ELEMENT = 32  # that sorting an element takes, in those of elementwise work
 
 
 @table.implements(sorting.argsort)
@@ -30,9 +30,9 @@ def argsort(x: WasmArray, *, axis: int, descending: bool, stable: bool) -> WasmA
     """Return the indices that sort an axis; the sort is always stable."""
     rank = len(x.shape)
     if axis == rank - 1:
-        return sorting_positions(x, x.shape[-1], descending=descending)
+        return argsort_first_in_rows(x, x.shape[-1], descending=descending)
     axes = (*(i for i in range(rank) if i != axis), axis)
-    moved = sorting_positions(transpose(x, perm=axes), x.shape[axis], descending=descending)
+    moved = argsort_first_in_rows(transpose(x, perm=axes), x.shape[axis], descending=descending)
     return transpose(moved, perm=tuple(axes.index(i) for i in range(rank)))
 
 
@@ -40,16 +40,16 @@ def argsort(x: WasmArray, *, axis: int, descending: bool, stable: bool) -> WasmA
 def top_k(x: WasmArray, *, k: int, sorted: bool) -> tuple[WasmArray, WasmArray]:
     """Return the k largest elements along the last axis and their indices."""
     shape = (*x.shape[:-1], k)
-    if k == 1 and x.dtype not in WITHOUT_ARGMAX:
+    if k == 1 and x.dtype not in DTYPES_WITHOUT_ARGMAX:
         places = WasmView(argmax_rows(x, axis=len(shape) - 1), shape)
     else:
-        places = sorting_positions(x, k, descending=True, is_sorted=sorted)
+        places = argsort_first_in_rows(x, k, descending=True, is_sorted=sorted)
     batch = count_elements(x.shape[:-1])
     rows, picked = WasmView(x, (batch, x.shape[-1])), WasmView(places, (batch, k))
     return WasmView(gather(rows, picked, axis=1, batch_dims=1), shape), places
 
 
-def sorting_positions(
+def argsort_first_in_rows(
     x: WasmArray, kept: int, *, descending: bool, is_sorted: bool = True
 ) -> WasmArray:
     """Return the indices of each row's first `kept` elements, sorted or in the order of x."""
@@ -58,12 +58,14 @@ def sorting_positions(
     places = (x, count), (out, kept)
     attributes = count, kept, descending, is_sorted
     entries = 16 * count  # bytes: two for each element
-    rows, work = count_elements(tuple(lead)), STEPS_PER_ELEMENT * x.size
-    run_items(x, ARGSORT[x.dtype], rows, places, *attributes, work=work, scratch=entries)
+    rows, work = count_elements(tuple(lead)), SORT_STEPS_PER_ELEMENT * x.size
+    run_over_items(
+        x, ARGSORT_EXPORTS[x.dtype], rows, places, *attributes, work=work, scratch=entries
+    )
     return out
 
 
-SEARCH = ExportNames("search_sorted", bool_as=uint8)
+SEARCH_SORTED_EXPORTS = ExportNames("search_sorted", bool_as=uint8)
 
 
 @table.implements(sorting.search_sorted)
@@ -74,7 +76,9 @@ def search_sorted(sorted_sequence: WasmArray, values: WasmArray, *, side: Side) 
     places = (sorted_sequence, length), (values, count), (out, count)
     attributes = length, count, side == "right"
     rows, work = count_elements(tuple(lead)), values.size * length.bit_length()
-    run_items(values, SEARCH[values.dtype], rows, places, *attributes, work=work)
+    run_over_items(
+        values, SEARCH_SORTED_EXPORTS[values.dtype], rows, places, *attributes, work=work
+    )
     return out
 
 
@@ -90,6 +94,8 @@ def upper_bound(sorted_sequence: WasmArray, values: WasmArray) -> WasmArray:
     return search_sorted(sorted_sequence, values, side="right")
 
 
-HOST_KERNELS = (sorting.sort, sorting.unique)
+HOST_SORTING_KERNELS = (sorting.sort, sorting.unique)
 
-table.update({k: v for k, v in host_bodies(sorting).items() if k in HOST_KERNELS}, on_host=True)
+table.update(
+    {k: v for k, v in host_bodies(sorting).items() if k in HOST_SORTING_KERNELS}, on_host=True
+)

@@ -19,17 +19,17 @@ from plugrad.extend import (
     float64,
 )
 from plugrad.kernels import unary
-from plugrad_wasm.bits import converter, fill
+from plugrad_wasm.bits import attribute_converter, fill
 from plugrad_wasm.declare import (
-    RELEASE_LOCK_MIN_ELEMENTS,
+    RELEASE_GIL_MIN_ELEMENTS,
     ExportNames,
-    Unary,
-    declare_exports,
-    run_elements,
+    UnaryImplementation,
+    declare_elementwise_exports,
+    make_unary as mapped,
+    run_elementwise,
     table,
-    unary as mapped,
 )
-from plugrad_wasm.dtypes import DTYPES, as_supported_dtype
+from plugrad_wasm.dtypes import ARRAY_DTYPES, as_supported_dtype
 from plugrad_wasm.kernels.complex import real
 
 if TYPE_CHECKING:
@@ -41,13 +41,13 @@ def identity(x: WasmArray) -> WasmArray:
     return x
 
 
-def declare_rounding(kernel: str) -> Unary:
+def make_rounding(kernel: str) -> UnaryImplementation:
     """Declare a rounding kernel, which returns integers unchanged."""
     on_floats = mapped(kernel)
     return lambda x: x if x.dtype in INTEGER else on_floats(x)
 
 
-def declare_predicate(kernel: str, *, of_integers: bool) -> Unary:
+def make_predicate(kernel: str, *, of_integers: bool) -> UnaryImplementation:
     """Declare a predicate whose value is the same for all integers."""
     on_floats = mapped(kernel, dtype=bool_)
     return lambda x: (
@@ -57,20 +57,20 @@ def declare_predicate(kernel: str, *, of_integers: bool) -> Unary:
 
 table.update(
     {
-        unary.ceil: declare_rounding("ceil"),
-        unary.floor: declare_rounding("floor"),
-        unary.round: declare_rounding("round"),
-        unary.trunc: declare_rounding("trunc"),
-        unary.is_finite: declare_predicate("is_finite", of_integers=True),
-        unary.is_inf: declare_predicate("is_inf", of_integers=False),
-        unary.is_nan: declare_predicate("is_nan", of_integers=False),
+        unary.ceil: make_rounding("ceil"),
+        unary.floor: make_rounding("floor"),
+        unary.round: make_rounding("round"),
+        unary.trunc: make_rounding("trunc"),
+        unary.is_finite: make_predicate("is_finite", of_integers=True),
+        unary.is_inf: make_predicate("is_inf", of_integers=False),
+        unary.is_nan: make_predicate("is_nan", of_integers=False),
         unary.identity: identity,
     }
 )
 
-STEP = ExportNames("step")
-CLIP = ExportNames("clip")
-HALF_CASTS = {
+STEP_EXPORTS = ExportNames("step")
+CLIP_EXPORTS = ExportNames("clip")
+HALF_CAST_EXPORTS = {
     (source, target)
     for half in HALVES
     for source, target in ((half, "float32"), ("float32", half), ("float64", half))
@@ -83,7 +83,7 @@ def step(x: WasmArray, *, alpha: float) -> WasmArray:
     """Return 1 where x is positive, else `alpha`; NaN stays NaN."""
     out = x.memory.empty_like(x)
     places = ((x, 1), (out, 1))
-    run_elements(x, STEP[x.dtype], x.size, places, converter(x.dtype)(alpha))
+    run_elementwise(x, STEP_EXPORTS[x.dtype], x.size, places, attribute_converter(x.dtype)(alpha))
     return out
 
 
@@ -95,8 +95,8 @@ def clip_by_value(x: WasmArray, *, clip_value_min: float, clip_value_max: float)
     if x.dtype in INTEGER:
         limits = np.iinfo(x.dtype)
         bounds = [min(max(bound, limits.min), limits.max) for bound in bounds]
-    low, high = map(converter(x.dtype), bounds)
-    run_elements(x, CLIP[x.dtype], x.size, ((x, 1), (out, 1)), low, high)
+    low, high = map(attribute_converter(x.dtype), bounds)
+    run_elementwise(x, CLIP_EXPORTS[x.dtype], x.size, ((x, 1), (out, 1)), low, high)
     return out
 
 
@@ -104,12 +104,12 @@ def clip_by_value(x: WasmArray, *, clip_value_min: float, clip_value_max: float)
 def cast(x: WasmArray, *, dtype: DType | str) -> WasmArray:
     """Return the elements in another dtype."""
     # A string that is equal to a dtype would find what is cached for this.
-    if isinstance(dtype, DType) and (export := direct_cast(x.dtype, dtype)) is not None:
+    if isinstance(dtype, DType) and (export := direct_cast_export(x.dtype, dtype)) is not None:
         out = x.memory.empty(x.shape, dtype)
-        if x.size < RELEASE_LOCK_MIN_ELEMENTS:
-            x.memory.store.short[export](x.address, out.address, x.size)
+        if x.size < RELEASE_GIL_MIN_ELEMENTS:
+            x.memory.store.exports_holding_gil[export](x.address, out.address, x.size)
         else:
-            run_elements(x, export, x.size, ((x, 1), (out, 1)))
+            run_elementwise(x, export, x.size, ((x, 1), (out, 1)))
         return out
     supported = as_supported_dtype(dtype)
     if supported is x.dtype:
@@ -121,21 +121,21 @@ def cast(x: WasmArray, *, dtype: DType | str) -> WasmArray:
     if supported in COMPLEX and x.dtype not in COMPLEX:
         return cast(cast(x, dtype=float32 if supported is complex64 else float64), dtype=supported)
     # Of halves: float16 is rounded twice only where it overflows; bfloat16 has the range of float32.
-    is_long = supported == "bfloat16" and x.dtype.is_integer and x.dtype.itemsize > 2
-    return cast(cast(x, dtype=float64 if is_long else float32), dtype=supported)
+    releases_gil = supported == "bfloat16" and x.dtype.is_integer and x.dtype.itemsize > 2
+    return cast(cast(x, dtype=float64 if releases_gil else float32), dtype=supported)
 
 
 @lru_cache(maxsize=1024)
-def direct_cast(source: DType, target: DType) -> str | None:
+def direct_cast_export(source: DType, target: DType) -> str | None:
     """Return the export that casts from one dtype to another, or None if it takes several steps or none."""
-    if target is source or target not in HALVES | DTYPES:
+    if target is source or target not in HALVES | ARRAY_DTYPES:
         return None
     export = f"cast_{source}_{target}"
     if source in HALVES or target in HALVES:
-        return export if (source, target) in HALF_CASTS else None
+        return export if (source, target) in HALF_CAST_EXPORTS else None
     if (source in COMPLEX) == (target in COMPLEX) or target is bool_:
         return export
     return export if (source, target) in ((float32, complex64), (float64, complex128)) else None
 
 
-declare_exports(unary)
+declare_elementwise_exports(unary)

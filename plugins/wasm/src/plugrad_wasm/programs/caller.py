@@ -8,62 +8,62 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from plugrad.extend import OutOfMemory, compile_replay, count_elements, uint8
-from plugrad_wasm.memory import CachedBlock, WasmArray, size_class
-from plugrad_wasm.programs.layout import Layout
+from plugrad_wasm.memory import CachedBlock, WasmArray, round_up_to_size_class
+from plugrad_wasm.programs.layout import OperandLayout
 from plugrad_wasm.programs.pieces import (
-    LoopCalls,
-    Parts,
-    Piece,
-    SharedCalls,
-    SharedTables,
-    pieces_of,
+    CompiledLoopCalls,
+    TablePiece,
+    ThreadedChainCalls,
+    ThreadedLoop,
+    ThreadedTableCalls,
+    divide_into_pieces,
 )
-from plugrad_wasm.programs.recorder import Loop
-from plugrad_wasm.programs.recording import End, record, view_of
-from plugrad_wasm.programs.table import write_table
+from plugrad_wasm.programs.recorder import CompiledLoop
+from plugrad_wasm.programs.recording import ResultLocation, record_graph, view_at_offset
+from plugrad_wasm.programs.table import encode_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from plugrad.extend import Graph
     from plugrad_wasm.memory import LinearMemory
-    from plugrad_wasm.programs.recorder import Shared
+    from plugrad_wasm.programs.recorder import ThreadedChains
     from plugrad_wasm.programs.recording import Functions, Recording
-    from plugrad_wasm.programs.table import Loops
+    from plugrad_wasm.programs.table import TableLoops
 
     Run = Callable[..., list[Any]]
 
-MAX_FRAME_BYTES: Final = 1 << 30
+MAX_CALL_MEMORY_BYTES: Final = 1 << 30
 """The bytes beyond which one block is hard to find in 4 GiB."""
 
 
-def compile_region(graph: Graph, home: LinearMemory, functions: Functions) -> Run | None:
+def compile_region(graph: Graph, memory: LinearMemory, functions: Functions) -> Run | None:
     """Return a function from the arrays of a graph's arguments to those of its results.
 
     None if there is nothing to call, or if the program would need too large a block.
     """
-    recording = record(graph, home, functions)
-    layout = Layout(recording, len(graph.arguments))
-    if not recording.calls or layout.frame_bytes > MAX_FRAME_BYTES:
+    recording = record_graph(graph, memory, functions)
+    layout = OperandLayout(recording, len(graph.arguments))
+    if not recording.calls or layout.frame_bytes > MAX_CALL_MEMORY_BYTES:
         return None
-    return _Writer(graph, recording, layout, home).compile()
+    return _FunctionSource(graph, recording, layout, memory).compile()
 
 
-class _Writer:
+class _FunctionSource:
     """Writes the source of the function, with the objects that it refers to."""
 
     def __init__(
-        self, graph: Graph, recording: Recording, layout: Layout, home: LinearMemory
+        self, graph: Graph, recording: Recording, layout: OperandLayout, home: LinearMemory
     ) -> None:
         """Begin with what each function names."""
         self.graph, self.recording, self.layout, self.home = graph, recording, layout, home
         self.store = home.store
         self.held: list[object] = [recording.memory.store.held, recording.memory.fixed]
         """What the program reads."""
-        self.whole: dict[int, End] = {}
+        self.whole: dict[int, ResultLocation] = {}
         """For each block, the first result that has all of its elements."""
         for end in recording.ends:
-            if isinstance(end, End) and self._is_whole(end):
+            if isinstance(end, ResultLocation) and self._fills_whole_block(end):
                 self.whole.setdefault(end.block, end)
         self.names: dict[str, Any] = {
             "OutOfMemory": OutOfMemory,
@@ -71,9 +71,9 @@ class _Writer:
             "held": self.held,
             "host": self.store.host_view(),
             "memory": home,
-            "replay": _Replay(graph),
+            "replay": _LazyReplay(graph),
             "uint8": uint8,
-            "view_of": view_of,
+            "view_at_offset": view_at_offset,
             "write": Struct(f"<{layout.bases}q").pack_into,
         }
 
@@ -82,7 +82,10 @@ class _Writer:
         arguments = ", ".join(f"v{v}" for v in self.graph.arguments)
         outputs = [f"o{block}" for block in self.layout.outputs]
         arrays = [*(f"v{v}" for v in self.graph.arguments), *outputs]
-        made = [*map(self._format_block, self.layout.outputs), _bytes(self.layout.frame_bytes)]
+        made = [
+            *map(self._format_block, self.layout.outputs),
+            _format_byte_allocation(self.layout.frame_bytes),
+        ]
         lines = [
             f"def run({arguments}):",
             "    try:",
@@ -97,53 +100,67 @@ class _Writer:
             f"    bases = 0, 0, at + {self.layout.scratch}, at, {''.join(f'{array}.address, ' for array in arrays)}",
             "    write(host, at, *bases)",
         ]
-        for number, piece in enumerate(pieces_of(self.recording.calls, self.layout, self.store)):
+        for number, piece in enumerate(
+            divide_into_pieces(self.recording.calls, self.layout, self.store)
+        ):
             lines.append(f"    {self._format_piece(number, piece, arrays)}")
-        results = [self._format_end(index, end) for index, end in enumerate(self.recording.ends)]
+        results = [self._format_result(index, end) for index, end in enumerate(self.recording.ends)]
         lines.append(f"    return [{', '.join(results)}]")
         exec("\n".join(lines), self.names)
         return self.names["run"]
 
     def _format_piece(
-        self, number: int, piece: Piece | Parts | Shared | Loop, arrays: list[str]
+        self,
+        number: int,
+        piece: TablePiece | ThreadedLoop | ThreadedChains | CompiledLoop,
+        arrays: list[str],
     ) -> str:
         """Return the source of the call that runs a piece."""
-        if isinstance(piece, Piece):
-            calls = self.store.long if piece.is_long else self.store.short
+        if isinstance(piece, TablePiece):
+            calls = (
+                self.store.exports_releasing_gil
+                if piece.releases_gil
+                else self.store.exports_holding_gil
+            )
             self.names[f"run{number}"] = calls[f"program_{piece.module}"]
-            address, nbytes = self._table(piece.module, piece.loops)
+            address, nbytes = self._allocate_table(piece.module, piece.loops)
             return f"run{number}({address}, {nbytes}, at)"
-        if isinstance(piece, Parts):
-            tables = [self._table(piece.module, loops) for loops in piece.loops]
-            self.names[f"run{number}"] = SharedTables(tables, piece, self.layout, self.home)
-        elif isinstance(piece, Loop):
-            self.names[f"run{number}"] = LoopCalls(piece, self.layout, self.home)
+        if isinstance(piece, ThreadedLoop):
+            tables = [self._allocate_table(piece.module, loops) for loops in piece.loops]
+            self.names[f"run{number}"] = ThreadedTableCalls(tables, piece, self.layout, self.home)
+        elif isinstance(piece, CompiledLoop):
+            self.names[f"run{number}"] = CompiledLoopCalls(piece, self.layout, self.home)
         else:
-            self.names[f"run{number}"] = SharedCalls(piece, self.layout, self.store.perform)
+            self.names[f"run{number}"] = ThreadedChainCalls(
+                piece, self.layout, self.store.run_in_threads
+            )
         return f"run{number}(bases, {', '.join(['held', 'frame', *arrays])})"
 
-    def _table(self, module: str, loops: Loops) -> tuple[int, int]:
+    def _allocate_table(self, module: str, loops: TableLoops) -> tuple[int, int]:
         """Return the address and the size of a new table in bytes."""
-        code = write_table(loops, module, self.store.functions, self.layout.bases)
-        table = Table(self.home, code)
+        code = encode_table(loops, module, self.store.functions, self.layout.bases)
+        table = ProgramTable(self.home, code)
         self.held.append(table)
         return table.address, len(code)
 
-    def _is_whole(self, end: End) -> bool:
+    def _fills_whole_block(self, end: ResultLocation) -> bool:
         nbytes = count_elements(end.shape) * end.dtype.itemsize
-        return not end.offset and size_class(nbytes) == self.recording.memory.capacities[end.block]
+        return (
+            not end.offset
+            and round_up_to_size_class(nbytes) == self.recording.memory.capacities[end.block]
+        )
 
     def _format_block(self, block: int) -> str:
         """Return the source that allocates a block."""
         capacity = self.recording.memory.capacities[block]
         end = self.whole.get(block)
         if end is None:
-            return _bytes(capacity)
+            return _format_byte_allocation(capacity)
         self.names |= {f"s{block}": end.shape, f"d{block}": end.dtype}
         size = count_elements(end.shape)
         return f"WasmArray(memory, s{block}, d{block}, {size}, {capacity})"
 
-    def _format_end(self, index: int, end: End | WasmArray) -> str:
+    def _format_result(self, index: int, end: ResultLocation | WasmArray) -> str:
         """Return the source of a result: an argument, a new array, or a view of one."""
         if isinstance(end, WasmArray):
             self.names[f"e{index}"] = end
@@ -157,16 +174,16 @@ class _Writer:
         if is_owner:
             return owner
         self.names |= {f"s{index}_": end.shape, f"d{index}_": end.dtype}
-        return f"view_of({owner}, s{index}_, d{index}_, {end.offset})"
+        return f"view_at_offset({owner}, s{index}_, d{index}_, {end.offset})"
 
 
-def _bytes(count: int) -> str:
+def _format_byte_allocation(count: int) -> str:
     """Return the source that allocates an array of bytes."""
-    size = size_class(count)
+    size = round_up_to_size_class(count)
     return f"WasmArray(memory, ({size},), uint8, {size}, {size})"
 
 
-class _Replay:
+class _LazyReplay:
     """A replay of the graph, compiled on first use."""
 
     def __init__(self, graph: Graph) -> None:
@@ -179,7 +196,7 @@ class _Replay:
         return self.run(*arrays)
 
 
-class Table(CachedBlock):
+class ProgramTable(CachedBlock):
     """The table of a program in linear memory."""
 
     __slots__ = ()
@@ -187,5 +204,5 @@ class Table(CachedBlock):
     def __init__(self, memory: LinearMemory, code: bytes) -> None:
         """Write the table to a new block."""
         super().__init__(memory, len(code))
-        window = memory.window((len(code),), np.dtype(np.uint8), self.address)
+        window = memory.numpy_view((len(code),), np.dtype(np.uint8), self.address)
         window[...] = np.frombuffer(code, np.uint8)

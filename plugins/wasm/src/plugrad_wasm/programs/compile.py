@@ -20,32 +20,32 @@ from plugrad.extend import (
     is_interruption,
     string,
 )
-from plugrad_wasm.deferred import Deferred
-from plugrad_wasm.kernels.fused import BIAS_AND_ACTIVATE
-from plugrad_wasm.programs.blocks import elementwise_calls
+from plugrad_wasm.deferred import LazyImplementation
+from plugrad_wasm.kernels.fused import BIAS_AND_ACTIVATION_EXPORTS
+from plugrad_wasm.programs.blocks import as_elementwise_calls
 from plugrad_wasm.programs.caller import compile_region
-from plugrad_wasm.programs.recorder import Once, RecordingMemory, Shared
-from plugrad_wasm.programs.recording import run_call
+from plugrad_wasm.programs.recorder import ExportCall, RecordingMemory, ThreadedChains
+from plugrad_wasm.programs.recording import run_on_stand_ins
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from plugrad.extend import Graph, Step, Value
     from plugrad_wasm.memory import LinearMemory
-    from plugrad_wasm.programs.recorder import Recorded
+    from plugrad_wasm.programs.recorder import RecordedCall
 
     Run = Callable[..., list[Any]]
 
 
-def compile_graph(graph: Graph, home: LinearMemory) -> Run | None:
+def compile_graph(graph: Graph, memory: LinearMemory) -> Run | None:
     """Return a function from the arrays of arguments and variables to results and updates, or None.
 
     None if there is nothing that can be recorded, or if the setting ``debug`` checks the values of each call.
     """
     if config.get("debug"):
         return None
-    recordable = Recordable(graph, home)
-    graph = fuse_epilogues(graph, recordable.is_one_pass)
+    recordable = RecordabilityCheck(graph, memory)
+    graph = fuse_epilogues(graph, recordable.is_single_pass)
     grouped = fuse_groups(graph, is_included=recordable.is_elementwise)
     fused = fuse_regions(grouped, recordable)
     bodies = [step.body for step in fused.steps if isinstance(step, Fused)]
@@ -55,20 +55,20 @@ def compile_graph(graph: Graph, home: LinearMemory) -> Run | None:
     def compile_inner(inner: Graph) -> Run:
         run = None
         if not any(inner is body for body in bodies):
-            run = compile_graph(inner, home)
+            run = compile_graph(inner, memory)
         elif not all(isinstance(s, Call) and s.kernel in PACKED_VIEWS for s in inner.steps):
-            run = compile_region(inner, home, active_functions(graph.backend))
+            run = compile_region(inner, memory, active_functions(graph.backend))
         return run or compile_replay(inner)
 
     return compile_replay(fused, compile_body=compile_inner)
 
 
-def fuse_calls(graph: Graph, home: LinearMemory) -> Graph:
+def fuse_calls(graph: Graph, memory: LinearMemory) -> Graph:
     """Return the graph with biases and activations joined to what C adds them to before it stores results."""
-    return fuse_epilogues(graph, Recordable(graph, home).is_one_pass)
+    return fuse_epilogues(graph, RecordabilityCheck(graph, memory).is_single_pass)
 
 
-class Recordable:
+class RecordabilityCheck:
     """Decides which steps can be recorded: calls of this backend's own implementations that need no values."""
 
     def __init__(self, graph: Graph, home: LinearMemory) -> None:
@@ -77,7 +77,7 @@ class Recordable:
         self._home = home
         self._own: dict[str, Any] = {}
         """The implementations of this backend, without those who watch calls; None for those of others."""
-        self._calls: dict[tuple[str, tuple[Value, ...]], list[Recorded] | None] = {}
+        self._calls: dict[tuple[str, tuple[Value, ...]], list[RecordedCall] | None] = {}
 
     def __call__(self, step: Step) -> bool:
         """Return whether a step can be recorded: a call, or a group of such."""
@@ -91,10 +91,11 @@ class Recordable:
             return False
         calls = self._record_calls(call)
         return (
-            calls is not None and elementwise_calls(calls, self._home.store.functions) is not None
+            calls is not None
+            and as_elementwise_calls(calls, self._home.store.functions) is not None
         )
 
-    def is_one_pass(self, call: Call) -> bool:
+    def is_single_pass(self, call: Call) -> bool:
         """Return whether a call can be recorded and, if it has a bias and an activation, stores only what they give.
 
         Halves are left alone: joined calls compute them in float32, and round once where separate ones round each time.
@@ -102,29 +103,30 @@ class Recordable:
         if self._graph.specs[call.outputs[0]].dtype not in (float32, float64):
             return False
         calls = self._record_calls(call)
-        finish = BIAS_AND_ACTIVATE.values()
+        finish = BIAS_AND_ACTIVATION_EXPORTS.values()
         return calls is not None and not any(
-            isinstance(each, Once | Shared) and each.export in finish for each in calls
+            isinstance(each, ExportCall | ThreadedChains) and each.export in finish
+            for each in calls
         )
 
-    def _record_calls(self, call: Call) -> list[Recorded] | None:
+    def _record_calls(self, call: Call) -> list[RecordedCall] | None:
         """Return the recorded calls of a kernel's call, or None if it cannot be recorded."""
         key = call.kernel.name, call.outputs
         if key not in self._calls:
-            self._calls[key] = self._record(call)
+            self._calls[key] = self._record_uncached(call)
         return self._calls[key]
 
-    def _record(self, call: Call) -> list[Recorded] | None:
+    def _record_uncached(self, call: Call) -> list[RecordedCall] | None:
         specs = self._graph.specs
         values = [v for v in (*call.inputs, *call.outputs) if v is not None]
-        if self._find_own(call.kernel.name) is None or any(
+        if self._find_own_implementation(call.kernel.name) is None or any(
             specs[v].dtype is string for v in values
         ):
             return None
         memory = RecordingMemory(self._home)
         arrays = {v: memory.new_input(specs[v]) for v in call.inputs if v is not None}
         try:
-            run_call(call, memory, arrays, self._own)
+            run_on_stand_ins(call, memory, arrays, self._own)
         except (
             Exception
         ) as error:  # it needs values, or has an error to raise, which the call itself does
@@ -133,12 +135,14 @@ class Recordable:
             return None
         return memory.store.calls
 
-    def _find_own(self, name: str) -> Any:
+    def _find_own_implementation(self, name: str) -> Any:
         """Return the implementation in effect if it is one of this backend's, in the sandbox."""
         if name not in self._own:
             entry = get_kernel(name, self._graph.backend.name)
             is_own = (
-                entry is not None and isinstance(entry.kernel_func, Deferred) and not entry.on_host
+                entry is not None
+                and isinstance(entry.kernel_func, LazyImplementation)
+                and not entry.on_host
             )
             self._own[name] = entry.kernel_func if entry is not None and is_own else None
         return self._own[name]

@@ -5,107 +5,118 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from plugrad.extend import pack_memory
-from plugrad_wasm.memory import ALIGNMENT
+from plugrad_wasm.memory import ALIGNMENT_BYTES
 from plugrad_wasm.programs.recorder import (
-    Blocks,
-    Items,
-    Loop,
-    Moving,
-    Numbers,
-    Once,
-    Place,
-    Scratch,
-    Shared,
+    AdvancingArgument,
+    BlockLength,
+    BlockOffset,
+    BlockwiseCalls,
+    CompiledLoop,
+    ExportCall,
+    NumberWrite,
+    ScratchOffset,
+    ThreadedChains,
 )
-from plugrad_wasm.programs.recording import End
-from plugrad_wasm.programs.table import ARRAYS, FRAME, ITEMS, NUMBER, SCRATCH, Operand
+from plugrad_wasm.programs.recording import ResultLocation
+from plugrad_wasm.programs.table import (
+    FIRST_ARRAY_BASE,
+    FRAME_BASE,
+    ITEMS_BASE,
+    NUMBER_BASE,
+    SCRATCH_BASE,
+    Operand,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from plugrad_wasm.programs.recorder import BlockArgument, Recorded
+    from plugrad_wasm.programs.recorder import BlockArgument, RecordedCall
     from plugrad_wasm.programs.recording import Recording
 
 
-class Layout:
+class OperandLayout:
     """Translates the places of call arguments to operands of a program."""
 
     def __init__(self, recording: Recording, given: int) -> None:
         """Plan the memory of what is neither one of the first blocks, which are given, nor needed by a result."""
         self._capacities = capacities = recording.memory.capacities
-        ends = {end.block for end in recording.ends if isinstance(end, End)}
+        ends = {end.block for end in recording.ends if isinstance(end, ResultLocation)}
         self.outputs: list[int] = sorted(block for block in ends if block >= given)
         """The blocks that results need."""
         arrays = [*range(given), *self.outputs]
-        self._bases = {block: ARRAYS + i for i, block in enumerate(arrays)}
-        self.bases: int = ARRAYS + len(arrays)
+        self._bases = {block: FIRST_ARRAY_BASE + i for i, block in enumerate(arrays)}
+        self.bases: int = FIRST_ARRAY_BASE + len(arrays)
         """Their number."""
         first: dict[int, int] = {}
         last: dict[int, int] = {}
         for index, call in enumerate(recording.calls):
-            for block in iter_blocks(call):
+            for block in iter_accessed_blocks(call):
                 first.setdefault(block, index)
                 last[block] = index
         self._fixed = recording.memory.fixed
         inner = {b: capacities[b] for b in first if b not in self._bases and b not in self._fixed}
         self._offsets, arena_bytes = pack_memory(inner, first, last)
-        self.head_bytes: int = -(-8 * self.bases // ALIGNMENT) * ALIGNMENT
+        self.head_bytes: int = -(-8 * self.bases // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
         """The bytes of the bases, which begin the memory of a call."""
         self.scratch: int = self.head_bytes + arena_bytes
         """Where the memory that loops use in turn begins."""
-        blocks = [call for call in recording.calls if isinstance(call, Blocks | Loop)]
+        blocks = [
+            call for call in recording.calls if isinstance(call, BlockwiseCalls | CompiledLoop)
+        ]
         self.frame_bytes: int = self.scratch + max([c.scratch_bytes for c in blocks], default=0)
 
-    def elements(self, call: Once) -> int:
+    def estimate_elements(self, call: ExportCall) -> int:
         """Estimate the largest number of elements that a call reads or writes, at four bytes each."""
-        return max([self._capacities[block] for block in iter_blocks(call)], default=0) // 4
+        return (
+            max([self._capacities[block] for block in iter_accessed_blocks(call)], default=0) // 4
+        )
 
-    def operand(self, argument: BlockArgument, first: int = 0) -> Operand:
+    def to_operand(self, argument: BlockArgument, first: int = 0) -> Operand:
         """Return the operand of an argument; inside blocks, starting at element `first`."""
         match argument:
-            case Moving(start, step):
-                base, number, _ = self.operand(start)
+            case AdvancingArgument(start, step):
+                base, number, _ = self.to_operand(start)
                 return Operand(base, number + first * step, step)
-            case Items():
-                return Operand(ITEMS, 0)
-            case Scratch(offset):
-                return Operand(SCRATCH, offset)
-            case Place(block, offset):
+            case BlockLength():
+                return Operand(ITEMS_BASE, 0)
+            case ScratchOffset(offset):
+                return Operand(SCRATCH_BASE, offset)
+            case BlockOffset(block, offset):
                 return self._make_operand(block, offset)
             case _:
-                return Operand(NUMBER, argument)
+                return Operand(NUMBER_BASE, argument)
 
     def _make_operand(self, block: int, offset: int) -> Operand:
         fixed = self._fixed.get(block)
         if fixed is not None:
-            return Operand(NUMBER, fixed.address + offset)
+            return Operand(NUMBER_BASE, fixed.address + offset)
         base = self._bases.get(block)
         if base is None:
-            return Operand(FRAME, self.head_bytes + self._offsets[block] + offset)
+            return Operand(FRAME_BASE, self.head_bytes + self._offsets[block] + offset)
         return Operand(base, offset)
 
 
-def iter_blocks(call: Recorded) -> Iterator[int]:
+def iter_accessed_blocks(call: RecordedCall) -> Iterator[int]:
     """Yield the memory blocks that a call reads or writes."""
     for argument in _iter_block_arguments(call):
-        place = argument.start if isinstance(argument, Moving) else argument
-        if isinstance(place, Place):
+        place = argument.start if isinstance(argument, AdvancingArgument) else argument
+        if isinstance(place, BlockOffset):
             yield place.block
 
 
-def _iter_block_arguments(call: Recorded) -> Iterator[BlockArgument]:
+def _iter_block_arguments(call: RecordedCall) -> Iterator[BlockArgument]:
     match call:
-        case Blocks(_, _, _, once, each, _):
+        case BlockwiseCalls(_, _, _, once, each, _):
             for _, arguments in (*once, *each):
                 yield from arguments
-        case Loop():
+        case CompiledLoop():
             yield from (*call.numbers, *call.arrays)
-        case Once(_, arguments, _):
+        case ExportCall(_, arguments, _):
             yield from arguments
-        case Numbers(target, numbers):
+        case NumberWrite(target, numbers):
             yield target
             yield from numbers
-        case Shared(_, chains, scratch):
+        case ThreadedChains(_, chains, scratch):
             yield from scratch
             for chain in chains:
                 for arguments in chain:

@@ -14,63 +14,76 @@ import wasmtime
 
 from plugrad.extend import count_elements, float32
 from plugrad_wasm.program import compile_module, new_engine
-from plugrad_wasm.programs.recorder import Loop
+from plugrad_wasm.programs.recorder import CompiledLoop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from plugrad.extend import Shape, Shaped
-    from plugrad_wasm.programs.blocks import ElementwiseCall, Operands
-    from plugrad_wasm.programs.recorder import Place, RecordingMemory
+    from plugrad_wasm.programs.blocks import ElementwiseCall, GroupOperands
+    from plugrad_wasm.programs.recorder import BlockOffset, RecordingMemory
 
     Function = Callable[..., list[str]]
 
-MIN_ELEMENTS: Final = 1 << 18
+LOOP_MIN_ELEMENTS: Final = 1 << 18
 """To compile a group takes as long as to compute a few million elements."""
-MAX_CALLS: Final = 64
+LOOP_MAX_CALLS: Final = 64
 """The compiler takes a millisecond for each."""
-BLOCK: Final = 1024
+LOOP_BLOCK_ELEMENTS: Final = 1024
 """The elements of a block: what one stage hands to the next stays in the first cache."""
-LANES, VECTORS = 4, 4
+VECTOR_LANES, ROUND_VECTORS = 4, 4
 """The elements of a vector, and the vectors of a round of a stage."""
-ROUND: Final = LANES * VECTORS
-SUFFIX: Final = "_float32"
-MAGIC: Final = 12582912.0 + 127
+ROUND_ELEMENTS: Final = VECTOR_LANES * ROUND_VECTORS
+FLOAT32_SUFFIX: Final = "_float32"
+EXP_ROUNDING_CONSTANT: Final = 12582912.0 + 127
 """What rounds a number that it is added to, so that the last bits are those of a power of two; as in the C."""
-EXP_TERMS: Final = (1.3814467e-3, 8.368781e-3, 4.1668393e-2, 1.666652e-1, 4.9999994e-1, 1.0, 1.0)
-EXPM1_TERMS: Final = (
+EXP_COEFFICIENTS: Final = (
+    1.3814467e-3,
+    8.368781e-3,
+    4.1668393e-2,
+    1.666652e-1,
+    4.9999994e-1,
+    1.0,
+    1.0,
+)
+EXPM1_COEFFICIENTS: Final = (
     *(1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3),
     *(4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1),
 )
-LOG_TERMS: Final = (0.29871976, 0.39977539, 0.66666776)
+LOG_COEFFICIENTS: Final = (0.29871976, 0.39977539, 0.66666776)
 LN2, LN2_HIGH, LN2_LOW, LOG2_E = 0.69314718, 0.693359375, -2.12194440e-4, 1.44269504088896341
-INFINITY, NAN = 0x7F800000, 0x7FC00000
+INFINITY_BITS, NAN_BITS = 0x7F800000, 0x7FC00000
 
 
-def as_loop(
-    calls: Sequence[ElementwiseCall], operands: Operands, memory: RecordingMemory
-) -> Loop | None:
-    """Return a group of calls as one compiled loop; None if it is short or has other functions than in `FUNCTIONS`."""
+def build_compiled_loop(
+    calls: Sequence[ElementwiseCall], operands: GroupOperands, memory: RecordingMemory
+) -> CompiledLoop | None:
+    """Return a group of calls as one compiled loop; None if it is short or has functions not in `STAGE_FUNCTIONS`."""
     count = count_elements(operands.shape)
     specs = operands.specs
     if (
-        count < MIN_ELEMENTS
-        or len(calls) > MAX_CALLS
-        or not all(call.export.removesuffix(SUFFIX) in FUNCTIONS for call in calls)
-        or any(_differs(specs[p], operands.shape) for c in calls for p in c.places if p in specs)
-        or not rounds_once()
+        count < LOOP_MIN_ELEMENTS
+        or len(calls) > LOOP_MAX_CALLS
+        or not all(call.export.removesuffix(FLOAT32_SUFFIX) in STAGE_FUNCTIONS for call in calls)
+        or any(
+            _needs_other_loop(specs[p], operands.shape)
+            for c in calls
+            for p in c.places
+            if p in specs
+        )
+        or not has_fused_multiply_add()
     ):
         return None
-    return _Group(calls, operands, count).loop()
+    return _LoopSource(calls, operands, count).build_loop()
 
 
-def _differs(spec: Shaped, shape: Shape) -> bool:
+def _needs_other_loop(spec: Shaped, shape: Shape) -> bool:
     """Return whether an operand is neither one number nor an array of float32 of a shape."""
     return spec.dtype is not float32 or count_elements(spec.shape) not in (1, count_elements(shape))
 
 
 @cache
-def rounds_once() -> bool:
+def has_fused_multiply_add() -> bool:
     """Return whether a product and a sum are one instruction with one rounding, as the C sources prefer."""
     text = """(module (func (export "kernel") (param f32 f32) (result f32) (f32x4.extract_lane 0 (f32x4.relaxed_madd
         (f32x4.splat (local.get 0)) (f32x4.splat (local.get 0)) (f32x4.splat (local.get 1))))))"""
@@ -82,17 +95,19 @@ def rounds_once() -> bool:
     return kernel(store, 1 + 2.0**-12, -1 - 2.0**-11) != 0
 
 
-class _Group:
+class _LoopSource:
     """Writes the text of a module."""
 
-    def __init__(self, calls: Sequence[ElementwiseCall], operands: Operands, count: int) -> None:
+    def __init__(
+        self, calls: Sequence[ElementwiseCall], operands: GroupOperands, count: int
+    ) -> None:
         self.calls, self.count = calls, count
         made = dict.fromkeys(call.places[-1] for call in calls)
         inputs = dict.fromkeys(p for call in calls for p in call.places[:-1] if p not in made)
         kept = [p for p in made if p.block in operands.kept or p.block < operands.first_block]
         self.numbers = [p for p in inputs if count_elements(operands.specs[p].shape) == 1]
         self.arrays = [*(p for p in inputs if p not in self.numbers), *kept]
-        self.stages = self._stages()
+        self.stages = self._split_into_stages()
         read = [{p for call in stage for p in call.places[:-1]} for stage in self.stages]
         written = [[call.places[-1] for call in stage] for stage in self.stages]
         self.scratch = [
@@ -101,21 +116,21 @@ class _Group:
             for place in dict.fromkeys(places)
             if place not in kept and any(place in later for later in read[index + 1 :])
         ]
-        self.text = _Text()
+        self.text = _StageSource()
 
-    def _stages(self) -> list[list[ElementwiseCall]]:
+    def _split_into_stages(self) -> list[list[ElementwiseCall]]:
         """Return the calls divided so that each stage has one function with a long chain of instructions at most."""
         stages: list[list[ElementwiseCall]] = [[]]
         has_long = False
         for call in self.calls:
-            is_long = call.export.removesuffix(SUFFIX) in LONG
+            is_long = call.export.removesuffix(FLOAT32_SUFFIX) in LONG_FUNCTIONS
             if is_long and has_long:
                 stages.append([])
             has_long |= is_long
             stages[-1].append(call)
         return stages
 
-    def loop(self) -> Loop:
+    def build_loop(self) -> CompiledLoop:
         """Return the loop."""
         pointers = [f"$n{i}" for i in range(len(self.numbers))]
         pointers += [f"$p{i}" for i in range(len(self.arrays))]
@@ -136,65 +151,72 @@ class _Group:
     (local $bytes i32) (local $at i32) {" ".join(f"(local {name} v128)" for name in names)}
     {" ".join(numbers)}
     (loop $blocks
-      (local.set $bytes (i32.mul (i32.const 4) (select (local.get $count) (i32.const {BLOCK})
-        (i32.lt_u (local.get $count) (i32.const {BLOCK})))))
+      (local.set $bytes (i32.mul (i32.const 4) (select (local.get $count) (i32.const {LOOP_BLOCK_ELEMENTS})
+        (i32.lt_u (local.get $count) (i32.const {LOOP_BLOCK_ELEMENTS})))))
       {" ".join(body)}
       {" ".join(steps)}
       (local.set $count (i32.sub (local.get $count) (i32.shr_u (local.get $bytes) (i32.const 2))))
       (br_if $blocks (local.get $count)))))"""
-        scratch_bytes = 4 * BLOCK * len(self.scratch)
-        return Loop(
-            source, self.count, ROUND, tuple(self.numbers), tuple(self.arrays), scratch_bytes
+        scratch_bytes = 4 * LOOP_BLOCK_ELEMENTS * len(self.scratch)
+        return CompiledLoop(
+            source,
+            self.count,
+            ROUND_ELEMENTS,
+            tuple(self.numbers),
+            tuple(self.arrays),
+            scratch_bytes,
         )
 
     def _format_stage(self, number: int, stage: Sequence[ElementwiseCall]) -> str:
         """Return the loop of a stage over a block."""
         text = self.text
         text.lines = []
-        known: dict[Place, list[str]] = {}
+        known: dict[BlockOffset, list[str]] = {}
         for call in stage:
             *inputs, made = call.places
             for place in inputs:
                 if place not in known:
-                    known[place] = self._load(place)
+                    known[place] = self._add_load(place)
             values = [known[place] for place in inputs]
-            known[made] = FUNCTIONS[call.export.removesuffix(SUFFIX)](text, *values)
+            known[made] = STAGE_FUNCTIONS[call.export.removesuffix(FLOAT32_SUFFIX)](text, *values)
             if made in self.arrays or made in self.scratch:
                 for vector, value in enumerate(known[made]):
-                    offset = LANES * 4 * vector
-                    text.lines.append(f"(v128.store offset={offset} {self._address(made)} {value})")
+                    offset = VECTOR_LANES * 4 * vector
+                    text.lines.append(
+                        f"(v128.store offset={offset} {self._format_address(made)} {value})"
+                    )
         lines = "\n        ".join(text.lines)
         return f"""(local.set $at (i32.const 0))
       (loop $stage{number}
         {lines}
-        (local.set $at (i32.add (local.get $at) (i32.const {4 * ROUND})))
+        (local.set $at (i32.add (local.get $at) (i32.const {4 * ROUND_ELEMENTS})))
         (br_if $stage{number} (i32.lt_u (local.get $at) (local.get $bytes))))"""
 
-    def _load(self, place: Place) -> list[str]:
+    def _add_load(self, place: BlockOffset) -> list[str]:
         """Return the vectors of an input of a stage."""
         if place in self.numbers:
-            return [f"(local.get $x{self.numbers.index(place)})"] * VECTORS
-        address = self._address(place)
-        offsets = range(0, 4 * ROUND, 4 * LANES)
-        return [self.text.let(f"v128.load offset={n}", address) for n in offsets]
+            return [f"(local.get $x{self.numbers.index(place)})"] * ROUND_VECTORS
+        address = self._format_address(place)
+        offsets = range(0, 4 * ROUND_ELEMENTS, 4 * VECTOR_LANES)
+        return [self.text.add_instruction(f"v128.load offset={n}", address) for n in offsets]
 
-    def _address(self, place: Place) -> str:
+    def _format_address(self, place: BlockOffset) -> str:
         """Return the address of the current round's elements, without the offset of a vector."""
         if place in self.arrays:
             return f"(i32.add (local.get $p{self.arrays.index(place)}) (local.get $at))"
-        start = 4 * BLOCK * self.scratch.index(place)
+        start = 4 * LOOP_BLOCK_ELEMENTS * self.scratch.index(place)
         inside = "(i32.add (local.get $scratch) (local.get $at))"
         return f"(i32.add {inside} (i32.const {start}))" if start else inside
 
 
-class _Text:
+class _StageSource:
     """The instructions of a stage, and the names of the values."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.names: list[str] = []
 
-    def let(self, instruction: str, *operands: str) -> str:
+    def add_instruction(self, instruction: str, *operands: str) -> str:
         """Add an instruction; return its value."""
         name = f"$v{len(self.names)}"
         self.names.append(name)
@@ -211,7 +233,7 @@ class _Text:
         """Replace all values by what `make` adds for their inputs if any bit of a mask is set."""
         mask = masks[0]
         for other in masks[1:]:
-            mask = self.let("v128.or", mask, other)
+            mask = self.add_instruction("v128.or", mask, other)
         outer, self.lines = self.lines, []
         for value, *own in zip(values, *inputs, strict=True):
             name = value.removeprefix("(local.get ").removesuffix(")")
@@ -219,198 +241,262 @@ class _Text:
         inner, self.lines = self.lines, outer
         self.lines.append(f"(if (v128.any_true {mask}) (then {' '.join(inner)}))")
 
-    def multiply_add(self, a: str, b: str, c: str) -> str:
-        return self.let("f32x4.relaxed_madd", a, b, c)
+    def add_multiply_add(self, a: str, b: str, c: str) -> str:
+        return self.add_instruction("f32x4.relaxed_madd", a, b, c)
 
-    def choose(self, mask: str, yes: str, no: str) -> str:
-        return self.let("v128.bitselect", yes, no, mask)
+    def add_select(self, mask: str, yes: str, no: str) -> str:
+        return self.add_instruction("v128.bitselect", yes, no, mask)
 
-    def polynomial(self, terms: Sequence[float], x: str) -> str:
+    def add_polynomial(self, terms: Sequence[float], x: str) -> str:
         """Add a polynomial, the term of the highest power first."""
-        value = number(terms[0])
+        value = float_vector(terms[0])
         for term in terms[1:]:
-            value = self.multiply_add(value, x, number(term))
+            value = self.add_multiply_add(value, x, float_vector(term))
         return value
 
 
-def number(x: float) -> str:
+def float_vector(x: float) -> str:
     """Return a vector of one float32."""
     (rounded,) = struct.unpack("<f", struct.pack("<f", x))
-    return f"(v128.const f32x4 {' '.join([rounded.hex()] * LANES)})"
+    return f"(v128.const f32x4 {' '.join([rounded.hex()] * VECTOR_LANES)})"
 
 
-def bits(x: int) -> str:
+def int_vector(x: int) -> str:
     """Return a vector of one integer."""
-    return f"(v128.const i32x4 {' '.join([hex(x & 0xFFFFFFFF)] * LANES)})"
+    return f"(v128.const i32x4 {' '.join([hex(x & 0xFFFFFFFF)] * VECTOR_LANES)})"
 
 
-MAGIC_BITS: Final = struct.unpack("<i", struct.pack("<f", MAGIC))[0]
+EXP_ROUNDING_CONSTANT_BITS: Final = struct.unpack("<i", struct.pack("<f", EXP_ROUNDING_CONSTANT))[0]
 
 
-def _power(t: _Text, n: str) -> str:
+def _add_power_of_two(stage: _StageSource, n: str) -> str:
     """Add 2 to the power of integers."""
-    return t.let("i32x4.shl", t.let("i32x4.add", n, bits(127)), "(i32.const 23)")
+    return stage.add_instruction(
+        "i32x4.shl", stage.add_instruction("i32x4.add", n, int_vector(127)), "(i32.const 23)"
+    )
 
 
-def _expm1_near(t: _Text, r: str) -> str:
-    p = t.polynomial(EXPM1_TERMS, r)
-    return t.multiply_add(p, t.let("f32x4.mul", r, r), r)
+def _add_expm1_near_zero(stage: _StageSource, r: str) -> str:
+    p = stage.add_polynomial(EXPM1_COEFFICIENTS, r)
+    return stage.add_multiply_add(p, stage.add_instruction("f32x4.mul", r, r), r)
 
 
-def _exp_of_rest(t: _Text, r: str, shifted: str) -> str:
-    scale = t.let("i32x4.shl", shifted, "(i32.const 23)")
-    return t.let("f32x4.mul", t.polynomial(EXP_TERMS, r), scale)
+def _add_exp_of_remainder(stage: _StageSource, r: str, shifted: str) -> str:
+    scale = stage.add_instruction("i32x4.shl", shifted, "(i32.const 23)")
+    return stage.add_instruction("f32x4.mul", stage.add_polynomial(EXP_COEFFICIENTS, r), scale)
 
 
-def _exp_clamped(t: _Text, x: str) -> str:
-    x = t.let("f32x4.pmin", t.let("f32x4.pmax", x, number(-104)), number(89))
+def _add_clamped_exp(stage: _StageSource, x: str) -> str:
+    x = stage.add_instruction(
+        "f32x4.pmin", stage.add_instruction("f32x4.pmax", x, float_vector(-104)), float_vector(89)
+    )
     magic = 12582912.0
-    shifted = t.multiply_add(x, number(LOG2_E), number(magic))
-    n = t.let("f32x4.sub", shifted, number(magic))
-    r = t.multiply_add(n, number(-LN2_HIGH), x)
-    fraction = _expm1_near(t, t.multiply_add(n, number(-LN2_LOW), r))
-    whole = t.let("i32x4.sub", shifted, number(magic))
-    half = t.let("i32x4.shr_s", whole, "(i32.const 1)")
-    scale = _power(t, half)
-    rest = _power(t, t.let("i32x4.sub", whole, half))
-    return t.let("f32x4.mul", t.multiply_add(fraction, scale, scale), rest)
+    shifted = stage.add_multiply_add(x, float_vector(LOG2_E), float_vector(magic))
+    n = stage.add_instruction("f32x4.sub", shifted, float_vector(magic))
+    r = stage.add_multiply_add(n, float_vector(-LN2_HIGH), x)
+    fraction = _add_expm1_near_zero(stage, stage.add_multiply_add(n, float_vector(-LN2_LOW), r))
+    whole = stage.add_instruction("i32x4.sub", shifted, float_vector(magic))
+    half = stage.add_instruction("i32x4.shr_s", whole, "(i32.const 1)")
+    scale = _add_power_of_two(stage, half)
+    rest = _add_power_of_two(stage, stage.add_instruction("i32x4.sub", whole, half))
+    return stage.add_instruction("f32x4.mul", stage.add_multiply_add(fraction, scale, scale), rest)
 
 
-def exp(t: _Text, xs: Sequence[str]) -> list[str]:
+def add_exp(stage: _StageSource, xs: Sequence[str]) -> list[str]:
     """Add ``exp_near`` for numbers near 0, and ``exp_anywhere`` for others."""
-    shifted = [t.multiply_add(x, number(LOG2_E), number(MAGIC)) for x in xs]
-    distances = [t.let("i32x4.sub", each, bits(MAGIC_BITS - 32)) for each in shifted]
-    far = [t.let("v128.and", distance, bits(~63)) for distance in distances]
+    shifted = [
+        stage.add_multiply_add(x, float_vector(LOG2_E), float_vector(EXP_ROUNDING_CONSTANT))
+        for x in xs
+    ]
+    distances = [
+        stage.add_instruction("i32x4.sub", each, int_vector(EXP_ROUNDING_CONSTANT_BITS - 32))
+        for each in shifted
+    ]
+    far = [stage.add_instruction("v128.and", distance, int_vector(~63)) for distance in distances]
 
     def near(x: str, shifted: str) -> str:
-        n = t.let("f32x4.sub", shifted, number(MAGIC))
-        return _exp_of_rest(t, t.multiply_add(n, number(-LN2), x), shifted)
+        n = stage.add_instruction("f32x4.sub", shifted, float_vector(EXP_ROUNDING_CONSTANT))
+        return _add_exp_of_remainder(
+            stage, stage.add_multiply_add(n, float_vector(-LN2), x), shifted
+        )
 
     def anywhere(x: str, shifted: str, distance: str) -> str:
-        n = t.let("f32x4.sub", shifted, number(MAGIC))
-        is_near = t.let("i32x4.lt_u", distance, bits(64))
-        r = t.multiply_add(n, t.choose(is_near, number(-LN2), number(-LN2_HIGH)), x)
-        r = t.choose(is_near, r, t.multiply_add(n, number(-LN2_LOW), r))
-        is_extreme = t.let("f32x4.gt", t.let("f32x4.abs", x), number(87))
-        return t.choose(is_extreme, _exp_clamped(t, x), _exp_of_rest(t, r, shifted))
+        n = stage.add_instruction("f32x4.sub", shifted, float_vector(EXP_ROUNDING_CONSTANT))
+        is_near = stage.add_instruction("i32x4.lt_u", distance, int_vector(64))
+        r = stage.add_multiply_add(
+            n, stage.add_select(is_near, float_vector(-LN2), float_vector(-LN2_HIGH)), x
+        )
+        r = stage.add_select(is_near, r, stage.add_multiply_add(n, float_vector(-LN2_LOW), r))
+        is_extreme = stage.add_instruction(
+            "f32x4.gt", stage.add_instruction("f32x4.abs", x), float_vector(87)
+        )
+        return stage.add_select(
+            is_extreme, _add_clamped_exp(stage, x), _add_exp_of_remainder(stage, r, shifted)
+        )
 
     ys = [*map(near, xs, shifted)]
-    t.replace_if_any(far, ys, anywhere, xs, shifted, distances)
+    stage.replace_if_any(far, ys, anywhere, xs, shifted, distances)
     return ys
 
 
-def log(t: _Text, xs: Sequence[str]) -> list[str]:
+def add_log(stage: _StageSource, xs: Sequence[str]) -> list[str]:
     """Add ``log_floats``."""
 
     def split(x: str) -> tuple[str, str]:
-        n = t.let("i32x4.shr_s", t.let("i32x4.sub", x, bits(0x3F3504F3)), "(i32.const 23)")
-        m = t.let("i32x4.sub", x, t.let("i32x4.shl", n, "(i32.const 23)"))
-        return t.let("f32x4.convert_i32x4_s", n), m
+        n = stage.add_instruction(
+            "i32x4.shr_s",
+            stage.add_instruction("i32x4.sub", x, int_vector(0x3F3504F3)),
+            "(i32.const 23)",
+        )
+        m = stage.add_instruction(
+            "i32x4.sub", x, stage.add_instruction("i32x4.shl", n, "(i32.const 23)")
+        )
+        return stage.add_instruction("f32x4.convert_i32x4_s", n), m
 
     def finish(n: str, m: str) -> str:
-        m = t.let("f32x4.sub", m, number(1))
-        s = t.let("f32x4.div", m, t.let("f32x4.add", m, number(2)))
-        square = t.let("f32x4.mul", s, s)
-        p = t.polynomial(LOG_TERMS, square)
-        low = t.let("f32x4.mul", s, t.multiply_add(p, square, t.let("f32x4.neg", m)))
-        y = t.multiply_add(n, number(LN2_LOW), low)
-        return t.multiply_add(n, number(LN2_HIGH), t.let("f32x4.add", m, y))
+        m = stage.add_instruction("f32x4.sub", m, float_vector(1))
+        s = stage.add_instruction(
+            "f32x4.div", m, stage.add_instruction("f32x4.add", m, float_vector(2))
+        )
+        square = stage.add_instruction("f32x4.mul", s, s)
+        p = stage.add_polynomial(LOG_COEFFICIENTS, square)
+        low = stage.add_instruction(
+            "f32x4.mul", s, stage.add_multiply_add(p, square, stage.add_instruction("f32x4.neg", m))
+        )
+        y = stage.add_multiply_add(n, float_vector(LN2_LOW), low)
+        return stage.add_multiply_add(
+            n, float_vector(LN2_HIGH), stage.add_instruction("f32x4.add", m, y)
+        )
 
     def unusual(x: str) -> str:
-        is_denormal = t.let("f32x4.lt", x, number(2.0**-126))
-        n, m = split(t.choose(is_denormal, t.let("f32x4.mul", x, number(2.0**23)), x))
-        y = finish(t.let("f32x4.sub", n, t.choose(is_denormal, number(23), number(0))), m)
-        y = t.choose(t.let("f32x4.eq", x, bits(INFINITY)), x, y)
-        y = t.choose(t.let("f32x4.eq", x, number(0)), bits(INFINITY | 1 << 31), y)
-        is_nan = t.let("v128.or", t.let("f32x4.lt", x, number(0)), t.let("f32x4.ne", x, x))
-        return t.choose(is_nan, bits(NAN), y)
+        is_denormal = stage.add_instruction("f32x4.lt", x, float_vector(2.0**-126))
+        n, m = split(
+            stage.add_select(
+                is_denormal, stage.add_instruction("f32x4.mul", x, float_vector(2.0**23)), x
+            )
+        )
+        y = finish(
+            stage.add_instruction(
+                "f32x4.sub", n, stage.add_select(is_denormal, float_vector(23), float_vector(0))
+            ),
+            m,
+        )
+        y = stage.add_select(stage.add_instruction("f32x4.eq", x, int_vector(INFINITY_BITS)), x, y)
+        y = stage.add_select(
+            stage.add_instruction("f32x4.eq", x, float_vector(0)),
+            int_vector(INFINITY_BITS | 1 << 31),
+            y,
+        )
+        is_nan = stage.add_instruction(
+            "v128.or",
+            stage.add_instruction("f32x4.lt", x, float_vector(0)),
+            stage.add_instruction("f32x4.ne", x, x),
+        )
+        return stage.add_select(is_nan, int_vector(NAN_BITS), y)
 
-    distances = [t.let("i32x4.sub", x, bits(0x00800000)) for x in xs]
-    masks = [t.let("i32x4.ge_u", distance, bits(0x7F000000)) for distance in distances]
+    distances = [stage.add_instruction("i32x4.sub", x, int_vector(0x00800000)) for x in xs]
+    masks = [
+        stage.add_instruction("i32x4.ge_u", distance, int_vector(0x7F000000))
+        for distance in distances
+    ]
     ys = [finish(*split(x)) for x in xs]
-    t.replace_if_any(masks, ys, unusual, xs)
+    stage.replace_if_any(masks, ys, unusual, xs)
     return ys
 
 
-def tanh(t: _Text, x: str) -> str:
+def add_tanh(stage: _StageSource, x: str) -> str:
     """Add ``tanh_floats``."""
-    m = t.let("f32x4.pmin", t.let("f32x4.abs", x), number(20))
-    twice = t.let("f32x4.add", m, m)
-    shifted = t.multiply_add(twice, number(LOG2_E), number(MAGIC))
-    n = t.let("f32x4.sub", shifted, number(MAGIC))
-    r = t.multiply_add(n, number(-LN2), twice)
-    scale = t.let("i32x4.shl", shifted, "(i32.const 23)")
-    e = t.multiply_add(_expm1_near(t, r), scale, t.let("f32x4.sub", scale, number(1)))
-    y = t.let("f32x4.div", e, t.let("f32x4.add", e, number(2)))
-    return t.let("v128.or", y, t.let("v128.and", x, bits(1 << 31)))
+    m = stage.add_instruction("f32x4.pmin", stage.add_instruction("f32x4.abs", x), float_vector(20))
+    twice = stage.add_instruction("f32x4.add", m, m)
+    shifted = stage.add_multiply_add(
+        twice, float_vector(LOG2_E), float_vector(EXP_ROUNDING_CONSTANT)
+    )
+    n = stage.add_instruction("f32x4.sub", shifted, float_vector(EXP_ROUNDING_CONSTANT))
+    r = stage.add_multiply_add(n, float_vector(-LN2), twice)
+    scale = stage.add_instruction("i32x4.shl", shifted, "(i32.const 23)")
+    e = stage.add_multiply_add(
+        _add_expm1_near_zero(stage, r),
+        scale,
+        stage.add_instruction("f32x4.sub", scale, float_vector(1)),
+    )
+    y = stage.add_instruction(
+        "f32x4.div", e, stage.add_instruction("f32x4.add", e, float_vector(2))
+    )
+    return stage.add_instruction(
+        "v128.or", y, stage.add_instruction("v128.and", x, int_vector(1 << 31))
+    )
 
 
-def _rsqrt(t: _Text, x: str) -> str:
-    return _reciprocal(t, t.let("f32x4.sqrt", x))
+def _add_rsqrt(stage: _StageSource, x: str) -> str:
+    return _add_reciprocal(stage, stage.add_instruction("f32x4.sqrt", x))
 
 
-def _map(function: Callable[..., str]) -> Function:
+def _for_each_vector(function: Callable[..., str]) -> Function:
     """Return a function that adds another one for each vector."""
 
-    def apply(t: _Text, *vectors: Sequence[str]) -> list[str]:
-        return [function(t, *each) for each in zip(*vectors, strict=True)]
+    def apply(stage: _StageSource, *vectors: Sequence[str]) -> list[str]:
+        return [function(stage, *each) for each in zip(*vectors, strict=True)]
 
     return apply
 
 
-def _instruction(name: str) -> Function:
+def _instruction_for_each_vector(name: str) -> Function:
     """Return a function that adds an instruction for each vector."""
 
-    def add(t: _Text, *operands: str) -> str:
-        return t.let(name, *operands)
+    def add(stage: _StageSource, *operands: str) -> str:
+        return stage.add_instruction(name, *operands)
 
-    return _map(add)
-
-
-def _square(t: _Text, x: str) -> str:
-    return t.let("f32x4.mul", x, x)
+    return _for_each_vector(add)
 
 
-def _squared_difference(t: _Text, a: str, b: str) -> str:
-    return _square(t, t.let("f32x4.sub", a, b))
+def _add_square(stage: _StageSource, x: str) -> str:
+    return stage.add_instruction("f32x4.mul", x, x)
 
 
-def _first_if(comparison: str, t: _Text, a: str, b: str) -> str:
+def _add_squared_difference(stage: _StageSource, a: str, b: str) -> str:
+    return _add_square(stage, stage.add_instruction("f32x4.sub", a, b))
+
+
+def _add_first_if(comparison: str, stage: _StageSource, a: str, b: str) -> str:
     """Add `a` if the comparison with `b` is true or it is NaN, else `b`."""
-    mask = t.let("v128.or", t.let(comparison, a, b), t.let("f32x4.ne", a, a))
-    return t.choose(mask, a, b)
+    mask = stage.add_instruction(
+        "v128.or", stage.add_instruction(comparison, a, b), stage.add_instruction("f32x4.ne", a, a)
+    )
+    return stage.add_select(mask, a, b)
 
 
-def _relu(t: _Text, x: str) -> str:
-    return t.let("v128.andnot", x, t.let("f32x4.le", x, number(0)))
+def _add_relu(stage: _StageSource, x: str) -> str:
+    return stage.add_instruction(
+        "v128.andnot", x, stage.add_instruction("f32x4.le", x, float_vector(0))
+    )
 
 
-def _reciprocal(t: _Text, x: str) -> str:
-    return t.let("f32x4.div", number(1), x)
+def _add_reciprocal(stage: _StageSource, x: str) -> str:
+    return stage.add_instruction("f32x4.div", float_vector(1), x)
 
 
-FUNCTIONS: Final[dict[str, Function]] = {
-    "abs": _instruction("f32x4.abs"),
-    "add": _instruction("f32x4.add"),
-    "ceil": _instruction("f32x4.ceil"),
-    "divide": _instruction("f32x4.div"),
-    "exp": exp,
-    "floor": _instruction("f32x4.floor"),
-    "log": log,
-    "maximum": _map(partial(_first_if, "f32x4.gt")),
-    "minimum": _map(partial(_first_if, "f32x4.lt")),
-    "multiply": _instruction("f32x4.mul"),
-    "negative": _instruction("f32x4.neg"),
-    "reciprocal": _map(_reciprocal),
-    "relu": _map(_relu),
-    "round": _instruction("f32x4.nearest"),
-    "rsqrt": _map(_rsqrt),
-    "sqrt": _instruction("f32x4.sqrt"),
-    "square": _map(_square),
-    "squared_difference": _map(_squared_difference),
-    "subtract": _instruction("f32x4.sub"),
-    "tanh": _map(tanh),
-    "trunc": _instruction("f32x4.trunc"),
+STAGE_FUNCTIONS: Final[dict[str, Function]] = {
+    "abs": _instruction_for_each_vector("f32x4.abs"),
+    "add": _instruction_for_each_vector("f32x4.add"),
+    "ceil": _instruction_for_each_vector("f32x4.ceil"),
+    "divide": _instruction_for_each_vector("f32x4.div"),
+    "exp": add_exp,
+    "floor": _instruction_for_each_vector("f32x4.floor"),
+    "log": add_log,
+    "maximum": _for_each_vector(partial(_add_first_if, "f32x4.gt")),
+    "minimum": _for_each_vector(partial(_add_first_if, "f32x4.lt")),
+    "multiply": _instruction_for_each_vector("f32x4.mul"),
+    "negative": _instruction_for_each_vector("f32x4.neg"),
+    "reciprocal": _for_each_vector(_add_reciprocal),
+    "relu": _for_each_vector(_add_relu),
+    "round": _instruction_for_each_vector("f32x4.nearest"),
+    "rsqrt": _for_each_vector(_add_rsqrt),
+    "sqrt": _instruction_for_each_vector("f32x4.sqrt"),
+    "square": _for_each_vector(_add_square),
+    "squared_difference": _for_each_vector(_add_squared_difference),
+    "subtract": _instruction_for_each_vector("f32x4.sub"),
+    "tanh": _for_each_vector(add_tanh),
+    "trunc": _instruction_for_each_vector("f32x4.trunc"),
 }
 """What adds the instructions of an export to a stage; the arguments are the vectors of the inputs."""
-LONG: Final = ("exp", "log", "tanh")
+LONG_FUNCTIONS: Final = ("exp", "log", "tanh")

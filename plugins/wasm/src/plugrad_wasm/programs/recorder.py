@@ -20,88 +20,88 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad.extend import DType, Shaped
-    from plugrad_wasm.runtime import Call, Chain, Located, Runtime
+    from plugrad_wasm.runtime import CallChain, ExportFunction, HasAddress, Runtime
 
-BLOCK_BITS = 40
-MIDDLE = 1 << BLOCK_BITS - 1
+BLOCK_ADDRESS_BITS = 40
+BLOCK_START_OFFSET = 1 << BLOCK_ADDRESS_BITS - 1
 """The offset of a block's first byte: what begins a little before it belongs to the block, too."""
 
 
-class Place(NamedTuple):
+class BlockOffset(NamedTuple):
     """An offset in a numbered block of a recording."""
 
     block: int
     offset: int
 
 
-Argument: TypeAlias = "float | Place"
+CallArgument: TypeAlias = "float | BlockOffset"
 
 
-def address_of(place: Place) -> int:
+def encode_address(place: BlockOffset) -> int:
     """Return the address of a place."""
-    return (place.block + 1 << BLOCK_BITS) + MIDDLE + place.offset
+    return (place.block + 1 << BLOCK_ADDRESS_BITS) + BLOCK_START_OFFSET + place.offset
 
 
-def locate(address: int) -> Place | int:
+def decode_address(address: int) -> BlockOffset | int:
     """Return the place for an address of a recording; other numbers are returned unchanged."""
-    if address < MIDDLE:
+    if address < BLOCK_START_OFFSET:
         return int(address)
-    block, offset = divmod(int(address), 1 << BLOCK_BITS)
-    return Place(block - 1, offset - MIDDLE)
+    block, offset = divmod(int(address), 1 << BLOCK_ADDRESS_BITS)
+    return BlockOffset(block - 1, offset - BLOCK_START_OFFSET)
 
 
-def locate_all(arguments: Sequence[Any], types: str) -> tuple[Argument, ...]:
+def decode_arguments(arguments: Sequence[Any], types: str) -> tuple[CallArgument, ...]:
     """Return the arguments of a call with places for addresses, which are 32-bit integers."""
     return tuple(
-        [locate(x) if kind == "i" else x for x, kind in zip(arguments, types, strict=True)]
+        [decode_address(x) if kind == "i" else x for x, kind in zip(arguments, types, strict=True)]
     )
 
 
-class Once(NamedTuple):
+class ExportCall(NamedTuple):
     """A call of an export."""
 
     export: str
-    arguments: tuple[Argument, ...]
-    is_long: bool
+    arguments: tuple[CallArgument, ...]
+    releases_gil: bool
 
 
-class Shared(NamedTuple):
-    """Chains of calls that threads share, in the form of `Workers.perform`."""
+class ThreadedChains(NamedTuple):
+    """Chains of calls that threads share, in the form of `Workers.run_in_threads`."""
 
     export: str
-    chains: tuple[tuple[tuple[Argument, ...], ...], ...]
-    scratch: tuple[Argument, ...]
+    chains: tuple[tuple[tuple[CallArgument, ...], ...], ...]
+    scratch: tuple[CallArgument, ...]
 
 
-class Numbers(NamedTuple):
+class NumberWrite(NamedTuple):
     """Numbers and addresses to write to memory before an export reads them."""
 
-    target: Argument
-    numbers: tuple[Argument, ...]
+    target: CallArgument
+    numbers: tuple[CallArgument, ...]
 
 
-class Moving(NamedTuple):
+class AdvancingArgument(NamedTuple):
     """A place or number that advances by some bytes for each element of preceding blocks."""
 
-    start: Argument
+    start: CallArgument
     step: int
 
 
-class Scratch(NamedTuple):
+class ScratchOffset(NamedTuple):
     """An offset in the scratch memory that the loops of a program share."""
 
     offset: int
 
 
-class Items(NamedTuple):
+class BlockLength(NamedTuple):
     """The number of elements in the current block."""
 
 
-BlockArgument: TypeAlias = "Argument | Moving | Scratch | Items"
+BlockArgument: TypeAlias = "CallArgument | AdvancingArgument | ScratchOffset | BlockLength"
 BlockCall: TypeAlias = "tuple[str, tuple[BlockArgument, ...]]"
 
 
-class Blocks(NamedTuple):
+class BlockwiseCalls(NamedTuple):
     """Calls of one module that run block by block."""
 
     module: str
@@ -113,7 +113,7 @@ class Blocks(NamedTuple):
     scratch_bytes: int
 
 
-class Loop(NamedTuple):
+class CompiledLoop(NamedTuple):
     """A loop over the elements that is compiled for its group of calls."""
 
     source: str
@@ -121,36 +121,36 @@ class Loop(NamedTuple):
     items: int
     round: int
     """The elements of which a call computes a multiple."""
-    numbers: tuple[Place, ...]
-    arrays: tuple[Place, ...]
+    numbers: tuple[BlockOffset, ...]
+    arrays: tuple[BlockOffset, ...]
     """The arrays that it reads or writes, of 32-bit elements."""
     scratch_bytes: int
 
 
-Recorded: TypeAlias = Once | Shared | Numbers | Blocks | Loop
+RecordedCall: TypeAlias = ExportCall | ThreadedChains | NumberWrite | BlockwiseCalls | CompiledLoop
 
 
-class NotRecorded(Exception):
+class CannotRecord(Exception):
     """Raised when an implementation needs values, or exports that programs cannot call."""
 
 
-class RecordedExports(dict[str, "Call"]):
+class RecordingExports(dict[str, "ExportFunction"]):
     """Exports whose calls are recorded instead of made."""
 
-    def __init__(self, store: RecordingStore, *, is_long: bool) -> None:
+    def __init__(self, store: RecordingStore, *, releases_gil: bool) -> None:
         """Note calls in a store."""
         super().__init__()
         self._store = store
-        self._is_long = is_long
+        self._is_long = releases_gil
 
-    def __missing__(self, name: str) -> Call:
+    def __missing__(self, name: str) -> ExportFunction:
         function = self._store.functions.get(name)
         if function is None:
-            raise NotRecorded(name)
-        calls, is_long, types = self._store.calls, self._is_long, function.types
+            raise CannotRecord(name)
+        calls, releases_gil, types = self._store.calls, self._is_long, function.types
 
         def note(*arguments: float) -> None:
-            calls.append(Once(name, locate_all(arguments, types), is_long))
+            calls.append(ExportCall(name, decode_arguments(arguments, types), releases_gil))
 
         self[name] = note
         return note
@@ -165,45 +165,45 @@ class RecordingStore:
         self.functions = store.functions
         self.threads = store.threads
         self.scratch_size = store.scratch_size
-        self.calls: list[Recorded] = []
+        self.calls: list[RecordedCall] = []
         self.held: list[object] = []
         """What the calls read in linear memory."""
-        self.short: RecordedExports = RecordedExports(self, is_long=False)
-        self.long: RecordedExports = RecordedExports(self, is_long=True)
+        self.exports_holding_gil: RecordingExports = RecordingExports(self, releases_gil=False)
+        self.exports_releasing_gil: RecordingExports = RecordingExports(self, releases_gil=True)
 
-    def descriptor(self, values: tuple[int, ...]) -> Located:
+    def descriptor(self, values: tuple[int, ...]) -> HasAddress:
         """Return the address of integers in linear memory."""
         self.held.append(block := self._store.descriptor(values))
         return block
 
-    def table(self, name: str, descriptor: tuple[int, ...], size: int) -> Located:
+    def cached_table(self, name: str, descriptor: tuple[int, ...], size: int) -> HasAddress:
         """Return the address of bytes in linear memory that an export has filled."""
-        self.held.append(block := self._store.table(name, descriptor, size))
+        self.held.append(block := self._store.cached_table(name, descriptor, size))
         return block
 
-    def perform(
+    def run_in_threads(
         self,
         export: str,
-        chains: Sequence[Chain],
-        held: Sequence[object],
-        scratch: Sequence[Located] = (),
+        chains: Sequence[CallChain],
+        keep_alive: Sequence[object],
+        scratch: Sequence[HasAddress] = (),
     ) -> None:
         """Record chains of calls."""
         function = self.functions.get(export)
         if function is None:
-            raise NotRecorded(export)
-        self.held += held
+            raise CannotRecord(export)
+        self.held += keep_alive
         types = function.types[: len(function.types) - bool(scratch)]
-        located = [tuple([locate_all(each, types) for each in chain]) for chain in chains]
-        blocks = tuple([locate(block.address) for block in scratch])
-        self.calls.append(Shared(export, tuple(located), blocks))
+        located = [tuple([decode_arguments(each, types) for each in chain]) for chain in chains]
+        blocks = tuple([decode_address(block.address) for block in scratch])
+        self.calls.append(ThreadedChains(export, tuple(located), blocks))
 
-    def compile_wat(self, source: str, *, is_long: bool = False) -> Call:
+    def compile_wat(self, source: str, *, releases_gil: bool = False) -> ExportFunction:
         """Refuse a custom expression, because programs call only exports."""
-        raise NotRecorded(source)
+        raise CannotRecord(source)
 
 
-class _NeverReused(list[Block]):
+class _EmptyFreeList(list[Block]):
     """A list of free blocks that stays empty, so that no block is reused: a plan decides that later."""
 
     def append(self, block: Block) -> None:
@@ -224,17 +224,19 @@ class RecordingMemory(LinearMemory):
         self.used: int = 0
         self.buffers: int = 0
         self.threshold: Any = math.inf
-        self.returned: list[Block] = _NeverReused()
+        self.returned: list[Block] = _EmptyFreeList()
         self.free: defaultdict[int, list[Block]] = defaultdict(list)
 
-    def prepare(self, capacity: int) -> None:
+    def make_free_block(self, capacity: int) -> None:
         """Put a newly numbered block on a free list."""
-        self.free[capacity].append(Block(self, address_of(self.number_block(capacity)), capacity))
+        self.free[capacity].append(
+            Block(self, encode_address(self.number_block(capacity)), capacity)
+        )
 
-    def number_block(self, capacity: int) -> Place:
+    def number_block(self, capacity: int) -> BlockOffset:
         """Return the start of a newly numbered block."""
         self.capacities.append(capacity)
-        return Place(len(self.capacities) - 1, 0)
+        return BlockOffset(len(self.capacities) - 1, 0)
 
     def stand_in(self, array: WasmArray) -> WasmArray:
         """Return the stand-in for an existing array that is the same in each call."""
@@ -242,7 +244,7 @@ class RecordingMemory(LinearMemory):
         self.fixed[block.block] = array
         view = WasmView(array, array.shape)
         view.memory = self
-        view.address = address_of(block)
+        view.address = encode_address(block)
         return view
 
     def new_input(self, spec: Shaped) -> WasmArray:
@@ -256,14 +258,14 @@ class RecordingMemory(LinearMemory):
     def write_numbers(self, numbers: Sequence[int]) -> WasmArray:
         """Return an array of 32-bit numbers, of which addresses are replaced in each call."""
         array = self.empty((len(numbers),), uint32)
-        places = tuple([locate(number) for number in numbers])
-        self.store.calls.append(Numbers(locate(array.address), places))
+        places = tuple([decode_address(number) for number in numbers])
+        self.store.calls.append(NumberWrite(decode_address(array.address), places))
         return array
 
-    def window(self, shape: tuple[int, ...], dtype: Any, address: int) -> NDArray[Any]:
+    def numpy_view(self, shape: tuple[int, ...], dtype: Any, address: int) -> NDArray[Any]:
         """Raise, because a recording has no values."""
-        raise NotRecorded
+        raise CannotRecord
 
     def to_numpy(self, array: WasmArray) -> NDArray[Any]:
         """Raise, because a recording has no values."""
-        raise NotRecorded
+        raise CannotRecord

@@ -5,22 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from plugrad.extend import Call, Fused, Shaped, count_elements
-from plugrad_wasm.memory import WasmArray, WasmView, size_class
-from plugrad_wasm.programs.blocks import MIN_BLOCK, Operands, as_blocks, elementwise_calls
-from plugrad_wasm.programs.loops import as_loop
-from plugrad_wasm.programs.recorder import Place, RecordingMemory, locate
+from plugrad_wasm.memory import WasmArray, WasmView, round_up_to_size_class
+from plugrad_wasm.programs.blocks import (
+    MIN_BLOCK_ELEMENTS,
+    GroupOperands,
+    as_elementwise_calls,
+    build_blockwise_calls,
+)
+from plugrad_wasm.programs.loops import build_compiled_loop
+from plugrad_wasm.programs.recorder import BlockOffset, RecordingMemory, decode_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from plugrad.extend import DType, Graph, Shape, Value
     from plugrad_wasm.memory import LinearMemory
-    from plugrad_wasm.programs.recorder import Recorded
+    from plugrad_wasm.programs.recorder import RecordedCall
 
     Functions = Mapping[str, Callable[..., Any]]
 
 
-class Home(NamedTuple):
+class BackendStandIn(NamedTuple):
     """The object that stands for the backend while kernels without inputs are recorded."""
 
     linear: LinearMemory
@@ -31,12 +36,12 @@ class Recording(NamedTuple):
 
     memory: RecordingMemory
     """The first blocks are those of the arguments."""
-    calls: list[Recorded]
-    ends: list[End | WasmArray]
+    calls: list[RecordedCall]
+    ends: list[ResultLocation | WasmArray]
     """The results; an array is the same each time."""
 
 
-class End(NamedTuple):
+class ResultLocation(NamedTuple):
     """The location of a result: a block and an offset in bytes, with shape and dtype."""
 
     block: int
@@ -45,13 +50,13 @@ class End(NamedTuple):
     dtype: DType
 
 
-def record(graph: Graph, home: LinearMemory, functions: Functions) -> Recording:
+def record_graph(graph: Graph, linear_memory: LinearMemory, functions: Functions) -> Recording:
     """Record the calls of a graph's steps, with elementwise ones in groups.
 
     Raises:
-        NotRecorded: an implementation needs values. Others raise what they raise untraced.
+        CannotRecord: an implementation needs values. Others raise what they raise untraced.
     """
-    memory = RecordingMemory(home)
+    memory = RecordingMemory(linear_memory)
     arrays = {v: memory.new_input(graph.specs[v]) for v in graph.arguments}
     arrays |= {v: memory.stand_in(x) for v, x in graph.constants.items()}
     for step in graph.steps:
@@ -59,19 +64,19 @@ def record(graph: Graph, home: LinearMemory, functions: Functions) -> Recording:
             _record_group(step.body, memory, arrays, functions)
             continue
         assert isinstance(step, Call)
-        results = run_call(step, memory, arrays, functions)
+        results = run_on_stand_ins(step, memory, arrays, functions)
         arrays |= zip(step.outputs, results, strict=True)
-    ends = [describe_end(arrays[v], memory) for v in graph.results]
+    ends = [locate_result(arrays[v], memory) for v in graph.results]
     return Recording(memory, memory.store.calls, ends)
 
 
-def run_call(
+def run_on_stand_ins(
     call: Call, memory: RecordingMemory, arrays: Mapping[Value, WasmArray], functions: Functions
 ) -> list[WasmArray]:
     """Run the implementation of a call on stand-ins and return its results."""
     inputs: list[Any] = [None if v is None else arrays[v] for v in call.inputs]
     if not call.kernel.inputs:
-        inputs = [Home(memory)]
+        inputs = [BackendStandIn(memory)]
     made = functions[call.kernel.name](*inputs, **call.attrs)
     return cast("list[WasmArray]", made if call.returns_list else [made])
 
@@ -88,49 +93,52 @@ def _record_group(
     start = len(calls)
     for step in body.steps:
         assert isinstance(step, Call)
-        arrays |= zip(step.outputs, run_call(step, memory, arrays, functions), strict=True)
+        arrays |= zip(step.outputs, run_on_stand_ins(step, memory, arrays, functions), strict=True)
         known += step.outputs
     shape = body.specs[body.results[0]].shape
-    found = elementwise_calls(calls[start:], memory.store.functions)
+    found = as_elementwise_calls(calls[start:], memory.store.functions)
     specs = _list_place_specs(known, arrays)
-    if found is not None and specs is not None and count_elements(shape) > MIN_BLOCK:
-        kept = frozenset([_locate(arrays[v]).block for v in body.results])
-        operands = Operands(shape, specs, kept, first_block)
-        calls[start:] = [as_loop(found, operands, memory) or as_blocks(found, operands, memory)]
+    if found is not None and specs is not None and count_elements(shape) > MIN_BLOCK_ELEMENTS:
+        kept = frozenset([_locate_array(arrays[v]).block for v in body.results])
+        operands = GroupOperands(shape, specs, kept, first_block)
+        calls[start:] = [
+            build_compiled_loop(found, operands, memory)
+            or build_blockwise_calls(found, operands, memory)
+        ]
 
 
 def _list_place_specs(
     values: Iterable[Value], arrays: Mapping[Value, WasmArray]
-) -> dict[Place, Shaped] | None:
+) -> dict[BlockOffset, Shaped] | None:
     """Return the shape and dtype at each place, or None if one place has two shapes."""
-    specs: dict[Place, Shaped] = {}
+    specs: dict[BlockOffset, Shaped] = {}
     for value in values:
         array = arrays[value]
         spec = Shaped(array.shape, array.dtype)
-        if specs.setdefault(_locate(array), spec) != spec:
+        if specs.setdefault(_locate_array(array), spec) != spec:
             return None
     return specs
 
 
-def _locate(array: WasmArray) -> Place:
+def _locate_array(array: WasmArray) -> BlockOffset:
     """Return the location of an array in a recording; a lazy array is copied first."""
-    place = locate(array.address)
-    assert isinstance(place, Place)
+    place = decode_address(array.address)
+    assert isinstance(place, BlockOffset)
     return place
 
 
-def describe_end(array: WasmArray, memory: RecordingMemory) -> End | WasmArray:
+def locate_result(array: WasmArray, memory: RecordingMemory) -> ResultLocation | WasmArray:
     """Return the location of a result, or a view if it lies in an existing array."""
-    block, offset = _locate(array)
+    block, offset = _locate_array(array)
     fixed = memory.fixed.get(block)
     if fixed is not None:
-        return view_of(fixed, array.shape, array.dtype, offset)
-    return End(block, offset, array.shape, array.dtype)
+        return view_at_offset(fixed, array.shape, array.dtype, offset)
+    return ResultLocation(block, offset, array.shape, array.dtype)
 
 
-def view_of(owner: WasmArray, shape: Shape, dtype: DType, offset: int) -> WasmView:
+def view_at_offset(owner: WasmArray, shape: Shape, dtype: DType, offset: int) -> WasmView:
     """Return a view of an array from an offset in bytes on."""
     view = WasmView(owner, shape, dtype)
     view.address += offset
-    view.capacity = size_class(view.size * dtype.itemsize)
+    view.capacity = round_up_to_size_class(view.size * dtype.itemsize)
     return view

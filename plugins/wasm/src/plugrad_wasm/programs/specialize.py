@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from plugrad.extend import KERNELS, count_elements, is_interruption, uint8
 from plugrad.kernels import optimizers
 from plugrad_wasm.kernels.movement import VIEW_MIN_ELEMENTS
-from plugrad_wasm.memory import WasmArray, WasmView, WasmWalk, size_class
-from plugrad_wasm.programs.layout import iter_blocks
-from plugrad_wasm.programs.recorder import Numbers, Once, Place, RecordingMemory
-from plugrad_wasm.programs.recording import End, describe_end, view_of
+from plugrad_wasm.memory import WasmArray, WasmStridedView, WasmView, round_up_to_size_class
+from plugrad_wasm.programs.layout import iter_accessed_blocks
+from plugrad_wasm.programs.recorder import BlockOffset, ExportCall, NumberWrite, RecordingMemory
+from plugrad_wasm.programs.recording import ResultLocation, locate_result, view_at_offset
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from plugrad.extend import Implementation, Shaped
     from plugrad_wasm.memory import LinearMemory
-    from plugrad_wasm.programs.recorder import Argument
+    from plugrad_wasm.programs.recorder import CallArgument
 
 
-def _count_own_references() -> int:
+def _measure_unshared_reference_count() -> int:
     """Return the reference count that a function sees for an argument held only by its caller's variable."""
 
     def count(x: object) -> int:
@@ -37,7 +37,7 @@ def _count_own_references() -> int:
     return count(x)
 
 
-OWN_REFERENCES: Final = _count_own_references()
+UNSHARED_REFERENCE_COUNT: Final = _measure_unshared_reference_count()
 
 
 def specialize(
@@ -46,7 +46,7 @@ def specialize(
     specs: Sequence[Shaped | None],
     attrs: Mapping[str, Any],
     free: Sequence[int],
-    home: LinearMemory,
+    linear_memory: LinearMemory,
 ) -> Implementation | None:
     """Return a version of an implementation for fixed shapes, or None.
 
@@ -55,7 +55,7 @@ def specialize(
     None if that needs values, work that threads share, or nothing new: all results must lie in memory that is made.
     A lazy array is left to the implementation, which may read it where it lies.
     """
-    memory = RecordingMemory(home)
+    memory = RecordingMemory(linear_memory)
     arrays = [None if spec is None else memory.new_input(spec) for spec in specs]
     given = len(memory.capacities)
     try:
@@ -64,27 +64,27 @@ def specialize(
         if is_interruption(error):
             raise
         return None
-    calls = [call for call in memory.store.calls if isinstance(call, Once | Numbers)]
+    calls = [call for call in memory.store.calls if isinstance(call, ExportCall | NumberWrite)]
     returns_list = isinstance(made, list)
     results = cast("list[WasmArray]", made if returns_list else [made])
     if len(calls) < len(memory.store.calls) or any(
         type(x) not in (WasmArray, WasmView) for x in results
     ):
         return None
-    ends = [describe_end(x, memory) for x in results]
-    inner = [end for end in ends if isinstance(end, End) and end.block >= given]
+    ends = [locate_result(x, memory) for x in results]
+    inner = [end for end in ends if isinstance(end, ResultLocation) and end.block >= given]
     if not calls or len(inner) < len(ends):
         return None
-    writer = _Writer(memory, [x is not None for x in arrays], calls, inner)
-    if sum(isinstance(call, Once) for call in calls) == 1:
-        for position, result in _pair_elements(kernel_name, len(specs), len(inner)):
-            if position in free and _is_same(specs[position], inner[result]):
+    writer = _FunctionSource(memory, [x is not None for x in arrays], calls, inner)
+    if sum(isinstance(call, ExportCall) for call in calls) == 1:
+        for position, result in _list_inplace_pairs(kernel_name, len(specs), len(inner)):
+            if position in free and _has_spec(specs[position], inner[result]):
                 writer.reuse_input(position, inner[result].block)
     may_be_lazy = [i for i, x in enumerate(arrays) if x is not None and x.size >= VIEW_MIN_ELEMENTS]
     return writer.compile(partial(function, **attrs), may_be_lazy, returns_list=returns_list)
 
 
-def _pair_elements(kernel_name: str, inputs: int, results: int) -> list[tuple[int, int]]:
+def _list_inplace_pairs(kernel_name: str, inputs: int, results: int) -> list[tuple[int, int]]:
     """Return pairs of input and result such that a call reads each element before it writes the same one."""
     kernel = KERNELS.get(kernel_name)
     if kernel is None:
@@ -98,20 +98,20 @@ def _pair_elements(kernel_name: str, inputs: int, results: int) -> list[tuple[in
     return [(1 + count + i, i) for i in range(min(count, results))]
 
 
-def _is_same(spec: Shaped | None, end: End) -> bool:
+def _has_spec(spec: Shaped | None, end: ResultLocation) -> bool:
     """Return whether a result has the shape and dtype of an input."""
     return spec is not None and (spec.shape, spec.dtype) == (end.shape, end.dtype)
 
 
-class _Writer:
+class _FunctionSource:
     """Writes the source of the function, with the objects that it refers to."""
 
     def __init__(
         self,
         memory: RecordingMemory,
         is_given: Sequence[bool],
-        calls: Sequence[Once | Numbers],
-        ends: Sequence[End],
+        calls: Sequence[ExportCall | NumberWrite],
+        ends: Sequence[ResultLocation],
     ) -> None:
         """Begin with what each function names; absent inputs have no block."""
         self.memory, self.calls, self.ends = memory, calls, ends
@@ -120,25 +120,27 @@ class _Writer:
         given = [name for name, is_there in zip(self.parameters, is_given, strict=True) if is_there]
         self.owners = dict(enumerate(given))
         """The names of the arrays to which the blocks belong."""
-        self.last = {block: i for i, call in enumerate(calls) for block in iter_blocks(call)}
-        self.whole: dict[int, End] = {}
+        self.last = {
+            block: i for i, call in enumerate(calls) for block in iter_accessed_blocks(call)
+        }
+        self.whole: dict[int, ResultLocation] = {}
         """For each block, the first result that has all of its elements."""
         for end in ends:
             nbytes = count_elements(end.shape) * end.dtype.itemsize
-            if not end.offset and size_class(nbytes) == memory.capacities[end.block]:
+            if not end.offset and round_up_to_size_class(nbytes) == memory.capacities[end.block]:
                 self.whole.setdefault(end.block, end)
         self.reused: dict[int, list[str]] = {}
         """The inputs whose memory a block may take."""
         self.names: dict[str, Any] = {
-            "OWN": OWN_REFERENCES,
+            "OWN": UNSHARED_REFERENCE_COUNT,
             "WasmArray": WasmArray,
-            "WasmWalk": WasmWalk,
+            "WasmStridedView": WasmStridedView,
             "getrefcount": getrefcount,
             "held": (memory.store.held, memory.fixed),
             "host": self.store.host_view(),
             "memory": memory.home,
             "uint8": uint8,
-            "view_of": view_of,
+            "view_at_offset": view_at_offset,
         }
 
     def reuse_input(self, position: int, block: int) -> None:
@@ -154,11 +156,11 @@ class _Writer:
         lines = [f"def call({parameters}):"]
         if may_be_lazy:
             self.names["general"] = general
-            are_lazy = " or ".join(f"type(x{i}) is WasmWalk" for i in may_be_lazy)
+            are_lazy = " or ".join(f"type(x{i}) is WasmStridedView" for i in may_be_lazy)
             lines.append(f"    if {are_lazy}: return general({parameters})")
         kept = {end.block for end in self.ends}
         for number, call in enumerate(self.calls):
-            lines += self._make_blocks(iter_blocks(call))
+            lines += self._make_blocks(iter_accessed_blocks(call))
             lines.append(f"    {self._format_call(number, call)}")
             lines += [
                 f"    del y{block}"
@@ -166,7 +168,7 @@ class _Writer:
                 if last == number and self.owners.get(block) == f"y{block}" and block not in kept
             ]
         lines += self._make_blocks(kept)  # those without elements, which no call writes
-        results = ", ".join(map(self._format_end, range(len(self.ends)), self.ends))
+        results = ", ".join(map(self._format_result, range(len(self.ends)), self.ends))
         lines.append(f"    return [{results}]" if returns_list else f"    return {results}")
         exec("\n".join(lines), self.names)
         return self.names.pop("call")  # so that it is no part of a circle
@@ -198,20 +200,24 @@ class _Writer:
         size = count_elements(end.shape)
         return f"WasmArray(memory, shape{block}, dtype{block}, {size}, {capacity})"
 
-    def _format_call(self, number: int, call: Once | Numbers) -> str:
-        if isinstance(call, Numbers):
+    def _format_call(self, number: int, call: ExportCall | NumberWrite) -> str:
+        if isinstance(call, NumberWrite):
             arguments = ["host", *self._format_arguments(number, (call.target, *call.numbers))]
             self.names[f"run{number}"] = Struct(f"<{len(call.numbers)}I").pack_into
         else:
             arguments = self._format_arguments(number, call.arguments)
-            functions = self.store.long if call.is_long else self.store.short
+            functions = (
+                self.store.exports_releasing_gil
+                if call.releases_gil
+                else self.store.exports_holding_gil
+            )
             self.names[f"run{number}"] = functions[call.export]
         return f"run{number}({', '.join(arguments)})"
 
-    def _format_arguments(self, number: int, arguments: Sequence[Argument]) -> Iterator[str]:
+    def _format_arguments(self, number: int, arguments: Sequence[CallArgument]) -> Iterator[str]:
         """Yield the source of numbers, and of addresses in arrays."""
         for position, argument in enumerate(arguments):
-            if not isinstance(argument, Place):
+            if not isinstance(argument, BlockOffset):
                 name = f"n{number}_{position}"
                 self.names[name] = argument
                 yield repr(argument) if type(argument) is int else name
@@ -223,9 +229,11 @@ class _Writer:
             else:
                 yield f"{self.owners[block]}.address{f' + {offset}' if offset else ''}"
 
-    def _format_end(self, index: int, end: End) -> str:
+    def _format_result(self, index: int, end: ResultLocation) -> str:
         """Return the source of a result: the array that has its block, or a view of it."""
         if self.whole.get(end.block) == end:
             return self.owners[end.block]
         self.names |= {f"shape{index}_": end.shape, f"dtype{index}_": end.dtype}
-        return f"view_of({self.owners[end.block]}, shape{index}_, dtype{index}_, {end.offset})"
+        return (
+            f"view_at_offset({self.owners[end.block]}, shape{index}_, dtype{index}_, {end.offset})"
+        )

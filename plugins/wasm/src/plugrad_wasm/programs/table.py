@@ -10,16 +10,16 @@ from plugrad.extend import ArgumentValueError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from plugrad_wasm.runtime import Function
+    from plugrad_wasm.runtime import ProgramFunction
 
-NUMBER, ITEMS, SCRATCH, FRAME, ARRAYS = range(5)
+NUMBER_BASE, ITEMS_BASE, SCRATCH_BASE, FRAME_BASE, FIRST_ARRAY_BASE = range(5)
 """The bases of operands: nothing, the items of a block, the memory that loops use in turn, that of a call, and then
 the arrays that a call is given or makes."""
-MAX_OPERANDS: Final = 24
-LOOP: Final = struct.Struct("<4i")
-CALL: Final = struct.Struct("<4i")
-OPERAND: Final = struct.Struct("<2iq")
-MAX_ITEMS: Final = (1 << 31) - 1
+MAX_CALL_OPERANDS: Final = 24
+LOOP_STRUCT: Final = struct.Struct("<4i")
+CALL_STRUCT: Final = struct.Struct("<4i")
+OPERAND_STRUCT: Final = struct.Struct("<2iq")
+MAX_LOOP_ITEMS: Final = (1 << 31) - 1
 
 
 class Operand(NamedTuple):
@@ -38,11 +38,13 @@ class TableCall(NamedTuple):
     """The arguments of the export; of a write, the address and then the numbers."""
 
 
-Loops: TypeAlias = "list[tuple[int, int, list[TableCall]]]"
+TableLoops: TypeAlias = "list[tuple[int, int, list[TableCall]]]"
 """The items, the items of a block, and the calls for each block."""
 
 
-def write_table(loops: Loops, module: str, functions: Mapping[str, Function], bases: int) -> bytes:
+def encode_table(
+    loops: TableLoops, module: str, functions: Mapping[str, ProgramFunction], bases: int
+) -> bytes:
     """Encode loops of calls of one module's functions as a table.
 
     Raises:
@@ -52,17 +54,17 @@ def write_table(loops: Loops, module: str, functions: Mapping[str, Function], ba
     count = sum(function.module == module for function in functions.values())
     words: list[bytes] = []
     for items, block, calls in loops:
-        if not (0 <= items <= MAX_ITEMS and 0 < block <= MAX_ITEMS):
+        if not (0 <= items <= MAX_LOOP_ITEMS and 0 < block <= MAX_LOOP_ITEMS):
             raise ArgumentValueError(
                 f"wasm: a loop of {items} items in blocks of {block} cannot run"
             )
         body = b"".join(_encode_call(call, module, functions, bases, count) for call in calls)
-        words += LOOP.pack(items, block, len(calls), LOOP.size + len(body)), body
+        words += LOOP_STRUCT.pack(items, block, len(calls), LOOP_STRUCT.size + len(body)), body
     return b"".join(words)
 
 
 def _encode_call(
-    call: TableCall, module: str, functions: Mapping[str, Function], bases: int, count: int
+    call: TableCall, module: str, functions: Mapping[str, ProgramFunction], bases: int, count: int
 ) -> bytes:
     """Encode a call as 32-bit words that the sandbox reads."""
     export, operands = call
@@ -73,22 +75,22 @@ def _encode_call(
         if function is None or function.module != module:
             raise ArgumentValueError(f"wasm: the module {module!r} has no function {export!r}")
         head, types = (function.number, function.signature), function.types
-        if len(operands) != len(types) or len(types) > MAX_OPERANDS:
+        if len(operands) != len(types) or len(types) > MAX_CALL_OPERANDS:
             raise ArgumentValueError(
                 f"wasm: {export} takes {len(types)} operands, not {len(operands)}"
             )
-    words = [CALL.pack(*head, len(operands), 0)]
+    words = [CALL_STRUCT.pack(*head, len(operands), 0)]
     for (base, number, step), letter in zip(operands, types, strict=True):
         if not 0 <= base < bases or (base and letter != "i"):
             raise ArgumentValueError(f"wasm: {export} cannot have an operand of the base {base}")
-        words.append(OPERAND.pack(base, step, bits_of(number, letter)))
+        words.append(OPERAND_STRUCT.pack(base, step, number_to_bits(number, letter)))
     return b"".join(words)
 
 
-def bits_of(number: float, letter: str) -> int:
+def number_to_bits(number: float, letter: str) -> int:
     """Return the bits of a number of a type as an integer.
 
-    >>> hex(bits_of(1.0, "f")), hex(bits_of(1.0, "d")), bits_of(True, "i")
+    >>> hex(number_to_bits(1.0, "f")), hex(number_to_bits(1.0, "d")), number_to_bits(True, "i")
     ('0x3f800000', '0x3ff0000000000000', 1)
     """
     if letter == "f":
