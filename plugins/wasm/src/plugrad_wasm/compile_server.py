@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MAGIC: Final = b"\0asm"
 MAX_STACK_BYTES: Final = 512 << 10
 """The stack of a module."""
-SIZE: Final = struct.Struct("<Q")
+MESSAGE_SIZE_FORMAT: Final = struct.Struct("<Q")
 READY, COMPILED, REFUSED = b"R", b"C", b"E"
 
 
@@ -61,9 +61,9 @@ def main() -> None:
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
     answers.write(READY)
     answers.flush()
-    while head := requests.read(SIZE.size):
-        kind, answer = compile_module(engine, requests.read(*SIZE.unpack(head)))
-        answers.write(kind + SIZE.pack(len(answer)) + answer)
+    while head := requests.read(MESSAGE_SIZE_FORMAT.size):
+        kind, answer = compile_module(engine, requests.read(*MESSAGE_SIZE_FORMAT.unpack(head)))
+        answers.write(kind + MESSAGE_SIZE_FORMAT.pack(len(answer)) + answer)
         answers.flush()
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import wasmtime
 
 from plugrad.extend import KernelFailed, is_interruption, suppress_failures
-from plugrad_wasm.compile_server import COMPILED, READY, SIZE
+from plugrad_wasm.compile_server import COMPILED, MESSAGE_SIZE_FORMAT, READY
 from plugrad_wasm.stoppable import run_stoppable
 
 if TYPE_CHECKING:
@@ -115,11 +115,11 @@ class CompilerProcess:
             RefusedModule: the process ended.
         """
         with suppress_failures(OSError):
-            self._requests.write(SIZE.pack(len(source)) + source)
+            self._requests.write(MESSAGE_SIZE_FORMAT.pack(len(source)) + source)
             self._requests.flush()
-            kind, head = self._answers.read(1), self._answers.read(SIZE.size)
-            if len(head) == SIZE.size:
-                (size,) = SIZE.unpack(head)
+            kind, head = self._answers.read(1), self._answers.read(MESSAGE_SIZE_FORMAT.size)
+            if len(head) == MESSAGE_SIZE_FORMAT.size:
+                (size,) = MESSAGE_SIZE_FORMAT.unpack(head)
                 answer = self._answers.read(size)
                 if len(answer) == size:
                     return kind, answer
