@@ -267,7 +267,7 @@ def parallel_strided_loop(
     *attributes: object,
     work: int,
 ) -> None:
-    """Call a C function that walks over axes, in several threads along the first axis if the work is long.
+    """Call a C function that loops over strided axes, in several threads along the first axis if the work is long.
 
     Args:
         run: takes the arrays, the descriptor, and attributes.

@@ -43,7 +43,7 @@ def leaky_relu(x: Array, *, alpha: float) -> Array:
 
 
 def make_binary_activation(name: str) -> Implementation:
-    """Declare a kernel of two tensors that has the same name in C and in Python."""
+    """Return the implementation of a kernel of two tensors that has the same name in C."""
     return make_binary_kernel(
         vars(activation)[name],
         find_c_functions(name, *FLOAT_DTYPES_WITH_FLOAT16),

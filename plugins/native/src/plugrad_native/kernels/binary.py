@@ -39,7 +39,7 @@ BROADCAST_DTYPES_BY_KERNEL: Final[dict[str, tuple[str, ...]]] = {
 def make_c_binary_kernel(
     name: str, *dtypes: str, result: np.dtype[Any] | None = None
 ) -> Implementation:
-    """Declare a kernel by its C functions, for the dtypes that have one."""
+    """Return the implementation of a binary kernel by its C functions, for the dtypes that have one."""
     functions, broadcast = (
         find_c_functions(name, *dtypes),
         find_c_functions(name, *dtypes, suffix="_broadcast"),

@@ -47,7 +47,7 @@ EXP_COST_IN_ADDITIONS = 4
 
 
 def declare_along_axis(kernel: Kernel[..., Any], name: str, axis_name: str) -> Callable[..., Array]:
-    """Declare a kernel with functions for contiguous rows, and for columns of float32."""
+    """Return the implementation of a kernel along an axis: C functions for rows, and for columns of float32."""
     rows, columns = (
         find_c_functions(name, *FLOAT_DTYPES),
         find_c_functions(f"{name}_columns", "float32"),

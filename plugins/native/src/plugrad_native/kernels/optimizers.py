@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def make_optimizer_kernel(kernel: Kernel[..., Any], function: str) -> Implementation:
-    """Declare an optimizer kernel by its C functions."""
+    """Return the implementation of an optimizer kernel by its C functions."""
     functions = find_c_functions(function, *FLOAT_DTYPES)
     lists = optimizers.LISTS[kernel]
     numpy_function = numpy_implementation(kernel)

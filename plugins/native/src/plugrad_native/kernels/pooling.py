@@ -65,7 +65,7 @@ def run_pooling(run: CFunction, x: Array, window: Window, described: Array) -> A
 
 
 def make_pooling(kernel: Kernel[..., Any], functions: CFunctionsByDtype) -> Callable[..., Array]:
-    """Declare a pooling without dilations."""
+    """Return the implementation of a pooling without dilations."""
     in_python = numpy_implementation(kernel)
 
     def implementation(x: Array, *, window: Window) -> Array:
@@ -78,7 +78,7 @@ def make_pooling(kernel: Kernel[..., Any], functions: CFunctionsByDtype) -> Call
 
 
 def make_max_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
-    """Declare the kernel that returns `dy` at the first maximum of each window."""
+    """Return the gradient of max pooling, which puts `dy` at the first maximum of each window."""
     numpy_gradient = numpy_implementation(kernel)
 
     def implementation(dy: Array, input: Array, output: Array, *, window: Window) -> Array:
@@ -101,7 +101,7 @@ def make_max_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
 
 
 def make_avg_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
-    """Declare the kernel that distributes `dy` evenly over each window."""
+    """Return the gradient of average pooling, which distributes `dy` evenly over each window."""
     numpy_gradient = numpy_implementation(kernel)
 
     def implementation(dy: Array, input: Array, *, window: Window) -> Array:

@@ -33,7 +33,7 @@ PHILOX_BLOCK_WORDS: Final = 4
 def make_random_kernel(
     kernel: Kernel[..., Any], name: str, dtype: np.dtype[np.generic]
 ) -> Implementation:
-    """Declare a kernel that computes one number from each word of Philox, by its C function."""
+    """Return the implementation of a kernel whose C function makes a number of each word of Philox."""
     run: CFunction = current_variant().kernel(name)
     numpy_function = numpy_implementation(kernel)
 

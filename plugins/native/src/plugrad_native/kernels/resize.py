@@ -73,16 +73,16 @@ def is_supported(*shapes: Shape) -> bool:
 
 
 def make_resize(
-    kernel: Kernel[..., Any], export_for: Callable[[Array], CFunction | None]
+    kernel: Kernel[..., Any], find_function: Callable[[Array], CFunction | None]
 ) -> Callable[..., Array]:
-    """Declare a kernel that resizes images, given the choice of its C function."""
+    """Return the implementation of a resize; `find_function` chooses its C function."""
     numpy_function = numpy_implementation(kernel)
 
     def implementation(
         images: Array, *, size: Pair, align_corners: bool, half_pixel_centers: bool
     ) -> Array:
         shape = (images.shape[0], *size, images.shape[3])
-        run = export_for(images)
+        run = find_function(images)
         if run is None or not is_supported(images.shape, shape):
             return numpy_function(
                 images,
@@ -97,7 +97,7 @@ def make_resize(
 
 
 def make_resize_gradient(kernel: Kernel[..., Any], *, is_nearest: bool) -> Callable[..., Array]:
-    """Declare the gradient of a kernel that resizes images."""
+    """Return the implementation of the gradient of a resize."""
     numpy_function = numpy_implementation(kernel)
 
     def implementation(

@@ -40,7 +40,7 @@ def find_sizes_around_axis(shape: Shape, axis: int) -> tuple[int, int, int]:
 
 
 def make_scan(kernel: Kernel[..., Any], name: str) -> Callable[..., Array]:
-    """Declare a cumulative sum or product by its C functions."""
+    """Return the implementation of a cumulative sum or product by its C functions."""
     functions, numpy_function = find_c_functions(name, *NUMBER_DTYPES), numpy_implementation(kernel)
 
     @tracked

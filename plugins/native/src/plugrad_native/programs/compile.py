@@ -490,7 +490,7 @@ def _write_step(writer: ProgramWriter, step: Step) -> None:
 
 
 class _ProgramCaller(NamedTuple):
-    """What calls a program: it makes the results, and replays the calls where an array is not contiguous.
+    """The caller of a program: it makes the results, and replays the calls where an array is not contiguous.
 
     For the order in which elements lie in memory decides in which order they are added, and on the last bits of some
     functions.
