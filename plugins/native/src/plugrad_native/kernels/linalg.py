@@ -44,16 +44,16 @@ if TYPE_CHECKING:
 C_MATMUL = find_c_functions("matmul", *INTEGER_DTYPES, "float32")
 HAS_FAST_FLOAT32_MATMUL: Final = FLOAT32_LANES >= 16
 """Whether C multiplies float32 faster than NumPy's BLAS: with registers for 24 vectors of sums."""
-INTEGER_MAX_PRODUCTS: Final = 1 << 26
+INTEGER_MATMUL_MAX_PRODUCTS: Final = 1 << 26
 """The number of products up to which C is faster than BLAS in double precision, after it is known that it is exact."""
-FLOAT32_MIN_PRODUCTS: Final = 1_000_000
-FLOAT32_MIN_SIDE: Final = 2
+FLOAT32_MATMUL_MIN_PRODUCTS: Final = 1_000_000
+FLOAT32_MATMUL_MIN_SIDE: Final = 2
 """The products of numbers, and the rows, vectors of columns, and depth from which on C is faster in float32.
 
 OpenBLAS has kernels of its own for small matrices.
 """
-BATCH_MIN_PRODUCTS: Final = 1 << 17
-BATCH_MIN_SIDE: Final = 8
+BATCHED_MATMUL_MIN_PRODUCTS: Final = 1 << 17
+BATCHED_MATMUL_MIN_SIDE: Final = 8
 """The same for many matrices with whole vectors of columns, for each of which NumPy calls BLAS.
 
 C takes half of its time to nine tenths.
@@ -104,17 +104,17 @@ def is_c_faster_than_blas(a: Shape, b: Shape, transpose_a: bool, transpose_b: bo
     plan = plan_matmul(a, b, transpose_a, transpose_b)
     rows, columns, depth = plan.numbers[:3]
     products = count_elements(plan.shape) * depth
-    if products >= FLOAT32_MIN_PRODUCTS:
+    if products >= FLOAT32_MATMUL_MIN_PRODUCTS:
         return (
             HAS_FAST_FLOAT32_MATMUL
-            and min(rows, columns // FLOAT32_LANES, depth) >= FLOAT32_MIN_SIDE
+            and min(rows, columns // FLOAT32_LANES, depth) >= FLOAT32_MATMUL_MIN_SIDE
         )
     is_batch = bool(plan.batch[0]) and not columns % FLOAT32_LANES
     return (
         HAS_FAST_FLOAT32_MATMUL
         and is_batch
-        and products >= BATCH_MIN_PRODUCTS
-        and min(rows, columns, depth) >= BATCH_MIN_SIDE
+        and products >= BATCHED_MATMUL_MIN_PRODUCTS
+        and min(rows, columns, depth) >= BATCHED_MATMUL_MIN_SIDE
     )
 
 
@@ -122,13 +122,13 @@ def is_c_faster_than_blas(a: Shape, b: Shape, transpose_a: bool, transpose_b: bo
 @tracked
 def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array:
     """Return the matrix products over the last two axes."""
-    least = BATCH_MIN_PRODUCTS if a.dtype is FLOAT32 else 1
+    least = BATCHED_MATMUL_MIN_PRODUCTS if a.dtype is FLOAT32 else 1
     run = C_MATMUL.get(a.dtype) if a.size * b.size >= least else None
     if run is None or max(a.size, b.size) >= MAX_ELEMENTS:
         if a.dtype != FLOAT16:
             return numpy_matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
         wide = cast_to_float32(a), cast_to_float32(b)
-        multiply = numpy_matmul if a.size * b.size < BATCH_MIN_PRODUCTS else matmul
+        multiply = numpy_matmul if a.size * b.size < BATCHED_MATMUL_MIN_PRODUCTS else matmul
         found = multiply(*wide, transpose_a=transpose_a, transpose_b=transpose_b)
         return cast_to_float16(found)
     left, turned_a = as_matrix_operand(a, transpose_a)
@@ -140,7 +140,9 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
         is_faster = is_c_faster_than_blas(left.shape, right.shape, turned_a, turned_b)
     else:
         per_step = INTEGER_PRODUCTS_PER_ADDITION
-        is_faster = size * depth <= INTEGER_MAX_PRODUCTS or not is_exact_in_float64(a, b, depth)
+        is_faster = size * depth <= INTEGER_MATMUL_MAX_PRODUCTS or not is_exact_in_float64(
+            a, b, depth
+        )
     if size >= MAX_ELEMENTS or not is_faster:
         return numpy_matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
     out = empty(plan.shape, a.dtype)

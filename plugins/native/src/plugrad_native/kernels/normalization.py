@@ -46,7 +46,9 @@ EXP_COST_IN_ADDITIONS = 4
 """The cost of an exponential, in additions."""
 
 
-def declare_along_axis(kernel: Kernel[..., Any], name: str, axis_name: str) -> Callable[..., Array]:
+def make_kernel_along_axis(
+    kernel: Kernel[..., Any], name: str, axis_name: str
+) -> Callable[..., Array]:
     """Return the implementation of a kernel along an axis: C functions for rows, and for columns of float32."""
     rows, columns = (
         find_c_functions(name, *FLOAT_DTYPES),
@@ -86,8 +88,10 @@ def declare_along_axis(kernel: Kernel[..., Any], name: str, axis_name: str) -> C
     return implementation
 
 
-softmax_along_axis: Final = declare_along_axis(normalization.softmax, "softmax", "dim")
-log_softmax_along_axis: Final = declare_along_axis(normalization.log_softmax, "log_softmax", "axis")
+softmax_along_axis: Final = make_kernel_along_axis(normalization.softmax, "softmax", "dim")
+log_softmax_along_axis: Final = make_kernel_along_axis(
+    normalization.log_softmax, "log_softmax", "axis"
+)
 
 
 @table.implements(normalization.softmax)

@@ -38,7 +38,7 @@ from plugrad_native.programs.elementwise import lower_elementwise
 from plugrad_native.programs.epilogues import can_join_epilogue
 from plugrad_native.programs.groups import can_join_loop, is_repeated_number, lower_group
 from plugrad_native.programs.lowering import (
-    PART_KERNELS,
+    SLICE_OR_JOIN_KERNELS,
     VIEW_KERNELS,
     lower_call,
     returns_strided_view,
@@ -250,7 +250,7 @@ class _CompiledStepSelector:
 
     def _can_lower(self, call: Call) -> bool:
         """Return whether a call has C calls; slices are copied only in loops, where Python costs more."""
-        return (self.is_loop or call.kernel not in PART_KERNELS) and lower_call(
+        return (self.is_loop or call.kernel not in SLICE_OR_JOIN_KERNELS) and lower_call(
             call, self.specs
         ) is not None
 
@@ -367,7 +367,7 @@ def compile_region(
     for step in steps:
         _write_step(writer, step)
     caller = _ProgramCaller(body, arguments, ends, inputs, outputs, storage, constants, reused)
-    run = caller.compile(table.finish(), sum(table.outputs), table.arena_bytes)
+    run = caller.compile(table.make_function(), sum(table.outputs), table.arena_bytes)
     owners = {storage[v]: v for v in reversed(ends) if v in storage}
     lying = {v: owners[storage[v]] for v in ends if storage.get(v) in outputs}
     lying |= {v: storage[v] for v in ends if v in storage and storage[v] in inputs}
@@ -396,7 +396,7 @@ def compile_shared_group(body: Graph, dying: Set[Value]) -> Region:
     for first, last in pairwise(bounds):
         part = ProgramTable(*given)
         _write_group(ProgramWriter(part, specs, places, 0, body.constants), body, first, last)
-        programs.append((part.finish(), part.arena_bytes))
+        programs.append((part.make_function(), part.arena_bytes))
         scratch_bytes += _count_allocated_bytes(part)
 
     def program(*arrays: Array) -> None:

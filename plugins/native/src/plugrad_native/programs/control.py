@@ -57,7 +57,7 @@ def _write_scan(writer: ProgramWriter, step: Scan, write: Write) -> None:
     aside = _SliceCopies(writer)
     sources = [aside.copy_input(writer.place(v)) for v in step.inputs]
     targets = [aside.reserve_output(writer.places[v]) for v in step.outputs]
-    writer = aside.finish()
+    writer = aside.make_inner_writer()
     state = _copy_initial_carry(writer, sources[:carries], targets[:carries])
 
     def slice_place(place: Location) -> Location:
@@ -168,7 +168,7 @@ class _SliceCopies:
         for source, target in self.back:
             self.writer.write_copy(C_COPY_BYTES, source, target)
 
-    def finish(self) -> ProgramWriter:
+    def make_inner_writer(self) -> ProgramWriter:
         """Return a writer for the inner loop, which keeps the fixed places reserved."""
         return replace(self.writer, scratch=self.end)
 

@@ -265,7 +265,7 @@ def pad(call: Call, specs: Specs) -> list[AnyCall] | None:
     return copied and [CCall(function, (number, OutputOperand(y), whole.size, 0, shape)), *copied]
 
 
-PART_KERNELS: Final = frozenset(
+SLICE_OR_JOIN_KERNELS: Final = frozenset(
     {
         *(movement.slice, movement.strided_slice, movement.reverse, movement.pad),
         *(movement.concat, movement.split, movement.pack, movement.unpack),

@@ -61,7 +61,7 @@ class ProgramTable:
         self._slots: dict[int, int] = {}
         self._kept: list[Array] = []
 
-    def finish(self, *, is_indivisible: bool = False) -> Callable[..., None]:
+    def make_function(self, *, is_indivisible: bool = False) -> Callable[..., None]:
         """Return the program as a function of inputs, outputs, and the arena if it is large.
 
         If it is indivisible, no other thread of Python and no interrupt comes before it has ended.

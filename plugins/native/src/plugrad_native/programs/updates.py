@@ -139,4 +139,4 @@ def _compile_optimizer_steps(
     for step in last.steps:
         assert isinstance(step, Call)
         writer.write_calls(lower_call(step, last.specs) or ())
-    return table.finish(is_indivisible=True)
+    return table.make_function(is_indivisible=True)
