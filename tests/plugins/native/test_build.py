@@ -19,7 +19,7 @@ def hook():
     spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "native" / "hatch_build.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    if module.this_platform() is None:
+    if module.find_target_platform() is None:
         pytest.skip("there is no native code for this platform")
     return module
 
