@@ -35,13 +35,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-ROOT = Path(__file__).parent
-SOURCES = ROOT / "csrc" if (ROOT / "csrc").is_dir() else ROOT.parent / "csrc"
+PROJECT_FOLDER = Path(__file__).parent
+C_SOURCES_FOLDER = (
+    PROJECT_FOLDER / "csrc"
+    if (PROJECT_FOLDER / "csrc").is_dir()
+    else PROJECT_FOLDER.parent / "csrc"
+)
 """The sources: a source distribution has a copy of the folder that two members of the repository share."""
-EXTENSION = ROOT / "extension"
-EXPORTS = EXTENSION / "exports.txt"
-PACKAGE = ROOT / "src" / "plugrad_native"
-KERNELS = (
+EXTENSION_FOLDER = PROJECT_FOLDER / "extension"
+EXPORTS_FILE = EXTENSION_FOLDER / "exports.txt"
+PACKAGE_FOLDER = PROJECT_FOLDER / "src" / "plugrad_native"
+KERNEL_SOURCES = (
     *("reduction", "half", "normalization", "pooling", "scan", "signal"),  # which take longest
     *(
         "activation",
@@ -66,23 +70,26 @@ KERNELS = (
     ),
     *("sorting", "unary"),
 )
-WIDE_KERNELS = ("brain",)
+WIDE_VECTOR_SOURCES = ("brain",)
 """Sources for variants with wide vectors alone: the package calls what is in them in no other variant."""
-WIDE = 64
+WIDE_VECTOR_BYTES = 64
 """The bytes of such vectors."""
-COMPILE = (
+COMPILER_OPTIONS = (
     *("-std=c23", "-O3", "-fwrapv", "-fno-math-errno", "-ffp-contract=off", "-fPIC", "-g0"),
     *("-fvisibility=hidden", "-ffunction-sections", "-fdata-sections", "-Wall", "-Wextra"),
     *("-Werror", "-mllvm", "-unroll-runtime=false"),
 )
 """Options of the compiler. With loops of unknown length unrolled, an extension is 34 KB larger, and not faster."""
-RARELY_RUN = ("nodes",)
+SIZE_OPTIMIZED_SOURCES = ("nodes",)
 """Sources of the extension that are compiled for size, as they run when a program is made."""
-NO_TABLES = ("-fno-unwind-tables", "-fno-asynchronous-unwind-tables")
+NO_UNWIND_TABLES_OPTIONS = ("-fno-unwind-tables", "-fno-asynchronous-unwind-tables")
 """Options without which an extension is 40 KB larger. Debuggers follow the pointers to frames, but on Windows."""
-LINK = ("-shared", "-O2")  # or zig compiles its checks for undefined behaviour, to be linked
+LINKER_OPTIONS = (
+    "-shared",
+    "-O2",
+)  # or zig compiles its checks for undefined behaviour, to be linked
 
-SANITIZE = {
+SANITIZER_OPTIONS = {
     "undefined": (
         *("-fsanitize=undefined", "-fsanitize-trap=undefined", "-fno-sanitize=function"),
         "-Wno-pass-failed",
@@ -94,7 +101,7 @@ SANITIZE = {
 Table entries call kernels by one type of pointers. Loops with checks are not vectorized. The checks of addresses
 need the runtime of AddressSanitizer, which zig does not have.
 """
-RUNTIMES = (
+ADDRESS_SANITIZER_GLOBS = (
     "/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.asan-{machine}.so",  # Debian, Ubuntu
     "/usr/lib*/clang/*/lib/linux/libclang_rt.asan-{machine}.so",  # others
     "/usr/lib*/clang/*/lib/{machine}-*-linux-gnu/libclang_rt.asan.so",
@@ -110,7 +117,7 @@ class Variant(NamedTuple):
     options: tuple[str, ...] = ()
 
 
-X86_64 = {
+X86_64_VARIANTS = {
     # For processors without AVX2, few of which are younger than ten years. Without any unrolling, it has 0.7 of
     # the size, and takes 1.05 times as long in the geometric mean, at most 2.2 times (the greatest of uint8).
     "v2": Variant("x86_64_v2", 16, ("-fno-unroll-loops",)),
@@ -118,7 +125,7 @@ X86_64 = {
     # By itself, clang takes vectors of 256 bits, with which ten elementwise ops in the cache take 1.7 times as long.
     "v4": Variant("x86_64_v4", 64, ("-mprefer-vector-width=512",)),
 }
-AARCH64 = {"neon": Variant("baseline", 16)}
+AARCH64_VARIANTS = {"neon": Variant("baseline", 16)}
 """The first variant of an architecture runs on all its processors, but for x86-64 before 2009."""
 
 
@@ -130,26 +137,38 @@ class Platform(NamedTuple):
 
 
 PLATFORMS = {
-    "manylinux_2_17_x86_64": Platform("x86_64-linux-gnu.2.17", X86_64),
-    "manylinux_2_17_aarch64": Platform("aarch64-linux-gnu.2.17", AARCH64),
-    "musllinux_1_2_x86_64": Platform("x86_64-linux-musl", X86_64),
-    "musllinux_1_2_aarch64": Platform("aarch64-linux-musl", AARCH64),
-    "macosx_11_0_x86_64": Platform("x86_64-macos.11.0", X86_64),
-    "macosx_11_0_arm64": Platform("aarch64-macos.11.0", AARCH64),
-    "win_amd64": Platform("x86_64-windows-gnu", X86_64),
+    "manylinux_2_17_x86_64": Platform("x86_64-linux-gnu.2.17", X86_64_VARIANTS),
+    "manylinux_2_17_aarch64": Platform("aarch64-linux-gnu.2.17", AARCH64_VARIANTS),
+    "musllinux_1_2_x86_64": Platform("x86_64-linux-musl", X86_64_VARIANTS),
+    "musllinux_1_2_aarch64": Platform("aarch64-linux-musl", AARCH64_VARIANTS),
+    "macosx_11_0_x86_64": Platform("x86_64-macos.11.0", X86_64_VARIANTS),
+    "macosx_11_0_arm64": Platform("aarch64-macos.11.0", AARCH64_VARIANTS),
+    "win_amd64": Platform("x86_64-windows-gnu", X86_64_VARIANTS),
 }
 """The platforms by the tag of their wheels."""
 
 
-DECLARATION = re.compile(r'visibility\("hidden"\)\)\) (\w+) (\w+)\(([^)]*)\)')
-KINDS = {"int": "i", "int32_t": "i", "uint64_t": "b", "int64_t": "b", "float": "f", "double": "f"}
+KERNEL_DECLARATION_REGEX = re.compile(r'visibility\("hidden"\)\)\) (\w+) (\w+)\(([^)]*)\)')
+ARGUMENT_KINDS = {
+    "int": "i",
+    "int32_t": "i",
+    "uint64_t": "b",
+    "int64_t": "b",
+    "float": "f",
+    "double": "f",
+}
 """The kinds of arguments that extension/table.h tells apart, by the types of C; others are narrow integers."""
-POINTERS = {"const void *": "r", "void *": "w", "const void *const *": "R", "void *const *": "W"}
-STRIDED = "const strided *"
+POINTER_KINDS = {
+    "const void *": "r",
+    "void *": "w",
+    "const void *const *": "R",
+    "void *const *": "W",
+}
+STRIDED_ARRAY_TYPE = "const strided *"
 """The type of arrays whose elements need not be adjacent."""
-DESCRIPTOR = "const int *descriptor"
+DESCRIPTOR_PARAMETER = "const int *descriptor"
 """The parameter that begins with a number of axes."""
-ITEM_BYTES = {
+ITEM_BYTES_BY_C_TYPE = {
     **{f"{sign}int{8 * size}_t": size for sign in ("", "u") for size in (1, 2, 4, 8)},
     "boolean": 1,
     "half": 2,
@@ -159,7 +178,7 @@ ITEM_BYTES = {
     "complex128": 16,
 }
 """The bytes of an item by its type in C."""
-ITEMS = {
+ARRAY_SIZE_FACTORS = {
     ("count",): dict.fromkeys(
         ("x", "values", "left", "right", "condition", "yes", "no", "out", "target"), ("count",)
     ),
@@ -168,14 +187,14 @@ ITEMS = {
     ("outer", "reduced", "inner"): {"x": ("outer", "reduced", "inner"), "out": ("outer", "inner")},
 }
 """How many items the arrays of a kernel have, by the first numbers that it takes: the product of some of them."""
-PYTHON = re.compile(r"FROM_PYTHON .*?(\w+)(?:, \*(\w+))?(?:, \*(\w+))?(?:\(.*\))?;")
-VARIABLES = ("_Py_NoneStruct", "PyExc_")
+PYTHON_SYMBOL_REGEX = re.compile(r"FROM_PYTHON .*?(\w+)(?:, \*(\w+))?(?:, \*(\w+))?(?:\(.*\))?;")
+PYTHON_VARIABLE_PREFIXES = ("_Py_NoneStruct", "PyExc_")
 
 
-def this_platform(*, may_be_asked: bool = True) -> str | None:
+def find_target_platform(*, use_environment: bool = True) -> str | None:
     """Return the platform to build for, this one or that in the environment; None if there is no code for it."""
     asked = os.environ.get("PLUGRAD_NATIVE_PLATFORM")
-    if asked and may_be_asked:
+    if asked and use_environment:
         return asked
     if sys.implementation.name != "cpython":
         return None  # which has no such ABI
@@ -192,18 +211,18 @@ def this_platform(*, may_be_asked: bool = True) -> str | None:
     return name if name in PLATFORMS else None
 
 
-def abi_of_interpreter() -> str:
+def get_interpreter_abi() -> str:
     """Return the ABI of this interpreter: the stable one, or that of its version if it is free-threaded."""
     is_free = sysconfig.get_config_var("Py_GIL_DISABLED")
     return "cp{}{}t".format(*sys.version_info) if is_free else "abi3"
 
 
-def this_abi() -> str:
+def get_target_abi() -> str:
     """Return the ABI to build for: that of this interpreter, or that in the environment, such as ``cp314t``."""
-    return os.environ.get("PLUGRAD_NATIVE_ABI") or abi_of_interpreter()
+    return os.environ.get("PLUGRAD_NATIVE_ABI") or get_interpreter_abi()
 
 
-def suffix_of(name: str, abi: str) -> str:
+def get_extension_suffix(name: str, abi: str) -> str:
     """Return what the file name of an extension module ends with on a platform."""
     if abi == "abi3":
         return ".pyd" if name.startswith("win") else ".abi3.so"
@@ -216,20 +235,20 @@ def suffix_of(name: str, abi: str) -> str:
     return f".cpython-{version}-{name.split('_', 3)[3]}-linux-{libc}.so"
 
 
-def extension_of(name: str, variant: str) -> Path:
+def get_extension_path(name: str, variant: str) -> Path:
     """Return the path of the extension module of a variant: in the package, or elsewhere for another interpreter."""
-    abi = this_abi()
-    is_own = (name, abi) == (this_platform(may_be_asked=False), abi_of_interpreter())
-    folder = PACKAGE if is_own else ROOT / "build" / f"{name}-{abi}"
-    return folder / f"_{variant}{suffix_of(name, abi)}"
+    abi = get_target_abi()
+    is_own = (name, abi) == (find_target_platform(use_environment=False), get_interpreter_abi())
+    folder = PACKAGE_FOLDER if is_own else PROJECT_FOLDER / "build" / f"{name}-{abi}"
+    return folder / f"_{variant}{get_extension_suffix(name, abi)}"
 
 
-def is_stale(name: str) -> bool:
+def is_extension_stale(name: str) -> bool:
     """Return whether an extension is missing or older than a source."""
-    built = [extension_of(name, variant) for variant in PLATFORMS[name].variants]
+    built = [get_extension_path(name, variant) for variant in PLATFORMS[name].variants]
     if not all(path.exists() for path in built):
         return True
-    sources = (*SOURCES.iterdir(), *EXTENSION.iterdir(), Path(__file__))
+    sources = (*C_SOURCES_FOLDER.iterdir(), *EXTENSION_FOLDER.iterdir(), Path(__file__))
     return min(p.stat().st_mtime for p in built) < max(p.stat().st_mtime for p in sources)
 
 
@@ -242,33 +261,33 @@ def compile_variants(
         name: a key of `PLATFORMS`.
         targets: the file to write for each variant.
         folder: where intermediate files and the caches of the compiler go.
-        checks: more options of the compiler, such as `SANITIZE`.
+        checks: more options of the compiler, such as `SANITIZER_OPTIONS`.
 
     Raises:
         subprocess.CalledProcessError: the compiler fails; it has printed why.
     """
     triple, variants = PLATFORMS[name]
-    exported = EXPORTS.read_text("utf-8").split()
+    exported = EXPORTS_FILE.read_text("utf-8").split()
     listed = folder / f"{name}-exports.h"
     listed.write_text("".join(f"#define LISTED_{kernel} , LISTED\n" for kernel in exported))
     platform_flags = (
         *("-target", triple, "-include", str(listed)),
-        *("-I", str(SOURCES), "-I", str(EXTENSION), "-I", str(folder)),
+        *("-I", str(C_SOURCES_FOLDER), "-I", str(EXTENSION_FOLDER), "-I", str(folder)),
     )
-    sources = [SOURCES / f"{stem}.c" for stem in (*KERNELS, *WIDE_KERNELS)]
+    sources = [C_SOURCES_FOLDER / f"{stem}.c" for stem in (*KERNEL_SOURCES, *WIDE_VECTOR_SOURCES)]
     tables = {variant: folder / f"{name}-{variant}-table.c" for variant in targets}
 
     def sources_of(variant: str) -> list[Path]:
-        is_wide = variants[variant].vector_bytes >= WIDE
-        return [source for source in sources if is_wide or source.stem not in WIDE_KERNELS]
+        is_wide = variants[variant].vector_bytes >= WIDE_VECTOR_BYTES
+        return [source for source in sources if is_wide or source.stem not in WIDE_VECTOR_SOURCES]
 
     def parts_of(variant: str) -> list[Path]:
-        return [*sources_of(variant), tables[variant], *sorted(EXTENSION.glob("*.c"))]
+        return [*sources_of(variant), tables[variant], *sorted(EXTENSION_FOLDER.glob("*.c"))]
 
     def declared(source: Path) -> list[tuple[str, str, str]]:
         """Return the result, name and parameters of each kernel of a source, whatever it is compiled for."""
         text = run_compiler(folder, *platform_flags, "-std=c23", "-E", "-P", str(source))
-        return DECLARATION.findall(text)
+        return KERNEL_DECLARATION_REGEX.findall(text)
 
     def object_of(variant: str, part: Path) -> str:
         return str(folder / f"{name}-{variant}-{part.stem}.o")
@@ -277,10 +296,16 @@ def compile_variants(
         """Compile a source for a variant, while other threads compile others."""
         variant, part = job
         processor, vector_bytes, more = variants[variant]
-        flags = (f"-mcpu={processor}", f"-DVECTOR_BYTES={vector_bytes}", *COMPILE, *more, *checks)
-        flags += () if "windows" in triple else NO_TABLES
-        flags += ("-Os",) if part.stem in RARELY_RUN else ()
-        flags += () if this_abi() == "abi3" else ("-DFREE_THREADED",)
+        flags = (
+            f"-mcpu={processor}",
+            f"-DVECTOR_BYTES={vector_bytes}",
+            *COMPILER_OPTIONS,
+            *more,
+            *checks,
+        )
+        flags += () if "windows" in triple else NO_UNWIND_TABLES_OPTIONS
+        flags += ("-Os",) if part.stem in SIZE_OPTIMIZED_SOURCES else ()
+        flags += () if get_target_abi() == "abi3" else ("-DFREE_THREADED",)
         module = (f"-DMODULE_NAME=_{variant}", f'-DMODULE="_{variant}"')
         target = object_of(variant, part)
         run_compiler(folder, *platform_flags, *flags, *module, "-c", str(part), "-o", target)
@@ -290,24 +315,24 @@ def compile_variants(
         objects = [object_of(variant, part) for part in parts_of(variant)]
         run_compiler(folder, "-target", triple, *options, *objects, "-o", str(targets[variant]))
 
-    options = [*LINK, "-s", "-Wl,--gc-sections", "-rtlib=none"]
+    options = [*LINKER_OPTIONS, "-s", "-Wl,--gc-sections", "-rtlib=none"]
     if "macos" in triple:
-        options = [*LINK, "-Wl,-undefined,dynamic_lookup", "-Wl,-dead_strip", "-Wl,-x"]
+        options = [*LINKER_OPTIONS, "-Wl,-undefined,dynamic_lookup", "-Wl,-dead_strip", "-Wl,-x"]
     if "windows" in triple:
-        options = [*LINK, "-s", "-Wl,--gc-sections", import_library(triple, folder)]
+        options = [*LINKER_OPTIONS, "-s", "-Wl,--gc-sections", make_import_library(triple, folder)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         kernels = dict(zip(sources, pool.map(declared, sources), strict=True))
         known = {kernel[1] for found in kernels.values() for kernel in found}
         if missing := sorted(set(exported) - known):
-            raise ValueError(f"{EXPORTS} lists functions that are in no source: {missing}")
+            raise ValueError(f"{EXPORTS_FILE} lists functions that are in no source: {missing}")
         for variant, table in tables.items():
             own = {kernel[1]: kernel for s in sources_of(variant) for kernel in kernels[s]}
-            table.write_text(table_of([own[name] for name in exported if name in own]))
+            table.write_text(generate_kernel_table([own[name] for name in exported if name in own]))
         list(pool.map(compile_part, [(v, part) for v in targets for part in parts_of(v)]))
         list(pool.map(link, targets))
 
 
-def table_of(kernels: list[tuple[str, str, str]]) -> str:
+def generate_kernel_table(kernels: list[tuple[str, str, str]]) -> str:
     """Return C that lists kernels for the extension, and passes arguments on to each.
 
     A pointer is passed on whatever it points to; so the types of structs need not be known here. A pointer to
@@ -331,21 +356,21 @@ def table_of(kernels: list[tuple[str, str, str]]) -> str:
         ]
         kinds = [
             "s"
-            if p.strip().startswith(STRIDED)
+            if p.strip().startswith(STRIDED_ARRAY_TYPE)
             else "d"
-            if p.strip() == DESCRIPTOR
-            else POINTERS.get(t) or KINDS.get(t, "i")
+            if p.strip() == DESCRIPTOR_PARAMETER
+            else POINTER_KINDS.get(t) or ARGUMENT_KINDS.get(t, "i")
             for p, t in zip(parameters.split(","), types, strict=True)
         ]
         key = (result, *types, "".join(kinds))
         if key not in signatures:
-            field = {**dict.fromkeys(("s", "d", *POINTERS.values()), "pointer"), "f": "number"}
+            field = {**dict.fromkeys(("s", "d", *POINTER_KINDS.values()), "pointer"), "f": "number"}
             values = [f"a[{i}].{field.get(kind, 'integer')}" for i, kind in enumerate(kinds)]
             call = f"(({result} (*)({', '.join(types)}))f)({', '.join(values)});"
             body = f"{call} return 0;" if result == "void" else f"return {call}"
             cases.append(f"    case {len(signatures)}: {body}")
             signatures[key] = len(signatures)
-        needed = needs_of(parameters)
+        needed = generate_array_needs(parameters)
         if needed not in needs:
             needs[needed] = need_count
             need_count += len(needed)
@@ -367,18 +392,25 @@ def table_of(kernels: list[tuple[str, str, str]]) -> str:
     return "\n".join(lines)
 
 
-def needs_of(parameters: str) -> tuple[str, ...]:
+def generate_array_needs(parameters: str) -> tuple[str, ...]:
     """Return what table.h calls the needs of a kernel, as initializers in C."""
     declared = [re.findall(r"\w+|\*", p) for p in parameters.split(",")]
     places = {words[-1]: place for place, words in enumerate(declared, 1)}
     numbers = [words[-1] for words in declared if "*" not in words]
     known = next(
-        (items for first, items in ITEMS.items() if tuple(numbers[: len(first)]) == first), {}
+        (
+            items
+            for first, items in ARRAY_SIZE_FACTORS.items()
+            if tuple(numbers[: len(first)]) == first
+        ),
+        {},
     )
     found: list[str] = []
     for words in declared:
         name, *_ = reversed(words)
-        size = next((ITEM_BYTES[word] for word in words if word in ITEM_BYTES), 0)
+        size = next(
+            (ITEM_BYTES_BY_C_TYPE[word] for word in words if word in ITEM_BYTES_BY_C_TYPE), 0
+        )
         if words.count("*") == 1 and name in known and size:
             factors = ", ".join(str(places[factor]) for factor in known[name])
             step = places.get(f"{name}_step", 0)
@@ -386,41 +418,49 @@ def needs_of(parameters: str) -> tuple[str, ...]:
     return (*found, "{}")
 
 
-def import_library(triple: str, folder: Path) -> str:
+def make_import_library(triple: str, folder: Path) -> str:
     """Return the library that tells the linker for Windows what is in the interpreter's DLL."""
     names = [
-        n for found in PYTHON.findall((EXTENSION / "python.h").read_text()) for n in found if n
+        n
+        for found in PYTHON_SYMBOL_REGEX.findall((EXTENSION_FOLDER / "python.h").read_text())
+        for n in found
+        if n
     ]
-    exports = (f"{n} DATA" if n.startswith(VARIABLES) else n for n in names)
-    abi = this_abi()
+    exports = (f"{n} DATA" if n.startswith(PYTHON_VARIABLE_PREFIXES) else n for n in names)
+    abi = get_target_abi()
     interpreter = "python3" if abi == "abi3" else f"python{abi.removeprefix('cp')}"
     definition, library = folder / f"{interpreter}.def", folder / f"{interpreter}.lib"
     definition.write_text("\n".join([f"LIBRARY {interpreter}.dll", "EXPORTS", *exports, ""]))
     machine = "i386:x86-64" if triple.startswith("x86_64") else "arm64"
     arguments = ("dlltool", "-m", machine, "-d", str(definition), "-l", str(library))
-    subprocess.run([compiler(), *arguments], check=True)
+    subprocess.run([find_zig(), *arguments], check=True)
     return str(library)
 
 
 def run_compiler(folder: Path, *arguments: str) -> str:
     """Run the C compiler of zig, with its caches in `folder`; return what it prints."""
     caches = {"ZIG_GLOBAL_CACHE_DIR": str(folder), "ZIG_LOCAL_CACHE_DIR": str(folder)}
-    command = [compiler(), "cc", *arguments]
+    command = [find_zig(), "cc", *arguments]
     done = subprocess.run(
-        command, check=True, cwd=SOURCES, stdout=subprocess.PIPE, text=True, env=os.environ | caches
+        command,
+        check=True,
+        cwd=C_SOURCES_FOLDER,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | caches,
     )
     return done.stdout
 
 
-def compiler() -> str:
+def find_zig() -> str:
     """Return the path of zig; `python -m ziglang` would start Python a hundred times."""
     return str(files("ziglang") / "zig")
 
 
 def compile_extensions(name: str) -> list[Path]:
     """Compile the variants for a platform into the package unless they are up to date; return the files."""
-    targets = {variant: extension_of(name, variant) for variant in PLATFORMS[name].variants}
-    if is_stale(name):
+    targets = {variant: get_extension_path(name, variant) for variant in PLATFORMS[name].variants}
+    if is_extension_stale(name):
         for target in targets.values():
             target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory() as folder:
@@ -428,10 +468,14 @@ def compile_extensions(name: str) -> list[Path]:
     return list(targets.values())
 
 
-def address_runtime() -> Path:
+def find_address_sanitizer() -> Path:
     """Return the runtime of AddressSanitizer, the latest that is installed."""
     machine = platform.machine()
-    found = [Path(path) for pattern in RUNTIMES for path in glob(pattern.format(machine=machine))]
+    found = [
+        Path(path)
+        for pattern in ADDRESS_SANITIZER_GLOBS
+        for path in glob(pattern.format(machine=machine))
+    ]
     if not found:
         sys.exit(
             "sanitize: the runtime of AddressSanitizer is not installed. On Debian, run: "
@@ -441,15 +485,17 @@ def address_runtime() -> Path:
     return max(found, key=lambda path: [int(n) for n in re.findall(r"\d+", str(path))])
 
 
-def sanitize(name: str, checks: Iterable[str]) -> None:
-    """Write a copy of the package whose extensions make checks, keys of `SANITIZE`, into ``build/.sanitized``."""
-    folder = ROOT / "build" / ".sanitized"
+def write_sanitized_package(name: str, checks: Iterable[str]) -> None:
+    """Write a copy of the package whose extensions make checks of `SANITIZER_OPTIONS` into ``build/.sanitized``."""
+    folder = PROJECT_FOLDER / "build" / ".sanitized"
     shutil.rmtree(folder, ignore_errors=True)
-    copy = folder / PACKAGE.name
-    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("*.so", "*.pyd", "__pycache__"))
-    targets = {v: copy / extension_of(name, v).name for v in PLATFORMS[name].variants}
+    copy = folder / PACKAGE_FOLDER.name
+    shutil.copytree(
+        PACKAGE_FOLDER, copy, ignore=shutil.ignore_patterns("*.so", "*.pyd", "__pycache__")
+    )
+    targets = {v: copy / get_extension_path(name, v).name for v in PLATFORMS[name].variants}
     with tempfile.TemporaryDirectory() as caches:
-        options = [option for check in checks for option in SANITIZE[check]]
+        options = [option for check in checks for option in SANITIZER_OPTIONS[check]]
         compile_variants(name, targets, Path(caches), tuple(options))
 
 
@@ -457,16 +503,16 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["platforms"]:
         sys.stdout.write(" ".join(PLATFORMS) + "\n")
     elif sys.argv[1:2] == ["sanitize"]:
-        name = this_platform() or sys.exit("there is no native code for this platform")
-        wanted = sys.argv[2:] or list(SANITIZE)
-        if unknown := set(wanted) - SANITIZE.keys():
+        name = find_target_platform() or sys.exit("there is no native code for this platform")
+        wanted = sys.argv[2:] or list(SANITIZER_OPTIONS)
+        if unknown := set(wanted) - SANITIZER_OPTIONS.keys():
             sys.exit(
-                f"sanitize: there is no check {sorted(unknown)[0]!r}; there are {', '.join(SANITIZE)}"
+                f"sanitize: there is no check {sorted(unknown)[0]!r}; there are {', '.join(SANITIZER_OPTIONS)}"
             )
-        runtime = str(address_runtime()) if "address" in wanted else ""
-        sanitize(name, wanted)
+        runtime = str(find_address_sanitizer()) if "address" in wanted else ""
+        write_sanitized_package(name, wanted)
         sys.stdout.write(f"{runtime}\n")
-    elif (name := this_platform()) is not None:
+    elif (name := find_target_platform()) is not None:
         compile_extensions(name)
 else:
     from hatchling.builders.hooks.plugin.interface import BuildHookInterface
@@ -480,9 +526,9 @@ else:
             Where there is no code for a platform, the wheel holds none.
             """
             if self.target_name == "sdist":
-                build_data["force_include"][str(SOURCES)] = SOURCES.name
+                build_data["force_include"][str(C_SOURCES_FOLDER)] = C_SOURCES_FOLDER.name
                 return
-            name = this_platform()
+            name = find_target_platform()
             if name is None:
                 return
             files = compile_extensions(name)
@@ -490,7 +536,7 @@ else:
                 str(file): f"plugrad_native/{file.name}" for file in files
             }
             build_data["pure_python"] = False
-            abi = this_abi()
+            abi = get_target_abi()
             build_data["tag"] = (
                 f"{'cp311' if abi == 'abi3' else abi.removesuffix('t')}-{abi}-{name}"
             )

@@ -158,7 +158,7 @@ FUNCTIONS = {
     "expi_tail": (lambda y: mp.ei(6 / y) * mp.exp(-6 / y) * 6 / y, 0, 1, 64, 13),
 }
 
-ROOTS = {
+ROOTS_IN_TWO_PARTS = {
     "lgamma_near_poles": LGAMMA_DISTANCES,
     "lgamma_between": LGAMMA_ROOTS,
     "digamma_below_0": DIGAMMA_ROOTS,
@@ -210,6 +210,6 @@ if __name__ == "__main__":
         head, rows = table(name)
         arrays[f"{name}.ends"], arrays[name] = head, rows
         print(name, rows.shape, abs(rows[:, -1] / rows[:, 0]).max())
-    for name, roots in ROOTS.items():
+    for name, roots in ROOTS_IN_TWO_PARTS.items():
         arrays[f"{name}.roots"] = np.array([[float(r), float(r - float(r))] for r in roots])
     np.savez_compressed(Path(__file__).parent / "src/plugrad_numerics/coefficients.npz", **arrays)

@@ -20,7 +20,7 @@ from families.once import compute_once
 from plugrad.errors import UnsupportedDtype
 from plugrad.testing import check_gradient
 from plugrad.testing.checks import is_differentiable
-from plugrad.testing.rows import ROW, as_double
+from plugrad.testing.rows import ROW_DTYPE, as_double
 from plugrad.testing.tables import rows
 from plugrad.types.dtype import INEXACT, as_dtype
 from plugrad.types.specs import Shaped
@@ -124,7 +124,7 @@ class Case:
 
     def attributes(self, dtype: str) -> dict[str, Any]:
         """Return the attributes for inputs of a dtype."""
-        return {n: as_dtype(dtype) if v is ROW else v for n, v in self.attrs.items()}
+        return {n: as_dtype(dtype) if v is ROW_DTYPE else v for n, v in self.attrs.items()}
 
     def draw(self, rng: np.random.Generator, dtype: str) -> list[Array | None]:
         shapes = self.shapes or [(3, 5)] * len(self.domains)
@@ -437,13 +437,18 @@ def from_row(row: Row) -> Case:
     return Case(
         op_of(row),
         lambda *arrays, **_: row.reference(*arrays),
-        [x and Domain(x.draw, "" if x.dtype == ROW else x.dtype, x.allowed) for x in row.inputs],
+        [
+            x and Domain(x.draw, "" if x.dtype == ROW_DTYPE else x.dtype, x.allowed)
+            for x in row.inputs
+        ],
         () if row.kernel.is_elementwise else [() if x is None else x.shape for x in row.inputs],
         row.attrs,
         row.runs_on,
         is_differentiable=is_differentiable(row if has_values(row) else replace(row, is_edge=False))
         or is_constant_in_pieces(row),
-        fixed=[i for i, x in enumerate(row.inputs) if i in row.fixed or (x and x.dtype != ROW)],
+        fixed=[
+            i for i, x in enumerate(row.inputs) if i in row.fixed or (x and x.dtype != ROW_DTYPE)
+        ],
         is_sum=not row.kernel.is_elementwise,
         name=f"{name_of(row.kernel)}{attrs}".replace(", ", ","),
         is_special=row.is_special,
@@ -463,7 +468,9 @@ def is_constant_in_pieces(row: Row) -> bool:
     """Whether the gradient of a row is 0 although its results are floats, as for floor."""
     if not (row.kernel.is_elementwise and row.is_smooth and set(FLOATS) & set(row.runs_on)):
         return False
-    inputs = [Shaped((), as_dtype("float32" if x.dtype == ROW else x.dtype)) for x in row.inputs]
+    inputs = [
+        Shaped((), as_dtype("float32" if x.dtype == ROW_DTYPE else x.dtype)) for x in row.inputs
+    ]
     return row.kernel.infer(*inputs, **row.attributes("float32")).dtype.is_inexact
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import plugrad
 from plugrad.registry.kernels import find_kernel
-from plugrad.testing.rows import ROW
+from plugrad.testing.rows import ROW_DTYPE
 from plugrad.testing.tables import rows
 
 OWN_NUMBERS = {"Multinomial", "NextAfter"}
@@ -17,7 +17,7 @@ FIRST_ROWS = {
     and "float16" in row.kernel.accepted_dtypes
     and not row.is_edge
     and row.kernel.name not in OWN_NUMBERS
-    and any(x is not None and x.dtype == ROW for x in row.inputs)
+    and any(x is not None and x.dtype == ROW_DTYPE for x in row.inputs)
 }
 FAMILIES = sorted({row.kernel.family for row in FIRST_ROWS.values()})
 STEPS = {"float16": 2**-10, "bfloat16": 2**-7}
@@ -25,7 +25,7 @@ STEPS = {"float16": 2**-10, "bfloat16": 2**-7}
 
 
 def outputs_of(row, inputs, dtype):
-    attributes = {k: dtype if v is ROW else v for k, v in row.attrs.items()}
+    attributes = {k: dtype if v is ROW_DTYPE else v for k, v in row.attrs.items()}
     found = row.kernel(*inputs, **attributes)
     return found if isinstance(found, list) else [found]
 
@@ -44,7 +44,9 @@ def test_a_kernel_rounds_what_it_gives_for_float32(backend, family, name):
         if find_kernel(kernel.name, device) is None:
             continue
         arrays = row.draw("float32")
-        own = [x is not None and i.dtype == ROW for x, i in zip(arrays, row.inputs, strict=True)]
+        own = [
+            x is not None and i.dtype == ROW_DTYPE for x, i in zip(arrays, row.inputs, strict=True)
+        ]
         narrow = [
             x if x is None else plugrad.asarray(x.astype(dtype.numpy) if mine else x)
             for x, mine in zip(arrays, own, strict=True)
@@ -53,7 +55,7 @@ def test_a_kernel_rounds_what_it_gives_for_float32(backend, family, name):
         expected = outputs_of(row, wide, plugrad.float32)
         found = outputs_of(row, narrow, dtype)
         promised = kernel.infer(
-            *narrow, **{k: dtype if v is ROW else v for k, v in row.attrs.items()}
+            *narrow, **{k: dtype if v is ROW_DTYPE else v for k, v in row.attrs.items()}
         )
         promised = [promised] if hasattr(promised, "dtype") else promised
         for y, right, spec in zip(found, expected, promised, strict=True):

@@ -18,7 +18,7 @@ from plugrad.errors import DTypeError, PlugradError, UnsupportedDtype
 from plugrad.kernels import random
 from plugrad.testing.checks import run_row
 from plugrad.testing.edges import is_broadcasting
-from plugrad.testing.rows import INTEGERS, ROW, TEXT, Array, Row
+from plugrad.testing.rows import INTEGERS, ROW_DTYPE, STRING_DTYPE, Array, Row
 from plugrad.testing.tables import rows
 from plugrad.types.bits import RELATIVE_TOLERANCE_OF_DTYPE
 from plugrad.types.dtype import as_dtype
@@ -113,8 +113,8 @@ def operands(row: Row, dtype: str, size: int) -> list[Array]:
     """Return the inputs of an elementwise row: all combinations of special values, among ordinary ones."""
     count = len(row.inputs)
     arrays = [x for x in row.with_shapes(*[(size,)] * count).draw(dtype) if x is not None]
-    special = ends(dtype) if dtype != "string" else np.array(["", "a", "å\0"], TEXT)
-    own = [i for i, x in enumerate(row.inputs) if x is not None and x.dtype == ROW]
+    special = ends(dtype) if dtype != "string" else np.array(["", "a", "å\0"], STRING_DTYPE)
+    own = [i for i, x in enumerate(row.inputs) if x is not None and x.dtype == ROW_DTYPE]
     grids = list(np.meshgrid(*[np.arange(len(special))] * len(own))) if len(own) < 3 else []
     rng = np.random.default_rng(len(own))
     for i in own:
@@ -245,7 +245,7 @@ def broadcast_equals_materialized(row: Row, dtype: str) -> str:
     count = len(row.inputs)
     pool = operands(row, dtype, COUNT)
     special = ends(dtype) if dtype != "string" else pool[-1][:5]
-    own = [x is not None and x.dtype == ROW for x in row.inputs]
+    own = [x is not None and x.dtype == ROW_DTYPE for x in row.inputs]
     for shapes in broadcast_shapes(count, len(special), cycle(LENGTHS)):
         arrays = [
             np.resize(special if is_own and shape == (len(special), 1) else x, shape)
@@ -323,7 +323,7 @@ def views_equal_contiguous(row: Row, dtype: str) -> str:
     wanted = outputs(row, arrays, dtype)
     for view in VIEWS:
         given = [
-            view(x) if x is not None and x.ndim and x.size and x.dtype != TEXT else x
+            view(x) if x is not None and x.ndim and x.size and x.dtype != STRING_DTYPE else x
             for x in arrays
         ]
         loose = {} if row.kernel.is_elementwise else tolerance(row, wanted)

@@ -19,39 +19,39 @@ def hook():
     spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "native" / "hatch_build.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    if module.this_platform() is None:
+    if module.find_target_platform() is None:
         pytest.skip("there is no native code for this platform")
     return module
 
 
 def built(hook, kind, folder):
     build = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(folder)]
-    subprocess.run(build, cwd=hook.ROOT, check=True, capture_output=True)
+    subprocess.run(build, cwd=hook.PROJECT_FOLDER, check=True, capture_output=True)
     (path,) = folder.iterdir()
     return path
 
 
 def test_wheel_is_small_and_for_the_stable_abi_of_this_platform(hook, tmp_path):
-    name = hook.this_platform()
-    if hook.is_stale(name):
+    name = hook.find_target_platform()
+    if hook.is_extension_stale(name):
         pytest.skip("a C source was edited after the last build")
     wheel = built(hook, "wheel", tmp_path)
-    abi = hook.this_abi()
+    abi = hook.get_target_abi()
     python = "cp311" if abi == "abi3" else abi.removesuffix("t")
     assert wheel.name == f"plugrad_native-0.1.0-{python}-{abi}-{name}.whl"
     assert wheel.stat().st_size <= 1_200_000
     with zipfile.ZipFile(wheel) as archive:
         compiled = {n for n in archive.namelist() if n.endswith((".so", ".pyd"))}
-    files = [hook.extension_of(name, variant) for variant in hook.PLATFORMS[name].variants]
+    files = [hook.get_extension_path(name, variant) for variant in hook.PLATFORMS[name].variants]
     assert compiled == {f"plugrad_native/{file.name}" for file in files}
 
 
 def test_builds_are_equal_byte_by_byte(hook, tmp_path, monkeypatch):
     listed = tmp_path / "exports.txt"
     listed.write_text("copy_4\n")
-    monkeypatch.setattr(hook, "EXPORTS", listed)
-    monkeypatch.setattr(hook, "KERNELS", ("movement",))
-    name = hook.this_platform()
+    monkeypatch.setattr(hook, "EXPORTS_FILE", listed)
+    monkeypatch.setattr(hook, "KERNEL_SOURCES", ("movement",))
+    name = hook.find_target_platform()
     variant = next(iter(hook.PLATFORMS[name].variants))
     files = []
     for number in range(2):
@@ -74,4 +74,4 @@ def test_builds_are_equal_byte_by_byte(hook, tmp_path, monkeypatch):
     ],
 )
 def test_extensions_have_the_names_that_interpreters_look_for(hook, platform, abi, suffix):
-    assert hook.suffix_of(platform, abi) == suffix
+    assert hook.get_extension_suffix(platform, abi) == suffix

@@ -76,7 +76,7 @@ def test_residuals_are_as_small_as_those_of_lapack(kind, dtype, rng):
 @pytest.mark.usefixtures("only_c")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_inverses_of_well_conditioned_matrices_are_those_of_numpy(dtype, rng):
-    for n in (*SIZES, decomposition.MAX_ROWS):
+    for n in (*SIZES, decomposition.MAX_MATRIX_ROWS):
         a = (rng.normal(size=(n, n)) + 3 * np.sqrt(n) * np.eye(n)[::-1]).astype(dtype)
         rtol = 20 * n * np.finfo(dtype).eps
         expected = np.linalg.inv(a.astype("float64"))

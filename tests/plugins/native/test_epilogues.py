@@ -25,7 +25,7 @@ def numbers(*shape, seed=0, dtype="float32"):
 def kernels(function, *args):
     """Return the kernels that a compiled function calls, those of a loop over elements as one text."""
     graph = plugrad.make_graph(function)(*args)
-    graph = compiler._OwnKernels(graph).prepare(graph)
+    graph = compiler._CompiledStepSelector(graph).prepare(graph)
     return [
         step.kernel.name
         if isinstance(step, Call)

@@ -25,7 +25,7 @@ def test_short_rows_and_elements_are_repeated(dtype, last, rng):
     ]:
         x = rng.integers(0, 100, own).astype(dtype)
         wanted = np.broadcast_to(x, shape).reshape(-1)
-        descriptor = declare.broadcast_descriptor(shape, own)
+        descriptor = declare.describe_broadcast(shape, own)
         for first, end in [(0, wanted.size), (1, wanted.size), (last + 1, wanted.size - 1)]:
             y = np.full(end - first + 2, 101, dtype)
             run(x, y[1:-1], end - first, first, descriptor)

@@ -59,7 +59,9 @@ def test_bits(function, shape, threads, monkeypatch):
 def test_the_gradient_of_a_sum_is_not_replayed(threads, monkeypatch):
     """Once, threads got a view that repeats a number, which no program takes."""
     monkeypatch.setattr(thread_pool, "count", threads)
-    monkeypatch.setattr(compiler._Replay, "__call__", lambda *given: pytest.fail("it is replayed"))
+    monkeypatch.setattr(
+        compiler._LoopwiseReplay, "__call__", lambda *given: pytest.fail("it is replayed")
+    )
     x = numbers(600, 700)
     function = plugrad.grad(lambda x: plugrad.sum(plugrad.exp(-x) * x))
     np.testing.assert_array_equal(plugrad.jit(function)(x).numpy(), function(x).numpy())
@@ -87,7 +89,7 @@ def test_what_is_left_of_the_calls():
         return plugrad.exp(x) * ones * -ones
 
     graph = plugrad.jit(function).graph(numbers(200, 20))
-    (step,) = compiler._OwnKernels(graph).prepare(graph).steps
+    (step,) = compiler._CompiledStepSelector(graph).prepare(graph).steps
     found = lowering.lower_group(step.body, graph.specs)
     assert [call.function for call in found.before] == ["negative_float32"]
     assert [call.function for call in found.calls] == ["exp_float32", "multiply_float32"]

@@ -11,8 +11,8 @@ import pytest
 import plugrad
 from plugrad_cpu.threads import thread_pool
 from plugrad_native import variants
-from plugrad_native.declare import MIN_BYTES
-from plugrad_native.halves import COMPARISONS, FUNCTIONS, OPERATIONS
+from plugrad_native.declare import C_MIN_BYTES
+from plugrad_native.halves import BINARY_KERNEL_NAMES, COMPARISON_NAMES, UNARY_KERNEL_NAMES
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
 HALVES = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
@@ -59,7 +59,7 @@ def test_every_double_is_rounded_once(half):
         same(found, np.where(given == middles, found, expected))
 
 
-KERNELS = [(family, name) for family, names in FUNCTIONS.items() for name in names]
+KERNELS = [(family, name) for family, names in UNARY_KERNEL_NAMES.items() for name in names]
 
 
 @pytest.mark.parametrize(("family", "name"), KERNELS, ids=[name for _, name in KERNELS])
@@ -70,8 +70,8 @@ def test_functions_of_every_value(family, name):
     same(kernel(x).numpy(), expected.numpy())
 
 
-PAIRS = [(f, name) for f, names in OPERATIONS.items() for name in names] + [
-    (next(iter(OPERATIONS)), name) for name in COMPARISONS
+PAIRS = [(f, name) for f, names in BINARY_KERNEL_NAMES.items() for name in names] + [
+    (next(iter(BINARY_KERNEL_NAMES)), name) for name in COMPARISON_NAMES
 ]
 
 
@@ -82,10 +82,10 @@ PAIRS = [(f, name) for f, names in OPERATIONS.items() for name in names] + [
 def test_operations(rng, family, name, shapes):
     kernel = vars(family)[name]
     a, b = (plugrad.asarray(rng.normal(size=s).astype(ml_dtypes.bfloat16)) for s in shapes)
-    assert a.size * 2 >= MIN_BYTES or a.size > 1
+    assert a.size * 2 >= C_MIN_BYTES or a.size > 1
     expected = kernel(a.astype("float32"), b.astype("float32"))
     found = kernel(a, b)
-    assert found.dtype == ("bool" if name in COMPARISONS else "bfloat16")
+    assert found.dtype == ("bool" if name in COMPARISON_NAMES else "bfloat16")
     same(found.numpy(), expected.astype(found.dtype).numpy())
 
 
@@ -306,7 +306,7 @@ sys.stdout.write(str("plugrad_native.half_products" in sys.modules))
 def test_every_variant_multiplies_bfloat16_and_only_wide_ones_have_c_for_it(name):
     if importlib.util.find_spec(f"plugrad_native.{name}") is None:
         pytest.skip("it is for another architecture")
-    level = variants.load_variant(variants.BASELINES[name == "_neon"]).level()
+    level = variants.load_variant(variants.BASELINE_VARIANTS[name == "_neon"]).level()
     if level and int(name.removeprefix("_v")) > level:
         pytest.skip("this processor has other instructions")
     is_wide = variants.load_variant(name).VECTOR_BYTES == 64

@@ -80,7 +80,7 @@ def test_rows_are_walked_over_without_copies(monkeypatch, rng):
 def test_a_plan_says_which_operands_are_copied():
     def copied(shape, *operands):
         layouts = [(x.shape, x.strides) for x in operands]
-        plan = declare.plan_walk(operands[0].itemsize, *layouts)
+        plan = declare.plan_strided_loop(operands[0].itemsize, *layouts)
         assert plan.shape == shape
         return plan.copies
 

@@ -45,8 +45,8 @@ def test_products_are_those_of_numpy_in_any_number_of_threads(
     elif layout == "strided":
         x, y = (np.repeat(m, 2, axis=-1)[..., ::2] for m in (x, y))
     turns = {"transpose_a": turns_a, "transpose_b": turns_b}
-    monkeypatch.setattr(linalg, "SERVES_FLOAT32", True)  # also where BLAS is as fast
-    monkeypatch.setattr(linalg, "FLOAT32_MIN_PRODUCTS", 1)
+    monkeypatch.setattr(linalg, "HAS_FAST_FLOAT32_MATMUL", True)  # also where BLAS is as fast
+    monkeypatch.setattr(linalg, "FLOAT32_MATMUL_MIN_PRODUCTS", 1)
     results = []
     for count in (1, 3):
         monkeypatch.setattr(thread_pool, "count", count)

@@ -300,16 +300,16 @@ def test_numpy_computes_what_is_too_large_for_c(monkeypatch):
     from_numpy = np.zeros(1)
     monkeypatch.setattr(declare, "numpy_implementation", lambda _: lambda *_: from_numpy)
     monkeypatch.setattr(
-        declare, "small_results", lambda _, functions, otherwise, **options: otherwise
+        declare, "with_small_results_in_c", lambda _, functions, otherwise, **options: otherwise
     )
     kernel = plugrad.kernels.activation.prelu
     fail = {np.dtype("float32"): lambda *_: pytest.fail("C was called")}
-    assert declare.unary_kernel(kernel, fail)(x) is from_numpy
-    assert declare.binary_kernel(kernel, fail)(x, x) is from_numpy
+    assert declare.make_unary_kernel(kernel, fail)(x) is from_numpy
+    assert declare.make_binary_kernel(kernel, fail)(x, x) is from_numpy
     half = np.broadcast_to(np.float32(1), (2**16, 1)), np.broadcast_to(np.float32(1), (1, 2**15))
-    assert declare.binary_kernel(kernel, fail, fail)(*half) is from_numpy
-    assert reduction.reduction_layout((4, MANY // 4), (1,), False) is None
-    assert reduction.reduction_layout((4, MANY // 4 - 1), (1,), False) == (
+    assert declare.make_binary_kernel(kernel, fail, fail)(*half) is from_numpy
+    assert reduction.find_reduction_layout((4, MANY // 4), (1,), False) is None
+    assert reduction.find_reduction_layout((4, MANY // 4 - 1), (1,), False) == (
         (4,),
         4,
         MANY // 4 - 1,
@@ -326,9 +326,9 @@ def test_every_kernel_asks_for_the_size_before_it_calls_c(call, monkeypatch):
                 monkeypatch.setattr(module, "MAX_ELEMENTS", 2)
             if hasattr(module, "empty"):  # for what C writes to
                 monkeypatch.setattr(module, "empty", lambda *_: pytest.fail("C was called"))
-        reduction.reduction_layout.cache_clear()
+        reduction.find_reduction_layout.cache_clear()
         found = call(plugrad).numpy()
-        reduction.reduction_layout.cache_clear()
+        reduction.find_reduction_layout.cache_clear()
     np.testing.assert_allclose(found, expected, rtol=2e-3, atol=1e-4)
 
 

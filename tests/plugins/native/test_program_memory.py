@@ -108,7 +108,9 @@ def graph_of(function, *args):
 
 def delayed_kernels(function, *args):
     graph = graph_of(function, *args)
-    found = delays.find_delayed(graph, lambda s: isinstance(s, Call) and s.kernel.is_elementwise)
+    found = delays.find_delayed_results(
+        graph, lambda s: isinstance(s, Call) and s.kernel.is_elementwise
+    )
     return sorted(s.kernel.name for s in graph.steps if s.outputs[0] in found)
 
 

@@ -47,9 +47,9 @@ def test_transposes_without_elements(shape):
 
 def test_descriptors_of_copies_fit_into_c():
     x = np.empty((2, *[1] * 62, 3), np.float32)
-    descriptor = lowering._copy_descriptor(x.T, np.empty(x.T.shape, np.float32))
+    descriptor = lowering._describe_copy(x.T, np.empty(x.T.shape, np.float32))
     assert descriptor.array.tolist() == [2, 3, 2, 1, 3, 2, 1]
-    assert lowering._copy_descriptor(x[:1, ..., :1], x[:1, ..., :1]).array.tolist()[0] == 2
+    assert lowering._describe_copy(x[:1, ..., :1], x[:1, ..., :1]).array.tolist()[0] == 2
 
 
 PLACE, NUMBER = 4, 0

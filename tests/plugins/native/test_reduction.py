@@ -12,7 +12,7 @@ from plugrad_cpu.threads import thread_pool
 variants = pytest.importorskip("plugrad_native.variants")
 if not variants.has_any_variant():
     pytest.skip("there is no native code for this platform", allow_module_level=True)
-fold = import_module("plugrad_native.kernels.reduction").reduction_layout
+fold = import_module("plugrad_native.kernels.reduction").find_reduction_layout
 
 CASES = [
     *product(("sum", "prod", "min", "max"), ("float32", "float64", "int32")),

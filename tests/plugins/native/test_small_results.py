@@ -106,9 +106,9 @@ def test_elementwise_kernels_and_rows():
 def test_kernels_with_other_arguments_are_refused():
     softmax = {np.dtype("float32"): current_variant().kernel("softmax_float32")}
     with pytest.raises(ValueError, match="do not take"):
-        declare.small_results("each", softmax, print)
+        declare.with_small_results_in_c("each", softmax, print)
     with pytest.raises(ValueError, match="do not take"):
-        declare.small_results("each", {np.dtype("float32"): print}, print)
+        declare.with_small_results_in_c("each", {np.dtype("float32"): print}, print)
     with pytest.raises(TypeError):
         current_variant().few("each", ())
     with pytest.raises(TypeError):

@@ -9,7 +9,9 @@ def _update_variables(batch: Batch, *inputs: Tensor) -> list[Tensor] | None:
     if batch.is_batched[0]:  # a rate for each example
         return None
     coefficients, *tensors = inputs
-    return batch.kernel(coefficients, *[batch.spread(x, i) for i, x in enumerate(tensors, 1)])
+    return batch.kernel(
+        coefficients, *[batch.with_hidden_axis(x, i) for i, x in enumerate(tensors, 1)]
+    )
 
 
 for _kernel in optimizers.LISTS:

@@ -256,7 +256,7 @@ def first_usable_backend(spec: str, layer: str) -> Backend:
         if "," not in spec:  # a list warns each time of what it skips
             _cache_selection(spec, known)
     tracer = current_tracer()
-    return known.backend if tracer is None else tracer.replaces(known.backend)
+    return known.backend if tracer is None else tracer.resolve_traced_backend(known.backend)
 
 
 def _open_first_usable(spec: str, layer: str) -> Backend:

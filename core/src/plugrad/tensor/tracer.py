@@ -59,7 +59,7 @@ class Tracer(Backend):
         """Return the first value, on the target, of a variable that is made while a function is traced."""
 
     @abstractmethod
-    def replaces(self, backend: Backend) -> Backend:
+    def resolve_traced_backend(self, backend: Backend) -> Backend:
         """Return the tracer itself for its target, which the program has named.
 
         Raises:

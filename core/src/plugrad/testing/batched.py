@@ -17,7 +17,7 @@ from plugrad.testing.checks import (
     main_dtype,
     run_row,
 )
-from plugrad.testing.rows import ROW, TEXT
+from plugrad.testing.rows import ROW_DTYPE, STRING_DTYPE
 from plugrad.tracing.jit import jit
 from plugrad.transforms.gradients import grads
 from plugrad.transforms.vmap import vmap
@@ -94,7 +94,7 @@ def _draw_examples(row: Row, dtype: str) -> list[list[Array | None]]:
     """Draw the inputs of several examples."""
     generators = [np.random.default_rng(seed) for seed in range(20240229, 20240229 + EXAMPLE_COUNT)]
     return [
-        [x and x.draw(rng, x.shape, dtype if x.dtype == ROW else x.dtype) for x in row.inputs]
+        [x and x.draw(rng, x.shape, dtype if x.dtype == ROW_DTYPE else x.dtype) for x in row.inputs]
         for rng in generators
     ]
 
@@ -168,7 +168,9 @@ def _assert_close(x: Tensor, expected: Array, row: Row, where: str, is_exact: bo
             f"{where}: {found.dtype}{found.shape} instead of {expected.dtype}{expected.shape}"
         )
     if x.dtype is string:
-        np.testing.assert_array_equal(found.astype(TEXT), expected.astype(TEXT), where)
+        np.testing.assert_array_equal(
+            found.astype(STRING_DTYPE), expected.astype(STRING_DTYPE), where
+        )
         return
     tolerance = 0 if is_exact else 2 * row.factor * RELATIVE_TOLERANCE_OF_DTYPE.get(str(x.dtype), 0)
     largest = np.max(np.abs(expected[np.isfinite(expected)]), initial=1) if tolerance else 1

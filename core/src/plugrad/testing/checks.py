@@ -14,7 +14,7 @@ from plugrad.registry.composites import find_composite
 from plugrad.registry.gradients import get_gradient
 from plugrad.registry.kernels import find_kernel
 from plugrad.testing.finite_differences import check_gradient
-from plugrad.testing.rows import ROW, TEXT, Array, Row
+from plugrad.testing.rows import ROW_DTYPE, STRING_DTYPE, Array, Row
 from plugrad.types.bits import RELATIVE_TOLERANCE_OF_DTYPE
 from plugrad.types.dtype import as_dtype
 from plugrad.types.specs import Shaped
@@ -178,7 +178,7 @@ def _compare_values(actual: Array, expected: Array, row: Row, where: str) -> Non
     _check_equal(actual.shape, expected.shape, "shape", where)
     name = str(as_dtype(actual.dtype))
     if name not in RELATIVE_TOLERANCE_OF_DTYPE:
-        wanted = expected if actual.dtype == TEXT else expected.astype(actual.dtype)
+        wanted = expected if actual.dtype == STRING_DTYPE else expected.astype(actual.dtype)
         np.testing.assert_array_equal(actual, wanted, where)
         return
     with np.errstate(all="ignore"):  # what is beyond the largest number is infinite
@@ -208,7 +208,9 @@ def is_differentiable(row: Row) -> bool:
 
 def differentiated_inputs(row: Row) -> list[int]:
     """Return the positions of the inputs that are differentiated."""
-    return [i for i, x in enumerate(row.inputs) if x and x.dtype == ROW and i not in row.fixed]
+    return [
+        i for i, x in enumerate(row.inputs) if x and x.dtype == ROW_DTYPE and i not in row.fixed
+    ]
 
 
 def check_row_gradient(row: Row, backend: Backend) -> None:

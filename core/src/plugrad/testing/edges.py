@@ -19,7 +19,16 @@ from plugrad.testing.checks import (
     run_row,
 )
 from plugrad.testing.lifecycle import main_number_dtype
-from plugrad.testing.rows import FLOATS, ROW, TEXT, Array, Row, arbitrary_numbers, integers, numbers
+from plugrad.testing.rows import (
+    FLOATS,
+    ROW_DTYPE,
+    STRING_DTYPE,
+    Array,
+    Row,
+    arbitrary_numbers,
+    integers,
+    numbers,
+)
 from plugrad.testing.tables import rows
 from plugrad.types.dtype import as_dtype
 from plugrad.types.specs import Shape, Shaped
@@ -62,7 +71,9 @@ elementwise_rows: Final = [
 
 def is_broadcasting(row: Row) -> bool:
     """Return whether a kernel broadcasts its inputs."""
-    dtypes = [as_dtype(row.runs_on[0] if x.dtype == ROW else x.dtype) for x in row.inputs if x]
+    dtypes = [
+        as_dtype(row.runs_on[0] if x.dtype == ROW_DTYPE else x.dtype) for x in row.inputs if x
+    ]
     shapes = [(2, 1), *[(1, 3)] * (len(dtypes) - 1)]
     try:
         out = row.kernel.infer(*map(Shaped, shapes, dtypes), **row.attributes(row.runs_on[0]))
@@ -78,7 +89,7 @@ special_value_rows: Final = [
 rows_with_views: Final = [
     row
     for row in first_row_of_each_kernel
-    if any(x and x.shape and x.dtype == ROW for x in row.inputs)
+    if any(x and x.shape and x.dtype == ROW_DTYPE for x in row.inputs)
 ]
 
 
@@ -121,12 +132,12 @@ def check_refusals(row: Row, backend: Backend) -> None:
 
 def special_inputs(row: Row, dtype: str) -> list[Array | None]:
     """Return NaN, infinities, zeros and large numbers in every combination, limited to what the contract allows."""
-    count = sum(1 for x in row.inputs if x and x.dtype == ROW)
+    count = sum(1 for x in row.inputs if x and x.dtype == ROW_DTYPE)
     grids = iter(np.meshgrid(*[np.array(SPECIAL_NUMBERS, dtype)] * count))
     size = len(SPECIAL_NUMBERS) ** count
     return [
         next(grids).reshape(-1).clip(*x.allowed)
-        if x and x.dtype == ROW
+        if x and x.dtype == ROW_DTYPE
         else x and x.draw(np.random.default_rng(0), (size,), x.dtype)
         for x in row.inputs
     ]
@@ -164,7 +175,7 @@ def check_views(row: Row, backend: Backend) -> None:
     arrays = row.draw(dtype)
     for view in (_transposed_view, _flipped_view, _strided_view):
         tensors = [
-            x if x is None else view(x) if x.ndim and x.dtype != TEXT else asarray(x)
+            x if x is None else view(x) if x.ndim and x.dtype != STRING_DTYPE else asarray(x)
             for x in arrays
         ]
         check_values(row, dtype, arrays, tensors)

@@ -17,7 +17,7 @@ from plugrad.ops.transfer import to_device
 from plugrad.registry.kernels import find_kernel, list_kernels
 from plugrad.tensor.backend import Backend, Memory, Probe
 from plugrad.testing.checks import NotClaimed, require_kernel
-from plugrad.testing.rows import TEXT, Array
+from plugrad.testing.rows import STRING_DTYPE, Array
 from plugrad.types.bits import comparable_bits
 from plugrad.types.dtype import DTYPES, DType, as_dtype
 
@@ -91,7 +91,7 @@ def extreme_values(dtype: str) -> Array:
     """Return the values of a dtype that are most often stored incorrectly."""
     kind = as_dtype(dtype).kind
     if kind == "string":
-        return np.array(["", "a", "é", "日本語 🙂", "long " * 50], TEXT)
+        return np.array(["", "a", "é", "日本語 🙂", "long " * 50], STRING_DTYPE)
     if kind == "bool":
         return np.array([True, False, True])
     if kind in ("signed", "unsigned"):

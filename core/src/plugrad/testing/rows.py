@@ -18,14 +18,17 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 Draw = Callable[[np.random.Generator, Shape, str], Array]
 
-TEXT: Final = np.dtypes.StringDType()
-FIRST: Final = ("float32", "float64", "int32", "bool")
+STRING_DTYPE: Final = np.dtypes.StringDType()
+MAIN_DTYPES: Final = ("float32", "float64", "int32", "bool")
 """The most important dtypes."""
-NUMBERS: Final = (*FIRST, *(str(d) for d in DTYPES if d is not string and d not in FIRST))
+NUMBERS: Final = (
+    *MAIN_DTYPES,
+    *(str(d) for d in DTYPES if d is not string and d not in MAIN_DTYPES),
+)
 ARITHMETIC: Final = tuple(name for name in NUMBERS if name != "bool")
 FLOATS: Final = ("float32", "float64", "float16")
 INTEGERS: Final = ("int32", "int64", "int8", "int16", "uint8", "uint16", "uint32", "uint64")
-ROW: Final = "the dtype of the row"
+ROW_DTYPE: Final = "the dtype of the row"
 """Stands for itself among the attributes, and among the dtypes of inputs."""
 
 
@@ -35,7 +38,7 @@ class Input:
 
     draw: Draw
     shape: Shape = (3, 5)
-    dtype: str = ROW
+    dtype: str = ROW_DTYPE
     allowed: tuple[float, float] = (-np.inf, np.inf)
     """The smallest and the largest number that the contract allows."""
 
@@ -93,17 +96,18 @@ class Row:
         """Return the dtypes that a backend must store to run the row on `dtype`."""
         named = {x.dtype for x in self.inputs if x is not None}
         named |= {v for k, v in self.attrs.items() if k == "dtype"}
-        return {dtype if name == ROW else str(name) for name in (*named, ROW)}
+        return {dtype if name == ROW_DTYPE else str(name) for name in (*named, ROW_DTYPE)}
 
     def attributes(self, dtype: str) -> dict[str, Any]:
         """Return the attributes for a dtype."""
-        return {k: as_dtype(dtype) if v is ROW else v for k, v in self.attrs.items()}
+        return {k: as_dtype(dtype) if v is ROW_DTYPE else v for k, v in self.attrs.items()}
 
     def draw(self, dtype: str) -> list[Array | None]:
         """Draw the inputs, which are the same in every run."""
         rng = np.random.default_rng(20240229)
         return [
-            x and x.draw(rng, x.shape, dtype if x.dtype == ROW else x.dtype) for x in self.inputs
+            x and x.draw(rng, x.shape, dtype if x.dtype == ROW_DTYPE else x.dtype)
+            for x in self.inputs
         ]
 
     def with_shapes(self, *shapes: Shape) -> Row:
@@ -132,7 +136,7 @@ def numbers(
     *,
     shape: Shape = (3, 5),
     avoid: Sequence[float] = (),
-    dtype: str = ROW,
+    dtype: str = ROW_DTYPE,
     allowed: tuple[float, float] = (-np.inf, np.inf),
 ) -> Input:
     """Numbers between two bounds, away from `avoid`, such as the kinks of a function.
@@ -184,12 +188,12 @@ def distinct_numbers(*shape: int, step: float = 0.25) -> Input:
     return Input(draw, shape)
 
 
-def fixed_values(values: Any, dtype: str = ROW) -> Input:
+def fixed_values(values: Any, dtype: str = ROW_DTYPE) -> Input:
     """The given values; for another shape, cut off or repeated."""
-    given = np.array(values, TEXT if dtype == string else None)
+    given = np.array(values, STRING_DTYPE if dtype == string else None)
 
     def draw(rng: np.random.Generator, shape: Shape, dtype: str) -> Array:
-        return np.resize(given, shape).astype(TEXT if dtype == string else dtype)
+        return np.resize(given, shape).astype(STRING_DTYPE if dtype == string else dtype)
 
     return Input(draw, given.shape, dtype)
 

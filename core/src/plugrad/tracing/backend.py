@@ -246,7 +246,7 @@ class GraphTracer(Tracer):
         return Tensor(array, self.target)
 
     @contextmanager
-    def bound(
+    def bind_values(
         self, variables: Mapping[Variable, Tensor], hosts: Sequence[Tensor]
     ) -> Generator[None, None, None]:
         """Bind variables to traced tensors, and host values to given ones, within a block.
@@ -273,7 +273,7 @@ class GraphTracer(Tracer):
     def bindings(self, bindings: list[Any]) -> None:
         self.held = bindings[0]
 
-    def replaces(self, backend: Backend) -> Backend:
+    def resolve_traced_backend(self, backend: Backend) -> Backend:
         """Return the tracer if `backend` is its target."""
         if backend in (self, self.target):
             return self

@@ -159,7 +159,7 @@ def _record_batched_while(
 def _spread_over_examples(x: Tensor, tracer: BatchTracer) -> Tensor:
     """Return a tensor with an axis for the examples, repeated along it if they share it."""
     with tracer.outside():
-        return tracer.spread(copy_to_backend(x, tracer).array)
+        return tracer.with_hidden_axis(copy_to_backend(x, tracer).array)
 
 
 def _check_not_recorded(carry: Any) -> None:

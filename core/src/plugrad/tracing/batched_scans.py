@@ -121,12 +121,12 @@ def run_batched_loop(
                 results += [*[Tensor(x, body) for x in given[: len(carry)]], *body.hosts]
             arrays = [x.array for x in results]
             with body.outside():
-                held = [body.spread(x.array) for x in last]
+                held = [body.with_hidden_axis(x.array) for x in last]
         traced[:] = [(tree, body, is_recorded, [array.is_batched for array in arrays])]
         return held, [array.tensor for array in arrays]
 
     with tracer.outside():
-        held_init = [tracer.spread(x.array) for x in carry]
+        held_init = [tracer.with_hidden_axis(x.array) for x in carry]
         held_xs = [
             move_axis(x.array.tensor, 0, 1) if x.array.is_batched else x.array.tensor
             for x in slices

@@ -204,7 +204,7 @@ class Jitted(Generic[Params, Result]):
         tensors: list[Tensor] = []
         key = self._key(args, kwargs, tensors)
         try:
-            known = self._find(key)
+            known = self._find_valid_program(key)
         except TypeError:
             check_hashable(self._arguments_by_name(args, kwargs))
             raise
@@ -224,8 +224,8 @@ class Jitted(Generic[Params, Result]):
         "it is traced: unlike in trace 1, argument 'x' is [(4,), float32] instead of [(3,), float32]"
         """
         check_hashable(self._arguments_by_name(args, kwargs))
-        is_known = self._find(self._key(args, kwargs, [])) is not None
-        kind = self._kind(*self._with_identities(args, kwargs))
+        is_known = self._find_valid_program(self._key(args, kwargs, [])) is not None
+        kind = self._describe_arguments(*self._with_identities(args, kwargs))
         if is_known and kind in self._kinds:
             return f"it is not traced again: trace {self._kinds.index(kind) + 1} is for these arguments"
         if not self._kinds:
@@ -279,7 +279,7 @@ class Jitted(Generic[Params, Result]):
         key.append(target)
         return tuple(key)
 
-    def _find(self, key: Any) -> Program | None:
+    def _find_valid_program(self, key: Any) -> Program | None:
         """Return a program for a key that is still valid, or None."""
         return next((p for p in self._programs.get(key, ()) if p.holds()), None)
 
@@ -288,7 +288,7 @@ class Jitted(Generic[Params, Result]):
     ) -> Program:
         """Trace the function for a new kind of arguments."""
         with self._lock:
-            known = self._find(key)
+            known = self._find_valid_program(key)
             if known is not None:
                 return known
             name = _function_name(self.function)
@@ -358,7 +358,9 @@ class Jitted(Generic[Params, Result]):
         names = [*self._names[: len(args)], *map(str, range(len(self._names), len(args)))]
         return {**dict(zip(names, args, strict=True)), **kwargs}
 
-    def _kind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[int | str, Any]:
+    def _describe_arguments(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> dict[int | str, Any]:
         """Return the key's parts by argument name or position."""
         kind: dict[int | str, Any] = {}
         for place, value in (*enumerate(args), *kwargs.items()):
@@ -369,7 +371,7 @@ class Jitted(Generic[Params, Result]):
 
     def _note_kind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Remember the arguments of a trace, and warn once if there have been many traces."""
-        kind = self._kind(args, kwargs)
+        kind = self._describe_arguments(args, kwargs)
         self._kinds.append(kind)
         if len(self._kinds) == MANY_TRACES_TO_WARN + 1:
             changing = [

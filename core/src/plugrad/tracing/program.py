@@ -220,7 +220,7 @@ class Program:
             count = len(wanted) - len(self.variables)
             hosts = [next(places) for _ in range(len(tensors) - len(wanted) - sum(given))]
             held = zip(self.variables, inputs[count:], strict=True)
-            with tracer.bound(dict(held), hosts):
+            with tracer.bind_values(dict(held), hosts):
                 results = [*iter_tensors(self.function(inputs[:count]))]
                 ends = [x.node for x, is_given in zip(results, given, strict=True) if is_given]
                 found = BackwardPass(ResultBundle(tuple(ends)), leaves).run(list(places))

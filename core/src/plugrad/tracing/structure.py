@@ -143,11 +143,11 @@ class ResultRebuilder:
             self.results.append(tree)
             return f"t(a[{len(self.results) - 1}], b)"
         if isinstance(tree, tuple) and hasattr(cast("Any", tree), "_fields"):
-            return f"{self.name(type(cast('Any', tree)))}({self._parts(cast('Any', tree))})"
+            return f"{self.name(type(cast('Any', tree)))}({self._join_elements(cast('Any', tree))})"
         if type(tree) is tuple:
-            return f"({self._parts(cast('Any', tree))})"
+            return f"({self._join_elements(cast('Any', tree))})"
         if isinstance(tree, tuple | list):
-            text = f"[{self._parts(cast('Any', tree))}]"
+            text = f"[{self._join_elements(cast('Any', tree))}]"
             return (
                 text
                 if type(cast("Any", tree)) is list
@@ -158,7 +158,7 @@ class ResultRebuilder:
             return f"{{{', '.join(f'{self.name(k)}: {self._text(v)}' for k, v in pairs)}}}"
         return self.name(tree)
 
-    def _parts(self, trees: Sequence[Any]) -> str:
+    def _join_elements(self, trees: Sequence[Any]) -> str:
         """Return the expressions for the elements of a container, joined by commas."""
         return "".join(f"{self._text(tree)}, " for tree in trees)
 

@@ -222,7 +222,7 @@ class BatchTracer(Tracer):
                 return outer.initial_value(variable, array.tensor)
             return array.tensor
 
-    def replaces(self, backend: Backend) -> Backend:
+    def resolve_traced_backend(self, backend: Backend) -> Backend:
         """Return the tracer if `backend` is its target."""
         if backend in (self, self.outer, self.target):
             return self
@@ -313,7 +313,7 @@ class BatchTracer(Tracer):
                 value, gradient = function(*inner, save_both)
                 result = self._batched_array(value)
             if not result.is_batched and any(array.is_batched for array in held):
-                result = BatchedArray(self.spread(result), is_batched=True)
+                result = BatchedArray(self.with_hidden_axis(result), is_batched=True)
             found.extend((value, gradient, result.is_batched))
 
             def gradient_of_all(dy: Tensor, saved: list[Tensor]) -> list[Tensor | None]:
@@ -350,12 +350,12 @@ class BatchTracer(Tracer):
     def _as_gradient(self, g: BatchedArray, x: BatchedArray, is_value_batched: bool) -> Tensor:
         """Return a gradient of the shape of an outer tensor: summed over the examples if they share it."""
         if x.is_batched:
-            return self.spread(g)
+            return self.with_hidden_axis(g)
         if g.is_batched or is_value_batched:
-            return reduction.sum(self.spread(g), axis=(0,))
+            return reduction.sum(self.with_hidden_axis(g), axis=(0,))
         return g.tensor
 
-    def spread(self, x: BatchedArray) -> Tensor:
+    def with_hidden_axis(self, x: BatchedArray) -> Tensor:
         """Return the outer tensor with the hidden axis, repeated along it if the examples share it."""
         if x.is_batched:
             return x.tensor

@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from plugrad_cpu.extend import Call
 
 Array: TypeAlias = NDArray[Any]
-Export: TypeAlias = Callable[..., Any]
-Exports: TypeAlias = Mapping[np.dtype[Any], Export]
+CFunction: TypeAlias = Callable[..., Any]
+CFunctionsByDtype: TypeAlias = Mapping[np.dtype[Any], CFunction]
 
 MAX_ELEMENTS: Final = 2**31
 """The kernels count elements in 32 bits; NumPy takes arrays with more."""
-LINE_FLOATS: Final = 16
+CACHE_LINE_FLOATS: Final = 16
 """The float32 in a cache line, at which the scratch memory of each part begins: it may hold numbers of 8 bytes."""
-MAX_NUMBERS: Final = 256
+MAX_COPIED_DESCRIPTOR_NUMBERS: Final = 256
 """The most numbers of a descriptor of which threads make copies."""
-MAX_STEP: Final = 2**31 - 1
+MAX_STRIDE_BYTES: Final = 2**31 - 1
 """The most bytes between two elements."""
 COMPLEX64: Final = np.dtype(np.complex64)
 FLOAT16: Final = np.dtype(np.float16)
@@ -44,26 +44,26 @@ FLOAT32: Final = np.dtype(np.float32)
 FLOAT64: Final = np.dtype(np.float64)
 INT32: Final = np.dtype(np.int32)
 UINT64: Final = np.dtype(np.uint64)
-FLOATS: Final = ("float32", "float64")
-INTEGERS: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+FLOAT_DTYPES: Final = ("float32", "float64")
+INTEGER_DTYPES: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 
-LANES: Final = current_variant().VECTOR_BYTES // 4
+FLOAT32_LANES: Final = current_variant().VECTOR_BYTES // 4
 """The number of float32 in a vector."""
 
 table: Final = KernelTable("cpu")
 """All implementations of this pack; the modules in `kernels` add them."""
 
 
-def exports(kernel: str, *dtypes: str, suffix: str = "") -> Exports:
+def find_c_functions(kernel: str, *dtypes: str, suffix: str = "") -> CFunctionsByDtype:
     """Return a kernel's C functions by dtype, such as ``relu_float32``."""
     return {
         np.dtype(dtype): current_variant().kernel(f"{kernel}_{dtype}{suffix}") for dtype in dtypes
     }
 
 
-def small_results(
+def with_small_results_in_c(
     how: Literal["each", "axes", "rows"],
-    functions: Exports,
+    functions: CFunctionsByDtype,
     otherwise: Implementation,
     name: str = "",
     result: np.dtype[Any] | None = None,
@@ -84,8 +84,8 @@ def small_results(
     return tracked(few)
 
 
-def unary_kernel(
-    kernel: Kernel[..., Any], functions: Exports, result: np.dtype[Any] | None = None
+def make_unary_kernel(
+    kernel: Kernel[..., Any], functions: CFunctionsByDtype, result: np.dtype[Any] | None = None
 ) -> Implementation:
     """Return a unary elementwise implementation in C; the result has the input's dtype, or `result`."""
     numpy_function = numpy_implementation(kernel)
@@ -105,16 +105,18 @@ def unary_kernel(
         if size < thread_pool.part_min_work:
             run(x, out, size)
         else:
-            parallel_for(run, ((x, 1), (out, 1)), size, work=2 * size, multiple=BLOCK)
+            parallel_for(
+                run, ((x, 1), (out, 1)), size, work=2 * size, multiple=PART_MULTIPLE_ELEMENTS
+            )
         return out
 
-    return small_results("each", functions, implementation, result=result)
+    return with_small_results_in_c("each", functions, implementation, result=result)
 
 
-def binary_kernel(
+def make_binary_kernel(
     kernel: Kernel[..., Any],
-    functions: Exports,
-    broadcast: Exports | None = None,
+    functions: CFunctionsByDtype,
+    broadcast: CFunctionsByDtype | None = None,
     result: np.dtype[Any] | None = None,
 ) -> Implementation:
     """Return a binary elementwise implementation in C, with broadcasting if there are functions for it.
@@ -145,7 +147,7 @@ def binary_kernel(
                 run(a, b, out, size, 1, 1)
             else:
                 places = (a, 1), (b, 1), (out, 1)
-                parallel_for(run, places, size, 1, 1, work=size, multiple=BLOCK)
+                parallel_for(run, places, size, 1, 1, work=size, multiple=PART_MULTIPLE_ELEMENTS)
             return out
         if broadcast is None:
             return track_allocation(numpy_function(a, b))
@@ -164,9 +166,9 @@ def binary_kernel(
             out = empty(shape, result or dtype)
             steps = int(a.size > 1), int(b.size > 1)
             places = (a, steps[0]), (b, steps[1]), (out, 1)
-            parallel_for(run, places, size, *steps, work=size, multiple=BLOCK)
+            parallel_for(run, places, size, *steps, work=size, multiple=PART_MULTIPLE_ELEMENTS)
             return out
-        plan = plan_walk(dtype.itemsize, (shape, a.strides), (b.shape, b.strides))
+        plan = plan_strided_loop(dtype.itemsize, (shape, a.strides), (b.shape, b.strides))
         if not 0 < plan.size < MAX_ELEMENTS:
             return track_allocation(numpy_function(a, b))
         out = empty(plan.shape, result or dtype)
@@ -176,24 +178,24 @@ def binary_kernel(
             broadcast[dtype](a, b, out, plan.descriptor)
         else:
             places = (a, 1), (b, 2), (out, 0)
-            parallel_walk(broadcast[dtype], places, plan.descriptor, work=plan.size)
+            parallel_strided_loop(broadcast[dtype], places, plan.descriptor, work=plan.size)
         return out
 
-    return small_results("each", functions, implementation, result=result)
+    return with_small_results_in_c("each", functions, implementation, result=result)
 
 
-MIN_BYTES: Final = 1024
+C_MIN_BYTES: Final = 1024
 """The bytes of inputs from which on C may be faster than NumPy's own functions."""
 
 UNTRACKED_MAX_ELEMENTS: Final = 1024
 """Arrays with fewer elements are too small to be tracked."""
 
-BLOCK: Final = 256
+PART_MULTIPLE_ELEMENTS: Final = 256
 """The elements of which each part but the last is a multiple, so that results do not depend on the division."""
 
 
 def parallel_for(
-    run: Export,
+    run: CFunction,
     operands: Sequence[tuple[Array | None, int]],
     count: int,
     *attributes: object,
@@ -223,7 +225,7 @@ def parallel_for(
 
     arrays = [array for array, _ in operands]
     steps = [0 if array is None else step for array, step in operands]
-    scratch = -(-scratch // LINE_FLOATS) * LINE_FLOATS
+    scratch = -(-scratch // CACHE_LINE_FLOATS) * CACHE_LINE_FLOATS
     others = (empty((parts * scratch,), FLOAT32),) if scratch else ()
     thread_pool.divide(
         run,
@@ -236,7 +238,7 @@ def parallel_for(
     )
 
 
-def divide_items(
+def split_call(
     make_call: Callable[..., Call],
     operands: Sequence[tuple[Array | None, int]],
     count: int,
@@ -258,14 +260,14 @@ def divide_items(
     ]
 
 
-def parallel_walk(
-    run: Export,
+def parallel_strided_loop(
+    run: CFunction,
     operands: Sequence[tuple[Array | None, int]],
     descriptor: Array,
     *attributes: object,
     work: int,
 ) -> None:
-    """Call a C function that walks over axes, in several threads along the first axis if the work is long.
+    """Call a C function that loops over strided axes, in several threads along the first axis if the work is long.
 
     Args:
         run: takes the arrays, the descriptor, and attributes.
@@ -276,14 +278,14 @@ def parallel_walk(
         work: about how many steps it takes, in those of an addition.
     """
     axes, count, *others = descriptor.tolist()
-    multiple = BLOCK if axes == 1 else 1
+    multiple = PART_MULTIPLE_ELEMENTS if axes == 1 else 1
     parts = thread_pool.count_parts(work, count // multiple, PARTS_PER_THREAD)
     dense = count_elements(tuple(others[: axes - 1]))
     steps = [
         0 if x is None else others[axes * which - 1] if which else dense for x, which in operands
     ]
     arrays = [array for array, _ in operands]
-    if parts == 1 or min(steps) < 0 or descriptor.size > MAX_NUMBERS:
+    if parts == 1 or min(steps) < 0 or descriptor.size > MAX_COPIED_DESCRIPTOR_NUMBERS:
         run(*arrays, descriptor, *attributes)
         return
     thread_pool.divide(
@@ -298,16 +300,18 @@ def parallel_walk(
 
 
 @lru_cache(maxsize=1024)
-def broadcast_descriptor(shape: Shape, *operands: Shape) -> Array:
+def describe_broadcast(shape: Shape, *operands: Shape) -> Array:
     """Return C's descriptor of a loop over a shape to which contiguous operands broadcast.
 
     It is the number of axes, their sizes, and the strides of each operand. Adjacent axes along which all
     operands move in equal steps are one axis.
     """
-    return _describe_walk(shape, [broadcast_strides(shape, operand) for operand in operands])
+    return _describe_strided_loop(
+        shape, [compute_broadcast_strides(shape, operand) for operand in operands]
+    )
 
 
-class WalkPlan(NamedTuple):
+class StridedLoopPlan(NamedTuple):
     """A loop over the common shape of broadcast operands."""
 
     shape: Shape
@@ -319,7 +323,7 @@ class WalkPlan(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def plan_walk(item_size: int, *layouts: tuple[Shape, Shape]) -> WalkPlan:
+def plan_strided_loop(item_size: int, *layouts: tuple[Shape, Shape]) -> StridedLoopPlan:
     """Plan a loop over operands with shapes and strides in bytes."""
     shape = broadcast_shapes(*[sizes for sizes, _ in layouts])
     moved = [
@@ -331,17 +335,19 @@ def plan_walk(item_size: int, *layouts: tuple[Shape, Shape]) -> WalkPlan:
     is_repeated = not any(each[last] for each in moved if shape)  # by all operands
     copied = [
         (bool(shape) and each[last] not in ((item_size,) if is_repeated else (0, item_size)))
-        or any(step % item_size or abs(step) > MAX_STEP for step in each)
+        or any(step % item_size or abs(step) > MAX_STRIDE_BYTES for step in each)
         for each in moved
     ]
     steps = [
-        broadcast_strides(shape, sizes) if is_copied else [n // item_size for n in each]
+        compute_broadcast_strides(shape, sizes) if is_copied else [n // item_size for n in each]
         for each, is_copied, (sizes, _) in zip(moved, copied, layouts, strict=True)
     ]
-    return WalkPlan(shape, count_elements(shape), _describe_walk(shape, steps), tuple(copied))
+    return StridedLoopPlan(
+        shape, count_elements(shape), _describe_strided_loop(shape, steps), tuple(copied)
+    )
 
 
-def _describe_walk(shape: Shape, strides: Sequence[list[int]]) -> Array:
+def _describe_strided_loop(shape: Shape, strides: Sequence[list[int]]) -> Array:
     axes = [axis for axis, size in enumerate(shape) if size != 1]
     sizes = [shape[axis] for axis in axes] or [1]
     steps = [[each[axis] for axis in axes] or [0] for each in strides]
@@ -353,7 +359,7 @@ def _describe_walk(shape: Shape, strides: Sequence[list[int]]) -> Array:
     return np.array([len(sizes), *sizes, *(n for step in steps for n in step)], np.int32)
 
 
-def broadcast_strides(shape: Shape, operand: Shape) -> list[int]:
+def compute_broadcast_strides(shape: Shape, operand: Shape) -> list[int]:
     """Return the strides, in elements, of a contiguous operand broadcast to a shape."""
     strides: list[int] = []
     stride = 1
@@ -363,11 +369,13 @@ def broadcast_strides(shape: Shape, operand: Shape) -> list[int]:
     return strides[::-1]
 
 
-COPY: Final = {size: current_variant().kernel(f"copy_{size}") for size in (1, 2, 4, 8)}
+C_COPY_BY_ITEM_SIZE: Final = {
+    size: current_variant().kernel(f"copy_{size}") for size in (1, 2, 4, 8)
+}
 """Strided copies by the size of elements."""
-COPY_MIN_BYTES: Final = 4096
+C_COPY_MIN_BYTES: Final = 4096
 """The minimum bytes for which C transposes faster than NumPy."""
-COPY_STEPS_PER_ELEMENT: Final = 2
+COPY_COST_IN_ADDITIONS: Final = 2
 """How long it takes for an element, in additions."""
 
 
@@ -378,10 +386,10 @@ def as_contiguous(x: Array) -> Array:
     y = empty(x.shape, x.dtype)
     turned = None
     if (
-        x.nbytes >= COPY_MIN_BYTES
+        x.nbytes >= C_COPY_MIN_BYTES
         and x.size < MAX_ELEMENTS
         and not x.dtype.hasobject
-        and x.itemsize in COPY
+        and x.itemsize in C_COPY_BY_ITEM_SIZE
     ):
         turned = plan_transposition(x.shape, x.strides, x.itemsize) or plan_reversal(
             x.shape, x.strides, x.itemsize
@@ -391,7 +399,12 @@ def as_contiguous(x: Array) -> Array:
     else:
         order, descriptor = turned
         places = (x.transpose(order), 1), (y, 2)
-        parallel_walk(COPY[x.itemsize], places, descriptor, work=COPY_STEPS_PER_ELEMENT * x.size)
+        parallel_strided_loop(
+            C_COPY_BY_ITEM_SIZE[x.itemsize],
+            places,
+            descriptor,
+            work=COPY_COST_IN_ADDITIONS * x.size,
+        )
     return y
 
 
@@ -403,10 +416,10 @@ def plan_reversal(shape: Shape, strides: Shape, item_size: int) -> tuple[Shape, 
     if (
         not steps
         or steps[-1] != -item_size
-        or any(step % item_size or abs(step) > MAX_STEP for step in steps)
+        or any(step % item_size or abs(step) > MAX_STRIDE_BYTES for step in steps)
     ):
         return None
-    sizes, targets = [shape[axis] for axis in axes], broadcast_strides(shape, shape)
+    sizes, targets = [shape[axis] for axis in axes], compute_broadcast_strides(shape, shape)
     lead = [] if len(axes) > 1 else [0]  # C wants two axes
     numbers = [*(1 for _ in lead), *sizes, *lead, *(step // item_size for step in steps)]
     numbers += [*lead, *(targets[axis] for axis in axes)]
@@ -428,7 +441,7 @@ def plan_transposition(shape: Shape, strides: Shape, item_size: int) -> tuple[Sh
         dense_step *= shape[axis]
     axes = [axis for axis, size in enumerate(shape) if size != 1]
     sizes = [shape[axis] for axis in axes]
-    targets = broadcast_strides(shape, shape)
+    targets = compute_broadcast_strides(shape, shape)
     steps = [[strides[axis] // item_size for axis in axes], [targets[axis] for axis in axes]]
     for axis in range(len(sizes) - 1, 0, -1):
         if all(step[axis - 1] == step[axis] * sizes[axis] for step in steps):

@@ -18,23 +18,23 @@ from plugrad_native.kernels.convolution import (
     prefers_reversed_filters,
 )
 from plugrad_native.kernels.linalg import (
-    FLOAT_PRODUCTS_PER_STEP,
+    FLOAT32_PRODUCTS_PER_ADDITION,
     as_matrix_operand,
     plan_matmul,
     run_matmul,
 )
 from plugrad_native.variants import current_variant
-from plugrad_native.windows import reversed_window, run_windows, window_descriptor
+from plugrad_native.windows import describe_window, reverse_window, run_windows
 
 if TYPE_CHECKING:
     from plugrad.extend import Implementation, Shape, Window
     from plugrad_native.declare import Array
 
-PRODUCTS_PER_STEP: Final = 4 * FLOAT_PRODUCTS_PER_STEP
+BFLOAT16_PRODUCTS_PER_ADDITION: Final = 4 * FLOAT32_PRODUCTS_PER_ADDITION
 """How many products take as long as an addition of two arrays takes for an element."""
-MATMUL: Final = current_variant().kernel("matmul_bfloat16")
-CONVOLUTION: Final = current_variant().kernel("convolution_direct_bfloat16")
-SCRATCH: Final = current_variant().kernel("brain_scratch")
+C_MATMUL_BFLOAT16: Final = current_variant().kernel("matmul_bfloat16")
+C_CONVOLUTION_BFLOAT16: Final = current_variant().kernel("convolution_direct_bfloat16")
+C_BFLOAT16_SCRATCH_SIZE: Final = current_variant().kernel("brain_scratch")
 
 
 def make_matmul(widened: Implementation) -> Implementation:
@@ -42,7 +42,7 @@ def make_matmul(widened: Implementation) -> Implementation:
 
     @tracked
     def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array:
-        found = multiply(a, b, transpose_a, transpose_b)
+        found = multiply_matrices(a, b, transpose_a, transpose_b)
         if found is None:
             return widened(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
         return found
@@ -50,7 +50,7 @@ def make_matmul(widened: Implementation) -> Implementation:
     return matmul
 
 
-def multiply(a: Array, b: Array, transpose_a: bool, transpose_b: bool) -> Array | None:
+def multiply_matrices(a: Array, b: Array, transpose_a: bool, transpose_b: bool) -> Array | None:
     """Return the matrix products over the last two axes, or None if C does not support them."""
     if not 0 < max(a.size, b.size) < MAX_ELEMENTS or not min(a.size, b.size):
         return None
@@ -61,14 +61,14 @@ def multiply(a: Array, b: Array, transpose_a: bool, transpose_b: bool) -> Array 
     if size >= MAX_ELEMENTS:
         return None
     out = empty(plan.shape, a.dtype)
-    work = size * plan.numbers[2] // PRODUCTS_PER_STEP
-    run_matmul(MATMUL, as_contiguous(left), as_contiguous(right), out, plan, work)
+    work = size * plan.numbers[2] // BFLOAT16_PRODUCTS_PER_ADDITION
+    run_matmul(C_MATMUL_BFLOAT16, as_contiguous(left), as_contiguous(right), out, plan, work)
     return out
 
 
 def correlate(x: Array, filter: Array, window: Window) -> Array | None:
     """Return the cross-correlation of channels-last images with filters, or None if C does not support it."""
-    descriptor = window_descriptor(x.shape, window)
+    descriptor = describe_window(x.shape, window)
     if descriptor is None or x.shape[-1] % 2:
         return None
     if not is_in_range(x.shape, filter.shape, window):
@@ -77,12 +77,20 @@ def correlate(x: Array, filter: Array, window: Window) -> Array | None:
     out = empty((x.shape[0], *window.out, channels), x.dtype)
     weights = as_contiguous(filter)
     run_windows(
-        lambda part, x, out, scratch: (CONVOLUTION, x, weights, out, part, channels, scratch),
+        lambda part, x, out, scratch: (
+            C_CONVOLUTION_BFLOAT16,
+            x,
+            weights,
+            out,
+            part,
+            channels,
+            scratch,
+        ),
         descriptor,
         [as_contiguous(x)],
         [out],
-        work=out.size * (filter.size // channels) // PRODUCTS_PER_STEP,
-        scratch=SCRATCH(descriptor, channels),
+        work=out.size * (filter.size // channels) // BFLOAT16_PRODUCTS_PER_ADDITION,
+        scratch=C_BFLOAT16_SCRATCH_SIZE(descriptor, channels),
     )
     return out
 
@@ -103,12 +111,12 @@ def make_input_gradient(widened: Implementation) -> Implementation:
     def input_gradient(dy: Array, filter: Array, *, input_shape: Shape, window: Window) -> Array:
         found = None
         if is_pointwise(input_shape, window) and dy.size and filter.size:
-            found = multiply(as_pixel_rows(dy), as_pixel_rows(filter), False, True)
+            found = multiply_matrices(as_pixel_rows(dy), as_pixel_rows(filter), False, True)
         elif max(window.strides) == 1 and prefers_reversed_filters(
             count_elements(window.size), input_shape[-1]
         ):
             turned = filter[(slice(None, None, -1),) * len(window.size)].swapaxes(-1, -2)
-            found = correlate(dy, turned, reversed_window(input_shape[1:-1], window))
+            found = correlate(dy, turned, reverse_window(input_shape[1:-1], window))
         if found is None:
             return widened(dy, filter, input_shape=input_shape, window=window)
         return found.reshape(input_shape)
@@ -122,7 +130,7 @@ def make_filter_gradient(widened: Implementation) -> Implementation:
     def filter_gradient(x: Array, dy: Array, *, filter_shape: Shape, window: Window) -> Array:
         found = None
         if is_pointwise(x.shape, window) and x.size and dy.size:
-            found = multiply(as_pixel_rows(x), as_pixel_rows(dy), True, False)
+            found = multiply_matrices(as_pixel_rows(x), as_pixel_rows(dy), True, False)
         if found is None:
             return widened(x, dy, filter_shape=filter_shape, window=window)
         return found.reshape(filter_shape)
@@ -130,7 +138,7 @@ def make_filter_gradient(widened: Implementation) -> Implementation:
     return filter_gradient
 
 
-BRAIN: Final = {
+BFLOAT16_IMPLEMENTATION_MAKERS: Final = {
     linalg.matmul: make_matmul,
     convolution.conv2d: make_convolution,
     convolution.conv2d_input_gradient: make_input_gradient,

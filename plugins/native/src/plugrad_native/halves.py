@@ -20,27 +20,27 @@ from plugrad.kernels import (
 from plugrad_cpu.extend import empty
 from plugrad_native.declare import (
     FLOAT16,
-    FLOATS,
-    LANES,
+    FLOAT32_LANES,
+    FLOAT_DTYPES,
     MAX_ELEMENTS,
     as_contiguous,
-    binary_kernel,
-    exports,
+    find_c_functions,
+    make_binary_kernel,
+    make_unary_kernel,
     parallel_for,
-    small_results,
-    unary_kernel,
+    with_small_results_in_c,
 )
 from plugrad_native.kernels import table as table
 from plugrad_native.kernels.pooling import describe_pooling, run_pooling
 from plugrad_native.kernels.reduction import sum_halves
-from plugrad_native.kernels.unary import CHARACTERS, cast, step
+from plugrad_native.kernels.unary import DTYPE_CHARACTERS, cast, step
 from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from plugrad.extend import Implementation, Kernel, Shape, Window
-    from plugrad_native.declare import Array, Export
+    from plugrad_native.declare import Array, CFunction
 
 FLOAT32_FAMILIES: Final = (
     *("attention", "convolution", "convolution3d", "depthwise", "fused", "normalization"),
@@ -49,7 +49,7 @@ FLOAT32_FAMILIES: Final = (
 """Families whose kernels compute float16 in float32, as those of bfloat16 do everywhere."""
 
 
-class Widened:
+class ComputedInFloat32:
     """An implementation for float32 that also accepts halves; it finds the C functions on the first call."""
 
     def __init__(self, kernel: Kernel[..., Any], function: Implementation) -> None:
@@ -67,7 +67,7 @@ class Widened:
         return found(x, *others, **attrs)
 
 
-def with_float16(function: Implementation, halves: Implementation) -> Implementation:
+def dispatch_float16(function: Implementation, halves: Implementation) -> Implementation:
     """Return an implementation that passes float16 to another one, at the cost of one test per call."""
 
     def implementation(x: Array, *others: Array | None, **attrs: Any) -> Any:
@@ -79,25 +79,25 @@ def with_float16(function: Implementation, halves: Implementation) -> Implementa
 # --- norms of rows, and sums -------------------------------------------------------------------------
 
 
-def _functions(name: str) -> dict[str, Export]:
+def _find_half_functions(name: str) -> dict[str, CFunction]:
     return {
-        CHARACTERS[half]: current_variant().kernel(f"{name}_{half}")
+        DTYPE_CHARACTERS[half]: current_variant().kernel(f"{name}_{half}")
         for half in ("float16", "bfloat16")
     }
 
 
-LAYER_NORM: Final = _functions("layer_norm")
-SCALE_ROWS: Final = _functions("scale_rows")
+C_LAYER_NORM_BY_CHARACTER: Final = _find_half_functions("layer_norm")
+C_SCALE_ROWS_BY_CHARACTER: Final = _find_half_functions("scale_rows")
 
 
-def _in_float32(part: Array | None, size: int, value: float) -> Array:
+def _as_float32_or_filled(part: Array | None, size: int, value: float) -> Array:
     if part is None:
         return np.full(size, value, np.float32)
     wide = part.reshape(-1).astype(np.float32)
     return wide if wide.size == size else np.full(size, wide[0], np.float32)
 
 
-def make_layer_norm(widened: Widened) -> Implementation:
+def make_layer_norm(widened: ComputedInFloat32) -> Implementation:
     """Return the implementation of layer norm for halves."""
 
     def layer_norm(
@@ -107,9 +107,9 @@ def make_layer_norm(widened: Widened) -> Implementation:
         if not 0 < x.size < MAX_ELEMENTS:
             return widened(x, offset, scale, axis=axis, variance_epsilon=variance_epsilon)
         out = empty(x.shape, x.dtype)
-        parts = _in_float32(offset, length, 0), _in_float32(scale, length, 1)
+        parts = _as_float32_or_filled(offset, length, 0), _as_float32_or_filled(scale, length, 1)
         parallel_for(
-            LAYER_NORM[x.dtype.char],
+            C_LAYER_NORM_BY_CHARACTER[x.dtype.char],
             ((as_contiguous(x), length), (parts[0], 0), (parts[1], 0), (out, length)),
             x.size // length,
             length,
@@ -122,7 +122,7 @@ def make_layer_norm(widened: Widened) -> Implementation:
     return layer_norm
 
 
-def make_batch_norm(widened: Widened) -> Implementation:
+def make_batch_norm(widened: ComputedInFloat32) -> Implementation:
     """Return the implementation of batch norm for halves with channels last."""
 
     def batch_norm(x: Array, *parts: Array | None, variance_epsilon: float) -> Array:
@@ -135,21 +135,27 @@ def make_batch_norm(widened: Widened) -> Implementation:
         )
         if not is_served:
             return widened(x, *parts, variance_epsilon=variance_epsilon)
-        factor = 1 / np.sqrt(_in_float32(variance, channels, 1) + np.float32(variance_epsilon))
-        factor = factor * _in_float32(scale, channels, 1)
+        factor = 1 / np.sqrt(
+            _as_float32_or_filled(variance, channels, 1) + np.float32(variance_epsilon)
+        )
+        factor = factor * _as_float32_or_filled(scale, channels, 1)
         out = empty(x.shape, x.dtype)
         given = (
-            *((as_contiguous(x), channels), (_in_float32(mean, channels, 0), 0)),
-            *((as_contiguous(factor), 0), (_in_float32(offset, channels, 0), 0), (out, channels)),
+            *((as_contiguous(x), channels), (_as_float32_or_filled(mean, channels, 0), 0)),
+            *(
+                (as_contiguous(factor), 0),
+                (_as_float32_or_filled(offset, channels, 0), 0),
+                (out, channels),
+            ),
         )
-        run = SCALE_ROWS[x.dtype.char]
+        run = C_SCALE_ROWS_BY_CHARACTER[x.dtype.char]
         parallel_for(run, given, x.size // channels, channels, work=2 * x.size)
         return out
 
     return batch_norm
 
 
-def make_sum(widened: Widened, *, is_mean: bool) -> Implementation:
+def make_sum(widened: ComputedInFloat32, *, is_mean: bool) -> Implementation:
     """Return the implementation of sums or means for bfloat16; `reduction` has that of float16."""
 
     def implementation(x: Array, *, axis: Shape, keep_dims: bool) -> Array:
@@ -167,7 +173,7 @@ def make_sum(widened: Widened, *, is_mean: bool) -> Implementation:
 
 def make_pooling(name: str, widened: Implementation) -> Implementation:
     """Return the implementation of a pooling of halves."""
-    functions = _functions(name)
+    functions = _find_half_functions(name)
 
     def implementation(x: Array, *, window: Window) -> Array:
         described = describe_pooling(x, window)
@@ -178,7 +184,7 @@ def make_pooling(name: str, widened: Implementation) -> Implementation:
     return implementation
 
 
-OWN: Final = {
+HALF_IMPLEMENTATION_MAKERS: Final = {
     pooling.avg_pool: partial(make_pooling, "avg_pool"),
     pooling.max_pool: partial(make_pooling, "max_pool"),
     pooling3d.avg_pool3d: partial(make_pooling, "avg_pool"),
@@ -189,35 +195,37 @@ OWN: Final = {
     reduction.sum: partial(make_sum, is_mean=False),
 }
 """Kernels that do not need the elements in float32 all at once."""
-WIDE_LANES: Final = 16
+BFLOAT16_MIN_LANES: Final = 16
 """The float32 in a vector from which on a variant has C for products of bfloat16."""
 
 
-def products_of_brains() -> Mapping[Kernel[..., Any], Callable[[Implementation], Implementation]]:
+def find_bfloat16_implementation_makers() -> Mapping[
+    Kernel[..., Any], Callable[[Implementation], Implementation]
+]:
     """Return for each bfloat16 kernel that C supports the function that makes its implementation."""
-    if LANES < WIDE_LANES:
+    if FLOAT32_LANES < BFLOAT16_MIN_LANES:
         return {}
-    from plugrad_native.half_products import BRAIN
+    from plugrad_native.half_products import BFLOAT16_IMPLEMENTATION_MAKERS
 
-    return BRAIN
+    return BFLOAT16_IMPLEMENTATION_MAKERS
 
 
-_brain: Final = products_of_brains()
+_bfloat16_makers: Final = find_bfloat16_implementation_makers()
 
 for _config in list(table):
     _kernel = KERNELS[_config.kernel_name]
-    _make, _make_brain = OWN.get(_kernel), _brain.get(_kernel)
+    _make, _make_bfloat16 = HALF_IMPLEMENTATION_MAKERS.get(_kernel), _bfloat16_makers.get(_kernel)
     _is_widened = _kernel.family in FLOAT32_FAMILIES
-    if not (_make or _make_brain or (_is_widened and _config.dtypes is None)):
+    if not (_make or _make_bfloat16 or (_is_widened and _config.dtypes is None)):
         continue
-    _halves: Implementation = Widened(_kernel, _config.kernel_func)
-    if _make_brain is not None:
-        _config = _config._replace(bfloat16_func=_make_brain(_halves))
+    _halves: Implementation = ComputedInFloat32(_kernel, _config.kernel_func)
+    if _make_bfloat16 is not None:
+        _config = _config._replace(bfloat16_func=_make_bfloat16(_halves))
     elif _make is not None:
         _halves = _make(_halves)
         _config = _config._replace(bfloat16_func=_halves)
     if _is_widened:
-        _config = _config._replace(kernel_func=with_float16(_config.kernel_func, _halves))
+        _config = _config._replace(kernel_func=dispatch_float16(_config.kernel_func, _halves))
     table.replace(_config)
 
 
@@ -226,7 +234,9 @@ for _kernel, _name, _axis in (
     (normalization.log_softmax, "log_softmax", "axis"),
 ):
     _config = next(c for c in table if c.kernel_name == _kernel.name)
-    _few = small_results("rows", exports(_name, *FLOATS), _config.kernel_func, _axis)
+    _few = with_small_results_in_c(
+        "rows", find_c_functions(_name, *FLOAT_DTYPES), _config.kernel_func, _axis
+    )
     table.replace(_config._replace(kernel_func=_few))
 
 
@@ -236,18 +246,18 @@ for _kernel, _name, _axis in (
 class _AnyDtypeFunction:
     """A C function for any dtype that is asked for, because NumPy's bfloat16 exists only after a program names it."""
 
-    def __init__(self, run: Export) -> None:
+    def __init__(self, run: CFunction) -> None:
         self._run = run
 
-    def get(self, _: object) -> Export:
+    def get(self, _: object) -> CFunction:
         return self._run
 
-    def __getitem__(self, _: object) -> Export:
+    def __getitem__(self, _: object) -> CFunction:
         return self._run
 
 
-BOOL: Final = np.dtype(np.bool_)
-FUNCTIONS: Final = {
+NUMPY_BOOL: Final = np.dtype(np.bool_)
+UNARY_KERNEL_NAMES: Final = {
     unary: (
         *("ceil", "erf", "exp", "expm1", "floor", "log", "log1p", "negative", "reciprocal"),
         *("round", "rsqrt", "sign", "sqrt", "square", "tanh", "trunc"),
@@ -255,7 +265,7 @@ FUNCTIONS: Final = {
     activation: ("elu", "gelu", "gelu_tanh", "relu", "relu6", "selu", "sigmoid", "softplus"),
 }
 """The functions of one tensor, by family."""
-OPERATIONS: Final = {
+BINARY_KERNEL_NAMES: Final = {
     binary: (
         *("add", "divide", "floor_divide", "hypot", "log_add_exp", "maximum", "minimum"),
         *("multiply", "remainder", "squared_difference", "subtract"),
@@ -266,26 +276,33 @@ OPERATIONS: Final = {
     ),
 }
 """The functions of two tensors, likewise."""
-COMPARISONS: Final = ("equal", "not_equal", "less", "less_equal")
+COMPARISON_NAMES: Final = ("equal", "not_equal", "less", "less_equal")
 
 
-def _export(name: str, suffix: str = "") -> Any:
+def _find_bfloat16_function(name: str, suffix: str = "") -> Any:
     return _AnyDtypeFunction(current_variant().kernel(f"{name}_bfloat16{suffix}"))
 
 
-def _declare(kernel: Kernel[..., Any], function: Implementation) -> None:
+def _set_bfloat16_implementation(kernel: Kernel[..., Any], function: Implementation) -> None:
     config = next(c for c in table if c.kernel_name == kernel.name)
     table.replace(config._replace(bfloat16_func=function))
 
 
-_declare(unary.step, step)
-for _family, _names in FUNCTIONS.items():
+_set_bfloat16_implementation(unary.step, step)
+for _family, _names in UNARY_KERNEL_NAMES.items():
     for _name in _names:
         _kernel = vars(_family)[_name]
-        _declare(_kernel, unary_kernel(_kernel, _export(_name)))
-for _family, _names in (*OPERATIONS.items(), (binary, COMPARISONS)):
+        _set_bfloat16_implementation(
+            _kernel, make_unary_kernel(_kernel, _find_bfloat16_function(_name))
+        )
+for _family, _names in (*BINARY_KERNEL_NAMES.items(), (binary, COMPARISON_NAMES)):
     for _name in _names:
         _kernel = vars(_family)[_name]
-        _result = BOOL if _name in COMPARISONS else None
-        _function = binary_kernel(_kernel, _export(_name), _export(_name, "_broadcast"), _result)
-        _declare(_kernel, _function)
+        _result = NUMPY_BOOL if _name in COMPARISON_NAMES else None
+        _function = make_binary_kernel(
+            _kernel,
+            _find_bfloat16_function(_name),
+            _find_bfloat16_function(_name, "_broadcast"),
+            _result,
+        )
+        _set_bfloat16_implementation(_kernel, _function)

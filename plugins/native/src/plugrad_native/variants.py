@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-BASELINES: Final = ("_v2", "_neon")
+BASELINE_VARIANTS: Final = ("_v2", "_neon")
 """The variant that runs on all processors, for each architecture; it tells what this one can do."""
 OPTIONAL_VARIANTS: Final = ("_v4", "_v3")
 """The variants for x86-64 processors of a level."""
@@ -126,13 +126,13 @@ class Variant(Protocol):
 
 def has_any_variant() -> bool:
     """Return whether extension modules are installed."""
-    return any(find_spec(f"plugrad_native.{name}") for name in BASELINES)
+    return any(find_spec(f"plugrad_native.{name}") for name in BASELINE_VARIANTS)
 
 
 @cache
 def current_variant() -> Variant:
     """Return the extension module for this processor."""
-    baseline = next(name for name in BASELINES if find_spec(f"plugrad_native.{name}"))
+    baseline = next(name for name in BASELINE_VARIANTS if find_spec(f"plugrad_native.{name}"))
     level = load_variant(baseline).level()
     better = [name for name in OPTIONAL_VARIANTS if int(name.removeprefix("_v")) <= level]
     return load_variant([*better, baseline][0])

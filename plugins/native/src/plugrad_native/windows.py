@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from plugrad_cpu.extend import Call
 
 MAX_SPATIAL_AXES: Final = 3
-UNIT_AXIS: Final = (1, 1, 1, 1, 1, 0)
+UNIT_WINDOW_AXIS: Final = (1, 1, 1, 1, 1, 0)
 """An axis of size 1 and a window of one cell."""
 
 
 @lru_cache(maxsize=1024)
-def window_descriptor(image: Shape, window: Window) -> Array | None:
+def describe_window(image: Shape, window: Window) -> Array | None:
     """Return the fields of ``window`` in csrc/window.h for channels-last images.
 
     None if C does not take them: there are too many axes, or a window reaches too far for 32 bits.
@@ -36,7 +36,7 @@ def window_descriptor(image: Shape, window: Window) -> Array | None:
     for size, out, length, stride, dilation, start in axes:
         if size + abs(start) + length * dilation + (out + 1) * stride >= MAX_ELEMENTS:
             return None
-    missing = (UNIT_AXIS,) * (MAX_SPATIAL_AXES - len(axes))
+    missing = (UNIT_WINDOW_AXIS,) * (MAX_SPATIAL_AXES - len(axes))
     descriptor = np.array((image[0], image[-1], *chain(*missing, *axes)), np.int32)
     descriptor.flags.writeable = False
     return descriptor
@@ -57,7 +57,7 @@ def split_windows(descriptor: Array, parts: int, *, by_images: bool = False) -> 
     """
     batch = int(descriptor[0])
     if batch > 1 or by_images:
-        bounds = _divide(batch, parts)
+        bounds = _split_evenly(batch, parts)
         return [
             WindowPart(with_batch_size(descriptor, last - first), *(slice(first, last),) * 2)
             for first, last in pairwise(bounds)
@@ -65,7 +65,7 @@ def split_windows(descriptor: Array, parts: int, *, by_images: bool = False) -> 
     axes = descriptor[2:].reshape(MAX_SPATIAL_AXES, -1)
     axis = next((i for i in range(MAX_SPATIAL_AXES) if axes[i, 1] > 1), 0)
     found: list[WindowPart] = []
-    for first, last in pairwise(_divide(int(axes[axis, 1]), parts)):
+    for first, last in pairwise(_split_evenly(int(axes[axis, 1]), parts)):
         changed = descriptor.copy()
         line = changed[2:].reshape(MAX_SPATIAL_AXES, -1)[axis]
         line[1] = last - first
@@ -74,7 +74,7 @@ def split_windows(descriptor: Array, parts: int, *, by_images: bool = False) -> 
     return found
 
 
-def _divide(count: int, parts: int) -> list[int]:
+def _split_evenly(count: int, parts: int) -> list[int]:
     """Return the bounds of up to `parts` nearly equal parts."""
     parts = max(min(parts, count), 1)
     return [count * i // parts for i in range(parts + 1)]
@@ -136,7 +136,7 @@ def with_filter_rows(descriptor: Array, first: int, last: int) -> Array:
     return changed
 
 
-def reversed_window(size: Shape, window: Window) -> Window:
+def reverse_window(size: Shape, window: Window) -> Window:
     """Return how the reversed window slides over the result of one with stride 1, to give images of a size.
 
     Its padding may be negative: then it begins inside.

@@ -51,7 +51,7 @@ def from_fraction(value: Fraction) -> DoubleDouble:
     return DoubleDouble(high, float(value - Fraction(high)))
 
 
-LOG_STEP: Final = from_fraction(
+LOG_2_PER_EXP_STEP: Final = from_fraction(
     Fraction("0.6931471805599453094172321214581765680755") / EXP_TABLE_STEPS
 )
 PI: Final = from_fraction(Fraction("3.1415926535897932384626433832795028841972"))
@@ -150,15 +150,15 @@ def _exp_tables() -> tuple[np.ndarray[Any, Any], ...]:
 
 def exp(x: DoubleDouble) -> DoubleDouble:
     """Return the exponential, by tables of powers of 2 and a polynomial; the number must be below 709."""
-    count = plugrad.round(x.high / LOG_STEP.high)
+    count = plugrad.round(x.high / LOG_2_PER_EXP_STEP.high)
     count = plugrad.clip(
         plugrad.where(plugrad.isnan(count), 0, count),
         MIN_EXPONENT * EXP_TABLE_STEPS,
         1024 * EXP_TABLE_STEPS - 1,
     )
     exponent = plugrad.floor(count / EXP_TABLE_STEPS)
-    high, error = two_product(count, LOG_STEP.high)
-    rest = add(x, DoubleDouble(-high, -(error + count * LOG_STEP.low)))  # at most 0.0055
+    high, error = two_product(count, LOG_2_PER_EXP_STEP.high)
+    rest = add(x, DoubleDouble(-high, -(error + count * LOG_2_PER_EXP_STEP.low)))  # at most 0.0055
     r = rest.high
     tail = 1 / 24 + r * (1 / 120 + r * (1 / 720 + r * (1 / 5040)))
     square = multiply(rest, rest)

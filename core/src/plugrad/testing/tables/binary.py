@@ -13,7 +13,7 @@ from plugrad.testing.rows import (
     FLOATS,
     INTEGERS,
     NUMBERS,
-    ROW,
+    ROW_DTYPE,
     Row,
     bools,
     distinct_numbers,
@@ -26,7 +26,7 @@ any_number: Final = numbers()
 no_0: Final = numbers(avoid=(0,))
 positive: Final = numbers(0.4, 3)
 well_separated: Final = [distinct_numbers(3, 5, step=0.5), numbers(-0.2, 0.2, avoid=(0,))]
-often_equal: Final = integers(-2, 2, 3, 5, dtype=ROW)
+often_equal: Final = integers(-2, 2, 3, 5, dtype=ROW_DTYPE)
 SIGNED = (*FLOATS, "int32", "int64", "int8", "int16")
 ORDERED = tuple(name for name in NUMBERS if not name.startswith("complex"))
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from plugrad.kernels import creation
-from plugrad.testing.rows import INTEGERS, NUMBERS, ROW, Row, arbitrary_numbers
+from plugrad.testing.rows import INTEGERS, NUMBERS, ROW_DTYPE, Row, arbitrary_numbers
 
 FLOATS = ("float32", "float64")
 
@@ -12,7 +12,7 @@ ROWS = [
         Row(
             creation.fill,
             lambda s=shape, v=value: np.full(s, v),
-            attrs={"shape": shape, "value": value, "dtype": ROW},
+            attrs={"shape": shape, "value": value, "dtype": ROW_DTYPE},
             dtypes=NUMBERS,
             is_edge=not shape or 0 in shape,
         )
@@ -22,7 +22,7 @@ ROWS = [
         Row(
             creation.fill,
             lambda v=value: np.full((2, 3), v),
-            attrs={"shape": (2, 3), "value": value, "dtype": ROW},
+            attrs={"shape": (2, 3), "value": value, "dtype": ROW_DTYPE},
             dtypes=FLOATS,
             is_edge=True,
         )
@@ -34,7 +34,7 @@ ROWS = [
         Row(
             creation.range,
             lambda a=start, b=stop, s=step: np.arange(a, b, s),
-            attrs={"start": start, "stop": stop, "step": step, "dtype": ROW},
+            attrs={"start": start, "stop": stop, "step": step, "dtype": ROW_DTYPE},
             dtypes=dtypes,
             is_edge=start == stop,
         )
@@ -49,7 +49,7 @@ ROWS = [
         Row(
             creation.linspace,
             lambda a=start, b=stop, n=num: np.linspace(a, b, n),
-            attrs={"start": start, "stop": stop, "num": num, "dtype": ROW},
+            attrs={"start": start, "stop": stop, "num": num, "dtype": ROW_DTYPE},
             dtypes=FLOATS,
             is_edge=num < 2,
         )

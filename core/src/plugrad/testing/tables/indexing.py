@@ -5,7 +5,7 @@ import numpy as np
 from plugrad.kernels import indexing
 from plugrad.testing.rows import (
     NUMBERS,
-    ROW,
+    ROW_DTYPE,
     Array,
     Row,
     arbitrary_numbers,
@@ -111,7 +111,7 @@ ROWS = [
             indexing.one_hot,
             lambda i: np.where(i[..., None] == np.arange(4), 2, -1),
             [integers(-2, 5, *shape)],
-            {"depth": 4, "on_value": 2, "off_value": -1, "dtype": ROW},
+            {"depth": 4, "on_value": 2, "off_value": -1, "dtype": ROW_DTYPE},
             dtypes=("float32", "float64", "int32", "int64"),
         )
         for shape in [(5,), (2, 3), ()]

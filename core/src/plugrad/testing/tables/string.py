@@ -3,7 +3,7 @@
 import numpy as np
 
 from plugrad.kernels import string
-from plugrad.testing.rows import TEXT, Row, fixed_values
+from plugrad.testing.rows import STRING_DTYPE, Row, fixed_values
 
 # From Google's farmhash.
 FINGERPRINTS = {
@@ -18,7 +18,7 @@ FINGERPRINTS = {
 
 
 def as_text_array(values: object) -> object:
-    return np.array(values, TEXT)
+    return np.array(values, STRING_DTYPE)
 
 
 ROWS = [

@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING, Final
 from plugrad.kernels import activation
 from plugrad_cpu.extend import empty, numpy_implementation
 from plugrad_native.declare import (
-    BLOCK,
-    FLOATS,
-    INTEGERS,
+    FLOAT_DTYPES,
+    INTEGER_DTYPES,
     MAX_ELEMENTS,
+    PART_MULTIPLE_ELEMENTS,
     as_contiguous,
-    binary_kernel,
-    exports,
+    find_c_functions,
+    make_binary_kernel,
+    make_unary_kernel,
     parallel_for,
     table,
-    unary_kernel,
 )
 
 if TYPE_CHECKING:
     from plugrad.extend import Implementation
     from plugrad_native.declare import Array
 
-NUMBERS = ("float16", *FLOATS, *INTEGERS)
-HALVES = ("float16", *FLOATS)
-LEAKY_RELU = exports("leaky_relu", *FLOATS)
+NUMBER_DTYPES = ("float16", *FLOAT_DTYPES, *INTEGER_DTYPES)
+FLOAT_DTYPES_WITH_FLOAT16 = ("float16", *FLOAT_DTYPES)
+C_LEAKY_RELU = find_c_functions("leaky_relu", *FLOAT_DTYPES)
 
 numpy_leaky_relu: Final = numpy_implementation(activation.leaky_relu)
 
@@ -33,37 +33,55 @@ numpy_leaky_relu: Final = numpy_implementation(activation.leaky_relu)
 @table.implements(activation.leaky_relu)
 def leaky_relu(x: Array, *, alpha: float) -> Array:
     """Return x where it is positive, else ``alpha * x``."""
-    run = LEAKY_RELU.get(x.dtype)
+    run = C_LEAKY_RELU.get(x.dtype)
     if run is None or x.size >= MAX_ELEMENTS:
         return numpy_leaky_relu(x, alpha=alpha)
     out = empty(x.shape, x.dtype)
     places = (as_contiguous(x), 1), (out, 1)
-    parallel_for(run, places, x.size, alpha, work=x.size, multiple=BLOCK)
+    parallel_for(run, places, x.size, alpha, work=x.size, multiple=PART_MULTIPLE_ELEMENTS)
     return out
 
 
-def declare_binary(name: str) -> Implementation:
-    """Declare a kernel of two tensors that has the same name in C and in Python."""
-    return binary_kernel(
-        vars(activation)[name], exports(name, *HALVES), exports(name, *HALVES, suffix="_broadcast")
+def make_binary_activation(name: str) -> Implementation:
+    """Return the implementation of a kernel of two tensors that has the same name in C."""
+    return make_binary_kernel(
+        vars(activation)[name],
+        find_c_functions(name, *FLOAT_DTYPES_WITH_FLOAT16),
+        find_c_functions(name, *FLOAT_DTYPES_WITH_FLOAT16, suffix="_broadcast"),
     )
 
 
 table.update(
     {
-        activation.relu: unary_kernel(activation.relu, exports("relu", *NUMBERS)),
-        activation.relu6: unary_kernel(activation.relu6, exports("relu6", *NUMBERS)),
-        activation.elu: unary_kernel(activation.elu, exports("elu", *HALVES)),
-        activation.selu: unary_kernel(activation.selu, exports("selu", *HALVES)),
-        activation.sigmoid: unary_kernel(activation.sigmoid, exports("sigmoid", *HALVES)),
-        activation.softplus: unary_kernel(activation.softplus, exports("softplus", *HALVES)),
-        activation.gelu: unary_kernel(activation.gelu, exports("gelu", *HALVES)),
-        activation.gelu_tanh: unary_kernel(activation.gelu_tanh, exports("gelu_tanh", *HALVES)),
-        activation.prelu: declare_binary("prelu"),
-        activation.relu6_gradient: declare_binary("relu6_gradient"),
-        activation.sigmoid_gradient: declare_binary("sigmoid_gradient"),
-        activation.elu_gradient: declare_binary("elu_gradient"),
-        activation.gelu_gradient: declare_binary("gelu_gradient"),
-        activation.gelu_tanh_gradient: declare_binary("gelu_tanh_gradient"),
+        activation.relu: make_unary_kernel(
+            activation.relu, find_c_functions("relu", *NUMBER_DTYPES)
+        ),
+        activation.relu6: make_unary_kernel(
+            activation.relu6, find_c_functions("relu6", *NUMBER_DTYPES)
+        ),
+        activation.elu: make_unary_kernel(
+            activation.elu, find_c_functions("elu", *FLOAT_DTYPES_WITH_FLOAT16)
+        ),
+        activation.selu: make_unary_kernel(
+            activation.selu, find_c_functions("selu", *FLOAT_DTYPES_WITH_FLOAT16)
+        ),
+        activation.sigmoid: make_unary_kernel(
+            activation.sigmoid, find_c_functions("sigmoid", *FLOAT_DTYPES_WITH_FLOAT16)
+        ),
+        activation.softplus: make_unary_kernel(
+            activation.softplus, find_c_functions("softplus", *FLOAT_DTYPES_WITH_FLOAT16)
+        ),
+        activation.gelu: make_unary_kernel(
+            activation.gelu, find_c_functions("gelu", *FLOAT_DTYPES_WITH_FLOAT16)
+        ),
+        activation.gelu_tanh: make_unary_kernel(
+            activation.gelu_tanh, find_c_functions("gelu_tanh", *FLOAT_DTYPES_WITH_FLOAT16)
+        ),
+        activation.prelu: make_binary_activation("prelu"),
+        activation.relu6_gradient: make_binary_activation("relu6_gradient"),
+        activation.sigmoid_gradient: make_binary_activation("sigmoid_gradient"),
+        activation.elu_gradient: make_binary_activation("elu_gradient"),
+        activation.gelu_gradient: make_binary_activation("gelu_gradient"),
+        activation.gelu_tanh_gradient: make_binary_activation("gelu_tanh_gradient"),
     }
 )

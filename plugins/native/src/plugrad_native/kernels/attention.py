@@ -15,11 +15,11 @@ from plugrad_native.variants import current_variant
 if TYPE_CHECKING:
     from plugrad_native.declare import Array
 
-ATTENTION = current_variant().kernel("attention_float32")
-ATTENTION_GRADIENT = current_variant().kernel("attention_gradient_float32")
+C_ATTENTION = current_variant().kernel("attention_float32")
+C_ATTENTION_GRADIENT = current_variant().kernel("attention_gradient_float32")
 TILE_QUERIES: Final = 64  # of a tile, as in csrc/attention.c
 TILE_KEYS: Final = 512
-MAX_WEIGHTS: Final = 1 << 17  # that the gradient keeps at a time, or those of one query
+MAX_STORED_WEIGHTS: Final = 1 << 17  # that the gradient keeps at a time, or those of one query
 
 numpy_attention: Final = numpy_implementation(contracts.attention)
 numpy_attention_gradient: Final = numpy_implementation(contracts.attention_gradient)
@@ -32,7 +32,7 @@ def is_supported(q: Array, k: Array, v: Array, mask: Array | None) -> bool:
     return q.dtype == FLOAT32 and 0 not in sizes and max(*sizes, result) < MAX_ELEMENTS
 
 
-def mask_and_strides(q: Array, mask: Array | None) -> tuple[Array, tuple[int, int, int]]:
+def find_mask_and_strides(q: Array, mask: Array | None) -> tuple[Array, tuple[int, int, int]]:
     """Return the mask, or a single zero, and its strides along queries, keys and batches."""
     if mask is None:
         return np.zeros((1, 1), q.dtype), (0, 0, 0)
@@ -49,11 +49,11 @@ def attention(q: Array, k: Array, v: Array, mask: Array | None, *, scale: float)
     *batch, queries, width = q.shape
     keys, size = v.shape[-2:]
     out = empty((*batch, queries, size), q.dtype)
-    masks, steps = mask_and_strides(q, mask)
+    masks, steps = find_mask_and_strides(q, mask)
     inputs = as_contiguous(q), as_contiguous(k), as_contiguous(v), masks
     strides = queries * width, keys * width, keys * size, steps[2]
     parallel_for(
-        ATTENTION,
+        C_ATTENTION,
         (*zip(inputs, strides, strict=True), (out, queries * size)),
         count_elements(tuple(batch)),
         *(queries, keys, width, size, *steps, scale),
@@ -73,12 +73,12 @@ def attention_gradient(
     *batch, queries, width = q.shape
     keys, size = v.shape[-2:]
     results = [empty(x.shape, x.dtype) for x in (q, k, v)]
-    masks, steps = mask_and_strides(q, mask)
+    masks, steps = find_mask_and_strides(q, mask)
     inputs = as_contiguous(dy), as_contiguous(q), as_contiguous(k), as_contiguous(v), masks
     strides = queries * width, keys * width, keys * size
-    most = max(1, min(TILE_QUERIES, queries, MAX_WEIGHTS // keys))
+    most = max(1, min(TILE_QUERIES, queries, MAX_STORED_WEIGHTS // keys))
     parallel_for(
-        ATTENTION_GRADIENT,
+        C_ATTENTION_GRADIENT,
         (
             *zip(inputs, (queries * size, *strides, steps[2]), strict=True),
             *zip(results, strides, strict=True),

@@ -9,13 +9,13 @@ import numpy as np
 from plugrad.kernels import binary
 from plugrad_cpu.extend import empty, numpy_implementation, track_allocation, tracked
 from plugrad_native.declare import (
-    BLOCK,
-    FLOATS,
+    C_MIN_BYTES,
+    FLOAT_DTYPES,
     MAX_ELEMENTS,
-    MIN_BYTES,
+    PART_MULTIPLE_ELEMENTS,
     as_contiguous,
-    binary_kernel,
-    exports,
+    find_c_functions,
+    make_binary_kernel,
     parallel_for,
     table,
 )
@@ -25,21 +25,26 @@ if TYPE_CHECKING:
     from plugrad.extend import Implementation
     from plugrad_native.declare import Array
 
-BOOL: Final = np.dtype(np.bool_)
-COMPARISONS: Final = ("equal", "not_equal", "less", "less_equal")
+NUMPY_BOOL: Final = np.dtype(np.bool_)
+COMPARISON_NAMES: Final = ("equal", "not_equal", "less", "less_equal")
 
-INTEGERS: Final = ("int32", "int64", "uint8")
-BROADCAST: Final[dict[str, tuple[str, ...]]] = {
-    **dict.fromkeys(("add", "subtract", "multiply"), (*FLOATS, *INTEGERS)),
-    "divide": FLOATS,
+BROADCAST_INTEGER_DTYPES: Final = ("int32", "int64", "uint8")
+BROADCAST_DTYPES_BY_KERNEL: Final[dict[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("add", "subtract", "multiply"), (*FLOAT_DTYPES, *BROADCAST_INTEGER_DTYPES)),
+    "divide": FLOAT_DTYPES,
 }
 """The dtypes for which C is faster than NumPy if an operand is to be broadcast, or its rows have gaps."""
 
 
-def c_kernel(name: str, *dtypes: str, result: np.dtype[Any] | None = None) -> Implementation:
-    """Declare a kernel by its C functions, for the dtypes that have one."""
-    functions, broadcast = exports(name, *dtypes), exports(name, *dtypes, suffix="_broadcast")
-    return binary_kernel(vars(binary)[name], functions, broadcast, result)
+def make_c_binary_kernel(
+    name: str, *dtypes: str, result: np.dtype[Any] | None = None
+) -> Implementation:
+    """Return the implementation of a binary kernel by its C functions, for the dtypes that have one."""
+    functions, broadcast = (
+        find_c_functions(name, *dtypes),
+        find_c_functions(name, *dtypes, suffix="_broadcast"),
+    )
+    return make_binary_kernel(vars(binary)[name], functions, broadcast, result)
 
 
 def swap_operands(implementation: Implementation) -> Implementation:
@@ -52,45 +57,49 @@ def swap_operands(implementation: Implementation) -> Implementation:
 
 
 float16_comparisons: Final = {
-    vars(binary)[name]: c_kernel(name, "float16", result=BOOL) for name in COMPARISONS
+    vars(binary)[name]: make_c_binary_kernel(name, "float16", result=NUMPY_BOOL)
+    for name in COMPARISON_NAMES
 }
 float16_comparisons[binary.greater] = swap_operands(float16_comparisons[binary.less])
 float16_comparisons[binary.greater_equal] = swap_operands(float16_comparisons[binary.less_equal])
-table.update(float16_comparisons, dtypes=["float16"], min_bytes=MIN_BYTES)
-for name, dtypes in BROADCAST.items():
+table.update(float16_comparisons, dtypes=["float16"], min_bytes=C_MIN_BYTES)
+for name, dtypes in BROADCAST_DTYPES_BY_KERNEL.items():
     table.update(
-        {vars(binary)[name]: c_kernel(name, "float16", *dtypes)},
+        {vars(binary)[name]: make_c_binary_kernel(name, "float16", *dtypes)},
         dtypes=["float16"],
         broadcast_dtypes=dtypes,
-        min_bytes=MIN_BYTES,
+        min_bytes=C_MIN_BYTES,
     )
 
 
 # --- more dtypes --------------------------------------------------------------------------------
 
-FASTER: Final[dict[str, tuple[str, ...]]] = {
+SAME_BITS_BINARY_DTYPES: Final[dict[str, tuple[str, ...]]] = {
     "floor_divide": ("float16", "float32"),
-    "maximum": ("float16", *FLOATS),
-    "minimum": ("float16", *FLOATS),
+    "maximum": ("float16", *FLOAT_DTYPES),
+    "minimum": ("float16", *FLOAT_DTYPES),
     "remainder": ("float16", "float32"),
 }
 """The dtypes for which there are functions that are faster than NumPy's, and give the same bits, by their names."""
 
-OTHERS: Final[dict[str, tuple[str, ...]]] = {
-    "hypot": ("float16", *FLOATS),
-    "log_add_exp": ("float16", *FLOATS),
-    "squared_difference": ("float16", *FLOATS),
+OTHER_BITS_BINARY_DTYPES: Final[dict[str, tuple[str, ...]]] = {
+    "hypot": ("float16", *FLOAT_DTYPES),
+    "log_add_exp": ("float16", *FLOAT_DTYPES),
+    "squared_difference": ("float16", *FLOAT_DTYPES),
 }
 """The same of functions that give other bits: they compute small arrays, too, so that ``f(x)[:5]`` is ``f(x[:5])``."""
 
-for names, min_bytes in ((FASTER, MIN_BYTES), (OTHERS, 0)):
+for names, min_bytes in (
+    (SAME_BITS_BINARY_DTYPES, C_MIN_BYTES),
+    (OTHER_BITS_BINARY_DTYPES, 0),
+):
     for name, dtypes in names.items():
-        function = c_kernel(name, *dtypes)
+        function = make_c_binary_kernel(name, *dtypes)
         table.update({vars(binary)[name]: function}, dtypes=dtypes, min_bytes=min_bytes)
 
-NUMPY_MAX_BYTES: Final = 4096
+NUMPY_POWER_MAX_BYTES: Final = 4096
 """The bytes of an array up to which a call of NumPy's function is as fast as the choice."""
-POWER: Final = exports("power", *FLOATS)
+C_POWER: Final = find_c_functions("power", *FLOAT_DTYPES)
 ONE_PASS_EXPONENTS: Final = (3, 4, -1)
 """The exponents that take one pass in C. NumPy is as fast at 2, and faster at others."""
 numpy_power: Final = numpy_implementation(binary.power)
@@ -99,9 +108,9 @@ numpy_power: Final = numpy_implementation(binary.power)
 @table.implements(binary.power)
 def power(a: Array, b: Array) -> Array:
     """Return a to the power of b."""
-    if a.nbytes < NUMPY_MAX_BYTES or b.size != 1:
+    if a.nbytes < NUMPY_POWER_MAX_BYTES or b.size != 1:
         return numpy_power(a, b)
-    run = POWER.get(a.dtype)
+    run = C_POWER.get(a.dtype)
     if (
         run is None
         or b.ndim > a.ndim
@@ -112,11 +121,13 @@ def power(a: Array, b: Array) -> Array:
         return numpy_power(a, b)
     out = empty(a.shape, a.dtype)
     places = (a, 1), (b, 0), (out, 1)
-    parallel_for(run, places, a.size, 1, 0, work=a.size, multiple=BLOCK)
+    parallel_for(run, places, a.size, 1, 0, work=a.size, multiple=PART_MULTIPLE_ELEMENTS)
     return out
 
 
-SELECT: Final = {size: current_variant().kernel(f"select_{size}") for size in (1, 2, 4, 8)}
+C_SELECT_BY_ITEM_SIZE: Final = {
+    size: current_variant().kernel(f"select_{size}") for size in (1, 2, 4, 8)
+}
 numpy_select: Final = numpy_implementation(binary.select)
 
 
@@ -126,7 +137,7 @@ def select(condition: Array, t: Array, e: Array) -> Array:
     """Return t where the condition holds, else e; either may be a single number."""
     shape = condition.shape
     size = condition.size
-    run = SELECT.get(t.itemsize)
+    run = C_SELECT_BY_ITEM_SIZE.get(t.itemsize)
     steps = 1, t.shape == shape, e.shape == shape
     if (
         run is None
@@ -136,11 +147,11 @@ def select(condition: Array, t: Array, e: Array) -> Array:
         or not (steps[2] or (e.size == 1 and e.ndim <= len(shape)))
     ):
         return track_allocation(numpy_select(condition, t, e))
-    if size < NUMPY_MAX_BYTES:
+    if size < NUMPY_POWER_MAX_BYTES:
         out = np.empty(shape, t.dtype)
         run(as_contiguous(condition), as_contiguous(t), as_contiguous(e), out, size, *steps)
         return out
     out = empty(shape, t.dtype)
     places = [(as_contiguous(x), step) for x, step in zip((condition, t, e), steps, strict=True)]
-    parallel_for(run, (*places, (out, 1)), size, *steps, work=size, multiple=BLOCK)
+    parallel_for(run, (*places, (out, 1)), size, *steps, work=size, multiple=PART_MULTIPLE_ELEMENTS)
     return out

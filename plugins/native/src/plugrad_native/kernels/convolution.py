@@ -14,17 +14,17 @@ from plugrad.kernels import convolution
 from plugrad_cpu.extend import empty, numpy_implementation, thread_pool, zeros
 from plugrad_native.declare import (
     FLOAT32,
-    FLOATS,
-    LANES,
+    FLOAT32_LANES,
+    FLOAT_DTYPES,
     MAX_ELEMENTS,
     Array,
     as_contiguous,
-    exports,
+    find_c_functions,
     table,
 )
-from plugrad_native.kernels.linalg import INTEGER_PRODUCTS_PER_STEP, matmul
+from plugrad_native.kernels.linalg import INTEGER_PRODUCTS_PER_ADDITION, matmul
 from plugrad_native.variants import current_variant
-from plugrad_native.windows import reversed_window, run_windows, window_descriptor
+from plugrad_native.windows import describe_window, reverse_window, run_windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     from plugrad.extend import Kernel, Shape, Window
     from plugrad_cpu.extend import Call
 
-FORWARD = current_variant().kernel("convolution_direct_float32")
-FORWARD_FLOAT64 = current_variant().kernel("convolution_float64")
-FILTER_GRADIENT = current_variant().kernel("convolution_direct_filter_gradient_float32")
-FILTER_GRADIENT_FLOAT64 = current_variant().kernel("convolution_filter_gradient_float64")
-INPUT_GRADIENT = exports("convolution_input_gradient", *FLOATS)
-DIRECT_SCRATCH = current_variant().kernel("direct_scratch")
-CHUNK_SCRATCH = current_variant().kernel("chunk_scratch")
+C_CONVOLUTION_FLOAT32 = current_variant().kernel("convolution_direct_float32")
+C_CONVOLUTION_FLOAT64 = current_variant().kernel("convolution_float64")
+C_FILTER_GRADIENT_FLOAT32 = current_variant().kernel("convolution_direct_filter_gradient_float32")
+C_FILTER_GRADIENT_FLOAT64 = current_variant().kernel("convolution_filter_gradient_float64")
+C_INPUT_GRADIENT = find_c_functions("convolution_input_gradient", *FLOAT_DTYPES)
+C_DIRECT_SCRATCH_SIZE = current_variant().kernel("direct_scratch")
+C_CHUNK_SCRATCH_SIZE = current_variant().kernel("chunk_scratch")
 
 
-UNLIMITED: Final = -math.inf, math.inf
+NO_CLAMPING: Final = -math.inf, math.inf
 
 
 def is_in_range(image: Shape, filter: Shape, window: Window) -> bool:
@@ -55,7 +55,7 @@ def is_in_range(image: Shape, filter: Shape, window: Window) -> bool:
 
 def is_supported(image: Shape, filter: Shape, window: Window, dtype: np.dtype[Any]) -> bool:
     """Return whether C supports these images in this dtype."""
-    return dtype in INPUT_GRADIENT and is_in_range(image, filter, window)
+    return dtype in C_INPUT_GRADIENT and is_in_range(image, filter, window)
 
 
 def is_pointwise(image: Shape, window: Window) -> bool:
@@ -75,7 +75,7 @@ def correlate_channels_last(
     window: Window,
     descriptor: Array,
     bias: Array | None = None,
-    limits: tuple[float, float] = UNLIMITED,
+    limits: tuple[float, float] = NO_CLAMPING,
 ) -> Array:
     """Return the cross-correlation of images with filters; for float32 plus a bias, clamped to limits."""
     filter = as_contiguous(filter)
@@ -85,12 +85,16 @@ def correlate_channels_last(
 
     def make_call(part: Array, x: Array, out: Array, scratch: Array) -> Call:
         if is_direct:
-            return FORWARD, x, filter, bias, out, part, channels, *limits, scratch
-        return FORWARD_FLOAT64, x, filter, out, part, channels, scratch
+            return C_CONVOLUTION_FLOAT32, x, filter, bias, out, part, channels, *limits, scratch
+        return C_CONVOLUTION_FLOAT64, x, filter, out, part, channels, scratch
 
     is_direct = x.dtype == FLOAT32
-    work = out.size * (filter.size // channels) // INTEGER_PRODUCTS_PER_STEP
-    scratch = DIRECT_SCRATCH(descriptor) if is_direct else 2 * CHUNK_SCRATCH(descriptor, channels)
+    work = out.size * (filter.size // channels) // INTEGER_PRODUCTS_PER_ADDITION
+    scratch = (
+        C_DIRECT_SCRATCH_SIZE(descriptor)
+        if is_direct
+        else 2 * C_CHUNK_SCRATCH_SIZE(descriptor, channels)
+    )
     run_windows(make_call, descriptor, [as_contiguous(x)], [out], work=work, scratch=scratch)
     return out
 
@@ -100,13 +104,13 @@ def convolve(
     filter: Array,
     window: Window,
     bias: Array | None = None,
-    limits: tuple[float, float] = UNLIMITED,
+    limits: tuple[float, float] = NO_CLAMPING,
 ) -> Array | None:
     """Return a convolution plus a bias, clamped to `limits`, or None if C does not support it."""
-    descriptor = window_descriptor(x.shape, window)
+    descriptor = describe_window(x.shape, window)
     if descriptor is None or not is_supported(x.shape, filter.shape, window, x.dtype):
         return None
-    if x.dtype != FLOAT32 and (bias is not None or limits != UNLIMITED):
+    if x.dtype != FLOAT32 and (bias is not None or limits != NO_CLAMPING):
         return None
     return correlate_channels_last(x, filter, window, descriptor, bias, limits)
 
@@ -129,7 +133,7 @@ def make_input_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
     numpy_gradient = numpy_implementation(kernel)
 
     def implementation(dy: Array, filter: Array, *, input_shape: Shape, window: Window) -> Array:
-        descriptor = window_descriptor(input_shape, window)
+        descriptor = describe_window(input_shape, window)
         if descriptor is None or not is_supported(input_shape, filter.shape, window, dy.dtype):
             return numpy_gradient(dy, filter, input_shape=input_shape, window=window)
         is_direct = dy.dtype == FLOAT32
@@ -141,21 +145,21 @@ def make_input_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
             return dx.reshape(input_shape)
         is_dense = is_direct and max(window.strides) == 1
         if is_dense and prefers_reversed_filters(count_elements(window.size), input_shape[-1]):
-            back = reversed_window(input_shape[1:-1], window)
-            there = window_descriptor(dy.shape, back)
+            back = reverse_window(input_shape[1:-1], window)
+            there = describe_window(dy.shape, back)
             if there is not None:
                 turned = filter[(slice(None, None, -1),) * len(window.size)].swapaxes(-1, -2)
                 return correlate_channels_last(dy, turned, back, there)
         dx = empty(input_shape, dy.dtype)
-        run, weights, channels = INPUT_GRADIENT[dy.dtype], as_contiguous(filter), filter.shape[-1]
+        run, weights, channels = C_INPUT_GRADIENT[dy.dtype], as_contiguous(filter), filter.shape[-1]
         floats = dy.itemsize // FLOAT32.itemsize
         run_windows(
             lambda part, dx, dy, scratch: (run, dy, weights, dx, part, channels, scratch),
             descriptor,
             [dx],
             [as_contiguous(dy)],
-            work=dy.size * (filter.size // channels) // INTEGER_PRODUCTS_PER_STEP,
-            scratch=floats * CHUNK_SCRATCH(descriptor, channels),
+            work=dy.size * (filter.size // channels) // INTEGER_PRODUCTS_PER_ADDITION,
+            scratch=floats * C_CHUNK_SCRATCH_SIZE(descriptor, channels),
             by_images=True,
         )
         return dx
@@ -169,21 +173,21 @@ def prefers_reversed_filters(cells: int, channels: int) -> bool:
     The first is a product with `channels` columns for each cell, the second with all of them at a time.
     Columns are filled up to whole vectors.
     """
-    vectors, all_vectors = -(-channels // LANES), -(-cells * channels // LANES)
+    vectors, all_vectors = -(-channels // FLOAT32_LANES), -(-cells * channels // FLOAT32_LANES)
     return cells * vectors <= 2 * all_vectors
 
 
-def differentiate_filter(x: Array, dy: Array, dfilter: Array, descriptor: Array) -> None:
+def add_filter_gradient(x: Array, dy: Array, dfilter: Array, descriptor: Array) -> None:
     """Add the gradient to `dfilter`; threads share the weights of the filter."""
     channels = dfilter.shape[-1]
     depth = dfilter.size // channels
-    parts = thread_pool.count_parts(dy.size * depth // INTEGER_PRODUCTS_PER_STEP, depth)
-    size = DIRECT_SCRATCH(descriptor)
+    parts = thread_pool.count_parts(dy.size * depth // INTEGER_PRODUCTS_PER_ADDITION, depth)
+    size = C_DIRECT_SCRATCH_SIZE(descriptor)
     bounds = [depth * i // parts for i in range(parts + 1)]
     thread_pool.run(
         [
             (
-                FILTER_GRADIENT,
+                C_FILTER_GRADIENT_FLOAT32,
                 *(x, dy, dfilter, descriptor, channels, first, last, empty((size,), FLOAT32)),
             )
             for first, last in pairwise(bounds)
@@ -196,7 +200,7 @@ def make_filter_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
     numpy_gradient = numpy_implementation(kernel)
 
     def implementation(x: Array, dy: Array, *, filter_shape: Shape, window: Window) -> Array:
-        descriptor = window_descriptor(x.shape, window)
+        descriptor = describe_window(x.shape, window)
         if descriptor is None or not is_supported(x.shape, filter_shape, window, x.dtype):
             return numpy_gradient(x, dy, filter_shape=filter_shape, window=window)
         is_direct = x.dtype == FLOAT32
@@ -209,10 +213,10 @@ def make_filter_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
         channels = filter_shape[-1]
         x, dy = as_contiguous(x), as_contiguous(dy)
         if is_direct:
-            differentiate_filter(x, dy, dfilter, descriptor)
+            add_filter_gradient(x, dy, dfilter, descriptor)
         else:
-            scratch = empty((CHUNK_SCRATCH(descriptor, channels),), x.dtype)
-            FILTER_GRADIENT_FLOAT64(x, dy, dfilter, descriptor, channels, scratch)
+            scratch = empty((C_CHUNK_SCRATCH_SIZE(descriptor, channels),), x.dtype)
+            C_FILTER_GRADIENT_FLOAT64(x, dy, dfilter, descriptor, channels, scratch)
         return dfilter
 
     return implementation

@@ -8,7 +8,7 @@ from plugrad_native.kernels.convolution import (
     make_input_gradient,
 )
 
-FILTER_GRADIENT = convolution3d.conv3d_filter_gradient
+FILTER_GRADIENT_KERNEL = convolution3d.conv3d_filter_gradient
 
 table.update(
     {
@@ -16,6 +16,6 @@ table.update(
         convolution3d.conv3d_input_gradient: make_input_gradient(
             convolution3d.conv3d_input_gradient
         ),
-        FILTER_GRADIENT: make_filter_gradient(FILTER_GRADIENT),
+        FILTER_GRADIENT_KERNEL: make_filter_gradient(FILTER_GRADIENT_KERNEL),
     }
 )

@@ -11,12 +11,12 @@ from plugrad.kernels import decomposition
 from plugrad_cpu.extend import empty, numpy_implementation
 from plugrad_native.declare import (
     FLOAT32,
-    FLOATS,
+    FLOAT32_LANES,
+    FLOAT_DTYPES,
     INT32,
-    LANES,
     MAX_ELEMENTS,
     as_contiguous,
-    exports,
+    find_c_functions,
     parallel_for,
     table,
 )
@@ -24,11 +24,11 @@ from plugrad_native.declare import (
 if TYPE_CHECKING:
     from plugrad_native.declare import Array
 
-SOLVE: Final = exports("solve", *FLOATS)
+C_SOLVE: Final = find_c_functions("solve", *FLOAT_DTYPES)
 PANEL_COLUMNS: Final = 16
-MAX_ROWS: Final = 512
+MAX_MATRIX_ROWS: Final = 512
 """The multiple to which C pads rows and columns, and how many rows it takes, as in csrc/lu.c."""
-PRODUCTS_PER_STEP: Final = 16
+SOLVE_PRODUCTS_PER_ADDITION: Final = 16
 """The number of products that take as long as one step such as an addition."""
 
 numpy_inverse: Final = numpy_implementation(decomposition.inverse)
@@ -58,8 +58,8 @@ def solve_or_invert(matrix: Array, rhs: Array | None, columns: int) -> Array | N
     So it is if C is not made for the arrays, or meets a pivot that is 0 or not finite.
     """
     batch, n = matrix.shape[:-2], matrix.shape[-1]
-    run, count = SOLVE.get(matrix.dtype), count_elements(batch)
-    is_served = n <= MAX_ROWS and columns <= MAX_ROWS and count * n * columns > 0
+    run, count = C_SOLVE.get(matrix.dtype), count_elements(batch)
+    is_served = n <= MAX_MATRIX_ROWS and columns <= MAX_MATRIX_ROWS and count * n * columns > 0
     if run is None or not is_served or count * n * max(n, columns) >= MAX_ELEMENTS:
         return None
     out, fails = empty((*batch, n, columns), matrix.dtype), np.zeros(1, INT32)
@@ -70,7 +70,9 @@ def solve_or_invert(matrix: Array, rhs: Array | None, columns: int) -> Array | N
         (fails, 0),
     )
     rows, wide = (-(-size // PANEL_COLUMNS) * PANEL_COLUMNS for size in (n, columns))
-    scratch = (rows * (rows + wide + LANES) + LANES) * (matrix.itemsize // FLOAT32.itemsize)
-    work = count * rows * rows * (rows + wide) // PRODUCTS_PER_STEP
+    scratch = (rows * (rows + wide + FLOAT32_LANES) + FLOAT32_LANES) * (
+        matrix.itemsize // FLOAT32.itemsize
+    )
+    work = count * rows * rows * (rows + wide) // SOLVE_PRODUCTS_PER_ADDITION
     parallel_for(run, places, count, n, columns, work=work, scratch=scratch)
     return None if fails[0] else out

@@ -12,18 +12,18 @@ from plugrad.kernels import depthwise
 from plugrad_cpu.extend import empty, numpy_implementation, thread_pool, zeros
 from plugrad_native.declare import (
     FLOAT32,
-    FLOATS,
+    FLOAT_DTYPES,
     MAX_ELEMENTS,
     Array,
     as_contiguous,
-    exports,
+    find_c_functions,
     table,
 )
-from plugrad_native.kernels.convolution import UNLIMITED
+from plugrad_native.kernels.convolution import NO_CLAMPING
 from plugrad_native.windows import (
-    reversed_window,
+    describe_window,
+    reverse_window,
     run_windows,
-    window_descriptor,
     with_filter_rows,
 )
 
@@ -31,28 +31,34 @@ if TYPE_CHECKING:
     from plugrad.extend import Shape, Window
     from plugrad_cpu.extend import Call
 
-FORWARD = exports("depthwise", *FLOATS)
-INPUT_GRADIENT = exports("depthwise_input_gradient", *FLOATS)
-FILTER_GRADIENT = exports("depthwise_filter_gradient", *FLOATS)
+C_DEPTHWISE = find_c_functions("depthwise", *FLOAT_DTYPES)
+C_DEPTHWISE_INPUT_GRADIENT = find_c_functions("depthwise_input_gradient", *FLOAT_DTYPES)
+C_DEPTHWISE_FILTER_GRADIENT = find_c_functions("depthwise_filter_gradient", *FLOAT_DTYPES)
 
-DEPTHWISE_PRODUCTS_PER_STEP: Final = 4
+DEPTHWISE_PRODUCTS_PER_ADDITION: Final = 4
 """How many products with filters take as long as an addition of two arrays takes for an element."""
 
-numpy_forward: Final = numpy_implementation(depthwise.depthwise_conv2d)
+numpy_depthwise_conv2d: Final = numpy_implementation(depthwise.depthwise_conv2d)
 numpy_input_gradient: Final = numpy_implementation(depthwise.depthwise_conv2d_input_gradient)
 numpy_filter_gradient: Final = numpy_implementation(depthwise.depthwise_conv2d_filter_gradient)
 
 
-def descriptor(image: Shape, filter: Shape, window: Window, dtype: np.dtype[Any]) -> Array | None:
+def describe_depthwise(
+    image: Shape, filter: Shape, window: Window, dtype: np.dtype[Any]
+) -> Array | None:
     """Return the descriptor for images with repeated channels, or None if C does not support the call."""
     repeated = (*image[:-1], image[-1] * filter[-1])
     sizes = (*repeated, *window.out, *filter)
     largest = (
         repeated[0] * repeated[3] * max(count_elements(repeated[1:3]), count_elements(window.out))
     )
-    if dtype not in FORWARD or 0 in sizes or max(largest, count_elements(filter)) >= MAX_ELEMENTS:
+    if (
+        dtype not in C_DEPTHWISE
+        or 0 in sizes
+        or max(largest, count_elements(filter)) >= MAX_ELEMENTS
+    ):
         return None
-    return window_descriptor(repeated, window)
+    return describe_window(repeated, window)
 
 
 def repeat_channels(x: Array, multiplier: int) -> Array:
@@ -66,7 +72,7 @@ def depthwise_channels_last(
     window: Window,
     described: Array,
     bias: Array | None = None,
-    limits: tuple[float, float] = UNLIMITED,
+    limits: tuple[float, float] = NO_CLAMPING,
 ) -> Array:
     """Return the result for images with repeated channels, plus a bias, clamped to limits."""
     filter = as_contiguous(filter)
@@ -74,12 +80,12 @@ def depthwise_channels_last(
     out = empty((x.shape[0], *window.out, x.shape[3]), x.dtype)
 
     def make_call(part: Array, x: Array, out: Array, scratch: Array) -> Call:
-        return FORWARD[x.dtype], x, filter, out, part, bias, *limits, scratch
+        return C_DEPTHWISE[x.dtype], x, filter, out, part, bias, *limits, scratch
 
     cells = count_elements(window.size)
     pointers = window.size[0] + cells + 1
     scratch = 2 * pointers + x[0, 0].nbytes // FLOAT32.itemsize
-    work = out.size * cells // DEPTHWISE_PRODUCTS_PER_STEP
+    work = out.size * cells // DEPTHWISE_PRODUCTS_PER_ADDITION
     run_windows(make_call, described, [x], [out], work=work, scratch=scratch)
     return out
 
@@ -89,10 +95,10 @@ def convolve(
     filter: Array,
     window: Window,
     bias: Array | None = None,
-    limits: tuple[float, float] = UNLIMITED,
+    limits: tuple[float, float] = NO_CLAMPING,
 ) -> Array | None:
     """Return the convolution plus a bias, clamped to `limits`, or None if C does not support it."""
-    described = descriptor(x.shape, filter.shape, window, x.dtype)
+    described = describe_depthwise(x.shape, filter.shape, window, x.dtype)
     if described is None:
         return None
     x = repeat_channels(x, filter.shape[3])
@@ -103,7 +109,7 @@ def convolve(
 def depthwise_conv2d(x: Array, filter: Array, *, window: Window) -> Array:
     """Return the cross-correlation of each channel of images with its own filters."""
     y = convolve(x, filter, window)
-    return numpy_forward(x, filter, window=window) if y is None else y
+    return numpy_depthwise_conv2d(x, filter, window=window) if y is None else y
 
 
 @table.implements(depthwise.depthwise_conv2d_input_gradient)
@@ -112,23 +118,23 @@ def depthwise_conv2d_input_gradient(
 ) -> Array:
     """Return the gradient of `depthwise_conv2d` with respect to its images."""
     batch, height, width, channels = input_shape
-    described = descriptor(input_shape, filter.shape, window, dy.dtype)
+    described = describe_depthwise(input_shape, filter.shape, window, dy.dtype)
     if described is None:
         return numpy_input_gradient(dy, filter, input_shape=input_shape, window=window)
     dy = as_contiguous(dy)
-    back = reversed_window((height, width), window)
-    there = window_descriptor(dy.shape, back) if window.strides == (1, 1) else None
+    back = reverse_window((height, width), window)
+    there = describe_window(dy.shape, back) if window.strides == (1, 1) else None
     if there is not None:  # dy slides under the reversed filters, which is faster
         dx = depthwise_channels_last(dy, filter[::-1, ::-1], back, there)
     else:
         dx = empty((batch, height, width, dy.shape[3]), dy.dtype)
-        run, weights = INPUT_GRADIENT[dy.dtype], as_contiguous(filter)
+        run, weights = C_DEPTHWISE_INPUT_GRADIENT[dy.dtype], as_contiguous(filter)
         run_windows(
             lambda part, dx, dy: (run, dy, weights, dx, part),
             described,
             [dx],
             [dy],
-            work=dy.size * count_elements(window.size) // DEPTHWISE_PRODUCTS_PER_STEP,
+            work=dy.size * count_elements(window.size) // DEPTHWISE_PRODUCTS_PER_ADDITION,
             by_images=True,
         )
     if filter.shape[3] != 1:
@@ -141,14 +147,14 @@ def depthwise_conv2d_filter_gradient(
     x: Array, dy: Array, *, filter_shape: Shape, window: Window
 ) -> Array:
     """Return the gradient of `depthwise_conv2d` with respect to its filters."""
-    described = descriptor(x.shape, filter_shape, window, x.dtype)
+    described = describe_depthwise(x.shape, filter_shape, window, x.dtype)
     if described is None:
         return numpy_filter_gradient(x, dy, filter_shape=filter_shape, window=window)
     x = repeat_channels(x, filter_shape[3])
     dfilter = zeros(filter_shape, x.dtype)
-    run, dy, row = FILTER_GRADIENT[x.dtype], as_contiguous(dy), dfilter[0].size
+    run, dy, row = C_DEPTHWISE_FILTER_GRADIENT[x.dtype], as_contiguous(dy), dfilter[0].size
     height = window.size[0]
-    work = dy.size * count_elements(window.size) // DEPTHWISE_PRODUCTS_PER_STEP
+    work = dy.size * count_elements(window.size) // DEPTHWISE_PRODUCTS_PER_ADDITION
     parts = thread_pool.count_parts(work, height)
     bounds = [height * i // parts for i in range(parts + 1)]
     flat = dfilter.reshape(-1)

@@ -9,35 +9,35 @@ from plugrad.kernels import convolution as convolutions, fused
 from plugrad.kernels.fused import ACTIVATIONS, Activation
 from plugrad_cpu.extend import add_bias_and_activate
 from plugrad_native.declare import (
-    FLOATS,
+    FLOAT_DTYPES,
     MAX_ELEMENTS,
     Array,
     as_contiguous,
-    broadcast_descriptor,
-    exports,
-    parallel_walk,
+    describe_broadcast,
+    find_c_functions,
+    parallel_strided_loop,
     table,
 )
 from plugrad_native.kernels import depthwise
-from plugrad_native.kernels.convolution import UNLIMITED, convolve, make_convolution
+from plugrad_native.kernels.convolution import NO_CLAMPING, convolve, make_convolution
 from plugrad_native.kernels.linalg import matmul as product
 
 if TYPE_CHECKING:
     from plugrad.extend import Window
 
-BIAS_AND_ACTIVATE = exports("finish", *FLOATS)
+C_BIAS_AND_ACTIVATE = find_c_functions("finish", *FLOAT_DTYPES)
 
 CLAMPING_ACTIVATIONS: Final[dict[str, tuple[float, float]]] = {
-    "linear": UNLIMITED,
+    "linear": NO_CLAMPING,
     "relu": (0, math.inf),
     "relu6": (0, 6),
 }
 """The activations that limit numbers, which a convolution does before it stores them."""
 
-convolution: Final = make_convolution(convolutions.conv2d)
+native_conv2d: Final = make_convolution(convolutions.conv2d)
 
 
-def finish_result(
+def add_bias_and_activate_in_c(
     y: Array,
     bias: Array | None,
     weights: Array | None,
@@ -45,15 +45,17 @@ def finish_result(
     alpha: float,
 ) -> Array:
     """Add the bias to y in place, apply the activation, and return y."""
-    if y.dtype not in BIAS_AND_ACTIVATE or y.size >= MAX_ELEMENTS or not y.flags.c_contiguous:
+    if y.dtype not in C_BIAS_AND_ACTIVATE or y.size >= MAX_ELEMENTS or not y.flags.c_contiguous:
         return add_bias_and_activate(y, bias, weights, activation, alpha)
     if y.size and (bias is not None or activation != "linear"):
         given = [x if x is None else as_contiguous(x) for x in (bias, weights)]
         shapes = [() if x is None else x.shape for x in given]
-        descriptor = broadcast_descriptor(y.shape, *shapes)
+        descriptor = describe_broadcast(y.shape, *shapes)
         places = (y, 0), (given[0], 1), (given[1], 2)
         attributes = ACTIVATIONS.index(activation), alpha
-        parallel_walk(BIAS_AND_ACTIVATE[y.dtype], places, descriptor, *attributes, work=2 * y.size)
+        parallel_strided_loop(
+            C_BIAS_AND_ACTIVATE[y.dtype], places, descriptor, *attributes, work=2 * y.size
+        )
     return y
 
 
@@ -71,7 +73,9 @@ def matmul(
 ) -> Array:
     """Return the product with its bias and activation."""
     y = product(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
-    return finish_result(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)
+    return add_bias_and_activate_in_c(
+        y, bias, prelu_activation_weights, activation, leakyrelu_alpha
+    )
 
 
 @table.implements(fused.conv2d)
@@ -91,8 +95,10 @@ def conv2d(
         done = convolve(x, filter, window, bias, limits)
         if done is not None:
             return done
-    y = convolution(x, filter, window=window)
-    return finish_result(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)
+    y = native_conv2d(x, filter, window=window)
+    return add_bias_and_activate_in_c(
+        y, bias, prelu_activation_weights, activation, leakyrelu_alpha
+    )
 
 
 @table.implements(fused.depthwise_conv2d)
@@ -113,4 +119,6 @@ def depthwise_conv2d(
         if done is not None:
             return done
     y = depthwise.depthwise_conv2d(x, filter, window=window)
-    return finish_result(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)
+    return add_bias_and_activate_in_c(
+        y, bias, prelu_activation_weights, activation, leakyrelu_alpha
+    )

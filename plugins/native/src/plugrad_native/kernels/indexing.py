@@ -13,10 +13,10 @@ from plugrad_cpu.extend import empty, numpy_implementation, thread_pool, tracked
 from plugrad_native.declare import (
     FLOAT32,
     INT32,
-    INTEGERS,
+    INTEGER_DTYPES,
     MAX_ELEMENTS,
     as_contiguous,
-    exports,
+    find_c_functions,
     parallel_for,
     table,
 )
@@ -24,15 +24,19 @@ from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
     from plugrad.extend import Shape
-    from plugrad_native.declare import Array, Export
+    from plugrad_native.declare import Array, CFunction
 
-GATHER: Final = {size: current_variant().kernel(f"gather_{size}") for size in (1, 2, 4, 8)}
-PICK: Final = {size: current_variant().kernel(f"pick_{size}") for size in (1, 2, 4, 8)}
+C_GATHER_BY_ITEM_SIZE: Final = {
+    size: current_variant().kernel(f"gather_{size}") for size in (1, 2, 4, 8)
+}
+C_PICK_BY_ITEM_SIZE: Final = {
+    size: current_variant().kernel(f"pick_{size}") for size in (1, 2, 4, 8)
+}
 """Functions by the size of elements; the second is for single elements."""
-NORMALIZE_INDICES: Final = exports("wrapped", "int32", "int64")
+C_NORMALIZE_INDICES: Final = find_c_functions("wrapped", "int32", "int64")
 GATHER_MIN_POSITIONS: Final = 256
 """The minimum number of positions for which C gathers faster than NumPy: in batches, with few elements each."""
-LONG_SLICE_ELEMENTS: Final = 16
+LONG_SLICE_MIN_ELEMENTS: Final = 16
 
 numpy_gather: Final = numpy_implementation(indexing.gather)
 
@@ -54,8 +58,8 @@ def gather(x: Array, indices: Array, *, axis: int, batch_dims: int) -> Array:
     if (
         not x.dtype.hasobject
         and x.dtype.kind != "T"
-        and x.itemsize in GATHER
-        and inner <= LONG_SLICE_ELEMENTS
+        and x.itemsize in C_GATHER_BY_ITEM_SIZE
+        and inner <= LONG_SLICE_MIN_ELEMENTS
         and count_elements(lead) != 1
         and 0 < count_elements(shape) < MAX_ELEMENTS
         and x.size < MAX_ELEMENTS
@@ -66,7 +70,7 @@ def gather(x: Array, indices: Array, *, axis: int, batch_dims: int) -> Array:
         return numpy_gather(x, indices, axis=axis, batch_dims=batch_dims)
     out = empty(shape, x.dtype)
     outer, count = count_elements(others), count_elements(picked)
-    run = PICK[x.itemsize] if inner == 1 else GATHER[x.itemsize]
+    run = C_PICK_BY_ITEM_SIZE[x.itemsize] if inner == 1 else C_GATHER_BY_ITEM_SIZE[x.itemsize]
     counts = (outer, size, count) if inner == 1 else (outer, size, inner, count)
     parts = (x, outer * size * inner), (places, count), (out, outer * count * inner)
     parallel_for(run, parts, count_elements(lead), *counts, work=2 * out.size)
@@ -75,54 +79,54 @@ def gather(x: Array, indices: Array, *, axis: int, batch_dims: int) -> Array:
 
 def normalize_indices(indices: Array, size: int) -> Array | None:
     """Return indices as non-negative int32, or None if one is out of range."""
-    if indices.dtype not in NORMALIZE_INDICES:
+    if indices.dtype not in C_NORMALIZE_INDICES:
         indices = indices.astype(np.int64)
     places = empty(indices.shape, INT32)
     return (
         None
-        if NORMALIZE_INDICES[indices.dtype](as_contiguous(indices), places, indices.size, size)
+        if C_NORMALIZE_INDICES[indices.dtype](as_contiguous(indices), places, indices.size, size)
         else places
     )
 
 
-SEGMENT_SUM = exports("segment_sum", "float64", *INTEGERS)
-SEGMENT_SUM_OF_ELEMENTS = current_variant().kernel("segment_sum_of_elements_float32")
-SEGMENT_SUM_OF_ROWS = current_variant().kernel("segment_sum_of_rows_float32")
+C_SEGMENT_SUM = find_c_functions("segment_sum", "float64", *INTEGER_DTYPES)
+C_SEGMENT_SUM_OF_ELEMENTS = current_variant().kernel("segment_sum_of_elements_float32")
+C_SEGMENT_SUM_OF_ROWS = current_variant().kernel("segment_sum_of_rows_float32")
 
 numpy_segment_sum: Final = numpy_implementation(indexing.unsorted_segment_sum)
 numpy_gather_gradient: Final = numpy_implementation(indexing.gather_gradient)
 
 
-def is_supported(x: Array, ids: Array, shape: Shape) -> bool:
+def is_segment_sum_supported(x: Array, ids: Array, shape: Shape) -> bool:
     """Return whether C supports this sum of segments."""
-    has_function = x.dtype in SEGMENT_SUM or x.dtype == FLOAT32
+    has_function = x.dtype in C_SEGMENT_SUM or x.dtype == FLOAT32
     size = count_elements(shape)
     return has_function and min(ids.size, size) > 0 and max(x.size, ids.size, size) < MAX_ELEMENTS
 
 
-def segment_sums(x: Array, ids: Array, shape: Shape, batch: int = 1) -> Array:
+def compute_segment_sums(x: Array, ids: Array, shape: Shape, batch: int = 1) -> Array:
     """Return the sums of the slices of x with each id; ids out of range are ignored.
 
     The first axis of `shape` are the segments, all those of the first batch before all those of the next one.
     """
     count, segments, inner = ids.size // batch, shape[0] // batch, count_elements(shape[1:])
-    run, counts, scratch = SEGMENT_SUM.get(x.dtype), (count, inner, segments), 0
+    run, counts, scratch = C_SEGMENT_SUM.get(x.dtype), (count, inner, segments), 0
     if run is None and inner == 1:
-        run, counts = SEGMENT_SUM_OF_ELEMENTS, (count, segments)
+        run, counts = C_SEGMENT_SUM_OF_ELEMENTS, (count, segments)
         scratch = 3 * (segments if batch > 1 else min(count, segments))
     elif run is None:
-        run, scratch = SEGMENT_SUM_OF_ROWS, count + segments
+        run, scratch = C_SEGMENT_SUM_OF_ROWS, count + segments
     out = empty(shape, x.dtype)
-    if batch == 1 and inner >= LONG_SLICE_ELEMENTS:
-        sum_segments(run, as_contiguous(x), ids, out, (count, inner), scratch)
+    if batch == 1 and inner >= LONG_SLICE_MIN_ELEMENTS:
+        run_segment_sum(run, as_contiguous(x), ids, out, (count, inner), scratch)
         return out
     places = (as_contiguous(x), count * inner), (ids, count), (out, segments * inner)
     parallel_for(run, places, batch, *counts, work=x.size + out.size, scratch=scratch)
     return out
 
 
-def sum_segments(
-    run: Export, x: Array, ids: Array, out: Array, sizes: tuple[int, int], scratch: int
+def run_segment_sum(
+    run: CFunction, x: Array, ids: Array, out: Array, sizes: tuple[int, int], scratch: int
 ) -> None:
     """Write the sums of rows by segment; threads share the segments, and each reads all ids."""
     segments = out.shape[0]
@@ -141,12 +145,14 @@ def sum_segments(
 def unsorted_segment_sum(x: Array, segment_ids: Array, *, num_segments: int) -> Array:
     """Return the sums of the slices with equal segment ids; ids out of range are ignored."""
     shape = (num_segments, *x.shape[segment_ids.ndim :])
-    if not is_supported(x, segment_ids, shape):
+    if not is_segment_sum_supported(x, segment_ids, shape):
         return numpy_segment_sum(x, segment_ids, num_segments=num_segments)
-    return segment_sums(x, as_contiguous(narrow_ids(segment_ids, num_segments)), shape)
+    return compute_segment_sums(
+        x, as_contiguous(cast_ids_to_int32(segment_ids, num_segments)), shape
+    )
 
 
-def narrow_ids(ids: Array, count: int) -> Array:
+def cast_ids_to_int32(ids: Array, count: int) -> Array:
     """Cast ids to int32; those out of [0, count) stay out of range."""
     if ids.itemsize >= INT32.itemsize and ids.dtype != INT32:
         ids = ids.clip(0 if ids.dtype.kind == "u" else -1, count)
@@ -159,14 +165,16 @@ def gather_gradient(
 ) -> Array:
     """Return zeros of `shape` with the slices of dy added at `indices`."""
     size = shape[axis]
-    places = normalize_indices(indices, size) if is_supported(dy, indices, shape) else None
+    places = (
+        normalize_indices(indices, size) if is_segment_sum_supported(dy, indices, shape) else None
+    )
     if places is None:
         return numpy_gather_gradient(dy, indices, shape=shape, axis=axis, batch_dims=batch_dims)
     batch, before = count_elements(shape[:batch_dims]), count_elements(shape[batch_dims:axis])
     inner = count_elements(shape[axis + 1 :])
     sums = (batch * size, before, inner)
     if before == 1:
-        return segment_sums(dy, places, sums, batch).reshape(shape)
+        return compute_segment_sums(dy, places, sums, batch).reshape(shape)
     parts = dy.reshape(batch, before, places.size // batch, inner)
-    turned = segment_sums(parts.swapaxes(1, 2), places, sums, batch)
+    turned = compute_segment_sums(parts.swapaxes(1, 2), places, sums, batch)
     return as_contiguous(turned.reshape(batch, size, before, inner).swapaxes(1, 2)).reshape(shape)

@@ -21,48 +21,48 @@ from plugrad_cpu.extend import (
 from plugrad_native.declare import (
     FLOAT16,
     FLOAT32,
+    FLOAT32_LANES,
     INT32,
-    INTEGERS,
-    LANES,
+    INTEGER_DTYPES,
     MAX_ELEMENTS,
     UNTRACKED_MAX_ELEMENTS,
     as_contiguous,
-    broadcast_descriptor,
-    divide_items,
-    exports,
+    describe_broadcast,
+    find_c_functions,
     parallel_for,
+    split_call,
     table,
 )
-from plugrad_native.kernels.unary import to_float16, to_float32
+from plugrad_native.kernels.unary import cast_to_float16, cast_to_float32
 from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
     from plugrad.extend import Shape
     from plugrad_cpu.extend import Call
-    from plugrad_native.declare import Array, Export
+    from plugrad_native.declare import Array, CFunction
 
-MATMUL = exports("matmul", *INTEGERS, "float32")
-SERVES_FLOAT32: Final = LANES >= 16
+C_MATMUL = find_c_functions("matmul", *INTEGER_DTYPES, "float32")
+HAS_FAST_FLOAT32_MATMUL: Final = FLOAT32_LANES >= 16
 """Whether C multiplies float32 faster than NumPy's BLAS: with registers for 24 vectors of sums."""
-INTEGER_MAX_PRODUCTS: Final = 1 << 26
+INTEGER_MATMUL_MAX_PRODUCTS: Final = 1 << 26
 """The number of products up to which C is faster than BLAS in double precision, after it is known that it is exact."""
-FLOAT32_MIN_PRODUCTS: Final = 1_000_000
-FLOAT32_MIN_SIDE: Final = 2
+FLOAT32_MATMUL_MIN_PRODUCTS: Final = 1_000_000
+FLOAT32_MATMUL_MIN_SIDE: Final = 2
 """The products of numbers, and the rows, vectors of columns, and depth from which on C is faster in float32.
 
 OpenBLAS has kernels of its own for small matrices.
 """
-BATCH_MIN_PRODUCTS: Final = 1 << 17
-BATCH_MIN_SIDE: Final = 8
+BATCHED_MATMUL_MIN_PRODUCTS: Final = 1 << 17
+BATCHED_MATMUL_MIN_SIDE: Final = 8
 """The same for many matrices with whole vectors of columns, for each of which NumPy calls BLAS.
 
 C takes half of its time to nine tenths.
 """
-INTEGER_PRODUCTS_PER_STEP: Final = 24
+INTEGER_PRODUCTS_PER_ADDITION: Final = 24
 """How many products of integers take as long as an addition of two arrays takes for an element."""
-FLOAT_PRODUCTS_PER_STEP: Final = 128
+FLOAT32_PRODUCTS_PER_ADDITION: Final = 128
 """The same of float32: two threads take less time from products of about 330 × 330 matrices on."""
-TILE_ROWS: Final = 8
+MATMUL_TILE_ROWS: Final = 8
 """Those of the tiles in csrc/linalg.c, or twice as many."""
 
 numpy_matmul: Final = numpy_implementation(linalg.matmul)
@@ -87,7 +87,7 @@ def plan_matmul(a: Shape, b: Shape, transpose_a: bool, transpose_b: bool) -> Mat
     shape = (*batch, rows, columns)
     if len(b) == 2 and not transpose_a:
         rows, batch = count_elements(a[:-1]), ()  # one product of many rows
-    descriptor = broadcast_descriptor(batch, a[:-2] if batch else (), b[:-2]).copy()
+    descriptor = describe_broadcast(batch, a[:-2] if batch else (), b[:-2]).copy()
     axes = descriptor[0]
     descriptor[1 + axes : 1 + 2 * axes] *= count_elements(a[-2:])
     descriptor[1 + 2 * axes :] *= count_elements(b[-2:])
@@ -99,19 +99,22 @@ def plan_matmul(a: Shape, b: Shape, transpose_a: bool, transpose_b: bool) -> Mat
 
 
 @lru_cache(maxsize=1024)
-def is_served(a: Shape, b: Shape, transpose_a: bool, transpose_b: bool) -> bool:
+def is_c_faster_than_blas(a: Shape, b: Shape, transpose_a: bool, transpose_b: bool) -> bool:
     """Return whether C multiplies contiguous float32 matrices of these shapes faster than NumPy's BLAS."""
     plan = plan_matmul(a, b, transpose_a, transpose_b)
     rows, columns, depth = plan.numbers[:3]
     products = count_elements(plan.shape) * depth
-    if products >= FLOAT32_MIN_PRODUCTS:
-        return SERVES_FLOAT32 and min(rows, columns // LANES, depth) >= FLOAT32_MIN_SIDE
-    is_batch = bool(plan.batch[0]) and not columns % LANES
+    if products >= FLOAT32_MATMUL_MIN_PRODUCTS:
+        return (
+            HAS_FAST_FLOAT32_MATMUL
+            and min(rows, columns // FLOAT32_LANES, depth) >= FLOAT32_MATMUL_MIN_SIDE
+        )
+    is_batch = bool(plan.batch[0]) and not columns % FLOAT32_LANES
     return (
-        SERVES_FLOAT32
+        HAS_FAST_FLOAT32_MATMUL
         and is_batch
-        and products >= BATCH_MIN_PRODUCTS
-        and min(rows, columns, depth) >= BATCH_MIN_SIDE
+        and products >= BATCHED_MATMUL_MIN_PRODUCTS
+        and min(rows, columns, depth) >= BATCHED_MATMUL_MIN_SIDE
     )
 
 
@@ -119,25 +122,27 @@ def is_served(a: Shape, b: Shape, transpose_a: bool, transpose_b: bool) -> bool:
 @tracked
 def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array:
     """Return the matrix products over the last two axes."""
-    least = BATCH_MIN_PRODUCTS if a.dtype is FLOAT32 else 1
-    run = MATMUL.get(a.dtype) if a.size * b.size >= least else None
+    least = BATCHED_MATMUL_MIN_PRODUCTS if a.dtype is FLOAT32 else 1
+    run = C_MATMUL.get(a.dtype) if a.size * b.size >= least else None
     if run is None or max(a.size, b.size) >= MAX_ELEMENTS:
         if a.dtype != FLOAT16:
             return numpy_matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
-        wide = to_float32(a), to_float32(b)
-        multiply = numpy_matmul if a.size * b.size < BATCH_MIN_PRODUCTS else matmul
+        wide = cast_to_float32(a), cast_to_float32(b)
+        multiply = numpy_matmul if a.size * b.size < BATCHED_MATMUL_MIN_PRODUCTS else matmul
         found = multiply(*wide, transpose_a=transpose_a, transpose_b=transpose_b)
-        return to_float16(found)
+        return cast_to_float16(found)
     left, turned_a = as_matrix_operand(a, transpose_a)
     right, turned_b = as_matrix_operand(b, transpose_b)
     plan = plan_matmul(left.shape, right.shape, turned_a, turned_b)
     size, depth = count_elements(plan.shape), plan.numbers[2]
     if a.dtype == FLOAT32:
-        per_step = FLOAT_PRODUCTS_PER_STEP
-        is_faster = is_served(left.shape, right.shape, turned_a, turned_b)
+        per_step = FLOAT32_PRODUCTS_PER_ADDITION
+        is_faster = is_c_faster_than_blas(left.shape, right.shape, turned_a, turned_b)
     else:
-        per_step = INTEGER_PRODUCTS_PER_STEP
-        is_faster = size * depth <= INTEGER_MAX_PRODUCTS or not is_exact_in_float64(a, b, depth)
+        per_step = INTEGER_PRODUCTS_PER_ADDITION
+        is_faster = size * depth <= INTEGER_MATMUL_MAX_PRODUCTS or not is_exact_in_float64(
+            a, b, depth
+        )
     if size >= MAX_ELEMENTS or not is_faster:
         return numpy_matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
     out = empty(plan.shape, a.dtype)
@@ -146,7 +151,7 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
     return out
 
 
-def run_matmul(run: Export, a: Array, b: Array, out: Array, plan: MatmulPlan, work: int) -> None:
+def run_matmul(run: CFunction, a: Array, b: Array, out: Array, plan: MatmulPlan, work: int) -> None:
     """Write the products; threads share long work, by products or by the rows of a single one."""
     if work < thread_pool.part_min_work or plan.batch[0] > 1:
         run(a, b, out, *plan.numbers, plan.batch)
@@ -159,7 +164,7 @@ def run_matmul(run: Export, a: Array, b: Array, out: Array, plan: MatmulPlan, wo
 
         places = (a, steps[0]), (b, steps[1]), (out, count_elements(plan.shape[-2:]))
         parts = thread_pool.count_parts(work, count, PARTS_PER_THREAD)
-        thread_pool.run(divide_items(make_call, places, count, parts))
+        thread_pool.run(split_call(make_call, places, count, parts))
     else:
         rows, columns, *others = plan.numbers
         places = (a, others[1]), (b, 0), (out, columns)
@@ -168,7 +173,7 @@ def run_matmul(run: Export, a: Array, b: Array, out: Array, plan: MatmulPlan, wo
             places,
             *(rows, columns, *others, plan.batch),
             work=work,
-            multiple=TILE_ROWS,
+            multiple=MATMUL_TILE_ROWS,
             per_thread=1,  # each part brings the second matrix into the order in which it is read
         )
 
@@ -180,14 +185,16 @@ def as_matrix_operand(x: Array, is_transposed: bool) -> tuple[Array, bool]:
     return x, is_transposed
 
 
-BAND_PART: Final = {size: current_variant().kernel(f"band_part_{size}") for size in (1, 2, 4, 8)}
+C_BAND_PART_BY_ITEM_SIZE: Final = {
+    size: current_variant().kernel(f"band_part_{size}") for size in (1, 2, 4, 8)
+}
 """Functions by the size of elements."""
 
 numpy_band_part: Final = numpy_implementation(linalg.band_part)
 
 
 @lru_cache(maxsize=64)
-def as_int32(number: int) -> Array:
+def as_int32_array(number: int) -> Array:
     """Return a number as an array, from a cache; it must not be written to."""
     return np.array(number, INT32)
 
@@ -196,14 +203,14 @@ def as_int32(number: int) -> Array:
 @tracked
 def band_part(input: Array, num_lower: Array, num_upper: Array) -> Array:
     """Return the matrices with zeros outside a band of diagonals."""
-    run = BAND_PART.get(input.itemsize) if input.dtype.kind in "biufc" else None
+    run = C_BAND_PART_BY_ITEM_SIZE.get(input.itemsize) if input.dtype.kind in "biufc" else None
     size = input.size
     if run is None or not 0 < size < MAX_ELEMENTS:
         return track_allocation(numpy_band_part(input, num_lower, num_upper))
     shape = input.shape
     rows, columns = shape[-2:]
-    lower = as_int32(min(int(num_lower), rows))  # whatever integers they are: C reads these
-    upper = as_int32(min(int(num_upper), columns))
+    lower = as_int32_array(min(int(num_lower), rows))  # whatever integers they are: C reads these
+    upper = as_int32_array(min(int(num_upper), columns))
     if size < UNTRACKED_MAX_ELEMENTS:
         out = np.empty(shape, input.dtype)
         run(as_contiguous(input), out, size // (rows * columns), rows, columns, lower, upper)

@@ -17,16 +17,16 @@ from plugrad_cpu.extend import (
     tracked,
 )
 from plugrad_native.declare import (
-    COPY,
-    COPY_MIN_BYTES,
-    COPY_STEPS_PER_ELEMENT,
-    FLOATS,
+    C_COPY_BY_ITEM_SIZE,
+    C_COPY_MIN_BYTES,
+    COPY_COST_IN_ADDITIONS,
+    FLOAT_DTYPES,
     INT32,
-    INTEGERS,
+    INTEGER_DTYPES,
     MAX_ELEMENTS,
     UNTRACKED_MAX_ELEMENTS,
     as_contiguous,
-    parallel_walk,
+    parallel_strided_loop,
     table,
 )
 from plugrad_native.variants import current_variant
@@ -48,7 +48,7 @@ def reshape(x: Array, *, shape: Shape) -> Array:
     """
     if x.flags.c_contiguous:
         return x.reshape(shape)
-    y = x.reshape(shape) if x.nbytes < COPY_MIN_BYTES else _as_view(x, shape)
+    y = x.reshape(shape) if x.nbytes < C_COPY_MIN_BYTES else _as_view(x, shape)
     if y is None:
         return as_contiguous(x).reshape(shape)
     return as_contiguous(y) if _is_transposed(y) else y
@@ -60,10 +60,10 @@ def concat(*inputs: Array, axis: int) -> Array:
     first = inputs[0]
     size = sum([x.size for x in inputs])
     if (
-        thread_pool.count_parts(COPY_STEPS_PER_ELEMENT * size, count_elements(first.shape[:axis]))
+        thread_pool.count_parts(COPY_COST_IN_ADDITIONS * size, count_elements(first.shape[:axis]))
         == 1
         or size >= MAX_ELEMENTS
-        or first.itemsize not in COPY
+        or first.itemsize not in C_COPY_BY_ITEM_SIZE
         or first.dtype.hasobject
     ):
         return track_allocation(numpy_concat(*inputs, axis=axis))
@@ -80,29 +80,32 @@ def concat(*inputs: Array, axis: int) -> Array:
         if width:
             descriptor = np.array((2, outer, width, width, 1, row, 1), INT32)
             places = (as_contiguous(x), 1), (place, 2)
-            work = COPY_STEPS_PER_ELEMENT * x.size
-            parallel_walk(COPY[x.itemsize], places, descriptor, work=work)
+            work = COPY_COST_IN_ADDITIONS * x.size
+            parallel_strided_loop(C_COPY_BY_ITEM_SIZE[x.itemsize], places, descriptor, work=work)
             place = place[width:]
     return out
 
 
-NUMBERS: Final = tuple(
-    [np.dtype(name) for name in ("bool", "float16", *FLOATS, *INTEGERS, "complex64", "complex128")]
+JOINED_DTYPES: Final = tuple(
+    [
+        np.dtype(name)
+        for name in ("bool", "float16", *FLOAT_DTYPES, *INTEGER_DTYPES, "complex64", "complex128")
+    ]
 )
 
 
-def join_in_c(kernel: Kernel[..., Any], otherwise: Implementation) -> Implementation:
+def with_small_joins_in_c(kernel: Kernel[..., Any], otherwise: Implementation) -> Implementation:
     """Return an implementation that joins a few numbers in C, which takes half the time of a call of NumPy."""
     is_stack = kernel is movement.pack
     most = 8 * UNTRACKED_MAX_ELEMENTS
-    return tracked(current_variant().join(is_stack, NUMBERS, most, np.empty, otherwise))
+    return tracked(current_variant().join(is_stack, JOINED_DTYPES, most, np.empty, otherwise))
 
 
 for _kernel, _otherwise in (
     (movement.concat, concat),
     (movement.pack, numpy_implementation(movement.pack)),
 ):
-    table.update({_kernel: join_in_c(_kernel, _otherwise)})
+    table.update({_kernel: with_small_joins_in_c(_kernel, _otherwise)})
 
 
 def _as_view(x: Array, shape: Shape) -> Array | None:

@@ -20,40 +20,45 @@ from plugrad_cpu.extend import (
 from plugrad_native.declare import (
     FLOAT16,
     FLOAT32,
-    FLOATS,
-    LANES,
+    FLOAT32_LANES,
+    FLOAT_DTYPES,
     MAX_ELEMENTS,
     UNTRACKED_MAX_ELEMENTS,
     as_contiguous,
-    broadcast_descriptor,
-    divide_items,
-    exports,
+    describe_broadcast,
+    find_c_functions,
     parallel_for,
-    parallel_walk,
+    parallel_strided_loop,
+    split_call,
     table,
 )
-from plugrad_native.kernels.scan import sizes_around_axis
-from plugrad_native.kernels.unary import to_float16, to_float32
+from plugrad_native.kernels.scan import find_sizes_around_axis
+from plugrad_native.kernels.unary import cast_to_float16, cast_to_float32
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from plugrad.extend import Kernel, Shape
     from plugrad_cpu.extend import Call
-    from plugrad_native.declare import Array, Export
+    from plugrad_native.declare import Array, CFunction
 
 EXP_COST_IN_ADDITIONS = 4
 """The cost of an exponential, in additions."""
 
 
-def along_axis(kernel: Kernel[..., Any], name: str, axis_name: str) -> Callable[..., Array]:
-    """Declare a kernel with functions for contiguous rows, and for columns of float32."""
-    rows, columns = exports(name, *FLOATS), exports(f"{name}_columns", "float32")
+def make_kernel_along_axis(
+    kernel: Kernel[..., Any], name: str, axis_name: str
+) -> Callable[..., Array]:
+    """Return the implementation of a kernel along an axis: C functions for rows, and for columns of float32."""
+    rows, columns = (
+        find_c_functions(name, *FLOAT_DTYPES),
+        find_c_functions(f"{name}_columns", "float32"),
+    )
     numpy_function = numpy_implementation(kernel)
 
     def along(x: Array, axis: int) -> Array:
-        outer, length, inner = sizes_around_axis(x.shape, axis)
-        if inner != 1 and (x.dtype != FLOAT32 or inner < LANES):
+        outer, length, inner = find_sizes_around_axis(x.shape, axis)
+        if inner != 1 and (x.dtype != FLOAT32 or inner < FLOAT32_LANES):
             moved = along(np.moveaxis(x, axis, -1), x.ndim - 1)
             return as_contiguous(np.moveaxis(moved, -1, axis))
         out = empty(x.shape, x.dtype)
@@ -77,31 +82,33 @@ def along_axis(kernel: Kernel[..., Any], name: str, axis_name: str) -> Callable[
         if run and 0 < size < MAX_ELEMENTS:
             return along(x, axis)
         if x.dtype == FLOAT16:
-            return to_float16(implementation(to_float32(x), axis))
+            return cast_to_float16(implementation(cast_to_float32(x), axis))
         return track_allocation(numpy_function(x, **{axis_name: axis}))
 
     return implementation
 
 
-softmax_along: Final = along_axis(normalization.softmax, "softmax", "dim")
-log_softmax_along: Final = along_axis(normalization.log_softmax, "log_softmax", "axis")
+softmax_along_axis: Final = make_kernel_along_axis(normalization.softmax, "softmax", "dim")
+log_softmax_along_axis: Final = make_kernel_along_axis(
+    normalization.log_softmax, "log_softmax", "axis"
+)
 
 
 @table.implements(normalization.softmax)
 @tracked
 def softmax(logits: Array, *, dim: int) -> Array:
     """Return ``exp(x) / sum(exp(x))`` along an axis."""
-    return softmax_along(logits, dim)
+    return softmax_along_axis(logits, dim)
 
 
 @table.implements(normalization.log_softmax)
 @tracked
 def log_softmax(logits: Array, *, axis: int) -> Array:
     """Return ``x - log(sum(exp(x)))`` along an axis."""
-    return log_softmax_along(logits, axis)
+    return log_softmax_along_axis(logits, axis)
 
 
-BATCH_NORM = exports("batch_norm", *FLOATS)
+C_BATCH_NORM = find_c_functions("batch_norm", *FLOAT_DTYPES)
 
 numpy_batch_norm: Final = numpy_implementation(normalization.batch_norm)
 
@@ -117,7 +124,7 @@ def batch_norm(
     variance_epsilon: float,
 ) -> Array:
     """Return ``(x - mean) * factor + offset``, where the factor has the shape of the variance."""
-    if x.dtype not in BATCH_NORM or not 0 < x.size < MAX_ELEMENTS:
+    if x.dtype not in C_BATCH_NORM or not 0 < x.size < MAX_ELEMENTS:
         return numpy_batch_norm(x, mean, variance, offset, scale, variance_epsilon=variance_epsilon)
     factor = 1 / np.sqrt(variance + variance_epsilon)
     if scale is not None:
@@ -125,17 +132,17 @@ def batch_norm(
     shift = np.zeros((), x.dtype) if offset is None else offset
     parts = [as_contiguous(np.asarray(part, x.dtype)) for part in (mean, factor, shift)]
     out = empty(x.shape, x.dtype)
-    descriptor = broadcast_descriptor(x.shape, *(part.shape for part in parts))
+    descriptor = describe_broadcast(x.shape, *(part.shape for part in parts))
     places = (as_contiguous(x), 0), *zip(parts, (1, 2, 3), strict=True), (out, 0)
-    parallel_walk(BATCH_NORM[x.dtype], places, descriptor, work=2 * x.size)
+    parallel_strided_loop(C_BATCH_NORM[x.dtype], places, descriptor, work=2 * x.size)
     return out
 
 
-LAYER_NORM = exports("layer_norm", *FLOATS)
-LAYER_NORM_GRADIENT = exports("layer_norm_gradient", *FLOATS)
-LAYER_NORM_SUMS = exports("layer_norm_sums", *FLOATS)
-BATCH_NORM_TRAINING = exports("batch_norm_training", *FLOATS)
-BATCH_NORM_GRADIENT = exports("batch_norm_gradient", *FLOATS)
+C_LAYER_NORM = find_c_functions("layer_norm", *FLOAT_DTYPES)
+C_LAYER_NORM_GRADIENT = find_c_functions("layer_norm_gradient", *FLOAT_DTYPES)
+C_LAYER_NORM_SUMS = find_c_functions("layer_norm_sums", *FLOAT_DTYPES)
+C_BATCH_NORM_TRAINING = find_c_functions("batch_norm_training", *FLOAT_DTYPES)
+C_BATCH_NORM_GRADIENT = find_c_functions("batch_norm_gradient", *FLOAT_DTYPES)
 
 numpy_layer_norm: Final = numpy_implementation(normalization.layer_norm)
 numpy_layer_norm_gradient: Final = numpy_implementation(normalization.layer_norm_gradient)
@@ -146,12 +153,12 @@ numpy_batch_norm_gradient: Final = numpy_implementation(normalization.batch_norm
 def as_offset_or_scale(x: Array, part: Array | None, shape: Shape, value: float) -> Array:
     """Return an offset or scale as a contiguous array in x's dtype; an absent one is filled with `value`."""
     if part is None:
-        return constant_array(shape, value, x.dtype)
+        return get_constant_array(shape, value, x.dtype)
     return as_contiguous(part if part.dtype is x.dtype else np.asarray(part, x.dtype))
 
 
 @lru_cache(maxsize=64)
-def constant_array(shape: Shape, value: float, dtype: np.dtype[Any]) -> Array:
+def get_constant_array(shape: Shape, value: float, dtype: np.dtype[Any]) -> Array:
     """Return a cached array filled with one value, which must not be written to."""
     return np.full(shape, value, dtype)
 
@@ -162,7 +169,7 @@ def layer_norm(
     x: Array, offset: Array | None, scale: Array | None, *, axis: int, variance_epsilon: float
 ) -> Array:
     """Return standardized rows times the scale plus the offset."""
-    run = LAYER_NORM.get(x.dtype)
+    run = C_LAYER_NORM.get(x.dtype)
     size = x.size
     if run is None or not 0 < size < MAX_ELEMENTS:
         y = numpy_layer_norm(x, offset, scale, axis=axis, variance_epsilon=variance_epsilon)
@@ -185,7 +192,7 @@ def layer_norm_gradient(
     dy: Array, x: Array, scale: Array | None, *, axis: int, variance_epsilon: float
 ) -> list[Array]:
     """Return the gradients for x (by rows), and for offset and scale (by columns)."""
-    if x.dtype not in LAYER_NORM or not 0 < x.size < MAX_ELEMENTS:
+    if x.dtype not in C_LAYER_NORM or not 0 < x.size < MAX_ELEMENTS:
         return numpy_layer_norm_gradient(dy, x, scale, axis=axis, variance_epsilon=variance_epsilon)
     row = x.shape[axis:]
     length = count_elements(row)
@@ -193,40 +200,40 @@ def layer_norm_gradient(
     dy, x, factors = as_contiguous(dy), as_contiguous(x), as_offset_or_scale(x, scale, row, 1)
     dx, moments = empty(x.shape, x.dtype), empty((count, 2), x.dtype)
     places = (dy, length), (x, length), (factors, 0), (dx, length), (moments, 2)
-    run = LAYER_NORM_GRADIENT[x.dtype]
+    run = C_LAYER_NORM_GRADIENT[x.dtype]
     parallel_for(run, places, count, length, variance_epsilon, work=5 * x.size)
     sums = [empty(row, x.dtype) for _ in range(2)]
     columns = (dy, 1), (x, 1), (sums[0], 1), (sums[1], 1)
     parallel_for(
-        LAYER_NORM_SUMS[x.dtype],
+        C_LAYER_NORM_SUMS[x.dtype],
         columns,
         length,
         *(count, length, moments),
         work=2 * x.size,
-        multiple=LINE_FLOATS,
+        multiple=CACHE_LINE_FLOATS,
     )
     return [dx, *sums]
 
 
-def channel_layout(x: Array, axis: int) -> tuple[int, int, int, int]:
+def find_channel_layout(x: Array, axis: int) -> tuple[int, int, int, int]:
     """Return the number of channels, and the layout of x as (outer, channels, inner)."""
     channels, inner = x.shape[axis], count_elements(x.shape[axis + 1 :])
     return channels, x.size // (channels * inner), channels * inner, inner
 
 
-LINE_FLOATS: Final = 16
+CACHE_LINE_FLOATS: Final = 16
 """The elements of float32 in a line of the cache, which threads should not share."""
 
 
-PART_ROWS: Final = 2048
+ROWS_PER_PART: Final = 2048
 """The rows of columns that are summed at a time, as in csrc/normalization.c."""
-CHANNEL_SUMS: Final = exports("channel_sums", *FLOATS)
-CHANNEL_SLOPES: Final = exports("channel_slopes", *FLOATS)
-COMBINE_CHANNELS: Final = exports("combine_channels", *FLOATS)
+C_CHANNEL_SUMS: Final = find_c_functions("channel_sums", *FLOAT_DTYPES)
+C_CHANNEL_SLOPES: Final = find_c_functions("channel_slopes", *FLOAT_DTYPES)
+C_COMBINE_CHANNELS: Final = find_c_functions("combine_channels", *FLOAT_DTYPES)
 
 
-def run_channels(
-    run: Export, arrays: Sequence[Array], sizes: tuple[int, int, int, int], epsilon: float
+def run_for_channels(
+    run: CFunction, arrays: Sequence[Array], sizes: tuple[int, int, int, int], epsilon: float
 ) -> None:
     """Call a function for channels, shared by threads: arrays of images, and arrays with one number per channel."""
     channels, outer, pitch, inner = sizes
@@ -238,11 +245,17 @@ def run_channels(
 def has_shared_rows(sizes: tuple[int, int, int, int]) -> bool:
     """Return whether channels are columns with enough rows to be shared by threads."""
     channels, outer, _, inner = sizes
-    return inner == 1 and thread_pool.count_parts(3 * channels * outer, -(-outer // PART_ROWS)) > 1
+    return (
+        inner == 1 and thread_pool.count_parts(3 * channels * outer, -(-outer // ROWS_PER_PART)) > 1
+    )
 
 
-def add_up_rows(
-    run: Export, inputs: Sequence[tuple[Array | None, bool]], rows: int, channels: int, width: int
+def sum_rows_by_parts(
+    run: CFunction,
+    inputs: Sequence[tuple[Array | None, bool]],
+    rows: int,
+    channels: int,
+    width: int,
 ) -> Array:
     """Return sums over all rows in double precision, computed by parts of fixed size.
 
@@ -253,42 +266,42 @@ def add_up_rows(
         channels: the number of channels.
         width: the number of sums.
     """
-    count = -(-rows // PART_ROWS)
+    count = -(-rows // ROWS_PER_PART)
     totals = np.empty((count, width))
 
     def make_call(x: Array, *given: Any) -> Call:
         return run, x, *given[:-1], x.size // channels, channels
 
-    places = [(x, PART_ROWS * channels if is_long else 0) for x, is_long in inputs]
+    places = [(x, ROWS_PER_PART * channels if is_long else 0) for x, is_long in inputs]
     parts = thread_pool.count_parts(2 * rows * channels, count, PARTS_PER_THREAD)
-    thread_pool.run(divide_items(make_call, (*places, (totals, width)), count, parts))
+    thread_pool.run(split_call(make_call, (*places, (totals, width)), count, parts))
     total = np.zeros(width)
     for part in totals:  # one after the other, as C does
         total += part
     return total
 
 
-def normalize_shared(
+def normalize_rows_in_threads(
     x: Array, offset: Array, scale: Array, out: Array, epsilon: float
 ) -> tuple[Array, Array]:
     """Standardize columns as csrc/normalization.c does, with rows shared by threads; return means and variances."""
     channels = scale.size
     rows = x.size // channels
-    run = CHANNEL_SUMS[x.dtype]
+    run = C_CHANNEL_SUMS[x.dtype]
     with np.errstate(all="ignore"):
-        totals = add_up_rows(run, ((x, True), (None, False)), rows, channels, channels)
+        totals = sum_rows_by_parts(run, ((x, True), (None, False)), rows, channels, channels)
         mean = (totals / rows).astype(x.dtype)
-        squares = add_up_rows(run, ((x, True), (mean, False)), rows, channels, channels)
+        squares = sum_rows_by_parts(run, ((x, True), (mean, False)), rows, channels, channels)
         variance = (squares / rows).astype(x.dtype)
         factor = scale / np.sqrt(variance + x.dtype.type(epsilon))
     shape = scale.shape
-    descriptor = broadcast_descriptor((rows, channels), shape, shape, shape)
+    descriptor = describe_broadcast((rows, channels), shape, shape, shape)
     places = (x, 0), (mean, 1), (factor, 2), (offset, 3), (out, 0)
-    parallel_walk(BATCH_NORM[x.dtype], places, descriptor, work=2 * x.size)
+    parallel_strided_loop(C_BATCH_NORM[x.dtype], places, descriptor, work=2 * x.size)
     return mean, variance
 
 
-def differentiate_shared(
+def differentiate_rows_in_threads(
     dy: Array, x: Array, moments: tuple[Array, Array], scale: Array, dx: Array, epsilon: float
 ) -> tuple[Array, Array]:
     """Write the gradient for x as csrc/normalization.c does, with rows shared by threads; return the other two."""
@@ -296,7 +309,7 @@ def differentiate_shared(
     rows = x.size // channels
     mean, variance = moments
     inputs = (dy, True), (x, True), (mean, False)
-    sums = add_up_rows(CHANNEL_SLOPES[dtype], inputs, rows, channels, 2 * channels)
+    sums = sum_rows_by_parts(C_CHANNEL_SLOPES[dtype], inputs, rows, channels, 2 * channels)
     totals, along = sums[:channels], sums[channels:]
     with np.errstate(all="ignore"):
         inverse = 1 / np.sqrt(variance.astype(np.float64) + dtype.type(epsilon))
@@ -306,7 +319,7 @@ def differentiate_shared(
         factors = [x.astype(dtype) for x in (a, b, c)]
         results = totals.astype(dtype), (inverse * along).astype(dtype)
     places = *((x, channels) for x in (dy, x)), *((x, 0) for x in (mean, *factors)), (dx, channels)
-    parallel_for(COMBINE_CHANNELS[dtype], places, rows, channels, work=3 * x.size)
+    parallel_for(C_COMBINE_CHANNELS[dtype], places, rows, channels, work=3 * x.size)
     return results
 
 
@@ -315,18 +328,18 @@ def batch_norm_training(
     x: Array, offset: Array | None, scale: Array | None, *, axis: int, variance_epsilon: float
 ) -> list[Array]:
     """Return standardized channels times the scale plus the offset, with the means and the variances."""
-    if x.dtype not in BATCH_NORM_TRAINING or not 0 < x.size < MAX_ELEMENTS:
+    if x.dtype not in C_BATCH_NORM_TRAINING or not 0 < x.size < MAX_ELEMENTS:
         return numpy_batch_norm_training(
             x, offset, scale, axis=axis, variance_epsilon=variance_epsilon
         )
-    sizes = channel_layout(x, axis)
+    sizes = find_channel_layout(x, axis)
     channels = sizes[:1]
     out, mean, variance = empty(x.shape, x.dtype), *(empty(channels, x.dtype) for _ in range(2))
     parts = as_offset_or_scale(x, offset, channels, 0), as_offset_or_scale(x, scale, channels, 1)
     if has_shared_rows(sizes):
-        return [out, *normalize_shared(as_contiguous(x), *parts, out, variance_epsilon)]
+        return [out, *normalize_rows_in_threads(as_contiguous(x), *parts, out, variance_epsilon)]
     arrays = as_contiguous(x), *parts, out, mean, variance
-    run_channels(BATCH_NORM_TRAINING[x.dtype], arrays, sizes, variance_epsilon)
+    run_for_channels(C_BATCH_NORM_TRAINING[x.dtype], arrays, sizes, variance_epsilon)
     return [out, mean, variance]
 
 
@@ -342,17 +355,20 @@ def batch_norm_gradient(
     variance_epsilon: float,
 ) -> list[Array]:
     """Return the gradients for x, offset and scale, channel by channel."""
-    if x.dtype not in BATCH_NORM_GRADIENT or not 0 < x.size < MAX_ELEMENTS:
+    if x.dtype not in C_BATCH_NORM_GRADIENT or not 0 < x.size < MAX_ELEMENTS:
         return numpy_batch_norm_gradient(
             dy, x, mean, variance, scale, axis=axis, variance_epsilon=variance_epsilon
         )
-    sizes = channel_layout(x, axis)
+    sizes = find_channel_layout(x, axis)
     channels = sizes[:1]
     dx, *sums = empty(x.shape, x.dtype), *(empty(channels, x.dtype) for _ in range(2))
     parts = as_contiguous(mean), as_contiguous(variance), as_offset_or_scale(x, scale, channels, 1)
     dy, x = as_contiguous(dy), as_contiguous(x)
     if has_shared_rows(sizes):
-        return [dx, *differentiate_shared(dy, x, parts[:2], parts[2], dx, variance_epsilon)]
+        return [
+            dx,
+            *differentiate_rows_in_threads(dy, x, parts[:2], parts[2], dx, variance_epsilon),
+        ]
     arrays = dy, x, *parts, dx, *sums
-    run_channels(BATCH_NORM_GRADIENT[x.dtype], arrays, sizes, variance_epsilon)
+    run_for_channels(C_BATCH_NORM_GRADIENT[x.dtype], arrays, sizes, variance_epsilon)
     return [dx, *sums]

@@ -9,10 +9,10 @@ import numpy as np
 from plugrad.kernels import optimizers
 from plugrad_cpu.extend import empty, numpy_implementation, thread_pool
 from plugrad_native.declare import (
-    FLOATS,
+    FLOAT_DTYPES,
     MAX_ELEMENTS,
     as_contiguous,
-    exports,
+    find_c_functions,
     table,
 )
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 def make_optimizer_kernel(kernel: Kernel[..., Any], function: str) -> Implementation:
-    """Declare an optimizer kernel by its C functions."""
-    functions = exports(function, *FLOATS)
+    """Return the implementation of an optimizer kernel by its C functions."""
+    functions = find_c_functions(function, *FLOAT_DTYPES)
     lists = optimizers.LISTS[kernel]
     numpy_function = numpy_implementation(kernel)
 
@@ -53,12 +53,15 @@ def make_optimizer_kernel(kernel: Kernel[..., Any], function: str) -> Implementa
     return implementation
 
 
-NAMES: Final = (
+OPTIMIZER_NAMES: Final = (
     *("adadelta", "adagrad", "adam", "adamax", "centered_rmsprop", "gradient_descent", "momentum"),
     "rmsprop",
 )
 """The kernels with functions in C. A newer core may have more."""
 
 table.update(
-    {vars(optimizers)[name]: make_optimizer_kernel(vars(optimizers)[name], name) for name in NAMES}
+    {
+        vars(optimizers)[name]: make_optimizer_kernel(vars(optimizers)[name], name)
+        for name in OPTIMIZER_NAMES
+    }
 )

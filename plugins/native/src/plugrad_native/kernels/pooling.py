@@ -8,31 +8,31 @@ from plugrad.extend import count_elements
 from plugrad.kernels import pooling
 from plugrad_cpu.extend import empty, numpy_implementation
 from plugrad_native.declare import (
-    FLOATS,
+    FLOAT_DTYPES,
     INT32,
-    INTEGERS,
+    INTEGER_DTYPES,
     MAX_ELEMENTS,
     Array,
     as_contiguous,
-    exports,
+    find_c_functions,
     table,
 )
-from plugrad_native.windows import run_windows, window_descriptor
+from plugrad_native.windows import describe_window, run_windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from plugrad.extend import Kernel, Window
-    from plugrad_native.declare import Export, Exports
+    from plugrad_native.declare import CFunction, CFunctionsByDtype
 
-MAX_POOL = exports("max_pool", *FLOATS, *INTEGERS)
-MAX_POOL_GRADIENT = exports("max_pool_gradient", *FLOATS)
-MAX_POOL_WITH_ARGMAX = exports("max_pool_with_argmax", *FLOATS, *INTEGERS)
-AVERAGE_POOL = exports("avg_pool", *FLOATS)
-AVERAGE_POOL_GRADIENT = exports("avg_pool_gradient", *FLOATS)
+C_MAX_POOL = find_c_functions("max_pool", *FLOAT_DTYPES, *INTEGER_DTYPES)
+C_MAX_POOL_GRADIENT = find_c_functions("max_pool_gradient", *FLOAT_DTYPES)
+C_MAX_POOL_WITH_ARGMAX = find_c_functions("max_pool_with_argmax", *FLOAT_DTYPES, *INTEGER_DTYPES)
+C_AVERAGE_POOL = find_c_functions("avg_pool", *FLOAT_DTYPES)
+C_AVERAGE_POOL_GRADIENT = find_c_functions("avg_pool_gradient", *FLOAT_DTYPES)
 
 numpy_pool: Final = numpy_implementation(pooling.pool)
-numpy_with_argmax: Final = numpy_implementation(pooling.max_pool_with_argmax)
+numpy_max_pool_with_argmax: Final = numpy_implementation(pooling.max_pool_with_argmax)
 
 
 def describe_pooling(image: Array, window: Window) -> Array | None:
@@ -41,15 +41,17 @@ def describe_pooling(image: Array, window: Window) -> Array | None:
     largest = max(image.size, shape[0] * shape[-1] * count_elements(window.out))
     if 0 in (*shape, *window.out) or largest >= MAX_ELEMENTS:
         return None
-    return window_descriptor(shape, window)
+    return describe_window(shape, window)
 
 
-def descriptor(functions: Exports, image: Array, window: Window) -> Array | None:
+def describe_supported_pooling(
+    functions: CFunctionsByDtype, image: Array, window: Window
+) -> Array | None:
     """Return C's descriptor of windows, or None if C does not support the call."""
     return describe_pooling(image, window) if image.dtype in functions else None
 
 
-def run_pooling(run: Export, x: Array, window: Window, described: Array) -> Array:
+def run_pooling(run: CFunction, x: Array, window: Window, described: Array) -> Array:
     """Return the maxima or the averages of windows."""
     out = empty((x.shape[0], *window.out, x.shape[-1]), x.dtype)
     run_windows(
@@ -62,12 +64,12 @@ def run_pooling(run: Export, x: Array, window: Window, described: Array) -> Arra
     return out
 
 
-def make_pooling(kernel: Kernel[..., Any], functions: Exports) -> Callable[..., Array]:
-    """Declare a pooling without dilations."""
+def make_pooling(kernel: Kernel[..., Any], functions: CFunctionsByDtype) -> Callable[..., Array]:
+    """Return the implementation of a pooling without dilations."""
     in_python = numpy_implementation(kernel)
 
     def implementation(x: Array, *, window: Window) -> Array:
-        described = descriptor(functions, x, window)
+        described = describe_supported_pooling(functions, x, window)
         if described is None:
             return in_python(x, window=window)
         return run_pooling(functions[x.dtype], x, window, described)
@@ -76,15 +78,15 @@ def make_pooling(kernel: Kernel[..., Any], functions: Exports) -> Callable[..., 
 
 
 def make_max_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
-    """Declare the kernel that returns `dy` at the first maximum of each window."""
+    """Return the gradient of max pooling, which puts `dy` at the first maximum of each window."""
     numpy_gradient = numpy_implementation(kernel)
 
     def implementation(dy: Array, input: Array, output: Array, *, window: Window) -> Array:
-        described = descriptor(MAX_POOL_GRADIENT, input, window)
+        described = describe_supported_pooling(C_MAX_POOL_GRADIENT, input, window)
         if described is None:
             return numpy_gradient(dy, input, output, window=window)
         dx = empty(input.shape, input.dtype)
-        run = MAX_POOL_GRADIENT[input.dtype]
+        run = C_MAX_POOL_GRADIENT[input.dtype]
         run_windows(
             lambda some, x, dx, dy, y: (run, dy, x, y, dx, some),
             described,
@@ -99,15 +101,15 @@ def make_max_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
 
 
 def make_avg_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
-    """Declare the kernel that distributes `dy` evenly over each window."""
+    """Return the gradient of average pooling, which distributes `dy` evenly over each window."""
     numpy_gradient = numpy_implementation(kernel)
 
     def implementation(dy: Array, input: Array, *, window: Window) -> Array:
-        described = descriptor(AVERAGE_POOL_GRADIENT, input, window)
+        described = describe_supported_pooling(C_AVERAGE_POOL_GRADIENT, input, window)
         if described is None:
             return numpy_gradient(dy, input, window=window)
         dx = empty(input.shape, input.dtype)
-        run = AVERAGE_POOL_GRADIENT[dy.dtype]
+        run = C_AVERAGE_POOL_GRADIENT[dy.dtype]
         run_windows(
             lambda some, dx, dy: (run, dy, dx, some),
             described,
@@ -126,21 +128,23 @@ def max_pool_with_argmax(
     x: Array, *, window: Window, include_batch_in_index: bool
 ) -> tuple[Array, Array]:
     """Return the maxima and the index of the first cell with each; NaN counts as the maximum."""
-    described = descriptor(MAX_POOL_WITH_ARGMAX, x, window)
+    described = describe_supported_pooling(C_MAX_POOL_WITH_ARGMAX, x, window)
     if described is None:
-        return numpy_with_argmax(x, window=window, include_batch_in_index=include_batch_in_index)
+        return numpy_max_pool_with_argmax(
+            x, window=window, include_batch_in_index=include_batch_in_index
+        )
     out = empty((x.shape[0], *window.out, x.shape[-1]), x.dtype)
     positions = empty(out.shape, INT32)
     offset = 0 if include_batch_in_index else -count_elements(x.shape[1:])
-    MAX_POOL_WITH_ARGMAX[x.dtype](as_contiguous(x), out, described, positions, offset)
+    C_MAX_POOL_WITH_ARGMAX[x.dtype](as_contiguous(x), out, described, positions, offset)
     return out, positions
 
 
 @table.implements(pooling.pool)
 def pool(input: Array, *, window: Window, pooling_type: pooling.PoolingType) -> Array:
     """Return the maxima or the averages of dilated windows."""
-    functions = MAX_POOL if pooling_type == "max" else AVERAGE_POOL
-    described = descriptor(functions, input, window)
+    functions = C_MAX_POOL if pooling_type == "max" else C_AVERAGE_POOL
+    described = describe_supported_pooling(functions, input, window)
     if described is None:
         return numpy_pool(input, window=window, pooling_type=pooling_type)
     return run_pooling(functions[input.dtype], input, window, described)
@@ -148,9 +152,9 @@ def pool(input: Array, *, window: Window, pooling_type: pooling.PoolingType) -> 
 
 table.update(
     {
-        pooling.max_pool: make_pooling(pooling.max_pool, MAX_POOL),
+        pooling.max_pool: make_pooling(pooling.max_pool, C_MAX_POOL),
         pooling.max_pool_gradient: make_max_pool_gradient(pooling.max_pool_gradient),
-        pooling.avg_pool: make_pooling(pooling.avg_pool, AVERAGE_POOL),
+        pooling.avg_pool: make_pooling(pooling.avg_pool, C_AVERAGE_POOL),
         pooling.avg_pool_gradient: make_avg_pool_gradient(pooling.avg_pool_gradient),
     }
 )

@@ -3,8 +3,8 @@
 from plugrad.kernels import pooling3d
 from plugrad_native.declare import table
 from plugrad_native.kernels.pooling import (
-    AVERAGE_POOL,
-    MAX_POOL,
+    C_AVERAGE_POOL,
+    C_MAX_POOL,
     make_avg_pool_gradient,
     make_max_pool_gradient,
     make_pooling,
@@ -12,9 +12,9 @@ from plugrad_native.kernels.pooling import (
 
 table.update(
     {
-        pooling3d.max_pool3d: make_pooling(pooling3d.max_pool3d, MAX_POOL),
+        pooling3d.max_pool3d: make_pooling(pooling3d.max_pool3d, C_MAX_POOL),
         pooling3d.max_pool3d_gradient: make_max_pool_gradient(pooling3d.max_pool3d_gradient),
-        pooling3d.avg_pool3d: make_pooling(pooling3d.avg_pool3d, AVERAGE_POOL),
+        pooling3d.avg_pool3d: make_pooling(pooling3d.avg_pool3d, C_AVERAGE_POOL),
         pooling3d.avg_pool3d_gradient: make_avg_pool_gradient(pooling3d.avg_pool3d_gradient),
     }
 )

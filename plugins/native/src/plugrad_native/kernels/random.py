@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     import numpy as np
 
     from plugrad.extend import Implementation, Kernel, Shape
-    from plugrad_native.declare import Array, Export
+    from plugrad_native.declare import Array, CFunction
 
-STEPS_PER_NUMBER: Final = 4
+RANDOM_NUMBER_COST_IN_ADDITIONS: Final = 4
 """How long a number takes, in additions."""
-PART_MULTIPLE: Final = 1024
+PART_MULTIPLE_NUMBERS: Final = 1024
 """The numbers of which each part but the last has a multiple: whole blocks of words."""
-BLOCK_WORDS: Final = 4
+PHILOX_BLOCK_WORDS: Final = 4
 
 
-def random_kernel(
+def make_random_kernel(
     kernel: Kernel[..., Any], name: str, dtype: np.dtype[np.generic]
 ) -> Implementation:
-    """Declare a kernel that computes one number from each word of Philox, by its C function."""
-    run: Export = current_variant().kernel(name)
+    """Return the implementation of a kernel whose C function makes a number of each word of Philox."""
+    run: CFunction = current_variant().kernel(name)
     numpy_function = numpy_implementation(kernel)
 
     def implementation(state: Array, *, shape: Shape) -> Array:
@@ -43,16 +43,18 @@ def random_kernel(
             return numpy_function(state, shape=shape)
         state = as_contiguous(state)
         out = empty(shape, dtype)
-        parts = thread_pool.count_parts(STEPS_PER_NUMBER * count, count // PART_MULTIPLE)
+        parts = thread_pool.count_parts(
+            RANDOM_NUMBER_COST_IN_ADDITIONS * count, count // PART_MULTIPLE_NUMBERS
+        )
         if parts < 2:
             run(state, out, count, 0)
             return out
         flat = out.reshape(-1)
-        step = PART_MULTIPLE
+        step = PART_MULTIPLE_NUMBERS
         bounds = [*(count * i // parts // step * step for i in range(parts)), count]
         thread_pool.run(
             [
-                (run, state, flat[first:last], last - first, first // BLOCK_WORDS)
+                (run, state, flat[first:last], last - first, first // PHILOX_BLOCK_WORDS)
                 for first, last in pairwise(bounds)
             ]
         )
@@ -63,7 +65,9 @@ def random_kernel(
 
 table.update(
     {
-        random.random_bits: random_kernel(random.random_bits, "random_bits", INT32),
-        random.random_normal: random_kernel(random.random_normal, "random_normal_float32", FLOAT32),
+        random.random_bits: make_random_kernel(random.random_bits, "random_bits", INT32),
+        random.random_normal: make_random_kernel(
+            random.random_normal, "random_normal_float32", FLOAT32
+        ),
     }
 )

@@ -19,20 +19,20 @@ from plugrad_cpu.extend import (
     tracked,
 )
 from plugrad_native.declare import (
-    FLOATS,
+    FLOAT_DTYPES,
     INT32,
-    INTEGERS,
+    INTEGER_DTYPES,
     MAX_ELEMENTS,
     UNTRACKED_MAX_ELEMENTS,
     as_contiguous,
-    divide_items,
-    exports,
+    find_c_functions,
     parallel_for,
-    small_results,
+    split_call,
     table,
+    with_small_results_in_c,
 )
-from plugrad_native.kernels.indexing import is_supported, segment_sums
-from plugrad_native.kernels.unary import CHARACTERS, to_float16, to_float32
+from plugrad_native.kernels.indexing import compute_segment_sums, is_segment_sum_supported
+from plugrad_native.kernels.unary import DTYPE_CHARACTERS, cast_to_float16, cast_to_float32
 from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
@@ -40,20 +40,20 @@ if TYPE_CHECKING:
 
     from plugrad.extend import Implementation, Kernel, Shape
     from plugrad_cpu.extend import Call
-    from plugrad_native.declare import Array, Export, Exports
+    from plugrad_native.declare import Array, CFunction, CFunctionsByDtype
 
-PARALLEL_ROWS = 8
+ROWS_REDUCED_TOGETHER = 8
 """Short rows that C reduces side by side."""
-PART_ELEMENTS: Final = 1 << 17
+LONG_ROW_PART_ELEMENTS: Final = 1 << 17
 """The elements of a long row that are reduced at a time, as in csrc/reduction.c."""
-FEW_COLUMNS: Final = 16
+UNSHARED_MAX_COLUMNS: Final = 16
 """Up to so many columns, C reduces several rows of them at a time, which threads do not share."""
-COLUMN_MULTIPLE: Final = 64
+COLUMNS_REDUCED_TOGETHER: Final = 64
 """Columns that C reduces side by side."""
 
 
 @lru_cache(maxsize=1024)
-def reduction_layout(
+def find_reduction_layout(
     shape: Shape, axes: Shape, keep_dims: bool
 ) -> tuple[Shape, int, int, int] | None:
     """Return the result's shape, and the sizes before, of and after the sorted reduced axes.
@@ -73,7 +73,7 @@ def reduction_layout(
 
 SUM_ROWS, SUM_COLUMNS = (
     {
-        CHARACTERS[half]: current_variant().kernel(f"sum_{lines}_{half}")
+        DTYPE_CHARACTERS[half]: current_variant().kernel(f"sum_{lines}_{half}")
         for half in ("float16", "bfloat16")
     }
     for lines in ("rows", "columns")
@@ -83,7 +83,7 @@ SUM_ROWS, SUM_COLUMNS = (
 
 def sum_halves(x: Array, axis: Shape, keep_dims: bool, *, is_mean: bool) -> Array | None:
     """Return the sums or the means of halves along adjacent axes, or None for other axes."""
-    plan = reduction_layout(x.shape, axis, keep_dims) if x.flags.c_contiguous else None
+    plan = find_reduction_layout(x.shape, axis, keep_dims) if x.flags.c_contiguous else None
     if plan is None:
         return None
     shape, outer, length, inner = plan
@@ -102,24 +102,26 @@ def make_reduction(
     kernel: Kernel[..., Any], name: str, *dtypes: str, attribute: str = "axis"
 ) -> Implementation:
     """Return the implementation of a kernel that reduces axes, the attribute of a name, with C functions."""
-    functions, numpy_function = exports(name, *dtypes), numpy_implementation(kernel)
-    columns = exports(f"{name}_pitched", *dtypes)
-    part = PART_NAMES.get(name)
-    parts: Exports = exports(f"{part}_parts", *FLOATS) if part else {}
-    combine: Exports = exports(f"{part}_total", *FLOATS) if part else {}
+    functions, numpy_function = find_c_functions(name, *dtypes), numpy_implementation(kernel)
+    columns = find_c_functions(f"{name}_pitched", *dtypes)
+    part = PART_REDUCTION_NAMES.get(name)
+    parts: CFunctionsByDtype = find_c_functions(f"{part}_parts", *FLOAT_DTYPES) if part else {}
+    combine: CFunctionsByDtype = find_c_functions(f"{part}_total", *FLOAT_DTYPES) if part else {}
 
     @tracked
     def implementation(x: Array, *, keep_dims: bool, **axes: Shape) -> Array:
         axis = axes[attribute]
         run = functions.get(x.dtype)
-        plan = reduction_layout(x.shape, axis, keep_dims) if x.flags.c_contiguous else None
+        plan = find_reduction_layout(x.shape, axis, keep_dims) if x.flags.c_contiguous else None
         if run is None or plan is None:
             if x.dtype.char == "e" and 0 < x.size < MAX_ELEMENTS:
                 if name in ("sum", "mean"):
                     found = sum_halves(x, axis, keep_dims, is_mean=name == "mean")
                     if found is not None:
                         return found
-                return to_float16(implementation(to_float32(x), keep_dims=keep_dims, **axes))
+                return cast_to_float16(
+                    implementation(cast_to_float32(x), keep_dims=keep_dims, **axes)
+                )
             return track_allocation(numpy_function(x, keep_dims=keep_dims, **axes))
         shape, outer, length, inner = plan
         out = empty(shape, x.dtype)
@@ -128,27 +130,31 @@ def make_reduction(
         elif outer == inner == 1:
             if x.dtype in parts:
                 both = parts[x.dtype], combine[x.dtype]
-                reduce_row(run, both, x, out, length if name == "mean" else 1)
+                reduce_long_row_by_parts(run, both, x, out, length if name == "mean" else 1)
             else:
-                reduce_exact_row(run, x, out)
-        elif outer == 1 and inner > FEW_COLUMNS:
+                reduce_long_row_in_any_order(run, x, out)
+        elif outer == 1 and inner > UNSHARED_MAX_COLUMNS:
             places, how = ((x, 1), (out, 1)), (length, inner)
             reduce_columns = columns[x.dtype]
-            parallel_for(reduce_columns, places, inner, *how, work=x.size, multiple=COLUMN_MULTIPLE)
+            parallel_for(
+                reduce_columns, places, inner, *how, work=x.size, multiple=COLUMNS_REDUCED_TOGETHER
+            )
         else:
             places = (x, length * inner), (out, inner)
-            parallel_for(run, places, outer, length, inner, work=x.size, multiple=PARALLEL_ROWS)
+            parallel_for(
+                run, places, outer, length, inner, work=x.size, multiple=ROWS_REDUCED_TOGETHER
+            )
         return out
 
-    return small_results("axes", functions, implementation, attribute)
+    return with_small_results_in_c("axes", functions, implementation, attribute)
 
 
-PART_NAMES: Final = {"sum": "sum", "mean": "sum", "prod": "prod"}
+PART_REDUCTION_NAMES: Final = {"sum": "sum", "mean": "sum", "prod": "prod"}
 """What is computed of the parts of a long row of floats, in double precision, by the names of reductions."""
 
 
-def reduce_row(
-    run: Export, parts: tuple[Export, Export], x: Array, out: Array, divisor: int
+def reduce_long_row_by_parts(
+    run: CFunction, parts: tuple[CFunction, CFunction], x: Array, out: Array, divisor: int
 ) -> None:
     """Reduce all elements to one number by fixed parts, which threads share.
 
@@ -159,68 +165,73 @@ def reduce_row(
         out: where the result goes.
         divisor: by what it is divided.
     """
-    size, count = x.size, -(-x.size // PART_ELEMENTS)
+    size, count = x.size, -(-x.size // LONG_ROW_PART_ELEMENTS)
     shares = thread_pool.count_parts(size, count, PARTS_PER_THREAD)
     if shares == 1:
         run(x, out, 1, size, 1)
         return
     run_parts, combine = parts
     totals = np.empty(count)
-    places = (x, PART_ELEMENTS), (totals, 1)
+    places = (x, LONG_ROW_PART_ELEMENTS), (totals, 1)
 
     def make_call(x: Array, totals: Array, _: int) -> Call:
         return run_parts, x, totals, x.size
 
-    thread_pool.run(divide_items(make_call, places, count, shares))
+    thread_pool.run(split_call(make_call, places, count, shares))
     combine(totals, out, count, divisor)
 
 
-def reduce_exact_row(run: Export, x: Array, out: Array) -> None:
+def reduce_long_row_in_any_order(run: CFunction, x: Array, out: Array) -> None:
     """Reduce all elements to one number, where order does not matter, by parts that threads share."""
     size, x = x.size, x.reshape(-1)
-    whole, rest = divmod(size, PART_ELEMENTS)
+    whole, rest = divmod(size, LONG_ROW_PART_ELEMENTS)
     totals = np.empty((whole + bool(rest),), x.dtype)
-    parallel_for(run, ((x, PART_ELEMENTS), (totals, 1)), whole, PART_ELEMENTS, 1, work=size)
+    parallel_for(
+        run, ((x, LONG_ROW_PART_ELEMENTS), (totals, 1)), whole, LONG_ROW_PART_ELEMENTS, 1, work=size
+    )
     if rest:
-        run(x[whole * PART_ELEMENTS :], totals[whole:], 1, rest, 1)
+        run(x[whole * LONG_ROW_PART_ELEMENTS :], totals[whole:], 1, rest, 1)
     run(totals, out, 1, totals.size, 1)
 
 
 table.update(
     {
-        reduction.sum: make_reduction(reduction.sum, "sum", *FLOATS, *INTEGERS),
-        reduction.prod: make_reduction(reduction.prod, "prod", *FLOATS, *INTEGERS),
-        reduction.mean: make_reduction(reduction.mean, "mean", *FLOATS),
+        reduction.sum: make_reduction(reduction.sum, "sum", *FLOAT_DTYPES, *INTEGER_DTYPES),
+        reduction.prod: make_reduction(reduction.prod, "prod", *FLOAT_DTYPES, *INTEGER_DTYPES),
+        reduction.mean: make_reduction(reduction.mean, "mean", *FLOAT_DTYPES),
         reduction.max: make_reduction(
-            reduction.max, "max", *FLOATS, *INTEGERS, attribute="reduction_indices"
+            reduction.max, "max", *FLOAT_DTYPES, *INTEGER_DTYPES, attribute="reduction_indices"
         ),
-        reduction.min: make_reduction(reduction.min, "min", *FLOATS, *INTEGERS),
+        reduction.min: make_reduction(reduction.min, "min", *FLOAT_DTYPES, *INTEGER_DTYPES),
     }
 )
 
-BOOL: Final = np.dtype(np.bool_)
+NUMPY_BOOL: Final = np.dtype(np.bool_)
 for _kernel, _name in ((reduction.all, "min_uint8"), (reduction.any, "max_uint8")):
-    _functions = {BOOL: current_variant().kernel(_name)}  # bools are stored as 0 and 1
+    _functions = {NUMPY_BOOL: current_variant().kernel(_name)}  # bools are stored as 0 and 1
     _numpy_function = numpy_implementation(_kernel)
-    table.update({_kernel: small_results("axes", _functions, _numpy_function, "axis")})
+    table.update({_kernel: with_small_results_in_c("axes", _functions, _numpy_function, "axis")})
 
 
 # --- variances and norms -----------------------------------------------------------------------------
 
-MOMENTS: Final = exports("moments", *FLOATS)
-LARGEST_SQUARES: Final = 2.0**800
-SCALE: Final = 2.0**700
+C_MOMENTS: Final = find_c_functions("moments", *FLOAT_DTYPES)
+MAX_SAFE_SQUARE_SUM: Final = 2.0**800
+OVERFLOW_GUARD_SCALE: Final = 2.0**700
 """By what numbers of float64 are multiplied, or divided, whose squares would vanish, or overflow."""
 
 
-def row_moments(x: Array, start: float, scale: float = 1.0) -> tuple[float, float]:
+def compute_row_moments(x: Array, start: float, scale: float = 1.0) -> tuple[float, float]:
     """Return the sums of ``(x - start) * scale`` and of its squares, by parts that threads share."""
     x = x.reshape(-1)
-    totals = np.empty((-(-x.size // PART_ELEMENTS), 2))
-    parts = [x[first : first + PART_ELEMENTS] for first in range(0, x.size, PART_ELEMENTS)]
+    totals = np.empty((-(-x.size // LONG_ROW_PART_ELEMENTS), 2))
+    parts = [
+        x[first : first + LONG_ROW_PART_ELEMENTS]
+        for first in range(0, x.size, LONG_ROW_PART_ELEMENTS)
+    ]
     thread_pool.run(
         [
-            (MOMENTS[x.dtype], part, found, part.size, start, scale)
+            (C_MOMENTS[x.dtype], part, found, part.size, start, scale)
             for part, found in zip(parts, totals, strict=True)
         ]
     )
@@ -231,76 +242,85 @@ def row_moments(x: Array, start: float, scale: float = 1.0) -> tuple[float, floa
     return total, squares
 
 
-def row_variance(x: Array) -> float:
+def compute_row_variance(x: Array) -> float:
     """Return the variance of a long row, as ``variance`` in csrc/moments.c does."""
     count, start = x.size, float(x.reshape(-1)[0])
-    total, squares = row_moments(x, start)
+    total, squares = compute_row_moments(x, start)
     if x.dtype.char == "d":
-        total, squares = row_moments(x, start + total / count)
+        total, squares = compute_row_moments(x, start + total / count)
     found = (squares - total * total / count) / count
     return 0.0 if found < 0 else found
 
 
-def row_norm(x: Array) -> float:
+def compute_row_norm(x: Array) -> float:
     """Return the Euclidean norm of a long row, as ``norm`` in csrc/moments.c does."""
-    squares = row_moments(x, 0.0)[1]
-    if x.dtype.char != "d" or 1 / LARGEST_SQUARES <= squares <= LARGEST_SQUARES:
+    squares = compute_row_moments(x, 0.0)[1]
+    if x.dtype.char != "d" or 1 / MAX_SAFE_SQUARE_SUM <= squares <= MAX_SAFE_SQUARE_SUM:
         return sqrt(squares)
-    scale = 1 / SCALE if squares > LARGEST_SQUARES else SCALE
-    return sqrt(row_moments(x, 0.0, scale)[1]) / scale
+    scale = 1 / OVERFLOW_GUARD_SCALE if squares > MAX_SAFE_SQUARE_SUM else OVERFLOW_GUARD_SCALE
+    return sqrt(compute_row_moments(x, 0.0, scale)[1]) / scale
 
 
 def make_moments(
     kernel: Kernel[..., Any], name: str, reduce_long_row: Callable[[Array], float]
 ) -> Implementation:
     """Return the implementation of a variance or a norm; `reduce_long_row` is for one row with many parts."""
-    functions, numpy_function = exports(name, *FLOATS), numpy_implementation(kernel)
-    columns = exports(f"{name}_pitched", *FLOATS)
+    functions, numpy_function = find_c_functions(name, *FLOAT_DTYPES), numpy_implementation(kernel)
+    columns = find_c_functions(f"{name}_pitched", *FLOAT_DTYPES)
 
     @tracked
     def implementation(x: Array, *, axis: Shape, keep_dims: bool) -> Array:
         run = functions.get(x.dtype)
-        plan = reduction_layout(x.shape, axis, keep_dims) if x.flags.c_contiguous else None
+        plan = find_reduction_layout(x.shape, axis, keep_dims) if x.flags.c_contiguous else None
         if run is None or plan is None:
             if x.dtype.char == "e" and 0 < x.size < MAX_ELEMENTS:
-                return to_float16(implementation(to_float32(x), axis=axis, keep_dims=keep_dims))
+                return cast_to_float16(
+                    implementation(cast_to_float32(x), axis=axis, keep_dims=keep_dims)
+                )
             return track_allocation(numpy_function(x, axis=axis, keep_dims=keep_dims))
         shape, outer, length, inner = plan
         out = empty(shape, x.dtype)
-        if outer == inner == 1 and length > PART_ELEMENTS:
+        if outer == inner == 1 and length > LONG_ROW_PART_ELEMENTS:
             with np.errstate(over="ignore"):
                 out.fill(reduce_long_row(x))
-        elif outer == 1 and inner > FEW_COLUMNS:
+        elif outer == 1 and inner > UNSHARED_MAX_COLUMNS:
             places = (x, 1), (out, 1)
             run = columns[x.dtype]
-            parallel_for(run, places, inner, length, inner, work=x.size, multiple=COLUMN_MULTIPLE)
+            parallel_for(
+                run, places, inner, length, inner, work=x.size, multiple=COLUMNS_REDUCED_TOGETHER
+            )
         else:
             places = (x, length * inner), (out, inner)
             parallel_for(run, places, outer, length, inner, work=x.size)
         return out
 
-    return small_results("axes", functions, implementation, "axis")
+    return with_small_results_in_c("axes", functions, implementation, "axis")
 
 
 table.update(
     {
-        reduction.variance: make_moments(reduction.variance, "variance", row_variance),
-        reduction.euclidean_norm: make_moments(reduction.euclidean_norm, "norm", row_norm),
+        reduction.variance: make_moments(reduction.variance, "variance", compute_row_variance),
+        reduction.euclidean_norm: make_moments(reduction.euclidean_norm, "norm", compute_row_norm),
     }
 )
 
 
 def make_arg_reduction(kernel: Kernel[..., Any], name: str) -> Callable[..., Array]:
     """Return the implementation of a kernel that finds the position of an extreme value along an axis."""
-    functions, numpy_function = exports(name, *FLOATS, "int32"), numpy_implementation(kernel)
+    functions, numpy_function = (
+        find_c_functions(name, *FLOAT_DTYPES, "int32"),
+        numpy_implementation(kernel),
+    )
 
     @tracked
     def implementation(x: Array, *, axis: int) -> Array:
         if x.size < UNTRACKED_MAX_ELEMENTS:  # a call of NumPy takes less than the decision
             return numpy_function(x, axis=axis)
         run = functions.get(x.dtype)
-        plan = reduction_layout(x.shape, (axis,), False) if x.flags.c_contiguous else None
-        if run is None or plan is None or plan[3] < FEW_COLUMNS:  # which NumPy is faster at
+        plan = find_reduction_layout(x.shape, (axis,), False) if x.flags.c_contiguous else None
+        if (
+            run is None or plan is None or plan[3] < UNSHARED_MAX_COLUMNS
+        ):  # which NumPy is faster at
             return track_allocation(numpy_function(x, axis=axis))
         shape, outer, length, inner = plan
         if x.size < thread_pool.part_min_work:
@@ -323,7 +343,7 @@ table.update(
 )
 
 
-COUNT_IDS = current_variant().kernel("count_ids")
+C_COUNT_IDS = current_variant().kernel("count_ids")
 
 numpy_bincount: Final = numpy_implementation(reduction.bincount)
 
@@ -335,8 +355,8 @@ def bincount(x: Array, weights: Array | None, *, size: int) -> Array:
         return numpy_bincount(x, weights, size=size)
     if weights is None:
         counts = empty((size,), INT32)
-        COUNT_IDS(as_contiguous(x), counts, 1, x.size, size, False)
+        C_COUNT_IDS(as_contiguous(x), counts, 1, x.size, size, False)
         return counts
-    if not is_supported(weights, x, (size,)):
+    if not is_segment_sum_supported(weights, x, (size,)):
         return numpy_bincount(x, weights, size=size)
-    return segment_sums(weights, as_contiguous(x), (size,))
+    return compute_segment_sums(weights, as_contiguous(x), (size,))

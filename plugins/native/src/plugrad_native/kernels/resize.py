@@ -11,11 +11,11 @@ from plugrad.extend import Pair, Shape, count_elements
 from plugrad.kernels import resize
 from plugrad_cpu.extend import empty, numpy_implementation, zeros
 from plugrad_native.declare import (
-    FLOATS,
+    FLOAT_DTYPES,
     INT32,
     MAX_ELEMENTS,
     as_contiguous,
-    exports,
+    find_c_functions,
     parallel_for,
     table,
 )
@@ -25,18 +25,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from plugrad.extend import Kernel
-    from plugrad_native.declare import Array, Export
+    from plugrad_native.declare import Array, CFunction
 
-BILINEAR: Final = exports("resize_bilinear", *FLOATS)
-NEAREST: Final = {size: current_variant().kernel(f"resize_nearest_{size}") for size in (1, 2, 4, 8)}
+C_RESIZE_BILINEAR: Final = find_c_functions("resize_bilinear", *FLOAT_DTYPES)
+C_RESIZE_NEAREST_BY_ITEM_SIZE: Final = {
+    size: current_variant().kernel(f"resize_nearest_{size}") for size in (1, 2, 4, 8)
+}
 """Functions by the size of elements."""
-GRADIENT: Final = exports("resize_gradient", *FLOATS)
+C_RESIZE_GRADIENT: Final = find_c_functions("resize_gradient", *FLOAT_DTYPES)
 FLOATS_PER_SAMPLE: Final = 4
 """The numbers of float32 that a place in csrc/resize.c takes."""
 
 
 @lru_cache(maxsize=1024)
-def resize_descriptor(
+def describe_resize(
     images: Shape, size: Pair, align_corners: bool, half_pixel_centers: bool
 ) -> Array:
     """Return ``resizing`` of csrc/resize.c for images, covering all rows of the results."""
@@ -45,7 +47,7 @@ def resize_descriptor(
 
 
 def run_resize(
-    run: Export,
+    run: CFunction,
     x: Array,
     out: Array,
     images: Shape,
@@ -58,7 +60,7 @@ def run_resize(
         run,
         ((as_contiguous(x), x.size // count), (out, out.size // count)),
         count,
-        *(resize_descriptor(images, *how), *is_nearest),
+        *(describe_resize(images, *how), *is_nearest),
         work=2 * (x.size + out.size),
         scratch=FLOATS_PER_SAMPLE * width + -(-images[2] * images[3] * itemsize // 4),
     )
@@ -71,16 +73,16 @@ def is_supported(*shapes: Shape) -> bool:
 
 
 def make_resize(
-    kernel: Kernel[..., Any], export_for: Callable[[Array], Export | None]
+    kernel: Kernel[..., Any], find_function: Callable[[Array], CFunction | None]
 ) -> Callable[..., Array]:
-    """Declare a kernel that resizes images, given the choice of its C function."""
+    """Return the implementation of a resize; `find_function` chooses its C function."""
     numpy_function = numpy_implementation(kernel)
 
     def implementation(
         images: Array, *, size: Pair, align_corners: bool, half_pixel_centers: bool
     ) -> Array:
         shape = (images.shape[0], *size, images.shape[3])
-        run = export_for(images)
+        run = find_function(images)
         if run is None or not is_supported(images.shape, shape):
             return numpy_function(
                 images,
@@ -95,13 +97,13 @@ def make_resize(
 
 
 def make_resize_gradient(kernel: Kernel[..., Any], *, is_nearest: bool) -> Callable[..., Array]:
-    """Declare the gradient of a kernel that resizes images."""
+    """Return the implementation of the gradient of a resize."""
     numpy_function = numpy_implementation(kernel)
 
     def implementation(
         images: Array, dy: Array, *, size: Pair, align_corners: bool, half_pixel_centers: bool
     ) -> Array:
-        run = GRADIENT.get(dy.dtype)
+        run = C_RESIZE_GRADIENT.get(dy.dtype)
         if run is None or not is_supported(images.shape, dy.shape):
             return numpy_function(
                 images,
@@ -117,18 +119,20 @@ def make_resize_gradient(kernel: Kernel[..., Any], *, is_nearest: bool) -> Calla
     return implementation
 
 
-def nearest_function(images: Array) -> Export | None:
+def find_nearest_function(images: Array) -> CFunction | None:
     """Return the C function for nearest-neighbour resizing in the dtype of the images."""
-    return NEAREST.get(images.itemsize) if images.dtype.kind in "biufc" else None
+    return (
+        C_RESIZE_NEAREST_BY_ITEM_SIZE.get(images.itemsize) if images.dtype.kind in "biufc" else None
+    )
 
 
 table.update(
     {
         resize.resize_bilinear: make_resize(
-            resize.resize_bilinear, lambda images: BILINEAR.get(images.dtype)
+            resize.resize_bilinear, lambda images: C_RESIZE_BILINEAR.get(images.dtype)
         ),
         resize.resize_nearest_neighbor: make_resize(
-            resize.resize_nearest_neighbor, nearest_function
+            resize.resize_nearest_neighbor, find_nearest_function
         ),
         resize.resize_bilinear_gradient: make_resize_gradient(
             resize.resize_bilinear_gradient, is_nearest=False

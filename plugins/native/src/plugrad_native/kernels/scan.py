@@ -12,16 +12,16 @@ from plugrad.kernels import scan
 from plugrad_cpu.extend import empty, numpy_implementation, track_allocation, tracked
 from plugrad_native.declare import (
     FLOAT16,
-    FLOATS,
-    INTEGERS,
+    FLOAT_DTYPES,
+    INTEGER_DTYPES,
     MAX_ELEMENTS,
     UNTRACKED_MAX_ELEMENTS,
     as_contiguous,
-    exports,
+    find_c_functions,
     parallel_for,
     table,
 )
-from plugrad_native.kernels.unary import to_float16, to_float32
+from plugrad_native.kernels.unary import cast_to_float16, cast_to_float32
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,33 +29,33 @@ if TYPE_CHECKING:
     from plugrad.extend import Kernel, Shape
     from plugrad_native.declare import Array
 
-PARALLEL_ROWS = 8  # rows that are scanned at a time, as in csrc/scan.c
-NUMBERS = (*FLOATS, *INTEGERS)
+ROWS_SCANNED_TOGETHER = 8  # rows that are scanned at a time, as in csrc/scan.c
+NUMBER_DTYPES = (*FLOAT_DTYPES, *INTEGER_DTYPES)
 
 
 @lru_cache(maxsize=1024)
-def sizes_around_axis(shape: Shape, axis: int) -> tuple[int, int, int]:
+def find_sizes_around_axis(shape: Shape, axis: int) -> tuple[int, int, int]:
     """Return the sizes before, of and after an axis."""
     return count_elements(shape[:axis]), shape[axis], count_elements(shape[axis + 1 :])
 
 
 def make_scan(kernel: Kernel[..., Any], name: str) -> Callable[..., Array]:
-    """Declare a cumulative sum or product by its C functions."""
-    functions, numpy_function = exports(name, *NUMBERS), numpy_implementation(kernel)
+    """Return the implementation of a cumulative sum or product by its C functions."""
+    functions, numpy_function = find_c_functions(name, *NUMBER_DTYPES), numpy_implementation(kernel)
 
     @tracked
     def implementation(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
         run = functions.get(x.dtype)
         if run is None or not 0 < x.size < MAX_ELEMENTS:
             if x.dtype == FLOAT16:
-                wide = to_float32(x)
-                return to_float16(
+                wide = cast_to_float32(x)
+                return cast_to_float16(
                     implementation(wide, axis=axis, exclusive=exclusive, reverse=reverse)
                 )
             y = numpy_function(x, axis=axis, exclusive=exclusive, reverse=reverse)
             return track_allocation(y)
         shape = x.shape
-        outer, length, inner = sizes_around_axis(shape, axis)
+        outer, length, inner = find_sizes_around_axis(shape, axis)
         if x.size < UNTRACKED_MAX_ELEMENTS:
             out = np.empty(shape, x.dtype)
             run(as_contiguous(x), out, outer, length, inner, exclusive, reverse)
@@ -63,7 +63,7 @@ def make_scan(kernel: Kernel[..., Any], name: str) -> Callable[..., Array]:
         out = empty(shape, x.dtype)
         places = (as_contiguous(x), length * inner), (out, length * inner)
         attributes = length, inner, exclusive, reverse
-        parallel_for(run, places, outer, *attributes, work=x.size, multiple=PARALLEL_ROWS)
+        parallel_for(run, places, outer, *attributes, work=x.size, multiple=ROWS_SCANNED_TOGETHER)
         return out
 
     return implementation

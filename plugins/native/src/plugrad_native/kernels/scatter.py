@@ -10,7 +10,7 @@ from plugrad.extend import count_elements
 from plugrad.kernels import scatter
 from plugrad_cpu.extend import flat_positions, numpy_implementation
 from plugrad_native.declare import table
-from plugrad_native.kernels.indexing import is_supported, segment_sums
+from plugrad_native.kernels.indexing import compute_segment_sums, is_segment_sum_supported
 
 if TYPE_CHECKING:
     from plugrad.extend import Shape
@@ -26,7 +26,7 @@ def scatter_nd(indices: Array, updates: Array, *, shape: Shape) -> Array:
     depth = coordinates.shape[-1]
     count = count_elements(shape[:depth])
     flat = (count, *shape[depth:])
-    if depth == 0 or not is_supported(updates, coordinates[..., 0], flat):
+    if depth == 0 or not is_segment_sum_supported(updates, coordinates[..., 0], flat):
         return numpy_scatter(indices, updates, shape=shape)
     places = flat_positions("ScatterNd", coordinates, shape)
-    return segment_sums(updates, places.astype(np.int32), flat).reshape(shape)
+    return compute_segment_sums(updates, places.astype(np.int32), flat).reshape(shape)

@@ -23,13 +23,13 @@ from plugrad_native.declare import (
 from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
-    from plugrad_native.declare import Array, Export
+    from plugrad_native.declare import Array, CFunction
 
-TABLE: Final = current_variant().kernel("fft_table")
-TABLE_SIZE: Final = current_variant().kernel("fft_table_size")
-FFT: Final = current_variant().kernel("fft_complex64")
-RFFT: Final = current_variant().kernel("rfft_float32")
-IRFFT: Final = current_variant().kernel("irfft_complex64")
+C_FFT_TABLE: Final = current_variant().kernel("fft_table")
+C_FFT_TABLE_SIZE: Final = current_variant().kernel("fft_table_size")
+C_FFT: Final = current_variant().kernel("fft_complex64")
+C_RFFT: Final = current_variant().kernel("rfft_float32")
+C_IRFFT: Final = current_variant().kernel("irfft_complex64")
 MAX_ROW_ELEMENTS: Final = 1 << 24
 """The longest rows; for longer ones, the tables would be large."""
 
@@ -39,7 +39,7 @@ numpy_rfft: Final = numpy_implementation(signal.rfft)
 numpy_irfft: Final = numpy_implementation(signal.irfft)
 
 
-class Plan(NamedTuple):
+class FftPlan(NamedTuple):
     """The transform of rows of a length: ``plan`` in csrc/signal.c, its table, and the length of the transforms."""
 
     descriptor: Array
@@ -48,21 +48,21 @@ class Plan(NamedTuple):
 
 
 @lru_cache(maxsize=32)
-def plan_complex(row: int, length: int = 0) -> Plan:
+def plan_complex_fft(row: int, length: int = 0) -> FftPlan:
     """Plan the transform of complex rows; `length` is that of the real rows that they represent, if any."""
     size, radices = plan_fft_stages(row)
     descriptor = np.array([row, size, length, len(radices), *radices], INT32)
-    factors = np.empty(TABLE_SIZE(descriptor, 0), FLOAT64)
-    TABLE(factors, descriptor)
-    return Plan(descriptor, factors, size)
+    factors = np.empty(C_FFT_TABLE_SIZE(descriptor, 0), FLOAT64)
+    C_FFT_TABLE(factors, descriptor)
+    return FftPlan(descriptor, factors, size)
 
 
-def plan_real(length: int) -> Plan:
+def plan_real_fft(length: int) -> FftPlan:
     """Plan the transform of real rows; an even length becomes half as many complex numbers."""
-    return plan_complex(length if length % 2 else length // 2, length)
+    return plan_complex_fft(length if length % 2 else length // 2, length)
 
 
-def transform_rows(run: Export, plan: Plan, x: Array, out: Array, *attributes: bool) -> Array:
+def transform_rows(run: CFunction, plan: FftPlan, x: Array, out: Array, *attributes: bool) -> Array:
     """Transform the rows of x to the rows of `out`, which is returned."""
     row = x.shape[-1]
     parallel_for(
@@ -87,7 +87,7 @@ def fft(input: Array) -> Array:
     row = input.shape[-1]
     if not is_supported(input, row, COMPLEX64):
         return numpy_fft(input)
-    return transform_rows(FFT, plan_complex(row), input, empty(input.shape, COMPLEX64), False)
+    return transform_rows(C_FFT, plan_complex_fft(row), input, empty(input.shape, COMPLEX64), False)
 
 
 @table.implements(signal.ifft)
@@ -96,7 +96,7 @@ def ifft(input: Array) -> Array:
     row = input.shape[-1]
     if not is_supported(input, row, COMPLEX64):
         return numpy_ifft(input)
-    return transform_rows(FFT, plan_complex(row), input, empty(input.shape, COMPLEX64), True)
+    return transform_rows(C_FFT, plan_complex_fft(row), input, empty(input.shape, COMPLEX64), True)
 
 
 @table.implements(signal.rfft)
@@ -106,7 +106,7 @@ def rfft(input: Array) -> Array:
     if not is_supported(input, row, FLOAT32):
         return numpy_rfft(input)
     out = empty((*input.shape[:-1], row // 2 + 1), COMPLEX64)
-    return transform_rows(RFFT, plan_real(row), input, out)
+    return transform_rows(C_RFFT, plan_real_fft(row), input, out)
 
 
 @table.implements(signal.irfft)
@@ -115,4 +115,4 @@ def irfft(input: Array, *, length: int) -> Array:
     if not is_supported(input, length, COMPLEX64):
         return numpy_irfft(input, length=length)
     out = empty((*input.shape[:-1], length), FLOAT32)
-    return transform_rows(IRFFT, plan_real(length), input, out)
+    return transform_rows(C_IRFFT, plan_real_fft(length), input, out)

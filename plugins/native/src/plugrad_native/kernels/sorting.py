@@ -9,14 +9,14 @@ import numpy as np
 from plugrad.kernels import sorting
 from plugrad_cpu.extend import empty, numpy_implementation, track_allocation, tracked
 from plugrad_native.declare import (
+    C_MIN_BYTES,
     FLOAT32,
     INT32,
-    INTEGERS,
+    INTEGER_DTYPES,
     MAX_ELEMENTS,
-    MIN_BYTES,
     UNTRACKED_MAX_ELEMENTS,
     as_contiguous,
-    exports,
+    find_c_functions,
     parallel_for,
     table,
 )
@@ -24,19 +24,19 @@ from plugrad_native.declare import (
 if TYPE_CHECKING:
     from plugrad_native.declare import Array
 
-ARGSORT = exports("argsort", "float16", "float32", "float64", *INTEGERS)
+C_ARGSORT = find_c_functions("argsort", "float16", "float32", "float64", *INTEGER_DTYPES)
 
-STEPS_PER_ELEMENT: Final = 8
+SORT_COST_IN_ADDITIONS: Final = 8
 """How long sorting takes for each element, in additions."""
 
 numpy_argsort: Final = numpy_implementation(sorting.argsort)
 numpy_top_k: Final = numpy_implementation(sorting.top_k)
 
 
-@table.implements(sorting.argsort, min_bytes=MIN_BYTES)
+@table.implements(sorting.argsort, min_bytes=C_MIN_BYTES)
 def argsort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
     """Return the indices that sort an axis; the sort is always stable."""
-    run = ARGSORT.get(x.dtype)
+    run = C_ARGSORT.get(x.dtype)
     if run is None or not 0 < x.size < MAX_ELEMENTS:
         return numpy_argsort(x, axis=axis, descending=descending, stable=stable)
     rows = as_contiguous(np.moveaxis(x, axis, -1))
@@ -47,7 +47,7 @@ def argsort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
         ((rows, count), (places, count)),
         x.size // count,
         *(count, count, descending, True),
-        work=STEPS_PER_ELEMENT * x.size,
+        work=SORT_COST_IN_ADDITIONS * x.size,
         scratch=4 * count,
     )
     return np.moveaxis(places, -1, axis)
@@ -57,7 +57,7 @@ def argsort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
 @tracked
 def top_k(x: Array, *, k: int, sorted: bool) -> tuple[Array, Array]:
     """Return the k largest elements along the last axis and their indices."""
-    run = ARGSORT.get(x.dtype)
+    run = C_ARGSORT.get(x.dtype)
     if run is None or k < 2 or not 0 < x.size < MAX_ELEMENTS:  # NumPy's argmax is fast
         values, places = numpy_top_k(x, k=k, sorted=sorted)
         return track_allocation(values), track_allocation(places)

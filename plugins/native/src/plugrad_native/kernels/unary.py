@@ -10,20 +10,20 @@ from plugrad.extend import float16, float32
 from plugrad.kernels import unary
 from plugrad_cpu.extend import empty, numpy_implementation, track_allocation, tracked
 from plugrad_native.declare import (
-    BLOCK,
+    C_MIN_BYTES,
     FLOAT16,
     FLOAT32,
-    FLOATS,
-    INTEGERS,
+    FLOAT_DTYPES,
+    INTEGER_DTYPES,
     MAX_ELEMENTS,
-    MIN_BYTES,
+    PART_MULTIPLE_ELEMENTS,
     UNTRACKED_MAX_ELEMENTS,
     as_contiguous,
-    exports,
+    find_c_functions,
+    make_unary_kernel,
     parallel_for,
-    small_results,
     table,
-    unary_kernel,
+    with_small_results_in_c,
 )
 from plugrad_native.variants import current_variant
 
@@ -31,22 +31,24 @@ if TYPE_CHECKING:
     from plugrad.extend import DType
     from plugrad_native.declare import Array
 
-CHARACTERS: Final = {
+DTYPE_CHARACTERS: Final = {
     "bfloat16": "E",
-    **{name: np.dtype(name).char for name in ("bool", "float16", *FLOATS, *INTEGERS)},
+    **{name: np.dtype(name).char for name in ("bool", "float16", *FLOAT_DTYPES, *INTEGER_DTYPES)},
 }
 """NumPy's letters for dtypes; that of bfloat16 is the one that ml_dtypes has chosen."""
-STEP: Final = {
-    CHARACTERS[dtype]: current_variant().kernel(f"step_{dtype}")
-    for dtype in ("float16", "bfloat16", *FLOATS)
+C_STEP_BY_CHARACTER: Final = {
+    DTYPE_CHARACTERS[dtype]: current_variant().kernel(f"step_{dtype}")
+    for dtype in ("float16", "bfloat16", *FLOAT_DTYPES)
 }
-CASTS: Final = {
-    CHARACTERS[source] + CHARACTERS[target]: current_variant().kernel(f"cast_{source}_{target}")
+C_CASTS_BY_CHARACTERS: Final = {
+    DTYPE_CHARACTERS[source] + DTYPE_CHARACTERS[target]: current_variant().kernel(
+        f"cast_{source}_{target}"
+    )
     for source, targets in (
         ("float16", ("float32",)),
         ("bfloat16", ("float32",)),
-        ("float32", ("float16", "bfloat16", *INTEGERS)),
-        ("float64", ("bfloat16", *INTEGERS)),
+        ("float32", ("float16", "bfloat16", *INTEGER_DTYPES)),
+        ("float64", ("bfloat16", *INTEGER_DTYPES)),
         ("uint8", ("float32",)),
         ("bool", ("float32", "int32", "int64")),
     )
@@ -61,7 +63,7 @@ numpy_cast: Final = numpy_implementation(unary.cast)
 @table.implements(unary.step)
 def step(x: Array, *, alpha: float) -> Array:
     """Return 1 where x is positive, else `alpha`; NaN stays NaN."""
-    run = STEP.get(x.dtype.char)
+    run = C_STEP_BY_CHARACTER.get(x.dtype.char)
     size = x.size
     if run is None or size >= MAX_ELEMENTS:
         return numpy_step(x, alpha=alpha)
@@ -70,7 +72,14 @@ def step(x: Array, *, alpha: float) -> Array:
         run(as_contiguous(x), out, size, alpha)
         return out
     out = empty(x.shape, x.dtype)
-    parallel_for(run, ((as_contiguous(x), 1), (out, 1)), size, alpha, work=size, multiple=BLOCK)
+    parallel_for(
+        run,
+        ((as_contiguous(x), 1), (out, 1)),
+        size,
+        alpha,
+        work=size,
+        multiple=PART_MULTIPLE_ELEMENTS,
+    )
     return out
 
 
@@ -78,7 +87,7 @@ def step(x: Array, *, alpha: float) -> Array:
 @tracked
 def cast(x: Array, *, dtype: DType) -> Array:
     """Return the elements in another dtype."""
-    run = CASTS.get(x.dtype.char + dtype.numpy.char)
+    run = C_CASTS_BY_CHARACTERS.get(x.dtype.char + dtype.numpy.char)
     if run is None or x.size >= MAX_ELEMENTS:
         return track_allocation(numpy_cast(x, dtype=dtype))
     size = x.size
@@ -87,50 +96,59 @@ def cast(x: Array, *, dtype: DType) -> Array:
         run(as_contiguous(x), out, size)
         return out
     out = empty(x.shape, dtype.numpy)
-    parallel_for(run, ((as_contiguous(x), 1), (out, 1)), size, work=size, multiple=BLOCK)
+    parallel_for(
+        run, ((as_contiguous(x), 1), (out, 1)), size, work=size, multiple=PART_MULTIPLE_ELEMENTS
+    )
     return out
 
 
-def _widen(x: Array) -> Array:
+def _cast_to_float32(x: Array) -> Array:
     return cast(x, dtype=float32)
 
 
-def _narrow(x: Array) -> Array:
+def _cast_to_float16(x: Array) -> Array:
     return cast(x, dtype=float16)
 
 
-to_float32: Final = small_results("each", {FLOAT16: CASTS["ef"]}, _widen, result=FLOAT32)
+cast_to_float32: Final = with_small_results_in_c(
+    "each", {FLOAT16: C_CASTS_BY_CHARACTERS["ef"]}, _cast_to_float32, result=FLOAT32
+)
 """Returns numbers of float16 in float32, in which they are computed; a small product takes as long as a cast."""
-to_float16: Final = small_results("each", {FLOAT32: CASTS["fe"]}, _narrow, result=FLOAT16)
+cast_to_float16: Final = with_small_results_in_c(
+    "each", {FLOAT32: C_CASTS_BY_CHARACTERS["fe"]}, _cast_to_float16, result=FLOAT16
+)
 """Returns numbers of float32 in float16."""
 
 
-FASTER_DTYPES: Final[dict[str, tuple[str, ...]]] = {
+SAME_BITS_UNARY_DTYPES: Final[dict[str, tuple[str, ...]]] = {
     "ceil": ("float16",),
     "floor": ("float16",),
     "negative": ("float16",),
-    "reciprocal": ("float16", *FLOATS),
+    "reciprocal": ("float16", *FLOAT_DTYPES),
     "round": ("float16",),
-    "sign": ("float16", *FLOATS),
-    "sqrt": ("float16", *FLOATS),
+    "sign": ("float16", *FLOAT_DTYPES),
+    "sqrt": ("float16", *FLOAT_DTYPES),
     "square": ("float16",),
     "trunc": ("float16",),
 }
 """The dtypes for which there are functions that are faster than NumPy's, and give the same bits, by their names."""
 
-OTHER_DTYPES: Final[dict[str, tuple[str, ...]]] = {
-    "erf": ("float16", *FLOATS),
+OTHER_BITS_UNARY_DTYPES: Final[dict[str, tuple[str, ...]]] = {
+    "erf": ("float16", *FLOAT_DTYPES),
     "exp": ("float32",),
     "expm1": ("float32",),
     "log": ("float32",),
     "log1p": ("float32",),
-    "rsqrt": ("float16", *FLOATS),
+    "rsqrt": ("float16", *FLOAT_DTYPES),
     "tanh": ("float32",),
 }
 """The same of functions that give other bits: they compute small arrays, too, so that ``f(x)[:5]`` is ``f(x[:5])``."""
 
-for _names, _min_bytes in ((FASTER_DTYPES, MIN_BYTES), (OTHER_DTYPES, 0)):
+for _names, _min_bytes in (
+    (SAME_BITS_UNARY_DTYPES, C_MIN_BYTES),
+    (OTHER_BITS_UNARY_DTYPES, 0),
+):
     for _name, _dtypes in _names.items():
         _kernel = vars(unary)[_name]
-        _implementation = unary_kernel(_kernel, exports(_name, *_dtypes))
+        _implementation = make_unary_kernel(_kernel, find_c_functions(_name, *_dtypes))
         table.update({_kernel: _implementation}, dtypes=_dtypes, min_bytes=_min_bytes)

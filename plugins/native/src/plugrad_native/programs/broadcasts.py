@@ -14,13 +14,13 @@ from plugrad.kernels import binary, movement
 if TYPE_CHECKING:
     from plugrad.extend import Graph, Step, Value
 
-BROADCASTING: Final[frozenset[Kernel[..., Any]]] = frozenset(
+BROADCASTING_KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset(
     [k for k in vars(binary).values() if isinstance(k, Kernel) and k.is_elementwise]
 )
 """The kernels that broadcast their inputs themselves."""
 
 
-def read_before_broadcasts(graph: Graph) -> Graph:
+def bypass_broadcasts(graph: Graph) -> Graph:
     """Return the graph with elementwise calls that read the inputs of broadcasts, where their results stay the same."""
     sources: dict[Value, Value] = {}
     steps: list[Step] = []
@@ -30,8 +30,8 @@ def read_before_broadcasts(graph: Graph) -> Graph:
                 (source,) = step.inputs
                 assert source is not None
                 sources[step.outputs[0]] = source
-            elif step.kernel in BROADCASTING and not sources.keys().isdisjoint(step.inputs):
-                step = _read_sources(step, graph, sources)
+            elif step.kernel in BROADCASTING_KERNELS and not sources.keys().isdisjoint(step.inputs):
+                step = _replace_broadcast_inputs(step, graph, sources)
         steps.append(step)
     if all(new is old for new, old in zip(steps, graph.steps, strict=True)):
         return graph
@@ -39,7 +39,7 @@ def read_before_broadcasts(graph: Graph) -> Graph:
     return replace(remove_dead_steps(replace(graph, steps=tuple(steps))), variables=graph.variables)
 
 
-def _read_sources(step: Call, graph: Graph, sources: dict[Value, Value]) -> Call:
+def _replace_broadcast_inputs(step: Call, graph: Graph, sources: dict[Value, Value]) -> Call:
     """Return a call that reads the sources, if its other inputs have the full shape."""
     shape, inputs = graph.specs[step.outputs[0]].shape, [*step.inputs]
     for place, value in enumerate(step.inputs):

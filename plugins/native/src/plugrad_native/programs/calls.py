@@ -14,51 +14,56 @@ if TYPE_CHECKING:
     from plugrad_native.declare import Array
 
 
-class Read(NamedTuple):
+class InputOperand(NamedTuple):
     """An operand: the array of a value to read."""
 
     value: Value
 
 
-class Written(NamedTuple):
+class OutputOperand(NamedTuple):
     """An operand: the array of a value to write."""
 
     value: Value
 
 
-class Part(NamedTuple):
+class OffsetOperand(NamedTuple):
     """An operand: the part of a value's array after an offset."""
 
     value: Value
     offset: int
 
 
-class Step(NamedTuple):
+class StepOperand(NamedTuple):
     """An operand: 1 if a value has one element per result element, 0 if it is a single number."""
 
     value: Value
 
 
-class Constant(NamedTuple):
+class ConstantOperand(NamedTuple):
     """An operand: an array that belongs to the program."""
 
     array: Array
 
 
-class Scratch(NamedTuple):
+class ScratchOperand(NamedTuple):
     """An operand: scratch memory for the call."""
 
     nbytes: int
 
 
-class Count(NamedTuple):
+class CountOperand(NamedTuple):
     """An operand: the number of elements that an elementwise call computes at a time, or of items times a factor."""
 
     factor: int = 0
 
 
-Special: TypeAlias = "Read | Written | Part | Step | Constant | Scratch | Count"
-Operand: TypeAlias = "Special | tuple[Read | Written, ...] | int | float | None"
+SymbolicOperand: TypeAlias = (
+    "InputOperand | OutputOperand | OffsetOperand | StepOperand"
+    " | ConstantOperand | ScratchOperand | CountOperand"
+)
+Operand: TypeAlias = (
+    "SymbolicOperand | tuple[InputOperand | OutputOperand, ...] | int | float | None"
+)
 
 
 class CCall(NamedTuple):
@@ -73,7 +78,7 @@ class UfuncCall(NamedTuple):
 
     ufunc: np.ufunc
     loop: int
-    operands: tuple[Read | Constant | Written, ...]
+    operands: tuple[InputOperand | ConstantOperand | OutputOperand, ...]
     sizes: tuple[int, ...] = ()
     steps: tuple[int, ...] = ()
 
@@ -81,13 +86,13 @@ class UfuncCall(NamedTuple):
 AnyCall: TypeAlias = CCall | UfuncCall
 
 
-def inputs_of(call: Call) -> list[Value]:
+def get_inputs(call: Call) -> list[Value]:
     """Return the inputs of a call of a kernel without optional inputs."""
     return [value for value in call.inputs if value is not None]
 
 
 @cache
-def find_loop(ufunc: np.ufunc, *dtypes: np.dtype[Any]) -> int | None:
+def find_ufunc_loop(ufunc: np.ufunc, *dtypes: np.dtype[Any]) -> int | None:
     """Return the index of a ufunc's inner loop for given input and result dtypes, or None."""
     for number, types in enumerate(ufunc.types):
         inputs, _, outputs = types.partition("->")
@@ -100,7 +105,7 @@ def find_loop(ufunc: np.ufunc, *dtypes: np.dtype[Any]) -> int | None:
     return None
 
 
-def c_function(name: str) -> str:
+def check_c_function(name: str) -> str:
     """Return the name after a check that the extension has such a function.
 
     Raises:

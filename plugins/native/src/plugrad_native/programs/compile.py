@@ -30,27 +30,37 @@ from plugrad.extend import (
     plan_memory,
 )
 from plugrad_cpu.extend import empty, make_room, numpy_implementation, thread_pool
-from plugrad_native.declare import BLOCK, UNTRACKED_MAX_ELEMENTS, table
-from plugrad_native.programs.broadcasts import read_before_broadcasts
-from plugrad_native.programs.control import has_memory, write_control
-from plugrad_native.programs.delays import find_delayed
-from plugrad_native.programs.elementwise import elementwise_calls
-from plugrad_native.programs.epilogues import is_finished_in_place
-from plugrad_native.programs.groups import is_in_loop, is_repeated_number, lower_group
-from plugrad_native.programs.lowering import PARTS, VIEWS, calls_of, has_gaps
-from plugrad_native.programs.order import order_steps
-from plugrad_native.programs.products import turn_factors
-from plugrad_native.programs.reuse import (
-    find_dying,
-    find_guests,
-    find_overwritten,
-    find_reused,
-    is_free,
+from plugrad_native.declare import PART_MULTIPLE_ELEMENTS, UNTRACKED_MAX_ELEMENTS, table
+from plugrad_native.programs.broadcasts import bypass_broadcasts
+from plugrad_native.programs.control import has_supported_sizes, write_control
+from plugrad_native.programs.delays import find_delayed_results
+from plugrad_native.programs.elementwise import lower_elementwise
+from plugrad_native.programs.epilogues import can_join_epilogue
+from plugrad_native.programs.groups import can_join_loop, is_repeated_number, lower_group
+from plugrad_native.programs.lowering import (
+    SLICE_OR_JOIN_KERNELS,
+    VIEW_KERNELS,
+    lower_call,
+    returns_strided_view,
 )
-from plugrad_native.programs.rows import fits, is_view, row_calls
-from plugrad_native.programs.table import Place, Table
+from plugrad_native.programs.order import order_steps
+from plugrad_native.programs.products import match_factor_layouts
+from plugrad_native.programs.reuse import (
+    find_dying_values,
+    find_overwritten_values,
+    find_reusable_arguments,
+    is_overwritable,
+    place_in_results,
+)
+from plugrad_native.programs.rows import fits_in_row_group, is_row_view, lower_rows
+from plugrad_native.programs.table import Location, ProgramTable
 from plugrad_native.programs.updates import UpdatingRun, plan_updates
-from plugrad_native.programs.writer import LARGE_ARENA, SIDE_BY_SIDE, RowStep, Writer
+from plugrad_native.programs.writer import (
+    LARGE_ARENA_BYTES,
+    ROW_BLOCK_MULTIPLE,
+    ProgramWriter,
+    RowStep,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence, Set
@@ -66,9 +76,9 @@ def compile_graph(graph: Graph) -> Run | None:
 
     None if there is nothing that C can run.
     """
-    own = _OwnKernels(graph)
-    if graph.updates and (plan := plan_updates(graph, own.can_update, _compile_or_replay)):
-        return UpdatingRun(graph, plan, _compile_as_it_is)
+    own = _CompiledStepSelector(graph)
+    if graph.updates and (plan := plan_updates(graph, own.can_update_in_place, _compile_or_replay)):
+        return UpdatingRun(graph, plan, _compile_without_in_place_updates)
     return _compile(graph)
 
 
@@ -76,16 +86,16 @@ def _compile_or_replay(graph: Graph) -> Run:
     return compile_graph(graph) or compile_replay(graph)
 
 
-def _compile_as_it_is(graph: Graph) -> Run:
+def _compile_without_in_place_updates(graph: Graph) -> Run:
     """Return a function of a graph whose updates are new arrays."""
     return _compile(graph) or compile_replay(graph)
 
 
 def _compile(graph: Graph) -> Run | None:
-    own = _OwnKernels(graph)
+    own = _CompiledStepSelector(graph)
     grouped = own.prepare(graph)
     groups = [step.body for step in grouped.steps if isinstance(step, Fused)]
-    fused = order_steps(fuse_regions(grouped, own.is_included), is_own=own.is_own)
+    fused = order_steps(fuse_regions(grouped, own.is_compiled), is_own=own.has_own_kernel)
     bodies = [step.body for step in fused.steps if isinstance(step, Fused)]
     groups = [body for body in bodies if any(body is group for group in groups)]
     regions = [body for body in bodies if body not in groups]
@@ -96,11 +106,11 @@ def _compile(graph: Graph) -> Run | None:
         region = compile_region(
             regions[0], (*graph.arguments, *graph.variables), ends, graph.constants
         )
-        return _with_plan(region.run, fused, {regions[0]: region})
+        return _attach_memory_plan(region.run, fused, {regions[0]: region})
 
     dying = {
         id(step.body): values
-        for step, values in zip(fused.steps, find_dying(fused), strict=True)
+        for step, values in zip(fused.steps, find_dying_values(fused), strict=True)
         if isinstance(step, Fused)
     }
 
@@ -116,10 +126,10 @@ def _compile(graph: Graph) -> Run | None:
             return _compile_or_replay(inner)
         return compiled[inner].run
 
-    return _with_plan(compile_replay(fused, compile_body=compile_inner), fused, compiled)
+    return _attach_memory_plan(compile_replay(fused, compile_body=compile_inner), fused, compiled)
 
 
-def _with_plan(run: Run, fused: Graph, compiled: Mapping[Graph, Region]) -> Run:
+def _attach_memory_plan(run: Run, fused: Graph, compiled: Mapping[Graph, Region]) -> Run:
     """Return a function of a graph that also reports its fused steps and its peak memory."""
     places = {v: x for region in compiled.values() for v, x in region.places.items()}
 
@@ -132,7 +142,7 @@ def _with_plan(run: Run, fused: Graph, compiled: Mapping[Graph, Region]) -> Run:
     return run
 
 
-class _OwnKernels:
+class _CompiledStepSelector:
     """Decides which steps C can run: calls whose implementation is this pack's or the backend's."""
 
     def __init__(self, graph: Graph, *, is_loop: bool = False) -> None:
@@ -143,99 +153,108 @@ class _OwnKernels:
         self.delayed: frozenset[Value] = frozenset()
         self.max_work = 2 * thread_pool.part_min_work if thread_pool.count > 1 else None
         """The elements from which on several threads share a call, which Python gives them."""
-        self.gapped: frozenset[Value] = frozenset() if is_loop else _find_gapped(graph)
+        self.gapped: frozenset[Value] = frozenset() if is_loop else _find_noncontiguous_views(graph)
         """The values that no program takes."""
         self.loops: set[int] = set()
         """The identities of the loops and choices that C runs, whose bodies have been prepared."""
 
     def prepare(self, graph: Graph) -> Graph:
         """Return the graph as C runs it, with fused groups, also in the bodies of control flow."""
-        graph = read_before_broadcasts(turn_factors(graph))
+        graph = bypass_broadcasts(match_factor_layouts(graph))
         self.specs = graph.specs
-        graph = fuse_epilogues(graph, self.is_finished_in_place)
+        graph = fuse_epilogues(graph, self.can_join_epilogue)
         steps = tuple([self._prepare_step(step) for step in graph.steps])
         return self.group_steps(replace(graph, steps=steps) if self.loops else graph)
 
     def _prepare_step(self, step: Step) -> Step:
         """Return control flow with prepared bodies if C can run all of them, and other steps unchanged."""
-        if not isinstance(step, Scan | Cond | While) or not has_memory(step, self.specs):
+        if not isinstance(step, Scan | Cond | While) or not has_supported_sizes(step, self.specs):
             return step
         bodies = [prepare_body(graph) for graph in step.graphs]
         ready = [body for body in bodies if body is not None]
         if len(ready) < len(bodies):
             return step
-        step = _with_bodies(step, ready)
+        step = _replace_bodies(step, ready)
         self.loops.add(id(step))
         return step
 
     def group_steps(self, graph: Graph) -> Graph:
         """Return the graph with groups of calls fused."""
-        self.delayed = find_delayed(
-            graph, lambda step: isinstance(step, Call) and self.is_in_group(step)
+        self.delayed = find_delayed_results(
+            graph, lambda step: isinstance(step, Call) and self.is_groupable(step)
         )
-        found = find_groups(graph, is_included=self.is_in_group, fits=self.fits, min_calls=1)
+        found = find_groups(
+            graph, is_included=self.is_groupable, fits=self.can_join_group, min_calls=1
+        )
         return fuse_steps(
-            graph, [g.steps for g in found if any(map(self.computes, _group_calls(graph, g)))]
+            graph,
+            [
+                g.steps
+                for g in found
+                if any(map(self.can_lower_in_loop, _get_group_calls(graph, g)))
+            ],
         )
 
-    def is_in_group(self, call: Call) -> bool:
+    def is_groupable(self, call: Call) -> bool:
         """Return whether a call may be part of a loop over elements or rows."""
-        is_free = is_view(call, self.specs) or is_repeated_number(call, self.specs)
-        return self.is_own(call) and (is_free or self.computes(call))
+        is_free = is_row_view(call, self.specs) or is_repeated_number(call, self.specs)
+        return self.has_own_kernel(call) and (is_free or self.can_lower_in_loop(call))
 
-    def computes(self, call: Call) -> bool:
+    def can_lower_in_loop(self, call: Call) -> bool:
         """Return whether C can compute the elements or rows of a call."""
         specs = self.specs
-        return elementwise_calls(call, specs) is not None or row_calls(call, specs) is not None
+        return lower_elementwise(call, specs) is not None or lower_rows(call, specs) is not None
 
-    def fits(self, call: Call, group: Sequence[Call]) -> bool:
+    def can_join_group(self, call: Call, group: Sequence[Call]) -> bool:
         """Return whether a call may join a group; a delayed call may not join the group that computes its inputs."""
         if call.outputs[0] in self.delayed and any(
             made.outputs[0] in call.inputs and made.outputs[0] not in self.delayed for made in group
         ):
             return False
-        return fits(call, group, self.specs)
+        return fits_in_row_group(call, group, self.specs)
 
-    def is_included(self, step: Step) -> bool:
+    def is_compiled(self, step: Step) -> bool:
         """Return whether C runs a step: a group, a supported call, or a view."""
         if not self.gapped.isdisjoint(step.inputs):
             return False  # or all that is in one program with it would be replayed
         if isinstance(step, Fused):
-            return not self.is_shared(step)
+            return not self.is_shared_by_threads(step)
         if id(step) in self.loops:
             return True
-        if not isinstance(step, Call) or not self.is_own(step):
+        if not isinstance(step, Call) or not self.has_own_kernel(step):
             return False
-        if step.kernel in VIEWS:
+        if step.kernel in VIEW_KERNELS:
             return self.specs[step.outputs[0]].dtype.name != "string"
-        return not self.is_shared(step) and self._has_calls(step)
+        return not self.is_shared_by_threads(step) and self._can_lower(step)
 
-    def is_finished_in_place(self, call: Call) -> bool:
+    def can_join_epilogue(self, call: Call) -> bool:
         """Return whether a call may be part of a convolution that adds a bias and limits its results."""
-        return is_finished_in_place(call, self.specs) and self.is_own(call)
+        return can_join_epilogue(call, self.specs) and self.has_own_kernel(call)
 
-    def can_update(self, call: Call) -> bool:
+    def can_update_in_place(self, call: Call) -> bool:
         """Return whether an optimizer step runs in one thread with the GIL held."""
         elements = sum(count_elements(self.specs[v].shape) for v in call.outputs)
-        is_shared = self.max_work is not None and elements >= UPDATE_MAX_ELEMENTS
-        return self.is_own(call) and not is_shared
+        is_shared = self.max_work is not None and elements >= IN_PLACE_UPDATE_MAX_ELEMENTS
+        return self.has_own_kernel(call) and not is_shared
 
-    def is_own(self, call: Call) -> bool:
+    def has_own_kernel(self, call: Call) -> bool:
         """Return whether the implementation in effect is that of this pack, or of the backend."""
         kernel = call.kernel
         is_own = self.known.get(kernel.name)
         if is_own is None:
             config = get_kernel(kernel.name, self.backend)
             is_own = self.known[kernel.name] = config is not None and (
-                config in table or config.kernel_func is _numpy_function(kernel)
+                config in table or config.kernel_func is _find_numpy_implementation(kernel)
             )
         return is_own
 
-    def _has_calls(self, call: Call) -> bool:
+    def _can_lower(self, call: Call) -> bool:
         """Return whether a call has C calls; slices are copied only in loops, where Python costs more."""
-        return (self.is_loop or call.kernel not in PARTS) and calls_of(call, self.specs) is not None
+        return (self.is_loop or call.kernel not in SLICE_OR_JOIN_KERNELS) and lower_call(
+            call, self.specs
+        ) is not None
 
-    def is_shared(self, call: Call | Fused) -> bool:
+    def is_shared_by_threads(self, call: Call | Fused) -> bool:
         """Return whether threads share the work of a call or a group."""
         if self.max_work is None:
             return False
@@ -243,26 +262,26 @@ class _OwnKernels:
         return max(count_elements(self.specs[v].shape) for v in values) >= self.max_work
 
 
-def _find_gapped(graph: Graph) -> frozenset[Value]:
+def _find_noncontiguous_views(graph: Graph) -> frozenset[Value]:
     """Return the values that are non-contiguous views, which programs do not accept."""
     found: set[Value] = set()
     for step in graph.steps:
         if isinstance(step, Call) and (
-            (step.kernel in VIEWS and not found.isdisjoint(step.inputs))
-            or has_gaps(step, graph.specs)
+            (step.kernel in VIEW_KERNELS and not found.isdisjoint(step.inputs))
+            or returns_strided_view(step, graph.specs)
         ):
             found.update(step.outputs)
     return frozenset(found)
 
 
-def _numpy_function(kernel: Any) -> Any:
+def _find_numpy_implementation(kernel: Any) -> Any:
     try:
         return numpy_implementation(kernel)
     except KernelNotFound:
         return None
 
 
-UPDATE_MAX_ELEMENTS: Final = 1 << 23
+IN_PLACE_UPDATE_MAX_ELEMENTS: Final = 1 << 23
 """The elements that a step of an optimizer writes up to which one thread writes them in place, where others could help.
 
 In place, fewer bytes move, but nothing else runs for a few milliseconds.
@@ -299,7 +318,7 @@ def compile_region(
         dying: the arguments that the graph around the body has made and needs no more.
     """
     steps = body.steps
-    if all(isinstance(step, Call) and step.kernel in VIEWS for step in steps):
+    if all(isinstance(step, Call) and step.kernel in VIEW_KERNELS for step in steps):
         viewed = replace(
             body,
             arguments=tuple(arguments),
@@ -314,15 +333,15 @@ def compile_region(
     sizes = {v: count_elements(specs[v].shape) * specs[v].dtype.itemsize for v in specs}
     births = {v: i for i, step in enumerate(steps) for v in step.outputs if storage[v] == v}
     inputs = [v for v in body.arguments if v in storage]
-    found = find_reused(body, dying) if dying else {}
+    found = find_reusable_arguments(body, dying) if dying else {}
     reused = {v: x for v, x in found.items() if storage[v] == v and x in inputs}
     outputs = [v for v in births if v in reused or plan.last_uses[v] == len(steps)]
     last_uses = {v: last for v, last in plan.last_uses.items() if v in births and v not in outputs}
-    for value, place in find_overwritten(body, storage, last_uses).items():
+    for value, place in find_overwritten_values(body, storage, last_uses).items():
         root = storage[place]
         storage |= {v: root for v, owner in storage.items() if owner == value}
         last_uses[root] = last_uses.pop(value)
-    guests = find_guests(sizes, births, last_uses, [v for v in outputs if v not in reused])
+    guests = place_in_results(sizes, births, last_uses, [v for v in outputs if v not in reused])
     alone = {v: sizes[v] for v in last_uses if v not in guests}
     offsets, arena_bytes = pack_memory(alone, births, last_uses)
     slots = {v: 1 + i for i, v in enumerate([*inputs, *outputs])}
@@ -333,93 +352,97 @@ def compile_region(
     for value, owner in storage.items():
         if value != owner and owner in constants:
             constants[value] = np.reshape(constants[owner], specs[value].shape)
-    places: dict[Value, Place] = {}
+    places: dict[Value, Location] = {}
     for value in specs:
         owner = storage.get(value)
         if owner is None:
             continue
         host = guests.get(owner, owner)
         if host in slots:
-            places[value] = Place(slots[host], 0, sizes[value])
+            places[value] = Location(slots[host], 0, sizes[value])
         elif owner in offsets:
-            places[value] = Place(0, offsets[owner], sizes[value])
-    table = Table([sizes[v] for v in inputs], [sizes[v] for v in outputs], arena_bytes)
-    writer = Writer(table, specs, places, arena_bytes, constants)
+            places[value] = Location(0, offsets[owner], sizes[value])
+    table = ProgramTable([sizes[v] for v in inputs], [sizes[v] for v in outputs], arena_bytes)
+    writer = ProgramWriter(table, specs, places, arena_bytes, constants)
     for step in steps:
-        _write(writer, step)
-    caller = _Caller(body, arguments, ends, inputs, outputs, storage, constants, reused)
-    run = caller.compile(table.finish(), sum(table.outputs), table.arena_bytes)
+        _write_step(writer, step)
+    caller = _ProgramCaller(body, arguments, ends, inputs, outputs, storage, constants, reused)
+    run = caller.compile(table.make_function(), sum(table.outputs), table.arena_bytes)
     owners = {storage[v]: v for v in reversed(ends) if v in storage}
     lying = {v: owners[storage[v]] for v in ends if storage.get(v) in outputs}
     lying |= {v: storage[v] for v in ends if v in storage and storage[v] in inputs}
-    return Region(run, {**lying, **reused}, _allocated_bytes(table))
+    return Region(run, {**lying, **reused}, _count_allocated_bytes(table))
 
 
-def _allocated_bytes(table: Table) -> int:
+def _count_allocated_bytes(table: ProgramTable) -> int:
     """Return the bytes that each call allocates for the arena; a small arena belongs to the program."""
-    return table.arena_bytes if table.arena_bytes >= LARGE_ARENA else 0
+    return table.arena_bytes if table.arena_bytes >= LARGE_ARENA_BYTES else 0
 
 
 def compile_shared_group(body: Graph, dying: Set[Value]) -> Region:
     """Return a function that computes a group in several threads, each running a program for its part."""
     specs, inputs, outputs = body.specs, body.arguments, body.results
     sizes = {v: count_elements(specs[v].shape) * specs[v].dtype.itemsize for v in specs}
-    places = {v: Place(1 + i, 0, sizes[v]) for i, v in enumerate([*inputs, *outputs])}
+    places = {v: Location(1 + i, 0, sizes[v]) for i, v in enumerate([*inputs, *outputs])}
     given = [sizes[v] for v in inputs], [sizes[v] for v in outputs]
-    shape = _elementwise_shape(body, specs)
+    shape = _find_elementwise_shape(body, specs)
     count = count_elements(shape) if shape is not None else specs[outputs[0]].shape[0]
-    multiple = BLOCK if shape is not None else SIDE_BY_SIDE
+    multiple = PART_MULTIPLE_ELEMENTS if shape is not None else ROW_BLOCK_MULTIPLE
     work = sum(count_elements(specs[v].shape) for step in body.steps for v in step.outputs)
     parts = thread_pool.count_parts(work, count // multiple)
     bounds = [*(count * i // parts // multiple * multiple for i in range(parts)), count]
     programs: list[tuple[Callable[..., None], int]] = []
     scratch_bytes = 0
     for first, last in pairwise(bounds):
-        part = Table(*given)
-        _write_group(Writer(part, specs, places, 0, body.constants), body, first, last)
-        programs.append((part.finish(), part.arena_bytes))
-        scratch_bytes += _allocated_bytes(part)
+        part = ProgramTable(*given)
+        _write_group(ProgramWriter(part, specs, places, 0, body.constants), body, first, last)
+        programs.append((part.make_function(), part.arena_bytes))
+        scratch_bytes += _count_allocated_bytes(part)
 
     def program(*arrays: Array) -> None:
         thread_pool.run(
             [
-                (run, *arrays, empty((arena,), _BYTES)) if arena >= LARGE_ARENA else (run, *arrays)
+                (run, *arrays, empty((arena,), _BYTE_DTYPE))
+                if arena >= LARGE_ARENA_BYTES
+                else (run, *arrays)
                 for run, arena in programs
             ]
         )
 
     storage = {v: v for v in places}
     whole = replace(body, steps=(Fused(body, body.steps[-1].line),))
-    reused = find_reused(whole, dying)
-    caller = _Caller(body, inputs, outputs, inputs, outputs, storage, body.constants, reused)
+    reused = find_reusable_arguments(whole, dying)
+    caller = _ProgramCaller(body, inputs, outputs, inputs, outputs, storage, body.constants, reused)
     return Region(caller.compile(program, sum(given[1]), 0), reused, scratch_bytes)
 
 
-def _elementwise_shape(body: Graph, specs: Mapping[Value, Shaped]) -> Shape | None:
+def _find_elementwise_shape(body: Graph, specs: Mapping[Value, Shaped]) -> Shape | None:
     """Return the shape of the results of an elementwise group, or None for a group over rows."""
     shapes = {specs[v].shape for step in body.steps for v in step.outputs}
-    is_one_loop = len(shapes) == 1 and all(is_in_loop(step, specs) for step in body.steps)
+    is_one_loop = len(shapes) == 1 and all(can_join_loop(step, specs) for step in body.steps)
     return shapes.pop() if is_one_loop else None
 
 
-def _write_group(writer: Writer, body: Graph, first: int = 0, last: int | None = None) -> None:
+def _write_group(
+    writer: ProgramWriter, body: Graph, first: int = 0, last: int | None = None
+) -> None:
     """Write a group for a range of its elements or rows."""
-    shape = _elementwise_shape(body, writer.specs)
+    shape = _find_elementwise_shape(body, writer.specs)
     if shape is not None:
         writer.write_loop(shape, lower_group(body, writer.specs), body.results, first, last)
     else:
         rows = writer.specs[body.results[0]].shape[0]
-        writer.write_rows(rows, _row_steps(body, writer.specs), body.results, first, last)
+        writer.write_rows(rows, _make_row_steps(body, writer.specs), body.results, first, last)
 
 
 def prepare_body(body: Graph) -> Graph | None:
     """Return the body of control flow as C runs it, or None if C cannot run all of it."""
-    own = _OwnKernels(body, is_loop=True)
+    own = _CompiledStepSelector(body, is_loop=True)
     made = own.prepare(body)
-    return made if all(map(own.is_included, made.steps)) else None
+    return made if all(map(own.is_compiled, made.steps)) else None
 
 
-def _with_bodies(step: Scan | Cond | While, bodies: Sequence[Graph]) -> Scan | Cond | While:
+def _replace_bodies(step: Scan | Cond | While, bodies: Sequence[Graph]) -> Scan | Cond | While:
     """Return control flow with other bodies."""
     if isinstance(step, Scan):
         return replace(step, body=bodies[0])
@@ -428,46 +451,46 @@ def _with_bodies(step: Scan | Cond | While, bodies: Sequence[Graph]) -> Scan | C
     return replace(step, condition=bodies[0], body=bodies[1])
 
 
-def _group_calls(graph: Graph, group: Group) -> list[Call]:
+def _get_group_calls(graph: Graph, group: Group) -> list[Call]:
     return [step for i in group.steps if isinstance(step := graph.steps[i], Call)]
 
 
-def _is_control(step: Step) -> bool:
+def _is_control_flow(step: Step) -> bool:
     return isinstance(step, Scan | Cond | While)
 
 
-def _row_steps(body: Graph, specs: Mapping[Value, Shaped]) -> list[RowStep]:
+def _make_row_steps(body: Graph, specs: Mapping[Value, Shaped]) -> list[RowStep]:
     """Return the steps of a group of calls that are independent along the first axis."""
     steps: list[RowStep] = []
     for call in body.steps:
         assert isinstance(call, Call)
         (y,) = call.outputs
-        calls = elementwise_calls(call, specs) or row_calls(call, specs)
+        calls = lower_elementwise(call, specs) or lower_rows(call, specs)
         if calls is None:
-            is_repeated = call.kernel not in VIEWS
+            is_repeated = call.kernel not in VIEW_KERNELS
             steps.append(RowStep(y, (), call.inputs[0], is_repeated))
         else:
             steps.append(RowStep(y, calls))
     return steps
 
 
-def _write(writer: Writer, step: Step) -> None:
+def _write_step(writer: ProgramWriter, step: Step) -> None:
     """Write a step of a region."""
     if isinstance(step, Fused):
         _write_group(writer, step.body)
         return
     if isinstance(step, Scan | Cond | While):
-        write_control(writer, step, _write)
+        write_control(writer, step, _write_step)
         return
     assert isinstance(step, Call)
-    if step.kernel not in VIEWS:
-        calls = calls_of(step, writer.specs)
+    if step.kernel not in VIEW_KERNELS:
+        calls = lower_call(step, writer.specs)
         assert calls is not None
         writer.write_calls(calls)
 
 
-class _Caller(NamedTuple):
-    """What calls a program: it makes the results, and replays the calls where an array is not contiguous.
+class _ProgramCaller(NamedTuple):
+    """The caller of a program: it makes the results, and replays the calls where an array is not contiguous.
 
     For the order in which elements lie in memory decides in which order they are added, and on the last bits of some
     functions.
@@ -489,14 +512,14 @@ class _Caller(NamedTuple):
         specs, storage = self.body.specs, self.storage
         names: dict[str, Any] = {
             "program": program,
-            "replay": _Replay(self),
+            "replay": _LoopwiseReplay(self),
             "make_room": make_room,
-            "is_free": is_free,
+            "is_overwritable": is_overwritable,
             "getrefcount": getrefcount,
         }
         names |= {f"v{v}": array for v, array in self.constants.items()}
         lines = [f"def run({', '.join(f'v{v}' for v in self.arguments)}):"]
-        is_large = arena_bytes >= LARGE_ARENA
+        is_large = arena_bytes >= LARGE_ARENA_BYTES
         few = [count_elements(specs[v].shape) < UNTRACKED_MAX_ELEMENTS for v in self.outputs]
         if is_large or not all(few):
             lines.append(f"    make_room({output_bytes + is_large * arena_bytes})")
@@ -508,10 +531,10 @@ class _Caller(NamedTuple):
             made = f"n{value}(s{value}, d{value})"
             if value in self.reused:
                 place = f"v{self.reused[value]}"
-                made = f"{place} if is_free({place}, getrefcount({place})) else {made}"
+                made = f"{place} if is_overwritable({place}, getrefcount({place})) else {made}"
             lines.append(f"    o{value} = {made}")
         if is_large:
-            names |= {"new_arena": empty, "arena_shape": (arena_bytes,), "bytes_": _BYTES}
+            names |= {"new_arena": empty, "arena_shape": (arena_bytes,), "bytes_": _BYTE_DTYPE}
             lines.append("    arena = new_arena(arena_shape, bytes_)")
         given = [f"v{v}" for v in self.inputs]
         made = [*[f"o{v}" for v in self.outputs], *["arena"] * is_large]
@@ -521,12 +544,14 @@ class _Caller(NamedTuple):
             "    except BufferError:",
             *[f"        del {', '.join(new)}" for new in (made,) if new],
             f"        return replay({', '.join(f'v{v}' for v in self.arguments)})",
-            f"    return [{', '.join(self._text_of(v, names, ends) for v in self.ends)}]",
+            f"    return [{', '.join(self._format_result(v, names, ends) for v in self.ends)}]",
         ]
         exec("\n".join(lines), names)
         return names["run"]
 
-    def _text_of(self, value: Value, names: dict[str, Any], ends: Mapping[Value, Value]) -> str:
+    def _format_result(
+        self, value: Value, names: dict[str, Any], ends: Mapping[Value, Value]
+    ) -> str:
         """Return the source of a result: an argument, a new array, or a view of one."""
         owner = self.storage.get(value, value)
         if value in self.arguments or value in self.constants:
@@ -538,13 +563,13 @@ class _Caller(NamedTuple):
         return f"{name}.reshape(s{value}_)"
 
 
-_BYTES = np.dtype(np.uint8)
+_BYTE_DTYPE = np.dtype(np.uint8)
 
 
-class _Replay:
+class _LoopwiseReplay:
     """A replay of the graph with each loop as a program of its own, compiled on first use."""
 
-    def __init__(self, caller: _Caller) -> None:
+    def __init__(self, caller: _ProgramCaller) -> None:
         self.caller = caller
         self.run: Run | None = None
 
@@ -558,14 +583,14 @@ class _Replay:
                 results=tuple(caller.ends),
                 constants=constants,
             )
-            loops = [[i] for i, step in enumerate(graph.steps) if _is_control(step)]
+            loops = [[i] for i, step in enumerate(graph.steps) if _is_control_flow(step)]
             graph = fuse_steps(graph, loops) if len(graph.steps) > 1 else graph
             bodies = [step.body for step in graph.steps if isinstance(step, Fused)]
 
             def compile_body(inner: Graph) -> Run:
                 """Compile the graph of a loop, or of its round, which may get other arrays."""
                 if any(inner is body for body in bodies):
-                    if _is_control(inner.steps[0]):
+                    if _is_control_flow(inner.steps[0]):
                         return compile_region(inner, inner.arguments, inner.results).run
                     return compile_replay(inner)
                 return _compile_or_replay(inner)

@@ -9,33 +9,33 @@ import numpy as np
 
 from plugrad.extend import PACKED_VIEWS, Cond, Fused, Scan, While, count_elements, plan_memory
 from plugrad_native.declare import MAX_ELEMENTS
-from plugrad_native.programs.calls import c_function
-from plugrad_native.programs.reuse import can_overwrite
-from plugrad_native.programs.table import ALIGNMENT, Nodes, Place
-from plugrad_native.programs.writer import Writer
+from plugrad_native.programs.calls import check_c_function
+from plugrad_native.programs.reuse import can_overwrite_argument
+from plugrad_native.programs.table import ALIGNMENT_BYTES, EncodedNodes, Location
+from plugrad_native.programs.writer import ProgramWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from plugrad.extend import Graph, Shaped, Step, Value
 
-    Write = Callable[[Writer, Step], None]
+    Write = Callable[[ProgramWriter, Step], None]
     """Writes a step of a body."""
 
-Control: TypeAlias = Scan | Cond | While
-COPY_BYTES = c_function("expand_1")
+ControlFlow: TypeAlias = Scan | Cond | While
+C_COPY_BYTES = check_c_function("expand_1")
 
 
-def has_memory(step: Control, specs: Mapping[Value, Shaped]) -> bool:
+def has_supported_sizes(step: ControlFlow, specs: Mapping[Value, Shaped]) -> bool:
     """Return whether the arrays of a control-flow step are neither empty nor very large."""
     if isinstance(step, Scan) and step.length < 1:
         return False
     found = [specs[v] for v in (*step.inputs, *step.outputs)]
     found += [body.specs[v] for body in step.graphs for v in (*body.arguments, *body.results)]
-    return all(s.dtype.name != "string" and 0 < _nbytes(s) < MAX_ELEMENTS for s in found)
+    return all(s.dtype.name != "string" and 0 < _count_bytes(s) < MAX_ELEMENTS for s in found)
 
 
-def write_control(writer: Writer, step: Control, write: Write) -> None:
+def write_control(writer: ProgramWriter, step: ControlFlow, write: Write) -> None:
     """Write a control-flow step whose bodies have only steps that `write` can write."""
     if isinstance(step, Scan):
         _write_scan(writer, step, write)
@@ -48,35 +48,35 @@ def write_control(writer: Writer, step: Control, write: Write) -> None:
 # --- the three kinds ------------------------------------------------------------------------------
 
 
-def _write_scan(writer: Writer, step: Scan, write: Write) -> None:
+def _write_scan(writer: ProgramWriter, step: Scan, write: Write) -> None:
     """Write a loop of known length.
 
     The places of the outputs hold the carry while it runs. What is stacked is written to its place in the output.
     """
     carries = len(step.carry)
     aside = _SliceCopies(writer)
-    sources = [aside.copy(writer.place(v)) for v in step.inputs]
-    targets = [aside.stand_in(writer.places[v]) for v in step.outputs]
-    writer = aside.finish()
-    state = _begin(writer, sources[:carries], targets[:carries])
+    sources = [aside.copy_input(writer.place(v)) for v in step.inputs]
+    targets = [aside.reserve_output(writer.places[v]) for v in step.outputs]
+    writer = aside.make_inner_writer()
+    state = _copy_initial_carry(writer, sources[:carries], targets[:carries])
 
-    def slice_place(place: Place) -> Place:
+    def slice_place(place: Location) -> Location:
         nbytes = place.nbytes // step.length
         if step.is_reversed:
-            return Place(place.slot, place.offset + place.nbytes - nbytes, nbytes, -nbytes)
-        return Place(place.slot, place.offset, nbytes, nbytes)
+            return Location(place.slot, place.offset + place.nbytes - nbytes, nbytes, -nbytes)
+        return Location(place.slot, place.offset, nbytes, nbytes)
 
     end = carries + len(step.slices)
     slices, captured = map(slice_place, sources[carries:end]), sources[end:]
-    body = _Body(writer, step.body, [*state, *slices, *captured])
+    body = _BodyWriter(writer, step.body, [*state, *slices, *captured])
     nexts, stacked = step.body.results[:carries], step.body.results[carries:]
     places = [*map(slice_place, targets[carries:])]
     for value, place in zip(stacked, places, strict=True):
-        body.aim(value, place)
-    body.aim_at_arguments(nexts)
+        body.write_result_to(value, place)
+    body.overwrite_arguments(nexts)
 
     def write_round() -> None:
-        of_state = [value in body.views_of(step.body.arguments[:carries]) for value in stacked]
+        of_state = [value in body.find_views(step.body.arguments[:carries]) for value in stacked]
         pairs = [*zip(of_state, stacked, places, strict=True)]
         body.copy([(v, place) for is_early, v, place in pairs if is_early])
         body.write_steps(write)
@@ -84,53 +84,57 @@ def _write_scan(writer: Writer, step: Scan, write: Write) -> None:
         body.copy_carry(nexts)
 
     table = writer.table
-    table.add_repeat(step.length, table.collect(write_round))
+    table.add_repeat(step.length, table.collect_nodes(write_round))
     aside.copy_back()
 
 
-def _write_cond(writer: Writer, step: Cond, write: Write) -> None:
+def _write_cond(writer: ProgramWriter, step: Cond, write: Write) -> None:
     """Write a conditional: both branches write to the places of the outputs."""
     operands = [writer.place(v) for v in step.operands]
     targets = [writer.places[v] for v in step.outputs]
 
-    def write_branch(graph: Graph) -> Nodes:
-        body = _Body(writer, graph, operands)
+    def write_branch(graph: Graph) -> EncodedNodes:
+        body = _BodyWriter(writer, graph, operands)
         results = [*zip(graph.results, targets, strict=True)]
         for value, place in results:
-            body.aim(value, place)
+            body.write_result_to(value, place)
 
         def write_all() -> None:
             body.write_steps(write)
             body.copy(results)
 
-        return writer.table.collect(write_all)
+        return writer.table.collect_nodes(write_all)
 
     yes, no = map(write_branch, step.branches)
     writer.table.add_choice(writer.place(step.flag), yes, no)
 
 
-def _write_while(writer: Writer, step: While, write: Write) -> None:
+def _write_while(writer: ProgramWriter, step: While, write: Write) -> None:
     """Write a loop of unknown length, which keeps its carry in the places of its outputs."""
-    state = _begin(
+    state = _copy_initial_carry(
         writer, [writer.place(v) for v in step.carry], [writer.places[v] for v in step.outputs]
     )
     given = [*state, *[writer.place(v) for v in step.captured]]
-    test, body = _Body(writer, step.condition, given), _Body(writer, step.body, given)
-    body.aim_at_arguments(step.body.results)
+    test, body = _BodyWriter(writer, step.condition, given), _BodyWriter(writer, step.body, given)
+    body.overwrite_arguments(step.body.results)
 
     def write_round() -> None:
         body.write_steps(write)
         body.copy_carry(step.body.results)
 
     table = writer.table
-    condition = table.collect(lambda: test.write_steps(write))
-    table.add_while(condition, test.place(step.condition.results[0]), table.collect(write_round))
+    condition = table.collect_nodes(lambda: test.write_steps(write))
+    table.add_while(
+        condition, test.place(step.condition.results[0]), table.collect_nodes(write_round)
+    )
 
 
-def _begin(writer: Writer, sources: Sequence[Place], targets: Sequence[Place]) -> Sequence[Place]:
+def _copy_initial_carry(
+    writer: ProgramWriter, sources: Sequence[Location], targets: Sequence[Location]
+) -> Sequence[Location]:
     """Copy the initial carry to the places that hold the carry during the loop, and return these."""
     for source, target in zip(sources, targets, strict=True):
-        writer.write_copy(COPY_BYTES, source, target)
+        writer.write_copy(C_COPY_BYTES, source, target)
     return targets
 
 
@@ -140,19 +144,19 @@ def _begin(writer: Writer, sources: Sequence[Place], targets: Sequence[Place]) -
 class _SliceCopies:
     """Fixed copies of slices of an outer loop: a place can move in only one loop."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: ProgramWriter) -> None:
         self.writer = writer
         self.end = writer.scratch
-        self.back: list[tuple[Place, Place]] = []
+        self.back: list[tuple[Location, Location]] = []
 
-    def copy(self, place: Place) -> Place:
+    def copy_input(self, place: Location) -> Location:
         """Return the fixed copy that the inner loop reads instead of a moving place."""
         stand_in = self._reserve_scratch(place)
         if stand_in != place:
-            self.writer.write_copy(COPY_BYTES, place, stand_in)
+            self.writer.write_copy(C_COPY_BYTES, place, stand_in)
         return stand_in
 
-    def stand_in(self, place: Place) -> Place:
+    def reserve_output(self, place: Location) -> Location:
         """Return the fixed place that the inner loop writes instead of a moving one."""
         stand_in = self._reserve_scratch(place)
         if stand_in != place:
@@ -162,32 +166,32 @@ class _SliceCopies:
     def copy_back(self) -> None:
         """Copy fixed places back to the moving ones."""
         for source, target in self.back:
-            self.writer.write_copy(COPY_BYTES, source, target)
+            self.writer.write_copy(C_COPY_BYTES, source, target)
 
-    def finish(self) -> Writer:
+    def make_inner_writer(self) -> ProgramWriter:
         """Return a writer for the inner loop, which keeps the fixed places reserved."""
         return replace(self.writer, scratch=self.end)
 
-    def _reserve_scratch(self, place: Place) -> Place:
+    def _reserve_scratch(self, place: Location) -> Location:
         if not place.turn:
             return place
-        start, self.end = self.end, self.end + _round_up(place.nbytes)
+        start, self.end = self.end, self.end + _round_up_to_alignment(place.nbytes)
         return self.writer.table.reserve(start, place.nbytes)
 
 
-class _Body:
+class _BodyWriter:
     """The graph of a body and the places of its values, in memory after those of the enclosing graph."""
 
-    def __init__(self, writer: Writer, graph: Graph, arguments: Sequence[Place]) -> None:
+    def __init__(self, writer: ProgramWriter, graph: Graph, arguments: Sequence[Location]) -> None:
         self.outer, self.graph = writer, graph
         plan = plan_memory(graph, views=PACKED_VIEWS, in_place=False)
         self.storage = plan.storage
         self.owners = dict(zip(graph.arguments, arguments, strict=True))
         """Where the memory of values lies, by the values that own it."""
         for value, offset in plan.offsets.items():
-            nbytes = _nbytes(graph.specs[value])
+            nbytes = _count_bytes(graph.specs[value])
             self.owners[value] = writer.table.reserve(writer.scratch + offset, nbytes)
-        self.end = writer.scratch + _round_up(plan.arena_bytes)
+        self.end = writer.scratch + _round_up_to_alignment(plan.arena_bytes)
         self.makers = {
             v: index
             for index, step in enumerate(graph.steps)
@@ -205,10 +209,10 @@ class _Body:
         self.constants = constants
 
     @property
-    def writer(self) -> Writer:
+    def writer(self) -> ProgramWriter:
         """The writer of the body's steps."""
         places = {v: self.owners[o] for v, o in self.storage.items() if o in self.owners}
-        return Writer(self.outer.table, self.graph.specs, places, self.end, self.constants)
+        return ProgramWriter(self.outer.table, self.graph.specs, places, self.end, self.constants)
 
     def write_steps(self, write: Write) -> None:
         """Write all steps."""
@@ -216,37 +220,37 @@ class _Body:
         for step in self.graph.steps:
             write(writer, step)
 
-    def place(self, value: Value) -> Place:
+    def place(self, value: Value) -> Location:
         """Return the place of a value."""
         if value in self.constants:
-            return self.outer.table.constant(self.constants[value])
+            return self.outer.table.add_constant(self.constants[value])
         return self.owners[self.storage[value]]
 
-    def views_of(self, values: Iterable[Value]) -> frozenset[Value]:
+    def find_views(self, values: Iterable[Value]) -> frozenset[Value]:
         """Return the values and all views of them."""
         owners = frozenset(values)
         return frozenset([v for v, owner in self.storage.items() if owner in owners])
 
-    def aim(self, value: Value, place: Place) -> None:
+    def write_result_to(self, value: Value, place: Location) -> None:
         """Make a step write a value to a place, unless the value has one already."""
         owner = self.storage[value]
         if owner in self.makers and owner not in self.aimed:
             self.aimed.add(owner)
             self.owners[owner] = place
 
-    def aim_at_arguments(self, results: Sequence[Value]) -> None:
+    def overwrite_arguments(self, results: Sequence[Value]) -> None:
         """Make steps write results over the arguments that they replace, where no step reads those later."""
         for argument, value in zip(self.graph.arguments, results, strict=False):
             is_kept = any(self.storage[v] == argument for v in results)
             if not is_kept and self._can_overwrite(argument, self.storage[value]):
-                self.aim(value, self.owners[argument])
+                self.write_result_to(value, self.owners[argument])
 
     def _can_overwrite(self, argument: Value, value: Value) -> bool:
         """Return whether no step reads an argument after a value is written, except in the same loop."""
         maker = self.makers.get(value)
         if maker is None:
             return False
-        views = self.views_of([argument])
+        views = self.find_views([argument])
         steps = self.graph.steps
         last = max((i for i, s in enumerate(steps) if not views.isdisjoint(s.inputs)), default=-1)
         if last < maker:
@@ -256,14 +260,14 @@ class _Body:
             last == maker
             and isinstance(step, Fused)
             and views.intersection(step.inputs) == frozenset([argument])
-            and can_overwrite(argument, value, step.body)
+            and can_overwrite_argument(argument, value, step.body)
         )
 
-    def copy(self, pairs: Iterable[tuple[Value, Place]]) -> None:
+    def copy(self, pairs: Iterable[tuple[Value, Location]]) -> None:
         """Copy values to places where they are not already."""
         for value, target in pairs:
             if (source := self.place(value)) != target:
-                self.outer.write_copy(COPY_BYTES, source, target)
+                self.outer.write_copy(C_COPY_BYTES, source, target)
 
     def copy_carry(self, results: Sequence[Value]) -> None:
         """Copy the next carry to the places of the carry.
@@ -272,24 +276,24 @@ class _Body:
         """
         state = [self.owners[v] for v, _ in zip(self.graph.arguments, results, strict=False)]
         end = self.end
-        then: list[tuple[Place, Place]] = []
+        then: list[tuple[Location, Location]] = []
         for target, value in zip(state, results, strict=True):
             source = self.place(value)
             if source == target:
                 continue
             if source in state:
                 aside = self.outer.table.reserve(end, source.nbytes)
-                end += _round_up(source.nbytes)
-                self.outer.write_copy(COPY_BYTES, source, aside)
+                end += _round_up_to_alignment(source.nbytes)
+                self.outer.write_copy(C_COPY_BYTES, source, aside)
                 source = aside
             then.append((source, target))
         for source, target in then:
-            self.outer.write_copy(COPY_BYTES, source, target)
+            self.outer.write_copy(C_COPY_BYTES, source, target)
 
 
-def _round_up(nbytes: int) -> int:
-    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+def _round_up_to_alignment(nbytes: int) -> int:
+    return -(-nbytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
 
-def _nbytes(spec: Shaped) -> int:
+def _count_bytes(spec: Shaped) -> int:
     return count_elements(spec.shape) * spec.dtype.itemsize

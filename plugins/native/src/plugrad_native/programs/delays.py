@@ -19,7 +19,7 @@ DELAYED_MIN_BYTES: Final = 1 << 14
 """The bytes of a result from which on its memory matters."""
 
 
-def find_delayed(graph: Graph, is_in_group: Callable[[Step], bool]) -> frozenset[Value]:
+def find_delayed_results(graph: Graph, is_in_group: Callable[[Step], bool]) -> frozenset[Value]:
     """Return the results of calls that are better computed later, in the groups that read them.
 
     Args:

@@ -13,21 +13,25 @@ import numpy as np
 from plugrad.extend import Call, as_dtype, count_elements
 from plugrad.kernels import activation, binary, bitwise, unary
 from plugrad_cpu.extend import numpy_implementation
-from plugrad_native.declare import FLOATS, MAX_ELEMENTS
-from plugrad_native.kernels.activation import HALVES, NUMBERS
-from plugrad_native.kernels.binary import BROADCAST, FASTER, OTHERS
-from plugrad_native.kernels.unary import FASTER_DTYPES, OTHER_DTYPES
+from plugrad_native.declare import FLOAT_DTYPES, MAX_ELEMENTS
+from plugrad_native.kernels.activation import FLOAT_DTYPES_WITH_FLOAT16, NUMBER_DTYPES
+from plugrad_native.kernels.binary import (
+    BROADCAST_DTYPES_BY_KERNEL,
+    OTHER_BITS_BINARY_DTYPES,
+    SAME_BITS_BINARY_DTYPES,
+)
+from plugrad_native.kernels.unary import OTHER_BITS_UNARY_DTYPES, SAME_BITS_UNARY_DTYPES
 from plugrad_native.programs.calls import (
     AnyCall,
     CCall,
-    Count,
-    Read,
-    Step,
+    CountOperand,
+    InputOperand,
+    OutputOperand,
+    StepOperand,
     UfuncCall,
-    Written,
-    c_function,
-    find_loop,
-    inputs_of,
+    check_c_function,
+    find_ufunc_loop,
+    get_inputs,
 )
 
 if TYPE_CHECKING:
@@ -40,16 +44,16 @@ if TYPE_CHECKING:
 
 MAX_REPEATED_ITEM_BYTES: Final = 8
 """Larger elements cannot be broadcast by C, but for numbers without axes, which are read where they are."""
-RULES: Final[dict[Kernel[..., Any], Rule]] = {}
+ELEMENTWISE_RULES: Final[dict[Kernel[..., Any], Rule]] = {}
 """How the calls of each kernel are computed; None for those that are not."""
 
 
-def elementwise_calls(call: Call, specs: Specs) -> list[AnyCall] | None:
+def lower_elementwise(call: Call, specs: Specs) -> list[AnyCall] | None:
     """Return the C calls that compute an elementwise call, or None if there are none."""
-    rule, count = RULES.get(call.kernel), count_elements(specs[call.outputs[0]].shape)
+    rule, count = ELEMENTWISE_RULES.get(call.kernel), count_elements(specs[call.outputs[0]].shape)
     if rule is None or not 0 < count < MAX_ELEMENTS:
         return None
-    for spec in [specs[v] for v in inputs_of(call)]:
+    for spec in [specs[v] for v in get_inputs(call)]:
         is_repeated = spec.shape != () and count_elements(spec.shape) != count
         if is_repeated and spec.dtype.itemsize > MAX_REPEATED_ITEM_BYTES:
             return None
@@ -59,32 +63,44 @@ def elementwise_calls(call: Call, specs: Specs) -> list[AnyCall] | None:
 # --- by functions of C --------------------------------------------------------------------------
 
 
-def unary_rule(name: str, dtypes: tuple[str, ...], *attributes: str) -> Rule:
+def make_unary_rule(name: str, dtypes: tuple[str, ...], *attributes: str) -> Rule:
     """Return the rule of a unary C function for some dtypes."""
-    functions = {as_dtype(d): c_function(f"{name}_{d}") for d in dtypes}
+    functions = {as_dtype(d): check_c_function(f"{name}_{d}") for d in dtypes}
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
-        (x,), (y,) = inputs_of(call), call.outputs
+        (x,), (y,) = get_inputs(call), call.outputs
         function = functions.get(specs[x].dtype)
         if function is None:
             return None
         given = [call.attrs[attribute] for attribute in attributes]
-        return [CCall(function, (Read(x), Written(y), Count(), *given))]
+        return [CCall(function, (InputOperand(x), OutputOperand(y), CountOperand(), *given))]
 
     return rule
 
 
-def binary_rule(name: str, dtypes: tuple[str, ...], *, is_swapped: bool = False) -> Rule:
+def make_binary_rule(name: str, dtypes: tuple[str, ...], *, is_swapped: bool = False) -> Rule:
     """Return the rule of a binary C function for some dtypes."""
-    functions = {as_dtype(d): c_function(f"{name}_{d}") for d in dtypes}
+    functions = {as_dtype(d): check_c_function(f"{name}_{d}") for d in dtypes}
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
-        a, b = reversed(inputs_of(call)) if is_swapped else inputs_of(call)
+        a, b = reversed(get_inputs(call)) if is_swapped else get_inputs(call)
         function = functions.get(specs[a].dtype)
         if function is None:
             return None
         (y,) = call.outputs
-        return [CCall(function, (Read(a), Read(b), Written(y), Count(), Step(a), Step(b)))]
+        return [
+            CCall(
+                function,
+                (
+                    InputOperand(a),
+                    InputOperand(b),
+                    OutputOperand(y),
+                    CountOperand(),
+                    StepOperand(a),
+                    StepOperand(b),
+                ),
+            )
+        ]
 
     return rule
 
@@ -92,23 +108,25 @@ def binary_rule(name: str, dtypes: tuple[str, ...], *, is_swapped: bool = False)
 # --- by loops of NumPy --------------------------------------------------------------------------
 
 
-def ufunc_rule(ufunc: np.ufunc) -> Rule:
+def make_ufunc_rule(ufunc: np.ufunc) -> Rule:
     """Return the rule of a ufunc."""
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
         (y,) = call.outputs
-        loop = find_loop(ufunc, *[specs[v].dtype.numpy for v in (*inputs_of(call), y)])
+        loop = find_ufunc_loop(ufunc, *[specs[v].dtype.numpy for v in (*get_inputs(call), y)])
         if loop is None:
             return None
-        return [UfuncCall(ufunc, loop, (*[Read(v) for v in inputs_of(call)], Written(y)))]
+        return [
+            UfuncCall(ufunc, loop, (*[InputOperand(v) for v in get_inputs(call)], OutputOperand(y)))
+        ]
 
     return rule
 
 
-def real_only(rule: Rule) -> Rule:
+def exclude_complex(rule: Rule) -> Rule:
     """Return a rule without complex numbers, whose implementations correct NumPy's results."""
     return lambda call, specs: (
-        None if specs[inputs_of(call)[0]].dtype.kind == "complex" else rule(call, specs)
+        None if specs[get_inputs(call)[0]].dtype.kind == "complex" else rule(call, specs)
     )
 
 
@@ -129,30 +147,32 @@ def _declare_ufuncs() -> None:
             if getattr(kernel, "is_elementwise", False):
                 function = numpy_implementation(kernel)
             if isinstance(function, np.ufunc) and function.nout == 1:
-                RULES[kernel] = ufunc_rule(function)
+                ELEMENTWISE_RULES[kernel] = make_ufunc_rule(function)
     of_real = {unary.tanh: np.tanh, unary.tan: np.tan, unary.log1p: np.log1p, unary.expm1: np.expm1}
-    RULES.update({kernel: real_only(ufunc_rule(f)) for kernel, f in of_real.items()})
+    ELEMENTWISE_RULES.update(
+        {kernel: exclude_complex(make_ufunc_rule(f)) for kernel, f in of_real.items()}
+    )
     for kernel, f in {
         unary.ceil: np.ceil,
         unary.floor: np.floor,
         unary.round: np.rint,
         unary.trunc: np.trunc,
     }.items():
-        RULES[kernel] = for_floats(ufunc_rule(f))
+        ELEMENTWISE_RULES[kernel] = restrict_to_floats(make_ufunc_rule(f))
     for kernel, f in {binary.maximum: np.maximum, binary.minimum: np.minimum}.items():
-        RULES[kernel] = _except_float16(ufunc_rule(f))
+        ELEMENTWISE_RULES[kernel] = _exclude_float16(make_ufunc_rule(f))
 
 
-def for_floats(rule: Rule) -> Rule:
+def restrict_to_floats(rule: Rule) -> Rule:
     """Return a rule restricted to floats."""
     return lambda call, specs: (
-        rule(call, specs) if specs[inputs_of(call)[0]].dtype.numpy.kind == "f" else None
+        rule(call, specs) if specs[get_inputs(call)[0]].dtype.numpy.kind == "f" else None
     )
 
 
-def _except_float16(rule: Rule) -> Rule:
+def _exclude_float16(rule: Rule) -> Rule:
     return lambda call, specs: (
-        None if specs[inputs_of(call)[0]].dtype.name == "float16" else rule(call, specs)
+        None if specs[get_inputs(call)[0]].dtype.name == "float16" else rule(call, specs)
     )
 
 
@@ -160,70 +180,94 @@ _declare_ufuncs()
 
 # --- the functions of C ---------------------------------------------------------------------------
 
-for _name, _dtypes in (FASTER_DTYPES | OTHER_DTYPES).items():
+for _name, _dtypes in (SAME_BITS_UNARY_DTYPES | OTHER_BITS_UNARY_DTYPES).items():
     _kernel = vars(unary)[_name]
-    _found = unary_rule(_name, _dtypes)
-    RULES[_kernel] = try_in_order(_found, RULES[_kernel]) if _kernel in RULES else _found
-for _name, _dtypes in (FASTER | OTHERS).items():
+    _found = make_unary_rule(_name, _dtypes)
+    ELEMENTWISE_RULES[_kernel] = (
+        try_in_order(_found, ELEMENTWISE_RULES[_kernel]) if _kernel in ELEMENTWISE_RULES else _found
+    )
+for _name, _dtypes in (SAME_BITS_BINARY_DTYPES | OTHER_BITS_BINARY_DTYPES).items():
     _kernel = vars(binary)[_name]
-    _found = binary_rule(_name, _dtypes)
-    RULES[_kernel] = try_in_order(_found, RULES[_kernel]) if _kernel in RULES else _found
-for _name in sorted(BROADCAST):
+    _found = make_binary_rule(_name, _dtypes)
+    ELEMENTWISE_RULES[_kernel] = (
+        try_in_order(_found, ELEMENTWISE_RULES[_kernel]) if _kernel in ELEMENTWISE_RULES else _found
+    )
+for _name in sorted(BROADCAST_DTYPES_BY_KERNEL):
     _kernel = vars(binary)[_name]
-    RULES[_kernel] = try_in_order(binary_rule(_name, FLOATS), RULES[_kernel])
+    ELEMENTWISE_RULES[_kernel] = try_in_order(
+        make_binary_rule(_name, FLOAT_DTYPES), ELEMENTWISE_RULES[_kernel]
+    )
 for _name in ("abs", "negative", "sqrt", "square"):
     _kernel = vars(unary)[_name]
-    RULES[_kernel] = try_in_order(unary_rule(_name, FLOATS), RULES[_kernel])
+    ELEMENTWISE_RULES[_kernel] = try_in_order(
+        make_unary_rule(_name, FLOAT_DTYPES), ELEMENTWISE_RULES[_kernel]
+    )
 
-SELECT: Final = {size: c_function(f"select_{size}") for size in (1, 2, 4, 8)}
+C_SELECT_BY_ITEM_SIZE: Final = {size: check_c_function(f"select_{size}") for size in (1, 2, 4, 8)}
 
 
-def select(call: Call, specs: Specs) -> list[AnyCall] | None:
+def lower_select(call: Call, specs: Specs) -> list[AnyCall] | None:
     """Return the C calls of a selection by conditions."""
     (y,) = call.outputs
-    function = SELECT.get(specs[y].dtype.itemsize)
+    function = C_SELECT_BY_ITEM_SIZE.get(specs[y].dtype.itemsize)
     if function is None or specs[y].dtype.name == "string":
         return None
-    condition, t, e = inputs_of(call)
-    steps = Step(condition), Step(t), Step(e)
-    return [CCall(function, (Read(condition), Read(t), Read(e), Written(y), Count(), *steps))]
+    condition, t, e = get_inputs(call)
+    steps = StepOperand(condition), StepOperand(t), StepOperand(e)
+    return [
+        CCall(
+            function,
+            (
+                InputOperand(condition),
+                InputOperand(t),
+                InputOperand(e),
+                OutputOperand(y),
+                CountOperand(),
+                *steps,
+            ),
+        )
+    ]
 
 
-RULES[binary.select] = select
+ELEMENTWISE_RULES[binary.select] = lower_select
 
 
-_SOURCES: Final = ("bool", "uint8", "int32", "int64", "float32", "float64")
-_TARGETS: Final = ("bool", "int32", "int64", "float32", "float64")
-CASTS: Final = {
-    (as_dtype(source), as_dtype(target)): c_function(f"cast_{source}_{target}")
-    for source in _SOURCES
-    for target in _TARGETS
+_CAST_SOURCE_DTYPES: Final = ("bool", "uint8", "int32", "int64", "float32", "float64")
+_CAST_TARGET_DTYPES: Final = ("bool", "int32", "int64", "float32", "float64")
+C_CASTS_BY_DTYPES: Final = {
+    (as_dtype(source), as_dtype(target)): check_c_function(f"cast_{source}_{target}")
+    for source in _CAST_SOURCE_DTYPES
+    for target in _CAST_TARGET_DTYPES
     if source != target
 } | {
-    (as_dtype(source), as_dtype(target)): c_function(f"cast_{source}_{target}")
+    (as_dtype(source), as_dtype(target)): check_c_function(f"cast_{source}_{target}")
     for source, target in (("float16", "float32"), ("float32", "float16"))
 }
 """The functions of C that cast, by the dtypes."""
 
 
-def cast(call: Call, specs: Specs) -> list[AnyCall] | None:
+def lower_cast(call: Call, specs: Specs) -> list[AnyCall] | None:
     """Return the C calls of a cast."""
-    (x,), (y,) = inputs_of(call), call.outputs
-    function = CASTS.get((specs[x].dtype, specs[y].dtype))
-    return None if function is None else [CCall(function, (Read(x), Written(y), Count()))]
+    (x,), (y,) = get_inputs(call), call.outputs
+    function = C_CASTS_BY_DTYPES.get((specs[x].dtype, specs[y].dtype))
+    return (
+        None
+        if function is None
+        else [CCall(function, (InputOperand(x), OutputOperand(y), CountOperand()))]
+    )
 
 
-RULES[unary.cast] = cast
+ELEMENTWISE_RULES[unary.cast] = lower_cast
 
 # --- activations, for which there is nothing but C ----------------------------------------------------
 
-RULES[unary.step] = unary_rule("step", FLOATS, "alpha")
-RULES[activation.leaky_relu] = unary_rule("leaky_relu", FLOATS, "alpha")
+ELEMENTWISE_RULES[unary.step] = make_unary_rule("step", FLOAT_DTYPES, "alpha")
+ELEMENTWISE_RULES[activation.leaky_relu] = make_unary_rule("leaky_relu", FLOAT_DTYPES, "alpha")
 for _name in ("relu", "relu6"):
-    RULES[vars(activation)[_name]] = unary_rule(_name, NUMBERS)
+    ELEMENTWISE_RULES[vars(activation)[_name]] = make_unary_rule(_name, NUMBER_DTYPES)
 for _name in ("elu", "selu", "sigmoid", "softplus", "gelu", "gelu_tanh"):
-    RULES[vars(activation)[_name]] = unary_rule(_name, HALVES)
+    ELEMENTWISE_RULES[vars(activation)[_name]] = make_unary_rule(_name, FLOAT_DTYPES_WITH_FLOAT16)
 for _name in ("prelu", "relu6_gradient", "sigmoid_gradient", "elu_gradient"):
-    RULES[vars(activation)[_name]] = binary_rule(_name, HALVES)
+    ELEMENTWISE_RULES[vars(activation)[_name]] = make_binary_rule(_name, FLOAT_DTYPES_WITH_FLOAT16)
 for _name in ("gelu_gradient", "gelu_tanh_gradient"):
-    RULES[vars(activation)[_name]] = binary_rule(_name, HALVES)
+    ELEMENTWISE_RULES[vars(activation)[_name]] = make_binary_rule(_name, FLOAT_DTYPES_WITH_FLOAT16)

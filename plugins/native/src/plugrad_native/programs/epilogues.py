@@ -10,29 +10,29 @@ from typing import TYPE_CHECKING, Any, Final
 from plugrad.extend import float32
 from plugrad.kernels import activation, binary, convolution, depthwise, fused
 from plugrad_native.kernels.fused import CLAMPING_ACTIVATIONS
-from plugrad_native.programs.calls import inputs_of
+from plugrad_native.programs.calls import get_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from plugrad.extend import Call, Kernel, Shaped, Value
 
-_JOINED: Final = frozenset({fused.conv2d, fused.depthwise_conv2d})
-_TAKING_PART: Final[frozenset[Kernel[..., Any]]] = frozenset(
+_FUSED_CONVOLUTIONS: Final = frozenset({fused.conv2d, fused.depthwise_conv2d})
+_EPILOGUE_KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset(
     {
-        *(convolution.conv2d, depthwise.depthwise_conv2d, *_JOINED),
+        *(convolution.conv2d, depthwise.depthwise_conv2d, *_FUSED_CONVOLUTIONS),
         *(binary.add, activation.relu, activation.relu6),
     }
 )
 
 
-def is_finished_in_place(call: Call, specs: Mapping[Value, Shaped]) -> bool:
+def can_join_epilogue(call: Call, specs: Mapping[Value, Shaped]) -> bool:
     """Return whether a call is part of a convolution with an epilogue, or is one that C makes in one pass."""
     spec = specs[call.outputs[0]]
-    if call.kernel not in _TAKING_PART or spec.dtype is not float32:
+    if call.kernel not in _EPILOGUE_KERNELS or spec.dtype is not float32:
         return False
-    if call.kernel not in _JOINED:
+    if call.kernel not in _FUSED_CONVOLUTIONS:
         return True
-    _, _, *bias = inputs_of(call)
+    _, _, *bias = get_inputs(call)
     is_clamped = call.attrs["activation"] in CLAMPING_ACTIVATIONS
     return is_clamped and all(specs[v].shape == spec.shape[-1:] for v in bias)

@@ -8,20 +8,20 @@ import numpy as np
 
 from plugrad.extend import Call, Shaped, count_elements
 from plugrad.kernels import binary, movement, unary
-from plugrad_native.declare import broadcast_descriptor
+from plugrad_native.declare import describe_broadcast
 from plugrad_native.programs.calls import (
     AnyCall,
     CCall,
-    Constant,
-    Count,
-    Read,
-    Step,
+    ConstantOperand,
+    CountOperand,
+    InputOperand,
+    OutputOperand,
+    StepOperand,
     UfuncCall,
-    Written,
-    inputs_of,
+    get_inputs,
 )
-from plugrad_native.programs.elementwise import elementwise_calls
-from plugrad_native.programs.lowering import EXPAND
+from plugrad_native.programs.elementwise import lower_elementwise
+from plugrad_native.programs.lowering import C_EXPAND
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Specs = Mapping[Value, Shaped]
 
-_EXACT: Final = frozenset(
+_BITWISE_EQUAL_KERNELS: Final = frozenset(
     {unary.negative, binary.add, binary.subtract, binary.multiply, binary.divide}
 )
 """The kernels that give a number the bits that they give it as a part of an array."""
@@ -41,13 +41,13 @@ def is_repeated_number(call: Call, specs: Specs) -> bool:
     """Return whether a call broadcasts a single number, which loops can read directly."""
     if call.kernel is not movement.broadcast_to:
         return False
-    (x,), (y,) = inputs_of(call), call.outputs
+    (x,), (y,) = get_inputs(call), call.outputs
     dtype = specs[y].dtype
-    is_known = dtype.itemsize in EXPAND and dtype.name != "string"
+    is_known = dtype.itemsize in C_EXPAND and dtype.name != "string"
     return is_known and count_elements(specs[x].shape) == 1 and count_elements(specs[y].shape) > 0
 
 
-def is_in_loop(step: object, specs: Specs) -> bool:
+def can_join_loop(step: object, specs: Specs) -> bool:
     """Return whether a step can be part of an elementwise loop: an elementwise call, or a broadcast number."""
     return isinstance(step, Call) and (
         step.kernel.is_elementwise or is_repeated_number(step, specs)
@@ -66,14 +66,14 @@ class GroupCalls(NamedTuple):
 
 def lower_group(body: Graph, specs: Specs) -> GroupCalls:
     """Return the C calls of a group of elementwise calls and broadcast numbers."""
-    lowering = _Lowering(body, specs)
+    lowering = _GroupLowering(body, specs)
     for step in body.steps:
         assert isinstance(step, Call)
         lowering.add(step)
     return lowering.found
 
 
-class _Lowering:
+class _GroupLowering:
     """Collects the C calls of a group."""
 
     def __init__(self, body: Graph, specs: Specs) -> None:
@@ -88,61 +88,67 @@ class _Lowering:
 
     def add(self, call: Call) -> None:
         """Add a kernel call."""
-        (y,), inputs = call.outputs, inputs_of(call)
+        (y,), inputs = call.outputs, get_inputs(call)
         is_kept = y in self.body.results
         if is_repeated_number(call, self.specs):
             self.numbers[y] = self.numbers.get(inputs[0], inputs[0])
             if is_kept:
-                self._write_out(y)
+                self._expand_number(y)
             return
-        made = elementwise_calls(call, self.specs)
+        made = lower_elementwise(call, self.specs)
         assert made is not None
-        is_number = any(v in self.numbers for v in inputs) and all(map(self._is_number, inputs))
-        if is_number and call.kernel in _EXACT:
+        is_number = any(v in self.numbers for v in inputs) and all(map(self._is_scalar, inputs))
+        if is_number and call.kernel in _BITWISE_EQUAL_KERNELS:
             number = self.numbers[y] = min(*self.specs, *self.found.specs, 0) - 1
             self.found.specs[number] = Shaped((), self.specs[y].dtype)
-            self.found.before.extend(_rename(each, self.numbers) for each in made)
+            self.found.before.extend(_rename_values(each, self.numbers) for each in made)
             if is_kept:
-                self._write_out(y)
+                self._expand_number(y)
             return
-        same = None if is_kept else self._equal_input(call)
+        same = None if is_kept else self._find_unit_product_factor(call)
         if same is not None:
             self.names[y] = same
             return
         for each in made:
             has_steps = isinstance(each, UfuncCall) or any(
-                isinstance(o, Step) for o in each.operands
+                isinstance(o, StepOperand) for o in each.operands
             )
             if has_steps and not is_number:
-                self.found.calls.append(_rename(each, self.names | self.numbers))
+                self.found.calls.append(_rename_values(each, self.names | self.numbers))
                 continue
             for v in inputs:  # which are read element by element
                 if v in self.numbers and v not in self.written:
-                    self._write_out(v)
-            self.found.calls.append(_rename(each, self.names))
+                    self._expand_number(v)
+            self.found.calls.append(_rename_values(each, self.names))
         self.written.add(y)
 
-    def _is_number(self, value: Value) -> bool:
+    def _is_scalar(self, value: Value) -> bool:
         return value in self.numbers or (
             value not in self.written and count_elements(self.specs[value].shape) == 1
         )
 
-    def _write_out(self, value: Value) -> None:
+    def _expand_number(self, value: Value) -> None:
         """Write a number repeatedly, as an array of a value's size."""
         shape, dtype = self.specs[value]
-        descriptor = Constant(broadcast_descriptor(shape, ()))
-        operands = (Read(self.numbers[value]), Written(value), Count(), 0, descriptor)
-        self.found.calls.append(CCall(EXPAND[dtype.itemsize], operands))
+        descriptor = ConstantOperand(describe_broadcast(shape, ()))
+        operands = (
+            InputOperand(self.numbers[value]),
+            OutputOperand(value),
+            CountOperand(),
+            0,
+            descriptor,
+        )
+        self.found.calls.append(CCall(C_EXPAND[dtype.itemsize], operands))
         self.written.add(value)
 
-    def _equal_input(self, call: Call) -> Value | None:
+    def _find_unit_product_factor(self, call: Call) -> Value | None:
         """Return the other factor of a product with 1 if the loop has computed it, else None.
 
         An argument of the group is no such factor: a result may take its memory after the last call that reads it.
         """
         if call.kernel is not binary.multiply:
             return None
-        a, b = inputs_of(call)
+        a, b = get_inputs(call)
         for one, x in ((a, b), (b, a)):
             number = self.body.constants.get(self.numbers.get(one, one))
             is_one = number is not None and np.size(number) == 1 and bool(np.all(number == 1))
@@ -152,13 +158,13 @@ class _Lowering:
         return None
 
 
-def _rename(call: AnyCall, names: Mapping[Value, Value]) -> AnyCall:
+def _rename_values(call: AnyCall, names: Mapping[Value, Value]) -> AnyCall:
     """Return a C call with other values for some operands."""
-    operands = [_rename_operand(operand, names) for operand in call.operands]
+    operands = [_rename_operand_value(operand, names) for operand in call.operands]
     return call._replace(operands=tuple(operands))
 
 
-def _rename_operand(operand: Operand, names: Mapping[Value, Value]) -> Operand:
-    if isinstance(operand, Read | Written | Step):
+def _rename_operand_value(operand: Operand, names: Mapping[Value, Value]) -> Operand:
+    if isinstance(operand, InputOperand | OutputOperand | StepOperand):
         return type(operand)(names.get(operand.value, operand.value))
     return operand

@@ -12,30 +12,30 @@ import numpy as np
 from plugrad.extend import Call, count_elements
 from plugrad.kernels import linalg, movement, normalization, optimizers, reduction, unary
 from plugrad_native.declare import (
-    FLOATS,
-    INTEGERS,
-    LANES,
+    FLOAT32_LANES,
+    FLOAT_DTYPES,
+    INTEGER_DTYPES,
     MAX_ELEMENTS,
-    broadcast_descriptor,
+    describe_broadcast,
 )
 from plugrad_native.kernels.linalg import (
-    is_served,
+    is_c_faster_than_blas,
     plan_matmul,
 )
-from plugrad_native.kernels.optimizers import NAMES
-from plugrad_native.kernels.reduction import reduction_layout
-from plugrad_native.kernels.scan import sizes_around_axis
+from plugrad_native.kernels.optimizers import OPTIMIZER_NAMES
+from plugrad_native.kernels.reduction import find_reduction_layout
+from plugrad_native.kernels.scan import find_sizes_around_axis
 from plugrad_native.programs.calls import (
     AnyCall,
     CCall,
-    Constant,
-    Part,
-    Read,
+    ConstantOperand,
+    InputOperand,
+    OffsetOperand,
+    OutputOperand,
     UfuncCall,
-    Written,
-    c_function,
-    find_loop,
-    inputs_of,
+    check_c_function,
+    find_ufunc_loop,
+    get_inputs,
 )
 
 if TYPE_CHECKING:
@@ -48,25 +48,25 @@ if TYPE_CHECKING:
     Specs = Mapping[Value, Shaped]
     Rule = Callable[[Call, Specs], list[AnyCall] | None]
 
-RULES: Final[dict[Kernel[..., Any], Rule]] = {}
-VIEWS: Final = frozenset({unary.identity, movement.reshape, movement.expand_dims})
+LOWERING_RULES: Final[dict[Kernel[..., Any], Rule]] = {}
+VIEW_KERNELS: Final = frozenset({unary.identity, movement.reshape, movement.expand_dims})
 """The kernels that compute nothing."""
 
 
-def calls_of(call: Call, specs: Specs) -> list[AnyCall] | None:
+def lower_call(call: Call, specs: Specs) -> list[AnyCall] | None:
     """Return the C calls that compute a kernel call, or None if there are none."""
-    rule = RULES.get(call.kernel)
+    rule = LOWERING_RULES.get(call.kernel)
     values = [v for v in (*call.inputs, *call.outputs) if v is not None]
     if rule is None or any(not 0 < count_elements(specs[v].shape) < MAX_ELEMENTS for v in values):
         return None
     return rule(call, specs)
 
 
-def lowers(kernel: Kernel[..., Any]) -> Callable[[Rule], Rule]:
+def register_lowering(kernel: Kernel[..., Any]) -> Callable[[Rule], Rule]:
     """Register the decorated function as the lowering rule of a kernel."""
 
     def declare(rule: Rule) -> Rule:
-        RULES[kernel] = rule
+        LOWERING_RULES[kernel] = rule
         return rule
 
     return declare
@@ -74,39 +74,46 @@ def lowers(kernel: Kernel[..., Any]) -> Callable[[Rule], Rule]:
 
 # --- movements ----------------------------------------------------------------------------------
 
-EXPAND: Final = {size: c_function(f"expand_{size}") for size in (1, 2, 4, 8)}
+C_EXPAND: Final = {size: check_c_function(f"expand_{size}") for size in (1, 2, 4, 8)}
 """What reads a broadcast array, by the bytes of an element."""
-COPY: Final = {size: c_function(f"copy_{size}") for size in (1, 2, 4, 8)}
+C_COPY_BY_ITEM_SIZE: Final = {size: check_c_function(f"copy_{size}") for size in (1, 2, 4, 8)}
 
 
-@lowers(movement.broadcast_to)
+@register_lowering(movement.broadcast_to)
 def broadcast_to(call: Call, specs: Specs) -> list[AnyCall] | None:
     """Return the C calls of a broadcast."""
-    x, y = inputs_of(call)[0], call.outputs[0]
+    x, y = get_inputs(call)[0], call.outputs[0]
     shape = specs[y].shape
-    function = EXPAND.get(specs[y].dtype.itemsize)
+    function = C_EXPAND.get(specs[y].dtype.itemsize)
     if function is None or specs[y].dtype.name == "string":
         return None
-    descriptor = Constant(broadcast_descriptor(shape, specs[x].shape))
-    return [CCall(function, (Read(x), Written(y), count_elements(shape), 0, descriptor))]
+    descriptor = ConstantOperand(describe_broadcast(shape, specs[x].shape))
+    return [
+        CCall(function, (InputOperand(x), OutputOperand(y), count_elements(shape), 0, descriptor))
+    ]
 
 
-@lowers(movement.transpose)
+@register_lowering(movement.transpose)
 def transpose(call: Call, specs: Specs) -> list[AnyCall] | None:
     """Return the C calls of a transposition."""
-    x, y = inputs_of(call)[0], call.outputs[0]
+    x, y = get_inputs(call)[0], call.outputs[0]
     dtype = specs[x].dtype
-    if dtype.name == "string" or dtype.itemsize not in COPY:
+    if dtype.name == "string" or dtype.itemsize not in C_COPY_BY_ITEM_SIZE:
         return None
     order = call.attrs["perm"]
     source = np.empty(specs[x].shape, dtype.numpy).transpose(order)
     target = np.empty(source.shape, dtype.numpy)
     if not source.size:
         return []
-    return [CCall(COPY[dtype.itemsize], (Read(x), Written(y), _copy_descriptor(source, target)))]
+    return [
+        CCall(
+            C_COPY_BY_ITEM_SIZE[dtype.itemsize],
+            (InputOperand(x), OutputOperand(y), _describe_copy(source, target)),
+        )
+    ]
 
 
-def _copy_descriptor(source: NDArray[Any], target: NDArray[Any]) -> Constant:
+def _describe_copy(source: NDArray[Any], target: NDArray[Any]) -> ConstantOperand:
     """Return the descriptor of a copy between two views of equal shape.
 
     It leaves out axes of one element: C has room for the 31 others that an array of less than 2³¹ elements can have.
@@ -118,72 +125,76 @@ def _copy_descriptor(source: NDArray[Any], target: NDArray[Any]) -> Constant:
         [0] * missing + [view.strides[axis] // view.itemsize for axis in axes]
         for view in (source, target)
     ]
-    return Constant(np.array([len(sizes), *sizes, *steps[0], *steps[1]], np.int32))
+    return ConstantOperand(np.array([len(sizes), *sizes, *steps[0], *steps[1]], np.int32))
 
 
-def strided_copy(
+def make_strided_copy(
     source: tuple[Value, NDArray[Any], NDArray[Any]],
     target: tuple[Value, NDArray[Any], NDArray[Any]],
 ) -> list[AnyCall] | None:
     """Return the copy of a view to another one. Each is a value, an array of its shape, and a view of this array."""
     dtype = source[1].dtype
-    if dtype.itemsize not in COPY:
+    if dtype.itemsize not in C_COPY_BY_ITEM_SIZE:
         return None
     if not source[2].size:
         return []
-    parts: list[Part] = []
+    parts: list[OffsetOperand] = []
     for value, whole, view in (source, target):
         start = view.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
-        parts.append(Part(value, start))
-    return [CCall(COPY[dtype.itemsize], (*parts, _copy_descriptor(source[2], target[2])))]
+        parts.append(OffsetOperand(value, start))
+    return [
+        CCall(C_COPY_BY_ITEM_SIZE[dtype.itemsize], (*parts, _describe_copy(source[2], target[2])))
+    ]
 
 
-def _stand_in(spec: Shaped) -> NDArray[Any]:
+def _make_dummy_array(spec: Shaped) -> NDArray[Any]:
     return np.empty(spec.shape, spec.dtype.numpy)
 
 
-def _view_rule(view_of: Callable[[Call, NDArray[Any]], NDArray[Any]]) -> Rule:
+def _make_view_rule(view_of: Callable[[Call, NDArray[Any]], NDArray[Any]]) -> Rule:
     """Return the rule of a kernel that copies a view of its first input."""
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
-        x, y = inputs_of(call)[0], call.outputs[0]
+        x, y = get_inputs(call)[0], call.outputs[0]
         if specs[x].dtype.name == "string":
             return None
-        whole, made = _stand_in(specs[x]), _stand_in(specs[y])
-        return strided_copy((x, whole, view_of(call, whole).reshape(made.shape)), (y, made, made))
+        whole, made = _make_dummy_array(specs[x]), _make_dummy_array(specs[y])
+        return make_strided_copy(
+            (x, whole, view_of(call, whole).reshape(made.shape)), (y, made, made)
+        )
 
     return rule
 
 
-def _slice_view(call: Call, x: NDArray[Any]) -> NDArray[Any]:
+def _make_slice_view(call: Call, x: NDArray[Any]) -> NDArray[Any]:
     begin, size = call.attrs["begin"], call.attrs["size"]
     return x[tuple([slice(b, b + n) for b, n in zip(begin, size, strict=True)])]
 
 
-RULES[movement.slice] = _view_rule(_slice_view)
+LOWERING_RULES[movement.slice] = _make_view_rule(_make_slice_view)
 
 
-def _strided_view(call: Call, x: NDArray[Any]) -> NDArray[Any]:
+def _make_strided_view(call: Call, x: NDArray[Any]) -> NDArray[Any]:
     parts = zip(*[call.attrs[name] for name in ("begin", "end", "strides")], strict=True)
     # Behind the first element backwards, there is no position for Python that does not count from the end.
     return x[tuple([slice(b, None if e < 0 else e, step) for b, e, step in parts])]
 
 
-RULES[movement.strided_slice] = _view_rule(_strided_view)
-RULES[movement.reverse] = _view_rule(lambda call, x: np.flip(x, call.attrs["dims"]))
+LOWERING_RULES[movement.strided_slice] = _make_view_rule(_make_strided_view)
+LOWERING_RULES[movement.reverse] = _make_view_rule(lambda call, x: np.flip(x, call.attrs["dims"]))
 
 
-@lowers(movement.concat)
+@register_lowering(movement.concat)
 def concat(call: Call, specs: Specs) -> list[AnyCall] | None:
     """Return the C calls of a concatenation."""
     (y,) = call.outputs
     axis, start = call.attrs["axis"], 0
-    whole = _stand_in(specs[y])
+    whole = _make_dummy_array(specs[y])
     copies: list[AnyCall] = []
-    for value in inputs_of(call):
-        x = _stand_in(specs[value])
+    for value in get_inputs(call):
+        x = _make_dummy_array(specs[value])
         place = whole[(slice(None),) * axis + (slice(start, start + x.shape[axis]),)]
-        made = strided_copy((value, x, x), (y, whole, place))
+        made = make_strided_copy((value, x, x), (y, whole, place))
         if made is None:
             return None
         copies += made
@@ -191,46 +202,46 @@ def concat(call: Call, specs: Specs) -> list[AnyCall] | None:
     return copies
 
 
-@lowers(movement.pack)
+@register_lowering(movement.pack)
 def pack(call: Call, specs: Specs) -> list[AnyCall] | None:
     """Return the C calls of a stack along a new axis."""
     (y,) = call.outputs
-    whole, copies = _stand_in(specs[y]), list[AnyCall]()
-    for index, value in enumerate(inputs_of(call)):
-        x = _stand_in(specs[value])
+    whole, copies = _make_dummy_array(specs[y]), list[AnyCall]()
+    for index, value in enumerate(get_inputs(call)):
+        x = _make_dummy_array(specs[value])
         place = whole[(*(slice(None),) * call.attrs["axis"], index)]
-        made = strided_copy((value, x, x), (y, whole, place))
+        made = make_strided_copy((value, x, x), (y, whole, place))
         if made is None:
             return None
         copies += made
     return copies
 
 
-@lowers(movement.unpack)
+@register_lowering(movement.unpack)
 def unpack(call: Call, specs: Specs) -> list[AnyCall] | None:
     """Return the C calls for the slices along an axis."""
-    (x,), whole = inputs_of(call), _stand_in(specs[inputs_of(call)[0]])
+    (x,), whole = get_inputs(call), _make_dummy_array(specs[get_inputs(call)[0]])
     copies: list[AnyCall] = []
     for index, value in enumerate(call.outputs):
-        made = _stand_in(specs[value])
+        made = _make_dummy_array(specs[value])
         part = whole[(*(slice(None),) * call.attrs["axis"], index)]
-        copied = strided_copy((x, whole, part), (value, made, made))
+        copied = make_strided_copy((x, whole, part), (value, made, made))
         if copied is None:
             return None
         copies += copied
     return copies
 
 
-@lowers(movement.split)
+@register_lowering(movement.split)
 def split(call: Call, specs: Specs) -> list[AnyCall] | None:
     """Return the C calls for consecutive parts along an axis."""
-    (x,), axis, start = inputs_of(call), call.attrs["axis"], 0
-    whole = _stand_in(specs[x])
+    (x,), axis, start = get_inputs(call), call.attrs["axis"], 0
+    whole = _make_dummy_array(specs[x])
     copies: list[AnyCall] = []
     for value in call.outputs:
-        made = _stand_in(specs[value])
+        made = _make_dummy_array(specs[value])
         part = whole[(slice(None),) * axis + (slice(start, start + made.shape[axis]),)]
-        copied = strided_copy((x, whole, part), (value, made, made))
+        copied = make_strided_copy((x, whole, part), (value, made, made))
         if copied is None:
             return None
         copies += copied
@@ -238,23 +249,23 @@ def split(call: Call, specs: Specs) -> list[AnyCall] | None:
     return copies
 
 
-@lowers(movement.pad)
+@register_lowering(movement.pad)
 def pad(call: Call, specs: Specs) -> list[AnyCall] | None:
     """Return the C calls of a padding with a constant."""
-    x, y = inputs_of(call)[0], call.outputs[0]
-    whole, inner = _stand_in(specs[y]), _stand_in(specs[x])
-    function = EXPAND.get(inner.itemsize)
+    x, y = get_inputs(call)[0], call.outputs[0]
+    whole, inner = _make_dummy_array(specs[y]), _make_dummy_array(specs[x])
+    function = C_EXPAND.get(inner.itemsize)
     if function is None or specs[y].dtype.name == "string":
         return None
     paddings = zip(call.attrs["paddings"], inner.shape, strict=True)
     place = whole[tuple([slice(before, before + n) for (before, _), n in paddings])]
-    number = Constant(np.asarray(call.attrs["constant_value"], inner.dtype))
-    shape = Constant(broadcast_descriptor(whole.shape, ()))
-    copied = strided_copy((x, inner, inner), (y, whole, place))
-    return copied and [CCall(function, (number, Written(y), whole.size, 0, shape)), *copied]
+    number = ConstantOperand(np.asarray(call.attrs["constant_value"], inner.dtype))
+    shape = ConstantOperand(describe_broadcast(whole.shape, ()))
+    copied = make_strided_copy((x, inner, inner), (y, whole, place))
+    return copied and [CCall(function, (number, OutputOperand(y), whole.size, 0, shape)), *copied]
 
 
-PARTS: Final = frozenset(
+SLICE_OR_JOIN_KERNELS: Final = frozenset(
     {
         *(movement.slice, movement.strided_slice, movement.reverse, movement.pad),
         *(movement.concat, movement.split, movement.pack, movement.unpack),
@@ -263,51 +274,59 @@ PARTS: Final = frozenset(
 """The kernels whose results are views or parts of others: untraced, sums over them add in another order."""
 
 
-_VIEWED: Final = {
-    movement.slice: _slice_view,
-    movement.strided_slice: _strided_view,
+_VIEW_MAKERS: Final = {
+    movement.slice: _make_slice_view,
+    movement.strided_slice: _make_strided_view,
 }
 
 
-def has_gaps(call: Call, specs: Specs) -> bool:
+def returns_strided_view(call: Call, specs: Specs) -> bool:
     """Return whether a call, run untraced, returns a non-contiguous view of a contiguous array."""
     if call.kernel in (movement.split, movement.unpack):
         return call.attrs["axis"] != 0
-    view_of = _VIEWED.get(call.kernel)
+    view_of = _VIEW_MAKERS.get(call.kernel)
     if view_of is None:
         return call.kernel is movement.reverse
-    return not view_of(call, _stand_in(specs[inputs_of(call)[0]])).flags.c_contiguous
+    return not view_of(call, _make_dummy_array(specs[get_inputs(call)[0]])).flags.c_contiguous
 
 
 # --- products -----------------------------------------------------------------------------------
 
 
-OUTER: Final = {dtype: c_function(f"outer_{dtype}") for dtype in FLOATS}
+C_OUTER_PRODUCT_BY_DTYPE: Final = {
+    dtype: check_c_function(f"outer_{dtype}") for dtype in FLOAT_DTYPES
+}
 """What multiplies columns by rows in a tenth of the time of BLAS."""
 
 
-@lowers(linalg.matmul)
+@register_lowering(linalg.matmul)
 def matmul(call: Call, specs: Specs) -> list[AnyCall] | None:
     """Return the calls of a matrix product: C for batches or a single term, else BLAS."""
-    (a, b), (y,) = inputs_of(call), call.outputs
+    (a, b), (y,) = get_inputs(call), call.outputs
     dtype = specs[y].dtype
-    if dtype.name not in FLOATS:
+    if dtype.name not in FLOAT_DTYPES:
         return None
     shapes = specs[a].shape, specs[b].shape
     turned = bool(call.attrs["transpose_a"]), bool(call.attrs["transpose_b"])
     plan = plan_matmul(*shapes, *turned)
     rows, columns, depth = plan.numbers[:3]
-    if dtype.name == "float32" and is_served(*shapes, *turned):
-        batch = Constant(plan.batch)
+    if dtype.name == "float32" and is_c_faster_than_blas(*shapes, *turned):
+        batch = ConstantOperand(plan.batch)
         return [
             CCall(
-                c_function("matmul_float32"), (Read(a), Read(b), Written(y), *plan.numbers, batch)
+                check_c_function("matmul_float32"),
+                (InputOperand(a), InputOperand(b), OutputOperand(y), *plan.numbers, batch),
             )
         ]
     if depth == 1 and (shapes[0][:-2] == shapes[1][:-2] or not plan.batch[0]):
         numbers = count_elements(specs[y].shape) // (rows * columns), rows, columns
-        return [CCall(OUTER[dtype.name], (Read(a), Read(b), Written(y), *numbers))]
-    loop = find_loop(np.matmul, *[dtype.numpy] * 3)
+        return [
+            CCall(
+                C_OUTER_PRODUCT_BY_DTYPE[dtype.name],
+                (InputOperand(a), InputOperand(b), OutputOperand(y), *numbers),
+            )
+        ]
+    loop = find_ufunc_loop(np.matmul, *[dtype.numpy] * 3)
     axes, *others = plan.batch.tolist()
     if loop is None or axes > 1:
         return None
@@ -318,7 +337,7 @@ def matmul(call: Call, specs: Specs) -> list[AnyCall] | None:
         UfuncCall(
             np.matmul,
             loop,
-            (Read(a), Read(b), Written(y)),
+            (InputOperand(a), InputOperand(b), OutputOperand(y)),
             (count, rows, depth, columns),
             tuple([step * size for step in steps]),
         )
@@ -328,86 +347,88 @@ def matmul(call: Call, specs: Specs) -> list[AnyCall] | None:
 # --- reductions and normalizations -----------------------------------------------------------------
 
 
-def _reduction_rule(name: str, dtypes: tuple[str, ...], attribute: str = "axis") -> Rule:
-    functions = {dtype: c_function(f"{name}_{dtype}") for dtype in dtypes}
+def _make_reduction_rule(name: str, dtypes: tuple[str, ...], attribute: str = "axis") -> Rule:
+    functions = {dtype: check_c_function(f"{name}_{dtype}") for dtype in dtypes}
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
-        (x,), (y,) = inputs_of(call), call.outputs
+        (x,), (y,) = get_inputs(call), call.outputs
         function = functions.get(specs[x].dtype.name)
-        plan = reduction_layout(specs[x].shape, call.attrs[attribute], call.attrs["keep_dims"])
+        plan = find_reduction_layout(specs[x].shape, call.attrs[attribute], call.attrs["keep_dims"])
         if function is None or plan is None:
             return None
-        return [CCall(function, (Read(x), Written(y), *plan[1:]))]
+        return [CCall(function, (InputOperand(x), OutputOperand(y), *plan[1:]))]
 
     return rule
 
 
-RULES[reduction.sum] = _reduction_rule("sum", (*FLOATS, *INTEGERS))
-RULES[reduction.prod] = _reduction_rule("prod", (*FLOATS, *INTEGERS))
-RULES[reduction.mean] = _reduction_rule("mean", FLOATS)
-RULES[reduction.variance] = _reduction_rule("variance", FLOATS)
-RULES[reduction.euclidean_norm] = _reduction_rule("norm", FLOATS)
-RULES[reduction.min] = _reduction_rule("min", (*FLOATS, *INTEGERS))
-RULES[reduction.max] = _reduction_rule("max", (*FLOATS, *INTEGERS), "reduction_indices")
+LOWERING_RULES[reduction.sum] = _make_reduction_rule("sum", (*FLOAT_DTYPES, *INTEGER_DTYPES))
+LOWERING_RULES[reduction.prod] = _make_reduction_rule("prod", (*FLOAT_DTYPES, *INTEGER_DTYPES))
+LOWERING_RULES[reduction.mean] = _make_reduction_rule("mean", FLOAT_DTYPES)
+LOWERING_RULES[reduction.variance] = _make_reduction_rule("variance", FLOAT_DTYPES)
+LOWERING_RULES[reduction.euclidean_norm] = _make_reduction_rule("norm", FLOAT_DTYPES)
+LOWERING_RULES[reduction.min] = _make_reduction_rule("min", (*FLOAT_DTYPES, *INTEGER_DTYPES))
+LOWERING_RULES[reduction.max] = _make_reduction_rule(
+    "max", (*FLOAT_DTYPES, *INTEGER_DTYPES), "reduction_indices"
+)
 
 
-def _flag_rule(name: str) -> Rule:
+def _make_bool_reduction_rule(name: str) -> Rule:
     """Return the rule of a bool reduction by a function for bytes, because bools are stored as 0 and 1."""
-    function = c_function(f"{name}_uint8")
+    function = check_c_function(f"{name}_uint8")
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
-        (x,), (y,) = inputs_of(call), call.outputs
-        plan = reduction_layout(specs[x].shape, call.attrs["axis"], call.attrs["keep_dims"])
-        return plan and [CCall(function, (Read(x), Written(y), *plan[1:]))]
+        (x,), (y,) = get_inputs(call), call.outputs
+        plan = find_reduction_layout(specs[x].shape, call.attrs["axis"], call.attrs["keep_dims"])
+        return plan and [CCall(function, (InputOperand(x), OutputOperand(y), *plan[1:]))]
 
     return rule
 
 
-RULES[reduction.all] = _flag_rule("min")
-RULES[reduction.any] = _flag_rule("max")
+LOWERING_RULES[reduction.all] = _make_bool_reduction_rule("min")
+LOWERING_RULES[reduction.any] = _make_bool_reduction_rule("max")
 
 
-def _rows_rule(name: str, attribute: str) -> Rule:
-    functions = {dtype: c_function(f"{name}_{dtype}") for dtype in FLOATS}
-    columns = c_function(f"{name}_columns_float32")
+def _make_rows_rule(name: str, attribute: str) -> Rule:
+    functions = {dtype: check_c_function(f"{name}_{dtype}") for dtype in FLOAT_DTYPES}
+    columns = check_c_function(f"{name}_columns_float32")
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
-        (x,), (y,) = inputs_of(call), call.outputs
+        (x,), (y,) = get_inputs(call), call.outputs
         dtype = specs[x].dtype.name
-        outer, length, inner = sizes_around_axis(specs[x].shape, call.attrs[attribute])
+        outer, length, inner = find_sizes_around_axis(specs[x].shape, call.attrs[attribute])
         if dtype not in functions:
             return None
         if inner == 1:
-            return [CCall(functions[dtype], (Read(x), Written(y), outer, length))]
-        if dtype == "float32" and inner >= LANES:
-            return [CCall(columns, (Read(x), Written(y), outer, length, inner))]
+            return [CCall(functions[dtype], (InputOperand(x), OutputOperand(y), outer, length))]
+        if dtype == "float32" and inner >= FLOAT32_LANES:
+            return [CCall(columns, (InputOperand(x), OutputOperand(y), outer, length, inner))]
         return None
 
     return rule
 
 
-RULES[normalization.softmax] = _rows_rule("softmax", "dim")
-RULES[normalization.log_softmax] = _rows_rule("log_softmax", "axis")
+LOWERING_RULES[normalization.softmax] = _make_rows_rule("softmax", "dim")
+LOWERING_RULES[normalization.log_softmax] = _make_rows_rule("log_softmax", "axis")
 
 
 # --- optimizers ---------------------------------------------------------------------------------
 
 
-def _optimizer_rule(kernel: Kernel[..., Any], name: str) -> Rule:
-    functions = {dtype: c_function(f"{name}_{dtype}") for dtype in FLOATS}
+def _make_optimizer_rule(kernel: Kernel[..., Any], name: str) -> Rule:
+    functions = {dtype: check_c_function(f"{name}_{dtype}") for dtype in FLOAT_DTYPES}
     lists = optimizers.LISTS[kernel]
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
-        coefficients, *tensors = inputs_of(call)
+        coefficients, *tensors = get_inputs(call)
         count = len(tensors) // lists
         sizes = np.array([count_elements(specs[v].shape) for v in tensors[:count]], np.int32)
-        inputs, outputs = tuple(map(Read, tensors)), tuple(map(Written, call.outputs))
-        given = Read(coefficients), Constant(sizes), inputs, outputs, count, 0, 1
+        inputs, outputs = tuple(map(InputOperand, tensors)), tuple(map(OutputOperand, call.outputs))
+        given = InputOperand(coefficients), ConstantOperand(sizes), inputs, outputs, count, 0, 1
         return [CCall(functions[specs[coefficients].dtype.name], given)]
 
     return rule
 
 
-for _name in NAMES:
+for _name in OPTIMIZER_NAMES:
     _kernel = vars(optimizers)[_name]
-    RULES[_kernel] = _optimizer_rule(_kernel, _name)
+    LOWERING_RULES[_kernel] = _make_optimizer_rule(_kernel, _name)

@@ -30,13 +30,13 @@ def order_steps(
     """
     steps = _describe_steps(graph, apart, is_own)
     orders = (range(len(steps)), _order_from_start(steps), _order_from_end(steps))
-    best = min(orders, key=lambda order: _peak(steps, order))
+    best = min(orders, key=lambda order: _compute_peak_bytes(steps, order))
     return (
         graph if best is orders[0] else replace(graph, steps=tuple([graph.steps[i] for i in best]))
     )
 
 
-class _Dependencies(NamedTuple):
+class _StepDependencies(NamedTuple):
     """What the order of a step depends on."""
 
     needs: frozenset[int]
@@ -50,11 +50,11 @@ class _Dependencies(NamedTuple):
 
 def _describe_steps(
     graph: Graph, apart: Set[Value], is_own: Callable[[Call], bool]
-) -> list[_Dependencies]:
+) -> list[_StepDependencies]:
     storage, specs = find_storage(graph, PACKED_VIEWS), graph.specs
     ends = {storage.get(v, v) for v in (*graph.results, *(v for _, v in graph.updates))}
     makers = {v: index for index, step in enumerate(graph.steps) for v in step.outputs}
-    described: list[_Dependencies] = []
+    described: list[_StepDependencies] = []
     last_host: int | None = None
     for index, step in enumerate(graph.steps):
         read = {v for v in step.inputs if v is not None}
@@ -66,7 +66,7 @@ def _describe_steps(
         own = [v for v in step.outputs if storage[v] == v and v not in apart]
         nbytes = sum(count_elements(specs[v].shape) * specs[v].dtype.itemsize for v in own)
         is_kept = not ends.isdisjoint(own)
-        described.append(_Dependencies(frozenset(needs), frozenset(reads), nbytes, is_kept))
+        described.append(_StepDependencies(frozenset(needs), frozenset(reads), nbytes, is_kept))
     return described
 
 
@@ -78,7 +78,7 @@ def _has_effect(step: Step, is_own: Callable[[Call], bool]) -> bool:
     return not step.graphs or any(_has_effect(each, is_own) for each in inner)
 
 
-def _count_readers(steps: Sequence[_Dependencies]) -> list[int]:
+def _count_readers(steps: Sequence[_StepDependencies]) -> list[int]:
     """Return how many steps read the memory of each step; one more of what is never freed."""
     left = [int(step.is_kept) for step in steps]
     for step in steps:
@@ -87,7 +87,7 @@ def _count_readers(steps: Sequence[_Dependencies]) -> list[int]:
     return left
 
 
-def _order_from_start(steps: Sequence[_Dependencies]) -> list[int]:
+def _order_from_start(steps: Sequence[_StepDependencies]) -> list[int]:
     """Return an order in which the step comes next that takes least memory, less what it frees.
 
     So what reads a large value last, such as the gradient of weights, comes early.
@@ -99,14 +99,14 @@ def _order_from_start(steps: Sequence[_Dependencies]) -> list[int]:
         return steps[index].nbytes - freed, index
 
     order: list[int] = []
-    for index in _walk([step.needs for step in steps], grows):
+    for index in _order_greedily([step.needs for step in steps], grows):
         order.append(index)
         for made in steps[index].reads:
             left[made] -= 1
     return order
 
 
-def _order_from_end(steps: Sequence[_Dependencies]) -> list[int]:
+def _order_from_end(steps: Sequence[_StepDependencies]) -> list[int]:
     """Return an order whose last step is that which needs least memory before it.
 
     So what is read much later, such as a table of labels, comes late.
@@ -122,14 +122,16 @@ def _order_from_end(steps: Sequence[_Dependencies]) -> list[int]:
         return needed - steps[index].nbytes, -index
 
     order: list[int] = []
-    for index in _walk(followers, grows):
+    for index in _order_greedily(followers, grows):
         order.append(index)
         for made in steps[index].reads:
             is_alive[made] = True
     return order[::-1]
 
 
-def _walk(needs: Sequence[Set[int]], grows: Callable[[int], tuple[int, int]]) -> Iterator[int]:
+def _order_greedily(
+    needs: Sequence[Set[int]], grows: Callable[[int], tuple[int, int]]
+) -> Iterator[int]:
     """Yield all positions, each behind those that it needs, and of these the one next for which a number is least."""
     waiting = [len(each) for each in needs]
     followers: list[list[int]] = [[] for _ in needs]
@@ -147,7 +149,7 @@ def _walk(needs: Sequence[Set[int]], grows: Callable[[int], tuple[int, int]]) ->
                 ready.add(follower)
 
 
-def _peak(steps: Sequence[_Dependencies], order: Sequence[int]) -> int:
+def _compute_peak_bytes(steps: Sequence[_StepDependencies], order: Sequence[int]) -> int:
     """Return the most bytes that are in use at a time in an order."""
     left = _count_readers(steps)
     used = most = 0

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from plugrad.extend import Graph, Step, Value
 
 
-def turn_factors(graph: Graph) -> Graph:
+def match_factor_layouts(graph: Graph) -> Graph:
     """Return the graph with products that read their factors in the memory layout of an untraced run.
 
     There, a transposition is a view. If it exchanges rows and columns, BLAS gets the matrix as it was and is told to
@@ -56,12 +56,12 @@ class _TranspositionFolder:
                 continue
             *others, rows, columns = maker.attrs["perm"]
             if rows == len(others) + 1:  # what lay together were columns
-                inputs[place] = self._undo_exchange(maker, (*others, columns, rows), steps)
+                inputs[place] = self._undo_axis_exchange(maker, (*others, columns, rows), steps)
                 attrs[name] = not attrs[name]
         is_same = attrs == step.attrs
         return step if is_same else replace(step, inputs=tuple(inputs), attrs=attrs)
 
-    def _undo_exchange(self, maker: Call, perm: tuple[int, ...], steps: list[Step]) -> Value:
+    def _undo_axis_exchange(self, maker: Call, perm: tuple[int, ...], steps: list[Step]) -> Value:
         """Return a value without the exchange of the last two axes, transposed in its other axes if necessary."""
         (source,), (output,) = maker.inputs, maker.outputs
         assert source is not None

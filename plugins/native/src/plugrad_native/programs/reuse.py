@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.extend import Call, Fused, count_elements
 from plugrad_cpu.extend import owns_memory
-from plugrad_native.programs.elementwise import elementwise_calls
-from plugrad_native.programs.groups import is_in_loop, is_repeated_number
+from plugrad_native.programs.elementwise import lower_elementwise
+from plugrad_native.programs.groups import can_join_loop, is_repeated_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence, Set
@@ -20,7 +20,7 @@ REUSED_MIN_BYTES: Final = 1 << 16
 """The bytes of an array from which on it is worth looking whether somebody else has it."""
 
 
-def find_dying(graph: Graph) -> list[frozenset[Value]]:
+def find_dying_values(graph: Graph) -> list[frozenset[Value]]:
     """Return for each step the values of the graph that are not read after it."""
     last: dict[Value, int] = {}
     for index, step in enumerate(graph.steps):
@@ -34,7 +34,7 @@ def find_dying(graph: Graph) -> list[frozenset[Value]]:
     return [*map(frozenset, dying)]
 
 
-def find_reused(body: Graph, dying: Set[Value]) -> dict[Value, Value]:
+def find_reusable_arguments(body: Graph, dying: Set[Value]) -> dict[Value, Value]:
     """Return by value the dying argument of a region whose memory the value may take.
 
     A value takes the place of an argument of its shape and dtype if one loop over the elements reads the one and
@@ -48,14 +48,14 @@ def find_reused(body: Graph, dying: Set[Value]) -> dict[Value, Value]:
         later = {v for each in body.steps[index + 1 :] for v in each.inputs}
         free = [x for x in step.inputs if x in dying and x not in later and x not in others]
         for value in step.outputs:
-            place = next((x for x in free if _fits(x, value, step.body)), None)
+            place = next((x for x in free if _can_reuse_argument(x, value, step.body)), None)
             if place is not None:
                 found[value] = place
                 free.remove(place)
     return found
 
 
-def find_overwritten(
+def find_overwritten_values(
     body: Graph, storage: Mapping[Value, Value], last_uses: Mapping[Value, int]
 ) -> dict[Value, Value]:
     """Return the values of a region that may be written over another one, by these values.
@@ -77,14 +77,14 @@ def find_overwritten(
         ]
         for value in step.outputs:
             if value in last_uses:
-                place = next((x for x in free if can_overwrite(x, value, step.body)), None)
+                place = next((x for x in free if can_overwrite_argument(x, value, step.body)), None)
                 if place is not None:
                     found[value] = place
                     free.remove(place)
     return found
 
 
-def find_guests(
+def place_in_results(
     sizes: Mapping[Value, int],
     births: Mapping[Value, int],
     last_uses: Mapping[Value, int],
@@ -115,14 +115,14 @@ def find_guests(
     return found
 
 
-def _fits(x: Value, value: Value, group: Graph) -> bool:
+def _can_reuse_argument(x: Value, value: Value, group: Graph) -> bool:
     """Return whether a group's result can take the memory of an argument, and whether that pays."""
     shape, dtype = group.specs[value]
     nbytes = count_elements(shape) * dtype.itemsize
-    return nbytes >= REUSED_MIN_BYTES and can_overwrite(x, value, group)
+    return nbytes >= REUSED_MIN_BYTES and can_overwrite_argument(x, value, group)
 
 
-def can_overwrite(x: Value, value: Value, group: Graph) -> bool:
+def can_overwrite_argument(x: Value, value: Value, group: Graph) -> bool:
     """Return whether a group is one elementwise loop, which may write a result over an argument."""
     specs = group.specs
     if specs[x] != specs[value]:
@@ -135,9 +135,9 @@ def can_overwrite(x: Value, value: Value, group: Graph) -> bool:
 
 def _is_in_loop(call: Step, specs: Mapping[Value, Shaped], shape: Shape) -> bool:
     """Return whether a kernel call is one C call in an elementwise loop over a shape."""
-    if not isinstance(call, Call) or not is_in_loop(call, specs):
+    if not isinstance(call, Call) or not can_join_loop(call, specs):
         return False
-    calls = elementwise_calls(call, specs)
+    calls = lower_elementwise(call, specs)
     is_one = is_repeated_number(call, specs) or (calls is not None and len(calls) == 1)
     return is_one and specs[call.outputs[0]].shape == shape
 
@@ -145,7 +145,7 @@ def _is_in_loop(call: Step, specs: Mapping[Value, Shaped], shape: Shape) -> bool
 # --- when a program runs ----------------------------------------------------------------------------
 
 
-def _count_references() -> int:
+def _measure_sole_owner_refcount() -> int:
     """Return the reference count that a program sees for an array held only by the replay that calls it."""
     names: dict[str, Any] = {"count": getrefcount, "make": object, "second": lambda x, y: y}
     text = """
@@ -162,13 +162,13 @@ def replay():
     return found
 
 
-SOLE_REFERENCES: Final = _count_references()
+SOLE_OWNER_REFCOUNT: Final = _measure_sole_owner_refcount()
 
 
-def is_free(x: Array, references: int) -> bool:
+def is_overwritable(x: Array, references: int) -> bool:
     """Return whether a contiguous array with this reference count may be overwritten."""
     return (
-        references <= SOLE_REFERENCES
+        references <= SOLE_OWNER_REFCOUNT
         and owns_memory(x)
         and x.flags.c_contiguous
         and x.flags.writeable

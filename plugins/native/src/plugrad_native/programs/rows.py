@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import count_elements
 from plugrad.kernels import movement, normalization, reduction
-from plugrad_native.programs.calls import AnyCall, CCall, Count, inputs_of
-from plugrad_native.programs.groups import is_in_loop
-from plugrad_native.programs.lowering import EXPAND, VIEWS, calls_of
+from plugrad_native.programs.calls import AnyCall, CCall, CountOperand, get_inputs
+from plugrad_native.programs.groups import can_join_loop
+from plugrad_native.programs.lowering import C_EXPAND, VIEW_KERNELS, lower_call
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,60 +21,60 @@ if TYPE_CHECKING:
 
     Specs = Mapping[Value, Shaped]
 
-REDUCTIONS: Final = frozenset(
+ROW_REDUCTION_KERNELS: Final = frozenset(
     {
         *(reduction.sum, reduction.mean, reduction.variance, reduction.euclidean_norm),
         *(reduction.prod, reduction.max, reduction.min),
     }
 )
-ROW_VIEWS: Final = VIEWS | {movement.broadcast_to}
-NORMALIZATIONS: Final = frozenset({normalization.softmax, normalization.log_softmax})
+ROW_VIEW_KERNELS: Final = VIEW_KERNELS | {movement.broadcast_to}
+ROW_NORMALIZATION_KERNELS: Final = frozenset({normalization.softmax, normalization.log_softmax})
 MAX_ROW_BYTES: Final = 1 << 15
 """The bytes of a row of one array up to which rows stay in the cache."""
 
 
-def row_calls(call: Call, specs: Specs) -> list[AnyCall] | None:
+def lower_rows(call: Call, specs: Specs) -> list[AnyCall] | None:
     """Return the C calls that compute a reduction or normalization by rows, or None if rows are not independent.
 
-    Where an untraced call has the number of all rows, they have a `Count`.
+    Where an untraced call has the number of all rows, they have a `CountOperand`.
     """
-    if call.kernel not in REDUCTIONS and call.kernel not in NORMALIZATIONS:
+    if call.kernel not in ROW_REDUCTION_KERNELS and call.kernel not in ROW_NORMALIZATION_KERNELS:
         return None
-    x, y = specs[inputs_of(call)[0]], specs[call.outputs[0]]
+    x, y = specs[get_inputs(call)[0]], specs[call.outputs[0]]
     if not x.shape or x.shape[:1] != y.shape[:1] or x.shape[0] < 2:
         return None
-    if call.kernel in REDUCTIONS:
+    if call.kernel in ROW_REDUCTION_KERNELS:
         axes = call.attrs["axis" if "axis" in call.attrs else "reduction_indices"]
         if 0 in axes:
             return None
-    made = calls_of(call, specs)
+    made = lower_call(call, specs)
     if made is None or len(made) != 1 or not isinstance(made[0], CCall):
         return None
     first, second, outer, *others = made[0].operands
     if not isinstance(outer, int) or outer % x.shape[0]:
         return None
-    return [CCall(made[0].function, (first, second, Count(outer // x.shape[0]), *others))]
+    return [CCall(made[0].function, (first, second, CountOperand(outer // x.shape[0]), *others))]
 
 
-def is_view(call: Call, specs: Specs) -> bool:
+def is_row_view(call: Call, specs: Specs) -> bool:
     """Return whether a call only reshapes rows of its input, or broadcasts within them."""
-    if call.kernel not in ROW_VIEWS:
+    if call.kernel not in ROW_VIEW_KERNELS:
         return False
-    x, y = inputs_of(call)[0], call.outputs[0]
-    if specs[y].dtype.itemsize not in EXPAND:
+    x, y = get_inputs(call)[0], call.outputs[0]
+    if specs[y].dtype.itemsize not in C_EXPAND:
         return False
     shape, wanted = specs[x].shape, specs[y].shape
     if specs[y].dtype.name == "string" or not count_elements(wanted):
         return False
     has_rows = len(wanted) > 0 and wanted[0] > 1 and shape[:1] == wanted[:1]
-    return has_rows and (call.kernel in VIEWS or len(shape) == len(wanted))
+    return has_rows and (call.kernel in VIEW_KERNELS or len(shape) == len(wanted))
 
 
-def fits(call: Call, group: Sequence[Call], specs: Specs) -> bool:
+def fits_in_row_group(call: Call, group: Sequence[Call], specs: Specs) -> bool:
     """Return whether a call may join a group: it has as many rows, which need the same rows of what the group makes."""
     shape = specs[call.outputs[0]].shape
     calls = (*group, call)
-    if all(is_in_loop(each, specs) for each in calls) and all(
+    if all(can_join_loop(each, specs) for each in calls) and all(
         specs[each.outputs[0]].shape == shape for each in group
     ):
         return True
@@ -82,7 +82,7 @@ def fits(call: Call, group: Sequence[Call], specs: Specs) -> bool:
     if not rows or rows[0] < 2 or any(specs[c.outputs[0]].shape[:1] != rows for c in group):
         return False
     made = {each.outputs[0] for each in group}
-    inner = [specs[v].shape for v in inputs_of(call) if v in made]
+    inner = [specs[v].shape for v in get_inputs(call) if v in made]
     if call.kernel.is_elementwise and any(len(each) != len(shape) for each in inner):
         return False
     made_or_read = [specs[v] for c in calls for v in (*c.inputs, *c.outputs) if v is not None]

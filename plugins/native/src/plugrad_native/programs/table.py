@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 LOOP, REPEAT, CHOOSE, WHILE = range(4)
 NUMBER, COUNT, POSITION, ABSENT, PLACE, LIST = range(6)
-ALIGNMENT: Final = 64
+ALIGNMENT_BYTES: Final = 64
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """The memory of an array: slot, offset, size, and step per iteration."""
 
     slot: int
@@ -28,16 +28,16 @@ class Place(NamedTuple):
     nbytes: int
     turn: int = 0
 
-    def part(self, offset: int, nbytes: int) -> Place:
+    def slice_bytes(self, offset: int, nbytes: int) -> Location:
         """Return the place of a part of the array."""
         return self._replace(offset=self.offset + offset, nbytes=nbytes)
 
-    def words(self, step: int = 0) -> list[int]:
+    def encode(self, step: int = 0) -> list[int]:
         """Encode the place with a step of `step` bytes for each item of a loop."""
         return [PLACE, self.slot, self.offset, step, self.turn, self.nbytes]
 
 
-class Nodes(NamedTuple):
+class EncodedNodes(NamedTuple):
     """Encoded nodes of a program, loops and blocks of loops: their number and their words."""
 
     number: int
@@ -45,7 +45,7 @@ class Nodes(NamedTuple):
 
 
 @dataclass
-class Table:
+class ProgramTable:
     """The words of a program under construction, with its functions and constants."""
 
     inputs: Sequence[int]
@@ -55,13 +55,13 @@ class Table:
 
     def __post_init__(self) -> None:
         """Begin an empty program."""
-        self._nodes = Nodes(0, [])
+        self._nodes = EncodedNodes(0, [])
         self._functions: dict[Any, int] = {}
         self._constants: list[Array] = []
         self._slots: dict[int, int] = {}
         self._kept: list[Array] = []
 
-    def finish(self, *, is_indivisible: bool = False) -> Callable[..., None]:
+    def make_function(self, *, is_indivisible: bool = False) -> Callable[..., None]:
         """Return the program as a function of inputs, outputs, and the arena if it is large.
 
         If it is indivisible, no other thread of Python and no interrupt comes before it has ended.
@@ -78,7 +78,7 @@ class Table:
 
     # --- what calls name --------------------------------------------------------------------------
 
-    def constant(self, array: Array) -> Place:
+    def add_constant(self, array: Array) -> Location:
         """Return the place of a constant array."""
         slot = self._slots.get(id(array))
         if slot is None:
@@ -86,47 +86,49 @@ class Table:
             self._constants.append(as_contiguous(np.asarray(array)))
             self._kept.append(array)  # so that no other one gets its identity
         first = 1 + len(self.inputs) + len(self.outputs)
-        return Place(first + slot, 0, self._constants[slot].nbytes)
+        return Location(first + slot, 0, self._constants[slot].nbytes)
 
-    def function(self, key: Any) -> int:
+    def add_function(self, key: Any) -> int:
         """Return the index of a function: a C function's name, or a ufunc with the index of its inner loop."""
         return self._functions.setdefault(key, len(self._functions))
 
-    def reserve(self, start: int, nbytes: int) -> Place:
+    def reserve(self, start: int, nbytes: int) -> Location:
         """Return a place in the arena, growing the arena if necessary."""
-        self.arena_bytes = max(self.arena_bytes, -(-(start + nbytes) // ALIGNMENT) * ALIGNMENT)
-        return Place(0, start, nbytes)
+        self.arena_bytes = max(
+            self.arena_bytes, -(-(start + nbytes) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+        )
+        return Location(0, start, nbytes)
 
     # --- nodes ------------------------------------------------------------------------------------
 
     def add_loop(self, count: int, block: int, calls: int, words: Sequence[int]) -> None:
         """Add a loop, given its encoded calls."""
-        self._add([LOOP, count, block, calls, *words])
+        self._add_node([LOOP, count, block, calls, *words])
 
-    def add_repeat(self, times: int, nodes: Nodes) -> None:
+    def add_repeat(self, times: int, nodes: EncodedNodes) -> None:
         """Add a node that repeats other nodes."""
         if nodes.number:
-            self._add([REPEAT, times, nodes.number, *nodes.words])
+            self._add_node([REPEAT, times, nodes.number, *nodes.words])
 
-    def add_choice(self, flag: Place, yes: Nodes, no: Nodes) -> None:
+    def add_choice(self, flag: Location, yes: EncodedNodes, no: EncodedNodes) -> None:
         """Add a node that runs one of two lists of nodes, depending on a flag."""
-        self._add([CHOOSE, *flag.words(), yes.number, no.number, *yes.words, *no.words])
+        self._add_node([CHOOSE, *flag.encode(), yes.number, no.number, *yes.words, *no.words])
 
-    def add_while(self, condition: Nodes, flag: Place, body: Nodes) -> None:
+    def add_while(self, condition: EncodedNodes, flag: Location, body: EncodedNodes) -> None:
         """Add a node that runs `condition`, and while that sets the flag, `body`."""
-        self._add(
-            [WHILE, condition.number, body.number, *condition.words, *flag.words(), *body.words]
+        self._add_node(
+            [WHILE, condition.number, body.number, *condition.words, *flag.encode(), *body.words]
         )
 
-    def collect(self, write: Callable[[], None]) -> Nodes:
+    def collect_nodes(self, write: Callable[[], None]) -> EncodedNodes:
         """Return the nodes that a function adds, without adding them."""
-        outer, self._nodes = self._nodes, Nodes(0, [])
+        outer, self._nodes = self._nodes, EncodedNodes(0, [])
         try:
             write()
             return self._nodes
         finally:
             self._nodes = outer
 
-    def _add(self, words: Sequence[int]) -> None:
+    def _add_node(self, words: Sequence[int]) -> None:
         self._nodes.words.extend(words)
         self._nodes = self._nodes._replace(number=self._nodes.number + 1)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from plugrad.extend import Call, Graph, InPlacePlan, count_elements
 from plugrad.kernels import optimizers
-from plugrad_native.programs.lowering import calls_of
-from plugrad_native.programs.table import Place, Table
-from plugrad_native.programs.writer import Writer
+from plugrad_native.programs.lowering import lower_call
+from plugrad_native.programs.table import Location, ProgramTable
+from plugrad_native.programs.writer import ProgramWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,10 +57,10 @@ def plan_updates(
         is_included: whether C makes a call, and no threads share it.
         compile_graph: compiles what remains.
     """
-    steps = _find_steps(graph, is_included)
+    steps = _find_optimizer_steps(graph, is_included)
     if not steps:
         return None
-    targets = [x for step in steps for x in _targets(step)]
+    targets = [x for step in steps for x in _find_update_targets(step)]
     outputs = [y for step in steps for y in step.outputs]
     operands = [*dict.fromkeys(x for s in steps for x in s.inputs if x is not None)]
     operands = [x for x in operands if x not in targets]
@@ -75,7 +75,7 @@ def plan_updates(
     return InPlacePlan(
         left,
         compile_graph(left),
-        _compile_last(last, operands, targets),
+        _compile_optimizer_steps(last, operands, targets),
         _LazyProgram(last, compile_graph),
         tuple([graph.variables[x] for x in targets]),
         tuple([inputs.index(x) for x in targets]),
@@ -96,14 +96,14 @@ class _LazyProgram:
         return self._run(*arrays)
 
 
-def _targets(step: Call) -> list[Value]:
+def _find_update_targets(step: Call) -> list[Value]:
     """Return the inputs of an optimizer step that its outputs replace: variables and slots."""
     _, *tensors = step.inputs
     count = len(tensors) // optimizers.LISTS[step.kernel]
     return [x for x in (*tensors[:count], *tensors[2 * count :]) if x is not None]
 
 
-def _find_steps(graph: Graph, is_included: Callable[[Call], bool]) -> list[Call]:
+def _find_optimizer_steps(graph: Graph, is_included: Callable[[Call], bool]) -> list[Call]:
     """Return the steps whose outputs only replace the variables that they read."""
     read = {v for step in graph.steps for v in step.inputs} | {*graph.results}
     updated = [value for _, value in graph.updates]
@@ -112,9 +112,9 @@ def _find_steps(graph: Graph, is_included: Callable[[Call], bool]) -> list[Call]
     for step in graph.steps:
         if not isinstance(step, Call) or step.kernel not in optimizers.LISTS:
             continue
-        if not is_included(step) or calls_of(step, graph.specs) is None:
+        if not is_included(step) or lower_call(step, graph.specs) is None:
             continue
-        pairs = [*zip(_targets(step), step.outputs, strict=True)]
+        pairs = [*zip(_find_update_targets(step), step.outputs, strict=True)]
         inputs = [*step.inputs]
         if all(
             y not in read
@@ -127,14 +127,16 @@ def _find_steps(graph: Graph, is_included: Callable[[Call], bool]) -> list[Call]
     return found
 
 
-def _compile_last(last: Graph, operands: list[Value], targets: list[Value]) -> Callable[..., None]:
+def _compile_optimizer_steps(
+    last: Graph, operands: list[Value], targets: list[Value]
+) -> Callable[..., None]:
     """Return the program of the optimizer steps, which takes operands and the arrays to overwrite."""
     sizes = {v: count_elements(s.shape) * s.dtype.itemsize for v, s in last.specs.items()}
-    places = {v: Place(1 + i, 0, sizes[v]) for i, v in enumerate((*operands, *targets))}
+    places = {v: Location(1 + i, 0, sizes[v]) for i, v in enumerate((*operands, *targets))}
     places |= {y: places[x] for x, y in zip(targets, last.results, strict=True)}
-    table = Table([sizes[v] for v in operands], [sizes[v] for v in targets])
-    writer = Writer(table, last.specs, places, 0, {})
+    table = ProgramTable([sizes[v] for v in operands], [sizes[v] for v in targets])
+    writer = ProgramWriter(table, last.specs, places, 0, {})
     for step in last.steps:
         assert isinstance(step, Call)
-        writer.write_calls(calls_of(step, last.specs) or ())
-    return table.finish(is_indivisible=True)
+        writer.write_calls(lower_call(step, last.specs) or ())
+    return table.make_function(is_indivisible=True)

@@ -10,29 +10,29 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from plugrad.extend import count_elements
-from plugrad_native.declare import broadcast_descriptor
+from plugrad_native.declare import describe_broadcast
 from plugrad_native.programs.calls import (
     AnyCall,
     CCall,
-    Constant,
-    Count,
-    Part,
-    Read,
-    Scratch,
-    Step,
+    ConstantOperand,
+    CountOperand,
+    InputOperand,
+    OffsetOperand,
+    OutputOperand,
+    ScratchOperand,
+    StepOperand,
     UfuncCall,
-    Written,
 )
-from plugrad_native.programs.lowering import EXPAND
+from plugrad_native.programs.lowering import C_EXPAND
 from plugrad_native.programs.table import (
     ABSENT,
-    ALIGNMENT,
+    ALIGNMENT_BYTES,
     COUNT,
     LIST,
     NUMBER,
     POSITION,
-    Place,
-    Table,
+    Location,
+    ProgramTable,
 )
 
 if TYPE_CHECKING:
@@ -43,52 +43,52 @@ if TYPE_CHECKING:
     from plugrad_native.programs.calls import Operand
     from plugrad_native.programs.groups import GroupCalls
 
-LARGE_ARENA: Final = 1 << 18
+LARGE_ARENA_BYTES: Final = 1 << 18
 """The bytes from which on the caller hands the arena in."""
-L1_BYTES: Final = 32_768
+BLOCK_MAX_L1_BYTES: Final = 32_768
 """What the blocks of a loop should take of the first cache."""
 MIN_BLOCK_BYTES: Final = 4096
 """What one array of a block has at least: below, calls cost more than the second cache does."""
-MIN_BLOCK, MAX_BLOCK = 256, 2048
+MIN_BLOCK_ELEMENTS, MAX_BLOCK_ELEMENTS = 256, 2048
 """Elements; a multiple of the first one, so that no result depends on the division."""
-ROWS_BYTES: Final = 1 << 17
+ROWS_MAX_L2_BYTES: Final = 1 << 17
 """What the rows of a loop may take of the second cache."""
-MOST_LIVE_ROWS: Final = 8
+ASSUMED_LIVE_ROW_ARRAYS: Final = 8
 """How many arrays of rows are taken to be alive at once."""
-SIDE_BY_SIDE: Final = 8
+ROW_BLOCK_MULTIPLE: Final = 8
 """The rows that a reduction may add side by side, of which a block has a multiple."""
 
 
-class _Operand(NamedTuple):
+class _LoopOperand(NamedTuple):
     """The place of an operand of a loop, and its step per element."""
 
-    place: Place
+    place: Location
     step: int
     is_number: bool = False
 
-    def words(self) -> list[int]:
+    def encode(self) -> list[int]:
         """Encode the operand."""
-        return self.place.words(self.step)
+        return self.place.encode(self.step)
 
 
 @dataclass
-class Writer:
+class ProgramWriter:
     """Writes the loops of one graph to a program table, given the places of values."""
 
-    table: Table
+    table: ProgramTable
     specs: Mapping[Value, Shaped]
-    places: Mapping[Value, Place]
+    places: Mapping[Value, Location]
     scratch: int
     """The offset in the arena from which on calls may use it."""
     given: Mapping[Value, Array]
     """The values that are parts of the program."""
 
-    def place(self, value: Value) -> Place:
+    def place(self, value: Value) -> Location:
         """Return the place of a value."""
         array = self.given.get(value)
-        return self.places[value] if array is None else self.table.constant(array)
+        return self.places[value] if array is None else self.table.add_constant(array)
 
-    def reserve(self, offset: int, nbytes: int) -> Place:
+    def reserve(self, offset: int, nbytes: int) -> Location:
         """Return a place in the scratch memory that all loops share."""
         return self.table.reserve(self.scratch + offset, nbytes)
 
@@ -103,42 +103,44 @@ class Writer:
         """Write calls that run once."""
         for call in calls:
             if isinstance(call, UfuncCall):
-                words = [self.table.function((call.ufunc, call.loop)), NUMBER, 0]
+                words = [self.table.add_function((call.ufunc, call.loop)), NUMBER, 0]
                 for numbers in (call.sizes, call.steps):
-                    words += self.table.constant(np.array(numbers, np.int64)).words()
+                    words += self.table.add_constant(np.array(numbers, np.int64)).encode()
             else:
-                words = [self.table.function(call.function)]
+                words = [self.table.add_function(call.function)]
             for operand in call.operands:
                 words += self.encode_operand(operand)
             self.table.add_loop(1, 1, 1, words)
 
-    def write_copy(self, function: str, source: Place, target: Place) -> None:
+    def write_copy(self, function: str, source: Location, target: Location) -> None:
         """Write a copy of bytes by a function for broadcast arrays."""
         descriptor = np.array([1, source.nbytes, 1], np.int32)
         words = [
-            self.table.function(function),
-            *source.words(),
-            *target.words(),
+            self.table.add_function(function),
+            *source.encode(),
+            *target.encode(),
             NUMBER,
             source.nbytes,
         ]
-        self.table.add_loop(1, 1, 1, [*words, NUMBER, 0, *self.table.constant(descriptor).words()])
+        self.table.add_loop(
+            1, 1, 1, [*words, NUMBER, 0, *self.table.add_constant(descriptor).encode()]
+        )
 
     def encode_operand(self, operand: Operand) -> list[int]:
         """Encode an operand that does not move."""
         match operand:
             case None:
                 return [ABSENT]
-            case Read(value) | Written(value):
-                return self.place(value).words()
-            case Part(value, offset):
+            case InputOperand(value) | OutputOperand(value):
+                return self.place(value).encode()
+            case OffsetOperand(value, offset):
                 place = self.place(value)
-                return place.part(offset, place.nbytes - offset).words()
-            case Constant(array):
-                return self.table.constant(array).words()
-            case Scratch(nbytes):
-                return self.reserve(0, nbytes).words()
-            case tuple() if not isinstance(operand, Step | Count):
+                return place.slice_bytes(offset, place.nbytes - offset).encode()
+            case ConstantOperand(array):
+                return self.table.add_constant(array).encode()
+            case ScratchOperand(nbytes):
+                return self.reserve(0, nbytes).encode()
+            case tuple() if not isinstance(operand, StepOperand | CountOperand):
                 return [LIST, len(operand), *[w for o in operand for w in self.encode_operand(o)]]
             case int():
                 return [NUMBER, int(operand)]
@@ -165,73 +167,77 @@ class Writer:
         if numbers:
             self.specs = {**self.specs, **numbers}
         count = (count_elements(shape) if last is None else last) - first
-        made = {o.value for call in calls for o in call.operands if isinstance(o, Written)}
+        made = {o.value for call in calls for o in call.operands if isinstance(o, OutputOperand)}
         inner = made - set(kept)
         read = dict.fromkeys(
             o.value
             for call in (*before, *calls)
             for o in call.operands
-            if isinstance(o, Read) and o.value not in made and o.value not in numbers
+            if isinstance(o, InputOperand) and o.value not in made and o.value not in numbers
         )
-        expanded = [v for v in read if not self._is_whole(v, shape) and not self._is_number(v)]
+        expanded = [v for v in read if not self._is_full(v, shape) and not self._is_scalar(v)]
         width = max(self.specs[v].dtype.itemsize for v in (*made, *read))
         uses = {
             o.value: i
             for i, call in enumerate(calls)
             for o in call.operands
-            if isinstance(o, Read | Written)
+            if isinstance(o, InputOperand | OutputOperand)
         }
-        alive = _count_alive(calls, inner, uses)
-        block = _block(width, len(expanded) + len(read) + len(made - inner) + alive)
-        periods = {v: p for v in expanded if (p := self._period(v, shape))}
-        common = lcm(MIN_BLOCK, *periods.values())
-        if common <= MAX_BLOCK:
+        alive = _count_max_live_values(calls, inner, uses)
+        block = _choose_block_size(width, len(expanded) + len(read) + len(made - inner) + alive)
+        periods = {v: p for v in expanded if (p := self._find_period(v, shape))}
+        common = lcm(MIN_BLOCK_ELEMENTS, *periods.values())
+        if common <= MAX_BLOCK_ELEMENTS:
             block = max(block // common, 1) * common
         else:
             periods.clear()
         block = min(count, block)
-        registers = _Registers(self, -(-block * width // ALIGNMENT) * ALIGNMENT)
-        operands: dict[Value, _Operand] = {}
+        registers = _BlockAllocator(self, -(-block * width // ALIGNMENT_BYTES) * ALIGNMENT_BYTES)
+        operands: dict[Value, _LoopOperand] = {}
         words: list[int] = []
         number = 0
         for value in read:
             place = self.place(value)
             size = self.specs[value].dtype.itemsize
-            if self._is_whole(value, shape):
-                operands[value] = _Operand(place.part(first * size, size), size)
-            elif self._is_number(value):
-                operands[value] = _Operand(place, 0, is_number=True)
+            if self._is_full(value, shape):
+                operands[value] = _LoopOperand(place.slice_bytes(first * size, size), size)
+            elif self._is_scalar(value):
+                operands[value] = _LoopOperand(place, 0, is_number=True)
             else:
                 target = registers.take()
-                descriptor = self.table.constant(
-                    broadcast_descriptor(shape, self.specs[value].shape)
+                descriptor = self.table.add_constant(
+                    describe_broadcast(shape, self.specs[value].shape)
                 )
                 expand = [
-                    *(self.table.function(EXPAND[size]), *place.words()),
-                    *(*target.words(), COUNT, 1, POSITION, 1, first, *descriptor.words()),
+                    *(self.table.add_function(C_EXPAND[size]), *place.encode()),
+                    *(*target.encode(), COUNT, 1, POSITION, 1, first, *descriptor.encode()),
                 ]
-                operands[value] = _Operand(target, 0)
+                operands[value] = _LoopOperand(target, 0)
                 if value in periods:  # the same for all blocks
                     self.table.add_loop(block, block, 1, expand)
                     continue
                 words += expand
                 number += 1
         for call in before:
-            made_number = next(o.value for o in call.operands if isinstance(o, Written))
-            operands[made_number] = _Operand(registers.take(), 0, is_number=True)
-            self.table.add_loop(1, 1, 1, self._elementwise(call, operands))
+            made_number = next(o.value for o in call.operands if isinstance(o, OutputOperand))
+            operands[made_number] = _LoopOperand(registers.take(), 0, is_number=True)
+            self.table.add_loop(1, 1, 1, self._encode_call(call, operands))
         for index, call in enumerate(calls):
             for o in call.operands:
-                if isinstance(o, Written) and o.value not in operands:
+                if isinstance(o, OutputOperand) and o.value not in operands:
                     size = self.specs[o.value].dtype.itemsize
                     if o.value in inner:
-                        operands[o.value] = _Operand(registers.take(), 0)
+                        operands[o.value] = _LoopOperand(registers.take(), 0)
                     else:
                         place = self.places[o.value]
-                        operands[o.value] = _Operand(place.part(first * size, size), size)
-            words += self._elementwise(call, operands)
+                        operands[o.value] = _LoopOperand(
+                            place.slice_bytes(first * size, size), size
+                        )
+            words += self._encode_call(call, operands)
             number += 1
-            for value in {o.value for o in call.operands if isinstance(o, Read | Written)}:
+            for value in {
+                o.value for o in call.operands if isinstance(o, InputOperand | OutputOperand)
+            }:
                 if value in inner and uses[value] == index:
                     registers.give_back(operands[value].place)
         self.table.add_loop(count, block, number, words)
@@ -254,34 +260,34 @@ class Writer:
             last: the row after the last one.
         """
         count = (rows if last is None else last) - first
-        loop = _Rows(self, rows, steps, frozenset(kept), first, count)
+        loop = _RowLoopWriter(self, rows, steps, frozenset(kept), first, count)
         words, number = loop.write()
         self.table.add_loop(count, loop.block, number, words)
 
-    def _period(self, value: Value, shape: Shape) -> int:
+    def _find_period(self, value: Value, shape: Shape) -> int:
         """Return the period of a value that repeats, such as a broadcast row, else 0."""
         own = self.specs[value].shape
         while own[:1] == (1,):
             own = own[1:]
         return count_elements(own) if own == shape[len(shape) - len(own) :] else 0
 
-    def _is_whole(self, value: Value, shape: Shape) -> bool:
+    def _is_full(self, value: Value, shape: Shape) -> bool:
         return count_elements(self.specs[value].shape) == count_elements(shape)
 
-    def _is_number(self, value: Value) -> bool:
+    def _is_scalar(self, value: Value) -> bool:
         return count_elements(self.specs[value].shape) == 1
 
-    def _elementwise(self, call: AnyCall, operands: Mapping[Value, _Operand]) -> list[int]:
+    def _encode_call(self, call: AnyCall, operands: Mapping[Value, _LoopOperand]) -> list[int]:
         """Encode a call in a loop."""
         if isinstance(call, CCall):
-            words = [self.table.function(call.function)]
+            words = [self.table.add_function(call.function)]
             for operand in call.operands:
                 match operand:
-                    case Read(value) | Written(value):
-                        words += operands[value].words()
-                    case Step(value):
+                    case InputOperand(value) | OutputOperand(value):
+                        words += operands[value].encode()
+                    case StepOperand(value):
                         words += [NUMBER, int(not operands[value].is_number)]
-                    case Count():
+                    case CountOperand():
                         words += [COUNT, 1]
                     case _:
                         words += self.encode_operand(operand)
@@ -289,14 +295,14 @@ class Writer:
         steps: list[int] = []
         places: list[int] = []
         for operand in call.operands:
-            assert isinstance(operand, Read | Written)
+            assert isinstance(operand, InputOperand | OutputOperand)
             found = operands[operand.value]
             steps.append(0 if found.is_number else self.specs[operand.value].dtype.itemsize)
-            places += found.words()
-        table = self.table.constant(_steps(tuple(steps)))
+            places += found.encode()
+        table = self.table.add_constant(_get_step_array(tuple(steps)))
         return [
-            *(self.table.function((call.ufunc, call.loop)), COUNT, 1, ABSENT),
-            *(*table.words(), *places),
+            *(self.table.add_function((call.ufunc, call.loop)), COUNT, 1, ABSENT),
+            *(*table.encode(), *places),
         ]
 
 
@@ -310,12 +316,12 @@ class RowStep(NamedTuple):
     """Whether the view repeats elements of rows, instead of giving them another shape."""
 
 
-class _Rows:
+class _RowLoopWriter:
     """Writes the calls of one loop over rows."""
 
     def __init__(
         self,
-        writer: Writer,
+        writer: ProgramWriter,
         rows: int,
         steps: Sequence[RowStep],
         kept: frozenset[Value],
@@ -327,34 +333,34 @@ class _Rows:
         self.made = {step.value for step in steps}
         self.views: dict[Value, tuple[Value, Shape]] = {}
         """What lies in the memory of another value, and in what shape."""
-        widest = max(self._widest(step) for step in steps)
-        operands = sum(len(self._values(step)) for step in steps)
-        fitting = max(1, ROWS_BYTES // (widest * min(operands, MOST_LIVE_ROWS)))
-        fitting -= fitting % SIDE_BY_SIDE if fitting > SIDE_BY_SIDE else 0
+        widest = max(self._find_widest_row_bytes(step) for step in steps)
+        operands = sum(len(self._get_row_values(step)) for step in steps)
+        fitting = max(1, ROWS_MAX_L2_BYTES // (widest * min(operands, ASSUMED_LIVE_ROW_ARRAYS)))
+        fitting -= fitting % ROW_BLOCK_MULTIPLE if fitting > ROW_BLOCK_MULTIPLE else 0
         self.block = min(count, fitting)
-        self.registers = _Registers(
-            writer, -(-max(1, self.block) * widest // ALIGNMENT) * ALIGNMENT
+        self.registers = _BlockAllocator(
+            writer, -(-max(1, self.block) * widest // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
         )
-        self.operands: dict[Value, Place] = {}
+        self.operands: dict[Value, Location] = {}
         """Where the rows that are being made begin."""
-        self.expanded: dict[tuple[Value, Shape, Shape], Place] = {}
+        self.expanded: dict[tuple[Value, Shape, Shape], Location] = {}
         self.words: list[int] = []
         self.number = 0
 
-    def _values(self, step: RowStep) -> list[Value]:
+    def _get_row_values(self, step: RowStep) -> list[Value]:
         """Return the values of a step that have one part for each row."""
-        read = [o.value for c in step.calls for o in c.operands if isinstance(o, Read)]
+        read = [o.value for c in step.calls for o in c.operands if isinstance(o, InputOperand)]
         specs = self.writer.specs
         rows = [v for v in dict.fromkeys(read) if specs[v].shape[:1] == (self.rows,)]
         return [*rows, step.value]
 
-    def _widest(self, step: RowStep) -> int:
+    def _find_widest_row_bytes(self, step: RowStep) -> int:
         """Return the size of the widest row that a step reads or writes."""
         specs = self.writer.specs
-        read = {o.value for c in step.calls for o in c.operands if isinstance(o, Read)}
+        read = {o.value for c in step.calls for o in c.operands if isinstance(o, InputOperand)}
         count = self.row_count(step.value)
         return max(
-            *[self.row_bytes(v) for v in self._values(step)],
+            *[self.row_bytes(v) for v in self._get_row_values(step)],
             *[count * specs[v].dtype.itemsize for v in read],
             0,
         )
@@ -369,24 +375,24 @@ class _Rows:
 
     def write(self) -> tuple[list[int], int]:
         """Return the words of all calls, and their number."""
-        uses = self._last_uses()
+        uses = self._find_last_uses()
         for index, step in enumerate(self.steps):
             value = step.value
             if step.view_of is not None:
-                self._view(step, step.view_of)
+                self._write_view(step, step.view_of)
             else:
-                self.operands[value] = self._target(value)
+                self.operands[value] = self._place_result(value)
                 for call in step.calls:
-                    self._call(call, value)
-            self._release({v for v, last in uses.items() if last == index})
+                    self._write_call(call, value)
+            self._release_scratch({v for v, last in uses.items() if last == index})
         return self.words, self.number
 
-    def _last_uses(self) -> dict[Value, int]:
+    def _find_last_uses(self) -> dict[Value, int]:
         """Return the last step that reads each value, directly or through a view."""
         uses: dict[Value, int] = {}
         for index in reversed(range(len(self.steps))):
             step = self.steps[index]
-            read = [o.value for c in step.calls for o in c.operands if isinstance(o, Read)]
+            read = [o.value for c in step.calls for o in c.operands if isinstance(o, InputOperand)]
             uses.setdefault(step.value, index)
             if step.view_of is not None:
                 uses[step.view_of] = max(uses.get(step.view_of, index), uses[step.value])
@@ -394,7 +400,7 @@ class _Rows:
                 uses.setdefault(value, index)
         return uses
 
-    def _release(self, values: set[Value]) -> None:
+    def _release_scratch(self, values: set[Value]) -> None:
         """Release the scratch memory of values after their last use."""
         for value in values & self.operands.keys():
             if value not in self.kept:
@@ -402,18 +408,18 @@ class _Rows:
         for key in [key for key in self.expanded if key[0] in values]:
             self.registers.give_back(self.expanded.pop(key))
 
-    def _target(self, value: Value) -> Place:
+    def _place_result(self, value: Value) -> Location:
         """Return the place to which the rows of a value are written."""
         if value not in self.kept:
             return self.registers.take()
         nbytes = self.row_bytes(value)
-        return self.writer.places[value].part(self.first * nbytes, nbytes)
+        return self.writer.places[value].slice_bytes(self.first * nbytes, nbytes)
 
-    def _step(self, value: Value) -> int:
+    def _get_row_stride(self, value: Value) -> int:
         """Return the step of a value from row to row; 0 for scratch memory."""
         return self.row_bytes(value) if value in self.kept or value not in self.made else 0
 
-    def _view(self, step: RowStep, source: Value) -> None:
+    def _write_view(self, step: RowStep, source: Value) -> None:
         root, shape = self.views.get(source, (source, self.writer.specs[source].shape))
         wanted = self.writer.specs[step.value].shape
         if step.is_repeated:
@@ -421,90 +427,93 @@ class _Rows:
         elif shape == self.writer.specs[source].shape:
             self.views[step.value] = root, wanted
         else:  # another shape of repeated elements
-            self.operands[step.value] = target = self._target(step.value)
+            self.operands[step.value] = target = self._place_result(step.value)
             like = self.writer.specs[source].shape
-            self._expand(root, shape, like, target, self._step(step.value))
+            self._write_broadcast(root, shape, like, target, self._get_row_stride(step.value))
             return
         if step.value in self.kept:
-            place = self._target(step.value)
+            place = self._place_result(step.value)
             root, shape = self.views.pop(step.value, (step.value, wanted))
-            self._expand(root, shape, wanted, place, self.row_bytes(step.value))
+            self._write_broadcast(root, shape, wanted, place, self.row_bytes(step.value))
             self.operands[step.value] = place
 
-    def _locate_rows(self, value: Value) -> Place:
+    def _locate_rows(self, value: Value) -> Location:
         """Return the place of the rows of a value that is computed here or given."""
         if value in self.operands:
             return self.operands[value]
         nbytes = self.row_bytes(value)
-        return self.writer.place(value).part(self.first * nbytes, nbytes)
+        return self.writer.place(value).slice_bytes(self.first * nbytes, nbytes)
 
-    def _expand(
-        self, root: Value, shape: Shape, wanted: Shape, target: Place, step: int = 0
+    def _write_broadcast(
+        self, root: Value, shape: Shape, wanted: Shape, target: Location, step: int = 0
     ) -> None:
         """Write the rows of a value, reshaped, broadcast to a larger shape."""
         writer = self.writer
         size = writer.specs[root].dtype.itemsize
         factor = count_elements(wanted) // self.rows
-        descriptor = writer.table.constant(broadcast_descriptor(wanted, shape)).words()
+        descriptor = writer.table.add_constant(describe_broadcast(wanted, shape)).encode()
         if root in self.made:
-            source, position = self._locate_rows(root).words(self._step(root)), [NUMBER, 0]
+            source = self._locate_rows(root).encode(self._get_row_stride(root))
+            position = [NUMBER, 0]
         else:
-            source = writer.place(root).words()
+            source = writer.place(root).encode()
             position = [POSITION, factor, self.first * factor]
-        self.words += [writer.table.function(EXPAND[size]), *source, *target.words(step)]
+        self.words += [writer.table.add_function(C_EXPAND[size]), *source, *target.encode(step)]
         self.words += [COUNT, factor, *position, *descriptor]
         self.number += 1
 
-    def _is_number(self, value: Value) -> bool:
+    def _is_scalar(self, value: Value) -> bool:
         """Return whether a value is a single number for all rows."""
         root, shape = self.views.get(value, (value, self.writer.specs[value].shape))
         return root not in self.made and count_elements(shape) == 1
 
-    def _operand(
+    def _encode_row_operand(
         self, value: Value, like: Value, *, is_array: bool = False
     ) -> tuple[list[int], bool]:
         """Return the place of an operand in a result's shape, and whether it is a single number for all rows."""
         writer = self.writer
         root, shape = self.views.get(value, (value, writer.specs[value].shape))
         wanted = writer.specs[like].shape
-        if not is_array and self._is_number(value):
-            return writer.place(root).words(), True
+        if not is_array and self._is_scalar(value):
+            return writer.place(root).encode(), True
         if count_elements(shape) == count_elements(wanted):
-            return self._locate_rows(root).words(self._step(root)), False
+            return self._locate_rows(root).encode(self._get_row_stride(root)), False
         key = root, shape, wanted
         target = self.expanded.get(key)
         if target is None:
             target = self.expanded[key] = self.registers.take()
-            self._expand(root, shape, wanted, target)
-        return target.words(), False
+            self._write_broadcast(root, shape, wanted, target)
+        return target.encode(), False
 
-    def _reduction_source(self, value: Value) -> list[int]:
+    def _encode_reduction_source(self, value: Value) -> list[int]:
         """Return the place of the rows that a reduction reads."""
         root, shape = self.views.get(value, (value, self.writer.specs[value].shape))
         wanted = self.writer.specs[value].shape
         if count_elements(shape) == count_elements(wanted):
-            return self._locate_rows(root).words(self._step(root))
+            return self._locate_rows(root).encode(self._get_row_stride(root))
         target = self.registers.take()
-        self._expand(root, shape, wanted, target)
-        return target.words()
+        self._write_broadcast(root, shape, wanted, target)
+        return target.encode()
 
-    def _call(self, call: AnyCall, value: Value) -> None:
+    def _write_call(self, call: AnyCall, value: Value) -> None:
         """Write a call that computes a value."""
         writer = self.writer
-        made = self.operands[value].words(self._step(value))
+        made = self.operands[value].encode(self._get_row_stride(value))
         if isinstance(call, UfuncCall):
             steps: list[int] = []
             places: list[int] = []
             for operand in call.operands:
-                assert isinstance(operand, Read | Written)
+                assert isinstance(operand, InputOperand | OutputOperand)
                 found, is_number = (
-                    (made, False) if operand.value == value else self._operand(operand.value, value)
+                    (made, False)
+                    if operand.value == value
+                    else self._encode_row_operand(operand.value, value)
                 )
                 places += found
                 steps.append(0 if is_number else writer.specs[operand.value].dtype.itemsize)
-            table = writer.table.constant(_steps(tuple(steps))).words()
+            table = writer.table.add_constant(_get_step_array(tuple(steps))).encode()
             head = [
-                writer.table.function((call.ufunc, call.loop)),
+                writer.table.add_function((call.ufunc, call.loop)),
                 COUNT,
                 self.row_count(value),
                 ABSENT,
@@ -512,71 +521,76 @@ class _Rows:
             self.words += [*head, *table, *places]
             self.number += 1
             return
-        is_elementwise = any(isinstance(o, Count) and not o.factor for o in call.operands)
-        stepping = [o.value for o in call.operands if isinstance(o, Step)]
+        is_elementwise = any(isinstance(o, CountOperand) and not o.factor for o in call.operands)
+        stepping = [o.value for o in call.operands if isinstance(o, StepOperand)]
         # Functions read numbers for steps of 0, but not for all of them.
-        numbers = {v for v in stepping if self._is_number(v)}
+        numbers = {v for v in stepping if self._is_scalar(v)}
         if len(numbers) == len({*stepping}):
             numbers.clear()
         words: list[int] = []
         for operand in call.operands:
             match operand:
-                case Written():
+                case OutputOperand():
                     words += made
-                case Read(read) if is_elementwise:
-                    words += self._operand(read, value, is_array=read not in numbers)[0]
-                case Read(read):
-                    words += self._reduction_source(read)
-                case Step(read):
+                case InputOperand(read) if is_elementwise:
+                    words += self._encode_row_operand(read, value, is_array=read not in numbers)[0]
+                case InputOperand(read):
+                    words += self._encode_reduction_source(read)
+                case StepOperand(read):
                     words += [NUMBER, int(read not in numbers)]
-                case Count(factor):
+                case CountOperand(factor):
                     words += [COUNT, factor or self.row_count(value)]
                 case _:
                     words += writer.encode_operand(operand)
-        self.words += [writer.table.function(call.function), *words]
+        self.words += [writer.table.add_function(call.function), *words]
         self.number += 1
 
 
-class _Registers:
+class _BlockAllocator:
     """Scratch places for blocks, reused after their last use."""
 
-    def __init__(self, writer: Writer, nbytes: int) -> None:
+    def __init__(self, writer: ProgramWriter, nbytes: int) -> None:
         self.writer = writer
         self.nbytes = nbytes
-        self.free: list[Place] = []
+        self.free: list[Location] = []
         self.count = 0
 
-    def take(self) -> Place:
+    def take(self) -> Location:
         if self.free:
             return self.free.pop()
         self.count += 1
         return self.writer.reserve((self.count - 1) * self.nbytes, self.nbytes)
 
-    def give_back(self, place: Place) -> None:
+    def give_back(self, place: Location) -> None:
         self.free.append(place)
 
 
-_STEPS: dict[tuple[int, ...], Array] = {}
+_STEP_ARRAYS: dict[tuple[int, ...], Array] = {}
 
 
-def _steps(steps: tuple[int, ...]) -> Array:
+def _get_step_array(steps: tuple[int, ...]) -> Array:
     """Return the steps of a NumPy loop as an array, cached."""
-    return _STEPS.setdefault(steps, np.array(steps, np.int64))
+    return _STEP_ARRAYS.setdefault(steps, np.array(steps, np.int64))
 
 
-def _count_alive(calls: Sequence[AnyCall], inner: Set[Value], uses: Mapping[Value, int]) -> int:
+def _count_max_live_values(
+    calls: Sequence[AnyCall], inner: Set[Value], uses: Mapping[Value, int]
+) -> int:
     """Return the largest number of `inner` values alive at once, given the last use of each."""
     alive: set[Value] = set()
     most = 0
     for index, call in enumerate(calls):
-        found = {o.value for o in call.operands if isinstance(o, Read | Written)} & inner
+        found = {
+            o.value for o in call.operands if isinstance(o, InputOperand | OutputOperand)
+        } & inner
         alive |= found
         most = max(most, len(alive))
         alive -= {value for value in found if uses[value] == index}
     return most
 
 
-def _block(width: int, alive: int) -> int:
+def _choose_block_size(width: int, alive: int) -> int:
     """Return the number of elements per block, such that all live values fit the L1 cache."""
-    fitting = max(L1_BYTES // max(1, alive), MIN_BLOCK_BYTES) // width // MIN_BLOCK * MIN_BLOCK
-    return min(max(fitting, MIN_BLOCK), MAX_BLOCK)
+    fitting = max(BLOCK_MAX_L1_BYTES // max(1, alive), MIN_BLOCK_BYTES) // width
+    fitting -= fitting % MIN_BLOCK_ELEMENTS
+    return min(max(fitting, MIN_BLOCK_ELEMENTS), MAX_BLOCK_ELEMENTS)

@@ -164,7 +164,7 @@ def _set_order_before_reshape(places: list[LayerLocation], place: LayerLocation)
     """Record the order of features before a `Reshape` to images, back to the preceding `Dense` layer."""
     if place.result is None or len(place.shape) != 1 or len(place.result) < 3:
         return
-    order = _image_order(place.result)
+    order = _channels_first_order(place.result)
     while order is not None and len(place.sources) == 1:
         place = places[place.sources[0]]
         if isinstance(place.step, Dense):
@@ -182,14 +182,14 @@ def _flatten_order(places: Sequence[LayerLocation], place: LayerLocation) -> Arr
         while len(source.sources) == 1:
             source = places[source.sources[0]]
             if isinstance(source.step, _Convolution):
-                return _image_order(place.shape)
+                return _channels_first_order(place.shape)
             if isinstance(source.step, _Recurrent | Bidirectional | Embedding | MultiHeadAttention):
                 return None
         return None
-    return _image_order(place.shape)
+    return _channels_first_order(place.shape)
 
 
-def _image_order(shape: tuple[int, ...]) -> Array | None:
+def _channels_first_order(shape: tuple[int, ...]) -> Array | None:
     """Return the index of each element of (pixels …, channels) in (channels, pixels …)."""
     if len(shape) < 2:
         return None

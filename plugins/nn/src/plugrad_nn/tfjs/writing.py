@@ -111,7 +111,7 @@ def save_layers_model(
     if not isinstance(model, Layer):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
         raise ArgumentError(f"save_layers_model: model={model!r:.80} must be a layer")
     writer = _ModelWriter()
-    outputs = writer.model(model, params, shape)
+    outputs = writer.write_model(model, params, shape)
     document = {
         "format": "layers-model",
         "generatedBy": "plugrad",
@@ -150,7 +150,7 @@ class _ModelWriter:
         """Layers by their path in the model, so that one that is called again stays one."""
         self.taken: set[str] = set()
 
-    def model(self, model: Layer, params: Params, shape: Any) -> list[OutputReference]:
+    def write_model(self, model: Layer, params: Params, shape: Any) -> list[OutputReference]:
         """Write a whole model and return its outputs."""
         shapes = model.check_shape(shape)
         names = model.inputs if isinstance(model, Graph) else ("input",)
@@ -173,7 +173,7 @@ class _ModelWriter:
                 {"class_name": "InputLayer", "name": own, "config": config, "inbound_nodes": []}
             )
             values[name] = ((own, 0, 0), tuple(sizes))
-        found = self.step(model, params, list(values.values()), ())
+        found = self.write_step(model, params, list(values.values()), ())
         return [reference for reference, _ in found]
 
     def new_name(self, path: Sequence[str]) -> str:
@@ -186,7 +186,7 @@ class _ModelWriter:
         self.taken.add(found)
         return found
 
-    def step(
+    def write_step(
         self,
         step: Any,
         params: Params,
@@ -195,13 +195,13 @@ class _ModelWriter:
     ) -> list[tuple[OutputReference, Any]]:
         """Write a layer or a function; return its outputs and their shapes."""
         if isinstance(step, Graph):
-            return self.graph(step, params, given, path)
+            return self.write_graph(step, params, given, path)
         if isinstance(step, sequential.Sequential):
             found = given
             for name, inner in zip(step.names, step.layers, strict=True):
-                found = self.step(inner, params.get(name, {}), found, (*path, name))
+                found = self.write_step(inner, params.get(name, {}), found, (*path, name))
             if isinstance(step, sequential.Residual):
-                found = self.call("Add", {}, [*given, *found], found[0][1], (*path, "add"))
+                found = self.add_layer("Add", {}, [*given, *found], found[0][1], (*path, "add"))
             return found
         shapes = [shape for _, shape in given]
         if isinstance(step, NonzeroMask | ValueMask):
@@ -219,7 +219,7 @@ class _ModelWriter:
         else:
             kind, config = function_config(step)
             result = shapes[0]
-        outputs = self.call(kind, config, given, result, path)
+        outputs = self.add_layer(kind, config, given, result, path)
         name = outputs[0][0][0]
         if isinstance(step, dense.PReLU):
             ones = (1,) * (len(shapes[0]) - 1)
@@ -240,7 +240,7 @@ class _ModelWriter:
             "a mask of words without vectors", "put the Embedding before its mask"
         )
 
-    def graph(
+    def write_graph(
         self,
         graph: Graph,
         params: Params,
@@ -255,12 +255,12 @@ class _ModelWriter:
             owner = owners[name] = owners[step] if isinstance(step, str) else name
             steps[owner] = steps[owner] if isinstance(step, str) else step
             inputs = [values[other] for other in taken]
-            found = self.step(steps[owner], params.get(owner, {}), inputs, (*path, owner))
+            found = self.write_step(steps[owner], params.get(owner, {}), inputs, (*path, owner))
             values[name] = found[0]
         outputs = (graph.outputs,) if isinstance(graph.outputs, str) else graph.outputs
         return [values[name] for name in outputs]
 
-    def call(
+    def add_layer(
         self, kind: str, config: Mapping[str, Any], given: list[tuple[OutputReference, Any]], shape: Any,
         path: tuple[str, ...],
     ) -> list[tuple[OutputReference, Any]]:  # fmt: skip

@@ -155,12 +155,12 @@ class Segment:
             device.write(buffer.storage, values, values.nbytes)
         return turn
 
-    def _encode(self, found: Sequence[Storage]) -> None:
+    def _encode(self, buffers: Sequence[Storage]) -> None:
         """Encode the work for the given buffers into the batch."""
         device, groups = self.device, self.device.groups
         scratch = device.scratch.take(self.slots)  # which is kept until all is encoded
-        storages = [*found, *[buffer.storage for buffer in scratch]]
-        key = *[storage.serial for storage in found], device.scratch.generation
+        storages = [*buffers, *[buffer.storage for buffer in scratch]]
+        key = *[storage.serial for storage in buffers], device.scratch.generation
         groups.in_use = len(self.work)
         try:
             commands = self._find_commands(key, storages)
