@@ -8,7 +8,7 @@ from plugrad.tensor.tensor import Tensor
 def _attention(
     batch: Batch, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *, scale: float
 ) -> Tensor:
-    q, k, v = (batch.with_hidden_axis(x, i) for i, x in enumerate((q, k, v)))
+    q, k, v = (batch.with_batch_axis(x, i) for i, x in enumerate((q, k, v)))
     return kernels.attention(q, k, v, _broadcast_mask_to_queries(batch, mask, 3, q), scale=scale)
 
 
@@ -22,7 +22,7 @@ def _attention_gradient(
     *,
     scale: float,
 ) -> list[Tensor]:
-    dy, q, k, v = (batch.with_hidden_axis(x, i) for i, x in enumerate((dy, q, k, v)))
+    dy, q, k, v = (batch.with_batch_axis(x, i) for i, x in enumerate((dy, q, k, v)))
     return kernels.attention_gradient(
         dy, q, k, v, _broadcast_mask_to_queries(batch, mask, 4, q), scale=scale
     )
@@ -34,7 +34,7 @@ def _broadcast_mask_to_queries(
     """Return a mask whose leading axes are all those of the queries, or none."""
     if mask is None or (mask.ndim == 2 and not batch.is_batched[position]):
         return mask
-    mask = insert_axes_to_rank(batch.with_hidden_axis(mask, position), q.ndim)
+    mask = insert_axes_to_rank(batch.with_batch_axis(mask, position), q.ndim)
     return movement.broadcast_to(mask, shape=(*q.shape[:-2], *mask.shape[-2:]))
 
 

@@ -13,7 +13,7 @@ from plugrad.types.windows import Window
 def _convolve(batch: Batch, x: Tensor, filter: Tensor, *, window: Window) -> Tensor:
     if not batch.is_batched[1]:
         return batch.unfold(depthwise.depthwise_conv2d(batch.fold(x, 0), filter, window=window))
-    x = merge_hidden_axis(batch.with_hidden_axis(x, 0), -1)
+    x = merge_hidden_axis(batch.with_batch_axis(x, 0), -1)
     return split_hidden_axis(
         depthwise.depthwise_conv2d(x, merge_hidden_axis(filter, -2), window=window), batch, -1
     )
@@ -30,7 +30,7 @@ def _input_gradient(
         )
         return batch.unfold(dx)
     dx = depthwise.depthwise_conv2d_input_gradient(
-        merge_hidden_axis(batch.with_hidden_axis(dy, 0), -1),
+        merge_hidden_axis(batch.with_batch_axis(dy, 0), -1),
         merge_hidden_axis(filter, -2),
         input_shape=(*input_shape[:-1], n * input_shape[-1]),
         window=window,
@@ -43,8 +43,8 @@ def _filter_gradient(
 ) -> Tensor:
     *size, channels, multiplier = filter_shape
     found = depthwise.depthwise_conv2d_filter_gradient(
-        merge_hidden_axis(batch.with_hidden_axis(x, 0), -1),
-        merge_hidden_axis(batch.with_hidden_axis(dy, 1), -1),
+        merge_hidden_axis(batch.with_batch_axis(x, 0), -1),
+        merge_hidden_axis(batch.with_batch_axis(dy, 1), -1),
         filter_shape=(*size, batch.size * channels, multiplier),
         window=window,
     )

@@ -76,7 +76,7 @@ def _flatten_image_indices(batch: Batch, box_ind: Tensor, images: int) -> Tensor
 
     A number without an image stays one.
     """
-    found = unary.cast(batch.with_hidden_axis(box_ind, 2), dtype=int32)
+    found = unary.cast(batch.with_batch_axis(box_ind, 2), dtype=int32)
     count, zero, nowhere = (
         creation.fill.on(found.backend, shape=(), value=value, dtype=int32)
         for value in (images, 0, batch.size * images)
@@ -92,7 +92,7 @@ def _one_transform_per_image(batch: Batch, transforms: Tensor, images: int) -> T
     """Return one transform for each image of all examples."""
     if not batch.is_batched[1] and transforms.shape[0] == 1:
         return transforms
-    spread = batch.with_hidden_axis(transforms, 1)
+    spread = batch.with_batch_axis(transforms, 1)
     spread = movement.broadcast_to(spread, shape=(batch.size, images, 8))
     return movement.reshape(spread, shape=(batch.size * images, 8))
 
@@ -107,7 +107,7 @@ def _transform(
     fill_value: float | tuple[float, ...],
     output_shape: Pair,
 ) -> Tensor:
-    spread = batch.with_hidden_axis(images, 0)
+    spread = batch.with_batch_axis(images, 0)
     y = image.transform(
         batch.fold(images, 0),
         _one_transform_per_image(batch, transforms, spread.shape[1]),

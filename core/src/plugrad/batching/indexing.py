@@ -14,8 +14,8 @@ def _gather(batch: Batch, x: Tensor, indices: Tensor, *, axis: int, batch_dims: 
     if batch_dims == 0 and not of_x:
         return move_axis(indexing.gather(x, indices, axis=axis), axis, 0)
     return indexing.gather(
-        batch.with_hidden_axis(x, 0),
-        batch.with_hidden_axis(indices, 1),
+        batch.with_batch_axis(x, 0),
+        batch.with_batch_axis(indices, 1),
         axis=axis + 1,
         batch_dims=batch_dims + 1,
     )
@@ -26,8 +26,8 @@ def _gather_gradient(
 ) -> Tensor:
     is_shared = batch_dims == 0 and not batch.is_batched[1]
     return indexing.gather_gradient(
-        batch.with_hidden_axis(dy, 0),
-        indices if is_shared else batch.with_hidden_axis(indices, 1),
+        batch.with_batch_axis(dy, 0),
+        indices if is_shared else batch.with_batch_axis(indices, 1),
         shape=(batch.size, *shape),
         axis=axis + 1,
         batch_dims=0 if is_shared else batch_dims + 1,
@@ -65,7 +65,7 @@ def _segment_sum(batch: Batch, x: Tensor, segment_ids: Tensor, *, num_segments: 
     is_counted = binary.logical_and(binary.greater_equal(ids, zero), binary.less(ids, count))
     begin = binary.multiply(batch.positions(ids, ids.shape), count)
     found = indexing.unsorted_segment_sum(
-        batch.with_hidden_axis(x, 0),
+        batch.with_batch_axis(x, 0),
         binary.select(is_counted, binary.add(ids, begin), none),
         num_segments=batch.size * num_segments,
     )

@@ -56,7 +56,7 @@ def _einsum(batch: Batch, *inputs: Tensor, equation: str) -> Tensor | None:
 def _band_part(batch: Batch, input: Tensor, num_lower: Tensor, num_upper: Tensor) -> Tensor:
     if not any(batch.is_batched[1:]):
         return linalg.band_part(input, num_lower, num_upper)
-    matrices = batch.with_hidden_axis(input, 0)
+    matrices = batch.with_batch_axis(input, 0)
     backend = matrices.backend
     row, column = (
         movement.reshape(creation.range.on(backend, start=0, stop=n, step=1, dtype=int32), shape=s)
@@ -70,7 +70,7 @@ def _band_part(batch: Batch, input: Tensor, num_lower: Tensor, num_upper: Tensor
     for count, distance, position in counts:
         number = insert_axes_to_rank(
             movement.reshape(
-                unary.cast(batch.with_hidden_axis(count, position), dtype=int32),
+                unary.cast(batch.with_batch_axis(count, position), dtype=int32),
                 shape=(batch.size, 1, 1),
             ),
             matrices.ndim,

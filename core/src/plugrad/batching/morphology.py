@@ -10,7 +10,7 @@ def _dilate(batch: Batch, x: Tensor, filter: Tensor, *, window: Window) -> Tenso
     if not batch.is_batched[1]:
         return batch.unfold(morphology.dilation2d(batch.fold(x, 0), filter, window=window))
     x, filter = (
-        merge_hidden_axis(batch.with_hidden_axis(y, i), -1) for i, y in enumerate((x, filter))
+        merge_hidden_axis(batch.with_batch_axis(y, i), -1) for i, y in enumerate((x, filter))
     )
     return split_hidden_axis(morphology.dilation2d(x, filter, window=window), batch, -1)
 
@@ -28,7 +28,7 @@ def _merge_into_channels(
     batch: Batch, x: Tensor, filter: Tensor, dy: Tensor, window: Window
 ) -> Tensor:
     inputs = [
-        merge_hidden_axis(batch.with_hidden_axis(y, i), -1) for i, y in enumerate((x, filter, dy))
+        merge_hidden_axis(batch.with_batch_axis(y, i), -1) for i, y in enumerate((x, filter, dy))
     ]
     return split_hidden_axis(batch.kernel(*inputs, window=window), batch, -1)
 

@@ -47,7 +47,7 @@ def _strided_slice_gradient(
 def _strided_slice_update(
     batch: Batch, tensor: Tensor, updates: Tensor, *, begin: Shape, end: Shape, strides: Shape
 ) -> Tensor:
-    tensor = batch.with_hidden_axis(tensor, 0)
+    tensor = batch.with_batch_axis(tensor, 0)
     return movement.strided_slice_update(
         tensor,
         insert_axes_to_rank(updates, tensor.ndim) if batch.is_batched[1] else updates,

@@ -23,7 +23,7 @@ def _batch_norm(
     *,
     variance_epsilon: float,
 ) -> Tensor:
-    x = batch.with_hidden_axis(x, 0)
+    x = batch.with_batch_axis(x, 0)
     flags = (True, *batch.is_batched[1:])
     inputs = batch._replace(is_batched=flags).align((x, mean, variance, offset, scale))
     return batch.kernel(*inputs, variance_epsilon=variance_epsilon)
@@ -61,7 +61,7 @@ def _layer_norm_gradient(
     axis: int,
     variance_epsilon: float,
 ) -> list[Tensor]:
-    dy, x = batch.with_hidden_axis(dy, 0), batch.with_hidden_axis(x, 1)
+    dy, x = batch.with_batch_axis(dy, 0), batch.with_batch_axis(x, 1)
     scaled = dy
     if scale is not None:
         own = insert_axes_to_rank(scale, x.ndim) if batch.is_batched[2] else scale
@@ -88,7 +88,7 @@ def _batch_norm_training(
     variance_epsilon: float,
 ) -> list[Tensor]:
     at = axis - (x.ndim - batch.is_batched[0])  # the hidden axis becomes a part of the channels
-    x = merge_hidden_axis(batch.with_hidden_axis(x, 0), at)
+    x = merge_hidden_axis(batch.with_batch_axis(x, 0), at)
     vectors = _merge_examples_into_channels(batch, (None, offset, scale))
     y, mean, variance = normalization.batch_norm_training(
         x, *vectors[1:], axis=axis, variance_epsilon=variance_epsilon
@@ -111,7 +111,7 @@ def _batch_norm_gradient(
     variance_epsilon: float,
 ) -> list[Tensor]:
     at = axis - (x.ndim - batch.is_batched[1])
-    images = [merge_hidden_axis(batch.with_hidden_axis(y, i), at) for i, y in enumerate((dy, x))]
+    images = [merge_hidden_axis(batch.with_batch_axis(y, i), at) for i, y in enumerate((dy, x))]
     vectors = _merge_examples_into_channels(batch, (None, None, mean, variance, scale))
     dx, *others = batch.kernel(*images, *vectors[2:], axis=axis, variance_epsilon=variance_epsilon)
     return [split_hidden_axis(dx, batch, at), *[split_hidden_axis(v, batch, -1) for v in others]]
@@ -122,7 +122,7 @@ def _merge_examples_into_channels(
 ) -> list[Tensor | None]:
     """Return vectors with one element for each channel of each example."""
     return [
-        None if v is None else merge_hidden_axis(batch.with_hidden_axis(v, i), -1)
+        None if v is None else merge_hidden_axis(batch.with_batch_axis(v, i), -1)
         for i, v in enumerate(vectors)
     ]
 

@@ -10,7 +10,7 @@ def _update_variables(batch: Batch, *inputs: Tensor) -> list[Tensor] | None:
         return None
     coefficients, *tensors = inputs
     return batch.kernel(
-        coefficients, *[batch.with_hidden_axis(x, i) for i, x in enumerate(tensors, 1)]
+        coefficients, *[batch.with_batch_axis(x, i) for i, x in enumerate(tensors, 1)]
     )
 
 

@@ -11,7 +11,7 @@ from plugrad.types.shapes import count_elements
 def _bincount(batch: Batch, x: Tensor, weights: Tensor | None = None, *, size: int) -> Tensor:
     flat = [
         None if y is None else movement.reshape(y, shape=(batch.size, count_elements(y.shape[1:])))
-        for y in batch.all_with_hidden_axis((x, weights))
+        for y in batch.all_with_batch_axis((x, weights))
     ]
     rows, counted = cast("list[Any]", flat)
     return reduction.dense_bincount(rows, counted, size=size)
@@ -20,7 +20,7 @@ def _bincount(batch: Batch, x: Tensor, weights: Tensor | None = None, *, size: i
 def _dense_bincount(
     batch: Batch, x: Tensor, weights: Tensor | None = None, *, size: int, binary_output: bool
 ) -> Tensor:
-    rows, counted = batch.all_with_hidden_axis((x, weights))
+    rows, counted = batch.all_with_batch_axis((x, weights))
     if rows.ndim == 2:
         return reduction.dense_bincount(rows, counted, size=size, binary_output=binary_output)
     folded = batch.fold(x, 0), None if weights is None else batch.fold(weights, 1)

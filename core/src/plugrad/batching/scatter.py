@@ -19,7 +19,7 @@ def _coordinate_and_batch_ranks(indices: Tensor) -> tuple[int, int]:
 
 def _prepend_example_index(batch: Batch, indices: Tensor, position: int) -> Tensor:
     """Return coordinates with the index of the example prepended."""
-    indices = batch.with_hidden_axis(indices, position)
+    indices = batch.with_batch_axis(indices, position)
     if indices.ndim == 2:  # vectors of positions
         indices = movement.reshape(indices, shape=(*indices.shape, 1))
     return prepend_example_index(batch, indices)
@@ -29,7 +29,7 @@ def _scatter_nd(batch: Batch, indices: Tensor, updates: Tensor, *, shape: Shape)
     n = batch.size
     if batch.is_batched[0]:
         places = _prepend_example_index(batch, indices, 0)
-        return scatter.scatter_nd(places, batch.with_hidden_axis(updates, 1), shape=(n, *shape))
+        return scatter.scatter_nd(places, batch.with_batch_axis(updates, 1), shape=(n, *shape))
     depth, places = _coordinate_and_batch_ranks(indices)
     inner = (*shape[:depth], n, *shape[depth:])
     return move_axis(
@@ -38,7 +38,7 @@ def _scatter_nd(batch: Batch, indices: Tensor, updates: Tensor, *, shape: Shape)
 
 
 def _scatter_update(batch: Batch, tensor: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
-    tensor, updates = batch.with_hidden_axis(tensor, 0), batch.with_hidden_axis(updates, 2)
+    tensor, updates = batch.with_batch_axis(tensor, 0), batch.with_batch_axis(updates, 2)
     if batch.is_batched[1]:
         return scatter.tensor_scatter_update(
             tensor, _prepend_example_index(batch, indices, 1), updates
@@ -61,14 +61,14 @@ def _sparse_to_dense(
     n = batch.size
     if not n:
         return None
-    indices = batch.with_hidden_axis(sparse_indices, 0)
+    indices = batch.with_batch_axis(sparse_indices, 0)
     count = indices.shape[1] if indices.ndim > 1 else 1
     indices = movement.reshape(indices, shape=(n, count, len(output_shape)))
     rows = prepend_example_index(batch, indices)
     rows = movement.reshape(rows, shape=(n * count, len(output_shape) + 1))
     values = sparse_values
     if batch.is_batched[1] or values.ndim:
-        values = batch.with_hidden_axis(values, 1)
+        values = batch.with_batch_axis(values, 1)
         values = values if values.ndim == 2 else movement.reshape(values, shape=(n, 1))
         values = movement.broadcast_to(values, shape=(n, count))
         values = movement.reshape(values, shape=(n * count,))

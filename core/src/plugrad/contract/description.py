@@ -54,12 +54,12 @@ def read_docstring(text: str | None) -> Docstring:
     return Docstring(
         summary,
         details.strip(),
-        _read_entries(sections.get("Args", "")),
-        _read_entries(sections.get("Returns", "")),
+        _parse_parameter_entries(sections.get("Args", "")),
+        _parse_parameter_entries(sections.get("Returns", "")),
     )
 
 
-def _read_entries(text: str) -> dict[str, str]:
+def _parse_parameter_entries(text: str) -> dict[str, str]:
     """Return the entries of a section by their names; their lines are joined."""
     return {name: " ".join(words.split()) for name, words in _ENTRY_PATTERN.findall(text) if words}
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def record_replacements(plugin: Plugin, *journals: Journal) -> None:
-    """Note what the code of a plugin has replaced of others, and warn of it once; see `may_replace`."""
+    """Note what the code of a plugin has replaced of others, and warn of it once; see `may_replace_kernels_of`."""
     found: set[str] = set()
     for journal in journals:
         for what, replaced in journal.replacements().items():
@@ -36,7 +36,7 @@ def warn_about_replaced_kernels(backend: Backend) -> None:
     owners = [(by_name.get(owner), table) for owner, table in backend.kernels.items()]
     above: set[str] = set()
     for place, (plugin, table) in enumerate(owners[:-1]):
-        if plugin is not None and not may_replace(plugin, backend.name):
+        if plugin is not None and not may_replace_kernels_of(plugin, backend.name):
             others = (
                 t
                 for p, t in owners[place + 1 :]
@@ -49,7 +49,7 @@ def warn_about_replaced_kernels(backend: Backend) -> None:
         above.update(table)
 
 
-def may_replace(plugin: Plugin, backend_name: str) -> bool:
+def may_replace_kernels_of(plugin: Plugin, backend_name: str) -> bool:
     """Return whether a plugin may replace the kernels of a backend without a warning.
 
     It may if it is of the same distribution, if the manifest of the backend names its distribution in
@@ -77,7 +77,7 @@ def _replaces_other_plugin(
     kernel_name: str, backend_name: str, plugin: Plugin, replaced: bool
 ) -> bool:
     """Return whether a plugin's kernel replaces another plugin's, now or once that plugin is loaded."""
-    if may_replace(plugin, backend_name):
+    if may_replace_kernels_of(plugin, backend_name):
         return False
     theirs = [p for p in plugins("backend") if p.name == backend_name]
     promised = any(kernel_name in p.manifest.kernels for p in theirs if p.status != "active")

@@ -281,7 +281,7 @@ def _open_first_usable(spec: str, layer: str) -> Backend:
 
 
 def list_automatic_candidates() -> Sequence[Plugin]:
-    """Return the usable backends that may be chosen automatically, best first; the user allows third-party ones."""
+    """Return the usable backends for the automatic choice, best first; those of others only if the user allows them."""
     allowed = (*first_party_distributions(), *config.get("plugins.allow_auto"))
     return hooks.order_backend_candidates(
         [

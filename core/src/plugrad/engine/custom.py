@@ -108,7 +108,7 @@ def _call_through_tracer(tracer: Tracer, function: Callable[..., Any]) -> Callab
 
     @wraps(function)
     def call(*args: Any) -> Any:
-        return tracer.call_custom(function, args[:-1], args[-1])
+        return tracer.call_with_custom_gradient(function, args[:-1], args[-1])
 
     return call
 

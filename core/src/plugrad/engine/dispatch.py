@@ -99,9 +99,9 @@ def bind(kernel, otherwise):
 
     return call
 """
-"""The story of a call; `TEMPLATE_HOLES` has what stands in the braces."""
+"""The story of a call; `TEMPLATE_PLACEHOLDERS` has what stands in the braces."""
 
-TEMPLATE_HOLES: Final = {
+TEMPLATE_PLACEHOLDERS: Final = {
     "parameters": ("<x#|, >", "inputs", "backend"),
     "inputs": ("(<x#,| >)", "inputs", "()"),
     "unwrap": (
@@ -139,7 +139,7 @@ if type(x0) is not Tensor or type(x1) is not Tensor or (
 def format_call_source(count: int | None, has_attributes: bool, is_operator: bool = False) -> str:
     """Return the text of calls with `count` inputs, or with a sequence of inputs if it is None."""
     column = 1 if count is None else 0 if count else 2
-    parts = {hole: texts[column] for hole, texts in TEMPLATE_HOLES.items()}
+    parts = {hole: texts[column] for hole, texts in TEMPLATE_PLACEHOLDERS.items()}
     parts |= {"guard": OPERATOR_GUARD * is_operator, "attributes": ", **attrs" * has_attributes}
     parts["is_unchecked"] = "False" if is_operator else "type(attrs) is not ValidatedAttributes"
 

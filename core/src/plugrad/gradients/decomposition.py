@@ -87,7 +87,7 @@ def identity_like(x: Tensor) -> Tensor:
     return eye(x.shape[-1], dtype=x.dtype, device=x.backend)
 
 
-def zero_tolerance(x: Tensor) -> float:
+def singular_value_tolerance(x: Tensor) -> float:
     """Return the relative size below which a value counts as 0, somewhat above the rounding error."""
     return 32 * machine_epsilon(x)
 
@@ -313,7 +313,7 @@ def _eigh_vjp(dy: list[Tensor], outs: list[Tensor], absent: frozenset[int]) -> T
 def _equal_pairs(values: Tensor) -> Tensor:
     """Return which pairs of values count as equal; the diagonal is True."""
     values = stop_gradient(values)
-    limits = zero_tolerance(values) * max(abs(values), axis=-1, keepdims=True)
+    limits = singular_value_tolerance(values) * max(abs(values), axis=-1, keepdims=True)
     return abs(as_row_matrices(values) - as_column_matrices(values)) <= as_row_matrices(limits)
 
 
@@ -366,7 +366,7 @@ def _svd_vjp(dy: list[Tensor], outs: list[Tensor], absent: frozenset[int]) -> Te
     if not least:
         return matmul(u, vh)
     sizes = stop_gradient(s)
-    is_zero = sizes <= zero_tolerance(s) * sizes[..., :1]  # they descend
+    is_zero = sizes <= singular_value_tolerance(s) * sizes[..., :1]  # they descend
     is_wrong = any(is_zero & ~isfinite(stop_gradient(dy[1])), axis=-1)
     for d in completing:
         is_wrong = is_wrong | has_nonzero_gradient(d)
@@ -469,7 +469,7 @@ def _qr_vjp(dy: list[Tensor], outs: list[Tensor]) -> Tensor:
 def _tall_qr_vjp(d_q: Tensor, d_r: Tensor, q: Tensor, r: Tensor) -> Tensor:
     """Return the gradient for the leading columns, as many as R has; NaN if it uses linearly dependent columns."""
     constant = stop_gradient(r)
-    limits = zero_tolerance(r) * sqrt(sum(abs(constant) ** 2, axis=-2))
+    limits = singular_value_tolerance(r) * sqrt(sum(abs(constant) ** 2, axis=-2))
     is_singular = any(abs(diagonal(constant)) <= limits, axis=-1)
     r = where(reshape_to_1x1_matrices(is_singular), identity_like(r), r)
     inner = matmul(r, adjoint(d_r)) - matmul(adjoint(d_q), q)

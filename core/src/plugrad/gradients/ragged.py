@@ -74,7 +74,7 @@ def _default_gradient(
     row_partition_tensors: Sequence[Tensor],
     row_partition_types: tuple[str, ...],
 ) -> Tensor:
-    """Return dy in the gaps, and 0 elsewhere; the tape sums it to the default value's shape."""
+    """Return dy at the padded positions, and 0 elsewhere."""
     places = _value_positions(shape, values_spec, row_partition_tensors, row_partition_types)
     mask = movement.reshape(less(places, 0), shape=places.shape + (1,) * (dy.ndim - places.ndim))
     return where(mask, dy, 0)

@@ -49,7 +49,7 @@ def verify_graph(graph: Graph) -> None:
         ("variable", graph.variables),
     ):
         for value in values:
-            _define_value(graph, value, name, defined)
+            _check_new_value(graph, value, name, defined)
     for value, array in graph.constants.items():
         _check_spec(f"constant %{value}", specs[value], _as_spec(array))
     for value, variable in graph.variables.items():
@@ -60,7 +60,7 @@ def verify_graph(graph: Graph) -> None:
             if value is not None and value not in defined:
                 _raise_invalid_graph(f"{where}, reads %{value}, which nothing before it defines")
         for value in step.outputs:
-            _define_value(graph, value, where, defined)
+            _check_new_value(graph, value, where, defined)
         _check_step(graph, step, where)
     for value in graph.results:
         if value not in defined:
@@ -74,7 +74,7 @@ def verify_graph(graph: Graph) -> None:
         _check_spec(f"the update %{value}", specs[value], _as_spec(get_array(variable)))
 
 
-def _define_value(graph: Graph, value: Value, where: str, defined: set[Value]) -> None:
+def _check_new_value(graph: Graph, value: Value, where: str, defined: set[Value]) -> None:
     if value in defined:
         _raise_invalid_graph(f"{where}, defines %{value}, which is defined already")
     if value not in graph.specs:

@@ -122,7 +122,7 @@ class ModelRunner:
 
     def _compute(self, node: Node, inputs: list[Any]) -> Outputs:
         if node.op in ("Const", "Placeholder", "PlaceholderWithDefault", "NoOp"):
-            return self._source_value(node, inputs)
+            return self._compute_source_node(node, inputs)
         small = compute_on_host(node.op, inputs, node.attributes)
         if small is not None:
             return small
@@ -141,7 +141,7 @@ class ModelRunner:
         result = operator.function(*converted, **options)
         return cast("Outputs", tuple(result)) if isinstance(result, tuple) else (result,)
 
-    def _source_value(self, node: Node, inputs: list[Any]) -> Outputs:
+    def _compute_source_node(self, node: Node, inputs: list[Any]) -> Outputs:
         """Return the value of a node that is a weight, a constant or an input."""
         if node.op == "PlaceholderWithDefault":
             return (inputs[0],)

@@ -10,8 +10,8 @@ from plugrad.graph_models.nodes import Graph, Node, Reference
 from plugrad.graph_models.registry import (
     CONTROL_FLOW_OPERATORS,
     OPERATORS,
+    OPERATORS_WITHOUT_COMPUTATION,
     REFUSED_OPERATORS,
-    SOURCE_OPERATORS,
 )
 from plugrad.importing import import_lazily
 
@@ -167,7 +167,10 @@ def _find_problem(node: Node) -> str:
     """Return why a node cannot be computed, or None if it can."""
     if node.op in REFUSED_OPERATORS:
         return REFUSED_OPERATORS[node.op]
-    if node.operator is None and node.op not in CONTROL_FLOW_OPERATORS | SOURCE_OPERATORS:
+    if (
+        node.operator is None
+        and node.op not in CONTROL_FLOW_OPERATORS | OPERATORS_WITHOUT_COMPUTATION
+    ):
         return (
             "there is no such operator in TensorFlow.js; convert the model again, or leave it out"
         )

@@ -38,7 +38,9 @@ CONTROL_FLOW_OPERATORS: Final = frozenset(
     {"Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond"}
 )
 """The control flow of version 1, which `frames` runs."""
-SOURCE_OPERATORS: Final = frozenset({"Const", "Placeholder", "PlaceholderWithDefault", "NoOp"})
+OPERATORS_WITHOUT_COMPUTATION: Final = frozenset(
+    {"Const", "Placeholder", "PlaceholderWithDefault", "NoOp"}
+)
 """The nodes whose values a file or a call brings."""
 REFUSED_OPERATORS: Final = {
     **dict.fromkeys(

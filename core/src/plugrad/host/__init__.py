@@ -48,7 +48,7 @@ def host_bodies(contracts: ModuleType) -> Mapping[Kernel[..., Any], Implementati
             f"host_bodies takes a family of contracts, such as plugrad.kernels.sparse, not {described(contracts)}"
         )
     return (
-        import_lazily(f"{__name__}.{family}").BODIES
+        import_lazily(f"{__name__}.{family}").HOST_IMPLEMENTATIONS
         if family in list_module_names(__name__)
         else {}
     )

@@ -197,7 +197,7 @@ def call_lapack(name: str, failure_message: str, function: Any, *arrays: Array) 
         ) from None
 
 
-BODIES: Final[dict[Kernel[..., Any], Any]] = {
+HOST_IMPLEMENTATIONS: Final[dict[Kernel[..., Any], Any]] = {
     decomposition.cholesky: cholesky,
     decomposition.inverse: inverse,
     decomposition.solve: solve,

@@ -97,7 +97,7 @@ def _intersection_over_union(
     return np.divide(common, covered, out=np.zeros_like(common), where=has_area)
 
 
-BODIES: Final[dict[Kernel[..., Any], Any]] = {
+HOST_IMPLEMENTATIONS: Final[dict[Kernel[..., Any], Any]] = {
     detection.non_max_suppression: non_max_suppression,
     detection.non_max_suppression_padded: non_max_suppression_padded,
     detection.non_max_suppression_with_score: non_max_suppression_with_score,

@@ -17,4 +17,4 @@ def where_true(condition: Array) -> Array:
     return np.argwhere(condition).astype(position_dtype(max(condition.shape, default=0)).numpy)
 
 
-BODIES: Final[dict[Kernel[..., Any], Any]] = {indexing.where_true: where_true}
+HOST_IMPLEMENTATIONS: Final[dict[Kernel[..., Any], Any]] = {indexing.where_true: where_true}

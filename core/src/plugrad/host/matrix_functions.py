@@ -141,7 +141,7 @@ def _make_triangular(name: str, x: Array, unitary: Array, size: float) -> None:
         unitary[:, :end] = unitary[:, :end] @ q
 
 
-BODIES: Final[dict[Kernel[..., Any], Any]] = {
+HOST_IMPLEMENTATIONS: Final[dict[Kernel[..., Any], Any]] = {
     matrix_functions.square_root: square_root,
     matrix_functions.sylvester_solve: sylvester_solve,
 }

@@ -166,4 +166,6 @@ def apply_to_lists(kernel: Kernel[..., Any], formula: Formula) -> Callable[..., 
     return body
 
 
-BODIES: Final = {kernel: apply_to_lists(kernel, formula) for kernel, formula in FORMULAS.items()}
+HOST_IMPLEMENTATIONS: Final = {
+    kernel: apply_to_lists(kernel, formula) for kernel, formula in FORMULAS.items()
+}

@@ -47,4 +47,7 @@ def _as_rgba(pixels: Array, opacity: int) -> Array:
     return np.concatenate([colours, np.full_like(colours[..., :1], opacity)], axis=2)
 
 
-BODIES: Final[dict[Kernel[..., Any], Any]] = {kernels.from_pixels: from_pixels, kernels.draw: draw}
+HOST_IMPLEMENTATIONS: Final[dict[Kernel[..., Any], Any]] = {
+    kernels.from_pixels: from_pixels,
+    kernels.draw: draw,
+}

@@ -184,7 +184,7 @@ def _splits_from_lengths(lengths: Array) -> Array:
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
-BODIES: Final[dict[Kernel[..., Any], Any]] = {
+HOST_IMPLEMENTATIONS: Final[dict[Kernel[..., Any], Any]] = {
     ragged.ragged_range: ragged_range,
     ragged.ragged_gather: ragged_gather,
     ragged.ragged_tensor_to_tensor: ragged_tensor_to_tensor,

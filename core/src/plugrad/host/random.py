@@ -179,7 +179,7 @@ def multinomial(logits: Array, state: Array, *, num_samples: int, normalized: bo
     return np.minimum(places, classes - 1).astype("int32")
 
 
-BODIES: Final[dict[Kernel[..., Any], Callable[..., Any]]] = {
+HOST_IMPLEMENTATIONS: Final[dict[Kernel[..., Any], Callable[..., Any]]] = {
     random.random_bits: random_bits,
     random.random_normal: random_normal,
     random.multinomial: multinomial,

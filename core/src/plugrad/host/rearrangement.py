@@ -17,4 +17,6 @@ def broadcast_args(s0: Array, s1: Array) -> Array:
     return np.asarray(broadcast(tuple(s0.tolist()), tuple(s1.tolist())), s0.dtype)
 
 
-BODIES: Final[dict[Kernel[..., Any], Any]] = {rearrangement.broadcast_args: broadcast_args}
+HOST_IMPLEMENTATIONS: Final[dict[Kernel[..., Any], Any]] = {
+    rearrangement.broadcast_args: broadcast_args
+}

@@ -120,7 +120,7 @@ def unique(x: Array, *, axis: int) -> tuple[Array, Array]:
     )
 
 
-BODIES: Final[dict[Kernel[..., Any], Any]] = {
+HOST_IMPLEMENTATIONS: Final[dict[Kernel[..., Any], Any]] = {
     sorting.sort: sort,
     sorting.argsort: argsort,
     sorting.top_k: top_k,

@@ -111,7 +111,7 @@ def _sum_segments(name: str, data: Array, indices: Array, segment_ids: Array) ->
     return sums
 
 
-BODIES: Final[dict[Kernel[..., Any], Any]] = {
+HOST_IMPLEMENTATIONS: Final[dict[Kernel[..., Any], Any]] = {
     sparse.sparse_fill_empty_rows: sparse_fill_empty_rows,
     sparse.sparse_reshape: sparse_reshape,
     sparse.sparse_segment_sum: sparse_segment_sum,

@@ -97,7 +97,7 @@ def string_n_grams(
     return flatten_strings(found), np.array(ends, np.int32)
 
 
-BODIES: Final[dict[Kernel[..., Any], Any]] = {
+HOST_IMPLEMENTATIONS: Final[dict[Kernel[..., Any], Any]] = {
     string.static_regex_replace: static_regex_replace,
     string.string_to_hash_bucket_fast: string_to_hash_bucket_fast,
     string.string_split: string_split,

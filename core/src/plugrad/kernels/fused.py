@@ -67,7 +67,7 @@ def conv2d(
     activation: Activation = "linear",
     leakyrelu_alpha: float = 0.2,
 ) -> Spec:
-    """Return the activation of a convolution, as in Conv2D, plus the bias.
+    """Return ``activation(conv2d(x, filter) + bias)``.
 
     Returns:
         images (batch, *window.out, output channels) in the dtype of x.
@@ -89,7 +89,7 @@ def depthwise_conv2d(
     activation: Activation = "linear",
     leakyrelu_alpha: float = 0.2,
 ) -> Spec:
-    """Return the activation of a convolution, as in DepthwiseConv2dNative, plus the bias.
+    """Return ``activation(depthwise_conv2d(x, filter) + bias)``.
 
     Returns:
         images (batch, *window.out, channels * multiplier) in the dtype of x.

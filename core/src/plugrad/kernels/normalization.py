@@ -209,7 +209,7 @@ def local_response_normalization(
 
     The sum is over an element and its neighbours on the last axis, at most `depth_radius` away.
     """
-    _check_response(x.shape, depth_radius)
+    _check_local_response_normalization(x.shape, depth_radius)
     return Shaped(x.shape, x.dtype)
 
 
@@ -229,7 +229,7 @@ def local_response_normalization_gradient(
     Args:
         y: the result of `local_response_normalization`, of the shape and the dtype of x.
     """
-    _check_response(x.shape, depth_radius)
+    _check_local_response_normalization(x.shape, depth_radius)
     if not x.shape == y.shape == dy.shape:
         raise ShapeError(
             f"x, y and dy have shapes {x.shape}, {y.shape} and {dy.shape}; they must be equal"
@@ -237,7 +237,7 @@ def local_response_normalization_gradient(
     return Shaped(x.shape, check_same_dtype("LRNGrad", x, y, dy))
 
 
-def _check_response(shape: Shape, depth_radius: int) -> None:
+def _check_local_response_normalization(shape: Shape, depth_radius: int) -> None:
     if not shape:
         raise ShapeError("x is 0-d; it must have a last axis, which holds the channels")
     if depth_radius < 0:

@@ -361,7 +361,7 @@ def soft_shrink(x: TensorLike, threshold: float = 0.5) -> Tensor:
 
 
 def _check_threshold(threshold: float, op: str) -> float:
-    """Return a threshold.
+    """Return the threshold as a float; raise an error if it is not a number.
 
     Raises:
         ArgumentError: it is not a number.

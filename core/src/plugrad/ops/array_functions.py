@@ -91,10 +91,10 @@ def apply_array_function(
             name, function, CREATION_FUNCTIONS[name], args, kwargs, {"device": x.backend}
         )
     name = _REPLACEMENT_HINTS.get(function) or f"{function.__module__}.{function.__name__}"
-    raise _refusal_error(name.removeprefix("numpy."))
+    raise _unsupported_function_error(name.removeprefix("numpy."))
 
 
-def _refusal_error(name: str, options: str = "", op: str = "") -> ArgumentError:
+def _unsupported_function_error(name: str, options: str = "", op: str = "") -> ArgumentError:
     """Return the error for a function, or for options of it, that plugrad does not have."""
     instead = (
         f"write {REPLACEMENT_HINTS[name]}, or " if name in REPLACEMENT_HINTS and not options else ""
@@ -184,7 +184,7 @@ def _call_op(
                 "as in x.numpy()"
             )
         else:
-            raise _refusal_error(name, key)
+            raise _unsupported_function_error(name, key)
     return op.function(*ordered, **named)
 
 
@@ -199,7 +199,7 @@ def _known_options(
     own = signature(op).parameters
     lacking = [option for option in options if option not in own]
     if lacking:
-        raise _refusal_error(name, ", ".join(lacking))
+        raise _unsupported_function_error(name, ", ".join(lacking))
     return options
 
 

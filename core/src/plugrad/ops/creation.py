@@ -163,7 +163,7 @@ def _contains_tensors(parts: Sequence[Any]) -> bool:
 def empty(
     shape: ShapeLike, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
 ) -> Tensor:
-    """A tensor of unspecified values: they are zeros.
+    """A tensor whose values are not to be relied on; at present they are zeros.
 
     >>> plugrad.empty((2, 3)).shape
     (2, 3)

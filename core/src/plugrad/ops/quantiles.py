@@ -180,7 +180,7 @@ def _prepare_quantile_inputs(
 def _split_positions(
     places: np.ndarray[Any, Any], method: str
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Return the positions below the quantiles, and how far these are from them to the next ones."""
+    """Return the index below each quantile's position, and the fraction of the way to the next index."""
     below = np.floor(places)
     part = places - below
     if method == "lower":

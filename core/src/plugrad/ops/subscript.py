@@ -358,7 +358,9 @@ def _gather_arrays(x: Tensor, places: list[ArrayKeyAxes], is_adjacent: bool) -> 
     size = count_elements(x.shape[first:end])
     if len(axes) != 1:
         x = movement.reshape(x, shape=(*x.shape[:first], size, *x.shape[end:]))
-    return indexing.gather(x, _merged_positions(places, size, x.backend), axis=first, batch_dims=0)
+    return indexing.gather(
+        x, _flatten_array_indices(places, size, x.backend), axis=first, batch_dims=0
+    )
 
 
 def _axes_of_array_keys(places: list[ArrayKeyAxes]) -> list[int]:
@@ -370,7 +372,7 @@ def _axes_to_front(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
     return (*axes, *[axis for axis in range(ndim) if axis not in axes])
 
 
-def _merged_positions(places: list[ArrayKeyAxes], size: int, backend: Backend) -> Tensor:
+def _flatten_array_indices(places: list[ArrayKeyAxes], size: int, backend: Backend) -> Tensor:
     """Return the selected positions along the merged axis of this size."""
     positions = (
         places[0].positions if len(places) == 1 else _combine_positions(places, size, backend)
@@ -458,7 +460,7 @@ def _scatter_arrays(
     order = _axes_to_front(axes, x.ndim)
     sizes = tuple([x.shape[axis] for axis in order])
     merged, rest = count_elements(sizes[: len(axes)]), sizes[len(axes) :]
-    positions = _merged_positions(places, merged, x.backend)
+    positions = _flatten_array_indices(places, merged, x.backend)
     first = places[0].start if is_adjacent else 0
     new = _drop_leading_ones(value, (*rest[:first], *positions.shape, *rest[first:]))
     count = positions.size

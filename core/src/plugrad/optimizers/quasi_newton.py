@@ -155,7 +155,7 @@ class LBFGS:
             self._store_curvature_pair(
                 line.direction * found.step, found.gradient - here.gradient, found, slope
             )
-            line.place = line.values_at(found.step)
+            line.place = line.variables_at(found.step)
             self.iterations += 1
             is_still = found.step * length <= self.tolerance_change
             is_flat = here.value - found.value <= self.tolerance_change
@@ -212,13 +212,13 @@ class _ObjectiveOnLine:
 
     def evaluate_point(self, step: float) -> LinePoint:
         """Return the point at a step."""
-        self.set_variables(self.values_at(step))
+        self.set_variables(self.variables_at(step))
         value, gradient = self._differentiate()
         slope = sum(gradient * self.direction)
         numbers = stack([value.astype(slope.dtype), slope]).tolist()
         return LinePoint(step, numbers[0], numbers[1], gradient)
 
-    def values_at(self, step: float) -> Tensor:
+    def variables_at(self, step: float) -> Tensor:
         """Return the variables' values at a step along the line."""
         return self.place + self.direction * step
 

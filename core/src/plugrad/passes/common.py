@@ -28,7 +28,7 @@ def merge_common_calls(graph: Graph) -> Graph:
             if known is not None:
                 names.update(zip(step.outputs, known.outputs, strict=True))
                 continue
-            remember_call(step, first)
+            record_call_by_key(step, first)
         steps.append(step)
     return with_steps(graph, steps, names) if names else graph
 
@@ -44,7 +44,7 @@ def find_call(step: Call, known: Mapping[Any, Call]) -> Call | None:
     )
 
 
-def remember_call(step: Call, known: dict[Any, Call]) -> None:
+def record_call_by_key(step: Call, known: dict[Any, Call]) -> None:
     """Add a call to `known` unless an equal one is there."""
     with suppress(TypeError):
         known.setdefault(_call_key(step), step)

@@ -29,7 +29,7 @@ def concatenate_padded(graph: Graph) -> Graph:
     uses = Counter(v for step in graph.steps for v in step.inputs if v is not None)
     uses.update((*graph.results, *[v for _, v in graph.updates]))
     finder = _PaddedPartFinder(calls, graph.specs, uses)
-    inner = {v for step in calls.values() for v in finder.find_inner_sums(step)}
+    inner = {v for step in calls.values() for v in finder.find_sums_of_padded_parts(step)}
     specs = dict(graph.specs)
     steps: list[Step] = []
     for step in graph.steps:
@@ -77,7 +77,7 @@ class _PaddedPartFinder:
     ) -> None:
         self.calls, self.specs, self.uses = calls, specs, uses
 
-    def find_inner_sums(self, step: Call) -> list[Value]:
+    def find_sums_of_padded_parts(self, step: Call) -> list[Value]:
         """Return those operands of a sum that are sums of the same shape and have no other reader."""
         if step.kernel is not binary.add:
             return []

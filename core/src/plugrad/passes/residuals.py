@@ -14,7 +14,7 @@ import numpy as np
 
 from plugrad.graph.graph import Call, Graph, Scan, Value
 from plugrad.kernels import activation, binary, creation, movement, unary
-from plugrad.passes.common import find_call, remember_call
+from plugrad.passes.common import find_call, record_call_by_key
 from plugrad.passes.dead import remove_dead_steps
 from plugrad.types.specs import Shaped
 
@@ -121,7 +121,7 @@ def _keep_residuals_for(
 def _match_loop_inputs(
     first: Scan, then: Scan, stacked: Mapping[Value, Value]
 ) -> dict[Value, Value]:
-    """Return which arguments and constants of the later body are which values of the first one, in each round."""
+    """Map inputs of the later loop's body to the values of the first loop's body that they equal in every round."""
     carries, ends = len(first.carry), len(first.carry) + len(first.slices)
     in_rounds = dict(zip(first.slices, first.body.arguments[carries:ends], strict=True))
     in_rounds.update((outer, inner) for inner, outer in stacked.items())
@@ -161,7 +161,7 @@ def _find_recomputed_calls(
     known: dict[Any, Call] = {}
     for step in first.steps:
         if isinstance(step, Call):
-            remember_call(step, known)
+            record_call_by_key(step, known)
     repeated: dict[Value, Call] = {}
     for step in then.steps:
         if (

@@ -39,13 +39,13 @@ class Batch(NamedTuple):
     is_batched: tuple[bool, ...]
     """Whether each input has the hidden axis, which is then its first one; the others are shared."""
 
-    def with_hidden_axis(self, x: Tensor, position: int) -> Tensor:
+    def with_batch_axis(self, x: Tensor, position: int) -> Tensor:
         """Return the input at a position with the hidden axis: one that is shared is repeated along it."""
         return x if self.is_batched[position] else self.repeat(x)
 
-    def all_with_hidden_axis(self, inputs: Sequence[Any]) -> list[Any]:
+    def all_with_batch_axis(self, inputs: Sequence[Any]) -> list[Any]:
         """Return all inputs with the hidden axis; None stays."""
-        return [None if x is None else self.with_hidden_axis(x, i) for i, x in enumerate(inputs)]
+        return [None if x is None else self.with_batch_axis(x, i) for i, x in enumerate(inputs)]
 
     def repeat(self, x: Tensor) -> Tensor:
         """Repeat a shared tensor along a new first axis."""
@@ -67,7 +67,7 @@ class Batch(NamedTuple):
 
     def fold(self, x: Tensor, position: int) -> Tensor:
         """Fold the hidden axis of the input at a position into the axis after it."""
-        x = self.with_hidden_axis(x, position)
+        x = self.with_batch_axis(x, position)
         return reshape_unchecked(x, (x.shape[0] * x.shape[1], *x.shape[2:]))
 
     def unfold(self, y: Tensor) -> Tensor:
@@ -117,7 +117,7 @@ def split_hidden_axis(y: Tensor, batch: Batch, axis: int) -> Tensor:
 
 def run_with_leading_axis(batch: Batch, *inputs: Tensor | None, **attrs: Any) -> Any:
     """Run a kernel that treats all axes before its own alike, such as FFT: the hidden one is one more of them."""
-    return batch.kernel(*batch.all_with_hidden_axis(inputs), **attrs)
+    return batch.kernel(*batch.all_with_batch_axis(inputs), **attrs)
 
 
 def run_with_broadcast_axes(batch: Batch, *inputs: Tensor | None, **attrs: Any) -> Any:
@@ -135,7 +135,7 @@ def shift_axes_rule(*names: str) -> BatchingRule:
         shifted = {**attrs, **{name: _shift_axes(attrs[name]) for name in names}}
         if len(inputs) == 1 and not batch.kernel.inputs_vary:
             return batch.kernel.call(inputs[0], ValidatedAttributes(shifted))
-        return batch.kernel(*batch.all_with_hidden_axis(inputs), **shifted)
+        return batch.kernel(*batch.all_with_batch_axis(inputs), **shifted)
 
     return rule
 

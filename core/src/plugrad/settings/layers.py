@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
     from pathlib import Path
 
-Suggestions = list[tuple[str, "Mapping[str, Any]"]]
+SettingNameSuggestions = list[tuple[str, "Mapping[str, Any]"]]
 """Layers that plugins suggest: the name of each, and its settings."""
 
 
@@ -96,7 +96,7 @@ class Config:
         """Start without any value set; files and the environment are read when they are first needed."""
         self.options_by_backend: Callable[[], Mapping[str, Mapping[str, Option] | None]] = dict
         """The settings that installed backends declare; None for a backend that accepts any."""
-        self.suggestions: Callable[[], Suggestions] = list
+        self.suggestions: Callable[[], SettingNameSuggestions] = list
         """The settings that plugins suggest. `plugrad.discovery` sets this attribute and the one above."""
         self.listeners: list[Callable[[str], None]] = []
         """Called with the name of a setting whose value may have changed."""

@@ -92,7 +92,7 @@ class Tracer(Backend):
         """Return an array with the same values that is on no tape outside the traced function."""
         return array
 
-    def call_custom(
+    def call_with_custom_gradient(
         self, function: Callable[..., Any], args: Sequence[Tensor], save: Callable[..., None]
     ) -> Any:
         """Return what a function with a gradient of its own returns: the value, and the function of its gradient.

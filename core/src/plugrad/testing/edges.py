@@ -114,8 +114,11 @@ def check_broadcasting(row: Row, backend: Backend) -> None:
             check_values(other, dtype, other.draw(dtype))
 
 
-def check_refusals(row: Row, backend: Backend) -> None:
-    """Check that incompatible shapes raise an error; the engine reads the contract only after a kernel fails."""
+def check_incompatible_shapes_raise(row: Row, backend: Backend) -> None:
+    """Check that an implementation raises an error for incompatible shapes.
+
+    The engine reads the contract only after a kernel has failed.
+    """
     dtype = main_dtype(row, backend)
     for shapes in [((3,), (4,)), ((2, 3), (3, 2)), ((0,), (3,))]:
         other = row.with_shapes(*shapes, *[shapes[0]] * (len(row.inputs) - 2))

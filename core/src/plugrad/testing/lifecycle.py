@@ -144,8 +144,8 @@ def small_numbers(backend: Backend, size: int) -> Array:
     return (np.arange(size // dtype.itemsize) % 100).astype(dtype)
 
 
-def values_are_copies(backend: Backend, spec: str) -> None:
-    """A tensor does not follow the array that it was made of."""
+def tensors_keep_their_values(backend: Backend, spec: str) -> None:
+    """Check that a tensor does not change with the array that it was made of."""
     array = small_numbers(backend, MEBIBYTE)
     expected = array.copy()
     x = asarray(array)
@@ -303,7 +303,7 @@ LIFECYCLE_CHECKS: Final[list[Callable[[Backend, str], None]]] = [
     probe_tells_the_devices,
     dtypes_are_plugrads,
     other_dtypes_are_refused,
-    values_are_copies,
+    tensors_keep_their_values,
     values_outlive_their_tensor,
     cpu_and_backend_exchange_tensors,
     memory_is_counted,

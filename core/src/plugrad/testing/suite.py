@@ -135,7 +135,7 @@ def test_broadcasting(row: Row, opened: Backend) -> None:
 @pytest.mark.plugrad_level("edges")
 @parametrize_rows(edges.broadcasting_rows)
 def test_refusals(row: Row, opened: Backend) -> None:
-    edges.check_refusals(row, opened)
+    edges.check_incompatible_shapes_raise(row, opened)
 
 
 @pytest.mark.plugrad_level("edges")

@@ -34,7 +34,7 @@ class XfailEntries:
 
     @classmethod
     def read(cls, path: Path, *, is_required: bool) -> XfailEntries:
-        """Read a file; if it is not required, none is an empty one.
+        """Read the entries of a file; a file that is missing has none, or is an error if `is_required`.
 
         Raises:
             OSError: it cannot be read.

@@ -16,9 +16,9 @@ from plugrad.tracing.carries import (
     check_alternatives,
     check_carry,
     check_flag_spec,
+    condition_to_bool,
     make_while_gradient_error,
     next_or_none,
-    read_flag,
 )
 from plugrad.transforms.batched_kernels import BatchedArray
 from plugrad.transforms.batches import BatchTracer
@@ -38,7 +38,7 @@ def run_batched_cond(
     check_flag_spec(flag, "cond")
     flag = _as_scalar_flag(copy_to_backend(flag, tracer))
     if can_be_read(flag):
-        return (yes if read_flag(flag) else no)(*args)
+        return (yes if condition_to_bool(flag) else no)(*args)
     first, second = (map_tree(as_tensor_leaf, function(*args)) for function in (yes, no))
     results = [[*iter_tensors(tree)] for tree in (first, second)]
     check_alternatives(first, second, *results)
@@ -78,7 +78,7 @@ def run_batched_while(
     while True:
         flag = go_on(carry)
         if not isinstance(flag, Tensor):
-            if not read_flag(flag):
+            if not condition_to_bool(flag):
                 return carry
             carry = check_carry("while_loop", function(carry), carry)
             continue
@@ -159,7 +159,7 @@ def _record_batched_while(
 def _spread_over_examples(x: Tensor, tracer: BatchTracer) -> Tensor:
     """Return a tensor with an axis for the examples, repeated along it if they share it."""
     with tracer.outside():
-        return tracer.with_hidden_axis(copy_to_backend(x, tracer).array)
+        return tracer.with_batch_axis(copy_to_backend(x, tracer).array)
 
 
 def _check_not_recorded(carry: Any) -> None:

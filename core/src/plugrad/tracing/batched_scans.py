@@ -97,7 +97,7 @@ def run_batched_loop(
     tensors: tuple[list[Tensor], list[Tensor]],
     scan_outside: Callable[[Callable[..., Any], Any, Any], tuple[Any, Any]],
 ) -> LoopOutputs:
-    """Return carry and results of a loop over all examples; `scan_outside` runs a scan on the outer level."""
+    """Run one scan for the whole batch by `scan_outside`, and return its last carry and its stacked results."""
     carry, slices = tensors
     watched = watched_variables.get() or {}
     traced: list[tuple[Any, BatchedBody, bool, list[bool]]] = []
@@ -121,12 +121,12 @@ def run_batched_loop(
                 results += [*[Tensor(x, body) for x in given[: len(carry)]], *body.hosts]
             arrays = [x.array for x in results]
             with body.outside():
-                held = [body.with_hidden_axis(x.array) for x in last]
+                held = [body.with_batch_axis(x.array) for x in last]
         traced[:] = [(tree, body, is_recorded, [array.is_batched for array in arrays])]
         return held, [array.tensor for array in arrays]
 
     with tracer.outside():
-        held_init = [tracer.with_hidden_axis(x.array) for x in carry]
+        held_init = [tracer.with_batch_axis(x.array) for x in carry]
         held_xs = [
             move_axis(x.array.tensor, 0, 1) if x.array.is_batched else x.array.tensor
             for x in slices

@@ -162,7 +162,7 @@ class TensorPlaceholder:
 TENSOR_PLACEHOLDER: Final = TensorPlaceholder()
 
 
-def read_flag(flag: Any) -> bool:
+def condition_to_bool(flag: Any) -> bool:
     """Return a flag as a Python bool.
 
     Raises:

@@ -18,9 +18,9 @@ from plugrad.tracing.carries import (
     check_carry,
     check_flag_spec,
     check_iteration_result,
+    condition_to_bool,
     count_iterations,
     next_or_none,
-    read_flag,
 )
 from plugrad.tracing.program import trace_with
 from plugrad.tracing.scans import trace_scan
@@ -125,7 +125,7 @@ def cond(
     if isinstance(flag, Tensor) and isinstance(tracer, BatchTracer):
         return run_batched_cond(tracer, flag, yes, no, args)
     if not isinstance(flag, Tensor) or not isinstance(tracer, GraphTracer):
-        return (yes if read_flag(flag) else no)(*args)
+        return (yes if condition_to_bool(flag) else no)(*args)
     check_flag_spec(flag, "cond")
     return trace_cond(tracer, flag, yes, no, map_tree(as_tensor_leaf, args))
 
@@ -162,13 +162,13 @@ def while_loop(
         return trace_while(tracer, go_on, function, carry)
     if isinstance(tracer, BatchTracer):
         return run_batched_while(tracer, go_on, function, carry)
-    while read_flag(go_on(carry)):
+    while condition_to_bool(go_on(carry)):
         carry = check_carry("while_loop", function(carry), carry)
     return carry
 
 
 def _is_traced_batch(tracer: Tracer | None) -> TypeGuard[BatchTracer]:
-    """Return whether a loop under `vmap` is recorded as a step of a graph.
+    """Return whether a tracer is that of `vmap` inside a trace, where a loop is recorded as one step.
 
     Where all examples draw the same numbers, it is unrolled: further chunks of examples get what the first has drawn.
     """

@@ -56,7 +56,7 @@ def _iter_tracers(tracer: GraphTracer) -> Iterator[GraphTracer]:
         yield from _iter_tracers(body)
 
 
-def _count_references_of_listed() -> int:
+def _count_baseline_references() -> int:
     """Return the reference count of a list element inside a loop over the list.
 
     They are those of the list, of the name, and before Python 3.14 of the argument of getrefcount.
@@ -65,7 +65,7 @@ def _count_references_of_listed() -> int:
     return count
 
 
-_REFERENCES_OF_LISTED: Final = _count_references_of_listed()
+_REFERENCES_OF_LISTED: Final = _count_baseline_references()
 
 
 def _find_alive_arrays(tracer: GraphTracer) -> list[TracedArray]:

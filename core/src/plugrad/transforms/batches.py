@@ -223,7 +223,7 @@ class BatchTracer(Tracer):
             return array.tensor
 
     def resolve_traced_backend(self, backend: Backend) -> Backend:
-        """Return the tracer if `backend` is its target."""
+        """Return the tracer if `backend` is its target, else `backend` itself."""
         if backend in (self, self.outer, self.target):
             return self
         raise TracingError(
@@ -283,7 +283,7 @@ class BatchTracer(Tracer):
             value = transform(call_for_all_examples)(*[array.tensor for array in held])
         return Tensor(BatchedArray(value, *is_batched), self)
 
-    def call_custom(
+    def call_with_custom_gradient(
         self, function: Callable[..., Any], args: Sequence[Tensor], save: Callable[..., None]
     ) -> Any:
         """Return the value of a custom function and its gradient function, which the outer tapes use too."""
@@ -313,7 +313,7 @@ class BatchTracer(Tracer):
                 value, gradient = function(*inner, save_both)
                 result = self._batched_array(value)
             if not result.is_batched and any(array.is_batched for array in held):
-                result = BatchedArray(self.with_hidden_axis(result), is_batched=True)
+                result = BatchedArray(self.with_batch_axis(result), is_batched=True)
             found.extend((value, gradient, result.is_batched))
 
             def gradient_of_all(dy: Tensor, saved: list[Tensor]) -> list[Tensor | None]:
@@ -350,12 +350,12 @@ class BatchTracer(Tracer):
     def _as_gradient(self, g: BatchedArray, x: BatchedArray, is_value_batched: bool) -> Tensor:
         """Return a gradient of the shape of an outer tensor: summed over the examples if they share it."""
         if x.is_batched:
-            return self.with_hidden_axis(g)
+            return self.with_batch_axis(g)
         if g.is_batched or is_value_batched:
-            return reduction.sum(self.with_hidden_axis(g), axis=(0,))
+            return reduction.sum(self.with_batch_axis(g), axis=(0,))
         return g.tensor
 
-    def with_hidden_axis(self, x: BatchedArray) -> Tensor:
+    def with_batch_axis(self, x: BatchedArray) -> Tensor:
         """Return the outer tensor with the hidden axis, repeated along it if the examples share it."""
         if x.is_batched:
             return x.tensor

@@ -250,7 +250,7 @@ class DataParallel:
     ) -> None:
         """Take the optimizer's step with the reduced gradients, given as buckets."""
         if self.shard_state:
-            self._check_no_whole_variable_options(variables)
+            self._check_optimizer_supports_shards(variables)
             if self.clip is not None:
                 gradients = self.clip(_unpack_buckets(reduction, flats))
                 flats = [_pack_bucket(bucket, gradients) for bucket in reduction.buckets]
@@ -261,7 +261,7 @@ class DataParallel:
             gradients = self.clip(gradients)
         self.optimizer.apply_gradients(zip(variables, gradients, strict=True))
 
-    def _check_no_whole_variable_options(self, variables: Sequence[Variable]) -> None:
+    def _check_optimizer_supports_shards(self, variables: Sequence[Variable]) -> None:
         """Raise if the optimizer has an option that needs whole variables, not parts of them.
 
         Raises:

@@ -101,7 +101,7 @@ class GradientReduction:
         if kept is not None:
             factor *= self.examples / total
         buffer = self._buffer(index, flat)
-        _multiply_with_zero_times_infinity(flat, factor / self.world.size, buffer)
+        _multiply_keeping_zeros(flat, factor / self.world.size, buffer)
         if kept is not None:
             buffer += kept / (total * self.world.size)
             if not self.kept:
@@ -139,9 +139,7 @@ def _sum_dtype(flat: NDArray[Any]) -> np.dtype[Any]:
     return np.dtype(np.float32) if flat.dtype == np.float16 else flat.dtype
 
 
-def _multiply_with_zero_times_infinity(
-    flat: NDArray[Any], factor: float, out: NDArray[Any]
-) -> None:
+def _multiply_keeping_zeros(flat: NDArray[Any], factor: float, out: NDArray[Any]) -> None:
     """Multiply, where 0 times infinity is 0, because a rank without examples has no gradient."""
     if factor == 0:
         out[...] = 0

@@ -101,7 +101,7 @@ def recursive_doubling_all_reduce(arrays: Sequence[NDArray[Any]]) -> Traffic:
 
 
 def all_to_all_all_reduce(arrays: Sequence[NDArray[Any]]) -> Traffic:
-    """Sum arrays in place with each rank sending its own to all others, as with an object store.
+    """Sum arrays in place, each rank sending its own to all others; return the traffic that this causes.
 
     >>> from plugrad_distributed.simulation import all_to_all_all_reduce
     >>> all_to_all_all_reduce([np.full(8, r, np.float32) for r in range(4)])

@@ -116,7 +116,7 @@ class Embedding(Layer):
         check_function("Embedding", "embeddings_initializer", self.embeddings_initializer)
 
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
-        """Return the table."""
+        """Return the parameters: a table of random embeddings, a row for each token."""
         size = (self.input_dim, self.output_dim)
         return {"embeddings": self.embeddings_initializer(generator, size, dtype)}
 

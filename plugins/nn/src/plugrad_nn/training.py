@@ -251,7 +251,7 @@ def fit(
             note = notes.popleft()
             own = note.examples
             if strategy is not None:
-                own = _count_share_examples(strategy, batch, loss)
+                own = _count_local_examples(strategy, batch, loss)
                 batch = to_tensors(batch)
             examples = _as_scalar(note.examples) if isinstance(steps, Accumulated) else None
             before = run(batch, examples, note.is_last)
@@ -437,7 +437,7 @@ def _count_and_yield_batches(
         yield last
 
 
-def _count_share_examples(
+def _count_local_examples(
     strategy: Strategy, batch: tuple[Any, ...], loss: Callable[..., Tensor]
 ) -> Any:
     """Return the number of examples that count in this process's share, and tell it to the strategy."""

@@ -129,11 +129,14 @@ def _apply_per_order(
     if not ((orders < 0) & (orders != np.floor(orders))).any():
         refine = None
     return call_elementwise(
-        op, _join_orders(function, orders), x, refine=refine and _join_orders(refine, orders)
+        op,
+        _with_array_of_orders(function, orders),
+        x,
+        refine=refine and _with_array_of_orders(refine, orders),
     )
 
 
-def _join_orders(function: Function, orders: NDArray[Any]) -> Callable[[Tensor], Tensor]:
+def _with_array_of_orders(function: Function, orders: NDArray[Any]) -> Callable[[Tensor], Tensor]:
     """Return a function of numbers, whose orders broadcast with them."""
     if not orders.ndim:
         return partial(function, float(orders))

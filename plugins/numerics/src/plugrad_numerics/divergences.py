@@ -189,7 +189,7 @@ def _kl_negative_binomial(p: Any, q: Any) -> Tensor:
 
 
 def _expand_along_nodes(p: Any, q: Any, nodes: Callable[[Tensor], tuple[Tensor, Tensor]]) -> Any:
-    """Return distributions whose parameters have one more axis, and the nodes and weights along it."""
+    """Return p and q with a new axis for quadrature nodes, and the nodes and weights along that axis."""
     values = [[getattr(d, f.name)[..., None] for f in fields(d)] for d in (p, q)]
     return (type(p)(*values[0]), type(q)(*values[1])), nodes(values[0][0])
 

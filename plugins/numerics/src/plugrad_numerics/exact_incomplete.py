@@ -32,7 +32,7 @@ EULER_GAMMA: Final = Fraction("0.5772156649015328606065120900824024310421593")
 CONTINUED_FRACTION_MAX_ORDER: Final = 800
 """The parameter of the gamma functions up to which these terms are enough near it."""
 MAX_REFINED_ORDER: Final = 1e6
-DOUBLE_DOUBLE_TERMS: Final = 40
+SERIES_TERMS_IN_DOUBLE_DOUBLE: Final = 40
 """Of these, the ones in double-double arithmetic; what is rounded in the others has little weight."""
 
 
@@ -50,8 +50,10 @@ def _evaluate_nested_terms(
     numbers = plugrad.arange(
         CONTINUED_FRACTION_TERMS, 0, -1, dtype=start.dtype, device=start.device
     )
-    outer, _ = plugrad.scan(take_rounded, start, numbers[:-DOUBLE_DOUBLE_TERMS])
-    pair, _ = plugrad.scan(take, (outer, plugrad.zeros_like(outer)), numbers[-DOUBLE_DOUBLE_TERMS:])
+    outer, _ = plugrad.scan(take_rounded, start, numbers[:-SERIES_TERMS_IN_DOUBLE_DOUBLE])
+    pair, _ = plugrad.scan(
+        take, (outer, plugrad.zeros_like(outer)), numbers[-SERIES_TERMS_IN_DOUBLE_DOUBLE:]
+    )
     return DoubleDouble(*pair)
 
 

@@ -64,7 +64,7 @@ def asymptotic_min(order: float) -> float:
 @lru_cache(maxsize=64)
 def first_kind_pieces(order: float, *, is_modified: bool) -> PiecewisePolynomial:
     """Return ``(large / x)**order`` times J, or times I and ``exp(-x)``, of x below large."""
-    with localcontext(prec=_required_digits(order)):
+    with localcontext(prec=_required_decimal_digits(order)):
         large = Decimal(asymptotic_min(order))
         v = Decimal(order)
         terms = _Series(v, 1 if is_modified else -1, large)
@@ -80,7 +80,7 @@ def first_kind_pieces(order: float, *, is_modified: bool) -> PiecewisePolynomial
 @lru_cache(maxsize=64)
 def modified_series_coefficients(order: float, limit: float) -> list[DoubleDouble]:
     """Return the coefficients of ``(x / 2)**-order`` times I in powers of ``x * x / 4``, enough for x below a limit."""
-    with localcontext(prec=_required_digits(order)):
+    with localcontext(prec=_required_decimal_digits(order)):
         v, z = Decimal(order), Decimal(limit) ** 2 / 4
         term = 1 / _gamma(v + 1)
         found: list[DoubleDouble] = []
@@ -99,7 +99,7 @@ def second_kind_tables(
     order: float, *, is_modified: bool
 ) -> tuple[SecondSolutionBelow1, PiecewisePolynomial]:
     """Return Y or K below 1, and ``(x / large)**order`` times Y, or times K and ``exp(x)``, from 1 to large."""
-    with localcontext(prec=_required_digits(order)):
+    with localcontext(prec=_required_decimal_digits(order)):
         large = Decimal(asymptotic_min(order))
         n, part = _split_order(order)
         v = n + part
@@ -146,7 +146,7 @@ def asymptotic_tails(
     They are ``sqrt(2 / pi)`` times P and Q of J and Y (DLMF 10.17), or ``exp(-x) * sqrt(x)`` times I and
     ``exp(x) * sqrt(x)`` times K.
     """
-    with localcontext(prec=_required_digits(order)):
+    with localcontext(prec=_required_decimal_digits(order)):
         large = Decimal(asymptotic_min(order))
         coefficients, four = [Decimal(1)], 4 * Decimal(order) ** 2
         while True:  # up to the least term
@@ -200,7 +200,7 @@ class _Series:
         return _horner(self.second, (x / self.large) ** 2)
 
 
-def _required_digits(order: float) -> int:
+def _required_decimal_digits(order: float) -> int:
     """Return how many digits leave 35 to results: the series cancel exp(2 x), and a difference of orders more."""
     return 60 + int(asymptotic_min(order))
 

@@ -53,7 +53,7 @@ class PartStepLimits(NamedTuple):
 
 
 ELEMENTWISE_PART_STEPS: Final = PartStepLimits(1 << 18, 1 << 23)
-MATMUL_PART_STEPS: Final = PartStepLimits(1 << 20, 1 << 29)
+MIN_MATMUL_STEPS_PER_PART: Final = PartStepLimits(1 << 20, 1 << 29)
 FLOAT32_MATMUL_PART_STEPS: Final = PartStepLimits(
     1 << 22, 1 << 33
 )  # each part packs the second matrix again
@@ -154,7 +154,7 @@ def iter_part_ranges(
 
 def matmul_part_steps(x: WasmArray) -> PartStepLimits:
     """Return the limits on one part of a matrix product in the dtype of x."""
-    return FLOAT32_MATMUL_PART_STEPS if x.dtype is float32 else MATMUL_PART_STEPS
+    return FLOAT32_MATMUL_PART_STEPS if x.dtype is float32 else MIN_MATMUL_STEPS_PER_PART
 
 
 def run_elementwise(

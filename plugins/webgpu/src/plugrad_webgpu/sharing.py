@@ -67,7 +67,7 @@ def use_device(device: GPUDevice | None) -> None:
 
 
 def from_buffer(buffer: GPUBuffer, shape: Sequence[int], dtype: DType | str = "float32") -> Tensor:
-    """Return a tensor on a buffer of the program, without a copy.
+    """Return a tensor on a GPU buffer that the caller has made, without a copy.
 
     The tensor keeps the buffer. It has what the buffer holds when work is submitted: what the program
     writes later shows in the tensor, and in what is computed from it afterwards.

@@ -224,7 +224,7 @@ def gather_array(
 
 
 @register_operator("TensorArrayScatterV3")
-def scatter_array(array: Anything, places: Values, x: Tensor, flow: Anything) -> Any:
+def tensor_array_scatter(array: Anything, places: Values, x: Tensor, flow: Anything) -> Any:
     """Set elements to the slices of a tensor."""
     for place, part in zip(places.ravel(), movement.unstack(x), strict=True):
         array.items = array.items.with_element(int(place), part)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @register_operator("Reshape")
 def reshape(x: Tensor, shape: Values) -> Tensor:
-    """Reshape x."""
+    """Return x in another shape, in which -1 is inferred."""
     return movement.reshape(x, _as_int_tuple(shape))
 
 

@@ -17,7 +17,7 @@ def squared_difference(a: Array, b: Array, out: Array | None = None) -> Array:
 
 
 def maximum(a: Array, b: Array, out: Array | None = None) -> Array:
-    """Return the larger element, or NaN; the second one of two zeros, where NumPy gives the first one of float16."""
+    """Return the larger element, or NaN; of 0.0 and -0.0 the second operand, unlike NumPy also in float16."""
     return np.maximum(b, a, out=out) if a.dtype == np.float16 else np.maximum(a, b, out=out)
 
 

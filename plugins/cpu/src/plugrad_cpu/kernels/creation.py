@@ -46,7 +46,7 @@ MAX_EXACT_FLOAT32_INTEGER: Final = 2**24
 
 @table.implements(creation.range)
 def range_(backend: Backend, *, start: float, stop: float, step: float, dtype: DType) -> Array:
-    """Return start + i * step, in double precision if one of them is a float."""
+    """Return start, start + step, … before stop, as dtype; computed in float64 if one of them is a float."""
     if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
         count = len(range(start, stop, step))
     else:

@@ -45,7 +45,7 @@ def batch_norm(
     *,
     variance_epsilon: float,
 ) -> Array:
-    """Return (x - mean) * factor + offset, where the factor has the shape of the variance."""
+    """Return (x - mean) * factor + offset, where the factor is scale / sqrt(variance + variance_epsilon)."""
     factor = 1 / np.sqrt(variance + variance_epsilon)
     if scale is not None:
         factor = factor * scale

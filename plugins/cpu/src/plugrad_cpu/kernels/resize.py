@@ -62,7 +62,7 @@ def resize_bilinear_gradient(
 def resize_nearest_neighbor(
     images: Array, *, size: Shape, align_corners: bool, half_pixel_centers: bool
 ) -> Array:
-    """Return the rows that are shown, and of these rows the columns that are shown."""
+    """Return images resized by nearest neighbour: their source rows, then source columns, are gathered."""
     for axis in (1, 2):
         shown = _nearest_positions(
             images.shape[axis], size[axis - 1], align_corners, half_pixel_centers

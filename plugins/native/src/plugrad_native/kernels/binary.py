@@ -100,7 +100,7 @@ for names, min_bytes in (
 NUMPY_POWER_MAX_BYTES: Final = 4096
 """The bytes of an array up to which a call of NumPy's function is as fast as the choice."""
 C_POWER: Final = find_c_functions("power", *FLOAT_DTYPES)
-ONE_PASS_EXPONENTS: Final = (3, 4, -1)
+EXPONENTS_OF_ONE_PASS_IN_C: Final = (3, 4, -1)
 """The exponents that take one pass in C. NumPy is as fast at 2, and faster at others."""
 numpy_power: Final = numpy_implementation(binary.power)
 
@@ -115,7 +115,7 @@ def power(a: Array, b: Array) -> Array:
         run is None
         or b.ndim > a.ndim
         or a.size >= MAX_ELEMENTS
-        or b.item() not in ONE_PASS_EXPONENTS
+        or b.item() not in EXPONENTS_OF_ONE_PASS_IN_C
         or not a.flags.c_contiguous
     ):
         return numpy_power(a, b)

@@ -228,7 +228,7 @@ CACHE_LINE_FLOATS: Final = 16
 ROWS_PER_PART: Final = 2048
 """The rows of columns that are summed at a time, as in csrc/normalization.c."""
 C_CHANNEL_SUMS: Final = find_c_functions("channel_sums", *FLOAT_DTYPES)
-C_CHANNEL_SLOPES: Final = find_c_functions("channel_slopes", *FLOAT_DTYPES)
+C_CHANNEL_GRADIENT_SUMS: Final = find_c_functions("channel_slopes", *FLOAT_DTYPES)
 C_COMBINE_CHANNELS: Final = find_c_functions("combine_channels", *FLOAT_DTYPES)
 
 
@@ -309,7 +309,7 @@ def differentiate_rows_in_threads(
     rows = x.size // channels
     mean, variance = moments
     inputs = (dy, True), (x, True), (mean, False)
-    sums = sum_rows_by_parts(C_CHANNEL_SLOPES[dtype], inputs, rows, channels, 2 * channels)
+    sums = sum_rows_by_parts(C_CHANNEL_GRADIENT_SUMS[dtype], inputs, rows, channels, 2 * channels)
     totals, along = sums[:channels], sums[channels:]
     with np.errstate(all="ignore"):
         inverse = 1 / np.sqrt(variance.astype(np.float64) + dtype.type(epsilon))

@@ -44,7 +44,7 @@ def describe_pooling(image: Array, window: Window) -> Array | None:
     return describe_window(shape, window)
 
 
-def describe_supported_pooling(
+def pooling_descriptor_if_supported(
     functions: CFunctionsByDtype, image: Array, window: Window
 ) -> Array | None:
     """Return C's descriptor of windows, or None if C does not support the call."""
@@ -69,7 +69,7 @@ def make_pooling(kernel: Kernel[..., Any], functions: CFunctionsByDtype) -> Call
     in_python = numpy_implementation(kernel)
 
     def implementation(x: Array, *, window: Window) -> Array:
-        described = describe_supported_pooling(functions, x, window)
+        described = pooling_descriptor_if_supported(functions, x, window)
         if described is None:
             return in_python(x, window=window)
         return run_pooling(functions[x.dtype], x, window, described)
@@ -82,7 +82,7 @@ def make_max_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
     numpy_gradient = numpy_implementation(kernel)
 
     def implementation(dy: Array, input: Array, output: Array, *, window: Window) -> Array:
-        described = describe_supported_pooling(C_MAX_POOL_GRADIENT, input, window)
+        described = pooling_descriptor_if_supported(C_MAX_POOL_GRADIENT, input, window)
         if described is None:
             return numpy_gradient(dy, input, output, window=window)
         dx = empty(input.shape, input.dtype)
@@ -105,7 +105,7 @@ def make_avg_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
     numpy_gradient = numpy_implementation(kernel)
 
     def implementation(dy: Array, input: Array, *, window: Window) -> Array:
-        described = describe_supported_pooling(C_AVERAGE_POOL_GRADIENT, input, window)
+        described = pooling_descriptor_if_supported(C_AVERAGE_POOL_GRADIENT, input, window)
         if described is None:
             return numpy_gradient(dy, input, window=window)
         dx = empty(input.shape, input.dtype)
@@ -128,7 +128,7 @@ def max_pool_with_argmax(
     x: Array, *, window: Window, include_batch_in_index: bool
 ) -> tuple[Array, Array]:
     """Return the maxima and the index of the first cell with each; NaN counts as the maximum."""
-    described = describe_supported_pooling(C_MAX_POOL_WITH_ARGMAX, x, window)
+    described = pooling_descriptor_if_supported(C_MAX_POOL_WITH_ARGMAX, x, window)
     if described is None:
         return numpy_max_pool_with_argmax(
             x, window=window, include_batch_in_index=include_batch_in_index
@@ -144,7 +144,7 @@ def max_pool_with_argmax(
 def pool(input: Array, *, window: Window, pooling_type: pooling.PoolingType) -> Array:
     """Return the maxima or the averages of dilated windows."""
     functions = C_MAX_POOL if pooling_type == "max" else C_AVERAGE_POOL
-    described = describe_supported_pooling(functions, input, window)
+    described = pooling_descriptor_if_supported(functions, input, window)
     if described is None:
         return numpy_pool(input, window=window, pooling_type=pooling_type)
     return run_pooling(functions[input.dtype], input, window, described)

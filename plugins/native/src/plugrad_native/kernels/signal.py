@@ -40,7 +40,7 @@ numpy_irfft: Final = numpy_implementation(signal.irfft)
 
 
 class FftPlan(NamedTuple):
-    """The transform of rows of a length: ``plan`` in csrc/signal.c, its table, and the length of the transforms."""
+    """The FFT of rows of one length: the descriptor ``plan`` of csrc/signal.c, its twiddle factors, and the length."""
 
     descriptor: Array
     factors: Array

@@ -54,7 +54,7 @@ def _write_scan(writer: ProgramWriter, step: Scan, write: Write) -> None:
     The places of the outputs hold the carry while it runs. What is stacked is written to its place in the output.
     """
     carries = len(step.carry)
-    aside = _SliceCopies(writer)
+    aside = _FixedSliceCopies(writer)
     sources = [aside.copy_input(writer.place(v)) for v in step.inputs]
     targets = [aside.reserve_output(writer.places[v]) for v in step.outputs]
     writer = aside.make_inner_writer()
@@ -141,8 +141,8 @@ def _copy_initial_carry(
 # --- places ---------------------------------------------------------------------------------------
 
 
-class _SliceCopies:
-    """Fixed copies of slices of an outer loop: a place can move in only one loop."""
+class _FixedSliceCopies:
+    """Copies of an outer loop's slices at fixed addresses, because an address can advance in only one loop."""
 
     def __init__(self, writer: ProgramWriter) -> None:
         self.writer = writer

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from plugrad.extend import Graph, Step, Value
 
-DELAYED_MIN_BYTES: Final = 1 << 14
+DELAYED_STEP_MIN_BYTES: Final = 1 << 14
 """The bytes of a result from which on its memory matters."""
 
 
@@ -81,4 +81,4 @@ def find_delayed_results(graph: Graph, is_in_group: Callable[[Step], bool]) -> f
 
 def _is_large(call: Call, graph: Graph) -> bool:
     shape, dtype = graph.specs[call.outputs[0]]
-    return count_elements(shape) * dtype.itemsize >= DELAYED_MIN_BYTES
+    return count_elements(shape) * dtype.itemsize >= DELAYED_STEP_MIN_BYTES

@@ -18,7 +18,7 @@ def order_steps(
     apart: Set[Value] = frozenset(),
     is_own: Callable[[Call], bool] = lambda call: True,
 ) -> Graph:
-    """Return the graph with its steps in an order with a lower peak, or as it is if none is found.
+    """Return the graph with its steps in an order of lower peak memory, or unchanged if there is none.
 
     The values are the same, because steps depend on each other by values only. Host values, and calls of others'
     functions, which may talk to other processes, stay in their order.

@@ -62,7 +62,7 @@ class ProgramTable:
         self._kept: list[Array] = []
 
     def make_function(self, *, is_indivisible: bool = False) -> Callable[..., None]:
-        """Return the program as a function of inputs, outputs, and the arena if it is large.
+        """Return the program as a function of inputs and outputs, and of an arena if it does not keep its own.
 
         If it is indivisible, no other thread of Python and no interrupt comes before it has ended.
         """

@@ -374,7 +374,7 @@ class _RowLoopWriter:
         return count_elements(self.writer.specs[value].shape) // self.rows
 
     def write(self) -> tuple[list[int], int]:
-        """Return the words of all calls, and their number."""
+        """Return the program words of all C calls of the row loop, and the number of calls."""
         uses = self._find_last_uses()
         for index, step in enumerate(self.steps):
             value = step.value

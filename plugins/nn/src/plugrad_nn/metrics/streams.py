@@ -91,7 +91,7 @@ class Metric(ABC):
             start += total.size
 
     def reset(self) -> None:
-        """Start anew."""
+        """Forget all examples seen so far, as at the start of an epoch."""
         for total in self.variables.values():
             total.assign(plugrad.zeros_like(total))
 

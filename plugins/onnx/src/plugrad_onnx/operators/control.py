@@ -46,7 +46,7 @@ def loop(
 
 
 @operator("Scan")
-def scan_of_batches(
+def scan_opset8(
     lengths: Values | None = None,
     *inputs: Tensor,
     body: Body,

@@ -200,7 +200,7 @@ def make_arg_reduction(kernel: str) -> Callable[..., WasmArray]:
 
 @table.implements(reduction.bincount)
 def bincount(x: WasmArray, weights: WasmArray | None, *, size: int) -> WasmArray:
-    """Return the counts of all elements, or the sums of their weights."""
+    """Return how often each integer from 0 to size - 1 occurs in x, or the sum of the weights where it does."""
     return count_in_bins(x, weights, (size,))
 
 

@@ -72,7 +72,7 @@ class OperandLayout:
         )
 
     def to_operand(self, argument: BlockArgument, first: int = 0) -> Operand:
-        """Return the operand of an argument; inside blocks, starting at element `first`."""
+        """Return the address and the stride by which a call reads an argument, from element `first` of a block on."""
         match argument:
             case AdvancingArgument(start, step):
                 base, number, _ = self.to_operand(start)

@@ -449,23 +449,23 @@ def _instruction_for_each_vector(name: str) -> Function:
     return _for_each_vector(add)
 
 
-def _add_square(stage: _StageSource, x: str) -> str:
+def _emit_square(stage: _StageSource, x: str) -> str:
     return stage.add_instruction("f32x4.mul", x, x)
 
 
-def _add_squared_difference(stage: _StageSource, a: str, b: str) -> str:
-    return _add_square(stage, stage.add_instruction("f32x4.sub", a, b))
+def _emit_squared_difference(stage: _StageSource, a: str, b: str) -> str:
+    return _emit_square(stage, stage.add_instruction("f32x4.sub", a, b))
 
 
-def _add_first_if(comparison: str, stage: _StageSource, a: str, b: str) -> str:
-    """Add `a` if the comparison with `b` is true or it is NaN, else `b`."""
+def _emit_select_if(comparison: str, stage: _StageSource, a: str, b: str) -> str:
+    """Emit the choice of `a` if the comparison of `a` with `b` is true or `a` is NaN, else of `b`; return its name."""
     mask = stage.add_instruction(
         "v128.or", stage.add_instruction(comparison, a, b), stage.add_instruction("f32x4.ne", a, a)
     )
     return stage.add_select(mask, a, b)
 
 
-def _add_relu(stage: _StageSource, x: str) -> str:
+def _emit_relu(stage: _StageSource, x: str) -> str:
     return stage.add_instruction(
         "v128.andnot", x, stage.add_instruction("f32x4.le", x, float_vector(0))
     )
@@ -483,17 +483,17 @@ STAGE_FUNCTIONS: Final[dict[str, Function]] = {
     "exp": add_exp,
     "floor": _instruction_for_each_vector("f32x4.floor"),
     "log": add_log,
-    "maximum": _for_each_vector(partial(_add_first_if, "f32x4.gt")),
-    "minimum": _for_each_vector(partial(_add_first_if, "f32x4.lt")),
+    "maximum": _for_each_vector(partial(_emit_select_if, "f32x4.gt")),
+    "minimum": _for_each_vector(partial(_emit_select_if, "f32x4.lt")),
     "multiply": _instruction_for_each_vector("f32x4.mul"),
     "negative": _instruction_for_each_vector("f32x4.neg"),
     "reciprocal": _for_each_vector(_add_reciprocal),
-    "relu": _for_each_vector(_add_relu),
+    "relu": _for_each_vector(_emit_relu),
     "round": _instruction_for_each_vector("f32x4.nearest"),
     "rsqrt": _for_each_vector(_add_rsqrt),
     "sqrt": _instruction_for_each_vector("f32x4.sqrt"),
-    "square": _for_each_vector(_add_square),
-    "squared_difference": _for_each_vector(_add_squared_difference),
+    "square": _for_each_vector(_emit_square),
+    "squared_difference": _for_each_vector(_emit_squared_difference),
     "subtract": _instruction_for_each_vector("f32x4.sub"),
     "tanh": _for_each_vector(add_tanh),
     "trunc": _instruction_for_each_vector("f32x4.trunc"),

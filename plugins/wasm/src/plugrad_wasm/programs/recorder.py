@@ -38,7 +38,7 @@ CallArgument: TypeAlias = "float | BlockOffset"
 
 
 def encode_address(place: BlockOffset) -> int:
-    """Return the address of a place."""
+    """Return a block and an offset in it as one integer."""
     return (place.block + 1 << BLOCK_ADDRESS_BITS) + BLOCK_START_OFFSET + place.offset
 
 

@@ -24,7 +24,7 @@ NARROW_MAX_ROWS_OR_COLUMNS = 8  # rows or columns: fewer do not fill the tiles o
 WIDE_MIN_COLUMNS = 64  # columns of the tile "broadcast 64"
 JOINED_MIN_DEPTH = 512  # elements of a sum: a workgroup has two vectors for each invocation
 SPLIT_MIN_STEPS = 16  # steps of 4 elements: shorter sums do not justify a second dispatch
-MAX_SPLITS = 8  # parts of a sum, which are written and read again,
+MAX_SPLIT_K_PARTS = 8  # parts of a sum, which are written and read again,
 UNLIMITED_SPLITS_MIN_DEPTH = (
     1024  # unless each has so many elements that to read these takes far longer
 )
@@ -115,7 +115,8 @@ def _choose_shared_memory_tile(device: CommandRecorder, batch: int, sizes: Produ
     """Return the largest tile that keeps a GPU busy: the largest of all without splits of long sums."""
     depth = sizes[1]
     splits = min(
-        max(depth // (4 * SPLIT_MIN_STEPS), 1), max(MAX_SPLITS, depth // UNLIMITED_SPLITS_MIN_DEPTH)
+        max(depth // (4 * SPLIT_MIN_STEPS), 1),
+        max(MAX_SPLIT_K_PARTS, depth // UNLIMITED_SPLITS_MIN_DEPTH),
     )
     is_long = depth >= LARGE_TILE_MIN_DEPTH
     for name, parts in (("shared 128", int(is_long)), ("shared 64", splits)):

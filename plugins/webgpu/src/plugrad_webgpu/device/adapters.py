@@ -130,7 +130,7 @@ def required_features(adapter: GPUAdapter) -> dict[str, Any]:
 
 
 def open_device(selector: str) -> tuple[Device, str]:
-    """Return a new device of an adapter, and its name; or the device of the program.
+    """Return a device and its name: a new one of the selected adapter, or one that the program has supplied.
 
     Raises:
         BackendUnavailable: there is no such device, or the driver refuses.

@@ -37,7 +37,7 @@ SUMMABLE_DTYPES = (*NUMBER_DTYPES, int64, complex64)
 # Positions of a block: a GPU has an invocation for each of many short ones, and waits for memory at every position.
 SOFTWARE_MIN_BLOCK_POSITIONS = 32
 GPU_MIN_BLOCK_POSITIONS = 8
-GPU_MAX_BLOCKS = 30_000  # which may all have the same label, so a loop goes through them
+MAX_BLOCKS_ON_GPU = 30_000  # which may all have the same label, so a loop goes through them
 
 _saturate_to_int32 = elementwise({int64: "saturated_i32_of_i64(x)"}, result=int32)
 
@@ -220,7 +220,7 @@ def _segment_sum_plans(
     run = (
         max(SOFTWARE_MIN_BLOCK_POSITIONS, root)
         if is_software
-        else max(GPU_MIN_BLOCK_POSITIONS, root // 8, -(-positions // GPU_MAX_BLOCKS))
+        else max(GPU_MIN_BLOCK_POSITIONS, root // 8, -(-positions // MAX_BLOCKS_ON_GPU))
     )
     blocks = -(-positions // run)
     count = blocks * inner // width

@@ -1,6 +1,6 @@
 """The recorder: a stand-in for the device that notes what kernels ask it to do, and does nothing.
 
-Kernels run on it as on a device, because they do not look at values. One that does raises `ValuesRequested`.
+Kernels run on it as on a device, because they do not look at values. One that does raises `HostValuesRequired`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.program import Plan, Program
 
 
-class ValuesRequested(Exception):
+class HostValuesRequired(Exception):
     """Raised when a kernel needs values, so that the host must run it at each call."""
 
 
@@ -40,9 +40,9 @@ class PlaceholderBuffer(Buffer):
         """Refuse to give a storage.
 
         Raises:
-            ValuesRequested: always.
+            HostValuesRequired: always.
         """
-        raise ValuesRequested(name)
+        raise HostValuesRequired(name)
 
 
 class ConstantPlaceholder(PlaceholderBuffer):
@@ -114,9 +114,9 @@ class Recorder:
         """Refuse what else a device does.
 
         Raises:
-            ValuesRequested: always.
+            HostValuesRequired: always.
         """
-        raise ValuesRequested(name)
+        raise HostValuesRequired(name)
 
     def create_placeholder(
         self, size: int, kind: type[AnyPlaceholder] = PlaceholderBuffer
@@ -180,13 +180,13 @@ class Recorder:
         """Raise, because a recording has no values.
 
         Raises:
-            ValuesRequested: always.
+            HostValuesRequired: always.
         """
-        raise ValuesRequested("download")
+        raise HostValuesRequired("download")
 
 
 def _as_placeholder(output: GpuArray) -> PlaceholderBuffer:
     buffer = output.buffer
     if type(buffer) is not PlaceholderBuffer:
-        raise ValuesRequested("it writes to an array that exists")
+        raise HostValuesRequired("it writes to an array that exists")
     return buffer

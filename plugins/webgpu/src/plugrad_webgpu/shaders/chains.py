@@ -186,10 +186,10 @@ def weigh(formula: Formula) -> int:
     return min(1 + rounding + len(linked(formula.expression)) // 200, MAX_COMPILE_WEIGHT // 4)
 
 
-def find_limits(formula: Formula, loop: Shape | None) -> int:
+def find_fusion_limits(formula: Formula, loop: Shape | None) -> int:
     """Return the limits of a step, as bits.
 
-    >>> find_limits(Formula("x", (("x", float32),), float32), (2, 3)) == HAS_ODD_ROWS
+    >>> find_fusion_limits(Formula("x", (("x", float32),), float32), (2, 3)) == HAS_ODD_ROWS
     True
     """
     packs = PACKS_HALVES if formula.result in HALF_DTYPES else 0
@@ -222,7 +222,9 @@ def _chain_source(form: ChainForm) -> str:
         functions="\n".join(functions),
         loads="\n".join(_load_statement(form, number) for number in range(len(form.leaves))),
         values="\n".join(values),
-        stores="\n".join(_store(form, number, place) for number, place in enumerate(form.outputs)),
+        stores="\n".join(
+            _format_store(form, number, place) for number, place in enumerate(form.outputs)
+        ),
     )
 
 
@@ -282,7 +284,7 @@ def _load_statement(form: ChainForm, number: int) -> str:
     )
 
 
-def _store(form: ChainForm, number: int, place: int) -> str:
+def _format_store(form: ChainForm, number: int, place: int) -> str:
     value = f"value{place}"
     if form.formulas[place].result in HALF_DTYPES:
         value = f"words_of_halves({value})"

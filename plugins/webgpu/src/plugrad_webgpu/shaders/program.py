@@ -72,7 +72,7 @@ def plan(
     shape: Shape,
     dtype: DType,
 ) -> Plan:
-    """Return the plan for a call of a program.
+    """Return what a dispatch of a program needs: its packed parameters, its workgroups, and the output's spec.
 
     Args:
         program: The program to call.
