@@ -100,9 +100,7 @@ def gather_nd(writer: Writer, call: CallPair, inputs: list[str], outputs: list[s
 def scatter_nd(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write ScatterND, which adds updates to zeros."""
     zero = writer.constant(np.zeros((), np.dtype(call.dtype().name)))
-    start = writer.emit(
-        "Expand", [zero, writer.write_integers(*call.attribute_in_both_traces("shape"))]
-    )
+    start = writer.emit("Expand", [zero, writer.write_integers(*call.both_values("shape"))])
     places = writer.emit("Cast", [inputs[0]], to=INT64)
     writer.emit("ScatterND", [start, places, inputs[1]], outputs, reduction="add")
 

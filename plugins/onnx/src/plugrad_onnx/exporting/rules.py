@@ -230,25 +230,19 @@ def transpose(writer: Writer, call: CallPair, inputs: list[str], outputs: list[s
 @export_rule("BroadcastTo")
 def broadcast(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Expand."""
-    writer.emit(
-        "Expand",
-        [inputs[0], writer.write_integers(*call.attribute_in_both_traces("shape"))],
-        outputs,
-    )
+    writer.emit("Expand", [inputs[0], writer.write_integers(*call.both_values("shape"))], outputs)
 
 
 @export_rule("Tile")
 def tile(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Tile."""
-    writer.emit(
-        "Tile", [inputs[0], writer.write_integers(*call.attribute_in_both_traces("reps"))], outputs
-    )
+    writer.emit("Tile", [inputs[0], writer.write_integers(*call.both_values("reps"))], outputs)
 
 
 @export_rule("Slice")
 def slice_(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Slice, and Squeeze for the axes that integer indices remove."""
-    begins, sizes = call.attribute_in_both_traces("begin"), call.attribute_in_both_traces("size")
+    begins, sizes = call.both_values("begin"), call.both_values("size")
     ends = [
         tuple(b + n for b, n in zip(*pair, strict=True)) for pair in zip(begins, sizes, strict=True)
     ]
@@ -263,7 +257,7 @@ def slice_(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]
 def strided_slice(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Slice with steps; with negative steps, an end before the first element is a large negative number."""
     strides = call.attrs["strides"]
-    begins, ends = call.attribute_in_both_traces("begin"), call.attribute_in_both_traces("end")
+    begins, ends = call.both_values("begin"), call.both_values("end")
     far = -(1 << 31)
     ends = [
         [far if s < 0 and e < 0 else e for e, s in zip(end, strides, strict=True)] for end in ends
@@ -404,7 +398,7 @@ def unpack(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]
 @export_rule("SplitV")
 def split(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Split."""
-    sizes = call.attribute_in_both_traces("num_or_size_splits")
+    sizes = call.both_values("num_or_size_splits")
     writer.emit(
         "Split", [inputs[0], writer.write_integers(*sizes)], outputs, axis=call.attrs["axis"]
     )

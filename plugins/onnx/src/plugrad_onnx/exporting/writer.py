@@ -58,7 +58,7 @@ class CallPair:
         self.calls = calls
         self.attrs = calls[0].attrs
 
-    def attribute_in_both_traces(self, name: str) -> ValuesOfBothTraces:
+    def both_values(self, name: str) -> ValuesOfBothTraces:
         """Return an attribute in both traces."""
         return self.calls[0].attrs[name], self.calls[1].attrs[name]
 
