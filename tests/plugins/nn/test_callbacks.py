@@ -54,7 +54,7 @@ class Calls(types.ModuleType):
 
 
 def test_callbacks_do_on_every_backend_what_they_do_on_cpu(backend, tmp_path):
-    def trained():
+    def train_once():
         params = nn.Dense(1).init(0, (3,))
         callbacks = [
             nn.Checkpoint(tmp_path / "best.safetensors", monitor="loss", save_optimizer=False),
@@ -76,10 +76,10 @@ def test_callbacks_do_on_every_backend_what_they_do_on_cpu(backend, tmp_path):
         best = plugrad.load(tmp_path / "best.safetensors")["kernel"].numpy()
         return [result["loss"] for result in results], params["kernel"].numpy(), best
 
-    found, kernel, best = trained()
+    found, kernel, best = train_once()
     lines = (tmp_path / "log.csv").read_text().splitlines()
     with plugrad.use("cpu"):
-        expected = trained()
+        expected = train_once()
     assert len(lines) == len(found) + 1 == len(expected[0]) + 1 < 10
     np.testing.assert_allclose(found, expected[0], rtol=1e-4)
     np.testing.assert_allclose(best, expected[2], rtol=1e-4)

@@ -89,15 +89,15 @@ def test_chains_round_after_each_call(run, rng, dtype, columns):
         """Each call by itself, in float32, rounded."""
         x, y, b = (plugrad.asarray(v, dtype=dtype) for v in (x, y, b))
 
-        def rounded(v):
+        def round_to_half(v):
             return v.astype(dtype).numpy()
 
         wide = [v.astype("float32") for v in (x, y, b)]
-        product = plugrad.asarray(rounded(wide[0] * wide[1])).astype("float32")
-        z = plugrad.asarray(rounded(product + wide[2])).astype("float32")
-        squares = plugrad.asarray(rounded(plugrad.relu(z) * z)).astype("float32")
-        quotient = plugrad.asarray(rounded(z / wide[1])).astype("float32").numpy()
-        return rounded(squares - wide[0]), quotient, rounded(z - z)
+        product = plugrad.asarray(round_to_half(wide[0] * wide[1])).astype("float32")
+        z = plugrad.asarray(round_to_half(product + wide[2])).astype("float32")
+        squares = plugrad.asarray(round_to_half(plugrad.relu(z) * z)).astype("float32")
+        quotient = plugrad.asarray(round_to_half(z / wide[1])).astype("float32").numpy()
+        return round_to_half(squares - wide[0]), quotient, round_to_half(z - z)
 
     expected = calls(x, y, b)
     given = [plugrad.asarray(v, dtype=dtype) for v in (x, y, b)]

@@ -55,7 +55,7 @@ def find_order_among_rivals(plugin: Plugin) -> PackOrder | None:
 
 
 def describe_active_backend(outcome: Outcome) -> dict[str, Any]:
-    """Return what the job `report_active_backend` found; if no backend is active, ``"error"`` says why."""
+    """Return the report of the active backend; if none is active, its ``"error"`` says why."""
     why = outcome.problem or outcome.found.get("none", "")
     return {**outcome.found, "error": why} if why else outcome.found
 

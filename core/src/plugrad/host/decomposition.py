@@ -183,7 +183,7 @@ def _factor_batch(name: str, function: Any, input: Array) -> list[Array]:
 
 
 def call_lapack(name: str, failure_message: str, function: Any, *arrays: Array) -> Any:
-    """Return what a function of NumPy returns.
+    """Return the results of a function of `numpy.linalg`.
 
     Raises:
         ArgumentValueError: the function fails; the message says why.

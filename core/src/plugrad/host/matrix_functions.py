@@ -31,7 +31,7 @@ def square_root(input: Array) -> Array:
     diagonal = np.einsum("bii->bi", triangle)
     diagonal[(np.real(diagonal) < 0) & (np.abs(diagonal) <= limit)] = 0
     with np.errstate(all="ignore"):
-        found = unitary @ _triangular_root(triangle, limit) @ _adjoint(unitary)
+        found = unitary @ _triangular_root(triangle, limit) @ _conjugate_transpose(unitary)
     if input.dtype.kind != "c":
         is_negative = np.any((np.real(values) < -limit) & (np.imag(values) == 0), -1)
         found = np.where(is_negative[:, None, None], np.nan, np.real(found))
@@ -52,8 +52,10 @@ def sylvester_solve(a: Array, b: Array, rhs: Array) -> Array:
     left, u, _ = _schur("SylvesterSolve", a)
     right, v, _ = _schur("SylvesterSolve", b)
     with np.errstate(all="ignore"):
-        turned = _adjoint(u) @ full.reshape(-1, rows, columns) @ v
-        found = u @ _solve_triangles(left, right, turned, np.zeros((1, 1))) @ _adjoint(v)
+        turned = _conjugate_transpose(u) @ full.reshape(-1, rows, columns) @ v
+        found = (
+            u @ _solve_triangles(left, right, turned, np.zeros((1, 1))) @ _conjugate_transpose(v)
+        )
     found = found if rhs.dtype.kind == "c" else np.real(found)
     return found.reshape(full.shape).astype(rhs.dtype)
 
@@ -102,7 +104,7 @@ def _solve_shifted(triangle: Array, shift: Array, rhs: Array, limit: Array) -> A
     return np.where(is_singular, np.where(np.abs(found) <= limit, 0, np.nan), found)
 
 
-def _adjoint(x: Array) -> Array:
+def _conjugate_transpose(x: Array) -> Array:
     return np.conj(np.swapaxes(x, -1, -2))
 
 
@@ -115,7 +117,7 @@ def _schur(name: str, input: Array) -> tuple[Array, Array, Array]:
     x = input.reshape(-1, n, n).astype(np.complex128 if input.dtype.kind == "c" else np.float64)
     values, vectors = call_lapack(name, NOT_FACTORED_MESSAGE, np.linalg.eig, x)
     unitary = np.linalg.qr(vectors)[0].astype(np.complex128)
-    triangle = _adjoint(unitary) @ x @ unitary
+    triangle = _conjugate_transpose(unitary) @ x @ unitary
     sizes = np.linalg.norm(x, axis=(-2, -1))
     rests = np.linalg.norm(np.tril(triangle, -1), axis=(-2, -1))
     for k in np.flatnonzero(rests > 8 * n * DOUBLE_EPSILON * sizes):
@@ -136,7 +138,7 @@ def _make_triangular(name: str, x: Array, unitary: Array, size: float) -> None:
         shifts = np.linalg.eigvals(x[end - 2 : end, end - 2 : end])
         shift = shifts[np.abs(shifts - x[end - 1, end - 1]).argmin()]
         q = np.linalg.qr(x[:end, :end] - shift * np.eye(end))[0]
-        x[:end] = _adjoint(q) @ x[:end]
+        x[:end] = _conjugate_transpose(q) @ x[:end]
         x[:, :end] = x[:, :end] @ q
         unitary[:, :end] = unitary[:, :end] @ q
 

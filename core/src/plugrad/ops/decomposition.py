@@ -92,7 +92,7 @@ def cholesky(x: TensorLike, /, *, upper: bool = False) -> Tensor:
         ArgumentValueError: a matrix is not positive definite.
     """
     factor = decomposition.cholesky(as_supported_dtype(x, decomposition.cholesky, "cholesky"))
-    return _adjoint(factor) if check_flag(upper, "cholesky", "upper") else factor
+    return _conjugate_transpose(factor) if check_flag(upper, "cholesky", "upper") else factor
 
 
 def inv(x: TensorLike, /) -> Tensor:
@@ -422,14 +422,14 @@ def pinv(x: TensorLike, /, *, rtol: float | TensorLike | None = None) -> Tensor:
     x = as_supported_dtype(x, decomposition.svd, "pinv")
     u, s, vh = svd(x, full_matrices=False)
     is_large = greater(s, _singular_value_cutoff(s, u, vh, rtol, "pinv"))
-    u, v = _zero_small_vectors(u, is_large), _zero_small_vectors(_adjoint(vh), is_large)
+    u, v = _zero_small_vectors(u, is_large), _zero_small_vectors(_conjugate_transpose(vh), is_large)
     # Between the vectors, x is a diagonal matrix of the singular values, but unlike these it is also
     # differentiable where they are equal.
-    middle = linalg.matmul(linalg.matmul(_adjoint(u), x), v)
+    middle = linalg.matmul(linalg.matmul(_conjugate_transpose(u), x), v)
     sizes = where(is_large, stop_gradient(s), 1).astype(u.dtype)
     unit = eye(sizes.shape[-1], dtype=u.dtype, device=u.backend)
     middle = unit * sizes[..., None, :] + (middle - stop_gradient(middle))
-    return linalg.matmul(linalg.matmul(v, decomposition.inverse(middle)), _adjoint(u))
+    return linalg.matmul(linalg.matmul(v, decomposition.inverse(middle)), _conjugate_transpose(u))
 
 
 def _zero_small_vectors(vectors: Tensor, is_large: Tensor) -> Tensor:
@@ -439,7 +439,7 @@ def _zero_small_vectors(vectors: Tensor, is_large: Tensor) -> Tensor:
     If they span everything, they are constants.
     """
     kept = where(is_large[..., None, :], vectors, 0)
-    spanning = linalg.matmul(kept, linalg.matmul(_adjoint(kept), stop_gradient(kept)))
+    spanning = linalg.matmul(kept, linalg.matmul(_conjugate_transpose(kept), stop_gradient(kept)))
     if vectors.shape[-2] != vectors.shape[-1]:
         return spanning
     spans_all = sum(is_large.astype(int32), axis=-1) == is_large.shape[-1]
@@ -518,6 +518,6 @@ def gram_schmidt(xs: TensorLike | Sequence[Tensor]) -> Tensor | list[Tensor]:
     return found if is_list else stack(found)
 
 
-def _adjoint(x: Tensor) -> Tensor:
+def _conjugate_transpose(x: Tensor) -> Tensor:
     """Return the Hermitian transposes."""
     return conj(movement.transpose(x, perm=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)))

@@ -85,7 +85,7 @@ class KitSession:
                     *_level_kernel_and_name(item), "skipped", reason
                 )
                 left_out.append(item)
-        _deselect(config, items, left_out)
+        _deselect_items(config, items, left_out)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count a result, including a failure before or after the test itself."""
@@ -288,14 +288,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
             if get_level(item) not in session.levels:
                 left_out.append(item)
-    _deselect(config, items, left_out)
+    _deselect_items(config, items, left_out)
     is_about_all = not any("::" in argument for argument in config.args)
     unused = session.excuses.unused(set(session.names.values()))
     if unused and is_about_all and any(map(get_backend_name, items)):
         raise pytest.UsageError(f"{XFAIL_FILE}: no test is called {', '.join(unused)}")
 
 
-def _deselect(config: pytest.Config, items: list[pytest.Item], left_out: list[pytest.Item]) -> None:
+def _deselect_items(
+    config: pytest.Config, items: list[pytest.Item], left_out: list[pytest.Item]
+) -> None:
     """Deselect tests."""
     if left_out:
         config.hook.pytest_deselected(items=left_out)

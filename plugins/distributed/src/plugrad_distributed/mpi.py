@@ -115,9 +115,11 @@ class MPI(Collective):
         try:
             has_ended = True
             if nbytes >= BARRIER_MIN_BYTES:
-                has_ended = self._wait([self._world.Ibarrier()], BUSY_POLL_SECONDS, timeout)
+                has_ended = self._wait_for_requests(
+                    [self._world.Ibarrier()], BUSY_POLL_SECONDS, timeout
+                )
             eager = BUSY_POLL_SECONDS + nbytes * BUSY_POLL_SECONDS_PER_BYTE
-            has_ended = has_ended and self._wait([begin()], eager, timeout)
+            has_ended = has_ended and self._wait_for_requests([begin()], eager, timeout)
         except self._mpi.Exception as error:
             raise CollectiveFailed(
                 f"mpi: {operation} failed on rank {self.rank}: {error}"
@@ -129,7 +131,9 @@ class MPI(Collective):
                 f"{describe_missing_ranks(missing)}"
             )
 
-    def _wait(self, requests: list[Any], busy_poll_seconds: float, timeout: float) -> bool:
+    def _wait_for_requests(
+        self, requests: list[Any], busy_poll_seconds: float, timeout: float
+    ) -> bool:
         """Return whether requests end within the timeout; for the first `busy_poll_seconds` seconds they are polled."""
         start = time.monotonic()
         while not self._mpi.Request.Testall(requests):
@@ -149,5 +153,5 @@ class MPI(Collective):
         heard = np.zeros((self.size, 1), mine.dtype)
         sent = [self._control.Isend(mine, rank) for rank in others]
         received = [self._control.Irecv(heard[rank], rank) for rank in others]
-        self._wait(sent + received, BUSY_POLL_SECONDS, MISSING_RANKS_WAIT_SECONDS)
+        self._wait_for_requests(sent + received, BUSY_POLL_SECONDS, MISSING_RANKS_WAIT_SECONDS)
         return [rank for rank in others if heard[rank, 0] != self._count]

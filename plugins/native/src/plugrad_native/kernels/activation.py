@@ -42,6 +42,11 @@ def leaky_relu(x: Array, *, alpha: float) -> Array:
     return out
 
 
+def make_unary_activation(name: str, *dtypes: str) -> Implementation:
+    """Return the implementation of a kernel of one tensor that has the same name in C."""
+    return make_unary_kernel(vars(activation)[name], find_c_functions(name, *dtypes))
+
+
 def make_binary_activation(name: str) -> Implementation:
     """Return the implementation of a kernel of two tensors that has the same name in C."""
     return make_binary_kernel(
@@ -51,37 +56,23 @@ def make_binary_activation(name: str) -> Implementation:
     )
 
 
+ACTIVATIONS_OF_NUMBERS: Final = ("relu", "relu6")
+ACTIVATIONS_OF_FLOATS: Final = ("elu", "selu", "sigmoid", "softplus", "gelu", "gelu_tanh")
+BINARY_ACTIVATIONS: Final = (
+    *("prelu", "relu6_gradient", "sigmoid_gradient"),
+    *("elu_gradient", "gelu_gradient", "gelu_tanh_gradient"),
+)
+
 table.update(
     {
-        activation.relu: make_unary_kernel(
-            activation.relu, find_c_functions("relu", *NUMBER_DTYPES)
-        ),
-        activation.relu6: make_unary_kernel(
-            activation.relu6, find_c_functions("relu6", *NUMBER_DTYPES)
-        ),
-        activation.elu: make_unary_kernel(
-            activation.elu, find_c_functions("elu", *FLOAT_DTYPES_WITH_FLOAT16)
-        ),
-        activation.selu: make_unary_kernel(
-            activation.selu, find_c_functions("selu", *FLOAT_DTYPES_WITH_FLOAT16)
-        ),
-        activation.sigmoid: make_unary_kernel(
-            activation.sigmoid, find_c_functions("sigmoid", *FLOAT_DTYPES_WITH_FLOAT16)
-        ),
-        activation.softplus: make_unary_kernel(
-            activation.softplus, find_c_functions("softplus", *FLOAT_DTYPES_WITH_FLOAT16)
-        ),
-        activation.gelu: make_unary_kernel(
-            activation.gelu, find_c_functions("gelu", *FLOAT_DTYPES_WITH_FLOAT16)
-        ),
-        activation.gelu_tanh: make_unary_kernel(
-            activation.gelu_tanh, find_c_functions("gelu_tanh", *FLOAT_DTYPES_WITH_FLOAT16)
-        ),
-        activation.prelu: make_binary_activation("prelu"),
-        activation.relu6_gradient: make_binary_activation("relu6_gradient"),
-        activation.sigmoid_gradient: make_binary_activation("sigmoid_gradient"),
-        activation.elu_gradient: make_binary_activation("elu_gradient"),
-        activation.gelu_gradient: make_binary_activation("gelu_gradient"),
-        activation.gelu_tanh_gradient: make_binary_activation("gelu_tanh_gradient"),
+        **{
+            vars(activation)[name]: make_unary_activation(name, *NUMBER_DTYPES)
+            for name in ACTIVATIONS_OF_NUMBERS
+        },
+        **{
+            vars(activation)[name]: make_unary_activation(name, *FLOAT_DTYPES_WITH_FLOAT16)
+            for name in ACTIVATIONS_OF_FLOATS
+        },
+        **{vars(activation)[name]: make_binary_activation(name) for name in BINARY_ACTIVATIONS},
     }
 )
