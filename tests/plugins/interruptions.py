@@ -101,17 +101,20 @@ def thread_exceptions(tries):
     me = ctypes.c_ulong(threading.get_ident())
 
     def send():
-        begun.acquire()
+        begun.wait()
         time.sleep(0.005 * random.random())
         raise_in(me, ctypes.py_object(Late))
+        sent.set()
 
     def interrupted():
-        begun.release()
-        compute_for_seconds(2)
+        begun.set()
+        # On a busy machine the other thread can wait for Python's lock for seconds.
+        while not sent.is_set():
+            compute()
+        compute_for_seconds(1)
 
     for _ in range(tries):
-        begun = threading.Lock()
-        begun.acquire()
+        begun, sent = threading.Event(), threading.Event()
         # Before the work: Python's own code must not be interrupted while it starts the thread.
         sender = threading.Thread(target=send)
         sender.start()
