@@ -214,14 +214,12 @@ def _array_from_nested_list(x: Any, op: str, name: str, dtype: DType | None) -> 
     if dtype is not None:
         return values
     if met is None:
-        met = _DTYPE_BY_KIND.get(numpy_kind(values.dtype))
-        if met is None:
+        if (met := _DTYPE_BY_KIND.get(numpy_kind(values.dtype))) is None:
             raise ArgumentError(f"{op}: {name} must hold numbers; it holds {values.dtype}")
     return _convert_values(values, met, op, name)
 
 
 _DTYPE_BY_KIND: Final = {"b": bool_, "i": int32, "u": int32, "f": float32, "c": complex64}
-"""The dtypes of lists of Python's numbers, by NumPy's letters for kinds."""
 
 
 def _collect_leaf_types(
