@@ -213,9 +213,8 @@ def _array_from_nested_list(x: Any, op: str, name: str, dtype: DType | None) -> 
         return values.astype((dtype or met or float32).numpy)
     if dtype is not None:
         return values
-    if met is None:
-        if (met := _DTYPE_BY_KIND.get(numpy_kind(values.dtype))) is None:
-            raise ArgumentError(f"{op}: {name} must hold numbers; it holds {values.dtype}")
+    if met is None and (met := _DTYPE_BY_KIND.get(numpy_kind(values.dtype))) is None:
+        raise ArgumentError(f"{op}: {name} must hold numbers; it holds {values.dtype}")
     return _convert_values(values, met, op, name)
 
 
