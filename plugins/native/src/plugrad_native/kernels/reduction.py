@@ -32,7 +32,7 @@ from plugrad_native.declare import (
     with_small_results_in_c,
 )
 from plugrad_native.kernels.indexing import compute_segment_sums, is_segment_sum_supported
-from plugrad_native.kernels.unary import DTYPE_CHARACTERS, cast_to_float16, cast_to_float32
+from plugrad_native.kernels.unary import DTYPE_CHARS, cast_to_float16, cast_to_float32
 from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def find_reduction_layout(
 
 SUM_ROWS, SUM_COLUMNS = (
     {
-        DTYPE_CHARACTERS[half]: current_variant().kernel(f"sum_{lines}_{half}")
+        DTYPE_CHARS[half]: current_variant().kernel(f"sum_{lines}_{half}")
         for half in ("float16", "bfloat16")
     }
     for lines in ("rows", "columns")
@@ -101,10 +101,10 @@ def sum_halves(x: Array, axis: Shape, keep_dims: bool, *, is_mean: bool) -> Arra
 def make_reduction(
     kernel: Kernel[..., Any], name: str, *dtypes: str, attribute: str = "axis"
 ) -> Implementation:
-    """Return the implementation of a kernel that reduces axes, the attribute of a name, with C functions."""
+    """Return the implementation in C of a kernel that reduces axes, which are its attribute called `attribute`."""
     functions, numpy_function = find_c_functions(name, *dtypes), numpy_implementation(kernel)
     columns = find_c_functions(f"{name}_pitched", *dtypes)
-    part = PART_REDUCTION_NAMES.get(name)
+    part = PARTIAL_REDUCTION_BY_NAME.get(name)
     parts: CFunctionsByDtype = find_c_functions(f"{part}_parts", *FLOAT_DTYPES) if part else {}
     combine: CFunctionsByDtype = find_c_functions(f"{part}_total", *FLOAT_DTYPES) if part else {}
 
@@ -149,7 +149,7 @@ def make_reduction(
     return with_small_results_in_c("axes", functions, implementation, attribute)
 
 
-PART_REDUCTION_NAMES: Final = {"sum": "sum", "mean": "sum", "prod": "prod"}
+PARTIAL_REDUCTION_BY_NAME: Final = {"sum": "sum", "mean": "sum", "prod": "prod"}
 """What is computed of the parts of a long row of floats, in double precision, by the names of reductions."""
 
 
@@ -222,7 +222,7 @@ OVERFLOW_GUARD_SCALE: Final = 2.0**700
 
 
 def compute_row_moments(x: Array, start: float, scale: float = 1.0) -> tuple[float, float]:
-    """Return the sums of ``(x - start) * scale`` and of its squares, by parts that threads share."""
+    """Return the sum of ``(x - start) * scale`` and the sum of its squares, computed by parts in several threads."""
     x = x.reshape(-1)
     totals = np.empty((-(-x.size // LONG_ROW_PART_ELEMENTS), 2))
     parts = [

@@ -1,5 +1,5 @@
-// Results of a few elements, see few.h.
-#include "few.h"
+// Results of a few elements, see small_results.h.
+#include "small_results.h"
 
 #include <string.h>
 
@@ -157,7 +157,7 @@ static PyObject *run_along(PyObject *self, PyObject *arguments, PyObject *keywor
     return PyErr_Occurred() ? NULL : PyObject_Call(m->otherwise, arguments, keywords);
 }
 
-static PyMethodDef each = {"few", run_each, METH_FASTCALL, NULL};
+static PyMethodDef each = {"small_result", run_each, METH_FASTCALL, NULL};
 static PyMethodDef along = {"few", (PyCFunction *)(void *)run_along, METH_VARARGS | METH_KEYWORDS, NULL};
 
 static void free_maker(PyObject *capsule) {
@@ -179,7 +179,7 @@ static PyObject *kept(PyObject *object) {
 }
 
 static int is_wrong_call(void) {
-    PyErr_Format(PyExc_ValueError, "few: the kernels do not take what it has");
+    PyErr_Format(PyExc_ValueError, "make_small_result_function: the kernels do not take what it has");
     return 0;
 }
 
@@ -201,10 +201,10 @@ static int read_variants(maker *m, PyObject *variants) {
     return m->count > 0 || is_wrong_call();
 }
 
-PyObject *few(PyObject *, PyObject *const *arguments, ptrdiff_t count) {
+PyObject *make_small_result_function(PyObject *, PyObject *const *arguments, ptrdiff_t count) {
     const char *how = count == 6 ? PyUnicode_AsUTF8AndSize(arguments[0], NULL) : "";
     if (!how) return NULL;
-    if (!*how || !strchr("ear", *how)) return PyErr_Format(PyExc_TypeError, "few takes six arguments");
+    if (!*how || !strchr("ear", *how)) return PyErr_Format(PyExc_TypeError, "make_small_result_function takes six arguments");
     if (!dtype_name) dtype_name = PyUnicode_InternFromString("dtype");
     if (!keep_dims_name) keep_dims_name = PyUnicode_InternFromString("keep_dims");
     maker *m = PyMem_Malloc(sizeof(maker));
