@@ -102,7 +102,7 @@ def with_small_concatenations_in_c(
     most = 8 * UNTRACKED_MAX_ELEMENTS
     return tracked(
         current_variant().make_small_concatenation(
-            is_stack, SMALL_CONCATENATION_DTYPES, most, np.empty, otherwise
+            is_stack, SMALL_CONCATENATION_DTYPES, most, otherwise
         )
     )
 
@@ -122,6 +122,6 @@ def _as_view(x: Array, shape: Shape) -> Array | None:
 
 
 def _is_transposed(x: Array) -> bool:
-    """Return whether x is transposed: its axes, apart from broadcast ones, are not in row-major order in memory."""
+    """Return whether the axes are in memory in another order, apart from broadcast ones."""
     steps = [abs(step) for step, size in zip(x.strides, x.shape, strict=True) if step and size > 1]
     return steps != sorted(steps, reverse=True)

@@ -27,9 +27,9 @@ from plugrad_native.declare import (
     as_contiguous,
     find_c_functions,
     parallel_for,
+    register_small_result_functions,
     split_call,
     table,
-    with_small_results_in_c,
 )
 from plugrad_native.kernels.indexing import compute_segment_sums, is_segment_sum_supported
 from plugrad_native.kernels.unary import DTYPE_CHARS, cast_to_float16, cast_to_float32
@@ -146,7 +146,8 @@ def make_reduction(
             )
         return out
 
-    return with_small_results_in_c("axes", functions, implementation, attribute)
+    register_small_result_functions(kernel, "axes", functions, attribute)
+    return implementation
 
 
 PARTIAL_REDUCTION_BY_NAME: Final = {"sum": "sum", "mean": "sum", "prod": "prod"}
@@ -208,9 +209,10 @@ table.update(
 
 NUMPY_BOOL: Final = np.dtype(np.bool_)
 for _kernel, _name in ((reduction.all, "min_uint8"), (reduction.any, "max_uint8")):
-    _functions = {NUMPY_BOOL: current_variant().kernel(_name)}  # bools are stored as 0 and 1
-    _numpy_function = numpy_implementation(_kernel)
-    table.update({_kernel: with_small_results_in_c("axes", _functions, _numpy_function, "axis")})
+    # bools are stored as 0 and 1
+    register_small_result_functions(
+        _kernel, "axes", {NUMPY_BOOL: current_variant().kernel(_name)}, "axis"
+    )
 
 
 # --- variances and norms -----------------------------------------------------------------------------
@@ -294,7 +296,8 @@ def make_moments(
             parallel_for(run, places, outer, length, inner, work=x.size)
         return out
 
-    return with_small_results_in_c("axes", functions, implementation, "axis")
+    register_small_result_functions(kernel, "axes", functions, "axis")
+    return implementation
 
 
 table.update(
