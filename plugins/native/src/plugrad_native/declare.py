@@ -407,6 +407,8 @@ C_COPY_BY_ITEM_SIZE: Final = {
 """Strided copies by the size of elements."""
 C_COPY_MIN_BYTES: Final = 4096
 """The minimum bytes for which C transposes faster than NumPy."""
+C_COPY_MAX_ROW_BYTES: Final = 128
+"""The maximum bytes of whole rows that C copies faster than NumPy."""
 COPY_COST_IN_ADDITIONS: Final = 2
 """How long it takes for an element, in additions."""
 
@@ -463,7 +465,7 @@ def plan_transposition(shape: Shape, strides: Shape, item_size: int) -> tuple[Sh
     """Plan a copy that makes a transposed array contiguous.
 
     That is, an order of axes which makes the array dense, and the descriptor for ``copy_4`` in
-    csrc/movement.c. None if there is no such order, or if NumPy copies as fast: whole rows.
+    csrc/movement.c. None if there is no such order, or if NumPy copies as fast: long rows.
     """
     order = sorted(range(len(shape)), key=lambda axis: -strides[axis])
     dense_step = item_size
@@ -480,11 +482,11 @@ def plan_transposition(shape: Shape, strides: Shape, item_size: int) -> tuple[Sh
             sizes[axis - 1] *= sizes.pop(axis)
             for step in steps:
                 del step[axis - 1]
-    if len(sizes) < 2 or steps[0][-1] == 1:
+    has_rows = steps[0][-1] == 1
+    if len(sizes) < 2 or (has_rows and sizes[-1] * item_size > C_COPY_MAX_ROW_BYTES):
         return None
-    unit = steps[0].index(
-        1
-    )  # the axis along which the source is contiguous comes before the last one
-    for numbers in (sizes, *steps):
-        numbers.insert(len(numbers) - 2, numbers.pop(unit))
+    if not has_rows:  # the axis along which the source is contiguous comes before the last one
+        unit = steps[0].index(1)
+        for numbers in (sizes, *steps):
+            numbers.insert(len(numbers) - 2, numbers.pop(unit))
     return tuple(order), np.array([len(sizes), *sizes, *steps[0], *steps[1]], np.int32)
