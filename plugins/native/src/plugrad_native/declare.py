@@ -61,7 +61,7 @@ def find_c_functions(kernel: str, *dtypes: str, suffix: str = "") -> CFunctionsB
     }
 
 
-Layout: TypeAlias = Literal["each", "axes", "rows"]
+Layout: TypeAlias = Literal["each", "axes", "indices", "scan", "rows"]
 """What C functions take behind the arrays; ``extension/small_results.h`` tells."""
 
 
@@ -73,8 +73,8 @@ class SmallResults(NamedTuple):
     """By the dtype of the inputs."""
     results: dict[np.dtype[Any], np.dtype[Any]]
     """The dtypes of results that are not those of the inputs."""
-    name: str
-    """The attribute that has the axes of a reduction, or the axis of rows."""
+    names: tuple[str, ...]
+    """The attributes that the functions ask for: that which has the axis or the axes, and flags."""
 
 
 SMALL_RESULTS: Final[dict[str, SmallResults]] = {}
@@ -85,7 +85,7 @@ def register_small_result_functions(
     kernel: Kernel[..., Any],
     how: Layout,
     functions: Mapping[np.dtype[Any], CompiledFunction],
-    name: str = "",
+    *names: str,
     result: np.dtype[Any] | None = None,
 ) -> None:
     """Register C functions or NumPy loops that compute the small results of a kernel, in a third of Python's time.
@@ -94,10 +94,10 @@ def register_small_result_functions(
         kernel: the kernel.
         how: what the functions take.
         functions: the functions by dtype, which come before those that are known.
-        name: the attribute that has the axes of a reduction, or the axis of rows.
+        names: the attributes that the functions ask for: that which has the axis or the axes, and flags.
         result: the dtype of results; by default that of the inputs.
     """
-    small = SMALL_RESULTS.setdefault(kernel.name, SmallResults(how, {}, {}, name))
+    small = SMALL_RESULTS.setdefault(kernel.name, SmallResults(how, {}, {}, names))
     small.functions.update(functions)
     if result is not None:
         small.results.update(dict.fromkeys(functions, result))
@@ -107,7 +107,7 @@ def with_small_results_in_c(small: SmallResults, otherwise: Implementation) -> I
     """Return an implementation that computes small results in C, and calls `otherwise` for all other inputs."""
     variants = tuple([(d, run, small.results.get(d, d)) for d, run in small.functions.items()])
     function = current_variant().make_small_result_function(
-        small.how, variants, UNTRACKED_MAX_ELEMENTS, otherwise, small.name, np.ufunc
+        small.how, variants, UNTRACKED_MAX_ELEMENTS, otherwise, small.names, np.ufunc
     )
     return tracked(function)
 
