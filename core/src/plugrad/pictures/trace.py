@@ -20,7 +20,7 @@ from plugrad.engine.implementations import add_watcher, remove_watcher
 from plugrad.engine.watching import Call, Watcher
 from plugrad.kernels import creation
 from plugrad.ops.creation import asarray, ones_like
-from plugrad.tape.nodes import Node as Step, next_order
+from plugrad.tape.nodes import Node as Step, next_node_order
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.trees import iter_tensors, make_too_deep_error, map_tree
@@ -83,7 +83,7 @@ class _Recorder:
         step = _differentiated_step()
         if step is not None or not self.is_pulling:  # otherwise it prepares the gradient
             order = None if step is None else step.order
-            self.events.append(_Event(call, step is not None, order, next_order()))
+            self.events.append(_Event(call, step is not None, order, next_node_order()))
 
 
 def _differentiated_step() -> Step | None:

@@ -22,7 +22,13 @@ from plugrad.errors import (
     warn,
 )
 from plugrad.settings.layers import config
-from plugrad.tensor.backend import HOST, dlpack_device_of, export_array, export_values, read_array
+from plugrad.tensor.backend import (
+    HOST_DLPACK_DEVICE,
+    dlpack_device_of,
+    export_array,
+    export_values,
+    read_array,
+)
 from plugrad.tensor.keeping import keep_alive
 from plugrad.types.dtype import DType, DTypeLike, Scalar, as_dtype, string
 from plugrad.types.shapes import count_elements
@@ -229,9 +235,10 @@ class Tensor(Methods):
         is_shared = copy is False and max_version is not None and max_version >= (1, 0)
         own = self.__dlpack_device__()
         wanted = own if dl_device is None else (int(dl_device[0]), int(dl_device[1]))
-        if wanted not in (own, HOST):
+        if wanted not in (own, HOST_DLPACK_DEVICE):
             raise BufferError(
-                f"__dlpack__: dl_device={short_repr(dl_device)} must be {own}, where the tensor is, or {HOST}, the host"
+                f"__dlpack__: dl_device={short_repr(dl_device)} must be {own}, where the tensor is, "
+                f"or {HOST_DLPACK_DEVICE}, the host"
             )
         backend = self.backend
         if wanted == dlpack_device_of(backend) and self.dtype is not string:
@@ -247,7 +254,7 @@ class Tensor(Methods):
 
     def __dlpack_device__(self) -> tuple[int, int]:
         _ = self.array  # raises if the tensor has been disposed
-        return dlpack_device_of(self.backend) or HOST
+        return dlpack_device_of(self.backend) or HOST_DLPACK_DEVICE
 
     def item(self) -> Any:
         """Return the value of a tensor with one element as a Python scalar or string.
@@ -259,7 +266,7 @@ class Tensor(Methods):
             raise ShapeError(
                 f"item() is for tensors with one element; this one has shape {self.shape}"
             )
-        return self._read_aside("item()").item()
+        return self._read_with_debug_warning("item()").item()
 
     def tolist(self) -> Any:
         """Return the values as nested lists of Python scalars or strings."""
@@ -289,7 +296,7 @@ class Tensor(Methods):
             raise ShapeError(
                 f"{kind}() needs a tensor with one element; this one has shape {self.shape}"
             )
-        return self._read_aside(f"{kind}()").item()
+        return self._read_with_debug_warning(f"{kind}()").item()
 
     def _read(self, access: str) -> NDArray[Any]:
         """Return the values, or raise if the tensor is being differentiated, because a gradient would be lost."""
@@ -304,7 +311,7 @@ class Tensor(Methods):
                 "gradient; compute with plugrad's ops, or write plugrad.stop_gradient(x).numpy() for constants"
             )
 
-    def _read_aside(self, access: str) -> NDArray[Any]:
+    def _read_with_debug_warning(self, access: str) -> NDArray[Any]:
         """Return the values for a number or a text; with the setting ``debug``, a lost gradient causes a warning."""
         if self.node is not None and config.get("debug") and self.is_being_differentiated():
             warn(
@@ -350,7 +357,7 @@ class Tensor(Methods):
     def _format_values(self, prefix: str) -> str:
         """Format the values as text that follows a prefix; large tensors are abbreviated."""
         return np.array2string(
-            self._read_aside("printing"),
+            self._read_with_debug_warning("printing"),
             separator=", ",
             prefix=prefix,
             threshold=MAX_PRINTED_ELEMENTS,
