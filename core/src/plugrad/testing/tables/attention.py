@@ -53,7 +53,13 @@ def masks(batch: tuple[int, ...], queries: int, keys: int) -> list[Any]:
 SCALE_ATTRIBUTE = {"scale": 0.5}
 ROWS = [
     *(
-        Row(attention.attention, attention_rows, inputs(sizes, mask), SCALE_ATTRIBUTE, factor=4)
+        Row(
+            attention.attention,
+            attention_rows,
+            inputs(sizes, mask),
+            SCALE_ATTRIBUTE,
+            tolerance_factor=4,
+        )
         for sizes in SIZES
         for mask in masks(*sizes[:3])
     ),
@@ -63,7 +69,7 @@ ROWS = [
             attention_gradients,
             [arbitrary_numbers(*sizes[0], sizes[1], sizes[4]), *inputs(sizes, mask)],
             SCALE_ATTRIBUTE,
-            factor=4,
+            tolerance_factor=4,
         )
         for sizes in SIZES
         for mask in masks(*sizes[:3])[::2]
@@ -77,7 +83,7 @@ ROWS = [
             is_edge=True,
             is_smooth=False,
             dtypes=FLOATS[:1],
-            factor=8,
+            tolerance_factor=8,
         )
         for kernel, reference, given in [
             (attention.attention, attention_rows, inputs(LONG_SEQUENCE_SIZES, None)),
