@@ -2,6 +2,7 @@
 //
 // A kernel takes what its C function takes: arrays as objects with contiguous buffers, or None,
 // tuples of arrays, and numbers. While much memory is read or written, other threads of Python run.
+#include "arrays.h"
 #include "calls.h"
 
 #include <string.h>
@@ -26,7 +27,7 @@ static int read_list(PyObject *tuple, int flags, list *l, ptrdiff_t *bytes) {
     l->views = (Py_buffer *)(l->pointers + count + 1);
     for (l->count = 0; l->count < count; l->count++) {
         Py_buffer *view = l->views + l->count;
-        if (PyObject_GetBuffer(PyTuple_GetItem(tuple, l->count), view, flags)) return 0;
+        if (get_buffer(PyTuple_GetItem(tuple, l->count), view, flags)) return 0;
         l->pointers[l->count] = view->buf;
         *bytes += view->len;
     }
@@ -56,7 +57,7 @@ static int read_argument(kernel_call *c, PyObject *argument, int i) {
     case WRITTEN:
         to->pointer = NULL;
         if (argument == &_Py_NoneStruct) return 1;
-        if (PyObject_GetBuffer(argument, c->views + c->held, flags)) return 0;
+        if (get_buffer(argument, c->views + c->held, flags)) return 0;
         to->pointer = c->views[c->held].buf;
         c->item_bytes[i] = c->views[c->held].itemsize;
         const ptrdiff_t length = c->views[c->held++].len;
@@ -159,6 +160,7 @@ static PyModuleDef module = {
 #define INITIALIZER(name) JOINED(PyInit_, name)
 
 TO_PYTHON PyObject *INITIALIZER(MODULE_NAME)(void) {
+    if (!load_numpy()) return NULL;
     PyObject *created = PyModule_Create2(&module, STABLE_ABI);
 #ifdef FREE_THREADED
     // Kernels share nothing, and programs are taken by one thread at a time (see program.c).

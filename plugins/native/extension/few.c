@@ -3,158 +3,134 @@
 
 #include <string.h>
 
+#include "arrays.h"
 #include "calls.h"
+#include "nodes.h"
 
 #define MOST_VARIANTS 12
-#define MOST_ARRAYS 2 // that are read
+#define MOST_READ 2 // arrays
+#define MOST_RANK 64
 
 enum how { EACH = 'e', AXES = 'a', ROWS = 'r' };
 
 typedef struct {
-    PyObject *dtype, *function, *result;
-    const kernel *k;
+    dtype_of_numpy *dtype, *result;
+    PyObject *function; // to be kept
+    const kernel *k;    // or a loop of a ufunc
+    loop_of_numpy *loop;
+    void *data;
 } variant;
 
 typedef struct {
     enum how how;
     int inputs, count; // of variants
     ptrdiff_t most;
-    PyObject *make, *otherwise, *name;
+    PyObject *otherwise, *name;
     variant variants[MOST_VARIANTS];
 } maker;
 
-// The arrays of a call.
-typedef struct {
-    Py_buffer views[MOST_ARRAYS];
-    int held;
-    const variant *chosen;
-    ptrdiff_t size;
-} operands;
+static PyObject *keep_dims_name;
 
-static PyObject *dtype_name, *keep_dims_name;
+static int is_held(const PyObject *x, const dtype_of_numpy *dtype) {
+    return is_array(x) && ((const array *)x)->dtype == dtype && ((const array *)x)->flags & IS_CONTIGUOUS;
+}
 
-// Hold arrays; return whether a kernel takes them. There is no error of Python in any case.
-static int hold(const maker *m, PyObject *const *arrays, operands *o) {
-    for (; o->held < m->inputs; o->held++) {
-        PyObject *x = arrays[o->held], *dtype = PyObject_GetAttr(x, dtype_name);
-        Py_buffer *view = o->views + o->held, *first = o->views;
-        if (!dtype) break;
-        Py_DecRef(dtype); // which the array keeps
-        if (!o->held) {
-            int i = 0;
-            while (i < m->count && m->variants[i].dtype != dtype) i++;
-            if (i == m->count) return 0;
-            o->chosen = m->variants + i;
-        } else if (dtype != o->chosen->dtype)
-            return 0;
-        if (PyObject_GetBuffer(x, view, PyBUF_ND)) break;
-        if (view->len == first->len && view->ndim == first->ndim &&
-            (!view->ndim || !memcmp(view->shape, first->shape, sizeof(ptrdiff_t) * view->ndim)))
-            continue;
-        PyBuffer_Release(view);
-        return 0;
+// Return the variant for an array, or NULL.
+static const variant *find_variant(const maker *m, const array *x) {
+    if (!is_array((const PyObject *)x) || !(x->flags & IS_CONTIGUOUS)) return NULL;
+    for (int i = 0; i < m->count; i++)
+        if (m->variants[i].dtype == x->dtype) return m->variants + i;
+    return NULL;
+}
+
+static int is_few(const maker *m, ptrdiff_t size) { return 0 < size && size < m->most; }
+
+// Write each element of `out`, where `x` and `y` have so many or are numbers, which have a step of 0.
+static void write_each(const variant *v, int inputs, const array *x, const array *y, const ptrdiff_t *steps, array *out,
+                       ptrdiff_t size) {
+    char *arrays[] = {x->data, y->data, out->data};
+    if (inputs == 1) arrays[1] = out->data;
+    if (v->loop) {
+        const ptrdiff_t wide = v->dtype->item_bytes;
+        ptrdiff_t bytes[] = {steps[0] * wide, steps[1] * wide, v->result->item_bytes};
+        if (inputs == 1) bytes[1] = bytes[2];
+        v->loop(arrays, &size, bytes, v->data);
+        return;
     }
-    if (o->held < m->inputs) {
-        PyErr_Clear();
-        return 0;
-    }
-    o->size = o->views->itemsize ? o->views->len / o->views->itemsize : 0;
-    return 0 < o->size && o->size < m->most;
-}
-
-static int64_t product(const ptrdiff_t *sizes, int count) {
-    int64_t found = 1;
-    for (int i = 0; i < count; i++) found *= sizes[i];
-    return found;
-}
-
-// Read the axes of a reduction, and write the kernel's numbers and which axes disappear from `first` to `last`;
-// return whether a kernel takes them, 0 also with an error of Python.
-static int read_axes(const maker *m, const Py_buffer *x, PyObject *keywords, value *to, int *first, int *last,
-                     int *is_kept) {
-    PyObject *axes = PyDict_GetItemWithError(keywords, m->name);
-    PyObject *kept = axes ? PyDict_GetItemWithError(keywords, keep_dims_name) : NULL;
-    const ptrdiff_t count = kept ? PyTuple_Size(axes) : 0;
-    if (count < 1 || count > x->ndim) return 0;
-    *first = (int)PyLong_AsLongLong(PyTuple_GetItem(axes, 0));
-    *last = (int)PyLong_AsLongLong(PyTuple_GetItem(axes, count - 1)) + 1;
-    if (*first < 0 || *last > x->ndim || *last - *first != count) return 0;
-    *is_kept = PyObject_IsTrue(kept);
-    to[0].integer = product(x->shape, *first);
-    to[1].integer = product(x->shape + *first, *last - *first);
-    to[2].integer = product(x->shape + *last, x->ndim - *last);
-    return *is_kept >= 0;
-}
-
-// Return the shape of an array, in which the axes from `first` to `last` are 1, or are missing.
-static PyObject *shape_of(const Py_buffer *x, int first, int last, int is_kept) {
-    PyObject *shape = PyTuple_New(x->ndim - (is_kept ? 0 : last - first));
-    for (int axis = 0, to = 0; shape && axis < x->ndim; axis++) {
-        const int is_reduced = first <= axis && axis < last;
-        if (is_reduced && !is_kept) continue;
-        PyObject *size = PyLong_FromLongLong(is_reduced ? 1 : x->shape[axis]);
-        if (!size || PyTuple_SetItem(shape, to++, size)) {
-            Py_DecRef(shape);
-            return NULL;
-        }
-    }
-    return shape;
-}
-
-// Call the kernel for arrays that are held, which writes to a new array; return that.
-static PyObject *write(const maker *m, const operands *o, PyObject *shape, value *values) {
-    if (!shape) return NULL;
-    PyObject *made = PyObject_CallFunctionObjArgs(m->make, shape, o->chosen->result, NULL);
-    Py_DecRef(shape);
-    Py_buffer out;
-    if (!made) return NULL;
-    if (PyObject_GetBuffer(made, &out, PyBUF_WRITABLE)) {
-        Py_DecRef(made);
-        return NULL;
-    }
-    for (int i = 0; i < m->inputs; i++) values[i].pointer = o->views[i].buf;
-    values[m->inputs].pointer = out.buf;
-    call_kernel(o->chosen->k, values);
-    PyBuffer_Release(&out);
-    return made;
-}
-
-static void release(operands *o) {
-    while (o->held > 0) PyBuffer_Release(o->views + --o->held);
+    value values[MOST_READ + 1 + 3], *numbers = values + inputs + 1;
+    for (int i = 0; i <= inputs; i++) values[i].pointer = arrays[i];
+    numbers[0].integer = size, numbers[1].integer = steps[0], numbers[2].integer = steps[1];
+    call_kernel(v->k, values);
 }
 
 static PyObject *run_each(PyObject *self, PyObject *const *arrays, ptrdiff_t count) {
     const maker *m = PyCapsule_GetPointer(self, NULL);
-    operands o = {};
-    PyObject *result = NULL;
-    const int is_meant = count == m->inputs && hold(m, arrays, &o);
-    if (is_meant) {
-        value values[MOST_ARRAYS + 1 + 3], *numbers = values + count + 1;
-        numbers[0].integer = o.size, numbers[1].integer = numbers[2].integer = 1;
-        result = write(m, &o, shape_of(o.views, 0, 0, 0), values);
+    if (count < 1 || count > MOST_READ) return PyErr_Format(PyExc_TypeError, "an implementation takes one or two arrays here");
+    const array *x = (const array *)arrays[0], *y = (const array *)arrays[count == MOST_READ], *whole = x;
+    const variant *v = count == m->inputs ? find_variant(m, x) : NULL;
+    ptrdiff_t steps[] = {1, 1};
+    if (v && count == MOST_READ) {
+        if (!is_held((const PyObject *)y, v->dtype))
+            v = NULL;
+        else if (x->axes == y->axes) {
+            if (x->axes && memcmp(x->sizes, y->sizes, sizeof(ptrdiff_t) * (size_t)x->axes)) v = NULL;
+        } else if (!y->axes)
+            steps[1] = 0;
+        else if (!x->axes)
+            steps[0] = 0, whole = y;
+        else
+            v = NULL;
     }
-    release(&o);
-    if (is_meant) return result;
-    return PyObject_CallFunctionObjArgs(m->otherwise, arrays[0], count > 1 ? arrays[1] : NULL, NULL);
+    const ptrdiff_t size = v ? product(whole->sizes, whole->axes) : 0;
+    if (!is_few(m, size)) return PyObject_CallFunctionObjArgs(m->otherwise, arrays[0], count > 1 ? arrays[1] : NULL, NULL);
+    array *out = new_array(v->result, whole->axes, whole->sizes);
+    if (out) write_each(v, m->inputs, x, y, steps, out, size);
+    return (PyObject *)out;
+}
+
+// Read the axes of a reduction, and write the kernel's numbers and the sizes of the result; return how many these are, or -1
+// if no kernel takes them, also with an error of Python.
+static int read_axes(const maker *m, const array *x, PyObject *keywords, value *to, ptrdiff_t *sizes) {
+    PyObject *axes = PyDict_GetItemWithError(keywords, m->name);
+    PyObject *kept = axes ? PyDict_GetItemWithError(keywords, keep_dims_name) : NULL;
+    const ptrdiff_t count = kept ? PyTuple_Size(axes) : 0;
+    if (count < 1 || count > x->axes) return -1;
+    const int first = (int)PyLong_AsLongLong(PyTuple_GetItem(axes, 0));
+    const int last = (int)PyLong_AsLongLong(PyTuple_GetItem(axes, count - 1)) + 1, is_kept = PyObject_IsTrue(kept);
+    if (first < 0 || last > x->axes || last - first != count || is_kept < 0) return -1;
+    to[0].integer = product(x->sizes, first);
+    to[1].integer = product(x->sizes + first, last - first);
+    to[2].integer = product(x->sizes + last, x->axes - last);
+    int found = 0;
+    for (int axis = 0; axis < x->axes; axis++) {
+        const int is_reduced = first <= axis && axis < last;
+        if (!is_reduced || is_kept) sizes[found++] = is_reduced ? 1 : x->sizes[axis];
+    }
+    return found;
 }
 
 static PyObject *run_along(PyObject *self, PyObject *arguments, PyObject *keywords) {
     const maker *m = PyCapsule_GetPointer(self, NULL);
-    PyObject *result = NULL, *array = PyTuple_Size(arguments) == 1 && keywords ? PyTuple_GetItem(arguments, 0) : NULL;
-    operands o = {};
-    int is_meant = array && hold(m, &array, &o), first = 0, last = 0, is_kept = 0;
+    const array *x = PyTuple_Size(arguments) == 1 && keywords ? (const array *)PyTuple_GetItem(arguments, 0) : NULL;
+    const variant *v = x ? find_variant(m, x) : NULL;
+    const ptrdiff_t size = v ? product(x->sizes, x->axes) : 0;
     value values[1 + 1 + 3], *numbers = values + 2;
-    const Py_buffer *x = o.views;
-    if (is_meant && m->how == ROWS) {
+    ptrdiff_t sizes[MOST_RANK];
+    int axes = -1;
+    if (is_few(m, size) && m->how == AXES)
+        axes = read_axes(m, x, keywords, numbers, sizes);
+    else if (is_few(m, size) && x->axes) {
         PyObject *axis = PyDict_GetItemWithError(keywords, m->name);
-        is_meant = axis && x->ndim && PyLong_AsLongLong(axis) == x->ndim - 1;
-        if (is_meant) numbers[0].integer = o.size / x->shape[x->ndim - 1], numbers[1].integer = x->shape[x->ndim - 1];
-    } else if (is_meant)
-        is_meant = read_axes(m, x, keywords, numbers, &first, &last, &is_kept);
-    if (is_meant) result = write(m, &o, shape_of(x, first, last, is_kept), values);
-    release(&o);
-    if (is_meant) return result;
-    return PyErr_Occurred() ? NULL : PyObject_Call(m->otherwise, arguments, keywords);
+        const ptrdiff_t row = x->sizes[x->axes - 1];
+        if (axis && PyLong_AsLongLong(axis) == x->axes - 1) axes = x->axes;
+        numbers[0].integer = size / row, numbers[1].integer = row;
+    }
+    if (axes < 0) return PyErr_Occurred() ? NULL : PyObject_Call(m->otherwise, arguments, keywords);
+    array *out = new_array(v->result, axes, m->how == AXES ? sizes : x->sizes);
+    if (!out) return NULL;
+    values[0].pointer = x->data, values[1].pointer = out->data;
+    call_kernel(v->k, values);
+    return (PyObject *)out;
 }
 
 static PyMethodDef each = {"few", run_each, METH_FASTCALL, NULL};
@@ -163,13 +139,12 @@ static PyMethodDef along = {"few", (PyCFunction *)(void *)run_along, METH_VARARG
 static void free_maker(PyObject *capsule) {
     maker *m = PyCapsule_GetPointer(capsule, NULL);
     for (int i = 0; i < m->count; i++) {
-        Py_DecRef(m->variants[i].dtype);
+        Py_DecRef((PyObject *)m->variants[i].dtype);
+        Py_DecRef((PyObject *)m->variants[i].result);
         Py_DecRef(m->variants[i].function);
-        Py_DecRef(m->variants[i].result);
     }
-    if (m->make) Py_DecRef(m->make);
-    if (m->otherwise) Py_DecRef(m->otherwise);
-    if (m->name) Py_DecRef(m->name);
+    Py_DecRef(m->otherwise);
+    Py_DecRef(m->name);
     PyMem_Free(m);
 }
 
@@ -179,24 +154,39 @@ static PyObject *kept(PyObject *object) {
 }
 
 static int is_wrong_call(void) {
-    PyErr_Format(PyExc_ValueError, "few: the kernels do not take what it has");
+    PyErr_Format(PyExc_ValueError, "few: the functions do not take what it has");
     return 0;
 }
 
-// Read the variants, whose kernels take the right arguments.
-static int read_variants(maker *m, PyObject *variants) {
+// Find the function of a variant, and how many arrays it reads; return whether it takes the right arguments.
+static int read_function(const maker *m, PyObject *given, PyObject *ufunc_type, variant *v, int *inputs) {
     static const char *const kinds[2][2] = {{"rwi", "rrwiii"}, {"rwiii", ""}};
+    if (m->how == EACH && PyTuple_Size(given) == 2) {
+        function f;
+        if (!find_function(given, ufunc_type, &f)) return 0;
+        v->loop = f.loop, v->data = f.data, *inputs = f.arrays - 1;
+        return (f.arrays <= MOST_READ + 1 && v->loop) || is_wrong_call();
+    }
+    PyErr_Clear();
+    if (PyCFunction_GetFunction(given) != run_kernel) return is_wrong_call();
+    v->k = PyCapsule_GetPointer(PyCFunction_GetSelf(given), NULL);
+    *inputs = signature_of(v->k)->count == 6 ? 2 : 1;
+    const char *wanted = m->how == ROWS ? "rwii" : kinds[m->how == AXES][*inputs - 1];
+    return !strcmp(signature_of(v->k)->kinds, wanted) || is_wrong_call();
+}
+
+static int read_variants(maker *m, PyObject *variants, PyObject *ufunc_type) {
     for (ptrdiff_t i = 0, count = PyTuple_Size(variants); i < count; i++) {
-        PyObject *each = PyTuple_GetItem(variants, i);
-        if (i == MOST_VARIANTS || PyTuple_Size(each) != 3) return is_wrong_call();
-        PyObject *function = PyTuple_GetItem(each, 1);
-        if (PyCFunction_GetFunction(function) != run_kernel) return is_wrong_call();
-        const kernel *k = PyCapsule_GetPointer(PyCFunction_GetSelf(function), NULL);
-        m->inputs = signature_of(k)->count == 6 ? 2 : 1;
-        const char *wanted = m->how == ROWS ? "rwii" : kinds[m->how == AXES][m->inputs - 1];
-        if (strcmp(signature_of(k)->kinds, wanted)) return is_wrong_call();
-        m->variants[i] = (variant){kept(PyTuple_GetItem(each, 0)), kept(function), kept(PyTuple_GetItem(each, 2)), k};
-        m->count++;
+        PyObject *parts = PyTuple_GetItem(variants, i);
+        if (i == MOST_VARIANTS || PyTuple_Size(parts) != 3) return is_wrong_call();
+        variant v = {.dtype = (dtype_of_numpy *)PyTuple_GetItem(parts, 0), .function = PyTuple_GetItem(parts, 1),
+                     .result = (dtype_of_numpy *)PyTuple_GetItem(parts, 2)};
+        int inputs = 0;
+        if (!read_function(m, v.function, ufunc_type, &v, &inputs)) return 0;
+        if (i && inputs != m->inputs) return is_wrong_call();
+        m->inputs = inputs;
+        kept((PyObject *)v.dtype), kept((PyObject *)v.result), kept(v.function);
+        m->variants[m->count++] = v;
     }
     return m->count > 0 || is_wrong_call();
 }
@@ -205,18 +195,19 @@ PyObject *few(PyObject *, PyObject *const *arguments, ptrdiff_t count) {
     const char *how = count == 6 ? PyUnicode_AsUTF8AndSize(arguments[0], NULL) : "";
     if (!how) return NULL;
     if (!*how || !strchr("ear", *how)) return PyErr_Format(PyExc_TypeError, "few takes six arguments");
-    if (!dtype_name) dtype_name = PyUnicode_InternFromString("dtype");
     if (!keep_dims_name) keep_dims_name = PyUnicode_InternFromString("keep_dims");
     maker *m = PyMem_Malloc(sizeof(maker));
-    if (!m || !dtype_name || !keep_dims_name) {
+    if (!m || !keep_dims_name) {
         PyMem_Free(m);
         return PyErr_NoMemory();
     }
     *m = (maker){.how = *how, .most = PyLong_AsLongLong(arguments[2])};
-    m->make = kept(arguments[3]), m->otherwise = kept(arguments[4]), m->name = kept(arguments[5]);
+    m->otherwise = kept(arguments[3]), m->name = kept(arguments[4]);
     PyObject *self = PyCapsule_New(m, NULL, free_maker);
     if (!self) return NULL;
-    PyObject *function = read_variants(m, arguments[1]) ? PyCFunction_NewEx(m->how == EACH ? &each : &along, self, NULL) : NULL;
+    PyObject *made = read_variants(m, arguments[1], arguments[5])
+                         ? PyCFunction_NewEx(m->how == EACH ? &each : &along, self, NULL)
+                         : NULL;
     Py_DecRef(self);
-    return function;
+    return made;
 }

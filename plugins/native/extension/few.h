@@ -3,18 +3,19 @@
 
 #include "python.h"
 
-// few(how, variants, most, make, otherwise[, name]): return a function of arrays of one dtype and shape. If they have fewer
-// than `most` elements, and these follow each other in memory, it calls a kernel; and else `otherwise`, with the same
-// arguments. Each of `variants` is a tuple of a dtype, the kernel for it, and the dtype of the result, which
-// make(shape, dtype) makes. `how` tells what the kernel takes behind the arrays:
+// few(how, variants, most, otherwise, name, ufunc type): return a function of arrays of one dtype, whose elements follow each
+// other in memory. If there are fewer than `most`, it makes a new array and calls a function that writes to it; and else
+// `otherwise`, with the same arguments. Each of `variants` is a tuple of a dtype, a function for it, and the dtype of the
+// result. `how` tells what the function takes behind the arrays:
 //
-// "each": the number of elements, and a step of 1 for each array if there are two
+// "each": the number of elements, and a step for each array if there are two: 1, or 0 for one without axes, which stands
+//         beside each element of the other. It may also be a loop of NumPy, a pair of a ufunc and the loop's number
 // "axes": the sizes before, of and behind the axes that the keyword `name` has, which are adjacent and not in the result
 //         unless the keyword keep_dims is true
 // "rows": the number of rows, and their size; the keyword `name` is the last axis
 PyObject *few(PyObject *module, PyObject *const *arguments, ptrdiff_t count);
 
-// join(is_stack, dtypes, most, make, otherwise): return a function of arrays that joins them along the keyword axis, which is
-// a new one if `is_stack` is true. If they have one of `dtypes`, whose elements are copied as bytes, and fewer than `most`
-// bytes, which follow each other in memory, it does so itself; and else it calls `otherwise`, with the same arguments.
+// join(is_stack, dtypes, most, otherwise): return a function of arrays that joins them along the keyword axis, which is a new
+// one if `is_stack` is true. If they have one of `dtypes`, whose elements are copied as bytes, and fewer than `most` bytes,
+// which follow each other in memory, it does so itself; and else it calls `otherwise`, with the same arguments.
 PyObject *join(PyObject *module, PyObject *const *arguments, ptrdiff_t count);

@@ -3,6 +3,8 @@
 
 #include "few.h"
 
+#include "arrays.h"
+
 #define MOST_JOINED 16
 #define MOST_DTYPES 16
 #define MOST_JOINED_AXES 16
@@ -10,87 +12,63 @@
 typedef struct {
     int is_stack, count;
     ptrdiff_t most; // bytes
-    PyObject *make, *otherwise, *dtypes[MOST_DTYPES];
+    PyObject *otherwise, *dtypes[MOST_DTYPES];
 } joiner;
 
-static PyObject *dtype_name, *axis_name;
+static PyObject *axis_name;
 
-// Hold the arrays; return their dtype if they have one of those that are copied as bytes, and shapes that fit, else NULL.
-// There is no error of Python in any case.
-static PyObject *hold(const joiner *j, PyObject *arrays, ptrdiff_t count, int axis, Py_buffer *views, int *held) {
-    PyObject *known = NULL;
+static ptrdiff_t bytes_of(const array *x) { return product(x->sizes, x->axes) * x->dtype->item_bytes; }
+
+// Return the dtype of arrays if they have one of those that are copied as bytes, and shapes that fit, else NULL.
+static dtype_of_numpy *find_dtype(const joiner *j, array *const *arrays, ptrdiff_t count, int axis) {
+    const array *first = *arrays;
     ptrdiff_t bytes = 0;
-    for (; *held < count; ++*held) {
-        PyObject *x = PyTuple_GetItem(arrays, *held), *dtype = PyObject_GetAttr(x, dtype_name);
-        Py_buffer *view = views + *held;
-        if (!dtype || (Py_DecRef(dtype), PyObject_GetBuffer(x, view, PyBUF_ND))) { // the array keeps its dtype
-            PyErr_Clear();
+    for (ptrdiff_t n = 0; n < count; n++) {
+        const array *x = arrays[n];
+        if (!is_array((const PyObject *)x) || !(x->flags & IS_CONTIGUOUS) || x->dtype != first->dtype ||
+            x->axes != first->axes || axis >= x->axes + j->is_stack || x->axes >= MOST_JOINED_AXES)
             return NULL;
-        }
-        int is_right = view->ndim < MOST_JOINED_AXES && view->ndim == views->ndim && axis < view->ndim + j->is_stack;
-        for (int i = 0; is_right && i < view->ndim; i++)
-            is_right = view->shape[i] == views->shape[i] || (i == axis && !j->is_stack);
-        int i = 0;
-        while (!known && i < j->count && j->dtypes[i] != dtype) i++;
-        if (!known && i < j->count) known = dtype;
-        bytes += view->len;
-        if (is_right && known == dtype && bytes < j->most) continue;
-        ++*held;
-        return NULL;
+        for (int i = 0; i < x->axes; i++)
+            if (x->sizes[i] != first->sizes[i] && (i != axis || j->is_stack)) return NULL;
+        bytes += bytes_of(x);
+        if (bytes >= j->most) return NULL;
     }
-    return known;
+    for (int i = 0; i < j->count; i++)
+        if (j->dtypes[i] == (PyObject *)first->dtype) return first->dtype;
+    return NULL;
 }
 
-// Return the shape of the result.
-static PyObject *joined_shape(const joiner *j, const Py_buffer *views, ptrdiff_t count, int axis) {
-    const int axes = views->ndim + j->is_stack;
-    PyObject *shape = PyTuple_New(axes);
-    for (int i = 0, from = 0; shape && i < axes; i++) {
-        ptrdiff_t length = count;
-        if (!j->is_stack || i != axis) length = views->shape[from++];
-        if (!j->is_stack && i == axis)
-            for (ptrdiff_t n = 1; n < count; n++) length += views[n].shape[axis];
-        PyObject *size = PyLong_FromLongLong(length);
-        if (!size || PyTuple_SetItem(shape, i, size)) {
-            Py_DecRef(shape);
-            return NULL;
-        }
-    }
-    return shape;
+// Return an array for the result.
+static array *make_result(const joiner *j, array *const *arrays, ptrdiff_t count, int axis) {
+    const array *first = *arrays;
+    const int axes = first->axes + j->is_stack;
+    ptrdiff_t sizes[MOST_JOINED_AXES + 1], length = j->is_stack ? count : 0;
+    for (ptrdiff_t n = 0; n < count && !j->is_stack; n++) length += arrays[n]->sizes[axis];
+    for (int i = 0; i < axes; i++) sizes[i] = i == axis ? length : first->sizes[i - (j->is_stack && i > axis)];
+    return new_array(first->dtype, axes, sizes);
 }
 
 static PyObject *run_join(PyObject *self, PyObject *arguments, PyObject *keywords) {
     const joiner *j = PyCapsule_GetPointer(self, NULL);
     const ptrdiff_t count = PyTuple_Size(arguments);
-    PyObject *place = keywords ? PyDict_GetItemWithError(keywords, axis_name) : NULL, *result = NULL, *dtype = NULL;
+    PyObject *place = keywords ? PyDict_GetItemWithError(keywords, axis_name) : NULL;
     const int axis = place ? (int)PyLong_AsLongLong(place) : -1;
-    Py_buffer views[MOST_JOINED], out;
-    int held = 0;
-    if (axis >= 0 && 0 < count && count <= MOST_JOINED) dtype = hold(j, arguments, count, axis, views, &held);
-    PyObject *shape = dtype ? joined_shape(j, views, count, axis) : NULL;
-    if (shape) {
-        result = PyObject_CallFunctionObjArgs(j->make, shape, dtype, NULL);
-        Py_DecRef(shape);
-    }
-    if (result && PyObject_GetBuffer(result, &out, PyBUF_WRITABLE)) {
-        Py_DecRef(result);
-        result = NULL;
-    }
-    if (result) {
-        ptrdiff_t outer = 1;
-        for (int i = 0; i < axis; i++) outer *= views->shape[i];
-        char *to = out.buf;
-        for (ptrdiff_t row = 0; row < outer; row++)
-            for (int i = 0; i < held; i++) {
-                const ptrdiff_t bytes = views[i].len / outer;
-                if (bytes) memcpy(to, (const char *)views[i].buf + row * bytes, (size_t)bytes);
-                to += bytes;
-            }
-        PyBuffer_Release(&out);
-    }
-    while (held > 0) PyBuffer_Release(views + --held);
-    if (result || PyErr_Occurred()) return result;
-    return PyObject_Call(j->otherwise, arguments, keywords);
+    array *arrays[MOST_JOINED];
+    int is_meant = axis >= 0 && 0 < count && count <= MOST_JOINED;
+    for (ptrdiff_t i = 0; is_meant && i < count; i++) arrays[i] = (array *)PyTuple_GetItem(arguments, i);
+    is_meant = is_meant && find_dtype(j, arrays, count, axis);
+    if (!is_meant) return PyErr_Occurred() ? NULL : PyObject_Call(j->otherwise, arguments, keywords);
+    array *result = make_result(j, arrays, count, axis);
+    if (!result) return NULL;
+    const ptrdiff_t outer = product((*arrays)->sizes, axis);
+    char *to = result->data;
+    for (ptrdiff_t row = 0; row < outer; row++)
+        for (ptrdiff_t i = 0; i < count; i++) {
+            const ptrdiff_t bytes = bytes_of(arrays[i]) / outer;
+            if (bytes) memcpy(to, arrays[i]->data + row * bytes, (size_t)bytes);
+            to += bytes;
+        }
+    return (PyObject *)result;
 }
 
 static PyMethodDef definition = {"join", (PyCFunction *)(void *)run_join, METH_VARARGS | METH_KEYWORDS, NULL};
@@ -98,25 +76,22 @@ static PyMethodDef definition = {"join", (PyCFunction *)(void *)run_join, METH_V
 static void free_joiner(PyObject *capsule) {
     joiner *j = PyCapsule_GetPointer(capsule, NULL);
     while (j->count > 0) Py_DecRef(j->dtypes[--j->count]);
-    Py_DecRef(j->make);
     Py_DecRef(j->otherwise);
     PyMem_Free(j);
 }
 
 PyObject *join(PyObject *, PyObject *const *arguments, ptrdiff_t count) {
-    const ptrdiff_t dtypes = count == 5 ? PyTuple_Size(arguments[1]) : -1;
+    const ptrdiff_t dtypes = count == 4 ? PyTuple_Size(arguments[1]) : -1;
     if (dtypes < 0 || dtypes > MOST_DTYPES)
-        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "join takes five arguments and few dtypes");
-    if (!dtype_name) dtype_name = PyUnicode_InternFromString("dtype");
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "join takes four arguments and few dtypes");
     if (!axis_name) axis_name = PyUnicode_InternFromString("axis");
     joiner *j = PyMem_Malloc(sizeof(joiner));
-    if (!j || !dtype_name || !axis_name) {
+    if (!j || !axis_name) {
         PyMem_Free(j);
         return PyErr_NoMemory();
     }
     *j = (joiner){.is_stack = PyObject_IsTrue(arguments[0]) == 1, .most = PyLong_AsLongLong(arguments[2])};
-    j->make = arguments[3], j->otherwise = arguments[4];
-    Py_IncRef(j->make);
+    j->otherwise = arguments[3];
     Py_IncRef(j->otherwise);
     for (; j->count < dtypes; j->count++) Py_IncRef(j->dtypes[j->count] = PyTuple_GetItem(arguments[1], j->count));
     PyObject *self = PyCapsule_New(j, NULL, free_joiner);

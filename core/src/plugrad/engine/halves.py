@@ -29,21 +29,6 @@ DATA_MOVEMENT_KERNELS: Final[frozenset[str]] = frozenset(
 """The kernels that can take halves as they are: they move elements, convert them, or look at their bits."""
 
 
-def dispatch_on_dtype(
-    halves: Collection[DType], function: Implementation, otherwise: Implementation
-) -> Implementation:
-    """Return an implementation that calls `function` if an input has one of some dtypes, else `otherwise`."""
-    known: set[object] = {spelling for d in halves for spelling in (d, d.numpy)}
-
-    def implementation(*arrays: Any, **attrs: Any) -> Any:
-        for x in arrays:
-            if x is not None and x.dtype in known:
-                return function(*arrays, **attrs)
-        return otherwise(*arrays, **attrs)
-
-    return implementation
-
-
 def compute_in_float32(
     kernel: Kernel[..., Any],
     function: Implementation,

@@ -14,7 +14,6 @@ from plugrad.discovery.state import state
 from plugrad.engine import watching
 from plugrad.engine.checking import check_result_arrays, with_contract_checks, with_finite_checks
 from plugrad.engine.composites import composite_implementation
-from plugrad.engine.halves import dispatch_on_dtype
 from plugrad.errors import UnsupportedDtype
 from plugrad.registry.composites import find_composite
 from plugrad.registry.kernels import add_listener, find_kernel, list_implementations
@@ -103,14 +102,8 @@ class Implementations(dict[str, "Implementation"]):
                 return composite_implementation(composite, backend)
             return fallback_implementation(kernel_name, backend)
         # No lock is held here: to read a setting may load plugins.
-        function = dispatch_on_conditions(found, backend)
         has_bfloat16 = known_bfloat16()
-        if has_bfloat16 and (own := found[0].bfloat16_func) is not None:
-            function = dispatch_on_dtype(
-                has_bfloat16, backend.wrap_implementation(kernel_name, own), function
-            )
-        elif has_bfloat16:
-            function = backend.with_bfloat16(kernel_name, function)
+        function = backend.complete_implementation(found, dispatch_on_conditions(found, backend))
         if config.get("debug"):
             function = with_contract_checks(kernel_name, function, backend)
         if config.get("check_finite"):

@@ -20,7 +20,7 @@ from plugrad_cpu.extend import (
     tracked,
     write,
 )
-from plugrad_native.variants import current_variant
+from plugrad_native.variants import CompiledFunction, current_variant
 
 if TYPE_CHECKING:
     from plugrad.extend import Implementation, Kernel, Shape
@@ -61,26 +61,54 @@ def find_c_functions(kernel: str, *dtypes: str, suffix: str = "") -> CFunctionsB
     }
 
 
-def with_small_results_in_c(
-    how: Literal["each", "axes", "rows"],
-    functions: CFunctionsByDtype,
-    otherwise: Implementation,
+Layout: TypeAlias = Literal["each", "axes", "rows"]
+"""What C functions take behind the arrays; ``extension/few.h`` tells."""
+
+
+class SmallResults(NamedTuple):
+    """The functions with which C makes the small results of a kernel."""
+
+    how: Layout
+    functions: dict[np.dtype[Any], CompiledFunction]
+    """By the dtype of the inputs."""
+    results: dict[np.dtype[Any], np.dtype[Any]]
+    """The dtypes of results that are not those of the inputs."""
+    name: str
+    """The attribute that has the axes of a reduction, or the axis of rows."""
+
+
+SMALL_RESULTS: Final[dict[str, SmallResults]] = {}
+"""By the names of kernels; `plugrad_native.small_results` puts them in front of the implementations."""
+
+
+def make_small_results_in_c(
+    kernel: Kernel[..., Any],
+    how: Layout,
+    functions: Mapping[np.dtype[Any], CompiledFunction],
     name: str = "",
     result: np.dtype[Any] | None = None,
-) -> Implementation:
-    """Return an implementation that makes small results in C: Python takes twice as long for these.
+) -> None:
+    """Let C make the small results of a kernel: Python takes three times as long for these.
 
     Args:
-        how: what the C functions take behind the arrays; ``extension/few.h`` tells.
-        functions: the C functions by dtype.
-        otherwise: the implementation for all other inputs.
+        kernel: the kernel.
+        how: what the functions take.
+        functions: the functions by dtype, which come before those that are known.
         name: the attribute that has the axes of a reduction, or the axis of rows.
         result: the dtype of results; by default that of the inputs.
     """
-    if not isinstance(functions, dict):  # of bfloat16, which NumPy may not know yet
-        return otherwise
-    variants = tuple([(dtype, run, result or dtype) for dtype, run in functions.items()])
-    few = current_variant().few(how, variants, UNTRACKED_MAX_ELEMENTS, np.empty, otherwise, name)
+    small = SMALL_RESULTS.setdefault(kernel.name, SmallResults(how, {}, {}, name))
+    small.functions.update(functions)
+    if result is not None:
+        small.results.update(dict.fromkeys(functions, result))
+
+
+def with_small_results_in_c(small: SmallResults, otherwise: Implementation) -> Implementation:
+    """Return an implementation that makes small results in C, and calls `otherwise` for all other inputs."""
+    variants = tuple([(d, run, small.results.get(d, d)) for d, run in small.functions.items()])
+    few = current_variant().few(
+        small.how, variants, UNTRACKED_MAX_ELEMENTS, otherwise, small.name, np.ufunc
+    )
     return tracked(few)
 
 
@@ -110,7 +138,9 @@ def make_unary_kernel(
             )
         return out
 
-    return with_small_results_in_c("each", functions, implementation, result=result)
+    if isinstance(functions, dict):  # not those of bfloat16, which NumPy may not know yet
+        make_small_results_in_c(kernel, "each", functions, result=result)
+    return implementation
 
 
 def make_binary_kernel(
@@ -181,7 +211,9 @@ def make_binary_kernel(
             parallel_strided_loop(broadcast[dtype], places, plan.descriptor, work=plan.size)
         return out
 
-    return with_small_results_in_c("each", functions, implementation, result=result)
+    if isinstance(functions, dict):  # not those of bfloat16, which NumPy may not know yet
+        make_small_results_in_c(kernel, "each", functions, result=result)
+    return implementation
 
 
 C_MIN_BYTES: Final = 1024

@@ -21,14 +21,11 @@ from plugrad_cpu.extend import empty
 from plugrad_native.declare import (
     FLOAT16,
     FLOAT32_LANES,
-    FLOAT_DTYPES,
     MAX_ELEMENTS,
     as_contiguous,
-    find_c_functions,
     make_binary_kernel,
     make_unary_kernel,
     parallel_for,
-    with_small_results_in_c,
 )
 from plugrad_native.kernels import table as table
 from plugrad_native.kernels.pooling import describe_pooling, run_pooling
@@ -227,17 +224,6 @@ for _config in list(table):
     if _is_widened:
         _config = _config._replace(kernel_func=dispatch_float16(_config.kernel_func, _halves))
     table.replace(_config)
-
-
-for _kernel, _name, _axis in (
-    (normalization.softmax, "softmax", "dim"),
-    (normalization.log_softmax, "log_softmax", "axis"),
-):
-    _config = next(c for c in table if c.kernel_name == _kernel.name)
-    _few = with_small_results_in_c(
-        "rows", find_c_functions(_name, *FLOAT_DTYPES), _config.kernel_func, _axis
-    )
-    table.replace(_config._replace(kernel_func=_few))
 
 
 # --- elementwise -----------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +17,10 @@ BASELINE_VARIANTS: Final = ("_v2", "_neon")
 """The variant that runs on all processors, for each architecture; it tells what this one can do."""
 OPTIONAL_VARIANTS: Final = ("_v4", "_v3")
 """The variants for x86-64 processors of a level."""
+
+
+CompiledFunction: TypeAlias = "Callable[..., Any] | tuple[np.ufunc, int]"
+"""A C function of the extension, or a ufunc of NumPy and the number of one of its loops."""
 
 
 class Variant(Protocol):
@@ -37,11 +41,11 @@ class Variant(Protocol):
     def few(
         self,
         how: Literal["each", "axes", "rows"],
-        variants: tuple[tuple[np.dtype[Any], Callable[..., Any], np.dtype[Any]], ...],
+        variants: tuple[tuple[np.dtype[Any], CompiledFunction, np.dtype[Any]], ...],
         most: int,
-        make: Callable[..., NDArray[Any]],
         otherwise: Callable[..., NDArray[Any]],
         name: str,
+        ufunc_type: type,
         /,
     ) -> Callable[..., NDArray[Any]]:
         """Return an implementation whose small results are made in C, as ``extension/few.h`` describes.
@@ -56,7 +60,6 @@ class Variant(Protocol):
         is_stack: bool,
         dtypes: tuple[np.dtype[Any], ...],
         most: int,
-        make: Callable[..., NDArray[Any]],
         otherwise: Callable[..., NDArray[Any]],
         /,
     ) -> Callable[..., NDArray[Any]]:

@@ -98,7 +98,7 @@ def with_small_joins_in_c(kernel: Kernel[..., Any], otherwise: Implementation) -
     """Return an implementation that joins a few numbers in C, which takes half the time of a call of NumPy."""
     is_stack = kernel is movement.pack
     most = 8 * UNTRACKED_MAX_ELEMENTS
-    return tracked(current_variant().join(is_stack, JOINED_DTYPES, most, np.empty, otherwise))
+    return tracked(current_variant().join(is_stack, JOINED_DTYPES, most, otherwise))
 
 
 for _kernel, _otherwise in (

@@ -27,6 +27,7 @@ from plugrad_native.declare import (
     as_contiguous,
     describe_broadcast,
     find_c_functions,
+    make_small_results_in_c,
     parallel_for,
     parallel_strided_loop,
     split_call,
@@ -106,6 +107,13 @@ def softmax(logits: Array, *, dim: int) -> Array:
 def log_softmax(logits: Array, *, axis: int) -> Array:
     """Return ``x - log(sum(exp(x)))`` along an axis."""
     return log_softmax_along_axis(logits, axis)
+
+
+for _kernel, _name, _axis in (
+    (normalization.softmax, "softmax", "dim"),
+    (normalization.log_softmax, "log_softmax", "axis"),
+):
+    make_small_results_in_c(_kernel, "rows", find_c_functions(_name, *FLOAT_DTYPES), _axis)
 
 
 C_BATCH_NORM = find_c_functions("batch_norm", *FLOAT_DTYPES)

@@ -26,10 +26,10 @@ from plugrad_native.declare import (
     UNTRACKED_MAX_ELEMENTS,
     as_contiguous,
     find_c_functions,
+    make_small_results_in_c,
     parallel_for,
     split_call,
     table,
-    with_small_results_in_c,
 )
 from plugrad_native.kernels.indexing import compute_segment_sums, is_segment_sum_supported
 from plugrad_native.kernels.unary import DTYPE_CHARACTERS, cast_to_float16, cast_to_float32
@@ -146,7 +146,8 @@ def make_reduction(
             )
         return out
 
-    return with_small_results_in_c("axes", functions, implementation, attribute)
+    make_small_results_in_c(kernel, "axes", functions, attribute)
+    return implementation
 
 
 PART_REDUCTION_NAMES: Final = {"sum": "sum", "mean": "sum", "prod": "prod"}
@@ -208,9 +209,8 @@ table.update(
 
 NUMPY_BOOL: Final = np.dtype(np.bool_)
 for _kernel, _name in ((reduction.all, "min_uint8"), (reduction.any, "max_uint8")):
-    _functions = {NUMPY_BOOL: current_variant().kernel(_name)}  # bools are stored as 0 and 1
-    _numpy_function = numpy_implementation(_kernel)
-    table.update({_kernel: with_small_results_in_c("axes", _functions, _numpy_function, "axis")})
+    # bools are stored as 0 and 1
+    make_small_results_in_c(_kernel, "axes", {NUMPY_BOOL: current_variant().kernel(_name)}, "axis")
 
 
 # --- variances and norms -----------------------------------------------------------------------------
@@ -294,7 +294,8 @@ def make_moments(
             parallel_for(run, places, outer, length, inner, work=x.size)
         return out
 
-    return with_small_results_in_c("axes", functions, implementation, "axis")
+    make_small_results_in_c(kernel, "axes", functions, "axis")
+    return implementation
 
 
 table.update(
