@@ -172,7 +172,7 @@ ROWS = [
             dtypes=FLOATS,
             is_edge=True,
             is_smooth=False,
-            factor=4,
+            tolerance_factor=4,
         )
         for kernel, reference, before in [
             (attention.attention, attention_rows, []),
