@@ -160,9 +160,11 @@ def which() -> Selection:
                 )
             check_device_alive(backend, "plugrad.use")
         return used
-    known = _cached_selection(None)
-    if known is not None:
-        return known
+    found = state.selected.get(None)  # as in `_cached_selection`, without a call
+    if found is not None and found[0] == (config.state, state.generation):
+        backend = found[1].backend
+        if not (backend.is_closed or backend.lost):
+            return found[1]
     setting = config.explain("backend")
     if setting.value is None:
         selection = Selection(_best_automatic_backend(), "automatic choice")
@@ -172,8 +174,8 @@ def which() -> Selection:
     return selection
 
 
-def _cached_selection(name: str | None) -> Selection | None:
-    """Return what was selected by a name, or by the settings, unless what it depends on has changed since then."""
+def _cached_selection(name: str) -> Selection | None:
+    """Return what was selected by a name, unless what it depends on has changed since then."""
     found = state.selected.get(name)
     if found is None or found[0] != (config.state, state.generation):
         return None

@@ -479,6 +479,8 @@ def _diagonal_numbers(x: Tensor) -> Tensor:
 
 def _check_diagonal(k: int, op: str) -> int:
     """Return the number of a diagonal, clamped to the range of int32."""
+    if type(k) is int and -(2**31) <= k < 2**31:
+        return k
     return max(-(2**31), min(check_integer(k, op, "k"), 2**31 - 1))
 
 

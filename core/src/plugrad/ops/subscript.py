@@ -26,7 +26,7 @@ from plugrad.kernels import indexing, movement, scatter
 from plugrad.ops.arguments import as_tensor, cast_for_assignment
 from plugrad.ops.attributes import as_list, check_integer
 from plugrad.ops.binary import greater_equal, less, logical_and, where
-from plugrad.ops.indexing import INDEX_DTYPES, first_backend
+from plugrad.ops.indexing import INDEX_DTYPES, first_backend, gather_along_axis
 from plugrad.ops.keys import (
     SCALAR_KEY_TYPES,
     ArrayKey,
@@ -90,7 +90,7 @@ def index_tensor(x: Tensor, key: Any) -> Tensor:
         and shape
         and not transfer_target()
     ):
-        return indexing.gather(x, key, axis=0, batch_dims=0)  # the rows of a table
+        return gather_along_axis(x, key, 0, 0)  # the rows of a table
     parts = cast("tuple[Any, ...]", key) if type(key) is tuple else (key,)
     if (plain := hashable_key(parts)) is not None:
         calls = _cached_calls(shape, array.dtype, plain)

@@ -17,7 +17,7 @@ from plugrad.kernels import (
     reduction,
     unary,
 )
-from plugrad_cpu.extend import empty
+from plugrad_cpu.extend import empty, is_tracked, tracked
 from plugrad_native.declare import (
     FLOAT16,
     FLOAT32_LANES,
@@ -70,7 +70,7 @@ def dispatch_float16(function: Implementation, halves: Implementation) -> Implem
     def implementation(x: Array, *others: Array | None, **attrs: Any) -> Any:
         return (halves if x.dtype is FLOAT16 else function)(x, *others, **attrs)
 
-    return implementation
+    return tracked(implementation) if is_tracked(function) else implementation
 
 
 # --- norms of rows, and sums -------------------------------------------------------------------------

@@ -40,11 +40,11 @@ class Variant(Protocol):
 
     def few(
         self,
-        how: Literal["each", "axes", "rows"],
+        how: Literal["each", "axes", "indices", "scan", "rows"],
         variants: tuple[tuple[np.dtype[Any], CompiledFunction, np.dtype[Any]], ...],
         most: int,
         otherwise: Callable[..., NDArray[Any]],
-        name: str,
+        names: tuple[str, ...],
         ufunc_type: type,
         /,
     ) -> Callable[..., NDArray[Any]]:

@@ -209,8 +209,9 @@ def band_part(input: Array, num_lower: Array, num_upper: Array) -> Array:
         return track_allocation(numpy_band_part(input, num_lower, num_upper))
     shape = input.shape
     rows, columns = shape[-2:]
-    lower = as_int32_array(min(int(num_lower), rows))  # whatever integers they are: C reads these
-    upper = as_int32_array(min(int(num_upper), columns))
+    # whatever integers they are, C reads int32
+    lower = num_lower if num_lower.dtype is INT32 else as_int32_array(min(int(num_lower), rows))
+    upper = num_upper if num_upper.dtype is INT32 else as_int32_array(min(int(num_upper), columns))
     if size < UNTRACKED_MAX_ELEMENTS:
         out = np.empty(shape, input.dtype)
         run(as_contiguous(input), out, size // (rows * columns), rows, columns, lower, upper)

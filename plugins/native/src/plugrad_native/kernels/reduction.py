@@ -313,6 +313,8 @@ def make_arg_reduction(kernel: Kernel[..., Any], name: str) -> Callable[..., Arr
         numpy_implementation(kernel),
     )
 
+    make_small_results_in_c(kernel, "indices", functions, "axis", result=INT32)
+
     @tracked
     def implementation(x: Array, *, axis: int) -> Array:
         if x.size < UNTRACKED_MAX_ELEMENTS:  # a call of NumPy takes less than the decision

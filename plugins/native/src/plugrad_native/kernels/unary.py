@@ -112,12 +112,12 @@ def _cast_to_float16(x: Array) -> Array:
 
 
 cast_to_float32: Final = with_small_results_in_c(
-    SmallResults("each", {FLOAT16: C_CASTS_BY_CHARACTERS["ef"]}, {FLOAT16: FLOAT32}, ""),
+    SmallResults("each", {FLOAT16: C_CASTS_BY_CHARACTERS["ef"]}, {FLOAT16: FLOAT32}, ()),
     _cast_to_float32,
 )
 """Returns numbers of float16 in float32, in which they are computed; a small product takes as long as a cast."""
 cast_to_float16: Final = with_small_results_in_c(
-    SmallResults("each", {FLOAT32: C_CASTS_BY_CHARACTERS["fe"]}, {FLOAT32: FLOAT16}, ""),
+    SmallResults("each", {FLOAT32: C_CASTS_BY_CHARACTERS["fe"]}, {FLOAT32: FLOAT16}, ()),
     _cast_to_float16,
 )
 """Returns numbers of float32 in float16."""
