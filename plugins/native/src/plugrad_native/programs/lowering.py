@@ -422,7 +422,7 @@ LOWERING_RULES[normalization.log_softmax] = _make_rows_rule("log_softmax", "axis
 
 def _make_optimizer_rule(kernel: Kernel[..., Any], name: str) -> Rule:
     functions = {dtype: check_c_function(f"{name}_{dtype}") for dtype in FLOAT_DTYPES}
-    lists = optimizers.LISTS[kernel]
+    lists = optimizers.LIST_COUNT_OF_KERNEL[kernel]
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
         coefficients, *tensors = get_inputs(call)

@@ -99,7 +99,7 @@ class _LazyProgram:
 def _find_update_targets(step: Call) -> list[Value]:
     """Return the inputs of an optimizer step that its outputs replace: variables and slots."""
     _, *tensors = step.inputs
-    count = len(tensors) // optimizers.LISTS[step.kernel]
+    count = len(tensors) // optimizers.LIST_COUNT_OF_KERNEL[step.kernel]
     return [x for x in (*tensors[:count], *tensors[2 * count :]) if x is not None]
 
 
@@ -110,7 +110,7 @@ def _find_optimizer_steps(graph: Graph, is_included: Callable[[Call], bool]) -> 
     owners = {value: variable for variable, value in graph.updates if updated.count(value) == 1}
     found: list[Call] = []
     for step in graph.steps:
-        if not isinstance(step, Call) or step.kernel not in optimizers.LISTS:
+        if not isinstance(step, Call) or step.kernel not in optimizers.LIST_COUNT_OF_KERNEL:
             continue
         if not is_included(step) or lower_call(step, graph.specs) is None:
             continue

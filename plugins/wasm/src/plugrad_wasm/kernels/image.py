@@ -9,7 +9,7 @@ import numpy as np
 
 from plugrad.extend import FLOATING, DType, Pair, Shape, count_elements, float32, float64
 from plugrad.kernels import image as kernels
-from plugrad.kernels.image import Fill, FillMode, Interpolation
+from plugrad.kernels.image import FillMode, FillValue, Interpolation
 from plugrad_wasm.bits import fill
 from plugrad_wasm.declare import (
     ELEMENTWISE_PART_STEPS,
@@ -52,7 +52,9 @@ def sampling_descriptor(
     return (*images, *size, interpolation == "bilinear", FILL_MODES.index(mode))
 
 
-def make_border_pixels(memory: LinearMemory, value: Fill, channels: int, dtype: DType) -> WasmArray:
+def make_border_pixels(
+    memory: LinearMemory, value: FillValue, channels: int, dtype: DType
+) -> WasmArray:
     """Return a pixel for points outside of the images, and a pixel of zeros."""
     pixels = np.zeros((2, channels))
     pixels[0] = value
@@ -64,7 +66,7 @@ def sample_images(
     names: ExportNames,
     images: WasmArray,
     fields: Shape,
-    outside: Fill,
+    outside: FillValue,
     count: int,
     points: SamplePoints,
 ) -> WasmArray:
@@ -183,7 +185,7 @@ def rotation_transform(x: WasmArray, radians: float, center: tuple[float, ...]) 
 
 @table.implements(kernels.rotate_with_offset)
 def rotate_with_offset(
-    image: WasmArray, *, radians: float, fill_value: Fill, center: tuple[float, ...]
+    image: WasmArray, *, radians: float, fill_value: FillValue, center: tuple[float, ...]
 ) -> WasmArray:
     """Return the rotated images."""
     turn, shape = rotation_transform(image, radians, center), image.shape
@@ -217,7 +219,7 @@ def transform(
     *,
     interpolation: Interpolation,
     fill_mode: FillMode,
-    fill_value: Fill,
+    fill_value: FillValue,
     output_shape: Pair,
 ) -> WasmArray:
     """Return the transformed images."""

@@ -14,7 +14,7 @@ from plugrad.extend import (
     count_elements,
     float32,
     float64,
-    host_bodies,
+    host_implementations,
     int32,
     int64,
     uint32,
@@ -204,4 +204,4 @@ def compute_segment_sums(
     return out
 
 
-table.update(host_bodies(indexing), on_host=True)
+table.update(host_implementations(indexing), on_host=True)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def make_optimizer_kernel(kernel: Kernel[..., Any], export: str) -> Implementation:
     """Return the implementation of an optimizer kernel by its exports."""
     names = ExportNames(export)
-    lists = optimizers.LISTS[kernel]
+    lists = optimizers.LIST_COUNT_OF_KERNEL[kernel]
 
     def implementation(coefficients: WasmArray, *tensors: WasmArray) -> list[WasmArray]:
         memory = coefficients.memory

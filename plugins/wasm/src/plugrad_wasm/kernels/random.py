@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from plugrad.extend import float32, host_bodies, int32
+from plugrad.extend import float32, host_implementations, int32
 from plugrad.kernels import random
 from plugrad_wasm.declare import (
     ELEMENTWISE_PART_STEPS,
@@ -64,4 +64,4 @@ def _fill_with_random_numbers(
     return out
 
 
-table.update({random.multinomial: host_bodies(random)[random.multinomial]}, on_host=True)
+table.update({random.multinomial: host_implementations(random)[random.multinomial]}, on_host=True)

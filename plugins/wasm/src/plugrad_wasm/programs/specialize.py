@@ -91,7 +91,7 @@ def _list_inplace_pairs(kernel_name: str, inputs: int, results: int) -> list[tup
         return []
     if kernel.is_elementwise:
         return [(i, 0) for i in range(inputs)]
-    lists = optimizers.LISTS.get(kernel)
+    lists = optimizers.LIST_COUNT_OF_KERNEL.get(kernel)
     count = (
         (inputs - 1) // lists if lists else 0
     )  # the coefficients, the variables, their gradients, and others
