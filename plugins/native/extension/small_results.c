@@ -1,5 +1,5 @@
-// Results of a few elements, see few.h.
-#include "few.h"
+// Results of a few elements, see small_results.h.
+#include "small_results.h"
 
 #include <string.h>
 
@@ -10,8 +10,9 @@
 #define MOST_VARIANTS 12
 #define MOST_READ 2 // arrays
 #define MOST_RANK 64
+#define MOST_FLAGS 2
 
-enum how { EACH = 'e', AXES = 'a', ROWS = 'r' };
+enum how { EACH = 'e', AXES = 'a', AXIS = 'i', SCAN = 's', ROWS = 'r' };
 
 typedef struct {
     dtype_of_numpy *dtype, *result;
@@ -23,9 +24,9 @@ typedef struct {
 
 typedef struct {
     enum how how;
-    int inputs, count; // of variants
+    int inputs, flags, count; // of variants
     ptrdiff_t most;
-    PyObject *otherwise, *name;
+    PyObject *otherwise, *names; // of what has the axes, and of flags
     variant variants[MOST_VARIANTS];
 } maker;
 
@@ -88,53 +89,69 @@ static PyObject *run_each(PyObject *self, PyObject *const *arrays, ptrdiff_t cou
     return (PyObject *)out;
 }
 
-// Read the axes of a reduction, and write the kernel's numbers and the sizes of the result; return how many these are, or -1
-// if no kernel takes them, also with an error of Python.
-static int read_axes(const maker *m, const array *x, PyObject *keywords, value *to, ptrdiff_t *sizes) {
-    PyObject *axes = PyDict_GetItemWithError(keywords, m->name);
-    PyObject *kept = axes ? PyDict_GetItemWithError(keywords, keep_dims_name) : NULL;
-    const ptrdiff_t count = kept ? PyTuple_Size(axes) : 0;
-    if (count < 1 || count > x->axes) return -1;
-    const int first = (int)PyLong_AsLongLong(PyTuple_GetItem(axes, 0));
-    const int last = (int)PyLong_AsLongLong(PyTuple_GetItem(axes, count - 1)) + 1, is_kept = PyObject_IsTrue(kept);
-    if (first < 0 || last > x->axes || last - first != count || is_kept < 0) return -1;
-    to[0].integer = product(x->sizes, first);
-    to[1].integer = product(x->sizes + first, last - first);
-    to[2].integer = product(x->sizes + last, x->axes - last);
-    int found = 0;
+// What a kernel is called with behind the arrays, and the shape of the result.
+typedef struct {
+    value numbers[3 + MOST_FLAGS];
+    int count, axes;
+    ptrdiff_t sizes[MOST_RANK];
+} layout;
+
+// Describe a call along the axes from `first` to `last`, which remain as they are in a scan or in rows.
+static void describe(const maker *m, const array *x, int first, int last, int is_kept, layout *l) {
+    l->axes = 0;
     for (int axis = 0; axis < x->axes; axis++) {
-        const int is_reduced = first <= axis && axis < last;
-        if (!is_reduced || is_kept) sizes[found++] = is_reduced ? 1 : x->sizes[axis];
+        const int is_reduced = first <= axis && axis < last && m->how != SCAN && m->how != ROWS;
+        if (!is_reduced || is_kept) l->sizes[l->axes++] = is_reduced ? 1 : x->sizes[axis];
     }
-    return found;
+    l->numbers[0].integer = product(x->sizes, first);
+    l->numbers[1].integer = product(x->sizes + first, last - first);
+    l->numbers[2].integer = product(x->sizes + last, x->axes - last);
+    l->count = m->how == ROWS ? 2 : 3;
+}
+
+// Read what keywords say; return whether a kernel takes it, 0 also with an error of Python.
+static int read_keywords(const maker *m, const array *x, PyObject *keywords, layout *l) {
+    PyObject *axes = PyDict_GetItemWithError(keywords, PyTuple_GetItem(m->names, 0));
+    if (!axes || !x->axes) return 0;
+    if (m->how == AXES) {
+        PyObject *kept = PyDict_GetItemWithError(keywords, keep_dims_name);
+        const ptrdiff_t count = kept ? PyTuple_Size(axes) : 0;
+        if (count < 1 || count > x->axes) return 0;
+        const int first = (int)PyLong_AsLongLong(PyTuple_GetItem(axes, 0));
+        const int last = (int)PyLong_AsLongLong(PyTuple_GetItem(axes, count - 1)) + 1, is_kept = PyObject_IsTrue(kept);
+        if (first < 0 || last > x->axes || last - first != count || is_kept < 0) return 0;
+        describe(m, x, first, last, is_kept, l);
+        return 1;
+    }
+    const long long axis = PyLong_AsLongLong(axes);
+    if (axis < 0 || axis >= x->axes || (m->how == ROWS && axis != x->axes - 1)) return 0;
+    describe(m, x, (int)axis, (int)axis + 1, 0, l);
+    for (ptrdiff_t i = 1, names = PyTuple_Size(m->names); i < names; i++) {
+        PyObject *flag = PyDict_GetItemWithError(keywords, PyTuple_GetItem(m->names, i));
+        const int is_set = flag ? PyObject_IsTrue(flag) : -1;
+        if (is_set < 0) return 0;
+        l->numbers[l->count++].integer = is_set;
+    }
+    return 1;
 }
 
 static PyObject *run_along(PyObject *self, PyObject *arguments, PyObject *keywords) {
     const maker *m = PyCapsule_GetPointer(self, NULL);
     const array *x = PyTuple_Size(arguments) == 1 && keywords ? (const array *)PyTuple_GetItem(arguments, 0) : NULL;
     const variant *v = x ? find_variant(m, x) : NULL;
-    const ptrdiff_t size = v ? product(x->sizes, x->axes) : 0;
-    value values[1 + 1 + 3], *numbers = values + 2;
-    ptrdiff_t sizes[MOST_RANK];
-    int axes = -1;
-    if (is_few(m, size) && m->how == AXES)
-        axes = read_axes(m, x, keywords, numbers, sizes);
-    else if (is_few(m, size) && x->axes) {
-        PyObject *axis = PyDict_GetItemWithError(keywords, m->name);
-        const ptrdiff_t row = x->sizes[x->axes - 1];
-        if (axis && PyLong_AsLongLong(axis) == x->axes - 1) axes = x->axes;
-        numbers[0].integer = size / row, numbers[1].integer = row;
-    }
-    if (axes < 0) return PyErr_Occurred() ? NULL : PyObject_Call(m->otherwise, arguments, keywords);
-    array *out = new_array(v->result, axes, m->how == AXES ? sizes : x->sizes);
+    layout l;
+    if (!v || !is_few(m, product(x->sizes, x->axes)) || !read_keywords(m, x, keywords, &l))
+        return PyErr_Occurred() ? NULL : PyObject_Call(m->otherwise, arguments, keywords);
+    array *out = new_array(v->result, l.axes, l.sizes);
     if (!out) return NULL;
-    values[0].pointer = x->data, values[1].pointer = out->data;
+    value values[2 + 3 + MOST_FLAGS] = {{.pointer = x->data}, {.pointer = out->data}};
+    memcpy(values + 2, l.numbers, (size_t)l.count * sizeof(value));
     call_kernel(v->k, values);
     return (PyObject *)out;
 }
 
-static PyMethodDef each = {"few", run_each, METH_FASTCALL, NULL};
-static PyMethodDef along = {"few", (PyCFunction *)(void *)run_along, METH_VARARGS | METH_KEYWORDS, NULL};
+static PyMethodDef each = {"small_result", run_each, METH_FASTCALL, NULL};
+static PyMethodDef along = {"small_result", (PyCFunction *)(void *)run_along, METH_VARARGS | METH_KEYWORDS, NULL};
 
 static void free_maker(PyObject *capsule) {
     maker *m = PyCapsule_GetPointer(capsule, NULL);
@@ -144,7 +161,7 @@ static void free_maker(PyObject *capsule) {
         Py_DecRef(m->variants[i].function);
     }
     Py_DecRef(m->otherwise);
-    Py_DecRef(m->name);
+    Py_DecRef(m->names);
     PyMem_Free(m);
 }
 
@@ -154,13 +171,12 @@ static PyObject *kept(PyObject *object) {
 }
 
 static int is_wrong_call(void) {
-    PyErr_Format(PyExc_ValueError, "few: the functions do not take what it has");
+    PyErr_Format(PyExc_ValueError, "make_small_result_function: the functions do not take what it has");
     return 0;
 }
 
 // Find the function of a variant, and how many arrays it reads; return whether it takes the right arguments.
 static int read_function(const maker *m, PyObject *given, PyObject *ufunc_type, variant *v, int *inputs) {
-    static const char *const kinds[2][2] = {{"rwi", "rrwiii"}, {"rwiii", ""}};
     if (m->how == EACH && PyTuple_Size(given) == 2) {
         function f;
         if (!find_function(given, ufunc_type, &f)) return 0;
@@ -170,9 +186,12 @@ static int read_function(const maker *m, PyObject *given, PyObject *ufunc_type, 
     PyErr_Clear();
     if (PyCFunction_GetFunction(given) != run_kernel) return is_wrong_call();
     v->k = PyCapsule_GetPointer(PyCFunction_GetSelf(given), NULL);
-    *inputs = signature_of(v->k)->count == 6 ? 2 : 1;
-    const char *wanted = m->how == ROWS ? "rwii" : kinds[m->how == AXES][*inputs - 1];
-    return !strcmp(signature_of(v->k)->kinds, wanted) || is_wrong_call();
+    *inputs = m->how == EACH && signature_of(v->k)->count == 6 ? 2 : 1;
+    static const char along[] = "rwiiiii";
+    char wanted[sizeof along] = "";
+    memcpy(wanted, along, (size_t)(2 + (m->how == ROWS ? 2 : 3) + m->flags));
+    const char *each = *inputs == 2 ? "rrwiii" : "rwi";
+    return !strcmp(signature_of(v->k)->kinds, m->how == EACH ? each : wanted) || is_wrong_call();
 }
 
 static int read_variants(maker *m, PyObject *variants, PyObject *ufunc_type) {
@@ -191,10 +210,10 @@ static int read_variants(maker *m, PyObject *variants, PyObject *ufunc_type) {
     return m->count > 0 || is_wrong_call();
 }
 
-PyObject *few(PyObject *, PyObject *const *arguments, ptrdiff_t count) {
+PyObject *make_small_result_function(PyObject *, PyObject *const *arguments, ptrdiff_t count) {
     const char *how = count == 6 ? PyUnicode_AsUTF8AndSize(arguments[0], NULL) : "";
     if (!how) return NULL;
-    if (!*how || !strchr("ear", *how)) return PyErr_Format(PyExc_TypeError, "few takes six arguments");
+    if (!*how || !strchr("eaisr", *how)) return PyErr_Format(PyExc_TypeError, "make_small_result_function takes six arguments");
     if (!keep_dims_name) keep_dims_name = PyUnicode_InternFromString("keep_dims");
     maker *m = PyMem_Malloc(sizeof(maker));
     if (!m || !keep_dims_name) {
@@ -202,10 +221,13 @@ PyObject *few(PyObject *, PyObject *const *arguments, ptrdiff_t count) {
         return PyErr_NoMemory();
     }
     *m = (maker){.how = *how, .most = PyLong_AsLongLong(arguments[2])};
-    m->otherwise = kept(arguments[3]), m->name = kept(arguments[4]);
+    m->otherwise = kept(arguments[3]), m->names = kept(arguments[4]);
+    const ptrdiff_t names = PyTuple_Size(m->names);
+    m->flags = names > 1 ? (int)names - 1 : 0;
     PyObject *self = PyCapsule_New(m, NULL, free_maker);
     if (!self) return NULL;
-    PyObject *made = read_variants(m, arguments[1], arguments[5])
+    const int is_right = names >= (m->how != EACH) && m->flags <= MOST_FLAGS;
+    PyObject *made = (is_right || is_wrong_call()) && read_variants(m, arguments[1], arguments[5])
                          ? PyCFunction_NewEx(m->how == EACH ? &each : &along, self, NULL)
                          : NULL;
     Py_DecRef(self);
