@@ -38,6 +38,7 @@ LIMITS = {
     "matmul 512": 0.31,
     "gelu(x@w+b)": 0.19,
     "gelu(x*w+b)": 0.8,
+    "gelu(norm)": 0.4,
     "W5": 1.0,
     "sum": 0.15,
     "softmax": 0.45,

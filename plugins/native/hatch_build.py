@@ -58,6 +58,7 @@ KERNEL_SOURCES = (
         "fused",
     ),
     *(
+        "heads",
         "indexing",
         "linalg",
         "lu",

@@ -1,4 +1,5 @@
 // Programs, see program.h: how they are made, and how they run.
+#include "arrays.h"
 #include "nodes.h"
 
 #define CHECKED (1 << 22)     // bytes after which interrupts are answered
@@ -174,8 +175,7 @@ int open_run(PyObject *self, PyObject *const *arguments, ptrdiff_t count, progra
     for (; r->held < count; r->held++) {
         const int held = r->held, slot = held < arrays ? 1 + held : 0;
         Py_buffer *view = r->w->views + held;
-        if (PyObject_GetBuffer(arguments[held], view,
-                               held < p->inputs ? PyBUF_SIMPLE : PyBUF_WRITABLE)) {
+        if (get_buffer(arguments[held], view, held < p->inputs ? PyBUF_SIMPLE : PyBUF_WRITABLE)) {
             PyErr_Clear();
             PyErr_Format(PyExc_BufferError, "array %d of the program is not contiguous", held);
             return 0;

@@ -84,7 +84,7 @@ typedef struct {
 
 FROM_PYTHON PyObject _Py_NoneStruct;
 FROM_PYTHON PyObject *PyExc_TypeError, *PyExc_OverflowError, *PyExc_AttributeError;
-FROM_PYTHON PyObject *PyExc_ValueError, *PyExc_BufferError;
+FROM_PYTHON PyObject *PyExc_ValueError, *PyExc_BufferError, *PyExc_ImportError;
 
 FROM_PYTHON int PyObject_GetBuffer(PyObject *object, Py_buffer *view, int flags);
 FROM_PYTHON void PyBuffer_Release(Py_buffer *view);
@@ -117,7 +117,8 @@ FROM_PYTHON unsigned long long PyLong_AsUnsignedLongLongMask(PyObject *number);
 FROM_PYTHON PyObject *PyBool_FromLong(long number);
 FROM_PYTHON PyObject *PyLong_FromLongLong(long long number);
 FROM_PYTHON PyObject *PyObject_Type(PyObject *object);
-FROM_PYTHON PyObject *PyObject_GetAttr(PyObject *object, PyObject *name);
+FROM_PYTHON PyObject *PyObject_GetAttrString(PyObject *object, const char *name);
+FROM_PYTHON PyObject *PyImport_ImportModule(const char *name);
 FROM_PYTHON int PyObject_IsTrue(PyObject *object);
 FROM_PYTHON PyObject *PyObject_Call(PyObject *function, PyObject *arguments, PyObject *keywords);
 FROM_PYTHON PyObject *PyObject_CallFunctionObjArgs(PyObject *function, ...);

@@ -45,8 +45,8 @@ def integers(*shape):
     return np.random.default_rng(1).integers(-9, 9, shape).astype(np.int32)
 
 
-def q_k_v(xp):
-    return [xp.asarray(numbers(9, 99, 40)) for _ in range(3)]
+def q_k_v(xp, rows=99):
+    return [xp.asarray(numbers(9, rows, 40)) for _ in range(3)]
 
 
 CALLS = {
@@ -103,6 +103,10 @@ CALLS = {
     "gradient of attention": lambda xp: xp.grad(lambda q: xp.sum(xp.attention(q, *q_k_v(xp)[1:])))(
         q_k_v(xp)[0]
     ),
+    "attention of many queries": lambda xp: xp.attention(*q_k_v(xp, 299)),
+    "gradient of attention of many queries": lambda xp: xp.grad(
+        lambda q: xp.sum(xp.attention(q, *q_k_v(xp, 299)[1:]))
+    )(q_k_v(xp, 299)[0]),
 }
 
 

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import plugrad
+from plugrad.kernels import scan
+from plugrad.registry.kernels import override_kernel
 from plugrad_native import declare
 from plugrad_native.variants import current_variant
 
@@ -103,16 +105,145 @@ def test_elementwise_kernels_and_rows():
     np.testing.assert_allclose(plugrad.softmax(x.T, axis=0).numpy(), rows.T, 1e-6)
 
 
+BINARY = ("add", "subtract", "multiply", "maximum", "minimum", "less", "equal", "not_equal")
+UNARY = ("negative", "square", "abs", "floor", "sign")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "uint8", "int8"])
+def test_loops_of_numpy(dtype):
+    shapes = (
+        ((8,), (8,)),
+        ((3, 4), ()),
+        ((), (3, 4)),
+        ((), ()),
+        ((1,), (8,)),
+        ((3, 4), (4,)),
+        ((0,), (0,)),
+    )
+    for name in BINARY:
+        for first, second in (
+            *shapes,
+            ((1023,), (1023,)),
+            ((1024,), (1024,)),
+            ((1023,), ()),
+            ((1, 2), (2, 1)),
+        ):
+            a, b = numbers(*first, dtype=dtype), numbers(*second, dtype=dtype) + np.array(1, dtype)
+            expected = np.asarray(getattr(np, name)(a, b))
+            equal(getattr(plugrad, name)(plugrad.asarray(a), plugrad.asarray(b)), expected)
+    x, y = numbers(3, 4, dtype=dtype), numbers(4, 3, dtype=dtype)
+    for mine, theirs in ((plugrad.asarray(x).T, x.T), (plugrad.asarray(y)[::2], y[::2])):
+        equal(mine + mine, theirs + theirs)
+        equal(mine * plugrad.asarray(np.ones(theirs.shape, dtype)), theirs)
+    for name in UNARY:
+        for shape in ((8,), (3, 4), (), (0, 3), (1023,), (1024,)):
+            x = numbers(*shape, dtype=dtype)
+            equal(getattr(plugrad, name)(plugrad.asarray(x)), np.asarray(getattr(np, name)(x)))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "uint8"])
+def test_positions_scans_and_orders(dtype):
+    for shape in ((8,), (2, 4), (3, 4, 5), (1,), (1000,), (1025,), (0, 3)):
+        x = numbers(*shape, dtype=dtype)
+        for given, values in ((plugrad.asarray(x), x), (plugrad.permute_dims(x), x.T)):
+            for axis in range(-len(shape), len(shape)):
+                if values.shape[axis]:
+                    equal(plugrad.argmax(given, axis=axis), values.argmax(axis).astype("int32"))
+                    equal(plugrad.argmin(given, axis=axis), values.argmin(axis).astype("int32"))
+                expected = values.cumsum(axis, dtype=dtype)
+                equal(plugrad.cumulative_sum(given, axis=axis, dtype=dtype), expected)
+                order = values.argsort(axis, kind="stable").astype("int32")
+                equal(plugrad.argsort(given, axis=axis), order)
+                equal(plugrad.sort(given, axis=axis), np.sort(values, axis))
+    x = plugrad.asarray(numbers(8, dtype=dtype))
+    exclusive = np.r_[np.zeros(1, dtype), numbers(8, dtype=dtype).cumsum(dtype=dtype)[:-1]]
+    found = scan.cumsum(x, axis=0, exclusive=True, reverse=False)
+    equal(found, exclusive)
+    backwards = scan.cumsum(x, axis=0, exclusive=False, reverse=True)
+    equal(backwards, numbers(8, dtype=dtype)[::-1].cumsum(dtype=dtype)[::-1])
+
+
+def test_positions_of_nan():
+    x = plugrad.asarray(np.array([1, np.nan, 3, np.nan], "float32"))
+    assert plugrad.argmax(x).item() == plugrad.argmin(x).item() == 1
+    assert plugrad.argsort(x).tolist() == [0, 2, 1, 3]
+
+
+def test_loops_of_numpy_give_the_numbers_of_large_arrays():
+    special = np.array([0, -0.0, 1.5, -2.5, np.nan, np.inf, -np.inf, 1e38, -1e38, 1e-45], "float32")
+    long = np.tile(special, 300)
+    for name in (
+        "add",
+        "multiply",
+        "divide",
+        "maximum",
+        "pow",
+        "less",
+        "equal",
+        "atan2",
+        "remainder",
+        "hypot",
+    ):
+        function = getattr(plugrad, name)
+        small = function(plugrad.asarray(special), plugrad.asarray(special[::-1].copy())).numpy()
+        large = function(
+            plugrad.asarray(long), plugrad.asarray(np.tile(special[::-1], 300))
+        ).numpy()
+        np.testing.assert_array_equal(small, large[:10], strict=True)
+    for name in (
+        "exp",
+        "log",
+        "sin",
+        "cos",
+        "tan",
+        "sqrt",
+        "floor",
+        "isnan",
+        "reciprocal",
+        "sinh",
+        "negative",
+    ):
+        function = getattr(plugrad, name)
+        small, large = (
+            function(plugrad.asarray(special)).numpy(),
+            function(plugrad.asarray(long)).numpy(),
+        )
+        np.testing.assert_array_equal(small, large[:10], strict=True)
+
+
+def test_implementations_of_the_program_come_first():
+    x = plugrad.asarray([1.0, 2.0])
+    with override_kernel("Add", "cpu", lambda a, b: a * b):
+        equal(x + x, np.array([1, 4], "float32"))
+    equal(x + x, np.array([2, 4], "float32"))
+
+
+def test_a_memory_limit_counts_small_results_too():
+    x = plugrad.asarray([1.0, 2.0])
+    plugrad.set_memory_limit(1)
+    try:
+        with pytest.raises(plugrad.errors.OutOfMemory):
+            _ = x + x
+    finally:
+        plugrad.set_memory_limit(None)
+    equal(x + x, np.array([2, 4], "float32"))
+
+
 def test_kernels_with_other_arguments_are_refused():
     softmax = {np.dtype("float32"): current_variant().kernel("softmax_float32")}
     with pytest.raises(ValueError, match="do not take"):
-        declare.with_small_results_in_c("each", softmax, print)
+        declare.with_small_results_in_c(declare.SmallResults("each", softmax, {}, ()), print)
+    for function in (print, (np.modf, 0), (np.add, 1000), (np.add, -1), (np.clip, 0)):
+        wrong = declare.SmallResults("each", {np.dtype("float32"): function}, {}, ())
+        with pytest.raises(ValueError, match=r"do not take|pair"):
+            declare.with_small_results_in_c(wrong, print)
+    both = {np.dtype("float32"): (np.add, 0), np.dtype("float64"): (np.exp, 0)}
     with pytest.raises(ValueError, match="do not take"):
-        declare.with_small_results_in_c("each", {np.dtype("float32"): print}, print)
+        declare.with_small_results_in_c(declare.SmallResults("each", both, {}, ()), print)
     with pytest.raises(TypeError):
-        current_variant().few("each", ())
+        current_variant().make_small_result_function("each", ())
     with pytest.raises(TypeError):
-        current_variant().join(False, ())
+        current_variant().make_small_concatenation(False, ())
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

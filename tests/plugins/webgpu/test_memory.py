@@ -239,8 +239,10 @@ def test_a_device_that_was_closed_keeps_nothing(has_survivor):
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="needs glibc")
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
-def test_shaders_are_given_back_with_their_device_though_an_array_lives_on():
+def test_shaders_are_given_back_with_their_device_though_an_array_lives_on(run):
     """The library frees what is released only when later work is done, of which a closed device had none."""
+    if not run.device.is_software:
+        pytest.skip("the driver of a GPU keeps the memory of shaders for the next device")
     opened = backend()
     functions = {KERNELS[config.kernel_name]: config.kernel_func for config in opened.open("")}
     x = opened.from_numpy(np.ones(3, np.float32))

@@ -16,6 +16,7 @@ from plugrad_webgpu.algorithms.subgroups import (
 )
 from plugrad_webgpu.algorithms.tiles import TILES
 from plugrad_webgpu.driver.native import BindGroupLayout
+from plugrad_webgpu.shaders.chains import plain_store
 from plugrad_webgpu.shaders.elements import SHADER_DTYPES
 from plugrad_webgpu.shaders.sources import SNIPPET_FILES, linked, shader
 
@@ -47,16 +48,21 @@ MOVEMENT = {
 }
 
 
-def bindings(*arrays):
-    """Return the declarations of inputs and of the output, which comes last."""
-    access = ["read"] * (len(arrays) - 1) + ["read_write"]
+def inputs(*arrays):
+    """Return the declarations of inputs."""
     return "\n".join(
-        f"@group(0) @binding({i}) var<storage, {access[i]}> {array};"
-        for i, array in enumerate(arrays)
+        f"@group(0) @binding({i}) var<storage, read> {array};" for i, array in enumerate(arrays)
     )
 
 
-# Files with what they need; the elementwise template is compiled by running every such kernel.
+def bindings(*arrays):
+    """Return the declarations of inputs and of the output, which comes last."""
+    *first, last = arrays
+    output = f"@group(0) @binding({len(first)}) var<storage, read_write> {last};"
+    return "\n".join([inputs(*first), output])
+
+
+# Files with what they need; the elementwise templates are compiled by running every such kernel.
 SHADERS = {
     ("attention",): {
         "bindings": bindings(
@@ -138,6 +144,7 @@ SHADERS = {
     },
     ("movement",): MOVEMENT,
     ("normalization",): {
+        **plain_store(1, "f32"),
         "element": "f32",
         "largest": "v",
         "integer": "i32",
@@ -151,10 +158,12 @@ SHADERS = {
     ("normalization_response",): {
         "term": "x[k]",
         "finish": "sum",
-        "bindings": bindings("x: array<f32>", "output: array<f32>"),
+        "bindings": inputs("x: array<f32>"),
+        **plain_store(1, "f32"),
     },
     ("normalization_rows",): {
-        "bindings": bindings("x: array<vec4f>", "dy: array<vec4f>", "output: array<vec4f>"),
+        "bindings": inputs("x: array<vec4f>", "dy: array<vec4f>"),
+        **plain_store(2, "vec4f"),
         "element": "vec4f",
         "sum_of": "(v.x + v.y) + (v.z + v.w)",
         "g": "dy[at]",
@@ -166,7 +175,7 @@ SHADERS = {
     ("reduction", "reduction_lanes"): {
         "T": "f32",
         "element": "vec4<f32>",
-        "result": "f32",
+        **plain_store(1, "f32"),
         "combine": "maximum(a, b)",
         "walk": "row_by_row",
         "block": "32",
@@ -187,7 +196,7 @@ SHADERS = {
         **subgroup_size_substitutions(False),
         "T": "f32",
         "element": "array<vec4<f32>, 4>",
-        "result": "array<vec4<f32>, 4>",
+        **plain_store(1, "array<vec4<f32>, 4>"),
         "lines": "4",
         "combine": "a + b",
         "walk": "row_by_row",
@@ -248,6 +257,7 @@ PRODUCTS = {
     *(f"linalg_{tile.schedule}" for tile in TILES.values()),
 }
 """The parts of the shaders of products, which test_product.py compiles by multiplying."""
+ELEMENTWISE_FILES = {"elementwise", "elementwise_store", "joined"}
 
 
 def entry_points(code):
@@ -285,7 +295,7 @@ def test_files_compile(run, names):
 
 
 def test_every_file_is_listed():
-    listed = {name for names in SHADERS for name in names} | {"elementwise", "joined"} | PRODUCTS
+    listed = {name for names in SHADERS for name in names} | ELEMENTWISE_FILES | PRODUCTS
     found = {f.name.removesuffix(".wgsl") for f in (FOLDER / "templates").iterdir()}
     assert listed == {name for name in found if (FOLDER / "templates" / f"{name}.wgsl").is_file()}
 

@@ -14,7 +14,6 @@ from plugrad.discovery.state import state
 from plugrad.engine import watching
 from plugrad.engine.checking import check_result_arrays, with_contract_checks, with_finite_checks
 from plugrad.engine.composites import composite_implementation
-from plugrad.engine.halves import dispatch_on_dtype
 from plugrad.errors import UnsupportedDtype
 from plugrad.registry.composites import find_composite
 from plugrad.registry.kernels import add_listener, find_kernel, list_implementations
@@ -103,14 +102,8 @@ class Implementations(dict[str, "Implementation"]):
                 return composite_implementation(composite, backend)
             return fallback_implementation(kernel_name, backend)
         # No lock is held here: to read a setting may load plugins.
-        function = dispatch_on_conditions(found, backend)
         has_bfloat16 = known_bfloat16()
-        if has_bfloat16 and (own := found[0].bfloat16_func) is not None:
-            function = dispatch_on_dtype(
-                has_bfloat16, backend.wrap_implementation(kernel_name, own), function
-            )
-        elif has_bfloat16:
-            function = backend.with_bfloat16(kernel_name, function)
+        function = backend.complete_implementation(found, dispatch_on_conditions(found, backend))
         if config.get("debug"):
             function = with_contract_checks(kernel_name, function, backend)
         if config.get("check_finite"):
@@ -146,7 +139,9 @@ class LocalImplementations(Implementations):
         return super().__missing__(kernel_name) if is_other else backend.functions[kernel_name]
 
 
-def functions_in(backend: Backend, overrides: Overrides | None) -> Mapping[str, Implementation]:
+def functions_with_overrides(
+    backend: Backend, overrides: Overrides | None
+) -> Mapping[str, Implementation]:
     """Return the functions of a device in this context, whose overrides are given."""
     shared = backend.functions
     if overrides is None or not isinstance(shared, Implementations):
@@ -160,7 +155,7 @@ def active_functions(backend: Backend) -> Mapping[str, Implementation]:
 
     Each is looked up when it is first asked for, and raises at its call if there is none.
     """
-    return functions_in(backend, active_overrides())
+    return functions_with_overrides(backend, active_overrides())
 
 
 def _discard_implementation(kernel_name: str, backend_name: str) -> None:
@@ -199,7 +194,10 @@ def remove_watcher(watcher: Watcher) -> None:
         _discard_all()
 
 
-state.implementations_for, state.functions_in = Implementations, functions_in
+state.create_implementations, state.functions_with_overrides = (
+    Implementations,
+    functions_with_overrides,
+)
 add_listener(_discard_implementation)
 config.listeners.append(_on_setting_changed)
 addition_listeners.append(_on_dtype_added)
@@ -312,7 +310,7 @@ def route_strings_to_numpy(
             raise UnsupportedDtype(
                 f"{kernel_name} on backend {backend.name!r} does not take string; it takes numbers"
             )
-        function = functions_in(reference, active_overrides())[kernel_name]
+        function = functions_with_overrides(reference, active_overrides())[kernel_name]
         return wrap_host_function(function, backend)(*arrays, **attrs)
 
     return implementation

@@ -22,10 +22,10 @@ from plugrad.errors import (
 )
 from plugrad.importing import import_lazily
 from plugrad.interruptions import is_interruption, was_raised_by_signal_handler
-from plugrad.tensor.choice import choose_implementation
+from plugrad.tensor.choice import choose_implementation, dispatch_on_dtype
 from plugrad.tensor.effects import active_log
 from plugrad.types.arguments import explain_wrong_fields
-from plugrad.types.dtype import BFLOAT16, as_dtype
+from plugrad.types.dtype import BFLOAT16, as_dtype, known_bfloat16
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -319,6 +319,26 @@ class Backend(ABC):
         return choose_implementation(
             function, self.wrap_implementation(name, following), *config.conditions
         )
+
+    def complete_implementation(
+        self, configs: Sequence[KernelConfig], function: Implementation
+    ) -> Implementation:
+        """Return the function that the engine calls for a kernel, whose implementations `function` has joined.
+
+        By default, `function` itself, and with bfloat16 once the program has named it. A backend may put in front what
+        answers some calls at once.
+
+        Args:
+            configs: the implementations of the kernel; the first one that is meant for the inputs runs.
+            function: what runs it.
+        """
+        bfloat16 = known_bfloat16()
+        if not bfloat16:
+            return function
+        name, own = configs[0].kernel_name, configs[0].bfloat16_func
+        if own is None:
+            return self.with_bfloat16(name, function)
+        return dispatch_on_dtype(bfloat16, self.wrap_implementation(name, own), function)
 
     def with_bfloat16(self, kernel_name: str, function: Implementation) -> Implementation:
         """Return the function that the engine calls for a kernel after the program has named bfloat16.

@@ -1,4 +1,4 @@
-"""The choice between an implementation that is meant for some inputs and the next one, which takes all others."""
+"""The choice between implementations: one is meant for some inputs, and the next one takes all others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from plugrad.types.dtype import as_dtype
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from plugrad.types.dtype import DType
 
@@ -50,6 +50,21 @@ def choose_implementation(
 
     def implementation(*arrays: Any, **attrs: Any) -> Any:
         return (function if is_meant(arrays) else following)(*arrays, **attrs)
+
+    return implementation
+
+
+def dispatch_on_dtype(
+    halves: Collection[DType], function: Implementation, otherwise: Implementation
+) -> Implementation:
+    """Return an implementation that calls a function if an input is of some dtypes, and else another one."""
+    known: set[object] = {spelling for d in halves for spelling in (d, d.numpy)}
+
+    def implementation(*arrays: Any, **attrs: Any) -> Any:
+        for x in arrays:
+            if x is not None and x.dtype in known:
+                return function(*arrays, **attrs)
+        return otherwise(*arrays, **attrs)
 
     return implementation
 

@@ -1,12 +1,12 @@
-"""The table of kernels, the type of arrays, and the dtype in which sums are computed."""
+"""The table of kernels, the type of arrays, marks of implementations, and the dtype in which sums are computed."""
 
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plugrad.extend import KernelTable
+from plugrad.extend import Implementation, Kernel, KernelConfig, KernelTable
 
 Array = NDArray[Any]
 table = KernelTable("cpu")
@@ -29,6 +29,47 @@ def tracked(function: Function) -> Function:
 def is_tracked(function: Callable[..., Any]) -> bool:
     """Return whether an implementation is marked as `tracked`."""
     return id(function) in _tracked
+
+
+class Front(NamedTuple):
+    """What answers the calls of some inputs at once, and passes on all others."""
+
+    make: Callable[[Implementation], Implementation]
+    """Returns a function that passes calls on to another one."""
+    stands_for: tuple[Implementation, ...]
+
+
+_fronts: Final[dict[str, Front]] = {}
+"""By the names of kernels."""
+
+
+def put_in_front(
+    kernel: Kernel[..., Any],
+    make: Callable[[Implementation], Implementation],
+    *stands_for: Implementation,
+) -> None:
+    """Let a function answer the calls of some inputs at once, before anything is asked about them.
+
+    Args:
+        kernel: the kernel.
+        make: returns that function, which calls its argument for all other inputs. Its own results are too small to be
+            tracked.
+        stands_for: the implementations that give the same results. If another one is in effect, nothing is in front.
+    """
+    _fronts[kernel.name] = Front(make, stands_for)
+
+
+def with_front(configs: Sequence[KernelConfig], function: Implementation) -> Implementation:
+    """Return a function that runs a kernel with what was put in front of its implementations."""
+    front = _fronts.get(configs[0].kernel_name)
+    if front is None:
+        return function
+    for config in configs:
+        if not any(config.kernel_func is known for known in front.stands_for):
+            return function
+        if not config.is_conditional:
+            break
+    return front.make(function)
 
 
 def accumulation_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:

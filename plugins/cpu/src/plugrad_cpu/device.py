@@ -26,7 +26,7 @@ from plugrad.extend import (
     compute_in_float32,
     known_bfloat16,
 )
-from plugrad_cpu.declare import is_tracked
+from plugrad_cpu.declare import is_tracked, with_front
 from plugrad_cpu.memory import TRACKED_MIN_BYTES, Array, empty, empty_like, pool
 from plugrad_cpu.sharing import fill_in_threads
 from plugrad_cpu.threads import thread_count, thread_pool
@@ -118,6 +118,13 @@ class Cpu(Backend):
         if not _is_elementwise_without_attributes(contract) or len(contract.inputs) > 2:
             return super().join_implementations(config, following)
         return _with_memory_limit(_choose_by_inputs(config, following, contract), contract)
+
+    def complete_implementation(
+        self, configs: Sequence[KernelConfig], function: Implementation
+    ) -> Implementation:
+        """Return a function with what a pack puts in front; no front asks for a memory limit."""
+        function = super().complete_implementation(configs, function)
+        return with_front(configs, function) if pool.limit is None else function
 
     def with_bfloat16(self, kernel_name: str, function: Implementation) -> Implementation:
         """Return a function that also takes bfloat16."""

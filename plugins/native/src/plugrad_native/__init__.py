@@ -18,8 +18,8 @@ def register() -> KernelTable:
 
     if not has_any_variant():  # a wheel without compiled code, for other platforms
         return KernelTable("cpu")
-    from plugrad_native.halves import table
     from plugrad_native.sharing import use_compiled_threads
+    from plugrad_native.small_results import table
 
     use_compiled_threads()
     table.compile = compile_graph

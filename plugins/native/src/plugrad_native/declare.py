@@ -20,7 +20,7 @@ from plugrad_cpu.extend import (
     tracked,
     write,
 )
-from plugrad_native.variants import current_variant
+from plugrad_native.variants import CompiledFunction, current_variant
 
 if TYPE_CHECKING:
     from plugrad.extend import Implementation, Kernel, Shape
@@ -61,27 +61,55 @@ def find_c_functions(kernel: str, *dtypes: str, suffix: str = "") -> CFunctionsB
     }
 
 
-def with_small_results_in_c(
-    how: Literal["each", "axes", "rows"],
-    functions: CFunctionsByDtype,
-    otherwise: Implementation,
-    name: str = "",
+Layout: TypeAlias = Literal["each", "axes", "indices", "scan", "rows"]
+"""What C functions take behind the arrays; ``extension/small_results.h`` tells."""
+
+
+class SmallResults(NamedTuple):
+    """The functions by which C computes the small results of a kernel, and the form of their arguments."""
+
+    how: Layout
+    functions: dict[np.dtype[Any], CompiledFunction]
+    """By the dtype of the inputs."""
+    results: dict[np.dtype[Any], np.dtype[Any]]
+    """The dtypes of results that are not those of the inputs."""
+    names: tuple[str, ...]
+    """The attributes that the functions ask for: that which has the axis or the axes, and flags."""
+
+
+SMALL_RESULTS: Final[dict[str, SmallResults]] = {}
+"""By the names of kernels; `plugrad_native.small_results` puts them in front of the implementations."""
+
+
+def register_small_result_functions(
+    kernel: Kernel[..., Any],
+    how: Layout,
+    functions: Mapping[np.dtype[Any], CompiledFunction],
+    *names: str,
     result: np.dtype[Any] | None = None,
-) -> Implementation:
-    """Return an implementation that makes small results in C: Python takes twice as long for these.
+) -> None:
+    """Register C functions or NumPy loops that compute the small results of a kernel, in a third of Python's time.
 
     Args:
-        how: what the C functions take behind the arrays; ``extension/few.h`` tells.
-        functions: the C functions by dtype.
-        otherwise: the implementation for all other inputs.
-        name: the attribute that has the axes of a reduction, or the axis of rows.
+        kernel: the kernel.
+        how: what the functions take.
+        functions: the functions by dtype, which come before those that are known.
+        names: the attributes that the functions ask for: that which has the axis or the axes, and flags.
         result: the dtype of results; by default that of the inputs.
     """
-    if not isinstance(functions, dict):  # of bfloat16, which NumPy may not know yet
-        return otherwise
-    variants = tuple([(dtype, run, result or dtype) for dtype, run in functions.items()])
-    few = current_variant().few(how, variants, UNTRACKED_MAX_ELEMENTS, np.empty, otherwise, name)
-    return tracked(few)
+    small = SMALL_RESULTS.setdefault(kernel.name, SmallResults(how, {}, {}, names))
+    small.functions.update(functions)
+    if result is not None:
+        small.results.update(dict.fromkeys(functions, result))
+
+
+def with_small_results_in_c(small: SmallResults, otherwise: Implementation) -> Implementation:
+    """Return an implementation that computes small results in C, and calls `otherwise` for all other inputs."""
+    variants = tuple([(d, run, small.results.get(d, d)) for d, run in small.functions.items()])
+    function = current_variant().make_small_result_function(
+        small.how, variants, UNTRACKED_MAX_ELEMENTS, otherwise, small.names, np.ufunc
+    )
+    return tracked(function)
 
 
 def make_unary_kernel(
@@ -110,7 +138,9 @@ def make_unary_kernel(
             )
         return out
 
-    return with_small_results_in_c("each", functions, implementation, result=result)
+    if isinstance(functions, dict):  # not those of bfloat16, which NumPy may not know yet
+        register_small_result_functions(kernel, "each", functions, result=result)
+    return implementation
 
 
 def make_binary_kernel(
@@ -181,7 +211,9 @@ def make_binary_kernel(
             parallel_strided_loop(broadcast[dtype], places, plan.descriptor, work=plan.size)
         return out
 
-    return with_small_results_in_c("each", functions, implementation, result=result)
+    if isinstance(functions, dict):  # not those of bfloat16, which NumPy may not know yet
+        register_small_result_functions(kernel, "each", functions, result=result)
+    return implementation
 
 
 C_MIN_BYTES: Final = 1024
@@ -375,6 +407,8 @@ C_COPY_BY_ITEM_SIZE: Final = {
 """Strided copies by the size of elements."""
 C_COPY_MIN_BYTES: Final = 4096
 """The minimum bytes for which C transposes faster than NumPy."""
+C_COPY_MAX_ROW_BYTES: Final = 128
+"""The maximum bytes of whole rows that C copies faster than NumPy."""
 COPY_COST_IN_ADDITIONS: Final = 2
 """How long it takes for an element, in additions."""
 
@@ -431,7 +465,7 @@ def plan_transposition(shape: Shape, strides: Shape, item_size: int) -> tuple[Sh
     """Plan a copy that makes a transposed array contiguous.
 
     That is, an order of axes which makes the array dense, and the descriptor for ``copy_4`` in
-    csrc/movement.c. None if there is no such order, or if NumPy copies as fast: whole rows.
+    csrc/movement.c. None if there is no such order, or if NumPy copies as fast: long rows.
     """
     order = sorted(range(len(shape)), key=lambda axis: -strides[axis])
     dense_step = item_size
@@ -448,11 +482,11 @@ def plan_transposition(shape: Shape, strides: Shape, item_size: int) -> tuple[Sh
             sizes[axis - 1] *= sizes.pop(axis)
             for step in steps:
                 del step[axis - 1]
-    if len(sizes) < 2 or steps[0][-1] == 1:
+    has_rows = steps[0][-1] == 1
+    if len(sizes) < 2 or (has_rows and sizes[-1] * item_size > C_COPY_MAX_ROW_BYTES):
         return None
-    unit = steps[0].index(
-        1
-    )  # the axis along which the source is contiguous comes before the last one
-    for numbers in (sizes, *steps):
-        numbers.insert(len(numbers) - 2, numbers.pop(unit))
+    if not has_rows:  # the axis along which the source is contiguous comes before the last one
+        unit = steps[0].index(1)
+        for numbers in (sizes, *steps):
+            numbers.insert(len(numbers) - 2, numbers.pop(unit))
     return tuple(order), np.array([len(sizes), *sizes, *steps[0], *steps[1]], np.int32)

@@ -19,6 +19,8 @@ SIZES: list[tuple[Any, ...]] = [
     ((2, 2), 5, 4, 1, 3),
     ((1,), 9, 1, 2, 1),
 ]
+# Widths that are multiples of eight: blocks of queries and of keys, and what is left beside them.
+SMALL_HEAD_SIZES: list[tuple[Any, ...]] = [((3,), 9, 5, 8, 16), ((2,), 35, 43, 24, 8)]
 LONG_SEQUENCE_SIZES: tuple[Any, ...] = ((), 70, 523, 3, 2)  # beyond a tile in both directions
 
 
@@ -50,10 +52,20 @@ def masks(batch: tuple[int, ...], queries: int, keys: int) -> list[Any]:
     return [None, *(numbers(-1, 1, shape=shape) for shape in dict.fromkeys(shapes))]
 
 
+MASK_OF_EXTREMES = [
+    *([0, -INF, 0], [-INF, -INF, -INF], [0, 0, 500], [-500, -INF, -INF], [np.nan, 0, 0]),
+    *([0, 0, 0], [0, INF, 0], [-8, -8, -8], [0, -100, -80]),
+]
 SCALE_ATTRIBUTE = {"scale": 0.5}
 ROWS = [
     *(
-        Row(attention.attention, attention_rows, inputs(sizes, mask), SCALE_ATTRIBUTE, factor=4)
+        Row(
+            attention.attention,
+            attention_rows,
+            inputs(sizes, mask),
+            SCALE_ATTRIBUTE,
+            tolerance_factor=4,
+        )
         for sizes in SIZES
         for mask in masks(*sizes[:3])
     ),
@@ -63,7 +75,7 @@ ROWS = [
             attention_gradients,
             [arbitrary_numbers(*sizes[0], sizes[1], sizes[4]), *inputs(sizes, mask)],
             SCALE_ATTRIBUTE,
-            factor=4,
+            tolerance_factor=4,
         )
         for sizes in SIZES
         for mask in masks(*sizes[:3])[::2]
@@ -77,7 +89,7 @@ ROWS = [
             is_edge=True,
             is_smooth=False,
             dtypes=FLOATS[:1],
-            factor=8,
+            tolerance_factor=8,
         )
         for kernel, reference, given in [
             (attention.attention, attention_rows, inputs(LONG_SEQUENCE_SIZES, None)),
@@ -88,6 +100,20 @@ ROWS = [
                     arbitrary_numbers(70, 2),
                     *inputs(LONG_SEQUENCE_SIZES, arbitrary_numbers(70, 523)),
                 ],
+            ),
+            *(
+                (attention.attention, attention_rows, inputs(sizes, mask))
+                for sizes in SMALL_HEAD_SIZES
+                for mask in masks(*sizes[:3])
+            ),
+            *(
+                (
+                    attention.attention_gradient,
+                    attention_gradients,
+                    [arbitrary_numbers(*sizes[0], sizes[1], sizes[4]), *inputs(sizes, mask)],
+                )
+                for sizes in SMALL_HEAD_SIZES
+                for mask in masks(*sizes[:3])
             ),
         ]
     ),
@@ -136,5 +162,21 @@ ROWS = [
         dtypes=FLOATS,
         is_edge=True,
         is_smooth=False,
+    ),
+    *(
+        Row(
+            kernel,
+            reference,
+            [*before, *inputs(((), 9, 3, 8, 8), fixed_values(MASK_OF_EXTREMES))],
+            SCALE_ATTRIBUTE,
+            dtypes=FLOATS,
+            is_edge=True,
+            is_smooth=False,
+            tolerance_factor=4,
+        )
+        for kernel, reference, before in [
+            (attention.attention, attention_rows, []),
+            (attention.attention_gradient, attention_gradients, [arbitrary_numbers(9, 8)]),
+        ]
     ),
 ]

@@ -15,6 +15,7 @@ from plugrad_webgpu.algorithms.subgroups import (
     workgroup_reduction_function,
 )
 from plugrad_webgpu.memory.buffers import reinterpret
+from plugrad_webgpu.shaders.chains import plain_store
 from plugrad_webgpu.shaders.elements import (
     STORAGE_TYPE,
     WORD_DTYPE,
@@ -250,7 +251,7 @@ def _reduction_program(
         *names,
         T=stored,
         element=element,
-        result=element if is_line else vector_type(stored, across),
+        **plain_store(1, element if is_line else vector_type(stored, across)),
         lines=str(CACHE_LINE_ELEMENTS // 4),
         line_finish=finish,
         identity="identity_line()" if is_line else f"{element}(parameters.identity)",
@@ -273,7 +274,13 @@ def _reduction_program(
         lanes_given=size["lanes_given"],
         finish="finished_line(value)" if is_line else finish,
     )
-    return Program(f"reduction {combine}", source, workgroup=workgroup)
+    return Program(
+        f"reduction {combine}",
+        source,
+        workgroup=workgroup,
+        # Columns in lines are many calls of `store`, for few results.
+        stored_elements=0 if is_line else across,
+    )
 
 
 def arg_reduction(is_better: Mapping[DType, str]) -> Callable[[GpuArray, int], GpuArray]:

@@ -21,6 +21,7 @@ from plugrad_webgpu.driver.limits import MAX_LOOP_STEPS
 from plugrad_webgpu.kernels.pooling import window_sums
 from plugrad_webgpu.kernels.reduction import max_along
 from plugrad_webgpu.memory.buffers import reinterpret
+from plugrad_webgpu.shaders.chains import plain_store
 from plugrad_webgpu.shaders.program import Program, plan
 from plugrad_webgpu.shaders.sources import shader
 
@@ -94,12 +95,19 @@ class _Normalization:
             "normalization",
             **wgsl,
             **_SUBSTITUTIONS_BY_WIDTH[width],
+            **plain_store(1, _SUBSTITUTIONS_BY_WIDTH[width]["element"]),
             **subgroup_size_substitutions(has_subgroups),
             joined="".join(
                 workgroup_reduction_function(*each, "f32", has_subgroups) for each in functions
             ),
         )
-        return Program(wgsl["finish"], source, entry_point=entry_point, workgroup=workgroup)
+        return Program(
+            wgsl["finish"],
+            source,
+            entry_point=entry_point,
+            workgroup=workgroup,
+            stored_elements=width,
+        )
 
 
 _SUBSTITUTIONS_BY_WIDTH = {
@@ -190,13 +198,13 @@ def _row_normalization_program(
     g = f"dy[at]{scale}" if gradient else f"{element}()"
     result = f"h{scale}" + (" + offset[k]" if "offset" in inputs else "")
     arrays = [f"var<storage, read> {name}: array<{element}>;" for name in inputs]
-    arrays.append(f"var<storage, read_write> output: array<{element}>;")
     source = partial(
         shader,
         "normalization_rows",
         element=element,
         sum_of=_SUBSTITUTIONS_BY_WIDTH[width]["sum_of"],
         bindings="\n".join(f"@group(0) @binding({i}) {each}" for i, each in enumerate(arrays)),
+        **plain_store(len(inputs), element),
         g=g,
         result="found.y * (" + g + " - found.z - h * found.w)" if gradient else result,
         turns="3" if gradient else "2",
@@ -204,7 +212,9 @@ def _row_normalization_program(
         **subgroup_size_substitutions(has_subgroups),
     )
     label = "layer_norm_gradient" if gradient else "layer_norm"
-    return Program(label, source, entry_point=entry_point, workgroup=workgroup)
+    return Program(
+        label, source, entry_point=entry_point, workgroup=workgroup, stored_elements=width
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -415,10 +425,16 @@ def _run_lrn_program(
 @cache
 def _lrn_program(term: str, finish: str, *inputs: str) -> Program:
     bindings = [f"var<storage, read> {name}: array<f32>;" for name in inputs]
-    bindings.append("var<storage, read_write> output: array<f32>;")
     lines = "\n".join(f"@group(0) @binding({i}) {line}" for i, line in enumerate(bindings))
-    source = partial(shader, "normalization_response", term=term, finish=finish, bindings=lines)
-    return Program(finish, source)
+    source = partial(
+        shader,
+        "normalization_response",
+        term=term,
+        finish=finish,
+        bindings=lines,
+        **plain_store(len(inputs), "f32"),
+    )
+    return Program(finish, source, stored_elements=1)
 
 
 @lru_cache(maxsize=1024)

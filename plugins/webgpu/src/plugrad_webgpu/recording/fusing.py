@@ -11,18 +11,32 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from plugrad_webgpu.recording.recorder import RecordedCopy, RecordedDispatch
-from plugrad_webgpu.shaders.chains import CONFLICT, MAX_COMPILE_WEIGHT, chain_program, lay_out_chain
-from plugrad_webgpu.shaders.program import plan
+from plugrad_webgpu.shaders.chains import (
+    CONFLICT,
+    MAX_COMPILE_WEIGHT,
+    Formula,
+    cached_input_access,
+    chain_program,
+    lay_out_chain,
+    program_with_epilogue,
+)
+from plugrad_webgpu.shaders.program import extend_plan, plan
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from plugrad_webgpu.memory.buffers import Buffer
     from plugrad_webgpu.recording.recorder import PlaceholderBuffer
-    from plugrad_webgpu.shaders.chains import ElementwiseCall, InputAccess, OperandReferences
+    from plugrad_webgpu.shaders.chains import (
+        ElementwiseCall,
+        InputAccess,
+        Number,
+        OperandReferences,
+    )
     from plugrad_webgpu.shaders.layout import Shape
 
 cached_chain_program = lru_cache(maxsize=1024)(chain_program)
+cached_program_with_epilogue = lru_cache(maxsize=1024)(program_with_epilogue)
 
 
 class FusionGroup:
@@ -148,7 +162,7 @@ def _merge_dispatches(
     members = _find_needed_calls(members, outside)
     if len(members) < 2:
         return [*members]
-    made = _fuse_dispatches(members, outside, max_buffers)
+    made = fuse_dispatches(members, outside, max_buffers)
     if made is not None:
         return [made]
     half = len(members) // 2
@@ -174,14 +188,30 @@ def _find_needed_calls(
     return found[::-1]
 
 
-def _fuse_dispatches(
-    members: Sequence[RecordedDispatch], outside: set[PlaceholderBuffer], max_buffers: int
+def fuse_dispatches(
+    members: Sequence[RecordedDispatch],
+    outside: Collection[Buffer],
+    max_buffers: int,
+    first: RecordedDispatch | None = None,
 ) -> RecordedDispatch | None:
-    """Return one dispatch for several elementwise calls, or None if it would bind too many buffers."""
+    """Return one dispatch for several elementwise calls, or None if it would bind too many buffers.
+
+    Args:
+        members: the calls.
+        outside: the buffers that are read by others.
+        max_buffers: the number of buffers that a dispatch can bind.
+        first: a dispatch whose program computes the calls of what it has found, in place of storing it.
+    """
     places: dict[Buffer, int] = {}
     leaves: dict[tuple[Buffer, InputAccess], int] = {}
-    calls: list[tuple[ElementwiseCall, OperandReferences]] = []
-    for place, member in enumerate(members):
+    calls: list[tuple[Formula, Sequence[Number], OperandReferences]] = []
+    before: tuple[Buffer, ...] = ()
+    if first is not None:
+        before, (result,), dtype = first.reads, first.writes, first.plan.dtype
+        leaves[result, cached_input_access(dtype, None)] = 0
+        calls.append((Formula("x", (("x", dtype),), dtype), (), (~0,)))
+        places[result] = 0
+    for place, member in enumerate(members, len(calls)):
         step = member.step
         assert step is not None
         references: list[int] = []
@@ -190,26 +220,32 @@ def _fuse_dispatches(
             if found is None:
                 found = ~leaves.setdefault((buffer, reading), len(leaves))
             references.append(found)
-        calls.append((step, tuple(references)))
+        calls.append((step.formula, step.values, tuple(references)))
         places[member.writes[0]] = place
-    written = tuple(place for place, m in enumerate(members) if m.writes[0] in outside)
-    if len(leaves) + len(written) > max_buffers:
+    made = [*(() if first is None else first.writes), *[member.writes[0] for member in members]]
+    written = [(place, x) for place, x in enumerate(made) if x in outside]
+    loaded = [buffer for buffer, _ in leaves][first is not None :]
+    if len(before) + len(loaded) + len(written) > max_buffers:
         return None
-    loop = next((step.loop for step, _ in calls if step.loop is not None), calls[0][0].shape)
+    steps = [member.step for member in members if member.step is not None]
     layout = lay_out_chain(
-        loop,
-        [(step.formula, step.values, references) for step, references in calls],
+        next((step.loop for step in steps if step.loop is not None), steps[0].shape),
+        calls,
         [reading for _, reading in leaves],
-        written,
+        tuple([place for place, _ in written]),
+        None if first is None else first.plan.program.stored_elements,
     )
-    last = calls[-1][0]
-    made = plan(
-        cached_chain_program(layout.form),
-        layout.parameters,
-        layout.invocations,
-        last.shape,
-        last.dtype,
+    last = steps[-1].plan
+    if first is None:
+        program = cached_chain_program(layout.form)
+        planned = plan(program, layout.parameters, layout.invocations, last.shape, last.dtype)
+    else:
+        program = cached_program_with_epilogue(first.plan.program, len(before), layout.form)
+        planned = extend_plan(first.plan, program, layout.parameters[1:], last)
+    writes = tuple([x for _, x in written])
+    return RecordedDispatch(
+        replace(planned, size=sum(x.size for x in writes)),
+        (*before, *loaded),
+        writes,
+        members=tuple(members),
     )
-    writes = tuple(members[place].writes[0] for place in written)
-    reads = tuple([buffer for buffer, _ in leaves])
-    return RecordedDispatch(replace(made, size=sum(x.size for x in writes)), reads, writes)

@@ -62,6 +62,8 @@ class RecordedDispatch:
     writes: tuple[PlaceholderBuffer, ...]
     step: ElementwiseCall | None = None
     """The elementwise call that it is, if it is one."""
+    members: tuple[RecordedDispatch, ...] = ()
+    """The elementwise calls that it computes, if these are several."""
 
 
 @dataclass(eq=False, slots=True)

@@ -17,6 +17,7 @@ from plugrad_webgpu.memory.buffers import ExternalBuffer, GpuArray
 from plugrad_webgpu.memory.transfers import as_words_on_device
 from plugrad_webgpu.recording.fusing import fuse_elementwise
 from plugrad_webgpu.recording.recorder import ConstantPlaceholder, PlaceholderBuffer, RecordedCopy
+from plugrad_webgpu.recording.rows import attach_calls_to_rows
 from plugrad_webgpu.recording.slots import assign_slots
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ class Segment:
         passed = [x for x in kept if x in given]
         self.results = [x for x in kept if type(x) is PlaceholderBuffer and x not in given]
         fused = fuse_elementwise(work, set(self.results), device.most_operands - 1)
+        fused = attach_calls_to_rows(fused, set(self.results), device.most_operands - 1)
         self.work = [x for x in fused if isinstance(x, RecordedCopy) or x.plan.grid is not None]
         slots = assign_slots(self.work, given.union(self.results))
         self.slots = slots.sizes

@@ -27,7 +27,7 @@ from plugrad_webgpu.shaders.elements import (
 )
 from plugrad_webgpu.shaders.layout import merge_axes
 from plugrad_webgpu.shaders.program import Program
-from plugrad_webgpu.shaders.sources import linked, shader
+from plugrad_webgpu.shaders.sources import fill_templates, linked, shader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,7 +53,8 @@ HAS_ODD_ROWS: Final = 2
 """Inputs are repeated along rows that are no multiple of 4, so that results are written one at a time."""
 CONFLICT: Final = PACKS_HALVES | HAS_ODD_ROWS
 
-AccessMode = Literal["whole", "vectors", "scalar", "one"]
+AccessMode = Literal["whole", "vectors", "scalar", "one", "given"]
+"""How a leaf is loaded; one that is given is the argument of a function."""
 Number = int | float | complex
 OperandReferences = tuple[int, ...]
 """What a step combines: earlier steps by their places from 0 on, and leaves by the complements of their numbers."""
@@ -134,6 +135,7 @@ def lay_out_chain(
     calls: Sequence[tuple[Formula, Sequence[Number], OperandReferences]],
     readings: Sequence[InputAccess],
     outputs: tuple[int, ...],
+    width: int | None = None,
 ) -> ChainLayout:
     """Return the layout of a chain of calls.
 
@@ -142,13 +144,16 @@ def lay_out_chain(
         calls: The formula of each step, the values of its attributes, and what it combines.
         readings: How the leaves are read.
         outputs: The places of the steps whose results are written.
+        width: How many elements another shader gives at a time, whose result is the first leaf; None if all leaves are
+            loaded.
     """
     spread = [r.strides for r in readings if r.strides]
     loop = merge_axes(shape, *spread)
     rank = len(loop.sizes)
     axes = rank if rank > 1 else 0
     # A single run may write past its end, into the padding of its buffer; rows may not.
-    width = 4 if not axes or loop.sizes[0] % 4 == 0 else 1
+    is_given = width is not None
+    width = width or (4 if not axes or loop.sizes[0] % 4 == 0 else 1)
     count = 0 if 0 in shape else -(-loop.steps // width)
     parameters: list[Number] = [count]
     if len(calls) > 1:
@@ -166,6 +171,8 @@ def lay_out_chain(
         if axes:
             step = width if strides[0] == 1 else 1
             parameters += [strides[0], *[s // step for s in strides[1:]]]
+    if is_given:
+        modes[0] = "given"
     for _, values, _ in calls:
         parameters += values
     form = ChainForm(
@@ -211,21 +218,53 @@ def chain_program(form: ChainForm) -> Program:
 # --- the shader
 
 
+def plain_store(binding: int, element: str) -> dict[str, str]:
+    """Return the arguments of a source by which its function `store` writes an array of `element`, and nothing else."""
+    return {
+        "fields": "",
+        "store": f"@group(0) @binding({binding}) var<storage, read_write> output: array<{element}>;\n\n"
+        f"fn store(at: u32, value: {element}) {{ output[at] = value; }}",
+    }
+
+
+def program_with_epilogue(program: Program, inputs: int, form: ChainForm) -> Program:
+    """Return a program of so many inputs with a chain in place of what stores its results.
+
+    Its operands are those inputs, the leaves that are not given, and the outputs.
+    """
+    label = "; ".join([program.label, *[formula.expression for formula in form.formulas[1:]]])
+    dtype, _ = form.leaves[0]
+    element = vector_type(stored_type(dtype), form.width)
+    parts = _chain_substitutions(form, inputs)
+    fields = parts.pop("fields")
+    store = fill_templates("elementwise_store", element=element, **parts)
+    return Program(
+        label,
+        partial(program.source, fields=fields, store=store),
+        entry_point=program.entry_point,
+        workgroup=program.workgroup,
+        outputs=len(form.outputs),
+    )
+
+
 def _chain_source(form: ChainForm) -> str:
+    return shader("elementwise", **_chain_substitutions(form, 0))
+
+
+def _chain_substitutions(form: ChainForm, first_binding: int) -> dict[str, str]:
     functions, values = _functions_and_call_statements(form)
-    return shader(
-        "elementwise",
-        places=str(max(form.axes - 1, 0)),
-        last=f"let at{form.axes - 1} = rest;" if form.axes else "",
-        fields="\n".join(_parameter_fields(form)),
-        bindings="\n".join(_binding_declarations(form)),
-        functions="\n".join(functions),
-        loads="\n".join(_load_statement(form, number) for number in range(len(form.leaves))),
-        values="\n".join(values),
-        stores="\n".join(
+    return {
+        "places": str(max(form.axes - 1, 0)),
+        "last": f"let at{form.axes - 1} = rest;" if form.axes else "",
+        "fields": "\n".join(_parameter_fields(form)),
+        "bindings": "\n".join(_binding_declarations(form, first_binding)),
+        "functions": "\n".join(functions),
+        "loads": "\n".join(_load_statement(form, number) for number in range(len(form.leaves))),
+        "values": "\n".join(values),
+        "stores": "\n".join(
             _format_store(form, number, place) for number, place in enumerate(form.outputs)
         ),
-    )
+    }
 
 
 def _parameter_fields(form: ChainForm) -> list[str]:
@@ -242,17 +281,18 @@ def _parameter_fields(form: ChainForm) -> list[str]:
     return [f"  {field}," for field in fields]
 
 
-def _binding_declarations(form: ChainForm) -> list[str]:
+def _binding_declarations(form: ChainForm, first: int) -> list[str]:
     arrays = [
         ("read", f"leaf{number}_values", dtype, form.width if mode in ("whole", "vectors") else 1)
         for number, (dtype, mode) in enumerate(form.leaves)
+        if mode != "given"
     ]
     for number, place in enumerate(form.outputs):
         dtype = form.formulas[place].result
         arrays.append(("read_write", f"output{number}", dtype, form.width))
     return [
         f"@group(0) @binding({i}) var<storage, {access}> {name}: array<{_bound_type(dtype, width)}>;"
-        for i, (access, name, dtype, width) in enumerate(arrays)
+        for i, (access, name, dtype, width) in enumerate(arrays, first)
     ]
 
 
@@ -265,6 +305,8 @@ def _bound_type(dtype: DType, width: int) -> str:
 
 def _load_statement(form: ChainForm, number: int) -> str:
     dtype, mode = form.leaves[number]
+    if mode == "given":
+        return f"  let leaf{number} = value;"
     steps = [f"at{axis} * parameters.strides{number}[{axis}]" for axis in range(form.axes)]
     offset = {"whole": "index", "one": "0u"}.get(mode) or " + ".join(steps)
     value = f"leaf{number}_values[{offset}]"

@@ -32,22 +32,34 @@ class Program:
     usually one.
     """
 
-    __slots__ = ("entry_point", "has_table", "label", "outputs", "source", "workgroup")
+    __slots__ = (
+        "entry_point",
+        "has_table",
+        "label",
+        "outputs",
+        "source",
+        "stored_elements",
+        "workgroup",
+    )
 
     def __init__(
         self,
         label: str,
-        source: Callable[[], str],
+        source: Callable[..., str],
         *,
         entry_point: str = "main",
         workgroup: int = 64,
         outputs: int = 1,
+        stored_elements: int = 0,
     ) -> None:
         self.label: str = label
-        self.source: Callable[[], str] = source
+        self.source: Callable[..., str] = source
         self.entry_point: str = entry_point
         self.workgroup: int = workgroup
         self.outputs: int = outputs
+        self.stored_elements: int = stored_elements
+        """How many adjacent elements the shader's function `store` gets, which elementwise calls may replace; 0 if
+        there is no such function. The source then takes the arguments `store` and `fields`."""
         self.has_table: bool = False
         """Whether the parameters are in a buffer, because there are many; the first plan knows."""
 
@@ -93,6 +105,15 @@ def plan(
         check_workgroup_count(program.label, groups)
     grid = workgroup_grid(groups) if groups else None
     return Plan(program, words, grid, shape, dtype, size_class(nbytes))
+
+
+def extend_plan(
+    first: Plan, program: Program, parameters: Sequence[int | float | complex], last: Plan
+) -> Plan:
+    """Return the plan of a program that takes more parameters than that of `first`, and has the result of `last`."""
+    words = first.parameters + pack_parameters(parameters)
+    program.has_table = len(words) > MAX_IMMEDIATE_BYTES
+    return Plan(program, words, first.grid, last.shape, last.dtype, last.size)
 
 
 def pack_parameters(parameters: Sequence[int | float | complex]) -> bytes:

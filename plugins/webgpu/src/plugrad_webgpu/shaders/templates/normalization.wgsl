@@ -11,11 +11,13 @@ struct Parameters {
   count: u32,  // rows
   size: u32,   // elements or vectors
   inner: u32,
+$fields
 }
 var<immediate> parameters: Parameters;
 
 @group(0) @binding(0) var<storage, read> input: array<$element>;
-@group(0) @binding(1) var<storage, read_write> output: array<$element>;
+
+$store
 
 $joined
 
@@ -79,7 +81,7 @@ fn by_invocation(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgrou
   }
   for (; first < end; first += step) { found = extended(found, input[first]); }
   let total = total_of(sum_of(found.sum));
-  for (var at = start; at < end; at += step) { output[at] = finished(input[at] - found.highest, total); }
+  for (var at = start; at < end; at += step) { store(at, finished(input[at] - found.highest, total)); }
 }
 
 @compute @workgroup_size(64)
@@ -101,6 +103,6 @@ fn by_workgroup(
   let total = total_of(sum);
   for (var k = local; k < parameters.size; k += 64u) {
     let at = start + k * parameters.inner;
-    output[at] = finished(input[at] - highest, total);
+    store(at, finished(input[at] - highest, total));
   }
 }

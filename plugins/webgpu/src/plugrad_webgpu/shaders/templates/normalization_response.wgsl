@@ -8,10 +8,13 @@ struct Parameters {
   bias: f32,
   alpha: f32,
   beta: f32,
+$fields
 }
 var<immediate> parameters: Parameters;
 
 $bindings
+
+$store
 
 @compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
@@ -22,5 +25,5 @@ fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) group
   let last = i + min(parameters.length - 1u - place, parameters.radius);
   var sum = 0.0;
   for (var k = first; k <= last; k++) { sum += $term; }
-  output[i] = $finish;
+  store(i, $finish);
 }

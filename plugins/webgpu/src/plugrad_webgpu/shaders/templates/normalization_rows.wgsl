@@ -9,10 +9,13 @@ struct Parameters {
   size: u32,     // elements
   vectors: u32,  // elements or vectors
   epsilon: f32,
+$fields
 }
 var<immediate> parameters: Parameters;
 
 $bindings
+
+$store
 
 $joined
 
@@ -50,17 +53,17 @@ fn by_invocation(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgrou
   if (row >= parameters.count) { return; }
   let start = row * parameters.vectors;
   var found = Found();
-  for (var turn = 0u; turn < ${turns}u; turn++) {
+  @repeat(turn, turns) {
     var sums = vec2f();
     for (var first = 0u; first < parameters.vectors; first += BLOCK) {
       var part = vec2f();
       let end = min(first + BLOCK, parameters.vectors);
-      for (var k = first; k < end; k++) { part += term(turn, start + k, k, found); }
+      for (var k = first; k < end; k++) { part += term(${turn}u, start + k, k, found); }
       sums += part;
     }
-    found = extended(turn, found, sums);
+    found = extended(${turn}u, found, sums);
   }
-  for (var k = 0u; k < parameters.vectors; k++) { output[start + k] = result(start + k, k, found); }
+  for (var k = 0u; k < parameters.vectors; k++) { store(start + k, result(start + k, k, found)); }
 }
 
 @compute @workgroup_size(64)
@@ -74,10 +77,10 @@ fn by_workgroup(
   if (row >= parameters.count) { return; }
   let start = row * parameters.vectors;
   var found = Found();
-  for (var turn = 0u; turn < ${turns}u; turn++) {
+  @repeat(turn, turns) {
     var sums = vec2f();
-    for (var k = local; k < parameters.vectors; k += 64u) { sums += term(turn, start + k, k, found); }
-    found = extended(turn, found, sums_of_all(sums, local, $lanes));
+    for (var k = local; k < parameters.vectors; k += 64u) { sums += term(${turn}u, start + k, k, found); }
+    found = extended(${turn}u, found, sums_of_all(sums, local, $lanes));
   }
-  for (var k = local; k < parameters.vectors; k += 64u) { output[start + k] = result(start + k, k, found); }
+  for (var k = local; k < parameters.vectors; k += 64u) { store(start + k, result(start + k, k, found)); }
 }

@@ -23,13 +23,15 @@ struct Parameters {
   size: u32,      // elements along the reduced axis
   identity: $T,
   divisor: f32,
+$fields
 }
 var<immediate> parameters: Parameters;
 
 const BLOCK = ${block}u;
 
 @group(0) @binding(0) var<storage, read> input: array<$element>;
-@group(0) @binding(1) var<storage, read_write> output: array<$result>;
+
+$store
 
 fn combine(a: $T, b: $T) -> $T { return $combine; }
 
@@ -77,5 +79,5 @@ fn main(
   let first = segment * parameters.offset;
   let total = $walk(start, first, min(first + parameters.span, parameters.length));
   let value = $reduced;
-  if ($is_written) { output[$at] = $finish; }
+  if ($is_written) { store($at, $finish); }
 }

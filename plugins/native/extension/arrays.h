@@ -1,0 +1,45 @@
+// Arrays of NumPy, as its C API documents them: their layout is the same in all its versions 2.
+#pragma once
+
+#include "python.h"
+
+typedef struct {
+    object_head head;
+    void *type;
+    char kind, letter, order, unused;
+    int number;
+    uint64_t flags;
+    ptrdiff_t item_bytes;
+} dtype_of_numpy;
+
+typedef struct {
+    object_head head;
+    char *data;
+    int axes;
+    ptrdiff_t *sizes, *strides;
+    PyObject *base;
+    dtype_of_numpy *dtype;
+    int flags;
+} array;
+
+enum array_flag { IS_CONTIGUOUS = 1, IS_WRITABLE = 0x400 };
+
+// The type of arrays; subclasses have others.
+extern void *array_type;
+
+// Import NumPy; return whether that is possible, else there is an error of Python.
+int load_numpy(void);
+
+static inline int is_array(const PyObject *x) { return ((const object_head *)x)->type == array_type; }
+
+static inline ptrdiff_t product(const ptrdiff_t *sizes, int count) {
+    ptrdiff_t found = 1;
+    for (int i = 0; i < count; i++) found *= sizes[i];
+    return found;
+}
+
+// Return a new array, or NULL with an error of Python.
+array *new_array(dtype_of_numpy *dtype, int axes, const ptrdiff_t *sizes);
+
+// Do what PyObject_GetBuffer does, in less time for arrays; `flags` do not ask for a format. The caller keeps the array alive.
+int get_buffer(PyObject *x, Py_buffer *view, int flags);

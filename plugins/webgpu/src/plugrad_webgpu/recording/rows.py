@@ -1,0 +1,108 @@
+"""Row kernels that compute the elementwise calls of their result, so that it is not written and read in between.
+
+Each of these kernels stores its results by a function of its shader, in place of which there may be a chain of
+calls. The kernel then runs where the calls would have.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from plugrad_webgpu.recording.fusing import fuse_dispatches
+from plugrad_webgpu.recording.recorder import PlaceholderBuffer, RecordedDispatch
+from plugrad_webgpu.shaders.chains import CONFLICT, HAS_ODD_ROWS, PACKS_HALVES
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from plugrad_webgpu.memory.buffers import Buffer
+    from plugrad_webgpu.recording.recorder import RecordedCopy
+
+
+def attach_calls_to_rows(
+    work: Sequence[RecordedDispatch | RecordedCopy],
+    kept_results: Collection[PlaceholderBuffer],
+    max_buffers: int,
+) -> list[RecordedDispatch | RecordedCopy]:
+    """Return the work with the elementwise calls of what row kernels have found computed by these.
+
+    Args:
+        work: what was recorded, with elementwise dispatches fused.
+        kept_results: the buffers that are read later.
+        max_buffers: the number of buffers that a dispatch can bind.
+    """
+    readers: dict[Buffer, list[int]] = {}
+    writers: dict[Buffer, list[int]] = {}
+    for index, each in enumerate(work):
+        for buffer in each.reads:
+            readers.setdefault(buffer, []).append(index)
+        for buffer in each.writes:
+            writers.setdefault(buffer, []).append(index)
+    done: list[RecordedDispatch | RecordedCopy | None] = [*work]
+    for index, each in enumerate(work):
+        if not isinstance(each, RecordedDispatch) or not _is_row_kernel(each):
+            continue
+        (result,) = each.writes
+        reading = readers.get(result, [])
+        target = work[reading[0]] if reading else None
+        if not isinstance(target, RecordedDispatch) or done[reading[0]] is not target:
+            continue
+        members = target.members or ((target,) if target.step is not None else ())
+        if not _can_compute(each, members) or not _can_wait(
+            index, reading[0], work, readers, writers
+        ):
+            continue
+        outside: set[Buffer] = {*target.writes}
+        if result in kept_results or len(reading) > 1:
+            outside.add(result)
+        made = fuse_dispatches(members, outside, max_buffers, each)
+        if made is not None:
+            done[index], done[reading[0]] = None, made
+    return [each for each in done if each is not None]
+
+
+def _is_row_kernel(each: RecordedDispatch) -> bool:
+    program = each.plan.program
+    return bool(program.stored_elements) and each.plan.grid is not None and len(each.writes) == 1
+
+
+def _can_compute(row: RecordedDispatch, members: Sequence[RecordedDispatch]) -> bool:
+    """Return whether a row kernel gives its results as calls take them, with as many elements at a time."""
+    (result,) = row.writes
+    limits = PACKS_HALVES if row.plan.program.stored_elements > 1 else HAS_ODD_ROWS
+    for member in members:
+        step = member.step
+        assert step is not None
+        limits |= step.limits
+        if step.count != prod(row.plan.shape):
+            return False
+        for buffer, reading in zip(member.reads, step.readings, strict=True):
+            if buffer is result and (
+                reading.strides is not None or reading.dtype is not row.plan.dtype
+            ):
+                return False
+    return bool(members) and limits != CONFLICT
+
+
+def _can_wait(
+    index: int,
+    target: int,
+    work: Sequence[RecordedDispatch | RecordedCopy],
+    readers: dict[Buffer, list[int]],
+    writers: dict[Buffer, list[int]],
+) -> bool:
+    """Return whether a row kernel may run later, without more memory in use and before what it reads is changed."""
+    row = work[index]
+    between = range(index + 1, target)
+    if any(place in between for x in (*row.reads, *row.writes) for place in writers.get(x, ())):
+        return False
+    if all(_is_elementwise(work[i]) for i in between):
+        return True
+    # What only the kernel reads would stay in memory, in place of its result.
+    kept = {x for x in row.reads if type(x) is PlaceholderBuffer and readers[x][-1] == index}
+    return sum(x.size for x in kept) <= sum(x.size for x in row.writes)
+
+
+def _is_elementwise(each: RecordedDispatch | RecordedCopy) -> bool:
+    return isinstance(each, RecordedDispatch) and (each.step is not None or bool(each.members))

@@ -1,0 +1,185 @@
+"""Row kernels of recorded graphs that compute the elementwise calls of their results: the bits of separate calls."""
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad_webgpu.recording.segment import Segment
+
+pytestmark = pytest.mark.usefixtures("run", "webgpu")  # which skip where there is no device
+
+
+def gelu(x):
+    return 0.5 * x * (1 + plugrad.tanh(0.8 * (x + 0.04 * x * x * x)))
+
+
+def layer_gradient(x, scale, column):
+    def loss(x):
+        return plugrad.sum(plugrad.layer_norm(x, offset=None, scale=scale) * column)
+
+    return plugrad.grad(loss)(x) * 2 + column
+
+
+FUNCTIONS = {
+    "softmax": lambda x, row, column: plugrad.softmax(x) * row + column,
+    "softmax of columns": lambda x, row, column: gelu(plugrad.softmax(x, axis=0)) - row,
+    "log_softmax": lambda x, row, column: plugrad.exp(plugrad.log_softmax(x)) * column,
+    "layer_norm": lambda x, row, column: gelu(plugrad.layer_norm(x)) + x,
+    "layer_norm with parameters": lambda x, row, column: plugrad.relu(
+        plugrad.layer_norm(x, offset=row, scale=row) - column
+    ),
+    "layer_norm_gradient": layer_gradient,
+    "sum": lambda x, row, column: plugrad.sqrt(plugrad.abs(plugrad.sum(x, axis=1))) * 3,
+    "mean": lambda x, row, column: plugrad.mean(x, axis=1, keepdims=True) * column + 1,
+    "maximum of columns": lambda x, row, column: gelu(plugrad.max(x, axis=0)) * row,
+    "sum of all": lambda x, row, column: plugrad.exp(plugrad.sum(x) * 0.01) + 1,
+}
+SHAPES = [(32, 64), (33, 61), (16, 8), (20, 1), (1, 40), (2, 3), (40, 300)]
+
+
+@pytest.fixture(params=[True, False], ids=["software", "hardware"])
+def schedule(request, webgpu, monkeypatch):
+    """Both schedules of row kernels: a row for each invocation, and for each workgroup."""
+    monkeypatch.setattr(plugrad.zeros(1).backend.active_device, "is_software", request.param)
+
+
+def dispatches(jitted):
+    """Return the labels of what a recording of one segment dispatches."""
+    ((program, *_),) = jitted._programs.values()
+    ((part, _),) = program.run.compiled.parts
+    assert type(part) is Segment
+    return [each.plan.program.label for each in part.work]
+
+
+def bits(result):
+    results = result if isinstance(result, tuple) else (result,)
+    return [y.numpy().tobytes() for y in results]
+
+
+def check(function, *inputs):
+    """Check that a jitted function gives the bits of an untraced one; return the labels of its dispatches."""
+    jitted = plugrad.jit(function)
+    expected = bits(function(*inputs))
+    for _ in range(2):
+        assert bits(jitted(*inputs)) == expected
+    return dispatches(jitted)
+
+
+@pytest.mark.usefixtures("schedule")
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_calls_behind_a_row_kernel_have_the_bits_of_separate_ones(name, dtype, rng):
+    for rows, columns in SHAPES:
+        values = rng.standard_normal((rows, columns)), rng.standard_normal(columns)
+        column = rng.standard_normal((rows, 1))
+        given = [
+            plugrad.astype(plugrad.asarray(v.astype("float32")), dtype) for v in (*values, column)
+        ]
+        check(FUNCTIONS[name], *given)
+
+
+@pytest.mark.parametrize("shape", [(32, 64), (33, 61)], ids=str)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_row_kernel_and_its_calls_are_one_dispatch(name, shape, rng):
+    rows, columns = shape
+    x, row, column = (
+        plugrad.asarray(rng.standard_normal(s).astype("float32"))
+        for s in (shape, columns, (rows, 1))
+    )
+    labels = check(FUNCTIONS[name], x, row, column)
+    assert "; " in labels[-1]
+    kernels = "reduction", "layer_norm", "exponentials", "shifted"
+    assert labels[-1].startswith(kernels)
+
+
+@pytest.mark.parametrize("values", [[np.nan, np.inf, -np.inf, 1], [-0.0, 0.0, 1e38, 1e-40]])
+def test_special_values(values):
+    x = plugrad.asarray(np.tile(np.float32(values), (17, 2)))
+    for name in ("softmax", "log_softmax", "layer_norm", "sum", "maximum of columns"):
+        check(FUNCTIONS[name], x, x[0], x[:, :1])
+
+
+@pytest.mark.parametrize("shape", [(0, 8), (8, 0), (0, 0)], ids=str)
+def test_empty_rows(shape):
+    x, row, column = plugrad.zeros(shape), plugrad.zeros(shape[1]), plugrad.zeros((shape[0], 1))
+    check(lambda x, row, column: plugrad.layer_norm(x) * row + column, x, row, column)
+    check(lambda x: plugrad.sum(x, axis=1) * 2 + 1, x)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32", "int64", "bool"])
+def test_reductions_of_other_dtypes(dtype, rng):
+    x = plugrad.asarray(rng.integers(0, 2, (24, 36)).astype(dtype))
+
+    def f(x):
+        if dtype == "bool":
+            return plugrad.logical_not(plugrad.all(x, axis=1))
+        total = plugrad.sum(x, axis=1)
+        return total * total + plugrad.astype(total, "float32")
+
+    assert len(check(f, x)) == 1
+
+
+def test_neighbours(rng):
+    x = plugrad.asarray(rng.standard_normal((2, 3, 5, 7)).astype("float32"))
+    assert len(check(lambda x: plugrad.local_response_normalization(x) * x + 1, x)) == 1
+
+
+def test_others_also_read_the_result_of_the_kernel(rng):
+    x = plugrad.asarray(rng.standard_normal((24, 24)).astype("float32"))
+
+    def f(x):
+        y = plugrad.softmax(x)
+        z = plugrad.exp(y) + 1
+        return y, z, z @ y
+
+    first, *_ = check(f, x)
+    assert first.endswith("; exp_accurate(x); a + b")
+
+
+def test_calls_that_read_two_row_kernels(rng):
+    x = plugrad.asarray(rng.standard_normal((24, 24)).astype("float32"))
+    assert len(check(lambda x: plugrad.softmax(x) * plugrad.layer_norm(x) + 1, x)) == 2
+    assert len(check(lambda x: plugrad.softmax(plugrad.layer_norm(x) * 2) - 1, x)) == 2
+
+
+def test_a_result_that_is_read_in_another_order_is_written(rng):
+    x = plugrad.asarray(rng.standard_normal((24, 24)).astype("float32"))
+    check(lambda x: plugrad.softmax(x).T * 2 + 1, x)
+    check(lambda x: plugrad.softmax(x)[0] * x, x)  # repeated along the rows
+    check(lambda x: plugrad.softmax(x).reshape(-1) * 2, x)
+    check(lambda x: plugrad.sum(plugrad.astype(x, "complex64"), axis=1) * 2j + 1, x)  # pairs
+    check(lambda x: plugrad.softmax(x).reshape(-1, 2) * plugrad.ones((288, 1)) * x[0, :2], x)
+
+
+def test_a_kernel_does_not_wait_if_that_takes_memory(rng):
+    """Results of the same size take the place of what a kernel reads; a total does not."""
+    x = plugrad.asarray(rng.standard_normal((64, 64)).astype("float32"))
+
+    def total(x):
+        y = x @ x
+        total, z = plugrad.sum(y, axis=1), x @ x.T
+        return (total + plugrad.max(z, axis=1)) * 2
+
+    def rows(x):
+        y = x @ x
+        return plugrad.softmax(y) + plugrad.tanh(x @ x.T)
+
+    labels = [label for label in check(total, x) if not label.startswith("copy")]
+    assert [label.startswith("multiply") for label in labels] == [True, False, True, False]
+    labels = [label for label in check(rows, x) if not label.startswith("copy")]
+    assert [label.startswith("multiply") for label in labels] == [True, True, False]
+
+
+def test_operands_with_several_parts_and_parameters_in_a_buffer(rng, monkeypatch):
+    x = plugrad.asarray(rng.standard_normal((4, 8, 12, 20)).astype("float32"))
+    some = [
+        plugrad.asarray(rng.standard_normal(shape).astype("float32"))
+        for shape in ((8, 1, 20), (4, 1, 12, 1), (12, 20), (4, 1, 1, 20))
+    ]
+
+    def f(x, a, b, c, d):
+        return plugrad.layer_norm(x, axis=3) * a + b * c - plugrad.exp(d)
+
+    monkeypatch.setattr(plugrad.zeros(1).backend.active_device, "part_bytes", 1 << 14)
+    monkeypatch.setattr(plugrad.zeros(1).backend.active_device, "_has_large", True)
+    check(f, x, *some)
