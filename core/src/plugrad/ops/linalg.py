@@ -77,17 +77,17 @@ def matmul(
         attrs = _matmul_attributes(left, right, x.array.dtype, transpose_a, transpose_b)
         return linalg.matmul.call(x, y, attrs)
     if x_rank == y_rank and left == right and left[0] <= _MAX_CACHED_SHAPES:
-        return reduction.sum.call(binary.multiply.call(x, y), _OF_VECTOR_ATTRIBUTES)
+        return reduction.sum.call(binary.multiply.call(x, y), _SUM_OF_VECTOR_ATTRIBUTES)
     dtype = x.array.dtype
     product, result = _plan_vector_product(left, right, dtype, transpose_a, transpose_b)
-    rows = x if x_rank > 1 else movement.expand_dims.call(x, _AS_ROW_ATTRIBUTES)
-    columns = y if y_rank > 1 else movement.expand_dims.call(y, _AS_COLUMN_ATTRIBUTES)
+    rows = x if x_rank > 1 else movement.expand_dims.call(x, _VECTOR_TO_ROW_ATTRIBUTES)
+    columns = y if y_rank > 1 else movement.expand_dims.call(y, _VECTOR_TO_COLUMN_ATTRIBUTES)
     return movement.reshape.call(linalg.matmul.call(rows, columns, product), result)
 
 
-_OF_VECTOR_ATTRIBUTES: Final = ValidatedAttributes(axis=(0,), keep_dims=False)
-_AS_ROW_ATTRIBUTES: Final = ValidatedAttributes(dim=0)
-_AS_COLUMN_ATTRIBUTES: Final = ValidatedAttributes(dim=1)
+_SUM_OF_VECTOR_ATTRIBUTES: Final = ValidatedAttributes(axis=(0,), keep_dims=False)
+_VECTOR_TO_ROW_ATTRIBUTES: Final = ValidatedAttributes(dim=0)
+_VECTOR_TO_COLUMN_ATTRIBUTES: Final = ValidatedAttributes(dim=1)
 
 
 @lru_cache(maxsize=1024)
@@ -408,7 +408,7 @@ def _apply_band(x: Tensor, lower: int, upper: int) -> Tensor:
 
 @lru_cache(maxsize=1024)
 def _check_band(shape: Shape, dtype: object) -> ValidatedAttributes:
-    """Check that matrices of this shape and dtype have bands; there are no attributes."""
+    """Return the validated attributes of `band_part`, which has none, for matrices of this shape and dtype."""
     number = Shaped((), int32)
     return linalg.band_part.validate_attributes(Shaped(shape, as_dtype(dtype)), number, number)
 

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from plugrad.extend import DType, Scalar, Shape, TensorIndexError, host_bodies
+from plugrad.extend import DType, Scalar, Shape, TensorIndexError, host_implementations
 from plugrad.kernels import indexing
 from plugrad_cpu.declare import Array, table, tracked
 from plugrad_cpu.memory import empty, track_allocation, zeros
@@ -170,4 +170,4 @@ def scatter_sums(places: Array, values: Array, count: int) -> Array:
     return sums
 
 
-table.update(host_bodies(indexing))
+table.update(host_implementations(indexing))

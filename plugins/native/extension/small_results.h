@@ -3,10 +3,10 @@
 
 #include "python.h"
 
-// few(how, variants, most, otherwise, names, ufunc type): return a function of arrays of one dtype, whose elements follow each
-// other in memory. If there are fewer than `most`, it makes a new array and calls a function that writes to it; and else
-// `otherwise`, with the same arguments. Each of `variants` is a tuple of a dtype, a function for it, and the dtype of the
-// result. `how` tells what the function takes behind the arrays:
+// make_small_result_function(how, variants, most, otherwise, names, ufunc type): return a function of arrays of one dtype,
+// whose elements follow each other in memory. If there are fewer than `most`, it makes a new array and calls a function that
+// writes to it; and else `otherwise`, with the same arguments. Each of `variants` is a tuple of a dtype, a function for it,
+// and the dtype of the result. `how` tells what the function takes behind the arrays:
 //
 // "each": the number of elements, and a step for each array if there are two: 1, or 0 for one without axes, which stands
 //         beside each element of the other. It may also be a loop of NumPy, a pair of a ufunc and the loop's number
@@ -24,9 +24,10 @@
 // "fill": return an array with the keywords shape, value and dtype; `variants` have the dtypes
 //
 // Behind the sizes, a function takes the flags that the keywords of the other names are.
-PyObject *few(PyObject *module, PyObject *const *arguments, ptrdiff_t count);
+PyObject *make_small_result_function(PyObject *module, PyObject *const *arguments, ptrdiff_t count);
 
-// join(is_stack, dtypes, most, otherwise): return a function of arrays that joins them along the keyword axis, which is a new
-// one if `is_stack` is true. If they have one of `dtypes`, whose elements are copied as bytes, and fewer than `most` bytes,
-// which follow each other in memory, it does so itself; and else it calls `otherwise`, with the same arguments.
-PyObject *join(PyObject *module, PyObject *const *arguments, ptrdiff_t count);
+// make_small_concatenation(is_stack, dtypes, most, otherwise): return a function of arrays that joins them along the keyword
+// axis, which is a new one if `is_stack` is true. If they have one of `dtypes`, whose elements are copied as bytes, and fewer
+// than `most` bytes, which follow each other in memory, it does so itself; and else it calls `otherwise`, with the same
+// arguments.
+PyObject *make_small_concatenation(PyObject *module, PyObject *const *arguments, ptrdiff_t count);

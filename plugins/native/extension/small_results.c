@@ -1,5 +1,5 @@
-// Results of a few elements, see few.h.
-#include "few.h"
+// Results of a few elements, see small_results.h.
+#include "small_results.h"
 
 #include <string.h>
 
@@ -234,11 +234,11 @@ static PyObject *run_fill(PyObject *self, PyObject *arguments, PyObject *keyword
     return PyObject_Call(m->otherwise, arguments, keywords);
 }
 
-static PyMethodDef each = {"few", run_each, METH_FASTCALL, NULL};
-static PyMethodDef along = {"few", (PyCFunction *)(void *)run_along, METH_VARARGS | METH_KEYWORDS, NULL};
-static PyMethodDef band = {"few", run_band, METH_FASTCALL, NULL};
-static PyMethodDef view = {"few", (PyCFunction *)(void *)run_view, METH_VARARGS | METH_KEYWORDS, NULL};
-static PyMethodDef filled = {"few", (PyCFunction *)(void *)run_fill, METH_VARARGS | METH_KEYWORDS, NULL};
+static PyMethodDef each = {"small_result", run_each, METH_FASTCALL, NULL};
+static PyMethodDef along = {"small_result", (PyCFunction *)(void *)run_along, METH_VARARGS | METH_KEYWORDS, NULL};
+static PyMethodDef band = {"small_result", run_band, METH_FASTCALL, NULL};
+static PyMethodDef view = {"small_result", (PyCFunction *)(void *)run_view, METH_VARARGS | METH_KEYWORDS, NULL};
+static PyMethodDef filled = {"small_result", (PyCFunction *)(void *)run_fill, METH_VARARGS | METH_KEYWORDS, NULL};
 
 static void free_maker(PyObject *capsule) {
     maker *m = PyCapsule_GetPointer(capsule, NULL);
@@ -258,7 +258,7 @@ static PyObject *kept(PyObject *object) {
 }
 
 static int is_wrong_call(void) {
-    PyErr_Format(PyExc_ValueError, "few: the functions do not take what it has");
+    PyErr_Format(PyExc_ValueError, "make_small_result_function: the functions do not take what it has");
     return 0;
 }
 
@@ -298,10 +298,10 @@ static int read_variants(maker *m, PyObject *variants, PyObject *ufunc_type) {
     return m->count > 0 || m->how == VIEW || m->how == NEW_AXIS || is_wrong_call();
 }
 
-PyObject *few(PyObject *, PyObject *const *arguments, ptrdiff_t count) {
+PyObject *make_small_result_function(PyObject *, PyObject *const *arguments, ptrdiff_t count) {
     const char *how = count == 6 ? PyUnicode_AsUTF8AndSize(arguments[0], NULL) : "";
     if (!how) return NULL;
-    if (!*how || !strchr("eaisrvnfb", *how)) return PyErr_Format(PyExc_TypeError, "few takes six arguments");
+    if (!*how || !strchr("eaisrvnfb", *how)) return PyErr_Format(PyExc_TypeError, "make_small_result_function takes six arguments");
     if (!keep_dims_name) keep_dims_name = PyUnicode_InternFromString("keep_dims");
     if (!shape_name) shape_name = PyUnicode_InternFromString("shape");
     if (!value_name) value_name = PyUnicode_InternFromString("value");
