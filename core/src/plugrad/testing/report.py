@@ -110,7 +110,7 @@ class KitReport:
         return json.dumps(self.as_dict(), indent=2, ensure_ascii=False) + "\n"
 
     def lines(self) -> Iterable[str]:
-        """Yield a few lines about each backend."""
+        """Yield a summary of each backend's results, line by line."""
         for name, found in self.backends.items():
             if not found.levels:
                 continue

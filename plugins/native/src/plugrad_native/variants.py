@@ -111,7 +111,7 @@ class Variant(Protocol):
         """Make a call in parts, in up to so many threads of C, unless these do not know the function.
 
         Returns:
-            Whether it did. See `ThreadPool.divide` of plugrad-cpu.
+            Whether it did. See `ThreadPool.run_in_parts` of plugrad-cpu.
 
         Raises:
             ValueError: steps are not those of arrays.
