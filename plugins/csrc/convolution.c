@@ -7,7 +7,8 @@
 #include "gemm.h"
 #include "window.h"
 
-#define CHUNK 256  // output pixels whose patches are in scratch memory at a time
+#define CHUNK 256        // output pixels whose patches are in scratch memory at a time
+#define MOST_BEYOND 64  // cells of a row between the first and the last one of a filter that rows are copied for
 
 static inline int patch_size(const window *w) { return cell_count(w) * w->channels; }
 
@@ -131,26 +132,29 @@ EACH_FLOAT(PATCHES)
         }                                                                                          \
     }                                                                                              \
     /* The same of images with one channel, cell by cell of the filter: cell k of pixel p goes to  \
-       lines[k * count + p], so that whole rows of the image are copied. */                        \
+       lines[k * count + p]. Rows of the image are copied with the padding beside them, so that    \
+       each cell of a row of the filter is a part of that. */                                      \
     SHORT_LOOPS static void gather_lines_##dtype(const window *w, const type *x, int first,        \
                                                  int count, type *restrict lines) {                \
+        const int beyond = (w->width.filter - 1) * w->width.dilation;                              \
+        type padded[CHUNK + MOST_BEYOND];                                                          \
         for (int p = first, n; p < first + count; p += n) {                                        \
             const corner c = corner_of(w, p);                                                      \
             n = smaller(w->width.out - p % w->width.out, first + count - p);                       \
+            const int width = n + beyond;                                                          \
+            const int left = smaller(c.column < 0 ? -c.column : 0, width);                         \
+            const int right = smaller(w->width.size - c.column, width);                            \
             type *line = lines + (p - first);                                                      \
             for (int l = 0; l < w->depth.filter; l++) {                                            \
                 const ptrdiff_t layer = layer_offset(w, c, l);                                     \
                 for (int i = 0; i < w->height.filter; i++) {                                       \
                     const ptrdiff_t row = row_offset(w, c, layer, i);                              \
-                    for (int j = 0; j < w->width.filter; j++, line += count) {                     \
-                        const int column = c.column + j * w->width.dilation;                       \
-                        const int left = smaller(column < 0 ? -column : 0, n);                     \
-                        const int right = smaller(w->width.size - column, n);                      \
-                        const int end = row < 0 || right < left ? left : right;                    \
-                        for (int k = 0; k < left; k++) line[k] = 0;                                \
-                        copy_run_##dtype(x + row + column + left, end - left, line + left);        \
-                        for (int k = end; k < n; k++) line[k] = 0;                                 \
-                    }                                                                              \
+                    const int end = row < 0 || right < left ? left : right;                        \
+                    for (int k = 0; k < left; k++) padded[k] = 0;                                  \
+                    copy_run_##dtype(x + row + c.column + left, end - left, padded + left);        \
+                    for (int k = end; k < width; k++) padded[k] = 0;                               \
+                    for (int j = 0; j < w->width.filter; j++, line += count)                       \
+                        copy_run_##dtype(padded + j * w->width.dilation, n, line);                 \
                 }                                                                                  \
             }                                                                                      \
         }                                                                                          \
@@ -158,7 +162,8 @@ EACH_FLOAT(PATCHES)
     /* The patches of a chunk in scratch memory: a row for each pixel. */                          \
     static MATRIX_##dtype gather_##dtype(const window *w, const type *x, int first, int count,     \
                                          type *scratch) {                                          \
-        if (w->channels == 1 && w->width.stride == 1) {                                            \
+        if (w->channels == 1 && w->width.stride == 1 &&                                            \
+            (w->width.filter - 1) * w->width.dilation <= MOST_BEYOND) {                            \
             gather_lines_##dtype(w, x, first, count, scratch);                                     \
             return (MATRIX_##dtype){scratch, 1, count};                                            \
         }                                                                                          \

@@ -241,9 +241,9 @@ def test_kernels_with_other_arguments_are_refused():
     with pytest.raises(ValueError, match="do not take"):
         declare.with_small_results_in_c(declare.SmallResults("each", both, {}, ()), print)
     with pytest.raises(TypeError):
-        current_variant().few("each", ())
+        current_variant().make_small_result_function("each", ())
     with pytest.raises(TypeError):
-        current_variant().join(False, ())
+        current_variant().make_small_concatenation(False, ())
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -167,9 +167,10 @@ def with_assigned_elements(x: Tensor, key: Any, value: Any) -> Tensor:
         new = _drop_leading_ones(new, block.shape)
     if 0 in block.sizes:
         return x
-    padded = (1,) * (len(block.shape) - new.ndim) + new.shape
+    given = new.array.shape
+    padded = (1,) * (len(block.shape) - len(given)) + given
     sizes = tuple([1 if axis is None else padded[axis] for axis in block.result_axes])
-    if sizes != new.shape:
+    if sizes != given:
         new = movement.reshape(new, shape=sizes)
     attrs = _update_attributes(shape, x.array.dtype, sizes, block.begin, block.end, block.strides)
     return movement.strided_slice_update.call(x, new, attrs)
@@ -489,9 +490,12 @@ def _drop_leading_ones(value: Tensor, shape: Shape) -> Tensor:
     Raises:
         ShapeError: it does not broadcast.
     """
-    extra = max(value.ndim - len(shape), 0)
-    if value.shape[:extra] == (1,) * extra and broadcasts_to(value.shape[extra:], shape):
-        return movement.reshape(value, shape=value.shape[extra:]) if extra else value
+    given = value.array.shape
+    if given == shape:  # as mostly
+        return value
+    extra = max(len(given) - len(shape), 0)
+    if given[:extra] == (1,) * extra and broadcasts_to(given[extra:], shape):
+        return movement.reshape(value, shape=given[extra:]) if extra else value
     raise ShapeError(
         f"item assignment: the value has shape {value.shape}, which does not broadcast to {shape}, the shape "
         "of the elements that it replaces"

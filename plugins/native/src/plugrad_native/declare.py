@@ -62,11 +62,11 @@ def find_c_functions(kernel: str, *dtypes: str, suffix: str = "") -> CFunctionsB
 
 
 Layout: TypeAlias = Literal["each", "axes", "indices", "scan", "rows"]
-"""What C functions take behind the arrays; ``extension/few.h`` tells."""
+"""What C functions take behind the arrays; ``extension/small_results.h`` tells."""
 
 
 class SmallResults(NamedTuple):
-    """The functions with which C makes the small results of a kernel."""
+    """The functions by which C computes the small results of a kernel, and the form of their arguments."""
 
     how: Layout
     functions: dict[np.dtype[Any], CompiledFunction]
@@ -81,14 +81,14 @@ SMALL_RESULTS: Final[dict[str, SmallResults]] = {}
 """By the names of kernels; `plugrad_native.small_results` puts them in front of the implementations."""
 
 
-def make_small_results_in_c(
+def register_small_result_functions(
     kernel: Kernel[..., Any],
     how: Layout,
     functions: Mapping[np.dtype[Any], CompiledFunction],
     *names: str,
     result: np.dtype[Any] | None = None,
 ) -> None:
-    """Let C make the small results of a kernel: Python takes three times as long for these.
+    """Register C functions or NumPy loops that compute the small results of a kernel, in a third of Python's time.
 
     Args:
         kernel: the kernel.
@@ -104,12 +104,12 @@ def make_small_results_in_c(
 
 
 def with_small_results_in_c(small: SmallResults, otherwise: Implementation) -> Implementation:
-    """Return an implementation that makes small results in C, and calls `otherwise` for all other inputs."""
+    """Return an implementation that computes small results in C, and calls `otherwise` for all other inputs."""
     variants = tuple([(d, run, small.results.get(d, d)) for d, run in small.functions.items()])
-    few = current_variant().few(
+    function = current_variant().make_small_result_function(
         small.how, variants, UNTRACKED_MAX_ELEMENTS, otherwise, small.names, np.ufunc
     )
-    return tracked(few)
+    return tracked(function)
 
 
 def make_unary_kernel(
@@ -139,7 +139,7 @@ def make_unary_kernel(
         return out
 
     if isinstance(functions, dict):  # not those of bfloat16, which NumPy may not know yet
-        make_small_results_in_c(kernel, "each", functions, result=result)
+        register_small_result_functions(kernel, "each", functions, result=result)
     return implementation
 
 
@@ -212,7 +212,7 @@ def make_binary_kernel(
         return out
 
     if isinstance(functions, dict):  # not those of bfloat16, which NumPy may not know yet
-        make_small_results_in_c(kernel, "each", functions, result=result)
+        register_small_result_functions(kernel, "each", functions, result=result)
     return implementation
 
 

@@ -15,8 +15,8 @@ from plugrad_native.declare import (
     MAX_ELEMENTS,
     as_contiguous,
     find_c_functions,
-    make_small_results_in_c,
     parallel_for,
+    register_small_result_functions,
     table,
 )
 from plugrad_native.kernels.unary import cast_to_float16, cast_to_float32
@@ -60,7 +60,7 @@ def make_scan(kernel: Kernel[..., Any], name: str) -> Callable[..., Array]:
         parallel_for(run, places, outer, *attributes, work=x.size, multiple=ROWS_SCANNED_TOGETHER)
         return out
 
-    make_small_results_in_c(kernel, "scan", functions, "axis", "exclusive", "reverse")
+    register_small_result_functions(kernel, "scan", functions, "axis", "exclusive", "reverse")
     return implementation
 
 

@@ -31,20 +31,20 @@ class UpdatingRun:
         self._compile = compile_graph
 
     @cached_property
-    def whole(self) -> Run:
+    def run_out_of_place(self) -> Run:
         """The function that runs the whole graph without in-place updates."""
         return self._compile(self._whole)
 
     @property
     def graph(self) -> Graph:
         """The graph as it runs, with the peak memory of in-place updates."""
-        graph: Graph = getattr(self.whole, "graph", self._whole)
+        graph: Graph = getattr(self.run_out_of_place, "graph", self._whole)
         begun: Graph | None = getattr(self.in_place.begin, "graph", None)
         return graph if begun is None else replace(graph, peak_bytes=begun.peak_bytes)
 
     def __call__(self, *arrays: Any) -> list[Any]:
         """Return results and updates, which are new arrays."""
-        return self.whole(*arrays)
+        return self.run_out_of_place(*arrays)
 
 
 def plan_updates(

@@ -9,7 +9,7 @@ from plugrad.kernels import random
 from plugrad_wasm.declare import (
     ELEMENTWISE_PART_STEPS,
     RELEASE_GIL_MIN_ELEMENTS,
-    items_per_part,
+    choose_items_per_part,
     run_call_chains,
     select_export,
     table,
@@ -48,7 +48,7 @@ def _fill_with_random_numbers(
     if work < RELEASE_GIL_MIN_ELEMENTS:
         select_export(state, export, work)(state.address, out.address, count, 0)
         return out
-    length = items_per_part(
+    length = choose_items_per_part(
         state.memory.store, count, work, ELEMENTWISE_PART_STEPS, PART_MULTIPLE_NUMBERS
     )
     chains = [

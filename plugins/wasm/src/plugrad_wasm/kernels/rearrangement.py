@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def rearrange(x: WasmArray, how: Rearrangement) -> WasmArray:
-    """Return the elements of an array rearranged by blocks, as `how` describes."""
+    """Return x padded or cropped, reshaped to blocks and transposed, as `how` describes."""
     return WasmView(transpose(WasmView(x, how.cells), perm=how.order), how.shape)
 
 

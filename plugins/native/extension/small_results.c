@@ -1,5 +1,5 @@
-// Results of a few elements, see few.h.
-#include "few.h"
+// Results of a few elements, see small_results.h.
+#include "small_results.h"
 
 #include <string.h>
 
@@ -150,8 +150,8 @@ static PyObject *run_along(PyObject *self, PyObject *arguments, PyObject *keywor
     return (PyObject *)out;
 }
 
-static PyMethodDef each = {"few", run_each, METH_FASTCALL, NULL};
-static PyMethodDef along = {"few", (PyCFunction *)(void *)run_along, METH_VARARGS | METH_KEYWORDS, NULL};
+static PyMethodDef each = {"small_result", run_each, METH_FASTCALL, NULL};
+static PyMethodDef along = {"small_result", (PyCFunction *)(void *)run_along, METH_VARARGS | METH_KEYWORDS, NULL};
 
 static void free_maker(PyObject *capsule) {
     maker *m = PyCapsule_GetPointer(capsule, NULL);
@@ -171,7 +171,7 @@ static PyObject *kept(PyObject *object) {
 }
 
 static int is_wrong_call(void) {
-    PyErr_Format(PyExc_ValueError, "few: the functions do not take what it has");
+    PyErr_Format(PyExc_ValueError, "make_small_result_function: the functions do not take what it has");
     return 0;
 }
 
@@ -210,10 +210,10 @@ static int read_variants(maker *m, PyObject *variants, PyObject *ufunc_type) {
     return m->count > 0 || is_wrong_call();
 }
 
-PyObject *few(PyObject *, PyObject *const *arguments, ptrdiff_t count) {
+PyObject *make_small_result_function(PyObject *, PyObject *const *arguments, ptrdiff_t count) {
     const char *how = count == 6 ? PyUnicode_AsUTF8AndSize(arguments[0], NULL) : "";
     if (!how) return NULL;
-    if (!*how || !strchr("eaisr", *how)) return PyErr_Format(PyExc_TypeError, "few takes six arguments");
+    if (!*how || !strchr("eaisr", *how)) return PyErr_Format(PyExc_TypeError, "make_small_result_function takes six arguments");
     if (!keep_dims_name) keep_dims_name = PyUnicode_InternFromString("keep_dims");
     maker *m = PyMem_Malloc(sizeof(maker));
     if (!m || !keep_dims_name) {
