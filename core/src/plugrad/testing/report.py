@@ -141,7 +141,7 @@ def make_badge(report: Mapping[str, Any]) -> str:
 
     >>> from plugrad.testing.report import KitReport, make_badge
     >>> report = KitReport(["lifecycle"])
-    >>> report.of("acme").add("lifecycle", "", "probe", "passed", "")
+    >>> report.results_of_backend("acme").add("lifecycle", "", "probe", "passed", "")
     >>> "0 kernels pass" in make_badge(report.as_dict())
     True
     """
