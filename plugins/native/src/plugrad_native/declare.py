@@ -61,7 +61,9 @@ def find_c_functions(kernel: str, *dtypes: str, suffix: str = "") -> CFunctionsB
     }
 
 
-Layout: TypeAlias = Literal["each", "axes", "indices", "scan", "rows"]
+Layout: TypeAlias = Literal[
+    "each", "axes", "indices", "scan", "rows", "view", "new axis", "fill", "band"
+]
 """What C functions take behind the arrays; ``extension/small_results.h`` tells."""
 
 
