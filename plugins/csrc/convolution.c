@@ -7,7 +7,8 @@
 #include "gemm.h"
 #include "window.h"
 
-#define CHUNK 256  // output pixels whose patches are in scratch memory at a time
+#define CHUNK 256        // output pixels whose patches are in scratch memory at a time
+#define MOST_BEYOND 64  // cells of a row between the first and the last one of a filter that rows are copied for
 
 static inline int patch_size(const window *w) { return cell_count(w) * w->channels; }
 
@@ -131,26 +132,29 @@ EACH_FLOAT(PATCHES)
         }                                                                                          \
     }                                                                                              \
     /* The same of images with one channel, cell by cell of the filter: cell k of pixel p goes to  \
-       lines[k * count + p], so that whole rows of the image are copied. */                        \
+       lines[k * count + p]. Rows of the image are copied with the padding beside them, so that    \
+       each cell of a row of the filter is a part of that. */                                      \
     SHORT_LOOPS static void gather_lines_##dtype(const window *w, const type *x, int first,        \
                                                  int count, type *restrict lines) {                \
+        const int beyond = (w->width.filter - 1) * w->width.dilation;                              \
+        type padded[CHUNK + MOST_BEYOND];                                                          \
         for (int p = first, n; p < first + count; p += n) {                                        \
             const corner c = corner_of(w, p);                                                      \
             n = smaller(w->width.out - p % w->width.out, first + count - p);                       \
+            const int width = n + beyond;                                                          \
+            const int left = smaller(c.column < 0 ? -c.column : 0, width);                         \
+            const int right = smaller(w->width.size - c.column, width);                            \
             type *line = lines + (p - first);                                                      \
             for (int l = 0; l < w->depth.filter; l++) {                                            \
                 const ptrdiff_t layer = layer_offset(w, c, l);                                     \
                 for (int i = 0; i < w->height.filter; i++) {                                       \
                     const ptrdiff_t row = row_offset(w, c, layer, i);                              \
-                    for (int j = 0; j < w->width.filter; j++, line += count) {                     \
-                        const int column = c.column + j * w->width.dilation;                       \
-                        const int left = smaller(column < 0 ? -column : 0, n);                     \
-                        const int right = smaller(w->width.size - column, n);                      \
-                        const int end = row < 0 || right < left ? left : right;                    \
-                        for (int k = 0; k < left; k++) line[k] = 0;                                \
-                        copy_run_##dtype(x + row + column + left, end - left, line + left);        \
-                        for (int k = end; k < n; k++) line[k] = 0;                                 \
-                    }                                                                              \
+                    const int end = row < 0 || right < left ? left : right;                        \
+                    for (int k = 0; k < left; k++) padded[k] = 0;                                  \
+                    copy_run_##dtype(x + row + c.column + left, end - left, padded + left);        \
+                    for (int k = end; k < width; k++) padded[k] = 0;                               \
+                    for (int j = 0; j < w->width.filter; j++, line += count)                       \
+                        copy_run_##dtype(padded + j * w->width.dilation, n, line);                 \
                 }                                                                                  \
             }                                                                                      \
         }                                                                                          \
@@ -158,7 +162,8 @@ EACH_FLOAT(PATCHES)
     /* The patches of a chunk in scratch memory: a row for each pixel. */                          \
     static MATRIX_##dtype gather_##dtype(const window *w, const type *x, int first, int count,     \
                                          type *scratch) {                                          \
-        if (w->channels == 1 && w->width.stride == 1) {                                            \
+        if (w->channels == 1 && w->width.stride == 1 &&                                            \
+            (w->width.filter - 1) * w->width.dilation <= MOST_BEYOND) {                            \
             gather_lines_##dtype(w, x, first, count, scratch);                                     \
             return (MATRIX_##dtype){scratch, 1, count};                                            \
         }                                                                                          \
@@ -246,56 +251,64 @@ static void convolve_groups(const float *x, const float *filter, float *out, con
     }
 }
 
-// dfilter += the sums of a chunk, transposed.
-static void add_transposed(const float *sums, int rows, float *dfilter, ptrdiff_t stride) {
-    for (int i = 0; i < rows; i += 4)
-        for (int j = 0; j < SLAB; j += 4) {
-            float lines[16], *target = dfilter + j * stride + i;
-            const quad tile[4] = {load_quad(sums + i * SLAB + j), load_quad(sums + i * SLAB + SLAB + j),
-                                  load_quad(sums + i * SLAB + 2 * SLAB + j),
-                                  load_quad(sums + i * SLAB + 3 * SLAB + j)};
-            store_transposed(tile, lines, 4);
-            for (int k = 0; k < 4; k++)
-                store_quad(target + k * stride, load_quad(target + k * stride) + load_quad(lines + 4 * k));
+// Pack some numbers of the patches of a chunk, from number `first` on, as the rows of a product: number r of pixel p
+// goes to packed[(p / GROUP * rows + r) * GROUP + p % GROUP], with zeros behind the last pixel.
+static void pack_patches(const window *w, const float *x, const float *zeros, int pixel,
+                         int count, int first, int rows, float *packed) {
+    const float *places[CHUNK + GROUP];
+    for (int i = 0; i < GROUP; i++) places[count + i] = zeros;
+    for (int r = 0, length; r < rows; r += length, packed += length * GROUP) {
+        const int cell = (first + r) / w->channels, channel = (first + r) % w->channels;
+        length = smaller(w->channels - channel, rows - r);
+        find_pixels(w, x, zeros, cell, pixel, count, places);
+        for (int p = 0; p < count; p += GROUP) {
+            const float *const *four = places + p;
+            float *target = packed + p * rows;
+            for (int c = channel; c < channel + length; c += GROUP, target += GROUP * GROUP) {
+                const quad numbers[GROUP] = {load_quad(four[0] + c), load_quad(four[1] + c),
+                                             load_quad(four[2] + c), load_quad(four[3] + c)};
+                store_transposed(numbers, target, GROUP);
+            }
         }
+    }
 }
 
-// The gradient of the filter with whole groups of output channels, which are the rows of the product, and
-// whole slabs of channels. scratch: a pixel of zeros, then a packed block of dy.
+// dfilter += transposed patches of x * dy, chunk by chunk, if the channels are whole groups. The sums of a chunk are
+// apart, because a sum over all pixels would lose digits. scratch: a pixel of zeros, the packed patches, the sums.
 static void add_filter_gradient(const float *x, const float *dy, float *dfilter, const window *w,
                                 int out_channels, float *scratch) {
-    const int channels = w->channels, pixels = position_count(w);
-    const float *places[CHUNK + GROUP], *zeros = memset(scratch, 0, channels * sizeof *scratch);
-    float *packed = scratch + channels;
-    for (int first = 0; first < pixels; first += CHUNK)
-        for (int left = 0; left < out_channels; left += MOST_ROWS) {
-            const int count = smaller(CHUNK, pixels - first);
-            const int rows = smaller(MOST_ROWS, out_channels - left);
-            const float *slopes = dy + (ptrdiff_t)first * out_channels + left;
-            pack_groups((matrix){slopes, 1, out_channels}, rows, count, packed);
-            for (int i = 0; i < GROUP; i++) places[count + i] = zeros;
-            for (int cell = 0; cell < cell_count(w); cell++) {
-                float *target = dfilter + (ptrdiff_t)cell * channels * out_channels + left;
-                find_pixels(w, x, zeros, cell, first, count, places);
-                for (int c = 0; c < channels; c += SLAB, target += SLAB * (ptrdiff_t)out_channels) {
-                    float sums[MOST_ROWS * SLAB], numbers[GROUP * SLAB];
-                    memset(sums, 0, rows * SLAB * sizeof *sums);
-                    for (int p = 0; p < count; p += GROUP) {
-                        for (int i = 0; i < GROUP; i++)
-                            for (int j = 0; j < SLAB; j += 4)
-                                store_quad(numbers + i * SLAB + j, load_quad(places[p + i] + c + j));
-                        add_products(packed + p * rows, numbers, SLAB, sums, rows);
-                    }
-                    add_transposed(sums, rows, target, out_channels);
+    const int size = patch_size(w), pixels = position_count(w);
+    const int blocks = (size + MOST_ROWS - 1) / MOST_ROWS;  // of about the same size
+    const int most = round_up((size + blocks - 1) / blocks, 2 * GROUP);
+    const float *zeros = memset(scratch, 0, w->channels * sizeof *scratch);
+    float *packed = scratch + w->channels, *sums = packed + (CHUNK + GROUP) * MOST_ROWS;
+    for (int pixel = 0; pixel < pixels; pixel += CHUNK) {
+        const int count = smaller(CHUNK, pixels - pixel);
+        for (int first = 0; first < size; first += most) {
+            const int rows = smaller(most, size - first);
+            pack_patches(w, x, zeros, pixel, count, first, rows, packed);
+            multiply_into_slabs(packed, dy + (ptrdiff_t)pixel * out_channels, sums, rows,
+                                out_channels, count);
+            float *target = dfilter + (ptrdiff_t)first * out_channels;
+            for (int left = 0; left < out_channels; left += SLAB) {
+                const float *source = sums + (ptrdiff_t)left * rows;
+                const int width = smaller(SLAB, out_channels - left);
+                float *line = target + left;
+                for (int i = 0; i < rows; i++, source += SLAB, line += out_channels) {
+                    int j = 0;
+                    for (; j + 4 <= width; j += 4)
+                        store_quad(line + j, load_quad(line + j) + load_quad(source + j));
+                    for (; j < width; j++) line[j] += source[j];
                 }
             }
         }
+    }
 }
 
 KERNEL(convolution_filter_gradient_float32)(const float *x, const float *dy, float *dfilter,
                                             const window *w, int out_channels, float *scratch) {
-    (w->channels % SLAB || out_channels % GROUP ? copy_filter_gradient : add_filter_gradient)(
-        x, dy, dfilter, w, out_channels, scratch);
+    (has_groups(w) ? add_filter_gradient : copy_filter_gradient)(x, dy, dfilter, w, out_channels,
+                                                                 scratch);
 }
 
 // The same plus a bias for each channel, which may be absent, within limits.
@@ -318,12 +331,14 @@ KERNEL(convolution_float32)(const float *x, const float *filter, float *out, con
 #endif
 
 // The number of elements of scratch memory that these kernels need.
-EXPORTED(chunk_scratch) int64_t chunk_scratch(const window *w, int) {
+EXPORTED(chunk_scratch) int64_t chunk_scratch(const window *w, int out_channels) {
     const int count = smaller(CHUNK, position_count(w));
     int64_t size = (int64_t)patch_size(w) * count;
 #ifdef __wasm__
-    const int packed = round_up(count, GROUP) * MOST_ROWS;
+    const int64_t packed = (int64_t)(CHUNK + GROUP + round_up(out_channels, SLAB)) * MOST_ROWS;
     size = w->channels + (size < packed ? packed : size);
+#else
+    (void)out_channels;
 #endif
     return size;
 }

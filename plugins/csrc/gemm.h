@@ -68,12 +68,6 @@ static inline void interleave(const float *const sources[4], int count, float *t
 void multiply_into_slabs(const float *a, const float *b, float *out, int rows, int columns,
                          int depth);
 
-// The pieces of such products. Pack rows x depth of a, with zeros behind each row up to whole groups.
-void pack_groups(matrix a, int rows, int depth, float *packed);
-
-// sums (rows x SLAB) += a (rows x GROUP, packed) * b (GROUP x SLAB), whose rows are `b_row` apart.
-void add_products(const float *a, const float *b, ptrdiff_t b_row, float *sums, int rows);
-
 // out (rows x columns, row stride `stride`) = or += a * b, plus a bias that may be absent, within limits, for MOST_ROWS
 // rows at most. Rows of b are `b_row` apart, and SLAB columns are `b_slab` behind those before them.
 void multiply_groups(const float *a, const float *b, ptrdiff_t b_row, ptrdiff_t b_slab, float *out,

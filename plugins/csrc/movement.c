@@ -86,6 +86,12 @@ static inline void transpose_16(const uint128 *source, ptrdiff_t, uint128 *targe
 }
 #endif
 
+// Copy 16 bytes or more, the last 16 of them a second time perhaps.
+static inline void copy_short_row(const char *source, char *target, int bytes) {
+    for (int at = 0; at < bytes - 16; at += 16) memcpy(target + at, source + at, 16);
+    memcpy(target + bytes - 16, source + bytes - 16, 16);
+}
+
 // Copy a plane of rows x columns whose strides are arbitrary.
 #define COPY_PLANE(item_size, type)                                                                \
     static void copy_plane_##item_size(const type *source, type *target, int rows, int columns,    \
@@ -105,9 +111,12 @@ static inline void transpose_16(const uint128 *source, ptrdiff_t, uint128 *targe
             return;                                                                                \
         }                                                                                          \
         if (source_step == 1 && target_step == 1) {                                                \
+            const int bytes = columns * sizeof(type);                                              \
             for (int i = 0; i < rows; i++, source += source_row, target += target_row)             \
-                if (columns * sizeof(type) >= 128)                                                 \
-                    memcpy(target, source, columns * sizeof(type));                                \
+                if (bytes >= 16 && bytes < 128)                                                    \
+                    copy_short_row((const char *)source, (char *)target, bytes);                   \
+                else if (bytes >= 128)                                                             \
+                    memcpy(target, source, bytes);                                                 \
                 else                                                                               \
                     for (int j = 0; j < columns; j++) target[j] = source[j];                       \
             return;                                                                                \

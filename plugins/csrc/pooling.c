@@ -6,9 +6,61 @@
 #define CELLS                                                                                      \
     ((layers.last - layers.first) * (rows.last - rows.first) * (columns.last - columns.first))
 
+// Whether the windows cover each cell of an axis once.
+static inline int is_tiled(const axis *a) {
+    return a->before == 0 && a->filter == a->stride && (a->dilation == 1 || a->filter == 1) &&
+           a->out * a->stride == a->size;
+}
+
+static inline int is_tiled_window(const window *w) {
+    return is_tiled(&w->depth) && is_tiled(&w->height) && is_tiled(&w->width);
+}
+
+#define FEW_CELLS 4
+
+// Whether each cell is in one window, and each window has four cells, which are then found once for all windows:
+// `offsets` are their distances from the first one.
+static inline int has_few_cells(const window *w, ptrdiff_t offsets[FEW_CELLS]) {
+    if (!is_tiled_window(w) || cell_count(w) != FEW_CELLS) return 0;
+    for (int cell = 0; cell < FEW_CELLS; cell++) {
+        const int column = cell % w->width.filter, rows = cell / w->width.filter;
+        const int row = rows % w->height.filter, layer = rows / w->height.filter;
+        offsets[cell] = (((ptrdiff_t)layer * w->height.size + row) * w->width.size + column) * w->channels;
+    }
+    return 1;
+}
+
+// Visit such windows in order: `first` is the offset of the first cell, and y that of the result.
+#define EACH_TILE(w, ...)                                                                          \
+    ptrdiff_t y = 0;                                                                               \
+    for (int layer = 0; layer < (w)->batch * (w)->depth.out; layer++)                              \
+        for (int row = 0; row < (w)->height.out; row++) {                                          \
+            const ptrdiff_t line = (ptrdiff_t)layer * (w)->depth.stride * (w)->height.size +       \
+                                   row * (w)->height.stride;                                       \
+            ptrdiff_t first = line * (w)->width.size * (w)->channels;                              \
+            for (int column = 0; column < (w)->width.out; column++, y += (w)->channels,            \
+                     first += (ptrdiff_t)(w)->width.stride * (w)->channels) {                      \
+                __VA_ARGS__                                                                        \
+            }                                                                                      \
+        }
+
 #define LARGEST(dtype, type, effort)                                                               \
     SHORT_LOOPS effort KERNEL(max_pool_##dtype)(const type *restrict x, type *restrict out,        \
                                                 const window *w) {                                 \
+        ptrdiff_t offsets[FEW_CELLS];                                                              \
+        if (has_few_cells(w, offsets)) {                                                           \
+            EACH_TILE(w, {                                                                         \
+                for (int k = 0; k < w->channels; k++) {                                            \
+                    type best = x[first + k];                                                      \
+                    UNROLLED for (int cell = 1; cell < FEW_CELLS; cell++) {                        \
+                        const type value = x[first + offsets[cell] + k];                           \
+                        best = ((value > best) | (value != value)) ? value : best;                 \
+                    }                                                                              \
+                    out[y + k] = best;                                                             \
+                }                                                                                  \
+            })                                                                                     \
+            return;                                                                                \
+        }                                                                                          \
         EACH_WINDOW(w, {                                                                           \
             int is_first = 1;                                                                      \
             EACH_CELL(w, {                                                                         \
@@ -59,12 +111,6 @@ LARGEST(float64, double, FAST)
 #define MASK_float32 ints
 #define MASK_float64 longs
 
-// Whether the windows cover each cell of an axis once.
-static inline int is_tiled(const axis *a) {
-    return a->before == 0 && a->filter == a->stride && (a->dilation == 1 || a->filter == 1) &&
-           a->out * a->stride == a->size;
-}
-
 #define POOLING(dtype, type, effort)                                                               \
     /* The first cell of a window that equals the maximum, or is NaN like it, gets dy. Where each  \
        cell is in one window, the others get 0, and dx is written once. */                         \
@@ -103,7 +149,29 @@ static inline int is_tiled(const axis *a) {
     }                                                                                              \
     KERNEL(max_pool_gradient_##dtype)(const type *dy, const type *x, const type *out, type *dx,    \
                                       const window *w) {                                           \
-        if (is_tiled(&w->depth) && is_tiled(&w->height) && is_tiled(&w->width)) {                  \
+        const int lanes = VECTOR_BYTES / sizeof(type);                                             \
+        ptrdiff_t offsets[FEW_CELLS];                                                              \
+        if (w->channels % lanes == 0 && has_few_cells(w, offsets)) {                               \
+            EACH_TILE(w, {                                                                         \
+                for (int k = 0; k < w->channels; k += lanes) {                                     \
+                    VECTOR_##dtype best, values[FEW_CELLS];                                        \
+                    MASK_##dtype rest;                                                             \
+                    memcpy(&best, out + y + k, sizeof best);                                       \
+                    memcpy(&rest, dy + y + k, sizeof rest);                                        \
+                    UNROLLED for (int cell = 0; cell < FEW_CELLS; cell++)                          \
+                        memcpy(values + cell, x + first + offsets[cell] + k, sizeof best);         \
+                    UNROLLED for (int cell = 0; cell < FEW_CELLS; cell++) {                        \
+                        const VECTOR_##dtype value = values[cell];                                 \
+                        const MASK_##dtype found = (value == best) | (value != value);             \
+                        const MASK_##dtype given = rest & found;                                   \
+                        memcpy(dx + first + offsets[cell] + k, &given, sizeof given);              \
+                        rest &= ~found;                                                            \
+                    }                                                                              \
+                }                                                                                  \
+            })                                                                                     \
+            return;                                                                                \
+        }                                                                                          \
+        if (is_tiled_window(w)) {                                                                  \
             give_##dtype(dy, x, out, dx, w, 1);                                                    \
             return;                                                                                \
         }                                                                                          \

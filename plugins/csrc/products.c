@@ -12,112 +12,130 @@
 
 #define REPEATED(x, lane) __builtin_shufflevector(x, x, lane, lane, lane, lane)
 
-// to (rows x SLAB) = from + a (rows x GROUP, dense) * b (GROUP x SLAB), perhaps plus a bias and within limits. One
-// vector of columns is as much as the last slab needs if there are few. Eight rows are one round of the loop: the
-// counter and the addresses of a round compete with the products for the units of the processor.
-#define ADD_PRODUCTS(name, vectors, is_last)                                                       \
-    static void name(const float *a, const float *b, ptrdiff_t b_row, const float *from,           \
-                     ptrdiff_t from_row, float *to, ptrdiff_t to_row, int rows,                    \
-                     const float *bias, float least, float most) {                                 \
-        quad cells[GROUP][vectors];                                                                \
-        for (int k = 0; k < GROUP; k++)                                                            \
-            for (int j = 0; j < vectors; j++) cells[k][j] = load_quad(b + k * b_row + 4 * j);      \
-        _Pragma("clang loop unroll_count(8)")                                                      \
-        for (int i = 0; i < rows; i++, a += GROUP, from += from_row, to += to_row) {               \
-            const quad x = load_quad(a);                                                           \
-            const quad factors[GROUP] = {REPEATED(x, 0), REPEATED(x, 1), REPEATED(x, 2),           \
-                                         REPEATED(x, 3)};                                          \
-            for (int j = 0; j < vectors; j++) {                                                    \
-                quad sum = load_quad(from + 4 * j);                                                \
-                for (int k = 0; k < GROUP; k++)                                                    \
-                    sum = multiply_add(factors[k], cells[k][j], sum);                              \
-                if (is_last) sum = limited(sum + load_quad(bias + 4 * j), least, most);            \
-                store_quad(to + 4 * j, sum);                                                       \
-            }                                                                                      \
+// target (rows x SLAB) = source + a (rows x GROUP, dense) * b (GROUP x SLAB), which `finish` may change. One vector of
+// columns is as much as the last slab needs if there are few. Eight rows are one round of the loop: the counter and the
+// addresses of a round compete with the products for the units of the processor.
+#define EACH_ROW(vectors, source, target, advance, finish)                                         \
+    quad cells[GROUP][vectors];                                                                    \
+    for (int k = 0; k < GROUP; k++)                                                                \
+        for (int j = 0; j < vectors; j++) cells[k][j] = load_quad(b + k * b_row + 4 * j);          \
+    _Pragma("clang loop unroll_count(8)")                                                          \
+    for (int i = 0; i < rows; i++, a += GROUP, advance) {                                          \
+        const quad x = load_quad(a);                                                               \
+        const quad factors[GROUP] = {REPEATED(x, 0), REPEATED(x, 1), REPEATED(x, 2),               \
+                                     REPEATED(x, 3)};                                              \
+        for (int j = 0; j < vectors; j++) {                                                        \
+            quad sum = load_quad(source + 4 * j);                                                  \
+            for (int k = 0; k < GROUP; k++) sum = multiply_add(factors[k], cells[k][j], sum);      \
+            finish;                                                                                \
+            store_quad(target + 4 * j, sum);                                                       \
         }                                                                                          \
     }
-ADD_PRODUCTS(add_products_of_eight, 2, 0)
-ADD_PRODUCTS(finish_products_of_four, 1, 1)
-ADD_PRODUCTS(finish_products_of_eight, 2, 1)
+
+// sums += a * b, for slabs and for narrow ones of one vector. Most steps of a deep product are such. The distance of
+// rows is known, so that the instructions have the addresses of eight.
+static void add_products(const float *a, const float *b, ptrdiff_t b_row, float *sums, int rows) {
+    EACH_ROW(2, sums, sums, sums += SLAB, (void)0)
+}
+static void add_narrow_products(const float *a, const float *b, ptrdiff_t b_row, float *sums, int rows) {
+    EACH_ROW(1, sums, sums, sums += 4, (void)0)
+}
+
+// to = from + a * b, perhaps plus a bias and within limits: the first and the last step.
+static void start_products(const float *a, const float *b, ptrdiff_t b_row, const float *from,
+                           ptrdiff_t from_row, float *to, ptrdiff_t to_row, int rows) {
+    EACH_ROW(2, from, to, (from += from_row, to += to_row), (void)0)
+}
+static void finish_products(const float *a, const float *b, ptrdiff_t b_row, const float *from,
+                            ptrdiff_t from_row, float *to, ptrdiff_t to_row, int rows,
+                            const float *bias, float least, float most) {
+    EACH_ROW(2, from, to, (from += from_row, to += to_row),
+             sum = limited(sum + load_quad(bias + 4 * j), least, most))
+}
 
 static const float no_bias[SLAB] = {-0.f, -0.f, -0.f, -0.f, -0.f, -0.f, -0.f, -0.f};
 
-// The same for a part of b that is not whole.
-SHORT_LOOPS ONCE static void add_edge(const float *a, const float *b, ptrdiff_t b_row,
-                                      const float *from, ptrdiff_t from_row, float *to,
-                                      ptrdiff_t to_row, int rows, int width, int length,
-                                      const float *bias, float least, float most) {
-    float edge[GROUP * SLAB] = {};
-    for (int i = 0; i < length; i++)
-        for (int j = 0; j < width; j++) edge[i * SLAB + j] = b[i * b_row + j];
-    (width > 4 ? finish_products_of_eight : finish_products_of_four)(
-        a, edge, SLAB, from, from_row, to, to_row, rows, bias, least, most);
+static inline int has_epilogue(const float *bias, float least, float most) {
+    return bias != no_bias || least > -INFINITY || most < INFINITY;
 }
 
-// The steps between the first and the last one: most, if the product is deep.
-void add_products(const float *a, const float *b, ptrdiff_t b_row, float *sums, int rows) {
-    add_products_of_eight(a, b, b_row, sums, SLAB, sums, SLAB, rows, no_bias, 0, 0);
+// Copy rows x columns of b, with zeros up to GROUP x `width`.
+SHORT_LOOPS static void copy_cells(const float *b, ptrdiff_t b_row, int rows, int columns, int width,
+                                   float *cells) {
+    for (int i = 0; i < GROUP; i++)
+        for (int j = 0; j < width; j++)
+            cells[i * width + j] = i < rows && j < columns ? b[i * b_row + j] : 0;
 }
 
-// to (rows x SLAB) = from + a * b + bias, within limits, for `width` columns of b. The bias comes last, as if it were
-// added to a finished product, so it has SLAB numbers also where there are fewer columns.
+// to (rows x SLAB) = from + a * b + bias, within limits. The bias comes last, as if it were added to a finished product.
 static void multiply_slab(const float *a, const float *b, ptrdiff_t b_row, const float *from,
-                          ptrdiff_t from_row, float *to, ptrdiff_t to_row, int rows, int width,
-                          int depth, const float *bias, float least, float most) {
-    const int is_changed = bias != no_bias || least > -INFINITY || most < INFINITY;
-    float sums[MOST_ROWS * SLAB];
+                          ptrdiff_t from_row, float *to, ptrdiff_t to_row, int rows, int depth,
+                          const float *bias, float least, float most) {
+    float sums[MOST_ROWS * SLAB], cells[GROUP * SLAB];
     for (int k = 0; k < depth; k += GROUP, a += rows * GROUP, b += GROUP * b_row) {
         const int is_last = k + GROUP >= depth;
-        float *target = is_last ? to : sums;
-        const ptrdiff_t row = is_last ? to_row : SLAB;
-        if (width < SLAB || k + GROUP > depth)
-            add_edge(a, b, b_row, from, from_row, target, row, rows, width,
-                     smaller(GROUP, depth - k), is_last ? bias : no_bias,
-                     is_last ? least : -INFINITY, is_last ? most : INFINITY);
-        else if (from == sums && !is_last)
+        if (k + GROUP > depth) {
+            copy_cells(b, b_row, depth - k, SLAB, SLAB, cells);
+            b = cells, b_row = SLAB;
+        }
+        if (from == sums && !is_last)
             add_products(a, b, b_row, sums, rows);
-        else if (is_last && is_changed)
-            finish_products_of_eight(a, b, b_row, from, from_row, target, row, rows, bias, least,
-                                     most);
+        else if (is_last && has_epilogue(bias, least, most))
+            finish_products(a, b, b_row, from, from_row, to, to_row, rows, bias, least, most);
         else
-            add_products_of_eight(a, b, b_row, from, from_row, target, row, rows, bias, least, most);
+            start_products(a, b, b_row, from, from_row, is_last ? to : sums, is_last ? to_row : SLAB,
+                           rows);
         from = sums, from_row = SLAB;
     }
 }
 
-SHORT_LOOPS void multiply_groups(const float *a, const float *b, ptrdiff_t b_row, ptrdiff_t b_slab,
-                                 float *out, ptrdiff_t stride, int rows, int columns, int depth,
-                                 int accumulate, const float *bias, float least, float most) {
+// The same for the columns of b behind whole slabs: out (rows x columns) = or += a * b + bias, within limits.
+SHORT_LOOPS ONCE static void multiply_edge(const float *a, const float *b, ptrdiff_t b_row, float *out,
+                                           ptrdiff_t stride, int rows, int columns, int depth,
+                                           int accumulate, const float *bias, float least, float most) {
+    const int width = columns > 4 ? SLAB : 4;
+    float sums[MOST_ROWS * SLAB], cells[GROUP * SLAB], constants[SLAB] = {};
+    for (int j = 0; j < columns; j++) constants[j] = bias[j];
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < width; j++)
+            sums[i * width + j] = accumulate && j < columns ? out[i * stride + j] : 0;
+    for (int k = 0; k < depth; k += GROUP, a += rows * GROUP, b += GROUP * b_row) {
+        copy_cells(b, b_row, smaller(GROUP, depth - k), columns, width, cells);
+        (columns > 4 ? add_products : add_narrow_products)(a, cells, width, sums, rows);
+    }
+    for (int i = 0; i < rows; i++) {
+        float *line = sums + i * width;
+        for (int j = 0; j < width; j += 4)
+            store_quad(line + j, limited(load_quad(line + j) + load_quad(constants + j), least, most));
+        for (int j = 0; j < columns; j++) out[i * stride + j] = line[j];
+    }
+}
+
+void multiply_groups(const float *a, const float *b, ptrdiff_t b_row, ptrdiff_t b_slab, float *out,
+                     ptrdiff_t stride, int rows, int columns, int depth, int accumulate,
+                     const float *bias, float least, float most) {
     const float zeros[SLAB] = {};
     for (int left = 0; left < columns; left += SLAB, b += b_slab) {
-        const int width = smaller(SLAB, columns - left);
-        const float *from = accumulate ? out + left : zeros;
-        const ptrdiff_t from_row = accumulate ? stride : 0;
-        if (width == SLAB) {
-            multiply_slab(a, b, b_row, from, from_row, out + left, stride, rows, SLAB, depth,
-                          bias ? bias + left : no_bias, least, most);
-            continue;
-        }
-        float edge[MOST_ROWS * SLAB], last[SLAB] = {};
-        for (int j = 0; j < width && bias; j++) last[j] = bias[left + j];
-        for (int i = 0; i < rows; i++)
-            for (int j = 0; j < width; j++) edge[i * SLAB + j] = from[i * from_row + j];
-        multiply_slab(a, b, b_row, edge, SLAB, edge, SLAB, rows, width, depth,
-                      bias ? last : no_bias, least, most);
-        for (int i = 0; i < rows; i++)
-            for (int j = 0; j < width; j++) out[i * stride + left + j] = edge[i * SLAB + j];
+        const float *constants = bias ? bias + left : no_bias;
+        float *to = out + left;
+        if (columns - left < SLAB)
+            multiply_edge(a, b, b_row, to, stride, rows, columns - left, depth, accumulate, constants,
+                          least, most);
+        else
+            multiply_slab(a, b, b_row, accumulate ? to : zeros, accumulate ? stride : 0, to, stride,
+                          rows, depth, constants, least, most);
     }
 }
 
 void multiply_into_slabs(const float *a, const float *b, float *out, int rows, int columns,
                          int depth) {
-    const float zeros[SLAB] = {};
     for (int left = 0; left < columns; left += SLAB, out += rows * SLAB)
-        multiply_slab(a, b + left, columns, zeros, 0, out, SLAB, rows, smaller(SLAB, columns - left),
-                      depth, no_bias, -INFINITY, INFINITY);
+        multiply_groups(a, b + left, columns, 0, out, SLAB, rows, smaller(SLAB, columns - left), depth,
+                        0, NULL, -INFINITY, INFINITY);
 }
 
-void pack_groups(matrix a, int rows, int depth, float *packed) {
+// Pack rows x depth of a, with zeros behind each row up to whole groups.
+static void pack_groups(matrix a, int rows, int depth, float *packed) {
     for (int k = 0; k < depth; k += GROUP) {
         const float *x = a.data + k * a.column_stride;
         const int length = smaller(GROUP, depth - k);

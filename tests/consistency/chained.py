@@ -28,7 +28,7 @@ SPELLED = {
 
 def chaining() -> dict[str, Callable[..., Any]]:
     """Return the ops that chain, by name."""
-    names = sorted(name for group in chained.CHAINED.values() for name in group)
+    names = sorted(name for group in chained.CHAINED_OPS.values() for name in group)
     return {name: inspect.unwrap(getattr(Tensor, name)) for name in names}
 
 

@@ -285,7 +285,7 @@ EXPORTS = ROOT / "plugins" / "native" / "extension" / "exports.txt"
 def exports() -> str | None:
     """Return the functions of C that the native pack asks for; None where not all of its variants run."""
     names = [*variants.BASELINE_VARIANTS[:1], *variants.OPTIONAL_VARIANTS]
-    if not variants.has_any_variant() or variants.load_variant(names[0]).level() < 4:
+    if not variants.has_any_variant() or variants.load_variant(names[0]).x86_64_level() < 4:
         return None
     return "\n".join(asked(names)) + "\n"
 

@@ -120,6 +120,48 @@ def test_positions_out_of_range_that_no_one_looked_at(backend):
         assert x.tolist() == [0, 1, 0]
 
 
+BLOCKS = [
+    (slice(1, -1), slice(1, -1)),
+    (slice(1, -1),),
+    (slice(None), slice(2, None), slice(None, -1)),
+    (slice(0, 4), slice(0, 5), slice(0, 3)),  # most of it, but not the border at the end
+    (slice(None), slice(None), slice(None)),
+    (slice(2, 2), slice(1, -1)),
+    (slice(1, None, 2), slice(1, -1)),
+    (slice(1, 2), slice(1, 3)),
+    (..., slice(1, None)),
+]
+
+
+@pytest.mark.parametrize("key", BLOCKS, ids=str)
+def test_blocks_and_what_stays_around_them(key, backend):
+    values = np.arange(5 * 6 * 4, dtype=np.float32).reshape(5, 6, 4)
+    for x in (values, values[::-1], values.transpose(2, 1, 0)):
+        given, expected = plugrad.asarray(x), x.copy()
+        before = given + 0
+        given[key] = -expected[key]
+        expected[key] = -expected[key].copy()
+        np.testing.assert_array_equal(given.numpy(), expected)
+        np.testing.assert_array_equal(before.numpy(), x)
+        given[key] = 7
+        expected[key] = 7
+        np.testing.assert_array_equal(given.numpy(), expected)
+
+
+@pytest.mark.parametrize("size", [12, 300], ids=["small", "large"])
+def test_a_block_is_replaced_by_an_overlapping_one(size, backend):
+    x = np.random.default_rng(0).standard_normal((size, size)).astype(np.float32)
+    given, expected = plugrad.asarray(x, copy=True), x.copy()
+    view = given[1:-1, 1:-1]
+    given[1:-1, 1:-1] = given[2:, 2:] + view
+    expected[1:-1, 1:-1] = x[2:, 2:] + x[1:-1, 1:-1]
+    np.testing.assert_array_equal(given.numpy(), expected)
+    np.testing.assert_array_equal(view.numpy(), x[1:-1, 1:-1])
+    given[1:, :-1] = given[:-1, 1:]
+    expected[1:, :-1] = expected[:-1, 1:].copy()
+    np.testing.assert_array_equal(given.numpy(), expected)
+
+
 @pytest.mark.parametrize("copied", [None, True, False])
 def test_array_api_extra_assigns(copied, backend):
     extra = pytest.importorskip("array_api_extra", reason="it is in the group dev, not in plugrad")

@@ -73,6 +73,58 @@ def test_products_are_those_of_cast_operands(backend):
     np.testing.assert_array_equal(y.numpy(), (x.astype("bfloat16") @ w.astype("bfloat16")).numpy())
 
 
+def normalized(x, **parts):
+    return plugrad.sum(plugrad.layer_norm(x, **parts) * drawn(6, 8, seed=3))
+
+
+@pytest.mark.parametrize("names", [(), ("scale",), ("offset",), ("offset", "scale")], ids=str)
+@pytest.mark.parametrize("half", HALVES)
+def test_the_gradient_of_a_layer_norm_is_that_of_rounded_differences(backend, half, names):
+    """Only halves are kept, of the differences from the mean: a large mean costs no digits."""
+    parts = {name: drawn(8, seed=i + 1) for i, name in enumerate(names)}
+    step = 2.0**-8 if half == "bfloat16" else 2.0**-11
+    for x in (drawn(6, 8), drawn(6, 8) + 1000):
+        given = {"x": x, **parts}
+        slope = plugrad.grad(lambda given: normalized(**given))
+        expected = slope(given)
+        value, calls = normalized(**given), [slope, plugrad.jit(slope)]
+        with plugrad.autocast(half):
+            assert normalized(**given).numpy() == value.numpy()
+            found = [call(given) for call in calls]
+        for gradients in found:
+            for name, g in gradients.items():
+                assert g.dtype == "float32"
+                wanted = expected[name].numpy()
+                np.testing.assert_allclose(
+                    g.numpy(), wanted, 0, 4 * step * np.abs(wanted).max(), err_msg=name
+                )
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_layer_norms_of_halves_and_of_no_rows(backend, half):
+    x = drawn(6, 8).astype(half)
+    expected = plugrad.grad(normalized)(x.astype("float32")).numpy()
+    with plugrad.autocast(half):
+        found = plugrad.grad(normalized)(x)
+        empty = plugrad.grad(lambda x: plugrad.sum(plugrad.layer_norm(x)))(plugrad.zeros((0, 4)))
+    assert (found.dtype, empty.shape) == (half, (0, 4))
+    np.testing.assert_allclose(found.numpy().astype("float32"), expected, 0.02, 0.02)
+
+
+def test_the_gradient_of_a_layer_norm_can_be_differentiated(backend):
+    x, scale = drawn(6, 8), drawn(8, seed=1)
+
+    def slope(x, scale):
+        return plugrad.sum(plugrad.grad(lambda x: normalized(x, scale=scale))(x) ** 2)
+
+    both = plugrad.grad(slope, argnums=(0, 1))
+    expected = both(x, scale)
+    with plugrad.autocast("float16"):
+        found = both(x, scale)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), 0, 5e-3 * np.abs(b.numpy()).max())
+
+
 def network(x, w, v):
     h = plugrad.tanh(x @ w)
     return plugrad.mean(plugrad.softmax(h @ v) ** 2)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugrad.ops.chained import CHAINED
+from plugrad.ops.chained import CHAINED_OPS
 from plugrad.tensor.trees import iter_tensors
 
 SHAPE = (2, 4, 4, 2)
@@ -88,7 +88,7 @@ def cpu():
 
 
 def test_every_method_has_a_test():
-    assert OTHERWISE | set(SIMPLE) == {name for names in CHAINED.values() for name in names}
+    assert OTHERWISE | set(SIMPLE) == {name for names in CHAINED_OPS.values() for name in names}
 
 
 def function(name):

@@ -10,7 +10,15 @@ import plugrad
 from consistency.coverage import FAMILIES
 from plugrad import KernelConfig, host
 from plugrad.errors import ArgumentError, KernelNotFound, RegistrationError, ShapeError
-from plugrad.extend import KERNELS, KernelTable, Shaped, Spec, gradient, host_bodies, kernel
+from plugrad.extend import (
+    KERNELS,
+    KernelTable,
+    Shaped,
+    Spec,
+    gradient,
+    host_implementations,
+    kernel,
+)
 from plugrad.kernels import ragged, sparse, string
 from plugrad.ops.binary import multiply
 from plugrad.ops.reduction import sum as total
@@ -74,9 +82,9 @@ def test_contract_is_enforced_before_a_body_runs(backend):
 def test_every_kernel_of_a_host_family_has_a_body(family):
     name = family.__name__.rpartition(".")[2]
     declared = {k for k in KERNELS.values() if k.rule.__module__ == family.__name__}
-    assert host_bodies(family).keys() == declared, name
+    assert host_implementations(family).keys() == declared, name
     table = KernelTable("mine")
-    table.update(host_bodies(family), on_host=True)
+    table.update(host_implementations(family), on_host=True)
     assert all(config.on_host for config in table)
 
 
@@ -165,7 +173,7 @@ def test_explicit_form_cannot_save_the_list(blend):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_can_be_asked_for_its_bodies(family):
-    bodies = host_bodies(import_module(f"plugrad.kernels.{family}"))
+    bodies = host_implementations(import_module(f"plugrad.kernels.{family}"))
     is_written = (Path(host.__file__).parent / f"{family}.py").is_file()
     assert bool(bodies) is is_written
     assert {kernel.family for kernel in bodies} <= {family}
@@ -173,5 +181,5 @@ def test_every_family_can_be_asked_for_its_bodies(family):
 
 @pytest.mark.parametrize("family", ["sparse", host, None])
 def test_what_is_no_family_has_no_bodies(family):
-    with pytest.raises(ArgumentError, match="host_bodies takes a family of contracts"):
-        host_bodies(family)
+    with pytest.raises(ArgumentError, match="host_implementations takes a family of contracts"):
+        host_implementations(family)

@@ -6,7 +6,7 @@ import pytest
 
 import plugrad
 from plugrad.errors import ArgumentError
-from plugrad.types.arguments import KEYWORDS_OF_OTHER_FRAMEWORKS
+from plugrad.types.arguments import KEYWORDS_OF_OTHER_FRAMEWORKS, explain_wrong_calls
 
 PAGES = ("", "fft", "image", "linalg", "losses", "random", "signal", "sparse", "einops")
 OTHERS = {("attention", "weight"), ("diagonal", "bias"), ("trace", "bias")}
@@ -43,3 +43,63 @@ def test_a_wrong_keyword_names_the_right_one(op, wrong, right):
     ]
     with pytest.raises(ArgumentError, match=f"no argument '{wrong}'.*did you mean '{right}'"):
         op(*given, **{wrong: 0})
+
+
+def declared(a, /, b, c=3, *, d, e=5):
+    return a, b, c, d, e
+
+
+def declared_for_any(a, *others, b=2, **more):
+    return a, others, b, more
+
+
+def test_a_wrapped_function_takes_and_returns_what_the_function_does():
+    wrapped, wrapped_for_any = map(explain_wrong_calls, (declared, declared_for_any))
+    for _ in range(3):
+        assert wrapped(1, 2, d=4) == wrapped(1, b=2, d=4) == (1, 2, 3, 4, 5)
+        assert (
+            wrapped(1, 2, 7, d=None, e=9) == wrapped(1, e=9, d=None, c=7, b=2) == (1, 2, 7, None, 9)
+        )
+        assert wrapped_for_any(1) == (1, (), 2, {})
+        assert wrapped_for_any(1, 2, 3, b=4, c=5) == (1, (2, 3), 4, {"c": 5})
+    assert inspect.signature(wrapped) == inspect.signature(declared)
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "message"),
+    [
+        ((), {}, "missing a required argument: 'a'; write declared"),
+        ((1,), {"d": 4}, "missing a required argument: 'b'"),
+        ((1, 2), {}, "missing a required argument: 'd'"),
+        ((1, 2, 3, 4), {"d": 4}, "too many positional arguments"),
+        ((1, 2), {"d": 4, "f": 5}, "no argument 'f'"),
+        ((), {"a": 1, "b": 2, "d": 4}, "'a'"),
+    ],
+)
+def test_a_wrong_call_tells_the_signature(args, kwargs, message):
+    wrapped = explain_wrong_calls(declared)
+    for _ in range(2):
+        with pytest.raises(ArgumentError, match=message):
+            wrapped(*args, **kwargs)
+        assert wrapped(1, 2, d=4) == (1, 2, 3, 4, 5)
+    with pytest.raises(ArgumentError, match="missing a required argument: 'a'"):
+        explain_wrong_calls(declared_for_any)()
+
+
+def test_an_error_of_a_wrapped_function_remains():
+    def fail(x):
+        raise TypeError(f"not {x}")
+
+    def fail_for_any(*x):
+        raise TypeError(f"not {x[0]}")
+
+    for function in map(explain_wrong_calls, (fail, fail_for_any)):
+        for _ in range(2):
+            with pytest.raises(TypeError, match="not 3") as raised:
+                function(3)
+            assert not isinstance(raised.value, ArgumentError)
+
+
+def test_an_argument_that_is_given_twice_is_an_error():
+    with pytest.raises(TypeError, match=r"sum\(\) got multiple values for argument 'x'"):
+        plugrad.sum(plugrad.ones(2), x=plugrad.ones(2))

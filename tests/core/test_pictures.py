@@ -111,7 +111,7 @@ def test_boxes_do_not_overlap_and_values_flow_in_one_direction(function, args):
             apart_y = abs(a.y - b.y) >= (a.height + b.height) / 2
             assert apart_x or apart_y
     for edge in edges:
-        rises, target = places.rises[edge], nodes[edge.target]
+        rises, target = places.leads_upwards[edge], nodes[edge.target]
         start, end = places.boxes[edge.source], places.boxes[edge.target]
         if rises is not None:
             assert rises == (end.y < start.y)

@@ -447,15 +447,17 @@ def from_row(row: Row) -> Case:
         is_differentiable=is_differentiable(row if has_values(row) else replace(row, is_edge=False))
         or is_constant_in_pieces(row),
         fixed=[
-            i for i, x in enumerate(row.inputs) if i in row.fixed or (x and x.dtype != ROW_DTYPE)
+            i
+            for i, x in enumerate(row.inputs)
+            if i in row.undifferentiated_inputs or (x and x.dtype != ROW_DTYPE)
         ],
         is_sum=not row.kernel.is_elementwise,
         name=f"{name_of(row.kernel)}{attrs}".replace(", ", ","),
         is_special=row.is_special,
         kernel=row.kernel,
-        before=row.before,
-        settled=row.settled,
-        factor=row.factor,
+        before=row.prepare_input,
+        settled=row.canonicalize,
+        factor=row.tolerance_factor,
     )
 
 

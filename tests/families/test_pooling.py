@@ -1,5 +1,7 @@
 """The largest element and the average of windows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -93,6 +95,7 @@ WINDOWS = [
     ((2, 3, 4, 5, 2), {"window_size": (2, 1, 2), "strides": 2}),
     ((2, 3, 4, 5, 2), {"window_size": (2, 2, 3), "dilations": (1, 2, 1)}),
     ((1, 2, 3, 2, 3, 2), {"window_size": (2, 2, 1, 2)}),
+    ((2, 4, 3, 6, 8), {"window_size": (2, 1, 2), "strides": (2, 1, 2)}),
     ((1, 2, 3, 2, 3, 2), {"window_size": (1, 2, 1, 2), "strides": 1}),
     ((2, 3, 9), {"window_size": (2,), "strides": 1, "data_format": "NCW"}),
     ((2, 2, 3, 4, 5), {"window_size": (2, 1, 2), "dilations": 2, "data_format": "NCDHW"}),
@@ -122,10 +125,23 @@ MANY_CHANNELS = [
         *gradient_cases(GRADIENTS, SLIDING[5], (2, 5, 6, channels), ties=True),
     ]
 ]
+TILED = [  # images that windows of four cells cover, each cell once
+    made
+    for images, size in [
+        ((2, 4, 6, 3), 2),
+        ((2, 4, 6, 8), 2),
+        ((1, 3, 8, 4), (1, 4)),
+        ((2, 8, 3, 68), (4, 1)),
+    ]
+    for made in [
+        replace(LARGEST[0], shapes=[images], attrs={"window_size": size}),
+        gradient_cases(GRADIENTS, {"window_size": size}, images, ties=True)[0],
+    ]
+]
 
 
 @pytest.mark.parametrize(
-    "case", [*CASES, *KERNELS, *POSITIONS, *POOLS, *MANY_CHANNELS], ids=labelled
+    "case", [*CASES, *KERNELS, *POSITIONS, *POOLS, *MANY_CHANNELS, *TILED], ids=labelled
 )
 def test_values(case, backend, rng):
     case.check_values(rng)
@@ -251,6 +267,18 @@ def test_nan_is_the_largest_and_the_first_has_the_position(backend):
     values, positions = plugrad.max_pool_with_argmax(x, 2)
     assert np.isnan(values.item())
     assert positions.item() == 1
+
+
+@pytest.mark.parametrize("size", [2, (1, 4)], ids=str)
+def test_first_nan_of_a_window_gets_the_gradient(size, backend):
+    x = np.arange(64, dtype="float32").reshape(1, 4, 4, 4)
+    x[0, 0, 1, 2] = x[0, 1, 1, 2] = x[0, 3, 3, 1] = np.nan
+    x[0, 2, 2, 3] = np.inf
+    gradient = plugrad.grad(lambda x: plugrad.sum(plugrad.max_pool(x, size)))(x)
+    attrs = {"window_size": size, "strides": size, "padding": "valid"}
+    y = windows.max_pool(x, **attrs)
+    expected = windows.max_pool_gradient(np.ones_like(y), x, y, **attrs)
+    np.testing.assert_array_equal(gradient.numpy(), expected)
 
 
 def image(*shape):

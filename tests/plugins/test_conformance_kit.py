@@ -505,7 +505,7 @@ def test_pytest_is_needed_by_the_kit_only(tmp_path):
 def test_badge_says_how_it_went(outcomes, text, colour):
     report = reports.KitReport()
     for outcome in outcomes:
-        report.of("a<b").add("core", "Exp", "core/Exp.1", outcome, "because")
+        report.results_of_backend("a<b").add("core", "Exp", "core/Exp.1", outcome, "because")
     drawn = reports.make_badge(report.as_dict())
     picture = ET.fromstring(drawn)
     texts = [t.text for t in picture.iter("{http://www.w3.org/2000/svg}text")]

@@ -336,7 +336,7 @@ def tolerance(row: Row, found: Sequence[Array]) -> dict[str, float]:
     """Return how far sums in another order may be off."""
     return {
         "loose": 4
-        * row.factor
+        * row.tolerance_factor
         * max(RELATIVE_TOLERANCE_OF_DTYPE.get(str(x.dtype), 0) for x in found)
     }
 
@@ -345,7 +345,7 @@ REPEATS: Final = (2, 9, 33)
 ROW_LENGTHS: Final = (None, 1, 9, 17, 33, 70)
 
 
-@tried_on(lambda row: not is_elementwise(row) and row.settled is None)
+@tried_on(lambda row: not is_elementwise(row) and row.canonicalize is None)
 def a_repeated_batch_equals_one(row: Row, dtype: str) -> str:
     """Inputs that are repeated along the first axis give repeated results, where the reference says so."""
     if dtype == "string":

@@ -46,7 +46,7 @@ MISSING_NAME_HINTS: Final = {
 
 
 def raise_missing_export(namespace: ModuleType, name: str) -> NoReturn:
-    """Raise the error for a name that a public page does not have.
+    """Raise the error for a name that a public module of plugrad does not have.
 
     Raises:
         AttributeError: always; it says what to write instead, or suggests a similar name.

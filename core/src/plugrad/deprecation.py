@@ -55,10 +55,10 @@ def deprecated(
         )
 
         @wraps(function)
-        def warning(*args: Params.args, **kwargs: Params.kwargs) -> Result:
+        def warn_and_call(*args: Params.args, **kwargs: Params.kwargs) -> Result:
             warn(message, DeprecationWarning)
             return function(*args, **kwargs)
 
-        return warning
+        return warn_and_call
 
     return decorate

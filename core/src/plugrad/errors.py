@@ -19,7 +19,7 @@ class PlugradError(Exception):
     """
 
     def __str__(self) -> str:
-        return escape_controls(super().__str__())
+        return escape_control_characters(super().__str__())
 
 
 class ShapeError(PlugradError, ValueError):
@@ -319,13 +319,13 @@ def warn(message: str, category: type[Warning] = RuntimeWarning) -> None:
     frame, level = inspect.currentframe(), 1
     while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "plugrad":
         frame, level = frame.f_back, level + 1
-    warnings.warn(escape_controls(message), category, stacklevel=level)
+    warnings.warn(escape_control_characters(message), category, stacklevel=level)
 
 
-def escape_controls(text: str) -> str:
-    r"""Return a text in which what controls a terminal or the direction of writing stands as an escape sequence.
+def escape_control_characters(text: str) -> str:
+    r"""Return a text in which characters that control a terminal or the writing direction are escape sequences.
 
-    >>> escape_controls("acme\x1b[2J")
+    >>> escape_control_characters("acme\x1b[2J")
     'acme\\x1b[2J'
 
     Line breaks and tabs stay.
@@ -334,10 +334,12 @@ def escape_controls(text: str) -> str:
         return text
     import re  # needed only when something is wrong
 
-    return re.sub(_CONTROLS, lambda match: match[0].encode("unicode_escape").decode(), text)
+    return re.sub(
+        _CONTROL_CHARACTERS, lambda match: match[0].encode("unicode_escape").decode(), text
+    )
 
 
-_CONTROLS: Final = (
+_CONTROL_CHARACTERS: Final = (
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 without tab and line feed, delete, C1
     r"\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"  # marks of direction, separators of lines
     r"\ufeff\ud800-\udfff]"  # the mark of byte order, halves of surrogate pairs
@@ -345,7 +347,7 @@ _CONTROLS: Final = (
 
 
 def describe_exception(error: BaseException) -> str:
-    """Return the type and the text of an error of foreign code, which may have no text or too much of it."""
+    """Return the type and the shortened text of an exception that foreign code has raised."""
     try:
         text = str(error)
     except Exception as failure:

@@ -17,7 +17,7 @@ from plugrad.engine.composites import composite as composite
 from plugrad.engine.halves import (
     DATA_MOVEMENT_KERNELS as DATA_MOVEMENT_KERNELS,
     compute_in_float32 as compute_in_float32,
-    compute_in_wider as compute_in_wider,
+    compute_in_wider_dtype as compute_in_wider_dtype,
 )
 from plugrad.engine.implementations import active_functions as active_functions
 from plugrad.engine.results import wrap_array as wrap_array
@@ -38,7 +38,7 @@ from plugrad.errors import (
     raise_missing_name as raise_missing_name,
 )
 from plugrad.host import (
-    host_bodies as host_bodies,
+    host_implementations as host_implementations,
 )
 from plugrad.importing import import_lazily as import_lazily
 from plugrad.interruptions import (

@@ -92,7 +92,7 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
         # A bound method is a new object each time, and a watcher ends by its identity.
         waits = check_flag(synchronize, "profile", "synchronize")
         sees_fused = check_flag(fused, "profile", "fused")
-        self._watcher = Watcher(self._note, waits, self._note_event, sees_fused)
+        self._watcher = Watcher(self._record_call, waits, self._record_event, sees_fused)
         self._events: list[_RecordedCall] = []
         self._is_open = False
 
@@ -113,7 +113,7 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
         self._is_open = False
         remove_watcher(self._watcher)
 
-    def _note(self, call: Call) -> None:
+    def _record_call(self, call: Call) -> None:
         contract = get_contract(call.kernel_name)
         has_inputs = contract is None or contract.inputs
         inputs = [x for x in call.arrays if x is not None] if has_inputs else []
@@ -133,7 +133,7 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
             )
         )
 
-    def _note_event(self, event: Event) -> None:
+    def _record_event(self, event: Event) -> None:
         name, place, nbytes, start, end, steps = event
         self._events.append(
             _RecordedCall(name, place, start, end, get_ident(), nbytes, (), (), None, steps)
@@ -203,11 +203,11 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
             ArgumentValueError: the name ends in something else.
         """
         path = check_path_suffix((".html", ".json"), path, "save", "path")
-        text = self._page() if path.lower().endswith(".html") else self._trace()
+        text = self._format_page() if path.lower().endswith(".html") else self._format_trace()
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
 
-    def _page(self) -> str:
+    def _format_page(self) -> str:
         """Return the text of a page."""
         # It makes `import plugrad` slower.
         from plugrad.pictures.timeline import format_profile_page
@@ -217,7 +217,7 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
         numbers = {(kernel.kernel, kernel.backend): i for i, kernel in enumerate(kernels)}
         rows: dict[str, int] = {}
         inputs: dict[str, int] = {}
-        threads = self._threads()
+        threads = self._number_threads()
         events = [
             (
                 numbers[event.kernel, event.backend],
@@ -245,12 +245,12 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
             {"events": events, "kernels": totals, "rows": [*rows], "inputs": [*inputs]}
         )
 
-    def _trace(self) -> str:
+    def _format_trace(self) -> str:
         """Return the text of a trace."""
         import json  # it makes `import plugrad` slower
 
         first = min((event.start for event in self._events), default=0)
-        threads = self._threads()
+        threads = self._number_threads()
         names = [
             {"name": "process_name", "ph": "M", "pid": 0, "tid": 0, "args": {"name": "plugrad"}},
             *(
@@ -290,7 +290,7 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
         ]
         return json.dumps({"traceEvents": [*names, *events, *memory], "displayTimeUnit": "ns"})
 
-    def _threads(self) -> dict[int, int]:
+    def _number_threads(self) -> dict[int, int]:
         """Return numbers for the threads, in the order of their first calls."""
         return {each: i for i, each in enumerate(dict.fromkeys(e.thread for e in self._events))}
 

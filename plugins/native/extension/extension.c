@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "few.h"
+#include "small_results.h"
 #include "program.h"
 #include "sharing.h"
 
@@ -139,17 +139,19 @@ static PyObject *kernel_of([[maybe_unused]] PyObject *module, PyObject *const *a
 }
 
 // Return how much the processor can do: 2, 3 or 4, the levels of the x86-64 psABI; else 0.
-static PyObject *level(PyObject *, PyObject *const *, ptrdiff_t);
+static PyObject *x86_64_level(PyObject *, PyObject *const *, ptrdiff_t);
 
 static PyMethodDef methods[] = {
     {"kernel", kernel_of, METH_FASTCALL, "Return the kernel of a name."},
-    {"few", few, METH_FASTCALL, "Return a function that makes the results of kernels of a few elements."},
-    {"join", join, METH_FASTCALL, "Return a function that joins arrays of a few elements."},
-    {"program", make_program, METH_FASTCALL, "Return a function that runs a table of calls."},
-    {"divide", divide, METH_FASTCALL, "Make a call in parts, in several threads."},
-    {"share", share, METH_FASTCALL, "Make calls in several threads."},
+    {"make_small_result_function", make_small_result_function, METH_FASTCALL,
+     "Return a function that computes small results of kernels in C."},
+    {"make_small_concatenation", make_small_concatenation, METH_FASTCALL,
+     "Return a function that concatenates small arrays in C."},
+    {"make_program", make_program, METH_FASTCALL, "Return a function that runs a table of calls."},
+    {"run_parts_in_threads", run_parts_in_threads, METH_FASTCALL, "Divide a call among several threads."},
+    {"run_calls_in_threads", run_calls_in_threads, METH_FASTCALL, "Make calls in several threads."},
     {"forget_threads", forget_threads, METH_FASTCALL, "Forget the threads, in a forked child."},
-    {"level", level, METH_FASTCALL, "Return the x86-64 level of the processor, or 0."},
+    {"x86_64_level", x86_64_level, METH_FASTCALL, "Return the x86-64 level of the processor, or 0."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -180,7 +182,7 @@ static uint32_t saved_registers(void) {
     return low;
 }
 
-static PyObject *level(PyObject *, PyObject *const *, ptrdiff_t) {
+static PyObject *x86_64_level(PyObject *, PyObject *const *, ptrdiff_t) {
     uint32_t a, b, c, d, wide_b = 0, more_c = 0;
     const uint32_t v2 = bit_SSE3 | bit_SSSE3 | bit_SSE4_1 | bit_SSE4_2 | bit_POPCNT | bit_CMPXCHG16B;
     const uint32_t v3 = bit_AVX | bit_FMA | bit_F16C | bit_MOVBE | bit_OSXSAVE;
@@ -197,5 +199,5 @@ static PyObject *level(PyObject *, PyObject *const *, ptrdiff_t) {
     return PyLong_FromLongLong(is_v4 ? 4 : is_v3 ? 3 : 2);
 }
 #else
-static PyObject *level(PyObject *, PyObject *const *, ptrdiff_t) { return PyLong_FromLongLong(0); }
+static PyObject *x86_64_level(PyObject *, PyObject *const *, ptrdiff_t) { return PyLong_FromLongLong(0); }
 #endif

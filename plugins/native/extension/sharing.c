@@ -124,8 +124,8 @@ static void run_part(void *parts, int i) {
     }
 }
 
-PyObject *share([[maybe_unused]] PyObject *module, PyObject *const *arguments, ptrdiff_t count) {
-    if (count != 4) return PyErr_Format(PyExc_TypeError, "share takes four arguments");
+PyObject *run_calls_in_threads([[maybe_unused]] PyObject *module, PyObject *const *arguments, ptrdiff_t count) {
+    if (count != 4) return PyErr_Format(PyExc_TypeError, "run_calls_in_threads takes four arguments");
     PyObject *calls = arguments[2];
     const long long processors = PyLong_AsLongLong(arguments[1]), threads = PyLong_AsLongLong(arguments[3]);
     const ptrdiff_t most = PyTuple_Size(calls);
@@ -206,12 +206,13 @@ static int are_steps_right(division *d) {
            d->descriptor_bytes <= (int64_t)(MOST_NUMBERS * sizeof *numbers);
 }
 
-PyObject *divide([[maybe_unused]] PyObject *module, PyObject *const *arguments, ptrdiff_t count) {
-    if (count != 10) return PyErr_Format(PyExc_TypeError, "divide takes ten arguments");
+PyObject *run_parts_in_threads([[maybe_unused]] PyObject *module, PyObject *const *arguments, ptrdiff_t count) {
+    if (count != 10) return PyErr_Format(PyExc_TypeError, "run_parts_in_threads takes ten arguments");
     division d;
     const ptrdiff_t given = PyTuple_Size(arguments[3]), steps = PyTuple_Size(arguments[4]);
     if (steps >= 0 && (given != steps || given > MOST_ARGUMENTS))
-        return PyErr_Format(PyExc_ValueError, "divide: there is a step for each of %d or fewer arguments",
+        return PyErr_Format(PyExc_ValueError,
+                            "run_parts_in_threads: there is a step for each of %d or fewer arguments",
                             MOST_ARGUMENTS);
     d.arguments = (int)given, d.descriptor_bytes = 0;
     for (int i = 0; i < steps; i++) d.steps[i] = PyLong_AsLongLong(PyTuple_GetItem(arguments[4], i));
@@ -221,10 +222,11 @@ PyObject *divide([[maybe_unused]] PyObject *module, PyObject *const *arguments, 
     if (PyErr_Occurred()) return NULL;
     d.place = (int)numbers[0], d.count = numbers[1], d.multiple = numbers[2], d.parts = (int)numbers[3];
     if (d.place < -1 || d.count < 0 || d.multiple < 1 || d.parts < 1)
-        return PyErr_Format(PyExc_ValueError, "divide: a number is out of range");
+        return PyErr_Format(PyExc_ValueError, "run_parts_in_threads: a number is out of range");
     int is_ready = open_part(arguments[2], arguments[3], arguments[0], &d.whole);
     if (is_ready > 0 && !are_steps_right(&d)) {
-        PyErr_Format(PyExc_ValueError, "divide: a step is not that of an array, or a place not that of a number");
+        PyErr_Format(PyExc_ValueError,
+                     "run_parts_in_threads: a step is not that of an array, or a place not that of a number");
         is_ready = -1;
     }
     if (is_ready > 0) {

@@ -91,7 +91,7 @@ def test_what_is_left_of_the_calls():
     graph = plugrad.jit(function).graph(numbers(200, 20))
     (step,) = compiler._CompiledStepSelector(graph).prepare(graph).steps
     found = lowering.lower_group(step.body, graph.specs)
-    assert [call.function for call in found.before] == ["negative_float32"]
+    assert [call.function for call in found.setup_calls] == ["negative_float32"]
     assert [call.function for call in found.calls] == ["exp_float32", "multiply_float32"]
 
 

@@ -118,3 +118,17 @@ def test_copies_of_arrays_that_run_backwards(shape, dtype, rng):
         assert found.flags.c_contiguous
         np.testing.assert_array_equal(found, turned)
     assert declare.plan_reversal(x.shape, x.strides, x.itemsize) is None
+
+
+@pytest.mark.parametrize("dtype", ["bool", "float16", "float32", "float64"])
+@pytest.mark.parametrize("width", [2, 4, 5, 8, 15, 16])
+def test_copies_of_short_rows_in_another_order(width, dtype, rng):
+    """Rows of 2 to 128 bytes: C copies them, sixteen bytes at a time if there are so many."""
+    x = rng.integers(0, 2, (64, 33, 4, width)).astype(dtype)
+    turned = x.transpose(0, 2, 1, 3)
+    assert declare.plan_transposition(turned.shape, turned.strides, turned.itemsize)
+    found = declare.as_contiguous(turned)
+    assert found.flags.c_contiguous
+    np.testing.assert_array_equal(found, turned)
+    wide = rng.normal(size=(3, 4, 200)).astype("float32").transpose(1, 0, 2)
+    assert declare.plan_transposition(wide.shape, wide.strides, wide.itemsize) is None

@@ -69,7 +69,7 @@ def test_a_descriptor_with_more_axes_than_there_is_room_for_is_an_error(axes):
 
     def make(words):
         table = np.array(words, np.int64), np.array([0, 1, 1, 10, 10])
-        return variant.program(*table, ("expand_1",), (descriptor,), np.ufunc)
+        return variant.make_program(*table, ("expand_1",), (descriptor,), np.ufunc)
 
     x, y = np.arange(10, dtype="u1"), np.empty(10, "u1")
     make(COPY)(x, y)

@@ -32,7 +32,7 @@ PLACE, NUMBER, COUNT, ABSENT = 4, 0, 1, 3
 
 def program(words, sizes=(0, 1, 1, 40, 40), functions=("relu_float32",), constants=()):
     table = np.array(words, np.int64), np.array(sizes, np.int64)
-    return variants.current_variant().program(*table, functions, constants, np.ufunc)
+    return variants.current_variant().make_program(*table, functions, constants, np.ufunc)
 
 
 LOOP, REPEAT, CHOOSE, WHILE = range(4)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import plugrad
+from plugrad.kernels import scan
 from plugrad.registry.kernels import override_kernel
 from plugrad_native import declare
 from plugrad_native.variants import current_variant
@@ -140,6 +141,121 @@ def test_loops_of_numpy(dtype):
             equal(getattr(plugrad, name)(plugrad.asarray(x)), np.asarray(getattr(np, name)(x)))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_bands(dtype):
+    for shape in ((2, 4), (4, 2), (3, 3, 5), (1, 1), (40, 50), (0, 3)):
+        x = (np.arange(np.prod(shape, dtype=int)) % 100).astype(dtype).reshape(shape)
+        for k in (-100, -4, -1, 0, 1, 4, 100, 2**31 - 1, -(2**31)):
+            equal(plugrad.tril(plugrad.asarray(x), k=k), np.tril(x, k))
+            equal(plugrad.triu(plugrad.asarray(x), k=k), np.triu(x, k))
+        turned = plugrad.permute_dims(plugrad.asarray(x), (*range(x.ndim - 2), -1, -2))
+        equal(plugrad.tril(turned), np.tril(x.swapaxes(-1, -2)))
+        for number in ("int8", "int32", "int64"):
+            limits = plugrad.asarray(1, dtype=number), plugrad.asarray(0, dtype=number)
+            expected = np.triu(np.tril(x), -1)
+            equal(plugrad.linalg.band_part(plugrad.asarray(x), *limits), expected)
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, "string"])
+def test_views(dtype):
+    for shape, wanted in (
+        *(
+            ((8,), (2, 4)),
+            ((2, 4), (8,)),
+            ((2, 4), (4, 1, 2)),
+            ((), (1, 1)),
+            ((1,), ()),
+            ((0, 3), (5, 0)),
+        ),
+        *(((300, 1000), (1000, 300)), ((2,) * 12, (4,) * 6)),
+    ):
+        x = np.arange(np.prod(shape, dtype=int)) % 100
+        x = x.astype(np.dtypes.StringDType() if dtype == "string" else dtype).reshape(shape)
+        given = plugrad.asarray(x)
+        y = plugrad.reshape(given, wanted)
+        equal(y, x.reshape(wanted))
+        for axis in range(-len(shape) - 1, len(shape) + 1):
+            equal(plugrad.expand_dims(given, axis), np.expand_dims(x, axis))
+            equal(plugrad.squeeze(plugrad.expand_dims(given, axis), axis), x)
+        if len(shape) == 2:
+            equal(plugrad.reshape(given.T, wanted[::-1]), x.T.reshape(wanted[::-1]))
+            equal(plugrad.expand_dims(given.T, 1), np.expand_dims(x.T, 1))
+        del given, x
+        assert y.shape == wanted  # which keeps the memory
+        _ = y.numpy().tolist()
+
+
+def test_an_assignment_leaves_views_as_they_are():
+    x = plugrad.asarray(numbers(8))
+    y, z = plugrad.reshape(x, (2, 4)), plugrad.expand_dims(x, 0)
+    x[:] = 9
+    equal(y, numbers(2, 4))
+    equal(z, numbers(1, 8))
+    y[0] = 5
+    equal(x, np.full(8, 9, "float32"))
+    equal(z, numbers(1, 8))
+
+
+def test_wrong_views_are_refused():
+    x = np.arange(6, dtype="float32")
+    run = plugrad.zeros(1).backend.functions["Reshape"]
+    plugrad.reshape(plugrad.zeros(1), (1, 1))  # after which the function is kept
+    run = plugrad.zeros(1).backend.functions["Reshape"]
+    for shape in ((7,), (2, 4), (0,), "ab"):
+        with pytest.raises((ValueError, TypeError)):
+            run(x, shape=shape)
+    new_axis = plugrad.expand_dims(plugrad.zeros(1)).backend.functions["ExpandDims"]
+    with pytest.raises((ValueError, TypeError, IndexError)):
+        new_axis(x, dim="a")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_fills(dtype):
+    for shape in ((8,), (), (2, 3), (0, 3), (1023,), (1024,), (40, 50)):
+        equal(plugrad.zeros(shape, dtype=dtype), np.zeros(shape, dtype))
+        equal(plugrad.ones(shape, dtype=dtype), np.ones(shape, dtype))
+        equal(plugrad.full(shape, 1, dtype=dtype), np.full(shape, 1, dtype))
+    if dtype.startswith(("float", "complex")):
+        for value in (0.5, -0.0, np.nan, np.inf, -np.inf, 1e-45, 1e38):
+            with np.errstate(over="ignore"):
+                expected = np.full(3, value, dtype)
+            found = plugrad.full(3, value, dtype=dtype).numpy()
+            np.testing.assert_array_equal(found, expected, strict=True)
+            assert np.signbit(found.real).tolist() == np.signbit(expected.real).tolist()
+    if dtype in ("int32", "int64"):
+        limits = np.iinfo(dtype)
+        for value in (limits.min, limits.max, -1):
+            equal(plugrad.full((2, 2), value, dtype=dtype), np.full((2, 2), value, dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "uint8"])
+def test_positions_scans_and_orders(dtype):
+    for shape in ((8,), (2, 4), (3, 4, 5), (1,), (1000,), (1025,), (0, 3)):
+        x = numbers(*shape, dtype=dtype)
+        for given, values in ((plugrad.asarray(x), x), (plugrad.permute_dims(x), x.T)):
+            for axis in range(-len(shape), len(shape)):
+                if values.shape[axis]:
+                    equal(plugrad.argmax(given, axis=axis), values.argmax(axis).astype("int32"))
+                    equal(plugrad.argmin(given, axis=axis), values.argmin(axis).astype("int32"))
+                expected = values.cumsum(axis, dtype=dtype)
+                equal(plugrad.cumulative_sum(given, axis=axis, dtype=dtype), expected)
+                order = values.argsort(axis, kind="stable").astype("int32")
+                equal(plugrad.argsort(given, axis=axis), order)
+                equal(plugrad.sort(given, axis=axis), np.sort(values, axis))
+    x = plugrad.asarray(numbers(8, dtype=dtype))
+    exclusive = np.r_[np.zeros(1, dtype), numbers(8, dtype=dtype).cumsum(dtype=dtype)[:-1]]
+    found = scan.cumsum(x, axis=0, exclusive=True, reverse=False)
+    equal(found, exclusive)
+    backwards = scan.cumsum(x, axis=0, exclusive=False, reverse=True)
+    equal(backwards, numbers(8, dtype=dtype)[::-1].cumsum(dtype=dtype)[::-1])
+
+
+def test_positions_of_nan():
+    x = plugrad.asarray(np.array([1, np.nan, 3, np.nan], "float32"))
+    assert plugrad.argmax(x).item() == plugrad.argmin(x).item() == 1
+    assert plugrad.argsort(x).tolist() == [0, 2, 1, 3]
+
+
 def test_loops_of_numpy_give_the_numbers_of_large_arrays():
     special = np.array([0, -0.0, 1.5, -2.5, np.nan, np.inf, -np.inf, 1e38, -1e38, 1e-45], "float32")
     long = np.tile(special, 300)
@@ -203,18 +319,18 @@ def test_a_memory_limit_counts_small_results_too():
 def test_kernels_with_other_arguments_are_refused():
     softmax = {np.dtype("float32"): current_variant().kernel("softmax_float32")}
     with pytest.raises(ValueError, match="do not take"):
-        declare.with_small_results_in_c(declare.SmallResults("each", softmax, {}, ""), print)
+        declare.with_small_results_in_c(declare.SmallResults("each", softmax, {}, ()), print)
     for function in (print, (np.modf, 0), (np.add, 1000), (np.add, -1), (np.clip, 0)):
-        wrong = declare.SmallResults("each", {np.dtype("float32"): function}, {}, "")
+        wrong = declare.SmallResults("each", {np.dtype("float32"): function}, {}, ())
         with pytest.raises(ValueError, match=r"do not take|pair"):
             declare.with_small_results_in_c(wrong, print)
     both = {np.dtype("float32"): (np.add, 0), np.dtype("float64"): (np.exp, 0)}
     with pytest.raises(ValueError, match="do not take"):
-        declare.with_small_results_in_c(declare.SmallResults("each", both, {}, ""), print)
+        declare.with_small_results_in_c(declare.SmallResults("each", both, {}, ()), print)
     with pytest.raises(TypeError):
-        current_variant().few("each", ())
+        current_variant().make_small_result_function("each", ())
     with pytest.raises(TypeError):
-        current_variant().join(False, ())
+        current_variant().make_small_concatenation(False, ())
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

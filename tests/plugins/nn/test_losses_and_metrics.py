@@ -63,6 +63,63 @@ def test_smoothed_labels(backend, logits):
     np.testing.assert_allclose(found, entropies(logits, 0.25), rtol=1e-5)
 
 
+@pytest.mark.parametrize("options", [{}, {"label_smoothing": 0.25}, {"ignore_index": 7}], ids=str)
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean", "sum_by_nonzero_weights"])
+@pytest.mark.parametrize("classes", [8, 2500])
+def test_cross_entropies_are_those_of_one_hot_labels(classes, options, reduction, backend, rng):
+    logits = plugrad.asarray(rng.normal(size=(2, 3, classes)).astype(np.float32))
+    labels = np.array([[0, classes - 1, -1], [7, -7, 7]], np.int32)
+    counted = plugrad.asarray(((labels >= 0) & (labels != options.get("ignore_index"))).astype("f"))
+
+    def expected(x):
+        return plugrad.losses.softmax_cross_entropy(
+            plugrad.one_hot(labels, classes),
+            x,
+            counted,
+            label_smoothing=options.get("label_smoothing", 0.0),
+            reduction=reduction,
+        )
+
+    def found(x):
+        return nn.losses.sparse_softmax_cross_entropy(labels, x, reduction=reduction, **options)
+
+    direction = plugrad.asarray(rng.normal(size=logits.shape).astype(np.float32))
+
+    def slope(loss):
+        return lambda x: plugrad.sum(plugrad.grad(lambda x: plugrad.sum(loss(x)))(x) * direction)
+
+    for of in (lambda loss: loss, lambda loss: plugrad.grad(lambda x: plugrad.sum(loss(x)))):
+        np.testing.assert_allclose(
+            of(found)(logits).numpy(), of(expected)(logits).numpy(), rtol=1e-6, atol=1e-7
+        )
+    np.testing.assert_allclose(
+        plugrad.grad(slope(found))(logits).numpy(),
+        plugrad.grad(slope(expected))(logits).numpy(),
+        rtol=1e-4,
+        atol=1e-6,
+    )
+    traced = plugrad.jit(plugrad.value_and_grad(lambda x: plugrad.sum(found(x))))
+    for _ in range(2):
+        value, gradient = traced(logits)
+        assert value.item() == pytest.approx(plugrad.sum(found(logits)).item(), rel=1e-6)
+        np.testing.assert_allclose(
+            gradient.numpy(),
+            plugrad.grad(lambda x: plugrad.sum(found(x)))(logits).numpy(),
+            rtol=1e-6,
+            atol=1e-7,
+        )
+
+
+def test_a_class_that_is_impossible_adds_nothing_to_other_labels(backend):
+    """Logits of minus infinity take classes away."""
+    logits = np.array([[0, 0, -np.inf, -np.inf]], "f")
+    value, gradient = plugrad.value_and_grad(
+        lambda x: nn.losses.sparse_softmax_cross_entropy([1], x)
+    )(logits)
+    assert value.item() == pytest.approx(np.log(2))
+    np.testing.assert_allclose(gradient.numpy(), [[0.5, -0.5, 0, 0]], rtol=1e-6)
+
+
 def test_losses_without_examples(backend):
     nothing = np.zeros((0,), np.int32), np.zeros((0, 4), np.float32)
     assert nn.losses.sparse_softmax_cross_entropy(*nothing).item() == 0

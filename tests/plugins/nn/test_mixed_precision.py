@@ -144,25 +144,38 @@ def test_bad_dtypes():
         trained("float64")
 
 
-def kept_bytes(backend, dtype):
-    """Return what the forward pass of a network of convolutions keeps for the backward pass."""
-    model = nn.Sequential(
-        nn.Conv2D(16, 3, padding="same"),
-        plugrad.relu,
-        nn.MaxPooling2D(2),
-        nn.Conv2D(32, 3, padding="same"),
-        plugrad.relu,
-        nn.Flatten(),
-        nn.Dense(4),
-    )
-    params = model.init(0, (16, 16, 2))
-    x = plugrad.random.Generator(0).normal((64, 16, 16, 2))
+CONVOLUTIONS = nn.Sequential(
+    nn.Conv2D(16, 3, padding="same"),
+    plugrad.relu,
+    nn.MaxPooling2D(2),
+    nn.Conv2D(32, 3, padding="same"),
+    plugrad.relu,
+    nn.Flatten(),
+    nn.Dense(4),
+)
+ATTEND = nn.Residual(nn.LayerNorm(), nn.MultiHeadAttention(4, 8), nn.Dropout(0.1))
+POSITIONS = nn.PositionEmbedding(16)
+THINK = nn.Residual(nn.LayerNorm(), nn.Dense(128, plugrad.relu), nn.Dense(32), nn.Dropout(0.1))
+NETWORKS = {
+    "convolutions": (CONVOLUTIONS, (16, 16, 2)),
+    "transformer": (
+        nn.Sequential(POSITIONS, ATTEND, THINK, ATTEND, THINK, nn.LayerNorm(), nn.Dense(60)),
+        (16, 32),
+    ),
+}
+
+
+def kept_bytes(name, dtype):
+    """Return what the forward pass of a network keeps for the backward pass."""
+    model, shape = NETWORKS[name]
+    params = model.init(0, shape)
+    x = plugrad.random.Generator(0).normal((64, *shape))
     found = []
 
     def loss():
         before = plugrad.memory().bytes
         with plugrad.autocast(dtype):
-            value = plugrad.mean(model(params, x))
+            value = plugrad.mean(model(params, x, nn.Training(0)))
         found.append(plugrad.memory().bytes - before)
         return value
 
@@ -170,7 +183,8 @@ def kept_bytes(backend, dtype):
     return found[0]
 
 
-def test_activations_take_half_of_the_memory(backend):
-    wide = kept_bytes(backend, "float32")
+@pytest.mark.parametrize("name", NETWORKS)
+def test_activations_take_half_of_the_memory(backend, name):
+    wide = kept_bytes(name, "float32")
     for half in HALVES:
-        assert kept_bytes(backend, half) <= 0.6 * wide
+        assert kept_bytes(name, half) <= 0.6 * wide

@@ -260,7 +260,7 @@ def test_what_only_a_group_reads_stays_in_the_cache():
 
     (group,) = blocks_of(f, numbers(100_000), numbers(100_000))
     assert group.scratch_bytes <= 32_768
-    assert len(group.each) == 6
+    assert len(group.block_calls) == 6
     assert not blocks_of(f, numbers(100), numbers(100))  # which fit into one block
 
 

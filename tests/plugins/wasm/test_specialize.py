@@ -188,7 +188,7 @@ def test_each_call_runs_what_was_made(monkeypatch):
     f(x)
     counted = []
     names = import_module("plugrad_wasm.declare")
-    for name in ("binary_layout", "items_per_part", "fits_one_call", "count_elements"):
+    for name in ("binary_layout", "choose_items_per_part", "is_done_in_one_call", "count_elements"):
         monkeypatch.setattr(names, name, counted.append)
     np.testing.assert_array_equal(f(x).numpy(), np.sum(x.numpy() ** 2, axis=0))
     assert not counted

@@ -6,7 +6,7 @@ import pytest
 import plugrad
 from plugins.webgpu.bits import same
 from plugins.webgpu.test_chains import dispatches  # noqa: F401 - a fixture
-from plugrad.extend import KERNELS, broadcast, compute_in_wider, float16
+from plugrad.extend import KERNELS, broadcast, compute_in_wider_dtype, float16
 from plugrad.kernels import unary
 from plugrad_webgpu.algorithms.expressions import is_elementwise
 from plugrad_webgpu.halves import COMPUTE_DTYPES
@@ -53,7 +53,7 @@ def draw(rng, shape, dtype):
 @pytest.mark.parametrize("name", OWN)
 def test_halves_have_the_bits_of_float32_between_casts(run, rng, name, dtype):
     kernel = KERNELS[name]
-    widened = compute_in_wider(kernel, OWN[name], cast, COMPUTE_DTYPES)
+    widened = compute_in_wider_dtype(kernel, OWN[name], cast, COMPUTE_DTYPES)
     attrs = {a: ATTRIBUTES[a] for a in kernel.attributes if a in ATTRIBUTES}
     for shapes in SHAPES[len(kernel.inputs)]:
         values = [draw(rng, shape, dtype) for shape in shapes]

@@ -16,7 +16,7 @@ from plugrad.types.windows import Window, cell_slices, window_margins
 
 
 def convolve(batch: Batch, x: Tensor, filter: Tensor, *, window: Window) -> Tensor:
-    """Run a convolution."""
+    """Return the convolution of a batch of inputs."""
     kernel = batch.kernel
     if not batch.is_batched[1]:
         return batch.unfold(kernel(batch.fold(x, 0), filter, window=window))
@@ -31,7 +31,7 @@ def convolve(batch: Batch, x: Tensor, filter: Tensor, *, window: Window) -> Tens
 def input_gradient(
     batch: Batch, dy: Tensor, filter: Tensor, *, input_shape: Shape, window: Window
 ) -> Tensor:
-    """Run the gradient of a convolution for its images."""
+    """Return the gradient of a convolution for its images, for a batch of inputs."""
     kernel, n = batch.kernel, batch.size
     images, channels = input_shape[0], input_shape[-1]
     if not batch.is_batched[1]:
@@ -55,7 +55,7 @@ def input_gradient(
 def filter_gradient(
     batch: Batch, x: Tensor, dy: Tensor, *, filter_shape: Shape, window: Window
 ) -> Tensor:
-    """Run the gradient of a convolution for its filters."""
+    """Return the gradient of a convolution for its filters, for a batch of inputs."""
     kernel, n = batch.kernel, batch.size
     *size, channels, columns = filter_shape
     if not batch.is_batched[0]:

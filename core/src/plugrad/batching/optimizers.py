@@ -14,7 +14,7 @@ def _update_variables(batch: Batch, *inputs: Tensor) -> list[Tensor] | None:
     )
 
 
-for _kernel in optimizers.LISTS:
+for _kernel in optimizers.LIST_COUNT_OF_KERNEL:
     register_batching(
         _kernel, _update_variables, except_when="the coefficients, such as the rate, are batched"
     )

@@ -15,7 +15,7 @@ from plugrad.types.specs import Shape
 
 WORDS_PER_COUNTER = 4
 """The words of one number of a counter."""
-LOOP_CONDITION = "the states are batched, as run_kernel may hand them over"
+BATCHED_STATES_CONDITION = "the states are batched, as run_kernel may hand them over"
 
 
 def _make_draw_rule(kernel: Kernel[..., Any]) -> BatchingRule:
@@ -44,9 +44,11 @@ def _multinomial(
 
 
 register_batching(
-    random.random_bits, _make_draw_rule(random.random_bits), except_when=LOOP_CONDITION
+    random.random_bits, _make_draw_rule(random.random_bits), except_when=BATCHED_STATES_CONDITION
 )
 register_batching(
-    random.random_normal, _make_draw_rule(random.random_normal), except_when=LOOP_CONDITION
+    random.random_normal,
+    _make_draw_rule(random.random_normal),
+    except_when=BATCHED_STATES_CONDITION,
 )
 register_batching(random.multinomial, _multinomial)

@@ -37,7 +37,7 @@ class ReportFile:
 
 
 def main(request: Mapping[str, Any]) -> None:
-    """Do the job that the parent process requests, and report the result."""
+    """Do the job that the parent process requests, and write the result to the report file."""
     report = ReportFile(request["records"])
     _disable_core_dumps()
     faulthandler.enable()
@@ -121,15 +121,17 @@ def _probe_open_and_compute(report: ReportFile, plugin: Plugin, until: str) -> N
     report.add(checks=checks)
     if any(check["result"] in WRONG_RESULTS for check in checks):
         report.add(stage="it computes without kernel packs")
-        report.add(blamed=_blame_packs(plugin.qualified_name, opened, checks))
+        report.add(blamed=_find_packs_with_wrong_kernels(plugin.qualified_name, opened, checks))
     report.add(stage="it is asked for its memory")
     loading.validate_memory(opened)
     report.add(stage="it is closed")
     loading.close_backend(opened)
 
 
-def _blame_packs(name: str, opened: Backend, checks: Sequence[dict[str, str]]) -> dict[str, str]:
-    """Return the plugins whose kernels make checks wrong: their qualified names by the names of the checks.
+def _find_packs_with_wrong_kernels(
+    name: str, opened: Backend, checks: Sequence[dict[str, str]]
+) -> dict[str, str]:
+    """Return, for each failed check, the qualified names of the plugins whose kernels are the cause.
 
     Their kernels are taken away from the device, one plugin after the other, until the results are right.
     """
@@ -168,7 +170,7 @@ def import_op_pack(report: ReportFile, name: str) -> None:
 
 
 def load_doctor_section(report: ReportFile, name: str) -> None:
-    """Load one plugin with hooks, and get its section for the doctor."""
+    """Load one plugin with hooks, and report the section that it adds to the output of ``plugrad doctor``."""
     from plugrad.discovery import hooks
     from plugrad.discovery.listing import find_plugin, plugins
 

@@ -43,7 +43,7 @@ class Finding(NamedTuple):
 
 
 def find_problem_without_running(plugin: Plugin) -> Finding | None:
-    """Return the problem of a plugin that its files show, or None if the plugin can be tried."""
+    """Return the problem of a plugin that its files show, or None if it can be imported and tried."""
     if plugin.status == "blocked":
         return Finding("note", str(plugin), f"is disabled: {plugin.reason}")
     if plugin.status == "incompatible":
@@ -121,7 +121,7 @@ def find_missing_active_backend(outcome: Outcome) -> Iterator[Finding]:
 
 
 def _find_replacements(plugin: Plugin, found: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield that a plugin replaces what others have registered: a note if its manifest says so."""
+    """Yield a finding if a plugin replaces what others have registered: only a note if its manifest says so."""
     replaced = found.get("replaced")
     if not replaced:
         return

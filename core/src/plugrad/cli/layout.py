@@ -10,7 +10,7 @@ import sys
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
-from plugrad.errors import escape_controls
+from plugrad.errors import escape_control_characters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -58,7 +58,7 @@ def print_line(text: str = "", style: str = "") -> None:
 def _escape_unprintable(text: str) -> str:
     """Return text that is safe to print."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    text = re.sub(r"[^\S\n ]", _escape_match, escape_controls(text))
+    text = re.sub(r"[^\S\n ]", _escape_matched_character, escape_control_characters(text))
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
@@ -67,7 +67,7 @@ def _apply_style(text: str, style: str) -> str:
     return f"\x1b[{style}m{text}\x1b[0m" if style and text and uses_colours() else text
 
 
-def _escape_match(match: re.Match[str]) -> str:
+def _escape_matched_character(match: re.Match[str]) -> str:
     return match[0].encode("unicode_escape").decode()
 
 

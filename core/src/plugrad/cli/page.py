@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 
-def import_public_page() -> None:
+def import_plugrad_package() -> None:
     """Run ``plugrad/__init__.py`` if the command was started without it."""
     package = sys.modules["plugrad"]
     specification = package.__spec__

@@ -14,7 +14,7 @@ _imported_families: Final[set[str]] = set()
 
 
 def import_composite(kernel: Kernel[..., Any]) -> None:
-    """Import the bodies of a kernel's family if the kernel is plugrad's own."""
+    """Import the module with the composites of a kernel's family if the kernel is plugrad's own."""
     if kernel.family in _imported_families:
         return
     if getattr(kernel.rule, "__module__", "") == f"plugrad.kernels.{kernel.family}":

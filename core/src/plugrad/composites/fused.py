@@ -18,7 +18,7 @@ ACTIVATION_FUNCTIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
 
 
 def register_fused_composite(kernel: Kernel[..., Tensor], product: Kernel[..., Tensor]) -> None:
-    """Register the body of a fused kernel, given the kernel of the product inside it."""
+    """Register the composite of a fused kernel, given the kernel of the product inside it."""
 
     @composite(kernel)
     def body(

@@ -27,7 +27,7 @@ def variance(x: Tensor, *, axis: tuple[int, ...], keep_dims: bool) -> Tensor:
 
 @composite(reduction.euclidean_norm)
 def euclidean_norm(x: Tensor, *, axis: tuple[int, ...], keep_dims: bool) -> Tensor:
-    """Return the root of the sum of squares, in a wider dtype, or of numbers that are scaled first."""
+    """Return the root of the sum of squares, added in a wider dtype, or of scaled numbers, to avoid overflow."""
     wide = _WIDER_DTYPE.get(x.dtype)
     if wide is not None and wide in x.backend.dtypes():
         squares = reduction.sum(unary.square(cast(x, wide)), axis=axis, keep_dims=keep_dims)

@@ -134,7 +134,7 @@ def describe_contract(
 
     return ContractDescription(
         name,
-        f"{rule.__module__}.{_attribute_name(rule)}",
+        f"{rule.__module__}.{_module_attribute_of_rule(rule)}",
         _format_signature(parameters),
         own.summary,
         own.details,
@@ -151,8 +151,8 @@ def describe_contract(
     )
 
 
-def _attribute_name(rule: Callable[..., Any]) -> str:
-    """Return the name of the kernel in the module of its rule; rules that a function makes all have the same name."""
+def _module_attribute_of_rule(rule: Callable[..., Any]) -> str:
+    """Return the name of the kernel in the module of its rule; rules that a function makes all have one name."""
     members = vars(sys.modules[rule.__module__]) if rule.__module__ in sys.modules else {}
     found = (n for n, value in members.items() if getattr(value, "rule", None) is rule)
     return next(found, rule.__name__)

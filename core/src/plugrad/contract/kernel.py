@@ -74,7 +74,7 @@ class ValidatedAttributes(dict[str, Any]):
     __slots__ = ()
 
 
-class _DescribedDocstring:
+class _DocstringDescriptor:
     """The docstring of the class and, on an instance, its contract in words, which `help` shows."""
 
     def __init__(self, own: str | None) -> None:
@@ -94,7 +94,7 @@ class Kernel(Generic[Params, Result]):
     ``help`` shows the contract of a kernel, and `inspect.signature` the signature of its rule.
     """
 
-    __doc__ = _DescribedDocstring(__doc__)  # pyright: ignore[reportAssignmentType] - `str` on every access
+    __doc__ = _DocstringDescriptor(__doc__)  # pyright: ignore[reportAssignmentType] - `str` on every access
 
     # The engine reads these for every call: plain attributes are faster than properties. A class of `dataclasses` would
     # take ten times as long to make, at every import of plugrad.
@@ -178,18 +178,18 @@ class Kernel(Generic[Params, Result]):
 
     @cached_property
     def optional_inputs(self) -> frozenset[str]:
-        """The optional inputs."""
+        """The names of the inputs that may be None."""
         known = self._defaults
         return frozenset(n for n in self.inputs if n in known and known[n] is None)
 
     @cached_property
     def attribute_names(self) -> frozenset[str]:
-        """The names of the attributes, in no order."""
+        """The set of the names of the attributes."""
         return frozenset(self.attributes)
 
     @cached_property
     def defaults(self) -> dict[str, Any]:
-        """The values of the attributes that may be left out."""
+        """The default values of the optional attributes, by name."""
         return {n: self._defaults[n] for n in self.attributes if n in self._defaults}
 
     @property
@@ -199,7 +199,7 @@ class Kernel(Generic[Params, Result]):
 
     @cached_property
     def annotations(self) -> dict[str, Any]:
-        """The annotations of the attributes in the contract."""
+        """The type annotations of the attributes, by name."""
         said = getattr(self.rule, "__annotations__", {})  # a ufunc does not have any
         return {name: said[name] for name in self.attributes if name in said}
 

@@ -104,7 +104,7 @@ def _run_on_backend(
         for x in given
     ]
     try:
-        functions = state.functions_in(target, active_overrides())
+        functions = state.functions_with_overrides(target, active_overrides())
         result = functions[kernel_name](*arrays, **attrs)
     except DeviceLost as error:
         mark_device_lost(error, target)  # and not the one that asked

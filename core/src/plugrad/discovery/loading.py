@@ -139,7 +139,7 @@ def close_backend(backend: Backend) -> None:
 
 
 def _list_set_up_kernels(backend: Backend) -> list[KernelConfig]:
-    """Return the kernels that are set up on a device: its own, those of packs, and the program's in effect."""
+    """Return the kernels that are set up on a device: its own, those of kernel packs, and those of the program."""
     brought = [c for table in reversed(backend.kernels.values()) for c in table.values()]
     return [*brought, *(c for c in list_kernels(backend) if all(c is not b for b in brought))]
 
@@ -250,7 +250,7 @@ def _open_with_plugin(plugin: Plugin, device: str) -> tuple[Backend, packs.Defer
                 f"backend {plugin.name!r} cannot start here: {probed.reason}{hint}"
             )
         table = backend.open(device)
-        backend.functions, backend.constants = state.implementations_for(backend), {}
+        backend.functions, backend.constants = state.create_implementations(backend), {}
         ready: list[KernelConfig] = []
         try:
             _add_and_set_up_kernels(backend, plugin, table, ready)
@@ -360,7 +360,7 @@ def _check_name_is_free(plugin: Plugin) -> None:
 
 @contextmanager
 def _raise_as_unavailable(plugin: Plugin) -> Generator[None, None, None]:
-    """Record a failure of a plugin, and raise it as an error that names the plugin."""
+    """Record the failure of a plugin, and raise it as a PluginUnavailable error that names the plugin."""
     try:
         yield
     except (BackendUnavailable, ConfigError, PluginConflict):

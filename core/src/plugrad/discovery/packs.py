@@ -202,7 +202,7 @@ def _kernels_of_plugin(plugin: Plugin, backend: Backend) -> tuple[KernelConfig, 
 
 
 def _check_configs(name: str, configs: tuple[Any, ...], backend: Backend) -> None:
-    """Raise unless all are kernels for this backend."""
+    """Raise unless all configs that a plugin brings are kernels for this backend."""
     for config in configs:
         if not isinstance(config, KernelConfig):
             raise TypeError(

@@ -85,7 +85,7 @@ def _replaces_other_plugin(
 
 
 def _record_and_warn_once(plugin: Plugin, found: set[str]) -> None:
-    """Keep what a plugin has replaced, and warn if it is new; a program may replace what it likes."""
+    """Record what a plugin has replaced, and warn about new entries; a program may replace what it likes."""
     news = sorted(found - set(plugin.replaced))
     plugin.replaced += tuple(news)
     if not news or plugin.distribution == IN_PROCESS_DISTRIBUTION:

@@ -53,7 +53,7 @@ class _UseBlock(NamedTuple):
     """A ``with`` block of `use` that has not ended."""
 
     owner: use
-    before: tuple[Selection | None, Backend | None]
+    previous_selection: tuple[Selection | None, Backend | None]
     """What was selected, and the target of transfers, when it began."""
 
 
@@ -123,14 +123,17 @@ class use:  # noqa: N801 - a call and a context manager: it reads as a verb
         place = own[-1]
         inner = blocks[place + 1 :]
         if inner:
-            inner = inner[0]._replace(before=blocks[place].before), *inner[1:]
+            inner = (
+                inner[0]._replace(previous_selection=blocks[place].previous_selection),
+                *inner[1:],
+            )
         else:
-            _set_selection_and_target(*blocks[place].before)
+            _set_selection_and_target(*blocks[place].previous_selection)
         _open_use_blocks.set((*blocks[:place], *inner))
 
 
 def _current_selection_and_target() -> tuple[Selection | None, Backend | None]:
-    """Return what is selected, and the target of transfers."""
+    """Return the selected backend, and the backend to which inputs are transferred."""
     return _selected.get(), transfer_target()
 
 
@@ -157,9 +160,11 @@ def which() -> Selection:
                 )
             check_device_alive(backend, "plugrad.use")
         return used
-    known = _cached_selection(None)
-    if known is not None:
-        return known
+    found = state.selected.get(None)  # as in `_cached_selection`, without a call
+    if found is not None and found[0] == (config.state, state.generation):
+        backend = found[1].backend
+        if not (backend.is_closed or backend.lost):
+            return found[1]
     setting = config.explain("backend")
     if setting.value is None:
         selection = Selection(_best_automatic_backend(), "automatic choice")
@@ -169,8 +174,8 @@ def which() -> Selection:
     return selection
 
 
-def _cached_selection(name: str | None) -> Selection | None:
-    """Return what was selected by a name, or by the settings, unless what it depends on has changed since then."""
+def _cached_selection(name: str) -> Selection | None:
+    """Return what was selected by a name, unless what it depends on has changed since then."""
     found = state.selected.get(name)
     if found is None or found[0] != (config.state, state.generation):
         return None
@@ -190,7 +195,7 @@ def active_backend() -> Backend:
 
 @contextmanager
 def activate_backend(backend: Backend) -> Generator[None, None, None]:
-    """Make an opened backend the active one inside a ``with`` block; what is transferred where stays as it is."""
+    """Make an opened backend the active one inside a ``with`` block; the target of transfers does not change."""
     before = _selected.get()
     _selected.set(Selection(backend, "the body of a kernel"))
     try:

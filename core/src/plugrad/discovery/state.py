@@ -101,9 +101,9 @@ class PluginState:
         self.warned_dtypes: set[tuple[str, str]] = set()
         """The names of backends and of dtypes that data have, but the backends do not."""
 
-    implementations_for: Callable[[Backend], dict[str, Implementation]]
+    create_implementations: Callable[[Backend], dict[str, Implementation]]
     """Returns the functions that the engine calls on a device; the engine sets it."""
-    functions_in: Callable[[Backend, Overrides | None], Mapping[str, Implementation]]
+    functions_with_overrides: Callable[[Backend, Overrides | None], Mapping[str, Implementation]]
     """Returns those of an opened device in a context with overrides; the engine sets it, too."""
 
 
@@ -130,9 +130,9 @@ def fresh_state() -> Generator[PluginState, None, None]:
     0
     """
     before = vars(state).copy()
-    slots = state.implementations_for, state.functions_in
+    slots = state.create_implementations, state.functions_with_overrides
     state.__init__()
-    state.implementations_for, state.functions_in = slots
+    state.create_implementations, state.functions_with_overrides = slots
     try:
         yield state
     finally:

@@ -70,7 +70,7 @@ All other kernels take the dtype that their inputs promote to.
 
 @contextmanager
 def autocast(dtype: DTypeLike) -> Generator[None]:
-    """A block in which products, convolutions and attention compute in halves, and sums, norms and losses in float32.
+    """A block in which products, convolutions and attention use half precision; sums, norms and losses use float32.
 
     >>> x, w = plugrad.ones((4, 8)), plugrad.ones((8, 2))
     >>> with plugrad.autocast("bfloat16"):
@@ -106,21 +106,21 @@ def autocast(dtype: DTypeLike) -> Generator[None]:
 
 
 def keep_precision(function: Callable[Params, Result]) -> Callable[Params, Result]:
-    """Return a function that runs in the present precision, for parts that a backward pass runs again."""
+    """Return a function that always runs in the precision of now, for parts that a backward pass runs again."""
     now = active_precision()
     if now is None:
         return function
 
     @wraps(function)
-    def kept(*args: Params.args, **kwargs: Params.kwargs) -> Result:
+    def call_with_kept_precision(*args: Params.args, **kwargs: Params.kwargs) -> Result:
         with use_precision(now):
             return function(*args, **kwargs)
 
-    return kept
+    return call_with_kept_precision
 
 
 def compute_dtype(kernel: Kernel[..., Any], dtype: DType) -> DType:
-    """Return the dtype in which a kernel computes what is promoted to a dtype.
+    """Return the dtype in which a kernel computes inside an `autocast` block, given the inputs' promoted dtype.
 
     An op that promotes operands asks, so that none of them becomes float32 before it is cast to halves.
     """
@@ -144,7 +144,7 @@ def cast_inputs(
 
 
 def cast_floats(x: Tensor, dtype: DType) -> Tensor:
-    """Return a tensor of float32 or halves in one of these dtypes, and another one as it is."""
+    """Cast a tensor of float32 or of a half-precision dtype to `dtype`; return any other tensor unchanged."""
     given = x.dtype
     if given is dtype or (given is not float32 and given not in HALVES):
         return x

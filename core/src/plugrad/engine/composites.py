@@ -39,7 +39,7 @@ _running_composites: Final[ContextVar[tuple[str, ...]]] = ContextVar(
 
 
 def composite(kernel: Kernel[..., Any]) -> Callable[[CompositeBody], CompositeBody]:
-    """Give a kernel a body of ops, which runs on every backend without an implementation of its own.
+    """Define a kernel by a function of ops, which runs on every backend without an implementation of its own.
 
     >>> import plugrad
     >>> from plugrad.extend import Spec, composite, kernel
@@ -82,7 +82,7 @@ def composite(kernel: Kernel[..., Any]) -> Callable[[CompositeBody], CompositeBo
 
 
 def _check_parameters(kernel: Kernel[..., Any], body: Callable[..., Any]) -> None:
-    """Raise unless a body takes the inputs of a contract by position and its attributes by name."""
+    """Raise unless a composite takes the inputs of its contract by position and the attributes by name."""
     inputs = [*kernel.inputs, *kernel.inputs[-1:]] if kernel.takes_list else kernel.inputs
     try:
         inspect.signature(body).bind(*inputs, **dict.fromkeys(kernel.attributes))
@@ -117,7 +117,7 @@ def _run_body(
     attrs: Mapping[str, Any],
     backend: Backend,
 ) -> Tensor | list[Tensor]:
-    """Return what a body returns for tensors of a backend, after comparing it with the contract.
+    """Return what a composite's function returns for tensors of a backend, after comparing it with the contract.
 
     Raises:
         KernelFailed: the body calls its own kernel, or its result does not fit the contract.
@@ -167,15 +167,19 @@ def _describe_types(result: object) -> str:
 
 
 def _vjp_through_body(
-    body: Callable[..., Any], call: Call, dy: Any, wanted: Sequence[bool] | None, linked: bool
+    body: Callable[..., Any],
+    call: Call,
+    dy: Any,
+    needs_input_grad: Sequence[bool] | None,
+    create_graph: bool,
 ) -> Iterable[tuple[int, Tensor | None]]:
-    """Run a body again, on a tape of its own, and pull a gradient back along that."""
+    """Return the gradients of a composite's inputs: its function runs again on a tape, and then backwards."""
     kernel = call.plan.kernel
     leaves: dict[int, Leaf] = {}
     inputs: list[Tensor | None] = []
     for index, (array, parent) in enumerate(zip(call.saved, call.parents, strict=True)):
-        node = parent if linked else None
-        is_wanted = parent is not None and (wanted is None or wanted[index])
+        node = parent if create_graph else None
+        is_wanted = parent is not None and (needs_input_grad is None or needs_input_grad[index])
         if is_wanted and as_dtype(array.dtype).is_inexact:
             node = leaves[index] = Leaf((node,))
         inputs.append(None if array is None else Tensor(array, call.backend, node))

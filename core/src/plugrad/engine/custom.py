@@ -11,7 +11,13 @@ from plugrad.engine.results import wrap_array
 from plugrad.engine.transfer import lift_arguments
 from plugrad.errors import ArgumentError, DTypeError, ShapeError, short_repr
 from plugrad.kernels.complex import conj
-from plugrad.tape.nodes import CustomNode, InputGradients, Node, next_order, order_of_last_constants
+from plugrad.tape.nodes import (
+    CustomNode,
+    InputGradients,
+    Node,
+    next_node_order,
+    order_of_last_constants,
+)
 from plugrad.tensor.context import active_precision
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer
@@ -72,7 +78,7 @@ def custom_grad(
             saved.extend((x, Tensor(x.array, x.backend, x.node)) for x in as_tensor_list(tensors))
 
         # What the function makes of its arguments has the gradient that it returns, also if it reads them.
-        token = order_of_last_constants.set(next_order())
+        token = order_of_last_constants.set(next_node_order())
         try:
             result: Any = _call_and_check(
                 function if tracer is None else _call_through_tracer(tracer, function),
@@ -133,10 +139,12 @@ class _CustomGradientCall(CustomNode):
         self.specs = specs
         self.saved = [(x.array, x.backend, None if own else x.node, own) for x, own in saved]
 
-    def pull(self, dy: Tensor, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:
-        """Call the gradient function and check what it returns."""
+    def vjp(
+        self, dy: Tensor, needs_input_grad: Sequence[bool] | None, create_graph: bool
+    ) -> InputGradients:
+        """Call the gradient function, and return the gradients of the inputs after checking them."""
         saved = [
-            Tensor(a, b, (self if is_value else n) if linked else None)
+            Tensor(a, b, (self if is_value else n) if create_graph else None)
             for a, b, n, is_value in self.saved
         ]
         found = _call_and_check(
@@ -174,7 +182,7 @@ class _CustomGradientCall(CustomNode):
 
 
 def _call_and_check(function: Callable[..., Any], args: tuple[Any, ...], otherwise: str) -> Any:
-    """Return what a function returns.
+    """Return the result of a call; raise an ArgumentError that begins with `otherwise` if the arguments do not fit.
 
     Raises:
         ArgumentError: the function does not take the arguments.

@@ -20,11 +20,11 @@ from plugrad.contract.kernel import ValidatedAttributes, set_dispatcher
 from plugrad.discovery.selection import active_backend
 from plugrad.engine.autocast import cast_inputs
 from plugrad.engine.explain import explain_failure, make_wrong_inputs_error
-from plugrad.engine.implementations import functions_in
+from plugrad.engine.implementations import functions_with_overrides
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.garbage import make_full_collections_rare
 from plugrad.registry.gradients import gradients
-from plugrad.tape.nodes import Call, next_order
+from plugrad.tape.nodes import Call, next_node_order
 from plugrad.tape.tape import find_plan
 from plugrad.tensor.context import current_context
 from plugrad.tensor.tensor import Tensor
@@ -57,7 +57,7 @@ def bind(kernel, otherwise):
         if {is_unchecked}:
             attrs = check_call(kernel, {arrays}, attrs)
         has_overrides = context is not None and context.overrides is not None
-        function = (functions_in(backend, context.overrides) if has_overrides else backend.functions)[name]
+        function = (functions_with_overrides(backend, context.overrides) if has_overrides else backend.functions)[name]
         try:
             result = function({arguments}{attributes})
         except BaseException as failure:
@@ -77,7 +77,7 @@ def bind(kernel, otherwise):
                 plan = find_plan(kernel, {differentiated})
             if plan is not None:
                 node = new_object(Call)
-                node.order = order = next_order()
+                node.order = order = next_node_order()
                 if not order & 8191:  # a long tape
                     make_full_collections_rare()
                 node.parents = {nodes}
@@ -86,15 +86,15 @@ def bind(kernel, otherwise):
                 node.attrs = attrs
                 node.backend = backend
                 if type(output) is list:
-                    node.split(output)
+                    node.split_outputs(output)
                 else:
                     output.node = node
                 if plan.keeps_all_inputs:
                     node.saved = {arrays}
-                elif plan.keeps_something:
-                    node.keep({arrays}, output)
+                elif plan.saves_values:
+                    node.save_values({arrays}, output)
         if context is not None and context.scope is not None:
-            context.scope.note(output)
+            context.scope.track_outputs(output)
         return output
 
     return call
@@ -137,7 +137,7 @@ if type(x0) is not Tensor or type(x1) is not Tensor or (
 
 
 def format_call_source(count: int | None, has_attributes: bool, is_operator: bool = False) -> str:
-    """Return the text of calls with `count` inputs, or with a sequence of inputs if it is None."""
+    """Return the source of a function that calls a kernel with `count` inputs, or with a sequence if it is None."""
     column = 1 if count is None else 0 if count else 2
     parts = {hole: texts[column] for hole, texts in TEMPLATE_PLACEHOLDERS.items()}
     parts |= {"guard": OPERATOR_GUARD * is_operator, "attributes": ", **attrs" * has_attributes}
@@ -152,10 +152,10 @@ def format_call_source(count: int | None, has_attributes: bool, is_operator: boo
 
 
 @cache
-def _compile_binder(
+def _compile_call_factory(
     count: int | None, has_attributes: bool, is_operator: bool
 ) -> Callable[..., Any]:
-    """Compile the text for `count` inputs, which the kernels with as many share, and return its function."""
+    """Return a compiled function that makes the call function of any kernel with `count` inputs."""
     text = format_call_source(count, has_attributes, is_operator)
     # this name stands in tracebacks, which show the lines of the text
     inputs = "a sequence of inputs" if count is None else f"{count} inputs"
@@ -175,16 +175,18 @@ def compile_call(
     With `otherwise`, it is an operator of two tensors that `otherwise` takes over if they need to be converted.
     """
     count = None if kernel.inputs_vary else len(kernel.inputs)
-    return _compile_binder(count, bool(kernel.attributes), otherwise is not None)(kernel, otherwise)
+    return _compile_call_factory(count, bool(kernel.attributes), otherwise is not None)(
+        kernel, otherwise
+    )
 
 
 def run(
     kernel: Kernel[..., Any],
     inputs: Sequence[Tensor | None],
     attrs: Mapping[str, Any],
-    home: Backend | None = None,
+    default_backend: Backend | None = None,
 ) -> Any:
-    """Run `kernel` on the backend of its inputs; without inputs, on `home` or on the active backend.
+    """Run `kernel` on the backend of its inputs; without inputs, on `default_backend` or on the active backend.
 
     Returns:
         One tensor, or a list of them if the kernel has several outputs.
@@ -213,7 +215,7 @@ def run(
             raise make_wrong_inputs_error(kernel, inputs)
     if kernel.inputs_vary:
         return kernel.call(inputs, attrs)
-    return kernel.call(*(inputs or (home or active_backend(),)), attrs)
+    return kernel.call(*(inputs or (default_backend or active_backend(),)), attrs)
 
 
 TENSOR_TYPES: Final = frozenset({Tensor})
@@ -226,7 +228,7 @@ TENSOR_TYPES: Final = frozenset({Tensor})
 def copy_inputs_to_backend(
     inputs: Sequence[Tensor | None], backend: Backend
 ) -> list[Tensor | None]:
-    """Return the inputs on a backend."""
+    """Return the inputs, with those of other backends copied to `backend`."""
     return [x if x is None or x.backend is backend else copy_to_backend(x, backend) for x in inputs]
 
 

@@ -17,7 +17,7 @@ from plugrad.errors import (
     TracingError,
     UnsupportedDtype,
     describe_exception,
-    escape_controls,
+    escape_control_characters,
     short_repr,
 )
 from plugrad.tensor.backend import make_closed_backend_error, mark_device_lost, must_propagate
@@ -100,7 +100,7 @@ def explain_failure(
             if broken is not None:
                 broken.__cause__ = failure
                 return broken
-        where = escape_controls(f"raised by {kernel_location(kernel.name, backend)}")
+        where = escape_control_characters(f"raised by {kernel_location(kernel.name, backend)}")
         if kernel.name not in str(failure) and where not in getattr(failure, "__notes__", ()):
             failure.add_note(where)
         return failure

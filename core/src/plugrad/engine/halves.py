@@ -35,7 +35,7 @@ def compute_in_float32(
     cast_to: Implementation,
     halves: Collection[DType],
 ) -> Implementation:
-    """Return an implementation that also takes halves: it computes them in float32, and rounds the results once.
+    """Return an implementation that also takes half precision: it computes in float32, and rounds the results once.
 
     Args:
         kernel: the contract.
@@ -44,16 +44,16 @@ def compute_in_float32(
         halves: the dtypes that are computed so.
     """
     wider = {spelling: float32 for d in halves for spelling in (d, d.numpy)}
-    return compute_in_wider(kernel, function, cast_to, wider)
+    return compute_in_wider_dtype(kernel, function, cast_to, wider)
 
 
-def compute_in_wider(
+def compute_in_wider_dtype(
     kernel: Kernel[..., Any],
     function: Implementation,
     cast_to: Implementation,
     wider: Mapping[Any, DType],
 ) -> Implementation:
-    """Return an implementation that also takes other dtypes: it computes them in wider ones, and casts results.
+    """Return an implementation that also takes narrower dtypes: it casts inputs to wider ones, and results back.
 
     Inputs, and an attribute ``dtype``, are cast. Of the results, those are cast back of which the contract
     says so: a kernel that counts, compares or casts returns what it returns for the wider dtype.
@@ -84,7 +84,7 @@ def compute_in_wider(
         result = function(*map(widen, arrays), **widen_attributes(attrs))
         return cast_results(result, kernel.infer_cached(arrays, attrs))
 
-    def of_no_inputs(backend: Any, **attrs: Any) -> Any:
+    def run_without_inputs(backend: Any, **attrs: Any) -> Any:
         if attrs.get("dtype") not in wider:
             return function(backend, **attrs)
         return cast_results(
@@ -102,4 +102,4 @@ def compute_in_wider(
         parts = cast("Sequence[Any]", result)
         return [cast_back(y, spec) for y, spec in zip(parts, promised, strict=True)]
 
-    return implementation if kernel.inputs else of_no_inputs
+    return implementation if kernel.inputs else run_without_inputs

@@ -139,7 +139,9 @@ class LocalImplementations(Implementations):
         return super().__missing__(kernel_name) if is_other else backend.functions[kernel_name]
 
 
-def functions_in(backend: Backend, overrides: Overrides | None) -> Mapping[str, Implementation]:
+def functions_with_overrides(
+    backend: Backend, overrides: Overrides | None
+) -> Mapping[str, Implementation]:
     """Return the functions of a device in this context, whose overrides are given."""
     shared = backend.functions
     if overrides is None or not isinstance(shared, Implementations):
@@ -153,7 +155,7 @@ def active_functions(backend: Backend) -> Mapping[str, Implementation]:
 
     Each is looked up when it is first asked for, and raises at its call if there is none.
     """
-    return functions_in(backend, active_overrides())
+    return functions_with_overrides(backend, active_overrides())
 
 
 def _discard_implementation(kernel_name: str, backend_name: str) -> None:
@@ -192,7 +194,10 @@ def remove_watcher(watcher: Watcher) -> None:
         _discard_all()
 
 
-state.implementations_for, state.functions_in = Implementations, functions_in
+state.create_implementations, state.functions_with_overrides = (
+    Implementations,
+    functions_with_overrides,
+)
 add_listener(_discard_implementation)
 config.listeners.append(_on_setting_changed)
 addition_listeners.append(_on_dtype_added)
@@ -305,7 +310,7 @@ def route_strings_to_numpy(
             raise UnsupportedDtype(
                 f"{kernel_name} on backend {backend.name!r} does not take string; it takes numbers"
             )
-        function = functions_in(reference, active_overrides())[kernel_name]
+        function = functions_with_overrides(reference, active_overrides())[kernel_name]
         return wrap_host_function(function, backend)(*arrays, **attrs)
 
     return implementation

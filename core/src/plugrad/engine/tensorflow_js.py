@@ -54,7 +54,7 @@ def has_tensorflow_window(contract: Kernel[..., Any], attrs: Mapping[str, Any]) 
 def translate_window_attributes(
     contract: Kernel[..., Any], inputs: InputsByName, given: Mapping[str, Any]
 ) -> tuple[InputsByName, dict[str, Any], Callable[[Any], Any]]:
-    """Return the inputs and the attributes of a contract, and what brings a result in the order of the inputs' axes.
+    """Return a contract's inputs and attributes, and a function that restores the axes' order in a result.
 
     Raises:
         ArgumentError: attributes are missing.

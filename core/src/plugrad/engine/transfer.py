@@ -31,7 +31,7 @@ def copy_to_backend(x: Tensor, backend: Backend) -> Tensor:
 
 
 def lift_arguments(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return arguments with tensors of the level on which a function of one example runs.
+    """Return arguments with tensors as `vmap`'s tracer represents them, for a function of one example.
 
     One from outside would bring its node, which belongs to a tape outside.
     """
@@ -51,6 +51,8 @@ class _CopyToBackend(CustomNode):
         super().__init__(parents)
         self.origin = origin
 
-    def pull(self, dy: Tensor, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:
-        """Copy the gradient back."""
+    def vjp(
+        self, dy: Tensor, needs_input_grad: Sequence[bool] | None, create_graph: bool
+    ) -> InputGradients:
+        """Return the gradient, copied back to the backend of the original."""
         return [(0, copy_to_backend(dy, self.origin))]

@@ -34,7 +34,7 @@ class Call(NamedTuple):
 
 
 class Event(NamedTuple):
-    """What takes time and is no call of an implementation, such as an exchange with another process."""
+    """Something that takes time besides implementations, such as an exchange with another process."""
 
     name: str
     place: str
@@ -49,12 +49,12 @@ class Event(NamedTuple):
 class Watcher(NamedTuple):
     """A function that is notified of each call."""
 
-    note: Callable[[Call], None]
+    on_call: Callable[[Call], None]
     synchronizes: bool
     """Whether a call ends when the device has finished."""
-    note_event: Callable[[Event], None] | None = None
+    on_event: Callable[[Event], None] | None = None
     """A function that is notified of what takes time besides kernels."""
-    sees_fused: bool = False
+    allows_fused_steps: bool = False
     """Whether compiled graphs run as they would otherwise; if not, their kernels are called one by one."""
 
 
@@ -77,7 +77,7 @@ def with_watchers(
             backend.synchronize()
         call = Call(kernel_name, backend, arrays, attrs, result, start, perf_counter_ns())
         for watcher in watchers:
-            watcher.note(call)
+            watcher.on_call(call)
         return result
 
     return implementation
@@ -86,7 +86,7 @@ def with_watchers(
 def with_watched_steps(
     function: Callable[..., list[Any]], steps: Sequence[str], backend: Backend
 ) -> Callable[..., list[Any]]:
-    """Wrap a function that runs several steps of a graph as one to notify those who watch of it."""
+    """Wrap a function that runs several steps of a graph as one, to notify the watchers of each run."""
     name = " + ".join([*steps[:MAX_SHOWN_STEPS], *(("…",) if len(steps) > MAX_SHOWN_STEPS else ())])
 
     def run(*arrays: Any) -> list[Any]:
@@ -98,8 +98,8 @@ def with_watched_steps(
         end = perf_counter_ns()
         nbytes = sum(prod(x.shape) * as_dtype(x.dtype).itemsize for x in (*arrays, *results))
         for watcher in told:
-            if watcher.note_event is not None:
-                watcher.note_event(Event(name, backend.label, nbytes, start, end, tuple(steps)))
+            if watcher.on_event is not None:
+                watcher.on_event(Event(name, backend.label, nbytes, start, end, tuple(steps)))
         return results
 
     return run
@@ -129,5 +129,5 @@ def report_event(name: str, *, place: str, nbytes: int, start: int, end: int) ->
         end: when it ended.
     """
     for watcher in watchers:
-        if watcher.note_event is not None:
-            watcher.note_event(Event(name, place, nbytes, start, end))
+        if watcher.on_event is not None:
+            watcher.on_event(Event(name, place, nbytes, start, end))

@@ -22,7 +22,7 @@ GradientThunks = dict[str, Callable[[], Tensor]]
 
 
 def _attention_weights(q: Tensor, k: Tensor, mask: Tensor | None, scale: float) -> Tensor:
-    """Return P, with rows of zeros where the mask leaves no key."""
+    """Return the attention weights, a softmax per query; rows in which the mask leaves no key are zeros."""
     scores = matmul(scale * q, k, transpose_b=True)
     if mask is None:
         return softmax(scores)
@@ -57,7 +57,7 @@ def _attention_thunks(dy: Tensor, saved: list[Any], attrs: Mapping[str, Any]) ->
 def _attention_gradient_thunks(
     dys: Any, saved: list[Any], attrs: Mapping[str, Any]
 ) -> GradientThunks:
-    """Return the gradients of a·dq + b·dk + c·dv: with P and dP, these pass through dS, and through P itself."""
+    """Return thunks for the second derivatives of attention: the gradients of a·dq + b·dk + c·dv."""
     a, b, c = dys
     dy, q, k, v, mask = saved
     scale = attrs["scale"]

@@ -34,7 +34,9 @@ def declare_gradients(
     """Declare the gradients of a fused kernel, given the product in it and its gradients."""
     left, right, bias_name, slope_name = kernel.inputs
 
-    def pull(dy: Tensor, saved: list[Any], attrs: Attrs) -> dict[str, Callable[[], Tensor]]:
+    def compute_gradients(
+        dy: Tensor, saved: list[Any], attrs: Attrs
+    ) -> dict[str, Callable[[], Tensor]]:
         a, b, bias, slope, y = saved
         own = {name: attrs[name] for name in product.attributes}
         name, alpha = attrs["activation"], attrs["leakyrelu_alpha"]
@@ -55,7 +57,7 @@ def declare_gradients(
             slope_name: lambda: where(greater(z, 0), 0, dy * z),
         }
 
-    register_gradient(GradientConfig(kernel.name, pull, kernel.inputs, (True,)))
+    register_gradient(GradientConfig(kernel.name, compute_gradients, kernel.inputs, (True,)))
 
 
 declare_gradients(

@@ -12,7 +12,7 @@ differentiated to any order. With the interpolation "nearest", their gradient is
 from collections.abc import Callable
 
 from plugrad.kernels import creation, image, indexing, movement
-from plugrad.kernels.image import Fill, FillMode, Interpolation
+from plugrad.kernels.image import FillMode, FillValue, Interpolation
 from plugrad.ops.binary import clip, equal, greater_equal, less_equal, minimum, remainder, where
 from plugrad.ops.creation import arange, asarray
 from plugrad.ops.unary import astype, floor
@@ -32,7 +32,7 @@ def _crop_boxes_vjp(
     _, height, width, _ = image.shape
     numbers = _append_axes(box_ind)
 
-    def cropped(boxes: Tensor) -> Tensor:
+    def crop_at_boxes(boxes: Tensor) -> Tensor:
         top, left, bottom, right = movement.unpack(boxes, axis=1)
         rows = _sample_points(top, bottom, dy.shape[1], height, axis=2)
         columns = _sample_points(left, right, dy.shape[2], width, axis=1)
@@ -45,7 +45,7 @@ def _crop_boxes_vjp(
         y = _interpolate_pixels(image, numbers, rows, columns, "nearest", 0)
         return where(_append_axes(is_inside, 1), y, 0)
 
-    return _sampling_positions_vjp(cropped, boxes, dy, method)
+    return _sampling_positions_vjp(crop_at_boxes, boxes, dy, method)
 
 
 def _image_transforms_vjp(
@@ -54,14 +54,14 @@ def _image_transforms_vjp(
     transforms: Tensor,
     interpolation: Interpolation,
     fill_mode: FillMode,
-    fill_value: Fill,
+    fill_value: FillValue,
 ) -> Tensor:
     """Return the gradient of transformed images for their transforms."""
     numbers = _append_axes(arange(dy.shape[0], device=dy.backend))
     y = arange(dy.shape[1], dtype=transforms.dtype, device=dy.backend).reshape(-1, 1)
     x = arange(dy.shape[2], dtype=transforms.dtype, device=dy.backend)
 
-    def transformed(transforms: Tensor) -> Tensor:
+    def transform_images(transforms: Tensor) -> Tensor:
         a, b, c, d, e, f, g, h = map(_append_axes, movement.unpack(transforms, axis=1))
         depth = g * x + h * y + 1
         is_known = ~equal(depth, 0)
@@ -70,7 +70,7 @@ def _image_transforms_vjp(
         shown = _interpolate_pixels(image, numbers, rows, columns, fill_mode, fill_value)
         return where(_append_axes(is_known, 1), shown, 0)
 
-    return _sampling_positions_vjp(transformed, transforms, dy, interpolation)
+    return _sampling_positions_vjp(transform_images, transforms, dy, interpolation)
 
 
 def _sampling_positions_vjp(
@@ -97,7 +97,7 @@ def _interpolate_pixels(
     rows: Tensor,
     columns: Tensor,
     fill_mode: FillMode,
-    fill_value: Fill,
+    fill_value: FillValue,
 ) -> Tensor:
     """Return the points (rows, columns) of the images with these numbers, interpolated between four pixels."""
     count, height, width, channels = image.shape

@@ -11,7 +11,9 @@ from plugrad.tape.rules import GradientConfig, gradient, register_gradient
 from plugrad.tensor.tensor import Tensor
 
 
-def _sylvester_solve(dy: Tensor, saved: list[Tensor], attrs: Mapping[str, Any]) -> dict[str, Any]:
+def _sylvester_solve_vjp(
+    dy: Tensor, saved: list[Tensor], attrs: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the gradients, which share one solution of the transposed equation."""
     a, b, out = saved
 
@@ -26,12 +28,12 @@ def _sylvester_solve(dy: Tensor, saved: list[Tensor], attrs: Mapping[str, Any]) 
     }
 
 
-def _square_root(dy: Tensor, out: Tensor) -> Tensor:
+def _square_root_vjp(dy: Tensor, out: Tensor) -> Tensor:
     turned = transpose_matrices(out)
     return matrix_functions.sylvester_solve(turned, turned, dy)
 
 
 register_gradient(
-    GradientConfig(matrix_functions.sylvester_solve.name, _sylvester_solve, ("a", "b"), (True,))
+    GradientConfig(matrix_functions.sylvester_solve.name, _sylvester_solve_vjp, ("a", "b"), (True,))
 )
-gradient(matrix_functions.square_root, input=_square_root)
+gradient(matrix_functions.square_root, input=_square_root_vjp)

@@ -85,7 +85,7 @@ def _multiply_by_scale(x: Tensor, scale: Tensor | None) -> Tensor:
 
 
 def _layer_norm_gradient_thunks(dys: Any, saved: list[Any], attrs: Attrs) -> GradientThunks:
-    """Return the gradients of u·(J g) + v·(sum of dy) + w·(sum of dy h)."""
+    """Return thunks for the second derivatives of `layer_norm`, given the gradients of its three gradients."""
     u, v, w = dys
     dy, x, scale = saved
     axis, epsilon = attrs["axis"], attrs["variance_epsilon"]
@@ -168,7 +168,7 @@ def _batch_norm_thunks(dys: Any, saved: list[Any], attrs: Attrs) -> GradientThun
 
 
 def _batch_norm_gradient_thunks(dys: Any, saved: list[Any], attrs: Attrs) -> GradientThunks:
-    """Return the gradients of u·f + v·(sum of dy) + w·(sum of dy h)."""
+    """Return thunks for the second derivatives of `batch_norm_training`, given the gradients of its gradients."""
     u, v, w = dys
     dy, x, means, variances, scale = saved
     channels = _Channels(x, attrs["axis"])

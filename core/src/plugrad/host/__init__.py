@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Implementation
 
 
-def host_bodies(contracts: ModuleType) -> Mapping[Kernel[..., Any], Implementation]:
-    """Return the NumPy implementations for a family's kernels, to put in a backend's table; most families have none.
+def host_implementations(contracts: ModuleType) -> Mapping[Kernel[..., Any], Implementation]:
+    """Return the NumPy implementations of a family's kernels, for a backend's table; most families have none.
 
-    >>> from plugrad.extend import KernelTable, host_bodies
+    >>> from plugrad.extend import KernelTable, host_implementations
     >>> from plugrad.kernels import sparse
     >>> table = KernelTable("mine")
-    >>> table.update(host_bodies(sparse), on_host=True)
+    >>> table.update(host_implementations(sparse), on_host=True)
     >>> len(table)
     4
     >>> from plugrad.kernels import unary
-    >>> host_bodies(unary)
+    >>> host_implementations(unary)
     {}
 
     Args:
@@ -45,7 +45,8 @@ def host_bodies(contracts: ModuleType) -> Mapping[Kernel[..., Any], Implementati
     package, _, family = getattr(contracts, "__name__", "").rpartition(".")
     if package != "plugrad.kernels":
         raise ArgumentError(
-            f"host_bodies takes a family of contracts, such as plugrad.kernels.sparse, not {described(contracts)}"
+            "host_implementations takes a family of contracts, such as plugrad.kernels.sparse, "
+            f"not {described(contracts)}"
         )
     return (
         import_lazily(f"{__name__}.{family}").HOST_IMPLEMENTATIONS

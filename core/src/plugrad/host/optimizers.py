@@ -159,7 +159,7 @@ def apply_to_lists(kernel: Kernel[..., Any], formula: Formula) -> Callable[..., 
 
     def body(coefficients: Array, *tensors: Array) -> list[Array]:
         numbers = coefficients.tolist()
-        count = len(tensors) // optimizers.LISTS[kernel]
+        count = len(tensors) // optimizers.LIST_COUNT_OF_KERNEL[kernel]
         moved = [formula(*tensors[i::count], *numbers) for i in range(count)]
         return [np.asarray(x) for values in zip(*moved, strict=True) for x in values]
 

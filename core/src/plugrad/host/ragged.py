@@ -92,7 +92,7 @@ def ragged_tensor_to_tensor(
     *row_partition_tensors: Array,
     row_partition_types: tuple[str, ...],
 ) -> Array:
-    """Return the dense tensor.
+    """Return the dense tensor with the rows of a ragged one, padded with the default value.
 
     Raises:
         ArgumentValueError: a partition decreases, or does not fit the rows before it.
@@ -131,7 +131,7 @@ def ragged_tensor_to_tensor(
 
 
 def _element_rows(kind: str, partition: Array, rows: int) -> Array:
-    """Return the row of each element, in ascending order."""
+    """Return the row index of each element, in ascending order."""
     if kind == "ROW_SPLITS":
         _check_splits("RaggedTensorToTensor", partition, None)
         if len(partition) != rows + 1 or partition[0]:

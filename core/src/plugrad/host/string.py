@@ -25,7 +25,7 @@ def flatten_strings(values: list[str]) -> Array:
 
 def static_regex_replace(x: Array, *, pattern: str, rewrite: str, replace_global: bool) -> Array:
     """Return the strings with all matches replaced, or only the first of each string."""
-    compiled, write = string.replacement(pattern, rewrite)
+    compiled, write = string.compile_replacement(pattern, rewrite)
     count = 0 if replace_global else 1
     return flatten_strings([compiled.sub(write, text, count) for text in x.flat]).reshape(x.shape)
 

@@ -62,10 +62,10 @@ def __dir__() -> list[str]:
     return list(list_module_names(__name__))
 
 
-def complete() -> None:
-    """Import every family."""
+def import_all_families() -> None:
+    """Import the modules of all families, which declare the kernels."""
     for family in list_module_names(__name__):
         import_lazily(f"plugrad.kernels.{family}")
 
 
-set_loader(complete)
+set_loader(import_all_families)

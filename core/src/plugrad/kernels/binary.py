@@ -19,13 +19,13 @@ from plugrad.types.dtype import ANY, BOOL, COMPLEX, FLOATING, INEXACT, NUMERIC, 
 from plugrad.types.shapes import broadcast
 from plugrad.types.specs import Shaped, Spec
 
-ORDERED: Final = ANY - COMPLEX
+ORDERED_DTYPES: Final = ANY - COMPLEX
 
 
 def binary(
     name: str, contract: str, accepts: frozenset[DType] = NUMERIC
 ) -> Kernel[[Spec, Spec], Tensor]:
-    """Declare a kernel of inputs `a` and `b`, whose result has their dtype; `contract` says what it returns."""
+    """Return a new kernel of inputs `a` and `b`, whose result has their dtype; `contract` says what it returns."""
 
     def rule(a: Spec, b: Spec) -> Spec:
         return Shaped(broadcast(a.shape, b.shape), check_same_dtype(name, a, b))
@@ -35,9 +35,9 @@ def binary(
 
 
 def comparison(
-    name: str, contract: str, accepts: frozenset[DType] = ORDERED
+    name: str, contract: str, accepts: frozenset[DType] = ORDERED_DTYPES
 ) -> Kernel[[Spec, Spec], Tensor]:
-    """Declare a kernel of inputs `a` and `b`, whose result is a bool for each pair; `contract` says what it returns."""
+    """Return a new kernel of inputs `a` and `b`, whose result is a bool for each pair; `contract` describes it."""
 
     def rule(a: Spec, b: Spec) -> Spec:
         check_same_dtype(name, a, b)

@@ -20,13 +20,13 @@ from plugrad.types.dtype import BOOL, INTEGER, DType
 from plugrad.types.shapes import broadcast
 from plugrad.types.specs import Shaped, Spec
 
-BITS = INTEGER | BOOL
+BITWISE_DTYPES = INTEGER | BOOL
 
 
 def bitwise(
-    name: str, contract: str, accepts: frozenset[DType] = BITS
+    name: str, contract: str, accepts: frozenset[DType] = BITWISE_DTYPES
 ) -> Kernel[[Spec, Spec], Tensor]:
-    """Declare a kernel of inputs `a` and `b`, whose result has their dtype; `contract` says what it returns."""
+    """Return a new kernel of inputs `a` and `b`, whose result has their dtype; `contract` says what it returns."""
 
     def rule(a: Spec, b: Spec) -> Spec:
         return Shaped(broadcast(a.shape, b.shape), check_same_dtype(name, a, b))
@@ -49,7 +49,7 @@ right_shift: Final = bitwise(
 )
 
 
-@kernel("Invert", is_elementwise=True, accepts=BITS)
+@kernel("Invert", is_elementwise=True, accepts=BITWISE_DTYPES)
 def invert(x: Spec) -> Spec:
     """Return x with every bit inverted: ``-x - 1`` for signed integers, not x for bools."""
     return Shaped(x.shape, x.dtype)

@@ -12,12 +12,12 @@ from plugrad.errors import ShapeError
 from plugrad.types.dtype import COMPLEX, complex64, complex128, float32, float64
 from plugrad.types.specs import Shaped, Spec
 
-PARTS = {complex64: float32, complex128: float64}
-WHOLES = {part: whole for whole, part in PARTS.items()}
+REAL_DTYPE_OF_COMPLEX = {complex64: float32, complex128: float64}
+COMPLEX_DTYPE_OF_REAL = {part: whole for whole, part in REAL_DTYPE_OF_COMPLEX.items()}
 
 
 # Not elementwise to the engine, which leaves the shapes of such kernels to broadcasting.
-@kernel("Complex", accepts=frozenset(WHOLES))
+@kernel("Complex", accepts=frozenset(COMPLEX_DTYPE_OF_REAL))
 def complex(real: Spec, imag: Spec) -> Spec:
     """Return the complex numbers with these real and imaginary parts, which have one shape.
 
@@ -30,19 +30,19 @@ def complex(real: Spec, imag: Spec) -> Spec:
     """
     if real.shape != imag.shape:
         raise ShapeError(f"real has shape {real.shape} and imag {imag.shape}; they must be equal")
-    return Shaped(real.shape, WHOLES[check_same_dtype("Complex", real, imag)])
+    return Shaped(real.shape, COMPLEX_DTYPE_OF_REAL[check_same_dtype("Complex", real, imag)])
 
 
 @kernel("Real", is_elementwise=True, accepts=COMPLEX)
 def real(input: Spec) -> Spec:
     """Return the real parts."""
-    return Shaped(input.shape, PARTS[input.dtype])
+    return Shaped(input.shape, REAL_DTYPE_OF_COMPLEX[input.dtype])
 
 
 @kernel("Imag", is_elementwise=True, accepts=COMPLEX)
 def imag(input: Spec) -> Spec:
     """Return the imaginary parts."""
-    return Shaped(input.shape, PARTS[input.dtype])
+    return Shaped(input.shape, REAL_DTYPE_OF_COMPLEX[input.dtype])
 
 
 @kernel("ComplexAbs", is_elementwise=True, accepts=COMPLEX)
@@ -52,7 +52,7 @@ def complex_abs(x: Spec) -> Spec:
     Args:
         x: complex numbers of any shape.
     """
-    return Shaped(x.shape, PARTS[x.dtype])
+    return Shaped(x.shape, REAL_DTYPE_OF_COMPLEX[x.dtype])
 
 
 @kernel("Conj", is_elementwise=True, accepts=COMPLEX)

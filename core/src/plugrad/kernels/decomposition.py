@@ -13,8 +13,8 @@ from plugrad.types.dtype import complex64, complex128, float32, float64, int32
 from plugrad.types.shapes import broadcast
 from plugrad.types.specs import Shape, Shaped, Spec
 
-MATRICES = frozenset({float32, float64, complex64, complex128})
-REAL_PART = {float32: float32, float64: float64, complex64: float32, complex128: float64}
+MATRIX_DTYPES = frozenset({float32, float64, complex64, complex128})
+REAL_DTYPE = {float32: float32, float64: float64, complex64: float32, complex128: float64}
 COMPLEX_DTYPE = {
     float32: complex64,
     float64: complex128,
@@ -23,7 +23,7 @@ COMPLEX_DTYPE = {
 }
 
 
-@kernel("Cholesky", accepts=MATRICES)
+@kernel("Cholesky", accepts=MATRIX_DTYPES)
 def cholesky(input: Spec) -> Spec:
     """Return the lower triangular L with ``L Lᴴ = input``, which is Hermitian and positive definite.
 
@@ -33,7 +33,7 @@ def cholesky(input: Spec) -> Spec:
     return Shaped(square_shape(input), input.dtype)
 
 
-@kernel("MatrixInverse", accepts=MATRICES)
+@kernel("MatrixInverse", accepts=MATRIX_DTYPES)
 def inverse(input: Spec) -> Spec:
     """Return the inverse of each matrix.
 
@@ -43,7 +43,7 @@ def inverse(input: Spec) -> Spec:
     return Shaped(square_shape(input), input.dtype)
 
 
-@kernel("MatrixSolve", accepts=MATRICES)
+@kernel("MatrixSolve", accepts=MATRIX_DTYPES)
 def solve(matrix: Spec, rhs: Spec) -> Spec:
     """Return X with ``matrix X = rhs``; the axes before the matrices are broadcast.
 
@@ -54,10 +54,10 @@ def solve(matrix: Spec, rhs: Spec) -> Spec:
     Returns:
         the solutions (…, n, columns) in that dtype.
     """
-    return _solutions("MatrixSolve", matrix, rhs)
+    return _solution_spec("MatrixSolve", matrix, rhs)
 
 
-@kernel("MatrixDeterminant", accepts=MATRICES)
+@kernel("MatrixDeterminant", accepts=MATRIX_DTYPES)
 def determinant(input: Spec) -> Spec:
     """Return the determinant of each matrix.
 
@@ -70,7 +70,7 @@ def determinant(input: Spec) -> Spec:
     return Shaped(square_shape(input)[:-2], input.dtype)
 
 
-@kernel("LogMatrixDeterminant", accepts=MATRICES)
+@kernel("LogMatrixDeterminant", accepts=MATRIX_DTYPES)
 def log_determinant(input: Spec) -> tuple[Spec, ...]:
     """Return the sign of each determinant, and the logarithm of its absolute value.
 
@@ -82,10 +82,10 @@ def log_determinant(input: Spec) -> tuple[Spec, ...]:
         log: the logarithm of its absolute value, in the dtype of the real parts; -inf for a singular matrix.
     """
     shape = square_shape(input)[:-2]
-    return Shaped(shape, input.dtype), Shaped(shape, REAL_PART[input.dtype])
+    return Shaped(shape, input.dtype), Shaped(shape, REAL_DTYPE[input.dtype])
 
 
-@kernel("SelfAdjointEigV2", accepts=MATRICES)
+@kernel("SelfAdjointEigV2", accepts=MATRIX_DTYPES)
 def eigh(input: Spec) -> tuple[Spec, ...]:
     """Return the eigenvalues of Hermitian matrices in ascending order, and eigenvectors as columns.
 
@@ -97,10 +97,10 @@ def eigh(input: Spec) -> tuple[Spec, ...]:
         eigenvectors: matrices (…, n, n) in the dtype of the input, whose columns have the length 1.
     """
     shape = square_shape(input)
-    return Shaped(shape[:-1], REAL_PART[input.dtype]), Shaped(shape, input.dtype)
+    return Shaped(shape[:-1], REAL_DTYPE[input.dtype]), Shaped(shape, input.dtype)
 
 
-@kernel("Svd", accepts=MATRICES)
+@kernel("Svd", accepts=MATRIX_DTYPES)
 def svd(input: Spec, *, full_matrices: bool = False) -> tuple[Spec, ...]:
     """Return U, the singular values in descending order, and Vᴴ, with ``input = U S Vᴴ``.
 
@@ -112,16 +112,16 @@ def svd(input: Spec, *, full_matrices: bool = False) -> tuple[Spec, ...]:
         s: the singular values, in the dtype of the real parts.
         vh: matrices (…, k, columns) with orthonormal rows.
     """
-    *batch, rows, columns = _matrices(input)
+    *batch, rows, columns = _check_matrices(input)
     least = min(rows, columns)
     return (
         Shaped((*batch, rows, rows if full_matrices else least), input.dtype),
-        Shaped((*batch, least), REAL_PART[input.dtype]),
+        Shaped((*batch, least), REAL_DTYPE[input.dtype]),
         Shaped((*batch, columns if full_matrices else least, columns), input.dtype),
     )
 
 
-@kernel("Qr", accepts=MATRICES)
+@kernel("Qr", accepts=MATRIX_DTYPES)
 def qr(input: Spec, *, full_matrices: bool = False) -> tuple[Spec, ...]:
     """Return Q with orthonormal columns and the upper triangular R, with ``input = Q R``.
 
@@ -132,12 +132,12 @@ def qr(input: Spec, *, full_matrices: bool = False) -> tuple[Spec, ...]:
         q: matrices (…, rows, k) in the dtype of the input.
         r: matrices (…, k, columns) in the dtype of the input.
     """
-    *batch, rows, columns = _matrices(input)
+    *batch, rows, columns = _check_matrices(input)
     inner = rows if full_matrices else min(rows, columns)
     return Shaped((*batch, rows, inner), input.dtype), Shaped((*batch, inner, columns), input.dtype)
 
 
-@kernel("Lu", accepts=MATRICES)
+@kernel("Lu", accepts=MATRIX_DTYPES)
 def lu(input: Spec) -> tuple[Spec, ...]:
     """Return the factors of ``input[order] = L U``, with the largest pivot of each column on the diagonal of U.
 
@@ -146,7 +146,7 @@ def lu(input: Spec) -> tuple[Spec, ...]:
         upper: matrices (…, k, columns) with 0 below the diagonal.
         order: positions (…, rows) as int32: which row of the input each row of the product is.
     """
-    *batch, rows, columns = _matrices(input)
+    *batch, rows, columns = _check_matrices(input)
     inner = min(rows, columns)
     return (
         Shaped((*batch, rows, inner), input.dtype),
@@ -155,7 +155,7 @@ def lu(input: Spec) -> tuple[Spec, ...]:
     )
 
 
-@kernel("TriangularSolve", accepts=MATRICES)
+@kernel("TriangularSolve", accepts=MATRIX_DTYPES)
 def triangular_solve(
     matrix: Spec, rhs: Spec, *, lower: bool = False, unit_diagonal: bool = False
 ) -> Spec:
@@ -172,10 +172,10 @@ def triangular_solve(
     Returns:
         the solutions (…, n, columns) in that dtype.
     """
-    return _solutions("TriangularSolve", matrix, rhs)
+    return _solution_spec("TriangularSolve", matrix, rhs)
 
 
-@kernel("Eig", accepts=MATRICES)
+@kernel("Eig", accepts=MATRIX_DTYPES)
 def eig(input: Spec) -> tuple[Spec, ...]:
     """Return the complex eigenvalues of square matrices, and eigenvectors of length 1 as columns.
 
@@ -190,7 +190,7 @@ def eig(input: Spec) -> tuple[Spec, ...]:
     return Shaped(shape[:-1], dtype), Shaped(shape, dtype)
 
 
-def _solutions(name: str, matrix: Spec, rhs: Spec) -> Spec:
+def _solution_spec(name: str, matrix: Spec, rhs: Spec) -> Spec:
     """Return the shape and the dtype of the solutions of linear equations."""
     shape = square_shape(matrix)
     if len(rhs.shape) < 2 or rhs.shape[-2] != shape[-1]:
@@ -199,15 +199,15 @@ def _solutions(name: str, matrix: Spec, rhs: Spec) -> Spec:
     return Shaped((*batch, *rhs.shape[-2:]), check_same_dtype(name, matrix, rhs))
 
 
-def _matrices(x: Spec) -> Shape:
-    """Return the shape of x, which has at least two axes."""
+def _check_matrices(x: Spec) -> Shape:
+    """Return the shape of x; raise unless it has at least two axes."""
     if len(x.shape) < 2:
         raise ShapeError(f"shape {x.shape} must have two axes or more")
     return x.shape
 
 
 def square_shape(x: Spec) -> Shape:
-    """Return the shape of x, whose last two axes have one size."""
-    if _matrices(x)[-1] != x.shape[-2]:
+    """Return the shape of x; raise unless its last two axes have the same size."""
+    if _check_matrices(x)[-1] != x.shape[-2]:
         raise ShapeError(f"the matrices of shape {x.shape} must be square")
     return x.shape

@@ -32,7 +32,7 @@ def non_max_suppression(
     Returns:
         a vector of at most `max_output_size` int32 positions of boxes, the highest score first.
     """
-    _check("NonMaxSuppressionV3", boxes, scores, max_output_size)
+    _check_boxes("NonMaxSuppressionV3", boxes, scores, max_output_size)
     return Shaped((max_output_size,), int32)
 
 
@@ -57,7 +57,7 @@ def non_max_suppression_padded(
         positions: a vector of int32 positions of boxes, the highest score first.
         count: how many boxes are selected, a 0-d int32.
     """
-    _check("NonMaxSuppressionV4", boxes, scores, max_output_size)
+    _check_boxes("NonMaxSuppressionV4", boxes, scores, max_output_size)
     return Shaped((max_output_size,), int32), Shaped((), int32)
 
 
@@ -83,11 +83,11 @@ def non_max_suppression_with_score(
         positions: a vector of at most `max_output_size` int32 positions of boxes, the highest score first.
         scores: their scores, in the dtype of the scores.
     """
-    _check("NonMaxSuppressionV5", boxes, scores, max_output_size)
+    _check_boxes("NonMaxSuppressionV5", boxes, scores, max_output_size)
     return Shaped((max_output_size,), int32), Shaped((max_output_size,), scores.dtype)
 
 
-def _check(name: str, boxes: Spec, scores: Spec, max_output_size: int) -> None:
+def _check_boxes(name: str, boxes: Spec, scores: Spec, max_output_size: int) -> None:
     """Check the scores' dtype, the shapes and the number of boxes."""
     check_dtype(f"{name} (scores)", scores, FLOATING)
     if max_output_size < 0:

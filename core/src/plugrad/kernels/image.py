@@ -29,7 +29,7 @@ from plugrad.types.windows import Pair
 
 Interpolation = Literal["bilinear", "nearest"]
 FillMode = Literal["constant", "reflect", "wrap", "nearest"]
-Fill = float | tuple[float, ...]
+FillValue = float | tuple[float, ...]
 """One value for all channels, or one for each."""
 
 
@@ -90,7 +90,7 @@ def flip_left_right(image: Spec) -> Spec:
 
 @kernel("RotateWithOffset", accepts=FLOATING)
 def rotate_with_offset(
-    image: Spec, *, radians: float, fill_value: Fill, center: tuple[float, float]
+    image: Spec, *, radians: float, fill_value: FillValue, center: tuple[float, float]
 ) -> Spec:
     """Return images rotated counterclockwise; points outside the image are `fill_value`.
 
@@ -125,7 +125,7 @@ def transform(
     *,
     interpolation: Interpolation,
     fill_mode: FillMode,
-    fill_value: Fill,
+    fill_value: FillValue,
     output_shape: Pair,
 ) -> Spec:
     """Return images of `output_shape` seen through projective transforms, one for each or one for all.
@@ -219,7 +219,7 @@ def _check_rotation(radians: float, center: tuple[float, float]) -> None:
         raise ArgumentValueError(f"radians={radians} and center={center} must be finite")
 
 
-def _check_fill(fill_value: Fill, images: Shape) -> None:
+def _check_fill(fill_value: FillValue, images: Shape) -> None:
     if isinstance(fill_value, tuple) and len(fill_value) != images[3]:
         raise ArgumentValueError(
             f"fill_value={fill_value} must be one number, or one for each of the {images[3]} channels"

@@ -9,12 +9,12 @@ Returns:
 
 from plugrad.contract.kernel import check_same_dtype, kernel
 from plugrad.errors import ShapeError
-from plugrad.kernels.decomposition import MATRICES, square_shape
+from plugrad.kernels.decomposition import MATRIX_DTYPES, square_shape
 from plugrad.types.shapes import broadcast
 from plugrad.types.specs import Shaped, Spec
 
 
-@kernel("MatrixSquareRoot", accepts=MATRICES)
+@kernel("MatrixSquareRoot", accepts=MATRIX_DTYPES)
 def square_root(input: Spec) -> Spec:
     """Return the square root of each matrix whose eigenvalues have no negative real parts.
 
@@ -23,7 +23,7 @@ def square_root(input: Spec) -> Spec:
     return Shaped(square_shape(input), input.dtype)
 
 
-@kernel("SylvesterSolve", accepts=MATRICES)
+@kernel("SylvesterSolve", accepts=MATRIX_DTYPES)
 def sylvester_solve(a: Spec, b: Spec, rhs: Spec) -> Spec:
     """Return X with ``a X + X b = rhs``; NaN where an eigenvalue of a is minus one of b.
 

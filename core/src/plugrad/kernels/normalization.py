@@ -98,7 +98,7 @@ def layer_norm(
         axis: the first of the axes that are normalized.
     """
     parts = {"offset": offset, "scale": scale}
-    return Shaped(x.shape, _dtype_beside("LayerNorm", x, parts, x.shape[axis:]))
+    return Shaped(x.shape, _common_dtype("LayerNorm", x, parts, x.shape[axis:]))
 
 
 @kernel("LayerNormGrad", accepts=FLOATING)
@@ -121,7 +121,7 @@ def layer_norm_gradient(
         raise ShapeError(f"dy and x have shapes {dy.shape} and {x.shape}; they must be equal")
     check_same_dtype("LayerNormGrad", dy, x)
     row = x.shape[axis:]
-    dtype = _dtype_beside("LayerNormGrad", x, {"scale": scale}, row)
+    dtype = _common_dtype("LayerNormGrad", x, {"scale": scale}, row)
     return Shaped(x.shape, dtype), Shaped(row, dtype), Shaped(row, dtype)
 
 
@@ -151,7 +151,7 @@ def batch_norm_training(
     """
     channels = (x.shape[axis],)
     parts = {"offset": offset, "scale": scale}
-    dtype = _dtype_beside("BatchNormTraining", x, parts, channels)
+    dtype = _common_dtype("BatchNormTraining", x, parts, channels)
     return Shaped(x.shape, dtype), Shaped(channels, dtype), Shaped(channels, dtype)
 
 
@@ -186,11 +186,11 @@ def batch_norm_gradient(
     check_same_dtype("BatchNormGrad", dy, x)
     parts = {"mean": mean, "variance": variance, "scale": scale}
     channels = (x.shape[axis],)
-    dtype = _dtype_beside("BatchNormGrad", x, parts, channels)
+    dtype = _common_dtype("BatchNormGrad", x, parts, channels)
     return Shaped(x.shape, dtype), Shaped(channels, dtype), Shaped(channels, dtype)
 
 
-def _dtype_beside(name: str, x: Spec, parts: dict[str, Spec | None], shape: Shape) -> DType:
+def _common_dtype(name: str, x: Spec, parts: dict[str, Spec | None], shape: Shape) -> DType:
     """Return the common dtype of x and of the parts, which must have a shape."""
     given = {which: part for which, part in parts.items() if part is not None}
     for which, part in given.items():

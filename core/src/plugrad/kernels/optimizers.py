@@ -22,16 +22,20 @@ from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import DType, float32, float64
 from plugrad.types.specs import Shaped, Spec
 
-ROOMY: Final[frozenset[DType]] = frozenset((float32, float64))  # squares of float16 overflow early
+OPTIMIZER_DTYPES: Final[frozenset[DType]] = frozenset(
+    (float32, float64)
+)  # squares of float16 overflow early
 
-LISTS: Final[dict[Kernel[..., Any], int]] = {}
+LIST_COUNT_OF_KERNEL: Final[dict[Kernel[..., Any], int]] = {}
 """How many lists of tensors each kernel takes."""
-COEFFICIENTS: Final[dict[Kernel[..., Any], int]] = {}
+COEFFICIENT_COUNT_OF_KERNEL: Final[dict[Kernel[..., Any], int]] = {}
 """How many coefficients each kernel takes."""
 
 
-def step(name: str, coefficients: int, kept: int, contract: str) -> Kernel[..., list[Tensor]]:
-    """Declare the step of an optimizer with a number of coefficients, which keeps some tensors for a variable.
+def declare_optimizer_step(
+    name: str, coefficients: int, kept: int, contract: str
+) -> Kernel[..., list[Tensor]]:
+    """Return a new kernel for an optimizer's step, which takes coefficients and keeps tensors for a variable.
 
     `contract` says what the step returns.
     """
@@ -58,12 +62,14 @@ def step(name: str, coefficients: int, kept: int, contract: str) -> Kernel[..., 
         return tuple(Shaped(x.shape, dtype) for x in replaced)
 
     rule.__doc__ = contract
-    kernel = declare_contract(Kernel[..., list[Tensor]](name, rule, "optimizers", accepts=ROOMY))
-    LISTS[kernel], COEFFICIENTS[kernel] = 2 + kept, coefficients
+    kernel = declare_contract(
+        Kernel[..., list[Tensor]](name, rule, "optimizers", accepts=OPTIMIZER_DTYPES)
+    )
+    LIST_COUNT_OF_KERNEL[kernel], COEFFICIENT_COUNT_OF_KERNEL[kernel] = 2 + kept, coefficients
     return kernel
 
 
-gradient_descent: Final = step(
+gradient_descent: Final = declare_optimizer_step(
     "ApplyGradientDescent",
     1,
     0,
@@ -72,7 +78,7 @@ gradient_descent: Final = step(
     Coefficients: rate. Nothing is kept.
     """,
 )
-momentum: Final = step(
+momentum: Final = declare_optimizer_step(
     "ApplyMomentum",
     3,
     1,
@@ -84,7 +90,7 @@ momentum: Final = step(
     Coefficients: rate, momentum, is_nesterov. Kept: a.
     """,
 )
-adagrad: Final = step(
+adagrad: Final = declare_optimizer_step(
     "ApplyAdagrad",
     2,
     1,
@@ -95,7 +101,7 @@ adagrad: Final = step(
     Coefficients: rate, epsilon. Kept: a.
     """,
 )
-adadelta: Final = step(
+adadelta: Final = declare_optimizer_step(
     "ApplyAdadelta",
     4,
     2,
@@ -107,7 +113,7 @@ adadelta: Final = step(
     Coefficients: rate, rho, others = 1 - rho, epsilon. Kept: s, u.
     """,
 )
-rmsprop: Final = step(
+rmsprop: Final = declare_optimizer_step(
     "ApplyRMSProp",
     5,
     2,
@@ -119,7 +125,7 @@ rmsprop: Final = step(
     Coefficients: rate, decay, others = 1 - decay, momentum, epsilon. Kept: s, a.
     """,
 )
-centered_rmsprop: Final = step(
+centered_rmsprop: Final = declare_optimizer_step(
     "ApplyCenteredRMSProp",
     5,
     3,
@@ -132,7 +138,7 @@ centered_rmsprop: Final = step(
     Coefficients: rate, decay, others = 1 - decay, momentum, epsilon. Kept: s, a, mean.
     """,
 )
-adam: Final = step(
+adam: Final = declare_optimizer_step(
     "ApplyAdam",
     7,
     2,
@@ -145,7 +151,7 @@ adam: Final = step(
     Coefficients: rate, keep, beta1, others1 = 1 - beta1, beta2, others2 = 1 - beta2, epsilon. Kept: m, s.
     """,
 )
-adamax: Final = step(
+adamax: Final = declare_optimizer_step(
     "ApplyAdamax",
     5,
     2,

@@ -11,7 +11,7 @@ from plugrad.types.dtype import INTEGER, REAL, int32
 from plugrad.types.shapes import broadcasts_to
 from plugrad.types.specs import Shape, Shaped, Spec
 
-PARTITIONS = ("FIRST_DIM_SIZE", "VALUE_ROWIDS", "ROW_SPLITS")
+PARTITION_TYPES = ("FIRST_DIM_SIZE", "VALUE_ROWIDS", "ROW_SPLITS")
 
 
 @kernel("RaggedRange", accepts=REAL, dynamic_shape=True)
@@ -136,10 +136,10 @@ def ragged_rank(row_partition_types: tuple[str, ...]) -> int:
 
 def _check_partitions(shapes: list[Shape], types: tuple[str, ...]) -> None:
     """Check that there is a partition of the right rank for each type, and that the types are in order."""
-    unknown = sorted(set(types) - set(PARTITIONS))
+    unknown = sorted(set(types) - set(PARTITION_TYPES))
     if not types or unknown or "FIRST_DIM_SIZE" in types[1:] or types[0] == "VALUE_ROWIDS":
         raise ArgumentValueError(
-            f"row_partition_types={types} must be of {', '.join(PARTITIONS)}, with FIRST_DIM_SIZE only in front, "
+            f"row_partition_types={types} must be of {', '.join(PARTITION_TYPES)}, with FIRST_DIM_SIZE only in front, "
             "and VALUE_ROWIDS only behind another one"
         )
     ranks = [0 if kind == "FIRST_DIM_SIZE" else 1 for kind in types]

@@ -18,7 +18,7 @@ from plugrad.types.specs import Shape, Shaped, Spec
 
 STATE_WORDS = 6
 """The words of a key and a counter."""
-WORDS = frozenset({int32})
+WORD_DTYPES = frozenset({int32})
 
 
 def _check_state(state: Spec) -> None:
@@ -28,7 +28,7 @@ def _check_state(state: Spec) -> None:
         )
 
 
-@kernel("RandomBits", accepts=WORDS)
+@kernel("RandomBits", accepts=WORD_DTYPES)
 def random_bits(state: Spec, *, shape: Shape) -> Spec:
     """Return random words, each of which has 32 random bits.
 
@@ -41,7 +41,7 @@ def random_bits(state: Spec, *, shape: Shape) -> Spec:
     return Shaped(shape, int32)
 
 
-@kernel("RandomNormal", accepts=WORDS)
+@kernel("RandomNormal", accepts=WORD_DTYPES)
 def random_normal(state: Spec, *, shape: Shape) -> Spec:
     """Return float32 numbers of the normal distribution with mean 0 and standard deviation 1.
 

@@ -170,10 +170,10 @@ class Rearrangement(NamedTuple):
     shape: Shape
 
 
-def joined_blocks(shape: Shape, block_shape: Shape) -> Rearrangement:
-    """Return how the cells of blocks get from the batch into the axes after it.
+def plan_batch_to_space(shape: Shape, block_shape: Shape) -> Rearrangement:
+    """Return the reshapes and the transposition that move cells from the batch into blocks of the other axes.
 
-    >>> joined_blocks((4, 3, 5), (2,))
+    >>> plan_batch_to_space((4, 3, 5), (2,))
     Rearrangement(cells=(2, 2, 3, 5), order=(1, 2, 0, 3), shape=(2, 6, 5))
     """
     count = len(block_shape)
@@ -187,10 +187,10 @@ def joined_blocks(shape: Shape, block_shape: Shape) -> Rearrangement:
     )
 
 
-def split_blocks(shape: Shape, block_shape: Shape) -> Rearrangement:
-    """Return how the cells of blocks get from the axes after the batch into the batch.
+def plan_space_to_batch(shape: Shape, block_shape: Shape) -> Rearrangement:
+    """Return the reshapes and the transposition that move the cells of blocks into the batch.
 
-    >>> split_blocks((2, 6, 5), (2,))
+    >>> plan_space_to_batch((2, 6, 5), (2,))
     Rearrangement(cells=(2, 3, 2, 5), order=(2, 0, 1, 3), shape=(4, 3, 5))
     """
     count = len(block_shape)
@@ -203,10 +203,10 @@ def split_blocks(shape: Shape, block_shape: Shape) -> Rearrangement:
     return Rearrangement(cells, order, (shape[0] * prod(block_shape), *sizes, *rest))
 
 
-def depth_in_blocks(shape: Shape, block_size: int, data_format: DataFormat) -> Rearrangement:
-    """Return how the channels of images get into blocks of pixels.
+def plan_depth_to_space(shape: Shape, block_size: int, data_format: DataFormat) -> Rearrangement:
+    """Return the reshapes and the transposition that move the channels of images into blocks of pixels.
 
-    >>> depth_in_blocks((1, 2, 3, 8), 2, "NHWC")
+    >>> plan_depth_to_space((1, 2, 3, 8), 2, "NHWC")
     Rearrangement(cells=(1, 2, 3, 2, 2, 2), order=(0, 1, 3, 2, 4, 5), shape=(1, 4, 6, 2))
     """
     block = block_size, block_size

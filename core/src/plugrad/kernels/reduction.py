@@ -166,7 +166,7 @@ def dense_bincount(
 
 
 def _bin_dtype(name: str, x: Spec, weights: Spec | None, size: int) -> DType:
-    """Return the dtype of the bins."""
+    """Return the dtype of the counts, or of the sums of weights."""
     if size < 0:
         raise ArgumentValueError(f"size={size} must be 0 or more")
     if weights is None:

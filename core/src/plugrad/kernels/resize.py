@@ -49,7 +49,7 @@ def resize_bilinear_gradient(
     Returns:
         a tensor of the shape of the images in the dtype of dy.
     """
-    return _gradient("ResizeBilinearGrad", images, dy, size)
+    return _gradient_spec("ResizeBilinearGrad", images, dy, size)
 
 
 @kernel("ResizeNearestNeighbor", accepts=REAL)
@@ -78,7 +78,7 @@ def resize_nearest_neighbor_gradient(
     Returns:
         a tensor of the shape of the images in the dtype of dy.
     """
-    return _gradient("ResizeNearestNeighborGrad", images, dy, size)
+    return _gradient_spec("ResizeNearestNeighborGrad", images, dy, size)
 
 
 def _resize_shape(images: Shape, size: Pair) -> Shape:
@@ -91,7 +91,7 @@ def _resize_shape(images: Shape, size: Pair) -> Shape:
     return images[0], *size, images[3]
 
 
-def _gradient(name: str, images: Spec, dy: Spec, size: Pair) -> Spec:
+def _gradient_spec(name: str, images: Spec, dy: Spec, size: Pair) -> Spec:
     check_dtype(f"{name} (dy)", dy, FLOATING)
     expected = _resize_shape(images.shape, size)
     if dy.shape != expected:

@@ -22,11 +22,11 @@ from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.types.dtype import BOOL, NUMERIC, REAL, position_dtype
 from plugrad.types.specs import Shaped, Spec
 
-ORDERED = NUMERIC | BOOL
+ORDERED_DTYPES = NUMERIC | BOOL
 Side = Literal["left", "right"]
 
 
-@kernel("Sort", accepts=ORDERED)
+@kernel("Sort", accepts=ORDERED_DTYPES)
 def sort(x: Spec, *, axis: Axis, descending: bool = False) -> Spec:
     """Return the elements in order along an axis.
 
@@ -36,7 +36,7 @@ def sort(x: Spec, *, axis: Axis, descending: bool = False) -> Spec:
     return Shaped(x.shape, x.dtype)
 
 
-@kernel("ArgSort", accepts=ORDERED)
+@kernel("ArgSort", accepts=ORDERED_DTYPES)
 def argsort(x: Spec, *, axis: Axis, descending: bool = False, stable: bool = True) -> Spec:
     """Return the positions that sort an axis; equal elements stay in their order if `stable`.
 
@@ -73,7 +73,7 @@ def top_k(x: Spec, *, k: int, sorted: bool = True) -> tuple[Spec, Spec]:
     return Shaped(shape, x.dtype), Shaped(shape, position_dtype(x.shape[-1]))
 
 
-@kernel("SearchSorted", accepts=ORDERED)
+@kernel("SearchSorted", accepts=ORDERED_DTYPES)
 def search_sorted(sorted_sequence: Spec, values: Spec, *, side: Side = "left") -> Spec:
     """Return the position at which each value would be inserted into the sorted row with the same index.
 
@@ -82,22 +82,22 @@ def search_sorted(sorted_sequence: Spec, values: Spec, *, side: Side = "left") -
     Args:
         side: whether a value is inserted before its equals or after them.
     """
-    return _search_output("SearchSorted", sorted_sequence, values)
+    return _search_spec("SearchSorted", sorted_sequence, values)
 
 
-@kernel("LowerBound", accepts=ORDERED)
+@kernel("LowerBound", accepts=ORDERED_DTYPES)
 def lower_bound(sorted_sequence: Spec, values: Spec) -> Spec:
     """Return the first position in the sorted row whose element is not less than the value."""
-    return _search_output("LowerBound", sorted_sequence, values)
+    return _search_spec("LowerBound", sorted_sequence, values)
 
 
-@kernel("UpperBound", accepts=ORDERED)
+@kernel("UpperBound", accepts=ORDERED_DTYPES)
 def upper_bound(sorted_sequence: Spec, values: Spec) -> Spec:
     """Return the first position in the sorted row whose element is greater than the value."""
-    return _search_output("UpperBound", sorted_sequence, values)
+    return _search_spec("UpperBound", sorted_sequence, values)
 
 
-def _search_output(name: str, sorted_sequence: Spec, values: Spec) -> Spec:
+def _search_spec(name: str, sorted_sequence: Spec, values: Spec) -> Spec:
     check_same_dtype(name, sorted_sequence, values)
     rows, wanted = sorted_sequence.shape, values.shape
     if not rows or not wanted or rows[:-1] != wanted[:-1]:

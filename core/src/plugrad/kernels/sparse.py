@@ -89,7 +89,7 @@ def sparse_segment_sum(data: Spec, indices: Spec, segment_ids: Spec) -> Spec:
     Returns:
         a tensor (segments, *data.shape[1:]) in the dtype of the data.
     """
-    return _segments("SparseSegmentSum", data, indices, segment_ids)
+    return _segment_spec("SparseSegmentSum", data, indices, segment_ids)
 
 
 @kernel("SparseSegmentMean", accepts=INEXACT, dynamic_shape=True)
@@ -105,7 +105,7 @@ def sparse_segment_mean(data: Spec, indices: Spec, segment_ids: Spec) -> Spec:
     Returns:
         a tensor (segments, *data.shape[1:]) in the dtype of the data.
     """
-    return _segments("SparseSegmentMean", data, indices, segment_ids)
+    return _segment_spec("SparseSegmentMean", data, indices, segment_ids)
 
 
 def _check_vectors(indices: Spec, shape: Spec, shape_name: str) -> None:
@@ -116,7 +116,7 @@ def _check_vectors(indices: Spec, shape: Spec, shape_name: str) -> None:
         )
 
 
-def _segments(name: str, data: Spec, indices: Spec, segment_ids: Spec) -> Spec:
+def _segment_spec(name: str, data: Spec, indices: Spec, segment_ids: Spec) -> Spec:
     check_dtype(f"{name} (indices)", indices, INTEGER)
     check_dtype(f"{name} (segment_ids)", segment_ids, INTEGER)
     if not data.shape or len(indices.shape) != 1 or indices.shape != segment_ids.shape:

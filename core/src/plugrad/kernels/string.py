@@ -8,7 +8,7 @@ from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.types.dtype import INTEGER, STRING, int32, string
 from plugrad.types.specs import Shape, Shaped, Spec
 
-MOST_BUCKETS = 2**31  # the number of the last bucket is the largest int32
+MAX_BUCKETS = 2**31  # the number of the last bucket is the largest int32
 
 
 @kernel("StaticRegexReplace", accepts=STRING)
@@ -29,14 +29,14 @@ def static_regex_replace(
     Returns:
         strings of the shape of x.
     """
-    replacement(pattern, rewrite)
+    compile_replacement(pattern, rewrite)
     return Shaped(x.shape, x.dtype)
 
 
-def replacement(
+def compile_replacement(
     pattern: str, rewrite: str
 ) -> tuple[re.Pattern[str], Callable[[re.Match[str]], str]]:
-    """Return a compiled pattern, and the function that returns the replacement of a match.
+    """Return a compiled pattern, and a function that returns the replacement of a match.
 
     Raises:
         ArgumentValueError: the pattern is not a regular expression, or the rewrite has a backslash
@@ -79,8 +79,8 @@ def string_to_hash_bucket_fast(input: Spec, *, num_buckets: int) -> Spec:
     Returns:
         int32 numbers from 0 to num_buckets - 1, of the shape of the input.
     """
-    if not 0 < num_buckets <= MOST_BUCKETS:
-        raise ArgumentValueError(f"num_buckets={num_buckets} must be from 1 to {MOST_BUCKETS}")
+    if not 0 < num_buckets <= MAX_BUCKETS:
+        raise ArgumentValueError(f"num_buckets={num_buckets} must be from 1 to {MAX_BUCKETS}")
     return Shaped(input.shape, int32)
 
 

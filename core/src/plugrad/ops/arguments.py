@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from math import copysign, inf, isfinite, trunc
+from math import inf, isfinite, trunc
 from numbers import Complex
 from typing import TYPE_CHECKING, Any, Final, cast as cast_type
 
@@ -213,12 +213,12 @@ def _array_from_nested_list(x: Any, op: str, name: str, dtype: DType | None) -> 
         return values.astype((dtype or met or float32).numpy)
     if dtype is not None:
         return values
-    if met is None:
-        if numpy_kind(values.dtype) not in "biufc":
-            raise ArgumentError(f"{op}: {name} must hold numbers; it holds {values.dtype}")
-        defaults = {"b": bool_, "i": int32, "u": int32, "f": float32}
-        met = defaults.get(numpy_kind(values.dtype), complex64)
+    if met is None and (met := _DTYPE_BY_KIND.get(numpy_kind(values.dtype))) is None:
+        raise ArgumentError(f"{op}: {name} must hold numbers; it holds {values.dtype}")
     return _convert_values(values, met, op, name)
+
+
+_DTYPE_BY_KIND: Final = {"b": bool_, "i": int32, "u": int32, "f": float32, "c": complex64}
 
 
 def _collect_leaf_types(
@@ -287,6 +287,8 @@ def _convert_values(values: NDArray[Any], dtype: DType, op: str, name: str) -> N
     if values.dtype == dtype.numpy:
         return values
     kind = numpy_kind(values.dtype)
+    if kind == "f" and dtype.kind == "floating":
+        return values.astype(dtype.numpy)
     objects = values.ravel() if kind == "O" else ()
     if kind not in "biufcO" or not all(isinstance(x, Complex) for x in objects):
         raise ArgumentError(f"{op}: {name} must hold numbers; it holds {values.dtype}")
@@ -314,9 +316,8 @@ MAX_CACHED_CONSTANTS: Final = 512
 
 def cached_constant(value: Scalar, dtype: DType, backend: Backend, op: str = "constant") -> Tensor:
     """Return a 0-d tensor from a cache, so that a repeated value is sent to the backend only once."""
-    sign = 1.0 if value or not isinstance(value, float) else copysign(1.0, value)  # -0.0 equals 0.0
     known = backend.constants
-    key = value, sign, dtype
+    key = (value, dtype) if value or type(value) is int else (str(value), dtype)  # -0.0 equals 0.0
     array = known.get(key)
     if array is None:
         if (

@@ -191,7 +191,7 @@ def _call_op(
 def _known_options(
     name: str, options: Mapping[str, Any], op: Callable[..., Any]
 ) -> Mapping[str, Any]:
-    """Return options that a function collects, all of which the op must have.
+    """Return a function's optional arguments by name; raise if the op lacks one of them.
 
     Raises:
         ArgumentError: it lacks one.

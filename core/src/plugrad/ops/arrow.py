@@ -41,11 +41,11 @@ ARROW_FORMAT_OF_DTYPE: Final = {
 
 
 class ArrowSchema(Structure):
-    """The type of an array."""
+    """Arrow's C structure that describes the type of an array."""
 
 
 class ArrowArray(Structure):
-    """The values of an array."""
+    """Arrow's C structure that points to the values of an array."""
 
 
 ReleaseCallback = CFUNCTYPE(None, c_void_p)
@@ -121,7 +121,7 @@ def _keep_contents_alive(structure: Any, contents: object) -> None:
 
 
 def _set_child(structure: Any, child: Any | None, *contents: object) -> Any:
-    """Return a structure with its only child, or with none."""
+    """Give a structure its only child, or none, and return it."""
     kind = cast("type[Any]", type(structure))
     if child is not None:
         structure.n_children = 1
@@ -140,14 +140,14 @@ def _make_capsule(structure: Any) -> Any:
 
 
 def _make_schema(format: str, sizes: Sequence[int]) -> Any:
-    """Return the type of elements, in lists of fixed sizes if there are any."""
+    """Return the schema of elements, in lists of fixed sizes if there are any."""
     letters = (f"+w:{sizes[0]}" if sizes else format).encode()
     child = _make_schema(format, sizes[1:]) if sizes else None
     return _set_child(ArrowSchema(format=letters, name=b""), child, letters)
 
 
 def _make_array(buffers: Sequence[NDArray[Any]], shape: Sequence[int]) -> Any:
-    """Return the values of a shape: elements in lists of fixed sizes."""
+    """Return the structure for values of a shape: elements in lists of fixed sizes."""
     length, sizes = shape[0], shape[1:]
     own = () if sizes else buffers  # in front of them, Arrow has a buffer of what is missing
     pointers = (c_void_p * (1 + len(own)))(None, *[b.ctypes.data for b in own])

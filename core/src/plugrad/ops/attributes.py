@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def check_integer(
     value: Any, op: str, name: str, *, least: int | None = None, most: int | None = None
 ) -> int:
-    """Return an integer from `least` to `most`.
+    """Return the argument if it is an integer from `least` to `most`, or raise.
 
     Raises:
         ArgumentError: it is not an integer.
@@ -37,7 +37,7 @@ def check_integer(
 def check_real(
     value: Any, op: str, name: str, *, least: float | None = None, most: float | None = None
 ) -> float:
-    """Return a number from `least` to `most`.
+    """Return the argument if it is a real number from `least` to `most`, or raise.
 
     Raises:
         ArgumentError: it is not a real number.
@@ -52,7 +52,7 @@ def check_real(
 def check_finite(
     value: Any, op: str, name: str, *, least: float | None = None, most: float | None = None
 ) -> float:
-    """Return a finite number from `least` to `most`; see `check_real`.
+    """Return the argument if it is a finite number from `least` to `most`, or raise; see `check_real`.
 
     Raises:
         ArgumentError: it is not a real number.
@@ -65,7 +65,7 @@ def check_finite(
 
 
 def check_number(value: Any, op: str, name: str) -> float:
-    """Return a number, which may be NaN.
+    """Return the argument if it is a number, which may be NaN, or raise.
 
     This is for numbers that are stored and not computed with. A tensor is refused, because no
     gradient would reach it.

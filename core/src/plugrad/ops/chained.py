@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-CHAINED: Final = {
+CHAINED_OPS: Final = {
     "activation": (
         "elu",
         "leaky_relu",

@@ -375,7 +375,7 @@ def _error_about_sequences(op: str, x: Tensor, filter: Tensor, error: ShapeError
 def as_batch_with_channels_last(
     op: str, axes: int, images: Tensor, filters: Tensor, is_first: bool
 ) -> Tensor:
-    """Return images as kernels take them.
+    """Return images with a batch axis and the channels last, as kernels take them.
 
     Raises:
         ShapeError: the images or the filters do not have so many spatial axes, or other channels.

@@ -519,5 +519,5 @@ def gram_schmidt(xs: TensorLike | Sequence[Tensor]) -> Tensor | list[Tensor]:
 
 
 def _conjugate_transpose(x: Tensor) -> Tensor:
-    """Return the Hermitian transposes."""
+    """Return the conjugate transposes of matrices."""
     return conj(movement.transpose(x, perm=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)))

@@ -100,7 +100,7 @@ TRUNCATED_NORMAL_QUANTILE_FLOAT64: Final = (
 
 
 def truncated_normal_quantile(x: Tensor) -> Tensor:
-    """Return the normal numbers up to 2 whose rank among all, from -1 to 1, is x."""
+    """Return the quantiles of the normal distribution truncated at ±2, for levels from -1 to 1."""
     numerator, denominator = (
         TRUNCATED_NORMAL_QUANTILE_FLOAT64
         if x.dtype is float64
@@ -133,7 +133,7 @@ def gamma_rejection_probability(alpha: float) -> float:
 
 
 def max_rejected_count(count: int, rejection: float) -> int:
-    """Return how many of so many numbers are rejected at most, but for a probability of `MAX_SHORTFALL_PROBABILITY`.
+    """Return a bound on how many of `count` numbers are rejected; it fails with `MAX_SHORTFALL_PROBABILITY`.
 
     >>> max_rejected_count(1_000_000, 0.049)
     50617
@@ -160,8 +160,8 @@ def sample_gamma(
     c = 1 / (9 * d) ** 0.5
     rejection = gamma_rejection_probability(alpha)
 
-    def cubes(count: int) -> tuple[Tensor, Tensor]:
-        """Return numbers, and whether they are accepted."""
+    def propose(count: int) -> tuple[Tensor, Tensor]:
+        """Return proposed numbers, and whether each is accepted."""
         normal, uniform = draw_normal(count), draw_uniform(count)
         root = 1 + c * normal
         cube = root * root * root
@@ -170,14 +170,14 @@ def sample_gamma(
         return cube, (root > 0) & (logarithm(uniform) < bound)
 
     def draw_accepted(count: int) -> Tensor:
-        cube, is_accepted = cubes(count)
+        cube, is_accepted = propose(count)
         spare = max_rejected_count(count, rejection)
         if 2 * spare <= count:
             place = cumulative_sum(cast(~is_accepted, int32), axis=0) - 1
             place = minimum(maximum(place, 0), spare - 1)
             return where(is_accepted, cube, indexing.gather(draw_accepted(spare), place, axis=0))
         for _ in range(1, ceil(log(MAX_SHORTFALL_PROBABILITY) / log(rejection))):
-            other, is_good = cubes(count)
+            other, is_good = propose(count)
             cube = where(is_accepted, cube, where(is_good, other, 1.0))
             is_accepted = is_accepted | is_good
         return cube
@@ -186,7 +186,7 @@ def sample_gamma(
 
 
 def small_shape_gamma_factor(alpha: float, uniform: Tensor) -> Tensor:
-    """Return by what numbers of shape ``alpha + 1`` are multiplied to have the shape alpha."""
+    """Return the factor that turns gamma variates of shape ``alpha + 1`` into variates of shape `alpha`."""
     return uniform ** (1 / alpha)
 
 

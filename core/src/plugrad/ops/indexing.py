@@ -96,11 +96,16 @@ def take(
         positions = indices
     else:
         positions = as_checked_positions(indices, x, axis, "take")
-    places = positions.array
     if type(batch_dims) is not int:
         batch_dims = check_integer(batch_dims, "take", "batch_dims")
     if batch_dims < 0:
         batch_dims += positions.ndim
+    return gather_along_axis(x, positions, axis, batch_dims)
+
+
+def gather_along_axis(x: Tensor, positions: Tensor, axis: int, batch_dims: int) -> Tensor:
+    """Return the elements or slices of x at positions along an axis; see `take`."""
+    array, places = x.array, positions.array
     attrs = _gather_attributes(
         array.shape, array.dtype, places.shape, places.dtype, axis, batch_dims
     )

@@ -30,7 +30,7 @@ class ArrayKey(NamedTuple):
     """An array in a key: positions along one axis, or a mask over as many axes as it has."""
 
     values: Any  # NDArray[Any] | Tensor
-    span: int
+    axis_count: int
     """The number of axes to which it applies."""
 
     @property
@@ -40,7 +40,7 @@ class ArrayKey(NamedTuple):
 
 
 class BasicSlice(NamedTuple):
-    """The slice that a key selects before its arrays pick elements from it."""
+    """The slice that a key's integers and slices select, before its arrays pick elements from it."""
 
     begin: tuple[int, ...]
     end: tuple[int, ...]
@@ -48,9 +48,9 @@ class BasicSlice(NamedTuple):
     sizes: tuple[int, ...]
     shape: tuple[int, ...]
     """The sizes without the axes of integers, and with new axes."""
-    kept: tuple[int | None, ...]
+    result_axes: tuple[int | None, ...]
     """For each axis of the slice, the axis of `shape` that it becomes, or None."""
-    places: list[ArrayKeyAxes]
+    array_axes: list[ArrayKeyAxes]
     """Where arrays pick elements, if the key has arrays."""
 
 
@@ -59,7 +59,7 @@ class ArrayKeyAxes(NamedTuple):
 
     start: int
     """The first of these axes."""
-    span: int
+    axis_count: int
     """The number of these axes, which positions count as one flattened axis."""
     size: int
     """The number of elements along them."""
@@ -109,14 +109,14 @@ def basic_slice(whole: Shape, parts: tuple[Any, ...]) -> BasicSlice:
             shape.append(1)
             continue
         if type(part) is ArrayKey:
-            spanned = whole[axis : axis + part.span]
+            spanned = whole[axis : axis + part.axis_count]
             found = _resolve_positions(part, whole, axis)
-            places.append(ArrayKeyAxes(len(shape), part.span, count_elements(spanned), found))
-            begin += [0] * part.span
+            places.append(ArrayKeyAxes(len(shape), part.axis_count, count_elements(spanned), found))
+            begin += [0] * part.axis_count
             end += spanned
-            strides += [1] * part.span
+            strides += [1] * part.axis_count
             sizes += spanned
-            kept += range(len(shape), len(shape) + part.span)
+            kept += range(len(shape), len(shape) + part.axis_count)
             shape += spanned
             continue
         size = whole[axis]
@@ -188,7 +188,7 @@ def expand_ellipsis(shape: Shape, parts: tuple[Any, ...]) -> tuple[Any, ...]:
                 raise TensorIndexError("an index may have only one ellipsis (...)")
             gap = place
         elif part is not None:
-            used += part.span if type(part) is ArrayKey else 1
+            used += part.axis_count if type(part) is ArrayKey else 1
     if used > len(shape):
         raise TensorIndexError(
             f"{used} indices for a tensor with {len(shape)} axes (shape {shape}); there may be one for each axis"
@@ -218,7 +218,7 @@ def check_mask(mask: ArrayKey, shape: Shape, axis: int) -> None:
         TensorIndexError: it does not.
     """
     sizes = zip(mask.values.shape, shape[axis:], strict=False)
-    if axis + mask.span > len(shape) or any(own not in (size, 0) for own, size in sizes):
+    if axis + mask.axis_count > len(shape) or any(own not in (size, 0) for own, size in sizes):
         raise TensorIndexError(
             f"a mask of shape {mask.values.shape} does not fit the axes from {axis} on of shape {shape}; "
             "it must have their sizes"

@@ -77,17 +77,17 @@ def matmul(
         attrs = _matmul_attributes(left, right, x.array.dtype, transpose_a, transpose_b)
         return linalg.matmul.call(x, y, attrs)
     if x_rank == y_rank and left == right and left[0] <= _MAX_CACHED_SHAPES:
-        return reduction.sum.call(binary.multiply.call(x, y), _OF_VECTOR_ATTRIBUTES)
+        return reduction.sum.call(binary.multiply.call(x, y), _SUM_OF_VECTOR_ATTRIBUTES)
     dtype = x.array.dtype
     product, result = _plan_vector_product(left, right, dtype, transpose_a, transpose_b)
-    rows = x if x_rank > 1 else movement.expand_dims.call(x, _AS_ROW_ATTRIBUTES)
-    columns = y if y_rank > 1 else movement.expand_dims.call(y, _AS_COLUMN_ATTRIBUTES)
+    rows = x if x_rank > 1 else movement.expand_dims.call(x, _VECTOR_TO_ROW_ATTRIBUTES)
+    columns = y if y_rank > 1 else movement.expand_dims.call(y, _VECTOR_TO_COLUMN_ATTRIBUTES)
     return movement.reshape.call(linalg.matmul.call(rows, columns, product), result)
 
 
-_OF_VECTOR_ATTRIBUTES: Final = ValidatedAttributes(axis=(0,), keep_dims=False)
-_AS_ROW_ATTRIBUTES: Final = ValidatedAttributes(dim=0)
-_AS_COLUMN_ATTRIBUTES: Final = ValidatedAttributes(dim=1)
+_SUM_OF_VECTOR_ATTRIBUTES: Final = ValidatedAttributes(axis=(0,), keep_dims=False)
+_VECTOR_TO_ROW_ATTRIBUTES: Final = ValidatedAttributes(dim=0)
+_VECTOR_TO_COLUMN_ATTRIBUTES: Final = ValidatedAttributes(dim=1)
 
 
 @lru_cache(maxsize=1024)
@@ -408,7 +408,7 @@ def _apply_band(x: Tensor, lower: int, upper: int) -> Tensor:
 
 @lru_cache(maxsize=1024)
 def _check_band(shape: Shape, dtype: object) -> ValidatedAttributes:
-    """Check that matrices of this shape and dtype have bands; there are no attributes."""
+    """Return the validated attributes of `band_part`, which has none, for matrices of this shape and dtype."""
     number = Shaped((), int32)
     return linalg.band_part.validate_attributes(Shaped(shape, as_dtype(dtype)), number, number)
 
@@ -465,7 +465,7 @@ def as_matrices(x: TensorLike, op: str) -> Tensor:
         ShapeError: it has fewer than two axes.
     """
     x = as_tensor(x, op)
-    if x.ndim < 2:
+    if len(x.array.shape) < 2:
         raise ShapeError(f"{op}: shape {x.shape} must have two axes or more")
     return x
 
@@ -478,8 +478,10 @@ def _diagonal_numbers(x: Tensor) -> Tensor:
 
 
 def _check_diagonal(k: int, op: str) -> int:
-    """Return the number of a diagonal, clamped to the range of int32."""
-    return max(-(2**31), min(check_integer(k, op, "k"), 2**31 - 1))
+    """Return the number of a diagonal, clamped so that it and its negative are int32."""
+    if type(k) is int and -(2**31) < k < 2**31:
+        return k
+    return max(1 - 2**31, min(check_integer(k, op, "k"), 2**31 - 1))
 
 
 def _zero_like(x: Tensor) -> Tensor:

@@ -353,11 +353,11 @@ def softmax_cross_entropy(
     axis = normalize_axis(axis, logits.ndim, name="softmax_cross_entropy: axis")
     labels = _smooth_labels(labels, label_smoothing, logits.shape[axis], "softmax_cross_entropy")
     return _weight_and_reduce(
-        "softmax_cross_entropy", _cross_entropy(axis)(labels, logits), weights, reduction
+        "softmax_cross_entropy", _make_cross_entropy(axis)(labels, logits), weights, reduction
     )
 
 
-def _cross_entropy(axis: int) -> Callable[..., Tensor]:
+def _make_cross_entropy(axis: int) -> Callable[..., Tensor]:
     """Return the loss of each example, whose gradient has a closed form: softmax minus labels."""
 
     @custom_grad

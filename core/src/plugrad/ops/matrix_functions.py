@@ -9,7 +9,7 @@ import numpy as np
 
 from plugrad.errors import ArgumentError, ShapeError
 from plugrad.kernels import decomposition, matrix_functions
-from plugrad.kernels.decomposition import REAL_PART
+from plugrad.kernels.decomposition import REAL_DTYPE
 from plugrad.kernels.linalg import matmul
 from plugrad.ops.arguments import as_supported_dtype, promote_to_one_dtype
 from plugrad.ops.attributes import check_number
@@ -50,9 +50,9 @@ MAX_SQUARINGS: Final = 24
 """How often a result is squared at most: for 1-norms up to 6e7."""
 SQRTM_NEWTON_STEPS: Final = 14
 """The steps of Newton's method for a square root: it converges quadratically, and scaling makes it start near."""
-LOGARITHM_ROOTS: Final = {6: 5, 10: 6}
+LOGM_ROOTS_OF_PADE_ORDER: Final = {6: 5, 10: 6}
 """How many square roots bring matrices near the identity, for each order of Padé's approximation of log."""
-LOGARITHM_SCALE: Final = 32 * float(np.log(2))
+LOGM_SCALE_STEP: Final = 32 * float(np.log(2))
 """The steps in which matrices are scaled before: only those whose eigenvalues have a mean far from 1, whose logarithm
 is so large that adding the scale's takes nothing away."""
 
@@ -76,7 +76,7 @@ def expm(x: TensorLike, /) -> Tensor:
     if not x.size:
         return x
     order, coefficients = (
-        (7, PADE_7_COEFFICIENTS) if REAL_PART[x.dtype] is float32 else (13, PADE_13_COEFFICIENTS)
+        (7, PADE_7_COEFFICIENTS) if REAL_DTYPE[x.dtype] is float32 else (13, PADE_13_COEFFICIENTS)
     )
     limit = MAX_NORM_OF_PADE_DEGREE[order]
     norm = max(sum(abs(stop_gradient(x)), axis=-2, keepdims=True), axis=-1, keepdims=True)
@@ -188,11 +188,11 @@ def logm(x: TensorLike, /) -> Tensor:
     if not x.size:
         return x
     unit = eye(x.shape[-1], dtype=x.dtype, device=x.backend)
-    order = 6 if REAL_PART[x.dtype] is float32 else 10
-    roots = LOGARITHM_ROOTS[order]
-    size = decomposition.log_determinant(stop_gradient(x))[1] / (x.shape[-1] * LOGARITHM_SCALE)
+    order = 6 if REAL_DTYPE[x.dtype] is float32 else 10
+    roots = LOGM_ROOTS_OF_PADE_ORDER[order]
+    size = decomposition.log_determinant(stop_gradient(x))[1] / (x.shape[-1] * LOGM_SCALE_STEP)
     # The inverse reports a singular matrix.
-    size = where(size > -np.inf, trunc(size), 0) * LOGARITHM_SCALE
+    size = where(size > -np.inf, trunc(size), 0) * LOGM_SCALE_STEP
     size = reshape(size, (*size.shape, 1, 1))
     root = x * exp(-size).astype(x.dtype)
     distance = root - unit

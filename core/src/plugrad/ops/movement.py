@@ -33,7 +33,7 @@ from plugrad.types.shapes import (
     resolve_shape,
 )
 from plugrad.types.specs import Shaped
-from plugrad.types.windows import as_pairs
+from plugrad.types.windows import Pairs, as_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -479,10 +479,18 @@ def pad(
     x = as_tensor(x, "pad")
     pairs = as_pairs(paddings, "pad: paddings")
     if type(constant_value) is int and not constant_value:
-        return with_attributes(movement.pad, x, paddings=pairs, constant_value=constant_value)
+        array = x.array
+        return movement.pad.call(x, _pad_attributes(array.shape, array.dtype, pairs))
     if isinstance(constant_value, Complex) and x.dtype is not string:
         host_array(constant_value, "pad", "constant_value", x.dtype)  # raises if it does not fit
     return movement.pad(x, paddings=pairs, constant_value=constant_value)
+
+
+@lru_cache(maxsize=1024)
+def _pad_attributes(shape: Shape, dtype: object, pairs: Pairs) -> ValidatedAttributes:
+    """Return the validated attributes of padding a tensor of this shape and dtype with zeros."""
+    x = Shaped(shape, as_dtype(dtype))
+    return movement.pad.validate_attributes(x, paddings=pairs, constant_value=0)
 
 
 def tile(x: TensorLike, repetitions: ShapeLike) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from plugrad.engine.custom import custom_grad
 from plugrad.kernels import normalization
 from plugrad.ops.arguments import (
     as_supported_dtype,
@@ -15,17 +16,20 @@ from plugrad.ops.arguments import (
 )
 from plugrad.ops.attributes import check_finite, check_integer
 from plugrad.ops.axes import run_along_axis
+from plugrad.ops.reduction import mean
+from plugrad.tensor.context import active_precision
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.arguments import explain_wrong_calls
-from plugrad.types.dtype import as_dtype, promote
+from plugrad.types.dtype import as_dtype, float32, promote
 from plugrad.types.shapes import normalize_axis
 from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from plugrad.contract.kernel import Kernel, ValidatedAttributes
     from plugrad.tensor.tensor import TensorLike
+    from plugrad.types.dtype import DType
     from plugrad.types.specs import Shape
 
 
@@ -222,7 +226,47 @@ def layer_norm(
     if type(axis) is not int:
         axis = normalize_axis(axis, len(array.shape), name=f"{op}: axis")
     epsilon = check_finite(variance_epsilon, op, "variance_epsilon")
-    return kernel.call(parts, _layer_norm_attributes(shapes, array.dtype, axis, epsilon))
+    attrs = _layer_norm_attributes(shapes, array.dtype, axis, epsilon)
+    precision = active_precision()
+    if precision is not None and any(part is not None and part.node is not None for part in parts):
+        return _layer_norm_that_keeps_halves(parts, attrs, precision)
+    return kernel.call(parts, attrs)
+
+
+def _layer_norm_that_keeps_halves(
+    parts: Sequence[Tensor | None], attrs: ValidatedAttributes, precision: DType
+) -> Tensor:
+    """Return the rows, which are computed in float32; for the backward pass there are only halves of the input.
+
+    The gradient does not change if a number is added to a row, so what is rounded are the differences from the mean.
+    """
+    names = [i for i, part in enumerate(parts) if part is not None]
+
+    @custom_grad
+    def normalized(*given: Any) -> tuple[Tensor, Callable[..., Any]]:
+        *arrays, save = given
+        inputs: list[Tensor | None] = [None, None, None]
+        for i, part in zip(names, arrays, strict=True):
+            inputs[i] = part
+        x, _, scale = inputs
+        assert x is not None
+        kept = x
+        if x.dtype is float32:
+            axes = tuple(range(attrs["axis"], x.ndim))
+            kept = cast(x - mean(x, axis=axes, keepdims=True), precision)
+        save(kept, *(() if scale is None else (scale,)))
+
+        def gradient(dy: Tensor, saved: list[Tensor]) -> list[Tensor]:
+            kept, *scales = saved
+            wide = [cast(part, dy.dtype) for part in (kept, *scales)]
+            found = normalization.layer_norm_gradient(
+                dy, wide[0], wide[1] if scales else None, **attrs
+            )
+            return [found[i] for i in names]
+
+        return normalization.layer_norm.call(inputs, attrs), gradient
+
+    return normalized(*[parts[i] for i in names])
 
 
 @lru_cache(maxsize=1024)

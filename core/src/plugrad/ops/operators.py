@@ -12,7 +12,7 @@ from plugrad.engine.results import alias
 from plugrad.importing import import_lazily
 from plugrad.kernels import binary as kernels
 from plugrad.ops import binary
-from plugrad.ops.chained import CHAINED
+from plugrad.ops.chained import CHAINED_OPS
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import string
 
@@ -182,7 +182,7 @@ TENSOR_ATTRIBUTES: Final[dict[str, Any]] = {
     "__array_namespace__": LazyAttribute("__array_namespace__", "array_api", "__array_namespace__"),
     **{
         name: LazyAttribute(name, f"ops.{module}", name)
-        for module, names in (*CHAINED.items(), *NUMPY_METHODS.items())
+        for module, names in (*CHAINED_OPS.items(), *NUMPY_METHODS.items())
         for name in names
     },
 }

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from plugrad.host.optimizers import FORMULAS
-from plugrad.kernels.optimizers import COEFFICIENTS
+from plugrad.kernels.optimizers import COEFFICIENT_COUNT_OF_KERNEL
 from plugrad.registry.kernels import find_kernel
 from plugrad.tensor.backend import make_unsupported_dtype_error
 from plugrad.tensor.context import current_context
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ComposedStep(NamedTuple):
-    """A step that ops take for each variable by itself."""
+    """An optimizer's step that is computed with ops, for each variable separately."""
 
     formula: Formula
     """A function of a variable, its gradient, what is kept for it, and the coefficients, as 0-d tensors."""
@@ -37,7 +37,7 @@ UpdateStep: TypeAlias = "Kernel[..., list[Tensor]] | ComposedStep"
 
 
 def make_update(step: UpdateStep, compute: Callable[[], Sequence[float]], first: Tensor) -> Update:
-    """Return a function of lists of tensors: variables, their gradients, and what is kept for them.
+    """Return a function that takes an optimizer's step: it updates lists of variables, gradients and slots.
 
     It returns the updated variables, then the updated slots, one list per slot. All tensors have one dtype and one
     device, and those of one variable have its shape. Where the backend does not have the kernel, or would compute it
@@ -56,11 +56,11 @@ def make_update(step: UpdateStep, compute: Callable[[], Sequence[float]], first:
         composed = (
             step
             if isinstance(step, ComposedStep)
-            else ComposedStep(FORMULAS[step], COEFFICIENTS[step])
+            else ComposedStep(FORMULAS[step], COEFFICIENT_COUNT_OF_KERNEL[step])
         )
         scalars = _make_coefficient_tensors(composed.coefficients, compute, first, backend)
         return partial(_apply_formula, composed.formula, scalars)
-    array: Any = backend.host_value(compute, (COEFFICIENTS[step],), first.dtype)
+    array: Any = backend.host_value(compute, (COEFFICIENT_COUNT_OF_KERNEL[step],), first.dtype)
     return partial(_apply_kernel, step, Tensor(array, backend))
 
 
@@ -71,7 +71,7 @@ def _has_kernel(kernel: Kernel[..., Any], backend: Backend, first: Tensor) -> bo
 
 
 def _common_backend(first: Tensor) -> Backend:
-    """Return the backend that computes, to which a transfer may lead."""
+    """Return the backend that computes the step: the target of transfers, or the variable's own."""
     around = current_context()
     return first.backend if around is None or around.transfer is None else around.transfer
 
@@ -82,7 +82,7 @@ def _make_coefficient_tensors(
     """Return the coefficients as 0-d tensors, all of which come from one call of a function."""
     numbers: Sequence[float] = ()
 
-    def pick(i: int) -> float:
+    def compute_coefficient(i: int) -> float:
         nonlocal numbers
         if i == 0:
             numbers = compute()
@@ -91,7 +91,10 @@ def _make_coefficient_tensors(
     dtype = first.dtype if first.dtype.is_inexact else float32
     if dtype not in backend.dtypes():
         raise make_unsupported_dtype_error(dtype, backend)
-    return [Tensor(backend.host_value(partial(pick, i), (), dtype), backend) for i in range(count)]
+    return [
+        Tensor(backend.host_value(partial(compute_coefficient, i), (), dtype), backend)
+        for i in range(count)
+    ]
 
 
 def _apply_formula(

@@ -210,7 +210,7 @@ def _split_traced_positions(places: Tensor, method: str) -> tuple[Tensor, Tensor
 
 
 def _interpolate_quantile(a: Tensor, b: Tensor, part: Any) -> Tensor:
-    """Interpolate between a and b; between equal infinities, or minus infinity and a number, there are only these."""
+    """Interpolate between a and b; the result is a where the difference is not finite, as between equal infinities."""
     parts = asarray(part, dtype=a.dtype, device=a.backend)
     least, most = stop_gradient(a), stop_gradient(b)
     stays = equal(least, most) | equal(parts, 0) | (isfinite(most) & logical_not(isfinite(least)))

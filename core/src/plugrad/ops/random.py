@@ -52,7 +52,7 @@ MAX_SPAWNED_GENERATORS: Final = 10**6
 """The largest number of generators that one call makes; more would take minutes."""
 
 
-def name_in_out_of_memory(method: Callable[Params, Result]) -> Callable[Params, Result]:
+def name_method_in_out_of_memory(method: Callable[Params, Result]) -> Callable[Params, Result]:
     """Return a method that draws, whose `OutOfMemory` names it and not the kernel that it calls."""
 
     @wraps(method)
@@ -195,7 +195,7 @@ class Generator:
 
     # --- floating numbers ------------------------------------------------------------------------
 
-    @name_in_out_of_memory
+    @name_method_in_out_of_memory
     def uniform(
         self,
         shape: ShapeLike,
@@ -238,7 +238,7 @@ class Generator:
             values = minimum(values, np.nextafter(top, bottom).item())
         return values
 
-    @name_in_out_of_memory
+    @name_method_in_out_of_memory
     def standard_normal(
         self,
         shape: ShapeLike,
@@ -257,7 +257,7 @@ class Generator:
         sizes, wanted, backend = _floating_arguments("standard_normal", shape, dtype, device)
         return cast(self._draw_standard_normal(sizes, _computation_dtype(wanted), backend), wanted)
 
-    @name_in_out_of_memory
+    @name_method_in_out_of_memory
     def normal(
         self,
         shape: ShapeLike,
@@ -283,7 +283,7 @@ class Generator:
         numbers = self._draw_standard_normal(sizes, _computation_dtype(wanted), backend)
         return cast(_scale_and_shift(numbers, mean, std), wanted)
 
-    @name_in_out_of_memory
+    @name_method_in_out_of_memory
     def truncated_normal(
         self,
         shape: ShapeLike,
@@ -316,7 +316,7 @@ class Generator:
         numbers = distributions.truncated_normal_quantile(rank)
         return cast(_scale_and_shift(numbers, mean, std), wanted)
 
-    @name_in_out_of_memory
+    @name_method_in_out_of_memory
     def gamma(
         self,
         shape: ShapeLike,
@@ -359,7 +359,7 @@ class Generator:
 
     # --- integers and choices --------------------------------------------------------------------
 
-    @name_in_out_of_memory
+    @name_method_in_out_of_memory
     def integers(
         self,
         shape: ShapeLike,
@@ -413,7 +413,7 @@ class Generator:
         others = self._draw_bits(shape, backend)
         return cast(words, int64) << 32 | cast(others, int64) & 0xFFFFFFFF
 
-    @name_in_out_of_memory
+    @name_method_in_out_of_memory
     def bernoulli(
         self,
         shape: ShapeLike,
@@ -444,7 +444,7 @@ class Generator:
             return full(sizes, False, dtype=wanted, device=backend)
         return cast(self._draw_bits(sizes, backend) <= below - 2**31 - 1, wanted)
 
-    @name_in_out_of_memory
+    @name_method_in_out_of_memory
     def permutation(
         self, x: TensorLike, *, axis: int = 0, device: DeviceLike | None = None
     ) -> Tensor:
@@ -479,7 +479,7 @@ class Generator:
             order = indexing.gather(order, again, axis=0)
         return order
 
-    @name_in_out_of_memory
+    @name_method_in_out_of_memory
     def multinomial(
         self, logits: TensorLike, num_samples: int, *, normalized: bool = False
     ) -> Tensor:

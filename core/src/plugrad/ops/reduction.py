@@ -127,7 +127,7 @@ def max(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tens
         DTypeError: x holds complex numbers or strings.
         ArgumentError: `keepdims` is not a bool.
     """
-    if not _is_usual(x, reduction.max):
+    if not _is_supported_float32(x, reduction.max):
         x = as_tensor(x, "max")
         if x.array.dtype in _BOOL_DTYPES:
             if x.size:
@@ -153,7 +153,7 @@ def min(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tens
         DTypeError: x holds complex numbers or strings.
         ArgumentError: `keepdims` is not a bool.
     """
-    if not _is_usual(x, reduction.min):
+    if not _is_supported_float32(x, reduction.min):
         x = as_tensor(x, "min")
         if x.array.dtype in _BOOL_DTYPES:
             if x.size:
@@ -378,14 +378,14 @@ def _reduction_attributes(
     return kernel.validate_attributes(Shaped(shape, as_dtype(dtype)), **said)
 
 
-def _is_usual(x: TensorLike, kernel: Kernel[..., Any]) -> TypeGuard[Tensor]:
+def _is_supported_float32(x: TensorLike, kernel: Kernel[..., Any]) -> TypeGuard[Tensor]:
     """Return whether x is a tensor of float32, which a kernel takes: in most programs, most are."""
     return type(x) is Tensor and x.array.dtype is kernel.fast_dtype
 
 
 def _as_comparable(x: TensorLike, kernel: Kernel[..., Tensor], op: str) -> Tensor:
     """Cast x to a dtype that the kernel compares; bools compare as 0 and 1."""
-    if _is_usual(x, kernel):
+    if _is_supported_float32(x, kernel):
         return x
     x = as_tensor(x, op)
     return as_supported_dtype(cast(x, int32) if x.array.dtype in _BOOL_DTYPES else x, kernel, op)

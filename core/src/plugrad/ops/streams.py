@@ -45,7 +45,7 @@ _lock: Final = hold_safely(Lock())
 
 
 class RandomStream:
-    """A key, and the next number of its counter."""
+    """The position in a stream of random numbers: a key, and the next number of its counter."""
 
     __slots__ = ("_counter", "_key", "_started_in")
 
@@ -54,7 +54,7 @@ class RandomStream:
         self.restart(None)
 
     def restart(self, key: Key | None, counter: int = 0) -> None:
-        """Go to a number of a key's counter; None takes a fresh key from the operating system."""
+        """Move to a position: a key and a counter; None takes a fresh key from the operating system."""
         target = None if key is None else recording_or_target_backend()
         with _lock:
             self._key: Key | None = (
@@ -65,7 +65,7 @@ class RandomStream:
             """The backend to which all inputs were transferred, as they are to the one that traces a program."""
 
     def take_blocks(self, blocks: int) -> tuple[int, int]:
-        """Return the key and the counter, and step over so many numbers of the counter."""
+        """Return the key and the counter, and advance the counter by `blocks`."""
         with _lock:
             if self._key is None:
                 self._key = int.from_bytes(urandom(KEY_BITS // 8), "little")
@@ -74,7 +74,7 @@ class RandomStream:
         return (key() if callable(key) else key), counter
 
     def _set_position(self, key: Key, counter: int) -> None:
-        """Go to a number of a key's counter; the lock is held."""
+        """Set the key and the counter; the caller holds the lock."""
         undo_on_failure(partial(self._restore_position, self._key, self._counter, counter))
         self._key, self._counter = key, counter
 
@@ -85,20 +85,20 @@ class RandomStream:
                 self._key, self._counter = key, before
 
     def _advance_counter(self, blocks: int) -> int:
-        """Return the counter, and step over so many numbers of it."""
+        """Return the counter, and advance it by `blocks`."""
         with _lock:
             counter = self._counter
             self._counter = (counter + blocks) % (1 << COUNTER_BITS)
             return counter
 
     def _restart_and_advance(self, key: Key, counter: int, blocks: int) -> tuple[int, int]:
-        """Restart the stream at a key and a counter, return both, and step over so many blocks."""
+        """Move to a key and a counter, return both, and advance the counter by `blocks`."""
         with _lock:
             self._set_position(key, (counter + blocks) % (1 << COUNTER_BITS))
         return (key() if callable(key) else key), counter
 
     def next_state(self, words: int, backend: Backend) -> Tensor:
-        """Return the key and the counter for a draw of so many words, as words on a backend.
+        """Return the key and the counter for a draw of `words` words, as a tensor of words on a backend.
 
         A traced program takes them anew in each of its calls. If it has itself restarted the stream, they are the same
         each time, as they are without a trace. Then a key that is a function is computed anew, and the counter stays.

@@ -26,7 +26,7 @@ from plugrad.kernels import indexing, movement, scatter
 from plugrad.ops.arguments import as_tensor, cast_for_assignment
 from plugrad.ops.attributes import as_list, check_integer
 from plugrad.ops.binary import greater_equal, less, logical_and, where
-from plugrad.ops.indexing import INDEX_DTYPES, first_backend
+from plugrad.ops.indexing import INDEX_DTYPES, first_backend, gather_along_axis
 from plugrad.ops.keys import (
     SCALAR_KEY_TYPES,
     ArrayKey,
@@ -90,7 +90,7 @@ def index_tensor(x: Tensor, key: Any) -> Tensor:
         and shape
         and not transfer_target()
     ):
-        return indexing.gather(x, key, axis=0, batch_dims=0)  # the rows of a table
+        return gather_along_axis(x, key, 0, 0)  # the rows of a table
     parts = cast("tuple[Any, ...]", key) if type(key) is tuple else (key,)
     if (plain := hashable_key(parts)) is not None:
         calls = _cached_calls(shape, array.dtype, plain)
@@ -98,8 +98,8 @@ def index_tensor(x: Tensor, key: Any) -> Tensor:
         parts = parse_key(key)
         block = basic_slice(shape, expand_ellipsis(shape, parts))
         calls = _slice_calls(shape, block)
-        if block.places:
-            return _gather_arrays(_run_calls(x, calls), block.places, are_adjacent(parts))
+        if block.array_axes:
+            return _gather_arrays(_run_calls(x, calls), block.array_axes, are_adjacent(parts))
     return _run_calls(x, calls) if calls else alias(x)
 
 
@@ -158,18 +158,19 @@ def with_assigned_elements(x: Tensor, key: Any, value: Any) -> Tensor:
         if result is not None:
             return result
         block = basic_slice(shape, full)
-    if block.places:
+    if block.array_axes:
         y = _run_calls(x, _slice_calls(x.shape, block))
-        new = _scatter_arrays(y, block.places, are_adjacent(parts), new)
+        new = _scatter_arrays(y, block.array_axes, are_adjacent(parts), new)
         if new is y or y is x:
             return x if new is y else new
     else:
         new = _drop_leading_ones(new, block.shape)
     if 0 in block.sizes:
         return x
-    padded = (1,) * (len(block.shape) - new.ndim) + new.shape
-    sizes = tuple([1 if axis is None else padded[axis] for axis in block.kept])
-    if sizes != new.shape:
+    given = new.array.shape
+    padded = (1,) * (len(block.shape) - len(given)) + given
+    sizes = tuple([1 if axis is None else padded[axis] for axis in block.result_axes])
+    if sizes != given:
         new = movement.reshape(new, shape=sizes)
     attrs = _update_attributes(shape, x.array.dtype, sizes, block.begin, block.end, block.strides)
     return movement.strided_slice_update.call(x, new, attrs)
@@ -364,7 +365,7 @@ def _gather_arrays(x: Tensor, places: list[ArrayKeyAxes], is_adjacent: bool) -> 
 
 
 def _axes_of_array_keys(places: list[ArrayKeyAxes]) -> list[int]:
-    return [axis for place in places for axis in range(place.start, place.start + place.span)]
+    return [axis for place in places for axis in range(place.start, place.start + place.axis_count)]
 
 
 def _axes_to_front(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
@@ -435,7 +436,7 @@ def _assign_by_mask(x: Tensor, parts: tuple[Any, ...], value: Tensor) -> Tensor 
     if any(part != slice(None) for part in parts if part is not mask):
         return None
     axis = next(i for i, part in enumerate(parts) if part is mask)
-    rest = x.shape[axis + mask.span :]
+    rest = x.shape[axis + mask.axis_count :]
     own = value.ndim - len(rest) - 1
     if own >= 0 and value.shape[own] != 1:
         return None
@@ -443,7 +444,9 @@ def _assign_by_mask(x: Tensor, parts: tuple[Any, ...], value: Tensor) -> Tensor 
     if not count_elements(mask.values.shape):
         return None
     shape = (
-        value.shape if own < 0 else (*value.shape[:own], *(1,) * mask.span, *value.shape[own + 1 :])
+        value.shape
+        if own < 0
+        else (*value.shape[:own], *(1,) * mask.axis_count, *value.shape[own + 1 :])
     )
     new = _drop_leading_ones(movement.reshape(value, shape=shape), x.shape)
     here = (
@@ -487,9 +490,12 @@ def _drop_leading_ones(value: Tensor, shape: Shape) -> Tensor:
     Raises:
         ShapeError: it does not broadcast.
     """
-    extra = max(value.ndim - len(shape), 0)
-    if value.shape[:extra] == (1,) * extra and broadcasts_to(value.shape[extra:], shape):
-        return movement.reshape(value, shape=value.shape[extra:]) if extra else value
+    given = value.array.shape
+    if given == shape:  # as mostly
+        return value
+    extra = max(len(given) - len(shape), 0)
+    if given[:extra] == (1,) * extra and broadcasts_to(given[extra:], shape):
+        return movement.reshape(value, shape=given[extra:]) if extra else value
     raise ShapeError(
         f"item assignment: the value has shape {value.shape}, which does not broadcast to {shape}, the shape "
         "of the elements that it replaces"

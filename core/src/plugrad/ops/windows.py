@@ -97,6 +97,6 @@ def to_kernel_layout(x: Tensor, axes: int, is_first: bool) -> Tensor:
 
 
 def restore_layout(y: Tensor, x: Tensor, is_first: bool) -> Tensor:
-    """Return the images that a kernel gave with the axes of the images x that an op was given."""
+    """Return a kernel's images with the channels and the batch axis as in `x`, the images given to an op."""
     y = channels_first(y) if is_first else y
     return y if y.ndim == x.ndim else movement.reshape(y, shape=y.shape[1:])

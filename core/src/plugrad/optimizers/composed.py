@@ -94,7 +94,7 @@ class NAdam(Adam):
     def _momentum(self, step: int) -> float:
         return self.beta1 * (1 - 0.5 * 0.96 ** (step * self.momentum_decay))
 
-    def _product(self, steps: int) -> float:
+    def _momentum_product(self, steps: int) -> float:
         """Return the product of the momenta of the first `steps` steps; earlier products are cached."""
         key = self.beta1, self.momentum_decay
         if self._multiplied != key:
@@ -105,7 +105,7 @@ class NAdam(Adam):
         return known[steps]
 
     def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
-        product = self._product(steps)
+        product = self._momentum_product(steps)
         following = self._momentum(steps + 1)
         return (
             1.0,

@@ -72,11 +72,11 @@ _Update: TypeAlias = tuple[Variable, Tensor, State]
 class _ParamGroup(NamedTuple):
     """The coefficients of a group of variables."""
 
-    given: dict[str, Any]
+    own_coefficients: dict[str, Any]
     """Those that are theirs alone."""
-    shared: tuple[str, ...]
+    shared_names: tuple[str, ...]
     """The names of those that are the optimizer's."""
-    member: Optimizer
+    optimizer: Optimizer
     """What computes with both; it keeps no state of variables."""
 
 
@@ -241,7 +241,7 @@ class Optimizer(ABC):
         {'beta1': 0.5}
         """
         group = self._groups.get(variable)
-        return {} if group is None else dict(group.given)
+        return {} if group is None else dict(group.own_coefficients)
 
     def minimize(
         self, function: Callable[[], Tensor], variables: Collection[Variable] = ()
@@ -464,10 +464,10 @@ class Optimizer(ABC):
         group = self._groups.get(variable)
         if group is None:
             return self
-        for name in group.shared:
-            setattr(group.member, name, getattr(self, name))
-        group.member.iterations = self.iterations
-        return group.member
+        for name in group.shared_names:
+            setattr(group.optimizer, name, getattr(self, name))
+        group.optimizer.iterations = self.iterations
+        return group.optimizer
 
     def _apply_updates(
         self,

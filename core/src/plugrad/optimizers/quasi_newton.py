@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 class _CurvaturePair(NamedTuple):
-    """A step and the change of the gradient along it."""
+    """One step of L-BFGS: the change of the variables, and the change of the gradient."""
 
     step: Tensor
-    change: Tensor
-    inverse: Tensor
+    gradient_change: Tensor
+    inverse_curvature: Tensor
     """One divided by the dot product of both, 0-d."""
 
 
@@ -176,14 +176,16 @@ class LBFGS:
         q = -gradient
         weights: list[Tensor] = []
         for pair in reversed(self._pairs):
-            weight = sum(pair.step * q) * pair.inverse
-            q = q - pair.change * weight
+            weight = sum(pair.step * q) * pair.inverse_curvature
+            q = q - pair.gradient_change * weight
             weights.append(weight)
         if self._pairs:
             last = self._pairs[-1]
-            q = q / (last.inverse * sum(last.change * last.change))  # (7.20)
+            q = q / (
+                last.inverse_curvature * sum(last.gradient_change * last.gradient_change)
+            )  # (7.20)
         for pair, weight in zip(self._pairs, reversed(weights), strict=True):
-            q = q + pair.step * (weight - sum(pair.change * q) * pair.inverse)
+            q = q + pair.step * (weight - sum(pair.gradient_change * q) * pair.inverse_curvature)
         return q
 
 

@@ -36,7 +36,7 @@ def return_host_values(graph: Graph) -> Graph:
             step = replace(step, body=body, outputs=(*step.outputs, *more))
             found += more
         elif isinstance(step, Cond):
-            branches = return_host_values_from_both(*step.branches, step.line)
+            branches = return_host_values_from_branches(*step.branches, step.line)
             drawn = [branches[0].specs[v] for v in branches[0].results[len(step.outputs) :]]
             more = _new_values(specs, drawn)
             step = replace(step, branches=branches, outputs=(*step.outputs, *more))
@@ -47,7 +47,9 @@ def return_host_values(graph: Graph) -> Graph:
     return replace(graph, specs=specs, steps=tuple(steps), results=(*graph.results, *found))
 
 
-def return_host_values_from_both(yes: Graph, no: Graph, line: SourceLine) -> tuple[Graph, Graph]:
+def return_host_values_from_branches(
+    yes: Graph, no: Graph, line: SourceLine
+) -> tuple[Graph, Graph]:
     """Return both branches of a conditional with the host values of the first and then of the second as results."""
     first, second = return_host_values(yes), return_host_values(no)
     of_first = [first.specs[value] for value in first.results[len(yes.results) :]]

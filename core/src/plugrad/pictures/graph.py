@@ -91,10 +91,10 @@ def plot_graph(function: Callable[..., Any] | Graph, /, *args: Any) -> GraphPict
     from plugrad.pictures.layout import arrange_graph
     from plugrad.pictures.svg import draw_svg
     from plugrad.pictures.trace import trace_graph
-    from plugrad.pictures.traced import draw_traced
+    from plugrad.pictures.traced import nodes_and_edges_of_traced_graph
 
     if isinstance(function, Graph):
-        nodes, edges = draw_traced(function)
+        nodes, edges = nodes_and_edges_of_traced_graph(function)
     else:
         check_callable("plot_graph", function)
         nodes, edges = trace_graph(function, args)

@@ -43,7 +43,7 @@ class Arrangement(NamedTuple):
     """Of the nodes, in their order."""
     bends: dict[Edge, list[tuple[float, float]]]
     """The points that an edge passes between its ends."""
-    rises: dict[Edge, bool | None]
+    leads_upwards: dict[Edge, bool | None]
     """Whether an edge leads upwards; None for one from block to block."""
     width: float
     height: float

@@ -54,7 +54,7 @@ def draw_svg(
 ) -> str:
     """Return an SVG element."""
     legend = [entry for entry in LEGEND if entry[0] in {_css_class(node) for node in nodes}]
-    keys, right = _draw_legend(legend, has_saved=None in places.rises.values())
+    keys, right = _draw_legend(legend, has_saved=None in places.leads_upwards.values())
     width = max(places.width + 2 * MARGIN, right)
     height = places.height + HEADER_HEIGHT + 2 * MARGIN
     shift = (width - places.width) / 2
@@ -118,7 +118,7 @@ def _draw_box(node: Node, box: Box) -> str:
 def _draw_edge(nodes: Sequence[Node], places: Arrangement, edge: Edge) -> str:
     """Return an edge as a curve with an arrowhead."""
     start, end = places.boxes[edge.source], places.boxes[edge.target]
-    rises = places.rises[edge]
+    rises = places.leads_upwards[edge]
     if rises is None:
         return _cross_block_edge(start, end, nodes[edge.target].is_backward)
     down = -1 if rises else 1

@@ -20,7 +20,7 @@ from plugrad.engine.implementations import add_watcher, remove_watcher
 from plugrad.engine.watching import Call, Watcher
 from plugrad.kernels import creation
 from plugrad.ops.creation import asarray, ones_like
-from plugrad.tape.nodes import Node as Step, next_order
+from plugrad.tape.nodes import Node as Step, next_node_order
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.trees import iter_tensors, make_too_deep_error, map_tree
@@ -61,7 +61,7 @@ class Edge(NamedTuple):
 class _Event(NamedTuple):
     call: Call
     is_backward: bool
-    of: int | None
+    differentiated_order: int | None
     """The order of the tape's step whose gradient is being computed."""
     order: int
     """Steps of the tape that were recorded before the call have a smaller order."""
@@ -76,14 +76,14 @@ class _Recorder:
         """Whether the function has returned, and its gradient is being computed."""
         self._thread = get_ident()
 
-    def note(self, call: Call) -> None:
+    def record_call(self, call: Call) -> None:
         """Note a call of this thread."""
         if get_ident() != self._thread:
             return
         step = _differentiated_step()
         if step is not None or not self.is_pulling:  # otherwise it prepares the gradient
             order = None if step is None else step.order
-            self.events.append(_Event(call, step is not None, order, next_order()))
+            self.events.append(_Event(call, step is not None, order, next_node_order()))
 
 
 def _differentiated_step() -> Step | None:
@@ -125,17 +125,17 @@ def trace_graph(function: Callable[..., Any], args: Sequence[Any]) -> GraphEleme
             tensors[position] = leaf
         remaining = iter(tensors)
 
-        def put(leaf: Any) -> Any:
+        def replace_leaf(leaf: Any) -> Any:
             is_given = isinstance(leaf, Tensor | np.ndarray | np.generic | float | complex)
             return next(remaining) if is_given else leaf
 
-        result = function(*(map_tree(put, arg) for arg in args))
+        result = function(*(map_tree(replace_leaf, arg) for arg in args))
         kept.append(result)
         return [y for y in iter_tensors(result) if y.node is not None]
 
     variables = _live_variables()
     recorder = _Recorder()
-    watcher = Watcher(recorder.note, False)
+    watcher = Watcher(recorder.record_call, False)
     starts: list[Tensor] = []
     gradients: Sequence[Tensor] = ()
     add_watcher(watcher)
@@ -150,18 +150,18 @@ def trace_graph(function: Callable[..., Any], args: Sequence[Any]) -> GraphEleme
 
     picture = _GraphBuilder(recorder.events)
     for name, x in zip(names, given, strict=True):
-        picture.begin("argument", name, x.array)
+        picture.add_source("argument", name, x.array)
     for name, array in variables:
         picture.named[id(array)] = name
     for start in starts:
-        picture.begin("start", "ones", start.array)
+        picture.add_source("start", "ones", start.array)
     picture.add_calls()
     for path, leaf in _named_leaves(kept[0], "result"):
         if isinstance(leaf, Tensor):
-            picture.end("result", path, leaf.array)
+            picture.add_sink("result", path, leaf.array)
     for position, gradient in zip(differentiated, gradients, strict=bool(gradients)):
-        picture.end("gradient", f"gradient of {names[position]}", gradient.array)
-    return picture.finish()
+        picture.add_sink("gradient", f"gradient of {names[position]}", gradient.array)
+    return picture.build()
 
 
 def _parameter_names(function: Callable[..., Any], count: int) -> list[str]:
@@ -217,12 +217,12 @@ class _GraphBuilder:
         """The names of variables by the identities of their arrays."""
         self._coefficients: dict[tuple[int, int], int] = {}
 
-    def begin(self, kind: str, title: str, array: Any) -> None:
+    def add_source(self, kind: str, title: str, array: Any) -> None:
         """Add a node that produces an array."""
         self.makers[id(array)] = len(self.nodes)
         self.nodes.append(Node(kind, title, [describe_array(array)], is_backward=kind == "start"))
 
-    def end(self, kind: str, title: str, array: Any) -> None:
+    def add_sink(self, kind: str, title: str, array: Any) -> None:
         """Add a node that consumes an array; a gradient that no call has computed is zero and not drawn."""
         maker = self.makers.get(id(array))
         if maker is None:
@@ -240,9 +240,13 @@ class _GraphBuilder:
             inputs = [x for x in call.arrays if x is not None and x is not call.backend]
             several = isinstance(call.result, list | tuple)
             outputs: list[Any] = list(call.result) if several else [call.result]
-            sources = [self._source(x, call.backend) for x in inputs]
+            sources = [self._find_or_add_source(x, call.backend) for x in inputs]
             # The tape's step of a call was recorded right after it.
-            before = -1 if event.of is None else bisect_right(orders, event.of) - 1
+            before = (
+                -1
+                if event.differentiated_order is None
+                else bisect_right(orders, event.differentiated_order) - 1
+            )
             owner = positions[before] if before >= 0 else None
             here = len(self.nodes)
             positions.append(here)
@@ -266,7 +270,7 @@ class _GraphBuilder:
             for x in outputs:
                 self.makers[id(x)] = here
 
-    def _source(self, array: Any, backend: Backend) -> int:
+    def _find_or_add_source(self, array: Any, backend: Backend) -> int:
         """Return the node that produces an input; one is added if no call has produced it."""
         known = self.makers.get(id(array))
         if known is not None:
@@ -280,7 +284,7 @@ class _GraphBuilder:
             self.makers[id(array)] = here
         return here
 
-    def finish(self) -> GraphElements:
+    def build(self) -> GraphElements:
         """Return the graph, with nodes that only gradients use assigned to the gradients."""
         takers: dict[int, list[int]] = {}
         for source, target in self.edges:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from plugrad.types.specs import Shaped
 
 
-def draw_traced(graph: Graph) -> GraphElements:
+def nodes_and_edges_of_traced_graph(graph: Graph) -> GraphElements:
     """Return the nodes and edges of a traced graph, in the order of its steps."""
     nodes: list[Node] = []
     edges: dict[Edge, None] = {}

@@ -188,7 +188,7 @@ def set_loader(loader: Callable[[str], None]) -> None:
 
 
 def find_batching(kernel_name: str) -> RegisteredBatching | None:
-    """Return how a kernel is batched, or None if nobody has said it."""
+    """Return how a kernel is batched, or None if nothing is registered for it."""
     if kernel_name not in registered_batchings and _load_family is not None:
         _load_family(kernel_name)
     return registered_batchings.get(kernel_name)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class VjpPlan(Protocol):
-    """What a call must keep for its differentiated inputs, and how to pull a gradient back."""
+    """The values that a call saves for its backward pass, and how its vector-Jacobian product is computed."""
 
     @property
     def kernel(self) -> Kernel[..., Any]:
@@ -27,22 +27,22 @@ class VjpPlan(Protocol):
 
     @property
     def saved_inputs(self) -> Sequence[int]:
-        """The positions of the inputs to keep."""
+        """The positions of the inputs to save."""
         ...
 
     @property
     def needs_output(self) -> bool:
-        """Whether to keep the output."""
+        """Whether to save the output."""
         ...
 
     @property
     def needs_dtypes(self) -> bool:
-        """Whether to keep the inputs' dtypes."""
+        """Whether to save the inputs' dtypes."""
         ...
 
     @property
-    def keeps_something(self) -> bool:
-        """Whether any of these is kept."""
+    def saves_values(self) -> bool:
+        """Whether the call saves inputs, the output or dtypes."""
         ...
 
     def accumulate_vjp(
@@ -50,10 +50,10 @@ class VjpPlan(Protocol):
         gradients: dict[Any, Any],
         call: Any,
         dy: Any,
-        wanted: Sequence[bool] | None,
-        linked: bool,
+        needs_input_grad: Sequence[bool] | None,
+        create_graph: bool,
     ) -> None:
-        """Add to the gradients of nodes those of the wanted inputs (None: all); `call` is the node on the tape."""
+        """Add the gradients of a call's inputs to `gradients`; `needs_input_grad` selects inputs (None: all)."""
         ...
 
 

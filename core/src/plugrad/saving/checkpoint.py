@@ -88,7 +88,7 @@ def save(path: str | PathLike[str], tree: Any) -> None:
     writer = StructureWriter()
     try:
         text = json.dumps(
-            {"version": FORMAT_VERSION, "tree": writer.structure(tree)}, separators=(",", ":")
+            {"version": FORMAT_VERSION, "tree": writer.describe(tree)}, separators=(",", ":")
         )
     except RecursionError:
         raise ArgumentError(
@@ -201,7 +201,7 @@ def load(path: str | PathLike[str], *, device: DeviceLike | None = None) -> Any:
             backend = resolve_backend(device)
             if STRUCTURE_METADATA_KEY not in arrays.metadata:
                 return {name: asarray(values, device=backend) for name, values in arrays.items()}
-            return StructureReader(arrays, backend).tree(
+            return StructureReader(arrays, backend).rebuild(
                 _read_structure(arrays.metadata[STRUCTURE_METADATA_KEY])
             )
         except UnsupportedDtype as error:

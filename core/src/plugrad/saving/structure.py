@@ -66,7 +66,7 @@ class StructureWriter:
         """The arrays by name: the keys that lead to them, joined by dots."""
         self._nodes: dict[int, dict[str, Any]] = {}
 
-    def structure(self, part: Any, path: Path = ()) -> Any:
+    def describe(self, part: Any, path: Path = ()) -> Any:
         """Return the structure of a part of the tree, to which the keys `path` lead.
 
         Raises:
@@ -82,16 +82,16 @@ class StructureWriter:
         if kind is float:
             return part if isfinite(part) else {"float": str(part)}
         if kind is complex:
-            return {"complex": [self.structure(part.real), self.structure(part.imag)]}
+            return {"complex": [self.describe(part.real), self.describe(part.imag)]}
         if kind in (list, tuple):
-            parts = [self.structure(x, (*path, i)) for i, x in enumerate(part)]
+            parts = [self.describe(x, (*path, i)) for i, x in enumerate(part)]
             return parts if kind is list else {"tuple": parts}
         if kind is dict:
-            return {"dict": [self._entry(key, x, path) for key, x in part.items()]}
+            return {"dict": [self._describe_entry(key, x, path) for key, x in part.items()]}
         if kind in (Tensor, Variable, np.ndarray, np.memmap):
             # One object in two places, such as a shared weight, stays one object.
             if id(part) not in self._nodes:
-                self._nodes[id(part)] = self._leaf(part, path)
+                self._nodes[id(part)] = self._describe_leaf(part, path)
             return self._nodes[id(part)]
         if isinstance(part, Tensor):
             _ = part.array  # raises if the tensor has been disposed
@@ -99,14 +99,14 @@ class StructureWriter:
             f"save: {_format_path(path)} is {short_repr(part)}; {_remedy_for_unstorable(part)}"
         )
 
-    def _entry(self, key: Any, part: Any, path: Path) -> list[Any]:
+    def _describe_entry(self, key: Any, part: Any, path: Path) -> list[Any]:
         if type(key) not in (str, int):
             raise ArgumentError(
                 f"save: {_format_path(path)} has the key {short_repr(key)}; keys must be strings or integers"
             )
-        return [key, self.structure(part, (*path, key))]
+        return [key, self.describe(part, (*path, key))]
 
-    def _leaf(self, leaf: Any, path: Path) -> dict[str, Any]:
+    def _describe_leaf(self, leaf: Any, path: Path) -> dict[str, Any]:
         name = ".".join(map(str, path)).encode(errors="replace").decode()  # no half surrogate pairs
         while name in self.arrays or name in RESERVED_NAMES:
             name += "_"
@@ -177,7 +177,7 @@ class StructureReader:
         self._backend = backend
         self._leaves: dict[tuple[str, str], Any] = {}
 
-    def tree(self, node: Any) -> Any:
+    def rebuild(self, node: Any) -> Any:
         """Return the part of the tree that a structure describes.
 
         Raises:
@@ -188,36 +188,36 @@ class StructureReader:
             case None | bool() | int() | float() | str():
                 return node
             case list():
-                return [self.tree(part) for part in cast("list[Any]", node)]
+                return [self.rebuild(part) for part in cast("list[Any]", node)]
             case {"tuple": [*parts], **nothing} if not nothing:
-                return tuple(self.tree(part) for part in parts)
+                return tuple(self.rebuild(part) for part in parts)
             case {"dict": [*entries], **nothing} if not nothing:
-                return dict(self._entry(entry) for entry in entries)
+                return dict(self._rebuild_entry(entry) for entry in entries)
             case {"int": str(digits), **nothing} if not nothing:
                 return _parse_number(lambda text: int(text, 16), digits)
             case {"float": str(text), **nothing} if not nothing:
                 return _parse_number(float, text)
             case {"complex": [real, imag], **nothing} if not nothing:
                 return _parse_number(
-                    lambda parts: complex(*parts), (self.tree(real), self.tree(imag))
+                    lambda parts: complex(*parts), (self.rebuild(real), self.rebuild(imag))
                 )
             case {"tensor": str(name), **how}:
-                return self._leaf("tensor", name, how)
+                return self._rebuild_leaf("tensor", name, how)
             case {"variable": str(name), "trainable": bool(), "name": str(), **how}:
-                return self._leaf("variable", name, how, cast("dict[str, Any]", node))
+                return self._rebuild_leaf("variable", name, how, cast("dict[str, Any]", node))
             case {"array": str(name), **how}:
-                return self._leaf("array", name, how)
+                return self._rebuild_leaf("array", name, how)
             case _:
                 raise DamagedFile(f"{short_repr(node)} describes nothing that is saved")
 
-    def _entry(self, entry: Any) -> tuple[str | int, Any]:
+    def _rebuild_entry(self, entry: Any) -> tuple[str | int, Any]:
         match entry:
             case [str() | int() as key, part]:
-                return key, self.tree(part)
+                return key, self.rebuild(part)
             case _:
                 raise DamagedFile(f"{short_repr(entry)} is not an entry of a dict")
 
-    def _leaf(
+    def _rebuild_leaf(
         self, kind: str, name: str, how: Mapping[Any, Any], node: Mapping[str, Any] | None = None
     ) -> Any:
         if (leaf := self._leaves.get((kind, name))) is not None:

@@ -327,10 +327,10 @@ def write_model(
             f"write_model: JSON does not have what document holds: {error}"
         ) from None
 
-    def whole(groups: list[Any]) -> Any:
+    def make_document(groups: list[Any]) -> Any:
         return {**document, "weightsManifest": groups}
 
-    _write_shards("write_model", path, weights, quantization, shard_bytes, whole)
+    _write_shards("write_model", path, weights, quantization, shard_bytes, make_document)
 
 
 def _write_shards(

@@ -54,7 +54,7 @@ class UserCache:
 
     def read(self, key: str | bytes) -> bytes | None:
         """Return the content stored under a key, or None."""
-        file = self._file(key)
+        file = self._file_path(key)
         try:
             data = file.read_bytes() if file is not None and _is_private(file) else b""
         except OSError as error:
@@ -66,7 +66,7 @@ class UserCache:
 
     def write(self, key: str | bytes, content: bytes) -> None:
         """Store `content` under a key; readers in other processes see all of it or nothing."""
-        file = self._file(key)
+        file = self._file_path(key)
         if file is None:
             return
         part = file.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
@@ -79,7 +79,7 @@ class UserCache:
             finally:
                 part.unlink(missing_ok=True)
 
-    def _file(self, key: str | bytes) -> Path | None:
+    def _file_path(self, key: str | bytes) -> Path | None:
         """Return the path of the file for a key."""
         return self.folder and self.folder / f"{_content_digest(key).hex()}.bin"
 

@@ -179,7 +179,7 @@ class Config:
     def reset(self, name: str | None = None) -> None:
         """Drop values set by `set`, for one key or all, and read files and environment again; see `reread`."""
         if name is not None:
-            self._key(name, "plugrad.config.reset")
+            self._find_key(name, "plugrad.config.reset")
         with self._lock:
             changed = [(n, value) for n, value in self._set.items() if name in (n, None)]
         self.reread()
@@ -208,7 +208,7 @@ class Config:
 
     def explain(self, name: str) -> Setting:
         """Return the value of a setting and the layer that decided it."""
-        key = self._key(name, "plugrad.config")
+        key = self._find_key(name, "plugrad.config")
         if name in (values := overridden_settings()):
             return Setting(name, values[name], "plugrad.config.override")
         if name in self._set:
@@ -271,7 +271,7 @@ class Config:
 
     # --- keys ------------------------------------------------------------------------------------
 
-    def _key(self, name: str, layer: str) -> SettingKey:
+    def _find_key(self, name: str, layer: str) -> SettingKey:
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
             raise ConfigError(f"{layer}: {short_repr(name)} is not a setting; its name is a string")
         if name in SETTING_KEYS:
@@ -301,7 +301,7 @@ class Config:
         return option_key(backend, option, declared[option])
 
     def _parse_value(self, name: str, value: object, layer: str) -> Any:
-        key = self._key(name, layer)
+        key = self._find_key(name, layer)
         try:
             return key.parse(value)
         except (ValueError, OverflowError):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 InputGradients = list[tuple[int, Tensor | None]]
 Gradients = dict[Any, Any]
 """The gradients of nodes, as far as they have been added up; for a call with several outputs, a dict of theirs."""
-next_order: Final = count().__next__
+next_node_order: Final = count().__next__
 
 
 class Node:
@@ -45,7 +45,7 @@ class Node:
 
     def __init__(self, parents: Sequence[Node | None]) -> None:
         """Record a step whose inputs have these nodes."""
-        self.order: int = next_order()
+        self.order: int = next_node_order()
         self.parents = parents
 
     def is_being_differentiated(self) -> bool:
@@ -77,14 +77,14 @@ class Call(Node):
     shapes: Sequence[Shape | None]
     specs: Sequence[Shaped]
 
-    def split(self, outputs: Sequence[Tensor]) -> None:
+    def split_outputs(self, outputs: Sequence[Tensor]) -> None:
         """Give each of several outputs a node of its own."""
         self.specs = [Shaped(x.shape, x.dtype) for x in outputs]
         for index, x in enumerate(outputs):
             x.node = OutputNode(self, index)
 
-    def keep(self, arrays: Sequence[Any], output: Any) -> None:
-        """Save the values that the plan needs."""
+    def save_values(self, arrays: Sequence[Any], output: Any) -> None:
+        """Save the inputs, dtypes and outputs that the plan needs for the backward pass."""
         plan = self.plan
         if saved := plan.saved_inputs:
             self.saved = arrays if len(saved) >= len(arrays) else [arrays[i] for i in saved]
@@ -94,15 +94,15 @@ class Call(Node):
             tensors = cast("list[Tensor]", output)
             self.outputs = [x.array for x in tensors] if type(output) is list else output.array
 
-    def output(self, linked: bool) -> Tensor | list[Tensor]:
+    def output_tensors(self, create_graph: bool) -> Tensor | list[Tensor]:
         """Return the saved output, or the list of outputs, as tensors."""
         if type(self.outputs) is list:
             arrays = cast("list[Any]", self.outputs)  # pyright: ignore[reportUnknownMemberType]
             return [
-                Tensor(a, self.backend, OutputNode(self, i) if linked else None)
+                Tensor(a, self.backend, OutputNode(self, i) if create_graph else None)
                 for i, a in enumerate(arrays)
             ]
-        return Tensor(self.outputs, self.backend, self if linked else None)
+        return Tensor(self.outputs, self.backend, self if create_graph else None)
 
     def spec(self, position: int) -> Shaped | None:
         """Return the shape and dtype of an input, or None if it was absent."""
@@ -115,7 +115,7 @@ class Call(Node):
         if gradient is None or shape is None or gradient.array.shape == shape:
             return gradient
         try:
-            return sum_to(gradient, shape)
+            return sum_to_shape(gradient, shape)
         except ShapeError:
             raise ShapeError(
                 f"the gradient of {self.plan.kernel.name} for input {self.plan.kernel.input_name(index)!r} "
@@ -136,14 +136,16 @@ class OutputNode(Node):
 
 
 class CustomNode(Node):
-    """A node that is not a kernel call: it knows by itself how to pull a gradient back."""
+    """A node that is not a kernel call; it computes its own vector-Jacobian product."""
 
     __slots__ = ()
 
-    def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:
-        """Return (position, gradient) pairs for the wanted inputs (None: all), given the output's gradient `dy`.
+    def vjp(
+        self, dy: Any, needs_input_grad: Sequence[bool] | None, create_graph: bool
+    ) -> InputGradients:
+        """Return (position, gradient) pairs for the inputs that need one (None: all), given the output's gradient `dy`.
 
-        If `linked`, saved tensors keep their nodes, so that the result can be differentiated
+        If `create_graph`, saved tensors keep their nodes, so that the result can be differentiated
         again.
         """
         raise NotImplementedError
@@ -156,12 +158,14 @@ class Leaf(CustomNode):
 
     def __init__(self, parents: tuple[Node | None, ...]) -> None:
         """Begin; the parent is the node of the argument."""
-        self.order = next_order()  # as in `Node`, in half of the time
+        self.order = next_node_order()  # as in `Node`, in half of the time
         self.parents = parents
         self.origin: object = LEAF_PARENT
 
-    def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:
-        """Pass the gradient on to the tensor that the leaf stands for."""
+    def vjp(
+        self, dy: Any, needs_input_grad: Sequence[bool] | None, create_graph: bool
+    ) -> InputGradients:
+        """Return the gradient unchanged, for the tensor that the leaf stands for."""
         return [(0, dy)]
 
 
@@ -184,7 +188,7 @@ order_of_last_constants: Final[ContextVar[int]] = ContextVar("plugrad_constants_
 
 
 def end_recording(leaves: Collection[Leaf]) -> None:
-    """Mark the functions of these leaves as finished."""
+    """Mark the functions that are differentiated by these leaves as finished."""
     open_leaves.difference_update(leaves)
     if not open_leaves:
         restore_full_collections()
@@ -195,8 +199,10 @@ class ResultBundle(CustomNode):
 
     __slots__ = ()
 
-    def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:
-        """Pass each result its gradient."""
+    def vjp(
+        self, dy: Any, needs_input_grad: Sequence[bool] | None, create_graph: bool
+    ) -> InputGradients:
+        """Return the gradient of each result."""
         return list(enumerate(dy))
 
 
@@ -226,7 +232,7 @@ def accumulate_gradient(gradients: Gradients, key: Any, gradient: Tensor | None)
         gradients[key] = gradient if known is None else known + gradient
 
 
-def sum_to(x: Tensor, shape: Shape) -> Tensor:
+def sum_to_shape(x: Tensor, shape: Shape) -> Tensor:
     """Return `x` summed over the axes along which broadcasting repeats a tensor of `shape` to x's shape.
 
     Raises:

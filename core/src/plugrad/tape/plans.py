@@ -27,11 +27,11 @@ GradFunc: TypeAlias = Callable[[Any, list[Any], Mapping[str, Any]], Mapping[str,
 
 
 SavedValueGetter: TypeAlias = Callable[["Call", Any, bool], Any]
-"""(call, dy, linked) -> a value that a rule named."""
-PullFunction: TypeAlias = Callable[
+"""(call, dy, create_graph) -> a value that a rule named."""
+VjpFunction: TypeAlias = Callable[
     ["Call", Any, "Sequence[bool] | None", bool], Iterable[tuple[int, Tensor | None]]
 ]
-"""(call, dy, wanted, linked) -> the gradients of several inputs, each after the position of its input."""
+"""(call, dy, needs_input_grad, create_graph) -> the gradients of several inputs, each after its input's position."""
 new_object: Final = object.__new__
 
 EVERY_INPUT: Final[Sequence[int]] = range(sys.maxsize)
@@ -39,25 +39,25 @@ EVERY_INPUT: Final[Sequence[int]] = range(sys.maxsize)
 
 
 class RuleApplication(NamedTuple):
-    """The gradient rule of one input, and how to get the values it needs besides `dy`; or a `PullFunction`."""
+    """The gradient rule of one input, and how to get the values it needs besides `dy`; or a `VjpFunction`."""
 
     input: int | None
-    """The position of the input; None if the rule is a `PullFunction`."""
+    """The position of the input; None if the rule is a `VjpFunction`."""
     rule: GradientRule
     getters: tuple[SavedValueGetter, ...] | None = None
     """How to get the values that the rule needs; None for the two frequent forms that do not need getters."""
-    place: int | None = None
+    saved_index: int | None = None
     """The slot of the one saved input that the rule needs after `dy`; None if it needs only `dy`."""
     position: int = 0
     """The position of that input."""
 
 
 class GradientPlan:
-    """The rules of the differentiated inputs, ready to be applied to a call; see `Plan` for the attributes."""
+    """The gradient rules of a call's differentiated inputs, and the values that they need."""
 
     # The tape reads these for every call: slots are faster than the fields of a named tuple.
     __slots__ = (
-        *("keeps_all_inputs", "keeps_something", "kernel", "needs_dtypes", "needs_output"),
+        *("keeps_all_inputs", "saves_values", "kernel", "needs_dtypes", "needs_output"),
         *("rules", "saved_inputs"),
     )
 
@@ -75,35 +75,40 @@ class GradientPlan:
         self.saved_inputs = saved_inputs
         self.needs_output = needs_output
         self.needs_dtypes = needs_dtypes
-        self.keeps_something = bool(saved_inputs) or needs_output or needs_dtypes
+        self.saves_values = bool(saved_inputs) or needs_output or needs_dtypes
         keeps_more = needs_output or needs_dtypes or kernel.takes_list
         self.keeps_all_inputs = not keeps_more and 0 < kernel.input_count == len(saved_inputs)
 
     def accumulate_vjp(
-        self, gradients: Gradients, call: Call, dy: Any, wanted: Sequence[bool] | None, linked: bool
+        self,
+        gradients: Gradients,
+        call: Call,
+        dy: Any,
+        needs_input_grad: Sequence[bool] | None,
+        create_graph: bool,
     ) -> None:
-        """Apply the rules of the wanted inputs, and sum each gradient to its input's shape."""
+        """Add the gradients of the inputs that need one, each summed to its input's shape."""
         parents, shapes = call.parents, call.shapes
         for index, rule, getters, place, position in self.rules:
             if index is None:
-                for each, gradient in rule(call, dy, wanted, linked):
-                    if wanted is None or wanted[each]:
+                for each, gradient in rule(call, dy, needs_input_grad, create_graph):
+                    if needs_input_grad is None or needs_input_grad[each]:
                         accumulate_gradient(
                             gradients, parents[each], call.fit_to_input(each, gradient)
                         )
                 continue
             parent = parents[index]
-            if parent is None or (wanted is not None and not wanted[index]):
+            if parent is None or (needs_input_grad is not None and not needs_input_grad[index]):
                 continue
             if getters is not None:
-                gradient = rule(*[get(call, dy, linked) for get in getters])
+                gradient = rule(*[get(call, dy, create_graph) for get in getters])
             elif place is None:
                 gradient = rule(dy)
             else:
                 x = new_object(Tensor)  # Tensor(…), without calling __init__
                 x.array = call.saved[place]
                 x.backend = call.backend
-                x.node = parents[position] if linked else None
+                x.node = parents[position] if create_graph else None
                 gradient = rule(dy, x)
             if gradient is not None:
                 if gradient.array.shape != shapes[index]:
@@ -116,17 +121,17 @@ class GradientPlan:
 def make_missing_gradient(kernel: Kernel[..., Any]) -> RegisteredGradient:
     """Return a placeholder for the gradient of a kernel that has none; it raises when it is used."""
 
-    def pull(*_: Any) -> NoReturn:
+    def raise_gradient_not_found(*_: Any) -> NoReturn:
         raise GradientNotFound(
             f"kernel {kernel.name!r} lies between the result and a differentiated input but does not have a "
             "gradient; declare one with register_gradient, or cut the path with stop_gradient"
         )
 
-    plan = GradientPlan(kernel, RuleApplication(None, pull))
+    plan = GradientPlan(kernel, RuleApplication(None, raise_gradient_not_found))
     return RegisteredGradient(kernel.name, lambda kernel, positions: plan)
 
 
-def make_application(
+def make_rule_application(
     rule: GradientRule,
     needs: Sequence[str],
     kernel: Kernel[..., Any],
@@ -140,8 +145,8 @@ def make_application(
     ):  # the rule returns a list of gradients
         return RuleApplication(
             None,
-            lambda call, dy, _, linked: enumerate(
-                rule(*[g(call, dy, linked) for g in getters]), index
+            lambda call, dy, _, create_graph: enumerate(
+                rule(*[g(call, dy, create_graph) for g in getters]), index
             ),
         )
     if list(needs) == ["dy"]:
@@ -157,35 +162,35 @@ def make_application(
 def _make_getter(kernel: Kernel[..., Any], need: str, saved: Sequence[int]) -> SavedValueGetter:
     """Return a function of a call of `kernel` that gets the value a rule names `need`."""
     if need == "dy":
-        return lambda call, dy, linked: dy
+        return lambda call, dy, create_graph: dy
     if need in ("out", "outs"):
-        return lambda call, dy, linked: call.output(linked)
+        return lambda call, dy, create_graph: call.output_tensors(create_graph)
     if need == "absent":
-        return lambda call, dy, linked: dy.absent
+        return lambda call, dy, create_graph: dy.absent
     if need == "attrs":
-        return lambda call, dy, linked: dict(call.attrs)
+        return lambda call, dy, create_graph: dict(call.attrs)
     if need in kernel.attributes:
-        return lambda call, dy, linked: call.attrs[need]
+        return lambda call, dy, create_graph: call.attrs[need]
     position = kernel.inputs.index("dy" if need == "dy_input" else need.removesuffix("_spec"))
     is_list = kernel.takes_list and position == len(kernel.inputs) - 1
     if need.endswith("_spec"):
         if is_list:
-            return lambda call, dy, linked: [
+            return lambda call, dy, create_graph: [
                 call.spec(i) for i in range(position, len(call.shapes))
             ]
-        return lambda call, dy, linked: call.spec(position)
+        return lambda call, dy, create_graph: call.spec(position)
     if is_list:
-        return lambda call, dy, linked: [
-            _get_saved_input(call, i, i, linked) for i in range(position, len(call.shapes))
+        return lambda call, dy, create_graph: [
+            _get_saved_input(call, i, i, create_graph) for i in range(position, len(call.shapes))
         ]
     place = saved.index(position)
-    return lambda call, dy, linked: _get_saved_input(call, place, position, linked)
+    return lambda call, dy, create_graph: _get_saved_input(call, place, position, create_graph)
 
 
-def _get_saved_input(call: Call, place: int, position: int, linked: bool) -> Tensor | None:
+def _get_saved_input(call: Call, place: int, position: int, create_graph: bool) -> Tensor | None:
     """Return a saved input as a tensor, or None if it was absent."""
     array = call.saved[place]
-    node = call.parents[position] if linked else None
+    node = call.parents[position] if create_graph else None
     return None if array is None else Tensor(array, call.backend, node)
 
 
@@ -199,19 +204,19 @@ def make_function_plan(
     saved = sorted(set(inputs_to_save))
     needs_output = any(outputs_to_save)
 
-    def pull(
-        call: Call, dy: Any, wanted: Sequence[bool] | None, linked: bool
+    def compute_vjp(
+        call: Call, dy: Any, needs_input_grad: Sequence[bool] | None, create_graph: bool
     ) -> Iterator[tuple[int, Tensor]]:
-        outputs = call.output(linked) if needs_output else []
+        outputs = call.output_tensors(create_graph) if needs_output else []
         outputs = outputs if isinstance(outputs, list) else [outputs]
         kept = [out for out, is_saved in zip(outputs, outputs_to_save, strict=False) if is_saved]
-        inputs = [_get_saved_input(call, saved.index(i), i, linked) for i in inputs_to_save]
+        inputs = [_get_saved_input(call, saved.index(i), i, create_graph) for i in inputs_to_save]
         thunks = grad_func(dy, [*inputs, *kept], dict(call.attrs))
         for index, parent in enumerate(call.parents):
-            if parent is not None and (wanted is None or wanted[index]):
+            if parent is not None and (needs_input_grad is None or needs_input_grad[index]):
                 yield index, _check_gradient(call, index, thunks)
 
-    rule = RuleApplication(None, pull)
+    rule = RuleApplication(None, compute_vjp)
     return GradientPlan(
         kernel, rule, saved_inputs=saved, needs_output=needs_output, needs_dtypes=True
     )

@@ -37,8 +37,8 @@ from plugrad.tape.plans import (
     GradFunc,
     GradientPlan,
     GradientRule,
-    make_application,
     make_function_plan,
+    make_rule_application,
 )
 from plugrad.tensor.context import RegistryOverride, override_registry
 from plugrad.types.arguments import (
@@ -100,7 +100,10 @@ def _make_rule_table_planner(
             saved = EVERY_INPUT
         return GradientPlan(
             kernel,
-            *[make_application(rules[n], needs[n], kernel, inputs.index(n), saved) for n in active],
+            *[
+                make_rule_application(rules[n], needs[n], kernel, inputs.index(n), saved)
+                for n in active
+            ],
             saved_inputs=saved,
             needs_output=bool(kept & {"out", "outs"}),
             needs_dtypes=any(need.endswith("_spec") for need in kept),

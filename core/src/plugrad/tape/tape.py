@@ -85,36 +85,38 @@ class BackwardPass:
         """
         # a gradient has the dtype of what it is the gradient of
         with nullcontext() if active_precision() is None else use_precision(None):
-            nodes, leading, linked = self.nodes, self.needed, self.is_nested
+            nodes, leading, create_graph = self.nodes, self.needed, self.is_nested
             gradients: Gradients = {self.root: start}
             completed = {} if on_gradient is None else self._completed_leaves()
-            self.root = wanted = None
+            self.root = needs_input_grad = None
             while nodes:
                 node = nodes.pop()
                 dy = gradients.pop(node, None)
                 if leading is not None:
                     leading.remove(node)
-                    wanted = [parent in leading for parent in node.parents]
+                    needs_input_grad = [parent in leading for parent in node.parents]
                 if dy is None:
                     pass
                 elif type(node) is Call:
                     if type(dy) is dict:
                         dy = MaterializedCotangents(node, dy)
-                    node.plan.accumulate_vjp(gradients, node, dy, wanted, linked)
+                    node.plan.accumulate_vjp(gradients, node, dy, needs_input_grad, create_graph)
                 elif type(node) is OutputNode:
                     # a gradient rule may reach an output by another part than the caller did
                     accumulate_gradient(gradients.setdefault(node.parents[0], {}), node.index, dy)
                 else:
-                    for index, gradient in node.pull(dy, wanted, linked):
-                        if wanted is None or wanted[index]:
+                    for index, gradient in node.vjp(dy, needs_input_grad, create_graph):
+                        if needs_input_grad is None or needs_input_grad[index]:
                             accumulate_gradient(gradients, node.parents[index], gradient)
                 if on_gradient is not None:
-                    self._report(completed.pop(node, ()), gradients, on_gradient)
+                    self._report_gradients(completed.pop(node, ()), gradients, on_gradient)
             if on_gradient is not None:
-                self._report(completed[None], gradients, on_gradient)
+                self._report_gradients(completed[None], gradients, on_gradient)
             return [gradients.get(leaf) for leaf in self.leaves]
 
-    def _report(self, positions: Sequence[int], gradients: Gradients, report: Listener) -> None:
+    def _report_gradients(
+        self, positions: Sequence[int], gradients: Gradients, report: Listener
+    ) -> None:
         """Report the gradients of the leaves at these positions on which the root depends."""
         for position in positions:
             if (gradient := gradients.get(self.leaves[position])) is not None:
@@ -131,7 +133,7 @@ class BackwardPass:
 
 
 class MaterializedCotangents(list["Tensor"]):
-    """The cotangents of all outputs of a call, with zeros for outputs that the result does not depend on."""
+    """The cotangents of all outputs of a call; outputs that the result does not depend on have zeros."""
 
     __slots__ = ("absent",)
 

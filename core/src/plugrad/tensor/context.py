@@ -39,8 +39,8 @@ class TidyScope:
         """Add a tensor to the block."""
         self.made[id(tensor)] = ref(tensor)
 
-    def note(self, outputs: Any) -> None:
-        """Add the result of a kernel to the block: a tensor, or a list of tensors."""
+    def track_outputs(self, outputs: Any) -> None:
+        """Add the outputs of a kernel to the block: a tensor, or a list of tensors."""
         tensors = cast("list[Tensor]", outputs if type(outputs) is list else [outputs])
         for tensor in tensors:
             self.track(tensor)
@@ -80,7 +80,7 @@ class Overrides:
 class Precision(NamedTuple):
     """An open block in which some kernels compute in half precision."""
 
-    number: int
+    nesting_number: int
     """It tells the blocks that are open in one context apart."""
     dtype: DType | None
 
@@ -98,7 +98,7 @@ class Context(NamedTuple):
     """The open blocks of precisions."""
 
 
-_EMPTY: Final = Context()
+_EMPTY_CONTEXT: Final = Context()
 CHECK_SETTINGS: Final = ("check_finite", "debug")
 """The settings on which the functions that the engine calls depend."""
 
@@ -137,33 +137,33 @@ def use_precision(dtype: DType | None) -> Generator[None]:
 
     Blocks may end in any order.
     """
-    context = current_context() or _EMPTY
-    number = context.precisions[-1].number + 1 if context.precisions else 0
+    context = current_context() or _EMPTY_CONTEXT
+    number = context.precisions[-1].nesting_number + 1 if context.precisions else 0
     block = Precision(number, dtype)
-    _set(context._replace(precision=dtype, precisions=(*context.precisions, block)))
+    _set_context(context._replace(precision=dtype, precisions=(*context.precisions, block)))
     try:
         yield
     finally:
-        context = current_context() or _EMPTY
+        context = current_context() or _EMPTY_CONTEXT
         rest = tuple([other for other in context.precisions if other != block])
-        _set(context._replace(precision=rest[-1].dtype if rest else None, precisions=rest))
+        _set_context(context._replace(precision=rest[-1].dtype if rest else None, precisions=rest))
 
 
 def set_scope(scope: TidyScope | None) -> None:
     """Set the innermost `tidy` block."""
-    context = current_context() or _EMPTY
-    _set(Context(scope, *context[1:]))
+    context = current_context() or _EMPTY_CONTEXT
+    _set_context(Context(scope, *context[1:]))
 
 
 def set_transfer_target(backend: Backend | None) -> None:
     """Set the backend to which the inputs of the ops that follow are transferred."""
-    context = current_context() or _EMPTY
-    _set(context._replace(transfer=backend))
+    context = current_context() or _EMPTY_CONTEXT
+    _set_context(context._replace(transfer=backend))
 
 
-def _set(context: Context) -> None:
+def _set_context(context: Context) -> None:
     """Set the context of this thread or task."""
-    set_context(None if context == _EMPTY else context)
+    set_context(None if context == _EMPTY_CONTEXT else context)
 
 
 set_context: Final = _context.set
@@ -189,7 +189,7 @@ def _current_overrides() -> tuple[RegistryOverride, ...]:
 
 
 def _set_overrides(*entries: RegistryOverride) -> None:
-    context = current_context() or _EMPTY
+    context = current_context() or _EMPTY_CONTEXT
     settings = overridden_settings()
     checks = {name: settings[name] for name in CHECK_SETTINGS if name in settings}
     overrides = context.overrides
@@ -197,12 +197,12 @@ def _set_overrides(*entries: RegistryOverride) -> None:
         overrides = None
     elif overrides is None or overrides.entries != entries or overrides.checks != checks:
         overrides = Overrides(entries, checks)
-    _set(context._replace(overrides=overrides, settings=settings or None))
+    _set_context(context._replace(overrides=overrides, settings=settings or None))
 
 
 def _update_settings_entry(_: str) -> None:
     """Copy this context's `config.override` settings into its active entry if they have changed."""
-    context = current_context() or _EMPTY
+    context = current_context() or _EMPTY_CONTEXT
     if overridden_settings() != (context.settings or {}):
         _set_overrides(*_current_overrides())
 
@@ -226,8 +226,8 @@ def carry_context(function: Callable[Params, Result]) -> Callable[Params, Result
     context = copy_context()
 
     @wraps(function)
-    def carried(*args: Params.args, **kwargs: Params.kwargs) -> Result:
+    def call_in_context(*args: Params.args, **kwargs: Params.kwargs) -> Result:
         # A copy for each call: one context cannot be entered by two threads at once.
         return context.copy().run(function, *args, **kwargs)
 
-    return carried
+    return call_in_context

@@ -259,7 +259,7 @@ class Tensor(Methods):
             raise ShapeError(
                 f"item() is for tensors with one element; this one has shape {self.shape}"
             )
-        return self._read_aside("item()").item()
+        return self._read_with_debug_warning("item()").item()
 
     def tolist(self) -> Any:
         """Return the values as nested lists of Python scalars or strings."""
@@ -289,7 +289,7 @@ class Tensor(Methods):
             raise ShapeError(
                 f"{kind}() needs a tensor with one element; this one has shape {self.shape}"
             )
-        return self._read_aside(f"{kind}()").item()
+        return self._read_with_debug_warning(f"{kind}()").item()
 
     def _read(self, access: str) -> NDArray[Any]:
         """Return the values, or raise if the tensor is being differentiated, because a gradient would be lost."""
@@ -304,7 +304,7 @@ class Tensor(Methods):
                 "gradient; compute with plugrad's ops, or write plugrad.stop_gradient(x).numpy() for constants"
             )
 
-    def _read_aside(self, access: str) -> NDArray[Any]:
+    def _read_with_debug_warning(self, access: str) -> NDArray[Any]:
         """Return the values for a number or a text; with the setting ``debug``, a lost gradient causes a warning."""
         if self.node is not None and config.get("debug") and self.is_being_differentiated():
             warn(
@@ -350,7 +350,7 @@ class Tensor(Methods):
     def _format_values(self, prefix: str) -> str:
         """Format the values as text that follows a prefix; large tensors are abbreviated."""
         return np.array2string(
-            self._read_aside("printing"),
+            self._read_with_debug_warning("printing"),
             separator=", ",
             prefix=prefix,
             threshold=MAX_PRINTED_ELEMENTS,

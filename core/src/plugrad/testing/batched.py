@@ -71,7 +71,7 @@ def check_batched(
 
     def gradient(*xs: Tensor) -> list[Tensor]:
         def objective(*ys: Tensor) -> Tensor:
-            given = ys if row.before is None else map(row.before, ys)
+            given = ys if row.prepare_input is None else map(row.prepare_input, ys)
             inputs = _replace_inputs(examples[0], places, (*given, *xs[len(inner) :]))
             return curved_sum(run_row(row, inputs, dtype))
 
@@ -172,7 +172,11 @@ def _assert_close(x: Tensor, expected: Array, row: Row, where: str, is_exact: bo
             found.astype(STRING_DTYPE), expected.astype(STRING_DTYPE), where
         )
         return
-    tolerance = 0 if is_exact else 2 * row.factor * RELATIVE_TOLERANCE_OF_DTYPE.get(str(x.dtype), 0)
+    tolerance = (
+        0
+        if is_exact
+        else 2 * row.tolerance_factor * RELATIVE_TOLERANCE_OF_DTYPE.get(str(x.dtype), 0)
+    )
     largest = np.max(np.abs(expected[np.isfinite(expected)]), initial=1) if tolerance else 1
     np.testing.assert_allclose(
         found, expected, rtol=tolerance, atol=tolerance * largest, err_msg=where

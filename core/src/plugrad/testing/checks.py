@@ -160,8 +160,8 @@ def check_values(
     for output, values in zip(outputs, found, strict=True):
         _check_equal(values.shape, output.shape, "shape of what to_numpy gives", where)
         _check_equal(as_dtype(values.dtype), output.dtype, "dtype of what to_numpy gives", where)
-    if row.settled is not None:
-        found = row.settled(*found)
+    if row.canonicalize is not None:
+        found = row.canonicalize(*found)
     for values, wanted in zip(found, expected, strict=True):
         _compare_values(values, wanted, row, where)
     for array, tensor in zip(arrays, tensors, strict=True):
@@ -183,7 +183,7 @@ def _compare_values(actual: Array, expected: Array, row: Row, where: str) -> Non
         return
     with np.errstate(all="ignore"):  # what is beyond the largest number is infinite
         wanted = expected.astype(actual.dtype)
-    allowed = RELATIVE_TOLERANCE_OF_DTYPE[name] * row.factor
+    allowed = RELATIVE_TOLERANCE_OF_DTYPE[name] * row.tolerance_factor
     sizes = np.abs(wanted[np.isfinite(wanted)])
     largest = 1.0 if row.kernel.is_elementwise else max(1.0, float(sizes.max(initial=1)))
     np.testing.assert_allclose(actual, wanted, allowed, allowed * largest, err_msg=where)
@@ -209,7 +209,9 @@ def is_differentiable(row: Row) -> bool:
 def differentiated_inputs(row: Row) -> list[int]:
     """Return the positions of the inputs that are differentiated."""
     return [
-        i for i, x in enumerate(row.inputs) if x and x.dtype == ROW_DTYPE and i not in row.fixed
+        i
+        for i, x in enumerate(row.inputs)
+        if x and x.dtype == ROW_DTYPE and i not in row.undifferentiated_inputs
     ]
 
 
@@ -244,7 +246,7 @@ def _check_gradient_in(row: Row, dtype: str) -> None:
     def function(*xs: Tensor) -> Tensor:
         inputs = list(tensors)
         for i, x in zip(places, xs, strict=True):
-            inputs[i] = x if row.before is None else row.before(x)
+            inputs[i] = x if row.prepare_input is None else row.prepare_input(x)
         outputs = [x for x in run_row(row, inputs, dtype) if x.dtype.is_inexact]
         return outputs[0] if len(outputs) == 1 else concat([reshape(x, (-1,)) for x in outputs])
 

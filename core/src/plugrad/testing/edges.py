@@ -186,16 +186,22 @@ def check_views(row: Row, backend: Backend) -> None:
 
 MANY_ELEMENTS: Final = 1_000_003
 
-LARGE: Final = [
+LARGE_ROWS: Final = [
     Row(unary.negative, np.negative, [arbitrary_numbers(5_000_000)]),
     Row(binary.add, np.add, [arbitrary_numbers(3_000, 1), arbitrary_numbers(1, 1_001)]),
-    Row(reduction.sum, np.sum, [numbers(0, 1, shape=(MANY_ELEMENTS,))], {"axis": (0,)}, factor=10),
+    Row(
+        reduction.sum,
+        np.sum,
+        [numbers(0, 1, shape=(MANY_ELEMENTS,))],
+        {"axis": (0,)},
+        tolerance_factor=10,
+    ),
     Row(
         reduction.sum,
         lambda x: np.sum(x, (0, 2)),
         [numbers(0, 1, shape=(70, 9, 800))],
         {"axis": (0, 2)},
-        factor=10,
+        tolerance_factor=10,
         number=2,
     ),
     Row(reduction.max, np.max, [arbitrary_numbers(MANY_ELEMENTS)], {"reduction_indices": (0,)}),
@@ -204,7 +210,7 @@ LARGE: Final = [
         linalg.matmul,
         np.matmul,
         [arbitrary_numbers(257, 513), arbitrary_numbers(513, 129)],
-        factor=4,
+        tolerance_factor=4,
     ),
     Row(movement.transpose, np.transpose, [arbitrary_numbers(1_025, 2_049)], {"perm": (1, 0)}),
     Row(

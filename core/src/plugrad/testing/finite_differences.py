@@ -28,7 +28,7 @@ Inputs = Sequence[Tensor]
 class _Precision(NamedTuple):
     eps: float
     rtol: float
-    unit: float
+    rounding_unit: float
     """The rounding error of one operation."""
 
 
@@ -92,7 +92,7 @@ def check_gradient(
     if wanted not in _PRECISION_OF_DTYPE:
         raise ArgumentValueError(f"check_gradient: dtype={wanted} must be float64 or float32")
     default = _PRECISION_OF_DTYPE[wanted]
-    precision = _Precision(eps or default.eps, rtol or default.rtol, default.unit)
+    precision = _Precision(eps or default.eps, rtol or default.rtol, default.rounding_unit)
     name = getattr(function, "__name__", None) or repr(function)
     function, tensors = _split_complex_inputs(function, tensors)
     inputs = [astype(x, wanted) if x.dtype.is_inexact else x for x in tensors]
@@ -110,14 +110,14 @@ def _split_complex_inputs(
     """Return the same function of real numbers: a complex tensor becomes its two parts on a new first axis."""
     complex_ones = {i for i, x in enumerate(inputs) if x.dtype.kind == "complex"}
 
-    def parts(x: Tensor) -> Tensor:
+    def split_parts(x: Tensor) -> Tensor:
         return stack([real(x), imag(x)]) if x.dtype.kind == "complex" else x
 
     def apply_to_parts(*xs: Tensor) -> Tensor:
         y = function(*[complex(x[0], x[1]) if i in complex_ones else x for i, x in enumerate(xs)])
-        return parts(y) if isinstance(y, Tensor) else y  # pyright: ignore[reportUnnecessaryIsInstance] - people return anything
+        return split_parts(y) if isinstance(y, Tensor) else y  # pyright: ignore[reportUnnecessaryIsInstance] - people return anything
 
-    return apply_to_parts, [parts(x) for x in inputs]
+    return apply_to_parts, [split_parts(x) for x in inputs]
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ class _Comparison:
     inputs: Inputs
     directions: dict[int, Array]
     precision: _Precision
-    what: str
+    label: str
 
     def check(self) -> None:
         """Raise unless the derivatives of the rules agree with the finite differences."""
@@ -194,19 +194,19 @@ class _Comparison:
         for gradient, position in zip(gradients, self.directions, strict=True):
             direction = self.directions[position]
             products = gradient * direction
-            measured, noise = self._measure(position, direction)
+            measured, noise = self._finite_difference(position, direction)
             scale = max(abs(measured), float(np.linalg.norm(products)))
             allowed = self.precision.rtol * scale + noise
             difference = abs(float(products.sum()) - measured)
             if not difference <= allowed:
                 raise AssertionError(
-                    f"gradient of {self.what} for argument {position} of shape {gradient.shape}: "
+                    f"gradient of {self.label} for argument {position} of shape {gradient.shape}: "
                     f"along a random direction the rules give {products.sum():.9g} and finite "
                     f"differences {measured:.9g}; they differ by {difference:.3g}, "
-                    f"{allowed:.3g} is allowed{self._worst(position, gradient)}"
+                    f"{allowed:.3g} is allowed{self._describe_worst_element(position, gradient)}"
                 )
 
-    def _measure(self, position: int, direction: Array) -> tuple[float, float]:
+    def _finite_difference(self, position: int, direction: Array) -> tuple[float, float]:
         """Return the derivative by finite differences, and a bound of its error."""
         step = self.precision.eps
         x = self.inputs[position]
@@ -218,23 +218,23 @@ class _Comparison:
             terms = self.objective.host_objective(moved)
             total += weight * float(terms.sum())
             magnitude = max(magnitude, float(np.abs(terms).sum()))
-        noise = 8 * self.precision.unit * magnitude / step + 16 * step**4
+        noise = 8 * self.precision.rounding_unit * magnitude / step + 16 * step**4
         return total / (12 * step), noise
 
-    def _worst(self, position: int, gradient: Array) -> str:
+    def _describe_worst_element(self, position: int, gradient: Array) -> str:
         """Describe the element with the largest error, unless there are too many elements."""
         if not 1 < gradient.size <= 200:
             return ""
-        worst = max(self._elements(position, gradient), key=lambda found: found[0])
+        worst = max(self._iter_elements(position, gradient), key=lambda found: found[0])
         return f". Element {worst[1]} is furthest off: {worst[2]:.9g} instead of {worst[3]:.9g}"
 
-    def _elements(
+    def _iter_elements(
         self, position: int, gradient: Array
     ) -> Iterator[tuple[float, tuple[int, ...], float, float]]:
         for place in np.ndindex(gradient.shape):
             unit = np.zeros(gradient.shape)
             unit[place] = 1
-            measured, _ = self._measure(position, unit)
+            measured, _ = self._finite_difference(position, unit)
             given = float(gradient[place])
             yield float(np.nan_to_num(abs(given - measured), nan=np.inf)), place, given, measured
 

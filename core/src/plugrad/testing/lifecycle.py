@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MEBIBYTE: Final = 2**20
 STORED_DTYPES: Final = tuple(str(dtype) for dtype in DTYPES)
-ROUNDED_UP: Final = 2
+MAX_BUFFER_SIZE_FACTOR: Final = 2
 """How many times as large as the array a buffer may be."""
 
 
@@ -193,7 +193,7 @@ def memory_is_counted(backend: Backend, spec: str) -> None:
     during = collect_and_read_memory(backend)
     grown = during.bytes - before.bytes
     expect(
-        array.nbytes <= grown <= ROUNDED_UP * array.nbytes,
+        array.nbytes <= grown <= MAX_BUFFER_SIZE_FACTOR * array.nbytes,
         f"memory().bytes grew by {grown} when an array of {array.nbytes} bytes was stored",
     )
     expect(

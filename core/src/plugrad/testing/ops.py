@@ -31,8 +31,8 @@ class OpCase:
     of_tensors: Callable[..., Any]
     of_arrays: Callable[..., Any]
     shapes: Sequence[Shape] = ((3, 5),)
-    low: float = -3
-    factor: float = 1
+    min_value: float = -3
+    tolerance_factor: float = 1
 
     def __str__(self) -> str:
         return self.name
@@ -42,7 +42,7 @@ def check_op(op: OpCase, backend: Backend) -> None:
     """Compare an op with NumPy, in the best floating dtype that the backend stores."""
     dtype = main_number_dtype(backend)
     rng = np.random.default_rng(20240229)
-    arrays = [numbers(op.low, 3).draw(rng, shape, dtype) for shape in op.shapes]
+    arrays = [numbers(op.min_value, 3).draw(rng, shape, dtype) for shape in op.shapes]
     result = op.of_tensors(*map(plugrad.asarray, arrays))
     expected = op.of_arrays(*map(as_double, arrays))
     found: list[Any] = result if isinstance(result, list) else [result]
@@ -54,7 +54,7 @@ def check_op(op: OpCase, backend: Backend) -> None:
 def _compare(actual: Tensor, expected: Array, op: OpCase, backend: Backend) -> None:
     if actual.backend is not backend:
         raise AssertionError(f"{op.name}: the result lives on {actual.device}")
-    allowed = RELATIVE_TOLERANCE_OF_DTYPE.get(str(actual.dtype), 0) * op.factor
+    allowed = RELATIVE_TOLERANCE_OF_DTYPE.get(str(actual.dtype), 0) * op.tolerance_factor
     largest = max(1.0, float(np.abs(expected).max(initial=1)))
     np.testing.assert_allclose(
         actual.numpy(), expected, allowed, allowed * largest, err_msg=op.name
@@ -198,7 +198,7 @@ OP_CASES: Final = [
         lambda x, w, v: list(plugrad.grad(_run_network, (1, 2))(x, w, v)),
         _network_gradients,
         [(4, 3), (3, 5), (5, 2)],
-        factor=4,
+        tolerance_factor=4,
     ),
     OpCase(
         "hessian",
@@ -211,21 +211,27 @@ OP_CASES: Final = [
         _train,
         _train_in_numpy,
         [(8, 3), (8, 2), (3, 2)],
-        factor=4,
+        tolerance_factor=4,
     ),
-    OpCase("Adam", _step_with_adam, lambda x: x - 0.1 * 2 * x / (2 * x + 1e-8), low=1, factor=10),
+    OpCase(
+        "Adam",
+        _step_with_adam,
+        lambda x: x - 0.1 * 2 * x / (2 * x + 1e-8),
+        min_value=1,
+        tolerance_factor=10,
+    ),
     OpCase("tidy", _compute_in_tidy, lambda x: 2 * x + 1),
     OpCase(
         "two outputs of one input",
         lambda x: list(plugrad.value_and_grad(lambda x: plugrad.sum(plugrad.exp(x)))(x)),
         lambda x: [np.exp(x).sum(), np.exp(x)],
-        factor=4,
+        tolerance_factor=4,
     ),
     OpCase(
         "batch_norm",
         lambda x: plugrad.batch_norm(x, *plugrad.moments(x, axis=(0, 1, 2)), variance_epsilon=0.1),
         lambda x: (x - x.mean((0, 1, 2))) / np.sqrt(x.var((0, 1, 2)) + 0.1),
         [IMAGES],
-        factor=4,
+        tolerance_factor=4,
     ),
 ]

@@ -52,7 +52,7 @@ class KitSession:
                     f"--plugrad-backend={chosen}: test one device of {backend.name!r} at a time"
                 )
             self.names[spec] = backend.name
-            self.report.of(backend.name).device = _describe_backend(backend)
+            self.report.results_of_backend(backend.name).device = _describe_backend(backend)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_collection(self) -> Generator[None, object, object]:
@@ -81,7 +81,7 @@ class KitSession:
             if (spec := get_backend_option(item)) and (
                 reason := _reason_not_claimed(item, opened[spec])
             ):
-                self.report.of(opened[spec].name).add(
+                self.report.results_of_backend(opened[spec].name).add(
                     *_level_kernel_and_name(item), "skipped", reason
                 )
                 left_out.append(item)
@@ -105,7 +105,7 @@ class KitSession:
         elif report.failed:
             crash = getattr(report.longrepr, "reprcrash", None)
             reason = crash.message if crash else str(report.longrepr)
-        self.report.of(backend).add(level, kernel, name, outcome, reason)
+        self.report.results_of_backend(backend).add(level, kernel, name, outcome, reason)
 
     def pytest_report_teststatus(
         self, report: pytest.CollectReport | pytest.TestReport

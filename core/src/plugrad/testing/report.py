@@ -91,7 +91,7 @@ class KitReport:
         self.levels: tuple[str, ...] = tuple(levels)
         self.backends: dict[str, BackendResults] = {}
 
-    def of(self, backend: str) -> BackendResults:
+    def results_of_backend(self, backend: str) -> BackendResults:
         """Return the results of one backend."""
         return self.backends.setdefault(backend, BackendResults())
 

@@ -73,10 +73,10 @@ class Row:
     attrs: Mapping[str, Any] = field(default_factory=dict[str, Any])
     dtypes: Sequence[str] = ()
     is_smooth: bool = True
-    fixed: Sequence[int] = ()
-    before: Callable[..., Any] | None = None
-    factor: float = 1
-    settled: Callable[..., Any] | None = None
+    undifferentiated_inputs: Sequence[int] = ()
+    prepare_input: Callable[..., Any] | None = None
+    tolerance_factor: float = 1
+    canonicalize: Callable[..., Any] | None = None
     is_edge: bool = False
     is_special: bool = True
     op: Callable[..., Any] | None = None

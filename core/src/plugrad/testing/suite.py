@@ -156,7 +156,7 @@ def test_views(row: Row, opened: Backend) -> None:
 
 
 @pytest.mark.plugrad_level("edges")
-@parametrize_rows(edges.LARGE)
+@parametrize_rows(edges.LARGE_ROWS)
 def test_large(row: Row, opened: Backend) -> None:
     edges.check_large(row, opened)
 

@@ -76,7 +76,7 @@ def check_traced(row: Row, backend: Backend) -> None:
     places = differentiated_inputs(row)
 
     def objective(*xs: Tensor) -> Tensor:
-        before = row.before
+        before = row.prepare_input
         outputs = run_row(
             row, _replace_inputs(given, places, xs if before is None else map(before, xs)), dtype
         )
@@ -173,7 +173,7 @@ def _make_loop_program() -> Program:
     return lambda x: [last_and_sum(x), grad(last_and_sum)(x)]
 
 
-def _make_choice_program() -> Program:
+def _make_cond_program() -> Program:
     def sine_or_cosine(x: Tensor) -> Tensor:
         return total(cond(total(x) > 0, sin, cos, x))
 
@@ -208,7 +208,7 @@ def _make_training_program() -> Program:
 
 PROGRAMS: Final = {
     "loop": _make_loop_program,
-    "choice": _make_choice_program,
+    "choice": _make_cond_program,
     "unknown_rounds": _make_while_program,
     "training": _make_training_program,
 }

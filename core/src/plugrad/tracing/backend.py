@@ -16,7 +16,7 @@ from plugrad.kernels.unary import identity
 from plugrad.passes.dead import has_effect, remove_dead_steps
 from plugrad.registry.composites import find_composite
 from plugrad.registry.kernels import list_implementations
-from plugrad.tape.nodes import next_order
+from plugrad.tape.nodes import next_node_order
 from plugrad.tensor.backend import Backend, Memory, Probe, check_device_alive
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import Tracer
@@ -75,7 +75,7 @@ class GraphTracer(Tracer):
         self.first_arguments: Sequence[Any] = arguments
         """The arrays of the call for which the function is traced, by value."""
         self.may_move: bool = may_move
-        self.start: int = next_order()
+        self.start: int = next_node_order()
         """Nodes of the tape that are older are not part of the trace."""
         self.specs: dict[int, Shaped] = {}
         self.steps: list[Step] = []
@@ -328,7 +328,7 @@ class GraphTracer(Tracer):
         what = READING_OPERATIONS.get(asked, f"{asked}()")
         raise TracingError(
             f"{what} needs the values of a tensor of shape {array.shape} and dtype {array.dtype}, which is being "
-            f"traced and has none, at {find_user_line()}. {REMEDY_OF_OPERATION.get(asked, DEFAULT_REMEDY)}"
+            f"traced and has none, at {find_user_line()}. {REMEDY_OF_OPERATION.get(asked, REMEDY_FOR_OTHER_OPERATIONS)}"
         )
 
     def synchronize(self) -> None:
@@ -356,7 +356,9 @@ CONTROL_FLOW_REMEDY = (
     "Choose with plugrad.where(condition, a, b) or plugrad.cond(flag, f, g, *args), loop with plugrad.scan or "
     "plugrad.while_loop, or pass what decides as an argument that is not a tensor"
 )
-DEFAULT_REMEDY = "Return the tensor and read it after the call, or compute with plugrad's functions"
+REMEDY_FOR_OTHER_OPERATIONS = (
+    "Return the tensor and read it after the call, or compute with plugrad's functions"
+)
 REMEDY_OF_OPERATION = {
     "__bool__": CONTROL_FLOW_REMEDY,
     "__index__": "Index with the tensor itself, as in plugrad.take(x, i), or pass a Python integer, which is static",

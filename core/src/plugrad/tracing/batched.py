@@ -37,7 +37,7 @@ def run_batched_cond(
     """Return the results of `plugrad.cond` under `vmap`: both branches are computed if examples take different ones."""
     check_flag_spec(flag, "cond")
     flag = _as_scalar_flag(copy_to_backend(flag, tracer))
-    if can_be_read(flag):
+    if is_readable_flag(flag):
         return (yes if condition_to_bool(flag) else no)(*args)
     first, second = (map_tree(as_tensor_leaf, function(*args)) for function in (yes, no))
     results = [[*iter_tensors(tree)] for tree in (first, second)]
@@ -51,7 +51,7 @@ def run_batched_cond(
     return map_tree(lambda leaf: next_or_none(chosen, leaf), first)
 
 
-def can_be_read(flag: Tensor) -> bool:
+def is_readable_flag(flag: Tensor) -> bool:
     """Return whether a flag is not traced and has the same value for all examples of every enclosing `vmap`."""
     while isinstance(flag.backend, BatchTracer):
         array: BatchedArray = flag.array
@@ -119,41 +119,41 @@ def _record_batched_while(
 ) -> Any:
     """Return the final carry of a loop that the outer tracer records as one step."""
 
-    def inner(held: Any) -> Any:
+    def to_batch_level(held: Any) -> Any:
         return map_tree(
             lambda x: None if x is None else Tensor(BatchedArray(x, is_batched=True), tracer), held
         )
 
-    def outer(tree: Any) -> Any:
+    def to_outer_level(tree: Any) -> Any:
         return map_tree(lambda x: None if x is None else _spread_over_examples(x, tracer), tree)
 
-    def flag_of(carry: Any) -> Tensor:
+    def compute_flags(carry: Any) -> Tensor:
         flag = as_tensor_leaf(go_on(carry))
         check_flag_spec(flag, "while_loop")
         return _as_scalar_flag(copy_to_backend(flag, tracer))
 
-    def go_on_for_one(held: Any) -> Tensor:
+    def is_any_example_running(held: Any) -> Tensor:
         with tracer.inside():
-            flag = _spread_over_examples(flag_of(inner(held)), tracer)
+            flag = _spread_over_examples(compute_flags(to_batch_level(held)), tracer)
         return reduction.any(flag, axis=(0,))
 
-    def next_of_all(held: Any) -> Any:
+    def advance_all_examples(held: Any) -> Any:
         with tracer.inside():
-            carry = inner(held)
-            following = _advance_where(flag_of(carry), function, carry, tracer)
+            carry = to_batch_level(held)
+            following = _advance_where(compute_flags(carry), function, carry, tracer)
             _check_not_recorded(following)
-            return outer(following)
+            return to_outer_level(following)
 
     _check_not_recorded(carry)
-    held = outer(carry)
+    held = to_outer_level(carry)
     with tracer.outside():
         backend = tracer.outer
         if isinstance(backend, BatchTracer):
-            last = run_batched_while(backend, go_on_for_one, next_of_all, held)
+            last = run_batched_while(backend, is_any_example_running, advance_all_examples, held)
         else:
             assert isinstance(backend, GraphTracer)
-            last = trace_while(backend, go_on_for_one, next_of_all, held)
-    return inner(last)
+            last = trace_while(backend, is_any_example_running, advance_all_examples, held)
+    return to_batch_level(last)
 
 
 def _spread_over_examples(x: Tensor, tracer: BatchTracer) -> Tensor:

@@ -8,7 +8,7 @@ from plugrad.engine.transfer import copy_to_backend
 from plugrad.errors import ArgumentError
 from plugrad.graph.graph import Cond, While
 from plugrad.passes.dead import has_effect
-from plugrad.passes.hosts import return_host_values, return_host_values_from_both
+from plugrad.passes.hosts import return_host_values, return_host_values_from_branches
 from plugrad.tape.nodes import CustomNode, InputGradients, Leaf, Node, ResultBundle
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
@@ -27,13 +27,13 @@ from plugrad.tracing.lines import find_user_line
 from plugrad.tracing.subgraphs import (
     TracedBody,
     detach_from_tape,
-    fill_mark,
+    fill_placeholder,
     get_graph_values,
     lift_tensors_of_tree,
     make_output_tensors,
     record_step,
-    replace_tensors_by_marks,
     spec_of,
+    tensor_to_placeholder,
     zeros_if_none,
 )
 
@@ -57,15 +57,15 @@ def trace_cond(
     is_recorded = any(x.node is not None for x in operands)
     line, results = find_user_line(), len(first.results)
     graphs = (first.graph(captured.items()), second.graph(captured.items()))
-    split = len(first.drawn) or len(return_host_values(graphs[0]).results) - results
+    split = len(first.host_value_tensors) or len(return_host_values(graphs[0]).results) - results
     if is_recorded:
-        graphs = return_host_values_from_both(*graphs, line)
+        graphs = return_host_values_from_branches(*graphs, line)
     outputs = make_output_tensors(tracer, [graphs[0].specs[value] for value in graphs[0].results])
     tracer.steps.append(
         Cond(flag.array.value, graphs, get_graph_values(operands), get_graph_values(outputs), line)
     )
     if is_recorded:
-        hosts = [*first.drawn, *second.drawn] or outputs[results:]
+        hosts = [*first.host_value_tensors, *second.host_value_tensors] or outputs[results:]
         step = CondNode(
             tracer,
             flag,
@@ -101,21 +101,25 @@ class CondNode(CustomNode):
         self.bindings = tracer.bindings
         self.flag = detach_from_tape(flag)
         self.functions = functions
-        self.args = map_tree(replace_tensors_by_marks, args)
+        self.args = map_tree(tensor_to_placeholder, args)
         self.operands = [(x.array, x.backend) for x in operands]
         self.hosts = [[(x.array, x.backend) for x in each] for each in hosts]
         self.captured = list(captured.items())
 
-    def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:
-        """Compute the gradient of the branch that was taken."""
+    def vjp(
+        self, dy: Any, needs_input_grad: Sequence[bool] | None, create_graph: bool
+    ) -> InputGradients:
+        """Return the gradients of the operands, computed by the branch that was taken."""
         operands = [
-            Tensor(array, backend, node if linked else None)
+            Tensor(array, backend, node if create_graph else None)
             for (array, backend), node in zip(self.operands, self.parents, strict=True)
         ]
         chosen = [
             i
             for i, node in enumerate(self.parents)
-            if node is not None and (wanted is None or wanted[i]) and operands[i].dtype.is_inexact
+            if node is not None
+            and (needs_input_grad is None or needs_input_grad[i])
+            and operands[i].dtype.is_inexact
         ]
         given: list[int] = sorted(dy)
 
@@ -140,7 +144,9 @@ class CondNode(CustomNode):
                 ]
                 with tracer.binding(bound, hosts[place]):
                     remaining = iter(xs[:count])
-                    results: Any = function(*map_tree(lambda m: fill_mark(m, remaining), self.args))
+                    results: Any = function(
+                        *map_tree(lambda m: fill_placeholder(m, remaining), self.args)
+                    )
                     found = lift_tensors_of_tree(map_tree(as_tensor_leaf, results), tracer)
                     ends = ResultBundle(tuple([found[i].node for i in given]))
                     pulled = BackwardPass(ends, list(leaves.values())).run(cotangents)
@@ -200,7 +206,9 @@ class WhileNode(CustomNode):
 
     __slots__ = ()
 
-    def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:
+    def vjp(
+        self, dy: Any, needs_input_grad: Sequence[bool] | None, create_graph: bool
+    ) -> InputGradients:
         """Raise, because a loop of unknown length has no gradient.
 
         Raises:

@@ -88,7 +88,7 @@ class CompiledGraph:
     def __call__(self, *arrays: Any) -> list[Any]:
         """Run the graph."""
         if watching.watchers:
-            is_fused = all(watcher.sees_fused for watcher in watching.watchers)
+            is_fused = all(watcher.allows_fused_steps for watcher in watching.watchers)
             return (self.instrumented if is_fused else self.replay)(*arrays)
         try:
             return self.compiled(*arrays)

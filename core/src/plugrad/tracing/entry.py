@@ -62,7 +62,7 @@ def compile_entry(
         "context": current_context,
         "watched": watched_variables.get,
         "watching": watching,
-        "holds": program.holds,
+        "holds": program.is_valid,
         "run": program.run_with_variables if program.has_state else program.run,
         "note_failure": ignore_error,
         "backend": program.backend,

@@ -164,14 +164,16 @@ class Jitted(Generic[Params, Result]):
             check_hashable(self._arguments_by_name(args, kwargs))
             raise
         for program in programs:
-            if not program.guards or program.holds():
-                self._note_call(program, key[0], args)
+            if not program.guards or program.is_valid():
+                self._compile_repeated_call(program, key[0], args)
                 return program(tensors)
         if config.get("jit") == "off":
             return self.function(*args, **kwargs)
         return self._trace(key, tensors, args, kwargs)(tensors)
 
-    def _note_call(self, program: Program, generation: Any, args: tuple[Any, ...]) -> None:
+    def _compile_repeated_call(
+        self, program: Program, generation: Any, args: tuple[Any, ...]
+    ) -> None:
         """Compile an entry for a program that has run twice in a row."""
         if program is not self._last:
             self._last = program
@@ -281,7 +283,7 @@ class Jitted(Generic[Params, Result]):
 
     def _find_valid_program(self, key: Any) -> Program | None:
         """Return a program for a key that is still valid, or None."""
-        return next((p for p in self._programs.get(key, ()) if p.holds()), None)
+        return next((p for p in self._programs.get(key, ()) if p.is_valid()), None)
 
     def _trace(
         self, key: Any, tensors: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -304,14 +306,14 @@ class Jitted(Generic[Params, Result]):
             except OtherDeviceUsed as elsewhere:
                 program = make(name, function, tensors, elsewhere.backend)
             self._programs[key] = (*self._programs.get(key, ()), program)
-            self._note_kind(*self._with_identities(args, kwargs))
+            self._record_trace_arguments(*self._with_identities(args, kwargs))
             return program
 
     def _bind_other_arguments(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Callable[[list[Tensor]], Any]:
         """Return a function of the list of tensor arguments, with all other arguments fixed."""
-        template = map_tree(_as_slot, self._with_identities(args, kwargs))
+        template = map_tree(_replace_tensor_by_slot, self._with_identities(args, kwargs))
         function: Callable[..., Any] = self.function
         name = _function_name(function)
         # Not `self`, which holds the program: without a cycle, a program that is dropped is freed at once.
@@ -369,7 +371,7 @@ class Jitted(Generic[Params, Result]):
             kind[place] = tuple(parts)
         return kind
 
-    def _note_kind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    def _record_trace_arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Remember the arguments of a trace, and warn once if there have been many traces."""
         kind = self._describe_arguments(args, kwargs)
         self._kinds.append(kind)
@@ -431,7 +433,7 @@ def _format_key_part(part: Any) -> str:
     return str(part) if is_dtype or isinstance(part, str) else short_repr(part)
 
 
-def _as_slot(leaf: Any) -> Any:
+def _replace_tensor_by_slot(leaf: Any) -> Any:
     if isinstance(leaf, Tensor | np.ndarray | np.generic) and not isinstance(leaf, Variable):
         return TENSOR_SLOT
     return leaf.target if isinstance(leaf, IdentityKey) else leaf

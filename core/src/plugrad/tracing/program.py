@@ -119,7 +119,7 @@ class Program:
         if is_recorded:
             nodes = [*[x.node for x in tensors], *[v.node for v in self.variables]]
             if any(nodes):
-                return self._call_recorded(tensors, nodes)
+                return self._call_on_tape(tensors, nodes)
         outputs = (self.run_with_variables if self.has_state else self.run)(*arrays)
         result = self.rebuild(outputs, backend)
         scope = active_scope()
@@ -150,7 +150,7 @@ class Program:
         plan = plan_memory(planned, in_place=not is_replayed)
         return replace(graph, peak_bytes=plan.peak_bytes)
 
-    def holds(self) -> bool:
+    def is_valid(self) -> bool:
         """Return whether the conditions under which the function was traced still hold."""
         return all(function() == answer for function, answer in self.guards)
 
@@ -175,7 +175,7 @@ class Program:
 
     # --- the gradient of a call ------------------------------------------------------------------
 
-    def _call_recorded(self, tensors: Sequence[Tensor], nodes: Sequence[Node | None]) -> Any:
+    def _call_on_tape(self, tensors: Sequence[Tensor], nodes: Sequence[Node | None]) -> Any:
         """Run the program as one step of the tape."""
         values = [*[x.array for x in tensors], *map(get_variable_array, self.variables)]
         outputs = self._execute(self._run_with_hosts, values)
@@ -189,7 +189,7 @@ class Program:
 
     @cached_property
     def _run_with_hosts(self) -> Callable[..., list[Any]]:
-        """Run the graph and also return the host values, which the backward pass needs."""
+        """Run the graph and return its results with the host values, which the backward pass needs."""
         graph = self.graph
         results = (*graph.results, *[value for _, value in graph.updates])
         return compile_graph(return_host_values(replace(graph, results=results, updates=())))
@@ -244,8 +244,10 @@ class ProgramNode(CustomNode):
         self.program = program
         self.arrays = arrays
 
-    def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:
-        """Run the compiled backward pass."""
+    def vjp(
+        self, dy: Any, needs_input_grad: Sequence[bool] | None, create_graph: bool
+    ) -> InputGradients:
+        """Run the compiled backward pass, and return the gradients of the inputs."""
         program, backend = self.program, self.program.backend
         tracer = current_tracer()
         if tracer is not None and tracer.outer is not None:
@@ -255,12 +257,14 @@ class ProgramNode(CustomNode):
             )
         parents = self.parents
         tensors = [
-            Tensor(array, backend, parents[i] if linked and i < len(parents) else None)
+            Tensor(array, backend, parents[i] if create_graph and i < len(parents) else None)
             for i, array in enumerate(self.arrays)
         ]
         chosen = tuple(
             [
-                parent is not None and (wanted is None or wanted[i]) and tensors[i].dtype.is_inexact
+                parent is not None
+                and (needs_input_grad is None or needs_input_grad[i])
+                and tensors[i].dtype.is_inexact
                 for i, parent in enumerate(parents)
             ]
         )

@@ -23,15 +23,15 @@ from plugrad.tracing.carries import (
 from plugrad.tracing.lines import find_user_line
 from plugrad.tracing.subgraphs import (
     TracedBody,
-    count_marks,
+    count_placeholders,
     detach_from_tape,
-    fill_mark,
+    fill_placeholder,
     get_graph_values,
     lift_tensors_of_tree,
     make_output_tensors,
     record_step,
-    replace_tensors_by_marks,
     spec_of,
+    tensor_to_placeholder,
     zeros_if_none,
 )
 from plugrad.transforms.batches import BatchTracer
@@ -101,14 +101,14 @@ def _record_scan(
             graph,
             length,
             get_graph_values(carry),
-            get_graph_values([*slices, *body.drawn]),
+            get_graph_values([*slices, *body.host_value_tensors]),
             get_graph_values(shared),
             get_graph_values(outputs),
             reverse,
             find_user_line(),
         )
     )
-    hosts = [*body.drawn, *outputs[end:]]
+    hosts = [*body.host_value_tensors, *outputs[end:]]
     return LoopOutputs(body.tree, outputs[:end], captured, hosts, is_recorded)
 
 
@@ -141,29 +141,33 @@ class ScanNode(CustomNode):
         self.tracer = tracer
         self.bindings = tracer.bindings
         self.function = keep_precision(function)
-        self.trees = tuple(map_tree(replace_tensors_by_marks, tree) for tree in trees)
+        self.trees = tuple(map_tree(tensor_to_placeholder, tree) for tree in trees)
         self.direction = direction
         self.inputs = [(x.array, x.backend) for x in inputs]
         self.captured = rounds.captured
         self.outputs = [(x.array, x.backend) for x in rounds.outputs]
         self.hosts = [(x.array, x.backend) for x in rounds.hosts]
 
-    def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:
-        """Run the scan backwards: each iteration recomputes its forward pass from the stored carry."""
+    def vjp(
+        self, dy: Any, needs_input_grad: Sequence[bool] | None, create_graph: bool
+    ) -> InputGradients:
+        """Return the gradients by a reverse scan, which recomputes each iteration from its stored carry."""
         length, is_reversed = self.direction
         inputs = [
-            Tensor(array, backend, node if linked else None)
+            Tensor(array, backend, node if create_graph else None)
             for (array, backend), node in zip(self.inputs, self.parents, strict=True)
         ]
         chosen = [
-            node is not None and (wanted is None or wanted[i]) and inputs[i].dtype.is_inexact
+            node is not None
+            and (needs_input_grad is None or needs_input_grad[i])
+            and inputs[i].dtype.is_inexact
             for i, node in enumerate(self.parents)
         ]
         outputs = [
-            Tensor(array, backend, OutputNode(self, i) if linked else None)
+            Tensor(array, backend, OutputNode(self, i) if create_graph else None)
             for i, (array, backend) in enumerate(self.outputs)
         ]
-        count, slices = map(count_marks, self.trees)
+        count, slices = map(count_placeholders, self.trees)
         end = len(outputs) - count
         carries, hosts = outputs[end:], [Tensor(*place) for place in self.hosts]
         moving = [i for i in range(count) if inputs[i].dtype.is_inexact]
@@ -190,7 +194,9 @@ class ScanNode(CustomNode):
                 bound.append((key, c, leaf(copy_to_backend(inputs[i], tracer))))
             with tracer.binding(bound, drawn):
                 remaining = iter([*now, *parts])
-                c, y = (map_tree(lambda m: fill_mark(m, remaining), tree) for tree in self.trees)
+                c, y = (
+                    map_tree(lambda m: fill_placeholder(m, remaining), tree) for tree in self.trees
+                )
                 result = check_iteration_result(self.function(c, y), c)
                 found = [*lift_tensors_of_tree(result, tracer), *now]
                 ends = tuple([found[i].node for i in (*moving, *given)])

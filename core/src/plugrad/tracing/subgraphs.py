@@ -53,8 +53,8 @@ class TracedBody:
         return self.tracer.captured
 
     @property
-    def drawn(self) -> list[Tensor]:
-        """The traced tensors that replace its host values, such as random keys."""
+    def host_value_tensors(self) -> list[Tensor]:
+        """The traced tensors that replace the body's host values, such as random keys."""
         return self.tracer.drawn
 
     def graph(
@@ -116,20 +116,20 @@ def detach_from_tape(x: Tensor) -> Tensor:
 
 
 def zeros_if_none(gradient: Tensor | None, x: Tensor) -> Tensor:
-    """Return a gradient, or zeros if there is none."""
+    """Return the gradient, or zeros like `x` if it is None."""
     return zeros_like(detach_from_tape(x)) if gradient is None else gradient
 
 
-def replace_tensors_by_marks(leaf: Any) -> Any:
+def tensor_to_placeholder(leaf: Any) -> Any:
     """Replace a tensor leaf by a placeholder; None stays None."""
     return None if leaf is None else TENSOR_PLACEHOLDER
 
 
-def count_marks(tree: Any) -> int:
+def count_placeholders(tree: Any) -> int:
     """Return the number of placeholders in a structure."""
     return sum(leaf is TENSOR_PLACEHOLDER for leaf in iter_leaves(tree))
 
 
-def fill_mark(leaf: Any, tensors: Iterator[Tensor]) -> Any:
-    """Replace a placeholder by the next tensor."""
+def fill_placeholder(leaf: Any, tensors: Iterator[Tensor]) -> Any:
+    """Replace a placeholder by the next tensor of a list; return any other leaf unchanged."""
     return next(tensors) if leaf is TENSOR_PLACEHOLDER else leaf

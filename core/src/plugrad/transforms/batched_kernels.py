@@ -44,8 +44,8 @@ class BatchLevel(Protocol):
     def enter(self, inner: Any) -> None:
         """Return from the outer level."""
 
-    def hold(self, array: Any) -> BatchedArray:
-        """Return an array of this level that holds an outer tensor."""
+    def wrap_outer_tensor(self, array: Any) -> BatchedArray:
+        """Return an array of this level that wraps a tensor of the outer level."""
         ...
 
 
@@ -166,7 +166,7 @@ def _make_rule_function(
             tensors: list[Any] = [arrays[0].tensor]
             batch = of_one if arrays[0].is_batched else None
         else:
-            held = [x if x is None else tracer.hold(x) for x in arrays]
+            held = [x if x is None else tracer.wrap_outer_tensor(x) for x in arrays]
             flags = tuple([x is not None and (x.is_batched or type(x) is DrawState) for x in held])
             tensors = [x if x is None else x.tensor for x in held]
             batch = Batch(contract, tracer.size, flags) if any(flags) else None
@@ -215,7 +215,7 @@ def _make_loop_without_contract(kernel_name: str, tracer: BatchLevel) -> Impleme
     """Return the function for a kernel without a contract, which runs once for each example."""
 
     def call(*arrays: Any, **attrs: Any) -> Any:
-        held = [x if x is None else tracer.hold(x) for x in arrays if x is not tracer]
+        held = [x if x is None else tracer.wrap_outer_tensor(x) for x in arrays if x is not tracer]
         tensors = [x if x is None else x.tensor for x in held]
         flags = tuple([x is not None and x.is_batched for x in held])
         before = tracer.leave()

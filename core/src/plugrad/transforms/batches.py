@@ -16,7 +16,7 @@ from plugrad.engine.custom import as_tensor_list, custom_grad
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.errors import BackendMismatch, TracingError
 from plugrad.kernels import movement, reduction
-from plugrad.tape.nodes import Leaf, next_order
+from plugrad.tape.nodes import Leaf, next_node_order
 from plugrad.tensor.backend import (
     Backend,
     Memory,
@@ -72,7 +72,7 @@ class BatchTracer(Tracer):
         self.functions = FINISHED_FUNCTIONS
         self.constants = {}
         self.planned_steps = outer.planned_steps if isinstance(outer, Tracer) else Counter()
-        self.start: int = next_order()
+        self.start: int = next_node_order()
         """Nodes of the tape that are older belong to the levels outside."""
         self._drawn = drawn
         self._draws = 0
@@ -232,21 +232,21 @@ class BatchTracer(Tracer):
 
     def is_recorded(self, array: Any) -> bool:
         """Return whether the tensor that an array holds is on a tape, at any level."""
-        held = self.hold(array).tensor
+        held = self.wrap_outer_tensor(array).tensor
         return held.node is not None or (
             isinstance(held.backend, Tracer) and held.backend.is_recorded(held.array)
         )
 
     def without_tape(self, array: Any) -> Any:
         """Return an array that holds the same tensor, off the tape."""
-        found = self.hold(array)
+        found = self.wrap_outer_tensor(array)
         held = found.tensor
         inner = (
             self.outer.without_tape(held.array) if isinstance(self.outer, Tracer) else held.array
         )
         return BatchedArray(Tensor(inner, held.backend), found.is_batched)
 
-    def hold(self, array: Any) -> BatchedArray:
+    def wrap_outer_tensor(self, array: Any) -> BatchedArray:
         """Return an array of this level; a NumPy array of strings is wrapped in a tensor first."""
         if isinstance(array, BatchedArray):
             return array
@@ -345,7 +345,7 @@ class BatchTracer(Tracer):
 
     def _batched_array(self, x: Tensor) -> BatchedArray:
         """Return the array of a tensor; a tensor from outside is lifted first."""
-        return self.hold((x if x.backend is self else self.lift(x)).array)
+        return self.wrap_outer_tensor((x if x.backend is self else self.lift(x)).array)
 
     def _as_gradient(self, g: BatchedArray, x: BatchedArray, is_value_batched: bool) -> Tensor:
         """Return a gradient of the shape of an outer tensor: summed over the examples if they share it."""
@@ -424,7 +424,7 @@ class BatchTracer(Tracer):
             TracingError: the examples differ.
         """
         check_finished(self)
-        found = self.hold(array)
+        found = self.wrap_outer_tensor(array)
         if found.is_batched:
             raise TracingError(
                 f"vmap: a tensor of shape {found.shape} and dtype {found.dtype} has other values for each of "

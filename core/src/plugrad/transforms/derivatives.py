@@ -365,9 +365,11 @@ class _CheckpointedCall(CustomNode):
         self.kwargs = kwargs
         self.variables = variables
 
-    def pull(self, dy: Tensor, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:
-        """Run the function again with recording, then run its backward pass."""
-        leaves = [Leaf((parent if linked else None,)) for parent in self.parents]
+    def vjp(
+        self, dy: Tensor, needs_input_grad: Sequence[bool] | None, create_graph: bool
+    ) -> InputGradients:
+        """Run the function again with recording, and return the gradients of its inputs."""
+        leaves = [Leaf((parent if create_graph else None,)) for parent in self.parents]
         unused = iter(leaves)
         args = [
             Tensor(x.array, x.backend, next(unused)) if type(x) is Tensor else x for x in self.args

@@ -227,7 +227,7 @@ def grads(
 
 
 def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
-    """Return the value of `function`, and a function that pulls a gradient of the value back to every argument.
+    """Return the value of `function`, and a function that maps a gradient of the value to those of the arguments.
 
     >>> import plugrad
     >>> y, pull = plugrad.vjp(lambda x: x * x, plugrad.asarray([1.0, 2.0]))
@@ -261,7 +261,7 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
     is_nested = count_live_leaves() > len(leaves) and BackwardPass(root, leaves).is_nested
     value = result if is_nested else map_tree(_detach, result)
 
-    def pull(dy: Any) -> tuple[Any, ...]:
+    def pull_back(dy: Any) -> tuple[Any, ...]:
         given = [dy] if is_one else list(iter_leaves(dy))
         if len(given) != len(kept):
             raise ArgumentError(
@@ -277,7 +277,7 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
         filled = iter([zeros_like(Tensor(*x)) if g is None else g for x, g in pairs])
         return tuple(map_tree(lambda _: next(filled), arg) for arg in args)
 
-    return value, pull
+    return value, pull_back
 
 
 def variable_grads(

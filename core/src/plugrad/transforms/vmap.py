@@ -94,7 +94,7 @@ def vmap(
     _check_axes(out_axes, "out_axes")
 
     @wraps(function)
-    def batched(*args: Any, **kwargs: Any) -> Any:
+    def call_on_batch(*args: Any, **kwargs: Any) -> Any:
         given, template = _flatten_arguments(args, in_axes)
         size = _count_examples(given, axis_size)
         drawn: list[Tensor] = []
@@ -107,7 +107,7 @@ def vmap(
             parts.append(_run_on_batch(tracer, function, template(part, tracer), kwargs, out_axes))
         return parts[0] if len(parts) == 1 else _concatenate_chunks(parts, out_axes)
 
-    return batched
+    return call_on_batch
 
 
 def map_rows(
@@ -165,7 +165,7 @@ def _flatten_arguments(
     axes = as_axes_of_arguments(in_axes, args)
     given: list[MappedTensor] = []
 
-    def note(x: Any, axis: int | None, where: str) -> Any:
+    def collect_tensor(x: Any, axis: int | None, where: str) -> Any:
         if isinstance(x, np.ndarray | np.generic):
             x = asarray(x)
         if not isinstance(x, Tensor):
@@ -177,18 +177,18 @@ def _flatten_arguments(
         return TENSOR_SLOT
 
     marked = [
-        map_with_axes(note, arg, axis, f"argument {position}", "in_axes")
+        map_with_axes(collect_tensor, arg, axis, f"argument {position}", "in_axes")
         for position, (arg, axis) in enumerate(zip(args, axes, strict=True))
     ]
 
-    def fill(part: Sequence[MappedTensor], tracer: BatchTracer) -> list[Any]:
+    def replace_tensor(part: Sequence[MappedTensor], tracer: BatchTracer) -> list[Any]:
         remaining = iter(part)
         return map_tree(
             lambda leaf: _hide_axis(next(remaining), tracer) if leaf is TENSOR_SLOT else leaf,
             marked,
         )
 
-    return given, fill
+    return given, replace_tensor
 
 
 TENSOR_SLOT: Final = object()
@@ -368,7 +368,7 @@ def _as_batched(y: Any, tracer: BatchTracer) -> BatchedArray:
                 "tuples and dicts of these"
             )
         y = asarray(y)
-    return tracer.hold((y if y.backend is tracer else tracer.lift(y)).array)
+    return tracer.wrap_outer_tensor((y if y.backend is tracer else tracer.lift(y)).array)
 
 
 def _move_batch_axis(y: BatchedArray, axis: int | None, where: str, size: int) -> Tensor:

@@ -43,19 +43,118 @@ KEYWORDS_OF_OTHER_FRAMEWORKS: Final = {
 def explain_wrong_calls(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Wrap a function so that wrong arguments raise an ArgumentError with the function's signature.
 
-    It is for declarations, which are written once and by hand. Python names a wrong keyword, but not the right one.
+    Python names a wrong keyword, but not the right one. Its own message remains for an argument that is given twice.
+
+    The wrapper has the parameters of the function, and room for what is wrong: so a call packs and unpacks nothing. It
+    is compiled at the first call, as few of the functions are called in one program.
     """
+    _function, _explain, _absent = function, _Explanation(function), _ABSENT
 
     @wraps(function)
     def checked(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        try:
-            return function(*args, **kwargs)
-        except TypeError:
-            if (mistake := _describe_mistake(function, args, kwargs)) is None:
-                raise
-        raise ArgumentError(mistake)
+        # these three names are those of the code that takes the place of this one
+        return _explain.compile_into_wrapper(_function, _absent)(*args, **kwargs)
 
+    _explain.wrapper = checked
     return checked
+
+
+_ABSENT: Final = object()
+"""The value of a parameter that a call leaves out although it must not."""
+
+_WRAPPER_TEMPLATE: Final = """\
+def bind(_absent, _explain, _function):
+    def checked({parameters}):
+        if {is_wrong}:
+            _explain({positional}, _more, {named}, _absent)
+        return _function({arguments})
+    return checked
+"""
+_WRAPPER_OF_ANY_ARGUMENTS: Final = """\
+def bind(_absent, _explain, _function):
+    def checked(*args, **kwargs):
+        try:
+            return _function(*args, **kwargs)
+        except TypeError:
+            _explain({}, args, kwargs, _absent)
+            raise
+    return checked
+"""
+
+
+class _Explanation:
+    """Says what is wrong with the arguments of a function, and compiles what finds it out."""
+
+    wrapper: Any
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def __call__(
+        self,
+        positional: dict[str, Any],
+        more: tuple[Any, ...],
+        named: dict[str, Any],
+        absent: object,
+    ) -> None:
+        """Raise if the function does not take these arguments.
+
+        Args:
+            positional: those that may be given by position.
+            more: what was given by position behind them.
+            named: those that were given by keyword only.
+            absent: the value of those that were left out.
+        """
+        from inspect import Parameter, signature  # needed only when something is wrong
+
+        given = {name: value for name, value in positional.items() if value is not absent}
+        kwargs = {name: value for name, value in named.items() if value is not absent}
+        parameters = signature(self._function).parameters
+        by_place = [n for n in given if more or parameters[n].kind is Parameter.POSITIONAL_ONLY]
+        args = *[given.pop(name) for name in by_place], *more
+        mistake = _describe_mistake(self._function, args, given | kwargs)
+        if mistake is not None:
+            raise ArgumentError(mistake)
+
+    def compile_into_wrapper(self, *_: object) -> Any:
+        """Give the wrapper the parameters of the function; return it."""
+        from inspect import Parameter, signature  # which takes long to import
+
+        parameters = signature(self._function).parameters
+        kinds = {name: p.kind for name, p in parameters.items()}
+        first = [n for n, kind in kinds.items() if kind is Parameter.POSITIONAL_ONLY]
+        places = [*first, *[n for n, k in kinds.items() if k is Parameter.POSITIONAL_OR_KEYWORD]]
+        names = [name for name, kind in kinds.items() if kind is Parameter.KEYWORD_ONLY]
+        if len(places) + len(names) < len(kinds):
+            text = _WRAPPER_OF_ANY_ARGUMENTS
+        else:
+            defaults = {
+                n: _ABSENT if p.default is p.empty else p.default for n, p in parameters.items()
+            }
+            declared = [f"{name}=None" for name in places]
+            if first:
+                declared.insert(len(first), "/")
+            declared += ["*_more", *[f"{name}=None" for name in names], "**_wrong"]
+            needed = [f"{n} is _absent" for n, value in defaults.items() if value is _ABSENT]
+            text = _WRAPPER_TEMPLATE.format(
+                parameters=", ".join(declared),
+                is_wrong=" or ".join(["_more", "_wrong", *needed]),
+                positional=_format_dict(places),
+                named=_format_dict(names, "**_wrong"),
+                arguments=", ".join([*places, *[f"{name}={name}" for name in names]]),
+            )
+            # before the code: that which is there does without
+            self.wrapper.__defaults__ = tuple([defaults[name] for name in places])
+            self.wrapper.__kwdefaults__ = {name: defaults[name] for name in names}
+        bound: dict[str, Any] = {}
+        exec(compile(text, "<plugrad: arguments of a call>", "exec"), bound)
+        self.wrapper.__code__ = bound["bind"](None, None, None).__code__
+        return self.wrapper
+
+
+def _format_dict(names: list[str], *others: str) -> str:
+    """Return the text of a dict of variables by their names."""
+    return "{" + ", ".join([*[f"{name!r}: {name}" for name in names], *others]) + "}"
 
 
 def explain_wrong_fields(kind: ClassType) -> ClassType:

@@ -78,14 +78,14 @@ class DType:
         """
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
             raise DTypeError(f"DType: name={short_repr(name)} must be a string")
-        if name in _BY_NAME:
-            return _BY_NAME[name]
+        if name in _DTYPE_BY_NAME:
+            return _DTYPE_BY_NAME[name]
         if name == BFLOAT16:
             return _import_bfloat16()
         if name not in _KINDS:
             raise _unknown_dtype(name)
         numpy = np.dtypes.StringDType() if name == "string" else np.dtype(name)
-        self = _BY_NAME[name] = new_dtype(name, _KINDS[name], numpy)
+        self = _DTYPE_BY_NAME[name] = new_dtype(name, _KINDS[name], numpy)
         return self
 
     @property
@@ -127,9 +127,9 @@ class DType:
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, str):
-            return self.name == other or _BY_EQUIVALENT.get(other) is self
+            return self.name == other or _DTYPE_BY_EQUIVALENT.get(other) is self
         if other is bool or (isinstance(other, type) and issubclass(other, np.generic)):
-            return _BY_EQUIVALENT.get(other) is self
+            return _DTYPE_BY_EQUIVALENT.get(other) is self
         return NotImplemented
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -162,12 +162,12 @@ def new_dtype(name: str, kind: Kind, numpy: np.dtype[Any], info: Any = None) -> 
 def _unknown_dtype(spelling: object) -> DTypeError:
     """Return the DTypeError for a value that is not a dtype."""
     return DTypeError(
-        f"{short_repr(spelling)} is not a dtype{suggest_similar_name(spelling, _BY_NAME)}; "
-        f"choose one of {', '.join(_BY_NAME)}"
+        f"{short_repr(spelling)} is not a dtype{suggest_similar_name(spelling, _DTYPE_BY_NAME)}; "
+        f"choose one of {', '.join(_DTYPE_BY_NAME)}"
     )
 
 
-_BY_NAME: Final[dict[str, DType]] = {}
+_DTYPE_BY_NAME: Final[dict[str, DType]] = {}
 
 bool_: Final = DType("bool")
 int8: Final = DType("int8")
@@ -208,7 +208,7 @@ def _numpy_codes(numpy: np.dtype[Any]) -> tuple[str, str, str]:
 
 
 # A backend array may carry NumPy's dtype object or ours; both spell the same type.
-_BY_EQUIVALENT: Final[dict[object, DType]] = {
+_DTYPE_BY_EQUIVALENT: Final[dict[object, DType]] = {
     **{spelling: d for d in DTYPES for spelling in (d.name, d.numpy, d.numpy.type)},
     **{code: d for d in DTYPES if d is not string for code in _numpy_codes(d.numpy)},
     np.str_: string,
@@ -239,7 +239,7 @@ def as_dtype(spelling: object) -> DType:
     if type(spelling) is DType:
         return spelling
     try:
-        return _BY_EQUIVALENT[spelling]
+        return _DTYPE_BY_EQUIVALENT[spelling]
     except (KeyError, TypeError):
         if isinstance(spelling, np.dtype) and spelling.kind == "U":  # of any length
             return string
@@ -272,7 +272,7 @@ def _import_bfloat16() -> DType:
 
 def known_bfloat16() -> frozenset[DType]:
     """Return a set with bfloat16 if the program has named it, else an empty set."""
-    found = _BY_NAME.get(BFLOAT16)
+    found = _DTYPE_BY_NAME.get(BFLOAT16)
     return _NO_DTYPE if found is None else _cached_set_of(found)
 
 
@@ -326,8 +326,8 @@ def every_dtype() -> tuple[DType, ...]:
 def add_dtype(dtype: DType, promotion: Mapping[DType, DType]) -> None:
     """Make a dtype known; `plugrad.registry.dtypes` checks those of plugins."""
     _PROMOTION_OF_ADDED_DTYPE[dtype] = promotion
-    _BY_NAME[dtype.name] = dtype
-    _BY_EQUIVALENT.update(dict.fromkeys((dtype.name, dtype.numpy, dtype.numpy.type), dtype))
+    _DTYPE_BY_NAME[dtype.name] = dtype
+    _DTYPE_BY_EQUIVALENT.update(dict.fromkeys((dtype.name, dtype.numpy, dtype.numpy.type), dtype))
     for dtypes, spelled in _EQUIVALENTS_CACHE.items():
         _add_plugin_dtype_equivalents(dtype, dtypes, spelled)
     for listener in addition_listeners:
@@ -337,9 +337,9 @@ def add_dtype(dtype: DType, promotion: Mapping[DType, DType]) -> None:
 def remove_dtype(dtype: DType) -> None:
     """Forget a plugin's dtype; to forget it twice is harmless."""
     if _PROMOTION_OF_ADDED_DTYPE.pop(dtype, None) is not None:
-        del _BY_NAME[dtype.name]
+        del _DTYPE_BY_NAME[dtype.name]
         for spelling in (dtype.name, dtype.numpy, dtype.numpy.type):
-            del _BY_EQUIVALENT[spelling]
+            del _DTYPE_BY_EQUIVALENT[spelling]
         for spelled in _EQUIVALENTS_CACHE.values():
             spelled -= {dtype, dtype.numpy}
 
@@ -348,7 +348,7 @@ def numpy_kind(dtype: np.dtype[Any]) -> str:
     """Return NumPy's letter for the kind of a dtype; for a plugin's, which NumPy calls void, that of its kind."""
     if dtype.kind != "V":
         return dtype.kind
-    added = _import_bfloat16() if dtype.name == BFLOAT16 else _BY_EQUIVALENT.get(dtype)
+    added = _import_bfloat16() if dtype.name == BFLOAT16 else _DTYPE_BY_EQUIVALENT.get(dtype)
     return dtype.kind if added is None else _NUMPY_LETTER_OF_KIND[added.kind]
 
 

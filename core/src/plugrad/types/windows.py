@@ -253,14 +253,14 @@ def as_pairs(value: Iterable[Sequence[int]], name: str) -> Pairs:
         ArgumentValueError: a pair is not two such sizes.
     """
     try:
-        pairs: list[tuple[int, ...]] = [as_integers(part) for part in list_members(value)]
+        pairs = tuple([as_integers(part) for part in list_members(value)])
     except TypeError:
-        pairs = [()]
-    if any(len(pair) != 2 or min(pair) < 0 for pair in pairs):
+        pairs = ((),)
+    if [pair for pair in pairs if len(pair) != 2 or min(pair) < 0]:
         raise ArgumentValueError(
             f"{name}={short_repr(value)} must be pairs (before, after) of integers of at least 0, one for each axis"
         )
-    return tuple((pair[0], pair[1]) for pair in pairs)
+    return pairs  # type: ignore[return-value] - typing.cast would be a call
 
 
 def parse_padding(value: object, count: int, op: str, rounding: Rounding = None) -> Padding:

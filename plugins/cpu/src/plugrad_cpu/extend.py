@@ -10,7 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from plugrad.extend import KernelNotFound
-from plugrad_cpu.declare import put_in_front as put_in_front, tracked as tracked
+from plugrad_cpu.declare import (
+    is_tracked as is_tracked,
+    put_in_front as put_in_front,
+    tracked as tracked,
+)
 from plugrad_cpu.kernels import table as _table
 from plugrad_cpu.kernels.fused import add_bias_and_activate as add_bias_and_activate
 from plugrad_cpu.kernels.indexing import flat_positions as flat_positions

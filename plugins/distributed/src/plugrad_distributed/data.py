@@ -48,17 +48,17 @@ def _iter_shares(batches: Iterable[Any], world: World) -> Iterator[Any]:
         world.examples = None
 
 
-def _arrays_of_batch(batch: Any) -> list[Any]:
+def _get_batch_arrays(batch: Any) -> list[Any]:
     if isinstance(batch, dict):
-        return [part for value in batch.values() for part in _arrays_of_batch(value)]  # pyright: ignore[reportUnknownVariableType]
+        return [part for value in batch.values() for part in _get_batch_arrays(value)]  # pyright: ignore[reportUnknownVariableType]
     if isinstance(batch, tuple | list):
-        return [part for value in batch for part in _arrays_of_batch(value)]  # pyright: ignore[reportUnknownVariableType]
+        return [part for value in batch for part in _get_batch_arrays(value)]  # pyright: ignore[reportUnknownVariableType]
     return [batch]
 
 
 def _count_examples(batch: Any) -> int:
     counts: set[int] = set()
-    for part in _arrays_of_batch(batch):
+    for part in _get_batch_arrays(batch):
         shape = getattr(part, "shape", None)
         if not shape:
             raise ArgumentError(

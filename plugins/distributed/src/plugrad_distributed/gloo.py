@@ -22,10 +22,10 @@ LAUNCHER_VARIABLES: Final = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """What torchrun, and other launchers in its way, set in the environment of each process."""
 MISSING_RANKS_WAIT_SECONDS: Final = 2.0
 """The seconds in which ranks that wait tell each other that they do."""
-STAR_MAX_BYTES: Final = 1 << 16
+STAR_EXCHANGE_MAX_BYTES: Final = 1 << 16
 """Up to how many bytes of all ranks but one go through rank 0. A ring of N ranks sends as many bytes, in N times as
 many messages, of which each has some 650 bytes of headers, announcements and receipts."""
-STAR_MAX_RANKS: Final = 8
+STAR_EXCHANGE_MAX_RANKS: Final = 8
 """Up to how many ranks do so: rank 0 sends and receives as many times as there are others."""
 START_TIMEOUT_SECONDS: Final = 120.0
 """The seconds in which all processes must have started."""
@@ -125,7 +125,7 @@ class Gloo(Collective):
         self._group = self._store = None  # its threads end here, and not while Python does
 
     def _is_small(self, array: NDArray[Any]) -> bool:
-        return array.nbytes <= STAR_MAX_BYTES and 1 < self.size <= STAR_MAX_RANKS
+        return array.nbytes <= STAR_EXCHANGE_MAX_BYTES and 1 < self.size <= STAR_EXCHANGE_MAX_RANKS
 
     def _gather(self, operation: str, array: NDArray[Any], timeout: float) -> NDArray[Any] | None:
         """Return the arrays of all ranks as rows on rank 0, and None on the others."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from plugrad_distributed.reduction import GradientReduction
 
 KERNEL_FAMILY: Final = "distributed"
-ORDER_TOKEN: Final = np.zeros((), np.int32)
+COMPLETION_TOKEN: Final = np.zeros((), np.int32)
 """The result of a kernel that only begins something."""
 
 
@@ -102,8 +102,8 @@ def send_bucket(flat: Spec, token: Spec, *, reduction: Any, index: int, scaled: 
     return Shaped((), int32)
 
 
-@kernel("KeepBucket", family=KERNEL_FAMILY)
-def keep_bucket(flat: Spec, token: Spec, *, reduction: Any, index: int) -> Spec:
+@kernel("AccumulateBucket", family=KERNEL_FAMILY)
+def accumulate_bucket(flat: Spec, token: Spec, *, reduction: Any, index: int) -> Spec:
     """Add a bucket of gradients to the bucket that the next step sends.
 
     Args:
@@ -131,7 +131,7 @@ def receive_bucket(token: Spec, *, reduction: Any, index: int, size: int, dtype:
 
 gradient(all_reduce, x=lambda dy, world: sum_over_ranks(dy, world))
 not_differentiable(
-    *(gather_shards, begin_reduction, loss_scale, send_bucket, keep_bucket, receive_bucket),
+    *(gather_shards, begin_reduction, loss_scale, send_bucket, accumulate_bucket, receive_bucket),
     because="it exchanges gradients, after they have been computed",
 )
 
@@ -143,7 +143,7 @@ def _all_reduce(x: NDArray[Any], ticket: NDArray[Any], *, world: World) -> NDArr
     total = np.array(x)
 
     def exchange() -> None:
-        world.agree(describe_arrays("the sum of a tensor", [total]))
+        world.check_agreement(describe_arrays("the sum of a tensor", [total]))
         world.sum(total)
 
     world.submit(exchange).result()
@@ -154,7 +154,7 @@ def _gather_shards(x: NDArray[Any], ticket: NDArray[Any], *, world: World) -> ND
     own = np.array(x)
 
     def exchange() -> NDArray[Any]:
-        world.agree(describe_arrays("the parts of updated variables", [own]))
+        world.check_agreement(describe_arrays("the parts of updated variables", [own]))
         return world.gather(own)
 
     return world.submit(exchange).result().reshape(-1)
@@ -164,7 +164,7 @@ def _begin_reduction(
     ticket: NDArray[Any], *, reduction: GradientReduction, examples: int | None
 ) -> NDArray[Any]:
     reduction.begin(examples)
-    return ORDER_TOKEN
+    return COMPLETION_TOKEN
 
 
 def _loss_scale(token: NDArray[Any], *, reduction: GradientReduction, dtype: str) -> NDArray[Any]:
@@ -180,14 +180,14 @@ def _send_bucket(
     scaled: bool,
 ) -> NDArray[Any]:
     reduction.send(index, flat, scaled)
-    return ORDER_TOKEN
+    return COMPLETION_TOKEN
 
 
 def _keep_bucket(
     flat: NDArray[Any], token: NDArray[Any], *, reduction: GradientReduction, index: int
 ) -> NDArray[Any]:
-    reduction.keep(index, flat)
-    return ORDER_TOKEN
+    reduction.accumulate(index, flat)
+    return COMPLETION_TOKEN
 
 
 def _receive_bucket(
@@ -196,20 +196,20 @@ def _receive_bucket(
     return reduction.receive(index).astype(as_dtype(dtype).numpy, copy=False)
 
 
-HOST_BODIES: Final = {
+HOST_FUNCTIONS: Final = {
     all_reduce: _all_reduce,
     gather_shards: _gather_shards,
     begin_reduction: _begin_reduction,
     loss_scale: _loss_scale,
     send_bucket: _send_bucket,
-    keep_bucket: _keep_bucket,
+    accumulate_bucket: _keep_bucket,
     receive_bucket: _receive_bucket,
 }
 
 
 def ensure_registered(backend: Backend) -> None:
     """Register the kernels for a backend unless they are registered."""
-    for contract, body in HOST_BODIES.items():
+    for contract, body in HOST_FUNCTIONS.items():
         if plugrad.get_kernel(contract.name, backend.name) is None:
             config = KernelConfig(contract.name, backend.name, body, on_host=True)
             plugrad.register_kernel(config)

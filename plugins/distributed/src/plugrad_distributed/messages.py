@@ -8,10 +8,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def join_ranks(ranks: Sequence[int]) -> str:
+def format_rank_list(ranks: Sequence[int]) -> str:
     """Format a list of ranks for a message.
 
-    >>> join_ranks([1, 3])
+    >>> format_rank_list([1, 3])
     'ranks 1 and 3'
     """
     *first, last = map(str, ranks[:8])
@@ -21,4 +21,4 @@ def join_ranks(ranks: Sequence[int]) -> str:
 
 def describe_missing_ranks(ranks: Sequence[int]) -> str:
     """Describe which ranks were missing; if none is, all came but too late."""
-    return join_ranks(ranks) if ranks else "ranks that came when it had given up"
+    return format_rank_list(ranks) if ranks else "ranks that came when it had given up"

@@ -172,7 +172,7 @@ class DataParallel:
             CollectiveTimeout, CollectiveFailed: a rank does not come, or has ended.
             ArgumentError, ShapeError, DTypeError, GradientNotFound: as for `Optimizer.minimize`.
         """
-        if self._can_apply_unreduced():
+        if self._is_single_rank_without_options():
             return self.optimizer.minimize(function, variables)
         trained = [v for v in variables if v.trainable]
         step = self._begin_step("minimize", trained, examples)
@@ -218,7 +218,7 @@ class DataParallel:
             ArgumentError, ShapeError, DTypeError: as for `Optimizer.apply_gradients`.
         """
         pairs = list(pairs)
-        if self._can_apply_unreduced():
+        if self._is_single_rank_without_options():
             self.optimizer.apply_gradients(pairs)
             return
         variables = [variable for variable, _ in pairs]
@@ -228,7 +228,7 @@ class DataParallel:
         step.receive_all([])
         self._apply_reduced(step.reduction, variables, step.reduced)
 
-    def _can_apply_unreduced(self) -> bool:
+    def _is_single_rank_without_options(self) -> bool:
         if self._is_direct is None:
             self._is_direct = self.world.size == 1 and self.clip is None and not self.shard_state
         return self._is_direct
@@ -332,7 +332,7 @@ class _TrainingStep:
         self._sends = send
         values: list[Tensor] = []
 
-        def scaled() -> Tensor:
+        def scaled_loss() -> Tensor:
             value = function()
             values.append(plugrad.stop_gradient(value))
             dtype = "float64" if value.dtype is plugrad.float64 else "float32"
@@ -341,7 +341,9 @@ class _TrainingStep:
             self._loss = plugrad.stop_gradient(scaled)
             return scaled
 
-        _, gradients = plugrad.variable_grads(scaled, variables, on_gradient=self.record_gradient)
+        _, gradients = plugrad.variable_grads(
+            scaled_loss, variables, on_gradient=self.record_gradient
+        )
         return values[0], gradients
 
     def record_gradient(self, variable: Variable, gradient: Tensor, *, scaled: bool = True) -> None:
@@ -357,7 +359,7 @@ class _TrainingStep:
             if self._carries_loss(self._next):
                 assert self._loss is not None
                 flats.append(self._loss.reshape(-1))
-            self._send_or_keep(self._next, _concatenate_flat(flats), scaled)
+            self._send_or_accumulate(self._next, _concatenate_flat(flats), scaled)
             self._next += 1
 
     def _carries_loss(self, index: int) -> bool:
@@ -369,13 +371,13 @@ class _TrainingStep:
             and self._loss.dtype == buckets[index].dtype
         )
 
-    def _send_or_keep(self, index: int, flat: Tensor, scaled: bool) -> None:
+    def _send_or_accumulate(self, index: int, flat: Tensor, scaled: bool) -> None:
         if self._sends:
             self._token = kernels.send_bucket(
                 flat, self._token, reduction=self.reduction, index=index, scaled=scaled
             )
         else:
-            self._token = kernels.keep_bucket(
+            self._token = kernels.accumulate_bucket(
                 flat, self._token, reduction=self.reduction, index=index
             )
 
@@ -386,7 +388,7 @@ class _TrainingStep:
             self.record_gradient(variable, gradient)
         last = len(self.reduction.buckets) - 1
         if self._loss is not None and not self._carries_loss(last):
-            self._send_or_keep(last + 1, self._loss.reshape(-1), True)
+            self._send_or_accumulate(last + 1, self._loss.reshape(-1), True)
 
     def receive_all(self, gradients: Sequence[Tensor]) -> Tensor | None:
         """Wait for the reduced buckets, and return the reduced function value, if there is one."""

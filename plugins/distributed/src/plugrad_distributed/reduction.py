@@ -36,7 +36,7 @@ def make_buckets(variables: Sequence[Variable], limit: int) -> list[GradientBuck
     buckets: list[GradientBucket] = []
     open_ones: dict[Any, list[int]] = {}
 
-    def end(dtype: Any) -> None:
+    def close_bucket(dtype: Any) -> None:
         positions = tuple(open_ones.pop(dtype))
         buckets.append(GradientBucket(dtype, positions, sum(variables[i].size for i in positions)))
 
@@ -44,10 +44,10 @@ def make_buckets(variables: Sequence[Variable], limit: int) -> list[GradientBuck
         dtype = variables[position].dtype
         known = open_ones.get(dtype)
         if known and sum(variables[i].size for i in (*known, position)) * dtype.itemsize > limit:
-            end(dtype)
+            close_bucket(dtype)
         open_ones.setdefault(dtype, []).append(position)
     for dtype in list(open_ones):
-        end(dtype)
+        close_bucket(dtype)
     return buckets
 
 
@@ -63,7 +63,7 @@ class GradientReduction:
             f"gradient {i + 1} of {len(variables)}: {v.name or 'a variable'} {v.dtype}{list(v.shape)}"
             for i, v in enumerate(variables)
         ]
-        self.description: Final = ExchangeDescription.of(
+        self.description: Final = ExchangeDescription.from_lines(
             f"a step of {len(variables)} gradients", *lines
         )
         self.kept: dict[int, NDArray[Any]] = {}
@@ -84,7 +84,7 @@ class GradientReduction:
             self._buffers.clear()
         own = self.world.examples if examples is None else examples
         self._own = 1.0 if own is None else float(own)
-        self._agreement = self.world.submit(self.world.agree, self.description, self._own)
+        self._agreement = self.world.submit(self.world.check_agreement, self.description, self._own)
 
     def loss_scale(self) -> float:
         """Return this rank's share of the examples times the number of ranks: 1 where all have as many."""
@@ -108,7 +108,7 @@ class GradientReduction:
                 self.kept_examples = 0.0
         self._sums[index] = self.world.submit(self._sum_over_ranks, buffer)
 
-    def keep(self, index: int, flat: NDArray[Any]) -> None:
+    def accumulate(self, index: int, flat: NDArray[Any]) -> None:
         """Add the gradients of a bucket to the bucket that the next step sends."""
         if index == 0:
             self.kept_examples += self.examples

@@ -106,7 +106,7 @@ class OptimizerShards:
         }
 
     def _gather(self, values: NDArray[Any]) -> NDArray[Any]:
-        self.world.agree(describe_arrays("the state of the optimizer", [values]))
+        self.world.check_agreement(describe_arrays("the state of the optimizer", [values]))
         return self.world.gather(np.ascontiguousarray(values))
 
     def set_state(self, optimizer: Optimizer, state: Mapping[str, Any]) -> None:

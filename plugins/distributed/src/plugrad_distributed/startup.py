@@ -128,12 +128,14 @@ def _make_exception_hook(
 ) -> Callable[[type[BaseException], BaseException, TracebackType | None], None]:
     """Return an exception hook that prints an uncaught error and then ends all ranks."""
 
-    def end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    def end_all_ranks_on_error(
+        kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    ) -> None:
         print(f"rank {world.rank} of {world.size} ends with an error:", file=sys.stderr)
         before(kind, error, trace)
         _end_all_ranks(world)
 
-    return end
+    return end_all_ranks_on_error
 
 
 def _end_all_ranks(world: World) -> NoReturn:

@@ -31,7 +31,7 @@ def barrier() -> None:
         RanksDisagree, CollectiveTimeout, CollectiveFailed: a rank comes elsewhere, or does not come.
     """
     world = current_world("barrier")
-    world.submit(world.agree, ExchangeDescription.of("a barrier")).result()
+    world.submit(world.check_agreement, ExchangeDescription.from_lines("a barrier")).result()
 
 
 def broadcast(variables: Iterable[Variable], *, root: int = 0) -> None:
@@ -61,7 +61,7 @@ def broadcast(variables: Iterable[Variable], *, root: int = 0) -> None:
     description = describe_arrays(f"values of rank {root}", values)
 
     def exchange() -> None:
-        world.agree(description)
+        world.check_agreement(description)
         for value in values:
             if value.size:
                 world.broadcast(value, root)
@@ -106,7 +106,7 @@ def sum_numbers(numbers: Sequence[float]) -> list[float]:
     total = np.array(numbers, np.float64)
 
     def exchange() -> None:
-        world.agree(describe_arrays("sums of numbers", [total]))
+        world.check_agreement(describe_arrays("sums of numbers", [total]))
         world.sum(total)
 
     if world.size > 1 and total.size:
@@ -190,20 +190,20 @@ def load(path: str | PathLike[str]) -> Any:
             if is_interruption(error):
                 raise
             failure = str(error)
-    sizes, failures = _load_announced(world, content.size, failure)
+    sizes, failures = _share_size_and_failure(world, content.size, failure)
     if failures:
         raise FileNotFoundError(f"load: rank 0 cannot read {path}: {failures}")
     buffer = content if world.rank == 0 else np.zeros(sizes, np.uint8)
 
     def exchange() -> None:
-        world.agree(describe_arrays("a file of rank 0", [buffer]))
+        world.check_agreement(describe_arrays("a file of rank 0", [buffer]))
         world.broadcast(buffer, 0)
 
     world.submit(exchange).result()
     return _decode_file(path, buffer.tobytes(), world)
 
 
-def _load_announced(world: World, size: int, failure: str) -> tuple[int, str]:
+def _share_size_and_failure(world: World, size: int, failure: str) -> tuple[int, str]:
     """Return the announcement of rank 0: the size of the file, and why it cannot be read."""
     texts = world.submit(world.gather_texts, f"{size} {failure}").result()
     found, _, failures = texts[0].partition(" ")

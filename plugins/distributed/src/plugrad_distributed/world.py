@@ -42,7 +42,7 @@ class ExchangeDescription(NamedTuple):
     digest: int
 
     @classmethod
-    def of(cls, *lines: str) -> ExchangeDescription:
+    def from_lines(cls, *lines: str) -> ExchangeDescription:
         """Return the description that consists of these lines."""
         found = blake2b("\n".join(lines).encode(), digest_size=8).digest()
         return cls(lines, int.from_bytes(found, "little", signed=True))
@@ -114,13 +114,16 @@ class World:
         """
         self._thread.shutdown()  # Python has done so already where the program ends
         if self.size > 1 and self.failure is None:
-            self._run(self.agree, (ExchangeDescription.of("the end of the program"), 0.0, inf))
+            self._run(
+                self.check_agreement,
+                (ExchangeDescription.from_lines("the end of the program"), 0.0, inf),
+            )
         if self.failure is None:
             self.collective.close()
 
     # --- exchanges: they run in the thread -------------------------------------------------------
 
-    def agree(
+    def check_agreement(
         self, description: ExchangeDescription, number: float = 0.0, timeout: float | None = None
     ) -> NDArray[np.float64]:
         """Return one number from each rank, after a check that all describe the same exchange.
@@ -130,18 +133,18 @@ class World:
         """
         self._count += 1
         own = np.zeros(3, np.int64)
-        own[0], own[1] = description.digest ^ self._attempt_digest, self._count
+        own[0], own[1] = description.digest ^ self._digest_of_attempt, self._count
         own[2:].view(np.float64)[0] = number
         found = self._time_exchange("agree", own, self.collective.all_gather, timeout=timeout)
         if (found[:, :2] != own[:2]).any():
-            raise RanksDisagree(self._difference(description))
+            raise RanksDisagree(self._find_difference(description))
         return found[:, 2].copy().view(np.float64)
 
     @property
-    def _attempt_digest(self) -> int:
-        return ExchangeDescription.of(self.attempt).digest
+    def _digest_of_attempt(self) -> int:
+        return ExchangeDescription.from_lines(self.attempt).digest
 
-    def _difference(self, description: ExchangeDescription) -> str:
+    def _find_difference(self, description: ExchangeDescription) -> str:
         """Return the first line in which the descriptions of two ranks differ; all ranks call it."""
         lines = [
             f"exchange number {self._count} of attempt {self.attempt or '1'}",
@@ -178,7 +181,7 @@ class World:
 
     def gather_texts(self, text: str) -> list[str]:
         """Return the texts of all ranks, which may differ."""
-        self.agree(ExchangeDescription.of("texts of all ranks"))
+        self.check_agreement(ExchangeDescription.from_lines("texts of all ranks"))
         return self._gather_bytes(text.encode())
 
     def sum(self, array: NDArray[Any]) -> None:
@@ -227,4 +230,4 @@ class World:
 
 def describe_arrays(operation: str, arrays: Sequence[Any]) -> ExchangeDescription:
     """Describe an exchange of arrays or tensors."""
-    return ExchangeDescription.of(operation, *(f"{x.dtype}{list(x.shape)}" for x in arrays))
+    return ExchangeDescription.from_lines(operation, *(f"{x.dtype}{list(x.shape)}" for x in arrays))

@@ -61,55 +61,57 @@ def find_c_functions(kernel: str, *dtypes: str, suffix: str = "") -> CFunctionsB
     }
 
 
-Layout: TypeAlias = Literal["each", "axes", "rows"]
-"""What C functions take behind the arrays; ``extension/few.h`` tells."""
+Layout: TypeAlias = Literal[
+    "each", "axes", "indices", "scan", "rows", "view", "new axis", "fill", "band"
+]
+"""What C functions take behind the arrays; ``extension/small_results.h`` tells."""
 
 
 class SmallResults(NamedTuple):
-    """The functions with which C makes the small results of a kernel."""
+    """The functions by which C computes the small results of a kernel, and the form of their arguments."""
 
     how: Layout
     functions: dict[np.dtype[Any], CompiledFunction]
     """By the dtype of the inputs."""
     results: dict[np.dtype[Any], np.dtype[Any]]
     """The dtypes of results that are not those of the inputs."""
-    name: str
-    """The attribute that has the axes of a reduction, or the axis of rows."""
+    names: tuple[str, ...]
+    """The attributes that the functions ask for: that which has the axis or the axes, and flags."""
 
 
 SMALL_RESULTS: Final[dict[str, SmallResults]] = {}
 """By the names of kernels; `plugrad_native.small_results` puts them in front of the implementations."""
 
 
-def make_small_results_in_c(
+def register_small_result_functions(
     kernel: Kernel[..., Any],
     how: Layout,
     functions: Mapping[np.dtype[Any], CompiledFunction],
-    name: str = "",
+    *names: str,
     result: np.dtype[Any] | None = None,
 ) -> None:
-    """Let C make the small results of a kernel: Python takes three times as long for these.
+    """Register C functions or NumPy loops that compute the small results of a kernel, in a third of Python's time.
 
     Args:
         kernel: the kernel.
         how: what the functions take.
         functions: the functions by dtype, which come before those that are known.
-        name: the attribute that has the axes of a reduction, or the axis of rows.
+        names: the attributes that the functions ask for: that which has the axis or the axes, and flags.
         result: the dtype of results; by default that of the inputs.
     """
-    small = SMALL_RESULTS.setdefault(kernel.name, SmallResults(how, {}, {}, name))
+    small = SMALL_RESULTS.setdefault(kernel.name, SmallResults(how, {}, {}, names))
     small.functions.update(functions)
     if result is not None:
         small.results.update(dict.fromkeys(functions, result))
 
 
 def with_small_results_in_c(small: SmallResults, otherwise: Implementation) -> Implementation:
-    """Return an implementation that makes small results in C, and calls `otherwise` for all other inputs."""
+    """Return an implementation that computes small results in C, and calls `otherwise` for all other inputs."""
     variants = tuple([(d, run, small.results.get(d, d)) for d, run in small.functions.items()])
-    few = current_variant().few(
-        small.how, variants, UNTRACKED_MAX_ELEMENTS, otherwise, small.name, np.ufunc
+    function = current_variant().make_small_result_function(
+        small.how, variants, UNTRACKED_MAX_ELEMENTS, otherwise, small.names, np.ufunc
     )
-    return tracked(few)
+    return tracked(function)
 
 
 def make_unary_kernel(
@@ -139,7 +141,7 @@ def make_unary_kernel(
         return out
 
     if isinstance(functions, dict):  # not those of bfloat16, which NumPy may not know yet
-        make_small_results_in_c(kernel, "each", functions, result=result)
+        register_small_result_functions(kernel, "each", functions, result=result)
     return implementation
 
 
@@ -212,7 +214,7 @@ def make_binary_kernel(
         return out
 
     if isinstance(functions, dict):  # not those of bfloat16, which NumPy may not know yet
-        make_small_results_in_c(kernel, "each", functions, result=result)
+        register_small_result_functions(kernel, "each", functions, result=result)
     return implementation
 
 
@@ -407,6 +409,8 @@ C_COPY_BY_ITEM_SIZE: Final = {
 """Strided copies by the size of elements."""
 C_COPY_MIN_BYTES: Final = 4096
 """The minimum bytes for which C transposes faster than NumPy."""
+C_COPY_MAX_ROW_BYTES: Final = 128
+"""The maximum bytes of whole rows that C copies faster than NumPy."""
 COPY_COST_IN_ADDITIONS: Final = 2
 """How long it takes for an element, in additions."""
 
@@ -463,7 +467,7 @@ def plan_transposition(shape: Shape, strides: Shape, item_size: int) -> tuple[Sh
     """Plan a copy that makes a transposed array contiguous.
 
     That is, an order of axes which makes the array dense, and the descriptor for ``copy_4`` in
-    csrc/movement.c. None if there is no such order, or if NumPy copies as fast: whole rows.
+    csrc/movement.c. None if there is no such order, or if NumPy copies as fast: long rows.
     """
     order = sorted(range(len(shape)), key=lambda axis: -strides[axis])
     dense_step = item_size
@@ -480,11 +484,11 @@ def plan_transposition(shape: Shape, strides: Shape, item_size: int) -> tuple[Sh
             sizes[axis - 1] *= sizes.pop(axis)
             for step in steps:
                 del step[axis - 1]
-    if len(sizes) < 2 or steps[0][-1] == 1:
+    has_rows = steps[0][-1] == 1
+    if len(sizes) < 2 or (has_rows and sizes[-1] * item_size > C_COPY_MAX_ROW_BYTES):
         return None
-    unit = steps[0].index(
-        1
-    )  # the axis along which the source is contiguous comes before the last one
-    for numbers in (sizes, *steps):
-        numbers.insert(len(numbers) - 2, numbers.pop(unit))
+    if not has_rows:  # the axis along which the source is contiguous comes before the last one
+        unit = steps[0].index(1)
+        for numbers in (sizes, *steps):
+            numbers.insert(len(numbers) - 2, numbers.pop(unit))
     return tuple(order), np.array([len(sizes), *sizes, *steps[0], *steps[1]], np.int32)

@@ -38,7 +38,7 @@ C_BFLOAT16_SCRATCH_SIZE: Final = current_variant().kernel("brain_scratch")
 
 
 def make_matmul(widened: Implementation) -> Implementation:
-    """Return the implementation of bfloat16 products; `widened` computes those that C does not support."""
+    """Return the implementation of bfloat16 matrix products; `widened` computes those that C does not support."""
 
     @tracked
     def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array:
@@ -61,7 +61,7 @@ def multiply_matrices(a: Array, b: Array, transpose_a: bool, transpose_b: bool) 
     if size >= MAX_ELEMENTS:
         return None
     out = empty(plan.shape, a.dtype)
-    work = size * plan.numbers[2] // BFLOAT16_PRODUCTS_PER_ADDITION
+    work = size * plan.sizes_and_strides[2] // BFLOAT16_PRODUCTS_PER_ADDITION
     run_matmul(C_MATMUL_BFLOAT16, as_contiguous(left), as_contiguous(right), out, plan, work)
     return out
 
@@ -106,7 +106,7 @@ def make_convolution(widened: Implementation) -> Implementation:
 
 
 def make_input_gradient(widened: Implementation) -> Implementation:
-    """Return the implementation of their gradients for images, with the same fallback."""
+    """Return the implementation of input gradients of bfloat16 convolutions; `widened` is the fallback."""
 
     def input_gradient(dy: Array, filter: Array, *, input_shape: Shape, window: Window) -> Array:
         found = None
@@ -125,7 +125,7 @@ def make_input_gradient(widened: Implementation) -> Implementation:
 
 
 def make_filter_gradient(widened: Implementation) -> Implementation:
-    """Return the implementation of their gradients for filters; C multiplies those of single cells."""
+    """Return the implementation of filter gradients of bfloat16 convolutions; `widened` is the fallback."""
 
     def filter_gradient(x: Array, dy: Array, *, filter_shape: Shape, window: Window) -> Array:
         found = None

@@ -17,7 +17,7 @@ from plugrad.kernels import (
     reduction,
     unary,
 )
-from plugrad_cpu.extend import empty
+from plugrad_cpu.extend import empty, is_tracked, tracked
 from plugrad_native.declare import (
     FLOAT16,
     FLOAT32_LANES,
@@ -30,7 +30,7 @@ from plugrad_native.declare import (
 from plugrad_native.kernels import table as table
 from plugrad_native.kernels.pooling import describe_pooling, run_pooling
 from plugrad_native.kernels.reduction import sum_halves
-from plugrad_native.kernels.unary import DTYPE_CHARACTERS, cast, step
+from plugrad_native.kernels.unary import DTYPE_CHARS, cast, step
 from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def dispatch_float16(function: Implementation, halves: Implementation) -> Implem
     def implementation(x: Array, *others: Array | None, **attrs: Any) -> Any:
         return (halves if x.dtype is FLOAT16 else function)(x, *others, **attrs)
 
-    return implementation
+    return tracked(implementation) if is_tracked(function) else implementation
 
 
 # --- norms of rows, and sums -------------------------------------------------------------------------
@@ -78,16 +78,16 @@ def dispatch_float16(function: Implementation, halves: Implementation) -> Implem
 
 def _find_half_functions(name: str) -> dict[str, CFunction]:
     return {
-        DTYPE_CHARACTERS[half]: current_variant().kernel(f"{name}_{half}")
+        DTYPE_CHARS[half]: current_variant().kernel(f"{name}_{half}")
         for half in ("float16", "bfloat16")
     }
 
 
-C_LAYER_NORM_BY_CHARACTER: Final = _find_half_functions("layer_norm")
-C_SCALE_ROWS_BY_CHARACTER: Final = _find_half_functions("scale_rows")
+C_LAYER_NORM_BY_DTYPE_CHAR: Final = _find_half_functions("layer_norm")
+C_SCALE_ROWS_BY_DTYPE_CHAR: Final = _find_half_functions("scale_rows")
 
 
-def _as_float32_or_filled(part: Array | None, size: int, value: float) -> Array:
+def _as_float32_or_constant(part: Array | None, size: int, value: float) -> Array:
     if part is None:
         return np.full(size, value, np.float32)
     wide = part.reshape(-1).astype(np.float32)
@@ -104,9 +104,12 @@ def make_layer_norm(widened: ComputedInFloat32) -> Implementation:
         if not 0 < x.size < MAX_ELEMENTS:
             return widened(x, offset, scale, axis=axis, variance_epsilon=variance_epsilon)
         out = empty(x.shape, x.dtype)
-        parts = _as_float32_or_filled(offset, length, 0), _as_float32_or_filled(scale, length, 1)
+        parts = (
+            _as_float32_or_constant(offset, length, 0),
+            _as_float32_or_constant(scale, length, 1),
+        )
         parallel_for(
-            C_LAYER_NORM_BY_CHARACTER[x.dtype.char],
+            C_LAYER_NORM_BY_DTYPE_CHAR[x.dtype.char],
             ((as_contiguous(x), length), (parts[0], 0), (parts[1], 0), (out, length)),
             x.size // length,
             length,
@@ -133,19 +136,19 @@ def make_batch_norm(widened: ComputedInFloat32) -> Implementation:
         if not is_served:
             return widened(x, *parts, variance_epsilon=variance_epsilon)
         factor = 1 / np.sqrt(
-            _as_float32_or_filled(variance, channels, 1) + np.float32(variance_epsilon)
+            _as_float32_or_constant(variance, channels, 1) + np.float32(variance_epsilon)
         )
-        factor = factor * _as_float32_or_filled(scale, channels, 1)
+        factor = factor * _as_float32_or_constant(scale, channels, 1)
         out = empty(x.shape, x.dtype)
         given = (
-            *((as_contiguous(x), channels), (_as_float32_or_filled(mean, channels, 0), 0)),
+            *((as_contiguous(x), channels), (_as_float32_or_constant(mean, channels, 0), 0)),
             *(
                 (as_contiguous(factor), 0),
-                (_as_float32_or_filled(offset, channels, 0), 0),
+                (_as_float32_or_constant(offset, channels, 0), 0),
                 (out, channels),
             ),
         )
-        run = C_SCALE_ROWS_BY_CHARACTER[x.dtype.char]
+        run = C_SCALE_ROWS_BY_DTYPE_CHAR[x.dtype.char]
         parallel_for(run, given, x.size // channels, channels, work=2 * x.size)
         return out
 
@@ -229,8 +232,8 @@ for _config in list(table):
 # --- elementwise -----------------------------------------------------------------------------------
 
 
-class _AnyDtypeFunction:
-    """A C function for any dtype that is asked for, because NumPy's bfloat16 exists only after a program names it."""
+class _SameFunctionForAllDtypes:
+    """A mapping from every dtype to the same C function, because NumPy's bfloat16 may not exist yet."""
 
     def __init__(self, run: CFunction) -> None:
         self._run = run
@@ -266,7 +269,7 @@ COMPARISON_NAMES: Final = ("equal", "not_equal", "less", "less_equal")
 
 
 def _find_bfloat16_function(name: str, suffix: str = "") -> Any:
-    return _AnyDtypeFunction(current_variant().kernel(f"{name}_bfloat16{suffix}"))
+    return _SameFunctionForAllDtypes(current_variant().kernel(f"{name}_bfloat16{suffix}"))
 
 
 def _set_bfloat16_implementation(kernel: Kernel[..., Any], function: Implementation) -> None:

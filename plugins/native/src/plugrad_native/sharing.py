@@ -12,10 +12,11 @@ from plugrad_native.variants import current_variant
 
 
 def use_compiled_threads() -> None:
-    """Let threads that need no interpreter make the calls that C knows."""
+    """Make the thread pool run calls of C functions in threads of C, which need no interpreter."""
     if thread_pool.compiled is None and hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=current_variant().forget_threads)
     given = np.ufunc, count_processors()
     thread_pool.compiled = CompiledThreads(
-        partial(current_variant().share, *given), partial(current_variant().divide, *given)
+        partial(current_variant().run_calls_in_threads, *given),
+        partial(current_variant().run_parts_in_threads, *given),
     )

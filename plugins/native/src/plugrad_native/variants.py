@@ -19,8 +19,8 @@ OPTIONAL_VARIANTS: Final = ("_v4", "_v3")
 """The variants for x86-64 processors of a level."""
 
 
-CompiledFunction: TypeAlias = "Callable[..., Any] | tuple[np.ufunc, int]"
-"""A C function of the extension, or a ufunc of NumPy and the number of one of its loops."""
+CompiledFunction: TypeAlias = "Callable[..., Any] | tuple[np.ufunc, int] | None"
+"""A C function of the extension, or a ufunc of NumPy and the number of one of its loops; None where none is needed."""
 
 
 class Variant(Protocol):
@@ -38,24 +38,24 @@ class Variant(Protocol):
         """
         ...
 
-    def few(
+    def make_small_result_function(
         self,
-        how: Literal["each", "axes", "rows"],
+        how: Literal["each", "axes", "indices", "scan", "rows", "view", "new axis", "fill", "band"],
         variants: tuple[tuple[np.dtype[Any], CompiledFunction, np.dtype[Any]], ...],
         most: int,
         otherwise: Callable[..., NDArray[Any]],
-        name: str,
+        names: tuple[str, ...],
         ufunc_type: type,
         /,
     ) -> Callable[..., NDArray[Any]]:
-        """Return an implementation whose small results are made in C, as ``extension/few.h`` describes.
+        """Return an implementation that computes small results in C, as ``extension/small_results.h`` describes.
 
         Raises:
             ValueError: the functions do not take the arguments that it has.
         """
         ...
 
-    def join(
+    def make_small_concatenation(
         self,
         is_stack: bool,
         dtypes: tuple[np.dtype[Any], ...],
@@ -63,10 +63,10 @@ class Variant(Protocol):
         otherwise: Callable[..., NDArray[Any]],
         /,
     ) -> Callable[..., NDArray[Any]]:
-        """Return an implementation that joins arrays, a few elements in C, as ``extension/few.h`` describes."""
+        """Return an implementation of concatenation or stacking that handles small arrays in C."""
         ...
 
-    def program(
+    def make_program(
         self,
         words: NDArray[np.int64],
         sizes: NDArray[np.int64],
@@ -83,10 +83,10 @@ class Variant(Protocol):
         """
         ...
 
-    def share(
+    def run_calls_in_threads(
         self, ufunc_type: type, processors: int, calls: tuple[tuple[Any, ...], ...], threads: int, /
     ) -> bool:
-        """Make calls in up to so many threads of C, unless one of them is of a function that these do not know.
+        """Run calls in up to `threads` threads of C, if these know all functions called.
 
         Returns:
             Whether it did, or made none. Each call is a function and its arguments: a kernel, a program, or a ufunc
@@ -94,7 +94,7 @@ class Variant(Protocol):
         """
         ...
 
-    def divide(
+    def run_parts_in_threads(
         self,
         ufunc_type: type,
         processors: int,
@@ -108,7 +108,7 @@ class Variant(Protocol):
         threads: int,
         /,
     ) -> bool:
-        """Make a call in parts, in up to so many threads of C, unless these do not know the function.
+        """Divide one call among up to `threads` threads of C, if these know the function.
 
         Returns:
             Whether it did. See `ThreadPool.divide` of plugrad-cpu.
@@ -119,10 +119,10 @@ class Variant(Protocol):
         ...
 
     def forget_threads(self) -> object:
-        """Forget the threads, in a forked child, which has none."""
+        """Forget the threads of C, which do not exist in a forked child."""
         ...
 
-    def level(self) -> int:
+    def x86_64_level(self) -> int:
         """Return the highest x86-64 level that the processor supports, or 0 on other processors."""
         ...
 
@@ -136,7 +136,7 @@ def has_any_variant() -> bool:
 def current_variant() -> Variant:
     """Return the extension module for this processor."""
     baseline = next(name for name in BASELINE_VARIANTS if find_spec(f"plugrad_native.{name}"))
-    level = load_variant(baseline).level()
+    level = load_variant(baseline).x86_64_level()
     better = [name for name in OPTIONAL_VARIANTS if int(name.removeprefix("_v")) <= level]
     return load_variant([*better, baseline][0])
 

@@ -112,12 +112,12 @@ def run_windows(
     if descriptor[0] == 1:  # the first axis of which a single image has several positions
         results = [x.reshape(pieces[-1].results.stop, -1) for x in results]
 
-    def part(piece: WindowPart) -> Call:
+    def run_part(piece: WindowPart) -> Call:
         given = *(x[piece.images] for x in images), *(x[piece.results] for x in results)
         others = (empty((scratch,), FLOAT32),) if scratch else ()
         return make_call(piece.descriptor, *given, *others)
 
-    thread_pool.run([part(piece) for piece in pieces])
+    thread_pool.run([run_part(piece) for piece in pieces])
 
 
 def with_batch_size(descriptor: Array, count: int) -> Array:

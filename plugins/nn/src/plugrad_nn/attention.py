@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import plugrad
-from plugrad.extend import ArgumentError, ArgumentValueError, DTypeError, ShapeError, bool_, int32
+from plugrad.extend import (
+    ArgumentError,
+    ArgumentValueError,
+    DTypeError,
+    ShapeError,
+    active_precision,
+    bool_,
+    int32,
+)
 from plugrad_nn import initializers
 from plugrad_nn.arguments import (
     check_choice,
@@ -135,7 +143,10 @@ class MultiHeadAttention(Layer):
                 (batch, heads, length, places). Where all are False, all places get equal weights.
         """
         x = self._check_input("x", x)
-        context = x if context is None else self._check_input("context", context)
+        if context is None:
+            x = context = _cast_once(x)
+        else:
+            context = _cast_once(self._check_input("context", context))
         query = self._project_heads(params, "query", x, self.num_heads)
         key = self._project_heads(params, "key", context, self._kv_heads)
         value = self._project_heads(params, "value", context, self._kv_heads)
@@ -281,6 +292,12 @@ class MultiHeadAttention(Layer):
                 f"length, places), which is {shape}"
             )
         return mask if allowed is None else plugrad.logical_and(mask, allowed)
+
+
+def _cast_once(x: Tensor) -> Tensor:
+    """Return what all projections of x take in this precision, so that not each of them keeps its own cast."""
+    precision = active_precision()
+    return x if precision is None or x.dtype != plugrad.float32 else plugrad.astype(x, precision)
 
 
 def rotate_positions(x: Any, *, start: int = 0, base: float = 10_000.0) -> Tensor:

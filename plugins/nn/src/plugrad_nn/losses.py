@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import plugrad
 from plugrad.extend import DTypeError, ShapeError
+from plugrad.kernels import indexing
 from plugrad_nn.arguments import check_integer, check_number
 from plugrad_nn.ctc import ctc_loss as ctc_loss
 from plugrad_nn.labels import check_labels
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from plugrad import Tensor
     from plugrad.losses import Reduction
 
@@ -56,13 +59,37 @@ def sparse_softmax_cross_entropy(
     labels, logits, counted = _check_labels_and_logits(
         "sparse_softmax_cross_entropy", labels, logits, ignore_index
     )
-    return plugrad.losses.softmax_cross_entropy(
-        plugrad.one_hot(labels, logits.shape[-1], dtype=logits.dtype),
-        logits,
-        _example_weights(counted, weights, logits),
-        label_smoothing=label_smoothing,
-        reduction=reduction,
-    )
+    weights = _example_weights(counted, weights, logits)
+    if label_smoothing:
+        return plugrad.losses.softmax_cross_entropy(
+            plugrad.one_hot(labels, logits.shape[-1], dtype=logits.dtype),
+            logits,
+            weights,
+            label_smoothing=label_smoothing,
+            reduction=reduction,
+        )
+    # A tensor of one-hot labels would be as large as the logits, and 0 times the logarithm of 0 no number.
+    each = _cross_entropy(plugrad.clip(labels, 0, logits.shape[-1] - 1), logits)
+    return plugrad.losses.compute_weighted_loss(each, weights, reduction=reduction)
+
+
+@plugrad.custom_grad
+def _cross_entropy(
+    labels: Tensor, logits: Tensor, save: Callable[..., None]
+) -> tuple[Tensor, Callable[..., Any]]:
+    """Return the loss of each example. Its gradient has a closed form: softmax, less 1 at the label."""
+    place = {"axis": labels.ndim, "batch_dims": labels.ndim}
+    shape, indices = logits.shape, plugrad.expand_dims(labels, -1)
+    log_probabilities = plugrad.log_softmax(logits)
+    save(indices, log_probabilities)
+
+    def gradient(dy: Tensor, saved: list[Tensor]) -> tuple[None, Tensor]:
+        indices, log_probabilities = saved
+        dy = plugrad.expand_dims(dy, -1)
+        at_labels = indexing.gather_gradient(dy, indices, shape=shape, **place)
+        return None, dy * plugrad.exp(log_probabilities) - at_labels
+
+    return -plugrad.squeeze(indexing.gather(log_probabilities, indices, **place), -1), gradient
 
 
 def sparse_hinge_loss(

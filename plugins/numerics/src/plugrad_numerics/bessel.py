@@ -66,26 +66,30 @@ def y1(x: Any) -> Tensor:
 
 
 def _bessel_first_kind(order: int, x: Tensor) -> Tensor:
-    small = _first_kind_below_asymptotic(order, plugrad.where(x < ASYMPTOTIC_MIN, x, 0))
-    return plugrad.where(x < ASYMPTOTIC_MIN, small, _asymptotic_form(order, x, is_first=True))
+    small = _bessel_first_kind_below_asymptotic_min(order, plugrad.where(x < ASYMPTOTIC_MIN, x, 0))
+    return plugrad.where(
+        x < ASYMPTOTIC_MIN, small, _bessel_asymptotic_form(order, x, is_first=True)
+    )
 
 
-def _first_kind_below_asymptotic(order: int, x: Tensor) -> Tensor:
+def _bessel_first_kind_below_asymptotic_min(order: int, x: Tensor) -> Tensor:
     found = evaluate_table(f"j{order}", x)
     return found * x if order else found
 
 
 def _bessel_second_kind(order: int, x: Tensor) -> Tensor:
     inside = plugrad.where((x > 0) & (x < ASYMPTOTIC_MIN), x, 1)
-    product = plugrad.log(inside / 2) * _first_kind_below_asymptotic(order, inside)
+    product = plugrad.log(inside / 2) * _bessel_first_kind_below_asymptotic_min(order, inside)
     if order:
         product = product - 1 / inside
     low = evaluate_table(f"y{order}", inside) + 2 / pi * product
-    found = plugrad.where(x < ASYMPTOTIC_MIN, low, _asymptotic_form(order, x, is_first=False))
+    found = plugrad.where(
+        x < ASYMPTOTIC_MIN, low, _bessel_asymptotic_form(order, x, is_first=False)
+    )
     return plugrad.where(x < 0, nan, plugrad.where(x == 0, -inf, found))
 
 
-def _asymptotic_form(order: int, x: Tensor, *, is_first: bool) -> Tensor:
+def _bessel_asymptotic_form(order: int, x: Tensor, *, is_first: bool) -> Tensor:
     is_infinite = x == inf
     x = plugrad.where(
         x >= ASYMPTOTIC_MIN, plugrad.where(is_infinite, ASYMPTOTIC_MIN, x), ASYMPTOTIC_MIN

@@ -114,7 +114,7 @@ def _apply_per_order(
     *,
     refine: Function | None = None,
 ) -> Tensor:
-    """Return a function of one order, or of each of several; those that are negative and not whole may be refined."""
+    """Evaluate a Bessel function of one or several orders; `refine` is for negative orders that are not whole."""
     if isinstance(v, plugrad.Tensor):
         raise ArgumentError(f"{op}: v={v!r:.80} is a tensor; pass numbers or a NumPy array")
     try:
@@ -137,11 +137,11 @@ def _apply_per_order(
 
 
 def _with_array_of_orders(function: Function, orders: NDArray[Any]) -> Callable[[Tensor], Tensor]:
-    """Return a function of numbers, whose orders broadcast with them."""
+    """Return a function of x that evaluates a Bessel function of all orders, which broadcast with x."""
     if not orders.ndim:
         return partial(function, float(orders))
 
-    def compute(x: Tensor) -> Tensor:
+    def evaluate_all_orders(x: Tensor) -> Tensor:
         x = plugrad.broadcast_to(x, plugrad.broadcast_shapes(orders.shape, x.shape))
         found = plugrad.zeros_like(x)
         for order in np.unique(orders):
@@ -150,7 +150,7 @@ def _with_array_of_orders(function: Function, orders: NDArray[Any]) -> Callable[
             found = plugrad.where(is_it, function(float(order), plugrad.where(is_it, x, 1)), found)
         return found
 
-    return compute
+    return evaluate_all_orders
 
 
 def _jv(v: float, x: Tensor) -> Tensor:
@@ -175,7 +175,7 @@ def _yv(v: float, x: Tensor) -> Tensor:
 
 
 def _combine_by_connection_formula(v: float, near: Tensor, other: Tensor) -> Tensor:
-    """Return ``cos(pi v) near + sin(pi v) other``, where one that has no part in it may be infinite."""
+    """Return ``cos(pi v) near + sin(pi v) other``; `near` may be infinite where the cosine is 0."""
     cosine, sine = _cos_and_sin_pi(v)
     return near * cosine + other * sine if cosine else other * sine
 
@@ -192,7 +192,7 @@ def _ive(v: float, x: Tensor) -> Tensor:
 
 
 def _refine_iv(v: float, x: Tensor, *, is_scaled: bool = False) -> Tensor:
-    """Return I of a negative order near its root, where the terms of the connection formula cancel; NaN elsewhere."""
+    """Return I_v(x) of negative v near its root, where the terms of the connection formula cancel; NaN elsewhere."""
     if v >= 0 or v == int(v):
         return x * nan
     limit = 4 - v  # a root is near -0.66 * v
@@ -212,7 +212,7 @@ def _abs_with_unit_slope(x: Tensor) -> Tensor:
 
 
 def _apply_symmetry_signs(found: Tensor, v: float, x: Tensor, *, negates_order: bool) -> Tensor:
-    """Return what a function of a whole order is at x, where `found` is that at the sizes of both."""
+    """Return a Bessel function of whole order v at x, given its value `found` at abs(v) and abs(x)."""
     if int(v) % 2 == 0:
         return found
     sign = -1.0 if negates_order and v < 0 else 1.0
@@ -226,14 +226,14 @@ def _multiply_by_exp(scaled: Tensor, size: Tensor) -> Tensor:
 
 
 def _cos_and_sin_pi(v: float) -> tuple[float, float]:
-    """Return the cosine and the sine of v half turns, exact at quarters."""
+    """Return cos(pi v) and sin(pi v), exact at whole and half v."""
     n = round(v)
     part, sign = v - n, (-1) ** n
     return (0.0 if abs(part) == 0.5 else sign * cos(pi * part)), sign * sin(pi * part)
 
 
 def _bessel_j(v: float, x: Tensor) -> Tensor:
-    """Return J of v and x of 0 or more."""
+    """Return J_v(x) for v >= 0 and x >= 0."""
     return _with_asymptotic_tail(
         v, x, is_first=True, middle=_first_kind_from_tables(v, x, is_modified=False)
     )
@@ -247,7 +247,7 @@ def _first_kind_from_tables(v: float, x: Tensor, *, is_modified: bool) -> Tensor
 
 
 def _multiply_by_power(found: Tensor, x: Tensor, v: float) -> Tensor:
-    """Return ``found * x**v``, where the power may be too large or small for a number."""
+    """Return ``found * x**v`` without overflow or underflow of the power alone."""
     if v == 0:
         return found
     if abs(v) <= 8:
@@ -257,19 +257,19 @@ def _multiply_by_power(found: Tensor, x: Tensor, v: float) -> Tensor:
 
 
 def _bessel_y(v: float, x: Tensor) -> Tensor:
-    """Return Y of v of 0 or more."""
+    """Return Y_v(x) for v >= 0; -inf at 0, NaN below it."""
     low = _second_kind_from_tables(v, x, is_modified=False)
     found = _with_asymptotic_tail(v, plugrad.abs(x), is_first=False, middle=low)
     return plugrad.where(x < 0, nan, plugrad.where(x == 0, -inf, found))
 
 
 def _with_asymptotic_tail(v: float, x: Tensor, *, is_first: bool, middle: Tensor) -> Tensor:
-    """Return J or Y: `middle` below a threshold, and the asymptotic form above it (DLMF 10.17)."""
+    """Return J_v(x), or Y_v(x) unless `is_first`: `middle` below a threshold, asymptotic form above (DLMF 10.17)."""
     large = order_tables.asymptotic_min(v)
     far = plugrad.where((x >= large) & (x < inf), x, large)
     p, q = (
         evaluate_pieces(*t, large / far)
-        for t in order_tables.asymptotic_tails(v, is_modified=False)
+        for t in order_tables.asymptotic_factors(v, is_modified=False)
     )
     c, s = _cos_and_sin_pi((v / 2 + 0.25) % 2)
     sine, cosine = plugrad.sin(far), plugrad.cos(far)
@@ -279,20 +279,20 @@ def _with_asymptotic_tail(v: float, x: Tensor, *, is_first: bool, middle: Tensor
 
 
 def _scaled_bessel_i(v: float, x: Tensor) -> Tensor:
-    """Return I of v and x of 0 or more, times exp(-x)."""
+    """Return exp(-x) I_v(x) for v >= 0 and x >= 0."""
     large = order_tables.asymptotic_min(v)
     far = plugrad.where((x >= large) & (x < inf), x, large)
-    table = order_tables.asymptotic_tails(v, is_modified=True)[0]
+    table = order_tables.asymptotic_factors(v, is_modified=True)[0]
     high = evaluate_pieces(*table, large / far) / plugrad.sqrt(far)
     found = plugrad.where(x < large, _first_kind_from_tables(v, x, is_modified=True), high)
     return plugrad.where(x == inf, 1, found)  # not 0, because exp(x) is infinite
 
 
 def _bessel_k(v: float, x: Tensor, *, is_scaled: bool = False) -> Tensor:
-    """Return K of v of 0 or more, times exp(x) if it is scaled."""
+    """Return K_v(x) for v >= 0, times exp(x) if `is_scaled`; inf at 0, NaN below it."""
     large = order_tables.asymptotic_min(v)
     far = plugrad.where((x >= large) & (x < inf), x, large)
-    table = order_tables.asymptotic_tails(v, is_modified=True)[1]
+    table = order_tables.asymptotic_factors(v, is_modified=True)[1]
     high = evaluate_pieces(*table, large / far) / plugrad.sqrt(far)
     if not is_scaled:
         high = high * plugrad.exp(-far)
@@ -305,7 +305,7 @@ def _bessel_k(v: float, x: Tensor, *, is_scaled: bool = False) -> Tensor:
 def _second_kind_from_tables(
     v: float, x: Tensor, *, is_modified: bool, is_scaled: bool = False
 ) -> Tensor:
-    """Return Y or K of x above 0 and below large; K times exp(x) if it is scaled."""
+    """Return Y_v(x), or if `is_modified` K_v(x), for x between 0 and `asymptotic_min`; times exp(x) if `is_scaled`."""
     large = order_tables.asymptotic_min(v)
     low, table = order_tables.second_kind_tables(v, is_modified=is_modified)
     x = plugrad.where((x > 0) & (x < large), x, 1)
@@ -321,17 +321,19 @@ def _second_kind_from_tables(
 def _second_kind_below_1(low: SecondSolutionBelow1, v: float, large: float, x: Tensor) -> Tensor:
     half = x / 2
     square, logarithm = half * half, plugrad.log(half)
-    angle = logarithm * low.part
+    angle = logarithm * low.order_fraction
     odd = (
-        logarithm * (low.part / low.sine)
-        if abs(low.part) < 1e-9
-        else plugrad.sinh(angle) / low.sine
+        logarithm * (low.order_fraction / low.sine_of_fraction)
+        if abs(low.order_fraction) < 1e-9
+        else plugrad.sinh(angle) / low.sine_of_fraction
     )
     found = (
-        evaluate_polynomial(low.even, square) * plugrad.cosh(angle)
-        + evaluate_polynomial(low.odd, square) * odd
+        evaluate_polynomial(low.cosh_coefficients, square) * plugrad.cosh(angle)
+        + evaluate_polynomial(low.sinh_coefficients, square) * odd
     )
-    if low.whole:
-        head = _multiply_by_power(evaluate_polynomial(low.head, square), x / large, -v)
-        found = head + _multiply_by_power(found, half, low.whole)
+    if low.whole_order:
+        head = _multiply_by_power(
+            evaluate_polynomial(low.principal_coefficients, square), x / large, -v
+        )
+        found = head + _multiply_by_power(found, half, low.whole_order)
     return found

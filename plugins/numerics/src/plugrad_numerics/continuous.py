@@ -454,35 +454,35 @@ class TruncatedNormal(Distribution):
     low: Any
     high: Any
 
-    def _standardized_ends(self) -> tuple[Tensor, Tensor, Tensor]:
+    def _standardized_bounds(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return both standardized ends, and the probability between them."""
         first, last = (self.low - self.loc) / self.scale, (self.high - self.loc) / self.scale
         return first, last, ndtr(last) - ndtr(first)
 
-    def probability_between_ends(self) -> Tensor:
+    def probability_between_bounds(self) -> Tensor:
         """The probability between both ends of the normal distribution that is not cut off."""
-        return self._standardized_ends()[2]
+        return self._standardized_bounds()[2]
 
     def _draw(self, source: Any) -> Tensor:
-        first, _, share = self._standardized_ends()
+        first, _, share = self._standardized_bounds()
         z = ndtri(ndtr(first) + share * source.uniform())
         return plugrad.clip(self.loc + self.scale * z, self.low, self.high)
 
     def log_prob(self, x: Any) -> Tensor:
         x = self._as_value(x)
         found = Normal(self.loc, self.scale).log_prob(x) - plugrad.log(
-            self.probability_between_ends()
+            self.probability_between_bounds()
         )
         return plugrad.where((x >= self.low) & (x <= self.high), found, -inf)
 
-    def _ends_and_densities(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        first, last, share = self._standardized_ends()
+    def _bounds_and_densities(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        first, last, share = self._standardized_bounds()
         densities = (plugrad.exp(-0.5 * z * z) / sqrt(2 * pi) / share for z in (first, last))
         low, high = densities
         return first, last, low, high, share
 
     def entropy(self) -> Tensor:
-        first, last, low, high, share = self._ends_and_densities()
+        first, last, low, high, share = self._bounds_and_densities()
         return (
             0.5 * (LOG_2_PI + 1)
             + plugrad.log(self.scale * share)
@@ -491,10 +491,10 @@ class TruncatedNormal(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        _, _, low, high, _ = self._ends_and_densities()
+        _, _, low, high, _ = self._bounds_and_densities()
         return self.loc + self.scale * (low - high)
 
     @property
     def variance(self) -> Tensor:
-        first, last, low, high, _ = self._ends_and_densities()
+        first, last, low, high, _ = self._bounds_and_densities()
         return self.scale**2 * (1 + first * low - last * high - (low - high) ** 2)

@@ -42,7 +42,7 @@ def interp(x: Any, xp: Any, fp: Any) -> Tensor:
 
 
 def _find_neighbours(places: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the position of the place before each x, and the places around it."""
+    """Return the index of the point before each x, and the points before and after it."""
     flat = plugrad.reshape(plugrad.stop_gradient(x), (-1,))
     after = plugrad.searchsorted(plugrad.stop_gradient(places), flat, side="right")
     left = plugrad.reshape(plugrad.clip(after - 1, 0, places.shape[0] - 2), x.shape)
@@ -119,7 +119,7 @@ class CubicSpline(_PiecewiseCubic):
             _check_points("CubicSpline", self.x, self.y, 4)
         width = self.x[1:] - self.x[:-1]
         rise = (self.y[1:] - self.y[:-1]) / width
-        first, last = self._end_rows(width, rise)
+        first, last = self._find_boundary_rows(width, rise)
         h, k = width[:-1, None], width[1:, None]
         eye = plugrad.eye(n, dtype=self.x.dtype, device=self.x.device)
         inner = eye[:-2] * k + eye[1:-1] * (2 * (h + k)) + eye[2:] * h
@@ -128,22 +128,24 @@ class CubicSpline(_PiecewiseCubic):
         values = plugrad.concat([first[1][None], right, last[1][None]], axis=0)
         return plugrad.linalg.solve(matrix, values)
 
-    def _end_rows(self, width: Tensor, rise: Tensor) -> tuple[Any, Any]:
-        """Return the first and the last row of the system, and their right sides."""
+    def _find_boundary_rows(self, width: Tensor, rise: Tensor) -> tuple[Any, Any]:
+        """Return the first and the last row of the linear system of slopes, with their right-hand sides."""
         eye = plugrad.eye(self.x.shape[0], dtype=self.x.dtype, device=self.x.device)
         if self.bc_type == "clamped":
             return (eye[0], 0 * rise[0]), (eye[-1], 0 * rise[0])
         if self.bc_type == "natural":
             return (2 * eye[0] + eye[1], 3 * rise[0]), (2 * eye[-1] + eye[-2], 3 * rise[-1])
 
-        def row(a: Any, b: Any, h: Tensor, k: Tensor, near: Tensor, next_: Tensor) -> Any:
+        def make_not_a_knot_row(
+            a: Any, b: Any, h: Tensor, k: Tensor, near: Tensor, next_: Tensor
+        ) -> Any:
             total = h + k
             value = ((h + 2 * total) * k * near + h * h * next_) / total
             return k * a + total * b, value
 
         return (
-            row(eye[0], eye[1], width[0], width[1], rise[0], rise[1]),
-            row(eye[-1], eye[-2], width[-1], width[-2], rise[-1], rise[-2]),
+            make_not_a_knot_row(eye[0], eye[1], width[0], width[1], rise[0], rise[1]),
+            make_not_a_knot_row(eye[-1], eye[-2], width[-1], width[-2], rise[-1], rise[-2]),
         )
 
 
@@ -178,12 +180,12 @@ class PchipInterpolator(_PiecewiseCubic):
         mean = (first + second) / (first / safe_before + second / safe_after)
         inner = plugrad.where(is_even, mean, 0)
         ends = [
-            self._end_slope(width[0], width[1], rise[0], rise[1]),
-            self._end_slope(width[-1], width[-2], rise[-1], rise[-2]),
+            self._find_boundary_slope(width[0], width[1], rise[0], rise[1]),
+            self._find_boundary_slope(width[-1], width[-2], rise[-1], rise[-2]),
         ]
         return plugrad.concat([ends[0][None], inner, ends[1][None]], axis=0)
 
-    def _end_slope(self, h: Tensor, k: Tensor, near: Tensor, far: Tensor) -> Tensor:
+    def _find_boundary_slope(self, h: Tensor, k: Tensor, near: Tensor, far: Tensor) -> Tensor:
         """Return the slope of a parabola, limited so that the curve keeps its direction."""
         slope = ((2 * h + k) * near - h * far) / (h + k)
         is_turned = plugrad.sign(slope) != plugrad.sign(near)

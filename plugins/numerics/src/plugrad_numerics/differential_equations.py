@@ -96,10 +96,10 @@ def _solve(
         values = _integrate(function, options, y, t, args)
         save(values, t, *args)
 
-        def pull(dy: Tensor, saved: list[Tensor]) -> list[Tensor]:
+        def vjp(dy: Tensor, saved: list[Tensor]) -> list[Tensor]:
             return _adjoint_gradients(function, options, dy, saved)
 
-        return values, pull
+        return values, vjp
 
     return solution(y, t, *args)
 
@@ -107,15 +107,15 @@ def _solve(
 def _integrate(
     function: Derivative, options: dict[str, Any], y: Tensor, t: Tensor, args: Sequence[Tensor]
 ) -> Tensor:
-    """Return the values at all times."""
+    """Return the solution y at all times."""
     if t.shape[0] == 1:
         return y[None]
 
-    def advance(y: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
+    def integrate_to_next_time(y: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
         y = _integrate_interval(function, options, y, ends[0], ends[1], args)
         return y, y
 
-    _, found = plugrad.scan(advance, y, plugrad.stack([t[:-1], t[1:]], axis=1))
+    _, found = plugrad.scan(integrate_to_next_time, y, plugrad.stack([t[:-1], t[1:]], axis=1))
     return plugrad.concat([y[None], found], axis=0)
 
 
@@ -131,11 +131,11 @@ def _integrate_interval(
     rtol, atol, most = options["rtol"], options["atol"], options["max_steps"]
     direction = plugrad.sign(end - start)
 
-    def go_on(carry: Any) -> Tensor:
+    def has_steps_left(carry: Any) -> Tensor:
         _, t, _, count = carry
         return ((end - t) * direction > 0) & (count < most)
 
-    def advance(carry: Any) -> Any:
+    def take_step(carry: Any) -> Any:
         y, t, h, count = carry
         is_last = h >= plugrad.abs(end - t)
         step = plugrad.where(is_last, end - t, direction * h)
@@ -156,7 +156,7 @@ def _integrate_interval(
 
     first = _choose_first_step(function, options, y, start, end, args)
     count = plugrad.zeros((), dtype="int32", device=y.device)
-    y, t, _, _ = plugrad.while_loop(go_on, advance, (y, start + 0, first, count))
+    y, t, _, _ = plugrad.while_loop(has_steps_left, take_step, (y, start + 0, first, count))
     return plugrad.where((end - t) * direction > 0, plugrad.nan, y)
 
 
@@ -168,7 +168,7 @@ def _choose_first_step(
     end: Tensor,
     args: Sequence[Tensor],
 ) -> Tensor:
-    """Return a length after which y has changed by about a hundredth (Hairer, Nørsett and Wanner, II.4)."""
+    """Return the first step size, in which y changes by about a hundredth (Hairer, Nørsett and Wanner, II.4)."""
     whole = plugrad.abs(end - start)
     if not y.size:
         return whole
@@ -207,21 +207,21 @@ def _adjoint_gradients(
     parts = [size, size, *(x.size for x in args)]
     ends = [sum(parts[: i + 1]) for i in range(len(parts))]
 
-    def split(state: Tensor) -> list[Tensor]:
+    def split_state(state: Tensor) -> list[Tensor]:
         shapes = [shape, shape, *(x.shape for x in args)]
         starts = [0, *ends[:-1]]
         return [
             plugrad.reshape(state[a:b], s) for a, b, s in zip(starts, ends, shapes, strict=True)
         ]
 
-    def flatten(pieces: Sequence[Tensor]) -> Tensor:
+    def flatten_state(pieces: Sequence[Tensor]) -> Tensor:
         return plugrad.concat([plugrad.reshape(x, (-1,)) for x in pieces], axis=0)
 
-    def backward(state: Tensor, t: Tensor, *given: Tensor) -> Tensor:
-        y, weight, *_ = split(state)
+    def adjoint_derivative(state: Tensor, t: Tensor, *given: Tensor) -> Tensor:
+        y, weight, *_ = split_state(state)
         slope, pull = plugrad.vjp(lambda y, *rest: function(y, t, *rest), y, *given)
         d_y, *d_args = pull(weight)
-        return flatten([slope, -d_y, *(-d for d in d_args)])
+        return flatten_state([slope, -d_y, *(-d for d in d_args)])
 
     weight = dy[-1]
     d_args = [plugrad.zeros_like(x) for x in args]
@@ -229,9 +229,9 @@ def _adjoint_gradients(
     for i in range(t.shape[0] - 1, 0, -1):
         slope = function(values[i], t[i], *args)
         d_times.append(plugrad.sum(slope * dy[i]))
-        start = flatten([values[i], weight, *d_args])
+        start = flatten_state([values[i], weight, *d_args])
         pair = plugrad.stack([t[i], t[i - 1]])
-        _, weight, *d_args = split(_solve(backward, options, start, pair, args)[1])
+        _, weight, *d_args = split_state(_solve(adjoint_derivative, options, start, pair, args)[1])
         # What a later time adds, an earlier one takes away: the first time moves all others.
         weight = weight + dy[i - 1]
     slope = function(values[0], t[0], *args)

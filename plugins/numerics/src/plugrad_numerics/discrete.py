@@ -72,7 +72,7 @@ class Geometric(Distribution):
 
     def log_prob(self, x: Any) -> Tensor:
         x, p = self._as_value(x), self.probability
-        is_inside = is_count(x)
+        is_inside = is_nonnegative_integer(x)
         found = xlog1py(plugrad.where(is_inside, x, 0), -p) + plugrad.log(p)
         return plugrad.where(is_inside, found, -inf)
 
@@ -105,7 +105,7 @@ class Poisson(Distribution):
 
     def log_prob(self, x: Any) -> Tensor:
         x = self._as_value(x)
-        is_inside = is_count(x)
+        is_inside = is_nonnegative_integer(x)
         x = plugrad.where(is_inside, x, 0)
         return plugrad.where(is_inside, xlogy(x, self.rate) - self.rate - gammaln(x + 1), -inf)
 
@@ -161,8 +161,8 @@ def draw_poisson(rate: Tensor, source: Any) -> Tensor:
     return plugrad.where(is_small, count, found)
 
 
-def is_count(x: Tensor) -> Tensor:
-    """Return which numbers are whole and 0 or more."""
+def is_nonnegative_integer(x: Tensor) -> Tensor:
+    """Return which elements are whole numbers of 0 or more."""
     return (x >= 0) & (x == plugrad.floor(x))
 
 
@@ -190,7 +190,7 @@ class Binomial(Distribution):
         return frozenset({"count"})
 
     @property
-    def _leading_parameter(self) -> Tensor:
+    def _parameter_with_sample_shape(self) -> Tensor:
         return self.probability
 
     def _draw(self, source: Any) -> Tensor:
@@ -200,7 +200,7 @@ class Binomial(Distribution):
 
     def log_prob(self, x: Any) -> Tensor:
         x, p = self._as_value(x), self.probability
-        is_inside = is_count(x) & (x <= self.count)
+        is_inside = is_nonnegative_integer(x) & (x <= self.count)
         x = plugrad.where(is_inside, x, 0)
         ways = gammaln(x * 0 + self.count + 1) - gammaln(x + 1) - gammaln(self.count - x + 1)
         found = ways + xlogy(x, p) + xlog1py(self.count - x, -p)
@@ -243,7 +243,7 @@ class NegativeBinomial(Distribution):
 
     def log_prob(self, x: Any) -> Tensor:
         x, n, p = self._as_value(x), self.count, self.probability
-        is_inside = is_count(x)
+        is_inside = is_nonnegative_integer(x)
         x = plugrad.where(is_inside, x, 0)
         ways = gammaln(x + n) - gammaln(x + 1) - gammaln(n)
         return plugrad.where(is_inside, ways + n * plugrad.log(p) + xlog1py(x, -p), -inf)

@@ -44,21 +44,21 @@ class Distribution(metaclass=ABCMeta):
         return frozenset()
 
     @property
-    def _leading_parameter(self) -> Tensor:
-        """A parameter, with the shape of the batch and of a sample."""
+    def _parameter_with_sample_shape(self) -> Tensor:
+        """A parameter whose shape is the batch shape followed by the event shape."""
         found: Tensor = getattr(self, fields(self)[0].name)  # type: ignore[arg-type]
         return found
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
         """The shape to which the parameters broadcast."""
-        shape = self._leading_parameter.shape
+        shape = self._parameter_with_sample_shape.shape
         return shape[: len(shape) - self.event_rank]
 
     @property
     def event_shape(self) -> tuple[int, ...]:
         """The shape of one sample."""
-        shape = self._leading_parameter.shape
+        shape = self._parameter_with_sample_shape.shape
         return shape[len(shape) - self.event_rank :]
 
     def sample(self, shape: Sequence[int] = (), *, generator: Generator | None = None) -> Tensor:
@@ -73,7 +73,7 @@ class Distribution(metaclass=ABCMeta):
                 f"sample: shape={shape!r} must be a tuple of integers, such as (100,)"
             )
         source = _SampleSource(
-            generator or plugrad.random.default, self._leading_parameter, tuple(shape)
+            generator or plugrad.random.default, self._parameter_with_sample_shape, tuple(shape)
         )
         return self._draw(source)
 
@@ -101,7 +101,7 @@ class Distribution(metaclass=ABCMeta):
 
     def _as_value(self, x: Any) -> Tensor:
         """Return an argument as a tensor of the parameters' dtype and device."""
-        first = self._leading_parameter
+        first = self._parameter_with_sample_shape
         if not isinstance(x, plugrad.Tensor):
             x = plugrad.asarray(x, device=first.device)
         return x.astype(first.dtype)
@@ -133,10 +133,10 @@ class _SampleSource:
 
     @property
     def size(self) -> int:
-        """How many numbers are drawn at once."""
+        """The number of random numbers in a draw."""
         return prod(self.shape)
 
 
 def where_inside(condition: Tensor, value: Tensor, safe: float) -> Tensor:
-    """Return values where a condition holds, and elsewhere a harmless one, whose gradient is 0."""
+    """Return values where a condition holds, and elsewhere a safe constant, whose gradient is 0."""
     return plugrad.where(condition, value, safe)

@@ -34,7 +34,7 @@ STIRLING_COEFFICIENTS: Final = (
 
 
 class DoubleDouble(NamedTuple):
-    """The sum of a number and of one that is at most half a unit in the last place of the first."""
+    """A number in double-double arithmetic: the unevaluated sum of two float64 numbers, `high` and `low`."""
 
     high: Any
     low: Any
@@ -46,7 +46,7 @@ class DoubleDouble(NamedTuple):
 
 
 def from_fraction(value: Fraction) -> DoubleDouble:
-    """Return the nearest number to an exact one."""
+    """Return the double-double number nearest to an exact fraction."""
     high = float(value)
     return DoubleDouble(high, float(value - Fraction(high)))
 
@@ -81,13 +81,13 @@ def _normalize(high: Any, low: Any) -> DoubleDouble:
 
 
 def add(x: DoubleDouble, y: DoubleDouble) -> DoubleDouble:
-    """Return a sum; where the terms cancel, its error is relative to theirs."""
+    """Return the sum; its rounding error is relative to the larger term."""
     high, error = two_sum(x.high, y.high)
     return _normalize(high, error + (x.low + y.low))
 
 
 def add_number(x: DoubleDouble, y: Any) -> DoubleDouble:
-    """Return the sum with a float64 number."""
+    """Return the sum of a double-double and a float64 number."""
     high, error = two_sum(x.high, y)
     return _normalize(high, error + x.low)
 
@@ -104,7 +104,7 @@ def multiply(x: DoubleDouble, y: DoubleDouble) -> DoubleDouble:
 
 
 def multiply_number(x: DoubleDouble, y: Any) -> DoubleDouble:
-    """Return the product with a float64 number."""
+    """Return the product of a double-double and a float64 number."""
     high, error = two_product(x.high, y)
     return _normalize(high, error + x.low * y)
 
@@ -118,7 +118,7 @@ def divide(x: DoubleDouble, y: DoubleDouble) -> DoubleDouble:
 
 
 def power(x: DoubleDouble, n: int) -> DoubleDouble:
-    """Return a power of a whole exponent of 1 or more."""
+    """Return ``x**n`` for a whole exponent of 1 or more."""
     found = x
     for digit in f"{n:b}"[1:]:
         found = multiply(found, found)
@@ -127,7 +127,7 @@ def power(x: DoubleDouble, n: int) -> DoubleDouble:
 
 
 def from_number(x: Tensor) -> DoubleDouble:
-    """Return a float64 number, exactly."""
+    """Convert a float64 number to a double-double number."""
     return DoubleDouble(x, plugrad.zeros_like(x))
 
 
@@ -140,7 +140,7 @@ def where(condition: Tensor, x: DoubleDouble, y: DoubleDouble) -> DoubleDouble:
 
 @cache
 def _exp_tables() -> tuple[np.ndarray[Any, Any], ...]:
-    """Return the powers ``2**(j / 64)`` in two parts, and those of whole exponents."""
+    """Return the tables of `exp`: ``2**(j / 64)`` as double-doubles, and powers of 2 of whole exponents."""
     with localcontext(prec=50):
         powers = [Decimal(2) ** (Decimal(j) / EXP_TABLE_STEPS) for j in range(EXP_TABLE_STEPS)]
     steps = [from_fraction(Fraction(p)) for p in powers]
@@ -179,7 +179,7 @@ def log(x: DoubleDouble) -> DoubleDouble:
     return add_number(rest, near)
 
 
-def find_sine_and_cosine(x: DoubleDouble) -> tuple[DoubleDouble, DoubleDouble]:
+def sine_and_cosine(x: DoubleDouble) -> tuple[DoubleDouble, DoubleDouble]:
     """Return the sine and the cosine of an angle of at most a quarter of pi, by their series."""
     square = multiply(x, x)
     found: list[DoubleDouble] = []
@@ -195,8 +195,8 @@ def find_sine_and_cosine(x: DoubleDouble) -> tuple[DoubleDouble, DoubleDouble]:
     return multiply(found[0], x), found[1]
 
 
-def split_gamma(x: DoubleDouble) -> tuple[DoubleDouble, DoubleDouble]:
-    """Return the logarithm of a gamma function and a product by which to divide that, for the one of x above 0."""
+def log_gamma_and_divisor(x: DoubleDouble) -> tuple[DoubleDouble, DoubleDouble]:
+    """Return L and p such that the gamma function at x above 0 is ``exp(L) / p``."""
     is_low = x.high < STIRLING_MIN
     shifted = add_number(x, plugrad.where(is_low, STIRLING_MIN, 0.0))
     product = x
@@ -216,7 +216,9 @@ def split_gamma(x: DoubleDouble) -> tuple[DoubleDouble, DoubleDouble]:
     return add(found, add(correction, LOG_ROOT_OF_2_PI)), product
 
 
-def split_beta(a: DoubleDouble, b: DoubleDouble) -> tuple[DoubleDouble, DoubleDouble]:
-    """Return the logarithm of a number and a number, whose product is the beta function."""
-    (log_a, by_a), (log_b, by_b), (log_c, by_c) = (split_gamma(z) for z in (a, b, add(a, b)))
+def log_beta_and_factor(a: DoubleDouble, b: DoubleDouble) -> tuple[DoubleDouble, DoubleDouble]:
+    """Return L and f such that the beta function is ``exp(L) * f``."""
+    (log_a, by_a), (log_b, by_b), (log_c, by_c) = (
+        log_gamma_and_divisor(z) for z in (a, b, add(a, b))
+    )
     return add(add(log_a, log_b), negate(log_c)), divide(by_c, multiply(by_a, by_b))

@@ -123,7 +123,7 @@ def _refine_kl_div(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _has_exact_difference(x: Tensor, y: Tensor) -> Tensor:
-    """Return where numbers are so near each other that their difference is exact."""
+    """Return where x and y are so close that ``x - y`` has no rounding error."""
     return (x > 0) & (x < 2 * y) & (y < 2 * x) & (x < 1e300)
 
 

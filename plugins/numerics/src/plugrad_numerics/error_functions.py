@@ -29,7 +29,7 @@ def erfcx(x: Any) -> Tensor:
 
 
 def erfcx_values(x: Tensor) -> Tensor:
-    """Return what `erfcx` does, in the dtype of x."""
+    """Return the scaled complementary error function in the dtype of x."""
     size = plugrad.abs(x)
     y = 4 / (4 + size)
     positive = plugrad.where(
@@ -40,7 +40,7 @@ def erfcx_values(x: Tensor) -> Tensor:
 
 
 def _exp_square(x: Tensor, sign: int) -> Tensor:
-    """Return exp(sign * x * x), for which the square is split into one that is exact and a rest."""
+    """Return exp(sign * x * x), accurate although the rounded square is not."""
     x = plugrad.clip(x, -40.0, 40.0)
     high = plugrad.stop_gradient(plugrad.round(x * 64) / 64)
     rest = (x - high) * (x + high)

@@ -39,44 +39,46 @@ SERIES_TERMS_IN_DOUBLE_DOUBLE: Final = 40
 def _evaluate_nested_terms(
     start: Tensor, step: Step, rounded_step: Callable[[Tensor, Tensor], Tensor]
 ) -> DoubleDouble:
-    """Return the value of nested terms, of which step number n is a function of step number n + 1."""
+    """Return a nested series or continued fraction, evaluated from the innermost term n = 240 outwards to n = 1."""
 
-    def take_rounded(inner: Tensor, n: Tensor) -> Any:
+    def apply_rounded_step(inner: Tensor, n: Tensor) -> Any:
         return rounded_step(inner, n), None
 
-    def take(inner: tuple[Tensor, Tensor], n: Tensor) -> Any:
+    def apply_step(inner: tuple[Tensor, Tensor], n: Tensor) -> Any:
         return tuple(step(DoubleDouble(*inner), n)), None
 
     numbers = plugrad.arange(
         CONTINUED_FRACTION_TERMS, 0, -1, dtype=start.dtype, device=start.device
     )
-    outer, _ = plugrad.scan(take_rounded, start, numbers[:-SERIES_TERMS_IN_DOUBLE_DOUBLE])
+    outer, _ = plugrad.scan(apply_rounded_step, start, numbers[:-SERIES_TERMS_IN_DOUBLE_DOUBLE])
     pair, _ = plugrad.scan(
-        take, (outer, plugrad.zeros_like(outer)), numbers[-SERIES_TERMS_IN_DOUBLE_DOUBLE:]
+        apply_step, (outer, plugrad.zeros_like(outer)), numbers[-SERIES_TERMS_IN_DOUBLE_DOUBLE:]
     )
     return DoubleDouble(*pair)
 
 
 def refine_gammainc(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the lower and the upper incomplete gamma function, NaN at the edges."""
+    """Return the lower and the upper incomplete gamma function in extra precision; NaN outside of the domain."""
     a, x = plugrad.broadcast_arrays(a, x)
     is_inside = (a > 0) & (x > 0) & (x < 1e100) & (a < 1e100)
     safe_a, safe_x = plugrad.where(is_inside, a, 1.0), plugrad.where(is_inside, x, 1.0)
     is_low = safe_x < safe_a + 1
     a_pair, x_pair = dd.from_number(safe_a), dd.from_number(safe_x)
-    log_gamma, product = dd.split_gamma(a_pair)
+    log_gamma, product = dd.log_gamma_and_divisor(a_pair)
     exponent = dd.add(dd.multiply_number(dd.log(x_pair), safe_a), dd.negate(log_gamma))
     exponent = dd.add_number(exponent, -safe_x)
     scale = dd.multiply(dd.exp(exponent), product)
 
     small = plugrad.where(is_low, safe_x, 1.0)  # the series of DLMF 8.11.4
 
-    def add_term(inner: DoubleDouble, n: Tensor) -> DoubleDouble:
+    def add_series_term(inner: DoubleDouble, n: Tensor) -> DoubleDouble:
         share = dd.divide(dd.multiply_number(inner, small), dd.two_sum(safe_a, n))
         return dd.add_number(share, 1.0)
 
     total = _evaluate_nested_terms(
-        plugrad.ones_like(safe_x), add_term, lambda inner, n: 1 + inner * small / (safe_a + n)
+        plugrad.ones_like(safe_x),
+        add_series_term,
+        lambda inner, n: 1 + inner * small / (safe_a + n),
     )
     lower = dd.divide(dd.multiply(scale, total), a_pair)
 
@@ -104,22 +106,22 @@ def refine_gammainc(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _upper_gamma_divisor(a: Any, x: Tensor) -> DoubleDouble:
-    """Return by what to divide ``exp(-x) * x**a`` for the upper gamma function, a continued fraction (DLMF 8.9.2)."""
+    """Return the continued fraction d such that the upper gamma function is ``exp(-x) * x**a / d`` (DLMF 8.9.2)."""
     distance = dd.add_number(dd.two_sum(x, -a), 1.0)
 
-    def divide(inner: DoubleDouble, n: Tensor) -> DoubleDouble:
+    def add_fraction_level(inner: DoubleDouble, n: Tensor) -> DoubleDouble:
         quotient = dd.divide(dd.multiply_number(dd.two_sum(n, -a), n), inner)
         return dd.add(dd.add_number(distance, 2 * (n - 1)), dd.negate(quotient))
 
     return _evaluate_nested_terms(
         distance.high + 2 * CONTINUED_FRACTION_TERMS,
-        divide,
+        add_fraction_level,
         lambda inner, n: distance.high + 2 * (n - 1) - n * (n - a) / inner,
     )
 
 
 def refine_expn(n: int, x: Tensor) -> Tensor:
-    """Return the exponential integral of order n of 2 or more, NaN at the edges."""
+    """Return the exponential integral of order n >= 2 in extra precision; NaN outside of the domain."""
     x = plugrad.where((x > 0) & (x < 1e100), x, plugrad.nan)
     is_low = x < EXPN_SERIES_MAX
     large = plugrad.where(is_low, 1.0, x)
@@ -139,7 +141,7 @@ def refine_expn(n: int, x: Tensor) -> Tensor:
 
 
 def expn_series(n: int) -> list[Fraction]:
-    """Return the coefficients of the exponential integral without the term that has a logarithm (DLMF 8.19.8)."""
+    """Return the power series of the exponential integral of order n, without its logarithmic term (DLMF 8.19.8)."""
     return [
         Fraction(0) if k == n - 1 else Fraction((-1) ** k, factorial(k) * (n - 1 - k))
         for k in range(EXPN_TERMS)
@@ -147,7 +149,7 @@ def expn_series(n: int) -> list[Fraction]:
 
 
 def refine_betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
-    """Return the incomplete beta function, NaN at the edges."""
+    """Return the incomplete beta function in extra precision; NaN outside of the domain."""
     a, b, x = plugrad.broadcast_arrays(a, b, x)
     is_inside = (a > 0) & (b > 0) & (x > 0) & (x < 1) & (a < 1e100) & (b < 1e100)
     a, b, x = (plugrad.where(is_inside, z, safe) for z, safe in ((a, 1.0), (b, 1.0), (x, 0.5)))
@@ -156,7 +158,7 @@ def refine_betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     p, q = plugrad.where(is_turned, b, a), plugrad.where(is_turned, a, b)
     z = dd.where(is_turned, rest, dd.from_number(x))
     y = dd.where(is_turned, dd.from_number(x), rest)
-    log_beta, product = dd.split_beta(dd.from_number(p), dd.from_number(q))
+    log_beta, product = dd.log_beta_and_factor(dd.from_number(p), dd.from_number(q))
     logs = dd.add(dd.multiply_number(dd.log(z), p), dd.multiply_number(dd.log(y), q))
     scale = dd.divide(dd.exp(dd.add(logs, dd.negate(log_beta))), product)
     # The even part of the continued fraction of DLMF 8.17.22 (Didonato and Morris 1992, their equation 9).
@@ -165,7 +167,7 @@ def refine_betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     growth = dd.add_number(y, 1.0)
     total = dd.two_sum(p, q)
 
-    def divide(inner: DoubleDouble, n: Tensor) -> DoubleDouble:
+    def add_fraction_level(inner: DoubleDouble, n: Tensor) -> DoubleDouble:
         share = dd.divide(z, dd.two_sum(p, 2 * n - 1))
         turn = dd.multiply(dd.multiply_number(dd.two_sum(q, -n), n), share)
         numerator = dd.multiply(dd.two_sum(p, n - 1), dd.add_number(total, n - 1))
@@ -174,7 +176,7 @@ def refine_betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
         denominator = dd.multiply(dd.add(distance, dd.multiply_number(growth, n)), factor)
         return dd.divide(numerator, dd.add(dd.add_number(dd.add(denominator, turn), n), inner))
 
-    def divide_rounded(inner: Tensor, n: Tensor) -> Tensor:
+    def add_rounded_fraction_level(inner: Tensor, n: Tensor) -> Tensor:
         share = z.high / (p + (2 * n - 1))
         turn = n * (q - n) * share
         factor = (p + n) / (p + (2 * n + 1))
@@ -182,7 +184,9 @@ def refine_betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
         return (p + (n - 1)) * (total.high + (n - 1)) * turn * share / (denominator + inner)
 
     first = dd.divide(dd.multiply_number(distance, p), dd.two_sum(p, plugrad.ones_like(p)))
-    inner = _evaluate_nested_terms(plugrad.zeros_like(p), divide, divide_rounded)
+    inner = _evaluate_nested_terms(
+        plugrad.zeros_like(p), add_fraction_level, add_rounded_fraction_level
+    )
     found = dd.divide(scale, dd.add(first, inner))
     found = dd.where(is_turned, dd.add_number(dd.negate(found), 1.0), found)
     return plugrad.where(is_inside, found.value, plugrad.nan)

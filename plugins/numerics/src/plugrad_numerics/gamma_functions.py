@@ -15,7 +15,7 @@ from plugrad_numerics.tables import (
     evaluate_first_matching,
     evaluate_polynomial,
     evaluate_table,
-    subtract_root,
+    find_distance_from_root,
 )
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def gammaln(x: Any) -> Tensor:
 
 
 def gammaln_values(x: Tensor) -> Tensor:
-    """Return what `gammaln` does, in the dtype of x."""
+    """Return the logarithm of the absolute value of the gamma function, in the dtype of x."""
     size = plugrad.abs(x)
     is_negative = (x < 0) & (size < inf)
     is_pole = (x <= 0) & (x == plugrad.floor(x))
@@ -78,8 +78,8 @@ def gammaln_values(x: Tensor) -> Tensor:
     )
     beside = _gammaln_beside_pole(plugrad.where(is_beside & (u != 0), u, 1 / 16), side, found)
     first = plugrad.where(size < 3, 0, 2)
-    between = found * subtract_root(x, "lgamma_between", first)[0]
-    between = between * subtract_root(x, "lgamma_between", first + 1)[0]
+    between = found * find_distance_from_root(x, "lgamma_between", first)[0]
+    between = between * find_distance_from_root(x, "lgamma_between", first + 1)[0]
     near = found * (
         plugrad.where(is_small, size, shifted - 1) * plugrad.where(is_small, size - 1, shifted - 2)
     )
@@ -103,8 +103,8 @@ def gammaln_values(x: Tensor) -> Tensor:
 
 
 def _gammaln_beside_pole(u: Tensor, side: Tensor, factor: Tensor) -> Tensor:
-    """Return gammaln at a distance u from a pole, as distances from the root on that side tell it."""
-    gap, root = subtract_root(u, "lgamma_near_poles", side)
+    """Return gammaln at a distance u from a pole, computed from the distance to the root on that side."""
+    gap, root = find_distance_from_root(u, "lgamma_near_poles", side)
     ratio = gap / root
     is_close = plugrad.abs(ratio) < 0.5
     logarithm = plugrad.where(
@@ -120,13 +120,13 @@ STIRLING_MIN = 12.0
 
 
 def stirling_remainder(x: Tensor) -> Tensor:
-    """Return what Stirling's formula lacks of gammaln(x) of x of 12 or more (DLMF 5.11.1)."""
+    """Return gammaln(x) minus Stirling's formula, for x >= 12 (DLMF 5.11.1)."""
     inverse = 1 / x
     return inverse * evaluate_polynomial(STIRLING_COEFFICIENTS, inverse * inverse)
 
 
 def sin_pi(x: Tensor) -> Tensor:
-    """Return sin(pi x), exact at whole and half numbers."""
+    """Return sin(pi x), exact at whole and half x."""
     x = plugrad.where(plugrad.isfinite(x), x, nan)
     nearest = plugrad.round(x)
     part = x - nearest  # from -1/2 to 1/2
@@ -151,7 +151,7 @@ def gamma(x: Any) -> Tensor:
 
 
 def gamma_values(x: Tensor) -> Tensor:
-    """Return what `gamma` does, in the dtype of x."""
+    """Return the gamma function in the dtype of x."""
     is_negative = x < 0
     size = plugrad.abs(x)
     positive = _positive_gamma(size)
@@ -207,7 +207,7 @@ def _digamma(x: Tensor) -> Tensor:
     )
     inside = plugrad.where(is_tabulated & ~is_pole, x, -0.5)
     above = plugrad.ceil(inside)
-    gap, _ = subtract_root(inside, "digamma_below_0", -above)
+    gap, _ = find_distance_from_root(inside, "digamma_below_0", -above)
     tabulated = found * (gap / ((inside - plugrad.floor(inside)) * (above - inside)))
     high, low = DIGAMMA_ROOT
     near = found * ((shifted - high) - low)
@@ -229,7 +229,7 @@ def _digamma(x: Tensor) -> Tensor:
 
 
 def _refine_digamma(x: Tensor) -> Tensor:
-    """Return the function where there is no table, at or below -32, and NaN elsewhere."""
+    """Return digamma at or below -32, where there is no table, in double-double arithmetic; NaN elsewhere."""
     is_far = (x <= DIGAMMA_MIN) & (x != plugrad.floor(x))
     if not is_traced(x) and not bool(plugrad.any(is_far)):
         return plugrad.full_like(x, nan)
@@ -245,7 +245,7 @@ def _refine_digamma(x: Tensor) -> Tensor:
     part = x - plugrad.round(x)
     is_wide = plugrad.abs(part) > 0.25
     part = plugrad.where(is_wide, plugrad.sign(part) * (0.5 - plugrad.abs(part)), part)
-    sine, cosine = double_double.find_sine_and_cosine(
+    sine, cosine = double_double.sine_and_cosine(
         double_double.multiply_number(double_double.PI, part)
     )
     sine, cosine = (
@@ -301,7 +301,7 @@ def betaln(a: Any, b: Any) -> Tensor:
 
 
 def betaln_values(a: Tensor, b: Tensor) -> Tensor:
-    """Return what `betaln` does, in the dtype of a. Large terms of Stirling's formula cancel before that."""
+    """Return the logarithm of the beta function in the dtype of a, without cancellation of large terms."""
     p, q = plugrad.where(a < b, a, b), plugrad.where(a < b, b, a)
     is_small = q < STIRLING_MIN
     near = plugrad.log(
@@ -335,19 +335,19 @@ def beta(a: Any, b: Any) -> Tensor:
 
 
 def _refine_beta(a: Tensor, b: Tensor) -> Tensor:
-    exponent, factor = _split_beta(a, b)
+    exponent, factor = _log_beta_and_factor_of_numbers(a, b)
     return double_double.multiply(double_double.exp(exponent), factor).value
 
 
 def _refine_betaln(a: Tensor, b: Tensor) -> Tensor:
-    exponent, factor = _split_beta(a, b)
+    exponent, factor = _log_beta_and_factor_of_numbers(a, b)
     return double_double.add(exponent, double_double.log(factor)).value
 
 
-def _split_beta(a: Tensor, b: Tensor) -> tuple[DoubleDouble, DoubleDouble]:
+def _log_beta_and_factor_of_numbers(a: Tensor, b: Tensor) -> tuple[DoubleDouble, DoubleDouble]:
     is_inside = (a > 0) & (b > 0) & (plugrad.maximum(a, b) < MAX_REFINED_ARGUMENT)
     a, b = (plugrad.where(is_inside, z, plugrad.nan) for z in (a, b))
-    return double_double.split_beta(*map(double_double.from_number, (a, b)))
+    return double_double.log_beta_and_factor(*map(double_double.from_number, (a, b)))
 
 
 def _beta(a: Tensor, b: Tensor) -> Tensor:

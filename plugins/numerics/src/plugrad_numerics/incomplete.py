@@ -72,15 +72,15 @@ def gammainc_values(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     small = plugrad.where(is_low, safe_x, 1)
     numbers = plugrad.arange(1, CONTINUED_FRACTION_TERMS, dtype=a.dtype, device=a.device)
 
-    def add_term(carry: Any, n: Tensor) -> Any:
+    def add_series_term(carry: Any, n: Tensor) -> Any:
         term, total = carry
         term = term * (small / (safe_a + n))
         return (term, total + term), None
 
-    (_, total), _ = plugrad.scan(add_term, (1 / safe_a, 1 / safe_a), numbers)
+    (_, total), _ = plugrad.scan(add_series_term, (1 / safe_a, 1 / safe_a), numbers)
     large = plugrad.where(is_low, safe_a + 2, safe_x)
 
-    def divide(carry: Any, n: Tensor) -> Any:  # the method of Lentz
+    def add_fraction_level(carry: Any, n: Tensor) -> Any:  # the method of Lentz
         b, c, d, fraction = carry
         numerator = n * (safe_a - n)
         b = b + 2
@@ -90,7 +90,7 @@ def gammainc_values(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
 
     b = large + 1 - safe_a
     (_, _, _, fraction), _ = plugrad.scan(
-        divide, (b, b * 0 + 1 / NONZERO_DIVISOR_MIN, 1 / b, 1 / b), numbers
+        add_fraction_level, (b, b * 0 + 1 / NONZERO_DIVISOR_MIN, 1 / b, 1 / b), numbers
     )
     lower = plugrad.where(is_low, scale * total, 1 - scale * fraction)
     upper = plugrad.where(is_low, 1 - scale * total, scale * fraction)
@@ -132,7 +132,7 @@ def _betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     scale = plugrad.exp(p * plugrad.log(z) + q * plugrad.log1p(-z) - betaln_values(p, q))
     d = 1 / (1 - (p + q) * z / (p + 1))
 
-    def divide(carry: Any, m: Tensor) -> Any:  # the method of Lentz
+    def add_fraction_level(carry: Any, m: Tensor) -> Any:  # the method of Lentz
         c, d, fraction = carry
         even = m * (q - m) * z / ((p + 2 * m - 1) * (p + 2 * m))
         d, c = 1 / (1 + even * d), 1 + even / c
@@ -142,7 +142,7 @@ def _betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
         return (c, d, fraction * (d * c)), None
 
     numbers = plugrad.arange(1, CONTINUED_FRACTION_TERMS, dtype=a.dtype, device=a.device)
-    (_, _, fraction), _ = plugrad.scan(divide, (d * 0 + 1, d, d), numbers)
+    (_, _, fraction), _ = plugrad.scan(add_fraction_level, (d * 0 + 1, d, d), numbers)
     found = scale * fraction / p
     found = plugrad.where(is_turned, 1 - found, found)
     is_valid = (a > 0) & (b > 0) & (x >= 0) & (x <= 1)

@@ -14,8 +14,8 @@ from plugrad_numerics.tables import (
     evaluate_first_matching,
     evaluate_polynomial,
     evaluate_table,
+    find_distance_from_root,
     product_rounding_error,
-    subtract_root,
 )
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _exp1(x: Tensor) -> Tensor:
 
 
 def expi(x: Any) -> Tensor:
-    """The exponential integral Ei, the principal value of that of ``exp(t) / t`` up to x; -inf at 0.
+    """The exponential integral Ei, the principal value of the integral of ``exp(t) / t`` from -inf to x; -inf at 0.
 
     >>> special.expi([1.0])
     tensor([1.8951178], dtype=float32)
@@ -74,7 +74,7 @@ def _expi(x: Tensor) -> Tensor:
         ("expi", ~is_large, small),
         ("expi_tail", is_large, 6 / large),
     )
-    gap, _ = subtract_root(small, "expi_near_root", plugrad.zeros_like(small))
+    gap, _ = find_distance_from_root(small, "expi_near_root", plugrad.zeros_like(small))
     low = plugrad.where(is_near, found * gap, found + plugrad.log(small))
     # Half of the exponential twice, because ei(x) is finite a little longer than exp(x).
     half = plugrad.exp(large / 2)
@@ -105,13 +105,13 @@ def expn(n: int, x: Any) -> Tensor:
     if type(n) is not int or not 0 <= n <= MAX_EXPN_ORDER:
         raise ArgumentError(f"expn: n={n!r:.80} must be an integer from 0 to {MAX_EXPN_ORDER}")
     if n == 0:
-        return call_elementwise("expn", _exp_quotient, x)
+        return call_elementwise("expn", _exp_minus_x_over_x, x)
     if n == 1:
         return exp1(x)
     return call_elementwise("expn", lambda x: _expn(n, x), x, refine=lambda x: refine_expn(n, x))
 
 
-def _exp_quotient(x: Tensor) -> Tensor:
+def _exp_minus_x_over_x(x: Tensor) -> Tensor:
     safe = plugrad.where((x > 0) & (x < inf), x, 1)
     found = plugrad.exp(-safe) / safe
     found = plugrad.where(x == 0, inf, plugrad.where(x == inf, 0, found))
@@ -121,11 +121,11 @@ def _exp_quotient(x: Tensor) -> Tensor:
 def _expn(n: int, x: Tensor) -> Tensor:
     large = plugrad.where((x >= 1) & (x < inf), x, 1)
 
-    def divide(inner: Tensor, k: Tensor) -> Any:
+    def add_fraction_level(inner: Tensor, k: Tensor) -> Any:
         return large + (n + 2 * (k - 1)) - k * (k + (n - 1)) / inner, None
 
     numbers = plugrad.arange(EXPN_FRACTION_TERMS, 0, -1, dtype=x.dtype, device=x.device)
-    fraction, _ = plugrad.scan(divide, large + (n + 2.0 * EXPN_FRACTION_TERMS), numbers)
+    fraction, _ = plugrad.scan(add_fraction_level, large + (n + 2.0 * EXPN_FRACTION_TERMS), numbers)
     high = plugrad.where(x == inf, 0, plugrad.exp(-large) / fraction)
     small = plugrad.where((x > 0) & (x < 1), x, 0)
     low = evaluate_polynomial([float(c) for c in expn_series(n)], small)
@@ -161,12 +161,12 @@ def _positive_zeta(s: Tensor) -> Tensor:
     distance = plugrad.where(s == 1, 1, s - 1)
     low = evaluate_table("zeta", s) / distance
     large = plugrad.where((s >= 17) & (s < inf), s, 17)
-    high = plugrad.where(s == inf, 1, 1 + _zeta_excess(large))
+    high = plugrad.where(s == inf, 1, 1 + _zeta_minus_1(large))
     return plugrad.where(s < 17, low, high)
 
 
-def _zeta_excess(s: Tensor) -> Tensor:
-    """Return by how much zeta of numbers of 17 or more is larger than 1."""
+def _zeta_minus_1(s: Tensor) -> Tensor:
+    """Return zeta(s) - 1 for s >= 17."""
     found = plugrad.exp(s * -log(9))
     for n in range(8, 1, -1):
         found = found + plugrad.exp(s * -log(n))
@@ -186,7 +186,7 @@ def _negative_zeta(w: Tensor) -> Tensor:
     base = t * INVERSE_2_PI_E
     root = base ** (0.5 * t)  # two factors, of which none overflows
     more = plugrad.expm1(stirling_remainder(t))
-    excess = _zeta_excess(t)
+    excess = _zeta_minus_1(t)
     more = more + excess + more * excess
     if w.dtype == float64:
         # The power would magnify the rounding of t and of its base, so what was lost comes back.

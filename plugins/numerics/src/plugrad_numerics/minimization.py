@@ -57,14 +57,16 @@ def minimize(
     def evaluate_flat(x: Tensor, *rest: Tensor) -> Tensor:
         return plugrad.sum(function(plugrad.reshape(x, shape), *rest))
 
-    def slope(x: Tensor, *rest: Tensor) -> Tensor:
+    def gradient_of_function(x: Tensor, *rest: Tensor) -> Tensor:
         return plugrad.grad(evaluate_flat)(x, *rest)
 
-    def find(x: Tensor, args: Sequence[Tensor]) -> Tensor:
-        return _minimize_by_descent(evaluate_flat, slope, x, args, tol, max_steps)
+    def find_minimum(x: Tensor, args: Sequence[Tensor]) -> Tensor:
+        return _minimize_by_descent(evaluate_flat, gradient_of_function, x, args, tol, max_steps)
 
     flat_start = plugrad.stop_gradient(plugrad.reshape(start, (-1,)))
-    x = plugrad.reshape(implicit_function(find, slope, flat_start, parameters), shape)
+    x = plugrad.reshape(
+        implicit_function(find_minimum, gradient_of_function, flat_start, parameters), shape
+    )
     return OptimizeResult(x, function(x, *parameters))
 
 
@@ -76,14 +78,14 @@ def _minimize_by_descent(
     tol: float,
     max_steps: int,
 ) -> Tensor:
-    """Return where the method ends."""
+    """Return the x at which BFGS steps end."""
     unit = plugrad.eye(x.shape[0], dtype=x.dtype, device=x.device)
 
-    def go_on(carry: Any) -> Tensor:
+    def should_continue(carry: Any) -> Tensor:
         _, gradient, _, is_stuck, count = carry
         return (plugrad.max(plugrad.abs(gradient)) > tol) & ~is_stuck & (count < max_steps)
 
-    def advance(carry: Any) -> Any:
+    def take_step(carry: Any) -> Any:
         x, gradient, inverse, _, count = carry
         direction = -plugrad.matmul(inverse, gradient)
         fall = plugrad.sum(direction * gradient)
@@ -92,14 +94,14 @@ def _minimize_by_descent(
         fall = plugrad.where(is_down, fall, -plugrad.sum(gradient * gradient))
         before = function(x, *args)
 
-        def is_high(search: Any) -> Tensor:
+        def is_step_too_long(search: Any) -> Tensor:
             size, tries = search
             value = function(x + size * direction, *args)
             return ~(value <= before + 1e-4 * size * fall) & (tries < MAX_STEP_HALVINGS)
 
         one = plugrad.ones((), dtype=x.dtype, device=x.device)
         size, tries = plugrad.while_loop(
-            is_high, lambda search: (search[0] / 2, search[1] + 1), (one, count * 0)
+            is_step_too_long, lambda search: (search[0] / 2, search[1] + 1), (one, count * 0)
         )
         is_stuck = tries >= MAX_STEP_HALVINGS
         step = plugrad.where(is_stuck, 0.0, size) * direction
@@ -116,4 +118,4 @@ def _minimize_by_descent(
     count = plugrad.zeros((), dtype="int32", device=x.device)
     is_stuck = plugrad.zeros((), dtype="bool", device=x.device)
     carry = (x, slope(x, *args), unit, is_stuck, count)
-    return plugrad.while_loop(go_on, advance, carry)[0]
+    return plugrad.while_loop(should_continue, take_step, carry)[0]

@@ -41,15 +41,15 @@ class MultivariateNormal(Distribution):
         batch = plugrad.broadcast_shapes(self.loc.shape[:-1], self.covariance.shape[:-2])
         object.__setattr__(self, "loc", plugrad.broadcast_to(self.loc, (*batch, n)))
 
-    def _factor(self) -> Tensor:
+    def _cholesky_factor(self) -> Tensor:
         return plugrad.linalg.cholesky(self.covariance)
 
     def _draw(self, source: Any) -> Tensor:
         z = source.normal()
-        return self.loc + plugrad.matmul(self._factor(), z[..., None])[..., 0]
+        return self.loc + plugrad.matmul(self._cholesky_factor(), z[..., None])[..., 0]
 
     def log_prob(self, x: Any) -> Tensor:
-        factor = self._factor()
+        factor = self._cholesky_factor()
         offset = (self._as_value(x) - self.loc)[..., None]
         z = plugrad.linalg.solve_triangular(factor, offset, lower=True)[..., 0]
         n = self.loc.shape[-1]
@@ -61,7 +61,7 @@ class MultivariateNormal(Distribution):
 
     def entropy(self) -> Tensor:
         n = self.loc.shape[-1]
-        found = half_log_determinant(self._factor()) + 0.5 * n * (1 + log(2 * pi))
+        found = half_log_determinant(self._cholesky_factor()) + 0.5 * n * (1 + log(2 * pi))
         return plugrad.broadcast_to(found, self.batch_shape)
 
     @property
@@ -74,5 +74,5 @@ class MultivariateNormal(Distribution):
 
 
 def half_log_determinant(factor: Tensor) -> Tensor:
-    """Return half of the logarithm of the determinant of a matrix of which a triangular factor is given."""
+    """Return half of the log-determinant of a matrix, given its Cholesky factor."""
     return plugrad.sum(plugrad.log(plugrad.linalg.diagonal(factor)), axis=-1)

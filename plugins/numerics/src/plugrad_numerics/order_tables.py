@@ -28,52 +28,53 @@ MIN_ORDER_FRACTION: Final = Decimal("1e-25")
 """What is added to a whole order, where the second solutions are a limit. It changes values by less than 1e-23."""
 SERIES_TOLERANCE: Final = Decimal("1e-30")
 """The relative size of what is left out of series."""
-TAIL_PIECES: Final = 16
-PIECE_DEGREE: Final = 16
+ASYMPTOTIC_PIECES: Final = 16
+PIECE_POLYNOMIAL_DEGREE: Final = 16
 MAX_EXPONENTS: Final = 4
 """How many powers of the points of tables are kept."""
-BELOW_1_TERMS: Final = 14
+SERIES_BELOW_1_TERMS: Final = 14
 """How many powers of x * x / 4 are enough below 1."""
 
 
 class PiecewisePolynomial(NamedTuple):
-    """A function on pieces of equal width: where they begin, how many are in 1, and a polynomial for each."""
+    """A piecewise polynomial on pieces of equal width: start, number of pieces per unit, and coefficients."""
 
     start: float
-    per_unit: float
-    rows: np.ndarray[Any, Any]
+    pieces_per_unit: float
+    coefficients: np.ndarray[Any, Any]
 
 
 class SecondSolutionBelow1(NamedTuple):
-    """A second solution below 1.
+    """The coefficients of a Bessel function of the second kind, Y or K, for x below 1.
 
-    It is ``head * (x / large)**-v + (x / 2)**n * (even * cosh(part * t) + odd * sinh(part * t) / sin(pi * part))`` of
-    ``t = log(x / 2)``, where head, even and odd are polynomials in ``x * x / 4``.
+    It is ``principal * (x / large)**-v + (x / 2)**n * (a * cosh(part * t) + b * sinh(part * t) / sin(pi * part))`` of
+    ``t = log(x / 2)``, where n is the whole order, part its fraction, and principal, a and b are polynomials in
+    ``x * x / 4``, whose coefficients are given.
     """
 
-    whole: int
-    part: float
-    sine: float
-    head: list[float]
-    even: list[float]
-    odd: list[float]
+    whole_order: int
+    order_fraction: float
+    sine_of_fraction: float
+    principal_coefficients: list[float]
+    cosh_coefficients: list[float]
+    sinh_coefficients: list[float]
 
 
 def asymptotic_min(order: float) -> float:
-    """Return the power of 2 from which on the expansions for large numbers are used."""
+    """Return the power of 2 from which on the asymptotic expansions for large x are used."""
     return 2.0 ** max(5, ceil(log2(max(2 * order, 1))))
 
 
 @lru_cache(maxsize=64)
 def first_kind_pieces(order: float, *, is_modified: bool) -> PiecewisePolynomial:
-    """Return ``(large / x)**order`` times J, or times I and ``exp(-x)``, of x below large."""
+    """Return ``(large / x)**order`` times J(x), or if `is_modified` times ``exp(-x) * I(x)``, for x below large."""
     with localcontext(prec=_required_decimal_digits(order)):
         large = Decimal(asymptotic_min(order))
         v = Decimal(order)
         terms = _Series(v, 1 if is_modified else -1, large)
         scale = (large / 2) ** v if v else Decimal(1)
         grid = _make_grid(0, large, _pieces_per_unit(order) * int(large), getcontext().prec)
-        values = [scale * terms.regular(x) for x in grid.points]
+        values = [scale * terms.evaluate_order_v(x) for x in grid.points]
         if is_modified:
             values = [value / e for value, e in zip(values, grid.exponentials, strict=True)]
         return _interpolate(grid, values)
@@ -81,7 +82,7 @@ def first_kind_pieces(order: float, *, is_modified: bool) -> PiecewisePolynomial
 
 @lru_cache(maxsize=64)
 def modified_series_coefficients(order: float, limit: float) -> list[DoubleDouble]:
-    """Return the coefficients of ``(x / 2)**-order`` times I in powers of ``x * x / 4``, enough for x below a limit."""
+    """Return the coefficients of ``(x / 2)**-order * I(x)`` in powers of ``x * x / 4``, enough for x below `limit`."""
     with localcontext(prec=_required_decimal_digits(order)):
         v, z = Decimal(order), Decimal(limit) ** 2 / 4
         term = 1 / _gamma(v + 1)
@@ -100,7 +101,7 @@ def modified_series_coefficients(order: float, limit: float) -> list[DoubleDoubl
 def second_kind_tables(
     order: float, *, is_modified: bool
 ) -> tuple[SecondSolutionBelow1, PiecewisePolynomial]:
-    """Return Y or K below 1, and ``(x / large)**order`` times Y, or times K and ``exp(x)``, from 1 to large."""
+    """Return two tables of Y, or if `is_modified` of K: one for x below 1, and a scaled one for x from 1 to large."""
     with localcontext(prec=_required_decimal_digits(order)):
         large = Decimal(asymptotic_min(order))
         n, part = _split_order(order)
@@ -113,8 +114,10 @@ def second_kind_tables(
 
         grid = _make_grid(1, large, _pieces_per_unit(order) * (int(large) - 1), getcontext().prec)
         powers = [x ** (2 * n) * y for x, y in zip(grid.points, grid.powers(2 * part), strict=True)]
-        firsts = [up * y * terms.regular(x) for x, y in zip(grid.points, powers, strict=True)]
-        seconds = [down * terms.singular(x) for x in grid.points]
+        firsts = [
+            up * y * terms.evaluate_order_v(x) for x, y in zip(grid.points, powers, strict=True)
+        ]
+        seconds = [down * terms.evaluate_order_minus_v(x) for x in grid.points]
         both = zip(firsts, seconds, strict=True)
         if is_modified:
             factor = PI / 2 * sign / sine
@@ -126,10 +129,10 @@ def second_kind_tables(
         head: list[Decimal] = []
         even: list[Decimal] = []
         odd: list[Decimal] = []
-        for k in range(min(n, BELOW_1_TERMS)):
+        for k in range(min(n, SERIES_BELOW_1_TERMS)):
             principal = _gamma(v - k) / _factorial(k) * down
             head.append((-1) ** k * principal / 2 if is_modified else -principal / PI)
-        for k in range(BELOW_1_TERMS):
+        for k in range(SERIES_BELOW_1_TERMS):
             power = 1 if is_modified else (-1) ** k
             a = power / (_factorial(k) * _gamma(v + k + 1))
             b = power / (_factorial(k + n) * _gamma(k + 1 - part))
@@ -145,10 +148,10 @@ def second_kind_tables(
 
 
 @lru_cache(maxsize=64)
-def asymptotic_tails(
+def asymptotic_factors(
     order: float, *, is_modified: bool
 ) -> tuple[PiecewisePolynomial, PiecewisePolynomial]:
-    """Return functions of ``large / x``.
+    """Return the two factors of the asymptotic expansions of Bessel functions, as functions of ``large / x``.
 
     They are ``sqrt(2 / pi)`` times P and Q of J and Y (DLMF 10.17), or ``exp(-x) * sqrt(x)`` times I and
     ``exp(x) * sqrt(x)`` times K.
@@ -172,13 +175,13 @@ def asymptotic_tails(
             signed = [c * (2 / PI).sqrt() * signs[k % 4] for k, c in enumerate(coefficients)]
             first = [Decimal(0) if k % 2 else c for k, c in enumerate(signed)]
             second = [c if k % 2 else Decimal(0) for k, c in enumerate(signed)]
-        grid = _make_grid(0, Decimal(1), TAIL_PIECES, getcontext().prec)
+        grid = _make_grid(0, Decimal(1), ASYMPTOTIC_PIECES, getcontext().prec)
         made = [_interpolate(grid, [_horner(c, y) for y in grid.points]) for c in (first, second)]
         return made[0], made[1]
 
 
 class _Series:
-    """The power series of an order and of the opposite one, without their powers of x / 2."""
+    """The power series of Bessel functions of orders v and -v, without their factors ``(x / 2)**v``."""
 
     def __init__(self, v: Decimal, sign: int, large: Decimal) -> None:
         self.large = large
@@ -196,11 +199,11 @@ class _Series:
             largest = max(largest, abs(found[-1]))
         return found
 
-    def regular(self, x: Decimal) -> Decimal:
+    def evaluate_order_v(self, x: Decimal) -> Decimal:
         y = x / self.large
         return _horner(self.first, y * y)
 
-    def singular(self, x: Decimal) -> Decimal:
+    def evaluate_order_minus_v(self, x: Decimal) -> Decimal:
         if self.second is None:
             self.second = self._coefficients(-self.v)
         y = x / self.large
@@ -208,12 +211,12 @@ class _Series:
 
 
 def _required_decimal_digits(order: float) -> int:
-    """Return how many digits leave 35 to results: the series cancel exp(2 x), and a difference of orders more."""
+    """Return the decimal digits to compute with so that 35 remain after cancellation in the series."""
     return 60 + int(asymptotic_min(order))
 
 
 def _pieces_per_unit(order: float) -> int:
-    """Return 2, or 1 if what is singular at 0 is the power of a large order."""
+    """Return how many pieces a unit interval is divided into: 2, or 1 for orders above 16."""
     return 2 if order <= 16 else 1
 
 
@@ -235,7 +238,7 @@ def _factorial(n: int) -> Decimal:
 
 
 def _gamma(s: Decimal) -> Decimal:
-    """Return gamma(s) by that of a number from 1 to 2."""
+    """Return gamma(s), by recurrence from an argument between 1 and 2."""
     factor = Decimal(1)
     while s >= 2:
         s -= 1
@@ -248,7 +251,7 @@ def _gamma(s: Decimal) -> Decimal:
 
 @lru_cache(maxsize=64)
 def _incomplete_gamma_from_1_to_2(s: Decimal, digits: int) -> Decimal:
-    """Return the incomplete gamma function up to a number above which there is nothing in these digits (DLMF 8.7.1)."""
+    """Return gamma(s) for s from 1 to 2: its integral up to where the rest is below this precision (DLMF 8.7.1)."""
     last = Decimal(digits * 5 // 2)
     term = found = 1 / s
     k = 0
@@ -271,8 +274,8 @@ def _sine(x: Decimal) -> Decimal:
 
 @lru_cache(maxsize=8)
 def _chebyshev_points_and_matrix(digits: int) -> tuple[list[Decimal], list[list[Decimal]]]:
-    """Return the Chebyshev points, and the matrix that makes coefficients of powers of values there."""
-    m = PIECE_DEGREE + 1
+    """Return the Chebyshev points, and the matrix from function values there to polynomial coefficients."""
+    m = PIECE_POLYNOMIAL_DEGREE + 1
     points = [_sine(PI / 2 - PI * (2 * k + 1) / (2 * m)) for k in range(m)]
     matrix = [[Decimal(0)] * m for _ in range(m)]
     before, current = [Decimal(1)], [Decimal(0), Decimal(1)]

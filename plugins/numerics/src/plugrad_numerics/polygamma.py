@@ -71,7 +71,7 @@ def _polygamma(n: int, x: Tensor) -> Tensor:
 
 
 def _cotangent_derivative(n: int) -> list[int]:
-    """Return the derivative of order n of the cotangent as a polynomial in it."""
+    """Return the n-th derivative of the cotangent, as the coefficients of a polynomial in the cotangent."""
     found = [0, 1]
     for _ in range(n):
         slopes = [k * c for k, c in enumerate(found)][1:]
@@ -83,12 +83,12 @@ def _cotangent_derivative(n: int) -> list[int]:
 
 
 def _asymptotic_min(n: int) -> int:
-    """Return the number from which on the asymptotic series is exact."""
+    """Return the smallest x at which the asymptotic series of order n is accurate."""
     return n + 12
 
 
 def _asymptotic_series(n: int, inverse: Tensor) -> Tensor:
-    """Return the asymptotic series of 1 / x without its first term, which is 1."""
+    """Return the asymptotic series in ``inverse = 1 / x`` without its first term, which is 1."""
     ratios: list[float] = []
     ratio = 1.0
     for k, b in enumerate(BERNOULLI_NUMBERS, 1):

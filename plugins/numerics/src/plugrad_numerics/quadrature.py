@@ -29,7 +29,7 @@ def trapezoid(y: Any, x: Any = None, *, dx: float = 1.0, axis: int = -1) -> Tens
         ShapeError: x does not fit y.
         DTypeError: y or x holds complex numbers or strings.
     """
-    values, steps = _values_and_steps("trapezoid", y, x, dx, axis)
+    values, steps = _prepare_values_and_steps("trapezoid", y, x, dx, axis)
     return plugrad.sum((values[..., 1:] + values[..., :-1]) * steps, axis=-1) / 2
 
 
@@ -51,7 +51,7 @@ def cumulative_trapezoid(
     Raises:
         AxisError, ShapeError, DTypeError: as for `trapezoid`.
     """
-    values, steps = _values_and_steps("cumulative_trapezoid", y, x, dx, axis)
+    values, steps = _prepare_values_and_steps("cumulative_trapezoid", y, x, dx, axis)
     found = plugrad.cumulative_sum((values[..., 1:] + values[..., :-1]) * steps / 2, axis=-1)
     if initial is not None:
         first = plugrad.full(
@@ -79,7 +79,7 @@ def simpson(y: Any, x: Any = None, *, dx: float = 1.0, axis: int = -1) -> Tensor
     Raises:
         AxisError, ShapeError, DTypeError: as for `trapezoid`.
     """
-    values, steps = _values_and_steps("simpson", y, x, dx, axis)
+    values, steps = _prepare_values_and_steps("simpson", y, x, dx, axis)
     n = values.shape[-1]
     if n < 3:
         return plugrad.sum((values[..., 1:] + values[..., :-1]) * steps, axis=-1) / 2
@@ -97,8 +97,10 @@ def simpson(y: Any, x: Any = None, *, dx: float = 1.0, axis: int = -1) -> Tensor
     return total + last - a * k**3 / (6 * h * (h + k))
 
 
-def _values_and_steps(op: str, y: Any, x: Any, dx: float, axis: int) -> tuple[Tensor, Tensor]:
-    """Return the values with the axis at the end, and the distances between their places."""
+def _prepare_values_and_steps(
+    op: str, y: Any, x: Any, dx: float, axis: int
+) -> tuple[Tensor, Tensor]:
+    """Return the values with the axis at the end, and the distances between sample points."""
     (values,) = as_floats(op, y) if x is None else as_floats(op, y, x)[:1]
     axis = normalize_axis(axis, values.ndim, name=f"{op}: axis")
     moved = plugrad.moveaxis(values, axis, -1)

@@ -51,12 +51,12 @@ def root(
             )
         return plugrad.reshape(found, (-1,))
 
-    def find(x: Tensor, args: Sequence[Tensor]) -> Tensor:
-        def go_on(carry: Any) -> Tensor:
+    def find_root(x: Tensor, args: Sequence[Tensor]) -> Tensor:
+        def should_continue(carry: Any) -> Tensor:
             _, change, count = carry
             return (change > tol) & (count < max_steps)
 
-        def advance(carry: Any) -> Any:
+        def take_newton_step(carry: Any) -> Any:
             x, _, count = carry
             slopes = plugrad.jacobian(evaluate_flat)(x, *args)
             change = plugrad.linalg.solve(slopes, evaluate_flat(x, *args))
@@ -64,11 +64,13 @@ def root(
 
         change = plugrad.full((), plugrad.inf, dtype=x.dtype, device=x.device)
         count = plugrad.zeros((), dtype="int32", device=x.device)
-        x, change, _ = plugrad.while_loop(go_on, advance, (x, change, count))
+        x, change, _ = plugrad.while_loop(should_continue, take_newton_step, (x, change, count))
         return plugrad.where(change <= tol, x, plugrad.nan)
 
     flat_start = plugrad.stop_gradient(plugrad.reshape(start, (-1,)))
-    return plugrad.reshape(implicit_function(find, evaluate_flat, flat_start, parameters), shape)
+    return plugrad.reshape(
+        implicit_function(find_root, evaluate_flat, flat_start, parameters), shape
+    )
 
 
 def implicit_function(
@@ -77,7 +79,7 @@ def implicit_function(
     start: Tensor,
     args: Sequence[Tensor],
 ) -> Tensor:
-    """Return the vector at which a function is 0, as a function of its other arguments."""
+    """Return the root x of ``function(x, *args)``, differentiable with respect to `args`."""
     if not args:
         return find(start, [])
 
@@ -87,7 +89,7 @@ def implicit_function(
         x = find(start, args)
         save(x, *args)
 
-        def pull(dy: Tensor, saved: list[Tensor]) -> list[Tensor]:
+        def vjp_of_solution(dy: Tensor, saved: list[Tensor]) -> list[Tensor]:
             # Solved again, so that the root itself has a gradient in derivatives of higher order.
             args = saved[1:]
             x = implicit_function(
@@ -98,7 +100,9 @@ def implicit_function(
             _, back = plugrad.vjp(lambda *rest: function(x, *rest), *args)
             return list(back(weight))
 
-        return x, (lambda dy, saved: pull(dy, saved)[0]) if len(args) == 1 else pull
+        return x, (lambda dy, saved: vjp_of_solution(dy, saved)[0]) if len(
+            args
+        ) == 1 else vjp_of_solution
 
     return solution(*args)
 

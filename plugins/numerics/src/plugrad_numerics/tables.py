@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @cache
 def load_tables() -> dict[str, np.ndarray[Any, Any]]:
-    """Return the coefficients of all functions, and where their pieces lie."""
+    """Return by name the polynomial coefficients, intervals and roots of all tabulated functions."""
     path = files("plugrad_numerics") / "coefficients.npz"
     with path.open("rb") as file, np.load(file) as arrays:
         return {name: arrays[name] for name in arrays.files}
 
 
 def evaluate_table(name: str, x: Tensor) -> Tensor:
-    """Return a function of the tables at x, which is limited to its interval; NaN stays NaN."""
+    """Return the values of a tabulated function at x, which is clipped to its interval; NaN stays NaN."""
     arrays = load_tables()
     start, pieces_per_unit = arrays[f"{name}.ends"]
     return evaluate_pieces(float(start), float(pieces_per_unit), arrays[name], x)
@@ -35,18 +35,18 @@ def evaluate_table(name: str, x: Tensor) -> Tensor:
 def evaluate_pieces(
     start: float, pieces_per_unit: float, rows: np.ndarray[Any, Any], x: Tensor
 ) -> Tensor:
-    """Return a function at x, which is limited to its interval; each row is the polynomial of a piece."""
+    """Return a piecewise polynomial at x, which is clipped to its interval; rows are the coefficients of pieces."""
     return _evaluate_rows(rows, *_find_piece(start, pieces_per_unit, rows.shape[0], x))
 
 
 def evaluate_first_matching(*cases: tuple[str, Tensor, Tensor]) -> Tensor:
-    """Return the function of the first table whose condition holds, at the argument beside it, or of the last table.
+    """For cases (table, condition, x), return elementwise the table of the first true condition at x, else the last.
 
     Only one polynomial is computed for each number, so this is faster than `evaluate_table` for each table.
     """
     arrays = load_tables()
     names = tuple(name for name, _, _ in cases)
-    rows, firsts = _join_tables(names)
+    rows, firsts = _concatenate_tables(names)
     piece = t = None
     for first, (name, condition, x) in zip(firsts[::-1], cases[::-1], strict=True):
         start, pieces_per_unit = map(float, arrays[f"{name}.ends"])
@@ -59,8 +59,8 @@ def evaluate_first_matching(*cases: tuple[str, Tensor, Tensor]) -> Tensor:
 
 
 @cache
-def _join_tables(names: tuple[str, ...]) -> tuple[np.ndarray[Any, Any], list[int]]:
-    """Return the rows of several tables, with zeros for coefficients that some lack, and where each begins."""
+def _concatenate_tables(names: tuple[str, ...]) -> tuple[np.ndarray[Any, Any], list[int]]:
+    """Return several tables as one, padded with zeros to the highest degree, and the first row of each."""
     tables = [load_tables()[name] for name in names]
     width = max(table.shape[1] for table in tables)
     rows = [np.pad(table, ((0, 0), (0, width - table.shape[1]))) for table in tables]
@@ -71,7 +71,7 @@ def _join_tables(names: tuple[str, ...]) -> tuple[np.ndarray[Any, Any], list[int
 def _find_piece(
     start: float, pieces_per_unit: float, count: int, x: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return in which piece of an interval x is, and where in that, from -1 to 1."""
+    """Return the index of the piece that contains x, and the position of x in it, from -1 to 1."""
     x = plugrad.clip(x, start, start + count / pieces_per_unit)
     place = (x - start) * pieces_per_unit
     is_nan = plugrad.isnan(place)
@@ -90,8 +90,8 @@ def _evaluate_rows(rows: np.ndarray[Any, Any], piece: Tensor, t: Tensor) -> Tens
     return found
 
 
-def subtract_root(x: Tensor, name: str, positions: Tensor) -> tuple[Tensor, Tensor]:
-    """Return how far x is from roots of the tables, which are known in two parts, and the roots."""
+def find_distance_from_root(x: Tensor, name: str, positions: Tensor) -> tuple[Tensor, Tensor]:
+    """Return x minus the roots at some positions of a table, exact to more than x's precision, and these roots."""
     roots = load_tables()[f"{name}.roots"]
     high = roots[:, 0].astype(x.dtype.numpy).astype("float64")
     low = (roots[:, 0] - high) + roots[:, 1]
@@ -104,7 +104,7 @@ def subtract_root(x: Tensor, name: str, positions: Tensor) -> tuple[Tensor, Tens
 
 
 def evaluate_polynomial(coefficients: Sequence[float], x: Tensor) -> Tensor:
-    """Return a polynomial whose coefficients begin with the constant one, by Horner's method."""
+    """Return the value of a polynomial at x by Horner's method; the coefficients begin with the constant one."""
     found = x * 0 + coefficients[-1]
     for c in reversed(coefficients[:-1]):
         found = found * x + c
@@ -117,7 +117,7 @@ def call_elementwise(
     *xs: Any,
     refine: Callable[..., Tensor] | None = None,
 ) -> Tensor:
-    """Call a function of real numbers, which computes in float64 where the device has it, and return their dtype.
+    """Apply a function to real tensors, in float64 if the device has it, and cast the result to their dtype.
 
     Float64 numbers take the value of `refine`, and the gradients of the function. Where `refine` gives no finite
     number, the value is that of the function, too.
@@ -158,7 +158,7 @@ def as_floats(op: str, *xs: Any) -> list[Tensor]:
 
 
 def product_rounding_error(x: Tensor, factor: float, product: Tensor) -> Tensor:
-    """Return by which a product of float64 numbers was rounded (Dekker 1971)."""
+    """Return the rounding error of a float64 product, ``x * factor - product`` exactly (Dekker 1971)."""
     split = 2.0**27 + 1
     x_high = x * split - (x * split - x)
     factor_high = factor * split - (factor * split - factor)

@@ -50,7 +50,7 @@ def _expansion_coefficients() -> tuple[list[float], list[list[float]]]:
 
 
 def uses_uniform_expansion(a: Tensor, x: Tensor) -> Tensor:
-    """Return where the expansion is used."""
+    """Return for which a and x the uniform expansion of the incomplete gamma functions is used."""
     return (a >= MIN_UNIFORM_ORDER) & (plugrad.abs(x - a) < MAX_RELATIVE_DISTANCE * a)
 
 
@@ -73,12 +73,12 @@ def scaled_tail(
     if exponent is None:
         tail, rough = erfcx_values(y), a * eta * eta / 2
     else:
-        tail, rough = _erfcx_without_rounding(y, exponent), exponent.high
+        tail, rough = _erfcx_of_double_double(y, exponent), exponent.high
     return tail / 2 + sign * total * plugrad.sqrt(inverse / (2 * pi)), rough
 
 
-def _erfcx_without_rounding(y: Tensor, square: DoubleDouble) -> Tensor:
-    """Return erfcx(y), of which y or its square is exact, without what its argument is rounded by."""
+def _erfcx_of_double_double(y: Tensor, square: DoubleDouble) -> Tensor:
+    """Return erfcx(y) corrected for the rounding of y, given its exact square."""
     is_far = square.high > 0.01
     safe = plugrad.where(is_far, square.high, 1)
     root = plugrad.sqrt(safe)

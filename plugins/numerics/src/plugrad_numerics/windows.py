@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def convolve(x: Any, kernel: Any, *, mode: Mode = "full", axis: int = -1) -> Tensor:
-    """The sums of the products of x with a vector that is reversed and moved along an axis.
+    """The convolution of x with a one-dimensional kernel along an axis.
 
     >>> filters.convolve([1.0, 2.0, 3.0], [1.0, 1.0])
     tensor([1., 3., 5., 3.], dtype=float32)
@@ -53,7 +53,7 @@ def convolve(x: Any, kernel: Any, *, mode: Mode = "full", axis: int = -1) -> Ten
 def _multiply_sliding_windows(
     x: Tensor, weights: Tensor, before: int, after: int, axis: int
 ) -> Tensor:
-    """Multiply windows by weights; zeros are put around x."""
+    """Return the dot products of weights and all windows along an axis of x, which is padded with zeros."""
     moved = plugrad.moveaxis(x, axis, -1)
     rows = plugrad.reshape(moved, (-1, moved.shape[-1], 1))
     rows = plugrad.pad(rows, ((0, 0), (before, after), (0, 0)))
@@ -95,13 +95,13 @@ def lfilter(b: Any, a: Any, x: Any, *, axis: int = -1) -> Tensor:
     tail_shape = (order - 1,) + (1,) * (columns.ndim - 1)
     b_rest, a_rest = (plugrad.reshape(c[1:], tail_shape) for c in (b, a))
 
-    def advance(state: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    def filter_sample(state: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         result = b[0] * value + state[0]
         moved = plugrad.concat([state[1:], plugrad.zeros_like(state[:1])], axis=0)
         return moved + b_rest * value - a_rest * result, result
 
     state = plugrad.zeros((order - 1, *columns.shape[1:]), dtype=x.dtype, device=x.device)
-    _, found = plugrad.scan(advance, state, columns)
+    _, found = plugrad.scan(filter_sample, state, columns)
     return plugrad.moveaxis(found, 0, axis)
 
 
@@ -239,7 +239,7 @@ def _smooth_symmetrically(
     continuation: str = "symmetric",
     cval: float = 0.0,
 ) -> Tensor:
-    """Multiply windows by weights, with x continued at the ends as NumPy's ``pad`` would."""
+    """Return the dot products of weights and all windows along an axis of x, padded in a mode of NumPy's ``pad``."""
     (x,) = as_floats(op, x)
     axis = normalize_axis(axis, x.ndim, name=f"{op}: axis")
     n, radius = x.shape[axis], len(weights) // 2

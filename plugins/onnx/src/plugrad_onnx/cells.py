@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import plugrad
+from plugrad_onnx.recorded_calls import PLUGRAD_DOMAIN
 from plugrad_onnx.registry import operator
-from plugrad_onnx.remembering import PLUGRAD_DOMAIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ CellState = tuple["Tensor", ...]
 
 @dataclass(frozen=True)
 class RecurrentCell:
-    """One kind of recurrent network."""
+    """A kind of recurrent cell, such as an LSTM: its ONNX operator, gate order, state and step function."""
 
     operator: str
     """The operator of ONNX."""
@@ -31,7 +31,7 @@ class RecurrentCell:
     """The places of ONNX's gates among the columns of plugrad's kernels."""
     states: int
     """Of how many tensors the state consists."""
-    advance: Callable[[Tensor, CellState, Tensor, Tensor], CellState]
+    step: Callable[[Tensor, CellState, Tensor, Tensor], CellState]
     """Returns the next state, of the projected input, the state, the recurrent kernel and the bias."""
     has_two_biases: bool = False
     """Whether the recurrent product has a bias of its own, the second row of the bias."""
@@ -60,11 +60,11 @@ def run_recurrent(
     projected = x @ kernel + (bias[0] if cell.has_two_biases else bias)
     parts = plugrad.permute_dims(projected, (1, 0, 2))
 
-    def advance(state: CellState, part: Tensor) -> tuple[CellState, Tensor | None]:
-        new = cell.advance(part, state, recurrent, bias)
+    def step_in_time(state: CellState, part: Tensor) -> tuple[CellState, Tensor | None]:
+        new = cell.step(part, state, recurrent, bias)
         return new, new[0] if returns_sequences else None
 
-    state, outputs = plugrad.scan(advance, tuple(initial), parts)
+    state, outputs = plugrad.scan(step_in_time, tuple(initial), parts)
     return [*state, outputs] if returns_sequences else [*state]
 
 

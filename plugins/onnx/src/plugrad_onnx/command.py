@@ -73,7 +73,7 @@ def run(arguments: Namespace) -> int | None:
 
 
 def describe_model(arguments: Namespace) -> int:
-    """Print what is in a model; return 1 if it cannot run here."""
+    """Print a description of a model; return 1 if it cannot run here."""
     proto, _ = read_model(arguments.model)
     problems = ""
     try:

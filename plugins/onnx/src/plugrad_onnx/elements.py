@@ -74,7 +74,7 @@ def element_type(dtype: Any) -> int:
 
 
 def is_stored_only(dtype: np.dtype[Any]) -> bool:
-    """Whether plugrad lacks a dtype, so that its values are stored in the dtype and computed in another one."""
+    """Whether values of a dtype can be stored, but plugrad computes with them in another dtype."""
     return dtype.kind not in "OTUS" and dtype.name not in PLUGRAD_DTYPE_NAMES
 
 

@@ -85,8 +85,8 @@ class Scope:
         self.turned.pop(name, None)
         self.last.discard(name)
 
-    def argument(self, name: str, kind: str) -> Any:
-        """Return a value in the layout that an operator expects, which has channels second."""
+    def get_argument(self, name: str, kind: str) -> Any:
+        """Return a value as an operator expects it: with channels second, as an array or a tensor by its kind."""
         value = self.values[name] if name else None
         if value is None:
             return None
@@ -105,13 +105,13 @@ class Scope:
             return [as_tensor(part, self.device) for part in value]
         return _permute_filter_channels_last(self.values[name]) if kind == "Filter" else value
 
-    def images(self, name: str) -> Any:
+    def get_images(self, name: str) -> Any:
         """Return images with channels last."""
         if name in self.last:
             return self.values[name]
         value = self.values[name]
         if value.ndim < 3:
-            return self.argument(name, "Tensor")
+            return self.get_argument(name, "Tensor")
         if is_array(value):
             return self._copy_to_device(name, "images", _move_channels_last)
         return self._transpose_value(name, channels_last)
@@ -120,14 +120,14 @@ class Scope:
         """Return an elementwise operand, transposed if needed to match images with channels last."""
         value = self.values[name] if name else None
         if value is None or value.ndim == 0 or name in self.last:
-            return self.values[name] if name in self.last else self.argument(name, "Tensor")
+            return self.values[name] if name in self.last else self.get_argument(name, "Tensor")
         if is_array(value):
             shape = (1,) * (rank - value.ndim) + value.shape
             return self._copy_to_device(
                 name, "beside", lambda a: _move_channels_last(a.reshape(shape))
             )
         if value.ndim == rank:
-            return self.images(name)
+            return self.get_images(name)
         return channels_last(plugrad.reshape(value, (1,) * (rank - value.ndim) + value.shape))
 
     def _transpose_value(
@@ -184,7 +184,7 @@ def run_graph(graph: Graph, scope: Scope, arguments: Sequence[Any] = ()) -> list
         inner.assign(name, argument)
     for node in graph.nodes:
         evaluate_node(node, inner)
-    return [inner.argument(name, "Anything") for name in graph.outputs]
+    return [inner.get_argument(name, "Anything") for name in graph.outputs]
 
 
 def evaluate_node(node: Node, scope: Scope) -> None:
@@ -195,7 +195,8 @@ def evaluate_node(node: Node, scope: Scope) -> None:
     if is_on_host(node, scope):
         results = [(result, False) for result in Context().run(_compute_on_host, node, scope)]
     elif any(
-        n and lacks_dtype(scope.device, scope.values[n]) for n in (*node.inputs, *node.captured)
+        n and lacks_dtype(scope.device, scope.values[n])
+        for n in (*node.inputs, *node.captured_names)
     ):
         results = _compute_on_cpu(node, scope)
     else:
@@ -210,8 +211,8 @@ def evaluate_node(node: Node, scope: Scope) -> None:
 
 def is_on_host(node: Node, scope: Scope) -> bool:
     """Whether all inputs of a node are arrays, so that the device is not needed."""
-    names = [*node.inputs, *node.captured]
-    return node.operator.pure and all(_has_array(scope.values[n]) for n in names if n)
+    names = [*node.inputs, *node.captured_names]
+    return node.operator.is_pure and all(_has_array(scope.values[n]) for n in names if n)
 
 
 def _has_array(value: Any) -> bool:
@@ -230,11 +231,11 @@ def _compute_on_host(node: Node, scope: Scope) -> list[Any]:
 
 
 def _compute_on_cpu(node: Node, scope: Scope) -> list[tuple[Any, bool]]:
-    """Compute a node on the cpu; outputs whose dtype the device lacks stay there."""
+    """Compute a node on the cpu, and move its outputs to the device if that has their dtype."""
     if scope.device.startswith("cpu"):
         return compute_node(node, scope)
     with plugrad.use("cpu"):
-        results = compute_node(node, scope.copy_to_cpu([*node.inputs, *node.captured]))
+        results = compute_node(node, scope.copy_to_cpu([*node.inputs, *node.captured_names]))
     return [(_move_to_device(result, scope.device), last) for result, last in results]
 
 
@@ -280,8 +281,8 @@ def _make_arguments(
     """Return the arguments of an operator, and the rank of its outputs if their channels are last, else 0."""
     names = node.inputs
     if operator.layout == "images":
-        rest = [scope.argument(name, operator.kind(k)) for k, name in enumerate(names) if k]
-        images = scope.images(names[0])
+        rest = [scope.get_argument(name, operator.kind(k)) for k, name in enumerate(names) if k]
+        images = scope.get_images(names[0])
         return [images, *rest], images.ndim
     rank = max((scope.values[name].ndim for name in names if name in scope.last), default=0)
     if rank and operator.layout == "shape":
@@ -292,7 +293,7 @@ def _make_arguments(
             axis = keywords.get("axis", 1) % rank
             keywords["axis"] = 0 if axis == 0 else rank - 1 if axis == 1 else axis - 1
         return [scope.align_with_images(name, rank) for name in names], rank
-    return [scope.argument(name, operator.kind(k)) for k, name in enumerate(names)], 0
+    return [scope.get_argument(name, operator.kind(k)) for k, name in enumerate(names)], 0
 
 
 def _have_no_more_axes(names: Sequence[str], scope: Scope, rank: int) -> bool:
@@ -307,10 +308,10 @@ def _have_no_more_axes(names: Sequence[str], scope: Scope, rank: int) -> bool:
 def _make_keywords(node: Node, operator: Operator, scope: Scope) -> dict[str, Any]:
     """Return the attributes of a node; subgraphs become functions."""
     keywords = dict(node.attributes)
-    for name, graph in node.graphs.items():
+    for name, graph in node.subgraphs.items():
         keywords[name] = _make_subgraph_function(graph, scope)
     known = {"outputs": len(node.outputs), "opset": node.opset, "scope": scope}
-    return keywords | {name: known[name] for name in operator.given}
+    return keywords | {name: known[name] for name in operator.supplied_parameters}
 
 
 def _make_subgraph_function(graph: Graph, scope: Scope) -> Callable[..., list[Any]]:
@@ -318,7 +319,7 @@ def _make_subgraph_function(graph: Graph, scope: Scope) -> Callable[..., list[An
 
 
 def _place_output(value: Any, device: str) -> Any:
-    """Move an output to the device, to the cpu if the device lacks its dtype, or to an array if plugrad does."""
+    """Move an output to the device, or to the cpu if the device lacks its dtype; keep an array if plugrad lacks it."""
     if is_list(value):
         return [_place_output(part, device) for part in value]
     if value is None or (is_array(value) and is_stored_only(value.dtype)):
@@ -327,7 +328,7 @@ def _place_output(value: Any, device: str) -> Any:
 
 
 class ExecutionPlan:
-    """The work for inputs of one shape: precomputed constants, and the nodes that depend on the inputs."""
+    """The plan of a run for inputs of one shape: precomputed constants, and the nodes that depend on the inputs."""
 
     def __init__(self, graph: Graph, device: str, trained: set[str]) -> None:
         self.graph = graph
@@ -352,19 +353,20 @@ class ExecutionPlan:
         else:
             self._record_dependent_nodes(scope)
         return [
-            _place_output(scope.argument(n, "Anything"), self.device) for n in self.graph.outputs
+            _place_output(scope.get_argument(n, "Anything"), self.device)
+            for n in self.graph.outputs
         ]
 
     def _record_dependent_nodes(self, scope: Scope) -> None:
-        """Run all nodes, and keep those that later runs must repeat.
+        """Run all nodes, and record those that depend on the inputs, which later runs must repeat.
 
         What has only constants as inputs is constant, and so are shapes, as a plan is for one shape.
         """
         remaining: list[Node] = []
         constants = dict(self.constants)
         for node in self.graph.nodes:
-            names = [n for n in (*node.inputs, *node.captured) if n]
-            fixed = node.operator.pure and all(name in constants for name in names)
+            names = [n for n in (*node.inputs, *node.captured_names) if n]
+            fixed = node.operator.is_pure and all(name in constants for name in names)
             evaluate_node(node, scope)
             results = {name: scope.values[name] for name in node.outputs if name in scope.values}
             if (fixed or node.operator.name in ("Shape", "Size")) and all(
@@ -374,7 +376,7 @@ class ExecutionPlan:
                 scope.constant.update(results)
             else:
                 remaining.append(node)
-        used = {n for node in remaining for n in (*node.inputs, *node.captured)}
+        used = {n for node in remaining for n in (*node.inputs, *node.captured_names)}
         used.update(self.graph.outputs)
         self.constants = {name: value for name, value in constants.items() if name in used}
         self.steps = _attach_last_uses(remaining, {*self.graph.outputs, *self.constants})
@@ -386,7 +388,7 @@ def _attach_last_uses(nodes: Sequence[Node], kept: set[str]) -> list[tuple[Node,
     steps: list[tuple[Node, tuple[str, ...]]] = []
     later = set(kept)
     for node in reversed(nodes):
-        names = {n for n in (*node.inputs, *node.captured, *node.outputs) if n}
+        names = {n for n in (*node.inputs, *node.captured_names, *node.outputs) if n}
         steps.append((node, tuple(sorted(names - later))))
         later |= names
     return steps[::-1]

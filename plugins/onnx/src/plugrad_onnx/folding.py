@@ -66,7 +66,7 @@ def _constant_outputs(
 ) -> dict[str, NDArray[Any]] | None:
     """Return the outputs of a node by name if they are constant and small."""
     names = [name for name in node.inputs if name]
-    if node.graphs or not node.operator.pure:
+    if node.subgraphs or not node.operator.is_pure:
         return None
     if node.operator.name == "CastLike" and names[0] in known and names[-1] in types:
         value = cast_to(known[names[0]], types[names[-1]])

@@ -28,7 +28,7 @@ def fuse_nodes(graph: Graph, trained: set[str]) -> Graph:
     for node in graph.nodes:
         if node.operator.name == "Constant" and not node.operator.domain:
             constants[node.outputs[0]] = node.operator.function(**node.attributes)
-    uses = Counter(name for n in graph.nodes for name in (*n.inputs, *n.captured))
+    uses = Counter(name for n in graph.nodes for name in (*n.inputs, *n.captured_names))
     uses.update(graph.outputs)
     consumers = {name: node for node in graph.nodes for name in node.inputs}
     result = Graph(graph.inputs, graph.outputs, dict(graph.constants))
@@ -84,7 +84,7 @@ def _is_floating(array: Any) -> bool:
 def _only_follower(
     node: Node, uses: Mapping[str, int], consumers: Mapping[str, Node]
 ) -> Node | None:
-    """Return the only consumer of a node if the node is its first input, else None."""
+    """Return the only node that reads a node's output, if as its first input, else None."""
     name = node.outputs[0]
     follower = consumers.get(name)
     alone = follower is not None and uses[name] == 1 and follower.inputs[0] == name

@@ -12,8 +12,8 @@ import onnx
 from plugrad.errors import UnsupportedModel
 from plugrad_onnx.errors import InvalidModel
 from plugrad_onnx.reading import read_sparse, read_tensor
+from plugrad_onnx.recorded_calls import RecordedCall, find_operator, read_records
 from plugrad_onnx.registry import OPERATORS, Operator, find_implementation
-from plugrad_onnx.remembering import RecordedCall, find_operator, read_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -25,7 +25,7 @@ MAX_FUNCTION_DEPTH: Final = 32
 """How deep graphs and functions may be nested."""
 NO_LARGE_WEIGHTS: Final[Mapping[int, NDArray[Any]]] = MappingProxyType({})
 """The large weights of a model that has all of its weights."""
-EMPTY: Final = inspect.Parameter.empty
+NO_DEFAULT: Final = inspect.Parameter.empty
 """The default of an attribute that must be there."""
 
 
@@ -39,8 +39,8 @@ class Node:
     inputs: list[str]
     outputs: list[str]
     attributes: dict[str, Any]
-    graphs: dict[str, Graph]
-    captured: tuple[str, ...] = ()
+    subgraphs: dict[str, Graph]
+    captured_names: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return describe_node(self.name, self.operator.domain, self.operator.name, self.opset)
@@ -60,7 +60,7 @@ class Graph:
         inside = {*self.inputs, *self.constants}
         outside: set[str] = set()
         for node in self.nodes:
-            outside.update(n for n in (*node.inputs, *node.captured) if n and n not in inside)
+            outside.update(n for n in (*node.inputs, *node.captured_names) if n and n not in inside)
             inside.update(node.outputs)
         outside.update(name for name in self.outputs if name and name not in inside)
         return outside
@@ -93,7 +93,7 @@ class GraphBuilder:
         self._count = 0
         self._open: list[tuple[str, str]] = []
 
-    def graph(
+    def build_graph(
         self, proto: onnx.GraphProto, opsets: Mapping[str, int], names: UniqueNames, depth: int = 0
     ) -> Graph:
         """Build the main graph of a model, or a subgraph in an attribute of a node.
@@ -116,10 +116,10 @@ class GraphBuilder:
             constants[names[sparse.values.name]] = read_sparse(sparse, self.folder)
         graph = Graph([], [names[v.name] for v in proto.output], constants)
         graph.inputs = [names[v.name] for v in proto.input]
-        graph.nodes = list(self.nodes(proto.node, opsets, names, {}, depth))
+        graph.nodes = list(self.iter_nodes(proto.node, opsets, names, {}, depth))
         return graph
 
-    def nodes(
+    def iter_nodes(
         self,
         protos: Iterable[onnx.NodeProto],
         opsets: Mapping[str, int],
@@ -164,7 +164,9 @@ class GraphBuilder:
                     if value.default_value.name:
                         attributes.setdefault(key, value.default_value)
             if function is not None:
-                yield from self.body(proto, function, where, attributes, names, opsets, depth)
+                yield from self.iter_body_nodes(
+                    proto, function, where, attributes, names, opsets, depth
+                )
             elif schema is not None and schema.has_context_dependent_function:
                 yield self._make_expansion_node(proto, name, opset, attributes, opsets, names)
             else:
@@ -189,24 +191,26 @@ class GraphBuilder:
                 known = ", ".join(operator.attributes) or "none"
                 self.problems.append(f"{where}: attribute {key!r} is not known; {known} are.")
             elif attribute.type == onnx.AttributeProto.GRAPH:
-                graphs[key] = self.graph(attribute.g, opsets, names, depth + 1)
+                graphs[key] = self.build_graph(attribute.g, opsets, names, depth + 1)
             else:
-                values[key] = self.attribute(attribute, where)
+                values[key] = self.parse_attribute(attribute, where)
         inputs = [names[n] for n in proto.input]
         for key, default in operator.attributes.items():
-            if default is EMPTY and key not in values and key not in graphs:
+            if default is NO_DEFAULT and key not in values and key not in graphs:
                 raise InvalidModel(f"{where}: attribute {key!r} is missing.")
         present = max((i + 1 for i, n in enumerate(inputs) if n), default=0)
-        if present < operator.required or (present > len(operator.kinds) and not operator.variadic):
+        if present < operator.required_input_count or (
+            present > len(operator.input_kinds) and not operator.variadic_kind
+        ):
             raise InvalidModel(
-                f"{where} has {present} inputs; {operator.required} to {len(operator.kinds)} "
+                f"{where} has {present} inputs; {operator.required_input_count} to {len(operator.input_kinds)} "
                 "are expected."
             )
         captured = {free for graph in graphs.values() for free in graph.free_names()}
         outputs = [names[n] for n in proto.output]
         return Node(name, operator, opset, inputs, outputs, values, graphs, tuple(sorted(captured)))
 
-    def attribute(self, proto: onnx.AttributeProto, where: str) -> Any:
+    def parse_attribute(self, proto: onnx.AttributeProto, where: str) -> Any:
         """Return the value of an attribute; tensors become arrays.
 
         Raises:
@@ -227,7 +231,7 @@ class GraphBuilder:
         except (ValueError, UnicodeDecodeError) as error:
             raise InvalidModel(f"{where}: attribute {proto.name!r}: {error}") from error
 
-    def body(
+    def iter_body_nodes(
         self,
         proto: onnx.NodeProto,
         function: onnx.FunctionProto,
@@ -253,7 +257,7 @@ class GraphBuilder:
                 inner.known[formal] = names[actual]
         own = {**opsets, **opsets_by_domain(function.opset_import)}
         self._open.append(key)
-        yield from self.nodes(function.node, own, inner, attributes, depth + 1)
+        yield from self.iter_nodes(function.node, own, inner, attributes, depth + 1)
         self._open.pop()
 
     def _make_expansion_node(
@@ -265,15 +269,15 @@ class GraphBuilder:
         opsets: Mapping[str, int],
         names: UniqueNames,
     ) -> Node:
-        """Return a node whose body is chosen at run time by the dtypes of its inputs."""
+        """Return a node for an operator defined by a function whose body depends on the dtypes of its inputs."""
         call = onnx.NodeProto()
         call.CopyFrom(proto)
         del call.attribute[:]
         call.attribute.extend(attributes.values())
         expand = OPERATORS["plugrad", "Expansion"][0]
         operator = Operator(
-            proto.op_type, expand.domain, 1, expand.function, True, variadic="Anything",
-            given=("outputs", "opset", "scope"),
+            proto.op_type, expand.domain, 1, expand.function, True, variadic_kind="Anything",
+            supplied_parameters=("outputs", "opset", "scope"),
         )  # fmt: skip
         inputs, outputs = [names[n] for n in proto.input], [names[n] for n in proto.output]
         return Node(
@@ -290,7 +294,7 @@ class GraphBuilder:
 def _make_composite_node(
     call: RecordedCall, operator: Operator, attributes: dict[str, Any], names: UniqueNames
 ) -> Node:
-    """Return one node for a recorded call that the file spells out as several nodes."""
+    """Return one node for a recorded plugrad call that the file expresses as several nodes."""
     inputs, outputs = ([names[name] for name in part] for part in (call.inputs, call.outputs))
     return Node(
         next(filter(None, outputs), call.name), operator, 1, inputs, outputs, attributes, {}
@@ -328,7 +332,7 @@ def build_graph(
     opsets = opsets_by_domain(model.opset_import)
     if not opsets:
         raise InvalidModel("The model does not say which version of the operators it uses.")
-    graph = builder.graph(model.graph, opsets, UniqueNames())
+    graph = builder.build_graph(model.graph, opsets, UniqueNames())
     if builder.problems:
         listed = "\n".join(f"  {problem}" for problem in dict.fromkeys(builder.problems))
         raise UnsupportedModel(f"plugrad-onnx cannot run this model:\n{listed}")
@@ -350,7 +354,7 @@ def check_evaluation_order(graph: Graph, outer: set[str]) -> None:
                 raise InvalidModel(
                     f"{node}: input {name!r} is computed nowhere before, or depends on this node."
                 )
-        for inner in node.graphs.values():
+        for inner in node.subgraphs.values():
             check_evaluation_order(inner, defined)
         for name in filter(None, node.outputs):
             if name in made:

@@ -27,7 +27,7 @@ MAX_MODEL_BYTES: Final = 1 << 31
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[onnx.ModelProto, dict[int, NDArray[Any]]]:
-    """Read a model without its large weights, and the position of each of these in the file, by index.
+    """Return a model without its large weights, and the position of each of these in the file, by index.
 
     External data are not read.
 

@@ -51,17 +51,19 @@ class Operator:
     domain: str
     since: int
     function: Callable[..., Any]
-    pure: bool = True
+    is_pure: bool = True
     layout: str = ""
-    kinds: tuple[str, ...] = ()
-    required: int = 0
-    variadic: str = ""
+    input_kinds: tuple[str, ...] = ()
+    required_input_count: int = 0
+    variadic_kind: str = ""
     attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    given: tuple[str, ...] = ()
+    supplied_parameters: tuple[str, ...] = ()
 
     def kind(self, position: int) -> str:
         """Return the annotation of the input at a position."""
-        return self.kinds[position] if position < len(self.kinds) else self.variadic
+        return (
+            self.input_kinds[position] if position < len(self.input_kinds) else self.variadic_kind
+        )
 
 
 def operator(
@@ -112,11 +114,11 @@ def _parse_signature(function: Callable[..., Any]) -> dict[str, Any]:
     if not {*kinds, *([variadic] if variadic else [])} <= set(INPUT_KINDS):
         raise TypeError(f"{function.__name__}: inputs are annotated {kinds}, not by {INPUT_KINDS}.")
     return {
-        "kinds": tuple(kinds),
-        "required": required,
-        "variadic": variadic,
+        "input_kinds": tuple(kinds),
+        "required_input_count": required,
+        "variadic_kind": variadic,
         "attributes": attributes,
-        "given": tuple(given),
+        "supplied_parameters": tuple(given),
     }
 
 

@@ -36,7 +36,7 @@ class ProtobufField(NamedTuple):
     """The position of a field in the bytes of a message: from `start` to `end`, with its value from `value` on."""
 
     number: int
-    kind: int
+    wire_type: int
     start: int
     value: int
     end: int
@@ -55,7 +55,7 @@ def split_model(file: BufferedReader) -> tuple[bytes, dict[int, ProtobufField]] 
     try:
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             graphs = [f for f in _iter_fields(data, 0, len(data)) if f.number == GRAPH_FIELD_NUMBER]
-            if len(graphs) != 1 or graphs[0].kind != BYTES:
+            if len(graphs) != 1 or graphs[0].wire_type != BYTES:
                 return None
             (graph,) = graphs
             content, places = _strip_weights(data, graph)
@@ -89,12 +89,12 @@ def read_weight(
 
 
 def _strip_weights(data: mmap.mmap, graph: ProtobufField) -> tuple[bytes, dict[int, ProtobufField]]:
-    """Return the field of a graph without the numbers of large weights, and their positions."""
+    """Return the encoded graph without the data of large weights, and the positions of these in the file."""
     parts: list[bytes] = []
     places: dict[int, ProtobufField] = {}
     count = 0
     for field in _iter_fields(data, graph.value, graph.end):
-        if field.number != INITIALIZER_FIELD_NUMBER or field.kind != BYTES:
+        if field.number != INITIALIZER_FIELD_NUMBER or field.wire_type != BYTES:
             parts.append(data[field.start : field.end])
             continue
         raw = [
@@ -102,7 +102,7 @@ def _strip_weights(data: mmap.mmap, graph: ProtobufField) -> tuple[bytes, dict[i
             for f in _iter_fields(data, field.value, field.end)
             if f.number == RAW_DATA_FIELD_NUMBER
         ]
-        if len(raw) == 1 and raw[0].kind == BYTES and raw[0].size >= LARGE_WEIGHT_MIN_BYTES:
+        if len(raw) == 1 and raw[0].wire_type == BYTES and raw[0].size >= LARGE_WEIGHT_MIN_BYTES:
             places[count] = raw[0]
             rest = data[field.value : raw[0].start] + data[raw[0].end : field.end]
             parts.append(_encode_field(INITIALIZER_FIELD_NUMBER, rest))

@@ -59,7 +59,7 @@ NEEDS_GIL_MESSAGE: Final = (
 
 @cache
 def array_dtypes_with(extra: frozenset[DType]) -> frozenset[DType]:
-    """Return the dtypes that arrays have, with others, and strings."""
+    """Return the dtypes of arrays in linear memory, the given extra dtypes, and string."""
     return ARRAY_DTYPES | extra | {string}
 
 
@@ -112,7 +112,7 @@ class WasmBackend(Backend):
         return threads
 
     def wrap_implementation(self, kernel_name: str, function: Implementation) -> Implementation:
-        """Return an implementation without the wrapper that imports its module on first use."""
+        """Return the implementation itself instead of the wrapper that imports its module on first use."""
         return function.function if isinstance(function, LazyImplementation) else function
 
     def with_bfloat16(self, kernel_name: str, function: Implementation) -> Implementation:
@@ -132,7 +132,7 @@ class WasmBackend(Backend):
         return compile_graph(graph, self.linear)
 
     def fuse_calls(self, graph: Graph) -> Graph:
-        """Return the graph with products and convolutions joined to the bias and the activation that follow them."""
+        """Return the graph with matrix products and convolutions fused with the following bias and activation."""
         from plugrad_wasm.programs.compile import fuse_calls
 
         return fuse_calls(graph, self.linear)
@@ -140,7 +140,7 @@ class WasmBackend(Backend):
     def host_value(
         self, function: Callable[[], Any], shape: Shape, dtype: DType
     ) -> WasmArray | NDArray[Any]:
-        """Return an array of a host function's value, without the checks that foreign arrays need."""
+        """Return the value of a host function as an array, without the checks that arrays of others need."""
         if dtype in (bool_, string) or self.is_closed or self.lost:
             return super().host_value(function, shape, dtype)
         values = compute_host_value(function, shape, dtype)
@@ -154,7 +154,7 @@ class WasmBackend(Backend):
         attrs: Mapping[str, Any],
         free: Sequence[int],
     ) -> Implementation | None:
-        """Return a version of an implementation with its calls prepared for fixed shapes."""
+        """Return a faster version of an implementation that is specialized for fixed shapes."""
         from plugrad_wasm.programs.specialize import specialize
 
         config = get_kernel(kernel_name, self.name)

@@ -23,7 +23,7 @@ READY, COMPILED, REFUSED = b"R", b"C", b"E"
 
 
 def new_interruptible_engine(*, parallel: bool) -> wasmtime.Engine:
-    """Return an engine for foreign modules, whose execution can be stopped."""
+    """Return a wasmtime engine for modules of users, whose execution can be stopped."""
     import wasmtime
 
     config = wasmtime.Config()
@@ -39,7 +39,7 @@ def new_interruptible_engine(*, parallel: bool) -> wasmtime.Engine:
 
 
 def compile_module(engine: wasmtime.Engine, source: bytes) -> tuple[bytes, bytes]:
-    """Return COMPILED and machine code, or REFUSED and the reason."""
+    """Return COMPILED and the machine code of a module, or REFUSED and the error message."""
     import wasmtime
 
     try:
@@ -50,7 +50,7 @@ def compile_module(engine: wasmtime.Engine, source: bytes) -> tuple[bytes, bytes
 
 
 def main() -> None:
-    """Answer requests until the input ends."""
+    """Compile the modules that are read from standard input, and write results to standard output, until input ends."""
     folder, limit = sys.argv[1], int(sys.argv[2])
     sys.path.insert(0, folder)
     with suppress(ImportError, ValueError, OSError):  # not all systems limit memory

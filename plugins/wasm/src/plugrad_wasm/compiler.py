@@ -109,7 +109,7 @@ class CompilerProcess:
         return answer
 
     def _request(self, source: bytes) -> tuple[bytes, bytes]:
-        """Send a module, and return the kind of the answer and the answer.
+        """Send a module to the process, and return the kind and the content of its answer.
 
         Raises:
             ModuleCompilationError: the process ended.
@@ -132,7 +132,7 @@ class CompilerProcess:
         self._process.kill()
 
     def close(self) -> None:
-        """End the compiler process unless a parent process owns it, and forget it."""
+        """End the compiler process, unless this is a forked child that does not own it."""
         if self.process_id == os.getpid():
             self._process.kill()
             self._process.wait()

@@ -101,7 +101,7 @@ def _check_inputs(names: tuple[str, ...], arrays: tuple[WasmArray, ...]) -> None
 
 
 def _format_module(expression: str, inputs: tuple[str, ...]) -> str:
-    """Return the text of a module that imports the memory and exports a loop over the expression.
+    """Return the WebAssembly text of a module that computes an expression for each element of arrays.
 
     The parameters are the pointers to the inputs and to the output, and the number of elements.
     Their names begin with a dot, so that they differ from the names of all inputs.

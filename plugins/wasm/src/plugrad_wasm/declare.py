@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import ModuleType
 
-    from plugrad_wasm.runtime import CallChain, ExportFunction, HasAddress, Runtime
+    from plugrad_wasm.runtime import CallChain, ExportFunction, HasMemoryAddress, Runtime
 
 RELEASE_GIL_MIN_ELEMENTS: Final = 1 << 16
 """The minimum number of elements for which a call releases the interpreter's lock."""
@@ -100,7 +100,7 @@ class ExportNames(dict[DType, str]):
 
 
 def select_export(x: WasmArray, export: str, work: int) -> ExportFunction:
-    """Return an export of the module of `x`, for a call of about `work` elementary steps."""
+    """Return a WebAssembly export as a function, which releases the GIL if `work` elementary steps take long."""
     store = x.memory.store
     return (
         store.exports_holding_gil
@@ -109,7 +109,7 @@ def select_export(x: WasmArray, export: str, work: int) -> ExportFunction:
     )[export]
 
 
-def items_per_part(
+def choose_items_per_part(
     store: Runtime, length: int, work: int, limits: PartStepLimits, multiple: int = 1
 ) -> int:
     """Return the number of items per part, if all `length` items take `work` steps together."""
@@ -122,7 +122,7 @@ def items_per_part(
     return min(length, -(-length // (parts * multiple)) * multiple)
 
 
-def fits_one_call(store: Runtime, size: int) -> bool:
+def is_done_in_one_call(store: Runtime, size: int) -> bool:
     """Return whether elementwise work of a size is done in one call.
 
     The implementations make such a call themselves: after one that has filled the caches, every function of Python
@@ -136,7 +136,7 @@ def fits_one_call(store: Runtime, size: int) -> bool:
 def iter_part_ranges(
     sizes: tuple[int, ...], work: int, max_steps: int
 ) -> Iterator[tuple[tuple[int, int], ...]]:
-    """Yield the parts of a walk over axes in order: a start and a length for each axis.
+    """Yield the parts of a loop over axes in order: a start and a length for each axis.
 
     All parts together are `work` steps. A part has about `maximum` of them, and several places along one
     axis only if it has all places of the axes behind it.
@@ -153,7 +153,7 @@ def iter_part_ranges(
 
 
 def matmul_part_steps(x: WasmArray) -> PartStepLimits:
-    """Return the limits on one part of a matrix product in the dtype of x."""
+    """Return the limits on the elementary steps in one part of a matrix product, by the dtype of x."""
     return FLOAT32_MATMUL_PART_STEPS if x.dtype is float32 else MIN_MATMUL_STEPS_PER_PART
 
 
@@ -164,7 +164,7 @@ def run_elementwise(
     arrays_and_steps: Sequence[tuple[WasmArray, int]],
     *attributes: float,
 ) -> None:
-    """Call an elementwise export part by part; `run_over_items` explains the arguments."""
+    """Call an elementwise WebAssembly export part by part; `run_over_items` explains the arguments."""
     run_over_items(
         x, export, size, arrays_and_steps, *attributes, work=size, multiple=PART_MULTIPLE_ELEMENTS
     )
@@ -181,7 +181,7 @@ def run_over_items(
     scratch: int | None = None,
     keep_alive: Sequence[object] = (),
 ) -> None:
-    """Call an export for items such as elements or rows, part by part.
+    """Call a WebAssembly export for items such as elements or rows, part by part.
 
     The arguments of a call are the addresses of the arrays, the number of items, and the attributes.
 
@@ -200,7 +200,7 @@ def run_over_items(
     length = (
         size
         if work < RELEASE_GIL_MIN_ELEMENTS
-        else items_per_part(store, size, work, ELEMENTWISE_PART_STEPS, multiple)
+        else choose_items_per_part(store, size, work, ELEMENTWISE_PART_STEPS, multiple)
     )
     if length >= size:
         block = () if scratch is None else (x.memory.empty((scratch,), uint8),)
@@ -235,7 +235,7 @@ def run_strided(
     work: int,
     starts: Sequence[int] = (0,) * 5,
 ) -> None:
-    """Call an export that walks over axes, in parts along the first one.
+    """Call a WebAssembly export that loops over strided axes, in parts along the first one.
 
     The arguments of a call are the addresses of the arrays, that of the descriptor, and the attributes.
 
@@ -261,7 +261,7 @@ def run_strided(
         )
         return
     axes, size, *rest = descriptor
-    length = items_per_part(
+    length = choose_items_per_part(
         store, size, work, ELEMENTWISE_PART_STEPS, PART_MULTIPLE_ELEMENTS if axes == 1 else 1
     )
     dense = count_elements(tuple(rest[: axes - 1]))
@@ -270,7 +270,7 @@ def run_strided(
         for array, which in zip(arrays, strides, strict=True)
     ]
     chains: list[CallChain] = []
-    parts: list[HasAddress] = []
+    parts: list[HasMemoryAddress] = []
     for first in range(0, size, length):
         parts.append(store.descriptor((axes, min(length, size - first), *rest)))
         addresses = [place + first * step for place, step in zip(places, steps, strict=True)]
@@ -330,7 +330,7 @@ def make_unary(kernel: str, *, dtype: DType | None = None) -> UnaryImplementatio
         store = memory.store
         if size < RELEASE_GIL_MIN_ELEMENTS:
             store.exports_holding_gil[names[x.dtype]](x.address, out.address, size)
-        elif fits_one_call(store, size):
+        elif is_done_in_one_call(store, size):
             store.exports_releasing_gil[names[x.dtype]](x.address, out.address, size)
         else:
             run_elementwise(x, names[x.dtype], size, ((x, 1), (out, 1)))
@@ -370,13 +370,13 @@ def make_binary(kernel: str, *, dtype: DType | None = None) -> BinaryImplementat
             )
         shape = a.shape
         if shape != b.shape:
-            return broadcast(a, b, binary_layout(shape, b.shape))
+            return compute_with_broadcasting(a, b, binary_layout(shape, b.shape))
         memory = a.memory
         size = a.size
         if size >= RELEASE_GIL_MIN_ELEMENTS and (
             isinstance(a, WasmStridedView) or isinstance(b, WasmStridedView)
         ):
-            return broadcast(a, b, binary_layout(shape, shape))
+            return compute_with_broadcasting(a, b, binary_layout(shape, shape))
         out = (
             WasmArray(memory, shape, a.dtype, size, a.capacity)
             if dtype is None
@@ -385,7 +385,7 @@ def make_binary(kernel: str, *, dtype: DType | None = None) -> BinaryImplementat
         store = memory.store
         if size < RELEASE_GIL_MIN_ELEMENTS:
             store.exports_holding_gil[names[a.dtype]](a.address, b.address, out.address, size, 1, 1)
-        elif fits_one_call(store, size):
+        elif is_done_in_one_call(store, size):
             store.exports_releasing_gil[names[a.dtype]](
                 a.address, b.address, out.address, size, 1, 1
             )
@@ -393,7 +393,7 @@ def make_binary(kernel: str, *, dtype: DType | None = None) -> BinaryImplementat
             run_elementwise(a, names[a.dtype], size, ((a, 1), (b, 1), (out, 1)), 1, 1)
         return out
 
-    def broadcast(a: WasmArray, b: WasmArray, pair: BinaryLayout) -> WasmArray:
+    def compute_with_broadcasting(a: WasmArray, b: WasmArray, pair: BinaryLayout) -> WasmArray:
         memory = a.memory
         shape, order, read = pair.shape, None, None
         starts = 0, 0, 0

@@ -42,7 +42,7 @@ class LazyImplementation:
 
     @cached_property
     def function(self) -> Implementation:
-        """The implementation."""
+        """The implementation, imported if necessary."""
         import_lazily(f"plugrad_wasm.kernels.{self._family}")
         function = table.configs[self._kernel.name].kernel_func
         return self._adapt(self._kernel, function) if self._adapt else function

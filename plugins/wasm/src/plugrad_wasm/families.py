@@ -93,7 +93,7 @@ UNWIDENED_FAMILIES: Final = (
 
 @cache
 def manifest_kernels() -> frozenset[str]:
-    """Return the kernels that the manifest lists."""
+    """Return the kernels that the manifest file lists as implemented."""
     return frozenset(tomllib.loads(MANIFEST_FILE.read_text("utf-8"))["kernels"])
 
 
@@ -106,7 +106,7 @@ def iter_kernels(family: ModuleType) -> Iterator[tuple[str, Kernel[..., Any]]]:
 
 @cache
 def bfloat16_kernels() -> frozenset[str]:
-    """Return the kernels that take bfloat16 themselves."""
+    """Return the kernels whose implementation takes bfloat16 without conversion."""
     from plugrad_wasm.program import (
         exported_dtypes_by_kernel,  # not at the top: it imports wasmtime
     )

@@ -68,7 +68,7 @@ class ForkLock:
         self._lock.release()
 
     def mark_unusable(self) -> None:
-        """Refuse all further use, because the thread that holds the lock does not exist in this process."""
+        """Make every further use raise, because the thread that holds the lock does not exist in this forked child."""
         self._is_lost = True
 
 

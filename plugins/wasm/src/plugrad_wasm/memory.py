@@ -303,7 +303,7 @@ class LinearMemory:
         return array
 
     def write_numbers(self, numbers: Sequence[int]) -> WasmArray:
-        """Return an array of 32-bit numbers, such as the addresses of other arrays."""
+        """Write 32-bit numbers, such as addresses of other arrays, to a new array, and return it."""
         return self.from_numpy(np.array(numbers, np.uint32), uint32)
 
     def to_numpy(self, array: WasmArray) -> NDArray[Any]:
@@ -369,7 +369,7 @@ class LinearMemory:
             self.buffers -= 1
 
     def make_free_block(self, capacity: int) -> None:
-        """Put a block of a size class on its free list, after making room for it.
+        """Add a block of a size class to its free list, growing or trimming memory if necessary.
 
         Raises:
             OutOfMemory: the limit or the address space is exhausted.
@@ -399,7 +399,7 @@ class LinearMemory:
         self.set_limit(self.limit)
 
     def carve_free_block(self, capacity: int) -> None:
-        """Put a new block of a size class on its free list.
+        """Cut a new block of a size class from unused memory, and add it to its free list.
 
         Raises:
             OutOfMemory: the address space is exhausted.
@@ -440,7 +440,7 @@ class LinearMemory:
         )
 
     def _carve_at_end(self, capacity: int) -> bool:
-        """Make a block above all others, growing linear memory if possible; return whether there was room."""
+        """Cut a block from memory above all others, which grows if possible; return whether there was room."""
         address, extent = self._top, self.store.memory_size()
         missing = address + capacity - extent
         if missing > 0:
@@ -460,7 +460,7 @@ class LinearMemory:
         return True
 
     def _carve_from_spans(self, capacity: int) -> bool:
-        """Make a block from the first merged span that is large enough; return whether there was one."""
+        """Cut a block from the first span of merged free memory that is large enough; return whether there was one."""
         spans = self._spans
         for i, (address, size) in enumerate(spans):
             if size >= capacity:
@@ -505,6 +505,6 @@ def view_host_memory(address: int, owner: object) -> memoryview:
 
 
 class _AddressSpace(ctypes.c_char * ADDRESS_SPACE_BYTES):
-    """The reserved address range of linear memory, of which only the current size may be accessed."""
+    """The reserved address range of linear memory, of which only the first `memory_size` bytes may be accessed."""
 
     owner: object

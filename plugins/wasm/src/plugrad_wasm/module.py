@@ -119,7 +119,7 @@ class SharedMemory(wasmtime.SharedMemory):
 
 
 class QuietStore(wasmtime.Store):
-    """A store of wasmtime whose death runs no Python code, where Python drops what a handler of signals raises."""
+    """A wasmtime store whose deallocation runs no Python code, so that exceptions of signal handlers are not lost."""
 
     __slots__ = ("__del__",)
 
@@ -181,7 +181,7 @@ class ModuleInstance:
         *,
         releases_gil: bool = False,
     ) -> ExportFunction:
-        """Return a function that packs its arguments, whose types may be known, and calls `function`.
+        """Return a Python function that packs its arguments and calls a WebAssembly function.
 
         It has no result.
         """
@@ -198,7 +198,7 @@ class ModuleInstance:
         context, trap, trap_address = self._context, self._trap, self._trap_address
         instance = self
 
-        def short_call(*arguments: float) -> None:
+        def call_holding_gil(*arguments: float) -> None:
             packed = pack(*arguments)
             if lock.held:  # nothing can start between this test and the call
                 with lock:
@@ -208,7 +208,7 @@ class ModuleInstance:
             if error or trap[0]:
                 instance.raise_failure(error, lock)
 
-        def long_call(*arguments: float) -> None:
+        def call_releasing_gil(*arguments: float) -> None:
             packed = pack(*arguments)
             if _HAS_AVX_UPPER_HALVES:
                 _clear_avx_upper_halves()
@@ -217,7 +217,7 @@ class ModuleInstance:
                 if error or trap[0]:
                     instance.raise_failure(error, lock)
 
-        return long_call if releases_gil else short_call
+        return call_releasing_gil if releases_gil else call_holding_gil
 
     def call_returning_integer(
         self, function: wasmtime.Func, lock: ForkLock, *arguments: int
@@ -333,7 +333,7 @@ class Store:
         self._modules = lru_cache(maxsize=MAX_CUSTOM_MODULES)(self._compile_wat_module)
 
     def _scratch_size(self, name: str, descriptor: tuple[int, ...], channels: int) -> int:
-        """Return the scratch memory that an export asks for."""
+        """Return how many elements of scratch memory an export needs."""
         block = self.descriptor(descriptor)
         with compile_lock, self.lock:
             instance = self._instances.instance_with_export(name)
@@ -358,7 +358,7 @@ class Store:
         return self._custom(source)[releases_gil]
 
     def _bind_custom(self, source: str) -> tuple[ExportFunction, ExportFunction]:
-        """Return the short and the long call of a module in text form."""
+        """Return the function of a module in text form twice: one that holds the GIL, and one that releases it."""
         try:
             instance, kernel = self._instantiate_wat(source)
         except (wasmtime.WasmtimeError, wasmtime.Trap) as failure:

@@ -109,7 +109,7 @@ def read_custom_sections(file: Path) -> dict[str, bytes]:
     """Return the custom sections of a file by name (WebAssembly core specification, 5.5.3)."""
     code = file.read_bytes()
 
-    def number() -> int:
+    def read_number() -> int:
         nonlocal position
         value = shift = 0
         while True:
@@ -124,9 +124,9 @@ def read_custom_sections(file: Path) -> dict[str, bytes]:
     position = 8  # after the magic number and the version
     while position < len(code):
         position += 1  # the kind of the section
-        end = number()
+        end = read_number()
         end += position
-        start = number()
+        start = read_number()
         start += position
         found[code[position:start].decode()] = code[start:end]
         position = end

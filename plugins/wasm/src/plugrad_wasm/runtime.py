@@ -29,8 +29,8 @@ class ProgramFunction(NamedTuple):
     """The letters of the types of its parameters."""
 
 
-class HasAddress(Protocol):
-    """An object that has an address in linear memory."""
+class HasMemoryAddress(Protocol):
+    """The interface of objects that have an address in linear memory."""
 
     address: int
 
@@ -69,12 +69,12 @@ class Runtime(Protocol):
         ...
 
     @property
-    def descriptor(self) -> Callable[[tuple[int, ...]], HasAddress]:
+    def descriptor(self) -> Callable[[tuple[int, ...]], HasMemoryAddress]:
         """The function that returns the address of integers in linear memory; equal ones are written once."""
         ...
 
     @property
-    def cached_table(self) -> Callable[[str, tuple[int, ...], int], HasAddress]:
+    def cached_table(self) -> Callable[[str, tuple[int, ...], int], HasMemoryAddress]:
         """The function (export, descriptor, size) that returns `size` bytes filled by an export."""
         ...
 

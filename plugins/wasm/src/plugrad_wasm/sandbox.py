@@ -171,7 +171,7 @@ class Sandbox:
         outputs: Sequence[Any],
         attrs: list[float],
     ) -> None:
-        """Call the kernel with copies of the inputs, and write its outputs.
+        """Call the kernel with copies of the inputs, and fill the arrays `outputs` with its results.
 
         Raises:
             KernelFailed: it trapped, reported a failure, or took too long.
@@ -386,7 +386,7 @@ class StoppableInstance:
                 x[...] = self._view_like(x, address)
 
     def _run(self, name: str, descriptor: int) -> int:
-        """Call a function of the module."""
+        """Call an exported function of the module with the address of a call's descriptor."""
         signed = descriptor - (1 << 32) if descriptor >= 1 << 31 else descriptor
         return self._exports[name](self._store, signed)
 

@@ -39,7 +39,7 @@ def broadcast_strides(shape: Sizes, target: Sizes) -> Sizes:
 
 
 def merge_axes(sizes: Sizes, *strides: Sizes) -> tuple[Sizes, ...]:
-    """Merge axes of parallel walks into as few as possible, at least one: (sizes, strides, strides, …).
+    """Merge axes of arrays of one shape into as few as possible, at least one: (sizes, strides, strides, …).
 
     >>> merge_axes((2, 3, 4), (12, 4, 1), (0, 4, 1))
     ((2, 12), (12, 1), (0, 1))
@@ -58,7 +58,7 @@ def merge_axes(sizes: Sizes, *strides: Sizes) -> tuple[Sizes, ...]:
 
 
 class BinaryLayout(NamedTuple):
-    """The memory layout of a binary operation: a single run with two steps, or runs given by a descriptor."""
+    """The memory layout of a binary operation: one loop with a step per operand, or a descriptor of nested loops."""
 
     shape: Sizes
     size: int
@@ -87,7 +87,7 @@ def binary_layout(a_shape: Sizes, b_shape: Sizes) -> BinaryLayout:
 
 @lru_cache(maxsize=1024)
 def strided_binary_layout(shape: Sizes, a: Sizes, b: Sizes) -> BinaryLayout | None:
-    """Return the layout of a binary operation on two walks, or None if a run would not step by 0 or 1."""
+    """Return the layout of a binary operation on two strided views, or None if an inner stride is not 0 or 1."""
     sizes, a, b = merge_axes(shape, a, b)
     if (a[-1], b[-1]) not in ((1, 1), (0, 1), (1, 0)):
         return None
@@ -97,13 +97,13 @@ def strided_binary_layout(shape: Sizes, a: Sizes, b: Sizes) -> BinaryLayout | No
 
 @lru_cache(maxsize=1024)
 def axes_by_descending_stride(strides: Sizes) -> Sizes:
-    """Return the axes of a walk, those with the longest strides first."""
+    """Return the axes in order of descending stride."""
     return tuple(sorted(range(len(strides)), key=lambda axis: -abs(strides[axis])))
 
 
 @lru_cache(maxsize=1024)
 def contiguous_axis_order(sizes: Sizes, strides: Sizes) -> Sizes | None:
-    """Return the order of the axes in which a walk is contiguous, or None if there is no such order.
+    """Return the order of axes in which a strided view is contiguous, or None if there is no such order.
 
     >>> contiguous_axis_order((2, 3), (1, 2)), contiguous_axis_order((2, 3), (1, 4))
     ((1, 0), None)
@@ -128,7 +128,7 @@ def memory_order_binary_layout(
 
 @lru_cache(maxsize=1024)
 def strides_for_axis_order(sizes: Sizes, order: Sizes) -> Sizes:
-    """Return the strides of an array whose axes are in some order in memory.
+    """Return the strides of a contiguous array whose axes have a given order in memory.
 
     >>> strides_for_axis_order((2, 3), (1, 0))
     (1, 2)
@@ -160,7 +160,7 @@ def copy_descriptor(sizes: Sizes, source: Sizes, target: Sizes) -> Sizes:
 
 
 class StridesSummary(NamedTuple):
-    """Properties of a strided walk: its size, whether it is contiguous, and its descriptor."""
+    """Properties of a strided view: its size, whether it is contiguous, and its descriptor."""
 
     size: int
     is_dense: bool  # neighbouring elements in their order
@@ -169,7 +169,7 @@ class StridesSummary(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def summarize_strides(sizes: Sizes, strides: Sizes) -> StridesSummary:
-    """Return the properties of a strided walk."""
+    """Return the size, contiguity and descriptor of a strided view."""
     descriptor = copy_descriptor(sizes, strides, contiguous_strides(sizes))
     return StridesSummary(count_elements(sizes), merge_axes(sizes, strides)[1] == (1,), descriptor)
 
@@ -178,7 +178,7 @@ def summarize_strides(sizes: Sizes, strides: Sizes) -> StridesSummary:
 def slice_strides(
     strides: Sizes, begin: Sizes, sizes: Sizes, steps: Sizes | None, drop: Sizes
 ) -> tuple[Sizes, Sizes, int]:
-    """Return sizes, strides and start of a slice of a walk, without the axes in `drop`.
+    """Return sizes, strides and start of a slice of a strided view, without the axes in `drop`.
 
     >>> slice_strides((12, 4, 1), (1, 0, 2), (1, 3, 2), None, (0,))
     ((3, 2), (4, 1), 14)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from plugrad_wasm.declare import PartStepLimits
     from plugrad_wasm.memory import WasmArray
-    from plugrad_wasm.runtime import HasAddress
+    from plugrad_wasm.runtime import HasMemoryAddress
 
 Sizes = tuple[int, ...]
 T = TypeVar("T")
@@ -104,15 +104,17 @@ def split_windows(
             end = min(i + length, split[axis])
             if of_cells:
                 first, last = window_positions_reaching(window, axis, i, end)
-                part = restrict_positions(window, axis, first, last, i)
+                part = restrict_window_positions(window, axis, first, last, i)
                 some = (batch, *with_item_replaced(sizes, axis, end - i), channels)
                 yield WindowPart(some, part, i * elements, first * positions)
             else:
-                yield WindowPart(image, restrict_positions(window, axis, i, end), 0, i * positions)
+                yield WindowPart(
+                    image, restrict_window_positions(window, axis, i, end), 0, i * positions
+                )
 
 
 def window_positions_reaching(window: Window, axis: int, begin: int, end: int) -> tuple[int, int]:
-    """Return the range of positions whose windows reach the cells from `begin` to `end` of an axis."""
+    """Return the range of window positions along an axis whose windows overlap the cells from `begin` to `end`."""
     stride, before = window.strides[axis], window.padding[axis][0]
     extent = (window.size[axis] - 1) * window.dilations[axis]
     first = max(0, -(-(begin + before - extent) // stride))
@@ -120,7 +122,9 @@ def window_positions_reaching(window: Window, axis: int, begin: int, end: int) -
     return first, max(first, last)
 
 
-def restrict_positions(window: Window, axis: int, first: int, last: int, origin: int = 0) -> Window:
+def restrict_window_positions(
+    window: Window, axis: int, first: int, last: int, origin: int = 0
+) -> Window:
     """Return a window with only some positions along an axis, in an image that begins at `origin`."""
     before, after = window.padding[axis]
     pad = (before + origin - first * window.strides[axis], after)
@@ -131,7 +135,7 @@ def restrict_positions(window: Window, axis: int, first: int, last: int, origin:
 
 
 def split_filter(window: Window, least: int) -> Iterator[tuple[Window, int]]:
-    """Yield windows with parts of the filter, at least `least` cells each, and the number of cells before each."""
+    """Yield windows that cover parts of the filter, of at least `least` cells, and the number of cells before each."""
     axes, lead = 0, window.size
     while axes < len(lead) and count_elements(lead[:axes]) < least:
         axes += 1
@@ -205,7 +209,7 @@ def run_windows(
     scratch: int | None = None,
     trailing_arrays: Sequence[tuple[WasmArray, int]] = (),
 ) -> None:
-    """Call an export for all parts.
+    """Call an export of a windowed kernel for all parts of its work.
 
     The arguments of a call are the addresses of the arrays, that of the descriptor, those of the arrays
     behind it, and the attributes.
@@ -221,23 +225,23 @@ def run_windows(
         trailing_arrays: more arrays.
     """
     store = x.memory.store
-    descriptors: list[HasAddress] = []
+    descriptors: list[HasMemoryAddress] = []
 
-    def addresses(part: KernelCall, arrays: Sequence[tuple[WasmArray, int]]) -> list[int]:
+    def find_addresses(part: KernelCall, arrays: Sequence[tuple[WasmArray, int]]) -> list[int]:
         return [y.address + part.starts[which] * y.dtype.itemsize for y, which in arrays]
 
-    def arguments(part: KernelCall) -> tuple[float, ...]:
+    def make_arguments(part: KernelCall) -> tuple[float, ...]:
         descriptors.append(store.descriptor(part.descriptor))
-        first, last = addresses(part, arrays_and_steps), addresses(part, trailing_arrays)
+        first, last = find_addresses(part, arrays_and_steps), find_addresses(part, trailing_arrays)
         return (*first, descriptors[-1].address, *last, *attributes)
 
-    calls = [[arguments(part) for part in chain] for chain in chains]
+    calls = [[make_arguments(part) for part in chain] for chain in chains]
     held = [*descriptors, *(array for array, _ in (*arrays_and_steps, *trailing_arrays))]
     run_call_chains(x, export, calls, held, work, scratch)
 
 
 def with_item_replaced(values: Sequence[T], axis: int, value: T) -> tuple[T, ...]:
-    """Return the values with the one at an axis replaced."""
+    """Return a copy of a tuple of values with the one of an axis replaced."""
     return (*values[:axis], value, *values[axis + 1 :])
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from plugrad_wasm.runtime import CallChain, ExportFunction, HasAddress
+    from plugrad_wasm.runtime import CallChain, ExportFunction, HasMemoryAddress
 
 HELPER_POLL_SECONDS: Final = 1.0  # seconds between two looks whether others still work
 
@@ -36,7 +36,7 @@ class ChainJob:
         export: str | Sequence[ExportFunction],
         chains: Sequence[CallChain],
         held: Sequence[object],
-        scratch: Sequence[HasAddress],
+        scratch: Sequence[HasMemoryAddress],
     ) -> None:
         """Begin with all chains; `Workers.run_in_threads` explains the arguments."""
         self.export: str | list[ExportFunction] = export if isinstance(export, str) else [*export]
@@ -82,7 +82,7 @@ class ChainJob:
 
 
 class HelperThread:
-    """A thread with its own instance, which ends when this object is deleted."""
+    """A helper thread with a WebAssembly instance of its own; it ends when this object is deleted."""
 
     __slots__ = ("__del__", "jobs")
 
@@ -97,7 +97,7 @@ class HelperThread:
 
 
 def serve_jobs(jobs: SimpleQueue[ChainJob | None], calls: Mapping[str, ExportFunction]) -> None:
-    """Help with jobs from a queue, one after another."""
+    """Run jobs from a queue, one after another, in a helper thread."""
     while (job := jobs.get()) is not None:
         job.run_chains_as_helper(calls)
         del job  # its arrays must not wait for the next one
@@ -133,7 +133,7 @@ class Workers:
         export: str | Sequence[ExportFunction],
         chains: Sequence[CallChain],
         keep_alive: Sequence[object],
-        scratch: Sequence[HasAddress] = (),
+        scratch: Sequence[HasMemoryAddress] = (),
     ) -> None:
         """Run all chains of calls, in several threads if there are several chains.
 
@@ -161,7 +161,7 @@ class Workers:
                 del failure  # its traceback has this frame, and so the arrays of the callers
 
     def _take_helpers(self, count: int) -> list[HelperThread]:
-        """Return up to `count` workers, starting them if necessary."""
+        """Return up to `count` helper threads, starting them if necessary."""
         if self._process != os.getpid():  # a child has none of the threads of its parent
             self._process, self._workers = os.getpid(), []
         if len(self._workers) < count:

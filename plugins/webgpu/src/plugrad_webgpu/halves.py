@@ -10,7 +10,7 @@ from functools import wraps
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
-from plugrad.extend import broadcast, compute_in_wider, float32
+from plugrad.extend import broadcast, compute_in_wider_dtype, float32
 from plugrad.kernels import movement, unary
 from plugrad_webgpu.algorithms.expressions import is_elementwise
 from plugrad_webgpu.kernels.unary import cast
@@ -33,7 +33,7 @@ def with_halves(kernel: Kernel[..., Any], function: Implementation) -> Implement
         return function
     if kernel is unary.cast:
         return _cast_halves_here(function)
-    widened = compute_in_wider(kernel, function, cast, COMPUTE_DTYPES)
+    widened = compute_in_wider_dtype(kernel, function, cast, COMPUTE_DTYPES)
     return _choose(function, widened) if is_elementwise(function) else widened
 
 

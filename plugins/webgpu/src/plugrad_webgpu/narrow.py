@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from plugrad.extend import KERNELS, Kernel, KernelConfig, KernelTable, compute_in_wider
+from plugrad.extend import KERNELS, Kernel, KernelConfig, KernelTable, compute_in_wider_dtype
 from plugrad.kernels import (
     attention,
     convolution,
@@ -53,7 +53,7 @@ def table_with_narrow_dtypes() -> KernelTable:
     for config in table:
         kernel, function = KERNELS[config.kernel_name], config.kernel_func
         if kernel.name in in_words:
-            function = compute_in_wider(kernel, function, cast, WORD_DTYPE)
+            function = compute_in_wider_dtype(kernel, function, cast, WORD_DTYPE)
         if not config.on_host:
             function = with_halves(kernel, function)
         extended.add(config._replace(kernel_func=function))

@@ -30,7 +30,7 @@ LAYER_DESCRIPTIONS = (
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments."""
+    """Add the arguments of ``plugrad config`` to its parser."""
     parser.add_argument(
         "--explain",
         action="store_true",
@@ -44,7 +44,7 @@ def run(arguments: Namespace) -> None:
     if not all(
         p.manifest.is_for_the_command for p in plugins("hooks")
     ):  # hooks may suggest settings
-        page.import_public_page()
+        page.import_plugrad_package()
     keys = {key.name: key for key in config.keys()}  # noqa: SIM118 - no dict
     records: list[dict[str, Any]] = []
     for setting in config:

@@ -30,7 +30,7 @@ PYTEST_NO_TESTS_COLLECTED: Final = 5
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments."""
+    """Add the arguments of ``plugrad conformance`` to its parser."""
     parser.add_argument(
         "name", metavar="NAME", help="a backend or one of its devices, such as acme or acme:1"
     )
@@ -55,7 +55,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    """Run the kit with pytest in a separate process; return 1 if a test fails.
+    """Run the conformance kit with pytest in a separate process; return 1 if a test fails.
 
     Raises:
         BackendNotFound, BackendUnavailable: the backend cannot be used.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments."""
+    """Add the arguments of ``plugrad devices`` to its parser."""
     parser.add_argument("names", metavar="NAME", nargs="*", help="show only these backends")
     jobs.add_timeout_argument(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")

@@ -23,14 +23,14 @@ LEVEL_HEADINGS: Final = (("problem", "Problems", layout.RED), ("note", "Notes", 
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments."""
+    """Add the arguments of ``plugrad doctor`` to its parser."""
     parser.add_argument("names", metavar="NAME", nargs="*", help="check only these plugins")
     parser.add_argument("--json", action="store_true", help="print JSON")
     jobs.add_timeout_argument(parser)
 
 
 def run(arguments: Namespace) -> int:
-    """Check, print, and return 1 if there is a problem."""
+    """Check the installation, print a report, and return 1 if there is a problem."""
     try:
         report = _examine_plugins(arguments.names, arguments.timeout)
     except ConfigError as error:

@@ -28,7 +28,7 @@ KEYS_FROM_LOADING: Final = (
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments."""
+    """Add the arguments of ``plugrad info`` to its parser."""
     parser.add_argument("name", metavar="NAME", help="a backend, another plugin or a distribution")
     jobs.add_timeout_argument(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")

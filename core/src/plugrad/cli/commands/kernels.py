@@ -34,7 +34,7 @@ PacksByBackend = dict[str, dict[str, list[str]]]
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments."""
+    """Add the arguments of ``plugrad kernels`` to its parser."""
     parser.add_argument(
         "pattern",
         metavar="PATTERN",

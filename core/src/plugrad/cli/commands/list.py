@@ -19,7 +19,7 @@ TIMEOUT_SECONDS = 10.0
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments."""
+    """Add the arguments of ``plugrad list`` to its parser."""
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 

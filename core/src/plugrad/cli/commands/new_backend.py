@@ -12,5 +12,5 @@ if TYPE_CHECKING:
 
 
 def run(arguments: Namespace) -> None:
-    """Write the project."""
+    """Write the files of a new backend's project."""
     projects.write_project("backend", arguments)

@@ -12,5 +12,5 @@ if TYPE_CHECKING:
 
 
 def run(arguments: Namespace) -> None:
-    """Write the project."""
+    """Write the files of a new op pack's project."""
     projects.write_project("ops", arguments)

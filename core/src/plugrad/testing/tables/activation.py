@@ -42,16 +42,16 @@ def gelu_tanh_slope(x: Array) -> Array:
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * SQRT_2_OVER_PI * (1 + 3 * 0.044715 * x * x)
 
 
-away_from_0: Final = numbers(avoid=(0,))
+numbers_away_from_0: Final = numbers(avoid=(0,))
 
 ROWS = [
-    Row(activation.relu, lambda x: np.maximum(x, 0), [away_from_0]),
+    Row(activation.relu, lambda x: np.maximum(x, 0), [numbers_away_from_0]),
     Row(activation.relu6, lambda x: np.clip(x, 0, 6), [numbers(-3, 9, avoid=(0, 6))]),
-    Row(activation.elu, lambda x: np.where(x > 0, x, np.expm1(x)), [away_from_0]),
+    Row(activation.elu, lambda x: np.where(x > 0, x, np.expm1(x)), [numbers_away_from_0]),
     Row(
         activation.selu,
         lambda x: SCALE * np.where(x > 0, x, ALPHA * np.expm1(x)),
-        [away_from_0],
+        [numbers_away_from_0],
     ),
     Row(activation.sigmoid, lambda x: 1 / (1 + np.exp(-x)), [numbers()]),
     Row(activation.softplus, lambda x: np.logaddexp(x, 0), [numbers()]),
@@ -59,12 +59,16 @@ ROWS = [
         Row(
             activation.leaky_relu,
             lambda x, a=alpha: np.where(x > 0, x, a * x),
-            [away_from_0],
+            [numbers_away_from_0],
             {"alpha": alpha},
         )
         for alpha in (0.2, -0.5)
     ),
-    Row(activation.prelu, lambda x, alpha: np.where(x > 0, x, alpha * x), [away_from_0, numbers()]),
+    Row(
+        activation.prelu,
+        lambda x, alpha: np.where(x > 0, x, alpha * x),
+        [numbers_away_from_0, numbers()],
+    ),
     Row(activation.gelu, gelu, [numbers(-5, 5)]),
     Row(
         activation.gelu_tanh,

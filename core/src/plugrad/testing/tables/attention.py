@@ -59,7 +59,13 @@ MASK_OF_EXTREMES = [
 SCALE_ATTRIBUTE = {"scale": 0.5}
 ROWS = [
     *(
-        Row(attention.attention, attention_rows, inputs(sizes, mask), SCALE_ATTRIBUTE, factor=4)
+        Row(
+            attention.attention,
+            attention_rows,
+            inputs(sizes, mask),
+            SCALE_ATTRIBUTE,
+            tolerance_factor=4,
+        )
         for sizes in SIZES
         for mask in masks(*sizes[:3])
     ),
@@ -69,7 +75,7 @@ ROWS = [
             attention_gradients,
             [arbitrary_numbers(*sizes[0], sizes[1], sizes[4]), *inputs(sizes, mask)],
             SCALE_ATTRIBUTE,
-            factor=4,
+            tolerance_factor=4,
         )
         for sizes in SIZES
         for mask in masks(*sizes[:3])[::2]
@@ -83,7 +89,7 @@ ROWS = [
             is_edge=True,
             is_smooth=False,
             dtypes=FLOATS[:1],
-            factor=8,
+            tolerance_factor=8,
         )
         for kernel, reference, given in [
             (attention.attention, attention_rows, inputs(LONG_SEQUENCE_SIZES, None)),
@@ -166,7 +172,7 @@ ROWS = [
             dtypes=FLOATS,
             is_edge=True,
             is_smooth=False,
-            factor=4,
+            tolerance_factor=4,
         )
         for kernel, reference, before in [
             (attention.attention, attention_rows, []),

@@ -23,18 +23,18 @@ from plugrad.testing.rows import (
 )
 
 any_number: Final = numbers()
-no_0: Final = numbers(avoid=(0,))
-positive: Final = numbers(0.4, 3)
-well_separated: Final = [distinct_numbers(3, 5, step=0.5), numbers(-0.2, 0.2, avoid=(0,))]
-often_equal: Final = integers(-2, 2, 3, 5, dtype=ROW_DTYPE)
-SIGNED = (*FLOATS, "int32", "int64", "int8", "int16")
-ORDERED = tuple(name for name in NUMBERS if not name.startswith("complex"))
+nonzero_numbers: Final = numbers(avoid=(0,))
+positive_numbers: Final = numbers(0.4, 3)
+well_separated_numbers: Final = [distinct_numbers(3, 5, step=0.5), numbers(-0.2, 0.2, avoid=(0,))]
+often_equal_numbers: Final = integers(-2, 2, 3, 5, dtype=ROW_DTYPE)
+SIGNED_DTYPES = (*FLOATS, "int32", "int64", "int8", "int16")
+ORDERED_DTYPES = tuple(name for name in NUMBERS if not name.startswith("complex"))
 
 ROWS = [
     Row(binary.add, np.add, [any_number, any_number]),
     Row(binary.subtract, np.subtract, [any_number, any_number]),
     Row(binary.multiply, np.multiply, [any_number, any_number]),
-    Row(binary.divide, np.divide, [any_number, positive]),
+    Row(binary.divide, np.divide, [any_number, positive_numbers]),
     *(
         Row(kernel, reference, inputs, dtypes=dtypes, is_smooth=False)
         for kernel, reference in [
@@ -42,9 +42,9 @@ ROWS = [
             (binary.remainder, np.remainder),
         ]
         for inputs, dtypes in [
-            ([numbers(-9, 9), no_0], ()),
+            ([numbers(-9, 9), nonzero_numbers], ()),
             ([numbers(-90, 90), numbers(1, 7)], ()),
-            ([numbers(-90, 90), numbers(-7, -1)], SIGNED),
+            ([numbers(-90, 90), numbers(-7, -1)], SIGNED_DTYPES),
         ]
     ),
     *(
@@ -55,8 +55,8 @@ ROWS = [
             [numbers(-2.8, -2.2), numbers(1, 1.05)],
         ]
     ),
-    Row(binary.power, np.power, [positive, positive], op=plugrad.pow),
-    Row(binary.power, np.power, [positive, any_number], dtypes=FLOATS[:2], op=plugrad.pow),
+    Row(binary.power, np.power, [positive_numbers, positive_numbers], op=plugrad.pow),
+    Row(binary.power, np.power, [positive_numbers, any_number], dtypes=FLOATS[:2], op=plugrad.pow),
     Row(
         binary.power,
         np.power,
@@ -65,10 +65,10 @@ ROWS = [
         op=plugrad.pow,
     ),
     Row(binary.squared_difference, lambda a, b: np.square(a - b), [any_number, any_number]),
-    Row(binary.maximum, np.maximum, well_separated),
-    Row(binary.minimum, np.minimum, well_separated),
-    Row(binary.atan2, np.arctan2, [no_0, no_0]),
-    Row(binary.hypot, np.hypot, [no_0, no_0]),
+    Row(binary.maximum, np.maximum, well_separated_numbers),
+    Row(binary.minimum, np.minimum, well_separated_numbers),
+    Row(binary.atan2, np.arctan2, [nonzero_numbers, nonzero_numbers]),
+    Row(binary.hypot, np.hypot, [nonzero_numbers, nonzero_numbers]),
     Row(binary.log_add_exp, np.logaddexp, [any_number, any_number], op=plugrad.logaddexp),
     *(
         Row(
@@ -82,14 +82,14 @@ ROWS = [
     ),
     *(
         Row(kernel, reference, [x, x], dtypes=dtypes)
-        for x in [numbers(-2, 2), often_equal]
+        for x in [numbers(-2, 2), often_equal_numbers]
         for kernel, reference, dtypes in [
             (binary.equal, np.equal, NUMBERS),
             (binary.not_equal, np.not_equal, NUMBERS),
-            (binary.greater, np.greater, ORDERED),
-            (binary.greater_equal, np.greater_equal, ORDERED),
-            (binary.less, np.less, ORDERED),
-            (binary.less_equal, np.less_equal, ORDERED),
+            (binary.greater, np.greater, ORDERED_DTYPES),
+            (binary.greater_equal, np.greater_equal, ORDERED_DTYPES),
+            (binary.less, np.less, ORDERED_DTYPES),
+            (binary.less_equal, np.less_equal, ORDERED_DTYPES),
         ]
     ),
     Row(binary.logical_and, np.logical_and, [any_number, any_number]),
@@ -138,7 +138,7 @@ ROWS = [
     Row(
         binary.power,
         lambda a, b: np.square(a),
-        [no_0, numbers(2, 2)],
+        [nonzero_numbers, numbers(2, 2)],
         dtypes=(*FLOATS, *INTEGERS),
         is_edge=True,
     ),

@@ -8,22 +8,34 @@ import plugrad
 from plugrad.kernels import bitwise
 from plugrad.testing.rows import Row, numbers
 
-some_bits: Final = numbers(-99, 99)
-places: Final = numbers(0, 7)
+arbitrary_integers: Final = numbers(-99, 99)
+shift_counts: Final = numbers(0, 7)
 
 ROWS = [
-    Row(bitwise.bitwise_and, np.bitwise_and, [some_bits, some_bits]),
-    Row(bitwise.bitwise_or, np.bitwise_or, [some_bits, some_bits]),
-    Row(bitwise.bitwise_xor, np.bitwise_xor, [some_bits, some_bits]),
-    Row(bitwise.left_shift, np.left_shift, [some_bits, places], op=plugrad.bitwise_left_shift),
-    Row(bitwise.right_shift, np.right_shift, [some_bits, places], op=plugrad.bitwise_right_shift),
-    Row(bitwise.invert, np.invert, [some_bits], op=plugrad.bitwise_invert),
+    Row(bitwise.bitwise_and, np.bitwise_and, [arbitrary_integers, arbitrary_integers]),
+    Row(bitwise.bitwise_or, np.bitwise_or, [arbitrary_integers, arbitrary_integers]),
+    Row(bitwise.bitwise_xor, np.bitwise_xor, [arbitrary_integers, arbitrary_integers]),
+    Row(
+        bitwise.left_shift,
+        np.left_shift,
+        [arbitrary_integers, shift_counts],
+        op=plugrad.bitwise_left_shift,
+    ),
+    Row(
+        bitwise.right_shift,
+        np.right_shift,
+        [arbitrary_integers, shift_counts],
+        op=plugrad.bitwise_right_shift,
+    ),
+    Row(bitwise.invert, np.invert, [arbitrary_integers], op=plugrad.bitwise_invert),
     # From the number of bits on, only the sign is left.
-    Row(bitwise.left_shift, lambda a, b: a * 0, [some_bits, numbers(64, 70)], is_edge=True),
+    Row(
+        bitwise.left_shift, lambda a, b: a * 0, [arbitrary_integers, numbers(64, 70)], is_edge=True
+    ),
     Row(
         bitwise.right_shift,
         lambda a, b: np.where(a < 0, -1, 0),
-        [some_bits, numbers(64, 70)],
+        [arbitrary_integers, numbers(64, 70)],
         is_edge=True,
     ),
 ]

@@ -3,14 +3,14 @@
 from plugrad.kernels import convolution3d
 from plugrad.testing.tables.convolution import ConvolutionCase, rows
 
-ONES = (1, 1, 1)
+UNIT_STRIDES = (1, 1, 1)
 
 ROWS = rows(
     [
-        ConvolutionCase((1, 3, 4, 3, 2), (2, 2, 2, 2, 3), ONES),
+        ConvolutionCase((1, 3, 4, 3, 2), (2, 2, 2, 2, 3), UNIT_STRIDES),
         ConvolutionCase((1, 3, 4, 5, 1), (2, 3, 2, 1, 2), (1, 2, 2), "same"),
-        ConvolutionCase((2, 3, 3, 4, 2), (2, 2, 2, 2, 1), ONES, ((1, 0), (0, 1), (1, 1))),
-        ConvolutionCase((1, 5, 4, 4, 1), (2, 2, 2, 1, 1), ONES, "valid", (2, 1, 2)),
+        ConvolutionCase((2, 3, 3, 4, 2), (2, 2, 2, 2, 1), UNIT_STRIDES, ((1, 0), (0, 1), (1, 1))),
+        ConvolutionCase((1, 5, 4, 4, 1), (2, 2, 2, 1, 1), UNIT_STRIDES, "valid", (2, 1, 2)),
         ConvolutionCase(
             (1, 5, 6, 5, 2), (2, 2, 2, 2, 2), (2, 1, 2), ((1, 0), (0, 1), (1, 1)), (2, 2, 3)
         ),

@@ -5,7 +5,7 @@ import numpy as np
 from plugrad.kernels import creation
 from plugrad.testing.rows import INTEGERS, NUMBERS, ROW_DTYPE, Row, arbitrary_numbers
 
-FLOATS = ("float32", "float64")
+FLOAT_DTYPES = ("float32", "float64")
 
 ROWS = [
     *(
@@ -23,7 +23,7 @@ ROWS = [
             creation.fill,
             lambda v=value: np.full((2, 3), v),
             attrs={"shape": (2, 3), "value": value, "dtype": ROW_DTYPE},
-            dtypes=FLOATS,
+            dtypes=FLOAT_DTYPES,
             is_edge=True,
         )
         for value in (np.inf, -np.inf, np.nan)
@@ -39,10 +39,10 @@ ROWS = [
             is_edge=start == stop,
         )
         for start, stop, step, dtypes in [
-            (0, 7, 1, (*FLOATS, *INTEGERS)),
-            (9, 0, -2, (*FLOATS, "int32")),
-            (0.5, 3.2, 0.25, FLOATS),
-            (3, 3, 1, (*FLOATS, "int32")),
+            (0, 7, 1, (*FLOAT_DTYPES, *INTEGERS)),
+            (9, 0, -2, (*FLOAT_DTYPES, "int32")),
+            (0.5, 3.2, 0.25, FLOAT_DTYPES),
+            (3, 3, 1, (*FLOAT_DTYPES, "int32")),
         ]
     ),
     *(
@@ -50,7 +50,7 @@ ROWS = [
             creation.linspace,
             lambda a=start, b=stop, n=num: np.linspace(a, b, n),
             attrs={"start": start, "stop": stop, "num": num, "dtype": ROW_DTYPE},
-            dtypes=FLOATS,
+            dtypes=FLOAT_DTYPES,
             is_edge=num < 2,
         )
         for start, stop, num in [(0, 1, 5), (3, -2, 7), (1, 2, 1), (0, 1, 0)]

@@ -90,11 +90,11 @@ def rebuild_from_eig(values: Array, vectors: Array) -> list[Array]:
     return [vectors * values[..., None, :] @ np.linalg.inv(vectors), lengths]
 
 
-def identities(x: Array, n: int) -> Array:
+def identity_like(x: Array, n: int) -> Array:
     return np.broadcast_to(np.eye(n), (*x.shape[:-2], n, n))
 
 
-ONE_INPUT: list[tuple[Kernel[..., Any], Callable[..., Any], Callable[..., Input]]] = [
+KERNELS_OF_ONE_INPUT: list[tuple[Kernel[..., Any], Callable[..., Any], Callable[..., Input]]] = [
     (decomposition.cholesky, np.linalg.cholesky, positive_definite),
     (decomposition.inverse, np.linalg.inv, well_conditioned),
     (decomposition.determinant, np.linalg.det, well_conditioned),
@@ -108,11 +108,11 @@ ROWS = [
             reference,
             [domain(*shape)],
             dtypes=DTYPES,
-            factor=4,
+            tolerance_factor=4,
             is_edge=0 in shape,
-            before=hermitian_part if kernel is decomposition.cholesky else None,
+            prepare_input=hermitian_part if kernel is decomposition.cholesky else None,
         )
-        for kernel, reference, domain in ONE_INPUT
+        for kernel, reference, domain in KERNELS_OF_ONE_INPUT
         for shape in [(3, 3), (2, 4, 4), (1, 1), (0, 2, 2)]
     ),
     *(
@@ -121,19 +121,19 @@ ROWS = [
             np.linalg.solve,
             [well_conditioned(*matrix), arbitrary_numbers(*rhs)],
             dtypes=DTYPES,
-            factor=4,
+            tolerance_factor=4,
         )
         for matrix, rhs in [((3, 3), (3, 2)), ((2, 3, 3), (3, 1)), ((2, 1, 2, 2), (3, 2, 4))]
     ),
     *(
         Row(
             decomposition.eigh,
-            lambda x: [np.linalg.eigvalsh(x), x, identities(x, x.shape[-1])],
+            lambda x: [np.linalg.eigvalsh(x), x, identity_like(x, x.shape[-1])],
             [positive_definite(*shape)],
-            settled=rebuild_from_eigh,
+            canonicalize=rebuild_from_eigh,
             dtypes=DTYPES,
-            factor=8,
-            before=hermitian_part,
+            tolerance_factor=8,
+            prepare_input=hermitian_part,
         )
         for shape in [(3, 3), (2, 4, 4)]
     ),
@@ -143,14 +143,14 @@ ROWS = [
             lambda x, full=full: [
                 np.linalg.svd(x, compute_uv=False),
                 x,
-                identities(x, x.shape[-2] if full else min(x.shape[-2:])),
-                identities(x, x.shape[-1] if full else min(x.shape[-2:])),
+                identity_like(x, x.shape[-2] if full else min(x.shape[-2:])),
+                identity_like(x, x.shape[-1] if full else min(x.shape[-2:])),
             ],
             [numbers(shape=shape)],
             {"full_matrices": full},
-            settled=rebuild_from_svd,
+            canonicalize=rebuild_from_svd,
             dtypes=DTYPES,
-            factor=8,
+            tolerance_factor=8,
             is_smooth=not full,
         )
         for shape in [(4, 3), (2, 3, 5)]
@@ -161,14 +161,14 @@ ROWS = [
             decomposition.qr,
             lambda x, full=full: [
                 x,
-                identities(x, x.shape[-2] if full else min(x.shape[-2:])),
+                identity_like(x, x.shape[-2] if full else min(x.shape[-2:])),
                 np.zeros((*x.shape[:-2], x.shape[-2] if full else min(x.shape[-2:]), x.shape[-1])),
             ],
             [numbers(shape=shape)],
             {"full_matrices": full},
-            settled=rebuild_from_qr,
+            canonicalize=rebuild_from_qr,
             dtypes=DTYPES,
-            factor=8,
+            tolerance_factor=8,
             is_smooth=not full,
         )
         for shape in [(4, 3), (2, 3, 5)]
@@ -186,9 +186,9 @@ ROWS = [
                 np.broadcast_to(np.arange(x.shape[-2], dtype=np.int32), x.shape[:-1]),
             ],
             [well_conditioned(*shape)],
-            settled=rebuild_from_lu,
+            canonicalize=rebuild_from_lu,
             dtypes=DTYPES,
-            factor=8,
+            tolerance_factor=8,
             is_edge=0 in shape,
         )
         for shape in [(3, 3), (2, 4, 3), (2, 5), (0, 2, 2)]
@@ -202,7 +202,7 @@ ROWS = [
             [well_conditioned(*matrix), arbitrary_numbers(*rhs)],
             {"lower": lower, "unit_diagonal": unit},
             dtypes=DTYPES,
-            factor=8,
+            tolerance_factor=8,
         )
         for matrix, rhs in [((3, 3), (3, 2)), ((2, 1, 2, 2), (3, 2, 4))]
         for lower in (False, True)
@@ -213,9 +213,9 @@ ROWS = [
             decomposition.eig,
             lambda x: [x, np.ones(x.shape[:-1])],
             [with_separated_eigenvalues(*shape)],
-            settled=rebuild_from_eig,
+            canonicalize=rebuild_from_eig,
             dtypes=DTYPES,
-            factor=16,
+            tolerance_factor=16,
             is_edge=0 in shape,
         )
         for shape in [(3, 3), (2, 4, 4), (1, 2, 2), (0, 2, 2)]

@@ -11,7 +11,7 @@ from plugrad.kernels import detection
 from plugrad.testing.rows import FLOATS, Array, Input, Row
 
 
-def overlap(a: Array, b: Array) -> float:
+def intersection_over_union(a: Array, b: Array) -> float:
     """Return the intersection over union of two boxes."""
     low, high = np.minimum(a[:2], a[2:]), np.maximum(a[:2], a[2:])
     low_b, high_b = np.minimum(b[:2], b[2:]), np.maximum(b[:2], b[2:])
@@ -30,7 +30,7 @@ def select_boxes(
     while len(chosen) < count and (left := {i: s for i, s in left.items() if s > least}):
         best = max(left, key=lambda i: (left[i], -i))
         chosen.append((best, left.pop(best)))
-        shared = {i: overlap(boxes[best], boxes[i]) for i in left}
+        shared = {i: intersection_over_union(boxes[best], boxes[i]) for i in left}
         left = {
             i: s * np.exp(-(shared[i] ** 2) / (2 * sigma)) if sigma else s
             for i, s in left.items()
@@ -48,7 +48,7 @@ boxes: Final = Input(
     lambda rng, shape, dtype: (rng.integers(0, 7, shape) / 4).astype(dtype), (20, 4)
 )
 scores: Final = Input(lambda rng, shape, dtype: rng.permutation(20).astype(dtype) / 32, (20,))
-LIMITS = [(5, 0.5, -np.inf), (20, 0.2, 0.3), (4, 1.0, 0.1), (0, 0.5, 0.0)]
+SELECTION_LIMITS = [(5, 0.5, -np.inf), (20, 0.2, 0.3), (4, 1.0, 0.1), (0, 0.5, 0.0)]
 
 
 def attributes(count: int, iou: float, least: float, **more: object) -> dict[str, object]:
@@ -58,7 +58,7 @@ def attributes(count: int, iou: float, least: float, **more: object) -> dict[str
 
 ROWS = [
     row
-    for limits in LIMITS
+    for limits in SELECTION_LIMITS
     for row in [
         Row(
             detection.non_max_suppression,

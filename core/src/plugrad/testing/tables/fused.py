@@ -18,11 +18,11 @@ from plugrad.types.windows import sliding_window
 
 # What goes into the activation is an odd number of eighths, away from all kinks. The factors are
 # small, so that the steps of finite differences in single precision do not cross a kink.
-multiples_of_half = lambda shape: Input(_multiples(2, 2, 0), shape)  # noqa: E731
-multiples_of_eighth = lambda shape: Input(_multiples(32, 4, 1 / 8), shape)  # noqa: E731
+multiples_of_half = lambda shape: Input(random_multiples(2, 2, 0), shape)  # noqa: E731
+multiples_of_eighth = lambda shape: Input(random_multiples(32, 4, 1 / 8), shape)  # noqa: E731
 
 
-def _multiples(most: int, parts: int, offset: float) -> Callable[..., Array]:
+def random_multiples(most: int, parts: int, offset: float) -> Callable[..., Array]:
     return lambda rng, shape, dtype: (rng.integers(-most, most + 1, shape) / parts + offset).astype(
         dtype
     )

@@ -145,7 +145,7 @@ ROWS = [
                     "output_shape": size,
                 },
                 dtypes=FLOATS[:2],
-                factor=10,  # where a float stands for a place
+                tolerance_factor=10,  # where a float stands for a place
             ),
             Row(
                 image.transform_image_gradient,
@@ -155,7 +155,7 @@ ROWS = [
                 [arbitrary_numbers(SHAPE[0], *size, SHAPE[3]), fixed_values(transforms, "float32")],
                 {"image_shape": SHAPE, "interpolation": method, "fill_mode": mode},
                 dtypes=FLOATS[:2],
-                factor=10,
+                tolerance_factor=10,
             ),
         ]
     ),

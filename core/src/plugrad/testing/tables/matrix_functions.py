@@ -42,7 +42,7 @@ ROWS = [
             square_root,
             [draw(*shape)],
             dtypes=DTYPES,
-            factor=16,
+            tolerance_factor=16,
             is_edge=0 in shape,
         )
         for draw, shape in [
@@ -58,7 +58,7 @@ ROWS = [
             sylvester_solve,
             [well_conditioned(*a), well_conditioned(*b), arbitrary_numbers(*rhs)],
             dtypes=DTYPES,
-            factor=16,
+            tolerance_factor=16,
             is_edge=0 in a + b + rhs,
         )
         for a, b, rhs in [

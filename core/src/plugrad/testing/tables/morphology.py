@@ -64,7 +64,7 @@ def make_filter_gradient(window: Window) -> Callable[..., Array]:
     return reference
 
 
-SMALL = sliding_window((2, 3), (2, 2), (2, 1), "same")
+SMALL_WINDOW = sliding_window((2, 3), (2, 2), (2, 1), "same")
 ROWS = [
     row
     for window in WINDOWS
@@ -83,7 +83,7 @@ ROWS = [
                 [distinct_numbers(*IMAGES), arbitrary_numbers(*FILTER), arbitrary_numbers(*dy)],
                 {"window": window},
                 dtypes=(*FLOATS, "int32"),
-                fixed=(0, 1),  # a step would move the largest sum elsewhere
+                undifferentiated_inputs=(0, 1),  # a step would move the largest sum elsewhere
             )
             for kernel, reference in [
                 (morphology.dilation2d_input_gradient, make_image_gradient(window)),
@@ -94,12 +94,12 @@ ROWS = [
 ] + [
     Row(
         morphology.dilation2d,
-        make_dilation(SMALL),
+        make_dilation(SMALL_WINDOW),
         [
             fixed_values(np.reshape([1, np.nan, 2, 3, -np.inf, 5], (1, 2, 3, 1))),
             arbitrary_numbers(2, 2, 1),
         ],
-        {"window": SMALL},
+        {"window": SMALL_WINDOW},
         dtypes=FLOATS,
         is_edge=True,
         is_smooth=False,

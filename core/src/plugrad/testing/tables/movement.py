@@ -14,7 +14,7 @@ from plugrad.testing.rows import FLOATS, NUMBERS, Array, Input, Row, arbitrary_n
 from plugrad.types.dtype import float32
 from plugrad.types.specs import Shaped
 
-OPS: dict[Kernel[..., Any], Any] = {
+OP_OF_KERNEL: dict[Kernel[..., Any], Any] = {
     movement.expand_dims: lambda x, *, dim: plugrad.expand_dims(x, dim),
     movement.transpose: lambda x, *, perm: plugrad.permute_dims(x, perm),
     movement.strided_slice: movement.strided_slice,  # where the op counts a bound below 0 from the end
@@ -34,7 +34,7 @@ def movement_row(kernel: Kernel[..., Any], reference: Any, *inputs: Any, **attrs
     promised = kernel.infer(*[Shaped(x.shape, float32) for x in shapes], **attrs)
     outputs = [promised] if hasattr(promised, "dtype") else promised
     is_edge = any(0 in x.shape or not x.shape for x in (*shapes, *outputs))
-    op = OPS.get(kernel)
+    op = OP_OF_KERNEL.get(kernel)
     return Row(kernel, reference, shapes, attrs, dtypes=NUMBERS, is_edge=is_edge, op=op)
 
 

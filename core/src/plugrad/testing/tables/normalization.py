@@ -186,7 +186,7 @@ ROWS = [
                 numbers(0.5, 2, shape=shape[axis : axis + 1]) if scale else None,
             ],
             {"axis": axis, "variance_epsilon": 0.01},
-            factor=4,
+            tolerance_factor=4,
         )
         for shape, axis, offset, scale in BATCH_NORM_CASES
     ),
@@ -204,7 +204,7 @@ ROWS = [
                 numbers(0.5, 2, shape=shape[axis : axis + 1]) if scale else None,
             ],
             {"axis": axis, "variance_epsilon": 0.01},
-            factor=4,
+            tolerance_factor=4,
         )
         for shape, axis, _, scale in BATCH_NORM_CASES
     ),
@@ -254,7 +254,7 @@ ROWS = [
             arbitrary_numbers(1, 1, 2, 7),
         ],
         LRN_ATTRIBUTES,
-        fixed=(0, 1),  # y depends on x
+        undifferentiated_inputs=(0, 1),  # y depends on x
     ),
     *(
         Row(

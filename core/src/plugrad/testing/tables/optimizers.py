@@ -16,7 +16,7 @@ from plugrad.types.specs import Shape
 SHAPES: tuple[Shape, ...] = ((3, 5), ())
 
 
-def positive(*shape: int) -> Input:
+def nonnegative_averages(*shape: int) -> Input:
     """Averages of squares."""
     return numbers(0.5, 2, shape=shape)
 
@@ -46,7 +46,7 @@ def rows(
     ]
 
 
-def centered(v, g, s, a, mean, rate, decay, others, momentum, epsilon):
+def reference_centered_rmsprop(v, g, s, a, mean, rate, decay, others, momentum, epsilon):
     s, mean = decay * s + others * g**2, decay * mean + others * g
     a = momentum * a + g / (np.sqrt(np.maximum(s - mean**2, 0)) + epsilon)
     return v - rate * a, s, a, mean
@@ -92,15 +92,27 @@ ROWS = [
         optimizers.adagrad,
         lambda v, g, a, rate, epsilon: (v - rate * g / (np.sqrt(a + g**2) + epsilon), a + g**2),
         [0.25, 0.125],
-        positive,
+        nonnegative_averages,
     ),
-    *rows(optimizers.adadelta, adadelta, [0.5, 0.75, 0.25, 0.125], positive, positive),
-    *rows(optimizers.rmsprop, rmsprop, [0.25, 0.75, 0.25, 0.5, 0.125], positive, arbitrary_numbers),
+    *rows(
+        optimizers.adadelta,
+        adadelta,
+        [0.5, 0.75, 0.25, 0.125],
+        nonnegative_averages,
+        nonnegative_averages,
+    ),
+    *rows(
+        optimizers.rmsprop,
+        rmsprop,
+        [0.25, 0.75, 0.25, 0.5, 0.125],
+        nonnegative_averages,
+        arbitrary_numbers,
+    ),
     *rows(
         optimizers.centered_rmsprop,
-        centered,
+        reference_centered_rmsprop,
         [0.25, 0.75, 0.25, 0.5, 0.125],
-        positive,
+        nonnegative_averages,
         arbitrary_numbers,
         arbitrary_numbers,
     ),
@@ -109,7 +121,13 @@ ROWS = [
         adam,
         [0.25, 0.875, 0.75, 0.25, 0.5, 0.5, 0.125],
         arbitrary_numbers,
-        positive,
+        nonnegative_averages,
     ),
-    *rows(optimizers.adamax, adamax, [0.25, 0.75, 0.25, 0.5, 0.125], arbitrary_numbers, positive),
+    *rows(
+        optimizers.adamax,
+        adamax,
+        [0.25, 0.75, 0.25, 0.5, 0.125],
+        arbitrary_numbers,
+        nonnegative_averages,
+    ),
 ]

@@ -10,7 +10,7 @@ import numpy as np
 from plugrad.kernels import pixels
 from plugrad.testing.rows import Array, Row, integers, numbers
 
-OPAQUE = 255
+OPAQUE_ALPHA = 255
 
 
 def four_channels(x: Array, opacity: float) -> Array:
@@ -30,7 +30,7 @@ ROWS = [
     *(
         Row(
             pixels.from_pixels,
-            lambda x, n=n: four_channels(x, OPAQUE)[..., :n],
+            lambda x, n=n: four_channels(x, OPAQUE_ALPHA)[..., :n],
             [integers(0, 255, *shape, dtype=dtype)],
             {"num_channels": n},
             dtypes=[dtype],

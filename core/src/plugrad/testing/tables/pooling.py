@@ -35,7 +35,7 @@ def window_maxima(x: Array, window: Window) -> Array:
     return window_cells(x, window, low).max(-1)
 
 
-def average(x: Array, window: Window) -> Array:
+def window_average(x: Array, window: Window) -> Array:
     return window_cells(x, window, 0).sum(-1) / window_cells(np.ones(x.shape), window, 0).sum(-1)
 
 
@@ -52,7 +52,7 @@ def distinct_pixels(shape: Shape) -> Array:
     return np.random.default_rng(1).permutation(int(np.prod(shape))).reshape(shape) / 4
 
 
-def largest_gradient(dy: Array, x: Array, window: Window) -> Array:
+def scatter_to_maxima(dy: Array, x: Array, window: Window) -> Array:
     dx = np.zeros(x.size)
     np.add.at(dx, window_argmax(x, window).reshape(-1), dy.reshape(-1))
     return dx.reshape(x.shape)
@@ -69,7 +69,7 @@ def rows(
     found: list[Row] = []
     for shape, window in windows:
         attrs = {"window": window}
-        result = average(np.ones(shape), window).shape
+        result = window_average(np.ones(shape), window).shape
         image = distinct_pixels(shape)
         tied = image % 3
         found += [
@@ -81,14 +81,14 @@ def rows(
             ),
             Row(
                 avg_pool,
-                lambda x, window=window: average(x, window),
+                lambda x, window=window: window_average(x, window),
                 [arbitrary_numbers(*shape)],
                 attrs,
             ),
             *(
                 Row(
                     max_pool_gradient,
-                    lambda dy, x, y, window=window: largest_gradient(dy, x, window),
+                    lambda dy, x, y, window=window: scatter_to_maxima(dy, x, window),
                     [
                         arbitrary_numbers(*result),
                         fixed_values(x),
@@ -96,14 +96,14 @@ def rows(
                     ],
                     attrs,
                     dtypes=FLOATS,
-                    fixed=(1, 2),  # the images may have ties
+                    undifferentiated_inputs=(1, 2),  # the images may have ties
                 )
                 for x in (image, tied)
             ),
             Row(
                 avg_pool_gradient,
                 lambda dy, x, window=window: transpose_linear_map(
-                    lambda x: average(x, window), x.shape, dy
+                    lambda x: window_average(x, window), x.shape, dy
                 ),
                 [arbitrary_numbers(*result), arbitrary_numbers(*shape)],
                 attrs,
@@ -169,7 +169,7 @@ ROWS = [
             ),
             Row(
                 pooling.max_pool_gradient,
-                lambda dy, x, y, window=window: largest_gradient(dy, x, window),
+                lambda dy, x, y, window=window: scatter_to_maxima(dy, x, window),
                 [
                     arbitrary_numbers(*window_maxima(distinct_pixels(shape), window).shape),
                     fixed_values(distinct_pixels(shape)),
@@ -177,7 +177,7 @@ ROWS = [
                 ],
                 {"window": window},
                 dtypes=FLOATS,
-                fixed=(1, 2),
+                undifferentiated_inputs=(1, 2),
             ),
         )
     ),
@@ -190,7 +190,7 @@ ROWS = [
             dtypes=FLOATS if kind == "avg" else (),
         )
         for shape, window in POOLS
-        for kind, summary in (("max", window_maxima), ("avg", average))
+        for kind, summary in (("max", window_maxima), ("avg", window_average))
     ),
     # NaN is the largest, and so is every padded window with nothing but -inf.
     *(

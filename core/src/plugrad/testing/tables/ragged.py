@@ -7,7 +7,7 @@ import numpy as np
 from plugrad.kernels import ragged
 from plugrad.testing.rows import NUMBERS, Array, Row, arbitrary_numbers, fixed_values
 
-FLOATS = ("float32", "float64")
+FLOAT_DTYPES = ("float32", "float64")
 
 
 def known_outputs(*outputs: object) -> Callable[..., list[Array]]:
@@ -26,7 +26,7 @@ ROWS = [
             ragged.ragged_range,
             known_outputs(splits, values),
             [fixed_values(starts), fixed_values(limits), fixed_values(deltas)],
-            dtypes=FLOATS if is_smooth else (*FLOATS, "int32", "int64"),
+            dtypes=FLOAT_DTYPES if is_smooth else (*FLOAT_DTYPES, "int32", "int64"),
             is_smooth=is_smooth,
         )
         for starts, limits, deltas, splits, values, is_smooth in [

@@ -7,25 +7,25 @@ import numpy as np
 from plugrad.kernels import random
 from plugrad.testing.rows import FLOATS, Array, Row, fixed_values
 
-WORD = 0xFFFFFFFF
+WORD_MASK = 0xFFFFFFFF
 
 
 def philox(state: Array, shape: tuple[int, ...]) -> Array:
     """Return the words of blocks in Python's integers (Salmon and others, 2011)."""
-    low, high, *counter = (int(word) & WORD for word in state)
+    low, high, *counter = (int(word) & WORD_MASK for word in state)
     start = sum(word << 32 * n for n, word in enumerate(counter))
     words: list[int] = []
     for block in range(-(-prod(shape) // 4)):
         number = start + block
-        a, b, c, d = (number >> 32 * n & WORD for n in range(4))
+        a, b, c, d = (number >> 32 * n & WORD_MASK for n in range(4))
         for n in range(10):
-            keys = (low + n * 0x9E3779B9) & WORD, (high + n * 0xBB67AE85) & WORD
+            keys = (low + n * 0x9E3779B9) & WORD_MASK, (high + n * 0xBB67AE85) & WORD_MASK
             left, right = a * 0xD2511F53, c * 0xCD9E8D57
             a, b, c, d = (
                 right >> 32 ^ b ^ keys[0],
-                right & WORD,
+                right & WORD_MASK,
                 left >> 32 ^ d ^ keys[1],
-                left & WORD,
+                left & WORD_MASK,
             )
         words += a, b, c, d
     return np.array(words[: prod(shape)], "uint32").view("int32").reshape(shape)
@@ -34,11 +34,11 @@ def philox(state: Array, shape: tuple[int, ...]) -> Array:
 def normal(state: Array, shape: tuple[int, ...]) -> Array:
     """Return pairs of normal numbers made of pairs of words."""
     count = prod(shape)
-    words = [int(word) & WORD for word in philox(state, (-(-count // 2) * 2,))]
+    words = [int(word) & WORD_MASK for word in philox(state, (-(-count // 2) * 2,))]
     numbers: list[float] = []
     for a, b in zip(words[::2], words[1::2], strict=True):
         radius = sqrt(max(0.0, -2 * log(float(np.float32(a // 2 | 1)) * 2.0**-31)))
-        shifted = b << 2 & WORD
+        shifted = b << 2 & WORD_MASK
         angle = pi / 4 * 2.0**-31 * (shifted - (shifted >> 31 << 32))
         pair = [radius * cos(angle) * (-1) ** (b >> 31), radius * sin(angle)]
         numbers += pair[::-1] if b >> 30 & 1 else pair
@@ -46,30 +46,32 @@ def normal(state: Array, shape: tuple[int, ...]) -> Array:
 
 
 # Key and counter 0, all bits, and the digits of pi: Salmon and others, Random123, kat_vectors.
-ZERO = [0] * 6
-ONES = [-1] * 6
-PI = [0xA4093822, 0x299F31D0, 0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344]
+ZERO_STATE = [0] * 6
+ALL_BITS_STATE = [-1] * 6
+PI_DIGITS_STATE = [0xA4093822, 0x299F31D0, 0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344]
 KNOWN_PHILOX_OUTPUTS = {
     "zero": [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8],
     "ones": [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD],
     "pi": [0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1],
 }
-NEAR_CARRIES = (
+STATES_NEAR_CARRIES = (
     [5, 6, -3, 0, 0, 0],
     [5, 6, -3, -1, 7, 0],
     [5, 6, -3, -1, -1, 7],
     [5, 6, -3, -1, -1, -1],
 )
 """Counters that reach the next word, up to the first one again."""
-WORDS = np.array(KNOWN_PHILOX_OUTPUTS["zero"])
-UNIFORM = (WORDS >> 8) * 2.0**-24
+WORDS_OF_ZERO_STATE = np.array(KNOWN_PHILOX_OUTPUTS["zero"])
+UNIFORM_OF_ZERO_STATE = (WORDS_OF_ZERO_STATE >> 8) * 2.0**-24
 
 
 def _as_words(numbers: list[int]) -> list[int]:
-    return np.array([n & WORD for n in numbers], "uint32").view("int32").tolist()
+    return np.array([n & WORD_MASK for n in numbers], "uint32").view("int32").tolist()
 
 
-def _bits(state: list[int], shape: tuple[int, ...], expected: list[int] | None = None) -> Row:
+def _random_bits_row(
+    state: list[int], shape: tuple[int, ...], expected: list[int] | None = None
+) -> Row:
     def reference(state: Array) -> Array:
         return philox(state, shape) if expected is None else np.reshape(_as_words(expected), shape)
 
@@ -84,7 +86,7 @@ def _bits(state: list[int], shape: tuple[int, ...], expected: list[int] | None =
     )
 
 
-def _normal(state: list[int], shape: tuple[int, ...]) -> Row:
+def _random_normal_row(state: list[int], shape: tuple[int, ...]) -> Row:
     return Row(
         random.random_normal,
         lambda state: normal(state, shape),
@@ -97,31 +99,37 @@ def _normal(state: list[int], shape: tuple[int, ...]) -> Row:
 
 
 ROWS = [
-    _bits(ZERO, (4,), KNOWN_PHILOX_OUTPUTS["zero"]),
-    _bits(ONES, (2, 2), KNOWN_PHILOX_OUTPUTS["ones"]),
-    _bits(PI, (1, 4), KNOWN_PHILOX_OUTPUTS["pi"]),
-    *(_bits(state, (5, 7)) for state in (ZERO, PI, *NEAR_CARRIES)),
-    *(_bits(PI, shape) for shape in ((), (0, 3), (1,), (3,), (1025,))),
-    _normal(PI, (5, 7)),
-    *(_normal(ONES, shape) for shape in ((), (0, 3), (1,), (1025,))),
+    _random_bits_row(ZERO_STATE, (4,), KNOWN_PHILOX_OUTPUTS["zero"]),
+    _random_bits_row(ALL_BITS_STATE, (2, 2), KNOWN_PHILOX_OUTPUTS["ones"]),
+    _random_bits_row(PI_DIGITS_STATE, (1, 4), KNOWN_PHILOX_OUTPUTS["pi"]),
+    *(
+        _random_bits_row(state, (5, 7))
+        for state in (ZERO_STATE, PI_DIGITS_STATE, *STATES_NEAR_CARRIES)
+    ),
+    *(_random_bits_row(PI_DIGITS_STATE, shape) for shape in ((), (0, 3), (1,), (3,), (1025,))),
+    _random_normal_row(PI_DIGITS_STATE, (5, 7)),
+    *(_random_normal_row(ALL_BITS_STATE, shape) for shape in ((), (0, 3), (1,), (1025,))),
     Row(
         random.multinomial,
-        lambda p, _: np.floor(UNIFORM * 10)[None],
-        [fixed_values([[0.1] * 10]), fixed_values(ZERO, dtype="int32")],
+        lambda p, _: np.floor(UNIFORM_OF_ZERO_STATE * 10)[None],
+        [fixed_values([[0.1] * 10]), fixed_values(ZERO_STATE, dtype="int32")],
         {"num_samples": 4, "normalized": True},
         dtypes=FLOATS[:2],
     ),
     Row(
         random.multinomial,
-        lambda logits, _: (UNIFORM >= 0.75).reshape(2, 2),
-        [fixed_values([[np.log(3), 0], [np.log(6), np.log(2)]]), fixed_values(ZERO, dtype="int32")],
+        lambda logits, _: (UNIFORM_OF_ZERO_STATE >= 0.75).reshape(2, 2),
+        [
+            fixed_values([[np.log(3), 0], [np.log(6), np.log(2)]]),
+            fixed_values(ZERO_STATE, dtype="int32"),
+        ],
         {"num_samples": 2, "normalized": False},
         dtypes=FLOATS[:2],
     ),
     Row(
         random.multinomial,
         lambda p, _: np.array([[1] * 9, [3] * 9]),
-        [fixed_values([[0, 1, 0, 0], [0, 0, 0, 1]]), fixed_values(ONES, dtype="int32")],
+        [fixed_values([[0, 1, 0, 0], [0, 0, 0, 1]]), fixed_values(ALL_BITS_STATE, dtype="int32")],
         {"num_samples": 9, "normalized": True},
         dtypes=FLOATS[:2],
         is_edge=True,

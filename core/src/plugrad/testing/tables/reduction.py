@@ -42,7 +42,7 @@ def as_kernel_reduction(op: Callable[..., Any], keeps_dtype: bool = False) -> Ca
     return reduce
 
 
-OPS: dict[Kernel[..., Any], Callable[..., Any]] = {
+OP_OF_KERNEL: dict[Kernel[..., Any], Callable[..., Any]] = {
     reduction.sum: as_kernel_reduction(plugrad.sum, keeps_dtype=True),
     reduction.prod: as_kernel_reduction(plugrad.prod, keeps_dtype=True),
     reduction.mean: as_kernel_reduction(plugrad.mean),
@@ -71,7 +71,7 @@ def reduction_rows(
             lambda x, axis=axis: reference(x, axis=axis, keepdims=keep_dims),
             [x],
             {name: axis, "keep_dims": keep_dims},
-            op=OPS[kernel],
+            op=OP_OF_KERNEL[kernel],
             **options,
         )
         for axis in axes
@@ -100,15 +100,15 @@ REDUCTION_CASES: list[tuple[Kernel[..., Any], Callable[..., Any], Input]] = [
     (reduction.all, np.all, any_number),
     (reduction.any, np.any, any_number),
 ]
-EMPTY: list[tuple[Kernel[..., Any], Callable[..., Any]]] = [
+REDUCTIONS_OF_NO_ELEMENTS: list[tuple[Kernel[..., Any], Callable[..., Any]]] = [
     (reduction.sum, np.sum),
     (reduction.prod, np.prod),
     (reduction.all, np.all),
     (reduction.any, np.any),
 ]
-bins: Final = integers(-1, 6, 9)
-ends: Final = extremes(turned=True)
-SQUARE = Input(lambda *given: ends.draw(*given).reshape(6, 6), (6, 6))
+bin_indices: Final = integers(-1, 6, 9)
+extreme_values: Final = extremes(turned=True)
+EXTREME_VALUE_MATRIX = Input(lambda *given: extreme_values.draw(*given).reshape(6, 6), (6, 6))
 
 ROWS = [
     *(
@@ -137,7 +137,7 @@ ROWS = [
     # edge cases
     *(
         row
-        for kernel, reference in EMPTY
+        for kernel, reference in REDUCTIONS_OF_NO_ELEMENTS
         for row in reduction_rows(
             kernel, reference, numbers(shape=(2, 0, 3)), (1,), (0, 1, 2), (0,), is_edge=True
         )
@@ -186,11 +186,11 @@ ROWS = [
         Row(
             kernel,
             lambda x, f=reference: f(x, 1),
-            [SQUARE],
+            [EXTREME_VALUE_MATRIX],
             {name: (1,)},
             dtypes=INTEGERS,
             is_edge=True,
-            op=OPS[kernel],
+            op=OP_OF_KERNEL[kernel],
         )
         for kernel, reference, name in [
             (reduction.max, np.max, "reduction_indices"),
@@ -203,7 +203,7 @@ ROWS = [
         Row(
             kernel,
             lambda x, weights: count_in_bins(x, weights, 5),
-            [bins, weights],
+            [bin_indices, weights],
             {"size": 5},
             dtypes=dtypes,
         )

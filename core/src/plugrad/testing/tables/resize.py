@@ -21,7 +21,7 @@ SIZES = [
 ]
 
 
-def bilinear(images: Array, size: Shape, *how: bool) -> Array:
+def resize_bilinear(images: Array, size: Shape, *how: bool) -> Array:
     points = [
         resize_positions(n, out, *how) for n, out in zip(images.shape[1:3], size, strict=True)
     ]
@@ -29,7 +29,9 @@ def bilinear(images: Array, size: Shape, *how: bool) -> Array:
     return np.stack([sample_image(image, rows, columns, "bilinear", "nearest") for image in images])
 
 
-def nearest(images: Array, size: Shape, align_corners: bool, half_pixel_centers: bool) -> Array:
+def resize_nearest(
+    images: Array, size: Shape, align_corners: bool, half_pixel_centers: bool
+) -> Array:
     middle = 0.5 if align_corners or half_pixel_centers else 0
     rows, columns = (
         np.floor(
@@ -43,8 +45,8 @@ def nearest(images: Array, size: Shape, align_corners: bool, half_pixel_centers:
 ROWS = [
     row
     for forward, backward, reference in [
-        (resize.resize_bilinear, resize.resize_bilinear_gradient, bilinear),
-        (resize.resize_nearest_neighbor, resize.resize_nearest_neighbor_gradient, nearest),
+        (resize.resize_bilinear, resize.resize_bilinear_gradient, resize_bilinear),
+        (resize.resize_nearest_neighbor, resize.resize_nearest_neighbor_gradient, resize_nearest),
     ]
     for shape, size, *how in SIZES
     for attrs in [{"size": size, "align_corners": how[0], "half_pixel_centers": how[1]}]

@@ -10,22 +10,22 @@ from plugrad.testing.rows import ARITHMETIC, NUMBERS, Array, Row, arbitrary_numb
 
 def scatter_add(indices: Array, updates: Array, shape: tuple[int, ...]) -> Array:
     result = np.zeros(shape, updates.dtype)
-    np.add.at(result, coordinates(indices), updates)
+    np.add.at(result, coordinate_key(indices), updates)
     return result
 
 
-def coordinates(indices: Array) -> tuple[Array, ...]:
+def coordinate_key(indices: Array) -> tuple[Array, ...]:
     """Return an array of places for each axis that is named."""
     return tuple(np.moveaxis(indices if indices.ndim > 1 else indices[:, None], -1, 0))
 
 
 def scatter_update(x: Array, indices: Array, updates: Array) -> Array:
     x = x.copy()
-    x[coordinates(indices)] = updates
+    x[coordinate_key(indices)] = updates
     return x
 
 
-PLACES: list[tuple[Any, tuple[int, ...], tuple[int, ...]]] = [
+INDICES_AND_SHAPES: list[tuple[Any, tuple[int, ...], tuple[int, ...]]] = [
     ([[2], [0], [3]], (3,), (5,)),
     ([[2], [0]], (2, 3), (4, 3)),
     ([[2, 1], [0, -1], [-3, 0]], (3,), (3, 4)),
@@ -41,7 +41,7 @@ ROWS = [
             {"shape": shape},
             dtypes=ARITHMETIC,
         )
-        for places, updates, shape in PLACES
+        for places, updates, shape in INDICES_AND_SHAPES
     ),
     Row(  # those for one place add up
         scatter.scatter_nd,
@@ -58,7 +58,7 @@ ROWS = [
             [arbitrary_numbers(*shape), fixed_values(places, "int32"), arbitrary_numbers(*updates)],
             dtypes=NUMBERS,
         )
-        for places, updates, shape in PLACES
+        for places, updates, shape in INDICES_AND_SHAPES
     ),
     *(
         Row(

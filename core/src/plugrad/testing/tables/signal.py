@@ -6,7 +6,7 @@ import plugrad
 from plugrad.kernels import signal
 from plugrad.testing.rows import Row, arbitrary_numbers
 
-LONG = 36
+LONG_LENGTH = 36
 # Powers of two, other small factors, vectors with a rest, and large primes with and without company.
 LENGTHS = [(2, 64), (1000,), (2, 243), (3, 525), (2, 1001), (1024,), (2, 37), (202,), (1009,)]
 REAL_LENGTHS = [(3, 8), (2, 7), (1, 1), (2, 2), (0, 4), (2, 128), (1, 1000), (2, 243), (1, 74)]
@@ -17,9 +17,9 @@ ROWS = [
             kernel,
             lambda x, f=reference: f(x),
             [arbitrary_numbers(*shape)],
-            factor=2,
+            tolerance_factor=2,
             op=op,
-            is_edge=0 in shape or shape[-1] > LONG,
+            is_edge=0 in shape or shape[-1] > LONG_LENGTH,
         )
         for kernel, op, reference in [
             (signal.fft, plugrad.fft.fft, np.fft.fft),
@@ -32,9 +32,9 @@ ROWS = [
             signal.rfft,
             np.fft.rfft,
             [arbitrary_numbers(rows, n)],
-            factor=2,
+            tolerance_factor=2,
             op=plugrad.fft.rfft,
-            is_edge=rows == 0 or n > LONG,
+            is_edge=rows == 0 or n > LONG_LENGTH,
         )
         for rows, n in REAL_LENGTHS
     ),
@@ -44,9 +44,9 @@ ROWS = [
             lambda x, n=n: np.fft.irfft(x, n),
             [arbitrary_numbers(rows, n // 2 + 1)],
             {"length": n},
-            factor=2,
+            tolerance_factor=2,
             op=lambda x, length: plugrad.fft.irfft(x, n=length),
-            is_edge=rows == 0 or n > LONG,
+            is_edge=rows == 0 or n > LONG_LENGTH,
         )
         for rows, n in REAL_LENGTHS
     ),

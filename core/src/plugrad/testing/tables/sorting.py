@@ -23,10 +23,10 @@ from plugrad.testing.rows import (
 
 NAN, INF = np.nan, np.inf
 SPECIAL_NUMBERS = [[2, NAN, -INF, 0, INF, 2, NAN], [-0.0, 0, 1, -1, -0.0, 0, 1]]
-REALS = tuple(n for n in NUMBERS if "complex" not in n)
+REAL_DTYPES = tuple(n for n in NUMBERS if "complex" not in n)
 
 
-def ascending(*shape: int) -> Input:
+def ascending_numbers(*shape: int) -> Input:
     """Numbers that ascend along the last axis."""
     inner = numbers(-4, 4, shape=shape)
     return replace(inner, draw=lambda *given: np.sort(inner.draw(*given)))
@@ -74,7 +74,7 @@ ROWS = [
             lambda x, a=axis, d=descending: np.take_along_axis(x, stable_argsort(x, a, d), a),
             [distinct_numbers(*shape)],
             {"axis": axis, "descending": descending},
-            dtypes=REALS[1:],
+            dtypes=REAL_DTYPES[1:],
         )
         for shape, axis in [((7,), 0), ((3, 6), 1), ((5, 2, 3), 0)]
         for descending in (False, True)
@@ -93,7 +93,7 @@ ROWS = [
             lambda x, a=axis, d=descending: stable_argsort(x, a, d),
             [integers(0, 4, *shape, dtype="int32") if has_ties else distinct_numbers(*shape)],
             {"axis": axis, "descending": descending, "stable": True},
-            dtypes=["int32"] if has_ties else REALS[1:],
+            dtypes=["int32"] if has_ties else REAL_DTYPES[1:],
         )
         for shape, axis in [((7,), 0), ((3, 6), 1), ((5, 2, 3), 0)]
         for descending in (False, True)
@@ -116,7 +116,7 @@ ROWS = [
             lambda x, k=k: top_k(x, k),
             [distinct_numbers(*shape)],
             {"k": k, "sorted": True},
-            dtypes=REALS[1:],
+            dtypes=REAL_DTYPES[1:],
             is_edge=not k,
         )
         for shape, k in [((7,), 3), ((3, 6), 1), ((2, 2, 5), 5), ((3, 4), 0)]
@@ -133,9 +133,9 @@ ROWS = [
         Row(
             kernel,
             lambda x, y, s=side: search_rows(x, y, s),
-            [ascending(*rows), numbers(-5, 5, shape=values)],
+            [ascending_numbers(*rows), numbers(-5, 5, shape=values)],
             attrs,
-            dtypes=REALS,
+            dtypes=REAL_DTYPES,
         )
         for rows, values in [((9,), (5,)), ((2, 3, 4), (2, 3, 2))]
         for kernel, side, attrs in [

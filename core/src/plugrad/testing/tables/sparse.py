@@ -8,7 +8,7 @@ import numpy as np
 from plugrad.kernels import sparse
 from plugrad.testing.rows import NUMBERS, Array, Row, arbitrary_numbers, fixed_values
 
-ENTRIES = [[3, 1], [0, 4], [3, 0], [1, 1]]
+ENTRY_COORDINATES = [[3, 1], [0, 4], [3, 0], [1, 1]]
 
 
 def sum_segments(x: Array, indices: Array, ids: Array) -> Array:
@@ -17,7 +17,7 @@ def sum_segments(x: Array, indices: Array, ids: Array) -> Array:
     return result
 
 
-SEGMENTS = [([2, 0, 1, 2], [0, 0, 1, 3]), ([0], [0]), ([1, 1, 1], [0, 1, 1])]
+INDICES_AND_SEGMENT_IDS = [([2, 0, 1, 2], [0, 0, 1, 3]), ([0], [0]), ([1, 1, 1], [0, 1, 1])]
 
 ROWS = [
     Row(
@@ -29,7 +29,7 @@ ROWS = [
             np.array([3, 0, 4, 1]),
         ],
         [
-            fixed_values(ENTRIES, "int32"),
+            fixed_values(ENTRY_COORDINATES, "int32"),
             arbitrary_numbers(4),
             fixed_values([5, 5], "int32"),
             arbitrary_numbers(),
@@ -50,7 +50,7 @@ ROWS = [
                 np.array(np.zeros(tuple(old)).reshape(tuple(new)).shape),
             ],
             [
-                fixed_values(ENTRIES, "int32"),
+                fixed_values(ENTRY_COORDINATES, "int32"),
                 fixed_values([4, 5], "int32"),
                 fixed_values(new, "int32"),
             ],
@@ -64,7 +64,7 @@ ROWS = [
             lambda x, i, ids, f=reference: f(x, i, ids),
             [arbitrary_numbers(3, 2), fixed_values(indices, "int32"), fixed_values(ids, "int32")],
         )
-        for indices, ids in SEGMENTS
+        for indices, ids in INDICES_AND_SEGMENT_IDS
         for kernel, reference in [
             (sparse.sparse_segment_sum, sum_segments),
             (

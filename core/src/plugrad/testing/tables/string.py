@@ -6,7 +6,7 @@ from plugrad.kernels import string
 from plugrad.testing.rows import STRING_DTYPE, Row, fixed_values
 
 # From Google's farmhash.
-FINGERPRINTS = {
+FINGERPRINT_OF_TEXT = {
     "": 11160318154034397263,
     "a": 12917804110809363939,
     "hello": 13009744463427800296,
@@ -40,8 +40,8 @@ ROWS = [
     *(
         Row(
             string.string_to_hash_bucket_fast,
-            lambda x, n=count: np.array([f % n for f in FINGERPRINTS.values()]),
-            [fixed_values(list(FINGERPRINTS), "string")],
+            lambda x, n=count: np.array([f % n for f in FINGERPRINT_OF_TEXT.values()]),
+            [fixed_values(list(FINGERPRINT_OF_TEXT), "string")],
             {"num_buckets": count},
             dtypes=["string"],
         )

@@ -12,12 +12,12 @@ from plugrad.testing.rows import FLOATS, INTEGERS, NUMBERS, Row, extremes, fixed
 from plugrad.types.dtype import bool_, float32, float64, int8, int32, int64, uint8
 
 any_number: Final = numbers()
-positive: Final = numbers(0.4, 9)
-away_from_0: Final = numbers(avoid=(0,))
-within_1: Final = numbers(-0.8, 0.8)
-between_whole: Final = numbers(avoid=range(-3, 4))
-between_halves: Final = numbers(avoid=[n + 0.5 for n in range(-3, 3)])
-HALVES = fixed_values([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5, -0.3, 7.0])
+positive_numbers: Final = numbers(0.4, 9)
+numbers_away_from_0: Final = numbers(avoid=(0,))
+numbers_within_1: Final = numbers(-0.8, 0.8)
+numbers_between_integers: Final = numbers(avoid=range(-3, 4))
+numbers_between_halves: Final = numbers(avoid=[n + 0.5 for n in range(-3, 3)])
+half_integers = fixed_values([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5, -0.3, 7.0])
 
 
 def clip_to_range(x: Tensor, *, clip_value_min: Any, clip_value_max: Any) -> Tensor:
@@ -25,37 +25,37 @@ def clip_to_range(x: Tensor, *, clip_value_min: Any, clip_value_max: Any) -> Ten
 
 
 ROWS = [
-    Row(unary.abs, np.abs, [away_from_0]),
+    Row(unary.abs, np.abs, [numbers_away_from_0]),
     Row(unary.negative, np.negative, [any_number]),
     Row(unary.square, np.square, [any_number]),
-    Row(unary.sign, np.sign, [away_from_0]),
+    Row(unary.sign, np.sign, [numbers_away_from_0]),
     Row(unary.reciprocal, lambda x: 1 / x, [numbers(0.4, 3)]),
-    Row(unary.sqrt, np.sqrt, [positive]),
-    Row(unary.rsqrt, lambda x: 1 / np.sqrt(x), [positive]),
-    Row(unary.ceil, np.ceil, [between_whole]),
-    Row(unary.floor, np.floor, [between_whole]),
-    Row(unary.round, np.round, [between_halves]),
-    Row(unary.round, np.round, [HALVES], is_smooth=False),
-    Row(unary.trunc, np.trunc, [between_whole]),
-    Row(unary.trunc, np.trunc, [HALVES], is_smooth=False),
+    Row(unary.sqrt, np.sqrt, [positive_numbers]),
+    Row(unary.rsqrt, lambda x: 1 / np.sqrt(x), [positive_numbers]),
+    Row(unary.ceil, np.ceil, [numbers_between_integers]),
+    Row(unary.floor, np.floor, [numbers_between_integers]),
+    Row(unary.round, np.round, [numbers_between_halves]),
+    Row(unary.round, np.round, [half_integers], is_smooth=False),
+    Row(unary.trunc, np.trunc, [numbers_between_integers]),
+    Row(unary.trunc, np.trunc, [half_integers], is_smooth=False),
     Row(unary.exp, np.exp, [any_number]),
     Row(unary.expm1, np.expm1, [any_number]),
-    Row(unary.log, np.log, [positive]),
+    Row(unary.log, np.log, [positive_numbers]),
     Row(unary.log1p, np.log1p, [numbers(-0.5, 9)]),
-    Row(unary.log2, np.log2, [positive]),
-    Row(unary.log10, np.log10, [positive]),
+    Row(unary.log2, np.log2, [positive_numbers]),
+    Row(unary.log10, np.log10, [positive_numbers]),
     Row(unary.sin, np.sin, [any_number]),
     Row(unary.cos, np.cos, [any_number]),
     Row(unary.tan, np.tan, [numbers(-1, 1)]),
-    Row(unary.asin, np.arcsin, [within_1]),
-    Row(unary.acos, np.arccos, [within_1]),
-    Row(unary.atan, np.arctan, [within_1]),
+    Row(unary.asin, np.arcsin, [numbers_within_1]),
+    Row(unary.acos, np.arccos, [numbers_within_1]),
+    Row(unary.atan, np.arctan, [numbers_within_1]),
     Row(unary.sinh, np.sinh, [any_number]),
     Row(unary.cosh, np.cosh, [any_number]),
     Row(unary.tanh, np.tanh, [any_number]),
     Row(unary.asinh, np.arcsinh, [any_number]),
     Row(unary.acosh, np.arccosh, [numbers(1.5, 9)]),
-    Row(unary.atanh, np.arctanh, [within_1]),
+    Row(unary.atanh, np.arctanh, [numbers_within_1]),
     Row(unary.erf, np.vectorize(math.erf, otypes=[float]), [any_number]),
     Row(unary.is_finite, np.isfinite, [any_number], op=plugrad.isfinite),
     Row(unary.is_inf, np.isinf, [any_number], op=plugrad.isinf),
@@ -67,7 +67,7 @@ ROWS = [
         Row(
             unary.step,
             lambda x, a=alpha: np.where(np.isnan(x), x, np.where(x > 0, 1, a)),
-            [away_from_0],
+            [numbers_away_from_0],
             {"alpha": alpha},
             dtypes=dtypes,
         )

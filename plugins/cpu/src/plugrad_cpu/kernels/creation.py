@@ -1,6 +1,7 @@
 """Creation. Kernels without inputs get the backend, which is not needed here."""
 
 from functools import lru_cache
+from math import copysign
 from typing import Final
 
 import numpy as np
@@ -29,8 +30,8 @@ def ones_like(x: Array) -> Array:
 @tracked
 def fill(backend: Backend, *, shape: Shape, value: Scalar | str, dtype: DType) -> Array:
     """Return one value everywhere; the operating system provides zeros when they are first used."""
-    # The zero with a sign is not that of the operating system; integers have none.
-    if value or (type(value) is not int and "-" in str(value)):
+    # The zero with a sign is not that of the operating system.
+    if value or (type(value) is float and copysign(1, value) < 0) or type(value) is complex:
         y = np.empty(shape, dtype.numpy)  # `np.full` takes three times as long for a few elements
         y.fill(value)
     else:
@@ -62,16 +63,16 @@ def linspace(backend: Backend, *, start: complex, stop: complex, num: int, dtype
     """Return equally spaced numbers, including both ends."""
     if num > LINSPACE_MAX_ELEMENTS or num < 2:
         return track_allocation(np.linspace(start + 0.0, stop + 0.0, num).astype(dtype.numpy))
-    y = _float_arange(num) * ((stop - start) / (num - 1))
-    y += start
-    y[-1] = stop + 0.0
-    return y.astype(dtype.numpy)
+    return _few_equally_spaced(start, stop, num, dtype).view()
 
 
 @lru_cache(maxsize=64)
-def _float_arange(num: int) -> Array:
-    """Return the first whole numbers, as floats."""
-    return np.arange(num, dtype=np.float64)
+def _few_equally_spaced(start: complex, stop: complex, num: int, dtype: DType) -> Array:
+    """Return equally spaced numbers; programs ask for the same ones again."""
+    y = np.arange(num, dtype=np.float64) * ((stop - start) / (num - 1))
+    y += start
+    y[-1] = stop + 0.0
+    return y.astype(dtype.numpy)
 
 
 LINSPACE_MAX_ELEMENTS: Final = 1024

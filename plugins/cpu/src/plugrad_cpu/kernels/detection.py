@@ -1,7 +1,7 @@
 """Selection of boxes: implementations of the core, which are written in NumPy."""
 
-from plugrad.extend import host_bodies
+from plugrad.extend import host_implementations
 from plugrad.kernels import detection
 from plugrad_cpu.declare import table
 
-table.update(host_bodies(detection))
+table.update(host_implementations(detection))

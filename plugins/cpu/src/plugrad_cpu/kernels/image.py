@@ -11,7 +11,7 @@ import numpy as np
 
 from plugrad.extend import Shape, TensorIndexError
 from plugrad.kernels import image as kernels
-from plugrad.kernels.image import Fill, FillMode, Interpolation
+from plugrad.kernels.image import FillMode, FillValue, Interpolation
 from plugrad_cpu.declare import Array, table
 
 
@@ -57,7 +57,7 @@ def flip_left_right(image: Array) -> Array:
 
 @table.implements(kernels.rotate_with_offset)
 def rotate_with_offset(
-    image: Array, *, radians: float, fill_value: Fill, center: tuple[float, ...]
+    image: Array, *, radians: float, fill_value: FillValue, center: tuple[float, ...]
 ) -> Array:
     """Return the rotated images."""
     return _weighted_sum(image, _sample_rotated(image.shape, radians, center), fill_value)
@@ -76,7 +76,7 @@ def transform(
     *,
     interpolation: Interpolation,
     fill_mode: FillMode,
-    fill_value: Fill,
+    fill_value: FillValue,
     output_shape: Shape,
 ) -> Array:
     """Return the transformed images."""
@@ -215,7 +215,7 @@ def _extend_positions(places: Array, length: int, fill_mode: FillMode) -> Array:
     return np.clip(places, 0, length - 1).astype(np.intp)
 
 
-def _weighted_sum(image: Array, shown: list[SampledPixels], fill_value: Fill) -> Array:
+def _weighted_sum(image: Array, shown: list[SampledPixels], fill_value: FillValue) -> Array:
     """Return the sum of the weighted pixels, with `fill_value` for those that do not exist."""
     count, height, width, channels = image.shape
     pixels = image.reshape(count * height * width, channels)

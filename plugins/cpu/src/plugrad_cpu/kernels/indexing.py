@@ -5,10 +5,10 @@ from typing import Final
 
 import numpy as np
 
-from plugrad.extend import DType, Scalar, Shape, TensorIndexError, host_bodies
+from plugrad.extend import DType, Scalar, Shape, TensorIndexError, host_implementations
 from plugrad.kernels import indexing
 from plugrad_cpu.declare import Array, table, tracked
-from plugrad_cpu.memory import empty, track_allocation
+from plugrad_cpu.memory import empty, track_allocation, zeros
 
 POSITION_DTYPE: Final = np.dtype(np.intp)
 """The dtype of positions that NumPy takes as they are."""
@@ -128,8 +128,12 @@ def one_hot(
         y[indices[..., None] == np.arange(depth)] = on_value
         return y
     positions = indices.reshape(-1)
-    y = empty((positions.size * depth,), np.dtype(str(dtype)))  # NumPy refuses a dtype 'string'
-    y.fill(off_value)
+    size, wanted = positions.size * depth, np.dtype(str(dtype))  # NumPy refuses a dtype 'string'
+    if type(off_value) is int and not off_value:
+        y = zeros((size,), wanted)
+    else:
+        y = empty((size,), wanted)
+        y.fill(off_value)
     inside = np.flatnonzero((positions >= 0) & (positions < depth))
     y[inside * depth + positions[inside].astype(np.intp)] = on_value
     return y.reshape(*indices.shape, depth)
@@ -166,4 +170,4 @@ def scatter_sums(places: Array, values: Array, count: int) -> Array:
     return sums
 
 
-table.update(host_bodies(indexing))
+table.update(host_implementations(indexing))

@@ -1,7 +1,7 @@
 """Functions of square matrices: implementations of the core, which are written in NumPy."""
 
-from plugrad.extend import host_bodies
+from plugrad.extend import host_implementations
 from plugrad.kernels import matrix_functions
 from plugrad_cpu.declare import table
 
-table.update(host_bodies(matrix_functions))
+table.update(host_implementations(matrix_functions))

@@ -119,9 +119,28 @@ def strided_slice_update(
 ) -> Array:
     """Return a copy with the updates at the elements of the slice."""
     result = empty(tensor.shape, tensor.dtype)
-    result[...] = tensor
+    for place in _slices_that_stay(tensor.shape, begin, end, strides):
+        result[place] = tensor[place]
     result[_as_slices(begin, end, strides)] = updates
     return result
+
+
+@lru_cache(maxsize=1024)
+def _slices_that_stay(
+    shape: Shape, begin: Shape, end: Shape, strides: Shape
+) -> Sequence[tuple[Any, ...]]:
+    """Return what is copied of an array whose block is replaced: its borders if the block is most of it, or all."""
+    block = list(zip(begin, end, strict=True))
+    replaced = math.prod([max(b - a, 0) for a, b in block]) * math.prod(shape[len(block) :])
+    if any(step != 1 for step in strides) or 2 * replaced < math.prod(shape):
+        return [(...,)]
+    borders: list[tuple[Any, ...]] = []
+    inside: list[slice] = []
+    for (first, last), size in zip(block, shape, strict=False):
+        sides = slice(first), slice(last, size)
+        borders += [(*inside, side, ...) for side in sides if range(size)[side]]
+        inside.append(slice(first, last))
+    return borders
 
 
 @table.implements(movement.concat)

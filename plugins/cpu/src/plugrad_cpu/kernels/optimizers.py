@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from plugrad.extend import host_bodies
+from plugrad.extend import host_implementations
 from plugrad.kernels import optimizers
 from plugrad_cpu.declare import table
 from plugrad_cpu.memory import empty
@@ -21,7 +21,7 @@ BLOCK_ELEMENTS: Final = 1 << 14
 
 def run_in_blocks(kernel: Kernel[..., Any], body: Implementation) -> Implementation:
     """Return an implementation that calls the body of a kernel for one block of a variable after the other."""
-    lists = optimizers.LISTS[kernel]
+    lists = optimizers.LIST_COUNT_OF_KERNEL[kernel]
 
     def implementation(coefficients: Array, *tensors: Array) -> list[Array]:
         count = len(tensors) // lists
@@ -46,5 +46,8 @@ def run_in_blocks(kernel: Kernel[..., Any], body: Implementation) -> Implementat
 
 
 table.update(
-    {kernel: run_in_blocks(kernel, body) for kernel, body in host_bodies(optimizers).items()}
+    {
+        kernel: run_in_blocks(kernel, body)
+        for kernel, body in host_implementations(optimizers).items()
+    }
 )

@@ -19,7 +19,7 @@ def max_pool(x: Array, *, window: Window) -> Array:
 
 @table.implements(pooling.max_pool_gradient)
 def max_pool_gradient(dy: Array, input: Array, output: Array, *, window: Window) -> Array:
-    """Return dy at the first cell of each window that is equal to the window's maximum."""
+    """Return dy at the first cell of each window that is equal to the window's maximum, or NaN like it."""
     image = pad_images(input, window, -math.inf)
     size = input.shape[1:-1]
     do_windows_tile = (
@@ -30,8 +30,11 @@ def max_pool_gradient(dy: Array, input: Array, output: Array, *, window: Window)
     dx = (empty if do_windows_tile else zeros)(image.shape, image.dtype)
     is_free, is_first = (empty(output.shape, np.dtype(bool)) for _ in range(2))
     is_free.fill(True)
+    has_nan = bool((output != output).any())
     for _, place in iter_cells(window):
         np.equal(image[place], output, out=is_first)
+        if has_nan:
+            is_first |= image[place] != image[place]
         is_first &= is_free
         is_free ^= is_first
         if do_windows_tile:

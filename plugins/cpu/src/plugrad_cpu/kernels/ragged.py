@@ -1,7 +1,7 @@
 """Ragged tensors: implementations of the core, which are written in NumPy."""
 
-from plugrad.extend import host_bodies
+from plugrad.extend import host_implementations
 from plugrad.kernels import ragged
 from plugrad_cpu.declare import table
 
-table.update(host_bodies(ragged))
+table.update(host_implementations(ragged))

@@ -1,7 +1,7 @@
 """Random numbers: implementations of the core, which are written in NumPy."""
 
-from plugrad.extend import host_bodies
+from plugrad.extend import host_implementations
 from plugrad.kernels import random
 from plugrad_cpu.declare import table
 
-table.update(host_bodies(random))
+table.update(host_implementations(random))

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from plugrad.extend import DataFormat, Pairs, Shape, host_bodies
+from plugrad.extend import DataFormat, Pairs, Shape, host_implementations
 from plugrad.kernels import rearrangement
 from plugrad.kernels.rearrangement import (
     MirrorMode,
     Rearrangement,
-    depth_in_blocks,
-    joined_blocks,
-    split_blocks,
+    plan_batch_to_space,
+    plan_depth_to_space,
+    plan_space_to_batch,
 )
 from plugrad_cpu.declare import Array, table
 
@@ -22,7 +22,7 @@ def rearrange(x: Array, how: Rearrangement) -> Array:
 @table.implements(rearrangement.batch_to_space_nd)
 def batch_to_space_nd(x: Array, *, block_shape: Shape, crops: Pairs) -> Array:
     """Return the blocks joined along the spatial axes, cropped."""
-    large = rearrange(x, joined_blocks(x.shape, block_shape))
+    large = rearrange(x, plan_batch_to_space(x.shape, block_shape))
     place = [
         slice(before, n - after) for n, (before, after) in zip(large.shape[1:], crops, strict=False)
     ]
@@ -35,13 +35,13 @@ def space_to_batch_nd(x: Array, *, block_shape: Shape, paddings: Pairs) -> Array
     filling = np.zeros((), x.dtype).item()  # the empty string for strings
     margins = ((0, 0), *paddings, *((0, 0),) * (x.ndim - 1 - len(paddings)))
     x = np.pad(x, margins, constant_values=filling)
-    return rearrange(x, split_blocks(x.shape, block_shape))
+    return rearrange(x, plan_space_to_batch(x.shape, block_shape))
 
 
 @table.implements(rearrangement.depth_to_space)
 def depth_to_space(x: Array, *, block_size: int, data_format: DataFormat) -> Array:
     """Return images in which groups of channels have become blocks of pixels."""
-    return rearrange(x, depth_in_blocks(x.shape, block_size, data_format))
+    return rearrange(x, plan_depth_to_space(x.shape, block_size, data_format))
 
 
 @table.implements(rearrangement.mirror_pad)
@@ -50,4 +50,4 @@ def mirror_pad(x: Array, *, paddings: Pairs, mode: MirrorMode) -> Array:
     return np.pad(x, paddings, mode=mode)
 
 
-table.update(host_bodies(rearrangement))
+table.update(host_implementations(rearrangement))

@@ -1,7 +1,7 @@
 """Sorting and searching: implementations of the core, which are written in NumPy."""
 
-from plugrad.extend import host_bodies
+from plugrad.extend import host_implementations
 from plugrad.kernels import sorting
 from plugrad_cpu.declare import table
 
-table.update(host_bodies(sorting))
+table.update(host_implementations(sorting))

@@ -1,7 +1,7 @@
 """Sparse tensors: implementations of the core, which are written in NumPy."""
 
-from plugrad.extend import host_bodies
+from plugrad.extend import host_implementations
 from plugrad.kernels import sparse
 from plugrad_cpu.declare import table
 
-table.update(host_bodies(sparse))
+table.update(host_implementations(sparse))

@@ -74,7 +74,7 @@ for name, dtypes in BROADCAST_DTYPES_BY_KERNEL.items():
 
 # --- more dtypes --------------------------------------------------------------------------------
 
-SAME_BITS_BINARY_DTYPES: Final[dict[str, tuple[str, ...]]] = {
+DTYPES_OF_BINARY_KERNELS_BITWISE_AS_NUMPY: Final[dict[str, tuple[str, ...]]] = {
     "floor_divide": ("float16", "float32"),
     "maximum": ("float16", *FLOAT_DTYPES),
     "minimum": ("float16", *FLOAT_DTYPES),
@@ -82,7 +82,7 @@ SAME_BITS_BINARY_DTYPES: Final[dict[str, tuple[str, ...]]] = {
 }
 """The dtypes for which there are functions that are faster than NumPy's, and give the same bits, by their names."""
 
-OTHER_BITS_BINARY_DTYPES: Final[dict[str, tuple[str, ...]]] = {
+DTYPES_OF_BINARY_KERNELS_UNLIKE_NUMPY: Final[dict[str, tuple[str, ...]]] = {
     "hypot": ("float16", *FLOAT_DTYPES),
     "log_add_exp": ("float16", *FLOAT_DTYPES),
     "squared_difference": ("float16", *FLOAT_DTYPES),
@@ -90,8 +90,8 @@ OTHER_BITS_BINARY_DTYPES: Final[dict[str, tuple[str, ...]]] = {
 """The same of functions that give other bits: they compute small arrays, too, so that ``f(x)[:5]`` is ``f(x[:5])``."""
 
 for names, min_bytes in (
-    (SAME_BITS_BINARY_DTYPES, C_MIN_BYTES),
-    (OTHER_BITS_BINARY_DTYPES, 0),
+    (DTYPES_OF_BINARY_KERNELS_BITWISE_AS_NUMPY, C_MIN_BYTES),
+    (DTYPES_OF_BINARY_KERNELS_UNLIKE_NUMPY, 0),
 ):
     for name, dtypes in names.items():
         function = make_c_binary_kernel(name, *dtypes)
@@ -100,7 +100,7 @@ for names, min_bytes in (
 NUMPY_POWER_MAX_BYTES: Final = 4096
 """The bytes of an array up to which a call of NumPy's function is as fast as the choice."""
 C_POWER: Final = find_c_functions("power", *FLOAT_DTYPES)
-EXPONENTS_OF_ONE_PASS_IN_C: Final = (3, 4, -1)
+SINGLE_PASS_EXPONENTS: Final = (3, 4, -1)
 """The exponents that take one pass in C. NumPy is as fast at 2, and faster at others."""
 numpy_power: Final = numpy_implementation(binary.power)
 
@@ -115,7 +115,7 @@ def power(a: Array, b: Array) -> Array:
         run is None
         or b.ndim > a.ndim
         or a.size >= MAX_ELEMENTS
-        or b.item() not in EXPONENTS_OF_ONE_PASS_IN_C
+        or b.item() not in SINGLE_PASS_EXPONENTS
         or not a.flags.c_contiguous
     ):
         return numpy_power(a, b)

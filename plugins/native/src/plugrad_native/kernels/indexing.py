@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 C_GATHER_BY_ITEM_SIZE: Final = {
     size: current_variant().kernel(f"gather_{size}") for size in (1, 2, 4, 8)
 }
-C_PICK_BY_ITEM_SIZE: Final = {
+C_GATHER_ELEMENTS_BY_ITEM_SIZE: Final = {
     size: current_variant().kernel(f"pick_{size}") for size in (1, 2, 4, 8)
 }
 """Functions by the size of elements; the second is for single elements."""
@@ -70,7 +70,11 @@ def gather(x: Array, indices: Array, *, axis: int, batch_dims: int) -> Array:
         return numpy_gather(x, indices, axis=axis, batch_dims=batch_dims)
     out = empty(shape, x.dtype)
     outer, count = count_elements(others), count_elements(picked)
-    run = C_PICK_BY_ITEM_SIZE[x.itemsize] if inner == 1 else C_GATHER_BY_ITEM_SIZE[x.itemsize]
+    run = (
+        C_GATHER_ELEMENTS_BY_ITEM_SIZE[x.itemsize]
+        if inner == 1
+        else C_GATHER_BY_ITEM_SIZE[x.itemsize]
+    )
     counts = (outer, size, count) if inner == 1 else (outer, size, inner, count)
     parts = (x, outer * size * inner), (places, count), (out, outer * count * inner)
     parallel_for(run, parts, count_elements(lead), *counts, work=2 * out.size)
@@ -133,12 +137,12 @@ def run_segment_sum(
     parts = thread_pool.count_parts(x.size + out.size, segments)
     bounds = [segments * i // parts for i in range(parts + 1)]
 
-    def part(first: int, last: int) -> tuple[object, ...]:
+    def sum_part(first: int, last: int) -> tuple[object, ...]:
         others = (empty((scratch,), FLOAT32),) if scratch else ()
         some = ids - np.int32(first) if first else ids
         return run, x, some, out[first:last], 1, *sizes, last - first, *others
 
-    thread_pool.run([part(first, last) for first, last in pairwise(bounds)])
+    thread_pool.run([sum_part(first, last) for first, last in pairwise(bounds)])
 
 
 @table.implements(indexing.unsorted_segment_sum)

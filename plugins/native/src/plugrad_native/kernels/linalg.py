@@ -22,14 +22,15 @@ from plugrad_native.declare import (
     FLOAT16,
     FLOAT32,
     FLOAT32_LANES,
+    FLOAT_DTYPES,
     INT32,
     INTEGER_DTYPES,
     MAX_ELEMENTS,
-    UNTRACKED_MAX_ELEMENTS,
     as_contiguous,
     describe_broadcast,
     find_c_functions,
     parallel_for,
+    register_small_result_functions,
     split_call,
     table,
 )
@@ -72,9 +73,9 @@ class MatmulPlan(NamedTuple):
     """The geometry of matrix products, and C's arguments for it."""
 
     shape: Shape
-    numbers: tuple[int, ...]
+    sizes_and_strides: tuple[int, ...]
     """Rows, columns and depth, and the strides of rows and columns in the factors."""
-    batch: Array
+    batch_descriptor: Array
     """The descriptor of the axes before the last two: their number, their sizes, and the strides in the factors."""
 
 
@@ -102,14 +103,14 @@ def plan_matmul(a: Shape, b: Shape, transpose_a: bool, transpose_b: bool) -> Mat
 def is_c_faster_than_blas(a: Shape, b: Shape, transpose_a: bool, transpose_b: bool) -> bool:
     """Return whether C multiplies contiguous float32 matrices of these shapes faster than NumPy's BLAS."""
     plan = plan_matmul(a, b, transpose_a, transpose_b)
-    rows, columns, depth = plan.numbers[:3]
+    rows, columns, depth = plan.sizes_and_strides[:3]
     products = count_elements(plan.shape) * depth
     if products >= FLOAT32_MATMUL_MIN_PRODUCTS:
         return (
             HAS_FAST_FLOAT32_MATMUL
             and min(rows, columns // FLOAT32_LANES, depth) >= FLOAT32_MATMUL_MIN_SIDE
         )
-    is_batch = bool(plan.batch[0]) and not columns % FLOAT32_LANES
+    is_batch = bool(plan.batch_descriptor[0]) and not columns % FLOAT32_LANES
     return (
         HAS_FAST_FLOAT32_MATMUL
         and is_batch
@@ -134,7 +135,7 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
     left, turned_a = as_matrix_operand(a, transpose_a)
     right, turned_b = as_matrix_operand(b, transpose_b)
     plan = plan_matmul(left.shape, right.shape, turned_a, turned_b)
-    size, depth = count_elements(plan.shape), plan.numbers[2]
+    size, depth = count_elements(plan.shape), plan.sizes_and_strides[2]
     if a.dtype == FLOAT32:
         per_step = FLOAT32_PRODUCTS_PER_ADDITION
         is_faster = is_c_faster_than_blas(left.shape, right.shape, turned_a, turned_b)
@@ -153,25 +154,25 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
 
 def run_matmul(run: CFunction, a: Array, b: Array, out: Array, plan: MatmulPlan, work: int) -> None:
     """Write the products; threads share long work, by products or by the rows of a single one."""
-    if work < thread_pool.part_min_work or plan.batch[0] > 1:
-        run(a, b, out, *plan.numbers, plan.batch)
+    if work < thread_pool.part_min_work or plan.batch_descriptor[0] > 1:
+        run(a, b, out, *plan.sizes_and_strides, plan.batch_descriptor)
         return
-    _, count, *steps = plan.batch.tolist()
+    _, count, *steps = plan.batch_descriptor.tolist()
     if count > 1:
 
         def make_call(a: Array, b: Array, out: Array, count: int) -> Call:
-            return run, a, b, out, *plan.numbers, np.array((1, count, *steps), np.int32)
+            return run, a, b, out, *plan.sizes_and_strides, np.array((1, count, *steps), np.int32)
 
         places = (a, steps[0]), (b, steps[1]), (out, count_elements(plan.shape[-2:]))
         parts = thread_pool.count_parts(work, count, PARTS_PER_THREAD)
         thread_pool.run(split_call(make_call, places, count, parts))
     else:
-        rows, columns, *others = plan.numbers
+        rows, columns, *others = plan.sizes_and_strides
         places = (a, others[1]), (b, 0), (out, columns)
         parallel_for(
             run,
             places,
-            *(rows, columns, *others, plan.batch),
+            *(rows, columns, *others, plan.batch_descriptor),
             work=work,
             multiple=MATMUL_TILE_ROWS,
             per_thread=1,  # each part brings the second matrix into the order in which it is read
@@ -179,18 +180,30 @@ def run_matmul(run: CFunction, a: Array, b: Array, out: Array, plan: MatmulPlan,
 
 
 def as_matrix_operand(x: Array, is_transposed: bool) -> tuple[Array, bool]:
-    """Return matrices whose rows lie together, and whether they are to be transposed, as they are if columns do."""
+    """Return x as row-major matrices, and whether to transpose them: column-major x is returned as its transpose."""
     if not x.flags.c_contiguous and x.strides[-2] == x.itemsize != x.strides[-1]:
         return x.swapaxes(-1, -2), not is_transposed
     return x, is_transposed
 
 
+BAND_PART_DTYPES: Final = ("bool", "float16", *FLOAT_DTYPES, *INTEGER_DTYPES[2:])
+"""Those whose small matrices C copies without Python."""
 C_BAND_PART_BY_ITEM_SIZE: Final = {
     size: current_variant().kernel(f"band_part_{size}") for size in (1, 2, 4, 8)
 }
 """Functions by the size of elements."""
 
 numpy_band_part: Final = numpy_implementation(linalg.band_part)
+
+
+register_small_result_functions(
+    linalg.band_part,
+    "band",
+    {
+        np.dtype(name): C_BAND_PART_BY_ITEM_SIZE[np.dtype(name).itemsize]
+        for name in BAND_PART_DTYPES
+    },
+)
 
 
 @lru_cache(maxsize=64)
@@ -209,12 +222,9 @@ def band_part(input: Array, num_lower: Array, num_upper: Array) -> Array:
         return track_allocation(numpy_band_part(input, num_lower, num_upper))
     shape = input.shape
     rows, columns = shape[-2:]
-    lower = as_int32_array(min(int(num_lower), rows))  # whatever integers they are: C reads these
-    upper = as_int32_array(min(int(num_upper), columns))
-    if size < UNTRACKED_MAX_ELEMENTS:
-        out = np.empty(shape, input.dtype)
-        run(as_contiguous(input), out, size // (rows * columns), rows, columns, lower, upper)
-        return out
+    # whatever integers they are, C reads int32
+    lower = num_lower if num_lower.dtype is INT32 else as_int32_array(min(int(num_lower), rows))
+    upper = num_upper if num_upper.dtype is INT32 else as_int32_array(min(int(num_upper), columns))
     out = empty(shape, input.dtype)
     places = (as_contiguous(input), rows * columns), (out, rows * columns)
     batch = input.size // (rows * columns)

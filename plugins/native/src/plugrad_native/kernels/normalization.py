@@ -27,9 +27,9 @@ from plugrad_native.declare import (
     as_contiguous,
     describe_broadcast,
     find_c_functions,
-    make_small_results_in_c,
     parallel_for,
     parallel_strided_loop,
+    register_small_result_functions,
     split_call,
     table,
 )
@@ -57,10 +57,10 @@ def make_kernel_along_axis(
     )
     numpy_function = numpy_implementation(kernel)
 
-    def along(x: Array, axis: int) -> Array:
+    def compute_along_axis(x: Array, axis: int) -> Array:
         outer, length, inner = find_sizes_around_axis(x.shape, axis)
         if inner != 1 and (x.dtype != FLOAT32 or inner < FLOAT32_LANES):
-            moved = along(np.moveaxis(x, axis, -1), x.ndim - 1)
+            moved = compute_along_axis(np.moveaxis(x, axis, -1), x.ndim - 1)
             return as_contiguous(np.moveaxis(moved, -1, axis))
         out = empty(x.shape, x.dtype)
         places = (as_contiguous(x), length * inner), (out, length * inner)
@@ -81,7 +81,7 @@ def make_kernel_along_axis(
             run(as_contiguous(x), out, size // length, length)
             return out
         if run and 0 < size < MAX_ELEMENTS:
-            return along(x, axis)
+            return compute_along_axis(x, axis)
         if x.dtype == FLOAT16:
             return cast_to_float16(implementation(cast_to_float32(x), axis))
         return track_allocation(numpy_function(x, **{axis_name: axis}))
@@ -113,7 +113,7 @@ for _kernel, _name, _axis in (
     (normalization.softmax, "softmax", "dim"),
     (normalization.log_softmax, "log_softmax", "axis"),
 ):
-    make_small_results_in_c(_kernel, "rows", find_c_functions(_name, *FLOAT_DTYPES), _axis)
+    register_small_result_functions(_kernel, "rows", find_c_functions(_name, *FLOAT_DTYPES), _axis)
 
 
 C_BATCH_NORM = find_c_functions("batch_norm", *FLOAT_DTYPES)
@@ -243,7 +243,7 @@ C_COMBINE_CHANNELS: Final = find_c_functions("combine_channels", *FLOAT_DTYPES)
 def run_for_channels(
     run: CFunction, arrays: Sequence[Array], sizes: tuple[int, int, int, int], epsilon: float
 ) -> None:
-    """Call a function for channels, shared by threads: arrays of images, and arrays with one number per channel."""
+    """Call a C function on images and on arrays of one number per channel, with channels divided among threads."""
     channels, outer, pitch, inner = sizes
     places = [(x, inner if x.ndim > 1 else 1) for x in arrays]
     work = 3 * channels * outer * inner if inner > 1 else 0  # columns are not divided

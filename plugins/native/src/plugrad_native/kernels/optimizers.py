@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def make_optimizer_kernel(kernel: Kernel[..., Any], function: str) -> Implementation:
     """Return the implementation of an optimizer kernel by its C functions."""
     functions = find_c_functions(function, *FLOAT_DTYPES)
-    lists = optimizers.LISTS[kernel]
+    lists = optimizers.LIST_COUNT_OF_KERNEL[kernel]
     numpy_function = numpy_implementation(kernel)
 
     def implementation(coefficients: Array, *tensors: Array) -> list[Array]:

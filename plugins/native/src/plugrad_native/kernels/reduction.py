@@ -26,13 +26,13 @@ from plugrad_native.declare import (
     UNTRACKED_MAX_ELEMENTS,
     as_contiguous,
     find_c_functions,
-    make_small_results_in_c,
     parallel_for,
+    register_small_result_functions,
     split_call,
     table,
 )
 from plugrad_native.kernels.indexing import compute_segment_sums, is_segment_sum_supported
-from plugrad_native.kernels.unary import DTYPE_CHARACTERS, cast_to_float16, cast_to_float32
+from plugrad_native.kernels.unary import DTYPE_CHARS, cast_to_float16, cast_to_float32
 from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def find_reduction_layout(
 
 SUM_ROWS, SUM_COLUMNS = (
     {
-        DTYPE_CHARACTERS[half]: current_variant().kernel(f"sum_{lines}_{half}")
+        DTYPE_CHARS[half]: current_variant().kernel(f"sum_{lines}_{half}")
         for half in ("float16", "bfloat16")
     }
     for lines in ("rows", "columns")
@@ -101,10 +101,10 @@ def sum_halves(x: Array, axis: Shape, keep_dims: bool, *, is_mean: bool) -> Arra
 def make_reduction(
     kernel: Kernel[..., Any], name: str, *dtypes: str, attribute: str = "axis"
 ) -> Implementation:
-    """Return the implementation of a kernel that reduces axes, the attribute of a name, with C functions."""
+    """Return the implementation in C of a kernel that reduces axes, which are its attribute called `attribute`."""
     functions, numpy_function = find_c_functions(name, *dtypes), numpy_implementation(kernel)
     columns = find_c_functions(f"{name}_pitched", *dtypes)
-    part = PART_REDUCTION_NAMES.get(name)
+    part = PARTIAL_REDUCTION_BY_NAME.get(name)
     parts: CFunctionsByDtype = find_c_functions(f"{part}_parts", *FLOAT_DTYPES) if part else {}
     combine: CFunctionsByDtype = find_c_functions(f"{part}_total", *FLOAT_DTYPES) if part else {}
 
@@ -146,11 +146,11 @@ def make_reduction(
             )
         return out
 
-    make_small_results_in_c(kernel, "axes", functions, attribute)
+    register_small_result_functions(kernel, "axes", functions, attribute)
     return implementation
 
 
-PART_REDUCTION_NAMES: Final = {"sum": "sum", "mean": "sum", "prod": "prod"}
+PARTIAL_REDUCTION_BY_NAME: Final = {"sum": "sum", "mean": "sum", "prod": "prod"}
 """What is computed of the parts of a long row of floats, in double precision, by the names of reductions."""
 
 
@@ -210,7 +210,9 @@ table.update(
 NUMPY_BOOL: Final = np.dtype(np.bool_)
 for _kernel, _name in ((reduction.all, "min_uint8"), (reduction.any, "max_uint8")):
     # bools are stored as 0 and 1
-    make_small_results_in_c(_kernel, "axes", {NUMPY_BOOL: current_variant().kernel(_name)}, "axis")
+    register_small_result_functions(
+        _kernel, "axes", {NUMPY_BOOL: current_variant().kernel(_name)}, "axis"
+    )
 
 
 # --- variances and norms -----------------------------------------------------------------------------
@@ -222,7 +224,7 @@ OVERFLOW_GUARD_SCALE: Final = 2.0**700
 
 
 def compute_row_moments(x: Array, start: float, scale: float = 1.0) -> tuple[float, float]:
-    """Return the sums of ``(x - start) * scale`` and of its squares, by parts that threads share."""
+    """Return the sum of ``(x - start) * scale`` and the sum of its squares, computed by parts in several threads."""
     x = x.reshape(-1)
     totals = np.empty((-(-x.size // LONG_ROW_PART_ELEMENTS), 2))
     parts = [
@@ -294,7 +296,7 @@ def make_moments(
             parallel_for(run, places, outer, length, inner, work=x.size)
         return out
 
-    make_small_results_in_c(kernel, "axes", functions, "axis")
+    register_small_result_functions(kernel, "axes", functions, "axis")
     return implementation
 
 
@@ -312,6 +314,8 @@ def make_arg_reduction(kernel: Kernel[..., Any], name: str) -> Callable[..., Arr
         find_c_functions(name, *FLOAT_DTYPES, "int32"),
         numpy_implementation(kernel),
     )
+
+    register_small_result_functions(kernel, "indices", functions, "axis", result=INT32)
 
     @tracked
     def implementation(x: Array, *, axis: int) -> Array:

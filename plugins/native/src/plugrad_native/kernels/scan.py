@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from plugrad.extend import count_elements
 from plugrad.kernels import scan
 from plugrad_cpu.extend import empty, numpy_implementation, track_allocation, tracked
@@ -15,10 +13,10 @@ from plugrad_native.declare import (
     FLOAT_DTYPES,
     INTEGER_DTYPES,
     MAX_ELEMENTS,
-    UNTRACKED_MAX_ELEMENTS,
     as_contiguous,
     find_c_functions,
     parallel_for,
+    register_small_result_functions,
     table,
 )
 from plugrad_native.kernels.unary import cast_to_float16, cast_to_float32
@@ -56,16 +54,13 @@ def make_scan(kernel: Kernel[..., Any], name: str) -> Callable[..., Array]:
             return track_allocation(y)
         shape = x.shape
         outer, length, inner = find_sizes_around_axis(shape, axis)
-        if x.size < UNTRACKED_MAX_ELEMENTS:
-            out = np.empty(shape, x.dtype)
-            run(as_contiguous(x), out, outer, length, inner, exclusive, reverse)
-            return out
         out = empty(shape, x.dtype)
         places = (as_contiguous(x), length * inner), (out, length * inner)
         attributes = length, inner, exclusive, reverse
         parallel_for(run, places, outer, *attributes, work=x.size, multiple=ROWS_SCANNED_TOGETHER)
         return out
 
+    register_small_result_functions(kernel, "scan", functions, "axis", "exclusive", "reverse")
     return implementation
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from plugrad.kernels import sorting
 from plugrad_cpu.extend import empty, numpy_implementation, track_allocation, tracked
 from plugrad_native.declare import (
-    C_MIN_BYTES,
     FLOAT32,
     INT32,
     INTEGER_DTYPES,
@@ -33,12 +32,18 @@ numpy_argsort: Final = numpy_implementation(sorting.argsort)
 numpy_top_k: Final = numpy_implementation(sorting.top_k)
 
 
-@table.implements(sorting.argsort, min_bytes=C_MIN_BYTES)
+@table.implements(sorting.argsort)
+@tracked
 def argsort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
     """Return the indices that sort an axis; the sort is always stable."""
     run = C_ARGSORT.get(x.dtype)
     if run is None or not 0 < x.size < MAX_ELEMENTS:
-        return numpy_argsort(x, axis=axis, descending=descending, stable=stable)
+        return track_allocation(numpy_argsort(x, axis=axis, descending=descending, stable=stable))
+    if x.size < UNTRACKED_MAX_ELEMENTS and axis == x.ndim - 1:
+        count = x.shape[axis]
+        places, scratch = np.empty(x.shape, INT32), np.empty(4 * count, FLOAT32)
+        run(as_contiguous(x), places, x.size // count, count, count, descending, True, scratch)
+        return places
     rows = as_contiguous(np.moveaxis(x, axis, -1))
     count = rows.shape[-1]
     places = empty(rows.shape, INT32)

@@ -32,19 +32,17 @@ if TYPE_CHECKING:
     from plugrad.extend import DType
     from plugrad_native.declare import Array
 
-DTYPE_CHARACTERS: Final = {
+DTYPE_CHARS: Final = {
     "bfloat16": "E",
     **{name: np.dtype(name).char for name in ("bool", "float16", *FLOAT_DTYPES, *INTEGER_DTYPES)},
 }
 """NumPy's letters for dtypes; that of bfloat16 is the one that ml_dtypes has chosen."""
-C_STEP_BY_CHARACTER: Final = {
-    DTYPE_CHARACTERS[dtype]: current_variant().kernel(f"step_{dtype}")
+C_STEP_BY_DTYPE_CHAR: Final = {
+    DTYPE_CHARS[dtype]: current_variant().kernel(f"step_{dtype}")
     for dtype in ("float16", "bfloat16", *FLOAT_DTYPES)
 }
-C_CASTS_BY_CHARACTERS: Final = {
-    DTYPE_CHARACTERS[source] + DTYPE_CHARACTERS[target]: current_variant().kernel(
-        f"cast_{source}_{target}"
-    )
+C_CASTS_BY_DTYPE_CHARS: Final = {
+    DTYPE_CHARS[source] + DTYPE_CHARS[target]: current_variant().kernel(f"cast_{source}_{target}")
     for source, targets in (
         ("float16", ("float32",)),
         ("bfloat16", ("float32",)),
@@ -64,7 +62,7 @@ numpy_cast: Final = numpy_implementation(unary.cast)
 @table.implements(unary.step)
 def step(x: Array, *, alpha: float) -> Array:
     """Return 1 where x is positive, else `alpha`; NaN stays NaN."""
-    run = C_STEP_BY_CHARACTER.get(x.dtype.char)
+    run = C_STEP_BY_DTYPE_CHAR.get(x.dtype.char)
     size = x.size
     if run is None or size >= MAX_ELEMENTS:
         return numpy_step(x, alpha=alpha)
@@ -88,7 +86,7 @@ def step(x: Array, *, alpha: float) -> Array:
 @tracked
 def cast(x: Array, *, dtype: DType) -> Array:
     """Return the elements in another dtype."""
-    run = C_CASTS_BY_CHARACTERS.get(x.dtype.char + dtype.numpy.char)
+    run = C_CASTS_BY_DTYPE_CHARS.get(x.dtype.char + dtype.numpy.char)
     if run is None or x.size >= MAX_ELEMENTS:
         return track_allocation(numpy_cast(x, dtype=dtype))
     size = x.size
@@ -112,18 +110,18 @@ def _cast_to_float16(x: Array) -> Array:
 
 
 cast_to_float32: Final = with_small_results_in_c(
-    SmallResults("each", {FLOAT16: C_CASTS_BY_CHARACTERS["ef"]}, {FLOAT16: FLOAT32}, ""),
+    SmallResults("each", {FLOAT16: C_CASTS_BY_DTYPE_CHARS["ef"]}, {FLOAT16: FLOAT32}, ()),
     _cast_to_float32,
 )
 """Returns numbers of float16 in float32, in which they are computed; a small product takes as long as a cast."""
 cast_to_float16: Final = with_small_results_in_c(
-    SmallResults("each", {FLOAT32: C_CASTS_BY_CHARACTERS["fe"]}, {FLOAT32: FLOAT16}, ""),
+    SmallResults("each", {FLOAT32: C_CASTS_BY_DTYPE_CHARS["fe"]}, {FLOAT32: FLOAT16}, ()),
     _cast_to_float16,
 )
 """Returns numbers of float32 in float16."""
 
 
-SAME_BITS_UNARY_DTYPES: Final[dict[str, tuple[str, ...]]] = {
+DTYPES_OF_UNARY_KERNELS_BITWISE_AS_NUMPY: Final[dict[str, tuple[str, ...]]] = {
     "ceil": ("float16",),
     "floor": ("float16",),
     "negative": ("float16",),
@@ -136,7 +134,7 @@ SAME_BITS_UNARY_DTYPES: Final[dict[str, tuple[str, ...]]] = {
 }
 """The dtypes for which there are functions that are faster than NumPy's, and give the same bits, by their names."""
 
-OTHER_BITS_UNARY_DTYPES: Final[dict[str, tuple[str, ...]]] = {
+DTYPES_OF_UNARY_KERNELS_UNLIKE_NUMPY: Final[dict[str, tuple[str, ...]]] = {
     "erf": ("float16", *FLOAT_DTYPES),
     "exp": ("float32",),
     "expm1": ("float32",),
@@ -148,8 +146,8 @@ OTHER_BITS_UNARY_DTYPES: Final[dict[str, tuple[str, ...]]] = {
 """The same of functions that give other bits: they compute small arrays, too, so that ``f(x)[:5]`` is ``f(x[:5])``."""
 
 for _names, _min_bytes in (
-    (SAME_BITS_UNARY_DTYPES, C_MIN_BYTES),
-    (OTHER_BITS_UNARY_DTYPES, 0),
+    (DTYPES_OF_UNARY_KERNELS_BITWISE_AS_NUMPY, C_MIN_BYTES),
+    (DTYPES_OF_UNARY_KERNELS_UNLIKE_NUMPY, 0),
 ):
     for _name, _dtypes in _names.items():
         _kernel = vars(unary)[_name]

@@ -52,18 +52,21 @@ class ScratchOperand(NamedTuple):
 
 
 class CountOperand(NamedTuple):
-    """An operand: the number of elements that an elementwise call computes at a time, or of items times a factor."""
+    """An operand: the number of elements of an elementwise call, or the number of items times a factor."""
 
     factor: int = 0
 
 
 SymbolicOperand: TypeAlias = (
-    "InputOperand | OutputOperand | OffsetOperand | StepOperand"
-    " | ConstantOperand | ScratchOperand | CountOperand"
+    InputOperand
+    | OutputOperand
+    | OffsetOperand
+    | StepOperand
+    | ConstantOperand
+    | ScratchOperand
+    | CountOperand
 )
-Operand: TypeAlias = (
-    "SymbolicOperand | tuple[InputOperand | OutputOperand, ...] | int | float | None"
-)
+Operand: TypeAlias = SymbolicOperand | tuple[InputOperand | OutputOperand, ...] | int | float | None
 
 
 class CCall(NamedTuple):

@@ -131,7 +131,7 @@ def _compile(graph: Graph) -> Run | None:
 
 def _attach_memory_plan(run: Run, fused: Graph, compiled: Mapping[Graph, Region]) -> Run:
     """Return a function of a graph that also reports its fused steps and its peak memory."""
-    places = {v: x for region in compiled.values() for v, x in region.places.items()}
+    places = {v: x for region in compiled.values() for v, x in region.memory_owners.items()}
 
     def scratch_bytes(step: Step) -> int:
         return compiled[step.body].scratch_bytes if isinstance(step, Fused) else 0
@@ -295,7 +295,7 @@ class Region(NamedTuple):
     """The function that runs a fused step, and its memory use."""
 
     run: Run
-    places: Mapping[Value, Value]
+    memory_owners: Mapping[Value, Value]
     """The values in whose memory some of its results lie."""
     scratch_bytes: int
     """What it allocates beside its results while it runs. What programs hold between calls does not count."""
@@ -304,7 +304,7 @@ class Region(NamedTuple):
 def compile_region(
     body: Graph,
     arguments: Sequence[Value],
-    ends: Sequence[Value],
+    results: Sequence[Value],
     constants: Mapping[Value, Array] = NO_CONSTANTS,
     dying: Set[Value] = frozenset(),
 ) -> Region:
@@ -313,7 +313,7 @@ def compile_region(
     Args:
         body: calls of kernels, and groups of elementwise ones.
         arguments: the values that are given; the body reads some of them.
-        ends: what is returned: arguments, constants, and results of the body.
+        results: what is returned: arguments, constants, and results of the body.
         constants: more of them than the body has.
         dying: the arguments that the graph around the body has made and needs no more.
     """
@@ -322,7 +322,7 @@ def compile_region(
         viewed = replace(
             body,
             arguments=tuple(arguments),
-            results=tuple(ends),
+            results=tuple(results),
             constants={**constants, **body.constants},
         )
         return Region(compile_replay(viewed), find_storage(viewed), 0)
@@ -366,11 +366,11 @@ def compile_region(
     writer = ProgramWriter(table, specs, places, arena_bytes, constants)
     for step in steps:
         _write_step(writer, step)
-    caller = _ProgramCaller(body, arguments, ends, inputs, outputs, storage, constants, reused)
+    caller = _ProgramCaller(body, arguments, results, inputs, outputs, storage, constants, reused)
     run = caller.compile(table.make_function(), sum(table.outputs), table.arena_bytes)
-    owners = {storage[v]: v for v in reversed(ends) if v in storage}
-    lying = {v: owners[storage[v]] for v in ends if storage.get(v) in outputs}
-    lying |= {v: storage[v] for v in ends if v in storage and storage[v] in inputs}
+    owners = {storage[v]: v for v in reversed(results) if v in storage}
+    lying = {v: owners[storage[v]] for v in results if storage.get(v) in outputs}
+    lying |= {v: storage[v] for v in results if v in storage and storage[v] in inputs}
     return Region(run, {**lying, **reused}, _count_allocated_bytes(table))
 
 
@@ -498,13 +498,13 @@ class _ProgramCaller(NamedTuple):
 
     body: Graph
     arguments: Sequence[Value]
-    ends: Sequence[Value]
+    results: Sequence[Value]
     inputs: Sequence[Value]
     outputs: Sequence[Value]
     """Those that own memory; others are views of them."""
     storage: Mapping[Value, Value]
     constants: Mapping[Value, Array]
-    reused: Mapping[Value, Value] = MappingProxyType({})
+    reused_arguments: Mapping[Value, Value] = MappingProxyType({})
     """The arguments in whose memory outputs may lie, if nobody else has them."""
 
     def compile(self, program: Callable[..., None], output_bytes: int, arena_bytes: int) -> Run:
@@ -523,14 +523,14 @@ class _ProgramCaller(NamedTuple):
         few = [count_elements(specs[v].shape) < UNTRACKED_MAX_ELEMENTS for v in self.outputs]
         if is_large or not all(few):
             lines.append(f"    make_room({output_bytes + is_large * arena_bytes})")
-        ends = {storage[v]: v for v in reversed(self.ends) if v in storage}
+        ends = {storage[v]: v for v in reversed(self.results) if v in storage}
         for value in self.outputs:
             shape, dtype = specs[ends.get(value, value)]
             new = np.empty if count_elements(shape) < UNTRACKED_MAX_ELEMENTS else empty
             names |= {f"n{value}": new, f"s{value}": shape, f"d{value}": dtype.numpy}
             made = f"n{value}(s{value}, d{value})"
-            if value in self.reused:
-                place = f"v{self.reused[value]}"
+            if value in self.reused_arguments:
+                place = f"v{self.reused_arguments[value]}"
                 made = f"{place} if is_overwritable({place}, getrefcount({place})) else {made}"
             lines.append(f"    o{value} = {made}")
         if is_large:
@@ -544,7 +544,7 @@ class _ProgramCaller(NamedTuple):
             "    except BufferError:",
             *[f"        del {', '.join(new)}" for new in (made,) if new],
             f"        return replay({', '.join(f'v{v}' for v in self.arguments)})",
-            f"    return [{', '.join(self._format_result(v, names, ends) for v in self.ends)}]",
+            f"    return [{', '.join(self._format_result(v, names, ends) for v in self.results)}]",
         ]
         exec("\n".join(lines), names)
         return names["run"]
@@ -580,7 +580,7 @@ class _LoopwiseReplay:
             graph = replace(
                 caller.body,
                 arguments=tuple(caller.arguments),
-                results=tuple(caller.ends),
+                results=tuple(caller.results),
                 constants=constants,
             )
             loops = [[i] for i, step in enumerate(graph.steps) if _is_control_flow(step)]

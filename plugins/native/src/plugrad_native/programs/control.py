@@ -55,27 +55,27 @@ def _write_scan(writer: ProgramWriter, step: Scan, write: Write) -> None:
     """
     carries = len(step.carry)
     aside = _FixedSliceCopies(writer)
-    sources = [aside.copy_input(writer.place(v)) for v in step.inputs]
-    targets = [aside.reserve_output(writer.places[v]) for v in step.outputs]
+    sources = [aside.copy_input(writer.locate(v)) for v in step.inputs]
+    targets = [aside.reserve_output(writer.locations[v]) for v in step.outputs]
     writer = aside.make_inner_writer()
     state = _copy_initial_carry(writer, sources[:carries], targets[:carries])
 
-    def slice_place(place: Location) -> Location:
+    def locate_first_slice(place: Location) -> Location:
         nbytes = place.nbytes // step.length
         if step.is_reversed:
             return Location(place.slot, place.offset + place.nbytes - nbytes, nbytes, -nbytes)
         return Location(place.slot, place.offset, nbytes, nbytes)
 
     end = carries + len(step.slices)
-    slices, captured = map(slice_place, sources[carries:end]), sources[end:]
+    slices, captured = map(locate_first_slice, sources[carries:end]), sources[end:]
     body = _BodyWriter(writer, step.body, [*state, *slices, *captured])
     nexts, stacked = step.body.results[:carries], step.body.results[carries:]
-    places = [*map(slice_place, targets[carries:])]
+    places = [*map(locate_first_slice, targets[carries:])]
     for value, place in zip(stacked, places, strict=True):
         body.write_result_to(value, place)
     body.overwrite_arguments(nexts)
 
-    def write_round() -> None:
+    def write_iteration() -> None:
         of_state = [value in body.find_views(step.body.arguments[:carries]) for value in stacked]
         pairs = [*zip(of_state, stacked, places, strict=True)]
         body.copy([(v, place) for is_early, v, place in pairs if is_early])
@@ -84,14 +84,14 @@ def _write_scan(writer: ProgramWriter, step: Scan, write: Write) -> None:
         body.copy_carry(nexts)
 
     table = writer.table
-    table.add_repeat(step.length, table.collect_nodes(write_round))
+    table.add_repeat(step.length, table.collect_nodes(write_iteration))
     aside.copy_back()
 
 
 def _write_cond(writer: ProgramWriter, step: Cond, write: Write) -> None:
     """Write a conditional: both branches write to the places of the outputs."""
-    operands = [writer.place(v) for v in step.operands]
-    targets = [writer.places[v] for v in step.outputs]
+    operands = [writer.locate(v) for v in step.operands]
+    targets = [writer.locations[v] for v in step.outputs]
 
     def write_branch(graph: Graph) -> EncodedNodes:
         body = _BodyWriter(writer, graph, operands)
@@ -99,33 +99,33 @@ def _write_cond(writer: ProgramWriter, step: Cond, write: Write) -> None:
         for value, place in results:
             body.write_result_to(value, place)
 
-        def write_all() -> None:
+        def write_steps_and_results() -> None:
             body.write_steps(write)
             body.copy(results)
 
-        return writer.table.collect_nodes(write_all)
+        return writer.table.collect_nodes(write_steps_and_results)
 
     yes, no = map(write_branch, step.branches)
-    writer.table.add_choice(writer.place(step.flag), yes, no)
+    writer.table.add_conditional(writer.locate(step.flag), yes, no)
 
 
 def _write_while(writer: ProgramWriter, step: While, write: Write) -> None:
     """Write a loop of unknown length, which keeps its carry in the places of its outputs."""
     state = _copy_initial_carry(
-        writer, [writer.place(v) for v in step.carry], [writer.places[v] for v in step.outputs]
+        writer, [writer.locate(v) for v in step.carry], [writer.locations[v] for v in step.outputs]
     )
-    given = [*state, *[writer.place(v) for v in step.captured]]
+    given = [*state, *[writer.locate(v) for v in step.captured]]
     test, body = _BodyWriter(writer, step.condition, given), _BodyWriter(writer, step.body, given)
     body.overwrite_arguments(step.body.results)
 
-    def write_round() -> None:
+    def write_iteration() -> None:
         body.write_steps(write)
         body.copy_carry(step.body.results)
 
     table = writer.table
     condition = table.collect_nodes(lambda: test.write_steps(write))
     table.add_while(
-        condition, test.place(step.condition.results[0]), table.collect_nodes(write_round)
+        condition, test.locate(step.condition.results[0]), table.collect_nodes(write_iteration)
     )
 
 
@@ -142,7 +142,7 @@ def _copy_initial_carry(
 
 
 class _FixedSliceCopies:
-    """Copies of an outer loop's slices at fixed addresses, because an address can advance in only one loop."""
+    """Copies of an outer loop's slices at fixed addresses, because an address can change with only one loop."""
 
     def __init__(self, writer: ProgramWriter) -> None:
         self.writer = writer
@@ -173,14 +173,14 @@ class _FixedSliceCopies:
         return replace(self.writer, scratch=self.end)
 
     def _reserve_scratch(self, place: Location) -> Location:
-        if not place.turn:
+        if not place.bytes_per_iteration:
             return place
         start, self.end = self.end, self.end + _round_up_to_alignment(place.nbytes)
         return self.writer.table.reserve(start, place.nbytes)
 
 
 class _BodyWriter:
-    """The graph of a body and the places of its values, in memory after those of the enclosing graph."""
+    """The graph of a loop's or branch's body, and the locations of its values."""
 
     def __init__(self, writer: ProgramWriter, graph: Graph, arguments: Sequence[Location]) -> None:
         self.outer, self.graph = writer, graph
@@ -220,8 +220,8 @@ class _BodyWriter:
         for step in self.graph.steps:
             write(writer, step)
 
-    def place(self, value: Value) -> Location:
-        """Return the place of a value."""
+    def locate(self, value: Value) -> Location:
+        """Return the location of a value."""
         if value in self.constants:
             return self.outer.table.add_constant(self.constants[value])
         return self.owners[self.storage[value]]
@@ -266,7 +266,7 @@ class _BodyWriter:
     def copy(self, pairs: Iterable[tuple[Value, Location]]) -> None:
         """Copy values to places where they are not already."""
         for value, target in pairs:
-            if (source := self.place(value)) != target:
+            if (source := self.locate(value)) != target:
                 self.outer.write_copy(C_COPY_BYTES, source, target)
 
     def copy_carry(self, results: Sequence[Value]) -> None:
@@ -278,7 +278,7 @@ class _BodyWriter:
         end = self.end
         then: list[tuple[Location, Location]] = []
         for target, value in zip(state, results, strict=True):
-            source = self.place(value)
+            source = self.locate(value)
             if source == target:
                 continue
             if source in state:

@@ -49,7 +49,7 @@ def find_delayed_results(graph: Graph, is_in_group: Callable[[Step], bool]) -> f
     given = {*graph.arguments, *graph.variables, *graph.constants}
     waiting: dict[Value, Call] = {}
 
-    def can_wait(call: Call, until: int, others: Container[Value]) -> bool:
+    def can_delay(call: Call, until: int, others: Container[Value]) -> bool:
         return all(
             x in given or x in others or last[x] >= until or count_elements(specs[x].shape) == 1
             for x in call.inputs
@@ -66,7 +66,7 @@ def find_delayed_results(graph: Graph, is_in_group: Callable[[Step], bool]) -> f
         call = makers.get(step.outputs[0])
         if call is not None and _is_large(call, graph):
             until = first.get(call.outputs[0], end)
-            if stage < until < end and can_wait(call, until, makers):
+            if stage < until < end and can_delay(call, until, makers):
                 waiting[call.outputs[0]] = call
                 stage = until
         for value in step.inputs:
@@ -74,7 +74,7 @@ def find_delayed_results(graph: Graph, is_in_group: Callable[[Step], bool]) -> f
                 first[value] = min(first.get(value, end), stage)
     delayed: set[Value] = set()
     for value, call in reversed(waiting.items()):
-        if can_wait(call, first[value], delayed):
+        if can_delay(call, first[value], delayed):
             delayed.add(value)
     return frozenset(delayed)
 

@@ -17,10 +17,13 @@ from plugrad_native.declare import FLOAT_DTYPES, MAX_ELEMENTS
 from plugrad_native.kernels.activation import FLOAT_DTYPES_WITH_FLOAT16, NUMBER_DTYPES
 from plugrad_native.kernels.binary import (
     BROADCAST_DTYPES_BY_KERNEL,
-    OTHER_BITS_BINARY_DTYPES,
-    SAME_BITS_BINARY_DTYPES,
+    DTYPES_OF_BINARY_KERNELS_BITWISE_AS_NUMPY,
+    DTYPES_OF_BINARY_KERNELS_UNLIKE_NUMPY,
 )
-from plugrad_native.kernels.unary import OTHER_BITS_UNARY_DTYPES, SAME_BITS_UNARY_DTYPES
+from plugrad_native.kernels.unary import (
+    DTYPES_OF_UNARY_KERNELS_BITWISE_AS_NUMPY,
+    DTYPES_OF_UNARY_KERNELS_UNLIKE_NUMPY,
+)
 from plugrad_native.programs.calls import (
     AnyCall,
     CCall,
@@ -180,13 +183,17 @@ _declare_ufuncs()
 
 # --- the functions of C ---------------------------------------------------------------------------
 
-for _name, _dtypes in (SAME_BITS_UNARY_DTYPES | OTHER_BITS_UNARY_DTYPES).items():
+for _name, _dtypes in (
+    DTYPES_OF_UNARY_KERNELS_BITWISE_AS_NUMPY | DTYPES_OF_UNARY_KERNELS_UNLIKE_NUMPY
+).items():
     _kernel = vars(unary)[_name]
     _found = make_unary_rule(_name, _dtypes)
     ELEMENTWISE_RULES[_kernel] = (
         try_in_order(_found, ELEMENTWISE_RULES[_kernel]) if _kernel in ELEMENTWISE_RULES else _found
     )
-for _name, _dtypes in (SAME_BITS_BINARY_DTYPES | OTHER_BITS_BINARY_DTYPES).items():
+for _name, _dtypes in (
+    DTYPES_OF_BINARY_KERNELS_BITWISE_AS_NUMPY | DTYPES_OF_BINARY_KERNELS_UNLIKE_NUMPY
+).items():
     _kernel = vars(binary)[_name]
     _found = make_binary_rule(_name, _dtypes)
     ELEMENTWISE_RULES[_kernel] = (

@@ -27,7 +27,7 @@ _EPILOGUE_KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset(
 
 
 def can_join_epilogue(call: Call, specs: Mapping[Value, Shaped]) -> bool:
-    """Return whether a call is part of a convolution with an epilogue, or is one that C makes in one pass."""
+    """Return whether a call is a convolution, or an epilogue of one, that C computes in one pass."""
     spec = specs[call.outputs[0]]
     if call.kernel not in _EPILOGUE_KERNELS or spec.dtype is not float32:
         return False

@@ -57,7 +57,7 @@ def can_join_loop(step: object, specs: Specs) -> bool:
 class GroupCalls(NamedTuple):
     """The C calls of a group."""
 
-    before: list[AnyCall]
+    setup_calls: list[AnyCall]
     """Those of single numbers, which run once, before the loop over the elements."""
     calls: list[AnyCall]
     specs: dict[Value, Shaped]
@@ -101,7 +101,7 @@ class _GroupLowering:
         if is_number and call.kernel in _BITWISE_EQUAL_KERNELS:
             number = self.numbers[y] = min(*self.specs, *self.found.specs, 0) - 1
             self.found.specs[number] = Shaped((), self.specs[y].dtype)
-            self.found.before.extend(_rename_values(each, self.numbers) for each in made)
+            self.found.setup_calls.extend(_rename_values(each, self.numbers) for each in made)
             if is_kept:
                 self._expand_number(y)
             return

@@ -309,16 +309,22 @@ def matmul(call: Call, specs: Specs) -> list[AnyCall] | None:
     shapes = specs[a].shape, specs[b].shape
     turned = bool(call.attrs["transpose_a"]), bool(call.attrs["transpose_b"])
     plan = plan_matmul(*shapes, *turned)
-    rows, columns, depth = plan.numbers[:3]
+    rows, columns, depth = plan.sizes_and_strides[:3]
     if dtype.name == "float32" and is_c_faster_than_blas(*shapes, *turned):
-        batch = ConstantOperand(plan.batch)
+        batch = ConstantOperand(plan.batch_descriptor)
         return [
             CCall(
                 check_c_function("matmul_float32"),
-                (InputOperand(a), InputOperand(b), OutputOperand(y), *plan.numbers, batch),
+                (
+                    InputOperand(a),
+                    InputOperand(b),
+                    OutputOperand(y),
+                    *plan.sizes_and_strides,
+                    batch,
+                ),
             )
         ]
-    if depth == 1 and (shapes[0][:-2] == shapes[1][:-2] or not plan.batch[0]):
+    if depth == 1 and (shapes[0][:-2] == shapes[1][:-2] or not plan.batch_descriptor[0]):
         numbers = count_elements(specs[y].shape) // (rows * columns), rows, columns
         return [
             CCall(
@@ -327,12 +333,12 @@ def matmul(call: Call, specs: Specs) -> list[AnyCall] | None:
             )
         ]
     loop = find_ufunc_loop(np.matmul, *[dtype.numpy] * 3)
-    axes, *others = plan.batch.tolist()
+    axes, *others = plan.batch_descriptor.tolist()
     if loop is None or axes > 1:
         return None
     count, *batch_steps = others
     size = dtype.itemsize
-    steps = (*batch_steps, rows * columns, *plan.numbers[3:], columns, 1)
+    steps = (*batch_steps, rows * columns, *plan.sizes_and_strides[3:], columns, 1)
     return [
         UfuncCall(
             np.matmul,
@@ -416,7 +422,7 @@ LOWERING_RULES[normalization.log_softmax] = _make_rows_rule("log_softmax", "axis
 
 def _make_optimizer_rule(kernel: Kernel[..., Any], name: str) -> Rule:
     functions = {dtype: check_c_function(f"{name}_{dtype}") for dtype in FLOAT_DTYPES}
-    lists = optimizers.LISTS[kernel]
+    lists = optimizers.LIST_COUNT_OF_KERNEL[kernel]
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
         coefficients, *tensors = get_inputs(call)

@@ -37,11 +37,11 @@ def order_steps(
 
 
 class _StepDependencies(NamedTuple):
-    """What the order of a step depends on."""
+    """What constrains and ranks a step in the order: required steps, steps read, and memory."""
 
-    needs: frozenset[int]
+    required_steps: frozenset[int]
     """The steps that come before it."""
-    reads: frozenset[int]
+    read_steps: frozenset[int]
     """The steps whose memory it reads, and which count."""
     nbytes: int
     """What it takes, until the last step that reads it; what is never freed included."""
@@ -82,49 +82,49 @@ def _count_readers(steps: Sequence[_StepDependencies]) -> list[int]:
     """Return how many steps read the memory of each step; one more of what is never freed."""
     left = [int(step.is_kept) for step in steps]
     for step in steps:
-        for made in step.reads:
+        for made in step.read_steps:
             left[made] += 1
     return left
 
 
 def _order_from_start(steps: Sequence[_StepDependencies]) -> list[int]:
-    """Return an order in which the step comes next that takes least memory, less what it frees.
+    """Return an order that always continues with the step that increases memory least.
 
     So what reads a large value last, such as the gradient of weights, comes early.
     """
     left = _count_readers(steps)
 
-    def grows(index: int) -> tuple[int, int]:
-        freed = sum(steps[made].nbytes for made in steps[index].reads if left[made] == 1)
+    def memory_growth(index: int) -> tuple[int, int]:
+        freed = sum(steps[made].nbytes for made in steps[index].read_steps if left[made] == 1)
         return steps[index].nbytes - freed, index
 
     order: list[int] = []
-    for index in _order_greedily([step.needs for step in steps], grows):
+    for index in _order_greedily([step.required_steps for step in steps], memory_growth):
         order.append(index)
-        for made in steps[index].reads:
+        for made in steps[index].read_steps:
             left[made] -= 1
     return order
 
 
 def _order_from_end(steps: Sequence[_StepDependencies]) -> list[int]:
-    """Return an order whose last step is that which needs least memory before it.
+    """Return an order built from the end: its last step is the one that needs least memory before it.
 
     So what is read much later, such as a table of labels, comes late.
     """
     is_alive = [step.is_kept for step in steps]
     followers: list[set[int]] = [set() for _ in steps]
     for index, step in enumerate(steps):
-        for needed in step.needs:
+        for needed in step.required_steps:
             followers[needed].add(index)
 
-    def grows(index: int) -> tuple[int, int]:
-        needed = sum(steps[made].nbytes for made in steps[index].reads if not is_alive[made])
+    def memory_growth(index: int) -> tuple[int, int]:
+        needed = sum(steps[made].nbytes for made in steps[index].read_steps if not is_alive[made])
         return needed - steps[index].nbytes, -index
 
     order: list[int] = []
-    for index in _order_greedily(followers, grows):
+    for index in _order_greedily(followers, memory_growth):
         order.append(index)
-        for made in steps[index].reads:
+        for made in steps[index].read_steps:
             is_alive[made] = True
     return order[::-1]
 
@@ -132,7 +132,7 @@ def _order_from_end(steps: Sequence[_StepDependencies]) -> list[int]:
 def _order_greedily(
     needs: Sequence[Set[int]], grows: Callable[[int], tuple[int, int]]
 ) -> Iterator[int]:
-    """Yield all positions, each behind those that it needs, and of these the one next for which a number is least."""
+    """Yield all positions in topological order, each time the available one with the smallest memory growth."""
     waiting = [len(each) for each in needs]
     followers: list[list[int]] = [[] for _ in needs]
     for index, each in enumerate(needs):
@@ -156,7 +156,7 @@ def _compute_peak_bytes(steps: Sequence[_StepDependencies], order: Sequence[int]
     for index in order:
         used += steps[index].nbytes
         most = max(most, used)
-        for made in steps[index].reads:
+        for made in steps[index].read_steps:
             left[made] -= 1
             used -= 0 if left[made] else steps[made].nbytes
         used -= 0 if left[index] else steps[index].nbytes

@@ -86,7 +86,7 @@ def find_overwritten_values(
 
 def place_in_results(
     sizes: Mapping[Value, int],
-    births: Mapping[Value, int],
+    creation_steps: Mapping[Value, int],
     last_uses: Mapping[Value, int],
     hosts: Sequence[Value],
 ) -> dict[Value, Value]:
@@ -94,7 +94,7 @@ def place_in_results(
 
     Args:
         sizes: the bytes of values and results.
-        births: the positions of the steps that make them.
+        creation_steps: the positions of the steps that make them.
         last_uses: the positions of the last steps that read the values.
         hosts: the results, which have memory of their own from the start.
     """
@@ -105,9 +105,10 @@ def place_in_results(
             others = [v for v, x in found.items() if x == host]
             if (
                 sizes[value] <= sizes[host]
-                and last_uses[value] < births[host]
+                and last_uses[value] < creation_steps[host]
                 and all(
-                    last_uses[v] < births[value] or last_uses[value] < births[v] for v in others
+                    last_uses[v] < creation_steps[value] or last_uses[value] < creation_steps[v]
+                    for v in others
                 )
             ):
                 found[value] = host

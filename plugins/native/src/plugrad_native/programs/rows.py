@@ -71,7 +71,7 @@ def is_row_view(call: Call, specs: Specs) -> bool:
 
 
 def fits_in_row_group(call: Call, group: Sequence[Call], specs: Specs) -> bool:
-    """Return whether a call may join a group: it has as many rows, which need the same rows of what the group makes."""
+    """Return whether a call may join a group over rows: each of its rows depends on one row of the group's results."""
     shape = specs[call.outputs[0]].shape
     calls = (*group, call)
     if all(can_join_loop(each, specs) for each in calls) and all(

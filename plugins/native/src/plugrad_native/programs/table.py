@@ -26,27 +26,27 @@ class Location(NamedTuple):
     slot: int
     offset: int
     nbytes: int
-    turn: int = 0
+    bytes_per_iteration: int = 0
 
     def slice_bytes(self, offset: int, nbytes: int) -> Location:
-        """Return the place of a part of the array."""
+        """Return the location of a part of the array."""
         return self._replace(offset=self.offset + offset, nbytes=nbytes)
 
     def encode(self, step: int = 0) -> list[int]:
-        """Encode the place with a step of `step` bytes for each item of a loop."""
-        return [PLACE, self.slot, self.offset, step, self.turn, self.nbytes]
+        """Return the location as integers of the program, with a step of `step` bytes for each item of a loop."""
+        return [PLACE, self.slot, self.offset, step, self.bytes_per_iteration, self.nbytes]
 
 
 class EncodedNodes(NamedTuple):
-    """Encoded nodes of a program, loops and blocks of loops: their number and their words."""
+    """Encoded nodes of a program, such as loops: their number, and their code in integers."""
 
-    number: int
+    node_count: int
     words: list[int]
 
 
 @dataclass
 class ProgramTable:
-    """The words of a program under construction, with its functions and constants."""
+    """A program under construction: its integer code, functions and constants."""
 
     inputs: Sequence[int]
     """The bytes of each."""
@@ -67,7 +67,7 @@ class ProgramTable:
         If it is indivisible, no other thread of Python and no interrupt comes before it has ended.
         """
         sizes = [self.arena_bytes, len(self.inputs), len(self.outputs), *self.inputs, *self.outputs]
-        return current_variant().program(
+        return current_variant().make_program(
             np.array(self._nodes.words, np.int64),
             np.array(sizes, np.int64),
             tuple(self._functions),
@@ -79,7 +79,7 @@ class ProgramTable:
     # --- what calls name --------------------------------------------------------------------------
 
     def add_constant(self, array: Array) -> Location:
-        """Return the place of a constant array."""
+        """Return the location of a constant array."""
         slot = self._slots.get(id(array))
         if slot is None:
             slot = self._slots[id(array)] = len(self._constants)
@@ -93,7 +93,7 @@ class ProgramTable:
         return self._functions.setdefault(key, len(self._functions))
 
     def reserve(self, start: int, nbytes: int) -> Location:
-        """Return a place in the arena, growing the arena if necessary."""
+        """Return a location in the arena, the program's scratch memory, which grows if necessary."""
         self.arena_bytes = max(
             self.arena_bytes, -(-(start + nbytes) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
         )
@@ -107,21 +107,30 @@ class ProgramTable:
 
     def add_repeat(self, times: int, nodes: EncodedNodes) -> None:
         """Add a node that repeats other nodes."""
-        if nodes.number:
-            self._add_node([REPEAT, times, nodes.number, *nodes.words])
+        if nodes.node_count:
+            self._add_node([REPEAT, times, nodes.node_count, *nodes.words])
 
-    def add_choice(self, flag: Location, yes: EncodedNodes, no: EncodedNodes) -> None:
+    def add_conditional(self, flag: Location, yes: EncodedNodes, no: EncodedNodes) -> None:
         """Add a node that runs one of two lists of nodes, depending on a flag."""
-        self._add_node([CHOOSE, *flag.encode(), yes.number, no.number, *yes.words, *no.words])
+        self._add_node(
+            [CHOOSE, *flag.encode(), yes.node_count, no.node_count, *yes.words, *no.words]
+        )
 
     def add_while(self, condition: EncodedNodes, flag: Location, body: EncodedNodes) -> None:
         """Add a node that runs `condition`, and while that sets the flag, `body`."""
         self._add_node(
-            [WHILE, condition.number, body.number, *condition.words, *flag.encode(), *body.words]
+            [
+                WHILE,
+                condition.node_count,
+                body.node_count,
+                *condition.words,
+                *flag.encode(),
+                *body.words,
+            ]
         )
 
     def collect_nodes(self, write: Callable[[], None]) -> EncodedNodes:
-        """Return the nodes that a function adds, without adding them."""
+        """Return the nodes that `write` would add, without adding them."""
         outer, self._nodes = self._nodes, EncodedNodes(0, [])
         try:
             write()
@@ -131,4 +140,4 @@ class ProgramTable:
 
     def _add_node(self, words: Sequence[int]) -> None:
         self._nodes.words.extend(words)
-        self._nodes = self._nodes._replace(number=self._nodes.number + 1)
+        self._nodes = self._nodes._replace(node_count=self._nodes.node_count + 1)

@@ -31,20 +31,20 @@ class UpdatingRun:
         self._compile = compile_graph
 
     @cached_property
-    def whole(self) -> Run:
+    def run_out_of_place(self) -> Run:
         """The function that runs the whole graph without in-place updates."""
         return self._compile(self._whole)
 
     @property
     def graph(self) -> Graph:
         """The graph as it runs, with the peak memory of in-place updates."""
-        graph: Graph = getattr(self.whole, "graph", self._whole)
+        graph: Graph = getattr(self.run_out_of_place, "graph", self._whole)
         begun: Graph | None = getattr(self.in_place.begin, "graph", None)
         return graph if begun is None else replace(graph, peak_bytes=begun.peak_bytes)
 
     def __call__(self, *arrays: Any) -> list[Any]:
         """Return results and updates, which are new arrays."""
-        return self.whole(*arrays)
+        return self.run_out_of_place(*arrays)
 
 
 def plan_updates(
@@ -99,7 +99,7 @@ class _LazyProgram:
 def _find_update_targets(step: Call) -> list[Value]:
     """Return the inputs of an optimizer step that its outputs replace: variables and slots."""
     _, *tensors = step.inputs
-    count = len(tensors) // optimizers.LISTS[step.kernel]
+    count = len(tensors) // optimizers.LIST_COUNT_OF_KERNEL[step.kernel]
     return [x for x in (*tensors[:count], *tensors[2 * count :]) if x is not None]
 
 
@@ -110,7 +110,7 @@ def _find_optimizer_steps(graph: Graph, is_included: Callable[[Call], bool]) -> 
     owners = {value: variable for variable, value in graph.updates if updated.count(value) == 1}
     found: list[Call] = []
     for step in graph.steps:
-        if not isinstance(step, Call) or step.kernel not in optimizers.LISTS:
+        if not isinstance(step, Call) or step.kernel not in optimizers.LIST_COUNT_OF_KERNEL:
             continue
         if not is_included(step) or lower_call(step, graph.specs) is None:
             continue

@@ -60,36 +60,36 @@ ROW_BLOCK_MULTIPLE: Final = 8
 
 
 class _LoopOperand(NamedTuple):
-    """The place of an operand of a loop, and its step per element."""
+    """The location of an operand of a loop, and its step per element."""
 
-    place: Location
+    location: Location
     step: int
     is_number: bool = False
 
     def encode(self) -> list[int]:
-        """Encode the operand."""
-        return self.place.encode(self.step)
+        """Return the operand as integers of the program."""
+        return self.location.encode(self.step)
 
 
 @dataclass
 class ProgramWriter:
-    """Writes the loops of one graph to a program table, given the places of values."""
+    """Writes the loops of one graph to a program table, given the locations of values."""
 
     table: ProgramTable
     specs: Mapping[Value, Shaped]
-    places: Mapping[Value, Location]
+    locations: Mapping[Value, Location]
     scratch: int
     """The offset in the arena from which on calls may use it."""
-    given: Mapping[Value, Array]
+    constants: Mapping[Value, Array]
     """The values that are parts of the program."""
 
-    def place(self, value: Value) -> Location:
-        """Return the place of a value."""
-        array = self.given.get(value)
-        return self.places[value] if array is None else self.table.add_constant(array)
+    def locate(self, value: Value) -> Location:
+        """Return the location of a value."""
+        array = self.constants.get(value)
+        return self.locations[value] if array is None else self.table.add_constant(array)
 
     def reserve(self, offset: int, nbytes: int) -> Location:
-        """Return a place in the scratch memory that all loops share."""
+        """Return a location in the scratch memory that all loops share."""
         return self.table.reserve(self.scratch + offset, nbytes)
 
     def nbytes(self, value: Value) -> int:
@@ -127,14 +127,14 @@ class ProgramWriter:
         )
 
     def encode_operand(self, operand: Operand) -> list[int]:
-        """Encode an operand that does not move."""
+        """Return the integers of an operand with a fixed location."""
         match operand:
             case None:
                 return [ABSENT]
             case InputOperand(value) | OutputOperand(value):
-                return self.place(value).encode()
+                return self.locate(value).encode()
             case OffsetOperand(value, offset):
-                place = self.place(value)
+                place = self.locate(value)
                 return place.slice_bytes(offset, place.nbytes - offset).encode()
             case ConstantOperand(array):
                 return self.table.add_constant(array).encode()
@@ -197,14 +197,14 @@ class ProgramWriter:
         words: list[int] = []
         number = 0
         for value in read:
-            place = self.place(value)
+            place = self.locate(value)
             size = self.specs[value].dtype.itemsize
             if self._is_full(value, shape):
                 operands[value] = _LoopOperand(place.slice_bytes(first * size, size), size)
             elif self._is_scalar(value):
                 operands[value] = _LoopOperand(place, 0, is_number=True)
             else:
-                target = registers.take()
+                target = registers.allocate()
                 descriptor = self.table.add_constant(
                     describe_broadcast(shape, self.specs[value].shape)
                 )
@@ -220,16 +220,16 @@ class ProgramWriter:
                 number += 1
         for call in before:
             made_number = next(o.value for o in call.operands if isinstance(o, OutputOperand))
-            operands[made_number] = _LoopOperand(registers.take(), 0, is_number=True)
+            operands[made_number] = _LoopOperand(registers.allocate(), 0, is_number=True)
             self.table.add_loop(1, 1, 1, self._encode_call(call, operands))
         for index, call in enumerate(calls):
             for o in call.operands:
                 if isinstance(o, OutputOperand) and o.value not in operands:
                     size = self.specs[o.value].dtype.itemsize
                     if o.value in inner:
-                        operands[o.value] = _LoopOperand(registers.take(), 0)
+                        operands[o.value] = _LoopOperand(registers.allocate(), 0)
                     else:
-                        place = self.places[o.value]
+                        place = self.locations[o.value]
                         operands[o.value] = _LoopOperand(
                             place.slice_bytes(first * size, size), size
                         )
@@ -239,7 +239,7 @@ class ProgramWriter:
                 o.value for o in call.operands if isinstance(o, InputOperand | OutputOperand)
             }:
                 if value in inner and uses[value] == index:
-                    registers.give_back(operands[value].place)
+                    registers.release(operands[value].location)
         self.table.add_loop(count, block, number, words)
 
     def write_rows(
@@ -278,7 +278,7 @@ class ProgramWriter:
         return count_elements(self.specs[value].shape) == 1
 
     def _encode_call(self, call: AnyCall, operands: Mapping[Value, _LoopOperand]) -> list[int]:
-        """Encode a call in a loop."""
+        """Return the integers of a call in a loop."""
         if isinstance(call, CCall):
             words = [self.table.add_function(call.function)]
             for operand in call.operands:
@@ -358,7 +358,7 @@ class _RowLoopWriter:
         """Return the size of the widest row that a step reads or writes."""
         specs = self.writer.specs
         read = {o.value for c in step.calls for o in c.operands if isinstance(o, InputOperand)}
-        count = self.row_count(step.value)
+        count = self.row_elements(step.value)
         return max(
             *[self.row_bytes(v) for v in self._get_row_values(step)],
             *[count * specs[v].dtype.itemsize for v in read],
@@ -369,7 +369,7 @@ class _RowLoopWriter:
         """Return the size of a row of a value in bytes."""
         return self.writer.nbytes(value) // self.rows
 
-    def row_count(self, value: Value) -> int:
+    def row_elements(self, value: Value) -> int:
         """Return the number of elements in a row of a value."""
         return count_elements(self.writer.specs[value].shape) // self.rows
 
@@ -404,16 +404,16 @@ class _RowLoopWriter:
         """Release the scratch memory of values after their last use."""
         for value in values & self.operands.keys():
             if value not in self.kept:
-                self.registers.give_back(self.operands[value])
+                self.registers.release(self.operands[value])
         for key in [key for key in self.expanded if key[0] in values]:
-            self.registers.give_back(self.expanded.pop(key))
+            self.registers.release(self.expanded.pop(key))
 
     def _place_result(self, value: Value) -> Location:
-        """Return the place to which the rows of a value are written."""
+        """Return the location to which the rows of a value are written."""
         if value not in self.kept:
-            return self.registers.take()
+            return self.registers.allocate()
         nbytes = self.row_bytes(value)
-        return self.writer.places[value].slice_bytes(self.first * nbytes, nbytes)
+        return self.writer.locations[value].slice_bytes(self.first * nbytes, nbytes)
 
     def _get_row_stride(self, value: Value) -> int:
         """Return the step of a value from row to row; 0 for scratch memory."""
@@ -438,11 +438,11 @@ class _RowLoopWriter:
             self.operands[step.value] = place
 
     def _locate_rows(self, value: Value) -> Location:
-        """Return the place of the rows of a value that is computed here or given."""
+        """Return the location of the rows of a value that the loop computes or reads."""
         if value in self.operands:
             return self.operands[value]
         nbytes = self.row_bytes(value)
-        return self.writer.place(value).slice_bytes(self.first * nbytes, nbytes)
+        return self.writer.locate(value).slice_bytes(self.first * nbytes, nbytes)
 
     def _write_broadcast(
         self, root: Value, shape: Shape, wanted: Shape, target: Location, step: int = 0
@@ -456,7 +456,7 @@ class _RowLoopWriter:
             source = self._locate_rows(root).encode(self._get_row_stride(root))
             position = [NUMBER, 0]
         else:
-            source = writer.place(root).encode()
+            source = writer.locate(root).encode()
             position = [POSITION, factor, self.first * factor]
         self.words += [writer.table.add_function(C_EXPAND[size]), *source, *target.encode(step)]
         self.words += [COUNT, factor, *position, *descriptor]
@@ -475,23 +475,23 @@ class _RowLoopWriter:
         root, shape = self.views.get(value, (value, writer.specs[value].shape))
         wanted = writer.specs[like].shape
         if not is_array and self._is_scalar(value):
-            return writer.place(root).encode(), True
+            return writer.locate(root).encode(), True
         if count_elements(shape) == count_elements(wanted):
             return self._locate_rows(root).encode(self._get_row_stride(root)), False
         key = root, shape, wanted
         target = self.expanded.get(key)
         if target is None:
-            target = self.expanded[key] = self.registers.take()
+            target = self.expanded[key] = self.registers.allocate()
             self._write_broadcast(root, shape, wanted, target)
         return target.encode(), False
 
     def _encode_reduction_source(self, value: Value) -> list[int]:
-        """Return the place of the rows that a reduction reads."""
+        """Return the location of the rows that a reduction reads."""
         root, shape = self.views.get(value, (value, self.writer.specs[value].shape))
         wanted = self.writer.specs[value].shape
         if count_elements(shape) == count_elements(wanted):
             return self._locate_rows(root).encode(self._get_row_stride(root))
-        target = self.registers.take()
+        target = self.registers.allocate()
         self._write_broadcast(root, shape, wanted, target)
         return target.encode()
 
@@ -515,7 +515,7 @@ class _RowLoopWriter:
             head = [
                 writer.table.add_function((call.ufunc, call.loop)),
                 COUNT,
-                self.row_count(value),
+                self.row_elements(value),
                 ABSENT,
             ]
             self.words += [*head, *table, *places]
@@ -539,7 +539,7 @@ class _RowLoopWriter:
                 case StepOperand(read):
                     words += [NUMBER, int(read not in numbers)]
                 case CountOperand(factor):
-                    words += [COUNT, factor or self.row_count(value)]
+                    words += [COUNT, factor or self.row_elements(value)]
                 case _:
                     words += writer.encode_operand(operand)
         self.words += [writer.table.add_function(call.function), *words]
@@ -547,22 +547,22 @@ class _RowLoopWriter:
 
 
 class _BlockAllocator:
-    """Scratch places for blocks, reused after their last use."""
+    """Allocates scratch memory for the blocks of a loop, and reuses it after the last use."""
 
     def __init__(self, writer: ProgramWriter, nbytes: int) -> None:
         self.writer = writer
         self.nbytes = nbytes
-        self.free: list[Location] = []
+        self.free_locations: list[Location] = []
         self.count = 0
 
-    def take(self) -> Location:
-        if self.free:
-            return self.free.pop()
+    def allocate(self) -> Location:
+        if self.free_locations:
+            return self.free_locations.pop()
         self.count += 1
         return self.writer.reserve((self.count - 1) * self.nbytes, self.nbytes)
 
-    def give_back(self, place: Location) -> None:
-        self.free.append(place)
+    def release(self, place: Location) -> None:
+        self.free_locations.append(place)
 
 
 _STEP_ARRAYS: dict[tuple[int, ...], Array] = {}

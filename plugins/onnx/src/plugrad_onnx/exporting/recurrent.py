@@ -10,7 +10,7 @@ import plugrad
 from plugrad_onnx.cells import CELLS_BY_NAME, RecurrentCell, cell_input_shapes, run_recurrent
 from plugrad_onnx.elements import as_array
 from plugrad_onnx.exporting.writer import LOOP_RULES, Writer
-from plugrad_onnx.remembering import record_call
+from plugrad_onnx.recorded_calls import record_call
 
 if TYPE_CHECKING:
     from plugrad.extend import Graph
@@ -21,7 +21,7 @@ ValueBinding = dict[Any, Any]
 def write_loop_as_recurrent(
     writer: Writer, graphs: tuple[Graph, Graph], pair: Any, names: dict[int, str]
 ) -> bool:
-    """Write a loop as a recurrent node if both traces match one; return whether they do."""
+    """Write a loop as an ONNX recurrent node if it computes an LSTM, GRU or simple RNN; return whether it does."""
     for name, cell in CELLS_BY_NAME.items():
         found, other = (_match_loop(cell, *both) for both in zip(graphs, pair, strict=True))
         if found and other:
@@ -83,7 +83,7 @@ def _write_recurrent_node(
 
 
 def _reorder_gates(writer: Writer, cell: RecurrentCell, name: str, units: int) -> str:
-    """Write the columns of a kernel in ONNX's order of gates."""
+    """Write a kernel with its columns in ONNX's order of gates; return its name."""
     if len(cell.gates) == 1:
         return name
     parts = [writer.new_name() for _ in cell.gates]
@@ -97,7 +97,9 @@ def _write_biases(writer: Writer, cell: RecurrentCell, name: str, units: int, st
     columns = len(cell.gates) * units
     if not cell.has_two_biases:
         dtype = np.dtype(step.body.specs[step.body.arguments[0]].dtype.name)
-        name = writer.emit("Concat", [name, writer.constant(np.zeros(columns, dtype))], axis=0)
+        name = writer.emit(
+            "Concat", [name, writer.write_constant(np.zeros(columns, dtype))], axis=0
+        )
     return writer.emit("Reshape", [name, writer.write_integers([1, 2 * columns])])
 
 
@@ -155,7 +157,7 @@ def _is_same_loop(one: Any, two: Any) -> bool:
 
 
 def _make_comparison(one: Graph, two: Graph, binding: ValueBinding) -> Any:
-    """Return a function that decides whether values of two graphs are computed alike, and records the pairs."""
+    """Return a function that decides whether values of two graphs are computed by the same operations."""
     makers: list[dict[Any, Any]] = [
         {value: step for step in graph.steps for value in step.outputs} for graph in (one, two)
     ]

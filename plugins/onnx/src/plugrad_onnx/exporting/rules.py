@@ -54,7 +54,7 @@ def reduction(writer: Writer, call: CallPair, inputs: list[str], outputs: list[s
     flags = kernel in ("All", "Any")
     x = writer.emit("Cast", inputs, to=6) if flags else inputs[0]
     # Without axes, nothing is reduced here, and everything by default there.
-    alone = {} if axes else {"noop_with_empty_axes": 1}
+    alone: dict[str, Any] = {} if axes else {"noop_with_empty_axes": 1}
     reduced = writer.emit(
         REDUCTION_OPERATORS[kernel], [x, writer.write_integers(axes)], [] if flags else outputs, keepdims=keep, **alone,
     )  # fmt: skip
@@ -66,7 +66,7 @@ def reduction(writer: Writer, call: CallPair, inputs: list[str], outputs: list[s
 def variance(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write the average of the squared differences from the mean."""
     axes = list(call.attrs["axis"])
-    alone = {} if axes else {"noop_with_empty_axes": 1}
+    alone: dict[str, Any] = {} if axes else {"noop_with_empty_axes": 1}
     mean = writer.emit("ReduceMean", [inputs[0], writer.write_integers(axes)], keepdims=1, **alone)
     differences = writer.emit("Sub", [inputs[0], mean])
     squares = writer.emit("Mul", [differences, differences])
@@ -183,7 +183,7 @@ def layer_normalization(
     x, offset, scale = [*inputs, "", ""][:3]
     if not scale:
         ones = np.ones(call.shape(0)[0][-1:], np.dtype(call.dtype().name))
-        scale = writer.constant(ones)
+        scale = writer.write_constant(ones)
     given = [x, scale, offset] if offset else [x, scale]
     epsilon = call.attrs["variance_epsilon"]
     writer.emit("LayerNormalization", given, outputs, axis=call.attrs["axis"], epsilon=epsilon)
@@ -303,7 +303,7 @@ def resize(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]
 def full_like(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write one number expanded to the shape of a tensor."""
     value = np.array(call.calls[0].kernel.name == "OnesLike", np.dtype(call.dtype().name))
-    writer.emit("Expand", [writer.constant(value), writer.emit("Shape", inputs)], outputs)
+    writer.emit("Expand", [writer.write_constant(value), writer.emit("Shape", inputs)], outputs)
 
 
 @export_rule("Fill")
@@ -311,7 +311,7 @@ def fill(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) 
     """Write one number expanded to a shape."""
     value = np.array(call.attrs["value"], np.dtype(call.dtype().name))
     shape = writer.write_integers(*call.shape(0, out=True))
-    writer.emit("Expand", [writer.constant(value), shape], outputs)
+    writer.emit("Expand", [writer.write_constant(value), shape], outputs)
 
 
 @export_rule("MirrorPad")
@@ -440,10 +440,9 @@ def cast(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) 
 def one_hot(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write OneHot; ONNX counts negative indices from the end, so they are replaced."""
     dtype = np.dtype(call.dtype().name)
-    off, on = (
-        writer.constant(np.array(call.attrs[f"{name}_value"], dtype)) for name in ("off", "on")
-    )
-    places = writer.constant(np.arange(call.attrs["depth"], dtype=np.int64))
+    off, on = (call.attrs[f"{name}_value"] for name in ("off", "on"))
+    off, on = (writer.write_constant(np.array(value, dtype)) for value in (off, on))
+    places = writer.write_constant(np.arange(call.attrs["depth"], dtype=np.int64))
     indices = writer.emit("Cast", [inputs[0]], to=7)
     rows = writer.emit("Unsqueeze", [indices, writer.write_integers([-1])])
     writer.emit("Where", [writer.emit("Equal", [rows, places]), on, off], outputs)
@@ -459,7 +458,7 @@ def softmax(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str
 @export_rule("Cumsum", "Cumprod")
 def cumulative(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write CumSum."""
-    axis = writer.constant(np.array(call.attrs["axis"], np.int64))
+    axis = writer.write_constant(np.array(call.attrs["axis"], np.int64))
     flags = {name: int(call.attrs[name]) for name in ("exclusive", "reverse")}
     kind = {"Cumsum": "CumSum", "Cumprod": "CumProd"}[call.calls[0].kernel.name]
     writer.emit(kind, [inputs[0], axis], outputs, **flags)
@@ -562,7 +561,7 @@ def make_number(writer: Writer, call: CallPair, value: float) -> str:
     """Write a number in the dtype of the result of a call."""
     dtype = call.dtype()
     dtype = call.dtype(out=False) if str(dtype) == "bool" else dtype
-    return writer.constant(np.array(value, np.dtype(dtype.name)))
+    return writer.write_constant(np.array(value, np.dtype(dtype.name)))
 
 
 def window_attributes(window: Any) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def export(
     dynamic: Sequence[str] = ("batch",),
     names: Sequence[str] | None = None,
 ) -> None:
-    """Write a function as a model of ONNX.
+    """Export a function of tensors as an ONNX model.
 
     Args:
         function: A function of tensors that returns a tensor, or a list or tuple of tensors. The
@@ -74,7 +74,7 @@ def export(
     writer = Writer(sizes, inputs[0] if dynamic else "")
     first, second = graphs
     known = dict(zip(first.arguments, inputs, strict=True))
-    results = writer.graph((first, second), known)
+    results = writer.write_graph((first, second), known)
     outputs = [writer.emit("Identity", [name], [f"y{place}"]) for place, name in enumerate(results)]
     axis = dynamic[0] if dynamic else ""
     specs = [[graph.specs[v] for v in (*graph.arguments, *graph.results)] for graph in graphs]
@@ -115,7 +115,7 @@ def _repeat_rows(tensor: plugrad.Tensor, size: int) -> plugrad.Tensor:
 
 
 def _describe_value(name: str, first: Any, second: Any, axis: str) -> onnx.ValueInfoProto:
-    """Describe an input or output; sizes that differ between the traces are the batch's, or unknown."""
+    """Return the ONNX description of an input or output; sizes that differ between the traces are dynamic."""
     shape = [
         a if a == b else axis if place == 0 else None
         for place, (a, b) in enumerate(zip(first.shape, second.shape, strict=True))

@@ -11,7 +11,7 @@ from onnx import helper, numpy_helper
 
 from plugrad.errors import UnsupportedModel
 from plugrad_onnx.elements import as_array, element_type
-from plugrad_onnx.remembering import RECORDED_KERNELS, STOP_GRADIENT, record_call
+from plugrad_onnx.recorded_calls import RECORDED_KERNELS, STOP_GRADIENT, record_call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,7 +41,7 @@ LOOP_RULES: Final[list[LoopRule]] = []
 
 
 def export_rule(*names: str) -> Callable[[ExportRule], ExportRule]:
-    """Register a function as the rule of kernels."""
+    """Register the decorated function as the export rule of kernels."""
 
     def declare(function: ExportRule) -> ExportRule:
         EXPORT_RULES.update(dict.fromkeys(names, function))
@@ -63,7 +63,7 @@ class CallPair:
         return self.calls[0].attrs[name], self.calls[1].attrs[name]
 
     def shape(self, place: int = 0, *, out: bool = False) -> ValuesOfBothTraces:
-        """Return the shape of an input, or of an output, in both traces."""
+        """Return the shapes of an input, or of an output, in both traces."""
         first, second = (
             graph.specs[(call.outputs if out else call.inputs)[place]].shape  # pyright: ignore[reportArgumentType]
             for graph, call in zip(self.graphs, self.calls, strict=True)
@@ -77,7 +77,7 @@ class CallPair:
 
 
 class Writer:
-    """Collects nodes and weights.
+    """Collects the nodes and weights of an ONNX graph that is being exported.
 
     Args:
         sizes: The sizes of the batch in the two traces.
@@ -105,7 +105,7 @@ class Writer:
         self.nodes.append(helper.make_node(kind, list(inputs), outputs, name=outputs[0], **attrs))
         return outputs[0]
 
-    def constant(self, value: Any, name: str = "") -> str:
+    def write_constant(self, value: Any, name: str = "") -> str:
         """Write an array as an initializer and return its name."""
         name = name or self.new_name()
         self.weights.append(numpy_helper.from_array(np.asarray(value), name))
@@ -115,9 +115,11 @@ class Writer:
         """Write integers; those that differ between the traces are computed as multiples of the batch size."""
         second = first if second is None else second
         if tuple(first) == tuple(second):
-            return self.constant(np.array(first, np.int64))
+            return self.write_constant(np.array(first, np.int64))
         parts = [
-            self.constant(np.array([a], np.int64)) if a == b else self._write_batch_multiple(a, b)
+            self.write_constant(np.array([a], np.int64))
+            if a == b
+            else self._write_batch_multiple(a, b)
             for a, b in zip(first, second, strict=True)
         ]
         return parts[0] if len(parts) == 1 else self.emit("Concat", parts, axis=0)
@@ -132,13 +134,13 @@ class Writer:
             )
         if not self._size:
             start, end = (
-                self.constant(np.array([0], np.int64)),
-                self.constant(np.array([1], np.int64)),
+                self.write_constant(np.array([0], np.int64)),
+                self.write_constant(np.array([1], np.int64)),
             )
             self._size = self.emit("Slice", [self.emit("Shape", [self.batch]), start, end])
         if factor == 1:
             return self._size
-        return self.emit("Mul", [self._size, self.constant(np.array([factor], np.int64))])
+        return self.emit("Mul", [self._size, self.write_constant(np.array([factor], np.int64))])
 
     def collect_dependencies(
         self, outputs: Sequence[str]
@@ -153,13 +155,13 @@ class Writer:
                 names.update(name for a in node.attribute for name in _iter_read_names(a.g))
         return nodes[::-1], [weight for weight in self.weights if weight.name in names]
 
-    def array(self, first: Any, second: Any, name: str = "") -> str:
-        """Write a constant of both traces; if its size depends on the batch, its rows must repeat."""
+    def write_array(self, first: Any, second: Any, name: str = "") -> str:
+        """Write a constant as seen in both traces; one whose size depends on the batch must have equal rows."""
         one, two = as_array(first), as_array(second)
         if one.shape == two.shape:
             if not np.array_equal(one, two, equal_nan=one.dtype.kind == "f"):
                 raise UnsupportedModel("The values of a constant depend on the size of the batch.")
-            return self.constant(one, name)
+            return self.write_constant(one, name)
         if _counts_rows(one, two):
             return self._write_row_numbers(one, two)
         base = np.empty(0) if one.ndim != two.ndim else one[_first_rows_index(one.shape, two.shape)]
@@ -169,21 +171,23 @@ class Writer:
                 "Make it an argument of the function."
             )
         base = base.flat[0] if (base == base.flat[0]).all() else base
-        return self.emit("Expand", [self.constant(base), self.write_integers(one.shape, two.shape)])
+        return self.emit(
+            "Expand", [self.write_constant(base), self.write_integers(one.shape, two.shape)]
+        )
 
     def _write_row_numbers(self, one: Any, two: Any) -> str:
-        """Write integers that increase by a constant from each example to the next."""
-        ends = [self.constant(np.array(value, np.int64)) for value in (0, 1)]
+        """Write integers such as row numbers, which increase by a constant from each example to the next."""
+        ends = [self.write_constant(np.array(value, np.int64)) for value in (0, 1)]
         size = self.write_integers([len(one)], [len(two)])
-        count = self.emit("Reshape", [size, self.constant(np.empty(0, np.int64))])
+        count = self.emit("Reshape", [size, self.write_constant(np.empty(0, np.int64))])
         numbers = self.emit("Range", [ends[0], count, ends[1]])
         column = self.write_integers([-1, *(1,) * (one.ndim - 1)])
         numbers = self.emit("Cast", [numbers], to=element_type(one.dtype))
-        steps = self.constant(one[1:2] - one[:1])
+        steps = self.write_constant(one[1:2] - one[:1])
         grown = self.emit("Mul", [self.emit("Reshape", [numbers, column]), steps])
-        return self.emit("Add", [grown, self.constant(one[:1])])
+        return self.emit("Add", [grown, self.write_constant(one[:1])])
 
-    def graph(self, graphs: tuple[Graph, Graph], names: dict[int, str]) -> list[str]:
+    def write_graph(self, graphs: tuple[Graph, Graph], names: dict[int, str]) -> list[str]:
         """Write the steps of a graph whose inputs have these names; return the names of its results.
 
         Raises:
@@ -194,7 +198,7 @@ class Writer:
             raise UnsupportedModel("The function does other things for other sizes of the batch.")
         for value, other in zip(first.constants, second.constants, strict=True):
             convert = first.backend.to_numpy
-            names[value] = self.array(
+            names[value] = self.write_array(
                 convert(first.constants[value]), convert(second.constants[other])
             )
         taken: set[str] = set()
@@ -203,13 +207,13 @@ class Writer:
             while name in taken:
                 name += "_"
             taken.add(name)
-            names[value] = self.constant(variable.numpy(), name)
+            names[value] = self.write_constant(variable.numpy(), name)
         for pair in zip(first.steps, second.steps, strict=True):
             self._write_step(graphs, pair, names)
         return [names[value] for value in first.results]
 
     def _write_step(self, graphs: tuple[Graph, Graph], pair: Any, names: dict[int, str]) -> None:
-        """Write one step of the traces."""
+        """Write the nodes for one step of the traced graphs."""
         step, other = pair
         kind = type(step).__name__
         if kind == "Scan":
@@ -247,7 +251,7 @@ class Writer:
         captured = [names[value] for value in step.captured]
         known.update(zip(body.arguments[len(inputs) :], captured, strict=True))
         results = [
-            inner.emit("Identity", [name]) for name in inner.graph((body, other.body), known)
+            inner.emit("Identity", [name]) for name in inner.write_graph((body, other.body), known)
         ]
         self._count = inner._count
         graph = helper.make_graph(

@@ -21,7 +21,7 @@ def to_integers(values: Values) -> list[int]:
 def integers_from_either(
     attribute: Sequence[int] | None, values: Values | None
 ) -> list[int] | None:
-    """Return integers from an attribute, as old operator versions have them, or from an input."""
+    """Return a list of integers given by an attribute, as in old operator versions, or by an input."""
     if attribute is not None:
         return list(attribute)
     return None if values is None else to_integers(values)

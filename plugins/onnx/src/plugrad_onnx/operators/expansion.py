@@ -26,7 +26,7 @@ def expansion(
     outputs: int,
     opset: int,
 ) -> tuple[Any, ...]:
-    """Run the body of a function that is built for the dtypes of its inputs."""
+    """Run an operator by its definition as a function of other operators, built for the dtypes of its inputs."""
     types = tuple(
         None if x is None else (element_type(x.dtype), tuple(map(int, x.shape))) for x in inputs
     )
@@ -39,7 +39,7 @@ def expansion(
 def _build_body_graph(
     content: bytes, opsets: tuple[tuple[str, int], ...], opset: int, types: tuple[Any, ...]
 ) -> Graph:
-    """Build the body as a graph; missing optional outputs have no name.
+    """Return the body of an operator's definition as a graph, for given input types.
 
     Raises:
         UnsupportedModel: the body has operators that are not known.
@@ -61,7 +61,9 @@ def _build_body_graph(
         if value.default_value.name:
             attributes.setdefault(key, value.default_value)
     formal = onnx.NodeProto(op_type=call.op_type, input=function.input, output=function.output)
-    nodes = builder.body(formal, function, call.op_type, attributes, UniqueNames(), dict(opsets), 0)
+    nodes = builder.iter_body_nodes(
+        formal, function, call.op_type, attributes, UniqueNames(), dict(opsets), 0
+    )
     graph = Graph(list(function.input), [], {}, list(nodes))
     if builder.problems:
         raise UnsupportedModel("\n".join(builder.problems))

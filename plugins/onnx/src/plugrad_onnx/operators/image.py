@@ -234,7 +234,7 @@ def _pool_region(
     out: Sequence[int],
     mode: str,
 ) -> Tensor:
-    """Return for each bin the mean of its samples, or the maximum of their weighted corners."""
+    """Return the mean or maximum of the samples in each bin of a region (RoiAlign)."""
     rows, columns = (
         _corner_weights(where, size) for where, size in zip(places, image.shape[1:], strict=True)
     )
@@ -267,7 +267,7 @@ def _corner_weights(where: NDArray[Any], size: int) -> tuple[NDArray[Any], NDArr
 
 
 def _resize_by_factors(x: Tensor, scales: list[float], mode: str) -> Tensor:
-    """Resize images as before opset 11, where pixels start at multiples of the scale."""
+    """Resize images by scale factors with the coordinates of ONNX before opset 11."""
     factors = np.array(scales, np.float32)
     return resize(
         x, None, factors, coordinate_transformation_mode="asymmetric", mode=mode,
@@ -372,7 +372,7 @@ def _multiply_along_axis(x: Tensor, matrix: NDArray[Any], axis: int) -> Tensor:
 def _take_pixels(
     images: Tensor, places: Sequence[Tensor], count: int, sizes: Sequence[int]
 ) -> Tensor:
-    """Return pixels at integer coordinates, 0 outside; each image is a row of pixels."""
+    """Return the pixels of images at integer coordinates; 0 outside of the image."""
     rank = len(sizes)
     first = np.arange(count).reshape((count,) + (1,) * rank) * math.prod(sizes)
     row = as_tensor(first.astype(np.int32), images.device)

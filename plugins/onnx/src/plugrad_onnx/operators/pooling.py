@@ -184,7 +184,7 @@ def _extend_to_ceiling(spatial: Sequence[int], window: ConvolutionWindow) -> Con
 
 
 def _extract_cells(x: Tensor, window: ConvolutionWindow, fill: float) -> list[Tensor]:
-    """Return for each cell of the window the elements under it at all positions."""
+    """Return for each cell of the window the elements that it covers at all window positions."""
     padded = plugrad.pad(x, [(0, 0), *window.pads, (0, 0)], fill)
     count = [
         (size - extent) // step + 1

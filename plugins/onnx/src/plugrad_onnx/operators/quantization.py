@@ -196,7 +196,7 @@ def _as_float32(x: Any, device: Any) -> Tensor:
 
 
 def _as_row_factors(x: Tensor) -> Tensor:
-    """Reshape one value per row of a matrix to a column."""
+    """Reshape a vector with one value per matrix row to a column; leave a scalar unchanged."""
     return plugrad.expand_dims(x, axis=-1) if x.ndim == 1 and x.shape[0] > 1 else x
 
 

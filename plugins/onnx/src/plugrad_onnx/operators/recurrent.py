@@ -44,15 +44,16 @@ ACTIVATIONS_BY_NAME: dict[str, tuple[ActivationFunction, tuple[str, ...], tuple[
 class DirectionCell:
     """The weights and activations of one direction of a recurrent network."""
 
-    input: Tensor
-    hidden: Tensor
+    input_weights: Tensor
+    hidden_weights: Tensor
     bias: Tensor | None
     hidden_bias: Tensor | None
     peepholes: Tensor | None
-    size: int
+    hidden_size: int
     activations: Sequence[ActivationFunction]
     clip: float | None
-    flag: bool
+    variant_flag: bool
+    """The attribute `linear_before_reset` of GRU, or `input_forget` of LSTM."""
 
     def clip_input(self, x: Tensor) -> Tensor:
         """Clip the input of an activation if the node has the attribute `clip`."""
@@ -147,20 +148,20 @@ def lstm(
 
 
 def _rnn_step(cell: DirectionCell, x: Tensor, state: CellState) -> CellState:
-    total = _add_bias(x + plugrad.matmul(state[0], cell.hidden), cell.hidden_bias)
+    total = _add_bias(x + plugrad.matmul(state[0], cell.hidden_weights), cell.hidden_bias)
     return (cell.activations[0](cell.clip_input(total)),)
 
 
 def _gru_step(cell: DirectionCell, x: Tensor, state: CellState) -> CellState:
     """Return the next state; the order of gates is update, reset, hidden."""
-    size, (hidden,) = cell.size, state
-    weights, bias = cell.hidden, cell.hidden_bias
+    size, (hidden,) = cell.hidden_size, state
+    weights, bias = cell.hidden_weights, cell.hidden_bias
     gates = x[:, : 2 * size] + plugrad.matmul(hidden, weights[:, : 2 * size])
     gates = _add_bias(gates, None if bias is None else bias[: 2 * size])
     gates = cell.activations[0](cell.clip_input(gates))
     update, reset = gates[:, :size], gates[:, size:]
     last = None if bias is None else bias[2 * size :]
-    if cell.flag:
+    if cell.variant_flag:
         inner = reset * _add_bias(plugrad.matmul(hidden, weights[:, 2 * size :]), last)
     else:
         inner = _add_bias(plugrad.matmul(reset * hidden, weights[:, 2 * size :]), last)
@@ -170,8 +171,8 @@ def _gru_step(cell: DirectionCell, x: Tensor, state: CellState) -> CellState:
 
 def _lstm_step(cell: DirectionCell, x: Tensor, state: CellState) -> CellState:
     """Return the next state; the order of gates is input, output, forget, cell."""
-    size, (hidden, memory) = cell.size, state
-    gates = _add_bias(x + plugrad.matmul(hidden, cell.hidden), cell.hidden_bias)
+    size, (hidden, memory) = cell.hidden_size, state
+    gates = _add_bias(x + plugrad.matmul(hidden, cell.hidden_weights), cell.hidden_bias)
     enter, out, forget, new = plugrad.split(gates, (size,) * 4, 1)
     seen = cell.peepholes
     if seen is not None:
@@ -179,7 +180,7 @@ def _lstm_step(cell: DirectionCell, x: Tensor, state: CellState) -> CellState:
         forget = forget + seen[2 * size :] * memory
     gate, inner, outer = cell.activations
     enter = gate(cell.clip_input(enter))
-    forget = 1 - enter if cell.flag else gate(cell.clip_input(forget))
+    forget = 1 - enter if cell.variant_flag else gate(cell.clip_input(forget))
     memory = forget * memory + enter * inner(cell.clip_input(new))
     if seen is not None:
         out = out + seen[size : 2 * size] * memory
@@ -262,7 +263,7 @@ def _run_directions(
     last: list[CellState] = []
     for place, cell in enumerate(cells):
         backwards = direction == "reverse" or place == 1
-        zeros = plugrad.zeros((x.shape[1], cell.size), dtype=x.dtype, device=x.device)
+        zeros = plugrad.zeros((x.shape[1], cell.hidden_size), dtype=x.dtype, device=x.device)
         state = tuple(zeros if first is None else first[place] for first in initial)
         output, state = _run_direction(step, cell, x, ends, state, backwards)
         outputs.append(output)
@@ -284,7 +285,7 @@ def _run_direction(
     backwards: bool,
 ) -> tuple[Tensor, CellState]:
     """Return the outputs of all steps and the final state; after its end, a sequence keeps its state."""
-    inputs = _add_bias(plugrad.matmul(x, cell.input), cell.bias)
+    inputs = _add_bias(plugrad.matmul(x, cell.input_weights), cell.bias)
     count = x.shape[0]
     outputs: list[Any] = [None] * count
     for t in range(count - 1, -1, -1) if backwards else range(count):

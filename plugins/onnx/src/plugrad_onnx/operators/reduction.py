@@ -47,7 +47,7 @@ def _min(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
 
 
 def _reduce_empty(x: Tensor, axes: tuple[int, ...], keepdims: bool, *, lowest: bool) -> Tensor:
-    """Return the identity of a maximum or minimum, the result for no elements."""
+    """Return the result of a maximum or minimum over no elements, the lowest or highest value."""
     if x.dtype.is_inexact:
         value = -plugrad.inf if lowest else plugrad.inf
     else:

@@ -10,7 +10,7 @@ from plugrad.kernels import convolution
 from plugrad_wasm.bits import fill
 from plugrad_wasm.declare import (
     ExportNames,
-    items_per_part,
+    choose_items_per_part,
     matmul_part_steps,
     select_export,
     table,
@@ -86,7 +86,7 @@ def run_convolution(
         places = (a, IMAGES), (b, RESULTS), (out, FILTERS)
     else:
         of_cells = names is INPUT_GRADIENT_EXPORTS
-        most = items_per_part(store, work, work, portion)
+        most = choose_items_per_part(store, work, work, portion)
         multiple = WINOGRAD_TILE_SIZE if in_tiles else 1
         chains = split_image_calls(image, window, filter[-1], work, most, of_cells, multiple)
         out = memory.empty(out_shape, a.dtype)

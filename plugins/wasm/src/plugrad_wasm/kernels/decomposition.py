@@ -1,7 +1,7 @@
 """Factorizations of matrices: implementations of the core, which run on the host."""
 
-from plugrad.extend import host_bodies
+from plugrad.extend import host_implementations
 from plugrad.kernels import decomposition
 from plugrad_wasm.declare import table
 
-table.update(host_bodies(decomposition), on_host=True)
+table.update(host_implementations(decomposition), on_host=True)

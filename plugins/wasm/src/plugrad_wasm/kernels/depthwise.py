@@ -10,7 +10,7 @@ from plugrad_wasm.bits import fill
 from plugrad_wasm.declare import (
     ELEMENTWISE_PART_STEPS,
     ExportNames,
-    items_per_part,
+    choose_items_per_part,
     select_export,
     table,
 )
@@ -77,7 +77,7 @@ def run_depthwise(
         places = (a, IMAGES), (b, RESULTS), (out, FILTERS)
     else:
         of_cells = names is INPUT_GRADIENT_EXPORTS
-        most = items_per_part(store, work, work, ELEMENTWISE_PART_STEPS)
+        most = choose_items_per_part(store, work, work, ELEMENTWISE_PART_STEPS)
         if window.out[0] == 1:  # a row is not split: its windows are computed in groups
             most = max(most, -(-work // image[0]))
         chains = split_image_calls(image, window, channels, work, most, of_cells)

@@ -32,7 +32,7 @@ CLAMPING_ACTIVATIONS: Final = {
 
 @lru_cache(maxsize=1024)
 def bias_descriptor(shape: Sizes, bias: Sizes, weights: Sizes) -> Sizes:
-    """Return the descriptor of a walk over a result together with a bias and PReLU weights."""
+    """Return the descriptor of a loop over a result together with a bias and PReLU weights."""
     axes = merge_axes(shape, broadcast_strides(bias, shape), broadcast_strides(weights, shape))
     return (len(axes[0]), *axes[0], *axes[1], *axes[2])
 

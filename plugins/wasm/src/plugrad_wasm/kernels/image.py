@@ -9,7 +9,7 @@ import numpy as np
 
 from plugrad.extend import FLOATING, DType, Pair, Shape, count_elements, float32, float64
 from plugrad.kernels import image as kernels
-from plugrad.kernels.image import Fill, FillMode, Interpolation
+from plugrad.kernels.image import FillMode, FillValue, Interpolation
 from plugrad_wasm.bits import fill
 from plugrad_wasm.declare import (
     ELEMENTWISE_PART_STEPS,
@@ -33,15 +33,15 @@ FILL_MODES: tuple[FillMode, ...] = get_args(FillMode)
 
 
 class SamplePoints(NamedTuple):
-    """The sampling points of results: an array with points for each result, and further arguments."""
+    """The points at which results sample images: an array with coordinates for each result, and further arguments."""
 
-    array: WasmArray
-    step: int
+    coordinates: WasmArray
+    stride_between_results: int
     """From result to result, in elements of the array."""
-    more: tuple[WasmArray, ...] = ()
+    per_result_arrays: tuple[WasmArray, ...] = ()
     """Arrays with one element for each result."""
-    last: tuple[int, ...] = ()
-    of_images: bool = False
+    trailing_arguments: tuple[int, ...] = ()
+    has_one_result_per_image: bool = False
     """Whether each result shows the image of its number."""
 
 
@@ -52,7 +52,9 @@ def sampling_descriptor(
     return (*images, *size, interpolation == "bilinear", FILL_MODES.index(mode))
 
 
-def make_border_pixels(memory: LinearMemory, value: Fill, channels: int, dtype: DType) -> WasmArray:
+def make_border_pixels(
+    memory: LinearMemory, value: FillValue, channels: int, dtype: DType
+) -> WasmArray:
     """Return a pixel for points outside of the images, and a pixel of zeros."""
     pixels = np.zeros((2, channels))
     pixels[0] = value
@@ -64,11 +66,11 @@ def sample_images(
     names: ExportNames,
     images: WasmArray,
     fields: Shape,
-    outside: Fill,
+    outside: FillValue,
     count: int,
     points: SamplePoints,
 ) -> WasmArray:
-    """Return `count` images sampled at points; points that lie in no image give `outside`."""
+    """Return `count` images sampled at points; points outside of the images give the value `outside`."""
     memory = images.memory
     *_, channels, height, width, _, _ = fields
     out = memory.empty((count, height, width, channels), images.dtype)
@@ -98,29 +100,30 @@ def run_image_rows(
     *,
     is_gradient: bool,
 ) -> None:
-    """Call an export for the rows of results in parts; a gradient is added to the images in order."""
+    """Call an export for rows of results, in parts; gradients are added to the images in a fixed order."""
     memory = results.memory
     count, height, width, channels = results.shape
     image_size = count_elements(images.shape[1:])
     work = 4 * results.size
     calls: list[tuple[int, ...]] = []
-    held: list[object] = [results, images, points.array, *points.more, border]
+    held: list[object] = [results, images, points.coordinates, *points.per_result_arrays, border]
     for (n, some), (row, rows) in iter_part_ranges(
         (count, height), work, ELEMENTWISE_PART_STEPS.maximum
     ):
-        batch = some if points.of_images else fields[0]
+        batch = some if points.has_one_result_per_image else fields[0]
         descriptor = memory.store.descriptor((batch, *fields[1:], row, row + rows))
         held.append(descriptor)
-        image = n * image_size if points.of_images else 0
+        image = n * image_size if points.has_one_result_per_image else 0
         calls.append(
             (
                 results.address + (n * height + row) * width * channels * results.dtype.itemsize,
                 images.address + image * images.dtype.itemsize,
                 descriptor.address,
-                points.array.address + n * points.step * points.array.dtype.itemsize,
-                *(x.address + n * x.dtype.itemsize for x in points.more),
-                *(() if points.of_images else (some,)),
-                *points.last,
+                points.coordinates.address
+                + n * points.stride_between_results * points.coordinates.dtype.itemsize,
+                *(x.address + n * x.dtype.itemsize for x in points.per_result_arrays),
+                *(() if points.has_one_result_per_image else (some,)),
+                *points.trailing_arguments,
                 0 if border is None else border.address,
             )
         )
@@ -182,7 +185,7 @@ def rotation_transform(x: WasmArray, radians: float, center: tuple[float, ...]) 
 
 @table.implements(kernels.rotate_with_offset)
 def rotate_with_offset(
-    image: WasmArray, *, radians: float, fill_value: Fill, center: tuple[float, ...]
+    image: WasmArray, *, radians: float, fill_value: FillValue, center: tuple[float, ...]
 ) -> WasmArray:
     """Return the rotated images."""
     turn, shape = rotation_transform(image, radians, center), image.shape
@@ -193,7 +196,7 @@ def rotate_with_offset(
         fields,
         fill_value,
         shape[0],
-        transform_points(turn, 0, is_rounded=True),
+        make_transform_points(turn, 0, is_rounded=True),
     )
 
 
@@ -205,7 +208,7 @@ def rotate_with_offset_gradient(
     turn, shape = rotation_transform(dy, radians, center), dy.shape
     fields = sampling_descriptor(shape, shape[1:3], "nearest", "constant")
     return scatter_to_images(
-        TRANSFORM_GRADIENT_EXPORTS, dy, fields, transform_points(turn, 0, is_rounded=True)
+        TRANSFORM_GRADIENT_EXPORTS, dy, fields, make_transform_points(turn, 0, is_rounded=True)
     )
 
 
@@ -216,13 +219,15 @@ def transform(
     *,
     interpolation: Interpolation,
     fill_mode: FillMode,
-    fill_value: Fill,
+    fill_value: FillValue,
     output_shape: Pair,
 ) -> WasmArray:
     """Return the transformed images."""
     fields = sampling_descriptor(image.shape, output_shape, interpolation, fill_mode)
-    points = transform_points(
-        cast(transforms, dtype=float64), stride_between_transforms(transforms), is_rounded=False
+    points = make_transform_points(
+        cast(transforms, dtype=float64),
+        find_stride_between_transforms(transforms),
+        is_rounded=False,
     )
     return sample_images(TRANSFORM_EXPORTS, image, fields, fill_value, image.shape[0], points)
 
@@ -238,17 +243,19 @@ def transform_image_gradient(
 ) -> WasmArray:
     """Return the gradient for the images: dy added to the sampled pixels."""
     fields = sampling_descriptor(image_shape, dy.shape[1:3], interpolation, fill_mode)
-    points = transform_points(
-        cast(transforms, dtype=float64), stride_between_transforms(transforms), is_rounded=False
+    points = make_transform_points(
+        cast(transforms, dtype=float64),
+        find_stride_between_transforms(transforms),
+        is_rounded=False,
     )
     return scatter_to_images(TRANSFORM_GRADIENT_EXPORTS, dy, fields, points)
 
 
-def transform_points(transforms: WasmArray, step: int, *, is_rounded: bool) -> SamplePoints:
+def make_transform_points(transforms: WasmArray, step: int, *, is_rounded: bool) -> SamplePoints:
     """Return the sampling points of transformed images."""
-    return SamplePoints(transforms, step, (), (step, is_rounded), of_images=True)
+    return SamplePoints(transforms, step, (), (step, is_rounded), has_one_result_per_image=True)
 
 
-def stride_between_transforms(transforms: WasmArray) -> int:
+def find_stride_between_transforms(transforms: WasmArray) -> int:
     """Return the number of elements between the transforms of consecutive images."""
     return 8 if transforms.shape[0] > 1 else 0

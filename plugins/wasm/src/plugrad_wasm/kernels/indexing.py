@@ -14,7 +14,7 @@ from plugrad.extend import (
     count_elements,
     float32,
     float64,
-    host_bodies,
+    host_implementations,
     int32,
     int64,
     uint32,
@@ -157,7 +157,7 @@ def gather_gradient(
     if before != 1:
         parts = WasmView(dy, (batch, before, count_elements(indices.shape[batch_dims:]), inner))
         dy = transpose(parts, perm=(0, 2, 1, 3))
-    sums = segment_sums(dy, places, (batch, size, before, inner), size, batch)
+    sums = compute_segment_sums(dy, places, (batch, size, before, inner), size, batch)
     return WasmView(transpose(sums, perm=(0, 2, 1, 3)) if before != 1 else sums, shape)
 
 
@@ -181,16 +181,18 @@ def one_hot(
 def unsorted_segment_sum(x: WasmArray, segment_ids: WasmArray, *, num_segments: int) -> WasmArray:
     """Return the sums of the slices with equal segment ids."""
     shape = x.shape[len(segment_ids.shape) :]
-    return segment_sums(x, as_int32_positions(segment_ids), (num_segments, *shape), num_segments)
+    return compute_segment_sums(
+        x, as_int32_positions(segment_ids), (num_segments, *shape), num_segments
+    )
 
 
-def segment_sums(
+def compute_segment_sums(
     x: WasmArray, ids: WasmArray, shape: tuple[int, ...], num_segments: int, batch: int = 1
 ) -> WasmArray:
     """Return the sums of the slices of `x` for each id; the first axes of `shape` are batch and segments."""
     count = ids.size // (batch or 1)
     if x.dtype is float32 and count > MAX_FLOAT32_SUM_TERMS:
-        sums = segment_sums(cast(x, dtype=float64), ids, shape, num_segments, batch)
+        sums = compute_segment_sums(cast(x, dtype=float64), ids, shape, num_segments, batch)
         return cast(sums, dtype=float32)
     out = x.memory.empty(shape, x.dtype)
     inner = out.size // (batch * num_segments or 1)
@@ -202,4 +204,4 @@ def segment_sums(
     return out
 
 
-table.update(host_bodies(indexing), on_host=True)
+table.update(host_implementations(indexing), on_host=True)

@@ -21,7 +21,7 @@ from plugrad_wasm.bits import fill
 from plugrad_wasm.declare import (
     RELEASE_GIL_MIN_ELEMENTS,
     ExportNames,
-    items_per_part,
+    choose_items_per_part,
     matmul_part_steps,
     run_call_chains,
     select_export,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from plugrad.extend import OperandPreparation
-    from plugrad_wasm.runtime import CallChain, HasAddress
+    from plugrad_wasm.runtime import CallChain, HasMemoryAddress
 
 Sizes = tuple[int, ...]
 MATMUL_EXPORTS = ExportNames("matmul")
@@ -134,7 +134,7 @@ def matmul(a: WasmArray, b: WasmArray, *, transpose_a: bool, transpose_b: bool) 
 
 
 def is_small_half_matmul(a: WasmArray, b: WasmArray, plan: MatmulPlan) -> bool:
-    """Return whether a product of halves is one call, which converts them."""
+    """Return whether float16 or bfloat16 matrices are small enough for one call that converts and multiplies them."""
     largest = max(a.size, b.size, plan.rows * plan.columns)
     return len(plan.shape) == 2 and largest <= SMALL_HALF_MATRIX_MAX_ELEMENTS
 
@@ -142,7 +142,7 @@ def is_small_half_matmul(a: WasmArray, b: WasmArray, plan: MatmulPlan) -> bool:
 def run_matmul(
     a: WasmArray, b: WasmArray, plan: MatmulPlan, epilogue: Epilogue | None = None
 ) -> WasmArray:
-    """Run a plan of products; an `epilogue` needs a single float32 product of depth above 0."""
+    """Return the matrix products of a plan; an `epilogue` needs a single float32 product of depth above 0."""
     memory = a.memory
     store = memory.store
     out = memory.empty(plan.shape, a.dtype)
@@ -158,7 +158,7 @@ def run_matmul(
     if epilogue is not None:
         bias, *limits = epilogue
         export, rest = CLAMPED_MATMUL_EXPORT, (0 if bias is None else bias.address, *limits)
-    most = items_per_part(store, work, work, matmul_part_steps(a))
+    most = choose_items_per_part(store, work, work, matmul_part_steps(a))
     if most == work:
         batch = store.descriptor(plan.descriptor)
         sizes = plan.rows, plan.columns, plan.depth, *plan.a_strides, *plan.b_strides
@@ -167,7 +167,7 @@ def run_matmul(
         return out
     arrays = a, b, out
     chains: list[CallChain] = []
-    descriptors: list[HasAddress] = []
+    descriptors: list[HasMemoryAddress] = []
     for part, offsets in iter_matmul_parts(plan, most):
         descriptors.append(store.descriptor(part.descriptor))
         arguments = (
@@ -181,7 +181,7 @@ def run_matmul(
 
 
 def iter_matmul_parts(plan: MatmulPlan, max_steps: int) -> Iterator[tuple[MatmulPlan, Sizes]]:
-    """Yield parts of a plan with their offsets in the operands and the result.
+    """Yield parts of planned matrix products, with their offsets in the operands and the result.
 
     A part has about `max_steps` multiplications. Batches are split along their first axis, single matrices
     into blocks of rows, which are computed as they are without parts: a part has a single row only if
@@ -228,7 +228,7 @@ def einsum(*inputs: WasmArray, equation: str) -> WasmArray:
 
 
 def prepare_operand(x: WasmArray, steps: OperandPreparation) -> WasmArray:
-    """Sum over axes of an operand, then transpose and reshape it, as `steps` says."""
+    """Return an operand of `einsum` summed over axes, transposed and reshaped, as `steps` says."""
     if steps.summed:
         x = sum_over_axes(x, axis=steps.summed, keep_dims=False)
     if steps.order:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from plugrad.extend import Window, count_elements
 from plugrad.kernels import morphology
 from plugrad_wasm.bits import fill
-from plugrad_wasm.declare import ELEMENTWISE_PART_STEPS, ExportNames, items_per_part, table
+from plugrad_wasm.declare import ELEMENTWISE_PART_STEPS, ExportNames, choose_items_per_part, table
 from plugrad_wasm.windows import FILTERS, IMAGES, RESULTS, run_windows, split_image_calls
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def run_dilation(
         kinds = (IMAGES, FILTERS, RESULTS, FILTERS if attributes[0] else IMAGES)
     else:
         out = memory.empty(shape, x.dtype)
-        most = items_per_part(memory.store, work, work, ELEMENTWISE_PART_STEPS)
+        most = choose_items_per_part(memory.store, work, work, ELEMENTWISE_PART_STEPS)
         chains = split_image_calls(x.shape, window, x.shape[-1], work, most, False)
         kinds = (IMAGES, FILTERS, RESULTS)
     places = [*zip((*inputs, out), kinds, strict=True)]

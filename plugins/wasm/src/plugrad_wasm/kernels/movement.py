@@ -64,14 +64,14 @@ def copy_strided(
 
 
 def read_strided(x: WasmArray, sizes: Sizes, strides: Sizes, offset: int = 0) -> WasmArray:
-    """Return a contiguous array of the elements on a strided walk over `x`."""
+    """Return a contiguous copy of a strided view of `x`."""
     out = x.memory.empty(sizes, x.dtype)
     copy_strided(x, out, sizes, strides, contiguous_strides(sizes), offset)
     return out
 
 
 def as_contiguous(walk: StridedView) -> WasmArray:
-    """Return the elements of a walk as a contiguous array."""
+    """Return the elements of a strided view as a contiguous array."""
     return read_strided(walk.owner, *walk[1:])
 
 
@@ -85,7 +85,7 @@ def as_strided_view(x: WasmArray) -> tuple[WasmArray, Sizes, int]:
 
 
 def view_or_copy(x: WasmArray, sizes: Sizes, strides: Sizes, start: int) -> WasmArray:
-    """Return the elements on a strided walk over `x`: a view, or a copy if they are few.
+    """Return a strided view of `x`, or a contiguous copy if it has few elements.
 
     Neighbouring elements are a view without a copy; all others are copied when a kernel needs them dense.
     """

@@ -33,12 +33,12 @@ def make_row_normalization(kernel: str) -> Callable[[WasmArray, int], WasmArray]
     """Return a function (x, axis) that runs an export over contiguous rows, or for float32 over columns."""
     rows, columns = ExportNames(kernel), ExportNames(f"{kernel}_columns")
 
-    def function(x: WasmArray, axis: int) -> WasmArray:
+    def normalize_rows(x: WasmArray, axis: int) -> WasmArray:
         rank = len(x.shape)
         length, inner = x.shape[axis], count_elements(x.shape[axis + 1 :])
         if inner != 1 and (x.dtype is not float32 or inner < FLOAT32_VECTOR_ELEMENTS):
             order = (*(i for i in range(rank) if i != axis), axis)
-            moved = function(transpose(x, perm=order), rank - 1)
+            moved = normalize_rows(transpose(x, perm=order), rank - 1)
             return transpose(moved, perm=tuple(order.index(i) for i in range(rank)))
         out = x.memory.empty_like(x)
         if x.size:
@@ -50,7 +50,7 @@ def make_row_normalization(kernel: str) -> Callable[[WasmArray, int], WasmArray]
                 run_over_items(x, columns[x.dtype], outer, places, length, inner, work=x.size)
         return out
 
-    return function
+    return normalize_rows
 
 
 softmax_over_axis: Final = make_row_normalization("softmax")

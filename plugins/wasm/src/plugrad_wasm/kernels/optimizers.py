@@ -10,7 +10,7 @@ from plugrad.kernels import optimizers
 from plugrad_wasm.declare import (
     ELEMENTWISE_PART_STEPS,
     ExportNames,
-    items_per_part,
+    choose_items_per_part,
     run_call_chains,
     table,
 )
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def make_optimizer_kernel(kernel: Kernel[..., Any], export: str) -> Implementation:
     """Return the implementation of an optimizer kernel by its exports."""
     names = ExportNames(export)
-    lists = optimizers.LISTS[kernel]
+    lists = optimizers.LIST_COUNT_OF_KERNEL[kernel]
 
     def implementation(coefficients: WasmArray, *tensors: WasmArray) -> list[WasmArray]:
         memory = coefficients.memory
@@ -41,7 +41,7 @@ def make_optimizer_kernel(kernel: Kernel[..., Any], export: str) -> Implementati
         size = sum(sizes)
         work = lists * size
         parts = (
-            -(-size // items_per_part(memory.store, size, work, ELEMENTWISE_PART_STEPS))
+            -(-size // choose_items_per_part(memory.store, size, work, ELEMENTWISE_PART_STEPS))
             if size
             else 0
         )

@@ -1,7 +1,7 @@
 """Conversion from and to pictures: implementations of the core, which run on the host."""
 
-from plugrad.extend import host_bodies
+from plugrad.extend import host_implementations
 from plugrad.kernels import pixels
 from plugrad_wasm.declare import table
 
-table.update(host_bodies(pixels), on_host=True)
+table.update(host_implementations(pixels), on_host=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from plugrad.extend import Window, count_elements, int32
 from plugrad.kernels import pooling
 from plugrad_wasm.bits import fill
-from plugrad_wasm.declare import ELEMENTWISE_PART_STEPS, ExportNames, items_per_part, table
+from plugrad_wasm.declare import ELEMENTWISE_PART_STEPS, ExportNames, choose_items_per_part, table
 from plugrad_wasm.memory import WasmArray, WasmView
 from plugrad_wasm.windows import (
     IMAGES,
@@ -59,7 +59,7 @@ def run_pooling(
         return fill(memory, shape, first.dtype, 0)
     out = memory.empty(shape, first.dtype)
     work = image[0] * image[-1] * count_elements(window.out) * count_elements(window.size)
-    most = items_per_part(memory.store, work, work, ELEMENTWISE_PART_STEPS)
+    most = choose_items_per_part(memory.store, work, work, ELEMENTWISE_PART_STEPS)
     if result == IMAGES:  # a gradient looks at all cells of a window, so an image is not split
         most = max(most, -(-work // image[0]))
     chains = split_image_calls(image, window, image[-1], work, most, False)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from plugrad.extend import float32, host_bodies, int32
+from plugrad.extend import float32, host_implementations, int32
 from plugrad.kernels import random
 from plugrad_wasm.declare import (
     ELEMENTWISE_PART_STEPS,
     RELEASE_GIL_MIN_ELEMENTS,
-    items_per_part,
+    choose_items_per_part,
     run_call_chains,
     select_export,
     table,
@@ -48,7 +48,7 @@ def _fill_with_random_numbers(
     if work < RELEASE_GIL_MIN_ELEMENTS:
         select_export(state, export, work)(state.address, out.address, count, 0)
         return out
-    length = items_per_part(
+    length = choose_items_per_part(
         state.memory.store, count, work, ELEMENTWISE_PART_STEPS, PART_MULTIPLE_NUMBERS
     )
     chains = [
@@ -64,4 +64,4 @@ def _fill_with_random_numbers(
     return out
 
 
-table.update({random.multinomial: host_bodies(random)[random.multinomial]}, on_host=True)
+table.update({random.multinomial: host_implementations(random)[random.multinomial]}, on_host=True)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.extend import DataFormat, Pairs, Shape, host_bodies
+from plugrad.extend import DataFormat, Pairs, Shape, host_implementations
 from plugrad.kernels import rearrangement
-from plugrad.kernels.rearrangement import depth_in_blocks, joined_blocks, split_blocks
+from plugrad.kernels.rearrangement import (
+    plan_batch_to_space,
+    plan_depth_to_space,
+    plan_space_to_batch,
+)
 from plugrad_wasm.declare import table
 from plugrad_wasm.kernels.movement import (
     copy_strided,
@@ -23,14 +27,14 @@ if TYPE_CHECKING:
 
 
 def rearrange(x: WasmArray, how: Rearrangement) -> WasmArray:
-    """Return the elements of an array rearranged by blocks, as `how` describes."""
+    """Return x padded or cropped, reshaped to blocks and transposed, as `how` describes."""
     return WasmView(transpose(WasmView(x, how.cells), perm=how.order), how.shape)
 
 
 @table.implements(rearrangement.batch_to_space_nd)
 def batch_to_space_nd(x: WasmArray, *, block_shape: Shape, crops: Pairs) -> WasmArray:
     """Return blocks of the batch moved to the spatial axes, then cropped."""
-    large = rearrange(x, joined_blocks(x.shape, block_shape))
+    large = rearrange(x, plan_batch_to_space(x.shape, block_shape))
     if not any(map(any, crops)):
         return large
     margins = ((0, 0), *crops, *((0, 0),) * (len(x.shape) - 1 - len(crops)))
@@ -45,13 +49,13 @@ def space_to_batch_nd(x: WasmArray, *, block_shape: Shape, paddings: Pairs) -> W
     if any(map(any, paddings)):
         margins = ((0, 0), *paddings, *((0, 0),) * (len(x.shape) - 1 - len(paddings)))
         x = pad(x, paddings=margins, constant_value=0)
-    return rearrange(x, split_blocks(x.shape, block_shape))
+    return rearrange(x, plan_space_to_batch(x.shape, block_shape))
 
 
 @table.implements(rearrangement.depth_to_space)
 def depth_to_space(x: WasmArray, *, block_size: int, data_format: DataFormat) -> WasmArray:
     """Return groups of channels moved to blocks of pixels."""
-    return rearrange(x, depth_in_blocks(x.shape, block_size, data_format))
+    return rearrange(x, plan_depth_to_space(x.shape, block_size, data_format))
 
 
 @table.implements(rearrangement.mirror_pad)
@@ -80,4 +84,4 @@ def mirror_pad(x: WasmArray, *, paddings: Pairs, mode: MirrorMode) -> WasmArray:
     return out
 
 
-table.update(host_bodies(rearrangement), on_host=True)
+table.update(host_implementations(rearrangement), on_host=True)

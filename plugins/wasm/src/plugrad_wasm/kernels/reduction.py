@@ -12,13 +12,13 @@ from plugrad_wasm.declare import (
     PART_MULTIPLE_ELEMENTS,
     RELEASE_GIL_MIN_ELEMENTS,
     ExportNames,
-    items_per_part,
+    choose_items_per_part,
     run_call_chains,
     run_over_items,
     select_export,
     table,
 )
-from plugrad_wasm.kernels.indexing import as_int32_positions, segment_sums
+from plugrad_wasm.kernels.indexing import as_int32_positions, compute_segment_sums
 from plugrad_wasm.kernels.unary import cast
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def group_adjacent_axes(axes: Axes) -> list[Axes]:
 class ReductionPlan(NamedTuple):
     """A reduction: the axes reduced first, the geometry of the last pass, and the shape of the result."""
 
-    before: list[Axes]
+    axes_reduced_first: list[Axes]
     layout: ReductionLayout
     shape: Axes
 
@@ -87,10 +87,10 @@ def make_reduction(kernel: str) -> Callable[[WasmArray, Axes, bool], WasmArray]:
     """Return the function (x, axes, keep_dims) that reduces axes with an export."""
     names, pitched_names = ExportNames(kernel), ExportNames(f"{kernel}_pitched")
 
-    def function(x: WasmArray, axes: Axes, keep_dims: bool) -> WasmArray:
+    def reduce_axes(x: WasmArray, axes: Axes, keep_dims: bool) -> WasmArray:
         before, layout, shape = plan_reduction(x.shape, axes, keep_dims)
         for group in before:
-            x = function(x, group, True)
+            x = reduce_axes(x, group, True)
         outer, length, inner = layout
         out = x.memory.empty(shape, x.dtype)
         if x.size < RELEASE_GIL_MIN_ELEMENTS:
@@ -116,7 +116,7 @@ def make_reduction(kernel: str) -> Callable[[WasmArray, Axes, bool], WasmArray]:
         run_over_items(x, names[x.dtype], outer, places, length, inner, work=x.size)
         return out
 
-    return function
+    return reduce_axes
 
 
 ROW_PART_ELEMENTS: Final = 1 << 17
@@ -132,7 +132,7 @@ def reduce_single_row(kernel: str, x: WasmArray, out: WasmArray) -> None:
     name, size = PARTIAL_REDUCTIONS[kernel], x.size
     count = -(-size // ROW_PART_ELEMENTS)
     totals = x.memory.empty((count,), float64)
-    length = items_per_part(x.memory.store, count, size, ELEMENTWISE_PART_STEPS)
+    length = choose_items_per_part(x.memory.store, count, size, ELEMENTWISE_PART_STEPS)
     chains: list[CallChain] = []
     for first in range(0, count, length):
         start = first * ROW_PART_ELEMENTS
@@ -171,7 +171,7 @@ def sum(x: WasmArray, *, axis: Axes, keep_dims: bool) -> WasmArray:
 def can_sum_halves(x: WasmArray, plan: ReductionPlan) -> bool:
     """Return whether there is an export for sums of halves: of long columns, or of rows that are not too long."""
     outer, length, inner = plan.layout
-    if plan.before:
+    if plan.axes_reduced_first:
         return False
     if inner == 1:
         return length <= ROW_PART_ELEMENTS
@@ -201,7 +201,7 @@ def make_arg_reduction(kernel: str) -> Callable[..., WasmArray]:
 @table.implements(reduction.bincount)
 def bincount(x: WasmArray, weights: WasmArray | None, *, size: int) -> WasmArray:
     """Return how often each integer from 0 to size - 1 occurs in x, or the sum of the weights where it does."""
-    return count_in_bins(x, weights, (size,))
+    return count_values_in_bins(x, weights, (size,))
 
 
 @table.implements(reduction.dense_bincount)
@@ -211,19 +211,19 @@ def dense_bincount(
     """Return the counts of each row, or whether each is not 0."""
     shape = (*x.shape[:-1], size)
     if not binary_output:
-        return count_in_bins(x, weights, shape)
-    found = count_in_bins(x, None, shape, is_binary=True)
+        return count_values_in_bins(x, weights, shape)
+    found = count_values_in_bins(x, None, shape, is_binary=True)
     return found if weights is None else cast(found, dtype=weights.dtype)
 
 
-def count_in_bins(
+def count_values_in_bins(
     x: WasmArray, weights: WasmArray | None, shape: Axes, *, is_binary: bool = False
 ) -> WasmArray:
     """Return counts or sums of weights in bins, which are the last axis of `shape`."""
     ids = as_int32_positions(x)
     batch, size = count_elements(shape[:-1]), shape[-1]
     if weights is not None:
-        return segment_sums(weights, ids, shape, size, batch)
+        return compute_segment_sums(weights, ids, shape, size, batch)
     out = x.memory.empty(shape, int32)
     count = ids.size // (batch or 1)
     places = (ids, count), (out, size)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from plugrad.extend import count_elements
 from plugrad.kernels import scatter
 from plugrad_wasm.declare import ELEMENTWISE_PART_STEPS, iter_part_ranges, run_call_chains, table
-from plugrad_wasm.kernels.indexing import flat_positions, segment_sums
+from plugrad_wasm.kernels.indexing import compute_segment_sums, flat_positions
 from plugrad_wasm.kernels.movement import copy_array, read_strided
 from plugrad_wasm.memory import WasmView
 from plugrad_wasm.strides import broadcast_strides
@@ -54,7 +54,7 @@ def scatter_nd(indices: WasmArray, updates: WasmArray, *, shape: Sizes) -> WasmA
     """Return zeros with the updates added at coordinates."""
     rows = as_coordinate_rows(indices)
     size = count_elements(shape[: rows.shape[-1]])
-    return segment_sums(updates, flat_positions(rows, shape), shape, size)
+    return compute_segment_sums(updates, flat_positions(rows, shape), shape, size)
 
 
 @table.implements(scatter.tensor_scatter_update)

@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.extend import COMPLEX, bool_, count_elements, float16, host_bodies, int32, uint8
+from plugrad.extend import (
+    COMPLEX,
+    bool_,
+    count_elements,
+    float16,
+    host_implementations,
+    int32,
+    uint8,
+)
 from plugrad.kernels import sorting
 from plugrad_wasm.declare import ExportNames, run_over_items, table
 from plugrad_wasm.kernels.indexing import gather
@@ -97,5 +105,6 @@ def upper_bound(sorted_sequence: WasmArray, values: WasmArray) -> WasmArray:
 HOST_SORTING_KERNELS = (sorting.sort, sorting.unique)
 
 table.update(
-    {k: v for k, v in host_bodies(sorting).items() if k in HOST_SORTING_KERNELS}, on_host=True
+    {k: v for k, v in host_implementations(sorting).items() if k in HOST_SORTING_KERNELS},
+    on_host=True,
 )

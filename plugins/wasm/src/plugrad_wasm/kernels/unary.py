@@ -48,7 +48,7 @@ def make_rounding(kernel: str) -> UnaryImplementation:
 
 
 def make_predicate(kernel: str, *, of_integers: bool) -> UnaryImplementation:
-    """Declare a predicate whose value is the same for all integers."""
+    """Declare a predicate such as isnan, whose value is the same, `of_integers`, for all integers."""
     on_floats = mapped(kernel, dtype=bool_)
     return lambda x: (
         fill(x.memory, x.shape, bool_, of_integers) if x.dtype in INTEGER else on_floats(x)
@@ -127,7 +127,7 @@ def cast(x: WasmArray, *, dtype: DType | str) -> WasmArray:
 
 @lru_cache(maxsize=1024)
 def direct_cast_export(source: DType, target: DType) -> str | None:
-    """Return the export that casts from one dtype to another, or None if it takes several steps or none."""
+    """Return the export that casts directly from one dtype to another, or None if there is none."""
     if target is source or target not in HALVES | ARRAY_DTYPES:
         return None
     export = f"cast_{source}_{target}"

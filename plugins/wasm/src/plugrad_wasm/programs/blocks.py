@@ -45,9 +45,9 @@ class ElementwiseCall(NamedTuple):
     """A call of an export that computes elements independently."""
 
     export: str
-    places: list[BlockOffset]
+    operands: list[BlockOffset]
     """The inputs, and then the result."""
-    rest: tuple[CallArgument, ...]
+    trailing_arguments: tuple[CallArgument, ...]
     """What comes after the number of elements."""
 
 
@@ -63,7 +63,7 @@ def as_elementwise_calls(
 def _as_elementwise_call(
     call: RecordedCall, functions: Mapping[str, Any]
 ) -> ElementwiseCall | None:
-    """Return a call of the form (places, number of elements, more numbers) or of two broadcast operands, else None."""
+    """Return an elementwise form of a recorded call, or None if the call has another form."""
     match call:
         case ExportCall(export, arguments, _):
             pass
@@ -73,7 +73,7 @@ def _as_elementwise_call(
             arguments = chains[0][0]
         case _:
             return None
-    places = _take_leading_places(arguments)
+    places = _split_leading_addresses(arguments)
     rest = arguments[len(places) :]
     if functions[export].module != ELEMENTWISE_MODULE or any(
         isinstance(x, BlockOffset) for x in rest
@@ -85,7 +85,7 @@ def _as_elementwise_call(
     return None if moves_only or not rest else ElementwiseCall(export, places, rest[1:])
 
 
-def _take_leading_places(arguments: Sequence[CallArgument]) -> list[BlockOffset]:
+def _split_leading_addresses(arguments: Sequence[CallArgument]) -> list[BlockOffset]:
     places: list[BlockOffset] = []
     for argument in arguments:
         if not isinstance(argument, BlockOffset):
@@ -101,7 +101,7 @@ class GroupOperands(NamedTuple):
     """That of all results."""
     specs: Mapping[BlockOffset, Shaped]
     """The shapes and dtypes of what is known outside."""
-    kept: frozenset[int]
+    blocks_needed_later: frozenset[int]
     """The blocks that are needed later."""
     first_block: int
     """From this number on, blocks are made by the group."""
@@ -115,20 +115,20 @@ def build_blockwise_calls(
 
 
 class _BlockwiseGroup:
-    """Assigns each operand of a group a moving place in an array, or a register in scratch memory."""
+    """Assigns each operand of a group an address that advances with the blocks, or a register in scratch memory."""
 
     def __init__(
         self, calls: Sequence[ElementwiseCall], operands: GroupOperands, memory: RecordingMemory
     ) -> None:
         self.calls, self.operands, self.memory = calls, operands, memory
         self.count = count_elements(operands.shape)
-        self.places = [*dict.fromkeys(place for call in calls for place in call.places)]
+        self.places = [*dict.fromkeys(place for call in calls for place in call.operands)]
         self.sizes = {place: self._itemsize(place) for place in self.places}
         self.expanded = [p for p in self.places if self._is_expanded(p)]
         self.periods = {p: n for p in self.expanded if (n := self._period(p))}
 
     def build_calls(self) -> BlockwiseCalls:
-        """Return the calls, preceded by calls that expand broadcast operands block by block."""
+        """Return the group as one call by blocks, in which broadcast operands are expanded first."""
         registers = self._assign_registers()
         count = max(registers.values(), default=-1) + 1
         width = max(self.sizes.values())
@@ -159,16 +159,16 @@ class _BlockwiseGroup:
         free: list[int] = []
         count = len(registers)
         last = {
-            p: i for i, call in enumerate(self.calls) for p in call.places if self._is_internal(p)
+            p: i for i, call in enumerate(self.calls) for p in call.operands if self._is_internal(p)
         }
         for index, call in enumerate(self.calls):
-            for place in dict.fromkeys(call.places):
+            for place in dict.fromkeys(call.operands):
                 if place in last and place not in registers:
                     if not free:
                         free.append(count)
                         count += 1
                     registers[place] = free.pop()
-            free += [registers[p] for p in dict.fromkeys(call.places) if last.get(p) == index]
+            free += [registers[p] for p in dict.fromkeys(call.operands) if last.get(p) == index]
         return registers
 
     def _choose_block_length(self, width: int) -> int:
@@ -184,9 +184,9 @@ class _BlockwiseGroup:
         return min(self.count, max(fitting // common, 1) * common)
 
     def _is_internal(self, place: BlockOffset) -> bool:
-        """Return whether a value is read only inside the group."""
+        """Return whether a value is made by the group and read only inside it."""
         block = place.block
-        return block >= self.operands.first_block and block not in self.operands.kept
+        return block >= self.operands.first_block and block not in self.operands.blocks_needed_later
 
     def _itemsize(self, place: BlockOffset) -> int:
         """Return the size of an element, derived from the total size if no other step knows it."""
@@ -208,7 +208,7 @@ class _BlockwiseGroup:
         return self._count_elements(place) not in (1, self.count)
 
     def _advance_unless_scalar(self, place: BlockOffset) -> BlockArgument:
-        """Return a place as an argument that advances with the blocks, or stays if it holds one element."""
+        """Return an address as an argument that advances with the blocks, or is fixed for a single element."""
         is_number = self._count_elements(place) == 1
         return place if is_number else AdvancingArgument(place, self.sizes[place])
 

@@ -50,7 +50,7 @@ def compile_region(graph: Graph, memory: LinearMemory, functions: Functions) -> 
 
 
 class _FunctionSource:
-    """Writes the source of the function, with the objects that it refers to."""
+    """Writes the Python source of the function that runs a program, with the objects that it refers to."""
 
     def __init__(
         self, graph: Graph, recording: Recording, layout: OperandLayout, home: LinearMemory
@@ -60,11 +60,11 @@ class _FunctionSource:
         self.store = home.store
         self.held: list[object] = [recording.memory.store.held, recording.memory.fixed]
         """What the program reads."""
-        self.whole: dict[int, ResultLocation] = {}
+        self.whole_block_results: dict[int, ResultLocation] = {}
         """For each block, the first result that has all of its elements."""
-        for end in recording.ends:
-            if isinstance(end, ResultLocation) and self._fills_whole_block(end):
-                self.whole.setdefault(end.block, end)
+        for end in recording.results:
+            if isinstance(end, ResultLocation) and self._is_result_of_whole_block(end):
+                self.whole_block_results.setdefault(end.block, end)
         self.names: dict[str, Any] = {
             "OutOfMemory": OutOfMemory,
             "WasmArray": WasmArray,
@@ -104,7 +104,9 @@ class _FunctionSource:
             divide_into_pieces(self.recording.calls, self.layout, self.store)
         ):
             lines.append(f"    {self._format_piece(number, piece, arrays)}")
-        results = [self._format_result(index, end) for index, end in enumerate(self.recording.ends)]
+        results = [
+            self._format_result(index, end) for index, end in enumerate(self.recording.results)
+        ]
         lines.append(f"    return [{', '.join(results)}]")
         exec("\n".join(lines), self.names)
         return self.names["run"]
@@ -115,7 +117,7 @@ class _FunctionSource:
         piece: TablePiece | ThreadedLoop | ThreadedChains | CompiledLoop,
         arrays: list[str],
     ) -> str:
-        """Return the source of the call that runs a piece."""
+        """Return the Python source of the call that runs a piece of the program."""
         if isinstance(piece, TablePiece):
             calls = (
                 self.store.exports_releasing_gil
@@ -143,7 +145,7 @@ class _FunctionSource:
         self.held.append(table)
         return table.address, len(code)
 
-    def _fills_whole_block(self, end: ResultLocation) -> bool:
+    def _is_result_of_whole_block(self, end: ResultLocation) -> bool:
         nbytes = count_elements(end.shape) * end.dtype.itemsize
         return (
             not end.offset
@@ -151,9 +153,9 @@ class _FunctionSource:
         )
 
     def _format_block(self, block: int) -> str:
-        """Return the source that allocates a block."""
+        """Return the Python source that allocates a block of memory."""
         capacity = self.recording.memory.capacities[block]
-        end = self.whole.get(block)
+        end = self.whole_block_results.get(block)
         if end is None:
             return _format_byte_allocation(capacity)
         self.names |= {f"s{block}": end.shape, f"d{block}": end.dtype}
@@ -161,7 +163,7 @@ class _FunctionSource:
         return f"WasmArray(memory, s{block}, d{block}, {size}, {capacity})"
 
     def _format_result(self, index: int, end: ResultLocation | WasmArray) -> str:
-        """Return the source of a result: an argument, a new array, or a view of one."""
+        """Return the Python source of a result: an argument, a new array, or a view of one."""
         if isinstance(end, WasmArray):
             self.names[f"e{index}"] = end
             return f"e{index}"
@@ -170,7 +172,7 @@ class _FunctionSource:
             owner, spec = f"v{arguments[end.block]}", self.graph.specs[arguments[end.block]]
             is_owner = (end.offset, end.shape, end.dtype) == (0, *spec)
         else:
-            owner, is_owner = f"o{end.block}", self.whole.get(end.block) == end
+            owner, is_owner = f"o{end.block}", self.whole_block_results.get(end.block) == end
         if is_owner:
             return owner
         self.names |= {f"s{index}_": end.shape, f"d{index}_": end.dtype}
@@ -178,7 +180,7 @@ class _FunctionSource:
 
 
 def _format_byte_allocation(count: int) -> str:
-    """Return the source that allocates an array of bytes."""
+    """Return the Python source that allocates an array of bytes."""
     size = round_up_to_size_class(count)
     return f"WasmArray(memory, ({size},), uint8, {size}, {size})"
 

@@ -64,12 +64,12 @@ def compile_graph(graph: Graph, memory: LinearMemory) -> Run | None:
 
 
 def fuse_calls(graph: Graph, memory: LinearMemory) -> Graph:
-    """Return the graph with biases and activations joined to what C adds them to before it stores results."""
+    """Return the graph with biases and activations fused into the matrix products and convolutions before them."""
     return fuse_epilogues(graph, RecordabilityCheck(graph, memory).is_single_pass)
 
 
 class RecordabilityCheck:
-    """Decides which steps can be recorded: calls of this backend's own implementations that need no values."""
+    """Decides which calls can be recorded: those whose implementation is this backend's and reads no values."""
 
     def __init__(self, graph: Graph, home: LinearMemory) -> None:
         """Look at the steps of a graph."""
@@ -96,7 +96,7 @@ class RecordabilityCheck:
         )
 
     def is_single_pass(self, call: Call) -> bool:
-        """Return whether a call can be recorded and, if it has a bias and an activation, stores only what they give.
+        """Return whether a call can be recorded, and applies its bias and activation before it stores results.
 
         Halves are left alone: joined calls compute them in float32, and round once where separate ones round each time.
         """
@@ -124,7 +124,7 @@ class RecordabilityCheck:
         ):
             return None
         memory = RecordingMemory(self._home)
-        arrays = {v: memory.new_input(specs[v]) for v in call.inputs if v is not None}
+        arrays = {v: memory.create_variable_input(specs[v]) for v in call.inputs if v is not None}
         try:
             run_on_stand_ins(call, memory, arrays, self._own)
         except (

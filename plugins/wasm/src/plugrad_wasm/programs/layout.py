@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 
 class OperandLayout:
-    """Translates the places of call arguments to operands of a program."""
+    """Assigns memory to the blocks of a recording, and translates arguments of its calls to operands of a program."""
 
     def __init__(self, recording: Recording, given: int) -> None:
         """Plan the memory of what is neither one of the first blocks, which are given, nor needed by a result."""
         self._capacities = capacities = recording.memory.capacities
-        ends = {end.block for end in recording.ends if isinstance(end, ResultLocation)}
+        ends = {end.block for end in recording.results if isinstance(end, ResultLocation)}
         self.outputs: list[int] = sorted(block for block in ends if block >= given)
         """The blocks that results need."""
         arrays = [*range(given), *self.outputs]

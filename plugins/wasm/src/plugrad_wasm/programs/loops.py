@@ -66,9 +66,9 @@ def build_compiled_loop(
         or len(calls) > LOOP_MAX_CALLS
         or not all(call.export.removesuffix(FLOAT32_SUFFIX) in STAGE_FUNCTIONS for call in calls)
         or any(
-            _needs_other_loop(specs[p], operands.shape)
+            _has_other_shape_or_dtype(specs[p], operands.shape)
             for c in calls
-            for p in c.places
+            for p in c.operands
             if p in specs
         )
         or not has_fused_multiply_add()
@@ -77,8 +77,8 @@ def build_compiled_loop(
     return _LoopSource(calls, operands, count).build_loop()
 
 
-def _needs_other_loop(spec: Shaped, shape: Shape) -> bool:
-    """Return whether an operand is neither one number nor an array of float32 of a shape."""
+def _has_other_shape_or_dtype(spec: Shaped, shape: Shape) -> bool:
+    """Return whether an operand is neither a float32 number nor a float32 array with as many elements as a shape."""
     return spec.dtype is not float32 or count_elements(spec.shape) not in (1, count_elements(shape))
 
 
@@ -96,20 +96,24 @@ def has_fused_multiply_add() -> bool:
 
 
 class _LoopSource:
-    """Writes the text of a module."""
+    """Writes the WebAssembly text of a loop over elements for a group of calls."""
 
     def __init__(
         self, calls: Sequence[ElementwiseCall], operands: GroupOperands, count: int
     ) -> None:
         self.calls, self.count = calls, count
-        made = dict.fromkeys(call.places[-1] for call in calls)
-        inputs = dict.fromkeys(p for call in calls for p in call.places[:-1] if p not in made)
-        kept = [p for p in made if p.block in operands.kept or p.block < operands.first_block]
+        made = dict.fromkeys(call.operands[-1] for call in calls)
+        inputs = dict.fromkeys(p for call in calls for p in call.operands[:-1] if p not in made)
+        kept = [
+            p
+            for p in made
+            if p.block in operands.blocks_needed_later or p.block < operands.first_block
+        ]
         self.numbers = [p for p in inputs if count_elements(operands.specs[p].shape) == 1]
         self.arrays = [*(p for p in inputs if p not in self.numbers), *kept]
         self.stages = self._split_into_stages()
-        read = [{p for call in stage for p in call.places[:-1]} for stage in self.stages]
-        written = [[call.places[-1] for call in stage] for stage in self.stages]
+        read = [{p for call in stage for p in call.operands[:-1]} for stage in self.stages]
+        written = [[call.operands[-1] for call in stage] for stage in self.stages]
         self.scratch = [
             place
             for index, places in enumerate(written)
@@ -123,7 +127,7 @@ class _LoopSource:
         stages: list[list[ElementwiseCall]] = [[]]
         has_long = False
         for call in self.calls:
-            is_long = call.export.removesuffix(FLOAT32_SUFFIX) in LONG_FUNCTIONS
+            is_long = call.export.removesuffix(FLOAT32_SUFFIX) in FUNCTIONS_OF_MANY_INSTRUCTIONS
             if is_long and has_long:
                 stages.append([])
             has_long |= is_long
@@ -173,7 +177,7 @@ class _LoopSource:
         text.lines = []
         known: dict[BlockOffset, list[str]] = {}
         for call in stage:
-            *inputs, made = call.places
+            *inputs, made = call.operands
             for place in inputs:
                 if place not in known:
                     known[place] = self._add_load(place)
@@ -193,7 +197,7 @@ class _LoopSource:
         (br_if $stage{number} (i32.lt_u (local.get $at) (local.get $bytes))))"""
 
     def _add_load(self, place: BlockOffset) -> list[str]:
-        """Return the vectors of an input of a stage."""
+        """Add the loads of an input of a stage; return the names of its vectors."""
         if place in self.numbers:
             return [f"(local.get $x{self.numbers.index(place)})"] * ROUND_VECTORS
         address = self._format_address(place)
@@ -210,14 +214,14 @@ class _LoopSource:
 
 
 class _StageSource:
-    """The instructions of a stage, and the names of the values."""
+    """The WebAssembly instructions of one stage of the loop, and the names of its values."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.names: list[str] = []
 
     def add_instruction(self, instruction: str, *operands: str) -> str:
-        """Add an instruction; return its value."""
+        """Add an instruction; return the name of its value."""
         name = f"$v{len(self.names)}"
         self.names.append(name)
         self.lines.append(f"(local.set {name} ({instruction} {' '.join(operands)}))")
@@ -230,7 +234,7 @@ class _StageSource:
         make: Callable[..., str],
         *inputs: Sequence[str],
     ) -> None:
-        """Replace all values by what `make` adds for their inputs if any bit of a mask is set."""
+        """Add a branch that recomputes all values by the instructions of `make` if any bit of the masks is set."""
         mask = masks[0]
         for other in masks[1:]:
             mask = self.add_instruction("v128.or", mask, other)
@@ -248,7 +252,7 @@ class _StageSource:
         return self.add_instruction("v128.bitselect", yes, no, mask)
 
     def add_polynomial(self, terms: Sequence[float], x: str) -> str:
-        """Add a polynomial, the term of the highest power first."""
+        """Add the instructions of a polynomial, highest power first; return the result's name."""
         value = float_vector(terms[0])
         for term in terms[1:]:
             value = self.add_multiply_add(value, x, float_vector(term))
@@ -256,13 +260,13 @@ class _StageSource:
 
 
 def float_vector(x: float) -> str:
-    """Return a vector of one float32."""
+    """Return the WebAssembly text of a vector constant, one float32 in all lanes."""
     (rounded,) = struct.unpack("<f", struct.pack("<f", x))
     return f"(v128.const f32x4 {' '.join([rounded.hex()] * VECTOR_LANES)})"
 
 
 def int_vector(x: int) -> str:
-    """Return a vector of one integer."""
+    """Return the WebAssembly text of a vector constant, one integer in all lanes."""
     return f"(v128.const i32x4 {' '.join([hex(x & 0xFFFFFFFF)] * VECTOR_LANES)})"
 
 
@@ -270,7 +274,7 @@ EXP_ROUNDING_CONSTANT_BITS: Final = struct.unpack("<i", struct.pack("<f", EXP_RO
 
 
 def _add_power_of_two(stage: _StageSource, n: str) -> str:
-    """Add 2 to the power of integers."""
+    """Add the instructions of 2 to the power of integers; return the result's name."""
     return stage.add_instruction(
         "i32x4.shl", stage.add_instruction("i32x4.add", n, int_vector(127)), "(i32.const 23)"
     )
@@ -303,7 +307,7 @@ def _add_clamped_exp(stage: _StageSource, x: str) -> str:
 
 
 def add_exp(stage: _StageSource, xs: Sequence[str]) -> list[str]:
-    """Add ``exp_near`` for numbers near 0, and ``exp_anywhere`` for others."""
+    """Add the instructions of exp, with a slower formula where some number is far from 0; return the results' names."""
     shifted = [
         stage.add_multiply_add(x, float_vector(LOG2_E), float_vector(EXP_ROUNDING_CONSTANT))
         for x in xs
@@ -314,13 +318,13 @@ def add_exp(stage: _StageSource, xs: Sequence[str]) -> list[str]:
     ]
     far = [stage.add_instruction("v128.and", distance, int_vector(~63)) for distance in distances]
 
-    def near(x: str, shifted: str) -> str:
+    def exp_near_zero(x: str, shifted: str) -> str:
         n = stage.add_instruction("f32x4.sub", shifted, float_vector(EXP_ROUNDING_CONSTANT))
         return _add_exp_of_remainder(
             stage, stage.add_multiply_add(n, float_vector(-LN2), x), shifted
         )
 
-    def anywhere(x: str, shifted: str, distance: str) -> str:
+    def exp_anywhere(x: str, shifted: str, distance: str) -> str:
         n = stage.add_instruction("f32x4.sub", shifted, float_vector(EXP_ROUNDING_CONSTANT))
         is_near = stage.add_instruction("i32x4.lt_u", distance, int_vector(64))
         r = stage.add_multiply_add(
@@ -334,15 +338,15 @@ def add_exp(stage: _StageSource, xs: Sequence[str]) -> list[str]:
             is_extreme, _add_clamped_exp(stage, x), _add_exp_of_remainder(stage, r, shifted)
         )
 
-    ys = [*map(near, xs, shifted)]
-    stage.replace_if_any(far, ys, anywhere, xs, shifted, distances)
+    ys = [*map(exp_near_zero, xs, shifted)]
+    stage.replace_if_any(far, ys, exp_anywhere, xs, shifted, distances)
     return ys
 
 
 def add_log(stage: _StageSource, xs: Sequence[str]) -> list[str]:
-    """Add ``log_floats``."""
+    """Add the instructions of the logarithm, as csrc's ``log_floats``; return the results' names."""
 
-    def split(x: str) -> tuple[str, str]:
+    def split_exponent_and_mantissa(x: str) -> tuple[str, str]:
         n = stage.add_instruction(
             "i32x4.shr_s",
             stage.add_instruction("i32x4.sub", x, int_vector(0x3F3504F3)),
@@ -353,7 +357,7 @@ def add_log(stage: _StageSource, xs: Sequence[str]) -> list[str]:
         )
         return stage.add_instruction("f32x4.convert_i32x4_s", n), m
 
-    def finish(n: str, m: str) -> str:
+    def log_of_mantissa(n: str, m: str) -> str:
         m = stage.add_instruction("f32x4.sub", m, float_vector(1))
         s = stage.add_instruction(
             "f32x4.div", m, stage.add_instruction("f32x4.add", m, float_vector(2))
@@ -368,14 +372,14 @@ def add_log(stage: _StageSource, xs: Sequence[str]) -> list[str]:
             n, float_vector(LN2_HIGH), stage.add_instruction("f32x4.add", m, y)
         )
 
-    def unusual(x: str) -> str:
+    def log_of_special_value(x: str) -> str:
         is_denormal = stage.add_instruction("f32x4.lt", x, float_vector(2.0**-126))
-        n, m = split(
+        n, m = split_exponent_and_mantissa(
             stage.add_select(
                 is_denormal, stage.add_instruction("f32x4.mul", x, float_vector(2.0**23)), x
             )
         )
-        y = finish(
+        y = log_of_mantissa(
             stage.add_instruction(
                 "f32x4.sub", n, stage.add_select(is_denormal, float_vector(23), float_vector(0))
             ),
@@ -399,13 +403,13 @@ def add_log(stage: _StageSource, xs: Sequence[str]) -> list[str]:
         stage.add_instruction("i32x4.ge_u", distance, int_vector(0x7F000000))
         for distance in distances
     ]
-    ys = [finish(*split(x)) for x in xs]
-    stage.replace_if_any(masks, ys, unusual, xs)
+    ys = [log_of_mantissa(*split_exponent_and_mantissa(x)) for x in xs]
+    stage.replace_if_any(masks, ys, log_of_special_value, xs)
     return ys
 
 
 def add_tanh(stage: _StageSource, x: str) -> str:
-    """Add ``tanh_floats``."""
+    """Add the instructions of tanh, as csrc's ``tanh_floats``; return the result's name."""
     m = stage.add_instruction("f32x4.pmin", stage.add_instruction("f32x4.abs", x), float_vector(20))
     twice = stage.add_instruction("f32x4.add", m, m)
     shifted = stage.add_multiply_add(
@@ -432,21 +436,21 @@ def _add_rsqrt(stage: _StageSource, x: str) -> str:
 
 
 def _for_each_vector(function: Callable[..., str]) -> Function:
-    """Return a function that adds another one for each vector."""
+    """Return a function that emits the instructions of `function` for each vector of a stage."""
 
-    def apply(stage: _StageSource, *vectors: Sequence[str]) -> list[str]:
+    def emit_for_all_vectors(stage: _StageSource, *vectors: Sequence[str]) -> list[str]:
         return [function(stage, *each) for each in zip(*vectors, strict=True)]
 
-    return apply
+    return emit_for_all_vectors
 
 
 def _instruction_for_each_vector(name: str) -> Function:
-    """Return a function that adds an instruction for each vector."""
+    """Return a function that emits an instruction for each vector of a stage."""
 
-    def add(stage: _StageSource, *operands: str) -> str:
+    def emit_for_all_vectors(stage: _StageSource, *operands: str) -> str:
         return stage.add_instruction(name, *operands)
 
-    return _for_each_vector(add)
+    return _for_each_vector(emit_for_all_vectors)
 
 
 def _emit_square(stage: _StageSource, x: str) -> str:
@@ -457,7 +461,7 @@ def _emit_squared_difference(stage: _StageSource, a: str, b: str) -> str:
     return _emit_square(stage, stage.add_instruction("f32x4.sub", a, b))
 
 
-def _emit_select_if(comparison: str, stage: _StageSource, a: str, b: str) -> str:
+def _emit_select_by_comparison(comparison: str, stage: _StageSource, a: str, b: str) -> str:
     """Emit the choice of `a` if the comparison of `a` with `b` is true or `a` is NaN, else of `b`; return its name."""
     mask = stage.add_instruction(
         "v128.or", stage.add_instruction(comparison, a, b), stage.add_instruction("f32x4.ne", a, a)
@@ -483,8 +487,8 @@ STAGE_FUNCTIONS: Final[dict[str, Function]] = {
     "exp": add_exp,
     "floor": _instruction_for_each_vector("f32x4.floor"),
     "log": add_log,
-    "maximum": _for_each_vector(partial(_emit_select_if, "f32x4.gt")),
-    "minimum": _for_each_vector(partial(_emit_select_if, "f32x4.lt")),
+    "maximum": _for_each_vector(partial(_emit_select_by_comparison, "f32x4.gt")),
+    "minimum": _for_each_vector(partial(_emit_select_by_comparison, "f32x4.lt")),
     "multiply": _instruction_for_each_vector("f32x4.mul"),
     "negative": _instruction_for_each_vector("f32x4.neg"),
     "reciprocal": _for_each_vector(_add_reciprocal),
@@ -499,4 +503,4 @@ STAGE_FUNCTIONS: Final[dict[str, Function]] = {
     "trunc": _instruction_for_each_vector("f32x4.trunc"),
 }
 """What adds the instructions of an export to a stage; the arguments are the vectors of the inputs."""
-LONG_FUNCTIONS: Final = ("exp", "log", "tanh")
+FUNCTIONS_OF_MANY_INSTRUCTIONS: Final = ("exp", "log", "tanh")

@@ -6,7 +6,11 @@ from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from plugrad.extend import uint8
-from plugrad_wasm.declare import ELEMENTWISE_PART_STEPS, RELEASE_GIL_MIN_ELEMENTS, items_per_part
+from plugrad_wasm.declare import (
+    ELEMENTWISE_PART_STEPS,
+    RELEASE_GIL_MIN_ELEMENTS,
+    choose_items_per_part,
+)
 from plugrad_wasm.memory import WasmArray, round_up_to_size_class
 from plugrad_wasm.programs.blocks import ELEMENTWISE_MODULE
 from plugrad_wasm.programs.recorder import (
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class TablePiece(NamedTuple):
-    """Loops of calls in one module."""
+    """A piece of a program: loops of calls in one module, run as one table."""
 
     module: str
     loops: TableLoops
@@ -54,13 +58,13 @@ def divide_into_pieces(
         match call:
             case NumberWrite(target, numbers):
                 operands = [layout.to_operand(x) for x in (target, *numbers)]
-                pieces.hold_back(TableCall(None, operands))
+                pieces.defer_call(TableCall(None, operands))
             case BlockwiseCalls():
                 parts = _split_parts(call, layout, store)
                 if len(parts) > 1:
                     pieces.all.append(ThreadedLoop(call.module, parts, call.scratch_bytes))
                 else:
-                    pieces.add_loops(call.module, parts[0], call.items * len(call.each))
+                    pieces.add_loops(call.module, parts[0], call.items * len(call.block_calls))
             case CompiledLoop():
                 pieces.add_loops(ELEMENTWISE_MODULE, [], 0)
                 pieces.all.append(call)
@@ -75,7 +79,7 @@ def divide_into_pieces(
 
 
 class _PieceCollector:
-    """Collects pieces."""
+    """Collects the pieces of a program in order."""
 
     def __init__(self) -> None:
         self.all: list[TablePiece | ThreadedLoop | ThreadedChains | CompiledLoop] = []
@@ -83,12 +87,12 @@ class _PieceCollector:
         """The elementary steps of the last piece, as far as its calls do not say that they are long."""
         self._waiting: list[TableCall] = []
 
-    def hold_back(self, call: TableCall) -> None:
-        """Hold back a call that any module can make, for the module of the next call."""
+    def defer_call(self, call: TableCall) -> None:
+        """Defer a call that any module can make, so that it joins the piece of the next call."""
         self._waiting.append(call)
 
     def add_loops(self, module: str, loops: TableLoops, work: int) -> None:
-        """Add loops of a module after the held-back calls; `work` is their number of elementary steps."""
+        """Add loops of a module after the deferred calls; `work` is their number of elementary steps."""
         if self._waiting:
             loops = [(1, 1, self._waiting), *loops]
             self._waiting = []
@@ -111,15 +115,15 @@ class _PieceCollector:
 
 def _split_parts(call: BlockwiseCalls, layout: OperandLayout, store: Runtime) -> list[TableLoops]:
     """Split a loop of blocks into parts for threads, or for timely Ctrl-C."""
-    work = call.items * len(call.each)
-    length = items_per_part(store, call.items, work, ELEMENTWISE_PART_STEPS, call.block)
+    work = call.items * len(call.block_calls)
+    length = choose_items_per_part(store, call.items, work, ELEMENTWISE_PART_STEPS, call.block)
     parts: list[TableLoops] = []
     for first in range(0, call.items, length):
         loops: TableLoops = []
-        if call.once:
-            loops.append((call.block, call.block, _table_calls(call.once, layout, first)))
+        if call.setup_calls:
+            loops.append((call.block, call.block, _table_calls(call.setup_calls, layout, first)))
         items = min(length, call.items - first)
-        loops.append((items, call.block, _table_calls(call.each, layout, first)))
+        loops.append((items, call.block, _table_calls(call.block_calls, layout, first)))
         parts.append(loops)
     return parts
 
@@ -133,7 +137,7 @@ def _table_calls(calls: Sequence[BlockCall], layout: OperandLayout, first: int) 
 
 
 class ThreadedChainCalls:
-    """Chains of calls that threads share."""
+    """The function of a program piece whose chains of calls are divided among threads."""
 
     def __init__(
         self, call: ThreadedChains, layout: OperandLayout, perform: Callable[..., None]
@@ -158,20 +162,22 @@ class ThreadedChainCalls:
 
 
 class CompiledLoopCalls:
-    """The calls of a compiled loop, each for a part of the elements, which threads share."""
+    """The function of a program piece whose compiled loop is divided by elements among threads."""
 
     def __init__(self, loop: CompiledLoop, layout: OperandLayout, memory: LinearMemory) -> None:
         """Compile the loop."""
         store = memory.store
         self._numbers = [layout.to_operand(place)[:2] for place in loop.numbers]
         self._arrays = [layout.to_operand(place)[:2] for place in loop.arrays]
-        rest = loop.items % loop.round
+        rest = loop.items % loop.elements_multiple
         whole = loop.items - rest
         work = loop.items * len(loop.arrays)
-        length = items_per_part(store, whole, work, ELEMENTWISE_PART_STEPS, loop.round)
+        length = choose_items_per_part(
+            store, whole, work, ELEMENTWISE_PART_STEPS, loop.elements_multiple
+        )
         self._parts = [(n, min(length, whole - n)) for n in range(0, whole, length)]
         # A last round computes some elements a second time.
-        self._rest = [(loop.items - loop.round, loop.round)] if rest else []
+        self._rest = [(loop.items - loop.elements_multiple, loop.elements_multiple)] if rest else []
         self._memory = memory
         self._size = round_up_to_size_class(loop.scratch_bytes)
         self._runs = store.compile_wat_copies(loop.source, min(len(self._parts), store.threads))
@@ -196,7 +202,7 @@ class CompiledLoopCalls:
 
 
 class ThreadedTableCalls:
-    """Tables that threads share, each with its own bases and scratch memory."""
+    """The function of a program piece whose tables are divided among threads, each with scratch memory of its own."""
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad.extend import DType, Shaped
-    from plugrad_wasm.runtime import CallChain, ExportFunction, HasAddress, Runtime
+    from plugrad_wasm.runtime import CallChain, ExportFunction, HasMemoryAddress, Runtime
 
 BLOCK_ADDRESS_BITS = 40
 BLOCK_START_OFFSET = 1 << BLOCK_ADDRESS_BITS - 1
@@ -74,7 +74,7 @@ class ThreadedChains(NamedTuple):
 
 
 class NumberWrite(NamedTuple):
-    """Numbers and addresses to write to memory before an export reads them."""
+    """A recorded write of numbers and addresses to memory, before an export reads them."""
 
     target: CallArgument
     numbers: tuple[CallArgument, ...]
@@ -94,7 +94,7 @@ class ScratchOffset(NamedTuple):
 
 
 class BlockLength(NamedTuple):
-    """The number of elements in the current block."""
+    """An argument: the number of elements in the current block."""
 
 
 BlockArgument: TypeAlias = "CallArgument | AdvancingArgument | ScratchOffset | BlockLength"
@@ -102,14 +102,14 @@ BlockCall: TypeAlias = "tuple[str, tuple[BlockArgument, ...]]"
 
 
 class BlockwiseCalls(NamedTuple):
-    """Calls of one module that run block by block."""
+    """Elementwise calls of one module that run block by block over their arrays."""
 
     module: str
     items: int
     block: int
-    once: tuple[BlockCall, ...]
+    setup_calls: tuple[BlockCall, ...]
     """What is the same for all blocks, and runs before the first one."""
-    each: tuple[BlockCall, ...]
+    block_calls: tuple[BlockCall, ...]
     scratch_bytes: int
 
 
@@ -119,7 +119,7 @@ class CompiledLoop(NamedTuple):
     source: str
     """A module in text form; the parameters are the places of numbers and arrays, the elements, and scratch memory."""
     items: int
-    round: int
+    elements_multiple: int
     """The elements of which a call computes a multiple."""
     numbers: tuple[BlockOffset, ...]
     arrays: tuple[BlockOffset, ...]
@@ -157,7 +157,7 @@ class RecordingExports(dict[str, "ExportFunction"]):
 
 
 class RecordingStore:
-    """Stands in for a `runtime.Runtime` during a recording: it stores the calls of implementations."""
+    """Replaces the store during a recording: calls of exports are recorded instead of made."""
 
     def __init__(self, store: Runtime) -> None:
         """Stand for a store."""
@@ -171,12 +171,12 @@ class RecordingStore:
         self.exports_holding_gil: RecordingExports = RecordingExports(self, releases_gil=False)
         self.exports_releasing_gil: RecordingExports = RecordingExports(self, releases_gil=True)
 
-    def descriptor(self, values: tuple[int, ...]) -> HasAddress:
+    def descriptor(self, values: tuple[int, ...]) -> HasMemoryAddress:
         """Return the address of integers in linear memory."""
         self.held.append(block := self._store.descriptor(values))
         return block
 
-    def cached_table(self, name: str, descriptor: tuple[int, ...], size: int) -> HasAddress:
+    def cached_table(self, name: str, descriptor: tuple[int, ...], size: int) -> HasMemoryAddress:
         """Return the address of bytes in linear memory that an export has filled."""
         self.held.append(block := self._store.cached_table(name, descriptor, size))
         return block
@@ -186,7 +186,7 @@ class RecordingStore:
         export: str,
         chains: Sequence[CallChain],
         keep_alive: Sequence[object],
-        scratch: Sequence[HasAddress] = (),
+        scratch: Sequence[HasMemoryAddress] = (),
     ) -> None:
         """Record chains of calls."""
         function = self.functions.get(export)
@@ -211,7 +211,7 @@ class _EmptyFreeList(list[Block]):
 
 
 class RecordingMemory(LinearMemory):
-    """A memory that numbers its blocks."""
+    """A linear memory for recordings: it numbers blocks instead of allocating them."""
 
     def __init__(self, home: LinearMemory) -> None:
         """Stand for a memory."""
@@ -228,7 +228,7 @@ class RecordingMemory(LinearMemory):
         self.free: defaultdict[int, list[Block]] = defaultdict(list)
 
     def make_free_block(self, capacity: int) -> None:
-        """Put a newly numbered block on a free list."""
+        """Add a newly numbered block to a free list."""
         self.free[capacity].append(
             Block(self, encode_address(self.number_block(capacity)), capacity)
         )
@@ -238,8 +238,8 @@ class RecordingMemory(LinearMemory):
         self.capacities.append(capacity)
         return BlockOffset(len(self.capacities) - 1, 0)
 
-    def stand_in(self, array: WasmArray) -> WasmArray:
-        """Return the stand-in for an existing array that is the same in each call."""
+    def create_constant_input(self, array: WasmArray) -> WasmArray:
+        """Return a recorded array that represents an existing array, the same in each call."""
         block = self.number_block(array.capacity)
         self.fixed[block.block] = array
         view = WasmView(array, array.shape)
@@ -247,13 +247,13 @@ class RecordingMemory(LinearMemory):
         view.address = encode_address(block)
         return view
 
-    def new_input(self, spec: Shaped) -> WasmArray:
-        """Return the stand-in for an input, which differs in each call."""
+    def create_variable_input(self, spec: Shaped) -> WasmArray:
+        """Return a recorded array that represents an input, another array in each call."""
         return self.empty(spec.shape, spec.dtype)
 
     def from_numpy(self, values: NDArray[Any], dtype: DType) -> WasmArray:
         """Return a constant, which the program keeps alive."""
-        return self.stand_in(self.home.from_numpy(values, dtype))
+        return self.create_constant_input(self.home.from_numpy(values, dtype))
 
     def write_numbers(self, numbers: Sequence[int]) -> WasmArray:
         """Return an array of 32-bit numbers, of which addresses are replaced in each call."""

@@ -37,7 +37,7 @@ class Recording(NamedTuple):
     memory: RecordingMemory
     """The first blocks are those of the arguments."""
     calls: list[RecordedCall]
-    ends: list[ResultLocation | WasmArray]
+    results: list[ResultLocation | WasmArray]
     """The results; an array is the same each time."""
 
 
@@ -57,8 +57,8 @@ def record_graph(graph: Graph, linear_memory: LinearMemory, functions: Functions
         CannotRecord: an implementation needs values. Others raise what they raise untraced.
     """
     memory = RecordingMemory(linear_memory)
-    arrays = {v: memory.new_input(graph.specs[v]) for v in graph.arguments}
-    arrays |= {v: memory.stand_in(x) for v, x in graph.constants.items()}
+    arrays = {v: memory.create_variable_input(graph.specs[v]) for v in graph.arguments}
+    arrays |= {v: memory.create_constant_input(x) for v, x in graph.constants.items()}
     for step in graph.steps:
         if isinstance(step, Fused):
             _record_group(step.body, memory, arrays, functions)
@@ -85,7 +85,7 @@ def _record_group(
     body: Graph, memory: RecordingMemory, arrays: dict[Value, WasmArray], functions: Functions
 ) -> None:
     """Record a group of elementwise calls, to run by blocks if the arrays are large enough."""
-    arrays |= {v: memory.stand_in(x) for v, x in body.constants.items()}
+    arrays |= {v: memory.create_constant_input(x) for v, x in body.constants.items()}
     known = [*body.arguments, *body.constants]
     for value in known:
         arrays[value].address  # noqa: B018 - which copies the elements of a lazy array
@@ -97,7 +97,7 @@ def _record_group(
         known += step.outputs
     shape = body.specs[body.results[0]].shape
     found = as_elementwise_calls(calls[start:], memory.store.functions)
-    specs = _list_place_specs(known, arrays)
+    specs = _find_specs_by_address(known, arrays)
     if found is not None and specs is not None and count_elements(shape) > MIN_BLOCK_ELEMENTS:
         kept = frozenset([_locate_array(arrays[v]).block for v in body.results])
         operands = GroupOperands(shape, specs, kept, first_block)
@@ -107,7 +107,7 @@ def _record_group(
         ]
 
 
-def _list_place_specs(
+def _find_specs_by_address(
     values: Iterable[Value], arrays: Mapping[Value, WasmArray]
 ) -> dict[BlockOffset, Shaped] | None:
     """Return the shape and dtype at each place, or None if one place has two shapes."""

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 def _measure_unshared_reference_count() -> int:
     """Return the reference count that a function sees for an argument held only by its caller's variable."""
 
-    def count(x: object) -> int:
+    def count_references(x: object) -> int:
         return getrefcount(x)
 
     x = object()
-    return count(x)
+    return count_references(x)
 
 
 UNSHARED_REFERENCE_COUNT: Final = _measure_unshared_reference_count()
@@ -56,7 +56,7 @@ def specialize(
     A lazy array is left to the implementation, which may read it where it lies.
     """
     memory = RecordingMemory(linear_memory)
-    arrays = [None if spec is None else memory.new_input(spec) for spec in specs]
+    arrays = [None if spec is None else memory.create_variable_input(spec) for spec in specs]
     given = len(memory.capacities)
     try:
         made = function(*arrays, **attrs)
@@ -85,13 +85,13 @@ def specialize(
 
 
 def _list_inplace_pairs(kernel_name: str, inputs: int, results: int) -> list[tuple[int, int]]:
-    """Return pairs of input and result such that a call reads each element before it writes the same one."""
+    """Return pairs of input and result that may share memory: each element is read before the same one is written."""
     kernel = KERNELS.get(kernel_name)
     if kernel is None:
         return []
     if kernel.is_elementwise:
         return [(i, 0) for i in range(inputs)]
-    lists = optimizers.LISTS.get(kernel)
+    lists = optimizers.LIST_COUNT_OF_KERNEL.get(kernel)
     count = (
         (inputs - 1) // lists if lists else 0
     )  # the coefficients, the variables, their gradients, and others
@@ -104,7 +104,7 @@ def _has_spec(spec: Shaped | None, end: ResultLocation) -> bool:
 
 
 class _FunctionSource:
-    """Writes the source of the function, with the objects that it refers to."""
+    """Writes the Python source of a specialized function, with the objects that it refers to."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class _FunctionSource:
         ends: Sequence[ResultLocation],
     ) -> None:
         """Begin with what each function names; absent inputs have no block."""
-        self.memory, self.calls, self.ends = memory, calls, ends
+        self.memory, self.calls, self.results = memory, calls, ends
         self.store = memory.home.store
         self.parameters = [f"x{i}" for i in range(len(is_given))]
         given = [name for name, is_there in zip(self.parameters, is_given, strict=True) if is_there]
@@ -123,12 +123,12 @@ class _FunctionSource:
         self.last = {
             block: i for i, call in enumerate(calls) for block in iter_accessed_blocks(call)
         }
-        self.whole: dict[int, ResultLocation] = {}
+        self.whole_block_results: dict[int, ResultLocation] = {}
         """For each block, the first result that has all of its elements."""
         for end in ends:
             nbytes = count_elements(end.shape) * end.dtype.itemsize
             if not end.offset and round_up_to_size_class(nbytes) == memory.capacities[end.block]:
-                self.whole.setdefault(end.block, end)
+                self.whole_block_results.setdefault(end.block, end)
         self.reused: dict[int, list[str]] = {}
         """The inputs whose memory a block may take."""
         self.names: dict[str, Any] = {
@@ -145,7 +145,7 @@ class _FunctionSource:
 
     def reuse_input(self, position: int, block: int) -> None:
         """Let a block reuse the memory of an input if at run time nobody else refers to it."""
-        if block in self.whole:
+        if block in self.whole_block_results:
             self.reused.setdefault(block, []).append(f"x{position}")
 
     def compile(
@@ -158,7 +158,7 @@ class _FunctionSource:
             self.names["general"] = general
             are_lazy = " or ".join(f"type(x{i}) is WasmStridedView" for i in may_be_lazy)
             lines.append(f"    if {are_lazy}: return general({parameters})")
-        kept = {end.block for end in self.ends}
+        kept = {end.block for end in self.results}
         for number, call in enumerate(self.calls):
             lines += self._make_blocks(iter_accessed_blocks(call))
             lines.append(f"    {self._format_call(number, call)}")
@@ -168,7 +168,7 @@ class _FunctionSource:
                 if last == number and self.owners.get(block) == f"y{block}" and block not in kept
             ]
         lines += self._make_blocks(kept)  # those without elements, which no call writes
-        results = ", ".join(map(self._format_result, range(len(self.ends)), self.ends))
+        results = ", ".join(map(self._format_result, range(len(self.results)), self.results))
         lines.append(f"    return [{results}]" if returns_list else f"    return {results}")
         exec("\n".join(lines), self.names)
         return self.names.pop("call")  # so that it is no part of a circle
@@ -193,7 +193,7 @@ class _FunctionSource:
     def _format_block(self, block: int) -> str:
         """Return the source that allocates a block."""
         capacity = self.memory.capacities[block]
-        end = self.whole.get(block)
+        end = self.whole_block_results.get(block)
         if end is None:
             return f"WasmArray(memory, ({capacity},), uint8, {capacity}, {capacity})"
         self.names |= {f"shape{block}": end.shape, f"dtype{block}": end.dtype}
@@ -215,7 +215,7 @@ class _FunctionSource:
         return f"run{number}({', '.join(arguments)})"
 
     def _format_arguments(self, number: int, arguments: Sequence[CallArgument]) -> Iterator[str]:
-        """Yield the source of numbers, and of addresses in arrays."""
+        """Yield the Python source of each argument: a number, or an address in an array."""
         for position, argument in enumerate(arguments):
             if not isinstance(argument, BlockOffset):
                 name = f"n{number}_{position}"
@@ -231,7 +231,7 @@ class _FunctionSource:
 
     def _format_result(self, index: int, end: ResultLocation) -> str:
         """Return the source of a result: the array that has its block, or a view of it."""
-        if self.whole.get(end.block) == end:
+        if self.whole_block_results.get(end.block) == end:
             return self.owners[end.block]
         self.names |= {f"shape{index}_": end.shape, f"dtype{index}_": end.dtype}
         return (

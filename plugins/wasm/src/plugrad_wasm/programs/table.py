@@ -23,7 +23,7 @@ MAX_LOOP_ITEMS: Final = (1 << 31) - 1
 
 
 class Operand(NamedTuple):
-    """A number, or an address as base, offset, and step per item of the preceding blocks."""
+    """An operand of a program table: a number, or an address given by base, offset and step per item."""
 
     base: int
     number: float
@@ -66,7 +66,7 @@ def encode_table(
 def _encode_call(
     call: TableCall, module: str, functions: Mapping[str, ProgramFunction], bases: int, count: int
 ) -> bytes:
-    """Encode a call as 32-bit words that the sandbox reads."""
+    """Return a call encoded as 32-bit words, which the program runner in the sandbox reads."""
     export, operands = call
     if export is None:
         head, types = (count, 0), "i" * len(operands)

@@ -22,7 +22,7 @@ from plugrad_webgpu.shaders.sources import shader
 
 if TYPE_CHECKING:
     from plugrad.extend import Pair, Shape
-    from plugrad.kernels.image import Fill, Interpolation
+    from plugrad.kernels.image import FillValue, Interpolation
     from plugrad_webgpu.memory.buffers import CommandRecorder, GpuArray
     from plugrad_webgpu.shaders.program import Plan
 
@@ -131,7 +131,7 @@ def flip_left_right(image: GpuArray) -> GpuArray:
 
 @table.implements(kernels.rotate_with_offset)
 def rotate_with_offset(
-    image: GpuArray, *, radians: float, fill_value: Fill, center: tuple[float, ...]
+    image: GpuArray, *, radians: float, fill_value: FillValue, center: tuple[float, ...]
 ) -> GpuArray:
     """Return the rotated images."""
     return sample_images(
@@ -154,7 +154,7 @@ def transform(
     *,
     interpolation: Interpolation,
     fill_mode: FillMode,
-    fill_value: Fill,
+    fill_value: FillValue,
     output_shape: Pair,
 ) -> GpuArray:
     """Return the transformed images."""
@@ -181,7 +181,7 @@ def transform_image_gradient(
 
 
 def sample_images(
-    images: GpuArray, view: SamplingPoints, shape: Shape, fill_value: Fill
+    images: GpuArray, view: SamplingPoints, shape: Shape, fill_value: FillValue
 ) -> GpuArray:
     """Return images sampled at points; `fill_value` outside."""
     device = images.buffer.device
@@ -204,7 +204,7 @@ def scatter_to_images(dy: GpuArray, view: SamplingPoints, images: Shape) -> GpuA
     return device.launch(plan(_SCATTER_SUM_PROGRAM, (count,), count, images, float32), sums)
 
 
-def _fill_channels(device: CommandRecorder, value: Fill, channels: int) -> GpuArray:
+def _fill_channels(device: CommandRecorder, value: FillValue, channels: int) -> GpuArray:
     """Return the channels of a pixel outside of the images."""
     if not isinstance(value, tuple):
         return full(device, (channels,), value, float32)

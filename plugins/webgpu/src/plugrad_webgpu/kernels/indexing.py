@@ -6,7 +6,7 @@ import math
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Literal
 
-from plugrad.extend import complex64, float32, host_bodies, int32, int64, uint32
+from plugrad.extend import complex64, float32, host_implementations, int32, int64, uint32
 from plugrad.kernels import indexing
 from plugrad_webgpu.algorithms.expressions import elementwise
 from plugrad_webgpu.algorithms.ordering import argsort_labels
@@ -243,4 +243,4 @@ def _segment_sum_program(entry_point: str, width: int) -> Program:
     return Program(entry_point, source, entry_point=entry_point)
 
 
-table.update(host_bodies(indexing), on_host=True)
+table.update(host_implementations(indexing), on_host=True)

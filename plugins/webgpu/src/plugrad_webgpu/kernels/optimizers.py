@@ -4,8 +4,8 @@ Optimizers do not call a kernel on the host. They run its formula on tensors, wh
 dispatch for variables of one size; see docs/notes/0013-chains-of-webgpu.md.
 """
 
-from plugrad.extend import host_bodies
+from plugrad.extend import host_implementations
 from plugrad.kernels import optimizers
 from plugrad_webgpu.declare import table
 
-table.update(host_bodies(optimizers), on_host=True)
+table.update(host_implementations(optimizers), on_host=True)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.extend import host_bodies
+from plugrad.extend import host_implementations
 from plugrad.kernels import rearrangement
-from plugrad.kernels.rearrangement import depth_in_blocks, joined_blocks, split_blocks
+from plugrad.kernels.rearrangement import (
+    plan_batch_to_space,
+    plan_depth_to_space,
+    plan_space_to_batch,
+)
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels.movement import pad
 from plugrad_webgpu.memory.buffers import reinterpret
@@ -32,7 +36,7 @@ def rearrange(x: GpuArray, how: Rearrangement) -> GpuArray:
 @table.implements(rearrangement.batch_to_space_nd)
 def batch_to_space_nd(x: GpuArray, *, block_shape: Shape, crops: Pairs) -> GpuArray:
     """Return blocks of the batch moved to the spatial axes, then cropped."""
-    large = rearrange(x, joined_blocks(x.shape, block_shape))
+    large = rearrange(x, plan_batch_to_space(x.shape, block_shape))
     margins = ((0, 0), *crops, *((0, 0),) * (len(x.shape) - 1 - len(crops)))
     begin = tuple(before for before, _ in margins)
     size = tuple(n - sum(pair) for n, pair in zip(large.shape, margins, strict=True))
@@ -45,13 +49,13 @@ def space_to_batch_nd(x: GpuArray, *, block_shape: Shape, paddings: Pairs) -> Gp
     if any(map(any, paddings)):
         margins = ((0, 0), *paddings, *((0, 0),) * (len(x.shape) - 1 - len(paddings)))
         x = pad(x, paddings=margins, constant_value=0)
-    return rearrange(x, split_blocks(x.shape, block_shape))
+    return rearrange(x, plan_space_to_batch(x.shape, block_shape))
 
 
 @table.implements(rearrangement.depth_to_space)
 def depth_to_space(x: GpuArray, *, block_size: int, data_format: DataFormat) -> GpuArray:
     """Return groups of channels moved to blocks of pixels."""
-    return rearrange(x, depth_in_blocks(x.shape, block_size, data_format))
+    return rearrange(x, plan_depth_to_space(x.shape, block_size, data_format))
 
 
 @table.implements(rearrangement.mirror_pad)
@@ -78,4 +82,4 @@ def take_mirrored(x: GpuArray, axis: int, start: int, count: int) -> GpuArray:
     return copy_view(x, shape, view)
 
 
-table.update(host_bodies(rearrangement), on_host=True)
+table.update(host_implementations(rearrangement), on_host=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from plugrad.extend import complex64, host_bodies
+from plugrad.extend import complex64, host_implementations
 from plugrad.kernels import sorting
 from plugrad_webgpu.algorithms.ordering import argsort_rows, can_select_largest, largest_indices
 from plugrad_webgpu.declare import table
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from plugrad.extend import Kernel
     from plugrad_webgpu.memory.buffers import GpuArray
 
-HOST_BODIES = dict(host_bodies(sorting))
+HOST_BODIES = dict(host_implementations(sorting))
 
 
 def implements_on_gpus(

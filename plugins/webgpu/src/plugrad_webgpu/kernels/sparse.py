@@ -1,7 +1,7 @@
 """Sparse tensors: the implementations that core has for every backend, on the host."""
 
-from plugrad.extend import host_bodies
+from plugrad.extend import host_implementations
 from plugrad.kernels import sparse
 from plugrad_webgpu.declare import table
 
-table.update(host_bodies(sparse), on_host=True)
+table.update(host_implementations(sparse), on_host=True)

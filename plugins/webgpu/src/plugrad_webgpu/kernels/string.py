@@ -1,7 +1,7 @@
 """Strings: the implementations that core has for every backend, on the host."""
 
-from plugrad.extend import host_bodies
+from plugrad.extend import host_implementations
 from plugrad.kernels import string
 from plugrad_webgpu.declare import table
 
-table.update(host_bodies(string), on_host=True)
+table.update(host_implementations(string), on_host=True)

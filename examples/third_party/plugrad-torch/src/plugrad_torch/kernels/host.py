@@ -2,7 +2,7 @@
 
 import torch
 
-from plugrad.extend import host_bodies
+from plugrad.extend import host_implementations
 from plugrad.kernels import (
     detection,
     image,
@@ -16,6 +16,6 @@ from plugrad.kernels import (
 from plugrad_torch.declare import table, update
 
 for family in (detection, optimizers, pixels, ragged, random, sparse, string):
-    table.update(host_bodies(family), on_host=True)
+    table.update(host_implementations(family), on_host=True)
 
 update({image.flip_left_right: lambda image: torch.flip(image, (2,))})

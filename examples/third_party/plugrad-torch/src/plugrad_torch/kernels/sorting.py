@@ -2,7 +2,7 @@
 
 import torch
 
-from plugrad.extend import UnsupportedDtype, host_bodies
+from plugrad.extend import UnsupportedDtype, host_implementations
 from plugrad.kernels import sorting
 from plugrad_torch.declare import Array, implements, table, update
 
@@ -53,4 +53,4 @@ update(
         sorting.upper_bound: lambda rows, values: searched(rows, values, True),
     }
 )
-table.update({sorting.unique: host_bodies(sorting)[sorting.unique]}, on_host=True)
+table.update({sorting.unique: host_implementations(sorting)[sorting.unique]}, on_host=True)

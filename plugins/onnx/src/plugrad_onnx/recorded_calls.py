@@ -111,7 +111,7 @@ def run_kernel(*inputs: Tensor, name: str, attributes: dict[str, Any]) -> Any:
 def _read_record(
     nodes: Sequence[onnx.NodeProto], place: int, node: onnx.NodeProto
 ) -> RecordedCall | None:
-    """Return the call recorded in a node, or None."""
+    """Return the plugrad call recorded in a node's metadata, or None."""
     texts = [entry.value for entry in node.metadata_props if entry.key == CALL_METADATA_KEY]
     if not texts:
         return None
@@ -127,7 +127,7 @@ def _read_record(
 
 
 def _is_closed(nodes: Sequence[onnx.NodeProto], call: RecordedCall, uses: Counter[str]) -> bool:
-    """Whether only the outputs of the call are used outside of these nodes."""
+    """Whether nodes outside of the call read none of its intermediate values."""
     inside = Counter(name for node in nodes for name in node.input)
     made = {name for node in nodes for name in node.output}
     return {*filter(None, call.outputs)} <= made and all(

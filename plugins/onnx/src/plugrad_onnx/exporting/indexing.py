@@ -24,8 +24,8 @@ def band(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) 
     counts: list[str] = []
     for name in inputs[1:]:
         count = writer.emit("Cast", [name], to=INT64)
-        none = writer.constant(np.array(0, np.int64))
-        every = writer.constant(np.array(MAX_INT32, np.int64))
+        none = writer.write_constant(np.array(0, np.int64))
+        every = writer.write_constant(np.array(MAX_INT32, np.int64))
         counts.append(writer.emit("Where", [writer.emit("Less", [count, none]), every, count]))
     low = writer.emit("Trilu", [inputs[0], writer.emit("Neg", counts[:1])], upper=1)
     writer.emit("Trilu", [low, counts[1]], outputs, upper=0)
@@ -99,7 +99,7 @@ def gather_nd(writer: Writer, call: CallPair, inputs: list[str], outputs: list[s
 @export_rule("ScatterNd")
 def scatter_nd(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write ScatterND, which adds updates to zeros."""
-    zero = writer.constant(np.zeros((), np.dtype(call.dtype().name)))
+    zero = writer.write_constant(np.zeros((), np.dtype(call.dtype().name)))
     start = writer.emit("Expand", [zero, writer.write_integers(*call.both_values("shape"))])
     places = writer.emit("Cast", [inputs[0]], to=INT64)
     writer.emit("ScatterND", [start, places, inputs[1]], outputs, reduction="add")

@@ -1,7 +1,7 @@
-// Joins of a few elements, see few.h.
+// Concatenations of a few elements, see small_results.h.
 #include <string.h>
 
-#include "few.h"
+#include "small_results.h"
 
 #include "arrays.h"
 
@@ -71,7 +71,7 @@ static PyObject *run_join(PyObject *self, PyObject *arguments, PyObject *keyword
     return (PyObject *)result;
 }
 
-static PyMethodDef definition = {"join", (PyCFunction *)(void *)run_join, METH_VARARGS | METH_KEYWORDS, NULL};
+static PyMethodDef definition = {"small_concatenation", (PyCFunction *)(void *)run_join, METH_VARARGS | METH_KEYWORDS, NULL};
 
 static void free_joiner(PyObject *capsule) {
     joiner *j = PyCapsule_GetPointer(capsule, NULL);
@@ -80,10 +80,11 @@ static void free_joiner(PyObject *capsule) {
     PyMem_Free(j);
 }
 
-PyObject *join(PyObject *, PyObject *const *arguments, ptrdiff_t count) {
+PyObject *make_small_concatenation(PyObject *, PyObject *const *arguments, ptrdiff_t count) {
     const ptrdiff_t dtypes = count == 4 ? PyTuple_Size(arguments[1]) : -1;
     if (dtypes < 0 || dtypes > MOST_DTYPES)
-        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "join takes four arguments and few dtypes");
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError,
+                                                       "make_small_concatenation takes four arguments and few dtypes");
     if (!axis_name) axis_name = PyUnicode_InternFromString("axis");
     joiner *j = PyMem_Malloc(sizeof(joiner));
     if (!j || !axis_name) {

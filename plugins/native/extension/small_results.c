@@ -1,0 +1,329 @@
+// Results of a few elements, see small_results.h.
+#include "small_results.h"
+
+#include <string.h>
+
+#include "arrays.h"
+#include "calls.h"
+#include "nodes.h"
+
+#define MOST_VARIANTS 12
+#define MOST_READ 2 // arrays
+#define MOST_RANK 64
+#define MOST_FLAGS 2
+
+enum how { EACH = 'e', AXES = 'a', AXIS = 'i', SCAN = 's', ROWS = 'r', VIEW = 'v', NEW_AXIS = 'n', FILL = 'f', BAND = 'b' };
+
+typedef struct {
+    dtype_of_numpy *dtype, *result;
+    PyObject *function; // to be kept
+    const kernel *k;    // or a loop of a ufunc
+    loop_of_numpy *loop;
+    void *data;
+} variant;
+
+typedef struct {
+    enum how how;
+    int inputs, flags, count; // of variants
+    ptrdiff_t most;
+    PyObject *otherwise, *names; // of what has the axes, and of flags
+    variant variants[MOST_VARIANTS];
+} maker;
+
+static PyObject *keep_dims_name, *shape_name, *value_name, *dtype_name, *numpy_name;
+
+static int is_held(const PyObject *x, const dtype_of_numpy *dtype) {
+    return is_array(x) && ((const array *)x)->dtype == dtype && ((const array *)x)->flags & IS_CONTIGUOUS;
+}
+
+// Return the variant for an array, or NULL.
+static const variant *find_variant(const maker *m, const array *x) {
+    if (!is_array((const PyObject *)x) || !(x->flags & IS_CONTIGUOUS)) return NULL;
+    for (int i = 0; i < m->count; i++)
+        if (m->variants[i].dtype == x->dtype) return m->variants + i;
+    return NULL;
+}
+
+static int is_few(const maker *m, ptrdiff_t size) { return 0 < size && size < m->most; }
+
+// Write each element of `out`, where `x` and `y` have so many or are numbers, which have a step of 0.
+static void write_each(const variant *v, int inputs, const array *x, const array *y, const ptrdiff_t *steps, array *out,
+                       ptrdiff_t size) {
+    char *arrays[] = {x->data, y->data, out->data};
+    if (inputs == 1) arrays[1] = out->data;
+    if (v->loop) {
+        const ptrdiff_t wide = v->dtype->item_bytes;
+        ptrdiff_t bytes[] = {steps[0] * wide, steps[1] * wide, v->result->item_bytes};
+        if (inputs == 1) bytes[1] = bytes[2];
+        v->loop(arrays, &size, bytes, v->data);
+        return;
+    }
+    value values[MOST_READ + 1 + 3], *numbers = values + inputs + 1;
+    for (int i = 0; i <= inputs; i++) values[i].pointer = arrays[i];
+    numbers[0].integer = size, numbers[1].integer = steps[0], numbers[2].integer = steps[1];
+    call_kernel(v->k, values);
+}
+
+static PyObject *run_each(PyObject *self, PyObject *const *arrays, ptrdiff_t count) {
+    const maker *m = PyCapsule_GetPointer(self, NULL);
+    if (count < 1 || count > MOST_READ) return PyErr_Format(PyExc_TypeError, "an implementation takes one or two arrays here");
+    const array *x = (const array *)arrays[0], *y = (const array *)arrays[count == MOST_READ], *whole = x;
+    const variant *v = count == m->inputs ? find_variant(m, x) : NULL;
+    ptrdiff_t steps[] = {1, 1};
+    if (v && count == MOST_READ) {
+        if (!is_held((const PyObject *)y, v->dtype))
+            v = NULL;
+        else if (x->axes == y->axes) {
+            if (x->axes && memcmp(x->sizes, y->sizes, sizeof(ptrdiff_t) * (size_t)x->axes)) v = NULL;
+        } else if (!y->axes)
+            steps[1] = 0;
+        else if (!x->axes)
+            steps[0] = 0, whole = y;
+        else
+            v = NULL;
+    }
+    const ptrdiff_t size = v ? product(whole->sizes, whole->axes) : 0;
+    if (!is_few(m, size)) return PyObject_CallFunctionObjArgs(m->otherwise, arrays[0], count > 1 ? arrays[1] : NULL, NULL);
+    array *out = new_array(v->result, whole->axes, whole->sizes);
+    if (out) write_each(v, m->inputs, x, y, steps, out, size);
+    return (PyObject *)out;
+}
+
+// What a kernel is called with behind the arrays, and the shape of the result.
+typedef struct {
+    value numbers[3 + MOST_FLAGS];
+    int count, axes;
+    ptrdiff_t sizes[MOST_RANK];
+} layout;
+
+// Describe a call along the axes from `first` to `last`, which remain as they are in a scan or in rows.
+static void describe(const maker *m, const array *x, int first, int last, int is_kept, layout *l) {
+    l->axes = 0;
+    for (int axis = 0; axis < x->axes; axis++) {
+        const int is_reduced = first <= axis && axis < last && m->how != SCAN && m->how != ROWS;
+        if (!is_reduced || is_kept) l->sizes[l->axes++] = is_reduced ? 1 : x->sizes[axis];
+    }
+    l->numbers[0].integer = product(x->sizes, first);
+    l->numbers[1].integer = product(x->sizes + first, last - first);
+    l->numbers[2].integer = product(x->sizes + last, x->axes - last);
+    l->count = m->how == ROWS ? 2 : 3;
+}
+
+// Read what keywords say; return whether a kernel takes it, 0 also with an error of Python.
+static int read_keywords(const maker *m, const array *x, PyObject *keywords, layout *l) {
+    PyObject *axes = PyDict_GetItemWithError(keywords, PyTuple_GetItem(m->names, 0));
+    if (!axes || !x->axes) return 0;
+    if (m->how == AXES) {
+        PyObject *kept = PyDict_GetItemWithError(keywords, keep_dims_name);
+        const ptrdiff_t count = kept ? PyTuple_Size(axes) : 0;
+        if (count < 1 || count > x->axes) return 0;
+        const int first = (int)PyLong_AsLongLong(PyTuple_GetItem(axes, 0));
+        const int last = (int)PyLong_AsLongLong(PyTuple_GetItem(axes, count - 1)) + 1, is_kept = PyObject_IsTrue(kept);
+        if (first < 0 || last > x->axes || last - first != count || is_kept < 0) return 0;
+        describe(m, x, first, last, is_kept, l);
+        return 1;
+    }
+    const long long axis = PyLong_AsLongLong(axes);
+    if (axis < 0 || axis >= x->axes || (m->how == ROWS && axis != x->axes - 1)) return 0;
+    describe(m, x, (int)axis, (int)axis + 1, 0, l);
+    for (ptrdiff_t i = 1, names = PyTuple_Size(m->names); i < names; i++) {
+        PyObject *flag = PyDict_GetItemWithError(keywords, PyTuple_GetItem(m->names, i));
+        const int is_set = flag ? PyObject_IsTrue(flag) : -1;
+        if (is_set < 0) return 0;
+        l->numbers[l->count++].integer = is_set;
+    }
+    return 1;
+}
+
+static PyObject *run_along(PyObject *self, PyObject *arguments, PyObject *keywords) {
+    const maker *m = PyCapsule_GetPointer(self, NULL);
+    const array *x = PyTuple_Size(arguments) == 1 && keywords ? (const array *)PyTuple_GetItem(arguments, 0) : NULL;
+    const variant *v = x ? find_variant(m, x) : NULL;
+    layout l;
+    if (!v || !is_few(m, product(x->sizes, x->axes)) || !read_keywords(m, x, keywords, &l))
+        return PyErr_Occurred() ? NULL : PyObject_Call(m->otherwise, arguments, keywords);
+    array *out = new_array(v->result, l.axes, l.sizes);
+    if (!out) return NULL;
+    value values[2 + 3 + MOST_FLAGS] = {{.pointer = x->data}, {.pointer = out->data}};
+    memcpy(values + 2, l.numbers, (size_t)l.count * sizeof(value));
+    call_kernel(v->k, values);
+    return (PyObject *)out;
+}
+
+static int is_number(const PyObject *x) {
+    const array *a = (const array *)x;
+    return is_array(x) && !a->axes && a->dtype->kind == 'i' && a->dtype->item_bytes == 4 && a->dtype->order != '>';
+}
+
+static PyObject *run_band(PyObject *self, PyObject *const *arrays, ptrdiff_t count) {
+    const maker *m = PyCapsule_GetPointer(self, NULL);
+    if (count != 3) return PyErr_Format(PyExc_TypeError, "an implementation takes three arrays here");
+    const array *x = (const array *)arrays[0], *below = (const array *)arrays[1], *above = (const array *)arrays[2];
+    const variant *v = is_number(arrays[1]) && is_number(arrays[2]) ? find_variant(m, x) : NULL;
+    const ptrdiff_t size = v && x->axes > 1 ? product(x->sizes, x->axes) : 0;
+    if (!is_few(m, size)) return PyObject_CallFunctionObjArgs(m->otherwise, arrays[0], arrays[1], arrays[2], NULL);
+    array *out = new_array(v->result, x->axes, x->sizes);
+    if (!out) return NULL;
+    const ptrdiff_t rows = x->sizes[x->axes - 2], columns = x->sizes[x->axes - 1];
+    const value values[] = {{.pointer = x->data},     {.pointer = out->data},   {.integer = size / (rows * columns)},
+                            {.integer = rows},        {.integer = columns},     {.pointer = below->data},
+                            {.pointer = above->data}};
+    call_kernel(v->k, values);
+    return (PyObject *)out;
+}
+
+// Read the sizes of a tuple; return how many there are, or -1 if that is none, also with an error of Python.
+static int read_sizes(PyObject *tuple, ptrdiff_t *sizes) {
+    const ptrdiff_t count = tuple ? PyTuple_Size(tuple) : -1;
+    if (count > MOST_RANK) return -1;
+    for (ptrdiff_t i = 0; i < count; i++) {
+        sizes[i] = (ptrdiff_t)PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
+        if (sizes[i] < 0) return -1;
+    }
+    return (int)count;
+}
+
+static PyObject *run_view(PyObject *self, PyObject *arguments, PyObject *keywords) {
+    const maker *m = PyCapsule_GetPointer(self, NULL);
+    array *x = PyTuple_Size(arguments) == 1 && keywords ? (array *)PyTuple_GetItem(arguments, 0) : NULL;
+    ptrdiff_t sizes[MOST_RANK];
+    int axes = -1;
+    // Numbers and bools, also those of other packages: what else there is may need more than its bytes.
+    const int is_meant = x && is_array((PyObject *)x) && x->flags & IS_CONTIGUOUS && strchr("biufcV", x->dtype->kind);
+    PyObject *said = is_meant ? PyDict_GetItemWithError(keywords, PyTuple_GetItem(m->names, 0)) : NULL;
+    if (said && m->how == VIEW) axes = read_sizes(said, sizes);
+    if (said && m->how == NEW_AXIS && x->axes < MOST_RANK) {
+        const long long place = PyLong_AsLongLong(said);
+        for (int i = 0; i <= x->axes; i++) sizes[i] = i == place ? 1 : x->sizes[i - (i > place)];
+        if (0 <= place && place <= x->axes) axes = x->axes + 1;
+    }
+    if (axes >= 0 && product(sizes, axes) == product(x->sizes, x->axes)) return (PyObject *)new_view(x, axes, sizes);
+    PyErr_Clear(); // what is no such shape is for the other function
+    return PyObject_Call(m->otherwise, arguments, keywords);
+}
+
+// Write a number to each of `size` elements; return whether the dtype is one of those that this knows.
+static int fill(array *out, double number, long long integer, ptrdiff_t size) {
+#define EACH_ELEMENT(type, value) for (ptrdiff_t i = 0; i < size; i++) ((type *)out->data)[i] = (type)(value)
+    switch (out->dtype->kind << 8 | (int)out->dtype->item_bytes) {
+    case 'f' << 8 | 4: EACH_ELEMENT(float, number); return 1;
+    case 'f' << 8 | 8: EACH_ELEMENT(double, number); return 1;
+    case 'i' << 8 | 4: EACH_ELEMENT(int32_t, integer); return 1;
+    case 'i' << 8 | 8: EACH_ELEMENT(int64_t, integer); return 1;
+    default: return 0;
+    }
+}
+
+static PyObject *run_fill(PyObject *self, PyObject *arguments, PyObject *keywords) {
+    const maker *m = PyCapsule_GetPointer(self, NULL);
+    PyObject *value = keywords ? PyDict_GetItemWithError(keywords, value_name) : NULL;
+    PyObject *named = value ? PyDict_GetItemWithError(keywords, dtype_name) : NULL;
+    PyObject *dtype = named ? PyObject_GetAttr(named, numpy_name) : NULL;
+    ptrdiff_t sizes[MOST_RANK];
+    const int axes = dtype ? read_sizes(PyDict_GetItemWithError(keywords, shape_name), sizes) : -1;
+    const ptrdiff_t size = axes < 0 ? m->most : product(sizes, axes);
+    int is_known = 0;
+    for (int i = 0; i < m->count && size < m->most; i++) is_known |= m->variants[i].dtype == (dtype_of_numpy *)dtype;
+    const double number = is_known ? PyFloat_AsDouble(value) : 0;
+    const long long integer = is_known && ((dtype_of_numpy *)dtype)->kind == 'i' ? PyLong_AsLongLong(value) : 0;
+    array *out = is_known && !PyErr_Occurred() ? new_array((dtype_of_numpy *)dtype, axes, sizes) : NULL;
+    if (dtype) Py_DecRef(dtype);
+    if (out && fill(out, number, integer, size)) return (PyObject *)out;
+    if (out) Py_DecRef((PyObject *)out);
+    PyErr_Clear(); // what is no such number is for the other function
+    return PyObject_Call(m->otherwise, arguments, keywords);
+}
+
+static PyMethodDef each = {"small_result", run_each, METH_FASTCALL, NULL};
+static PyMethodDef along = {"small_result", (PyCFunction *)(void *)run_along, METH_VARARGS | METH_KEYWORDS, NULL};
+static PyMethodDef band = {"small_result", run_band, METH_FASTCALL, NULL};
+static PyMethodDef view = {"small_result", (PyCFunction *)(void *)run_view, METH_VARARGS | METH_KEYWORDS, NULL};
+static PyMethodDef filled = {"small_result", (PyCFunction *)(void *)run_fill, METH_VARARGS | METH_KEYWORDS, NULL};
+
+static void free_maker(PyObject *capsule) {
+    maker *m = PyCapsule_GetPointer(capsule, NULL);
+    for (int i = 0; i < m->count; i++) {
+        Py_DecRef((PyObject *)m->variants[i].dtype);
+        Py_DecRef((PyObject *)m->variants[i].result);
+        Py_DecRef(m->variants[i].function);
+    }
+    Py_DecRef(m->otherwise);
+    Py_DecRef(m->names);
+    PyMem_Free(m);
+}
+
+static PyObject *kept(PyObject *object) {
+    Py_IncRef(object);
+    return object;
+}
+
+static int is_wrong_call(void) {
+    PyErr_Format(PyExc_ValueError, "make_small_result_function: the functions do not take what it has");
+    return 0;
+}
+
+// Find the function of a variant, and how many arrays it reads; return whether it takes the right arguments.
+static int read_function(const maker *m, PyObject *given, PyObject *ufunc_type, variant *v, int *inputs) {
+    if (m->how == EACH && PyTuple_Size(given) == 2) {
+        function f;
+        if (!find_function(given, ufunc_type, &f)) return 0;
+        v->loop = f.loop, v->data = f.data, *inputs = f.arrays - 1;
+        return (f.arrays <= MOST_READ + 1 && v->loop) || is_wrong_call();
+    }
+    PyErr_Clear();
+    if (m->how == FILL) return 1;
+    if (PyCFunction_GetFunction(given) != run_kernel) return is_wrong_call();
+    v->k = PyCapsule_GetPointer(PyCFunction_GetSelf(given), NULL);
+    *inputs = m->how == EACH && signature_of(v->k)->count == 6 ? 2 : 1;
+    static const char along[] = "rwiiiii";
+    char wanted[sizeof along] = "";
+    memcpy(wanted, along, (size_t)(2 + (m->how == ROWS ? 2 : 3) + m->flags));
+    const char *each = m->how == BAND ? "rwiiirr" : *inputs == 2 ? "rrwiii" : "rwi";
+    return !strcmp(signature_of(v->k)->kinds, m->how == EACH || m->how == BAND ? each : wanted) || is_wrong_call();
+}
+
+static int read_variants(maker *m, PyObject *variants, PyObject *ufunc_type) {
+    for (ptrdiff_t i = 0, count = PyTuple_Size(variants); i < count; i++) {
+        PyObject *parts = PyTuple_GetItem(variants, i);
+        if (i == MOST_VARIANTS || PyTuple_Size(parts) != 3) return is_wrong_call();
+        variant v = {.dtype = (dtype_of_numpy *)PyTuple_GetItem(parts, 0), .function = PyTuple_GetItem(parts, 1),
+                     .result = (dtype_of_numpy *)PyTuple_GetItem(parts, 2)};
+        int inputs = 0;
+        if (!read_function(m, v.function, ufunc_type, &v, &inputs)) return 0;
+        if (i && inputs != m->inputs) return is_wrong_call();
+        m->inputs = inputs;
+        kept((PyObject *)v.dtype), kept((PyObject *)v.result), kept(v.function);
+        m->variants[m->count++] = v;
+    }
+    return m->count > 0 || m->how == VIEW || m->how == NEW_AXIS || is_wrong_call();
+}
+
+PyObject *make_small_result_function(PyObject *, PyObject *const *arguments, ptrdiff_t count) {
+    const char *how = count == 6 ? PyUnicode_AsUTF8AndSize(arguments[0], NULL) : "";
+    if (!how) return NULL;
+    if (!*how || !strchr("eaisrvnfb", *how)) return PyErr_Format(PyExc_TypeError, "make_small_result_function takes six arguments");
+    if (!keep_dims_name) keep_dims_name = PyUnicode_InternFromString("keep_dims");
+    if (!shape_name) shape_name = PyUnicode_InternFromString("shape");
+    if (!value_name) value_name = PyUnicode_InternFromString("value");
+    if (!dtype_name) dtype_name = PyUnicode_InternFromString("dtype");
+    if (!numpy_name) numpy_name = PyUnicode_InternFromString("numpy");
+    maker *m = PyMem_Malloc(sizeof(maker));
+    if (!m || !keep_dims_name || !shape_name || !value_name || !dtype_name || !numpy_name) {
+        PyMem_Free(m);
+        return PyErr_NoMemory();
+    }
+    *m = (maker){.how = *how, .most = PyLong_AsLongLong(arguments[2])};
+    m->otherwise = kept(arguments[3]), m->names = kept(arguments[4]);
+    const ptrdiff_t names = PyTuple_Size(m->names);
+    m->flags = names > 1 ? (int)names - 1 : 0;
+    PyObject *self = PyCapsule_New(m, NULL, free_maker);
+    if (!self) return NULL;
+    const int has_names = !strchr("efb", *how), is_view = m->how == VIEW || m->how == NEW_AXIS;
+    PyMethodDef *definition = m->how == EACH ? &each : is_view ? &view : m->how == FILL ? &filled : m->how == BAND ? &band : &along;
+    const int is_right = names >= has_names && m->flags <= MOST_FLAGS;
+    PyObject *made = (is_right || is_wrong_call()) && read_variants(m, arguments[1], arguments[5])
+                         ? PyCFunction_NewEx(definition, self, NULL)
+                         : NULL;
+    Py_DecRef(self);
+    return made;
+}

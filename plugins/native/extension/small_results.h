@@ -1,0 +1,33 @@
+// Functions that make the results of kernels of a few elements, which takes Python longer than the arithmetic.
+#pragma once
+
+#include "python.h"
+
+// make_small_result_function(how, variants, most, otherwise, names, ufunc type): return a function of arrays of one dtype,
+// whose elements follow each other in memory. If there are fewer than `most`, it makes a new array and calls a function that
+// writes to it; and else `otherwise`, with the same arguments. Each of `variants` is a tuple of a dtype, a function for it,
+// and the dtype of the result. `how` tells what the function takes behind the arrays:
+//
+// "each": the number of elements, and a step for each array if there are two: 1, or 0 for one without axes, which stands
+//         beside each element of the other. It may also be a loop of NumPy, a pair of a ufunc and the loop's number
+// "axes": the sizes before, of and behind the axes that the keyword names[0] has, which are adjacent and not in the result
+//         unless the keyword keep_dims is true
+// "indices": the sizes before, of and behind the axis that the keyword names[0] is, which is not in the result
+// "scan": the same sizes of an axis that is in the result
+// "rows": the number of rows, and their size; the keyword names[0] is the last axis
+// "band": the number of matrices, of their rows and columns, and two more arrays, which are numbers of int32
+//
+// And some without C functions:
+//
+// "view": return a view with the shape that the keyword names[0] is, of an array of any size
+// "new axis": return a view with one more axis, whose place the keyword names[0] is
+// "fill": return an array with the keywords shape, value and dtype; `variants` have the dtypes
+//
+// Behind the sizes, a function takes the flags that the keywords of the other names are.
+PyObject *make_small_result_function(PyObject *module, PyObject *const *arguments, ptrdiff_t count);
+
+// make_small_concatenation(is_stack, dtypes, most, otherwise): return a function of arrays that joins them along the keyword
+// axis, which is a new one if `is_stack` is true. If they have one of `dtypes`, whose elements are copied as bytes, and fewer
+// than `most` bytes, which follow each other in memory, it does so itself; and else it calls `otherwise`, with the same
+// arguments.
+PyObject *make_small_concatenation(PyObject *module, PyObject *const *arguments, ptrdiff_t count);
