@@ -4,14 +4,17 @@
 #define ABI 0x2000000
 
 // The places of NumPy's functions and types in the table that it exports.
-enum { GET_ABI = 0, ARRAY_TYPE = 2, NEW_ARRAY = 94 };
+enum { GET_ABI = 0, ARRAY_TYPE = 2, NEW_ARRAY = 94, SET_BASE = 282 };
 
 typedef unsigned get_abi(void);
 typedef PyObject *make_array(void *type, void *dtype, int axes, const ptrdiff_t *sizes, const ptrdiff_t *strides, void *data,
                              int flags, PyObject *base);
 
+typedef int set_base(array *view, PyObject *base);
+
 void *array_type;
 static make_array *make;
+static set_base *refer;
 
 int load_numpy(void) {
     PyObject *module = PyImport_ImportModule("numpy._core._multiarray_umath");
@@ -26,12 +29,23 @@ int load_numpy(void) {
     }
     array_type = table[ARRAY_TYPE];
     make = (make_array *)table[NEW_ARRAY];
+    refer = (set_base *)table[SET_BASE];
     return 1;
 }
 
 array *new_array(dtype_of_numpy *dtype, int axes, const ptrdiff_t *sizes) {
     Py_IncRef((PyObject *)dtype); // which is handed over
     return (array *)make(array_type, dtype, axes, sizes, NULL, NULL, 0, NULL);
+}
+
+array *new_view(array *x, int axes, const ptrdiff_t *sizes) {
+    Py_IncRef((PyObject *)x->dtype);
+    array *view = (array *)make(array_type, x->dtype, axes, sizes, NULL, x->data, x->flags & (IS_ALIGNED | IS_WRITABLE), NULL);
+    if (!view) return NULL;
+    Py_IncRef((PyObject *)x); // which is handed over, whatever comes
+    if (!refer(view, (PyObject *)x)) return view;
+    Py_DecRef((PyObject *)view);
+    return NULL;
 }
 
 int get_buffer(PyObject *x, Py_buffer *view, int flags) {

@@ -22,7 +22,7 @@ typedef struct {
     int flags;
 } array;
 
-enum array_flag { IS_CONTIGUOUS = 1, IS_WRITABLE = 0x400 };
+enum array_flag { IS_CONTIGUOUS = 1, IS_ALIGNED = 0x100, IS_WRITABLE = 0x400 };
 
 // The type of arrays; subclasses have others.
 extern void *array_type;
@@ -40,6 +40,9 @@ static inline ptrdiff_t product(const ptrdiff_t *sizes, int count) {
 
 // Return a new array, or NULL with an error of Python.
 array *new_array(dtype_of_numpy *dtype, int axes, const ptrdiff_t *sizes);
+
+// Return an array with the elements of a contiguous one, which it refers to, or NULL with an error of Python.
+array *new_view(array *x, int axes, const ptrdiff_t *sizes);
 
 // Do what PyObject_GetBuffer does, in less time for arrays; `flags` do not ask for a format. The caller keeps the array alive.
 int get_buffer(PyObject *x, Py_buffer *view, int flags);

@@ -117,6 +117,7 @@ FROM_PYTHON unsigned long long PyLong_AsUnsignedLongLongMask(PyObject *number);
 FROM_PYTHON PyObject *PyBool_FromLong(long number);
 FROM_PYTHON PyObject *PyLong_FromLongLong(long long number);
 FROM_PYTHON PyObject *PyObject_Type(PyObject *object);
+FROM_PYTHON PyObject *PyObject_GetAttr(PyObject *object, PyObject *name);
 FROM_PYTHON PyObject *PyObject_GetAttrString(PyObject *object, const char *name);
 FROM_PYTHON PyObject *PyImport_ImportModule(const char *name);
 FROM_PYTHON int PyObject_IsTrue(PyObject *object);

@@ -12,7 +12,7 @@
 #define MOST_RANK 64
 #define MOST_FLAGS 2
 
-enum how { EACH = 'e', AXES = 'a', AXIS = 'i', SCAN = 's', ROWS = 'r' };
+enum how { EACH = 'e', AXES = 'a', AXIS = 'i', SCAN = 's', ROWS = 'r', VIEW = 'v', NEW_AXIS = 'n', FILL = 'f', BAND = 'b' };
 
 typedef struct {
     dtype_of_numpy *dtype, *result;
@@ -30,7 +30,7 @@ typedef struct {
     variant variants[MOST_VARIANTS];
 } maker;
 
-static PyObject *keep_dims_name;
+static PyObject *keep_dims_name, *shape_name, *value_name, *dtype_name, *numpy_name;
 
 static int is_held(const PyObject *x, const dtype_of_numpy *dtype) {
     return is_array(x) && ((const array *)x)->dtype == dtype && ((const array *)x)->flags & IS_CONTIGUOUS;
@@ -150,8 +150,95 @@ static PyObject *run_along(PyObject *self, PyObject *arguments, PyObject *keywor
     return (PyObject *)out;
 }
 
+static int is_number(const PyObject *x) {
+    const array *a = (const array *)x;
+    return is_array(x) && !a->axes && a->dtype->kind == 'i' && a->dtype->item_bytes == 4 && a->dtype->order != '>';
+}
+
+static PyObject *run_band(PyObject *self, PyObject *const *arrays, ptrdiff_t count) {
+    const maker *m = PyCapsule_GetPointer(self, NULL);
+    if (count != 3) return PyErr_Format(PyExc_TypeError, "an implementation takes three arrays here");
+    const array *x = (const array *)arrays[0], *below = (const array *)arrays[1], *above = (const array *)arrays[2];
+    const variant *v = is_number(arrays[1]) && is_number(arrays[2]) ? find_variant(m, x) : NULL;
+    const ptrdiff_t size = v && x->axes > 1 ? product(x->sizes, x->axes) : 0;
+    if (!is_few(m, size)) return PyObject_CallFunctionObjArgs(m->otherwise, arrays[0], arrays[1], arrays[2], NULL);
+    array *out = new_array(v->result, x->axes, x->sizes);
+    if (!out) return NULL;
+    const ptrdiff_t rows = x->sizes[x->axes - 2], columns = x->sizes[x->axes - 1];
+    const value values[] = {{.pointer = x->data},     {.pointer = out->data},   {.integer = size / (rows * columns)},
+                            {.integer = rows},        {.integer = columns},     {.pointer = below->data},
+                            {.pointer = above->data}};
+    call_kernel(v->k, values);
+    return (PyObject *)out;
+}
+
+// Read the sizes of a tuple; return how many there are, or -1 if that is none, also with an error of Python.
+static int read_sizes(PyObject *tuple, ptrdiff_t *sizes) {
+    const ptrdiff_t count = tuple ? PyTuple_Size(tuple) : -1;
+    if (count > MOST_RANK) return -1;
+    for (ptrdiff_t i = 0; i < count; i++) {
+        sizes[i] = (ptrdiff_t)PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
+        if (sizes[i] < 0) return -1;
+    }
+    return (int)count;
+}
+
+static PyObject *run_view(PyObject *self, PyObject *arguments, PyObject *keywords) {
+    const maker *m = PyCapsule_GetPointer(self, NULL);
+    array *x = PyTuple_Size(arguments) == 1 && keywords ? (array *)PyTuple_GetItem(arguments, 0) : NULL;
+    ptrdiff_t sizes[MOST_RANK];
+    int axes = -1;
+    // Numbers and bools, also those of other packages: what else there is may need more than its bytes.
+    const int is_meant = x && is_array((PyObject *)x) && x->flags & IS_CONTIGUOUS && strchr("biufcV", x->dtype->kind);
+    PyObject *said = is_meant ? PyDict_GetItemWithError(keywords, PyTuple_GetItem(m->names, 0)) : NULL;
+    if (said && m->how == VIEW) axes = read_sizes(said, sizes);
+    if (said && m->how == NEW_AXIS && x->axes < MOST_RANK) {
+        const long long place = PyLong_AsLongLong(said);
+        for (int i = 0; i <= x->axes; i++) sizes[i] = i == place ? 1 : x->sizes[i - (i > place)];
+        if (0 <= place && place <= x->axes) axes = x->axes + 1;
+    }
+    if (axes >= 0 && product(sizes, axes) == product(x->sizes, x->axes)) return (PyObject *)new_view(x, axes, sizes);
+    PyErr_Clear(); // what is no such shape is for the other function
+    return PyObject_Call(m->otherwise, arguments, keywords);
+}
+
+// Write a number to each of `size` elements; return whether the dtype is one of those that this knows.
+static int fill(array *out, double number, long long integer, ptrdiff_t size) {
+#define EACH_ELEMENT(type, value) for (ptrdiff_t i = 0; i < size; i++) ((type *)out->data)[i] = (type)(value)
+    switch (out->dtype->kind << 8 | (int)out->dtype->item_bytes) {
+    case 'f' << 8 | 4: EACH_ELEMENT(float, number); return 1;
+    case 'f' << 8 | 8: EACH_ELEMENT(double, number); return 1;
+    case 'i' << 8 | 4: EACH_ELEMENT(int32_t, integer); return 1;
+    case 'i' << 8 | 8: EACH_ELEMENT(int64_t, integer); return 1;
+    default: return 0;
+    }
+}
+
+static PyObject *run_fill(PyObject *self, PyObject *arguments, PyObject *keywords) {
+    const maker *m = PyCapsule_GetPointer(self, NULL);
+    PyObject *value = keywords ? PyDict_GetItemWithError(keywords, value_name) : NULL;
+    PyObject *named = value ? PyDict_GetItemWithError(keywords, dtype_name) : NULL;
+    PyObject *dtype = named ? PyObject_GetAttr(named, numpy_name) : NULL;
+    ptrdiff_t sizes[MOST_RANK];
+    const int axes = dtype ? read_sizes(PyDict_GetItemWithError(keywords, shape_name), sizes) : -1;
+    const ptrdiff_t size = axes < 0 ? m->most : product(sizes, axes);
+    int is_known = 0;
+    for (int i = 0; i < m->count && size < m->most; i++) is_known |= m->variants[i].dtype == (dtype_of_numpy *)dtype;
+    const double number = is_known ? PyFloat_AsDouble(value) : 0;
+    const long long integer = is_known && ((dtype_of_numpy *)dtype)->kind == 'i' ? PyLong_AsLongLong(value) : 0;
+    array *out = is_known && !PyErr_Occurred() ? new_array((dtype_of_numpy *)dtype, axes, sizes) : NULL;
+    if (dtype) Py_DecRef(dtype);
+    if (out && fill(out, number, integer, size)) return (PyObject *)out;
+    if (out) Py_DecRef((PyObject *)out);
+    PyErr_Clear(); // what is no such number is for the other function
+    return PyObject_Call(m->otherwise, arguments, keywords);
+}
+
 static PyMethodDef each = {"small_result", run_each, METH_FASTCALL, NULL};
 static PyMethodDef along = {"small_result", (PyCFunction *)(void *)run_along, METH_VARARGS | METH_KEYWORDS, NULL};
+static PyMethodDef band = {"small_result", run_band, METH_FASTCALL, NULL};
+static PyMethodDef view = {"small_result", (PyCFunction *)(void *)run_view, METH_VARARGS | METH_KEYWORDS, NULL};
+static PyMethodDef filled = {"small_result", (PyCFunction *)(void *)run_fill, METH_VARARGS | METH_KEYWORDS, NULL};
 
 static void free_maker(PyObject *capsule) {
     maker *m = PyCapsule_GetPointer(capsule, NULL);
@@ -184,14 +271,15 @@ static int read_function(const maker *m, PyObject *given, PyObject *ufunc_type, 
         return (f.arrays <= MOST_READ + 1 && v->loop) || is_wrong_call();
     }
     PyErr_Clear();
+    if (m->how == FILL) return 1;
     if (PyCFunction_GetFunction(given) != run_kernel) return is_wrong_call();
     v->k = PyCapsule_GetPointer(PyCFunction_GetSelf(given), NULL);
     *inputs = m->how == EACH && signature_of(v->k)->count == 6 ? 2 : 1;
     static const char along[] = "rwiiiii";
     char wanted[sizeof along] = "";
     memcpy(wanted, along, (size_t)(2 + (m->how == ROWS ? 2 : 3) + m->flags));
-    const char *each = *inputs == 2 ? "rrwiii" : "rwi";
-    return !strcmp(signature_of(v->k)->kinds, m->how == EACH ? each : wanted) || is_wrong_call();
+    const char *each = m->how == BAND ? "rwiiirr" : *inputs == 2 ? "rrwiii" : "rwi";
+    return !strcmp(signature_of(v->k)->kinds, m->how == EACH || m->how == BAND ? each : wanted) || is_wrong_call();
 }
 
 static int read_variants(maker *m, PyObject *variants, PyObject *ufunc_type) {
@@ -207,16 +295,20 @@ static int read_variants(maker *m, PyObject *variants, PyObject *ufunc_type) {
         kept((PyObject *)v.dtype), kept((PyObject *)v.result), kept(v.function);
         m->variants[m->count++] = v;
     }
-    return m->count > 0 || is_wrong_call();
+    return m->count > 0 || m->how == VIEW || m->how == NEW_AXIS || is_wrong_call();
 }
 
 PyObject *make_small_result_function(PyObject *, PyObject *const *arguments, ptrdiff_t count) {
     const char *how = count == 6 ? PyUnicode_AsUTF8AndSize(arguments[0], NULL) : "";
     if (!how) return NULL;
-    if (!*how || !strchr("eaisr", *how)) return PyErr_Format(PyExc_TypeError, "make_small_result_function takes six arguments");
+    if (!*how || !strchr("eaisrvnfb", *how)) return PyErr_Format(PyExc_TypeError, "make_small_result_function takes six arguments");
     if (!keep_dims_name) keep_dims_name = PyUnicode_InternFromString("keep_dims");
+    if (!shape_name) shape_name = PyUnicode_InternFromString("shape");
+    if (!value_name) value_name = PyUnicode_InternFromString("value");
+    if (!dtype_name) dtype_name = PyUnicode_InternFromString("dtype");
+    if (!numpy_name) numpy_name = PyUnicode_InternFromString("numpy");
     maker *m = PyMem_Malloc(sizeof(maker));
-    if (!m || !keep_dims_name) {
+    if (!m || !keep_dims_name || !shape_name || !value_name || !dtype_name || !numpy_name) {
         PyMem_Free(m);
         return PyErr_NoMemory();
     }
@@ -226,9 +318,11 @@ PyObject *make_small_result_function(PyObject *, PyObject *const *arguments, ptr
     m->flags = names > 1 ? (int)names - 1 : 0;
     PyObject *self = PyCapsule_New(m, NULL, free_maker);
     if (!self) return NULL;
-    const int is_right = names >= (m->how != EACH) && m->flags <= MOST_FLAGS;
+    const int has_names = !strchr("efb", *how), is_view = m->how == VIEW || m->how == NEW_AXIS;
+    PyMethodDef *definition = m->how == EACH ? &each : is_view ? &view : m->how == FILL ? &filled : m->how == BAND ? &band : &along;
+    const int is_right = names >= has_names && m->flags <= MOST_FLAGS;
     PyObject *made = (is_right || is_wrong_call()) && read_variants(m, arguments[1], arguments[5])
-                         ? PyCFunction_NewEx(m->how == EACH ? &each : &along, self, NULL)
+                         ? PyCFunction_NewEx(definition, self, NULL)
                          : NULL;
     Py_DecRef(self);
     return made;

@@ -15,6 +15,13 @@
 // "indices": the sizes before, of and behind the axis that the keyword names[0] is, which is not in the result
 // "scan": the same sizes of an axis that is in the result
 // "rows": the number of rows, and their size; the keyword names[0] is the last axis
+// "band": the number of matrices, of their rows and columns, and two more arrays, which are numbers of int32
+//
+// And some without C functions:
+//
+// "view": return a view with the shape that the keyword names[0] is, of an array of any size
+// "new axis": return a view with one more axis, whose place the keyword names[0] is
+// "fill": return an array with the keywords shape, value and dtype; `variants` have the dtypes
 //
 // Behind the sizes, a function takes the flags that the keywords of the other names are.
 PyObject *make_small_result_function(PyObject *module, PyObject *const *arguments, ptrdiff_t count);

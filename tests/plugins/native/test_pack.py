@@ -303,9 +303,7 @@ def test_numpy_computes_what_is_too_large_for_c(monkeypatch):
     x = np.broadcast_to(np.float32(1), (MANY,))
     from_numpy = np.zeros(1)
     monkeypatch.setattr(declare, "numpy_implementation", lambda _: lambda *_: from_numpy)
-    monkeypatch.setattr(
-        declare, "with_small_results_in_c", lambda _, functions, otherwise, **options: otherwise
-    )
+    monkeypatch.setattr(declare, "register_small_result_functions", lambda *_, **options: None)
     kernel = plugrad.kernels.activation.prelu
     fail = {np.dtype("float32"): lambda *_: pytest.fail("C was called")}
     assert declare.make_unary_kernel(kernel, fail)(x) is from_numpy

@@ -141,6 +141,93 @@ def test_loops_of_numpy(dtype):
             equal(getattr(plugrad, name)(plugrad.asarray(x)), np.asarray(getattr(np, name)(x)))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_bands(dtype):
+    for shape in ((2, 4), (4, 2), (3, 3, 5), (1, 1), (40, 50), (0, 3)):
+        x = (np.arange(np.prod(shape, dtype=int)) % 100).astype(dtype).reshape(shape)
+        for k in (-100, -4, -1, 0, 1, 4, 100, 2**31 - 1, -(2**31)):
+            equal(plugrad.tril(plugrad.asarray(x), k=k), np.tril(x, k))
+            equal(plugrad.triu(plugrad.asarray(x), k=k), np.triu(x, k))
+        turned = plugrad.permute_dims(plugrad.asarray(x), (*range(x.ndim - 2), -1, -2))
+        equal(plugrad.tril(turned), np.tril(x.swapaxes(-1, -2)))
+        for number in ("int8", "int32", "int64"):
+            limits = plugrad.asarray(1, dtype=number), plugrad.asarray(0, dtype=number)
+            expected = np.triu(np.tril(x), -1)
+            equal(plugrad.linalg.band_part(plugrad.asarray(x), *limits), expected)
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, "string"])
+def test_views(dtype):
+    for shape, wanted in (
+        *(
+            ((8,), (2, 4)),
+            ((2, 4), (8,)),
+            ((2, 4), (4, 1, 2)),
+            ((), (1, 1)),
+            ((1,), ()),
+            ((0, 3), (5, 0)),
+        ),
+        *(((300, 1000), (1000, 300)), ((2,) * 12, (4,) * 6)),
+    ):
+        x = np.arange(np.prod(shape, dtype=int)) % 100
+        x = x.astype(np.dtypes.StringDType() if dtype == "string" else dtype).reshape(shape)
+        given = plugrad.asarray(x)
+        y = plugrad.reshape(given, wanted)
+        equal(y, x.reshape(wanted))
+        for axis in range(-len(shape) - 1, len(shape) + 1):
+            equal(plugrad.expand_dims(given, axis), np.expand_dims(x, axis))
+            equal(plugrad.squeeze(plugrad.expand_dims(given, axis), axis), x)
+        if len(shape) == 2:
+            equal(plugrad.reshape(given.T, wanted[::-1]), x.T.reshape(wanted[::-1]))
+            equal(plugrad.expand_dims(given.T, 1), np.expand_dims(x.T, 1))
+        del given, x
+        assert y.shape == wanted  # which keeps the memory
+        _ = y.numpy().tolist()
+
+
+def test_an_assignment_leaves_views_as_they_are():
+    x = plugrad.asarray(numbers(8))
+    y, z = plugrad.reshape(x, (2, 4)), plugrad.expand_dims(x, 0)
+    x[:] = 9
+    equal(y, numbers(2, 4))
+    equal(z, numbers(1, 8))
+    y[0] = 5
+    equal(x, np.full(8, 9, "float32"))
+    equal(z, numbers(1, 8))
+
+
+def test_wrong_views_are_refused():
+    x = np.arange(6, dtype="float32")
+    run = plugrad.zeros(1).backend.functions["Reshape"]
+    plugrad.reshape(plugrad.zeros(1), (1, 1))  # after which the function is kept
+    run = plugrad.zeros(1).backend.functions["Reshape"]
+    for shape in ((7,), (2, 4), (0,), "ab"):
+        with pytest.raises((ValueError, TypeError)):
+            run(x, shape=shape)
+    new_axis = plugrad.expand_dims(plugrad.zeros(1)).backend.functions["ExpandDims"]
+    with pytest.raises((ValueError, TypeError, IndexError)):
+        new_axis(x, dim="a")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_fills(dtype):
+    for shape in ((8,), (), (2, 3), (0, 3), (1023,), (1024,), (40, 50)):
+        equal(plugrad.zeros(shape, dtype=dtype), np.zeros(shape, dtype))
+        equal(plugrad.ones(shape, dtype=dtype), np.ones(shape, dtype))
+        equal(plugrad.full(shape, 1, dtype=dtype), np.full(shape, 1, dtype))
+    if dtype.startswith(("float", "complex")):
+        for value in (0.5, -0.0, np.nan, np.inf, -np.inf, 1e-45, 1e38):
+            with np.errstate(over="ignore"):
+                expected = np.full(3, value, dtype)
+            found = plugrad.full(3, value, dtype=dtype).numpy()
+            np.testing.assert_array_equal(found, expected, strict=True)
+            assert np.signbit(found.real).tolist() == np.signbit(expected.real).tolist()
+    if dtype in ("int32", "int64"):
+        limits = np.iinfo(dtype)
+        for value in (limits.min, limits.max, -1):
+            equal(plugrad.full((2, 2), value, dtype=dtype), np.full((2, 2), value, dtype))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "uint8"])
 def test_positions_scans_and_orders(dtype):
     for shape in ((8,), (2, 4), (3, 4, 5), (1,), (1000,), (1025,), (0, 3)):

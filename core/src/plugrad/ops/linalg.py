@@ -465,7 +465,7 @@ def as_matrices(x: TensorLike, op: str) -> Tensor:
         ShapeError: it has fewer than two axes.
     """
     x = as_tensor(x, op)
-    if x.ndim < 2:
+    if len(x.array.shape) < 2:
         raise ShapeError(f"{op}: shape {x.shape} must have two axes or more")
     return x
 
@@ -478,10 +478,10 @@ def _diagonal_numbers(x: Tensor) -> Tensor:
 
 
 def _check_diagonal(k: int, op: str) -> int:
-    """Return the number of a diagonal, clamped to the range of int32."""
-    if type(k) is int and -(2**31) <= k < 2**31:
+    """Return the number of a diagonal, clamped so that it and its negative are int32."""
+    if type(k) is int and -(2**31) < k < 2**31:
         return k
-    return max(-(2**31), min(check_integer(k, op, "k"), 2**31 - 1))
+    return max(1 - 2**31, min(check_integer(k, op, "k"), 2**31 - 1))
 
 
 def _zero_like(x: Tensor) -> Tensor:

@@ -92,6 +92,8 @@ def as_sizes(sizes: object, *, name: str = "shape") -> Shape:
     Raises:
         ShapeError: they are not integers.
     """
+    if type(sizes) is tuple and INT_TYPE.issuperset(map(type, sizes)):  # what programs mostly pass
+        return sizes  # type: ignore[return-value] - typing.cast would be a call
     try:
         return as_integers(sizes)
     except TypeError:

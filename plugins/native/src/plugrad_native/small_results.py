@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from plugrad.extend import KERNELS, KernelNotFound, Shaped, as_dtype
-from plugrad.kernels import binary
+from plugrad.kernels import binary, creation, movement
 from plugrad_cpu.extend import numpy_implementation, put_in_front
 from plugrad_native.declare import (
     FLOAT_DTYPES,
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 DTYPES: Final = tuple(map(np.dtype, (*FLOAT_DTYPES, "int32", "int64", "uint8", "bool")))
 """The dtypes of which C calls NumPy's loops."""
+FILLED_DTYPES: Final = tuple(map(np.dtype, (*FLOAT_DTYPES, "int32", "int64")))
+"""The dtypes whose numbers C writes."""
 KINDS_WITHOUT_ERRORS_BY_KERNEL: Final = {binary.power: "f", binary.divide: "f"}
 """Kernels that raise for some integers, by the kinds of dtypes for which they do not."""
 
@@ -53,6 +55,9 @@ def register_numpy_loops(kernel: Kernel[..., Any], ufunc: np.ufunc) -> None:
             register_small_result_functions(kernel, "each", {dtype: (ufunc, loop)}, result=result)
 
 
+register_small_result_functions(movement.reshape, "view", {}, "shape")
+register_small_result_functions(movement.expand_dims, "new axis", {}, "dim")
+register_small_result_functions(creation.fill, "fill", dict.fromkeys(FILLED_DTYPES))
 for _kernel in list(KERNELS.values()):
     _numpy_function = find_numpy_implementation(_kernel)
     if (

@@ -19,8 +19,8 @@ OPTIONAL_VARIANTS: Final = ("_v4", "_v3")
 """The variants for x86-64 processors of a level."""
 
 
-CompiledFunction: TypeAlias = "Callable[..., Any] | tuple[np.ufunc, int]"
-"""A C function of the extension, or a ufunc of NumPy and the number of one of its loops."""
+CompiledFunction: TypeAlias = "Callable[..., Any] | tuple[np.ufunc, int] | None"
+"""A C function of the extension, or a ufunc of NumPy and the number of one of its loops; None where none is needed."""
 
 
 class Variant(Protocol):
@@ -40,7 +40,7 @@ class Variant(Protocol):
 
     def make_small_result_function(
         self,
-        how: Literal["each", "axes", "indices", "scan", "rows"],
+        how: Literal["each", "axes", "indices", "scan", "rows", "view", "new axis", "fill", "band"],
         variants: tuple[tuple[np.dtype[Any], CompiledFunction, np.dtype[Any]], ...],
         most: int,
         otherwise: Callable[..., NDArray[Any]],
@@ -111,7 +111,7 @@ class Variant(Protocol):
         """Divide one call among up to `threads` threads of C, if these know the function.
 
         Returns:
-            Whether it did. See `ThreadPool.divide` of plugrad-cpu.
+            Whether it did. See `ThreadPool.run_in_parts` of plugrad-cpu.
 
         Raises:
             ValueError: steps are not those of arrays.

@@ -22,14 +22,15 @@ from plugrad_native.declare import (
     FLOAT16,
     FLOAT32,
     FLOAT32_LANES,
+    FLOAT_DTYPES,
     INT32,
     INTEGER_DTYPES,
     MAX_ELEMENTS,
-    UNTRACKED_MAX_ELEMENTS,
     as_contiguous,
     describe_broadcast,
     find_c_functions,
     parallel_for,
+    register_small_result_functions,
     split_call,
     table,
 )
@@ -185,12 +186,24 @@ def as_matrix_operand(x: Array, is_transposed: bool) -> tuple[Array, bool]:
     return x, is_transposed
 
 
+BAND_PART_DTYPES: Final = ("bool", "float16", *FLOAT_DTYPES, *INTEGER_DTYPES[2:])
+"""Those whose small matrices C copies without Python."""
 C_BAND_PART_BY_ITEM_SIZE: Final = {
     size: current_variant().kernel(f"band_part_{size}") for size in (1, 2, 4, 8)
 }
 """Functions by the size of elements."""
 
 numpy_band_part: Final = numpy_implementation(linalg.band_part)
+
+
+register_small_result_functions(
+    linalg.band_part,
+    "band",
+    {
+        np.dtype(name): C_BAND_PART_BY_ITEM_SIZE[np.dtype(name).itemsize]
+        for name in BAND_PART_DTYPES
+    },
+)
 
 
 @lru_cache(maxsize=64)
@@ -212,10 +225,6 @@ def band_part(input: Array, num_lower: Array, num_upper: Array) -> Array:
     # whatever integers they are, C reads int32
     lower = num_lower if num_lower.dtype is INT32 else as_int32_array(min(int(num_lower), rows))
     upper = num_upper if num_upper.dtype is INT32 else as_int32_array(min(int(num_upper), columns))
-    if size < UNTRACKED_MAX_ELEMENTS:
-        out = np.empty(shape, input.dtype)
-        run(as_contiguous(input), out, size // (rows * columns), rows, columns, lower, upper)
-        return out
     out = empty(shape, input.dtype)
     places = (as_contiguous(input), rows * columns), (out, rows * columns)
     batch = input.size // (rows * columns)
