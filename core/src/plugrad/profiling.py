@@ -146,7 +146,7 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
 
     @property
     def kernels(self) -> list[KernelProfile]:
-        """The kernels, the one that took most of the time first."""
+        """The costs of the kernels, beginning with the one that took most of the time."""
         groups: dict[tuple[str, str, tuple[str, ...]], list[_RecordedCall]] = {}
         for event in self._events:
             groups.setdefault((event.kernel, event.backend, event.steps), []).append(event)
@@ -208,7 +208,7 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
             file.write(text)
 
     def _format_page(self) -> str:
-        """Return the text of a page."""
+        """Return the HTML text of a page with the calls."""
         # It makes `import plugrad` slower.
         from plugrad.pictures.timeline import format_profile_page
 
@@ -246,7 +246,7 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
         )
 
     def _format_trace(self) -> str:
-        """Return the text of a trace."""
+        """Return the JSON text of a trace in the format of Chrome's trace viewer."""
         import json  # it makes `import plugrad` slower
 
         first = min((event.start for event in self._events), default=0)
@@ -291,7 +291,7 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
         return json.dumps({"traceEvents": [*names, *events, *memory], "displayTimeUnit": "ns"})
 
     def _number_threads(self) -> dict[int, int]:
-        """Return numbers for the threads, in the order of their first calls."""
+        """Return a number for each thread, in the order of their first calls."""
         return {each: i for i, each in enumerate(dict.fromkeys(e.thread for e in self._events))}
 
 

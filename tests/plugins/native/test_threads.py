@@ -18,8 +18,8 @@ from plugrad_native.variants import current_variant
 use_compiled_threads()  # as the pack does when the backend is loaded
 EXP = current_variant().kernel("exp_float32")
 ADD = current_variant().kernel("add_float32")
-SHARE = thread_pool.compiled.share
-DIVIDE = thread_pool.compiled.divide
+SHARE = thread_pool.compiled.run_calls
+DIVIDE = thread_pool.compiled.run_in_parts
 
 
 def numbers(count, seed=0):
@@ -65,7 +65,7 @@ def test_each_part_has_memory_for_itself(compiled):
     pool = ThreadPool()
     pool.count, pool.compiled = 3, thread_pool.compiled if compiled else None
     x, scratch = numbers(1000), np.zeros(5 * 250, "f4")
-    pool.divide(EXP, (x, scratch, 1000), (1, -250, 0), 2, 1000, parts=5, multiple=10)
+    pool.run_in_parts(EXP, (x, scratch, 1000), (1, -250, 0), 2, 1000, parts=5, multiple=10)
     np.testing.assert_array_equal(scratch.reshape(5, 250)[:, :200], exponentials(x).reshape(5, 200))
     assert not scratch.reshape(5, 250)[:, 200:].any()
 

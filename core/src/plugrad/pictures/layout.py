@@ -28,7 +28,7 @@ ORDERING_SWEEPS = 12
 
 
 class Box(NamedTuple):
-    """A rectangle: its middle, and its size."""
+    """A rectangle, given by its centre and its size."""
 
     x: float
     y: float

@@ -77,7 +77,7 @@ class _Recorder:
         self._thread = get_ident()
 
     def record_call(self, call: Call) -> None:
-        """Note a call of this thread."""
+        """Record a call if it runs in this thread."""
         if get_ident() != self._thread:
             return
         step = _differentiated_step()

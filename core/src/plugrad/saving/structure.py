@@ -243,7 +243,7 @@ def _parse_number(convert: Any, value: object) -> Any:
 
 
 def _from_stored(stored: NDArray[Any], how: Mapping[Any, Any], name: str) -> NDArray[Any]:
-    """Undo `_to_stored`.
+    """Convert a stored array back to the leaf of which `_to_stored` has made it.
 
     Raises:
         DamagedFile: they are not stored so.

@@ -133,7 +133,7 @@ def _check_metadata(metadata: object) -> dict[str, str]:
 
 
 def _parse_header_entry(name: str, entry: Any) -> _HeaderEntry:
-    """Return the place of a tensor, parsed from its header entry."""
+    """Return the position, dtype and shape of a tensor, parsed from its header entry."""
     match entry:
         case {
             "dtype": str(code),

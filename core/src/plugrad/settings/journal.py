@@ -129,7 +129,7 @@ def add_table_entry(table: dict[Any, Any], key: object, value: object, kind: str
 
 
 def exchange_table_entry(table: dict[Any, Any], key: object, old: object, new: object) -> None:
-    """Change an entry, unless somebody else has changed it since."""
+    """Replace an entry of a table by a new one, unless somebody else has changed it since."""
     with lock:
         if table.get(key, MISSING) is not old:
             return

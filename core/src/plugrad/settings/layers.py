@@ -141,7 +141,7 @@ class Config:
         self._change(name, self._set.get(name, journal.MISSING), parsed)
 
     def _change(self, name: str, old: object, new: object) -> None:
-        """Replace a value that `set` made, and journal the change; `journal.MISSING` means no value."""
+        """Replace a value that `set` made, and record how to undo it; `journal.MISSING` means no value."""
         undo = partial(self._exchange, name, new, old)
         redo = partial(self._exchange, name, old, new)
         journal.record_change(("setting", name), undo, redo)
@@ -177,7 +177,7 @@ class Config:
             self._notify_listeners(name)
 
     def reset(self, name: str | None = None) -> None:
-        """Drop values set by `set`, for one key or all, and read files and environment again; see `reread`."""
+        """Drop the values that `set` made, for one key or all, and read files and environment again; see `reread`."""
         if name is not None:
             self._find_key(name, "plugrad.config.reset")
         with self._lock:

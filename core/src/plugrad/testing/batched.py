@@ -124,7 +124,7 @@ def _compare_with_loop(
     where: str,
     is_exact: bool,
 ) -> list[Tensor] | None:
-    """Compare a function of the inputs at places, batched over each of them and over all, with the loop.
+    """Compare a function batched over each of its inputs, and over all, with a loop over examples.
 
     Returns:
         the outputs for all inputs batched, or None if the backend does not run the function.

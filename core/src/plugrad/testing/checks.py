@@ -36,7 +36,7 @@ DOUBLE_PRECISION_DTYPES: Final = {
 
 
 class NotClaimed(Exception):
-    """Raised when the backend does not claim to support something; the message says what."""
+    """Raised when the backend does not claim to support something, so that a test is skipped; the message says what."""
 
 
 def require_kernel(kernel: Kernel[..., Any], backend: Backend) -> None:
@@ -120,13 +120,13 @@ def as_tensors(arrays: Sequence[Array | None]) -> list[Tensor | None]:
 
 
 def run_row(row: Row, tensors: Sequence[Tensor | None], dtype: str) -> list[Tensor]:
-    """Return the outputs of a row's kernel."""
+    """Return the outputs of a row's kernel for some tensors."""
     result = row.kernel(*tensors, **row.attributes(dtype))
     return list(result) if isinstance(result, list) else [result]
 
 
 def curved_sum(outputs: Sequence[Tensor]) -> Tensor:
-    """Return the sum of ``y + y**2 / 2`` over floating outputs y, whose derivatives depend on the outputs.
+    """Return the sum of ``y + y**2 / 2`` over floating outputs y, so that derivatives depend on the outputs.
 
     Sines would do so too, but software devices of webgpu compile accurate ones for longer than all else.
     """

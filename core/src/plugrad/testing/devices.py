@@ -42,7 +42,7 @@ def reopen_backend(backend: Backend, spec: str) -> Generator[Backend]:
 
 
 def kernels_work_on_a_reopened_backend(backend: Backend, spec: str) -> None:
-    """Each kernel works on the device that was opened last, and none still works on the one that was closed."""
+    """Check that each kernel works on the device opened last, and none on the one that was closed."""
     asarray(small_numbers(backend, 4000))
     with reopen_backend(backend, spec) as again:
         _check_kernels(again)
@@ -50,7 +50,7 @@ def kernels_work_on_a_reopened_backend(backend: Backend, spec: str) -> None:
 
 
 def memory_limit_holds_on_a_reopened_backend(backend: Backend, spec: str) -> None:
-    """The limit in the settings holds for a backend that is opened again, also for the results of its kernels."""
+    """Check that the limit in the settings holds for a reopened backend and its kernels' results."""
     with config.override(
         "memory_limit", collect_and_read_memory(backend).bytes + LIMIT_HEADROOM_BYTES
     ):
@@ -67,7 +67,7 @@ def memory_limit_holds_on_a_reopened_backend(backend: Backend, spec: str) -> Non
 
 
 def tensors_of_a_closed_backend_are_refused(backend: Backend, spec: str) -> None:
-    """Whatever is asked of a tensor whose backend has been closed is an error that says so."""
+    """Check that any use of a tensor whose backend is closed raises an error that says so."""
     require_kernel(binary.add, backend)
     x = asarray(small_numbers(backend, 4000))
     y = x + x
@@ -123,7 +123,7 @@ def kernels_run_on_the_device_they_belong_to(backend: Backend, spec: str) -> Non
 
 
 def memory_limit_is_that_of_one_device(backend: Backend, spec: str) -> None:
-    """The limit of one device is kept by its kernels, and is not the limit of the other."""
+    """Check that a device's kernels keep its own limit, and not the limit of another device."""
     with _second_device(backend) as second:
         for limited, free in ((second, backend), (backend, second)):
             limited.set_memory_limit(collect_and_read_memory(limited).bytes + LIMIT_HEADROOM_BYTES)

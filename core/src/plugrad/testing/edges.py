@@ -229,7 +229,7 @@ def check_large(row: Row, backend: Backend) -> None:
 
 
 def check_positions_out_of_range(backend: Backend) -> None:
-    """See that a position out of range is an error, or reads zeros: never another tensor's memory."""
+    """Check that a position out of range is an error or reads zeros, but never another tensor's memory."""
     require_kernel(indexing.gather, backend)
     require_dtypes(["int32", main_number_dtype(backend)], backend)
     others = [asarray(np.full(1000, 7, main_number_dtype(backend))) for _ in range(3)]

@@ -107,7 +107,7 @@ def check_gradient(
 def _split_complex_inputs(
     function: Callable[..., Tensor], inputs: Inputs
 ) -> tuple[Callable[..., Tensor], Inputs]:
-    """Return the same function of real numbers: a complex tensor becomes its two parts on a new first axis."""
+    """Return a function of real numbers that computes the same: complex tensors become two parts on a new axis."""
     complex_ones = {i for i, x in enumerate(inputs) if x.dtype.kind == "complex"}
 
     def split_parts(x: Tensor) -> Tensor:
@@ -177,7 +177,7 @@ def _directional_derivative(
 
 @dataclass(frozen=True)
 class _Comparison:
-    """The derivative of an objective by the rules and by finite differences, for each argument."""
+    """The derivative of an objective by gradient rules and by finite differences, for each argument."""
 
     objective: _Objective
     inputs: Inputs

@@ -40,7 +40,7 @@ def expect(condition: bool, message: str) -> None:
 
 
 def manifest_keeps_its_promises(backend: Backend, spec: str) -> None:
-    """Whatever the manifest lists without running the plugin is there when it runs."""
+    """Check that whatever the manifest lists is there when the plugin runs."""
     plugin = next(p for p in backends() if p.name == backend.name and p.status == "active")
     manifest = plugin.manifest
     stored = {str(dtype) for dtype in backend.dtypes()}
@@ -52,7 +52,7 @@ def manifest_keeps_its_promises(backend: Backend, spec: str) -> None:
 
 
 def probe_tells_the_devices(backend: Backend, spec: str) -> None:
-    """Probing does no harm, also when the backend is open."""
+    """Check that probing returns the devices, and does no harm when the backend is open."""
     first, second = backend.probe(), backend.probe()
     expect(isinstance(first, Probe) and first.ok, f"probe() gives {first}")  # pyright: ignore[reportUnnecessaryIsInstance]
     expect(first == second, f"probe() gives {first}, then {second}")
@@ -154,7 +154,7 @@ def tensors_keep_their_values(backend: Backend, spec: str) -> None:
 
 
 def values_outlive_their_tensor(backend: Backend, spec: str) -> None:
-    """What was read stays right when the tensor is gone and its memory is used again."""
+    """Check that values stay right when their tensor is gone and its memory is used again."""
     expected = small_numbers(backend, MEBIBYTE)
     values = asarray(expected).numpy()
     gc.collect()
@@ -186,7 +186,7 @@ def collect_and_read_memory(backend: Backend) -> Memory:
 
 
 def memory_is_counted(backend: Backend, spec: str) -> None:
-    """An array counts from when it is made until its last handle is gone."""
+    """Check that an array's memory counts from its creation until its last reference is gone."""
     array = small_numbers(backend, MEBIBYTE)
     before = collect_and_read_memory(backend)
     x = asarray(array)
@@ -213,7 +213,7 @@ def memory_is_counted(backend: Backend, spec: str) -> None:
 
 
 def nothing_leaks(backend: Backend, spec: str) -> None:
-    """Results that nobody holds give their memory back."""
+    """Check that results to which nothing refers give their memory back."""
     require_kernel(binary.add, backend)
     x = asarray(small_numbers(backend, MEBIBYTE))
     before = collect_and_read_memory(backend)
@@ -228,7 +228,7 @@ def nothing_leaks(backend: Backend, spec: str) -> None:
 
 
 def memory_limit_is_kept(backend: Backend, spec: str) -> None:
-    """Beyond the limit there is an error, and within it, and without one, there is not."""
+    """Check that an allocation beyond the limit raises an error, and one within it or without a limit does not."""
     small, large = small_numbers(backend, MEBIBYTE), small_numbers(backend, 64 * MEBIBYTE)
     limit = collect_and_read_memory(backend).bytes + 16 * MEBIBYTE
     backend.set_memory_limit(limit)
@@ -259,7 +259,7 @@ def _expect_out_of_memory(make: Callable[[], Any], what: str) -> None:
 
 
 def synchronize_returns(backend: Backend, spec: str) -> None:
-    """Waiting for nothing is no error, nor is waiting twice."""
+    """Check that `synchronize` returns when there is nothing to wait for, and when it is called twice."""
     backend.synchronize()
     asarray(small_numbers(backend, 400))
     backend.synchronize()
@@ -267,7 +267,7 @@ def synchronize_returns(backend: Backend, spec: str) -> None:
 
 
 def backend_opens_again_after_it_was_closed(backend: Backend, spec: str) -> None:
-    """Closing is not the end of the process: the next use starts afresh, and works."""
+    """Check that a closed backend opens again, and works."""
     expected = small_numbers(backend, 4000)
     read = asarray(expected).numpy()
     close_backend(backend)
@@ -279,7 +279,7 @@ def backend_opens_again_after_it_was_closed(backend: Backend, spec: str) -> None
 
 
 def lost_device_is_an_error(backend: Backend, spec: str) -> None:
-    """After a loss, all that the device had raises DeviceLost, and the next use opens another device."""
+    """Check that a lost device's tensors raise DeviceLost, and that the next use opens another device."""
     if type(backend).lose_device is Backend.lose_device:
         raise NotClaimed(f"{backend.name} does not implement lose_device()")
     expected = small_numbers(backend, 400_000)  # a backend may keep small arrays on the host

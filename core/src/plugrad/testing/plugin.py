@@ -56,7 +56,7 @@ class KitSession:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_collection(self) -> Generator[None, object, object]:
-        """Freeze collected tests for the garbage collector, which otherwise spends a quarter of a run on them."""
+        """Keep the garbage collector from visiting collected tests, which would take a quarter of a run."""
         gc.disable()
         try:
             return (yield)
@@ -264,7 +264,7 @@ def get_backend_name(item: pytest.Item) -> str:
 
 
 def get_level(item: pytest.Item) -> str:
-    """Return the level that a test says it belongs to."""
+    """Return the conformance level that a test says it belongs to."""
     marker = item.get_closest_marker("plugrad_level")
     return marker.args[0] if marker else LEVELS[0]
 
@@ -298,7 +298,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _deselect_items(
     config: pytest.Config, items: list[pytest.Item], left_out: list[pytest.Item]
 ) -> None:
-    """Deselect tests."""
+    """Deselect some tests, and tell pytest."""
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         gone = set(left_out)

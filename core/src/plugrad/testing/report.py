@@ -110,7 +110,7 @@ class KitReport:
         return json.dumps(self.as_dict(), indent=2, ensure_ascii=False) + "\n"
 
     def lines(self) -> Iterable[str]:
-        """Yield a few lines about each backend."""
+        """Yield a summary of each backend's results, line by line."""
         for name, found in self.backends.items():
             if not found.levels:
                 continue
@@ -141,7 +141,7 @@ def make_badge(report: Mapping[str, Any]) -> str:
 
     >>> from plugrad.testing.report import KitReport, make_badge
     >>> report = KitReport(["lifecycle"])
-    >>> report.of("acme").add("lifecycle", "", "probe", "passed", "")
+    >>> report.results_of_backend("acme").add("lifecycle", "", "probe", "passed", "")
     >>> "0 kernels pass" in make_badge(report.as_dict())
     True
     """

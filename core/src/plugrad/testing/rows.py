@@ -45,7 +45,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Row:
-    """A kernel with inputs, attributes, and the expected result.
+    """One test of a kernel: inputs, attributes, and the expected result.
 
     Args:
         kernel: the contract.
@@ -139,7 +139,7 @@ def numbers(
     dtype: str = ROW_DTYPE,
     allowed: tuple[float, float] = (-np.inf, np.inf),
 ) -> Input:
-    """Numbers between two bounds, away from `avoid`, such as the kinks of a function.
+    """Return an input of numbers between two bounds, away from `avoid`, such as the kinks of a function.
 
     The contract may allow more numbers than are drawn, such as infinity; special values are taken from `allowed`.
     """
@@ -163,7 +163,7 @@ def numbers(
 
 
 def integers(low: int, high: int, *shape: int, dtype: str = "int32") -> Input:
-    """Integers from `low` to `high`, both included."""
+    """Return an input of integers from `low` to `high`, both included."""
     return Input(
         lambda rng, shape, dtype: rng.integers(low, high, shape, endpoint=True).astype(dtype),
         shape,
@@ -172,12 +172,12 @@ def integers(low: int, high: int, *shape: int, dtype: str = "int32") -> Input:
 
 
 def bools(*shape: int) -> Input:
-    """Bools."""
+    """Return an input of random bools."""
     return integers(0, 1, *shape, dtype="bool")
 
 
 def distinct_numbers(*shape: int, step: float = 0.25) -> Input:
-    """Distinct numbers around 0 in random order."""
+    """Return an input of distinct numbers around 0 in random order."""
 
     def draw(rng: np.random.Generator, shape: Shape, dtype: str) -> Array:
         count = int(np.prod(shape))
@@ -189,7 +189,7 @@ def distinct_numbers(*shape: int, step: float = 0.25) -> Input:
 
 
 def fixed_values(values: Any, dtype: str = ROW_DTYPE) -> Input:
-    """The given values; for another shape, cut off or repeated."""
+    """Return an input of the given values; for another shape, cut off or repeated."""
     given = np.array(values, STRING_DTYPE if dtype == string else None)
 
     def draw(rng: np.random.Generator, shape: Shape, dtype: str) -> Array:
@@ -199,12 +199,12 @@ def fixed_values(values: Any, dtype: str = ROW_DTYPE) -> Input:
 
 
 def arbitrary_numbers(*shape: int) -> Input:
-    """Arbitrary numbers in a given shape."""
+    """Return an input of arbitrary numbers in a given shape."""
     return numbers(shape=shape)
 
 
 def extremes(turned: bool = False) -> Input:
-    """All pairs of extreme values of a dtype: one input holds them by row, the `turned` one by column."""
+    """Return an input with all pairs of a dtype's extreme values: by row, or if `turned`, by column."""
 
     def draw(rng: np.random.Generator, shape: Shape, dtype: str) -> Array:
         if as_dtype(dtype).is_integer:

@@ -51,7 +51,7 @@ class TracedArray:
 
 
 class OtherDeviceUsed(Exception):
-    """Raised when the first tensor that a function without tensor arguments uses is on another device."""
+    """Raised when a function without tensor arguments first uses a tensor of another device."""
 
     def __init__(self, backend: Backend) -> None:
         """Name the device."""
@@ -136,7 +136,7 @@ class GraphTracer(Tracer):
         )
 
     def release(self) -> None:
-        """Drop the arrays that the tracer itself keeps."""
+        """Drop the arrays to which only the tracer itself refers."""
         self.functions.clear()
         self.constants.clear()
         self.held.clear()

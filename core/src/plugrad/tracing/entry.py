@@ -32,7 +32,7 @@ def ignore_error(_: BaseException) -> None:
 
 
 def miss_entry(_: tuple[Any, ...]) -> Any:
-    """Return that a call has no compiled entry."""
+    """Return `MISS`: the call has no compiled entry."""
     return MISS
 
 

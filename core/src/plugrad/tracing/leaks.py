@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def check_leaks(tracer: GraphTracer, graph: Graph, name: str) -> None:
-    """Raise if something made during a trace is still reachable after it.
+    """Raise if a tensor made during a trace is still reachable after it.
 
     Raises:
         TracingError: the message names the line that made it.

@@ -18,7 +18,7 @@ MAX_CACHED_LINES: Final = 4096
 
 
 def _is_own(names: dict[str, Any]) -> bool:
-    """Return whether globals belong to a module of plugrad or of one of its plugins."""
+    """Return whether a module's global variables belong to plugrad or to one of its plugins."""
     module = names.get("__name__", "")
     is_own = module == "plugrad" or module.startswith(("plugrad.", "plugrad_"))
     if is_own:

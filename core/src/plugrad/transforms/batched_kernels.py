@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class BatchLevel(Protocol):
-    """The part of a batch tracer that kernel functions need."""
+    """The interface of a batch tracer that kernel functions use."""
 
     outer: Backend
     """The backend of the level outside."""
@@ -42,7 +42,7 @@ class BatchLevel(Protocol):
         """Switch to the outer level, and return a token for `enter`."""
 
     def enter(self, inner: Any) -> None:
-        """Return from the outer level."""
+        """Switch back from the outer level."""
 
     def wrap_outer_tensor(self, array: Any) -> BatchedArray:
         """Return an array of this level that wraps a tensor of the outer level."""

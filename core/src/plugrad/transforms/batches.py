@@ -115,7 +115,7 @@ class BatchTracer(Tracer):
             self.enter(before)
 
     def leave(self) -> tuple[Context | None, Selection | None]:
-        """Switch to the outer level, but keep the binding of variables; return a token for `enter`."""
+        """Switch to the outer level, keeping the binding of variables; return a token for `enter`."""
         inner, selection = current_context(), get_selection()
         outer, theirs = self._outside
         if inner is not None and any(part is not None for part in inner[2:]):
@@ -127,7 +127,7 @@ class BatchTracer(Tracer):
         return inner, selection
 
     def enter(self, inner: tuple[Context | None, Selection | None]) -> None:
-        """Return from the outer level."""
+        """Switch back from the outer level."""
         set_context(inner[0])
         set_selection(inner[1])
 

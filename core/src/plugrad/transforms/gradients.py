@@ -152,7 +152,7 @@ def _make_gradient_function(
 
 
 def _split_off_aux(function: Callable[..., Any], aux: list[Any]) -> Callable[..., Any]:
-    """Return a function that returns the first of two results, and appends the second one to `aux`."""
+    """Return a function that returns the first of two results of another, and appends the second one to `aux`."""
 
     def first(*args: Any, **kwargs: Any) -> Any:
         result = function(*args, **kwargs)

@@ -22,7 +22,7 @@ RELATIVE_TOLERANCE_OF_DTYPE: Final = {
 
 
 def comparable_bits(array: NDArray[Any]) -> object:
-    """Return an array that is equal for two arrays exactly if they hold the same bits, where all NaNs count as one.
+    """Return an integer array that is equal for two arrays if and only if their bits are equal, all NaNs being one.
 
     NaN equals NaN: its sign and its payload carry no meaning (IEEE 754-2019, 6.2.3 and 6.3). Of two NaNs, processors
     pass on that of the first operand, and compilers exchange the operands of sums and products. 0 and -0 differ.

@@ -286,7 +286,7 @@ def _cached_set_of(dtype: DType) -> frozenset[DType]:
 
 
 def equivalents(dtypes: frozenset[DType]) -> Set[object]:
-    """Return the dtypes together with the equivalent NumPy dtypes.
+    """Return the dtypes together with the NumPy dtypes that are equivalent to them.
 
     Where all of plugrad's own dtypes of a kind belong, those of plugins belong too; the set follows when one is added.
     """

@@ -16,7 +16,7 @@ AxisLike: TypeAlias = int | Sequence[int] | None
 
 
 class Spec(Protocol):
-    """Anything with a shape and a dtype, such as a tensor: all that a shape rule may look at."""
+    """Anything with a shape and a dtype, such as a tensor: all that shape inference may look at."""
 
     @property
     def shape(self) -> Shape:
@@ -30,7 +30,7 @@ class Spec(Protocol):
 
 
 class Shaped(NamedTuple):
-    """A shape and a dtype without values: what a shape rule returns."""
+    """A shape and a dtype without values: the result of shape inference."""
 
     shape: Shape
     dtype: DType

@@ -18,7 +18,7 @@ _tracked: Final[set[int]] = set()
 
 
 def tracked(function: Function) -> Function:
-    """Mark an implementation whose results need not be tracked: they are views, or come from `empty` or `zeros`.
+    """Mark an implementation whose results need no memory tracking: they are views, or come from `empty` or `zeros`.
 
     NumPy's own arrays are such results after a call of `track_allocation`.
     """

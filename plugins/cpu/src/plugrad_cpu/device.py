@@ -80,12 +80,12 @@ class Cpu(Backend):
         return table
 
     def dtypes(self) -> frozenset[DType]:
-        """Return all dtypes."""
+        """Return the set of all dtypes."""
         others = known_bfloat16()
         return _unite_with_every_dtype(others) if others else ALL_DTYPES
 
     def from_numpy(self, array: Array) -> Array:
-        """Return a copy."""
+        """Return a copy of the array, whose memory is tracked."""
         pool.make_room(array.nbytes)
         if array.nbytes < TRACKED_MIN_BYTES or array.dtype.hasobject:
             return array.copy()
@@ -94,7 +94,7 @@ class Cpu(Backend):
         return copy
 
     def to_numpy(self, array: Array) -> Array:
-        """Return a view: tensors do not change, and the view keeps the memory alive."""
+        """Return a view of the array: tensors do not change, and the view keeps the memory alive."""
         return np.asarray(array).view()
 
     def synchronize(self) -> None:
@@ -253,8 +253,8 @@ def _choose_by_inputs(
 
         return unary
 
-    def is_walk(a: Array, b: Array) -> bool:
-        """Return whether an operand is broadcast or has gaps, and a pack can walk over the rows of both."""
+    def is_broadcast_or_strided(a: Array, b: Array) -> bool:
+        """Return whether an operand is broadcast or has gaps, and a pack can go over both row by row."""
         if a.dtype not in broadcast_dtypes:
             return False
         if a.flags.c_contiguous and b.flags.c_contiguous:
@@ -273,7 +273,7 @@ def _choose_by_inputs(
             if dtype is not usual and dtype in dtypes and both >= min_bytes:
                 return meant(a, b)
             if both >= TRACKED_MIN_BYTES:
-                is_meant = broadcast_dtypes and both >= min_bytes and is_walk(a, b)
+                is_meant = broadcast_dtypes and both >= min_bytes and is_broadcast_or_strided(a, b)
                 return (meant if is_meant else others)(a, b)
             if (
                 broadcast_dtypes
@@ -322,7 +322,7 @@ def _write_into_pool(function: Implementation, contract: Kernel[..., Any]) -> Im
     dtypes: dict[Any, np.dtype[Any]] = {}
     """The dtypes of results by those of inputs."""
 
-    def into_pool(*arrays: Array) -> Any:
+    def compute_into_pool(*arrays: Array) -> Any:
         first, last = arrays[0], arrays[-1]
         kind = first.dtype
         if (
@@ -350,7 +350,7 @@ def _write_into_pool(function: Implementation, contract: Kernel[..., Any]) -> Im
         fill_in_threads(function, arrays, y)
         return y
 
-    return into_pool
+    return compute_into_pool
 
 
 def _drop_repeats(arrays: Sequence[Array], shape: Shape) -> list[Array] | None:

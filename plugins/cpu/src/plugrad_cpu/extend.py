@@ -20,8 +20,8 @@ from plugrad_cpu.kernels.fused import add_bias_and_activate as add_bias_and_acti
 from plugrad_cpu.kernels.indexing import flat_positions as flat_positions
 from plugrad_cpu.kernels.linalg import is_exact_in_float64 as is_exact_in_float64
 from plugrad_cpu.kernels.movement import (
+    copy_elements as copy_elements,
     join_adjacent_views as join_adjacent_views,
-    write as write,
 )
 from plugrad_cpu.memory import (
     empty as empty,

@@ -40,13 +40,13 @@ TRIM_EVERY_ARRAYS: Final = 1024
 
 
 class Block(np.ndarray[Any, Any]):
-    """A buffer that arrays use one after the other."""
+    """A buffer that is reused by one array after another."""
 
     __slots__ = ()
 
 
 class BlockOwner(np.ndarray[Any, Any]):
-    """The memory around a block. Its type differs, so that views of the block refer to the block."""
+    """The array that owns a block's memory. Its type differs, so that views of the block refer to the block."""
 
     __slots__ = ()
 
@@ -65,14 +65,14 @@ def allocate_aligned(size: int) -> Block:
 class TrackedArray(ref[Array]):
     """A weak reference to a tracked array, with the data needed when the array dies."""
 
-    __slots__ = ("about",)
-    about: tuple[dict[int, "TrackedArray"], int, int, Block | None, int]
+    __slots__ = ("bookkeeping",)
+    bookkeeping: tuple[dict[int, "TrackedArray"], int, int, Block | None, int]
     """The register and the key there, the array's bytes, its block, and the size of block that it would have if there
     were any."""
 
 
 class Pool:
-    """Makes arrays, and counts the bytes of those that are alive."""
+    """Allocates arrays in reused memory, and counts the bytes of those that are alive."""
 
     def __init__(self) -> None:
         """Start with nothing allocated."""
@@ -132,7 +132,7 @@ class Pool:
     ) -> None:
         # The callback is C code, in which no signal arrives: an interrupt there would be lost.
         counted = TrackedArray(array, self._dead.append)
-        counted.about = register, key, size, block, need
+        counted.bookkeeping = register, key, size, block, need
         register[key] = counted
         self._bytes += size
         if self._bytes > self._peak:
@@ -144,7 +144,7 @@ class Pool:
                 self._most_needed = self._needed
 
     def _collect_dead(self) -> None:
-        """Uncount the arrays that have died, and put their blocks on the waiting list.
+        """Subtract the arrays that have died, and put their blocks on the list of free blocks.
 
         No statement of the loop calls a function, so each array is taken off once.
         """
@@ -152,7 +152,7 @@ class Pool:
         while True:
             if not dead:
                 return
-            register, key, size, block, need = dead[0].about
+            register, key, size, block, need = dead[0].bookkeeping
             del dead[0]
             del register[key]
             self._bytes -= size
@@ -326,7 +326,7 @@ def empty_like(x: Array, dtype: np.dtype[Any] | None = None) -> Array:
 
 
 def owns_memory(array: Array) -> bool:
-    """Return whether an array of NumPy is no view: whoever sees its memory refers to it."""
+    """Return whether an array owns its memory, which no other array then uses without a reference to it."""
     base: Any = array.base
     return type(array) is np.ndarray and (base is None or type(base) is Block)
 

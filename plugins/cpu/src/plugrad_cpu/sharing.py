@@ -38,7 +38,7 @@ def fill_in_threads(function: Callable[..., object], arrays: Sequence[Array], ou
             function if isinstance(function, np.ufunc) else partial(_call_writing_last, function)
         )
         steps = tuple([int(x.size != 1) for x in flat])
-        thread_pool.divide(
+        thread_pool.run_in_parts(
             write, flat, steps, -1, out.size, parts=parts, multiple=PART_MULTIPLE_ELEMENTS
         )
     elif isinstance(function, np.ufunc):

@@ -33,7 +33,7 @@ WAIT_POLL_SECONDS: Final = 1.0  # seconds between two looks whether others still
 
 
 class Job:
-    """Calls, of which each thread makes the next one."""
+    """A list of calls that several threads take one by one."""
 
     __slots__ = ("calls", "ended", "failure", "helping")
 
@@ -54,7 +54,7 @@ class Job:
             function(*arguments)
 
     def help(self) -> None:
-        """Work on it in another thread than the caller's, which learns of a failure."""
+        """Make calls in a thread other than the caller's, and hand over a failure to the caller."""
         self.helping.append(None)
         try:
             self.work()
@@ -65,7 +65,7 @@ class Job:
         self.ended.put(None)
 
     def finish(self) -> None:
-        """Begin no other call, and return when those that have begun are done."""
+        """Drop the calls that have not begun, and return when all others are done."""
         self.calls.clear()
         while self.helping:
             with suppress(Empty):
@@ -73,12 +73,12 @@ class Job:
 
 
 class CompiledThreads(NamedTuple):
-    """Threads of a pack that need no interpreter. Its functions return whether they did as told, or nothing."""
+    """Functions of a kernel pack that run calls in threads without the interpreter, and return whether they did."""
 
-    share: Callable[[tuple[Call, ...], int], bool]
+    run_calls: Callable[[tuple[Call, ...], int], bool]
     """Makes calls, in up to so many threads."""
-    divide: Callable[..., bool]
-    """Takes what `ThreadPool.divide` takes, the multiple, the parts, and the number of threads."""
+    run_in_parts: Callable[..., bool]
+    """Takes what `ThreadPool.run_in_parts` takes, the multiple, the parts, and the number of threads."""
 
 
 class ThreadPool:
@@ -94,7 +94,7 @@ class ThreadPool:
         self.reset()
 
     def count_parts(self, work: int, most: int, per_thread: int = 1) -> int:
-        """Return into how many parts to divide work of so many steps, which has at most `most` parts."""
+        """Return into how many parts, at most `most`, to divide work of `work` steps."""
         if self.count == 1:
             return 1
         return max(1, min(self.count * per_thread, most, work // self.part_min_work))
@@ -116,7 +116,7 @@ class ThreadPool:
         if (
             len(calls) > 1 < self.count
             and self.compiled
-            and self.compiled.share(tuple(calls), self.count)
+            and self.compiled.run_calls(tuple(calls), self.count)
         ):
             return
         if len(calls) == 1 or self.count == 1 or self._is_used:
@@ -143,7 +143,7 @@ class ThreadPool:
             finally:
                 del failure  # its traceback has this frame, and so the arrays of the callers
 
-    def divide(
+    def run_in_parts(
         self,
         function: Callable[..., object],
         arguments: tuple[Any, ...],
@@ -154,7 +154,7 @@ class ThreadPool:
         parts: int,
         multiple: int = 1,
     ) -> None:
-        """Make a call for so many items in parts, as `run` makes calls.
+        """Run a function on `count` items in parts, in several threads, as `run` does.
 
         Args:
             function: what is called for each part.
@@ -167,7 +167,7 @@ class ThreadPool:
             parts: the number of parts.
             multiple: all parts but the last have a multiple of so many items.
         """
-        if self.compiled and self.compiled.divide(
+        if self.compiled and self.compiled.run_in_parts(
             function, arguments, steps, place, count, multiple, parts, self.count
         ):
             return
@@ -201,7 +201,7 @@ class ThreadPool:
         self.run(calls)
 
     def _ask_for_help(self, job: Job, count: int) -> None:
-        """Give a job to so many threads."""
+        """Give a job to `count` threads of the pool."""
         # At the end of a program no thread starts; the caller works alone.
         with suppress_failures(RuntimeError):
             while self._size < count:
@@ -217,7 +217,7 @@ class ThreadPool:
 
 
 def _help_with_jobs(jobs: SimpleQueue[Job]) -> None:
-    """Help with one job after the other."""
+    """Make the calls of one job after another; the function that each thread of the pool runs."""
     while True:
         jobs.get().help()
 

@@ -14,7 +14,7 @@ AxisSlices = tuple[slice, ...]
 
 @lru_cache(maxsize=1024)
 def padded_size(size: Shape, window: Window) -> tuple[Shape, AxisSlices]:
-    """Return the size of images with the margins that windows reach, and the place of the images within."""
+    """Return the size of padded images, and the slices at which the images lie within."""
     sides = list(zip(size, window_margins(size, window), strict=True))
     place = (slice(before, before + n) for n, (before, _) in sides)
     return tuple(before + n + after for n, (before, after) in sides), (slice(None), *place)

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from plugrad.extend import KernelTable, broadcast as broadcast_shapes, count_elements
 from plugrad_cpu.extend import (
     PARTS_PER_THREAD,
+    copy_elements,
     empty,
     numpy_implementation,
     thread_pool,
     track_allocation,
     tracked,
-    write,
 )
 from plugrad_native.variants import CompiledFunction, current_variant
 
@@ -261,7 +261,7 @@ def parallel_for(
     steps = [0 if array is None else step for array, step in operands]
     scratch = -(-scratch // CACHE_LINE_FLOATS) * CACHE_LINE_FLOATS
     others = (empty((parts * scratch,), FLOAT32),) if scratch else ()
-    thread_pool.divide(
+    thread_pool.run_in_parts(
         run,
         (*arrays, count, *attributes, *others),
         (*steps, *(0,) * (1 + len(attributes)), *((-scratch,) if scratch else ())),
@@ -322,7 +322,7 @@ def parallel_strided_loop(
     if parts == 1 or min(steps) < 0 or descriptor.size > MAX_COPIED_DESCRIPTOR_NUMBERS:
         run(*arrays, descriptor, *attributes)
         return
-    thread_pool.divide(
+    thread_pool.run_in_parts(
         run,
         (*arrays, descriptor, *attributes),
         (*steps, 0, *(0,) * len(attributes)),
@@ -431,7 +431,7 @@ def as_contiguous(x: Array) -> Array:
             x.shape, x.strides, x.itemsize
         )
     if turned is None:
-        write(x, y)
+        copy_elements(x, y)
     else:
         order, descriptor = turned
         places = (x.transpose(order), 1), (y, 2)

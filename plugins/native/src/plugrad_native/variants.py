@@ -111,7 +111,7 @@ class Variant(Protocol):
         """Divide one call among up to `threads` threads of C, if these know the function.
 
         Returns:
-            Whether it did. See `ThreadPool.divide` of plugrad-cpu.
+            Whether it did. See `ThreadPool.run_in_parts` of plugrad-cpu.
 
         Raises:
             ValueError: steps are not those of arrays.

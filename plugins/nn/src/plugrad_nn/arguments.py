@@ -18,7 +18,7 @@ SizeOrSizes: TypeAlias = int | Sequence[int]
 
 
 def check_integer(owner: str, name: str, value: Any, least: int = 0) -> int:
-    """Return an integer that is at least `least`.
+    """Return the argument if it is an integer that is at least `least`, or raise.
 
     Raises:
         ArgumentError: the value is not an integer.
@@ -38,7 +38,7 @@ def check_integer(owner: str, name: str, value: Any, least: int = 0) -> int:
 def check_number(
     owner: str, name: str, value: Any, least: float = -math.inf, below: float = math.inf
 ) -> float:
-    """Return a finite number that is at least `least` and less than `below`.
+    """Return the argument if it is a finite number in ``[least, below)``, or raise.
 
     Raises:
         ArgumentError: the value is not a number.
@@ -54,7 +54,7 @@ def check_number(
 
 
 def check_flag(owner: str, name: str, value: Any) -> bool:
-    """Return a bool.
+    """Return the argument if it is a bool, or raise.
 
     Raises:
         ArgumentError: the value is something else.
@@ -77,7 +77,7 @@ def check_function(owner: str, name: str, value: Any) -> None:
 
 
 def check_integers(owner: str, name: str, value: Any, least: int = 0) -> tuple[int, ...]:
-    """Return a sequence of integers, each at least `least`, as a tuple.
+    """Return a sequence of integers as a tuple, or raise unless each is at least `least`.
 
     Raises:
         ArgumentError: the value is not a sequence of integers.

@@ -58,7 +58,7 @@ def ctc_loss(
     following = _shift(states, 2, blank)
     may_skip = plugrad.logical_and(states != blank, states != following)
 
-    def advance(alpha: Tensor, element: tuple[Tensor, Tensor]) -> tuple[Tensor, None]:
+    def advance_one_step(alpha: Tensor, element: tuple[Tensor, Tensor]) -> tuple[Tensor, None]:
         emission, is_present = element
         skipped = plugrad.where(may_skip, _shift(alpha, 2, lowest), lowest)
         ways = plugrad.stack([alpha, _shift(alpha, 1, lowest), skipped])
@@ -75,7 +75,7 @@ def ctc_loss(
         present = plugrad.expand_dims(present, axis=-1)
         first = plugrad.where(places < 2, emissions[0], lowest)
         alpha = plugrad.where(present[0], first, alpha)
-        alpha, _ = plugrad.scan(advance, alpha, (emissions[1:], present[1:]))
+        alpha, _ = plugrad.scan(advance_one_step, alpha, (emissions[1:], present[1:]))
     ends = plugrad.expand_dims(2 * label_lengths, axis=-1)
     is_end = plugrad.logical_or(places == ends, places == ends - 1)
     total = plugrad.log_sum_exp(plugrad.where(is_end, alpha, lowest), axis=-1)

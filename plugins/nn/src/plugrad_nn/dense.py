@@ -61,7 +61,7 @@ class Dense(Layer):
         check_flag("Dense", "use_bias", self.use_bias)
 
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
-        """Return the kernel and the bias."""
+        """Return the initial kernel and bias."""
         self.check_axes(shape, 0, "(…, features)")
         params: Params = {
             "kernel": self.kernel_initializer(generator, (shape[-1], self.units), dtype)
@@ -159,7 +159,7 @@ class PositionEmbedding(Layer):
         check_integer("PositionEmbedding", "sequence_length", self.sequence_length, 1)
 
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
-        """Return the vectors."""
+        """Return the initial parameters: a random vector for each position."""
         self.check_axes(shape, 2, "(length, features)")
         size = (self.sequence_length, shape[-1])
         return {"embeddings": self.initializer(generator, size, dtype)}
@@ -228,7 +228,7 @@ class EmbeddingBag(Layer):
         check_function("EmbeddingBag", "embeddings_initializer", self.embeddings_initializer)
 
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
-        """Return the table."""
+        """Return the initial parameters: a table of random embeddings, a row for each index."""
         size = (self.input_dim, self.output_dim)
         return {"embeddings": self.embeddings_initializer(generator, size, dtype)}
 
@@ -281,7 +281,7 @@ class PReLU(Layer):
         check_function("PReLU", "alpha_initializer", self.alpha_initializer)
 
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
-        """Return the slopes."""
+        """Return the initial slopes, one for each channel."""
         self.check_axes(shape, 0, "(…, channels)")
         return {"alpha": self.alpha_initializer(generator, shape[-1:], dtype)}
 

@@ -15,7 +15,7 @@ Params: TypeAlias = dict[str, Any]
 
 
 def leaves(params: Mapping[str, Any]) -> list[Any]:
-    """Return the leaves of nested dicts in order: the variables that an optimizer updates.
+    """Return the variables in nested dicts as a list, in order: those that an optimizer updates.
 
     >>> params = nn.Dense(2).init(0, (3,))
     >>> [variable.name for variable in nn.leaves(params)]

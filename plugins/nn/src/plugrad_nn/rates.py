@@ -34,7 +34,7 @@ class LearningRateScheduler(Callback):
         self.schedule = schedule
 
     def on_epoch_begin(self, run: Run, epoch: int) -> None:
-        """Set the learning rate."""
+        """Set the optimizer's learning rate for the epoch."""
         run.optimizer.learning_rate = self.schedule(epoch, run.optimizer.rate)
 
 
@@ -81,14 +81,14 @@ class ReduceLROnPlateau(Callback):
         self.min_delta = check_number(name, "min_delta", min_delta, least=0)
         self.cooldown = check_integer(name, "cooldown", cooldown)
         self.min_lr = check_number(name, "min_lr", min_lr, least=0)
-        self._forget()
+        self._reset_history()
 
-    def _forget(self) -> None:
+    def _reset_history(self) -> None:
         self._best, self._waited, self._cooling = math.inf, 0, 0
 
     def on_train_begin(self, run: Run) -> None:
-        """Start without a history."""
-        self._forget()
+        """Forget the results of earlier trainings."""
+        self._reset_history()
         if callable(run.optimizer.learning_rate):
             raise ArgumentError(
                 f"ReduceLROnPlateau: the learning rate is the schedule {run.optimizer.learning_rate!r:.80}; give the "

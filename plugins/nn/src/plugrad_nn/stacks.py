@@ -60,7 +60,7 @@ class _TransformerStack(Layer):
         return _StackBlocks(self.block, self.num_blocks)
 
     def parts(self, shape: tuple[int, ...]) -> dict[str, tuple[Layer, tuple[int, ...]]]:
-        """Return the blocks, and the final normalization if there is one."""
+        """Return the blocks, and the final normalization if there is one, each with its input shape."""
         found: dict[str, tuple[Layer, tuple[int, ...]]] = {"layers": (self._blocks(), shape)}
         if self.normalization is not None:
             found["norm"] = (self.normalization, shape)

@@ -212,7 +212,7 @@ def fit(
         if optimizer.loss_scale is not None and steps is not optimizer:  # which multiplies itself
             factor = plugrad.stop_gradient(optimizer.loss_scale.factor_on(variables[0].backend))
 
-        def value() -> Tensor:
+        def compute_loss() -> Tensor:
             with mixed():
                 predictions = model(params, inputs, training)
                 with batch_labels(labels, largest):
@@ -222,11 +222,11 @@ def fit(
         if isinstance(steps, Accumulated):
             take = steps.minimize if is_last else steps.accumulate
             assert examples is not None
-            before = take(value, variables, examples)
+            before = take(compute_loss, variables, examples)
         elif is_last or isinstance(steps, plugrad.optimizers.Optimizer):
-            before = steps.minimize(value, variables)
+            before = steps.minimize(compute_loss, variables)
         else:
-            before = steps.accumulate(value, variables)
+            before = steps.accumulate(compute_loss, variables)
         training.commit(params)
         return before if factor is None else before / factor
 
@@ -414,7 +414,8 @@ def _count_and_yield_batches(
     waiting: list[tuple[Any, ...]] = []
     position = 0
 
-    def note(batch: tuple[Any, ...], *, is_last: bool) -> None:
+    def record_batch(batch: tuple[Any, ...], *, is_last: bool) -> None:
+        """Record the number of examples of a batch, and whether it ends a step."""
         examples = count_examples(batch, _count_batch_examples(batch[0]), by_weights=by_weights)
         notes.append(_BatchCount(examples, is_last))
 
@@ -423,17 +424,17 @@ def _count_and_yield_batches(
             check_takes_weights("fit", "loss", loss)
         # A batch that may be the last of all waits for the one after it.
         for earlier in waiting:
-            note(earlier, is_last=False)
+            record_batch(earlier, is_last=False)
             yield earlier
         waiting.clear()
         position = (position + 1) % accumulate
         if position == 0:
-            note(batch, is_last=True)
+            record_batch(batch, is_last=True)
             yield batch
         else:
             waiting.append(batch)
     for last in waiting:
-        note(last, is_last=True)
+        record_batch(last, is_last=True)
         yield last
 
 

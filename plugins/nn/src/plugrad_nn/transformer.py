@@ -58,7 +58,7 @@ class _TransformerBlock(Layer):
     def _parts(
         self, attentions: dict[str, MultiHeadAttention], shape: tuple[int, ...]
     ) -> dict[str, tuple[Layer, tuple[int, ...]]]:
-        """Return the parts of the block, each followed by its normalization."""
+        """Return the layers of the block, each followed by its normalization."""
         self.check_axes(shape, 2, "(length, features)")
         hidden, output = self._feed_forward(shape[-1])
         found: dict[str, tuple[Layer, tuple[int, ...]]] = {}
@@ -73,7 +73,7 @@ class _TransformerBlock(Layer):
     def _add(
         self, params: Params, name: str, x: Tensor, part: Callable[[Tensor], Tensor], mode: Mode
     ) -> Tensor:
-        """Return x plus a part of the block, normalized before or after."""
+        """Return x plus the result of one layer of the block, normalized before or after."""
         own = self.parameter(params, f"{name}_norm")
         drop = Dropout(self.dropout)
         norm = self.normalization
@@ -84,12 +84,12 @@ class _TransformerBlock(Layer):
     def _add_feed_forward(self, params: Params, x: Tensor, mode: Mode) -> Tensor:
         hidden, output = self._feed_forward(x.shape[-1])
 
-        def part(x: Tensor) -> Tensor:
+        def apply_feed_forward(x: Tensor) -> Tensor:
             y = hidden(self.parameter(params, "hidden"), x)
             y = Dropout(self.dropout)({}, y, mode["hidden_dropout"])
             return output(self.parameter(params, "output"), y)
 
-        return self._add(params, "output", x, part, mode)
+        return self._add(params, "output", x, apply_feed_forward, mode)
 
     def output_shape(self, params: Params, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the output shape for one example."""
@@ -126,7 +126,7 @@ class TransformerEncoderBlock(_TransformerBlock):
     """
 
     def parts(self, shape: tuple[int, ...]) -> dict[str, tuple[Layer, tuple[int, ...]]]:
-        """Return the parts."""
+        """Return the layers of the block by name, each with its input shape."""
         return self._parts({"attention": self._attention(shape, self.causal)}, shape)
 
     def __call__(
@@ -156,13 +156,13 @@ class TransformerEncoderBlock(_TransformerBlock):
         x = plugrad.asarray(x)
         after = state
 
-        def part(x: Tensor) -> Tensor:
+        def apply_attention(x: Tensor) -> Tensor:
             nonlocal after
             own = self.parameter(params, "attention")
             y, after = self._attention(x.shape, self.causal).step(own, x, state)
             return y
 
-        x = self._add(params, "attention", x, part, INFERENCE)
+        x = self._add(params, "attention", x, apply_attention, INFERENCE)
         return self._add_feed_forward(params, x, INFERENCE), after
 
 
@@ -183,7 +183,7 @@ class TransformerDecoderBlock(_TransformerBlock):
     causal: bool = True
 
     def parts(self, shape: tuple[int, ...]) -> dict[str, tuple[Layer, tuple[int, ...]]]:
-        """Return the parts."""
+        """Return the layers of the block by name, each with its input shape."""
         attentions = {
             "attention": self._attention(shape, self.causal),
             "context_attention": self._attention(shape, False),

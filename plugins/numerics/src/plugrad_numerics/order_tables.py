@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from decimal import Decimal, getcontext, localcontext
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import ceil, factorial, log2
+from operator import mul
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from plugrad_numerics.double_double import DoubleDouble, from_fraction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 PI: Final = Decimal(
     "3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798214"
@@ -29,6 +30,8 @@ SERIES_TOLERANCE: Final = Decimal("1e-30")
 """The relative size of what is left out of series."""
 ASYMPTOTIC_PIECES: Final = 16
 PIECE_POLYNOMIAL_DEGREE: Final = 16
+MAX_EXPONENTS: Final = 4
+"""How many powers of the points of tables are kept."""
 SERIES_BELOW_1_TERMS: Final = 14
 """How many powers of x * x / 4 are enough below 1."""
 
@@ -70,12 +73,11 @@ def first_kind_pieces(order: float, *, is_modified: bool) -> PiecewisePolynomial
         v = Decimal(order)
         terms = _Series(v, 1 if is_modified else -1, large)
         scale = (large / 2) ** v if v else Decimal(1)
-
-        def function(x: Decimal) -> Decimal:
-            found = scale * terms.evaluate_order_v(x)
-            return found * (-x).exp() if is_modified else found
-
-        return _interpolate(function, 0, large, _pieces_per_unit(order) * int(large))
+        grid = _make_grid(0, large, _pieces_per_unit(order) * int(large), getcontext().prec)
+        values = [scale * terms.evaluate_order_v(x) for x in grid.points]
+        if is_modified:
+            values = [value / e for value, e in zip(values, grid.exponentials, strict=True)]
+        return _interpolate(grid, values)
 
 
 @lru_cache(maxsize=64)
@@ -110,16 +112,20 @@ def second_kind_tables(
         sign = (-1) ** n
         down, up = (2 / large) ** v, (2 * large) ** -v
 
-        def function(x: Decimal) -> Decimal:
-            first, second = (
-                up * (2 * v * x.ln()).exp() * terms.evaluate_order_v(x),
-                down * terms.evaluate_order_minus_v(x),
-            )
-            if is_modified:
-                return PI / 2 * sign / sine * (second - first) * x.exp()
-            return (cosine * first - sign * second) / sine
-
-        middle = _interpolate(function, 1, large, _pieces_per_unit(order) * (int(large) - 1))
+        grid = _make_grid(1, large, _pieces_per_unit(order) * (int(large) - 1), getcontext().prec)
+        powers = [x ** (2 * n) * y for x, y in zip(grid.points, grid.powers(2 * part), strict=True)]
+        firsts = [
+            up * y * terms.evaluate_order_v(x) for x, y in zip(grid.points, powers, strict=True)
+        ]
+        seconds = [down * terms.evaluate_order_minus_v(x) for x in grid.points]
+        both = zip(firsts, seconds, strict=True)
+        if is_modified:
+            factor = PI / 2 * sign / sine
+            differences = [factor * (second - first) for first, second in both]
+            values = list(map(mul, differences, grid.exponentials))
+        else:
+            values = [(cosine * first - sign * second) / sine for first, second in both]
+        middle = _interpolate(grid, values)
         head: list[Decimal] = []
         even: list[Decimal] = []
         odd: list[Decimal] = []
@@ -169,10 +175,8 @@ def asymptotic_factors(
             signed = [c * (2 / PI).sqrt() * signs[k % 4] for k, c in enumerate(coefficients)]
             first = [Decimal(0) if k % 2 else c for k, c in enumerate(signed)]
             second = [c if k % 2 else Decimal(0) for k, c in enumerate(signed)]
-        made = [
-            _interpolate(lambda y, c=c: _horner(c, y), 0, Decimal(1), ASYMPTOTIC_PIECES)
-            for c in (first, second)
-        ]
+        grid = _make_grid(0, Decimal(1), ASYMPTOTIC_PIECES, getcontext().prec)
+        made = [_interpolate(grid, [_horner(c, y) for y in grid.points]) for c in (first, second)]
         return made[0], made[1]
 
 
@@ -196,12 +200,14 @@ class _Series:
         return found
 
     def evaluate_order_v(self, x: Decimal) -> Decimal:
-        return _horner(self.first, (x / self.large) ** 2)
+        y = x / self.large
+        return _horner(self.first, y * y)
 
     def evaluate_order_minus_v(self, x: Decimal) -> Decimal:
         if self.second is None:
             self.second = self._coefficients(-self.v)
-        return _horner(self.second, (x / self.large) ** 2)
+        y = x / self.large
+        return _horner(self.second, y * y)
 
 
 def _required_decimal_digits(order: float) -> int:
@@ -287,14 +293,53 @@ def _chebyshev_points_and_matrix(digits: int) -> tuple[list[Decimal], list[list[
     return points, matrix
 
 
-def _interpolate(
-    function: Callable[[Decimal], Decimal], start: int, last: Decimal, count: int
-) -> PiecewisePolynomial:
-    """Return the piecewise polynomial that interpolates a function at the Chebyshev points of each piece."""
-    points, matrix = _chebyshev_points_and_matrix(getcontext().prec)
-    width = (last - start) / count
-    rows: list[list[float]] = []
-    for piece in range(count):
-        values = [function(start + width * (piece + (t + 1) / 2)) for t in points]
-        rows.append([float(sum(m * v for m, v in zip(row, values, strict=True))) for row in matrix])
-    return PiecewisePolynomial(float(start), float(1 / width), np.array(rows))
+class _Grid:
+    """The Chebyshev points of pieces of equal width, and functions there that tables of many orders need."""
+
+    def __init__(self, start: int, last: Decimal, count: int, digits: int) -> None:
+        self.start = start
+        self.width = (last - start) / count
+        self.count = count
+        self.offsets = [self.width * (t + 1) / 2 for t in _chebyshev_points_and_matrix(digits)[0]]
+        starts = [start + self.width * piece for piece in range(count)]
+        self.points = [x + offset for x in starts for offset in self.offsets]
+        self._powers: dict[Decimal, list[Decimal]] = {}
+
+    @cached_property
+    def exponentials(self) -> list[Decimal]:
+        """The exponential of each point, a product of those of the piece and of the place in it."""
+        step, within = self.width.exp(), [offset.exp() for offset in self.offsets]
+        first, found = Decimal(self.start).exp(), list[Decimal]()
+        for _ in range(self.count):
+            found += [first * e for e in within]
+            first *= step
+        return found
+
+    @cached_property
+    def logarithms(self) -> list[Decimal]:
+        """The logarithm of each point."""
+        return [x.ln() for x in self.points]
+
+    def powers(self, exponent: Decimal) -> list[Decimal]:
+        """Return the power of each point; those of the last exponents are kept, because whole orders have the same."""
+        found = self._powers.get(exponent)
+        if found is None:
+            found = [(exponent * y).exp() for y in self.logarithms]
+            if len(self._powers) >= MAX_EXPONENTS:
+                self._powers.clear()
+            self._powers[exponent] = found
+        return found
+
+
+@lru_cache(maxsize=8)
+def _make_grid(start: int, last: Decimal, count: int, digits: int) -> _Grid:
+    return _Grid(start, last, count, digits)
+
+
+def _interpolate(grid: _Grid, values: Sequence[Decimal]) -> PiecewisePolynomial:
+    """Return polynomials that take values at the points of a grid."""
+    matrix = _chebyshev_points_and_matrix(getcontext().prec)[1]
+    size = len(grid.offsets)
+    pieces = [values[start : start + size] for start in range(0, len(values), size)]
+    rows = [[float(sum(map(mul, row, piece))) for row in matrix] for piece in pieces]
+    return PiecewisePolynomial(float(grid.start), float(1 / grid.width), np.array(rows))

@@ -16,7 +16,7 @@ from plugrad.testing.tables.decomposition import (
 
 
 def square_root(x: Array) -> Array:
-    """Return roots that are real, as those of real matrices with positive eigenvalues are."""
+    """Return the real square roots of matrices with positive eigenvalues."""
     values, vectors = np.linalg.eig(x)
     found = (vectors * np.sqrt(values + 0j)[..., None, :]) @ np.linalg.inv(vectors)
     return found if np.iscomplexobj(x) else found.real

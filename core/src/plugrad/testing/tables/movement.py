@@ -51,7 +51,7 @@ def update_slice(tensor: Array, updates: Array, place: tuple[slice, ...]) -> Arr
 
 
 def as_slices(*bounds: tuple[int, int, int]) -> tuple[slice, ...]:
-    """Return slices, as Python has them: -1 is the end of a range that runs backwards."""
+    """Return Python slices for begins, ends and strides: the end -1 of a reversed range becomes None."""
     return tuple(slice(b, None if s < 0 and e < 0 else e, s) for b, e, s in bounds)
 
 

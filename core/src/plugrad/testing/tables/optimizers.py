@@ -17,7 +17,7 @@ SHAPES: tuple[Shape, ...] = ((3, 5), ())
 
 
 def nonnegative_averages(*shape: int) -> Input:
-    """Averages of squares."""
+    """Return an input of nonnegative numbers, as averages of squares are."""
     return numbers(0.5, 2, shape=shape)
 
 

@@ -25,7 +25,7 @@ NAN, INF = np.nan, np.inf
 
 
 def window_cells(x: Array, window: Window, outside: Any) -> Array:
-    """Return what each window sees on the last axis."""
+    """Return the elements that each window covers, along the last axis."""
     seen = extract_windows(x, window, outside=outside)
     return seen.reshape(*seen.shape[: x.ndim], -1)
 
@@ -53,6 +53,7 @@ def distinct_pixels(shape: Shape) -> Array:
 
 
 def scatter_to_maxima(dy: Array, x: Array, window: Window) -> Array:
+    """Return zeros with each element of dy added at the maximum of its window."""
     dx = np.zeros(x.size)
     np.add.at(dx, window_argmax(x, window).reshape(-1), dy.reshape(-1))
     return dx.reshape(x.shape)

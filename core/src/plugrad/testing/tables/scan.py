@@ -18,7 +18,7 @@ SCAN_DIRECTIONS = list(product((False, True), repeat=2))
 
 
 def accumulate(x: Array, join: np.ufunc, axis: int, exclusive: bool, reverse: bool) -> Array:
-    """Return the cumulative results of the ufunc `join` along an axis, if asked exclusive or reversed."""
+    """Return the cumulative results of the ufunc `join` along an axis, exclusive or reversed if asked."""
     x = np.moveaxis(x, axis, 0)
     result = np.empty_like(x)
     so_far = np.full(x.shape[1:], join.identity, x.dtype)

@@ -15,7 +15,7 @@ def scatter_add(indices: Array, updates: Array, shape: tuple[int, ...]) -> Array
 
 
 def coordinate_key(indices: Array) -> tuple[Array, ...]:
-    """Return an array of places for each axis that is named."""
+    """Return a NumPy index that selects the elements at rows of coordinates."""
     return tuple(np.moveaxis(indices if indices.ndim > 1 else indices[:, None], -1, 0))
 
 

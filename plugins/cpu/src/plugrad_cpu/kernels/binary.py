@@ -95,7 +95,7 @@ MIN_ACCURATE_SQUARE_SUM: Final = 2.0**-100
 
 
 def log_add_exp(a: Array, b: Array) -> Array:
-    """Return log(exp(a) + exp(b)), the larger one and a little more."""
+    """Return log(exp(a) + exp(b)) without overflow: the larger one, plus log(1 + exp(-|a - b|))."""
     if a.dtype.char not in "fd":
         return np.logaddexp(a, b)
     shape = broadcast(a.shape, b.shape)

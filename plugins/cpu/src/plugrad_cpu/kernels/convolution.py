@@ -17,7 +17,7 @@ from plugrad_cpu.windows import crop_padding, iter_cells, pad_images, padded_siz
 
 
 def iter_window_rows(x: Array, window: Window) -> Iterator[tuple[slice, Array]]:
-    """Yield a few images at a time, as a slice of the batch, and one row for each of their windows with its cells.
+    """Yield slices of the batch, each with a matrix that has one row of cells for each window of its images.
 
     The next rows overwrite these.
     """
@@ -37,7 +37,7 @@ def iter_window_rows(x: Array, window: Window) -> Iterator[tuple[slice, Array]]:
 
 
 def iter_batch_blocks(x: Array, window: Window) -> Iterator[slice]:
-    """Yield slices of the batch: the images to compute with at a time."""
+    """Yield slices of the batch that are small enough to be computed with at once."""
     row = math.prod(window.size) * x.shape[-1] * x.itemsize
     count = max(1, MAX_BLOCK_BYTES // max(1, math.prod(window.out) * row))
     for start in range(0, x.shape[0], count):
@@ -48,12 +48,12 @@ MAX_BLOCK_BYTES = 2**20  # bytes
 
 
 def filter_columns(filter: Array) -> Array:
-    """Return one column for each filter."""
+    """Return the filters as the columns of a matrix."""
     return filter.reshape(math.prod(filter.shape[:-1]), filter.shape[-1])
 
 
 def correlate(x: Array, filter: Array, *, window: Window) -> Array:
-    """Return the rows of windows times one column for each filter."""
+    """Return the cross-correlation of images with filters: the rows of windows times a column for each filter."""
     y = multiply_windows(x, window, filter_columns(filter))
     return y.reshape(x.shape[0], *window.out, filter.shape[-1])
 

@@ -118,7 +118,7 @@ def diag(x: Array) -> Array:
 
 @table.implements(linalg.diag_part)
 def diag_part(input: Array) -> Array:
-    """Return the diagonal."""
+    """Return the diagonal of tensors whose first half of axes equals the second half."""
     shape = input.shape[: input.ndim // 2]
     size = math.prod(shape)
     return np.diagonal(input.reshape(size, size)).reshape(shape)

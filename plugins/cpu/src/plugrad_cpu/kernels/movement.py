@@ -34,7 +34,7 @@ def reshape(x: Array, *, shape: Shape) -> Array:
         return x.reshape(shape, copy=False)
     except ValueError:
         y = empty(shape, x.dtype)
-        write(x, y.reshape(x.shape))
+        copy_elements(x, y.reshape(x.shape))
         return y
 
 
@@ -42,7 +42,7 @@ MAX_STRIDED_COPIES: Final = 4
 """The maximum number of repetitions for which one strided copy each is faster than copying short rows."""
 
 
-def write(x: Array, y: Array) -> None:
+def copy_elements(x: Array, y: Array) -> None:
     """Copy x to y, an array of the same shape; x may have repeated elements."""
     if x.ndim and x.strides[-1] == 0 and 1 < x.shape[-1] <= MAX_STRIDED_COPIES:
         for turn in range(x.shape[-1]):
@@ -90,7 +90,7 @@ def slice_(x: Array, *, begin: Shape, size: Shape, drop: Shape) -> Array:
 
 @lru_cache(maxsize=1024)
 def _block_key(begin: Shape, size: Shape, drop: Shape) -> tuple[Any, ...]:
-    """Return the key of a block: an integer where an axis is dropped, else a slice."""
+    """Return the NumPy index of a block: an integer where an axis is dropped, else a slice."""
     ranges = zip(begin, size, strict=True)
     return (*[b if i in drop else slice(b, b + n) for i, (b, n) in enumerate(ranges)], ...)
 
@@ -181,7 +181,7 @@ def join_adjacent_views(parts: Sequence[Array], axis: int, shape: Shape) -> Arra
 
 
 def _data_address(x: Array) -> int:
-    """Return the place of the first element."""
+    """Return the memory address of the first element."""
     return x.__array_interface__["data"][0]
 
 
@@ -213,7 +213,7 @@ def split(x: Array, *, num_or_size_splits: Shape, axis: int) -> tuple[Array, ...
 
 @lru_cache(maxsize=1024)
 def _part_keys(sizes: Shape, axis: int) -> list[tuple[Any, ...]]:
-    """Return the keys of consecutive parts."""
+    """Return the NumPy indices of consecutive parts along an axis."""
     ends = list(accumulate(sizes, initial=0))
     return [(*(slice(None),) * axis, slice(*ends), ...) for ends in pairwise(ends)]
 
@@ -231,7 +231,7 @@ def pad(x: Array, *, paddings: Pairs, constant_value: Scalar | str) -> Array:
 
 @lru_cache(maxsize=1024)
 def _padded_shape_and_key(shape: Shape, paddings: Pairs) -> tuple[Shape, tuple[slice, ...]]:
-    """Return the shape of an array of a shape with paddings, and the key of what they surround."""
+    """Return the shape of a padded array, and the NumPy index of its part within the padding."""
     sizes = [(n, *pair) for n, pair in zip(shape, paddings, strict=True)]
     return tuple([b + n + a for n, b, a in sizes]), tuple([slice(b, b + n) for n, b, _ in sizes])
 
@@ -258,6 +258,6 @@ def reverse(x: Array, *, dims: Shape) -> Array:
 
 @lru_cache(maxsize=1024)
 def _reversal_key(axes: Shape) -> tuple[Any, ...]:
-    """Return the key that reverses some axes."""
+    """Return the NumPy index that reverses some axes."""
     last = max(axes, default=-1)
     return (*[slice(None, None, -1 if i in axes else 1) for i in range(last + 1)], ...)

@@ -15,7 +15,7 @@ from plugrad_cpu.declare import Array, table
 
 
 def rearrange(x: Array, how: Rearrangement) -> Array:
-    """Return the elements of an array, moved in blocks."""
+    """Return the elements of an array after the reshapes and the transposition of a `Rearrangement`."""
     return x.reshape(how.cells).transpose(how.order).reshape(how.shape)
 
 

@@ -56,7 +56,7 @@ def sum_accurately(x: Array, axis: tuple[int, ...], keep_dims: bool) -> Array:
 
 
 def _sum_rows(x: Array, length: int) -> Array:
-    """Return the sums of rows of a length; long ones are sums of the sums of parts."""
+    """Return the sums of rows of `length` elements; long rows are summed in parts."""
     if length <= PAIRWISE_MAX_ELEMENTS:
         return x.reshape(-1, length) @ np.ones(length, x.dtype)
     whole = length - length % BLAS_ROW_MAX_ELEMENTS
@@ -86,7 +86,7 @@ def prod(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
 
 
 def _multiply_halves(x: Array) -> Array:
-    """Return few factors of the product along the last axis: NumPy multiplies halves element by element in parallel."""
+    """Multiply the halves of the last axis repeatedly, until few factors are left: NumPy does this in parallel."""
     while (half := x.shape[-1] // 2) > MAX_HALVED_ELEMENTS:
         rest = x[..., 2 * half :]
         x = x[..., :half] * x[..., half : 2 * half]
@@ -115,8 +115,8 @@ def variance(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
     return np.asarray(mean(squares, axis=axis, keep_dims=keep_dims), x.dtype)
 
 
-LARGEST_SQUARES = 2.0**800
-SCALE = 2.0**700
+MAX_SAFE_SQUARE_SUM = 2.0**800
+SQUARE_SUM_SCALE = 2.0**700
 """By what numbers of float64 are multiplied, or divided, whose squares would vanish, or overflow."""
 
 
@@ -127,8 +127,10 @@ def euclidean_norm(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array
     squares = sum_accurately(np.square(wide), axis, True)
     scale = 1.0
     if x.dtype == np.float64:
-        too_small, too_large = squares < 1 / LARGEST_SQUARES, squares > LARGEST_SQUARES
-        scale = np.where(too_small, SCALE, np.where(too_large, 1 / SCALE, 1.0))
+        too_small, too_large = squares < 1 / MAX_SAFE_SQUARE_SUM, squares > MAX_SAFE_SQUARE_SUM
+        scale = np.where(
+            too_small, SQUARE_SUM_SCALE, np.where(too_large, 1 / SQUARE_SUM_SCALE, 1.0)
+        )
         squares = sum_accurately(np.square(wide * scale), axis, True)
     norm = np.asarray(np.sqrt(squares) / scale, x.dtype)
     return norm if keep_dims else norm.squeeze(axis)

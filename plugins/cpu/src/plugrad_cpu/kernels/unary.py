@@ -163,7 +163,7 @@ ERFC_CODY_S = [
 
 
 def skip_integers(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """Return a rounding that leaves integers unchanged; NumPy's may turn them into floats."""
+    """Wrap a rounding function to return integers unchanged, which NumPy's may turn into floats."""
     return lambda x: x if x.dtype.kind in "iu" else function(x)
 
 
@@ -271,7 +271,7 @@ def saturating_cast(x: Array, dtype: DType) -> Array:
 
 
 def absolute_of_halves(x: Array) -> Array:
-    """Return halves without their signs."""
+    """Return the absolute values of float16 numbers: their bits without the sign."""
     return (x.view(np.uint16) & 0x7FFF).view(x.dtype)
 
 

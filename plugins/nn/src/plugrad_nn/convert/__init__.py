@@ -121,16 +121,16 @@ def state_dict(
     taken: dict[str, str] = {}
     missing: list[str] = []
     for place, entry in _iter_layer_entries(model, params, shape, shapes):
-        wanted = [join_name(place.theirs, name) for name in entry.theirs]
+        wanted = [join_name(place.torch_name, name) for name in entry.torch_names]
         absent = [name for name in wanted if name not in renamed]
         if absent:
-            missing += absent if entry.ours else []
+            missing += absent if entry.parameter_names else []
             continue
         _check_shapes(function, place, entry, wanted, shapes, renamed)
         taken |= {name: renamed[name] for name in wanted}
         arrays = [_as_array(function, renamed[name], tensors[renamed[name]]) for name in wanted]
-        for name, value in zip(entry.ours, entry.read(*arrays), strict=True):
-            _set_by_dotted_name(values, join_name(place.ours, name), value)
+        for name, value in zip(entry.parameter_names, entry.from_torch(*arrays), strict=True):
+            _set_by_dotted_name(values, join_name(place.plugrad_name, name), value)
     unused = [given for name, given in renamed.items() if name not in taken]
     if (missing and not allow_missing) or (unused and not allow_unused):
         raise ArgumentError(
@@ -174,9 +174,9 @@ def to_state_dict(
     _check_model(function, model)
     for place, entry in _iter_layer_entries(model, params, shape, shapes):
         own = dict(named_leaves(place.params))
-        arrays = entry.write(*(np.asarray(own[name]) for name in entry.ours))
-        for name, array in zip(entry.theirs, arrays, strict=True):
-            new = rename(join_name(place.theirs, name))
+        arrays = entry.to_torch(*(np.asarray(own[name]) for name in entry.parameter_names))
+        for name, array in zip(entry.torch_names, arrays, strict=True):
+            new = rename(join_name(place.torch_name, name))
             if new in result:
                 raise ArgumentError(f"{function}: names gives two tensors the name {new!r}")
             if new is not None:
@@ -219,10 +219,10 @@ def _map_new_to_old_names(
 def _iter_layer_entries(
     model: Layer, params: Params, shape: Any, shapes: Mapping[str, tuple[int, ...]]
 ) -> LayerEntries:
-    """Yield each layer of a model with its entries."""
+    """Yield each layer of a model with the conversion entries of its parameters."""
     for place in find_layers(model, params, shape):
         if isinstance(place.step, Layer):
-            prefix = f"{place.theirs}." if place.theirs else ""
+            prefix = f"{place.torch_name}." if place.torch_name else ""
             start = len(prefix)
             own = {name[start:]: s for name, s in shapes.items() if name.startswith(prefix)}
             for entry in entries_for(place.step, place.params, own, place.features):
@@ -237,14 +237,14 @@ def _check_shapes(
     shapes: Mapping[str, tuple[int, ...]],
     renamed: Mapping[str, str],
 ) -> None:
-    """Raise unless the tensors of an entry have the shapes that the layer expects."""
+    """Raise unless the tensors of a conversion entry have the shapes that the layer expects."""
     own = dict(named_leaves(place.params))
-    empty = [np.broadcast_to(np.float32(0), own[name].shape) for name in entry.ours]
-    for name, array in zip(wanted, entry.write(*empty), strict=True):
+    empty = [np.broadcast_to(np.float32(0), own[name].shape) for name in entry.parameter_names]
+    for name, array in zip(wanted, entry.to_torch(*empty), strict=True):
         if shapes[name] != np.shape(array):
             raise ShapeError(
                 f"{function}: {renamed[name]!r} has shape {shapes[name]}; {place.step!r:.80}, called "
-                f"{place.ours or 'the model'!r}, needs {np.shape(array)}"
+                f"{place.plugrad_name or 'the model'!r}, needs {np.shape(array)}"
             )
 
 

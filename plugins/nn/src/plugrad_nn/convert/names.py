@@ -36,7 +36,7 @@ def as_rename_function(function: str, names: Any) -> Callable[[str], str | None]
 
 
 def join_name(*parts: str) -> str:
-    """Join the non-empty parts with dots."""
+    """Return the non-empty parts of a name, joined with dots."""
     return ".".join(part for part in parts if part)
 
 

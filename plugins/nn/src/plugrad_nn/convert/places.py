@@ -31,7 +31,7 @@ SAME_FEATURE_ORDER = FeatureOrder()
 
 @dataclass
 class LayerLocation:
-    """A layer, or a function used as one, with its names on both sides."""
+    """A layer, or a function used as one, with its names in plugrad and in PyTorch."""
 
     step: Any
     """A layer, or a function in the place of one."""
@@ -39,12 +39,12 @@ class LayerLocation:
     shape: Any
     result: Any
     """The shape of one result; None where no layer follows that could see it."""
-    ours: str
-    theirs: str
+    plugrad_name: str
+    torch_name: str
     sources: tuple[int, ...]
     """The numbers of the places whose results it takes; none for what nobody follows."""
     features: FeatureOrder = SAME_FEATURE_ORDER
-    joins: bool = False
+    is_junction: bool = False
     """Whether layers of a layer come together here; it has only those parameters that are not theirs."""
 
 
@@ -94,7 +94,9 @@ def _add_layer(
             )
         if not isinstance(step, Residual):
             return inner
-        joint = LayerLocation(step, {}, shape, result, ours, theirs, (*sources, *inner), joins=True)
+        joint = LayerLocation(
+            step, {}, shape, result, ours, theirs, (*sources, *inner), is_junction=True
+        )
         places.append(joint)
         return (len(places) - 1,)
     if isinstance(step, Graph):
@@ -116,7 +118,7 @@ def _add_layer(
         places.append(LayerLocation(step, params, shape, result, ours, theirs, sources))
         return (len(places) - 1,)
     own = {name: value for name, value in params.items() if name not in parts}
-    places.append(LayerLocation(step, own, shape, result, ours, theirs, sources, joins=True))
+    places.append(LayerLocation(step, own, shape, result, ours, theirs, sources, is_junction=True))
     number = len(places) - 1
     called = TORCH_NAMES_OF_PARTS.get(type(step), {})
     for name, (part, part_shape) in parts.items():
@@ -135,7 +137,11 @@ def _add_layer(
 
 def _keeps_features(place: LayerLocation) -> bool:
     """Return whether a layer keeps the order of the features."""
-    if place.joins or isinstance(place.step, Flatten | Reshape) or place.shape != place.result:
+    if (
+        place.is_junction
+        or isinstance(place.step, Flatten | Reshape)
+        or place.shape != place.result
+    ):
         return False
     return not place.params or isinstance(place.step, _Normalization | PReLU)
 
@@ -143,7 +149,7 @@ def _keeps_features(place: LayerLocation) -> bool:
 def _set_order_after_flatten(places: list[LayerLocation]) -> None:
     """Record the order of features after each `Flatten`, up to the next `Dense`."""
     for place in places:
-        known = [places[number].features.after for number in place.sources]
+        known = [places[number].features.output_order for number in place.sources]
         before = known[0] if len(known) == 1 else None
         if isinstance(place.step, Flatten):
             place.features = FeatureOrder(None, _flatten_order(places, place))
@@ -152,11 +158,12 @@ def _set_order_after_flatten(places: list[LayerLocation]) -> None:
         elif before is not None and isinstance(place.step, Dense):
             place.features = FeatureOrder(before, None)
         elif any(order is not None for order in known) and (
-            place.params or place.joins or len(known) > 1
+            place.params or place.is_junction or len(known) > 1
         ):
             raise ArgumentError(
-                f"state_dict: {place.ours or place.step!r:.80} takes flattened images, whose pixels and channels "
-                "PyTorch has in another order; only Dense layers, normalizations and functions may follow Flatten"
+                f"state_dict: {place.plugrad_name or place.step!r:.80} takes flattened images, whose pixels and "
+                "channels PyTorch has in another order; only Dense layers, normalizations and functions may follow "
+                "Flatten"
             )
 
 
@@ -168,7 +175,7 @@ def _set_order_before_reshape(places: list[LayerLocation], place: LayerLocation)
     while order is not None and len(place.sources) == 1:
         place = places[place.sources[0]]
         if isinstance(place.step, Dense):
-            place.features = FeatureOrder(place.features.before, order)
+            place.features = FeatureOrder(place.features.input_order, order)
             return
         if not _keeps_features(place):
             return

@@ -28,13 +28,13 @@ Arrays: TypeAlias = "tuple[Array, ...]"
 
 
 class ParameterEntry(NamedTuple):
-    """Tensors of a module, and the parameters that they are converted to."""
+    """PyTorch's tensors and the parameters of a layer that correspond, with functions that convert both ways."""
 
-    theirs: tuple[str, ...]
-    ours: tuple[str, ...]
-    read: Callable[..., Arrays]
+    torch_names: tuple[str, ...]
+    parameter_names: tuple[str, ...]
+    from_torch: Callable[..., Arrays]
     """From the tensors of the module to the parameters."""
-    write: Callable[..., Arrays]
+    to_torch: Callable[..., Arrays]
     """Back."""
 
 
@@ -44,8 +44,8 @@ class FeatureOrder(NamedTuple):
     Number i of ours is number ``order[i]`` of theirs; None if both are equal.
     """
 
-    before: Array | None = None
-    after: Array | None = None
+    input_order: Array | None = None
+    output_order: Array | None = None
 
 
 ConversionRule: TypeAlias = (
@@ -57,7 +57,7 @@ ConversionRule: TypeAlias = (
 def entries_for(
     layer: Layer, params: Params, shapes: Mapping[str, tuple[int, ...]], features: FeatureOrder
 ) -> list[ParameterEntry]:
-    """Return the entries of a layer; a layer that PyTorch lacks keeps its parameters unchanged."""
+    """Return the conversion entries of a layer; a layer that PyTorch lacks keeps its parameters unchanged."""
     rule = RULES_BY_LAYER.get(type(layer))
     if rule is None:
         return [unchanged_entry(name.replace(".", "_"), name) for name, _ in named_leaves(params)]
@@ -65,7 +65,7 @@ def entries_for(
 
 
 def unchanged_entry(theirs: str, ours: str) -> ParameterEntry:
-    """Return the entry of a tensor that is used unchanged as a parameter."""
+    """Return the conversion entry of a tensor that is used unchanged as a parameter."""
     return ParameterEntry((theirs,), (ours,), lambda x: (x,), lambda x: (x,))
 
 
@@ -82,8 +82,8 @@ def _feature_permutations(
 def _vector_entries(
     names: Mapping[str, str], features: FeatureOrder, params: Params, prefix: str = ""
 ) -> list[ParameterEntry]:
-    """Return the entries of those feature vectors that the layer has."""
-    read, write = _feature_permutations(0, features.after)
+    """Return the conversion entries of those vectors, one element per feature, that the layer has."""
+    read, write = _feature_permutations(0, features.output_order)
     return [
         ParameterEntry((theirs,), (ours,), lambda x: (read(x),), lambda x: (write(x),))
         for ours, theirs in names.items()
@@ -94,8 +94,8 @@ def _vector_entries(
 def _dense_entries(
     layer: Dense, params: Params, shapes: Any, features: FeatureOrder
 ) -> list[ParameterEntry]:
-    rows, rows_back = _feature_permutations(0, features.before)
-    columns, columns_back = _feature_permutations(1, features.after)
+    rows, rows_back = _feature_permutations(0, features.input_order)
+    columns, columns_back = _feature_permutations(1, features.output_order)
     kernel = ParameterEntry(
         ("weight",),
         ("kernel",),
@@ -147,7 +147,7 @@ def _embedding_entries(
 def _convolution_entries(
     layer: Layer, params: Params, shapes: Any, features: FeatureOrder
 ) -> list[ParameterEntry]:
-    """PyTorch's filters have the axes (outputs, inputs, spatial …); transposed ones (inputs, outputs, …), as ours."""
+    """Return the entries of a convolution; PyTorch's filters have the outputs first."""
     kernel = ParameterEntry(
         ("weight",),
         ("kernel",),
@@ -193,8 +193,8 @@ def _separable_entries(
 def _prefix_entries(entries: list[ParameterEntry], theirs: str, ours: str) -> list[ParameterEntry]:
     return [
         entry._replace(
-            theirs=tuple(theirs + name for name in entry.theirs),
-            ours=tuple(ours + name for name in entry.ours),
+            torch_names=tuple(theirs + name for name in entry.torch_names),
+            parameter_names=tuple(ours + name for name in entry.parameter_names),
         )
         for entry in entries
     ]
@@ -252,9 +252,9 @@ def _bidirectional_entries(
     found: list[ParameterEntry] = []
     for direction, end in (("forward", ""), ("backward", "_reverse")):
         for entry in _recurrent_entries(layer.layer, params[direction], shapes, features):
-            theirs = tuple(name + end for name in entry.theirs)
-            ours = tuple(f"{direction}.{name}" for name in entry.ours)
-            found.append(entry._replace(theirs=theirs, ours=ours))
+            theirs = tuple(name + end for name in entry.torch_names)
+            ours = tuple(f"{direction}.{name}" for name in entry.parameter_names)
+            found.append(entry._replace(torch_names=theirs, parameter_names=ours))
     return found
 
 
@@ -270,14 +270,18 @@ def _attention_entries(
     parts = [name for name in ("kernel", "bias") if name in params["query"]]
     theirs = {"kernel": "weight", "bias": "bias"}
     output = [
-        entry._replace(ours=(f"output.{entry.ours[0]}",), theirs=(f"out_proj.{entry.theirs[0]}",))
+        entry._replace(
+            parameter_names=(f"output.{entry.parameter_names[0]}",),
+            torch_names=(f"out_proj.{entry.torch_names[0]}",),
+        )
         for entry in _dense_entries(Dense(1), params["output"], shapes, FeatureOrder())
     ]
     if "q_proj.weight" in shapes:
         return [
             *(
                 entry._replace(
-                    ours=(f"{name}.{entry.ours[0]}",), theirs=(f"{name[0]}_proj.{entry.theirs[0]}",)
+                    parameter_names=(f"{name}.{entry.parameter_names[0]}",),
+                    torch_names=(f"{name[0]}_proj.{entry.torch_names[0]}",),
                 )
                 for name in projections
                 for entry in _dense_entries(Dense(1), params[name], shapes, FeatureOrder())
@@ -301,9 +305,9 @@ def _attention_entries(
 def _split_kernel_entry(
     layer: Any, params: Params, features: FeatureOrder
 ) -> tuple[ParameterEntry, list[ParameterEntry]]:
-    """Return the entry of the wrapped layer's kernel, and its other entries."""
+    """Return the conversion entry of the wrapped layer's kernel, and its other entries."""
     entries = entries_for(layer.layer, params | {layer.name: params[layer.name]}, {}, features)
-    kernels = [entry for entry in entries if entry.ours == (layer.name,)]
+    kernels = [entry for entry in entries if entry.parameter_names == (layer.name,)]
     if not kernels:
         raise ArgumentError(
             f"state_dict: {layer!r:.80}: PyTorch has no {layer.name!r} of its own; convert its parts by hand"
@@ -316,7 +320,7 @@ def _parametrized_entries(
 ) -> Any:
     kernel, others = _split_kernel_entry(layer, params, features)
     return [
-        kernel._replace(theirs=(f"parametrizations.{kernel.theirs[0]}.original",)),
+        kernel._replace(torch_names=(f"parametrizations.{kernel.torch_names[0]}.original",)),
         *others,
     ]
 
@@ -327,7 +331,7 @@ def _weight_norm_entries(
     own = {name: value for name, value in params.items() if not name.startswith(f"{layer.name}_")}
     direction = params[f"{layer.name}_direction"]
     kernel, others = _split_kernel_entry(layer, {layer.name: direction, **own}, features)
-    name = kernel.theirs[0]
+    name = kernel.torch_names[0]
     older = f"{name}_g" in shapes
     length, vector = (
         (f"{name}_g", f"{name}_v")
@@ -336,7 +340,7 @@ def _weight_norm_entries(
     )
     axes = (1,) * (direction.ndim - 1)
     return [
-        kernel._replace(theirs=(vector,), ours=(f"{layer.name}_direction",)),
+        kernel._replace(torch_names=(vector,), parameter_names=(f"{layer.name}_direction",)),
         ParameterEntry(
             (length,),
             (f"{layer.name}_length",),
@@ -353,16 +357,16 @@ def _spectral_norm_entries(
     kernel, others = _split_kernel_entry(layer, params, features)
 
     def write(x: Array, u: Array) -> Arrays:
-        (weight,) = kernel.write(x)
+        (weight,) = kernel.to_torch(x)
         v = np.reshape(weight, (len(weight), -1)).T @ u
         return weight, u, v / (np.linalg.norm(v) + NORM_EPSILON)
 
-    name = f"parametrizations.{kernel.theirs[0]}"
+    name = f"parametrizations.{kernel.torch_names[0]}"
     return [
         ParameterEntry(
             (f"{name}.original", f"{name}.0._u", f"{name}.0._v"),
             (layer.name, f"{layer.name}_vector"),
-            lambda weight, u, v: (*kernel.read(weight), u),
+            lambda weight, u, v: (*kernel.from_torch(weight), u),
             write,
         ),
         *others,

@@ -62,7 +62,7 @@ class Metric(ABC):
         """Compute the result from the sums."""
 
     def update(self, labels: Any, predictions: Any, weights: Any = None) -> None:
-        """Add a batch.
+        """Add the contributions of a batch to the sums.
 
         Args:
             labels: the right answers.
@@ -134,7 +134,7 @@ class Accuracy(Metric):
         return {"right": plugrad.sum(right), "count": plugrad.sum(counted)}
 
     def compute(self, **sums: Any) -> Tensor:
-        """Return correct / all."""
+        """Return the weight of the correct examples divided by that of all."""
         return sums["right"] / sums["count"]
 
 
@@ -361,7 +361,7 @@ class AUC(Metric):
         }
 
     def compute(self, **sums: Any) -> Tensor:
-        """Return the area."""
+        """Return the area under the ROC curve."""
         true, false = sums["true"], sums["false"]
         below = plugrad.cumulative_sum(false) - false / 2
         return plugrad.sum(true * below) / (plugrad.sum(true) * plugrad.sum(false))
@@ -397,7 +397,7 @@ class Perplexity(Metric):
         return {"loss": loss, "count": plugrad.sum(counted)}
 
     def compute(self, **sums: Any) -> Tensor:
-        """Return the exponential of the mean."""
+        """Return the exponential of the mean cross-entropy."""
         return plugrad.exp(sums["loss"] / sums["count"])
 
 
@@ -429,7 +429,7 @@ class BLEU:
     def update(
         self, references: Sequence[str | Sequence[str]], translations: Sequence[str]
     ) -> None:
-        """Add translations.
+        """Add a batch of translations and their references.
 
         Args:
             references: for each translation a right one, or several.
@@ -453,7 +453,7 @@ class BLEU:
         return float(library.corpus_bleu(self.translations, columns, **self.options).score)
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Forget all translations added so far."""
         self.references.clear()
         self.translations.clear()
 
@@ -486,7 +486,7 @@ def _one_hot_classes(
 
 
 def _import_optional(owner: str, module: str, library: str) -> Any:
-    """Return a module.
+    """Return an optional module, importing it on first use, or raise with the command that installs it.
 
     Raises:
         ArgumentError: the library is not installed.

@@ -34,15 +34,15 @@ class UnsupportedLayer(Exception):
 
 
 class LayerRule(NamedTuple):
-    """How a Keras layer is read: a function that makes our layer, and its arguments in the configuration."""
+    """How a Keras layer is read: the function that makes our layer, and how its arguments are configured."""
 
-    make: Callable[..., LayerOrFunction]
+    make_layer: Callable[..., LayerOrFunction]
     """A class, or a function of keyword arguments."""
-    fields: tuple[str, ...] = ()
+    copied_fields: tuple[str, ...] = ()
     """The fields of the configuration that are arguments of the same name."""
-    renamed: Mapping[str, str] = {}
+    field_of_argument: Mapping[str, str] = {}
     """Arguments, and the fields that they are."""
-    expected: Mapping[str, Any] = {}
+    required_values: Mapping[str, Any] = {}
     """Fields that must have a value, if they are there."""
 
 
@@ -54,8 +54,8 @@ CONV_FIELDS: Final = (
     "activation",
     "use_bias",
 )
-CHANNELS_LAST: Final = {"data_format": "channels_last"}
-UNGROUPED: Final = {**CHANNELS_LAST, "groups": 1}
+CHANNELS_LAST_FIELDS: Final = {"data_format": "channels_last"}
+UNGROUPED_FIELDS: Final = {**CHANNELS_LAST_FIELDS, "groups": 1}
 POOL_FIELDS: Final = ("pool_size", "strides", "padding")
 CELL_FIELDS: Final = ("units", "return_sequences", "activation", "use_bias")
 CELL_DEFAULTS: Final = {
@@ -168,54 +168,54 @@ RULES_BY_KERAS_CLASS: Final[dict[str, LayerRule]] = {
     "Add": LayerRule(merging.Add),
     "AlphaDropout": LayerRule(dropout.AlphaDropout, ("rate",), {}, {"noise_shape": None}),
     "Average": LayerRule(merging.Average),
-    "AveragePooling1D": LayerRule(pooling.AveragePooling1D, POOL_FIELDS, {}, UNGROUPED),
-    "AveragePooling2D": LayerRule(pooling.AveragePooling2D, POOL_FIELDS, {}, UNGROUPED),
-    "AveragePooling3D": LayerRule(pooling.AveragePooling3D, POOL_FIELDS, {}, UNGROUPED),
+    "AveragePooling1D": LayerRule(pooling.AveragePooling1D, POOL_FIELDS, {}, UNGROUPED_FIELDS),
+    "AveragePooling2D": LayerRule(pooling.AveragePooling2D, POOL_FIELDS, {}, UNGROUPED_FIELDS),
+    "AveragePooling3D": LayerRule(pooling.AveragePooling3D, POOL_FIELDS, {}, UNGROUPED_FIELDS),
     "BatchNormalization": LayerRule(normalization.BatchNorm, (*NORM_FIELDS, "momentum")),
     "CategoryEncoding": LayerRule(_make_category_encoding, ("num_tokens", "output_mode")),
     "CenterCrop": LayerRule(_make_center_crop, ("height", "width")),
     "Concatenate": LayerRule(merging.Concatenate, ("axis",)),
-    "Conv1D": LayerRule(convolution.Conv1D, ("filters", *CONV_FIELDS, "groups"), {}, CHANNELS_LAST),
-    "Conv2D": LayerRule(convolution.Conv2D, ("filters", *CONV_FIELDS, "groups"), {}, CHANNELS_LAST),
+    "Conv1D": LayerRule(convolution.Conv1D, ("filters", *CONV_FIELDS, "groups"), {}, CHANNELS_LAST_FIELDS),
+    "Conv2D": LayerRule(convolution.Conv2D, ("filters", *CONV_FIELDS, "groups"), {}, CHANNELS_LAST_FIELDS),
     "Conv2DTranspose": LayerRule(
-        transposed.Conv2DTranspose, ("filters", *CONV_FIELDS, "output_padding"), {}, UNGROUPED
+        transposed.Conv2DTranspose, ("filters", *CONV_FIELDS, "output_padding"), {}, UNGROUPED_FIELDS
     ),
-    "Conv3D": LayerRule(convolution.Conv3D, ("filters", *CONV_FIELDS, "groups"), {}, CHANNELS_LAST),
+    "Conv3D": LayerRule(convolution.Conv3D, ("filters", *CONV_FIELDS, "groups"), {}, CHANNELS_LAST_FIELDS),
     "Conv3DTranspose": LayerRule(
-        transposed.Conv3DTranspose, ("filters", *CONV_FIELDS, "output_padding"), {}, UNGROUPED
+        transposed.Conv3DTranspose, ("filters", *CONV_FIELDS, "output_padding"), {}, UNGROUPED_FIELDS
     ),
     "ConvLSTM2D": LayerRule(
         recurrent.ConvLSTM2D,
         ("filters", "kernel_size", "strides", "padding", "return_sequences", "activation", "recurrent_activation"),
         {},
-        {**UNGROUPED, **CELL_DEFAULTS, "use_bias": True, "dilation_rate": [1, 1]},
+        {**UNGROUPED_FIELDS, **CELL_DEFAULTS, "use_bias": True, "dilation_rate": [1, 1]},
     ),
     "Cropping1D": LayerRule(shapes.Cropping1D, ("cropping",)),
-    "Cropping2D": LayerRule(shapes.Cropping2D, ("cropping",), {}, UNGROUPED),
-    "Cropping3D": LayerRule(shapes.Cropping3D, ("cropping",), {}, UNGROUPED),
+    "Cropping2D": LayerRule(shapes.Cropping2D, ("cropping",), {}, UNGROUPED_FIELDS),
+    "Cropping3D": LayerRule(shapes.Cropping3D, ("cropping",), {}, UNGROUPED_FIELDS),
     "Dense": LayerRule(dense.Dense, ("units", "activation", "use_bias")),
-    "DepthwiseConv2D": LayerRule(convolution.DepthwiseConv2D, (*CONV_FIELDS, "depth_multiplier"), {}, UNGROUPED),
+    "DepthwiseConv2D": LayerRule(convolution.DepthwiseConv2D, (*CONV_FIELDS, "depth_multiplier"), {}, UNGROUPED_FIELDS),
     "Dot": LayerRule(_make_dot, ("axes", "normalize")),
     "Dropout": LayerRule(dropout.Dropout, ("rate",), {}, {"noise_shape": None}),
     "ELU": LayerRule(lambda: plugrad.elu, (), {}, {"alpha": 1.0}),
     "Embedding": LayerRule(_make_embedding, ("input_dim", "output_dim")),
-    "Flatten": LayerRule(dense.Flatten, (), {}, UNGROUPED),
+    "Flatten": LayerRule(dense.Flatten, (), {}, UNGROUPED_FIELDS),
     "GRU": LayerRule(recurrent.GRU, (*CELL_FIELDS, "recurrent_activation", "reset_after"), {}, CELL_DEFAULTS),
     "GaussianDropout": LayerRule(dropout.GaussianDropout, ("rate",)),
     "GaussianNoise": LayerRule(dropout.GaussianNoise, ("stddev",)),
-    "GlobalAveragePooling1D": LayerRule(pooling.GlobalAveragePooling, (), {}, {**UNGROUPED, "keepdims": False}),
-    "GlobalAveragePooling2D": LayerRule(pooling.GlobalAveragePooling, (), {}, {**UNGROUPED, "keepdims": False}),
-    "GlobalAveragePooling3D": LayerRule(pooling.GlobalAveragePooling, (), {}, {**UNGROUPED, "keepdims": False}),
-    "GlobalMaxPooling1D": LayerRule(pooling.GlobalMaxPooling, (), {}, {**UNGROUPED, "keepdims": False}),
-    "GlobalMaxPooling2D": LayerRule(pooling.GlobalMaxPooling, (), {}, {**UNGROUPED, "keepdims": False}),
-    "GlobalMaxPooling3D": LayerRule(pooling.GlobalMaxPooling, (), {}, {**UNGROUPED, "keepdims": False}),
+    "GlobalAveragePooling1D": LayerRule(pooling.GlobalAveragePooling, (), {}, {**UNGROUPED_FIELDS, "keepdims": False}),
+    "GlobalAveragePooling2D": LayerRule(pooling.GlobalAveragePooling, (), {}, {**UNGROUPED_FIELDS, "keepdims": False}),
+    "GlobalAveragePooling3D": LayerRule(pooling.GlobalAveragePooling, (), {}, {**UNGROUPED_FIELDS, "keepdims": False}),
+    "GlobalMaxPooling1D": LayerRule(pooling.GlobalMaxPooling, (), {}, {**UNGROUPED_FIELDS, "keepdims": False}),
+    "GlobalMaxPooling2D": LayerRule(pooling.GlobalMaxPooling, (), {}, {**UNGROUPED_FIELDS, "keepdims": False}),
+    "GlobalMaxPooling3D": LayerRule(pooling.GlobalMaxPooling, (), {}, {**UNGROUPED_FIELDS, "keepdims": False}),
     "LSTM": LayerRule(recurrent.LSTM, (*CELL_FIELDS, "recurrent_activation"), {}, CELL_DEFAULTS),
     "LayerNormalization": LayerRule(normalization.LayerNorm, NORM_FIELDS),
     "LeakyReLU": LayerRule(_make_leaky_relu, ("alpha",)),
     "Masking": LayerRule(_make_masking, ("mask_value",)),
-    "MaxPooling1D": LayerRule(pooling.MaxPooling1D, POOL_FIELDS, {}, UNGROUPED),
-    "MaxPooling2D": LayerRule(pooling.MaxPooling2D, POOL_FIELDS, {}, UNGROUPED),
-    "MaxPooling3D": LayerRule(pooling.MaxPooling3D, POOL_FIELDS, {}, UNGROUPED),
+    "MaxPooling1D": LayerRule(pooling.MaxPooling1D, POOL_FIELDS, {}, UNGROUPED_FIELDS),
+    "MaxPooling2D": LayerRule(pooling.MaxPooling2D, POOL_FIELDS, {}, UNGROUPED_FIELDS),
+    "MaxPooling3D": LayerRule(pooling.MaxPooling3D, POOL_FIELDS, {}, UNGROUPED_FIELDS),
     "Maximum": LayerRule(merging.Maximum),
     "Minimum": LayerRule(merging.Minimum),
     "Multiply": LayerRule(merging.Multiply),
@@ -227,21 +227,21 @@ RULES_BY_KERAS_CLASS: Final[dict[str, LayerRule]] = {
     "Reshape": LayerRule(shapes.Reshape, ("target_shape",)),
     "Resizing": LayerRule(_make_resizing, ("height", "width", "interpolation", "crop_to_aspect_ratio")),
     "SeparableConv2D": LayerRule(
-        convolution.SeparableConv2D, ("filters", *CONV_FIELDS, "depth_multiplier"), {}, UNGROUPED
+        convolution.SeparableConv2D, ("filters", *CONV_FIELDS, "depth_multiplier"), {}, UNGROUPED_FIELDS
     ),
     "SimpleRNN": LayerRule(recurrent.SimpleRNN, CELL_FIELDS, {}, CELL_DEFAULTS),
     "Softmax": LayerRule(_make_softmax, ("axis",)),
     "SpatialDropout1D": LayerRule(dropout.SpatialDropout, ("rate",)),
-    "SpatialDropout2D": LayerRule(dropout.SpatialDropout, ("rate",), {}, UNGROUPED),
-    "SpatialDropout3D": LayerRule(dropout.SpatialDropout, ("rate",), {}, UNGROUPED),
+    "SpatialDropout2D": LayerRule(dropout.SpatialDropout, ("rate",), {}, UNGROUPED_FIELDS),
+    "SpatialDropout3D": LayerRule(dropout.SpatialDropout, ("rate",), {}, UNGROUPED_FIELDS),
     "Subtract": LayerRule(merging.Subtract),
     "ThresholdedReLU": LayerRule(_make_thresholded_relu, ("theta",)),
     "UpSampling1D": LayerRule(shapes.UpSampling1D, ("size",)),
-    "UpSampling2D": LayerRule(_make_upsampling, ("size", "interpolation"), {}, UNGROUPED),
-    "UpSampling3D": LayerRule(shapes.UpSampling3D, ("size",), {}, UNGROUPED),
+    "UpSampling2D": LayerRule(_make_upsampling, ("size", "interpolation"), {}, UNGROUPED_FIELDS),
+    "UpSampling3D": LayerRule(shapes.UpSampling3D, ("size",), {}, UNGROUPED_FIELDS),
     "ZeroPadding1D": LayerRule(shapes.ZeroPadding1D, ("padding",)),
-    "ZeroPadding2D": LayerRule(shapes.ZeroPadding2D, ("padding",), {}, UNGROUPED),
-    "ZeroPadding3D": LayerRule(shapes.ZeroPadding3D, ("padding",), {}, UNGROUPED),
+    "ZeroPadding2D": LayerRule(shapes.ZeroPadding2D, ("padding",), {}, UNGROUPED_FIELDS),
+    "ZeroPadding3D": LayerRule(shapes.ZeroPadding3D, ("padding",), {}, UNGROUPED_FIELDS),
 }  # fmt: skip
 """By the name of a class of Keras."""
 BIDIRECTIONAL_MERGE_MODES: Final = {
@@ -281,14 +281,16 @@ def make_layer(kind: str, config: KerasConfig) -> LayerOrFunction:
     if kind not in RULES_BY_KERAS_CLASS:
         raise UnsupportedLayer(f"plugrad_nn has no layer of the class {kind!r}")
     rule = RULES_BY_KERAS_CLASS[kind]
-    for field, value in rule.expected.items():
+    for field, value in rule.required_values.items():
         given = config.get(field, value)
         if given != value and given is not None:
             raise UnsupportedLayer(f"{field}={given!r}; only {value!r} is supported")
     options = {
-        name: _convert_config_value(name, config[name]) for name in rule.fields if name in config
+        name: _convert_config_value(name, config[name])
+        for name in rule.copied_fields
+        if name in config
     }
-    return rule.make(**options)
+    return rule.make_layer(**options)
 
 
 def _make_recurrent_from_cells(config: KerasConfig) -> LayerOrFunction:

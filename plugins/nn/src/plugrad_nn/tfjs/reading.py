@@ -81,7 +81,7 @@ def load_layers_model(folder: str | PathLike[str]) -> tuple[Graph, Params]:
     try:
         topology = _model_topology(document)
         reader = _ModelReader(weights)
-        graph, params = reader.model(topology, "")
+        graph, params = reader.read_model(topology, "")
         reader.check()
     except plugrad.errors.DamagedFile as error:
         raise plugrad.errors.DamagedFile(f"load_layers_model: {path} is damaged: {error}") from None
@@ -148,17 +148,17 @@ class _ModelReader:
                 stacklevel=3,
             )
 
-    def model(self, topology: Json, prefix: str) -> tuple[Graph, Params]:
-        """Return the graph of a model, and its parameters."""
+    def read_model(self, topology: Json, prefix: str) -> tuple[Graph, Params]:
+        """Return the graph of layers of a model, and its parameters."""
         kind, config = topology["class_name"], topology["config"]
         params: Params = {}
         if kind == "Sequential":
-            nodes, inputs, outputs = self._chain(config, params, prefix)
+            nodes, inputs, outputs = self._read_sequential(config, params, prefix)
         else:
-            nodes, inputs, outputs = self._functional(config, params, prefix)
+            nodes, inputs, outputs = self._read_functional(config, params, prefix)
         passed: dict[str, str] = {}
         kept: dict[str, Any] = {}
-        for node in self._with_masks(nodes):
+        for node in self._insert_mask_nodes(nodes):
             taken = tuple(passed.get(name, name) for name in node.inputs)
             if node.step is None:
                 passed[node.name] = taken[0]
@@ -171,7 +171,7 @@ class _ModelReader:
         self._check_axes(graph, params, _input_shapes(config))
         return graph, params
 
-    def _with_masks(self, nodes: list[_LayerCall]) -> Iterator[_LayerCall]:
+    def _insert_mask_nodes(self, nodes: list[_LayerCall]) -> Iterator[_LayerCall]:
         """Yield nodes, with an extra node for each mask; recurrent layers get the masks of their inputs."""
         masks: dict[str, str] = {}
         kept: dict[str, Any] = {}
@@ -220,7 +220,7 @@ class _ModelReader:
                 self.problems.append(f"layer {name!r}: axis={axis} is not known to be the last one")
             del self.axes[name]
 
-    def _chain(
+    def _read_sequential(
         self, config: Any, params: Params, prefix: str
     ) -> tuple[list[_LayerCall], list[str], list[str]]:
         """Return the nodes, inputs and outputs of a sequential model."""
@@ -240,7 +240,7 @@ class _ModelReader:
             raise plugrad.errors.DamagedFile("a model has no layers")
         return nodes, [before], [nodes[-1].name]
 
-    def _functional(
+    def _read_functional(
         self, config: Json, params: Params, prefix: str
     ) -> tuple[list[_LayerCall], list[str], list[str]]:
         """Return the nodes of a functional model in execution order."""
@@ -273,7 +273,7 @@ class _ModelReader:
         """Build a layer or function from its description, and put its parameters into `params`."""
         kind, config = str(layer["class_name"]), layer["config"]
         if kind in KERAS_MODEL_CLASSES:
-            graph, inner = self.model(layer, f"{prefix}{name}.")
+            graph, inner = self.read_model(layer, f"{prefix}{name}.")
             if inner:
                 params[name] = inner
             return graph

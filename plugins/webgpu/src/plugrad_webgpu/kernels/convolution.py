@@ -116,7 +116,7 @@ def _axis_substitutions(axes: int, is_whole: bool) -> tuple[tuple[str, str], ...
 def _source_parameters(
     window: Window, size: Shape, stops: Shape, channels: int
 ) -> tuple[str, tuple[int, ...]]:
-    """Return the parameters of a source, in WGSL and as numbers."""
+    """Return the parameters of a source of patches: their WGSL declarations, and their values."""
     kinds = {name: "u32" if name in UNSIGNED_PARAMETER_LISTS else "i32" for name in PARAMETER_LISTS}
     fields = [f"  {name}: array<{kind}, {len(size)}>," for name, kind in kinds.items()]
     before = tuple(start for start, _ in window.padding)
