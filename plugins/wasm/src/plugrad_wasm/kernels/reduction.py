@@ -157,7 +157,7 @@ def declare_reduction(kernel: str) -> Callable[..., WasmArray]:
 
 
 def declare_adjacent_reduction(kernel: str) -> Callable[..., WasmArray]:
-    """Declare a reduction that takes all elements at once: axes that are apart are moved behind the others."""
+    """Declare a reduction that cannot be done axis by axis: reduced axes are first made adjacent by a transposition."""
     function = make_reduction(kernel)
 
     def implementation(x: WasmArray, *, axis: Axes, keep_dims: bool) -> WasmArray:
@@ -186,7 +186,7 @@ def sum(x: WasmArray, *, axis: Axes, keep_dims: bool) -> WasmArray:
 
 
 def can_sum_halves(x: WasmArray, plan: ReductionPlan) -> bool:
-    """Return whether there is an export for sums of halves: of long columns, or of rows that are not too long."""
+    """Return whether an export sums float16 or bfloat16 numbers directly, in the axes of a plan."""
     outer, length, inner = plan.layout
     if plan.axes_reduced_first:
         return False

@@ -61,7 +61,7 @@ class LeftOperandSource(NamedTuple):
     may_have_empty_ranges: bool = True
     """Whether it may have ranges without elements."""
     runs: int = 1
-    is_whole: bool = True
+    has_whole_vectors: bool = True
     """Whether the elements that lie side by side make whole vectors."""
 
 
@@ -120,7 +120,7 @@ def _matrix_source(rows: int, columns: int, is_transposed: bool) -> LeftOperandS
         stride=f"i32(parameters.rows / {unit}u)",
         substitutions=(("a_start", start), ("a_end", end)),
         may_have_empty_ranges=columns % 4 != 0,
-        is_whole=is_whole,
+        has_whole_vectors=is_whole,
     )
 
 
@@ -223,7 +223,7 @@ def _product_plan(
     )
     splits = count_splits(steps, tiles, busy, SPLIT_MIN_STEPS * lanes)
     is_whole = (depth if is_transposed[1] else columns) % 4 == 0
-    a_unit, b_unit = (4 if each else 1 for each in (source.is_whole, is_whole))
+    a_unit, b_unit = (4 if each else 1 for each in (source.has_whole_vectors, is_whole))
     parameters = (
         tiles * splits,
         rows,
@@ -269,7 +269,7 @@ def _product_program(
     b_whole, depth_whole, columns_whole = is_whole
     result = vector_type(stored, 4 if columns_whole else 1)
     arrays = {
-        "a": vector_type(stored, 4 if source.is_whole else 1),
+        "a": vector_type(stored, 4 if source.has_whole_vectors else 1),
         "b": vector_type(stored, 4 if b_whole else 1),
         **({"bias": stored} if epilogue.bias else {}),
         **({"weights": stored} if epilogue.weights else {}),
@@ -356,13 +356,13 @@ def _left_operand_access(
         place, along = "4u * step + i", f"k * {source.stride}"
         items = [item.format(j, along, "k") for j in range(4)]
     else:
-        place = "step" if source.is_whole else "4u * step"
+        place = "step" if source.has_whole_vectors else "4u * step"
         items = [item.format("i", f"k + {j}", f"k + {j}") for j in range(4)]
     return {
         "a_type": kind,
         "a_item": guarded if source.may_have_empty_ranges else "a[u32(at)]",
         "a_place": place,
-        "a_line": items[0] if source.is_whole else f"vec4({', '.join(items)})",
+        "a_line": items[0] if source.has_whole_vectors else f"vec4({', '.join(items)})",
         "a_turned": "flipped(block)" if is_transposed else "block",
         "a_as_columns": "block" if is_transposed else "flipped(block)",
     }

@@ -89,7 +89,7 @@ def _patch_source(
             *_WINDOW_WALK_EXPRESSIONS[direction].items(),
         ),
         runs=math.prod(cells) // (cells[-1] if is_joined else 1),
-        is_whole=is_whole,
+        has_whole_vectors=is_whole,
     )
     return source, depth
 
@@ -104,7 +104,7 @@ def _filter_gradient_source(window: Window, size: Shape, channels: int) -> LeftO
         *_source_parameters(window, size, window.out, channels),
         stride=f"parameters.strides[{last}] * (parameters.channels / {4 if is_whole else 1})",
         substitutions=_axis_substitutions(len(size), is_whole),
-        is_whole=is_whole,
+        has_whole_vectors=is_whole,
     )
 
 

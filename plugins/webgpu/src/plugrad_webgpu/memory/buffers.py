@@ -319,7 +319,7 @@ class Pool:
     def take(
         self, device: CommandRecorder, size: int, *, oldest: bool = False, is_counted: bool = True
     ) -> Buffer:
-        """Return a buffer of a size class: the newest free one, or the oldest one, which is likely to be idle.
+        """Return a free buffer of a size class, or a new one: the newest, or if `oldest` the one likeliest to be idle.
 
         Raises:
             OutOfMemory: the limit or the device does not allow it.
