@@ -40,14 +40,31 @@ static float rounded_to_odd(double x) {
 KERNEL(cast_float16_float32)(const half *restrict x, float *restrict out, int count) {
     widen_float16(x, out, count);
 }
-KERNEL(cast_float32_float16)(const float *restrict x, half *restrict out, int count) {
+// How many of the first numbers are written, by eights without denormal, infinite and odd results: rounded by one step less.
+ONCE static int narrow_usual(const float *restrict x, half *restrict out, int count) {
     int i = 0;
-    _Pragma("clang loop unroll_count(2)")
     for (; i + 8 <= count; i += 8) {
-        const shorts y = narrowed_floats((float_pair){load(x + i), load(x + i + 4)});
-        memcpy(out + i, &y, sizeof y);
+        const float_pair y = {load(x + i), load(x + i + 4)};
+        const unsigned_shorts z = rounded_halves((float_pair){y.low * 0x1p-112f, y.high * 0x1p-112f});
+        const unsigned_shorts bits =  // 0 for 0 alone
+            (unsigned_shorts)__builtin_wasm_narrow_s_i16x8_i32x4((ints)y.low, (ints)y.high);
+        const unsigned_shorts denormal =
+            __builtin_elementwise_sub_sat((unsigned_shorts){} + 0x401, z);
+        if (any_lane((ints)(__builtin_elementwise_min(denormal, bits) | is_special(z)))) break;
+        const unsigned_shorts result = z | (bits & 0x8000);
+        memcpy(out + i, &result, sizeof result);
     }
-    for (; i < count; i++) out[i] = narrowed(x[i]);
+    return i;
+}
+KERNEL(cast_float32_float16)(const float *restrict x, half *restrict out, int count) {
+    for (int i = 0; (i += narrow_usual(x + i, out + i, count - i)) < count;) {
+        const int last = smaller(i + 8, count);
+        if (i + 8 <= count) {
+            const shorts y = narrowed_floats((float_pair){load(x + i), load(x + i + 4)});
+            memcpy(out + i, &y, sizeof y), i += 8;
+        }
+        for (; i < last; i++) out[i] = narrowed(x[i]);
+    }
 }
 #else
 MAP(cast_float16, float32, half, float, FAST, widened(x))
@@ -247,49 +264,77 @@ static inline shorts sqrt_of_bfloat16(shorts x) {
 }
 EIGHT_AT_A_TIME(sqrt, bfloat16)
 
-// A square root is that of the number times 2^-112, times 2^56, and never too small.
-static inline shorts sqrt_of_float16(shorts x) {
-    const unsigned_shorts bits = (unsigned_shorts)x;
-    if (any_lane((ints)(excess(bits, 0x7bff)))) {
-        const float_pair y = widened_halves(x);
-        return narrowed_floats((float_pair){__builtin_elementwise_sqrt(y.low),
-                                            __builtin_elementwise_sqrt(y.high)});
-    }
-    const float_pair y = scaled_magnitudes(bits);
-    return (shorts)rounded_magnitudes((float_pair){__builtin_elementwise_sqrt(y.low) * 0x1p-56f,
-                                                   __builtin_elementwise_sqrt(y.high) * 0x1p-56f});
+// Most eights of halves are usual: finite, with results that are not too small. A function without calls computes these,
+// because wasmtime keeps nothing in registers across a call, until it meets another eight or the end; it returns
+// how many it has done. Another function computes any eight.
+typedef int usual_run(const half *left, const half *right, half *out, int count);
+typedef shorts any_eight(shorts a, shorts b);
+static inline shorts load_some(const half *source, int count, int step) {
+    shorts x = (short)*source - (shorts){};
+    if (step && count == 8)
+        x = load_halves(source);
+    else if (step)
+        for (int i = 1; i < count; i++) x[i] = (short)source[i];
+    return x;
 }
-EIGHT_AT_A_TIME(sqrt, float16)
+ONCE static void run_halves(usual_run *run, any_eight *any, const half *left, const half *right,
+                            half *out, int count, int left_step, int right_step) {
+    for (int i = 0; (i += run(left + i * left_step, right + i * right_step, out + i, count - i)) < count;) {
+        const int size = smaller(8, count - i);
+        const shorts y = any(load_some(left + i * left_step, size, left_step),
+                             load_some(right + i * right_step, size, right_step));
+        memcpy(out + i, &y, size * sizeof(half));
+        i += size;
+    }
+}
 
-// Most are finite, and have results that are not too small; others take the long way.
+#define USUAL_RUN(run, function, first, second)                                                    \
+    ONCE static int run(const half *left, [[maybe_unused]] const half *right, half *out,           \
+                        int count) {                                                               \
+        int i = 0;                                                                                 \
+        shorts y;                                                                                  \
+        for (; i + 8 <= count; i += 8) {                                                           \
+            if (!function(first, second, &y)) break;                                               \
+            memcpy(out + i, &y, sizeof y);                                                         \
+        }                                                                                          \
+        return i;                                                                                  \
+    }
+#define REPEATED_HALF(x) ((short)*(x) - (shorts){})
 #define ANY_HALVES(name, sign)                                                                     \
-    ONCE static shorts name##_any_halves(shorts a, shorts b) {                                     \
+    static shorts name##_any_halves(shorts a, shorts b) {                                          \
         const float_pair x = widened_halves(a), y = widened_halves(b);                             \
         return narrowed_floats((float_pair){x.low sign y.low, x.high sign y.high});                \
     }
 #define SIMPLE(name, sign)                                                                         \
     ANY_HALVES(name, sign)                                                                         \
-    static inline shorts name##_of_float16(shorts a, shorts b) {                                   \
-        shorts y;                                                                                  \
-        const int is_usual = name##_usual(a, b, scaled_halves(a), scaled_halves(b), &y);           \
-        return is_usual ? y : name##_any_halves(a, b);                                             \
-    }                                                                                              \
+    USUAL_RUN(name##_usual_pairs, name##_usual, load_halves(left + i), load_halves(right + i))     \
+    USUAL_RUN(name##_usual_left, name##_usual, load_halves(left + i), REPEATED_HALF(right))        \
+    USUAL_RUN(name##_usual_right, name##_usual, REPEATED_HALF(left), load_halves(right + i))       \
     KERNEL(name##_float16)(const half *left, const half *right, half *out, int count,              \
                            int left_step, int right_step) {                                        \
-        if (!count) return; /* the operands have no first element */                               \
-        int i = 0;                                                                                 \
-        if (left_step && right_step)                                                               \
-            for (; i + 8 <= count; i += 8) {                                                       \
-                shorts y;                                                                          \
-                const shorts a = load_halves(left + i), b = load_halves(right + i);                \
-                if (!name##_usual(a, b, scaled_from(left + i), scaled_from(right + i), &y))        \
-                    y = name##_any_halves(a, b);                                                   \
-                memcpy(out + i, &y, sizeof y);                                                     \
-            }                                                                                      \
-        shorts a = (short)*left - (shorts){}, b = (short)*right - (shorts){}, y;                   \
-        EIGHT_PAIRS(name##_of_float16)                                                             \
+        run_halves(!right_step ? name##_usual_left : left_step ? name##_usual_pairs                \
+                                                               : name##_usual_right,               \
+                   name##_any_halves, left, right, out, count, left_step, right_step);             \
     }                                                                                              \
     BROADCAST(name, float16, half, half)
+
+// A square root is that of the number times 2^-112, times 2^56, and never too small.
+static inline int sqrt_usual(shorts x, [[maybe_unused]] shorts, shorts *y) {
+    const unsigned_shorts bits = (unsigned_shorts)x;
+    const float_pair z = scaled_magnitudes(bits);
+    *y = (shorts)rounded_magnitudes((float_pair){__builtin_elementwise_sqrt(z.low) * 0x1p-56f,
+                                                 __builtin_elementwise_sqrt(z.high) * 0x1p-56f});
+    return !any_lane((ints)(excess(bits, 0x7bff)));
+}
+static shorts sqrt_any_halves(shorts x, [[maybe_unused]] shorts) {
+    const float_pair y = widened_halves(x);
+    return narrowed_floats((float_pair){__builtin_elementwise_sqrt(y.low),
+                                        __builtin_elementwise_sqrt(y.high)});
+}
+USUAL_RUN(sqrt_usual_run, sqrt_usual, load_halves(left + i), (shorts){})
+KERNEL(sqrt_float16)(const half *x, half *out, int count) {
+    run_halves(sqrt_usual_run, sqrt_any_halves, x, x, out, count, 1, 1);
+}
 
 // Sums of numbers that are all smaller by a power of two need no product with it, even where they are denormal. Below
 // 2^15, they do not exceed infinity.
@@ -298,11 +343,13 @@ static inline int sum_usual(shorts a, shorts b, float_pair sums, shorts *y) {
     return !any_lane((ints)excess(__builtin_elementwise_max(magnitude(a), magnitude(b)), 0x77ff));
 }
 
-static inline int add_usual(shorts a, shorts b, float_pair x, float_pair z, shorts *y) {
+static inline int add_usual(shorts a, shorts b, shorts *y) {
+    const float_pair x = scaled_halves(a), z = scaled_halves(b);
     return sum_usual(a, b, (float_pair){x.low + z.low, x.high + z.high}, y);
 }
 
-static inline int subtract_usual(shorts a, shorts b, float_pair x, float_pair z, shorts *y) {
+static inline int subtract_usual(shorts a, shorts b, shorts *y) {
+    const float_pair x = scaled_halves(a), z = scaled_halves(b);
     return sum_usual(a, b, (float_pair){x.low - z.low, x.high - z.high}, y);
 }
 
@@ -314,8 +361,7 @@ static inline int are_usual(unsigned_shorts odd, unsigned_shorts y, unsigned_sho
 }
 
 // Products are exact, except for those that are denormal.
-static inline int multiply_usual(shorts a, shorts b, [[maybe_unused]] float_pair x,
-                                 [[maybe_unused]] float_pair z, shorts *y) {
+static inline int multiply_usual(shorts a, shorts b, shorts *y) {
     const unsigned_shorts m = magnitude(a), n = magnitude(b);
     const unsigned_shorts infinity = (unsigned_shorts){} + 0x7c00;
     const float_pair wide = widened_pair(scaled_magnitudes(m)), narrow = scaled_magnitudes(n);
@@ -325,24 +371,23 @@ static inline int multiply_usual(shorts a, shorts b, [[maybe_unused]] float_pair
     const unsigned_shorts odd = is_special(__builtin_elementwise_max(m, n));
     return are_usual(odd, product, __builtin_elementwise_min(m, n));
 }
+
+// Quotients of numbers times 2^-112 are of usual size.
+static inline int divide_usual(shorts a, shorts b, shorts *y) {
+    const unsigned_shorts m = magnitude(a), n = magnitude(b);
+    const float_pair x = scaled_magnitudes(m), z = scaled_magnitudes(n);
+    const unsigned_shorts quotient = rounded_magnitudes(
+        (float_pair){x.low / z.low * 0x1p-112f, x.high / z.high * 0x1p-112f});
+    const unsigned_shorts odd =
+        is_special(__builtin_elementwise_max(m, n)) | (unsigned_shorts)(n == 0);
+    const unsigned_shorts infinity = (unsigned_shorts){} + 0x7c00;
+    *y = (shorts)__builtin_elementwise_min(quotient, infinity) | ((a ^ b) & (short)0x8000);
+    return are_usual(odd, quotient, m);
+}
 SIMPLE(add, +)
 SIMPLE(multiply, *)
 SIMPLE(subtract, -)
-
-// Quotients of numbers times 2^-112 are of usual size.
-ANY_HALVES(divide, /)
-static inline shorts divide_of_float16(shorts a, shorts b) {
-    const unsigned_shorts m = magnitude(a), n = magnitude(b);
-    const float_pair x = scaled_magnitudes(m), y = scaled_magnitudes(n);
-    const unsigned_shorts quotient = rounded_magnitudes(
-        (float_pair){x.low / y.low * 0x1p-112f, x.high / y.high * 0x1p-112f});
-    const unsigned_shorts odd =
-        is_special(__builtin_elementwise_max(m, n)) | (unsigned_shorts)(n == 0);
-    if (!are_usual(odd, quotient, m)) return divide_any_halves(a, b);
-    const unsigned_shorts infinity = (unsigned_shorts){} + 0x7c00;
-    return (shorts)__builtin_elementwise_min(quotient, infinity) | ((a ^ b) & (short)0x8000);
-}
-EIGHT_PAIRS_AT_A_TIME(divide, float16)
+SIMPLE(divide, /)
 #else
 FUNCTION(relu) FUNCTION(sqrt)
 OPERATION(divide) OPERATION(maximum) OPERATION(minimum)
@@ -374,16 +419,13 @@ static inline floats exp_of_half_floats(floats x, float factor) {
 #ifdef __wasm__
 // Infinity as the finite number that its bits are here is far enough. The results have 20 digits, also where they are
 // denormal.
-ONCE static shorts with_nan(shorts x, shorts y) {
-    return y | (((x & 0x7fff) > 0x7c00) & 0x7e00);
-}
 static inline shorts exp_halves(shorts x) {
     const float_pair y = scaled_halves(x);  // the exponential brings them back to their size
     const float_pair powers = {exp_of_half_floats(y.low, 0x1p112f) * 0x1p-112f,
                                exp_of_half_floats(y.high, 0x1p112f) * 0x1p-112f};
     const shorts z = (shorts)__builtin_wasm_narrow_u_i16x8_i32x4(rounded_bits((ints)powers.low),
                                                                  rounded_bits((ints)powers.high));
-    return any_lane((ints)excess(magnitude(x), 0x7c00)) ? with_nan(x, z) : z;
+    return z | (((x & 0x7fff) > 0x7c00) & 0x7e00);
 }
 KERNEL(exp_float16)(const half *x, half *out, int count) {
     int i = 0;

@@ -4,7 +4,11 @@
 // itself: n elements of float32 lose as many as n * 2^-53 of it. Float64 takes the mean in a second pass.
 #include "common.h"
 
-#define WIDTH 16         // sums that do not wait for each other
+#ifdef __wasm__
+#define WIDTH 8          // sums that do not wait for each other, and stay in registers
+#else
+#define WIDTH 16
+#endif
 #define RUN 512          // numbers that are added one after the other; more are added by halves
 #define COLUMNS 64       // that are read at a time
 #define RUN_ROWS 32      // of such columns
@@ -17,6 +21,13 @@ typedef struct {
     double sum, squares;
 } moments;
 
+#define ADD_MOMENTS(difference)                                                                    \
+    for (; count >= WIDTH; count -= WIDTH, x += WIDTH)                                             \
+        UNROLLED for (int i = 0; i < WIDTH; i++) {                                                 \
+            const double d = difference;                                                           \
+            sums[i] += d, squares[i] += d * d;                                                     \
+        }
+
 #define MOMENTS(dtype, type, effort)                                                               \
     effort static moments moments_of_##dtype(const type *x, int count, double from, double scale) { \
         if (count > RUN) {                                                                         \
@@ -27,11 +38,10 @@ typedef struct {
         }                                                                                          \
         double sums[WIDTH] = {}, squares[WIDTH] = {};                                              \
         moments found = {};                                                                        \
-        for (; count >= WIDTH; count -= WIDTH, x += WIDTH)                                         \
-            UNROLLED for (int i = 0; i < WIDTH; i++) {                                             \
-                const double d = (x[i] - from) * scale;                                            \
-                sums[i] += d, squares[i] += d * d;                                                 \
-            }                                                                                      \
+        if (scale == 1)                                                                            \
+            ADD_MOMENTS(x[i] - from)                                                               \
+        else                                                                                       \
+            ADD_MOMENTS((x[i] - from) * scale)                                                     \
         for (int i = 0; i < count; i++) {                                                          \
             const double d = (x[i] - from) * scale;                                                \
             sums[i] += d, squares[i] += d * d;                                                     \

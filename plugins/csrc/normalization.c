@@ -134,6 +134,7 @@ SUM_OF_SIDE(double)
         for (; rows > 0; rows--, x += count, out += count) {                                       \
             type mean, inverse;                                                                    \
             moments_##dtype(x, count, epsilon, &mean, &inverse);                                   \
+            SEVERAL_AT_A_TIME(type)                                                                \
             for (int i = 0; i < count; i++)                                                        \
                 out[i] = (x[i] - mean) * inverse * scale[i] + offset[i];                           \
         }                                                                                          \
@@ -149,6 +150,7 @@ SUM_OF_SIDE(double)
             ADD_UP(type, sum, count, dy[i] * scale[i])                                             \
             ADD_UP(type, product, count, dy[i] * scale[i] * ((x[i] - mean) * inverse))             \
             const type average = sum / count, along = product / count;                             \
+            SEVERAL_AT_A_TIME(type)                                                                \
             for (int i = 0; i < count; i++)                                                        \
                 dx[i] = inverse *                                                                  \
                         (dy[i] * scale[i] - average - (x[i] - mean) * inverse * along);            \

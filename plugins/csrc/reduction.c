@@ -15,92 +15,21 @@
 #define RUN 16         // floats that are summed in single precision, in each lane of eight vectors
 #define LONG (1 << 15)  // floats of a row from which on memory delivers two streams faster than one
 
-// The sum of a row; both halves of a long one are read at a time.
-static double sum_of_floats(const float *x, int count) {
-    const int part = 4 * LANES, whole = count / (2 * part) * 2 * part;
-    const int half = whole / 2, is_long = count >= LONG;
-    const int end = is_long ? half : whole, step = is_long ? part : 2 * part;
-    const float *other = x + (is_long ? half : part);
-    double sum = 0;
-    for (int i = 0; i < end;) {
-        const int last = smaller(i + RUN * step, end);
-        floats near[4] = {}, far[4] = {};
-        for (; i < last; i += step)
-            for (int j = 0; j < 4; j++) {
-                near[j] += load(x + i + j * LANES);
-                far[j] += load(other + i + j * LANES);
-            }
-        for (int j = 0; j < 4; j++) near[j] += far[j];
-        sum += sum_lanes((near[0] + near[1]) + (near[2] + near[3]));
-    }
-    int i = whole;
-    floats rest = {};
-    for (; i + LANES <= count; i += LANES) rest += load(x + i);
-    for (int lane = 0; lane < LANES; lane++) sum += rest[lane];
-    for (; i < count; i++) sum += x[i];
-    return sum;
-}
+#include "rows.h"
 
-#define IS_ADDED_SUM 1
-#define IS_ADDED_PRODUCT 0
-#define IS_ADDED_GREATEST 0
-#define IS_ADDED_LEAST 0
-#define IS_ADDED_MAXIMUM 0
-#define IS_ADDED_MINIMUM 0
-#define IS_ADDED_BOTH 0
-#define IS_ADDED_EITHER 0
-// The greatest or the least number of a row; NaN is looked for apart. Of two zeros, the first operand of these
-// instructions is returned, which is therefore the later number.
-static inline floats better_floats(floats a, floats b, int is_greatest) {
-#ifdef __wasm_relaxed_simd__  // one instruction
-    return is_greatest ? __builtin_wasm_relaxed_max_f32x4(b, a)
-                       : __builtin_wasm_relaxed_min_f32x4(b, a);
-#else
-    return is_greatest ? __builtin_wasm_pmax_f32x4(b, a) : __builtin_wasm_pmin_f32x4(b, a);
-#endif
-}
-static inline float extreme_of_floats(const float *x, int count, int is_greatest) {
-    const float none = is_greatest ? -__builtin_inff() : __builtin_inff();
-    const int whole = count / (4 * LANES) * (4 * LANES);
-    floats best[4], y;
-    ints is_odd = {};
-    for (int j = 0; j < 4; j++) best[j] = splat(none);
-    for (int i = 0; i < whole; i += 4 * LANES)
-        UNROLLED for (int j = 0; j < 4; j++) {
-            y = load(x + i + j * LANES);
-            best[j] = better_floats(best[j], y, is_greatest);
-            is_odd |= y != y;
-        }
-    for (int i = whole; i < count; i += LANES) {
-        if (i + LANES <= count)
-            y = load(x + i);
-        else
-            for (int lane = 0; lane < LANES; lane++) y[lane] = x[smaller(i + lane, count - 1)];
-        best[0] = better_floats(best[0], y, is_greatest);
-        is_odd |= y != y;
-    }
-    best[0] = better_floats(best[0], best[1], is_greatest);
-    best[2] = better_floats(best[2], best[3], is_greatest);
-    y = better_floats(best[0], best[2], is_greatest);
-    y = better_floats(y, __builtin_shufflevector(y, y, 2, 3, 0, 1), is_greatest);
-    y = better_floats(y, __builtin_shufflevector(y, y, 1, 0, 3, 2), is_greatest);
-    return any_lane(is_odd) ? __builtin_nanf("") : y[0];
-}
-
-#define IS_EXTREME_SUM 0
-#define IS_EXTREME_PRODUCT 0
-#define IS_EXTREME_GREATEST 1
-#define IS_EXTREME_LEAST 2
-#define IS_EXTREME_MAXIMUM 0
-#define IS_EXTREME_MINIMUM 0
-#define IS_EXTREME_BOTH 0
-#define IS_EXTREME_EITHER 0
+// The reductions of a row for which there is more than the common way.
+#define FAST_ROW(dtype, combine) FAST_ROW_##combine(dtype)
+#define FAST_ROW_SUM(dtype)                                                                        \
+    if (_Generic(*x, float: 1, default: 0)) return sum_of_floats((const float *)x, count);         \
+    if (_Generic(*x, double: 1, default: 0)) return sum_of_doubles((const double *)x, count);
+#define FAST_ROW_PRODUCT(dtype)
+#define FAST_ROW_BOTH(dtype)
+#define FAST_ROW_EITHER(dtype)
+#define FAST_ROW_GREATEST(dtype) return extreme_of_##dtype(x, count, 1);
+#define FAST_ROW_LEAST(dtype) return extreme_of_##dtype(x, count, 0);
+#define FAST_ROW_MAXIMUM(dtype) EXTREME_OF_INTEGERS(__builtin_elementwise_max)
+#define FAST_ROW_MINIMUM(dtype) EXTREME_OF_INTEGERS(__builtin_elementwise_min)
 #define SHORT_ROWS(dtype, type, total, initial, combine, finish)
-#define FAST_ROW(dtype, combine)                                                                   \
-    if (_Generic(*x, float: IS_ADDED_##combine, default: 0))                                       \
-        return sum_of_floats((const float *)x, count);                                             \
-    if (_Generic(*x, float: IS_EXTREME_##combine, default: 0))                                     \
-        return extreme_of_floats((const float *)x, count, IS_EXTREME_##combine == 1);
 #define STRIPE 256
 #define STRIP_ROWS BLOCK  // rows of columns, whose sums wait in the cache meanwhile
 #define EXTREME_ROWS_AT_ONCE (8 * BLOCK)  // whose extremes are looked for with more to do before and after

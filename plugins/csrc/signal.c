@@ -160,7 +160,13 @@ BUTTERFLY(numbers)
 
 INLINE void rotate_double(double *re, double *im, double a, double b) { ROTATE(*re, *im, a, b); }
 INLINE void rotate_numbers(numbers *re, numbers *im, numbers a, numbers b) {
+#ifdef __wasm__  // LLVM would keep -b in another register
+    const numbers real = __builtin_wasm_relaxed_nmadd_f64x2(*im, b, *re * a);
+    *im = __builtin_wasm_relaxed_madd_f64x2(*re, b, *im * a);
+    *re = real;
+#else
     ROTATE(*re, *im, a, b);
+#endif
 }
 
 // Store four vectors in turn: the first number of each, then the second of each.
@@ -182,14 +188,9 @@ INLINE void store_in_turn(const numbers *v, double *target) {
 #endif
 }
 
-// Four neighbours p of the first stage, where s = 1: the results of one p are contiguous.
-INLINE void first_step(int radix, int rest, const double *factors, const double *roots, int p,
-                       planes x, planes y) {
-    numbers re[LARGEST_RADIX], im[LARGEST_RADIX];
-    for (int j = 0; j < radix; j++) {
-        re[j] = load_numbers(x.re + p + j * rest);
-        im[j] = load_numbers(x.im + p + j * rest);
-    }
+// Neighbours p of the first stage, where s = 1, whose numbers are read: the results of one p are contiguous.
+INLINE void finish_first_step(int radix, int rest, const double *factors, const double *roots,
+                              int p, numbers *re, numbers *im, planes y) {
     butterfly_numbers(radix, roots, re, im);
     for (int k = 1; k < radix; k++) {
         const double *factor = factors + (k - 1) * rest + p;
@@ -206,6 +207,16 @@ INLINE void first_step(int radix, int rest, const double *factors, const double 
                 to_re[i * radix + k] = re[k][i];
                 to_im[i * radix + k] = im[k][i];
             }
+}
+
+INLINE void first_step(int radix, int rest, const double *factors, const double *roots, int p,
+                       planes x, planes y) {
+    numbers re[LARGEST_RADIX], im[LARGEST_RADIX];
+    for (int j = 0; j < radix; j++) {
+        re[j] = load_numbers(x.re + p + j * rest);
+        im[j] = load_numbers(x.im + p + j * rest);
+    }
+    finish_first_step(radix, rest, factors, roots, p, re, im, y);
 }
 
 // One p and the neighbours q that T holds. The factors are those of p: radix - 1 real and imaginary parts.
@@ -252,28 +263,35 @@ INLINE void stage(int radix, int rest, int s, const double *table, planes x, pla
     }
 }
 
-// Transform x, with y as room, and return whichever of them holds the result.
-static planes transform(const plan *f, const double *table, planes x, planes y) {
+// Compute stages of the transform of x, with y as room, and return whichever of them holds the result.
+static planes run_stages(const plan *f, const double *table, int begin, int end, planes x,
+                         planes y) {
     int s = 1, rest = f->size;
-    for (int i = 0; i < f->stages; i++) {
+    for (int i = 0; i < end; i++) {
         const int radix = f->radices[i];
         rest /= radix;
-        if (radix == 2)
-            stage(2, rest, s, table, x, y);
-        else if (radix == 3)
-            stage(3, rest, s, table, x, y);
-        else if (radix == 4)
-            stage(4, rest, s, table, x, y);
-        else if (radix == 5)
-            stage(5, rest, s, table, x, y);
-        else
-            stage(radix, rest, s, table, x, y);
+        if (i >= begin) {
+            if (radix == 2)
+                stage(2, rest, s, table, x, y);
+            else if (radix == 3)
+                stage(3, rest, s, table, x, y);
+            else if (radix == 4)
+                stage(4, rest, s, table, x, y);
+            else if (radix == 5)
+                stage(5, rest, s, table, x, y);
+            else
+                stage(radix, rest, s, table, x, y);
+            const planes other = x;
+            x = y, y = other;
+        }
         table += 2 * (radix - 1) * rest + 2 * radix;
         s *= radix;
-        const planes other = x;
-        x = y, y = other;
     }
     return x;
+}
+
+static planes transform(const plan *f, const double *table, planes x, planes y) {
+    return run_stages(f, table, 0, f->stages, x, y);
 }
 
 // ---- the kernels ----
@@ -309,40 +327,134 @@ static planes transform_row(const plan *f, const double *table, planes x, planes
     static void separate_##real(const type *restrict x, double *restrict re, double *restrict im,   \
                                 int count) {                                                        \
         int i = 0;                                                                                  \
-        SEPARATE_PAIRS_##real                                                                       \
+        SEPARATE_PAIRS(real)                                                                        \
         for (; i < count; i++) re[i] = x[2 * i], im[i] = x[2 * i + 1];                              \
     }                                                                                               \
     static void join_##real(const double *restrict re, const double *restrict im,                   \
                             type *restrict out, int count, double scale) {                          \
         int i = 0;                                                                                  \
-        JOIN_PAIRS_##real                                                                           \
+        JOIN_PAIRS(real)                                                                            \
         for (; i < count; i++) out[2 * i] = re[i] * scale, out[2 * i + 1] = im[i] * scale;          \
-    }
-#define SEPARATE_PAIRS_float64
-#define JOIN_PAIRS_float64
-#ifdef __wasm__  // LLVM would convert one number at a time
+    }                                                                                               \
+    FIRST_AND_LAST(real, type)
+#ifdef __wasm__
 typedef float pair __attribute__((vector_size(8)));
 INLINE quad round_numbers(numbers x) {
     quad y = __builtin_convertvector(__builtin_shufflevector(x, (numbers){}, 0, 1, 2, 3), quad);
     __asm__("" : "+r"(y)); // else LLVM sees that two of the four are not needed, and finds no instruction
     return y;
 }
-#define SEPARATE_PAIRS_float32                                                                      \
-    for (; i + 2 <= count; i += 2) {                                                                \
-        const quad y = load_quad(x + 2 * i);                                                        \
-        const pair a = __builtin_shufflevector(y, y, 0, 2), b = __builtin_shufflevector(y, y, 1, 3); \
-        store_numbers(re + i, __builtin_convertvector(a, numbers));                                 \
-        store_numbers(im + i, __builtin_convertvector(b, numbers));                                 \
+INLINE void load_pairs_float32(const float *x, numbers *re, numbers *im) {
+    const quad y = load_quad(x);
+    const pair a = __builtin_shufflevector(y, y, 0, 2), b = __builtin_shufflevector(y, y, 1, 3);
+    *re = __builtin_convertvector(a, numbers), *im = __builtin_convertvector(b, numbers);
+}
+INLINE void store_pairs_float32(float *out, numbers re, numbers im) {
+    const quad a = round_numbers(re), b = round_numbers(im);
+    store_quad(out, __builtin_shufflevector(a, b, 0, 4, 1, 5));
+}
+INLINE void load_pairs_float64(const double *x, numbers *re, numbers *im) {
+    const numbers a = load_numbers(x), b = load_numbers(x + 2);
+    *re = __builtin_shufflevector(a, b, 0, 2), *im = __builtin_shufflevector(a, b, 1, 3);
+}
+INLINE void store_pairs_float64(double *out, numbers re, numbers im) {
+    store_numbers(out, __builtin_shufflevector(re, im, 0, 2));
+    store_numbers(out + 2, __builtin_shufflevector(re, im, 1, 3));
+}
+#define SEPARATE_PAIRS(real)                                                                        \
+    for (; i + NUMBERS <= count; i += NUMBERS) {                                                    \
+        numbers a, b;                                                                               \
+        load_pairs_##real(x + 2 * i, &a, &b);                                                       \
+        store_numbers(re + i, a), store_numbers(im + i, b);                                         \
     }
-#define JOIN_PAIRS_float32                                                                          \
-    for (; i + 2 <= count; i += 2) {                                                                \
-        const quad a = round_numbers(load_numbers(re + i) * scale);                                 \
-        const quad b = round_numbers(load_numbers(im + i) * scale);                                 \
-        store_quad(out + 2 * i, __builtin_shufflevector(a, b, 0, 4, 1, 5));                         \
+#define JOIN_PAIRS(real)                                                                            \
+    for (; i + NUMBERS <= count; i += NUMBERS)                                                      \
+        store_pairs_##real(out + 2 * i, load_numbers(re + i) * scale, load_numbers(im + i) * scale);
+
+INLINE numbers load_backwards(const double *x) {
+    const numbers y = load_numbers(x);
+    return __builtin_shufflevector(y, y, 1, 0);
+}
+#define UNTANGLE_PAIRS(real)                                                                        \
+    for (; k + NUMBERS <= n; k += NUMBERS) {                                                        \
+        const numbers p = load_numbers(re + k), q = load_backwards(re + n - k - 1);                 \
+        const numbers r = load_numbers(im + k), s = load_backwards(im + n - k - 1);                 \
+        const numbers a = p + q, b = r - s, c = r + s, d = q - p;                                   \
+        const numbers u = load_numbers(powers + k), v = load_numbers(powers + n + k);               \
+        store_pairs_##real(out + 2 * k, (a + (c * u - d * v)) * 0.5, (b + (c * v + d * u)) * 0.5);  \
+    }
+#define ENTANGLE_PAIRS                                                                              \
+    for (; k + NUMBERS <= n; k += NUMBERS) {                                                        \
+        const numbers p = load_numbers(x + k), q = load_backwards(x + n - k - 1);                   \
+        const numbers r = load_numbers(y + k), s = load_backwards(y + n - k - 1);                   \
+        const numbers a = p + q, b = r - s, c = p - q, d = r + s;                                   \
+        const numbers u = load_numbers(powers + k), v = load_numbers(powers + n + k);               \
+        store_numbers(re + k, a - (d * u - c * v)), store_numbers(im + k, b + (c * u + d * v));     \
+    }
+
+// The first stage, if it is of radix 4 and of whole vectors, reads pairs itself, and the last one, of radix 2 or 4,
+// writes them: while memory is waited for, there is something to compute.
+static inline int reads_pairs(const plan *f) {
+    return f->row == f->size && f->stages > 0 && f->radices[0] == 4 && f->size % (4 * NUMBERS) == 0;
+}
+static inline int writes_pairs(const plan *f) {
+    if (f->row != f->size || f->stages < 2) return 0;
+    const int last = f->radices[f->stages - 1];
+    return (last == 2 || last == 4) && f->size / last % NUMBERS == 0;
+}
+#define FIRST_AND_LAST(real, type)                                                                  \
+    INLINE void first_stage_##real(const type *x, const double *table, planes y, int rest,          \
+                                   int is_swapped) {                                                \
+        for (int p = 0; p < rest; p += NUMBERS) {                                                   \
+            numbers re[4], im[4];                                                                   \
+            UNROLLED for (int j = 0; j < 4; j++)                                                    \
+                load_pairs_##real(x + 2 * (p + j * rest), (is_swapped ? im : re) + j,               \
+                                  (is_swapped ? re : im) + j);                                      \
+            finish_first_step(4, rest, table, NULL, p, re, im, y);                                  \
+        }                                                                                           \
+    }                                                                                               \
+    INLINE void last_stage_##real(int radix, planes x, type *out, int s, double scale,              \
+                                  int is_swapped) {                                                 \
+        for (int q = 0; q < s; q += NUMBERS) {                                                      \
+            numbers re[4], im[4];                                                                   \
+            for (int j = 0; j < radix; j++) {                                                       \
+                re[j] = load_numbers(x.re + q + j * s);                                             \
+                im[j] = load_numbers(x.im + q + j * s);                                             \
+            }                                                                                       \
+            butterfly_numbers(radix, NULL, re, im);                                                 \
+            for (int k = 0; k < radix; k++)                                                         \
+                store_pairs_##real(out + 2 * (q + k * s), (is_swapped ? im : re)[k] * scale,        \
+                                   (is_swapped ? re : im)[k] * scale);                              \
+        }                                                                                           \
+    }                                                                                               \
+    static void read_first_stage_##real(const plan *f, const type *x, const double *table, planes y, \
+                                        int is_swapped) {                                           \
+        if (is_swapped)                                                                             \
+            first_stage_##real(x, table, y, f->size / 4, 1);                                        \
+        else                                                                                        \
+            first_stage_##real(x, table, y, f->size / 4, 0);                                        \
+    }                                                                                               \
+    static void write_last_stage_##real(const plan *f, planes x, type *out, double scale,           \
+                                        int is_swapped) {                                           \
+        const int radix = f->radices[f->stages - 1], s = f->size / radix;                           \
+        if (radix == 4 && is_swapped)                                                               \
+            last_stage_##real(4, x, out, s, scale, 1);                                              \
+        else if (radix == 4)                                                                        \
+            last_stage_##real(4, x, out, s, scale, 0);                                              \
+        else                                                                                        \
+            last_stage_##real(2, x, out, s, scale, is_swapped);                                     \
     }
 #else
-#define SEPARATE_PAIRS_float32
-#define JOIN_PAIRS_float32
+#define SEPARATE_PAIRS(real)
+#define JOIN_PAIRS(real)
+#define UNTANGLE_PAIRS(real)
+#define ENTANGLE_PAIRS
+static inline int reads_pairs(const plan *) { return 0; }
+static inline int writes_pairs(const plan *) { return 0; }
+#define FIRST_AND_LAST(real, type)                                                                  \
+    static inline void read_first_stage_##real(const plan *, const type *, const double *, planes,  \
+                                               int) {}                                              \
+    static inline void write_last_stage_##real(const plan *, planes, type *, double, int) {}
 #endif
 PLANES(float32, float)
 #ifdef __wasm__
@@ -354,22 +466,41 @@ PLANES(float64, double)
 //
 // `untangle` writes out[k] = E + w^k O for k from 1 to n - 1, of which the planes hold the transform of z. The inverse
 // is 2 z[k] = 2 (E + i O).
+//
+// For the inverse, real and imaginary parts are swapped before and after.
 #define FOURIER(complex, real, type)                                                               \
+    static planes transform_pairs_##real(const plan *f, const double *table, const type *x,         \
+                                         planes z, planes room, int end, int is_swapped) {          \
+        const int is_read = reads_pairs(f);                                                         \
+        if (is_read)                                                                                \
+            read_first_stage_##real(f, x, table, z, is_swapped);                                    \
+        else                                                                                        \
+            separate_##real(x, is_swapped ? z.im : z.re, is_swapped ? z.re : z.im, f->row);         \
+        return f->row == f->size                                                                    \
+                   ? run_stages(f, table, is_read, end, z, room)     \
+                   : transform_by_convolution(f, table, z, room);                                   \
+    }                                                                                               \
     KERNEL(fft_##complex)(const type *x, type *out, int rows, const plan *f, const double *table,   \
                           int is_inverse, double *scratch) {                                        \
         const int n = f->row, size = f->size;                                                       \
         const planes room = {scratch + 2 * size, scratch + 3 * size};                               \
         const double scale = is_inverse ? 1. / n : 1;                                               \
         for (; rows > 0; rows--, x += 2 * n, out += 2 * n) {                                        \
-            planes z = {scratch, scratch + size};                                                   \
-            separate_##real(x, is_inverse ? z.im : z.re, is_inverse ? z.re : z.im, n);              \
-            z = transform_row(f, table, z, room);                                                   \
-            join_##real(is_inverse ? z.im : z.re, is_inverse ? z.re : z.im, out, n, scale);         \
+            const int is_written = writes_pairs(f);                                                 \
+            const planes z =                                                                        \
+                transform_pairs_##real(f, table, x, (planes){scratch, scratch + size}, room,        \
+                                       f->stages - is_written, is_inverse);                         \
+            if (is_written)                                                                         \
+                write_last_stage_##real(f, z, out, scale, is_inverse);                              \
+            else                                                                                    \
+                join_##real(is_inverse ? z.im : z.re, is_inverse ? z.re : z.im, out, n, scale);     \
         }                                                                                           \
     }                                                                                               \
     static void untangle_##real(const double *restrict re, const double *restrict im,               \
                          const double *restrict powers, type *restrict out, int n) {                \
-        for (int k = 1; k < n; k++) {                                                               \
+        int k = 1;                                                                                  \
+        UNTANGLE_PAIRS(real)                                                                        \
+        for (; k < n; k++) {                                                                        \
             const double a = re[k] + re[n - k], b = im[k] - im[n - k];  /* 2 E */                   \
             const double c = im[k] + im[n - k], d = re[n - k] - re[k];  /* 2 O */                   \
             const double u = powers[k], v = powers[n + k];                                          \
@@ -379,7 +510,9 @@ PLANES(float64, double)
     }                                                                                               \
     static void entangle_##real(const double *restrict x, const double *restrict y,                 \
                          const double *restrict powers, double *restrict re, double *restrict im, int n) { \
-        for (int k = 1; k < n; k++) {                                                               \
+        int k = 1;                                                                                  \
+        ENTANGLE_PAIRS                                                                              \
+        for (; k < n; k++) {                                                                        \
             const double a = x[k] + x[n - k], b = y[k] - y[n - k];                                  \
             const double c = x[k] - x[n - k], d = y[k] + y[n - k];                                  \
             const double u = powers[k], v = -powers[n + k];                                         \
@@ -394,8 +527,7 @@ PLANES(float64, double)
         for (; rows > 0; rows--, x += f->length, out += 2 * count) {                                \
             planes z = {scratch, scratch + size};                                                   \
             if (is_packed(f)) {                                                                     \
-                separate_##real(x, z.re, z.im, n);                                                  \
-                z = transform_row(f, table + 2 * n, z, room);                                       \
+                z = transform_pairs_##real(f, table + 2 * n, x, z, room, f->stages, 0);             \
                 untangle_##real(z.re, z.im, table, out, n);                                         \
                 out[0] = z.re[0] + z.im[0], out[1] = 0;                                             \
                 out[2 * n] = z.re[0] - z.im[0], out[2 * n + 1] = 0;                                 \
@@ -417,8 +549,14 @@ PLANES(float64, double)
                 separate_##real(x, room.re, room.im, count);                                        \
                 entangle_##real(room.re, room.im, table, z.re, z.im, n);                            \
                 z.re[0] = (double)x[0] + x[2 * n], z.im[0] = (double)x[0] - x[2 * n];               \
-                z = transform_row(f, table + 2 * n, (planes){z.im, z.re}, room);                    \
-                join_##real(z.im, z.re, out, n, scale);                                             \
+                z = (planes){z.im, z.re};                                                           \
+                if (writes_pairs(f)) {                                                              \
+                    z = run_stages(f, table + 2 * n, 0, f->stages - 1, z, room);                    \
+                    write_last_stage_##real(f, z, out, scale, 1);                                   \
+                } else {                                                                            \
+                    z = transform_row(f, table + 2 * n, z, room);                                   \
+                    join_##real(z.im, z.re, out, n, scale);                                         \
+                }                                                                                   \
             } else {                                                                                \
                 separate_##real(x, z.re, z.im, count);                                              \
                 z.im[0] = 0;                                                                        \

@@ -65,7 +65,7 @@ MODULE_SOURCES = {
         *("activation", "binary", "bitwise", "casts", "fused", "movement", "optimizers", "unary"),
     ),
     "indexing": ("indexing", "random", "sorting"),
-    "reduction": ("reduction", "scan", "complex"),
+    "reduction": ("reduction", "moments", "scan", "complex"),
     "normalization": ("normalization", "softmax"),
     "linalg": ("linalg", "attention", "convolution", "depthwise", "winograd", "products"),
     "image": ("image", "resize", "pooling", "morphology"),
@@ -86,7 +86,7 @@ take longer to compile than the kernels.
 """
 COMPLEX_LIBM_SOURCES = ("__cexp", "carg", "ccosh", "cexp", "csinh", "csqrt", "ctanh")
 
-NATIVE_ONLY_SOURCES = ("brain", "direct", "heads", "lu", "moments")
+NATIVE_ONLY_SOURCES = ("brain", "direct", "heads", "lu")
 """The sources that only plugrad-native compiles."""
 
 TYPE_SECTION_ID, FUNCTION_SECTION_ID, EXPORT_SECTION_ID = 1, 3, 7

@@ -169,11 +169,13 @@ def test_cells_beyond_all_sides_of_a_small_image(run):
 def test_every_tile_loads_its_blocks_at_once():
     for tile in TILES.values():
         if tile.schedule == "shared":
-            assert tile.steps * max(tile.rows, tile.vectors) <= tile.workgroup
+            longest = max(tile.row_blocks, tile.column_vectors)
+            assert tile.shared_depth_blocks * longest <= tile.workgroup
             # Every adapter has 16 KiB, which the largest tile need not fit: others take its place.
             assert tile is TILES["shared 128"] or tile.shared_bytes <= 16_384
             # Neighbours of 32 are 4 by 8.
-            assert (tile.rows // tile.down) % 4 == (tile.vectors // tile.across) % 8 == 0
+            assert tile.row_blocks // tile.row_blocks_per_invocation % 4 == 0
+            assert tile.column_vectors // tile.column_vectors_per_invocation % 8 == 0
 
 
 @pytest.mark.parametrize("has_long_words", [True, False])

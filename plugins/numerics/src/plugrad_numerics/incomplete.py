@@ -63,7 +63,7 @@ def _call_incomplete_gamma(op: str, which: int, a: Any, x: Any) -> Tensor:
 
 
 def gammainc_values(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the lower and the upper function with gradients, in the dtype of a."""
+    """Return the lower and the upper incomplete gamma function, differentiable, in the dtype of a."""
     a, x = plugrad.broadcast_arrays(a, x)
     is_inside = (a > 0) & (x > 0) & (x < inf)
     safe_a, safe_x = plugrad.where(is_inside, a, 1), plugrad.where(is_inside, x, 1)

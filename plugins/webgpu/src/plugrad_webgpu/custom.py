@@ -137,7 +137,7 @@ def load_wgsl_kernel(
 
 
 class Interface(NamedTuple):
-    """The inputs of a shader that are the same for all calls, apart from sizes and numbers."""
+    """The interface of a custom shader: the ranks and dtypes of its arrays, and the types of its attributes."""
 
     inputs: tuple[tuple[str, DType, int], ...]
     """The name, the dtype and the number of axes of each."""

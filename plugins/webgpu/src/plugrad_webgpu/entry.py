@@ -200,7 +200,7 @@ class WebGpuBackend(Backend):
         return self.active_device.memory()
 
     def set_memory_limit(self, limit: int | None) -> None:
-        """Make allocations beyond `limit` bytes raise OutOfMemory; None removes the limit."""
+        """Limit memory to `limit` bytes, beyond which allocations raise OutOfMemory; None removes the limit."""
         self.active_device.pool.limit = limit
 
     def lose_device(self) -> None:
@@ -208,7 +208,7 @@ class WebGpuBackend(Backend):
         self.active_device.shared.destroy()
 
     def handle_interruption(self, *, is_deferrable: bool) -> str:
-        """Give the device up if an interruption may have cut a batch in two.
+        """Abandon the device if an interruption may have left a batch of commands incomplete.
 
         What a handler of signals raises waits for the end of what may not be cut, and what a trace function raises does
         not.

@@ -32,13 +32,13 @@ def with_halves(kernel: Kernel[..., Any], function: Implementation) -> Implement
     if kernel.name in BUFFER_SHARING_KERNELS or function is cast:
         return function
     if kernel is unary.cast:
-        return _cast_halves_here(function)
+        return _with_half_casts(function)
     widened = compute_in_wider_dtype(kernel, function, cast, COMPUTE_DTYPES)
-    return _choose(function, widened) if is_elementwise(function) else widened
+    return _cast_halves_of_odd_rows(function, widened) if is_elementwise(function) else widened
 
 
-def _cast_halves_here(function: Implementation) -> Implementation:
-    """Return the casts of a function, and of this package where it does not take a half."""
+def _with_half_casts(function: Implementation) -> Implementation:
+    """Return a cast implementation: this package's cast from and to half precision, else `function`."""
 
     @wraps(function)
     def implementation(x: GpuArray, *, dtype: DType) -> GpuArray:
@@ -48,8 +48,8 @@ def _cast_halves_here(function: Implementation) -> Implementation:
     return implementation
 
 
-def _choose(function: Implementation, widened: Implementation) -> Implementation:
-    """Return an elementwise implementation that casts halves only where rows of results do not begin in words."""
+def _cast_halves_of_odd_rows(function: Implementation, widened: Implementation) -> Implementation:
+    """Return an elementwise implementation that casts half-precision inputs to float32 only if their rows are odd."""
 
     @wraps(function)
     def implementation(*arrays: GpuArray, **attrs: Any) -> GpuArray:

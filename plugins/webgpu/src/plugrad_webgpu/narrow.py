@@ -62,5 +62,5 @@ def table_with_narrow_dtypes() -> KernelTable:
 
 @cache
 def configs_by_kernel_name() -> dict[str, KernelConfig]:
-    """Return the configurations of that table by kernel name."""
+    """Return the configurations of `table_with_narrow_dtypes` by kernel name."""
     return {config.kernel_name: config for config in table_with_narrow_dtypes()}

@@ -15,38 +15,38 @@ if TYPE_CHECKING:
 
 
 class InputOperand(NamedTuple):
-    """An operand: the array of a value to read."""
+    """An operand of a C call: the array of a value that the call reads."""
 
     value: Value
 
 
 class OutputOperand(NamedTuple):
-    """An operand: the array of a value to write."""
+    """An operand of a C call: the array of a value that the call writes."""
 
     value: Value
 
 
 class OffsetOperand(NamedTuple):
-    """An operand: the part of a value's array after an offset."""
+    """An operand of a C call: the part of a value's array after an offset."""
 
     value: Value
     offset: int
 
 
 class StepOperand(NamedTuple):
-    """An operand: 1 if a value has one element per result element, 0 if it is a single number."""
+    """An operand of a C call: the step of a value, 1 if it has an element per result element, else 0."""
 
     value: Value
 
 
 class ConstantOperand(NamedTuple):
-    """An operand: an array that belongs to the program."""
+    """An operand of a C call: a constant array of the program."""
 
     array: Array
 
 
 class ScratchOperand(NamedTuple):
-    """An operand: scratch memory for the call."""
+    """An operand of a C call: scratch memory."""
 
     nbytes: int
 

@@ -127,7 +127,7 @@ def make_ufunc_rule(ufunc: np.ufunc) -> Rule:
 
 
 def exclude_complex(rule: Rule) -> Rule:
-    """Return a rule without complex numbers, whose implementations correct NumPy's results."""
+    """Return a rule that applies only to calls without complex numbers."""
     return lambda call, specs: (
         None if specs[get_inputs(call)[0]].dtype.kind == "complex" else rule(call, specs)
     )
@@ -167,7 +167,7 @@ def _declare_ufuncs() -> None:
 
 
 def restrict_to_floats(rule: Rule) -> Rule:
-    """Return a rule restricted to floats."""
+    """Return a rule that applies only to calls on floats."""
     return lambda call, specs: (
         rule(call, specs) if specs[get_inputs(call)[0]].dtype.numpy.kind == "f" else None
     )

@@ -565,12 +565,12 @@ class _BlockAllocator:
         self.free_locations.append(place)
 
 
-_STEP_ARRAYS: dict[tuple[int, ...], Array] = {}
+_CACHED_STEP_ARRAYS: dict[tuple[int, ...], Array] = {}
 
 
 def _get_step_array(steps: tuple[int, ...]) -> Array:
     """Return the steps of a NumPy loop as an array, cached."""
-    return _STEP_ARRAYS.setdefault(steps, np.array(steps, np.int64))
+    return _CACHED_STEP_ARRAYS.setdefault(steps, np.array(steps, np.int64))
 
 
 def _count_max_live_values(

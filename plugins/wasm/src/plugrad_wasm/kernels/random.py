@@ -34,7 +34,7 @@ def random_bits(state: WasmArray, *, shape: tuple[int, ...]) -> WasmArray:
 
 @table.implements(random.random_normal)
 def random_normal(state: WasmArray, *, shape: tuple[int, ...]) -> WasmArray:
-    """Return normally distributed numbers in pairs."""
+    """Return normally distributed random numbers, computed two at a time."""
     return _fill_with_random_numbers("random_normal_float32", state, shape, float32)
 
 

@@ -19,7 +19,9 @@ from plugrad_wasm.declare import (
     table,
 )
 from plugrad_wasm.kernels.indexing import as_int32_positions, compute_segment_sums
+from plugrad_wasm.kernels.movement import transpose
 from plugrad_wasm.kernels.unary import cast
+from plugrad_wasm.memory import WasmView
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -154,6 +156,21 @@ def declare_reduction(kernel: str) -> Callable[..., WasmArray]:
     return implementation
 
 
+def declare_adjacent_reduction(kernel: str) -> Callable[..., WasmArray]:
+    """Declare a reduction that cannot be done axis by axis: reduced axes are first made adjacent by a transposition."""
+    function = make_reduction(kernel)
+
+    def implementation(x: WasmArray, *, axis: Axes, keep_dims: bool) -> WasmArray:
+        if len(group_adjacent_axes(axis)) == 1:
+            return function(x, axis, keep_dims)
+        kept = tuple([i for i in range(len(x.shape)) if i not in axis])
+        moved = transpose(x, perm=(*kept, *axis))
+        out = function(moved, tuple(range(len(kept), len(x.shape))), False)
+        return WasmView(out, reduced_shape(x.shape, axis, keep_dims))
+
+    return implementation
+
+
 max_over_axes: Final = make_reduction("max")
 sum_over_axes: Final = declare_reduction("sum")
 
@@ -169,7 +186,7 @@ def sum(x: WasmArray, *, axis: Axes, keep_dims: bool) -> WasmArray:
 
 
 def can_sum_halves(x: WasmArray, plan: ReductionPlan) -> bool:
-    """Return whether there is an export for sums of halves: of long columns, or of rows that are not too long."""
+    """Return whether an export sums float16 or bfloat16 numbers directly, in the axes of a plan."""
     outer, length, inner = plan.layout
     if plan.axes_reduced_first:
         return False
@@ -235,6 +252,8 @@ table.update(
     {
         reduction.prod: declare_reduction("prod"),
         reduction.mean: declare_reduction("mean"),
+        reduction.variance: declare_adjacent_reduction("variance"),
+        reduction.euclidean_norm: declare_adjacent_reduction("norm"),
         reduction.min: declare_reduction("min"),
         reduction.all: declare_reduction("all"),
         reduction.any: declare_reduction("any"),

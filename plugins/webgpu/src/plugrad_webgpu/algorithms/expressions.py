@@ -111,7 +111,7 @@ _IMPLEMENTATIONS: Final[WeakSet[Callable[..., Any]]] = WeakSet()
 
 
 class _ElementwiseKernel:
-    """The steps of one kernel."""
+    """An elementwise kernel, with its prepared calls by shapes and dtypes."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class _ElementwiseKernel:
     def step(
         self, key: Any, arrays: Sequence[GpuArray], values: Sequence[float] = ()
     ) -> ElementwiseCall:
-        """Make, compile and cache the step for inputs of these shapes and dtypes."""
+        """Return the prepared call for inputs of these shapes and dtypes, compiled and cached."""
         if len(self.steps) >= MAX_CACHED_STEPS:
             self.steps.clear()
         made = self._make_call([x.shape for x in arrays], [x.dtype for x in arrays], values)
@@ -210,7 +210,7 @@ def _input_access(shape: Shape, out: Shape, dtype: DType) -> InputAccess:
 
 
 def _specialize_call(kernel: _ElementwiseKernel) -> Callable[..., GpuArray]:
-    """Return the shortest function for the kernel's parameters, because every call of a small op runs it."""
+    """Return a function for the kernel's number of inputs that takes as little time as possible in Python."""
     steps = kernel.steps
     attributes = kernel.attributes
 

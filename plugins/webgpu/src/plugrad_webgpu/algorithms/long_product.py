@@ -31,7 +31,7 @@ def plan_int64_product(
     left: MatrixStrides,
     right: MatrixStrides,
 ) -> Plan:
-    """Return the plan for a batch of products, whose output is (splits, batch, rows, columns).
+    """Return the plan for a batch of int64 matrix products, with an output of shape (splits, batch, rows, columns).
 
     Args:
         device: What is to compute them.
@@ -66,7 +66,9 @@ def _plan_product(
     row_tiles = -(-rows // tile_rows)
     stride = -(-columns // (tile_columns * lanes)) * lanes
     tiles = batch * row_tiles * stride
-    splits = count_splits(depth, tiles, TILES["direct"].busy * lanes, SPLIT_MIN_ELEMENTS)
+    splits = count_splits(
+        depth, tiles, TILES["direct"].min_tiles_to_fill_device * lanes, SPLIT_MIN_ELEMENTS
+    )
     steps = (
         0 if count == 1 else n * depth for count, n in zip(batches, (rows, columns), strict=True)
     )
@@ -109,13 +111,13 @@ _NATIVE_INT64_ARITHMETIC = {
 
 
 def _row_loads_per_invocation(rows: int) -> dict[str, str]:
-    """Return how an invocation loads all of its rows."""
+    """Return the WGSL by which each invocation loads all of its rows."""
     left = {f"left{i}": f"own{i}" for i in range(rows)}
     return {"lane": "", "loads": str(rows), **{f"own{i}": f"{i}u" for i in range(rows)}, **left}
 
 
 def _row_loads_by_broadcast() -> dict[str, str]:
-    """Return how each invocation of a subgroup loads one row for all of them."""
+    """Return the WGSL by which each invocation of a subgroup loads one row and broadcasts it to the others."""
     broadcast = "vec2u(subgroupBroadcast(own0.x, {0}u), subgroupBroadcast(own0.y, {0}u))"
     left = {f"left{i}": broadcast.format(i) for i in range(BROADCAST_SUBGROUP_SIZE)}
     lane = "@builtin(subgroup_invocation_id) lane: u32,"

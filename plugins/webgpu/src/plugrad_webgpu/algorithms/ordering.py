@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import GpuArray
     from plugrad_webgpu.shaders.program import Plan
 
-RadixEntryPoint = Literal["rank", "count_digits", "add_up", "reorder"]
+RadixEntryPoint = Literal["rank", "count_digits", "sum_digit_counts", "reorder"]
 
 KEY_BITS = 32
 RADIX_DIGIT_BITS = 8
@@ -79,7 +79,7 @@ def argsort_rows(x: GpuArray, *, descending: bool = False) -> GpuArray:
 
 
 def can_select_largest(x: GpuArray, count: int) -> bool:
-    """Return whether `largest_indices` takes an array, and less time than to sort it."""
+    """Return whether `largest_indices` supports an array and takes less time than sorting it."""
     return (
         x.dtype != int64
         and 0 < count <= MAX_SELECTED_ELEMENTS
@@ -114,7 +114,7 @@ def _argsort_keys(keys: GpuArray, bits: int) -> GpuArray:
 def _argsort_keys_stably(
     keys: GpuArray, bits: int, initial_order: GpuArray | None = None
 ) -> GpuArray:
-    """Return the same; positions with equal keys stay in the order that is given, if there is one."""
+    """Return the indices that sort keys stably: positions with equal keys keep `initial_order`, if it is given."""
     device = keys.buffer.device
     if device.is_software:
         return _radix_argsort(keys, bits, initial_order)
@@ -131,7 +131,7 @@ def _radix_argsort(keys: GpuArray, bits: int, order: GpuArray | None) -> GpuArra
     for step in _radix_passes(keys.shape, bits, order is not None):
         order = order or keys  # the first pass does not read it
         counts = device.launch(step.count_digits, keys, order)
-        device.launch_into(step.add_up, counts)
+        device.launch_into(step.sum_digit_counts, counts)
         order = device.launch(step.reorder, keys, order, counts)
     assert order is not None  # there is at least one digit
     return order
@@ -145,7 +145,7 @@ def _rank_plan(shape: Shape) -> Plan:
 
 @lru_cache(maxsize=1024)
 def _block_sort_plans(shape: Shape, has_initial_order: bool) -> tuple[Plan, ...]:
-    """Return the plan that sorts blocks of rows, and those that merge them."""
+    """Return the plans of a merge sort of rows: one that sorts blocks, and those that merge them."""
     rows, size = math.prod(shape[:-1]), shape[-1]
     has_many = rows * size >= MIN_LARGE_SORT_BLOCKS * LARGE_SORT_BLOCK_ELEMENTS
     most = LARGE_SORT_BLOCK_ELEMENTS if has_many else SMALL_SORT_BLOCK_ELEMENTS
@@ -187,7 +187,7 @@ def _block_sort_program(
 
 @lru_cache(maxsize=1024)
 def _selection_plans(shape: Shape, count: int, sort_by_index: bool) -> tuple[Plan, ...]:
-    """Return the plans that select from segments of rows, then from what these have left, until there is one."""
+    """Return the plans that select the largest of each segment of a row, then of those, until one segment is left."""
     rows, size = math.prod(shape[:-1]), shape[-1]
     program = _selection_program(1 << (count - 1).bit_length())
     passes = 4 + -(-(size - 1).bit_length() // 8)
@@ -228,10 +228,10 @@ def _selection_program(block_size: int) -> Program:
 
 
 class _RadixPass(NamedTuple):
-    """The dispatches of one digit of a radix sort."""
+    """The three dispatches of one digit of a radix sort."""
 
     count_digits: Plan
-    add_up: Plan
+    sum_digit_counts: Plan
     reorder: Plan
 
 
@@ -244,16 +244,16 @@ def _radix_passes(shape: Shape, bits: int, has_initial_order: bool) -> tuple[_Ra
     digit_bits = SHORT_ROW_DIGIT_BITS if size <= SHORT_DIGIT_MAX_ELEMENTS else RADIX_DIGIT_BITS
     counts = (rows, 1 << digit_bits, blocks + 1)
 
-    def step(entry_point: RadixEntryPoint, invocations: int, shift: int) -> Plan:
+    def plan_step(entry_point: RadixEntryPoint, invocations: int, shift: int) -> Plan:
         parameters = (invocations, size, blocks, run, shift, has_initial_order or shift > 0)
         result = (shape, int32) if entry_point == "reorder" else (counts, uint32)
         return plan(_radix_program(entry_point, digit_bits), parameters, invocations, *result)
 
     return tuple(
         _RadixPass(
-            step("count_digits", rows * blocks, shift),
-            step("add_up", rows << digit_bits, shift),
-            step("reorder", rows * blocks, shift),
+            plan_step("count_digits", rows * blocks, shift),
+            plan_step("sum_digit_counts", rows << digit_bits, shift),
+            plan_step("reorder", rows * blocks, shift),
         )
         for shift in range(0, max(bits, 1), digit_bits)
     )

@@ -49,24 +49,24 @@ class Matrices:
 class LeftOperandSource(NamedTuple):
     """The WGSL by which a shader reads the left operand of a product."""
 
-    name: str
+    template: str
     """The file shaders/templates/<name>.wgsl."""
-    fields: str = ""
+    parameter_declarations: str = ""
     """Its own parameters, in WGSL."""
-    numbers: tuple[int, ...] = ()
+    parameter_values: tuple[int, ...] = ()
     """Their values."""
     stride: str = ""
     """In a transposed operand: the items from one element of a sum to the next, in WGSL."""
     substitutions: tuple[tuple[str, str], ...] = ()
-    is_guarded: bool = True
+    may_have_empty_ranges: bool = True
     """Whether it may have ranges without elements."""
     runs: int = 1
-    is_whole: bool = True
+    has_whole_vectors: bool = True
     """Whether the elements that lie side by side make whole vectors."""
 
 
 class Epilogue(NamedTuple):
-    """The epilogue of a product: a bias and an expression of each element `x`, applied before it is stored."""
+    """The epilogue of a matrix product: a bias and an activation of each element `x`, applied before it is stored."""
 
     expression: str
     """WGSL over `x`, `alpha` if there are weights, and ``parameters.alpha`` if there is a number."""
@@ -74,8 +74,8 @@ class Epilogue(NamedTuple):
     """What is added to `x` first: an element for each column, or one."""
     weights: GpuArray | None
     """Likewise, the elements `alpha`."""
-    number: float | None
-    apply: Callable[[GpuArray], GpuArray]
+    alpha: float | None
+    apply_to_array: Callable[[GpuArray], GpuArray]
     """The same for a whole array, where the sums are added later."""
 
 
@@ -86,7 +86,7 @@ class _EpilogueSource(NamedTuple):
     bias: str = ""
     weights: str = ""
     """How the arrays are read: at a column, at 0, or not at all."""
-    number: float | None = None
+    alpha: float | None = None
 
 
 def multiply_matrices(a: Matrices, b: Matrices, epilogue: Epilogue | None = None) -> GpuArray:
@@ -97,7 +97,7 @@ def multiply_matrices(a: Matrices, b: Matrices, epilogue: Epilogue | None = None
         turned = Matrices(a.array, a.batch, a.columns, a.rows, not a.is_transposed)
         output = multiply_matrices(row, turned)
         output = reinterpret(output, (output.shape[0], a.rows, 1))
-        return epilogue.apply(output) if epilogue is not None else output
+        return epilogue.apply_to_array(output) if epilogue is not None else output
     if a.array.dtype == int64:
         device, sizes = a.array.buffer.device, (a.rows, a.columns, b.columns)
         step = plan_int64_product(
@@ -119,15 +119,15 @@ def _matrix_source(rows: int, columns: int, is_transposed: bool) -> LeftOperandS
         "linalg_matrix",
         stride=f"i32(parameters.rows / {unit}u)",
         substitutions=(("a_start", start), ("a_end", end)),
-        is_guarded=columns % 4 != 0,
-        is_whole=is_whole,
+        may_have_empty_ranges=columns % 4 != 0,
+        has_whole_vectors=is_whole,
     )
 
 
 def multiply_from_source(
     a: Matrices, b: Matrices, source: LeftOperandSource, epilogue: Epilogue | None = None
 ) -> GpuArray:
-    """Return the products of a left operand, read by a source, and matrices.
+    """Return matrix products whose left operand is read by the WGSL of a source, such as patches of images.
 
     The columns of `a` are the elements of one run; `b` has the rows of all runs.
     """
@@ -164,22 +164,25 @@ def multiply_from_source(
         uses_subgroups(device),
     )
     output = _sum_splits(device.launch(step, a.array, b.array))
-    return epilogue.apply(output) if epilogue is not None else output
+    return epilogue.apply_to_array(output) if epilogue is not None else output
 
 
 def _epilogue_source(epilogue: Epilogue) -> _EpilogueSource:
-    def place(x: GpuArray | None) -> str:
+    def index_expression(x: GpuArray | None) -> str:
         if x is None:
             return ""
         return "0u" if x.shape in ((), (1,)) else "column"
 
     return _EpilogueSource(
-        epilogue.expression, place(epilogue.bias), place(epilogue.weights), epilogue.number
+        epilogue.expression,
+        index_expression(epilogue.bias),
+        index_expression(epilogue.weights),
+        epilogue.alpha,
     )
 
 
 def _sum_splits(parts: GpuArray) -> GpuArray:
-    """Return the sum of the splits, which are the first axis."""
+    """Return the sum over the first axis, whose elements are partial sums of products."""
     return (
         sum_axes(parts, (0,), False) if parts.shape[0] > 1 else reinterpret(parts, parts.shape[1:])
     )
@@ -198,25 +201,29 @@ def _product_plan(
 ) -> Plan:
     """Return the plan whose output is (splits, batch, rows, columns)."""
     rows, depth, columns = sizes
-    blocks, lines = tile.rows, 4
+    blocks, lines = tile.row_blocks, 4
     if tile.schedule in ("direct", "joined"):
         if rows <= 4:
             blocks, lines = 1, 4 if rows > 2 else max(rows, 1)
         if columns <= 4:
-            tile = tile._replace(vectors=1)
-    elif tile.schedule == "broadcast" and rows <= 4 * (tile.rows // 2):
-        blocks = tile.rows // 2
+            tile = tile._replace(column_vectors=1)
+    elif tile.schedule == "broadcast" and rows <= 4 * (tile.row_blocks // 2):
+        blocks = tile.row_blocks // 2
     tile_rows = lines if blocks == 1 else 4 * blocks
     batch = 0 if 0 in batches else max(batches)
-    row_tiles, column_tiles = -(-rows // tile_rows), -(-columns // (4 * tile.vectors))
+    row_tiles, column_tiles = -(-rows // tile_rows), -(-columns // (4 * tile.column_vectors))
     tiles = batch * row_tiles * column_tiles
     steps = source.runs * -(-depth // 4)
     lanes = tile.workgroup if tile.schedule == "joined" else 1
     # On a GPU, a few more workgroups than it runs at a time are better than a few less.
-    busy = tile.busy + max(tiles - 1, 0) if tile.schedule == "shared" else tile.busy
+    busy = (
+        tile.min_tiles_to_fill_device + max(tiles - 1, 0)
+        if tile.schedule == "shared"
+        else tile.min_tiles_to_fill_device
+    )
     splits = count_splits(steps, tiles, busy, SPLIT_MIN_STEPS * lanes)
     is_whole = (depth if is_transposed[1] else columns) % 4 == 0
-    a_unit, b_unit = (4 if each else 1 for each in (source.is_whole, is_whole))
+    a_unit, b_unit = (4 if each else 1 for each in (source.has_whole_vectors, is_whole))
     parameters = (
         tiles * splits,
         rows,
@@ -229,17 +236,17 @@ def _product_plan(
         0 if batches[1] == 1 else depth * columns // b_unit,
         steps,
         -(-steps // splits),
-        *source.numbers,
-        *(() if epilogue.number is None else (epilogue.number,)),
+        *source.parameter_values,
+        *(() if epilogue.alpha is None else (epilogue.alpha,)),
     )
     program = _product_program(
         tile,
-        source._replace(numbers=(), runs=1),
+        source._replace(parameter_values=(), runs=1),
         dtype,
         (blocks, lines),
         is_transposed,
         (is_whole, depth % 4 == 0, columns % 4 == 0),
-        epilogue._replace(number=None if epilogue.number is None else 0.0),
+        epilogue._replace(alpha=None if epilogue.alpha is None else 0.0),
         has_subgroups and tile.schedule == "joined",
     )
     each = 1 if tile.schedule == "direct" else tile.workgroup
@@ -262,7 +269,7 @@ def _product_program(
     b_whole, depth_whole, columns_whole = is_whole
     result = vector_type(stored, 4 if columns_whole else 1)
     arrays = {
-        "a": vector_type(stored, 4 if source.is_whole else 1),
+        "a": vector_type(stored, 4 if source.has_whole_vectors else 1),
         "b": vector_type(stored, 4 if b_whole else 1),
         **({"bias": stored} if epilogue.bias else {}),
         **({"weights": stored} if epilogue.weights else {}),
@@ -271,14 +278,14 @@ def _product_program(
     before = [f"let x = y + bias[{epilogue.bias}];" if epilogue.bias else "let x = y;"]
     if epilogue.weights:
         before.append(f"let alpha = weights[{epilogue.weights}];")
-    number = "" if epilogue.number is None else "\n  alpha: f32,"
+    number = "" if epilogue.alpha is None else "\n  alpha: f32,"
     text = partial(
         shader,
         "linalg_operands",
-        source.name,
+        source.template,
         f"linalg_{tile.schedule}",
         T=stored,
-        fields=source.fields + number,
+        fields=source.parameter_declarations + number,
         bindings=_binding_declarations(arrays),
         before="\n  ".join(before),
         epilogue=epilogue.expression,
@@ -303,11 +310,13 @@ def _tile_substitutions(
     numbers = {
         "blocks": blocks,
         "lines": lines,
-        "rows": tile.rows if tile.schedule == "shared" else (lines if blocks == 1 else 4 * blocks),
-        "vectors": tile.vectors,
-        "steps": tile.steps,
-        "down": tile.down,
-        "across": tile.across,
+        "rows": tile.row_blocks
+        if tile.schedule == "shared"
+        else (lines if blocks == 1 else 4 * blocks),
+        "vectors": tile.column_vectors,
+        "steps": tile.shared_depth_blocks,
+        "down": tile.row_blocks_per_invocation,
+        "across": tile.column_vectors_per_invocation,
         "invocations": tile.workgroup,
     }
     along_a, along_b = ("local % {0}", "local / {0}"), ("b_local % {0}", "b_local / {0}")
@@ -340,20 +349,20 @@ def _store_statements(is_whole: bool) -> str:
 def _left_operand_access(
     source: LeftOperandSource, is_transposed: bool, kind: str
 ) -> dict[str, str]:
-    """Return how the left operand is read: as vectors along rows or along the sum, or by elements."""
+    """Return the WGSL by which the left operand is read: by vectors along rows or along the sum, or by elements."""
     guarded = f"select({kind}(), a[select(0u, u32(at), is_real)], is_real)"
     item = "a_item(run.start[{0}] + {1}, ({2} >= run.first[{0}]) & ({2} < run.end[{0}]))"
     if is_transposed:
         place, along = "4u * step + i", f"k * {source.stride}"
         items = [item.format(j, along, "k") for j in range(4)]
     else:
-        place = "step" if source.is_whole else "4u * step"
+        place = "step" if source.has_whole_vectors else "4u * step"
         items = [item.format("i", f"k + {j}", f"k + {j}") for j in range(4)]
     return {
         "a_type": kind,
-        "a_item": guarded if source.is_guarded else "a[u32(at)]",
+        "a_item": guarded if source.may_have_empty_ranges else "a[u32(at)]",
         "a_place": place,
-        "a_line": items[0] if source.is_whole else f"vec4({', '.join(items)})",
+        "a_line": items[0] if source.has_whole_vectors else f"vec4({', '.join(items)})",
         "a_turned": "flipped(block)" if is_transposed else "block",
         "a_as_columns": "block" if is_transposed else "flipped(block)",
     }
@@ -362,7 +371,7 @@ def _left_operand_access(
 def _right_operand_access(
     is_transposed: bool, is_whole: bool, depth_whole: bool, kind: str
 ) -> dict[str, str]:
-    """Return how the right operand is read: as vectors or by elements."""
+    """Return the WGSL by which the right operand is read: by vectors or by elements."""
     guarded = f"select({kind}(), b[select(0u, at, is_real)], is_real)"
     if is_transposed:
         column, end, row = "4u * vector + i", "parameters.columns", "column * parameters.depth"

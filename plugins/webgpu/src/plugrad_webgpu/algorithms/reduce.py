@@ -290,7 +290,7 @@ def arg_reduction(is_better: Mapping[DType, str]) -> Callable[[GpuArray, int], G
         is_better: For each supported dtype that is not narrow, WGSL that says whether `value` is better than `best`.
     """
 
-    def find(x: GpuArray, axis: int) -> GpuArray:
+    def find_position(x: GpuArray, axis: int) -> GpuArray:
         dtype = WORD_DTYPE.get(x.dtype, x.dtype)
         require_dtype(dtype, is_better, "the webgpu search for a position")
         size = length = x.shape[axis]
@@ -310,7 +310,7 @@ def arg_reduction(is_better: Mapping[DType, str]) -> Callable[[GpuArray, int], G
                 return reinterpret(found, x.shape[:axis] + x.shape[axis + 1 :])
             length = segments
 
-    return find
+    return find_position
 
 
 @cache

@@ -25,7 +25,7 @@ _SHUFFLE_LOOP: Final = """for (var step = min(lanes, {workgroup}u) / 2u; step > 
 
 
 def measure_subgroup_size(device: CommandRecorder) -> int:
-    """Return the size of the subgroups of a device, which has some.
+    """Return the subgroup size of a device that supports subgroups, as measured by a shader.
 
     The device is asked once, because adapters tell only a range. It is 0 if the size differs between subgroups, or if
     they are not made of neighbours.
@@ -68,7 +68,7 @@ def workgroup_reduction_function(
 
 
 def subgroup_size_substitutions(has_subgroups: bool) -> dict[str, str]:
-    """Return the entry point's parameter ``$lanes_given``, and the argument ``$lanes`` of the joining function.
+    """Return the template substitutions ``$lanes_given`` and ``$lanes``, which pass the subgroup size in a shader.
 
     A driver may choose another size for each shader, so the one that was found by `measure_subgroup_size` does not
     tell.

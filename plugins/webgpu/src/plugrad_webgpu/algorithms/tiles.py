@@ -35,20 +35,20 @@ TILE_CACHE_NAME = "plugrad-webgpu"
 
 
 class Tile(NamedTuple):
-    """The part of the output that an invocation ("direct") or a workgroup computes, and the algorithm."""
+    """A tile of a matrix product: the part of the output that a workgroup computes at once, and the algorithm."""
 
     schedule: Schedule
-    rows: int
+    row_blocks: int
     """In blocks of four."""
-    vectors: int
+    column_vectors: int
     """Four columns each."""
-    busy: int
+    min_tiles_to_fill_device: int
     """As many tiles keep a device busy."""
-    steps: int = 1
+    shared_depth_blocks: int = 1
     """Blocks along the sums that are in shared memory at a time."""
-    down: int = 1
+    row_blocks_per_invocation: int = 1
     """Blocks of rows of one invocation."""
-    across: int = 1
+    column_vectors_per_invocation: int = 1
     """Vectors of columns of one invocation."""
     invocations: int = BROADCAST_SUBGROUP_SIZE
     """Of a workgroup, where its blocks do not say it."""
@@ -58,23 +58,41 @@ class Tile(NamedTuple):
         """The number of invocations in a workgroup."""
         if self.schedule != "shared":
             return self.invocations
-        return self.rows // self.down * (self.vectors // self.across)
+        return (
+            self.row_blocks
+            // self.row_blocks_per_invocation
+            * (self.column_vectors // self.column_vectors_per_invocation)
+        )
 
     @property
     def shared_bytes(self) -> int:
         """The bytes of shared memory that a workgroup needs."""
-        return 64 * self.steps * (self.rows + self.vectors) if self.schedule == "shared" else 0
+        return (
+            64 * self.shared_depth_blocks * (self.row_blocks + self.column_vectors)
+            if self.schedule == "shared"
+            else 0
+        )
 
 
 TILES: Final[dict[str, Tile]] = {
     "direct": Tile("direct", 2, 2, 128),
     "narrow": Tile("direct", 2, 2, 32_768, invocations=64),
     "joined": Tile("joined", 1, 2, 1024, invocations=64),
-    "broadcast 64": Tile("broadcast", 8, 16, 16, across=2),
+    "broadcast 64": Tile("broadcast", 8, 16, 16, column_vectors_per_invocation=2),
     "broadcast 32": Tile("broadcast", 8, 8, 16),
-    "shared 128": Tile("shared", 32, 32, 256, steps=8, down=2, across=2),
-    "shared 64": Tile("shared", 16, 16, 256, steps=4, across=2),
-    "shared 32": Tile("shared", 8, 8, 256, steps=4),
+    "shared 128": Tile(
+        "shared",
+        32,
+        32,
+        256,
+        shared_depth_blocks=8,
+        row_blocks_per_invocation=2,
+        column_vectors_per_invocation=2,
+    ),
+    "shared 64": Tile(
+        "shared", 16, 16, 256, shared_depth_blocks=4, column_vectors_per_invocation=2
+    ),
+    "shared 32": Tile("shared", 8, 8, 256, shared_depth_blocks=4),
 }
 
 
@@ -108,11 +126,15 @@ def choose_tile(
     if -columns % WIDE_MIN_COLUMNS > columns // 8:  # too many of the columns would be in vain
         return "broadcast 32"
     tile = TILES["broadcast 64"]
-    return "broadcast 64" if batch * _count_tiles(tile, sizes) >= tile.busy else "broadcast 32"
+    return (
+        "broadcast 64"
+        if batch * _count_tiles(tile, sizes) >= tile.min_tiles_to_fill_device
+        else "broadcast 32"
+    )
 
 
 def _choose_shared_memory_tile(device: CommandRecorder, batch: int, sizes: ProductSizes) -> str:
-    """Return the largest tile that keeps a GPU busy: the largest of all without splits of long sums."""
+    """Return the largest tile of which a product has enough to occupy a GPU."""
     depth = sizes[1]
     splits = min(
         max(depth // (4 * SPLIT_MIN_STEPS), 1),
@@ -120,7 +142,9 @@ def _choose_shared_memory_tile(device: CommandRecorder, batch: int, sizes: Produ
     )
     is_long = depth >= LARGE_TILE_MIN_DEPTH
     for name, parts in (("shared 128", int(is_long)), ("shared 64", splits)):
-        is_busy = batch * parts * _count_tiles(TILES[name], sizes) >= TILES[name].busy
+        is_busy = (
+            batch * parts * _count_tiles(TILES[name], sizes) >= TILES[name].min_tiles_to_fill_device
+        )
         if is_busy and supports_tile(device, name):
             return name
     return "shared 32"
@@ -128,7 +152,7 @@ def _choose_shared_memory_tile(device: CommandRecorder, batch: int, sizes: Produ
 
 def _count_tiles(tile: Tile, sizes: ProductSizes) -> int:
     """Return the number of tiles that cover a product."""
-    return (sizes[0] // (4 * tile.rows)) * (sizes[2] // (4 * tile.vectors))
+    return (sizes[0] // (4 * tile.row_blocks)) * (sizes[2] // (4 * tile.column_vectors))
 
 
 def supports_tile(device: CommandRecorder, name: str) -> bool:
@@ -140,7 +164,7 @@ def supports_tile(device: CommandRecorder, name: str) -> bool:
 
 
 def problem_key(batch: int, sizes: ProductSizes) -> str:
-    """Return the key under which the table of tiles stores problems of about these sizes.
+    """Return the key under which the cache of measured tiles stores products of about these sizes.
 
     >>> problem_key(1, (500, 70, 512))
     '1 512 128 512'

@@ -38,7 +38,7 @@ MAX_WINDOW_REACH: Final = 2**30
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowFold:
-    """The body of a loop over windows, in WGSL: how it starts, combines each element, and finishes.
+    """The WGSL of a reduction over windows: the initial value, the statement for each element, and the result.
 
     `Element` is a number or a vector of channels. A mask of comparisons combines with ``|`` and ``&``
     and chooses with ``select``, which serve both.
@@ -131,12 +131,12 @@ def _window_plan(
 
 
 def _vector_width(image: Shape, dtype: DType) -> int:
-    """Return how many channels form one vector in the shader."""
+    """Return how many channels the shader processes as one vector."""
     return 4 if image[-1] % 4 == 0 and words_per_element(dtype) == 1 else 1
 
 
 def _window_overlap_periods(window: Window) -> Shape:
-    """Return the distance, in positions, between windows that have a cell at the same pixel."""
+    """Return by axis the period of dilated windows: how many positions apart windows overlap at the same pixel."""
     both = zip(window.dilations, window.strides, strict=True)
     return tuple(dilation // math.gcd(dilation, stride) for dilation, stride in both)
 
@@ -156,7 +156,7 @@ def _check_window_steps(loop: WindowLoop, size: Shape, window: Window) -> None:
 
 
 def _max_loop_steps(loop: WindowLoop, size: Shape, window: Window) -> int:
-    """Return the maximum number of loop steps of an invocation."""
+    """Return the largest number of loop steps that an invocation takes for one output element."""
     steps = 0
     for n, cells, stride, _, dilation, stops in reversed([*zip(size, *window, strict=True)]):
         covering = min(-(-cells * dilation // stride), stops) if loop == "stops" else min(cells, n)

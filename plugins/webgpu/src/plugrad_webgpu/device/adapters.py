@@ -67,7 +67,7 @@ def list_usable_adapters() -> tuple[GPUAdapter, ...]:
 
 @cache
 def _list_adapters_in_process() -> tuple[int, tuple[GPUAdapter, ...]]:
-    """Return the usable adapters and the process that may use them."""
+    """Return the id of this process, which may use the adapters, and the usable adapters."""
     if wgpu.version_info[:2] == SUPPORTED_WGPU_VERSION:
         # Imported here, because other versions may lack what it imports.
         with suppress(ImportError, AttributeError):
@@ -150,7 +150,7 @@ def open_device(selector: str) -> tuple[Device, str]:
 
 
 def wrap_device(device: GPUDevice) -> Device:
-    """Return a device as the kernels use it."""
+    """Wrap an opened wgpu device as the `Device` that the kernels use."""
     limits = device.limits
     largest = limits["max-buffer-size"]
     # A power of two, so that a part holds a whole number of elements of any dtype.
@@ -162,7 +162,7 @@ def wrap_device(device: GPUDevice) -> Device:
 
 
 def choose_driver(device: GPUDevice) -> tuple[Driver, RawDevice]:
-    """Return the fastest calls that this version of wgpu-py allows, and the device for them."""
+    """Return the fastest driver that this version of wgpu-py supports, and the device wrapped for this driver."""
     if wgpu.version_info[:2] == SUPPORTED_WGPU_VERSION:
         # Imported here, because other versions may lack what it imports.
         with suppress(ImportError, AttributeError):

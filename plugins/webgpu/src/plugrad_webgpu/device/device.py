@@ -147,14 +147,14 @@ class Device:
         return self._raw.create_buffer(size)
 
     def release_buffers(self, storages: Sequence[Storage]) -> None:
-        """Return buffers to the driver, which keeps them until submitted work is done."""
+        """Release buffers; the driver frees their memory after submitted work has ended."""
         self.flush()
         self.groups.release(storages)
         for storage in storages:
             self._driver.release_buffer(storage.handle)
 
     def release_unused(self) -> bool:
-        """Release compiled programs and pooled buffers; return whether arrays still use buffers.
+        """Release compiled programs and free buffers of the pool; return whether arrays still use buffers.
 
         All that is made again if it is needed. The library keeps a device as long as anything of it exists.
         """
@@ -291,7 +291,7 @@ class Device:
         return self._pipelines.get(program) or self._compile(program, operands)
 
     def encode(self, dispatches: Sequence[EncodedDispatch], nbytes: int) -> None:
-        """Add dispatches to the batch whose handles are known, and which write so many bytes."""
+        """Add already encoded dispatches, which write `nbytes` bytes, to the batch."""
         with self._lock:
             if self._pass is None:
                 self._begin_pass()
@@ -364,7 +364,7 @@ class Device:
                 self._raw.write(storage.handle, data, nbytes)
 
     def download(self, array: GpuArray, out: NDArray[Any], stored_dtype: np.dtype[Any]) -> None:
-        """Copy an array with elements stored as `stored_dtype` to a contiguous host array, waiting for its values.
+        """Wait for an array's values and copy them to a contiguous host array; elements are stored as `stored_dtype`.
 
         Raises:
             DeviceLost: the device does not return its values.
@@ -404,7 +404,7 @@ class Device:
                 self._recycle_stagings(sent)
 
     def constant(self, make: Callable[..., NDArray[Any]], *sizes: int | bytes) -> GpuArray:
-        """Return an array that `make` computes from sizes, cached.
+        """Return the cached array that `make` computes from some integers.
 
         It is not counted as memory in use, and not kept if the device runs out of memory.
         """
@@ -426,7 +426,7 @@ class Device:
 
     @property
     def shared(self) -> GPUDevice:
-        """The device of wgpu."""
+        """The wgpu-py device."""
         return self._raw.device
 
     def handle_of(self, buffer: GPUBuffer) -> Handle:
@@ -434,7 +434,7 @@ class Device:
         return self._raw.handle_of(buffer)
 
     def lend(self, array: GpuArray) -> GPUBuffer:
-        """Submit the work that computes an array, and return its buffer for other users of the device."""
+        """Submit the work that computes an array, and return its wgpu buffer for other users of the device."""
         with self._lock, uninterruptible:
             storage = array.buffer.writable_storage()
             self.flush()
@@ -578,7 +578,7 @@ class Device:
 
 
 def _iter_transfers(arrays: Iterable[GpuArray]) -> Iterator[list[tuple[GpuArray, int, int]]]:
-    """Yield for each transfer to the host a list of (array, first byte, number of bytes)."""
+    """Divide the bytes of arrays into transfers to the host: lists of (array, first byte, number of bytes)."""
     copies: list[tuple[GpuArray, int, int]] = []
     room = READ_MAX_BYTES
     for array in arrays:
@@ -595,5 +595,5 @@ def _iter_transfers(arrays: Iterable[GpuArray]) -> Iterator[list[tuple[GpuArray,
 
 
 def parameters_as_words(parameters: bytes) -> NDArray[Any]:
-    """Return parameters that exceed the immediates as an array for a buffer."""
+    """Return shader parameters that are too many for immediates as an array of 32-bit words."""
     return np.frombuffer(parameters, np.uint32)

@@ -47,7 +47,7 @@ MAX_HOST_ARRAY_AXES: Final = 64
 
 
 class HostingDevice(CommandRecorder, Protocol):
-    """What host arrays need from a device: pending calls, dispatches, and copies to buffers."""
+    """The interface of a device for arrays on the host: pending calls, dispatches, and copies to buffers."""
 
     @property
     def calls(self) -> FusionQueue:
@@ -77,11 +77,11 @@ class HostArrays:
         self._lock = lock
 
     def abandon(self, error: Callable[[], PlugradError]) -> None:
-        """Refuse all further work with an error."""
+        """Make all further work raise an error."""
         self._lock = RefusingLock(error)
 
     def has_room(self, shape: Shape) -> bool:
-        """Return whether an array of a shape is kept on the host."""
+        """Return whether an array of a shape is small enough to be kept on the host."""
         return len(shape) <= MAX_HOST_ARRAY_AXES and prod(shape) <= self.most > 0
 
     def wrap_values(self, values: NDArray[Any], shape: Shape, dtype: DType) -> GpuArray:

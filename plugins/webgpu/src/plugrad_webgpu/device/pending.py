@@ -59,7 +59,7 @@ ChainKey = tuple[int, int]
 
 
 class LazyBuffer(Buffer):
-    """A buffer with a pending computation; access to `storage` runs its chain.
+    """A buffer with a pending elementwise computation; accessing `storage` runs its chain of fused calls.
 
     When the values are recorded, the object becomes an ordinary buffer.
     """
@@ -78,7 +78,7 @@ class LazyBuffer(Buffer):
 
 
 class Chain:
-    """Pending calls of one thread on arrays of one size, in order."""
+    """A chain: pending elementwise calls of one thread on arrays of one size, which become one fused dispatch."""
 
     __slots__ = (
         "calls",
@@ -118,7 +118,7 @@ class ChainDevice(CommandRecorder, Protocol):
         ...
 
     def forget(self, programs: Iterable[Program]) -> None:
-        """Release what was compiled for programs."""
+        """Release the compiled pipelines of programs."""
         ...
 
 
@@ -146,7 +146,7 @@ class FusionQueue:
         self._earlier: dict[ChainForm, Program] = {}
 
     def abandon(self, error: Callable[[], PlugradError]) -> None:
-        """Refuse all further work with an error."""
+        """Make all further work raise an error."""
         self._lock = RefusingLock(error)
 
     def call(self, step: ElementwiseCall, *inputs: GpuArray) -> GpuArray:
@@ -192,7 +192,7 @@ class FusionQueue:
             return GpuArray(step.shape, step.dtype, buffer)
 
     def finish(self, chain: Chain) -> None:
-        """Record those calls of a chain whose results are needed, once."""
+        """Record those calls of a chain whose results are still needed, unless it is finished."""
         with self._lock:
             if chain.is_open:
                 chain.is_open = False
@@ -333,7 +333,7 @@ class FusionQueue:
     def _chain_plan(
         self, key: tuple[tuple[ChainMember, ...], tuple[int, ...]], leaves: list[ChainLeaf]
     ) -> Any:
-        """Return the plan of a chain and the leaves that it binds, or None for a chain without a plan."""
+        """Return the plan of a chain's fused dispatch and the leaves that it binds, or None if it is not fused."""
         members, alive = key
         numbers = sorted({~r for _, references in members for r in references if r < 0})
         place_of = {number: place for place, number in enumerate(numbers)}
@@ -369,7 +369,7 @@ class FusionQueue:
         return found
 
     def _chain_program(self, form: ChainForm) -> Program | None:
-        """Return the program of a chain, or None on its first occurrence."""
+        """Return the fused program of a chain, or None if a chain of this form occurs for the first time."""
         found = self._programs.get(form) or self._earlier.get(form)
         if found is None:
             if form not in self._seen:
@@ -386,7 +386,7 @@ class FusionQueue:
         return found
 
     def _begin_generation(self) -> None:
-        """Release the programs that were not used since the last generation began.
+        """Begin a new generation of chain programs: release those that the previous generation did not use.
 
         Plans are made again in the next one, which shows the programs that it uses.
         """

@@ -25,7 +25,7 @@ _is_exiting = False
 
 
 def register_exit_wait(lock: AbstractContextManager[object]) -> None:
-    """Make the interpreter's exit wait for calls that hold a lock."""
+    """Register a lock: the exit of the interpreter waits for calls that hold it."""
     _processes_by_lock[lock] = os.getpid()
 
 
@@ -43,7 +43,7 @@ def _wait_for_locks_at_exit() -> None:
                 _is_exiting = True
 
 
-def pause_if_exiting() -> None:
+def pause_thread_if_exiting() -> None:
     """Pause a thread forever if the interpreter is exiting, except the exiting thread."""
     if _is_exiting and threading.get_ident() != threading.main_thread().ident:
         sleep(EXIT_POLL_SECONDS)

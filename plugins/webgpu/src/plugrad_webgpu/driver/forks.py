@@ -24,7 +24,7 @@ class Abandonable(Protocol):
     """An object that cannot be used in a forked child."""
 
     def abandon(self, error: Callable[[], PlugradError]) -> object:
-        """Refuse all further work with an error, without waiting for a lock."""
+        """Make all further work raise an error, without waiting for a lock."""
         ...
 
 
@@ -67,7 +67,7 @@ def abandon_after_fork(thing: Abandonable) -> None:
 
 @cache
 def _register_fork_handler() -> None:
-    """Tell Python once; only some systems fork."""
+    """Register the handler that abandons devices in forked children, once and where systems can fork."""
     if sys.platform != "win32":
         os.register_at_fork(after_in_child=_abandon_all)
 

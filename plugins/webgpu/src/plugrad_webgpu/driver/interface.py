@@ -51,7 +51,7 @@ class OpenPass(Protocol):
 
     @property
     def handle(self) -> Handle:
-        """The pass."""
+        """The driver's handle of the pass."""
         ...
 
     def end(self) -> Handle:
@@ -122,7 +122,7 @@ class RawDevice(Protocol):
 
 
 class Driver(Protocol):
-    """The calls that record dispatches."""
+    """The interface of the functions that record dispatches."""
 
     NULL: Any
     set_pipeline: Callable[..., None]
@@ -136,12 +136,12 @@ class Driver(Protocol):
 
     @property
     def BindGroupLayout(self) -> Callable[[GPUDevice, int, int, bool], BindingLayout]:  # noqa: N802 - a class
-        """The class of layouts."""
+        """The driver's class of bind group layouts."""
         ...
 
     @property
     def ComputePass(self) -> Callable[[Handle], OpenPass]:  # noqa: N802 - a class
-        """The class of passes."""
+        """The driver's class of compute passes."""
         ...
 
 

@@ -63,7 +63,7 @@ class Uninterruptible:
         self._depth += 1
 
     def reset(self) -> bool:
-        """Leave all blocks of this thread whose ends were cut off; return whether there was one."""
+        """Leave all uninterruptible blocks of this thread that an exception cut off; return whether there was one."""
         thread = threading.get_ident()
         was_cut = thread in self._cut_threads
         self._cut_threads.discard(thread)
@@ -128,7 +128,7 @@ class Uninterruptible:
 
 
 def _run_signal_handlers(waiting: Iterator[tuple[int, Any]]) -> None:
-    """Run handlers one after another, even if one of them raises."""
+    """Run the handlers of signals that were held back, even if one of them raises."""
     for number, handler in waiting:
         try:
             # As the interpreter does: with the frame that it interrupts.

@@ -147,7 +147,7 @@ def _check_nesting(label: str, plain: str) -> None:
 
 
 def _check_shared_memory(label: str, plain: str, max_bytes: int) -> None:
-    """Raise if the workgroup variables exceed shared memory, which some drivers do not check.
+    """Raise if a shader's workgroup variables exceed shared memory, which some drivers do not check.
 
     Types whose size is not written in numbers are left to the compiler.
 
@@ -231,13 +231,16 @@ _SCALAR_BYTES: Final = {"f16": 2, "h": 2, "i64": 8, "u64": 8, "f64": 8}
 def _evaluate_constant(text: str, constants: dict[str, str], depth: int = 0) -> int:
     """Return the value of a constant integer expression, or 0 for anything else."""
 
-    def number(word: re.Match[str]) -> str:
+    def evaluate_integer(word: re.Match[str]) -> str:
         if word[1]:
             return str(int(word[1], 0))
         return f"({_evaluate_constant(constants[word[0]], constants, depth + 1) if word[0] in constants else 'None'})"
 
     plain = re.sub(
-        r"\b(0x[\da-f]+|\d+)[iu]?\b|\b[a-z_]\w*\b", number, text.strip(), flags=re.IGNORECASE
+        r"\b(0x[\da-f]+|\d+)[iu]?\b|\b[a-z_]\w*\b",
+        evaluate_integer,
+        text.strip(),
+        flags=re.IGNORECASE,
     )
     if (
         depth > MAX_NESTING_DEPTH

@@ -116,7 +116,7 @@ class BindGroupLayout:
 
 
 class SharedBuffer(_api.GPUBuffer):
-    """A tensor's buffer for another user of wgpu."""
+    """A tensor's buffer that other users of wgpu may use but not destroy."""
 
     def __init__(self, device: GPUDevice, handle: Handle, size: int, array: object) -> None:
         """Share a buffer, and keep its array."""
@@ -222,14 +222,14 @@ class NativeStaging:
     def _keep_handler_exception(
         self, _kind: object, failure: BaseException, trace: TracebackType | None
     ) -> None:
-        """Note what a handler of signals raised in the callback, where it would be lost."""
+        """Keep an exception that a signal handler raised in the callback, where it would be lost."""
         self.failure = failure.with_traceback(trace)
         self.status = lib.WGPUMapAsyncStatus_Error
         _stagings_awaiting_callback.discard(self)
 
 
 class NativeDevice:
-    """The raw side of one opened wgpu device."""
+    """An opened wgpu device, called directly through wgpu-native's C functions."""
 
     def __init__(self, device: GPUDevice) -> None:
         """Take the handles out of a wgpu-py device and keep it alive."""
@@ -309,7 +309,7 @@ class NativeDevice:
         To finish it also checks the device. A lost one would abort the process a moment later, so nothing that takes
         time comes between the two.
         """
-        exits.pause_if_exiting()
+        exits.pause_thread_if_exiting()
         try:
             commands = call_translating_errors(
                 libf.wgpuCommandEncoderFinish, encoder, _COMMAND_BUFFER_DESCRIPTOR
@@ -341,7 +341,7 @@ class NativeDevice:
 
     def _upload_staging(self) -> NativeStaging | None:
         """Return mapped memory for an upload, or None if the device still reads all of it."""
-        exits.pause_if_exiting()
+        exits.pause_thread_if_exiting()
         lib.wgpuDevicePoll(self.handle, False, NULL)
         for staging in self._uploads:
             if not staging.is_mapped:
@@ -386,7 +386,7 @@ class NativeDevice:
             self.recycle_staging(staging)
 
     def release_staging(self) -> None:
-        """Give the memory for transfers back, except where values are on their way."""
+        """Release the memory for transfers that is not in use."""
         self._reclaim_finished_stagings()
         idle, self._idle = self._idle, []
         uploads, self._uploads = self._uploads, []
@@ -428,7 +428,7 @@ class NativeDevice:
         started = perf_counter()
         while not uninterruptible.has_deferred_signal:
             with lock:
-                exits.pause_if_exiting()
+                exits.pause_thread_if_exiting()
                 lib.wgpuDevicePoll(self.handle, False, NULL)
             if staging.has_arrived():
                 return True

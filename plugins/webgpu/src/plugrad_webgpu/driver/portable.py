@@ -36,17 +36,17 @@ NULL: Any = None
 
 
 def set_pipeline(handle: Handle, pipeline: Handle) -> None:
-    """Choose what the next dispatches of a pass run."""
+    """Set the pipeline of the next dispatches of a pass."""
     call_translating_errors(handle.set_pipeline, pipeline)
 
 
 def set_bind_group(handle: Handle, index: int, group: Handle, _count: int, _offsets: None) -> None:
-    """Choose the buffers of the next dispatches."""
+    """Set the bind group, the buffers of the next dispatches."""
     call_translating_errors(handle.set_bind_group, index, group)
 
 
 def set_immediates(handle: Handle, offset: int, data: bytes, size: int) -> None:
-    """Give the next dispatches their parameters."""
+    """Set the immediates, the parameters of the next dispatches."""
     call_translating_errors(handle.set_immediates, offset, data, data_size=size)
 
 
@@ -130,7 +130,7 @@ class PortableStaging:
 
 
 class PortableDevice:
-    """The raw side of one opened wgpu device, by the documented calls of wgpu-py."""
+    """An opened wgpu device, called through the documented API of wgpu-py."""
 
     def __init__(self, device: GPUDevice) -> None:
         """Use a device of wgpu-py."""
@@ -186,7 +186,7 @@ class PortableDevice:
 
     def submit(self, encoder: Handle) -> None:
         """Finish an encoder, which checks the device, and submit it at once: a lost device aborts the process."""
-        exits.pause_if_exiting()
+        exits.pause_thread_if_exiting()
         commands = call_translating_errors(encoder.finish)
         call_translating_errors(self.device.queue.submit, [commands])
 
@@ -240,7 +240,7 @@ class PortableDevice:
         Raises:
             DeviceLost: they will not come.
         """
-        exits.pause_if_exiting()
+        exits.pause_thread_if_exiting()
         try:
             staging.promise.sync_wait()
         except RuntimeError as failure:

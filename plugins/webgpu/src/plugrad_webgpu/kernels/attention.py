@@ -63,7 +63,7 @@ def attention(
         form = _choose_shader_sizes(q.shape[-1], v.shape[-1], k.shape[-2], device.shared_bytes)
         has_few_weights = math.prod(q.shape[:-1]) * k.shape[-2] <= _max_weights(q)
         # Where all weights may exist, two products and a softmax take less time than the smallest shader on an H200.
-        if form is not None and not (form.lines < MAX_WORKGROUP_ROWS and has_few_weights):
+        if form is not None and not (form.invocation_rows < MAX_WORKGROUP_ROWS and has_few_weights):
             given = [q, k, v] if mask is None else [q, k, v, mask]
             steps = None if mask is None else _mask_strides(mask.shape)
             return device.launch(
@@ -109,63 +109,67 @@ def attention_gradient(
 
 
 class _AttentionShaderSizes(NamedTuple):
-    """The sizes of a shader."""
+    """The sizes of the tiles of an attention shader."""
 
-    lines: int
+    invocation_rows: int
     """The invocations below each other."""
-    down: int
+    row_blocks_per_invocation: int
     """The blocks of four rows of each."""
-    across: int
+    key_blocks_per_invocation: int
     """The blocks of four keys of an invocation, of those that are in shared memory at a time."""
-    width: int
+    query_vectors: int
     """The vectors of a query."""
-    size: int
+    value_vectors: int
     """The vectors of a value."""
-    is_whole: tuple[bool, bool]
+    has_whole_vectors: tuple[bool, bool]
     """Whether queries and values have no part of a vector."""
 
     @property
     def row_blocks(self) -> int:
         """The blocks of rows of a workgroup."""
-        return self.lines * self.down
+        return self.invocation_rows * self.row_blocks_per_invocation
 
     @property
     def key_blocks(self) -> int:
         """The blocks of keys in shared memory."""
-        return WORKGROUP_COLUMNS * self.across
+        return WORKGROUP_COLUMNS * self.key_blocks_per_invocation
 
     @property
     def value_vectors_per_invocation(self) -> int:
         """The vectors of a value that each invocation computes."""
-        return -(-self.size // WORKGROUP_COLUMNS)
+        return -(-self.value_vectors // WORKGROUP_COLUMNS)
 
     @property
     def workgroup_size(self) -> int:
         """The invocations of a workgroup."""
-        return WORKGROUP_COLUMNS * self.lines
+        return WORKGROUP_COLUMNS * self.invocation_rows
 
     @property
     def shared_array_lengths(self) -> tuple[int, int, int]:
         """The lengths, in vectors of four, of a workgroup's arrays of queries, of keys or weights, and of values."""
         return (
-            4 * self.width * self.row_blocks,
-            4 * self.key_blocks * max(self.width, self.row_blocks),
-            max(4 * self.key_blocks * self.size, WORKGROUP_COLUMNS * self.row_blocks),
+            4 * self.query_vectors * self.row_blocks,
+            4 * self.key_blocks * max(self.query_vectors, self.row_blocks),
+            max(4 * self.key_blocks * self.value_vectors, WORKGROUP_COLUMNS * self.row_blocks),
         )
 
 
 def _choose_shader_sizes(
     width: int, size: int, keys: int, shared_bytes: int
 ) -> _AttentionShaderSizes | None:
-    """Return the largest shader that a device has room for, or None."""
+    """Return the largest tile sizes for which a device has enough shared memory, or None."""
     whole = (width % 4 == 0, size % 4 == 0)
     for numbers in SHADER_SIZE_CANDIDATES:
         form = _AttentionShaderSizes(*numbers, -(-width // 4), -(-size // 4), whole)
-        loads = form.key_blocks * (form.width + 4 * form.size) // form.workgroup_size + 2
-        steps = -(-keys // (4 * form.key_blocks)) * (form.width + form.key_blocks + loads)
+        loads = (
+            form.key_blocks * (form.query_vectors + 4 * form.value_vectors) // form.workgroup_size
+            + 2
+        )
+        steps = -(-keys // (4 * form.key_blocks)) * (form.query_vectors + form.key_blocks + loads)
         if (
             16 * sum(form.shared_array_lengths) <= shared_bytes
-            and form.down * form.value_vectors_per_invocation <= MAX_VALUE_VECTORS_PER_INVOCATION
+            and form.row_blocks_per_invocation * form.value_vectors_per_invocation
+            <= MAX_VALUE_VECTORS_PER_INVOCATION
             and width > 0
             and steps <= MAX_LOOP_STEPS
         ):
@@ -203,7 +207,7 @@ def _attention_plan(
 
 @cache
 def _attention_program(sizes: _AttentionShaderSizes, has_mask: bool) -> Program:
-    q_whole, v_whole = sizes.is_whole
+    q_whole, v_whole = sizes.has_whole_vectors
     has_vectors = {"q": q_whole, "k": q_whole, "v": v_whole}
     if has_mask:
         has_vectors["mask"] = False
@@ -220,13 +224,13 @@ def _attention_program(sizes: _AttentionShaderSizes, has_mask: bool) -> Program:
         shader,
         "attention",
         bindings="\n".join(bindings),
-        lines=str(sizes.lines),
+        lines=str(sizes.invocation_rows),
         rows=str(sizes.row_blocks),
         keys=str(sizes.key_blocks),
-        down=str(sizes.down),
-        across=str(sizes.across),
-        width=str(sizes.width),
-        size=str(sizes.size),
+        down=str(sizes.row_blocks_per_invocation),
+        across=str(sizes.key_blocks_per_invocation),
+        width=str(sizes.query_vectors),
+        size=str(sizes.value_vectors),
         columns=str(sizes.value_vectors_per_invocation),
         queries_length=str(queries_length),
         tile_length=str(tile_length),
@@ -263,7 +267,7 @@ def _store_statements(is_whole: bool) -> str:
 
 
 def _iter_query_groups(q: GpuArray, k: GpuArray) -> Iterator[tuple[GpuArray, int, int]]:
-    """Yield some queries, the number of the first one, and how many they are."""
+    """Divide queries into groups whose weights fit in memory: yield the queries, the first index, and the count."""
     queries = q.shape[-2]
     height = max(1, _max_weights(q) // (math.prod(q.shape[:-2]) * k.shape[-2]))
     for first in range(0, queries, height):

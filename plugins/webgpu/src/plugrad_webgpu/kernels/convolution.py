@@ -89,7 +89,7 @@ def _patch_source(
             *_WINDOW_WALK_EXPRESSIONS[direction].items(),
         ),
         runs=math.prod(cells) // (cells[-1] if is_joined else 1),
-        is_whole=is_whole,
+        has_whole_vectors=is_whole,
     )
     return source, depth
 
@@ -104,7 +104,7 @@ def _filter_gradient_source(window: Window, size: Shape, channels: int) -> LeftO
         *_source_parameters(window, size, window.out, channels),
         stride=f"parameters.strides[{last}] * (parameters.channels / {4 if is_whole else 1})",
         substitutions=_axis_substitutions(len(size), is_whole),
-        is_whole=is_whole,
+        has_whole_vectors=is_whole,
     )
 
 
@@ -116,7 +116,7 @@ def _axis_substitutions(axes: int, is_whole: bool) -> tuple[tuple[str, str], ...
 def _source_parameters(
     window: Window, size: Shape, stops: Shape, channels: int
 ) -> tuple[str, tuple[int, ...]]:
-    """Return the parameters of a source, in WGSL and as numbers."""
+    """Return the parameters of a source of patches: their WGSL declarations, and their values."""
     kinds = {name: "u32" if name in UNSIGNED_PARAMETER_LISTS else "i32" for name in PARAMETER_LISTS}
     fields = [f"  {name}: array<{kind}, {len(size)}>," for name, kind in kinds.items()]
     before = tuple(start for start, _ in window.padding)

@@ -43,20 +43,20 @@ SCATTER_PASSES: tuple[SamplingPass, ...] = ("measure", "add")
 
 
 class SamplingOptions(NamedTuple):
-    """The WGSL by which a shader finds sampling points."""
+    """The options that determine the WGSL by which a shader finds sampling points."""
 
-    kind: PointSource
+    point_source: PointSource
     interpolation: Interpolation
     fill_mode: FillMode
-    step: int = 0
-    nudge: float = 0.0
+    transform_stride: int = 0
+    coordinate_nudge: float = 0.0
 
 
 class SamplingPoints(NamedTuple):
-    """SamplingOptions points of images: their arrays, and the WGSL that reads them."""
+    """The points at which images are sampled: arrays that define them, and how a shader reads them."""
 
     arrays: tuple[GpuArray, ...]
-    sampling: SamplingOptions
+    options: SamplingOptions
 
 
 def box_sampling_points(
@@ -186,7 +186,7 @@ def sample_images(
     """Return images sampled at points; `fill_value` outside."""
     device = images.buffer.device
     filling = _fill_channels(device, fill_value, shape[3])
-    step = _sampling_plan("forward", view.sampling, images.shape, shape)
+    step = _sampling_plan("forward", view.options, images.shape, shape)
     return device.launch(step, *view.arrays, images, filling)
 
 
@@ -198,7 +198,7 @@ def scatter_to_images(dy: GpuArray, view: SamplingPoints, images: Shape) -> GpuA
     device = dy.buffer.device
     sums = full(device, (*images, 3), 0, uint32)
     for role in SCATTER_PASSES:
-        step = _sampling_plan(role, view.sampling, images, dy.shape)
+        step = _sampling_plan(role, view.options, images, dy.shape)
         device.launch_into(step, sums, *view.arrays, dy)
     count = math.prod(images)
     return device.launch(plan(_SCATTER_SUM_PROGRAM, (count,), count, images, float32), sums)

@@ -69,7 +69,7 @@ def multiply_real_matrices(
         # A vector times a vector: a schedule for matrices would compute many columns.
         vectors = [reinterpret(m.array, (m.batch, left.columns)) for m in (left, right)]
         output = reinterpret(sum_axes(_multiply(*vectors), (1,), False), (*batch, 1, 1))
-        return epilogue.apply(output) if epilogue is not None else output
+        return epilogue.apply_to_array(output) if epilogue is not None else output
     if right.batch == 1 and not transpose_a and left.batch > 1:
         # Many matrices times one matrix: a single product of all rows.
         left = Matrices(a, 1, left.batch * left.rows, left.columns)

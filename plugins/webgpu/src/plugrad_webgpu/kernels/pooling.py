@@ -163,22 +163,22 @@ def pool(input: GpuArray, *, window: Window, pooling_type: pooling.PoolingType) 
 def window_maximum(x: GpuArray, window: Window) -> GpuArray:
     """Return the maximum of each window."""
 
-    def pool_few_axes(x: GpuArray, window: Window) -> GpuArray:
+    def pool_up_to_three_axes(x: GpuArray, window: Window) -> GpuArray:
         return max_over_parts(MAX_FOLDS[x.dtype], split_windows(x, window))
 
-    return pool_all_axes(pool_few_axes, x, window)
+    return pool_all_axes(pool_up_to_three_axes, x, window)
 
 
 def window_average(x: GpuArray, window: Window) -> GpuArray:
     """Return the average over those cells of each window that lie in the image."""
 
-    def pool_few_axes(x: GpuArray, window: Window) -> GpuArray:
+    def pool_up_to_three_axes(x: GpuArray, window: Window) -> GpuArray:
         size = x.shape[1:-1]
         if len(split_window(window, size, "cells")) == 1:
             return fold_each_window(AVERAGE_FOLD, (x,), window, x.dtype)
         return _divide(window_sums(x, window), count_valid_cells(x, window, size))
 
-    return pool_all_axes(pool_few_axes, x, window)
+    return pool_all_axes(pool_up_to_three_axes, x, window)
 
 
 def window_sums(x: GpuArray, window: Window) -> GpuArray:

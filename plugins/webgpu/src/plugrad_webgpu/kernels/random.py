@@ -61,7 +61,7 @@ def random_bits(state: GpuArray, *, shape: Shape) -> GpuArray:
 
 @table.implements(random.random_normal)
 def random_normal(state: GpuArray, *, shape: Shape) -> GpuArray:
-    """Return normally distributed numbers in pairs."""
+    """Return normally distributed random numbers, computed two at a time."""
     return state.buffer.device.launch(_random_plan(_RANDOM_NORMAL_PROGRAM, shape, float32), state)
 
 

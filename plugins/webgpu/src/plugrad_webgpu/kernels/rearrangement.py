@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def rearrange(x: GpuArray, how: Rearrangement) -> GpuArray:
-    """Return the elements of an array rearranged by blocks, as `how` describes."""
+    """Return x padded or cropped, reshaped to blocks and transposed, as `how` describes."""
     return reinterpret(permute_axes(reinterpret(x, how.cells), how.order), how.shape)
 
 

@@ -80,8 +80,8 @@ def resize_nearest_neighbor_gradient(
 class SourcePositions(NamedTuple):
     """The source index below each position along an axis, and the fraction of the way to the next one."""
 
-    low: NDArray[np.uint32]
-    share: NDArray[np.float32]
+    lower_index: NDArray[np.uint32]
+    fraction: NDArray[np.float32]
 
 
 PositionFunction = Callable[[int, int, bool, bool], SourcePositions]
@@ -109,23 +109,25 @@ def _run_resize(
 def _make_position_table(find: PositionFunction) -> Callable[..., NDArray[np.uint32]]:
     """Return a function that computes the source positions of rows and columns, for the cache of the device."""
 
-    def make(height: int, rows: int, width: int, columns: int, *how: bool) -> NDArray[np.uint32]:
+    def compute_table(
+        height: int, rows: int, width: int, columns: int, *how: bool
+    ) -> NDArray[np.uint32]:
         of_both = (*find(height, rows, *how), *find(width, columns, *how))
         return np.concatenate([part.view(np.uint32) for part in of_both])
 
-    return make
+    return compute_table
 
 
 @cache
 def _make_range_table(find: PositionFunction) -> Callable[..., NDArray[np.uint32]]:
     """Return a function that computes an axis's source positions, and the range of results that use each."""
 
-    def make(length: int, count: int, reach: int, *how: bool) -> NDArray[np.uint32]:
+    def compute_table(length: int, count: int, reach: int, *how: bool) -> NDArray[np.uint32]:
         (low, share), positions = find(length, count, *how), np.arange(length)
         ranges = [low.searchsorted(positions - reach), low.searchsorted(positions, "right")]
         return np.concatenate([low, share.view(np.uint32), *ranges]).astype(np.uint32)
 
-    return make
+    return compute_table
 
 
 def _sum_along_axis(
@@ -157,7 +159,7 @@ def _sum_along_axis(
 
 
 def _chunk_sizes(size: int) -> tuple[int, int, int, int]:
-    """Return how elements are divided: total vectors or elements, per chunk, number of chunks, and vector width."""
+    """Return how channels are divided among invocations: total, per chunk, number of chunks, and vector width."""
     width = 4 if size % 4 == 0 else 1
     vectors = size // width
     chunk = min(max(vectors, 1), VECTORS_PER_INVOCATION)

@@ -37,18 +37,18 @@ class ScanRule(NamedTuple):
     """The WGSL that accumulates running totals of one dtype."""
 
     dtype: DType
-    state: str
-    join: str
+    total_type: str
+    combine_expression: str
     """The combination of the totals a and b."""
     identity: str
-    lift: str = "x"
+    total_of_element: str = "x"
     """The total of an element x."""
-    lower: str = "total"
+    element_of_total: str = "total"
     """The element that is the result for a total."""
 
 
 class ScanLevel(NamedTuple):
-    """The dispatches of one level: over elements, over totals of blocks, and so on."""
+    """The dispatches of one level of a blocked scan: over elements, over totals of blocks, and so on."""
 
     totals: Plan | None
     """None where each row is one block."""
@@ -81,7 +81,7 @@ PRODUCT_RULES = {
 def run_scan(
     rules: Mapping[DType, ScanRule], x: GpuArray, *, axis: int, exclusive: bool, reverse: bool
 ) -> GpuArray:
-    """Return the cumulative combination along an axis."""
+    """Return the cumulative sum or product along an axis, by the rule for the dtype of x."""
     require_dtype(x.dtype, rules, "the webgpu kernel of running totals")
     device = x.buffer.device
     levels = _scan_levels(rules[x.dtype], x.shape, axis, exclusive, reverse, device.is_software)
@@ -115,9 +115,9 @@ def _scan_levels(
 def _iter_scan_levels(
     rule: ScanRule, shape: Shape, rows: Shape, exclusive: bool, reverse: bool, is_software: bool
 ) -> Iterator[ScanLevel]:
-    """Yield the levels of a scan; those above the first accumulate totals, without the own one."""
+    """Yield the levels of a blocked scan; those above the first are exclusive scans of block totals."""
     outer, length, inner = rows
-    size = (2,) if rule.state == "vec2f" else ()
+    size = (2,) if rule.total_type == "vec2f" else ()
     is_state = False
     # Vectors may end beyond a single row, in the padding of its buffer, but must begin with it.
     is_wide = inner == 1 and (length % 4 == 0 or (outer == 1 and not reverse))
@@ -154,13 +154,13 @@ def _scan_block_size(columns: int, length: int, is_software: bool) -> int:
 
 @cache
 def _scan_program(rule: ScanRule, role: ScanPass, is_state: bool, lanes: str) -> Program:
-    """Return the program that accumulates elements, or states of totals.
+    """Return the program of one pass of a scan, over elements or over block totals.
 
     The `lanes` of vectors are in the order of accumulation; without lanes, elements are not vectors.
     """
-    item = rule.state if is_state else STORAGE_TYPE[rule.dtype]
+    item = rule.total_type if is_state else STORAGE_TYPE[rule.dtype]
     element = vector_type(item, 4) if lanes else item
-    result = rule.state if role == "totals" else element
+    result = rule.total_type if role == "totals" else element
     each = [f"total = joined(total, state_of(values{lane}));" for lane in _lane_selectors(lanes)]
     if role != "totals":
         keep = "result_of(select(total, before, parameters.is_exclusive == 1u));"
@@ -169,22 +169,22 @@ def _scan_program(rule: ScanRule, role: ScanPass, is_state: bool, lanes: str) ->
         each = [f"var before = total; var results = {element}();", *each, "output[at] = results;"]
     arrays = [f"var<storage, read_write> output: array<{result}>;"]
     if role == "blocks":
-        arrays.insert(0, f"var<storage, read> starts: array<{rule.state}>;")
+        arrays.insert(0, f"var<storage, read> starts: array<{rule.total_type}>;")
     source = partial(
         shader,
         "scan",
         element=element,
         item=item,
-        state=rule.state,
-        join=rule.join,
-        lift="x" if is_state else rule.lift,
-        lower="total" if is_state else rule.lower,
+        state=rule.total_type,
+        join=rule.combine_expression,
+        lift="x" if is_state else rule.total_of_element,
+        lower="total" if is_state else rule.element_of_total,
         bindings="\n".join(f"@group(0) @binding({i}) {a}" for i, a in enumerate(arrays, start=1)),
-        start="starts[index]" if role == "blocks" else f"{rule.state}({rule.identity})",
+        start="starts[index]" if role == "blocks" else f"{rule.total_type}({rule.identity})",
         each="\n    ".join(each),
         last="output[index] = total;" if role == "totals" else "",
     )
-    return Program(f"scan {rule.join} {role}", source)
+    return Program(f"scan {rule.combine_expression} {role}", source)
 
 
 def _lane_selectors(lanes: str) -> list[str]:

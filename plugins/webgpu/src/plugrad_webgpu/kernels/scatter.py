@@ -74,12 +74,12 @@ def _write_updates(output: GpuArray, indices: GpuArray, updates: GpuArray) -> Gp
     rows = math.prod(places.shape)
     last = full(device, (size,), 0, uint32)
 
-    def step(entry_point: str, count: int) -> Plan:
+    def run_step(entry_point: str, count: int) -> Plan:
         parameters = (count, inner // width, size, int(bool(updates.shape)))
         return plan(_scatter_program(entry_point, width), parameters, count, shape, output.dtype)
 
-    device.launch_into(step("last_updates", rows), last, places)
-    device.launch_into(step("write", rows * inner // width), output, places, last, updates)
+    device.launch_into(run_step("last_updates", rows), last, places)
+    device.launch_into(run_step("write", rows * inner // width), output, places, last, updates)
     return output
 
 

@@ -40,7 +40,7 @@ _MODULATION_PROGRAM = Program("fft modulate", _FFT_SOURCE, entry_point="modulate
 
 
 class PassOptions(NamedTuple):
-    """Extra work in the first and last pass of a transform: conversions, swapped parts, and a division."""
+    """Options of FFT passes: whether it is the first or last one, swaps real and imaginary parts, and divides."""
 
     is_first: bool = True
     is_last: bool = True
@@ -49,7 +49,7 @@ class PassOptions(NamedTuple):
     divisor: int = 1
 
     def words(self) -> tuple[int | float, ...]:
-        """Return the parameters of a pass."""
+        """Return the shader parameters of a pass."""
         scale = split_into_two_floats(np.float64(1 / self.divisor))
         return (*self[:-1], *scale.tolist(), 0)
 
@@ -58,7 +58,7 @@ class PassOptions(NamedTuple):
 
 
 def split_into_two_floats(numbers: NDArray[np.float64] | np.float64) -> NDArray[np.float32]:
-    """Split numbers into sums of two, of which the first has 12 bits, along a new second last axis."""
+    """Split numbers into sums of two float32 numbers, of which the first has 12 bits, along a new axis."""
     leading = (np.asarray(numbers, np.float32).view(np.uint32) & np.uint32(0xFFFFF000)).view(
         np.float32
     )
@@ -66,7 +66,7 @@ def split_into_two_floats(numbers: NDArray[np.float64] | np.float64) -> NDArray[
 
 
 def split_complex_into_two(numbers: NDArray[np.complex128]) -> NDArray[np.complex64]:
-    """Split complex numbers into sums of two, one after the other."""
+    """Split complex numbers into sums of two complex64 numbers, stored one after the other."""
     real, imaginary = split_into_two_floats(numbers.real), split_into_two_floats(numbers.imag)
     return (real + 1j * imaginary).astype(np.complex64).reshape(-1)
 

@@ -78,7 +78,7 @@ class ExternalBuffer(Storage):
 
 
 class HostStore(Protocol):
-    """The interface of the store of small arrays that stay on the host, for arrays and kernels."""
+    """The interface of the store of small arrays that are kept on the host."""
 
     def has_room(self, shape: Shape) -> bool:
         """Return whether an array of a shape is kept on the host."""
@@ -223,7 +223,7 @@ AnyBuffer = TypeVar("AnyBuffer", bound=Buffer)
 
 
 class BufferRef(ref[Buffer]):
-    """A weak reference to a buffer that remembers the storage to return to the pool."""
+    """A weak reference to a buffer that keeps the storage, which returns to the pool after the buffer's deletion."""
 
     __slots__ = ("counted_bytes", "storage")
 
@@ -319,7 +319,7 @@ class Pool:
     def take(
         self, device: CommandRecorder, size: int, *, oldest: bool = False, is_counted: bool = True
     ) -> Buffer:
-        """Return a buffer of a size class: the newest free one, or the oldest one, which is likely to be idle.
+        """Return a free buffer of a size class, or a new one: the newest, or if `oldest` the one likeliest to be idle.
 
         Raises:
             OutOfMemory: the limit or the device does not allow it.
@@ -392,7 +392,7 @@ class Pool:
                 )
 
     def attach_storage(self, lease: BufferRef, size: int, *, oldest: bool = False) -> Storage:
-        """Return the storage of a reserved buffer; the caller holds the lock.
+        """Give a reserved buffer a storage, and return it; the caller holds the lock.
 
         Raises:
             OutOfMemory: the device does not allow it.
@@ -417,7 +417,7 @@ class Pool:
         return storage
 
     def exclude_from_usage(self, buffer: Buffer) -> None:
-        """Stop counting a buffer as memory in use, because it holds a table of the device."""
+        """Stop counting a buffer as memory in use, because it holds a cached constant of the device."""
         with self._lock, uninterruptible:
             self.usage.buffers -= 1
             self.usage.in_use -= buffer.ref.counted_bytes
@@ -479,7 +479,7 @@ class Pool:
         self._allocator.release_buffers(unused)
 
     def abandon(self, error: Callable[[], PlugradError]) -> None:
-        """Refuse all further work with an error."""
+        """Make all further work raise an error."""
         self._lock = RefusingLock(error)
 
     def memory(self) -> Memory:

@@ -54,7 +54,7 @@ def copy_view(x: GpuArray, shape: Shape, source: BufferView) -> GpuArray:
     if run is None:
         return device.launch(_copy_plan(shape, source, target, x.dtype), x)
     output = device.empty(shape, x.dtype)
-    device.copy(x, run.start, output, run.place, run.size)
+    device.copy(x, run.source_start, output, run.target_start, run.size)
     return output
 
 
@@ -82,7 +82,7 @@ def copy_into(
     if run is None:
         device.launch_into(_copy_plan(shape, source, target, x.dtype), output, x)
     else:
-        device.copy(x, run.start, output, run.place, run.size)
+        device.copy(x, run.source_start, output, run.target_start, run.size)
 
 
 def slice_block(x: GpuArray, begin: Shape, size: Shape) -> GpuArray:
@@ -140,8 +140,8 @@ def value_words(value: complex, dtype: DType) -> tuple[int, ...]:
 class _ByteRange(NamedTuple):
     """Bytes that are contiguous in both source and target."""
 
-    start: int
-    place: int
+    source_start: int
+    target_start: int
     size: int
 
 
@@ -184,7 +184,7 @@ def _copy_plan(shape: Shape, source: BufferView, target: BufferView, dtype: DTyp
 
 
 class _CopyShader(NamedTuple):
-    """What each invocation of a copy does: it moves one item, or several items found by steps."""
+    """A variant of the copy shader: its offsets, steps, loop sizes and strides, and its WGSL."""
 
     starts: tuple[int, ...]
     steps: tuple[int, ...]
@@ -194,15 +194,15 @@ class _CopyShader(NamedTuple):
 
 
 def _copy_widths(lanes: int, loop: LoopNest, *starts: int) -> tuple[int, int]:
-    """Return how many elements of source and target move at once: `lanes` or one.
+    """Return the vector widths of loads from the source and stores to the target: `lanes` or one.
 
     One element of the source fills a vector of the target where the source repeats it.
     """
 
-    def fits(strides: Strides, start: int) -> bool:
+    def is_vector_aligned(strides: Strides, start: int) -> bool:
         return strides[0] == 1 and all(n % lanes == 0 for n in (start, *strides[1:]))
 
-    fit = [fits(*pair) for pair in zip(loop.strides, starts, strict=True)]
+    fit = [is_vector_aligned(*pair) for pair in zip(loop.strides, starts, strict=True)]
     if loop.sizes[0] % lanes or not fit[1]:
         return 1, 1
     if fit[0]:
@@ -249,7 +249,7 @@ def _copy_by_chunks(loop: LoopNest, starts: tuple[int, int], words: int) -> _Cop
 
 
 def _vector_axis(loop: LoopNest, starts: tuple[int, int]) -> int:
-    """Return the axis along which the source is contiguous if the target is contiguous along axis 0, else 0."""
+    """Return the axis of contiguous source elements for a tiled transposition, or 0 if there is none."""
     source, target = loop.strides
     if 1 not in source[1:] or target[0] != 1:
         return 0

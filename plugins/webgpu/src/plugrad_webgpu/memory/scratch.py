@@ -25,7 +25,7 @@ class ScratchBuffers:
         self._buffers: dict[int, list[Buffer]] = {}
 
     def take(self, sizes: Sequence[int]) -> list[Buffer]:
-        """Return distinct buffers of size classes, which do not count as memory in use.
+        """Return one scratch buffer for each size class in a list; they do not count as memory in use.
 
         The caller keeps them until it has encoded what uses them: to make room, the pool may have them given back.
 

@@ -219,7 +219,7 @@ def chain_program(form: ChainForm) -> Program:
 
 
 def plain_store(binding: int, element: str) -> dict[str, str]:
-    """Return the arguments of a source by which its function `store` writes an array of `element`, and nothing else."""
+    """Return the template substitutions of a store function that only writes elements to the output, unfused."""
     return {
         "fields": "",
         "store": f"@group(0) @binding({binding}) var<storage, read_write> output: array<{element}>;\n\n"

@@ -77,7 +77,7 @@ class LoopNest(NamedTuple):
 
 
 def merge_axes(shape: Shape, *strides: Strides) -> LoopNest:
-    """Return the loop over `shape` with as few axes as the strides allow, at least one.
+    """Return nested loops over `shape` with axes merged where the strides allow, at least one.
 
     >>> merge_axes((2, 3, 4), (12, 4, 1), (0, 4, 1))
     Loop(sizes=(12, 2), strides=((1, 12), (1, 0)))

@@ -69,7 +69,7 @@ def split_bindings(source: str, label: str, counts: Sequence[int], part_bytes: i
 
 
 def _access_functions(name: str, kind: str, source: str) -> list[Callable[[int, int], str]] | None:
-    """Return generators of the WGSL functions that access elements of a split array, or None if impossible."""
+    """Return the generators of WGSL functions that access elements of a split array, or None if unsupported."""
     address = rf"(?:\batomic(\w+)\s*\(|[(,=]|\breturn\b)\s*&\s*{name}\b\s*(\[?)"
     operations = set(re.findall(address, source))
     atomic = _ATOMIC_TYPE_PATTERN.fullmatch(kind)

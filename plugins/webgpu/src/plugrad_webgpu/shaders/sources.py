@@ -31,7 +31,7 @@ def fill_templates(*names: str, **substitutions: str) -> str:
 
 
 def linked(text: str) -> str:
-    """Return a source followed by the snippets that it calls, directly or indirectly."""
+    """Return a WGSL source followed by the snippets, shared functions, that it calls directly or indirectly."""
     snippets = _snippets_by_name()
     needed: dict[str, None] = {}
     waiting = [text]
@@ -44,7 +44,7 @@ def linked(text: str) -> str:
 
 
 def _expand_repeats(text: str, substitutions: dict[str, str]) -> str:
-    def expand(match: re.Match[str]) -> str:
+    def expand_repeat(match: re.Match[str]) -> str:
         indent, name, count, text = match.groups()
         return "\n".join(
             indent + re.sub(rf"\${name}\b|\${{{name}}}", str(i), text)
@@ -52,7 +52,7 @@ def _expand_repeats(text: str, substitutions: dict[str, str]) -> str:
         )
 
     while _REPEAT_PATTERN.search(text):
-        text = _REPEAT_PATTERN.sub(expand, text)
+        text = _REPEAT_PATTERN.sub(expand_repeat, text)
     return text
 
 

@@ -24,7 +24,7 @@ fn vec4{0}_of_words(words: vec2<u64>) -> vec4<{0}> {{
 
 
 def load_by_long_words(source: str) -> str:
-    """Return a shader's source with read-only vectors loaded as 64-bit words.
+    """Return a shader's source in which read-only vectors are loaded as 64-bit integers.
 
     Args:
         source: WGSL that declares its operands as ``@group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;``.

@@ -67,7 +67,7 @@ fn count_digits(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroup
 }
 
 @compute @workgroup_size(32)
-fn add_up(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
+fn sum_digit_counts(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
   let index = linear_index(id, groups, 32u);
   if (index >= parameters.count) { return; }
   let start = counts_of(0u, index);
