@@ -81,8 +81,8 @@ COMPILER_OPTIONS = (
     *("-Werror", "-mllvm", "-unroll-runtime=false"),
 )
 """Options of the compiler. With loops of unknown length unrolled, an extension is 34 KB larger, and not faster."""
-SIZE_OPTIMIZED_SOURCES = ("nodes",)
-"""Sources of the extension that are compiled for size, as they run when a program is made."""
+SIZE_OPTIMIZED_SOURCES = ("arrays", "nodes", "sharing", "small_concatenations", "small_results")
+"""Sources of the extension that are compiled for size: they prepare calls, and have no loops over many elements."""
 NO_UNWIND_TABLES_OPTIONS = ("-fno-unwind-tables", "-fno-asynchronous-unwind-tables")
 """Options without which an extension is 40 KB larger. Debuggers follow the pointers to frames, but on Windows."""
 LINKER_OPTIONS = (

@@ -122,7 +122,7 @@ def test_memory_of_each_part_begins_at_a_cache_line(monkeypatch):
     """It may hold numbers of 8 bytes, whose places sanitizers check."""
     given = []
     monkeypatch.setattr(thread_pool, "count", 3)
-    monkeypatch.setattr(thread_pool, "divide", lambda *call, **_: given.append(call))
+    monkeypatch.setattr(thread_pool, "run_in_parts", lambda *call, **_: given.append(call))
     x = numbers(1_000_000)
     parallel_for(EXP, ((x, 1),), x.size, work=x.size, scratch=17)
     ((_, arguments, steps, *_),) = given

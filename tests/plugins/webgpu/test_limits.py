@@ -202,10 +202,8 @@ def test_images_whose_patches_a_device_could_not_bind(run, monkeypatch):
 
 def test_more_operands_than_a_device_can_bind(run, monkeypatch):
     raw = run.device._raw
-    monkeypatch.setattr(
-        raw, "most_operands", min(32, raw.most_operands)
-    )  # GPUs bind half a million
-    names = [f"x{i}" for i in range(run.device._raw.most_operands)]
+    monkeypatch.setattr(raw, "max_operands", min(32, raw.max_operands))  # GPUs bind half a million
+    names = [f"x{i}" for i in range(run.device._raw.max_operands)]
     x = run.up(np.ones(3, np.float32))
     total = elementwise(" + ".join(names[1:]), names[1:])
     np.testing.assert_array_equal(run.down(total(*[x] * (len(names) - 1))), len(names) - 1)

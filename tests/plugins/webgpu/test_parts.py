@@ -33,14 +33,14 @@ def small_parts(run, monkeypatch):
 @pytest.fixture
 def bindable_parts(small_parts, monkeypatch):
     """Let a binding have twice as much where a device binds few buffers: what is tested has up to 14 parts."""
-    if small_parts.device._raw.most_operands < 14:
+    if small_parts.device._raw.max_operands < 14:
         monkeypatch.setattr(small_parts.device, "part_bytes", 1 << 15)
     return small_parts
 
 
 def test_more_parts_than_a_device_binds_are_an_error(small_parts, monkeypatch):
     monkeypatch.setattr(small_parts.device, "part_bytes", 1 << 8)
-    monkeypatch.setattr(small_parts.device._raw, "most_operands", 32)  # GPUs bind half a million
+    monkeypatch.setattr(small_parts.device._raw, "max_operands", 32)  # GPUs bind half a million
     x = np.ones(10_000, np.float32)
     with pytest.raises(
         OutOfMemory, match=r"have \d+ parts of at most 256 bytes, more than the \d+ that"

@@ -31,7 +31,7 @@ def _attention_gradient(
 def _broadcast_mask_to_queries(
     batch: Batch, mask: Tensor | None, position: int, q: Tensor
 ) -> Tensor | None:
-    """Return a mask whose leading axes are all those of the queries, or none."""
+    """Return a mask with the same leading axes as the queries, or with none."""
     if mask is None or (mask.ndim == 2 and not batch.is_batched[position]):
         return mask
     mask = insert_axes_to_rank(batch.with_batch_axis(mask, position), q.ndim)

@@ -28,14 +28,14 @@ COMMAND_SYNONYMS: Final = {
 def choice_type(known: Collection[str]) -> Callable[[str], str]:
     """Return a type for an argument that takes one of a few words."""
 
-    def word(text: str) -> str:
+    def parse_choice(text: str) -> str:
         if text not in known:
             raise ArgumentTypeError(
                 f"{text!r} must be one of {', '.join(known)}{suggest_similar_name(text, known)}"
             )
         return text
 
-    return word
+    return parse_choice
 
 
 def raise_unknown_command(name: str, known: Collection[str]) -> NoReturn:

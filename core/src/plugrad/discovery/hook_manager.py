@@ -121,7 +121,7 @@ def _guard_hook(
     function: Callable[..., Any], hook: str, plugin: str, report: Report
 ) -> Callable[..., tuple[str, Any] | None]:
     @wraps(function)
-    def guard(*arguments: Any) -> tuple[str, Any] | None:
+    def call_guarded(*arguments: Any) -> tuple[str, Any] | None:
         try:
             result = function(*arguments)
         except BaseException as error:  # pytest.skip and SystemExit do not derive from Exception
@@ -132,4 +132,4 @@ def _guard_hook(
         print_trace_line(f"{hook} of {plugin} returned {short_repr(result)}")
         return None if result is None else (plugin, result)
 
-    return guard
+    return call_guarded

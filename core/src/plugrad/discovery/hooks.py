@@ -241,9 +241,9 @@ def unregister_plugin(name: str) -> None:
 # --- for plugrad: which plugins are loaded, and how hooks are called -----------------------------
 
 
-load_listeners: Final[list[Callable[[str], None]]] = []
+plugin_load_listeners: Final[list[Callable[[str], None]]] = []
 """Called with the name of a plugin whose hooks have been loaded."""
-unload_listeners: Final[list[Callable[[str], None]]] = []
+plugin_unload_listeners: Final[list[Callable[[str], None]]] = []
 """Called with the name of a plugin whose hooks have been removed."""
 
 
@@ -397,7 +397,7 @@ def _load_hooks(plugin: Plugin) -> None:
     state.selected.clear()
     try:
         journal.record_change_number()
-        for listener in load_listeners:
+        for listener in plugin_load_listeners:
             listener(plugin.qualified_name)
     except BaseException:  # an interruption
         unload_hooks(plugin)
@@ -412,7 +412,7 @@ def unload_hooks(plugin: Plugin) -> None:
     state.suggested = None
     state.selected.clear()
     journal.record_change_number()
-    for listener in unload_listeners:
+    for listener in plugin_unload_listeners:
         listener(plugin.qualified_name)
     plugin.status = "available"
     plugin.rollback()

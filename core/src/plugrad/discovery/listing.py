@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 MODULE_PREFIX: Final = "module://"
 
-uninstall_listeners: Final[list[Callable[[Plugin], None]]] = []
+plugin_uninstall_listeners: Final[list[Callable[[Plugin], None]]] = []
 """What is called with each plugin that a scan of the installed distributions no longer finds."""
 
 MAX_LISTED_NAMES = 5
@@ -88,7 +88,7 @@ def plugins(kind: Kind | None = None, *, refresh: bool = False) -> list[Plugin]:
     if refresh:
         remaining = {p.key for p in every}
         for plugin in [p for p in before if p.key not in remaining]:
-            for listener in uninstall_listeners:
+            for listener in plugin_uninstall_listeners:
                 listener(plugin)
     return found
 

@@ -242,7 +242,7 @@ def _open_with_plugin(plugin: Plugin, device: str) -> tuple[Backend, packs.Defer
         record_registrations() as journal,
     ):
         backend = _create_backend(plugin)
-        _check_name_is_free(plugin)
+        _check_backend_name_is_free(plugin)
         probed = _run_probe(backend)
         if not probed.ok:
             hint = f". {plugin.manifest.install}" if plugin.manifest.install else ""
@@ -275,7 +275,7 @@ def _add_and_set_up_kernels(
     table = _as_config_tuple(table)
     _check_backend_results(backend, table)
     with state.lock:
-        _check_name_is_free(plugin)
+        _check_backend_name_is_free(plugin)
         add_device(backend, plugin.qualified_name, table)
     limit = state.memory_limits.get(backend.label, config.get("memory_limit"))
     backend.set_memory_limit(limit)
@@ -348,7 +348,7 @@ def _create_backend(plugin: Plugin) -> Backend:
     return backend
 
 
-def _check_name_is_free(plugin: Plugin) -> None:
+def _check_backend_name_is_free(plugin: Plugin) -> None:
     """Raise if another plugin has registered kernels under the same backend name."""
     for other in plugins("backend"):
         if other.name == plugin.name and other is not plugin and other.status == "active":

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from plugrad.contract.kernel import all_contracts, get_contract
 from plugrad.discovery import hooks
-from plugrad.discovery.listing import find_plugin, plugins, uninstall_listeners
+from plugrad.discovery.listing import find_plugin, plugin_uninstall_listeners, plugins
 from plugrad.discovery.load_locks import load_lock
 from plugrad.discovery.order import sort_packs
 from plugrad.discovery.plugin import Plugin, print_trace_line
@@ -149,9 +149,9 @@ def _remove_uninstalled_pack(pack: Plugin) -> None:
         _deactivate_pack(pack)
 
 
-hooks.load_listeners.append(_register_for_open_backends)
-hooks.unload_listeners.append(unregister_plugin_kernels)
-uninstall_listeners.append(_remove_uninstalled_pack)
+hooks.plugin_load_listeners.append(_register_for_open_backends)
+hooks.plugin_unload_listeners.append(unregister_plugin_kernels)
+plugin_uninstall_listeners.append(_remove_uninstalled_pack)
 
 
 def _register_and_set_up(

@@ -76,7 +76,7 @@ class Plugin:
 
     @property
     def short_name(self) -> str:
-        """Its name in the setting ``packs``: of a kernel pack, the part behind the backend."""
+        """The plugin's name in the setting ``packs``: without the name of the backend, for a kernel pack."""
         return self.name.rpartition(".")[2]
 
     def is_called(self, spelling: str) -> bool:
@@ -91,7 +91,7 @@ class Plugin:
         )
 
     def is_chosen_by(self, spelling: str) -> bool:
-        """Return whether a name in the setting ``packs`` means the plugin."""
+        """Return whether a name in the setting ``packs`` chooses the plugin."""
         return spelling == self.short_name or ("::" in spelling and self.is_called(spelling))
 
     @property

@@ -24,8 +24,8 @@ from plugrad.tensor.choice import choose_implementation
 from plugrad.tensor.context import CHECK_SETTINGS, active_overrides
 from plugrad.types.dtype import (
     INTEGER,
-    addition_listeners,
     as_dtype,
+    dtype_addition_listeners,
     known_bfloat16,
     string,
 )
@@ -200,7 +200,7 @@ state.create_implementations, state.functions_with_overrides = (
 )
 add_listener(_discard_implementation)
 config.listeners.append(_on_setting_changed)
-addition_listeners.append(_on_dtype_added)
+dtype_addition_listeners.append(_on_dtype_added)
 
 
 # --- several implementations of one kernel -------------------------------------------------------

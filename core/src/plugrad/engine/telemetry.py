@@ -52,5 +52,5 @@ def _update_watcher(_: str) -> None:
         remove_watcher(_plugin_watcher)
 
 
-hooks.load_listeners.append(_update_watcher)
-hooks.unload_listeners.append(_update_watcher)
+hooks.plugin_load_listeners.append(_update_watcher)
+hooks.plugin_unload_listeners.append(_update_watcher)

@@ -179,9 +179,9 @@ def _copy_to_backend(value: Any, backend: Backend) -> Tensor:
 
 def cached_execution_plan(graph: Graph, outputs: tuple[Reference, ...]) -> ExecutionPlan:
     """Return the plan for outputs of a graph; it is made once and cached."""
-    if outputs not in graph.plans:
-        graph.plans[outputs] = ExecutionPlan(graph, outputs)
-    return graph.plans[outputs]
+    if outputs not in graph.cached_plans:
+        graph.cached_plans[outputs] = ExecutionPlan(graph, outputs)
+    return graph.cached_plans[outputs]
 
 
 def _pick_output(values: Mapping[str, Outputs], reference: Reference) -> Any:

@@ -43,7 +43,7 @@ class Graph:
     inputs: tuple[str, ...]
     """The names of the nodes whose values a call brings, in its order."""
     outputs: tuple[Reference, ...]
-    plans: dict[tuple[Reference, ...], Any] = field(
+    cached_plans: dict[tuple[Reference, ...], Any] = field(
         default_factory=dict["tuple[Reference, ...]", "Any"]
     )
     """What has been worked out for outputs that somebody asked for."""

@@ -61,7 +61,7 @@ class TracedCall:
         self.kernel = calls[0].kernel.name
         self.attrs = calls[0].attrs
 
-    def both(self, name: str) -> BothTraces:
+    def attribute_in_both_traces(self, name: str) -> BothTraces:
         """Return an attribute in both traces."""
         return self.calls[0].attrs[name], self.calls[1].attrs[name]
 

@@ -300,7 +300,7 @@ def run_transposed_convolution(
     groups: int,
     output_padding: ShapeLike,
 ) -> Tensor:
-    """Return the result of the kernel of an input gradient, for images as they are given to an op."""
+    """Return a transposed convolution of images in an op's layout, computed by an input-gradient kernel."""
     check_floats(op, x=x, filter=filter)
     images, filters = promote_operands(x, filter, kernel, op)
     is_first = is_channels_first(data_format, axes, op)

@@ -143,8 +143,7 @@ def asarray(
         parts = [asarray(part, device=device) for part in obj]
         return asarray(movement.pack(*promote_to_one_dtype(parts, "asarray"), axis=0), dtype=dtype)
     backend = resolve_backend(device)
-    if wanted is not None:
-        wanted = requested_dtype(wanted, backend)
+    wanted = None if wanted is None else requested_dtype(wanted, backend)
     return as_tensor(obj, "asarray", "obj", dtype=wanted, backend=backend)
 
 
@@ -561,9 +560,10 @@ def _full_like(
 ) -> Tensor:
     """Return a tensor like x filled with `value`; without a new dtype or device, `kernel` makes it from x."""
     x = as_tensor(x, op)
-    wanted = _dtype_or_default(dtype, x.dtype)
+    own = x.dtype
+    wanted = own if dtype is None else as_dtype(dtype)
     backend = x.backend if device is None else resolve_backend(device)
-    if kernel and wanted is x.dtype and backend is x.backend:
+    if kernel and wanted is own and backend is x.backend:
         return unary_op(kernel, x, op)
     if kernel:
         _numeric_dtype(op, wanted)

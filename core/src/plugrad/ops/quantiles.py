@@ -147,7 +147,7 @@ def nanmedian(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -
 def _prepare_quantile_inputs(
     op: str, x: TensorLike, q: Levels, axis: AxisLike, keepdims: bool, method: str
 ) -> tuple[Tensor, np.ndarray[Any, Any], bool, tuple[int, ...]]:
-    """Return x with the axes joined to a last one, the levels, and the shape of a quantile."""
+    """Return x with the reduced axes merged into the last one, the quantile levels, and the shape of the result."""
     check_choice(method, QUANTILE_METHODS, op, "method")
     keepdims = check_flag(keepdims, op, "keepdims")
     if not isinstance(q, float | int | list | tuple | np.ndarray | np.generic):

@@ -190,7 +190,7 @@ class LBFGS:
 
 
 class _ObjectiveOnLine:
-    """The objective along a line, with values read as numbers."""
+    """The objective function restricted to a line, for a line search; its values are read as numbers."""
 
     def __init__(self, function: Callable[[], Tensor], variables: Sequence[Variable]) -> None:
         self.function = function
@@ -202,7 +202,7 @@ class _ObjectiveOnLine:
 
     def evaluate_start(self) -> tuple[Tensor, Tensor, float]:
         """Return the value and the gradient at the start, and the gradient's largest element."""
-        value, gradient = self._differentiate()
+        value, gradient = self._compute_value_and_gradients()
         return value, gradient, self.max_norm(gradient)
 
     def set_direction(self, direction: Tensor, gradient: Tensor) -> tuple[float, float, float]:
@@ -215,7 +215,7 @@ class _ObjectiveOnLine:
     def evaluate_point(self, step: float) -> LinePoint:
         """Return the point at a step."""
         self.set_variables(self.variables_at(step))
-        value, gradient = self._differentiate()
+        value, gradient = self._compute_value_and_gradients()
         slope = sum(gradient * self.direction)
         numbers = stack([value.astype(slope.dtype), slope]).tolist()
         return LinePoint(step, numbers[0], numbers[1], gradient)
@@ -236,7 +236,7 @@ class _ObjectiveOnLine:
         """Return the largest absolute value of a gradient."""
         return float(max(abs(gradient)).item()) if gradient.size else 0.0
 
-    def _differentiate(self) -> tuple[Tensor, Tensor]:
+    def _compute_value_and_gradients(self) -> tuple[Tensor, Tensor]:
         self.evaluations += 1
         value, gradients = variable_grads(self.function, self.variables)
         return value, _concatenate_flat(gradients)

@@ -95,7 +95,7 @@ class _GroupBuilder:
 
     def add_call(self, index: int, call: Call) -> None:
         """Add a call to a group that it reads, after merging such groups if possible, or start a new group."""
-        makers = {self._root(self._made[v]) for v in call.inputs if v in self._made}
+        makers = {self._find_merged_group(self._made[v]) for v in call.inputs if v in self._made}
         needed = self._groups_needed_by(v for v in call.inputs if v not in self._made)
         chosen = index
         self._members[index] = [index]
@@ -105,7 +105,7 @@ class _GroupBuilder:
             if self._can_join(chosen, maker):
                 chosen = self._merge_groups(maker, chosen)
 
-    def _root(self, group: int) -> int:
+    def _find_merged_group(self, group: int) -> int:
         """Return the group into which a group was merged."""
         while group in self._parts:
             group = self._parts[group]
@@ -115,21 +115,23 @@ class _GroupBuilder:
         needed: set[int] = set()
         for value in values:
             if value in self._made:
-                needed.add(self._root(self._made[value]))
+                needed.add(self._find_merged_group(self._made[value]))
             elif value is not None:
                 needed |= self._needed.get(value, set())
         return needed
 
     def _groups_before(self, group: int) -> set[int]:
         """Return the groups that must run before a group."""
-        return {self._root(g) for g in self._read[group] | self._behind[group]} - {group}
+        return {self._find_merged_group(g) for g in self._read[group] | self._behind[group]} - {
+            group
+        }
 
     def _can_join(self, later: int, earlier: int) -> bool:
         """Return whether two groups can be merged: the later one needs nothing that runs between them.
 
         The earlier one does not need the later one: when a call reads both, it has not joined one that the other needs.
         """
-        if later == earlier or earlier in map(self._root, self._behind[later]):
+        if later == earlier or earlier in map(self._find_merged_group, self._behind[later]):
             return False
         left = [group for group in self._groups_before(later) if group != earlier]
         seen = {*left}
@@ -139,9 +141,9 @@ class _GroupBuilder:
                     return False
                 seen.add(group)
                 left.append(group)
-        return self._is_fitting(later, earlier)
+        return self._may_share_group(later, earlier)
 
-    def _is_fitting(self, later: int, earlier: int) -> bool:
+    def _may_share_group(self, later: int, earlier: int) -> bool:
         """Return whether each call of the later group that reads from the earlier one may share a group with it."""
         both = sorted((*self._members[earlier], *self._members[later]))
         calls = [step for i in both if isinstance(step := self._graph.steps[i], Call)]

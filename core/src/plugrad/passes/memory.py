@@ -161,7 +161,7 @@ def _find_reusable_input(
 def _merge_storage(
     storage: dict[Value, Value], last: dict[Value, int], value: Value, place: Value
 ) -> None:
-    """Place a value, and all values in its storage, in the storage of another one."""
+    """Move a value, and all values that share its storage, into the storage of another value."""
     for each, owner in storage.items():
         if owner == value:
             storage[each] = place

@@ -78,7 +78,7 @@ class _PaddedPartFinder:
         self.calls, self.specs, self.uses = calls, specs, uses
 
     def find_sums_of_padded_parts(self, step: Call) -> list[Value]:
-        """Return those operands of a sum that are sums of the same shape and have no other reader."""
+        """Return the operands of a sum that are sums of the same shape and are read nowhere else."""
         if step.kernel is not binary.add:
             return []
         shape = self.specs[step.outputs[0]].shape

@@ -138,9 +138,9 @@ class Config:
             ConfigError: the key is unknown, or the value is malformed.
         """
         parsed = self._parse_value(name, value, "plugrad.config.set")
-        self._change(name, self._set.get(name, journal.MISSING), parsed)
+        self._set_and_record(name, self._set.get(name, journal.MISSING), parsed)
 
-    def _change(self, name: str, old: object, new: object) -> None:
+    def _set_and_record(self, name: str, old: object, new: object) -> None:
         """Replace a value that `set` made, and record how to undo it; `journal.MISSING` means no value."""
         undo = partial(self._exchange, name, new, old)
         redo = partial(self._exchange, name, old, new)
@@ -184,7 +184,7 @@ class Config:
             changed = [(n, value) for n, value in self._set.items() if name in (n, None)]
         self.reread()
         for n, value in changed:
-            self._change(n, value, journal.MISSING)
+            self._set_and_record(n, value, journal.MISSING)
 
     def reread(self) -> None:
         """Read the files and the environment again when a setting is next asked for: they have changed.

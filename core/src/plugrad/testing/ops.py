@@ -66,7 +66,7 @@ def _softmax(x: Array) -> Array:
     return powers / powers.sum(-1, keepdims=True)
 
 
-def _train(x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
+def _train_weights(x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
     """Return weights after ten steps of gradient descent."""
     loss = plugrad.grad(lambda w: plugrad.mean(plugrad.square(x @ w - y)))
     for _ in range(10):
@@ -208,7 +208,7 @@ OP_CASES: Final = [
     ),
     OpCase(
         "gradient descent",
-        _train,
+        _train_weights,
         _train_in_numpy,
         [(8, 3), (8, 2), (3, 2)],
         tolerance_factor=4,

@@ -154,13 +154,13 @@ def _make_jacobian(
         )
         rows = iter(found)
 
-        def trees_of(output: Tensor) -> Any:
+        def derivatives_of_output(output: Tensor) -> Any:
             """Return the derivatives of one output: for each argument, a tree of its structure."""
             parts = iter(next(rows))
             trees = [map_tree(lambda _: next(parts), x) for x in selected]
             return tuple(trees) if is_sequence(argnums) else trees[0]
 
-        return map_tree(trees_of, value)
+        return map_tree(derivatives_of_output, value)
 
     return derivative
 
@@ -172,12 +172,12 @@ def _compute_jacobian_rows(
     outputs: list[Tensor] = list(iter_leaves(value))
     inputs = [asarray(x) for x in iter_leaves(selected)]
 
-    def rows(output: Tensor) -> list[Tensor]:
-        def row(dy: Tensor) -> list[Tensor]:
+    def compute_rows(output: Tensor) -> list[Tensor]:
+        def compute_row(dy: Tensor) -> list[Tensor]:
             dys = [dy if y is output else zeros_like(y) for y in outputs]
             return list(iter_leaves(pull(dys[0] if isinstance(value, Tensor) else dys)))
 
-        found = _map_unit_tensors(row, output, [*inputs, *outputs])
+        found = _map_unit_tensors(compute_row, output, [*inputs, *outputs])
         return [
             zeros((*output.shape, *x.shape), dtype=x.dtype, device=x.backend)
             if part is None
@@ -185,7 +185,7 @@ def _compute_jacobian_rows(
             for part, x in zip(found or [None] * len(inputs), inputs, strict=True)
         ]
 
-    return [rows(output) for output in outputs]
+    return [compute_rows(output) for output in outputs]
 
 
 def _compute_jacobian_columns(
@@ -202,17 +202,17 @@ def _compute_jacobian_columns(
             )
     _, push = vjp(pull, map_tree(zeros_like, value))
 
-    def columns(position: int) -> list[Tensor]:
+    def compute_columns(position: int) -> list[Tensor]:
         x = inputs[position]
 
-        def column(tangent: Tensor) -> list[Tensor]:
+        def compute_column(tangent: Tensor) -> list[Tensor]:
             parts = iter(
                 [tangent if i == position else zeros_like(y) for i, y in enumerate(inputs)]
             )
             tangents = tuple(map_tree(lambda _: next(parts), tree) for tree in selected)
             return list(iter_leaves(push(tangents)))
 
-        found = _map_unit_tensors(column, x, [*inputs, *outputs])
+        found = _map_unit_tensors(compute_column, x, [*inputs, *outputs])
         return [
             zeros((*y.shape, *x.shape), dtype=x.dtype, device=x.backend)
             if part is None
@@ -220,7 +220,7 @@ def _compute_jacobian_columns(
             for part, y in zip(found or [None] * len(outputs), outputs, strict=True)
         ]
 
-    by_input = [columns(position) for position in range(len(inputs))]
+    by_input = [compute_columns(position) for position in range(len(inputs))]
     return [[column[i] for column in by_input] for i in range(len(outputs))]
 
 

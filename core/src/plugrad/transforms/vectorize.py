@@ -87,7 +87,7 @@ def vectorize(
             for x, own, flags in zip(xs, outer, mapped, strict=True)
         ]
 
-        def call(*parts: Tensor) -> Any:
+        def call_on_subarrays(*parts: Tensor) -> Any:
             filled = list(args)
             for place, part in zip(places, parts, strict=True):
                 filled[place] = part
@@ -95,7 +95,7 @@ def vectorize(
             _check_results(result, outputs, sizes, signature)
             return result
 
-        batched: Callable[..., Any] = call
+        batched: Callable[..., Any] = call_on_subarrays
         for axis in reversed(range(len(shape))):  # the last one is that of the innermost batch
             in_axes = tuple([0 if flags[axis] else None for flags in mapped])
             batched = vmap(batched, in_axes=in_axes, axis_size=shape[axis])

@@ -314,7 +314,7 @@ def _add_plugin_dtype_equivalents(
 _PROMOTION_OF_ADDED_DTYPE: Final[dict[DType, Mapping[DType, DType]]] = {}
 """The dtypes that plugins have brought, and bfloat16; to what others are promoted with each."""
 
-addition_listeners: Final[list[Callable[[], None]]] = []
+dtype_addition_listeners: Final[list[Callable[[], None]]] = []
 """What is called when there is a new dtype."""
 
 
@@ -330,7 +330,7 @@ def add_dtype(dtype: DType, promotion: Mapping[DType, DType]) -> None:
     _DTYPE_BY_EQUIVALENT.update(dict.fromkeys((dtype.name, dtype.numpy, dtype.numpy.type), dtype))
     for dtypes, spelled in _EQUIVALENTS_CACHE.items():
         _add_plugin_dtype_equivalents(dtype, dtypes, spelled)
-    for listener in addition_listeners:
+    for listener in dtype_addition_listeners:
         listener()
 
 

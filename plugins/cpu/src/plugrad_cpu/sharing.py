@@ -57,7 +57,7 @@ def fill_in_threads(function: Callable[..., object], arrays: Sequence[Array], ou
 
 
 def _call_writing_last(function: Callable[..., object], *arrays: Array) -> None:
-    """Call a function that writes to the last array."""
+    """Call an elementwise function with the last array as its parameter ``out``."""
     function(*arrays[:-1], out=arrays[-1])
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from plugrad.graph_models.writing import GraphWriter, TracedCall, WriteRule
 
-SAME_INPUTS: Final = {
+OPERATORS_WITH_SAME_INPUTS: Final = {
     **{name: name for name in (
         "Abs", "Acos", "Acosh", "AddN", "Asin", "Asinh", "Atan", "Atan2", "Atanh",
         "BroadcastArgs", "Ceil", "Complex", "ComplexAbs", "Cos", "Cosh", "Elu", "Equal", "Erf", "Exp", "Expm1",
@@ -29,7 +29,7 @@ SAME_INPUTS: Final = {
     "Select": "SelectV2",
 }  # fmt: skip
 """Kernels that are one operator, with the same inputs."""
-SAME_INPUTS_AND_ATTRIBUTES: Final = {
+OPERATORS_WITH_SAME_INPUTS_AND_ATTRIBUTES: Final = {
     "DepthToSpace": ("block_size", "data_format"),
     "Einsum": ("equation",),
     "LRN": ("depth_radius", "bias", "alpha", "beta"),
@@ -55,9 +55,14 @@ def _make_attribute_rule(op: str, names: Sequence[str]) -> WriteRule:
     return write
 
 
-WRITE_RULES.update({kernel: _make_direct_rule(op) for kernel, op in SAME_INPUTS.items()})
 WRITE_RULES.update(
-    {name: _make_attribute_rule(name, attrs) for name, attrs in SAME_INPUTS_AND_ATTRIBUTES.items()}
+    {kernel: _make_direct_rule(op) for kernel, op in OPERATORS_WITH_SAME_INPUTS.items()}
+)
+WRITE_RULES.update(
+    {
+        name: _make_attribute_rule(name, attrs)
+        for name, attrs in OPERATORS_WITH_SAME_INPUTS_AND_ATTRIBUTES.items()
+    }
 )
 
 
@@ -195,20 +200,28 @@ def write_transpose(writer: GraphWriter, call: TracedCall, inputs: list[str]) ->
 def write_broadcast(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write BroadcastTo."""
     return writer.emit(
-        "BroadcastTo", [inputs[0], writer.integers(*call.both("shape"))], T=call.dtype()
+        "BroadcastTo",
+        [inputs[0], writer.integers(*call.attribute_in_both_traces("shape"))],
+        T=call.dtype(),
     )
 
 
 @write_rule("Tile")
 def write_tile(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write Tile."""
-    return writer.emit("Tile", [inputs[0], writer.integers(*call.both("reps"))], T=call.dtype())
+    return writer.emit(
+        "Tile", [inputs[0], writer.integers(*call.attribute_in_both_traces("reps"))], T=call.dtype()
+    )
 
 
 @write_rule("Slice")
 def write_slice(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write Slice, and Squeeze for the axes that integer indices remove; a size of -1 takes the rest."""
-    begins, sizes, shapes = call.both("begin"), call.both("size"), call.shape()
+    begins, sizes, shapes = (
+        call.attribute_in_both_traces("begin"),
+        call.attribute_in_both_traces("size"),
+        call.shape(),
+    )
     open_ended = [
         -1
         if a != b and begins[0][n] + a == shapes[0][n] and begins[1][n] + b == shapes[1][n]
@@ -226,7 +239,11 @@ def write_slice(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str
 def write_strided_slice(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write StridedSlice; masks stand for the ends of an axis."""
     strides = call.attrs["strides"]
-    begins, ends, shapes = call.both("begin"), call.both("end"), call.shape()
+    begins, ends, shapes = (
+        call.attribute_in_both_traces("begin"),
+        call.attribute_in_both_traces("end"),
+        call.shape(),
+    )
     begin_mask = end_mask = 0
     bounds: list[list[int]] = [[], []]
     for n, stride in enumerate(strides):
@@ -282,7 +299,7 @@ def write_unpack(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> Se
 @write_rule("SplitV")
 def write_split(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> Sequence[str]:
     """Write Split or SplitV."""
-    sizes = writer.integers(*call.both("num_or_size_splits"))
+    sizes = writer.integers(*call.attribute_in_both_traces("num_or_size_splits"))
     count = len(call.calls[0].outputs)
     given = [inputs[0], sizes, writer.number(call.attrs["axis"], "int32")]
     return output_names(writer.emit("SplitV", given, num_split=count, T=call.dtype()), count)
@@ -327,9 +344,9 @@ def write_gather(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> st
 def write_scatter(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write ScatterNd."""
     if call.kernel == "ScatterNd":
-        shape = writer.integers(*call.both("shape"))
+        shape = writer.integers(*call.attribute_in_both_traces("shape"))
         return writer.emit("ScatterNd", [*inputs, shape], T=call.dtype(1))
-    shape = writer.integers(*call.both("output_shape"))
+    shape = writer.integers(*call.attribute_in_both_traces("output_shape"))
     return writer.emit("SparseToDense", [inputs[0], shape, *inputs[1:]], T=call.dtype(1))
 
 

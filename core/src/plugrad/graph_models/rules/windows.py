@@ -78,7 +78,7 @@ def write_transposed_convolution(writer: GraphWriter, call: TracedCall, inputs: 
     window = call.attrs["window"]
     if max(window.dilations) > 1:
         raise call.unsupported("TensorFlow.js has no transposed convolutions with dilations")
-    shape = writer.integers(*call.both("input_shape"))
+    shape = writer.integers(*call.attribute_in_both_traces("input_shape"))
     padding = _padding_attributes(window, call.attrs["input_shape"][1:-1])
     return writer.emit(
         "Conv2DBackpropInput", [shape, inputs[1], inputs[0]], data_format="NHWC", T="float32",

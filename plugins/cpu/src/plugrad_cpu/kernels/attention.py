@@ -32,7 +32,7 @@ def attention(q: Array, k: Array, v: Array, mask: Array | None, *, scale: float)
 def attention_gradient(
     dy: Array, q: Array, k: Array, v: Array, mask: Array | None, *, scale: float
 ) -> list[Array]:
-    """Return the gradients of attention for q, k and v: dS k, dS^T q, both scaled, and P^T dy."""
+    """Return the gradients of attention for q, k and v."""
     wide = accumulation_dtype(q.dtype)
     results = [np.zeros(x.shape, wide) for x in (q, k, v)]
     dq, dk, dv = (_flatten_batch(x) for x in results)

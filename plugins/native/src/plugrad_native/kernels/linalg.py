@@ -126,7 +126,7 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
     least = BATCHED_MATMUL_MIN_PRODUCTS if a.dtype is FLOAT32 else 1
     run = C_MATMUL.get(a.dtype) if a.size * b.size >= least else None
     if run is None or max(a.size, b.size) >= MAX_ELEMENTS:
-        if a.dtype != FLOAT16:
+        if a.dtype is not FLOAT16:
             return numpy_matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
         wide = cast_to_float32(a), cast_to_float32(b)
         multiply = numpy_matmul if a.size * b.size < BATCHED_MATMUL_MIN_PRODUCTS else matmul

@@ -85,7 +85,7 @@ class Device:
         """
         self.part_bytes = part_bytes
         self.is_software = is_software
-        self.shared_bytes: int = raw.most_shared
+        self.shared_bytes: int = raw.max_shared_bytes
         self.is_abandoned: bool = False
         self.batch_limit: int = BATCH_MAX_DISPATCHES["software" if is_software else "hardware"]
         self.batch: int = 1
@@ -96,13 +96,13 @@ class Device:
         self._lock: AbstractContextManager[object] = hold_safely(RLock())
         budget = max_pooled_bytes(largest, is_software=is_software)
         self.pool: Pool = Pool(self, largest, self._release_scratch_before_trim, self._lock, budget)
-        self.calls: FusionQueue = FusionQueue(self, self.pool, self._lock, raw.most_operands)
+        self.calls: FusionQueue = FusionQueue(self, self.pool, self._lock, raw.max_operands)
         self.call: Callable[..., GpuArray] = self.calls.call
         self.hosting: HostArrays = HostArrays(self, self.pool, self._lock)
         self._constants: dict[tuple[Any, ...], GpuArray] = {}
         self.groups: BindGroups = BindGroups(self, driver, raw)
         self.scratch: ScratchBuffers = ScratchBuffers(self, self.pool)
-        self.most_operands: int = raw.most_operands
+        self.max_operands: int = raw.max_operands
         self._pipelines: dict[Program, Handle] = {}
         self._split_pipelines: dict[tuple[Program, tuple[int, ...]], Handle] = {}
         self._has_large = False
@@ -555,10 +555,10 @@ class Device:
             source = split_bindings(source, label, counts, self.part_bytes)
             last = operands - program.has_table
             operands, outputs = sum(counts), sum(counts[last - outputs : last])
-            check_operand_part_count(label, operands, self._raw.most_operands, self.part_bytes)
+            check_operand_part_count(label, operands, self._raw.max_operands, self.part_bytes)
         elif self.has_long_words:
             source = load_by_long_words(source)
-        check_operand_count(label, operands, self._raw.most_operands)
+        check_operand_count(label, operands, self._raw.max_operands)
         check_shader(label, source, self.shared_bytes, is_software=self.is_software)
         with uninterruptible:  # the library calls back, where an interrupt would be lost
             layout = self.groups.layout(operands, outputs, program.has_table)

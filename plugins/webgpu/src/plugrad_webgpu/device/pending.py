@@ -82,16 +82,16 @@ class Chain:
 
     __slots__ = (
         "calls",
+        "compile_weight",
+        "fusion_limits",
         "is_open",
         "key",
         "leaves",
         "length",
-        "limits",
         "loop",
         "members",
         "most_leaves",
         "numbered",
-        "weight",
     )
 
     def __init__(self, calls: FusionQueue, key: ChainKey, most_leaves: int) -> None:
@@ -101,12 +101,12 @@ class Chain:
         self.most_leaves: int = most_leaves
         self.members: list[tuple[ChainMember, BufferRef]] = []
         self.length: int = 0
-        self.weight: int = 0
+        self.compile_weight: int = 0
         self.leaves: dict[ChainLeaf, int] = {}
         self.numbered: int = 0
         self.loop: Shape | None = None
         """The shape along whose axes leaves are repeated, if any is."""
-        self.limits: int = 0
+        self.fusion_limits: int = 0
         self.is_open: bool = True
 
 
@@ -130,14 +130,14 @@ class FusionQueue:
         device: ChainDevice,
         pool: Pool,
         lock: AbstractContextManager[object],
-        most_operands: int,
+        max_operands: int,
     ) -> None:
-        """Begin without chains, for a device that binds up to `most_operands` buffers."""
+        """Begin without chains, for a device that binds up to `max_operands` buffers."""
         self._device = device
         self._pool = pool
         self._lock = lock
-        self._most_operands = most_operands
-        self._most_leaves = min(MAX_CHAIN_LEAVES, most_operands - 1)
+        self._most_operands = max_operands
+        self._most_leaves = min(MAX_CHAIN_LEAVES, max_operands - 1)
         self._open: dict[ChainKey, Chain] = {}
         self._is_finishing = False
         self._plans: dict[Any, tuple[Plan, list[int]]] = {}
@@ -160,7 +160,7 @@ class FusionQueue:
             computed = self._device.hosting.try_compute(step, inputs)
             if computed is not None:
                 return computed
-        if not step.joins:
+        if not step.can_join_chain:
             return self._device.launch(step.plan, *inputs)
         with self._lock:
             buffer = self._pool.reserve(self._device, step.plan.size, LazyBuffer)
@@ -169,10 +169,10 @@ class FusionQueue:
                 chain = self._open.get(key)
                 if (
                     chain is None
-                    or chain.weight + step.weight > MAX_COMPILE_WEIGHT
+                    or chain.compile_weight + step.compile_weight > MAX_COMPILE_WEIGHT
                     or chain.numbered + len(inputs) > chain.most_leaves
                     or (step.loop is not None and chain.loop not in (None, step.loop))
-                    or chain.limits | step.limits == CONFLICT
+                    or chain.fusion_limits | step.fusion_limits == CONFLICT
                 ):
                     chain = self._begin_chain(key, chain, step.plan.size)
                 references = self._refer_to_inputs(chain, step.readings, inputs)
@@ -183,8 +183,8 @@ class FusionQueue:
                     buffer.place = chain.length
                     buffer.dtype = step.dtype
                     chain.length += 1
-                    chain.weight += step.weight
-                    chain.limits |= step.limits
+                    chain.compile_weight += step.compile_weight
+                    chain.fusion_limits |= step.fusion_limits
                     chain.members += [((step, references), buffer.ref)]
                     if step.loop is not None:
                         chain.loop = step.loop

@@ -66,8 +66,8 @@ class RawDevice(Protocol):
     handle: Handle
     has_subgroups: bool
     has_long_words: bool
-    most_operands: int
-    most_shared: int
+    max_operands: int
+    max_shared_bytes: int
 
     def create_buffer(self, size: int) -> Handle:
         """Return a new buffer, or None if memory is exhausted."""

@@ -236,8 +236,8 @@ class NativeDevice:
         self.device = device
         self.has_subgroups: bool = "subgroup" in device.features
         self.has_long_words: bool = "shader-int64" in device.features
-        self.most_operands: int = int(device.limits["max-storage-buffers-per-shader-stage"])
-        self.most_shared: int = int(device.limits["max-compute-workgroup-storage-size"])
+        self.max_operands: int = int(device.limits["max-storage-buffers-per-shader-stage"])
+        self.max_shared_bytes: int = int(device.limits["max-compute-workgroup-storage-size"])
         self.handle: Handle = device._internal
         self.queue: Handle = device.queue._internal
         self._buffer_descriptor = ffi.new("WGPUBufferDescriptor *")

@@ -138,8 +138,8 @@ class PortableDevice:
         self.handle: Handle = device
         self.has_subgroups: bool = "subgroup" in device.features
         self.has_long_words: bool = "shader-int64" in device.features
-        self.most_operands: int = int(device.limits["max-storage-buffers-per-shader-stage"])
-        self.most_shared: int = int(device.limits["max-compute-workgroup-storage-size"])
+        self.max_operands: int = int(device.limits["max-storage-buffers-per-shader-stage"])
+        self.max_shared_bytes: int = int(device.limits["max-compute-workgroup-storage-size"])
 
     def create_buffer(self, size: int, usage: int = STORAGE_USAGE) -> Handle:
         """Return a new buffer, or None if memory is exhausted."""

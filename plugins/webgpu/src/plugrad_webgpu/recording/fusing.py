@@ -42,25 +42,25 @@ cached_program_with_epilogue = lru_cache(maxsize=1024)(program_with_epilogue)
 class FusionGroup:
     """Elementwise dispatches on arrays of one size that can run in any order relative to waiting ones."""
 
-    __slots__ = ("leaves", "limits", "loop", "made", "members", "weight")
+    __slots__ = ("compile_weight", "fusion_limits", "leaves", "loop", "made", "members")
 
     def __init__(self) -> None:
         """Begin without members."""
         self.members: list[RecordedDispatch] = []
         self.made: set[Buffer] = set()
         self.leaves: set[Buffer] = set()
-        self.weight: int = 0
-        self.limits: int = 0
+        self.compile_weight: int = 0
+        self.fusion_limits: int = 0
         self.loop: Shape | None = None
         """The shape along whose axes inputs are repeated, if any is."""
 
     def has_room(self, step: ElementwiseCall, reads: Sequence[Buffer], max_buffers: int) -> bool:
         """Return whether a call can join a group that may bind at most `max_buffers` buffers."""
-        if self.weight + step.weight > MAX_COMPILE_WEIGHT:
+        if self.compile_weight + step.compile_weight > MAX_COMPILE_WEIGHT:
             return False
         if step.loop is not None and self.loop not in (None, step.loop):
             return False
-        if self.limits | step.limits == CONFLICT:
+        if self.fusion_limits | step.fusion_limits == CONFLICT:
             return False
         return len(self.leaves.union(reads) - self.made) < max_buffers
 
@@ -69,9 +69,9 @@ class FusionGroup:
         self.members.append(dispatch)
         self.leaves.update([x for x in dispatch.reads if x not in self.made])
         self.made.update(dispatch.writes)
-        self.weight += step.weight
+        self.compile_weight += step.compile_weight
         self.loop = self.loop or step.loop
-        self.limits |= step.limits
+        self.fusion_limits |= step.fusion_limits
 
 
 def fuse_elementwise(

@@ -72,8 +72,8 @@ class RecordedCopy:
 
     reads: tuple[Buffer]
     writes: tuple[PlaceholderBuffer]
-    start: int
-    place: int
+    source_start: int
+    target_start: int
     size: int
 
 
@@ -150,7 +150,7 @@ class Recorder:
     def call(self, step: ElementwiseCall, *inputs: GpuArray) -> GpuArray:
         """Record an elementwise call."""
         made = self.launch(step.plan, *inputs)
-        if step.joins:
+        if step.can_join_chain:
             noted = self.work[-1]
             assert isinstance(noted, RecordedDispatch)
             noted.step = step

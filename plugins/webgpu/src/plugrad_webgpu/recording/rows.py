@@ -74,7 +74,7 @@ def _can_compute(row: RecordedDispatch, members: Sequence[RecordedDispatch]) -> 
     for member in members:
         step = member.step
         assert step is not None
-        limits |= step.limits
+        limits |= step.fusion_limits
         if step.count != prod(row.plan.shape):
             return False
         for buffer, reading in zip(member.reads, step.readings, strict=True):

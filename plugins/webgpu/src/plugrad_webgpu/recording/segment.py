@@ -97,15 +97,15 @@ class Segment:
         known = [x for x in kept if isinstance(x, ConstantPlaceholder)]
         passed = [x for x in kept if x in given]
         self.results = [x for x in kept if type(x) is PlaceholderBuffer and x not in given]
-        fused = fuse_elementwise(work, set(self.results), device.most_operands - 1)
-        fused = attach_calls_to_rows(fused, set(self.results), device.most_operands - 1)
+        fused = fuse_elementwise(work, set(self.results), device.max_operands - 1)
+        fused = attach_calls_to_rows(fused, set(self.results), device.max_operands - 1)
         self.work = [x for x in fused if isinstance(x, RecordedCopy) or x.plan.grid is not None]
         slots = assign_slots(self.work, given.union(self.results))
         self.slots = slots.sizes
         self.passing_bytes = sum(slots.sizes)
         order = (*inputs.values(), *[host.buffer for host in hosts], *self.results)
         self.places: dict[Buffer, int] = {x: place for place, x in enumerate(order)}
-        self.places |= {x: len(order) + place for x, place in slots.places.items()}
+        self.places |= {x: len(order) + place for x, place in slots.slot_by_buffer.items()}
         self.passed = [self.inputs[self.places[x]] for x in passed]
         self.create_constant_placeholder = [x.array.buffer for x in known]
         numbers = {x: number for number, x in enumerate((*self.results, *passed, *known))}
@@ -208,7 +208,9 @@ class Segment:
             if isinstance(each, RecordedCopy):
                 end_run()
                 source, own = operands
-                command = partial(device.copy_bytes, source, each.start, own, each.place, each.size)
+                command = partial(
+                    device.copy_bytes, source, each.source_start, own, each.target_start, each.size
+                )
                 commands.append(command)
                 continue
             plan = each.plan

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class SlotAssignment(NamedTuple):
     """The memory slots of the buffers that recorded work creates and uses."""
 
-    places: dict[Buffer, int]
+    slot_by_buffer: dict[Buffer, int]
     sizes: tuple[int, ...]
 
 

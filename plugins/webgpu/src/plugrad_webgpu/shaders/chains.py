@@ -97,15 +97,15 @@ class ElementwiseCall:
     dtype: DType
     count: int
     """The number of elements of the result."""
-    weight: int
+    compile_weight: int
     """How much the call adds to the time that compiling a chain takes: 1 for an addition."""
     loop: Shape | None
     """The shape of the result if an input has to be repeated along its axes."""
-    limits: int
+    fusion_limits: int
     """What a chain must not combine, as bits: `PACKS_HALVES` and `HAS_ODD_ROWS`."""
     plan: Plan
     """The call by itself."""
-    joins: bool
+    can_join_chain: bool
     """Whether it may be part of a chain: it has work to do, and not too many inputs."""
     body: Callable[..., NDArray[Any]] | None
     """What gives the same on the host, of NumPy's arrays and the attributes."""
