@@ -53,7 +53,7 @@ def is_small(queries: int, keys: int, width: int, size: int) -> bool:
 
 
 def count_scratch(queries: int, keys: int, *columns: int) -> int:
-    """Return the numbers of scratch memory for a small head: of the mask, of weights and slopes, of columns."""
+    """Return how many elements of scratch memory the attention of a small head needs."""
     blocks = -(-queries // BLOCK_QUERIES)
     return BLOCK_QUERIES * (keys * (blocks + 2) + sum(columns))
 

@@ -67,7 +67,7 @@ def lower_elementwise(call: Call, specs: Specs) -> list[AnyCall] | None:
 
 
 def make_unary_rule(name: str, dtypes: tuple[str, ...], *attributes: str) -> Rule:
-    """Return the rule of a unary C function for some dtypes."""
+    """Return the rule by which an elementwise call of some dtypes becomes a call of a unary C function."""
     functions = {as_dtype(d): check_c_function(f"{name}_{d}") for d in dtypes}
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
@@ -82,7 +82,7 @@ def make_unary_rule(name: str, dtypes: tuple[str, ...], *attributes: str) -> Rul
 
 
 def make_binary_rule(name: str, dtypes: tuple[str, ...], *, is_swapped: bool = False) -> Rule:
-    """Return the rule of a binary C function for some dtypes."""
+    """Return the rule by which an elementwise call of some dtypes becomes a call of a binary C function."""
     functions = {as_dtype(d): check_c_function(f"{name}_{d}") for d in dtypes}
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
@@ -112,7 +112,7 @@ def make_binary_rule(name: str, dtypes: tuple[str, ...], *, is_swapped: bool = F
 
 
 def make_ufunc_rule(ufunc: np.ufunc) -> Rule:
-    """Return the rule of a ufunc."""
+    """Return the rule by which an elementwise call becomes a call of a ufunc's inner loop."""
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
         (y,) = call.outputs
@@ -214,7 +214,7 @@ C_SELECT_BY_ITEM_SIZE: Final = {size: check_c_function(f"select_{size}") for siz
 
 
 def lower_select(call: Call, specs: Specs) -> list[AnyCall] | None:
-    """Return the C calls of a selection by conditions."""
+    """Return the C calls that compute a call of `select`, or None if there are none."""
     (y,) = call.outputs
     function = C_SELECT_BY_ITEM_SIZE.get(specs[y].dtype.itemsize)
     if function is None or specs[y].dtype.name == "string":

@@ -135,7 +135,7 @@ class _LoopSource:
         return stages
 
     def build_loop(self) -> CompiledLoop:
-        """Return the loop."""
+        """Return the compiled loop of the group of calls."""
         pointers = [f"$n{i}" for i in range(len(self.numbers))]
         pointers += [f"$p{i}" for i in range(len(self.arrays))]
         body = [self._format_stage(number, stage) for number, stage in enumerate(self.stages)]
@@ -172,7 +172,7 @@ class _LoopSource:
         )
 
     def _format_stage(self, number: int, stage: Sequence[ElementwiseCall]) -> str:
-        """Return the loop of a stage over a block."""
+        """Return the WebAssembly text of a stage's loop over a block of elements."""
         text = self.text
         text.lines = []
         known: dict[BlockOffset, list[str]] = {}

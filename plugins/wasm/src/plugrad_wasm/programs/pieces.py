@@ -129,7 +129,7 @@ def _split_parts(call: BlockwiseCalls, layout: OperandLayout, store: Runtime) ->
 
 
 def _table_calls(calls: Sequence[BlockCall], layout: OperandLayout, first: int) -> list[TableCall]:
-    """Return table calls that start at element `first`."""
+    """Return calls encoded for a program table, with addresses that start at element `first`."""
     return [
         TableCall(export, [layout.to_operand(x, first) for x in arguments])
         for export, arguments in calls

@@ -396,7 +396,7 @@ def local_response_normalization_gradient(
 def _map_with_neighbours(
     term: str, finish: str, how: tuple[int, float, float, float], arrays: dict[str, GpuArray]
 ) -> GpuArray:
-    """Return `finish` of each element and of the sum of `term` over its neighbouring channels."""
+    """Return for each element the expression `finish`, given the sum of `term` over its neighbouring channels."""
     x, (radius, *numbers) = arrays["x"], how
     rows, length = math.prod(x.shape[:-1]), x.shape[-1]
     if min(2 * radius + 1, length) > MAX_LOOP_STEPS:  # a window of the terms, in several pieces

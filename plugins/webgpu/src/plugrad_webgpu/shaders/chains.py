@@ -205,12 +205,12 @@ def find_fusion_limits(formula: Formula, loop: Shape | None) -> int:
 
 @cache
 def single_call_program(form: ChainForm) -> Program:
-    """Return the program of a single call."""
+    """Return the shader program of an elementwise call that is not fused with others."""
     return chain_program(form)
 
 
 def chain_program(form: ChainForm) -> Program:
-    """Return the program of a chain; its operands are the leaves followed by the outputs."""
+    """Return the shader program of a chain of fused calls; its operands are the leaves, then the outputs."""
     label = "; ".join(formula.expression for formula in form.formulas)
     return Program(label, partial(_chain_source, form), outputs=len(form.outputs))
 
