@@ -190,7 +190,7 @@ def _describe_mistake(
             form = form.replace(default, "…")
     name = function.__qualname__.removesuffix(".__new__")
     if name.endswith(".__init__"):
-        name = type(args[0]).__name__
+        name = type(args[0] if args else kwargs["self"]).__name__
     return f"{name}: {mistake}; write {name}{form}"
 
 
