@@ -22,7 +22,13 @@ from plugrad.errors import (
     warn,
 )
 from plugrad.settings.layers import config
-from plugrad.tensor.backend import HOST, dlpack_device_of, export_array, export_values, read_array
+from plugrad.tensor.backend import (
+    DLPACK_HOST_DEVICE,
+    dlpack_device_of,
+    export_array,
+    export_values,
+    read_array,
+)
 from plugrad.tensor.keeping import keep_alive
 from plugrad.types.dtype import DType, DTypeLike, Scalar, as_dtype, string
 from plugrad.types.shapes import count_elements
@@ -40,7 +46,7 @@ if TYPE_CHECKING:
 else:
     Methods = object
 
-Result = TypeVar("Result")
+ResultType = TypeVar("ResultType")
 MAX_PRINTED_ELEMENTS = 1000
 """The most elements of which all are printed."""
 TensorLike: TypeAlias = "Tensor | Scalar | str | NDArray[Any] | np.generic | Sequence[Any]"
@@ -229,9 +235,10 @@ class Tensor(Methods):
         is_shared = copy is False and max_version is not None and max_version >= (1, 0)
         own = self.__dlpack_device__()
         wanted = own if dl_device is None else (int(dl_device[0]), int(dl_device[1]))
-        if wanted not in (own, HOST):
+        if wanted not in (own, DLPACK_HOST_DEVICE):
             raise BufferError(
-                f"__dlpack__: dl_device={short_repr(dl_device)} must be {own}, where the tensor is, or {HOST}, the host"
+                f"__dlpack__: dl_device={short_repr(dl_device)} must be {own}, where the tensor is, or "
+                f"{DLPACK_HOST_DEVICE}, the host"
             )
         backend = self.backend
         if wanted == dlpack_device_of(backend) and self.dtype is not string:
@@ -247,7 +254,7 @@ class Tensor(Methods):
 
     def __dlpack_device__(self) -> tuple[int, int]:
         _ = self.array  # raises if the tensor has been disposed
-        return dlpack_device_of(self.backend) or HOST
+        return dlpack_device_of(self.backend) or DLPACK_HOST_DEVICE
 
     def item(self) -> Any:
         """Return the value of a tensor with one element as a Python scalar or string.
@@ -324,7 +331,7 @@ class Tensor(Methods):
             self.node is not None and self.dtype.is_inexact and self.node.is_being_differentiated()
         )
 
-    def _as_python_scalar(self, kind: Callable[[Any], Result]) -> Result:
+    def _as_python_scalar(self, kind: Callable[[Any], ResultType]) -> ResultType:
         name = getattr(kind, "__name__", "conversion")
         value = self._single_value(name)
         try:
