@@ -65,7 +65,7 @@ class State(dict[str, Variable]):
     """The number of steps that the variable has taken."""
 
 
-_Update: TypeAlias = tuple[Variable, Tensor, State]
+_VariableUpdate: TypeAlias = tuple[Variable, Tensor, State]
 """A variable, its gradient and its state."""
 
 
@@ -304,7 +304,7 @@ class Optimizer(ABC):
             pairs = [(v, g) for (v, _), g in zip(pairs, gradients, strict=True)]
         pairs = self._transform_gradients(pairs)
         step, names = static_value(lambda: (self._step, self._slot_names()))
-        moves: list[_Update] = []
+        moves: list[_VariableUpdate] = []
         for variable, gradient in pairs:
             dtype = variable.array.dtype
             if gradient.array.dtype is not dtype:
@@ -472,7 +472,7 @@ class Optimizer(ABC):
     def _apply_updates(
         self,
         step: UpdateStep,
-        moves: list[_Update],
+        moves: list[_VariableUpdate],
         names: tuple[str, ...],
         compute: Callable[[], tuple[float, ...]],
         log: HostLog,
@@ -538,8 +538,8 @@ def _make_slot(variable: Variable, name: str, value: Tensor) -> Variable:
 
 
 def _group_by_kernel(
-    moves: Sequence[_Update], members: Mapping[Variable, _ParamGroup]
-) -> list[tuple[int, list[_Update]]]:
+    moves: Sequence[_VariableUpdate], members: Mapping[Variable, _ParamGroup]
+) -> list[tuple[int, list[_VariableUpdate]]]:
     """Group moves that one kernel call can update: equal dtype, device, group and number of steps taken.
 
     A variable that comes twice takes another step: its move belongs to a later group, and the number that comes with a
@@ -559,7 +559,7 @@ def _group_by_kernel(
     if planned is not None:
         planned.update(came)
     equal = static_value(partial(_first_in_group, ahead, members))
-    groups: dict[tuple[int, int, object, Backend], list[_Update]] = {}
+    groups: dict[tuple[int, int, object, Backend], list[_VariableUpdate]] = {}
     for move, turn, first in zip(moves, turns, equal, strict=True):
         group = turn, first, move[1].array.dtype, move[0].backend  # gradients have been cast
         groups.setdefault(group, []).append(move)
@@ -578,9 +578,9 @@ def _first_in_group(
     return [firsts.setdefault(key, i) for i, key in enumerate(keys)]
 
 
-def _iter_batches(moves: list[_Update]) -> Iterator[list[_Update]]:
+def _iter_batches(moves: list[_VariableUpdate]) -> Iterator[list[_VariableUpdate]]:
     """Yield batches of moves whose variables have about `MAX_BATCH_ELEMENTS` elements in total."""
-    batch: list[_Update] = []
+    batch: list[_VariableUpdate] = []
     size = 0
     for move in moves:
         batch.append(move)
