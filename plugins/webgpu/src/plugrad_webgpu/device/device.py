@@ -44,10 +44,16 @@ if TYPE_CHECKING:
     from wgpu import GPUBuffer, GPUDevice
 
     from plugrad.extend import DType, Memory, PlugradError
-    from plugrad_webgpu.driver.interface import BufferRange, Driver, Handle, OpenPass, RawDevice
+    from plugrad_webgpu.driver.interface import (
+        BufferRange,
+        Driver,
+        DriverHandle,
+        OpenPass,
+        RawDevice,
+    )
     from plugrad_webgpu.memory.buffers import Storage
     from plugrad_webgpu.shaders.layout import Shape
-    from plugrad_webgpu.shaders.program import Grid, Plan, Program
+    from plugrad_webgpu.shaders.program import Plan, Program, WorkgroupCounts
 
 BATCH_MAX_DISPATCHES = {"hardware": 64, "software": 1024}
 # A GPU should start early. A software device competes with the recording for the processor and hands
@@ -63,11 +69,11 @@ CONSTANTS_MAX_BYTES = 1 << 26  # of tables: beyond, they are made again
 class EncodedDispatch(NamedTuple):
     """A dispatch with its pipeline and bind group."""
 
-    pipeline: Handle
-    group: Handle
-    parameters: bytes
+    pipeline: DriverHandle
+    bind_group: DriverHandle
+    parameter_bytes: bytes
     """The immediates; none if the parameters are in a buffer."""
-    grid: Grid
+    workgroup_counts: WorkgroupCounts
 
 
 class Device:
@@ -103,11 +109,11 @@ class Device:
         self.groups: BindGroups = BindGroups(self, driver, raw)
         self.scratch: ScratchBuffers = ScratchBuffers(self, self.pool)
         self.max_operands: int = raw.max_operands
-        self._pipelines: dict[Program, Handle] = {}
-        self._split_pipelines: dict[tuple[Program, tuple[int, ...]], Handle] = {}
+        self._pipelines: dict[Program, DriverHandle] = {}
+        self._split_pipelines: dict[tuple[Program, tuple[int, ...]], DriverHandle] = {}
         self._has_large = False
         self._pass: OpenPass | None = None
-        self._handle: Handle = None
+        self._handle: DriverHandle = None
         self._current: Program | None = None
         self._subgroup: int | None = None
         self.loads_64_bit_words: bool = is_software and raw.loads_64_bit_words
@@ -141,7 +147,7 @@ class Device:
 
     # --- memory
 
-    def create_buffer(self, size: int) -> Handle | None:
+    def create_buffer(self, size: int) -> DriverHandle | None:
         """Return a new storage buffer, or None if memory is exhausted."""
         self._has_large = self._has_large or size > self.part_bytes
         return self._raw.create_buffer(size)
@@ -286,7 +292,7 @@ class Device:
             if self._dispatches >= self.batch_limit or self._bytes >= BATCH_MAX_BYTES:
                 self.flush()
 
-    def pipeline(self, program: Program, operands: int) -> Handle:
+    def pipeline(self, program: Program, operands: int) -> DriverHandle:
         """Return the pipeline of a program, compiled if need be; the caller holds the lock."""
         return self._pipelines.get(program) or self._compile(program, operands)
 
@@ -425,11 +431,11 @@ class Device:
     # --- sharing
 
     @property
-    def shared(self) -> GPUDevice:
+    def wgpu_device(self) -> GPUDevice:
         """The wgpu-py device."""
         return self._raw.device
 
-    def handle_of(self, buffer: GPUBuffer) -> Handle:
+    def handle_of(self, buffer: GPUBuffer) -> DriverHandle:
         """Return the driver's handle of a wgpu buffer."""
         return self._raw.handle_of(buffer)
 
@@ -534,7 +540,7 @@ class Device:
         self._bytes = 0
         self._pass = opened
 
-    def _end_pass(self, open_pass: OpenPass) -> Handle:
+    def _end_pass(self, open_pass: OpenPass) -> DriverHandle:
         """Close the pass of the batch and return its encoder."""
         encoder = open_pass.end()
         self._pass = None
@@ -544,7 +550,9 @@ class Device:
         self.groups.end_batch(encoder)
         return encoder
 
-    def _compile(self, program: Program, operands: int, counts: tuple[int, ...] = ()) -> Handle:
+    def _compile(
+        self, program: Program, operands: int, counts: tuple[int, ...] = ()
+    ) -> DriverHandle:
         source, label = program.source(), program.label
         if program.has_table:
             binding = f"@group(0) @binding({operands}) var<storage, read> parameters"

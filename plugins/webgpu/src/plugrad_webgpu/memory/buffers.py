@@ -18,7 +18,7 @@ from plugrad.extend import Memory, OutOfMemory, complex64, float32
 from plugrad_webgpu.driver.forks import RefusingLock
 from plugrad_webgpu.driver.interrupts import uninterruptible
 from plugrad_webgpu.driver.limits import CPU_REMEDY
-from plugrad_webgpu.shaders.elements import WORD_DTYPE
+from plugrad_webgpu.shaders.elements import WORD_DTYPES_BY_NARROW_DTYPE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad.extend import DType, PlugradError
-    from plugrad_webgpu.driver.interface import Handle
+    from plugrad_webgpu.driver.interface import DriverHandle
     from plugrad_webgpu.shaders.chains import ElementwiseCall
     from plugrad_webgpu.shaders.layout import Shape
     from plugrad_webgpu.shaders.program import Plan, Program
@@ -56,9 +56,9 @@ class Storage:
 
     __slots__ = ("freed_in", "handle", "owner", "serial", "size")
 
-    def __init__(self, owner: Allocator, handle: Handle, size: int) -> None:
+    def __init__(self, owner: Allocator, handle: DriverHandle, size: int) -> None:
         self.owner: Allocator = owner
-        self.handle: Handle = handle
+        self.handle: DriverHandle = handle
         self.serial: int = next(_buffer_serial_numbers)
         """Its number among the buffers of all devices."""
         self.size: int = size
@@ -71,7 +71,7 @@ class ExternalBuffer(Storage):
 
     __slots__ = ("buffer",)
 
-    def __init__(self, owner: Allocator, buffer: Any, handle: Handle) -> None:
+    def __init__(self, owner: Allocator, buffer: Any, handle: DriverHandle) -> None:
         """Note a `wgpu.GPUBuffer` of a device, and its handle."""
         super().__init__(owner, handle, buffer.size)
         self.buffer: Any = buffer
@@ -92,7 +92,9 @@ class HostStore(Protocol):
         """Return an array filled with `value`, cast to a dtype."""
         ...
 
-    def try_compute(self, step: ElementwiseCall, inputs: Sequence[GpuArray]) -> GpuArray | None:
+    def try_compute(
+        self, prepared_call: ElementwiseCall, inputs: Sequence[GpuArray]
+    ) -> GpuArray | None:
         """Return the result of an elementwise call, or None if the device must compute it."""
         ...
 
@@ -143,7 +145,7 @@ class CommandRecorder(Protocol):
         """Compile a program unless it is compiled."""
         ...
 
-    def call(self, step: ElementwiseCall, *inputs: GpuArray) -> GpuArray:
+    def call(self, prepared_call: ElementwiseCall, *inputs: GpuArray) -> GpuArray:
         """Return the result of an elementwise call, which may be recorded later."""
         ...
 
@@ -260,7 +262,7 @@ class Allocator(Protocol):
     batch: int
     """The number of the batch that is being recorded."""
 
-    def create_buffer(self, size: int) -> Handle | None:
+    def create_buffer(self, size: int) -> DriverHandle | None:
         """Return a new buffer, or None if memory is exhausted."""
         ...
 
@@ -527,7 +529,7 @@ def host_values_or_none(array: GpuArray) -> NDArray[Any] | None:
 
 def as_words(array: GpuArray) -> GpuArray:
     """View an array of a narrow dtype as its words; return any other array unchanged."""
-    return reinterpret(array, array.shape, WORD_DTYPE.get(array.dtype))
+    return reinterpret(array, array.shape, WORD_DTYPES_BY_NARROW_DTYPE.get(array.dtype))
 
 
 def as_float_pairs(array: GpuArray) -> GpuArray:
