@@ -59,8 +59,8 @@ def workgroup_reduction_function(
 
     Args:
         function_name: Its name.
-        combine_expression: What combines the values `a` and `b`. It may be called in any order, but the order is the same in each
-            run. NaN is what it makes of it: the functions for subgroups that WGSL has may drop it.
+        combine_expression: What combines the values `a` and `b`. It may be called in any order, but the order
+            is the same in each run. NaN is what it makes of it: the functions for subgroups that WGSL has may drop it.
         wgsl_type: The type of a value.
         has_subgroups: Whether the device has subgroups of neighbours.
         workgroup_size: The invocations of a workgroup.

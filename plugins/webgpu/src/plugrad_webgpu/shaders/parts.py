@@ -102,19 +102,20 @@ def _access_functions(
     return functions
 
 
-def _load_function(
-    array_name: str, element_type: str, part_count: int, elements_per_part: int
-) -> str:
+def _load_function(array_name: str, element_type: str, part_count: int, part_length: int) -> str:
     """Return a WGSL function that loads the element at an index.
 
     It loads from every part and selects, because compilers follow each path of a branch wherever it is inlined. Outside
     a part, a checked load gives any value, which nobody uses.
     """
     parts = "".join(
-        f"  value = select(value, {array_name}_{i}[index - {i * elements_per_part}u], index >= {i * elements_per_part}u);\n"
+        f"  value = select(value, {array_name}_{i}[index - {i * part_length}u], index >= {i * part_length}u);\n"
         for i in range(1, part_count)
     )
-    return f"fn of_{array_name}(index: u32) -> {element_type} {{\n  var value = {array_name}_0[index];\n{parts}  return value;\n}}\n"
+    return (
+        f"fn of_{array_name}(index: u32) -> {element_type} {{\n"
+        f"  var value = {array_name}_0[index];\n{parts}  return value;\n}}\n"
+    )
 
 
 def _access_function(
@@ -124,15 +125,18 @@ def _access_function(
     value_parameter: str,
     access_template: str,
     part_count: int,
-    elements_per_part: int,
+    part_length: int,
 ) -> str:
-    """Return a WGSL function that applies `access_template` to an element, by index, of an array split over several bindings."""
+    """Return a WGSL function that accesses an element, by index, of an array split over several bindings."""
     cases = "".join(
         f"    {f'case {i}u' if i else 'default'} "
-        f"{{ return {access_template.format(f'{array_name}_{i}[index - {i * elements_per_part}u]')}; }}\n"
+        f"{{ return {access_template.format(f'{array_name}_{i}[index - {i * part_length}u]')}; }}\n"
         for i in reversed(range(part_count))
     )
-    return f"fn {function_name}(index: u32{value_parameter}) -> {result_type} {{\n  switch index / {elements_per_part}u {{\n{cases}  }}\n}}\n"
+    return (
+        f"fn {function_name}(index: u32{value_parameter}) -> {result_type} {{\n"
+        f"  switch index / {part_length}u {{\n{cases}  }}\n}}\n"
+    )
 
 
 def _replace_accesses(text: str, part_counts_and_sizes: dict[str, tuple[int, int]]) -> str:
@@ -168,13 +172,17 @@ def _replace_accesses(text: str, part_counts_and_sizes: dict[str, tuple[int, int
 
 
 def _assignment_call(
-    array_name: str, index: str, assignment: str, part_count: int, elements_per_part: int
+    array_name: str, index: str, assignment: str, part_count: int, part_length: int
 ) -> str:
     cases = " ".join(
-        f"{f'case {i}u' if i else 'default'} {{ {array_name}_{i}[place_in_{array_name} - {i * elements_per_part}u]{assignment}; }}"
+        f"{f'case {i}u' if i else 'default'} "
+        f"{{ {array_name}_{i}[place_in_{array_name} - {i * part_length}u]{assignment}; }}"
         for i in reversed(range(part_count))
     )
-    return f"{{ let place_in_{array_name} = u32({index}); switch place_in_{array_name} / {elements_per_part}u {{ {cases} }} }}"
+    return (
+        f"{{ let place_in_{array_name} = u32({index}); "
+        f"switch place_in_{array_name} / {part_length}u {{ {cases} }} }}"
+    )
 
 
 def find_closing_bracket(text: str, start: int) -> int:
