@@ -41,7 +41,7 @@ def recorded(make_runner):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(native.NativeDevice, "create_pipeline", create_and_note)
         runner = make_runner()  # of a device that has compiled nothing yet
-        runner.device.has_long_words = False  # which lavapipe has, and WebGPU does not know
+        runner.device.loads_64_bit_words = False  # which lavapipe has, and WebGPU does not know
         runner.device.shared_bytes = 16_384  # what WebGPU guarantees
         # Drivers translate a shader when it first runs, which took most of a minute for all of these.
         # Other tests run them.

@@ -198,10 +198,13 @@ def list_implementations(kernel_name: str, backend: Backend) -> list[KernelConfi
 
 def _list_registered(kernel_name: str, backend: Backend) -> list[KernelConfig]:
     """Return all implementations of a kernel on a device, whatever this context overrides."""
-    entries = _registrations.get((kernel_name, backend.name), ())
+    tables = _list_table_implementations(kernel_name, backend)
+    entries = _registrations.get((kernel_name, backend.name))
+    if not entries:
+        return tables
     above = [entry.config for entry in reversed(entries) if entry.replaces]
     below = [entry.config for entry in reversed(entries) if not entry.replaces]
-    return [*above, *_list_table_implementations(kernel_name, backend), *below]
+    return [*above, *tables, *below]
 
 
 def _list_overrides(kernel_name: str, backend_name: str) -> list[KernelConfig]:
