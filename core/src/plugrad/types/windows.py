@@ -253,7 +253,7 @@ def as_pairs(value: Iterable[Sequence[int]], name: str) -> Pairs:
         ArgumentValueError: a pair is not two such sizes.
     """
     try:
-        pairs = tuple([as_integers(part) for part in list_members(value)])
+        pairs = tuple(map(as_integers, value if isinstance(value, tuple) else list_members(value)))
     except TypeError:
         pairs = ((),)
     if [pair for pair in pairs if len(pair) != 2 or min(pair) < 0]:
