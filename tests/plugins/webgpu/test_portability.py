@@ -51,7 +51,7 @@ def recorded(make_runner):
         for is_software in (True, False):
             runner.device.is_software = is_software
             for row in rows():
-                for dtype in row.runs_on:
+                for dtype in row.tested_dtypes:
                     call(runner, row, dtype)
             for dtype in SHADER_DTYPES - {bool_}:
                 for _ in range(2):  # a chain is compiled when it is made for the second time
@@ -63,9 +63,13 @@ def recorded(make_runner):
 def call(runner, row, dtype):
     """Run the kernel of a row if it runs on the device."""
     config = runner.configs.get(row.kernel.name)
-    if config is None or config.on_host or not row.needs(dtype) <= {str(d) for d in SHADER_DTYPES}:
+    if (
+        config is None
+        or config.on_host
+        or not row.required_dtypes(dtype) <= {str(d) for d in SHADER_DTYPES}
+    ):
         return
-    arrays = [None if x is None else runner.up(x) for x in row.draw(dtype)]
+    arrays = [None if x is None else runner.up(x) for x in row.draw_inputs(dtype)]
     try:
         runner.call(row.kernel, *(arrays or [runner.backend]), **row.attributes(dtype))
     except UnsupportedDtype:
