@@ -16,7 +16,7 @@ from plugrad_webgpu.memory.buffers import ExternalBuffer
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from plugrad_webgpu.driver.interface import BindingLayout, Driver, DriverHandle, RawDevice
+    from plugrad_webgpu.driver.interface import BindingLayout, Driver, Handle, RawDevice
     from plugrad_webgpu.memory.buffers import Allocator, Storage
     from plugrad_webgpu.shaders.program import Program
 
@@ -36,8 +36,8 @@ class BindGroups:
         self._driver = driver
         self._raw = raw
         self._layouts: dict[tuple[int, int, bool], BindingLayout] = {}
-        self._groups: dict[tuple[int, ...], DriverHandle] = {}
-        self._guests: list[tuple[DriverHandle, list[ExternalBuffer]]] = []
+        self._groups: dict[tuple[int, ...], Handle] = {}
+        self._guests: list[tuple[Handle, list[ExternalBuffer]]] = []
 
     def layout(self, operands: int, outputs: int, has_table: bool = False) -> BindingLayout:
         """Return the layout shared by all programs with these numbers of operands."""
@@ -47,7 +47,7 @@ class BindGroups:
             layout = self._layouts[key] = self._driver.BindGroupLayout(self._raw.device, *key)
         return layout
 
-    def find(self, program: Program, operands: Sequence[Storage]) -> DriverHandle:
+    def find(self, program: Program, operands: Sequence[Storage]) -> Handle:
         """Return the bind group of the operands of a program.
 
         Raises:
@@ -61,9 +61,7 @@ class BindGroups:
             key += (-1,)
         return self._groups.get(key) or self._bind(key, operands, program)
 
-    def _bind(
-        self, key: tuple[int, ...], operands: Sequence[Storage], program: Program
-    ) -> DriverHandle:
+    def _bind(self, key: tuple[int, ...], operands: Sequence[Storage], program: Program) -> Handle:
         for storage in operands:
             if storage.owner is not self._owner:
                 raise foreign_buffer_error()
@@ -96,14 +94,14 @@ class BindGroups:
                     "mapped, so all work that was recorded with it is lost; keep it as long as its tensors are used"
                 )
 
-    def end_batch(self, encoder: DriverHandle) -> None:
+    def end_batch(self, encoder: Handle) -> None:
         """Check and forget the external buffers of a batch; release all bind groups if there are many."""
         if self._guests:
             self._check_and_forget_external_buffers(encoder)
         if len(self._groups) > MAX_BIND_GROUPS + self.in_use:
             self.release_all()
 
-    def _check_and_forget_external_buffers(self, encoder: DriverHandle) -> None:
+    def _check_and_forget_external_buffers(self, encoder: Handle) -> None:
         batch, self._guests = self._guests, []
         for group, _ in batch:
             self._driver.release_bind_group(group)

@@ -44,13 +44,7 @@ if TYPE_CHECKING:
     from wgpu import GPUBuffer, GPUDevice
 
     from plugrad.extend import DType, Memory, PlugradError
-    from plugrad_webgpu.driver.interface import (
-        BufferRange,
-        Driver,
-        DriverHandle,
-        OpenPass,
-        RawDevice,
-    )
+    from plugrad_webgpu.driver.interface import BufferRange, Driver, Handle, OpenPass, RawDevice
     from plugrad_webgpu.memory.buffers import Storage
     from plugrad_webgpu.shaders.layout import Shape
     from plugrad_webgpu.shaders.program import Plan, Program, WorkgroupCounts
@@ -69,8 +63,8 @@ CONSTANTS_MAX_BYTES = 1 << 26  # of tables: beyond, they are made again
 class EncodedDispatch(NamedTuple):
     """A dispatch with its pipeline and bind group."""
 
-    pipeline: DriverHandle
-    bind_group: DriverHandle
+    pipeline: Handle
+    bind_group: Handle
     parameter_bytes: bytes
     """The immediates; none if the parameters are in a buffer."""
     workgroup_counts: WorkgroupCounts
@@ -109,11 +103,11 @@ class Device:
         self.groups: BindGroups = BindGroups(self, driver, raw)
         self.scratch: ScratchBuffers = ScratchBuffers(self, self.pool)
         self.max_operands: int = raw.max_operands
-        self._pipelines: dict[Program, DriverHandle] = {}
-        self._split_pipelines: dict[tuple[Program, tuple[int, ...]], DriverHandle] = {}
+        self._pipelines: dict[Program, Handle] = {}
+        self._split_pipelines: dict[tuple[Program, tuple[int, ...]], Handle] = {}
         self._has_large = False
         self._pass: OpenPass | None = None
-        self._handle: DriverHandle = None
+        self._handle: Handle = None
         self._current: Program | None = None
         self._subgroup: int | None = None
         self.loads_64_bit_words: bool = is_software and raw.loads_64_bit_words
@@ -147,7 +141,7 @@ class Device:
 
     # --- memory
 
-    def create_buffer(self, size: int) -> DriverHandle | None:
+    def create_buffer(self, size: int) -> Handle | None:
         """Return a new storage buffer, or None if memory is exhausted."""
         self._has_large = self._has_large or size > self.part_bytes
         return self._raw.create_buffer(size)
@@ -292,7 +286,7 @@ class Device:
             if self._dispatches >= self.batch_limit or self._bytes >= BATCH_MAX_BYTES:
                 self.flush()
 
-    def pipeline(self, program: Program, operands: int) -> DriverHandle:
+    def pipeline(self, program: Program, operands: int) -> Handle:
         """Return the pipeline of a program, compiled if need be; the caller holds the lock."""
         return self._pipelines.get(program) or self._compile(program, operands)
 
@@ -435,7 +429,7 @@ class Device:
         """The wgpu-py device."""
         return self._raw.device
 
-    def handle_of(self, buffer: GPUBuffer) -> DriverHandle:
+    def handle_of(self, buffer: GPUBuffer) -> Handle:
         """Return the driver's handle of a wgpu buffer."""
         return self._raw.handle_of(buffer)
 
@@ -540,7 +534,7 @@ class Device:
         self._bytes = 0
         self._pass = opened
 
-    def _end_pass(self, open_pass: OpenPass) -> DriverHandle:
+    def _end_pass(self, open_pass: OpenPass) -> Handle:
         """Close the pass of the batch and return its encoder."""
         encoder = open_pass.end()
         self._pass = None
@@ -550,9 +544,7 @@ class Device:
         self.groups.end_batch(encoder)
         return encoder
 
-    def _compile(
-        self, program: Program, operands: int, counts: tuple[int, ...] = ()
-    ) -> DriverHandle:
+    def _compile(self, program: Program, operands: int, counts: tuple[int, ...] = ()) -> Handle:
         source, label = program.source(), program.label
         if program.has_table:
             binding = f"@group(0) @binding({operands}) var<storage, read> parameters"

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from wgpu import GPUBuffer, GPUDevice
 
-DriverHandle = Any
+Handle = Any
 """An object of the library: it is opaque, and only compared and passed on."""
 
-BufferRange = tuple[DriverHandle, int, int]
+BufferRange = tuple[Handle, int, int]
 """A buffer, an offset and a size."""
 
 STORAGE_USAGE: Final = int(BufferUsage.STORAGE | BufferUsage.COPY_SRC | BufferUsage.COPY_DST)
@@ -33,15 +33,15 @@ class BindingLayout(Protocol):
     """The layout of all programs with the same numbers of operands: inputs first, outputs last."""
 
     @property
-    def pipeline_layout(self) -> DriverHandle:
+    def pipeline_layout(self) -> Handle:
         """The pipeline layout for the creation of pipelines."""
         ...
 
-    def bind(self, device: DriverHandle, buffers: Sequence[BufferRange]) -> DriverHandle:
+    def bind(self, device: Handle, buffers: Sequence[BufferRange]) -> Handle:
         """Return a new bind group of buffers."""
         ...
 
-    def can_bind(self, device: DriverHandle, buffers: Sequence[BufferRange]) -> bool:
+    def can_bind(self, device: Handle, buffers: Sequence[BufferRange]) -> bool:
         """Return whether no buffer has been destroyed; submitting a destroyed one would abort the process."""
         ...
 
@@ -50,11 +50,11 @@ class OpenPass(Protocol):
     """One command encoder with one open compute pass."""
 
     @property
-    def handle(self) -> DriverHandle:
+    def handle(self) -> Handle:
         """The driver's handle of the pass."""
         ...
 
-    def end(self) -> DriverHandle:
+    def end(self) -> Handle:
         """End the pass and return its encoder, which can still record copies."""
         ...
 
@@ -63,35 +63,33 @@ class RawDevice(Protocol):
     """One opened device: buffers, pipelines, submissions and transfers."""
 
     device: GPUDevice
-    handle: DriverHandle
+    handle: Handle
     has_subgroups: bool
     loads_64_bit_words: bool
     max_operands: int
     max_shared_bytes: int
 
-    def create_buffer(self, size: int) -> DriverHandle:
+    def create_buffer(self, size: int) -> Handle:
         """Return a new buffer, or None if memory is exhausted."""
         ...
 
-    def handle_of(self, buffer: GPUBuffer) -> DriverHandle:
+    def handle_of(self, buffer: GPUBuffer) -> Handle:
         """Return the native handle of a wgpu-py buffer."""
         ...
 
-    def lend(self, handle: DriverHandle, size: int, array: object) -> GPUBuffer:
+    def lend(self, handle: Handle, size: int, array: object) -> GPUBuffer:
         """Return a wgpu-py buffer for other code, which keeps `array` alive and refuses to be destroyed."""
         ...
 
-    def compile_pipeline(
-        self, code: str, label: str, entry_point: str, layout: DriverHandle
-    ) -> DriverHandle:
+    def compile_pipeline(self, code: str, label: str, entry_point: str, layout: Handle) -> Handle:
         """Return a program's compute pipeline; ArgumentValueError carries the compiler's message."""
         ...
 
-    def submit(self, encoder: DriverHandle) -> None:
+    def submit(self, encoder: Handle) -> None:
         """Submit an encoder; an invalid batch raises instead of aborting the process."""
         ...
 
-    def write(self, handle: DriverHandle, data: object, size: int) -> None:
+    def write(self, handle: Handle, data: object, size: int) -> None:
         """Copy host memory to a buffer, ahead of all work that is not yet submitted."""
         ...
 
@@ -103,16 +101,14 @@ class RawDevice(Protocol):
         """Return memory from `acquire_staging` for reuse."""
         ...
 
-    def submit_readback(
-        self, encoder: DriverHandle, staging: Any, parts: Sequence[BufferRange]
-    ) -> None:
+    def submit_readback(self, encoder: Handle, staging: Any, parts: Sequence[BufferRange]) -> None:
         """Submit an encoder and copies of parts of buffers to host memory, where they arrive later.
 
         Without parts, the staging arrives when all work is done.
         """
         ...
 
-    def submit_copy(self, encoder: DriverHandle, source: BufferRange, target: BufferRange) -> None:
+    def submit_copy(self, encoder: Handle, source: BufferRange, target: BufferRange) -> None:
         """Submit an encoder, if given, and a copy between equally long parts of buffers."""
         ...
 
@@ -144,7 +140,7 @@ class Driver(Protocol):
         ...
 
     @property
-    def ComputePass(self) -> Callable[[DriverHandle], OpenPass]:  # noqa: N802 - a class
+    def ComputePass(self) -> Callable[[Handle], OpenPass]:  # noqa: N802 - a class
         """The driver's class of compute passes."""
         ...
 
@@ -172,8 +168,8 @@ def shader_compile_error(label: str, failure: GPUError) -> ArgumentValueError:
 
 
 def call_translating_errors(
-    call: Callable[..., DriverHandle], *arguments: object, **named: object
-) -> DriverHandle:
+    call: Callable[..., Handle], *arguments: object, **named: object
+) -> Handle:
     """Call a function of wgpu, translating its errors.
 
     Raises:

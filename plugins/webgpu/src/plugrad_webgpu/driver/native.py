@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from wgpu import GPUBuffer, GPUDevice
 
-    from plugrad_webgpu.driver.interface import BufferRange, DriverHandle
+    from plugrad_webgpu.driver.interface import BufferRange, Handle
 
 # cffi makes these from a C header at run time, so no type checker knows their members.
 ffi: Any = wgpu_native.ffi
@@ -84,7 +84,7 @@ class BindGroupLayout:
         pipeline_layout = device.create_pipeline_layout(
             bind_group_layouts=[group_layout], immediate_size=MAX_IMMEDIATE_BYTES
         )
-        self.pipeline_layout: DriverHandle = pipeline_layout._internal
+        self.pipeline_layout: Handle = pipeline_layout._internal
         self._entries = ffi.new("WGPUBindGroupEntry[]", operands)
         self._descriptor = ffi.new("WGPUBindGroupDescriptor *")
         self._descriptor.layout = group_layout._internal
@@ -94,12 +94,12 @@ class BindGroupLayout:
         for i in range(operands):
             self._entries[i].binding = i
 
-    def bind(self, device: DriverHandle, buffers: Sequence[BufferRange]) -> DriverHandle:
+    def bind(self, device: Handle, buffers: Sequence[BufferRange]) -> Handle:
         """Return a new bind group of buffers, each given as a handle, an offset and a size."""
         self._fill(buffers)
         return lib.wgpuDeviceCreateBindGroup(device, self._descriptor)
 
-    def can_bind(self, device: DriverHandle, buffers: Sequence[BufferRange]) -> bool:
+    def can_bind(self, device: Handle, buffers: Sequence[BufferRange]) -> bool:
         """Return whether no buffer has been destroyed; submitting a destroyed one would abort the process."""
         self._fill(buffers)
         try:
@@ -118,7 +118,7 @@ class BindGroupLayout:
 class SharedBuffer(_api.GPUBuffer):
     """A tensor's buffer that other users of wgpu may use but not destroy."""
 
-    def __init__(self, device: GPUDevice, handle: DriverHandle, size: int, array: object) -> None:
+    def __init__(self, device: GPUDevice, handle: Handle, size: int, array: object) -> None:
         """Share a buffer, and keep its array."""
         lib.wgpuBufferAddRef(handle)
         super().__init__("plugrad", handle, device, size, STORAGE_USAGE, "unmapped")
@@ -140,14 +140,12 @@ class ComputePass:
 
     __slots__ = ("encoder", "handle")
 
-    def __init__(self, device: DriverHandle) -> None:
+    def __init__(self, device: Handle) -> None:
         """Open the pass."""
-        self.encoder: DriverHandle = lib.wgpuDeviceCreateCommandEncoder(device, _ENCODER_DESCRIPTOR)
-        self.handle: DriverHandle = lib.wgpuCommandEncoderBeginComputePass(
-            self.encoder, _PASS_DESCRIPTOR
-        )
+        self.encoder: Handle = lib.wgpuDeviceCreateCommandEncoder(device, _ENCODER_DESCRIPTOR)
+        self.handle: Handle = lib.wgpuCommandEncoderBeginComputePass(self.encoder, _PASS_DESCRIPTOR)
 
-    def end(self) -> DriverHandle:
+    def end(self) -> Handle:
         """End the pass and return its encoder, which can still record copies."""
         lib.wgpuComputePassEncoderEnd(self.handle)
         lib.wgpuComputePassEncoderRelease(self.handle)
@@ -159,8 +157,8 @@ class NativeStaging:
 
     __slots__ = ("_callback", "_info", "_mode", "failure", "handle", "is_mapped", "size", "status")
 
-    def __init__(self, handle: DriverHandle, size: int, mode: int = lib.WGPUMapMode_Read) -> None:
-        self.handle: DriverHandle = handle
+    def __init__(self, handle: Handle, size: int, mode: int = lib.WGPUMapMode_Read) -> None:
+        self.handle: Handle = handle
         self.size: int = size
         self.is_mapped: bool = False
         """Whether the device may not use it: the host uses it, or waits for it."""
@@ -240,15 +238,15 @@ class NativeDevice:
         self.loads_64_bit_words: bool = "shader-int64" in device.features
         self.max_operands: int = int(device.limits["max-storage-buffers-per-shader-stage"])
         self.max_shared_bytes: int = int(device.limits["max-compute-workgroup-storage-size"])
-        self.handle: DriverHandle = device._internal
-        self.queue: DriverHandle = device.queue._internal
+        self.handle: Handle = device._internal
+        self.queue: Handle = device.queue._internal
         self._buffer_descriptor = ffi.new("WGPUBufferDescriptor *")
         self._submission = ffi.new("WGPUCommandBuffer[1]")
         self._idle: list[NativeStaging] = []
         self._late: list[NativeStaging] = []
         self._uploads: list[NativeStaging] = []
 
-    def create_buffer(self, size: int, usage: int = STORAGE_USAGE) -> DriverHandle:
+    def create_buffer(self, size: int, usage: int = STORAGE_USAGE) -> Handle:
         """Return a new buffer, or None if memory is exhausted."""
         self._buffer_descriptor.size = size
         self._buffer_descriptor.usage = usage
@@ -261,17 +259,15 @@ class NativeDevice:
                 return None
             raise
 
-    def handle_of(self, buffer: GPUBuffer) -> DriverHandle:
+    def handle_of(self, buffer: GPUBuffer) -> Handle:
         """Return the native handle of a wgpu-py buffer, which its API does not expose."""
         return buffer._internal
 
-    def lend(self, handle: DriverHandle, size: int, array: object) -> GPUBuffer:
+    def lend(self, handle: Handle, size: int, array: object) -> GPUBuffer:
         """Return a wgpu-py buffer for other code, which keeps `array` alive and refuses to be destroyed."""
         return SharedBuffer(self.device, handle, size, array)
 
-    def compile_pipeline(
-        self, code: str, label: str, entry_point: str, layout: DriverHandle
-    ) -> DriverHandle:
+    def compile_pipeline(self, code: str, label: str, entry_point: str, layout: Handle) -> Handle:
         """Return the compute pipeline of a program with untrusted source.
 
         Raises:
@@ -282,9 +278,7 @@ class NativeDevice:
         except GPUError as failure:
             raise shader_compile_error(label, failure) from None
 
-    def create_pipeline(
-        self, code: str, label: str, entry_point: str, layout: DriverHandle
-    ) -> DriverHandle:
+    def create_pipeline(self, code: str, label: str, entry_point: str, layout: Handle) -> Handle:
         """Compile WGSL to a compute pipeline; for an error in the shader, raise with the compiler's message."""
         source = ffi.new("WGPUShaderSourceWGSL *")
         source.chain.sType = lib.WGPUSType_ShaderSourceWGSL
@@ -309,7 +303,7 @@ class NativeDevice:
             lib.wgpuShaderModuleRelease(module)
             del text, label_text, entry_text  # the C structures only borrow these
 
-    def submit(self, encoder: DriverHandle) -> None:
+    def submit(self, encoder: Handle) -> None:
         """Submit an encoder; an invalid batch raises instead of aborting the process.
 
         To finish it also checks the device. A lost one would abort the process a moment later, so nothing that takes
@@ -326,7 +320,7 @@ class NativeDevice:
             release_encoder(encoder)
         lib.wgpuCommandBufferRelease(commands)
 
-    def write(self, handle: DriverHandle, data: object, size: int) -> None:
+    def write(self, handle: Handle, data: object, size: int) -> None:
         """Copy host memory to a buffer, ahead of all work that is not yet submitted.
 
         The library makes new memory for each copy, and keeps it until work is submitted. The system fills
@@ -401,7 +395,7 @@ class NativeDevice:
             release_buffer(staging.handle)
 
     def submit_readback(
-        self, encoder: DriverHandle | None, staging: NativeStaging, parts: Sequence[BufferRange]
+        self, encoder: Handle | None, staging: NativeStaging, parts: Sequence[BufferRange]
     ) -> None:
         """Submit an encoder and copies of parts of buffers to host memory, where they arrive later."""
         encoder = encoder or self._create_encoder()
@@ -415,9 +409,7 @@ class NativeDevice:
         self.submit(encoder)
         staging.map(end)
 
-    def submit_copy(
-        self, encoder: DriverHandle | None, source: BufferRange, target: BufferRange
-    ) -> None:
+    def submit_copy(self, encoder: Handle | None, source: BufferRange, target: BufferRange) -> None:
         """Submit an encoder and a copy between buffers."""
         encoder = encoder or self._create_encoder()
         handle, start, size = source
@@ -425,7 +417,7 @@ class NativeDevice:
         copy(encoder, handle, start, target[0], target[1], size)
         self.submit(encoder)
 
-    def _create_encoder(self) -> DriverHandle:
+    def _create_encoder(self) -> Handle:
         return lib.wgpuDeviceCreateCommandEncoder(self.handle, _ENCODER_DESCRIPTOR)
 
     def wait_for(self, staging: NativeStaging, lock: AbstractContextManager[object]) -> bool:

@@ -30,34 +30,32 @@ if TYPE_CHECKING:
 
     from wgpu import GPUBuffer, GPUDevice
 
-    from plugrad_webgpu.driver.interface import BufferRange, DriverHandle
+    from plugrad_webgpu.driver.interface import BufferRange, Handle
 
 NULL: Any = None
 
 
-def set_pipeline(handle: DriverHandle, pipeline: DriverHandle) -> None:
+def set_pipeline(handle: Handle, pipeline: Handle) -> None:
     """Set the pipeline of the next dispatches of a pass."""
     call_translating_errors(handle.set_pipeline, pipeline)
 
 
-def set_bind_group(
-    handle: DriverHandle, index: int, group: DriverHandle, _count: int, _offsets: None
-) -> None:
+def set_bind_group(handle: Handle, index: int, group: Handle, _count: int, _offsets: None) -> None:
     """Set the bind group, the buffers of the next dispatches."""
     call_translating_errors(handle.set_bind_group, index, group)
 
 
-def set_immediates(handle: DriverHandle, offset: int, data: bytes, size: int) -> None:
+def set_immediates(handle: Handle, offset: int, data: bytes, size: int) -> None:
     """Set the immediates, the parameters of the next dispatches."""
     call_translating_errors(handle.set_immediates, offset, data, data_size=size)
 
 
-def dispatch_workgroups(handle: DriverHandle, x: int, y: int, z: int) -> None:
+def dispatch_workgroups(handle: Handle, x: int, y: int, z: int) -> None:
     """Record a dispatch."""
     call_translating_errors(handle.dispatch_workgroups, x, y, z)
 
 
-def release_nothing(_handle: DriverHandle) -> None:
+def release_nothing(_handle: Handle) -> None:
     """Do nothing, because Python releases unreferenced objects."""
 
 
@@ -78,11 +76,11 @@ class BindGroupLayout:
         self._group_layout = call_translating_errors(
             device.create_bind_group_layout, entries=entries
         )
-        self.pipeline_layout: DriverHandle = device.create_pipeline_layout(
+        self.pipeline_layout: Handle = device.create_pipeline_layout(
             bind_group_layouts=[self._group_layout], immediate_size=MAX_IMMEDIATE_BYTES
         )
 
-    def bind(self, device: DriverHandle, buffers: Sequence[BufferRange]) -> DriverHandle:
+    def bind(self, device: Handle, buffers: Sequence[BufferRange]) -> Handle:
         """Return a new bind group of buffers."""
         entries = [
             {"binding": i, "resource": {"buffer": buffer, "offset": offset, "size": size}}
@@ -92,7 +90,7 @@ class BindGroupLayout:
             device.create_bind_group, layout=self._group_layout, entries=entries
         )
 
-    def can_bind(self, device: DriverHandle, buffers: Sequence[BufferRange]) -> bool:
+    def can_bind(self, device: Handle, buffers: Sequence[BufferRange]) -> bool:
         """Return whether no buffer has been destroyed."""
         try:
             self.bind(device, buffers)
@@ -106,12 +104,12 @@ class ComputePass:
 
     __slots__ = ("encoder", "handle")
 
-    def __init__(self, device: DriverHandle) -> None:
+    def __init__(self, device: Handle) -> None:
         """Open the pass."""
-        self.encoder: DriverHandle = call_translating_errors(device.create_command_encoder)
-        self.handle: DriverHandle = call_translating_errors(self.encoder.begin_compute_pass)
+        self.encoder: Handle = call_translating_errors(device.create_command_encoder)
+        self.handle: Handle = call_translating_errors(self.encoder.begin_compute_pass)
 
-    def end(self) -> DriverHandle:
+    def end(self) -> Handle:
         """End the pass and return its encoder."""
         self.handle.end()
         return self.encoder
@@ -122,8 +120,8 @@ class PortableStaging:
 
     __slots__ = ("buffer", "promise")
 
-    def __init__(self, buffer: DriverHandle) -> None:
-        self.buffer: DriverHandle = buffer
+    def __init__(self, buffer: Handle) -> None:
+        self.buffer: Handle = buffer
         self.promise: Any = None
 
     def values(self, size: int) -> Any:
@@ -137,13 +135,13 @@ class PortableDevice:
     def __init__(self, device: GPUDevice) -> None:
         """Use a device of wgpu-py."""
         self.device = device
-        self.handle: DriverHandle = device
+        self.handle: Handle = device
         self.has_subgroups: bool = "subgroup" in device.features
         self.loads_64_bit_words: bool = "shader-int64" in device.features
         self.max_operands: int = int(device.limits["max-storage-buffers-per-shader-stage"])
         self.max_shared_bytes: int = int(device.limits["max-compute-workgroup-storage-size"])
 
-    def create_buffer(self, size: int, usage: int = STORAGE_USAGE) -> DriverHandle:
+    def create_buffer(self, size: int, usage: int = STORAGE_USAGE) -> Handle:
         """Return a new buffer, or None if memory is exhausted."""
         try:
             return call_translating_errors(self.device.create_buffer, size=size, usage=usage)
@@ -152,11 +150,11 @@ class PortableDevice:
                 return None
             raise
 
-    def handle_of(self, buffer: GPUBuffer) -> DriverHandle:
+    def handle_of(self, buffer: GPUBuffer) -> Handle:
         """Return the buffer itself."""
         return buffer
 
-    def lend(self, handle: DriverHandle, size: int, array: object) -> GPUBuffer:
+    def lend(self, handle: Handle, size: int, array: object) -> GPUBuffer:
         """Refuse, because nothing would keep the buffer from being destroyed.
 
         Raises:
@@ -167,9 +165,7 @@ class PortableDevice:
             "x.numpy() to a buffer"
         )
 
-    def compile_pipeline(
-        self, code: str, label: str, entry_point: str, layout: DriverHandle
-    ) -> DriverHandle:
+    def compile_pipeline(self, code: str, label: str, entry_point: str, layout: Handle) -> Handle:
         """Return the compute pipeline of a program.
 
         Raises:
@@ -180,9 +176,7 @@ class PortableDevice:
         except GPUError as failure:
             raise shader_compile_error(label, failure) from None
 
-    def create_pipeline(
-        self, code: str, label: str, entry_point: str, layout: DriverHandle
-    ) -> DriverHandle:
+    def create_pipeline(self, code: str, label: str, entry_point: str, layout: Handle) -> Handle:
         """Compile WGSL to a compute pipeline."""
         module = call_translating_errors(self.device.create_shader_module, label=label, code=code)
         compute = {"module": module, "entry_point": entry_point}
@@ -190,13 +184,13 @@ class PortableDevice:
             self.device.create_compute_pipeline, layout=layout, compute=compute
         )
 
-    def submit(self, encoder: DriverHandle) -> None:
+    def submit(self, encoder: Handle) -> None:
         """Finish an encoder, which checks the device, and submit it at once: a lost device aborts the process."""
         exits.pause_thread_if_exiting()
         commands = call_translating_errors(encoder.finish)
         call_translating_errors(self.device.queue.submit, [commands])
 
-    def write(self, handle: DriverHandle, data: object, size: int) -> None:
+    def write(self, handle: Handle, data: object, size: int) -> None:
         """Copy host memory to a buffer, ahead of all work that is not yet submitted."""
         call_translating_errors(self.device.queue.write_buffer, handle, 0, data, 0, size)
 
@@ -212,7 +206,7 @@ class PortableDevice:
                 staging.buffer.unmap()
 
     def submit_readback(
-        self, encoder: DriverHandle, staging: PortableStaging, parts: Sequence[BufferRange]
+        self, encoder: Handle, staging: PortableStaging, parts: Sequence[BufferRange]
     ) -> None:
         """Submit an encoder and copies of parts of buffers to host memory, where they arrive later."""
         encoder = encoder or call_translating_errors(self.device.create_command_encoder)
@@ -228,7 +222,7 @@ class PortableDevice:
         self.submit(encoder)
         staging.promise = call_translating_errors(staging.buffer.map_async, MapMode.READ, 0, end)
 
-    def submit_copy(self, encoder: DriverHandle, source: BufferRange, target: BufferRange) -> None:
+    def submit_copy(self, encoder: Handle, source: BufferRange, target: BufferRange) -> None:
         """Submit an encoder and a copy between buffers."""
         encoder = encoder or call_translating_errors(self.device.create_command_encoder)
         handle, start, size = source

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad.extend import DType, PlugradError
-    from plugrad_webgpu.driver.interface import DriverHandle
+    from plugrad_webgpu.driver.interface import Handle
     from plugrad_webgpu.shaders.chains import ElementwiseCall
     from plugrad_webgpu.shaders.layout import Shape
     from plugrad_webgpu.shaders.program import Plan, Program
@@ -56,9 +56,9 @@ class Storage:
 
     __slots__ = ("freed_in", "handle", "owner", "serial", "size")
 
-    def __init__(self, owner: Allocator, handle: DriverHandle, size: int) -> None:
+    def __init__(self, owner: Allocator, handle: Handle, size: int) -> None:
         self.owner: Allocator = owner
-        self.handle: DriverHandle = handle
+        self.handle: Handle = handle
         self.serial: int = next(_buffer_serial_numbers)
         """Its number among the buffers of all devices."""
         self.size: int = size
@@ -71,7 +71,7 @@ class ExternalBuffer(Storage):
 
     __slots__ = ("buffer",)
 
-    def __init__(self, owner: Allocator, buffer: Any, handle: DriverHandle) -> None:
+    def __init__(self, owner: Allocator, buffer: Any, handle: Handle) -> None:
         """Note a `wgpu.GPUBuffer` of a device, and its handle."""
         super().__init__(owner, handle, buffer.size)
         self.buffer: Any = buffer
@@ -262,7 +262,7 @@ class Allocator(Protocol):
     batch: int
     """The number of the batch that is being recorded."""
 
-    def create_buffer(self, size: int) -> DriverHandle | None:
+    def create_buffer(self, size: int) -> Handle | None:
         """Return a new buffer, or None if memory is exhausted."""
         ...
 
