@@ -74,7 +74,7 @@ def in_example(op: Op) -> list[str]:
     module = inspect.getmodule(op)
     public = next(
         space
-        for space in (plugrad, *map(plugrad.__getattr__, plugrad._NAMESPACES))
+        for space in (plugrad, *map(plugrad.__getattr__, plugrad._PUBLIC_MODULE_NAMES))
         if getattr(space, op.__name__, None) == op
     )
     text = inspect.getdoc(op) or ""

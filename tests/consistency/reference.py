@@ -38,7 +38,7 @@ NUMERICS = [
     for name in ("distributions", "filters", "integrate", "interpolate", "optimize", "special")
     if "plugrad_numerics" in PLUGINS
 ]
-SPACES = sorted(plugrad._NAMESPACES - {"kernels"})
+SPACES = sorted(plugrad._PUBLIC_MODULE_NAMES - {"kernels"})
 OF_LAYERS = [
     f"plugrad_nn.{name}"
     for name in (

@@ -22,7 +22,7 @@ FOLDER = Path(__file__).parents[2] / "docs"
 
 def names() -> Iterator[str]:
     """Yield the public names, as `dir` shows them."""
-    for space in ("", *sorted(plugrad._NAMESPACES - {"kernels"})):
+    for space in ("", *sorted(plugrad._PUBLIC_MODULE_NAMES - {"kernels"})):
         module = import_module(f"plugrad.{space}".rstrip("."))
         for name in dir(module):
             if not name.startswith("_") and not isinstance(getattr(module, name), ModuleType):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import plugrad
-from plugrad.engine.tensorflow_js import WINDOW_ATTRIBUTES
+from plugrad.engine.tensorflow_js import WINDOW_ATTRIBUTE_NAMES
 from plugrad.extend import KERNELS
 
 FOLDER = Path(__file__).parent
@@ -44,7 +44,7 @@ class Place:
         """The parameters of the target by name."""
         found = dict(inspect.signature(self.target).parameters)
         if self.kernel and "window" in found:  # `run_kernel` makes it of TensorFlow.js's attributes
-            found |= dict.fromkeys(WINDOW_ATTRIBUTES, found["window"])
+            found |= dict.fromkeys(WINDOW_ATTRIBUTE_NAMES, found["window"])
             del found["window"]
         return found
 

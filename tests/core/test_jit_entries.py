@@ -6,7 +6,7 @@ import pytest
 import plugrad
 from plugrad.discovery.loading import open_backend
 from plugrad.errors import DisposedTensor
-from plugrad.tracing.entry import MISS
+from plugrad.tracing.entry import ENTRY_MISS
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def doubled(backend):
     f = plugrad.jit(lambda x, *others: x * 2 + sum(others, plugrad.asarray(0.0)))
     for _ in range(3):
         np.testing.assert_array_equal(f(x).numpy(), [2, -4, 6])
-    assert f._enter((x,)) is not MISS
+    assert f._enter((x,)) is not ENTRY_MISS
     return f, x
 
 
@@ -49,7 +49,7 @@ def test_gradients_are_recorded(doubled):
         check(plugrad.grad(lambda x: plugrad.sum(f(x) * x)), x, expected=4 * x.numpy())
         (slope,) = plugrad.variable_grads(lambda: plugrad.sum(f(x) * v), [v])[1]
         np.testing.assert_array_equal(slope.numpy(), [2, -4, 6])
-    assert f._enter((x,)) is not MISS
+    assert f._enter((x,)) is not ENTRY_MISS
 
 
 def test_blocks_around_a_call(doubled):
@@ -125,13 +125,13 @@ def test_what_python_decided_is_asked_again():
 
     for count in range(1, 5):
         np.testing.assert_array_equal(step(x).numpy(), 1 - np.array([0.5, 1.0]) * count)
-    assert step._enter is not MISS
+    assert step._enter is not ENTRY_MISS
     entered = step._enter((x,))
     np.testing.assert_array_equal(entered.numpy(), [-1.5, -4])
     optimizer.with_loss_scale(plugrad.optimizers.LossScale(4.0))
-    assert step._enter((x,)) is MISS
+    assert step._enter((x,)) is ENTRY_MISS
     for count in range(1, 4):
         np.testing.assert_array_equal(step(x).numpy(), [-1.5 - count / 8, -4 - count / 4])
     optimizer.with_loss_scale(None)
-    assert step._enter((x,)) is MISS
+    assert step._enter((x,)) is ENTRY_MISS
     np.testing.assert_array_equal(step(x).numpy(), [-2.375, -5.75])

@@ -299,7 +299,7 @@ def add_contract():
 
 
 def remove_contract():
-    journal.put_table_entry(KERNELS, "RacingContract", journal.MISSING, "contract")
+    journal.put_table_entry(KERNELS, "RacingContract", journal.MISSING_VALUE, "contract")
 
 
 def add_composite():
@@ -307,7 +307,7 @@ def add_composite():
 
 
 def remove_composite():
-    journal.put_table_entry(registered_composites, "RacingBody", journal.MISSING, "composite")
+    journal.put_table_entry(registered_composites, "RacingBody", journal.MISSING_VALUE, "composite")
 
 
 RACING_DTYPE = np.dtype([("racing", "V2")])
@@ -343,7 +343,7 @@ REGISTRATIONS = {
     "register_batching": (
         lambda: register_batching("RacingRule", lambda batch, x: x),
         lambda: journal.put_table_entry(
-            registered_batchings, "RacingRule", journal.MISSING, "batching"
+            registered_batchings, "RacingRule", journal.MISSING_VALUE, "batching"
         ),
     ),
     "register_dtype": (

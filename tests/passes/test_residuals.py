@@ -75,10 +75,10 @@ def test_what_is_cheap_is_computed_again():
 def test_no_more_is_kept_than_the_limit(monkeypatch):
     function = recurrent(plugrad.tanh)
     kept = 7 * (3 * 10) * 4  # both activations of each round
-    monkeypatch.setattr(residuals, "KEPT_MAX_BYTES", kept - 1)
+    monkeypatch.setattr(residuals, "KEPT_VALUES_MAX_BYTES", kept - 1)
     before, after = products(function, W, B, XS)
     assert before == after
-    monkeypatch.setattr(residuals, "KEPT_MAX_BYTES", kept)
+    monkeypatch.setattr(residuals, "KEPT_VALUES_MAX_BYTES", kept)
     before, after = products(function, W, B, XS)
     assert before > after
 

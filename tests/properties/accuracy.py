@@ -19,7 +19,7 @@ from plugrad.errors import KernelNotFound, UnsupportedDtype
 from plugrad.kernels import activation, binary, unary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -185,33 +185,81 @@ def arguments(domain: tuple[float, float], place: int, dtype: str) -> Array:
     return rng.uniform(low, high, COUNT).astype(dtype)
 
 
+@cache
+def exact_result(function: Function, domain: int, dtype: str) -> Array:
+    """Return what a function gives in one of its domains, which is the same for every backend."""
+    wide = np.float64 if dtype == "float32" else np.longdouble
+    with np.errstate(all="ignore"):
+        exact = function.reference(*[x.astype(wide) for x in arguments_of(function, domain, dtype)])
+    return exact.astype(wide)
+
+
+def arguments_of(function: Function, domain: int, dtype: str) -> list[Array]:
+    """Return numbers of one domain for a function of one argument, or of both for one of two."""
+    has_two = len(function.kernel.inputs) == 2
+    chosen = function.domains if has_two else function.domains[domain : domain + 1]
+    return [arguments(one, place, dtype) for place, one in enumerate(chosen)]
+
+
 def function_error(function: Function, domain: int, dtype: str) -> float:
     """Return the error of a function of one argument in one of its domains, or of two arguments in both."""
-    wide = np.float64 if dtype == "float32" else np.longdouble
-    chosen = (
-        function.domains
-        if len(function.kernel.inputs) == 2
-        else function.domains[domain : domain + 1]
-    )
-    arrays = [arguments(one, place, dtype) for place, one in enumerate(chosen)]
-    with np.errstate(all="ignore"):
-        exact = function.reference(*[x.astype(wide) for x in arrays])
-    return units(result(function.kernel, *arrays), exact.astype(wide), dtype)
+    actual = result(function.kernel, *arguments_of(function, domain, dtype))
+    return units(actual, exact_result(function, domain, dtype), dtype)
+
+
+@cache
+def complex_arguments(dtype: str) -> Array:
+    """Return random complex numbers whose parts have sizes from 1e-6 to 30."""
+    rng = np.random.default_rng(0)
+    x, y = 10.0 ** rng.uniform(-6, 1.5, (2, COUNT)) * rng.choice([-1, 1], (2, COUNT))
+    return (x + 1j * y).astype(dtype)
+
+
+@cache
+def exact_complex_result(function: Function, dtype: str) -> Array:
+    """Return what a function of complex numbers gives, which is the same for every backend."""
+    wide = np.complex128 if dtype == "complex64" else np.clongdouble
+    return function.reference(complex_arguments(dtype).astype(wide))
 
 
 def complex_error(function: Function, dtype: str) -> float:
     """Return the error of both parts together, in units of the absolute value."""
-    wide, real = {
-        "complex64": (np.complex128, np.float32),
-        "complex128": (np.clongdouble, np.float64),
-    }[dtype]
-    rng = np.random.default_rng(0)
-    x, y = 10.0 ** rng.uniform(-6, 1.5, (2, COUNT)) * rng.choice([-1, 1], (2, COUNT))
-    z = (x + 1j * y).astype(dtype)
-    exact = function.reference(z.astype(wide))
-    return float(
-        (np.abs(result(function.kernel, z) - exact) / np.spacing(np.abs(exact).astype(real))).max()
-    )
+    real = np.float32 if dtype == "complex64" else np.float64
+    actual = result(function.kernel, complex_arguments(dtype))
+    exact = exact_complex_result(function, dtype)
+    return float((np.abs(actual - exact) / np.spacing(np.abs(exact).astype(real))).max())
+
+
+class Fold(NamedTuple):
+    """What is computed of many numbers.
+
+    Args:
+        name: what it is, and in units of what its errors are.
+        draw: makes the numbers, from a seed, how many they are, and their dtype.
+        compute: what the active backend gives for them.
+        reference: what is right, and the size in whose units errors are measured.
+    """
+
+    name: str
+    draw: Callable[[int, int, str], Sequence[Array]]
+    compute: Callable[..., Any]
+    reference: Callable[..., tuple[Any, Any]]
+
+
+@cache
+def exact_fold(fold: Fold, seed: int, length: int, dtype: str) -> tuple[Any, Any]:
+    """Return what is right, and its size, which are the same for every backend.
+
+    The numbers are drawn again for each backend, because a million of them take megabytes.
+    """
+    return fold.reference(*fold.draw(seed, length, dtype))
+
+
+def fold_error(fold: Fold, seed: int, length: int, dtype: str) -> float:
+    """Return the error of one number, in units in the last place of a size."""
+    y = fold.compute(*map(plugrad.asarray, fold.draw(seed, length, dtype)))
+    exact, size = exact_fold(fold, seed, length, dtype)
+    return float(np.abs(np.longdouble(y.item()) - exact) / np.spacing(np.abs(size).astype(dtype)))
 
 
 def numbers(seed: int, length: int, dtype: str) -> Array:
@@ -219,61 +267,83 @@ def numbers(seed: int, length: int, dtype: str) -> Array:
     return np.random.default_rng(seed).uniform(0.5, 1.5, length).astype(dtype)
 
 
-def sum_error(seed: int, length: int, dtype: str) -> float:
-    """Sum, in units of it."""
-    x = numbers(seed, length, dtype)
-    return relative(plugrad.sum(plugrad.asarray(x)), math.fsum(x.tolist()), dtype)
+def of_both_signs(seed: int, length: int, dtype: str) -> Array:
+    """Return numbers of which every second is negative."""
+    return numbers(seed, length, dtype) * np.resize(np.array([1, -1], dtype), length)
 
 
-def alternating_sum_error(seed: int, length: int, dtype: str) -> float:
-    """Sum of both signs, in units of the sum of sizes."""
-    x = numbers(seed, length, dtype) * np.resize(np.array([1, -1], dtype), length)
-    total = math.fsum(x.tolist())
-    return relative(plugrad.sum(plugrad.asarray(x)), total, dtype, math.fsum(np.abs(x).tolist()))
-
-
-def product_error(seed: int, length: int, dtype: str) -> float:
-    """Product, in units of it."""
-    x = np.exp(np.random.default_rng(seed).normal(0, 1 / math.sqrt(length), length)).astype(dtype)
-    exact = np.prod(x.astype(np.longdouble))
-    return relative(plugrad.prod(plugrad.asarray(x)), exact, dtype)
-
-
-def norm_error(seed: int, length: int, dtype: str) -> float:
-    """Norm, in units of it."""
-    x = numbers(seed, length, dtype)
-    wide = x.astype(np.longdouble)
-    return relative(plugrad.linalg.norm(plugrad.asarray(x)), np.sqrt(np.sum(wide * wide)), dtype)
-
-
-def variance_error(seed: int, length: int, dtype: str) -> float:
-    """Variance of numbers around 100, in units of it."""
-    x = (numbers(seed, length, dtype) + 100).astype(dtype)
-    return relative(plugrad.var(plugrad.asarray(x)), np.var(x.astype(np.longdouble)), dtype)
-
-
-def inner_product_error(seed: int, length: int, dtype: str) -> float:
-    """Inner product of both signs, in units of the sum of the sizes of its terms."""
+def factors(seed: int, length: int, dtype: str) -> Array:
+    """Return numbers whose product neither overflows nor underflows."""
     rng = np.random.default_rng(seed)
-    a, b = rng.normal(size=(2, length)).astype(dtype)
-    products = a.astype(np.longdouble) * b.astype(np.longdouble)
-    y = plugrad.matmul(plugrad.asarray(a[None]), plugrad.asarray(b[:, None]))
-    return relative(y, np.sum(products), dtype, np.sum(np.abs(products)))
+    return np.exp(rng.normal(0, 1 / math.sqrt(length), length)).astype(dtype)
 
 
-def relative(y: Any, exact: Any, dtype: str, size: Any = None) -> float:
-    """Return the error of one number, in units in the last place of a size."""
-    unit = np.spacing(np.abs(np.asarray(exact if size is None else size)).astype(dtype))
-    return float(np.abs(np.longdouble(y.item()) - exact) / unit)
+def around_100(seed: int, length: int, dtype: str) -> Array:
+    """Return numbers that differ little compared with their size."""
+    return (numbers(seed, length, dtype) + 100).astype(dtype)
+
+
+def vectors(seed: int, length: int, dtype: str) -> Sequence[Array]:
+    """Return a row and a column of normal numbers."""
+    a, b = np.random.default_rng(seed).normal(size=(2, length)).astype(dtype)
+    return a[None], b[:, None]
+
+
+def alone(draw: Callable[[int, int, str], Array]) -> Callable[[int, int, str], Sequence[Array]]:
+    """Return a function that gives the only argument of a fold."""
+    return lambda seed, length, dtype: [draw(seed, length, dtype)]
+
+
+def in_units_of_itself(reference: Callable[[Array], Any]) -> Callable[[Array], tuple[Any, Any]]:
+    """Return a function of precise numbers that gives its result twice, the second time as the size."""
+
+    def measured_by_itself(x: Array) -> tuple[Any, Any]:
+        exact = np.asarray(reference(x.astype(np.longdouble)))
+        return exact, exact
+
+    return measured_by_itself
+
+
+def exact_sum(x: Array) -> tuple[Any, Any]:
+    """Return the sum of numbers, and that of their sizes."""
+    exact = np.asarray(math.fsum(x.tolist()))
+    is_positive = x.min() > 0  # and the sum of the sizes is the sum itself
+    return exact, exact if is_positive else np.asarray(math.fsum(np.abs(x).tolist()))
+
+
+def exact_inner_product(a: Array, b: Array) -> tuple[Any, Any]:
+    """Return the sum of products, and that of their sizes."""
+    products = a[0].astype(np.longdouble) * b[:, 0].astype(np.longdouble)
+    return np.sum(products), np.sum(np.abs(products))
 
 
 FOLDS: Final = [
-    sum_error,
-    alternating_sum_error,
-    product_error,
-    norm_error,
-    variance_error,
-    inner_product_error,
+    Fold("Sum, in units of it", alone(numbers), plugrad.sum, exact_sum),
+    Fold(
+        "Sum of both signs, in units of the sum of sizes",
+        alone(of_both_signs),
+        plugrad.sum,
+        exact_sum,
+    ),
+    Fold("Product, in units of it", alone(factors), plugrad.prod, in_units_of_itself(np.prod)),
+    Fold(
+        "Norm, in units of it",
+        alone(numbers),
+        plugrad.linalg.norm,
+        in_units_of_itself(lambda x: np.sqrt(np.sum(x * x))),
+    ),
+    Fold(
+        "Variance of numbers around 100, in units of it",
+        alone(around_100),
+        plugrad.var,
+        in_units_of_itself(np.var),
+    ),
+    Fold(
+        "Inner product of both signs, in units of the sum of the sizes of its terms",
+        vectors,
+        plugrad.matmul,
+        exact_inner_product,
+    ),
 ]
 
 
@@ -296,12 +366,13 @@ def rows(dtype: str) -> Iterator[tuple[str, Callable[[], float]]]:
 
 def folds(dtype: str) -> Iterator[tuple[str, Callable[[], float]]]:
     """Yield the rows about many numbers."""
-    for measure in FOLDS:
-        what = (measure.__doc__ or "").rstrip(".")
+    for fold in FOLDS:
         for length, samples in SAMPLES.items():
             yield (
-                f"{what} | {length:,}",
-                lambda m=measure, n=length, k=samples: max(m(seed, n, dtype) for seed in range(k)),
+                f"{fold.name} | {length:,}",
+                lambda f=fold, n=length, k=samples: max(
+                    fold_error(f, seed, n, dtype) for seed in range(k)
+                ),
             )
 
 

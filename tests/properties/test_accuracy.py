@@ -16,7 +16,13 @@ def pytest_generate_tests(metafunc):
     if "machine" in metafunc.fixturenames:
         backends = selected_backends(metafunc.config)
         names = [name for name in accuracy.MACHINES if name.partition("-")[0] in backends]
-        metafunc.parametrize("machine", names, scope="module")
+        # The machines of a section follow each other, since they share its exact results.
+        pairs = [
+            pytest.param(section, name, id=f"{section}-{name}")
+            for section in accuracy.SECTIONS
+            for name in names
+        ]
+        metafunc.parametrize(("section", "machine"), pairs)
 
 
 def figures_of(machine, section):
@@ -37,8 +43,7 @@ def larger(errors, figures):
     }
 
 
-@pytest.mark.parametrize("section", accuracy.SECTIONS)
-def test_errors_are_no_larger_than_the_figures(machine, section):
+def test_errors_are_no_larger_than_the_figures(section, machine):
     figures = figures_of(machine, section)
     with running(machine):
         errors = accuracy.measured(section)

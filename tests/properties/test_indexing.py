@@ -1,28 +1,27 @@
 """Whatever the key, ``x[key]`` is what NumPy gives, or both refuse it; a gradient goes where its element came from."""
 
+from functools import cache
+from typing import Any, NamedTuple
+
 import hypothesis.extra.numpy as arrays
 import numpy as np
 from hypothesis import HealthCheck, given, settings, strategies as some
 
 import plugrad
 
-often, seldom = (
-    settings(
-        derandomize=True,
-        deadline=None,
-        max_examples=examples,
-        suppress_health_check=[HealthCheck.function_scoped_fixture],  # it tells the backend
-    )
-    for examples in (100, 30)
-)
-
 SHAPES = arrays.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)
+
+
+class AsTensor(NamedTuple):
+    """A part of a key that is a tensor of the active backend: examples are drawn once for all backends."""
+
+    values: Any
 
 
 def given_as(values):
     """The values as an array, a tensor, or a list, which tells their shape and kind unless it is empty."""
     lists = [values.tolist()] if values.size or values.dtype != bool else []
-    return some.sampled_from([values, plugrad.asarray(values), *lists])
+    return some.sampled_from([values, AsTensor(values), *lists])
 
 
 @some.composite
@@ -71,12 +70,48 @@ def shapes_and_keys(draw, keys):
 
 BASIC = shapes_and_keys(lambda shape: arrays.basic_indices(shape, allow_newaxis=True))
 MIXED = shapes_and_keys(mixed)
+EITHER = BASIC | MIXED
+
+
+@cache
+def examples(keys, count):
+    """Return shapes and keys. To draw them takes longer than to try them on a backend."""
+    found = []
+
+    @settings(derandomize=True, deadline=None, max_examples=count)
+    @given(drawn=keys)
+    def draw(drawn):
+        found.append(drawn)
+
+    draw()
+    return found
+
+
+def check_all(check, keys, count):
+    """Check shapes and keys, and name the one that fails."""
+    for shape, key in examples(keys, count):
+        try:
+            check(shape, key)
+        except Exception as failure:
+            failure.add_note(f"The shape is {shape}, the key {key!r}.")
+            raise
+
+
+def converted(key, convert):
+    """Return a key with its tensors as what a function makes of their values."""
+    parts = key if isinstance(key, tuple) else (key,)
+    return tuple(convert(part.values) if isinstance(part, AsTensor) else part for part in parts)
 
 
 def on_host(key):
     """Return a key that NumPy takes."""
-    parts = key if isinstance(key, tuple) else (key,)
-    return tuple(part.numpy() if isinstance(part, plugrad.Tensor) else part for part in parts)
+    return converted(key, np.asarray)
+
+
+def on_backend(key):
+    """Return a key with tensors of the active backend; one that has no tensor stays as it is."""
+    parts = key if isinstance(key, tuple) else ()
+    return converted(key, plugrad.asarray) if any(isinstance(x, AsTensor) for x in parts) else key
 
 
 def picked(x, key):
@@ -89,37 +124,40 @@ def picked(x, key):
 
 def check_values(shape, key):
     host = np.arange(np.prod(shape), dtype="int32").reshape(shape)
-    expected, actual = picked(host, on_host(key)), picked(plugrad.asarray(host), key)
+    expected, actual = picked(host, on_host(key)), picked(plugrad.asarray(host), on_backend(key))
     assert (actual is IndexError) == (expected is IndexError)
     np.testing.assert_array_equal(actual, expected, strict=expected is not IndexError)
 
 
-@often
-@given(drawn=BASIC)
-def test_numbers_and_slices(drawn, backend):
-    check_values(*drawn)
+def test_numbers_and_slices(backend):
+    check_all(check_values, BASIC, 100)
 
 
-@often
-@given(drawn=MIXED)
-def test_arrays_beside_all_others(drawn, backend):
-    check_values(*drawn)
+def test_arrays_beside_all_others(backend):
+    check_all(check_values, MIXED, 100)
 
 
-@seldom
-@given(drawn=BASIC | MIXED)
-def test_gradient(drawn, backend):
-    shape, key = drawn
+def check_gradient(shape, key):
     expected = np.zeros(shape, "float32")
     if (weights := picked(expected, on_host(key))) is IndexError:
         return
     weights = np.arange(1, weights.size + 1, dtype="float32").reshape(weights.shape)
     np.add.at(expected, on_host(key), weights)
-    pulled = plugrad.grad(lambda x: plugrad.sum(x[key] * plugrad.asarray(weights)))
+    given_key = on_backend(key)
+    pulled = plugrad.grad(lambda x: plugrad.sum(x[given_key] * plugrad.asarray(weights)))
     np.testing.assert_array_equal(pulled(plugrad.zeros(shape)).numpy(), expected)
 
 
-@seldom
+def test_gradient(backend):
+    check_all(check_gradient, EITHER, 30)
+
+
+@settings(
+    derandomize=True,
+    deadline=None,
+    max_examples=30,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],  # it tells the backend
+)
 @given(data=some.data())
 def test_taking_along_an_axis(data, backend):
     shape = data.draw(arrays.array_shapes(max_dims=3, max_side=4))

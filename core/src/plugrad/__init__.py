@@ -456,7 +456,7 @@ if typing.TYPE_CHECKING:
 __version__ = "0.1.0"
 newaxis = None
 
-_NAMESPACES = {
+_PUBLIC_MODULE_NAMES = {
     "extend",
     "fft",
     "fused",
@@ -559,7 +559,7 @@ if not typing.TYPE_CHECKING:  # checkers would take every name for one that exis
 
     def __getattr__(name: str) -> typing.Any:
         """Import what many programs do not need when it is first used, which keeps ``import plugrad`` light."""
-        if name in _NAMESPACES:
+        if name in _PUBLIC_MODULE_NAMES:
             namespace = plugrad.importing.import_lazily(f"plugrad.{name}")
             # Set here and not written there, so that type checkers know the names of the namespace.
             if not hasattr(namespace, "__getattr__"):  # `extend` has its own
@@ -581,8 +581,8 @@ if not typing.TYPE_CHECKING:  # checkers would take every name for one that exis
 def __dir__() -> list[str]:
     """Return the public names, without the imported modules, which Python would add."""
     own = {name for name, value in globals().items() if type(value) is not type(errors)}
-    own -= {"_LAZY_EXPORTS", "_MODULE_OF_EXPORT", "_NAMESPACES"}
-    own |= _NAMESPACES | _MODULE_OF_EXPORT.keys() | {"errors"}
+    own -= {"_LAZY_EXPORTS", "_MODULE_OF_EXPORT", "_PUBLIC_MODULE_NAMES"}
+    own |= _PUBLIC_MODULE_NAMES | _MODULE_OF_EXPORT.keys() | {"errors"}
     if not plugrad.importing.is_installed("ml_dtypes"):  # its dtype cannot be imported
         own -= {"bfloat16"}
     return sorted(own)

@@ -41,7 +41,7 @@ SUPPORTED_VERSIONS: Final = ("2021.12", "2022.12", "2023.12", __array_api_versio
 MAX_AXES: Final = 32
 """The limit of cpu and wasm; webgpu takes fewer axes if a kernel cannot merge any two of them."""
 
-_KINDS_BY_NAME: Final[dict[str, frozenset[str]]] = {
+_DTYPE_KINDS_BY_NAME: Final[dict[str, frozenset[str]]] = {
     "bool": frozenset({"bool"}),
     "signed integer": frozenset({"signed"}),
     "unsigned integer": frozenset({"unsigned"}),
@@ -133,12 +133,13 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
     dtype = as_dtype(dtype)
     if isinstance(kind, tuple):
         return any(isdtype(dtype, part) for part in kind)
-    if isinstance(kind, str) and kind in _KINDS_BY_NAME:
-        return dtype.kind in _KINDS_BY_NAME[kind]
+    if isinstance(kind, str) and kind in _DTYPE_KINDS_BY_NAME:
+        return dtype.kind in _DTYPE_KINDS_BY_NAME[kind]
     if isinstance(kind, str) and kind not in DTYPES:
         raise ArgumentValueError(
-            f"isdtype: {short_repr(kind)} is not a kind{suggest_similar_name(kind, _KINDS_BY_NAME)}; it is a dtype or "
-            f"one of {', '.join(map(repr, _KINDS_BY_NAME))}"
+            f"isdtype: {short_repr(kind)} is not a kind"
+            f"{suggest_similar_name(kind, _DTYPE_KINDS_BY_NAME)}; it is a dtype or "
+            f"one of {', '.join(map(repr, _DTYPE_KINDS_BY_NAME))}"
         )
     return dtype is as_dtype(kind)
 
@@ -237,7 +238,7 @@ class __array_namespace_info__:  # noqa: N801 - the standard's name
     ) -> dict[str, DType]:
         """Return the dtypes of a kind that a device has; see `isdtype` for the kinds. The standard has no float16."""
         has = resolve_backend(device).dtypes()
-        kinds = tuple(_KINDS_BY_NAME) if kind is None else kind
+        kinds = tuple(_DTYPE_KINDS_BY_NAME) if kind is None else kind
         return {d.name: d for d in DTYPES if d in has and d is not float16 and isdtype(d, kinds)}
 
 

@@ -11,13 +11,13 @@ from plugrad.errors import ArgumentValueError, short_repr, warn
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Params = ParamSpec("Params")
-Result = TypeVar("Result")
+ParameterTypes = ParamSpec("ParameterTypes")
+ResultType = TypeVar("ResultType")
 
 
 def deprecated(
     instead: str, *, since: str, removal: str
-) -> Callable[[Callable[Params, Result]], Callable[Params, Result]]:
+) -> Callable[[Callable[ParameterTypes, ResultType]], Callable[ParameterTypes, ResultType]]:
     """Return a decorator for a function that will be removed; a call warns, and says what to write instead.
 
     >>> @deprecated("call area(w, h)", since="1.2", removal="1.4")
@@ -47,7 +47,9 @@ def deprecated(
             "so that programs have the time to change"
         )
 
-    def decorate(function: Callable[Params, Result]) -> Callable[Params, Result]:
+    def decorate(
+        function: Callable[ParameterTypes, ResultType],
+    ) -> Callable[ParameterTypes, ResultType]:
         package = function.__module__.partition(".")[0]
         message = (
             f"{package}.{function.__qualname__} is deprecated since {package} {since}, and {removal} "
@@ -55,7 +57,9 @@ def deprecated(
         )
 
         @wraps(function)
-        def warn_and_call(*args: Params.args, **kwargs: Params.kwargs) -> Result:
+        def warn_and_call(
+            *args: ParameterTypes.args, **kwargs: ParameterTypes.kwargs
+        ) -> ResultType:
             warn(message, DeprecationWarning)
             return function(*args, **kwargs)
 

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from types import FrameType, TracebackType
 
-_RAISE_INSTRUCTIONS: Final = ("RAISE_VARARGS", "RERAISE")
+_RAISE_INSTRUCTION_NAMES: Final = ("RAISE_VARARGS", "RERAISE")
 """The instructions of a ``raise``, and of the end of a ``finally`` or ``except``."""
-_SIGNAL_CHECKING_INSTRUCTIONS: Final = ("JUMP_BACKWARD", "RESUME")
+_SIGNAL_CHECKING_INSTRUCTION_NAMES: Final = ("JUMP_BACKWARD", "RESUME")
 """Instructions that raise nothing themselves; the interpreter looks there for what came from outside."""
 VARARGS_CODE_FLAG: Final = 4
 """The flag of functions that take any number of arguments; `inspect` takes long to import."""
@@ -104,10 +104,10 @@ def is_interruption(error: BaseException) -> bool:
         trace = trace.tb_next
     instruction = _instruction_at(trace)
     if isinstance(error, GeneratorExit):
-        return instruction not in _RAISE_INSTRUCTIONS
-    if instruction in _SIGNAL_CHECKING_INSTRUCTIONS:
+        return instruction not in _RAISE_INSTRUCTION_NAMES
+    if instruction in _SIGNAL_CHECKING_INSTRUCTION_NAMES:
         return True
-    return instruction not in (*_RAISE_INSTRUCTIONS, "") and not _may_be_compiled(type(error))
+    return instruction not in (*_RAISE_INSTRUCTION_NAMES, "") and not _may_be_compiled(type(error))
 
 
 class suppress_failures:  # noqa: N801 - it is called, as contextlib.suppress is

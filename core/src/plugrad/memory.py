@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from plugrad.tensor.backend import Memory
 
-Params = ParamSpec("Params")
-Result = TypeVar("Result")
+ParameterTypes = ParamSpec("ParameterTypes")
+ResultType = TypeVar("ResultType")
 
 
 class tidy:  # noqa: N801 - a context manager and a decorator: it reads as a verb
@@ -73,7 +73,7 @@ class tidy:  # noqa: N801 - a context manager and a decorator: it reads as a ver
             if (tensor := reference()) is not None:
                 tensor.dispose()
 
-    def keep(self, container: Result) -> Result:
+    def keep(self, container: ResultType) -> ResultType:
         """Let the tensors in `container` outlive this block; the enclosing block, if any, disposes them."""
         if not self._scopes:
             raise ArgumentError("tidy: keep works only inside the block, and the block is not open")
@@ -83,18 +83,20 @@ class tidy:  # noqa: N801 - a context manager and a decorator: it reads as a ver
                 scope.parent.track(tensor)
         return container
 
-    def __call__(self, function: Callable[Params, Result]) -> Callable[Params, Result]:
+    def __call__(
+        self, function: Callable[ParameterTypes, ResultType]
+    ) -> Callable[ParameterTypes, ResultType]:
         """Return a function that runs `function` in a new block and keeps its result."""
 
         @wraps(function)
-        def run_in_tidy(*args: Params.args, **kwargs: Params.kwargs) -> Result:
+        def run_in_tidy(*args: ParameterTypes.args, **kwargs: ParameterTypes.kwargs) -> ResultType:
             with tidy() as scope:
                 return scope.keep(function(*args, **kwargs))
 
         return run_in_tidy
 
 
-def keep(container: Result) -> Result:
+def keep(container: ResultType) -> ResultType:
     """Let the tensors in `container` outlive every enclosing `tidy` block, and return it."""
     for tensor in iter_tensors(container):
         scope = active_scope()

@@ -8,7 +8,12 @@ from typing import Any
 
 from plugrad.contract.kernel import Kernel
 from plugrad.kernels import binary, convolution, linalg, movement
-from plugrad.registry.batching import Batch, merge_hidden_axis, register_batching, split_hidden_axis
+from plugrad.registry.batching import (
+    Batch,
+    merge_example_axis,
+    register_batching,
+    split_example_axis,
+)
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.shapes import count_elements
 from plugrad.types.specs import Shape
@@ -21,7 +26,9 @@ def convolve(batch: Batch, x: Tensor, filter: Tensor, *, window: Window) -> Tens
     if not batch.is_batched[1]:
         return batch.unfold(kernel(batch.fold(x, 0), filter, window=window))
     if not batch.is_batched[0]:
-        return split_hidden_axis(kernel(x, merge_hidden_axis(filter, -1), window=window), batch, -1)
+        return split_example_axis(
+            kernel(x, merge_example_axis(filter, -1), window=window), batch, -1
+        )
     rows = _im2col(x, window)
     weights = movement.reshape(filter, shape=(batch.size, rows.shape[2], filter.shape[-1]))
     y = linalg.matmul(rows, weights)
@@ -40,8 +47,8 @@ def input_gradient(
         return movement.reshape(dx, shape=(n, *input_shape))
     if not batch.is_batched[0]:
         shape = (*input_shape[:-1], n * channels)
-        dx = kernel(dy, merge_hidden_axis(filter, -2), input_shape=shape, window=window)
-        return split_hidden_axis(dx, batch, -1)
+        dx = kernel(dy, merge_example_axis(filter, -2), input_shape=shape, window=window)
+        return split_example_axis(dx, batch, -1)
     columns = dy.shape[-1]
     inner = count_elements(window.size) * channels
     rows = movement.reshape(dy, shape=(n, images * count_elements(window.out), columns))
@@ -60,12 +67,12 @@ def filter_gradient(
     *size, channels, columns = filter_shape
     if not batch.is_batched[0]:
         shape = (*size, channels, n * columns)
-        found = kernel(x, merge_hidden_axis(dy, -1), filter_shape=shape, window=window)
-        return split_hidden_axis(found, batch, -1)
+        found = kernel(x, merge_example_axis(dy, -1), filter_shape=shape, window=window)
+        return split_example_axis(found, batch, -1)
     if not batch.is_batched[1]:
         shape = (*size, n * channels, columns)
-        found = kernel(merge_hidden_axis(x, -1), dy, filter_shape=shape, window=window)
-        return split_hidden_axis(found, batch, -2)
+        found = kernel(merge_example_axis(x, -1), dy, filter_shape=shape, window=window)
+        return split_example_axis(found, batch, -2)
     rows = _im2col(x, window)
     d_rows = movement.reshape(dy, shape=(n, rows.shape[1], columns))
     found = linalg.matmul(rows, d_rows, transpose_a=True)

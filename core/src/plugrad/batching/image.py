@@ -5,9 +5,9 @@ from plugrad.kernels.image import FillMode, Interpolation
 from plugrad.registry.batching import (
     Batch,
     fold_batch_rule,
-    merge_hidden_axis,
+    merge_example_axis,
     register_batching,
-    split_hidden_axis,
+    split_example_axis,
 )
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import int32
@@ -36,8 +36,8 @@ def _crop_and_resize(
         )
 
     if not any(batch.is_batched[1:]):  # images of one number are channels of one image
-        return split_hidden_axis(
-            crop_at_boxes(merge_hidden_axis(images, -1), boxes, box_ind), batch, -1
+        return split_example_axis(
+            crop_at_boxes(merge_example_axis(images, -1), boxes, box_ind), batch, -1
         )
     boxes = batch.fold(boxes, 1)
     if not batch.is_batched[0]:
@@ -63,8 +63,8 @@ def _crop_and_resize_gradient(
     n = batch.size
     if not any(batch.is_batched[1:]):
         shape = (*image_shape[:-1], n * image_shape[-1])
-        return split_hidden_axis(
-            spread_out(merge_hidden_axis(dy, -1), boxes, box_ind, shape), batch, -1
+        return split_example_axis(
+            spread_out(merge_example_axis(dy, -1), boxes, box_ind, shape), batch, -1
         )
     shape = (n * image_shape[0], *image_shape[1:])
     numbers = _flatten_image_indices(batch, box_ind, image_shape[0])

@@ -1,7 +1,12 @@
 """Batching rules of grayscale morphology: the hidden axis is a part of the batch, or else of the channels."""
 
 from plugrad.kernels import morphology
-from plugrad.registry.batching import Batch, merge_hidden_axis, register_batching, split_hidden_axis
+from plugrad.registry.batching import (
+    Batch,
+    merge_example_axis,
+    register_batching,
+    split_example_axis,
+)
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.windows import Window
 
@@ -10,9 +15,9 @@ def _dilate(batch: Batch, x: Tensor, filter: Tensor, *, window: Window) -> Tenso
     if not batch.is_batched[1]:
         return batch.unfold(morphology.dilation2d(batch.fold(x, 0), filter, window=window))
     x, filter = (
-        merge_hidden_axis(batch.with_batch_axis(y, i), -1) for i, y in enumerate((x, filter))
+        merge_example_axis(batch.with_batch_axis(y, i), -1) for i, y in enumerate((x, filter))
     )
-    return split_hidden_axis(morphology.dilation2d(x, filter, window=window), batch, -1)
+    return split_example_axis(morphology.dilation2d(x, filter, window=window), batch, -1)
 
 
 def _input_gradient(
@@ -28,9 +33,9 @@ def _merge_into_channels(
     batch: Batch, x: Tensor, filter: Tensor, dy: Tensor, window: Window
 ) -> Tensor:
     inputs = [
-        merge_hidden_axis(batch.with_batch_axis(y, i), -1) for i, y in enumerate((x, filter, dy))
+        merge_example_axis(batch.with_batch_axis(y, i), -1) for i, y in enumerate((x, filter, dy))
     ]
-    return split_hidden_axis(batch.kernel(*inputs, window=window), batch, -1)
+    return split_example_axis(batch.kernel(*inputs, window=window), batch, -1)
 
 
 def _filter_gradient(

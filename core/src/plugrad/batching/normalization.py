@@ -4,11 +4,11 @@ from plugrad.kernels import binary, normalization, reduction
 from plugrad.registry.batching import (
     Batch,
     insert_axes_to_rank,
-    merge_hidden_axis,
+    merge_example_axis,
     register_batching,
     run_with_leading_axis,
     shift_axes_rule,
-    split_hidden_axis,
+    split_example_axis,
 )
 from plugrad.tensor.tensor import Tensor
 
@@ -88,14 +88,14 @@ def _batch_norm_training(
     variance_epsilon: float,
 ) -> list[Tensor]:
     at = axis - (x.ndim - batch.is_batched[0])  # the hidden axis becomes a part of the channels
-    x = merge_hidden_axis(batch.with_batch_axis(x, 0), at)
+    x = merge_example_axis(batch.with_batch_axis(x, 0), at)
     vectors = _merge_examples_into_channels(batch, (None, offset, scale))
     y, mean, variance = normalization.batch_norm_training(
         x, *vectors[1:], axis=axis, variance_epsilon=variance_epsilon
     )
     return [
-        split_hidden_axis(y, batch, at),
-        *[split_hidden_axis(v, batch, -1) for v in (mean, variance)],
+        split_example_axis(y, batch, at),
+        *[split_example_axis(v, batch, -1) for v in (mean, variance)],
     ]
 
 
@@ -111,10 +111,10 @@ def _batch_norm_gradient(
     variance_epsilon: float,
 ) -> list[Tensor]:
     at = axis - (x.ndim - batch.is_batched[1])
-    images = [merge_hidden_axis(batch.with_batch_axis(y, i), at) for i, y in enumerate((dy, x))]
+    images = [merge_example_axis(batch.with_batch_axis(y, i), at) for i, y in enumerate((dy, x))]
     vectors = _merge_examples_into_channels(batch, (None, None, mean, variance, scale))
     dx, *others = batch.kernel(*images, *vectors[2:], axis=axis, variance_epsilon=variance_epsilon)
-    return [split_hidden_axis(dx, batch, at), *[split_hidden_axis(v, batch, -1) for v in others]]
+    return [split_example_axis(dx, batch, at), *[split_example_axis(v, batch, -1) for v in others]]
 
 
 def _merge_examples_into_channels(
@@ -122,7 +122,7 @@ def _merge_examples_into_channels(
 ) -> list[Tensor | None]:
     """Return vectors with one element for each channel of each example."""
     return [
-        None if v is None else merge_hidden_axis(batch.with_batch_axis(v, i), -1)
+        None if v is None else merge_example_axis(batch.with_batch_axis(v, i), -1)
         for i, v in enumerate(vectors)
     ]
 

@@ -13,9 +13,9 @@ from plugrad.tensor.tensor import Tensor
 from plugrad.types.shapes import count_elements
 from plugrad.types.specs import Shape
 
-WORDS_PER_COUNTER = 4
+WORDS_PER_PHILOX_BLOCK = 4
 """The words of one number of a counter."""
-BATCHED_STATES_CONDITION = "the states are batched, as run_kernel may hand them over"
+BATCHED_STATES_EXCEPTION_TEXT = "the states are batched, as run_kernel may hand them over"
 
 
 def _make_draw_rule(kernel: Kernel[..., Any]) -> BatchingRule:
@@ -23,7 +23,7 @@ def _make_draw_rule(kernel: Kernel[..., Any]) -> BatchingRule:
         if state.ndim > 1:
             return None
         count = count_elements(shape)
-        padded = -(-count // WORDS_PER_COUNTER) * WORDS_PER_COUNTER
+        padded = -(-count // WORDS_PER_PHILOX_BLOCK) * WORDS_PER_PHILOX_BLOCK
         numbers = kernel(state, shape=(batch.size, padded))
         if padded != count:
             numbers = movement.slice(numbers, begin=(0, 0), size=(batch.size, count))
@@ -44,11 +44,13 @@ def _multinomial(
 
 
 register_batching(
-    random.random_bits, _make_draw_rule(random.random_bits), except_when=BATCHED_STATES_CONDITION
+    random.random_bits,
+    _make_draw_rule(random.random_bits),
+    except_when=BATCHED_STATES_EXCEPTION_TEXT,
 )
 register_batching(
     random.random_normal,
     _make_draw_rule(random.random_normal),
-    except_when=BATCHED_STATES_CONDITION,
+    except_when=BATCHED_STATES_EXCEPTION_TEXT,
 )
 register_batching(random.multinomial, _multinomial)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from plugrad.discovery.plugin import Plugin
     from plugrad.tensor.backend import Backend
 
-WRONG_RESULTS: Final = ("differs", "fails")
+FAILED_CHECK_RESULTS: Final = ("differs", "fails")
 """The results of checks that are problems."""
 
 
@@ -44,7 +44,7 @@ def main(request: Mapping[str, Any]) -> None:
     # If it hangs, this writes where, just before the parent process ends it.
     faulthandler.dump_traceback_later(max(0.1, request["deadline"] - time.time() - 0.5))
     try:
-        JOBS[request["job"]](report, **request["arguments"])
+        JOB_FUNCTION_BY_NAME[request["job"]](report, **request["arguments"])
     except BaseException as error:  # plugins may raise SystemExit, or anything
         report.add(error=describe_exception(error), traceback=traceback.format_exc())
     report.add(finished=True)
@@ -119,7 +119,7 @@ def _probe_open_and_compute(report: ReportFile, plugin: Plugin, until: str) -> N
     report.add(stage="it computes")
     checks = run_checks(plugin.qualified_name)
     report.add(checks=checks)
-    if any(check["result"] in WRONG_RESULTS for check in checks):
+    if any(check["result"] in FAILED_CHECK_RESULTS for check in checks):
         report.add(stage="it computes without kernel packs")
         report.add(blamed=_find_packs_with_wrong_kernels(plugin.qualified_name, opened, checks))
     report.add(stage="it is asked for its memory")
@@ -138,13 +138,15 @@ def _find_packs_with_wrong_kernels(
     from plugrad.cli.trial import run_checks
     from plugrad.registry.kernels import remove_kernel_table
 
-    wrong = {check["check"] for check in checks if check["result"] in WRONG_RESULTS}
+    wrong = {check["check"] for check in checks if check["result"] in FAILED_CHECK_RESULTS}
     blamed: dict[str, str] = {}
     *from_packs, _ = opened.kernels
     for owner in from_packs:
         remove_kernel_table(opened, owner)
         right = {
-            check["check"] for check in run_checks(name) if check["result"] not in WRONG_RESULTS
+            check["check"]
+            for check in run_checks(name)
+            if check["result"] not in FAILED_CHECK_RESULTS
         }
         blamed |= dict.fromkeys(sorted(wrong & right), owner)
         wrong -= right
@@ -245,7 +247,7 @@ def _describe_contracts() -> dict[str, Any]:
     }
 
 
-JOBS: Final[dict[str, Callable[..., None]]] = {
+JOB_FUNCTION_BY_NAME: Final[dict[str, Callable[..., None]]] = {
     job.__name__: job
     for job in (
         try_backend,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from plugrad.discovery.plugin import Plugin
 
 
-OWN_TRACEBACK_LINE: Final = (
+PLUGRAD_TRACEBACK_LINE_PATTERN: Final = (
     rf'  File "(<|{re.escape(str(Path(__file__).parents[1]))}|[^"]*\bimportlib\b)'
 )
 """Lines of a traceback that do not concern the plugin: those of plugrad and of Python's import."""
@@ -192,7 +192,7 @@ def relevant_traceback_lines(details: str, lines: int = 12) -> str:
     parts = re.split(r"^(?=  File )", details.rstrip(), flags=re.MULTILINE)
     if len(parts) == 1:
         return "\n".join(parts[0].splitlines()[-lines:])
-    frames = [part for part in parts[1:] if not re.match(OWN_TRACEBACK_LINE, part)]
+    frames = [part for part in parts[1:] if not re.match(PLUGRAD_TRACEBACK_LINE_PATTERN, part)]
     # The lines after the last frame of an exception show what was raised; they are not indented.
     end = "" if is_crash else "\n".join(re.findall(r"^(?! ).+", parts[-1], re.MULTILINE))
     if not frames:

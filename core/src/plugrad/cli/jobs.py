@@ -31,7 +31,7 @@ BOOTSTRAP_CODE: Final = (
     "from plugrad.cli.child import main; main(request)"
 )
 POLL_INTERVAL_SECONDS: Final = 0.01
-FIRST_STAGE: Final = "plugrad itself is imported"
+FIRST_STAGE_DESCRIPTION: Final = "plugrad itself is imported"
 """The stage before the first one that a job reports."""
 
 
@@ -112,7 +112,7 @@ class _RunningJob:
         self.kill()
         found, stage = self._read_report()
         error, trace = found.pop("error", ""), found.pop("traceback", "")
-        finished, has_started = found.pop("finished", False), stage != FIRST_STAGE
+        finished, has_started = found.pop("finished", False), stage != FIRST_STAGE_DESCRIPTION
         if error:
             return Outcome(found, f"fails while {stage}: {error}", trace, seconds, has_started)
         if finished and code == 0:
@@ -128,7 +128,7 @@ class _RunningJob:
     def _read_report(self) -> tuple[dict[str, Any], str]:
         """Return everything that the process reported, and the last stage that it reached."""
         found: dict[str, Any] = {}
-        stage = FIRST_STAGE
+        stage = FIRST_STAGE_DESCRIPTION
         lines = self._records.read_text("utf-8").splitlines() if self._records.exists() else []
         for line in lines:
             with contextlib.suppress(ValueError):  # the line is incomplete if the process died

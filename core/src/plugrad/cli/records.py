@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from plugrad.cli.jobs import Outcome
     from plugrad.discovery.order import PackOrder
-    from plugrad.discovery.plugin import Kind, Plugin
+    from plugrad.discovery.plugin import Plugin, PluginKind
 
 HEADING_OF_KIND = {
     "backend": "Backends",
@@ -60,7 +60,7 @@ def describe_active_backend(outcome: Outcome) -> dict[str, Any]:
     return {**outcome.found, "error": why} if why else outcome.found
 
 
-def select_plugins(names: Collection[str], kind: Kind | None = None) -> list[Plugin]:
+def select_plugins(names: Collection[str], kind: PluginKind | None = None) -> list[Plugin]:
     """Return the plugins that `names` denote, or all of them if there are no names.
 
     A name is that of a plugin or of a distribution, ``"distribution::name"``, or

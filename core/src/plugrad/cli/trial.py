@@ -18,19 +18,22 @@ if TYPE_CHECKING:
     Compute = Callable[[Any, Sequence[Any]], Any]
     Inputs = tuple[np.ndarray[Any, Any], ...]
 
-MATRIX: Final = np.linspace(-2.0, 2.0, 12, dtype=np.float32).reshape(3, 4)
-VECTOR: Final = np.asarray([0.5, -1.5, 2.0, 0.25], np.float32)
-INTEGER_MATRIX: Final = np.asarray([[3, -7], [2, 11]], np.int32)
+FLOAT_MATRIX_INPUT: Final = np.linspace(-2.0, 2.0, 12, dtype=np.float32).reshape(3, 4)
+FLOAT_VECTOR_INPUT: Final = np.asarray([0.5, -1.5, 2.0, 0.25], np.float32)
+INTEGER_MATRIX_INPUT: Final = np.asarray([[3, -7], [2, 11]], np.int32)
 RELATIVE_AND_ABSOLUTE_TOLERANCE: Final = 1e-4
 
 # The first parameter is the namespace, plugrad or NumPy; both have the names of the array API standard.
-CHECKS: Final[dict[str, tuple[Compute, Inputs]]] = {
-    "add": (lambda xp, x: xp.add(x[0], x[1]), (MATRIX, VECTOR)),
-    "multiply int32": (lambda xp, x: xp.multiply(x[0], x[0]), (INTEGER_MATRIX,)),
-    "less": (lambda xp, x: xp.less(x[0], x[1]), (MATRIX, VECTOR)),
-    "exp": (lambda xp, x: xp.exp(x[0]), (MATRIX,)),
-    "sum": (lambda xp, x: xp.sum(x[0], axis=1), (MATRIX,)),
-    "matmul": (lambda xp, x: xp.matmul(x[0], x[1]), (MATRIX, MATRIX.T.copy())),
+CHECK_BY_NAME: Final[dict[str, tuple[Compute, Inputs]]] = {
+    "add": (lambda xp, x: xp.add(x[0], x[1]), (FLOAT_MATRIX_INPUT, FLOAT_VECTOR_INPUT)),
+    "multiply int32": (lambda xp, x: xp.multiply(x[0], x[0]), (INTEGER_MATRIX_INPUT,)),
+    "less": (lambda xp, x: xp.less(x[0], x[1]), (FLOAT_MATRIX_INPUT, FLOAT_VECTOR_INPUT)),
+    "exp": (lambda xp, x: xp.exp(x[0]), (FLOAT_MATRIX_INPUT,)),
+    "sum": (lambda xp, x: xp.sum(x[0], axis=1), (FLOAT_MATRIX_INPUT,)),
+    "matmul": (
+        lambda xp, x: xp.matmul(x[0], x[1]),
+        (FLOAT_MATRIX_INPUT, FLOAT_MATRIX_INPUT.T.copy()),
+    ),
 }
 
 
@@ -43,11 +46,11 @@ def run_checks(backend: str) -> list[dict[str, str]]:
             for dtype in DTYPES
             if dtype in stored and dtype != string
         ]
-        for name, (compute, inputs) in CHECKS.items():
+        for name, (compute, inputs) in CHECK_BY_NAME.items():
             found.append(
                 _run_check(name, partial(_compute_on_backend, compute, inputs), compute(np, inputs))
             )
-        return [*found, _run_check("gradient", _compute_gradient, 3 * MATRIX**2)]
+        return [*found, _run_check("gradient", _compute_gradient, 3 * FLOAT_MATRIX_INPUT**2)]
 
 
 def _compute_on_backend(compute: Compute, inputs: Inputs) -> plugrad.Tensor:
@@ -60,7 +63,7 @@ def _check_dtype_storage(dtype: str) -> dict[str, str]:
 
 
 def _compute_gradient() -> plugrad.Tensor:
-    return plugrad.grad(lambda x: plugrad.sum(x * x * x))(plugrad.asarray(MATRIX))
+    return plugrad.grad(lambda x: plugrad.sum(x * x * x))(plugrad.asarray(FLOAT_MATRIX_INPUT))
 
 
 def _run_check(name: str, compute: Callable[[], plugrad.Tensor], expected: Any) -> dict[str, str]:

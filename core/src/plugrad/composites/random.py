@@ -24,7 +24,7 @@ PHILOX_ROUNDS: Final = 10
 PHILOX_MULTIPLIERS: Final = (0xD2511F53, 0xCD9E8D57)
 PHILOX_KEY_INCREMENTS: Final = (0x9E3779B9 - 2**32, 0xBB67AE85 - 2**32)
 INT32_MIN: Final = -(2**31)
-MAX_COMPARISONS: Final = 1 << 24
+MAX_CLASS_COMPARISONS: Final = 1 << 24
 """The largest number of comparisons by which classes are found; a search takes less memory."""
 
 
@@ -86,7 +86,7 @@ def multinomial(logits: Tensor, state: Tensor, *, num_samples: int, normalized: 
     rows, classes = sums.shape
     words = random.random_bits(state, shape=(rows, num_samples))
     places = cast(scale_to_unit(words), sums.dtype) * sums[:, -1:]
-    if rows * classes * num_samples <= MAX_COMPARISONS:
+    if rows * classes * num_samples <= MAX_CLASS_COMPARISONS:
         reached = total(cast(sums[:, None, :] <= places[:, :, None], int32), axis=2)
     else:
         reached = sorting.upper_bound(sums, places)

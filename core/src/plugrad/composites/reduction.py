@@ -28,7 +28,7 @@ def variance(x: Tensor, *, axis: tuple[int, ...], keep_dims: bool) -> Tensor:
 @composite(reduction.euclidean_norm)
 def euclidean_norm(x: Tensor, *, axis: tuple[int, ...], keep_dims: bool) -> Tensor:
     """Return the root of the sum of squares, added in a wider dtype, or of scaled numbers, to avoid overflow."""
-    wide = _WIDER_DTYPE.get(x.dtype)
+    wide = _WIDER_DTYPE_OF_DTYPE.get(x.dtype)
     if wide is not None and wide in x.backend.dtypes():
         squares = reduction.sum(unary.square(cast(x, wide)), axis=axis, keep_dims=keep_dims)
         return cast(unary.sqrt(squares), x.dtype)
@@ -43,7 +43,7 @@ def euclidean_norm(x: Tensor, *, axis: tuple[int, ...], keep_dims: bool) -> Tens
     )
 
 
-_WIDER_DTYPE: Final[dict[DType | str, DType]] = {
+_WIDER_DTYPE_OF_DTYPE: Final[dict[DType | str, DType]] = {
     **dict.fromkeys(HALVES, float32),
     float32: float64,
 }

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 LINE_WIDTH: Final = 100
 """The columns of a description as text."""
 
-_SECTION_PATTERN: Final = re.compile(r"^(\w+):\n((?:(?: .*)?\n)+)", re.M)
-_ENTRY_PATTERN: Final = re.compile(r"^(?:(\*?\w+): )?(.*(?:\n .*)*)", re.M)
+_DOCSTRING_SECTION_PATTERN: Final = re.compile(r"^(\w+):\n((?:(?: .*)?\n)+)", re.M)
+_PARAMETER_ENTRY_PATTERN: Final = re.compile(r"^(?:(\*?\w+): )?(.*(?:\n .*)*)", re.M)
 
 
 class Docstring(NamedTuple):
@@ -48,9 +48,10 @@ def read_docstring(text: str | None) -> Docstring:
     """
     cleaned = inspect.cleandoc(text or "") + "\n"
     sections = {
-        name: inspect.cleandoc("\n" + body) for name, body in _SECTION_PATTERN.findall(cleaned)
+        name: inspect.cleandoc("\n" + body)
+        for name, body in _DOCSTRING_SECTION_PATTERN.findall(cleaned)
     }
-    summary, _, details = _SECTION_PATTERN.sub("", cleaned).partition("\n")
+    summary, _, details = _DOCSTRING_SECTION_PATTERN.sub("", cleaned).partition("\n")
     return Docstring(
         summary,
         details.strip(),
@@ -61,7 +62,11 @@ def read_docstring(text: str | None) -> Docstring:
 
 def _parse_parameter_entries(text: str) -> dict[str, str]:
     """Return the entries of a section by their names; their lines are joined."""
-    return {name: " ".join(words.split()) for name, words in _ENTRY_PATTERN.findall(text) if words}
+    return {
+        name: " ".join(words.split())
+        for name, words in _PARAMETER_ENTRY_PATTERN.findall(text)
+        if words
+    }
 
 
 class ParameterDescription(NamedTuple):
@@ -172,7 +177,7 @@ def _format_signature(parameters: Parameters) -> str:
     return f"({', '.join((*inputs, *attributes))})"
 
 
-_KIND_NAMES: Final = {
+_DTYPE_KINDS_OF_WORD: Final = {
     "integers": ("signed", "unsigned"),
     "floats": ("floating",),
     "complex numbers": ("complex",),
@@ -190,7 +195,7 @@ def describe_dtypes(dtypes: frozenset[DType]) -> str:
     if len(rest) == len(DTYPES):
         return "any dtype"
     words: list[str] = []
-    for word, kinds in _KIND_NAMES.items():
+    for word, kinds in _DTYPE_KINDS_OF_WORD.items():
         whole = [dtype for dtype in DTYPES if dtype.kind in kinds]
         if all(dtype in rest for dtype in whole):
             words.append(word)

@@ -52,8 +52,8 @@ MAX_AXES: Final = 64
 MAX_CACHED_OUTPUTS: Final = 1024
 """How many results each kernel remembers."""
 
-Params = ParamSpec("Params")
-Result = TypeVar("Result", covariant=True)
+ParameterTypes = ParamSpec("ParameterTypes")
+ResultType = TypeVar("ResultType", covariant=True)
 
 
 _dispatcher: Callable[..., Any]
@@ -84,7 +84,7 @@ class _DocstringDescriptor:
         return self.own if kernel is None else str(kernel.description)
 
 
-class Kernel(Generic[Params, Result]):
+class Kernel(Generic[ParameterTypes, ResultType]):
     """A named computation that backends promise, and its shape rule.
 
     The engine enforces the contract before an implementation runs. For an *elementwise* kernel without
@@ -101,7 +101,7 @@ class Kernel(Generic[Params, Result]):
     def __init__(
         self,
         name: str,
-        rule: Callable[Params, Spec | tuple[Spec, ...]],
+        rule: Callable[ParameterTypes, Spec | tuple[Spec, ...]],
         family: str,
         is_elementwise: bool = False,
         dynamic_shape: bool = False,
@@ -144,18 +144,18 @@ class Kernel(Generic[Params, Result]):
             self.call = _compile_call(self)
             return self.call(*args)
 
-        self.call: Callable[..., Result] = first
+        self.call: Callable[..., ResultType] = first
         """What the engine compiles for the kernel, at its first call; see `plugrad.engine.dispatch.compile_call`.
 
         Ops call it with `ValidatedAttributes` attributes, or with none after comparing dtypes. Inputs that vary are one
         sequence.
         """
 
-    def __call__(self, *inputs: Params.args, **attrs: Params.kwargs) -> Result:
+    def __call__(self, *inputs: ParameterTypes.args, **attrs: ParameterTypes.kwargs) -> ResultType:
         """Run the kernel on the backend of its inputs; without inputs, on the active backend."""
         return _dispatcher(self, inputs, attrs)
 
-    def on(self, backend: Backend, **attrs: Any) -> Result:
+    def on(self, backend: Backend, **attrs: Any) -> ResultType:
         """Run a kernel without inputs on `backend`."""
         return _dispatcher(self, (), attrs, backend)
 
@@ -391,7 +391,9 @@ def get_contract(name: str) -> Kernel[..., Any] | None:
     return KERNELS.get(name) or all_contracts().get(name)
 
 
-def declare_contract(contract: Kernel[Params, Result]) -> Kernel[Params, Result]:
+def declare_contract(
+    contract: Kernel[ParameterTypes, ResultType],
+) -> Kernel[ParameterTypes, ResultType]:
     """Add a contract to `KERNELS` and return it.
 
     Raises:
@@ -450,11 +452,13 @@ class _KernelDecorator(Protocol):
     """The type of `kernel`'s decorator: the rule's parameters stay, and its result becomes a tensor."""
 
     @overload
-    def __call__(self, rule: Callable[Params, Spec], /) -> Kernel[Params, Tensor]: ...
+    def __call__(
+        self, rule: Callable[ParameterTypes, Spec], /
+    ) -> Kernel[ParameterTypes, Tensor]: ...
     @overload
     def __call__(
-        self, rule: Callable[Params, tuple[Spec, ...]], /
-    ) -> Kernel[Params, list[Tensor]]: ...
+        self, rule: Callable[ParameterTypes, tuple[Spec, ...]], /
+    ) -> Kernel[ParameterTypes, list[Tensor]]: ...
 
 
 @explain_wrong_calls

@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from plugrad.contract.kernel import Kernel, Params, Result
+from plugrad.contract.kernel import Kernel, ParameterTypes, ResultType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 
-class UndeclaredKernel(Kernel[Params, Result]):
+class UndeclaredKernel(Kernel[ParameterTypes, ResultType]):
     """A kernel without a contract, which accepts everything that its implementation accepts."""
 
     def infer_cached(self, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:

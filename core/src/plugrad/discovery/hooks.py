@@ -134,10 +134,10 @@ HOOK_SPECIFICATIONS: Final[Mapping[str, Callable[..., Any]]] = {
 # --- for plugins ---------------------------------------------------------------------------------
 
 
-Hook = TypeVar("Hook", bound=Callable[..., Any])
+HookFunctionType = TypeVar("HookFunctionType", bound=Callable[..., Any])
 
 
-def hookimpl(function: Hook) -> Hook:
+def hookimpl(function: HookFunctionType) -> HookFunctionType:
     """Mark a function of a plugin as a hook; the function's name selects the hook.
 
     >>> @plugrad.hookimpl

@@ -25,8 +25,8 @@ from plugrad.discovery.plugin import (
     IN_PROCESS_DISTRIBUTION,
     KIND_DESCRIPTIONS,
     KIND_OF_ENTRY_POINT_GROUP,
-    Kind,
     Plugin,
+    PluginKind,
 )
 from plugrad.discovery.scan import scan_distributions
 from plugrad.discovery.state import state
@@ -62,7 +62,7 @@ MAX_LISTED_NAMES = 5
 """How many names a message has at most."""
 
 
-def plugins(kind: Kind | None = None, *, refresh: bool = False) -> list[Plugin]:
+def plugins(kind: PluginKind | None = None, *, refresh: bool = False) -> list[Plugin]:
     """Return all installed plugins, or those of one kind, with their status; no plugin is imported.
 
     >>> import plugrad
@@ -252,7 +252,7 @@ def _read_manifest(plugin: Plugin, *, is_required: bool) -> None:
         )
 
 
-def _check_name(kind: Kind, name: str) -> None:
+def _check_name(kind: PluginKind, name: str) -> None:
     backend = r"[a-z][a-z0-9_]*"  # its settings are in variables of the environment, which have no hyphens
     other = r"[a-z][a-z0-9_-]*"
     if kind == "kernels":
@@ -285,7 +285,7 @@ def _mark_blocked(every: list[Plugin]) -> None:
 
 def _mark_conflicts(every: list[Plugin]) -> None:
     """Mark plugins that share kind and name as a conflict; blocked ones do not count."""
-    rivals: dict[tuple[Kind, str], list[Plugin]] = {}
+    rivals: dict[tuple[PluginKind, str], list[Plugin]] = {}
     for plugin in every:
         if plugin.status == "conflict":
             plugin.status, plugin.reason = "available", ""
@@ -345,7 +345,7 @@ def warn_about_claimed_name(plugin: Plugin) -> None:
 # --- choosing one --------------------------------------------------------------------------------
 
 
-def find_plugin(name: str, kind: Kind = "backend") -> Plugin:
+def find_plugin(name: str, kind: PluginKind = "backend") -> Plugin:
     """Return the plugin that ``"name"``, ``"distribution::name"`` or ``"module://package:object"`` means.
 
     Raises:
@@ -388,7 +388,7 @@ GPU_NAMES_WITHOUT_BACKEND: Final = frozenset({"cuda", "gpu", "hip", "mps", "rocm
 """What other frameworks call the devices that the backend webgpu has."""
 
 
-def _plugin_not_found_error(name: str, kind: Kind) -> BackendNotFound | PluginNotFound:
+def _plugin_not_found_error(name: str, kind: PluginKind) -> BackendNotFound | PluginNotFound:
     known = [p.name for p in plugins(kind)]
     extras = {name.rpartition("-")[2] for name in first_party_distributions()}
     installed = f"installed are {', '.join(known) or 'none'}"

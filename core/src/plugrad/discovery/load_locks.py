@@ -17,12 +17,12 @@ from plugrad.interruptions import hold_safely
 if TYPE_CHECKING:
     from collections.abc import Generator, Hashable
 
-_table_lock = RLock()
-_hold_table_lock = hold_safely(_table_lock)
-_lock_released = Condition(_table_lock)
-_holders: Final[dict[Hashable, tuple[int, int]]] = {}
+_bookkeeping_lock = RLock()
+_hold_bookkeeping_lock = hold_safely(_bookkeeping_lock)
+_lock_released = Condition(_bookkeeping_lock)
+_holder_of_key: Final[dict[Hashable, tuple[int, int]]] = {}
 """By key: the thread that holds the lock, and how many times."""
-_waiting_for: Final[dict[int, Hashable]] = {}
+_awaited_key_of_thread: Final[dict[int, Hashable]] = {}
 """By thread: the key of the lock that it waits for."""
 
 
@@ -32,67 +32,67 @@ def load_lock(key: Hashable) -> Generator[bool, None, None]:
 
     Yields False, without waiting, if waiting would be a deadlock.
     """
-    me = get_ident()
-    before = _hold_count(key, me)
+    thread = get_ident()
+    before = _hold_count(key, thread)
     try:
-        yield _acquire(key, me)
+        yield _acquire(key, thread)
     finally:
-        with _hold_table_lock:
-            if _hold_count(key, me) > before:
+        with _hold_bookkeeping_lock:
+            if _hold_count(key, thread) > before:
                 if before:
-                    _holders[key] = me, before
+                    _holder_of_key[key] = thread, before
                 else:
-                    del _holders[key]
+                    del _holder_of_key[key]
                     _lock_released.notify_all()
 
 
 def is_locked(key: Hashable) -> bool:
     """Return whether a thread holds the lock of a key."""
-    return key in _holders
+    return key in _holder_of_key
 
 
 def _hold_count(key: Hashable, thread: int) -> int:
     """Return how many times a thread holds the lock of a key."""
-    holder, times = _holders.get(key, (thread, 0))
+    holder, times = _holder_of_key.get(key, (thread, 0))
     return times if holder == thread else 0
 
 
-def _acquire(key: Hashable, me: int) -> bool:
+def _acquire(key: Hashable, thread: int) -> bool:
     """Wait for a lock and take it, or return False if that would be a deadlock."""
-    with _hold_table_lock:
-        if _would_deadlock(key, me):
+    with _hold_bookkeeping_lock:
+        if _would_deadlock(key, thread):
             return False
-        _waiting_for[me] = key
+        _awaited_key_of_thread[thread] = key
         try:
-            while key in _holders and _holders[key][0] != me:
+            while key in _holder_of_key and _holder_of_key[key][0] != thread:
                 _lock_released.wait()
         finally:
-            del _waiting_for[me]
-        _holders[key] = me, _hold_count(key, me) + 1
+            del _awaited_key_of_thread[thread]
+        _holder_of_key[key] = thread, _hold_count(key, thread) + 1
     return True
 
 
-def _would_deadlock(key: Hashable, me: int) -> bool:
-    """Return whether the lock's holder waits for the thread `me`, directly or through other threads."""
+def _would_deadlock(key: Hashable, thread: int) -> bool:
+    """Return whether the lock's holder waits for a thread, directly or through other threads."""
     first = True
-    while key in _holders:
-        holder = _holders[key][0]
-        if holder == me:
+    while key in _holder_of_key:
+        holder = _holder_of_key[key][0]
+        if holder == thread:
             return not first
-        if holder not in _waiting_for:
+        if holder not in _awaited_key_of_thread:
             return False
-        key, first = _waiting_for[holder], False
+        key, first = _awaited_key_of_thread[holder], False
     return False
 
 
 def _forget_other_threads() -> None:
-    global _table_lock, _hold_table_lock, _lock_released
-    _table_lock = RLock()
-    _hold_table_lock = hold_safely(_table_lock)
-    _lock_released = Condition(_table_lock)
-    _waiting_for.clear()
-    for key in [key for key, (holder, _) in _holders.items() if holder != get_ident()]:
-        del _holders[key]
+    global _bookkeeping_lock, _hold_bookkeeping_lock, _lock_released
+    _bookkeeping_lock = RLock()
+    _hold_bookkeeping_lock = hold_safely(_bookkeeping_lock)
+    _lock_released = Condition(_bookkeeping_lock)
+    _awaited_key_of_thread.clear()
+    for key in [key for key, (holder, _) in _holder_of_key.items() if holder != get_ident()]:
+        del _holder_of_key[key]
 
 
 if hasattr(os, "register_at_fork"):  # only the thread that forks lives on in the child

@@ -11,16 +11,16 @@ from plugrad.errors import describe_exception, warn
 from plugrad.settings.journal import Journal, record_registrations
 from plugrad.settings.layers import config
 
-Kind = Literal["backend", "kernels", "ops", "hooks"]
-Status = Literal["available", "active", "incompatible", "blocked", "conflict", "failed"]
+PluginKind = Literal["backend", "kernels", "ops", "hooks"]
+PluginStatus = Literal["available", "active", "incompatible", "blocked", "conflict", "failed"]
 
-KIND_OF_ENTRY_POINT_GROUP: Final[dict[str, Kind]] = {
+KIND_OF_ENTRY_POINT_GROUP: Final[dict[str, PluginKind]] = {
     "plugrad.backends": "backend",
     "plugrad.kernels": "kernels",
     "plugrad.ops": "ops",
     "plugrad.plugins": "hooks",
 }
-KIND_DESCRIPTIONS: Final[dict[Kind, str]] = {
+KIND_DESCRIPTIONS: Final[dict[PluginKind, str]] = {
     "backend": "a backend",
     "kernels": "a kernel pack",
     "ops": "an op pack",
@@ -41,7 +41,7 @@ class Plugin:
 
     def __init__(
         self,
-        kind: Kind,
+        kind: PluginKind,
         name: str,
         distribution: str,
         version: str = "",
@@ -51,13 +51,13 @@ class Plugin:
         loaded: Any = None,
     ) -> None:
         """Describe a plugin; `loaded` is the object that it brings, if that need not be imported."""
-        self.kind: Kind = kind
+        self.kind: PluginKind = kind
         self.name: str = name
         self.distribution: str = distribution
         self.version: str = version
         self.target: str = target
         self.manifest: Manifest = manifest or Manifest()
-        self.status: Status = "available"
+        self.status: PluginStatus = "available"
         self.reason: str = ""
         self.details: str = ""
         self.replaced: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class Plugin:
         self.qualified_name: str = f"{distribution}::{name}"
 
     @property
-    def key(self) -> tuple[Kind, str]:
+    def key(self) -> tuple[PluginKind, str]:
         """The plugin's identity, which stays the same when the list of plugins is rebuilt."""
         return self.kind, self.qualified_name
 

@@ -43,9 +43,11 @@ if TYPE_CHECKING:
 DeviceLike: TypeAlias = str | Backend
 """The name of a backend, such as ``"webgpu:1"``, or the backend itself."""
 
-_selected: Final[ContextVar[Selection | None]] = ContextVar("plugrad_used", default=None)
-get_selection: Final = _selected.get
-set_selection: Final = _selected.set
+_selection_of_context: Final[ContextVar[Selection | None]] = ContextVar(
+    "plugrad_used", default=None
+)
+get_selection: Final = _selection_of_context.get
+set_selection: Final = _selection_of_context.set
 """Set what `use` has selected in this context, which `get_selection` returned before."""
 
 
@@ -134,11 +136,11 @@ class use:  # noqa: N801 - a call and a context manager: it reads as a verb
 
 def _current_selection_and_target() -> tuple[Selection | None, Backend | None]:
     """Return the selected backend, and the backend to which inputs are transferred."""
-    return _selected.get(), transfer_target()
+    return _selection_of_context.get(), transfer_target()
 
 
 def _set_selection_and_target(selection: Selection | None, target: Backend | None) -> None:
-    _selected.set(selection)
+    _selection_of_context.set(selection)
     set_transfer_target(target)
 
 
@@ -150,7 +152,7 @@ def which() -> Selection:
     ...     print(plugrad.which().device, plugrad.which().layer)
     cpu:0 plugrad.use
     """
-    used = _selected.get()
+    used = _selection_of_context.get()
     if used is not None:
         backend = used.backend
         if backend.is_closed or backend.lost:
@@ -196,12 +198,12 @@ def active_backend() -> Backend:
 @contextmanager
 def activate_backend(backend: Backend) -> Generator[None, None, None]:
     """Make an opened backend the active one inside a ``with`` block; the target of transfers does not change."""
-    before = _selected.get()
-    _selected.set(Selection(backend, "the body of a kernel"))
+    before = _selection_of_context.get()
+    _selection_of_context.set(Selection(backend, "the body of a kernel"))
     try:
         yield
     finally:
-        _selected.set(before)
+        _selection_of_context.set(before)
 
 
 def synchronize(device: DeviceLike | None = None) -> None:

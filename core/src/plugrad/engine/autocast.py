@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor
     from plugrad.types.dtype import DType, DTypeLike
 
-Params = ParamSpec("Params")
-Result = TypeVar("Result")
+ParameterTypes = ParamSpec("ParameterTypes")
+ResultType = TypeVar("ResultType")
 
 HALF_PRECISION_FAMILIES: Final = (attention, convolution, convolution3d, depthwise, fused)
 HALF_PRECISION_KERNELS: Final[frozenset[str]] = frozenset(
@@ -105,14 +105,18 @@ def autocast(dtype: DTypeLike) -> Generator[None]:
         yield
 
 
-def keep_precision(function: Callable[Params, Result]) -> Callable[Params, Result]:
+def keep_precision(
+    function: Callable[ParameterTypes, ResultType],
+) -> Callable[ParameterTypes, ResultType]:
     """Return a function that always runs in the precision of now, for parts that a backward pass runs again."""
     now = active_precision()
     if now is None:
         return function
 
     @wraps(function)
-    def call_with_kept_precision(*args: Params.args, **kwargs: Params.kwargs) -> Result:
+    def call_with_kept_precision(
+        *args: ParameterTypes.args, **kwargs: ParameterTypes.kwargs
+    ) -> ResultType:
         with use_precision(now):
             return function(*args, **kwargs)
 

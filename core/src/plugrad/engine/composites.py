@@ -18,7 +18,7 @@ from plugrad.errors import ArgumentError, KernelFailed, RegistrationError, short
 from plugrad.registry.composites import Composite, register_composite
 from plugrad.registry.gradients import RegisteredGradient
 from plugrad.tape.nodes import Call, Leaf, ResultBundle, end_recording, open_leaves
-from plugrad.tape.plans import EVERY_INPUT, GradientPlan, RuleApplication
+from plugrad.tape.plans import ALL_INPUT_POSITIONS, GradientPlan, RuleApplication
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.context import use_precision
 from plugrad.tensor.tensor import Tensor
@@ -73,7 +73,7 @@ def composite(kernel: Kernel[..., Any]) -> Callable[[CompositeBody], CompositeBo
         check_callable("composite", body)
         _check_parameters(kernel, body)
         rule = RuleApplication(None, partial(_vjp_through_body, body))
-        plan = GradientPlan(kernel, rule, saved_inputs=EVERY_INPUT)
+        plan = GradientPlan(kernel, rule, saved_inputs=ALL_INPUT_POSITIONS)
         gradient = RegisteredGradient(kernel.name, lambda kernel, _: plan)
         register_composite(Composite(kernel, body, gradient))
         return body

@@ -1,6 +1,6 @@
 """Dispatch of kernel calls: unwrap the tensors, call the backend's implementation, and wrap the result.
 
-`CALL_TEMPLATE` tells it, once for all kernels. It is a text that is compiled when a kernel is first called, as
+`CALL_SOURCE_TEMPLATE` tells it, once for all kernels. It is a text that is compiled when a kernel is first called, as
 `dataclasses` does with ``__init__``: a loop over the inputs would take as long as a small tensor's arithmetic. Its
 names are those of this module, which imports some for it only.
 """
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 NO_ATTRIBUTES: Final = ValidatedAttributes()
 new_object: Final = object.__new__
 
-CALL_TEMPLATE: Final = """\
+CALL_SOURCE_TEMPLATE: Final = """\
 def bind(kernel, otherwise):
     name, fast_dtype, accepted = kernel.name, kernel.fast_dtype, kernel.accepted_dtypes
 
@@ -121,13 +121,13 @@ TEMPLATE_PLACEHOLDERS: Final = {
     "nodes": ("(<node#,| >)", "nodes", "()"),
     "shapes": ("(<array#.shape,| >)", "[x if x is None else x.shape for x in arrays]", "()"),
 }
-"""The text in each hole of `CALL_TEMPLATE`: for a number of inputs, for one sequence of inputs, where None is an absent
-one, and for a kernel without inputs, which receives the backend in their place.
+"""The text in each hole of `CALL_SOURCE_TEMPLATE`: for a number of inputs, for one sequence of inputs, where None is
+an absent one, and for a kernel without inputs, which receives the backend in their place.
 
 What is in <> is repeated for each input, with its number for #, and behind a plus for each but the first; what
 follows the bar stands in between. Python compiles nothing for the ``False`` of a condition.
 """
-OPERATOR_GUARD: Final = """\
+OPERATOR_GUARD_SOURCE: Final = """\
 if type(x0) is not Tensor or type(x1) is not Tensor or (
             (dtype := x0.array.dtype) is not x1.array.dtype
             or (dtype is not fast_dtype and dtype not in accepted)
@@ -140,14 +140,17 @@ def format_call_source(count: int | None, has_attributes: bool, is_operator: boo
     """Return the source of a function that calls a kernel with `count` inputs, or with a sequence if it is None."""
     column = 1 if count is None else 0 if count else 2
     parts = {hole: texts[column] for hole, texts in TEMPLATE_PLACEHOLDERS.items()}
-    parts |= {"guard": OPERATOR_GUARD * is_operator, "attributes": ", **attrs" * has_attributes}
+    parts |= {
+        "guard": OPERATOR_GUARD_SOURCE * is_operator,
+        "attributes": ", **attrs" * has_attributes,
+    }
     parts["is_unchecked"] = "False" if is_operator else "type(attrs) is not ValidatedAttributes"
 
     def repeat_for_inputs(found: re.Match[str]) -> str:
         pattern, _, between = found[2].partition("|")
         return between.join(pattern.replace("#", str(i)) for i in range(len(found[1]), count or 0))
 
-    text = re.sub(r"<(\+?)(.*?)>", repeat_for_inputs, CALL_TEMPLATE.format(**parts))
+    text = re.sub(r"<(\+?)(.*?)>", repeat_for_inputs, CALL_SOURCE_TEMPLATE.format(**parts))
     return re.sub(r"\n\s+\n( {8})", r"\n\1", text)  # without the lines of empty holes
 
 

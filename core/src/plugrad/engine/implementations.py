@@ -21,7 +21,7 @@ from plugrad.settings import journal
 from plugrad.settings.layers import config, overridden_settings
 from plugrad.tensor.backend import check_device_alive, copy_to_backend_array
 from plugrad.tensor.choice import choose_implementation
-from plugrad.tensor.context import CHECK_SETTINGS, active_overrides
+from plugrad.tensor.context import CHECK_SETTING_NAMES, active_overrides
 from plugrad.types.dtype import (
     INTEGER,
     as_dtype,
@@ -55,7 +55,7 @@ class Implementations(dict[str, "Implementation"]):
         self._ended: list[ref[Overrides]] = []
         """The contexts that have ended. Python drops what a handler of signals raises in a callback of a reference, as
         `WeakKeyDictionary` has one: that of C calls no Python code."""
-        with journal.lock:
+        with journal.registration_lock:
             _live_backends.add(backend)
 
     def discard(self, kernel_name: str) -> None:
@@ -76,7 +76,7 @@ class Implementations(dict[str, "Implementation"]):
 
     def clear(self) -> None:
         """Forget all functions, also in contexts with overrides."""
-        with journal.lock:
+        with journal.registration_lock:
             super().clear()
             self.local.clear()
 
@@ -114,7 +114,7 @@ class Implementations(dict[str, "Implementation"]):
         def first(*arrays: Any, **attrs: Any) -> Any:
             result = function(*arrays, **attrs)
             check_result_arrays(kernel_name, result, backend, arrays, attrs)
-            with journal.lock:  # a kept function must not be older than the registry
+            with journal.registration_lock:  # a kept function must not be older than the registry
                 is_current = (
                     config.state == settings
                     and watching.watchers is told
@@ -146,7 +146,7 @@ def functions_with_overrides(
     shared = backend.functions
     if overrides is None or not isinstance(shared, Implementations):
         return shared
-    with journal.lock:
+    with journal.registration_lock:
         return shared.find_local(overrides)
 
 
@@ -170,26 +170,26 @@ def _discard_all() -> None:
 
 
 def _on_setting_changed(setting: str) -> None:
-    if setting in CHECK_SETTINGS and setting not in overridden_settings():
-        with journal.lock:
+    if setting in CHECK_SETTING_NAMES and setting not in overridden_settings():
+        with journal.registration_lock:
             _discard_all()
 
 
 def _on_dtype_added() -> None:
-    with journal.lock:
+    with journal.registration_lock:
         _discard_all()
 
 
 def add_watcher(watcher: Watcher) -> None:
     """Notify a watcher of each implementation call from now on."""
-    with journal.lock:
+    with journal.registration_lock:
         watching.watchers = (*watching.watchers, watcher)
         _discard_all()
 
 
 def remove_watcher(watcher: Watcher) -> None:
     """Stop notifying a watcher."""
-    with journal.lock:
+    with journal.registration_lock:
         watching.watchers = tuple(each for each in watching.watchers if each is not watcher)
         _discard_all()
 

@@ -16,34 +16,40 @@ from plugrad.engine.implementations import add_watcher, remove_watcher
 if TYPE_CHECKING:
     from plugrad.engine.watching import Call
 
-HOOK_NAME: Final = hooks.plugrad_kernel_finished.__name__
-_is_reporting: Final[ContextVar[bool]] = ContextVar("plugrad_is_reporting", default=False)
+KERNEL_FINISHED_HOOK_NAME: Final = hooks.plugrad_kernel_finished.__name__
+_is_reporting_to_plugins: Final[ContextVar[bool]] = ContextVar(
+    "plugrad_is_reporting", default=False
+)
 """Whether the hook is running in this context: the kernels that it runs itself are not reported."""
 
 
-def _report_call(call: Call) -> None:
-    if _is_reporting.get():
+def _report_call_to_plugins(call: Call) -> None:
+    if _is_reporting_to_plugins.get():
         return
     inputs: list[Any] = [x for x in call.arrays if x is not None and x is not call.backend]
-    token = _is_reporting.set(True)
+    token = _is_reporting_to_plugins.set(True)
     try:
         hooks.call_hooks(
-            HOOK_NAME,
+            KERNEL_FINISHED_HOOK_NAME,
             kernel_name=call.kernel_name,
             backend=call.backend,
             shapes=tuple([tuple(x.shape) for x in inputs]),
             milliseconds=(call.end - call.start) / 1e6,
         )
     finally:
-        _is_reporting.reset(token)
+        _is_reporting_to_plugins.reset(token)
 
 
-_plugin_watcher: Final = watching.Watcher(_report_call, synchronizes=False)
+_plugin_watcher: Final = watching.Watcher(_report_call_to_plugins, synchronizes=False)
 
 
 def _update_watcher(_: str) -> None:
     """Watch kernels as long as a loaded plugin implements the hook."""
-    caller = getattr(state.manager.hook, HOOK_NAME) if state.manager is not None else None
+    caller = (
+        getattr(state.manager.hook, KERNEL_FINISHED_HOOK_NAME)
+        if state.manager is not None
+        else None
+    )
     is_wanted = caller is not None and bool(caller.get_hookimpls())
     is_watching = any(watcher is _plugin_watcher for watcher in watching.watchers)
     if is_wanted and not is_watching:

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 InputsByName = dict[str, "Tensor | None"]
 
-WINDOW_SIZE_ATTRIBUTES: Final = ("filter_size", "window_shape")
+WINDOW_SIZE_ATTRIBUTE_NAMES: Final = ("filter_size", "window_shape")
 """What TensorFlow.js calls the size of the window of a pooling; that of other windows is their filter's."""
-WINDOW_ATTRIBUTES: Final = (
-    *WINDOW_SIZE_ATTRIBUTES,
+WINDOW_ATTRIBUTE_NAMES: Final = (
+    *WINDOW_SIZE_ATTRIBUTE_NAMES,
     "strides",
     "pad",
     "dilations",
@@ -40,9 +40,9 @@ WINDOW_ATTRIBUTES: Final = (
     "dim_rounding_mode",
 )
 """What TensorFlow.js has in place of a window."""
-IMAGE_INPUTS: Final = ("x", "input", "output", "dy")
+IMAGE_INPUT_NAMES: Final = ("x", "input", "output", "dy")
 """The inputs that are images."""
-BROADCAST_INPUTS: Final = ("bias", "prelu_activation_weights")
+BROADCAST_INPUT_NAMES: Final = ("bias", "prelu_activation_weights")
 """The inputs that broadcast to images."""
 
 
@@ -67,12 +67,12 @@ def translate_window_attributes(
     image = attrs.get("input_shape", getattr(next(images, None), "shape", ()))
     filter = attrs.get("filter_shape", () if filters is None else filters.shape)
     axes = len(image) - 2
-    sizes = [attrs.pop(key) for key in WINDOW_SIZE_ATTRIBUTES if key in attrs]
+    sizes = [attrs.pop(key) for key in WINDOW_SIZE_ATTRIBUTE_NAMES if key in attrs]
     wanted = ("strides", "pad", *contract.attribute_names & {"input_shape", "filter_shape"})
     missing = [key for key in wanted if key not in attrs]
     if missing or not (sizes or filter):
         raise ArgumentError(
-            f"{name}: the attribute 'window' is missing, and so are {missing or [WINDOW_SIZE_ATTRIBUTES[0]]} "
+            f"{name}: the attribute 'window' is missing, and so are {missing or [WINDOW_SIZE_ATTRIBUTE_NAMES[0]]} "
             "of TensorFlow.js's attributes, which would stand for it"
         )
     if axes < 1:
@@ -112,6 +112,8 @@ def translate_window_attributes(
 
 
 def _with_channels_last(name: str, x: Tensor | None, axes: int) -> Tensor | None:
-    if x is None or name not in (*IMAGE_INPUTS, *BROADCAST_INPUTS):
+    if x is None or name not in (*IMAGE_INPUT_NAMES, *BROADCAST_INPUT_NAMES):
         return x
-    return broadcastable_channels_last(x, axes) if name in BROADCAST_INPUTS else channels_last(x)
+    return (
+        broadcastable_channels_last(x, axes) if name in BROADCAST_INPUT_NAMES else channels_last(x)
+    )

@@ -83,7 +83,7 @@ def with_watchers(
     return implementation
 
 
-def with_watched_steps(
+def with_watchers_of_fused_steps(
     function: Callable[..., list[Any]], steps: Sequence[str], backend: Backend
 ) -> Callable[..., list[Any]]:
     """Wrap a function that runs several steps of a graph as one, to notify the watchers of each run."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from plugrad.graph_models.nodes import Graph, Node, Reference
     from plugrad.tensor.backend import Backend
 
-Outputs = tuple[Any, ...]
+NodeOutputs = tuple[Any, ...]
 
 
 class ExecutionPlan:
@@ -80,7 +80,7 @@ class ModelRunner:
     ) -> list[Any]:
         """Return outputs of a graph, given the values of its inputs."""
         plan = cached_execution_plan(graph, outputs)
-        found: dict[str, Outputs] = {name: (value,) for name, value in values.items()}
+        found: dict[str, NodeOutputs] = {name: (value,) for name, value in values.items()}
         if plan.has_frames:
             found = run_frames(plan.nodes, found, self, {reference.node for reference in outputs})
         else:
@@ -102,7 +102,7 @@ class ModelRunner:
             )
         return self.run(graph, graph.outputs, dict(zip(graph.inputs, arguments, strict=True)))
 
-    def compute(self, node: Node, inputs: list[Any]) -> Outputs:
+    def compute(self, node: Node, inputs: list[Any]) -> NodeOutputs:
         """Return the outputs of a node.
 
         Raises:
@@ -120,7 +120,7 @@ class ModelRunner:
                 f"{node} cannot be computed: {type(error).__name__}: {short_repr(str(error))}"
             ) from error
 
-    def _compute(self, node: Node, inputs: list[Any]) -> Outputs:
+    def _compute(self, node: Node, inputs: list[Any]) -> NodeOutputs:
         if node.op in ("Const", "Placeholder", "PlaceholderWithDefault", "NoOp"):
             return self._compute_source_node(node, inputs)
         small = compute_on_host(node.op, inputs, node.attributes)
@@ -131,17 +131,18 @@ class ModelRunner:
             raise DamagedFile(f"{node} stands where it cannot be computed")
         count = len(inputs)
         converted = [
-            self.convert(value, operator.kind(place, count)) for place, value in enumerate(inputs)
+            self.convert(value, operator.annotation_of_input(place, count))
+            for place, value in enumerate(inputs)
         ]
         options = {
             n: v for n, v in node.attributes.items() if n in operator.attributes and v is not None
         }
-        if operator.calls:
+        if operator.runs_functions:
             options["call"] = self.call_function
         result = operator.function(*converted, **options)
-        return cast("Outputs", tuple(result)) if isinstance(result, tuple) else (result,)
+        return cast("NodeOutputs", tuple(result)) if isinstance(result, tuple) else (result,)
 
-    def _compute_source_node(self, node: Node, inputs: list[Any]) -> Outputs:
+    def _compute_source_node(self, node: Node, inputs: list[Any]) -> NodeOutputs:
         """Return the value of a node that is a weight, a constant or an input."""
         if node.op == "PlaceholderWithDefault":
             return (inputs[0],)
@@ -151,11 +152,11 @@ class ModelRunner:
             raise DamagedFile(f"{node} has no value")
         return (self.weights[node.name],)
 
-    def convert(self, value: Any, kind: str) -> Any:
-        """Convert a value to the kind that an operator expects."""
-        if kind == "Values":
+    def convert(self, value: Any, annotation: str) -> Any:
+        """Convert a value to what an operator annotates its input with: an array or a tensor."""
+        if annotation == "HostArray":
             return value.numpy() if isinstance(value, Tensor) else np.asarray(value)
-        if kind == "Tensor":
+        if annotation == "Tensor":
             return self.on_device(value)
         return value
 
@@ -184,7 +185,7 @@ def cached_execution_plan(graph: Graph, outputs: tuple[Reference, ...]) -> Execu
     return graph.cached_plans[outputs]
 
 
-def _pick_output(values: Mapping[str, Outputs], reference: Reference) -> Any:
+def _pick_output(values: Mapping[str, NodeOutputs], reference: Reference) -> Any:
     found = values[reference.node]
     if reference.port >= len(found):
         raise DamagedFile(f"node {reference.node!r} has no output {reference.port}")

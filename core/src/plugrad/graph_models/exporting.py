@@ -133,7 +133,7 @@ def _build_document(
     writer.nodes += placeholders
     results = writer.write_graph((first, second), known)
     outputs = [
-        writer.emit("Identity", [r], writer.new_name(f"y{n}")) for n, r in enumerate(results)
+        writer.write_node("Identity", [r], writer.new_name(f"y{n}")) for n, r in enumerate(results)
     ]
     signature = {
         "inputs": {

@@ -47,19 +47,22 @@ def fold_batch_norms(nodes: Sequence[dict[str, Any]], weights: dict[str, Any]) -
 
 
 def _fold_into_convolution(
-    node: dict[str, Any], found: dict[str, Any], weights: dict[str, Any], uses: Counter[str]
+    node: dict[str, Any],
+    nodes_by_name: dict[str, Any],
+    weights: dict[str, Any],
+    reader_counts: Counter[str],
 ) -> dict[str, Any] | None:
     """Return a convolution that includes the normalization after it, or None if there is no such pair."""
     source, *vectors = node["input"]
-    before = found.get(source)
+    before = nodes_by_name.get(source)
     bias = None
-    if before is not None and before["op"] == "AddV2" and uses[source] == 1:
+    if before is not None and before["op"] == "AddV2" and reader_counts[source] == 1:
         source, bias = before["input"]
-        before = found.get(source)
+        before = nodes_by_name.get(source)
     if (
         before is None
         or before["op"] not in FUSED_CONVOLUTION_OF
-        or uses[source] != 1
+        or reader_counts[source] != 1
         or before["attr"].get("fused_ops", BIAS_ADD_ATTRIBUTE) != BIAS_ADD_ATTRIBUTE
     ):
         return None
@@ -87,13 +90,13 @@ def _fold_into_convolution(
 
 
 def _drop_folded_nodes(
-    nodes: list[dict[str, Any]], weights: dict[str, Any], replaced: dict[str, Any], found: dict[str, Any]
+    nodes: list[dict[str, Any]], weights: dict[str, Any], replacements: dict[str, Any], nodes_by_name: dict[str, Any]
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Return the nodes without those whose only reader was a folded normalization."""
-    suspects = {_node_name(name) for name in replaced for name in found[name]["input"]}
+    suspects = {_node_name(name) for name in replacements for name in nodes_by_name[name]["input"]}
     while suspects:
         uses = Counter(_node_name(name) for node in nodes for name in node.get("input", ()))
-        dead = {name for name in suspects if not uses[name]} - replaced.keys()
+        dead = {name for name in suspects if not uses[name]} - replacements.keys()
         suspects = {
             _node_name(name)
             for node in nodes

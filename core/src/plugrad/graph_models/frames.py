@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from plugrad.graph_models.nodes import Node
 
-Outputs = tuple[Any, ...]
+NodeOutputs = tuple[Any, ...]
 FrameContext = tuple[tuple[str, int], ...]
 ROOT_CONTEXT: Final[FrameContext] = ()
 
@@ -36,14 +36,17 @@ DEAD_TOKEN: Final = DeadToken()
 class NodeComputer(Protocol):
     """The interface that computes nodes other than control flow."""
 
-    def compute(self, node: Node, inputs: list[Any]) -> Outputs:
+    def compute(self, node: Node, inputs: list[Any]) -> NodeOutputs:
         """Return the outputs of a node."""
         ...
 
 
 def run_frames(
-    nodes: Sequence[Node], values: Mapping[str, Outputs], computer: NodeComputer, wanted: set[str]
-) -> dict[str, Outputs]:
+    nodes: Sequence[Node],
+    values: Mapping[str, NodeOutputs],
+    computer: NodeComputer,
+    wanted: set[str],
+) -> dict[str, NodeOutputs]:
     """Run a graph with TensorFlow 1 control flow (Switch, Merge, Enter, NextIteration, Exit) and return outputs.
 
     Raises:
@@ -62,11 +65,11 @@ class _FrameRun:
     """A run of a TensorFlow 1 control-flow graph, with the values that wait for other inputs of a node."""
 
     def __init__(
-        self, nodes: Sequence[Node], values: Mapping[str, Outputs], computer: NodeComputer
+        self, nodes: Sequence[Node], values: Mapping[str, NodeOutputs], computer: NodeComputer
     ) -> None:
         self.nodes = {node.name: node for node in nodes}
         self.computer = computer
-        self.fixed = self._compute_fixed(nodes, values)
+        self.fixed = self._compute_loop_invariant_nodes(nodes, values)
         self.waiting = {
             name: self._count_expected_inputs(node) for name, node in self.nodes.items()
         }
@@ -77,16 +80,16 @@ class _FrameRun:
                     self.consumers[source].append((node.name, slot, port))
         self.arrived: dict[tuple[FrameContext, str], dict[int, Any]] = {}
         self.queue: deque[tuple[FrameContext, str, dict[int, Any]]] = deque()
-        self.results: dict[str, Outputs] = {}
-        self.constants: dict[FrameContext, list[tuple[str, Outputs]]] = {}
+        self.results: dict[str, NodeOutputs] = {}
+        self.constants: dict[FrameContext, list[tuple[str, NodeOutputs]]] = {}
         """Values that a loop sees in each of its iterations, by the context of the first one."""
         self.iterations: dict[FrameContext, int] = {}
         self.dead_exits: dict[tuple[FrameContext, str], None] = {}
         self.left: set[tuple[FrameContext, str]] = set()
 
-    def _compute_fixed(
-        self, nodes: Sequence[Node], values: Mapping[str, Outputs]
-    ) -> dict[str, Outputs]:
+    def _compute_loop_invariant_nodes(
+        self, nodes: Sequence[Node], values: Mapping[str, NodeOutputs]
+    ) -> dict[str, NodeOutputs]:
         """Compute the nodes that depend only on constants and inputs, which are the same in every frame."""
         found = dict(values)
         for node in nodes:
@@ -105,7 +108,9 @@ class _FrameRun:
         """Run nodes until no token is left."""
         for name, node in self.nodes.items():
             if (name not in self.fixed and not self.waiting[name]) or (
-                node.op == "Merge" and name not in self.fixed and self._list_fixed_inputs(node)
+                node.op == "Merge"
+                and name not in self.fixed
+                and self._list_loop_invariant_inputs(node)
             ):
                 self.queue.append((ROOT_CONTEXT, name, {}))
         while True:
@@ -121,10 +126,10 @@ class _FrameRun:
                     self.left.add((context, name))
                     self._send(context, name, (DEAD_TOKEN,))
 
-    def _list_fixed_inputs(self, node: Node) -> list[int]:
+    def _list_loop_invariant_inputs(self, node: Node) -> list[int]:
         return [place for place, r in enumerate(node.inputs) if r.node in self.fixed]
 
-    def _send(self, context: FrameContext, name: str, outputs: Outputs) -> None:
+    def _send(self, context: FrameContext, name: str, outputs: NodeOutputs) -> None:
         """Send the outputs of a node to its consumers."""
         if context == ROOT_CONTEXT:
             self.results[name] = outputs
@@ -177,14 +182,14 @@ class _FrameRun:
         ]
         inputs = values[: len(node.inputs)]
         if node.op == "Merge":
-            self._merge(context, node, tokens, inputs)
+            self._take_merged_input(context, node, tokens, inputs)
             return
         is_dead = any(isinstance(value, DeadToken) for value in values)
         if node.op == "Enter":
             self._enter_frame(context, node, (DEAD_TOKEN,) if is_dead else (inputs[0],))
         elif node.op == "NextIteration":
             if not is_dead:
-                self._next_iteration(context, name, (inputs[0],))
+                self._start_next_iteration(context, name, (inputs[0],))
         elif node.op == "Exit":
             if is_dead:
                 self.dead_exits[context[:-1], name] = None
@@ -201,15 +206,15 @@ class _FrameRun:
         else:
             self._send(context, name, self.computer.compute(node, inputs))
 
-    def _merge(
+    def _take_merged_input(
         self, context: FrameContext, node: Node, tokens: dict[int, Any], inputs: list[Any]
     ) -> None:
         arrived = [place for place in tokens if place >= 0 and tokens[place] is not DEAD_TOKEN]
-        chosen = (arrived or self._list_fixed_inputs(node) or [-1])[0]
+        chosen = (arrived or self._list_loop_invariant_inputs(node) or [-1])[0]
         outputs = (DEAD_TOKEN,) if chosen < 0 else (inputs[chosen], np.array(chosen, np.int32))
         self._send(context, node.name, outputs)
 
-    def _enter_frame(self, context: FrameContext, node: Node, outputs: Outputs) -> None:
+    def _enter_frame(self, context: FrameContext, node: Node, outputs: NodeOutputs) -> None:
         first: FrameContext = (*context, (str(node.attributes.get("frame_name", "")), 0))
         last = self.iterations.setdefault(first, 0)
         if node.attributes.get("is_constant"):
@@ -219,7 +224,7 @@ class _FrameRun:
         else:
             self._send(first, node.name, outputs)
 
-    def _next_iteration(self, context: FrameContext, name: str, outputs: Outputs) -> None:
+    def _start_next_iteration(self, context: FrameContext, name: str, outputs: NodeOutputs) -> None:
         if not context:
             raise DamagedFile(f"node {name!r} is in no loop")
         *around, (frame, number) = context

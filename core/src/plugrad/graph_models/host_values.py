@@ -14,7 +14,7 @@ from plugrad.tensor.tensor import Tensor
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from plugrad.graph_models.registry import Values
+    from plugrad.graph_models.registry import HostArray
 
     Attributes = Mapping[str, Any]
 
@@ -53,19 +53,19 @@ def compute_on_host(
 def _is_small(value: Any) -> bool:
     if not isinstance(value, np.ndarray):
         return False
-    array = cast("Values", value)
+    array = cast("HostArray", value)
     return array.size <= MAX_HOST_ELEMENTS and array.dtype.kind in "bif"
 
 
 def _declare_arithmetic(name: str, compute: Callable[..., Any]) -> None:
     @register_host_operator(name)
-    def apply(inputs: Sequence[Values], attributes: Attributes) -> Any:
+    def apply(inputs: Sequence[HostArray], attributes: Attributes) -> Any:
         return compute(*inputs)
 
 
 def _declare_reduction(name: str, compute: Callable[..., Any]) -> None:
     @register_host_operator(name)
-    def apply(inputs: Sequence[Values], attributes: Attributes) -> Any:
+    def apply(inputs: Sequence[HostArray], attributes: Attributes) -> Any:
         x, axes = inputs
         wanted = tuple(int(axis) for axis in axes.ravel())
         keep = bool(attributes.get("keep_dims", False))
@@ -79,64 +79,64 @@ for _name, _compute in NUMPY_REDUCTIONS.items():
 
 
 @register_host_operator("Div", "RealDiv")
-def divide(inputs: Sequence[Values], attributes: Attributes) -> Any:
+def divide(inputs: Sequence[HostArray], attributes: Attributes) -> Any:
     """Return the quotient; integer quotients are rounded down."""
     a, b = inputs
     return np.floor_divide(a, b) if {a.dtype.kind, b.dtype.kind} == {"i"} else np.divide(a, b)
 
 
 @register_host_operator("AddN")
-def add_n(inputs: Sequence[Values], attributes: Attributes) -> Any:
+def add_n(inputs: Sequence[HostArray], attributes: Attributes) -> Any:
     """Return the sum."""
     return reduce(np.add, inputs)
 
 
 @register_host_operator("Cast")
-def change_dtype(inputs: Sequence[Values], attributes: Attributes) -> Any:
+def change_dtype(inputs: Sequence[HostArray], attributes: Attributes) -> Any:
     """Return the elements in another dtype."""
     return inputs[0].astype(attributes["dstt"])
 
 
 @register_host_operator("Pack")
-def pack(inputs: Sequence[Values], attributes: Attributes) -> Any:
+def pack(inputs: Sequence[HostArray], attributes: Attributes) -> Any:
     """Stack arrays along a new axis."""
     return np.stack(inputs, axis=attributes.get("axis", 0))
 
 
 @register_host_operator("Unpack")
-def unpack(inputs: Sequence[Values], attributes: Attributes) -> Any:
+def unpack(inputs: Sequence[HostArray], attributes: Attributes) -> Any:
     """Return the slices along an axis."""
     return tuple(np.moveaxis(inputs[0], attributes.get("axis", 0), 0))
 
 
 @register_host_operator("ConcatV2")
-def concat(inputs: Sequence[Values], attributes: Attributes) -> Any:
+def concat(inputs: Sequence[HostArray], attributes: Attributes) -> Any:
     """Concatenate arrays along an axis, which is the last input."""
     *parts, axis = inputs
     return np.concatenate(parts, axis=int(axis.item()))
 
 
 @register_host_operator("Reshape")
-def reshape(inputs: Sequence[Values], attributes: Attributes) -> Any:
+def reshape(inputs: Sequence[HostArray], attributes: Attributes) -> Any:
     """Reshape an array."""
     return inputs[0].reshape(tuple(inputs[1].ravel()))
 
 
 @register_host_operator("ExpandDims")
-def expand_dims(inputs: Sequence[Values], attributes: Attributes) -> Any:
+def expand_dims(inputs: Sequence[HostArray], attributes: Attributes) -> Any:
     """Insert an axis of size 1."""
     return np.expand_dims(inputs[0], int(inputs[1].item()))
 
 
 @register_host_operator("Squeeze")
-def squeeze(inputs: Sequence[Values], attributes: Attributes) -> Any:
+def squeeze(inputs: Sequence[HostArray], attributes: Attributes) -> Any:
     """Remove axes of size 1."""
     axes = tuple(attributes.get("squeeze_dims") or attributes.get("axis") or ())
     return np.squeeze(inputs[0], axis=axes or None)
 
 
 @register_host_operator("GatherV2")
-def gather(inputs: Sequence[Values], attributes: Attributes) -> Any:
+def gather(inputs: Sequence[HostArray], attributes: Attributes) -> Any:
     """Return slices at indices."""
     if attributes.get("batch_dims", 0):
         return NotImplemented
@@ -145,7 +145,7 @@ def gather(inputs: Sequence[Values], attributes: Attributes) -> Any:
 
 
 @register_host_operator("Range")
-def arange(inputs: Sequence[Values], attributes: Attributes) -> Any:
+def arange(inputs: Sequence[HostArray], attributes: Attributes) -> Any:
     """Return equally spaced numbers below an end; a long range is left to the device."""
     start, stop, step = (x.item() for x in inputs)
     if step == 0 or abs((stop - start) / step) > MAX_HOST_ELEMENTS:
@@ -154,7 +154,7 @@ def arange(inputs: Sequence[Values], attributes: Attributes) -> Any:
 
 
 @register_host_operator("Fill")
-def fill(inputs: Sequence[Values], attributes: Attributes) -> Any:
+def fill(inputs: Sequence[HostArray], attributes: Attributes) -> Any:
     """Return an array filled with one value; a large one is left to the device."""
     shape = tuple(int(size) for size in inputs[0].ravel())
     if any(size < 0 for size in shape) or prod(shape) > MAX_HOST_ELEMENTS:
@@ -163,7 +163,7 @@ def fill(inputs: Sequence[Values], attributes: Attributes) -> Any:
 
 
 @register_host_operator("Slice")
-def slice_(inputs: Sequence[Values], attributes: Attributes) -> Any:
+def slice_(inputs: Sequence[HostArray], attributes: Attributes) -> Any:
     """Return a slice; a size of -1 takes all remaining elements."""
     x, begins, sizes = inputs
     bounds = zip(begins.ravel().tolist(), sizes.ravel().tolist(), strict=True)
@@ -171,7 +171,7 @@ def slice_(inputs: Sequence[Values], attributes: Attributes) -> Any:
 
 
 @register_host_operator("StridedSlice")
-def strided_slice(inputs: Sequence[Values], attributes: Attributes) -> Any:
+def strided_slice(inputs: Sequence[HostArray], attributes: Attributes) -> Any:
     """Return a slice with steps."""
     x, *bounds = inputs
     numbers = [bound.ravel().tolist() for bound in bounds]

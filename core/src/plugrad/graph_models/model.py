@@ -328,9 +328,9 @@ def _find_inputs_and_outputs(
     return inputs, outputs or {r.node: r for r in graph.outputs if graph.nodes[r.node].op != "NoOp"}
 
 
-def _named_tensors(parts: Mapping[str, Any], graph: Graph) -> dict[str, Reference]:
+def _named_tensors(signature_entries: Mapping[str, Any], graph: Graph) -> dict[str, Reference]:
     found: dict[str, Reference] = {}
-    for name, part in parts.items():
+    for name, part in signature_entries.items():
         node, _, port = str(part.get("name", name)).partition(":")
         if node not in graph.nodes:
             raise DamagedFile(f"the signature names {node!r}, which is no node")

@@ -85,16 +85,16 @@ def _read_function(name: str, signature: Json, function: Json) -> Graph:
     return Graph(nodes, tuple(inputs), tuple(outputs))
 
 
-def _read_nodes(items: Sequence[Json], known: Mapping[str, Node]) -> dict[str, Node]:
+def _read_nodes(items: Sequence[Json], known_nodes: Mapping[str, Node]) -> dict[str, Node]:
     """Read nodes by name, in addition to those that are known."""
     raw: dict[str, Json] = {}
     for item in items:
         name = _require_text(item.get("name"), "a node's name")
-        if name in raw or name in known:
+        if name in raw or name in known_nodes:
             raise DamagedFile(f"there are two nodes called {short_repr(name)}")
         raw[name] = item
     # References to outputs by name need the operators, so nodes come first without their inputs.
-    nodes: dict[str, Node] = dict(known)
+    nodes: dict[str, Node] = dict(known_nodes)
     for name, item in raw.items():
         op = _require_text(item.get("op"), f"the operator of node {name!r}")
         attributes = _decode_attributes(
@@ -129,8 +129,8 @@ def _parse_reference(text: Any, nodes: Mapping[str, Node]) -> Reference:
     if len(rest) > 2 or not rest[-1].isdecimal() or len(rest[-1]) > 6:
         raise DamagedFile(f"{short_repr(text)} is no output of a node")
     port = int(rest[-1])
-    if len(rest) == 2 and node.operator is not None and rest[0] in node.operator.outputs:
-        port += node.operator.outputs.index(rest[0])
+    if len(rest) == 2 and node.operator is not None and rest[0] in node.operator.output_names:
+        port += node.operator.output_names.index(rest[0])
     elif len(rest) == 2 and node.op == "Switch":
         port = int(rest[0] == "output_true")
     return Reference(name, port)
@@ -179,10 +179,10 @@ def _find_problem(node: Node) -> str:
 
 def _check_node(node: Node, operator: Operator) -> None:
     """Raise unless a node has the inputs and attributes that its operator requires."""
-    most = None if operator.variadic else len(operator.kinds)
+    most = None if operator.variadic_annotation else len(operator.input_annotations)
     count = len(node.inputs)
-    if count < operator.required or (most is not None and count > most):
-        raise DamagedFile(f"{node} has {count} inputs; it needs {operator.required}")
+    if count < operator.required_input_count or (most is not None and count > most):
+        raise DamagedFile(f"{node} has {count} inputs; it needs {operator.required_input_count}")
     missing = [
         name
         for name, needed in operator.attributes.items()
@@ -192,14 +192,14 @@ def _check_node(node: Node, operator: Operator) -> None:
         raise DamagedFile(f"{node} does not have the attribute {missing[0]!r}")
 
 
-FUNCTION_ATTRIBUTES: Final = ("then_branch", "else_branch", "cond", "body", "f")
+FUNCTION_ATTRIBUTE_NAMES: Final = ("then_branch", "else_branch", "cond", "body", "f")
 
 
 def _list_called_functions(node: Node) -> list[str]:
     """Return the names of the functions that a node calls."""
-    if node.operator is None or not node.operator.calls:
+    if node.operator is None or not node.operator.runs_functions:
         return []
-    return [str(node.attributes[n]) for n in FUNCTION_ATTRIBUTES if n in node.attributes]
+    return [str(node.attributes[n]) for n in FUNCTION_ATTRIBUTE_NAMES if n in node.attributes]
 
 
 def _check_calls(graphs: Mapping[str, Graph]) -> None:

@@ -6,8 +6,8 @@ keyword-only parameters are its attributes. Annotations say where the value of a
 | annotation | the function gets |
 |---|---|
 | `Tensor` | a tensor on the device where the model runs |
-| `Values` | a NumPy array, because the shape of the result, or the course of the program, depends on it |
-| `Anything` | what there is: an array, a tensor, or a list of tensors |
+| `HostArray` | a NumPy array, because the shape of the result, or the course of the program, depends on it |
+| `AnyInput` | what there is: an array, a tensor, or a list of tensors |
 
 An attribute `call` is none of the file: it is the function that runs a graph of the model by its name.
 """
@@ -25,11 +25,11 @@ from plugrad.errors import RegistrationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-Values: TypeAlias = NDArray[Any]
-Anything: TypeAlias = Any
-Run: TypeAlias = "Callable[[str, list[Any]], list[Any]]"
+HostArray: TypeAlias = NDArray[Any]
+AnyInput: TypeAlias = Any
+FunctionRunner: TypeAlias = "Callable[[str, list[Any]], list[Any]]"
 
-INPUT_KINDS: Final = ("Tensor", "Values", "Anything")
+INPUT_ANNOTATIONS: Final = ("Tensor", "HostArray", "AnyInput")
 OPERATORS: Final[dict[str, Operator]] = {}
 """By name: what computes an operator."""
 HOST_OPERATORS: Final[dict[str, Callable[..., Any]]] = {}
@@ -66,25 +66,29 @@ class Operator:
 
     name: str
     function: Callable[..., Any]
-    kinds: tuple[str, ...]
-    required: int
+    input_annotations: tuple[str, ...]
+    required_input_count: int
     """The least number of inputs."""
-    variadic: str
-    """The kind of all further inputs; empty if there are none."""
-    last: str
-    """The kind of the last input, if it is another one; else empty."""
+    variadic_annotation: str
+    """The annotation of all further inputs; empty if there are none."""
+    last_annotation: str
+    """The annotation of the last input, if it is another one; else empty."""
     attributes: Mapping[str, bool]
     """The names of attributes, and whether each must be there."""
-    outputs: tuple[str, ...]
+    output_names: tuple[str, ...]
     """The names of the outputs, if there are several that have names."""
-    calls: bool
+    runs_functions: bool
     """Whether it runs graphs of the model."""
 
-    def kind(self, place: int, count: int) -> str:
-        """Return the kind of the input at a place, out of `count` inputs."""
-        if self.last and place == count - 1:
-            return self.last
-        return self.kinds[place] if place < len(self.kinds) else self.variadic
+    def annotation_of_input(self, position: int, input_count: int) -> str:
+        """Return the annotation of the input at a position, out of `input_count` inputs."""
+        if self.last_annotation and position == input_count - 1:
+            return self.last_annotation
+        return (
+            self.input_annotations[position]
+            if position < len(self.input_annotations)
+            else self.variadic_annotation
+        )
 
 
 def register_operator(
@@ -135,9 +139,9 @@ def _parse_signature(
             else:
                 attributes[parameter.name] = is_required
             continue
-        if kind not in INPUT_KINDS:
+        if kind not in INPUT_ANNOTATIONS:
             raise RegistrationError(
-                f"{name}: an input is annotated {kind}, and not by {INPUT_KINDS}"
+                f"{name}: an input is annotated {kind}, and not by {INPUT_ANNOTATIONS}"
             )
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
             variadic = kind

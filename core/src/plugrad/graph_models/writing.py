@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from plugrad.graph.graph import Graph
 
-BothTraces: TypeAlias = "tuple[Any, Any]"
+ValueInBothTraces: TypeAlias = "tuple[Any, Any]"
 """The same thing in both traces."""
 TENSORFLOW_DTYPES: Final = {
     "float32": "DT_FLOAT", "int32": "DT_INT32", "bool": "DT_BOOL", "complex64": "DT_COMPLEX64", "string": "DT_STRING",
@@ -39,7 +39,7 @@ WRITE_RULES: Final[dict[str, WriteRule]] = {}
 
 
 CONTROL_FLOW_RULES: Final[dict[type, Callable[[GraphWriter, Any, dict[int, str]], list[str]]]] = {}
-"""By the class of a step that is no call of a kernel: what writes it."""
+"""By the class of a step that is not a call of a kernel: what writes it."""
 
 
 def write_rule(*names: str) -> Callable[[WriteRule], WriteRule]:
@@ -61,32 +61,32 @@ class TracedCall:
         self.kernel = calls[0].kernel.name
         self.attrs = calls[0].attrs
 
-    def attribute_in_both_traces(self, name: str) -> BothTraces:
+    def attribute_in_both_traces(self, name: str) -> ValueInBothTraces:
         """Return an attribute in both traces."""
         return self.calls[0].attrs[name], self.calls[1].attrs[name]
 
-    def shape(self, place: int = 0, *, out: bool = False) -> BothTraces:
+    def shape(self, position: int = 0, *, is_output: bool = False) -> ValueInBothTraces:
         """Return the shape of an input, or of an output, in both traces."""
         first, second = (
-            graph.specs[(call.outputs if out else call.inputs)[place]].shape  # pyright: ignore[reportArgumentType] - rules ask for inputs that are there
+            graph.specs[(call.outputs if is_output else call.inputs)[position]].shape  # pyright: ignore[reportArgumentType] - rules ask for inputs that are there
             for graph, call in zip(self.graphs, self.calls, strict=True)
         )
         return first, second
 
-    def dtype(self, place: int = 0, *, out: bool = False) -> str:
+    def dtype(self, position: int = 0, *, is_output: bool = False) -> str:
         """Return the dtype of an input, or of an output."""
         call = self.calls[0]
-        value: Any = (call.outputs if out else call.inputs)[place]
+        value: Any = (call.outputs if is_output else call.inputs)[position]
         return str(self.graphs[0].specs[value].dtype)
 
-    def constant(self, place: int) -> NDArray[Any] | None:
+    def constant(self, input_position: int) -> NDArray[Any] | None:
         """Return the value of an input that is a constant in the trace."""
-        graph, value = self.graphs[0], self.calls[0].inputs[place]
+        graph, value = self.graphs[0], self.calls[0].inputs[input_position]
         return graph.backend.to_numpy(graph.constants[value]) if value in graph.constants else None  # pyright: ignore[reportArgumentType]
 
-    def unsupported(self, why: str) -> UnsupportedModel:
+    def unsupported(self, reason: str) -> UnsupportedModel:
         """Return the error for a call that cannot be written."""
-        return UnsupportedModel(f"{self.kernel} at {self.calls[0].line}: {why}")
+        return UnsupportedModel(f"{self.kernel} at {self.calls[0].line}: {reason}")
 
 
 class GraphWriter:
@@ -122,14 +122,14 @@ class GraphWriter:
         self.taken.add(found)
         return found
 
-    def emit(self, op: str, inputs: Sequence[str], name: str = "", **attrs: Any) -> str:
+    def write_node(self, op: str, inputs: Sequence[str], name: str = "", **attrs: Any) -> str:
         """Write a node and return its name."""
         found = name or self.new_name(op.lstrip("_"))
         node = {"name": found, "op": op, "input": list(inputs), "attr": _encode_attributes(attrs)}
         self.nodes.append(node)
         return found
 
-    def constant(self, value: Any, name: str = "") -> str:
+    def write_constant(self, value: Any, name: str = "") -> str:
         """Write an array as a constant and return its name; equal small arrays share one."""
         array = np.asarray(value)
         key = (
@@ -147,29 +147,31 @@ class GraphWriter:
             self._known[key] = found
         return found
 
-    def number(self, value: float, dtype: str = "float32") -> str:
+    def write_number(self, value: float, dtype: str = "float32") -> str:
         """Write a number in a dtype."""
-        return self.constant(np.array(value, np.dtype(dtype)))
+        return self.write_constant(np.array(value, np.dtype(dtype)))
 
-    def integers(self, first: Sequence[int], second: Sequence[int] | None = None) -> str:
+    def write_integers(self, first: Sequence[int], second: Sequence[int] | None = None) -> str:
         """Write integers; those that differ between the traces are computed as multiples of the batch size."""
         second = first if second is None else second
         if tuple(first) == tuple(second):
-            return self.constant(np.array(first, np.int32))
+            return self.write_constant(np.array(first, np.int32))
         parts = [
-            self.number(a, "int32") if a == b else self._write_batch_multiple(a, b)
+            self.write_number(a, "int32") if a == b else self._write_batch_multiple(a, b)
             for a, b in zip(first, second, strict=True)
         ]
-        return self.emit("Pack", parts, axis=0, N=len(parts), T="int32")
+        return self.write_node("Pack", parts, axis=0, N=len(parts), T="int32")
 
-    def shape(self, first: Sequence[int], second: Sequence[int]) -> str:
+    def write_shape(self, first: Sequence[int], second: Sequence[int]) -> str:
         """Write a target shape of Reshape; one size that depends on the batch becomes −1."""
         different = [
             n for n, pair in enumerate(zip(first, second, strict=True)) if len({*pair}) > 1
         ]
         if len(different) == 1 and 0 not in first:
-            return self.integers([-1 if n in different else size for n, size in enumerate(first)])
-        return self.integers(first, second)
+            return self.write_integers(
+                [-1 if n in different else size for n, size in enumerate(first)]
+            )
+        return self.write_integers(first, second)
 
     def _write_batch_multiple(self, first: int, second: int) -> str:
         """Write an integer as a multiple of the batch size."""
@@ -181,27 +183,29 @@ class GraphWriter:
             )
         if not self._batch:
             value, axis = self.batches[0]
-            bounds = [self.integers([n]) for n in (axis, axis + 1, 1)]
-            sizes = self.emit("Shape", [value], T="float32")
-            self._batch = self.emit("StridedSlice", [sizes, *bounds], shrink_axis_mask=1, T="int32")
+            bounds = [self.write_integers([n]) for n in (axis, axis + 1, 1)]
+            sizes = self.write_node("Shape", [value], T="float32")
+            self._batch = self.write_node(
+                "StridedSlice", [sizes, *bounds], shrink_axis_mask=1, T="int32"
+            )
         if factor == 1:
             return self._batch
-        return self.emit("Mul", [self._batch, self.number(factor, "int32")], T="int32")
+        return self.write_node("Mul", [self._batch, self.write_number(factor, "int32")], T="int32")
 
-    def array(self, first: NDArray[Any], second: NDArray[Any], name: str = "") -> str:
+    def write_array(self, first: NDArray[Any], second: NDArray[Any], name: str = "") -> str:
         """Write a constant of both traces; if its size depends on the batch, its elements must be equal."""
         if first.shape == second.shape:
             if not np.array_equal(first, second, equal_nan=first.dtype.kind == "f"):
                 raise UnsupportedModel("The values of a constant depend on the size of the batch.")
-            return self.constant(first, name)
+            return self.write_constant(first, name)
         if first.size == 0 or (first != first.flat[0]).any() or (second != first.flat[0]).any():
             raise UnsupportedModel(
                 f"A constant of shape {first.shape} grows with the batch, and its elements differ. Make it an argument "
                 "of the function, or save with dynamic=False."
             )
-        value = self.constant(np.array(first.flat[0]))
-        return self.emit(
-            "Fill", [self.integers(first.shape, second.shape), value], T=first.dtype.name
+        value = self.write_constant(np.array(first.flat[0]))
+        return self.write_node(
+            "Fill", [self.write_integers(first.shape, second.shape), value], T=first.dtype.name
         )
 
     def write_graph(self, graphs: tuple[Graph, Graph], names: dict[int, str]) -> list[str]:
@@ -219,22 +223,26 @@ class GraphWriter:
             self.batches += [(names[value], axis) for axis in axes[:1]]
         read = first.backend.to_numpy
         for value, other in zip(first.constants, second.constants, strict=True):
-            names[value] = self.array(read(first.constants[value]), read(second.constants[other]))
+            names[value] = self.write_array(
+                read(first.constants[value]), read(second.constants[other])
+            )
         for value, variable in first.variables.items():
-            names[value] = self.constant(variable.numpy(), variable.name or "variable")
+            names[value] = self.write_constant(variable.numpy(), variable.name or "variable")
         for pair in zip(first.steps, second.steps, strict=True):
             self._write_step(graphs, pair, names)
         return [names[value] for value in first.results]
 
-    def _write_step(self, graphs: tuple[Graph, Graph], pair: Any, names: dict[int, str]) -> None:
+    def _write_step(
+        self, graphs: tuple[Graph, Graph], steps_of_both_traces: Any, names: dict[int, str]
+    ) -> None:
         """Write one step of the traces."""
-        step, other = pair
+        step, other = steps_of_both_traces
         if type(step) is not type(other):
             raise UnsupportedModel("The function does other things for other sizes of the batch.")
         if isinstance(step, Call):
-            outputs = self._write_call(graphs, pair, names)
+            outputs = self._write_call(graphs, steps_of_both_traces, names)
         elif type(step) in CONTROL_FLOW_RULES:
-            outputs = CONTROL_FLOW_RULES[type(step)](self, pair, names)
+            outputs = CONTROL_FLOW_RULES[type(step)](self, steps_of_both_traces, names)
         else:
             raise UnsupportedModel(
                 f"What the host computes at {step.line}, such as random numbers, has no counterpart in TensorFlow.js. "
@@ -243,19 +251,19 @@ class GraphWriter:
         names.update(zip(step.outputs, outputs, strict=True))
 
     def _write_call(
-        self, graphs: tuple[Graph, Graph], pair: Any, names: Mapping[int, str]
+        self, graphs: tuple[Graph, Graph], calls_of_both_traces: Any, names: Mapping[int, str]
     ) -> list[str]:
         """Write the call of a kernel."""
-        step, other = pair
+        step, other = calls_of_both_traces
         if step.stops_gradient:
-            return [self.emit("StopGradient", [names[step.inputs[0]]])]
+            return [self.write_node("StopGradient", [names[step.inputs[0]]])]
         kernel = step.kernel.name
         if kernel not in WRITE_RULES or other.kernel.name != kernel:
             raise UnsupportedModel(
                 f"Kernel {kernel!r}, called at {step.line}, has no counterpart in TensorFlow.js that is written. "
                 "Compute it by other ops."
             )
-        calls = TracedCall(graphs, pair)
+        calls = TracedCall(graphs, calls_of_both_traces)
         for value in step.outputs:
             tensorflow_dtype(str(graphs[0].specs[value].dtype), f"{kernel} at {step.line}")
         inputs = ["" if value is None else names[value] for value in step.inputs]
@@ -289,14 +297,14 @@ def _encode_attributes(attrs: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _encode_attribute(name, value) for name, value in attrs.items()}
 
 
-DTYPE_ATTRIBUTES: Final = ("T", "Tidx", "dtype", "DstT", "SrcT", "element_dtype")
-FUNCTION_ATTRIBUTES: Final = ("cond", "body", "then_branch", "else_branch")
+DTYPE_ATTRIBUTE_NAMES: Final = ("T", "Tidx", "dtype", "DstT", "SrcT", "element_dtype")
+FUNCTION_ATTRIBUTE_NAMES: Final = ("cond", "body", "then_branch", "else_branch")
 
 
 def _encode_attribute(name: str, value: Any) -> dict[str, Any]:
-    if name in DTYPE_ATTRIBUTES:
+    if name in DTYPE_ATTRIBUTE_NAMES:
         return {"type": tensorflow_dtype(value, "a value")}
-    if name in FUNCTION_ATTRIBUTES:
+    if name in FUNCTION_ATTRIBUTE_NAMES:
         return {"func": {"name": value}}
     if isinstance(value, bool):
         return {"b": value}

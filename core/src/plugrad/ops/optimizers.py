@@ -29,14 +29,16 @@ class ComposedStep(NamedTuple):
 
     formula: Formula
     """A function of a variable, its gradient, what is kept for it, and the coefficients, as 0-d tensors."""
-    coefficients: int
+    coefficient_count: int
     """The number of coefficients."""
 
 
 UpdateStep: TypeAlias = "Kernel[..., list[Tensor]] | ComposedStep"
 
 
-def make_update(step: UpdateStep, compute: Callable[[], Sequence[float]], first: Tensor) -> Update:
+def make_update(
+    step: UpdateStep, compute_coefficients: Callable[[], Sequence[float]], first_variable: Tensor
+) -> Update:
     """Return a function that takes an optimizer's step: it updates lists of variables, gradients and slots.
 
     It returns the updated variables, then the updated slots, one list per slot. All tensors have one dtype and one
@@ -45,35 +47,41 @@ def make_update(step: UpdateStep, compute: Callable[[], Sequence[float]], first:
 
     Args:
         step: the step of an optimizer.
-        compute: returns its coefficients. A traced program calls it anew in each of its calls.
-        first: one of the variables.
+        compute_coefficients: returns its coefficients. A traced program calls it anew in each of its calls.
+        first_variable: one of the variables.
 
     Raises:
         UnsupportedDtype: the backend to which inputs are transferred does not have their dtype.
     """
-    backend = _common_backend(first)
-    if isinstance(step, ComposedStep) or not _has_kernel(step, backend, first):
+    backend = _backend_of_step(first_variable)
+    if isinstance(step, ComposedStep) or not _has_kernel(step, backend, first_variable):
         composed = (
             step
             if isinstance(step, ComposedStep)
             else ComposedStep(FORMULAS[step], COEFFICIENT_COUNT_OF_KERNEL[step])
         )
-        scalars = _make_coefficient_tensors(composed.coefficients, compute, first, backend)
+        scalars = _make_coefficient_tensors(
+            composed.coefficient_count, compute_coefficients, first_variable, backend
+        )
         return partial(_apply_formula, composed.formula, scalars)
-    array: Any = backend.host_value(compute, (COEFFICIENT_COUNT_OF_KERNEL[step],), first.dtype)
+    array: Any = backend.host_value(
+        compute_coefficients, (COEFFICIENT_COUNT_OF_KERNEL[step],), first_variable.dtype
+    )
     return partial(_apply_kernel, step, Tensor(array, backend))
 
 
-def _has_kernel(kernel: Kernel[..., Any], backend: Backend, first: Tensor) -> bool:
+def _has_kernel(kernel: Kernel[..., Any], backend: Backend, variable: Tensor) -> bool:
     """Return whether a backend computes a kernel itself, for the dtype of a variable."""
     found = find_kernel(kernel.name, backend)
-    return not (found is None or found.on_host or first.array.dtype not in kernel.accepted_dtypes)
+    return not (
+        found is None or found.on_host or variable.array.dtype not in kernel.accepted_dtypes
+    )
 
 
-def _common_backend(first: Tensor) -> Backend:
+def _backend_of_step(variable: Tensor) -> Backend:
     """Return the backend that computes the step: the target of transfers, or the variable's own."""
     around = current_context()
-    return first.backend if around is None or around.transfer is None else around.transfer
+    return variable.backend if around is None or around.transfer is None else around.transfer
 
 
 def _make_coefficient_tensors(

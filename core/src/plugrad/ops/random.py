@@ -44,19 +44,21 @@ if TYPE_CHECKING:
     from plugrad.types.dtype import DTypeLike
     from plugrad.types.specs import Shape, ShapeLike
 
-Params = ParamSpec("Params")
-Result = TypeVar("Result")
+DrawParameters = ParamSpec("DrawParameters")
+DrawResult = TypeVar("DrawResult")
 MAX_NUMBERS_PER_DRAW: Final = 2**59
 """The largest number of elements of a tensor: with 16 bytes each they fill a 63-bit address space."""
 MAX_SPAWNED_GENERATORS: Final = 10**6
 """The largest number of generators that one call makes; more would take minutes."""
 
 
-def name_method_in_out_of_memory(method: Callable[Params, Result]) -> Callable[Params, Result]:
+def name_method_in_out_of_memory(
+    method: Callable[DrawParameters, DrawResult],
+) -> Callable[DrawParameters, DrawResult]:
     """Return a method that draws, whose `OutOfMemory` names it and not the kernel that it calls."""
 
     @wraps(method)
-    def draw(*args: Params.args, **kwargs: Params.kwargs) -> Result:
+    def draw(*args: DrawParameters.args, **kwargs: DrawParameters.kwargs) -> DrawResult:
         try:
             return method(*args, **kwargs)
         except OutOfMemory as error:

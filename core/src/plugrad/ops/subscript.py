@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend
     from plugrad.types.specs import Shape
 
-_KernelCalls: TypeAlias = "tuple[tuple[Kernel[..., Tensor], dict[str, Any]], ...]"
+_KernelCallSequence: TypeAlias = "tuple[tuple[Kernel[..., Tensor], dict[str, Any]], ...]"
 
 
 def index_tensor(x: Tensor, key: Any) -> Tensor:
@@ -82,8 +82,8 @@ def index_tensor(x: Tensor, key: Any) -> Tensor:
     array = x.array
     shape = array.shape
     if type(key) in SCALAR_KEY_TYPES:  # most keys
-        calls = _cached_calls(shape, array.dtype, (key,))
-        return _run_calls(x, calls) if calls else alias(x)
+        calls = _cached_kernel_calls(shape, array.dtype, (key,))
+        return _run_kernel_calls(x, calls) if calls else alias(x)
     if (
         isinstance(key, Tensor)
         and key.array.dtype in INDEX_DTYPES
@@ -93,14 +93,16 @@ def index_tensor(x: Tensor, key: Any) -> Tensor:
         return gather_along_axis(x, key, 0, 0)  # the rows of a table
     parts = cast("tuple[Any, ...]", key) if type(key) is tuple else (key,)
     if (plain := hashable_key(parts)) is not None:
-        calls = _cached_calls(shape, array.dtype, plain)
+        calls = _cached_kernel_calls(shape, array.dtype, plain)
     else:
         parts = parse_key(key)
         block = basic_slice(shape, expand_ellipsis(shape, parts))
-        calls = _slice_calls(shape, block)
+        calls = _kernel_calls_of_slice(shape, block)
         if block.array_axes:
-            return _gather_arrays(_run_calls(x, calls), block.array_axes, are_adjacent(parts))
-    return _run_calls(x, calls) if calls else alias(x)
+            return _gather_at_array_keys(
+                _run_kernel_calls(x, calls), block.array_axes, are_adjacent(parts)
+            )
+    return _run_kernel_calls(x, calls) if calls else alias(x)
 
 
 def assign_elements(x: Tensor, key: Any, value: Any) -> None:
@@ -148,7 +150,7 @@ def with_assigned_elements(x: Tensor, key: Any, value: Any) -> Tensor:
     shape = x.array.shape
     parts = cast("tuple[Any, ...]", key) if type(key) is tuple else (key,)
     if (plain := hashable_key(parts)) is not None:
-        block = _cached_slice(shape, plain)
+        block = _cached_basic_slice(shape, plain)
         new = cast_for_assignment(value, x, "item assignment", "the values")
     else:
         parts = parse_key(key)
@@ -159,8 +161,8 @@ def with_assigned_elements(x: Tensor, key: Any, value: Any) -> Tensor:
             return result
         block = basic_slice(shape, full)
     if block.array_axes:
-        y = _run_calls(x, _slice_calls(x.shape, block))
-        new = _scatter_arrays(y, block.array_axes, are_adjacent(parts), new)
+        y = _run_kernel_calls(x, _kernel_calls_of_slice(x.shape, block))
+        new = _scatter_at_array_keys(y, block.array_axes, are_adjacent(parts), new)
         if new is y or y is x:
             return x if new is y else new
     else:
@@ -307,26 +309,28 @@ def _index_tensor(x: Tensor, key: tuple[Any, ...], op: str) -> Tensor:
 
 
 @lru_cache(maxsize=1024)
-def _cached_calls(shape: Shape, dtype: object, parts: tuple[Any, ...]) -> _KernelCalls:
+def _cached_kernel_calls(
+    shape: Shape, dtype: object, key_parts: tuple[Any, ...]
+) -> _KernelCallSequence:
     """Return the kernel calls that a hashable key needs for a tensor of this shape and dtype, from a cache."""
     calls: list[Any] = []
     x = Shaped(shape, as_dtype(dtype))
-    for kernel, attrs in _slice_calls(shape, _cached_slice(shape, parts)):
+    for kernel, attrs in _kernel_calls_of_slice(shape, _cached_basic_slice(shape, key_parts)):
         calls.append((kernel, kernel.validate_attributes(x, **attrs)))
         x = kernel.infer(x, **attrs)
     return tuple(calls)
 
 
 @lru_cache(maxsize=1024)
-def _cached_slice(shape: Shape, parts: tuple[Any, ...]) -> BasicSlice:
+def _cached_basic_slice(shape: Shape, key_parts: tuple[Any, ...]) -> BasicSlice:
     """Return the slice that a hashable key selects, from a cache."""
-    parts = tuple([slice(*part) if type(part) is tuple else part for part in parts])
-    return basic_slice(shape, expand_ellipsis(shape, parts))
+    key_parts = tuple([slice(*part) if type(part) is tuple else part for part in key_parts])
+    return basic_slice(shape, expand_ellipsis(shape, key_parts))
 
 
-def _slice_calls(shape: Shape, block: BasicSlice) -> _KernelCalls:
+def _kernel_calls_of_slice(shape: Shape, basic: BasicSlice) -> _KernelCallSequence:
     """Return the kernel calls that take a basic slice and give it its final shape: at most two."""
-    begin, end, strides, sizes, taken, kept = block[:6]
+    begin, end, strides, sizes, taken, kept = basic[:6]
     calls: list[tuple[Kernel[..., Tensor], dict[str, Any]]] = []
     if strides.count(1) < len(strides):
         calls.append((movement.strided_slice, {"begin": begin, "end": end, "strides": strides}))
@@ -343,16 +347,16 @@ def _slice_calls(shape: Shape, block: BasicSlice) -> _KernelCalls:
     return tuple(calls)
 
 
-def _run_calls(x: Tensor, calls: _KernelCalls) -> Tensor:
+def _run_kernel_calls(x: Tensor, calls: _KernelCallSequence) -> Tensor:
     for kernel, attrs in calls:
         x = kernel.call(x, attrs)
     return x
 
 
-def _gather_arrays(x: Tensor, places: list[ArrayKeyAxes], is_adjacent: bool) -> Tensor:
+def _gather_at_array_keys(x: Tensor, array_keys: list[ArrayKeyAxes], is_adjacent: bool) -> Tensor:
     """Gather the elements that the array keys select, after merging their axes into one."""
-    axes = _axes_of_array_keys(places)
-    first = places[0].start if is_adjacent else 0
+    axes = _axes_of_array_keys(array_keys)
+    first = array_keys[0].start if is_adjacent else 0
     if axes != list(range(first, first + len(axes))):
         x = movement.transpose(x, perm=_axes_to_front(axes, x.ndim))
     end = first + len(axes)
@@ -360,12 +364,14 @@ def _gather_arrays(x: Tensor, places: list[ArrayKeyAxes], is_adjacent: bool) -> 
     if len(axes) != 1:
         x = movement.reshape(x, shape=(*x.shape[:first], size, *x.shape[end:]))
     return indexing.gather(
-        x, _flatten_array_indices(places, size, x.backend), axis=first, batch_dims=0
+        x, _flatten_array_indices(array_keys, size, x.backend), axis=first, batch_dims=0
     )
 
 
-def _axes_of_array_keys(places: list[ArrayKeyAxes]) -> list[int]:
-    return [axis for place in places for axis in range(place.start, place.start + place.axis_count)]
+def _axes_of_array_keys(array_keys: list[ArrayKeyAxes]) -> list[int]:
+    return [
+        axis for place in array_keys for axis in range(place.start, place.start + place.axis_count)
+    ]
 
 
 def _axes_to_front(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
@@ -373,26 +379,30 @@ def _axes_to_front(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
     return (*axes, *[axis for axis in range(ndim) if axis not in axes])
 
 
-def _flatten_array_indices(places: list[ArrayKeyAxes], size: int, backend: Backend) -> Tensor:
+def _flatten_array_indices(array_keys: list[ArrayKeyAxes], size: int, backend: Backend) -> Tensor:
     """Return the selected positions along the merged axis of this size."""
     positions = (
-        places[0].positions if len(places) == 1 else _combine_positions(places, size, backend)
+        array_keys[0].positions
+        if len(array_keys) == 1
+        else _combine_positions(array_keys, size, backend)
     )
     return (
-        positions if isinstance(positions, Tensor) else _positions_tensor(positions, size, backend)
+        positions
+        if isinstance(positions, Tensor)
+        else _as_positions_tensor(positions, size, backend)
     )
 
 
-def _combine_positions(places: list[ArrayKeyAxes], size: int, backend: Backend) -> Tensor:
+def _combine_positions(array_keys: list[ArrayKeyAxes], size: int, backend: Backend) -> Tensor:
     """Combine the positions of several array keys into positions along the merged axis."""
     try:
-        broadcast(*[place.positions.shape for place in places])
+        broadcast(*[place.positions.shape for place in array_keys])
     except ShapeError as error:
         raise TensorIndexError(f"the arrays of an index: {error}") from None
     on_host: NDArray[Any] = np.zeros((), np.int64)
     on_device: list[Tensor] = []
     stride = size
-    for place in places:
+    for place in array_keys:
         positions = place.positions
         stride //= max(place.size, 1)
         if isinstance(positions, Tensor) and positions.backend is backend:
@@ -402,7 +412,7 @@ def _combine_positions(places: list[ArrayKeyAxes], size: int, backend: Backend) 
         else:
             values = positions.astype(np.int64)
             on_host = on_host + np.where(values < 0, values + place.size, values) * stride
-    combined = _positions_tensor(on_host, size, backend)
+    combined = _as_positions_tensor(on_host, size, backend)
     for steps in on_device:
         combined = combined + steps
     return combined
@@ -415,7 +425,7 @@ def _axis_offsets(positions: Tensor, size: int, stride: int, beyond: int) -> Ten
     return where(is_inside, from_front * stride, beyond)
 
 
-def _positions_tensor(positions: NDArray[Any], size: int, backend: Backend) -> Tensor:
+def _as_positions_tensor(positions: NDArray[Any], size: int, backend: Backend) -> Tensor:
     """Return positions on an axis of a given size as a tensor."""
     return tensor_from_host(positions.astype(np.int32 if size < 2**31 else np.int64), backend)
 
@@ -455,16 +465,16 @@ def _assign_by_mask(x: Tensor, parts: tuple[Any, ...], value: Tensor) -> Tensor 
     return where(movement.reshape(here, shape=mask.values.shape + (1,) * len(rest)), new, x)
 
 
-def _scatter_arrays(
-    x: Tensor, places: list[ArrayKeyAxes], is_adjacent: bool, value: Tensor
+def _scatter_at_array_keys(
+    x: Tensor, array_keys: list[ArrayKeyAxes], is_adjacent: bool, value: Tensor
 ) -> Tensor:
     """Assign a value at the positions that array keys select; return x itself if they select none."""
-    axes = _axes_of_array_keys(places)
+    axes = _axes_of_array_keys(array_keys)
     order = _axes_to_front(axes, x.ndim)
     sizes = tuple([x.shape[axis] for axis in order])
     merged, rest = count_elements(sizes[: len(axes)]), sizes[len(axes) :]
-    positions = _flatten_array_indices(places, merged, x.backend)
-    first = places[0].start if is_adjacent else 0
+    positions = _flatten_array_indices(array_keys, merged, x.backend)
+    first = array_keys[0].start if is_adjacent else 0
     new = _drop_leading_ones(value, (*rest[:first], *positions.shape, *rest[first:]))
     count = positions.size
     if not count or not x.size:

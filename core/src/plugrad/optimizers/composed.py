@@ -46,8 +46,8 @@ def _step_by_signs(
     return v * keep - sign(m * beta1 + g * others1) * rate, m * beta2 + g * others2
 
 
-MOMENT_STEP: Final = ComposedStep(_step_by_moments, 9)
-SIGN_STEP: Final = ComposedStep(_step_by_signs, 6)
+MOMENT_UPDATE_RULE: Final = ComposedStep(_step_by_moments, 9)
+SIGN_UPDATE_RULE: Final = ComposedStep(_step_by_signs, 6)
 
 
 class NAdam(Adam):
@@ -89,7 +89,7 @@ class NAdam(Adam):
 
     @property
     def _step(self) -> ComposedStep:
-        return MOMENT_STEP
+        return MOMENT_UPDATE_RULE
 
     def _momentum(self, step: int) -> float:
         return self.beta1 * (1 - 0.5 * 0.96 ** (step * self.momentum_decay))
@@ -134,7 +134,7 @@ class RAdam(Adam):
 
     @property
     def _step(self) -> ComposedStep:
-        return MOMENT_STEP
+        return MOMENT_UPDATE_RULE
 
     def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
         rest = self.beta2**steps
@@ -199,7 +199,7 @@ class Lion(Optimizer):
 
     @property
     def _step(self) -> ComposedStep:
-        return SIGN_STEP
+        return SIGN_UPDATE_RULE
 
     def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
         return (

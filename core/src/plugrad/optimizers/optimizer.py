@@ -65,7 +65,7 @@ class State(dict[str, Variable]):
     """The number of steps that the variable has taken."""
 
 
-_Update: TypeAlias = tuple[Variable, Tensor, State]
+_VariableUpdate: TypeAlias = tuple[Variable, Tensor, State]
 """A variable, its gradient and its state."""
 
 
@@ -299,12 +299,15 @@ class Optimizer(ABC):
                 )
             check_gradient(*pair)
         is_finite = None
-        if pairs and (scale := static_value(lambda: self.loss_scale)) is not None:
+        step, names, scale, transforms = static_value(
+            lambda: (self._step, self._slot_names(), self.loss_scale, self.transforms)
+        )
+        if pairs and scale is not None:
             gradients, is_finite = scale.unscale([g for _, g in pairs], pairs[0][0].backend)
             pairs = [(v, g) for (v, _), g in zip(pairs, gradients, strict=True)]
-        pairs = self._transform_gradients(pairs)
-        step, names = static_value(lambda: (self._step, self._slot_names()))
-        moves: list[_Update] = []
+        if pairs and transforms:
+            pairs = _transform_gradients(pairs, transforms)
+        moves: list[_VariableUpdate] = []
         for variable, gradient in pairs:
             dtype = variable.array.dtype
             if gradient.array.dtype is not dtype:
@@ -328,26 +331,6 @@ class Optimizer(ABC):
                 self._apply_updates(step, group, names, partial(compute, i), log, is_finite)
 
         run_logged(take_step)
-
-    def _transform_gradients(
-        self, pairs: Sequence[tuple[Variable, Tensor]]
-    ) -> Sequence[tuple[Variable, Tensor]]:
-        """Return the pairs with transformed gradients.
-
-        Raises:
-            ArgumentError: a transform did not return as many tensors.
-            ShapeError, DTypeError: it changed the shape of a gradient, or its dtype to another than its variable's.
-        """
-        functions = static_value(lambda: self.transforms)
-        if not functions or not pairs:
-            return pairs
-        variables = [variable for variable, _ in pairs]
-        gradients = [gradient for _, gradient in pairs]
-        for function in functions:
-            gradients = check_transformed(function, function(gradients), len(pairs))
-        for variable, gradient in zip(variables, gradients, strict=True):
-            check_gradient(variable, gradient)
-        return [*zip(variables, gradients, strict=True)]
 
     def get_state(self, variables: Collection[Variable]) -> dict[str, Any]:
         """Return the state as Python numbers and NumPy arrays, with one entry for each variable, in their order.
@@ -472,7 +455,7 @@ class Optimizer(ABC):
     def _apply_updates(
         self,
         step: UpdateStep,
-        moves: list[_Update],
+        moves: list[_VariableUpdate],
         names: tuple[str, ...],
         compute: Callable[[], tuple[float, ...]],
         log: HostLog,
@@ -530,6 +513,23 @@ class Optimizer(ABC):
                 raise ArgumentValueError(f"{self._name}: {name}={value} must be {limits}")
 
 
+def _transform_gradients(
+    pairs: Sequence[tuple[Variable, Tensor]], transforms: Sequence[GradientTransform]
+) -> Sequence[tuple[Variable, Tensor]]:
+    """Return the pairs with transformed gradients.
+
+    Raises:
+        ArgumentError: a transform did not return as many tensors.
+        ShapeError, DTypeError: it changed the shape of a gradient, or its dtype to another than its variable's.
+    """
+    gradients = [gradient for _, gradient in pairs]
+    for transform in transforms:
+        gradients = check_transformed(transform, transform(gradients), len(pairs))
+    for (variable, _), gradient in zip(pairs, gradients, strict=True):
+        check_gradient(variable, gradient)
+    return [(variable, gradient) for (variable, _), gradient in zip(pairs, gradients, strict=True)]
+
+
 def _make_slot(variable: Variable, name: str, value: Tensor) -> Variable:
     """Return a slot of a variable."""
     return Variable(
@@ -538,8 +538,8 @@ def _make_slot(variable: Variable, name: str, value: Tensor) -> Variable:
 
 
 def _group_by_kernel(
-    moves: Sequence[_Update], members: Mapping[Variable, _ParamGroup]
-) -> list[tuple[int, list[_Update]]]:
+    moves: Sequence[_VariableUpdate], members: Mapping[Variable, _ParamGroup]
+) -> list[tuple[int, list[_VariableUpdate]]]:
     """Group moves that one kernel call can update: equal dtype, device, group and number of steps taken.
 
     A variable that comes twice takes another step: its move belongs to a later group, and the number that comes with a
@@ -559,7 +559,7 @@ def _group_by_kernel(
     if planned is not None:
         planned.update(came)
     equal = static_value(partial(_first_in_group, ahead, members))
-    groups: dict[tuple[int, int, object, Backend], list[_Update]] = {}
+    groups: dict[tuple[int, int, object, Backend], list[_VariableUpdate]] = {}
     for move, turn, first in zip(moves, turns, equal, strict=True):
         group = turn, first, move[1].array.dtype, move[0].backend  # gradients have been cast
         groups.setdefault(group, []).append(move)
@@ -578,13 +578,13 @@ def _first_in_group(
     return [firsts.setdefault(key, i) for i, key in enumerate(keys)]
 
 
-def _iter_batches(moves: list[_Update]) -> Iterator[list[_Update]]:
+def _iter_batches(moves: list[_VariableUpdate]) -> Iterator[list[_VariableUpdate]]:
     """Yield batches of moves whose variables have about `MAX_BATCH_ELEMENTS` elements in total."""
-    batch: list[_Update] = []
+    batch: list[_VariableUpdate] = []
     size = 0
     for move in moves:
         batch.append(move)
-        size += move[0].size
+        size += move[1].size  # in less time than that of the variable
         if size >= MAX_BATCH_ELEMENTS:
             yield batch
             batch, size = [], 0

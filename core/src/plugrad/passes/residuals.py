@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from plugrad.contract.kernel import Kernel
 
-KEPT_MAX_BYTES: Final = 1 << 24
+KEPT_VALUES_MAX_BYTES: Final = 1 << 24
 """The most bytes that a loop keeps for a later one."""
-_COMPARED_MAX_BYTES: Final = 4096
+_COMPARED_CONSTANTS_MAX_BYTES: Final = 4096
 """The most bytes of constants whose elements are compared."""
 _CHEAP_KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset(
     {
@@ -92,7 +92,7 @@ def _keep_residuals_for(
     needed.update(body.results)
     kept = sorted(_choose_stored_values(repeated, needed, body.specs))
     sizes = [prod(body.specs[v].shape) * body.specs[v].dtype.itemsize for v in kept]
-    if not kept or first.length * sum(sizes) > KEPT_MAX_BYTES:
+    if not kept or first.length * sum(sizes) > KEPT_VALUES_MAX_BYTES:
         return None
     added: dict[Value, Value] = {}
     """The values that the first loop did not stack, and what they are stacked to."""
@@ -149,7 +149,7 @@ def _constant_key(x: Any) -> tuple[Any, ...]:
     """Return a key that equal constants share: the bytes of small NumPy arrays, else the identity."""
     if isinstance(x, np.ndarray):
         array = cast("NDArray[Any]", x)  # whose dtype the test does not tell
-        if array.nbytes <= _COMPARED_MAX_BYTES and not array.dtype.hasobject:
+        if array.nbytes <= _COMPARED_CONSTANTS_MAX_BYTES and not array.dtype.hasobject:
             return array.shape, array.dtype.str, array.tobytes()
     return (id(x),)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 MARGIN = 20
 HEADER_HEIGHT = 40
 """The height of the legend."""
-LEGEND = (
+LEGEND_ENTRIES = (
     ("kernel", "kernel"),
     ("backward", "kernel of the gradient"),
     ("argument", "argument, variable"),
@@ -23,7 +23,7 @@ LEGEND = (
     ("result", "result"),
 )
 # The picture brings its own ground, because it does not know that of the page or the notebook.
-STYLE = """
+STYLE_SHEET = """
 .plugrad-graph{--ground:#fff;--text:#1b1f24;--small:#4a525c;--line:#6b7480;--back:#b4470f;
 --kernel:#e3edfd;--kernel-edge:#2f62c0;--backward:#fdebdf;--backward-edge:#b4470f;
 --argument:#e2f3e5;--argument-edge:#2c7a3d;--constant:#f1f2f4;--constant-edge:#8a929c;
@@ -53,7 +53,7 @@ def draw_svg(
     nodes: Sequence[Node], edges: Sequence[Edge], places: Arrangement, function: str
 ) -> str:
     """Return an SVG element."""
-    legend = [entry for entry in LEGEND if entry[0] in {_css_class(node) for node in nodes}]
+    legend = [entry for entry in LEGEND_ENTRIES if entry[0] in {_css_class(node) for node in nodes}]
     keys, right = _draw_legend(legend, has_saved=None in places.leads_upwards.values())
     width = max(places.width + 2 * MARGIN, right)
     height = places.height + HEADER_HEIGHT + 2 * MARGIN
@@ -62,7 +62,7 @@ def draw_svg(
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="plugrad-graph" role="img" aria-label="{title}" '
         f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}">',
-        f"<title>{title}</title><style>{STYLE}</style>",
+        f"<title>{title}</title><style>{STYLE_SHEET}</style>",
         f'<rect class="g" width="{width:.0f}" height="{height:.0f}" rx="8"/>',
         *keys,
         f'<g transform="translate({shift:.1f} {HEADER_HEIGHT + MARGIN})">',

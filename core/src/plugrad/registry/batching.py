@@ -35,16 +35,16 @@ class Batch(NamedTuple):
     kernel: Kernel[..., Any]
     """The kernel that is called."""
     size: int
-    """The size of the hidden axis."""
+    """The number of examples: the size of the axis that the inputs hide."""
     is_batched: tuple[bool, ...]
-    """Whether each input has the hidden axis, which is then its first one; the others are shared."""
+    """Whether each input has the axis of the examples, which is then its first one; the others are shared."""
 
     def with_batch_axis(self, x: Tensor, position: int) -> Tensor:
-        """Return the input at a position with the hidden axis: one that is shared is repeated along it."""
+        """Return the input at a position with the axis of the examples; a shared one is repeated along it."""
         return x if self.is_batched[position] else self.repeat(x)
 
     def all_with_batch_axis(self, inputs: Sequence[Any]) -> list[Any]:
-        """Return all inputs with the hidden axis; None stays."""
+        """Return all inputs with the axis of the examples; None stays."""
         return [None if x is None else self.with_batch_axis(x, i) for i, x in enumerate(inputs)]
 
     def repeat(self, x: Tensor) -> Tensor:
@@ -53,7 +53,7 @@ class Batch(NamedTuple):
         return movement.broadcast_to(expanded, shape=(self.size, *x.shape))
 
     def align(self, inputs: Sequence[Any]) -> list[Any]:
-        """Align the inputs, so that they broadcast as they would without the hidden axis; None stays.
+        """Align the inputs, so that they broadcast as they would without the axis of the examples; None stays.
 
         Batched ones get axes of size 1 behind the hidden one, up to the rank of the largest.
         """
@@ -66,16 +66,16 @@ class Batch(NamedTuple):
         ]
 
     def fold(self, x: Tensor, position: int) -> Tensor:
-        """Fold the hidden axis of the input at a position into the axis after it."""
+        """Fold the axis of the examples of the input at a position into the axis after it."""
         x = self.with_batch_axis(x, position)
         return reshape_unchecked(x, (x.shape[0] * x.shape[1], *x.shape[2:]))
 
     def unfold(self, y: Tensor) -> Tensor:
-        """Unfold the first axis of a result into the hidden axis and what was folded into it."""
+        """Unfold the first axis of a result into the axis of the examples and what was folded into it."""
         return reshape_unchecked(y, (self.size, y.shape[0] // max(self.size, 1), *y.shape[1:]))
 
     def positions(self, like: Tensor, shape: Shape, dtype: DType | None = None) -> Tensor:
-        """Return the position of each element along the hidden axis, as integers of a shape on a tensor's device."""
+        """Return for each element of a shape its position along the axis of the examples, on a tensor's device."""
         row = creation.range.on(like.backend, start=0, stop=self.size, step=1, dtype=dtype or int32)
         column = reshape_unchecked(row, (self.size, *(1,) * (len(shape) - 1)))
         return movement.broadcast_to(column, shape=shape)
@@ -98,15 +98,15 @@ def move_axis(x: Tensor, source: int, target: int) -> Tensor:
     return movement.transpose(x, perm=tuple(order))
 
 
-def merge_hidden_axis(x: Tensor, axis: int) -> Tensor:
-    """Return a tensor whose hidden axis, the first one, has become a part of another axis, counted from the end."""
+def merge_example_axis(x: Tensor, axis: int) -> Tensor:
+    """Return a tensor whose first axis, that of the examples, is merged into another, counted from the end."""
     x = move_axis(x, 0, x.ndim + axis - 1)
     at = x.ndim + axis - 1
     return reshape_unchecked(x, (*x.shape[:at], x.shape[at] * x.shape[at + 1], *x.shape[at + 2 :]))
 
 
-def split_hidden_axis(y: Tensor, batch: Batch, axis: int) -> Tensor:
-    """Return a tensor with the hidden axis first again; see `merge_hidden_axis`."""
+def split_example_axis(y: Tensor, batch: Batch, axis: int) -> Tensor:
+    """Return a tensor with the axis of the examples first again; see `merge_example_axis`."""
     at = y.ndim + axis
     shape = (*y.shape[:at], batch.size, y.shape[at] // max(batch.size, 1), *y.shape[at + 1 :])
     return move_axis(reshape_unchecked(y, shape), at, 0)
@@ -178,19 +178,19 @@ class RegisteredBatching(NamedTuple):
 
 registered_batchings: Final[dict[str, RegisteredBatching]] = {}
 """The registry itself; it lacks what nobody has asked for yet: see `set_loader`."""
-_load_family: Callable[[str], None] | None = None
+_load_batching_rule: Callable[[str], None] | None = None
 
 
 def set_loader(loader: Callable[[str], None]) -> None:
     """Set the function that registers plugrad's own rule of a kernel, by name, when it is first asked for."""
-    global _load_family
-    _load_family = loader
+    global _load_batching_rule
+    _load_batching_rule = loader
 
 
 def find_batching(kernel_name: str) -> RegisteredBatching | None:
     """Return how a kernel is batched, or None if nothing is registered for it."""
-    if kernel_name not in registered_batchings and _load_family is not None:
-        _load_family(kernel_name)
+    if kernel_name not in registered_batchings and _load_batching_rule is not None:
+        _load_batching_rule(kernel_name)
     return registered_batchings.get(kernel_name)
 
 

@@ -91,7 +91,7 @@ def register_dtype(
             f"info={short_repr(info)} must have the attributes of numpy.finfo or numpy.iinfo: {error}",
         ) from error
     rules = _check_promotion_rules(dtype, promotion or {})
-    with journal.lock:
+    with journal.registration_lock:
         _check_is_new(name, host)
         journal.record_change(
             ("dtype", name), partial(remove_dtype, dtype), partial(add_dtype, dtype, rules)

@@ -35,14 +35,14 @@ def registry_generation() -> Hashable:
     """
     context = current_context()
     if context is None:
-        return journal.latest_change
+        return journal.latest_change_number
     _, transfer, overrides, settings, precision, _ = context
     if transfer is overrides is settings is precision is None:
-        return journal.latest_change
+        return journal.latest_change_number
     entries = None if overrides is None else overrides.entries
     values = sorted((settings or {}).items())
     return (
-        journal.latest_change,
+        journal.latest_change_number,
         transfer,
         precision,
         entries,

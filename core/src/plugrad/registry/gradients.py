@@ -85,13 +85,13 @@ gradients: Final[dict[str, RegisteredGradient]] = {}
 
 It lacks what nobody has asked for yet: see `set_loader`.
 """
-_load_family: Callable[[str], None] | None = None
+_load_gradient: Callable[[str], None] | None = None
 
 
 def set_loader(loader: Callable[[str], None]) -> None:
     """Set the function that registers plugrad's own gradient of a kernel, by name, when it is first asked for."""
-    global _load_family
-    _load_family = loader
+    global _load_gradient
+    _load_gradient = loader
 
 
 def find_gradient(kernel_name: str) -> RegisteredGradient | None:
@@ -104,8 +104,8 @@ def find_gradient(kernel_name: str) -> RegisteredGradient | None:
 
 def find_registered_gradient(kernel_name: str) -> RegisteredGradient | None:
     """Return the gradient of a kernel in the registry, whatever this context overrides, or None."""
-    if kernel_name not in gradients and _load_family is not None:
-        _load_family(kernel_name)
+    if kernel_name not in gradients and _load_gradient is not None:
+        _load_gradient(kernel_name)
     return gradients.get(kernel_name)
 
 
@@ -146,10 +146,10 @@ def unregister_gradient(kernel_name: str) -> RegisteredGradient:
         GradientNotFound: there is none.
     """
     find_registered_gradient(check_string(kernel_name, "unregister_gradient", "kernel_name"))
-    with journal.lock:
+    with journal.registration_lock:
         removed = gradients.get(kernel_name)
         if removed is not None:
-            journal.put_table_entry(gradients, kernel_name, journal.MISSING, "gradient")
+            journal.put_table_entry(gradients, kernel_name, journal.MISSING_VALUE, "gradient")
             return removed
     raise GradientNotFound(f"kernel {kernel_name!r} has no gradient; nothing to unregister")
 

@@ -53,12 +53,12 @@ _registrations: Final[dict[KernelKey, tuple[_Registration, ...]]] = {}
 """The program's registrations under each key; the last one counts."""
 _open_devices: Final[WeakKeyDictionary[Backend, None]] = WeakKeyDictionary()
 """The opened devices, in the order in which they were opened."""
-_listeners: Final[list[Callable[[str, str], None]]] = []
+_implementation_listeners: Final[list[Callable[[str, str], None]]] = []
 
 
 def add_listener(listener: Callable[[str, str], None]) -> None:
     """Call a function with the names of kernel and backend whenever an implementation changes."""
-    _listeners.append(listener)
+    _implementation_listeners.append(listener)
 
 
 def _set_registrations(key: KernelKey, entries: tuple[_Registration, ...]) -> None:
@@ -77,7 +77,7 @@ def _exchange_registrations(
     key: KernelKey, old: tuple[_Registration, ...], new: tuple[_Registration, ...]
 ) -> None:
     """Remove the entries that only `old` has and add those that only `new` has; leave those of others."""
-    with journal.lock:
+    with journal.registration_lock:
         now = _registrations.get(key, ())
         others = tuple(e for e in now if all(e is not known for known in (*old, *new)))
         _put_registrations(key, new + others)
@@ -93,7 +93,7 @@ def _put_registrations(key: KernelKey, entries: tuple[_Registration, ...]) -> No
 
 def _notify_listeners(kernel_names: Iterable[str], backend_name: str) -> None:
     for kernel_name in kernel_names:
-        for listener in _listeners:
+        for listener in _implementation_listeners:
             listener(kernel_name, backend_name)
     journal.record_change_number()
 
@@ -110,7 +110,7 @@ def add_device(backend: Backend, owner: str, configs: Iterable[KernelConfig]) ->
     configs = list(configs)
     _check_configs(configs)
     own = {config.kernel_name: config for config in configs}
-    with journal.lock:
+    with journal.registration_lock:
         _open_devices[backend] = None
         set_kernel_tables(backend, {owner: own})
         hidden = [name for name in own if _is_hidden(_registrations.get((name, backend.name)))]
@@ -128,7 +128,7 @@ def _is_hidden(entries: tuple[_Registration, ...] | None) -> bool:
 
 def remove_device(backend: Backend) -> None:
     """Forget the kernels of a device that has been closed, or could not be opened."""
-    with journal.lock:
+    with journal.registration_lock:
         _open_devices.pop(backend, None)
         set_kernel_tables(backend, {})
 
@@ -140,7 +140,7 @@ def open_devices_of_backend(backend_name: str) -> list[Backend]:
 
 def set_kernel_tables(backend: Backend, tables: KernelTables) -> None:
     """Set the implementations that a device has besides the program's: by owner, the first in effect at the front."""
-    with journal.lock:
+    with journal.registration_lock:
         before = getattr(backend, "kernels", {})
         backend.kernels = tables
         names = {name for table in (*before.values(), *tables.values()) for name in table}
@@ -156,14 +156,14 @@ def add_kernel_table(
     """
     _check_configs(configs)
     _warn_in_debug_mode(configs)
-    with journal.lock:
+    with journal.registration_lock:
         tables = {**backend.kernels, owner: {config.kernel_name: config for config in configs}}
         set_kernel_tables(backend, _sort_tables(tables, order))
 
 
 def remove_kernel_table(backend: Backend, owner: str) -> None:
     """Take the kernels of a plugin away from a device; those that they replaced are in effect again."""
-    with journal.lock:
+    with journal.registration_lock:
         if owner in backend.kernels:
             set_kernel_tables(
                 backend, {o: table for o, table in backend.kernels.items() if o != owner}
@@ -172,7 +172,7 @@ def remove_kernel_table(backend: Backend, owner: str) -> None:
 
 def order_kernel_tables(backend: Backend, order: Sequence[str]) -> None:
     """Change the order of the plugins that bring kernels for a device; see `add_kernel_table`."""
-    with journal.lock:
+    with journal.registration_lock:
         tables = _sort_tables(backend.kernels, order)
         if list(tables) != list(backend.kernels):
             set_kernel_tables(backend, tables)
@@ -198,10 +198,13 @@ def list_implementations(kernel_name: str, backend: Backend) -> list[KernelConfi
 
 def _list_registered(kernel_name: str, backend: Backend) -> list[KernelConfig]:
     """Return all implementations of a kernel on a device, whatever this context overrides."""
-    entries = _registrations.get((kernel_name, backend.name), ())
+    tables = _list_table_implementations(kernel_name, backend)
+    entries = _registrations.get((kernel_name, backend.name))
+    if not entries:
+        return tables
     above = [entry.config for entry in reversed(entries) if entry.replaces]
     below = [entry.config for entry in reversed(entries) if not entry.replaces]
-    return [*above, *_list_table_implementations(kernel_name, backend), *below]
+    return [*above, *tables, *below]
 
 
 def _list_overrides(kernel_name: str, backend_name: str) -> list[KernelConfig]:
@@ -261,9 +264,9 @@ def register_kernels(configs: Iterable[KernelConfig], *, replace: bool = False) 
     _check_configs(configs)
     if replace:
         _warn_in_debug_mode(configs)
-    with journal.lock:
+    with journal.registration_lock:
         for config in configs:
-            if not replace and _find_registered(*config[:2]) is not None:
+            if not replace and _find_registered_kernel(*config[:2]) is not None:
                 raise RegistrationError(
                     f"kernel {config.kernel_name!r} is registered for backend {config.backend_name!r} "
                     "already; pass replace=True, or use override_kernel to replace it temporarily"
@@ -350,8 +353,8 @@ def unregister_kernel(kernel_name: str, backend_name: str) -> KernelConfig:
     """
     check_string(kernel_name, "unregister_kernel", "kernel_name")
     check_string(backend_name, "unregister_kernel", "backend_name")
-    with journal.lock:
-        found = _find_registered(kernel_name, backend_name)
+    with journal.registration_lock:
+        found = _find_registered_kernel(kernel_name, backend_name)
         if found is None:
             raise KernelNotFound(
                 f"no kernel {kernel_name!r} is registered for backend {backend_name!r}; nothing to unregister"
@@ -371,8 +374,12 @@ def _remove_from_tables(kernel_name: str, backend: Backend) -> None:
     for table in backend.kernels.values():
         if kernel_name in table:
             config = table[kernel_name]
-            undo = partial(_exchange_in_table, backend, table, kernel_name, journal.MISSING, config)
-            redo = partial(_exchange_in_table, backend, table, kernel_name, config, journal.MISSING)
+            undo = partial(
+                _exchange_in_table, backend, table, kernel_name, journal.MISSING_VALUE, config
+            )
+            redo = partial(
+                _exchange_in_table, backend, table, kernel_name, config, journal.MISSING_VALUE
+            )
             journal.record_change(("kernel", kernel_name, backend.name), undo, redo, replaced=True)
             redo()
             return
@@ -381,7 +388,7 @@ def _remove_from_tables(kernel_name: str, backend: Backend) -> None:
 def _exchange_in_table(
     backend: Backend, table: dict[str, KernelConfig], kernel_name: str, old: object, new: object
 ) -> None:
-    with journal.lock:
+    with journal.registration_lock:
         journal.exchange_table_entry(table, kernel_name, old, new)
         _notify_listeners([kernel_name], backend.name)
 
@@ -399,10 +406,10 @@ def get_kernel(kernel_name: str, backend_name: str) -> KernelConfig | None:
 
 def _find_kernel_by_name(kernel_name: str, backend_name: str) -> KernelConfig | None:
     overrides = _list_overrides(kernel_name, backend_name)
-    return overrides[0] if overrides else _find_registered(kernel_name, backend_name)
+    return overrides[0] if overrides else _find_registered_kernel(kernel_name, backend_name)
 
 
-def _find_registered(kernel_name: str, backend_name: str) -> KernelConfig | None:
+def _find_registered_kernel(kernel_name: str, backend_name: str) -> KernelConfig | None:
     for backend in open_devices_of_backend(backend_name):
         if registered := _list_registered(kernel_name, backend):
             return registered[0]
@@ -465,7 +472,7 @@ class RegistrySnapshot(NamedTuple):
 
 def take_snapshot() -> RegistrySnapshot:
     """Return the current registrations, for `restore_snapshot`."""
-    with journal.lock:
+    with journal.registration_lock:
         return RegistrySnapshot(
             dict(_registrations), [(d, _copy_tables(d.kernels)) for d in list(_open_devices)]
         )
@@ -477,7 +484,7 @@ def _copy_tables(tables: KernelTables) -> KernelTables:
 
 def restore_snapshot(before: RegistrySnapshot) -> None:
     """Restore the registry to its state when `take_snapshot` was called, without the devices that are closed now."""
-    with journal.lock:
+    with journal.registration_lock:
         for key in _registrations.keys() | before.entries.keys():
             if _registrations.get(key) != before.entries.get(key):
                 _set_registrations(key, before.entries.get(key, ()))

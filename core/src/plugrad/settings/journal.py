@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
 
-lock = hold_safely(RLock())
+registration_lock = hold_safely(RLock())
 """Held while a registry changes, and while the engine looks up what to call; never while foreign code runs."""
 
 
 def _renew_lock() -> None:
-    global lock
-    lock = hold_safely(
+    global registration_lock
+    registration_lock = hold_safely(
         RLock()
     )  # another thread may have held the old one when the process was forked
 
@@ -78,7 +78,7 @@ class Journal:
 _open_journal: Final[ContextVar[Journal | None]] = ContextVar("plugrad_journal", default=None)
 
 
-latest_change: int = 0
+latest_change_number: int = 0
 """The number of the latest change of a registry or a setting; see `plugrad.registry.generation`."""
 _next_change_number: Final = count(1)
 
@@ -89,8 +89,8 @@ def record_change_number() -> None:
     Two threads at once may set their numbers in either order, but each number is set only once, so that what was
     computed before a change never has the number of a later one.
     """
-    global latest_change
-    latest_change = next(_next_change_number)
+    global latest_change_number
+    latest_change_number = next(_next_change_number)
 
 
 def record_change(
@@ -106,22 +106,22 @@ def record_change(
         journal.changes.append(JournalEntry(what, replaced, undo, redo))
 
 
-MISSING: Final = object()
+MISSING_VALUE: Final = object()
 
 
 def put_table_entry(table: dict[Any, Any], key: object, value: object, kind: str) -> None:
-    """Change an entry of a table, or remove it if `value` is `MISSING`, and record the change."""
-    with lock:
-        before = table.get(key, MISSING)
+    """Change an entry of a table, or remove it if `value` is `MISSING_VALUE`, and record the change."""
+    with registration_lock:
+        before = table.get(key, MISSING_VALUE)
         redo = partial(exchange_table_entry, table, key, before, value)
         undo = partial(exchange_table_entry, table, key, value, before)
-        record_change((kind, str(key)), undo, redo, replaced=before is not MISSING)
+        record_change((kind, str(key)), undo, redo, replaced=before is not MISSING_VALUE)
         redo()
 
 
 def add_table_entry(table: dict[Any, Any], key: object, value: object, kind: str) -> bool:
     """Add an entry to a table and record it; return whether the key was free."""
-    with lock:
+    with registration_lock:
         if key in table:
             return False
         put_table_entry(table, key, value, kind)
@@ -130,10 +130,10 @@ def add_table_entry(table: dict[Any, Any], key: object, value: object, kind: str
 
 def exchange_table_entry(table: dict[Any, Any], key: object, old: object, new: object) -> None:
     """Replace an entry of a table by a new one, unless somebody else has changed it since."""
-    with lock:
-        if table.get(key, MISSING) is not old:
+    with registration_lock:
+        if table.get(key, MISSING_VALUE) is not old:
             return
-        if new is MISSING:
+        if new is MISSING_VALUE:
             table.pop(key, None)
         else:
             table[key] = new

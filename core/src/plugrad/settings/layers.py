@@ -52,16 +52,16 @@ class _Overrides(NamedTuple):
 
 
 _NO_OVERRIDES: Final = _Overrides()
-_overrides: Final = ContextVar("plugrad_overrides", default=_NO_OVERRIDES)
+_overrides_variable: Final = ContextVar("plugrad_overrides", default=_NO_OVERRIDES)
 
 
 def overridden_settings() -> Mapping[str, Any]:
     """Return the values that `config.override` has set in this context."""
-    return _overrides.get().values
+    return _overrides_variable.get().values
 
 
 def _set_overrides(entries: tuple[tuple[object, str, Any], ...]) -> None:
-    _overrides.set(_Overrides(entries, {name: value for _, name, value in entries}))
+    _overrides_variable.set(_Overrides(entries, {name: value for _, name, value in entries}))
 
 
 MAX_FILE_BYTES: Final = 1 << 20
@@ -113,7 +113,7 @@ class Config:
     @property
     def state(self) -> tuple[object, ...]:
         """A key that changes whenever a setting does, for caching decisions that depend on settings."""
-        return self._changes, _overrides.get().values
+        return self._changes, _overrides_variable.get().values
 
     def keys(self) -> tuple[SettingKey, ...]:
         """Return all settings: name, meaning, accepted values, default, environment variable.
@@ -138,10 +138,10 @@ class Config:
             ConfigError: the key is unknown, or the value is malformed.
         """
         parsed = self._parse_value(name, value, "plugrad.config.set")
-        self._set_and_record(name, self._set.get(name, journal.MISSING), parsed)
+        self._set_and_record(name, self._set.get(name, journal.MISSING_VALUE), parsed)
 
     def _set_and_record(self, name: str, old: object, new: object) -> None:
-        """Replace a value that `set` made, and record how to undo it; `journal.MISSING` means no value."""
+        """Replace a value that `set` made, and record how to undo it; `journal.MISSING_VALUE` means no value."""
         undo = partial(self._exchange, name, new, old)
         redo = partial(self._exchange, name, old, new)
         journal.record_change(("setting", name), undo, redo)
@@ -169,11 +169,13 @@ class Config:
         parsed = self._parse_value(name, value, "plugrad.config.override")
         mark = object()
         try:
-            _set_overrides((*_overrides.get().entries, (mark, name, parsed)))
+            _set_overrides((*_overrides_variable.get().entries, (mark, name, parsed)))
             self._notify_listeners(name)
             yield
         finally:
-            _set_overrides(tuple([e for e in _overrides.get().entries if e[0] is not mark]))
+            _set_overrides(
+                tuple([e for e in _overrides_variable.get().entries if e[0] is not mark])
+            )
             self._notify_listeners(name)
 
     def reset(self, name: str | None = None) -> None:
@@ -184,7 +186,7 @@ class Config:
             changed = [(n, value) for n, value in self._set.items() if name in (n, None)]
         self.reread()
         for n, value in changed:
-            self._set_and_record(n, value, journal.MISSING)
+            self._set_and_record(n, value, journal.MISSING_VALUE)
 
     def reread(self) -> None:
         """Read the files and the environment again when a setting is next asked for: they have changed.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from plugrad.types.specs import Shape
 
 InputGradients = list[tuple[int, Tensor | None]]
-Gradients = dict[Any, Any]
+GradientOfNode = dict[Any, Any]
 """The gradients of nodes, as far as they have been added up; for a call with several outputs, a dict of theirs."""
 next_node_order: Final = count().__next__
 
@@ -160,7 +160,7 @@ class Leaf(CustomNode):
         """Begin; the parent is the node of the argument."""
         self.order = next_node_order()  # as in `Node`, in half of the time
         self.parents = parents
-        self.origin: object = LEAF_PARENT
+        self.origin: object = REFERENT_OF_ALL_LEAVES
 
     def vjp(
         self, dy: Any, needs_input_grad: Sequence[bool] | None, create_graph: bool
@@ -169,16 +169,16 @@ class Leaf(CustomNode):
         return [(0, dy)]
 
 
-LEAF_PARENT: Final = object()
+REFERENT_OF_ALL_LEAVES: Final = object()
 """What every leaf refers to, and nothing else, so that Python counts the leaves that are alive."""
 
 
-_REFERENCES_WITHOUT_LEAVES: Final = getrefcount(LEAF_PARENT)
+_REFERENCES_WITHOUT_LEAVES: Final = getrefcount(REFERENT_OF_ALL_LEAVES)
 
 
 def count_live_leaves() -> int:
     """Return the number of live leaves in all threads."""
-    return getrefcount(LEAF_PARENT) - _REFERENCES_WITHOUT_LEAVES
+    return getrefcount(REFERENT_OF_ALL_LEAVES) - _REFERENCES_WITHOUT_LEAVES
 
 
 open_leaves: Final[set[Node]] = set()
@@ -225,7 +225,7 @@ def add_ancestors(nodes: list[Node], found: set[Node | None], first: int) -> boo
     return has_older
 
 
-def accumulate_gradient(gradients: Gradients, key: Any, gradient: Tensor | None) -> None:
+def accumulate_gradient(gradients: GradientOfNode, key: Any, gradient: Tensor | None) -> None:
     """Add the gradient of a node, or of one output; do nothing if the gradient or the node is None."""
     if gradient is not None and key is not None:
         known = gradients.get(key)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from plugrad.contract.kernel import Kernel
-    from plugrad.tape.nodes import Call, Gradients
+    from plugrad.tape.nodes import Call, GradientOfNode
 
 GradientRule: TypeAlias = Callable[..., Any]
 """Its parameters name what it needs; it returns a tensor, or None for "nothing"."""
@@ -34,7 +34,7 @@ VjpFunction: TypeAlias = Callable[
 """(call, dy, needs_input_grad, create_graph) -> the gradients of several inputs, each after its input's position."""
 new_object: Final = object.__new__
 
-EVERY_INPUT: Final[Sequence[int]] = range(sys.maxsize)
+ALL_INPUT_POSITIONS: Final[Sequence[int]] = range(sys.maxsize)
 """The positions to keep if all inputs are kept, regardless of their number."""
 
 
@@ -81,7 +81,7 @@ class GradientPlan:
 
     def accumulate_vjp(
         self,
-        gradients: Gradients,
+        gradients: GradientOfNode,
         call: Call,
         dy: Any,
         needs_input_grad: Sequence[bool] | None,

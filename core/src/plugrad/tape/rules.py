@@ -33,7 +33,7 @@ from plugrad.registry.gradients import (
     warn_in_debug_mode,
 )
 from plugrad.tape.plans import (
-    EVERY_INPUT,
+    ALL_INPUT_POSITIONS,
     GradFunc,
     GradientPlan,
     GradientRule,
@@ -97,7 +97,7 @@ def _make_rule_table_planner(
         kept = {"dy" if need == "dy_input" else need for need in named}
         saved: Sequence[int] = tuple(i for i, name in enumerate(inputs) if name in kept)
         if kernel.takes_list and inputs[-1] in kept:
-            saved = EVERY_INPUT
+            saved = ALL_INPUT_POSITIONS
         return GradientPlan(
             kernel,
             *[

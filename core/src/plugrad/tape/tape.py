@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from plugrad.contract.kernel import Kernel
     from plugrad.registry.gradients import VjpPlan
-    from plugrad.tape.nodes import Gradients
+    from plugrad.tape.nodes import GradientOfNode
     from plugrad.tensor.tensor import Tensor
 
     Listener: TypeAlias = Callable[[int, Tensor], None]
@@ -86,7 +86,7 @@ class BackwardPass:
         # a gradient has the dtype of what it is the gradient of
         with nullcontext() if active_precision() is None else use_precision(None):
             nodes, leading, create_graph = self.nodes, self.needed, self.is_nested
-            gradients: Gradients = {self.root: start}
+            gradients: GradientOfNode = {self.root: start}
             completed = {} if on_gradient is None else self._completed_leaves()
             self.root = needs_input_grad = None
             while nodes:
@@ -115,7 +115,7 @@ class BackwardPass:
             return [gradients.get(leaf) for leaf in self.leaves]
 
     def _report_gradients(
-        self, positions: Sequence[int], gradients: Gradients, report: Listener
+        self, positions: Sequence[int], gradients: GradientOfNode, report: Listener
     ) -> None:
         """Report the gradients of the leaves at these positions on which the root depends."""
         for position in positions:

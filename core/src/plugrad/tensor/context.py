@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor
     from plugrad.types.dtype import DType
 
-Params = ParamSpec("Params")
-Result = TypeVar("Result")
+ParameterTypes = ParamSpec("ParameterTypes")
+ResultType = TypeVar("ResultType")
 
 
 class TidyScope:
@@ -99,12 +99,12 @@ class Context(NamedTuple):
 
 
 _EMPTY_CONTEXT: Final = Context()
-CHECK_SETTINGS: Final = ("check_finite", "debug")
+CHECK_SETTING_NAMES: Final = ("check_finite", "debug")
 """The settings on which the functions that the engine calls depend."""
 
 
-_context: ContextVar[Context | None] = ContextVar("plugrad_surroundings", default=None)
-current_context: Final = _context.get
+_context_variable: ContextVar[Context | None] = ContextVar("plugrad_surroundings", default=None)
+current_context: Final = _context_variable.get
 
 
 def active_scope() -> TidyScope | None:
@@ -166,7 +166,7 @@ def _set_context(context: Context) -> None:
     set_context(None if context == _EMPTY_CONTEXT else context)
 
 
-set_context: Final = _context.set
+set_context: Final = _context_variable.set
 """Set the whole context, which `current_context` returned before."""
 
 
@@ -191,7 +191,7 @@ def _current_overrides() -> tuple[RegistryOverride, ...]:
 def _set_overrides(*entries: RegistryOverride) -> None:
     context = current_context() or _EMPTY_CONTEXT
     settings = overridden_settings()
-    checks = {name: settings[name] for name in CHECK_SETTINGS if name in settings}
+    checks = {name: settings[name] for name in CHECK_SETTING_NAMES if name in settings}
     overrides = context.overrides
     if not entries and not checks:
         overrides = None
@@ -210,7 +210,9 @@ def _update_settings_entry(_: str) -> None:
 config.listeners.append(_update_settings_entry)
 
 
-def carry_context(function: Callable[Params, Result]) -> Callable[Params, Result]:
+def carry_context(
+    function: Callable[ParameterTypes, ResultType],
+) -> Callable[ParameterTypes, ResultType]:
     """Return a function that runs `function` in another thread with this context's `use` backend and `tidy` block.
 
     Settings of `plugrad.config.override` are carried too. By itself, a new thread does not inherit any of these.
@@ -226,7 +228,7 @@ def carry_context(function: Callable[Params, Result]) -> Callable[Params, Result
     context = copy_context()
 
     @wraps(function)
-    def call_in_context(*args: Params.args, **kwargs: Params.kwargs) -> Result:
+    def call_in_context(*args: ParameterTypes.args, **kwargs: ParameterTypes.kwargs) -> ResultType:
         # A copy for each call: one context cannot be entered by two threads at once.
         return context.copy().run(function, *args, **kwargs)
 

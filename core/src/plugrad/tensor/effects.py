@@ -14,7 +14,7 @@ from plugrad.types.arguments import check_callable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-Result = TypeVar("Result")
+ResultType = TypeVar("ResultType")
 
 
 class HostLog:
@@ -43,22 +43,22 @@ class HostLog:
             changes: an iterator in C that makes them.
             undo: a function in C that takes them back; the call around this one calls it if it fails later.
         """
-        stay = map(_LIST_APPEND, (self.undo,), (None,))
+        stay = map(_APPEND_TO_LIST, (self.undo,), (None,))
         if self.outer is not None:
             entries = [*filter(None, self.undo), undo]
-            stay = chain(map(_LIST_EXTEND, (self.outer.undo,), (entries,)), stay)
+            stay = chain(map(_EXTEND_LIST, (self.outer.undo,), (entries,)), stay)
         run_uninterrupted(chain(changes, stay))
 
 
-_LIST_EXTEND: Final = list[Any].extend
-_LIST_APPEND: Final = list[Any].append
+_EXTEND_LIST: Final = list[Any].extend
+_APPEND_TO_LIST: Final = list[Any].append
 
 
 active_log: Final[ContextVar[HostLog | None]] = ContextVar("plugrad_host_log", default=None)
 """The log of the call of a program that is running."""
 
 
-def run_logged(function: Callable[[HostLog], Result]) -> Result:
+def run_logged(function: Callable[[HostLog], ResultType]) -> ResultType:
     """Call a function with a new log and return its result; undo what the log counted if it fails before it commits.
 
     No signal comes between a failure and the one call that takes it back, nor before that of the end.

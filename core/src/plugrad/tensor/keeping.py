@@ -13,10 +13,10 @@ def keep_alive(value: object, owner: object) -> None:
 
     `weakref.finalize` would call Python code then, in which Python drops what a handler of signals raises.
     """
-    number = next(_next_key)
+    number = next(_next_object_key)
     _kept_objects[number] = ref(owner, partial(_kept_objects.pop, number)), value
 
 
-_next_key = count()
+_next_object_key = count()
 _kept_objects: dict[int, tuple[ref[Any], object]] = {}
 """The owners and what is kept for them."""

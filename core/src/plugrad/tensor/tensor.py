@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 else:
     Methods = object
 
-Result = TypeVar("Result")
+ResultType = TypeVar("ResultType")
 MAX_PRINTED_ELEMENTS = 1000
 """The most elements of which all are printed."""
 TensorLike: TypeAlias = "Tensor | Scalar | str | NDArray[Any] | np.generic | Sequence[Any]"
@@ -324,7 +324,7 @@ class Tensor(Methods):
             self.node is not None and self.dtype.is_inexact and self.node.is_being_differentiated()
         )
 
-    def _as_python_scalar(self, kind: Callable[[Any], Result]) -> Result:
+    def _as_python_scalar(self, kind: Callable[[Any], ResultType]) -> ResultType:
         name = getattr(kind, "__name__", "conversion")
         value = self._single_value(name)
         try:

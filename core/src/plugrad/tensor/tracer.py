@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from plugrad.tensor.tensor import Tensor
 
-StaticValue = TypeVar("StaticValue")
+StaticValueType = TypeVar("StaticValueType")
 
 
 class Tracer(Backend):
@@ -146,7 +146,7 @@ def is_traced(x: Tensor) -> bool:
     return isinstance(x.backend, Tracer)
 
 
-def static_value(function: Callable[[], StaticValue]) -> StaticValue:
+def static_value(function: Callable[[], StaticValueType]) -> StaticValueType:
     """Return what a function returns now; a traced program is traced again when a call finds another answer.
 
     What a program reads from attributes and globals while it is traced stays as it was. Where such a value decides

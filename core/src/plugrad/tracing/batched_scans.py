@@ -102,7 +102,7 @@ def run_batched_loop(
     watched = watched_variables.get() or {}
     traced: list[tuple[Any, BatchedBody, bool, list[bool]]] = []
 
-    def round_of_all(held_carry: list[Tensor], held_slices: list[Tensor]) -> Any:
+    def run_iteration_for_all_examples(held_carry: list[Tensor], held_slices: list[Tensor]) -> Any:
         outside = current_tracer()
         assert outside is not None
         body = BatchedBody(tracer, outside, watched)
@@ -131,7 +131,7 @@ def run_batched_loop(
             move_axis(x.array.tensor, 0, 1) if x.array.is_batched else x.array.tensor
             for x in slices
         ]
-        last, stacked = scan_outside(round_of_all, held_init, held_xs)
+        last, stacked = scan_outside(run_iteration_for_all_examples, held_init, held_xs)
         ((tree, body, is_recorded, flags),) = traced
         results = [
             move_axis(x, 1, 0) if flag else x for x, flag in zip(stacked, flags, strict=True)

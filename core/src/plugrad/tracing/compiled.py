@@ -59,7 +59,9 @@ class CompiledGraph:
         if graph is not self.graph and len(graph.steps) > 1:
             with watch_fused_steps():
                 return self._compile()
-        return watching.with_watched_steps(run, kernel_names(self.graph), self.graph.backend)
+        return watching.with_watchers_of_fused_steps(
+            run, kernel_names(self.graph), self.graph.backend
+        )
 
     @property
     def fused(self) -> Graph:

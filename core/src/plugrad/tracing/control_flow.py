@@ -31,18 +31,18 @@ from plugrad.types.specs import Shaped
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Carry = TypeVar("Carry")
-Result = TypeVar("Result")
+CarryType = TypeVar("CarryType")
+ResultType = TypeVar("ResultType")
 
 
 def scan(
-    function: Callable[[Carry, Any], tuple[Carry, Any]],
-    init: Carry,
+    function: Callable[[CarryType, Any], tuple[CarryType, Any]],
+    init: CarryType,
     xs: Any = None,
     length: int | None = None,
     *,
     reverse: bool = False,
-) -> tuple[Carry, Any]:
+) -> tuple[CarryType, Any]:
     """Return the final carry of a loop, and the stacked results of its iterations.
 
     >>> import plugrad
@@ -92,8 +92,8 @@ def scan(
 
 
 def cond(
-    flag: Tensor | bool, yes: Callable[..., Result], no: Callable[..., Result], *args: Any
-) -> Result:
+    flag: Tensor | bool, yes: Callable[..., ResultType], no: Callable[..., ResultType], *args: Any
+) -> ResultType:
     """Return ``yes(*args)`` if a flag is true, otherwise ``no(*args)``.
 
     >>> import plugrad
@@ -131,8 +131,8 @@ def cond(
 
 
 def while_loop(
-    go_on: Callable[[Carry], Any], function: Callable[[Carry], Carry], init: Carry
-) -> Carry:
+    go_on: Callable[[CarryType], Any], function: Callable[[CarryType], CarryType], init: CarryType
+) -> CarryType:
     """Return the final carry of a loop that runs while ``go_on(carry)`` is true.
 
     >>> import plugrad

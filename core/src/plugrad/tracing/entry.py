@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from plugrad.tracing.program import Program
 
-MISS: Final = object()
+ENTRY_MISS: Final = object()
 """What an entry returns if the call is not one for its program, or has something else to do."""
 MAX_ENTRY_ARGUMENTS: Final = 200
 """The arguments up to which there is an entry; the parser of Python has limits."""
@@ -32,14 +32,14 @@ def ignore_error(_: BaseException) -> None:
 
 
 def miss_entry(_: tuple[Any, ...]) -> Any:
-    """Return `MISS`: the call has no compiled entry."""
-    return MISS
+    """Return `ENTRY_MISS`: the call has no compiled entry."""
+    return ENTRY_MISS
 
 
 def compile_entry(
     program: Program, generation: Any, args: tuple[Any, ...]
 ) -> Callable[[tuple[Any, ...]], Any]:
-    """Return a compiled entry: a function of a call's arguments that runs the program or returns `MISS`.
+    """Return a compiled entry: a function of a call's arguments that runs the program or returns `ENTRY_MISS`.
 
     There is one if all arguments are tensors, and nothing decides what runs but them and what Python has decided.
 
@@ -54,10 +54,10 @@ def compile_entry(
     if not (are_tensors and is_plain and program.has_short_calls):
         return miss_entry
     names: dict[str, Any] = {
-        "MISS": MISS,
+        "ENTRY_MISS": ENTRY_MISS,
         "Tensor": Tensor,
         "journal": journal,
-        "latest_change": generation if type(generation) is int else generation[0],
+        "latest_change_number": generation if type(generation) is int else generation[0],
         "around": around,
         "context": current_context,
         "watched": watched_variables.get,
@@ -85,18 +85,19 @@ def _compile_entry_code(count: int, *, is_guarded: bool) -> CodeType:
         "def enter(args):",
         "    now = context()",
         "    if now is not around and now != around or watched() is not None or watching.watchers:",
-        "        return MISS",
-        "    if journal.latest_change != latest_change or backend.is_closed or backend.lost:",
-        "        return MISS",
-        f"    if len(args) != {count}: return MISS",
+        "        return ENTRY_MISS",
+        "    if journal.latest_change_number != latest_change_number or backend.is_closed or backend.lost:",
+        "        return ENTRY_MISS",
+        f"    if len(args) != {count}: return ENTRY_MISS",
         f"    {''.join(f'x{i}, ' for i in numbers)}= args",
         *[
-            f"    if type(x{i}) is not Tensor or x{i}.node is not None or x{i}.backend is not backend: return MISS\n"
+            f"    if type(x{i}) is not Tensor or x{i}.node is not None or "
+            f"x{i}.backend is not backend: return ENTRY_MISS\n"
             f"    a{i} = x{i}.array\n"
-            f"    if a{i}.shape != shape{i} or a{i}.dtype is not dtype{i}: return MISS"
+            f"    if a{i}.shape != shape{i} or a{i}.dtype is not dtype{i}: return ENTRY_MISS"
             for i in numbers
         ],
-        *(["    if not holds(): return MISS"] if is_guarded else []),
+        *(["    if not holds(): return ENTRY_MISS"] if is_guarded else []),
         "    try:",
         f"        arrays = run({', '.join(f'a{i}' for i in numbers)})",
         "    except BaseException as failure:",

@@ -64,7 +64,7 @@ def run_in_place(
     first = len(given) - len(plan.positions)
     old = [*map(get_array, updated)]  # to release one may run code of its backend
     changes = chain(
-        map(_RAISE_IF_SHARED, map(getrefcount, islice(given, first, None))),
+        map(_RAISE_IF_ARRAY_IS_SHARED, map(getrefcount, islice(given, first, None))),
         starmap(plan.finish, [given]),
         map(set_array, updated, made),
     )
@@ -92,5 +92,5 @@ def _count_expected_references() -> int:
     return count
 
 
-_RAISE_IF_SHARED: Final = ((None,) * (_count_expected_references() + 1)).__getitem__
+_RAISE_IF_ARRAY_IS_SHARED: Final = ((None,) * (_count_expected_references() + 1)).__getitem__
 """Raises `IndexError` if there are more references; in C, so that nothing comes between."""

@@ -23,10 +23,10 @@ from plugrad.tensor.tracer import current_tracer
 from plugrad.tensor.trees import map_tree
 from plugrad.tracing.backend import OtherDeviceUsed
 from plugrad.tracing.checked import CheckedProgram
-from plugrad.tracing.entry import MISS, compile_entry, miss_entry
+from plugrad.tracing.entry import ENTRY_MISS, compile_entry, miss_entry
 from plugrad.tracing.program import Program
 from plugrad.tracing.structure import (
-    END_OF_CONTAINER,
+    END_OF_CONTAINER_MARKER,
     IdentityKey,
     check_hashable,
     flatten_argument,
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     import plugrad.graph.graph
     from plugrad.tensor.backend import Backend
 
-Params = ParamSpec("Params")
-Result = TypeVar("Result")
+ParameterTypes = ParamSpec("ParameterTypes")
+ResultType = TypeVar("ResultType")
 MANY_TRACES_TO_WARN: Final = 8
 """The number of traces of one function after which a warning says what differs between its calls."""
 TENSOR_SLOT: Final = object()
@@ -52,12 +52,12 @@ TENSOR_SLOT: Final = object()
 
 @overload
 def jit(
-    function: Callable[Params, Result], *, static: Sequence[str] = ()
-) -> Jitted[Params, Result]: ...
+    function: Callable[ParameterTypes, ResultType], *, static: Sequence[str] = ()
+) -> Jitted[ParameterTypes, ResultType]: ...
 @overload
 def jit(
     function: None = None, *, static: Sequence[str] = ()
-) -> Callable[[Callable[Params, Result]], Jitted[Params, Result]]: ...
+) -> Callable[[Callable[ParameterTypes, ResultType]], Jitted[ParameterTypes, ResultType]]: ...
 def jit(function: Any = None, *, static: Sequence[str] = ()) -> Any:
     """Return a function that traces `function` once per kind of arguments and then runs the recorded graph.
 
@@ -124,12 +124,12 @@ def _function_name(function: Callable[..., Any]) -> str:
     return getattr(function, "__qualname__", None) or short_repr(function)
 
 
-class Jitted(Generic[Params, Result]):
+class Jitted(Generic[ParameterTypes, ResultType]):
     """A function that is traced at its first call with arguments of a new kind; see `jit`."""
 
     def __init__(
         self,
-        function: Callable[Params, Result],
+        function: Callable[ParameterTypes, ResultType],
         static: frozenset[str] = frozenset(),
         *,
         keeps_stops: bool = False,
@@ -148,11 +148,11 @@ class Jitted(Generic[Params, Result]):
         """The short way into the program that ran last, if it has run twice in a row."""
         self._last: Program | None = None
 
-    def __call__(self, *args: Params.args, **kwargs: Params.kwargs) -> Result:
+    def __call__(self, *args: ParameterTypes.args, **kwargs: ParameterTypes.kwargs) -> ResultType:
         """Run the graph of the function for these arguments, which are traced if there is none yet."""
         if not kwargs:
             result = self._enter(args)
-            if result is not MISS:
+            if result is not ENTRY_MISS:
                 return result
         if current_tracer() is not None:
             return self.function(*args, **kwargs)
@@ -197,11 +197,13 @@ class Jitted(Generic[Params, Result]):
     def __repr__(self) -> str:
         return f"<jit of {_function_name(self.function)}, traced {len(self._kinds)} times>"
 
-    def graph(self, *args: Params.args, **kwargs: Params.kwargs) -> plugrad.graph.graph.Graph:
+    def graph(
+        self, *args: ParameterTypes.args, **kwargs: ParameterTypes.kwargs
+    ) -> plugrad.graph.graph.Graph:
         """Return the graph for these arguments; the function is traced but not run."""
         return self.program(*args, **kwargs).graph
 
-    def program(self, *args: Params.args, **kwargs: Params.kwargs) -> Program:
+    def program(self, *args: ParameterTypes.args, **kwargs: ParameterTypes.kwargs) -> Program:
         """Return the program for these arguments; the function is traced but not run."""
         tensors: list[Tensor] = []
         key = self._key(args, kwargs, tensors)
@@ -212,7 +214,7 @@ class Jitted(Generic[Params, Result]):
             raise
         return known or self._trace(key, tensors, args, kwargs)
 
-    def explain(self, *args: Params.args, **kwargs: Params.kwargs) -> str:
+    def explain(self, *args: ParameterTypes.args, **kwargs: ParameterTypes.kwargs) -> str:
         """Return why a call with these arguments would trace the function again, or that it would not.
 
         It compares them with those of the earlier trace from which they differ least.
@@ -416,7 +418,9 @@ def _with_identities(
 
 
 def _drop_end_markers(parts: tuple[Any, ...]) -> list[Any]:
-    return [part for part in parts if part is not END_OF_CONTAINER and not isinstance(part, type)]
+    return [
+        part for part in parts if part is not END_OF_CONTAINER_MARKER and not isinstance(part, type)
+    ]
 
 
 def _format_argument_kind(kind: Mapping[int | str, Any], name: int | str) -> str:

@@ -65,9 +65,11 @@ def _count_baseline_references() -> int:
     return count
 
 
-_REFERENCES_OF_LISTED: Final = _count_baseline_references()
+_BASELINE_REFERENCE_COUNT: Final = _count_baseline_references()
 
 
 def _find_alive_arrays(tracer: GraphTracer) -> list[TracedArray]:
     """Return the arrays that something other than the tracer refers to."""
-    return [array for array in tracer.traced_arrays if getrefcount(array) > _REFERENCES_OF_LISTED]
+    return [
+        array for array in tracer.traced_arrays if getrefcount(array) > _BASELINE_REFERENCE_COUNT
+    ]

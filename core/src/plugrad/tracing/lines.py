@@ -10,25 +10,25 @@ from plugrad.graph.graph import SourceLine
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
-_own_globals: Final[dict[int, dict[str, Any]]] = {}
+_globals_of_own_modules: Final[dict[int, dict[str, Any]]] = {}
 """The globals of plugrad's and its plugins' modules by identity, which is what a trace compares hundreds of times."""
 _cached_lines: Final[dict[tuple[int, int], tuple[SourceLine, CodeType]]] = {}
 """The lines that have been asked for, by identity of the code and by instruction, with the code, which stays alive."""
 MAX_CACHED_LINES: Final = 4096
 
 
-def _is_own(names: dict[str, Any]) -> bool:
+def _is_own_module(names: dict[str, Any]) -> bool:
     """Return whether a module's global variables belong to plugrad or to one of its plugins."""
     module = names.get("__name__", "")
     is_own = module == "plugrad" or module.startswith(("plugrad.", "plugrad_"))
     if is_own:
-        _own_globals[id(names)] = names
+        _globals_of_own_modules[id(names)] = names
     return is_own
 
 
 def find_user_line() -> SourceLine:
     """Return the innermost running line outside plugrad and its plugins."""
-    own = _own_globals
+    own = _globals_of_own_modules
     frame: FrameType | None = sys._getframe(2)  # pyright: ignore[reportPrivateUsage] - `traceback` takes 100 times as long
     while frame is not None:
         if id(frame.f_globals) not in own:
@@ -36,7 +36,7 @@ def find_user_line() -> SourceLine:
             known = _cached_lines.get((id(code), frame.f_lasti))
             if known is not None:
                 return known[0]
-            if not _is_own(frame.f_globals):
+            if not _is_own_module(frame.f_globals):
                 return _cache_line(frame, code)
         frame = frame.f_back
     return SourceLine("<plugrad>", 0, "")
@@ -56,7 +56,7 @@ def find_called_operation() -> str:
     frame: FrameType | None = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
     asked = ""
     while frame is not None:
-        if not _is_own(frame.f_globals):
+        if not _is_own_module(frame.f_globals):
             return asked
         asked = frame.f_code.co_name
         frame = frame.f_back

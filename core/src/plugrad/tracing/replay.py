@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.engine.explain import explain_failure
 from plugrad.engine.implementations import active_functions
-from plugrad.engine.watching import with_watched_steps
+from plugrad.engine.watching import with_watchers_of_fused_steps
 from plugrad.errors import PlugradError
 from plugrad.graph.graph import Call, Fused, Graph, HostValue, Step, Value
 from plugrad.tensor.backend import Backend
@@ -164,7 +164,7 @@ class _ReplayWriter:
         else:
             run = compile_loop(step, self.graph.backend, self.compile_body)
         if isinstance(step, Fused) and _is_watched.get():
-            run = with_watched_steps(run, kernel_names(step.body), self.graph.backend)
+            run = with_watchers_of_fused_steps(run, kernel_names(step.body), self.graph.backend)
         self.names[f"run{index}"] = run
         inputs = ", ".join(f"v{value}" for value in step.inputs)
         comma = "," * (len(step.outputs) == 1)

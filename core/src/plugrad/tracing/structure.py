@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import CodeType
 
-END_OF_CONTAINER: Final = object()
+END_OF_CONTAINER_MARKER: Final = object()
 """What stands in a key behind the parts of a container."""
 
 
@@ -61,7 +61,7 @@ def _flatten_container(tree: Any, key: list[Any], tensors: list[Tensor]) -> None
         key.append(kind)
         for part in tree:
             _flatten_container(part, key, tensors)
-        key.append(END_OF_CONTAINER)
+        key.append(END_OF_CONTAINER_MARKER)
     elif kind is dict:
         key.append(kind)
         for name, part in cast("dict[Any, Any]", tree).items():
@@ -72,7 +72,7 @@ def _flatten_container(tree: Any, key: list[Any], tensors: list[Tensor]) -> None
                 tensors.append(part)
             else:
                 _flatten_container(part, key, tensors)
-        key.append(END_OF_CONTAINER)
+        key.append(END_OF_CONTAINER_MARKER)
     else:
         _flatten_other(tree, kind, key, tensors)
 
@@ -88,7 +88,7 @@ def _flatten_other(tree: Any, kind: type, key: list[Any], tensors: list[Tensor])
         key.append(kind)
         for part in cast("Sequence[Any]", tree):
             _flatten_container(part, key, tensors)
-        key.append(END_OF_CONTAINER)
+        key.append(END_OF_CONTAINER_MARKER)
     elif isinstance(tree, dict):
         key.append(kind)
         _flatten_container(dict(cast("dict[Any, Any]", tree)), key, tensors)

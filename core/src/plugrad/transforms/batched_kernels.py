@@ -240,7 +240,7 @@ def _wrap_result(result: Any, *, is_batched: bool) -> Any:
 def _check_result(
     result: Any, contract: Kernel[..., Any], arrays: Sequence[Any], attrs: Any, size: int
 ) -> Any:
-    """Return the result of a rule after comparing it with the contract, without the hidden axis.
+    """Return the result of a rule after comparing it with the contract, without the axis of the examples.
 
     Raises:
         KernelFailed: it has not.

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from plugrad.types.dtype import DType
     from plugrad.types.specs import Shape
 
-WORDS_PER_COUNTER: Final = 4
+WORDS_PER_PHILOX_BLOCK: Final = 4
 """The random words of one number of a counter, at which the draw of an example begins."""
 
 
@@ -356,7 +356,7 @@ class BatchTracer(Tracer):
         return g.tensor
 
     def with_batch_axis(self, x: BatchedArray) -> Tensor:
-        """Return the outer tensor with the hidden axis, repeated along it if the examples share it."""
+        """Return the outer tensor with the axis of the examples, repeated along it if the examples share it."""
         if x.is_batched:
             return x.tensor
         expanded = movement.reshape(x.tensor, shape=(1, *x.shape))
@@ -453,7 +453,7 @@ class BatchTracer(Tracer):
 
 def pad_word_count(words: int) -> int:
     """Return how many words of the counter a draw of `words` words uses."""
-    return -(-words // WORDS_PER_COUNTER) * WORDS_PER_COUNTER
+    return -(-words // WORDS_PER_PHILOX_BLOCK) * WORDS_PER_PHILOX_BLOCK
 
 
 def check_finished(backend: Backend) -> None:

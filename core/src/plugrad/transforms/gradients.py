@@ -123,7 +123,7 @@ def _make_gradient_function(
     @_copy_docstring(function, "The value and the gradient of" if with_value else "The gradient of")
     def gradient_of(*args: Any, dy: Any = None, **kwargs: Any) -> Any:
         leaves: list[Leaf] = []
-        inputs: list[LeafInput] = []
+        inputs: list[ArrayWithBackend] = []
         renamed = list(args)
         check_positions(positions, args, op)
         for position in positions:
@@ -246,7 +246,7 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
     """
     check_callable("vjp", function)
     leaves: list[Leaf] = []
-    inputs: list[LeafInput] = []
+    inputs: list[ArrayWithBackend] = []
     renamed = [map_tree(lambda x: _make_leaf(x, leaves, inputs), arg) for arg in args]
     open_leaves.update(leaves)
     try:
@@ -256,7 +256,9 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
     is_one = isinstance(result, Tensor)
     ends = [result] if is_one else list(iter_tensors(result))
     root = result.node if is_one else ResultBundle(tuple([end.node for end in ends]))
-    kept: list[LeafInput] = [(y.array, y.backend) for y in ends]  # even if the value is disposed
+    kept: list[ArrayWithBackend] = [
+        (y.array, y.backend) for y in ends
+    ]  # even if the value is disposed
     # While no other function is being differentiated, the value cannot depend on what is.
     is_nested = count_live_leaves() > len(leaves) and BackwardPass(root, leaves).is_nested
     value = result if is_nested else map_tree(_detach, result)
@@ -372,7 +374,7 @@ def select_trainable(variables: Collection[Variable], op: str) -> list[Variable]
 # --- how the transforms work ---------------------------------------------------------------------
 
 
-LeafInput: TypeAlias = "tuple[Any, Backend]"
+ArrayWithBackend: TypeAlias = "tuple[Any, Backend]"
 """The array and the backend of a tensor, which it may lose: a program can dispose of it."""
 _DY_HINT: Final = ", or pass dy=, the gradient with respect to y"
 
@@ -460,7 +462,7 @@ def _check_dy(dy: Any, value: Tensor) -> Tensor:
     return dy
 
 
-def _make_leaf(x: Any, leaves: list[Leaf], inputs: list[LeafInput]) -> Tensor:
+def _make_leaf(x: Any, leaves: list[Leaf], inputs: list[ArrayWithBackend]) -> Tensor:
     """Return `x` as a new tensor whose tape node is a leaf; append the leaf and `x` to the lists."""
     if not isinstance(x, Tensor):
         x = asarray(x)

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor
     from plugrad.types.specs import Shape
 
-_TERM_PATTERN: Final = r"\((?:\w+(?:,\w+)*)?\)"
+_AXIS_LIST_PATTERN: Final = r"\((?:\w+(?:,\w+)*)?\)"
 _SIGNATURE_PATTERN: Final = re.compile(
-    rf"{_TERM_PATTERN}(?:,{_TERM_PATTERN})*->{_TERM_PATTERN}(?:,{_TERM_PATTERN})*"
+    rf"{_AXIS_LIST_PATTERN}(?:,{_AXIS_LIST_PATTERN})*->{_AXIS_LIST_PATTERN}(?:,{_AXIS_LIST_PATTERN})*"
 )
 
 
@@ -135,7 +135,7 @@ def _parse_signature(signature: object) -> tuple[list[tuple[str, ...]], list[tup
     inputs, outputs = (
         [
             tuple(name for name in term[1:-1].split(",") if name)
-            for term in re.findall(_TERM_PATTERN, part)
+            for term in re.findall(_AXIS_LIST_PATTERN, part)
         ]
         for part in text.split("->")
     )

@@ -11,8 +11,8 @@ from plugrad.errors import ArgumentError, ArgumentValueError, short_repr, sugges
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
+ParameterTypes = ParamSpec("ParameterTypes")
+ResultType = TypeVar("ResultType")
 ClassType = TypeVar("ClassType", bound=type[Any])
 
 
@@ -40,7 +40,9 @@ KEYWORDS_OF_OTHER_FRAMEWORKS: Final = {
 """What other frameworks call an argument, and what it may be called here."""
 
 
-def explain_wrong_calls(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+def explain_wrong_calls(
+    function: Callable[ParameterTypes, ResultType],
+) -> Callable[ParameterTypes, ResultType]:
     """Wrap a function so that wrong arguments raise an ArgumentError with the function's signature.
 
     Python names a wrong keyword, but not the right one. Its own message remains for an argument that is given twice.
@@ -48,10 +50,10 @@ def explain_wrong_calls(function: Callable[Parameters, Result]) -> Callable[Para
     The wrapper has the parameters of the function, and room for what is wrong: so a call packs and unpacks nothing. It
     is compiled at the first call, as few of the functions are called in one program.
     """
-    _function, _explain, _absent = function, _Explanation(function), _ABSENT
+    _function, _explain, _absent = function, _Explanation(function), _ABSENT_ARGUMENT
 
     @wraps(function)
-    def checked(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+    def checked(*args: ParameterTypes.args, **kwargs: ParameterTypes.kwargs) -> ResultType:
         # these three names are those of the code that takes the place of this one
         return _explain.compile_into_wrapper(_function, _absent)(*args, **kwargs)
 
@@ -59,7 +61,7 @@ def explain_wrong_calls(function: Callable[Parameters, Result]) -> Callable[Para
     return checked
 
 
-_ABSENT: Final = object()
+_ABSENT_ARGUMENT: Final = object()
 """The value of a parameter that a call leaves out although it must not."""
 
 _WRAPPER_TEMPLATE: Final = """\
@@ -129,13 +131,16 @@ class _Explanation:
             text = _WRAPPER_OF_ANY_ARGUMENTS
         else:
             defaults = {
-                n: _ABSENT if p.default is p.empty else p.default for n, p in parameters.items()
+                n: _ABSENT_ARGUMENT if p.default is p.empty else p.default
+                for n, p in parameters.items()
             }
             declared = [f"{name}=None" for name in places]
             if first:
                 declared.insert(len(first), "/")
             declared += ["*_more", *[f"{name}=None" for name in names], "**_wrong"]
-            needed = [f"{n} is _absent" for n, value in defaults.items() if value is _ABSENT]
+            needed = [
+                f"{n} is _absent" for n, value in defaults.items() if value is _ABSENT_ARGUMENT
+            ]
             text = _WRAPPER_TEMPLATE.format(
                 parameters=", ".join(declared),
                 is_wrong=" or ".join(["_more", "_wrong", *needed]),

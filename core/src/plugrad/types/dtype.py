@@ -18,10 +18,10 @@ from plugrad.importing import import_lazily
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Set
 
-Kind: TypeAlias = Literal["bool", "signed", "unsigned", "floating", "complex", "string"]
+DTypeKind: TypeAlias = Literal["bool", "signed", "unsigned", "floating", "complex", "string"]
 Scalar: TypeAlias = bool | int | float | complex
 
-_KINDS: Final[dict[str, Kind]] = {
+_KINDS: Final[dict[str, DTypeKind]] = {
     "bool": "bool",
     **dict.fromkeys(("int8", "int16", "int32", "int64"), "signed"),
     **dict.fromkeys(("uint8", "uint16", "uint32", "uint64"), "unsigned"),
@@ -66,7 +66,7 @@ class DType:
     """The name in the array API standard."""
     itemsize: int
     """The bytes of one element."""
-    kind: Kind
+    kind: DTypeKind
     numpy: np.dtype[Any]
     """NumPy's dtype."""
 
@@ -148,7 +148,7 @@ class DType:
         return DType, (self.name,)
 
 
-def new_dtype(name: str, kind: Kind, numpy: np.dtype[Any], info: Any = None) -> DType:
+def new_dtype(name: str, kind: DTypeKind, numpy: np.dtype[Any], info: Any = None) -> DType:
     """Return a new dtype that is not yet known by name; plugins call `plugrad.extend.register_dtype`."""
     self = object.__new__(DType)
     for attribute, value in (
@@ -273,10 +273,10 @@ def _import_bfloat16() -> DType:
 def known_bfloat16() -> frozenset[DType]:
     """Return a set with bfloat16 if the program has named it, else an empty set."""
     found = _DTYPE_BY_NAME.get(BFLOAT16)
-    return _NO_DTYPE if found is None else _cached_set_of(found)
+    return _EMPTY_DTYPE_SET if found is None else _cached_set_of(found)
 
 
-_NO_DTYPE: Final[frozenset[DType]] = frozenset()
+_EMPTY_DTYPE_SET: Final[frozenset[DType]] = frozenset()
 
 
 @lru_cache(maxsize=1)
@@ -352,7 +352,11 @@ def numpy_kind(dtype: np.dtype[Any]) -> str:
     return dtype.kind if added is None else _NUMPY_LETTER_OF_KIND[added.kind]
 
 
-_NUMPY_LETTER_OF_KIND: Final[dict[Kind, str]] = {"floating": "f", "signed": "i", "unsigned": "u"}
+_NUMPY_LETTER_OF_KIND: Final[dict[DTypeKind, str]] = {
+    "floating": "f",
+    "signed": "i",
+    "unsigned": "u",
+}
 
 
 def scalar_dtype(value: Scalar | str) -> DType:
@@ -424,7 +428,7 @@ def promote(a: DType, b: DType) -> DType:
     return high
 
 
-_KIND_ORDER: Final[dict[Kind, int]] = {
+_KIND_ORDER: Final[dict[DTypeKind, int]] = {
     "bool": 0,
     "signed": 1,
     "unsigned": 2,

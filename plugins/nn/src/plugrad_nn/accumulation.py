@@ -42,7 +42,7 @@ class Accumulated:
             variables: the variables to move.
             examples: a 0-d tensor: how many examples count.
         """
-        value, pairs = self._add(function, variables, examples)
+        value, pairs = self._accumulate_gradients(function, variables, examples)
         for variable, total in pairs:
             self._sums[variable].assign(total)
         self._count.assign(self._count + examples)
@@ -52,7 +52,7 @@ class Accumulated:
         self, function: Callable[[], Tensor], variables: Collection[Variable], examples: Tensor
     ) -> Tensor:
         """Take a step with this batch's and the accumulated gradients; arguments are as for `accumulate`."""
-        value, pairs = self._add(function, variables, examples)
+        value, pairs = self._accumulate_gradients(function, variables, examples)
         count = self._count + examples
         self.optimizer.apply_gradients(
             (v, plugrad.div_no_nan(total, count.astype(total.dtype)).astype(v.dtype))
@@ -63,7 +63,7 @@ class Accumulated:
         self._count.assign(plugrad.zeros_like(count))
         return value
 
-    def _add(
+    def _accumulate_gradients(
         self, function: Callable[[], Tensor], variables: Collection[Variable], examples: Tensor
     ) -> tuple[Tensor, list[tuple[Variable, Tensor]]]:
         """Return the value of a function, and pairs of each trainable variable with its accumulated gradient."""
@@ -71,12 +71,12 @@ class Accumulated:
         value, gradients = plugrad.variable_grads(function, trained)
         pairs: list[tuple[Variable, Tensor]] = []
         for variable, gradient in zip(trained, gradients, strict=True):
-            total = self._get_sum(variable)
+            total = self._get_gradient_sum(variable)
             own = gradient.astype(total.dtype) * examples.astype(total.dtype)
             pairs.append((variable, total + own))
         return value, pairs
 
-    def _get_sum(self, variable: Variable) -> Variable:
+    def _get_gradient_sum(self, variable: Variable) -> Variable:
         found = self._sums.get(variable)
         if found is None:
             dtype = plugrad.float32 if variable.dtype in HALVES else variable.dtype

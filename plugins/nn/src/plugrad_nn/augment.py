@@ -215,8 +215,8 @@ def mixup(
     x, labels = _check_pairs("mixup", x, labels)
     generator = _as_generator("mixup", seed)
     weight = _draw_weights("mixup", alpha, generator, x)
-    order = _draw_order(generator, x)
-    return _mix(x, order, weight), _mix(labels, order, weight)
+    order = _draw_permutation(generator, x)
+    return _average_example_pairs(x, order, weight), _average_example_pairs(labels, order, weight)
 
 
 def cutmix(
@@ -246,7 +246,7 @@ def cutmix(
     _, labels = _check_pairs("cutmix", images, labels, any_dtype=True)
     generator = _as_generator("cutmix", seed)
     half = plugrad.sqrt(1 - _draw_weights("cutmix", alpha, generator, images)) / 2
-    order = _draw_order(generator, images)
+    order = _draw_permutation(generator, images)
     inside: list[Tensor] = []
     for size in images.shape[1:3]:
         middle = generator.uniform(half.shape, device=images.backend)
@@ -258,7 +258,7 @@ def cutmix(
     kept = 1 - plugrad.mean(plugrad.astype(is_other, plugrad.float32), axis=(1, 2))
     other = plugrad.take(images, order, axis=0)
     mixed = plugrad.where(plugrad.expand_dims(is_other, axis=3), other, images)
-    return mixed, _mix(labels, order, kept)
+    return mixed, _average_example_pairs(labels, order, kept)
 
 
 @dataclass(frozen=True, repr=False)
@@ -345,12 +345,12 @@ def _draw_weights(op: str, alpha: float, generator: plugrad.random.Generator, x:
     return plugrad.div_no_nan(first, first + second)
 
 
-def _draw_order(generator: plugrad.random.Generator, x: Tensor) -> Tensor:
+def _draw_permutation(generator: plugrad.random.Generator, x: Tensor) -> Tensor:
     places = plugrad.arange(x.shape[0], dtype=plugrad.int32, device=x.backend)
     return generator.permutation(places, device=x.backend)
 
 
-def _mix(x: Tensor, order: Tensor, weight: Tensor) -> Tensor:
+def _average_example_pairs(x: Tensor, order: Tensor, weight: Tensor) -> Tensor:
     """Return the weighted averages of examples and of the examples at `order`."""
     weight = plugrad.astype(weight, x.dtype).reshape((-1, *(1,) * (x.ndim - 1)))
     return weight * x + (1 - weight) * plugrad.take(x, order, axis=0)

@@ -60,7 +60,7 @@ class MovingAverage(Callback):
     def update(self) -> None:
         """Update the averages with the current values of the parameters."""
         for average, variable in zip(leaves(self.params), self._variables, strict=True):
-            average.assign(_next_average(average, variable, self.decay))
+            average.assign(_compute_next_average(average, variable, self.decay))
 
     @contextmanager
     def applied(self) -> Generator[None]:
@@ -84,7 +84,7 @@ class MovingAverage(Callback):
             self._traced()
 
 
-def _next_average(average: Tensor, variable: Variable, decay: float) -> Tensor:
+def _compute_next_average(average: Tensor, variable: Variable, decay: float) -> Tensor:
     is_averaged = variable.trainable and plugrad.isdtype(variable.dtype, "real floating")
     return average + (variable - average) * (1 - decay) if is_averaged else +variable
 

@@ -54,7 +54,9 @@ def batches(
     order = None if seed is None else _random_order("batches", seed, count)
     end = count - count % size if drop_remainder else count
     return (
-        to_tensors([_select(x, slice(start, min(start + size, end)), order) for x in examples])
+        to_tensors(
+            [_select_examples(x, slice(start, min(start + size, end)), order) for x in examples]
+        )
         for start in range(0, end, size)
     )
 
@@ -126,7 +128,7 @@ def make_batches(
             order = None if seed is None else _random_order(function, seed, count)
             for start in range(0, count, size):
                 places = slice(start, min(start + size, count))
-                batch = [map_leaves(lambda x: _select(x, places, order), p) for p in parts]  # noqa: B023 - called at once
+                batch = [map_leaves(lambda x: _select_examples(x, places, order), p) for p in parts]  # noqa: B023 - called at once
                 yield to_tensors(batch, on_host)
 
         return BatchSource(
@@ -249,7 +251,7 @@ def _random_order(function: str, seed: int, count: int) -> Any:
     return np.random.default_rng(check_integer(function, "seed", seed)).permutation(count)
 
 
-def _select(array: Any, places: slice, order: Any) -> Any:
+def _select_examples(array: Any, places: slice, order: Any) -> Any:
     """Return the examples at `places` of an order; tensors give tensors, arrays give arrays."""
     return array[places] if order is None else take_examples(array, order[places])
 

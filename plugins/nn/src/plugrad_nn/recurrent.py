@@ -39,8 +39,8 @@ class _Recurrent(Layer):
     activation: Callable[[Tensor], Tensor] = plugrad.tanh
     use_bias: bool = True
 
-    gates: ClassVar[int]
-    states: ClassVar[int]
+    gate_count: ClassVar[int]
+    state_count: ClassVar[int]
 
     def __post_init__(self) -> None:
         name = type(self).__name__
@@ -54,7 +54,7 @@ class _Recurrent(Layer):
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
         """Return the kernels and the bias."""
         self.check_axes(shape, 2, "(time, features)")
-        columns = self.gates * self.units
+        columns = self.gate_count * self.units
         params: Params = {
             "kernel": self.kernel_initializer(generator, (shape[-1], columns), dtype),
             "recurrent_kernel": self.recurrent_initializer(generator, (self.units, columns), dtype),
@@ -72,7 +72,9 @@ class _Recurrent(Layer):
         dtype = self.parameter(params, "kernel").dtype
         if dtype == plugrad.float32:  # inside of an autocast block, gates are halves
             dtype = active_precision() or dtype
-        return tuple(plugrad.zeros((batch, self.units), dtype=dtype) for _ in range(self.states))
+        return tuple(
+            plugrad.zeros((batch, self.units), dtype=dtype) for _ in range(self.state_count)
+        )
 
     def step(self, params: Params, x: Any, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """Return the state after one time step of shape (batch, features); its first tensor is the output.
@@ -179,8 +181,8 @@ class LSTM(_Recurrent):
 
     recurrent_activation: Callable[[Tensor], Tensor] = plugrad.sigmoid
 
-    gates: ClassVar[int] = 4
-    states: ClassVar[int] = 2
+    gate_count: ClassVar[int] = 4
+    state_count: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -225,8 +227,8 @@ class GRU(_Recurrent):
     recurrent_activation: Callable[[Tensor], Tensor] = plugrad.sigmoid
     reset_after: bool = True
 
-    gates: ClassVar[int] = 3
-    states: ClassVar[int] = 1
+    gate_count: ClassVar[int] = 3
+    state_count: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -281,8 +283,8 @@ class SimpleRNN(_Recurrent):
     (units,). Arguments and errors are as for `LSTM`; the state is ``(h,)``.
     """
 
-    gates: ClassVar[int] = 1
-    states: ClassVar[int] = 1
+    gate_count: ClassVar[int] = 1
+    state_count: ClassVar[int] = 1
 
     def initial_bias(self, dtype: DType) -> Tensor:
         """Return zeros."""

@@ -158,7 +158,7 @@ class Rescaling(Layer):
 class _MarginLayer(Layer):
     rank: ClassVar[int]
 
-    def pairs(self, name: str, given: MarginSizes) -> list[tuple[int, int]]:
+    def margin_pairs(self, name: str, given: MarginSizes) -> list[tuple[int, int]]:
         """Return (before, after) for each spatial axis.
 
         Raises:
@@ -203,12 +203,12 @@ class _ZeroPadding(_MarginLayer):
     padding: MarginSizes = 1
 
     def __post_init__(self) -> None:
-        self.pairs("padding", self.padding)
+        self.margin_pairs("padding", self.padding)
 
     def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
         """Return x with zeros around its spatial axes."""
         x = self.check_rank(x)
-        return plugrad.pad(x, [(0, 0), *self.pairs("padding", self.padding), (0, 0)])
+        return plugrad.pad(x, [(0, 0), *self.margin_pairs("padding", self.padding), (0, 0)])
 
 
 @dataclass(frozen=True, repr=False)
@@ -260,12 +260,12 @@ class _Cropping(_MarginLayer):
     cropping: MarginSizes = 1
 
     def __post_init__(self) -> None:
-        self.pairs("cropping", self.cropping)
+        self.margin_pairs("cropping", self.cropping)
 
     def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
         """Return the middle of x."""
         x = self.check_rank(x)
-        pairs = self.pairs("cropping", self.cropping)
+        pairs = self.margin_pairs("cropping", self.cropping)
         sizes = [n - a - b for n, (a, b) in zip(x.shape[1:-1], pairs, strict=True)]
         if min(sizes) < 0:
             raise ShapeError(

@@ -44,7 +44,7 @@ class _TransformerStack(Layer):
     normalization: Layer | None = None
 
     def __post_init__(self) -> None:
-        name, wanted = type(self).__name__, self._kind()
+        name, wanted = type(self).__name__, self._block_class()
         if not isinstance(self.block, wanted):
             raise ArgumentError(
                 f"{name}: block={self.block!r:.80} must be a {wanted.__name__}, such as {wanted.__name__}(2, 16)"
@@ -53,7 +53,7 @@ class _TransformerStack(Layer):
         if self.normalization is not None:
             check_function(name, "normalization", self.normalization)
 
-    def _kind(self) -> type[Layer]:
+    def _block_class(self) -> type[Layer]:
         return TransformerEncoderBlock
 
     def _blocks(self) -> _StackBlocks:
@@ -70,7 +70,7 @@ class _TransformerStack(Layer):
         """Return the output shape for one example."""
         return shape
 
-    def _run(self, params: Params, x: Any, mode: Mode, **masks: Any) -> Tensor:
+    def _run_blocks(self, params: Params, x: Any, mode: Mode, **masks: Any) -> Tensor:
         x = self._blocks()(self.parameter(params, "layers"), x, mode["layers"], **masks)
         return self._normalize(params, x, mode)
 
@@ -109,7 +109,7 @@ class TransformerEncoder(_TransformerStack):
         self, params: Params, x: Any, mode: Mode = INFERENCE, *, mask: Any = None
     ) -> Tensor:
         """Return the result, of the shape of x; `mask` is as for `MultiHeadAttention`."""
-        return self._run(params, x, mode, mask=mask)
+        return self._run_blocks(params, x, mode, mask=mask)
 
     def initial_state(self, params: Params, batch: int, places: int) -> tuple[Any, ...]:
         """Return the empty cache of each block; see `MultiHeadAttention.step`."""
@@ -141,7 +141,7 @@ class TransformerDecoder(_TransformerStack):
     Parameters, arguments and errors are as for `TransformerEncoder`, with a `TransformerDecoderBlock`.
     """
 
-    def _kind(self) -> type[Layer]:
+    def _block_class(self) -> type[Layer]:
         return TransformerDecoderBlock
 
     def __call__(
@@ -156,4 +156,6 @@ class TransformerDecoder(_TransformerStack):
     ) -> Tensor:
         """Return the result, of the shape of x; the other arguments are as for `TransformerDecoderBlock`."""
         context = x if context is None else context
-        return self._run(params, x, mode, context=context, mask=mask, context_mask=context_mask)
+        return self._run_blocks(
+            params, x, mode, context=context, mask=mask, context_mask=context_mask
+        )

@@ -43,7 +43,7 @@ class _TransformerBlock(Layer):
         check_flag(name, "norm_first", self.norm_first)
         check_flag(name, "causal", self.causal)
 
-    def _attention(self, shape: tuple[int, ...], causal: bool) -> MultiHeadAttention:
+    def _make_attention(self, shape: tuple[int, ...], causal: bool) -> MultiHeadAttention:
         self.check_axes(shape, 0, "(…, features)")
         features = shape[-1]
         if features % self.num_heads:
@@ -52,15 +52,15 @@ class _TransformerBlock(Layer):
             )
         return MultiHeadAttention(self.num_heads, features // self.num_heads, causal, self.dropout)
 
-    def _feed_forward(self, features: int) -> tuple[Dense, Dense]:
+    def _make_feed_forward_layers(self, features: int) -> tuple[Dense, Dense]:
         return Dense(self.hidden_units, self.activation), Dense(features)
 
-    def _parts(
+    def _make_sublayers(
         self, attentions: dict[str, MultiHeadAttention], shape: tuple[int, ...]
     ) -> dict[str, tuple[Layer, tuple[int, ...]]]:
         """Return the layers of the block, each followed by its normalization."""
         self.check_axes(shape, 2, "(length, features)")
-        hidden, output = self._feed_forward(shape[-1])
+        hidden, output = self._make_feed_forward_layers(shape[-1])
         found: dict[str, tuple[Layer, tuple[int, ...]]] = {}
         for name, attention in attentions.items():
             found[name] = (attention, shape)
@@ -70,26 +70,26 @@ class _TransformerBlock(Layer):
         found["output_norm"] = (self.normalization, shape)
         return found
 
-    def _add(
-        self, params: Params, name: str, x: Tensor, part: Callable[[Tensor], Tensor], mode: Mode
+    def _add_sublayer_result(
+        self, params: Params, name: str, x: Tensor, sublayer: Callable[[Tensor], Tensor], mode: Mode
     ) -> Tensor:
         """Return x plus the result of one layer of the block, normalized before or after."""
         own = self.parameter(params, f"{name}_norm")
         drop = Dropout(self.dropout)
         norm = self.normalization
         if self.norm_first:
-            return x + drop({}, part(norm(own, x, mode)), mode[f"{name}_dropout"])
-        return norm(own, x + drop({}, part(x), mode[f"{name}_dropout"]), mode)
+            return x + drop({}, sublayer(norm(own, x, mode)), mode[f"{name}_dropout"])
+        return norm(own, x + drop({}, sublayer(x), mode[f"{name}_dropout"]), mode)
 
     def _add_feed_forward(self, params: Params, x: Tensor, mode: Mode) -> Tensor:
-        hidden, output = self._feed_forward(x.shape[-1])
+        hidden, output = self._make_feed_forward_layers(x.shape[-1])
 
         def apply_feed_forward(x: Tensor) -> Tensor:
             y = hidden(self.parameter(params, "hidden"), x)
             y = Dropout(self.dropout)({}, y, mode["hidden_dropout"])
             return output(self.parameter(params, "output"), y)
 
-        return self._add(params, "output", x, apply_feed_forward, mode)
+        return self._add_sublayer_result(params, "output", x, apply_feed_forward, mode)
 
     def output_shape(self, params: Params, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the output shape for one example."""
@@ -127,27 +127,27 @@ class TransformerEncoderBlock(_TransformerBlock):
 
     def parts(self, shape: tuple[int, ...]) -> dict[str, tuple[Layer, tuple[int, ...]]]:
         """Return the layers of the block by name, each with its input shape."""
-        return self._parts({"attention": self._attention(shape, self.causal)}, shape)
+        return self._make_sublayers({"attention": self._make_attention(shape, self.causal)}, shape)
 
     def __call__(
         self, params: Params, x: Any, mode: Mode = INFERENCE, *, mask: Any = None
     ) -> Tensor:
         """Return the result, of the shape of x; `mask` is as for `MultiHeadAttention`."""
         x = plugrad.asarray(x)
-        attention = self._attention(x.shape, self.causal)
+        attention = self._make_attention(x.shape, self.causal)
 
         def part(x: Tensor) -> Tensor:
             own = self.parameter(params, "attention")
             return attention(own, x, mode["attention"], mask=mask)
 
-        x = self._add(params, "attention", x, part, mode)
+        x = self._add_sublayer_result(params, "attention", x, part, mode)
         return self._add_feed_forward(params, x, mode)
 
     def initial_state(self, params: Params, batch: int, places: int) -> tuple[Tensor, ...]:
         """Return the empty cache of the attention; see `MultiHeadAttention.step`."""
         own = self.parameter(params, "attention")
         features = self.parameter(self.parameter(own, "output"), "kernel").shape[-1:]
-        return self._attention(features, self.causal).initial_state(own, batch, places)
+        return self._make_attention(features, self.causal).initial_state(own, batch, places)
 
     def step(
         self, params: Params, x: Any, state: tuple[Tensor, ...]
@@ -159,10 +159,10 @@ class TransformerEncoderBlock(_TransformerBlock):
         def apply_attention(x: Tensor) -> Tensor:
             nonlocal after
             own = self.parameter(params, "attention")
-            y, after = self._attention(x.shape, self.causal).step(own, x, state)
+            y, after = self._make_attention(x.shape, self.causal).step(own, x, state)
             return y
 
-        x = self._add(params, "attention", x, apply_attention, INFERENCE)
+        x = self._add_sublayer_result(params, "attention", x, apply_attention, INFERENCE)
         return self._add_feed_forward(params, x, INFERENCE), after
 
 
@@ -185,10 +185,10 @@ class TransformerDecoderBlock(_TransformerBlock):
     def parts(self, shape: tuple[int, ...]) -> dict[str, tuple[Layer, tuple[int, ...]]]:
         """Return the layers of the block by name, each with its input shape."""
         attentions = {
-            "attention": self._attention(shape, self.causal),
-            "context_attention": self._attention(shape, False),
+            "attention": self._make_attention(shape, self.causal),
+            "context_attention": self._make_attention(shape, False),
         }
-        return self._parts(attentions, shape)
+        return self._make_sublayers(attentions, shape)
 
     def __call__(
         self,
@@ -212,8 +212,8 @@ class TransformerDecoderBlock(_TransformerBlock):
         """
         x = plugrad.asarray(x)
         attention, to_context = (
-            self._attention(x.shape, self.causal),
-            self._attention(x.shape, False),
+            self._make_attention(x.shape, self.causal),
+            self._make_attention(x.shape, False),
         )
 
         def attend(x: Tensor) -> Tensor:
@@ -225,6 +225,6 @@ class TransformerDecoderBlock(_TransformerBlock):
             place = x if context is None else context
             return to_context(own, y, mode["context_attention"], context=place, mask=context_mask)
 
-        y = self._add(params, "attention", x, attend, mode)
-        y = self._add(params, "context_attention", y, attend_to_context, mode)
+        y = self._add_sublayer_result(params, "attention", x, attend, mode)
+        y = self._add_sublayer_result(params, "context_attention", y, attend_to_context, mode)
         return self._add_feed_forward(params, y, mode)

@@ -240,7 +240,7 @@ def _bessel_j(v: float, x: Tensor) -> Tensor:
 
 
 def _first_kind_from_tables(v: float, x: Tensor, *, is_modified: bool) -> Tensor:
-    large = order_tables.asymptotic_min(v)
+    large = order_tables.smallest_asymptotic_argument(v)
     small = plugrad.where(x < large, x, 0 if v == int(v) else 1)
     found = evaluate_pieces(*order_tables.first_kind_pieces(v, is_modified=is_modified), small)
     return _multiply_by_power(found, small / large, v)
@@ -265,7 +265,7 @@ def _bessel_y(v: float, x: Tensor) -> Tensor:
 
 def _with_asymptotic_tail(v: float, x: Tensor, *, is_first: bool, middle: Tensor) -> Tensor:
     """Return J_v(x), or Y_v(x) unless `is_first`: `middle` below a threshold, asymptotic form above (DLMF 10.17)."""
-    large = order_tables.asymptotic_min(v)
+    large = order_tables.smallest_asymptotic_argument(v)
     far = plugrad.where((x >= large) & (x < inf), x, large)
     p, q = (
         evaluate_pieces(*t, large / far)
@@ -280,7 +280,7 @@ def _with_asymptotic_tail(v: float, x: Tensor, *, is_first: bool, middle: Tensor
 
 def _scaled_bessel_i(v: float, x: Tensor) -> Tensor:
     """Return exp(-x) I_v(x) for v >= 0 and x >= 0."""
-    large = order_tables.asymptotic_min(v)
+    large = order_tables.smallest_asymptotic_argument(v)
     far = plugrad.where((x >= large) & (x < inf), x, large)
     table = order_tables.asymptotic_factors(v, is_modified=True)[0]
     high = evaluate_pieces(*table, large / far) / plugrad.sqrt(far)
@@ -290,7 +290,7 @@ def _scaled_bessel_i(v: float, x: Tensor) -> Tensor:
 
 def _bessel_k(v: float, x: Tensor, *, is_scaled: bool = False) -> Tensor:
     """Return K_v(x) for v >= 0, times exp(x) if `is_scaled`; inf at 0, NaN below it."""
-    large = order_tables.asymptotic_min(v)
+    large = order_tables.smallest_asymptotic_argument(v)
     far = plugrad.where((x >= large) & (x < inf), x, large)
     table = order_tables.asymptotic_factors(v, is_modified=True)[1]
     high = evaluate_pieces(*table, large / far) / plugrad.sqrt(far)
@@ -305,8 +305,8 @@ def _bessel_k(v: float, x: Tensor, *, is_scaled: bool = False) -> Tensor:
 def _second_kind_from_tables(
     v: float, x: Tensor, *, is_modified: bool, is_scaled: bool = False
 ) -> Tensor:
-    """Return Y_v(x), or if `is_modified` K_v(x), for x between 0 and `asymptotic_min`; times exp(x) if `is_scaled`."""
-    large = order_tables.asymptotic_min(v)
+    """Return Y_v(x), or if `is_modified` K_v(x), below `smallest_asymptotic_argument`; times exp(x) if `is_scaled`."""
+    large = order_tables.smallest_asymptotic_argument(v)
     low, table = order_tables.second_kind_tables(v, is_modified=is_modified)
     x = plugrad.where((x > 0) & (x < large), x, 1)
     middle = evaluate_pieces(*table, plugrad.maximum(x, 1))

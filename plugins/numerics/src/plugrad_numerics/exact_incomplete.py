@@ -11,7 +11,7 @@ from plugrad_numerics import double_double as dd
 from plugrad_numerics.double_double import DoubleDouble
 from plugrad_numerics.uniform_expansion import (
     MIN_UNIFORM_ORDER,
-    scaled_tail,
+    scaled_incomplete_gamma_tail,
     uses_uniform_expansion,
 )
 
@@ -94,7 +94,7 @@ def refine_gammainc(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     quotient = dd.divide(dd.from_number(near_x), dd.from_number(near_a))
     exponent = dd.multiply_number(dd.log(quotient), near_a)
     exponent = dd.add(exponent, dd.two_sum(near_a, -near_x))
-    factor, _ = scaled_tail(near_a, near_x, dd.negate(exponent))
+    factor, _ = scaled_incomplete_gamma_tail(near_a, near_x, dd.negate(exponent))
     tail = dd.multiply_number(dd.exp(exponent), factor)
     rest = dd.add_number(dd.negate(tail), 1.0)
     is_upper = near_x >= near_a

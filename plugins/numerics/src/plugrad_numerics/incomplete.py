@@ -11,7 +11,7 @@ from plugrad_numerics.gamma_functions import betaln_values, gammaln_values
 from plugrad_numerics.tables import call_elementwise
 from plugrad_numerics.uniform_expansion import (
     MIN_UNIFORM_ORDER,
-    scaled_tail,
+    scaled_incomplete_gamma_tail,
     uses_uniform_expansion,
 )
 
@@ -96,7 +96,9 @@ def gammainc_values(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     upper = plugrad.where(is_low, 1 - scale * total, scale * fraction)
     is_near = uses_uniform_expansion(safe_a, safe_x)  # where 120 terms are not enough
     far_a = plugrad.where(is_near, safe_a, MIN_UNIFORM_ORDER)
-    tail, exponent = scaled_tail(far_a, plugrad.where(is_near, safe_x, MIN_UNIFORM_ORDER))
+    tail, exponent = scaled_incomplete_gamma_tail(
+        far_a, plugrad.where(is_near, safe_x, MIN_UNIFORM_ORDER)
+    )
     tail = tail * plugrad.exp(-exponent)
     is_upper = safe_x >= safe_a
     lower = plugrad.where(is_near, plugrad.where(is_upper, 1 - tail, tail), lower)

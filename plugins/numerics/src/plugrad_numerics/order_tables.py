@@ -30,7 +30,7 @@ SERIES_TOLERANCE: Final = Decimal("1e-30")
 """The relative size of what is left out of series."""
 ASYMPTOTIC_PIECES: Final = 16
 PIECE_POLYNOMIAL_DEGREE: Final = 16
-MAX_EXPONENTS: Final = 4
+MAX_KEPT_EXPONENTS: Final = 4
 """How many powers of the points of tables are kept."""
 SERIES_BELOW_1_TERMS: Final = 14
 """How many powers of x * x / 4 are enough below 1."""
@@ -60,7 +60,7 @@ class SecondSolutionBelow1(NamedTuple):
     sinh_coefficients: list[float]
 
 
-def asymptotic_min(order: float) -> float:
+def smallest_asymptotic_argument(order: float) -> float:
     """Return the power of 2 from which on the asymptotic expansions for large x are used."""
     return 2.0 ** max(5, ceil(log2(max(2 * order, 1))))
 
@@ -69,11 +69,13 @@ def asymptotic_min(order: float) -> float:
 def first_kind_pieces(order: float, *, is_modified: bool) -> PiecewisePolynomial:
     """Return ``(large / x)**order`` times J(x), or if `is_modified` times ``exp(-x) * I(x)``, for x below large."""
     with localcontext(prec=_required_decimal_digits(order)):
-        large = Decimal(asymptotic_min(order))
+        large = Decimal(smallest_asymptotic_argument(order))
         v = Decimal(order)
-        terms = _Series(v, 1 if is_modified else -1, large)
+        terms = _BesselSeries(v, 1 if is_modified else -1, large)
         scale = (large / 2) ** v if v else Decimal(1)
-        grid = _make_grid(0, large, _pieces_per_unit(order) * int(large), getcontext().prec)
+        grid = _make_chebyshev_grid(
+            0, large, _count_pieces_per_unit_interval(order) * int(large), getcontext().prec
+        )
         values = [scale * terms.evaluate_order_v(x) for x in grid.points]
         if is_modified:
             values = [value / e for value, e in zip(values, grid.exponentials, strict=True)]
@@ -103,16 +105,18 @@ def second_kind_tables(
 ) -> tuple[SecondSolutionBelow1, PiecewisePolynomial]:
     """Return two tables of Y, or if `is_modified` of K: one for x below 1, and a scaled one for x from 1 to large."""
     with localcontext(prec=_required_decimal_digits(order)):
-        large = Decimal(asymptotic_min(order))
-        n, part = _split_order(order)
+        large = Decimal(smallest_asymptotic_argument(order))
+        n, part = _split_off_order_fraction(order)
         v = n + part
-        terms = _Series(v, 1 if is_modified else -1, large)
+        terms = _BesselSeries(v, 1 if is_modified else -1, large)
         sine = _sine(PI * part)  # that of v times pi has the sign of (-1)**n too
         cosine = _sine(PI * (Decimal("0.5") - abs(part)))
         sign = (-1) ** n
         down, up = (2 / large) ** v, (2 * large) ** -v
 
-        grid = _make_grid(1, large, _pieces_per_unit(order) * (int(large) - 1), getcontext().prec)
+        grid = _make_chebyshev_grid(
+            1, large, _count_pieces_per_unit_interval(order) * (int(large) - 1), getcontext().prec
+        )
         powers = [x ** (2 * n) * y for x, y in zip(grid.points, grid.powers(2 * part), strict=True)]
         firsts = [
             up * y * terms.evaluate_order_v(x) for x, y in zip(grid.points, powers, strict=True)
@@ -157,7 +161,7 @@ def asymptotic_factors(
     ``exp(x) * sqrt(x)`` times K.
     """
     with localcontext(prec=_required_decimal_digits(order)):
-        large = Decimal(asymptotic_min(order))
+        large = Decimal(smallest_asymptotic_argument(order))
         coefficients, four = [Decimal(1)], 4 * Decimal(order) ** 2
         while True:  # up to the least term
             k = len(coefficients)
@@ -175,12 +179,12 @@ def asymptotic_factors(
             signed = [c * (2 / PI).sqrt() * signs[k % 4] for k, c in enumerate(coefficients)]
             first = [Decimal(0) if k % 2 else c for k, c in enumerate(signed)]
             second = [c if k % 2 else Decimal(0) for k, c in enumerate(signed)]
-        grid = _make_grid(0, Decimal(1), ASYMPTOTIC_PIECES, getcontext().prec)
+        grid = _make_chebyshev_grid(0, Decimal(1), ASYMPTOTIC_PIECES, getcontext().prec)
         made = [_interpolate(grid, [_horner(c, y) for y in grid.points]) for c in (first, second)]
         return made[0], made[1]
 
 
-class _Series:
+class _BesselSeries:
     """The power series of Bessel functions of orders v and -v, without their factors ``(x / 2)**v``."""
 
     def __init__(self, v: Decimal, sign: int, large: Decimal) -> None:
@@ -212,15 +216,15 @@ class _Series:
 
 def _required_decimal_digits(order: float) -> int:
     """Return the decimal digits to compute with so that 35 remain after cancellation in the series."""
-    return 60 + int(asymptotic_min(order))
+    return 60 + int(smallest_asymptotic_argument(order))
 
 
-def _pieces_per_unit(order: float) -> int:
+def _count_pieces_per_unit_interval(order: float) -> int:
     """Return how many pieces a unit interval is divided into: 2, or 1 for orders above 16."""
     return 2 if order <= 16 else 1
 
 
-def _split_order(order: float) -> tuple[int, Decimal]:
+def _split_off_order_fraction(order: float) -> tuple[int, Decimal]:
     n = round(order)
     part = Decimal(order) - n
     return n, part if abs(part) > MIN_ORDER_FRACTION else MIN_ORDER_FRACTION
@@ -293,7 +297,7 @@ def _chebyshev_points_and_matrix(digits: int) -> tuple[list[Decimal], list[list[
     return points, matrix
 
 
-class _Grid:
+class _ChebyshevGrid:
     """The Chebyshev points of pieces of equal width, and functions there that tables of many orders need."""
 
     def __init__(self, start: int, last: Decimal, count: int, digits: int) -> None:
@@ -325,18 +329,18 @@ class _Grid:
         found = self._powers.get(exponent)
         if found is None:
             found = [(exponent * y).exp() for y in self.logarithms]
-            if len(self._powers) >= MAX_EXPONENTS:
+            if len(self._powers) >= MAX_KEPT_EXPONENTS:
                 self._powers.clear()
             self._powers[exponent] = found
         return found
 
 
 @lru_cache(maxsize=8)
-def _make_grid(start: int, last: Decimal, count: int, digits: int) -> _Grid:
-    return _Grid(start, last, count, digits)
+def _make_chebyshev_grid(start: int, last: Decimal, count: int, digits: int) -> _ChebyshevGrid:
+    return _ChebyshevGrid(start, last, count, digits)
 
 
-def _interpolate(grid: _Grid, values: Sequence[Decimal]) -> PiecewisePolynomial:
+def _interpolate(grid: _ChebyshevGrid, values: Sequence[Decimal]) -> PiecewisePolynomial:
     """Return polynomials that take values at the points of a grid."""
     matrix = _chebyshev_points_and_matrix(getcontext().prec)[1]
     size = len(grid.offsets)

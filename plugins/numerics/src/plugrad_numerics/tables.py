@@ -36,7 +36,7 @@ def evaluate_pieces(
     start: float, pieces_per_unit: float, rows: np.ndarray[Any, Any], x: Tensor
 ) -> Tensor:
     """Return a piecewise polynomial at x, which is clipped to its interval; rows are the coefficients of pieces."""
-    return _evaluate_rows(rows, *_find_piece(start, pieces_per_unit, rows.shape[0], x))
+    return _evaluate_polynomial_rows(rows, *_find_piece(start, pieces_per_unit, rows.shape[0], x))
 
 
 def evaluate_first_matching(*cases: tuple[str, Tensor, Tensor]) -> Tensor:
@@ -55,7 +55,7 @@ def evaluate_first_matching(*cases: tuple[str, Tensor, Tensor]) -> Tensor:
         t = own[1] if t is None else plugrad.where(condition, own[1], t)
     assert piece is not None
     assert t is not None
-    return _evaluate_rows(rows, piece, t)
+    return _evaluate_polynomial_rows(rows, piece, t)
 
 
 @cache
@@ -79,7 +79,7 @@ def _find_piece(
     return piece, 2 * (place - piece) - 1
 
 
-def _evaluate_rows(rows: np.ndarray[Any, Any], piece: Tensor, t: Tensor) -> Tensor:
+def _evaluate_polynomial_rows(rows: np.ndarray[Any, Any], piece: Tensor, t: Tensor) -> Tensor:
     positions = plugrad.stop_gradient(piece).astype("int32")
     found = None
     for column in rows.T[::-1]:

@@ -54,7 +54,7 @@ def uses_uniform_expansion(a: Tensor, x: Tensor) -> Tensor:
     return (a >= MIN_UNIFORM_ORDER) & (plugrad.abs(x - a) < MAX_RELATIVE_DISTANCE * a)
 
 
-def scaled_tail(
+def scaled_incomplete_gamma_tail(
     a: Tensor, x: Tensor, exponent: DoubleDouble | None = None
 ) -> tuple[Tensor, Tensor]:
     """Return the smaller incomplete gamma function times ``exp(exponent)``, and ``exponent = x - a - a * log(x / a)``.

@@ -20,7 +20,7 @@ KernelsByBackend = dict[str, dict[str, str]]
 """By backend and kernel: ``"own"``, ``"host"`` for one in NumPy, ``"declared"`` if only the manifest names it, or
 ``"composite"`` if the backend has none and runs the kernel's body of ops."""
 
-_EMPTY_CONTRACT: Final[dict[str, Any]] = {
+_EMPTY_CONTRACT_RECORD: Final[dict[str, Any]] = {
     "family": "",
     "inputs": [],
     "attributes": [],
@@ -83,7 +83,7 @@ def run(arguments: Namespace) -> None:
             {
                 "kernels": {
                     name: {
-                        **contracts.get(name, _EMPTY_CONTRACT),
+                        **contracts.get(name, _EMPTY_CONTRACT_RECORD),
                         "backends": {b: table[name] for b, table in have.items() if name in table},
                         "packs": {b: table[name] for b, table in packs.items() if name in table},
                     }
@@ -98,14 +98,14 @@ def run(arguments: Namespace) -> None:
         hint = suggest_similar_name(arguments.pattern, [*everything, *families])
         layout.print_line(f"No kernel matches {arguments.pattern!r}{hint}.")
     elif arguments.batching:
-        _print_batching([name for name in names if name in contracts], contracts)
+        _print_batching_rules([name for name in names if name in contracts], contracts)
     elif arguments.matrix:
-        _print_matrix(names, contracts, have)
+        _print_support_matrix(names, contracts, have)
     else:
         if arguments.pattern in contracts:
             layout.print_verbatim(contracts[arguments.pattern]["contract"], indent="")
             layout.print_line()
-        _print_list(names, contracts, have, packs)
+        _print_kernel_list(names, contracts, have, packs)
     if reasons:
         layout.print_line()
         layout.print_line("Not loaded; any kernels shown are those in the manifest:")
@@ -156,7 +156,7 @@ def _backend_label(backend: Plugin) -> str:
     return backend.name if backend.status != "conflict" else backend.qualified_name
 
 
-def _print_list(
+def _print_kernel_list(
     names: list[str],
     contracts: dict[str, dict[str, Any]],
     have: KernelsByBackend,
@@ -189,7 +189,7 @@ def _format_signature(contract: dict[str, Any]) -> str:
     return ", ".join(contract["inputs"]) + (f"; {attributes}" if attributes else "")
 
 
-def _print_batching(names: list[str], contracts: dict[str, dict[str, Any]]) -> None:
+def _print_batching_rules(names: list[str], contracts: dict[str, dict[str, Any]]) -> None:
     rows = [(name, contracts[name]["family"], contracts[name]["batching"]) for name in names]
     layout.print_table(("KERNEL", "FAMILY", "UNDER VMAP"), rows, indent="")
     loops = sum(how.startswith("loop") for _, _, how in rows)
@@ -200,7 +200,7 @@ def _print_batching(names: list[str], contracts: dict[str, dict[str, Any]]) -> N
     )
 
 
-def _print_matrix(
+def _print_support_matrix(
     names: list[str], contracts: dict[str, dict[str, Any]], have: KernelsByBackend
 ) -> None:
     labels = {"own": "yes", "host": "host", "declared": "yes", "composite": "composite"}

@@ -8,19 +8,21 @@ from plugrad.graph_models.host_values import as_python_bool
 from plugrad.graph_models.registry import register_operator
 
 if TYPE_CHECKING:
-    from plugrad.graph_models.registry import Anything, Run
+    from plugrad.graph_models.registry import AnyInput, FunctionRunner
 
 
 @register_operator("If", "StatelessIf")
 def run_branch(
-    condition: Anything, *inputs: Anything, then_branch: str, else_branch: str, call: Run
+    condition: AnyInput, *inputs: AnyInput, then_branch: str, else_branch: str, call: FunctionRunner
 ) -> tuple[Any, ...]:
     """Run one of two functions (If)."""
     return tuple(call(then_branch if as_python_bool(condition) else else_branch, list(inputs)))
 
 
 @register_operator("While", "StatelessWhile")
-def run_while_loop(*inputs: Anything, cond: str, body: str, call: Run) -> tuple[Any, ...]:
+def run_while_loop(
+    *inputs: AnyInput, cond: str, body: str, call: FunctionRunner
+) -> tuple[Any, ...]:
     """Run a function while another one returns true (While)."""
     state = list(inputs)
     while as_python_bool(call(cond, state)[0]):
@@ -29,12 +31,12 @@ def run_while_loop(*inputs: Anything, cond: str, body: str, call: Run) -> tuple[
 
 
 @register_operator("PartitionedCall", "StatefulPartitionedCall")
-def run_function(*inputs: Anything, f: str, call: Run) -> tuple[Any, ...]:
+def run_function(*inputs: AnyInput, f: str, call: FunctionRunner) -> tuple[Any, ...]:
     """Run a function (PartitionedCall)."""
     return tuple(call(f, list(inputs)))
 
 
 @register_operator("LoopCond")
-def loop_condition(x: Anything) -> Any:
+def loop_condition(x: AnyInput) -> Any:
     """Return the condition unchanged (LoopCond)."""
     return x

@@ -10,18 +10,18 @@ from plugrad.graph_models.registry import register_operator
 from plugrad.ops import creation, indexing, movement, random, transfer, unary
 
 if TYPE_CHECKING:
-    from plugrad.graph_models.registry import Anything, Values
+    from plugrad.graph_models.registry import AnyInput, HostArray
     from plugrad.tensor.tensor import Tensor
 
 
 @register_operator("Identity", "Snapshot", "FakeQuantWithMinMaxVars", "Print")
-def identity(x: Anything, *others: Anything) -> Any:
+def identity(x: AnyInput, *others: AnyInput) -> Any:
     """Return x unchanged; like TensorFlow.js, this does not round in FakeQuantWithMinMaxVars."""
     return x
 
 
 @register_operator("IdentityN")
-def identities(*inputs: Anything) -> tuple[Any, ...]:
+def identities(*inputs: AnyInput) -> tuple[Any, ...]:
     """Return the inputs unchanged."""
     return inputs
 
@@ -33,43 +33,43 @@ def stop_gradient(x: Tensor) -> Tensor:
 
 
 @register_operator("Shape")
-def shape_of(x: Anything) -> Any:
+def shape_of(x: AnyInput) -> Any:
     """Return the sizes of the axes."""
     return np.array(x.shape, np.int32)
 
 
 @register_operator("ShapeN")
-def shapes_of(*inputs: Anything) -> tuple[Any, ...]:
+def shapes_of(*inputs: AnyInput) -> tuple[Any, ...]:
     """Return the sizes of the axes of each input."""
     return tuple(np.array(x.shape, np.int32) for x in inputs)
 
 
 @register_operator("Size")
-def size_of(x: Anything) -> Any:
+def size_of(x: AnyInput) -> Any:
     """Return the number of elements."""
     return np.array(x.size, np.int32)
 
 
 @register_operator("Rank")
-def rank_of(x: Anything) -> Any:
+def rank_of(x: AnyInput) -> Any:
     """Return the number of axes."""
     return np.array(x.ndim, np.int32)
 
 
 @register_operator("Fill")
-def fill(dims: Values, value: Values) -> Tensor:
+def fill(dims: HostArray, value: HostArray) -> Tensor:
     """Return a tensor filled with one value."""
     return creation.full(_as_shape(dims), value.item(), dtype=_infer_dtype(value))
 
 
 @register_operator("Ones")
-def ones(shape: Values, *, t: str = "float32") -> Tensor:
+def ones(shape: HostArray, *, t: str = "float32") -> Tensor:
     """Return ones."""
     return creation.ones(_as_shape(shape), dtype=t)
 
 
 @register_operator("Zeros")
-def zeros(shape: Values, *, t: str = "float32") -> Tensor:
+def zeros(shape: HostArray, *, t: str = "float32") -> Tensor:
     """Return zeros."""
     return creation.zeros(_as_shape(shape), dtype=t)
 
@@ -87,20 +87,20 @@ def zeros_like(x: Tensor) -> Tensor:
 
 
 @register_operator("Range")
-def arange(start: Values, stop: Values, step: Values) -> Tensor:
+def arange(start: HostArray, stop: HostArray, step: HostArray) -> Tensor:
     """Return equally spaced numbers from `start` to below `stop`."""
     return creation.arange(start.item(), stop.item(), step.item(), dtype=_infer_dtype(start))
 
 
 @register_operator("LinSpace")
-def linspace(start: Values, stop: Values, count: Values) -> Tensor:
+def linspace(start: HostArray, stop: HostArray, count: HostArray) -> Tensor:
     """Return `count` equally spaced numbers from `start` to `stop`."""
     return creation.linspace(start.item(), stop.item(), int(count.item()))
 
 
 @register_operator("OneHot")
 def one_hot(
-    indices: Tensor, depth: Values, on_value: Values, off_value: Values, *, axis: int = -1
+    indices: Tensor, depth: HostArray, on_value: HostArray, off_value: HostArray, *, axis: int = -1
 ) -> Tensor:
     """Return `on_value` at the indices and `off_value` elsewhere."""
     y = indexing.one_hot(
@@ -122,14 +122,19 @@ def cast(x: Tensor, *, dstt: str) -> Tensor:
 
 
 @register_operator("RandomStandardNormal")
-def standard_normal(shape: Values, *, dtype: str = "float32", seed: int = 0) -> Tensor:
+def standard_normal(shape: HostArray, *, dtype: str = "float32", seed: int = 0) -> Tensor:
     """Draw from the standard normal distribution."""
     return _make_generator(seed).standard_normal(_as_shape(shape), dtype=dtype)
 
 
 @register_operator("TruncatedNormal")
 def truncated_normal(
-    shape: Values, *, means: float = 0.0, stddev: float = 1.0, dtype: str = "float32", seed: int = 0
+    shape: HostArray,
+    *,
+    means: float = 0.0,
+    stddev: float = 1.0,
+    dtype: str = "float32",
+    seed: int = 0,
 ) -> Tensor:
     """Draw from a normal distribution truncated at two standard deviations."""
     return _make_generator(seed).truncated_normal(_as_shape(shape), means, stddev, dtype=dtype)
@@ -137,7 +142,7 @@ def truncated_normal(
 
 @register_operator("RandomUniform")
 def uniform(
-    shape: Values, *, minval: float = 0.0, maxval: float = 1.0, dtype: str = "float32", seed: int = 0
+    shape: HostArray, *, minval: float = 0.0, maxval: float = 1.0, dtype: str = "float32", seed: int = 0
 ) -> Tensor:  # fmt: skip
     """Draw uniformly distributed numbers from `minval` to below `maxval`."""
     return _make_generator(seed).uniform(_as_shape(shape), minval, maxval, dtype=dtype)
@@ -145,7 +150,7 @@ def uniform(
 
 @register_operator("RandomUniformInt")
 def integers(
-    shape: Values, low: Values | None = None, high: Values | None = None, *,
+    shape: HostArray, low: HostArray | None = None, high: HostArray | None = None, *,
     minval: int = 0, maxval: int = 1, seed: int = 0,
 ) -> Tensor:  # fmt: skip
     """Draw uniformly distributed integers; TensorFlow.js reads the bounds from attributes."""
@@ -155,7 +160,7 @@ def integers(
 
 
 @register_operator("Multinomial")
-def multinomial(logits: Tensor, count: Values, *, seed: int = 0) -> Tensor:
+def multinomial(logits: Tensor, count: HostArray, *, seed: int = 0) -> Tensor:
     """Draw class indices from log-probabilities."""
     return _make_generator(seed).multinomial(logits, int(count.item()))
 
@@ -165,9 +170,9 @@ def _make_generator(seed: int) -> Any:
     return random.Generator(seed) if seed > 0 else random.Generator()
 
 
-def _as_shape(values: Values) -> tuple[int, ...]:
+def _as_shape(values: HostArray) -> tuple[int, ...]:
     return tuple(int(size) for size in values.ravel())
 
 
-def _infer_dtype(values: Values) -> str:
+def _infer_dtype(values: HostArray) -> str:
     return values.dtype.name if values.dtype.kind in "bifc" else "string"

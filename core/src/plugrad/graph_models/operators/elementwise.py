@@ -10,7 +10,7 @@ from plugrad.ops import activation, binary, bitwise, complex as complex_ops, una
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from plugrad.graph_models.registry import Values
+    from plugrad.graph_models.registry import HostArray
     from plugrad.tensor.tensor import Tensor
 
 UNARY_OPS: dict[str, Callable[[Any], Any]] = {
@@ -69,7 +69,7 @@ def divide(a: Tensor, b: Tensor) -> Tensor:
 
 
 @register_operator("ClipByValue")
-def clip(x: Tensor, low: Values, high: Values) -> Tensor:
+def clip(x: Tensor, low: HostArray, high: HostArray) -> Tensor:
     """Clip the elements to a range."""
     return binary.clip(x, low.item(), high.item())
 

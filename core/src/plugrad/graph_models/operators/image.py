@@ -8,13 +8,17 @@ from plugrad.graph_models.registry import register_operator
 from plugrad.ops import detection, fft, image, resize
 
 if TYPE_CHECKING:
-    from plugrad.graph_models.registry import Values
+    from plugrad.graph_models.registry import HostArray
     from plugrad.tensor.tensor import Tensor
 
 
 @register_operator("ResizeBilinear")
 def resize_bilinear(
-    images: Tensor, size: Values, *, align_corners: bool = False, half_pixel_centers: bool = False
+    images: Tensor,
+    size: HostArray,
+    *,
+    align_corners: bool = False,
+    half_pixel_centers: bool = False,
 ) -> Tensor:
     """Resize images by bilinear interpolation."""
     return resize.resize_bilinear(
@@ -24,7 +28,11 @@ def resize_bilinear(
 
 @register_operator("ResizeNearestNeighbor")
 def resize_nearest(
-    images: Tensor, size: Values, *, align_corners: bool = False, half_pixel_centers: bool = False
+    images: Tensor,
+    size: HostArray,
+    *,
+    align_corners: bool = False,
+    half_pixel_centers: bool = False,
 ) -> Tensor:
     """Resize images by nearest neighbours."""
     return resize.resize_nearest_neighbor(
@@ -34,17 +42,19 @@ def resize_nearest(
 
 @register_operator("CropAndResize")
 def crop_and_resize(
-    images: Tensor, boxes: Tensor, places: Tensor, size: Values, *, method: str = "bilinear",
+    images: Tensor, boxes: Tensor, box_image_indices: Tensor, size: HostArray, *, method: str = "bilinear",
     extrapolation_value: float = 0.0,
 ) -> Tensor:  # fmt: skip
     """Crop boxes out of images and resize them to one size."""
     kind: Any = method.lower()
-    return image.crop_and_resize(images, boxes, places, _as_size(size), kind, extrapolation_value)
+    return image.crop_and_resize(
+        images, boxes, box_image_indices, _as_size(size), kind, extrapolation_value
+    )
 
 
 @register_operator("ImageProjectiveTransformV3")
 def projective_transform(
-    images: Tensor, transforms: Tensor, output_shape: Values, fill_value: Values, *, interpolation: str,
+    images: Tensor, transforms: Tensor, output_shape: HostArray, fill_value: HostArray, *, interpolation: str,
     fill_mode: str = "constant",
 ) -> Tensor:  # fmt: skip
     """Apply projective transformations to images."""
@@ -56,31 +66,52 @@ def projective_transform(
 
 @register_operator("NonMaxSuppressionV2", "NonMaxSuppressionV3")
 def non_max_suppression(
-    boxes: Tensor, scores: Tensor, count: Values, overlap: Values, least: Values | None = None
+    boxes: Tensor,
+    scores: Tensor,
+    max_output_size: HostArray,
+    iou_threshold: HostArray,
+    score_threshold: HostArray | None = None,
 ) -> Tensor:
     """Select boxes by non-maximum suppression."""
-    score = float("-inf") if least is None else least.item()
-    return detection.non_max_suppression(boxes, scores, int(count.item()), overlap.item(), score)
+    score = float("-inf") if score_threshold is None else score_threshold.item()
+    return detection.non_max_suppression(
+        boxes, scores, int(max_output_size.item()), iou_threshold.item(), score
+    )
 
 
 @register_operator("NonMaxSuppressionV4", outputs=("selected_indices", "valid_outputs"))
 def non_max_suppression_padded(
-    boxes: Tensor, scores: Tensor, count: Values, overlap: Values, least: Values, *,
+    boxes: Tensor, scores: Tensor, max_output_size: HostArray, iou_threshold: HostArray, score_threshold: HostArray, *,
     pad_to_max_output_size: bool = False,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """Select boxes by non-maximum suppression; return padded indices and their number."""
     return detection.non_max_suppression_padded(
-        boxes, scores, int(count.item()), overlap.item(), least.item(), pad_to_max_output_size
+        boxes,
+        scores,
+        int(max_output_size.item()),
+        iou_threshold.item(),
+        score_threshold.item(),
+        pad_to_max_output_size,
     )
 
 
 @register_operator("NonMaxSuppressionV5", outputs=("selected_indices", "selected_scores"))
 def non_max_suppression_with_score(
-    boxes: Tensor, scores: Tensor, count: Values, overlap: Values, least: Values, sigma: Values
+    boxes: Tensor,
+    scores: Tensor,
+    max_output_size: HostArray,
+    iou_threshold: HostArray,
+    score_threshold: HostArray,
+    soft_nms_sigma: HostArray,
 ) -> tuple[Tensor, ...]:
     """Select boxes by soft non-maximum suppression, which lowers the scores of overlapping boxes."""
     return detection.non_max_suppression_with_score(
-        boxes, scores, int(count.item()), overlap.item(), least.item(), sigma.item()
+        boxes,
+        scores,
+        int(max_output_size.item()),
+        iou_threshold.item(),
+        score_threshold.item(),
+        soft_nms_sigma.item(),
     )
 
 
@@ -97,16 +128,16 @@ def inverse_fourier_transform(x: Tensor) -> Tensor:
 
 
 @register_operator("RFFT")
-def real_fourier_transform(x: Tensor, length: Values | None = None) -> Tensor:
+def real_fourier_transform(x: Tensor, length: HostArray | None = None) -> Tensor:
     """Return the non-negative frequencies of the Fourier transform of real numbers."""
     return fft.rfft(x, n=None if length is None else int(length.item()))
 
 
 @register_operator("IRFFT")
-def inverse_real_fourier_transform(x: Tensor, length: Values | None = None) -> Tensor:
+def inverse_real_fourier_transform(x: Tensor, length: HostArray | None = None) -> Tensor:
     """Return the real numbers whose Fourier transform has these non-negative frequencies."""
     return fft.irfft(x, n=None if length is None else int(length.item()))
 
 
-def _as_size(values: Values) -> tuple[int, ...]:
+def _as_size(values: HostArray) -> tuple[int, ...]:
     return tuple(int(value) for value in values.ravel())

@@ -14,7 +14,7 @@ from plugrad.ops import creation, movement
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from plugrad.graph_models.registry import Anything, Values
+    from plugrad.graph_models.registry import AnyInput, HostArray
     from plugrad.tensor.tensor import Tensor
 
 Shape = tuple[int, ...]
@@ -75,25 +75,25 @@ class TensorList:
 
 
 @register_operator("EmptyTensorList")
-def empty_list(shape: Values, most: Values, *, element_dtype: str) -> Any:
+def empty_list(shape: HostArray, max_num_elements: HostArray, *, element_dtype: str) -> Any:
     """Return a list without elements."""
     return TensorList((), _as_element_shape(shape), element_dtype)
 
 
 @register_operator("TensorListReserve")
-def reserve_list(shape: Values, count: Values, *, element_dtype: str) -> Any:
+def reserve_list(shape: HostArray, count: HostArray, *, element_dtype: str) -> Any:
     """Return a list of `count` unset elements."""
     return TensorList((None,) * int(count.item()), _as_element_shape(shape), element_dtype)
 
 
 @register_operator("TensorListFromTensor")
-def list_from_tensor(x: Tensor, shape: Values, *, element_dtype: str) -> Any:
+def list_from_tensor(x: Tensor, shape: HostArray, *, element_dtype: str) -> Any:
     """Return the slices of a tensor along its first axis."""
     return TensorList(movement.unstack(x), _as_element_shape(shape), element_dtype)
 
 
 @register_operator("TensorListSplit")
-def split_list(x: Tensor, shape: Values, lengths: Values, *, element_dtype: str) -> Any:
+def split_list(x: Tensor, shape: HostArray, lengths: HostArray, *, element_dtype: str) -> Any:
     """Split a tensor along its first axis into a list."""
     parts = movement.split(x, [int(length) for length in lengths.ravel()])
     return TensorList(parts, _as_element_shape(shape), element_dtype)
@@ -101,7 +101,12 @@ def split_list(x: Tensor, shape: Values, lengths: Values, *, element_dtype: str)
 
 @register_operator("TensorListScatter", "TensorListScatterV2")
 def scatter_list(
-    x: Tensor, places: Values, shape: Values, count: Values | None = None, *, element_dtype: str
+    x: Tensor,
+    places: HostArray,
+    shape: HostArray,
+    count: HostArray | None = None,
+    *,
+    element_dtype: str,
 ) -> Any:
     """Return a list with the slices of a tensor at the given places."""
     least = 0 if count is None else max(int(count.item()), 0)
@@ -113,7 +118,7 @@ def scatter_list(
 
 @register_operator("TensorListGetItem")
 def get_list_item(
-    items: Anything, place: Values, shape: Values | None = None, *, element_dtype: str = ""
+    items: AnyInput, place: HostArray, shape: HostArray | None = None, *, element_dtype: str = ""
 ) -> Any:
     """Return an element."""
     return _require_tensor_list(items).read(int(place.item()), _as_element_shape(shape))
@@ -121,20 +126,20 @@ def get_list_item(
 
 @register_operator("TensorListSetItem")
 def set_list_item(
-    items: Anything, place: Values, element: Tensor, *, element_dtype: str = ""
+    items: AnyInput, place: HostArray, element: Tensor, *, element_dtype: str = ""
 ) -> Any:
     """Return a list with one element replaced."""
     return _require_tensor_list(items).with_element(int(place.item()), element)
 
 
 @register_operator("TensorListPushBack")
-def push_back_list(items: Anything, element: Tensor, *, element_dtype: str = "") -> Any:
+def push_back_list(items: AnyInput, element: Tensor, *, element_dtype: str = "") -> Any:
     """Return a list with one more element."""
     return _require_tensor_list(items).with_element(len(items.elements), element)
 
 
 @register_operator("TensorListPopBack", outputs=("output_handle", "tensor"))
-def pop_back_list(items: Anything, shape: Values, *, element_dtype: str = "") -> tuple[Any, ...]:
+def pop_back_list(items: AnyInput, shape: HostArray, *, element_dtype: str = "") -> tuple[Any, ...]:
     """Return a list without its last element, and that element."""
     last = len(_require_tensor_list(items).elements) - 1
     rest = TensorList(items.elements[:-1], items.shape, items.dtype)
@@ -142,13 +147,13 @@ def pop_back_list(items: Anything, shape: Values, *, element_dtype: str = "") ->
 
 
 @register_operator("TensorListLength")
-def list_length(items: Anything) -> Any:
+def list_length(items: AnyInput) -> Any:
     """Return the number of elements."""
     return np.array(len(_require_tensor_list(items).elements), np.int32)
 
 
 @register_operator("TensorListResize")
-def resize_list(items: Anything, size: Values) -> Any:
+def resize_list(items: AnyInput, size: HostArray) -> Any:
     """Return the list truncated, or extended with unset elements."""
     count = int(size.item())
     elements = _require_tensor_list(items).elements[:count]
@@ -157,7 +162,7 @@ def resize_list(items: Anything, size: Values) -> Any:
 
 @register_operator("TensorListStack")
 def stack_list(
-    items: Anything, shape: Values, *, element_dtype: str = "", num_elements: int = -1
+    items: AnyInput, shape: HostArray, *, element_dtype: str = "", num_elements: int = -1
 ) -> Any:
     """Stack all elements into one tensor."""
     count = len(_require_tensor_list(items).elements)
@@ -167,7 +172,9 @@ def stack_list(
 
 
 @register_operator("TensorListGather")
-def gather_list(items: Anything, places: Values, shape: Values, *, element_dtype: str = "") -> Any:
+def gather_list(
+    items: AnyInput, places: HostArray, shape: HostArray, *, element_dtype: str = ""
+) -> Any:
     """Stack the elements at places into one tensor."""
     return _require_tensor_list(items).stack(
         [int(place) for place in places.ravel()], _as_element_shape(shape)
@@ -176,7 +183,7 @@ def gather_list(items: Anything, places: Values, shape: Values, *, element_dtype
 
 @register_operator("TensorListConcat", "TensorListConcatV2", outputs=("tensor", "lengths"))
 def concat_list(
-    items: Anything, shape: Values | None = None, leading: Values | None = None, *,
+    items: AnyInput, shape: HostArray | None = None, leading: HostArray | None = None, *,
     element_shape: Any = None, element_dtype: str = "",
 ) -> tuple[Any, ...]:  # fmt: skip
     """Concatenate all elements along their first axis, and return their sizes too."""
@@ -194,7 +201,7 @@ class TensorArray:
 
 @register_operator("TensorArrayV3", outputs=("handle", "flow"))
 def tensor_array(
-    size: Values, *, dtype: str, element_shape: Any = None, dynamic_size: bool = False
+    size: HostArray, *, dtype: str, element_shape: Any = None, dynamic_size: bool = False
 ) -> tuple[Any, ...]:
     """Return an array of `size` tensors, and the flow number of its users."""
     shape = None if element_shape is None else tuple(element_shape)
@@ -202,21 +209,26 @@ def tensor_array(
 
 
 @register_operator("TensorArrayWriteV3")
-def write_array(array: Anything, place: Values, x: Tensor, flow: Anything) -> Any:
+def write_array(array: AnyInput, place: HostArray, x: Tensor, flow: AnyInput) -> Any:
     """Set an element."""
     array.items = array.items.with_element(int(place.item()), x)
     return flow
 
 
 @register_operator("TensorArrayReadV3")
-def read_array(array: Anything, place: Values, flow: Anything, *, dtype: str = "") -> Any:
+def read_array(array: AnyInput, place: HostArray, flow: AnyInput, *, dtype: str = "") -> Any:
     """Return an element."""
     return array.items.read(int(place.item()))
 
 
 @register_operator("TensorArrayGatherV3")
 def gather_array(
-    array: Anything, places: Values, flow: Anything, *, dtype: str = "", element_shape: Any = None
+    array: AnyInput,
+    places: HostArray,
+    flow: AnyInput,
+    *,
+    dtype: str = "",
+    element_shape: Any = None,
 ) -> Any:
     """Stack the elements at places into one tensor."""
     shape = None if element_shape is None else tuple(element_shape)
@@ -224,7 +236,7 @@ def gather_array(
 
 
 @register_operator("TensorArrayScatterV3")
-def tensor_array_scatter(array: Anything, places: Values, x: Tensor, flow: Anything) -> Any:
+def tensor_array_scatter(array: AnyInput, places: HostArray, x: Tensor, flow: AnyInput) -> Any:
     """Set elements to the slices of a tensor."""
     for place, part in zip(places.ravel(), movement.unstack(x), strict=True):
         array.items = array.items.with_element(int(place), part)
@@ -232,13 +244,13 @@ def tensor_array_scatter(array: Anything, places: Values, x: Tensor, flow: Anyth
 
 
 @register_operator("TensorArrayConcatV3", outputs=("value", "lengths"))
-def concat_array(array: Anything, flow: Anything, *, dtype: str = "") -> tuple[Any, ...]:
+def concat_array(array: AnyInput, flow: AnyInput, *, dtype: str = "") -> tuple[Any, ...]:
     """Concatenate all elements along their first axis, and return their sizes too."""
     return concat_list(array.items)
 
 
 @register_operator("TensorArraySplitV3")
-def split_array(array: Anything, x: Tensor, lengths: Values, flow: Anything) -> Any:
+def split_array(array: AnyInput, x: Tensor, lengths: HostArray, flow: AnyInput) -> Any:
     """Set all elements to consecutive parts of a tensor."""
     for place, part in enumerate(movement.split(x, [int(n) for n in lengths.ravel()])):
         array.items = array.items.with_element(place, part)
@@ -246,13 +258,13 @@ def split_array(array: Anything, x: Tensor, lengths: Values, flow: Anything) -> 
 
 
 @register_operator("TensorArraySizeV3")
-def tensor_array_size(array: Anything, flow: Anything) -> Any:
+def tensor_array_size(array: AnyInput, flow: AnyInput) -> Any:
     """Return the number of elements."""
     return list_length(array.items)
 
 
 @register_operator("TensorArrayCloseV3")
-def close_array(array: Anything) -> Any:
+def close_array(array: AnyInput) -> Any:
     """Release all elements."""
     array.items = TensorList((), None, array.items.dtype)
     return _dummy_flow()
@@ -268,7 +280,7 @@ def _dummy_flow() -> Any:
     return np.array(1.0, np.float32)
 
 
-def _as_element_shape(values: Values | None) -> Shape | None:
+def _as_element_shape(values: HostArray | None) -> Shape | None:
     """Convert values to a shape, in which -1 is any size; None is any shape."""
     if values is None or (values.ndim == 0 and values.item() < 0):
         return None

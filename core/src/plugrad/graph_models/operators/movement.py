@@ -13,24 +13,24 @@ from plugrad.ops import indexing, movement, rearrangement, scatter, subscript, u
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from plugrad.graph_models.registry import Values
+    from plugrad.graph_models.registry import HostArray
     from plugrad.tensor.tensor import Tensor
 
 
 @register_operator("Reshape")
-def reshape(x: Tensor, shape: Values) -> Tensor:
+def reshape(x: Tensor, shape: HostArray) -> Tensor:
     """Return x in another shape, in which -1 is inferred."""
     return movement.reshape(x, _as_int_tuple(shape))
 
 
 @register_operator("EnsureShape")
-def ensure_shape(x: Tensor, shape: Values | None = None) -> Tensor:
+def ensure_shape(x: Tensor, shape: HostArray | None = None) -> Tensor:
     """Return x after a check of its shape."""
     return x if shape is None else movement.ensure_shape(x, _as_int_tuple(shape))
 
 
 @register_operator("ExpandDims")
-def expand_dims(x: Tensor, axis: Values) -> Tensor:
+def expand_dims(x: Tensor, axis: HostArray) -> Tensor:
     """Insert an axis of size 1."""
     return movement.expand_dims(x, axis=int(axis.item()))
 
@@ -43,30 +43,30 @@ def squeeze(x: Tensor, *, squeeze_dims: Sequence[int] = (), axis: Sequence[int] 
 
 
 @register_operator("Transpose")
-def transpose(x: Tensor, perm: Values) -> Tensor:
+def transpose(x: Tensor, perm: HostArray) -> Tensor:
     """Permute the axes."""
     return movement.permute_dims(x, _as_int_tuple(perm))
 
 
 @register_operator("BroadcastTo")
-def broadcast_to(x: Tensor, shape: Values) -> Tensor:
+def broadcast_to(x: Tensor, shape: HostArray) -> Tensor:
     """Broadcast x to a shape."""
     return movement.broadcast_to(x, _as_int_tuple(shape))
 
 
 @register_operator("BroadcastArgs")
-def broadcast_args(a: Values, b: Values) -> Any:
+def broadcast_args(a: HostArray, b: HostArray) -> Any:
     """Return the common broadcast shape of two shapes."""
     return np.array(np.broadcast_shapes(_as_int_tuple(a), _as_int_tuple(b)), np.int32)
 
 
 @register_operator("Tile")
-def tile(x: Tensor, repetitions: Values) -> Tensor:
+def tile(x: Tensor, repetitions: HostArray) -> Tensor:
     """Repeat x along its axes."""
     return movement.tile(x, _as_int_tuple(repetitions))
 
 
-@register_operator("ConcatV2", last="Values")
+@register_operator("ConcatV2", last="HostArray")
 def concat(*inputs: Tensor, n: int = 0) -> Tensor:
     """Concatenate tensors along an axis, which is the last input."""
     *parts, axis = inputs
@@ -74,7 +74,7 @@ def concat(*inputs: Tensor, n: int = 0) -> Tensor:
 
 
 @register_operator("Concat")
-def concat_axis_first(axis: Values, *parts: Tensor) -> Tensor:
+def concat_axis_first(axis: HostArray, *parts: Tensor) -> Tensor:
     """Concatenate tensors along an axis, which is the first input."""
     return movement.concat(parts, axis=int(axis.item()))
 
@@ -92,13 +92,13 @@ def unpack(x: Tensor, *, axis: int = 0) -> tuple[Tensor, ...]:
 
 
 @register_operator("Split")
-def split(axis: Values, x: Tensor, *, num_split: int) -> tuple[Tensor, ...]:
+def split(axis: HostArray, x: Tensor, *, num_split: int) -> tuple[Tensor, ...]:
     """Split x into `num_split` equal parts along an axis."""
     return movement.split(x, num_split, int(axis.item()))
 
 
 @register_operator("SplitV")
-def split_by_sizes(x: Tensor, sizes: Values, axis: Values) -> tuple[Tensor, ...]:
+def split_by_sizes(x: Tensor, sizes: HostArray, axis: HostArray) -> tuple[Tensor, ...]:
     """Split x into parts of the given sizes; one size of -1 takes the remaining elements."""
     where = int(axis.item())
     wanted = list(_as_int_tuple(sizes))
@@ -108,14 +108,14 @@ def split_by_sizes(x: Tensor, sizes: Values, axis: Values) -> tuple[Tensor, ...]
 
 
 @register_operator("Slice")
-def slice_(x: Tensor, begin: Values, size: Values) -> Tensor:
+def slice_(x: Tensor, begin: HostArray, size: HostArray) -> Tensor:
     """Return a slice; a size of -1 takes all remaining elements."""
     return movement.slice(x, _as_int_tuple(begin), _as_int_tuple(size))
 
 
 @register_operator("StridedSlice")
 def strided_slice(
-    x: Tensor, begin: Values, end: Values, strides: Values, *, begin_mask: int = 0, end_mask: int = 0,
+    x: Tensor, begin: HostArray, end: HostArray, strides: HostArray, *, begin_mask: int = 0, end_mask: int = 0,
     ellipsis_mask: int = 0, new_axis_mask: int = 0, shrink_axis_mask: int = 0,
 ) -> Tensor:  # fmt: skip
     """Return a slice with steps."""
@@ -125,44 +125,44 @@ def strided_slice(
 
 
 @register_operator("Reverse")
-def reverse_flagged_axes(x: Tensor, dims: Values) -> Tensor:
+def reverse_flagged_axes(x: Tensor, dims: HostArray) -> Tensor:
     """Reverse the axes whose flag is set."""
     return movement.flip(x, axis=tuple(int(n) for n in np.flatnonzero(dims)))
 
 
 @register_operator("ReverseV2")
-def reverse(x: Tensor, axis: Values) -> Tensor:
+def reverse(x: Tensor, axis: HostArray) -> Tensor:
     """Reverse axes."""
     return movement.flip(x, axis=_as_int_tuple(axis))
 
 
 @register_operator("Pad")
-def pad(x: Tensor, paddings: Values, *, constant_value: float = 0.0) -> Tensor:
+def pad(x: Tensor, paddings: HostArray, *, constant_value: float = 0.0) -> Tensor:
     """Pad with a constant."""
     return movement.pad(x, paddings.tolist(), constant_value)
 
 
 @register_operator("PadV2")
-def pad_with_value(x: Tensor, paddings: Values, value: Values) -> Tensor:
+def pad_with_value(x: Tensor, paddings: HostArray, value: HostArray) -> Tensor:
     """Pad with a constant, given as an input."""
     return movement.pad(x, paddings.tolist(), value.item())
 
 
 @register_operator("MirrorPad")
-def mirror_pad(x: Tensor, paddings: Values, *, mode: str) -> Tensor:
+def mirror_pad(x: Tensor, paddings: HostArray, *, mode: str) -> Tensor:
     """Pad by reflection."""
     kind: Any = mode.lower()
     return rearrangement.mirror_pad(x, paddings.tolist(), kind)
 
 
 @register_operator("SpaceToBatchND")
-def space_to_batch(x: Tensor, block_shape: Values, paddings: Values) -> Tensor:
+def space_to_batch(x: Tensor, block_shape: HostArray, paddings: HostArray) -> Tensor:
     """Move blocks of the spatial axes into the batch."""
     return rearrangement.space_to_batch_nd(x, _as_int_tuple(block_shape), _as_pairs(paddings))
 
 
 @register_operator("BatchToSpaceND")
-def batch_to_space(x: Tensor, block_shape: Values, crops: Values) -> Tensor:
+def batch_to_space(x: Tensor, block_shape: HostArray, crops: HostArray) -> Tensor:
     """Move blocks of the batch into the spatial axes."""
     return rearrangement.batch_to_space_nd(x, _as_int_tuple(block_shape), _as_pairs(crops))
 
@@ -175,7 +175,7 @@ def depth_to_space(x: Tensor, *, block_size: int, data_format: str = "NHWC") -> 
 
 
 @register_operator("GatherV2")
-def gather(x: Tensor, indices: Tensor, axis: Values, *, batch_dims: int = 0) -> Tensor:
+def gather(x: Tensor, indices: Tensor, axis: HostArray, *, batch_dims: int = 0) -> Tensor:
     """Return slices at indices."""
     return indexing.take(
         x, _cast_to_integers(indices), axis=int(axis.item()), batch_dims=batch_dims
@@ -201,7 +201,7 @@ def where_true(condition: Tensor) -> Tensor:
 
 
 @register_operator("ScatterNd")
-def scatter_nd(indices: Tensor, updates: Tensor, shape: Values) -> Tensor:
+def scatter_nd(indices: Tensor, updates: Tensor, shape: HostArray) -> Tensor:
     """Return zeros with updates added at index rows."""
     return scatter.scatter_nd(indices, updates, _as_int_tuple(shape))
 
@@ -213,17 +213,17 @@ def scatter_update(x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
 
 
 @register_operator("SparseToDense")
-def sparse_to_dense(indices: Tensor, shape: Values, values: Tensor, default: Tensor) -> Tensor:
+def sparse_to_dense(indices: Tensor, shape: HostArray, values: Tensor, default: Tensor) -> Tensor:
     """Return a dense tensor with values at indices and a default elsewhere."""
     default = default if default.dtype == values.dtype else unary.astype(default, values.dtype)
     return scatter.sparse_to_dense(indices, values, _as_int_tuple(shape), default)
 
 
-def _as_int_tuple(values: Values) -> tuple[int, ...]:
+def _as_int_tuple(values: HostArray) -> tuple[int, ...]:
     return tuple(int(value) for value in values.ravel())
 
 
-def _as_pairs(values: Values) -> Any:
+def _as_pairs(values: HostArray) -> Any:
     return [tuple(int(value) for value in row) for row in values.reshape(-1, 2)]
 
 

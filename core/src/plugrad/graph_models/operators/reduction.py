@@ -19,7 +19,7 @@ from plugrad.ops import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from plugrad.graph_models.registry import Values
+    from plugrad.graph_models.registry import HostArray
     from plugrad.tensor.tensor import Tensor
 
 REDUCTION_OPS: dict[str, Callable[..., Any]] = {
@@ -38,21 +38,21 @@ SCAN_OPS: dict[str, Callable[..., Any]] = {
 
 def _declare_reduction(name: str, compute: Callable[..., Any]) -> None:
     @register_operator(name)
-    def reduce(x: Tensor, axes: Values, *, keep_dims: bool = False) -> Tensor:
+    def reduce(x: Tensor, axes: HostArray, *, keep_dims: bool = False) -> Tensor:
         wanted = tuple(int(axis) for axis in axes.ravel())
         return compute(x, axis=wanted, keepdims=keep_dims) if wanted else x
 
 
 def _declare_arg_reduction(name: str, compute: Callable[..., Any]) -> None:
     @register_operator(name)
-    def find(x: Tensor, axis: Values) -> Tensor:
+    def find(x: Tensor, axis: HostArray) -> Tensor:
         return compute(x, axis=int(axis.item()))
 
 
 def _declare_scan(name: str, compute: Callable[..., Any]) -> None:
     @register_operator(name)
     def accumulate(
-        x: Tensor, axis: Values, *, exclusive: bool = False, reverse: bool = False
+        x: Tensor, axis: HostArray, *, exclusive: bool = False, reverse: bool = False
     ) -> Tensor:
         where = int(axis.item())
         return compute(x, axis=where, exclusive=exclusive, reverse=reverse)
@@ -67,7 +67,7 @@ for _name, _compute in SCAN_OPS.items():
 
 
 @register_operator("Bincount")
-def bincount(x: Tensor, size: Values, weights: Tensor) -> Tensor:
+def bincount(x: Tensor, size: HostArray, weights: Tensor) -> Tensor:
     """Count integers, or sum their weights."""
     count = reduction.bincount(x, weights if weights.size else None, size=int(size.item()))
     return unary.astype(count, weights.dtype)
@@ -75,7 +75,7 @@ def bincount(x: Tensor, size: Values, weights: Tensor) -> Tensor:
 
 @register_operator("DenseBincount")
 def dense_bincount(
-    x: Tensor, size: Values, weights: Tensor, *, binary_output: bool = False
+    x: Tensor, size: HostArray, weights: Tensor, *, binary_output: bool = False
 ) -> Tensor:
     """Count the integers of each row, or sum their weights."""
     count = reduction.dense_bincount(
@@ -91,13 +91,13 @@ def einsum(*tensors: Tensor, equation: str) -> Tensor:
 
 
 @register_operator("MatrixBandPart")
-def band_part(x: Tensor, lower: Values, upper: Values) -> Tensor:
+def band_part(x: Tensor, lower: HostArray, upper: HostArray) -> Tensor:
     """Return matrices with zeros outside a band of diagonals."""
     return linalg.band_part(x, int(lower.item()), int(upper.item()))
 
 
 @register_operator("TopKV2", outputs=("values", "indices"))
-def top_k(x: Tensor, k: Values, *, sorted: bool = True) -> tuple[Tensor, ...]:
+def top_k(x: Tensor, k: HostArray, *, sorted: bool = True) -> tuple[Tensor, ...]:
     """Return the k largest elements along the last axis, and their indices."""
     return sorting.top_k(x, int(k.item()), sorted=sorted)
 
@@ -121,7 +121,7 @@ def unique(x: Tensor) -> tuple[Tensor, ...]:
 
 
 @register_operator("UniqueV2", outputs=("y", "idx"))
-def unique_along(x: Tensor, axis: Values) -> tuple[Tensor, ...]:
+def unique_along(x: Tensor, axis: HostArray) -> tuple[Tensor, ...]:
     """Return the unique slices along an axis, and the index of each slice among them."""
     return sets.unique(x, axis=int(axis.item()) if axis.size else 0)
 

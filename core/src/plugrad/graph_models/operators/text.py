@@ -54,9 +54,9 @@ def sparse_fill_empty_rows(
 
 
 @register_operator("SparseReshape", outputs=("output_indices", "output_shape"))
-def sparse_reshape(indices: Tensor, shape: Tensor, wanted: Tensor) -> tuple[Tensor, ...]:
+def sparse_reshape(indices: Tensor, shape: Tensor, new_shape: Tensor) -> tuple[Tensor, ...]:
     """Reshape a sparse tensor."""
-    return sparse.sparse_reshape(indices, shape, wanted)
+    return sparse.sparse_reshape(indices, shape, new_shape)
 
 
 @register_operator("SparseSegmentMean")

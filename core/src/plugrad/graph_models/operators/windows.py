@@ -22,7 +22,7 @@ from plugrad.ops import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from plugrad.graph_models.registry import Values
+    from plugrad.graph_models.registry import HostArray
     from plugrad.tensor.tensor import Tensor
 
 UNIT_STRIDES = (1, 1, 1, 1)
@@ -107,7 +107,7 @@ def batch_matmul(a: Tensor, b: Tensor, *, adj_x: bool = False, adj_y: bool = Fal
 
 @register_operator("Conv2DBackpropInput")
 def transposed_conv2d(
-    sizes: Values, filter: Tensor, x: Tensor, *, strides: Sequence[int], padding: str, data_format: str = "NHWC",
+    sizes: HostArray, filter: Tensor, x: Tensor, *, strides: Sequence[int], padding: str, data_format: str = "NHWC",
     dilations: Sequence[int] = UNIT_STRIDES, explicit_paddings: Sequence[int] = (),
 ) -> Tensor:  # fmt: skip
     """Return the gradient of a convolution with respect to its input."""
@@ -215,11 +215,11 @@ def log_softmax(x: Tensor) -> Tensor:
 
 
 def _run_fused(
-    compute: Callable[..., Tensor], x: Tensor, y: Tensor, args: Sequence[Tensor], names: Sequence[str],
+    compute: Callable[..., Tensor], x: Tensor, y: Tensor, args: Sequence[Tensor], fused_op_names: Sequence[str],
     epsilon: float, alpha: float, options: dict[str, Any],
 ) -> Tensor:  # fmt: skip
-    """Run a fused kernel with the bias, normalization and activation that `names` lists."""
-    steps = [name.lower() for name in names]
+    """Run a fused kernel with the bias, normalization and activation that `fused_op_names` lists."""
+    steps = [name.lower() for name in fused_op_names]
     rest = list(args)
     if steps[:1] == ["fusedbatchnorm"]:
         scale, offset, mean, variance = rest[:4]
@@ -239,20 +239,25 @@ def _run_fused(
     )  # fmt: skip
 
 
-def _apply_activation(x: Tensor, name: str, known: set[str], alpha: float) -> Tensor:
-    if name not in known:
-        raise ArgumentValueError(f"fused_ops names {name!r}; known are {', '.join(sorted(known))}")
+def _apply_activation(
+    x: Tensor, name: str, supported_activations: set[str], alpha: float
+) -> Tensor:
+    if name not in supported_activations:
+        raise ArgumentValueError(
+            f"fused_ops names {name!r}; known are {', '.join(sorted(supported_activations))}"
+        )
     if name == "leakyrelu":
         return activation.leaky_relu(x, alpha)
     return getattr(activation, name)(x)
 
 
 def _window_arguments(
-    strides: Sequence[int], padding: str, order: str, dilations: Sequence[int] | None, explicit: Sequence[int] = ()
+    strides: Sequence[int], padding: str, order: str, dilations: Sequence[int] | None,
+    explicit_paddings: Sequence[int] = (),
 ) -> dict[str, Any]:  # fmt: skip
     """Return the keyword arguments of an op for a window."""
     options: dict[str, Any] = {"strides": _spatial_numbers(strides, order), "data_format": order}
-    options["padding"] = _padding_argument(padding, explicit, order)
+    options["padding"] = _padding_argument(padding, explicit_paddings, order)
     if dilations is not None:
         options["dilations"] = _spatial_numbers(dilations, order)
     return options
@@ -263,7 +268,8 @@ def _spatial_numbers(numbers: Sequence[int], order: str) -> tuple[int, ...]:
     return tuple(numbers[2:] if order.startswith("NC") else numbers[1:-1])
 
 
-def _padding_argument(name: str, explicit: Sequence[int] = (), order: str = "NHWC") -> Any:
+def _padding_argument(name: str, explicit_paddings: Sequence[int] = (), order: str = "NHWC") -> Any:
     if name == "EXPLICIT":
-        return _spatial_numbers(tuple(zip(explicit[::2], explicit[1::2], strict=True)), order)  # pyright: ignore[reportArgumentType]
+        pairs: Any = tuple(zip(explicit_paddings[::2], explicit_paddings[1::2], strict=True))
+        return _spatial_numbers(pairs, order)
     return name.lower()

@@ -42,7 +42,7 @@ REDUCTION_KERNELS: Final = ("All", "Any", "EuclideanNorm", "Max", "Mean", "Min",
 
 def _make_direct_rule(op: str) -> WriteRule:
     def write(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
-        return writer.emit(op, inputs, T=call.dtype())
+        return writer.write_node(op, inputs, T=call.dtype())
 
     return write
 
@@ -50,7 +50,7 @@ def _make_direct_rule(op: str) -> WriteRule:
 def _make_attribute_rule(op: str, names: Sequence[str]) -> WriteRule:
     def write(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
         attrs: dict[str, Any] = {name: call.attrs[name] for name in names}
-        return writer.emit(op, inputs, N=len(inputs), **attrs)
+        return writer.write_node(op, inputs, N=len(inputs), **attrs)
 
     return write
 
@@ -72,110 +72,113 @@ def write_reduction(writer: GraphWriter, call: TracedCall, inputs: list[str]) ->
     axes = call.attrs.get("axis", call.attrs.get("reduction_indices"))
     axes = [axes] if isinstance(axes, int) else list(axes)
     keep = bool(call.attrs["keep_dims"])
-    return writer.emit(
-        call.kernel, [inputs[0], writer.integers(axes)], keep_dims=keep, T=call.dtype()
+    return writer.write_node(
+        call.kernel, [inputs[0], writer.write_integers(axes)], keep_dims=keep, T=call.dtype()
     )
 
 
 @write_rule("ArgMax", "ArgMin")
 def write_arg_extremum(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write ArgMax or ArgMin."""
-    return writer.emit(call.kernel, [inputs[0], writer.number(call.attrs["axis"], "int32")])
+    return writer.write_node(
+        call.kernel, [inputs[0], writer.write_number(call.attrs["axis"], "int32")]
+    )
 
 
 @write_rule("Cumsum", "Cumprod")
 def write_cumulative(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write a cumulative sum or product."""
-    axis = writer.number(call.attrs["axis"], "int32")
+    axis = writer.write_number(call.attrs["axis"], "int32")
     flags: dict[str, Any] = {name: bool(call.attrs[name]) for name in ("exclusive", "reverse")}
-    return writer.emit(call.kernel, [inputs[0], axis], **flags)
+    return writer.write_node(call.kernel, [inputs[0], axis], **flags)
 
 
 @write_rule("FloorDiv")
 def write_floor_divide(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write a quotient rounded down; TensorFlow.js's operator returns integers."""
     if call.dtype() == "int32":
-        return writer.emit("FloorDiv", inputs, T="int32")
-    return writer.emit("Floor", [writer.emit("RealDiv", inputs, T=call.dtype())])
+        return writer.write_node("FloorDiv", inputs, T="int32")
+    return writer.write_node("Floor", [writer.write_node("RealDiv", inputs, T=call.dtype())])
 
 
 @write_rule("Trunc")
 def write_truncate(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write rounding towards zero."""
     if call.dtype() != "float32":
-        return writer.emit("Identity", inputs)
-    size = writer.emit("Floor", [writer.emit("Abs", inputs)])
-    return writer.emit("Mul", [writer.emit("Sign", inputs), size], T="float32")
+        return writer.write_node("Identity", inputs)
+    size = writer.write_node("Floor", [writer.write_node("Abs", inputs)])
+    return writer.write_node("Mul", [writer.write_node("Sign", inputs), size], T="float32")
 
 
 @write_rule("Log2", "Log10")
 def write_logarithm(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write a logarithm with another base."""
     base = {"Log2": 2.0, "Log10": 10.0}[call.kernel]
-    factor = writer.number(1 / np.log(base), call.dtype())
-    return writer.emit("Mul", [writer.emit("Log", inputs), factor], T=call.dtype())
+    factor = writer.write_number(1 / np.log(base), call.dtype())
+    return writer.write_node("Mul", [writer.write_node("Log", inputs), factor], T=call.dtype())
 
 
 @write_rule("Step")
 def write_step_function(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write 1 where positive, and a constant elsewhere."""
     dtype = call.dtype()
-    above = writer.emit("Greater", [inputs[0], writer.number(0, dtype)], T=dtype)
-    return writer.emit(
-        "SelectV2", [above, writer.number(1, dtype), writer.number(call.attrs["alpha"], dtype)]
+    above = writer.write_node("Greater", [inputs[0], writer.write_number(0, dtype)], T=dtype)
+    return writer.write_node(
+        "SelectV2",
+        [above, writer.write_number(1, dtype), writer.write_number(call.attrs["alpha"], dtype)],
     )
 
 
 @write_rule("Gelu")
 def write_gelu(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write x Φ(x), with Φ(x) = (1 + erf(x / √2)) / 2."""
-    inner = writer.emit("Mul", [inputs[0], writer.number(0.5**0.5)], T="float32")
-    return _write_half_product(writer, inputs[0], writer.emit("Erf", [inner]))
+    inner = writer.write_node("Mul", [inputs[0], writer.write_number(0.5**0.5)], T="float32")
+    return _write_half_product(writer, inputs[0], writer.write_node("Erf", [inner]))
 
 
 @write_rule("GeluTanh")
 def write_gelu_tanh(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write GELU's approximation with tanh, x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2."""
     (x,) = inputs
-    cube = writer.emit("Mul", [writer.emit("Square", [x]), x], T="float32")
-    cube = writer.emit("Mul", [cube, writer.number(0.044715)], T="float32")
-    total = writer.emit("AddV2", [x, cube], T="float32")
-    scaled = writer.emit("Mul", [total, writer.number((2 / np.pi) ** 0.5)], T="float32")
-    return _write_half_product(writer, x, writer.emit("Tanh", [scaled]))
+    cube = writer.write_node("Mul", [writer.write_node("Square", [x]), x], T="float32")
+    cube = writer.write_node("Mul", [cube, writer.write_number(0.044715)], T="float32")
+    total = writer.write_node("AddV2", [x, cube], T="float32")
+    scaled = writer.write_node("Mul", [total, writer.write_number((2 / np.pi) ** 0.5)], T="float32")
+    return _write_half_product(writer, x, writer.write_node("Tanh", [scaled]))
 
 
 def _write_half_product(writer: GraphWriter, x: str, y: str) -> str:
     """Write x (1 + y) / 2."""
-    total = writer.emit("AddV2", [y, writer.number(1.0)], T="float32")
-    half = writer.emit("Mul", [x, writer.number(0.5)], T="float32")
-    return writer.emit("Mul", [half, total], T="float32")
+    total = writer.write_node("AddV2", [y, writer.write_number(1.0)], T="float32")
+    half = writer.write_node("Mul", [x, writer.write_number(0.5)], T="float32")
+    return writer.write_node("Mul", [half, total], T="float32")
 
 
 @write_rule("Conj")
 def write_conjugate(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write complex conjugates."""
-    imaginary = writer.emit("Neg", [writer.emit("Imag", inputs)])
-    return writer.emit("Complex", [writer.emit("Real", inputs), imaginary])
+    imaginary = writer.write_node("Neg", [writer.write_node("Imag", inputs)])
+    return writer.write_node("Complex", [writer.write_node("Real", inputs), imaginary])
 
 
 @write_rule("LeakyRelu")
 def write_leaky_relu(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write LeakyRelu."""
-    return writer.emit("LeakyRelu", inputs, alpha=float(call.attrs["alpha"]))
+    return writer.write_node("LeakyRelu", inputs, alpha=float(call.attrs["alpha"]))
 
 
 @write_rule("ClipByValue")
 def write_clip(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write ClipByValue, whose bounds are inputs."""
     names = ("clip_value_min", "clip_value_max")
-    bounds = [writer.number(call.attrs[name], call.dtype()) for name in names]
-    return writer.emit("ClipByValue", [inputs[0], *bounds], T=call.dtype())
+    bounds = [writer.write_number(call.attrs[name], call.dtype()) for name in names]
+    return writer.write_node("ClipByValue", [inputs[0], *bounds], T=call.dtype())
 
 
 @write_rule("Cast")
 def write_cast(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write Cast."""
-    return writer.emit("Cast", inputs, DstT=call.dtype(out=True), SrcT=call.dtype())
+    return writer.write_node("Cast", inputs, DstT=call.dtype(is_output=True), SrcT=call.dtype())
 
 
 # --- shapes ---------------------------------------------------------------------------------------
@@ -184,24 +187,24 @@ def write_cast(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
 @write_rule("Reshape", "ExpandDims")
 def write_reshape(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write Reshape."""
-    shape = writer.shape(*call.shape(out=True))
-    return writer.emit("Reshape", [inputs[0], shape], T=call.dtype())
+    shape = writer.write_shape(*call.shape(is_output=True))
+    return writer.write_node("Reshape", [inputs[0], shape], T=call.dtype())
 
 
 @write_rule("Transpose")
 def write_transpose(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write Transpose."""
-    return writer.emit(
-        "Transpose", [inputs[0], writer.integers(call.attrs["perm"])], T=call.dtype()
+    return writer.write_node(
+        "Transpose", [inputs[0], writer.write_integers(call.attrs["perm"])], T=call.dtype()
     )
 
 
 @write_rule("BroadcastTo")
 def write_broadcast(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write BroadcastTo."""
-    return writer.emit(
+    return writer.write_node(
         "BroadcastTo",
-        [inputs[0], writer.integers(*call.attribute_in_both_traces("shape"))],
+        [inputs[0], writer.write_integers(*call.attribute_in_both_traces("shape"))],
         T=call.dtype(),
     )
 
@@ -209,8 +212,10 @@ def write_broadcast(writer: GraphWriter, call: TracedCall, inputs: list[str]) ->
 @write_rule("Tile")
 def write_tile(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write Tile."""
-    return writer.emit(
-        "Tile", [inputs[0], writer.integers(*call.attribute_in_both_traces("reps"))], T=call.dtype()
+    return writer.write_node(
+        "Tile",
+        [inputs[0], writer.write_integers(*call.attribute_in_both_traces("reps"))],
+        T=call.dtype(),
     )
 
 
@@ -229,10 +234,10 @@ def write_slice(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str
         for n, (a, b) in enumerate(zip(*sizes, strict=True))
     ]
     other = [b if n != -1 else -1 for n, b in zip(open_ended, sizes[1], strict=True)]
-    given = [inputs[0], writer.integers(*begins), writer.integers(open_ended, other)]
-    part = writer.emit("Slice", given, T=call.dtype())
+    given = [inputs[0], writer.write_integers(*begins), writer.write_integers(open_ended, other)]
+    part = writer.write_node("Slice", given, T=call.dtype())
     dropped = list(call.attrs["drop"])
-    return writer.emit("Squeeze", [part], squeeze_dims=dropped) if dropped else part
+    return writer.write_node("Squeeze", [part], squeeze_dims=dropped) if dropped else part
 
 
 @write_rule("StridedSlice")
@@ -261,8 +266,8 @@ def write_strided_slice(writer: GraphWriter, call: TracedCall, inputs: list[str]
             raise call.unsupported("its bounds depend on the size of the batch")
         bounds[0].append(0 if from_start else first[0])
         bounds[1].append(0 if to_end else last[0])
-    given = [writer.integers(part) for part in (*bounds, strides)]
-    return writer.emit(
+    given = [writer.write_integers(part) for part in (*bounds, strides)]
+    return writer.write_node(
         "StridedSlice", [inputs[0], *given], begin_mask=begin_mask, end_mask=end_mask, ellipsis_mask=0,
         new_axis_mask=0, shrink_axis_mask=0, T=call.dtype(),
     )  # fmt: skip
@@ -271,46 +276,50 @@ def write_strided_slice(writer: GraphWriter, call: TracedCall, inputs: list[str]
 @write_rule("Reverse")
 def write_reverse(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write ReverseV2."""
-    return writer.emit(
-        "ReverseV2", [inputs[0], writer.integers(call.attrs["dims"])], T=call.dtype()
+    return writer.write_node(
+        "ReverseV2", [inputs[0], writer.write_integers(call.attrs["dims"])], T=call.dtype()
     )
 
 
 @write_rule("Concat")
 def write_concat(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write ConcatV2."""
-    axis = writer.number(call.attrs["axis"], "int32")
-    return writer.emit("ConcatV2", [*inputs, axis], N=len(inputs), T=call.dtype())
+    axis = writer.write_number(call.attrs["axis"], "int32")
+    return writer.write_node("ConcatV2", [*inputs, axis], N=len(inputs), T=call.dtype())
 
 
 @write_rule("Pack")
 def write_pack(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write Pack."""
-    return writer.emit("Pack", inputs, N=len(inputs), axis=call.attrs["axis"], T=call.dtype())
+    return writer.write_node("Pack", inputs, N=len(inputs), axis=call.attrs["axis"], T=call.dtype())
 
 
 @write_rule("Unpack")
 def write_unpack(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> Sequence[str]:
     """Write Unpack."""
     count = len(call.calls[0].outputs)
-    return output_names(writer.emit("Unpack", inputs, num=count, axis=call.attrs["axis"]), count)
+    return output_names(
+        writer.write_node("Unpack", inputs, num=count, axis=call.attrs["axis"]), count
+    )
 
 
 @write_rule("SplitV")
 def write_split(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> Sequence[str]:
     """Write Split or SplitV."""
-    sizes = writer.integers(*call.attribute_in_both_traces("num_or_size_splits"))
+    sizes = writer.write_integers(*call.attribute_in_both_traces("num_or_size_splits"))
     count = len(call.calls[0].outputs)
-    given = [inputs[0], sizes, writer.number(call.attrs["axis"], "int32")]
-    return output_names(writer.emit("SplitV", given, num_split=count, T=call.dtype()), count)
+    given = [inputs[0], sizes, writer.write_number(call.attrs["axis"], "int32")]
+    return output_names(writer.write_node("SplitV", given, num_split=count, T=call.dtype()), count)
 
 
 @write_rule("PadV2")
 def write_pad(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write PadV2."""
     value = call.attrs["constant_value"]
-    filling = writer.constant(np.array(value, call.dtype() if call.dtype() != "string" else object))
-    return writer.emit(
+    filling = writer.write_constant(
+        np.array(value, call.dtype() if call.dtype() != "string" else object)
+    )
+    return writer.write_node(
         "PadV2", [inputs[0], _write_pairs(writer, call.attrs["paddings"]), filling], T=call.dtype()
     )
 
@@ -319,15 +328,21 @@ def write_pad(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
 def write_mirror_pad(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write MirrorPad."""
     given = [inputs[0], _write_pairs(writer, call.attrs["paddings"])]
-    return writer.emit("MirrorPad", given, mode=str(call.attrs["mode"]).upper(), T=call.dtype())
+    return writer.write_node(
+        "MirrorPad", given, mode=str(call.attrs["mode"]).upper(), T=call.dtype()
+    )
 
 
 @write_rule("SpaceToBatchND", "BatchToSpaceND")
 def write_space_and_batch(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write SpaceToBatchND or BatchToSpaceND."""
     pairs = call.attrs["paddings" if call.kernel == "SpaceToBatchND" else "crops"]
-    given = [inputs[0], writer.integers(call.attrs["block_shape"]), _write_pairs(writer, pairs)]
-    return writer.emit(call.kernel, given, T=call.dtype())
+    given = [
+        inputs[0],
+        writer.write_integers(call.attrs["block_shape"]),
+        _write_pairs(writer, pairs),
+    ]
+    return writer.write_node(call.kernel, given, T=call.dtype())
 
 
 # --- indices --------------------------------------------------------------------------------------
@@ -336,42 +351,42 @@ def write_space_and_batch(writer: GraphWriter, call: TracedCall, inputs: list[st
 @write_rule("GatherV2")
 def write_gather(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write GatherV2."""
-    axis = writer.number(call.attrs["axis"], "int32")
-    return writer.emit("GatherV2", [*inputs[:2], axis], batch_dims=call.attrs["batch_dims"])
+    axis = writer.write_number(call.attrs["axis"], "int32")
+    return writer.write_node("GatherV2", [*inputs[:2], axis], batch_dims=call.attrs["batch_dims"])
 
 
 @write_rule("ScatterNd", "SparseToDense")
 def write_scatter(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write ScatterNd."""
     if call.kernel == "ScatterNd":
-        shape = writer.integers(*call.attribute_in_both_traces("shape"))
-        return writer.emit("ScatterNd", [*inputs, shape], T=call.dtype(1))
-    shape = writer.integers(*call.attribute_in_both_traces("output_shape"))
-    return writer.emit("SparseToDense", [inputs[0], shape, *inputs[1:]], T=call.dtype(1))
+        shape = writer.write_integers(*call.attribute_in_both_traces("shape"))
+        return writer.write_node("ScatterNd", [*inputs, shape], T=call.dtype(1))
+    shape = writer.write_integers(*call.attribute_in_both_traces("output_shape"))
+    return writer.write_node("SparseToDense", [inputs[0], shape, *inputs[1:]], T=call.dtype(1))
 
 
 @write_rule("TensorScatterUpdate")
 def write_scatter_update(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write TensorScatterUpdate on a copy, because TensorFlow.js changes its input."""
     dtype = call.dtype()
-    copy = writer.emit("Mul", [inputs[0], writer.number(1, dtype)], T=dtype)
-    return writer.emit("TensorScatterUpdate", [copy, *inputs[1:]], T=dtype)
+    copy = writer.write_node("Mul", [inputs[0], writer.write_number(1, dtype)], T=dtype)
+    return writer.write_node("TensorScatterUpdate", [copy, *inputs[1:]], T=dtype)
 
 
 @write_rule("OneHot")
 def write_one_hot(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write OneHot."""
-    dtype = call.dtype(out=True)
-    values = [writer.number(call.attrs[name], dtype) for name in ("on_value", "off_value")]
-    depth = writer.number(call.attrs["depth"], "int32")
-    return writer.emit("OneHot", [inputs[0], depth, *values], axis=-1, T=dtype)
+    dtype = call.dtype(is_output=True)
+    values = [writer.write_number(call.attrs[name], dtype) for name in ("on_value", "off_value")]
+    depth = writer.write_number(call.attrs["depth"], "int32")
+    return writer.write_node("OneHot", [inputs[0], depth, *values], axis=-1, T=dtype)
 
 
 @write_rule("TopK")
 def write_top_k(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write TopKV2."""
-    k = writer.number(call.attrs["k"], "int32")
-    return writer.emit("TopKV2", [inputs[0], k], sorted=bool(call.attrs["sorted"]))
+    k = writer.write_number(call.attrs["k"], "int32")
+    return writer.write_node("TopKV2", [inputs[0], k], sorted=bool(call.attrs["sorted"]))
 
 
 @write_rule("Bincount", "DenseBincount")
@@ -382,9 +397,9 @@ def write_bincount(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> 
         if "binary_output" in call.attrs
         else {}
     )
-    size = writer.number(call.attrs["size"], "int32")
-    weights = inputs[1] or writer.constant(np.zeros(0, np.float32))
-    return writer.emit(call.kernel, [inputs[0], size, weights], **flags)
+    size = writer.write_number(call.attrs["size"], "int32")
+    weights = inputs[1] or writer.write_constant(np.zeros(0, np.float32))
+    return writer.write_node(call.kernel, [inputs[0], size, weights], **flags)
 
 
 @write_rule("MatrixBandPart")
@@ -401,18 +416,18 @@ def write_band_part(writer: GraphWriter, call: TracedCall, inputs: list[str]) ->
         inside &= distance <= low
     if high >= 0:
         inside &= -distance <= high
-    zeros = writer.emit("ZerosLike", [inputs[0]], T=call.dtype())
-    return writer.emit("SelectV2", [writer.constant(inside), inputs[0], zeros])
+    zeros = writer.write_node("ZerosLike", [inputs[0]], T=call.dtype())
+    return writer.write_node("SelectV2", [writer.write_constant(inside), inputs[0], zeros])
 
 
 @write_rule("IRFFT", "RFFT")
 def write_fourier(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write RFFT or IRFFT."""
-    length = (call.shape() if call.kernel == "RFFT" else call.shape(out=True))[0][-1]
+    length = (call.shape() if call.kernel == "RFFT" else call.shape(is_output=True))[0][-1]
     if call.kernel == "IRFFT" and length % 2:
         raise UnsupportedModel(f"{call.kernel}: TensorFlow.js gives even lengths, and not {length}")
-    return writer.emit(call.kernel, [inputs[0], writer.integers([length])])
+    return writer.write_node(call.kernel, [inputs[0], writer.write_integers([length])])
 
 
 def _write_pairs(writer: GraphWriter, pairs: Sequence[Sequence[int]]) -> str:
-    return writer.constant(np.array(pairs, np.int32).reshape(-1, 2))
+    return writer.write_constant(np.array(pairs, np.int32).reshape(-1, 2))

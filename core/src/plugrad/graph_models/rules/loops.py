@@ -14,38 +14,49 @@ if TYPE_CHECKING:
     from plugrad.graph.graph import Graph, Value
 
 
-def write_cond(writer: GraphWriter, pair: tuple[Cond, Cond], names: dict[int, str]) -> list[str]:
+def write_cond(
+    writer: GraphWriter, steps_of_both_traces: tuple[Cond, Cond], names: dict[int, str]
+) -> list[str]:
     """Write a conditional as StatelessIf with two functions."""
-    step, other = pair
+    step, other = steps_of_both_traces
     branches = [
         _write_function(writer, kind, (step.branches[place], other.branches[place]))
         for place, kind in enumerate(("then", "else"))
     ]
     inputs = [names[value] for value in (step.flag, *step.operands)]
-    node = writer.emit("StatelessIf", inputs, then_branch=branches[0], else_branch=branches[1])
+    node = writer.write_node(
+        "StatelessIf", inputs, then_branch=branches[0], else_branch=branches[1]
+    )
     return output_names(node, len(step.outputs))
 
 
-def write_while(writer: GraphWriter, pair: tuple[While, While], names: dict[int, str]) -> list[str]:
+def write_while(
+    writer: GraphWriter, steps_of_both_traces: tuple[While, While], names: dict[int, str]
+) -> list[str]:
     """Write a loop as StatelessWhile; values that its body only reads are carried too."""
-    step, other = pair
+    step, other = steps_of_both_traces
     condition = _write_function(writer, "cond", (step.condition, other.condition))
     count = len(step.carry)
     body = _write_function(
-        writer, "body", (step.body, other.body), passed=range(count, count + len(step.captured))
+        writer,
+        "body",
+        (step.body, other.body),
+        returned_arguments=range(count, count + len(step.captured)),
     )
     inputs = [names[value] for value in (*step.carry, *step.captured)]
-    node = writer.emit("StatelessWhile", inputs, cond=condition, body=body)
+    node = writer.write_node("StatelessWhile", inputs, cond=condition, body=body)
     return output_names(node, len(step.outputs))
 
 
-def write_scan(writer: GraphWriter, pair: tuple[Scan, Scan], names: dict[int, str]) -> list[str]:
+def write_scan(
+    writer: GraphWriter, steps_of_both_traces: tuple[Scan, Scan], names: dict[int, str]
+) -> list[str]:
     """Write a scan as StatelessWhile, which carries a counter, the carry, the stacked outputs and the slices.
 
     What is stacked is a tensor that each round updates. TensorFlow.js has lists of tensors for this, but disposes of
     their elements when a round ends (as of 4.22), unless they are results of it, too.
     """
-    step, other = pair
+    step, other = steps_of_both_traces
     if step.length != other.length:
         raise UnsupportedModel(
             f"The number of rounds of the loop at {step.line} depends on the size of the batch. Save with "
@@ -54,98 +65,121 @@ def write_scan(writer: GraphWriter, pair: tuple[Scan, Scan], names: dict[int, st
     carry = len(step.carry)
     stacked = [
         _write_zeros(writer, str(step.body.specs[a].dtype), *shapes)
-        for a, shapes in zip(step.body.results[carry:], _stacked_shapes(pair), strict=True)
+        for a, shapes in zip(
+            step.body.results[carry:], _stacked_output_shapes(steps_of_both_traces), strict=True
+        )
     ]
-    inputs = [writer.number(0, "int32"), *(names[v] for v in step.carry), *stacked]
+    inputs = [writer.write_number(0, "int32"), *(names[v] for v in step.carry), *stacked]
     inputs += [names[v] for v in (*step.slices, *step.captured)]
-    loop = writer.emit(
+    loop = writer.write_node(
         "StatelessWhile",
         inputs,
         cond=_write_counter_condition(writer, step.length, len(inputs)),
-        body=_write_scan_body(writer, pair, len(stacked)),
+        body=_write_scan_body(writer, steps_of_both_traces, len(stacked)),
     )
     return output_names(loop, len(inputs))[1 : 1 + carry + len(stacked)]
 
 
-def _stacked_shapes(pair: tuple[Scan, Scan]) -> list[tuple[Sequence[int], Sequence[int]]]:
+def _stacked_output_shapes(
+    scans_of_both_traces: tuple[Scan, Scan],
+) -> list[tuple[Sequence[int], Sequence[int]]]:
     """Return the shapes of the stacked outputs in both traces."""
     shapes = [
         [(step.length, *step.body.specs[v].shape) for v in step.body.results[len(step.carry) :]]
-        for step in pair
+        for step in scans_of_both_traces
     ]
     return list(zip(*shapes, strict=True))
 
 
 def _write_zeros(
-    writer: GraphWriter, dtype: str, first: Sequence[int], second: Sequence[int]
+    writer: GraphWriter, dtype: str, first_shape: Sequence[int], second_shape: Sequence[int]
 ) -> str:
-    return writer.emit("Fill", [writer.integers(first, second), writer.number(0, dtype)], T=dtype)
+    return writer.write_node(
+        "Fill",
+        [writer.write_integers(first_shape, second_shape), writer.write_number(0, dtype)],
+        T=dtype,
+    )
 
 
-def _write_counter_condition(writer: GraphWriter, length: int, count: int) -> str:
+def _write_counter_condition(writer: GraphWriter, round_count: int, argument_count: int) -> str:
     """Write a function that returns whether its first argument, a counter, is below a number."""
     name = writer.new_name("scan_cond")
     inner = GraphWriter(writer.sizes, f"{name}/", writer)
-    arguments = [inner.new_name(f"x{place}") for place in range(count)]
-    result = inner.emit("Less", [arguments[0], inner.number(length, "int32")], T="int32")
+    arguments = [inner.new_name(f"x{place}") for place in range(argument_count)]
+    result = inner.write_node(
+        "Less", [arguments[0], inner.write_number(round_count, "int32")], T="int32"
+    )
     _add_function(writer, inner, name, arguments, [result])
     return name
 
 
-def _write_scan_body(writer: GraphWriter, pair: tuple[Scan, Scan], count: int) -> str:
-    """Write the body of a scan, which updates `count` stacked tensors."""
-    step, other = pair
+def _write_scan_body(
+    writer: GraphWriter, scans_of_both_traces: tuple[Scan, Scan], stacked_count: int
+) -> str:
+    """Write the body of a scan, which updates `stacked_count` stacked tensors."""
+    step, other = scans_of_both_traces
     name = writer.new_name("scan_body")
     inner = GraphWriter(writer.sizes, f"{name}/", writer)
-    sizes = (1, len(step.carry), count, len(step.slices), len(step.captured))
+    sizes = (1, len(step.carry), stacked_count, len(step.slices), len(step.captured))
     arguments = [inner.new_name(f"x{place}") for place in range(sum(sizes))]
     rest = iter(arguments)
     (counter,), carry, stacked, slices, captured = ([next(rest) for _ in range(n)] for n in sizes)
     place = counter
     if step.is_reversed:
-        place = inner.emit("Sub", [inner.number(step.length - 1, "int32"), counter], T="int32")
-    zero = inner.number(0, "int32")
-    taken = [inner.emit("GatherV2", [source, place, zero], batch_dims=0) for source in slices]
+        place = inner.write_node(
+            "Sub", [inner.write_number(step.length - 1, "int32"), counter], T="int32"
+        )
+    zero = inner.write_number(0, "int32")
+    taken = [inner.write_node("GatherV2", [source, place, zero], batch_dims=0) for source in slices]
     known: dict[Value, str] = dict(
         zip(step.body.arguments, [*carry, *taken, *captured], strict=True)
     )
     results = inner.write_graph((step.body, other.body), known)
-    where = inner.emit("Reshape", [place, inner.integers([1, 1])], T="int32")
+    where = inner.write_node("Reshape", [place, inner.write_integers([1, 1])], T="int32")
     updated = [
-        inner.emit("TensorScatterUpdate", [old, where, inner.emit("ExpandDims", [new, zero])])
+        inner.write_node(
+            "TensorScatterUpdate", [old, where, inner.write_node("ExpandDims", [new, zero])]
+        )
         for old, new in zip(stacked, results[len(carry) :], strict=True)
     ]
-    following = inner.emit("AddV2", [counter, inner.number(1, "int32")], T="int32")
+    following = inner.write_node("AddV2", [counter, inner.write_number(1, "int32")], T="int32")
     outputs = [following, *results[: len(carry)], *updated, *slices, *captured]
     _add_function(writer, inner, name, arguments, outputs)
     return name
 
 
 def _write_function(
-    writer: GraphWriter, kind: str, pair: tuple[Graph, Graph], passed: Sequence[int] = ()
+    writer: GraphWriter,
+    name_stem: str,
+    graphs_of_both_traces: tuple[Graph, Graph],
+    returned_arguments: Sequence[int] = (),
 ) -> str:
-    """Write a graph as a function that also returns the arguments in `passed`; return its name."""
-    first = pair[0]
-    name = writer.new_name(kind)
+    """Write a graph as a function that also returns the arguments in `returned_arguments`; return its name."""
+    first = graphs_of_both_traces[0]
+    name = writer.new_name(name_stem)
     inner = GraphWriter(writer.sizes, f"{name}/", writer)
     arguments = [inner.new_name(f"x{place}") for place in range(len(first.arguments))]
     known: dict[Value, str] = dict(zip(first.arguments, arguments, strict=True))
-    results = inner.write_graph(pair, known)
+    results = inner.write_graph(graphs_of_both_traces, known)
     _add_function(
-        writer, inner, name, arguments, [*results, *(arguments[place] for place in passed)]
+        writer,
+        inner,
+        name,
+        arguments,
+        [*results, *(arguments[place] for place in returned_arguments)],
     )
     return name
 
 
 def _add_function(
     writer: GraphWriter,
-    inner: GraphWriter,
+    function_writer: GraphWriter,
     name: str,
     arguments: Sequence[str],
     results: Sequence[str],
 ) -> None:
     """Add a function to the model; each result gets an Identity node, so that none is an argument itself."""
-    outputs = [inner.emit("Identity", [result]) for result in results]
+    outputs = [function_writer.write_node("Identity", [result]) for result in results]
     writer.functions.append(
         {
             "signature": {
@@ -153,7 +187,7 @@ def _add_function(
                 "inputArg": [{"name": argument} for argument in arguments],
                 "outputArg": [{"name": output} for output in outputs],
             },
-            "nodeDef": inner.nodes,
+            "nodeDef": function_writer.nodes,
             "ret": {output: f"{output}:output:0" for output in outputs},
         }
     )

@@ -34,8 +34,12 @@ def write_product(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> s
     if len(call.shape(0)[0]) == len(call.shape(1)[0]) == 2:
         return _write_fused(writer, call, inputs, ("MatMul", "_FusedMatMul"), sides)
     flags: dict[str, Any] = {"adj_x": sides["transpose_a"], "adj_y": sides["transpose_b"]}
-    y = writer.emit("BatchMatMulV2", inputs[:2], T=call.dtype(), **flags)
-    y = writer.emit("AddV2", [y, inputs[2]], T="float32") if len(inputs) > 2 and inputs[2] else y
+    y = writer.write_node("BatchMatMulV2", inputs[:2], T=call.dtype(), **flags)
+    y = (
+        writer.write_node("AddV2", [y, inputs[2]], T="float32")
+        if len(inputs) > 2 and inputs[2]
+        else y
+    )
     return _write_activation(writer, call, y, inputs)
 
 
@@ -69,7 +73,7 @@ def write_convolution3d(writer: GraphWriter, call: TracedCall, inputs: list[str]
         "data_format": "NDHWC",
         **_strides_attribute(window),
     }
-    return writer.emit("Conv3D", [x, inputs[1]], padding=padding, T="float32", **attrs)
+    return writer.write_node("Conv3D", [x, inputs[1]], padding=padding, T="float32", **attrs)
 
 
 @write_rule("Conv2DBackpropInput")
@@ -78,9 +82,9 @@ def write_transposed_convolution(writer: GraphWriter, call: TracedCall, inputs: 
     window = call.attrs["window"]
     if max(window.dilations) > 1:
         raise call.unsupported("TensorFlow.js has no transposed convolutions with dilations")
-    shape = writer.integers(*call.attribute_in_both_traces("input_shape"))
+    shape = writer.write_integers(*call.attribute_in_both_traces("input_shape"))
     padding = _padding_attributes(window, call.attrs["input_shape"][1:-1])
-    return writer.emit(
+    return writer.write_node(
         "Conv2DBackpropInput", [shape, inputs[1], inputs[0]], data_format="NHWC", T="float32",
         **_strides_attribute(window), **padding,
     )  # fmt: skip
@@ -102,12 +106,14 @@ def write_pooling(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> s
         "data_format": order,
         **_strides_attribute(window),
     }
-    y = writer.emit(call.kernel, [x], padding=padding, T="float32", **attrs)
+    y = writer.write_node(call.kernel, [x], padding=padding, T="float32", **attrs)
     if not is_mean or x == inputs[0]:
         return y
     # The mean of a window is that of the cells that lie in the image.
     ratio = prod(window.size) / _count_cells_inside_image(window, call.shape()[0][1:-1])
-    return writer.emit("Mul", [y, writer.constant(ratio.astype(np.float32))], T="float32")
+    return writer.write_node(
+        "Mul", [y, writer.write_constant(ratio.astype(np.float32))], T="float32"
+    )
 
 
 @write_rule("MaxPoolWithArgmax")
@@ -119,7 +125,7 @@ def write_pooling_with_indices(writer: GraphWriter, call: TracedCall, inputs: li
         raise call.unsupported("TensorFlow.js has neither such padding nor dilations here")
     batch = bool(call.attrs["include_batch_in_index"])
     size = [1, *window.size, 1]
-    return writer.emit(
+    return writer.write_node(
         call.kernel,
         inputs,
         ksize=size,
@@ -137,7 +143,7 @@ def write_dilation(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> 
     if "explicit_paddings" in padding:
         raise call.unsupported("TensorFlow.js has no such padding here")
     rates = [1, *window.dilations, 1]
-    return writer.emit(
+    return writer.write_node(
         "Dilation2D", inputs, rates=rates, T="float32", **_strides_attribute(window), **padding
     )
 
@@ -150,10 +156,10 @@ def write_batch_norm(writer: GraphWriter, call: TracedCall, inputs: list[str]) -
     shapes = {call.shape(place)[0] for place, name in enumerate(inputs) if place and name}
     if shapes == {call.shape()[0][-1:]} and len(call.shape()[0]) <= 4:
         ones, zeros = (np.full(call.shape(1)[0], n, np.float32) for n in (1, 0))
-        scale = scale or writer.constant(ones)
-        offset = offset or writer.constant(zeros)
+        scale = scale or writer.write_constant(ones)
+        offset = offset or writer.write_constant(zeros)
         given = [x, scale, offset, mean, variance]
-        return writer.emit(
+        return writer.write_node(
             "FusedBatchNormV3",
             given,
             epsilon=epsilon,
@@ -161,20 +167,20 @@ def write_batch_norm(writer: GraphWriter, call: TracedCall, inputs: list[str]) -
             data_format="NHWC",
             T="float32",
         )
-    wide = writer.emit("AddV2", [variance, writer.number(epsilon)], T="float32")
-    centred = writer.emit("Sub", [x, mean], T="float32")
-    y = writer.emit("Mul", [centred, writer.emit("Rsqrt", [wide])], T="float32")
-    y = writer.emit("Mul", [y, scale], T="float32") if scale else y
-    return writer.emit("AddV2", [y, offset], T="float32") if offset else y
+    wide = writer.write_node("AddV2", [variance, writer.write_number(epsilon)], T="float32")
+    centred = writer.write_node("Sub", [x, mean], T="float32")
+    y = writer.write_node("Mul", [centred, writer.write_node("Rsqrt", [wide])], T="float32")
+    y = writer.write_node("Mul", [y, scale], T="float32") if scale else y
+    return writer.write_node("AddV2", [y, offset], T="float32") if offset else y
 
 
 @write_rule("Variance")
 def write_variance(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write the average of the squared differences from the mean."""
-    where, dtype = writer.integers(list(call.attrs["axis"])), call.dtype()
-    mean = writer.emit("Mean", [inputs[0], where], keep_dims=True, T=dtype)
-    squares = writer.emit("SquaredDifference", [inputs[0], mean], T=dtype)
-    return writer.emit("Mean", [squares, where], keep_dims=call.attrs["keep_dims"], T=dtype)
+    where, dtype = writer.write_integers(list(call.attrs["axis"])), call.dtype()
+    mean = writer.write_node("Mean", [inputs[0], where], keep_dims=True, T=dtype)
+    squares = writer.write_node("SquaredDifference", [inputs[0], mean], T=dtype)
+    return writer.write_node("Mean", [squares, where], keep_dims=call.attrs["keep_dims"], T=dtype)
 
 
 @write_rule("LayerNorm")
@@ -182,29 +188,37 @@ def write_layer_norm(writer: GraphWriter, call: TracedCall, inputs: list[str]) -
     """Write layer normalization as arithmetic."""
     x, offset, scale = [*inputs, "", ""][:3]
     axes = call.attrs["axis"]
-    where = writer.integers([axes] if isinstance(axes, int) else list(axes))
-    mean = writer.emit("Mean", [x, where], keep_dims=True, T="float32")
-    squares = writer.emit("SquaredDifference", [x, mean], T="float32")
-    variance = writer.emit("Mean", [squares, where], keep_dims=True, T="float32")
-    epsilon = writer.number(call.attrs["variance_epsilon"])
-    factor = writer.emit("Rsqrt", [writer.emit("AddV2", [variance, epsilon], T="float32")])
-    y = writer.emit("Mul", [writer.emit("Sub", [x, mean], T="float32"), factor], T="float32")
-    y = writer.emit("Mul", [y, scale], T="float32") if scale else y
-    return writer.emit("AddV2", [y, offset], T="float32") if offset else y
+    where = writer.write_integers([axes] if isinstance(axes, int) else list(axes))
+    mean = writer.write_node("Mean", [x, where], keep_dims=True, T="float32")
+    squares = writer.write_node("SquaredDifference", [x, mean], T="float32")
+    variance = writer.write_node("Mean", [squares, where], keep_dims=True, T="float32")
+    epsilon = writer.write_number(call.attrs["variance_epsilon"])
+    factor = writer.write_node(
+        "Rsqrt", [writer.write_node("AddV2", [variance, epsilon], T="float32")]
+    )
+    y = writer.write_node(
+        "Mul", [writer.write_node("Sub", [x, mean], T="float32"), factor], T="float32"
+    )
+    y = writer.write_node("Mul", [y, scale], T="float32") if scale else y
+    return writer.write_node("AddV2", [y, offset], T="float32") if offset else y
 
 
 @write_rule("Attention")
 def write_attention(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write attention as two products and a softmax; masked scores become -1e30."""
     q, k, v, mask = [*inputs, ""][:4]
-    scores = writer.emit("BatchMatMulV2", [q, k], adj_x=False, adj_y=True, T="float32")
-    scores = writer.emit("Mul", [scores, writer.number(call.attrs["scale"])], T="float32")
+    scores = writer.write_node("BatchMatMulV2", [q, k], adj_x=False, adj_y=True, T="float32")
+    scores = writer.write_node(
+        "Mul", [scores, writer.write_number(call.attrs["scale"])], T="float32"
+    )
     if mask and call.dtype(3) == "bool":
-        scores = writer.emit("SelectV2", [mask, scores, writer.number(-1e30)], T="float32")
+        scores = writer.write_node(
+            "SelectV2", [mask, scores, writer.write_number(-1e30)], T="float32"
+        )
     elif mask:
-        scores = writer.emit("AddV2", [scores, mask], T="float32")
-    weights = writer.emit("Softmax", [scores], T="float32")
-    return writer.emit("BatchMatMulV2", [weights, v], adj_x=False, adj_y=False, T="float32")
+        scores = writer.write_node("AddV2", [scores, mask], T="float32")
+    weights = writer.write_node("Softmax", [scores], T="float32")
+    return writer.write_node("BatchMatMulV2", [weights, v], adj_x=False, adj_y=False, T="float32")
 
 
 @write_rule("Softmax", "LogSoftmax")
@@ -213,13 +227,13 @@ def write_softmax(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> s
     axis = call.attrs.get("dim", call.attrs.get("axis"))
     rank = len(call.shape()[0])
     if axis % rank == rank - 1:
-        return writer.emit(call.kernel, inputs, T="float32")
+        return writer.write_node(call.kernel, inputs, T="float32")
     order = [*range(rank)]
     order[axis], order[-1] = order[-1], order[axis]
-    perm = writer.integers(order)
-    turned = writer.emit("Transpose", [inputs[0], perm], T="float32")
-    return writer.emit(
-        "Transpose", [writer.emit(call.kernel, [turned], T="float32"), perm], T="float32"
+    perm = writer.write_integers(order)
+    turned = writer.write_node("Transpose", [inputs[0], perm], T="float32")
+    return writer.write_node(
+        "Transpose", [writer.write_node(call.kernel, [turned], T="float32"), perm], T="float32"
     )
 
 
@@ -229,34 +243,36 @@ def write_resize(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> st
     flags: dict[str, Any] = {
         name: bool(call.attrs[name]) for name in ("align_corners", "half_pixel_centers")
     }
-    given = [inputs[0], writer.integers(call.attrs["size"])]
-    return writer.emit(call.kernel, given, T=call.dtype(), **flags)
+    given = [inputs[0], writer.write_integers(call.attrs["size"])]
+    return writer.write_node(call.kernel, given, T=call.dtype(), **flags)
 
 
 @write_rule("CropAndResize")
 def write_crop_and_resize(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write CropAndResize."""
-    size = writer.integers(call.attrs["crop_size"])
+    size = writer.write_integers(call.attrs["crop_size"])
     value = float(call.attrs["extrapolation_value"])
     method = str(call.attrs["method"])
-    return writer.emit("CropAndResize", [*inputs, size], method=method, extrapolation_value=value)
+    return writer.write_node(
+        "CropAndResize", [*inputs, size], method=method, extrapolation_value=value
+    )
 
 
 @write_rule("Transform")
 def write_transform(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write ImageProjectiveTransformV3."""
-    shape = writer.integers(call.shape(out=True)[0][1:3])
-    given = [*inputs, shape, writer.number(call.attrs["fill_value"])]
+    shape = writer.write_integers(call.shape(is_output=True)[0][1:3])
+    given = [*inputs, shape, writer.write_number(call.attrs["fill_value"])]
     kinds: dict[str, Any] = {
         name: str(call.attrs[name]).upper() for name in ("interpolation", "fill_mode")
     }
-    return writer.emit("ImageProjectiveTransformV3", given, **kinds)
+    return writer.write_node("ImageProjectiveTransformV3", given, **kinds)
 
 
 @write_rule("FlipLeftRight")
 def write_flip(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
     """Write the horizontal flip of images."""
-    return writer.emit("ReverseV2", [inputs[0], writer.integers([2])], T=call.dtype())
+    return writer.write_node("ReverseV2", [inputs[0], writer.write_integers([2])], T=call.dtype())
 
 
 def _write_fused(
@@ -271,8 +287,8 @@ def _write_fused(
     x, y, bias, weights = [*inputs, "", ""][:4]
     activation = call.attrs.get("activation", "linear")
     if not bias or len(call.shape(2)[0]) != 1:
-        result = writer.emit(plain, [x, y], T=call.dtype(), **attrs)
-        result = writer.emit("AddV2", [result, bias], T="float32") if bias else result
+        result = writer.write_node(plain, [x, y], T=call.dtype(), **attrs)
+        result = writer.write_node("AddV2", [result, bias], T="float32") if bias else result
         return _write_activation(writer, call, result, inputs)
     names = ["BiasAdd"] + ([] if activation == "linear" else [OPERATOR_OF_ACTIVATION[activation]])
     rest = [bias, weights] if weights else [bias]
@@ -281,7 +297,7 @@ def _write_fused(
         if activation == "leakyrelu"
         else {}
     )
-    return writer.emit(
+    return writer.write_node(
         fused, [x, y, *rest], fused_ops=names, num_args=len(rest), T="float32", **alpha, **attrs
     )
 
@@ -295,7 +311,9 @@ def _write_activation(writer: GraphWriter, call: TracedCall, result: str, inputs
         {"alpha": float(call.attrs["leakyrelu_alpha"])} if activation == "leakyrelu" else {}
     )
     weights = inputs[3:4] if activation == "prelu" else []
-    return writer.emit(OPERATOR_OF_ACTIVATION[activation], [result, *weights], T="float32", **alpha)
+    return writer.write_node(
+        OPERATOR_OF_ACTIVATION[activation], [result, *weights], T="float32", **alpha
+    )
 
 
 def _strides_attribute(window: Any) -> dict[str, Any]:
@@ -329,8 +347,8 @@ def _write_padding(writer: GraphWriter, call: TracedCall, x: str, value: float) 
     attrs: dict[str, Any] = _padding_attributes(window, call.shape()[0][1:-1])
     if "explicit_paddings" not in attrs:
         return x, attrs["padding"]
-    pairs = writer.constant(np.array([(0, 0), *window.padding, (0, 0)], np.int32))
-    return writer.emit("PadV2", [x, pairs, writer.number(value)], T="float32"), "VALID"
+    pairs = writer.write_constant(np.array([(0, 0), *window.padding, (0, 0)], np.int32))
+    return writer.write_node("PadV2", [x, pairs, writer.write_number(value)], T="float32"), "VALID"
 
 
 def _count_cells_inside_image(window: Any, image: Sequence[int]) -> Any:

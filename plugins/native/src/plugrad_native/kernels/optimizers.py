@@ -11,6 +11,7 @@ from plugrad_cpu.extend import empty, numpy_implementation, thread_pool
 from plugrad_native.declare import (
     FLOAT_DTYPES,
     MAX_ELEMENTS,
+    UNTRACKED_MAX_ELEMENTS,
     as_contiguous,
     find_c_functions,
     table,
@@ -30,11 +31,13 @@ def make_optimizer_kernel(kernel: Kernel[..., Any], function: str) -> Implementa
     def implementation(coefficients: Array, *tensors: Array) -> list[Array]:
         count = len(tensors) // lists
         sizes = [x.size for x in tensors[:count]]
-        if max(sizes, default=0) >= MAX_ELEMENTS:
+        largest = max(sizes, default=0)
+        if largest >= MAX_ELEMENTS:
             return numpy_function(coefficients, *tensors)
         dtype = coefficients.dtype
-        inputs = tuple([as_contiguous(x) for x in tensors])
-        outputs = [empty(x.shape, dtype) for x in tensors[count:]]
+        inputs = tuple(map(as_contiguous, tensors))
+        new_array = np.empty if largest < UNTRACKED_MAX_ELEMENTS else empty
+        outputs = [new_array(x.shape, dtype) for x in tensors[count:]]
         run = functions[dtype]
         arguments = (
             as_contiguous(coefficients),

@@ -28,6 +28,10 @@ C_ARGSORT = find_c_functions("argsort", "float16", "float32", "float64", *INTEGE
 SORT_COST_IN_ADDITIONS: Final = 8
 """How long sorting takes for each element, in additions."""
 
+LONG_ROW_ELEMENTS: Final = 1 << 13
+"""The elements of a vector from which on the radix sort takes less time than NumPy's, half of it for a million."""
+
+numpy_sort: Final = numpy_implementation(sorting.sort)
 numpy_argsort: Final = numpy_implementation(sorting.argsort)
 numpy_top_k: Final = numpy_implementation(sorting.top_k)
 
@@ -56,6 +60,18 @@ def argsort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
         scratch=4 * count,
     )
     return np.moveaxis(places, -1, axis)
+
+
+@table.implements(sorting.sort)
+@tracked
+def sort(x: Array, *, axis: int, descending: bool) -> Array:
+    """Return the elements in order along an axis; a long vector is ordered by the indices that sort it."""
+    is_long = LONG_ROW_ELEMENTS <= x.size == x.shape[axis] < MAX_ELEMENTS
+    if not is_long or x.itemsize == 1 or x.dtype not in C_ARGSORT:  # NumPy counts bytes
+        return track_allocation(numpy_sort(x, axis=axis, descending=descending))
+    row = x.reshape(-1)
+    places = argsort(row, axis=0, descending=descending, stable=True)
+    return row.take(places, out=empty(row.shape, x.dtype), mode="clip").reshape(x.shape)
 
 
 @table.implements(sorting.top_k)

@@ -15,7 +15,7 @@ from plugrad_nn.arguments import check_flag
 from plugrad_nn.convert.folders import read_folder as read_folder
 from plugrad_nn.convert.names import Renaming as Names, as_rename_function, join_name
 from plugrad_nn.convert.places import find_layers
-from plugrad_nn.convert.rules import Array, ParameterEntry, entries_for
+from plugrad_nn.convert.rules import Array, ParameterConversion, conversions_of_layer
 from plugrad_nn.layer import Layer
 from plugrad_nn.parameters import Params, assign_named, named_leaves
 
@@ -28,7 +28,7 @@ __all__ = ["Converted", "read_folder", "state_dict", "to_state_dict"]
 
 MAX_NAMES_IN_MESSAGE = 8
 """The most names in a line of a message."""
-LayerEntries: TypeAlias = "Iterator[tuple[LayerLocation, ParameterEntry]]"
+LayerConversions: TypeAlias = "Iterator[tuple[LayerLocation, ParameterConversion]]"
 
 
 @dataclass(frozen=True)
@@ -120,16 +120,18 @@ def state_dict(
     values: Params = {}
     taken: dict[str, str] = {}
     missing: list[str] = []
-    for place, entry in _iter_layer_entries(model, params, shape, shapes):
-        wanted = [join_name(place.torch_name, name) for name in entry.torch_names]
+    for place, conversion in _iter_layer_conversions(model, params, shape, shapes):
+        wanted = [join_name(place.torch_name, name) for name in conversion.torch_names]
         absent = [name for name in wanted if name not in renamed]
         if absent:
-            missing += absent if entry.parameter_names else []
+            missing += absent if conversion.parameter_names else []
             continue
-        _check_shapes(function, place, entry, wanted, shapes, renamed)
+        _check_tensor_shapes(function, place, conversion, wanted, shapes, renamed)
         taken |= {name: renamed[name] for name in wanted}
         arrays = [_as_array(function, renamed[name], tensors[renamed[name]]) for name in wanted]
-        for name, value in zip(entry.parameter_names, entry.from_torch(*arrays), strict=True):
+        for name, value in zip(
+            conversion.parameter_names, conversion.from_torch(*arrays), strict=True
+        ):
             _set_by_dotted_name(values, join_name(place.plugrad_name, name), value)
     unused = [given for name, given in renamed.items() if name not in taken]
     if (missing and not allow_missing) or (unused and not allow_unused):
@@ -172,10 +174,12 @@ def to_state_dict(
         shapes = dict.fromkeys(cast("Mapping[str, Any]", names), (0,))
     result: dict[str, Array] = {}
     _check_model(function, model)
-    for place, entry in _iter_layer_entries(model, params, shape, shapes):
+    for place, conversion in _iter_layer_conversions(model, params, shape, shapes):
         own = dict(named_leaves(place.params))
-        arrays = entry.to_torch(*(np.asarray(own[name]) for name in entry.parameter_names))
-        for name, array in zip(entry.torch_names, arrays, strict=True):
+        arrays = conversion.to_torch(
+            *(np.asarray(own[name]) for name in conversion.parameter_names)
+        )
+        for name, array in zip(conversion.torch_names, arrays, strict=True):
             new = rename(join_name(place.torch_name, name))
             if new in result:
                 raise ArgumentError(f"{function}: names gives two tensors the name {new!r}")
@@ -216,34 +220,36 @@ def _map_new_to_old_names(
     return renamed, left_out
 
 
-def _iter_layer_entries(
+def _iter_layer_conversions(
     model: Layer, params: Params, shape: Any, shapes: Mapping[str, tuple[int, ...]]
-) -> LayerEntries:
-    """Yield each layer of a model with the conversion entries of its parameters."""
+) -> LayerConversions:
+    """Yield each layer of a model with the conversions of its parameters."""
     for place in find_layers(model, params, shape):
-        if isinstance(place.step, Layer):
+        if isinstance(place.layer_or_function, Layer):
             prefix = f"{place.torch_name}." if place.torch_name else ""
             start = len(prefix)
             own = {name[start:]: s for name, s in shapes.items() if name.startswith(prefix)}
-            for entry in entries_for(place.step, place.params, own, place.features):
-                yield place, entry
+            for conversion in conversions_of_layer(
+                place.layer_or_function, place.params, own, place.feature_order
+            ):
+                yield place, conversion
 
 
-def _check_shapes(
+def _check_tensor_shapes(
     function: str,
     place: LayerLocation,
-    entry: ParameterEntry,
+    conversion: ParameterConversion,
     wanted: list[str],
     shapes: Mapping[str, tuple[int, ...]],
     renamed: Mapping[str, str],
 ) -> None:
-    """Raise unless the tensors of a conversion entry have the shapes that the layer expects."""
+    """Raise unless the tensors of a conversion have the shapes that the layer expects."""
     own = dict(named_leaves(place.params))
-    empty = [np.broadcast_to(np.float32(0), own[name].shape) for name in entry.parameter_names]
-    for name, array in zip(wanted, entry.to_torch(*empty), strict=True):
+    empty = [np.broadcast_to(np.float32(0), own[name].shape) for name in conversion.parameter_names]
+    for name, array in zip(wanted, conversion.to_torch(*empty), strict=True):
         if shapes[name] != np.shape(array):
             raise ShapeError(
-                f"{function}: {renamed[name]!r} has shape {shapes[name]}; {place.step!r:.80}, called "
+                f"{function}: {renamed[name]!r} has shape {shapes[name]}; {place.layer_or_function!r:.80}, called "
                 f"{place.plugrad_name or 'the model'!r}, needs {np.shape(array)}"
             )
 

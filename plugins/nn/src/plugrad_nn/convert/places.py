@@ -33,17 +33,17 @@ SAME_FEATURE_ORDER = FeatureOrder()
 class LayerLocation:
     """A layer, or a function used as one, with its names in plugrad and in PyTorch."""
 
-    step: Any
+    layer_or_function: Any
     """A layer, or a function in the place of one."""
     params: Params
-    shape: Any
-    result: Any
+    input_shape: Any
+    result_shape: Any
     """The shape of one result; None where no layer follows that could see it."""
     plugrad_name: str
     torch_name: str
-    sources: tuple[int, ...]
+    source_indices: tuple[int, ...]
     """The numbers of the places whose results it takes; none for what nobody follows."""
-    features: FeatureOrder = SAME_FEATURE_ORDER
+    feature_order: FeatureOrder = SAME_FEATURE_ORDER
     is_junction: bool = False
     """Whether layers of a layer come together here; it has only those parameters that are not theirs."""
 
@@ -60,67 +60,93 @@ def find_layers(model: Layer, params: Params, shape: Any) -> list[LayerLocation]
     _add_layer(places, model, params, shape, None, "", "", ())
     _set_order_after_flatten(places)
     for place in places:
-        if isinstance(place.step, Reshape):
+        if isinstance(place.layer_or_function, Reshape):
             _set_order_before_reshape(places, place)
     return places
 
 
 def _add_layer(
     places: list[LayerLocation],
-    step: Any,
+    layer_or_function: Any,
     params: Params,
     shape: Any,
-    result: Any,
-    ours: str,
-    theirs: str,
+    result_shape: Any,
+    plugrad_name: str,
+    torch_name: str,
     sources: tuple[int, ...],
 ) -> tuple[int, ...]:
     """Add the places of a layer, and return the index of the place that computes its result."""
-    while isinstance(step, TimeDistributed | Masked):
-        shape = shape[1:] if isinstance(step, TimeDistributed) else shape[0]
-        step = step.layer
-    if isinstance(step, Sequential):
+    while isinstance(layer_or_function, TimeDistributed | Masked):
+        shape = shape[1:] if isinstance(layer_or_function, TimeDistributed) else shape[0]
+        layer_or_function = layer_or_function.layer
+    if isinstance(layer_or_function, Sequential):
         inner = sources
-        for number, child in enumerate(step.children(params, shape)):
+        for number, child in enumerate(layer_or_function.children(params, shape)):
             inner = _add_layer(
                 places,
                 child.step,
                 child.params,
                 child.shape,
                 child.result,
-                join_name(ours, child.name),
-                join_name(theirs, str(number)),
+                join_name(plugrad_name, child.name),
+                join_name(torch_name, str(number)),
                 inner,
             )
-        if not isinstance(step, Residual):
+        if not isinstance(layer_or_function, Residual):
             return inner
         joint = LayerLocation(
-            step, {}, shape, result, ours, theirs, (*sources, *inner), is_junction=True
+            layer_or_function,
+            {},
+            shape,
+            result_shape,
+            plugrad_name,
+            torch_name,
+            (*sources, *inner),
+            is_junction=True,
         )
         places.append(joint)
         return (len(places) - 1,)
-    if isinstance(step, Graph):
-        found: dict[str, tuple[int, ...]] = dict.fromkeys(step.inputs, ())
-        for child, (name, node) in zip(step.children(params, shape), step.nodes, strict=True):
+    if isinstance(layer_or_function, Graph):
+        found: dict[str, tuple[int, ...]] = dict.fromkeys(layer_or_function.inputs, ())
+        for child, (name, node) in zip(
+            layer_or_function.children(params, shape), layer_or_function.nodes, strict=True
+        ):
             found[name] = _add_layer(
                 places,
                 child.step,
                 child.params,
                 child.shape,
                 child.result,
-                join_name(ours, name),
-                join_name(theirs, name),
+                join_name(plugrad_name, name),
+                join_name(torch_name, name),
                 tuple(number for source in node[1:] for number in found[source]),
             )
-        return found[step.outputs] if isinstance(step.outputs, str) else ()
-    parts = step.parts(shape) if isinstance(step, Layer) else {}
-    if not parts or isinstance(step, MultiHeadAttention):
-        places.append(LayerLocation(step, params, shape, result, ours, theirs, sources))
+        return (
+            found[layer_or_function.outputs] if isinstance(layer_or_function.outputs, str) else ()
+        )
+    parts = layer_or_function.parts(shape) if isinstance(layer_or_function, Layer) else {}
+    if not parts or isinstance(layer_or_function, MultiHeadAttention):
+        places.append(
+            LayerLocation(
+                layer_or_function, params, shape, result_shape, plugrad_name, torch_name, sources
+            )
+        )
         return (len(places) - 1,)
     own = {name: value for name, value in params.items() if name not in parts}
-    places.append(LayerLocation(step, own, shape, result, ours, theirs, sources, is_junction=True))
+    places.append(
+        LayerLocation(
+            layer_or_function,
+            own,
+            shape,
+            result_shape,
+            plugrad_name,
+            torch_name,
+            sources,
+            is_junction=True,
+        )
+    )
     number = len(places) - 1
-    called = TORCH_NAMES_OF_PARTS.get(type(step), {})
+    called = TORCH_NAMES_OF_PARTS.get(type(layer_or_function), {})
     for name, (part, part_shape) in parts.items():
         _add_layer(
             places,
@@ -128,8 +154,8 @@ def _add_layer(
             params[name],
             part_shape,
             None,
-            join_name(ours, name),
-            join_name(theirs, called.get(name, name)),
+            join_name(plugrad_name, name),
+            join_name(torch_name, called.get(name, name)),
             (),
         )
     return (number,)
@@ -139,61 +165,65 @@ def _keeps_features(place: LayerLocation) -> bool:
     """Return whether a layer keeps the order of the features."""
     if (
         place.is_junction
-        or isinstance(place.step, Flatten | Reshape)
-        or place.shape != place.result
+        or isinstance(place.layer_or_function, Flatten | Reshape)
+        or place.input_shape != place.result_shape
     ):
         return False
-    return not place.params or isinstance(place.step, _Normalization | PReLU)
+    return not place.params or isinstance(place.layer_or_function, _Normalization | PReLU)
 
 
 def _set_order_after_flatten(places: list[LayerLocation]) -> None:
     """Record the order of features after each `Flatten`, up to the next `Dense`."""
     for place in places:
-        known = [places[number].features.output_order for number in place.sources]
+        known = [places[number].feature_order.output_order for number in place.source_indices]
         before = known[0] if len(known) == 1 else None
-        if isinstance(place.step, Flatten):
-            place.features = FeatureOrder(None, _flatten_order(places, place))
+        if isinstance(place.layer_or_function, Flatten):
+            place.feature_order = FeatureOrder(None, _flatten_order(places, place))
         elif before is not None and _keeps_features(place):
-            place.features = FeatureOrder(before, before)
-        elif before is not None and isinstance(place.step, Dense):
-            place.features = FeatureOrder(before, None)
+            place.feature_order = FeatureOrder(before, before)
+        elif before is not None and isinstance(place.layer_or_function, Dense):
+            place.feature_order = FeatureOrder(before, None)
         elif any(order is not None for order in known) and (
             place.params or place.is_junction or len(known) > 1
         ):
             raise ArgumentError(
-                f"state_dict: {place.plugrad_name or place.step!r:.80} takes flattened images, whose pixels and "
-                "channels PyTorch has in another order; only Dense layers, normalizations and functions may follow "
+                f"state_dict: {place.plugrad_name or place.layer_or_function!r:.80} takes flattened images, "
+                "whose pixels and channels PyTorch has in another order; "
+                "only Dense layers, normalizations and functions may follow "
                 "Flatten"
             )
 
 
 def _set_order_before_reshape(places: list[LayerLocation], place: LayerLocation) -> None:
     """Record the order of features before a `Reshape` to images, back to the preceding `Dense` layer."""
-    if place.result is None or len(place.shape) != 1 or len(place.result) < 3:
+    if place.result_shape is None or len(place.input_shape) != 1 or len(place.result_shape) < 3:
         return
-    order = _channels_first_order(place.result)
-    while order is not None and len(place.sources) == 1:
-        place = places[place.sources[0]]
-        if isinstance(place.step, Dense):
-            place.features = FeatureOrder(place.features.input_order, order)
+    order = _channels_first_order(place.result_shape)
+    while order is not None and len(place.source_indices) == 1:
+        place = places[place.source_indices[0]]
+        if isinstance(place.layer_or_function, Dense):
+            place.feature_order = FeatureOrder(place.feature_order.input_order, order)
             return
         if not _keeps_features(place):
             return
-        place.features = FeatureOrder(order, order)
+        place.feature_order = FeatureOrder(order, order)
 
 
 def _flatten_order(places: Sequence[LayerLocation], place: LayerLocation) -> Array | None:
     """Return the order of features of flattened images, or None for sequences, which both sides flatten alike."""
-    if len(place.shape) == 2:
+    if len(place.input_shape) == 2:
         source = place
-        while len(source.sources) == 1:
-            source = places[source.sources[0]]
-            if isinstance(source.step, _Convolution):
-                return _channels_first_order(place.shape)
-            if isinstance(source.step, _Recurrent | Bidirectional | Embedding | MultiHeadAttention):
+        while len(source.source_indices) == 1:
+            source = places[source.source_indices[0]]
+            if isinstance(source.layer_or_function, _Convolution):
+                return _channels_first_order(place.input_shape)
+            if isinstance(
+                source.layer_or_function,
+                _Recurrent | Bidirectional | Embedding | MultiHeadAttention,
+            ):
                 return None
         return None
-    return _channels_first_order(place.shape)
+    return _channels_first_order(place.input_shape)
 
 
 def _channels_first_order(shape: tuple[int, ...]) -> Array | None:

@@ -27,7 +27,7 @@ Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Arrays: TypeAlias = "tuple[Array, ...]"
 
 
-class ParameterEntry(NamedTuple):
+class ParameterConversion(NamedTuple):
     """PyTorch's tensors and the parameters of a layer that correspond, with functions that convert both ways."""
 
     torch_names: tuple[str, ...]
@@ -48,25 +48,28 @@ class FeatureOrder(NamedTuple):
     output_order: Array | None = None
 
 
+TensorShapes: TypeAlias = "Mapping[str, tuple[int, ...]]"
 ConversionRule: TypeAlias = (
-    "Callable[[Any, Params, Mapping[str, tuple[int, ...]], FeatureOrder], list[ParameterEntry]]"
+    "Callable[[Any, Params, TensorShapes, FeatureOrder], list[ParameterConversion]]"
 )
-"""The entries of a layer, given its parameters, the shapes of the module's tensors by name, and its features."""
+"""The conversions of a layer, given its parameters, the shapes of the module's tensors by name, and its features."""
 
 
-def entries_for(
-    layer: Layer, params: Params, shapes: Mapping[str, tuple[int, ...]], features: FeatureOrder
-) -> list[ParameterEntry]:
-    """Return the conversion entries of a layer; a layer that PyTorch lacks keeps its parameters unchanged."""
-    rule = RULES_BY_LAYER.get(type(layer))
+def conversions_of_layer(
+    layer: Layer, params: Params, shapes: TensorShapes, features: FeatureOrder
+) -> list[ParameterConversion]:
+    """Return the conversions of a layer; a layer that PyTorch lacks keeps its parameters unchanged."""
+    rule = CONVERSION_RULES_BY_LAYER_CLASS.get(type(layer))
     if rule is None:
-        return [unchanged_entry(name.replace(".", "_"), name) for name, _ in named_leaves(params)]
+        return [
+            unchanged_conversion(name.replace(".", "_"), name) for name, _ in named_leaves(params)
+        ]
     return rule(layer, params, shapes, features)
 
 
-def unchanged_entry(theirs: str, ours: str) -> ParameterEntry:
-    """Return the conversion entry of a tensor that is used unchanged as a parameter."""
-    return ParameterEntry((theirs,), (ours,), lambda x: (x,), lambda x: (x,))
+def unchanged_conversion(theirs: str, ours: str) -> ParameterConversion:
+    """Return the conversion of a tensor that is used unchanged as a parameter."""
+    return ParameterConversion((theirs,), (ours,), lambda x: (x,), lambda x: (x,))
 
 
 def _feature_permutations(
@@ -79,56 +82,56 @@ def _feature_permutations(
     return (lambda x: np.take(x, features, axis)), (lambda x: np.take(x, from_torch, axis))
 
 
-def _vector_entries(
+def _vector_conversions(
     names: Mapping[str, str], features: FeatureOrder, params: Params, prefix: str = ""
-) -> list[ParameterEntry]:
-    """Return the conversion entries of those vectors, one element per feature, that the layer has."""
+) -> list[ParameterConversion]:
+    """Return the conversions of those vectors, one element per feature, that the layer has."""
     read, write = _feature_permutations(0, features.output_order)
     return [
-        ParameterEntry((theirs,), (ours,), lambda x: (read(x),), lambda x: (write(x),))
+        ParameterConversion((theirs,), (ours,), lambda x: (read(x),), lambda x: (write(x),))
         for ours, theirs in names.items()
         if prefix + ours in params
     ]
 
 
-def _dense_entries(
+def _dense_conversions(
     layer: Dense, params: Params, shapes: Any, features: FeatureOrder
-) -> list[ParameterEntry]:
+) -> list[ParameterConversion]:
     rows, rows_back = _feature_permutations(0, features.input_order)
     columns, columns_back = _feature_permutations(1, features.output_order)
-    kernel = ParameterEntry(
+    kernel = ParameterConversion(
         ("weight",),
         ("kernel",),
         lambda x: (columns(rows(np.transpose(x))),),
         lambda x: (np.transpose(rows_back(columns_back(x))),),
     )
-    return [kernel, *_vector_entries({"bias": "bias"}, features, params)]
+    return [kernel, *_vector_conversions({"bias": "bias"}, features, params)]
 
 
-def _normalization_entries(
+def _normalization_conversions(
     layer: Layer, params: Params, shapes: Any, features: FeatureOrder
-) -> list[ParameterEntry]:
+) -> list[ParameterConversion]:
     names = {
         "gamma": "weight",
         "beta": "bias",
         "moving_mean": "running_mean",
         "moving_variance": "running_var",
     }
-    found = _vector_entries(names, features, params)
+    found = _vector_conversions(names, features, params)
     if isinstance(layer, BatchNorm):
         zero = (np.int64(0),)
-        found.append(ParameterEntry(("num_batches_tracked",), (), lambda x: (), lambda: zero))  # type: ignore[arg-type,return-value] # pyright: ignore[reportArgumentType] - a 0-d array to all who use it
+        found.append(ParameterConversion(("num_batches_tracked",), (), lambda x: (), lambda: zero))  # type: ignore[arg-type,return-value] # pyright: ignore[reportArgumentType] - a 0-d array to all who use it
     return found
 
 
-def _prelu_entries(
+def _prelu_conversions(
     layer: PReLU, params: Params, shapes: Any, features: FeatureOrder
-) -> list[ParameterEntry]:
+) -> list[ParameterConversion]:
     if shapes.get("weight") != (1,):
-        return _vector_entries({"alpha": "weight"}, features, params)
+        return _vector_conversions({"alpha": "weight"}, features, params)
     channels = params["alpha"].shape  # PyTorch has one slope for all channels by default
     return [
-        ParameterEntry(
+        ParameterConversion(
             ("weight",), ("alpha",), lambda x: (np.broadcast_to(x, channels),), _take_first_slope
         )
     ]
@@ -138,31 +141,33 @@ def _take_first_slope(x: Array) -> Arrays:
     return (x[:1],)
 
 
-def _embedding_entries(
+def _embedding_conversions(
     layer: Layer, params: Params, shapes: Any, features: FeatureOrder
-) -> list[ParameterEntry]:
-    return [unchanged_entry("weight", "embeddings")]
+) -> list[ParameterConversion]:
+    return [unchanged_conversion("weight", "embeddings")]
 
 
-def _convolution_entries(
+def _convolution_conversions(
     layer: Layer, params: Params, shapes: Any, features: FeatureOrder
-) -> list[ParameterEntry]:
-    """Return the entries of a convolution; PyTorch's filters have the outputs first."""
-    kernel = ParameterEntry(
+) -> list[ParameterConversion]:
+    """Return the conversions of a convolution; PyTorch's filters have the outputs first."""
+    kernel = ParameterConversion(
         ("weight",),
         ("kernel",),
         lambda x: (np.transpose(x, (*range(2, np.ndim(x)), 1, 0)),),
         lambda x: (np.transpose(x, (-1, -2, *range(np.ndim(x) - 2))),),
     )
-    return [kernel, *([unchanged_entry("bias", "bias")] if "bias" in params else [])]
+    return [kernel, *([unchanged_conversion("bias", "bias")] if "bias" in params else [])]
 
 
-def _depthwise_kernel_entry(theirs: str, ours: str, size: tuple[int, ...]) -> ParameterEntry:
+def _depthwise_kernel_conversion(
+    theirs: str, ours: str, size: tuple[int, ...]
+) -> ParameterConversion:
     """PyTorch's filters of a convolution with as many groups as channels have the axes (outputs, 1, height, width)."""
     height, width, channels, multiplier = size
     inner = (channels, multiplier, height, width)
     outer = (channels * multiplier, 1, height, width)
-    return ParameterEntry(
+    return ParameterConversion(
         (theirs,),
         (ours,),
         lambda x: (np.transpose(np.reshape(x, inner), (2, 3, 0, 1)),),
@@ -170,57 +175,62 @@ def _depthwise_kernel_entry(theirs: str, ours: str, size: tuple[int, ...]) -> Pa
     )
 
 
-def _depthwise_entries(
+def _depthwise_conversions(
     layer: DepthwiseConv2D, params: Params, shapes: Any, features: FeatureOrder
-) -> list[ParameterEntry]:
-    kernel = _depthwise_kernel_entry("weight", "kernel", params["kernel"].shape)
-    return [kernel, *([unchanged_entry("bias", "bias")] if "bias" in params else [])]
+) -> list[ParameterConversion]:
+    kernel = _depthwise_kernel_conversion("weight", "kernel", params["kernel"].shape)
+    return [kernel, *([unchanged_conversion("bias", "bias")] if "bias" in params else [])]
 
 
-def _separable_entries(
+def _separable_conversions(
     layer: SeparableConv2D, params: Params, shapes: Any, features: FeatureOrder
-) -> list[ParameterEntry]:
+) -> list[ParameterConversion]:
     size = params["depthwise_kernel"].shape
     found = [
-        _depthwise_kernel_entry("depthwise.weight", "depthwise_kernel", size),
-        *_prefix_entries(
-            _convolution_entries(layer, {}, shapes, features), "pointwise.", "pointwise_"
+        _depthwise_kernel_conversion("depthwise.weight", "depthwise_kernel", size),
+        *_prefix_conversion_names(
+            _convolution_conversions(layer, {}, shapes, features), "pointwise.", "pointwise_"
         ),
     ]
-    return [*found, *([unchanged_entry("pointwise.bias", "bias")] if "bias" in params else [])]
+    return [*found, *([unchanged_conversion("pointwise.bias", "bias")] if "bias" in params else [])]
 
 
-def _prefix_entries(entries: list[ParameterEntry], theirs: str, ours: str) -> list[ParameterEntry]:
+def _prefix_conversion_names(
+    conversions: list[ParameterConversion], theirs: str, ours: str
+) -> list[ParameterConversion]:
     return [
-        entry._replace(
-            torch_names=tuple(theirs + name for name in entry.torch_names),
-            parameter_names=tuple(ours + name for name in entry.parameter_names),
+        conversion._replace(
+            torch_names=tuple(theirs + name for name in conversion.torch_names),
+            parameter_names=tuple(ours + name for name in conversion.parameter_names),
         )
-        for entry in entries
+        for conversion in conversions
     ]
 
 
-def _recurrent_entries(
+def _recurrent_conversions(
     layer: Layer, params: Params, shapes: Any, features: FeatureOrder
-) -> list[ParameterEntry]:
-    """PyTorch has two biases where the sum of both counts, and the gates of a GRU in the order reset, update, new."""
-    gates = getattr(layer, "gates", 1)
+) -> list[ParameterConversion]:
+    """Return the conversions of a recurrent layer.
+
+    PyTorch has two biases where the sum of both counts, and the gates of a GRU in the order reset, update, new.
+    """
+    gates = getattr(layer, "gate_count", 1)
     order = [1, 0, 2] if isinstance(layer, GRU) else list(range(gates))
 
-    def arrange(x: Array) -> Array:
+    def reorder_gates(x: Array) -> Array:
         """Reorder the gates in rows between both sides; applied twice, it changes nothing."""
         parts = np.reshape(x, (gates, -1, *x.shape[1:]))
         return np.reshape(parts[order], x.shape)
 
     def to_torch(x: Array) -> Arrays:
-        return (arrange(x).T,)
+        return (reorder_gates(x).T,)
 
     def from_torch(x: Array) -> Arrays:
-        return (arrange(x.T),)
+        return (reorder_gates(x.T),)
 
     found = [
-        ParameterEntry(("weight_ih_l0",), ("kernel",), to_torch, from_torch),
-        ParameterEntry(("weight_hh_l0",), ("recurrent_kernel",), to_torch, from_torch),
+        ParameterConversion(("weight_ih_l0",), ("kernel",), to_torch, from_torch),
+        ParameterConversion(("weight_hh_l0",), ("recurrent_kernel",), to_torch, from_torch),
     ]
     if "bias" not in params:
         return found
@@ -233,28 +243,30 @@ def _recurrent_entries(
             )
         return [
             *found,
-            ParameterEntry(
+            ParameterConversion(
                 biases,
                 ("bias",),
-                lambda x, h: (np.stack([arrange(x), arrange(h)]),),
-                lambda x: (arrange(x[0]), arrange(x[1])),
+                lambda x, h: (np.stack([reorder_gates(x), reorder_gates(h)]),),
+                lambda x: (reorder_gates(x[0]), reorder_gates(x[1])),
             ),
         ]
     return [
         *found,
-        ParameterEntry(biases, ("bias",), lambda x, h: (x + h,), lambda x: (x, np.zeros_like(x))),
+        ParameterConversion(
+            biases, ("bias",), lambda x, h: (x + h,), lambda x: (x, np.zeros_like(x))
+        ),
     ]
 
 
-def _bidirectional_entries(
+def _bidirectional_conversions(
     layer: Bidirectional, params: Params, shapes: Any, features: FeatureOrder
-) -> list[ParameterEntry]:
-    found: list[ParameterEntry] = []
+) -> list[ParameterConversion]:
+    found: list[ParameterConversion] = []
     for direction, end in (("forward", ""), ("backward", "_reverse")):
-        for entry in _recurrent_entries(layer.layer, params[direction], shapes, features):
-            theirs = tuple(name + end for name in entry.torch_names)
-            ours = tuple(f"{direction}.{name}" for name in entry.parameter_names)
-            found.append(entry._replace(torch_names=theirs, parameter_names=ours))
+        for conversion in _recurrent_conversions(layer.layer, params[direction], shapes, features):
+            theirs = tuple(name + end for name in conversion.torch_names)
+            ours = tuple(f"{direction}.{name}" for name in conversion.parameter_names)
+            found.append(conversion._replace(torch_names=theirs, parameter_names=ours))
     return found
 
 
@@ -262,36 +274,36 @@ def _transpose_all(arrays: Iterable[Array]) -> Arrays:
     return tuple(np.transpose(array) for array in arrays)
 
 
-def _attention_entries(
+def _attention_conversions(
     layer: MultiHeadAttention, params: Params, shapes: Any, features: FeatureOrder
-) -> list[ParameterEntry]:
-    """PyTorch may store the query, key and value projections in one matrix or in three."""
+) -> list[ParameterConversion]:
+    """Return the conversions of attention; PyTorch may store the query, key and value matrices in one or in three."""
     projections = ("query", "key", "value")
     parts = [name for name in ("kernel", "bias") if name in params["query"]]
     theirs = {"kernel": "weight", "bias": "bias"}
     output = [
-        entry._replace(
-            parameter_names=(f"output.{entry.parameter_names[0]}",),
-            torch_names=(f"out_proj.{entry.torch_names[0]}",),
+        conversion._replace(
+            parameter_names=(f"output.{conversion.parameter_names[0]}",),
+            torch_names=(f"out_proj.{conversion.torch_names[0]}",),
         )
-        for entry in _dense_entries(Dense(1), params["output"], shapes, FeatureOrder())
+        for conversion in _dense_conversions(Dense(1), params["output"], shapes, FeatureOrder())
     ]
     if "q_proj.weight" in shapes:
         return [
             *(
-                entry._replace(
-                    parameter_names=(f"{name}.{entry.parameter_names[0]}",),
-                    torch_names=(f"{name[0]}_proj.{entry.torch_names[0]}",),
+                conversion._replace(
+                    parameter_names=(f"{name}.{conversion.parameter_names[0]}",),
+                    torch_names=(f"{name[0]}_proj.{conversion.torch_names[0]}",),
                 )
                 for name in projections
-                for entry in _dense_entries(Dense(1), params[name], shapes, FeatureOrder())
+                for conversion in _dense_conversions(Dense(1), params[name], shapes, FeatureOrder())
             ),
             *output,
         ]
     columns = [params[name]["kernel"].shape[1] for name in projections]
     cuts = [columns[0], columns[0] + columns[1]]
     packed = [
-        ParameterEntry(
+        ParameterConversion(
             (f"in_proj_{theirs[part]}",),
             tuple(f"{name}.{part}" for name in projections),
             lambda x: _transpose_all(np.split(x, cuts)),
@@ -302,35 +314,39 @@ def _attention_entries(
     return [*packed, *output]
 
 
-def _split_kernel_entry(
+def _split_off_kernel_conversion(
     layer: Any, params: Params, features: FeatureOrder
-) -> tuple[ParameterEntry, list[ParameterEntry]]:
-    """Return the conversion entry of the wrapped layer's kernel, and its other entries."""
-    entries = entries_for(layer.layer, params | {layer.name: params[layer.name]}, {}, features)
-    kernels = [entry for entry in entries if entry.parameter_names == (layer.name,)]
+) -> tuple[ParameterConversion, list[ParameterConversion]]:
+    """Return the conversion of the wrapped layer's kernel, and its other conversions."""
+    conversions = conversions_of_layer(
+        layer.layer, params | {layer.name: params[layer.name]}, {}, features
+    )
+    kernels = [
+        conversion for conversion in conversions if conversion.parameter_names == (layer.name,)
+    ]
     if not kernels:
         raise ArgumentError(
             f"state_dict: {layer!r:.80}: PyTorch has no {layer.name!r} of its own; convert its parts by hand"
         )
-    return kernels[0], [entry for entry in entries if entry is not kernels[0]]
+    return kernels[0], [conversion for conversion in conversions if conversion is not kernels[0]]
 
 
-def _parametrized_entries(
+def _parametrized_conversions(
     layer: Parametrized, params: Params, shapes: Any, features: FeatureOrder
 ) -> Any:
-    kernel, others = _split_kernel_entry(layer, params, features)
+    kernel, others = _split_off_kernel_conversion(layer, params, features)
     return [
         kernel._replace(torch_names=(f"parametrizations.{kernel.torch_names[0]}.original",)),
         *others,
     ]
 
 
-def _weight_norm_entries(
+def _weight_norm_conversions(
     layer: WeightNorm, params: Params, shapes: Any, features: FeatureOrder
-) -> list[ParameterEntry]:
+) -> list[ParameterConversion]:
     own = {name: value for name, value in params.items() if not name.startswith(f"{layer.name}_")}
     direction = params[f"{layer.name}_direction"]
-    kernel, others = _split_kernel_entry(layer, {layer.name: direction, **own}, features)
+    kernel, others = _split_off_kernel_conversion(layer, {layer.name: direction, **own}, features)
     name = kernel.torch_names[0]
     older = f"{name}_g" in shapes
     length, vector = (
@@ -341,7 +357,7 @@ def _weight_norm_entries(
     axes = (1,) * (direction.ndim - 1)
     return [
         kernel._replace(torch_names=(vector,), parameter_names=(f"{layer.name}_direction",)),
-        ParameterEntry(
+        ParameterConversion(
             (length,),
             (f"{layer.name}_length",),
             lambda x: (np.reshape(x, -1),),
@@ -351,47 +367,47 @@ def _weight_norm_entries(
     ]
 
 
-def _spectral_norm_entries(
+def _spectral_norm_conversions(
     layer: SpectralNorm, params: Params, shapes: Any, features: FeatureOrder
-) -> list[ParameterEntry]:
-    kernel, others = _split_kernel_entry(layer, params, features)
+) -> list[ParameterConversion]:
+    kernel, others = _split_off_kernel_conversion(layer, params, features)
 
-    def write(x: Array, u: Array) -> Arrays:
+    def write_spectral_norm(x: Array, u: Array) -> Arrays:
         (weight,) = kernel.to_torch(x)
         v = np.reshape(weight, (len(weight), -1)).T @ u
         return weight, u, v / (np.linalg.norm(v) + NORM_EPSILON)
 
     name = f"parametrizations.{kernel.torch_names[0]}"
     return [
-        ParameterEntry(
+        ParameterConversion(
             (f"{name}.original", f"{name}.0._u", f"{name}.0._v"),
             (layer.name, f"{layer.name}_vector"),
             lambda weight, u, v: (*kernel.from_torch(weight), u),
-            write,
+            write_spectral_norm,
         ),
         *others,
     ]
 
 
-RULES_BY_LAYER: Final[dict[type, ConversionRule]] = {
-    Dense: _dense_entries,
-    PReLU: _prelu_entries,
-    **dict.fromkeys((Embedding, EmbeddingBag, PositionEmbedding), _embedding_entries),
+CONVERSION_RULES_BY_LAYER_CLASS: Final[dict[type, ConversionRule]] = {
+    Dense: _dense_conversions,
+    PReLU: _prelu_conversions,
+    **dict.fromkeys((Embedding, EmbeddingBag, PositionEmbedding), _embedding_conversions),
     **dict.fromkeys(
-        (LayerNorm, RMSNorm, GroupNorm, BatchNorm, InstanceNorm), _normalization_entries
+        (LayerNorm, RMSNorm, GroupNorm, BatchNorm, InstanceNorm), _normalization_conversions
     ),
     **dict.fromkeys(
         (Conv1D, Conv2D, Conv3D, Conv1DTranspose, Conv2DTranspose, Conv3DTranspose),
-        _convolution_entries,
+        _convolution_conversions,
     ),
-    DepthwiseConv2D: _depthwise_entries,
-    SeparableConv2D: _separable_entries,
-    **dict.fromkeys((LSTM, GRU, SimpleRNN), _recurrent_entries),
-    Bidirectional: _bidirectional_entries,
-    MultiHeadAttention: _attention_entries,
-    Parametrized: _parametrized_entries,
-    WeightNorm: _weight_norm_entries,
-    SpectralNorm: _spectral_norm_entries,
+    DepthwiseConv2D: _depthwise_conversions,
+    SeparableConv2D: _separable_conversions,
+    **dict.fromkeys((LSTM, GRU, SimpleRNN), _recurrent_conversions),
+    Bidirectional: _bidirectional_conversions,
+    MultiHeadAttention: _attention_conversions,
+    Parametrized: _parametrized_conversions,
+    WeightNorm: _weight_norm_conversions,
+    SpectralNorm: _spectral_norm_conversions,
 }
 
 TORCH_NAMES_OF_PARTS: Final[dict[type, dict[str, str]]] = {

@@ -250,7 +250,9 @@ class _PrecisionRecallMetric(Metric):
         return {name: plugrad.sum(row, axis=0) for name, row in rows.items()}
 
     @abstractmethod
-    def divide(self, both: Tensor, true: Tensor, made: Tensor) -> Tensor:
+    def divide(
+        self, true_positives: Tensor, positive_labels: Tensor, positive_predictions: Tensor
+    ) -> Tensor:
         """Return the ratio; 0 where the divisor is 0."""
 
     def compute(self, **sums: Any) -> Tensor:
@@ -285,9 +287,11 @@ class Precision(_PrecisionRecallMetric):
         ArgumentError, ArgumentValueError: an argument is none of the above.
     """
 
-    def divide(self, both: Tensor, true: Tensor, made: Tensor) -> Tensor:
+    def divide(
+        self, true_positives: Tensor, positive_labels: Tensor, positive_predictions: Tensor
+    ) -> Tensor:
         """Return true positives / positive predictions."""
-        return plugrad.div_no_nan(both, made)
+        return plugrad.div_no_nan(true_positives, positive_predictions)
 
 
 class Recall(_PrecisionRecallMetric):
@@ -301,9 +305,11 @@ class Recall(_PrecisionRecallMetric):
     Arguments and errors are as for `Precision`.
     """
 
-    def divide(self, both: Tensor, true: Tensor, made: Tensor) -> Tensor:
+    def divide(
+        self, true_positives: Tensor, positive_labels: Tensor, positive_predictions: Tensor
+    ) -> Tensor:
         """Return true positives / positive labels."""
-        return plugrad.div_no_nan(both, true)
+        return plugrad.div_no_nan(true_positives, positive_labels)
 
 
 class F1(_PrecisionRecallMetric):
@@ -317,9 +323,11 @@ class F1(_PrecisionRecallMetric):
     Arguments and errors are as for `Precision`.
     """
 
-    def divide(self, both: Tensor, true: Tensor, made: Tensor) -> Tensor:
+    def divide(
+        self, true_positives: Tensor, positive_labels: Tensor, positive_predictions: Tensor
+    ) -> Tensor:
         """Return 2 · true positives / (positive labels + positive predictions)."""
-        return plugrad.div_no_nan(2 * both, true + made)
+        return plugrad.div_no_nan(2 * true_positives, positive_labels + positive_predictions)
 
 
 class AUC(Metric):

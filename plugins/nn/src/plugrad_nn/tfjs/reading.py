@@ -45,9 +45,9 @@ class _LayerCall(NamedTuple):
     """One call of a layer."""
 
     name: str
-    step: Any
+    layer_or_function: Any
     """A layer, a function, the name of an earlier node that shares its layer, or None, which passes its input on."""
-    inputs: tuple[str, ...]
+    input_names: tuple[str, ...]
 
 
 def load_layers_model(folder: str | PathLike[str]) -> tuple[Graph, Params]:
@@ -159,11 +159,11 @@ class _ModelReader:
         passed: dict[str, str] = {}
         kept: dict[str, Any] = {}
         for node in self._insert_mask_nodes(nodes):
-            taken = tuple(passed.get(name, name) for name in node.inputs)
-            if node.step is None:
+            taken = tuple(passed.get(name, name) for name in node.input_names)
+            if node.layer_or_function is None:
                 passed[node.name] = taken[0]
             else:
-                kept[node.name] = (node.step, *taken)
+                kept[node.name] = (node.layer_or_function, *taken)
         if self.problems:  # the graph would lack nodes
             return Graph("x", {"y": (plugrad.positive, "x")}, "y"), params
         ends = [passed.get(name, name) for name in outputs]
@@ -176,18 +176,22 @@ class _ModelReader:
         masks: dict[str, str] = {}
         kept: dict[str, Any] = {}
         for node in nodes:
-            step = kept[node.name] = kept.get(node.step, node.step)
-            found = [masks[name] for name in node.inputs if name in masks]
+            step = kept[node.name] = kept.get(node.layer_or_function, node.layer_or_function)
+            found = [masks[name] for name in node.input_names if name in masks]
             if node.name in self.masking:
                 yield node
                 masks[node.name] = f"{node.name}/mask"
-                yield _LayerCall(masks[node.name], self.masking[node.name], node.inputs)
+                yield _LayerCall(masks[node.name], self.masking[node.name], node.input_names)
             elif not found:
                 yield node
             elif isinstance(step, LSTM | GRU | SimpleRNN | Bidirectional) and len(found) == 1:
                 # A string stands for the layer of an earlier node, which takes a mask, too.
-                shared = node.step if isinstance(node.step, str) else Masked(step)
-                yield _LayerCall(node.name, shared, (*node.inputs, found[0]))
+                shared = (
+                    node.layer_or_function
+                    if isinstance(node.layer_or_function, str)
+                    else Masked(step)
+                )
+                yield _LayerCall(node.name, shared, (*node.input_names, found[0]))
                 cell = step.layer if isinstance(step, Bidirectional) else step
                 if cell.return_sequences:
                     masks[node.name] = found[0]

@@ -318,7 +318,9 @@ def layer_config(layer: Layer, shape: Any) -> tuple[str, dict[str, Any]]:
             config[field] = _activation_name(getattr(layer, field))
     for field in ("padding", "cropping"):
         if isinstance(layer, shapes.ZeroPadding2D | shapes.Cropping2D) and hasattr(layer, field):
-            config[field] = [list(pair) for pair in layer.pairs(field, getattr(layer, field))]
+            config[field] = [
+                list(pair) for pair in layer.margin_pairs(field, getattr(layer, field))
+            ]
     _check_supported(kind, layer, config)
     return kind, config | _required_keras_fields(kind, shape)
 
