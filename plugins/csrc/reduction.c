@@ -34,6 +34,7 @@
 #define STRIP_ROWS BLOCK  // rows of columns, whose sums wait in the cache meanwhile
 #define EXTREME_ROWS_AT_ONCE (8 * BLOCK)  // whose extremes are looked for with more to do before and after
 #define SIDE_BY_SIDE _Pragma("clang loop interleave(disable)")
+#define BRIEF
 #define ROWS_OF(block) (sizeof(block) == sizeof(float) ? BLOCK : 8 * BLOCK)
 
 // The rows of WIDTH columns, whose partial results are vectors: LLVM would keep an array in memory. So does
@@ -81,6 +82,8 @@
 
 #else
 #define SIDE_BY_SIDE
+// For loops that combine few elements: one vector at a time is as fast there, and takes less code.
+#define BRIEF _Pragma("clang loop interleave(disable)")
 #define STRIPE 1024
 #define STRIP_ROWS 32
 #define EXTREME_ROWS_AT_ONCE STRIP_ROWS
@@ -142,8 +145,6 @@
         name##_rows_##dtype(totals + i, x + (ptrdiff_t)row * pitch + first + i,                    \
                             smaller(at_once, reduced - row), pitch, part);                         \
     }
-// For loops that combine few elements: one vector at a time is as fast there, and takes much less code.
-#define BRIEF _Pragma("clang loop interleave(disable)")
 #define GROUP 32  // elements among which an extreme value is looked for at a time
 #define SPAN 1024  // bools that are looked at at a time
 #define PART (1 << 17)  // elements of a long row, which is reduced part by part, so that threads may share it
@@ -174,7 +175,7 @@
                         partial[i] = combine(partial[i], x[row * stride + i]);                     \
             else                                                                                   \
                 for (int row = first; row < last; row++)                                           \
-                    BRIEF for (int i = 0; i < width; i++)                                          \
+                    SIDE_BY_SIDE BRIEF for (int i = 0; i < width; i++)                             \
                         partial[i] = combine(partial[i], x[row * stride + i]);                     \
             SIDE_BY_SIDE for (int i = 0; i < width; i++)                                           \
                 totals[i] = combine(totals[i], partial[i]);                                        \
