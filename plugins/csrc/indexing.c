@@ -144,6 +144,23 @@ SEGMENT_SUM(complex128, complex128, SMALL)
 WRAPPED(int32, int32_t)
 WRAPPED(int64, int64_t)
 
+// The gradient of taking one element of each row: out is (batch, size), x and indices are (batch). As in
+// a sum, -0 becomes 0.
+#define GATHER_GRADIENT_OF_ROWS(name, type, index_type)                                            \
+    __attribute__((minsize)) KERNEL(name)(const type *restrict x,                                  \
+                                          const index_type *restrict indices,                      \
+                                          type *restrict out, int batch, int size) {               \
+        memset(out, 0, (size_t)batch * size * sizeof *out);                                        \
+        for (int i = 0; i < batch; i++, out += size) {                                             \
+            const index_type index = indices[i] + (indices[i] < 0 ? size : 0);                     \
+            if (index >= 0 && index < size) out[index] += x[i];                                    \
+        }                                                                                          \
+    }
+#define GATHER_GRADIENTS_OF_ROWS(dtype, type, effort)                                              \
+    GATHER_GRADIENT_OF_ROWS(gather_gradient_of_rows_##dtype, type, int32_t)                        \
+    GATHER_GRADIENT_OF_ROWS(gather_gradient_of_rows_by_int64_##dtype, type, int64_t)
+EACH_FLOAT(GATHER_GRADIENTS_OF_ROWS)
+
 // Single elements at places that are in range: x is (batch, outer, size), places are (batch, count).
 #define PICK(item_size, type)                                                                      \
     KERNEL(pick_##item_size)(const type *restrict x, const int32_t *restrict places,               \

@@ -52,8 +52,8 @@ def example_row(kernel: Kernel) -> Row | None:
 def example(row: Row) -> tuple[dict[str, Shaped], dict[str, Any], list[Shaped]]:
     """Return the inputs and attributes of a row of the conformance kit, and the outputs that its contract promises."""
     kernel = row.kernel
-    dtype = row.runs_on[0]
-    drawn = row.draw(dtype)
+    dtype = row.tested_dtypes[0]
+    drawn = row.draw_inputs(dtype)
     specs = [None if x is None else Shaped(x.shape, as_dtype(x.dtype)) for x in drawn]
     attributes = row.attributes(dtype)
     outputs = kernel.infer(*specs, **attributes)

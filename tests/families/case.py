@@ -438,12 +438,12 @@ def from_row(row: Row) -> Case:
         op_of(row),
         lambda *arrays, **_: row.reference(*arrays),
         [
-            x and Domain(x.draw, "" if x.dtype == ROW_DTYPE else x.dtype, x.allowed)
+            x and Domain(x.draw, "" if x.dtype == ROW_DTYPE else x.dtype, x.allowed_range)
             for x in row.inputs
         ],
         () if row.kernel.is_elementwise else [() if x is None else x.shape for x in row.inputs],
         row.attrs,
-        row.runs_on,
+        row.tested_dtypes,
         is_differentiable=is_differentiable(row if has_values(row) else replace(row, is_edge=False))
         or is_constant_in_pieces(row),
         fixed=[
@@ -468,7 +468,7 @@ def has_values(row: Row) -> bool:
 
 def is_constant_in_pieces(row: Row) -> bool:
     """Whether the gradient of a row is 0 although its results are floats, as for floor."""
-    if not (row.kernel.is_elementwise and row.is_smooth and set(FLOATS) & set(row.runs_on)):
+    if not (row.kernel.is_elementwise and row.is_smooth and set(FLOATS) & set(row.tested_dtypes)):
         return False
     inputs = [
         Shaped((), as_dtype("float32" if x.dtype == ROW_DTYPE else x.dtype)) for x in row.inputs

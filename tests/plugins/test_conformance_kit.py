@@ -77,12 +77,12 @@ def test_one_wrong_element_is_seen(name):
         with plugrad.override_kernel(name, "cpu", spoiled(function)):
             for row in mine:
                 with pytest.raises(AssertionError):
-                    check_values(row, row.runs_on[0], row.draw(row.runs_on[0]))
+                    check_values(row, row.tested_dtypes[0], row.draw_inputs(row.tested_dtypes[0]))
 
 
 def test_rows_have_the_attributes_of_their_contract():
     for row in rows():
-        row.kernel.fill_defaults(row.attributes(row.runs_on[0]))
+        row.kernel.fill_defaults(row.attributes(row.tested_dtypes[0]))
         assert (
             len(row.inputs) == len(row.kernel.inputs)
             or row.kernel.takes_list
@@ -97,9 +97,11 @@ def test_rows_have_the_attributes_of_their_contract():
 def test_results_of_functions_are_in_their_range(kernel, least, most):
     mine = [row for row in rows() if row.kernel.name == kernel]
     for row in mine:
-        fed = [row.draw(dtype)[1] for dtype in row.runs_on]
+        fed = [row.draw_inputs(dtype)[1] for dtype in row.tested_dtypes]
         fed += [edges.special_inputs(row, "float32")[1]]
-        fed += [row.with_shapes(*[shape] * 2).draw("float32")[1] for shape in edges.EDGE_SHAPES]
+        fed += [
+            row.with_shapes(*[shape] * 2).draw_inputs("float32")[1] for shape in edges.EDGE_SHAPES
+        ]
         for y in fed:
             assert np.all(np.isnan(y) | ((least <= y) & (y <= most)))
     ends = edges.special_inputs(mine[0], "float32")[1]

@@ -14,8 +14,12 @@ from plugins.running import in_new_process
 from plugrad.cli import main
 from plugrad.cli.findings import relevant_traceback_lines
 
-WITHOUT_OTHERS = {"PLUGRAD_PLUGINS_DISABLE": "plugrad-wasm,plugrad-webgpu"}
-"""For tests that are not about the other backends of ours, whose trials take a second."""
+OTHERS = {p.distribution for p in plugrad.plugins()} - {"plugrad-cpu"}
+WITHOUT_OTHERS = {"PLUGRAD_PLUGINS_DISABLE": ",".join(sorted(OTHERS))}
+"""For tests of the whole doctor that are not about our plugins, each of which takes a process.
+
+It tries all of them in `test_doctor_hostile`.
+"""
 
 
 def doctor(folder, *arguments, **variables):
@@ -67,7 +71,9 @@ def test_backend_whose_kernel_raises(examined, site):
     assert "ZeroDivisionError: division by zero" in text
 
 
-def test_backend_that_refuses_is_a_note_unless_it_is_asked_for(examined, site, capsys):
+def test_backend_that_refuses_is_a_note_unless_it_is_asked_for(examined, site, monkeypatch):
+    for name, value in WITHOUT_OTHERS.items():
+        monkeypatch.setenv(name, value)
     refusal = 'return Probe(False, "no such hardware here")'
     site.install("polite", backend_source("polite", probe=refusal))
     status, report = examined("polite")

@@ -452,9 +452,9 @@ def with_file(function, **choices):
 def by_name(values):
     """`run_kernel` with the inputs and attributes of a row of the conformance kit, or others."""
     row = values.rng.choice(ROWS)
-    dtype = row.runs_on[0]
+    dtype = row.tested_dtypes[0]
     try:
-        inputs = as_tensors(row.draw(dtype))
+        inputs = as_tensors(row.draw_inputs(dtype))
     except plugrad.errors.UnsupportedDtype:
         inputs = [plugrad.ones(2)]
     kernel, attrs = row.kernel, row.kernel.fill_defaults(row.attributes(dtype))

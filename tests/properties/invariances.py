@@ -18,7 +18,7 @@ from plugrad.errors import DTypeError, PlugradError, UnsupportedDtype
 from plugrad.kernels import random
 from plugrad.testing.checks import run_row
 from plugrad.testing.edges import is_broadcasting
-from plugrad.testing.rows import INTEGERS, ROW_DTYPE, STRING_DTYPE, Array, Row
+from plugrad.testing.rows import INTEGER_DTYPES, ROW_DTYPE, STRING_DTYPE, Array, Row
 from plugrad.testing.tables import rows
 from plugrad.types.bits import RELATIVE_TOLERANCE_OF_DTYPE
 from plugrad.types.dtype import as_dtype
@@ -112,7 +112,7 @@ def ends(dtype: str) -> Array:
 def operands(row: Row, dtype: str, size: int) -> list[Array]:
     """Return the inputs of an elementwise row: all combinations of special values, among ordinary ones."""
     count = len(row.inputs)
-    arrays = [x for x in row.with_shapes(*[(size,)] * count).draw(dtype) if x is not None]
+    arrays = [x for x in row.with_shapes(*[(size,)] * count).draw_inputs(dtype) if x is not None]
     special = ends(dtype) if dtype != "string" else np.array(["", "a", "å\0"], STRING_DTYPE)
     own = [i for i, x in enumerate(row.inputs) if x is not None and x.dtype == ROW_DTYPE]
     grids = list(np.meshgrid(*[np.arange(len(special))] * len(own))) if len(own) < 3 else []
@@ -385,7 +385,7 @@ def infer(row: Row, arrays: Sequence[Array | None], dtype: str) -> Any:
 
 def drawn(row: Row, dtype: str) -> list[Array | None]:
     """Return the inputs of a row as arrays, not as NumPy's scalars."""
-    return [x if x is None else np.asarray(x) for x in row.draw(dtype)]
+    return [x if x is None else np.asarray(x) for x in row.draw_inputs(dtype)]
 
 
 def repeated(x: Array | None, times: int) -> Any:
@@ -399,7 +399,7 @@ _batches: dict[str, list[tuple[int, ...]]] = {}
 def batches(row: Row) -> list[tuple[int, ...]]:
     """Return the sets of inputs along whose first axis the reference works item by item."""
     if str(row) not in _batches:
-        dtype = row.runs_on[0]
+        dtype = row.tested_dtypes[0]
         arrays = drawn(row, dtype)
         own = [i for i, x in enumerate(arrays) if x is not None and x.ndim]
         sets = {tuple(own), *[(i,) for i in own]} if len(own) < 6 else set[tuple[int, ...]]()
@@ -411,8 +411,8 @@ def is_batch(row: Row, arrays: Sequence[Array | None], chosen: tuple[int, ...]) 
     """Return whether the reference gives repeated results for repeated inputs."""
     given = [repeated(x, 2) if i in chosen else x for i, x in enumerate(arrays)]
     try:
-        infer(row, given, row.runs_on[0])
-        one, two = row.expected(arrays), row.expected(given)
+        infer(row, given, row.tested_dtypes[0])
+        one, two = row.expected_outputs(arrays), row.expected_outputs(given)
     except (ValueError, IndexError, TypeError, np.linalg.LinAlgError, PlugradError):
         return False
     return all(
@@ -423,15 +423,15 @@ def is_batch(row: Row, arrays: Sequence[Array | None], chosen: tuple[int, ...]) 
     )
 
 
-@tried_on(lambda row: any(x is not None and x.dtype in INTEGERS for x in row.inputs))
+@tried_on(lambda row: any(x is not None and x.dtype in INTEGER_DTYPES for x in row.inputs))
 def positions_equal_int64_positions(row: Row, dtype: str) -> str:
     """Positions of each dtype that a kernel takes give what int32 gives."""
-    places = [i for i, x in enumerate(row.inputs) if x is not None and x.dtype in INTEGERS]
-    if dtype != row.runs_on[0]:
+    places = [i for i, x in enumerate(row.inputs) if x is not None and x.dtype in INTEGER_DTYPES]
+    if dtype != row.tested_dtypes[0]:
         return ""
     arrays = drawn(row, dtype)
     wanted = outputs(row, arrays, dtype)
-    for other in INTEGERS:
+    for other in INTEGER_DTYPES:
         given = list(arrays)
         for i in places:
             x = arrays[i]
@@ -447,7 +447,9 @@ def positions_equal_int64_positions(row: Row, dtype: str) -> str:
     return ""
 
 
-@tried_on(lambda row: "bool" in row.runs_on or any(x and x.dtype == "bool" for x in row.inputs))
+@tried_on(
+    lambda row: "bool" in row.tested_dtypes or any(x and x.dtype == "bool" for x in row.inputs)
+)
 def bytes_of_true_do_not_matter(row: Row, dtype: str) -> str:
     """Bools whose bytes are others than 0 and 1 give what True gives."""
     arrays = drawn(row, dtype)

@@ -122,11 +122,19 @@ def picked(x, key):
         return IndexError
 
 
+def with_tensors(key):
+    """Return a key with its arrays as tensors."""
+    parts = key if isinstance(key, tuple) else (key,)
+    return tuple(AsTensor(part) if isinstance(part, np.ndarray) else part for part in parts)
+
+
 def check_values(shape, key):
     host = np.arange(np.prod(shape), dtype="int32").reshape(shape)
-    expected, actual = picked(host, on_host(key)), picked(plugrad.asarray(host), on_backend(key))
-    assert (actual is IndexError) == (expected is IndexError)
-    np.testing.assert_array_equal(actual, expected, strict=expected is not IndexError)
+    expected = picked(host, on_host(key))
+    for given_key in (key, with_tensors(key)):
+        actual = picked(plugrad.asarray(host), on_backend(given_key))
+        assert (actual is IndexError) == (expected is IndexError)
+        np.testing.assert_array_equal(actual, expected, strict=expected is not IndexError)
 
 
 def test_numbers_and_slices(backend):

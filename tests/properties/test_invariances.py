@@ -95,10 +95,10 @@ def wrong_in(rows, holds):
     device = active_backend()
     found = []
     for row in rows:
-        for dtype in filter(partial(is_worth_trying, row), row.runs_on):
+        for dtype in filter(partial(is_worth_trying, row), row.tested_dtypes):
             try:
                 require_kernel(row.kernel, device)
-                require_dtypes(row.needs(dtype), device)
+                require_dtypes(row.required_dtypes(dtype), device)
                 wrong = holds(row, dtype)
             except (NotClaimed, UnsupportedDtype):
                 continue

@@ -60,7 +60,7 @@ def test_nothing_is_written_around_results(variant, monkeypatch):
     with running(f"cpu-{variant}"):
         for row in different_rows():
             config = forced.configs.get(row.kernel.name)
-            for dtype in row.runs_on if config else ():
+            for dtype in row.tested_dtypes if config else ():
                 if config.dtypes is not None and dtype not in config.dtypes:
                     continue
                 for arrays in calls(row, dtype):

@@ -48,7 +48,7 @@ def test_rows(family):
             continue
         try:
             dtype = main_dtype(row, backend)
-            given = as_tensors(row.draw(dtype))
+            given = as_tensors(row.draw_inputs(dtype))
             untraced = run_row(row, given, dtype)
         except (NotClaimed, plugrad.errors.UnsupportedDtype, plugrad.errors.KernelNotFound):
             continue

@@ -12,7 +12,7 @@ import pytest
 
 from plugrad.extend import float32, sliding_window
 from plugrad_webgpu.algorithms import product
-from plugrad_webgpu.algorithms.tiles import BROADCAST_SUBGROUP_SIZE, TILES
+from plugrad_webgpu.algorithms.tiles import BROADCAST_SUBGROUP_SIZE, TILES_BY_NAME
 from plugrad_webgpu.kernels import convolution
 from plugrad_webgpu.kernels.activation import ELU_WGSL
 
@@ -47,17 +47,20 @@ def compiled(device, tile, left, is_transposed, turns_b, is_whole, ending):
 
 
 @pytest.mark.parametrize("name", ["matrix", "forward", "backward", "weights"])
-@pytest.mark.parametrize("tile", TILES)
+@pytest.mark.parametrize("tile", TILES_BY_NAME)
 def test_products_compile_soon(run, tile, name):
-    if TILES[tile].schedule == "broadcast" and run.device.subgroup_size != BROADCAST_SUBGROUP_SIZE:
+    if (
+        TILES_BY_NAME[tile].schedule == "broadcast"
+        and run.device.subgroup_size != BROADCAST_SUBGROUP_SIZE
+    ):
         pytest.skip("the subgroups of this device have another size")
     for channels, turns in combinations((3, 8), (False, True)):
         left, is_transposed = source(name, channels, turns)
-        left = left._replace(numbers=(), runs=1)
+        left = left._replace(parameter_values=(), runs_per_row=1)
         # The longest ending that there is, where most is written out
         ending = product._EpilogueSource(*((ELU_WGSL, "column") if tile == "direct" else ()))
         whole = channels % 4 == 0
-        found = compiled(run.device, TILES[tile], left, is_transposed, turns, whole, ending)
+        found = compiled(run.device, TILES_BY_NAME[tile], left, is_transposed, turns, whole, ending)
         assert found[0] <= MOST_SECONDS, (channels, turns)
         assert found[1] <= MOST_MEGABYTES, (channels, turns)
 

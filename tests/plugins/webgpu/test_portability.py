@@ -41,7 +41,7 @@ def recorded(make_runner):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(native.NativeDevice, "create_pipeline", create_and_note)
         runner = make_runner()  # of a device that has compiled nothing yet
-        runner.device.has_long_words = False  # which lavapipe has, and WebGPU does not know
+        runner.device.loads_64_bit_words = False  # which lavapipe has, and WebGPU does not know
         runner.device.shared_bytes = 16_384  # what WebGPU guarantees
         # Drivers translate a shader when it first runs, which took most of a minute for all of these.
         # Other tests run them.
@@ -51,7 +51,7 @@ def recorded(make_runner):
         for is_software in (True, False):
             runner.device.is_software = is_software
             for row in rows():
-                for dtype in row.runs_on:
+                for dtype in row.tested_dtypes:
                     call(runner, row, dtype)
             for dtype in SHADER_DTYPES - {bool_}:
                 for _ in range(2):  # a chain is compiled when it is made for the second time
@@ -63,9 +63,13 @@ def recorded(make_runner):
 def call(runner, row, dtype):
     """Run the kernel of a row if it runs on the device."""
     config = runner.configs.get(row.kernel.name)
-    if config is None or config.on_host or not row.needs(dtype) <= {str(d) for d in SHADER_DTYPES}:
+    if (
+        config is None
+        or config.on_host
+        or not row.required_dtypes(dtype) <= {str(d) for d in SHADER_DTYPES}
+    ):
         return
-    arrays = [None if x is None else runner.up(x) for x in row.draw(dtype)]
+    arrays = [None if x is None else runner.up(x) for x in row.draw_inputs(dtype)]
     try:
         runner.call(row.kernel, *(arrays or [runner.backend]), **row.attributes(dtype))
     except UnsupportedDtype:

@@ -9,7 +9,7 @@ from plugrad_webgpu.algorithms import product
 from plugrad_webgpu.algorithms.product import Matrices, multiply_matrices
 from plugrad_webgpu.algorithms.tiles import (
     BROADCAST_SUBGROUP_SIZE,
-    TILES,
+    TILES_BY_NAME,
     choose_tile,
     load_tiles,
     problem_key,
@@ -27,7 +27,7 @@ EVEN = (36, 20, 40)
 def schedule(monkeypatch, run):
     def use(name):
         if (
-            TILES[name].schedule == "broadcast"
+            TILES_BY_NAME[name].schedule == "broadcast"
             and run.device.subgroup_size != BROADCAST_SUBGROUP_SIZE
         ):
             pytest.skip("the subgroups of this device have another size")
@@ -167,25 +167,25 @@ def test_cells_beyond_all_sides_of_a_small_image(run):
 
 
 def test_every_tile_loads_its_blocks_at_once():
-    for tile in TILES.values():
+    for tile in TILES_BY_NAME.values():
         if tile.schedule == "shared":
             longest = max(tile.row_blocks, tile.column_vectors)
             assert tile.shared_depth_blocks * longest <= tile.workgroup
             # Every adapter has 16 KiB, which the largest tile need not fit: others take its place.
-            assert tile is TILES["shared 128"] or tile.shared_bytes <= 16_384
+            assert tile is TILES_BY_NAME["shared 128"] or tile.shared_bytes <= 16_384
             # Neighbours of 32 are 4 by 8.
             assert tile.row_blocks // tile.row_blocks_per_invocation % 4 == 0
             assert tile.column_vectors // tile.column_vectors_per_invocation % 8 == 0
 
 
-@pytest.mark.parametrize("has_long_words", [True, False])
+@pytest.mark.parametrize("loads_64_bit_words", [True, False])
 @pytest.mark.parametrize("subgroup", [BROADCAST_SUBGROUP_SIZE, 0])
-def test_64_bit_integers(run, rng, monkeypatch, subgroup, has_long_words):
+def test_64_bit_integers(run, rng, monkeypatch, subgroup, loads_64_bit_words):
     device = run.device
-    if subgroup > device.subgroup_size or (has_long_words and not device.has_long_words):
+    if subgroup > device.subgroup_size or (loads_64_bit_words and not device.loads_64_bit_words):
         pytest.skip("this device has no such subgroups, or no words of 64 bits")
     monkeypatch.setattr(device, "_subgroup", subgroup)
-    monkeypatch.setattr(device, "has_long_words", has_long_words)
+    monkeypatch.setattr(device, "loads_64_bit_words", loads_64_bit_words)
     sizes = [(1, 3, 2), (8, 9, 8), (9, 70, 35), (16, 400, 13), (3, 5, 70), (20, 16, 1), (9, 0, 9)]
     for number, (rows, depth, columns) in enumerate(sizes):
         a, b = (
@@ -282,8 +282,8 @@ def test_tiles_are_kept_for_an_adapter():
 
 @pytest.mark.usefixtures("cache")
 def test_tuning_measures_and_keeps_the_fastest_tile(make_runner, rng, monkeypatch):
-    monkeypatch.delitem(TILES, "shared 128")  # a software device compiles it for seconds
-    monkeypatch.delitem(TILES, "shared 64")
+    monkeypatch.delitem(TILES_BY_NAME, "shared 128")  # a software device compiles it for seconds
+    monkeypatch.delitem(TILES_BY_NAME, "shared 64")
     problem = 1, (24, 20, 28)
     tiles = tune(problems=[problem, (1, (1, 9, 9))], repeats=1)
     assert list(tiles) == [problem_key(*problem)]
@@ -337,7 +337,7 @@ def test_sums_are_split_where_a_gpu_has_more_room_than_tiles():
         sizes, whole = (rows, 4096, 768), (False, False)
         no_epilogue = product._EpilogueSource()
         step = product._product_plan(
-            TILES["shared 64"], source, float32, (1, 1), sizes, whole, no_epilogue, False
+            TILES_BY_NAME["shared 64"], source, float32, (1, 1), sizes, whole, no_epilogue, False
         )
         return step.shape[0]
 

@@ -14,7 +14,7 @@ from plugrad_webgpu.algorithms.subgroups import (
     subgroup_size_substitutions,
     workgroup_reduction_function,
 )
-from plugrad_webgpu.algorithms.tiles import TILES
+from plugrad_webgpu.algorithms.tiles import TILES_BY_NAME
 from plugrad_webgpu.driver.native import BindGroupLayout
 from plugrad_webgpu.shaders.chains import plain_store
 from plugrad_webgpu.shaders.elements import SHADER_DTYPES
@@ -254,7 +254,7 @@ PRODUCTS = {
     "linalg_matrix",
     "convolution",
     "convolution_weights",
-    *(f"linalg_{tile.schedule}" for tile in TILES.values()),
+    *(f"linalg_{tile.schedule}" for tile in TILES_BY_NAME.values()),
 }
 """The parts of the shaders of products, which test_product.py compiles by multiplying."""
 ELEMENTWISE_FILES = {"elementwise", "elementwise_store", "joined"}

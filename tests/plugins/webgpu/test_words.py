@@ -35,10 +35,10 @@ def test_what_is_only_loaded_is_taken_apart():
 
 
 def test_results_are_the_same_to_the_last_bit(run, make_runner, rng):
-    if not run.device.has_long_words:
+    if not run.device.loads_64_bit_words:
         pytest.skip("this device loads no words of 64 bits")
     other = make_runner()
-    other.device.has_long_words = False
+    other.device.loads_64_bit_words = False
     x, w, row = (rng.standard_normal(s, np.float32) for s in ((40, 64), (64, 36), (64,)))
     x[3, 7], x[5, 9], x[6, 1] = np.nan, np.inf, -0.0
     n = rng.integers(-(2**31), 2**31, (6, 32)).astype(np.int32)

@@ -58,12 +58,12 @@ class Edge(NamedTuple):
     target: int
 
 
-class _Event(NamedTuple):
+class _RecordedCall(NamedTuple):
     call: Call
     is_backward: bool
     differentiated_order: int | None
     """The order of the tape's step whose gradient is being computed."""
-    order: int
+    next_tape_order: int
     """Steps of the tape that were recorded before the call have a smaller order."""
 
 
@@ -71,7 +71,7 @@ class _Recorder:
     """A watcher that records the calls of a function and of its gradient."""
 
     def __init__(self) -> None:
-        self.events: list[_Event] = []
+        self.events: list[_RecordedCall] = []
         self.is_pulling = False
         """Whether the function has returned, and its gradient is being computed."""
         self._thread = get_ident()
@@ -83,7 +83,7 @@ class _Recorder:
         step = _differentiated_step()
         if step is not None or not self.is_pulling:  # otherwise it prepares the gradient
             order = None if step is None else step.order
-            self.events.append(_Event(call, step is not None, order, next_node_order()))
+            self.events.append(_RecordedCall(call, step is not None, order, next_node_order()))
 
 
 def _differentiated_step() -> Step | None:
@@ -207,7 +207,7 @@ def _live_variables() -> list[tuple[str, Any]]:
 class _GraphBuilder:
     """Builds the graph from the recorded calls."""
 
-    def __init__(self, events: list[_Event]) -> None:
+    def __init__(self, events: list[_RecordedCall]) -> None:
         self.events = events
         self.nodes: list[Node] = []
         self.edges: dict[Edge, None] = {}
@@ -234,7 +234,7 @@ class _GraphBuilder:
     def add_calls(self) -> None:
         """Add the calls in the order of time."""
         positions: list[int] = []
-        orders = [event.order for event in self.events]
+        orders = [event.next_tape_order for event in self.events]
         for event in self.events:
             call = event.call
             inputs = [x for x in call.arrays if x is not None and x is not call.backend]

@@ -59,7 +59,7 @@ def check_batched(
         (
             d
             for d in DOUBLE_PRECISION_DTYPES
-            if d in row.runs_on and _stores_dtypes_of_row(backend, row, d)
+            if d in row.tested_dtypes and _stores_dtypes_of_row(backend, row, d)
         ),
         "",
     )
@@ -87,7 +87,7 @@ def check_batched(
 
 
 def _stores_dtypes_of_row(backend: Backend, row: Row, dtype: str) -> bool:
-    return all(name in backend.dtypes() for name in row.needs(dtype))
+    return all(name in backend.dtypes() for name in row.required_dtypes(dtype))
 
 
 def _draw_examples(row: Row, dtype: str) -> list[list[Array | None]]:
@@ -99,9 +99,11 @@ def _draw_examples(row: Row, dtype: str) -> list[list[Array | None]]:
     ]
 
 
-def _replace_inputs(given: Sequence[Any], places: Sequence[int], xs: Any) -> list[Any]:
-    inputs = list(given)
-    for i, x in zip(places, xs, strict=True):
+def _replace_inputs(
+    inputs: Sequence[Any], positions: Sequence[int], replacements: Any
+) -> list[Any]:
+    inputs = list(inputs)
+    for i, x in zip(positions, replacements, strict=True):
         inputs[i] = x
     return inputs
 

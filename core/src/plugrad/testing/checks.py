@@ -76,11 +76,11 @@ def check_in_float32(row: Row, backend: Backend) -> None:
         NotClaimed: it needs other dtypes, or one of the program's that the backend does not store.
         AssertionError: the backend lacks the kernel, or it is wrong.
     """
-    usable = [dtype for dtype in FLOAT32_PROGRAM_DTYPES if dtype in row.runs_on]
-    dtype = (usable or row.runs_on)[0]
-    arrays = row.draw(dtype)
+    usable = [dtype for dtype in FLOAT32_PROGRAM_DTYPES if dtype in row.tested_dtypes]
+    dtype = (usable or row.tested_dtypes)[0]
+    arrays = row.draw_inputs(dtype)
     outputs = row.kernel.infer(*map(spec_of, arrays), **row.attributes(dtype))
-    dtypes = row.needs(dtype) | {
+    dtypes = row.required_dtypes(dtype) | {
         str(x.dtype) for x in ([outputs] if isinstance(outputs, Shaped) else outputs)
     }
     if beyond := sorted(dtypes - {*FLOAT32_PROGRAM_DTYPES}):
@@ -108,10 +108,12 @@ def main_dtype(row: Row, backend: Backend) -> str:
     """
     require_kernel(row.kernel, backend)
     stored = backend.dtypes()
-    for dtype in row.runs_on:
-        if all(as_dtype(name) in stored for name in row.needs(dtype)):
+    for dtype in row.tested_dtypes:
+        if all(as_dtype(name) in stored for name in row.required_dtypes(dtype)):
             return dtype
-    raise NotClaimed(f"{backend.name} stores none of the dtypes of {row}: {', '.join(row.runs_on)}")
+    raise NotClaimed(
+        f"{backend.name} stores none of the dtypes of {row}: {', '.join(row.tested_dtypes)}"
+    )
 
 
 def as_tensors(arrays: Sequence[Array | None]) -> list[Tensor | None]:
@@ -147,7 +149,7 @@ def check_values(
     arrays = [x if x is None else x.copy() for x in given]  # a tensor may share its memory
     tensors = as_tensors(given) if tensors is None else tensors
     outputs = run_row(row, tensors, dtype)
-    expected = row.expected(arrays)
+    expected = row.expected_outputs(arrays)
     specs = row.kernel.infer(*tensors, **row.attributes(dtype))
     promised = [specs] if hasattr(specs, "dtype") else list(specs)
     where = _describe_call(row, dtype, arrays)
@@ -201,7 +203,7 @@ def is_differentiable(row: Row) -> bool:
     places = differentiated_inputs(row)
     if not row.is_smooth or row.is_edge or gradient is None or not places:
         return False
-    return bool(DOUBLE_PRECISION_DTYPES.keys() & set(row.runs_on)) and bool(
+    return bool(DOUBLE_PRECISION_DTYPES.keys() & set(row.tested_dtypes)) and bool(
         gradient.planner(row.kernel, places)
     )
 
@@ -222,8 +224,8 @@ def check_row_gradient(row: Row, backend: Backend) -> None:
     dtypes = [
         dtype
         for dtype, real in DOUBLE_PRECISION_DTYPES.items()
-        if dtype in row.runs_on
-        and all(as_dtype(name) in stored for name in {real, *row.needs(dtype)})
+        if dtype in row.tested_dtypes
+        and all(as_dtype(name) in stored for name in {real, *row.required_dtypes(dtype)})
     ]
     if not dtypes:
         raise NotClaimed(
@@ -240,7 +242,7 @@ def check_row_gradient(row: Row, backend: Backend) -> None:
 
 
 def _check_gradient_in(row: Row, dtype: str) -> None:
-    tensors = as_tensors(row.draw(dtype))
+    tensors = as_tensors(row.draw_inputs(dtype))
     places = differentiated_inputs(row)
 
     def function(*xs: Tensor) -> Tensor:

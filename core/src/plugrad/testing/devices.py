@@ -180,7 +180,7 @@ def _check_kernels(backend: Backend) -> None:
                 continue
             try:
                 dtype = main_dtype(row, backend)
-                check_values(row, dtype, row.draw(dtype))
+                check_values(row, dtype, row.draw_inputs(dtype))
             except (NotClaimed, UnsupportedDtype):
                 continue
             done.add(row.kernel.name)

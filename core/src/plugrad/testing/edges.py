@@ -20,7 +20,7 @@ from plugrad.testing.checks import (
 )
 from plugrad.testing.lifecycle import main_number_dtype
 from plugrad.testing.rows import (
-    FLOATS,
+    FLOATING_DTYPES,
     ROW_DTYPE,
     STRING_DTYPE,
     Array,
@@ -72,11 +72,11 @@ elementwise_rows: Final = [
 def is_broadcasting(row: Row) -> bool:
     """Return whether a kernel broadcasts its inputs."""
     dtypes = [
-        as_dtype(row.runs_on[0] if x.dtype == ROW_DTYPE else x.dtype) for x in row.inputs if x
+        as_dtype(row.tested_dtypes[0] if x.dtype == ROW_DTYPE else x.dtype) for x in row.inputs if x
     ]
     shapes = [(2, 1), *[(1, 3)] * (len(dtypes) - 1)]
     try:
-        out = row.kernel.infer(*map(Shaped, shapes, dtypes), **row.attributes(row.runs_on[0]))
+        out = row.kernel.infer(*map(Shaped, shapes, dtypes), **row.attributes(row.tested_dtypes[0]))
     except ShapeError:
         return False
     return out.shape == (2, 3)
@@ -84,7 +84,9 @@ def is_broadcasting(row: Row) -> bool:
 
 broadcasting_rows: Final = [row for row in elementwise_rows if is_broadcasting(row)]
 special_value_rows: Final = [
-    row for row in elementwise_rows if row.is_special and {"float32", "float64"} & set(row.runs_on)
+    row
+    for row in elementwise_rows
+    if row.is_special and {"float32", "float64"} & set(row.tested_dtypes)
 ]
 rows_with_views: Final = [
     row
@@ -98,7 +100,7 @@ def check_shapes(row: Row, backend: Backend) -> None:
     dtype = main_dtype(row, backend)
     for shape in EDGE_SHAPES:
         other = row.with_shapes(*[shape] * len(row.inputs))
-        check_values(other, dtype, other.draw(dtype))
+        check_values(other, dtype, other.draw_inputs(dtype))
 
 
 def check_broadcasting(row: Row, backend: Backend) -> None:
@@ -111,7 +113,7 @@ def check_broadcasting(row: Row, backend: Backend) -> None:
             (*pair[::-1], *[pair[1]] * count)[:count],
         }:
             other = row.with_shapes(*shapes)
-            check_values(other, dtype, other.draw(dtype))
+            check_values(other, dtype, other.draw_inputs(dtype))
 
 
 def check_incompatible_shapes_raise(row: Row, backend: Backend) -> None:
@@ -122,7 +124,7 @@ def check_incompatible_shapes_raise(row: Row, backend: Backend) -> None:
     dtype = main_dtype(row, backend)
     for shapes in [((3,), (4,)), ((2, 3), (3, 2)), ((0,), (3,))]:
         other = row.with_shapes(*shapes, *[shapes[0]] * (len(row.inputs) - 2))
-        tensors = as_tensors(other.draw(dtype))
+        tensors = as_tensors(other.draw_inputs(dtype))
         try:
             result = run_row(other, tensors, dtype)[0]
         except ShapeError:
@@ -139,7 +141,7 @@ def special_inputs(row: Row, dtype: str) -> list[Array | None]:
     grids = iter(np.meshgrid(*[np.array(SPECIAL_NUMBERS, dtype)] * count))
     size = len(SPECIAL_NUMBERS) ** count
     return [
-        next(grids).reshape(-1).clip(*x.allowed)
+        next(grids).reshape(-1).clip(*x.allowed_range)
         if x and x.dtype == ROW_DTYPE
         else x and x.draw(np.random.default_rng(0), (size,), x.dtype)
         for x in row.inputs
@@ -149,8 +151,10 @@ def special_inputs(row: Row, dtype: str) -> list[Array | None]:
 def check_special_values(row: Row, backend: Backend) -> None:
     """Compare values for NaN, infinities, zeros and large numbers in every combination."""
     require_kernel(row.kernel, backend)
-    dtypes = [d for d in FLOATS[:2] if d in row.runs_on and as_dtype(d) in backend.dtypes()]
-    require_dtypes(dtypes or FLOATS[:1], backend)
+    dtypes = [
+        d for d in FLOATING_DTYPES[:2] if d in row.tested_dtypes and as_dtype(d) in backend.dtypes()
+    ]
+    require_dtypes(dtypes or FLOATING_DTYPES[:1], backend)
     for dtype in dtypes:
         check_values(row, dtype, special_inputs(row, dtype))
 
@@ -175,7 +179,7 @@ def _strided_view(array: Array) -> Tensor:
 def check_views(row: Row, backend: Backend) -> None:
     """Compare values for inputs that may be views: transposed, reversed, and cut out of larger tensors."""
     dtype = main_dtype(row, backend)
-    arrays = row.draw(dtype)
+    arrays = row.draw_inputs(dtype)
     for view in (_transposed_view, _flipped_view, _strided_view):
         tensors = [
             x if x is None else view(x) if x.ndim and x.dtype != STRING_DTYPE else asarray(x)
@@ -225,7 +229,7 @@ LARGE_ROWS: Final = [
 def check_large(row: Row, backend: Backend) -> None:
     """Compare values for inputs that take more than one pass, block or dispatch."""
     dtype = main_dtype(row, backend)
-    check_values(row, dtype, row.draw(dtype))
+    check_values(row, dtype, row.draw_inputs(dtype))
 
 
 def check_positions_out_of_range(backend: Backend) -> None:

@@ -48,10 +48,10 @@ def check_op(op: OpCase, backend: Backend) -> None:
     found: list[Any] = result if isinstance(result, list) else [result]
     wanted: list[Any] = expected if isinstance(expected, list) else [expected]
     for actual, value in zip(found, wanted, strict=True):
-        _compare(actual, np.asarray(value), op, backend)
+        _compare_with_numpy(actual, np.asarray(value), op, backend)
 
 
-def _compare(actual: Tensor, expected: Array, op: OpCase, backend: Backend) -> None:
+def _compare_with_numpy(actual: Tensor, expected: Array, op: OpCase, backend: Backend) -> None:
     if actual.backend is not backend:
         raise AssertionError(f"{op.name}: the result lives on {actual.device}")
     allowed = RELATIVE_TOLERANCE_OF_DTYPE.get(str(actual.dtype), 0) * op.tolerance_factor
@@ -107,7 +107,7 @@ def _compute_in_tidy(x: Tensor) -> Tensor:
     return z
 
 
-IMAGES: Final = (2, 5, 6, 3)
+IMAGE_BATCH_SHAPE: Final = (2, 5, 6, 3)
 
 OP_CASES: Final = [
     OpCase("std", lambda x: plugrad.std(x, axis=1), lambda x: x.std(1)),
@@ -231,7 +231,7 @@ OP_CASES: Final = [
         "batch_norm",
         lambda x: plugrad.batch_norm(x, *plugrad.moments(x, axis=(0, 1, 2)), variance_epsilon=0.1),
         lambda x: (x - x.mean((0, 1, 2))) / np.sqrt(x.var((0, 1, 2)) + 0.1),
-        [IMAGES],
+        [IMAGE_BATCH_SHAPE],
         tolerance_factor=4,
     ),
 ]

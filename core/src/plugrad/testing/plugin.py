@@ -20,7 +20,7 @@ from plugrad.interruptions import is_interruption
 from plugrad.registry.kernels import get_kernel
 from plugrad.settings.layers import config as settings
 from plugrad.testing.checks import NotClaimed, require_kernel
-from plugrad.testing.report import FLOAT32_LEVEL, LEVELS, KitReport, Outcome, make_badge
+from plugrad.testing.report import CONFORMANCE_LEVELS, FLOAT32_LEVEL, KitReport, Outcome, make_badge
 from plugrad.testing.xfail import XFAIL_FILE, XfailEntries
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class KitSession:
         """Read the options and open the backends."""
         settings.set("fallback", "error")  # what a backend lacks, no other may compute for it
         option = config.getoption
-        self.levels = _levels_up_to(str(option("plugrad_level")))
+        self.levels = _conformance_levels_through(str(option("plugrad_level")))
         self.excuses = _read_xfail_entries(config.rootpath, option("plugrad_xfail"))
         self.report = KitReport(self.levels)
         self.report_file, self.badge_file = option("plugrad_report"), option("plugrad_badge")
@@ -134,19 +134,20 @@ class KitSession:
             terminalreporter.line(line)
 
 
-def _levels_up_to(last: str) -> tuple[str, ...]:
-    """Return all levels up to `last`, a name or a number from 1; the level float32 needs only the first one.
+def _conformance_levels_through(last_level: str) -> tuple[str, ...]:
+    """Return all levels up to `last_level`, a name or a number from 1; the level float32 needs only the first one.
 
     Raises:
         UsageError: there is no such level.
     """
-    if last == FLOAT32_LEVEL:
-        return LEVELS[0], FLOAT32_LEVEL
-    for number, level in enumerate(LEVELS, 1):
-        if last in (level, str(number)):
-            return LEVELS[:number]
+    if last_level == FLOAT32_LEVEL:
+        return CONFORMANCE_LEVELS[0], FLOAT32_LEVEL
+    for number, level in enumerate(CONFORMANCE_LEVELS, 1):
+        if last_level in (level, str(number)):
+            return CONFORMANCE_LEVELS[:number]
     raise pytest.UsageError(
-        f"--plugrad-level={last} must be 1 to {len(LEVELS)} or one of {', '.join((*LEVELS, FLOAT32_LEVEL))}"
+        f"--plugrad-level={last_level} must be 1 to {len(CONFORMANCE_LEVELS)} or one of "
+        f"{', '.join((*CONFORMANCE_LEVELS, FLOAT32_LEVEL))}"
     )
 
 
@@ -197,9 +198,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--plugrad-backend", help="the backends to test, such as acme or acme:1,other")
     group.addoption(
         "--plugrad-level",
-        default=LEVELS[-1],
-        help=f"how far to go: 1 to {len(LEVELS)}, or one of {', '.join(LEVELS)} (default: all of these); "
-        f"or {FLOAT32_LEVEL}",
+        default=CONFORMANCE_LEVELS[-1],
+        help=f"how far to go: 1 to {len(CONFORMANCE_LEVELS)}, or one of {', '.join(CONFORMANCE_LEVELS)} "
+        f"(default: all of these); or {FLOAT32_LEVEL}",
     )
     group.addoption("--plugrad-report", metavar="FILE", help="write the results as JSON")
     group.addoption("--plugrad-badge", metavar="FILE", help="write the result as an SVG badge")
@@ -266,7 +267,7 @@ def get_backend_name(item: pytest.Item) -> str:
 def get_level(item: pytest.Item) -> str:
     """Return the conformance level that a test says it belongs to."""
     marker = item.get_closest_marker("plugrad_level")
-    return marker.args[0] if marker else LEVELS[0]
+    return marker.args[0] if marker else CONFORMANCE_LEVELS[0]
 
 
 def get_kernel_name(item: pytest.Item) -> str:
@@ -296,12 +297,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _deselect_items(
-    config: pytest.Config, items: list[pytest.Item], left_out: list[pytest.Item]
+    config: pytest.Config, items: list[pytest.Item], deselected: list[pytest.Item]
 ) -> None:
     """Deselect some tests, and tell pytest."""
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        gone = set(left_out)
+    if deselected:
+        config.hook.pytest_deselected(items=deselected)
+        gone = set(deselected)
         items[:] = [item for item in items if item not in gone]
 
 

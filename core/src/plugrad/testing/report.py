@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-LEVELS: Final = (
+CONFORMANCE_LEVELS: Final = (
     "lifecycle",
     "core",
     "gradients",
@@ -67,7 +67,7 @@ class BackendResults:
             "total": _count_outcomes(total),
             "levels": {
                 name: _count_outcomes(self.levels[name])
-                for name in (*LEVELS, FLOAT32_LEVEL)
+                for name in (*CONFORMANCE_LEVELS, FLOAT32_LEVEL)
                 if name in self.levels
             },
             "kernels": {
@@ -86,7 +86,7 @@ def _count_outcomes(counter: Counter[str]) -> dict[str, int]:
 class KitReport:
     """The results of all backends of one run."""
 
-    def __init__(self, levels: Iterable[str] = LEVELS) -> None:
+    def __init__(self, levels: Iterable[str] = CONFORMANCE_LEVELS) -> None:
         """Begin a report about some levels."""
         self.levels: tuple[str, ...] = tuple(levels)
         self.backends: dict[str, BackendResults] = {}
@@ -115,7 +115,7 @@ class KitReport:
             if not found.levels:
                 continue
             yield f"{name} on {found.device or 'an unknown device'}: {_count_passing_kernels(found.as_dict())}"
-            for level in (*LEVELS, FLOAT32_LEVEL):
+            for level in (*CONFORMANCE_LEVELS, FLOAT32_LEVEL):
                 if counts := found.levels.get(level):
                     yield f"  {level:10}" + ", ".join(
                         f"{counts[outcome]:5} {outcome}" for outcome in OUTCOMES if counts[outcome]
@@ -130,8 +130,8 @@ class KitReport:
                 yield f"  and {more} more"
 
 
-def _count_passing_kernels(found: Mapping[str, Any]) -> str:
-    counts: Iterable[Mapping[str, int]] = found["kernels"].values()
+def _count_passing_kernels(results: Mapping[str, Any]) -> str:
+    counts: Iterable[Mapping[str, int]] = results["kernels"].values()
     passing = sum(1 for c in counts if c["passed"] and not c["failed"] and not c["xfailed"])
     return f"{passing} kernels pass"
 

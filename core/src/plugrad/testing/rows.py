@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
 
 Array = NDArray[Any]
-Draw = Callable[[np.random.Generator, Shape, str], Array]
+DrawFunction = Callable[[np.random.Generator, Shape, str], Array]
 
 STRING_DTYPE: Final = np.dtypes.StringDType()
 MAIN_DTYPES: Final = ("float32", "float64", "int32", "bool")
 """The most important dtypes."""
-NUMBERS: Final = (
+NUMBER_DTYPES: Final = (
     *MAIN_DTYPES,
     *(str(d) for d in DTYPES if d is not string and d not in MAIN_DTYPES),
 )
-ARITHMETIC: Final = tuple(name for name in NUMBERS if name != "bool")
-FLOATS: Final = ("float32", "float64", "float16")
-INTEGERS: Final = ("int32", "int64", "int8", "int16", "uint8", "uint16", "uint32", "uint64")
+ARITHMETIC_DTYPES: Final = tuple(name for name in NUMBER_DTYPES if name != "bool")
+FLOATING_DTYPES: Final = ("float32", "float64", "float16")
+INTEGER_DTYPES: Final = ("int32", "int64", "int8", "int16", "uint8", "uint16", "uint32", "uint64")
 ROW_DTYPE: Final = "the dtype of the row"
 """Stands for itself among the attributes, and among the dtypes of inputs."""
 
@@ -36,10 +36,10 @@ ROW_DTYPE: Final = "the dtype of the row"
 class Input:
     """How to draw the elements of an input; it has the row's dtype unless it names one."""
 
-    draw: Draw
+    draw: DrawFunction
     shape: Shape = (3, 5)
     dtype: str = ROW_DTYPE
-    allowed: tuple[float, float] = (-np.inf, np.inf)
+    allowed_range: tuple[float, float] = (-np.inf, np.inf)
     """The smallest and the largest number that the contract allows."""
 
 
@@ -86,13 +86,13 @@ class Row:
         return f"{self.kernel.name}.{self.number}"
 
     @property
-    def runs_on(self) -> tuple[str, ...]:
+    def tested_dtypes(self) -> tuple[str, ...]:
         """The dtypes on which the row runs, the most important one first."""
         if self.dtypes:
             return tuple(self.dtypes)
-        return tuple(name for name in NUMBERS if as_dtype(name) in self.kernel.accepts)
+        return tuple(name for name in NUMBER_DTYPES if as_dtype(name) in self.kernel.accepts)
 
-    def needs(self, dtype: str) -> set[str]:
+    def required_dtypes(self, dtype: str) -> set[str]:
         """Return the dtypes that a backend must store to run the row on `dtype`."""
         named = {x.dtype for x in self.inputs if x is not None}
         named |= {v for k, v in self.attrs.items() if k == "dtype"}
@@ -102,7 +102,7 @@ class Row:
         """Return the attributes for a dtype."""
         return {k: as_dtype(dtype) if v is ROW_DTYPE else v for k, v in self.attrs.items()}
 
-    def draw(self, dtype: str) -> list[Array | None]:
+    def draw_inputs(self, dtype: str) -> list[Array | None]:
         """Draw the inputs, which are the same in every run."""
         rng = np.random.default_rng(20240229)
         return [
@@ -117,7 +117,7 @@ class Row:
         ]
         return replace(self, inputs=inputs)
 
-    def expected(self, arrays: Iterable[Array | None]) -> list[Array]:
+    def expected_outputs(self, arrays: Iterable[Array | None]) -> list[Array]:
         """Return the expected outputs in double precision."""
         with np.errstate(all="ignore"):
             result = self.reference(*[x if x is None else as_double(x) for x in arrays])

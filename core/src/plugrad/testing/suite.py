@@ -26,12 +26,12 @@ from plugrad.testing.checks import (
 )
 from plugrad.testing.ops import OP_CASES, OpCase, check_op
 from plugrad.testing.tables import rows
-from plugrad.testing.traced import PROGRAMS, check_program, check_traced
+from plugrad.testing.traced import TRACED_PROGRAMS, check_program, check_traced
 
 if TYPE_CHECKING:
     from plugrad.testing.rows import Row
 
-Check = Callable[[Backend, str], None]
+BackendCheck = Callable[[Backend, str], None]
 
 CORE_FAMILIES = frozenset(
     (
@@ -54,23 +54,25 @@ rows_beyond_core: Final = [row for row in plain_rows if row.kernel.family not in
 edge_rows: Final = [row for row in rows() if row.is_edge]
 
 
-def parametrize_dtypes(some: list[Row]) -> pytest.MarkDecorator:
+def parametrize_dtypes(rows: list[Row]) -> pytest.MarkDecorator:
     """Run a test on each row and each of its dtypes."""
-    cases = [pytest.param(row, dtype, id=f"{row}-{dtype}") for row in some for dtype in row.runs_on]
+    cases = [
+        pytest.param(row, dtype, id=f"{row}-{dtype}") for row in rows for dtype in row.tested_dtypes
+    ]
     return pytest.mark.parametrize(("row", "dtype"), cases)
 
 
-def parametrize_rows(some: list[Row]) -> pytest.MarkDecorator:
+def parametrize_rows(rows: list[Row]) -> pytest.MarkDecorator:
     """Run a test on each row."""
-    return pytest.mark.parametrize("row", some, ids=str)
+    return pytest.mark.parametrize("row", rows, ids=str)
 
 
 def check_row(row: Row, dtype: str, backend: Backend) -> None:
     """Compare a row with NumPy; a kernel may refuse a dtype that is not its most important one."""
     require_kernel(row.kernel, backend)
-    require_dtypes(row.needs(dtype), backend)
+    require_dtypes(row.required_dtypes(dtype), backend)
     try:
-        check_values(row, dtype, row.draw(dtype))
+        check_values(row, dtype, row.draw_inputs(dtype))
     except UnsupportedDtype as refusal:
         if dtype == main_dtype(row, backend):
             raise
@@ -78,14 +80,16 @@ def check_row(row: Row, dtype: str, backend: Backend) -> None:
 
 
 @pytest.mark.plugrad_level("lifecycle")
-@pytest.mark.parametrize("what", lifecycle.LIFECYCLE_CHECKS, ids=lambda check: check.__name__)
-def test_lifecycle(what: Check, opened: Backend, plugrad_backend: str) -> None:
-    what(opened, plugrad_backend)
+@pytest.mark.parametrize("check", lifecycle.LIFECYCLE_CHECKS, ids=lambda check: check.__name__)
+def test_lifecycle(check: BackendCheck, opened: Backend, plugrad_backend: str) -> None:
+    """Check one promise about opening, storing, memory or closing."""
+    check(opened, plugrad_backend)
 
 
 @pytest.mark.plugrad_level("lifecycle")
 @pytest.mark.parametrize("dtype", lifecycle.STORED_DTYPES)
 def test_storing(dtype: str, opened: Backend) -> None:
+    """Store arrays of a dtype, and read back the same bits."""
     require_dtypes([dtype], opened)
     lifecycle.check_storing(dtype, opened)
 
@@ -93,97 +97,113 @@ def test_storing(dtype: str, opened: Backend) -> None:
 @pytest.mark.plugrad_level("core")
 @parametrize_dtypes(core_rows)
 def test_core(row: Row, dtype: str, opened: Backend) -> None:
+    """Compare a kernel of the most important families with NumPy."""
     check_row(row, dtype, opened)
 
 
 @pytest.mark.plugrad_level("gradients")
 @parametrize_rows([row for row in plain_rows if is_differentiable(row)])
 def test_gradients(row: Row, opened: Backend) -> None:
+    """Compare the gradient of a kernel with finite differences."""
     check_row_gradient(row, opened)
 
 
 @pytest.mark.plugrad_level("full")
 @parametrize_dtypes(rows_beyond_core)
 def test_full(row: Row, dtype: str, opened: Backend) -> None:
+    """Compare a kernel of the other families with NumPy."""
     check_row(row, dtype, opened)
 
 
 @pytest.mark.plugrad_level("full")
 @pytest.mark.parametrize("op", OP_CASES, ids=str)
 def test_ops(op: OpCase, opened: Backend) -> None:
+    """Compare an op, or a short program, with NumPy."""
     check_op(op, opened)
 
 
 @pytest.mark.plugrad_level("edges")
 @parametrize_dtypes(edge_rows)
 def test_edges(row: Row, dtype: str, opened: Backend) -> None:
+    """Compare a kernel with NumPy in an edge case."""
     check_row(row, dtype, opened)
 
 
 @pytest.mark.plugrad_level("edges")
 @parametrize_rows(edges.elementwise_rows)
 def test_shapes(row: Row, opened: Backend) -> None:
+    """Compare an elementwise kernel with NumPy for every rank, and for empty inputs."""
     edges.check_shapes(row, opened)
 
 
 @pytest.mark.plugrad_level("edges")
 @parametrize_rows(edges.broadcasting_rows)
 def test_broadcasting(row: Row, opened: Backend) -> None:
+    """Compare a kernel with NumPy for inputs that broadcast."""
     edges.check_broadcasting(row, opened)
 
 
 @pytest.mark.plugrad_level("edges")
 @parametrize_rows(edges.broadcasting_rows)
 def test_refusals(row: Row, opened: Backend) -> None:
+    """Check that a kernel refuses shapes that do not broadcast."""
     edges.check_incompatible_shapes_raise(row, opened)
 
 
 @pytest.mark.plugrad_level("edges")
 def test_positions_out_of_range(opened: Backend) -> None:
+    """Check that positions out of range never read the memory of another tensor."""
     edges.check_positions_out_of_range(opened)
 
 
 @pytest.mark.plugrad_level("edges")
 @parametrize_rows(edges.special_value_rows)
 def test_special_values(row: Row, opened: Backend) -> None:
+    """Compare a kernel with NumPy for NaN, infinities and zeros."""
     edges.check_special_values(row, opened)
 
 
 @pytest.mark.plugrad_level("edges")
 @parametrize_rows(edges.rows_with_views)
 def test_views(row: Row, opened: Backend) -> None:
+    """Compare a kernel with NumPy for transposed, reversed and strided inputs."""
     edges.check_views(row, opened)
 
 
 @pytest.mark.plugrad_level("edges")
 @parametrize_rows(edges.LARGE_ROWS)
 def test_large(row: Row, opened: Backend) -> None:
+    """Compare a kernel with NumPy for many elements."""
     edges.check_large(row, opened)
 
 
 @pytest.mark.plugrad_level("reopening")
-@pytest.mark.parametrize("what", devices.REOPENING_CHECKS, ids=lambda check: check.__name__)
-def test_reopening(what: Check, opened: Backend, plugrad_backend: str) -> None:
-    what(opened, plugrad_backend)
+@pytest.mark.parametrize("check", devices.REOPENING_CHECKS, ids=lambda check: check.__name__)
+def test_reopening(check: BackendCheck, opened: Backend, plugrad_backend: str) -> None:
+    """Check one promise about a backend that is closed and opened again."""
+    check(opened, plugrad_backend)
 
 
 @pytest.mark.plugrad_level("devices")
-@pytest.mark.parametrize("what", devices.DEVICE_CHECKS, ids=lambda check: check.__name__)
-def test_devices(what: Check, opened: Backend, plugrad_backend: str) -> None:
-    what(opened, plugrad_backend)
+@pytest.mark.parametrize("check", devices.DEVICE_CHECKS, ids=lambda check: check.__name__)
+def test_devices(check: BackendCheck, opened: Backend, plugrad_backend: str) -> None:
+    """Check one promise about two devices of a backend."""
+    check(opened, plugrad_backend)
 
 
 @pytest.mark.plugrad_level("traced")
 @parametrize_rows(list(rows()))
 def test_traced(row: Row, opened: Backend) -> None:
+    """Compare a kernel and its gradients, traced and untraced."""
     require_kernel(row.kernel, opened)
-    require_dtypes(row.needs(main_dtype(row, opened)), opened)
+    require_dtypes(row.required_dtypes(main_dtype(row, opened)), opened)
     check_traced(row, opened)
 
 
 @pytest.mark.plugrad_level("traced")
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", TRACED_PROGRAMS)
 def test_traced_programs(name: str, opened: Backend) -> None:
+    """Compare a program, traced and untraced."""
     require_dtypes(["float32", "int32", "bool"], opened)
     check_program(name)
 
@@ -191,12 +211,14 @@ def test_traced_programs(name: str, opened: Backend) -> None:
 @pytest.mark.plugrad_level("batched")
 @parametrize_rows(list(rows()))
 def test_batched(row: Row, opened: Backend) -> None:
+    """Compare a batched kernel and its gradient with a loop over examples."""
     require_kernel(row.kernel, opened)
-    require_dtypes(row.needs(main_dtype(row, opened)), opened)
+    require_dtypes(row.required_dtypes(main_dtype(row, opened)), opened)
     check_batched(row, opened)
 
 
 @pytest.mark.plugrad_level("float32")
 @parametrize_rows(list(rows()))
 def test_float32(row: Row, opened: Backend) -> None:
+    """Check a kernel and its gradient in a program of float32."""
     check_in_float32(row, opened)

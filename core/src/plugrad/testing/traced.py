@@ -49,7 +49,7 @@ def check_traced(row: Row, backend: Backend) -> None:
         AssertionError: a bit differs.
     """
     dtype = main_dtype(row, backend)
-    given = as_tensors(row.draw(dtype))
+    given = as_tensors(row.draw_inputs(dtype))
     places = [i for i, x in enumerate(given) if x is not None]
 
     def forward(*xs: Tensor) -> list[Tensor]:
@@ -66,13 +66,13 @@ def check_traced(row: Row, backend: Backend) -> None:
         (
             d
             for d in DOUBLE_PRECISION_DTYPES
-            if d in row.runs_on and _stores_dtypes_of_row(backend, row, d)
+            if d in row.tested_dtypes and _stores_dtypes_of_row(backend, row, d)
         ),
         "",
     )
     if not dtype:
         return
-    given = as_tensors(row.draw(dtype))
+    given = as_tensors(row.draw_inputs(dtype))
     places = differentiated_inputs(row)
 
     def objective(*xs: Tensor) -> Tensor:
@@ -96,12 +96,14 @@ def check_traced(row: Row, backend: Backend) -> None:
 
 
 def _stores_dtypes_of_row(backend: Backend, row: Row, dtype: str) -> bool:
-    return all(name in backend.dtypes() for name in row.needs(dtype))
+    return all(name in backend.dtypes() for name in row.required_dtypes(dtype))
 
 
-def _replace_inputs(given: Sequence[Any], places: Sequence[int], xs: Any) -> list[Any]:
-    inputs = list(given)
-    for i, x in zip(places, xs, strict=True):
+def _replace_inputs(
+    inputs: Sequence[Any], positions: Sequence[int], replacements: Any
+) -> list[Any]:
+    inputs = list(inputs)
+    for i, x in zip(positions, replacements, strict=True):
         inputs[i] = x
     return inputs
 
@@ -151,7 +153,7 @@ def check_program(name: str) -> None:
     """
     found: list[list[Tensor]] = []
     for is_traced in (False, True):
-        program = PROGRAMS[name]()
+        program = TRACED_PROGRAMS[name]()
         step = jit(program) if is_traced else program
         seed(7)
         x = asarray(np.array([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]], "float32"))
@@ -160,10 +162,10 @@ def check_program(name: str) -> None:
         _check_same(traced, untraced, f"{name}, result number {number}")
 
 
-Program: TypeAlias = "Callable[[Tensor], Sequence[Tensor]]"
+TracedProgram: TypeAlias = "Callable[[Tensor], Sequence[Tensor]]"
 
 
-def _make_loop_program() -> Program:
+def _make_loop_program() -> TracedProgram:
     """Return a loop with a result for each round, and its gradient."""
 
     def last_and_sum(x: Tensor) -> Tensor:
@@ -173,7 +175,7 @@ def _make_loop_program() -> Program:
     return lambda x: [last_and_sum(x), grad(last_and_sum)(x)]
 
 
-def _make_cond_program() -> Program:
+def _make_cond_program() -> TracedProgram:
     def sine_or_cosine(x: Tensor) -> Tensor:
         return total(cond(total(x) > 0, sin, cos, x))
 
@@ -185,11 +187,11 @@ def _make_cond_program() -> Program:
     ]
 
 
-def _make_while_program() -> Program:
+def _make_while_program() -> TracedProgram:
     return lambda x: [while_loop(lambda y: total(y) < 50, lambda y: y * 2, x * x)]
 
 
-def _make_training_program() -> Program:
+def _make_training_program() -> TracedProgram:
     """Return steps with noise and a schedule, which move a variable and exchange two others."""
     weights = Variable(np.linspace(-1, 1, 6, dtype="float32").reshape(3, 2))
     one, other = Variable(np.float32(1)), Variable(np.float32(2))
@@ -206,7 +208,7 @@ def _make_training_program() -> Program:
     return step
 
 
-PROGRAMS: Final = {
+TRACED_PROGRAMS: Final = {
     "loop": _make_loop_program,
     "choice": _make_cond_program,
     "unknown_rounds": _make_while_program,

@@ -25,13 +25,13 @@ CellState = tuple["Tensor", ...]
 class RecurrentCell:
     """A kind of recurrent cell, such as an LSTM: its ONNX operator, gate order, state and step function."""
 
-    operator: str
+    onnx_operator: str
     """The operator of ONNX."""
-    gates: tuple[int, ...]
+    onnx_gate_positions: tuple[int, ...]
     """The places of ONNX's gates among the columns of plugrad's kernels."""
-    states: int
+    state_tensor_count: int
     """Of how many tensors the state consists."""
-    step: Callable[[Tensor, CellState, Tensor, Tensor], CellState]
+    compute_next_state: Callable[[Tensor, CellState, Tensor, Tensor], CellState]
     """Returns the next state, of the projected input, the state, the recurrent kernel and the bias."""
     has_two_biases: bool = False
     """Whether the recurrent product has a bias of its own, the second row of the bias."""
@@ -42,7 +42,7 @@ def run_recurrent(
     x: Tensor,
     kernel: Tensor,
     bias: Tensor,
-    recurrent: Tensor,
+    recurrent_kernel: Tensor,
     *initial: Tensor,
     returns_sequences: bool,
 ) -> list[Tensor]:
@@ -53,40 +53,46 @@ def run_recurrent(
         x: Sequences, of shape (batch, time, features).
         kernel: What the input is multiplied by.
         bias: What is added, of one row, or two.
-        recurrent: What the state is multiplied by.
+        recurrent_kernel: What the state is multiplied by.
         *initial: The first state.
         returns_sequences: Whether all outputs are asked for.
     """
     projected = x @ kernel + (bias[0] if cell.has_two_biases else bias)
     parts = plugrad.permute_dims(projected, (1, 0, 2))
 
-    def step_in_time(state: CellState, part: Tensor) -> tuple[CellState, Tensor | None]:
-        new = cell.step(part, state, recurrent, bias)
+    def step_in_time(state: CellState, projected_input: Tensor) -> tuple[CellState, Tensor | None]:
+        new = cell.compute_next_state(projected_input, state, recurrent_kernel, bias)
         return new, new[0] if returns_sequences else None
 
     state, outputs = plugrad.scan(step_in_time, tuple(initial), parts)
     return [*state, outputs] if returns_sequences else [*state]
 
 
-def _lstm_step(part: Tensor, state: CellState, recurrent: Tensor, bias: Tensor) -> CellState:
+def _lstm_step(
+    projected_input: Tensor, state: CellState, recurrent_kernel: Tensor, bias: Tensor
+) -> CellState:
     h, c = state
-    i, f, g, o = plugrad.split(part + h @ recurrent, 4, axis=-1)
+    i, f, g, o = plugrad.split(projected_input + h @ recurrent_kernel, 4, axis=-1)
     c = plugrad.sigmoid(f) * c + plugrad.sigmoid(i) * plugrad.tanh(g)
     return plugrad.sigmoid(o) * plugrad.tanh(c), c
 
 
-def _gru_step(part: Tensor, state: CellState, recurrent: Tensor, bias: Tensor) -> CellState:
+def _gru_step(
+    projected_input: Tensor, state: CellState, recurrent_kernel: Tensor, bias: Tensor
+) -> CellState:
     (h,) = state
-    own = h @ recurrent + bias[1]
-    z, r, g = plugrad.split(part, 3, axis=-1)
+    own = h @ recurrent_kernel + bias[1]
+    z, r, g = plugrad.split(projected_input, 3, axis=-1)
     own_z, own_r, own_g = plugrad.split(own, 3, axis=-1)
     z = plugrad.sigmoid(z + own_z)
     candidate = plugrad.tanh(g + plugrad.sigmoid(r + own_r) * own_g)
     return (z * h + (1 - z) * candidate,)
 
 
-def _simple_rnn_step(part: Tensor, state: CellState, recurrent: Tensor, bias: Tensor) -> CellState:
-    return (plugrad.tanh(part + state[0] @ recurrent),)
+def _simple_rnn_step(
+    projected_input: Tensor, state: CellState, recurrent_kernel: Tensor, bias: Tensor
+) -> CellState:
+    return (plugrad.tanh(projected_input + state[0] @ recurrent_kernel),)
 
 
 CELLS_BY_NAME: Final = {
@@ -116,7 +122,7 @@ def cell_input_shapes(
 ) -> tuple[tuple[int, ...], ...]:
     """Return the shapes of x, kernel, bias, recurrent kernel and state for input sequences of shape `sequences`."""
     batch, _, features = sequences
-    columns = len(cell.gates) * units
+    columns = len(cell.onnx_gate_positions) * units
     bias = (2, columns) if cell.has_two_biases else (columns,)
-    state = ((batch, units),) * cell.states
+    state = ((batch, units),) * cell.state_tensor_count
     return (tuple(sequences), (features, columns), bias, (units, columns), *state)

@@ -92,18 +92,20 @@ class Scope:
             return None
         if name in self.last:
             value = self._transpose_value(name, _channels_second)
-        if kind == "Values":
+        if kind == "HostArray":
             return as_array(value)
         exotic = is_array(value) and is_stored_only(value.dtype)
-        if kind == "Anything" or (kind == "Stored" and exotic):
+        if kind == "AnyInputValue" or (kind == "TensorOrHostArray" and exotic):
             return value
         if is_array(value):
             return self._copy_to_device(
-                name, kind, _move_filter_channels_last if kind == "Filter" else _return_unchanged
+                name,
+                kind,
+                _move_filter_channels_last if kind == "FilterTensor" else _return_unchanged,
             )
         if is_list(value):
             return [as_tensor(part, self.device) for part in value]
-        return _permute_filter_channels_last(self.values[name]) if kind == "Filter" else value
+        return _permute_filter_channels_last(self.values[name]) if kind == "FilterTensor" else value
 
     def get_images(self, name: str) -> Any:
         """Return images with channels last."""
@@ -184,7 +186,7 @@ def run_graph(graph: Graph, scope: Scope, arguments: Sequence[Any] = ()) -> list
         inner.assign(name, argument)
     for node in graph.nodes:
         evaluate_node(node, inner)
-    return [inner.get_argument(name, "Anything") for name in graph.outputs]
+    return [inner.get_argument(name, "AnyInputValue") for name in graph.outputs]
 
 
 def evaluate_node(node: Node, scope: Scope) -> None:
@@ -281,7 +283,9 @@ def _make_arguments(
     """Return the arguments of an operator, and the rank of its outputs if their channels are last, else 0."""
     names = node.inputs
     if operator.layout == "images":
-        rest = [scope.get_argument(name, operator.kind(k)) for k, name in enumerate(names) if k]
+        rest = [
+            scope.get_argument(name, operator.input_kind(k)) for k, name in enumerate(names) if k
+        ]
         images = scope.get_images(names[0])
         return [images, *rest], images.ndim
     rank = max((scope.values[name].ndim for name in names if name in scope.last), default=0)
@@ -293,7 +297,7 @@ def _make_arguments(
             axis = keywords.get("axis", 1) % rank
             keywords["axis"] = 0 if axis == 0 else rank - 1 if axis == 1 else axis - 1
         return [scope.align_with_images(name, rank) for name in names], rank
-    return [scope.get_argument(name, operator.kind(k)) for k, name in enumerate(names)], 0
+    return [scope.get_argument(name, operator.input_kind(k)) for k, name in enumerate(names)], 0
 
 
 def _have_no_more_axes(names: Sequence[str], scope: Scope, rank: int) -> bool:
@@ -353,7 +357,7 @@ class ExecutionPlan:
         else:
             self._record_dependent_nodes(scope)
         return [
-            _place_output(scope.get_argument(n, "Anything"), self.device)
+            _place_output(scope.get_argument(n, "AnyInputValue"), self.device)
             for n in self.graph.outputs
         ]
 

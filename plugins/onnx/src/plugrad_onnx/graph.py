@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 MAX_FUNCTION_DEPTH: Final = 32
 """How deep graphs and functions may be nested."""
-NO_LARGE_WEIGHTS: Final[Mapping[int, NDArray[Any]]] = MappingProxyType({})
+EMPTY_LARGE_WEIGHTS: Final[Mapping[int, NDArray[Any]]] = MappingProxyType({})
 """The large weights of a model that has all of its weights."""
-NO_DEFAULT: Final = inspect.Parameter.empty
+REQUIRED_ATTRIBUTE: Final = inspect.Parameter.empty
 """The default of an attribute that must be there."""
 
 
@@ -84,7 +84,7 @@ class GraphBuilder:
         self,
         model: onnx.ModelProto,
         folder: Path | None,
-        large: Mapping[int, NDArray[Any]] = NO_LARGE_WEIGHTS,
+        large: Mapping[int, NDArray[Any]] = EMPTY_LARGE_WEIGHTS,
     ) -> None:
         self.folder = folder
         self.large = large
@@ -196,7 +196,7 @@ class GraphBuilder:
                 values[key] = self.parse_attribute(attribute, where)
         inputs = [names[n] for n in proto.input]
         for key, default in operator.attributes.items():
-            if default is NO_DEFAULT and key not in values and key not in graphs:
+            if default is REQUIRED_ATTRIBUTE and key not in values and key not in graphs:
                 raise InvalidModel(f"{where}: attribute {key!r} is missing.")
         present = max((i + 1 for i, n in enumerate(inputs) if n), default=0)
         if present < operator.required_input_count or (
@@ -276,7 +276,7 @@ class GraphBuilder:
         call.attribute.extend(attributes.values())
         expand = OPERATORS["plugrad", "Expansion"][0]
         operator = Operator(
-            proto.op_type, expand.domain, 1, expand.function, True, variadic_kind="Anything",
+            proto.op_type, expand.domain, 1, expand.function, True, variadic_kind="AnyInputValue",
             supplied_parameters=("outputs", "opset", "scope"),
         )  # fmt: skip
         inputs, outputs = [names[n] for n in proto.input], [names[n] for n in proto.output]
@@ -315,7 +315,7 @@ class UniqueNames:
 def build_graph(
     model: onnx.ModelProto,
     folder: Path | None,
-    large: Mapping[int, NDArray[Any]] = NO_LARGE_WEIGHTS,
+    large: Mapping[int, NDArray[Any]] = EMPTY_LARGE_WEIGHTS,
 ) -> Graph:
     """Build the graph of a model and check that every operator is known.
 
@@ -394,7 +394,7 @@ def _describe_remedy(domain: str, name: str, opset: int) -> str:
     versions = OPERATORS.get((domain, name))
     if versions:
         return (
-            f"this operator is known from opset {versions[-1].since} on. Convert the model with "
+            f"this operator is known from opset {versions[-1].since_opset} on. Convert the model with "
             "onnx.version_converter.convert_version."
         )
     if domain not in ("", "ai.onnx.ml"):

@@ -27,7 +27,7 @@ from plugrad_onnx.errors import InvalidModel
 from plugrad_onnx.execution import ExecutionPlan
 from plugrad_onnx.folding import fold_constants
 from plugrad_onnx.fusion import fuse_nodes
-from plugrad_onnx.graph import NO_LARGE_WEIGHTS, Graph, build_graph
+from plugrad_onnx.graph import EMPTY_LARGE_WEIGHTS, Graph, build_graph
 from plugrad_onnx.reading import read_model
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_KIND_NAMES: Final = {
+_NUMBER_KIND_NAMES: Final = {
     "b": "bool",
     "i": "integer",
     "u": "integer",
@@ -58,7 +58,7 @@ def load(source: str | os.PathLike[str] | onnx.ModelProto) -> Model:
         UnsupportedModel: it needs something that plugrad-onnx does not do.
     """
     by_path = not isinstance(source, onnx.ModelProto)
-    proto, large = read_model(source) if by_path else (source, NO_LARGE_WEIGHTS)
+    proto, large = read_model(source) if by_path else (source, EMPTY_LARGE_WEIGHTS)
     folder = Path(source).parent if by_path else None
     try:
         return Model(proto, build_graph(proto, folder, large))
@@ -312,9 +312,9 @@ def _check_shape(name: str, declared: onnx.TypeProto.Tensor, value: Any) -> None
         )
     expected = numpy_dtype(declared.elem_type)
     given = numpy_dtype(element_type(value.dtype))
-    if _KIND_NAMES.get(given.kind) != _KIND_NAMES.get(expected.kind) and not is_stored_only(
-        expected
-    ):
+    if _NUMBER_KIND_NAMES.get(given.kind) != _NUMBER_KIND_NAMES.get(
+        expected.kind
+    ) and not is_stored_only(expected):
         raise ArgumentValueError(
             f"Input {name!r} has dtype {value.dtype}; the model takes {expected}. "
             "Convert it with plugrad.astype."

@@ -109,7 +109,7 @@ def run_kernel(*inputs: Tensor, name: str, attributes: dict[str, Any]) -> Any:
 
 
 def _read_record(
-    nodes: Sequence[onnx.NodeProto], place: int, node: onnx.NodeProto
+    nodes: Sequence[onnx.NodeProto], first_index: int, node: onnx.NodeProto
 ) -> RecordedCall | None:
     """Return the plugrad call recorded in a node's metadata, or None."""
     texts = [entry.value for entry in node.metadata_props if entry.key == CALL_METADATA_KEY]
@@ -119,7 +119,7 @@ def _read_record(
         record = json.loads(texts[0])
         digest = record.pop("digest")
         call = RecordedCall(**record)
-        fits = _hash_nodes(nodes[place : place + call.size]) == digest
+        fits = _hash_nodes(nodes[first_index : first_index + call.size]) == digest
         attributes = {name: _as_tuples(value) for name, value in call.attributes.items()}
         return call._replace(attributes=attributes) if fits else None
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError):

@@ -7,10 +7,10 @@ the value of an input lies:
 | annotation | the function gets |
 |---|---|
 | `Tensor` | a tensor on the device where the model runs |
-| `Filter` | a tensor of filters, with their spatial axes first: (…, I, O) where ONNX has (O, I, …) |
-| `Values` | a NumPy array, because the shape of the result, or the course of the program, depends on it |
-| `Stored` | a NumPy array where plugrad has no such dtype, else a tensor |
-| `Tensors`, `Anything` | a list of tensors; whatever is there |
+| `FilterTensor` | a tensor of filters, with their spatial axes first: (…, I, O) where ONNX has (O, I, …) |
+| `HostArray` | a NumPy array, because the shape of the result, or the course of the program, depends on it |
+| `TensorOrHostArray` | a NumPy array where plugrad has no such dtype, else a tensor |
+| `TensorList`, `AnyInputValue` | a list of tensors; whatever is there |
 
 `outputs`, `opset` and `scope` are no attributes: they are the number of outputs that are used, the
 version of the operators, and the values of all names.
@@ -29,14 +29,21 @@ from plugrad import Tensor
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-Values: TypeAlias = NDArray[Any]
-Stored: TypeAlias = Tensor | NDArray[Any]
-Filter: TypeAlias = Tensor
-Anything: TypeAlias = Any
-Tensors: TypeAlias = list[Tensor]
-Body: TypeAlias = "Callable[..., list[Any]]"
+HostArray: TypeAlias = NDArray[Any]
+TensorOrHostArray: TypeAlias = Tensor | NDArray[Any]
+FilterTensor: TypeAlias = Tensor
+AnyInputValue: TypeAlias = Any
+TensorList: TypeAlias = list[Tensor]
+SubgraphFunction: TypeAlias = "Callable[..., list[Any]]"
 
-INPUT_KINDS: Final = ("Tensor", "Filter", "Values", "Stored", "Tensors", "Anything")
+INPUT_KINDS: Final = (
+    "Tensor",
+    "FilterTensor",
+    "HostArray",
+    "TensorOrHostArray",
+    "TensorList",
+    "AnyInputValue",
+)
 SUPPLIED_PARAMETERS: Final = ("outputs", "opset", "scope")
 """What a function may ask for besides inputs and attributes."""
 OPERATORS: Final[dict[tuple[str, str], list[Operator]]] = {}
@@ -49,7 +56,7 @@ class Operator:
 
     name: str
     domain: str
-    since: int
+    since_opset: int
     function: Callable[..., Any]
     is_pure: bool = True
     layout: str = ""
@@ -59,7 +66,7 @@ class Operator:
     attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
     supplied_parameters: tuple[str, ...] = ()
 
-    def kind(self, position: int) -> str:
+    def input_kind(self, position: int) -> str:
         """Return the annotation of the input at a position."""
         return (
             self.input_kinds[position] if position < len(self.input_kinds) else self.variadic_kind
@@ -87,7 +94,7 @@ def operator(
             versions.append(
                 Operator(name, domain, since, function, pure, layout, **_parse_signature(function))
             )
-            versions.sort(key=lambda version: -version.since)
+            versions.sort(key=lambda version: -version.since_opset)
         return function
 
     return declare
@@ -125,4 +132,4 @@ def _parse_signature(function: Callable[..., Any]) -> dict[str, Any]:
 def find_implementation(domain: str, name: str, opset: int) -> Operator | None:
     """Return the implementation of an operator in an opset version, or None."""
     versions = OPERATORS.get((domain, name), [])
-    return next((version for version in versions if version.since <= opset), None)
+    return next((version for version in versions if version.since_opset <= opset), None)

@@ -88,12 +88,14 @@ def read_weight(
     return array.reshape(shape)
 
 
-def _strip_weights(data: mmap.mmap, graph: ProtobufField) -> tuple[bytes, dict[int, ProtobufField]]:
+def _strip_weights(
+    data: mmap.mmap, graph_field: ProtobufField
+) -> tuple[bytes, dict[int, ProtobufField]]:
     """Return the encoded graph without the data of large weights, and the positions of these in the file."""
     parts: list[bytes] = []
     places: dict[int, ProtobufField] = {}
     count = 0
-    for field in _iter_fields(data, graph.value, graph.end):
+    for field in _iter_fields(data, graph_field.value, graph_field.end):
         if field.number != INITIALIZER_FIELD_NUMBER or field.wire_type != BYTES:
             parts.append(data[field.start : field.end])
             continue

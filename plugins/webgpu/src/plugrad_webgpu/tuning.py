@@ -17,7 +17,7 @@ from plugrad_webgpu.algorithms.product import Matrices, multiply_matrices
 from plugrad_webgpu.algorithms.tiles import (
     NARROW_MAX_ROWS_OR_COLUMNS,
     NARROW_TILES,
-    TILES,
+    TILES_BY_NAME,
     problem_key,
     save_tiles,
     supports_tile,
@@ -69,7 +69,9 @@ def measure_tiles(
     rows, depth, columns = sizes
     a = Matrices(full(device, (batch, rows, depth), 1, float32), batch, rows, depth)
     b = Matrices(full(device, (batch, depth, columns), 1, float32), batch, depth, columns)
-    names = [name for name in TILES if name not in NARROW_TILES and supports_tile(device, name)]
+    names = [
+        name for name in TILES_BY_NAME if name not in NARROW_TILES and supports_tile(device, name)
+    ]
     times = dict.fromkeys(names, float("inf"))
     kind = problem_key(batch, sizes)
     for _ in range(1 + repeats):  # the first one compiles, and is never the fastest

@@ -15,7 +15,7 @@ from plugrad.cli.jobs import describe_exit_code
 from plugrad.cli.words import choice_type
 from plugrad.discovery.listing import MODULE_PREFIX, find_plugin
 from plugrad.errors import PluginUnavailable
-from plugrad.testing.report import FLOAT32_LEVEL, LEVELS
+from plugrad.testing.report import CONFORMANCE_LEVELS, FLOAT32_LEVEL
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -36,10 +36,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--level",
-        type=choice_type((*LEVELS, FLOAT32_LEVEL)),
-        default=LEVELS[-1],
+        type=choice_type((*CONFORMANCE_LEVELS, FLOAT32_LEVEL)),
+        default=CONFORMANCE_LEVELS[-1],
         metavar="LEVEL",
-        help=f"the last level to run: {', '.join(LEVELS)} (default: all); or {FLOAT32_LEVEL}",
+        help=f"the last level to run: {', '.join(CONFORMANCE_LEVELS)} (default: all); or {FLOAT32_LEVEL}",
     )
     parser.add_argument(
         "-k", dest="only", metavar="WORDS", help="run only tests whose names match, as in pytest"

@@ -9,11 +9,11 @@ import numpy as np
 
 from plugrad.kernels import attention
 from plugrad.testing.definitions import Array
-from plugrad.testing.rows import FLOATS, Row, arbitrary_numbers, fixed_values, numbers
+from plugrad.testing.rows import FLOATING_DTYPES, Row, arbitrary_numbers, fixed_values, numbers
 
 INF = np.inf
 # The axes before the last two, queries, keys, width, size: tiles, and what is left beside them.
-SIZES: list[tuple[Any, ...]] = [
+ATTENTION_SIZES: list[tuple[Any, ...]] = [
     ((), 3, 5, 4, 2),
     ((2,), 1, 9, 3, 4),
     ((2, 2), 5, 4, 1, 3),
@@ -41,13 +41,13 @@ def attention_gradients(dy: Array, q: Array, k: Array, v: Array, mask: Array | N
     return [ds @ k, np.swapaxes(ds, -1, -2) @ q, np.swapaxes(p, -1, -2) @ dy]
 
 
-def inputs(sizes: tuple[Any, ...], mask: Any) -> list[Any]:
+def attention_inputs(sizes: tuple[Any, ...], mask: Any) -> list[Any]:
     batch, queries, keys, width, size = sizes
     given = [(queries, width), (keys, width), (keys, size)]
     return [*(arbitrary_numbers(*batch, *shape) for shape in given), mask]
 
 
-def masks(batch: tuple[int, ...], queries: int, keys: int) -> list[Any]:
+def masks_of_each_shape(batch: tuple[int, ...], queries: int, keys: int) -> list[Any]:
     shapes = [(queries, keys), (*batch, 1, keys), (*batch, queries, keys)]
     return [None, *(numbers(-1, 1, shape=shape) for shape in dict.fromkeys(shapes))]
 
@@ -62,23 +62,23 @@ ROWS = [
         Row(
             attention.attention,
             attention_rows,
-            inputs(sizes, mask),
+            attention_inputs(sizes, mask),
             SCALE_ATTRIBUTE,
             tolerance_factor=4,
         )
-        for sizes in SIZES
-        for mask in masks(*sizes[:3])
+        for sizes in ATTENTION_SIZES
+        for mask in masks_of_each_shape(*sizes[:3])
     ),
     *(
         Row(
             attention.attention_gradient,
             attention_gradients,
-            [arbitrary_numbers(*sizes[0], sizes[1], sizes[4]), *inputs(sizes, mask)],
+            [arbitrary_numbers(*sizes[0], sizes[1], sizes[4]), *attention_inputs(sizes, mask)],
             SCALE_ATTRIBUTE,
             tolerance_factor=4,
         )
-        for sizes in SIZES
-        for mask in masks(*sizes[:3])[::2]
+        for sizes in ATTENTION_SIZES
+        for mask in masks_of_each_shape(*sizes[:3])[::2]
     ),
     *(
         Row(
@@ -88,32 +88,35 @@ ROWS = [
             SCALE_ATTRIBUTE,
             is_edge=True,
             is_smooth=False,
-            dtypes=FLOATS[:1],
+            dtypes=FLOATING_DTYPES[:1],
             tolerance_factor=8,
         )
         for kernel, reference, given in [
-            (attention.attention, attention_rows, inputs(LONG_SEQUENCE_SIZES, None)),
+            (attention.attention, attention_rows, attention_inputs(LONG_SEQUENCE_SIZES, None)),
             (
                 attention.attention_gradient,
                 attention_gradients,
                 [
                     arbitrary_numbers(70, 2),
-                    *inputs(LONG_SEQUENCE_SIZES, arbitrary_numbers(70, 523)),
+                    *attention_inputs(LONG_SEQUENCE_SIZES, arbitrary_numbers(70, 523)),
                 ],
             ),
             *(
-                (attention.attention, attention_rows, inputs(sizes, mask))
+                (attention.attention, attention_rows, attention_inputs(sizes, mask))
                 for sizes in SMALL_HEAD_SIZES
-                for mask in masks(*sizes[:3])
+                for mask in masks_of_each_shape(*sizes[:3])
             ),
             *(
                 (
                     attention.attention_gradient,
                     attention_gradients,
-                    [arbitrary_numbers(*sizes[0], sizes[1], sizes[4]), *inputs(sizes, mask)],
+                    [
+                        arbitrary_numbers(*sizes[0], sizes[1], sizes[4]),
+                        *attention_inputs(sizes, mask),
+                    ],
                 )
                 for sizes in SMALL_HEAD_SIZES
-                for mask in masks(*sizes[:3])
+                for mask in masks_of_each_shape(*sizes[:3])
             ),
         ]
     ),
@@ -121,7 +124,7 @@ ROWS = [
         Row(
             attention.attention,
             attention_rows,
-            inputs(sizes, None),
+            attention_inputs(sizes, None),
             SCALE_ATTRIBUTE,
             is_edge=True,
             is_smooth=False,
@@ -139,7 +142,7 @@ ROWS = [
                 fixed_values(given),
             ],
             SCALE_ATTRIBUTE,
-            dtypes=FLOATS,
+            dtypes=FLOATING_DTYPES,
             is_edge=True,
             is_smooth=False,
         )
@@ -159,7 +162,7 @@ ROWS = [
             fixed_values([[-INF] * 3, [0, -INF, 0]]),
         ],
         SCALE_ATTRIBUTE,
-        dtypes=FLOATS,
+        dtypes=FLOATING_DTYPES,
         is_edge=True,
         is_smooth=False,
     ),
@@ -167,9 +170,9 @@ ROWS = [
         Row(
             kernel,
             reference,
-            [*before, *inputs(((), 9, 3, 8, 8), fixed_values(MASK_OF_EXTREMES))],
+            [*before, *attention_inputs(((), 9, 3, 8, 8), fixed_values(MASK_OF_EXTREMES))],
             SCALE_ATTRIBUTE,
-            dtypes=FLOATS,
+            dtypes=FLOATING_DTYPES,
             is_edge=True,
             is_smooth=False,
             tolerance_factor=4,

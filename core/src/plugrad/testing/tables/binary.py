@@ -10,9 +10,9 @@ import numpy as np
 import plugrad
 from plugrad.kernels import binary
 from plugrad.testing.rows import (
-    FLOATS,
-    INTEGERS,
-    NUMBERS,
+    FLOATING_DTYPES,
+    INTEGER_DTYPES,
+    NUMBER_DTYPES,
     ROW_DTYPE,
     Row,
     bools,
@@ -27,8 +27,8 @@ nonzero_numbers: Final = numbers(avoid=(0,))
 positive_numbers: Final = numbers(0.4, 3)
 well_separated_numbers: Final = [distinct_numbers(3, 5, step=0.5), numbers(-0.2, 0.2, avoid=(0,))]
 often_equal_numbers: Final = integers(-2, 2, 3, 5, dtype=ROW_DTYPE)
-SIGNED_DTYPES = (*FLOATS, "int32", "int64", "int8", "int16")
-ORDERED_DTYPES = tuple(name for name in NUMBERS if not name.startswith("complex"))
+SIGNED_DTYPES = (*FLOATING_DTYPES, "int32", "int64", "int8", "int16")
+ORDERED_DTYPES = tuple(name for name in NUMBER_DTYPES if not name.startswith("complex"))
 
 ROWS = [
     Row(binary.add, np.add, [any_number, any_number]),
@@ -48,7 +48,7 @@ ROWS = [
         ]
     ),
     *(
-        Row(binary.remainder, np.remainder, inputs, dtypes=FLOATS)
+        Row(binary.remainder, np.remainder, inputs, dtypes=FLOATING_DTYPES)
         for inputs in [
             [numbers(0.2, 0.8), numbers(1, 2)],
             [numbers(2.2, 2.8), numbers(-1.05, -0.95)],
@@ -56,7 +56,13 @@ ROWS = [
         ]
     ),
     Row(binary.power, np.power, [positive_numbers, positive_numbers], op=plugrad.pow),
-    Row(binary.power, np.power, [positive_numbers, any_number], dtypes=FLOATS[:2], op=plugrad.pow),
+    Row(
+        binary.power,
+        np.power,
+        [positive_numbers, any_number],
+        dtypes=FLOATING_DTYPES[:2],
+        op=plugrad.pow,
+    ),
     Row(
         binary.power,
         np.power,
@@ -84,8 +90,8 @@ ROWS = [
         Row(kernel, reference, [x, x], dtypes=dtypes)
         for x in [numbers(-2, 2), often_equal_numbers]
         for kernel, reference, dtypes in [
-            (binary.equal, np.equal, NUMBERS),
-            (binary.not_equal, np.not_equal, NUMBERS),
+            (binary.equal, np.equal, NUMBER_DTYPES),
+            (binary.not_equal, np.not_equal, NUMBER_DTYPES),
             (binary.greater, np.greater, ORDERED_DTYPES),
             (binary.greater_equal, np.greater_equal, ORDERED_DTYPES),
             (binary.less, np.less, ORDERED_DTYPES),
@@ -99,7 +105,7 @@ ROWS = [
         binary.select,
         np.where,
         [bools(3, 5), any_number, any_number],
-        dtypes=NUMBERS,
+        dtypes=NUMBER_DTYPES,
         op=plugrad.where,
     ),
     *(Row(binary.add_n, lambda *xs: sum(xs), [any_number] * n) for n in (2, 5)),
@@ -110,7 +116,7 @@ ROWS = [
             kernel,
             lambda a, b: np.zeros_like(a),
             [numbers(-9, 9), numbers(0, 0)],
-            dtypes=INTEGERS,
+            dtypes=INTEGER_DTYPES,
             is_edge=True,
         )
         for kernel in (binary.floor_divide, binary.remainder)
@@ -121,7 +127,7 @@ ROWS = [
             kernel,
             reference,
             [extremes(), extremes(turned=True)],
-            dtypes=(*FLOATS, *INTEGERS),
+            dtypes=(*FLOATING_DTYPES, *INTEGER_DTYPES),
             is_edge=True,
         )
         for kernel, reference in [
@@ -139,7 +145,7 @@ ROWS = [
         binary.power,
         lambda a, b: np.square(a),
         [nonzero_numbers, numbers(2, 2)],
-        dtypes=(*FLOATS, *INTEGERS),
+        dtypes=(*FLOATING_DTYPES, *INTEGER_DTYPES),
         is_edge=True,
     ),
 ]

@@ -40,8 +40,8 @@ CONVOLUTION_CASES = [
 def rows(
     slides: list[ConvolutionCase],
     forward: Kernel[..., Any],
-    for_image: Kernel[..., Any],
-    for_filter: Kernel[..., Any],
+    input_gradient: Kernel[..., Any],
+    filter_gradient: Kernel[..., Any],
     reference: Callable[..., Array] = convolve,
 ) -> list[Row]:
     """Return the rows of a convolution and of its two gradients, which are its transposes."""
@@ -75,14 +75,14 @@ def rows(
                 is_edge=is_edge,
             ),
             Row(
-                for_image,
+                input_gradient,
                 of_dy,
                 [arbitrary_numbers(*result), arbitrary_numbers(*filter)],
                 {"input_shape": image, **attrs},
                 is_edge=is_edge,
             ),
             Row(
-                for_filter,
+                filter_gradient,
                 of_x,
                 [arbitrary_numbers(*image), arbitrary_numbers(*result)],
                 {"filter_shape": filter, **attrs},

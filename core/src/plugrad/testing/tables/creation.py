@@ -3,7 +3,7 @@
 import numpy as np
 
 from plugrad.kernels import creation
-from plugrad.testing.rows import INTEGERS, NUMBERS, ROW_DTYPE, Row, arbitrary_numbers
+from plugrad.testing.rows import INTEGER_DTYPES, NUMBER_DTYPES, ROW_DTYPE, Row, arbitrary_numbers
 
 FLOAT_DTYPES = ("float32", "float64")
 
@@ -13,7 +13,7 @@ ROWS = [
             creation.fill,
             lambda s=shape, v=value: np.full(s, v),
             attrs={"shape": shape, "value": value, "dtype": ROW_DTYPE},
-            dtypes=NUMBERS,
+            dtypes=NUMBER_DTYPES,
             is_edge=not shape or 0 in shape,
         )
         for shape, value in [((2, 3), 1), ((3,), 0), ((), 1), ((2, 0), 1)]
@@ -39,7 +39,7 @@ ROWS = [
             is_edge=start == stop,
         )
         for start, stop, step, dtypes in [
-            (0, 7, 1, (*FLOAT_DTYPES, *INTEGERS)),
+            (0, 7, 1, (*FLOAT_DTYPES, *INTEGER_DTYPES)),
             (9, 0, -2, (*FLOAT_DTYPES, "int32")),
             (0.5, 3.2, 0.25, FLOAT_DTYPES),
             (3, 3, 1, (*FLOAT_DTYPES, "int32")),

@@ -14,7 +14,7 @@ from plugrad.kernels import decomposition
 from plugrad.tensor.tensor import Tensor
 from plugrad.testing.rows import Array, Input, Row, arbitrary_numbers, numbers
 
-DTYPES = ("float32", "float64", "complex64", "complex128")
+MATRIX_DTYPES = ("float32", "float64", "complex64", "complex128")
 
 
 def adjoint(x: Array) -> Array:
@@ -107,7 +107,7 @@ ROWS = [
             kernel,
             reference,
             [domain(*shape)],
-            dtypes=DTYPES,
+            dtypes=MATRIX_DTYPES,
             tolerance_factor=4,
             is_edge=0 in shape,
             prepare_input=hermitian_part if kernel is decomposition.cholesky else None,
@@ -120,7 +120,7 @@ ROWS = [
             decomposition.solve,
             np.linalg.solve,
             [well_conditioned(*matrix), arbitrary_numbers(*rhs)],
-            dtypes=DTYPES,
+            dtypes=MATRIX_DTYPES,
             tolerance_factor=4,
         )
         for matrix, rhs in [((3, 3), (3, 2)), ((2, 3, 3), (3, 1)), ((2, 1, 2, 2), (3, 2, 4))]
@@ -131,7 +131,7 @@ ROWS = [
             lambda x: [np.linalg.eigvalsh(x), x, identity_like(x, x.shape[-1])],
             [positive_definite(*shape)],
             canonicalize=rebuild_from_eigh,
-            dtypes=DTYPES,
+            dtypes=MATRIX_DTYPES,
             tolerance_factor=8,
             prepare_input=hermitian_part,
         )
@@ -149,7 +149,7 @@ ROWS = [
             [numbers(shape=shape)],
             {"full_matrices": full},
             canonicalize=rebuild_from_svd,
-            dtypes=DTYPES,
+            dtypes=MATRIX_DTYPES,
             tolerance_factor=8,
             is_smooth=not full,
         )
@@ -167,7 +167,7 @@ ROWS = [
             [numbers(shape=shape)],
             {"full_matrices": full},
             canonicalize=rebuild_from_qr,
-            dtypes=DTYPES,
+            dtypes=MATRIX_DTYPES,
             tolerance_factor=8,
             is_smooth=not full,
         )
@@ -187,7 +187,7 @@ ROWS = [
             ],
             [well_conditioned(*shape)],
             canonicalize=rebuild_from_lu,
-            dtypes=DTYPES,
+            dtypes=MATRIX_DTYPES,
             tolerance_factor=8,
             is_edge=0 in shape,
         )
@@ -201,7 +201,7 @@ ROWS = [
             ),
             [well_conditioned(*matrix), arbitrary_numbers(*rhs)],
             {"lower": lower, "unit_diagonal": unit},
-            dtypes=DTYPES,
+            dtypes=MATRIX_DTYPES,
             tolerance_factor=8,
         )
         for matrix, rhs in [((3, 3), (3, 2)), ((2, 1, 2, 2), (3, 2, 4))]
@@ -214,7 +214,7 @@ ROWS = [
             lambda x: [x, np.ones(x.shape[:-1])],
             [with_separated_eigenvalues(*shape)],
             canonicalize=rebuild_from_eig,
-            dtypes=DTYPES,
+            dtypes=MATRIX_DTYPES,
             tolerance_factor=16,
             is_edge=0 in shape,
         )

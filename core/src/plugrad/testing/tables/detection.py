@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from plugrad.kernels import detection
-from plugrad.testing.rows import FLOATS, Array, Input, Row
+from plugrad.testing.rows import FLOATING_DTYPES, Array, Input, Row
 
 
 def intersection_over_union(a: Array, b: Array) -> float:
@@ -51,8 +51,14 @@ scores: Final = Input(lambda rng, shape, dtype: rng.permutation(20).astype(dtype
 SELECTION_LIMITS = [(5, 0.5, -np.inf), (20, 0.2, 0.3), (4, 1.0, 0.1), (0, 0.5, 0.0)]
 
 
-def attributes(count: int, iou: float, least: float, **more: object) -> dict[str, object]:
-    names = {"max_output_size": count, "iou_threshold": iou, "score_threshold": least}
+def selection_attributes(
+    max_output_size: int, iou_threshold: float, score_threshold: float, **more: object
+) -> dict[str, object]:
+    names = {
+        "max_output_size": max_output_size,
+        "iou_threshold": iou_threshold,
+        "score_threshold": score_threshold,
+    }
     return {**names, **more}
 
 
@@ -64,8 +70,8 @@ ROWS = [
             detection.non_max_suppression,
             lambda b, s, limits=limits: select_boxes(b, s, limits)[0],
             [boxes, scores],
-            attributes(*limits),
-            dtypes=FLOATS[:2],
+            selection_attributes(*limits),
+            dtypes=FLOATING_DTYPES[:2],
             is_edge=not limits[0],
         ),
         *(
@@ -75,8 +81,8 @@ ROWS = [
                     select_boxes(b, s, limits)[0], limits[0] if full else 0
                 ),
                 [boxes, scores],
-                attributes(*limits, pad_to_max_output_size=full),
-                dtypes=FLOATS[:2],
+                selection_attributes(*limits, pad_to_max_output_size=full),
+                dtypes=FLOATING_DTYPES[:2],
                 is_edge=not limits[0],
             )
             for full in (False, True)
@@ -86,8 +92,8 @@ ROWS = [
                 detection.non_max_suppression_with_score,
                 lambda b, s, limits=limits, sigma=sigma: select_boxes(b, s, limits, sigma),
                 [boxes, scores],
-                attributes(*limits, soft_nms_sigma=sigma),
-                dtypes=FLOATS[:2],
+                selection_attributes(*limits, soft_nms_sigma=sigma),
+                dtypes=FLOATING_DTYPES[:2],
                 is_edge=not limits[0],
                 is_smooth=False,
             )

@@ -62,7 +62,7 @@ def rows(
     ]
 
 
-SLIDING = {"window": sliding_window((4, 5), (3, 2), (1, 2), "same")}
+WINDOW_ATTRIBUTE = {"window": sliding_window((4, 5), (3, 2), (1, 2), "same")}
 
 ROWS = [
     *rows(
@@ -75,18 +75,18 @@ ROWS = [
     ),
     *rows(
         fused.conv2d,
-        partial(convolve, **SLIDING),  # type: ignore[arg-type]
+        partial(convolve, **WINDOW_ATTRIBUTE),  # type: ignore[arg-type]
         (1, 4, 5, 2),
         (3, 2, 2, 3),
         3,
-        SLIDING,
+        WINDOW_ATTRIBUTE,
     ),
     *rows(
         fused.depthwise_conv2d,
-        partial(convolve, **SLIDING, is_depthwise=True),  # type: ignore[arg-type]
+        partial(convolve, **WINDOW_ATTRIBUTE, is_depthwise=True),  # type: ignore[arg-type]
         (1, 4, 5, 2),
         (3, 2, 2, 2),
         4,
-        SLIDING,
+        WINDOW_ATTRIBUTE,
     ),
 ]

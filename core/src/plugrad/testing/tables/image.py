@@ -9,10 +9,10 @@ import numpy as np
 
 from plugrad.kernels import image
 from plugrad.testing.definitions import sample_image, transpose_linear_map
-from plugrad.testing.rows import FLOATS, Array, Row, arbitrary_numbers, fixed_values
+from plugrad.testing.rows import FLOATING_DTYPES, Array, Row, arbitrary_numbers, fixed_values
 from plugrad.types.specs import Shape
 
-SHAPE = (2, 4, 5, 2)
+IMAGE_BATCH_SHAPE = (2, 4, 5, 2)
 BOXES = [[0, 0, 1, 1], [0.2, 0.1, 0.7, 0.8], [0.9, 0.6, 0.3, 0.2], [-0.2, 0.4, 0.6, 1.3]]
 IMAGE_OF_BOX = [0, 1, 1, 0]
 
@@ -87,7 +87,7 @@ ROWS = [
                 image.crop_and_resize,
                 lambda x, b, i, s=size, m=method, f=fill: crop_boxes(x, b, i, s, m, f),
                 [
-                    arbitrary_numbers(*SHAPE),
+                    arbitrary_numbers(*IMAGE_BATCH_SHAPE),
                     fixed_values(BOXES, "float32"),
                     fixed_values(IMAGE_OF_BOX, "int32"),
                 ],
@@ -97,24 +97,24 @@ ROWS = [
             Row(
                 image.crop_and_resize_image_gradient,
                 lambda dy, b, i, s=size, m=method: transpose_linear_map(
-                    lambda x: crop_boxes(x, b, i, s, m, 0), SHAPE, dy
+                    lambda x: crop_boxes(x, b, i, s, m, 0), IMAGE_BATCH_SHAPE, dy
                 ),
                 [
-                    arbitrary_numbers(len(BOXES), *size, SHAPE[3]),
+                    arbitrary_numbers(len(BOXES), *size, IMAGE_BATCH_SHAPE[3]),
                     fixed_values(BOXES, "float32"),
                     fixed_values(IMAGE_OF_BOX, "int32"),
                 ],
-                {"image_shape": SHAPE, "method": method},
-                dtypes=FLOATS[:2],
+                {"image_shape": IMAGE_BATCH_SHAPE, "method": method},
+                dtypes=FLOATING_DTYPES[:2],
             ),
         ]
     ),
-    Row(image.flip_left_right, lambda x: x[:, :, ::-1], [arbitrary_numbers(*SHAPE)]),
+    Row(image.flip_left_right, lambda x: x[:, :, ::-1], [arbitrary_numbers(*IMAGE_BATCH_SHAPE)]),
     *(
         Row(
             image.rotate_with_offset,
             lambda x, r=radians, f=fill, c=center: rotate_images(x, r, f, c),
-            [arbitrary_numbers(*SHAPE)],
+            [arbitrary_numbers(*IMAGE_BATCH_SHAPE)],
             {"radians": radians, "fill_value": fill, "center": center},
         )
         for radians, fill, center in ROTATIONS
@@ -125,7 +125,7 @@ ROWS = [
             lambda dy, r=radians, c=center: transpose_linear_map(
                 lambda x: rotate_images(x, r, 0, c), dy.shape, dy
             ),
-            [arbitrary_numbers(*SHAPE)],
+            [arbitrary_numbers(*IMAGE_BATCH_SHAPE)],
             {"radians": radians, "center": center},
         )
         for radians, _, center in ROTATIONS
@@ -137,24 +137,27 @@ ROWS = [
             Row(
                 image.transform,
                 lambda x, t, a=(method, mode, fill, size): transform_images(x, t, *a),
-                [arbitrary_numbers(*SHAPE), fixed_values(transforms, "float32")],
+                [arbitrary_numbers(*IMAGE_BATCH_SHAPE), fixed_values(transforms, "float32")],
                 {
                     "interpolation": method,
                     "fill_mode": mode,
                     "fill_value": fill,
                     "output_shape": size,
                 },
-                dtypes=FLOATS[:2],
+                dtypes=FLOATING_DTYPES[:2],
                 tolerance_factor=10,  # where a float stands for a place
             ),
             Row(
                 image.transform_image_gradient,
                 lambda dy, t, a=(method, mode, 0, size): transpose_linear_map(
-                    lambda x: transform_images(x, t, *a), SHAPE, dy
+                    lambda x: transform_images(x, t, *a), IMAGE_BATCH_SHAPE, dy
                 ),
-                [arbitrary_numbers(SHAPE[0], *size, SHAPE[3]), fixed_values(transforms, "float32")],
-                {"image_shape": SHAPE, "interpolation": method, "fill_mode": mode},
-                dtypes=FLOATS[:2],
+                [
+                    arbitrary_numbers(IMAGE_BATCH_SHAPE[0], *size, IMAGE_BATCH_SHAPE[3]),
+                    fixed_values(transforms, "float32"),
+                ],
+                {"image_shape": IMAGE_BATCH_SHAPE, "interpolation": method, "fill_mode": mode},
+                dtypes=FLOATING_DTYPES[:2],
                 tolerance_factor=10,
             ),
         ]

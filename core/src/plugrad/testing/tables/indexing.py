@@ -4,7 +4,7 @@ import numpy as np
 
 from plugrad.kernels import indexing
 from plugrad.testing.rows import (
-    NUMBERS,
+    NUMBER_DTYPES,
     ROW_DTYPE,
     Array,
     Row,
@@ -46,7 +46,7 @@ ROWS = [
             lambda x, i, a=axis: np.take(x, i, a),
             [arbitrary_numbers(*shape), integers(-shape[axis], shape[axis] - 1, *places)],
             {"axis": axis, "batch_dims": 0},
-            dtypes=NUMBERS,
+            dtypes=NUMBER_DTYPES,
         )
         for shape, axis, places in [
             ((5, 3), 0, (4,)),
@@ -60,14 +60,14 @@ ROWS = [
         lambda x, i: take_in_each_batch(x, i, 2),
         [arbitrary_numbers(2, 3, 5), integers(0, 4, 2, 4)],
         {"axis": 2, "batch_dims": 1},
-        dtypes=NUMBERS,
+        dtypes=NUMBER_DTYPES,
     ),
     Row(
         indexing.gather,
         lambda x, i: np.take(x, i, 0),
         [arbitrary_numbers(3, 2), fixed_values(np.zeros((0,)), "int32")],
         {"axis": 0, "batch_dims": 0},
-        dtypes=NUMBERS,
+        dtypes=NUMBER_DTYPES,
         is_edge=True,
     ),
     *(
@@ -97,7 +97,7 @@ ROWS = [
             indexing.gather_nd,
             lambda x, i: x[tuple(np.moveaxis(i, -1, 0))],
             [arbitrary_numbers(3, 4, 2), fixed_values(places, "int32")],
-            dtypes=NUMBERS,
+            dtypes=NUMBER_DTYPES,
         )
         for places in ([[2], [0]], [[2, 3], [0, 0], [-1, -4]], [[[0, 1, 1]], [[2, 3, 0]]])
     ),

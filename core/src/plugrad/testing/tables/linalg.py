@@ -10,10 +10,17 @@ import numpy as np
 
 import plugrad
 from plugrad.kernels import linalg
-from plugrad.testing.rows import FLOATS, NUMBERS, Array, Row, arbitrary_numbers, fixed_values
+from plugrad.testing.rows import (
+    FLOATING_DTYPES,
+    NUMBER_DTYPES,
+    Array,
+    Row,
+    arbitrary_numbers,
+    fixed_values,
+)
 
 TRANSPOSE_FLAGS = list(product((False, True), repeat=2))
-EQUATIONS: list[Any] = [
+EINSUM_CASES: list[Any] = [
     ("ij,jk->ik", (3, 4), (4, 5)),
     ("ij,kj->ik", (3, 4), (5, 4)),
     ("bij,bjk->bik", (2, 3, 4), (2, 4, 5)),
@@ -84,7 +91,7 @@ ROWS = [
         np.matmul,
         [fixed_values([[0, 1], [1, 1]]), fixed_values([[np.inf, 1], [1, np.nan]])],
         {"transpose_a": False, "transpose_b": False},
-        dtypes=FLOATS,
+        dtypes=FLOATING_DTYPES,
         is_edge=True,
     ),
     *(
@@ -96,14 +103,14 @@ ROWS = [
             op=lambda xs, *, equation: plugrad.einsum(equation, *xs),
             is_edge=any(0 in shape for shape in shapes),
         )
-        for equation, *shapes in EQUATIONS
+        for equation, *shapes in EINSUM_CASES
     ),
     *(
         Row(
             linalg.band_part,
             band_part,
             [arbitrary_numbers(*shape), fixed_values(lower, "int32"), fixed_values(upper, "int32")],
-            dtypes=NUMBERS,
+            dtypes=NUMBER_DTYPES,
             is_edge=0 in shape,
         )
         for shape in [(4, 5), (5, 3), (2, 3, 3), (1, 1), (0, 3)]
@@ -114,13 +121,13 @@ ROWS = [
             linalg.diag,
             lambda x: np.diag(x.reshape(-1)).reshape(x.shape * 2),
             [arbitrary_numbers(*shape)],
-            dtypes=NUMBERS,
+            dtypes=NUMBER_DTYPES,
             is_edge=0 in shape,
         )
         for shape in [(3,), (2, 3), (), (0,)]
     ),
     *(
-        Row(linalg.diag_part, diagonal, [arbitrary_numbers(*shape)], dtypes=NUMBERS)
+        Row(linalg.diag_part, diagonal, [arbitrary_numbers(*shape)], dtypes=NUMBER_DTYPES)
         for shape in [(3, 3), (1, 1), (2, 3, 2, 3)]
     ),
 ]

@@ -8,7 +8,7 @@ import numpy as np
 from plugrad.kernels import matrix_functions
 from plugrad.testing.rows import Array, Row, arbitrary_numbers
 from plugrad.testing.tables.decomposition import (
-    DTYPES,
+    MATRIX_DTYPES,
     positive_definite,
     well_conditioned,
     with_separated_eigenvalues,
@@ -41,7 +41,7 @@ ROWS = [
             matrix_functions.square_root,
             square_root,
             [draw(*shape)],
-            dtypes=DTYPES,
+            dtypes=MATRIX_DTYPES,
             tolerance_factor=16,
             is_edge=0 in shape,
         )
@@ -57,7 +57,7 @@ ROWS = [
             matrix_functions.sylvester_solve,
             sylvester_solve,
             [well_conditioned(*a), well_conditioned(*b), arbitrary_numbers(*rhs)],
-            dtypes=DTYPES,
+            dtypes=MATRIX_DTYPES,
             tolerance_factor=16,
             is_edge=0 in a + b + rhs,
         )

@@ -10,7 +10,7 @@ import numpy as np
 from plugrad.kernels import morphology
 from plugrad.testing.definitions import extract_windows
 from plugrad.testing.rows import (
-    FLOATS,
+    FLOATING_DTYPES,
     Array,
     Row,
     arbitrary_numbers,
@@ -20,7 +20,7 @@ from plugrad.testing.rows import (
 from plugrad.types.windows import Window, sliding_window
 
 IMAGES, FILTER = (2, 5, 6, 2), (3, 2, 2)
-WINDOWS = [
+DILATION_WINDOWS = [
     sliding_window(IMAGES[1:3], FILTER[:2], *sliding)
     for sliding in (
         ((1, 1), "valid"),
@@ -67,7 +67,7 @@ def make_filter_gradient(window: Window) -> Callable[..., Array]:
 SMALL_WINDOW = sliding_window((2, 3), (2, 2), (2, 1), "same")
 ROWS = [
     row
-    for window in WINDOWS
+    for window in DILATION_WINDOWS
     for dy in [make_dilation(window)(np.zeros(IMAGES), np.zeros(FILTER)).shape]
     for row in [
         Row(
@@ -82,7 +82,7 @@ ROWS = [
                 reference,
                 [distinct_numbers(*IMAGES), arbitrary_numbers(*FILTER), arbitrary_numbers(*dy)],
                 {"window": window},
-                dtypes=(*FLOATS, "int32"),
+                dtypes=(*FLOATING_DTYPES, "int32"),
                 undifferentiated_inputs=(0, 1),  # a step would move the largest sum elsewhere
             )
             for kernel, reference in [
@@ -100,7 +100,7 @@ ROWS = [
             arbitrary_numbers(2, 2, 1),
         ],
         {"window": SMALL_WINDOW},
-        dtypes=FLOATS,
+        dtypes=FLOATING_DTYPES,
         is_edge=True,
         is_smooth=False,
     )

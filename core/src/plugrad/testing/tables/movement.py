@@ -10,7 +10,15 @@ import numpy as np
 import plugrad
 from plugrad.contract.kernel import Kernel
 from plugrad.kernels import movement
-from plugrad.testing.rows import FLOATS, NUMBERS, Array, Input, Row, arbitrary_numbers, fixed_values
+from plugrad.testing.rows import (
+    FLOATING_DTYPES,
+    NUMBER_DTYPES,
+    Array,
+    Input,
+    Row,
+    arbitrary_numbers,
+    fixed_values,
+)
 from plugrad.types.dtype import float32
 from plugrad.types.specs import Shaped
 
@@ -35,7 +43,7 @@ def movement_row(kernel: Kernel[..., Any], reference: Any, *inputs: Any, **attrs
     outputs = [promised] if hasattr(promised, "dtype") else promised
     is_edge = any(0 in x.shape or not x.shape for x in (*shapes, *outputs))
     op = OP_OF_KERNEL.get(kernel)
-    return Row(kernel, reference, shapes, attrs, dtypes=NUMBERS, is_edge=is_edge, op=op)
+    return Row(kernel, reference, shapes, attrs, dtypes=NUMBER_DTYPES, is_edge=is_edge, op=op)
 
 
 def zeros_with_slice(dy: Array, shape: tuple[int, ...], place: tuple[slice, ...]) -> Array:
@@ -55,7 +63,7 @@ def as_slices(*bounds: tuple[int, int, int]) -> tuple[slice, ...]:
     return tuple(slice(b, None if s < 0 and e < 0 else e, s) for b, e, s in bounds)
 
 
-SLICES = [
+SLICE_CASES = [
     ((4, 5), [(1, 3, 1), (0, 5, 2)]),
     ((4, 5), [(3, -1, -1), (4, 0, -2)]),
     ((2, 7, 3), [(0, 2, 1), (1, 7, 3), (2, 3, 1)]),
@@ -145,7 +153,7 @@ ROWS = [
             end=tuple(e for _, e, _ in bounds),
             strides=tuple(s for _, _, s in bounds),
         )
-        for shape, bounds in SLICES
+        for shape, bounds in SLICE_CASES
     ),
     *(
         movement_row(
@@ -157,7 +165,7 @@ ROWS = [
             end=tuple(e for _, e, _ in bounds),
             strides=tuple(s for _, _, s in bounds),
         )
-        for shape, bounds in SLICES
+        for shape, bounds in SLICE_CASES
     ),
     *(
         movement_row(
@@ -170,8 +178,8 @@ ROWS = [
             strides=tuple(s for _, _, s in bounds),
         )
         for shape, bounds, updates in [
-            *((*case, tuple(len(range(*bound)) for bound in case[1])) for case in SLICES),
-            *((*case, ()) for case in SLICES),
+            *((*case, tuple(len(range(*bound)) for bound in case[1])) for case in SLICE_CASES),
+            *((*case, ()) for case in SLICE_CASES),
             ((3, 4, 5), [(0, 3, 2), (1, 3, 1), (4, -1, -2)], (2, 1, 3)),
             ((3, 4, 5), [(0, 3, 2), (3, 0, -1), (0, 5, 1)], (3, 1)),
             ((2, 8, 16), [(0, 2, 1), (4, 8, 1), (4, 12, 1)], (1, 8)),
@@ -257,7 +265,7 @@ ROWS = [
         lambda x: np.pad(x, ((1, 0), (0, 2)), constant_values=-np.inf),
         [arbitrary_numbers(2, 3)],
         {"paddings": ((1, 0), (0, 2)), "constant_value": -np.inf},
-        dtypes=FLOATS,
+        dtypes=FLOATING_DTYPES,
         is_edge=True,
     ),
     Row(

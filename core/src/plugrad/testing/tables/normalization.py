@@ -9,7 +9,7 @@ import numpy as np
 
 from plugrad.kernels import normalization
 from plugrad.testing.definitions import Array
-from plugrad.testing.rows import FLOATS, Row, arbitrary_numbers, fixed_values, numbers
+from plugrad.testing.rows import FLOATING_DTYPES, Row, arbitrary_numbers, fixed_values, numbers
 
 INF = np.inf
 # Rows and columns of a few elements, of whole vectors and of vectors with a remainder.
@@ -81,10 +81,10 @@ def layer_norm_gradients(dy: Array, x: Array, scale: Array | None, axis: int) ->
     return [dx, dy.sum(rows), (dy * h).sum(rows)]
 
 
-def broadcast_vector_along(x: Array, axis: int, vector: Array | None, otherwise: float) -> Array:
+def broadcast_vector_along(x: Array, axis: int, vector: Array | None, default: float) -> Array:
     """Return a vector in a shape that broadcasts to x along an axis."""
     return np.reshape(
-        otherwise if vector is None else vector, [-1 if i == axis else 1 for i in range(x.ndim)]
+        default if vector is None else vector, [-1 if i == axis else 1 for i in range(x.ndim)]
     )
 
 
@@ -234,7 +234,7 @@ ROWS = [
                 None,
             ],
             {"axis": 1, "variance_epsilon": 0.01},
-            dtypes=FLOATS,
+            dtypes=FLOATING_DTYPES,
             is_edge=True,
             is_smooth=False,
         ),
@@ -262,7 +262,7 @@ ROWS = [
             lambda x, exact=exact: exact(log_softmax(x, 1)),
             [fixed_values([[1000, 1000, -INF], [-1000, 0, 3], [-INF, 0, -INF], [np.nan, 0, 0]])],
             {name: 1},
-            dtypes=FLOATS,
+            dtypes=FLOATING_DTYPES,
             is_edge=True,
             is_smooth=False,
         )

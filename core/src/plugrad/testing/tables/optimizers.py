@@ -13,7 +13,7 @@ from plugrad.kernels import optimizers
 from plugrad.testing.rows import Array, Input, Row, arbitrary_numbers, fixed_values, numbers
 from plugrad.types.specs import Shape
 
-SHAPES: tuple[Shape, ...] = ((3, 5), ())
+VARIABLE_SHAPES: tuple[Shape, ...] = ((3, 5), ())
 
 
 def nonnegative_averages(*shape: int) -> Input:
@@ -40,9 +40,9 @@ def rows(
             kernel,
             reference,
             [fixed_values(coefficients), *(draw(*shape) for draw in lists for shape in shapes)],
-            is_edge=shapes != SHAPES,
+            is_edge=shapes != VARIABLE_SHAPES,
         )
-        for shapes in (SHAPES, ((70,),), ((0, 2),))
+        for shapes in (VARIABLE_SHAPES, ((70,),), ((0, 2),))
     ]
 
 

@@ -11,7 +11,7 @@ from plugrad.contract.kernel import Kernel
 from plugrad.kernels import pooling
 from plugrad.testing.definitions import extract_windows, transpose_linear_map
 from plugrad.testing.rows import (
-    FLOATS,
+    FLOATING_DTYPES,
     Array,
     Row,
     arbitrary_numbers,
@@ -96,7 +96,7 @@ def rows(
                         fixed_values(window_maxima(x, window)),
                     ],
                     attrs,
-                    dtypes=FLOATS,
+                    dtypes=FLOATING_DTYPES,
                     undifferentiated_inputs=(1, 2),  # the images may have ties
                 )
                 for x in (image, tied)
@@ -108,13 +108,13 @@ def rows(
                 ),
                 [arbitrary_numbers(*result), arbitrary_numbers(*shape)],
                 attrs,
-                dtypes=FLOATS,
+                dtypes=FLOATING_DTYPES,
             ),
         ]
     return found
 
 
-IMAGES = [
+IMAGE_POOLING_CASES = [
     (shape, pool_window(shape[1:-1], size, *sliding))
     for shape, size, *sliding in (
         ((2, 4, 6, 3), (2, 2), (2, 2), "valid"),
@@ -123,7 +123,7 @@ IMAGES = [
         ((1, 6, 5, 2), (2, 2), (3, 2), ((1, 1), (0, 0)), (), "ceil"),
     )
 ]
-POOLS = [
+DILATED_POOLING_CASES = [
     (shape, pool_window(shape[1:-1], *sliding))
     for shape, *sliding in (
         ((1, 7, 6, 2), (2, 2), (1, 1), "same", (2, 1)),
@@ -131,12 +131,15 @@ POOLS = [
         ((1, 5, 5, 2), (2, 3), (1, 2), ((1, 0), (1, 1)), (1, 1)),
     )
 ]
-VOLUMES = ((1, 4, 3, 4, 2), pool_window((4, 3, 4), (2, 2, 2), (1, 1, 2), "valid", (2, 1, 1)))
+VOLUME_POOLING_CASE = (
+    (1, 4, 3, 4, 2),
+    pool_window((4, 3, 4), (2, 2, 2), (1, 1, 2), "valid", (2, 1, 1)),
+)
 OVERLAPPING_WINDOWS = pool_window((3, 3), (2, 2), (1, 1), "same")
 
 ROWS = [
     *rows(
-        IMAGES,
+        IMAGE_POOLING_CASES,
         pooling.max_pool,
         pooling.max_pool_gradient,
         pooling.avg_pool,
@@ -152,12 +155,12 @@ ROWS = [
             [distinct_numbers(*shape)],
             {"window": window, "include_batch_in_index": not share},
         )
-        for shape, window in IMAGES[:3]
+        for shape, window in IMAGE_POOLING_CASES[:3]
         for share in (0, int(np.prod(shape[1:])))
     ),
     *(
         row
-        for shape, window in [*POOLS, VOLUMES]
+        for shape, window in [*DILATED_POOLING_CASES, VOLUME_POOLING_CASE]
         for row in (
             Row(
                 pooling.max_pool_with_argmax,
@@ -177,7 +180,7 @@ ROWS = [
                     fixed_values(window_maxima(distinct_pixels(shape), window)),
                 ],
                 {"window": window},
-                dtypes=FLOATS,
+                dtypes=FLOATING_DTYPES,
                 undifferentiated_inputs=(1, 2),
             ),
         )
@@ -188,9 +191,9 @@ ROWS = [
             lambda x, summary=summary, window=window: summary(x, window),
             [distinct_numbers(*shape) if kind == "max" else arbitrary_numbers(*shape)],
             {"window": window, "pooling_type": kind},
-            dtypes=FLOATS if kind == "avg" else (),
+            dtypes=FLOATING_DTYPES if kind == "avg" else (),
         )
-        for shape, window in POOLS
+        for shape, window in DILATED_POOLING_CASES
         for kind, summary in (("max", window_maxima), ("avg", window_average))
     ),
     # NaN is the largest, and so is every padded window with nothing but -inf.
@@ -200,7 +203,7 @@ ROWS = [
             lambda x: window_maxima(x, OVERLAPPING_WINDOWS),
             [fixed_values(np.reshape(image, (1, 3, 3, 1)))],
             {"window": OVERLAPPING_WINDOWS},
-            dtypes=FLOATS,
+            dtypes=FLOATING_DTYPES,
             is_edge=True,
             is_smooth=False,
         )

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from plugrad.kernels import ragged
-from plugrad.testing.rows import NUMBERS, Array, Row, arbitrary_numbers, fixed_values
+from plugrad.testing.rows import NUMBER_DTYPES, Array, Row, arbitrary_numbers, fixed_values
 
 FLOAT_DTYPES = ("float32", "float64")
 
@@ -15,9 +15,9 @@ def known_outputs(*outputs: object) -> Callable[..., list[Array]]:
     return lambda *inputs: [np.asarray(part) for part in outputs]
 
 
-def to_dense(values: Array, default: Array, rows: list[list[int]]) -> Array:
+def to_dense(values: Array, default: Array, positions: list[list[int]]) -> Array:
     """Return the values at positions; -1 stands for the default."""
-    return np.stack([np.stack([default if i < 0 else values[i] for i in row]) for row in rows])
+    return np.stack([np.stack([default if i < 0 else values[i] for i in row]) for row in positions])
 
 
 ROWS = [
@@ -53,7 +53,7 @@ ROWS = [
                 fixed_values([0, 2, 2, 5], "int32"),
             ],
             {"output_ragged_rank": np.ndim(indices)},
-            dtypes=NUMBERS,
+            dtypes=NUMBER_DTYPES,
         )
         for indices, found, places in [
             ([2, 0], [[0, 3, 5]], [2, 3, 4, 0, 1]),
@@ -71,7 +71,7 @@ ROWS = [
                 *(fixed_values(partition, "int32") for partition in partitions),
             ],
             {"row_partition_types": kinds},
-            dtypes=NUMBERS,
+            dtypes=NUMBER_DTYPES,
         )
         for shape, kinds, partitions, rows in [
             (-1, ("ROW_SPLITS",), [[0, 2, 2, 5]], [[0, 1, -1], [-1, -1, -1], [2, 3, 4]]),

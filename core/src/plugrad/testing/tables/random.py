@@ -5,7 +5,7 @@ from math import cos, log, pi, prod, sin, sqrt
 import numpy as np
 
 from plugrad.kernels import random
-from plugrad.testing.rows import FLOATS, Array, Row, fixed_values
+from plugrad.testing.rows import FLOATING_DTYPES, Array, Row, fixed_values
 
 WORD_MASK = 0xFFFFFFFF
 
@@ -114,7 +114,7 @@ ROWS = [
         lambda p, _: np.floor(UNIFORM_OF_ZERO_STATE * 10)[None],
         [fixed_values([[0.1] * 10]), fixed_values(ZERO_STATE, dtype="int32")],
         {"num_samples": 4, "normalized": True},
-        dtypes=FLOATS[:2],
+        dtypes=FLOATING_DTYPES[:2],
     ),
     Row(
         random.multinomial,
@@ -124,14 +124,14 @@ ROWS = [
             fixed_values(ZERO_STATE, dtype="int32"),
         ],
         {"num_samples": 2, "normalized": False},
-        dtypes=FLOATS[:2],
+        dtypes=FLOATING_DTYPES[:2],
     ),
     Row(
         random.multinomial,
         lambda p, _: np.array([[1] * 9, [3] * 9]),
         [fixed_values([[0, 1, 0, 0], [0, 0, 0, 1]]), fixed_values(ALL_BITS_STATE, dtype="int32")],
         {"num_samples": 9, "normalized": True},
-        dtypes=FLOATS[:2],
+        dtypes=FLOATING_DTYPES[:2],
         is_edge=True,
     ),
 ]

@@ -3,12 +3,12 @@
 import numpy as np
 
 from plugrad.kernels import rearrangement
-from plugrad.testing.rows import NUMBERS, Array, Row, arbitrary_numbers, fixed_values
+from plugrad.testing.rows import NUMBER_DTYPES, Array, Row, arbitrary_numbers, fixed_values
 
-Pairs = tuple[tuple[int, int], ...]
+MarginPairs = tuple[tuple[int, int], ...]
 
 
-def space_to_batch(x: Array, block: tuple[int, ...], paddings: Pairs) -> Array:
+def space_to_batch(x: Array, block: tuple[int, ...], paddings: MarginPairs) -> Array:
     """Return the cells of all blocks that have one position, for each position."""
     x = np.pad(x, [(0, 0), *paddings, *[(0, 0)] * (x.ndim - 1 - len(block))])
     return np.concatenate(
@@ -19,7 +19,7 @@ def space_to_batch(x: Array, block: tuple[int, ...], paddings: Pairs) -> Array:
     )
 
 
-def batch_to_space(x: Array, block: tuple[int, ...], crops: Pairs) -> Array:
+def batch_to_space(x: Array, block: tuple[int, ...], crops: MarginPairs) -> Array:
     sizes = [n * b for n, b in zip(x.shape[1:], block, strict=False)]
     batch = x.shape[0] // int(np.prod(block))
     result = np.zeros((batch, *sizes, *x.shape[1 + len(block) :]), x.dtype)
@@ -44,7 +44,7 @@ ROWS = [
             lambda x, b=block, p=paddings: space_to_batch(x, b, p),
             [arbitrary_numbers(*shape)],
             {"block_shape": block, "paddings": paddings},
-            dtypes=NUMBERS,
+            dtypes=NUMBER_DTYPES,
         )
         for shape, block, paddings in [
             ((2, 4, 6, 3), (2, 3), ((0, 0), (0, 0))),
@@ -58,7 +58,7 @@ ROWS = [
             lambda x, b=block, c=crops: batch_to_space(x, b, c),
             [arbitrary_numbers(*shape)],
             {"block_shape": block, "crops": crops},
-            dtypes=NUMBERS,
+            dtypes=NUMBER_DTYPES,
         )
         for shape, block, crops in [
             ((12, 2, 2, 3), (2, 3), ((0, 0), (0, 0))),
@@ -70,14 +70,14 @@ ROWS = [
         lambda x: depth_to_space(x, 2),
         [arbitrary_numbers(2, 2, 3, 12)],
         {"block_size": 2, "data_format": "NHWC"},
-        dtypes=NUMBERS,
+        dtypes=NUMBER_DTYPES,
     ),
     Row(
         rearrangement.depth_to_space,
         lambda x: np.moveaxis(depth_to_space(np.moveaxis(x, 1, -1), 3), -1, 1),
         [arbitrary_numbers(1, 18, 2, 2)],
         {"block_size": 3, "data_format": "NCHW"},
-        dtypes=NUMBERS,
+        dtypes=NUMBER_DTYPES,
     ),
     *(
         Row(
@@ -85,7 +85,7 @@ ROWS = [
             lambda x, p=paddings, m=mode: np.pad(x, p, m),  # type: ignore[call-overload]
             [arbitrary_numbers(*shape)],
             {"paddings": paddings, "mode": mode},
-            dtypes=NUMBERS,
+            dtypes=NUMBER_DTYPES,
         )
         for shape, paddings in [((3, 4), ((2, 1), (0, 3))), ((5,), ((0, 4),))]
         for mode in ("reflect", "symmetric")

@@ -13,8 +13,8 @@ from plugrad.contract.kernel import Kernel
 from plugrad.kernels import reduction
 from plugrad.tensor.tensor import Tensor
 from plugrad.testing.rows import (
-    FLOATS,
-    INTEGERS,
+    FLOATING_DTYPES,
+    INTEGER_DTYPES,
     Array,
     Input,
     Row,
@@ -25,9 +25,9 @@ from plugrad.testing.rows import (
     numbers,
 )
 
-SHAPE = (2, 3, 4)
-any_number: Final = numbers(shape=SHAPE)
-small_integers: Final = numbers(0.5, 2, shape=SHAPE)
+INPUT_SHAPE = (2, 3, 4)
+any_number: Final = numbers(shape=INPUT_SHAPE)
+small_integers: Final = numbers(0.5, 2, shape=INPUT_SHAPE)
 NAN, INF = np.nan, np.inf
 
 
@@ -58,7 +58,7 @@ OP_OF_KERNEL: dict[Kernel[..., Any], Callable[..., Any]] = {
 def reduction_rows(
     kernel: Kernel[..., Any],
     reference: Callable[..., Any],
-    x: Input,
+    x_input: Input,
     *axes: tuple[int, ...],
     keep_dims: bool = False,
     **options: Any,
@@ -69,7 +69,7 @@ def reduction_rows(
         Row(
             kernel,
             lambda x, axis=axis: reference(x, axis=axis, keepdims=keep_dims),
-            [x],
+            [x_input],
             {name: axis, "keep_dims": keep_dims},
             op=OP_OF_KERNEL[kernel],
             **options,
@@ -95,8 +95,8 @@ REDUCTION_CASES: list[tuple[Kernel[..., Any], Callable[..., Any], Input]] = [
     (reduction.mean, np.mean, any_number),
     (reduction.variance, np.var, any_number),
     (reduction.euclidean_norm, euclidean_norm, any_number),
-    (reduction.max, np.max, distinct_numbers(*SHAPE)),
-    (reduction.min, np.min, distinct_numbers(*SHAPE)),
+    (reduction.max, np.max, distinct_numbers(*INPUT_SHAPE)),
+    (reduction.min, np.min, distinct_numbers(*INPUT_SHAPE)),
     (reduction.all, np.all, any_number),
     (reduction.any, np.any, any_number),
 ]
@@ -125,7 +125,7 @@ ROWS = [
         Row(
             kernel,
             lambda x, f=reference, a=axis: f(x, a),
-            [distinct_numbers(*SHAPE)],
+            [distinct_numbers(*INPUT_SHAPE)],
             {"axis": axis},
         )
         for kernel, reference in [
@@ -163,7 +163,7 @@ ROWS = [
             reference,
             fixed_values([[NAN, 1, 2], [INF, 1, 2], [-INF, 1, 2], [-INF, INF, 1], [2, NAN, -INF]]),
             (1,),
-            dtypes=FLOATS,
+            dtypes=FLOATING_DTYPES,
             is_edge=True,
             is_smooth=False,
         )
@@ -174,7 +174,7 @@ ROWS = [
             lambda x, f=reference: f(x),
             [fixed_values([[1, 3, 3, 0, 0], [NAN, 1, 9, -9, 2], [1, INF, -INF, NAN, INF]])],
             {"axis": 1},
-            dtypes=FLOATS,
+            dtypes=FLOATING_DTYPES,
             is_edge=True,
         )
         for kernel, reference in [
@@ -188,7 +188,7 @@ ROWS = [
             lambda x, f=reference: f(x, 1),
             [EXTREME_VALUE_MATRIX],
             {name: (1,)},
-            dtypes=INTEGERS,
+            dtypes=INTEGER_DTYPES,
             is_edge=True,
             op=OP_OF_KERNEL[kernel],
         )
@@ -208,7 +208,7 @@ ROWS = [
             dtypes=dtypes,
         )
         for kernel in (reduction.bincount, reduction.dense_bincount)
-        for weights, dtypes in [(None, ("int32",)), (numbers(shape=(9,)), FLOATS[:2])]
+        for weights, dtypes in [(None, ("int32",)), (numbers(shape=(9,)), FLOATING_DTYPES[:2])]
     ),
     Row(
         reduction.dense_bincount,

@@ -10,7 +10,7 @@ from plugrad.testing.definitions import resize_positions, sample_image, transpos
 from plugrad.testing.rows import Array, Row, arbitrary_numbers
 from plugrad.types.specs import Shape
 
-SIZES = [
+RESIZE_CASES = [
     ((2, 3, 4, 2), (5, 6), False, False),
     ((1, 5, 4, 1), (2, 3), False, True),
     ((1, 3, 4, 1), (7, 5), True, False),
@@ -48,7 +48,7 @@ ROWS = [
         (resize.resize_bilinear, resize.resize_bilinear_gradient, resize_bilinear),
         (resize.resize_nearest_neighbor, resize.resize_nearest_neighbor_gradient, resize_nearest),
     ]
-    for shape, size, *how in SIZES
+    for shape, size, *how in RESIZE_CASES
     for attrs in [{"size": size, "align_corners": how[0], "half_pixel_centers": how[1]}]
     for row in [
         Row(

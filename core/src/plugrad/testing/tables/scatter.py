@@ -5,7 +5,14 @@ from typing import Any
 import numpy as np
 
 from plugrad.kernels import scatter
-from plugrad.testing.rows import ARITHMETIC, NUMBERS, Array, Row, arbitrary_numbers, fixed_values
+from plugrad.testing.rows import (
+    ARITHMETIC_DTYPES,
+    NUMBER_DTYPES,
+    Array,
+    Row,
+    arbitrary_numbers,
+    fixed_values,
+)
 
 
 def scatter_add(indices: Array, updates: Array, shape: tuple[int, ...]) -> Array:
@@ -39,7 +46,7 @@ ROWS = [
             lambda i, u, s=shape: scatter_add(i, u, s),
             [fixed_values(places, "int32"), arbitrary_numbers(*updates)],
             {"shape": shape},
-            dtypes=ARITHMETIC,
+            dtypes=ARITHMETIC_DTYPES,
         )
         for places, updates, shape in INDICES_AND_SHAPES
     ),
@@ -48,7 +55,7 @@ ROWS = [
         lambda i, u: scatter_add(i, u, (3,)),
         [fixed_values([[1], [0], [1], [1]], "int32"), arbitrary_numbers(4)],
         {"shape": (3,)},
-        dtypes=ARITHMETIC,
+        dtypes=ARITHMETIC_DTYPES,
         is_edge=True,
     ),
     *(
@@ -56,7 +63,7 @@ ROWS = [
             scatter.tensor_scatter_update,
             scatter_update,
             [arbitrary_numbers(*shape), fixed_values(places, "int32"), arbitrary_numbers(*updates)],
-            dtypes=NUMBERS,
+            dtypes=NUMBER_DTYPES,
         )
         for places, updates, shape in INDICES_AND_SHAPES
     ),
@@ -66,7 +73,7 @@ ROWS = [
             lambda i, v, d, s=shape: scatter_update(np.full(s, d), i, np.broadcast_to(v, len(i))),
             [fixed_values(places, "int32"), arbitrary_numbers(*values), arbitrary_numbers()],
             {"output_shape": shape},
-            dtypes=NUMBERS,
+            dtypes=NUMBER_DTYPES,
         )
         for places, values, shape in [
             ([3, 0], (2,), (5,)),

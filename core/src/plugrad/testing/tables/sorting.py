@@ -9,9 +9,9 @@ import numpy as np
 
 from plugrad.kernels import sorting
 from plugrad.testing.rows import (
-    ARITHMETIC,
-    FLOATS,
-    NUMBERS,
+    ARITHMETIC_DTYPES,
+    FLOATING_DTYPES,
+    NUMBER_DTYPES,
     Array,
     Input,
     Row,
@@ -23,7 +23,7 @@ from plugrad.testing.rows import (
 
 NAN, INF = np.nan, np.inf
 SPECIAL_NUMBERS = [[2, NAN, -INF, 0, INF, 2, NAN], [-0.0, 0, 1, -1, -0.0, 0, 1]]
-REAL_DTYPES = tuple(n for n in NUMBERS if "complex" not in n)
+REAL_DTYPES = tuple(n for n in NUMBER_DTYPES if "complex" not in n)
 
 
 def ascending_numbers(*shape: int) -> Input:
@@ -84,7 +84,7 @@ ROWS = [
         lambda x: np.take_along_axis(x, stable_argsort(x, 1, descending=False), 1),
         [fixed_values(SPECIAL_NUMBERS)],
         {"axis": 1, "descending": False},
-        dtypes=FLOATS,
+        dtypes=FLOATING_DTYPES,
         is_edge=True,
     ),
     *(
@@ -105,7 +105,7 @@ ROWS = [
             lambda x, d=descending: stable_argsort(x, 1, d),
             [fixed_values(SPECIAL_NUMBERS)],
             {"axis": 1, "descending": descending, "stable": True},
-            dtypes=FLOATS,
+            dtypes=FLOATING_DTYPES,
             is_edge=True,
         )
         for descending in (False,)
@@ -151,7 +151,7 @@ ROWS = [
             lambda x, a=axis: unique_slices(x, a),
             [fixed_values(values)],
             {"axis": axis},
-            dtypes=ARITHMETIC,
+            dtypes=ARITHMETIC_DTYPES,
             is_smooth=len(values) == 4,  # a step would make equal slices differ
         )
         for values, axis in [
@@ -166,7 +166,7 @@ ROWS = [
         lambda x: [np.array([NAN, 1, 0]), np.array([0, 1, 0, 2, 2])],
         [fixed_values([NAN, 1, NAN, 0, -0.0])],
         {"axis": 0},
-        dtypes=FLOATS,
+        dtypes=FLOATING_DTYPES,
         is_edge=True,
         is_smooth=False,
     ),

@@ -6,7 +6,7 @@
 import numpy as np
 
 from plugrad.kernels import sparse
-from plugrad.testing.rows import NUMBERS, Array, Row, arbitrary_numbers, fixed_values
+from plugrad.testing.rows import NUMBER_DTYPES, Array, Row, arbitrary_numbers, fixed_values
 
 ENTRY_COORDINATES = [[3, 1], [0, 4], [3, 0], [1, 1]]
 
@@ -34,7 +34,7 @@ ROWS = [
             fixed_values([5, 5], "int32"),
             arbitrary_numbers(),
         ],
-        dtypes=NUMBERS,
+        dtypes=NUMBER_DTYPES,
     ),
     *(
         Row(

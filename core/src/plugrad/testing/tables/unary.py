@@ -8,7 +8,15 @@ import numpy as np
 import plugrad
 from plugrad.kernels import unary
 from plugrad.tensor.tensor import Tensor
-from plugrad.testing.rows import FLOATS, INTEGERS, NUMBERS, Row, extremes, fixed_values, numbers
+from plugrad.testing.rows import (
+    FLOATING_DTYPES,
+    INTEGER_DTYPES,
+    NUMBER_DTYPES,
+    Row,
+    extremes,
+    fixed_values,
+    numbers,
+)
 from plugrad.types.dtype import bool_, float32, float64, int8, int32, int64, uint8
 
 any_number: Final = numbers()
@@ -62,7 +70,7 @@ ROWS = [
     Row(unary.is_nan, np.isnan, [any_number], op=plugrad.isnan),
     Row(unary.sign_bit, np.signbit, [any_number], op=plugrad.signbit),
     Row(unary.logical_not, np.logical_not, [any_number]),
-    Row(unary.identity, np.copy, [any_number], dtypes=NUMBERS),
+    Row(unary.identity, np.copy, [any_number], dtypes=NUMBER_DTYPES),
     *(
         Row(
             unary.step,
@@ -94,16 +102,30 @@ ROWS = [
         )
         for dtype in (float32, float64, int32, int64, int8, uint8, bool_)
     ),
-    Row(unary.negative, np.negative, [extremes()], dtypes=(*FLOATS, *INTEGERS), is_edge=True),
-    Row(unary.identity, np.copy, [extremes()], dtypes=(*FLOATS, *INTEGERS), is_edge=True),
-    Row(unary.sign, np.sign, [extremes()], dtypes=(*FLOATS, *INTEGERS), is_edge=True),
-    Row(unary.cast, np.copy, [extremes()], {"dtype": float32}, dtypes=INTEGERS, is_edge=True),
+    Row(
+        unary.negative,
+        np.negative,
+        [extremes()],
+        dtypes=(*FLOATING_DTYPES, *INTEGER_DTYPES),
+        is_edge=True,
+    ),
+    Row(
+        unary.identity,
+        np.copy,
+        [extremes()],
+        dtypes=(*FLOATING_DTYPES, *INTEGER_DTYPES),
+        is_edge=True,
+    ),
+    Row(
+        unary.sign, np.sign, [extremes()], dtypes=(*FLOATING_DTYPES, *INTEGER_DTYPES), is_edge=True
+    ),
+    Row(unary.cast, np.copy, [extremes()], {"dtype": float32}, dtypes=INTEGER_DTYPES, is_edge=True),
     Row(
         unary.clip_by_value,
         lambda x: np.minimum(x, 1),
         [numbers()],
         {"clip_value_min": -np.inf, "clip_value_max": 1},
-        dtypes=FLOATS,
+        dtypes=FLOATING_DTYPES,
         is_edge=True,
     ),
     Row(
@@ -111,7 +133,7 @@ ROWS = [
         np.trunc,
         [fixed_values([-2.7, -1, -0.3, 0, 0.3, 2.7])],
         {"dtype": int32},
-        dtypes=FLOATS,
+        dtypes=FLOATING_DTYPES,
         is_smooth=False,
         is_special=False,
     ),

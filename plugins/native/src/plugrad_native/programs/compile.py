@@ -37,16 +37,17 @@ from plugrad_native.programs.delays import find_delayed_results
 from plugrad_native.programs.elementwise import lower_elementwise
 from plugrad_native.programs.epilogues import can_join_epilogue
 from plugrad_native.programs.groups import can_join_loop, is_repeated_number, lower_group
+from plugrad_native.programs.lookups import find_unproven_lookups
 from plugrad_native.programs.lowering import (
     SLICE_OR_JOIN_KERNELS,
     VIEW_KERNELS,
+    find_noncontiguous_views,
     lower_call,
-    returns_strided_view,
 )
 from plugrad_native.programs.order import order_steps
 from plugrad_native.programs.products import match_factor_layouts
 from plugrad_native.programs.reuse import (
-    find_dying_values,
+    MemoryUses,
     find_overwritten_values,
     find_reusable_arguments,
     is_overwritable,
@@ -108,23 +109,20 @@ def _compile(graph: Graph) -> Run | None:
         )
         return _attach_memory_plan(region.run, fused, {regions[0]: region})
 
-    dying = {
-        id(step.body): values
-        for step, values in zip(fused.steps, find_dying_values(fused), strict=True)
-        if isinstance(step, Fused)
-    }
-
+    memory = MemoryUses(fused)
     compiled: dict[Graph, Region] = {}
 
     def compile_inner(inner: Graph) -> Run:
-        if any(inner is region for region in regions):
-            free = dying[id(inner)]
-            compiled[inner] = compile_region(inner, inner.arguments, inner.results, dying=free)
-        elif any(inner is body for body in bodies):
-            compiled[inner] = compile_shared_group(inner, dying[id(inner)])
-        else:
+        if not any(inner is body for body in bodies):
             return _compile_or_replay(inner)
-        return compiled[inner].run
+        dying = memory.find_dying_values(inner)
+        if any(inner is region for region in regions):
+            made = compile_region(inner, inner.arguments, inner.results, dying=dying)
+        else:
+            made = compile_shared_group(inner, dying)
+        memory.add_owners(made.memory_owners)
+        compiled[inner] = made
+        return made.run
 
     return _attach_memory_plan(compile_replay(fused, compile_body=compile_inner), fused, compiled)
 
@@ -153,8 +151,10 @@ class _CompiledStepSelector:
         self.delayed: frozenset[Value] = frozenset()
         self.max_work = 2 * thread_pool.part_min_work if thread_pool.count > 1 else None
         """The elements from which on several threads share a call, which Python gives them."""
-        self.gapped: frozenset[Value] = frozenset() if is_loop else _find_noncontiguous_views(graph)
+        self.gapped: frozenset[Value] = frozenset() if is_loop else find_noncontiguous_views(graph)
         """The values that no program takes."""
+        self.unproven = find_unproven_lookups(graph)
+        """The results of lookups at positions that may be out of range, which must be an error."""
         self.loops: set[int] = set()
         """The identities of the loops and choices that C runs, whose bodies have been prepared."""
 
@@ -203,6 +203,8 @@ class _CompiledStepSelector:
     def can_lower_in_loop(self, call: Call) -> bool:
         """Return whether C can compute the elements or rows of a call."""
         specs = self.specs
+        if call.outputs[0] in self.unproven:
+            return False
         return lower_elementwise(call, specs) is not None or lower_rows(call, specs) is not None
 
     def can_join_group(self, call: Call, group: Sequence[Call]) -> bool:
@@ -250,6 +252,8 @@ class _CompiledStepSelector:
 
     def _can_lower(self, call: Call) -> bool:
         """Return whether a call has C calls; slices are copied only in loops, where Python costs more."""
+        if call.outputs[0] in self.unproven:
+            return False
         return (self.is_loop or call.kernel not in SLICE_OR_JOIN_KERNELS) and lower_call(
             call, self.specs
         ) is not None
@@ -260,18 +264,6 @@ class _CompiledStepSelector:
             return False
         values = [v for v in (*call.inputs, *call.outputs) if v is not None]
         return max(count_elements(self.specs[v].shape) for v in values) >= self.max_work
-
-
-def _find_noncontiguous_views(graph: Graph) -> frozenset[Value]:
-    """Return the values that are non-contiguous views, which programs do not accept."""
-    found: set[Value] = set()
-    for step in graph.steps:
-        if isinstance(step, Call) and (
-            (step.kernel in VIEW_KERNELS and not found.isdisjoint(step.inputs))
-            or returns_strided_view(step, graph.specs)
-        ):
-            found.update(step.outputs)
-    return frozenset(found)
 
 
 def _find_numpy_implementation(kernel: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from plugrad.extend import Call, count_elements
-from plugrad.kernels import linalg, movement, normalization, optimizers, reduction, unary
+from plugrad.kernels import indexing, linalg, movement, normalization, optimizers, reduction, unary
 from plugrad_native.declare import (
     FLOAT32_LANES,
     FLOAT_DTYPES,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from plugrad.extend import Kernel, Shaped, Value
+    from plugrad.extend import Graph, Kernel, Shaped, Value
 
     Specs = Mapping[Value, Shaped]
     Rule = Callable[[Call, Specs], list[AnyCall] | None]
@@ -288,6 +288,72 @@ def returns_strided_view(call: Call, specs: Specs) -> bool:
     if view_of is None:
         return call.kernel is movement.reverse
     return not view_of(call, _make_dummy_array(specs[get_inputs(call)[0]])).flags.c_contiguous
+
+
+def find_noncontiguous_views(graph: Graph) -> frozenset[Value]:
+    """Return the values that are non-contiguous views, which programs do not accept."""
+    found: set[Value] = set()
+    for step in graph.steps:
+        if isinstance(step, Call) and (
+            (step.kernel in VIEW_KERNELS and not found.isdisjoint(step.inputs))
+            or returns_strided_view(step, graph.specs)
+        ):
+            found.update(step.outputs)
+    return frozenset(found)
+
+
+# --- elements at positions ------------------------------------------------------------------------
+
+
+C_GATHER_BY_DTYPE_AND_ITEM_SIZE: Final = {
+    (dtype, size): check_c_function(f"{name}_{size}")
+    for dtype, name in (("int32", "gather"), ("int64", "gather_by_int64"))
+    for size in (4, 8)
+}
+"""The functions by the dtype of the positions and the size of an element; positions out of range give zeros."""
+C_GATHER_GRADIENT_OF_ROWS: Final = {
+    (index_dtype, dtype): check_c_function(f"{name}_{dtype}")
+    for index_dtype, name in (
+        ("int32", "gather_gradient_of_rows"),
+        ("int64", "gather_gradient_of_rows_by_int64"),
+    )
+    for dtype in FLOAT_DTYPES
+}
+
+
+@register_lowering(indexing.gather)
+def gather(call: Call, specs: Specs) -> list[AnyCall] | None:
+    """Return the C calls that take parts of few elements, at positions that are known to be in range."""
+    (x, indices), (y,) = get_inputs(call), call.outputs
+    axis, batch_dims = call.attrs["axis"], call.attrs["batch_dims"]
+    shape, dtype = specs[x]
+    function = C_GATHER_BY_DTYPE_AND_ITEM_SIZE.get((specs[indices].dtype.name, dtype.itemsize))
+    inner = count_elements(shape[axis + 1 :])
+    if function is None or dtype.name == "string" or inner > GATHERED_PART_MAX_ELEMENTS:
+        return None
+    batch, outer = count_elements(shape[:batch_dims]), count_elements(shape[batch_dims:axis])
+    count = count_elements(specs[indices].shape) // batch
+    operands = InputOperand(x), InputOperand(indices), OutputOperand(y)
+    return [CCall(function, (*operands, batch, outer, shape[axis], inner, count))]
+
+
+@register_lowering(indexing.gather_gradient)
+def gather_gradient(call: Call, specs: Specs) -> list[AnyCall] | None:
+    """Return the C calls for one element of each row, at positions that are known to be in range."""
+    (dy, indices), (y,) = get_inputs(call), call.outputs
+    rows = count_elements(specs[indices].shape)
+    key = specs[indices].dtype.name, specs[dy].dtype.name
+    function = C_GATHER_GRADIENT_OF_ROWS.get(key)
+    shape, axis = call.attrs["shape"], call.attrs["axis"]
+    is_of_rows = rows == count_elements(shape[: call.attrs["batch_dims"]])
+    if function is None or not is_of_rows or rows * shape[axis] != count_elements(shape):
+        return None
+    operands = InputOperand(dy), InputOperand(indices), OutputOperand(y)
+    return [CCall(function, (*operands, rows, shape[axis]))]
+
+
+GATHERED_PART_MAX_ELEMENTS: Final = 16
+"""The elements of a part up to which C takes it as fast as NumPy does."""
 
 
 # --- products -----------------------------------------------------------------------------------

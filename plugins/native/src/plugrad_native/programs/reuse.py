@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,18 +21,44 @@ REUSED_MIN_BYTES: Final = 1 << 16
 """The bytes of an array from which on it is worth looking whether somebody else has it."""
 
 
-def find_dying_values(graph: Graph) -> list[frozenset[Value]]:
-    """Return for each step the values of the graph that are not read after it."""
-    last: dict[Value, int] = {}
-    for index, step in enumerate(graph.steps):
-        last.update((v, index) for v in step.inputs if v is not None)
-    kept = {*graph.results, *(v for _, v in graph.updates)}
-    made = {v for step in graph.steps for v in step.outputs}
-    dying: list[set[Value]] = [set() for _ in graph.steps]
-    for value, index in last.items():
-        if value in made and value not in kept:
-            dying[index].add(value)
-    return [*map(frozenset, dying)]
+class MemoryUses:
+    """When each value of a graph is last read, and where it lies, as far as steps have been compiled."""
+
+    def __init__(self, graph: Graph) -> None:
+        """Find the last step that reads each value that a step has made."""
+        made = {v for step in graph.steps for v in step.outputs}
+        self._last_reads = dict.fromkeys(made, -1)
+        self._places: dict[Graph, int] = {}
+        for index, step in enumerate(graph.steps):
+            self._last_reads.update((v, index) for v in step.inputs if v in made)
+            if isinstance(step, Fused):
+                self._places[step.body] = index
+        kept = (*graph.results, *(v for _, v in graph.updates))
+        self._last_reads.update((v, len(graph.steps)) for v in kept)
+        self._owners: dict[Value, Value] = {}
+
+    def add_owners(self, owners: Mapping[Value, Value]) -> None:
+        """Note the values in whose memory some results of a step lie."""
+        self._owners |= {v: self._owners.get(x, x) for v, x in owners.items() if v != x}
+
+    def find_dying_values(self, body: Graph) -> frozenset[Value]:
+        """Return the values that are not read after a fused step, and in whose memory no other one lies that is.
+
+        Two inputs of the step that share memory do not die: whoever holds the one keeps the other from being
+        overwritten.
+        """
+        index = self._places[body]
+        alive = [
+            v
+            for v in {*self._owners, *self._owners.values()}
+            if self._last_reads.get(v, index) >= index
+        ]
+        uses = Counter([self._owners.get(v, v) for v in alive])
+        return frozenset(
+            v
+            for v in body.arguments
+            if self._last_reads.get(v) == index and uses[self._owners.get(v, v)] <= 1
+        )
 
 
 def find_reusable_arguments(body: Graph, dying: Set[Value]) -> dict[Value, Value]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import count_elements
-from plugrad.kernels import movement, normalization, reduction
+from plugrad.kernels import indexing, movement, normalization, reduction
 from plugrad_native.programs.calls import AnyCall, CCall, CountOperand, get_inputs
 from plugrad_native.programs.groups import can_join_loop
 from plugrad_native.programs.lowering import C_EXPAND, VIEW_KERNELS, lower_call
@@ -29,15 +29,18 @@ ROW_REDUCTION_KERNELS: Final = frozenset(
 )
 ROW_VIEW_KERNELS: Final = VIEW_KERNELS | {movement.broadcast_to}
 ROW_NORMALIZATION_KERNELS: Final = frozenset({normalization.softmax, normalization.log_softmax})
+ROW_LOOKUP_KERNELS: Final = frozenset({indexing.gather, indexing.gather_gradient})
 MAX_ROW_BYTES: Final = 1 << 15
 """The bytes of a row of one array up to which rows stay in the cache."""
 
 
 def lower_rows(call: Call, specs: Specs) -> list[AnyCall] | None:
-    """Return the C calls that compute a reduction or normalization by rows, or None if rows are not independent.
+    """Return the C calls of a reduction, a normalization or lookups by rows, or None if rows are not independent.
 
     Where an untraced call has the number of all rows, they have a `CountOperand`.
     """
+    if call.kernel in ROW_LOOKUP_KERNELS:
+        return _lower_row_lookups(call, specs)
     if call.kernel not in ROW_REDUCTION_KERNELS and call.kernel not in ROW_NORMALIZATION_KERNELS:
         return None
     x, y = specs[get_inputs(call)[0]], specs[call.outputs[0]]
@@ -54,6 +57,18 @@ def lower_rows(call: Call, specs: Specs) -> list[AnyCall] | None:
     if not isinstance(outer, int) or outer % x.shape[0]:
         return None
     return [CCall(made[0].function, (first, second, CountOperand(outer // x.shape[0]), *others))]
+
+
+def _lower_row_lookups(call: Call, specs: Specs) -> list[AnyCall] | None:
+    rows = specs[call.outputs[0]].shape[:1]
+    made = lower_call(call, specs)
+    if made is None or not call.attrs["batch_dims"] or rows[0] < 2:
+        return None
+    (found,) = made
+    assert isinstance(found, CCall)
+    x, indices, y, batch, *sizes = found.operands
+    assert isinstance(batch, int)
+    return [CCall(found.function, (x, indices, y, CountOperand(batch // rows[0]), *sizes))]
 
 
 def is_row_view(call: Call, specs: Specs) -> bool:

@@ -80,13 +80,13 @@ def top_k(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str])
 
 
 def _sort(
-    writer: Writer, call: CallPair, name: str, count: str, axis: int, descending: bool
+    writer: Writer, call: CallPair, name: str, count_value_name: str, axis: int, descending: bool
 ) -> tuple[str, str]:
     """Write TopK along an axis and return its values and indices; bools are sorted as numbers."""
     are_flags = str(call.dtype(out=False)) == "bool"
     x = writer.emit("Cast", [name], to=INT32) if are_flags else name
     values, places = writer.new_name(), writer.new_name()
-    writer.emit("TopK", [x, count], [values, places], axis=axis, largest=int(descending))
+    writer.emit("TopK", [x, count_value_name], [values, places], axis=axis, largest=int(descending))
     return (writer.emit("Cast", [values], to=9) if are_flags else values), places
 
 

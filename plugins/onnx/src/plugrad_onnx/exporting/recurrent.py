@@ -15,7 +15,7 @@ from plugrad_onnx.recorded_calls import record_call
 if TYPE_CHECKING:
     from plugrad.extend import Graph
 
-ValueBinding = dict[Any, Any]
+ValuePairing = dict[Any, Any]
 
 
 def write_loop_as_recurrent(
@@ -59,9 +59,9 @@ def _write_recurrent_node(
     attributes = {"hidden_size": units} | (
         {"linear_before_reset": 1} if cell.has_two_biases else {}
     )
-    made = [writer.new_name() for _ in range(1 + cell.states)]
+    made = [writer.new_name() for _ in range(1 + cell.state_tensor_count)]
     writer.emit(
-        cell.operator,
+        cell.onnx_operator,
         [
             writer.emit("Transpose", [x], perm=[1, 0, 2]),
             *weights,
@@ -72,7 +72,7 @@ def _write_recurrent_node(
         made,
         **attributes,
     )
-    returns_sequences = len(outputs) > cell.states
+    returns_sequences = len(outputs) > cell.state_tensor_count
     all_made = [*made[1:], made[0]] if returns_sequences else made[1:]
     for output, result in zip(outputs, all_made, strict=True):
         if output:
@@ -84,17 +84,17 @@ def _write_recurrent_node(
 
 def _reorder_gates(writer: Writer, cell: RecurrentCell, name: str, units: int) -> str:
     """Write a kernel with its columns in ONNX's order of gates; return its name."""
-    if len(cell.gates) == 1:
+    if len(cell.onnx_gate_positions) == 1:
         return name
-    parts = [writer.new_name() for _ in cell.gates]
+    parts = [writer.new_name() for _ in cell.onnx_gate_positions]
     writer.emit("Split", [name, writer.write_integers([units] * len(parts))], parts, axis=-1)
-    return writer.emit("Concat", [parts[gate] for gate in cell.gates], axis=-1)
+    return writer.emit("Concat", [parts[gate] for gate in cell.onnx_gate_positions], axis=-1)
 
 
 def _write_biases(writer: Writer, cell: RecurrentCell, name: str, units: int, step: Any) -> str:
     """Write the input bias and the recurrent bias in one row."""
     name = _reorder_gates(writer, cell, name, units)
-    columns = len(cell.gates) * units
+    columns = len(cell.onnx_gate_positions) * units
     if not cell.has_two_biases:
         dtype = np.dtype(step.body.specs[step.body.arguments[0]].dtype.name)
         name = writer.emit(
@@ -105,7 +105,7 @@ def _write_biases(writer: Writer, cell: RecurrentCell, name: str, units: int, st
 
 def _match_loop(cell: RecurrentCell, graph: Graph, step: Any) -> list[int] | None:
     """Return x, kernel, bias, recurrent kernel and first state if a loop is this cell, else None."""
-    if len(step.carry) != cell.states or len(step.slices) != 1 or step.is_reversed:
+    if len(step.carry) != cell.state_tensor_count or len(step.slices) != 1 or step.is_reversed:
         return None
     makers: dict[int, Any] = {value: made for made in graph.steps for value in made.outputs}
     product = _find_producing_step(makers, step.slices[0], ("Transpose", "Add", "BatchMatMul"))
@@ -122,11 +122,11 @@ def _match_loop(cell: RecurrentCell, graph: Graph, step: Any) -> list[int] | Non
         ]
         wanted = plugrad.make_graph(
             lambda *values: run_recurrent(
-                cell, *values, returns_sequences=len(step.outputs) > cell.states
+                cell, *values, returns_sequences=len(step.outputs) > cell.state_tensor_count
             ),  # pyright: ignore[reportUnknownLambdaType]
             differentiable=True,
         )(*examples)
-    binding: ValueBinding = {}
+    binding: ValuePairing = {}
     loop: Any = wanted.steps[-1]
     computes_same = _make_comparison(wanted, graph, binding)
     is_such = _is_same_loop(loop, step) and all(
@@ -135,11 +135,13 @@ def _match_loop(cell: RecurrentCell, graph: Graph, step: Any) -> list[int] | Non
     return [binding[value] for value in wanted.arguments] if is_such else None
 
 
-def _find_producing_step(makers: dict[int, Any], value: int, kernels: tuple[str, ...]) -> Any:
+def _find_producing_step(
+    producing_steps: dict[int, Any], value: int, kernel_names: tuple[str, ...]
+) -> Any:
     """Follow the first inputs back from a value through steps with these kernels; return the last step found."""
     step: Any = None
-    for kernel in kernels:
-        step = makers.get(value)
+    for kernel in kernel_names:
+        step = producing_steps.get(value)
         if type(step).__name__ != "Call" or step.kernel.name != kernel:
             return None
         value = step.inputs[0]
@@ -156,7 +158,7 @@ def _is_same_loop(one: Any, two: Any) -> bool:
     return all(computes_same(a, b) for a, b in zip(one.body.results, two.body.results, strict=True))
 
 
-def _make_comparison(one: Graph, two: Graph, binding: ValueBinding) -> Any:
+def _make_comparison(one: Graph, two: Graph, binding: ValuePairing) -> Any:
     """Return a function that decides whether values of two graphs are computed by the same operations."""
     makers: list[dict[Any, Any]] = [
         {value: step for step in graph.steps for value in step.outputs} for graph in (one, two)

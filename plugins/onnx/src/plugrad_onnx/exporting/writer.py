@@ -62,10 +62,10 @@ class CallPair:
         """Return an attribute in both traces."""
         return self.calls[0].attrs[name], self.calls[1].attrs[name]
 
-    def shape(self, place: int = 0, *, out: bool = False) -> ValuesOfBothTraces:
+    def shape(self, position: int = 0, *, out: bool = False) -> ValuesOfBothTraces:
         """Return the shapes of an input, or of an output, in both traces."""
         first, second = (
-            graph.specs[(call.outputs if out else call.inputs)[place]].shape  # pyright: ignore[reportArgumentType]
+            graph.specs[(call.outputs if out else call.inputs)[position]].shape  # pyright: ignore[reportArgumentType]
             for graph, call in zip(self.graphs, self.calls, strict=True)
         )
         return first, second

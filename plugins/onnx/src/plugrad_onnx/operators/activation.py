@@ -171,8 +171,8 @@ def log_softmax(x: Tensor, *, axis: int = -1) -> Tensor:
     return plugrad.log_softmax(x, axis=axis)
 
 
-def _where_positive(x: Tensor, below: Tensor) -> Tensor:
-    return plugrad.where(plugrad.greater(x, number_like(0, x)), x, below)
+def _where_positive(x: Tensor, negative_values: Tensor) -> Tensor:
+    return plugrad.where(plugrad.greater(x, number_like(0, x)), x, negative_values)
 
 
 def _expm1(x: Tensor) -> Tensor:

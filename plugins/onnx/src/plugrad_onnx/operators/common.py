@@ -10,16 +10,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from plugrad import Tensor
-    from plugrad_onnx.registry import Values
+    from plugrad_onnx.registry import HostArray
 
 
-def to_integers(values: Values) -> list[int]:
+def to_integers(values: HostArray) -> list[int]:
     """Convert an array to Python integers."""
     return [int(value) for value in values.ravel()]
 
 
 def integers_from_either(
-    attribute: Sequence[int] | None, values: Values | None
+    attribute: Sequence[int] | None, values: HostArray | None
 ) -> list[int] | None:
     """Return a list of integers given by an attribute, as in old operator versions, or by an input."""
     if attribute is not None:
@@ -27,7 +27,7 @@ def integers_from_either(
     return None if values is None else to_integers(values)
 
 
-def single_element(values: Values) -> Any:
+def single_element(values: HostArray) -> Any:
     """Return the only element of an array."""
     return values.ravel()[0].item() if values.size else 0
 

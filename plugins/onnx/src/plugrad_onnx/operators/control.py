@@ -15,21 +15,23 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from plugrad import Tensor
-    from plugrad_onnx.registry import Anything, Body, Tensors, Values
+    from plugrad_onnx.registry import AnyInputValue, HostArray, SubgraphFunction, TensorList
 
 
 @operator("If")
-def branch(condition: Values, *, then_branch: Body, else_branch: Body) -> tuple[Any, ...]:
+def branch(
+    condition: HostArray, *, then_branch: SubgraphFunction, else_branch: SubgraphFunction
+) -> tuple[Any, ...]:
     """Run one of two subgraphs (If)."""
     return tuple((then_branch if single_element(condition) else else_branch)())
 
 
 @operator("Loop")
 def loop(
-    most: Values | None = None,
-    condition: Values | None = None,
-    *carried: Anything,
-    body: Body,
+    most: HostArray | None = None,
+    condition: HostArray | None = None,
+    *carried: AnyInputValue,
+    body: SubgraphFunction,
     outputs: int,
 ) -> tuple[Any, ...]:
     """Run a subgraph while its condition holds (Loop); return the final carried values and the stacked scan outputs."""
@@ -47,9 +49,9 @@ def loop(
 
 @operator("Scan")
 def scan_opset8(
-    lengths: Values | None = None,
+    lengths: HostArray | None = None,
     *inputs: Tensor,
-    body: Body,
+    body: SubgraphFunction,
     directions: Sequence[int] | None = None,
     num_scan_inputs: int,
 ) -> tuple[Any, ...]:
@@ -70,7 +72,7 @@ def scan_opset8(
 @operator("Scan", since=9)
 def scan(
     *inputs: Tensor,
-    body: Body,
+    body: SubgraphFunction,
     num_scan_inputs: int,
     scan_input_axes: Sequence[int] | None = None,
     scan_input_directions: Sequence[int] | None = None,
@@ -102,7 +104,9 @@ def scan(
 
 
 @operator("SequenceMap")
-def sequence_map(sequence: Anything, *others: Anything, body: Body) -> tuple[Any, ...]:
+def sequence_map(
+    sequence: AnyInputValue, *others: AnyInputValue, body: SubgraphFunction
+) -> tuple[Any, ...]:
     """Run a subgraph for each element of sequences (SequenceMap)."""
     rounds = [
         body(*(x[place] if isinstance(x, list) else x for x in (sequence, *others)))
@@ -115,7 +119,7 @@ def _as_bool(value: Any) -> Any:
     return value.item() if isinstance(value, plugrad.Tensor) else single_element(np.asarray(value))
 
 
-def _stack_iterations(column: Tensors) -> Any:
+def _stack_iterations(column: TensorList) -> Any:
     """Stack the results of all iterations."""
     if not column:
         return np.zeros((0,), np.float32)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from plugrad import Tensor
-    from plugrad_onnx.registry import Filter, Values
+    from plugrad_onnx.registry import FilterTensor, HostArray
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def make_window(
 @operator("Conv", layout="images")
 def conv(
     x: Tensor,
-    filters: Filter,
+    filters: FilterTensor,
     bias: Tensor | None = None,
     *,
     auto_pad: str = "NOTSET",
@@ -103,7 +103,7 @@ def conv(
 @operator("FusedConv", domain="plugrad", layout="images")
 def fused_conv(
     x: Tensor,
-    filters: Filter,
+    filters: FilterTensor,
     bias: Tensor | None = None,
     *,
     activation: Literal["relu", "relu6"],
@@ -136,7 +136,7 @@ def fused_conv(
 @operator("ConvTranspose", layout="images")
 def conv_transpose(
     x: Tensor,
-    filters: Filter,
+    filters: FilterTensor,
     bias: Tensor | None = None,
     *,
     auto_pad: str = "NOTSET",
@@ -215,8 +215,8 @@ def deform_conv(
 @operator("Col2Im")
 def columns_to_image(
     x: Tensor,
-    image_shape: Values,
-    block_shape: Values,
+    image_shape: HostArray,
+    block_shape: HostArray,
     *,
     dilations: Sequence[int] | None = None,
     pads: Sequence[int] | None = None,
@@ -293,7 +293,7 @@ def _dilations_argument(window: ConvolutionWindow) -> dict[str, Any]:
 def _crop_transposed(
     spatial: Sequence[int],
     window: ConvolutionWindow,
-    extra: Sequence[int],
+    output_padding: Sequence[int],
     output_shape: Sequence[int] | None,
     auto_pad: str,
 ) -> Sequence[tuple[int, int]]:
@@ -303,7 +303,9 @@ def _crop_transposed(
     sizes = output_shape or [n * s for n, s in zip(spatial, window.strides, strict=True)]
     cut: list[tuple[int, int]] = []
     for axis, size in enumerate(sizes[-len(spatial) :]):
-        whole = window.strides[axis] * (spatial[axis] - 1) + extra[axis] + window.extent[axis]
+        whole = (
+            window.strides[axis] * (spatial[axis] - 1) + output_padding[axis] + window.extent[axis]
+        )
         total = whole - size
         less = max(total, 0) // 2
         more = total - less  # negative where zeros must be added
@@ -312,11 +314,11 @@ def _crop_transposed(
 
 
 def _cell_positions(
-    window: ConvolutionWindow, axis: int, tap: int, out: Sequence[int], x: Tensor
+    window: ConvolutionWindow, axis: int, cell_index: int, output_size: Sequence[int], x: Tensor
 ) -> Any:
     """Return the positions along an axis that a cell of the window reads, before offsets are added."""
-    start = tap * window.dilations[axis] - window.pads[axis][0]
-    places = np.arange(out[axis]) * window.strides[axis] + start
+    start = cell_index * window.dilations[axis] - window.pads[axis][0]
+    places = np.arange(output_size[axis]) * window.strides[axis] + start
     shape = [1, 1, 1]
     shape[axis + 1] = -1
     grid = as_tensor(places.astype(np.float32).reshape(shape), x.device)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from plugrad import Tensor
-    from plugrad_onnx.registry import Anything, Stored, Values
+    from plugrad_onnx.registry import AnyInputValue, HostArray, TensorOrHostArray
 
 
 @operator("Constant")
@@ -52,7 +52,7 @@ def constant(
 
 
 @operator("ConstantOfShape")
-def constant_of_shape(shape: Values, *, value: Any = None) -> Any:
+def constant_of_shape(shape: HostArray, *, value: Any = None) -> Any:
     """Return an array filled with one value."""
     value = np.zeros(1, np.float32) if value is None else value
     sizes = tuple(to_integers(shape))
@@ -71,7 +71,7 @@ def eye_like(x: Tensor, *, dtype: int | None = None, k: int = 0) -> Tensor:
 
 
 @operator("Range")
-def range_(start: Values, limit: Values, delta: Values, *, stash_type: int = 1) -> Any:
+def range_(start: HostArray, limit: HostArray, delta: HostArray, *, stash_type: int = 1) -> Any:
     """Return equally spaced numbers; real ones are computed in float64."""
     if delta == 0 or abs((limit - start) / delta) * start.dtype.itemsize > MAX_MODEL_BYTES:
         raise InvalidModel(f"Range from {start} to {limit} by {delta} is too long.")
@@ -81,7 +81,7 @@ def range_(start: Values, limit: Values, delta: Values, *, stash_type: int = 1) 
 
 def _declare_window_operator(name: str, coefficients: tuple[float, float, float]) -> None:
     @operator(name)
-    def window(size: Values, *, output_datatype: int = 1, periodic: int = 1) -> Any:
+    def window(size: HostArray, *, output_datatype: int = 1, periodic: int = 1) -> Any:
         count = int(size.item())
         angle = 2 * np.pi * np.arange(count) / (count if periodic else max(count - 1, 1))
         a, b, c = coefficients
@@ -165,38 +165,40 @@ def multinomial(
 
 
 @operator("Identity")
-def identity(x: Anything) -> Any:
+def identity(x: AnyInputValue) -> Any:
     """Return x unchanged."""
     return x
 
 
 @operator("Shape", layout="shape")
-def shape_of(x: Anything, *, start: int = 0, end: int | None = None) -> Any:
+def shape_of(x: AnyInputValue, *, start: int = 0, end: int | None = None) -> Any:
     """Return the shape of x, or a slice of it."""
     return np.array(tuple(x.shape)[start:end], np.int64)
 
 
 @operator("Size", layout="shape")
-def size_of(x: Anything) -> Any:
+def size_of(x: AnyInputValue) -> Any:
     """Return the number of elements of x."""
     return np.int64(math.prod(x.shape)) + np.zeros((), np.int64)
 
 
 @operator("Cast")
-def cast(x: Stored, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
+def cast(x: TensorOrHostArray, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
     """Return a tensor in another dtype."""
     return cast_to(x, numpy_dtype(to), saturate=bool(saturate), round_mode=round_mode)
 
 
 @operator("CastLike")
-def cast_like(x: Stored, like: Stored, *, saturate: int = 1, round_mode: str = "up") -> Any:
+def cast_like(
+    x: TensorOrHostArray, like: TensorOrHostArray, *, saturate: int = 1, round_mode: str = "up"
+) -> Any:
     """Return a tensor in the dtype of another one."""
     to = numpy_dtype(element_type(like.dtype))
     return cast_to(x, to, saturate=bool(saturate), round_mode=round_mode)
 
 
 @operator("BitCast")
-def bit_cast(x: Stored, *, to: int) -> Any:
+def bit_cast(x: TensorOrHostArray, *, to: int) -> Any:
     """Reinterpret the bits of x as another dtype."""
     return as_array(x).view(numpy_dtype(to))
 

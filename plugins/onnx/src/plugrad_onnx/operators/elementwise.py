@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from plugrad import Tensor
-    from plugrad_onnx.registry import Values
+    from plugrad_onnx.registry import HostArray
 
 UNARY_OPS = {
     "Abs": plugrad.abs,
@@ -63,13 +63,13 @@ BINARY_OPS = {
 VARIADIC_OPS = {"Max": plugrad.maximum, "Min": plugrad.minimum, "Sum": plugrad.add}
 
 
-def _declare_operator(name: str, compute: Callable[..., Any]) -> None:
+def _declare_operator(name: str, function: Callable[..., Any]) -> None:
     """Register an operator that is a single op."""
     if name in UNARY_OPS:
 
         @operator(name, layout="elementwise")
         def unary(x: Tensor) -> Tensor:
-            return compute(x)
+            return function(x)
 
     elif name in BINARY_OPS:
 
@@ -77,17 +77,17 @@ def _declare_operator(name: str, compute: Callable[..., Any]) -> None:
         def legacy_binary(
             a: Tensor, b: Tensor, *, axis: int | None = None, broadcast: int = 0
         ) -> Tensor:
-            return compute(a, _align_first_axis(b, a.ndim, axis))
+            return function(a, _align_first_axis(b, a.ndim, axis))
 
         @operator(name, since=7, layout="elementwise")
         def binary(a: Tensor, b: Tensor) -> Tensor:
-            return compute(a, b)
+            return function(a, b)
 
     else:
 
         @operator(name, layout="elementwise")
         def fold(*inputs: Tensor) -> Tensor:
-            return reduce(compute, inputs)
+            return reduce(function, inputs)
 
 
 for _name, _compute in {**UNARY_OPS, **BINARY_OPS, **VARIADIC_OPS}.items():
@@ -188,7 +188,7 @@ def clip(x: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Ten
 
 
 @operator("CumSum")
-def cumulative_sum(x: Tensor, axis: Values, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
+def cumulative_sum(x: Tensor, axis: HostArray, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
     """Return the cumulative sum along an axis."""
     where = int(axis.ravel()[0])
     total = plugrad.cumulative_sum(x, axis=where, exclusive=bool(exclusive), reverse=bool(reverse))
@@ -196,7 +196,9 @@ def cumulative_sum(x: Tensor, axis: Values, *, exclusive: int = 0, reverse: int 
 
 
 @operator("CumProd")
-def cumulative_product(x: Tensor, axis: Values, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
+def cumulative_product(
+    x: Tensor, axis: HostArray, *, exclusive: int = 0, reverse: int = 0
+) -> Tensor:
     """Return the cumulative product along an axis."""
     where = int(axis.ravel()[0])
     total = plugrad.cumulative_prod(x, axis=where, exclusive=bool(exclusive), reverse=bool(reverse))

@@ -14,12 +14,12 @@ from plugrad_onnx.graph import Graph, GraphBuilder, UniqueNames, check_evaluatio
 from plugrad_onnx.registry import operator
 
 if TYPE_CHECKING:
-    from plugrad_onnx.registry import Anything
+    from plugrad_onnx.registry import AnyInputValue
 
 
 @operator("Expansion", domain="plugrad")
 def expansion(
-    *inputs: Anything,
+    *inputs: AnyInputValue,
     call: onnx.NodeProto,
     opsets: tuple[tuple[str, int], ...],
     scope: Scope,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad import Tensor
-    from plugrad_onnx.registry import Values
+    from plugrad_onnx.registry import HostArray
 
 ROUNDING_MODES: dict[str, Callable[[Any], Any]] = {
     "round_prefer_floor": lambda c: np.ceil(c - 0.5),
@@ -38,13 +38,13 @@ def upsample_by_attribute(x: Tensor, *, scales: Sequence[float], mode: str = "ne
 
 
 @operator("Upsample", since=9)
-def upsample(x: Tensor, scales: Values, *, mode: str = "nearest") -> Tensor:
+def upsample(x: Tensor, scales: HostArray, *, mode: str = "nearest") -> Tensor:
     """Enlarge images (Upsample)."""
     return _resize_by_factors(x, scales.ravel().tolist(), mode)
 
 
 @operator("Resize", since=10)
-def legacy_resize(x: Tensor, scales: Values, *, mode: str = "nearest") -> Tensor:
+def legacy_resize(x: Tensor, scales: HostArray, *, mode: str = "nearest") -> Tensor:
     """Resize images (Resize of opset 10)."""
     return _resize_by_factors(x, scales.ravel().tolist(), mode)
 
@@ -52,9 +52,9 @@ def legacy_resize(x: Tensor, scales: Values, *, mode: str = "nearest") -> Tensor
 @operator("Resize", since=11)
 def resize(
     x: Tensor,
-    roi: Values | None = None,
-    scales: Values | None = None,
-    sizes: Values | None = None,
+    roi: HostArray | None = None,
+    scales: HostArray | None = None,
+    sizes: HostArray | None = None,
     *,
     antialias: int = 0,
     axes: Sequence[int] | None = None,
@@ -137,11 +137,11 @@ def interpolate_at(x: Tensor, where: Sequence[Tensor]) -> Tensor:
 
 @operator("NonMaxSuppression")
 def non_max_suppression(
-    boxes: Values,
-    scores: Values,
-    most: Values | None = None,
-    iou_threshold: Values | None = None,
-    score_threshold: Values | None = None,
+    boxes: HostArray,
+    scores: HostArray,
+    most: HostArray | None = None,
+    iou_threshold: HostArray | None = None,
+    score_threshold: HostArray | None = None,
     *,
     center_point_box: int = 0,
 ) -> Any:
@@ -162,8 +162,8 @@ def non_max_suppression(
 @operator("RoiAlign")
 def roi_align(
     x: Tensor,
-    rois: Values,
-    batch: Values,
+    rois: HostArray,
+    batch: HostArray,
     *,
     coordinate_transformation_mode: str | None = None,
     mode: str = "avg",
@@ -195,7 +195,7 @@ def roi_align(
 
 @operator("MaxRoiPool")
 def max_roi_pool(
-    x: Tensor, rois: Values, *, pooled_shape: Sequence[int], spatial_scale: float = 1.0
+    x: Tensor, rois: HostArray, *, pooled_shape: Sequence[int], spatial_scale: float = 1.0
 ) -> Tensor:
     """Divide regions of images into bins and return the maximum of each bin."""
     height, width = pooled_shape
@@ -215,30 +215,31 @@ def max_roi_pool(
     return plugrad.stack(results)
 
 
-def _find_bins(start: int, length: int, count: int, size: int) -> list[tuple[int, int]]:
+def _find_bins(start: int, length: int, bin_count: int, image_size: int) -> list[tuple[int, int]]:
     """Return the bins of a region along an axis, clipped to the image."""
-    step = length / count
+    step = length / bin_count
     return [
         (
-            min(max(math.floor(k * step) + start, 0), size),
-            min(max(math.ceil((k + 1) * step) + start, 0), size),
+            min(max(math.floor(k * step) + start, 0), image_size),
+            min(max(math.ceil((k + 1) * step) + start, 0), image_size),
         )
-        for k in range(count)
+        for k in range(bin_count)
     ]
 
 
 def _pool_region(
     image: Tensor,
-    places: Sequence[NDArray[Any]],
-    counts: Sequence[int],
-    out: Sequence[int],
+    sample_positions: Sequence[NDArray[Any]],
+    samples_per_bin: Sequence[int],
+    output_size: Sequence[int],
     mode: str,
 ) -> Tensor:
     """Return the mean or maximum of the samples in each bin of a region (RoiAlign)."""
     rows, columns = (
-        _corner_weights(where, size) for where, size in zip(places, image.shape[1:], strict=True)
+        _corner_weights(where, size)
+        for where, size in zip(sample_positions, image.shape[1:], strict=True)
     )
-    shape = (image.shape[0], out[0], counts[0], out[1], counts[1])
+    shape = (image.shape[0], output_size[0], samples_per_bin[0], output_size[1], samples_per_bin[1])
     if mode == "avg":
         samples = _multiply_along_axis(
             _multiply_along_axis(image, rows[0] + rows[1], 1), columns[0] + columns[1], 2
@@ -254,15 +255,15 @@ def _pool_region(
     return plugrad.max(plugrad.reshape(reduce(plugrad.maximum, corners), shape), axis=(2, 4))
 
 
-def _corner_weights(where: NDArray[Any], size: int) -> tuple[NDArray[Any], NDArray[Any]]:
+def _corner_weights(coordinates: NDArray[Any], size: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the interpolation weights of the pixels before and after each coordinate; 0 outside the image."""
-    inside = (where >= -1) & (where <= size)
-    clipped = np.clip(where, 0, size - 1)
+    inside = (coordinates >= -1) & (coordinates <= size)
+    clipped = np.clip(coordinates, 0, size - 1)
     low = np.minimum(clipped.astype(int), size - 1)
     rest = clipped - low
-    first, second = np.zeros((2, len(where), size), np.float32)
-    first[np.arange(len(where)), low] = (1 - rest) * inside
-    second[np.arange(len(where)), np.minimum(low + 1, size - 1)] = rest * inside
+    first, second = np.zeros((2, len(coordinates), size), np.float32)
+    first[np.arange(len(coordinates)), low] = (1 - rest) * inside
+    second[np.arange(len(coordinates)), np.minimum(low + 1, size - 1)] = rest * inside
     return first, second
 
 
@@ -276,7 +277,7 @@ def _resize_by_factors(x: Tensor, scales: list[float], mode: str) -> Tensor:
 
 
 def _resolve_sizes(
-    x: Tensor, axes: Sequence[int], scales: Values | None, sizes: Values | None, policy: str
+    x: Tensor, axes: Sequence[int], scales: HostArray | None, sizes: HostArray | None, policy: str
 ) -> tuple[list[int], list[float]]:
     """Return the new sizes of axes and their scale factors."""
     old = [x.shape[axis] for axis in axes]
@@ -295,39 +296,39 @@ def _resolve_sizes(
 
 
 def _find_coordinates(
-    size: int, length: int, factor: float, mode: str, part: tuple[float, float]
+    old_size: int, new_size: int, scale: float, mode: str, region_bounds: tuple[float, float]
 ) -> NDArray[np.float64]:
     """Return the coordinates of new pixels in the old image."""
-    new = np.arange(length, dtype=np.float64)
-    if mode == "half_pixel" or (mode == "pytorch_half_pixel" and length > 1):
-        return (new + 0.5) / factor - 0.5
+    new = np.arange(new_size, dtype=np.float64)
+    if mode == "half_pixel" or (mode == "pytorch_half_pixel" and new_size > 1):
+        return (new + 0.5) / scale - 0.5
     if mode == "pytorch_half_pixel":
         return new * 0
     if mode == "asymmetric":
-        return new / factor
+        return new / scale
     if mode == "align_corners":
-        whole = factor * size
-        return new * (size - 1) / (whole - 1) if whole != 1 else new * 0
+        whole = scale * old_size
+        return new * (old_size - 1) / (whole - 1) if whole != 1 else new * 0
     if mode == "half_pixel_symmetric":
-        center, adjust = size / 2, length / (factor * size)
-        return center * (1 - adjust) + (new + 0.5) / factor - 0.5
+        center, adjust = old_size / 2, new_size / (scale * old_size)
+        return center * (1 - adjust) + (new + 0.5) / scale - 0.5
     if mode == "tf_crop_and_resize":
-        start, end = part
-        if length == 1:
-            return 0.5 * (start + end) * (size - 1) + new
-        return start * (size - 1) + new * (end - start) * (size - 1) / (length - 1)
+        start, end = region_bounds
+        if new_size == 1:
+            return 0.5 * (start + end) * (old_size - 1) + new
+        return start * (old_size - 1) + new * (end - start) * (old_size - 1) / (new_size - 1)
     raise InvalidModel(
         f"Resize has the coordinate_transformation_mode {mode!r}, which is not known."
     )
 
 
 def _interpolation_matrix(
-    where: NDArray[np.float64],
+    coordinates: NDArray[np.float64],
     size: int,
     scale: float,
     mode: str,
-    coefficient: float,
-    exclude: bool,
+    cubic_coefficient: float,
+    exclude_outside: bool,
     normalize: bool,
 ) -> NDArray[np.float32]:
     """Return the matrix of interpolation weights from old pixels to new ones.
@@ -336,24 +337,24 @@ def _interpolation_matrix(
     cannot show.
     """
     reach = math.ceil((1 if mode == "linear" else 2) / scale)
-    base = np.floor(where).astype(int)
+    base = np.floor(coordinates).astype(int)
     offsets = np.arange(-reach + 1, reach + 1)
     places = base[:, None] + offsets
-    distance = np.abs(places - where[:, None]) * scale
+    distance = np.abs(places - coordinates[:, None]) * scale
     if mode == "linear":
         weights = np.maximum(0, 1 - distance)
     else:
-        a = coefficient
+        a = cubic_coefficient
         near = (a + 2) * distance**3 - (a + 3) * distance**2 + 1
         far = a * distance**3 - 5 * a * distance**2 + 8 * a * distance - 4 * a
         weights = np.where(distance <= 1, near, np.where(distance < 2, far, 0))
-    if exclude:
+    if exclude_outside:
         weights = np.where((places < 0) | (places >= size), 0, weights)
-    if exclude or normalize:
+    if exclude_outside or normalize:
         total = weights.sum(axis=1, keepdims=True)
         weights = weights / np.where(total == 0, 1, total)
-    matrix = np.zeros((len(where), size))
-    rows = np.broadcast_to(np.arange(len(where))[:, None], places.shape)
+    matrix = np.zeros((len(coordinates), size))
+    rows = np.broadcast_to(np.arange(len(coordinates))[:, None], places.shape)
     np.add.at(matrix, (rows, np.clip(places, 0, size - 1)), weights)
     return matrix.astype(np.float32)
 
@@ -370,14 +371,14 @@ def _multiply_along_axis(x: Tensor, matrix: NDArray[Any], axis: int) -> Tensor:
 
 
 def _take_pixels(
-    images: Tensor, places: Sequence[Tensor], count: int, sizes: Sequence[int]
+    images: Tensor, coordinates: Sequence[Tensor], count: int, sizes: Sequence[int]
 ) -> Tensor:
     """Return the pixels of images at integer coordinates; 0 outside of the image."""
     rank = len(sizes)
     first = np.arange(count).reshape((count,) + (1,) * rank) * math.prod(sizes)
     row = as_tensor(first.astype(np.int32), images.device)
     inside: Tensor | None = None
-    for axis, (place, size) in enumerate(zip(places, sizes, strict=True)):
+    for axis, (place, size) in enumerate(zip(coordinates, sizes, strict=True)):
         within = plugrad.logical_and(
             plugrad.greater_equal(place, number_like(0, place)),
             plugrad.less_equal(place, number_like(size - 1, place)),
@@ -400,19 +401,19 @@ def _as_corners(boxes: NDArray[Any], centered: bool) -> NDArray[Any]:
 
 
 def _select_boxes(
-    boxes: NDArray[Any], scores: NDArray[Any], most: int, overlap: float, least: float
+    boxes: NDArray[Any], scores: NDArray[Any], max_count: int, max_overlap: float, min_score: float
 ) -> list[int]:
     """Select boxes by score, without those that overlap a selected one too much."""
     area = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)
     order = np.argsort(-scores, kind="stable")
-    remaining = order[scores[order] > least]
+    remaining = order[scores[order] > min_score]
     chosen: list[int] = []
-    while remaining.size and len(chosen) < most:
+    while remaining.size and len(chosen) < max_count:
         best, remaining = int(remaining[0]), remaining[1:]
         chosen.append(best)
         low = np.maximum(boxes[best, :2], boxes[remaining, :2])
         high = np.minimum(boxes[best, 2:], boxes[remaining, 2:])
         shared = np.prod(np.maximum(high - low, 0), axis=1)
         union = area[best] + area[remaining] - shared
-        remaining = remaining[shared <= overlap * union]
+        remaining = remaining[shared <= max_overlap * union]
     return chosen

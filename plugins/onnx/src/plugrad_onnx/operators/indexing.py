@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from plugrad import Tensor
-    from plugrad_onnx.registry import Values
+    from plugrad_onnx.registry import HostArray
 
 SCATTER_REDUCTIONS = {"mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
@@ -79,7 +79,7 @@ def scatter_elements(
 def tensor_scatter(
     cache: Tensor,
     update: Tensor,
-    starts: Values | None = None,
+    starts: HostArray | None = None,
     *,
     axis: int = -2,
     mode: str = "linear",
@@ -97,7 +97,7 @@ def tensor_scatter(
 
 
 @operator("OneHot")
-def one_hot(indices: Tensor, depth: Values, values: Tensor, *, axis: int = -1) -> Tensor:
+def one_hot(indices: Tensor, depth: HostArray, values: Tensor, *, axis: int = -1) -> Tensor:
     """Return the second of `values` at the indices, and the first elsewhere."""
     size = int(single_element(depth))
     whole = plugrad.trunc(indices) if indices.dtype.is_inexact else indices
@@ -116,7 +116,7 @@ def nonzero(x: Tensor) -> Tensor:
 
 
 @operator("Compress")
-def compress(x: Tensor, condition: Values, *, axis: int | None = None) -> Tensor:
+def compress(x: Tensor, condition: HostArray, *, axis: int | None = None) -> Tensor:
     """Return the slices along an axis where the condition holds; without an axis, elements."""
     chosen = as_tensor(np.nonzero(condition)[0].astype(np.int32), x.device)
     if axis is None:
@@ -132,14 +132,14 @@ def top_k_by_attribute(x: Tensor, *, k: int, axis: int = -1) -> tuple[Tensor, Te
 
 @operator("TopK", since=10)
 def top_k(
-    x: Tensor, k: Values, *, axis: int = -1, largest: int = 1, sorted: int = 1
+    x: Tensor, k: HostArray, *, axis: int = -1, largest: int = 1, sorted: int = 1
 ) -> tuple[Tensor, Tensor]:
     """Return the k largest or smallest elements along an axis, and their indices."""
     return _sort_and_take(x, int(single_element(k)), axis, bool(largest))
 
 
 @operator("Unique")
-def unique(x: Values, *, axis: int | None = None, sorted: int = 1) -> tuple[Any, ...]:
+def unique(x: HostArray, *, axis: int | None = None, sorted: int = 1) -> tuple[Any, ...]:
     """Return unique elements or slices, their first indices, the inverse indices and the counts."""
     values, first, inverse, counts = np.unique(
         x, return_index=True, return_inverse=True, return_counts=True, axis=axis
@@ -174,18 +174,18 @@ def _make_index_rows(indices: Tensor, axis: int) -> Tensor:
     return plugrad.stack(parts, axis=-1)
 
 
-def _scatter(x: Tensor, places: Tensor, updates: Tensor, reduction: str) -> Tensor:
+def _scatter(x: Tensor, index_rows: Tensor, updates: Tensor, reduction: str) -> Tensor:
     """Return x with elements replaced by updates or reduced with them; on the host for reductions without an op."""
     if math.prod(updates.shape) == 0:
         return x
     if reduction == "none":
-        return plugrad.tensor_scatter_update(x, places, updates)
+        return plugrad.tensor_scatter_update(x, index_rows, updates)
     if reduction == "add":
-        return plugrad.add(x, plugrad.scatter_nd(places, updates, x.shape))
+        return plugrad.add(x, plugrad.scatter_nd(index_rows, updates, x.shape))
     if reduction not in SCATTER_REDUCTIONS:
         raise InvalidModel(f"reduction {reduction!r} is not known; none, add, mul, max, min are.")
     values = x.numpy().copy()
-    where = tuple(np.moveaxis(places.numpy(), -1, 0))
+    where = tuple(np.moveaxis(index_rows.numpy(), -1, 0))
     SCATTER_REDUCTIONS[reduction].at(values, where, updates.numpy())
     return as_tensor(values, x.device)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from plugrad import Tensor
-    from plugrad_onnx.registry import Values
+    from plugrad_onnx.registry import HostArray
 
 ONNX_ML_DOMAIN = "ai.onnx.ml"
 
@@ -35,7 +35,7 @@ def binarizer(x: Tensor, *, threshold: float = 0.0) -> Tensor:
 
 @operator("LabelEncoder", domain=ONNX_ML_DOMAIN)
 def label_encoder(
-    x: Values,
+    x: HostArray,
     *,
     default_float: float = -0.0,
     default_int64: int = -1,

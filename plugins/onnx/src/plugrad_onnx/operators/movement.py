@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from plugrad import Tensor
-    from plugrad_onnx.registry import Stored, Values
+    from plugrad_onnx.registry import HostArray, TensorOrHostArray
 
 
 @operator("Reshape")
-def reshape(x: Stored, shape: Values, *, allowzero: int = 0) -> Any:
+def reshape(x: TensorOrHostArray, shape: HostArray, *, allowzero: int = 0) -> Any:
     """Reshape x; −1 stands for the remaining size, and 0 copies the old size of the axis."""
     sizes = [
         x.shape[axis] if size == 0 and not allowzero else size
@@ -50,7 +50,7 @@ def squeeze_by_attribute(x: Tensor, *, axes: Sequence[int] | None = None) -> Ten
 
 
 @operator("Squeeze", since=13)
-def squeeze(x: Tensor, axes: Values | None = None) -> Tensor:
+def squeeze(x: Tensor, axes: HostArray | None = None) -> Tensor:
     """Remove axes of size 1."""
     return squeeze_by_attribute(x, axes=integers_from_either(None, axes))
 
@@ -66,13 +66,13 @@ def unsqueeze_by_attribute(x: Tensor, *, axes: Sequence[int]) -> Tensor:
 
 
 @operator("Unsqueeze", since=13)
-def unsqueeze(x: Tensor, axes: Values) -> Tensor:
+def unsqueeze(x: Tensor, axes: HostArray) -> Tensor:
     """Insert axes of size 1."""
     return unsqueeze_by_attribute(x, axes=to_integers(axes))
 
 
 @operator("Transpose")
-def transpose(x: Stored, *, perm: Sequence[int] | None = None) -> Any:
+def transpose(x: TensorOrHostArray, *, perm: Sequence[int] | None = None) -> Any:
     """Permute the axes; without a permutation, reverse them."""
     order = tuple(range(x.ndim))[::-1] if perm is None else tuple(perm)
     if isinstance(x, np.ndarray):
@@ -89,7 +89,7 @@ def concat(*inputs: Tensor, axis: int = 1) -> Tensor:
 @operator("Split")
 def split(
     x: Tensor,
-    sizes: Values | None = None,
+    sizes: HostArray | None = None,
     *,
     axis: int = 0,
     split: Sequence[int] | None = None,
@@ -117,7 +117,11 @@ def slice_by_attributes(
 
 @operator("Slice", since=10)
 def slice_(
-    x: Tensor, starts: Values, ends: Values, axes: Values | None = None, steps: Values | None = None
+    x: Tensor,
+    starts: HostArray,
+    ends: HostArray,
+    axes: HostArray | None = None,
+    steps: HostArray | None = None,
 ) -> Tensor:
     """Return a slice of x with steps."""
     return _slice_clamped(
@@ -126,13 +130,13 @@ def slice_(
 
 
 @operator("Expand")
-def expand(x: Tensor, shape: Values) -> Tensor:
+def expand(x: Tensor, shape: HostArray) -> Tensor:
     """Broadcast x to a shape; axes of size 1 are repeated."""
     return plugrad.broadcast_to(x, plugrad.broadcast_shapes(x.shape, tuple(to_integers(shape))))
 
 
 @operator("Tile")
-def tile(x: Tensor, repeats: Values) -> Tensor:
+def tile(x: Tensor, repeats: HostArray) -> Tensor:
     """Repeat x along its axes."""
     return plugrad.tile(x, tuple(to_integers(repeats)))
 
@@ -148,9 +152,9 @@ def pad_by_attributes(
 @operator("Pad", since=11)
 def pad(
     x: Tensor,
-    pads: Values,
-    value: Values | None = None,
-    axes: Values | None = None,
+    pads: HostArray,
+    value: HostArray | None = None,
+    axes: HostArray | None = None,
     *,
     mode: str = "constant",
 ) -> Tensor:
@@ -161,7 +165,7 @@ def pad(
 
 
 @operator("CenterCropPad")
-def center_crop_pad(x: Tensor, shape: Values, *, axes: Sequence[int] | None = None) -> Tensor:
+def center_crop_pad(x: Tensor, shape: HostArray, *, axes: Sequence[int] | None = None) -> Tensor:
     """Crop or pad x on both sides to a shape."""
     paddings = [[0, 0] for _ in x.shape]
     cut = [slice(None)] * x.ndim
@@ -199,7 +203,7 @@ def space_to_depth(x: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
 
 
 @operator("Trilu")
-def trilu(x: Tensor, k: Values | None = None, *, upper: int = 1) -> Tensor:
+def trilu(x: Tensor, k: HostArray | None = None, *, upper: int = 1) -> Tensor:
     """Return the upper or lower triangle of matrices (Trilu)."""
     function = plugrad.triu if upper else plugrad.tril
     return function(x, k=0 if k is None else single_element(k))
@@ -228,8 +232,8 @@ def legacy_dropout(x: Tensor, *, ratio: float = 0.5, is_test: int = 0, outputs: 
 @operator("Dropout", since=12, pure=False)
 def dropout(
     x: Tensor,
-    ratio: Values | None = None,
-    training_mode: Values | None = None,
+    ratio: HostArray | None = None,
+    training_mode: HostArray | None = None,
     *,
     seed: int | None = None,
     outputs: int,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from plugrad import Tensor
-    from plugrad_onnx.registry import Values
+    from plugrad_onnx.registry import HostArray
 
 
 @operator("MaxPool", layout="images")
@@ -132,7 +132,7 @@ def global_lp_pool(x: Tensor, *, p: int = 2) -> Tensor:
 def max_unpool(
     x: Tensor,
     indices: Tensor,
-    output_shape: Values | None = None,
+    output_shape: HostArray | None = None,
     *,
     kernel_shape: Sequence[int],
     pads: Sequence[int] | None = None,
@@ -183,9 +183,9 @@ def _extend_to_ceiling(spatial: Sequence[int], window: ConvolutionWindow) -> Con
     return ConvolutionWindow(window.size, window.strides, window.dilations, tuple(pads))
 
 
-def _extract_cells(x: Tensor, window: ConvolutionWindow, fill: float) -> list[Tensor]:
+def _extract_cells(x: Tensor, window: ConvolutionWindow, padding_value: float) -> list[Tensor]:
     """Return for each cell of the window the elements that it covers at all window positions."""
-    padded = plugrad.pad(x, [(0, 0), *window.pads, (0, 0)], fill)
+    padded = plugrad.pad(x, [(0, 0), *window.pads, (0, 0)], padding_value)
     count = [
         (size - extent) // step + 1
         for size, extent, step in zip(
@@ -203,29 +203,32 @@ def _extract_cells(x: Tensor, window: ConvolutionWindow, fill: float) -> list[Te
 
 
 def _count_elements(
-    x: Tensor, original: ConvolutionWindow, window: ConvolutionWindow, padding_counts: bool
+    x: Tensor, unextended_window: ConvolutionWindow, window: ConvolutionWindow, padding_counts: bool
 ) -> Tensor:
     """Return the number of elements in each mean; padding that only rounds up is never counted."""
     ones = plugrad.ones((1, *x.shape[1:-1], 1), dtype=x.dtype, device=x.device)
     pads = window.pads
     if padding_counts:
-        ones = plugrad.pad(ones, [(0, 0), *original.pads, (0, 0)], 1)
+        ones = plugrad.pad(ones, [(0, 0), *unextended_window.pads, (0, 0)], 1)
         pads = tuple(
             (0, after[1] - before[1])
-            for before, after in zip(original.pads, window.pads, strict=True)
+            for before, after in zip(unextended_window.pads, window.pads, strict=True)
         )
     rest = ConvolutionWindow(window.size, window.strides, window.dilations, pads)
     return reduce(plugrad.add, _extract_cells(ones, rest, 0))
 
 
-def _convert_indices(places: Tensor, x: Tensor, storage_order: int) -> Tensor:
+def _convert_indices(flat_indices: Tensor, x: Tensor, storage_order: int) -> Tensor:
     """Convert flat indices of channels-last images to ONNX's flat indices.
 
     ONNX has the channels second, and counts the elements of all images.
     """
     spatial, channels = x.shape[1:-1], x.shape[-1]
     size = math.prod(spatial)
-    pixel, channel = plugrad.floor_divide(places, channels), plugrad.remainder(places, channels)
+    pixel, channel = (
+        plugrad.floor_divide(flat_indices, channels),
+        plugrad.remainder(flat_indices, channels),
+    )
     if storage_order:  # the first spatial axis is the fastest
         rest, pixel, step = pixel, plugrad.zeros_like(pixel), size
         for n in reversed(spatial):

@@ -16,14 +16,14 @@ from plugrad_onnx.storage import cast_to, round_to
 if TYPE_CHECKING:
     from plugrad import Tensor
     from plugrad_onnx.execution import Scope
-    from plugrad_onnx.registry import Anything, Filter, Stored
+    from plugrad_onnx.registry import AnyInputValue, FilterTensor, TensorOrHostArray
 
 
 @operator("QuantizeLinear")
 def quantize_linear(
     x: Tensor,
-    scale: Stored,
-    zero_point: Anything | None = None,
+    scale: TensorOrHostArray,
+    zero_point: AnyInputValue | None = None,
     *,
     axis: int = 1,
     block_size: int = 0,
@@ -47,9 +47,9 @@ def quantize_linear(
 
 @operator("DequantizeLinear")
 def dequantize_linear(
-    x: Stored,
-    scale: Stored,
-    zero_point: Stored | None = None,
+    x: TensorOrHostArray,
+    scale: TensorOrHostArray,
+    zero_point: TensorOrHostArray | None = None,
     *,
     axis: int = 1,
     block_size: int = 0,
@@ -95,14 +95,14 @@ def matmul_integer(
 
 @operator("QLinearMatMul")
 def qlinear_matmul(
-    a: Stored,
+    a: TensorOrHostArray,
     a_scale: Tensor,
-    a_zero: Stored,
-    b: Stored,
+    a_zero: TensorOrHostArray,
+    b: TensorOrHostArray,
     b_scale: Tensor,
-    b_zero: Stored,
+    b_zero: TensorOrHostArray,
     y_scale: Tensor,
-    y_zero: Anything,
+    y_zero: AnyInputValue,
     *,
     scope: Scope,
 ) -> Any:
@@ -123,7 +123,7 @@ def qlinear_matmul(
 @operator("ConvInteger", layout="images")
 def conv_integer(
     x: Tensor,
-    filters: Filter,
+    filters: FilterTensor,
     x_zero: Tensor | None = None,
     filters_zero: Tensor | None = None,
     *,
@@ -150,11 +150,11 @@ def qlinear_conv(
     x: Tensor,
     x_scale: Tensor,
     x_zero: Tensor,
-    filters: Filter,
+    filters: FilterTensor,
     filters_scale: Tensor,
     filters_zero: Tensor,
     y_scale: Tensor,
-    y_zero: Anything,
+    y_zero: AnyInputValue,
     bias: Tensor | None = None,
     *,
     auto_pad: str = "NOTSET",
@@ -213,10 +213,10 @@ def _align_scale(x: Tensor, like: Any, axis: int, block_size: int) -> Tensor:
     return plugrad.reshape(x, [-1 if a == place else 1 for a in range(like.ndim)])
 
 
-def _clip_to_dtype(whole: Tensor, dtype: np.dtype[Any]) -> Any:
+def _clip_to_dtype(integers: Tensor, dtype: np.dtype[Any]) -> Any:
     """Clip integers to the range of a dtype and cast them."""
     limits = (ml_dtypes.iinfo if is_stored_only(dtype) else np.iinfo)(dtype)
-    bounded = plugrad.clip(whole, float(limits.min), float(limits.max))
+    bounded = plugrad.clip(integers, float(limits.min), float(limits.max))
     if is_stored_only(dtype):
         return round_to(as_array(bounded), dtype, saturate=True)
     return plugrad.astype(bounded, dtype.name)

@@ -197,12 +197,12 @@ def _with_directions_first(initial: Tensor | None, layout: int) -> Tensor | None
 
 
 def _choose_activations(
-    names: Sequence[str], alphas: Sequence[float], betas: Sequence[float]
+    activation_names: Sequence[str], alphas: Sequence[float], betas: Sequence[float]
 ) -> list[ActivationFunction]:
     """Return the activation functions; each takes as many of the alphas and betas as it needs."""
     rest = {"alpha": list(alphas), "beta": list(betas)}
     chosen: list[ActivationFunction] = []
-    for name in names:
+    for name in activation_names:
         known = {key.lower(): key for key in ACTIVATIONS_BY_NAME}.get(name.lower())
         if known is None:
             raise UnsupportedModel(
@@ -223,10 +223,10 @@ def _make_cells(
     r: Tensor,
     b: Tensor | None,
     peepholes: Tensor | None,
-    size: int,
+    hidden_size: int,
     activations: Sequence[ActivationFunction],
     clip: float | None,
-    flag: bool,
+    variant_flag: bool,
 ) -> list[DirectionCell]:
     """Return one cell for each direction."""
     count = len(activations) // w.shape[0]
@@ -238,17 +238,17 @@ def _make_cells(
             None if b is None else b[d][:half],
             None if b is None else b[d][half:],
             None if peepholes is None else peepholes[d],
-            size,
+            hidden_size,
             activations[d * count : (d + 1) * count],
             clip,
-            flag,
+            variant_flag,
         )
         for d in range(w.shape[0])
     ]
 
 
 def _run_directions(
-    step: StepFunction,
+    compute_next_state: StepFunction,
     cells: Sequence[DirectionCell],
     x: Tensor,
     lengths: Tensor | None,
@@ -265,7 +265,7 @@ def _run_directions(
         backwards = direction == "reverse" or place == 1
         zeros = plugrad.zeros((x.shape[1], cell.hidden_size), dtype=x.dtype, device=x.device)
         state = tuple(zeros if first is None else first[place] for first in initial)
-        output, state = _run_direction(step, cell, x, ends, state, backwards)
+        output, state = _run_direction(compute_next_state, cell, x, ends, state, backwards)
         outputs.append(output)
         last.append(state)
     result = plugrad.stack(outputs, axis=1)
@@ -277,10 +277,10 @@ def _run_directions(
 
 
 def _run_direction(
-    step: StepFunction,
+    compute_next_state: StepFunction,
     cell: DirectionCell,
     x: Tensor,
-    ends: Tensor | None,
+    sequence_lengths: Tensor | None,
     state: CellState,
     backwards: bool,
 ) -> tuple[Tensor, CellState]:
@@ -289,10 +289,10 @@ def _run_direction(
     count = x.shape[0]
     outputs: list[Any] = [None] * count
     for t in range(count - 1, -1, -1) if backwards else range(count):
-        new = step(cell, inputs[t], state)
+        new = compute_next_state(cell, inputs[t], state)
         outputs[t] = new[0]
-        if ends is not None:
-            live = plugrad.less(number_like(t, ends), ends)
+        if sequence_lengths is not None:
+            live = plugrad.less(number_like(t, sequence_lengths), sequence_lengths)
             outputs[t] = plugrad.where(live, new[0], number_like(0, new[0]))
             new = tuple(plugrad.where(live, n, old) for n, old in zip(new, state, strict=True))
         state = new

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from plugrad import Tensor
-    from plugrad_onnx.registry import Values
+    from plugrad_onnx.registry import HostArray
 
     Reduction = Callable[[Tensor, tuple[int, ...], bool], Tensor]
 
@@ -85,7 +85,7 @@ def _declare_reduction(name: str, reduction: Reduction, axes_input_since: int) -
     @operator(name, since=axes_input_since)
     def reduce(
         x: Tensor,
-        axes: Values | None = None,
+        axes: HostArray | None = None,
         *,
         keepdims: int = 1,
         noop_with_empty_axes: int = 0,
@@ -113,8 +113,8 @@ def argmin(x: Tensor, *, axis: int = 0, keepdims: int = 1, select_last_index: in
 
 
 def _find_extremum_index(
-    find: Callable[..., Tensor], x: Tensor, axis: int, keepdims: int, last: int
+    find_first_index: Callable[..., Tensor], x: Tensor, axis: int, keepdims: int, select_last: int
 ) -> Tensor:
-    x = plugrad.flip(x, axis=axis) if last else x
-    found = find(x, axis=axis, keepdims=bool(keepdims))
-    return plugrad.astype(x.shape[axis] - 1 - found if last else found, "int64")
+    x = plugrad.flip(x, axis=axis) if select_last else x
+    found = find_first_index(x, axis=axis, keepdims=bool(keepdims))
+    return plugrad.astype(x.shape[axis] - 1 - found if select_last else found, "int64")

@@ -13,11 +13,11 @@ from plugrad_onnx.registry import operator
 
 if TYPE_CHECKING:
     from plugrad import Tensor
-    from plugrad_onnx.registry import Anything, Tensors, Values
+    from plugrad_onnx.registry import AnyInputValue, HostArray, TensorList
 
 
 @operator("SequenceConstruct")
-def sequence_construct(*inputs: Anything) -> list[Any]:
+def sequence_construct(*inputs: AnyInputValue) -> list[Any]:
     """Return the inputs as a sequence."""
     return list(inputs)
 
@@ -29,19 +29,21 @@ def sequence_empty(*, dtype: int = 1) -> list[Any]:
 
 
 @operator("SequenceAt")
-def sequence_at(sequence: Anything, position: Values) -> Any:
+def sequence_at(sequence: AnyInputValue, position: HostArray) -> Any:
     """Return one element of a sequence."""
     return sequence[int(single_element(position))]
 
 
 @operator("SequenceLength")
-def sequence_length(sequence: Anything) -> Any:
+def sequence_length(sequence: AnyInputValue) -> Any:
     """Return the number of elements of a sequence."""
     return np.array(len(sequence), np.int64)
 
 
 @operator("SequenceInsert")
-def sequence_insert(sequence: Anything, x: Anything, position: Values | None = None) -> list[Any]:
+def sequence_insert(
+    sequence: AnyInputValue, x: AnyInputValue, position: HostArray | None = None
+) -> list[Any]:
     """Return a sequence with x inserted."""
     place = len(sequence) if position is None else int(single_element(position))
     if not -len(sequence) <= place <= len(sequence):
@@ -51,7 +53,7 @@ def sequence_insert(sequence: Anything, x: Anything, position: Values | None = N
 
 
 @operator("SequenceErase")
-def sequence_erase(sequence: Anything, position: Values | None = None) -> list[Any]:
+def sequence_erase(sequence: AnyInputValue, position: HostArray | None = None) -> list[Any]:
     """Return a sequence without one of its elements."""
     rest = list(sequence)
     rest.pop(-1 if position is None else int(single_element(position)))
@@ -59,14 +61,14 @@ def sequence_erase(sequence: Anything, position: Values | None = None) -> list[A
 
 
 @operator("ConcatFromSequence")
-def concat_from_sequence(sequence: Tensors, *, axis: int, new_axis: int = 0) -> Tensor:
+def concat_from_sequence(sequence: TensorList, *, axis: int, new_axis: int = 0) -> Tensor:
     """Concatenate the elements of a sequence along an axis, or stack them along a new one."""
     return plugrad.stack(sequence, axis=axis) if new_axis else plugrad.concat(sequence, axis=axis)
 
 
 @operator("SplitToSequence")
 def split_to_sequence(
-    x: Tensor, split: Values | None = None, *, axis: int = 0, keepdims: int = 1
+    x: Tensor, split: HostArray | None = None, *, axis: int = 0, keepdims: int = 1
 ) -> list[Tensor]:
     """Split x along an axis into a sequence."""
     size = x.shape[axis]
@@ -81,19 +83,19 @@ def split_to_sequence(
 
 
 @operator("Optional")
-def optional(x: Anything | None = None, *, type: Any = None) -> Any:
+def optional(x: AnyInputValue | None = None, *, type: Any = None) -> Any:
     """Return x as an optional value, or an empty one without x."""
     return x
 
 
 @operator("OptionalHasElement")
-def optional_has_element(x: Anything | None = None) -> Any:
+def optional_has_element(x: AnyInputValue | None = None) -> Any:
     """Whether an optional value is not empty."""
     return np.array(x is not None)
 
 
 @operator("OptionalGetElement")
-def optional_get_element(x: Anything) -> Any:
+def optional_get_element(x: AnyInputValue) -> Any:
     """Return the element of an optional value.
 
     Raises:

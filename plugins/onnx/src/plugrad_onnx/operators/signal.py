@@ -14,12 +14,17 @@ from plugrad_onnx.registry import operator
 
 if TYPE_CHECKING:
     from plugrad import Tensor
-    from plugrad_onnx.registry import Values
+    from plugrad_onnx.registry import HostArray
 
 
 @operator("DFT")
 def dft_by_attribute(
-    x: Tensor, length: Values | None = None, *, axis: int = 1, inverse: int = 0, onesided: int = 0
+    x: Tensor,
+    length: HostArray | None = None,
+    *,
+    axis: int = 1,
+    inverse: int = 0,
+    onesided: int = 0,
 ) -> Tensor:
     """Return the Fourier transform along an axis; the last axis holds real and imaginary parts."""
     return _fourier_transform(x, length, axis, bool(inverse), bool(onesided))
@@ -28,8 +33,8 @@ def dft_by_attribute(
 @operator("DFT", since=20)
 def dft(
     x: Tensor,
-    length: Values | None = None,
-    axis: Values | None = None,
+    length: HostArray | None = None,
+    axis: HostArray | None = None,
     *,
     inverse: int = 0,
     onesided: int = 0,
@@ -42,9 +47,9 @@ def dft(
 @operator("STFT")
 def stft(
     x: Tensor,
-    step: Values,
+    step: HostArray,
     window: Tensor | None = None,
-    length: Values | None = None,
+    length: HostArray | None = None,
     *,
     onesided: int = 1,
 ) -> Tensor:
@@ -64,11 +69,11 @@ def stft(
 
 @operator("MelWeightMatrix")
 def mel_weight_matrix(
-    bins: Values,
-    length: Values,
-    rate: Values,
-    low: Values,
-    high: Values,
+    bins: HostArray,
+    length: HostArray,
+    rate: HostArray,
+    low: HostArray,
+    high: HostArray,
     *,
     output_datatype: int = 1,
 ) -> Any:
@@ -98,7 +103,7 @@ def _hertz_to_mel(hertz: float) -> float:
 
 
 def _fourier_transform(
-    x: Tensor, length: Values | None, axis: int, inverse: bool, onesided: bool
+    x: Tensor, length: HostArray | None, axis: int, inverse: bool, onesided: bool
 ) -> Tensor:
     """Return the Fourier transform of reals or pairs: pairs, or reals if it is inverse and one-sided."""
     axis = axis % x.ndim

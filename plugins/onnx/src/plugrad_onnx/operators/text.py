@@ -13,19 +13,19 @@ from plugrad_onnx.registry import operator
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from plugrad_onnx.registry import Values
+    from plugrad_onnx.registry import HostArray
 
 CASE_CHANGES = {"LOWER": str.lower, "UPPER": str.upper, "NONE": str}
 
 
 @operator("StringConcat")
-def string_concat(a: Values, b: Values) -> Any:
+def string_concat(a: HostArray, b: HostArray) -> Any:
     """Join strings."""
     return np.strings.add(as_computable(a), as_computable(b))
 
 
 @operator("StringSplit")
-def string_split(x: Values, *, delimiter: str | None = None, maxsplit: int | None = None) -> Any:
+def string_split(x: HostArray, *, delimiter: str | None = None, maxsplit: int | None = None) -> Any:
     """Return the parts of strings, padded with empty strings, and the number of parts of each."""
     most = -1 if maxsplit is None else maxsplit
     parts = [str(text).split(delimiter or None, most) for text in x.ravel()]
@@ -36,7 +36,7 @@ def string_split(x: Values, *, delimiter: str | None = None, maxsplit: int | Non
 
 
 @operator("RegexFullMatch")
-def regex_full_match(x: Values, *, pattern: str) -> Any:
+def regex_full_match(x: HostArray, *, pattern: str) -> Any:
     """Whether strings match a regular expression as a whole."""
     expression = re.compile(pattern)
     found = [expression.fullmatch(str(text)) is not None for text in x.ravel()]
@@ -45,7 +45,7 @@ def regex_full_match(x: Values, *, pattern: str) -> Any:
 
 @operator("StringNormalizer")
 def string_normalizer(
-    x: Values,
+    x: HostArray,
     *,
     case_change_action: str = "NONE",
     is_case_sensitive: int = 0,
@@ -65,7 +65,7 @@ def string_normalizer(
 
 @operator("TfIdfVectorizer")
 def tf_idf_vectorizer(
-    x: Values,
+    x: HostArray,
     *,
     max_gram_length: int,
     max_skip_count: int,
@@ -97,10 +97,12 @@ def tf_idf_vectorizer(
 
 
 def _output_columns_of_ngrams(
-    pool: Sequence[Any], starts: Sequence[int], columns: Sequence[int]
+    ngram_pool: Sequence[Any], starts: Sequence[int], columns: Sequence[int]
 ) -> dict[tuple[Any, ...], int]:
     """Return the output column of each n-gram; the pool lists n-grams by length."""
     grams: list[tuple[Any, ...]] = []
-    for length, (start, end) in enumerate(zip(starts, [*starts[1:], len(pool)], strict=True), 1):
-        grams += [tuple(pool[k : k + length]) for k in range(start, end, length)]
+    for length, (start, end) in enumerate(
+        zip(starts, [*starts[1:], len(ngram_pool)], strict=True), 1
+    ):
+        grams += [tuple(ngram_pool[k : k + length]) for k in range(start, end, length)]
     return dict(zip(grams, columns, strict=True))

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 def floats_only(body: Body) -> dict[DType, Body]:
-    """Return a host body restricted to floats."""
+    """Return a table by dtype that lets floats alone be computed by a NumPy function on the host."""
     return dict.fromkeys(FLOATING, body)
 
 
 def integers_only(body: Body) -> dict[DType, Body]:
-    """Return a host body restricted to integers."""
+    """Return a table by dtype that lets integers alone be computed by a NumPy function on the host."""
     return dict.fromkeys(INTEGER, body)
 
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     Body = Callable[..., NDArray[Any]]
 
-MAX_CACHED_STEPS = 1024
+MAX_CACHED_CALLS = 1024
 
 
 def per_number_dtype(expression: str) -> dict[DType, str]:
@@ -98,16 +98,16 @@ def elementwise(
         with_narrow_dtypes(expressions, result), tuple(inputs), result, tuple(attributes), body
     )
     implementation = _specialize_call(kernel)
-    _IMPLEMENTATIONS.add(implementation)
+    _ELEMENTWISE_IMPLEMENTATIONS.add(implementation)
     return implementation
 
 
 def is_elementwise(function: object) -> bool:
     """Return whether a function was made by `elementwise`."""
-    return function in _IMPLEMENTATIONS
+    return function in _ELEMENTWISE_IMPLEMENTATIONS
 
 
-_IMPLEMENTATIONS: Final[WeakSet[Callable[..., Any]]] = WeakSet()
+_ELEMENTWISE_IMPLEMENTATIONS: Final[WeakSet[Callable[..., Any]]] = WeakSet()
 
 
 class _ElementwiseKernel:
@@ -133,13 +133,15 @@ class _ElementwiseKernel:
         self._bodies: Mapping[Any, Body] = body or {}
         self._formula: Callable[[tuple[DType, ...]], Formula] = cache(self._make_formula_for_dtypes)
 
-    def step(
-        self, key: Any, arrays: Sequence[GpuArray], values: Sequence[float] = ()
+    def find_call(
+        self, key: Any, arrays: Sequence[GpuArray], attribute_values: Sequence[float] = ()
     ) -> ElementwiseCall:
         """Return the prepared call for inputs of these shapes and dtypes, compiled and cached."""
-        if len(self.steps) >= MAX_CACHED_STEPS:
+        if len(self.steps) >= MAX_CACHED_CALLS:
             self.steps.clear()
-        made = self._make_call([x.shape for x in arrays], [x.dtype for x in arrays], values)
+        made = self._make_call(
+            [x.shape for x in arrays], [x.dtype for x in arrays], attribute_values
+        )
         # Whatever is wrong with the expression is an error of this call, although it may be recorded later.
         if made.body is None or host_values_or_none(arrays[0]) is None:
             arrays[0].buffer.device.prepare(made.plan.program, len(arrays) + 1)
@@ -202,11 +204,11 @@ def _parameter_type(dtype: DType) -> str:
     )
 
 
-def _input_access(shape: Shape, out: Shape, dtype: DType) -> InputAccess:
+def _input_access(shape: Shape, output_shape: Shape, dtype: DType) -> InputAccess:
     size = prod(shape)
-    if size == prod(out):
+    if size == prod(output_shape):
         return cached_input_access(dtype, None)
-    return cached_input_access(dtype, broadcast_strides(shape, out) if size > 1 else ())
+    return cached_input_access(dtype, broadcast_strides(shape, output_shape) if size > 1 else ())
 
 
 def _specialize_call(kernel: _ElementwiseKernel) -> Callable[..., GpuArray]:
@@ -216,16 +218,16 @@ def _specialize_call(kernel: _ElementwiseKernel) -> Callable[..., GpuArray]:
 
     def unary(x: GpuArray) -> GpuArray:
         key = (x.shape, x.dtype)
-        return x.buffer.device.call(steps.get(key) or kernel.step(key, (x,)), x)
+        return x.buffer.device.call(steps.get(key) or kernel.find_call(key, (x,)), x)
 
     def binary(a: GpuArray, b: GpuArray) -> GpuArray:
         key = (a.shape, b.shape, b.dtype)
-        return a.buffer.device.call(steps.get(key) or kernel.step(key, (a, b)), a, b)
+        return a.buffer.device.call(steps.get(key) or kernel.find_call(key, (a, b)), a, b)
 
     def run(*arrays: GpuArray, **values: float) -> GpuArray:
         attributed = [values[name] for name in attributes]
         key = (*[(x.shape, x.dtype) for x in arrays], *attributed)
-        made = steps.get(key) or kernel.step(key, arrays, attributed)
+        made = steps.get(key) or kernel.find_call(key, arrays, attributed)
         return arrays[0].buffer.device.call(made, *arrays)
 
     if attributes or len(kernel.inputs) > 2:

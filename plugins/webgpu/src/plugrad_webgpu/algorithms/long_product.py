@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from plugrad.extend import int64
 from plugrad_webgpu.algorithms.reduce import count_splits
-from plugrad_webgpu.algorithms.tiles import BROADCAST_SUBGROUP_SIZE, TILES
+from plugrad_webgpu.algorithms.tiles import BROADCAST_SUBGROUP_SIZE, TILES_BY_NAME
 from plugrad_webgpu.shaders.program import Program, plan
 from plugrad_webgpu.shaders.sources import shader
 
@@ -46,13 +46,13 @@ def plan_int64_product(
         and min(rows, columns) >= BROADCAST_SUBGROUP_SIZE
         and device.subgroup_size == BROADCAST_SUBGROUP_SIZE
     )
-    return _plan_product(is_broadcast, device.has_long_words, batches, sizes, left, right)
+    return _plan_product(is_broadcast, device.loads_64_bit_words, batches, sizes, left, right)
 
 
 @lru_cache(maxsize=1024)
 def _plan_product(
     is_broadcast: bool,
-    has_long_words: bool,
+    loads_64_bit_words: bool,
     batches: tuple[int, int],
     sizes: ProductSizes,
     left: MatrixStrides,
@@ -67,7 +67,7 @@ def _plan_product(
     stride = -(-columns // (tile_columns * lanes)) * lanes
     tiles = batch * row_tiles * stride
     splits = count_splits(
-        depth, tiles, TILES["direct"].min_tiles_to_fill_device * lanes, SPLIT_MIN_ELEMENTS
+        depth, tiles, TILES_BY_NAME["direct"].min_tiles_to_fill_device * lanes, SPLIT_MIN_ELEMENTS
     )
     steps = (
         0 if count == 1 else n * depth for count, n in zip(batches, (rows, columns), strict=True)
@@ -77,17 +77,19 @@ def _plan_product(
         *(tiles * splits, rows, row_tiles, columns, stride, depth, -(-depth // splits), batch),
         *(left_step, *left, right_step, *right),
     )
-    program = _product_program(is_broadcast, has_long_words, tile_rows, tile_columns)
+    program = _product_program(is_broadcast, loads_64_bit_words, tile_rows, tile_columns)
     return plan(program, parameters, tiles * splits, (splits, batch, rows, columns), int64)
 
 
 @cache
-def _product_program(is_broadcast: bool, has_long_words: bool, rows: int, columns: int) -> Program:
+def _product_program(
+    is_broadcast: bool, loads_64_bit_words: bool, rows: int, columns: int
+) -> Program:
     workgroup = BROADCAST_SUBGROUP_SIZE if is_broadcast else 64
     source = partial(
         shader,
         "linalg_long",
-        **(_NATIVE_INT64_ARITHMETIC if has_long_words else _TWO_WORD_ARITHMETIC),
+        **(_NATIVE_INT64_ARITHMETIC if loads_64_bit_words else _TWO_WORD_ARITHMETIC),
         **(_row_loads_by_broadcast() if is_broadcast else _row_loads_per_invocation(rows)),
         rows=str(rows),
         columns=str(columns),

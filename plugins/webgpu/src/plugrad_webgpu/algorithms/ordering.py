@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import GpuArray
     from plugrad_webgpu.shaders.program import Plan
 
-RadixEntryPoint = Literal["rank", "count_digits", "sum_digit_counts", "reorder"]
+RadixEntryPointName = Literal["rank", "count_digits", "sum_digit_counts", "reorder"]
 
 KEY_BITS = 32
 RADIX_DIGIT_BITS = 8
@@ -50,16 +50,16 @@ _SORT_KEY_EXPRESSIONS = {
     uint32: "x",
     bool_: "u32(x)",
 }
-_make_ascending_keys = elementwise(_SORT_KEY_EXPRESSIONS, result=uint32)
-_make_descending_keys = elementwise(
+_ascending_keys_kernel = elementwise(_SORT_KEY_EXPRESSIONS, result=uint32)
+_descending_keys_kernel = elementwise(
     {dtype: f"~{key}" for dtype, key in _SORT_KEY_EXPRESSIONS.items()}, result=uint32
 )
-_INT64_KEY_WORDS = (  # the lower one first, as keys
+_INT64_KEY_WORD_KERNELS = (  # the lower one first, as keys
     elementwise({int64: "x.x"}, result=uint32),
     elementwise({int64: "x.y ^ 0x80000000u"}, result=uint32),
 )
-_invert_bits = elementwise({uint32: "~x"})
-_clamp_positions = elementwise(
+_invert_bits_kernel = elementwise({uint32: "~x"})
+_clamp_positions_kernel = elementwise(
     dict.fromkeys((int32, uint32), "min(bitcast<u32>(x), u32(parameters.limit))"),
     result=uint32,
     attributes=["limit"],
@@ -72,9 +72,12 @@ def argsort_rows(x: GpuArray, *, descending: bool = False) -> GpuArray:
     NaN counts as the largest number.
     """
     if x.dtype == int64:
-        low, high = (_invert_bits(word(x)) if descending else word(x) for word in _INT64_KEY_WORDS)
+        low, high = (
+            _invert_bits_kernel(word(x)) if descending else word(x)
+            for word in _INT64_KEY_WORD_KERNELS
+        )
         return _argsort_keys_stably(high, KEY_BITS, _argsort_keys_stably(low, KEY_BITS))
-    keys = _make_descending_keys(x) if descending else _make_ascending_keys(x)
+    keys = _descending_keys_kernel(x) if descending else _ascending_keys_kernel(x)
     return _argsort_keys(keys, 1 if x.dtype == bool_ else KEY_BITS)
 
 
@@ -92,7 +95,7 @@ def largest_indices(x: GpuArray, count: int, *, sort_by_index: bool) -> GpuArray
 
     NaN counts as the largest number. The positions are in the order of the elements, or their own one.
     """
-    keys = found = _make_descending_keys(x)
+    keys = found = _descending_keys_kernel(x)
     for step in _selection_plans(x.shape, count, sort_by_index):
         found = keys.buffer.device.launch(step, keys, found)
     return found
@@ -100,7 +103,7 @@ def largest_indices(x: GpuArray, count: int, *, sort_by_index: bool) -> GpuArray
 
 def argsort_labels(labels: GpuArray, limit: int) -> GpuArray:
     """Return the int32 indices that sort all labels; labels outside ``[0, limit)`` come last."""
-    keys = _clamp_positions(labels, limit=limit)
+    keys = _clamp_positions_kernel(labels, limit=limit)
     return _argsort_keys(reinterpret(keys, (math.prod(keys.shape),)), limit.bit_length())
 
 
@@ -244,7 +247,7 @@ def _radix_passes(shape: Shape, bits: int, has_initial_order: bool) -> tuple[_Ra
     digit_bits = SHORT_ROW_DIGIT_BITS if size <= SHORT_DIGIT_MAX_ELEMENTS else RADIX_DIGIT_BITS
     counts = (rows, 1 << digit_bits, blocks + 1)
 
-    def plan_step(entry_point: RadixEntryPoint, invocations: int, shift: int) -> Plan:
+    def plan_step(entry_point: RadixEntryPointName, invocations: int, shift: int) -> Plan:
         parameters = (invocations, size, blocks, run, shift, has_initial_order or shift > 0)
         result = (shape, int32) if entry_point == "reorder" else (counts, uint32)
         return plan(_radix_program(entry_point, digit_bits), parameters, invocations, *result)
@@ -260,7 +263,7 @@ def _radix_passes(shape: Shape, bits: int, has_initial_order: bool) -> tuple[_Ra
 
 
 @cache
-def _radix_program(entry_point: RadixEntryPoint, digit_bits: int = RADIX_DIGIT_BITS) -> Program:
+def _radix_program(entry_point: RadixEntryPointName, digit_bits: int = RADIX_DIGIT_BITS) -> Program:
     source = partial(shader, "sorting", digits=str(1 << digit_bits))
     return Program(
         f"order: {entry_point}", source, entry_point=entry_point, workgroup=RADIX_WORKGROUP_SIZE

@@ -14,7 +14,7 @@ from plugrad_webgpu.algorithms.subgroups import (
     uses_subgroups,
     workgroup_reduction_function,
 )
-from plugrad_webgpu.algorithms.tiles import SPLIT_MIN_STEPS, TILES, choose_tile
+from plugrad_webgpu.algorithms.tiles import SPLIT_MIN_STEPS, TILES_BY_NAME, choose_tile
 from plugrad_webgpu.memory.buffers import reinterpret
 from plugrad_webgpu.shaders.elements import NUMBER_DTYPES, STORAGE_TYPE, vector_type
 from plugrad_webgpu.shaders.program import Program, plan
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.program import Plan
 
 SUM_EXPRESSIONS = dict.fromkeys(NUMBER_DTYPES, "a + b") | {int64: "sum_i64(a, b)"}
-sum_axes: Final = reduction(SUM_EXPRESSIONS, dict.fromkeys(SUM_EXPRESSIONS, 0))
+sum_over_axes: Final = reduction(SUM_EXPRESSIONS, dict.fromkeys(SUM_EXPRESSIONS, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Matrices:
     """
 
     array: GpuArray
-    batch: int
+    batch_size: int
     rows: int
     columns: int
     is_transposed: bool = False
@@ -49,18 +49,18 @@ class Matrices:
 class LeftOperandSource(NamedTuple):
     """The WGSL by which a shader reads the left operand of a product."""
 
-    template: str
+    template_name: str
     """The file shaders/templates/<name>.wgsl."""
     parameter_declarations: str = ""
     """Its own parameters, in WGSL."""
     parameter_values: tuple[int, ...] = ()
     """Their values."""
-    stride: str = ""
+    transposed_stride_wgsl: str = ""
     """In a transposed operand: the items from one element of a sum to the next, in WGSL."""
-    substitutions: tuple[tuple[str, str], ...] = ()
+    template_substitutions: tuple[tuple[str, str], ...] = ()
     may_have_empty_ranges: bool = True
     """Whether it may have ranges without elements."""
-    runs: int = 1
+    runs_per_row: int = 1
     has_whole_vectors: bool = True
     """Whether the elements that lie side by side make whole vectors."""
 
@@ -68,13 +68,13 @@ class LeftOperandSource(NamedTuple):
 class Epilogue(NamedTuple):
     """The epilogue of a matrix product: a bias and an activation of each element `x`, applied before it is stored."""
 
-    expression: str
+    activation_expression: str
     """WGSL over `x`, `alpha` if there are weights, and ``parameters.alpha`` if there is a number."""
     bias: GpuArray | None
     """What is added to `x` first: an element for each column, or one."""
-    weights: GpuArray | None
+    prelu_weights: GpuArray | None
     """Likewise, the elements `alpha`."""
-    alpha: float | None
+    activation_alpha: float | None
     apply_to_array: Callable[[GpuArray], GpuArray]
     """The same for a whole array, where the sums are added later."""
 
@@ -82,26 +82,26 @@ class Epilogue(NamedTuple):
 class _EpilogueSource(NamedTuple):
     """The WGSL of an epilogue."""
 
-    expression: str = "x"
-    bias: str = ""
-    weights: str = ""
+    activation_expression: str = "x"
+    bias_index_wgsl: str = ""
+    prelu_weights_index_wgsl: str = ""
     """How the arrays are read: at a column, at 0, or not at all."""
-    alpha: float | None = None
+    activation_alpha: float | None = None
 
 
 def multiply_matrices(a: Matrices, b: Matrices, epilogue: Epilogue | None = None) -> GpuArray:
     """Return matrix products as (batch, rows, columns); a batch of one is used for every matrix."""
     if b.columns == 1 < a.rows:
         # One row of the transposed product: its operands are read in whole vectors.
-        row = Matrices(b.array, b.batch, 1, b.rows)
-        turned = Matrices(a.array, a.batch, a.columns, a.rows, not a.is_transposed)
+        row = Matrices(b.array, b.batch_size, 1, b.rows)
+        turned = Matrices(a.array, a.batch_size, a.columns, a.rows, not a.is_transposed)
         output = multiply_matrices(row, turned)
         output = reinterpret(output, (output.shape[0], a.rows, 1))
         return epilogue.apply_to_array(output) if epilogue is not None else output
     if a.array.dtype == int64:
         device, sizes = a.array.buffer.device, (a.rows, a.columns, b.columns)
         step = plan_int64_product(
-            device, (a.batch, b.batch), sizes, _matrix_strides(a), _matrix_strides(b)
+            device, (a.batch_size, b.batch_size), sizes, _matrix_strides(a), _matrix_strides(b)
         )
         return _sum_splits(device.launch(step, a.array, b.array))
     return multiply_from_source(a, b, _matrix_source(a.rows, a.columns, a.is_transposed), epilogue)
@@ -117,8 +117,8 @@ def _matrix_source(rows: int, columns: int, is_transposed: bool) -> LeftOperandS
     end = "parameters.depth" if is_transposed else f"parameters.depth / {unit}u"
     return LeftOperandSource(
         "linalg_matrix",
-        stride=f"i32(parameters.rows / {unit}u)",
-        substitutions=(("a_start", start), ("a_end", end)),
+        transposed_stride_wgsl=f"i32(parameters.rows / {unit}u)",
+        template_substitutions=(("a_start", start), ("a_end", end)),
         may_have_empty_ranges=columns % 4 != 0,
         has_whole_vectors=is_whole,
     )
@@ -134,14 +134,18 @@ def multiply_from_source(
     device = a.array.buffer.device
     sizes = (a.rows, a.columns, b.columns)
     # Of few rows or columns: those of patches are not side by side, because each run begins elsewhere.
-    is_along = source.runs == 1 and (b.is_transposed if a.rows < b.columns else not a.is_transposed)
-    all_runs = (a.rows, source.runs * a.columns, b.columns)
-    name = choose_tile(device, max(a.batch, b.batch), all_runs, has_contiguous_sums=is_along)
+    is_along = source.runs_per_row == 1 and (
+        b.is_transposed if a.rows < b.columns else not a.is_transposed
+    )
+    all_runs = (a.rows, source.runs_per_row * a.columns, b.columns)
+    name = choose_tile(
+        device, max(a.batch_size, b.batch_size), all_runs, has_contiguous_sums=is_along
+    )
     is_transposed = (a.is_transposed, b.is_transposed)
-    batches = (a.batch, b.batch)
+    batches = (a.batch_size, b.batch_size)
     if epilogue is not None:
         step = _product_plan(
-            TILES[name],
+            TILES_BY_NAME[name],
             source,
             a.array.dtype,
             batches,
@@ -151,10 +155,10 @@ def multiply_from_source(
             uses_subgroups(device),
         )
         if step.shape[0] == 1:
-            beside = [x for x in (epilogue.bias, epilogue.weights) if x is not None]
+            beside = [x for x in (epilogue.bias, epilogue.prelu_weights) if x is not None]
             return _sum_splits(device.launch(step, a.array, b.array, *beside))
     step = _product_plan(
-        TILES[name],
+        TILES_BY_NAME[name],
         source,
         a.array.dtype,
         batches,
@@ -174,17 +178,19 @@ def _epilogue_source(epilogue: Epilogue) -> _EpilogueSource:
         return "0u" if x.shape in ((), (1,)) else "column"
 
     return _EpilogueSource(
-        epilogue.expression,
+        epilogue.activation_expression,
         index_expression(epilogue.bias),
-        index_expression(epilogue.weights),
-        epilogue.alpha,
+        index_expression(epilogue.prelu_weights),
+        epilogue.activation_alpha,
     )
 
 
-def _sum_splits(parts: GpuArray) -> GpuArray:
+def _sum_splits(partial_sums: GpuArray) -> GpuArray:
     """Return the sum over the first axis, whose elements are partial sums of products."""
     return (
-        sum_axes(parts, (0,), False) if parts.shape[0] > 1 else reinterpret(parts, parts.shape[1:])
+        sum_over_axes(partial_sums, (0,), False)
+        if partial_sums.shape[0] > 1
+        else reinterpret(partial_sums, partial_sums.shape[1:])
     )
 
 
@@ -213,7 +219,7 @@ def _product_plan(
     batch = 0 if 0 in batches else max(batches)
     row_tiles, column_tiles = -(-rows // tile_rows), -(-columns // (4 * tile.column_vectors))
     tiles = batch * row_tiles * column_tiles
-    steps = source.runs * -(-depth // 4)
+    steps = source.runs_per_row * -(-depth // 4)
     lanes = tile.workgroup if tile.schedule == "joined" else 1
     # On a GPU, a few more workgroups than it runs at a time are better than a few less.
     busy = (
@@ -237,16 +243,16 @@ def _product_plan(
         steps,
         -(-steps // splits),
         *source.parameter_values,
-        *(() if epilogue.alpha is None else (epilogue.alpha,)),
+        *(() if epilogue.activation_alpha is None else (epilogue.activation_alpha,)),
     )
     program = _product_program(
         tile,
-        source._replace(parameter_values=(), runs=1),
+        source._replace(parameter_values=(), runs_per_row=1),
         dtype,
         (blocks, lines),
         is_transposed,
         (is_whole, depth % 4 == 0, columns % 4 == 0),
-        epilogue._replace(alpha=None if epilogue.alpha is None else 0.0),
+        epilogue._replace(activation_alpha=None if epilogue.activation_alpha is None else 0.0),
         has_subgroups and tile.schedule == "joined",
     )
     each = 1 if tile.schedule == "direct" else tile.workgroup
@@ -271,24 +277,28 @@ def _product_program(
     arrays = {
         "a": vector_type(stored, 4 if source.has_whole_vectors else 1),
         "b": vector_type(stored, 4 if b_whole else 1),
-        **({"bias": stored} if epilogue.bias else {}),
-        **({"weights": stored} if epilogue.weights else {}),
+        **({"bias": stored} if epilogue.bias_index_wgsl else {}),
+        **({"weights": stored} if epilogue.prelu_weights_index_wgsl else {}),
         "output": result,
     }
-    before = [f"let x = y + bias[{epilogue.bias}];" if epilogue.bias else "let x = y;"]
-    if epilogue.weights:
-        before.append(f"let alpha = weights[{epilogue.weights}];")
-    number = "" if epilogue.alpha is None else "\n  alpha: f32,"
+    before = [
+        f"let x = y + bias[{epilogue.bias_index_wgsl}];"
+        if epilogue.bias_index_wgsl
+        else "let x = y;"
+    ]
+    if epilogue.prelu_weights_index_wgsl:
+        before.append(f"let alpha = weights[{epilogue.prelu_weights_index_wgsl}];")
+    number = "" if epilogue.activation_alpha is None else "\n  alpha: f32,"
     text = partial(
         shader,
         "linalg_operands",
-        source.template,
+        source.template_name,
         f"linalg_{tile.schedule}",
         T=stored,
         fields=source.parameter_declarations + number,
         bindings=_binding_declarations(arrays),
         before="\n  ".join(before),
-        epilogue=epilogue.expression,
+        epilogue=epilogue.activation_expression,
         store=_store_statements(columns_whole),
         join=workgroup_reduction_function(
             "total", "a + b", f"vec4<{stored}>", has_subgroups, tile.workgroup
@@ -296,7 +306,7 @@ def _product_program(
         **subgroup_size_substitutions(has_subgroups),
         **_left_operand_access(source, is_transposed[0], arrays["a"]),
         **_right_operand_access(is_transposed[1], b_whole, depth_whole, arrays["b"]),
-        **dict(source.substitutions),
+        **dict(source.template_substitutions),
         **_tile_substitutions(tile, block, is_transposed),
     )
     return Program(f"multiply {tile.schedule}", text, workgroup=tile.workgroup)
@@ -353,7 +363,7 @@ def _left_operand_access(
     guarded = f"select({kind}(), a[select(0u, u32(at), is_real)], is_real)"
     item = "a_item(run.start[{0}] + {1}, ({2} >= run.first[{0}]) & ({2} < run.end[{0}]))"
     if is_transposed:
-        place, along = "4u * step + i", f"k * {source.stride}"
+        place, along = "4u * step + i", f"k * {source.transposed_stride_wgsl}"
         items = [item.format(j, along, "k") for j in range(4)]
     else:
         place = "step" if source.has_whole_vectors else "4u * step"
@@ -406,6 +416,6 @@ def _right_operand_access(
     }
 
 
-def _matrix_strides(m: Matrices) -> tuple[int, int]:
+def _matrix_strides(matrices: Matrices) -> tuple[int, int]:
     """Return the distances between rows and between columns."""
-    return (1, m.rows) if m.is_transposed else (m.columns, 1)
+    return (1, matrices.rows) if matrices.is_transposed else (matrices.columns, 1)

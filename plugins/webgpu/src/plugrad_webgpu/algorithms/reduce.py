@@ -81,7 +81,7 @@ def reduction(
     combines = dict.fromkeys(identity, combine) if isinstance(combine, str) else dict(combine)
 
     @lru_cache(maxsize=1024)
-    def stages(
+    def find_plans(
         shape: Shape, dtype: DType, axes: tuple[int, ...], is_software: bool, has_subgroups: bool
     ) -> tuple[Plan, ...]:
         wide = WORD_DTYPE.get(dtype, dtype)
@@ -94,7 +94,7 @@ def reduction(
         device = x.buffer.device
         is_software = device.is_software
         has_subgroups = uses_subgroups(device)
-        for stage in stages(x.shape, x.dtype, axes, is_software, has_subgroups):
+        for stage in find_plans(x.shape, x.dtype, axes, is_software, has_subgroups):
             x = device.launch(stage, x)
         return reinterpret(x, out)
 
@@ -105,9 +105,9 @@ class _ReductionRule(NamedTuple):
     """The expressions of a reduction for one dtype."""
 
     dtype: DType
-    combine: str
-    identity: int | float | complex
-    finish: str
+    combine_expression: str
+    identity_value: int | float | complex
+    finish_expression: str
 
 
 def _iter_reduction_plans(
@@ -119,7 +119,7 @@ def _iter_reduction_plans(
 ) -> Iterator[Plan]:
     """Yield the dispatches of a reduction: one or several for each group of reduced axes, the last group first."""
     groups = _reduced_axis_groups(shape, axes)
-    if not groups and rule.finish != "value":
+    if not groups and rule.finish_expression != "value":
         groups = [(math.prod(shape), 1, 1)]
     count = math.prod(shape[axis] for axis in axes)
     for number, (outer, size, inner) in enumerate(groups):
@@ -147,7 +147,7 @@ def _iter_reduction_plans(
                 segments = -(-segments // joins) * joins
             is_last = segments == joins
             is_whole = is_last and is_last_group
-            finish = narrow_expression(rule.dtype, rule.finish) if is_whole else "value"
+            finish = narrow_expression(rule.dtype, rule.finish_expression) if is_whole else "value"
             run = -(-length // segments)
             walk = "one_by_one"
             if run > 2 * SUM_BLOCK_ELEMENTS:
@@ -159,7 +159,7 @@ def _iter_reduction_plans(
                 walk, run = "row_by_row", -(-run // unit) * unit
             prepare = "whole" if size % along == 0 else "filled_up"
             workgroup = SOFTWARE_WORKGROUP_SIZE if is_software else GPU_WORKGROUP_SIZE
-            kind = (rule.dtype, rule.combine, finish, across, along, walk, prepare)
+            kind = (rule.dtype, rule.combine_expression, finish, across, along, walk, prepare)
             join = "" if joins == 1 else "subgroups" if has_subgroups else "memory"
             program = _reduction_program(*kind, workgroup, join)
             distances = (run, 1, run) if is_software else (1, segments, length)
@@ -170,7 +170,7 @@ def _iter_reduction_plans(
                 vectors,
                 *[n * vectors for n in (length, *distances)],
                 size,
-                rule.identity,
+                rule.identity_value,
                 float(count),
             )
             parts = segments // joins
@@ -198,7 +198,7 @@ def _reduced_axis_groups(shape: Shape, axes: tuple[int, ...]) -> list[tuple[int,
     return groups
 
 
-def count_segments(outputs: int, length: int, is_row: bool, is_software: bool) -> int:
+def count_segments(output_count: int, length: int, is_row: bool, is_software: bool) -> int:
     """Return into how many segments to divide a reduction, for enough parallel work and bounded loops."""
     invocations, min_steps = (
         (SOFTWARE_MAX_INVOCATIONS, SOFTWARE_MIN_LOOP_STEPS)
@@ -207,36 +207,36 @@ def count_segments(outputs: int, length: int, is_row: bool, is_software: bool) -
     )
     if not is_software and not is_row and length <= GPU_UNSPLIT_MAX_STEPS:
         return 1
-    segments = min(invocations // max(outputs, 1), length // min_steps)
+    segments = min(invocations // max(output_count, 1), length // min_steps)
     if is_row and not is_software:
         # Neighbouring invocations should read neighbouring elements.
         segments = max(segments, min(GPU_MIN_COALESCED_SEGMENTS, length // 4))
     return max(segments, -(-length // MAX_LOOP_STEPS), 1)
 
 
-def count_splits(steps: int, tiles: int, busy_tiles: int, min_steps: int) -> int:
+def count_splits(loop_steps: int, tile_count: int, busy_tiles: int, min_steps: int) -> int:
     """Return into how many parts to divide the sums of a product, for enough parallel work and bounded loops."""
-    wanted = min(busy_tiles // max(tiles, 1), steps // min_steps)
-    return max(wanted, -(-steps // MAX_LOOP_STEPS), 1)
+    wanted = min(busy_tiles // max(tile_count, 1), loop_steps // min_steps)
+    return max(wanted, -(-loop_steps // MAX_LOOP_STEPS), 1)
 
 
 @cache
 def _reduction_program(
     dtype: DType,
-    combine: str,
-    finish: str,
-    across: int,
-    along: int,
-    walk: str,
-    prepare: str,
-    workgroup: int,
-    join: Literal["", "memory", "subgroups"],
+    combine_expression: str,
+    finish_expression: str,
+    outputs_per_invocation: int,
+    elements_per_step: int,
+    loop_order: str,
+    row_end_handling: str,
+    workgroup_size: int,
+    invocation_combining: Literal["", "memory", "subgroups"],
 ) -> Program:
     stored = STORAGE_TYPE[dtype]
-    has_subgroups = join == "subgroups"
+    has_subgroups = invocation_combining == "subgroups"
     size = subgroup_size_substitutions(has_subgroups)
-    width = max(across, along)
-    is_line = across == CACHE_LINE_ELEMENTS
+    width = max(outputs_per_invocation, elements_per_step)
+    is_line = outputs_per_invocation == CACHE_LINE_ELEMENTS
     suffix = "_lines" if is_line else "_vectors" if width > 1 else ""
     names = ["reduction", *(["reduction_lanes"] * (width > 1))]
     names += ["reduction_lines"] * is_line
@@ -245,41 +245,41 @@ def _reduction_program(
         if is_line
         else vector_type(stored, width)
     )
-    reduced = "combine_lanes(total)" if along > 1 else "total"
+    reduced = "combine_lanes(total)" if elements_per_step > 1 else "total"
     source = partial(
         shader,
         *names,
         T=stored,
         element=element,
-        **plain_store(1, element if is_line else vector_type(stored, across)),
+        **plain_store(1, element if is_line else vector_type(stored, outputs_per_invocation)),
         lines=str(CACHE_LINE_ELEMENTS // 4),
-        line_finish=finish,
+        line_finish=finish_expression,
         identity="identity_line()" if is_line else f"{element}(parameters.identity)",
-        combine=combine,
-        walk=walk,
-        workgroup=str(workgroup),
+        combine=combine_expression,
+        walk=loop_order,
+        workgroup=str(workgroup_size),
         block=str(SUM_BLOCK_ELEMENTS),
         combine_elements=f"combine{suffix}",
-        prepare=prepare,
+        prepare=row_end_handling,
         # What waits for others may not return early.
-        guard="" if join else "if (index >= parameters.count) { return; }",
-        reduced=f"joined({reduced}, place, {size['lanes']})" if join else reduced,
-        is_written="place == 0u && index < parameters.count" if join else "true",
-        at=f"index / {workgroup}u" if join else "index",
+        guard="" if invocation_combining else "if (index >= parameters.count) { return; }",
+        reduced=f"joined({reduced}, place, {size['lanes']})" if invocation_combining else reduced,
+        is_written="place == 0u && index < parameters.count" if invocation_combining else "true",
+        at=f"index / {workgroup_size}u" if invocation_combining else "index",
         joined=workgroup_reduction_function(
-            "joined", "combine(a, b)", stored, has_subgroups, workgroup
+            "joined", "combine(a, b)", stored, has_subgroups, workgroup_size
         )
-        if join
+        if invocation_combining
         else "",
         lanes_given=size["lanes_given"],
-        finish="finished_line(value)" if is_line else finish,
+        finish="finished_line(value)" if is_line else finish_expression,
     )
     return Program(
-        f"reduction {combine}",
+        f"reduction {combine_expression}",
         source,
-        workgroup=workgroup,
+        workgroup=workgroup_size,
         # Columns in lines are many calls of `store`, for few results.
-        stored_elements=0 if is_line else across,
+        stored_elements=0 if is_line else outputs_per_invocation,
     )
 
 

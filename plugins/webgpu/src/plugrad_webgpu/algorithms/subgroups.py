@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DEFAULT_WORKGROUP_SIZE: Final = 64
 
 _SUBGROUP_SIZE_PROGRAM = Program("subgroup size", partial(shader, "subgroups"))
-_SHUFFLE_LOOP: Final = """for (var step = min(lanes, {workgroup}u) / 2u; step > 0u; step /= 2u) {{
+_SHUFFLE_LOOP_WGSL: Final = """for (var step = min(lanes, {workgroup}u) / 2u; step > 0u; step /= 2u) {{
     let a = value;
     let b = subgroupShuffleXor(value, step);
     value = {combine};
@@ -61,7 +61,9 @@ def workgroup_reduction_function(
         has_subgroups: Whether the device has subgroups of neighbours.
         workgroup: The invocations of a workgroup.
     """
-    exchange = _SHUFFLE_LOOP.format(workgroup=workgroup, combine=combine) if has_subgroups else ""
+    exchange = (
+        _SHUFFLE_LOOP_WGSL.format(workgroup=workgroup, combine=combine) if has_subgroups else ""
+    )
     return fill_templates(
         "joined", name=name, combine=combine, T=kind, exchange=exchange, workgroup=str(workgroup)
     )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from plugrad_webgpu.memory.buffers import CommandRecorder
 
-Schedule = Literal["direct", "joined", "broadcast", "shared"]
+ScheduleName = Literal["direct", "joined", "broadcast", "shared"]
 ProductSizes = tuple[int, int, int]
 """The rows, the length of a sum, and the columns of a product."""
 
@@ -37,7 +37,7 @@ TILE_CACHE_NAME = "plugrad-webgpu"
 class Tile(NamedTuple):
     """A tile of a matrix product: the part of the output that a workgroup computes at once, and the algorithm."""
 
-    schedule: Schedule
+    schedule: ScheduleName
     row_blocks: int
     """In blocks of four."""
     column_vectors: int
@@ -74,7 +74,7 @@ class Tile(NamedTuple):
         )
 
 
-TILES: Final[dict[str, Tile]] = {
+TILES_BY_NAME: Final[dict[str, Tile]] = {
     "direct": Tile("direct", 2, 2, 128),
     "narrow": Tile("direct", 2, 2, 32_768, invocations=64),
     "joined": Tile("joined", 1, 2, 1024, invocations=64),
@@ -125,7 +125,7 @@ def choose_tile(
         return "direct"
     if -columns % WIDE_MIN_COLUMNS > columns // 8:  # too many of the columns would be in vain
         return "broadcast 32"
-    tile = TILES["broadcast 64"]
+    tile = TILES_BY_NAME["broadcast 64"]
     return (
         "broadcast 64"
         if batch * _count_tiles(tile, sizes) >= tile.min_tiles_to_fill_device
@@ -143,7 +143,8 @@ def _choose_shared_memory_tile(device: CommandRecorder, batch: int, sizes: Produ
     is_long = depth >= LARGE_TILE_MIN_DEPTH
     for name, parts in (("shared 128", int(is_long)), ("shared 64", splits)):
         is_busy = (
-            batch * parts * _count_tiles(TILES[name], sizes) >= TILES[name].min_tiles_to_fill_device
+            batch * parts * _count_tiles(TILES_BY_NAME[name], sizes)
+            >= TILES_BY_NAME[name].min_tiles_to_fill_device
         )
         if is_busy and supports_tile(device, name):
             return name
@@ -157,7 +158,7 @@ def _count_tiles(tile: Tile, sizes: ProductSizes) -> int:
 
 def supports_tile(device: CommandRecorder, name: str) -> bool:
     """Return whether a device supports a tile."""
-    tile = TILES[name]
+    tile = TILES_BY_NAME[name]
     if tile.schedule == "broadcast":
         return device.subgroup_size == BROADCAST_SUBGROUP_SIZE
     return tile.shared_bytes <= device.shared_bytes
@@ -176,7 +177,7 @@ def load_tiles(info: Mapping[str, Any]) -> dict[str, str]:
     """Return the measured tiles for an adapter by kind of problem, from the cache."""
     content = UserCache(TILE_CACHE_NAME).read(_adapter_key(info))
     found: dict[str, str] = json.loads(content) if content is not None else {}
-    return {kind: name for kind, name in found.items() if name in TILES}
+    return {kind: name for kind, name in found.items() if name in TILES_BY_NAME}
 
 
 def save_tiles(info: Mapping[str, Any], tiles: Mapping[str, str]) -> None:

@@ -11,7 +11,7 @@ from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Final, Literal
 
 from plugrad.extend import ArgumentValueError, Window
-from plugrad_webgpu.algorithms.product import sum_axes
+from plugrad_webgpu.algorithms.product import sum_over_axes
 from plugrad_webgpu.algorithms.reduce import count_segments
 from plugrad_webgpu.driver.limits import CPU_REMEDY, MAX_LOOP_STEPS
 from plugrad_webgpu.memory.buffers import reinterpret
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.layout import Shape
     from plugrad_webgpu.shaders.program import Plan
 
-WindowLoop = Literal["cells", "stops", "weights"]
+WindowLoopKind = Literal["cells", "stops", "weights"]
 
 MAX_SPATIAL_AXES: Final = 3
 MAX_WINDOW_REACH: Final = 2**30
@@ -37,26 +37,26 @@ MAX_WINDOW_REACH: Final = 2**30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class WindowFold:
+class WindowReduction:
     """The WGSL of a reduction over windows: the initial value, the statement for each element, and the result.
 
     `Element` is a number or a vector of channels. A mask of comparisons combines with ``|`` and ``&``
     and chooses with ``select``, which serve both.
     """
 
-    start: str
-    step: str
-    result: str
-    inputs: tuple[str, ...]
-    positions: str = ""
+    initial_statement: str
+    cell_statement: str
+    result_expression: str
+    input_names: tuple[str, ...]
+    positions_input_name: str = ""
     """The name of the input that holds positions instead of elements."""
 
 
-SUM_START: Final = "var sum = Element();"
+SUM_INITIAL_STATEMENT: Final = "var sum = Element();"
 
 
-def fold_each_window(
-    fold: WindowFold,
+def reduce_each_window(
+    reduction: WindowReduction,
     inputs: tuple[GpuArray, ...],
     window: Window,
     dtype: DType,
@@ -64,21 +64,21 @@ def fold_each_window(
 ) -> GpuArray:
     """Combine the cells of each window into one element per channel; the images are the first of the inputs."""
     x = inputs[0]
-    step = _window_plan(fold, "cells", x.shape, window, x.dtype, dtype, 1, image_step)
+    step = _window_plan(reduction, "cells", x.shape, window, x.dtype, dtype, 1, image_step)
     return x.buffer.device.launch(step, *inputs)
 
 
-def fold_covering_windows(
-    fold: WindowFold, inputs: tuple[GpuArray, ...], window: Window, image: Shape
+def reduce_covering_windows(
+    reduction: WindowReduction, inputs: tuple[GpuArray, ...], window: Window, image: Shape
 ) -> GpuArray:
     """Return images of a shape, of which each element combines the values of all windows that cover it."""
     dy = inputs[0]
-    step = _window_plan(fold, "stops", image, window, dy.dtype, dy.dtype)
+    step = _window_plan(reduction, "stops", image, window, dy.dtype, dy.dtype)
     return dy.buffer.device.launch(step, *inputs)
 
 
-def fold_filter_gradient(
-    fold: WindowFold, inputs: tuple[GpuArray, ...], window: Window, image: Shape
+def reduce_to_filter_gradient(
+    reduction: WindowReduction, inputs: tuple[GpuArray, ...], window: Window, image: Shape
 ) -> GpuArray:
     """Return a filter (height, width, channels), of which each element is a sum over all windows."""
     dy = inputs[0]
@@ -87,15 +87,17 @@ def fold_filter_gradient(
     width = _vector_width(image, dy.dtype)
     outputs = math.prod(window.size) * image[-1] // width
     segments = count_segments(outputs, rows, False, device.is_software)
-    step = _window_plan(fold, "weights", image, window, dy.dtype, dy.dtype, segments)
+    step = _window_plan(reduction, "weights", image, window, dy.dtype, dy.dtype, segments)
     parts = device.launch(step, *inputs)
-    return sum_axes(parts, (0,), False) if segments > 1 else reinterpret(parts, parts.shape[1:])
+    return (
+        sum_over_axes(parts, (0,), False) if segments > 1 else reinterpret(parts, parts.shape[1:])
+    )
 
 
 @lru_cache(maxsize=1024)
 def _window_plan(
-    fold: WindowFold,
-    loop: WindowLoop,
+    reduction: WindowReduction,
+    loop: WindowLoopKind,
     image: Shape,
     window: Window,
     dtype: DType,
@@ -103,7 +105,7 @@ def _window_plan(
     segments: int = 1,
     image_step: int = 0,
 ) -> Plan:
-    shapes: dict[WindowLoop, Shape] = {
+    shapes: dict[WindowLoopKind, Shape] = {
         "cells": (image[0], *window.out, image[-1]),
         "stops": image,
         "weights": (segments, *window.size, image[-1]),
@@ -126,7 +128,7 @@ def _window_plan(
         ),
     )
     is_dilated = max(window.dilations) > 1
-    program = _window_program(fold, loop, len(window.out), width, is_dilated, dtype, result)
+    program = _window_program(reduction, loop, len(window.out), width, is_dilated, dtype, result)
     return plan(program, parameters, count, shape, result)
 
 
@@ -141,7 +143,7 @@ def _window_overlap_periods(window: Window) -> Shape:
     return tuple(dilation // math.gcd(dilation, stride) for dilation, stride in both)
 
 
-def _check_window_steps(loop: WindowLoop, size: Shape, window: Window) -> None:
+def _check_window_steps(loop: WindowLoopKind, size: Shape, window: Window) -> None:
     """Raise unless one invocation can visit all cells of a window.
 
     Raises:
@@ -155,7 +157,7 @@ def _check_window_steps(loop: WindowLoop, size: Shape, window: Window) -> None:
         )
 
 
-def _max_loop_steps(loop: WindowLoop, size: Shape, window: Window) -> int:
+def _max_loop_steps(loop: WindowLoopKind, size: Shape, window: Window) -> int:
     """Return the largest number of loop steps that an invocation takes for one output element."""
     steps = 0
     for n, cells, stride, _, dilation, stops in reversed([*zip(size, *window, strict=True)]):
@@ -165,7 +167,7 @@ def _max_loop_steps(loop: WindowLoop, size: Shape, window: Window) -> int:
 
 
 @lru_cache(maxsize=1024)
-def split_window(window: Window, size: Shape, loop: WindowLoop) -> tuple[Window, ...]:
+def split_window(window: Window, size: Shape, loop: WindowLoopKind) -> tuple[Window, ...]:
     """Return windows that partition the cells of one in row-major order, each within the limit of loop steps.
 
     Where a piece has no cell in any image, it is left out unless all have none.
@@ -192,7 +194,7 @@ def split_window(window: Window, size: Shape, loop: WindowLoop) -> tuple[Window,
 
 
 def split_filter(
-    filter: GpuArray, window: Window, size: Shape, loop: WindowLoop
+    filter: GpuArray, window: Window, size: Shape, loop: WindowLoopKind
 ) -> Iterator[tuple[Window, GpuArray]]:
     """Yield the pieces of a window, each with its part of the filter (height, width, …)."""
     for piece in split_window(window, size, loop):
@@ -204,8 +206,8 @@ def split_filter(
 
 @cache
 def _window_program(
-    fold: WindowFold,
-    loop: WindowLoop,
+    reduction: WindowReduction,
+    loop: WindowLoopKind,
     axes: int,
     width: int,
     is_dilated: bool,
@@ -213,7 +215,10 @@ def _window_program(
     result: DType,
 ) -> Program:
     element, integers = vector_type(STORAGE_TYPE[dtype], width), vector_type("i32", width)
-    kinds = {name: integers if name == fold.positions else element for name in fold.inputs}
+    kinds = {
+        name: integers if name == reduction.positions_input_name else element
+        for name in reduction.input_names
+    }
     kinds["output"] = vector_type(STORAGE_TYPE[result], width)
     bindings = [
         f"@group(0) @binding({i}) var<storage, {'read_write' if name == 'output' else 'read'}> "
@@ -234,9 +239,9 @@ def _window_program(
         bindings="\n".join(bindings),
         cells_within="(length + dilation - 1) / dilation" if is_dilated else "length",
         cell_at="offset / dilation" if is_dilated else "offset",
-        start=fold.start,
-        step=fold.step,
-        result=fold.result,
+        start=reduction.initial_statement,
+        step=reduction.cell_statement,
+        result=reduction.result_expression,
     )
     return Program(f"windows over {loop}", source)
 

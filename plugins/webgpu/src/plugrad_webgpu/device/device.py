@@ -110,7 +110,7 @@ class Device:
         self._handle: Handle = None
         self._current: Program | None = None
         self._subgroup: int | None = None
-        self.has_long_words: bool = is_software and raw.has_long_words
+        self.loads_64_bit_words: bool = is_software and raw.loads_64_bit_words
         """Whether shaders load vectors as words of 64 bits."""
         self._parameters = b""
         self._dispatches = 0
@@ -556,7 +556,7 @@ class Device:
             last = operands - program.has_table
             operands, outputs = sum(counts), sum(counts[last - outputs : last])
             check_operand_part_count(label, operands, self._raw.max_operands, self.part_bytes)
-        elif self.has_long_words:
+        elif self.loads_64_bit_words:
             source = load_by_long_words(source)
         check_operand_count(label, operands, self._raw.max_operands)
         check_shader(label, source, self.shared_bytes, is_software=self.is_software)

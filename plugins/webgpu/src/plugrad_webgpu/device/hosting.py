@@ -171,7 +171,7 @@ class HostArrays:
         a, b = _SUBNORMAL_TEST_INPUTS
         on_device = [device.upload(x, x.nbytes, x.shape, float32) for x in (a, b)]
         found = np.empty_like(a)
-        device.download(_sum_or_product(*on_device), found, found.dtype)
+        device.download(_sum_or_product_kernel(*on_device), found, found.dtype)
         return found.tobytes() == np.where(b < a, a + b, a * b).tobytes()
 
 
@@ -179,7 +179,7 @@ _SUBNORMAL_TEST_INPUTS: Final = (
     np.array([2**-130, 1.5 * 2**-126, 2**-100, 2**-130], np.float32),
     np.array([0, -(2**-126), 2**-40, 2**20], np.float32),
 )
-_sum_or_product: Final = elementwise("select(a * b, a + b, b < a)", ("a", "b"))
+_sum_or_product_kernel: Final = elementwise("select(a * b, a + b, b < a)", ("a", "b"))
 
 
 def _has_subnormals(values: NDArray[Any]) -> bool:

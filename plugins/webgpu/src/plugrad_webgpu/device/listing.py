@@ -134,7 +134,9 @@ _NATIVE_BACKENDS_MASK: Final = 1 << 0 | 1 << 2 | 1 << 3
 _INSTANCE_EXTRAS_TYPE: Final = 0x00030004
 
 
-class _InstanceExtras(ctypes.Structure):
+class _InstanceExtrasStruct(ctypes.Structure):
+    """wgpu-native's C struct WGPUInstanceExtras."""
+
     _fields_ = (
         ("next", ctypes.c_void_p),
         ("type", ctypes.c_uint32),
@@ -143,7 +145,9 @@ class _InstanceExtras(ctypes.Structure):
     )
 
 
-class _InstanceDescriptor(ctypes.Structure):
+class _InstanceDescriptorStruct(ctypes.Structure):
+    """The C struct WGPUInstanceDescriptor."""
+
     _fields_ = (
         ("next", ctypes.c_void_p),
         ("feature_count", ctypes.c_size_t),
@@ -152,17 +156,21 @@ class _InstanceDescriptor(ctypes.Structure):
     )
 
 
-class _String(ctypes.Structure):
+class _StringViewStruct(ctypes.Structure):
+    """The C struct WGPUStringView: a text and its length."""
+
     _fields_ = (("data", ctypes.c_void_p), ("length", ctypes.c_size_t))
 
 
-class _AdapterInfo(ctypes.Structure):
+class _AdapterInfoStruct(ctypes.Structure):
+    """The C struct WGPUAdapterInfo."""
+
     _fields_ = (
         ("next", ctypes.c_void_p),
-        ("vendor", _String),
-        ("architecture", _String),
-        ("device", _String),
-        ("description", _String),
+        ("vendor", _StringViewStruct),
+        ("architecture", _StringViewStruct),
+        ("device", _StringViewStruct),
+        ("description", _StringViewStruct),
         ("backend_type", ctypes.c_uint32),
         ("adapter_type", ctypes.c_uint32),
         ("vendor_and_device", ctypes.c_uint32 * 2),
@@ -182,8 +190,8 @@ def _enumerate_adapters(library: ctypes.CDLL) -> list[ListedAdapter]:
     create, release = library.wgpuCreateInstance, library.wgpuInstanceRelease
     enumerate_adapters = library.wgpuInstanceEnumerateAdapters
     create.restype, enumerate_adapters.restype = ctypes.c_void_p, ctypes.c_size_t
-    extras = _InstanceExtras(type=_INSTANCE_EXTRAS_TYPE, backends=_NATIVE_BACKENDS_MASK)
-    descriptor = _InstanceDescriptor(next=ctypes.addressof(extras))
+    extras = _InstanceExtrasStruct(type=_INSTANCE_EXTRAS_TYPE, backends=_NATIVE_BACKENDS_MASK)
+    descriptor = _InstanceDescriptorStruct(next=ctypes.addressof(extras))
     instance = ctypes.c_void_p(create(byref(descriptor)))
     try:
         handles = (ctypes.c_void_p * enumerate_adapters(instance, None, None))()
@@ -195,7 +203,7 @@ def _enumerate_adapters(library: ctypes.CDLL) -> list[ListedAdapter]:
 
 def _query_and_release_adapter(library: ctypes.CDLL, handle: ctypes.c_void_p) -> ListedAdapter:
     """Return the properties of an adapter, and release it."""
-    info = _AdapterInfo()
+    info = _AdapterInfoStruct()
     try:
         library.wgpuAdapterGetInfo(handle, byref(info))
         name = ctypes.string_at(info.device.data, info.device.length).decode(errors="replace")

@@ -65,7 +65,7 @@ class RawDevice(Protocol):
     device: GPUDevice
     handle: Handle
     has_subgroups: bool
-    has_long_words: bool
+    loads_64_bit_words: bool
     max_operands: int
     max_shared_bytes: int
 

@@ -235,7 +235,7 @@ class NativeDevice:
         """Take the handles out of a wgpu-py device and keep it alive."""
         self.device = device
         self.has_subgroups: bool = "subgroup" in device.features
-        self.has_long_words: bool = "shader-int64" in device.features
+        self.loads_64_bit_words: bool = "shader-int64" in device.features
         self.max_operands: int = int(device.limits["max-storage-buffers-per-shader-stage"])
         self.max_shared_bytes: int = int(device.limits["max-compute-workgroup-storage-size"])
         self.handle: Handle = device._internal

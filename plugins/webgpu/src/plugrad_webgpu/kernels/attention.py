@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from plugrad.extend import float32
 from plugrad.kernels import attention as contracts
 from plugrad_webgpu.algorithms.expressions import elementwise
-from plugrad_webgpu.algorithms.product import sum_axes
+from plugrad_webgpu.algorithms.product import sum_over_axes
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels.linalg import multiply_real_matrices
 from plugrad_webgpu.kernels.normalization import softmax_or_zeros
@@ -40,10 +40,10 @@ MAX_VALUE_VECTORS_PER_INVOCATION = 4
 MAX_LOOP_STEPS = 60_000
 """Of all loops of an invocation: drivers may stop after 65,535."""
 
-_scale = elementwise("x * parameters.scale", attributes=("scale",))
-_add = elementwise("a + b", ("a", "b"))
-_multiply = elementwise("a * b", ("a", "b"))
-_softmax_gradient = elementwise(
+_scale_kernel = elementwise("x * parameters.scale", attributes=("scale",))
+_addition_kernel = elementwise("a + b", ("a", "b"))
+_multiplication_kernel = elementwise("a * b", ("a", "b"))
+_softmax_gradient_kernel = elementwise(
     "parameters.scale * weights * (slopes - total)",
     ("weights", "total", "slopes"),
     attributes=("scale",),
@@ -97,14 +97,14 @@ def attention_gradient(
         weights = _attention_weights(some, k, _mask_rows(mask, first, count), scale)
         from_y = _slice_rows(dy, first, count)
         slopes = multiply_real_matrices(from_y, v, False, True)
-        total = sum_axes(_multiply(weights, slopes), (len(q.shape) - 1,), True)
-        slopes = _softmax_gradient(weights, total, slopes, scale=scale)
+        total = sum_over_axes(_multiplication_kernel(weights, slopes), (len(q.shape) - 1,), True)
+        slopes = _softmax_gradient_kernel(weights, total, slopes, scale=scale)
         dqs.append(multiply_real_matrices(slopes, k, False, False))
         found = [
             multiply_real_matrices(slopes, some, True, False),
             multiply_real_matrices(weights, from_y, True, False),
         ]
-        sums = [_add(a, b) for a, b in zip(sums, found, strict=True)] if sums else found
+        sums = [_addition_kernel(a, b) for a, b in zip(sums, found, strict=True)] if sums else found
     return [dqs[0] if len(dqs) == 1 else concatenate(dqs, len(q.shape) - 2), *sums]
 
 
@@ -155,22 +155,24 @@ class _AttentionShaderSizes(NamedTuple):
 
 
 def _choose_shader_sizes(
-    width: int, size: int, keys: int, shared_bytes: int
+    query_size: int, value_size: int, key_count: int, shared_bytes: int
 ) -> _AttentionShaderSizes | None:
     """Return the largest tile sizes for which a device has enough shared memory, or None."""
-    whole = (width % 4 == 0, size % 4 == 0)
+    whole = (query_size % 4 == 0, value_size % 4 == 0)
     for numbers in SHADER_SIZE_CANDIDATES:
-        form = _AttentionShaderSizes(*numbers, -(-width // 4), -(-size // 4), whole)
+        form = _AttentionShaderSizes(*numbers, -(-query_size // 4), -(-value_size // 4), whole)
         loads = (
             form.key_blocks * (form.query_vectors + 4 * form.value_vectors) // form.workgroup_size
             + 2
         )
-        steps = -(-keys // (4 * form.key_blocks)) * (form.query_vectors + form.key_blocks + loads)
+        steps = -(-key_count // (4 * form.key_blocks)) * (
+            form.query_vectors + form.key_blocks + loads
+        )
         if (
             16 * sum(form.shared_array_lengths) <= shared_bytes
             and form.row_blocks_per_invocation * form.value_vectors_per_invocation
             <= MAX_VALUE_VECTORS_PER_INVOCATION
-            and width > 0
+            and query_size > 0
             and steps <= MAX_LOOP_STEPS
         ):
             return form
@@ -190,19 +192,30 @@ def _mask_strides(shape: Shape) -> tuple[int, int, int]:
 @lru_cache(maxsize=1024)
 def _attention_plan(
     sizes: _AttentionShaderSizes,
-    shape: Shape,
-    keys: int,
-    size: int,
-    mask: tuple[int, int, int] | None,
+    query_shape: Shape,
+    key_count: int,
+    value_size: int,
+    mask_strides: tuple[int, int, int] | None,
     scale: float,
 ) -> Plan:
-    *batch, queries, width = shape
+    *batch, queries, width = query_shape
     row_tiles = -(-queries // (4 * sizes.row_blocks))
     count = math.prod(batch) * row_tiles
-    steps = mask or (0, 0, 0)
-    numbers = (count, row_tiles, queries, keys, width, size, *steps, scale * math.log2(math.e))
-    program = _attention_program(sizes, mask is not None)
-    return plan(program, numbers, count * sizes.workgroup_size, (*batch, queries, size), float32)
+    steps = mask_strides or (0, 0, 0)
+    numbers = (
+        count,
+        row_tiles,
+        queries,
+        key_count,
+        width,
+        value_size,
+        *steps,
+        scale * math.log2(math.e),
+    )
+    program = _attention_program(sizes, mask_strides is not None)
+    return plan(
+        program, numbers, count * sizes.workgroup_size, (*batch, queries, value_size), float32
+    )
 
 
 @cache
@@ -292,7 +305,7 @@ def _mask_rows(mask: GpuArray | None, first: int, count: int) -> GpuArray | None
 
 
 def _attention_weights(q: GpuArray, k: GpuArray, mask: GpuArray | None, scale: float) -> GpuArray:
-    scores = multiply_real_matrices(_scale(q, scale=scale), k, False, True)
+    scores = multiply_real_matrices(_scale_kernel(q, scale=scale), k, False, True)
     if mask is not None:
-        scores = _add(mask, scores)
+        scores = _addition_kernel(mask, scores)
     return softmax_or_zeros(scores, len(scores.shape) - 1)

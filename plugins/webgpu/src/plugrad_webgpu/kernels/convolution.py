@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 WindowDirection = Literal["forward", "backward"]
 
-PARAMETER_LISTS: Final = ("stops", "cells", "size", "strides", "dilations", "before")
-UNSIGNED_PARAMETER_LISTS: Final = ("stops", "cells")
+WINDOW_PARAMETER_NAMES: Final = ("stops", "cells", "size", "strides", "dilations", "before")
+UNSIGNED_WINDOW_PARAMETER_NAMES: Final = ("stops", "cells")
 
 
 def convolve(
@@ -62,7 +62,7 @@ def filter_gradient(x: GpuArray, dy: GpuArray, *, filter_shape: Shape, window: W
     window = clip_strides(window, size)
     *cells, channels, out_channels = filter_shape
     runs = x.shape[0] * math.prod(window.out[:-1])
-    source = _filter_gradient_source(window, size, channels)._replace(runs=runs)
+    source = _filter_gradient_source(window, size, channels)._replace(runs_per_row=runs)
     left = Matrices(x, 1, math.prod(cells) * channels, window.out[-1], is_transposed=True)
     output = multiply_from_source(left, Matrices(dy, 1, window.out[-1], out_channels), source)
     return reinterpret(output, filter_shape)
@@ -70,7 +70,11 @@ def filter_gradient(x: GpuArray, dy: GpuArray, *, filter_shape: Shape, window: W
 
 @lru_cache(maxsize=1024)
 def _patch_source(
-    direction: WindowDirection, window: Window, size: Shape, stops: Shape, channels: int
+    direction: WindowDirection,
+    window: Window,
+    image_size: Shape,
+    window_counts: Shape,
+    channels: int,
 ) -> tuple[LeftOperandSource, int]:
     """Return the source that reads patches of images, and its vector length.
 
@@ -82,13 +86,13 @@ def _patch_source(
     depth = channels * cells[-1] if is_joined else channels
     source = LeftOperandSource(
         "convolution",
-        *_source_parameters(window, size, stops, channels),
-        substitutions=(
-            *_axis_substitutions(len(size), is_whole),
+        *_source_parameters(window, image_size, window_counts, channels),
+        template_substitutions=(
+            *_axis_substitutions(len(image_size), is_whole),
             ("joined", str(is_joined).lower()),
-            *_WINDOW_WALK_EXPRESSIONS[direction].items(),
+            *_WINDOW_POSITION_EXPRESSIONS[direction].items(),
         ),
-        runs=math.prod(cells) // (cells[-1] if is_joined else 1),
+        runs_per_row=math.prod(cells) // (cells[-1] if is_joined else 1),
         has_whole_vectors=is_whole,
     )
     return source, depth
@@ -102,8 +106,8 @@ def _filter_gradient_source(window: Window, size: Shape, channels: int) -> LeftO
     return LeftOperandSource(
         "convolution_weights",
         *_source_parameters(window, size, window.out, channels),
-        stride=f"parameters.strides[{last}] * (parameters.channels / {4 if is_whole else 1})",
-        substitutions=_axis_substitutions(len(size), is_whole),
+        transposed_stride_wgsl=f"parameters.strides[{last}] * (parameters.channels / {4 if is_whole else 1})",
+        template_substitutions=_axis_substitutions(len(size), is_whole),
         has_whole_vectors=is_whole,
     )
 
@@ -114,20 +118,23 @@ def _axis_substitutions(axes: int, is_whole: bool) -> tuple[tuple[str, str], ...
 
 
 def _source_parameters(
-    window: Window, size: Shape, stops: Shape, channels: int
+    window: Window, image_size: Shape, window_counts: Shape, channels: int
 ) -> tuple[str, tuple[int, ...]]:
     """Return the parameters of a source of patches: their WGSL declarations, and their values."""
-    kinds = {name: "u32" if name in UNSIGNED_PARAMETER_LISTS else "i32" for name in PARAMETER_LISTS}
-    fields = [f"  {name}: array<{kind}, {len(size)}>," for name, kind in kinds.items()]
+    kinds = {
+        name: "u32" if name in UNSIGNED_WINDOW_PARAMETER_NAMES else "i32"
+        for name in WINDOW_PARAMETER_NAMES
+    }
+    fields = [f"  {name}: array<{kind}, {len(image_size)}>," for name, kind in kinds.items()]
     before = tuple(start for start, _ in window.padding)
-    lists = (stops, window.size, size, window.strides, window.dilations, before)
+    lists = (window_counts, window.size, image_size, window.strides, window.dilations, before)
     return "\n".join(["  channels: i32,", *fields]), (
         channels,
         *(n for each in lists for n in each),
     )
 
 
-_WINDOW_WALK_EXPRESSIONS: Final[dict[WindowDirection, dict[str, str]]] = {
+_WINDOW_POSITION_EXPRESSIONS: Final[dict[WindowDirection, dict[str, str]]] = {
     "forward": {
         "at": "stop * stride - before",
         "place": "at + cell * dilation",

@@ -9,11 +9,11 @@ from plugrad.extend import float32
 from plugrad.kernels import depthwise
 from plugrad_webgpu.algorithms.reduce import reduction
 from plugrad_webgpu.algorithms.windows import (
-    SUM_START,
-    WindowFold,
-    fold_covering_windows,
-    fold_each_window,
-    fold_filter_gradient,
+    SUM_INITIAL_STATEMENT,
+    WindowReduction,
+    reduce_covering_windows,
+    reduce_each_window,
+    reduce_to_filter_gradient,
     split_filter,
 )
 from plugrad_webgpu.declare import table
@@ -27,15 +27,17 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import GpuArray
     from plugrad_webgpu.shaders.layout import Shape
 
-FORWARD_FOLD = WindowFold(
-    SUM_START, "sum += input[at] * filters[weight];", "sum", ("input", "filters")
+FORWARD_WINDOW_REDUCTION = WindowReduction(
+    SUM_INITIAL_STATEMENT, "sum += input[at] * filters[weight];", "sum", ("input", "filters")
 )
-INPUT_GRADIENT_FOLD = WindowFold(
-    SUM_START, "sum += dy[at] * filters[weight];", "sum", ("dy", "filters")
+INPUT_GRADIENT_WINDOW_REDUCTION = WindowReduction(
+    SUM_INITIAL_STATEMENT, "sum += dy[at] * filters[weight];", "sum", ("dy", "filters")
 )
-FILTER_GRADIENT_FOLD = WindowFold(SUM_START, "sum += input[at] * dy[stop];", "sum", ("input", "dy"))
+FILTER_GRADIENT_WINDOW_REDUCTION = WindowReduction(
+    SUM_INITIAL_STATEMENT, "sum += input[at] * dy[stop];", "sum", ("input", "dy")
+)
 
-sum_axes: Final = reduction("a + b", {float32: 0})
+sum_over_axes: Final = reduction("a + b", {float32: 0})
 
 
 def repeat_channels(x: GpuArray, multiplier: int) -> GpuArray:
@@ -52,7 +54,11 @@ def depthwise_conv2d(x: GpuArray, filter: GpuArray, *, window: Window) -> GpuArr
     x = repeat_channels(x, filter.shape[3])
     parts = split_filter(filter, window, x.shape[1:-1], "cells")
     return reduce(
-        add, (fold_each_window(FORWARD_FOLD, (x, own), part, x.dtype) for part, own in parts)
+        add,
+        (
+            reduce_each_window(FORWARD_WINDOW_REDUCTION, (x, own), part, x.dtype)
+            for part, own in parts
+        ),
     )
 
 
@@ -67,11 +73,14 @@ def depthwise_conv2d_input_gradient(
     parts = split_filter(filter, window, size, "stops")
     dx = reduce(
         add,
-        (fold_covering_windows(INPUT_GRADIENT_FOLD, (dy, own), part, image) for part, own in parts),
+        (
+            reduce_covering_windows(INPUT_GRADIENT_WINDOW_REDUCTION, (dy, own), part, image)
+            for part, own in parts
+        ),
     )
     if filter.shape[3] != 1:
         copies = reinterpret(dx, (batch, *size, channels, filter.shape[3]))
-        dx = sum_axes(copies, (4,), False)
+        dx = sum_over_axes(copies, (4,), False)
     return dx
 
 
@@ -82,5 +91,6 @@ def depthwise_conv2d_filter_gradient(
     """Return the gradient for the filters: sums of dy times the pixels under each cell."""
     x = repeat_channels(x, filter_shape[3])
     return reinterpret(
-        fold_filter_gradient(FILTER_GRADIENT_FOLD, (x, dy), window, x.shape), filter_shape
+        reduce_to_filter_gradient(FILTER_GRADIENT_WINDOW_REDUCTION, (x, dy), window, x.shape),
+        filter_shape,
     )

@@ -30,22 +30,22 @@ FILL_MODES: tuple[FillMode, ...] = get_args(FillMode)
 CHANNELS_PER_INVOCATION = 16  # channels of an invocation
 ROTATION_COORDINATE_NUDGE = 0.5e-9  # of places that are rounded to nine digits
 
-PointSource = Literal["boxes", "transforms", "rotation"]
-ARRAY_DECLARATIONS: dict[PointSource, tuple[str, ...]] = {
+PointSourceName = Literal["boxes", "transforms", "rotation"]
+POINT_ARRAY_DECLARATIONS: dict[PointSourceName, tuple[str, ...]] = {
     "boxes": ("boxes: array<f32>", "numbers: array<i32>"),
     "transforms": ("transforms: array<f32>",),
     "rotation": ("rotation: array<vec2f>",),
 }
 """The arrays from which a shader computes points."""
 
-SamplingPass = Literal["forward", "measure", "add"]
-SCATTER_PASSES: tuple[SamplingPass, ...] = ("measure", "add")
+SamplingPassName = Literal["forward", "measure", "add"]
+SCATTER_PASSES: tuple[SamplingPassName, ...] = ("measure", "add")
 
 
 class SamplingOptions(NamedTuple):
     """The options that determine the WGSL by which a shader finds sampling points."""
 
-    point_source: PointSource
+    point_source: PointSourceName
     interpolation: Interpolation
     fill_mode: FillMode
     transform_stride: int = 0
@@ -181,16 +181,16 @@ def transform_image_gradient(
 
 
 def sample_images(
-    images: GpuArray, view: SamplingPoints, shape: Shape, fill_value: FillValue
+    images: GpuArray, points: SamplingPoints, shape: Shape, fill_value: FillValue
 ) -> GpuArray:
     """Return images sampled at points; `fill_value` outside."""
     device = images.buffer.device
     filling = _fill_channels(device, fill_value, shape[3])
-    step = _sampling_plan("forward", view.options, images.shape, shape)
-    return device.launch(step, *view.arrays, images, filling)
+    step = _sampling_plan("forward", points.options, images.shape, shape)
+    return device.launch(step, *points.arrays, images, filling)
 
 
-def scatter_to_images(dy: GpuArray, view: SamplingPoints, images: Shape) -> GpuArray:
+def scatter_to_images(dy: GpuArray, points: SamplingPoints, images: Shape) -> GpuArray:
     """Return images of which each pixel is the weighted sum of dy at the points that sample it.
 
     The sums do not depend on the order of the additions, which on a device is different each time.
@@ -198,8 +198,8 @@ def scatter_to_images(dy: GpuArray, view: SamplingPoints, images: Shape) -> GpuA
     device = dy.buffer.device
     sums = full(device, (*images, 3), 0, uint32)
     for role in SCATTER_PASSES:
-        step = _sampling_plan(role, view.options, images, dy.shape)
-        device.launch_into(step, sums, *view.arrays, dy)
+        step = _sampling_plan(role, points.options, images, dy.shape)
+        device.launch_into(step, sums, *points.arrays, dy)
     count = math.prod(images)
     return device.launch(plan(_SCATTER_SUM_PROGRAM, (count,), count, images, float32), sums)
 
@@ -214,7 +214,7 @@ def _fill_channels(device: CommandRecorder, value: FillValue, channels: int) -> 
 
 @lru_cache(maxsize=1024)
 def _sampling_plan(
-    role: SamplingPass, sampling: SamplingOptions, images: Shape, result: Shape
+    pass_name: SamplingPassName, sampling: SamplingOptions, images: Shape, result: Shape
 ) -> Plan:
     """Return the plan with one invocation for each result pixel, or for some of its channels."""
     chunk = min(max(result[3], 1), CHANNELS_PER_INVOCATION)
@@ -223,15 +223,17 @@ def _sampling_plan(
     kind, interpolation, fill_mode, *numbers = sampling
     mode = FILL_MODES.index(fill_mode)
     parameters = (count, chunks, chunk, *images, *result[1:3], mode, 0, *numbers)
-    return plan(_sampling_program(role, kind, interpolation), parameters, count, result, float32)
+    return plan(
+        _sampling_program(pass_name, kind, interpolation), parameters, count, result, float32
+    )
 
 
 @cache
 def _sampling_program(
-    role: SamplingPass, kind: PointSource, interpolation: Interpolation
+    pass_name: SamplingPassName, kind: PointSourceName, interpolation: Interpolation
 ) -> Program:
-    names = [*ARRAY_DECLARATIONS[kind]]
-    if role == "forward":
+    names = [*POINT_ARRAY_DECLARATIONS[kind]]
+    if pass_name == "forward":
         names += ["images: array<f32>", "filling: array<f32>"]
         output, files = "output: array<f32>", ["image_forward"]
     else:
@@ -244,9 +246,9 @@ def _sampling_program(
         bindings="\n".join(f"@group(0) @binding({i}) {a}" for i, a in enumerate(arrays)),
         interpolation=interpolation,
         more="3" if interpolation == "bilinear" else "0",
-        send=role,
+        send=pass_name,
     )
-    return Program(f"image {role} {kind}", source)
+    return Program(f"image {pass_name} {kind}", source)
 
 
 _SCATTER_SUM_PROGRAM = Program("total", partial(shader, "sums_total"))

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Final
 from plugrad.extend import broadcast, complex64, plan_contractions
 from plugrad.kernels import linalg
 from plugrad_webgpu.algorithms.expressions import elementwise
-from plugrad_webgpu.algorithms.product import SUM_EXPRESSIONS, Matrices, multiply_matrices, sum_axes
+from plugrad_webgpu.algorithms.product import (
+    SUM_EXPRESSIONS,
+    Matrices,
+    multiply_matrices,
+    sum_over_axes,
+)
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels.binary import PRODUCT_EXPRESSIONS
 from plugrad_webgpu.kernels.indexing import as_32_bit_indices
@@ -40,8 +45,8 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import GpuArray
     from plugrad_webgpu.shaders.layout import Shape
 
-_multiply = elementwise(PRODUCT_EXPRESSIONS, ("a", "b"))
-_sum_axes = with_complex_parts(sum_axes)
+_multiplication_kernel = elementwise(PRODUCT_EXPRESSIONS, ("a", "b"))
+_sum_over_axes = with_complex_parts(sum_over_axes)
 
 
 @table.implements(linalg.matmul)
@@ -67,18 +72,20 @@ def multiply_real_matrices(
     right = _as_matrices(b, batch, transpose_b)
     if left.rows == right.columns == 1:
         # A vector times a vector: a schedule for matrices would compute many columns.
-        vectors = [reinterpret(m.array, (m.batch, left.columns)) for m in (left, right)]
-        output = reinterpret(sum_axes(_multiply(*vectors), (1,), False), (*batch, 1, 1))
+        vectors = [reinterpret(m.array, (m.batch_size, left.columns)) for m in (left, right)]
+        output = reinterpret(
+            sum_over_axes(_multiplication_kernel(*vectors), (1,), False), (*batch, 1, 1)
+        )
         return epilogue.apply_to_array(output) if epilogue is not None else output
-    if right.batch == 1 and not transpose_a and left.batch > 1:
+    if right.batch_size == 1 and not transpose_a and left.batch_size > 1:
         # Many matrices times one matrix: a single product of all rows.
-        left = Matrices(a, 1, left.batch * left.rows, left.columns)
+        left = Matrices(a, 1, left.batch_size * left.rows, left.columns)
     output = multiply_matrices(left, right, epilogue)
     rows = a.shape[-1] if transpose_a else a.shape[-2]
     return reinterpret(output, (*batch, rows, right.columns))
 
 
-multiply_by_i: Final = elementwise({complex64: "complex_turned(x)"})
+multiply_by_i_kernel: Final = elementwise({complex64: "complex_turned(x)"})
 
 
 def complex_matmul(a: GpuArray, b: GpuArray) -> GpuArray:
@@ -87,7 +94,7 @@ def complex_matmul(a: GpuArray, b: GpuArray) -> GpuArray:
     A number x + iy of `a` is a row (x, y) of floats, and one of `b` is the matrix ((x, y), (-y, x)).
     """
     rows = reinterpret(b, (*b.shape[:-1], 1, b.shape[-1]))
-    expanded = concatenate([rows, multiply_by_i(rows)], len(b.shape) - 1)
+    expanded = concatenate([rows, multiply_by_i_kernel(rows)], len(b.shape) - 1)
     depth, columns = b.shape[-2:]
     product = matmul(
         reinterpret(as_float_pairs(a), (*a.shape[:-1], 2 * a.shape[-1])),
@@ -127,7 +134,7 @@ def einsum(*inputs: GpuArray, equation: str) -> GpuArray:
         right, left = (operands.pop(place) for place in reversed(step.places))
         a, b = _prepare_operand(left, step.left), _prepare_operand(right, step.right)
         if step.is_transposed is None:
-            y = _multiply(a, b)
+            y = _multiplication_kernel(a, b)
         else:
             transpose_a, transpose_b = step.is_transposed
             y = matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
@@ -138,7 +145,7 @@ def einsum(*inputs: GpuArray, equation: str) -> GpuArray:
 def _prepare_operand(x: GpuArray, steps: OperandPreparation) -> GpuArray:
     """Sum over axes of an operand, then transpose and reshape it, as `steps` says."""
     if steps.summed:
-        x = _sum_axes(x, steps.summed, False)
+        x = _sum_over_axes(x, steps.summed, False)
     if steps.order:
         x = permute_axes(x, steps.order)
     return reinterpret(x, steps.shape)

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from plugrad.extend import int8, int16, int64, uint8, uint16
 from plugrad.kernels import morphology
-from plugrad_webgpu.algorithms.windows import fold_filter_gradient, split_filter
+from plugrad_webgpu.algorithms.windows import reduce_to_filter_gradient, split_filter
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels.pooling import (
     IS_LARGER_EXPRESSIONS,
-    MAX_GRADIENT_FOLDS,
+    MAXIMUM_GRADIENT_REDUCTIONS_BY_DTYPE,
     argmax_over_parts,
-    make_argmax_folds,
-    make_gradient_folds,
-    make_max_folds,
+    make_argmax_reductions,
+    make_gradient_reductions,
+    make_maximum_reductions,
     max_over_parts,
     sum_over_pieces,
 )
@@ -24,7 +24,7 @@ from plugrad_webgpu.shaders.elements import NUMBER_DTYPES
 
 if TYPE_CHECKING:
     from plugrad.extend import Window
-    from plugrad_webgpu.kernels.pooling import WindowPart
+    from plugrad_webgpu.kernels.pooling import WindowPartAndInputs
     from plugrad_webgpu.memory.buffers import GpuArray
 
 SUM_EXPRESSIONS = dict.fromkeys(NUMBER_DTYPES, "input[at] + filters[weight]") | {
@@ -34,9 +34,11 @@ SUM_EXPRESSIONS = dict.fromkeys(NUMBER_DTYPES, "input[at] + filters[weight]") | 
     uint16: "(input[at] + filters[weight]) & Bits(0xffffu)",
     int64: "sum_i64(input[at], filters[weight])",
 }
-MAX_FOLDS = make_max_folds(SUM_EXPRESSIONS, "input", "filters")
-ARGMAX_FOLDS = make_argmax_folds(SUM_EXPRESSIONS, IS_LARGER_EXPRESSIONS, "input", "filters")
-FILTER_GRADIENT_FOLDS = make_gradient_folds(
+MAXIMUM_REDUCTIONS_BY_DTYPE = make_maximum_reductions(SUM_EXPRESSIONS, "input", "filters")
+ARGMAX_REDUCTIONS_BY_DTYPE = make_argmax_reductions(
+    SUM_EXPRESSIONS, IS_LARGER_EXPRESSIONS, "input", "filters"
+)
+FILTER_GRADIENT_REDUCTIONS_BY_DTYPE = make_gradient_reductions(
     "select(Element(), dy[stop], found[stop] == positions(at, image))"
 )
 
@@ -44,7 +46,7 @@ FILTER_GRADIENT_FOLDS = make_gradient_folds(
 @table.implements(morphology.dilation2d)
 def dilation2d(x: GpuArray, filter: GpuArray, *, window: Window) -> GpuArray:
     """Return the maximum of window plus filter at each position."""
-    return max_over_parts(MAX_FOLDS[x.dtype], split_windows(x, filter, window))
+    return max_over_parts(MAXIMUM_REDUCTIONS_BY_DTYPE[x.dtype], split_windows(x, filter, window))
 
 
 @table.implements(morphology.dilation2d_input_gradient)
@@ -54,7 +56,9 @@ def dilation2d_input_gradient(
     """Return dy added at the pixel of each window that has the first maximum."""
     added = as_words(dy)
     inputs = added, dilation_argmax(x, filter, window)
-    total = sum_over_pieces(MAX_GRADIENT_FOLDS[added.dtype], inputs, window, x.shape)
+    total = sum_over_pieces(
+        MAXIMUM_GRADIENT_REDUCTIONS_BY_DTYPE[added.dtype], inputs, window, x.shape
+    )
     return cast(total, dtype=dy.dtype)
 
 
@@ -65,17 +69,21 @@ def dilation2d_filter_gradient(
     """Return the sums of dy at the cell of the filter that has the first maximum."""
     added = as_words(dy)
     inputs = added, dilation_argmax(x, filter, window)
-    total = fold_filter_gradient(FILTER_GRADIENT_FOLDS[added.dtype], inputs, window, x.shape)
+    total = reduce_to_filter_gradient(
+        FILTER_GRADIENT_REDUCTIONS_BY_DTYPE[added.dtype], inputs, window, x.shape
+    )
     return cast(total, dtype=dy.dtype)
 
 
 def dilation_argmax(x: GpuArray, filter: GpuArray, window: Window) -> GpuArray:
     """Return the flat index of the pixel with the first maximum of each window."""
     parts = split_windows(x, filter, window)
-    return argmax_over_parts(ARGMAX_FOLDS[x.dtype], MAX_FOLDS[x.dtype], parts)
+    return argmax_over_parts(
+        ARGMAX_REDUCTIONS_BY_DTYPE[x.dtype], MAXIMUM_REDUCTIONS_BY_DTYPE[x.dtype], parts
+    )
 
 
-def split_windows(x: GpuArray, filter: GpuArray, window: Window) -> list[WindowPart]:
+def split_windows(x: GpuArray, filter: GpuArray, window: Window) -> list[WindowPartAndInputs]:
     """Return the pieces of a window with their parts of a filter."""
     parts = split_filter(filter, window, x.shape[1:-1], "cells")
     return [(part, (x, own)) for part, own in parts]

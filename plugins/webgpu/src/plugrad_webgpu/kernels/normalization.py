@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from plugrad.extend import Window, float32
 from plugrad.kernels import normalization
 from plugrad_webgpu.algorithms.expressions import elementwise
-from plugrad_webgpu.algorithms.product import sum_axes
+from plugrad_webgpu.algorithms.product import sum_over_axes
 from plugrad_webgpu.algorithms.reduce import reduction
 from plugrad_webgpu.algorithms.subgroups import (
     subgroup_size_substitutions,
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.layout import Shape
     from plugrad_webgpu.shaders.program import Plan
 
-LOOPS_PER_ROW = 2  # over a row: maximum and sum, result
+PASSES_OVER_EACH_ROW = 2  # over a row: maximum and sum, result
 GPU_WORKGROUP_SIZE = 64  # invocations of a workgroup
 SOFTWARE_MIN_ROWS = 16  # fewer rows, with one invocation each, do not keep a software device busy
 
 
 # A difference from -infinity would be NaN.
-_subtract = elementwise("a - maximum(b, -0x1.fffffep+127f)", ("a", "b"))
-_exp = elementwise("exp_accurate(x)")
-_sum_axes = reduction("a + b", {float32: 0})
+_subtraction_kernel = elementwise("a - maximum(b, -0x1.fffffep+127f)", ("a", "b"))
+_exponential_kernel = elementwise("exp_accurate(x)")
+_sum_over_axes = reduction("a + b", {float32: 0})
 
 
 class _Normalization:
@@ -61,8 +61,10 @@ class _Normalization:
         step = self._plan(x.shape, axis, device.is_software, uses_subgroups(device))
         if step is not None:
             return device.launch(step, x)
-        shifted = _subtract(x, max_along(x, (axis,), True))
-        return self._finish(shifted, self._total(_sum_axes(_exp(shifted), (axis,), True)))
+        shifted = _subtraction_kernel(x, max_along(x, (axis,), True))
+        return self._finish(
+            shifted, self._total(_sum_over_axes(_exponential_kernel(shifted), (axis,), True))
+        )
 
     def _make_plan(
         self, shape: Shape, axis: int, is_software: bool, has_subgroups: bool
@@ -73,11 +75,11 @@ class _Normalization:
         width = 4 if inner == 1 and size % 4 == 0 else 1
         parameters = (rows, size // width, inner)
         if is_software:
-            if size * LOOPS_PER_ROW > MAX_LOOP_STEPS or rows < SOFTWARE_MIN_ROWS < size:
+            if size * PASSES_OVER_EACH_ROW > MAX_LOOP_STEPS or rows < SOFTWARE_MIN_ROWS < size:
                 return None
             program, invocations = self._program("by_invocation", 8, width, False), rows
         else:
-            if -(-size // GPU_WORKGROUP_SIZE) * LOOPS_PER_ROW > MAX_LOOP_STEPS // 2:
+            if -(-size // GPU_WORKGROUP_SIZE) * PASSES_OVER_EACH_ROW > MAX_LOOP_STEPS // 2:
                 return None
             program = self._program("by_workgroup", GPU_WORKGROUP_SIZE, width, has_subgroups)
             invocations = rows * GPU_WORKGROUP_SIZE
@@ -141,13 +143,13 @@ def log_softmax(logits: GpuArray, *, axis: int) -> GpuArray:
 # --- batches ----------------------------------------------------------------------------------------
 
 # The factor has the shape of the variance, so that roots and quotients are few.
-_scale_factor = elementwise(
+_scale_factor_kernel = elementwise(
     "1.0 / sqrt(variance + parameters.epsilon)", ("variance",), attributes=("epsilon",)
 )
-_multiply = elementwise("a * b", ("a", "b"))
-_add = elementwise("a + b", ("a", "b"))
-_center_and_scale = elementwise("(x - mean) * factor", ("mean", "factor", "x"))
-_center_scale_and_shift = elementwise(
+_multiplication_kernel = elementwise("a * b", ("a", "b"))
+_addition_kernel = elementwise("a + b", ("a", "b"))
+_center_and_scale_kernel = elementwise("(x - mean) * factor", ("mean", "factor", "x"))
+_center_scale_and_shift_kernel = elementwise(
     "(x - mean) * factor + offset", ("mean", "factor", "offset", "x")
 )
 
@@ -163,24 +165,24 @@ def batch_norm(
     variance_epsilon: float,
 ) -> GpuArray:
     """Return ``(x - mean) * factor + offset``, where the factor has the shape of the variance."""
-    factor = _scale_factor(variance, epsilon=variance_epsilon)
+    factor = _scale_factor_kernel(variance, epsilon=variance_epsilon)
     if scale is not None:
-        factor = _multiply(factor, scale)
+        factor = _multiplication_kernel(factor, scale)
     if offset is None:
-        return _center_and_scale(mean, factor, x)
-    return _center_scale_and_shift(mean, factor, offset, x)
+        return _center_and_scale_kernel(mean, factor, x)
+    return _center_scale_and_shift_kernel(mean, factor, offset, x)
 
 
 # --- layers and batches in training -------------------------------------------------------------------
 
 _mean_over_axes = reduction("a + b", {float32: 0}, finish="value / parameters.divisor")
-_squared_deviation = elementwise("(x - mean) * (x - mean)", ("mean", "x"))
-_multiply_dy = elementwise("dy * h", ("dy", "h"))
-_center_and_scale_channels = elementwise("(x - mean) * factor", ("mean", "factor", "x"))
-_standardization_gradient = elementwise(
+_squared_deviation_kernel = elementwise("(x - mean) * (x - mean)", ("mean", "x"))
+_multiply_dy_kernel = elementwise("dy * h", ("dy", "h"))
+_center_and_scale_channels_kernel = elementwise("(x - mean) * factor", ("mean", "factor", "x"))
+_standardization_gradient_kernel = elementwise(
     "factor * (g - average - h * along)", ("factor", "average", "along", "h", "g")
 )
-_divide_by_size = elementwise("x / parameters.size", attributes=("size",))
+_divide_by_size_kernel = elementwise("x / parameters.size", attributes=("size",))
 
 
 @cache
@@ -264,10 +266,10 @@ def _run_row_normalization(
 def _standardize(x: GpuArray, axes: tuple[int, ...], epsilon: float) -> tuple[GpuArray, GpuArray]:
     """Return x standardized over axes, and ``1 / sqrt(variance + epsilon)``."""
     mean = _mean_over_axes(x, axes, True)
-    factor = _scale_factor(
-        _mean_over_axes(_squared_deviation(mean, x), axes, True), epsilon=epsilon
+    factor = _scale_factor_kernel(
+        _mean_over_axes(_squared_deviation_kernel(mean, x), axes, True), epsilon=epsilon
     )
-    return _center_and_scale_channels(mean, factor, x), factor
+    return _center_and_scale_channels_kernel(mean, factor, x), factor
 
 
 @table.implements(normalization.layer_norm)
@@ -284,8 +286,8 @@ def layer_norm(
     if y is not None:
         return y
     y, _ = _standardize(x, tuple(range(axis, len(x.shape))), variance_epsilon)
-    y = y if scale is None else _multiply(scale, y)
-    return y if offset is None else _add(offset, y)
+    y = y if scale is None else _multiplication_kernel(scale, y)
+    return y if offset is None else _addition_kernel(offset, y)
 
 
 @table.implements(normalization.layer_norm_gradient)
@@ -297,17 +299,21 @@ def layer_norm_gradient(
     dx = _run_row_normalization(True, axis, variance_epsilon, x=x, dy=dy, scale=scale)
     if dx is None:
         h, factor = _standardize(x, axes, variance_epsilon)
-        g = dy if scale is None else _multiply(scale, dy)
-        dx = _standardization_gradient(
+        g = dy if scale is None else _multiplication_kernel(scale, dy)
+        dx = _standardization_gradient_kernel(
             factor,
             _mean_over_axes(g, axes, True),
-            _mean_over_axes(_multiply_dy(g, h), axes, True),
+            _mean_over_axes(_multiply_dy_kernel(g, h), axes, True),
             h,
             g,
         )
     else:
         h = layer_norm(x, None, None, axis=axis, variance_epsilon=variance_epsilon)
-    return [dx, sum_axes(dy, before, False), sum_axes(_multiply_dy(dy, h), before, False)]
+    return [
+        dx,
+        sum_over_axes(dy, before, False),
+        sum_over_axes(_multiply_dy_kernel(dy, h), before, False),
+    ]
 
 
 @table.implements(normalization.batch_norm_training)
@@ -322,7 +328,7 @@ def batch_norm_training(
     """Return standardized channels times the scale plus the offset, with the means and the variances."""
     axes = tuple(i for i in range(len(x.shape)) if i != axis)
     mean = _mean_over_axes(x, axes, True)
-    variance = _mean_over_axes(_squared_deviation(mean, x), axes, True)
+    variance = _mean_over_axes(_squared_deviation_kernel(mean, x), axes, True)
     parts = [None if part is None else reinterpret(part, mean.shape) for part in (offset, scale)]
     y = batch_norm(x, mean, variance, *parts, variance_epsilon=variance_epsilon)
     return [y, *(reinterpret(part, (x.shape[axis],)) for part in (mean, variance))]
@@ -343,23 +349,25 @@ def batch_norm_gradient(
     axes = tuple(i for i in range(len(x.shape)) if i != axis)
     beside = tuple(n if i == axis else 1 for i, n in enumerate(x.shape))
     size = math.prod(x.shape[i] for i in axes)
-    inverse = _scale_factor(reinterpret(variance, beside), epsilon=variance_epsilon)
-    h = _center_and_scale_channels(reinterpret(mean, beside), inverse, x)
-    sums = [sum_axes(dy, axes, True), sum_axes(_multiply_dy(dy, h), axes, True)]
-    factor = inverse if scale is None else _multiply(inverse, reinterpret(scale, beside))
-    averages = [_divide_by_size(total, size=size) for total in sums]
-    dx = _standardization_gradient(factor, *averages, h, dy)
+    inverse = _scale_factor_kernel(reinterpret(variance, beside), epsilon=variance_epsilon)
+    h = _center_and_scale_channels_kernel(reinterpret(mean, beside), inverse, x)
+    sums = [sum_over_axes(dy, axes, True), sum_over_axes(_multiply_dy_kernel(dy, h), axes, True)]
+    factor = (
+        inverse if scale is None else _multiplication_kernel(inverse, reinterpret(scale, beside))
+    )
+    averages = [_divide_by_size_kernel(total, size=size) for total in sums]
+    dx = _standardization_gradient_kernel(factor, *averages, h, dy)
     return [dx, *(reinterpret(total, (x.shape[axis],)) for total in sums)]
 
 
 # --- neighbours -------------------------------------------------------------------------------------
 
 
-_LRN_NORM = "(parameters.bias + parameters.alpha * sum)"
-_LRN_SQUARE = "x[k] * x[k]"
-_LRN_GRADIENT_TERM = "dy[k] * y[k] / norms[k]"
-_LRN_RESULT = f"x[i] * power({_LRN_NORM}, -parameters.beta)"
-_LRN_GRADIENT_RESULT = (
+_LRN_NORM_WGSL = "(parameters.bias + parameters.alpha * sum)"
+_LRN_SQUARE_WGSL = "x[k] * x[k]"
+_LRN_GRADIENT_TERM_WGSL = "dy[k] * y[k] / norms[k]"
+_LRN_RESULT_WGSL = f"x[i] * power({_LRN_NORM_WGSL}, -parameters.beta)"
+_LRN_GRADIENT_RESULT_WGSL = (
     "dy[i] * power(norms[i], -parameters.beta)"
     " - 2.0 * parameters.alpha * parameters.beta * x[i] * sum"
 )
@@ -371,7 +379,7 @@ def local_response_normalization(
 ) -> GpuArray:
     """Return x divided by a power of the sum of squares over neighbouring channels."""
     how = depth_radius, float(bias), float(alpha), float(beta)
-    return _map_with_neighbours(_LRN_SQUARE, _LRN_RESULT, how, {"x": x})
+    return _map_with_neighbours(_LRN_SQUARE_WGSL, _LRN_RESULT_WGSL, how, {"x": x})
 
 
 @table.implements(normalization.local_response_normalization_gradient)
@@ -387,21 +395,27 @@ def local_response_normalization_gradient(
 ) -> GpuArray:
     """Return the gradient for x, which acts directly and as a neighbour of other elements."""
     how = depth_radius, float(bias), float(alpha), float(beta)
-    norms = _map_with_neighbours(_LRN_SQUARE, _LRN_NORM, how, {"x": x})
+    norms = _map_with_neighbours(_LRN_SQUARE_WGSL, _LRN_NORM_WGSL, how, {"x": x})
     return _map_with_neighbours(
-        _LRN_GRADIENT_TERM, _LRN_GRADIENT_RESULT, how, {"x": x, "y": y, "dy": dy, "norms": norms}
+        _LRN_GRADIENT_TERM_WGSL,
+        _LRN_GRADIENT_RESULT_WGSL,
+        how,
+        {"x": x, "y": y, "dy": dy, "norms": norms},
     )
 
 
 def _map_with_neighbours(
-    term: str, finish: str, how: tuple[int, float, float, float], arrays: dict[str, GpuArray]
+    neighbour_expression: str,
+    result_expression: str,
+    radius_bias_alpha_beta: tuple[int, float, float, float],
+    arrays_by_name: dict[str, GpuArray],
 ) -> GpuArray:
-    """Return for each element the expression `finish`, given the sum of `term` over its neighbouring channels."""
-    x, (radius, *numbers) = arrays["x"], how
+    """Return for each element a WGSL expression, given the sum of another one over its neighbouring channels."""
+    x, (radius, *numbers) = arrays_by_name["x"], radius_bias_alpha_beta
     rows, length = math.prod(x.shape[:-1]), x.shape[-1]
     if min(2 * radius + 1, length) > MAX_LOOP_STEPS:  # a window of the terms, in several pieces
         radius = min(radius, length)
-        terms = _run_lrn_program(term, "sum", (0, *numbers), arrays)
+        terms = _run_lrn_program(neighbour_expression, "sum", (0, *numbers), arrays_by_name)
         window = Window(
             size=(2 * radius + 1,),
             strides=(1,),
@@ -410,31 +424,40 @@ def _map_with_neighbours(
             out=(length,),
         )
         sums = window_sums(reinterpret(terms, (rows, length, 1)), window)
-        term, arrays, radius = "sums[k]", {**arrays, "sums": reinterpret(sums, x.shape)}, 0
-    return _run_lrn_program(term, finish, (radius, *numbers), arrays)
+        neighbour_expression, arrays_by_name, radius = (
+            "sums[k]",
+            {**arrays_by_name, "sums": reinterpret(sums, x.shape)},
+            0,
+        )
+    return _run_lrn_program(
+        neighbour_expression, result_expression, (radius, *numbers), arrays_by_name
+    )
 
 
 def _run_lrn_program(
-    term: str, finish: str, how: tuple[float, ...], arrays: dict[str, GpuArray]
+    neighbour_expression: str,
+    result_expression: str,
+    radius_bias_alpha_beta: tuple[float, ...],
+    arrays_by_name: dict[str, GpuArray],
 ) -> GpuArray:
-    program = _lrn_program(term, finish, *arrays)
-    step = _lrn_plan(program, arrays["x"].shape, *how)
-    return arrays["x"].buffer.device.launch(step, *arrays.values())
+    program = _lrn_program(neighbour_expression, result_expression, *arrays_by_name)
+    step = _lrn_plan(program, arrays_by_name["x"].shape, *radius_bias_alpha_beta)
+    return arrays_by_name["x"].buffer.device.launch(step, *arrays_by_name.values())
 
 
 @cache
-def _lrn_program(term: str, finish: str, *inputs: str) -> Program:
+def _lrn_program(neighbour_expression: str, result_expression: str, *inputs: str) -> Program:
     bindings = [f"var<storage, read> {name}: array<f32>;" for name in inputs]
     lines = "\n".join(f"@group(0) @binding({i}) {line}" for i, line in enumerate(bindings))
     source = partial(
         shader,
         "normalization_response",
-        term=term,
-        finish=finish,
+        term=neighbour_expression,
+        finish=result_expression,
         bindings=lines,
         **plain_store(len(inputs), "f32"),
     )
-    return Program(finish, source, stored_elements=1)
+    return Program(result_expression, source, stored_elements=1)
 
 
 @lru_cache(maxsize=1024)

@@ -13,10 +13,10 @@ from plugrad.kernels import pooling
 from plugrad_webgpu.algorithms.expressions import elementwise
 from plugrad_webgpu.algorithms.windows import (
     MAX_SPATIAL_AXES,
-    SUM_START,
-    WindowFold,
-    fold_covering_windows,
-    fold_each_window,
+    SUM_INITIAL_STATEMENT,
+    WindowReduction,
+    reduce_covering_windows,
+    reduce_each_window,
     select_window_axes,
     split_window,
 )
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from plugrad.extend import DType, Shape, Window
     from plugrad_webgpu.memory.buffers import GpuArray
 
-WindowPart = tuple["Window", tuple["GpuArray", ...]]
-"""A piece of a window, and the inputs of a fold over it."""
+WindowPartAndInputs = tuple["Window", tuple["GpuArray", ...]]
+"""A piece of a window, and the inputs of a reduction over it."""
 
 LOWEST_VALUE_WGSL = {
     float32: "-infinity()",
@@ -51,11 +51,13 @@ IS_LARGER_EXPRESSIONS = dict.fromkeys(LOWEST_VALUE_WGSL, "(value > best)") | {
 }
 
 
-def make_max_folds(values: Mapping[DType, str], *inputs: str) -> dict[DType, WindowFold]:
-    """Return by dtype the fold that finds the maximum of a window; NaN if it contains NaN."""
+def make_maximum_reductions(
+    values: Mapping[DType, str], *inputs: str
+) -> dict[DType, WindowReduction]:
+    """Return by dtype the window reduction that finds the maximum of a window; NaN if it contains NaN."""
     larger = IS_LARGER_EXPRESSIONS | {float32: "(value > best) | are_nan(value)"}
     return {
-        dtype: WindowFold(
+        dtype: WindowReduction(
             f"var best = Element({LOWEST_VALUE_WGSL[dtype]});",
             f"let value = {value}; best = select(best, value, {larger[dtype]});",
             "best",
@@ -65,12 +67,12 @@ def make_max_folds(values: Mapping[DType, str], *inputs: str) -> dict[DType, Win
     }
 
 
-def make_argmax_folds(
+def make_argmax_reductions(
     values: Mapping[DType, str], is_larger: Mapping[DType, str], *inputs: str
-) -> dict[DType, WindowFold]:
-    """Return by dtype the fold that finds the index of the first maximum of a window; -1 without one."""
+) -> dict[DType, WindowReduction]:
+    """Return by dtype the window reduction that finds the index of the first maximum of a window; -1 without one."""
     return {
-        dtype: WindowFold(
+        dtype: WindowReduction(
             "var best = Element(); var found = Integers(-1);",
             f"let value = {value}; let is_better = (found < Integers()) | {is_larger[dtype]};"
             " best = select(best, value, is_better);"
@@ -82,32 +84,42 @@ def make_argmax_folds(
     }
 
 
-def make_gradient_folds(value: str) -> dict[DType, WindowFold]:
-    """Return by dtype the fold that sums a `value` of the gradients dy and of the indices found."""
-    steps = dict.fromkeys(NUMBER_DTYPES, f"sum += {value};") | {
-        int64: f"sum = sum_i64(sum, {value});"
+def make_gradient_reductions(gradient_expression: str) -> dict[DType, WindowReduction]:
+    """Return by dtype the window reduction that sums an expression of the gradients dy and of the indices found."""
+    steps = dict.fromkeys(NUMBER_DTYPES, f"sum += {gradient_expression};") | {
+        int64: f"sum = sum_i64(sum, {gradient_expression});"
     }
     return {
-        dtype: WindowFold(SUM_START, step, "sum", ("dy", "found"), "found")
+        dtype: WindowReduction(SUM_INITIAL_STATEMENT, step, "sum", ("dy", "found"), "found")
         for dtype, step in steps.items()
     }
 
 
-PIXEL_EXPRESSIONS = dict.fromkeys(LOWEST_VALUE_WGSL, "input[at]")
-IS_LARGER_OR_NAN = "(value > best) | (are_nan(value) & !are_nan(best))"
-MAX_FOLDS = make_max_folds(PIXEL_EXPRESSIONS, "input")
-ARGMAX_FOLDS = make_argmax_folds(
-    PIXEL_EXPRESSIONS, IS_LARGER_EXPRESSIONS | {float32: IS_LARGER_OR_NAN}, "input"
+PIXEL_EXPRESSIONS_BY_DTYPE = dict.fromkeys(LOWEST_VALUE_WGSL, "input[at]")
+IS_LARGER_OR_NAN_WGSL = "(value > best) | (are_nan(value) & !are_nan(best))"
+MAXIMUM_REDUCTIONS_BY_DTYPE = make_maximum_reductions(PIXEL_EXPRESSIONS_BY_DTYPE, "input")
+ARGMAX_REDUCTIONS_BY_DTYPE = make_argmax_reductions(
+    PIXEL_EXPRESSIONS_BY_DTYPE, IS_LARGER_EXPRESSIONS | {float32: IS_LARGER_OR_NAN_WGSL}, "input"
 )
-MAX_GRADIENT_FOLDS = make_gradient_folds("select(Element(), dy[at], found[at] == own)")
-AVERAGE_FOLD = WindowFold(SUM_START, "sum += input[at];", "sum / f32(inside)", ("input",))
-SUM_FOLD = WindowFold(SUM_START, "sum += input[at];", "sum", ("input",))
-AVERAGE_GRADIENT_FOLD = WindowFold(SUM_START, "sum += dy[at] / f32(inside);", "sum", ("dy",))
-SUM_GRADIENT_FOLD = WindowFold(SUM_START, "sum += dy[at];", "sum", ("dy",))
+MAXIMUM_GRADIENT_REDUCTIONS_BY_DTYPE = make_gradient_reductions(
+    "select(Element(), dy[at], found[at] == own)"
+)
+AVERAGE_WINDOW_REDUCTION = WindowReduction(
+    SUM_INITIAL_STATEMENT, "sum += input[at];", "sum / f32(inside)", ("input",)
+)
+SUM_WINDOW_REDUCTION = WindowReduction(
+    SUM_INITIAL_STATEMENT, "sum += input[at];", "sum", ("input",)
+)
+AVERAGE_GRADIENT_WINDOW_REDUCTION = WindowReduction(
+    SUM_INITIAL_STATEMENT, "sum += dy[at] / f32(inside);", "sum", ("dy",)
+)
+SUM_GRADIENT_WINDOW_REDUCTION = WindowReduction(
+    SUM_INITIAL_STATEMENT, "sum += dy[at];", "sum", ("dy",)
+)
 
-_maximum = elementwise(MAXIMUM_EXPRESSIONS, ("a", "b"))
-_divide = elementwise("a / b", ("a", "b"))
-_choose_first_maximum = elementwise(
+_maximum_kernel = elementwise(MAXIMUM_EXPRESSIONS, ("a", "b"))
+_division_kernel = elementwise("a / b", ("a", "b"))
+_first_maximum_kernel = elementwise(
     {
         dtype: f"select(found, place, place >= 0 && (found < 0 || {larger}))"
         for dtype, larger in (
@@ -129,7 +141,9 @@ def max_pool_gradient(
 ) -> GpuArray:
     """Return `dy` at the first maximum of each window."""
     inputs = dy, window_argmax(input, window)
-    return sum_over_pieces(MAX_GRADIENT_FOLDS[dy.dtype], inputs, window, input.shape)
+    return sum_over_pieces(
+        MAXIMUM_GRADIENT_REDUCTIONS_BY_DTYPE[dy.dtype], inputs, window, input.shape
+    )
 
 
 def avg_pool(x: GpuArray, *, window: Window) -> GpuArray:
@@ -140,9 +154,11 @@ def avg_pool(x: GpuArray, *, window: Window) -> GpuArray:
 def avg_pool_gradient(dy: GpuArray, input: GpuArray, *, window: Window) -> GpuArray:
     """Return `dy` distributed evenly over each window."""
     if len(split_window(window, input.shape[1:-1], "stops")) == 1:
-        return fold_covering_windows(AVERAGE_GRADIENT_FOLD, (dy,), window, input.shape)
-    shares = _divide(dy, count_valid_cells(dy, window, input.shape[1:-1]))
-    return sum_over_pieces(SUM_GRADIENT_FOLD, (shares,), window, input.shape)
+        return reduce_covering_windows(
+            AVERAGE_GRADIENT_WINDOW_REDUCTION, (dy,), window, input.shape
+        )
+    shares = _division_kernel(dy, count_valid_cells(dy, window, input.shape[1:-1]))
+    return sum_over_pieces(SUM_GRADIENT_WINDOW_REDUCTION, (shares,), window, input.shape)
 
 
 @table.implements(pooling.max_pool_with_argmax)
@@ -164,7 +180,7 @@ def window_maximum(x: GpuArray, window: Window) -> GpuArray:
     """Return the maximum of each window."""
 
     def pool_up_to_three_axes(x: GpuArray, window: Window) -> GpuArray:
-        return max_over_parts(MAX_FOLDS[x.dtype], split_windows(x, window))
+        return max_over_parts(MAXIMUM_REDUCTIONS_BY_DTYPE[x.dtype], split_windows(x, window))
 
     return pool_all_axes(pool_up_to_three_axes, x, window)
 
@@ -175,8 +191,8 @@ def window_average(x: GpuArray, window: Window) -> GpuArray:
     def pool_up_to_three_axes(x: GpuArray, window: Window) -> GpuArray:
         size = x.shape[1:-1]
         if len(split_window(window, size, "cells")) == 1:
-            return fold_each_window(AVERAGE_FOLD, (x,), window, x.dtype)
-        return _divide(window_sums(x, window), count_valid_cells(x, window, size))
+            return reduce_each_window(AVERAGE_WINDOW_REDUCTION, (x,), window, x.dtype)
+        return _division_kernel(window_sums(x, window), count_valid_cells(x, window, size))
 
     return pool_all_axes(pool_up_to_three_axes, x, window)
 
@@ -184,47 +200,57 @@ def window_average(x: GpuArray, window: Window) -> GpuArray:
 def window_sums(x: GpuArray, window: Window) -> GpuArray:
     """Return the sum of each window over up to three axes."""
     parts = split_window(window, x.shape[1:-1], "cells")
-    return reduce(add, (fold_each_window(SUM_FOLD, (x,), part, x.dtype) for part in parts))
+    return reduce(
+        add, (reduce_each_window(SUM_WINDOW_REDUCTION, (x,), part, x.dtype) for part in parts)
+    )
 
 
 def sum_over_pieces(
-    fold: WindowFold, inputs: tuple[GpuArray, ...], window: Window, image: Shape
+    reduction: WindowReduction, inputs: tuple[GpuArray, ...], window: Window, image: Shape
 ) -> GpuArray:
     """Return images of which each element is a sum over the windows that cover it."""
     parts = split_window(window, image[1:-1], "stops")
-    return reduce(add, (fold_covering_windows(fold, inputs, part, image) for part in parts))
+    return reduce(add, (reduce_covering_windows(reduction, inputs, part, image) for part in parts))
 
 
-def split_windows(x: GpuArray, window: Window) -> list[WindowPart]:
+def split_windows(x: GpuArray, window: Window) -> list[WindowPartAndInputs]:
     """Return the pieces of a window over the cells of images."""
     return [(part, (x,)) for part in split_window(window, x.shape[1:-1], "cells")]
 
 
-def max_over_parts(largest: WindowFold, parts: list[WindowPart]) -> GpuArray:
+def max_over_parts(largest: WindowReduction, parts: list[WindowPartAndInputs]) -> GpuArray:
     """Return the maximum of each window from the maxima of its parts."""
-    found = (fold_each_window(largest, inputs, part, inputs[0].dtype) for part, inputs in parts)
-    return reduce(_maximum, found)
+    found = (reduce_each_window(largest, inputs, part, inputs[0].dtype) for part, inputs in parts)
+    return reduce(_maximum_kernel, found)
 
 
 def argmax_over_parts(
-    find: WindowFold, largest: WindowFold, parts: list[WindowPart], image_step: int = 0
+    find: WindowReduction,
+    largest: WindowReduction,
+    parts: list[WindowPartAndInputs],
+    image_step: int = 0,
 ) -> GpuArray:
     """Return the index of the first maximum of each window from its parts; -1 without one."""
     (window, inputs), *rest = parts
-    found = fold_each_window(find, inputs, window, int32, image_step)
+    found = reduce_each_window(find, inputs, window, int32, image_step)
     if rest:
         best = max_over_parts(largest, parts[:1])
         for window, inputs in rest:
-            place = fold_each_window(find, inputs, window, int32, image_step)
+            place = reduce_each_window(find, inputs, window, int32, image_step)
             value = max_over_parts(largest, [(window, inputs)])
-            found, best = _choose_first_maximum(found, place, best, value), _maximum(best, value)
+            found, best = (
+                _first_maximum_kernel(found, place, best, value),
+                _maximum_kernel(best, value),
+            )
     return found
 
 
 def window_argmax(x: GpuArray, window: Window, image_step: int = 0) -> GpuArray:
     """Return the index of the first maximum of each window; -1 without one."""
     parts = split_windows(x, window)
-    return argmax_over_parts(ARGMAX_FOLDS[x.dtype], MAX_FOLDS[x.dtype], parts, image_step)
+    return argmax_over_parts(
+        ARGMAX_REDUCTIONS_BY_DTYPE[x.dtype], MAXIMUM_REDUCTIONS_BY_DTYPE[x.dtype], parts, image_step
+    )
 
 
 def count_valid_cells(x: GpuArray, window: Window, size: Shape) -> GpuArray:

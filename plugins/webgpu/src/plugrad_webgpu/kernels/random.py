@@ -36,7 +36,7 @@ _RANDOM_NORMAL_PROGRAM: Final = Program(
     ),
 )
 _MULTINOMIAL_PROGRAM: Final = Program("random classes", partial(shader, "random_classes"))
-_clip_negative_to_zero: Final = elementwise(
+_clip_negative_to_zero_kernel: Final = elementwise(
     "select(0.0, x, x > 0.0)"
 )  # NaN does not affect other classes
 
@@ -72,7 +72,7 @@ def multinomial(
     """Return for each uniform number the class whose interval of cumulative probability contains it."""
     rows, classes = logits.shape
     weights = cast(logits, dtype=float32)
-    weights = _clip_negative_to_zero(weights if normalized else softmax(weights, dim=1))
+    weights = _clip_negative_to_zero_kernel(weights if normalized else softmax(weights, dim=1))
     sums = cumulative_sum(weights, axis=1, exclusive=False, reverse=False)
     words = random_bits(state, shape=(rows, num_samples))
     return logits.buffer.device.launch(_multinomial_plan(rows, num_samples, classes), sums, words)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import bool_, complex64, float32, int32, int64, uint32
 from plugrad.kernels import reduction as contracts
-from plugrad_webgpu.algorithms.product import sum_axes
+from plugrad_webgpu.algorithms.product import sum_over_axes
 from plugrad_webgpu.algorithms.reduce import arg_reduction, reduction
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels.binary import (
@@ -44,7 +44,7 @@ def with_complex_parts(reduce: Callable[..., GpuArray]) -> Callable[..., GpuArra
 
 
 AXIS_REDUCTIONS = {
-    contracts.sum: with_complex_parts(sum_axes),
+    contracts.sum: with_complex_parts(sum_over_axes),
     contracts.prod: reduction(PRODUCT_EXPRESSIONS, dict.fromkeys(PRODUCT_EXPRESSIONS, 1)),
     contracts.mean: with_complex_parts(
         reduction("a + b", {float32: 0}, finish="value / parameters.divisor")

@@ -84,46 +84,59 @@ class SourcePositions(NamedTuple):
     fraction: NDArray[np.float32]
 
 
-PositionFunction = Callable[[int, int, bool, bool], SourcePositions]
+SourcePositionFunction = Callable[[int, int, bool, bool], SourcePositions]
 ResizeFlags = tuple[bool, bool]
 """Whether to align the corners, and whether pixels have their centers at halves."""
 
 
 def _run_resize(
-    x: GpuArray, size: Pair, find: PositionFunction, how: ResizeFlags, element: str, mix: str
+    x: GpuArray,
+    size: Pair,
+    find_positions: SourcePositionFunction,
+    flags: ResizeFlags,
+    wgsl_type: str,
+    mix_expression: str,
 ) -> GpuArray:
-    """Return images interpolated at the positions that `find` computes."""
+    """Return images interpolated at the positions that `find_positions` computes."""
     shape = (x.shape[0], *size, x.shape[3])
     channels, chunk, chunks, width = _chunk_sizes(shape[3])
     count = math.prod(shape[:3]) * chunks
     parameters = (count, chunks, chunk, channels, *x.shape[1:3], *shape[1:3])
     step = plan(
-        _resize_program(vector_type(element, width), mix), parameters, count, shape, x.dtype
+        _resize_program(vector_type(wgsl_type, width), mix_expression),
+        parameters,
+        count,
+        shape,
+        x.dtype,
     )
     device = x.buffer.device
     lengths = (x.shape[ROWS], size[0], x.shape[COLUMNS], size[1])
-    return device.launch(step, device.constant(_make_position_table(find), *lengths, *how), x)
+    return device.launch(
+        step, device.constant(_make_position_table(find_positions), *lengths, *flags), x
+    )
 
 
 @cache
-def _make_position_table(find: PositionFunction) -> Callable[..., NDArray[np.uint32]]:
+def _make_position_table(
+    find_positions: SourcePositionFunction,
+) -> Callable[..., NDArray[np.uint32]]:
     """Return a function that computes the source positions of rows and columns, for the cache of the device."""
 
     def compute_table(
         height: int, rows: int, width: int, columns: int, *how: bool
     ) -> NDArray[np.uint32]:
-        of_both = (*find(height, rows, *how), *find(width, columns, *how))
+        of_both = (*find_positions(height, rows, *how), *find_positions(width, columns, *how))
         return np.concatenate([part.view(np.uint32) for part in of_both])
 
     return compute_table
 
 
 @cache
-def _make_range_table(find: PositionFunction) -> Callable[..., NDArray[np.uint32]]:
+def _make_range_table(find_positions: SourcePositionFunction) -> Callable[..., NDArray[np.uint32]]:
     """Return a function that computes an axis's source positions, and the range of results that use each."""
 
     def compute_table(length: int, count: int, reach: int, *how: bool) -> NDArray[np.uint32]:
-        (low, share), positions = find(length, count, *how), np.arange(length)
+        (low, share), positions = find_positions(length, count, *how), np.arange(length)
         ranges = [low.searchsorted(positions - reach), low.searchsorted(positions, "right")]
         return np.concatenate([low, share.view(np.uint32), *ranges]).astype(np.uint32)
 
@@ -135,8 +148,8 @@ def _sum_along_axis(
     axis: int,
     length: int,
     count: int,
-    find: PositionFunction,
-    how: ResizeFlags,
+    find_positions: SourcePositionFunction,
+    flags: ResizeFlags,
     reach: int,
 ) -> GpuArray:
     """Return for each source index along an axis the weighted sum of dy over the results that use it.
@@ -144,7 +157,7 @@ def _sum_along_axis(
     A step shows the positions from `low` to ``low + reach``.
     """
     device = dy.buffer.device
-    numbers = device.constant(_make_range_table(find), length, count, reach, *how)
+    numbers = device.constant(_make_range_table(find_positions), length, count, reach, *flags)
     shape = (*dy.shape[:axis], length, *dy.shape[axis + 1 :])
     inner, chunk, chunks, width = _chunk_sizes(math.prod(shape[axis + 1 :]))
     program = _resize_gradient_program(vector_type("f32", width))
@@ -167,13 +180,13 @@ def _chunk_sizes(size: int) -> tuple[int, int, int, int]:
 
 
 @cache
-def _resize_program(element: str, mix: str) -> Program:
-    return Program("resize", partial(shader, "resize", element=element, mix=mix))
+def _resize_program(wgsl_type: str, mix_expression: str) -> Program:
+    return Program("resize", partial(shader, "resize", element=wgsl_type, mix=mix_expression))
 
 
 @cache
-def _resize_gradient_program(element: str) -> Program:
-    return Program("resize gradient", partial(shader, "resize_gradient", element=element))
+def _resize_gradient_program(wgsl_type: str) -> Program:
+    return Program("resize gradient", partial(shader, "resize_gradient", element=wgsl_type))
 
 
 # --- places, in double precision or in integers: the sizes are numbers of the host ------------------

@@ -29,7 +29,7 @@ GPU_MAX_INVOCATIONS = 65_536
 SOFTWARE_MIN_BLOCK_ELEMENTS = 1024
 GPU_MIN_BLOCK_ELEMENTS = 64
 
-ScanPass = Literal["totals", "rows", "blocks"]
+ScanPassName = Literal["totals", "rows", "blocks"]
 """What a program computes: the totals of blocks, or running totals of whole rows or of blocks."""
 
 
@@ -37,7 +37,7 @@ class ScanRule(NamedTuple):
     """The WGSL that accumulates running totals of one dtype."""
 
     dtype: DType
-    total_type: str
+    total_wgsl_type: str
     combine_expression: str
     """The combination of the totals a and b."""
     identity: str
@@ -50,9 +50,9 @@ class ScanRule(NamedTuple):
 class ScanLevel(NamedTuple):
     """The dispatches of one level of a blocked scan: over elements, over totals of blocks, and so on."""
 
-    totals: Plan | None
+    totals_plan: Plan | None
     """None where each row is one block."""
-    scan: Plan
+    scan_plan: Plan
 
 
 # A float32 sum of ones stops at 2^24, and one of tenths loses digits long before.
@@ -87,11 +87,11 @@ def run_scan(
     levels = _scan_levels(rules[x.dtype], x.shape, axis, exclusive, reverse, device.is_software)
     inputs = [x]
     for level in levels:
-        if level.totals is not None:
-            inputs.append(device.launch(level.totals, inputs[-1]))
-    running = device.launch(levels[-1].scan, inputs.pop())
+        if level.totals_plan is not None:
+            inputs.append(device.launch(level.totals_plan, inputs[-1]))
+    running = device.launch(levels[-1].scan_plan, inputs.pop())
     for level, values in zip(levels[-2::-1], reversed(inputs), strict=True):
-        running = device.launch(level.scan, values, running)
+        running = device.launch(level.scan_plan, values, running)
     return running
 
 
@@ -117,7 +117,7 @@ def _iter_scan_levels(
 ) -> Iterator[ScanLevel]:
     """Yield the levels of a blocked scan; those above the first are exclusive scans of block totals."""
     outer, length, inner = rows
-    size = (2,) if rule.total_type == "vec2f" else ()
+    size = (2,) if rule.total_wgsl_type == "vec2f" else ()
     is_state = False
     # Vectors may end beyond a single row, in the padding of its buffer, but must begin with it.
     is_wide = inner == 1 and (length % 4 == 0 or (outer == 1 and not reverse))
@@ -129,7 +129,7 @@ def _iter_scan_levels(
         blocks = -(-length // run)
         count = outer * blocks * inner
         parameters = (count, length, inner, run, blocks, exclusive, reverse, 0)
-        role: ScanPass = "blocks" if blocks > 1 else "rows"
+        role: ScanPassName = "blocks" if blocks > 1 else "rows"
         scan_plan = plan(
             _scan_program(rule, role, is_state, lanes), parameters, count, shape, rule.dtype
         )
@@ -153,38 +153,42 @@ def _scan_block_size(columns: int, length: int, is_software: bool) -> int:
 
 
 @cache
-def _scan_program(rule: ScanRule, role: ScanPass, is_state: bool, lanes: str) -> Program:
+def _scan_program(
+    rule: ScanRule, pass_name: ScanPassName, reads_block_totals: bool, lanes: str
+) -> Program:
     """Return the program of one pass of a scan, over elements or over block totals.
 
     The `lanes` of vectors are in the order of accumulation; without lanes, elements are not vectors.
     """
-    item = rule.total_type if is_state else STORAGE_TYPE[rule.dtype]
+    item = rule.total_wgsl_type if reads_block_totals else STORAGE_TYPE[rule.dtype]
     element = vector_type(item, 4) if lanes else item
-    result = rule.total_type if role == "totals" else element
+    result = rule.total_wgsl_type if pass_name == "totals" else element
     each = [f"total = joined(total, state_of(values{lane}));" for lane in _lane_selectors(lanes)]
-    if role != "totals":
+    if pass_name != "totals":
         keep = "result_of(select(total, before, parameters.is_exclusive == 1u));"
         results = [f"results{lane} = {keep}" for lane in _lane_selectors(lanes)]
         each = [f"before = total; {a} {b}" for a, b in zip(each, results, strict=True)]
         each = [f"var before = total; var results = {element}();", *each, "output[at] = results;"]
     arrays = [f"var<storage, read_write> output: array<{result}>;"]
-    if role == "blocks":
-        arrays.insert(0, f"var<storage, read> starts: array<{rule.total_type}>;")
+    if pass_name == "blocks":
+        arrays.insert(0, f"var<storage, read> starts: array<{rule.total_wgsl_type}>;")
     source = partial(
         shader,
         "scan",
         element=element,
         item=item,
-        state=rule.total_type,
+        state=rule.total_wgsl_type,
         join=rule.combine_expression,
-        lift="x" if is_state else rule.total_of_element,
-        lower="total" if is_state else rule.element_of_total,
+        lift="x" if reads_block_totals else rule.total_of_element,
+        lower="total" if reads_block_totals else rule.element_of_total,
         bindings="\n".join(f"@group(0) @binding({i}) {a}" for i, a in enumerate(arrays, start=1)),
-        start="starts[index]" if role == "blocks" else f"{rule.total_type}({rule.identity})",
+        start="starts[index]"
+        if pass_name == "blocks"
+        else f"{rule.total_wgsl_type}({rule.identity})",
         each="\n    ".join(each),
-        last="output[index] = total;" if role == "totals" else "",
+        last="output[index] = total;" if pass_name == "totals" else "",
     )
-    return Program(f"scan {rule.combine_expression} {role}", source)
+    return Program(f"scan {rule.combine_expression} {pass_name}", source)
 
 
 def _lane_selectors(lanes: str) -> list[str]:

@@ -31,15 +31,16 @@ if TYPE_CHECKING:
 PREFERRED_RADICES: Final = (8, 4, 2)
 """The factors that have a pass of their own, the fastest first; so have 3 and 5."""
 
-_FFT_SOURCE = partial(shader, "signal")
+_write_fft_source = partial(shader, "signal")
 _PROGRAMS_BY_RADIX = {
-    r: Program(f"fft radix {r}", _FFT_SOURCE, entry_point=f"radix_{r}") for r in (2, 3, 4, 5, 8)
+    r: Program(f"fft radix {r}", _write_fft_source, entry_point=f"radix_{r}")
+    for r in (2, 3, 4, 5, 8)
 }
-_ANY_RADIX_PROGRAM = Program("fft any radix", _FFT_SOURCE, entry_point="any_radix")
-_MODULATION_PROGRAM = Program("fft modulate", _FFT_SOURCE, entry_point="modulate")
+_ANY_RADIX_PROGRAM = Program("fft any radix", _write_fft_source, entry_point="any_radix")
+_ROW_MULTIPLICATION_PROGRAM = Program("fft modulate", _write_fft_source, entry_point="modulate")
 
 
-class PassOptions(NamedTuple):
+class FftPassOptions(NamedTuple):
     """Options of FFT passes: whether it is the first or last one, swaps real and imaginary parts, and divides."""
 
     is_first: bool = True
@@ -97,56 +98,76 @@ def _bluestein_chirp(n: int) -> NDArray[np.complex128]:
 
 
 @lru_cache(maxsize=1024)
-def _fft_pass_plan(lead: Shape, size: int, span: int, radix: int, ends: PassOptions) -> Plan:
+def _fft_pass_plan(
+    leading_shape: Shape,
+    row_length: int,
+    transformed_length: int,
+    radix: int,
+    options: FftPassOptions,
+) -> Plan:
     program = _PROGRAMS_BY_RADIX.get(radix, _ANY_RADIX_PROGRAM)
-    count = math.prod(lead) * size // radix
-    return _fft_plan(program, (count, size, span, radix), lead, size, ends)
+    count = math.prod(leading_shape) * row_length // radix
+    return _fft_plan(
+        program, (count, row_length, transformed_length, radix), leading_shape, row_length, options
+    )
 
 
 @lru_cache(maxsize=1024)
-def _modulation_plan(lead: Shape, size: int, row: int, ends: PassOptions) -> Plan:
-    return _fft_plan(_MODULATION_PROGRAM, (math.prod(lead) * size, size, row, 1), lead, size, ends)
+def _row_multiplication_plan(
+    leading_shape: Shape, new_row_length: int, row_length: int, options: FftPassOptions
+) -> Plan:
+    return _fft_plan(
+        _ROW_MULTIPLICATION_PROGRAM,
+        (math.prod(leading_shape) * new_row_length, new_row_length, row_length, 1),
+        leading_shape,
+        new_row_length,
+        options,
+    )
 
 
 def _fft_plan(
-    program: Program, parameters: tuple[int, ...], lead: Shape, size: int, ends: PassOptions
+    program: Program,
+    parameters: tuple[int, ...],
+    leading_shape: Shape,
+    row_length: int,
+    options: FftPassOptions,
 ) -> Plan:
-    shape = (*lead, size if ends.is_last else 2 * size)
-    return plan(program, (*parameters, *ends.words()), parameters[0], shape, complex64)
+    shape = (*leading_shape, row_length if options.is_last else 2 * row_length)
+    return plan(program, (*parameters, *options.words()), parameters[0], shape, complex64)
 
 
-def fft_small_factors(x: GpuArray, size: int, ends: PassOptions) -> GpuArray:
+def fft_small_factors(x: GpuArray, row_length: int, options: FftPassOptions) -> GpuArray:
     """Return the transforms of rows whose length has only small factors."""
     device, lead = x.buffer.device, x.shape[:-1]
-    factors = device.constant(split_roots_of_unity, size)
-    radices = plan_fft_stages(size, PREFERRED_RADICES)[1] or (1,)
+    factors = device.constant(split_roots_of_unity, row_length)
+    radices = plan_fft_stages(row_length, PREFERRED_RADICES)[1] or (1,)
     span = 1
     for number, radix in enumerate(radices):
         is_first, is_last = number == 0, number == len(radices) - 1
-        ends_here = PassOptions(
-            ends.is_first and is_first,
-            ends.is_last and is_last,
-            ends.is_first_swapped and is_first,
-            ends.is_last_swapped and is_last,
-            ends.divisor,
+        ends_here = FftPassOptions(
+            options.is_first and is_first,
+            options.is_last and is_last,
+            options.is_first_swapped and is_first,
+            options.is_last_swapped and is_last,
+            options.divisor,
         )
-        x = device.launch(_fft_pass_plan(lead, size, span, radix, ends_here), x, factors)
+        x = device.launch(_fft_pass_plan(lead, row_length, span, radix, ends_here), x, factors)
         span *= radix
     return x
 
 
 def multiply_rows(
-    x: GpuArray, factors: GpuArray, row: int, size: int, ends: PassOptions
+    x: GpuArray, factors: GpuArray, row_length: int, new_row_length: int, options: FftPassOptions
 ) -> GpuArray:
     """Multiply rows by factors, and change their length."""
-    step = _modulation_plan(x.shape[:-1], size, row, ends)
+    step = _row_multiplication_plan(x.shape[:-1], new_row_length, row_length, options)
     return x.buffer.device.launch(step, x, factors)
 
 
 def fft_rows(x: GpuArray, *, is_inverse: bool) -> GpuArray:
     """Return the transforms of the rows of an array, by Bluestein's convolution if a factor is large."""
     row = x.shape[-1]
-    ends = PassOptions(
+    ends = FftPassOptions(
         is_first_swapped=is_inverse, is_last_swapped=is_inverse, divisor=row if is_inverse else 1
     )
     device, (size, _) = x.buffer.device, plan_fft_stages(row, PREFERRED_RADICES)
@@ -154,7 +175,7 @@ def fft_rows(x: GpuArray, *, is_inverse: bool) -> GpuArray:
         return fft_small_factors(x, row, ends)
     around = device.constant(split_chirp, row)
     first = ends._replace(is_last=False, is_last_swapped=False)
-    between = PassOptions(is_first=False, is_last=False)
+    between = FftPassOptions(is_first=False, is_last=False)
     last = ends._replace(is_first=False, is_first_swapped=False)
     x = fft_small_factors(multiply_rows(x, around, row, size, first), size, between)
     x = multiply_rows(x, device.constant(split_chirp_filter, row, size), size, size, between)

@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from plugrad.extend import Kernel
     from plugrad_webgpu.memory.buffers import GpuArray
 
-HOST_BODIES = dict(host_implementations(sorting))
+HOST_IMPLEMENTATIONS = dict(host_implementations(sorting))
 
 
 def implements_on_gpus(
     kernel: Kernel[..., Any],
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that declares a function for GPUs; software devices use the host body.
+    """Return a decorator that declares a function for GPUs; software devices compute with NumPy on the host.
 
     So do complex numbers, whose order takes two keys.
     """
-    body = HOST_BODIES.pop(kernel)
+    body = HOST_IMPLEMENTATIONS.pop(kernel)
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         @table.implements(kernel)
@@ -92,4 +92,4 @@ def _take_along_rows(x: GpuArray, places: GpuArray) -> GpuArray:
     return reinterpret(gather(*parts, axis=1, batch_dims=1), places.shape)
 
 
-table.update(HOST_BODIES, on_host=True)
+table.update(HOST_IMPLEMENTATIONS, on_host=True)

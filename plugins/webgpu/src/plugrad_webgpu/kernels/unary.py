@@ -170,36 +170,38 @@ table.update(
 # WGSL does not define the conversion of NaN, and its limits for large floats are those that float32
 # can represent; the snippets saturate at the limits of the integers. A float is False only if its
 # bits are those of 0 or -0: for a comparison with 0, a fast-math compiler would decide about NaN.
-FLOAT_CASTS = {
+FLOAT_CAST_EXPRESSIONS = {
     int64: "f32_of_i64(x)",
     uint32: "f32_of_u32(x)",
     complex64: "x.x",
 } | dict.fromkeys((int32, bool_, float32), "f32(x)")
-INT32_CASTS = {
+INT32_CAST_EXPRESSIONS = {
     float32: "saturated_i32(x)",
     int64: "bitcast<i32>(x.x)",
     complex64: "saturated_i32(x.x)",
 } | dict.fromkeys((int32, uint32, bool_), "i32(x)")
-UINT32_CASTS = {
+UINT32_CAST_EXPRESSIONS = {
     float32: "saturated_u32(x)",
     int64: "x.x",
     complex64: "saturated_u32(x.x)",
 } | dict.fromkeys((int32, uint32, bool_), "u32(x)")
 
 CAST_EXPRESSIONS: dict[DType, dict[DType, str]] = {
-    float32: FLOAT_CASTS,
-    int32: INT32_CASTS,
+    float32: FLOAT_CAST_EXPRESSIONS,
+    int32: INT32_CAST_EXPRESSIONS,
     **{
-        dtype: {source: narrow_expression(dtype, e) for source, e in INT32_CASTS.items()}
+        dtype: {source: narrow_expression(dtype, e) for source, e in INT32_CAST_EXPRESSIONS.items()}
         | {
             float32: f"clamp(saturated_i32(x), {LOWEST_VALUE[dtype]}, {HIGHEST_VALUE[dtype]})",
             complex64: f"clamp(saturated_i32(x.x), {LOWEST_VALUE[dtype]}, {HIGHEST_VALUE[dtype]})",
         }
         for dtype in (int8, int16)
     },
-    uint32: UINT32_CASTS,
+    uint32: UINT32_CAST_EXPRESSIONS,
     **{
-        dtype: {source: narrow_expression(dtype, e) for source, e in UINT32_CASTS.items()}
+        dtype: {
+            source: narrow_expression(dtype, e) for source, e in UINT32_CAST_EXPRESSIONS.items()
+        }
         | {
             float32: f"min(saturated_u32(x), {HIGHEST_VALUE[dtype]}u)",
             complex64: f"min(saturated_u32(x.x), {HIGHEST_VALUE[dtype]}u)",
@@ -220,14 +222,16 @@ CAST_EXPRESSIONS: dict[DType, dict[DType, str]] = {
         complex64: "((bitcast<u32>(x.x) | bitcast<u32>(x.y)) & 0x7fffffffu) != 0u",
     },
     complex64: {
-        source: f"vec2f({e}, 0.0)" for source, e in FLOAT_CASTS.items() if source != complex64
+        source: f"vec2f({e}, 0.0)"
+        for source, e in FLOAT_CAST_EXPRESSIONS.items()
+        if source != complex64
     },
 }
 CAST_IMPLEMENTATIONS: dict[DType, Callable[..., GpuArray]] = {
     dtype: elementwise(expressions, result=dtype, body=make_cast(dtype))
     for dtype, expressions in CAST_EXPRESSIONS.items()
 }
-TO_WIDE_FLOAT = FLOAT_CASTS | {
+WIDE_FLOAT_CAST_EXPRESSIONS = FLOAT_CAST_EXPRESSIONS | {
     int32: "odd_f32_of_i32(x)",
     uint32: "odd_f32_of_u32(x)",
     int64: "odd_f32_of_i64(x)",
@@ -238,7 +242,7 @@ TO_WIDE_FLOAT = FLOAT_CASTS | {
 @cache
 def cast_to_half(dtype: DType) -> Callable[..., GpuArray]:
     """Return the cast to float16 or bfloat16."""
-    return elementwise(TO_WIDE_FLOAT, result=dtype)
+    return elementwise(WIDE_FLOAT_CAST_EXPRESSIONS, result=dtype)
 
 
 @table.implements(unary.cast)

@@ -110,7 +110,7 @@ class CommandRecorder(Protocol):
 
     is_software: bool
     """Whether the device computes on the CPU."""
-    has_long_words: bool
+    loads_64_bit_words: bool
     """Whether shaders load vectors as words of 64 bits."""
     shared_bytes: int
     """The memory of a workgroup."""

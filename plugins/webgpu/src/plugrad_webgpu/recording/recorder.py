@@ -97,7 +97,7 @@ class Recorder:
         self.work: list[RecordedDispatch | RecordedCopy] = []
         self.hosting: EmptyHostStore = EmptyHostStore()
         self.is_software: bool = device.is_software
-        self.has_long_words: bool = device.has_long_words
+        self.loads_64_bit_words: bool = device.loads_64_bit_words
         self.shared_bytes: int = device.shared_bytes
         self.tiles: Mapping[str, str] = device.tiles
         self.pool: Pool = device.pool

@@ -25,7 +25,7 @@ def attach_calls_to_rows(
     kept_results: Collection[PlaceholderBuffer],
     max_buffers: int,
 ) -> list[RecordedDispatch | RecordedCopy]:
-    """Return the work with the elementwise calls of what row kernels have found computed by these.
+    """Return the recorded work, with elementwise calls on results of row kernels (such as softmax) merged into these.
 
     Args:
         work: what was recorded, with elementwise dispatches fused.

@@ -194,7 +194,7 @@ def weigh(formula: Formula) -> int:
 
 
 def find_fusion_limits(formula: Formula, loop: Shape | None) -> int:
-    """Return the limits of a step, as bits.
+    """Return as bits what an elementwise call must not be fused with.
 
     >>> find_fusion_limits(Formula("x", (("x", float32),), float32), (2, 3)) == HAS_ODD_ROWS
     True
@@ -210,7 +210,7 @@ def single_call_program(form: ChainForm) -> Program:
 
 
 def chain_program(form: ChainForm) -> Program:
-    """Return the shader program of a chain of fused calls; its operands are the leaves, then the outputs."""
+    """Return the shader program of a chain of fused calls; its operands are the inputs, then the outputs."""
     label = "; ".join(formula.expression for formula in form.formulas)
     return Program(label, partial(_chain_source, form), outputs=len(form.outputs))
 
@@ -228,7 +228,7 @@ def plain_store(binding: int, element: str) -> dict[str, str]:
 
 
 def program_with_epilogue(program: Program, inputs: int, form: ChainForm) -> Program:
-    """Return a program of so many inputs with a chain in place of what stores its results.
+    """Return a program that passes its results through a chain of elementwise calls before it stores them.
 
     Its operands are those inputs, the leaves that are not given, and the outputs.
     """
