@@ -58,7 +58,7 @@ class Edge(NamedTuple):
     target: int
 
 
-class _Event(NamedTuple):
+class _RecordedCall(NamedTuple):
     call: Call
     is_backward: bool
     differentiated_order: int | None
@@ -71,7 +71,7 @@ class _Recorder:
     """A watcher that records the calls of a function and of its gradient."""
 
     def __init__(self) -> None:
-        self.events: list[_Event] = []
+        self.events: list[_RecordedCall] = []
         self.is_pulling = False
         """Whether the function has returned, and its gradient is being computed."""
         self._thread = get_ident()
@@ -83,7 +83,7 @@ class _Recorder:
         step = _differentiated_step()
         if step is not None or not self.is_pulling:  # otherwise it prepares the gradient
             order = None if step is None else step.order
-            self.events.append(_Event(call, step is not None, order, next_node_order()))
+            self.events.append(_RecordedCall(call, step is not None, order, next_node_order()))
 
 
 def _differentiated_step() -> Step | None:
@@ -207,7 +207,7 @@ def _live_variables() -> list[tuple[str, Any]]:
 class _GraphBuilder:
     """Builds the graph from the recorded calls."""
 
-    def __init__(self, events: list[_Event]) -> None:
+    def __init__(self, events: list[_RecordedCall]) -> None:
         self.events = events
         self.nodes: list[Node] = []
         self.edges: dict[Edge, None] = {}
