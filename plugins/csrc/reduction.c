@@ -34,6 +34,7 @@
 #define STRIP_ROWS BLOCK  // rows of columns, whose sums wait in the cache meanwhile
 #define EXTREME_ROWS_AT_ONCE (8 * BLOCK)  // whose extremes are looked for with more to do before and after
 #define SIDE_BY_SIDE _Pragma("clang loop interleave(disable)")
+#define BRIEF
 #define ROWS_OF(block) (sizeof(block) == sizeof(float) ? BLOCK : 8 * BLOCK)
 
 // The rows of WIDTH columns, whose partial results are vectors: LLVM would keep an array in memory. So does
@@ -81,6 +82,8 @@
 
 #else
 #define SIDE_BY_SIDE
+// For loops that combine few elements: one vector at a time is as fast there, and takes less code.
+#define BRIEF _Pragma("clang loop interleave(disable)")
 #define STRIPE 1024
 #define STRIP_ROWS 32
 #define EXTREME_ROWS_AT_ONCE STRIP_ROWS
@@ -125,7 +128,7 @@
                 partial[i] = combine(y, x[3 * stride + i]);                                        \
             }                                                                                      \
         for (; row < rows; row++, x += stride)                                                     \
-            for (int i = 0; i < width; i++) partial[i] = combine(partial[i], x[i]);                \
+            BRIEF for (int i = 0; i < width; i++) partial[i] = combine(partial[i], x[i]);          \
         for (int i = 0; i < width; i++) totals[i] = combine(totals[i], partial[i]);                \
     }
 #define REDUCE_LINES(name, dtype)                                                                  \
@@ -172,7 +175,7 @@
                         partial[i] = combine(partial[i], x[row * stride + i]);                     \
             else                                                                                   \
                 for (int row = first; row < last; row++)                                           \
-                    SIDE_BY_SIDE for (int i = 0; i < width; i++)                                   \
+                    SIDE_BY_SIDE BRIEF for (int i = 0; i < width; i++)                             \
                         partial[i] = combine(partial[i], x[row * stride + i]);                     \
             SIDE_BY_SIDE for (int i = 0; i < width; i++)                                           \
                 totals[i] = combine(totals[i], partial[i]);                                        \
@@ -214,7 +217,7 @@
         total totals[WIDTH];                                                                       \
         for (int i = 0; i < WIDTH; i++) totals[i] = initial;                                       \
         name##_rows_##dtype(totals, x, rows, WIDTH, WIDTH);                                        \
-        for (int i = 0; i < count - rows * WIDTH; i++)                                             \
+        BRIEF for (int i = 0; i < count - rows * WIDTH; i++)                                       \
             totals[i] = combine(totals[i], x[rows * WIDTH + i]);                                   \
         for (int half = WIDTH / 2; half > 0; half /= 2)                                            \
             for (int i = 0; i < half; i++) totals[i] = combine(totals[i], totals[i + half]);       \
@@ -270,17 +273,17 @@
                 const int columns = WIDTH * inner, rows = reduced / WIDTH;                         \
                 const type *const rest = x + (ptrdiff_t)rows * columns;                            \
                 total totals[WIDTH * SHORT];                                                       \
-                for (int i = 0; i < columns; i++) totals[i] = initial;                             \
+                BRIEF for (int i = 0; i < columns; i++) totals[i] = initial;                       \
                 for (int row = 0; row < rows; row += BLOCK)                                        \
                     for (int i = 0; i < columns; i += WIDTH)                                       \
                         name##_rows_##dtype(totals + i, x + (ptrdiff_t)row * columns + i,          \
                                             smaller(BLOCK, rows - row), columns, WIDTH);           \
-                for (int i = 0; i < (reduced - rows * WIDTH) * inner; i++)                         \
+                BRIEF for (int i = 0; i < (reduced - rows * WIDTH) * inner; i++)                   \
                     totals[i] = combine(totals[i], rest[i]);                                       \
                 for (int count = columns / 2; count >= inner; count /= 2)                          \
-                    for (int i = 0; i < count; i++)                                                \
+                    BRIEF for (int i = 0; i < count; i++)                                          \
                         totals[i] = combine(totals[i], totals[i + count]);                         \
-                for (int i = 0; i < inner; i++) out[i] = finish(totals[i], reduced);               \
+                BRIEF for (int i = 0; i < inner; i++) out[i] = finish(totals[i], reduced);         \
             } else                                                                                 \
                 name##_pitched_##dtype(x, out, inner, reduced, inner);                             \
     }

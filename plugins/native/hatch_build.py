@@ -83,6 +83,8 @@ COMPILER_OPTIONS = (
 """Options of the compiler. With loops of unknown length unrolled, an extension is 34 KB larger, and not faster."""
 SIZE_OPTIMIZED_SOURCES = ("arrays", "nodes", "sharing", "small_concatenations", "small_results")
 """Sources of the extension that are compiled for size: they prepare calls, and have no loops over many elements."""
+NOT_UNROLLED_SOURCES = ("moments", "resize")
+"""Sources whose loops gain nothing from being unrolled or interleaved."""
 NO_UNWIND_TABLES_OPTIONS = ("-fno-unwind-tables", "-fno-asynchronous-unwind-tables")
 """Options without which an extension is 40 KB larger. Debuggers follow the pointers to frames, but on Windows."""
 LINKER_OPTIONS = (
@@ -111,17 +113,30 @@ ADDRESS_SANITIZER_GLOBS = (
 
 
 class Variant(NamedTuple):
-    """What a variant is compiled for: a processor of LLVM, and the width of its vectors; and more options."""
+    """What a variant is compiled for: a processor of LLVM, and the width of its vectors; more options.
+
+    Sources of kernels that the variant has compiled for size come last.
+    """
 
     processor: str
     vector_bytes: int
     options: tuple[str, ...] = ()
+    size_optimized_sources: tuple[str, ...] = ()
 
 
 X86_64_VARIANTS = {
     # For processors without AVX2, few of which are younger than ten years. Without any unrolling, it has 0.7 of
     # the size, and takes 1.05 times as long in the geometric mean, at most 2.2 times (the greatest of uint8).
-    "v2": Variant("x86_64_v2", 16, ("-fno-unroll-loops",)),
+    # Few run it; so what is neither a product, nor a reduction, nor an elementwise loop is compiled for size.
+    "v2": Variant(
+        "x86_64_v2",
+        16,
+        ("-fno-unroll-loops",),
+        (
+            *("attention", "half", "heads", "indexing", "moments", "movement", "normalization"),
+            *("pooling", "resize", "scan", "signal", "sorting"),
+        ),
+    ),
     "v3": Variant("x86_64_v3", 32),
     # By itself, clang takes vectors of 256 bits, with which ten elementwise ops in the cache take 1.7 times as long.
     "v4": Variant("x86_64_v4", 64, ("-mprefer-vector-width=512",)),
@@ -296,7 +311,7 @@ def compile_variants(
     def compile_part(job: tuple[str, Path]) -> None:
         """Compile a source for a variant, while other threads compile others."""
         variant, part = job
-        processor, vector_bytes, more = variants[variant]
+        processor, vector_bytes, more, size_optimized = variants[variant]
         flags = (
             f"-mcpu={processor}",
             f"-DVECTOR_BYTES={vector_bytes}",
@@ -305,7 +320,8 @@ def compile_variants(
             *checks,
         )
         flags += () if "windows" in triple else NO_UNWIND_TABLES_OPTIONS
-        flags += ("-Os",) if part.stem in SIZE_OPTIMIZED_SOURCES else ()
+        flags += ("-fno-unroll-loops",) if part.stem in NOT_UNROLLED_SOURCES else ()
+        flags += ("-Os",) if part.stem in (*SIZE_OPTIMIZED_SOURCES, *size_optimized) else ()
         flags += () if get_target_abi() == "abi3" else ("-DFREE_THREADED",)
         module = (f"-DMODULE_NAME=_{variant}", f'-DMODULE="_{variant}"')
         target = object_of(variant, part)

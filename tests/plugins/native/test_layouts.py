@@ -82,7 +82,7 @@ def test_a_plan_says_which_operands_are_copied():
         layouts = [(x.shape, x.strides) for x in operands]
         plan = declare.plan_strided_loop(operands[0].itemsize, *layouts)
         assert plan.shape == shape
-        return plan.copies
+        return plan.is_copied_by_operand
 
     x = np.zeros((8, 8), "f4")
     assert copied((6, 6), x[1:7, 2:], x[:6, :6]) == (False, False)

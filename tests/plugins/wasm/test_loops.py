@@ -149,7 +149,7 @@ BINARY = [plugrad.add, plugrad.multiply, plugrad.subtract, plugrad.divide, plugr
 @pytest.mark.parametrize("seed", range(20))
 def test_random_groups_of_any_length(seed, monkeypatch):
     """What stages hand to each other, and what results are, is right however calls depend on each other."""
-    monkeypatch.setattr(loops, "LOOP_MIN_ELEMENTS", loops.ROUND_ELEMENTS)
+    monkeypatch.setattr(loops, "LOOP_MIN_ELEMENTS", loops.ELEMENTS_PER_ROUND)
     monkeypatch.setattr(loops, "LOOP_BLOCK_ELEMENTS", 64)
     rng = np.random.default_rng(seed)
     size = int(rng.integers(513, 3000))

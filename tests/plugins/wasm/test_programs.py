@@ -79,7 +79,7 @@ def test_every_function_of_a_program_has_its_number_and_types(fresh):
         instance = store._instances.instance_with_export(name)
         types = [str(p) for p in instance.find_export(name).type(instance.store).params]
         letters = {"i32": "i", "i64": "l", "f32": "f", "f64": "d"}
-        assert store.functions[name].types == "".join(letters[t] for t in types)
+        assert store.functions[name].parameter_type_letters == "".join(letters[t] for t in types)
     x, y = fresh.put(np.arange(1, 5, dtype="f4")), fresh.put(np.zeros(4, "f4"))
     operands = [Operand(0, x.address), Operand(0, y.address), Operand(0, 4)]
     for kernel in ("negative", "square", "sqrt", "exp"):
@@ -106,7 +106,7 @@ HEAD = 4 * 4
 def test_a_wrong_number_in_a_table_traps(place, position, number):
     store, x, y, run = place
     table = bytearray(relu(store, x, y))
-    signature = store.functions["relu_float32"].signature
+    signature = store.functions["relu_float32"].signature_index
     if position == HEAD + 4 and number == signature:
         return
     if position == 8 and number == 1:
@@ -120,7 +120,7 @@ def test_a_wrong_number_in_a_table_traps(place, position, number):
 def test_a_function_with_the_types_of_another_traps(place):
     store, x, y, run = place
     table = bytearray(relu(store, x, y))
-    struct.pack_into("<i", table, HEAD, store.functions["add_float32"].number)
+    struct.pack_into("<i", table, HEAD, store.functions["add_float32"].table_index)
     with pytest.raises(wasmtime.Trap):
         run(bytes(table))
 

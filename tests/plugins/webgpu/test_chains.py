@@ -487,7 +487,7 @@ def doubled(x, times):
 
 
 def test_programs_of_many_chains_are_forgotten(device, monkeypatch):
-    monkeypatch.setattr(pending, "MAX_GENERATION_PROGRAMS", 2)
+    monkeypatch.setattr(pending, "MAX_PROGRAMS_PER_GENERATION", 2)
     for _ in range(2):
         device.calls._begin_generation()
     compiled = len(device._pipelines)
@@ -500,7 +500,7 @@ def test_programs_of_many_chains_are_forgotten(device, monkeypatch):
 
 
 def test_programs_in_use_are_not_forgotten(device, monkeypatch):
-    monkeypatch.setattr(pending, "MAX_GENERATION_PROGRAMS", 3)
+    monkeypatch.setattr(pending, "MAX_PROGRAMS_PER_GENERATION", 3)
     x = plugrad.asarray(normal(30))
     doubled(x, 20), doubled(x, 20)
     in_use = set(device.calls._programs.values())

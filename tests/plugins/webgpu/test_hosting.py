@@ -328,7 +328,7 @@ def test_this_device_was_asked_about_subnormals(run, hosting, monkeypatch):
 def test_buffers_that_are_handed_out_are_the_devices(small):
     x = plugrad.asarray(np.float32([1, 2, 3, 4])) + 1
     buffer = to_buffer(x)
-    small.shared.queue.write_buffer(buffer, 4, np.float32([-1]))
+    small.wgpu_device.queue.write_buffer(buffer, 4, np.float32([-1]))
     np.testing.assert_array_equal(x.numpy(), [2, -1, 4, 5])
     np.testing.assert_array_equal((x.reshape(2, 2) * 2).numpy(), [[4, -2], [8, 10]])
     again = from_buffer(buffer, (4,))
@@ -459,7 +459,7 @@ print((y + x).numpy())
 def test_a_lost_device_is_an_error_when_it_is_needed():
     program = """
 plugrad.exp(x + x).numpy()
-x.backend.active_device.shared.destroy()
+x.backend.active_device.wgpu_device.destroy()
 print((x + x).numpy())
 try:
     plugrad.exp(x).numpy()

@@ -169,7 +169,7 @@ def test_parameters_in_a_buffer_are_those_of_the_call(run):
             creation.fill, run.backend, shape=(1 << 33,), value=1.0, dtype=float32
         ),
         lambda run: run.call(
-            creation.range, run.backend, start=0, stop=1 << 19, step=1, dtype=int32
+            creation.range, run.backend, start=0, stop=1 << 19, prepared_call=1, dtype=int32
         ),
         lambda run: run.call(
             indexing.one_hot,

@@ -68,7 +68,7 @@ def test_each_use_of_a_lost_device():
 @pytest.mark.parametrize("use", ["x.numpy()", "(plugrad.flip(x), device.flush())"])
 def test_a_device_that_is_lost_just_before_a_submission(use):
     """`pause_thread_if_exiting` is the last that may take time: another thread may use the device until then."""
-    lose = "setattr(exits, 'pause_thread_if_exiting', device.shared.destroy)"
+    lose = "setattr(exits, 'pause_thread_if_exiting', device.wgpu_device.destroy)"
     succeeds(f"check(lambda x, z, device: {use}, lambda device: {lose})")
 
 

@@ -60,7 +60,7 @@ def test_errors(forced, monkeypatch):
         raise wgpu.GPUValidationError("Not enough memory left.")
 
     with monkeypatch.context() as patch:
-        patch.setattr(forced.device.shared, "create_buffer", create_buffer)
+        patch.setattr(forced.device.wgpu_device, "create_buffer", create_buffer)
         with pytest.raises(OutOfMemory, match=r"no memory for 5242880 bytes .* release arrays"):
             forced.device.empty((5 << 18,), float32)
     assert forced(binary.add, np.float32([1]), np.float32([2])) == [3]
@@ -70,7 +70,7 @@ LOST = """
 import numpy as np, plugrad
 x = plugrad.asarray(np.ones(1000, np.float32), device="webgpu")
 y = plugrad.matmul(x, x)
-x.backend.active_device.shared.destroy()
+x.backend.active_device.wgpu_device.destroy()
 for use in (y.numpy, lambda: (x + 1).numpy(), x.backend.synchronize):
     try:
         use()

@@ -16,7 +16,7 @@ from plugrad_webgpu.algorithms.subgroups import (
 )
 from plugrad_webgpu.algorithms.tiles import TILES_BY_NAME
 from plugrad_webgpu.driver.native import BindGroupLayout
-from plugrad_webgpu.shaders.chains import plain_store
+from plugrad_webgpu.shaders.chains import plain_store_substitutions
 from plugrad_webgpu.shaders.elements import SHADER_DTYPES
 from plugrad_webgpu.shaders.sources import SNIPPET_FILES, linked, shader
 
@@ -144,7 +144,7 @@ SHADERS = {
     },
     ("movement",): MOVEMENT,
     ("normalization",): {
-        **plain_store(1, "f32"),
+        **plain_store_substitutions(1, "f32"),
         "element": "f32",
         "largest": "v",
         "integer": "i32",
@@ -159,11 +159,11 @@ SHADERS = {
         "term": "x[k]",
         "finish": "sum",
         "bindings": inputs("x: array<f32>"),
-        **plain_store(1, "f32"),
+        **plain_store_substitutions(1, "f32"),
     },
     ("normalization_rows",): {
         "bindings": inputs("x: array<vec4f>", "dy: array<vec4f>"),
-        **plain_store(2, "vec4f"),
+        **plain_store_substitutions(2, "vec4f"),
         "element": "vec4f",
         "sum_of": "(v.x + v.y) + (v.z + v.w)",
         "g": "dy[at]",
@@ -175,7 +175,7 @@ SHADERS = {
     ("reduction", "reduction_lanes"): {
         "T": "f32",
         "element": "vec4<f32>",
-        **plain_store(1, "f32"),
+        **plain_store_substitutions(1, "f32"),
         "combine": "maximum(a, b)",
         "walk": "row_by_row",
         "block": "32",
@@ -196,7 +196,7 @@ SHADERS = {
         **subgroup_size_substitutions(False),
         "T": "f32",
         "element": "array<vec4<f32>, 4>",
-        **plain_store(1, "array<vec4<f32>, 4>"),
+        **plain_store_substitutions(1, "array<vec4<f32>, 4>"),
         "lines": "4",
         "combine": "a + b",
         "walk": "row_by_row",

@@ -55,7 +55,7 @@ def _crop_and_resize_gradient(
     image_shape: Shape,
     method: Interpolation,
 ) -> Tensor:
-    def spread_out(dy: Tensor, boxes: Tensor, box_ind: Tensor, shape: Shape) -> Tensor:
+    def gradient_of_images(dy: Tensor, boxes: Tensor, box_ind: Tensor, shape: Shape) -> Tensor:
         return image.crop_and_resize_image_gradient(
             dy, boxes, box_ind, image_shape=shape, method=method
         )
@@ -64,11 +64,11 @@ def _crop_and_resize_gradient(
     if not any(batch.is_batched[1:]):
         shape = (*image_shape[:-1], n * image_shape[-1])
         return split_example_axis(
-            spread_out(merge_example_axis(dy, -1), boxes, box_ind, shape), batch, -1
+            gradient_of_images(merge_example_axis(dy, -1), boxes, box_ind, shape), batch, -1
         )
     shape = (n * image_shape[0], *image_shape[1:])
     numbers = _flatten_image_indices(batch, box_ind, image_shape[0])
-    return batch.unfold(spread_out(batch.fold(dy, 0), batch.fold(boxes, 1), numbers, shape))
+    return batch.unfold(gradient_of_images(batch.fold(dy, 0), batch.fold(boxes, 1), numbers, shape))
 
 
 def _flatten_image_indices(batch: Batch, box_ind: Tensor, images: int) -> Tensor:

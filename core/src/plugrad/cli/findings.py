@@ -76,7 +76,7 @@ def findings_from_running(plugin: Plugin, outcome: Outcome) -> Iterator[Finding]
             "problem", name, outcome.problem, remedy, relevant_traceback_lines(outcome.details)
         )
         return
-    found = outcome.found
+    found = outcome.reported
     if found.get("can_start") is False:
         remedy = "nothing to do if this machine cannot run it; other backends work without it"
         yield Finding("note", name, f"cannot start here: {found['refusal']}", remedy)
@@ -114,15 +114,15 @@ def find_missing_active_backend(outcome: Outcome) -> Iterator[Finding]:
     """Yield that no backend is active, so that programs cannot create a tensor without naming one."""
     error = describe_active_backend(outcome).get("error")
     if error and outcome.has_started:
-        decided_by = outcome.found.get("decided_by")
+        decided_by = outcome.reported.get("decided_by")
         remedy = f"correct the backend in {decided_by}, or remove it" if decided_by else ""
         details = relevant_traceback_lines(outcome.details)
         yield Finding("problem", "plugrad", f"has no active backend: {error}", remedy, details)
 
 
-def _find_replacements(plugin: Plugin, found: Mapping[str, Any]) -> Iterator[Finding]:
+def _find_replacements(plugin: Plugin, reported: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield a finding if a plugin replaces what others have registered: only a note if its manifest says so."""
-    replaced = found.get("replaced")
+    replaced = reported.get("replaced")
     if not replaced:
         return
     said = {

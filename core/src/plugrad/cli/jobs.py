@@ -64,7 +64,7 @@ class Job(NamedTuple):
 class Outcome(NamedTuple):
     """How a job ended."""
 
-    found: dict[str, Any]
+    reported: dict[str, Any]
     """What it reported."""
     problem: str
     """What went wrong, as a sentence without a subject, or ``""``."""

@@ -33,12 +33,12 @@ class _GuardedHooks:
 
 
 def create_manager(
-    specifications: ModuleType, names: Mapping[str, Callable[..., Any]]
+    specifications: ModuleType, hook_names: Mapping[str, Callable[..., Any]]
 ) -> PluginManager:
     """Return a manager of plugins that may implement the named functions of a module."""
     manager = PluginManager("plugrad")
     mark = HookspecMarker("plugrad")
-    for specification in names.values():
+    for specification in hook_names.values():
         mark(specification)
     manager.add_hookspecs(specifications)
     return manager
@@ -48,7 +48,7 @@ def register_hooks(
     manager: PluginManager,
     implementer: Any,
     plugin: Plugin,
-    names: Mapping[str, Any],
+    hook_names: Mapping[str, Any],
     report: Report,
 ) -> None:
     """Register the hooks of a plugin with pluggy; `report` receives plugin, hook and error of each failure.
@@ -67,7 +67,7 @@ def register_hooks(
         if manager.parse_hookimpl_opts(implementer, name) is not None
         and callable(function := getattr(implementer, name))
     }
-    _check_signatures(manager, implementer, hooks, plugin, names)
+    _check_signatures(manager, implementer, hooks, plugin, hook_names)
     guards = {
         name: _guard_hook(function, name, plugin.qualified_name, report)
         for name, function in hooks.items()
@@ -85,25 +85,25 @@ def _check_signatures(
     implementer: Any,
     hooks: Mapping[str, Any],
     plugin: Plugin,
-    names: Mapping[str, Any],
+    hook_names: Mapping[str, Any],
 ) -> None:
-    for name in sorted(hooks.keys() - names.keys()):
+    for name in sorted(hooks.keys() - hook_names.keys()):
         raise RegistrationError(
-            f"{plugin}: there is no hook {name!r}{suggest_similar_name(name, names)}; "
-            f"the hooks are {', '.join(names)}"
+            f"{plugin}: there is no hook {name!r}{suggest_similar_name(name, hook_names)}; "
+            f"the hooks are {', '.join(hook_names)}"
         )
-    for name in names:
+    for name in hook_names:
         if name not in hooks and callable(getattr(implementer, name, None)):
             raise RegistrationError(f"{plugin}: mark {name} with plugrad.hookimpl")
     if not hooks:
         raise RegistrationError(
-            f"{plugin}: it does not have any hook; the hooks are {', '.join(names)}"
+            f"{plugin}: it does not have any hook; the hooks are {', '.join(hook_names)}"
         )
     declared = plugin.manifest.hooks
-    for name in sorted(set(declared) - names.keys()):
+    for name in sorted(set(declared) - hook_names.keys()):
         raise RegistrationError(
-            f"{plugin}: its manifest lists the hook {name!r}{suggest_similar_name(name, names)}; "
-            f"the hooks are {', '.join(names)}"
+            f"{plugin}: its manifest lists the hook {name!r}{suggest_similar_name(name, hook_names)}; "
+            f"the hooks are {', '.join(hook_names)}"
         )
     for name in hooks:
         if declared and name not in declared:

@@ -193,13 +193,15 @@ def register_plugin(plugin: object, *, name: str = "") -> str:
             "hooks", name, IN_PROCESS_DISTRIBUTION, target=short_repr(plugin), loaded=plugin
         )
         journal.record_change(
-            ("hooks", name), partial(_remove_plugin, record), partial(_add_plugin, record)
+            ("hooks", name),
+            partial(_remove_program_plugin, record),
+            partial(_add_program_plugin, record),
         )
-        _add_plugin(record)
+        _add_program_plugin(record)
     return name
 
 
-def _add_plugin(record: Plugin) -> None:
+def _add_program_plugin(record: Plugin) -> None:
     record.status = "active"  # so that it is loaded here and not by the next hook call
     listing.add_plugin(record)
     try:
@@ -209,7 +211,7 @@ def _add_plugin(record: Plugin) -> None:
         raise
 
 
-def _remove_plugin(record: Plugin) -> None:
+def _remove_program_plugin(record: Plugin) -> None:
     if record in state.added:
         unload_hooks(record)
         listing.remove_plugin(record)
@@ -235,7 +237,7 @@ def unregister_plugin(name: str) -> None:
                 f"no hooks of this process are called {name!r}{suggest_similar_name(name, names)}; "
                 f"there are {', '.join(names) or 'none'}"
             )
-        _remove_plugin(record)
+        _remove_program_plugin(record)
 
 
 # --- for plugrad: which plugins are loaded, and how hooks are called -----------------------------
@@ -277,7 +279,7 @@ def _load_matching_plugins(are_wanted: Callable[[Plugin], bool]) -> int | None:
     return generation
 
 
-def call_hooks(hook: str, *, only: str = "", **arguments: Any) -> list[tuple[str, Any]]:
+def call_hooks(hook: str, *, only_plugin: str = "", **arguments: Any) -> list[tuple[str, Any]]:
     """Call a hook of every plugin, or of one; return (plugin, result) for each result that is not None.
 
     The order is pluggy's: the plugin loaded last comes first.
@@ -289,8 +291,8 @@ def call_hooks(hook: str, *, only: str = "", **arguments: Any) -> list[tuple[str
     if manager is None:
         return []
     caller = getattr(manager.hook, hook)
-    if only:
-        others = [plugin for name, plugin in manager.list_name_plugin() if name != only]
+    if only_plugin:
+        others = [plugin for name, plugin in manager.list_name_plugin() if name != only_plugin]
         caller = manager.subset_hook_caller(hook, others)
     returned: list[tuple[str, Any]] = caller(**arguments)
     return returned

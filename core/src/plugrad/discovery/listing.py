@@ -81,12 +81,12 @@ def plugins(kind: PluginKind | None = None, *, refresh: bool = False) -> list[Pl
     refresh = check_flag(refresh, "plugins", "refresh")
     with state.lock:
         before = state.listing or []
-        every = _list_plugins(refresh=refresh)
-        _mark_blocked(every)
-        _mark_conflicts(every)
-        found = [p for p in every if kind is None or p.kind == kind]
+        all_plugins = _list_plugins(refresh=refresh)
+        _mark_blocked(all_plugins)
+        _mark_conflicts(all_plugins)
+        found = [p for p in all_plugins if kind is None or p.kind == kind]
     if refresh:
-        remaining = {p.key for p in every}
+        remaining = {p.key for p in all_plugins}
         for plugin in [p for p in before if p.key not in remaining]:
             for listener in plugin_uninstall_listeners:
                 listener(plugin)
@@ -270,10 +270,10 @@ def _format_version(version: tuple[int, int]) -> str:
     return ".".join(map(str, version))
 
 
-def _mark_blocked(every: list[Plugin]) -> None:
+def _mark_blocked(all_plugins: list[Plugin]) -> None:
     """Mark the plugins in the setting ``plugins.disable`` as blocked; it may have changed since the last call."""
     disabled = config.explain("plugins.disable")
-    for plugin in every:
+    for plugin in all_plugins:
         if plugin.status == "blocked":
             plugin.status, plugin.reason = "available", ""
         if plugin.status in ("available", "conflict") and any(
@@ -283,51 +283,54 @@ def _mark_blocked(every: list[Plugin]) -> None:
             plugin.reason = f"plugins.disable in {disabled.layer} names it"
 
 
-def _mark_conflicts(every: list[Plugin]) -> None:
+def _mark_conflicts(all_plugins: list[Plugin]) -> None:
     """Mark plugins that share kind and name as a conflict; blocked ones do not count."""
     rivals: dict[tuple[PluginKind, str], list[Plugin]] = {}
-    for plugin in every:
+    for plugin in all_plugins:
         if plugin.status == "conflict":
             plugin.status, plugin.reason = "available", ""
         if plugin.status != "blocked":
             rivals.setdefault((plugin.kind, plugin.name), []).append(plugin)
-    for same in rivals.values():
-        if len(same) > 1 and not _settings_choose_pack(same):
-            owner = find_bundled(same)
-            for plugin in same:
+    for namesakes in rivals.values():
+        if len(namesakes) > 1 and not _settings_choose_pack(namesakes):
+            owner = find_bundled(namesakes)
+            for plugin in namesakes:
                 if plugin.status == "available" and plugin is not owner:
-                    _set_conflict_status(plugin, [p.distribution for p in same if p is not plugin])
+                    _set_conflict_status(
+                        plugin, [p.distribution for p in namesakes if p is not plugin]
+                    )
 
 
-def _set_conflict_status(plugin: Plugin, others: list[str]) -> None:
+def _set_conflict_status(plugin: Plugin, other_distributions: list[str]) -> None:
     choice = f"use {plugin.qualified_name!r}"
     if plugin.kind == "kernels":
         choice = f"name {plugin.qualified_name!r} in the setting packs"
     plugin.status = "conflict"
     plugin.reason = (
-        f"{' and '.join(others)} also bring{'s' if len(others) == 1 else ''} {KIND_DESCRIPTIONS[plugin.kind]} called "
+        f"{' and '.join(other_distributions)} also bring{'s' if len(other_distributions) == 1 else ''} "
+        f"{KIND_DESCRIPTIONS[plugin.kind]} called "
         f"{plugin.name!r}; {choice} to choose this one, or uninstall the other"
     )
 
 
-def _settings_choose_pack(same: list[Plugin]) -> bool:
+def _settings_choose_pack(namesakes: list[Plugin]) -> bool:
     """Return whether the setting ``packs`` chooses one of the packs of one name, and switch the others off."""
-    if same[0].kind != "kernels":
+    if namesakes[0].kind != "kernels":
         return False
     setting = config.explain("packs")
-    named = [p for p in same if any("::" in n and p.is_called(n) for n in setting.value)]
-    for plugin in same if named else ():
+    named = [p for p in namesakes if any("::" in n and p.is_called(n) for n in setting.value)]
+    for plugin in namesakes if named else ():
         if plugin not in named and plugin.status == "available":
             plugin.status = "blocked"
             plugin.reason = f"packs in {setting.layer} names {named[0].qualified_name!r} instead"
     return bool(named)
 
 
-def find_bundled(same: list[Plugin]) -> Plugin | None:
+def find_bundled(namesakes: list[Plugin]) -> Plugin | None:
     """Return the backend that plugrad's own distributions bring, among backends of one name, or None."""
     own = [
         p
-        for p in same
+        for p in namesakes
         if p.kind == "backend" and p.distribution.lower() in first_party_distributions()
     ]
     return own[0] if len(own) == 1 else None

@@ -73,11 +73,11 @@ def open_backend(name: str, device: str = "") -> Backend:
                 return state.opened[key]
             with warn_on_failure(state.opened[key], "close()"):
                 close_backend(state.opened[key])
-        backend, news = _open_with_plugin(plugin, device)
+        backend, deferred_warnings = _open_with_plugin(plugin, device)
         with state.lock:
             known = state.opened.setdefault((plugin.qualified_name, backend.device), backend)
             state.opened[key] = known
-    packs.emit_warnings(news)
+    packs.emit_warnings(deferred_warnings)
     if known is backend:
         hooks.call_hooks("plugrad_backend_activated", backend=backend)
     else:  # two names for one device
@@ -251,27 +251,30 @@ def _open_with_plugin(plugin: Plugin, device: str) -> tuple[Backend, packs.Defer
             )
         table = backend.open(device)
         backend.functions, backend.constants = state.create_implementations(backend), {}
-        ready: list[KernelConfig] = []
+        set_up_kernels: list[KernelConfig] = []
         try:
-            _add_and_set_up_kernels(backend, plugin, table, ready)
-            news = packs.register_plugin_kernels(backend)
+            _add_and_set_up_kernels(backend, plugin, table, set_up_kernels)
+            deferred_warnings = packs.register_plugin_kernels(backend)
         except BaseException:
-            _release_device(backend, ready)  # what fails here, too, would hide the reason
+            _release_device(backend, set_up_kernels)  # what fails here, too, would hide the reason
             remove_device(backend)
             raise
     plugin.imported.redo()  # if it was probed while it was opened
     plugin.status, plugin.reason = "active", ""
-    news.append(partial(warn_about_claimed_name, plugin))
-    news.append(partial(record_replacements, plugin, plugin.imported, journal))
+    deferred_warnings.append(partial(warn_about_claimed_name, plugin))
+    deferred_warnings.append(partial(record_replacements, plugin, plugin.imported, journal))
     milliseconds = (perf_counter() - started) * 1e3
     print_trace_line(f"opened {backend.name}:{backend.device} of {plugin} in {milliseconds:.1f} ms")
-    return backend, news
+    return backend, deferred_warnings
 
 
 def _add_and_set_up_kernels(
-    backend: Backend, plugin: Plugin, table: Iterable[KernelConfig], ready: list[KernelConfig]
+    backend: Backend,
+    plugin: Plugin,
+    table: Iterable[KernelConfig],
+    set_up_kernels: list[KernelConfig],
 ) -> None:
-    """Give an opened device the kernels that it brings, and set them up; `ready` receives those that are."""
+    """Give an opened device the kernels that it brings, and set them up; `set_up_kernels` receives those that are."""
     table = _as_config_tuple(table)
     _check_backend_results(backend, table)
     with state.lock:
@@ -282,7 +285,7 @@ def _add_and_set_up_kernels(
     for kernel_config in _list_set_up_kernels(backend):
         if kernel_config.setup_func is not None:
             kernel_config.setup_func(backend)
-        ready.append(kernel_config)
+        set_up_kernels.append(kernel_config)
 
 
 def _as_config_tuple(table: object) -> tuple[KernelConfig, ...]:

@@ -51,19 +51,19 @@ DeferredWarnings = list["Callable[[], None]"]
 
 def register_plugin_kernels(backend: Backend) -> DeferredWarnings:
     """Give a device that is being opened the kernels of packs and hooks; those that fail are left out."""
-    news: DeferredWarnings = []
+    deferred_warnings: DeferredWarnings = []
     for plugin in [p for p in plugins() if p.kind in ("kernels", "hooks")]:
         if plugin.kind == "hooks" and plugin.status == "active":
-            _register_hook_kernels(plugin, backend, news)
+            _register_hook_kernels(plugin, backend, deferred_warnings)
         elif plugin.kind == "kernels" and plugin.backend_name == backend.name:
-            _register_pack(plugin, backend, news)
-    news.append(partial(warn_about_replaced_kernels, backend))
-    return news
+            _register_pack(plugin, backend, deferred_warnings)
+    deferred_warnings.append(partial(warn_about_replaced_kernels, backend))
+    return deferred_warnings
 
 
-def _register_pack(pack: Plugin, backend: Backend, news: DeferredWarnings) -> None:
+def _register_pack(pack: Plugin, backend: Backend, deferred_warnings: DeferredWarnings) -> None:
     if pack.status in ("available", "active"):
-        error = _register_and_set_up(pack, backend, news)
+        error = _register_and_set_up(pack, backend, deferred_warnings)
         if error is None:
             pack.status, pack.reason = "active", ""
             return
@@ -74,18 +74,22 @@ def _register_pack(pack: Plugin, backend: Backend, news: DeferredWarnings) -> No
             text = (
                 f"{pack} is left out on {backend.label}: {describe_exception(error)}. {pack.remedy}"
             )
-            news.append(partial(warn, text))
+            deferred_warnings.append(partial(warn, text))
             return
         pack.record_failure(error)
         pack.rollback()
     if pack.status != "blocked":
-        news.append(partial(pack.warn_once, f"backend {backend.name!r} goes on without it"))
+        deferred_warnings.append(
+            partial(pack.warn_once, f"backend {backend.name!r} goes on without it")
+        )
 
 
-def _register_hook_kernels(plugin: Plugin, backend: Backend, news: DeferredWarnings) -> None:
-    error = _register_and_set_up(plugin, backend, news)
+def _register_hook_kernels(
+    plugin: Plugin, backend: Backend, deferred_warnings: DeferredWarnings
+) -> None:
+    error = _register_and_set_up(plugin, backend, deferred_warnings)
     if error is not None:
-        news.append(
+        deferred_warnings.append(
             partial(
                 hooks.warn_about_failure, plugin.qualified_name, "plugrad_register_kernels", error
             )
@@ -97,14 +101,14 @@ def _register_for_open_backends(name: str) -> None:
     plugin = next(p for p in plugins("hooks") if p.qualified_name == name)
     for backend in dict.fromkeys(list(state.opened.values())):
         _register_hook_kernels(
-            plugin, backend, news := [partial(warn_about_replaced_kernels, backend)]
+            plugin, backend, deferred_warnings := [partial(warn_about_replaced_kernels, backend)]
         )
-        emit_warnings(news)
+        emit_warnings(deferred_warnings)
 
 
-def emit_warnings(news: DeferredWarnings) -> None:
+def emit_warnings(deferred_warnings: DeferredWarnings) -> None:
     """Issue deferred warnings."""
-    for warning in news:
+    for warning in deferred_warnings:
         warning()
 
 
@@ -155,7 +159,7 @@ plugin_uninstall_listeners.append(_remove_uninstalled_pack)
 
 
 def _register_and_set_up(
-    plugin: Plugin, backend: Backend, news: DeferredWarnings
+    plugin: Plugin, backend: Backend, deferred_warnings: DeferredWarnings
 ) -> BaseException | None:
     """Give a device the kernels of a plugin, and set them up; return the error, if any."""
     name = plugin.qualified_name
@@ -180,7 +184,7 @@ def _register_and_set_up(
         return error
     if journal.changes:
         plugin.registered.append(journal)
-    news.append(partial(record_replacements, plugin, plugin.imported, journal))
+    deferred_warnings.append(partial(record_replacements, plugin, plugin.imported, journal))
     return None
 
 
@@ -188,7 +192,7 @@ def _kernels_of_plugin(plugin: Plugin, backend: Backend) -> tuple[KernelConfig, 
     """Return the kernels that a plugin brings for a device: hooks are asked for each, a pack once."""
     name = plugin.qualified_name
     if plugin.kind == "hooks":
-        answers = hooks.call_hooks("plugrad_register_kernels", only=name, backend=backend)
+        answers = hooks.call_hooks("plugrad_register_kernels", only_plugin=name, backend=backend)
         return tuple(config for _, configs in answers for config in configs)
     configs = state.brought.get(name)
     if configs is None:

@@ -84,9 +84,9 @@ def _replaces_other_plugin(
     return replaced or (promised and is_registered_with_replace(kernel_name, backend_name))
 
 
-def _record_and_warn_once(plugin: Plugin, found: set[str]) -> None:
+def _record_and_warn_once(plugin: Plugin, replaced_names: set[str]) -> None:
     """Record what a plugin has replaced, and warn about new entries; a program may replace what it likes."""
-    news = sorted(found - set(plugin.replaced))
+    news = sorted(replaced_names - set(plugin.replaced))
     plugin.replaced += tuple(news)
     if not news or plugin.distribution == IN_PROCESS_DISTRIBUTION:
         return

@@ -87,7 +87,7 @@ def translate_window_attributes(
     attrs |= {"input_shape": tuple(image)} if "input_shape" in attrs else {}
     attrs |= {"filter_shape": tuple(filter)} if "filter_shape" in attrs else {}
 
-    def steps(value: Any, label: str) -> tuple[int, ...]:
+    def sizes_per_axis(value: Any, label: str) -> tuple[int, ...]:
         return as_sizes(1 if value is None else value, axes, f"{name}: {label}")
 
     rounding = attrs.pop("dim_rounding_mode", None)
@@ -101,10 +101,10 @@ def translate_window_attributes(
     slide = pool_window if sizes else sliding_window
     attrs["window"] = slide(
         tuple(image[1:-1]),
-        steps(sizes[0], "filter_size") if sizes else tuple(filter[:axes]),
-        steps(attrs.pop("strides"), "strides"),
+        sizes_per_axis(sizes[0], "filter_size") if sizes else tuple(filter[:axes]),
+        sizes_per_axis(attrs.pop("strides"), "strides"),
         parse_padding(pad, axes, name, rounding),
-        steps(attrs.pop("dilations", 1), "dilations"),
+        sizes_per_axis(attrs.pop("dilations", 1), "dilations"),
         rounding,
     )
     is_image = is_first and "filter_shape" not in attrs

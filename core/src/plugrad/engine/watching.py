@@ -84,10 +84,12 @@ def with_watchers(
 
 
 def with_watchers_of_fused_steps(
-    function: Callable[..., list[Any]], steps: Sequence[str], backend: Backend
+    function: Callable[..., list[Any]], kernel_names: Sequence[str], backend: Backend
 ) -> Callable[..., list[Any]]:
     """Wrap a function that runs several steps of a graph as one, to notify the watchers of each run."""
-    name = " + ".join([*steps[:MAX_SHOWN_STEPS], *(("…",) if len(steps) > MAX_SHOWN_STEPS else ())])
+    name = " + ".join(
+        [*kernel_names[:MAX_SHOWN_STEPS], *(("…",) if len(kernel_names) > MAX_SHOWN_STEPS else ())]
+    )
 
     def run(*arrays: Any) -> list[Any]:
         told = watchers
@@ -99,7 +101,9 @@ def with_watchers_of_fused_steps(
         nbytes = sum(prod(x.shape) * as_dtype(x.dtype).itemsize for x in (*arrays, *results))
         for watcher in told:
             if watcher.on_event is not None:
-                watcher.on_event(Event(name, backend.label, nbytes, start, end, tuple(steps)))
+                watcher.on_event(
+                    Event(name, backend.label, nbytes, start, end, tuple(kernel_names))
+                )
         return results
 
     return run

@@ -53,11 +53,11 @@ class Adagrad(Optimizer):
         return full(variable.shape, value, dtype=variable.dtype, device=variable.backend)
 
     @property
-    def _step(self) -> Kernel[..., list[Tensor]]:
+    def _update_rule(self) -> Kernel[..., list[Tensor]]:
         return optimizers.adagrad
 
-    def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
-        return rate, self.epsilon
+    def _step_coefficients(self, step_number: int, learning_rate: float) -> tuple[float, ...]:
+        return learning_rate, self.epsilon
 
 
 class Adadelta(Optimizer):
@@ -93,11 +93,11 @@ class Adadelta(Optimizer):
         return ("s", "u")
 
     @property
-    def _step(self) -> Kernel[..., list[Tensor]]:
+    def _update_rule(self) -> Kernel[..., list[Tensor]]:
         return optimizers.adadelta
 
-    def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
-        return rate, self.rho, 1 - self.rho, self.epsilon
+    def _step_coefficients(self, step_number: int, learning_rate: float) -> tuple[float, ...]:
+        return learning_rate, self.rho, 1 - self.rho, self.epsilon
 
 
 class RMSProp(Optimizer):
@@ -144,11 +144,11 @@ class RMSProp(Optimizer):
         return ("s", "momentum", "mean") if self.centered else ("s", "momentum")
 
     @property
-    def _step(self) -> Kernel[..., list[Tensor]]:
+    def _update_rule(self) -> Kernel[..., list[Tensor]]:
         return optimizers.centered_rmsprop if self.centered else optimizers.rmsprop
 
-    def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
-        return rate, self.decay, 1 - self.decay, self.momentum, self.epsilon
+    def _step_coefficients(self, step_number: int, learning_rate: float) -> tuple[float, ...]:
+        return learning_rate, self.decay, 1 - self.decay, self.momentum, self.epsilon
 
 
 class Adam(Optimizer):
@@ -187,7 +187,7 @@ class Adam(Optimizer):
         self.epsilon = epsilon
 
     @property
-    def _decay(self) -> float:
+    def _decay_factor(self) -> float:
         """The fraction of the variable, times the learning rate, to subtract in each step."""
         return 0
 
@@ -195,16 +195,16 @@ class Adam(Optimizer):
         return "m", "s"
 
     @property
-    def _step(self) -> UpdateStep:
+    def _update_rule(self) -> UpdateStep:
         return optimizers.adam
 
-    def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
+    def _step_coefficients(self, step_number: int, learning_rate: float) -> tuple[float, ...]:
         # Two numbers hold the corrections of the bias, so that a step takes no more operations than
         # the formula has: m / (sqrt(s) / root + epsilon) is root m / (sqrt(s) + epsilon root).
-        root = (1 - self.beta2**steps) ** 0.5
+        root = (1 - self.beta2**step_number) ** 0.5
         return (
-            rate * root / (1 - self.beta1**steps),
-            1 - rate * self._decay,
+            learning_rate * root / (1 - self.beta1**step_number),
+            1 - learning_rate * self._decay_factor,
             *(self.beta1, 1 - self.beta1),
             *(self.beta2, 1 - self.beta2),
             self.epsilon * root,
@@ -243,7 +243,7 @@ class AdamW(Adam):
         self.weight_decay = weight_decay
 
     @property
-    def _decay(self) -> float:
+    def _decay_factor(self) -> float:
         return self.weight_decay
 
 
@@ -280,9 +280,9 @@ class Adamax(Adam):
         return "m", "u"
 
     @property
-    def _step(self) -> Kernel[..., list[Tensor]]:
+    def _update_rule(self) -> Kernel[..., list[Tensor]]:
         return optimizers.adamax
 
-    def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
-        corrected = rate / (1 - self.beta1**steps)
+    def _step_coefficients(self, step_number: int, learning_rate: float) -> tuple[float, ...]:
+        corrected = learning_rate / (1 - self.beta1**step_number)
         return corrected, self.beta1, 1 - self.beta1, self.beta2, self.epsilon

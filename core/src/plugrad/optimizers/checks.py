@@ -51,13 +51,13 @@ def check_transformed(function: Callable[..., Any], gradients: object, count: in
     return found
 
 
-def is_pair(pair: object) -> bool:
+def is_pair(candidate: object) -> bool:
     """Return whether something is a pair of a variable and a tensor."""
     return (
-        isinstance(pair, tuple | list)
-        and len(pair) == 2
-        and isinstance(pair[0], Variable)
-        and isinstance(pair[1], Tensor)
+        isinstance(candidate, tuple | list)
+        and len(candidate) == 2
+        and isinstance(candidate[0], Variable)
+        and isinstance(candidate[1], Tensor)
     )
 
 

@@ -23,27 +23,37 @@ def _step_by_moments(
     g: Any,
     m: Any,
     s: Any,
-    keep: Any,
+    kept_fraction: Any,
     rate: Any,
     gradient_rate: Any,
     beta1: Any,
-    others1: Any,
+    one_minus_beta1: Any,
     beta2: Any,
-    others2: Any,
+    one_minus_beta2: Any,
     scale: Any,
     epsilon: Any,
 ) -> tuple[Any, ...]:
     """Return v and the averages m and s of the gradients and of their squares."""
-    m = m * beta1 + g * others1
-    s = s * beta2 + g * g * others2
-    return v * keep - (m * rate + g * gradient_rate) / (sqrt(s) * scale + epsilon), m, s
+    m = m * beta1 + g * one_minus_beta1
+    s = s * beta2 + g * g * one_minus_beta2
+    return v * kept_fraction - (m * rate + g * gradient_rate) / (sqrt(s) * scale + epsilon), m, s
 
 
 def _step_by_signs(
-    v: Any, g: Any, m: Any, rate: Any, keep: Any, beta1: Any, others1: Any, beta2: Any, others2: Any
+    v: Any,
+    g: Any,
+    m: Any,
+    rate: Any,
+    kept_fraction: Any,
+    beta1: Any,
+    one_minus_beta1: Any,
+    beta2: Any,
+    one_minus_beta2: Any,
 ) -> tuple[Any, ...]:
     """Return v after a step of equal size for all elements, and the average m of gradients."""
-    return v * keep - sign(m * beta1 + g * others1) * rate, m * beta2 + g * others2
+    return v * kept_fraction - sign(
+        m * beta1 + g * one_minus_beta1
+    ) * rate, m * beta2 + g * one_minus_beta2
 
 
 MOMENT_UPDATE_RULE: Final = ComposedStep(_step_by_moments, 9)
@@ -88,7 +98,7 @@ class NAdam(Adam):
         self._multiplied: tuple[float, float] | None = None
 
     @property
-    def _step(self) -> ComposedStep:
+    def _update_rule(self) -> ComposedStep:
         return MOMENT_UPDATE_RULE
 
     def _momentum(self, step: int) -> float:
@@ -104,16 +114,16 @@ class NAdam(Adam):
         known += list(accumulate(map(self._momentum, more), mul, initial=known[-1]))[1:]
         return known[steps]
 
-    def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
-        product = self._momentum_product(steps)
-        following = self._momentum(steps + 1)
+    def _step_coefficients(self, step_number: int, learning_rate: float) -> tuple[float, ...]:
+        product = self._momentum_product(step_number)
+        following = self._momentum(step_number + 1)
         return (
             1.0,
-            rate * following / (1 - product * following),
-            rate * (1 - self._momentum(steps)) / (1 - product),
+            learning_rate * following / (1 - product * following),
+            learning_rate * (1 - self._momentum(step_number)) / (1 - product),
             *(self.beta1, 1 - self.beta1),
             *(self.beta2, 1 - self.beta2),
-            (1 - self.beta2**steps) ** -0.5,
+            (1 - self.beta2**step_number) ** -0.5,
             self.epsilon,
         )
 
@@ -133,14 +143,14 @@ class RAdam(Adam):
     """
 
     @property
-    def _step(self) -> ComposedStep:
+    def _update_rule(self) -> ComposedStep:
         return MOMENT_UPDATE_RULE
 
-    def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
-        rest = self.beta2**steps
+    def _step_coefficients(self, step_number: int, learning_rate: float) -> tuple[float, ...]:
+        rest = self.beta2**step_number
         longest = 2 / (1 - self.beta2) - 1
-        length = longest - 2 * steps * rest / (1 - rest)
-        corrected = rate / (1 - self.beta1**steps)
+        length = longest - 2 * step_number * rest / (1 - rest)
+        corrected = learning_rate / (1 - self.beta1**step_number)
         scale, epsilon = 0.0, 1.0
         if length > MIN_RECTIFIED_LENGTH:
             numerator = (length - 4) * (length - 2) * longest
@@ -198,13 +208,13 @@ class Lion(Optimizer):
         return ("m",)
 
     @property
-    def _step(self) -> ComposedStep:
+    def _update_rule(self) -> ComposedStep:
         return SIGN_UPDATE_RULE
 
-    def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
+    def _step_coefficients(self, step_number: int, learning_rate: float) -> tuple[float, ...]:
         return (
-            rate,
-            1 - rate * self.weight_decay,
+            learning_rate,
+            1 - learning_rate * self.weight_decay,
             *(self.beta1, 1 - self.beta1),
             *(self.beta2, 1 - self.beta2),
         )

@@ -29,11 +29,11 @@ class SGD(Optimizer):
     """
 
     @property
-    def _step(self) -> Kernel[..., list[Tensor]]:
+    def _update_rule(self) -> Kernel[..., list[Tensor]]:
         return optimizers.gradient_descent
 
-    def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
-        return (rate,)
+    def _step_coefficients(self, step_number: int, learning_rate: float) -> tuple[float, ...]:
+        return (learning_rate,)
 
 
 class Momentum(Optimizer):
@@ -67,8 +67,8 @@ class Momentum(Optimizer):
         return ("momentum",)
 
     @property
-    def _step(self) -> Kernel[..., list[Tensor]]:
+    def _update_rule(self) -> Kernel[..., list[Tensor]]:
         return optimizers.momentum
 
-    def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
-        return rate, self.momentum, float(self.nesterov)
+    def _step_coefficients(self, step_number: int, learning_rate: float) -> tuple[float, ...]:
+        return learning_rate, self.momentum, float(self.nesterov)

@@ -84,7 +84,7 @@ class Optimizer(ABC):
     """An object that updates variables along their gradients, and keeps a state for each variable.
 
     The set of variables may change from step to step. A subclass names in `_slot_names` the slots of a
-    variable's state, and says what takes a step, with which coefficients: `_step` and `_coefficients`.
+    variable's state, and says what takes a step, with which coefficients: `_update_rule` and `_step_coefficients`.
 
     The slots are variables. The counters and the learning rate are numbers of Python: the coefficients are computed
     of them, and a step is counted, in a host value, which a traced program computes anew in each of its calls.
@@ -225,7 +225,7 @@ class Optimizer(ABC):
                 )
         # What makes an optimizer checks its coefficients.
         member = type(self)(**{name: getattr(self, name) for name in shared}, **coefficients)
-        if member._step != self._step or member._slot_names() != self._slot_names():
+        if member._update_rule != self._update_rule or member._slot_names() != self._slot_names():
             raise ArgumentError(
                 f"set_group: {', '.join(coefficients)} decides what {self._name} keeps for variables, which is the "
                 "same for all; pass it when the optimizer is made"
@@ -300,7 +300,7 @@ class Optimizer(ABC):
             check_gradient(*pair)
         is_finite = None
         step, names, scale, transforms = static_value(
-            lambda: (self._step, self._slot_names(), self.loss_scale, self.transforms)
+            lambda: (self._update_rule, self._slot_names(), self.loss_scale, self.transforms)
         )
         if pairs and scale is not None:
             gradients, is_finite = scale.unscale([g for _, g in pairs], pairs[0][0].backend)
@@ -431,7 +431,7 @@ class Optimizer(ABC):
             member = self._find_group_optimizer(first)
             is_shared = member.learning_rate is self.learning_rate  # a schedule is asked once
             own = rate if is_shared else member.rate
-            numbers.append(member._coefficients(states[0].steps + turn, own))
+            numbers.append(member._step_coefficients(states[0].steps + turn, own))
         # A variable that comes twice is set twice, to the greater number last.
         owners = [self, *chain.from_iterable([states for _, _, states in groups])]
         names = ["iterations", *repeat("steps", len(owners) - 1)]
@@ -454,10 +454,10 @@ class Optimizer(ABC):
 
     def _apply_updates(
         self,
-        step: UpdateStep,
-        moves: list[_VariableUpdate],
-        names: tuple[str, ...],
-        compute: Callable[[], tuple[float, ...]],
+        update_rule: UpdateStep,
+        updates: list[_VariableUpdate],
+        slot_names: tuple[str, ...],
+        compute_coefficients: Callable[[], tuple[float, ...]],
         log: HostLog,
         condition: Tensor | None,
     ) -> None:
@@ -465,10 +465,10 @@ class Optimizer(ABC):
 
         Where a condition is False, all of them get the values that they have.
         """
-        update = make_update(step, compute, moves[0][0])
-        for batch in _iter_batches(moves):
+        update = make_update(update_rule, compute_coefficients, updates[0][0])
+        for batch in _iter_batches(updates):
             variables, gradients, states = zip(*batch, strict=True)
-            slots = [[state[name] for state in states] for name in names]
+            slots = [[state[name] for state in states] for name in slot_names]
             updated = update([variables, gradients, *slots])
             targets = [*chain(variables, *slots)]
             values = [*chain.from_iterable(updated)]
@@ -478,12 +478,12 @@ class Optimizer(ABC):
 
     @property
     @abstractmethod
-    def _step(self) -> UpdateStep:
+    def _update_rule(self) -> UpdateStep:
         """The update rule: a kernel of `plugrad.kernels.optimizers`, or a function of ops."""
 
     @abstractmethod
-    def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
-        """Return the coefficients for step number `steps` of a variable."""
+    def _step_coefficients(self, step_number: int, learning_rate: float) -> tuple[float, ...]:
+        """Return the coefficients for step number `step_number` of a variable."""
 
     def _get_state(self, variable: Variable, names: tuple[str, ...]) -> State:
         """Return the state of a variable, creating missing slots with their initial values."""
@@ -538,51 +538,51 @@ def _make_slot(variable: Variable, name: str, value: Tensor) -> Variable:
 
 
 def _group_by_kernel(
-    moves: Sequence[_VariableUpdate], members: Mapping[Variable, _ParamGroup]
+    updates: Sequence[_VariableUpdate], group_of: Mapping[Variable, _ParamGroup]
 ) -> list[tuple[int, list[_VariableUpdate]]]:
-    """Group moves that one kernel call can update: equal dtype, device, group and number of steps taken.
+    """Group updates that one kernel call can update: equal dtype, device, group and number of steps taken.
 
-    A variable that comes twice takes another step: its move belongs to a later group, and the number that comes with a
-    group says how often its variables have come. A traced program holds as long as the same variables have taken
+    A variable that comes twice takes another step: its update belongs to a later group, and the number that comes with
+    a group says how often its variables have come. A traced program holds as long as the same variables have taken
     equally many steps, and belong to the same group.
     """
     tracer = current_tracer()
     planned = None if tracer is None else tracer.planned_steps
     came: dict[int, int] = {}
     turns: list[int] = []
-    ahead: list[tuple[Variable, State, int]] = []
-    for variable, _, state in moves:
+    upcoming: list[tuple[Variable, State, int]] = []
+    for variable, _, state in updates:
         key = id(state)
         came[key] = turn = came.get(key, 0) + 1
         turns.append(turn)
-        ahead.append((variable, state, turn if planned is None else planned[key] + turn))
+        upcoming.append((variable, state, turn if planned is None else planned[key] + turn))
     if planned is not None:
         planned.update(came)
-    equal = static_value(partial(_first_in_group, ahead, members))
+    equal = static_value(partial(_first_in_group, upcoming, group_of))
     groups: dict[tuple[int, int, object, Backend], list[_VariableUpdate]] = {}
-    for move, turn, first in zip(moves, turns, equal, strict=True):
+    for move, turn, first in zip(updates, turns, equal, strict=True):
         group = turn, first, move[1].array.dtype, move[0].backend  # gradients have been cast
         groups.setdefault(group, []).append(move)
     return [(group[0], groups[group]) for group in sorted(groups, key=itemgetter(0))]
 
 
 def _first_in_group(
-    ahead: Sequence[tuple[Variable, State, int]], members: Mapping[Variable, _ParamGroup]
+    upcoming: Sequence[tuple[Variable, State, int]], group_of: Mapping[Variable, _ParamGroup]
 ) -> list[int]:
     """Return for each variable the index of the first one in its group with the same number of steps."""
-    counts = [state.steps + more for _, state, more in ahead]
-    if not members and counts == counts[:1] * len(counts):  # in few lines: each traced call asks
+    counts = [state.steps + more for _, state, more in upcoming]
+    if not group_of and counts == counts[:1] * len(counts):  # in few lines: each traced call asks
         return [0] * len(counts)
-    keys = [(count, id(members.get(v))) for count, (v, _, _) in zip(counts, ahead, strict=True)]
+    keys = [(count, id(group_of.get(v))) for count, (v, _, _) in zip(counts, upcoming, strict=True)]
     firsts: dict[tuple[int, int], int] = {}
     return [firsts.setdefault(key, i) for i, key in enumerate(keys)]
 
 
-def _iter_batches(moves: list[_VariableUpdate]) -> Iterator[list[_VariableUpdate]]:
-    """Yield batches of moves whose variables have about `MAX_BATCH_ELEMENTS` elements in total."""
+def _iter_batches(updates: list[_VariableUpdate]) -> Iterator[list[_VariableUpdate]]:
+    """Yield batches of updates whose variables have about `MAX_BATCH_ELEMENTS` elements in total."""
     batch: list[_VariableUpdate] = []
     size = 0
-    for move in moves:
+    for move in updates:
         batch.append(move)
         size += move[1].size  # in less time than that of the variable
         if size >= MAX_BATCH_ELEMENTS:

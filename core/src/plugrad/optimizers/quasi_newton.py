@@ -165,11 +165,13 @@ class LBFGS:
         return value
 
     def _store_curvature_pair(
-        self, step: Tensor, change: Tensor, found: LinePoint, slope: float
+        self, step: Tensor, gradient_change: Tensor, end_point: LinePoint, start_slope: float
     ) -> None:
         """Store a step and the change of the gradient if the curvature along it is positive."""
-        if found.step * (found.slope - slope) > 0:
-            self._pairs.append(_CurvaturePair(step, change, 1 / sum(step * change)))
+        if end_point.step * (end_point.slope - start_slope) > 0:
+            self._pairs.append(
+                _CurvaturePair(step, gradient_change, 1 / sum(step * gradient_change))
+            )
 
     def _step_direction(self, gradient: Tensor) -> Tensor:
         """Return the direction of the next step: minus the estimated inverse Hessian times the gradient (7.4)."""

@@ -52,7 +52,7 @@ def fuse_epilogues(graph: Graph, is_included: Callable[[Call], bool]) -> Graph:
     for index, step in enumerate(graph.steps):
         if isinstance(step, Call) and step.kernel in _FUSED_KERNEL_OF and is_included(step):
             epilogue = _EpilogueFinder(graph, steps, readers, is_included)
-            for joined, places in epilogue.find(step):
+            for joined, places in epilogue.find_fused_calls(step):
                 if is_included(joined):
                     for place in (index, *places):
                         steps[place] = None
@@ -75,7 +75,7 @@ class _EpilogueFinder:
         self.specs, self.steps, self.readers = graph.specs, steps, readers
         self.is_included = is_included
 
-    def find(self, product: Call) -> list[tuple[Call, list[int]]]:
+    def find_fused_calls(self, product: Call) -> list[tuple[Call, list[int]]]:
         """Return the calls that a product may become, the longest first, with the places of what they take in."""
         found: list[tuple[Call, list[int]]] = []
         (value,) = product.outputs

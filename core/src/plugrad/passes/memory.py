@@ -132,40 +132,43 @@ def _find_reusable_input(
     graph: Graph,
     step: Step,
     index: int,
-    storage: Mapping[Value, Value],
-    last: Mapping[Value, int],
-    whole: Set[Value],
+    storage_of_value: Mapping[Value, Value],
+    last_uses: Mapping[Value, int],
+    whole_values: Set[Value],
 ) -> Value | None:
     """Return the storage of an input that the step's output may overwrite, or None.
 
-    The steps have made the input, which is `whole`: its elements are all that lies there, in their order. No other
-    input of the step lies there, because it might be read in another order.
+    The steps have made the input, one of `whole_values`: its elements are all that lies there, in their order. No
+    other input of the step lies there, because it might be read in another order.
     """
     if not isinstance(step, Call) or not step.kernel.is_elementwise or step.returns_list:
         return None
     (output,) = step.outputs
     shape, dtype = graph.specs[output]
-    if storage[output] != output:
+    if storage_of_value[output] != output:
         return None
     for value in step.inputs:
-        if value is None or value not in whole or graph.specs[value].shape != shape:
+        if value is None or value not in whole_values or graph.specs[value].shape != shape:
             continue
-        place = storage[value]
-        is_free = last[place] == index and graph.specs[value].dtype.itemsize == dtype.itemsize
+        place = storage_of_value[value]
+        is_free = last_uses[place] == index and graph.specs[value].dtype.itemsize == dtype.itemsize
         others = [v for v in step.inputs if v is not None and v != value]
-        if is_free and all(storage[v] != place for v in others):
+        if is_free and all(storage_of_value[v] != place for v in others):
             return place
     return None
 
 
 def _merge_storage(
-    storage: dict[Value, Value], last: dict[Value, int], value: Value, place: Value
+    storage_of_value: dict[Value, Value],
+    last_uses: dict[Value, int],
+    value: Value,
+    base_value: Value,
 ) -> None:
     """Move a value, and all values that share its storage, into the storage of another value."""
-    for each, owner in storage.items():
+    for each, owner in storage_of_value.items():
         if owner == value:
-            storage[each] = place
-    last[place] = last.pop(value)
+            storage_of_value[each] = base_value
+    last_uses[base_value] = last_uses.pop(value)
 
 
 def pack_memory(
@@ -204,18 +207,18 @@ def pack_memory(
 
 
 def _peak_bytes(
-    births: Mapping[Value, int],
-    last: Mapping[Value, int],
+    first_uses: Mapping[Value, int],
+    last_uses: Mapping[Value, int],
     sizes: Mapping[Value, int],
-    inside: list[int],
+    scratch_bytes_of_step: list[int],
 ) -> int:
     """Return the largest number of bytes alive at any step."""
-    changes = [0] * (len(inside) + 2)
-    for value, birth in births.items():
+    changes = [0] * (len(scratch_bytes_of_step) + 2)
+    for value, birth in first_uses.items():
         changes[birth] += sizes[value]
-        changes[last[value] + 1] -= sizes[value]
+        changes[last_uses[value] + 1] -= sizes[value]
     alive = peak = 0
-    for change, extra in zip(changes, [*inside, 0], strict=False):
+    for change, extra in zip(changes, [*scratch_bytes_of_step, 0], strict=False):
         alive += change
         peak = max(peak, alive + extra)
     return peak

@@ -65,8 +65,8 @@ class _PaddedPart(NamedTuple):
 
     value: Value
     axis: int
-    before: int
-    after: int
+    zeros_before: int
+    zeros_after: int
 
 
 class _PaddedPartFinder:
@@ -109,14 +109,14 @@ class _PaddedPartFinder:
                 if part is None:
                     return []
                 parts.append(part)
-        parts.sort(key=lambda part: part.before)
+        parts.sort(key=lambda part: part.zeros_before)
         axis, end = parts[0].axis, 0
         for part in parts:
             size = self.specs[part.value].shape[axis]
-            if part.axis != axis or part.before != end or not size:
+            if part.axis != axis or part.zeros_before != end or not size:
                 return []
             end += size
-        return parts if parts[-1].after == 0 else []
+        return parts if parts[-1].zeros_after == 0 else []
 
     def _find_padded_part(self, step: Call) -> _PaddedPart | None:
         """Return the part that a call pads with zeros along one axis, or None."""

@@ -63,7 +63,7 @@ class _RecordedCall(NamedTuple):
     is_backward: bool
     differentiated_order: int | None
     """The order of the tape's step whose gradient is being computed."""
-    order: int
+    next_tape_order: int
     """Steps of the tape that were recorded before the call have a smaller order."""
 
 
@@ -234,7 +234,7 @@ class _GraphBuilder:
     def add_calls(self) -> None:
         """Add the calls in the order of time."""
         positions: list[int] = []
-        orders = [event.order for event in self.events]
+        orders = [event.next_tape_order for event in self.events]
         for event in self.events:
             call = event.call
             inputs = [x for x in call.arrays if x is not None and x is not call.backend]

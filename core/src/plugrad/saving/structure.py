@@ -218,13 +218,17 @@ class StructureReader:
                 raise DamagedFile(f"{short_repr(entry)} is not an entry of a dict")
 
     def _rebuild_leaf(
-        self, kind: str, name: str, how: Mapping[Any, Any], node: Mapping[str, Any] | None = None
+        self,
+        kind: str,
+        name: str,
+        conversion: Mapping[Any, Any],
+        node: Mapping[str, Any] | None = None,
     ) -> Any:
         if (leaf := self._leaves.get((kind, name))) is not None:
             return leaf
         if name not in self._arrays:
             raise DamagedFile(f"there is no array {short_repr(name)}")
-        values = _from_stored(self._arrays[name], how, name)
+        values = _from_stored(self._arrays[name], conversion, name)
         if kind == "array":
             leaf = values
         else:
@@ -242,14 +246,14 @@ def _parse_number(convert: Any, value: object) -> Any:
         raise DamagedFile(f"{short_repr(value)} is not a number") from None
 
 
-def _from_stored(stored: NDArray[Any], how: Mapping[Any, Any], name: str) -> NDArray[Any]:
+def _from_stored(stored: NDArray[Any], conversion: Mapping[Any, Any], name: str) -> NDArray[Any]:
     """Convert a stored array back to the leaf of which `_to_stored` has made it.
 
     Raises:
         DamagedFile: they are not stored so.
         UnsupportedDtype: the dtype belongs to a plugin that is not loaded.
     """
-    match how:
+    match conversion:
         case {"dtype": "complex128", **nothing} if not nothing:
             if stored.dtype == np.float64 and stored.shape[-1:] == (2,):
                 return np.ascontiguousarray(stored).view(np.complex128)[..., 0]
@@ -276,4 +280,4 @@ def _from_stored(stored: NDArray[Any], how: Mapping[Any, Any], name: str) -> NDA
             return stored
         case _:
             pass
-    raise DamagedFile(f"array {short_repr(name)} is not what {short_repr(dict(how))} says")
+    raise DamagedFile(f"array {short_repr(name)} is not what {short_repr(dict(conversion))} says")

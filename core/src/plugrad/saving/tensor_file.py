@@ -49,7 +49,7 @@ class _HeaderEntry(NamedTuple):
 
     start: int
     end: int
-    code: str
+    dtype_code: str
     shape: tuple[int, ...]
 
 
@@ -65,11 +65,11 @@ class TensorFile(Mapping[str, "NDArray[Any]"]):
         """
         self._file = file
         size = os.fstat(file.fileno()).st_size
-        length = int.from_bytes(self._read(8), "little")
+        length = int.from_bytes(self._read_bytes(8), "little")
         if length > min(size - 8, HEADER_MAX_BYTES):
             raise DamagedFile(f"its header would have {length} bytes, and the file has {size}")
         self._start = 8 + length
-        header = _parse_header(self._read(length))
+        header = _parse_header(self._read_bytes(length))
         self.metadata: dict[str, str] = _check_metadata(header.pop("__metadata__", {}))
         self._places = {name: _parse_header_entry(name, entry) for name, entry in header.items()}
         ends = [(0, 0), *sorted(place[:2] for place in self._places.values())]
@@ -85,11 +85,11 @@ class TensorFile(Mapping[str, "NDArray[Any]"]):
             DamagedFile: the file has become shorter since its header was read.
         """
         place = self._places[name]
-        values = np.empty(place.shape, DTYPE_OF_SAFETENSORS_CODE[place.code])
+        values = np.empty(place.shape, DTYPE_OF_SAFETENSORS_CODE[place.dtype_code])
         self._file.seek(self._start + place.start)
         if self._file.readinto(values.reshape(-1).view(np.uint8).data) != values.nbytes:
             raise DamagedFile(f"it was cut off while tensor {short_repr(name)} was read")
-        if place.code == "BF16":
+        if place.dtype_code == "BF16":
             return (values.astype(np.uint32) << 16).view(np.float32)
         return values
 
@@ -99,9 +99,9 @@ class TensorFile(Mapping[str, "NDArray[Any]"]):
     def __len__(self) -> int:
         return len(self._places)
 
-    def _read(self, count: int) -> bytes:
-        data = self._file.read(count)
-        if len(data) < count:
+    def _read_bytes(self, byte_count: int) -> bytes:
+        data = self._file.read(byte_count)
+        if len(data) < byte_count:
             raise DamagedFile("it is empty" if not data else "it ends in its header")
         return data
 

@@ -339,9 +339,9 @@ def _write_shards(
     weights: Mapping[str, TensorLike],
     quantization: str | None,
     shard_bytes: int,
-    document: Callable[[list[Any]], Any],
+    make_document: Callable[[list[Any]], Any],
 ) -> None:
-    """Write weight files, then the JSON file that `document` makes from their manifest."""
+    """Write weight files, then the JSON file that `make_document` makes from their manifest."""
     shard_bytes = check_integer(shard_bytes, op, "shard_bytes", least=1)
     data, specs = encode_weights(weights, quantization=quantization)
     folder, name = os.path.split(path)
@@ -356,7 +356,7 @@ def _write_shards(
     for i, shard in enumerate(paths):
         part = data[i * shard_bytes : (i + 1) * shard_bytes]
         _write_file(os.path.join(folder, shard), part)
-    _write_file(path, json.dumps(document([{"paths": paths, "weights": specs}])).encode())
+    _write_file(path, json.dumps(make_document([{"paths": paths, "weights": specs}])).encode())
     for file in older:
         with suppress_failures(OSError):  # on Windows a program may still be reading it
             os.unlink(os.path.join(folder, file))

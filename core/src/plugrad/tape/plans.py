@@ -44,8 +44,8 @@ class RuleApplication(NamedTuple):
     input: int | None
     """The position of the input; None if the rule is a `VjpFunction`."""
     rule: GradientRule
-    getters: tuple[SavedValueGetter, ...] | None = None
-    """How to get the values that the rule needs; None for the two frequent forms that do not need getters."""
+    value_getters: tuple[SavedValueGetter, ...] | None = None
+    """How to get the values that the rule needs; None for the two frequent forms that do not need any."""
     saved_index: int | None = None
     """The slot of the one saved input that the rule needs after `dy`; None if it needs only `dy`."""
     position: int = 0
@@ -89,7 +89,7 @@ class GradientPlan:
     ) -> None:
         """Add the gradients of the inputs that need one, each summed to its input's shape."""
         parents, shapes = call.parents, call.shapes
-        for index, rule, getters, place, position in self.rules:
+        for index, rule, value_getters, place, position in self.rules:
             if index is None:
                 for each, gradient in rule(call, dy, needs_input_grad, create_graph):
                     if needs_input_grad is None or needs_input_grad[each]:
@@ -100,8 +100,8 @@ class GradientPlan:
             parent = parents[index]
             if parent is None or (needs_input_grad is not None and not needs_input_grad[index]):
                 continue
-            if getters is not None:
-                gradient = rule(*[get(call, dy, create_graph) for get in getters])
+            if value_getters is not None:
+                gradient = rule(*[get(call, dy, create_graph) for get in value_getters])
             elif place is None:
                 gradient = rule(dy)
             else:
@@ -133,47 +133,53 @@ def make_missing_gradient(kernel: Kernel[..., Any]) -> RegisteredGradient:
 
 def make_rule_application(
     rule: GradientRule,
-    needs: Sequence[str],
+    needed_values: Sequence[str],
     kernel: Kernel[..., Any],
     index: int,
-    saved: Sequence[int],
+    saved_inputs: Sequence[int],
 ) -> RuleApplication:
     """Return the `RuleApplication` of a rule, given the values it needs and the inputs that calls save."""
-    getters = tuple([_make_getter(kernel, need, saved) for need in needs])
+    value_getters = tuple(
+        [_make_saved_value_getter(kernel, need, saved_inputs) for need in needed_values]
+    )
     if (
         kernel.takes_list and index == len(kernel.inputs) - 1
     ):  # the rule returns a list of gradients
         return RuleApplication(
             None,
             lambda call, dy, _, create_graph: enumerate(
-                rule(*[g(call, dy, create_graph) for g in getters]), index
+                rule(*[g(call, dy, create_graph) for g in value_getters]), index
             ),
         )
-    if list(needs) == ["dy"]:
+    if list(needed_values) == ["dy"]:
         return RuleApplication(index, rule)
     plain = kernel.inputs[: -1 if kernel.takes_list else None]
-    if len(needs) == 2 and needs[0] == "dy" and needs[1] in plain:
-        position = kernel.inputs.index(needs[1])
-        if needs[1] not in kernel.optional_inputs:
-            return RuleApplication(index, rule, None, saved.index(position), position)
-    return RuleApplication(index, rule, getters)
+    if len(needed_values) == 2 and needed_values[0] == "dy" and needed_values[1] in plain:
+        position = kernel.inputs.index(needed_values[1])
+        if needed_values[1] not in kernel.optional_inputs:
+            return RuleApplication(index, rule, None, saved_inputs.index(position), position)
+    return RuleApplication(index, rule, value_getters)
 
 
-def _make_getter(kernel: Kernel[..., Any], need: str, saved: Sequence[int]) -> SavedValueGetter:
-    """Return a function of a call of `kernel` that gets the value a rule names `need`."""
-    if need == "dy":
+def _make_saved_value_getter(
+    kernel: Kernel[..., Any], value_name: str, saved_inputs: Sequence[int]
+) -> SavedValueGetter:
+    """Return a function of a call of `kernel` that gets the value a rule names `value_name`."""
+    if value_name == "dy":
         return lambda call, dy, create_graph: dy
-    if need in ("out", "outs"):
+    if value_name in ("out", "outs"):
         return lambda call, dy, create_graph: call.output_tensors(create_graph)
-    if need == "absent":
+    if value_name == "absent":
         return lambda call, dy, create_graph: dy.absent
-    if need == "attrs":
+    if value_name == "attrs":
         return lambda call, dy, create_graph: dict(call.attrs)
-    if need in kernel.attributes:
-        return lambda call, dy, create_graph: call.attrs[need]
-    position = kernel.inputs.index("dy" if need == "dy_input" else need.removesuffix("_spec"))
+    if value_name in kernel.attributes:
+        return lambda call, dy, create_graph: call.attrs[value_name]
+    position = kernel.inputs.index(
+        "dy" if value_name == "dy_input" else value_name.removesuffix("_spec")
+    )
     is_list = kernel.takes_list and position == len(kernel.inputs) - 1
-    if need.endswith("_spec"):
+    if value_name.endswith("_spec"):
         if is_list:
             return lambda call, dy, create_graph: [
                 call.spec(i) for i in range(position, len(call.shapes))
@@ -183,7 +189,7 @@ def _make_getter(kernel: Kernel[..., Any], need: str, saved: Sequence[int]) -> S
         return lambda call, dy, create_graph: [
             _get_saved_input(call, i, i, create_graph) for i in range(position, len(call.shapes))
         ]
-    place = saved.index(position)
+    place = saved_inputs.index(position)
     return lambda call, dy, create_graph: _get_saved_input(call, place, position, create_graph)
 
 
@@ -222,16 +228,16 @@ def make_function_plan(
     )
 
 
-def _check_gradient(call: Call, index: int, thunks: Mapping[str, Any]) -> Tensor:
+def _check_gradient(call: Call, index: int, gradient_thunks: Mapping[str, Any]) -> Tensor:
     """Return the gradient of one input, or raise: results of user-supplied functions are checked."""
     kernel = call.plan.kernel
     name = str(index) if kernel.is_variadic else kernel.input_name(index)
     where = f"the gradient function of {kernel.name}"
-    if name not in thunks:
+    if name not in gradient_thunks:
         raise RegistrationError(
-            f"{where} does not have an entry for input {name!r}; it has {sorted(thunks)}"
+            f"{where} does not have an entry for input {name!r}; it has {sorted(gradient_thunks)}"
         )
-    entry = thunks[name]
+    entry = gradient_thunks[name]
     gradient = entry() if callable(entry) else entry
     if not isinstance(gradient, Tensor):
         raise ArgumentError(

@@ -119,9 +119,10 @@ def _record_batched_while(
 ) -> Any:
     """Return the final carry of a loop that the outer tracer records as one step."""
 
-    def to_batch_level(held: Any) -> Any:
+    def to_batch_level(outer_carry: Any) -> Any:
         return map_tree(
-            lambda x: None if x is None else Tensor(BatchedArray(x, is_batched=True), tracer), held
+            lambda x: None if x is None else Tensor(BatchedArray(x, is_batched=True), tracer),
+            outer_carry,
         )
 
     def to_outer_level(tree: Any) -> Any:
@@ -132,27 +133,29 @@ def _record_batched_while(
         check_flag_spec(flag, "while_loop")
         return _as_scalar_flag(copy_to_backend(flag, tracer))
 
-    def is_any_example_running(held: Any) -> Tensor:
+    def is_any_example_running(outer_carry: Any) -> Tensor:
         with tracer.inside():
-            flag = _spread_over_examples(compute_flags(to_batch_level(held)), tracer)
+            flag = _spread_over_examples(compute_flags(to_batch_level(outer_carry)), tracer)
         return reduction.any(flag, axis=(0,))
 
-    def advance_all_examples(held: Any) -> Any:
+    def advance_all_examples(outer_carry: Any) -> Any:
         with tracer.inside():
-            carry = to_batch_level(held)
+            carry = to_batch_level(outer_carry)
             following = _advance_where(compute_flags(carry), function, carry, tracer)
             _check_not_recorded(following)
             return to_outer_level(following)
 
     _check_not_recorded(carry)
-    held = to_outer_level(carry)
+    outer_carry = to_outer_level(carry)
     with tracer.outside():
         backend = tracer.outer
         if isinstance(backend, BatchTracer):
-            last = run_batched_while(backend, is_any_example_running, advance_all_examples, held)
+            last = run_batched_while(
+                backend, is_any_example_running, advance_all_examples, outer_carry
+            )
         else:
             assert isinstance(backend, GraphTracer)
-            last = trace_while(backend, is_any_example_running, advance_all_examples, held)
+            last = trace_while(backend, is_any_example_running, advance_all_examples, outer_carry)
     return to_batch_level(last)
 
 

@@ -102,20 +102,22 @@ def run_batched_loop(
     watched = watched_variables.get() or {}
     traced: list[tuple[Any, BatchedBody, bool, list[bool]]] = []
 
-    def run_iteration_for_all_examples(held_carry: list[Tensor], held_slices: list[Tensor]) -> Any:
+    def run_iteration_for_all_examples(
+        outer_carry: list[Tensor], outer_slices: list[Tensor]
+    ) -> Any:
         outside = current_tracer()
         assert outside is not None
         body = BatchedBody(tracer, outside, watched)
         with body.inside():
             given = [
-                *[BatchedArray(x, is_batched=True) for x in held_carry],
-                *map(BatchedArray, held_slices, [x.array.is_batched for x in slices]),
+                *[BatchedArray(x, is_batched=True) for x in outer_carry],
+                *map(BatchedArray, outer_slices, [x.array.is_batched for x in slices]),
             ]
             stand_ins = iter([Tensor(array, body) for array in given])
             c, x = (map_tree(lambda leaf: next_or_none(stand_ins, leaf), t) for t in trees)
             tree = check_iteration_result(function(c, x), c)
             last, results = (lift_tensors_of_tree(part, body) for part in tree)
-            outer = [c.outer for c in body.captured.values()]
+            outer = [c.outer_tensor for c in body.captured.values()]
             is_recorded = any(x.node is not None for x in (*carry, *slices, *outer))
             if is_recorded:
                 results += [*[Tensor(x, body) for x in given[: len(carry)]], *body.hosts]
@@ -126,12 +128,12 @@ def run_batched_loop(
         return held, [array.tensor for array in arrays]
 
     with tracer.outside():
-        held_init = [tracer.with_batch_axis(x.array) for x in carry]
-        held_xs = [
+        outer_init = [tracer.with_batch_axis(x.array) for x in carry]
+        outer_xs = [
             move_axis(x.array.tensor, 0, 1) if x.array.is_batched else x.array.tensor
             for x in slices
         ]
-        last, stacked = scan_outside(run_iteration_for_all_examples, held_init, held_xs)
+        last, stacked = scan_outside(run_iteration_for_all_examples, outer_init, outer_xs)
         ((tree, body, is_recorded, flags),) = traced
         results = [
             move_axis(x, 1, 0) if flag else x for x, flag in zip(stacked, flags, strict=True)

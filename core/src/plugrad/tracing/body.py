@@ -26,9 +26,9 @@ SubgraphKind: TypeAlias = Literal["scan", "cond", "while"]
 class CapturedValue(NamedTuple):
     """A value of the enclosing trace that a loop body reads."""
 
-    outer: Tensor
+    outer_tensor: Tensor
     """The tensor around the body, with its node."""
-    inner: Any
+    inner_tensor: Any
     """Its counterpart in the body."""
     variable: Variable | None
 
@@ -75,7 +75,7 @@ class CapturingTracer(Tracer):
             known = self.captured[key] = CapturedValue(
                 outer, self.make_placeholder(outer, variable), variable
             )
-        return Tensor(known.inner, self)
+        return Tensor(known.inner_tensor, self)
 
     def lift(self, x: Tensor) -> Tensor:
         """Capture a tensor from outside and return the body's tensor for it."""

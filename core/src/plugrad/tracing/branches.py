@@ -53,7 +53,7 @@ def trace_cond(
     first, second = bodies
     check_alternatives(first.tree, second.tree, first.results, second.results)
     captured = {**first.captured, **second.captured}
-    operands = [*given, *[c.outer for c in captured.values()]]
+    operands = [*given, *[c.outer_tensor for c in captured.values()]]
     is_recorded = any(x.node is not None for x in operands)
     line, results = find_user_line(), len(first.results)
     graphs = (first.graph(captured.items()), second.graph(captured.items()))
@@ -123,8 +123,8 @@ class CondNode(CustomNode):
         ]
         given: list[int] = sorted(dy)
 
-        def gradient_of(place: int) -> Callable[..., list[Tensor]]:
-            function = self.functions[place]
+        def gradient_of(branch_index: int) -> Callable[..., list[Tensor]]:
+            function = self.functions[branch_index]
 
             def run_backward(
                 operands: list[Tensor], cotangents: list[Tensor], hosts: list[list[Tensor]]
@@ -140,9 +140,9 @@ class CondNode(CustomNode):
                 bound = [
                     (key, c, x)
                     for (key, c), x in zip(self.captured, xs[count:], strict=True)
-                    if c.outer.node is not None
+                    if c.outer_tensor.node is not None
                 ]
-                with tracer.binding(bound, hosts[place]):
+                with tracer.binding(bound, hosts[branch_index]):
                     remaining = iter(xs[:count])
                     results: Any = function(
                         *map_tree(lambda m: fill_placeholder(m, remaining), self.args)
@@ -179,7 +179,7 @@ def trace_while(
     )
     captured = {**test.captured, **body.captured}
     graphs = (test.graph(captured.items()), body.graph(captured.items()))
-    shared = [c.outer for c in captured.values()]
+    shared = [c.outer_tensor for c in captured.values()]
     has_effects = any(map(has_effect, (*graphs[0].steps, *graphs[1].steps)))
     bound = [tracer.next_bound_host() for _ in specs] if has_effects else []
     outputs = [Tensor(x.array, tracer) for x in bound if x is not None]

@@ -137,7 +137,7 @@ class CheckedProgram(Program):
     def _compare_hosts(self, traced: Sequence[Any], untraced: Sequence[Any]) -> None:
         """Raise unless both runs drew the same random numbers and counted the same iterations."""
         if len(traced) != len(untraced):
-            raise self._difference(
+            raise self._make_difference_error(
                 f"computes {len(traced)} values on the host, such as states of generators and coefficients of "
                 f"optimizers, and {len(untraced)} untraced"
             )
@@ -154,14 +154,14 @@ class CheckedProgram(Program):
             for position, (x, y) in enumerate(zip(*tensors, strict=True)):
                 self._compare(f"result number {position}", host_values(x), host_values(y))
         if structures[0] != structures[1]:
-            raise self._difference(
+            raise self._make_difference_error(
                 f"returns {describe_structure(traced)}, and {describe_structure(untraced)} untraced"
             )
 
     def _compare(self, what: str, traced: NDArray[Any], untraced: NDArray[Any]) -> None:
         """Raise unless two arrays have the same bits, NaNs apart, or are as near as sums in another order."""
         if traced.shape != untraced.shape or traced.dtype != untraced.dtype:
-            raise self._difference(
+            raise self._make_difference_error(
                 f"gives {what} as {traced.dtype}{list(traced.shape)}, and as {untraced.dtype}{list(untraced.shape)} "
                 "untraced"
             )
@@ -171,7 +171,7 @@ class CheckedProgram(Program):
             x, y = traced[place], untraced[place]
             if comparable_bits(np.asarray(x)) != comparable_bits(np.asarray(y)):
                 where = f"element {list(place)} of {what}" if place else what
-                raise self._difference(f"gives {where} as {x}, and as {y} untraced")
+                raise self._make_difference_error(f"gives {where} as {x}, and as {y} untraced")
 
     def _places_that_differ(
         self, traced: NDArray[Any], untraced: NDArray[Any]
@@ -187,12 +187,12 @@ class CheckedProgram(Program):
             is_near = np.abs(x - y) <= part * largest
         return [tuple(map(int, place)) for place in np.argwhere(~is_near)]
 
-    def _difference(self, what: str) -> TracingError:
+    def _make_difference_error(self, description: str) -> TracingError:
         """Return the error for a difference."""
         return TracingError(
-            f"jit: {self.name} {what} (the setting debug is on). What Python computes or decides is computed once, "
-            "when the function is traced: pass it as an argument, or ask for it through plugrad.extend.host_value or "
-            "static_value"
+            f"jit: {self.name} {description} (the setting debug is on). What Python computes or decides is computed "
+            "once, when the function is traced: pass it as an argument, or ask for it through "
+            "plugrad.extend.host_value or static_value"
         )
 
 

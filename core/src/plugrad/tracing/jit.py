@@ -157,7 +157,7 @@ class Jitted(Generic[ParameterTypes, ResultType]):
         if current_tracer() is not None:
             return self.function(*args, **kwargs)
         tensors: list[Tensor] = []
-        key = self._key(args, kwargs, tensors)
+        key = self._make_program_key(args, kwargs, tensors)
         try:
             programs = self._programs.get(key, ())
         except TypeError:
@@ -206,7 +206,7 @@ class Jitted(Generic[ParameterTypes, ResultType]):
     def program(self, *args: ParameterTypes.args, **kwargs: ParameterTypes.kwargs) -> Program:
         """Return the program for these arguments; the function is traced but not run."""
         tensors: list[Tensor] = []
-        key = self._key(args, kwargs, tensors)
+        key = self._make_program_key(args, kwargs, tensors)
         try:
             known = self._find_valid_program(key)
         except TypeError:
@@ -228,7 +228,7 @@ class Jitted(Generic[ParameterTypes, ResultType]):
         "it is traced: unlike in trace 1, argument 'x' is [(4,), float32] instead of [(3,), float32]"
         """
         check_hashable(self._arguments_by_name(args, kwargs))
-        is_known = self._find_valid_program(self._key(args, kwargs, [])) is not None
+        is_known = self._find_valid_program(self._make_program_key(args, kwargs, [])) is not None
         kind = self._describe_arguments(*self._with_identities(args, kwargs))
         if is_known and kind in self._kinds:
             return f"it is not traced again: trace {self._kinds.index(kind) + 1} is for these arguments"
@@ -252,7 +252,7 @@ class Jitted(Generic[ParameterTypes, ResultType]):
             else f"it is traced: {where}, a setting, a kernel, a gradient, the device or a static value is another one"
         )
 
-    def _key(
+    def _make_program_key(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], tensors: list[Tensor]
     ) -> tuple[Any, ...]:
         """Return the key that selects a graph; append the tensors among the arguments to a list."""
@@ -323,7 +323,7 @@ class Jitted(Generic[ParameterTypes, ResultType]):
 
         def call_with_tensors(tensors: list[Tensor]) -> Any:
             remaining = iter(tensors)
-            given, named = map_tree(lambda leaf: _fill_slot(leaf, remaining), template)
+            given, named = map_tree(lambda leaf: _fill_tensor_slot(leaf, remaining), template)
             args, kwargs = _with_identities(given, named, static, names)
             before: list[Any] = []
             flatten_argument([*args, kwargs], before, before)
@@ -417,9 +417,11 @@ def _with_identities(
     return wrapped, {name: IdentityKey(x) if name in static else x for name, x in kwargs.items()}
 
 
-def _drop_end_markers(parts: tuple[Any, ...]) -> list[Any]:
+def _drop_end_markers(key_parts: tuple[Any, ...]) -> list[Any]:
     return [
-        part for part in parts if part is not END_OF_CONTAINER_MARKER and not isinstance(part, type)
+        part
+        for part in key_parts
+        if part is not END_OF_CONTAINER_MARKER and not isinstance(part, type)
     ]
 
 
@@ -430,11 +432,11 @@ def _format_argument_kind(kind: Mapping[int | str, Any], name: int | str) -> str
     return f"[{', '.join(map(_format_key_part, _drop_end_markers(kind[name])))}]"
 
 
-def _format_key_part(part: Any) -> str:
+def _format_key_part(key_part: Any) -> str:
     """Format a part of a key as text."""
-    part = part.target if isinstance(part, IdentityKey) else part
-    is_dtype = isinstance(part, DType | np.dtype)
-    return str(part) if is_dtype or isinstance(part, str) else short_repr(part)
+    key_part = key_part.target if isinstance(key_part, IdentityKey) else key_part
+    is_dtype = isinstance(key_part, DType | np.dtype)
+    return str(key_part) if is_dtype or isinstance(key_part, str) else short_repr(key_part)
 
 
 def _replace_tensor_by_slot(leaf: Any) -> Any:
@@ -443,7 +445,7 @@ def _replace_tensor_by_slot(leaf: Any) -> Any:
     return leaf.target if isinstance(leaf, IdentityKey) else leaf
 
 
-def _fill_slot(leaf: Any, tensors: Iterator[Tensor]) -> Any:
+def _fill_tensor_slot(leaf: Any, tensors: Iterator[Tensor]) -> Any:
     return next(tensors) if leaf is TENSOR_SLOT else leaf
 
 

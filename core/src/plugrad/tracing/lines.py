@@ -17,12 +17,12 @@ _cached_lines: Final[dict[tuple[int, int], tuple[SourceLine, CodeType]]] = {}
 MAX_CACHED_LINES: Final = 4096
 
 
-def _is_own_module(names: dict[str, Any]) -> bool:
+def _is_own_module(global_variables: dict[str, Any]) -> bool:
     """Return whether a module's global variables belong to plugrad or to one of its plugins."""
-    module = names.get("__name__", "")
+    module = global_variables.get("__name__", "")
     is_own = module == "plugrad" or module.startswith(("plugrad.", "plugrad_"))
     if is_own:
-        _globals_of_own_modules[id(names)] = names
+        _globals_of_own_modules[id(global_variables)] = global_variables
     return is_own
 
 

@@ -119,16 +119,16 @@ class _ReplayWriter:
             self.names[f"v{value}"] = array
         values = [f"v{value}" for value in (*graph.arguments, *graph.variables)]
         parameters = ", ".join(("functions", *values))
-        self.write(f"def replay({parameters}):", None)
+        self.write_line(f"def replay({parameters}):", None)
         for index, step in enumerate(graph.steps):
-            self.write(f"    {self.format_step(step, index)}", step)
+            self.write_line(f"    {self.format_step(step, index)}", step)
             if dying := self.dying[index]:
-                self.write(f"    del {', '.join(f'v{value}' for value in dying)}", step)
+                self.write_line(f"    del {', '.join(f'v{value}' for value in dying)}", step)
         ends = (*graph.results, *(value for _, value in graph.updates))
-        self.write(f"    return [{', '.join(f'v{value}' for value in ends)}]", None)
+        self.write_line(f"    return [{', '.join(f'v{value}' for value in ends)}]", None)
         return self._compile_text("\n".join(self.lines))
 
-    def write(self, line: str, step: Step | None) -> None:
+    def write_line(self, line: str, step: Step | None) -> None:
         self.lines.append(line)
         self.steps.append(step)
 

@@ -64,7 +64,7 @@ def trace_scan(
         rounds = _record_scan(tracer, function, (init, xs), (carry, slices), (length, reverse))
     outputs = rounds.outputs
     if rounds.is_recorded:
-        inputs = [*carry, *slices, *[c.outer for _, c in rounds.captured]]
+        inputs = [*carry, *slices, *[c.outer_tensor for _, c in rounds.captured]]
         step = ScanNode(tracer, function, (init, xs), (length, reverse), inputs, rounds)
         record_step(outputs, step)
     remaining = iter(outputs)
@@ -85,7 +85,7 @@ def _record_scan(
         tracer, lambda c, x: check_iteration_result(function(c, x), c), trees, inner, "scan"
     )
     captured = list(body.captured.items())
-    shared = [c.outer for _, c in captured]
+    shared = [c.outer_tensor for _, c in captured]
     is_recorded = any(x.node is not None for x in (*carry, *slices, *shared))
     kept = [x.value for x in body.arguments[:count]] if is_recorded else []
     graph = body.graph(captured, kept)
@@ -182,16 +182,16 @@ class ScanNode(CustomNode):
             now, parts, d_results, drawn = x
             leaves: list[Leaf] = []
 
-            def leaf(x: Tensor) -> Tensor:
+            def make_leaf(x: Tensor) -> Tensor:
                 leaves.append(Leaf((x.node,)))
                 return Tensor(x.array, x.backend, leaves[-1])
 
-            now = [leaf(x) if i in moving else x for i, x in enumerate(now)]
-            parts = [leaf(x) if i in sliced else x for i, x in enumerate(parts, count)]
+            now = [make_leaf(x) if i in moving else x for i, x in enumerate(now)]
+            parts = [make_leaf(x) if i in sliced else x for i, x in enumerate(parts, count)]
             bound: list[tuple[CaptureKey, CapturedValue, Tensor]] = []
             for i in shared:
                 key, c = self.captured[i - count - slices]
-                bound.append((key, c, leaf(copy_to_backend(inputs[i], tracer))))
+                bound.append((key, c, make_leaf(copy_to_backend(inputs[i], tracer))))
             with tracer.binding(bound, drawn):
                 remaining = iter([*now, *parts])
                 c, y = (

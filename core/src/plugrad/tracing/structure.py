@@ -133,11 +133,11 @@ class ResultRebuilder:
             ArgumentError: the result contains itself, or has too many levels.
         """
         try:
-            return self._text(tree)
+            return self._format_tree(tree)
         except RecursionError:
             raise make_too_deep_error() from None
 
-    def _text(self, tree: Any) -> str:
+    def _format_tree(self, tree: Any) -> str:
         """Return the expression for a tree."""
         if isinstance(tree, Tensor):
             self.results.append(tree)
@@ -155,12 +155,12 @@ class ResultRebuilder:
             )
         if isinstance(tree, dict):
             pairs = cast("dict[Any, Any]", tree).items()
-            return f"{{{', '.join(f'{self.name(k)}: {self._text(v)}' for k, v in pairs)}}}"
+            return f"{{{', '.join(f'{self.name(k)}: {self._format_tree(v)}' for k, v in pairs)}}}"
         return self.name(tree)
 
     def _join_elements(self, trees: Sequence[Any]) -> str:
         """Return the expressions for the elements of a container, joined by commas."""
-        return "".join(f"{self._text(tree)}, " for tree in trees)
+        return "".join(f"{self._format_tree(tree)}, " for tree in trees)
 
     def name(self, item: Any) -> str:
         """Return the name under which the expression refers to an object."""

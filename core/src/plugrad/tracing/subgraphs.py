@@ -64,9 +64,9 @@ class TracedBody:
         body = self.tracer
         inner = [
             (
-                body.captured[key].inner
+                body.captured[key].inner_tensor
                 if key in body.captured
-                else body.new_value(spec_of(c.outer))
+                else body.new_value(spec_of(c.outer_tensor))
             ).value
             for key, c in captured
         ]

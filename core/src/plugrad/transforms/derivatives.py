@@ -166,7 +166,7 @@ def _make_jacobian(
 
 
 def _compute_jacobian_rows(
-    value: Any, pull: Callable[[Any], tuple[Any, ...]], selected: Sequence[Any]
+    value: Any, pull_back: Callable[[Any], tuple[Any, ...]], selected: Sequence[Any]
 ) -> list[list[Tensor]]:
     """Return for each output its Jacobian with respect to each selected input, row by row (reverse mode)."""
     outputs: list[Tensor] = list(iter_leaves(value))
@@ -175,7 +175,7 @@ def _compute_jacobian_rows(
     def compute_rows(output: Tensor) -> list[Tensor]:
         def compute_row(dy: Tensor) -> list[Tensor]:
             dys = [dy if y is output else zeros_like(y) for y in outputs]
-            return list(iter_leaves(pull(dys[0] if isinstance(value, Tensor) else dys)))
+            return list(iter_leaves(pull_back(dys[0] if isinstance(value, Tensor) else dys)))
 
         found = _map_unit_tensors(compute_row, output, [*inputs, *outputs])
         return [
@@ -189,7 +189,7 @@ def _compute_jacobian_rows(
 
 
 def _compute_jacobian_columns(
-    op: str, value: Any, pull: Callable[[Any], tuple[Any, ...]], selected: Sequence[Any]
+    op: str, value: Any, pull_back: Callable[[Any], tuple[Any, ...]], selected: Sequence[Any]
 ) -> list[list[Tensor]]:
     """Return the same as `_compute_jacobian_rows`, column by column (forward mode); see `jvp`."""
     outputs: list[Tensor] = list(iter_leaves(value))
@@ -200,7 +200,7 @@ def _compute_jacobian_columns(
                 f"{op}: a tensor of shape {x.shape} is {x.dtype}, and mode='forward' is for real numbers; use "
                 "mode='reverse'"
             )
-    _, push = vjp(pull, map_tree(zeros_like, value))
+    _, push = vjp(pull_back, map_tree(zeros_like, value))
 
     def compute_columns(position: int) -> list[Tensor]:
         x = inputs[position]

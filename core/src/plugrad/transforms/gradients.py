@@ -154,7 +154,7 @@ def _make_gradient_function(
 def _split_off_aux(function: Callable[..., Any], aux: list[Any]) -> Callable[..., Any]:
     """Return a function that returns the first of two results of another, and appends the second one to `aux`."""
 
-    def first(*args: Any, **kwargs: Any) -> Any:
+    def return_first_result(*args: Any, **kwargs: Any) -> Any:
         result = function(*args, **kwargs)
         if not isinstance(result, tuple) or len(cast("tuple[Any, ...]", result)) != 2:
             raise ArgumentError(
@@ -165,7 +165,7 @@ def _split_off_aux(function: Callable[..., Any], aux: list[Any]) -> Callable[...
         aux.append(others)
         return value
 
-    return first
+    return return_first_result
 
 
 def _detach_leaf(leaf: Any) -> Any:
@@ -250,7 +250,7 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
     renamed = [map_tree(lambda x: _make_leaf(x, leaves, inputs), arg) for arg in args]
     open_leaves.update(leaves)
     try:
-        result = map_tree(_check_result, function(*renamed))
+        result = map_tree(_check_differentiable_result, function(*renamed))
     finally:
         end_recording(leaves)
     is_one = isinstance(result, Tensor)
@@ -391,7 +391,7 @@ def _compute_gradients(
     """Run a function on leaves; return its value and the gradient with respect to each leaf."""
     open_leaves.update(leaves)
     try:
-        value = _check_result(function(*args, **kwargs))
+        value = _check_differentiable_result(function(*args, **kwargs))
         open_leaves.difference_update(leaves)
         walk = BackwardPass(value.node, leaves)
         constant = _detach(value)
@@ -434,7 +434,7 @@ def _detach(x: Tensor) -> Tensor:
     return wrap_array(x.array, x.backend)
 
 
-def _check_result(value: Any) -> Tensor:
+def _check_differentiable_result(value: Any) -> Tensor:
     if not isinstance(value, Tensor):
         is_number = isinstance(value, int | float)
         remedy = "; item() and float() return numbers, which have no gradient: return the tensor"

@@ -142,31 +142,34 @@ def _parse_signature(signature: object) -> tuple[list[tuple[str, ...]], list[tup
     return inputs, outputs
 
 
-def _loop_shape(x: Tensor, names: Sequence[str], sizes: dict[str, int], place: int) -> Shape:
+def _loop_shape(
+    x: Tensor, core_axis_names: Sequence[str], sizes: dict[str, int], argument_position: int
+) -> Shape:
     """Return the shape of the loop axes of an argument; record the sizes of its core axes.
 
     Raises:
         ShapeError: there are too few axes, or a name stands for two sizes.
     """
-    outer = x.ndim - len(names)
+    outer = x.ndim - len(core_axis_names)
     if outer < 0:
         raise ShapeError(
-            f"vectorize: argument {place} has shape {x.shape}; the signature names {len(names)} axes of it"
+            f"vectorize: argument {argument_position} has shape {x.shape}; "
+            f"the signature names {len(core_axis_names)} axes of it"
         )
-    for name, size in zip(names, x.shape[outer:], strict=True):
+    for name, size in zip(core_axis_names, x.shape[outer:], strict=True):
         wanted = int(name) if name.isdecimal() else sizes.setdefault(name, size)
         if wanted != size:
             raise ShapeError(
-                f"vectorize: axis {name} of argument {place}, of shape {x.shape}, has size {size}; in the signature or "
-                f"another argument it has {wanted}"
+                f"vectorize: axis {name} of argument {argument_position}, of shape {x.shape}, has size {size}; "
+                f"in the signature or another argument it has {wanted}"
             )
     return x.shape[:outer]
 
 
-def _mapped_axes(own: Shape, is_mapped: Sequence[bool]) -> Shape:
+def _mapped_axes(loop_sizes: Shape, is_mapped: Sequence[bool]) -> Shape:
     """Return the sizes of the loop axes along which an argument is mapped."""
-    missing = len(is_mapped) - len(own)
-    sizes = (1,) * missing + own
+    missing = len(is_mapped) - len(loop_sizes)
+    sizes = (1,) * missing + loop_sizes
     return tuple([n for n, flag in zip(sizes, is_mapped, strict=True) if flag])
 
 

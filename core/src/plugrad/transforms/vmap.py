@@ -259,13 +259,13 @@ def _normalize_axis(axis: int, x: Tensor, what: str) -> int:
     return axis % x.ndim
 
 
-def _count_examples(given: Sequence[MappedTensor], axis_size: int | None) -> int:
+def _count_examples(mapped_tensors: Sequence[MappedTensor], axis_size: int | None) -> int:
     """Return the number of examples.
 
     Raises:
         ArgumentValueError: nothing tells it, or two arguments differ.
     """
-    sizes = {x.shape[axis]: (x.shape, axis) for x, axis in given if axis is not None}
+    sizes = {x.shape[axis]: (x.shape, axis) for x, axis in mapped_tensors if axis is not None}
     if axis_size is not None:
         sizes.setdefault(axis_size, ((), 0))
     if not sizes:
@@ -284,7 +284,7 @@ def _count_examples(given: Sequence[MappedTensor], axis_size: int | None) -> int
     return next(iter(sizes))
 
 
-def _find_backend(given: Sequence[MappedTensor]) -> Backend:
+def _find_backend(mapped_tensors: Sequence[MappedTensor]) -> Backend:
     """Return the backend of the outer level: the active tracer, or the device of the arguments.
 
     Raises:
@@ -293,7 +293,7 @@ def _find_backend(given: Sequence[MappedTensor]) -> Backend:
     target = current_tracer() or transfer_target()
     if target is not None:
         return target
-    places = list(dict.fromkeys(x.backend for x, _ in given))
+    places = list(dict.fromkeys(x.backend for x, _ in mapped_tensors))
     if len(places) > 1:
         labels = [backend.label for backend in places]
         raise BackendMismatch(
@@ -397,12 +397,12 @@ def _move_batch_axis(y: BatchedArray, axis: int | None, where: str, size: int) -
     return move_axis(x, 0, axis % rank)
 
 
-def _concatenate_chunks(parts: Sequence[Any], out_axes: Any) -> Any:
+def _concatenate_chunks(chunk_results: Sequence[Any], out_axes: Any) -> Any:
     """Concatenate the results of all chunks."""
-    columns = iter(list(zip(*[list(iter_leaves(part)) for part in parts], strict=True)))
+    columns = iter(list(zip(*[list(iter_leaves(part)) for part in chunk_results], strict=True)))
 
-    def join(first: Any, axis: int | None, where: str) -> Any:
+    def concatenate_leaf(first: Any, axis: int | None, where: str) -> Any:
         column = next(columns)
         return first if first is None or axis is None else concat(list(column), axis=axis)
 
-    return map_with_axes(join, parts[0], out_axes, "the result", "out_axes")
+    return map_with_axes(concatenate_leaf, chunk_results[0], out_axes, "the result", "out_axes")

@@ -302,11 +302,11 @@ _EQUIVALENTS_CACHE: Final[dict[frozenset[DType], set[object]]] = {}
 
 
 def _add_plugin_dtype_equivalents(
-    dtype: DType, dtypes: frozenset[DType], spelled: set[object]
+    dtype: DType, dtypes: frozenset[DType], spellings: set[object]
 ) -> None:
     """Add a plugin's dtype to spellings if all other dtypes of its kind are among them."""
     if all(d in dtypes for d in DTYPES if d.kind == dtype.kind):
-        spelled |= {dtype, dtype.numpy}
+        spellings |= {dtype, dtype.numpy}
 
 
 # --- dtypes of plugins ---------------------------------------------------------------------------

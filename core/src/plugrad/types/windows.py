@@ -89,7 +89,7 @@ def sliding_window(
             f"a window over the {len(image)} axes of an image of {image} needs as many sizes, strides, dilations "
             f"and paddings; they are {size}, {strides}, {dilations} and {short_repr(padding)}"
         )
-    _check_steps(size, strides, dilations)
+    _check_window_steps(size, strides, dilations)
     outs: list[int] = []
     pairs: list[Pair] = []
     for axis, (n, length, stride, dilation) in enumerate(
@@ -163,7 +163,7 @@ def check_window(image: Shape, window: Window, axes: int | None = None) -> None:
         raise ArgumentValueError(
             f"a window over {axes} spatial axes has one entry for each in all fields, unlike {window}"
         )
-    _check_steps(window.size, window.strides, window.dilations)
+    _check_window_steps(window.size, window.strides, window.dilations)
     as_pairs(window.padding, "padding")
     outs = tuple(
         max((n + before + after - (length - 1) * dilation - 1) // stride + 1, 0)
@@ -195,7 +195,7 @@ def check_window_positions(image: Shape, window: Window) -> None:
                 )
 
 
-def _check_steps(size: Shape, strides: Shape, dilations: Shape) -> None:
+def _check_window_steps(size: Shape, strides: Shape, dilations: Shape) -> None:
     if any(n < 1 or n >= 2**31 for n in (*size, *strides, *dilations)):
         raise ArgumentValueError(
             f"a window of {size} with strides {strides} and dilations {dilations}: all must be at least 1, and "

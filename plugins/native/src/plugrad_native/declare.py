@@ -204,13 +204,13 @@ def make_binary_kernel(
         if not 0 < plan.size < MAX_ELEMENTS:
             return track_allocation(numpy_function(a, b))
         out = empty(plan.shape, result or dtype)
-        copies_a, copies_b = plan.copies
+        copies_a, copies_b = plan.is_copied_by_operand
         a, b = as_contiguous(a) if copies_a else a, as_contiguous(b) if copies_b else b
         if plan.size < thread_pool.part_min_work:
-            broadcast[dtype](a, b, out, plan.descriptor)
+            broadcast[dtype](a, b, out, plan.c_descriptor)
         else:
             places = (a, 1), (b, 2), (out, 0)
-            parallel_strided_loop(broadcast[dtype], places, plan.descriptor, work=plan.size)
+            parallel_strided_loop(broadcast[dtype], places, plan.c_descriptor, work=plan.size)
         return out
 
     if isinstance(functions, dict):  # not those of bfloat16, which NumPy may not know yet
@@ -350,9 +350,9 @@ class StridedLoopPlan(NamedTuple):
 
     shape: Shape
     size: int
-    descriptor: Array
+    c_descriptor: Array
     """What C takes."""
-    copies: tuple[bool, ...]
+    is_copied_by_operand: tuple[bool, ...]
     """Which operands must be copied first, for the loop walks over rows of adjacent elements."""
 
 

@@ -64,13 +64,17 @@ class ComputedInFloat32:
         return found(x, *others, **attrs)
 
 
-def dispatch_float16(function: Implementation, halves: Implementation) -> Implementation:
+def dispatch_float16(
+    other_implementation: Implementation, float16_implementation: Implementation
+) -> Implementation:
     """Return an implementation that passes float16 to another one, at the cost of one test per call."""
 
     def implementation(x: Array, *others: Array | None, **attrs: Any) -> Any:
-        return (halves if x.dtype is FLOAT16 else function)(x, *others, **attrs)
+        return (float16_implementation if x.dtype is FLOAT16 else other_implementation)(
+            x, *others, **attrs
+        )
 
-    return tracked(implementation) if is_tracked(function) else implementation
+    return tracked(implementation) if is_tracked(other_implementation) else implementation
 
 
 # --- norms of rows, and sums -------------------------------------------------------------------------
@@ -87,10 +91,10 @@ C_LAYER_NORM_BY_DTYPE_CHAR: Final = _find_half_functions("layer_norm")
 C_SCALE_ROWS_BY_DTYPE_CHAR: Final = _find_half_functions("scale_rows")
 
 
-def _as_float32_or_constant(part: Array | None, size: int, value: float) -> Array:
-    if part is None:
-        return np.full(size, value, np.float32)
-    wide = part.reshape(-1).astype(np.float32)
+def _as_float32_offset_or_scale(offset_or_scale: Array | None, size: int, default: float) -> Array:
+    if offset_or_scale is None:
+        return np.full(size, default, np.float32)
+    wide = offset_or_scale.reshape(-1).astype(np.float32)
     return wide if wide.size == size else np.full(size, wide[0], np.float32)
 
 
@@ -105,8 +109,8 @@ def make_layer_norm(widened: ComputedInFloat32) -> Implementation:
             return widened(x, offset, scale, axis=axis, variance_epsilon=variance_epsilon)
         out = empty(x.shape, x.dtype)
         parts = (
-            _as_float32_or_constant(offset, length, 0),
-            _as_float32_or_constant(scale, length, 1),
+            _as_float32_offset_or_scale(offset, length, 0),
+            _as_float32_offset_or_scale(scale, length, 1),
         )
         parallel_for(
             C_LAYER_NORM_BY_DTYPE_CHAR[x.dtype.char],
@@ -136,15 +140,15 @@ def make_batch_norm(widened: ComputedInFloat32) -> Implementation:
         if not is_served:
             return widened(x, *parts, variance_epsilon=variance_epsilon)
         factor = 1 / np.sqrt(
-            _as_float32_or_constant(variance, channels, 1) + np.float32(variance_epsilon)
+            _as_float32_offset_or_scale(variance, channels, 1) + np.float32(variance_epsilon)
         )
-        factor = factor * _as_float32_or_constant(scale, channels, 1)
+        factor = factor * _as_float32_offset_or_scale(scale, channels, 1)
         out = empty(x.shape, x.dtype)
         given = (
-            *((as_contiguous(x), channels), (_as_float32_or_constant(mean, channels, 0), 0)),
+            *((as_contiguous(x), channels), (_as_float32_offset_or_scale(mean, channels, 0), 0)),
             *(
                 (as_contiguous(factor), 0),
-                (_as_float32_or_constant(offset, channels, 0), 0),
+                (_as_float32_offset_or_scale(offset, channels, 0), 0),
                 (out, channels),
             ),
         )

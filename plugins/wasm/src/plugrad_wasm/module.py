@@ -277,7 +277,7 @@ class ModuleInstances:
         with compile_lock, self.lock:
             instance = self.instance_with_export(name)
             known = self.program.functions.get(name)
-            types = None if known is None else known.types
+            types = None if known is None else known.parameter_type_letters
             return instance.bind(
                 instance.find_export(name), self.lock, types, releases_gil=releases_gil
             )
@@ -326,8 +326,10 @@ class Store:
         self.run_in_threads = Workers(
             threads, self.exports_releasing_gil, self._exports_for_thread, compile_lock
         ).run_in_threads
-        self.descriptor: Callable[..., DescriptorBlock] = lru_cache(maxsize=1024)(self._descriptor)
-        self._cached_table = lru_cache(maxsize=8)(self._fill_table)
+        self.descriptor: Callable[..., DescriptorBlock] = lru_cache(maxsize=1024)(
+            self._make_descriptor_block
+        )
+        self._cached_table = lru_cache(maxsize=8)(self._fill_bytes_by_export)
         self.scratch_size: Callable[..., int] = lru_cache(maxsize=1024)(self._scratch_size)
         self._custom = lru_cache(maxsize=MAX_CUSTOM_MODULES)(self._bind_custom)
         self._modules = lru_cache(maxsize=MAX_CUSTOM_MODULES)(self._compile_wat_module)
@@ -400,16 +402,18 @@ class Store:
 
     # ---- memory ----
 
-    def _descriptor(self, values: tuple[int, ...]) -> DescriptorBlock:
+    def _make_descriptor_block(self, values: tuple[int, ...]) -> DescriptorBlock:
         return DescriptorBlock(self.memory, values)
 
     def cached_table(self, name: str, descriptor: tuple[int, ...], size: int) -> CachedBlock:
         """Return `size` bytes filled by an export; small tables are cached."""
-        return (self._cached_table if size <= MAX_KEPT_TABLE_BYTES else self._fill_table)(
+        return (self._cached_table if size <= MAX_KEPT_TABLE_BYTES else self._fill_bytes_by_export)(
             name, descriptor, size
         )
 
-    def _fill_table(self, name: str, descriptor: tuple[int, ...], size: int) -> CachedBlock:
+    def _fill_bytes_by_export(
+        self, name: str, descriptor: tuple[int, ...], size: int
+    ) -> CachedBlock:
         block = CachedBlock(self.memory, size)
         self.exports_releasing_gil[name](block.address, self.descriptor(descriptor).address)
         return block

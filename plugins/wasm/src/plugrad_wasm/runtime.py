@@ -21,11 +21,11 @@ class ProgramFunction(NamedTuple):
     """A function that programs can call."""
 
     module: str
-    number: int
+    table_index: int
     """Its place in the table of the module."""
-    signature: int
+    signature_index: int
     """The number of its types among those of the module."""
-    types: str
+    parameter_type_letters: str
     """The letters of the types of its parameters."""
 
 

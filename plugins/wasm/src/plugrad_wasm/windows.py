@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from plugrad_wasm.runtime import HasMemoryAddress
 
 Sizes = tuple[int, ...]
-T = TypeVar("T")
+Item = TypeVar("Item")
 
 
 @lru_cache(maxsize=1024)
@@ -56,10 +56,10 @@ def select_axes(window: Window, axes: slice) -> Window:
 class WindowPart(NamedTuple):
     """A part of the work on windows, with its offsets in the images and among the windows."""
 
-    image: Sizes
+    image_shape: Sizes
     window: Window
-    start: int  # in elements
-    first: int  # in positions of the window
+    first_element: int  # in elements
+    first_position: int  # in positions of the window
 
 
 def split_windows(
@@ -92,8 +92,11 @@ def split_windows(
             for piece in split_windows(
                 some, window, part, max_steps, of_cells=of_cells, multiple=multiple
             ):
-                start, first = piece.start + i * elements, piece.first + i * positions
-                yield piece._replace(start=start, first=first)
+                start, first = (
+                    piece.first_element + i * elements,
+                    piece.first_position + i * positions,
+                )
+                yield piece._replace(first_element=start, first_position=first)
     elif axis is not None:
         elements, positions = (
             count_elements(image[axis + 2 :]),
@@ -151,11 +154,11 @@ class KernelCall(NamedTuple):
     """One call: its descriptor, and its offsets in images, filters and results, in elements."""
 
     descriptor: Sizes
-    starts: tuple[int, int, int]
+    start_offsets: tuple[int, int, int]
 
 
 IMAGES, FILTERS, RESULTS = range(3)
-"""The places in `Part.starts`."""
+"""The places in `KernelCall.start_offsets`."""
 
 
 @lru_cache(maxsize=1024)
@@ -228,7 +231,7 @@ def run_windows(
     descriptors: list[HasMemoryAddress] = []
 
     def find_addresses(part: KernelCall, arrays: Sequence[tuple[WasmArray, int]]) -> list[int]:
-        return [y.address + part.starts[which] * y.dtype.itemsize for y, which in arrays]
+        return [y.address + part.start_offsets[which] * y.dtype.itemsize for y, which in arrays]
 
     def make_arguments(part: KernelCall) -> tuple[float, ...]:
         descriptors.append(store.descriptor(part.descriptor))
@@ -240,7 +243,7 @@ def run_windows(
     run_call_chains(x, export, calls, held, work, scratch)
 
 
-def with_item_replaced(values: Sequence[T], axis: int, value: T) -> tuple[T, ...]:
+def with_item_replaced(values: Sequence[Item], axis: int, value: Item) -> tuple[Item, ...]:
     """Return a copy of a tuple of values with the one of an axis replaced."""
     return (*values[:axis], value, *values[axis + 1 :])
 

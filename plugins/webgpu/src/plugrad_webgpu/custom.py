@@ -26,9 +26,9 @@ from plugrad_webgpu.algorithms.expressions import elementwise
 from plugrad_webgpu.shaders.elements import (
     NUMBER_DTYPES,
     SHADER_DTYPES,
-    STORAGE_TYPE,
-    VALUE_TYPE,
-    WORD_DTYPE,
+    WGSL_STORAGE_TYPES,
+    WGSL_VALUE_TYPES,
+    WORD_DTYPES_BY_NARROW_DTYPE,
     require_dtype,
 )
 from plugrad_webgpu.shaders.program import Program, plan
@@ -159,7 +159,7 @@ class Interface(NamedTuple):
         arrays.append(("output", "read_write", self.output))
         return "\n".join(
             [
-                f"alias T = {VALUE_TYPE[arrays[0][2]]};",
+                f"alias T = {WGSL_VALUE_TYPES[arrays[0][2]]};",
                 "struct Parameters {",
                 "  size: u32,",
                 *(f"  {name}_shape: array<u32, {rank}>," for name, rank in self.shapes),
@@ -167,7 +167,7 @@ class Interface(NamedTuple):
                 "}",
                 "var<immediate> parameters: Parameters;",
                 *(
-                    f"@group(0) @binding({i}) var<storage, {access}> {name}: array<{STORAGE_TYPE[dtype]}>;"
+                    f"@group(0) @binding({i}) var<storage, {access}> {name}: array<{WGSL_STORAGE_TYPES[dtype]}>;"
                     for i, (name, access, dtype) in enumerate(arrays)
                 ),
                 "",
@@ -177,7 +177,7 @@ class Interface(NamedTuple):
 
 def _stencil_source(body: str, interface: Interface) -> str:
     rank = max(interface.rank, 1)
-    value = VALUE_TYPE[interface.output]
+    value = WGSL_VALUE_TYPES[interface.output]
     places = [
         f"  at[{axis}] = i32(rest % parameters.output_shape[{axis}]);\n"
         f"  rest /= parameters.output_shape[{axis}];"
@@ -195,7 +195,7 @@ def _stencil_source(body: str, interface: Interface) -> str:
             f"  var at: array<i32, {rank}>;",
             "  var rest = index;",
             *places,
-            f"  output[index] = {STORAGE_TYPE[interface.output]}(element(index, at));",
+            f"  output[index] = {WGSL_STORAGE_TYPES[interface.output]}(element(index, at));",
             "}",
             interface.declarations,
         ]
@@ -211,7 +211,7 @@ def _reader_function(name: str, dtype: DType, rank: int) -> str:
     place = "0u"
     for axis in axes:
         place = f"({place} * parameters.{name}_shape[{axis}] + u32(i{axis}))"
-    value = VALUE_TYPE[dtype]
+    value = WGSL_VALUE_TYPES[dtype]
     return (
         f"fn {name}_at({arguments}) -> {value} {{\n  if ({outside or 'false'}) {{ return {value}(); }}\n"
         f"  return {value}({name}[{place}]);\n}}"
@@ -272,7 +272,9 @@ def _make_implementation(
         device = inputs[0].buffer.device if inputs else arrays[0].active_device
         specs = tuple([Shaped(x.shape, as_dtype(x.dtype)) for x in inputs])
         result = device.launch(plan_for(specs, tuple(attrs.items())), *inputs)
-        return _wrap_narrow_integers(result) if result.dtype in WORD_DTYPE else result
+        return (
+            _wrap_narrow_integers(result) if result.dtype in WORD_DTYPES_BY_NARROW_DTYPE else result
+        )
 
     return implementation
 

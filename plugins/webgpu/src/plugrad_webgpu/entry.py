@@ -70,7 +70,7 @@ class WebGpuBackend(Backend):
     @property
     def gpu_device(self) -> GPUDevice:
         """The wgpu-py device, for other users of wgpu."""
-        return self.active_device.shared
+        return self.active_device.wgpu_device
 
     def probe(self) -> Probe:
         """Return the adapters; never raise."""
@@ -205,7 +205,7 @@ class WebGpuBackend(Backend):
 
     def lose_device(self) -> None:
         """Destroy the wgpu device, for tests."""
-        self.active_device.shared.destroy()
+        self.active_device.wgpu_device.destroy()
 
     def handle_interruption(self, *, is_deferrable: bool) -> str:
         """Abandon the device if an interruption may have left a batch of commands incomplete.

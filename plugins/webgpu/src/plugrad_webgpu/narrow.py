@@ -29,7 +29,7 @@ from plugrad.kernels import (
 from plugrad_webgpu.halves import with_halves
 from plugrad_webgpu.kernels import table
 from plugrad_webgpu.kernels.unary import cast
-from plugrad_webgpu.shaders.elements import WORD_DTYPE
+from plugrad_webgpu.shaders.elements import WORD_DTYPES_BY_NARROW_DTYPE
 
 HALF_PRECISION_FAMILIES: Final = (
     *(attention, convolution, convolution3d, depthwise, fused, image, normalization, resize, scan),
@@ -53,7 +53,7 @@ def table_with_narrow_dtypes() -> KernelTable:
     for config in table:
         kernel, function = KERNELS[config.kernel_name], config.kernel_func
         if kernel.name in in_words:
-            function = compute_in_wider_dtype(kernel, function, cast, WORD_DTYPE)
+            function = compute_in_wider_dtype(kernel, function, cast, WORD_DTYPES_BY_NARROW_DTYPE)
         if not config.on_host:
             function = with_halves(kernel, function)
         extended.add(config._replace(kernel_func=function))

@@ -18,7 +18,7 @@ from plugrad_webgpu.entry import WebGpuBackend, opened_backends
 from plugrad_webgpu.memory.buffers import Buffer, BufferRef, ExternalBuffer, GpuArray
 from plugrad_webgpu.shaders.elements import (
     SHADER_DTYPES,
-    WORD_DTYPE,
+    WORD_DTYPES_BY_NARROW_DTYPE,
     require_dtype,
     words_per_element,
 )
@@ -91,9 +91,9 @@ def from_buffer(buffer: GPUBuffer, shape: Sequence[int], dtype: DType | str = "f
     backend = _backend_with_buffer(buffer)
     dtype, sizes = as_dtype(dtype), tuple(map(int, shape))
     require_dtype(dtype, SHADER_DTYPES)
-    if dtype in WORD_DTYPE:
+    if dtype in WORD_DTYPES_BY_NARROW_DTYPE:
         raise UnsupportedDtype(
-            f"from_buffer: elements of {dtype} are kept as {WORD_DTYPE[dtype]} on the device; "
+            f"from_buffer: elements of {dtype} are kept as {WORD_DTYPES_BY_NARROW_DTYPE[dtype]} on the device; "
             "give that dtype, and cast "
             "the tensor with astype"
         )

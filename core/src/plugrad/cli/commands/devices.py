@@ -29,14 +29,14 @@ def run(arguments: Namespace) -> int:
     reasons = {b.qualified_name: f"{b.status}: {b.reason}" for b in backends if b not in usable}
     for backend, outcome in zip(usable, outcomes, strict=True):
         name = backend.name if backend.status != "conflict" else backend.qualified_name
-        for device in outcome.found.get("devices", ()):
+        for device in outcome.reported.get("devices", ()):
             records.append(
                 {**device, "backend": backend.qualified_name, "use": f"{name}:{device['name']}"}
             )
         if outcome.problem:
             reasons[backend.qualified_name] = outcome.problem
-        elif not outcome.found["can_start"]:
-            reasons[backend.qualified_name] = outcome.found["refusal"]
+        elif not outcome.reported["can_start"]:
+            reasons[backend.qualified_name] = outcome.reported["refusal"]
     if arguments.json:
         layout.print_json({"devices": records, "without": reasons})
     else:

@@ -99,7 +99,7 @@ def _examine_plugins(names: list[str], timeout: float) -> dict[str, Any]:
         "sections": [
             {"title": title, "text": text, "from": p.qualified_name}
             for p, outcome in zip(tried, outcomes, strict=False)
-            for title, text in outcome.found.get("sections", ())
+            for title, text in outcome.reported.get("sections", ())
         ],
         "findings": [finding._asdict() for finding in found],
     }
@@ -125,12 +125,12 @@ def _make_job(plugin: Plugin) -> Job:
 
 
 def _find_plugin_problems(
-    plugin: Plugin, refused: Finding | None, outcome: Outcome | None
+    plugin: Plugin, problem_before_running: Finding | None, outcome: Outcome | None
 ) -> Iterator[Finding]:
     if plugin.status == "conflict":
         yield findings.make_conflict_finding(plugin)
-    if refused is not None:
-        yield refused
+    if problem_before_running is not None:
+        yield problem_before_running
     if outcome is not None and outcome.has_started:
         yield from findings.findings_from_running(plugin, outcome)
 
@@ -149,16 +149,19 @@ def _find_shadowed_distributions() -> Iterator[Finding]:
 
 
 def _summarize_plugin(
-    plugin: Plugin, refused: Finding | None, outcome: Outcome | None, found: list[Finding]
+    plugin: Plugin,
+    problem_before_running: Finding | None,
+    outcome: Outcome | None,
+    findings: list[Finding],
 ) -> dict[str, Any]:
     """Return the record of one plugin: its health in a word, the result in a line, and all that was found."""
-    own = [f for f in found if f.subject == str(plugin)]
+    own = [f for f in findings if f.subject == str(plugin)]
     record = describe_plugin(plugin)
     record["health"] = (
         "FAILS" if any(f.level == "problem" for f in own) else "note" if own else "ok"
     )
-    if refused is not None:
-        return record | {"line": refused.headline}
+    if problem_before_running is not None:
+        return record | {"line": problem_before_running.headline}
     if outcome is None:  # a kernel pack, which is loaded with its backend
         place = f", {PackOrder(**record['place'])}" if record["place"] else ""
         return record | {"line": own[0].headline if own else f"loaded with its backend{place}"}
@@ -169,7 +172,7 @@ def _summarize_plugin(
         }
     learnt = {
         k: v
-        for k, v in outcome.found.items()
+        for k, v in outcome.reported.items()
         if k not in ("packs", "sections", "replaced", "kernels_of_packs", "blamed")
     }
     fails = own and own[0].level == "problem"
@@ -183,7 +186,7 @@ def _summarize_plugin(
 
 def _describe_capabilities(outcome: Outcome) -> str:
     """Return what a plugin can do, in one line."""
-    found = outcome.found
+    found = outcome.reported
     if found.get("can_start") is False:
         return f"cannot start here: {found['refusal']}"
     if "device" not in found:
@@ -239,17 +242,22 @@ def _print_report(report: dict[str, Any], problems: int) -> None:
     )
 
 
-def _list_environment(found: dict[str, Any], active: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    yield "Python", f"{found['python']}, {found['executable']}"
-    yield "Platform", found["platform"]
-    yield "plugrad", f"{found['plugrad']}, plugin API {found['plugin_api']}"
-    yield "NumPy", found["numpy"]
-    yield "Settings", ", ".join(found["config_files"]) or "no file"
-    for name, value in found["variables"].items():
+def _list_environment(
+    environment: dict[str, Any], active_backend: dict[str, Any]
+) -> Iterator[tuple[str, str]]:
+    yield "Python", f"{environment['python']}, {environment['executable']}"
+    yield "Platform", environment["platform"]
+    yield "plugrad", f"{environment['plugrad']}, plugin API {environment['plugin_api']}"
+    yield "NumPy", environment["numpy"]
+    yield "Settings", ", ".join(environment["config_files"]) or "no file"
+    for name, value in environment["variables"].items():
         yield "", f"{name}={value}"
-    if "error" in active:
+    if "error" in active_backend:
         yield "Active", "none; see below"
-    elif active:
-        yield "Active", f"{active['device']} ({active['description']}), chosen by {active['layer']}"
-        for name, reason in active.get("passed_over", {}).items():
+    elif active_backend:
+        yield (
+            "Active",
+            f"{active_backend['device']} ({active_backend['description']}), chosen by {active_backend['layer']}",
+        )
+        for name, reason in active_backend.get("passed_over", {}).items():
             yield "", f"not {name}: {reason}"

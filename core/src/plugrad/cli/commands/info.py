@@ -43,13 +43,15 @@ def run(arguments: Namespace) -> int:
         tried, jobs.run_jobs(filter(None, map(_make_job, plugins)), arguments.timeout), strict=True
     ):
         record = records[i]
-        record |= {key: outcome.found[key] for key in KEYS_FROM_LOADING if key in outcome.found}
+        record |= {
+            key: outcome.reported[key] for key in KEYS_FROM_LOADING if key in outcome.reported
+        }
         if outcome.problem:
             record["status"] = "failed"
             record["reason"] = outcome.problem
             record["details"] = outcome.details
-        elif outcome.found.get("can_start") is False:
-            record["reason"] = f"cannot start here: {outcome.found['refusal']}"
+        elif outcome.reported.get("can_start") is False:
+            record["reason"] = f"cannot start here: {outcome.reported['refusal']}"
     if arguments.json:
         layout.print_json(records)
     else:

@@ -64,27 +64,32 @@ def run(arguments: Namespace) -> None:
     first, *outcomes = jobs.run_jobs([Job("report_contracts", {}), *loading], arguments.timeout)
     if first.problem:
         raise PluginUnavailable(f"plugrad itself {first.problem}; run `plugrad doctor` for details")
-    contracts: dict[str, dict[str, Any]] = first.found["contracts"]
+    contracts: dict[str, dict[str, Any]] = first.reported["contracts"]
     for outcome in outcomes:  # the contracts of packs
-        contracts |= outcome.found.get("contracts", {})
-    have, reasons = _find_implementations(backends, outcomes)
+        contracts |= outcome.reported.get("contracts", {})
+    implementations, reasons = _find_implementations(backends, outcomes)
     packs = _find_packs(backends, outcomes)
-    for backend, table in have.items():
+    for backend, table in implementations.items():
         if backend not in reasons:
             for name, contract in contracts.items():
                 if contract["composite"]:
                     table.setdefault(name, "composite")
-    everything = [*contracts, *sorted({n for table in have.values() for n in table} - {*contracts})]
+    everything = [
+        *contracts,
+        *sorted({n for table in implementations.values() for n in table} - {*contracts}),
+    ]
     names = [name for name in everything if _matches_kernel(arguments.pattern, name, contracts)]
     if arguments.backend:
-        names = [name for name in names if any(name in table for table in have.values())]
+        names = [name for name in names if any(name in table for table in implementations.values())]
     if arguments.json:
         layout.print_json(
             {
                 "kernels": {
                     name: {
                         **contracts.get(name, _EMPTY_CONTRACT_RECORD),
-                        "backends": {b: table[name] for b, table in have.items() if name in table},
+                        "backends": {
+                            b: table[name] for b, table in implementations.items() if name in table
+                        },
                         "packs": {b: table[name] for b, table in packs.items() if name in table},
                     }
                     for name in names
@@ -100,12 +105,12 @@ def run(arguments: Namespace) -> None:
     elif arguments.batching:
         _print_batching_rules([name for name in names if name in contracts], contracts)
     elif arguments.matrix:
-        _print_support_matrix(names, contracts, have)
+        _print_support_matrix(names, contracts, implementations)
     else:
         if arguments.pattern in contracts:
             layout.print_verbatim(contracts[arguments.pattern]["contract"], indent="")
             layout.print_line()
-        _print_kernel_list(names, contracts, have, packs)
+        _print_kernel_list(names, contracts, implementations, packs)
     if reasons:
         layout.print_line()
         layout.print_line("Not loaded; any kernels shown are those in the manifest:")
@@ -127,18 +132,18 @@ def _find_implementations(
     backends: list[Plugin], outcomes: list[Outcome]
 ) -> tuple[KernelsByBackend, dict[str, str]]:
     """Return what each backend implements, and why some could not be loaded."""
-    have: KernelsByBackend = {}
+    implementations: KernelsByBackend = {}
     reasons: dict[str, str] = {}
     for backend, outcome in zip(backends, outcomes, strict=True):
         name = _backend_label(backend)
-        have[name] = outcome.found.get("kernels") or dict.fromkeys(
+        implementations[name] = outcome.reported.get("kernels") or dict.fromkeys(
             backend.manifest.kernels or (), "declared"
         )
-        if outcome.problem or not outcome.found["can_start"]:
-            reasons[name] = outcome.problem or outcome.found["refusal"]
-            if not have[name]:
-                del have[name]
-    return have, reasons
+        if outcome.problem or not outcome.reported["can_start"]:
+            reasons[name] = outcome.problem or outcome.reported["refusal"]
+            if not implementations[name]:
+                del implementations[name]
+    return implementations, reasons
 
 
 def _find_packs(backends: list[Plugin], outcomes: list[Outcome]) -> PacksByBackend:
@@ -146,7 +151,7 @@ def _find_packs(backends: list[Plugin], outcomes: list[Outcome]) -> PacksByBacke
     found: PacksByBackend = {}
     for backend, outcome in zip(backends, outcomes, strict=True):
         table = found.setdefault(_backend_label(backend), {})
-        for owner, names in outcome.found.get("kernels_of_packs", {}).items():
+        for owner, names in outcome.reported.get("kernels_of_packs", {}).items():
             for name in names:
                 table.setdefault(name, []).append(owner)
     return found
@@ -159,13 +164,13 @@ def _backend_label(backend: Plugin) -> str:
 def _print_kernel_list(
     names: list[str],
     contracts: dict[str, dict[str, Any]],
-    have: KernelsByBackend,
+    implementations: KernelsByBackend,
     packs: PacksByBackend,
 ) -> None:
     def format_backend(backend: str, kernel: str) -> str:
         owners = packs[backend].get(kernel, ())
         names = [owner.rpartition("::")[2].rpartition(".")[2] for owner in owners]
-        if have[backend][kernel] == "composite":
+        if implementations[backend][kernel] == "composite":
             names.append("composite")
         return f"{backend} ({', '.join(names)})" if names else backend
 
@@ -175,7 +180,9 @@ def _print_kernel_list(
             contracts[name]["family"] if name in contracts else "–",
             _format_signature(contracts[name]) if name in contracts else "–",
             " ".join(
-                format_backend(backend, name) for backend, table in have.items() if name in table
+                format_backend(backend, name)
+                for backend, table in implementations.items()
+                if name in table
             )
             or "–",
         )
@@ -201,20 +208,21 @@ def _print_batching_rules(names: list[str], contracts: dict[str, dict[str, Any]]
 
 
 def _print_support_matrix(
-    names: list[str], contracts: dict[str, dict[str, Any]], have: KernelsByBackend
+    names: list[str], contracts: dict[str, dict[str, Any]], implementations: KernelsByBackend
 ) -> None:
     labels = {"own": "yes", "host": "host", "declared": "yes", "composite": "composite"}
     rows = [
         (
             name,
             contracts[name]["family"] if name in contracts else "–",
-            *(labels[table[name]] if name in table else "–" for table in have.values()),
+            *(labels[table[name]] if name in table else "–" for table in implementations.values()),
         )
         for name in names
     ]
-    layout.print_table(("KERNEL", "FAMILY", *have), rows, indent="")
+    layout.print_table(("KERNEL", "FAMILY", *implementations), rows, indent="")
     totals = ", ".join(
-        f"{backend} {sum(name in table for name in names)}" for backend, table in have.items()
+        f"{backend} {sum(name in table for name in names)}"
+        for backend, table in implementations.items()
     )
     layout.print_line()
     is_any_on_host = any(row.count("host") for row in rows)

@@ -22,14 +22,14 @@ C_ATTENTION = current_variant().kernel("attention_float32")
 C_ATTENTION_GRADIENT = current_variant().kernel("attention_gradient_float32")
 C_ATTENTION_OF_SMALL_HEADS = current_variant().kernel("attention_of_small_heads_float32")
 C_GRADIENT_OF_SMALL_HEADS = current_variant().kernel("attention_of_small_heads_gradient_float32")
-TILE_QUERIES: Final = 64  # of a tile, as in csrc/attention.c
-TILE_KEYS: Final = 512
+QUERIES_PER_TILE: Final = 64  # of a tile, as in csrc/attention.c
+KEYS_PER_TILE: Final = 512
 MAX_STORED_WEIGHTS: Final = 1 << 17  # that the gradient keeps at a time, or those of one query
 
-BLOCK_QUERIES: Final = 32  # of a block in csrc/heads.c, or a divisor of this
-FEWEST_QUERIES: Final = 8  # for which such blocks are worth it
-MOST_ROWS: Final = 128  # of queries, or of keys, of a small head
-MOST_WIDTH: Final = 64
+QUERIES_PER_BLOCK: Final = 32  # of a block in csrc/heads.c, or a divisor of this
+BLOCKS_MIN_QUERIES: Final = 8  # for which such blocks are worth it
+SMALL_HEAD_MAX_ROWS: Final = 128  # of queries, or of keys, of a small head
+SMALL_HEAD_MAX_WIDTH: Final = 64
 
 numpy_attention: Final = numpy_implementation(contracts.attention)
 numpy_attention_gradient: Final = numpy_implementation(contracts.attention_gradient)
@@ -42,20 +42,20 @@ def is_supported(q: Array, k: Array, v: Array, mask: Array | None) -> bool:
     return q.dtype == FLOAT32 and 0 not in sizes and max(*sizes, result) < MAX_ELEMENTS
 
 
-def is_small(queries: int, keys: int, width: int, size: int) -> bool:
+def is_small_head(queries: int, keys: int, width: int, size: int) -> bool:
     """Return whether a head is one of those that have kernels of their own."""
     return (
-        FEWEST_QUERIES <= queries <= MOST_ROWS
-        and keys <= MOST_ROWS
+        BLOCKS_MIN_QUERIES <= queries <= SMALL_HEAD_MAX_ROWS
+        and keys <= SMALL_HEAD_MAX_ROWS
         and width % 8 == size % 8 == 0
-        and max(width, size) <= MOST_WIDTH
+        and max(width, size) <= SMALL_HEAD_MAX_WIDTH
     )
 
 
-def count_scratch(queries: int, keys: int, *columns: int) -> int:
+def count_scratch_elements(queries: int, keys: int, *columns: int) -> int:
     """Return how many elements of scratch memory the attention of a small head needs."""
-    blocks = -(-queries // BLOCK_QUERIES)
-    return BLOCK_QUERIES * (keys * (blocks + 2) + sum(columns))
+    blocks = -(-queries // QUERIES_PER_BLOCK)
+    return QUERIES_PER_BLOCK * (keys * (blocks + 2) + sum(columns))
 
 
 def find_mask_and_strides(q: Array, mask: Array | None) -> tuple[Array, tuple[int, int, int]]:
@@ -78,16 +78,16 @@ def attention(q: Array, k: Array, v: Array, mask: Array | None, *, scale: float)
     masks, steps = find_mask_and_strides(q, mask)
     inputs = as_contiguous(q), as_contiguous(k), as_contiguous(v), masks
     strides = queries * width, keys * width, keys * size, steps[2]
-    small = is_small(queries, keys, width, size)
+    small = is_small_head(queries, keys, width, size)
     parallel_for(
         C_ATTENTION_OF_SMALL_HEADS if small else C_ATTENTION,
         (*zip(inputs, strides, strict=True), (out, queries * size)),
         count_elements(tuple(batch)),
         *(queries, keys, width, size, *steps, scale),
         work=q.size * keys // 4,
-        scratch=count_scratch(queries, keys, width, size)
+        scratch=count_scratch_elements(queries, keys, width, size)
         if small
-        else TILE_QUERIES * min(TILE_KEYS, keys),
+        else QUERIES_PER_TILE * min(KEYS_PER_TILE, keys),
     )
     return out
 
@@ -105,8 +105,8 @@ def attention_gradient(
     masks, steps = find_mask_and_strides(q, mask)
     inputs = as_contiguous(dy), as_contiguous(q), as_contiguous(k), as_contiguous(v), masks
     strides = queries * width, keys * width, keys * size
-    most = max(1, min(TILE_QUERIES, queries, MAX_STORED_WEIGHTS // keys))
-    small = is_small(queries, keys, width, size)
+    most = max(1, min(QUERIES_PER_TILE, queries, MAX_STORED_WEIGHTS // keys))
+    small = is_small_head(queries, keys, width, size)
     parallel_for(
         C_GRADIENT_OF_SMALL_HEADS if small else C_ATTENTION_GRADIENT,
         (
@@ -116,6 +116,6 @@ def attention_gradient(
         count_elements(tuple(batch)),
         *(queries, keys, width, size, *steps, scale, *(() if small else (most,))),
         work=q.size * keys,
-        scratch=count_scratch(queries, keys, width, size) if small else 2 * most * keys,
+        scratch=count_scratch_elements(queries, keys, width, size) if small else 2 * most * keys,
     )
     return results

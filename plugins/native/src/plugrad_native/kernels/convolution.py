@@ -43,7 +43,7 @@ C_DIRECT_SCRATCH_SIZE = current_variant().kernel("direct_scratch")
 C_CHUNK_SCRATCH_SIZE = current_variant().kernel("chunk_scratch")
 
 
-NO_CLAMPING: Final = -math.inf, math.inf
+INFINITE_LIMITS: Final = -math.inf, math.inf
 
 
 def is_in_range(image: Shape, filter: Shape, window: Window) -> bool:
@@ -75,7 +75,7 @@ def correlate_channels_last(
     window: Window,
     descriptor: Array,
     bias: Array | None = None,
-    limits: tuple[float, float] = NO_CLAMPING,
+    limits: tuple[float, float] = INFINITE_LIMITS,
 ) -> Array:
     """Return the cross-correlation of images with filters; for float32 plus a bias, clamped to limits."""
     filter = as_contiguous(filter)
@@ -83,7 +83,7 @@ def correlate_channels_last(
     channels = filter.shape[-1]
     out = empty((x.shape[0], *window.out, channels), x.dtype)
 
-    def make_call(part: Array, x: Array, out: Array, scratch: Array) -> Call:
+    def make_c_call(part: Array, x: Array, out: Array, scratch: Array) -> Call:
         if is_direct:
             return C_CONVOLUTION_FLOAT32, x, filter, bias, out, part, channels, *limits, scratch
         return C_CONVOLUTION_FLOAT64, x, filter, out, part, channels, scratch
@@ -95,7 +95,7 @@ def correlate_channels_last(
         if is_direct
         else 2 * C_CHUNK_SCRATCH_SIZE(descriptor, channels)
     )
-    run_windows(make_call, descriptor, [as_contiguous(x)], [out], work=work, scratch=scratch)
+    run_windows(make_c_call, descriptor, [as_contiguous(x)], [out], work=work, scratch=scratch)
     return out
 
 
@@ -104,13 +104,13 @@ def convolve(
     filter: Array,
     window: Window,
     bias: Array | None = None,
-    limits: tuple[float, float] = NO_CLAMPING,
+    limits: tuple[float, float] = INFINITE_LIMITS,
 ) -> Array | None:
     """Return a convolution plus a bias, clamped to `limits`, or None if C does not support it."""
     descriptor = describe_window(x.shape, window)
     if descriptor is None or not is_supported(x.shape, filter.shape, window, x.dtype):
         return None
-    if x.dtype != FLOAT32 and (bias is not None or limits != NO_CLAMPING):
+    if x.dtype != FLOAT32 and (bias is not None or limits != INFINITE_LIMITS):
         return None
     return correlate_channels_last(x, filter, window, descriptor, bias, limits)
 

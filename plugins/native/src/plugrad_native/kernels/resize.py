@@ -51,16 +51,16 @@ def run_resize(
     x: Array,
     out: Array,
     images: Shape,
-    how: tuple[Pair, bool, bool],
+    size_and_flags: tuple[Pair, bool, bool],
     *is_nearest: bool,
 ) -> Array:
     """Call a function that writes results or gradients to `out`, and return `out`."""
-    count, (_, width), itemsize = images[0], how[0], x.itemsize
+    count, (_, width), itemsize = images[0], size_and_flags[0], x.itemsize
     parallel_for(
         run,
         ((as_contiguous(x), x.size // count), (out, out.size // count)),
         count,
-        *(describe_resize(images, *how), *is_nearest),
+        *(describe_resize(images, *size_and_flags), *is_nearest),
         work=2 * (x.size + out.size),
         scratch=FLOATS_PER_SAMPLE * width + -(-images[2] * images[3] * itemsize // 4),
     )

@@ -117,7 +117,7 @@ def epilogue_arguments(
 WINOGRAD_TILE_SIZE = 2
 """Results of the tiles in csrc/winograd.c, along an axis. Parts consist of whole tiles."""
 WINOGRAD_MIN_CHANNELS = 16
-WINOGRAD_MIN_SIZE = 4
+WINOGRAD_MIN_OUTPUT_SIZE = 4
 WINOGRAD_MIN_POSITIONS = 64
 """From these on, the fewer products of tiles save more time than their transforms take."""
 
@@ -130,7 +130,7 @@ def uses_winograd(batch: int, window: Window, filter: Sizes) -> bool:
         and window.strides == window.dilations == (1, 1)
         and channels % 4 == out_channels % 4 == 0
         and min(channels, out_channels) >= WINOGRAD_MIN_CHANNELS
-        and min(window.out) >= WINOGRAD_MIN_SIZE
+        and min(window.out) >= WINOGRAD_MIN_OUTPUT_SIZE
         and batch * count_elements(window.out) >= WINOGRAD_MIN_POSITIONS
     )
 

@@ -89,12 +89,12 @@ def gather_nd(params: WasmArray, indices: WasmArray) -> WasmArray:
 class GatherPlan(NamedTuple):
     """The geometry of a gather: x is (batch, outer, size, inner), the indices (batch, picked)."""
 
-    shape: Shape
-    batch: int
-    outer: int
-    size: int
-    inner: int
-    picked: int
+    result_shape: Shape
+    batch_size: int
+    outer_size: int
+    axis_size: int
+    inner_size: int
+    index_count: int
 
 
 @lru_cache(maxsize=1024)

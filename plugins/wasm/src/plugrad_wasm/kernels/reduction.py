@@ -35,13 +35,13 @@ Axes = tuple[int, ...]
 class ReductionLayout(NamedTuple):
     """The geometry of a reduction of adjacent axes: (outer, reduced, inner)."""
 
-    outer: int
-    reduced: int
-    inner: int
+    outer_size: int
+    reduced_size: int
+    inner_size: int
 
 
 @lru_cache(maxsize=1024)
-def reduction_layout(shape: Axes, axes: Axes) -> ReductionLayout:
+def plan_adjacent_reduction(shape: Axes, axes: Axes) -> ReductionLayout:
     """Return the geometry for the reduction of adjacent axes."""
     first, last = (axes[0], axes[-1] + 1) if axes else (len(shape), len(shape))
     return ReductionLayout(
@@ -81,7 +81,7 @@ def plan_reduction(shape: Axes, axes: Axes, keep_dims: bool) -> ReductionPlan:
     first, *before = group_adjacent_axes(axes)
     left = reduced_shape(shape, tuple(axis for group in before for axis in group), True)
     return ReductionPlan(
-        before, reduction_layout(left, first), reduced_shape(shape, axes, keep_dims)
+        before, plan_adjacent_reduction(left, first), reduced_shape(shape, axes, keep_dims)
     )
 
 
@@ -207,7 +207,7 @@ def make_arg_reduction(kernel: str) -> Callable[..., WasmArray]:
 
     def implementation(x: WasmArray, *, axis: int) -> WasmArray:
         out = x.memory.empty(reduced_shape(x.shape, (axis,), keep_dims=False), int32)
-        outer, length, inner = reduction_layout(x.shape, (axis,))
+        outer, length, inner = plan_adjacent_reduction(x.shape, (axis,))
         places = (x, length * inner), (out, inner)
         run_over_items(x, names[x.dtype], outer, places, length, inner, work=x.size)
         return out

@@ -185,7 +185,7 @@ class _BlockwiseGroup:
 
     def _is_internal(self, place: BlockOffset) -> bool:
         """Return whether a value is made by the group and read only inside it."""
-        block = place.block
+        block = place.block_number
         return block >= self.operands.first_block and block not in self.operands.blocks_needed_later
 
     def _itemsize(self, place: BlockOffset) -> int:
@@ -193,7 +193,7 @@ class _BlockwiseGroup:
         spec = self.operands.specs.get(place)
         if spec is not None:
             return spec.dtype.itemsize
-        capacity = self.memory.capacities[place.block]
+        capacity = self.memory.capacities[place.block_number]
         return next(
             n
             for n in reversed(ITEM_SIZES_BYTES)

@@ -64,7 +64,7 @@ class _FunctionSource:
         """For each block, the first result that has all of its elements."""
         for end in recording.results:
             if isinstance(end, ResultLocation) and self._is_result_of_whole_block(end):
-                self.whole_block_results.setdefault(end.block, end)
+                self.whole_block_results.setdefault(end.block_number, end)
         self.names: dict[str, Any] = {
             "OutOfMemory": OutOfMemory,
             "WasmArray": WasmArray,
@@ -149,7 +149,7 @@ class _FunctionSource:
         nbytes = count_elements(end.shape) * end.dtype.itemsize
         return (
             not end.offset
-            and round_up_to_size_class(nbytes) == self.recording.memory.capacities[end.block]
+            and round_up_to_size_class(nbytes) == self.recording.memory.capacities[end.block_number]
         )
 
     def _format_block(self, block: int) -> str:
@@ -168,11 +168,17 @@ class _FunctionSource:
             self.names[f"e{index}"] = end
             return f"e{index}"
         arguments = self.graph.arguments
-        if end.block < len(arguments):
-            owner, spec = f"v{arguments[end.block]}", self.graph.specs[arguments[end.block]]
+        if end.block_number < len(arguments):
+            owner, spec = (
+                f"v{arguments[end.block_number]}",
+                self.graph.specs[arguments[end.block_number]],
+            )
             is_owner = (end.offset, end.shape, end.dtype) == (0, *spec)
         else:
-            owner, is_owner = f"o{end.block}", self.whole_block_results.get(end.block) == end
+            owner, is_owner = (
+                f"o{end.block_number}",
+                self.whole_block_results.get(end.block_number) == end,
+            )
         if is_owner:
             return owner
         self.names |= {f"s{index}_": end.shape, f"d{index}_": end.dtype}

@@ -40,7 +40,7 @@ class OperandLayout:
     def __init__(self, recording: Recording, given: int) -> None:
         """Plan the memory of what is neither one of the first blocks, which are given, nor needed by a result."""
         self._capacities = capacities = recording.memory.capacities
-        ends = {end.block for end in recording.results if isinstance(end, ResultLocation)}
+        ends = {end.block_number for end in recording.results if isinstance(end, ResultLocation)}
         self.outputs: list[int] = sorted(block for block in ends if block >= given)
         """The blocks that results need."""
         arrays = [*range(given), *self.outputs]
@@ -101,7 +101,7 @@ def iter_accessed_blocks(call: RecordedCall) -> Iterator[int]:
     for argument in _iter_block_arguments(call):
         place = argument.start if isinstance(argument, AdvancingArgument) else argument
         if isinstance(place, BlockOffset):
-            yield place.block
+            yield place.block_number
 
 
 def _iter_block_arguments(call: RecordedCall) -> Iterator[BlockArgument]:
@@ -110,7 +110,7 @@ def _iter_block_arguments(call: RecordedCall) -> Iterator[BlockArgument]:
             for _, arguments in (*once, *each):
                 yield from arguments
         case CompiledLoop():
-            yield from (*call.numbers, *call.arrays)
+            yield from (*call.number_addresses, *call.array_addresses)
         case ExportCall(_, arguments, _):
             yield from arguments
         case NumberWrite(target, numbers):

@@ -33,7 +33,7 @@ LOOP_BLOCK_ELEMENTS: Final = 1024
 """The elements of a block: what one stage hands to the next stays in the first cache."""
 VECTOR_LANES, ROUND_VECTORS = 4, 4
 """The elements of a vector, and the vectors of a round of a stage."""
-ROUND_ELEMENTS: Final = VECTOR_LANES * ROUND_VECTORS
+ELEMENTS_PER_ROUND: Final = VECTOR_LANES * ROUND_VECTORS
 FLOAT32_SUFFIX: Final = "_float32"
 EXP_ROUNDING_CONSTANT: Final = 12582912.0 + 127
 """What rounds a number that it is added to, so that the last bits are those of a power of two; as in the C."""
@@ -107,7 +107,8 @@ class _LoopSource:
         kept = [
             p
             for p in made
-            if p.block in operands.blocks_needed_later or p.block < operands.first_block
+            if p.block_number in operands.blocks_needed_later
+            or p.block_number < operands.first_block
         ]
         self.numbers = [p for p in inputs if count_elements(operands.specs[p].shape) == 1]
         self.arrays = [*(p for p in inputs if p not in self.numbers), *kept]
@@ -165,7 +166,7 @@ class _LoopSource:
         return CompiledLoop(
             source,
             self.count,
-            ROUND_ELEMENTS,
+            ELEMENTS_PER_ROUND,
             tuple(self.numbers),
             tuple(self.arrays),
             scratch_bytes,
@@ -193,7 +194,7 @@ class _LoopSource:
         return f"""(local.set $at (i32.const 0))
       (loop $stage{number}
         {lines}
-        (local.set $at (i32.add (local.get $at) (i32.const {4 * ROUND_ELEMENTS})))
+        (local.set $at (i32.add (local.get $at) (i32.const {4 * ELEMENTS_PER_ROUND})))
         (br_if $stage{number} (i32.lt_u (local.get $at) (local.get $bytes))))"""
 
     def _add_load(self, place: BlockOffset) -> list[str]:
@@ -201,7 +202,7 @@ class _LoopSource:
         if place in self.numbers:
             return [f"(local.get $x{self.numbers.index(place)})"] * ROUND_VECTORS
         address = self._format_address(place)
-        offsets = range(0, 4 * ROUND_ELEMENTS, 4 * VECTOR_LANES)
+        offsets = range(0, 4 * ELEMENTS_PER_ROUND, 4 * VECTOR_LANES)
         return [self.text.add_instruction(f"v128.load offset={n}", address) for n in offsets]
 
     def _format_address(self, place: BlockOffset) -> str:

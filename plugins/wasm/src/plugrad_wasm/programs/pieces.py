@@ -64,7 +64,9 @@ def divide_into_pieces(
                 if len(parts) > 1:
                     pieces.all.append(ThreadedLoop(call.module, parts, call.scratch_bytes))
                 else:
-                    pieces.add_loops(call.module, parts[0], call.items * len(call.block_calls))
+                    pieces.add_loops(
+                        call.module, parts[0], call.element_count * len(call.block_calls)
+                    )
             case CompiledLoop():
                 pieces.add_loops(ELEMENTWISE_MODULE, [], 0)
                 pieces.all.append(call)
@@ -115,15 +117,23 @@ class _PieceCollector:
 
 def _split_parts(call: BlockwiseCalls, layout: OperandLayout, store: Runtime) -> list[TableLoops]:
     """Split a loop of blocks into parts for threads, or for timely Ctrl-C."""
-    work = call.items * len(call.block_calls)
-    length = choose_items_per_part(store, call.items, work, ELEMENTWISE_PART_STEPS, call.block)
+    work = call.element_count * len(call.block_calls)
+    length = choose_items_per_part(
+        store, call.element_count, work, ELEMENTWISE_PART_STEPS, call.block_length
+    )
     parts: list[TableLoops] = []
-    for first in range(0, call.items, length):
+    for first in range(0, call.element_count, length):
         loops: TableLoops = []
         if call.setup_calls:
-            loops.append((call.block, call.block, _table_calls(call.setup_calls, layout, first)))
-        items = min(length, call.items - first)
-        loops.append((items, call.block, _table_calls(call.block_calls, layout, first)))
+            loops.append(
+                (
+                    call.block_length,
+                    call.block_length,
+                    _table_calls(call.setup_calls, layout, first),
+                )
+            )
+        items = min(length, call.element_count - first)
+        loops.append((items, call.block_length, _table_calls(call.block_calls, layout, first)))
         parts.append(loops)
     return parts
 
@@ -146,9 +156,9 @@ class ThreadedChainCalls:
         self._export = call.export
         self._chains = [
             [[layout.to_operand(x)[:2] for x in arguments] for arguments in chain]
-            for chain in call.chains
+            for chain in call.call_chains
         ]
-        self._scratch = [layout.to_operand(x)[:2] for x in call.scratch]
+        self._scratch = [layout.to_operand(x)[:2] for x in call.scratch_arguments]
         self._perform = perform
 
     def __call__(self, bases: Sequence[int], *held: object) -> None:
@@ -167,20 +177,22 @@ class CompiledLoopCalls:
     def __init__(self, loop: CompiledLoop, layout: OperandLayout, memory: LinearMemory) -> None:
         """Compile the loop."""
         store = memory.store
-        self._numbers = [layout.to_operand(place)[:2] for place in loop.numbers]
-        self._arrays = [layout.to_operand(place)[:2] for place in loop.arrays]
-        rest = loop.items % loop.elements_multiple
-        whole = loop.items - rest
-        work = loop.items * len(loop.arrays)
+        self._numbers = [layout.to_operand(place)[:2] for place in loop.number_addresses]
+        self._arrays = [layout.to_operand(place)[:2] for place in loop.array_addresses]
+        rest = loop.element_count % loop.elements_multiple
+        whole = loop.element_count - rest
+        work = loop.element_count * len(loop.array_addresses)
         length = choose_items_per_part(
             store, whole, work, ELEMENTWISE_PART_STEPS, loop.elements_multiple
         )
         self._parts = [(n, min(length, whole - n)) for n in range(0, whole, length)]
         # A last round computes some elements a second time.
-        self._rest = [(loop.items - loop.elements_multiple, loop.elements_multiple)] if rest else []
+        self._rest = (
+            [(loop.element_count - loop.elements_multiple, loop.elements_multiple)] if rest else []
+        )
         self._memory = memory
         self._size = round_up_to_size_class(loop.scratch_bytes)
-        self._runs = store.compile_wat_copies(loop.source, min(len(self._parts), store.threads))
+        self._runs = store.compile_wat_copies(loop.wat_source, min(len(self._parts), store.threads))
 
     def __call__(self, bases: Sequence[int], *held: object) -> None:
         """Make the calls, with the bases of the operands; late threads keep what is held."""

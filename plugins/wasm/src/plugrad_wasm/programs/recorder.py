@@ -30,7 +30,7 @@ BLOCK_START_OFFSET = 1 << BLOCK_ADDRESS_BITS - 1
 class BlockOffset(NamedTuple):
     """An offset in a numbered block of a recording."""
 
-    block: int
+    block_number: int
     offset: int
 
 
@@ -39,7 +39,7 @@ CallArgument: TypeAlias = "float | BlockOffset"
 
 def encode_address(place: BlockOffset) -> int:
     """Return a block and an offset in it as one integer."""
-    return (place.block + 1 << BLOCK_ADDRESS_BITS) + BLOCK_START_OFFSET + place.offset
+    return (place.block_number + 1 << BLOCK_ADDRESS_BITS) + BLOCK_START_OFFSET + place.offset
 
 
 def decode_address(address: int) -> BlockOffset | int:
@@ -69,15 +69,15 @@ class ThreadedChains(NamedTuple):
     """Chains of calls that threads share, in the form of `Workers.run_in_threads`."""
 
     export: str
-    chains: tuple[tuple[tuple[CallArgument, ...], ...], ...]
-    scratch: tuple[CallArgument, ...]
+    call_chains: tuple[tuple[tuple[CallArgument, ...], ...], ...]
+    scratch_arguments: tuple[CallArgument, ...]
 
 
 class NumberWrite(NamedTuple):
     """A recorded write of numbers and addresses to memory, before an export reads them."""
 
-    target: CallArgument
-    numbers: tuple[CallArgument, ...]
+    target_address: CallArgument
+    written_numbers: tuple[CallArgument, ...]
 
 
 class AdvancingArgument(NamedTuple):
@@ -105,8 +105,8 @@ class BlockwiseCalls(NamedTuple):
     """Elementwise calls of one module that run block by block over their arrays."""
 
     module: str
-    items: int
-    block: int
+    element_count: int
+    block_length: int
     setup_calls: tuple[BlockCall, ...]
     """What is the same for all blocks, and runs before the first one."""
     block_calls: tuple[BlockCall, ...]
@@ -116,13 +116,13 @@ class BlockwiseCalls(NamedTuple):
 class CompiledLoop(NamedTuple):
     """A loop over the elements that is compiled for its group of calls."""
 
-    source: str
+    wat_source: str
     """A module in text form; the parameters are the places of numbers and arrays, the elements, and scratch memory."""
-    items: int
+    element_count: int
     elements_multiple: int
     """The elements of which a call computes a multiple."""
-    numbers: tuple[BlockOffset, ...]
-    arrays: tuple[BlockOffset, ...]
+    number_addresses: tuple[BlockOffset, ...]
+    array_addresses: tuple[BlockOffset, ...]
     """The arrays that it reads or writes, of 32-bit elements."""
     scratch_bytes: int
 
@@ -130,7 +130,7 @@ class CompiledLoop(NamedTuple):
 RecordedCall: TypeAlias = ExportCall | ThreadedChains | NumberWrite | BlockwiseCalls | CompiledLoop
 
 
-class CannotRecord(Exception):
+class CannotRecordError(Exception):
     """Raised when an implementation needs values, or exports that programs cannot call."""
 
 
@@ -146,8 +146,12 @@ class RecordingExports(dict[str, "ExportFunction"]):
     def __missing__(self, name: str) -> ExportFunction:
         function = self._store.functions.get(name)
         if function is None:
-            raise CannotRecord(name)
-        calls, releases_gil, types = self._store.calls, self._is_long, function.types
+            raise CannotRecordError(name)
+        calls, releases_gil, types = (
+            self._store.calls,
+            self._is_long,
+            function.parameter_type_letters,
+        )
 
         def note(*arguments: float) -> None:
             calls.append(ExportCall(name, decode_arguments(arguments, types), releases_gil))
@@ -191,16 +195,18 @@ class RecordingStore:
         """Record chains of calls."""
         function = self.functions.get(export)
         if function is None:
-            raise CannotRecord(export)
+            raise CannotRecordError(export)
         self.held += keep_alive
-        types = function.types[: len(function.types) - bool(scratch)]
+        types = function.parameter_type_letters[
+            : len(function.parameter_type_letters) - bool(scratch)
+        ]
         located = [tuple([decode_arguments(each, types) for each in chain]) for chain in chains]
         blocks = tuple([decode_address(block.address) for block in scratch])
         self.calls.append(ThreadedChains(export, tuple(located), blocks))
 
     def compile_wat(self, source: str, *, releases_gil: bool = False) -> ExportFunction:
         """Refuse a custom expression, because programs call only exports."""
-        raise CannotRecord(source)
+        raise CannotRecordError(source)
 
 
 class _EmptyFreeList(list[Block]):
@@ -241,7 +247,7 @@ class RecordingMemory(LinearMemory):
     def create_constant_input(self, array: WasmArray) -> WasmArray:
         """Return a recorded array that represents an existing array, the same in each call."""
         block = self.number_block(array.capacity)
-        self.fixed[block.block] = array
+        self.fixed[block.block_number] = array
         view = WasmView(array, array.shape)
         view.memory = self
         view.address = encode_address(block)
@@ -264,8 +270,8 @@ class RecordingMemory(LinearMemory):
 
     def numpy_view(self, shape: tuple[int, ...], dtype: Any, address: int) -> NDArray[Any]:
         """Raise, because a recording has no values."""
-        raise CannotRecord
+        raise CannotRecordError
 
     def to_numpy(self, array: WasmArray) -> NDArray[Any]:
         """Raise, because a recording has no values."""
-        raise CannotRecord
+        raise CannotRecordError

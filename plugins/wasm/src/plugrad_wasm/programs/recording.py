@@ -44,7 +44,7 @@ class Recording(NamedTuple):
 class ResultLocation(NamedTuple):
     """The location of a result: a block and an offset in bytes, with shape and dtype."""
 
-    block: int
+    block_number: int
     offset: int
     shape: Shape
     dtype: DType
@@ -54,7 +54,7 @@ def record_graph(graph: Graph, linear_memory: LinearMemory, functions: Functions
     """Record the calls of a graph's steps, with elementwise ones in groups.
 
     Raises:
-        CannotRecord: an implementation needs values. Others raise what they raise untraced.
+        CannotRecordError: an implementation needs values. Others raise what they raise untraced.
     """
     memory = RecordingMemory(linear_memory)
     arrays = {v: memory.create_variable_input(graph.specs[v]) for v in graph.arguments}
@@ -99,7 +99,7 @@ def _record_group(
     found = as_elementwise_calls(calls[start:], memory.store.functions)
     specs = _find_specs_by_address(known, arrays)
     if found is not None and specs is not None and count_elements(shape) > MIN_BLOCK_ELEMENTS:
-        kept = frozenset([_locate_array(arrays[v]).block for v in body.results])
+        kept = frozenset([_locate_array(arrays[v]).block_number for v in body.results])
         operands = GroupOperands(shape, specs, kept, first_block)
         calls[start:] = [
             build_compiled_loop(found, operands, memory)

@@ -72,14 +72,14 @@ def specialize(
     ):
         return None
     ends = [locate_result(x, memory) for x in results]
-    inner = [end for end in ends if isinstance(end, ResultLocation) and end.block >= given]
+    inner = [end for end in ends if isinstance(end, ResultLocation) and end.block_number >= given]
     if not calls or len(inner) < len(ends):
         return None
     writer = _FunctionSource(memory, [x is not None for x in arrays], calls, inner)
     if sum(isinstance(call, ExportCall) for call in calls) == 1:
         for position, result in _list_inplace_pairs(kernel_name, len(specs), len(inner)):
             if position in free and _has_spec(specs[position], inner[result]):
-                writer.reuse_input(position, inner[result].block)
+                writer.reuse_input(position, inner[result].block_number)
     may_be_lazy = [i for i, x in enumerate(arrays) if x is not None and x.size >= VIEW_MIN_ELEMENTS]
     return writer.compile(partial(function, **attrs), may_be_lazy, returns_list=returns_list)
 
@@ -127,8 +127,11 @@ class _FunctionSource:
         """For each block, the first result that has all of its elements."""
         for end in ends:
             nbytes = count_elements(end.shape) * end.dtype.itemsize
-            if not end.offset and round_up_to_size_class(nbytes) == memory.capacities[end.block]:
-                self.whole_block_results.setdefault(end.block, end)
+            if (
+                not end.offset
+                and round_up_to_size_class(nbytes) == memory.capacities[end.block_number]
+            ):
+                self.whole_block_results.setdefault(end.block_number, end)
         self.reused: dict[int, list[str]] = {}
         """The inputs whose memory a block may take."""
         self.names: dict[str, Any] = {
@@ -158,7 +161,7 @@ class _FunctionSource:
             self.names["general"] = general
             are_lazy = " or ".join(f"type(x{i}) is WasmStridedView" for i in may_be_lazy)
             lines.append(f"    if {are_lazy}: return general({parameters})")
-        kept = {end.block for end in self.results}
+        kept = {end.block_number for end in self.results}
         for number, call in enumerate(self.calls):
             lines += self._make_blocks(iter_accessed_blocks(call))
             lines.append(f"    {self._format_call(number, call)}")
@@ -202,8 +205,11 @@ class _FunctionSource:
 
     def _format_call(self, number: int, call: ExportCall | NumberWrite) -> str:
         if isinstance(call, NumberWrite):
-            arguments = ["host", *self._format_arguments(number, (call.target, *call.numbers))]
-            self.names[f"run{number}"] = Struct(f"<{len(call.numbers)}I").pack_into
+            arguments = [
+                "host",
+                *self._format_arguments(number, (call.target_address, *call.written_numbers)),
+            ]
+            self.names[f"run{number}"] = Struct(f"<{len(call.written_numbers)}I").pack_into
         else:
             arguments = self._format_arguments(number, call.arguments)
             functions = (
@@ -231,9 +237,7 @@ class _FunctionSource:
 
     def _format_result(self, index: int, end: ResultLocation) -> str:
         """Return the source of a result: the array that has its block, or a view of it."""
-        if self.whole_block_results.get(end.block) == end:
-            return self.owners[end.block]
+        if self.whole_block_results.get(end.block_number) == end:
+            return self.owners[end.block_number]
         self.names |= {f"shape{index}_": end.shape, f"dtype{index}_": end.dtype}
-        return (
-            f"view_at_offset({self.owners[end.block]}, shape{index}_, dtype{index}_, {end.offset})"
-        )
+        return f"view_at_offset({self.owners[end.block_number]}, shape{index}_, dtype{index}_, {end.offset})"

@@ -25,9 +25,9 @@ MAX_LOOP_ITEMS: Final = (1 << 31) - 1
 class Operand(NamedTuple):
     """An operand of a program table: a number, or an address given by base, offset and step per item."""
 
-    base: int
+    base_index: int
     number: float
-    step: int = 0
+    step_per_item: int = 0
 
 
 class TableCall(NamedTuple):
@@ -74,7 +74,10 @@ def _encode_call(
         function = functions.get(export)
         if function is None or function.module != module:
             raise ArgumentValueError(f"wasm: the module {module!r} has no function {export!r}")
-        head, types = (function.number, function.signature), function.types
+        head, types = (
+            (function.table_index, function.signature_index),
+            function.parameter_type_letters,
+        )
         if len(operands) != len(types) or len(types) > MAX_CALL_OPERANDS:
             raise ArgumentValueError(
                 f"wasm: {export} takes {len(types)} operands, not {len(operands)}"

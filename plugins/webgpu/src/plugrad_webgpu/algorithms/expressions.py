@@ -18,15 +18,15 @@ from plugrad_webgpu.shaders.chains import (
     ElementwiseCall,
     Formula,
     cached_input_access,
+    estimate_compile_weight,
     find_fusion_limits,
     lay_out_chain,
     single_call_program,
-    weigh,
 )
 from plugrad_webgpu.shaders.elements import (
     HALF_DTYPES,
     NUMBER_DTYPES,
-    STORAGE_TYPE,
+    WGSL_STORAGE_TYPES,
     as_parameter,
     require_dtype,
     with_narrow_dtypes,
@@ -143,8 +143,8 @@ class _ElementwiseKernel:
             [x.shape for x in arrays], [x.dtype for x in arrays], attribute_values
         )
         # Whatever is wrong with the expression is an error of this call, although it may be recorded later.
-        if made.body is None or host_values_or_none(arrays[0]) is None:
-            arrays[0].buffer.device.prepare(made.plan.program, len(arrays) + 1)
+        if made.host_function is None or host_values_or_none(arrays[0]) is None:
+            arrays[0].buffer.device.prepare(made.single_call_plan.program, len(arrays) + 1)
         self.steps[key] = made
         return made
 
@@ -162,20 +162,20 @@ class _ElementwiseKernel:
         layout = lay_out_chain(out, [(formula, numbers, inputs)], readings, (0,))
         loop = out if any(r.strides for r in readings) else None
         planned = plan(
-            single_call_program(layout.form),
-            layout.parameters,
-            layout.invocations,
+            single_call_program(layout.shader_key),
+            layout.parameter_values,
+            layout.invocation_count,
             out,
-            formula.result,
+            formula.result_dtype,
         )
         return ElementwiseCall(
             formula,
             readings,
             numbers,
             out,
-            formula.result,
+            formula.result_dtype,
             prod(out),
-            weigh(formula),
+            estimate_compile_weight(formula),
             loop,
             find_fusion_limits(formula, loop),
             planned,
@@ -200,7 +200,7 @@ def _parameter_type(dtype: DType) -> str:
         if dtype == int64
         else "f32"
         if dtype in HALF_DTYPES
-        else STORAGE_TYPE[dtype]
+        else WGSL_STORAGE_TYPES[dtype]
     )
 
 

@@ -16,7 +16,7 @@ from plugrad_webgpu.algorithms.subgroups import (
 )
 from plugrad_webgpu.algorithms.tiles import SPLIT_MIN_STEPS, TILES_BY_NAME, choose_tile
 from plugrad_webgpu.memory.buffers import reinterpret
-from plugrad_webgpu.shaders.elements import NUMBER_DTYPES, STORAGE_TYPE, vector_type
+from plugrad_webgpu.shaders.elements import NUMBER_DTYPES, WGSL_STORAGE_TYPES, vector_type
 from plugrad_webgpu.shaders.program import Program, plan
 from plugrad_webgpu.shaders.sources import shader
 
@@ -271,7 +271,7 @@ def _product_program(
     epilogue: _EpilogueSource,
     has_subgroups: bool,
 ) -> Program:
-    stored = STORAGE_TYPE[dtype]
+    stored = WGSL_STORAGE_TYPES[dtype]
     b_whole, depth_whole, columns_whole = is_whole
     result = vector_type(stored, 4 if columns_whole else 1)
     arrays = {

@@ -15,10 +15,10 @@ from plugrad_webgpu.algorithms.subgroups import (
     workgroup_reduction_function,
 )
 from plugrad_webgpu.memory.buffers import reinterpret
-from plugrad_webgpu.shaders.chains import plain_store
+from plugrad_webgpu.shaders.chains import plain_store_substitutions
 from plugrad_webgpu.shaders.elements import (
-    STORAGE_TYPE,
-    WORD_DTYPE,
+    WGSL_STORAGE_TYPES,
+    WORD_DTYPES_BY_NARROW_DTYPE,
     as_parameter,
     narrow_expression,
     require_dtype,
@@ -84,7 +84,7 @@ def reduction(
     def find_plans(
         shape: Shape, dtype: DType, axes: tuple[int, ...], is_software: bool, has_subgroups: bool
     ) -> tuple[Plan, ...]:
-        wide = WORD_DTYPE.get(dtype, dtype)
+        wide = WORD_DTYPES_BY_NARROW_DTYPE.get(dtype, dtype)
         require_dtype(wide, identity, f"the webgpu reduction {combine!r}")
         rule = _ReductionRule(dtype, combines[wide], as_parameter(identity[wide], dtype), finish)
         return tuple(_iter_reduction_plans(rule, shape, axes, is_software, has_subgroups))
@@ -126,7 +126,9 @@ def _iter_reduction_plans(
         is_last_group = number == len(groups) - 1
         while True:
             has_vectors = words_per_element(rule.dtype) == 1
-            is_narrow = rule.dtype in WORD_DTYPE  # its result is narrowed number by number
+            is_narrow = (
+                rule.dtype in WORD_DTYPES_BY_NARROW_DTYPE
+            )  # its result is narrowed number by number
             across = 4 if inner % 4 == 0 and has_vectors and not is_narrow else 1
             is_wide = (
                 inner % CACHE_LINE_ELEMENTS == 0
@@ -232,7 +234,7 @@ def _reduction_program(
     workgroup_size: int,
     invocation_combining: Literal["", "memory", "subgroups"],
 ) -> Program:
-    stored = STORAGE_TYPE[dtype]
+    stored = WGSL_STORAGE_TYPES[dtype]
     has_subgroups = invocation_combining == "subgroups"
     size = subgroup_size_substitutions(has_subgroups)
     width = max(outputs_per_invocation, elements_per_step)
@@ -251,7 +253,9 @@ def _reduction_program(
         *names,
         T=stored,
         element=element,
-        **plain_store(1, element if is_line else vector_type(stored, outputs_per_invocation)),
+        **plain_store_substitutions(
+            1, element if is_line else vector_type(stored, outputs_per_invocation)
+        ),
         lines=str(CACHE_LINE_ELEMENTS // 4),
         line_finish=finish_expression,
         identity="identity_line()" if is_line else f"{element}(parameters.identity)",
@@ -291,7 +295,7 @@ def arg_reduction(is_better: Mapping[DType, str]) -> Callable[[GpuArray, int], G
     """
 
     def find_position(x: GpuArray, axis: int) -> GpuArray:
-        dtype = WORD_DTYPE.get(x.dtype, x.dtype)
+        dtype = WORD_DTYPES_BY_NARROW_DTYPE.get(x.dtype, x.dtype)
         require_dtype(dtype, is_better, "the webgpu search for a position")
         size = length = x.shape[axis]
         outer = math.prod(x.shape[:axis])
@@ -322,7 +326,7 @@ def _arg_reduction_program(dtype: DType, is_better: str, has_choices: bool) -> P
     source = partial(
         shader,
         "reduction_position",
-        T=STORAGE_TYPE[dtype],
+        T=WGSL_STORAGE_TYPES[dtype],
         is_better=is_better,
         bindings="\n".join(f"@group(0) @binding({i}) {b}" for i, b in enumerate(bindings, start=1)),
         position_of_first=position.format("first"),

@@ -47,25 +47,36 @@ def uses_subgroups(device: CommandRecorder) -> bool:
 
 
 def workgroup_reduction_function(
-    name: str, combine: str, kind: str, has_subgroups: bool, workgroup: int = DEFAULT_WORKGROUP_SIZE
+    function_name: str,
+    combine_expression: str,
+    wgsl_type: str,
+    has_subgroups: bool,
+    workgroup_size: int = DEFAULT_WORKGROUP_SIZE,
 ) -> str:
     """Return a WGSL function that combines one value of each invocation of a workgroup.
 
     Its arguments are the value, the place of the invocation in the workgroup, and the size of its subgroup.
 
     Args:
-        name: Its name.
-        combine: What combines the values `a` and `b`. It may be called in any order, but the order is the same in each
-            run. NaN is what it makes of it: the functions for subgroups that WGSL has may drop it.
-        kind: The type of a value.
+        function_name: Its name.
+        combine_expression: What combines the values `a` and `b`. It may be called in any order, but the order
+            is the same in each run. NaN is what it makes of it: the functions for subgroups that WGSL has may drop it.
+        wgsl_type: The type of a value.
         has_subgroups: Whether the device has subgroups of neighbours.
-        workgroup: The invocations of a workgroup.
+        workgroup_size: The invocations of a workgroup.
     """
     exchange = (
-        _SHUFFLE_LOOP_WGSL.format(workgroup=workgroup, combine=combine) if has_subgroups else ""
+        _SHUFFLE_LOOP_WGSL.format(workgroup=workgroup_size, combine=combine_expression)
+        if has_subgroups
+        else ""
     )
     return fill_templates(
-        "joined", name=name, combine=combine, T=kind, exchange=exchange, workgroup=str(workgroup)
+        "joined",
+        name=function_name,
+        combine=combine_expression,
+        T=wgsl_type,
+        exchange=exchange,
+        workgroup=str(workgroup_size),
     )
 
 

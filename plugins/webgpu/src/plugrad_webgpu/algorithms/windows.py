@@ -16,7 +16,7 @@ from plugrad_webgpu.algorithms.reduce import count_segments
 from plugrad_webgpu.driver.limits import CPU_REMEDY, MAX_LOOP_STEPS
 from plugrad_webgpu.memory.buffers import reinterpret
 from plugrad_webgpu.memory.copying import slice_block
-from plugrad_webgpu.shaders.elements import STORAGE_TYPE, vector_type, words_per_element
+from plugrad_webgpu.shaders.elements import WGSL_STORAGE_TYPES, vector_type, words_per_element
 from plugrad_webgpu.shaders.layout import contiguous_strides
 from plugrad_webgpu.shaders.program import Program, plan
 from plugrad_webgpu.shaders.sources import shader
@@ -214,12 +214,12 @@ def _window_program(
     dtype: DType,
     result: DType,
 ) -> Program:
-    element, integers = vector_type(STORAGE_TYPE[dtype], width), vector_type("i32", width)
+    element, integers = vector_type(WGSL_STORAGE_TYPES[dtype], width), vector_type("i32", width)
     kinds = {
         name: integers if name == reduction.positions_input_name else element
         for name in reduction.input_names
     }
-    kinds["output"] = vector_type(STORAGE_TYPE[result], width)
+    kinds["output"] = vector_type(WGSL_STORAGE_TYPES[result], width)
     bindings = [
         f"@group(0) @binding({i}) var<storage, {'read_write' if name == 'output' else 'read'}> "
         f"{name}: array<{kind}>;"

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.driver.interface import BufferRange, Driver, Handle, OpenPass, RawDevice
     from plugrad_webgpu.memory.buffers import Storage
     from plugrad_webgpu.shaders.layout import Shape
-    from plugrad_webgpu.shaders.program import Grid, Plan, Program
+    from plugrad_webgpu.shaders.program import Plan, Program, WorkgroupCounts
 
 BATCH_MAX_DISPATCHES = {"hardware": 64, "software": 1024}
 # A GPU should start early. A software device competes with the recording for the processor and hands
@@ -64,10 +64,10 @@ class EncodedDispatch(NamedTuple):
     """A dispatch with its pipeline and bind group."""
 
     pipeline: Handle
-    group: Handle
-    parameters: bytes
+    bind_group: Handle
+    parameter_bytes: bytes
     """The immediates; none if the parameters are in a buffer."""
-    grid: Grid
+    workgroup_counts: WorkgroupCounts
 
 
 class Device:
@@ -425,7 +425,7 @@ class Device:
     # --- sharing
 
     @property
-    def shared(self) -> GPUDevice:
+    def wgpu_device(self) -> GPUDevice:
         """The wgpu-py device."""
         return self._raw.device
 

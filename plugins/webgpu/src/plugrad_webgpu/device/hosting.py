@@ -25,7 +25,7 @@ from plugrad_webgpu.driver.interrupts import uninterruptible
 from plugrad_webgpu.driver.limits import foreign_buffer_error
 from plugrad_webgpu.memory.buffers import CommandRecorder, GpuArray, HostBuffer
 from plugrad_webgpu.memory.copying import fill_plan, value_words
-from plugrad_webgpu.shaders.elements import COMPUTE_DTYPE, as_parameter, stored_nbytes
+from plugrad_webgpu.shaders.elements import COMPUTE_DTYPES_BY_DTYPE, as_parameter, stored_nbytes
 from plugrad_webgpu.shaders.layout import size_class
 
 if TYPE_CHECKING:
@@ -104,15 +104,17 @@ class HostArrays:
         )
         return self.wrap_values(made, shape, dtype)
 
-    def try_compute(self, step: ElementwiseCall, inputs: Sequence[GpuArray]) -> GpuArray | None:
+    def try_compute(
+        self, prepared_call: ElementwiseCall, inputs: Sequence[GpuArray]
+    ) -> GpuArray | None:
         """Return the result of an elementwise call, or None if the device must compute it.
 
         Raises:
             BackendUnavailable: an input belongs to another device.
             OutOfMemory: there is no room for the result.
         """
-        body = step.body
-        if body is None or step.count > self.most:
+        body = prepared_call.host_function
+        if body is None or prepared_call.element_count > self.most:
             return None
         operands: list[NDArray[Any]] = []
         for x in inputs:
@@ -122,13 +124,21 @@ class HostArrays:
             if buffer.device is not self._device:
                 raise foreign_buffer_error()
             # In a row, arrays of one size lie as the result does, and a single element is repeated anyway.
-            operands.append(buffer.values if step.loop is None else buffer.values.reshape(x.shape))
+            operands.append(
+                buffer.values
+                if prepared_call.broadcast_shape is None
+                else buffer.values.reshape(x.shape)
+            )
         # np.errstate would take three times as long as an addition.
-        values = _ERROR_IGNORING_CONTEXT.copy().run(body, *operands, *step.values)
+        values = _ERROR_IGNORING_CONTEXT.copy().run(
+            body, *operands, *prepared_call.attribute_values
+        )
         if not self._keeps_subnormals and any(map(_has_subnormals, (*operands, values))):
             return None
         return self.wrap_values(
-            values if step.loop is None else values.reshape(-1), step.shape, step.dtype
+            values if prepared_call.broadcast_shape is None else values.reshape(-1),
+            prepared_call.shape,
+            prepared_call.dtype,
         )
 
     def read_values(self, values: NDArray[Any], shape: Shape) -> NDArray[Any]:
@@ -155,7 +165,11 @@ class HostArrays:
                 storage = self._pool.attach_storage(buffer.ref, plan.size)
                 self._device.record(plan, [storage])
             else:
-                words = values.astype(COMPUTE_DTYPE[dtype]) if dtype in COMPUTE_DTYPE else values
+                words = (
+                    values.astype(COMPUTE_DTYPES_BY_DTYPE[dtype])
+                    if dtype in COMPUTE_DTYPES_BY_DTYPE
+                    else values
+                )
                 size = size_class(words.nbytes)
                 storage = self._pool.attach_storage(buffer.ref, size, oldest=True)
                 self._device.write(storage, words, words.nbytes)

@@ -13,7 +13,7 @@ A chain is compiled when a program makes it for the second time. Until then its 
 because to compile a chain takes as long as thousands of small calls. The values are the same.
 
 What was compiled takes memory, a third of a megabyte on software adapters. So there are two generations: when
-`MAX_GENERATION_PROGRAMS` chains were used in one, those that were used only in the one before it are released.
+`MAX_PROGRAMS_PER_GENERATION` chains were used in one, those that were used only in the one before it are released.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from plugrad_webgpu.driver.forks import RefusingLock
 from plugrad_webgpu.driver.limits import MAX_IMMEDIATE_BYTES, foreign_buffer_error
 from plugrad_webgpu.memory.buffers import Buffer, CommandRecorder, GpuArray, HostBuffer
 from plugrad_webgpu.shaders.chains import (
-    CONFLICT,
+    CONFLICTING_FUSION_LIMITS,
     MAX_COMPILE_WEIGHT,
-    ChainForm,
+    ChainShaderKey,
     chain_program,
     lay_out_chain,
 )
@@ -44,18 +44,18 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.layout import Shape
     from plugrad_webgpu.shaders.program import Plan, Program
 
-MAX_CHAIN_LEAVES = 12  # of a chain: it keeps them alive, and a device can bind only so many
-MAX_CHAIN_LEAF_BYTES = 1 << 29  # of the leaves of a chain, unless it has few
-MIN_CHAIN_LEAVES = 4
+MAX_CHAIN_INPUTS = 12  # of a chain: it keeps them alive, and a device can bind only so many
+MAX_CHAIN_INPUT_BYTES = 1 << 29  # of the leaves of a chain, unless it has few
+MIN_CHAIN_INPUTS = 4
 MAX_OPEN_CHAINS = 64  # that are open
 LARGE_RESULT_BYTES = 1 << 22  # bytes of a result: only one chain of large ones is open
 MAX_CACHED_CHAIN_PLANS = 4096
 MAX_REMEMBERED_CHAINS = 1024
-MAX_GENERATION_PROGRAMS = 64  # of a generation; a large program makes 20
+MAX_PROGRAMS_PER_GENERATION = 64  # of a generation; a large program makes 20
 
-ChainLeaf = tuple[Buffer, "InputAccess"]
-ChainMember = tuple["ElementwiseCall", "OperandReferences"]
-ChainKey = tuple[int, int]
+ChainInput = tuple[Buffer, "InputAccess"]
+CallWithOperandReferences = tuple["ElementwiseCall", "OperandReferences"]
+ThreadAndElementCount = tuple[int, int]
 
 
 class LazyBuffer(Buffer):
@@ -94,15 +94,15 @@ class Chain:
         "numbered",
     )
 
-    def __init__(self, calls: FusionQueue, key: ChainKey, most_leaves: int) -> None:
+    def __init__(self, calls: FusionQueue, key: ThreadAndElementCount, most_leaves: int) -> None:
         """Begin with no calls."""
         self.calls: FusionQueue = calls
-        self.key: ChainKey = key
+        self.key: ThreadAndElementCount = key
         self.most_leaves: int = most_leaves
-        self.members: list[tuple[ChainMember, BufferRef]] = []
+        self.members: list[tuple[CallWithOperandReferences, BufferRef]] = []
         self.length: int = 0
         self.compile_weight: int = 0
-        self.leaves: dict[ChainLeaf, int] = {}
+        self.leaves: dict[ChainInput, int] = {}
         self.numbered: int = 0
         self.loop: Shape | None = None
         """The shape along whose axes leaves are repeated, if any is."""
@@ -137,19 +137,19 @@ class FusionQueue:
         self._pool = pool
         self._lock = lock
         self._most_operands = max_operands
-        self._most_leaves = min(MAX_CHAIN_LEAVES, max_operands - 1)
-        self._open: dict[ChainKey, Chain] = {}
+        self._most_leaves = min(MAX_CHAIN_INPUTS, max_operands - 1)
+        self._open: dict[ThreadAndElementCount, Chain] = {}
         self._is_finishing = False
         self._plans: dict[Any, tuple[Plan, list[int]]] = {}
-        self._seen: set[ChainForm] = set()
-        self._programs: dict[ChainForm, Program] = {}
-        self._earlier: dict[ChainForm, Program] = {}
+        self._seen: set[ChainShaderKey] = set()
+        self._programs: dict[ChainShaderKey, Program] = {}
+        self._earlier: dict[ChainShaderKey, Program] = {}
 
     def abandon(self, error: Callable[[], PlugradError]) -> None:
         """Make all further work raise an error."""
         self._lock = RefusingLock(error)
 
-    def call(self, step: ElementwiseCall, *inputs: GpuArray) -> GpuArray:
+    def call(self, prepared_call: ElementwiseCall, *inputs: GpuArray) -> GpuArray:
         """Return the result of a call, which is recorded when its values are needed, or computed on the host.
 
         Raises:
@@ -157,39 +157,45 @@ class FusionQueue:
             OutOfMemory: there is no room for the result.
         """
         if type(inputs[0].buffer) is HostBuffer:
-            computed = self._device.hosting.try_compute(step, inputs)
+            computed = self._device.hosting.try_compute(prepared_call, inputs)
             if computed is not None:
                 return computed
-        if not step.can_join_chain:
-            return self._device.launch(step.plan, *inputs)
+        if not prepared_call.can_join_chain:
+            return self._device.launch(prepared_call.single_call_plan, *inputs)
         with self._lock:
-            buffer = self._pool.reserve(self._device, step.plan.size, LazyBuffer)
-            key = (get_ident(), step.count)
+            buffer = self._pool.reserve(
+                self._device, prepared_call.single_call_plan.size, LazyBuffer
+            )
+            key = (get_ident(), prepared_call.element_count)
             while True:
                 chain = self._open.get(key)
                 if (
                     chain is None
-                    or chain.compile_weight + step.compile_weight > MAX_COMPILE_WEIGHT
+                    or chain.compile_weight + prepared_call.compile_weight > MAX_COMPILE_WEIGHT
                     or chain.numbered + len(inputs) > chain.most_leaves
-                    or (step.loop is not None and chain.loop not in (None, step.loop))
-                    or chain.fusion_limits | step.fusion_limits == CONFLICT
+                    or (
+                        prepared_call.broadcast_shape is not None
+                        and chain.loop not in (None, prepared_call.broadcast_shape)
+                    )
+                    or chain.fusion_limits | prepared_call.fusion_limits
+                    == CONFLICTING_FUSION_LIMITS
                 ):
-                    chain = self._begin_chain(key, chain, step.plan.size)
-                references = self._refer_to_inputs(chain, step.readings, inputs)
+                    chain = self._begin_chain(key, chain, prepared_call.single_call_plan.size)
+                references = self._refer_to_inputs(chain, prepared_call.input_accesses, inputs)
                 # No statement from here on calls a function: what a signal or the collection of garbage
                 # may do comes before the test or after the call has joined.
                 if chain.is_open:
                     buffer.chain = chain
                     buffer.place = chain.length
-                    buffer.dtype = step.dtype
+                    buffer.dtype = prepared_call.dtype
                     chain.length += 1
-                    chain.compile_weight += step.compile_weight
-                    chain.fusion_limits |= step.fusion_limits
-                    chain.members += [((step, references), buffer.ref)]
-                    if step.loop is not None:
-                        chain.loop = step.loop
+                    chain.compile_weight += prepared_call.compile_weight
+                    chain.fusion_limits |= prepared_call.fusion_limits
+                    chain.members += [((prepared_call, references), buffer.ref)]
+                    if prepared_call.broadcast_shape is not None:
+                        chain.loop = prepared_call.broadcast_shape
                     break
-            return GpuArray(step.shape, step.dtype, buffer)
+            return GpuArray(prepared_call.shape, prepared_call.dtype, buffer)
 
     def finish(self, chain: Chain) -> None:
         """Record those calls of a chain whose results are still needed, unless it is finished."""
@@ -206,9 +212,9 @@ class FusionQueue:
                 if buffer is not None:
                     leaves = [*chain.leaves]
                     operands = [leaves[~r][0].storage for r in references]
-                    storage = self._pool.attach_storage(lease, step.plan.size)
+                    storage = self._pool.attach_storage(lease, step.single_call_plan.size)
                     operands.append(storage)
-                    self._device.record(step.plan, operands)
+                    self._device.record(step.single_call_plan, operands)
                     buffer.storage = storage
                     buffer.__class__ = Buffer
             elif members:
@@ -246,13 +252,13 @@ class FusionQueue:
 
     # --- joining a chain
 
-    def _begin_chain(self, key: ChainKey, full: Chain | None, size: int) -> Chain:
+    def _begin_chain(self, key: ThreadAndElementCount, full: Chain | None, size: int) -> Chain:
         """Return a new chain for results of this size, after finishing the previous one."""
         if full is not None:
             self.finish(full)
         if len(self._open) >= MAX_OPEN_CHAINS or size >= LARGE_RESULT_BYTES:
             self.finish_all_threads()
-        most_leaves = max(MIN_CHAIN_LEAVES, min(self._most_leaves, MAX_CHAIN_LEAF_BYTES // size))
+        most_leaves = max(MIN_CHAIN_INPUTS, min(self._most_leaves, MAX_CHAIN_INPUT_BYTES // size))
         chain = self._open[key] = Chain(self, key, most_leaves)
         return chain
 
@@ -286,7 +292,7 @@ class FusionQueue:
 
     # --- recording a chain
 
-    def _record_chain(self, chain: Chain, alive: list[int], leaves: list[ChainLeaf]) -> None:
+    def _record_chain(self, chain: Chain, alive: list[int], leaves: list[ChainInput]) -> None:
         """Record the needed calls of a chain in one dispatch, or one by one."""
         members = chain.members
         pool = self._pool
@@ -299,11 +305,11 @@ class FusionQueue:
         operands = [leaves[number][0].storage for number in numbers]
         for place in alive:
             (step, _), lease = members[place]
-            operands.append(pool.attach_storage(lease, step.plan.size))
+            operands.append(pool.attach_storage(lease, step.single_call_plan.size))
         self._device.record(chained, operands)
 
     def _record_calls_separately(
-        self, chain: Chain, alive: set[int], leaves: list[ChainLeaf]
+        self, chain: Chain, alive: set[int], leaves: list[ChainInput]
     ) -> None:
         members, pool, device = chain.members, self._pool, self._device
         last_uses: dict[int, int] = {}
@@ -319,32 +325,37 @@ class FusionQueue:
         for place, ((step, references), lease) in enumerate(members):
             if not is_needed[place]:
                 continue
-            size = step.plan.size
+            size = step.single_call_plan.size
             if place not in alive:
                 passing[place] = pool.reserve(device, size, is_counted=False)
                 lease = passing[place].ref
             operands = [results[r] if r >= 0 else leaves[~r][0].storage for r in references]
             results[place] = pool.attach_storage(lease, size)
-            device.record(step.plan, [*operands, results[place]])
+            device.record(step.single_call_plan, [*operands, results[place]])
             for reference in references:
                 if last_uses.get(reference) == place:
                     passing.pop(reference, None)
 
     def _chain_plan(
-        self, key: tuple[tuple[ChainMember, ...], tuple[int, ...]], leaves: list[ChainLeaf]
+        self,
+        key: tuple[tuple[CallWithOperandReferences, ...], tuple[int, ...]],
+        leaves: list[ChainInput],
     ) -> Any:
         """Return the plan of a chain's fused dispatch and the leaves that it binds, or None if it is not fused."""
         members, alive = key
         numbers = sorted({~r for _, references in members for r in references if r < 0})
         place_of = {number: place for place, number in enumerate(numbers)}
         first = members[0][0]
-        loop = next((step.loop for step, _ in members if step.loop is not None), first.shape)
+        loop = next(
+            (step.broadcast_shape for step, _ in members if step.broadcast_shape is not None),
+            first.shape,
+        )
         made = lay_out_chain(
             loop,
             [
                 (
                     step.formula,
-                    step.values,
+                    step.attribute_values,
                     tuple(r if r >= 0 else ~place_of[~r] for r in references),
                 )
                 for step, references in members
@@ -353,22 +364,24 @@ class FusionQueue:
             alive,
         )
         if (
-            len(pack_parameters(made.parameters)) > MAX_IMMEDIATE_BYTES
+            len(pack_parameters(made.parameter_values)) > MAX_IMMEDIATE_BYTES
             or len(numbers) + len(alive) > self._most_operands
         ):
             return None
-        chained = self._chain_program(made.form)
+        chained = self._chain_program(made.shader_key)
         if chained is None:
             return None
         if len(self._plans) >= MAX_CACHED_CHAIN_PLANS:
             self._plans.clear()
         step = members[-1][0]
-        size = sum(members[place][0].plan.size for place in alive)
-        planned = plan(chained, made.parameters, made.invocations, step.shape, step.dtype)
+        size = sum(members[place][0].single_call_plan.size for place in alive)
+        planned = plan(
+            chained, made.parameter_values, made.invocation_count, step.shape, step.dtype
+        )
         found = self._plans[key] = replace(planned, size=size), numbers
         return found
 
-    def _chain_program(self, form: ChainForm) -> Program | None:
+    def _chain_program(self, form: ChainShaderKey) -> Program | None:
         """Return the fused program of a chain, or None if a chain of this form occurs for the first time."""
         found = self._programs.get(form) or self._earlier.get(form)
         if found is None:
@@ -380,7 +393,7 @@ class FusionQueue:
             self._seen.remove(form)
             found = chain_program(form)
         if form not in self._programs:
-            if len(self._programs) >= MAX_GENERATION_PROGRAMS:
+            if len(self._programs) >= MAX_PROGRAMS_PER_GENERATION:
                 self._begin_generation()
             self._programs[form] = found
         return found

@@ -17,8 +17,8 @@ from plugrad_webgpu.memory.copying import full, permute_axes, value_words
 from plugrad_webgpu.shaders.elements import (
     NUMBER_DTYPES,
     SHADER_DTYPES,
-    STORAGE_TYPE,
-    WORD_DTYPE,
+    WGSL_STORAGE_TYPES,
+    WORD_DTYPES_BY_NARROW_DTYPE,
     require_dtype,
     vector_type,
     words_per_element,
@@ -50,8 +50,8 @@ def as_32_bit_indices(indices: GpuArray, what: str) -> GpuArray:
     """
     if indices.dtype == int64:
         return _saturate_to_int32(indices)
-    if indices.dtype in WORD_DTYPE:
-        indices = cast(indices, dtype=WORD_DTYPE[indices.dtype])
+    if indices.dtype in WORD_DTYPES_BY_NARROW_DTYPE:
+        indices = cast(indices, dtype=WORD_DTYPES_BY_NARROW_DTYPE[indices.dtype])
     require_dtype(indices.dtype, INDEX_DTYPES, what)
     return indices
 
@@ -62,7 +62,9 @@ def _gather_program(
 ) -> Program:
     element = vector_type("u32", width)
     word = "vec2<u32>" if width == 2 else "u32"
-    source = partial(shader, "indexing", element=element, word=word, T=STORAGE_TYPE[positions])
+    source = partial(
+        shader, "indexing", element=element, word=word, T=WGSL_STORAGE_TYPES[positions]
+    )
     return Program(entry_point, source, entry_point=entry_point)
 
 
@@ -139,7 +141,11 @@ def flatten_coordinates(indices: GpuArray, shape: Shape) -> GpuArray:
 
 @cache
 def _coordinates_program(depth: int, dtype: DType) -> Program:
-    substitutions = {"depth": str(depth), "sizes": str(max(depth, 1)), "T": STORAGE_TYPE[dtype]}
+    substitutions = {
+        "depth": str(depth),
+        "sizes": str(max(depth, 1)),
+        "T": WGSL_STORAGE_TYPES[dtype],
+    }
     return Program("places", partial(shader, "indexing_places", **substitutions))
 
 

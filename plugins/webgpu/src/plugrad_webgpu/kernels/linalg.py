@@ -30,7 +30,7 @@ from plugrad_webgpu.memory.copying import (
     permute_axes,
 )
 from plugrad_webgpu.shaders.elements import (
-    WORD_DTYPE,
+    WORD_DTYPES_BY_NARROW_DTYPE,
     require_dtype,
     vector_type,
     words_per_element,
@@ -56,7 +56,7 @@ def matmul(a: GpuArray, b: GpuArray, *, transpose_a: bool, transpose_b: bool) ->
         return complex_matmul(
             transpose_matrices(a) if transpose_a else a, transpose_matrices(b) if transpose_b else b
         )
-    if a.dtype in WORD_DTYPE:
+    if a.dtype in WORD_DTYPES_BY_NARROW_DTYPE:
         product = matmul(as_words(a), as_words(b), transpose_a=transpose_a, transpose_b=transpose_b)
         return cast(product, dtype=a.dtype)
     require_dtype(a.dtype, SUM_EXPRESSIONS, "the webgpu kernel BatchMatMul")

@@ -21,7 +21,7 @@ from plugrad_webgpu.driver.limits import MAX_LOOP_STEPS
 from plugrad_webgpu.kernels.pooling import window_sums
 from plugrad_webgpu.kernels.reduction import max_along
 from plugrad_webgpu.memory.buffers import reinterpret
-from plugrad_webgpu.shaders.chains import plain_store
+from plugrad_webgpu.shaders.chains import plain_store_substitutions
 from plugrad_webgpu.shaders.program import Program, plan
 from plugrad_webgpu.shaders.sources import shader
 
@@ -97,7 +97,7 @@ class _Normalization:
             "normalization",
             **wgsl,
             **_SUBSTITUTIONS_BY_WIDTH[width],
-            **plain_store(1, _SUBSTITUTIONS_BY_WIDTH[width]["element"]),
+            **plain_store_substitutions(1, _SUBSTITUTIONS_BY_WIDTH[width]["element"]),
             **subgroup_size_substitutions(has_subgroups),
             joined="".join(
                 workgroup_reduction_function(*each, "f32", has_subgroups) for each in functions
@@ -206,7 +206,7 @@ def _row_normalization_program(
         element=element,
         sum_of=_SUBSTITUTIONS_BY_WIDTH[width]["sum_of"],
         bindings="\n".join(f"@group(0) @binding({i}) {each}" for i, each in enumerate(arrays)),
-        **plain_store(len(inputs), element),
+        **plain_store_substitutions(len(inputs), element),
         g=g,
         result="found.y * (" + g + " - found.z - h * found.w)" if gradient else result,
         turns="3" if gradient else "2",
@@ -455,7 +455,7 @@ def _lrn_program(neighbour_expression: str, result_expression: str, *inputs: str
         term=neighbour_expression,
         finish=result_expression,
         bindings=lines,
-        **plain_store(len(inputs), "f32"),
+        **plain_store_substitutions(len(inputs), "f32"),
     )
     return Program(result_expression, source, stored_elements=1)
 

@@ -23,7 +23,11 @@ from plugrad_webgpu.kernels.indexing import (
 )
 from plugrad_webgpu.kernels.unary import cast
 from plugrad_webgpu.memory.buffers import as_complex, as_float_pairs
-from plugrad_webgpu.shaders.elements import HIGHEST_VALUE, LOWEST_VALUE, require_dtype
+from plugrad_webgpu.shaders.elements import (
+    HIGHEST_VALUES_BY_DTYPE,
+    LOWEST_VALUES_BY_DTYPE,
+    require_dtype,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,13 +54,14 @@ AXIS_REDUCTIONS = {
         reduction("a + b", {float32: 0}, finish="value / parameters.divisor")
     ),
     contracts.min: reduction(
-        MINIMUM_EXPRESSIONS, {dtype: HIGHEST_VALUE[dtype] for dtype in MINIMUM_EXPRESSIONS}
+        MINIMUM_EXPRESSIONS,
+        {dtype: HIGHEST_VALUES_BY_DTYPE[dtype] for dtype in MINIMUM_EXPRESSIONS},
     ),
     contracts.all: reduction("a & b", {bool_: 1}),
     contracts.any: reduction("a | b", {bool_: 0}),
 }
 max_along: Final = reduction(
-    MAXIMUM_EXPRESSIONS, {dtype: LOWEST_VALUE[dtype] for dtype in MAXIMUM_EXPRESSIONS}
+    MAXIMUM_EXPRESSIONS, {dtype: LOWEST_VALUES_BY_DTYPE[dtype] for dtype in MAXIMUM_EXPRESSIONS}
 )
 
 

@@ -11,7 +11,7 @@ from plugrad.kernels import scan
 from plugrad_webgpu.algorithms.reduce import MAX_LOOP_STEPS
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.memory.buffers import as_complex, as_float_pairs
-from plugrad_webgpu.shaders.elements import STORAGE_TYPE, require_dtype, vector_type
+from plugrad_webgpu.shaders.elements import WGSL_STORAGE_TYPES, require_dtype, vector_type
 from plugrad_webgpu.shaders.program import Program, plan
 from plugrad_webgpu.shaders.sources import shader
 
@@ -71,10 +71,12 @@ SUM_RULES = {
     int64: ScanRule(int64, "vec2u", "sum_i64(a, b)", "0, 0"),
 }
 PRODUCT_RULES = {
-    t: ScanRule(t, STORAGE_TYPE[t], "a * b", "1") for t in (float32, int32, uint32)
+    t: ScanRule(t, WGSL_STORAGE_TYPES[t], "a * b", "1") for t in (float32, int32, uint32)
 } | {
     int64: ScanRule(int64, "vec2u", "product_i64(a, b)", "1, 0"),
-    complex64: ScanRule(complex64, STORAGE_TYPE[complex64], "complex_product(a, b)", "1.0, 0.0"),
+    complex64: ScanRule(
+        complex64, WGSL_STORAGE_TYPES[complex64], "complex_product(a, b)", "1.0, 0.0"
+    ),
 }
 
 
@@ -160,7 +162,7 @@ def _scan_program(
 
     The `lanes` of vectors are in the order of accumulation; without lanes, elements are not vectors.
     """
-    item = rule.total_wgsl_type if reads_block_totals else STORAGE_TYPE[rule.dtype]
+    item = rule.total_wgsl_type if reads_block_totals else WGSL_STORAGE_TYPES[rule.dtype]
     element = vector_type(item, 4) if lanes else item
     result = rule.total_wgsl_type if pass_name == "totals" else element
     each = [f"total = joined(total, state_of(values{lane}));" for lane in _lane_selectors(lanes)]

@@ -31,9 +31,9 @@ from plugrad_webgpu.declare import table
 from plugrad_webgpu.memory.buffers import host_values_or_none, reinterpret
 from plugrad_webgpu.shaders.elements import (
     HALF_DTYPES,
-    HIGHEST_VALUE,
-    LOWEST_VALUE,
-    WORD_DTYPE,
+    HIGHEST_VALUES_BY_DTYPE,
+    LOWEST_VALUES_BY_DTYPE,
+    WORD_DTYPES_BY_NARROW_DTYPE,
     narrow_expression,
     require_dtype,
 )
@@ -192,8 +192,8 @@ CAST_EXPRESSIONS: dict[DType, dict[DType, str]] = {
     **{
         dtype: {source: narrow_expression(dtype, e) for source, e in INT32_CAST_EXPRESSIONS.items()}
         | {
-            float32: f"clamp(saturated_i32(x), {LOWEST_VALUE[dtype]}, {HIGHEST_VALUE[dtype]})",
-            complex64: f"clamp(saturated_i32(x.x), {LOWEST_VALUE[dtype]}, {HIGHEST_VALUE[dtype]})",
+            float32: f"clamp(saturated_i32(x), {LOWEST_VALUES_BY_DTYPE[dtype]}, {HIGHEST_VALUES_BY_DTYPE[dtype]})",
+            complex64: f"clamp(saturated_i32(x.x), {LOWEST_VALUES_BY_DTYPE[dtype]}, {HIGHEST_VALUES_BY_DTYPE[dtype]})",
         }
         for dtype in (int8, int16)
     },
@@ -203,8 +203,8 @@ CAST_EXPRESSIONS: dict[DType, dict[DType, str]] = {
             source: narrow_expression(dtype, e) for source, e in UINT32_CAST_EXPRESSIONS.items()
         }
         | {
-            float32: f"min(saturated_u32(x), {HIGHEST_VALUE[dtype]}u)",
-            complex64: f"min(saturated_u32(x.x), {HIGHEST_VALUE[dtype]}u)",
+            float32: f"min(saturated_u32(x), {HIGHEST_VALUES_BY_DTYPE[dtype]}u)",
+            complex64: f"min(saturated_u32(x.x), {HIGHEST_VALUES_BY_DTYPE[dtype]}u)",
         }
         for dtype in (uint8, uint16)
     },
@@ -250,7 +250,7 @@ def cast(x: GpuArray, *, dtype: DType) -> GpuArray:
     """Return the elements cast to another dtype."""
     if dtype == x.dtype:
         return x
-    if dtype == WORD_DTYPE.get(x.dtype) and host_values_or_none(x) is None:
+    if dtype == WORD_DTYPES_BY_NARROW_DTYPE.get(x.dtype) and host_values_or_none(x) is None:
         return reinterpret(x, x.shape, dtype)
     if dtype in HALF_DTYPES:
         return cast_to_half(dtype)(x)

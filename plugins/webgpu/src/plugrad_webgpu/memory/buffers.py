@@ -18,7 +18,7 @@ from plugrad.extend import Memory, OutOfMemory, complex64, float32
 from plugrad_webgpu.driver.forks import RefusingLock
 from plugrad_webgpu.driver.interrupts import uninterruptible
 from plugrad_webgpu.driver.limits import CPU_REMEDY
-from plugrad_webgpu.shaders.elements import WORD_DTYPE
+from plugrad_webgpu.shaders.elements import WORD_DTYPES_BY_NARROW_DTYPE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -92,7 +92,9 @@ class HostStore(Protocol):
         """Return an array filled with `value`, cast to a dtype."""
         ...
 
-    def try_compute(self, step: ElementwiseCall, inputs: Sequence[GpuArray]) -> GpuArray | None:
+    def try_compute(
+        self, prepared_call: ElementwiseCall, inputs: Sequence[GpuArray]
+    ) -> GpuArray | None:
         """Return the result of an elementwise call, or None if the device must compute it."""
         ...
 
@@ -143,7 +145,7 @@ class CommandRecorder(Protocol):
         """Compile a program unless it is compiled."""
         ...
 
-    def call(self, step: ElementwiseCall, *inputs: GpuArray) -> GpuArray:
+    def call(self, prepared_call: ElementwiseCall, *inputs: GpuArray) -> GpuArray:
         """Return the result of an elementwise call, which may be recorded later."""
         ...
 
@@ -527,7 +529,7 @@ def host_values_or_none(array: GpuArray) -> NDArray[Any] | None:
 
 def as_words(array: GpuArray) -> GpuArray:
     """View an array of a narrow dtype as its words; return any other array unchanged."""
-    return reinterpret(array, array.shape, WORD_DTYPE.get(array.dtype))
+    return reinterpret(array, array.shape, WORD_DTYPES_BY_NARROW_DTYPE.get(array.dtype))
 
 
 def as_float_pairs(array: GpuArray) -> GpuArray:

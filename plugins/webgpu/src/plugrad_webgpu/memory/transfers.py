@@ -11,7 +11,7 @@ import numpy as np
 from plugrad.extend import as_dtype, uint32
 from plugrad_webgpu.memory.buffers import host_values_or_none, reinterpret
 from plugrad_webgpu.memory.copying import full
-from plugrad_webgpu.shaders.elements import COMPUTE_DTYPE, HALF_DTYPES, stored_nbytes
+from plugrad_webgpu.shaders.elements import COMPUTE_DTYPES_BY_DTYPE, HALF_DTYPES, stored_nbytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
@@ -37,7 +37,7 @@ def upload(device: CommandRecorder, array: NDArray[Any], dtype: DType) -> GpuArr
 def as_words_on_device(array: NDArray[Any], dtype: DType) -> NDArray[Any]:
     """Return the values of a host array as the device stores them, in whole words of 32 bits."""
     if dtype not in HALF_DTYPES:
-        return array.astype(COMPUTE_DTYPE.get(dtype, dtype), copy=False)
+        return array.astype(COMPUTE_DTYPES_BY_DTYPE.get(dtype, dtype), copy=False)
     words = np.zeros(stored_nbytes(array.shape, dtype) // 4, np.uint32)
     words.view(np.uint16)[: array.size] = array.reshape(-1).view(np.uint16)
     return words
@@ -53,7 +53,7 @@ def download(device: CommandRecorder, array: GpuArray) -> NDArray[Any]:
         device.download(reinterpret(array, words.shape, uint32), words, words.dtype)
         return words.view(array.dtype.numpy)[: prod(array.shape)].reshape(array.shape)
     values = np.empty(array.shape, array.dtype)
-    device.download(array, values, np.dtype(COMPUTE_DTYPE.get(array.dtype, array.dtype)))
+    device.download(array, values, np.dtype(COMPUTE_DTYPES_BY_DTYPE.get(array.dtype, array.dtype)))
     return values
 
 
@@ -67,7 +67,7 @@ def read(device: CommandRecorder, arrays: Iterable[GpuArray]) -> Generator[NDArr
     with closing(device.read(given)) as parts:
         for memory in parts:
             dtype = given[0].dtype
-            values = np.frombuffer(memory, COMPUTE_DTYPE.get(dtype, dtype))
+            values = np.frombuffer(memory, COMPUTE_DTYPES_BY_DTYPE.get(dtype, dtype))
             yield values.astype(dtype, copy=False)
 
 

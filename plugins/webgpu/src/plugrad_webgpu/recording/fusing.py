@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from plugrad_webgpu.recording.recorder import RecordedCopy, RecordedDispatch
 from plugrad_webgpu.shaders.chains import (
-    CONFLICT,
+    CONFLICTING_FUSION_LIMITS,
     MAX_COMPILE_WEIGHT,
     Formula,
     cached_input_access,
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.chains import (
         ElementwiseCall,
         InputAccess,
-        Number,
         OperandReferences,
+        ParameterNumber,
     )
     from plugrad_webgpu.shaders.layout import Shape
 
@@ -54,24 +54,24 @@ class FusionGroup:
         self.loop: Shape | None = None
         """The shape along whose axes inputs are repeated, if any is."""
 
-    def has_room(self, step: ElementwiseCall, reads: Sequence[Buffer], max_buffers: int) -> bool:
+    def has_room(self, call: ElementwiseCall, reads: Sequence[Buffer], max_buffers: int) -> bool:
         """Return whether a call can join a group that may bind at most `max_buffers` buffers."""
-        if self.compile_weight + step.compile_weight > MAX_COMPILE_WEIGHT:
+        if self.compile_weight + call.compile_weight > MAX_COMPILE_WEIGHT:
             return False
-        if step.loop is not None and self.loop not in (None, step.loop):
+        if call.broadcast_shape is not None and self.loop not in (None, call.broadcast_shape):
             return False
-        if self.fusion_limits | step.fusion_limits == CONFLICT:
+        if self.fusion_limits | call.fusion_limits == CONFLICTING_FUSION_LIMITS:
             return False
         return len(self.leaves.union(reads) - self.made) < max_buffers
 
-    def add(self, dispatch: RecordedDispatch, step: ElementwiseCall) -> None:
+    def add(self, dispatch: RecordedDispatch, call: ElementwiseCall) -> None:
         """Add a call to the group."""
         self.members.append(dispatch)
         self.leaves.update([x for x in dispatch.reads if x not in self.made])
         self.made.update(dispatch.writes)
-        self.compile_weight += step.compile_weight
-        self.loop = self.loop or step.loop
-        self.fusion_limits |= step.fusion_limits
+        self.compile_weight += call.compile_weight
+        self.loop = self.loop or call.broadcast_shape
+        self.fusion_limits |= call.fusion_limits
 
 
 def fuse_elementwise(
@@ -105,8 +105,8 @@ def fuse_elementwise(
         done.extend(_merge_dispatches(group.members, outside, max_buffers))
 
     for each in work:
-        step = each.step if isinstance(each, RecordedDispatch) else None
-        own = None if step is None else waiting.get(step.count)
+        step = each.elementwise_call if isinstance(each, RecordedDispatch) else None
+        own = None if step is None else waiting.get(step.element_count)
         if own is not None and step is not None and not own.has_room(step, each.reads, max_buffers):
             finish(own)
             own = None
@@ -117,7 +117,7 @@ def fuse_elementwise(
             if (
                 group is not own
                 or step is None
-                or not _is_read_unchanged(step.readings[k], buffer, group)
+                or not _is_read_unchanged(step.input_accesses[k], buffer, group)
             ):
                 finish(group)
                 own = None if group is own else own
@@ -126,7 +126,7 @@ def fuse_elementwise(
             continue
         assert isinstance(each, RecordedDispatch)
         if own is None:
-            own = waiting[step.count] = FusionGroup()
+            own = waiting[step.element_count] = FusionGroup()
         own.add(each, step)
         group_of[each.writes[0]] = own
     for group in [*waiting.values()]:
@@ -136,7 +136,7 @@ def fuse_elementwise(
 
 def _is_read_unchanged(reading: InputAccess, buffer: Buffer, group: FusionGroup) -> bool:
     """Return whether a call reads a result of its group with the dtype and layout in which it was written."""
-    made = next(m.step for m in group.members if m.writes[0] is buffer)
+    made = next(m.elementwise_call for m in group.members if m.writes[0] is buffer)
     return made is not None and made.dtype is reading.dtype and reading.strides is None
 
 
@@ -204,7 +204,7 @@ def fuse_dispatches(
     """
     places: dict[Buffer, int] = {}
     leaves: dict[tuple[Buffer, InputAccess], int] = {}
-    calls: list[tuple[Formula, Sequence[Number], OperandReferences]] = []
+    calls: list[tuple[Formula, Sequence[ParameterNumber], OperandReferences]] = []
     before: tuple[Buffer, ...] = ()
     if first is not None:
         before, (result,), dtype = first.reads, first.writes, first.plan.dtype
@@ -212,40 +212,45 @@ def fuse_dispatches(
         calls.append((Formula("x", (("x", dtype),), dtype), (), (~0,)))
         places[result] = 0
     for place, member in enumerate(members, len(calls)):
-        step = member.step
+        step = member.elementwise_call
         assert step is not None
         references: list[int] = []
-        for buffer, reading in zip(member.reads, step.readings, strict=True):
+        for buffer, reading in zip(member.reads, step.input_accesses, strict=True):
             found = places.get(buffer)
             if found is None:
                 found = ~leaves.setdefault((buffer, reading), len(leaves))
             references.append(found)
-        calls.append((step.formula, step.values, tuple(references)))
+        calls.append((step.formula, step.attribute_values, tuple(references)))
         places[member.writes[0]] = place
     made = [*(() if first is None else first.writes), *[member.writes[0] for member in members]]
     written = [(place, x) for place, x in enumerate(made) if x in outside]
     loaded = [buffer for buffer, _ in leaves][first is not None :]
     if len(before) + len(loaded) + len(written) > max_buffers:
         return None
-    steps = [member.step for member in members if member.step is not None]
+    steps = [member.elementwise_call for member in members if member.elementwise_call is not None]
     layout = lay_out_chain(
-        next((step.loop for step in steps if step.loop is not None), steps[0].shape),
+        next(
+            (step.broadcast_shape for step in steps if step.broadcast_shape is not None),
+            steps[0].shape,
+        ),
         calls,
         [reading for _, reading in leaves],
         tuple([place for place, _ in written]),
         None if first is None else first.plan.program.stored_elements,
     )
-    last = steps[-1].plan
+    last = steps[-1].single_call_plan
     if first is None:
-        program = cached_chain_program(layout.form)
-        planned = plan(program, layout.parameters, layout.invocations, last.shape, last.dtype)
+        program = cached_chain_program(layout.shader_key)
+        planned = plan(
+            program, layout.parameter_values, layout.invocation_count, last.shape, last.dtype
+        )
     else:
-        program = cached_program_with_epilogue(first.plan.program, len(before), layout.form)
-        planned = extend_plan(first.plan, program, layout.parameters[1:], last)
+        program = cached_program_with_epilogue(first.plan.program, len(before), layout.shader_key)
+        planned = extend_plan(first.plan, program, layout.parameter_values[1:], last)
     writes = tuple([x for _, x in written])
     return RecordedDispatch(
         replace(planned, size=sum(x.size for x in writes)),
         (*before, *loaded),
         writes,
-        members=tuple(members),
+        fused_dispatches=tuple(members),
     )

@@ -60,9 +60,9 @@ class RecordedDispatch:
     plan: Plan
     reads: tuple[Buffer, ...]
     writes: tuple[PlaceholderBuffer, ...]
-    step: ElementwiseCall | None = None
+    elementwise_call: ElementwiseCall | None = None
     """The elementwise call that it is, if it is one."""
-    members: tuple[RecordedDispatch, ...] = ()
+    fused_dispatches: tuple[RecordedDispatch, ...] = ()
     """The elementwise calls that it computes, if these are several."""
 
 
@@ -147,13 +147,13 @@ class Recorder:
     def prepare(self, program: Program, operands: int) -> None:
         """Do nothing, because the program may be fused with others."""
 
-    def call(self, step: ElementwiseCall, *inputs: GpuArray) -> GpuArray:
+    def call(self, prepared_call: ElementwiseCall, *inputs: GpuArray) -> GpuArray:
         """Record an elementwise call."""
-        made = self.launch(step.plan, *inputs)
-        if step.can_join_chain:
+        made = self.launch(prepared_call.single_call_plan, *inputs)
+        if prepared_call.can_join_chain:
             noted = self.work[-1]
             assert isinstance(noted, RecordedDispatch)
-            noted.step = step
+            noted.elementwise_call = prepared_call
         return made
 
     def launch(self, plan: Plan, *inputs: GpuArray) -> GpuArray:

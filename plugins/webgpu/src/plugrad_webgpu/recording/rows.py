@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from plugrad_webgpu.recording.fusing import fuse_dispatches
 from plugrad_webgpu.recording.recorder import PlaceholderBuffer, RecordedDispatch
-from plugrad_webgpu.shaders.chains import CONFLICT, HAS_ODD_ROWS, PACKS_HALVES
+from plugrad_webgpu.shaders.chains import CONFLICTING_FUSION_LIMITS, ODD_ROWS_BIT, PACKED_HALVES_BIT
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -48,7 +48,9 @@ def attach_calls_to_rows(
         target = work[reading[0]] if reading else None
         if not isinstance(target, RecordedDispatch) or done[reading[0]] is not target:
             continue
-        members = target.members or ((target,) if target.step is not None else ())
+        members = target.fused_dispatches or (
+            (target,) if target.elementwise_call is not None else ()
+        )
         if not _can_compute(each, members) or not _can_wait(
             index, reading[0], work, readers, writers
         ):
@@ -62,27 +64,31 @@ def attach_calls_to_rows(
     return [each for each in done if each is not None]
 
 
-def _is_row_kernel(each: RecordedDispatch) -> bool:
-    program = each.plan.program
-    return bool(program.stored_elements) and each.plan.grid is not None and len(each.writes) == 1
+def _is_row_kernel(recorded: RecordedDispatch) -> bool:
+    program = recorded.plan.program
+    return (
+        bool(program.stored_elements)
+        and recorded.plan.grid is not None
+        and len(recorded.writes) == 1
+    )
 
 
 def _can_compute(row: RecordedDispatch, members: Sequence[RecordedDispatch]) -> bool:
     """Return whether a row kernel gives its results as calls take them, with as many elements at a time."""
     (result,) = row.writes
-    limits = PACKS_HALVES if row.plan.program.stored_elements > 1 else HAS_ODD_ROWS
+    limits = PACKED_HALVES_BIT if row.plan.program.stored_elements > 1 else ODD_ROWS_BIT
     for member in members:
-        step = member.step
+        step = member.elementwise_call
         assert step is not None
         limits |= step.fusion_limits
-        if step.count != prod(row.plan.shape):
+        if step.element_count != prod(row.plan.shape):
             return False
-        for buffer, reading in zip(member.reads, step.readings, strict=True):
+        for buffer, reading in zip(member.reads, step.input_accesses, strict=True):
             if buffer is result and (
                 reading.strides is not None or reading.dtype is not row.plan.dtype
             ):
                 return False
-    return bool(members) and limits != CONFLICT
+    return bool(members) and limits != CONFLICTING_FUSION_LIMITS
 
 
 def _can_wait(
@@ -104,5 +110,7 @@ def _can_wait(
     return sum(x.size for x in kept) <= sum(x.size for x in row.writes)
 
 
-def _is_elementwise(each: RecordedDispatch | RecordedCopy) -> bool:
-    return isinstance(each, RecordedDispatch) and (each.step is not None or bool(each.members))
+def _is_elementwise(recorded: RecordedDispatch | RecordedCopy) -> bool:
+    return isinstance(recorded, RecordedDispatch) and (
+        recorded.elementwise_call is not None or bool(recorded.fused_dispatches)
+    )

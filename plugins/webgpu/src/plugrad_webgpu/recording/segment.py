@@ -146,14 +146,14 @@ class Segment:
         for value, shape, dtype, number in self.made:
             values[value] = GpuArray(shape, dtype, buffers[number])
 
-    def _write(self, written: Sequence[NDArray[Any]]) -> HostValueBuffers:
+    def _write(self, host_values: Sequence[NDArray[Any]]) -> HostValueBuffers:
         """Copy host values to this call's buffers."""
         turn, device = next(self._turns), self.device
         if (
             turn.batch == device.batch
         ):  # what is written overtakes the batch, which may use the buffers
             device.flush()
-        for buffer, values in zip(turn.buffers, written, strict=True):
+        for buffer, values in zip(turn.buffers, host_values, strict=True):
             device.write(buffer.storage, values, values.nbytes)
         return turn
 
@@ -187,7 +187,7 @@ class Segment:
             self._commands[key] = commands
         return commands
 
-    def _make_commands(self, found: Sequence[Storage]) -> list[Command]:
+    def _make_commands(self, storages: Sequence[Storage]) -> list[Command]:
         """Return commands that encode the work, in runs of dispatches that fit a batch."""
         device, places = self.device, self.places
         commands: list[Command] = []
@@ -202,7 +202,9 @@ class Segment:
 
         for each in self.work:
             operands = [
-                x.array.buffer.storage if isinstance(x, ConstantPlaceholder) else found[places[x]]
+                x.array.buffer.storage
+                if isinstance(x, ConstantPlaceholder)
+                else storages[places[x]]
                 for x in (*each.reads, *each.writes)
             ]
             if isinstance(each, RecordedCopy):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 NUMBER_DTYPES: Final = (float32, int32, uint32)
 
-WORD_DTYPE: Final[dict[DType, DType]] = {
+WORD_DTYPES_BY_NARROW_DTYPE: Final[dict[DType, DType]] = {
     int8: int32,
     int16: int32,
     uint8: uint32,
@@ -35,7 +35,7 @@ WORD_DTYPE: Final[dict[DType, DType]] = {
 }
 """The dtype of the words that hold the elements of a narrow dtype, and in which they are computed."""
 
-COMPUTE_DTYPE: Final = WORD_DTYPE | {bool_: uint32}
+COMPUTE_DTYPES_BY_DTYPE: Final = WORD_DTYPES_BY_NARROW_DTYPE | {bool_: uint32}
 """What the words of a dtype are whose elements are smaller than a word."""
 
 _NARROWING_EXPRESSIONS: Final[dict[DType, str]] = {
@@ -45,7 +45,7 @@ _NARROWING_EXPRESSIONS: Final[dict[DType, str]] = {
     uint16: "(({}) & 0xffffu)",
 }
 
-STORAGE_TYPE: Final[dict[DType, str]] = {
+WGSL_STORAGE_TYPES: Final[dict[DType, str]] = {
     float32: "f32",
     int32: "i32",
     uint32: "u32",
@@ -59,14 +59,14 @@ STORAGE_TYPE: Final[dict[DType, str]] = {
 }
 """The type in a buffer. WGSL does not allow bool there; the host packs and unpacks it."""
 
-VALUE_TYPE: Final[dict[DType, str]] = STORAGE_TYPE | {bool_: "bool"}
+WGSL_VALUE_TYPES: Final[dict[DType, str]] = WGSL_STORAGE_TYPES | {bool_: "bool"}
 """The type in an expression; its name also converts from the stored type."""
 
-SHADER_DTYPES: Final = frozenset(STORAGE_TYPE)
+SHADER_DTYPES: Final = frozenset(WGSL_STORAGE_TYPES)
 """The dtypes that kernels take."""
 HALF_DTYPES: Final[tuple[DType | str, ...]] = float16, BFLOAT16
 """The dtypes of which two elements share a word. Elementwise kernels convert them; others do not see them."""
-HALF_CONVERSIONS: Final[dict[DType | str, tuple[str, str]]] = {
+HALF_CONVERSION_FUNCTIONS: Final[dict[DType | str, tuple[str, str]]] = {
     float16: ("half_bits", "bits_of_half"),
     BFLOAT16: ("brain_bits", "bits_of_brain"),
 }
@@ -74,7 +74,7 @@ HALF_CONVERSIONS: Final[dict[DType | str, tuple[str, str]]] = {
 STORED_DTYPES: Final[frozenset[DType | str]] = SHADER_DTYPES.union(HALF_DTYPES)
 """The dtypes of arrays on the device."""
 
-LOWEST_VALUE: Final[dict[DType, int | float]] = {
+LOWEST_VALUES_BY_DTYPE: Final[dict[DType, int | float]] = {
     float32: float("-inf"),
     int32: -(2**31),
     uint32: 0,
@@ -85,7 +85,7 @@ LOWEST_VALUE: Final[dict[DType, int | float]] = {
     uint8: 0,
     uint16: 0,
 }
-HIGHEST_VALUE: Final[dict[DType, int | float]] = {
+HIGHEST_VALUES_BY_DTYPE: Final[dict[DType, int | float]] = {
     float32: float("inf"),
     int32: 2**31 - 1,
     uint32: 2**32 - 1,
@@ -128,31 +128,35 @@ def stored_nbytes(shape: Sequence[int], dtype: DType) -> int:
 
 def stored_type(dtype: DType) -> str:
     """Return the WGSL type of one stored element in a register; for halves a word with its 16 bits."""
-    return "u32" if dtype in HALF_DTYPES else STORAGE_TYPE[dtype]
+    return "u32" if dtype in HALF_DTYPES else WGSL_STORAGE_TYPES[dtype]
 
 
 def value_type(dtype: DType) -> str:
     """Return the WGSL type in which an expression computes."""
-    return "f32" if dtype in HALF_DTYPES else VALUE_TYPE[dtype]
+    return "f32" if dtype in HALF_DTYPES else WGSL_VALUE_TYPES[dtype]
 
 
 def as_stored(dtype: DType, value: str) -> str:
     """Return the WGSL that converts the value of an expression to a stored element."""
     if dtype not in HALF_DTYPES:
-        return f"{STORAGE_TYPE[dtype]}({value})"
-    return f"{HALF_CONVERSIONS[dtype][0]}(bitcast<u32>({value}))"
+        return f"{WGSL_STORAGE_TYPES[dtype]}({value})"
+    return f"{HALF_CONVERSION_FUNCTIONS[dtype][0]}(bitcast<u32>({value}))"
 
 
 def as_value(dtype: DType, stored: str) -> str:
     """Return the WGSL that converts a stored element to what an expression computes with."""
     if dtype not in HALF_DTYPES:
-        return f"{VALUE_TYPE[dtype]}({stored})"
-    return f"bitcast<f32>({HALF_CONVERSIONS[dtype][1]}({stored}))"
+        return f"{WGSL_VALUE_TYPES[dtype]}({stored})"
+    return f"bitcast<f32>({HALF_CONVERSION_FUNCTIONS[dtype][1]}({stored}))"
 
 
 def narrow_expression(dtype: DType, expression: str) -> str:
     """Return an expression cast to a narrow dtype; integers wrap around."""
-    return _NARROWING_EXPRESSIONS[dtype].format(expression) if dtype in WORD_DTYPE else expression
+    return (
+        _NARROWING_EXPRESSIONS[dtype].format(expression)
+        if dtype in WORD_DTYPES_BY_NARROW_DTYPE
+        else expression
+    )
 
 
 def with_narrow_dtypes(
@@ -162,7 +166,7 @@ def with_narrow_dtypes(
     table: dict[DType | str, str] = dict(expressions)
     if float32 in expressions:
         table = dict.fromkeys(HALF_DTYPES, expressions[float32]) | table
-    for dtype, wide in WORD_DTYPE.items():
+    for dtype, wide in WORD_DTYPES_BY_NARROW_DTYPE.items():
         if wide in expressions and dtype not in expressions:
             table[dtype] = (
                 expressions[wide] if result else narrow_expression(dtype, expressions[wide])
@@ -185,7 +189,7 @@ def as_parameter(value: complex, dtype: DType) -> int | float | complex:
         return int(bool(value))
     if value != value:  # NaN
         return as_parameter(0, dtype)
-    number = int(min(max(value, LOWEST_VALUE[dtype]), HIGHEST_VALUE[dtype]))
+    number = int(min(max(value, LOWEST_VALUES_BY_DTYPE[dtype]), HIGHEST_VALUES_BY_DTYPE[dtype]))
     return TwoWordInteger(number) if dtype == int64 else number
 
 

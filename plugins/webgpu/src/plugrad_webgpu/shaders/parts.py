@@ -68,17 +68,21 @@ def split_bindings(source: str, label: str, counts: Sequence[int], part_bytes: i
     return "\n".join([_replace_accesses(text, names), *functions])
 
 
-def _access_functions(name: str, kind: str, source: str) -> list[Callable[[int, int], str]] | None:
+def _access_functions(
+    array_name: str, element_type: str, source: str
+) -> list[Callable[[int, int], str]] | None:
     """Return the generators of WGSL functions that access elements of a split array, or None if unsupported."""
-    address = rf"(?:\batomic(\w+)\s*\(|[(,=]|\breturn\b)\s*&\s*{name}\b\s*(\[?)"
+    address = rf"(?:\batomic(\w+)\s*\(|[(,=]|\breturn\b)\s*&\s*{array_name}\b\s*(\[?)"
     operations = set(re.findall(address, source))
-    atomic = _ATOMIC_TYPE_PATTERN.fullmatch(kind)
+    atomic = _ATOMIC_TYPE_PATTERN.fullmatch(element_type)
     if atomic is None:
         if operations:
             return None
-        if "array" in kind or "mat" in kind:  # which cannot be selected
-            return [partial(_access_function, name, f"of_{name}", kind, "", "{}")]
-        return [partial(_load_function, name, kind)]
+        if "array" in element_type or "mat" in element_type:  # which cannot be selected
+            return [
+                partial(_access_function, array_name, f"of_{array_name}", element_type, "", "{}")
+            ]
+        return [partial(_load_function, array_name, element_type)]
     if not operations <= {(operation, "[") for operation in _ATOMIC_OPERATIONS}:
         return None
     functions: list[Callable[[int, int], str]] = []
@@ -86,54 +90,80 @@ def _access_functions(name: str, kind: str, source: str) -> list[Callable[[int, 
         value, given = ("", "") if operation == "Load" else (f", value: {atomic[1]}", ", value")
         call = f"atomic{operation}(&{{}}{given})"
         functions.append(
-            partial(_access_function, name, f"atomic{operation}_of_{name}", atomic[1], value, call)
+            partial(
+                _access_function,
+                array_name,
+                f"atomic{operation}_of_{array_name}",
+                atomic[1],
+                value,
+                call,
+            )
         )
     return functions
 
 
-def _load_function(name: str, kind: str, count: int, elements: int) -> str:
+def _load_function(array_name: str, element_type: str, part_count: int, part_length: int) -> str:
     """Return a WGSL function that loads the element at an index.
 
     It loads from every part and selects, because compilers follow each path of a branch wherever it is inlined. Outside
     a part, a checked load gives any value, which nobody uses.
     """
     parts = "".join(
-        f"  value = select(value, {name}_{i}[index - {i * elements}u], index >= {i * elements}u);\n"
-        for i in range(1, count)
+        f"  value = select(value, {array_name}_{i}[index - {i * part_length}u], index >= {i * part_length}u);\n"
+        for i in range(1, part_count)
     )
-    return f"fn of_{name}(index: u32) -> {kind} {{\n  var value = {name}_0[index];\n{parts}  return value;\n}}\n"
+    return (
+        f"fn of_{array_name}(index: u32) -> {element_type} {{\n"
+        f"  var value = {array_name}_0[index];\n{parts}  return value;\n}}\n"
+    )
 
 
 def _access_function(
-    name: str, called: str, result: str, value: str, call: str, count: int, elements: int
+    array_name: str,
+    function_name: str,
+    result_type: str,
+    value_parameter: str,
+    access_template: str,
+    part_count: int,
+    part_length: int,
 ) -> str:
-    """Return a WGSL function that applies `call` to an element, by index, of an array split over several bindings."""
+    """Return a WGSL function that accesses an element, by index, of an array split over several bindings."""
     cases = "".join(
         f"    {f'case {i}u' if i else 'default'} "
-        f"{{ return {call.format(f'{name}_{i}[index - {i * elements}u]')}; }}\n"
-        for i in reversed(range(count))
+        f"{{ return {access_template.format(f'{array_name}_{i}[index - {i * part_length}u]')}; }}\n"
+        for i in reversed(range(part_count))
     )
-    return f"fn {called}(index: u32{value}) -> {result} {{\n  switch index / {elements}u {{\n{cases}  }}\n}}\n"
+    return (
+        f"fn {function_name}(index: u32{value_parameter}) -> {result_type} {{\n"
+        f"  switch index / {part_length}u {{\n{cases}  }}\n}}\n"
+    )
 
 
-def _replace_accesses(text: str, names: dict[str, tuple[int, int]]) -> str:
+def _replace_accesses(text: str, part_counts_and_sizes: dict[str, tuple[int, int]]) -> str:
     """Replace the accesses of split arrays in WGSL by calls."""
-    if not names:
+    if not part_counts_and_sizes:
         return text
-    access = re.compile(rf"(?:\b(atomic\w+)\s*\(\s*&\s*)?(?<![\w.])({'|'.join(names)})\[")
+    access = re.compile(
+        rf"(?:\b(atomic\w+)\s*\(\s*&\s*)?(?<![\w.])({'|'.join(part_counts_and_sizes)})\["
+    )
     done: list[str] = []
     at = 0
     while found := access.search(text, at):
         name, end = found[2], find_closing_bracket(text, found.end())
         done.append(text[at : found.start()])
-        index = _replace_accesses(text[found.end() : end], names)
+        index = _replace_accesses(text[found.end() : end], part_counts_and_sizes)
         at = end + 1
         if found[1]:
             done.append(f"{found[1]}_of_{name}(u32({index})")
         elif _ASSIGNMENT_PATTERN.match(text, at):
             stop = text.index(";", at)
             done.append(
-                _assignment_call(name, index, _replace_accesses(text[at:stop], names), *names[name])
+                _assignment_call(
+                    name,
+                    index,
+                    _replace_accesses(text[at:stop], part_counts_and_sizes),
+                    *part_counts_and_sizes[name],
+                )
             )
             at = stop + 1
         else:
@@ -141,12 +171,18 @@ def _replace_accesses(text: str, names: dict[str, tuple[int, int]]) -> str:
     return "".join(done) + text[at:]
 
 
-def _assignment_call(name: str, index: str, rest: str, count: int, elements: int) -> str:
+def _assignment_call(
+    array_name: str, index: str, assignment: str, part_count: int, part_length: int
+) -> str:
     cases = " ".join(
-        f"{f'case {i}u' if i else 'default'} {{ {name}_{i}[place_in_{name} - {i * elements}u]{rest}; }}"
-        for i in reversed(range(count))
+        f"{f'case {i}u' if i else 'default'} "
+        f"{{ {array_name}_{i}[place_in_{array_name} - {i * part_length}u]{assignment}; }}"
+        for i in reversed(range(part_count))
     )
-    return f"{{ let place_in_{name} = u32({index}); switch place_in_{name} / {elements}u {{ {cases} }} }}"
+    return (
+        f"{{ let place_in_{array_name} = u32({index}); "
+        f"switch place_in_{array_name} / {part_length}u {{ {cases} }} }}"
+    )
 
 
 def find_closing_bracket(text: str, start: int) -> int:
@@ -159,15 +195,15 @@ def find_closing_bracket(text: str, start: int) -> int:
     raise AssertionError(text[start:])  # it would not compile
 
 
-def _type_size_in_bytes(kind: str) -> int | None:
+def _type_size_in_bytes(wgsl_type: str) -> int | None:
     """Return the size of a WGSL number, vector, two-row matrix or array, or None for another type."""
-    if _ATOMIC_TYPE_PATTERN.fullmatch(kind):
+    if _ATOMIC_TYPE_PATTERN.fullmatch(wgsl_type):
         return 4
-    array = _ARRAY_TYPE_PATTERN.fullmatch(kind)
+    array = _ARRAY_TYPE_PATTERN.fullmatch(wgsl_type)
     if array is not None:
         nbytes = _type_size_in_bytes(array[1])
         return None if nbytes is None else nbytes * int(array[2])
-    match = _NUMBER_TYPE_PATTERN.fullmatch(kind)
+    match = _NUMBER_TYPE_PATTERN.fullmatch(wgsl_type)
     if match is None or match[1] == "3":  # which takes the room of four
         return None
     vector, columns, of, suffix, scalar = match.groups()

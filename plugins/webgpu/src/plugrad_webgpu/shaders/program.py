@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from plugrad.extend import DType
     from plugrad_webgpu.shaders.layout import Shape
 
-Grid = tuple[int, int, int]
+WorkgroupCounts = tuple[int, int, int]
 
 
 class Program:
@@ -70,7 +70,7 @@ class Plan:
 
     program: Program
     parameters: bytes
-    grid: Grid | None
+    grid: WorkgroupCounts | None
     shape: Shape
     dtype: DType
     size: int
@@ -132,7 +132,7 @@ def _to_words(value: int | float | complex) -> bytes:
     return (value & 0xFFFFFFFF).to_bytes(4, "little")
 
 
-def workgroup_grid(groups: int) -> Grid:
+def workgroup_grid(groups: int) -> WorkgroupCounts:
     """Return a grid of at least this many workgroups; above 65,535 it has several rows.
 
     >>> workgroup_grid(10), workgroup_grid(70_000)
