@@ -29,10 +29,13 @@ ACTIVATION_VJPS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 def declare_gradients(
-    kernel: Kernel[..., Tensor], product: Kernel[..., Tensor], first: FactorVjp, second: FactorVjp
+    fused_kernel: Kernel[..., Tensor],
+    product: Kernel[..., Tensor],
+    first_factor_vjp: FactorVjp,
+    second_factor_vjp: FactorVjp,
 ) -> None:
     """Declare the gradients of a fused kernel, given the product in it and its gradients."""
-    left, right, bias_name, slope_name = kernel.inputs
+    left, right, bias_name, slope_name = fused_kernel.inputs
 
     def compute_gradients(
         dy: Tensor, saved: list[Any], attrs: Attrs
@@ -51,13 +54,15 @@ def declare_gradients(
         else:
             dz = dy * step(z, alpha) if name == "leakyrelu" else ACTIVATION_VJPS[name](dy, y)
         return {
-            left: lambda: first(dz, a, b, own),
-            right: lambda: second(dz, a, b, own),
+            left: lambda: first_factor_vjp(dz, a, b, own),
+            right: lambda: second_factor_vjp(dz, a, b, own),
             bias_name: lambda: dz,
             slope_name: lambda: where(greater(z, 0), 0, dy * z),
         }
 
-    register_gradient(GradientConfig(kernel.name, compute_gradients, kernel.inputs, (True,)))
+    register_gradient(
+        GradientConfig(fused_kernel.name, compute_gradients, fused_kernel.inputs, (True,))
+    )
 
 
 declare_gradients(

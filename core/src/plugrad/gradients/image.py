@@ -93,7 +93,7 @@ def _sample_points(first: Tensor, last: Tensor, count: int, length: int, axis: i
 
 def _interpolate_pixels(
     image: Tensor,
-    numbers: Tensor,
+    image_indices: Tensor,
     rows: Tensor,
     columns: Tensor,
     fill_mode: FillMode,
@@ -109,7 +109,7 @@ def _interpolate_pixels(
             _extend_positions(row, height, fill_mode),
             _extend_positions(column, width, fill_mode),
         )
-        places = (numbers * height + astype(inner_row, "int32")) * width + astype(
+        places = (image_indices * height + astype(inner_row, "int32")) * width + astype(
             inner_column, "int32"
         )
         values = indexing.gather(pixels, places, axis=0)

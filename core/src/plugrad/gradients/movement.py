@@ -13,13 +13,13 @@ from plugrad.types.specs import Shape, Spec
 from plugrad.types.windows import Pairs
 
 
-def _split_by_input(dy: Tensor, inputs_spec: Sequence[Spec], axis: int) -> list[Tensor]:
+def _split_dy_by_input_sizes(dy: Tensor, inputs_spec: Sequence[Spec], axis: int) -> list[Tensor]:
     return movement.split(
         dy, num_or_size_splits=tuple(x.shape[axis] for x in inputs_spec), axis=axis
     )
 
 
-def _pad_to_source(
+def _pad_dy_to_sliced_shape(
     dy: Tensor, x_spec: Spec, begin: Shape, size: Shape, drop: tuple[int, ...]
 ) -> Tensor:
     return movement.pad(
@@ -28,7 +28,7 @@ def _pad_to_source(
     )
 
 
-def _remove_padding(dy: Tensor, x_spec: Spec, paddings: Pairs) -> Tensor:
+def _remove_padding_from_dy(dy: Tensor, x_spec: Spec, paddings: Pairs) -> Tensor:
     return movement.slice(dy, begin=tuple(before for before, _ in paddings), size=x_spec.shape)
 
 
@@ -43,7 +43,9 @@ def _invert_permutation(dy: Tensor, perm: Shape) -> Tensor:
     return movement.transpose(dy, perm=tuple(perm.index(i) for i in range(len(perm))))
 
 
-def _scatter_slice(dy: Tensor, x_spec: Spec, begin: Shape, end: Shape, strides: Shape) -> Tensor:
+def _scatter_dy_to_sliced_shape(
+    dy: Tensor, x_spec: Spec, begin: Shape, end: Shape, strides: Shape
+) -> Tensor:
     return movement.strided_slice_gradient(
         dy, shape=x_spec.shape, begin=begin, end=end, strides=strides
     )
@@ -59,8 +61,8 @@ gradient(movement.reshape, x=lambda dy, x_spec: reshape_unchecked(dy, x_spec.sha
 gradient(movement.expand_dims, input=lambda dy, input_spec: reshape_unchecked(dy, input_spec.shape))
 gradient(movement.transpose, x=_invert_permutation)
 gradient(movement.broadcast_to, x=lambda dy: dy)  # the tape sums it to the shape of x
-gradient(movement.slice, x=_pad_to_source)
-gradient(movement.strided_slice, x=_scatter_slice)
+gradient(movement.slice, x=_pad_dy_to_sliced_shape)
+gradient(movement.strided_slice, x=_scatter_dy_to_sliced_shape)
 gradient(
     movement.strided_slice_gradient,
     dy=lambda dy, begin, end, strides: movement.strided_slice(
@@ -74,10 +76,10 @@ gradient(
         dy, begin=begin, end=end, strides=strides
     ),
 )
-gradient(movement.concat, inputs=_split_by_input)
+gradient(movement.concat, inputs=_split_dy_by_input_sizes)
 gradient(movement.pack, inputs=lambda dy, axis: movement.unpack(dy, axis=axis))
 gradient(movement.unpack, value=lambda dy, axis: movement.pack(*dy, axis=axis))
 gradient(movement.split, x=lambda dy, axis: movement.concat(*dy, axis=axis))
-gradient(movement.pad, x=_remove_padding)
+gradient(movement.pad, x=_remove_padding_from_dy)
 gradient(movement.tile, x=_sum_repetitions)
 gradient(movement.reverse, x=lambda dy, dims: movement.reverse(dy, dims=dims))

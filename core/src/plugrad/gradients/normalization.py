@@ -232,7 +232,7 @@ def _sum_neighbours(x: Tensor, radius: int) -> Tensor:
     return movement.reshape(matmul(rows, band), shape=x.shape)
 
 
-def _local_response_base(x: Tensor, depth_radius: int, bias: float, alpha: float) -> Tensor:
+def _local_response_normalizer(x: Tensor, depth_radius: int, bias: float, alpha: float) -> Tensor:
     return bias + alpha * _sum_neighbours(x * x, depth_radius)
 
 
@@ -247,7 +247,7 @@ def _lrn_gradient_x(
     beta: float,
 ) -> Tensor:
     """Return the gradient for x, which affects the result directly and through the normalizer."""
-    norm = _local_response_base(x, depth_radius, bias, alpha)
+    norm = _local_response_normalizer(x, depth_radius, bias, alpha)
     share = dy_input * y / norm
     direct = -2 * alpha * beta * dy * _sum_neighbours(share, depth_radius)
     through_norm = 2 * alpha * beta * share / norm * _sum_neighbours(
@@ -265,14 +265,14 @@ def _lrn_gradient_y(
     alpha: float,
     beta: float,
 ) -> Tensor:
-    norm = _local_response_base(x, depth_radius, bias, alpha)
+    norm = _local_response_normalizer(x, depth_radius, bias, alpha)
     return -2 * alpha * beta * dy_input / norm * _sum_neighbours(dy * x, depth_radius)
 
 
 def _lrn_gradient_dy(
     dy: Tensor, x: Tensor, y: Tensor, depth_radius: int, bias: float, alpha: float, beta: float
 ) -> Tensor:
-    norm = _local_response_base(x, depth_radius, bias, alpha)
+    norm = _local_response_normalizer(x, depth_radius, bias, alpha)
     neighbours = _sum_neighbours(dy * x, depth_radius)
     return dy * norm**-beta - 2 * alpha * beta * y / norm * neighbours
 

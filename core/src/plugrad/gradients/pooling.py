@@ -15,7 +15,7 @@ from plugrad.tensor.tensor import Tensor
 from plugrad.types.specs import Shape, Spec
 from plugrad.types.windows import Pairs, Window, cell_slices, window_margins
 
-MAX_POOL_AXES_WITH_ARGMAX: Final = 5  # of images in which kernels find the largest elements
+MAX_POOL_GRADIENT_MAX_RANK: Final = 5  # of images in which kernels find the largest elements
 
 
 class _WindowCells(NamedTuple):
@@ -78,7 +78,7 @@ def _pool_gradient(
     dy: Tensor, input: Tensor, out: Tensor, window: Window, pooling_type: PoolingType
 ) -> Tensor:
     """Gradient of pooling: dy goes to each window's first maximum, or evenly to its cells in the image."""
-    if pooling_type == "max" and input.ndim <= MAX_POOL_AXES_WITH_ARGMAX:
+    if pooling_type == "max" and input.ndim <= MAX_POOL_GRADIENT_MAX_RANK:
         return pooling.max_pool_gradient(dy, input, out, window=window)
     places = _window_cells(input.shape, window)
     if pooling_type == "max":

@@ -20,7 +20,7 @@ INDEFINITE_MESSAGE = (
 SINGULAR_MESSAGE = (
     "is singular or not finite; linalg.pinv gives the Moore-Penrose inverse of a singular one"
 )
-PANEL_COLUMNS: Final = 32
+MAX_UNBLOCKED_COLUMNS: Final = 32
 """The number of columns that are eliminated, or of rows that are solved, one after the other."""
 NOT_FACTORED_MESSAGE = "has no factors that could be found; its elements must be finite"
 
@@ -65,9 +65,9 @@ def log_determinant(input: Array) -> list[Array]:
     return [_propagate_nan(sign, input), _propagate_nan(log, input)]
 
 
-def _propagate_nan(found: Array, input: Array) -> Array:
+def _propagate_nan(results: Array, input: Array) -> Array:
     """Set the results of matrices that hold NaN to NaN, because LAPACK may overlook one."""
-    return np.where(np.isnan(input).any((-2, -1)), np.nan, found)
+    return np.where(np.isnan(input).any((-2, -1)), np.nan, results)
 
 
 def eigh(input: Array) -> list[Array]:
@@ -105,8 +105,8 @@ def lu(input: Array) -> list[Array]:
     order = np.broadcast_to(np.arange(rows, dtype=np.int32), (len(x), rows)).copy()
     every = np.arange(len(x))
     with np.errstate(all="ignore"):
-        for start in range(0, least, PANEL_COLUMNS):
-            end = min(start + PANEL_COLUMNS, least)
+        for start in range(0, least, MAX_UNBLOCKED_COLUMNS):
+            end = min(start + MAX_UNBLOCKED_COLUMNS, least)
             for k in range(start, end):
                 pivot = k + _pivot_sizes(x[:, k:, k]).argmax(-1)
                 for exchanged in (x, order):
@@ -145,7 +145,7 @@ def triangular_solve(matrix: Array, rhs: Array, *, lower: bool, unit_diagonal: b
 def _substitute(matrix: Array, rhs: Array, lower: bool, unit_diagonal: bool) -> Array:
     """Solve a triangular system recursively by halves, small ones row by row."""
     n = matrix.shape[-1]
-    if n > PANEL_COLUMNS:
+    if n > MAX_UNBLOCKED_COLUMNS:
         half = n // 2
         first, last = slice(0, half), slice(half, n)
         if not lower:

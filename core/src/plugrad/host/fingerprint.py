@@ -103,12 +103,18 @@ def _hash_long(text: bytes) -> int:
     return _hash_pair(first & UINT64_MASK, second & UINT64_MASK, factor)
 
 
-Pair = tuple[int, int]
+Uint64Pair = tuple[int, int]
 
 
 def _hash_64_byte_block(
-    text: bytes, start: int, state: tuple[int, int, int], v: Pair, w: Pair, factor: int, weight: int
-) -> tuple[int, int, int, Pair, Pair]:
+    text: bytes,
+    start: int,
+    state: tuple[int, int, int],
+    v: Uint64Pair,
+    w: Uint64Pair,
+    factor: int,
+    weight: int,
+) -> tuple[int, int, int, Uint64Pair, Uint64Pair]:
     """Return the state (x, y, z, v, w) updated with 64 bytes."""
     x, y, z = state
     x = _rotate_right(x + y + v[0] + _read_word(text, start + 8), 37) * factor
@@ -121,7 +127,7 @@ def _hash_64_byte_block(
     return z, y & UINT64_MASK, x, v, w
 
 
-def _weak_hash_32_bytes(text: bytes, start: int, a: int, b: int) -> Pair:
+def _weak_hash_32_bytes(text: bytes, start: int, a: int, b: int) -> Uint64Pair:
     """Return two hashes of 32 bytes and two seeds."""
     first, second, third, fourth = (_read_word(text, start + 8 * i) for i in range(4))
     a += first

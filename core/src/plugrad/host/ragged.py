@@ -107,7 +107,7 @@ def ragged_tensor_to_tensor(
     for kind, partition in zip(
         row_partition_types[has_count:], row_partition_tensors[has_count:], strict=True
     ):
-        owners.append(_element_rows(kind, partition, rows[-1]))
+        owners.append(_row_of_each_element(kind, partition, rows[-1]))
         rows.append(len(owners[-1]))
     if rows[-1] != len(values):
         raise ShapeError(
@@ -130,7 +130,7 @@ def ragged_tensor_to_tensor(
     return dense.reshape(*sizes, *values.shape[1:])
 
 
-def _element_rows(kind: str, partition: Array, rows: int) -> Array:
+def _row_of_each_element(kind: str, partition: Array, rows: int) -> Array:
     """Return the row index of each element, in ascending order."""
     if kind == "ROW_SPLITS":
         _check_splits("RaggedTensorToTensor", partition, None)

@@ -23,7 +23,9 @@ from plugrad.types.windows import Window, check_window, check_window_positions
 PoolingType = Literal["max", "avg"]
 
 
-def pooling_shape(axes: int, image: Shape, window: Window, *, may_lie_apart: bool = False) -> Shape:
+def pooling_shape(
+    axes: int, image: Shape, window: Window, *, allows_dilation: bool = False
+) -> Shape:
     """Return the shape of the result of pooling images with `axes` spatial axes.
 
     Raises:
@@ -31,7 +33,7 @@ def pooling_shape(axes: int, image: Shape, window: Window, *, may_lie_apart: boo
         ArgumentValueError: the cells of the window lie apart and may not.
     """
     check_window(image, window, axes)
-    if not may_lie_apart and max(window.dilations) > 1:
+    if not allows_dilation and max(window.dilations) > 1:
         raise ArgumentValueError(
             f"the cells of a window lie next to each other here, unlike with dilations={window.dilations}; use Pool"
         )
@@ -126,7 +128,7 @@ def pool(input: Spec, *, window: Window, pooling_type: PoolingType) -> Spec:
     if pooling_type == "avg":
         check_dtype("Pool (pooling_type='avg')", input, FLOATING)
     return Shaped(
-        pooling_shape(len(window.size), input.shape, window, may_lie_apart=True), input.dtype
+        pooling_shape(len(window.size), input.shape, window, allows_dilation=True), input.dtype
     )
 
 
@@ -140,4 +142,4 @@ def _shape_with_positions(image: Shape, window: Window) -> Shape:
         raise ShapeError(
             f"images have shape (batch, one to three spatial axes, channels), not {image}"
         )
-    return pooling_shape(len(image) - 2, image, window, may_lie_apart=True)
+    return pooling_shape(len(image) - 2, image, window, allows_dilation=True)

@@ -209,9 +209,9 @@ def _split_traced_positions(places: Tensor, method: str) -> tuple[Tensor, Tensor
     return below.astype(int32), part
 
 
-def _interpolate_quantile(a: Tensor, b: Tensor, part: Any) -> Tensor:
+def _interpolate_quantile(a: Tensor, b: Tensor, fraction: Any) -> Tensor:
     """Interpolate between a and b; the result is a where the difference is not finite, as between equal infinities."""
-    parts = asarray(part, dtype=a.dtype, device=a.backend)
+    parts = asarray(fraction, dtype=a.dtype, device=a.backend)
     least, most = stop_gradient(a), stop_gradient(b)
     stays = equal(least, most) | equal(parts, 0) | (isfinite(most) & logical_not(isfinite(least)))
     step = where(stays, 0, b - a)
@@ -219,9 +219,9 @@ def _interpolate_quantile(a: Tensor, b: Tensor, part: Any) -> Tensor:
 
 
 def _move_levels_to_front(
-    found: Tensor, levels: np.ndarray[Any, Any], shape: tuple[int, ...]
+    quantiles: Tensor, levels: np.ndarray[Any, Any], shape: tuple[int, ...]
 ) -> Tensor:
     """Bring the axes of the levels, which are the last one, to the front."""
-    last = found.ndim - 1
-    turned = movement.transpose(found, perm=(last, *range(last)))
+    last = quantiles.ndim - 1
+    turned = movement.transpose(quantiles, perm=(last, *range(last)))
     return movement.reshape(turned, shape=(*levels.shape, *shape))

@@ -46,7 +46,7 @@ SHARP_CUBIC_COEFFICIENT: Final = -0.75
 BLOCKWISE_MIN_PIXELS: Final = (
     256  # along an axis: more are resized in blocks of rows, as most weights are 0
 )
-BLOCK_ROWS: Final = 128  # of the result
+RESULT_BLOCK_ROWS: Final = 128  # of the result
 
 
 @explain_wrong_calls
@@ -192,7 +192,7 @@ def _multiply_along_axis(x: Tensor, matrix: NDArray[np.float64], axis: int) -> T
     moved = permute_dims(x, axes)
     columns = movement.reshape(moved, shape=(x.shape[axis], count_elements(moved.shape[1:])))
     count, n = matrix.shape
-    step = count if n <= BLOCKWISE_MIN_PIXELS else BLOCK_ROWS
+    step = count if n <= BLOCKWISE_MIN_PIXELS else RESULT_BLOCK_ROWS
     parts: list[Tensor] = []
     for start in range(0, count, step):
         rows = matrix[start : start + step]

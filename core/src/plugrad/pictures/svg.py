@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from plugrad.pictures.layout import Arrangement, Box
     from plugrad.pictures.trace import Edge, Node
 
-MARGIN = 20
+PICTURE_MARGIN = 20
 HEADER_HEIGHT = 40
 """The height of the legend."""
 LEGEND_ENTRIES = (
@@ -55,8 +55,8 @@ def draw_svg(
     """Return an SVG element."""
     legend = [entry for entry in LEGEND_ENTRIES if entry[0] in {_css_class(node) for node in nodes}]
     keys, right = _draw_legend(legend, has_saved=None in places.leads_upwards.values())
-    width = max(places.width + 2 * MARGIN, right)
-    height = places.height + HEADER_HEIGHT + 2 * MARGIN
+    width = max(places.width + 2 * PICTURE_MARGIN, right)
+    height = places.height + HEADER_HEIGHT + 2 * PICTURE_MARGIN
     shift = (width - places.width) / 2
     title = escape(f"The kernels of {function}, and of its gradient")
     parts = [
@@ -65,7 +65,7 @@ def draw_svg(
         f"<title>{title}</title><style>{STYLE_SHEET}</style>",
         f'<rect class="g" width="{width:.0f}" height="{height:.0f}" rx="8"/>',
         *keys,
-        f'<g transform="translate({shift:.1f} {HEADER_HEIGHT + MARGIN})">',
+        f'<g transform="translate({shift:.1f} {HEADER_HEIGHT + PICTURE_MARGIN})">',
         *(_draw_edge(nodes, places, edge) for edge in edges),
         *(_draw_box(node, box) for node, box in zip(nodes, places.boxes, strict=True)),
         "</g></svg>",
@@ -82,8 +82,8 @@ def _css_class(node: Node) -> str:
 def _draw_legend(entries: Sequence[tuple[str, str]], *, has_saved: bool) -> tuple[list[str], float]:
     """Return the elements of the legend and their total width."""
     parts: list[str] = []
-    x = float(MARGIN)
-    y = MARGIN
+    x = float(PICTURE_MARGIN)
+    y = PICTURE_MARGIN
     for kind, text in entries:
         parts.append(
             f'<rect class="{kind}" x="{x:.0f}" y="{y - 6}" width="16" height="12" rx="3"/>'

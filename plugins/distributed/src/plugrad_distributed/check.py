@@ -121,19 +121,20 @@ def _measure_all_reduce(world: World, nbytes: int) -> dict[str, Any]:
 
 
 def _find_problems(
-    ranks: Sequence[dict[str, Any]], exchanges: Sequence[dict[str, Any]]
+    rank_findings: Sequence[dict[str, Any]], exchange_findings: Sequence[dict[str, Any]]
 ) -> list[str]:
     problems = [
         f"the sum of {exchange['bytes']} bytes is wrong on a rank; test the collective with "
         "plugrad_distributed.testing.check_collective"
-        for exchange in exchanges
+        for exchange in exchange_findings
         if not exchange["is_right"]
     ]
     for what in ("plugrad", "python"):
-        for other in ranks:
-            if other[what] != ranks[0][what]:
+        for other in rank_findings:
+            if other[what] != rank_findings[0][what]:
                 problems.append(
-                    f"rank {other['rank']} has {what} {other[what]} where rank 0 has {ranks[0][what]}; install the same"
+                    f"rank {other['rank']} has {what} {other[what]} where rank 0 has "
+                    f"{rank_findings[0][what]}; install the same"
                 )
                 break
     return problems
@@ -142,12 +143,12 @@ def _find_problems(
 # --- words ----------------------------------------------------------------------------------------
 
 
-def _format_report(found: dict[str, Any]) -> str:
-    ranks = found["ranks"]
-    largest = _format_bytes(found["exchanges"][-1]["bytes"])
+def _format_report(findings: dict[str, Any]) -> str:
+    ranks = findings["ranks"]
+    largest = _format_bytes(findings["exchanges"][-1]["bytes"])
     lines = [
-        f"{len(ranks)} {'rank' if len(ranks) == 1 else 'ranks'}, connected by {found['collective']}; decided by "
-        f"{found['reason']}",
+        f"{len(ranks)} {'rank' if len(ranks) == 1 else 'ranks'}, connected by {findings['collective']}; decided by "
+        f"{findings['reason']}",
         "",
         *_format_columns(
             ["RANK", "HOST", "PROCESS", "DEVICE", f"{largest} TO THE HOST AND BACK", ""],
@@ -168,7 +169,7 @@ def _format_report(found: dict[str, Any]) -> str:
     if len(ranks) == 1:
         lines += [
             *_format_columns(
-                ["COLLECTIVE", ""], [list(item) for item in found["collectives"].items()]
+                ["COLLECTIVE", ""], [list(item) for item in findings["collectives"].items()]
             ),
             "",
             "This process is alone. Start it as the program will be, as in `mpiexec -n 4 plugrad distributed check`.",
@@ -182,15 +183,15 @@ def _format_report(found: dict[str, Any]) -> str:
                     f"{1e3 * e['seconds']:.3f} ms",
                     f"{_format_bytes(e['bytes_a_second'])}/s",
                 ]
-                for e in found["exchanges"]
+                for e in findings["exchanges"]
             ],
         )
-    if not found["is_uniform"]:
+    if not findings["is_uniform"]:
         lines += [
             "",
             "The devices are of different kinds: each element is updated by one rank and sent to the others.",
         ]
-    return "\n".join([*lines, *(f"problem: {text}" for text in found["problems"])])
+    return "\n".join([*lines, *(f"problem: {text}" for text in findings["problems"])])
 
 
 def _format_bytes(nbytes: float) -> str:
@@ -200,10 +201,10 @@ def _format_bytes(nbytes: float) -> str:
     return f"{nbytes:.0f} bytes"
 
 
-def _format_columns(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def _format_columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Return lines with aligned columns."""
-    widths = [max(len(row[i]) for row in (heads, *rows)) for i in range(len(heads))]
+    widths = [max(len(row[i]) for row in (headings, *rows)) for i in range(len(headings))]
     return [
         "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in (heads, *rows)
+        for row in (headings, *rows)
     ]

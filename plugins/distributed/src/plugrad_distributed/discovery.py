@@ -79,14 +79,14 @@ def describe_collectives() -> dict[str, str]:
     return found
 
 
-def _describe_availability(found: type[Collective]) -> str:
-    library = found.library
+def _describe_availability(entry_point: type[Collective]) -> str:
+    library = entry_point.library
     if not library:
         return "ready"
     if find_spec(library) is None:
         return (
-            f"{library} is not installed; {found.remedy}"
-            if found.remedy
+            f"{library} is not installed; {entry_point.remedy}"
+            if entry_point.remedy
             else f"{library} is not installed"
         )
     try:

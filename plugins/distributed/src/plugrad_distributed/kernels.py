@@ -183,7 +183,7 @@ def _send_bucket(
     return COMPLETION_TOKEN
 
 
-def _keep_bucket(
+def _accumulate_bucket(
     flat: NDArray[Any], token: NDArray[Any], *, reduction: GradientReduction, index: int
 ) -> NDArray[Any]:
     reduction.accumulate(index, flat)
@@ -202,7 +202,7 @@ HOST_FUNCTIONS: Final = {
     begin_reduction: _begin_reduction,
     loss_scale: _loss_scale,
     send_bucket: _send_bucket,
-    accumulate_bucket: _keep_bucket,
+    accumulate_bucket: _accumulate_bucket,
     receive_bucket: _receive_bucket,
 }
 

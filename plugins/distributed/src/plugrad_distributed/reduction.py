@@ -94,13 +94,13 @@ class GradientReduction:
         return self._own * self.world.size / self.examples if self.examples else 0.0
 
     def send(self, index: int, flat: NDArray[Any], scaled: bool) -> None:
-        """Start the sum of a bucket, including what `keep` has added to it."""
+        """Start the sum of a bucket, including what `accumulate` has added to it."""
         factor = 1.0 if scaled else self.loss_scale()
         kept = self.kept.pop(index, None)
         total = self.kept_examples + self.examples
         if kept is not None:
             factor *= self.examples / total
-        buffer = self._buffer(index, flat)
+        buffer = self._bucket_buffer(index, flat)
         _multiply_keeping_zeros(flat, factor / self.world.size, buffer)
         if kept is not None:
             buffer += kept / (total * self.world.size)
@@ -122,7 +122,7 @@ class GradientReduction:
         self.world.waited += time.perf_counter_ns() - start
         return total
 
-    def _buffer(self, index: int, flat: NDArray[Any]) -> NDArray[Any]:
+    def _bucket_buffer(self, index: int, flat: NDArray[Any]) -> NDArray[Any]:
         found = self._buffers.get(index)
         if found is None or found.size != flat.size:
             found = self._buffers[index] = np.empty(flat.size, _sum_dtype(flat))

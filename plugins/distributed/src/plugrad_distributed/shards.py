@@ -56,7 +56,9 @@ class OptimizerShards:
         pairs: list[tuple[Variable, Tensor]] = []
         for part, flat in zip(self.parts, flats, strict=True):
             part.variable.assign(self._own_elements(part))
-            pairs.append((part.variable, _pad(flat[part.start : part.start + part.size], part)))
+            pairs.append(
+                (part.variable, _pad_to_part_size(flat[part.start : part.start + part.size], part))
+            )
         optimizer.apply_gradients(pairs)
         for part in self.parts:
             whole = +part.variable
@@ -81,7 +83,7 @@ class OptimizerShards:
             position += variable.size
         if not found:
             return plugrad.zeros_like(part.variable)
-        return _pad(found[0] if len(found) == 1 else plugrad.concat(found), part)
+        return _pad_to_part_size(found[0] if len(found) == 1 else plugrad.concat(found), part)
 
     # --- state -----------------------------------------------------------------------------------
 
@@ -97,7 +99,7 @@ class OptimizerShards:
             for name, values in entry.items():
                 if name == "steps":
                     continue
-                whole = self.world.submit(self._gather, values).result().reshape(-1)
+                whole = self.world.submit(self._gather_state_values, values).result().reshape(-1)
                 for i, value in zip(positions, split_flat(whole, shapes), strict=True):
                     entries[i][name] = value.copy()
         return {
@@ -105,7 +107,7 @@ class OptimizerShards:
             "variables": [entries[i] for i in range(len(self.variables))],
         }
 
-    def _gather(self, values: NDArray[Any]) -> NDArray[Any]:
+    def _gather_state_values(self, values: NDArray[Any]) -> NDArray[Any]:
         self.world.check_agreement(describe_arrays("the state of the optimizer", [values]))
         return self.world.gather(np.ascontiguousarray(values))
 
@@ -136,7 +138,7 @@ class OptimizerShards:
         optimizer.set_state(variables, {"iterations": state["iterations"], "variables": parts})
 
 
-def _pad(x: Tensor, part: _BucketPart) -> Tensor:
+def _pad_to_part_size(x: Tensor, part: _BucketPart) -> Tensor:
     """Pad elements with zeros to the size of a part."""
     missing = part.size - x.size
     return x if missing == 0 else plugrad.pad(x, [(0, missing)])

@@ -82,12 +82,12 @@ def _iter_blocks(q: Array, k: Array) -> Iterator[tuple[slice, slice]]:
 
 
 def _block_weights(
-    q: Array, k: Array, masks: Array | None, some: slice, rows: slice, scale: float
+    q: Array, k: Array, masks: Array | None, batches: slice, queries: slice, scale: float
 ) -> tuple[Array, Array]:
     """Return exponentials of the scores, and their sums along rows, which are 1 where the mask leaves no key."""
     scores = (_as_float32(q) * scale) @ _as_float32(k).swapaxes(1, 2)
     if masks is not None:
-        scores += masks[some if len(masks) > 1 else slice(None), rows]
+        scores += masks[batches if len(masks) > 1 else slice(None), queries]
     peaks = scores.max(axis=2, keepdims=True)
     peaks[peaks == -np.inf] = 0
     scores -= peaks

@@ -168,9 +168,9 @@ def _sample_transformed(
 
 def _sample_pixels(
     images: Shape,
-    numbers: Array,
-    rows: Array,
-    columns: Array,
+    image_indices: Array,
+    row_coordinates: Array,
+    column_coordinates: Array,
     is_inside: Array,
     interpolation: Interpolation,
     fill_mode: FillMode,
@@ -180,13 +180,18 @@ def _sample_pixels(
     They are the nearest pixel, or the four pixels around; for a point on a row, both rows are this one.
     """
     _, height, width, _ = images
-    rows, columns = np.where(is_inside, rows, 0), np.where(is_inside, columns, 0)
+    row_coordinates, column_coordinates = (
+        np.where(is_inside, row_coordinates, 0),
+        np.where(is_inside, column_coordinates, 0),
+    )
     if interpolation == "nearest":
-        weighted = [(np.floor(rows + 0.5), np.floor(columns + 0.5), np.ones(1))]
+        weighted = [
+            (np.floor(row_coordinates + 0.5), np.floor(column_coordinates + 0.5), np.ones(1))
+        ]
     else:
-        top, left = np.floor(rows), np.floor(columns)
-        down, right = rows - top, columns - left
-        bottom, end = np.ceil(rows), np.ceil(columns)
+        top, left = np.floor(row_coordinates), np.floor(column_coordinates)
+        down, right = row_coordinates - top, column_coordinates - left
+        bottom, end = np.ceil(row_coordinates), np.ceil(column_coordinates)
         weighted = [
             (top, left, (1 - down) * (1 - right)),
             (top, end, (1 - down) * right),
@@ -199,7 +204,7 @@ def _sample_pixels(
             _extend_positions(row, height, fill_mode),
             _extend_positions(column, width, fill_mode),
         )
-        positions = (numbers[:, None, None] * height + inner_row) * width + inner_column
+        positions = (image_indices[:, None, None] * height + inner_row) * width + inner_column
         is_pixel = (row == inner_row) & (column == inner_column) | (fill_mode != "constant")
         shown.append(SampledPixels(positions, weights, is_inside & is_pixel))
     return shown
@@ -215,13 +220,13 @@ def _extend_positions(places: Array, length: int, fill_mode: FillMode) -> Array:
     return np.clip(places, 0, length - 1).astype(np.intp)
 
 
-def _weighted_sum(image: Array, shown: list[SampledPixels], fill_value: FillValue) -> Array:
+def _weighted_sum(image: Array, sampled: list[SampledPixels], fill_value: FillValue) -> Array:
     """Return the sum of the weighted pixels, with `fill_value` for those that do not exist."""
     count, height, width, channels = image.shape
     pixels = image.reshape(count * height * width, channels)
     filling = np.asarray(fill_value, image.dtype)
     parts: list[Array] = []
-    for positions, weights, is_inside in shown:
+    for positions, weights, is_inside in sampled:
         weights = weights.astype(image.dtype)[..., None]
         outside = np.where(weights == 0, 0, filling)  # it may be infinite or NaN
         parts.append(np.where(is_inside[..., None], pixels[positions], outside) * weights)
@@ -231,12 +236,12 @@ def _weighted_sum(image: Array, shown: list[SampledPixels], fill_value: FillValu
     return total
 
 
-def _scatter_to_images(dy: Array, shown: list[SampledPixels], images: Shape) -> Array:
+def _scatter_to_images(dy: Array, sampled: list[SampledPixels], image_shape: Shape) -> Array:
     """Return images in which each pixel is the weighted sum of dy over the places that show it."""
-    channels, size = images[3], int(np.prod(images))
+    channels, size = image_shape[3], int(np.prod(image_shape))
     total = np.zeros(size)
-    for positions, weights, is_inside in shown:
+    for positions, weights, is_inside in sampled:
         places = positions[..., None] * channels + np.arange(channels)
         parts = dy * (weights * is_inside)[..., None]
         total += np.bincount(places.ravel(), parts.ravel(), size)
-    return total.reshape(images).astype(dy.dtype)
+    return total.reshape(image_shape).astype(dy.dtype)

@@ -14,9 +14,9 @@ from plugrad.kernels.rearrangement import (
 from plugrad_cpu.declare import Array, table
 
 
-def rearrange(x: Array, how: Rearrangement) -> Array:
+def rearrange(x: Array, plan: Rearrangement) -> Array:
     """Return the elements of an array after the reshapes and the transposition of a `Rearrangement`."""
-    return x.reshape(how.cells).transpose(how.order).reshape(how.shape)
+    return x.reshape(plan.cells).transpose(plan.order).reshape(plan.shape)
 
 
 @table.implements(rearrangement.batch_to_space_nd)
