@@ -188,7 +188,8 @@ def test_an_interrupt_is_raised_after_the_call():
     timer = threading.Timer(0.001, signal.pthread_kill, (caller, signal.SIGINT))
 
     def compute():
-        timer.start()
+        DIVIDE(EXP, (x, y, x.size), (1, 1, 0), 2, x.size, 256, 8, 2)
+        timer.start()  # which may have ended before the next call begins
         for _ in range(10_000):
             DIVIDE(EXP, (x, y, x.size), (1, 1, 0), 2, x.size, 256, 8, 2)
 

@@ -1,6 +1,6 @@
 """The table of kernels, the type of arrays, marks of implementations, and the dtype in which sums are computed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -36,6 +36,7 @@ class Front(NamedTuple):
 
     make: Callable[[Implementation], Implementation]
     """Returns a function that passes calls on to another one."""
+    pack: KernelTable
     stands_for: tuple[Implementation, ...]
 
 
@@ -46,6 +47,7 @@ _fronts: Final[dict[str, Front]] = {}
 def put_in_front(
     kernel: Kernel[..., Any],
     make: Callable[[Implementation], Implementation],
+    pack: KernelTable,
     *stands_for: Implementation,
 ) -> None:
     """Let a function answer the calls of some inputs at once, before anything is asked about them.
@@ -54,15 +56,20 @@ def put_in_front(
         kernel: the kernel.
         make: returns that function, which calls its argument for all other inputs. Its own results are too small to be
             tracked.
+        pack: the kernels of the pack to which the function belongs. Where they are not in effect, nothing is in front.
         stands_for: the implementations that give the same results. If another one is in effect, nothing is in front.
     """
-    _fronts[kernel.name] = Front(make, stands_for)
+    _fronts[kernel.name] = Front(make, pack, stands_for)
 
 
-def with_front(configs: Sequence[KernelConfig], function: Implementation) -> Implementation:
-    """Return a function that runs a kernel with what was put in front of its implementations."""
+def with_front(
+    tables: Iterable[Mapping[str, KernelConfig]],
+    configs: Sequence[KernelConfig],
+    function: Implementation,
+) -> Implementation:
+    """Return a function that runs a kernel with what a pack among the tables put in front of its implementations."""
     front = _fronts.get(configs[0].kernel_name)
-    if front is None:
+    if front is None or not any(_holds_pack(table, front.pack) for table in tables):
         return function
     for config in configs:
         if not any(config.kernel_func is known for known in front.stands_for):
@@ -70,6 +77,13 @@ def with_front(configs: Sequence[KernelConfig], function: Implementation) -> Imp
         if not config.is_conditional:
             break
     return front.make(function)
+
+
+def _holds_pack(table: Mapping[str, KernelConfig], pack: KernelTable) -> bool:
+    """Return whether a table of a device was made from the kernels of a pack."""
+    first = next(iter(pack))
+    config = table.get(first.kernel_name)
+    return config is not None and config.kernel_func is first.kernel_func
 
 
 def accumulation_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -124,7 +124,9 @@ class Cpu(Backend):
     ) -> Implementation:
         """Return a function with what a pack puts in front; no front asks for a memory limit."""
         function = super().complete_implementation(configs, function)
-        return with_front(configs, function) if pool.limit is None else function
+        if pool.limit is not None:
+            return function
+        return with_front(self.kernels.values(), configs, function)
 
     def with_bfloat16(self, kernel_name: str, function: Implementation) -> Implementation:
         """Return a function that also takes bfloat16."""

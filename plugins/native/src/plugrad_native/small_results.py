@@ -70,4 +70,4 @@ for _kernel in list(KERNELS.values()):
     if (_small := SMALL_RESULTS.get(_kernel.name)) is not None:
         _own = [config.kernel_func for config in table if config.kernel_name == _kernel.name]
         _all = [*_own, *([] if _numpy_function is None else [_numpy_function])]
-        put_in_front(_kernel, partial(with_small_results_in_c, _small), *_all)
+        put_in_front(_kernel, partial(with_small_results_in_c, _small), table, *_all)
