@@ -18,7 +18,7 @@ for like in {like.family: like for like in reversed(KERNELS.values())}.values():
     family = import_module(f"plugrad.kernels.{like.family}")
     name = f"Newer{like.name}"
     if family is optimizers:
-        family.newer = optimizers.step(name, 1, 0, "Return what descends.")
+        family.newer = optimizers.declare_optimizer_step(name, 1, 0, "Return what descends.")
     else:
         declare = kernel(
             name, family=like.family, is_elementwise=like.is_elementwise, accepts=like.accepts

@@ -74,7 +74,7 @@ def unseen(call: str, value: str) -> Rule:
 
 
 OVERFLOW = Difference(
-    ("wasm", "webgpu"),
+    ("webgpu",),
     "nan",
     "The difference from the first element overflows, and not only its square.",
 )
