@@ -133,8 +133,9 @@ X86_64_VARIANTS = {
         16,
         ("-fno-unroll-loops",),
         (
-            *("attention", "half", "heads", "indexing", "moments", "movement", "normalization"),
-            *("pooling", "resize", "scan", "signal", "sorting"),
+            *("attention", "half", "heads", "image", "indexing", "linalg", "lu", "moments"),
+            *("morphology", "movement", "normalization", "optimizers", "pooling", "random"),
+            *("resize", "scan", "signal", "softmax", "sorting"),
         ),
     ),
     "v3": Variant("x86_64_v3", 32),
