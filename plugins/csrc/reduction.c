@@ -117,7 +117,7 @@
 #define LINES(name, dtype, type, block, total, effort, initial, combine)                           \
     ONCE effort static void name##_lines_##dtype(total *restrict totals, const type *restrict x,   \
                                                  int rows, ptrdiff_t stride, int width) {          \
-        block partial[STRIPE];                                                                     \
+        alignas(VECTOR_BYTES) block partial[STRIPE];                                               \
         for (int i = 0; i < width; i++) partial[i] = initial;                                      \
         int row = 0;                                                                               \
         for (; row + 4 <= rows; row += 4, x += 4 * stride)                                         \
@@ -165,7 +165,7 @@
                                            int rows, ptrdiff_t stride, int width) {                \
         for (int first = 0; first < rows; first += ROWS_OF(block)) {                               \
             const int last = smaller(first + ROWS_OF(block), rows);                                \
-            block partial[WIDTH];                                                                  \
+            alignas(VECTOR_BYTES) block partial[WIDTH];                                            \
             for (int i = 0; i < WIDTH; i++) partial[i] = initial;                                  \
             if (width == WIDTH) {                                                                  \
                 wide_rows(type, block, initial, combine)                                           \
@@ -189,8 +189,8 @@
 #define EXTREME_ROWS(name, dtype, type, effort, initial, is_better)                                \
     ONCE effort static void name##_rows_##dtype(type *restrict totals, const type *restrict x,     \
                                                 int rows, ptrdiff_t stride, int width) {           \
-        type partial[WIDTH];                                                                       \
-        BITS_##dtype is_odd[WIDTH] = {0}, bits[WIDTH];                                             \
+        alignas(VECTOR_BYTES) type partial[WIDTH];                                                 \
+        alignas(VECTOR_BYTES) BITS_##dtype is_odd[WIDTH] = {0}, bits[WIDTH];                       \
         for (int i = 0; i < WIDTH; i++) partial[i] = initial;                                      \
         if (width == WIDTH) {                                                                      \
             WIDE_EXTREMES(dtype, type, initial, is_better)                                         \
@@ -201,7 +201,7 @@
                     partial[i] = is_better(y, partial[i]) ? y : partial[i];                        \
                     is_odd[i] |= -(y != y);                                                        \
                 }                                                                                  \
-        type all[WIDTH] = {0};                                                                     \
+        alignas(VECTOR_BYTES) type all[WIDTH] = {0};                                               \
         memcpy(all, totals, width * sizeof *all);                                                  \
         for (int i = 0; i < WIDTH; i++)                                                            \
             all[i] = is_better(partial[i], all[i]) ? partial[i] : all[i];                          \
@@ -214,7 +214,7 @@
     ONCE effort static total name##_row_##dtype(const type *x, int count) {                        \
         FAST_ROW(dtype, combine)                                                                   \
         const int rows = count / WIDTH;                                                            \
-        total totals[WIDTH];                                                                       \
+        alignas(VECTOR_BYTES) total totals[WIDTH];                                                 \
         for (int i = 0; i < WIDTH; i++) totals[i] = initial;                                       \
         name##_rows_##dtype(totals, x, rows, WIDTH, WIDTH);                                        \
         BRIEF for (int i = 0; i < count - rows * WIDTH; i++)                                       \
@@ -243,7 +243,7 @@
         if (reduced <= FEW)                                                                        \
             for (int first = 0; first < columns; first += STRIPE) {                                \
                 const int width = smaller(STRIPE, columns - first);                                \
-                block partial[STRIPE];                                                             \
+                alignas(VECTOR_BYTES) block partial[STRIPE];                                       \
                 for (int i = 0; i < width; i++) partial[i] = initial;                              \
                 for (int row = 0; row < reduced; row++)                                            \
                     for (int i = 0; i < width; i++)                                                \
@@ -254,7 +254,7 @@
         else                                                                                       \
             for (int first = 0; first < columns; first += STRIPE) {                                \
                 const int width = smaller(STRIPE, columns - first);                                \
-                total totals[STRIPE];                                                              \
+                alignas(VECTOR_BYTES) total totals[STRIPE];                                        \
                 for (int i = 0; i < width; i++) totals[i] = initial;                               \
                 for (int row = 0; row < reduced; row += AT_ONCE_##reduce)                          \
                     reduce(name, dtype)                                                            \
@@ -417,7 +417,7 @@ static inline float_pair sums_of_bfloat16(const half *x, int rows, ptrdiff_t pit
     KERNEL(sum_pitched_##dtype)(const half *x, half *out, int columns, int reduced, int pitch) {   \
         for (int first = 0; first < columns; first += STRIPE) {                                    \
             const int width = smaller(STRIPE, columns - first), whole = width / 8 * 8;             \
-            double totals[STRIPE] = {0};                                                           \
+            alignas(VECTOR_BYTES) double totals[STRIPE] = {0};                                     \
             for (int row = 0; row < reduced; row += STRIP_ROWS) {                                  \
                 const half *const lines = x + (ptrdiff_t)row * pitch + first;                      \
                 const int rows = smaller(STRIP_ROWS, reduced - row);                               \
@@ -512,8 +512,8 @@ DECISION(any, 0, EITHER)
     }                                                                                              \
     effort KERNEL(name##_##dtype)(const type *x, int32_t *out, int outer, int reduced,             \
                                   int inner) {                                                     \
-        type best[WIDTH];                                                                          \
-        int32_t position[WIDTH];                                                                   \
+        alignas(VECTOR_BYTES) type best[WIDTH];                                                    \
+        alignas(VECTOR_BYTES) int32_t position[WIDTH];                                             \
         for (; outer > 0; outer--, x += (ptrdiff_t)reduced * inner, out += inner)                  \
             if (inner == 1 && reduced >= WIDTH) { /* the extreme value, and then its place */      \
                 type y;                                                                            \
