@@ -80,7 +80,7 @@ def custom_grad(
         # What the function makes of its arguments has the gradient that it returns, also if it reads them.
         token = order_of_last_constants.set(next_node_order())
         try:
-            result: Any = _call_and_check(
+            result: Any = _call_checking_arguments(
                 function if tracer is None else _call_through_tracer(tracer, function),
                 (*args, save),
                 f"custom_grad: the function must take its {len(args)} tensors and, last, save, as in def "
@@ -147,7 +147,7 @@ class _CustomGradientCall(CustomNode):
             Tensor(a, b, (self if is_value else n) if create_graph else None)
             for a, b, n, is_value in self.saved
         ]
-        found = _call_and_check(
+        found = _call_checking_arguments(
             self.grad_func,
             (conjugate(dy), saved),
             "custom_grad: the gradient function must take dy and saved, the list of the saved tensors, as in "
@@ -181,8 +181,10 @@ class _CustomGradientCall(CustomNode):
         return [(i, g if g is None else conjugate(g)) for i, g in enumerate(gradients)]
 
 
-def _call_and_check(function: Callable[..., Any], args: tuple[Any, ...], otherwise: str) -> Any:
-    """Return the result of a call; raise an ArgumentError that begins with `otherwise` if the arguments do not fit.
+def _call_checking_arguments(
+    function: Callable[..., Any], args: tuple[Any, ...], prefix: str
+) -> Any:
+    """Return the result of a call; raise an ArgumentError that begins with `prefix` if the arguments do not fit.
 
     Raises:
         ArgumentError: the function does not take the arguments.
@@ -193,7 +195,7 @@ def _call_and_check(function: Callable[..., Any], args: tuple[Any, ...], otherwi
         try:
             inspect.signature(function).bind(*args)
         except TypeError:
-            raise ArgumentError(f"{otherwise}: {error}") from None
+            raise ArgumentError(f"{prefix}: {error}") from None
         except ValueError:  # Python cannot inspect a compiled function
             pass
         raise

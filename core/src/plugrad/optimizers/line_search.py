@@ -113,7 +113,7 @@ def _violates_sufficient_decrease(point: LinePoint, start: LinePoint) -> bool:
 
 
 def _cubic_minimizer(a: LinePoint, b: LinePoint) -> float:
-    """Return the minimizer of the cubic through two values and slopes (3.59), or the middle."""
+    """Return the step that minimizes the cubic through two values and slopes (equation 3.59), or the midpoint."""
     middle = (a.step + b.step) / 2
     if not (a.is_finite and b.is_finite):
         return middle

@@ -58,7 +58,7 @@ class _KnownValues:
         self.names: dict[Value, Value] = {}
         self.makers: dict[Value, Call] = {}
         """The calls that make the values, with one output each."""
-        self.packed: set[Value] = set()
+        self.contiguous_values: set[Value] = set()
         self.has_changed = False
 
     def record_call(self, step: Call) -> None:
@@ -67,21 +67,23 @@ class _KnownValues:
             return
         (output,) = step.outputs
         self.makers[output] = step
-        kernel, packed = step.kernel, self.packed
+        kernel = step.kernel
         if kernel.is_elementwise:
-            is_packed = kernel not in _COMPLEX_PART_KERNELS and all(
-                map(self.is_packed, step.inputs)
+            is_contiguous = kernel not in _COMPLEX_PART_KERNELS and all(
+                map(self.is_contiguous, step.inputs)
             )
         elif kernel is linalg.matmul:
-            is_packed = len(self.specs[output].shape) == 2
+            is_contiguous = len(self.specs[output].shape) == 2
         else:
-            is_packed = kernel is creation.fill
-        if is_packed:
-            packed.add(output)
+            is_contiguous = kernel is creation.fill
+        if is_contiguous:
+            self.contiguous_values.add(output)
 
-    def is_packed(self, value: Value | None) -> bool:
+    def is_contiguous(self, value: Value | None) -> bool:
         """Return whether a value is known to be contiguous in memory."""
-        return value in self.packed or (value is not None and prod(self.specs[value].shape) == 1)
+        return value in self.contiguous_values or (
+            value is not None and prod(self.specs[value].shape) == 1
+        )
 
     def find_maker(self, value: Value | None, kernel: Kernel[..., Any]) -> Call | None:
         """Return the call that computes a value if it is a call of `kernel`, else None."""
@@ -120,14 +122,16 @@ def _drop_if_unchanged(rewriter: _KnownValues, step: Call) -> Call | Value:
     """Replace a call by its input if the input already has the result's shape and dtype."""
     x = _first_input(step)
     is_same = rewriter.specs[x] == rewriter.specs[step.outputs[0]]
-    return x if is_same and rewriter.is_packed(x) else step
+    return x if is_same and rewriter.is_contiguous(x) else step
 
 
 def _cancel_inverse(rewriter: _KnownValues, step: Call) -> Call | Value:
     """Replace f(f(x)) by x, for an f that is its own inverse."""
     inner = rewriter.find_maker(step.inputs[0], step.kernel)
     return (
-        _first_input(inner) if inner is not None and rewriter.is_packed(inner.inputs[0]) else step
+        _first_input(inner)
+        if inner is not None and rewriter.is_contiguous(inner.inputs[0])
+        else step
     )
 
 
@@ -155,7 +159,7 @@ def _drop_identity_element(
         return step
     for place in places:
         x = step.inputs[1 - place]
-        is_kept = x is not None and rewriter.specs[x] == spec and rewriter.is_packed(x)
+        is_kept = x is not None and rewriter.specs[x] == spec and rewriter.is_contiguous(x)
         if x is not None and is_kept and rewriter.is_filled(step.inputs[place], number):
             return x
     return step

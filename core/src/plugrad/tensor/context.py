@@ -80,7 +80,7 @@ class Overrides:
 class Precision(NamedTuple):
     """An open block in which some kernels compute in half precision."""
 
-    nesting_number: int
+    nesting_depth: int
     """It tells the blocks that are open in one context apart."""
     dtype: DType | None
 
@@ -138,7 +138,7 @@ def use_precision(dtype: DType | None) -> Generator[None]:
     Blocks may end in any order.
     """
     context = current_context() or _EMPTY_CONTEXT
-    number = context.precisions[-1].nesting_number + 1 if context.precisions else 0
+    number = context.precisions[-1].nesting_depth + 1 if context.precisions else 0
     block = Precision(number, dtype)
     _set_context(context._replace(precision=dtype, precisions=(*context.precisions, block)))
     try:

@@ -163,7 +163,7 @@ class Program:
     def _run_and_commit(
         self, run: Callable[..., list[Any]], arrays: Sequence[Any], log: HostLog | None
     ) -> list[Any]:
-        """Run the graph, then update the variables and commit the log's counts together."""
+        """Run the graph, then set the variables and advance the random streams: all of them, or none."""
         in_place = run.in_place if isinstance(run, CompiledGraph) else None
         if in_place is not None and (log is None or log.outer is None):
             return run_in_place(in_place, arrays, len(self.graph.results), log)

@@ -126,7 +126,7 @@ class _ReplayWriter:
                 self.write_line(f"    del {', '.join(f'v{value}' for value in dying)}", step)
         ends = (*graph.results, *(value for _, value in graph.updates))
         self.write_line(f"    return [{', '.join(f'v{value}' for value in ends)}]", None)
-        return self._compile_text("\n".join(self.lines))
+        return self._compile_python_source("\n".join(self.lines))
 
     def write_line(self, line: str, step: Step | None) -> None:
         self.lines.append(line)
@@ -170,7 +170,7 @@ class _ReplayWriter:
         comma = "," * (len(step.outputs) == 1)
         return f"{outputs}{comma} = run{index}({inputs})" if outputs else f"run{index}({inputs})"
 
-    def _compile_text(self, text: str) -> Callable[..., list[Any]]:
+    def _compile_python_source(self, text: str) -> Callable[..., list[Any]]:
         """Compile the source; at run time, an error names the failing kernel and the user's line that was traced."""
         code, file = _compile_source(text)
         exec(code, self.names)

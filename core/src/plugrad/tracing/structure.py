@@ -175,12 +175,14 @@ class ResultRebuilder:
             ArgumentError: it has too many levels for Python's parser.
         """
         try:
-            return eval(_compile_text(f"lambda a, b: {text}"), {**self.objects, "t": Tensor})
+            return eval(
+                _compile_python_source(f"lambda a, b: {text}"), {**self.objects, "t": Tensor}
+            )
         except (SyntaxError, MemoryError, RecursionError):
             raise make_too_deep_error() from None
 
 
 @lru_cache(1024)
-def _compile_text(text: str) -> CodeType:
+def _compile_python_source(text: str) -> CodeType:
     """Compile an expression; functions with results of the same structure share the code."""
     return compile(text, "<plugrad: results>", "eval")

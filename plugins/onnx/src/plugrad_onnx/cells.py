@@ -103,7 +103,7 @@ CELLS_BY_NAME: Final = {
 """By the name under which a model remembers it. plugrad's gates are i, f, g, o and z, r, g."""
 
 
-def _declare_composite(name: str, cell: RecurrentCell) -> None:
+def _declare_composite_kernel(name: str, cell: RecurrentCell) -> None:
     @operator(name, domain=PLUGRAD_DOMAIN)
     def run_cell(*values: Tensor, returns_sequences: bool) -> Any:
         x, kernel, bias, recurrent, *initial = values
@@ -114,7 +114,7 @@ def _declare_composite(name: str, cell: RecurrentCell) -> None:
 
 
 for _name, _cell in CELLS_BY_NAME.items():
-    _declare_composite(_name, _cell)
+    _declare_composite_kernel(_name, _cell)
 
 
 def cell_input_shapes(

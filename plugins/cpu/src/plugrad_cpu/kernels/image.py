@@ -79,7 +79,7 @@ def transform(
     fill_value: FillValue,
     output_shape: Shape,
 ) -> Array:
-    """Return the transformed images."""
+    """Return the images that projective transforms show."""
     shown = _sample_transformed(image.shape, transforms, output_shape, interpolation, fill_mode)
     return _weighted_sum(image, shown, fill_value)
 

@@ -240,7 +240,7 @@ class _CompiledStepSelector:
         return self.has_own_kernel(call) and not is_shared
 
     def has_own_kernel(self, call: Call) -> bool:
-        """Return whether the implementation in effect is that of this pack, or of the backend."""
+        """Return whether no implementation by others replaces that of this pack, or of the backend."""
         kernel = call.kernel
         is_own = self.known.get(kernel.name)
         if is_own is None:
@@ -424,7 +424,7 @@ def _write_group(
         writer.write_loop(shape, lower_group(body, writer.specs), body.results, first, last)
     else:
         rows = writer.specs[body.results[0]].shape[0]
-        writer.write_rows(rows, _make_row_steps(body, writer.specs), body.results, first, last)
+        writer.write_row_loop(rows, _make_row_steps(body, writer.specs), body.results, first, last)
 
 
 def prepare_body(body: Graph) -> Graph | None:
@@ -544,7 +544,7 @@ class _ProgramCaller(NamedTuple):
     def _format_result(
         self, value: Value, names: dict[str, Any], ends: Mapping[Value, Value]
     ) -> str:
-        """Return the source of a result: an argument, a new array, or a view of one."""
+        """Return the Python expression of a result: an argument, a new array, or a view of one."""
         owner = self.storage.get(value, value)
         if value in self.arguments or value in self.constants:
             return f"v{value}"

@@ -133,8 +133,8 @@ def exclude_complex(rule: Rule) -> Rule:
     )
 
 
-def try_in_order(*rules: Rule) -> Rule:
-    """Return a rule that tries several rules in order."""
+def first_applicable_rule(*rules: Rule) -> Rule:
+    """Return a rule that answers what the first of several rules that applies to a call answers."""
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
         return next((found for r in rules if (found := r(call, specs)) is not None), None)
@@ -189,7 +189,9 @@ for _name, _dtypes in (
     _kernel = vars(unary)[_name]
     _found = make_unary_rule(_name, _dtypes)
     ELEMENTWISE_RULES[_kernel] = (
-        try_in_order(_found, ELEMENTWISE_RULES[_kernel]) if _kernel in ELEMENTWISE_RULES else _found
+        first_applicable_rule(_found, ELEMENTWISE_RULES[_kernel])
+        if _kernel in ELEMENTWISE_RULES
+        else _found
     )
 for _name, _dtypes in (
     DTYPES_OF_BINARY_KERNELS_BITWISE_AS_NUMPY | DTYPES_OF_BINARY_KERNELS_UNLIKE_NUMPY
@@ -197,16 +199,18 @@ for _name, _dtypes in (
     _kernel = vars(binary)[_name]
     _found = make_binary_rule(_name, _dtypes)
     ELEMENTWISE_RULES[_kernel] = (
-        try_in_order(_found, ELEMENTWISE_RULES[_kernel]) if _kernel in ELEMENTWISE_RULES else _found
+        first_applicable_rule(_found, ELEMENTWISE_RULES[_kernel])
+        if _kernel in ELEMENTWISE_RULES
+        else _found
     )
 for _name in sorted(BROADCAST_DTYPES_BY_KERNEL):
     _kernel = vars(binary)[_name]
-    ELEMENTWISE_RULES[_kernel] = try_in_order(
+    ELEMENTWISE_RULES[_kernel] = first_applicable_rule(
         make_binary_rule(_name, FLOAT_DTYPES), ELEMENTWISE_RULES[_kernel]
     )
 for _name in ("abs", "negative", "sqrt", "square"):
     _kernel = vars(unary)[_name]
-    ELEMENTWISE_RULES[_kernel] = try_in_order(
+    ELEMENTWISE_RULES[_kernel] = first_applicable_rule(
         make_unary_rule(_name, FLOAT_DTYPES), ELEMENTWISE_RULES[_kernel]
     )
 

@@ -242,7 +242,7 @@ class ProgramWriter:
                     registers.release(operands[value].location)
         self.table.add_loop(count, block, number, words)
 
-    def write_rows(
+    def write_row_loop(
         self,
         rows: int,
         steps: Sequence[RowStep],

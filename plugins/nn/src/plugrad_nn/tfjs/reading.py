@@ -248,12 +248,12 @@ class _ModelReader:
         self, config: Json, params: Params, prefix: str
     ) -> tuple[list[_LayerCall], list[str], list[str]]:
         """Return the nodes of a functional model in execution order."""
-        inputs = [str(ref[0]) for ref in _as_reference_list(config["input_layers"])]
+        inputs = [str(ref[0]) for ref in _as_layer_reference_list(config["input_layers"])]
         firsts = _first_call_indices(config)
         waiting: dict[str, tuple[Json, list[str]]] = {}
         for layer in _layer_descriptions(config):
             for place, call in enumerate(layer.get("inbound_nodes") or []):
-                taken = [_call_name(ref, firsts) for ref in _as_reference_list(call)]
+                taken = [_call_name(ref, firsts) for ref in _as_layer_reference_list(call)]
                 waiting[_node_name(str(layer["name"]), place)] = (layer, taken)
         nodes: list[_LayerCall] = []
         made: dict[str, str] = {}
@@ -270,7 +270,9 @@ class _ModelReader:
                 if isinstance(step, Layer):
                     made[own] = name
                 nodes.append(_LayerCall(name, step, tuple(taken)))
-        outputs = [_call_name(ref, firsts) for ref in _as_reference_list(config["output_layers"])]
+        outputs = [
+            _call_name(ref, firsts) for ref in _as_layer_reference_list(config["output_layers"])
+        ]
         return nodes, inputs, outputs
 
     def _build_layer(self, layer: Json, name: str, params: Params, prefix: str) -> Any:
@@ -344,7 +346,7 @@ def _layer_descriptions(config: Any) -> list[Json]:
     return cast("list[Json]", config if isinstance(config, list) else config["layers"])
 
 
-def _as_reference_list(value: Any) -> list[list[Any]]:
+def _as_layer_reference_list(value: Any) -> list[list[Any]]:
     """Return references [layer, call, output, …] as a list, also if there is a single bare one."""
     if value and isinstance(value[0], str):
         return [value]
@@ -358,7 +360,7 @@ def _first_call_indices(config: Json) -> dict[str, int]:
     for layer in _layer_descriptions(config):
         calls += layer.get("inbound_nodes") or []
     for refs in calls:
-        for ref in _as_reference_list(refs):
+        for ref in _as_layer_reference_list(refs):
             used[str(ref[0])] = max(used.get(str(ref[0]), 0), int(ref[1]))
     return {
         str(layer["name"]): int(

@@ -222,7 +222,7 @@ def transform(
     fill_value: FillValue,
     output_shape: Pair,
 ) -> WasmArray:
-    """Return the transformed images."""
+    """Return the images that projective transforms show."""
     fields = sampling_descriptor(image.shape, output_shape, interpolation, fill_mode)
     points = make_transform_points(
         cast(transforms, dtype=float64),

@@ -94,7 +94,7 @@ class _PieceCollector:
         self._waiting.append(call)
 
     def add_loops(self, module: str, loops: TableLoops, work: int) -> None:
-        """Add loops of a module after the deferred calls; `work` is their number of elementary steps."""
+        """Add loops of calls in one module behind the calls that wait; `work` is the number of elementary steps."""
         if self._waiting:
             loops = [(1, 1, self._waiting), *loops]
             self._waiting = []

@@ -110,7 +110,7 @@ def argsort_labels(labels: GpuArray, limit: int) -> GpuArray:
 def _argsort_keys(keys: GpuArray, bits: int) -> GpuArray:
     """Return the indices that sort keys of which the lowest `bits` bits differ."""
     if keys.shape[-1] <= RANK_SORT_MAX_ELEMENTS:
-        return keys.buffer.device.launch(_rank_plan(keys.shape), keys)
+        return keys.buffer.device.launch(_plan_ranking(keys.shape), keys)
     return _argsort_keys_stably(keys, bits)
 
 
@@ -141,7 +141,7 @@ def _radix_argsort(keys: GpuArray, bits: int, order: GpuArray | None) -> GpuArra
 
 
 @lru_cache(maxsize=1024)
-def _rank_plan(shape: Shape) -> Plan:
+def _plan_ranking(shape: Shape) -> Plan:
     count = math.prod(shape)
     return plan(_radix_program("rank"), (count, shape[-1], 1, 0, 0, 0), count, shape, int32)
 

@@ -157,7 +157,7 @@ def transform(
     fill_value: FillValue,
     output_shape: Pair,
 ) -> GpuArray:
-    """Return the transformed images."""
+    """Return the images that projective transforms show."""
     view = transform_sampling_points(transforms, interpolation, fill_mode)
     return sample_images(image, view, (image.shape[0], *output_shape, image.shape[3]), fill_value)
 

@@ -137,7 +137,7 @@ def lay_out_chain(
     outputs: tuple[int, ...],
     width: int | None = None,
 ) -> ChainLayout:
-    """Return the layout of a chain of calls.
+    """Return which elements an invocation computes in a chain of elementwise calls, and how it reads and writes them.
 
     Args:
         shape: The shape along which leaves are repeated; if none is, any with this number of elements.
