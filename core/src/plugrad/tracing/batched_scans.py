@@ -61,7 +61,7 @@ class BatchedBody(CapturingTracer, BatchTracer):
         return before
 
     def draw(self, words: int, next_state: Callable[[int, Backend], Tensor]) -> Tensor:
-        """Return the state for a draw: a new one, or that of another trace of the same function."""
+        """Return the state of the random stream for a draw: a new one, or that of an earlier trace of the body."""
         if self._bound_hosts is not None:
             state: BatchedArray = next(self._bound_hosts).array
             return Tensor(DrawState(state.tensor, is_batched=False), self)

@@ -138,7 +138,7 @@ class ResultRebuilder:
             raise make_too_deep_error() from None
 
     def _format_tree(self, tree: Any) -> str:
-        """Return the expression for a tree."""
+        """Return the Python expression that builds a tree from its leaves."""
         if isinstance(tree, Tensor):
             self.results.append(tree)
             return f"t(a[{len(self.results) - 1}], b)"

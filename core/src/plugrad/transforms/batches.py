@@ -134,7 +134,7 @@ class BatchTracer(Tracer):
     # --- what the function closes over -----------------------------------------------------------
 
     def depend_on(self, function: Callable[[], Any]) -> None:
-        """Record the condition in the enclosing trace, if there is one."""
+        """Make an enclosing trace valid only as long as a function returns what it returns now."""
         if isinstance(self.outer, Tracer):
             self.outer.depend_on(function)
 

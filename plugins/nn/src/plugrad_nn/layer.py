@@ -250,7 +250,7 @@ class Layer(metaclass=LayerType):
         return example_shape(self(params, make_empty_batch(shape)))
 
     def check_mode(self, mode: object) -> None:
-        """Raise unless the third argument of a call is a mode.
+        """Raise unless `mode`, the third argument of a call of the layer, is a mode such as "training".
 
         Raises:
             ArgumentError: it is not.

@@ -157,7 +157,7 @@ class _FixedSliceCopies:
         return stand_in
 
     def reserve_output(self, place: Location) -> Location:
-        """Return the fixed place that the inner loop writes instead of a moving one."""
+        """Return a fixed place for the inner loop to write; its result is copied to one that moves on each time."""
         stand_in = self._reserve_scratch(place)
         if stand_in != place:
             self.back.append((stand_in, place))

@@ -85,10 +85,10 @@ def find_reusable_arguments(body: Graph, dying: Set[Value]) -> dict[Value, Value
 def find_overwritten_values(
     body: Graph, storage: Mapping[Value, Value], last_uses: Mapping[Value, int]
 ) -> dict[Value, Value]:
-    """Return the values of a region that may be written over another one, by these values.
+    """Map values of a fused part of a graph to the values over which they may be written.
 
     Args:
-        body: the region.
+        body: the part.
         storage: the value in whose memory each value lies.
         last_uses: the positions of the last steps that read the memory of values that lie in the arena.
     """

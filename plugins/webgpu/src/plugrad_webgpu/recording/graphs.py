@@ -96,7 +96,7 @@ class RecordedGraph:
 
 
 class _SegmentBuilder:
-    """Builds the parts of a graph step by step."""
+    """Divides a graph into segments that are recorded once and steps that run as they are."""
 
     def __init__(self, graph: Graph, device: Device, compile_body: Callable[[Graph], Run]) -> None:
         self.graph = graph
