@@ -35,7 +35,7 @@ class Batch(NamedTuple):
     kernel: Kernel[..., Any]
     """The kernel that is called."""
     size: int
-    """The number of examples: the size of the axis that the inputs hide."""
+    """How many examples there are, which is the size of the axis that the inputs hide."""
     is_batched: tuple[bool, ...]
     """Whether each input has the axis of the examples, which is then its first one; the others are shared."""
 
