@@ -267,7 +267,7 @@ def numbers(seed: int, length: int, dtype: str) -> Array:
     return np.random.default_rng(seed).uniform(0.5, 1.5, length).astype(dtype)
 
 
-def of_both_signs(seed: int, length: int, dtype: str) -> Array:
+def draw_both_signs(seed: int, length: int, dtype: str) -> Array:
     """Return numbers of which every second is negative."""
     return numbers(seed, length, dtype) * np.resize(np.array([1, -1], dtype), length)
 
@@ -321,7 +321,7 @@ FOLDS: Final = [
     Fold("Sum, in units of it", alone(numbers), plugrad.sum, exact_sum),
     Fold(
         "Sum of both signs, in units of the sum of sizes",
-        alone(of_both_signs),
+        alone(draw_both_signs),
         plugrad.sum,
         exact_sum,
     ),

@@ -97,7 +97,7 @@ def check_all(check, keys, count):
             raise
 
 
-def converted(key, convert):
+def convert_key(key, convert):
     """Return a key with its tensors as what a function makes of their values."""
     parts = key if isinstance(key, tuple) else (key,)
     return tuple(convert(part.values) if isinstance(part, AsTensor) else part for part in parts)
@@ -105,13 +105,13 @@ def converted(key, convert):
 
 def on_host(key):
     """Return a key that NumPy takes."""
-    return converted(key, np.asarray)
+    return convert_key(key, np.asarray)
 
 
 def on_backend(key):
     """Return a key with tensors of the active backend; one that has no tensor stays as it is."""
     parts = key if isinstance(key, tuple) else ()
-    return converted(key, plugrad.asarray) if any(isinstance(x, AsTensor) for x in parts) else key
+    return convert_key(key, plugrad.asarray) if any(isinstance(x, AsTensor) for x in parts) else key
 
 
 def picked(x, key):

@@ -31,7 +31,7 @@ def loss(labels, logits):
     return nn.losses.sparse_softmax_cross_entropy(labels, logits)
 
 
-def picked(x, indices, size):
+def pick_elements(x, indices, size):
     batch = indices.ndim - 1
     found = plugrad.clip(indices, 0, size - 1)
     return indexing.gather(plugrad.exp(x), found, axis=batch, batch_dims=batch) * 2
@@ -53,12 +53,12 @@ def test_the_loss_of_labels_is_one_program(shape, index_dtype, dtype):
     def captured(logits):
         return plugrad.value_and_grad(lambda x: loss(labels, x))(logits)
 
-    def given(labels, logits):
+    def loss_of_arguments(labels, logits):
         return plugrad.value_and_grad(lambda x: loss(labels, x))(logits)
 
     same(captured, logits)
-    same(given, labels, logits)
-    for function, args in ((captured, (logits,)), (given, (labels, logits))):
+    same(loss_of_arguments, labels, logits)
+    for function, args in ((captured, (logits,)), (loss_of_arguments, (labels, logits))):
         assert {"GatherV2", "GatherV2Grad"}.isdisjoint(lone_kernels(function, *args))
 
 
@@ -100,14 +100,14 @@ def test_special_numbers_are_looked_up(dtype):
     dy = plugrad.asarray(special[:, None], device="cpu")
     same(lambda dy, i: spread(dy, i, (7, 7)), dy, indices)
     x = plugrad.asarray(np.tile(special, (7, 1)), device="cpu")
-    same(lambda x, i: picked(x, i, 7), x, indices)
+    same(lambda x, i: pick_elements(x, i, 7), x, indices)
     same(lambda x, i: plugrad.value_and_grad(lambda x: loss(i, x))(x), x, indices.reshape(7))
 
 
 def test_nothing_is_looked_up_in_nothing():
-    same(lambda x, i: picked(x, i, 7), numbers(0, 7), positions(0, 1))
+    same(lambda x, i: pick_elements(x, i, 7), numbers(0, 7), positions(0, 1))
     same(lambda dy, i: spread(dy, i, (0, 7)), numbers(0, 1), positions(0, 1))
-    same(lambda x, i: picked(x, i, 7), numbers(3, 7), positions(3, 0))
+    same(lambda x, i: pick_elements(x, i, 7), numbers(3, 7), positions(3, 0))
 
 
 @pytest.mark.parametrize("wrong", [7, -8, 2**31, -(2**40), 2**32 + 1])
@@ -116,7 +116,7 @@ def test_a_position_out_of_range_is_an_error(wrong):
     indices[3] = wrong
     indices = plugrad.asarray(indices, device="cpu")
 
-    def taken(x, i):
+    def look_up(x, i):
         return plugrad.exp(indexing.gather(plugrad.exp(x), i, axis=1, batch_dims=1))
 
     def added(dy, i):
@@ -124,7 +124,7 @@ def test_a_position_out_of_range_is_an_error(wrong):
             indexing.gather_gradient(plugrad.exp(dy), i, shape=(5, 7), axis=1, batch_dims=1)
         )
 
-    for function, y in ((taken, x), (added, x[:, :1])):
+    for function, y in ((look_up, x), (added, x[:, :1])):
         with pytest.raises(TensorIndexError) as untraced:
             function(y, indices)
         with pytest.raises(TensorIndexError) as traced:
@@ -137,15 +137,15 @@ def test_a_position_out_of_range_is_an_error(wrong):
 def test_only_bounds_within_the_axis_are_a_proof():
     x, indices = numbers(5, 7), positions(5, 1)
 
-    def clipped(least, most):
+    def look_up_within(least, most):
         return lambda x, i: plugrad.exp(
             indexing.gather(plugrad.exp(x), plugrad.clip(i, least, most), axis=1, batch_dims=1)
         )
 
-    assert "GatherV2" not in lone_kernels(clipped(0, 6), x, indices)
-    assert "GatherV2" in lone_kernels(clipped(-1, 6), x, indices)
-    assert "GatherV2" in lone_kernels(clipped(0, 7), x, indices)
-    same(clipped(-1, 6), x, indices - 3)
+    assert "GatherV2" not in lone_kernels(look_up_within(0, 6), x, indices)
+    assert "GatherV2" in lone_kernels(look_up_within(-1, 6), x, indices)
+    assert "GatherV2" in lone_kernels(look_up_within(0, 7), x, indices)
+    same(look_up_within(-1, 6), x, indices - 3)
 
 
 def test_positions_of_loops():

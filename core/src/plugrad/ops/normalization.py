@@ -243,7 +243,7 @@ def _layer_norm_that_keeps_halves(
     names = [i for i, part in enumerate(parts) if part is not None]
 
     @custom_grad
-    def normalized(*given: Any) -> tuple[Tensor, Callable[..., Any]]:
+    def normalize(*given: Any) -> tuple[Tensor, Callable[..., Any]]:
         *arrays, save = given
         inputs: list[Tensor | None] = [None, None, None]
         for i, part in zip(names, arrays, strict=True):
@@ -266,7 +266,7 @@ def _layer_norm_that_keeps_halves(
 
         return normalization.layer_norm.call(inputs, attrs), gradient
 
-    return normalized(*[parts[i] for i in names])
+    return normalize(*[parts[i] for i in names])
 
 
 @lru_cache(maxsize=1024)
