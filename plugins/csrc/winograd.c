@@ -80,11 +80,11 @@ static void find_pixels(const window *w, const float *x, const float *zeros, int
     }
 }
 
-// Transform the pixels of a tile, which become one row of each of the matrices; `step` is from group to
+// Transform channels of the pixels of a tile, which become one row of each of the matrices; `step` is from group to
 // group in a row.
-static void transform_pixels(const float *const pixels[POINTS], int channels, float *row,
-                             ptrdiff_t step, ptrdiff_t matrix) {
-    for (int k = 0; k < channels; k += GROUP, row += step) {
+static inline void transform_pixels(const float *const pixels[POINTS], int first, int end, float *row,
+                                    ptrdiff_t step, ptrdiff_t matrix) {
+    for (int k = first; k < end; k += GROUP, row += step) {
         quad points[POINTS], lines[POINTS];
         for (int i = 0; i < POINTS; i++) points[i] = load_quad(pixels[i] + k);
         for (int i = 0; i < 4; i++) combine_pixels(points + i, 4, lines + i);
@@ -143,7 +143,7 @@ KERNEL(convolution_winograd_float32)(const float *x, const float *filter, float 
         count = (tiles - first) / (blocks - block);
         for (int t = 0; t < count; t++) {
             find_pixels(w, x, scratch, first + t, pixels[t]);
-            transform_pixels(pixels[t], channels, rows + t * GROUP, count * GROUP, step.rows);
+            transform_pixels(pixels[t], 0, channels, rows + t * GROUP, count * GROUP, step.rows);
         }
         for (int i = 0; i < POINTS; i++)
             multiply_into_slabs(rows + i * step.rows, weights + i * step.weights,
@@ -213,11 +213,8 @@ static void transform_pixels_of_four(const float *const pixels[GROUP][POINTS], i
                                      float *rows, ptrdiff_t matrix) {
     for (int k = top; k < top + channels; k += GROUP, rows += GROUP * GROUP) {
         float points[GROUP][POINTS * GROUP];
-        for (int t = 0; t < GROUP; t++) {
-            const float *places[POINTS];
-            for (int i = 0; i < POINTS; i++) places[i] = pixels[t][i] + k;
-            transform_pixels(places, GROUP, points[t], 0, GROUP);
-        }
+        for (int t = 0; t < GROUP; t++)
+            transform_pixels(pixels[t], k, k + GROUP, points[t], 0, GROUP);
         for (int i = 0; i < POINTS; i++) {
             const quad numbers[GROUP] = {
                 load_quad(points[0] + i * GROUP), load_quad(points[1] + i * GROUP),
