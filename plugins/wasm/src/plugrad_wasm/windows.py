@@ -204,7 +204,13 @@ def split_filter_calls(
 
 @lru_cache(maxsize=1024)
 def split_channel_calls(
-    image: Sizes, window: Window, channels: int, work: int, max_steps: int, columns: int, multiple: int
+    image: Sizes,
+    window: Window,
+    channels: int,
+    work: int,
+    max_steps: int,
+    columns: int,
+    multiple: int,
 ) -> Sequence[Sequence[KernelCall]]:
     """Return one chain of calls for each `columns` of the result channels, which sums over parts of the images."""
     pieces = [*split_windows(image, window, work, max_steps, multiple=multiple)]

@@ -207,7 +207,9 @@ def filter_gradient_in_tiles(
     work = x.shape[0] * count_elements(window.out) * count_elements(filter_shape)
     limits = matmul_part_steps(x)
     is_shared = store.threads > 1 and work >= 2 * limits.minimum
-    parts = next(n for n in range(store.threads if is_shared else 1, 0, -1) if channels % (4 * n) == 0)
+    parts = next(
+        n for n in range(store.threads if is_shared else 1, 0, -1) if channels % (4 * n) == 0
+    )
     columns = channels // parts
     chains = split_channel_calls(
         x.shape, window, channels, work, limits.maximum, columns, WINOGRAD_TILE_SIZE
