@@ -318,16 +318,15 @@ def test_a_memory_limit_counts_small_results_too():
 
 
 def test_kernels_with_other_arguments_are_refused():
-    softmax = {np.dtype("float32"): current_variant().kernel("softmax_float32")}
-    with pytest.raises(ValueError, match="do not take"):
-        declare.with_small_results_in_c(declare.SmallResults("each", softmax, {}, ()), print)
-    for function in (print, (np.modf, 0), (np.add, 1000), (np.add, -1), (np.clip, 0)):
-        wrong = declare.SmallResults("each", {np.dtype("float32"): function}, {}, ())
-        with pytest.raises(ValueError, match=r"do not take|pair"):
-            declare.with_small_results_in_c(wrong, print)
-    both = {np.dtype("float32"): (np.add, 0), np.dtype("float64"): (np.exp, 0)}
-    with pytest.raises(ValueError, match="do not take"):
-        declare.with_small_results_in_c(declare.SmallResults("each", both, {}, ()), print)
+    def refuse(functions, match):
+        by_dtypes = {(np.dtype(d), np.dtype(d)): function for d, function in functions.items()}
+        with pytest.raises(ValueError, match=match):
+            declare.with_small_results_in_c(declare.SmallResults("each", by_dtypes, ()), print)
+
+    refuse({"float32": current_variant().kernel("softmax_float32")}, "do not take")
+    for function in (print, None, (np.modf, 0), (np.add, 1000), (np.add, -1), (np.clip, 0)):
+        refuse({"float32": function}, r"do not take|pair")
+    refuse({"float32": (np.add, 0), "float64": (np.exp, 0)}, "do not take")
     with pytest.raises(TypeError):
         current_variant().make_small_result_function("each", ())
     with pytest.raises(TypeError):
