@@ -416,22 +416,31 @@ def cast(x: Tensor, dtype: DType, op: str = "astype") -> Tensor:
         UnsupportedDtype: the backend has no such dtype, and `requested_dtype` gives no other one.
         DTypeError: strings do not convert to numbers, nor numbers to strings.
     """
-    given = as_dtype(x.array.dtype)
-    if given is dtype:
+    given = x.array.dtype
+    if given is dtype.numpy:
         return x
-    if (dtype := requested_dtype(dtype, x.backend)) is given:
-        return x
-    if given is string or dtype is string:
-        raise DTypeError(
-            f"{op}: {given} does not convert to {dtype}; make the values in Python, as in float(text)"
-        )
-    return unary.cast.call(x, _cast_attributes(given, dtype))
+    backend = x.backend
+    if dtype not in backend.dtypes():
+        dtype = requested_dtype(dtype, backend)
+    attrs = _cast_attributes(given, dtype, op)
+    return x if attrs is None else unary.cast.call(x, attrs)
 
 
 @lru_cache(maxsize=256)
-def _cast_attributes(given: DType, dtype: DType) -> ValidatedAttributes:
-    """Return the validated attributes of a cast, which the shape does not matter for."""
-    return unary.cast.validate_attributes(Shaped((), given), dtype=dtype)
+def _cast_attributes(given: object, dtype: DType, op: str) -> ValidatedAttributes | None:
+    """Return the validated attributes of a cast, which the shape does not matter for; None if there is nothing to do.
+
+    Raises:
+        DTypeError: strings do not convert to numbers, nor numbers to strings.
+    """
+    source = as_dtype(given)
+    if source is dtype:
+        return None
+    if source is string or dtype is string:
+        raise DTypeError(
+            f"{op}: {source} does not convert to {dtype}; make the values in Python, as in float(text)"
+        )
+    return unary.cast.validate_attributes(Shaped((), source), dtype=dtype)
 
 
 def cast_for_assignment(x: TensorLike, target: Tensor, op: str, name: str) -> Tensor:

@@ -370,15 +370,25 @@ def arange(
     if stop is None:
         stop = start
         start = 0
-    start = _check_arange_bound(start, "start")
-    stop = _check_arange_bound(stop, "stop")
-    step = _check_arange_bound(step, "step")
+    backend = resolve_backend(device)
+    are_integers = type(start) is type(stop) is type(step) is int
+    if not (
+        are_integers
+        and -_INT64_LIMIT <= start < _INT64_LIMIT
+        and -_INT64_LIMIT <= stop < _INT64_LIMIT
+        and -_INT64_LIMIT <= step < _INT64_LIMIT
+    ):
+        start = _check_arange_bound(start, "start")
+        stop = _check_arange_bound(stop, "stop")
+        step = _check_arange_bound(step, "step")
+        are_integers = all(isinstance(n, int) for n in (start, stop, step))
     if step == 0:
         raise ArgumentValueError("arange: step=0 never reaches stop; it must not be 0")
-    backend = resolve_backend(device)
-    default = int32 if all(isinstance(n, int) for n in (start, stop, step)) else float32
-    wanted = requested_dtype(_dtype_or_default(dtype, default), backend)
+    wanted = requested_dtype(_dtype_or_default(dtype, int32 if are_integers else float32), backend)
     return creation.range.call(backend, _arange_attrs(start, stop, step, wanted))
+
+
+_INT64_LIMIT: Final = 2**63
 
 
 @lru_cache(maxsize=1024, typed=True)
@@ -408,8 +418,6 @@ def _check_arange_bound(value: float, name: str) -> float:
         ArgumentError: it is not a real number.
         ArgumentValueError: it is not finite.
     """
-    if type(value) is int and -(2**63) <= value < 2**63:
-        return value
     if isinstance(value, Tensor) and not value.ndim and value.node is None:
         value = value.item()
     number = check_finite(value, "arange", name)
