@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from math import inf, isfinite, trunc
 from numbers import Complex
-from typing import TYPE_CHECKING, Any, Final, cast as cast_type
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -85,21 +85,21 @@ def host_array(x: object, op: str, name: str = "x", dtype: DType | None = None) 
     tensors are, and Python's numbers give way to them.
     """
     values: NDArray[Any]
-    if isinstance(x, np.ndarray | np.generic):
-        values = np.asarray(cast_type("NDArray[Any]", x))
+    if isinstance(x, _NUMPY_TYPES):
+        values = np.asarray(x)
         if type(x) is not np.ndarray and np.any(getattr(x, "mask", False)):
             raise ArgumentError(
                 f"{op}: {name} is a masked array, and tensors have no masks; fill it, as in x.filled(0), or compute "
                 "with its parts, x.data and x.mask"
             )
-    elif isinstance(x, bool | int | float | complex):
+    elif isinstance(x, _NUMBER_TYPES):
         dtype = scalar_dtype(x) if dtype is None else dtype
         values = np.asarray(x)
     elif isinstance(x, range):
         values = _array_from_range(x, op, name)
         if dtype is None:
             dtype = int32 if x else float32
-    elif isinstance(x, list | tuple):
+    elif isinstance(x, _LIST_TYPES):
         try:
             values = _array_from_nested_list(x, op, name, dtype)
             if dtype is None and values.dtype.kind in "biufc":
@@ -120,9 +120,17 @@ def host_array(x: object, op: str, name: str = "x", dtype: DType | None = None) 
         return _as_string_array(values, op, name, dtype)
     wanted = _infer_dtype(values, op, name) if dtype is None else dtype
     try:
-        return np.ascontiguousarray(_convert_values(values, wanted, op, name)).reshape(values.shape)
+        converted = _convert_values(values, wanted, op, name)
+        if converted.flags.c_contiguous:
+            return converted
+        return np.ascontiguousarray(converted).reshape(values.shape)
     except MemoryError as error:
         raise OutOfMemory(f"{op}: {name}: {error}") from error
+
+
+# Python makes a union anew in each test for one.
+_NUMPY_TYPES: Final = (np.ndarray, np.generic)
+_LIST_TYPES: Final = (list, tuple)
 
 
 def _as_array(x: Any, op: str, name: str) -> NDArray[Any]:
@@ -249,7 +257,7 @@ def _collect_leaf_types(
         if isinstance(part, range):
             _check_length(part, op, name)
             scalars.add(int)
-        elif isinstance(part, list | tuple):
+        elif isinstance(part, _LIST_TYPES):
             inner = _collect_leaf_types(part, op, name)
             held |= inner[0]
             scalars |= inner[1]

@@ -150,6 +150,8 @@ def asarray(
 def _contains_tensors(parts: Sequence[Any]) -> bool:
     """Return whether there are tensors in a nested list."""
     kinds = set(map(type, parts))
+    if kinds <= _NUMBER_TYPES:  # what programs mostly pass
+        return False
     try:
         return any(issubclass(kind, Tensor) for kind in kinds) or (
             not kinds.isdisjoint((list, tuple))
@@ -269,7 +271,9 @@ def full(
     if dtype is not None:
         wanted = as_dtype(dtype)
     elif type(fill_value) in _NUMBER_TYPES:
-        wanted = nearest_stored_dtype(scalar_dtype(fill_value), backend)  # type: ignore[arg-type]
+        wanted = scalar_dtype(fill_value)  # type: ignore[arg-type]
+        if wanted not in backend.dtypes():
+            wanted = nearest_stored_dtype(wanted, backend)
     else:
         wanted = nearest_stored_dtype(
             as_dtype(host_array(fill_value, "full", "fill_value").dtype), backend
@@ -568,14 +572,14 @@ def _full_like(
 ) -> Tensor:
     """Return a tensor like x filled with `value`; without a new dtype or device, `kernel` makes it from x."""
     x = as_tensor(x, op)
-    own = x.dtype
+    own = as_dtype(x.array.dtype)
     wanted = own if dtype is None else as_dtype(dtype)
     backend = x.backend if device is None else resolve_backend(device)
     if kernel and wanted is own and backend is x.backend:
         return unary_op(kernel, x, op)
     if kernel:
         _numeric_dtype(op, wanted)
-    return _full(op, x.shape, value, wanted, backend)
+    return _full(op, x.array.shape, value, wanted, backend)
 
 
 def _full(op: str, shape: ShapeLike, value: Scalar | str, dtype: DType, backend: Backend) -> Tensor:
@@ -584,7 +588,8 @@ def _full(op: str, shape: ShapeLike, value: Scalar | str, dtype: DType, backend:
     Raises:
         UnsupportedDtype: the backend does not have the dtype.
     """
-    dtype = requested_dtype(dtype, backend)
+    if dtype not in backend.dtypes():
+        dtype = requested_dtype(dtype, backend)
     sizes = shape if type(shape) is int else as_sizes(shape, name=f"{op}: shape")
     if type(value) is int or (type(value) in _NUMBER_TYPES and (value or copysign(1, value) > 0)):  # type: ignore[arg-type]  # -0.0 is no key: it equals 0.0
         attrs = _fill_attrs(op, sizes, value, dtype)
