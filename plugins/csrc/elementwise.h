@@ -87,23 +87,50 @@ ONCE static inline void run_strips(run kernel, const char *a, const char *b, int
 #define VECTOR_KERNEL(name, float64_expression)                                                    \
     FLOATS_KERNEL(name)                                                                            \
     MAP(name, float64, double, double, SMALL, float64_expression)
+#define DOUBLES_IN_VECTOR (int)(sizeof(doubles) / sizeof(double))
+// What is left after whole vectors is padded, for a call of its own: one in the loop would cost wasmtime all registers.
 #define DOUBLES_KERNEL(name)                                                                       \
     KERNEL(name##_float64)(const double *values, double *out, int count) {                         \
-        const int lanes = sizeof(doubles) / sizeof(double);                                        \
-        for (int i = 0; i < count; i += lanes) {                                                   \
-            const int rest = smaller(lanes, count - i);                                            \
-            doubles y = {};                                                                        \
-            if (rest == lanes)                                                                     \
-                memcpy(&y, values + i, sizeof y);                                                  \
-            else                                                                                   \
-                memcpy(&y, values + i, rest * sizeof(double));                                     \
-            y = name##_doubles(y);                                                                 \
-            if (rest == lanes)                                                                     \
-                memcpy(out + i, &y, sizeof y);                                                     \
-            else                                                                                   \
-                memcpy(out + i, &y, rest * sizeof(double));                                        \
+        int i = 0;                                                                                 \
+        for (; i + DOUBLES_IN_VECTOR <= count; i += DOUBLES_IN_VECTOR) {                           \
+            doubles x;                                                                             \
+            memcpy(&x, values + i, sizeof x);                                                      \
+            x = name##_doubles(x);                                                                 \
+            memcpy(out + i, &x, sizeof x);                                                         \
+        }                                                                                          \
+        if (i == count) return;                                                                    \
+        double padded[DOUBLES_IN_VECTOR] = {0};                                                    \
+        memcpy(padded, values + i, (count - i) * sizeof(double));                                  \
+        name##_float64(padded, padded, DOUBLES_IN_VECTOR);                                         \
+        memcpy(out + i, padded, (count - i) * sizeof(double));                                     \
+    }
+// A function of an exponential. Four vectors of usual numbers have a loop of their own, whose constants are in registers.
+#ifdef __wasm__
+#define EXP_DOUBLES_KERNEL(name)                                                                   \
+    ONCE static int name##_usual_run(const double *values, double *out, int count) {               \
+        int i = 0;                                                                                 \
+        for (; i + 4 * DOUBLES_IN_VECTOR <= count; i += 4 * DOUBLES_IN_VECTOR) {                   \
+            doubles x[4];                                                                          \
+            memcpy(x, values + i, sizeof x);                                                       \
+            if (!are_usual_doubles(x)) break;                                                  \
+            UNROLLED for (int v = 0; v < 4; v++) x[v] = name##_usual_doubles(x[v]);                \
+            memcpy(out + i, x, sizeof x);                                                          \
+        }                                                                                          \
+        return i;                                                                                  \
+    }                                                                                              \
+    KERNEL(name##_float64)(const double *values, double *out, int count) {                         \
+        for (int i = 0; (i += name##_usual_run(values + i, out + i, count - i)) < count;) {        \
+            const int size = smaller(4 * DOUBLES_IN_VECTOR, count - i);                            \
+            doubles x[4] = {};                                                                     \
+            memcpy(x, values + i, size * sizeof(double));                                          \
+            _Pragma("nounroll") for (int v = 0; v < 4; v++) x[v] = name##_doubles(x[v]);           \
+            memcpy(out + i, x, size * sizeof(double));                                             \
+            i += size;                                                                             \
         }                                                                                          \
     }
+#else
+#define EXP_DOUBLES_KERNEL(name) DOUBLES_KERNEL(name)
+#endif
 
 // ---- two inputs: an expression of a and b, with broadcasting ----
 
