@@ -253,7 +253,7 @@ KERNEL(gelu_float32)(const float *values, float *out, int count) {
 
 static void gelu_gradient_anywhere(const float *left, const float *right, float *out, int count,
                                    int left_step, int right_step) {
-    VECTOR_RUN(gelu_gradient, float, floats)
+    VECTOR_RUN(gelu_gradient, gelu_gradient_anywhere, float, floats)
 }
 KERNEL(gelu_gradient_float32)(const float *left, const float *right, float *out, int count,
                               int left_step, int right_step) {

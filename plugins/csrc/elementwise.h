@@ -223,28 +223,32 @@ ONCE static inline void broadcast(run combine, const char *a, const char *b, cha
                   sizeof(result));                                                                 \
     }
 
-// A function of vectors of floats or doubles. What is left after whole vectors is padded.
+// A function of vectors of floats or doubles. An operand that is one repeated number is a vector of it, which is read
+// again and again, so that there is one loop. What is left after whole vectors is padded, for a call of its own.
 #define VECTOR_PAIRS(name, dtype, type, vector)                                                    \
     KERNEL(name##_##dtype)(const type *left, const type *right, type *out, int count,              \
                            int left_step, int right_step) {                                        \
-        VECTOR_RUN(name, type, vector)                                                             \
+        RUN_STRIPS(name##_##dtype, type, type)                                                     \
+        VECTOR_RUN(name, name##_##dtype, type, vector)                                             \
     }                                                                                              \
     BROADCAST(name, dtype, type, type)
-#define VECTOR_RUN(name, type, vector)                                                             \
+#define VECTOR_RUN(name, again, type, vector)                                                      \
         if (!count) return; /* the operands have no first element */                               \
-        const int lanes = VECTOR_BYTES / sizeof(type), whole = count / lanes * lanes;              \
+        enum { lanes = VECTOR_BYTES / sizeof(type) };                                              \
         vector a = *left - (vector){}, b = *right - (vector){}, y; /* which keep -0 */             \
-        for (int i = 0; i < whole; i += lanes) {                                                   \
-            read_ahead(left + i), read_ahead(right + i), write_ahead(out + i);                     \
-            if (left_step) memcpy(&a, left + i, sizeof a);                                         \
-            if (right_step) memcpy(&b, right + i, sizeof b);                                       \
-            y = name##_##vector(a, b);                                                             \
-            memcpy(out + i, &y, sizeof y);                                                         \
+        const type *first = left_step ? left : (const type *)&a;                                   \
+        const type *second = right_step ? right : (const type *)&b;                                \
+        const int left_lanes = left_step * lanes, right_lanes = right_step * lanes;                \
+        int i = 0;                                                                                 \
+        for (; i + lanes <= count; i += lanes, first += left_lanes, second += right_lanes) {       \
+            vector x, z;                                                                           \
+            read_ahead(first), read_ahead(second), write_ahead(out + i);                           \
+            memcpy(&x, first, sizeof x), memcpy(&z, second, sizeof z);                             \
+            x = name##_##vector(x, z);                                                             \
+            memcpy(out + i, &x, sizeof x);                                                         \
         }                                                                                          \
-        if (whole == count) return;                                                                \
-        for (int i = 0; i < lanes; i++) {                                                          \
-            const int place = smaller(whole + i, count - 1);                                       \
-            a[i] = left[place * left_step], b[i] = right[place * right_step];                      \
-        }                                                                                          \
-        y = name##_##vector(a, b);                                                                 \
-        memcpy(out + whole, &y, (count - whole) * sizeof(type));
+        if (i == count) return;                                                                    \
+        if (left_step) memcpy(&a, left + i, (count - i) * sizeof(type));                           \
+        if (right_step) memcpy(&b, right + i, (count - i) * sizeof(type));                         \
+        again((const type *)&a, (const type *)&b, (type *)&y, lanes, left_step, right_step);       \
+        memcpy(out + i, &y, (count - i) * sizeof(type));
