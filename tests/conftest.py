@@ -27,7 +27,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 import plugrad
-from consistency.committed import committed
+from consistency.committed import committed_kernel_table
 from plugins.webgpu import drivers
 from plugrad.discovery.loading import open_backend
 from plugrad.discovery.state import state
@@ -311,7 +311,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
 
 def may_lack(backend: str, kernel: str, expected: list[str]) -> bool:
     """Whether a backend need not have a kernel: an expected one has all that the page says."""
-    return backend not in expected or committed().get(kernel, {}).get(backend) == "–"
+    return backend not in expected or committed_kernel_table().get(kernel, {}).get(backend) == "–"
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import inspect
 import pydoc
 
 import plugrad
-from consistency.chained import as_declared, chaining, declarations
+from consistency.chained import chainable_ops, expected_declaration, method_declarations
 from consistency.tfjs import FOLDER, places
 
 THEIRS = [
@@ -51,13 +51,13 @@ def test_every_op_chains_that_chains_in_tensorflow_js():
     assert len(THEIRS) == 125 + 12
     assert {name for name in THEIRS if name not in places()} == LEFT_OUT.keys()
     named = {here(name) for name in THEIRS if name not in LEFT_OUT}
-    assert named == chaining().keys() | OF_NUMPY
+    assert named == chainable_ops().keys() | OF_NUMPY
     assert named <= set(dir(plugrad.ones(())))
     assert not LEFT_OUT.keys() & set(dir(plugrad.ones(())))
 
 
 def test_help_is_that_of_the_op():
-    for name, op in chaining().items():
+    for name, op in chainable_ops().items():
         method = getattr(plugrad.ones(()), name)
         assert inspect.getdoc(method) == inspect.getdoc(op)
         rest = list(inspect.signature(op).parameters.values())[1:]
@@ -66,6 +66,6 @@ def test_help_is_that_of_the_op():
 
 
 def test_type_checkers_see_the_ops():
-    declared = declarations()
-    for name, op in chaining().items():
-        assert as_declared(op) == declared[name]
+    declared = method_declarations()
+    for name, op in chainable_ops().items():
+        assert expected_declaration(op) == declared[name]

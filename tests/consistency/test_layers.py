@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from consistency.imports import circles, graph, lazy, modules
+from consistency.imports import import_cycles, import_graph, iter_lazy_imports, module_files
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "core" / "src"
@@ -114,7 +114,7 @@ def rank(module):
     "source", [SOURCE, *(p.parent for p in PLUGINS)], ids=lambda s: name(s).replace("/src", "")
 )
 def test_no_circle_has_more_than_one_file(source):
-    assert circles(graph(source)) == []
+    assert import_cycles(import_graph(source)) == []
 
 
 def test_a_circle_is_found(tmp_path):
@@ -122,22 +122,22 @@ def test_a_circle_is_found(tmp_path):
     (tmp_path / "b.py").write_text("if TYPE_CHECKING:\n    from c import C")
     (tmp_path / "c.py").write_text("import a")
     (tmp_path / "d.py").write_text("import a")
-    assert circles(graph(tmp_path)) == [["a", "b", "c"]]
+    assert import_cycles(import_graph(tmp_path)) == [["a", "b", "c"]]
 
 
 # --- layers ---------------------------------------------------------------------------------------
 
 
 def test_every_module_has_a_layer():
-    tops = {m.partition(".")[2].partition(".")[0] for m in within(modules(SOURCE), "plugrad")}
+    tops = {m.partition(".")[2].partition(".")[0] for m in within(module_files(SOURCE), "plugrad")}
     assert tops == RANKS.keys()
 
 
 def test_imports_lead_to_layers_above():
-    edges = graph(SOURCE)
+    edges = import_graph(SOURCE)
     upwards = {
         module: sorted(m for m in edges[module] if rank(m) > rank(module))
-        for module in within(modules(SOURCE), "plugrad")
+        for module in within(module_files(SOURCE), "plugrad")
     }
     assert {module: below for module, below in upwards.items() if below} == {}
 
@@ -145,13 +145,15 @@ def test_imports_lead_to_layers_above():
 @pytest.mark.parametrize("plugin", PLUGINS, ids=lambda path: path.name)
 def test_packages_of_plugins_import_in_one_direction(plugin):
     """The files of a plugin make no circle, and neither do its packages, each taken as a whole."""
-    assert circles(between_packages(graph(plugin.parent))) == []
+    assert import_cycles(between_packages(import_graph(plugin.parent))) == []
 
 
 @pytest.mark.parametrize("plugin", LAYERS_OF_PLUGINS)
 def test_packages_of_plugins_import_from_layers_above(plugin):
     ranks = {name: rank for rank, names in enumerate(LAYERS_OF_PLUGINS[plugin]) for name in names}
-    found = between_packages(graph(ROOT / "plugins" / plugin.removeprefix("plugrad_") / "src"))
+    found = between_packages(
+        import_graph(ROOT / "plugins" / plugin.removeprefix("plugrad_") / "src")
+    )
     assert found.keys() == ranks.keys()
     wrong = {
         (low, high) for low, above in found.items() for high in above if ranks[high] >= ranks[low]
@@ -165,8 +167,8 @@ def test_a_circle_of_packages_is_found(tmp_path):
         folder.mkdir(parents=True)
         (folder / "one.py").write_text(text)
     (tmp_path / "p" / "b" / "two.py").write_text("from p.a import one")
-    assert circles(graph(tmp_path)) == []
-    assert circles(between_packages(graph(tmp_path))) == [["a", "b"]]
+    assert import_cycles(import_graph(tmp_path)) == []
+    assert import_cycles(between_packages(import_graph(tmp_path))) == [["a", "b"]]
 
 
 def between_packages(edges):
@@ -199,13 +201,13 @@ def test_lazy_imports_have_a_reason():
     found = {
         module
         for module, path in within_core().items()
-        if any(re.search(r"\bplugrad\b", statement) for _, statement in lazy(path))
+        if any(re.search(r"\bplugrad\b", statement) for _, statement in iter_lazy_imports(path))
     }
     assert found == LAZY.keys()
 
 
 def within_core():
-    return {m: path for m, path in modules(SOURCE).items() if m.partition(".")[0] == "plugrad"}
+    return {m: path for m, path in module_files(SOURCE).items() if m.partition(".")[0] == "plugrad"}
 
 
 @pytest.mark.parametrize("path", sorted((CORE / "host").glob("*.py")), ids=name)

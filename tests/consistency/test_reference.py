@@ -11,7 +11,7 @@ import pytest
 
 import plugrad
 from consistency import reference
-from consistency.kernels_of_ops import facts, is_op, kernels_of
+from consistency.kernels_of_ops import describe_kernels, is_op, kernels_of_op
 from consistency.tfjs import places
 from plugrad import cli, errors
 from plugrad.discovery.hooks import HOOK_SPECIFICATIONS
@@ -67,7 +67,7 @@ def texts(pages: str) -> str:
     """Return the text of some pages, or of all that docstrings make."""
     if not pages.startswith("api/"):
         return "\n".join(path.read_text("utf-8") for path in sorted(FOLDER.glob(pages)))
-    made = reference.texts()
+    made = reference.all_pages()
     return "\n".join(made.values()) if pages == "api/*" else made[pages.removeprefix("api/")]
 
 
@@ -92,8 +92,8 @@ def test_what_is_removed_from_a_page_is_missed(kind):
 
 
 def test_every_page_is_reached_from_the_index():
-    listed = {*re.findall(r"^   ([\w.]+)$", reference.texts()["index"], re.M)}
-    assert reference.texts().keys() - listed - {"index", "commands", "matrix"} == set()
+    listed = {*re.findall(r"^   ([\w.]+)$", reference.all_pages()["index"], re.M)}
+    assert reference.all_pages().keys() - listed - {"index", "commands", "matrix"} == set()
 
 
 TOLD = {
@@ -108,25 +108,27 @@ TOLD = {
 @pytest.mark.parametrize("what", TOLD)
 def test_entry_of_an_op_or_its_page_tells(what):
     silent = []
-    for page, entries in reference.catalog().items():
+    for page, entries in reference.entries_by_page().items():
         for entry in entries:
             if not is_op(entry.value):
                 continue
             result = inspect.signature(entry.value).return_annotation
             # What is no tensor, such as a shape, has neither a gradient nor a backend.
             if result != "None" and ("Tensor" in result or what in ("shape", "dtype", "errors")):
-                told = [reference.introduction(page)[1], inspect.getdoc(entry.value) or ""]
-                text = "\n".join([*told, *facts(entry.value)])
+                told = [reference.page_introduction(page)[1], inspect.getdoc(entry.value) or ""]
+                text = "\n".join([*told, *describe_kernels(entry.value)])
                 if not re.search(TOLD[what], text, re.M | re.I):
                     silent.append(entry.path)
     assert silent == []
 
 
 def test_kernels_of_an_op_are_those_of_its_code_and_of_its_example():
-    assert kernels_of(plugrad.relu) == ["Relu"]
-    assert kernels_of(plugrad.max) == ["Max", "Any"]  # of bools
-    assert {"Sub", "Multiply", "Add"} <= {*kernels_of(plugrad.moving_average)}  # operators
-    assert kernels_of(plugrad.broadcast_shapes) == []
-    (line,) = [line for line in facts(plugrad.relu) if "Relu" in line]
+    assert kernels_of_op(plugrad.relu) == ["Relu"]
+    assert kernels_of_op(plugrad.max) == ["Max", "Any"]  # of bools
+    assert {"Sub", "Multiply", "Add"} <= {*kernels_of_op(plugrad.moving_average)}  # operators
+    assert kernels_of_op(plugrad.broadcast_shapes) == []
+    (line,) = [line for line in describe_kernels(plugrad.relu) if "Relu" in line]
     assert "kernels/activation.html#relu>" in line
-    assert any("none: they are constant between jumps" in line for line in facts(plugrad.floor))
+    assert any(
+        "none: they are constant between jumps" in line for line in describe_kernels(plugrad.floor)
+    )
