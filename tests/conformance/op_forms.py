@@ -11,7 +11,7 @@ import numpy as np
 
 import plugrad
 from conformance.reader import Opaque, Record
-from consistency.tfjs import Place, places, signatures
+from consistency.tfjs import TfjsOp, tfjs_ops, tfjs_signatures
 from plugrad import Tensor
 from plugrad.types.dtype import as_dtype
 
@@ -60,20 +60,20 @@ def ops() -> dict[str, str]:
     """Return the snake_case name of each op by the name under which its calls were recorded."""
     return {
         f"{op.rpartition('.')[0]}.{spelling}".lstrip("."): op
-        for op, (spelling, _) in signatures().items()
+        for op, (spelling, _) in tfjs_signatures().items()
     }
 
 
-def place(record: Record) -> Place:
+def place(record: Record) -> TfjsOp:
     """Return where the recorded op is in plugrad."""
     recorded = record.kernel.removeprefix("math.")
     found = next(prefix + recorded for prefix in ("", "spectral.") if prefix + recorded in ops())
-    return places()[ops()[found]]
+    return tfjs_ops()[ops()[found]]
 
 
-def given(record: Record, here: Place) -> Arguments:
+def given(record: Record, here: TfjsOp) -> Arguments:
     """Return the recorded arguments under TensorFlow.js's snake_case names, as plugrad takes them."""
-    _, theirs = signatures()[here.op]
+    _, theirs = tfjs_signatures()[here.op]
     spelled = {name.replace("_", ""): name for name in theirs}
     found = {}
     for camel, value in record.args.items():
@@ -87,13 +87,13 @@ def given(record: Record, here: Place) -> Arguments:
     return {n: converted(n, v, here, found) for n, v in {**here.defaults, **found}.items()}
 
 
-def is_needed(name: str, here: Place) -> bool:
+def is_needed(name: str, here: TfjsOp) -> bool:
     """Whether plugrad's callable cannot be called without an argument."""
     parameter = here.parameters.get(here.arguments.get(name, name))
     return parameter is not None and parameter.default is parameter.empty
 
 
-def converted(name: str, value: Any, here: Place, others: Arguments) -> Any:
+def converted(name: str, value: Any, here: TfjsOp, others: Arguments) -> Any:
     """Return an argument in plugrad's form."""
     if name == "pad" and isinstance(value, list):  # all four axes: leave the spatial ones
         first = 2 if others.get("data_format") == "NCHW" else 1
@@ -126,7 +126,7 @@ def converted(name: str, value: Any, here: Place, others: Arguments) -> Any:
     return value
 
 
-def is_class(name: str, here: Place) -> bool:
+def is_class(name: str, here: TfjsOp) -> bool:
     return name in CLASSES and here.op == "confusion_matrix"
 
 
@@ -161,7 +161,7 @@ def prepared(record: Record) -> Callable[[], Any]:
     return call
 
 
-def run(here: Place, args: Arguments) -> Any:
+def run(here: TfjsOp, args: Arguments) -> Any:
     """Call plugrad with arguments under TensorFlow.js's names."""
     renamed = {here.arguments.get(n, n): v for n, v in args.items() if n not in here.without}
     if here.kernel:
@@ -188,7 +188,7 @@ def run(here: Place, args: Arguments) -> Any:
     return target(*positional, **renamed)
 
 
-def is_whole(here: Place, args: Arguments) -> bool:
+def is_whole(here: TfjsOp, args: Arguments) -> bool:
     """Whether the callable for whole numbers is meant."""
     if not here.for_integers:
         return False
@@ -197,7 +197,7 @@ def is_whole(here: Place, args: Arguments) -> bool:
     return all(t.dtype.is_integer for t in tensors) if tensors else dtype == "int32"
 
 
-def finished(here: Place, args: Arguments, result: Any) -> Any:
+def finished(here: TfjsOp, args: Arguments, result: Any) -> Any:
     """Return the result with what a parameter without a counterpart would have done to it."""
     if "shape" in here.without and "shape" in args:
         # Flat values take the shape; nested ones have one, with which it must agree.

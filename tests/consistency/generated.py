@@ -14,7 +14,7 @@ from consistency import contract_pages, extend_api, notebooks, numpys, onnx_page
 from consistency.committed import SHORT_DTYPE_NAMES
 from consistency.coverage import KERNEL_FAMILIES, DtypesByKernel, family_kernels, measure_coverage
 from consistency.derivatives import gradients_page
-from consistency.tfjs import places, tfjs_kernels
+from consistency.tfjs import tfjs_kernels, tfjs_ops
 from plugins.native.asked import asked
 from plugrad.discovery.hooks import HOOK_SPECIFICATIONS
 from plugrad.discovery.manifest import BACKEND_MANIFEST_FILE, PLUGIN_MANIFEST_FILE
@@ -113,7 +113,7 @@ def names_page() -> str:
         "| TensorFlow.js | plugrad | notes |",
         "|---|---|---|",
     ]
-    for place in places().values():
+    for place in tfjs_ops().values():
         notes = [
             *(f"`{there}` is `{here}`" for there, here in place.arguments.items()),
             *(f"`{name}` is {value!r} there" for name, value in place.defaults.items()),

@@ -16,8 +16,8 @@ from plugrad.contract.kernel import Kernel
 from plugrad.extend import FLOATING, KERNELS, Shaped, Spec
 
 
-def gaps(kernel: Kernel) -> Iterator[str]:
-    """Yield what is wrong with the words of a contract."""
+def iter_docstring_problems(kernel: Kernel) -> Iterator[str]:
+    """Yield the problems of the docstring of a contract."""
     told, own = kernel.description, read_docstring(kernel.rule.__doc__)
     if not re.fullmatch(r"Return\b.*\.", told.summary):
         yield f"the summary {told.summary!r} is not a sentence that begins with Return"
@@ -32,7 +32,7 @@ def gaps(kernel: Kernel) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", core_kernels())
 def test_all_that_a_kernel_takes_and_gives_is_described(name):
-    assert list(gaps(KERNELS[name])) == []
+    assert list(iter_docstring_problems(KERNELS[name])) == []
 
 
 @pytest.mark.parametrize("name", core_kernels())
@@ -61,7 +61,7 @@ def test_what_a_family_describes_is_taken_by_a_kernel_that_does_not_describe_it(
     assert not module.returns or not all(own.returns for own in owns)
 
 
-def bad(x: Spec, *others: Spec, axis: int) -> Spec:  # noqa: D417 - that is what is bad about it
+def badly_documented_rule(x: Spec, *others: Spec, axis: int) -> Spec:  # noqa: D417 - that is what is bad about it
     """Give back x.
 
     Args:
@@ -72,13 +72,15 @@ def bad(x: Spec, *others: Spec, axis: int) -> Spec:  # noqa: D417 - that is what
 
 
 def test_gaps_are_found():
-    found = list(gaps(Kernel("Bad", bad, "example")))
+    found = list(iter_docstring_problems(Kernel("Bad", badly_documented_rule, "example")))
     assert len(found) == 6
     for word in ("Return", "x is", "*others is", "axis is", "no output", "y is described"):
         assert any(word in gap for gap in found), word
 
 
-def good(x: Spec, bias: Spec | None = None, *, axis: int, alpha: float = 0.5) -> tuple[Spec, ...]:
+def well_documented_rule(
+    x: Spec, bias: Spec | None = None, *, axis: int, alpha: float = 0.5
+) -> tuple[Spec, ...]:
     """Return x twice.
 
     It says more.
@@ -98,7 +100,7 @@ def good(x: Spec, bias: Spec | None = None, *, axis: int, alpha: float = 0.5) ->
 
 
 def test_description_has_all_parts():
-    kernel = Kernel("Good", good, "example", accepts=FLOATING)
+    kernel = Kernel("Good", well_documented_rule, "example", accepts=FLOATING)
     told = kernel.description
     assert told == ContractDescription(
         "Good",
