@@ -1,8 +1,7 @@
 """Op records of errors: the error that plugrad raises, by what TensorFlow.js said.
 
 plugrad checks in an order of its own. Where it objects to something else first, `ERROR_AND_REASON_BY_RECORD`
-has the record
-with the reason.
+has the record with the reason.
 """
 
 import re

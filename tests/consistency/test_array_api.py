@@ -40,17 +40,17 @@ STANDARD_FUNCTIONS = [
 ]
 
 
-def test_id(value):
+def parameter_id(value):
     return ".".join(part for part in value if part)
 
 
-@pytest.mark.parametrize("place", STANDARD_NAMES, ids=test_id)
+@pytest.mark.parametrize("place", STANDARD_NAMES, ids=parameter_id)
 def test_name_exists(place):
     space, name = place
-    assert hasattr(namespace(plugrad, space), name), f"plugrad has no {test_id(place)}"
+    assert hasattr(namespace(plugrad, space), name), f"plugrad has no {parameter_id(place)}"
 
 
-@pytest.mark.parametrize("place", STANDARD_FUNCTIONS, ids=test_id)
+@pytest.mark.parametrize("place", STANDARD_FUNCTIONS, ids=parameter_id)
 def test_function_takes_what_the_standard_says(place):
     """Each call that the standard allows is allowed, and its arguments have the same meanings.
 

@@ -23,11 +23,11 @@ def on_cpu():
         yield
 
 
-def test_id(argument):
+def parameter_id(argument):
     return argument if isinstance(argument, str) else argument.label
 
 
-@pytest.mark.parametrize(("row", "op"), RULES_WITH_OPS, ids=test_id)
+@pytest.mark.parametrize(("row", "op"), RULES_WITH_OPS, ids=parameter_id)
 def test_rule(row, op):
     row.check(op)
 
