@@ -395,28 +395,6 @@ def supported_dtype(dtype: DType, kernel: Kernel[..., Any], op: str) -> DType:
     raise DTypeError(f"{op} does not take {dtype}; it takes {', '.join(map(str, known))}. {remedy}")
 
 
-def check_floats(op: str, **operands: TensorLike | None) -> None:
-    """Raise if a tensor or an array is not floating; lists, which have no dtype, may hold integers.
-
-    Layers of networks call this. Integer inputs are mostly unscaled pixels, on which a network
-    silently trains badly.
-
-    Raises:
-        DTypeError: one holds whole numbers or bools.
-    """
-    for name, x in operands.items():
-        if isinstance(x, Tensor | np.ndarray) and x.dtype.kind in _NON_FLOAT_KINDS:
-            raise DTypeError(
-                f"{op}: {name} is {as_dtype(x.dtype)} and must be a float; convert it, as in "
-                f"plugrad.astype({name}, 'float32'), and scale it if it is an image"
-            )
-
-
-_NON_FLOAT_KINDS = frozenset(
-    {"bool", "signed", "unsigned", *"biu"}
-)  # in plugrad's and NumPy's words
-
-
 def cast(x: Tensor, dtype: DType, op: str = "astype") -> Tensor:
     """Cast `x` to a dtype, or return it unchanged if it has that dtype; error messages begin with `op`.
 

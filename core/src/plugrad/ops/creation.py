@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from plugrad.discovery.selection import resolve_backend
-from plugrad.engine.results import alias, tensor_from_host, wrap_array
+from plugrad.engine.results import alias, tensor_from_host
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.errors import (
     ArgumentError,
@@ -24,7 +24,6 @@ from plugrad.ops.arguments import as_tensor, cast, host_array, promote_to_one_dt
 from plugrad.ops.attributes import check_finite, check_flag, check_integer
 from plugrad.ops.dtypes import nearest_stored_dtype, requested_dtype
 from plugrad.tensor.tensor import Tensor, TensorLike
-from plugrad.types.arguments import check_callable
 from plugrad.types.dtype import (
     DType,
     DTypeLike,
@@ -39,47 +38,12 @@ from plugrad.types.dtype import (
 from plugrad.types.shapes import as_shape, as_sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from plugrad.contract.kernel import Kernel, ValidatedAttributes
     from plugrad.discovery.selection import DeviceLike
     from plugrad.tensor.backend import Backend
     from plugrad.types.specs import Shape, ShapeLike
-
-
-def host_value(
-    function: Callable[[], Any],
-    *,
-    shape: ShapeLike = (),
-    dtype: DTypeLike = float32,
-    device: DeviceLike | None = None,
-) -> Tensor:
-    """A tensor of numbers that a function computes on the host; a traced program computes them anew at each call.
-
-    It has no gradient. What Python computes while a function is traced is the same in each of its calls. A value
-    that changes from call to call, such as the number of steps taken, belongs into such a function.
-
-    >>> from itertools import count
-    >>> from plugrad.extend import host_value
-    >>> steps = count(1)
-    >>> host_value(lambda: next(steps), dtype="int32")
-    tensor(1, dtype=int32)
-
-    Args:
-        function: a function without arguments that returns a number, or an array of the shape. The values of a
-            traced program are computed in the order in which they were asked for.
-        shape: the shape of the tensor.
-        dtype: its dtype.
-        device: where the tensor lives; by default on the active backend.
-
-    Raises:
-        ArgumentError: `function` is not callable.
-        UnsupportedDtype: the backend does not have the dtype.
-    """
-    check_callable("host_value", function)
-    backend = resolve_backend(device)
-    wanted = requested_dtype(as_dtype(dtype), backend)
-    return wrap_array(backend.host_value(function, as_shape(shape), wanted), backend)
 
 
 def asarray(
