@@ -243,7 +243,9 @@ class Device:
                 self.check_external_buffers([source])
             encoder = None if self._pass is None else self._end_pass(self._pass)
             self._raw.submit_copy(
-                encoder, (source.handle, source_start, size), (target.handle, target_start, size)
+                encoder,
+                (source.handle, source.offset + source_start, size),
+                (target.handle, target.offset + target_start, size),
             )
 
     def record(self, plan: Plan, operands: list[Storage]) -> None:
@@ -297,12 +299,17 @@ class Device:
                 self._begin_pass()
             handle, driver = self._handle, self._driver
             self._current, self._parameters = None, b""
-            for pipeline, group, parameters, grid in dispatches:
-                driver.set_pipeline(handle, pipeline)
-                driver.set_bind_group(handle, 0, group, 0, driver.NULL)
-                if parameters:
+            set_bind_group, dispatch = driver.set_bind_group, driver.dispatch_workgroups
+            no_offsets, current, current_parameters = driver.NULL, None, b""
+            for pipeline, group, parameters, (x, y, z) in dispatches:
+                if pipeline is not current:
+                    driver.set_pipeline(handle, pipeline)
+                    current, current_parameters = pipeline, b""
+                set_bind_group(handle, 0, group, 0, no_offsets)
+                if parameters and parameters != current_parameters:
                     driver.set_immediates(handle, 0, parameters, len(parameters))
-                driver.dispatch_workgroups(handle, *grid)
+                    current_parameters = parameters
+                dispatch(handle, x, y, z)
             self._dispatches += len(dispatches)
             self._bytes += nbytes
             if self._dispatches >= self.batch_limit or self._bytes >= BATCH_MAX_BYTES:
@@ -312,7 +319,10 @@ class Device:
         """Record a dispatch with operands that are larger than a binding."""
         program, step = plan.program, self.part_bytes
         parts = [
-            [(s.handle, start, min(step, s.size - start)) for start in range(0, s.size, step)]
+            [
+                (s.handle, s.offset + start, min(step, s.size - start))
+                for start in range(0, s.size, step)
+            ]
             for s in operands
         ]
         counts = tuple(map(len, parts))

@@ -38,6 +38,7 @@ class Program:
         "label",
         "outputs",
         "source",
+        "store_calls",
         "stored_elements",
         "workgroup",
     )
@@ -51,6 +52,7 @@ class Program:
         workgroup: int = 64,
         outputs: int = 1,
         stored_elements: int = 0,
+        store_calls: int = 1,
     ) -> None:
         self.label: str = label
         self.source: Callable[..., str] = source
@@ -60,6 +62,8 @@ class Program:
         self.stored_elements: int = stored_elements
         """How many adjacent elements the shader's function `store` gets, which elementwise calls may replace; 0 if
         there is no such function. The source then takes the arguments `store` and `fields`."""
+        self.store_calls: int = store_calls
+        """In how many places the shader calls this function, which is compiled for each."""
         self.has_table: bool = False
         """Whether the parameters are in a buffer, because there are many; the first plan knows."""
 
