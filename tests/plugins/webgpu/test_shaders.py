@@ -8,7 +8,7 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from consistency.committed import committed, runs
+from consistency.committed import committed_kernel_table, is_listed
 from plugrad.extend import KERNELS, float32
 from plugrad_webgpu.algorithms.subgroups import (
     subgroup_size_substitutions,
@@ -312,7 +312,9 @@ def test_a_repeated_line_is_written_out():
 ELEMENTWISE = [
     kernel
     for name, kernel in KERNELS.items()
-    if kernel.is_elementwise and not kernel.is_variadic and committed()[name]["webgpu"] != "–"
+    if kernel.is_elementwise
+    and not kernel.is_variadic
+    and committed_kernel_table()[name]["webgpu"] != "–"
 ]
 
 
@@ -320,7 +322,7 @@ ELEMENTWISE = [
 def test_every_expression_compiles_for_every_dtype(run, kernel):
     attributes = {"alpha": 1, "clip_value_min": 0, "clip_value_max": 1, "dtype": float32}
     attrs = {name: attributes[name] for name in kernel.attributes}
-    dtypes = [d for d in SHADER_DTYPES if runs(kernel.name, "webgpu", str(d))]
+    dtypes = [d for d in SHADER_DTYPES if is_listed(kernel.name, "webgpu", str(d))]
     assert dtypes
     for dtype in dtypes:
         for shape in ((3,), (2, 3)):  # vectors, and rows that do not hold whole vectors
