@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from plugrad.extend import PlugradError, compute_host_value
-from plugrad_webgpu.device.device import EncodedDispatch, parameters_as_words
 from plugrad_webgpu.memory.buffers import ExternalBuffer, GpuArray
 from plugrad_webgpu.memory.transfers import as_words_on_device
 from plugrad_webgpu.recording.fusing import fuse_elementwise, remove_dead_work
@@ -22,6 +21,7 @@ from plugrad_webgpu.recording.recorder import ConstantPlaceholder, PlaceholderBu
 from plugrad_webgpu.recording.rows import attach_calls_to_rows
 from plugrad_webgpu.recording.slots import assign_slots
 from plugrad_webgpu.shaders.layout import size_class
+from plugrad_webgpu.shaders.program import EncodedDispatch, parameters_as_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
