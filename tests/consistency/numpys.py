@@ -35,12 +35,12 @@ def has_gradient(name: str) -> bool:
     return found[0]
 
 
-def listed(names) -> str:
+def join_function_names(names) -> str:
     return ", ".join(f"`np.{name}`" for name in sorted(names))
 
 
-def page() -> str:
-    """Return the tables."""
+def numpy_page() -> str:
+    """Return the page about NumPy's functions, as Markdown."""
     lines = [
         "# NumPy's functions on tensors",
         "",
@@ -64,7 +64,7 @@ def page() -> str:
             calls = public_name(op.function) or "a few ops"
             lines.append(f"| `np.{name}`{mark} | {gradient} | {calls} |")
     constants = numpy_table.READING_FUNCTIONS - numpy_table.FUNCTIONS_NOT_RETURNING_ARRAYS
-    creators = listed(numpy_table.CREATION_FUNCTIONS)
+    creators = join_function_names(numpy_table.CREATION_FUNCTIONS)
     lines += [
         "",
         "NumPy's elementwise functions, such as `np.exp` and `np.add`, call the ops of the same names, and have",
@@ -75,10 +75,11 @@ def page() -> str:
         "",
         "| functions | what they do with tensors |",
         "|---|---|",
-        f"| {listed(numpy_table.METADATA_FUNCTIONS)} | look at shape and dtype only |",
-        f"| {listed(numpy_table.FUNCTIONS_NOT_RETURNING_ARRAYS)} "
+        f"| {join_function_names(numpy_table.METADATA_FUNCTIONS)} | look at shape and dtype only |",
+        f"| {join_function_names(numpy_table.FUNCTIONS_NOT_RETURNING_ARRAYS)} "
         "| read the values, for a text, a truth value or a file |",
-        f"| {listed(constants)}, and conversions: `np.asarray`, `np.array`, `np.from_dlpack`, `a[...] = x` "
+        f"| {join_function_names(constants)}, "
+        "and conversions: `np.asarray`, `np.array`, `np.from_dlpack`, `a[...] = x` "
         "| read the values; of a tensor that is being differentiated, they raise `GradientLost` |",
         f"| {creators} with `like=x` | make a tensor on the device of x |",
         "",

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from consistency.coverage import FAMILIES
+from consistency.coverage import KERNEL_FAMILIES
 from plugrad import KernelConfig, host
 from plugrad.errors import ArgumentError, KernelNotFound, RegistrationError, ShapeError
 from plugrad.extend import (
@@ -171,7 +171,7 @@ def test_explicit_form_cannot_save_the_list(blend):
 # --- bodies of plugrad's own ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", KERNEL_FAMILIES)
 def test_every_family_can_be_asked_for_its_bodies(family):
     bodies = host_implementations(import_module(f"plugrad.kernels.{family}"))
     is_written = (Path(host.__file__).parent / f"{family}.py").is_file()

@@ -3,7 +3,7 @@
 import pytest
 
 import plugrad
-from consistency.derivatives import checks
+from consistency.derivatives import gradient_cases_by_kernel
 from families.case import Case
 from plugrad.extend import KERNELS
 
@@ -23,7 +23,7 @@ def different(cases: list[Case]) -> list[Case]:
 
 @pytest.mark.parametrize("name", WITH_GRADIENT)
 def test_gradient_agrees_with_finite_differences_to_second_order(name, rng):
-    cases = different(checks().get(name, []))
+    cases = different(gradient_cases_by_kernel().get(name, []))
     assert len(cases) >= CASES, f"only {len(cases)} rows differentiate through {name}"
     with plugrad.use("cpu"):
         for case in cases:
@@ -35,7 +35,7 @@ IN_DOUBLE = {"Cast": "its rows cast to float64"}
 
 @pytest.mark.parametrize("name", [n for n in WITH_GRADIENT if n not in IN_DOUBLE])
 def test_gradient_agrees_with_finite_differences_in_single_precision(name, backend, rng):
-    cases = checks()[name]
+    cases = gradient_cases_by_kernel()[name]
     single = [c for c in cases if {"float32", "complex64"} & set(c.dtypes)] or cases
     stored = {"float32", "complex64"} & plugrad.which().backend.dtypes()
     if backend != "cpu" and not stored & set(single[0].dtypes):

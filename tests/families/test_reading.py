@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import plugrad
-from consistency.coverage import FAMILIES, cases_of
-from consistency.derivatives import checks
+from consistency.coverage import KERNEL_FAMILIES, family_cases
+from consistency.derivatives import gradient_cases_by_kernel
 from families.test_decomposition_edges import FOUND, NOT_DETERMINED
 from families.test_every_gradient import WITH_GRADIENT, different
 from plugrad import linalg, optimizers
@@ -36,7 +36,7 @@ def unreadable(monkeypatch):
     def refuse(array):
         raise ReadError("a value was read")
 
-    checks()  # which rows differentiate through a kernel is found out once
+    gradient_cases_by_kernel()  # which rows differentiate through a kernel is found out once
     with plugrad.use("cpu"):
         monkeypatch.setattr(plugrad.which().backend, "to_numpy", refuse)
         yield
@@ -52,10 +52,10 @@ def test_values_cannot_be_read(unreadable):
             read(plugrad.asarray(1.0))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", KERNEL_FAMILIES)
 def test_ops_read_nothing(family, unreadable, rng):
     reading = set()
-    for case in cases_of(family):
+    for case in family_cases(family):
         try:
             with np.errstate(all="ignore"):
                 case.op(*stored(case.draw(rng, case.main)), **case.attributes(case.main))
@@ -72,7 +72,11 @@ def test_composed_ops_read_nothing(op, unreadable, rng):
 @pytest.mark.parametrize("name", WITH_GRADIENT)
 def test_gradient_rules_read_nothing(name, unreadable, rng):
     """Not to the second order either."""
-    cases = [c for c in checks()[name] if str(c) not in set().union(*OPS_THAT_READ.values())]
+    cases = [
+        c
+        for c in gradient_cases_by_kernel()[name]
+        if str(c) not in set().union(*OPS_THAT_READ.values())
+    ]
     for case in different(cases):
         with np.errstate(all="ignore"):
             case.derivative_tensors(case.draw_for_gradient(rng, "float64"))

@@ -7,18 +7,20 @@ from importlib import import_module
 
 import pytest
 
-from consistency.coverage import FAMILIES, cases_in
+from consistency.coverage import KERNEL_FAMILIES, iter_cases
 from families.case import from_table
 
 
 def runs_its_rows(family):
     """Whether the tests of a family have the rows of its table among their cases."""
     own = vars(import_module(f"families.test_{family}")).values()
-    cases = {id(case) for value in own for case in cases_in(value)}
+    cases = {id(case) for value in own for case in iter_cases(value)}
     return cases >= {id(case) for case in from_table(family)}
 
 
-CASES = [case for family in FAMILIES if not runs_its_rows(family) for case in from_table(family)]
+CASES = [
+    case for family in KERNEL_FAMILIES if not runs_its_rows(family) for case in from_table(family)
+]
 
 
 def label(case):

@@ -25,7 +25,7 @@ from plugrad_native.programs.control import has_supported_sizes
 from plugrad_native.programs.delays import find_delayed_results
 from plugrad_native.programs.elementwise import lower_elementwise
 from plugrad_native.programs.epilogues import can_join_epilogue, find_accumulators
-from plugrad_native.programs.groups import is_repeated_number
+from plugrad_native.programs.groups import can_join_loop, is_repeated_number
 from plugrad_native.programs.lookups import find_unproven_lookups
 from plugrad_native.programs.lowering import (
     SLICE_OR_JOIN_KERNELS,
@@ -39,7 +39,7 @@ from plugrad_native.programs.rows import fits_in_row_group, is_row_view, lower_r
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from plugrad.extend import Graph, Group, Step, Value
+    from plugrad.extend import Graph, Group, Shape, Step, Value
 
 
 class CompiledStepSelector:
@@ -93,16 +93,15 @@ class CompiledStepSelector:
             graph, lambda step: isinstance(step, Call) and self.is_groupable(step)
         )
         found = find_groups(
-            graph, is_included=self.is_groupable, fits=self.can_join_group, min_calls=1
-        )
-        return fuse_steps(
             graph,
-            [
-                g.steps
-                for g in found
-                if any(map(self.can_lower_in_loop, _get_group_calls(graph, g)))
-            ],
+            is_included=self.is_groupable,
+            loop=self.get_loop_shape,
+            fits=self.can_join_group,
+            min_calls=1,
         )
+        calls = [(group.steps, _get_group_calls(graph, group)) for group in found]
+        loops = [steps for steps, made in calls if any(map(self.can_lower_in_loop, made))]
+        return fuse_steps(graph, loops)
 
     def is_groupable(self, call: Call) -> bool:
         """Return whether a call may be part of a loop over elements or rows."""
@@ -115,6 +114,13 @@ class CompiledStepSelector:
         if call.outputs[0] in self.unproven:
             return False
         return lower_elementwise(call, specs) is not None or lower_rows(call, specs) is not None
+
+    def get_loop_shape(self, call: Call) -> Shape | None:
+        """Return the shape of the loop that can make a call; None if the call cannot join each loop of its shape."""
+        (y,) = call.outputs
+        if y in self.delayed or not can_join_loop(call, self.specs):
+            return None
+        return self.specs[y].shape
 
     def can_join_group(self, call: Call, group: Sequence[Call]) -> bool:
         """Return whether a call may join a group; a delayed call may not join the group that computes its inputs."""
