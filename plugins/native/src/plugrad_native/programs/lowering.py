@@ -425,6 +425,7 @@ def matmul(call: Call, specs: Specs) -> list[AnyCall] | None:
     ]
 
 
+C_ADD_MATMUL: Final = check_c_function("add_matmul_float32")
 MATMUL_BLOCK_DEPTH: Final = 192
 """The depth up to which C makes a sum in one piece, as in csrc/linalg.c."""
 
@@ -451,7 +452,7 @@ def add_matmul(call: Call, specs: Specs) -> list[AnyCall] | None:
     ):
         return None
     operands = InputOperand(a), InputOperand(b), OutputOperand(y)
-    return [CCall(check_c_function("add_matmul_float32"), (*operands, *sizes_and_strides))]
+    return [CCall(C_ADD_MATMUL, (*operands, *sizes_and_strides))]
 
 
 # --- reductions and normalizations -----------------------------------------------------------------
