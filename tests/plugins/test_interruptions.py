@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from core.conftest import FakeBackend, forget
+from core.conftest import FakeBackend, unregister_backend
 from plugrad.errors import BackendFailed, KernelFailed, RegistrationError, describe_exception
 from plugrad.extend import KernelTable, is_interruption, suppress_failures
 from plugrad.kernels import unary
@@ -226,7 +226,7 @@ def ringing(ring, monkeypatch):
         return Ringing.name
 
     yield spoil
-    forget(Ringing.name)
+    unregister_backend(Ringing.name)
 
 
 def compute(device):

@@ -5,11 +5,11 @@ import pytest
 
 import plugrad
 import plugrad_nn as nn
-from core.test_optimizers import RECORD
+from core.test_optimizers import TORCH_RECORD
 from plugins.nn.conftest import as_numpy
 from plugrad.extend import ArgumentError, ArgumentValueError
 
-VALUES = RECORD["values"]
+VALUES = TORCH_RECORD["values"]
 """The values of a parameter before the updates."""
 
 
@@ -27,7 +27,7 @@ def test_averages_are_those_of_torch(is_traced, backend):
         update()
         found.append(average.params["kernel"].item())
     allowed = 1e-12 if dtype == "float64" else 1e-6
-    np.testing.assert_allclose(found, RECORD["averages"], rtol=allowed)
+    np.testing.assert_allclose(found, TORCH_RECORD["averages"], rtol=allowed)
     inside = []
     with pytest.raises(ZeroDivisionError), average.applied():
         inside.append(kernel.item() / 0)

@@ -5,7 +5,7 @@ import pytest
 
 import plugrad
 import plugrad_nn as nn
-from core.test_optimizers import RECORD
+from core.test_optimizers import TORCH_RECORD
 from plugrad.extend import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 from plugrad.testing import check_gradient
 
@@ -209,7 +209,7 @@ def test_schedules_follow_their_formulas():
 )
 def test_schedules_are_those_of_torch(schedule, backend):
     """Also in a traced step, whose gradient is 1, so that it moves a weight by the learning rate."""
-    rates = RECORD["schedules"][type(schedule).__name__]
+    rates = TORCH_RECORD["schedules"][type(schedule).__name__]
     assert [schedule(n) for n in range(len(rates))] == pytest.approx(rates, rel=1e-12)
     w = plugrad.Variable([0.0])
     optimizer = plugrad.optimizers.SGD(schedule)

@@ -13,7 +13,7 @@ import pytest
 
 import plugrad
 import plugrad_nn as nn
-from core.tfjs_models.node import needs_tfjs, package, run_jobs
+from core.tfjs_models.node import needs_tfjs, run_models_in_node, tfjs_package_folder
 from plugrad.errors import (
     ArgumentError,
     DamagedFile,
@@ -75,7 +75,7 @@ def test_the_records_are_what_tensorflow_js_gives(tmp_path):
         ["node", HERE / "make_models.js", tmp_path / "records.json"],
         check=True,
         capture_output=True,
-        env={**os.environ, "TFJS": str(package())},
+        env={**os.environ, "TFJS": str(tfjs_package_folder())},
     )
     made = json.loads((tmp_path / "records.json").read_text("utf-8"))
     for name, record in RECORDS.items():
@@ -194,7 +194,9 @@ def test_tensorflow_js_runs_what_is_saved(tmp_path):
         named = {str(n): x for n, x in enumerate(inputs)}
         jobs.append({"folder": str(folder), "kind": "layers", "inputs": named, "outputs": []})
         wanted.append([y.numpy() for y in results_of(model, params, inputs)])
-    for name, result, values in zip(MODELS, run_jobs(jobs, tmp_path), wanted, strict=True):
+    for name, result, values in zip(
+        MODELS, run_models_in_node(jobs, tmp_path), wanted, strict=True
+    ):
         assert not isinstance(result, str), f"{name}: {result}"
         for got, want in zip(result, values, strict=True):
             np.testing.assert_allclose(got, want, 2e-5, 2e-5, err_msg=name)
@@ -337,7 +339,7 @@ def test_weights_must_fit(tmp_path):
 
 def test_damaged_files_give_errors_of_plugrad(tmp_path):
     """``DAMAGED_FILES=2000`` tries as many."""
-    from core.test_tfjs_graph_models import mutated
+    from core.test_tfjs_graph_models import mutate_json
 
     inputs, _ = unpacked(RECORDS["several"], tmp_path / "model")
     file = tmp_path / "model" / "model.json"
@@ -349,7 +351,7 @@ def test_damaged_files_give_errors_of_plugrad(tmp_path):
             damaged = bytearray(text)
             damaged[rng.randrange(len(damaged))] = rng.randrange(32, 127)
         else:
-            damaged = json.dumps(mutated(json.loads(text), rng)).encode()
+            damaged = json.dumps(mutate_json(json.loads(text), rng)).encode()
         file.write_bytes(bytes(damaged))
         try:
             model, params = tfjs.load_layers_model(file)
