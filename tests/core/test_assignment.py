@@ -19,7 +19,7 @@ from core.test_indexing import (
     cube_tensor,
     tensor_from_key_part,
 )
-from families.case import Case, Refusal
+from families.case import Case, ErrorCase
 from families.domains import uniform
 from plugrad.errors import (
     ArgumentError,
@@ -418,36 +418,40 @@ def disposed_tensor():
 
 
 REJECTED_ASSIGNMENTS = [
-    Refusal(lambda: assign(3, 1), TensorIndexError, ["index 3", "axis 0", "size 3"]),
-    Refusal(lambda: assign([0, 5], 1), TensorIndexError, ["index 5", "axis 0", "size 3"]),
-    Refusal(lambda: assign(1.0, 1), TensorIndexError, ["1.0 is not an index"]),
-    Refusal(lambda: assign(slice(None, None, 0), 1), ArgumentValueError, ["step other than 0"]),
-    Refusal(lambda: assign(ROW_MASK[:2], 1), TensorIndexError, ["(2,)", "(3, 4, 5)"]),
-    Refusal(
+    ErrorCase(lambda: assign(3, 1), TensorIndexError, ["index 3", "axis 0", "size 3"]),
+    ErrorCase(lambda: assign([0, 5], 1), TensorIndexError, ["index 5", "axis 0", "size 3"]),
+    ErrorCase(lambda: assign(1.0, 1), TensorIndexError, ["1.0 is not an index"]),
+    ErrorCase(lambda: assign(slice(None, None, 0), 1), ArgumentValueError, ["step other than 0"]),
+    ErrorCase(lambda: assign(ROW_MASK[:2], 1), TensorIndexError, ["(2,)", "(3, 4, 5)"]),
+    ErrorCase(
         lambda: assign(plugrad.asarray(ROW_MASK[:2]), 1), TensorIndexError, ["(2,)", "(3, 4, 5)"]
     ),
-    Refusal(lambda: assign(0, [1, 2]), ShapeError, ["(2,)", "does not broadcast", "(4, 5)"]),
-    Refusal(lambda: assign((0, 0, 0), [1, 2]), ShapeError, ["(2,)", "does not broadcast", "()"]),
-    Refusal(lambda: assign(EVEN, [1, 2]), ShapeError, ["(2,)", "does not broadcast", "(30,)"]),
-    Refusal(lambda: assign(ROW_MASK, [[1, 2]]), ShapeError, ["(1, 2)", "does not broadcast", "5)"]),
-    Refusal(lambda: assign([0, 1], [1, 2, 3]), ShapeError, ["(3,)", "(2, 4, 5)"]),
-    Refusal(
+    ErrorCase(lambda: assign(0, [1, 2]), ShapeError, ["(2,)", "does not broadcast", "(4, 5)"]),
+    ErrorCase(lambda: assign((0, 0, 0), [1, 2]), ShapeError, ["(2,)", "does not broadcast", "()"]),
+    ErrorCase(lambda: assign(EVEN, [1, 2]), ShapeError, ["(2,)", "does not broadcast", "(30,)"]),
+    ErrorCase(
+        lambda: assign(ROW_MASK, [[1, 2]]), ShapeError, ["(1, 2)", "does not broadcast", "5)"]
+    ),
+    ErrorCase(lambda: assign([0, 1], [1, 2, 3]), ShapeError, ["(3,)", "(2, 4, 5)"]),
+    ErrorCase(
         lambda: assign(0, 0.5), DTypeError, ["float32", "int32 does not hold", "astype('int32')"]
     ),
-    Refusal(lambda: assign(0, [0.5]), DTypeError, ["float32", "int32 does not hold"]),
-    Refusal(lambda: assign(0, np.int64(1)), DTypeError, ["int64", "int32 does not hold"]),
-    Refusal(lambda: assign(0, plugrad.ones(5)), DTypeError, ["float32", "int32 does not hold"]),
-    Refusal(lambda: assign(0, "a"), DTypeError, ["string", "int32 does not hold"]),
-    Refusal(lambda: assign(0, ["a"]), DTypeError, ["string", "int32 does not hold"]),
-    Refusal(lambda: assign(0, 1, plugrad.asarray(["a"])), DTypeError, ["string does not hold"]),
-    Refusal(lambda: assign(0, True, plugrad.asarray([1j])[:0]), TensorIndexError, ["size 0"]),
-    Refusal(lambda: assign(0, 2**40), ArgumentValueError, ["1099511627776", "does not fit int32"]),
-    Refusal(
+    ErrorCase(lambda: assign(0, [0.5]), DTypeError, ["float32", "int32 does not hold"]),
+    ErrorCase(lambda: assign(0, np.int64(1)), DTypeError, ["int64", "int32 does not hold"]),
+    ErrorCase(lambda: assign(0, plugrad.ones(5)), DTypeError, ["float32", "int32 does not hold"]),
+    ErrorCase(lambda: assign(0, "a"), DTypeError, ["string", "int32 does not hold"]),
+    ErrorCase(lambda: assign(0, ["a"]), DTypeError, ["string", "int32 does not hold"]),
+    ErrorCase(lambda: assign(0, 1, plugrad.asarray(["a"])), DTypeError, ["string does not hold"]),
+    ErrorCase(lambda: assign(0, True, plugrad.asarray([1j])[:0]), TensorIndexError, ["size 0"]),
+    ErrorCase(
+        lambda: assign(0, 2**40), ArgumentValueError, ["1099511627776", "does not fit int32"]
+    ),
+    ErrorCase(
         lambda: assign(0, [2**40]), ArgumentValueError, ["1099511627776", "does not fit int32"]
     ),
-    Refusal(lambda: assign(0, None), ArgumentError, ["item assignment", "NoneType"]),
-    Refusal(lambda: assign(0, 1.0, disposed_tensor()), DisposedTensor, ["disposed"]),
-    Refusal(lambda: assign(0, disposed_tensor()), DisposedTensor, ["disposed"]),
+    ErrorCase(lambda: assign(0, None), ArgumentError, ["item assignment", "NoneType"]),
+    ErrorCase(lambda: assign(0, 1.0, disposed_tensor()), DisposedTensor, ["disposed"]),
+    ErrorCase(lambda: assign(0, disposed_tensor()), DisposedTensor, ["disposed"]),
 ]
 
 

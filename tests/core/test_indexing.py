@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from families.case import Case, Refusal
+from families.case import Case, ErrorCase
 from families.domains import uniform
 from plugrad.errors import (
     ArgumentError,
@@ -184,50 +184,54 @@ def cube_tensor():
 
 
 INVALID_KEYS = [
-    Refusal(lambda: cube_tensor()[3], TensorIndexError, ["index 3", "axis 0", "size 3"]),
-    Refusal(lambda: cube_tensor()[-4], TensorIndexError, ["index -4", "axis 0", "size 3"]),
-    Refusal(lambda: cube_tensor()[0, 4], TensorIndexError, ["index 4", "axis 1", "size 4"]),
-    Refusal(lambda: cube_tensor()[[5]], TensorIndexError, ["index 5", "axis 0", "size 3"]),
-    Refusal(
+    ErrorCase(lambda: cube_tensor()[3], TensorIndexError, ["index 3", "axis 0", "size 3"]),
+    ErrorCase(lambda: cube_tensor()[-4], TensorIndexError, ["index -4", "axis 0", "size 3"]),
+    ErrorCase(lambda: cube_tensor()[0, 4], TensorIndexError, ["index 4", "axis 1", "size 4"]),
+    ErrorCase(lambda: cube_tensor()[[5]], TensorIndexError, ["index 5", "axis 0", "size 3"]),
+    ErrorCase(
         lambda: cube_tensor()[0, :, [1, -6]], TensorIndexError, ["index -6", "axis 2", "size 5"]
     ),
-    Refusal(
+    ErrorCase(
         lambda: cube_tensor()[[0], np.array([2**40])],
         TensorIndexError,
         ["index 1099511627776", "axis 1"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: cube_tensor()[..., [0], [7]], TensorIndexError, ["index 7", "axis 2", "size 5"]
     ),
-    Refusal(
+    ErrorCase(
         lambda: cube_tensor()[0, 0, 0, 0], TensorIndexError, ["4 indices", "3 axes", "(3, 4, 5)"]
     ),
-    Refusal(lambda: cube_tensor()[EVEN, 0], TensorIndexError, ["4 indices", "3 axes", "(3, 4, 5)"]),
-    Refusal(lambda: cube_tensor()[..., ...], TensorIndexError, ["one ellipsis"]),
-    Refusal(
+    ErrorCase(
+        lambda: cube_tensor()[EVEN, 0], TensorIndexError, ["4 indices", "3 axes", "(3, 4, 5)"]
+    ),
+    ErrorCase(lambda: cube_tensor()[..., ...], TensorIndexError, ["one ellipsis"]),
+    ErrorCase(
         lambda: cube_tensor()[1.0], TensorIndexError, ["1.0 is not an index", "integers, slices"]
     ),
-    Refusal(
+    ErrorCase(
         lambda: cube_tensor()["a"], TensorIndexError, ["'a' is not an index", "arrays of integers"]
     ),
-    Refusal(lambda: cube_tensor()[0, {}], TensorIndexError, ["{} is not an index"]),
-    Refusal(lambda: cube_tensor()[[0.5]], DTypeError, ["float32", "integers", "bools"]),
-    Refusal(lambda: cube_tensor()[np.zeros(0, "float32")], DTypeError, ["float32", "integers"]),
-    Refusal(
+    ErrorCase(lambda: cube_tensor()[0, {}], TensorIndexError, ["{} is not an index"]),
+    ErrorCase(lambda: cube_tensor()[[0.5]], DTypeError, ["float32", "integers", "bools"]),
+    ErrorCase(lambda: cube_tensor()[np.zeros(0, "float32")], DTypeError, ["float32", "integers"]),
+    ErrorCase(
         lambda: cube_tensor()[plugrad.asarray(1.0)], DTypeError, ["float32", "integers", "int32"]
     ),
-    Refusal(lambda: cube_tensor()[[plugrad.asarray(1)]], ArgumentError, ["tensors in it", "stack"]),
-    Refusal(
+    ErrorCase(
+        lambda: cube_tensor()[[plugrad.asarray(1)]], ArgumentError, ["tensors in it", "stack"]
+    ),
+    ErrorCase(
         lambda: cube_tensor()[ROW_MASK[:2]], TensorIndexError, ["(2,)", "axes from 0", "(3, 4, 5)"]
     ),
-    Refusal(lambda: cube_tensor()[:, EVEN[:, :, 0]], TensorIndexError, ["(3, 4)", "axes from 1"]),
-    Refusal(
+    ErrorCase(lambda: cube_tensor()[:, EVEN[:, :, 0]], TensorIndexError, ["(3, 4)", "axes from 1"]),
+    ErrorCase(
         lambda: cube_tensor()[[0, 1], [0, 1, 2]],
         TensorIndexError,
         ["(2,)", "(3,)", "do not broadcast"],
     ),
-    Refusal(lambda: cube_tensor()[False, [0, 1]], TensorIndexError, ["(0,)", "(2,)"]),
-    Refusal(lambda: cube_tensor()[::0], ArgumentValueError, ["step other than 0"]),
+    ErrorCase(lambda: cube_tensor()[False, [0, 1]], TensorIndexError, ["(0,)", "(2,)"]),
+    ErrorCase(lambda: cube_tensor()[::0], ArgumentValueError, ["step other than 0"]),
 ]
 
 

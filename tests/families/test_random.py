@@ -11,7 +11,7 @@ import pytest
 import scipy
 
 import plugrad
-from families.case import FLOATS, Case, Refusal, from_table
+from families.case import FLOAT_DTYPES, Case, ErrorCase, conformance_cases
 from families.domains import uniform
 from plugrad.errors import (
     ArgumentError,
@@ -27,11 +27,11 @@ from plugrad.tensor.backend import Backend
 from plugrad.testing.rows import fixed_values
 from plugrad.testing.tables.random import philox
 
-WORD = 0xFFFFFFFF
+MAX_WORD = 0xFFFFFFFF
 
 
 def np_multinomial(logits, state, *, num_samples, normalized):
-    """Draw sample by sample what the contract promises."""
+    """Reference for multinomial, sample by sample."""
     words = philox(state, (logits.shape[0], num_samples)).view("uint32")
     drawn = np.zeros(words.shape, int)
     for row, sample in np.ndindex(drawn.shape):
@@ -41,16 +41,16 @@ def np_multinomial(logits, state, *, num_samples, normalized):
     return drawn
 
 
-def state_of(key, counter=0):
-    """Return the words of a key and a counter."""
+def generator_state(key, counter=0):
+    """Return the state of a generator: the words of a key and a counter."""
     return np.frombuffer((key | counter << 64).to_bytes(24, "little"), "<i4")
 
 
 def test_reference_is_philox():
-    """The known answers of the paper's authors, Random123."""
+    """Compares with the known answers of Random123, by the authors of the paper."""
     for state, words in [
         ((0,) * 6, "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
-        ((WORD,) * 6, "408f276d 41c83b0e a20bc7c6 6d5451fd"),
+        ((MAX_WORD,) * 6, "408f276d 41c83b0e a20bc7c6 6d5451fd"),
         (
             (0xA4093822, 0x299F31D0, 0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
             "d16cfe09 94fdcceb 5001e420 24126ea1",
@@ -60,37 +60,37 @@ def test_reference_is_philox():
         assert drawn.tolist() == [int(word, 16) for word in words.split()]
 
 
-def case(shape, domain, seed, **attrs):
+def multinomial_case(shape, domain, seed, **attrs):
     return Case(
         random.multinomial,
         np_multinomial,
-        [domain, fixed_values(state_of(seed), dtype="int32")],
+        [domain, fixed_values(generator_state(seed), dtype="int32")],
         [shape, (6,)],
         attrs,
-        FLOATS,
+        FLOAT_DTYPES,
         result="int32",
         is_differentiable=False,
     )
 
 
 CASES = [
-    *from_table("random"),
+    *conformance_cases("random"),
     *(
-        case((3, 5), uniform(-2, 2), seed, num_samples=7, normalized=False)
+        multinomial_case((3, 5), uniform(-2, 2), seed, num_samples=7, normalized=False)
         for seed in (0, 1, 2**32 + 5, 2**64 - 1)
     ),
-    case((2, 4), uniform(0, 3), 3, num_samples=50, normalized=True),
-    case((1, 1), uniform(-2, 2), 4, num_samples=3, normalized=False),
-    case((5, 130), uniform(-1, 1), 5, num_samples=1, normalized=False),
-    case((0, 3), uniform(-1, 1), 6, num_samples=2, normalized=False),
-    case((3, 2), uniform(-1, 1), 6, num_samples=0, normalized=False),
-    case((2, 3), uniform(800, 900), 7, num_samples=9, normalized=False),
+    multinomial_case((2, 4), uniform(0, 3), 3, num_samples=50, normalized=True),
+    multinomial_case((1, 1), uniform(-2, 2), 4, num_samples=3, normalized=False),
+    multinomial_case((5, 130), uniform(-1, 1), 5, num_samples=1, normalized=False),
+    multinomial_case((0, 3), uniform(-1, 1), 6, num_samples=2, normalized=False),
+    multinomial_case((3, 2), uniform(-1, 1), 6, num_samples=0, normalized=False),
+    multinomial_case((2, 3), uniform(800, 900), 7, num_samples=9, normalized=False),
 ]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_values(case, backend, rng):
-    case.check_values(rng, case.main)
+    case.check_values(rng, case.main_dtype)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -105,14 +105,14 @@ def test_values_of_views(case, backend, rng):
 
 def test_classes_without_probability_are_never_drawn(backend):
     x = plugrad.asarray([[0.0, 1.0, 0.0, 2.0, 0.0]])
-    state = plugrad.asarray(state_of(0))
+    state = plugrad.asarray(generator_state(0))
     y = random.multinomial(x, state, num_samples=3000, normalized=True)
     assert set(y.numpy().ravel()) == {1, 3}
 
 
 def test_a_row_that_is_no_distribution_leaves_the_others_alone(backend):
     x = plugrad.asarray([[np.nan, 1.0], [0.0, 100.0], [100.0, 0.0]])
-    state = plugrad.asarray(state_of(0))
+    state = plugrad.asarray(generator_state(0))
     y = random.multinomial(x, state, num_samples=20, normalized=False).numpy()
     assert ((y >= 0) & (y < 2)).all()
     assert (y[1] == 1).all()
@@ -121,8 +121,8 @@ def test_a_row_that_is_no_distribution_leaves_the_others_alone(backend):
 
 # --- the generator --------------------------------------------------------------------------------
 
-COUNT = 20_000
-DRAWS = {
+SAMPLE_COUNT = 20_000
+RANDOM_FUNCTIONS = {
     "uniform": lambda g, **how: g.uniform((3, 50), -2, 3, **how),
     "standard_normal": lambda g, **how: g.standard_normal((3, 50), **how),
     "normal": lambda g, **how: g.normal((3, 50), 1.0, 2.0, **how),
@@ -132,19 +132,21 @@ DRAWS = {
     "bernoulli": lambda g, **how: g.bernoulli((3, 50), 0.3, **how),
     "permutation": lambda g, **how: g.permutation(50, **how),
 }
-FLOATING = [name for name in DRAWS if name not in ("integers", "bernoulli", "permutation")]
+FLOATING_FUNCTIONS = [
+    name for name in RANDOM_FUNCTIONS if name not in ("integers", "bernoulli", "permutation")
+]
 
 
-def generator(seed=0):
+def make_generator(seed=0):
     return plugrad.random.Generator(seed)
 
 
-@pytest.mark.parametrize("name", DRAWS)
+@pytest.mark.parametrize("name", RANDOM_FUNCTIONS)
 def test_the_same_seed_gives_the_same_numbers_on_every_backend(name, backend):
-    y = DRAWS[name](generator(0))
+    y = RANDOM_FUNCTIONS[name](make_generator(0))
     assert y.device == f"{backend}:0"
     with plugrad.use("cpu"):
-        there = DRAWS[name](generator(0))
+        there = RANDOM_FUNCTIONS[name](make_generator(0))
     assert (y.shape, y.dtype) == (there.shape, there.dtype)
     if y.dtype == "float32":
         # GPUs divide with an error of up to 3 ulp, and truncated normal numbers divide several times.
@@ -155,59 +157,63 @@ def test_the_same_seed_gives_the_same_numbers_on_every_backend(name, backend):
 
 
 def test_normal_numbers_have_the_same_bits_on_every_backend(backend):
-    y = generator(7).normal(100_001).numpy()
-    words = body.random_normal(state_of(7), shape=(100_001,))
+    y = make_generator(7).normal(100_001).numpy()
+    words = body.random_normal(generator_state(7), shape=(100_001,))
     np.testing.assert_array_equal(y, words, strict=True)
 
 
-@pytest.mark.parametrize("name", DRAWS)
+@pytest.mark.parametrize("name", RANDOM_FUNCTIONS)
 def test_another_seed_and_another_call_give_other_numbers(name, backend):
-    a = generator(0)
-    first, again, other = DRAWS[name](a), DRAWS[name](a), DRAWS[name](generator(1))
+    a = make_generator(0)
+    first, again, other = (
+        RANDOM_FUNCTIONS[name](a),
+        RANDOM_FUNCTIONS[name](a),
+        RANDOM_FUNCTIONS[name](make_generator(1)),
+    )
     assert first.tolist() != again.tolist()
     assert first.tolist() != other.tolist()
 
 
-@pytest.mark.parametrize("name", FLOATING)
+@pytest.mark.parametrize("name", FLOATING_FUNCTIONS)
 def test_numbers_of_float16_are_those_of_float32_rounded(name):
     with plugrad.use("cpu"):
-        exact = DRAWS[name](generator(3), dtype="float32").numpy()
-        y = DRAWS[name](generator(3), dtype="float16")
+        exact = RANDOM_FUNCTIONS[name](make_generator(3), dtype="float32").numpy()
+        y = RANDOM_FUNCTIONS[name](make_generator(3), dtype="float16")
         assert y.dtype == "float16"
         np.testing.assert_allclose(y.numpy(), exact, rtol=2.0**-10, atol=2.0**-17)
-        assert DRAWS[name](generator(3)).dtype == "float32"
+        assert RANDOM_FUNCTIONS[name](make_generator(3)).dtype == "float32"
 
 
-@pytest.mark.parametrize("name", FLOATING)
+@pytest.mark.parametrize("name", FLOATING_FUNCTIONS)
 def test_numbers_of_float64_use_more_bits(name):
     with plugrad.use("cpu"):
-        y = DRAWS[name](generator(3), dtype="float64")
+        y = RANDOM_FUNCTIONS[name](make_generator(3), dtype="float64")
         assert y.dtype == "float64"
         assert (y.numpy().astype("float32") != y.numpy()).mean() > 0.9
 
 
 def test_the_dtype_does_not_change_which_whole_numbers_are_drawn():
     with plugrad.use("cpu"):
-        expected = DRAWS["integers"](generator(3)).tolist()
+        expected = RANDOM_FUNCTIONS["integers"](make_generator(3)).tolist()
         for dtype in ("int8", "int16", "int32", "int64"):
-            y = DRAWS["integers"](generator(3), dtype=dtype)
+            y = RANDOM_FUNCTIONS["integers"](make_generator(3), dtype=dtype)
             assert (y.dtype, y.tolist()) == (dtype, expected)
 
 
 def test_dtype_of_flags(backend):
-    y = DRAWS["bernoulli"](generator(3))
+    y = RANDOM_FUNCTIONS["bernoulli"](make_generator(3))
     assert y.dtype == "bool"
-    z = DRAWS["bernoulli"](generator(3), dtype="float32")
+    z = RANDOM_FUNCTIONS["bernoulli"](make_generator(3), dtype="float32")
     np.testing.assert_array_equal(z.numpy(), y.numpy().astype("float32"), strict=True)
 
 
-@pytest.mark.parametrize("name", DRAWS)
+@pytest.mark.parametrize("name", RANDOM_FUNCTIONS)
 def test_the_device_is_chosen(name, backend):
-    assert DRAWS[name](generator(), device="cpu").device == "cpu:0"
+    assert RANDOM_FUNCTIONS[name](make_generator(), device="cpu").device == "cpu:0"
 
 
 def test_a_dtype_that_the_backend_lacks_draws_nothing(backend):
-    a, b = generator(0), generator(0)
+    a, b = make_generator(0), make_generator(0)
     for dtype in {"float64", "float16"} - plugrad.which().backend.dtypes():
         with pytest.raises(UnsupportedDtype, match=f"{backend}.*does not have {dtype}"):
             a.normal((2,), dtype=dtype)
@@ -217,12 +223,12 @@ def test_a_dtype_that_the_backend_lacks_draws_nothing(backend):
 @pytest.mark.parametrize(
     ("draw", "expected"),
     [
-        (lambda g: g.uniform(COUNT, -2, 3), ("uniform", -2, 5)),
-        (lambda g: g.standard_normal(COUNT), ("norm",)),
-        (lambda g: g.normal(COUNT, -3, 0.5), ("norm", -3, 0.5)),
-        (lambda g: g.truncated_normal(COUNT, 1, 3), ("truncnorm", -2, 2, 1, 3)),
-        (lambda g: g.gamma(COUNT, 2.5, 4), ("gamma", 2.5, 0, 1 / 4)),
-        (lambda g: g.gamma(COUNT, 0.3), ("gamma", 0.3)),
+        (lambda g: g.uniform(SAMPLE_COUNT, -2, 3), ("uniform", -2, 5)),
+        (lambda g: g.standard_normal(SAMPLE_COUNT), ("norm",)),
+        (lambda g: g.normal(SAMPLE_COUNT, -3, 0.5), ("norm", -3, 0.5)),
+        (lambda g: g.truncated_normal(SAMPLE_COUNT, 1, 3), ("truncnorm", -2, 2, 1, 3)),
+        (lambda g: g.gamma(SAMPLE_COUNT, 2.5, 4), ("gamma", 2.5, 0, 1 / 4)),
+        (lambda g: g.gamma(SAMPLE_COUNT, 0.3), ("gamma", 0.3)),
     ],
 )
 def test_distribution(draw, expected, backend):
@@ -230,9 +236,9 @@ def test_distribution(draw, expected, backend):
     distribution = getattr(scipy.stats, name)(*parameters)
     probabilities: list[float] = []
     for seed in range(10):
-        values = draw(generator(seed)).numpy().astype("float64")
+        values = draw(make_generator(seed)).numpy().astype("float64")
         probabilities.append(scipy.stats.kstest(values, distribution.cdf).pvalue)
-        error = distribution.std() / np.sqrt(COUNT)
+        error = distribution.std() / np.sqrt(SAMPLE_COUNT)
         assert abs(values.mean() - distribution.mean()) < 4 * error
         assert abs(values.std() / distribution.std() - 1) < 0.05
         skew = distribution.stats("s")
@@ -240,15 +246,15 @@ def test_distribution(draw, expected, backend):
         # Neighbours, and numbers as far apart as those of a block of words, do not depend on each other.
         for lag in (1, 2, 3, 4, 8):
             correlation = scipy.stats.spearmanr(values[:-lag], values[lag:]).statistic
-            assert abs(correlation) < 4 / np.sqrt(COUNT)
+            assert abs(correlation) < 4 / np.sqrt(SAMPLE_COUNT)
     # Probabilities of what has the distribution are themselves uniform.
     assert scipy.stats.kstest(probabilities, "uniform").pvalue > 0.001
 
 
 @pytest.mark.parametrize(("low", "high"), [(-2, 3), (0, 2), (-1, 1), (5, 8), (-(2**31), 2**31)])
 def test_whole_numbers_are_equally_likely(low, high, backend):
-    """TensorFlow.js cuts fractions off, which makes 0 twice as likely."""
-    values = generator(0).integers(COUNT, low, high).numpy().astype("int64")
+    """TensorFlow.js truncates fractions, which makes 0 twice as likely."""
+    values = make_generator(0).integers(SAMPLE_COUNT, low, high).numpy().astype("int64")
     assert low <= values.min()
     assert values.max() < high
     bins = np.floor((values - low) * min(high - low, 16) / (high - low))
@@ -271,11 +277,11 @@ def test_whole_numbers_are_equally_likely(low, high, backend):
     ],
 )
 def test_whole_numbers_are_the_integer_part_of_a_product(span, dtype):
-    """Of the span and a number whose words are drawn one after the other, the highest first."""
+    """The factors are the span and a fraction of several random words, the highest word first."""
     low = 0 if dtype == "uint64" else -(span // 2)
     with plugrad.use("cpu"):
-        drawn = generator(9).integers(101, low, low + span, dtype=dtype).tolist()
-        source, count = generator(9), 2 if span <= 2**32 else 4
+        drawn = make_generator(9).integers(101, low, low + span, dtype=dtype).tolist()
+        source, count = make_generator(9), 2 if span <= 2**32 else 4
         words = [source.integers(101, 0, 2**32, dtype="int64").tolist() for _ in range(count)]
     for n, found in enumerate(drawn):
         number = sum(word[n] << 32 * (count - 1 - place) for place, word in enumerate(words))
@@ -286,65 +292,75 @@ def test_whole_numbers_of_the_widest_types():
     with plugrad.use("cpu"):
         for dtype in ("int64", "uint64"):
             limits = np.iinfo(dtype)
-            y = generator(0).integers(1000, limits.min, int(limits.max) + 1, dtype=dtype).numpy()
+            y = (
+                make_generator(0)
+                .integers(1000, limits.min, int(limits.max) + 1, dtype=dtype)
+                .numpy()
+            )
             assert y.min() < limits.min + limits.max // 100
             assert y.max() > limits.max - limits.max // 50
-        assert generator(0).integers((), 7, 8, dtype="uint64").item() == 7
+        assert make_generator(0).integers((), 7, 8, dtype="uint64").item() == 7
 
 
 def test_flags_have_their_probability(backend):
     for p in (0.0, 0.1, 0.5, 1.0):
-        part = float(plugrad.mean(generator(0).bernoulli(COUNT, p, dtype="float32")))
-        assert abs(part - p) <= 4 * np.sqrt(p * (1 - p) / COUNT)
+        part = float(plugrad.mean(make_generator(0).bernoulli(SAMPLE_COUNT, p, dtype="float32")))
+        assert abs(part - p) <= 4 * np.sqrt(p * (1 - p) / SAMPLE_COUNT)
 
 
 def test_bounds_are_kept_where_rounding_would_reach_them():
     with plugrad.use("cpu"):
         for low, high in ((0, 1), (1, 1.25), (-8, 0.1)):
-            values = generator(0).uniform(200_000, low, high, dtype="float16").numpy()
+            values = make_generator(0).uniform(200_000, low, high, dtype="float16").numpy()
             assert values.max() < np.float16(high)
             assert values.min() >= np.float16(low)
-        assert generator(0).uniform(3, 2, 2).tolist() == [2, 2, 2]
-        assert np.abs(generator(0).truncated_normal(200_000, dtype="float16").numpy()).max() <= 2
+        assert make_generator(0).uniform(3, 2, 2).tolist() == [2, 2, 2]
+        assert (
+            np.abs(make_generator(0).truncated_normal(200_000, dtype="float16").numpy()).max() <= 2
+        )
 
 
 def test_samples_of_classes_have_their_probabilities(backend):
-    """TensorFlow.js gives all rows the same numbers."""
+    """TensorFlow.js draws the same numbers for all rows."""
     logits = np.log([[1.0, 2.0, 3.0, 4.0], [4.0, 3.0, 2.0, 1.0], [4.0, 3.0, 2.0, 1.0]])
-    y = generator(0).multinomial(plugrad.asarray(logits.astype("float32")), COUNT).numpy()
+    y = (
+        make_generator(0)
+        .multinomial(plugrad.asarray(logits.astype("float32")), SAMPLE_COUNT)
+        .numpy()
+    )
     for row, weights in zip(y, np.exp(logits), strict=True):
         counts = np.bincount(row, minlength=4)
-        assert scipy.stats.chisquare(counts, weights / weights.sum() * COUNT).pvalue > 0.01
+        assert scipy.stats.chisquare(counts, weights / weights.sum() * SAMPLE_COUNT).pvalue > 0.01
     assert np.mean(y[1] == y[2]) < 0.35  # 0.3 for rows that do not know of each other
 
 
 def test_samples_of_one_row_have_one_axis(backend):
-    assert generator(0).multinomial([0.0, 1.0], 5).shape == (5,)
-    y = generator(0).multinomial([1.0, 0.0], 5, normalized=True)
+    assert make_generator(0).multinomial([0.0, 1.0], 5).shape == (5,)
+    y = make_generator(0).multinomial([1.0, 0.0], 5, normalized=True)
     assert (y.dtype, y.tolist()) == ("int32", [0] * 5)
 
 
 def test_permutation_of_a_tensor(backend):
     x = plugrad.asarray(np.arange(12, dtype="float32").reshape(3, 4))
-    y = generator(0).permutation(x, axis=1)
-    order = generator(0).permutation(4).tolist()
+    y = make_generator(0).permutation(x, axis=1)
+    order = make_generator(0).permutation(4).tolist()
     np.testing.assert_array_equal(y.numpy(), x.numpy()[:, order])
-    assert sorted(generator(1).permutation([3, 1, 2]).tolist()) == [1, 2, 3]
-    dx = plugrad.grad(lambda x: plugrad.sum(generator(0).permutation(x) * [1.0, 2.0, 3.0]))
+    assert sorted(make_generator(1).permutation([3, 1, 2]).tolist()) == [1, 2, 3]
+    dx = plugrad.grad(lambda x: plugrad.sum(make_generator(0).permutation(x) * [1.0, 2.0, 3.0]))
     assert sorted(dx(plugrad.zeros(3)).tolist()) == [1, 2, 3]
-    assert generator(0).permutation(0).shape == (0,)
+    assert make_generator(0).permutation(0).shape == (0,)
 
 
 def test_shapes(backend):
-    assert generator().normal(()).shape == ()
-    assert generator().truncated_normal(()).shape == ()
-    assert generator().integers((), 0, 5).shape == ()
-    assert generator().gamma((0, 3), 1).shape == (0, 3)
-    assert generator().uniform(4).shape == (4,)
+    assert make_generator().normal(()).shape == ()
+    assert make_generator().truncated_normal(()).shape == ()
+    assert make_generator().integers((), 0, 5).shape == ()
+    assert make_generator().gamma((0, 3), 1).shape == (0, 3)
+    assert make_generator().uniform(4).shape == (4,)
 
 
 def test_state_is_kept_and_restored(backend):
-    a = generator(0)
+    a = make_generator(0)
     a.normal(3)
     state = a.state
     expected = a.normal(3).tolist()
@@ -354,14 +370,14 @@ def test_state_is_kept_and_restored(backend):
 
 
 def test_a_generator_can_be_pickled(backend):
-    a = generator(0)
+    a = make_generator(0)
     a.normal(3)
     b = pickle.loads(pickle.dumps(a))
     assert b.normal(3).tolist() == a.normal(3).tolist()
 
 
 def test_the_state_of_another_algorithm_is_refused():
-    a = generator(0)
+    a = make_generator(0)
     numbers = {"state": [1, 2, 3, 4]}
     states = [
         {"bit_generator": "SFC64", "state": numbers, "has_uint32": 0, "uinteger": 0},
@@ -381,40 +397,40 @@ def test_the_state_of_another_algorithm_is_refused():
         plugrad.random.Generator.__new__(plugrad.random.Generator).__setstate__(
             (None, {"_seed": 0, "_source": None})  # what earlier releases pickled
         )
-    assert a.state == generator(0).state
+    assert a.state == make_generator(0).state
 
 
 def test_the_end_of_the_counter_is_its_beginning(backend):
-    a = generator(5)
+    a = make_generator(5)
     a.state = {**a.state, "counter": 2**128 - 1}
     drawn = a.integers(8, 0, 2**32, dtype="int64").tolist()
-    assert drawn[4:] == generator(5).integers(4, 0, 2**32, dtype="int64").tolist()
+    assert drawn[4:] == make_generator(5).integers(4, 0, 2**32, dtype="int64").tolist()
     assert a.state["counter"] == 1
 
 
 def test_a_seed_is_a_key_and_large_ones_are_condensed(backend):
     for seed in (0, 2**32, 2**64 - 1):
-        assert generator(seed).state["key"] == seed
-    large = {generator(2**64 + n).state["key"] for n in range(100)}
+        assert make_generator(seed).state["key"] == seed
+    large = {make_generator(2**64 + n).state["key"] for n in range(100)}
     assert len(large) == 100
-    assert generator(2**200).normal(3).tolist() == generator(2**200).normal(3).tolist()
+    assert make_generator(2**200).normal(3).tolist() == make_generator(2**200).normal(3).tolist()
 
 
 def test_spawned_generators_are_independent(backend):
-    first, second = generator(0).spawn(2)
-    a, b = first.normal(COUNT).numpy(), second.normal(COUNT).numpy()
+    first, second = make_generator(0).spawn(2)
+    a, b = first.normal(SAMPLE_COUNT).numpy(), second.normal(SAMPLE_COUNT).numpy()
     assert abs(np.corrcoef(a, b)[0, 1]) < 0.03
-    assert generator(0).spawn(1)[0].normal(3).tolist() == a[:3].tolist()
+    assert make_generator(0).spawn(1)[0].normal(3).tolist() == a[:3].tolist()
 
 
 def test_without_a_seed_numbers_are_fresh(backend):
-    assert generator(None).normal(3).tolist() != generator(None).normal(3).tolist()
+    assert make_generator(None).normal(3).tolist() != make_generator(None).normal(3).tolist()
 
 
 def test_functions_use_one_generator(backend):
     plugrad.random.seed(0)
     first = plugrad.random.normal(3).tolist()
-    assert first == generator(0).normal(3).tolist()
+    assert first == make_generator(0).normal(3).tolist()
     assert plugrad.random.normal(3).tolist() != first
     plugrad.random.seed(0)
     assert plugrad.random.normal(3).tolist() == first
@@ -437,7 +453,7 @@ def test_threads_get_different_numbers():
         thread.start()
     for thread in threads:
         thread.join()
-    expected = generator(0).uniform(40_000, device="cpu").tolist()
+    expected = make_generator(0).uniform(40_000, device="cpu").tolist()
     assert sorted(drawn) == sorted(expected)
 
 
@@ -445,8 +461,8 @@ def test_threads_get_different_numbers():
 
 
 @pytest.fixture
-def asked(monkeypatch):
-    """Collect the functions by which draws get their key and counter."""
+def host_functions(monkeypatch):
+    """Collect the host functions that supply the key and counter of each draw."""
     found = []
     own = Backend.host_value
 
@@ -458,52 +474,52 @@ def asked(monkeypatch):
     return found
 
 
-def run_again(functions):
-    """Return the words of a second call of a traced program."""
+def rerun_host_functions(functions):
+    """Return the keys and counters of a second call of a traced program."""
     return [function().tolist() for function in functions]
 
 
-@pytest.mark.parametrize("name", DRAWS)
-def test_a_second_call_draws_what_a_second_draw_does(name, asked):
+@pytest.mark.parametrize("name", RANDOM_FUNCTIONS)
+def test_a_second_call_draws_what_a_second_draw_does(name, host_functions):
     with plugrad.use("cpu"):
-        traced, untraced = generator(0), generator(0)
-        DRAWS[name](traced)
-        program = list(asked)
-        asked.clear()
-        DRAWS[name](untraced)
+        traced, untraced = make_generator(0), make_generator(0)
+        RANDOM_FUNCTIONS[name](traced)
+        program = list(host_functions)
+        host_functions.clear()
+        RANDOM_FUNCTIONS[name](untraced)
         position = untraced.state
-        DRAWS[name](untraced)
+        RANDOM_FUNCTIONS[name](untraced)
         assert traced.state == position
-        again = run_again(program)
+        again = rerun_host_functions(program)
         assert traced.state == untraced.state
     untraced.state = position
-    assert again == run_again(asked[len(program) :])
+    assert again == rerun_host_functions(host_functions[len(program) :])
 
 
-def test_a_program_that_seeds_a_generator_draws_the_same_in_each_call(asked):
+def test_a_program_that_seeds_a_generator_draws_the_same_in_each_call(host_functions):
     with plugrad.use("cpu", transfer=True):  # as a trace does
-        inside = generator(3)
+        inside = make_generator(3)
         first = inside.normal(5).tolist()
         inside.normal(5)
-    program = list(asked)
-    first_words, second_words = run_again(program), run_again(program)
+    program = list(host_functions)
+    first_words, second_words = rerun_host_functions(program), rerun_host_functions(program)
     assert first_words == second_words
     assert [words[:3] for words in first_words] == [[3, 0, 0], [3, 0, 2]]
     assert inside.state["counter"] == 4  # where it is after a call
-    assert first == generator(3).normal(5, device="cpu").tolist()
+    assert first == make_generator(3).normal(5, device="cpu").tolist()
 
 
-def test_a_generator_from_outside_goes_on(asked):
-    outside = generator(3)
+def test_a_generator_from_outside_goes_on(host_functions):
+    outside = make_generator(3)
     with plugrad.use("cpu", transfer=True):
         outside.normal(4)
-    assert [run_again(asked)[0][2] for _ in range(2)] == [1, 2]
+    assert [rerun_host_functions(host_functions)[0][2] for _ in range(2)] == [1, 2]
 
 
-def test_a_generator_without_a_seed_goes_on(asked):
+def test_a_generator_without_a_seed_goes_on(host_functions):
     with plugrad.use("cpu", transfer=True):
-        generator(None).normal(4)
-    assert run_again(asked) != run_again(asked)
+        make_generator(None).normal(4)
+    assert rerun_host_functions(host_functions) != rerun_host_functions(host_functions)
 
 
 def test_masks_of_dropout_have_no_gradient_and_normal_numbers_pass_it_on(backend):
@@ -512,9 +528,9 @@ def test_masks_of_dropout_have_no_gradient_and_normal_numbers_pass_it_on(backend
     np.testing.assert_allclose(slope.numpy(), plugrad.dropout(x, 0.25, seed=1).numpy())
 
     def loss(mean, std):
-        return plugrad.sum((mean + std * generator(2).normal(50)) ** 2)
+        return plugrad.sum((mean + std * make_generator(2).normal(50)) ** 2)
 
-    z = generator(2).normal(50).numpy().astype("float64")
+    z = make_generator(2).normal(50).numpy().astype("float64")
     by_mean, by_std = plugrad.grad(loss, argnums=(0, 1))(0.5, 2.0)
     np.testing.assert_allclose(by_mean.item(), np.sum(2 * (0.5 + 2 * z)), rtol=1e-4)
     np.testing.assert_allclose(by_std.item(), np.sum(2 * (0.5 + 2 * z) * z), rtol=1e-4)
@@ -543,56 +559,70 @@ with plugrad.use("cpu"):
     assert done.stdout.split() == ["OutOfMemory"] * 5, done.stderr
 
 
-REFUSALS = [
-    Refusal(lambda: generator(-1), ArgumentValueError, ["seed=-1", "0 or more"]),
-    Refusal(lambda: generator(0.5), ArgumentError, ["seed=0.5", "integer"]),
-    Refusal(lambda: plugrad.random.seed("a"), ArgumentError, ["seed='a'", "integer"]),
-    Refusal(lambda: generator().normal((2, -1)), ShapeError, ["(2, -1)", "negative"]),
-    Refusal(lambda: generator().normal((2, 2.2)), ShapeError, ["(2, 2.2)", "integers"]),
-    Refusal(lambda: generator().normal(2, std=-1), ArgumentValueError, ["std=-1"]),
-    Refusal(lambda: generator().normal(2, np.nan), ArgumentValueError, ["mean=nan", "finite"]),
-    Refusal(lambda: generator().normal(2, dtype="int32"), DTypeError, ["int32", "astype"]),
-    Refusal(lambda: generator().truncated_normal(2, 0, np.inf), ArgumentValueError, ["std=inf"]),
-    Refusal(lambda: generator().uniform(2, 1, 0), ArgumentValueError, ["low=1", "high=0"]),
-    Refusal(lambda: generator().uniform(2, dtype="int32"), DTypeError, ["uniform", "integers"]),
-    Refusal(lambda: generator().gamma(2, 0), ArgumentValueError, ["alpha=0", "above 0"]),
-    Refusal(lambda: generator().gamma(2, 1, -1), ArgumentValueError, ["beta=-1", "above 0"]),
-    Refusal(lambda: generator().integers(2, 3, 3), ArgumentValueError, ["low=3", "high=3"]),
-    Refusal(
-        lambda: generator().integers(2, 0, 300, dtype="uint8"), ArgumentValueError, ["300", "uint8"]
+ERROR_CASES = [
+    ErrorCase(lambda: make_generator(-1), ArgumentValueError, ["seed=-1", "0 or more"]),
+    ErrorCase(lambda: make_generator(0.5), ArgumentError, ["seed=0.5", "integer"]),
+    ErrorCase(lambda: plugrad.random.seed("a"), ArgumentError, ["seed='a'", "integer"]),
+    ErrorCase(lambda: make_generator().normal((2, -1)), ShapeError, ["(2, -1)", "negative"]),
+    ErrorCase(lambda: make_generator().normal((2, 2.2)), ShapeError, ["(2, 2.2)", "integers"]),
+    ErrorCase(lambda: make_generator().normal(2, std=-1), ArgumentValueError, ["std=-1"]),
+    ErrorCase(
+        lambda: make_generator().normal(2, np.nan), ArgumentValueError, ["mean=nan", "finite"]
     ),
-    Refusal(lambda: generator().integers(2, 0, 3, dtype="float32"), DTypeError, ["float32"]),
-    Refusal(
-        lambda: generator().bernoulli(2, 1.5), ArgumentValueError, ["p=1.5", "between 0 and 1"]
+    ErrorCase(lambda: make_generator().normal(2, dtype="int32"), DTypeError, ["int32", "astype"]),
+    ErrorCase(
+        lambda: make_generator().truncated_normal(2, 0, np.inf), ArgumentValueError, ["std=inf"]
     ),
-    Refusal(lambda: generator().permutation(-1), ArgumentValueError, ["x=-1", "between 0 and"]),
-    Refusal(lambda: generator().permutation([1], axis=1), AxisError, ["axis=1", "rank 1"]),
-    Refusal(lambda: generator().multinomial(0.5, 1), ShapeError, ["multinomial", "()"]),
-    Refusal(lambda: generator().multinomial([[]], 1), ShapeError, ["Multinomial", "(1, 0)"]),
-    Refusal(lambda: generator().multinomial([1.0], -1), ArgumentValueError, ["num_samples=-1"]),
-    Refusal(
+    ErrorCase(lambda: make_generator().uniform(2, 1, 0), ArgumentValueError, ["low=1", "high=0"]),
+    ErrorCase(
+        lambda: make_generator().uniform(2, dtype="int32"), DTypeError, ["uniform", "integers"]
+    ),
+    ErrorCase(lambda: make_generator().gamma(2, 0), ArgumentValueError, ["alpha=0", "above 0"]),
+    ErrorCase(lambda: make_generator().gamma(2, 1, -1), ArgumentValueError, ["beta=-1", "above 0"]),
+    ErrorCase(lambda: make_generator().integers(2, 3, 3), ArgumentValueError, ["low=3", "high=3"]),
+    ErrorCase(
+        lambda: make_generator().integers(2, 0, 300, dtype="uint8"),
+        ArgumentValueError,
+        ["300", "uint8"],
+    ),
+    ErrorCase(lambda: make_generator().integers(2, 0, 3, dtype="float32"), DTypeError, ["float32"]),
+    ErrorCase(
+        lambda: make_generator().bernoulli(2, 1.5), ArgumentValueError, ["p=1.5", "between 0 and 1"]
+    ),
+    ErrorCase(
+        lambda: make_generator().permutation(-1), ArgumentValueError, ["x=-1", "between 0 and"]
+    ),
+    ErrorCase(lambda: make_generator().permutation([1], axis=1), AxisError, ["axis=1", "rank 1"]),
+    ErrorCase(lambda: make_generator().multinomial(0.5, 1), ShapeError, ["multinomial", "()"]),
+    ErrorCase(lambda: make_generator().multinomial([[]], 1), ShapeError, ["Multinomial", "(1, 0)"]),
+    ErrorCase(
+        lambda: make_generator().multinomial([1.0], -1), ArgumentValueError, ["num_samples=-1"]
+    ),
+    ErrorCase(
         lambda: random.random_bits(plugrad.zeros(5, dtype="int32"), shape=(2,)),
         ShapeError,
         ["RandomBits", "(6,)", "(5,)"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: random.random_bits(plugrad.zeros(6), shape=(2,)),
         DTypeError,
         ["RandomBits", "float32", "int32"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: random.multinomial(
             plugrad.zeros((1, 2)), plugrad.zeros(6), num_samples=1, normalized=False
         ),
         DTypeError,
         ["Multinomial", "state", "float32"],
     ),
-    Refusal(
-        lambda: generator().uniform(2, 0, 1e300), ArgumentValueError, ["high=1e+300", "float32"]
+    ErrorCase(
+        lambda: make_generator().uniform(2, 0, 1e300),
+        ArgumentValueError,
+        ["high=1e+300", "float32"],
     ),
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()
