@@ -11,7 +11,7 @@ from consistency.coverage import KERNEL_FAMILIES, iter_cases
 from families.case import conformance_cases
 
 
-def tests_its_conformance_cases(family):
+def includes_conformance_cases(family):
     """Whether the test file of a family includes its cases of the conformance kit."""
     own = vars(import_module(f"families.test_{family}")).values()
     cases = {id(case) for value in own for case in iter_cases(value)}
@@ -21,7 +21,7 @@ def tests_its_conformance_cases(family):
 CASES = [
     case
     for family in KERNEL_FAMILIES
-    if not tests_its_conformance_cases(family)
+    if not includes_conformance_cases(family)
     for case in conformance_cases(family)
 ]
 
