@@ -43,7 +43,7 @@
     typedef type numbers __attribute__((vector_size(WIDTH * sizeof(type))));                       \
     typedef block results __attribute__((vector_size(WIDTH * sizeof(block))));                     \
     results lanes = initial - (results){};                                                         \
-    _Pragma("clang loop unroll_count(2)") for (int row = first; row < last; row++) {               \
+    for (int row = first; row < last; row++) {                                                     \
         ints part[sizeof(numbers) / 16]; /* read whole, also if it is widened half by half */      \
         memcpy(part, x + row * stride, sizeof part);                                               \
         if (sizeof(block) > sizeof(type))                                                          \

@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("ziglang")
 pytest.importorskip("hatchling")
+pytest.importorskip("zopfli")
 
 pytestmark = pytest.mark.long
 
