@@ -24,8 +24,8 @@ from plugrad.registry.transaction import snapshot_registries
 from plugrad.transforms import batched_kernels
 
 RNG = np.random.default_rng(0)
-EXAMPLES = RNG.normal(size=(3, 4))
-WEIGHTS = RNG.normal(size=(4, 2))
+X = RNG.normal(size=(3, 4))
+W = RNG.normal(size=(4, 2))
 
 
 def as_tensor(array, dtype="float64"):
@@ -40,7 +40,7 @@ def stack_over_examples(function, *args):
     return plugrad.stack([function(*[a[i] for a in args]) for i in range(args[0].shape[0])])
 
 
-def sum_of_squared_tanh(x, w):
+def tanh_energy(x, w):
     return plugrad.sum(plugrad.tanh(x @ w) ** 2)
 
 
@@ -85,25 +85,25 @@ def test_containers_and_their_axes():
         return {"sum": params["w"] @ pair[0] + params["b"], "twice": [pair[1] * 2, None]}
 
     params = {"w": as_tensor(RNG.normal(size=(2, 4))), "b": as_tensor(RNG.normal(size=(3, 2)))}
-    pair = as_tensor(EXAMPLES.T), as_tensor(EXAMPLES)
+    pair = as_tensor(X.T), as_tensor(X)
     axes = ({"w": None, "b": 0}, (1, 0))
     found = plugrad.vmap(f, axes, {"sum": 1, "twice": 0})(params, pair)
     w, b = params["w"].numpy(), params["b"].numpy()
-    assert_close(found["sum"], np.stack([w @ EXAMPLES[i] + b[i] for i in range(3)], 1))
-    assert_close(found["twice"][0], EXAMPLES * 2)
+    assert_close(found["sum"], np.stack([w @ X[i] + b[i] for i in range(3)], 1))
+    assert_close(found["twice"][0], X * 2)
     assert found["twice"][1] is None
     assert isinstance(found["twice"], list)
 
 
 def test_numbers_and_arrays_and_keywords():
     found = plugrad.vmap(lambda x, n, name, *, rate: x * n * rate + len(name))(
-        EXAMPLES.astype("float32"), 2, "abc", rate=0.5
+        X.astype("float32"), 2, "abc", rate=0.5
     )
-    assert_close(found, EXAMPLES.astype("float32") + 3, 1e-6)
+    assert_close(found, X.astype("float32") + 3, 1e-6)
 
 
 def test_what_does_not_depend_on_the_example():
-    x, shared = as_tensor(EXAMPLES), as_tensor([1.0, 2.0])
+    x, shared = as_tensor(X), as_tensor([1.0, 2.0])
     a, b, c = plugrad.vmap(lambda x: (shared * 2, 3.0, x.shape[0]), out_axes=(1, 0, None))(x)
     assert_close(a, np.repeat([[2.0], [4.0]], 3, 1))
     assert_close(b, [3.0] * 3)
@@ -113,15 +113,10 @@ def test_what_does_not_depend_on_the_example():
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
 def test_chunks(size):
-    f = plugrad.vmap(
-        lambda x, w: (sum_of_squared_tanh(x, w), x), (0, None), (0, 1), chunk_size=size
-    )
+    f = plugrad.vmap(lambda x, w: (tanh_energy(x, w), x), (0, None), (0, 1), chunk_size=size)
     for found, expected in zip(
-        f(as_tensor(EXAMPLES), as_tensor(WEIGHTS)),
-        (
-            stack_over_examples(lambda x: sum_of_squared_tanh(x, WEIGHTS), as_tensor(EXAMPLES)),
-            EXAMPLES.T,
-        ),
+        f(as_tensor(X), as_tensor(W)),
+        (stack_over_examples(lambda x: tanh_energy(x, W), as_tensor(X)), X.T),
         strict=True,
     ):
         assert_close(found, expected)
@@ -131,13 +126,9 @@ def test_no_examples(monkeypatch):
     monkeypatch.setattr(batched_kernels, "_warned_kernels", set())
     empty = as_tensor(np.zeros((0, 4)))
     assert plugrad.vmap(lambda x: plugrad.fft.rfft(x))(empty).shape == (0, 3)
-    assert plugrad.vmap(plugrad.grad(sum_of_squared_tanh), (0, None))(
-        empty, as_tensor(WEIGHTS)
-    ).shape == (0, 4)
-    gradient = plugrad.grad(
-        lambda w: plugrad.sum(plugrad.vmap(sum_of_squared_tanh, (0, None))(empty, w))
-    )
-    assert_close(gradient(as_tensor(WEIGHTS)), np.zeros_like(WEIGHTS))
+    assert plugrad.vmap(plugrad.grad(tanh_energy), (0, None))(empty, as_tensor(W)).shape == (0, 4)
+    gradient = plugrad.grad(lambda w: plugrad.sum(plugrad.vmap(tanh_energy, (0, None))(empty, w)))
+    assert_close(gradient(as_tensor(W)), np.zeros_like(W))
     sizes = plugrad.asarray(np.zeros((0, 2), "int32"))
     with pytest.warns(RuntimeWarning, match="BroadcastArgs has no batching rule"):
         told = plugrad.vmap(plugrad.broadcast_args)(sizes, sizes)
@@ -148,14 +139,14 @@ def test_no_examples(monkeypatch):
 
 
 def test_gradients_in_and_of_batches():
-    x, w = as_tensor(EXAMPLES), as_tensor(WEIGHTS)
-    per_example = plugrad.grad(sum_of_squared_tanh, 1)
+    x, w = as_tensor(X), as_tensor(W)
+    per_example = plugrad.grad(tanh_energy, 1)
     singly = stack_over_examples(lambda x: per_example(x, w), x)
     batched = plugrad.vmap(per_example, (0, None))
     assert_close(batched(x, w), singly)
     assert_close(plugrad.jit(batched)(x, w), singly)
     assert_close(plugrad.vmap(plugrad.jit(per_example), (0, None))(x, w), singly)
-    of_sum = plugrad.grad(lambda w: plugrad.sum(plugrad.vmap(sum_of_squared_tanh, (0, None))(x, w)))
+    of_sum = plugrad.grad(lambda w: plugrad.sum(plugrad.vmap(tanh_energy, (0, None))(x, w)))
     assert_close(of_sum(w), singly.numpy().sum(0))
     second = plugrad.grad(lambda w: plugrad.sum(plugrad.sin(batched(x, w))))
     plain = plugrad.grad(
@@ -166,43 +157,40 @@ def test_gradients_in_and_of_batches():
 
 
 def test_gradients_of_what_a_function_closes_over():
-    x, w = as_tensor(EXAMPLES), as_tensor(WEIGHTS)
+    x, w = as_tensor(X), as_tensor(W)
 
     def f(w):
-        inner = plugrad.grad(
-            lambda v, x: sum_of_squared_tanh(x, v * w)
-        )  # w belongs to a tape outside
+        inner = plugrad.grad(lambda v, x: tanh_energy(x, v * w))  # w belongs to a tape outside
         return plugrad.sum(plugrad.vmap(lambda x: inner(w, x))(x) ** 2)
 
     def plain(w):
-        inner = plugrad.grad(lambda v, x: sum_of_squared_tanh(x, v * w))
+        inner = plugrad.grad(lambda v, x: tanh_energy(x, v * w))
         return plugrad.sum(stack_over_examples(lambda x: inner(w, x), x) ** 2)
 
     assert_close(plugrad.grad(f)(w), plugrad.grad(plain)(w))
 
 
 def test_batches_in_batches():
-    a, b = as_tensor(EXAMPLES), as_tensor(RNG.normal(size=(5, 4)))
+    a, b = as_tensor(X), as_tensor(RNG.normal(size=(5, 4)))
     inner = plugrad.vmap(lambda x, y: plugrad.sum(x * plugrad.sin(y)), (None, 0))
-    assert_close(plugrad.vmap(inner, (0, None))(a, b), EXAMPLES @ np.sin(b.numpy()).T)
+    assert_close(plugrad.vmap(inner, (0, None))(a, b), X @ np.sin(b.numpy()).T)
     nested = plugrad.vmap(plugrad.vmap(plugrad.grad(lambda x, y: plugrad.sum(plugrad.sin(x * y)))))
     y = as_tensor(RNG.normal(size=(3, 4)))
-    assert_close(nested(a, y), np.cos(EXAMPLES * y.numpy()) * y.numpy())
+    assert_close(nested(a, y), np.cos(X * y.numpy()) * y.numpy())
 
 
 def test_directional_derivatives_and_checkpoints():
-    x, w = as_tensor(EXAMPLES), as_tensor(WEIGHTS)
+    x, w = as_tensor(X), as_tensor(W)
     ones = plugrad.ones_like(x)
 
     def along(x, v):
         return plugrad.jvp(lambda x: plugrad.tanh(x @ w), (x,), (v,))[1]
 
     assert_close(plugrad.vmap(along)(x, ones), stack_over_examples(along, x, ones))
-    saved = plugrad.checkpoint(sum_of_squared_tanh)
+    saved = plugrad.checkpoint(tanh_energy)
     per_example = plugrad.vmap(plugrad.grad(saved, 1), (0, None))
     assert_close(
-        per_example(x, w),
-        stack_over_examples(lambda x: plugrad.grad(sum_of_squared_tanh, 1)(x, w), x),
+        per_example(x, w), stack_over_examples(lambda x: plugrad.grad(tanh_energy, 1)(x, w), x)
     )
     outside = plugrad.grad(lambda w: plugrad.sum(plugrad.vmap(lambda x: saved(x, w))(x)))
     assert_close(outside(w), plugrad.grad(lambda w: plugrad.sum(plugrad.tanh(x @ w) ** 2))(w))
@@ -214,7 +202,7 @@ def test_checkpoints_in_batches_that_are_differentiated():
             x = plugrad.sin(x * w) * scale
         return x
 
-    v = plugrad.Variable(WEIGHTS[:, 0])
+    v = plugrad.Variable(W[:, 0])
     x, held, found = as_tensor(np.ones((8, 1 << 12))), {}, {}
     for name, f in (("plain", deep), ("recomputed", plugrad.checkpoint(deep))):
 
@@ -226,10 +214,9 @@ def test_checkpoints_in_batches_that_are_differentiated():
         _, pull = plugrad.vjp(total, x, 0.5)
         held[name] = plugrad.memory().bytes - before
         found[name] = pull(1.0)
-        batched = plugrad.vmap(lambda x, f=f: f(x, v, scale=2.0))
-        of_v = lambda batched=batched: plugrad.sum(batched(as_tensor(EXAMPLES)))  # noqa: E731
+        of_v = lambda f=f: plugrad.sum(plugrad.vmap(lambda x: f(x, v, scale=2.0))(as_tensor(X)))  # noqa: E731
         found[name] += (plugrad.variable_grads(of_v, [v])[1][0],)
-        found[name] += (plugrad.hessian(lambda w, total=total: total(as_tensor(EXAMPLES), w))(0.5),)
+        found[name] += (plugrad.hessian(lambda w, total=total: total(as_tensor(X), w))(0.5),)
     assert held["recomputed"] < held["plain"] / 3
     for a, b in zip(found["plain"], found["recomputed"], strict=True):
         assert_close(a, b.numpy())
@@ -243,7 +230,7 @@ def product_with_custom_gradient(x, w, save):
 
 
 def test_gradients_of_ones_own():
-    x, w = as_tensor(EXAMPLES), as_tensor(EXAMPLES[0])
+    x, w = as_tensor(X), as_tensor(X[0])
 
     def total(x, w):
         return plugrad.sum(product_with_custom_gradient(x, w))
@@ -270,24 +257,24 @@ def test_gradients_of_ones_own():
 
 
 def test_constants_are_constants_on_tapes_outside():
-    x = as_tensor(EXAMPLES)
+    x = as_tensor(X)
     f = plugrad.vmap(lambda x: x * plugrad.stop_gradient(x))
-    assert_close(plugrad.grad(lambda x: plugrad.sum(f(x)))(x), EXAMPLES)
+    assert_close(plugrad.grad(lambda x: plugrad.sum(f(x)))(x), X)
     assert_close(
-        plugrad.vmap(plugrad.grad(lambda x: plugrad.sum(x * plugrad.stop_gradient(x))))(x), EXAMPLES
+        plugrad.vmap(plugrad.grad(lambda x: plugrad.sum(x * plugrad.stop_gradient(x))))(x), X
     )
 
 
 def test_variables():
-    x, v = as_tensor(EXAMPLES), plugrad.Variable(WEIGHTS[:, 0], name="v")
+    x, v = as_tensor(X), plugrad.Variable(W[:, 0], name="v")
 
     def f(x):
         return plugrad.sum(x * v * v)
 
     _, (gradient,) = plugrad.variable_grads(lambda: plugrad.sum(plugrad.vmap(f)(x)), [v])
-    assert_close(gradient, (2 * EXAMPLES * WEIGHTS[:, 0]).sum(0))
+    assert_close(gradient, (2 * X * W[:, 0]).sum(0))
     per_example = plugrad.vmap(lambda x: plugrad.variable_grads(lambda: f(x), [v])[1][0])
-    assert_close(per_example(x), 2 * EXAMPLES * WEIGHTS[:, 0])
+    assert_close(per_example(x), 2 * X * W[:, 0])
     with pytest.raises(TracingError, match=r"variable, 'v', is assigned to.*each of 3 examples"):
         plugrad.vmap(lambda x: v.assign(x))(x)
     with pytest.raises(TracingError, match=r"a variable of shape \(4,\) is made of what differs"):
@@ -296,9 +283,9 @@ def test_variables():
     plugrad.vmap(lambda x: made.append(plugrad.Variable([1.0])) or x)(x)
     assert made[0].numpy() == [1.0]
     traced = plugrad.jit(plugrad.vmap(f))
-    assert_close(traced(x), (EXAMPLES * WEIGHTS[:, 0] ** 2).sum(1))
+    assert_close(traced(x), (X * W[:, 0] ** 2).sum(1))
     v.assign(v * 2)
-    assert_close(traced(x), (EXAMPLES * WEIGHTS[:, 0] ** 2).sum(1) * 4)
+    assert_close(traced(x), (X * W[:, 0] ** 2).sum(1) * 4)
 
 
 # --- loops and choices ----------------------------------------------------------------------------
@@ -309,8 +296,8 @@ def cond_on_sum(x):
 
 
 def test_choices():
-    x = as_tensor(EXAMPLES)
-    assert len({row.sum() > 0 for row in EXAMPLES}) == 2
+    x = as_tensor(X)
+    assert len({row.sum() > 0 for row in X}) == 2
     gradient = plugrad.grad(lambda x: plugrad.sum(cond_on_sum(x)))
     for function in (cond_on_sum, gradient):
         singly = stack_over_examples(function, x)
@@ -321,7 +308,7 @@ def test_choices():
     once = plugrad.vmap(
         lambda x: plugrad.cond(flag, lambda: calls.append(1) or x, lambda: calls.append(2) or x)
     )
-    assert_close(once(x), EXAMPLES)
+    assert_close(once(x), X)
     assert calls == [1]
     with pytest.raises(ShapeError, match="cond: the functions return"):
         plugrad.vmap(lambda x: plugrad.cond(x[0] > 0, lambda: x, lambda: x[0]))(x)
@@ -337,18 +324,18 @@ def while_sum_is_small(x):
 
 @pytest.mark.parametrize("wrap", [lambda f: f, plugrad.jit], ids=["plain", "jit"])
 def test_loops_of_unknown_length(wrap):
-    x = as_tensor(EXAMPLES)
+    x = as_tensor(X)
     values, counts = wrap(plugrad.vmap(while_sum_is_small))(x)
     singly = [while_sum_is_small(x[i]) for i in range(3)]
     assert_close(values, [value.numpy() for value, _ in singly])
     assert counts.tolist() == [count.item() for _, count in singly]
-    pairs = as_tensor(np.stack([EXAMPLES, EXAMPLES + 1]))
+    pairs = as_tensor(np.stack([X, X + 1]))
     nested, _ = wrap(plugrad.vmap(plugrad.vmap(while_sum_is_small)))(pairs)
     assert_close(nested, [[while_sum_is_small(row)[0].numpy() for row in part] for part in pairs])
 
 
 def test_gradient_of_a_loop_of_unknown_length():
-    x = as_tensor(EXAMPLES)
+    x = as_tensor(X)
     gradient = plugrad.grad(lambda x: plugrad.sum(while_sum_is_small(x)[0]))
     assert_close(plugrad.vmap(gradient)(x), stack_over_examples(gradient, x))
     with pytest.raises(GradientNotFound, match="while_loop"):
@@ -368,7 +355,7 @@ def scan_over_x(x):
     "function", [scan_over_x, plugrad.grad(scan_over_x)], ids=["value", "grad"]
 )
 def test_scans(function):
-    x = as_tensor(EXAMPLES)
+    x = as_tensor(X)
     assert_close(plugrad.vmap(function)(x), stack_over_examples(function, x))
     assert_close(plugrad.jit(plugrad.vmap(function))(x), stack_over_examples(function, x))
 
@@ -377,7 +364,7 @@ def test_scans(function):
 
 
 def test_random_numbers():
-    x = as_tensor(EXAMPLES)
+    x = as_tensor(X)
 
     def draw(x):
         return plugrad.random.normal(3) + plugrad.random.uniform(3, -1, 1)
@@ -399,7 +386,7 @@ def test_random_numbers():
 def test_the_first_example_draws_what_a_call_alone_draws():
     def draw(generator):
         return plugrad.vmap(lambda x: generator.normal((2, 3)), randomness="different")(
-            as_tensor(EXAMPLES)
+            as_tensor(X)
         )
 
     first = draw(plugrad.random.Generator(5))[0]
@@ -411,7 +398,7 @@ def test_a_seed_inside_gives_the_same_numbers_in_each_call():
         return plugrad.random.Generator(3).normal(2) + 0 * x[0]
 
     traced = plugrad.jit(plugrad.vmap(f, randomness="different"))
-    assert_close(traced(as_tensor(EXAMPLES, "float32")), traced(as_tensor(EXAMPLES, "float32")))
+    assert_close(traced(as_tensor(X, "float32")), traced(as_tensor(X, "float32")))
 
 
 def test_classes_that_are_drawn_for_a_shared_state_are_those_of_the_loop():
@@ -448,8 +435,8 @@ def reversing_kernel(restored_registries):
 
 
 def test_a_kernel_without_a_rule_runs_as_a_loop_and_a_warning_says_so_once(reversing_kernel):
-    x = as_tensor(EXAMPLES)
-    expected = EXAMPLES[:, ::-1] * 2
+    x = as_tensor(X)
+    expected = X[:, ::-1] * 2
     with pytest.warns(
         RuntimeWarning, match="ReversedAndScaled.*once for each of 3 examples.*register_batching"
     ):
@@ -462,14 +449,13 @@ def test_a_kernel_without_a_rule_runs_as_a_loop_and_a_warning_says_so_once(rever
 def test_a_rule_of_ones_own(reversing_kernel):
     register_batching(reversing_kernel, lambda batch, x, *, scale: plugrad.flip(x, axis=1) * scale)
     assert_close(
-        plugrad.vmap(lambda x: reversing_kernel(x, scale=2.0))(as_tensor(EXAMPLES)),
-        EXAMPLES[:, ::-1] * 2,
+        plugrad.vmap(lambda x: reversing_kernel(x, scale=2.0))(as_tensor(X)), X[:, ::-1] * 2
     )
     with pytest.raises(RegistrationError, match="has a batching rule already"):
         register_batching(reversing_kernel, lambda batch, x, *, scale: x)
     register_batching(reversing_kernel, lambda batch, x, *, scale: x[0], replace=True)
     with pytest.raises(KernelFailed, match=r"returned shapes \[\(4,\)\].*must be \[\(3, 4\)\]"):
-        plugrad.vmap(lambda x: reversing_kernel(x, scale=2.0))(as_tensor(EXAMPLES))
+        plugrad.vmap(lambda x: reversing_kernel(x, scale=2.0))(as_tensor(X))
 
 
 def test_rules_that_do_not_fit_their_contract(reversing_kernel):
@@ -491,19 +477,19 @@ def test_a_body_of_ops_needs_no_rule(restored_registries):
     def body(x):
         return x * plugrad.sum(x)
 
-    x = as_tensor(EXAMPLES)
+    x = as_tensor(X)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert_close(plugrad.vmap(last_times_sum)(x), EXAMPLES * EXAMPLES.sum(1, keepdims=True))
+        assert_close(plugrad.vmap(last_times_sum)(x), X * X.sum(1, keepdims=True))
     gradient = plugrad.grad(lambda x: plugrad.sum(plugrad.vmap(last_times_sum)(x)))
-    assert_close(gradient(x), 2 * EXAMPLES.sum(1, keepdims=True) * np.ones_like(EXAMPLES))
+    assert_close(gradient(x), 2 * X.sum(1, keepdims=True) * np.ones_like(X))
 
 
 def test_a_kernel_without_a_contract_runs_as_a_loop(restored_registries):
     plugrad.register_kernel(plugrad.KernelConfig("Undeclared", "cpu", lambda x: x[::-1].copy()))
     f = plugrad.vmap(lambda x: plugrad.run_kernel("Undeclared", {"x": x}))
     with pytest.warns(RuntimeWarning, match="Undeclared has no batching rule"):
-        assert_close(f(as_tensor(EXAMPLES)), EXAMPLES[:, ::-1])
+        assert_close(f(as_tensor(X)), X[:, ::-1])
 
 
 # --- what it refuses ------------------------------------------------------------------------------
@@ -544,12 +530,12 @@ def test_a_kernel_without_a_contract_runs_as_a_loop(restored_registries):
 )
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):
-        call(as_tensor(EXAMPLES, "float32"))
+        call(as_tensor(X, "float32"))
 
 
 def test_a_tensor_that_is_kept_from_the_function():
     kept = []
-    x = as_tensor(EXAMPLES)
+    x = as_tensor(X)
     plugrad.vmap(lambda x: kept.append(x) or x)(x)
     for call in (lambda: kept[0] + 1, lambda: kept[0].numpy(), lambda: kept[0] + x):
         with pytest.raises(TracingError, match="kept from a function"):
@@ -564,20 +550,20 @@ def test_an_argument_that_is_assigned_to():
         return x
 
     with pytest.raises(TracingError, match="assigns to elements of an argument"):
-        plugrad.vmap(f)(as_tensor(EXAMPLES))
+        plugrad.vmap(f)(as_tensor(X))
 
     def of_copy(x):
         x = +x
         x[0] = 1.0
         return x
 
-    expected = EXAMPLES.copy()
+    expected = X.copy()
     expected[:, 0] = 1
-    assert_close(plugrad.vmap(of_copy)(as_tensor(EXAMPLES)), expected)
+    assert_close(plugrad.vmap(of_copy)(as_tensor(X)), expected)
 
 
 def test_other_devices():
-    x = as_tensor(EXAMPLES, "float32")
+    x = as_tensor(X, "float32")
     there = plugrad.ones(4, device="wasm")
     with pytest.raises(BackendMismatch, match=r"runs on cpu:0.*tensor on wasm.*copy it"):
         plugrad.vmap(lambda x: x + there)(x)
@@ -586,28 +572,28 @@ def test_other_devices():
     with pytest.raises(TracingError, match="asks for wasm"):
         plugrad.vmap(lambda x: plugrad.zeros(4, device="wasm"))(x)
     with plugrad.use("cpu", transfer=True):
-        assert_close(plugrad.vmap(lambda x: x + there)(x), EXAMPLES.astype("float32") + 1, 1e-6)
+        assert_close(plugrad.vmap(lambda x: x + there)(x), X.astype("float32") + 1, 1e-6)
 
 
 def test_blocks_inside_and_outside():
-    x = as_tensor(EXAMPLES)
+    x = as_tensor(X)
 
     def f(x):
         with plugrad.tidy():
             return plugrad.keep(plugrad.sin(x) * 2)
 
-    assert_close(plugrad.vmap(f)(x), 2 * np.sin(EXAMPLES))
+    assert_close(plugrad.vmap(f)(x), 2 * np.sin(X))
     with plugrad.tidy():
         y = plugrad.keep(plugrad.vmap(f)(x))
-    assert_close(y, 2 * np.sin(EXAMPLES))
+    assert_close(y, 2 * np.sin(X))
     with plugrad.override_kernel("Sin", "cpu", np.cos):
-        assert_close(plugrad.vmap(plugrad.sin)(x), np.cos(EXAMPLES))
+        assert_close(plugrad.vmap(plugrad.sin)(x), np.cos(X))
 
     def overridden(x):
         with plugrad.override_kernel("Sin", "cpu", np.cos):
             return plugrad.sin(x)
 
-    assert_close(plugrad.vmap(overridden)(x), np.cos(EXAMPLES))
+    assert_close(plugrad.vmap(overridden)(x), np.cos(X))
     assert plugrad.extend.is_traced(x) is False
     assert plugrad.vmap(lambda x: float(plugrad.extend.is_traced(x)))(x).tolist() == [1.0] * 3
 
