@@ -36,11 +36,11 @@ def assert_close(x, y, tolerance=1e-12):
     np.testing.assert_allclose(np.asarray(x), np.asarray(y), tolerance, tolerance)
 
 
-def stack_over_examples(function, *args):
+def python_vmap(function, *args):
     return plugrad.stack([function(*[a[i] for a in args]) for i in range(args[0].shape[0])])
 
 
-def tanh_energy(x, w):
+def energy(x, w):
     return plugrad.sum(plugrad.tanh(x @ w) ** 2)
 
 
@@ -113,10 +113,10 @@ def test_what_does_not_depend_on_the_example():
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
 def test_chunks(size):
-    f = plugrad.vmap(lambda x, w: (tanh_energy(x, w), x), (0, None), (0, 1), chunk_size=size)
+    f = plugrad.vmap(lambda x, w: (energy(x, w), x), (0, None), (0, 1), chunk_size=size)
     for found, expected in zip(
         f(as_tensor(X), as_tensor(W)),
-        (stack_over_examples(lambda x: tanh_energy(x, W), as_tensor(X)), X.T),
+        (python_vmap(lambda x: energy(x, W), as_tensor(X)), X.T),
         strict=True,
     ):
         assert_close(found, expected)
@@ -126,8 +126,8 @@ def test_no_examples(monkeypatch):
     monkeypatch.setattr(batched_kernels, "_warned_kernels", set())
     empty = as_tensor(np.zeros((0, 4)))
     assert plugrad.vmap(lambda x: plugrad.fft.rfft(x))(empty).shape == (0, 3)
-    assert plugrad.vmap(plugrad.grad(tanh_energy), (0, None))(empty, as_tensor(W)).shape == (0, 4)
-    gradient = plugrad.grad(lambda w: plugrad.sum(plugrad.vmap(tanh_energy, (0, None))(empty, w)))
+    assert plugrad.vmap(plugrad.grad(energy), (0, None))(empty, as_tensor(W)).shape == (0, 4)
+    gradient = plugrad.grad(lambda w: plugrad.sum(plugrad.vmap(energy, (0, None))(empty, w)))
     assert_close(gradient(as_tensor(W)), np.zeros_like(W))
     sizes = plugrad.asarray(np.zeros((0, 2), "int32"))
     with pytest.warns(RuntimeWarning, match="BroadcastArgs has no batching rule"):
@@ -140,17 +140,17 @@ def test_no_examples(monkeypatch):
 
 def test_gradients_in_and_of_batches():
     x, w = as_tensor(X), as_tensor(W)
-    per_example = plugrad.grad(tanh_energy, 1)
-    singly = stack_over_examples(lambda x: per_example(x, w), x)
+    per_example = plugrad.grad(energy, 1)
+    singly = python_vmap(lambda x: per_example(x, w), x)
     batched = plugrad.vmap(per_example, (0, None))
     assert_close(batched(x, w), singly)
     assert_close(plugrad.jit(batched)(x, w), singly)
     assert_close(plugrad.vmap(plugrad.jit(per_example), (0, None))(x, w), singly)
-    of_sum = plugrad.grad(lambda w: plugrad.sum(plugrad.vmap(tanh_energy, (0, None))(x, w)))
+    of_sum = plugrad.grad(lambda w: plugrad.sum(plugrad.vmap(energy, (0, None))(x, w)))
     assert_close(of_sum(w), singly.numpy().sum(0))
     second = plugrad.grad(lambda w: plugrad.sum(plugrad.sin(batched(x, w))))
     plain = plugrad.grad(
-        lambda w: plugrad.sum(plugrad.sin(stack_over_examples(lambda x: per_example(x, w), x)))
+        lambda w: plugrad.sum(plugrad.sin(python_vmap(lambda x: per_example(x, w), x)))
     )
     assert_close(second(w), plain(w))
     assert_close(plugrad.jit(second)(w), plain(w))
@@ -160,12 +160,12 @@ def test_gradients_of_what_a_function_closes_over():
     x, w = as_tensor(X), as_tensor(W)
 
     def f(w):
-        inner = plugrad.grad(lambda v, x: tanh_energy(x, v * w))  # w belongs to a tape outside
+        inner = plugrad.grad(lambda v, x: energy(x, v * w))  # w belongs to a tape outside
         return plugrad.sum(plugrad.vmap(lambda x: inner(w, x))(x) ** 2)
 
     def plain(w):
-        inner = plugrad.grad(lambda v, x: tanh_energy(x, v * w))
-        return plugrad.sum(stack_over_examples(lambda x: inner(w, x), x) ** 2)
+        inner = plugrad.grad(lambda v, x: energy(x, v * w))
+        return plugrad.sum(python_vmap(lambda x: inner(w, x), x) ** 2)
 
     assert_close(plugrad.grad(f)(w), plugrad.grad(plain)(w))
 
@@ -186,12 +186,10 @@ def test_directional_derivatives_and_checkpoints():
     def along(x, v):
         return plugrad.jvp(lambda x: plugrad.tanh(x @ w), (x,), (v,))[1]
 
-    assert_close(plugrad.vmap(along)(x, ones), stack_over_examples(along, x, ones))
-    saved = plugrad.checkpoint(tanh_energy)
+    assert_close(plugrad.vmap(along)(x, ones), python_vmap(along, x, ones))
+    saved = plugrad.checkpoint(energy)
     per_example = plugrad.vmap(plugrad.grad(saved, 1), (0, None))
-    assert_close(
-        per_example(x, w), stack_over_examples(lambda x: plugrad.grad(tanh_energy, 1)(x, w), x)
-    )
+    assert_close(per_example(x, w), python_vmap(lambda x: plugrad.grad(energy, 1)(x, w), x))
     outside = plugrad.grad(lambda w: plugrad.sum(plugrad.vmap(lambda x: saved(x, w))(x)))
     assert_close(outside(w), plugrad.grad(lambda w: plugrad.sum(plugrad.tanh(x @ w) ** 2))(w))
 
@@ -237,7 +235,7 @@ def test_gradients_of_ones_own():
 
     for place in (0, 1):
         per_example = plugrad.grad(total, place)
-        singly = stack_over_examples(lambda x, g=per_example: g(x, w), x)
+        singly = python_vmap(lambda x, g=per_example: g(x, w), x)
         assert_close(plugrad.vmap(per_example, (0, None))(x, w), singly)
         outside = plugrad.grad(
             lambda x, w: plugrad.sum(plugrad.vmap(product_with_custom_gradient, (0, None))(x, w)),
@@ -251,7 +249,7 @@ def test_gradients_of_ones_own():
             lambda w, g=per_example: plugrad.sum(plugrad.vmap(lambda x: g(x, w))(x) ** 2)
         )
         plain = plugrad.grad(
-            lambda w, g=per_example: plugrad.sum(stack_over_examples(lambda x: g(x, w), x) ** 2)
+            lambda w, g=per_example: plugrad.sum(python_vmap(lambda x: g(x, w), x) ** 2)
         )
         assert_close(both(w), plain(w))
 
@@ -300,7 +298,7 @@ def test_choices():
     assert len({row.sum() > 0 for row in X}) == 2
     gradient = plugrad.grad(lambda x: plugrad.sum(cond_on_sum(x)))
     for function in (cond_on_sum, gradient):
-        singly = stack_over_examples(function, x)
+        singly = python_vmap(function, x)
         assert_close(plugrad.vmap(function)(x), singly)
         assert_close(plugrad.jit(plugrad.vmap(function))(x), singly)
     flag = plugrad.asarray(True)
@@ -337,7 +335,7 @@ def test_loops_of_unknown_length(wrap):
 def test_gradient_of_a_loop_of_unknown_length():
     x = as_tensor(X)
     gradient = plugrad.grad(lambda x: plugrad.sum(while_sum_is_small(x)[0]))
-    assert_close(plugrad.vmap(gradient)(x), stack_over_examples(gradient, x))
+    assert_close(plugrad.vmap(gradient)(x), python_vmap(gradient, x))
     with pytest.raises(GradientNotFound, match="while_loop"):
         plugrad.jit(plugrad.vmap(gradient))(x)
 
@@ -356,8 +354,8 @@ def scan_over_x(x):
 )
 def test_scans(function):
     x = as_tensor(X)
-    assert_close(plugrad.vmap(function)(x), stack_over_examples(function, x))
-    assert_close(plugrad.jit(plugrad.vmap(function))(x), stack_over_examples(function, x))
+    assert_close(plugrad.vmap(function)(x), python_vmap(function, x))
+    assert_close(plugrad.jit(plugrad.vmap(function))(x), python_vmap(function, x))
 
 
 # --- random numbers -------------------------------------------------------------------------------
@@ -409,7 +407,7 @@ def test_classes_that_are_drawn_for_a_shared_state_are_those_of_the_loop():
         attrs = {"num_samples": 3, "normalized": False}
         return plugrad.run_kernel("Multinomial", {"logits": x, "state": state}, attrs)
 
-    assert plugrad.vmap(f)(logits).tolist() == stack_over_examples(f, logits).tolist()
+    assert plugrad.vmap(f)(logits).tolist() == python_vmap(f, logits).tolist()
 
 
 # --- kernels of others ----------------------------------------------------------------------------
