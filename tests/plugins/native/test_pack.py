@@ -167,7 +167,9 @@ def test_calls_that_are_done_keep_nothing():
 
 
 @pytest.mark.parametrize("fails_elsewhere", [False, True])
-def test_what_a_failing_call_used_does_not_wait_for_the_collector(uncollected, fails_elsewhere):
+def test_what_a_failing_call_used_does_not_wait_for_the_collector(
+    without_garbage_collection, fails_elsewhere
+):
     pool_of_two = ThreadPool()
     pool_of_two.count = 2
     met, caller, dead = threading.Barrier(2), threading.get_ident(), []

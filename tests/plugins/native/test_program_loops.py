@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugins.comparing import numbers, same
+from plugins.comparing import assert_same_when_traced, random_tensor
 from plugrad.discovery.loading import open_backend
 from plugrad.extend import Cond, Scan, While
 
@@ -16,7 +16,7 @@ if not variants.has_any_variant():
     pytest.skip("there is no native code for this platform", allow_module_level=True)
 open_backend("cpu")
 
-W = numbers(4, 4, seed=5)
+W = random_tensor(4, 4, seed=5)
 
 
 def exchanged(carry, x):
@@ -35,20 +35,25 @@ def counted(carry, x):
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("length", [1, 5])
 def test_scans(body, reverse, length):
-    a, b, c, xs = numbers(4), numbers(4, seed=1), numbers(2, 3), numbers(length, 4, seed=2)
+    a, b, c, xs = (
+        random_tensor(4),
+        random_tensor(4, seed=1),
+        random_tensor(2, 3),
+        random_tensor(length, 4, seed=2),
+    )
 
     def f(a, b, c, xs):
         count = plugrad.asarray(0, dtype="int32")
         return plugrad.scan(body, (a, b, c, count), xs, reverse=reverse)
 
-    same(f, a, b, c, xs)
+    assert_same_when_traced(f, a, b, c, xs)
     assert is_one_program(f, a, b, c, xs)
 
     def loss(a, xs):
         last, stacked = f(a, b, c, xs)
         return sum(plugrad.sum(y) for y in (*last[:3], *stacked[:2]))
 
-    same(plugrad.grads(loss), a, xs)
+    assert_same_when_traced(plugrad.grads(loss), a, xs)
 
 
 def is_one_program(function, *args):
@@ -58,10 +63,14 @@ def is_one_program(function, *args):
 
 
 def test_a_scan_that_c_cannot_run_is_replayed():
-    xs = numbers(3, 5)
-    same(lambda xs: plugrad.scan(lambda c, x: (c + plugrad.sort(x), c), xs[0], xs), xs)
-    same(lambda xs: plugrad.scan(lambda c, x: (c, x), xs[0], xs[:0]), xs)
-    same(lambda xs: plugrad.scan(lambda c, x: (c * x, c), xs[0], xs), numbers(5, 3).T)
+    xs = random_tensor(3, 5)
+    assert_same_when_traced(
+        lambda xs: plugrad.scan(lambda c, x: (c + plugrad.sort(x), c), xs[0], xs), xs
+    )
+    assert_same_when_traced(lambda xs: plugrad.scan(lambda c, x: (c, x), xs[0], xs[:0]), xs)
+    assert_same_when_traced(
+        lambda xs: plugrad.scan(lambda c, x: (c * x, c), xs[0], xs), random_tensor(5, 3).T
+    )
 
 
 def choose_branch(x, y):
@@ -115,9 +124,11 @@ def nested(x, y):
 )
 @pytest.mark.parametrize("sign", [1, -1])
 def test_choices_and_loops_of_unknown_length(function, sign):
-    x, y = sign * numbers(4), numbers(4, seed=1)
-    same(function, x, y)
-    same(function, plugrad.stack([x, y], axis=1)[:, 0], y)  # not contiguous: replayed
+    x, y = sign * random_tensor(4), random_tensor(4, seed=1)
+    assert_same_when_traced(function, x, y)
+    assert_same_when_traced(
+        function, plugrad.stack([x, y], axis=1)[:, 0], y
+    )  # not contiguous: replayed
     assert is_one_program(function, x, y)
 
 
@@ -131,8 +142,8 @@ def test_parts_and_flags_in_loops():
         next_carry = plugrad.stack([b[::-1] * 0.5, a + part[1]])
         return next_carry, (flags, is_any, is_all, plugrad.all(flags), carry[:, 3:0:-2])
 
-    xs, start = numbers(5, 2, 4), numbers(2, 4, seed=1)
-    same(lambda start, xs: plugrad.scan(body, start, xs), start, xs)
+    xs, start = random_tensor(5, 2, 4), random_tensor(2, 4, seed=1)
+    assert_same_when_traced(lambda start, xs: plugrad.scan(body, start, xs), start, xs)
     assert is_one_program(lambda start, xs: plugrad.scan(body, start, xs), start, xs)
 
 
@@ -143,22 +154,27 @@ def test_a_choice_with_a_gradient_is_one_program():
 
     gradient = plugrad.grad(loss, (0, 1))
     for sign in (1, -1):
-        same(gradient, sign * numbers(4), numbers(4, seed=1))
-    assert is_one_program(gradient, numbers(4), numbers(4, seed=1))
+        assert_same_when_traced(gradient, sign * random_tensor(4), random_tensor(4, seed=1))
+    assert is_one_program(gradient, random_tensor(4), random_tensor(4, seed=1))
 
 
 def test_a_choice_that_c_cannot_run_is_replayed():
-    same(lambda x: plugrad.cond(x[0] > 0, plugrad.sort, lambda x: x, x), numbers(5))
-    same(lambda x: plugrad.cond(plugrad.sum(x) > 0, lambda x: x * 2, lambda x: x, x), numbers(0))
-    same(
+    assert_same_when_traced(
+        lambda x: plugrad.cond(x[0] > 0, plugrad.sort, lambda x: x, x), random_tensor(5)
+    )
+    assert_same_when_traced(
+        lambda x: plugrad.cond(plugrad.sum(x) > 0, lambda x: x * 2, lambda x: x, x),
+        random_tensor(0),
+    )
+    assert_same_when_traced(
         lambda x: plugrad.while_loop(lambda c: c[0] < 9, lambda c: plugrad.sort(c + 1), x),
-        numbers(3),
+        random_tensor(3),
     )
 
 
 def test_an_endless_loop_is_interrupted():
     """Between rounds, also if a round has nothing to do; the variable stays as it was."""
-    total = plugrad.Variable(numbers(3))
+    total = plugrad.Variable(random_tensor(3))
     before = total.numpy()
 
     @plugrad.jit
@@ -189,17 +205,21 @@ def alarm_after(seconds):
 
 
 def test_loops_and_regions_with_constants_of_their_own():
-    x = numbers(128)
+    x = random_tensor(128)
 
     def body(carry, _):
         ones = plugrad.ones_like(carry)
         weights = plugrad.arange(128, dtype="float32")
         return carry * 0.5 + ones / (weights + 2), (carry, weights.reshape(2, 64).T[0] + carry[0])
 
-    same(lambda x: plugrad.scan(body, x, length=4), x)
-    same(lambda x: plugrad.scan(lambda c, _: (plugrad.ones_like(c), c * 2), x, length=3), x)
-    same(lambda x: plugrad.scan(lambda c, _: (c * 2, plugrad.ones_like(c)), x, length=3), x)
-    table = numbers(64, 64)  # too large to be folded
+    assert_same_when_traced(lambda x: plugrad.scan(body, x, length=4), x)
+    assert_same_when_traced(
+        lambda x: plugrad.scan(lambda c, _: (plugrad.ones_like(c), c * 2), x, length=3), x
+    )
+    assert_same_when_traced(
+        lambda x: plugrad.scan(lambda c, _: (c * 2, plugrad.ones_like(c)), x, length=3), x
+    )
+    table = random_tensor(64, 64)  # too large to be folded
 
     def gradient(x):
         def step(carry, _):
@@ -209,5 +229,7 @@ def test_loops_and_regions_with_constants_of_their_own():
 
         return plugrad.scan(step, x, length=5)[0]
 
-    same(gradient, x[:64])
-    same(lambda x: table.reshape(-1)[:128] * x + table.reshape(32, 128) @ x.reshape(128, 1), x)
+    assert_same_when_traced(gradient, x[:64])
+    assert_same_when_traced(
+        lambda x: table.reshape(-1)[:128] * x + table.reshape(32, 128) @ x.reshape(128, 1), x
+    )

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugins.comparing import numbers
+from plugins.comparing import random_tensor
 from plugrad.discovery.loading import open_backend
 from plugrad.extend import host_value
 from plugrad.transforms.variable import get_array
@@ -36,10 +36,10 @@ class Training:
     """Two variables, and a step of an optimizer."""
 
     def __init__(self, make, *, is_traced, dtype="float32", middle=lambda loss: loss):
-        w = plugrad.Variable(numbers(40, 7, dtype=dtype), name="w")
-        b = plugrad.Variable(numbers(7, dtype=dtype, seed=1), name="b")
+        w = plugrad.Variable(random_tensor(40, 7, dtype=dtype), name="w")
+        b = plugrad.Variable(random_tensor(7, dtype=dtype, seed=1), name="b")
         self.variables, self.optimizer = [w, b], make()
-        self.x = numbers(5, 40, dtype=dtype, seed=2)
+        self.x = random_tensor(5, 40, dtype=dtype, seed=2)
 
         def step(x):
             def loss():
@@ -103,7 +103,7 @@ def test_what_others_hold_stays(name):
 
 
 def test_results_and_closures_keep_what_they_were():
-    v = plugrad.Variable(numbers(6))
+    v = plugrad.Variable(random_tensor(6))
     optimizer = plugrad.optimizers.SGD(0.1)
 
     @plugrad.jit

@@ -257,7 +257,9 @@ def test_a_failure_in_any_thread_is_raised_and_all_go_on(small_parts, opened, rn
 
 
 @pytest.mark.parametrize("place", range(4))
-def test_what_a_failing_call_used_does_not_wait_for_the_collector(opened, uncollected, place):
+def test_what_a_failing_call_used_does_not_wait_for_the_collector(
+    opened, without_garbage_collection, place
+):
     run = opened(2)
     chains = [[(2**32 - 64, 2**32 - 64, 1000)] if i == place else [(0, 0, 0)] for i in range(4)]
 

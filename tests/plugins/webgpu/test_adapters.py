@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 import plugrad
-from plugins.running import in_new_process
+from plugins.running import run_command_in_new_process
 from plugrad.extend import BackendUnavailable
 
 wgpu = pytest.importorskip("wgpu")
@@ -113,4 +113,4 @@ def test_choosing_a_backend_does_not_import_wgpu_py(run):
         plugrad.asarray([1.0]) + 1
         print(plugin.status, *[m for m in ("wgpu", "cffi") if m in sys.modules])
     """
-    assert in_new_process(program=program).stdout == "available\n"
+    assert run_command_in_new_process(program=program).stdout == "available\n"

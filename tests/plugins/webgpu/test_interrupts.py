@@ -203,7 +203,9 @@ def test_a_wait_goes_on_if_the_handler_of_the_interrupt_returns(monkeypatch):
     assert len(counted) == 2
 
 
-def test_what_a_handler_raises_in_a_callback_of_the_library_is_raised(monkeypatch, uncollected):
+def test_what_a_handler_raises_in_a_callback_of_the_library_is_raised(
+    monkeypatch, without_garbage_collection
+):
     class Alarm(BaseException):
         pass
 
