@@ -174,7 +174,7 @@ def test_errors(install_backend):
         x.__dlpack__(dl_device=(2, 0))
     with pytest.raises(BufferError, match="the stream is busy"):
         x.__dlpack__(stream="busy")
-    with pytest.raises(ArgumentError, match="does not take this Foreign: 13 elements"):
+    with pytest.raises(ArgumentError, match="does not take this ForeignArray: 13 elements"):
         plugrad.from_dlpack(ForeignArray(range(13)))
     with pytest.raises(BackendFailed, match=r"from_dlpack\(\) of backend 'exchanging' .* None"):
         plugrad.from_dlpack(ForeignArray(range(14)))

@@ -8,7 +8,7 @@ import pytest
 
 import plugrad
 from plugins.hostile import MANIFEST, write_distribution
-from plugins.running import in_new_process
+from plugins.running import run_command_in_new_process
 from plugrad.discovery import packs
 from plugrad.errors import (
     KernelNotFound,
@@ -551,19 +551,19 @@ def two_packs(tmp_path):
     ],
 )
 def test_packs_beside_plugrad_native_run_in_the_order_of_the_setting(two_packs, order, printed):
-    done = in_new_process(program=COMPUTE, folder=two_packs, PLUGRAD_PACKS=order)
+    done = run_command_in_new_process(program=COMPUTE, folder=two_packs, PLUGRAD_PACKS=order)
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, printed, "")
 
 
 def test_removing_one_pack_beside_plugrad_native_leaves_the_other(two_packs):
     shutil.rmtree(two_packs / "zeta_exp-1.2.dist-info")
-    done = in_new_process(program=COMPUTE, folder=two_packs, PLUGRAD_PACKS="zeta,acme")
+    done = run_command_in_new_process(program=COMPUTE, folder=two_packs, PLUGRAD_PACKS="zeta,acme")
     assert (done.stdout.strip(), done.stderr) == ("101.0", "")
 
 
 def test_commands_show_the_order_of_packs(two_packs):
     def output(*arguments, status=0, order="zeta,acme,native"):
-        done = in_new_process(*arguments, folder=two_packs, PLUGRAD_PACKS=order)
+        done = run_command_in_new_process(*arguments, folder=two_packs, PLUGRAD_PACKS=order)
         assert (done.returncode, done.stderr) == (status, ""), done.stdout
         return " ".join(done.stdout.split())
 

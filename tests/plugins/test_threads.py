@@ -87,7 +87,7 @@ def test_threads_start_anew_unless_the_context_is_carried(toy_backend):
 def test_carried_context_is_that_of_the_place_where_it_was_carried(toy_backend):
     with plugrad.use("toy"):
         carried = plugrad.carry_context(active_device)
-    assert (carried(), active_device(), carried.__name__) == ("toy:0", "cpu:0", "device")
+    assert (carried(), active_device(), carried.__name__) == ("toy:0", "cpu:0", "active_device")
 
 
 def test_calls_of_a_carried_function_do_not_see_each_others_choice(toy_backend):
