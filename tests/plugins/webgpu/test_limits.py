@@ -29,107 +29,110 @@ from plugrad_webgpu.driver import native
 from plugrad_webgpu.driver.limits import MAX_GRID_SIZE
 from plugrad_webgpu.shaders.program import Program
 
-CPU = r"compute on the cpu backend, as in x\.to\('cpu'\)"
+CPU_REMEDY = r"compute on the cpu backend, as in x\.to\('cpu'\)"
 
 
-def alternating(rank, first=1):
-    """Return a shape of ones and twos in turn; two such shapes leave no axes to merge."""
+def alternating_shape(rank, first=1):
+    """Return a shape of alternating ones and twos; no axes of two such shapes can be merged."""
     return tuple(first if axis % 2 == 0 else 3 - first for axis in range(rank))
 
 
-def numbers(shape):
+def consecutive_numbers(shape):
     return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
 
 
 def add(run):
-    a, b = numbers(alternating(16)), numbers(alternating(16, 2))
+    a, b = consecutive_numbers(alternating_shape(16)), consecutive_numbers(alternating_shape(16, 2))
     return run(binary.add, a, b), a + b
 
 
 def select(run):
-    a, b = numbers(alternating(16)), numbers(alternating(16, 2))
+    a, b = consecutive_numbers(alternating_shape(16)), consecutive_numbers(alternating_shape(16, 2))
     return run(binary.select, a > 1, a, b), np.where(a > 1, a, b)
 
 
 def transpose(run):
-    x, perm = numbers((2,) * 16), tuple(reversed(range(16)))
+    x, perm = consecutive_numbers((2,) * 16), tuple(reversed(range(16)))
     return run(movement.transpose, x, perm=perm), x.transpose(perm)
 
 
 def broadcast_to(run):
-    x, shape = numbers(alternating(16)), (2,) * 16
+    x, shape = consecutive_numbers(alternating_shape(16)), (2,) * 16
     return run(movement.broadcast_to, x, shape=shape), np.broadcast_to(x, shape)
 
 
-SLICED = (3,) * 12 + (1,) * 4
-HALVES = (2,) * 12 + (1,) * 4
+SLICED_SHAPE = (3,) * 12 + (1,) * 4
+HALF_SHAPE = (2,) * 12 + (1,) * 4
 
 
 def slice_(run):
-    x, begin = numbers(SLICED), (1,) * 12 + (0,) * 4
-    return run(movement.slice, x, begin=begin, size=HALVES), x[(slice(1, None),) * 12]
+    x, begin = consecutive_numbers(SLICED_SHAPE), (1,) * 12 + (0,) * 4
+    return run(movement.slice, x, begin=begin, size=HALF_SHAPE), x[(slice(1, None),) * 12]
 
 
 def strided_slice(run):
-    x = numbers(SLICED)
-    bounds = {"begin": (0,) * 16, "end": SLICED, "strides": (2,) * 16}
+    x = consecutive_numbers(SLICED_SHAPE)
+    bounds = {"begin": (0,) * 16, "end": SLICED_SHAPE, "strides": (2,) * 16}
     return run(movement.strided_slice, x, **bounds), x[(slice(None, None, 2),) * 16]
 
 
 def strided_slice_gradient(run):
-    dy, expected = numbers(HALVES), np.zeros(SLICED, np.float32)
+    dy, expected = consecutive_numbers(HALF_SHAPE), np.zeros(SLICED_SHAPE, np.float32)
     expected[(slice(None, None, 2),) * 16] = dy
-    bounds = {"begin": (0,) * 16, "end": SLICED, "strides": (2,) * 16}
-    return run(movement.strided_slice_gradient, dy, shape=SLICED, **bounds), expected
+    bounds = {"begin": (0,) * 16, "end": SLICED_SHAPE, "strides": (2,) * 16}
+    return run(movement.strided_slice_gradient, dy, shape=SLICED_SHAPE, **bounds), expected
 
 
 def pad(run):
-    x, paddings = numbers(HALVES), ((0, 1),) * 12 + ((0, 0),) * 4
+    x, paddings = consecutive_numbers(HALF_SHAPE), ((0, 1),) * 12 + ((0, 0),) * 4
     return run(movement.pad, x, paddings=paddings, constant_value=0), np.pad(x, paddings)
 
 
 def tile(run):
-    x, reps = numbers(alternating(16)), alternating(16)
+    x, reps = consecutive_numbers(alternating_shape(16)), alternating_shape(16)
     return run(movement.tile, x, reps=reps), np.tile(x, reps)
 
 
 def reverse(run):
-    x, dims = numbers((2,) * 16), tuple(range(0, 16, 2))
+    x, dims = consecutive_numbers((2,) * 16), tuple(range(0, 16, 2))
     return run(movement.reverse, x, dims=dims), np.flip(x, dims)
 
 
 def matmul(run):
-    a, b = numbers((*alternating(14), 2, 2)), numbers((*alternating(14, 2), 2, 2))
+    a, b = (
+        consecutive_numbers((*alternating_shape(14), 2, 2)),
+        consecutive_numbers((*alternating_shape(14, 2), 2, 2)),
+    )
     return run(linalg.matmul, a, b), a @ b
 
 
 def sum_(run):
-    x, axis = numbers((2,) * 16), tuple(range(0, 16, 2))
+    x, axis = consecutive_numbers((2,) * 16), tuple(range(0, 16, 2))
     return run(reduction.sum, x, axis=axis), x.sum(axis)
 
 
 def concatenate(run):
-    x = numbers((2,) * 15 + (1,))
+    x = consecutive_numbers((2,) * 15 + (1,))
     return run(movement.concat, x, x, axis=7), np.concatenate([x, x], 7)
 
 
 def argmax(run):
-    x = numbers((2,) * 16) % 7
+    x = consecutive_numbers((2,) * 16) % 7
     return run(reduction.argmax, x, axis=9), x.argmax(9)
 
 
 def cumsum(run):
-    x = numbers((2,) * 16) % 7
+    x = consecutive_numbers((2,) * 16) % 7
     return run(scan.cumsum, x, axis=9), x.cumsum(9)
 
 
 def gather(run):
-    x, indices = numbers((2,) * 15), np.int32([[1, 0]])
+    x, indices = consecutive_numbers((2,) * 15), np.int32([[1, 0]])
     return run(indexing.gather, x, indices, axis=5), np.take(x, indices, 5)
 
 
 def roll_of_complex_numbers(run):
-    x, perm = (numbers((2,) * 16) * 1j).astype(np.complex64), tuple(reversed(range(16)))
+    x, perm = (consecutive_numbers((2,) * 16) * 1j).astype(np.complex64), tuple(reversed(range(16)))
     return run(movement.transpose, x, perm=perm), x.transpose(perm)
 
 
@@ -142,14 +145,14 @@ def roll_of_complex_numbers(run):
     ],
 )
 def test_sixteen_axes(run, call):
-    """More than 128 bytes of parameters, what a call brings along, are in a buffer."""
+    """A call with more than 128 bytes of parameters passes them in a buffer."""
     np.testing.assert_array_equal(*call(run))
     np.testing.assert_array_equal(*call(run))
 
 
 def test_parameters_in_a_buffer_are_those_of_the_call(run):
-    """One program, one batch, several parameters; some of them are forgotten before the batch is submitted."""
-    x = numbers((2,) * 12)
+    """Calls of one program in one batch have different parameters; some cache entries are dropped before submission."""
+    x = consecutive_numbers((2,) * 12)
     orders = [tuple(np.roll(range(12)[::-1], shift).tolist()) for shift in range(12)]
     given = run.up(x)
     results = [run.call(movement.transpose, given, perm=perm) for perm in orders]
@@ -186,7 +189,9 @@ def test_parameters_in_a_buffer_are_those_of_the_call(run):
 def test_arrays_that_a_device_cannot_store(run, monkeypatch, call):
     run.device.pool.trim()  # a larger buffer that is free would do
     monkeypatch.setattr(run.device.pool, "largest", 1 << 20)
-    with pytest.raises(OutOfMemory, match=rf"of \d+ bytes exceeds the 1048576 bytes .*{CPU}"):
+    with pytest.raises(
+        OutOfMemory, match=rf"of \d+ bytes exceeds the 1048576 bytes .*{CPU_REMEDY}"
+    ):
         call(run)
 
 
@@ -208,7 +213,7 @@ def test_more_operands_than_a_device_can_bind(run, monkeypatch):
     total = elementwise(" + ".join(names[1:]), names[1:])
     np.testing.assert_array_equal(run.down(total(*[x] * (len(names) - 1))), len(names) - 1)
     total = elementwise(" + ".join(names), names)
-    message = rf"has {len(names) + 1} operands, .* than the {len(names)} that .*{CPU}"
+    message = rf"has {len(names) + 1} operands, .* than the {len(names)} that .*{CPU_REMEDY}"
     with pytest.raises(ArgumentValueError, match=message):
         total(*[x] * len(names))
 
@@ -222,7 +227,7 @@ def test_any_number_of_parameters(run):
 
 
 def test_seventy_thousand_workgroups(run):
-    """A dispatch has at most 65,535 along an axis."""
+    """A dispatch has at most 65,535 workgroups along an axis."""
     x = np.arange(70_000 * 64, dtype=np.int32).reshape(64, 70_000)
     np.testing.assert_array_equal(run(movement.transpose, x, perm=(1, 0)), x.T)
     np.testing.assert_array_equal(run(reduction.sum, x[:4], axis=(0,)), x[:4].sum(0))
@@ -237,7 +242,7 @@ def test_more_workgroups_than_a_dispatch_takes():
         MAX_GRID_SIZE,
         1,
     )
-    message = rf"'busy' needs 4294836226 workgroups, more than the 65535 x 65535 .*{CPU}"
+    message = rf"'busy' needs 4294836226 workgroups, more than the 65535 x 65535 .*{CPU_REMEDY}"
     with pytest.raises(ShapeError, match=message):
         plan(program, (), MAX_GRID_SIZE**2 + 1, (1,), float32)
 
@@ -247,7 +252,7 @@ def test_more_workgroups_than_a_dispatch_takes():
 
 @pytest.mark.parametrize("kind", ["GPUOutOfMemoryError", "GPUValidationError"])
 def test_a_driver_without_memory(run, monkeypatch, kind):
-    """Free buffers go back to the driver before the call fails, whatever the driver's error is."""
+    """Free buffers are released before the call fails, whatever error the driver returns."""
     import wgpu
 
     calls = []
@@ -304,7 +309,7 @@ def test_an_array_is_read_in_several_transfers(run, monkeypatch, dtype):
 @pytest.mark.parametrize("dtype", [np.float32, np.bool_, np.complex64, np.int64, np.float16])
 @pytest.mark.parametrize("name", ["run", "forced"])
 def test_arrays_are_read_together(request, monkeypatch, name, dtype):
-    """Small ones share a transfer, and large ones take several."""
+    """Small arrays share a transfer, and large ones take several."""
     runner = request.getfixturevalue(name)
     monkeypatch.setattr("plugrad_webgpu.device.device.READ_MAX_BYTES", 4096)
     monkeypatch.setattr("plugrad_webgpu.device.device.READ_MAX_COPIES", 3)

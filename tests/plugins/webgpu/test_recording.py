@@ -28,14 +28,14 @@ def test_an_upload_does_not_overtake_recorded_work(run):
 
 
 @pytest.fixture
-def fresh_uploads(run, monkeypatch):
-    """No memory for uploads yet, and little of it: arrays of 4 KB go through it."""
+def without_upload_memory(run, monkeypatch):
+    """Start without staging memory for uploads, and let arrays of 4 KB use little of it."""
     monkeypatch.setattr(run.device._raw, "_uploads", [])
     monkeypatch.setattr(native, "UPLOAD_STAGING_BYTES", 4096)
     monkeypatch.setattr(native, "STAGED_UPLOAD_MIN_BYTES", 4096)
 
 
-@pytest.mark.usefixtures("fresh_uploads")
+@pytest.mark.usefixtures("without_upload_memory")
 @pytest.mark.parametrize("size", [1, 1023, 1024, 1025, 5003, 40_000])
 @pytest.mark.parametrize("dtype", [np.float32, np.bool_, np.complex64, np.int64])
 def test_large_arrays_are_uploaded_in_parts(run, size, dtype):
@@ -45,13 +45,13 @@ def test_large_arrays_are_uploaded_in_parts(run, size, dtype):
     assert len(run.device._raw._uploads) <= native.MAX_UPLOAD_STAGINGS
 
 
-@pytest.mark.usefixtures("fresh_uploads")
+@pytest.mark.usefixtures("without_upload_memory")
 def test_a_large_upload_does_not_overtake_recorded_work(run):
     test_an_upload_does_not_overtake_recorded_work(run)
     assert run.device._raw._uploads
 
 
-@pytest.mark.usefixtures("fresh_uploads")
+@pytest.mark.usefixtures("without_upload_memory")
 def test_uploads_do_not_wait_for_the_device(run, monkeypatch):
     values = np.arange(9000, dtype=np.float32)
     raw = run.device._raw
