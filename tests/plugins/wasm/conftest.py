@@ -27,23 +27,19 @@ class ImplementationRunner:
     def store(self):
         return self.backend.linear.store
 
-    def to_device(self, array):
+    def put(self, array):
         return self.backend.from_numpy(np.ascontiguousarray(array).reshape(np.shape(array)))
 
-    def to_host(self, array):
+    def get(self, array):
         host = self.backend.to_numpy(array)
         assert host.shape == array.shape
         assert as_dtype(host.dtype) is array.dtype
         return host
 
     def __call__(self, name, *inputs, **attrs):
-        given = (None if x is None else self.to_device(x) for x in inputs)
+        given = (None if x is None else self.put(x) for x in inputs)
         result = self.functions[name](*given, **attrs)
-        return (
-            [*map(self.to_host, result)]
-            if isinstance(result, (list, tuple))
-            else self.to_host(result)
-        )
+        return [*map(self.get, result)] if isinstance(result, (list, tuple)) else self.get(result)
 
 
 @pytest.fixture(scope="module")

@@ -43,8 +43,8 @@ def random_inputs(rng, batch, queries, keys, width, size):
 
 
 def run_attention(run, q, k, v, mask, scale):
-    arrays = [None if x is None else run.up(x) for x in (q, k, v, mask)]
-    return run.down(run.call(contracts.attention, *arrays, scale=scale))
+    arrays = [None if x is None else run.to_device(x) for x in (q, k, v, mask)]
+    return run.to_host(run.call(contracts.attention, *arrays, scale=scale))
 
 
 @pytest.mark.parametrize(

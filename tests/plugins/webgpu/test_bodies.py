@@ -102,11 +102,11 @@ def test_values_are_those_of_the_device(run, host_small_arrays, monkeypatch, rng
     monkeypatch.setattr(host_small_arrays, "most", 100_000)
     operands = make_operands(kernel, dtype, rng)
     for attributes in ATTRIBUTES_BY_KERNEL.get(kernel.name, [{}]):
-        on_host = [run.up(x) for x in operands]
+        on_host = [run.to_device(x) for x in operands]
         found = run.call(kernel, *on_host, **attributes)
         with monkeypatch.context() as patch:
             patch.setattr(host_small_arrays, "most", 0)
-            on_device = [run.up(x) for x in operands]
+            on_device = [run.to_device(x) for x in operands]
             assert not any(map(is_hosted, on_device))
             expected = run.call(kernel, *on_device, **attributes)
         assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
@@ -114,7 +114,7 @@ def test_values_are_those_of_the_device(run, host_small_arrays, monkeypatch, rng
             assert kernel.name in KERNELS_ON_HOST
             assert found.buffer.values.dtype == expected.dtype
             assert found.buffer.values.flags.c_contiguous
-        assert_same_bits(run.down(found), run.down(expected))
+        assert_same_bits(run.to_host(found), run.to_host(expected))
 
 
 def test_the_kernels_that_the_host_computes(run, host_small_arrays):
@@ -124,7 +124,7 @@ def test_the_kernels_that_the_host_computes(run, host_small_arrays):
         kernel, dtype = parameters.values
         attributes = ATTRIBUTES_BY_KERNEL.get(kernel.name, [{}])[-1]
         operands = make_operands(kernel, dtype, np.random.default_rng(1))
-        result = run.call(kernel, *[run.up(x[:9]) for x in operands], **attributes)
+        result = run.call(kernel, *[run.to_device(x[:9]) for x in operands], **attributes)
         if is_hosted(result):
             found.add(kernel.name)
     assert found == KERNELS_ON_HOST
@@ -143,12 +143,12 @@ SHAPE_PAIRS = [
 @pytest.mark.parametrize(("a", "b"), SHAPE_PAIRS, ids=str)
 def test_broadcasting(run, host_small_arrays, rng, a, b):
     x, y = (rng.standard_normal(shape).astype(np.float32) for shape in (a, b))
-    found = run.call(binary.subtract, run.up(x), run.up(y))
+    found = run.call(binary.subtract, run.to_device(x), run.to_device(y))
     assert is_hosted(found)
-    assert_same_bits(run.down(found), np.asarray(x - y))
-    greater = run.call(binary.greater, run.up(x), run.up(y))
-    chosen = run.call(binary.select, greater, run.up(x), run.up(y))
-    assert_same_bits(run.down(chosen), np.asarray(np.where(x > y, x, y)))
+    assert_same_bits(run.to_host(found), np.asarray(x - y))
+    greater = run.call(binary.greater, run.to_device(x), run.to_device(y))
+    chosen = run.call(binary.select, greater, run.to_device(x), run.to_device(y))
+    assert_same_bits(run.to_host(chosen), np.asarray(np.where(x > y, x, y)))
 
 
 MOVEMENT_CALLS = [
@@ -177,31 +177,31 @@ def test_elements_are_moved_on_the_host(
     results = []
     for most in (1000, 0):
         monkeypatch.setattr(host_small_arrays, "most", most)
-        made = run.call(kernel, run.up(x), **attributes)
+        made = run.call(kernel, run.to_device(x), **attributes)
         made = made if isinstance(made, list) else [made]
         assert all(is_hosted(y) == (most > 0) for y in made)
-        results.append([run.down(y) for y in made])
+        results.append([run.to_host(y) for y in made])
     for found, expected in zip(*results, strict=True):
         assert_same_bits(found, expected)
 
 
 def test_many_axes(run, host_small_arrays):
     x = np.float32([1, 2, 3]).reshape((1,) * 39 + (3,))
-    tiled = run.call(movement.tile, run.up(x), reps=(1,) * 39 + (2,))  # a view of 80 axes
-    np.testing.assert_array_equal(run.down(tiled).ravel(), [1, 2, 3, 1, 2, 3])
-    total = run.call(binary.add, run.up(x), run.up(x.reshape((1,) * 38 + (3, 1))))
+    tiled = run.call(movement.tile, run.to_device(x), reps=(1,) * 39 + (2,))  # a view of 80 axes
+    np.testing.assert_array_equal(run.to_host(tiled).ravel(), [1, 2, 3, 1, 2, 3])
+    total = run.call(binary.add, run.to_device(x), run.to_device(x.reshape((1,) * 38 + (3, 1))))
     assert is_hosted(total)
-    np.testing.assert_array_equal(run.down(total).reshape(3, 3), x.ravel() + x.reshape(3, 1))
+    np.testing.assert_array_equal(run.to_host(total).reshape(3, 3), x.ravel() + x.reshape(3, 1))
 
 
 def test_arrays_are_joined_on_the_host(run, host_small_arrays):
     x, y = np.float32([[1, 2]]), np.float32([[3, 4], [5, 6]])
-    p, q = run.up(x), run.up(y)
+    p, q = run.to_device(x), run.to_device(y)
     joined = run.call(movement.concat, p, q, axis=0)
     assert is_hosted(joined)
-    assert_same_bits(run.down(joined), np.concatenate([x, y]))
+    assert_same_bits(run.to_host(joined), np.concatenate([x, y]))
     stacked = run.call(movement.pack, q, q, axis=1)
     assert is_hosted(stacked)
-    assert_same_bits(run.down(stacked), np.stack([y, y], 1))
+    assert_same_bits(run.to_host(stacked), np.stack([y, y], 1))
     on_device = run.call(unary.exp, p)
     assert not is_hosted(run.call(movement.concat, on_device, q, axis=0))

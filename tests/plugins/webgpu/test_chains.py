@@ -308,16 +308,16 @@ def test_a_read_back_records_what_waits_in_its_thread(recorded_dispatches):
 
 
 def test_a_call_that_fails_leaves_the_chain_as_it_was(run):
-    x, z = run.up(np.float32([1, 2])), run.up(np.float32([3, 4]))
+    x, z = run.to_device(np.float32([1, 2])), run.to_device(np.float32([3, 4]))
     other = type(run)()
     add = elementwise("a + b", ("a", "b"))
     for _ in range(3):
         with pytest.raises(BackendUnavailable):
-            add(x, other.up(np.float32([5, 6])))
-        np.testing.assert_array_equal(run.down(add(z, z)), [6, 8])
+            add(x, other.to_device(np.float32([5, 6])))
+        np.testing.assert_array_equal(run.to_host(add(z, z)), [6, 8])
         with pytest.raises(BackendUnavailable):
-            add(x, other.up(np.float32([5, 6])))
-        np.testing.assert_array_equal(run.down(add(add(z, z), z)), [9, 12])
+            add(x, other.to_device(np.float32([5, 6])))
+        np.testing.assert_array_equal(run.to_host(add(add(z, z), z)), [9, 12])
 
 
 # --- lifetime and memory

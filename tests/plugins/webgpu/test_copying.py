@@ -106,18 +106,21 @@ def test_loops_with_the_most_axes(run):
 def test_long_runs_of_software_devices_need_no_shader(run, monkeypatch, dtype):
     monkeypatch.setattr(run.device, "is_software", True)
     values = consecutive_numbers((600, 300), dtype)
-    x, rows = run.up(values), run.call(movement.reverse, run.up(values), dims=(0,))  # is recorded
+    x, rows = (
+        run.to_device(values),
+        run.call(movement.reverse, run.to_device(values), dims=(0,)),
+    )  # is recorded
     monkeypatch.setattr(run.device, "record", lambda *_: pytest.fail("a shader runs"))
     joined = run.call(movement.concat, x, rows, axis=0)
     part = run.call(movement.slice, joined, begin=(7, 0), size=(900, 300))
     expected = np.concatenate([values, values[::-1]])
-    np.testing.assert_array_equal(run.down(joined), expected)
-    np.testing.assert_array_equal(run.down(part), expected[7:907])
+    np.testing.assert_array_equal(run.to_host(joined), expected)
+    np.testing.assert_array_equal(run.to_host(part), expected[7:907])
 
 
 def test_a_long_run_of_another_device_is_refused(run, make_runner):
     other = make_runner()
-    x = other.up(consecutive_numbers((600, 300)))
-    y = run.up(consecutive_numbers((1, 300)))
+    x = other.to_device(consecutive_numbers((600, 300)))
+    y = run.to_device(consecutive_numbers((1, 300)))
     with pytest.raises(BackendUnavailable, match="another device"):
         run.call(movement.concat, y, x, axis=0)

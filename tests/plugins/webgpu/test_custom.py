@@ -60,7 +60,7 @@ def test_a_stencil_reads_zeros_outside_its_inputs(run, rng):
         padded = np.pad(x, 1)
         rows = padded[:-2, 1:-1] + padded[2:, 1:-1]
         expected = rows + padded[1:-1, :-2] + padded[1:-1, 2:] - 4 * x
-        np.testing.assert_allclose(run.down(laplacian(run.up(x))), expected, atol=1e-5)
+        np.testing.assert_allclose(run.to_host(laplacian(run.to_device(x))), expected, atol=1e-5)
 
 
 def test_a_stencil_of_several_inputs_and_attributes(run, rng):
@@ -80,7 +80,9 @@ def test_a_stencil_of_several_inputs_and_attributes(run, rng):
     x, taps = rng.standard_normal(50).astype(np.float32), np.float32([1, -2, 3])
     for stride, bias in ((1, 0), (2, 0.5), (3, -1)):
         expected = np.correlate(x, taps, "valid")[::stride] + bias
-        actual = run.down(convolve(run.up(x), run.up(taps), stride=stride, bias=bias))
+        actual = run.to_host(
+            convolve(run.to_device(x), run.to_device(taps), stride=stride, bias=bias)
+        )
         np.testing.assert_allclose(actual, expected, atol=1e-5)
 
 
@@ -94,17 +96,17 @@ def test_each_dtype_and_rank(run, rng, dtype, shape):
         stencil(f"return x_at({place});", copy),
         load_wgsl_kernel(shader_with_value("x[index]"), copy),
     ):
-        y = run.down(kernel(run.up(x)))
+        y = run.to_host(kernel(run.to_device(x)))
         assert y.dtype == x.dtype
         np.testing.assert_array_equal(y, x)
 
 
 def test_the_results_of_narrow_dtypes_wrap_around(run):
-    x = run.up(np.array([1, -100, 100], np.int8))
+    x = run.to_device(np.array([1, -100, 100], np.int8))
     y = load_wgsl_kernel(shader_with_value("2 * x[index]"), make_contract(same_shape_rule))(x)
     assert y.dtype == int8
     widened = stencil("return x_at(at[0]);", make_contract(lambda x: Shaped(x.shape, int32)))(y)
-    np.testing.assert_array_equal(run.down(widened), [2, 56, -56])
+    np.testing.assert_array_equal(run.to_host(widened), [2, 56, -56])
 
 
 def test_attributes_have_the_types_of_the_contract(run):
@@ -128,7 +130,7 @@ def test_attributes_have_the_types_of_the_contract(run):
     )
     for a, b in ((1, -2), (0.5, np.int64(7))):
         y = kernel(run.backend, a=a, b=b, c=True, d=(3, -4), e=(1, np.float32(0.25)), shape=(7,))
-        np.testing.assert_array_equal(run.down(y), [a, b, 2, 3, -4, 1, 7])
+        np.testing.assert_array_equal(run.to_host(y), [a, b, 2, 3, -4, 1, 7])
 
 
 @pytest.mark.parametrize(
@@ -155,7 +157,7 @@ def test_attributes_of_more_bytes_than_a_call_brings_along(run):
     kernel = load_wgsl_kernel(shader_with_value("f32(parameters.what[index])"), make_contract(rule))
     for values in (range(40), range(7, 47)):
         y = kernel(run.backend, what=tuple(values))
-        np.testing.assert_array_equal(run.down(y), list(values))
+        np.testing.assert_array_equal(run.to_host(y), list(values))
 
 
 def test_shared_memory_and_a_number_of_invocations(run, rng):
@@ -190,7 +192,7 @@ def test_shared_memory_and_a_number_of_invocations(run, rng):
     )
     for shape in ((3, 500), (70_000, 3)):  # and more workgroups than one dimension has
         x = rng.standard_normal(shape).astype(np.float32)
-        np.testing.assert_allclose(run.down(row_sums(run.up(x))), x.sum(1), atol=1e-4)
+        np.testing.assert_allclose(run.to_host(row_sums(run.to_device(x))), x.sum(1), atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +223,7 @@ fn main(@builtin(global_invocation_id) id: vec3u) {{ {inside} output[id.x] = x[i
     with pytest.raises(
         ArgumentValueError, match=rf"{nbytes} bytes of arrays in each invocation, more than the \d+"
     ):
-        load_wgsl_kernel(source, contract)(run.up(np.float32([1])))
+        load_wgsl_kernel(source, contract)(run.to_device(np.float32([1])))
     assert time.process_time() - started < 2
 
 
@@ -229,11 +231,11 @@ def test_a_table_of_an_invocation(run, monkeypatch):
     monkeypatch.setattr(run.device, "is_software", True)
     contract = make_contract(same_shape_rule)
     body = "var table = array<f32, 4>(1.0, 2.0, 4.0, 8.0); return table[index % 4u] * x_at(at[0]);"
-    found = run.down(stencil(body, contract)(run.up(np.ones(6, np.float32))))
+    found = run.to_host(stencil(body, contract)(run.to_device(np.ones(6, np.float32))))
     assert found.tolist() == [1, 2, 4, 8, 1, 2]
     many = f"let table = array<f32, 600>({', '.join(['1.0'] * 600)}); return table[index];"
     with pytest.raises(ArgumentValueError, match="2400 bytes of arrays"):
-        stencil(many, contract)(run.up(np.ones(6, np.float32)))
+        stencil(many, contract)(run.to_device(np.ones(6, np.float32)))
 
 
 @pytest.mark.parametrize(
@@ -257,18 +259,18 @@ def test_too_much_shared_memory(run, source, nbytes, monkeypatch):
     with pytest.raises(
         ArgumentValueError, match=rf"{nbytes} bytes of shared memory .* than the \d+"
     ):
-        kernel(run.up(np.ones(3, np.float32)))
+        kernel(run.to_device(np.ones(3, np.float32)))
     fits = re.sub(r"\d{3,}|0x64|\b9\b(?=>;$)", "2", use.partition("@compute")[0])
     fine = load_wgsl_kernel(fits + shader_with_value("x[index]"), make_contract(same_shape_rule))
-    assert run.down(fine(run.up(np.ones(3, np.float32)))).tolist() == [1, 1, 1]
+    assert run.to_host(fine(run.to_device(np.ones(3, np.float32)))).tolist() == [1, 1, 1]
 
 
 def test_a_kernel_from_a_file(run, tmp_path):
     path = tmp_path / "cube.wgsl"
     path.write_text(shader_with_value("x[index] * x[index] * x[index]"))
     for source in (path, str(path)):
-        assert run.down(
-            load_wgsl_kernel(source, make_contract(same_shape_rule))(run.up(np.float32([2])))
+        assert run.to_host(
+            load_wgsl_kernel(source, make_contract(same_shape_rule))(run.to_device(np.float32([2])))
         ) == [8]
     with pytest.raises(ArgumentError, match=r"missing\.wgsl"):
         load_wgsl_kernel(tmp_path / "missing.wgsl", make_contract(same_shape_rule))
@@ -277,7 +279,7 @@ def test_a_kernel_from_a_file(run, tmp_path):
 
 
 def test_the_compiler_names_the_line_of_the_author(run):
-    x = run.up(np.ones(3, np.float32))
+    x = run.to_device(np.ones(3, np.float32))
     for kernel, line in (
         (stencil("\n\n  return undefined_name;", make_contract(same_shape_rule)), 3),
         (load_wgsl_kernel(shader_with_value("undefined_name"), make_contract(same_shape_rule)), 5),
@@ -287,7 +289,7 @@ def test_the_compiler_names_the_line_of_the_author(run):
         assert "'acme>Test' does not compile: " in str(caught.value)
         assert "undefined_name" in str(caught.value)
         assert f"wgsl:{line}:" in str(caught.value)
-    np.testing.assert_array_equal(run.down(elementwise("x + x")(x)), [2, 2, 2])
+    np.testing.assert_array_equal(run.to_host(elementwise("x + x")(x)), [2, 2, 2])
 
 
 EXTRA_BINDING = "@group(0) @binding(7) var<storage, read> y: array<f32>;"
@@ -317,10 +319,10 @@ EXTRA_BINDING = "@group(0) @binding(7) var<storage, read> y: array<f32>;"
     ids=lambda v: v[:20],
 )
 def test_shaders_that_do_not_compile(run, source, expected):
-    x = run.up(np.ones(3, np.float32))
+    x = run.to_device(np.ones(3, np.float32))
     with pytest.raises(ArgumentValueError, match=expected):
         load_wgsl_kernel(source, make_contract(same_shape_rule))(x)
-    assert run.down(x).sum() == 3
+    assert run.to_host(x).sum() == 3
 
 
 def test_what_the_limits_of_sources_allow_compiles(run):
@@ -358,7 +360,7 @@ def test_a_source_has_one_entry_point(source, expected):
 
 
 def test_contracts_that_a_shader_cannot_implement(run):
-    x = run.up(np.ones(3, np.float32))
+    x = run.to_device(np.ones(3, np.float32))
 
     def takes_list(*inputs):
         return same_shape_rule(inputs[0])
@@ -385,8 +387,8 @@ def test_accesses_out_of_bounds_harm_nobody(run, rng):
         """,
         make_contract(same_shape_rule),
     )
-    others = [run.up(rng.standard_normal(64).astype(np.float32)) for _ in range(20)]
-    before = [run.down(x) for x in others]
-    assert run.down(far(others[0])).shape == (64,)
+    others = [run.to_device(rng.standard_normal(64).astype(np.float32)) for _ in range(20)]
+    before = [run.to_host(x) for x in others]
+    assert run.to_host(far(others[0])).shape == (64,)
     for x, values in zip(others, before, strict=True):
-        np.testing.assert_array_equal(run.down(x), values)
+        np.testing.assert_array_equal(run.to_host(x), values)

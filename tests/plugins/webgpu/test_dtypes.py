@@ -249,8 +249,8 @@ def test_long_positions_are_not_cut_off(run):
     assert_identical(
         run(indexing.unsorted_segment_sum, ones, far, num_segments=3), np.int32([0, 1, 0])
     )
-    counts = run.call(reduction.bincount, run.up(far), None, size=3)
-    assert_identical(run.down(counts), np.int32([0, 1, 0]))
+    counts = run.call(reduction.bincount, run.to_device(far), None, size=3)
+    assert_identical(run.to_host(counts), np.int32([0, 1, 0]))
     assert_identical(
         run(scatter.scatter_nd, far[:, None].copy(), ones, shape=(3,)), np.int32([0, 1, 1])
     )
@@ -265,7 +265,8 @@ def test_long_order(run, rng, shape, descending):
     x = rng.integers(-3, 3, shape) * (1 << 32) + rng.integers(-3, 3, shape)
     positions = np.argsort(~x if descending else x, axis=-1, stable=True)
     assert_identical(
-        run.down(argsort_rows(run.up(x), descending=descending)), positions.astype(np.int32)
+        run.to_host(argsort_rows(run.to_device(x), descending=descending)),
+        positions.astype(np.int32),
     )
 
 
@@ -383,7 +384,7 @@ def test_bytes_as_positions(run, all_byte_values):
 
 
 def test_every_half_stays_the_same(run):
-    assert_identical(run.down(run.up(ALL_FLOAT16_VALUES)), ALL_FLOAT16_VALUES)
+    assert_identical(run.to_host(run.to_device(ALL_FLOAT16_VALUES)), ALL_FLOAT16_VALUES)
     assert_identical(
         run(unary.cast, ALL_FLOAT16_VALUES, dtype=float32), ALL_FLOAT16_VALUES.astype(np.float32)
     )
@@ -454,12 +455,14 @@ def test_custom_kernels_take_narrow_dtypes(run, rng):
     a, b = rng.standard_normal((2, 3, 50)).astype(np.float16)
     blend = run.backend.wrap_implementation("Add", elementwise("0.5 * a + b", ("a", "b")))
     exact = np.float32(0.5) * a.astype(np.float32) + b.astype(np.float32)
-    assert_identical(run.down(blend(run.up(a), run.up(b))), exact.astype(np.float16))
+    assert_identical(
+        run.to_host(blend(run.to_device(a), run.to_device(b))), exact.astype(np.float16)
+    )
     own = reduction_of("maximum(a, b)", {float32: float("-inf")})
     largest = run.backend.wrap_implementation(
         "Sum", lambda x, axis, keep_dims: own(x, axis, keep_dims)
     )
-    assert_identical(run.down(largest(run.up(a), axis=(1,), keep_dims=False)), a.max(1))
+    assert_identical(run.to_host(largest(run.to_device(a), axis=(1,), keep_dims=False)), a.max(1))
 
 
 # --- integers of 16 bits ----------------------------------------------------------------------------
@@ -517,7 +520,8 @@ def test_sums_of_shorts_wrap(run, int16_values):
 def test_order_of_narrow_dtypes(run, rng, dtype):
     x = rng.integers(0, 100, (3, 300)).astype(dtype)
     assert_identical(
-        run.down(argsort_rows(run.up(x))), np.argsort(x, axis=-1, stable=True).astype(np.int32)
+        run.to_host(argsort_rows(run.to_device(x))),
+        np.argsort(x, axis=-1, stable=True).astype(np.int32),
     )
 
 
@@ -525,12 +529,12 @@ def test_order_of_narrow_dtypes(run, rng, dtype):
 def test_chains_give_what_separate_calls_give(run, rng, dtype):
     a, b = rng.integers(-(2**63), 2**63 - 1, (2, 60, 5)).view(np.int8)[..., :5].astype(dtype)
     for _ in range(3):  # the first time, calls are recorded one by one
-        x, y = run.up(a), run.up(b)
+        x, y = run.to_device(a), run.to_device(b)
         product = run.call(binary.multiply, run.call(binary.add, x, y), x)
         wide = run.call(unary.cast, product, dtype=float32)
         is_less = run.call(binary.less, run.call(unary.square, product), y)
         chosen = run.call(binary.select, is_less, run.call(unary.negative, product), y)
-        results = [run.down(z) for z in (chosen, wide, is_less, product)]
+        results = [run.to_host(z) for z in (chosen, wide, is_less, product)]
         expected = (a + b) * a
         less = expected * expected < b
         chosen = np.where(less, -expected, b)
@@ -544,10 +548,10 @@ def test_a_chain_of_many_limits(run):
     """Ten calls have more parameters than a shader accepts, and each takes two words."""
     limits = [((1 << 40) - n, (1 << 41) + n) for n in range(10)]
     for _ in range(3):
-        x = run.up(INT64_VALUES)
+        x = run.to_device(INT64_VALUES)
         for low, high in limits:
             x = run.call(unary.clip_by_value, x, clip_value_min=low, clip_value_max=high)
-        assert_identical(run.down(x), INT64_VALUES.clip(1 << 40, 1 << 41))
+        assert_identical(run.to_host(x), INT64_VALUES.clip(1 << 40, 1 << 41))
 
 
 @pytest.mark.parametrize("name", ["int16", "uint16"])

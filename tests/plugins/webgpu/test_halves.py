@@ -59,11 +59,11 @@ def test_halves_have_the_bits_of_float32_between_casts(run, rng, name, dtype):
         values = [random_with_special_values(rng, shape, dtype) for shape in shapes]
         if name in ("Select", "SelectV2"):
             values[0] = values[0] > 0
-        arrays = [run.up(x) for x in values]
+        arrays = [run.to_device(x) for x in values]
         found = run.configs[name].kernel_func(*arrays, **kernel.fill_defaults(attrs))
         expected = widened(*arrays, **kernel.fill_defaults(attrs))
         assert found.shape == broadcast(*shapes)
-        bits, other = (run.down(x) for x in (found, expected))
+        bits, other = (run.to_host(x) for x in (found, expected))
         assert bits.dtype == other.dtype
         if bits.dtype != bool:
             bits, other = (np.asarray(x, np.float32) for x in (bits, other))
@@ -131,8 +131,8 @@ def test_a_cast_kernel_of_others_leaves_halves_to_the_backend(run):
         return cast(x, dtype=dtype)
 
     replaced = run.backend.wrap_implementation(unary.cast.name, own)
-    x = run.up(np.arange(5, dtype=np.float32))
-    assert_same_bits(run.down(replaced(x, dtype=float16)), np.arange(5, dtype=np.float16))
+    x = run.to_device(np.arange(5, dtype=np.float32))
+    assert_same_bits(run.to_host(replaced(x, dtype=float16)), np.arange(5, dtype=np.float16))
     assert seen == []
     replaced(x, dtype=plugrad.int32)
     assert seen == [plugrad.float32]

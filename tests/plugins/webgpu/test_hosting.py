@@ -49,14 +49,19 @@ def is_hosted(array):
 
 def test_copies_that_kernels_write_to_are_on_the_device(run, host_small_arrays):
     x = np.arange(6, dtype=np.float32)
-    p = run.up(x)
+    p = run.to_device(x)
     updated = run.call(
-        movement.strided_slice_update, p, run.up(x[:2] - 9), begin=(1,), end=(3,), strides=(1,)
+        movement.strided_slice_update,
+        p,
+        run.to_device(x[:2] - 9),
+        begin=(1,),
+        end=(3,),
+        strides=(1,),
     )
-    np.testing.assert_array_equal(run.down(updated), [0, -9, -8, 3, 4, 5])
+    np.testing.assert_array_equal(run.to_host(updated), [0, -9, -8, 3, 4, 5])
     padded = run.call(movement.pad, p, paddings=((1, 2),), constant_value=7)
-    np.testing.assert_array_equal(run.down(padded), [7, *x, 7, 7])
-    np.testing.assert_array_equal(run.down(p), x)
+    np.testing.assert_array_equal(run.to_host(padded), [7, *x, 7, 7])
+    np.testing.assert_array_equal(run.to_host(p), x)
 
 
 # --- where arrays are
@@ -116,10 +121,10 @@ def test_the_first_use_by_another_kernel_uploads_the_values_once(recorded_device
 @pytest.mark.parametrize("shape", [(), (7,), (2, 3), (0, 2)], ids=str)
 def test_every_dtype_arrives_on_the_device(run, host_small_arrays, rng, dtype, shape):
     x = (rng.standard_normal(shape) * 3).astype(dtype)
-    p = run.up(x)
+    p = run.to_device(x)
     assert is_hosted(p)
     on_device = run.call(movement.pad, p, paddings=((0, 0),) * x.ndim, constant_value=0)
-    assert_same_bits(run.down(on_device), x)
+    assert_same_bits(run.to_host(on_device), x)
 
 
 def test_hosts_and_devices_mix(small_array_device, recorded_device_work):
@@ -292,13 +297,13 @@ def test_a_driver_without_memory_is_an_error_when_the_device_needs_the_values(
 def test_arrays_of_another_device_are_refused(run, make_runner, host_small_arrays):
     other = make_runner()
     other.device.hosting.most = 1000
-    x, y = run.up(np.float32([1, 2])), other.up(np.float32([3, 4]))
+    x, y = run.to_device(np.float32([1, 2])), other.to_device(np.float32([3, 4]))
     for a, b in ((x, y), (y, x)):
         with pytest.raises(BackendUnavailable, match="another device"):
             run.call(binary.add, a, b)
     with pytest.raises(BackendUnavailable, match="another device"):
         run.call(binary.add, run.call(unary.exp, x), y)
-    assert_same_bits(run.down(run.call(binary.add, x, x)), np.float32([2, 4]))
+    assert_same_bits(run.to_host(run.call(binary.add, x, x)), np.float32([2, 4]))
 
 
 def test_neither_warnings_nor_errors_of_numpy(small_array_device):
@@ -313,19 +318,24 @@ def test_neither_warnings_nor_errors_of_numpy(small_array_device):
 
 def test_a_device_that_flushes_subnormals_computes_with_them(run, host_small_arrays, monkeypatch):
     monkeypatch.setitem(host_small_arrays.__dict__, "_keeps_subnormals", False)
-    x, tiny = run.up(np.float32([1, 2, 0])), run.up(np.float32([1, 1e-40, 0]))
+    x, tiny = run.to_device(np.float32([1, 2, 0])), run.to_device(np.float32([1, 1e-40, 0]))
     assert is_hosted(run.call(binary.add, x, x))
     assert not is_hosted(run.call(binary.multiply, x, tiny))
-    small = run.up(np.float32([1, 1e-20, -0.0]))
+    small = run.to_device(np.float32([1, 1e-20, -0.0]))
     assert not is_hosted(run.call(binary.multiply, small, small))
-    assert is_hosted(run.call(binary.add, run.up(np.int32([1])), run.up(np.int32([1]))))
+    assert is_hosted(
+        run.call(binary.add, run.to_device(np.int32([1])), run.to_device(np.int32([1])))
+    )
 
 
 def test_this_device_was_asked_about_subnormals(run, host_small_arrays, monkeypatch):
     host_small_arrays.__dict__.pop("_keeps_subnormals", None)
     monkeypatch.setattr(host_small_arrays, "most", 0)
-    tiny, more = run.up(np.float32([2**-130, 2**-100])), run.up(np.float32([1024, 2**-40]))
-    values = run.down(run.call(binary.multiply, tiny, more))
+    tiny, more = (
+        run.to_device(np.float32([2**-130, 2**-100])),
+        run.to_device(np.float32([1024, 2**-40])),
+    )
+    values = run.to_host(run.call(binary.multiply, tiny, more))
     assert host_small_arrays._keeps_subnormals == (values.tolist() == [2**-120, 2**-140])
 
 

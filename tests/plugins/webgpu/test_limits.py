@@ -154,12 +154,12 @@ def test_parameters_in_a_buffer_are_those_of_the_call(run):
     """Calls of one program in one batch have different parameters; some cache entries are dropped before submission."""
     x = consecutive_numbers((2,) * 12)
     orders = [tuple(np.roll(range(12)[::-1], shift).tolist()) for shift in range(12)]
-    given = run.up(x)
+    given = run.to_device(x)
     results = [run.call(movement.transpose, given, perm=perm) for perm in orders]
     run.device._constants.clear()
     results += [run.call(movement.transpose, given, perm=perm) for perm in orders]
     for result, perm in zip(results, orders * 2, strict=True):
-        np.testing.assert_array_equal(run.down(result), x.transpose(perm))
+        np.testing.assert_array_equal(run.to_host(result), x.transpose(perm))
 
 
 # --- what a device can store
@@ -176,13 +176,15 @@ def test_parameters_in_a_buffer_are_those_of_the_call(run):
         ),
         lambda run: run.call(
             indexing.one_hot,
-            run.up(np.zeros(3, np.int32)),
+            run.to_device(np.zeros(3, np.int32)),
             depth=1 << 31,
             on_value=1,
             off_value=0,
             dtype=bool_,
         ),
-        lambda run: run.call(movement.broadcast_to, run.up(np.float32([1, 2])), shape=(1 << 31, 2)),
+        lambda run: run.call(
+            movement.broadcast_to, run.to_device(np.float32([1, 2])), shape=(1 << 31, 2)
+        ),
     ],
     ids=["fill", "range", "one_hot", "broadcast_to"],
 )
@@ -209,9 +211,9 @@ def test_more_operands_than_a_device_can_bind(run, monkeypatch):
     raw = run.device._raw
     monkeypatch.setattr(raw, "max_operands", min(32, raw.max_operands))  # GPUs bind half a million
     names = [f"x{i}" for i in range(run.device._raw.max_operands)]
-    x = run.up(np.ones(3, np.float32))
+    x = run.to_device(np.ones(3, np.float32))
     total = elementwise(" + ".join(names[1:]), names[1:])
-    np.testing.assert_array_equal(run.down(total(*[x] * (len(names) - 1))), len(names) - 1)
+    np.testing.assert_array_equal(run.to_host(total(*[x] * (len(names) - 1))), len(names) - 1)
     total = elementwise(" + ".join(names), names)
     message = rf"has {len(names) + 1} operands, .* than the {len(names)} that .*{CPU_REMEDY}"
     with pytest.raises(ArgumentValueError, match=message):
@@ -220,10 +222,10 @@ def test_more_operands_than_a_device_can_bind(run, monkeypatch):
 
 def test_any_number_of_parameters(run):
     names = [f"p{i}" for i in range(100)]
-    x = run.up(np.ones(3, np.float32))
+    x = run.to_device(np.ones(3, np.float32))
     total = elementwise(" + ".join(f"parameters.{n}" for n in names), attributes=names)
-    np.testing.assert_array_equal(run.down(total(x, **dict.fromkeys(names, 1.0))), 100)
-    np.testing.assert_array_equal(run.down(total(x, **dict.fromkeys(names, 2.0))), 200)
+    np.testing.assert_array_equal(run.to_host(total(x, **dict.fromkeys(names, 1.0))), 100)
+    np.testing.assert_array_equal(run.to_host(total(x, **dict.fromkeys(names, 2.0))), 200)
 
 
 def test_seventy_thousand_workgroups(run):
@@ -261,7 +263,7 @@ def test_a_driver_without_memory(run, monkeypatch, kind):
         calls.append(descriptor.size)
         raise getattr(wgpu, kind)("Not enough memory left.")
 
-    run.up(np.zeros(1 << 20, np.float32))  # the pool has a free buffer now
+    run.to_device(np.zeros(1 << 20, np.float32))  # the pool has a free buffer now
     library = SimpleNamespace(wgpuDeviceCreateBuffer=create_buffer)
     with monkeypatch.context() as patch:
         patch.setattr(native, "libf", library)
@@ -274,18 +276,18 @@ def test_a_driver_without_memory(run, monkeypatch, kind):
 
 
 def test_no_memory_to_read_an_array(run, monkeypatch):
-    x = run.up(np.ones(100, np.float32))
+    x = run.to_device(np.ones(100, np.float32))
     y = run.call(binary.add, x, x)
     raw = run.device._raw
     with monkeypatch.context() as patch:
         patch.setattr(raw, "acquire_staging", lambda size: None)
         with pytest.raises(OutOfMemory, match=r"no memory to transfer 400 bytes .* smaller parts"):
-            run.down(y)
-    np.testing.assert_array_equal(run.down(y), np.full(100, 2))
+            run.to_host(y)
+    np.testing.assert_array_equal(run.to_host(y), np.full(100, 2))
 
 
 def test_a_device_that_does_not_return_its_values(run, monkeypatch):
-    x = run.up(np.ones(100, np.float32))
+    x = run.to_device(np.ones(100, np.float32))
     arrive = native.NativeStaging._on_mapped
 
     def fail(staging, status, *others):
@@ -295,19 +297,19 @@ def test_a_device_that_does_not_return_its_values(run, monkeypatch):
         patch.setattr(run.device._raw, "_idle", [])
         patch.setattr(native.NativeStaging, "_on_mapped", fail)
         with pytest.raises(DeviceLost, match=r"does not return its values .*plugrad\.use"):
-            run.down(x)
-    np.testing.assert_array_equal(run.down(x), np.ones(100))
+            run.to_host(x)
+    np.testing.assert_array_equal(run.to_host(x), np.ones(100))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.bool_, np.complex64])
 def test_an_array_is_read_in_several_transfers(run, monkeypatch, dtype):
     monkeypatch.setattr("plugrad_webgpu.device.device.READ_MAX_BYTES", 4096)
     values = (np.arange(5003) % 3).astype(dtype)
-    np.testing.assert_array_equal(run.down(run.up(values)), values)
+    np.testing.assert_array_equal(run.to_host(run.to_device(values)), values)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.bool_, np.complex64, np.int64, np.float16])
-@pytest.mark.parametrize("name", ["run", "forced"])
+@pytest.mark.parametrize("name", ["run", "portable_device"])
 def test_arrays_are_read_together(request, monkeypatch, name, dtype):
     """Small arrays share a transfer, and large ones take several."""
     runner = request.getfixturevalue(name)
@@ -316,12 +318,12 @@ def test_arrays_are_read_together(request, monkeypatch, name, dtype):
     values = [
         (np.arange(size) % 7).astype(dtype) for size in (5, 0, 5003, 1, 1, 1, 1, 1, 1024, 600)
     ]
-    parts = [part.copy() for part in runner.backend.read(map(runner.up, values))]
+    parts = [part.copy() for part in runner.backend.read(map(runner.to_device, values))]
     assert {part.dtype for part in parts} == {np.dtype(dtype)}
     np.testing.assert_array_equal(np.concatenate(parts), np.concatenate(values))
     assert all(0 < part.nbytes <= 4096 for part in parts)
     assert list(runner.backend.read([])) == []
-    assert list(runner.backend.read([runner.up(values[1])])) == []
+    assert list(runner.backend.read([runner.to_device(values[1])])) == []
 
 
 def test_the_next_part_is_on_its_way_while_one_is_used(run, monkeypatch):
@@ -333,7 +335,7 @@ def test_the_next_part_is_on_its_way_while_one_is_used(run, monkeypatch):
         fetch(*arguments)
 
     monkeypatch.setattr(run.device._raw, "submit_readback", noted)
-    x = run.up(np.arange(4096, dtype=np.float32))
+    x = run.to_device(np.arange(4096, dtype=np.float32))
     for i, part in enumerate(run.backend.read([x])):
         assert len(sent) == min(i + 2, 4)
         np.testing.assert_array_equal(part, np.arange(1024 * i, 1024 * i + 1024))
@@ -342,12 +344,12 @@ def test_the_next_part_is_on_its_way_while_one_is_used(run, monkeypatch):
 def test_a_read_that_is_left_gives_its_memory_back(run, monkeypatch):
     monkeypatch.setattr("plugrad_webgpu.device.device.READ_MAX_BYTES", 4096)
     raw = run.device._raw
-    x = run.up(np.arange(4096, dtype=np.float32))
+    x = run.to_device(np.arange(4096, dtype=np.float32))
     for _ in range(3):
         parts = run.backend.read([x])
         next(parts)
         parts.close()
         run.backend.synchronize()
-        run.down(x)  # what came late is taken back
+        run.to_host(x)  # what came late is taken back
         assert sum(map(len, (raw._idle, raw._late))) <= 3
-    np.testing.assert_array_equal(run.down(x), np.arange(4096))
+    np.testing.assert_array_equal(run.to_host(x), np.arange(4096))

@@ -49,10 +49,10 @@ def test_products_with_a_long_inner_axis(run):
     a = run.call(creation.fill, run.backend, shape=(3, 4 * LOOP_LIMIT), value=1.0, dtype=float32)
     b = run.call(creation.fill, run.backend, shape=(4 * LOOP_LIMIT, 2), value=1.0, dtype=float32)
     product = run.call(linalg.matmul, a, b, transpose_a=False, transpose_b=False)
-    np.testing.assert_array_equal(run.down(product), np.full((3, 2), 4 * LOOP_LIMIT))
+    np.testing.assert_array_equal(run.to_host(product), np.full((3, 2), 4 * LOOP_LIMIT))
     a = run.call(creation.fill, run.backend, shape=(4 * LOOP_LIMIT, 4), value=1.0, dtype=float32)
     product = run.call(linalg.matmul, a, b, transpose_a=True, transpose_b=False)
-    np.testing.assert_array_equal(run.down(product), np.full((4, 2), 4 * LOOP_LIMIT))
+    np.testing.assert_array_equal(run.to_host(product), np.full((4, 2), 4 * LOOP_LIMIT))
 
 
 def test_the_filter_gradient_of_many_pixels(run):

@@ -34,7 +34,7 @@ def test_size_classes_hold_their_bytes_in_whole_vectors(nbytes):
 
 def test_memory_in_use_returns_to_where_it_was(run, buffer_pool):
     before = run.backend.memory()
-    x = run.up(np.zeros(1000, np.float32))
+    x = run.to_device(np.zeros(1000, np.float32))
     y = run.call(binary.add, x, x)
     during = run.backend.memory()
     assert during.buffers == before.buffers + 2
@@ -51,14 +51,14 @@ def test_a_buffer_that_dies_before_it_is_counted_leaves_nothing(run, buffer_pool
     lease = BufferRef(buffer, buffer_pool._dead.append)  # an interrupt may come here
     del buffer
     assert buffer_pool._dead[-1] is lease
-    run.up(np.zeros(1000, np.float32))
+    run.to_device(np.zeros(1000, np.float32))
     assert run.backend.memory().buffers == before.buffers
     assert not buffer_pool._dead or buffer_pool._dead[0] is not lease
 
 
 def test_arrays_that_share_a_buffer_count_once(run, buffer_pool):
     before = run.backend.memory().buffers
-    x = run.up(np.zeros(1000, np.float32))
+    x = run.to_device(np.zeros(1000, np.float32))
     y = run.call(movement.reshape, x, shape=(10, 100))
     assert run.backend.memory().buffers == before + 1
     del x
@@ -68,14 +68,14 @@ def test_arrays_that_share_a_buffer_count_once(run, buffer_pool):
 
 
 def test_a_chain_reuses_two_buffers(run, buffer_pool):
-    x = run.up(np.ones(5000, np.float32))
+    x = run.to_device(np.ones(5000, np.float32))
     y = run.call(binary.add, x, x)
-    run.down(y)
+    run.to_host(y)
     created = buffer_pool.usage.created
     for _ in range(300):
         y = run.call(binary.add, y, x)
     assert buffer_pool.usage.created <= created + 2
-    assert run.down(y)[0] == 302
+    assert run.to_host(y)[0] == 302
 
 
 def test_limit_raises_and_leaves_the_device_usable(run, buffer_pool):
@@ -99,7 +99,7 @@ def test_free_buffers_take_no_more_than_their_budget(run, buffer_pool, monkeypat
     """Sixty-four sizes are in use briefly; without a budget, the pool would keep all of their buffers."""
     monkeypatch.setattr(buffer_pool, "budget", 8 << 20)
     buffer_pool.trim()
-    x = run.up(np.ones(4, np.float32))
+    x = run.to_device(np.ones(4, np.float32))
     for mebibytes in range(1, 65):
         y = run.call(movement.broadcast_to, x, shape=(mebibytes << 16, 4))
         run.call(binary.add, y, x)
@@ -109,7 +109,7 @@ def test_free_buffers_take_no_more_than_their_budget(run, buffer_pool, monkeypat
     del y
     memory = run.backend.memory()
     assert memory.details["pooled_bytes"] <= max(8 << 20, memory.bytes)
-    np.testing.assert_array_equal(run.down(run.call(binary.add, x, x)), [2, 2, 2, 2])
+    np.testing.assert_array_equal(run.to_host(run.call(binary.add, x, x)), [2, 2, 2, 2])
 
 
 def test_the_budget_of_gpus():
@@ -123,36 +123,36 @@ def test_the_budget_of_gpus():
 def test_buffers_of_the_batch_that_go_to_the_driver(run, buffer_pool, monkeypatch):
     """Recorded work may use a buffer that the pool has already returned."""
     monkeypatch.setattr(buffer_pool, "budget", 0)
-    x = run.up(np.arange(70_000, dtype=np.float32))
-    kept = run.up(np.arange(2, dtype=np.float32))
+    x = run.to_device(np.arange(70_000, dtype=np.float32))
+    kept = run.to_device(np.arange(2, dtype=np.float32))
     for _ in range(5):
         y = run.call(binary.add, run.call(binary.add, x, x), x)
         assert buffer_pool.memory().details["pooled_bytes"] <= buffer_pool.usage.in_use
-    np.testing.assert_array_equal(run.down(y), np.arange(70_000) * 3)
-    np.testing.assert_array_equal(run.down(kept), [0, 1])
+    np.testing.assert_array_equal(run.to_host(y), np.arange(70_000) * 3)
+    np.testing.assert_array_equal(run.to_host(kept), [0, 1])
 
 
 def test_an_array_of_another_device_is_refused(run, buffer_pool):
     """This holds even if buffers of both devices have the same numbers; recorded work is not lost."""
     other = type(run)()
-    x, y = run.up(np.ones(50, np.float32)), other.up(np.ones(50, np.float32))
+    x, y = run.to_device(np.ones(50, np.float32)), other.to_device(np.ones(50, np.float32))
     recorded = run.call(binary.add, x, x)
     with pytest.raises(BackendUnavailable, match=r"an array of another device.*x\.to"):
         run.call(binary.add, x, y)
-    np.testing.assert_array_equal(run.down(recorded), np.full(50, 2))
-    np.testing.assert_array_equal(other.down(other.call(binary.add, y, y)), np.full(50, 2))
+    np.testing.assert_array_equal(run.to_host(recorded), np.full(50, 2))
+    np.testing.assert_array_equal(other.to_host(other.call(binary.add, y, y)), np.full(50, 2))
     other.backend.close()
     with pytest.raises(BackendUnavailable, match="or of one that is closed"):
         run.call(binary.add, x, y)
 
 
 def test_trimming_in_the_middle_of_a_batch(run, buffer_pool):
-    x = run.up(np.ones(3000, np.float32))
+    x = run.to_device(np.ones(3000, np.float32))
     y = run.call(binary.add, x, x)
     run.call(binary.add, y, x)  # its result is free at once
     buffer_pool.trim()
     assert buffer_pool.usage.pooled == 0
-    np.testing.assert_array_equal(run.down(run.call(binary.add, y, x)), np.full(3000, 3))
+    np.testing.assert_array_equal(run.to_host(run.call(binary.add, y, x)), np.full(3000, 3))
 
 
 def test_an_array_larger_than_a_buffer_is_an_error(run):

@@ -95,7 +95,7 @@ def test_a_shader_whose_arrays_have_no_parts_is_refused(kind, use):
 @pytest.mark.parametrize("dtype", [np.float32, np.int32, np.bool_, np.complex64])
 def test_transfers_and_copies(limit_bindings_moderately, dtype):
     run, x = limit_bindings_moderately, (np.arange(80 * 101) % 7).astype(dtype).reshape(80, 101)
-    np.testing.assert_array_equal(run.down(run.up(x)), x)
+    np.testing.assert_array_equal(run.to_host(run.to_device(x)), x)
     np.testing.assert_array_equal(run(movement.transpose, x, perm=(1, 0)), x.T)
     np.testing.assert_array_equal(run(movement.reverse, x, dims=(0, 1)), x[::-1, ::-1])
     shape = (2, *x.shape)
@@ -144,8 +144,8 @@ def test_counts_and_gradients_of_crops(limit_bindings_moderately, rng):
     counts = np.bincount(labels, minlength=9000)
     for binary_output, expected in ((False, counts), (True, counts > 0)):
         attrs = {"size": 9000, "binary_output": binary_output}
-        found = run.call(reduction.dense_bincount, run.up(labels), None, **attrs)
-        np.testing.assert_array_equal(run.down(found), expected)
+        found = run.call(reduction.dense_bincount, run.to_device(labels), None, **attrs)
+        np.testing.assert_array_equal(run.to_host(found), expected)
     dy, boxes = np.ones((2, 60, 60, 1), np.float32), np.float32([[0, 0, 1, 1]] * 2)
     given = {"image_shape": (1, 80, 80, 1), "method": "nearest"}
     dx = run(image.crop_and_resize_image_gradient, dy, boxes, np.zeros(2, np.int32), **given)
@@ -165,9 +165,9 @@ def test_arrays_of_three_hundred_megabytes(run):
     x = run.call(creation.fill, run.backend, shape=(count,), value=1.5, dtype=float32)
     y = run.call(binary.add, x, x)
     del x
-    assert run.down(run.call(reduction.sum, y, axis=(0,))) == 3 * count
+    assert run.to_host(run.call(reduction.sum, y, axis=(0,))) == 3 * count
     last = run.call(movement.slice, y, begin=(count - 5,), size=(5,))
-    np.testing.assert_array_equal(run.down(last), np.full(5, 3))
+    np.testing.assert_array_equal(run.to_host(last), np.full(5, 3))
     del y
     run.device.pool.trim()
 
@@ -175,8 +175,8 @@ def test_arrays_of_three_hundred_megabytes(run):
 def test_a_convolution_of_one_image_of_a_megapixel_and_sixty_four_channels(run):
     shape = (1, 1024, 1024, 64)  # 256 MiB
     x = run.call(creation.fill, run.backend, shape=shape, value=1.0, dtype=float32)
-    w = run.up(np.ones((3, 3, 64, 2), np.float32))
-    y = run.down(run.call(convolution.conv2d, x, w, strides=(1, 1), pad="valid"))
+    w = run.to_device(np.ones((3, 3, 64, 2), np.float32))
+    y = run.to_host(run.call(convolution.conv2d, x, w, strides=(1, 1), pad="valid"))
     assert y.shape == (1, 1022, 1022, 2)
     assert (y == 576).all()
     del x

@@ -69,7 +69,7 @@ def run_conformance_case(runner, row, dtype):
         or not row.required_dtypes(dtype) <= {str(d) for d in SHADER_DTYPES}
     ):
         return
-    arrays = [None if x is None else runner.up(x) for x in row.draw_inputs(dtype)]
+    arrays = [None if x is None else runner.to_device(x) for x in row.draw_inputs(dtype)]
     try:
         runner.call(row.kernel, *(arrays or [runner.backend]), **row.attributes(dtype))
     except UnsupportedDtype:
@@ -79,11 +79,11 @@ def run_conformance_case(runner, row, dtype):
 
 def run_fused_chain(runner, dtype):
     """Run a fused chain with repeated inputs, two results and equal operands."""
-    x, row, one = (runner.up(np.ones(shape, dtype)) for shape in ((6, 5), (5,), ()))
+    x, row, one = (runner.to_device(np.ones(shape, dtype)) for shape in ((6, 5), (5,), ()))
     kept = runner.call(binary.add, runner.call(binary.multiply, x, row), one)
     result = runner.call(binary.subtract, kept, runner.call(unary.square, kept))
     question = runner.call(binary.equal, result, result)
-    runner.down(question)
+    runner.to_host(question)
     return kept
 
 

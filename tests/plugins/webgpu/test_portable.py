@@ -43,7 +43,9 @@ def test_kernels(portable_device, rng):
         portable_device(convolution.conv2d, x, w, **way)[0], total, atol=1e-5
     )
     for values in (x, x > 0, np.zeros((0, 3), np.float32)):
-        np.testing.assert_array_equal(portable_device.down(portable_device.up(values)), values)
+        np.testing.assert_array_equal(
+            portable_device.to_host(portable_device.to_device(values)), values
+        )
     np.testing.assert_allclose(
         portable_device(reduction.sum, x, axis=(1, 2)), x.sum((1, 2)), atol=1e-5
     )
@@ -58,9 +60,9 @@ def test_kernels(portable_device, rng):
 
 def test_errors(portable_device, monkeypatch):
     with pytest.raises(ArgumentValueError, match=r"'nonsense\(x\)' does not compile: .*nonsense"):
-        elementwise("nonsense(x)")(portable_device.up(np.ones(3, np.float32)))
+        elementwise("nonsense(x)")(portable_device.to_device(np.ones(3, np.float32)))
     with pytest.raises(ArgumentValueError, match=r"to_buffer: .*wgpu 0\.32 only"):
-        portable_device.device.lend(portable_device.up(np.ones(3, np.float32)))
+        portable_device.device.lend(portable_device.to_device(np.ones(3, np.float32)))
 
     def create_buffer(**_):
         raise wgpu.GPUValidationError("Not enough memory left.")

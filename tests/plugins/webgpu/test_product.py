@@ -41,9 +41,9 @@ def run_product(run, a, b, turn_a=False, turn_b=False):
 
     def up(values, is_turned):
         stored = np.ascontiguousarray(values.swapaxes(1, 2) if is_turned else values)
-        return Matrices(run.up(stored), *values.shape, is_turned)
+        return Matrices(run.to_device(stored), *values.shape, is_turned)
 
-    return run.down(multiply_matrices(up(a, turn_a), up(b, turn_b)))
+    return run.to_host(multiply_matrices(up(a, turn_a), up(b, turn_b)))
 
 
 def random_float32(rng, *shape):
@@ -149,7 +149,10 @@ def test_convolutions_by_every_schedule(run, rng, schedule, name, channels):
 
 
 def test_patches_take_no_memory(run, rng):
-    x, w = run.up(random_float32(rng, 1, 64, 64, 64)), run.up(random_float32(rng, 3, 3, 64, 8))
+    x, w = (
+        run.to_device(random_float32(rng, 1, 64, 64, 64)),
+        run.to_device(random_float32(rng, 3, 3, 64, 8)),
+    )
     pool = run.device.pool
     run.device.synchronize()
     pool.trim()
@@ -232,14 +235,14 @@ def test_bias_and_activation_take_no_dispatch_of_their_own(
     bias = random_float32(rng, biases) if biases else None
     weights = random_float32(rng, columns) if activation == "prelu" else None
     attrs = {"activation": activation, "leakyrelu_alpha": 0.25, "transpose_a": False}
-    arrays = [None if x is None else run.up(x) for x in (a, b, bias, weights)]
+    arrays = [None if x is None else run.to_device(x) for x in (a, b, bias, weights)]
     launched_plans.clear()  # an array of one element is filled
     y = run.call(fused.matmul, *arrays, transpose_b=False, **attrs)
     assert len(launched_plans) == 1
     expected = a @ b + (0 if bias is None else bias)
     slopes = {"linear": 1, "relu": 0, "leakyrelu": 0.25, "prelu": weights}
     expected = np.where(expected > 0, expected, slopes[activation] * expected)
-    np.testing.assert_allclose(run.down(y), expected, atol=1e-4)
+    np.testing.assert_allclose(run.to_host(y), expected, atol=1e-4)
 
 
 @pytest.mark.parametrize(("rows", "depth", "columns"), [(12, 2000, 36), (9, 20, 1), (1, 20, 1)])
@@ -249,9 +252,9 @@ def test_bias_of_products_that_are_finished_later(run, rng, rows, depth, columns
         random_float32(rng, depth, columns),
         random_float32(rng, columns),
     )
-    arrays = [run.up(x) for x in (a, b, bias)]
+    arrays = [run.to_device(x) for x in (a, b, bias)]
     y = run.call(fused.matmul, *arrays, None, activation="relu")
-    np.testing.assert_allclose(run.down(y), np.maximum(a @ b + bias, 0), atol=1e-3)
+    np.testing.assert_allclose(run.to_host(y), np.maximum(a @ b + bias, 0), atol=1e-3)
 
 
 def test_bias_of_channels(run, rng):
@@ -261,10 +264,10 @@ def test_bias_of_channels(run, rng):
         random_float32(rng, 12),
     )
     plain = run(convolution.conv2d, x, w, strides=(1, 1), pad="valid")
-    arrays = [run.up(each) for each in (x, w, bias)]
+    arrays = [run.to_device(each) for each in (x, w, bias)]
     attrs = {"strides": (1, 1), "pad": "valid", "activation": "relu"}
     y = run.call(fused.conv2d, *arrays, None, **attrs)
-    np.testing.assert_allclose(run.down(y), np.maximum(plain + bias, 0), atol=1e-4)
+    np.testing.assert_allclose(run.to_host(y), np.maximum(plain + bias, 0), atol=1e-4)
 
 
 # --- the choice of a tile

@@ -202,12 +202,15 @@ def test_casts_to_bool_are_false_for_zero_only(run):
 
 def test_computed_values_saturate_too(run):
     expected = [2147483647, -2147483648, 0, 2147483647, -2147483648]
-    a, b = run.up(np.float32([1, -1, 0, 3e38, -3e38])), run.up(np.zeros(5, np.float32))
+    a, b = (
+        run.to_device(np.float32([1, -1, 0, 3e38, -3e38])),
+        run.to_device(np.zeros(5, np.float32)),
+    )
     quotient = run.call(binary.divide, a, b)
-    assert run.down(run.call(unary.cast, quotient, dtype=int32)).tolist() == expected
+    assert run.to_host(run.call(unary.cast, quotient, dtype=int32)).tolist() == expected
     # A compiler sees through an expression within one shader, unlike a value that is loaded.
     kernel = elementwise("saturated_i32(a / b)", ("a", "b"), result=int32)
-    assert run.down(kernel(a, b)).tolist() == expected
+    assert run.to_host(kernel(a, b)).tolist() == expected
 
 
 @pytest.mark.parametrize(

@@ -59,8 +59,10 @@ def test_rows(device_as_gpu, rng):
     x = rng.standard_normal((7, 130), np.float32)
     centred = x - x.mean(1, keepdims=True)
     expected = centred / np.sqrt((centred**2).mean(1, keepdims=True) + 1e-5)
-    found = device_as_gpu.call(normalization.layer_norm, device_as_gpu.up(x), None, None, axis=1)
-    np.testing.assert_allclose(device_as_gpu.down(found), expected, atol=1e-5)
+    found = device_as_gpu.call(
+        normalization.layer_norm, device_as_gpu.to_device(x), None, None, axis=1
+    )
+    np.testing.assert_allclose(device_as_gpu.to_host(found), expected, atol=1e-5)
 
 
 def test_a_subgroup_may_be_larger_than_a_workgroup():
