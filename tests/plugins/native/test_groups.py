@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugins.native.test_programs import numbers, same
+from plugins.comparing import assert_same_when_traced, random_tensor
 from plugrad_cpu.threads import thread_pool
 
 compiler = import_module("plugrad_native.programs.compile")
@@ -74,7 +74,7 @@ FUSED_FUNCTIONS = {
 @pytest.mark.parametrize("threads", [1, 2])
 def test_bits(function, shape, threads, monkeypatch):
     monkeypatch.setattr(thread_pool, "count", threads)
-    same(function, numbers(*shape), numbers(*shape, seed=1))
+    assert_same_when_traced(function, random_tensor(*shape), random_tensor(*shape, seed=1))
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -84,7 +84,7 @@ def test_the_gradient_of_a_sum_is_not_replayed(threads, monkeypatch):
     monkeypatch.setattr(
         compiler._LoopwiseReplay, "__call__", lambda *given: pytest.fail("it is replayed")
     )
-    x = numbers(600, 700)
+    x = random_tensor(600, 700)
     function = plugrad.grad(lambda x: plugrad.sum(plugrad.exp(-x) * x))
     np.testing.assert_array_equal(plugrad.jit(function)(x).numpy(), function(x).numpy())
 
@@ -92,7 +92,7 @@ def test_the_gradient_of_a_sum_is_not_replayed(threads, monkeypatch):
 def test_a_result_takes_no_memory_that_is_read_later(monkeypatch):
     """A product with 1 is computed in the loop, and overwrites nothing."""
     monkeypatch.setattr(thread_pool, "count", 1)
-    w = numbers(200, 200, seed=2)
+    w = random_tensor(200, 200, seed=2)
 
     def function(x):
         a = x @ w
@@ -100,7 +100,7 @@ def test_a_result_takes_no_memory_that_is_read_later(monkeypatch):
         c = a + 1.0
         return c, b * c, plugrad.cumulative_sum(b * c + c, axis=0)
 
-    same(function, numbers(200, 200))
+    assert_same_when_traced(function, random_tensor(200, 200))
 
 
 def test_what_is_left_of_the_calls():
@@ -110,7 +110,7 @@ def test_what_is_left_of_the_calls():
         ones = plugrad.broadcast_to(plugrad.asarray(1.0), x.shape)
         return plugrad.exp(x) * ones * -ones
 
-    graph = plugrad.jit(function).graph(numbers(200, 20))
+    graph = plugrad.jit(function).graph(random_tensor(200, 20))
     (step,) = compiler._CompiledStepSelector(graph).prepare(graph).steps
     found = lowering.lower_group(step.body, graph.specs)
     assert [call.function for call in found.setup_calls] == ["negative_float32"]
