@@ -16,22 +16,22 @@ if not variants.has_any_variant():
     pytest.skip("there is no native code for this platform", allow_module_level=True)
 open_backend("cpu")
 
-W = random_tensor(4, 4, seed=5)
+WEIGHTS = random_tensor(4, 4, seed=5)
 
 
-def exchanged(carry, x):
-    """Parts of the carry that change places, stay, and are stacked."""
+def loop_body_with_exchange(carry, x):
+    """Return a carry whose parts change places, stay the same, and are stacked."""
     a, b, c, count = carry
     return (b, a * x, c, count + 1), (a, c, x)
 
 
-def counted(carry, x):
+def loop_body_with_counter(carry, x):
     a, b, c, count = carry
-    y = plugrad.tanh(a @ W + x)
+    y = plugrad.tanh(a @ WEIGHTS + x)
     return (y, b + y, c, count + 1), (y, y * 2, count)
 
 
-@pytest.mark.parametrize("body", [exchanged, counted])
+@pytest.mark.parametrize("body", [loop_body_with_exchange, loop_body_with_counter])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("length", [1, 5])
 def test_scans(body, reverse, length):
@@ -57,7 +57,7 @@ def test_scans(body, reverse, length):
 
 
 def is_one_program(function, *args):
-    """Return whether loops and choices do not come back to Python."""
+    """Return whether loops and conditionals run without returning to Python."""
     steps = plugrad.make_graph(function, fused=True)(*args).steps
     return not any(isinstance(step, Scan | Cond | While) for step in steps)
 
@@ -73,23 +73,23 @@ def test_a_scan_that_c_cannot_run_is_replayed():
     )
 
 
-def choose_branch(x, y):
-    """Branches return what they compute, an operand, a view of one, a constant, and one value twice."""
+def cond_with_all_outputs(x, y):
+    """Return a conditional whose branches return results, an operand, a view, a constant, and a value twice."""
     return plugrad.cond(
         plugrad.sum(x) > 0,
-        lambda x, y: (x * 2, y, plugrad.reshape(x, (2, 2)), W[0], x + 1, x + 1),
-        lambda x, y: (y, plugrad.tanh(x @ W), plugrad.reshape(y - x, (2, 2)), x, y, x),
+        lambda x, y: (x * 2, y, plugrad.reshape(x, (2, 2)), WEIGHTS[0], x + 1, x + 1),
+        lambda x, y: (y, plugrad.tanh(x @ WEIGHTS), plugrad.reshape(y - x, (2, 2)), x, y, x),
         x,
         y,
     )
 
 
-def halve_until_small(x, y):
-    """A loop of unknown length, whose carry changes places, counts, and keeps a part."""
+def while_loop_with_exchange(x, y):
+    """Return a while loop whose carry changes places, counts, and keeps a part."""
 
     def body(carry):
         a, b, kept, count = carry
-        return b * 0.5 + W[0] * 1e-3, a, kept, count + 1
+        return b * 0.5 + WEIGHTS[0] * 1e-3, a, kept, count + 1
 
     return plugrad.while_loop(
         lambda c: (plugrad.max(plugrad.abs(c[0])) > 0.1) & (c[3] < 50),
@@ -98,8 +98,8 @@ def halve_until_small(x, y):
     )
 
 
-def nested(x, y):
-    """Loops in a loop, with slices of slices, and choices in it that depend on a slice."""
+def nested_loops(x, y):
+    """Return nested loops over slices of slices, with conditionals that depend on a slice."""
 
     def inner(carry, part):
         return carry * 0.5 + part, carry - y
@@ -120,7 +120,9 @@ def nested(x, y):
 
 
 @pytest.mark.parametrize(
-    "function", [choose_branch, halve_until_small, nested], ids=lambda f: f.__name__
+    "function",
+    [cond_with_all_outputs, while_loop_with_exchange, nested_loops],
+    ids=lambda f: f.__name__,
 )
 @pytest.mark.parametrize("sign", [1, -1])
 def test_choices_and_loops_of_unknown_length(function, sign):
@@ -133,7 +135,7 @@ def test_choices_and_loops_of_unknown_length(function, sign):
 
 
 def test_parts_and_flags_in_loops():
-    """What a loop slices, stacks and asks of flags is a part of the program."""
+    """The program includes the slicing, stacking and conditionals of a loop."""
 
     def body(carry, part):
         a, b = plugrad.unstack(carry)
@@ -149,7 +151,7 @@ def test_parts_and_flags_in_loops():
 
 def test_a_choice_with_a_gradient_is_one_program():
     def loss(x, y):
-        a, b, c, _, d, e = choose_branch(x, y)
+        a, b, c, _, d, e = cond_with_all_outputs(x, y)
         return plugrad.sum(a * b + d * e) + plugrad.sum(c * c)
 
     gradient = plugrad.grad(loss, (0, 1))
@@ -173,7 +175,7 @@ def test_a_choice_that_c_cannot_run_is_replayed():
 
 
 def test_an_endless_loop_is_interrupted():
-    """Between rounds, also if a round has nothing to do; the variable stays as it was."""
+    """Interrupts arrive between iterations, also of an empty body; the variable keeps its value."""
     total = plugrad.Variable(random_tensor(3))
     before = total.numpy()
 
@@ -184,14 +186,14 @@ def test_an_endless_loop_is_interrupted():
 
     assert is_one_program(lambda flag: plugrad.while_loop(lambda c: flag, lambda c: c, flag), True)
     for _ in range(3):
-        with pytest.raises(InterruptedError), alarm_after(0.05):
+        with pytest.raises(InterruptedError), raise_after(0.05):
             spin(plugrad.asarray(True, device="cpu"))
         np.testing.assert_array_equal(total.numpy(), before)
 
 
 @contextlib.contextmanager
-def alarm_after(seconds):
-    """Let an alarm raise an error."""
+def raise_after(seconds):
+    """Make an alarm raise an error after some seconds."""
 
     def stop(*_):
         raise InterruptedError

@@ -91,7 +91,7 @@ def test_arrays_with_fewer_items_than_numbers_say_are_errors(factor, step):
 
 @pytest.mark.parametrize("outer", [1, 2, 3, 2**30])
 def test_sums_of_more_items_than_there_are_are_errors(outer):
-    """The sums of ten numbers each, of twenty that are there, in the room for two."""
+    """The table asks for sums of ten numbers each, of an array of twenty, into an array of two."""
     places = [PLACE, 1, 0, 0, 0, 80, PLACE, 2, 0, 0, 0, 8]
     words = [*ONCE, 1, 1, 1, 0, *places, NUMBER, outer, NUMBER, 10, NUMBER, 1]
     make = partial(program, words, (0, 1, 1, 80, 8), ("sum_float32",))
@@ -132,7 +132,7 @@ def test_products_of_numpy_do_not_leave_their_matrices(changed):
 
 
 def test_choices_and_loops_follow_flags():
-    """A number doubles while it is below 100; then a choice negates it, or not."""
+    """A number doubles while it is below 100; then a conditional negates it, or not."""
     x, flag = [PLACE, 1, 0, 0, 0, 4], [PLACE, 2, 0, 0, 0, 1]
     y, small = [PLACE, 2, 4, 0, 0, 4], [PLACE, 0, 0, 0, 0, 1]
     limit = [PLACE, 3, 0, 0, 0, 4]
@@ -254,7 +254,7 @@ def test_arrays_that_are_not_contiguous_are_replayed():
 
 
 def test_what_reads_a_part_with_gaps_is_replayed_alone(monkeypatch):
-    """Once, all that could run in one program with it was replayed, too."""
+    """Other steps that could run in one program with it were once replayed, too."""
     replayed = []
     run = compiler._LoopwiseReplay.__call__
     monkeypatch.setattr(
@@ -401,10 +401,10 @@ def repeated(x):
     return wide * x + total[:, None], wide, (wide - x).reshape(x.shape[0], -1, 1) * 2
 
 
-ROWS = [softmax, layer_norm, cross_entropy, distances, repeated]
+ROW_FUNCTIONS = [softmax, layer_norm, cross_entropy, distances, repeated]
 
 
-@pytest.mark.parametrize("function", ROWS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", ROW_FUNCTIONS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("shape", [(2, 3), (64, 10), (40, 256), (3, 1), (300, 16)])
 def test_rows(function, shape):
     x = random_tensor(*shape)
@@ -420,7 +420,7 @@ def test_rows(function, shape):
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int32", "uint8"])
 def test_rows_that_read_wider_elements_than_they_make(dtype):
-    """The shared memory of a loop over rows once had room for the results only."""
+    """The scratch memory of a loop over rows once had the size of the results only."""
     a, b = random_tensor(5, dtype=dtype), random_tensor(6, 7, dtype=dtype, seed=1)
 
     def compare(a, b):
@@ -446,8 +446,8 @@ def test_rows_that_are_repeated_and_then_have_another_shape(function):
 # --- products -------------------------------------------------------------------------------------
 
 
-def attention(x, w):
-    """Two steps of attention: views, products of them, and sums over what follows."""
+def attention_loss(x, w):
+    """Return a loss of self-attention: views, products of them, and sums over the results."""
 
     def heads(x, *order):
         return plugrad.permute_dims(plugrad.reshape(x, (16, 32, 4, 8)), order)
@@ -459,7 +459,9 @@ def attention(x, w):
 
 def test_products_of_transposed_matrices():
     assert_same_when_traced(
-        plugrad.value_and_grad(attention, (0, 1)), random_tensor(16, 32, 32), random_tensor(32, 32)
+        plugrad.value_and_grad(attention_loss, (0, 1)),
+        random_tensor(16, 32, 32),
+        random_tensor(32, 32),
     )
 
 
@@ -510,7 +512,7 @@ def test_products_of_many_small_matrices(shapes, turned):
     ],
 )
 def test_outer_products(dtype, shapes):
-    """They have the bits of BLAS, which adds products to 0 and so makes 0 of -0."""
+    """Results have the bits of BLAS, which adds products to 0 and so turns -0 into 0."""
     a, b = (
         random_tensor(*shape, dtype=dtype, seed=i).numpy().copy() for i, shape in enumerate(shapes)
     )
@@ -581,7 +583,7 @@ def test_200_interrupts_of_a_training_loop_lose_nothing(mode):
 
 
 def test_other_shapes_of_large_constants(rng):
-    """A reshaped constant that is too large to be computed at the trace lies where the constant does."""
+    """A reshaped constant that is too large to be computed while tracing shares the constant's memory."""
     w = plugrad.asarray(rng.normal(size=(1, 64, 32)).astype(np.float32), device="cpu")
 
     def f(x):

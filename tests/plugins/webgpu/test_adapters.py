@@ -12,23 +12,23 @@ wgpu = pytest.importorskip("wgpu")
 adapters = pytest.importorskip("plugrad_webgpu.device.adapters")
 listing = pytest.importorskip("plugrad_webgpu.device.listing")
 
-DISCRETE = ("NVIDIA GeForce RTX 4090", "DiscreteGPU")
-INTEGRATED = ("Intel Iris Xe", "IntegratedGPU")
-SOFTWARE = ("llvmpipe", "CPU")
+DISCRETE_GPU = ("NVIDIA GeForce RTX 4090", "DiscreteGPU")
+INTEGRATED_GPU = ("Intel Iris Xe", "IntegratedGPU")
+SOFTWARE_ADAPTER = ("llvmpipe", "CPU")
 
 
 @pytest.mark.parametrize(
     ("present", "selector", "chosen"),
     [
-        ((DISCRETE, INTEGRATED, SOFTWARE), "", 0),
-        ((DISCRETE, INTEGRATED, SOFTWARE), "1", 1),
-        ((DISCRETE, INTEGRATED, SOFTWARE), "high-performance", 0),
-        ((DISCRETE, INTEGRATED, SOFTWARE), "low-power", 1),
-        ((DISCRETE, INTEGRATED, SOFTWARE), "name=rtx", 0),
-        ((DISCRETE, INTEGRATED, SOFTWARE), "name=Iris", 1),
-        ((INTEGRATED, SOFTWARE), "high-performance", 0),
-        ((DISCRETE, SOFTWARE), "low-power", 0),
-        ((SOFTWARE,), "high-performance", 0),
+        ((DISCRETE_GPU, INTEGRATED_GPU, SOFTWARE_ADAPTER), "", 0),
+        ((DISCRETE_GPU, INTEGRATED_GPU, SOFTWARE_ADAPTER), "1", 1),
+        ((DISCRETE_GPU, INTEGRATED_GPU, SOFTWARE_ADAPTER), "high-performance", 0),
+        ((DISCRETE_GPU, INTEGRATED_GPU, SOFTWARE_ADAPTER), "low-power", 1),
+        ((DISCRETE_GPU, INTEGRATED_GPU, SOFTWARE_ADAPTER), "name=rtx", 0),
+        ((DISCRETE_GPU, INTEGRATED_GPU, SOFTWARE_ADAPTER), "name=Iris", 1),
+        ((INTEGRATED_GPU, SOFTWARE_ADAPTER), "high-performance", 0),
+        ((DISCRETE_GPU, SOFTWARE_ADAPTER), "low-power", 0),
+        ((SOFTWARE_ADAPTER,), "high-performance", 0),
     ],
 )
 def test_device_string_chooses(monkeypatch, present, selector, chosen):
