@@ -134,6 +134,13 @@ void multiply_into_slabs(const float *a, const float *b, float *out, int rows, i
                         0, NULL, -INFINITY, INFINITY);
 }
 
+// The last numbers of a row, which end before `end`, with zeros behind them; there are four before `end`.
+static inline quad load_last(const float *end, int count) {
+    const int8_t shift = 4 * (GROUP - count);
+    const quad_of_bytes places = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    return (quad)__builtin_wasm_swizzle_i8x16((quad_of_bytes)load_quad(end - GROUP), places + shift);
+}
+
 // Pack rows x depth of a, with zeros behind each row up to whole groups.
 static void pack_groups(matrix a, int rows, int depth, float *packed) {
     for (int k = 0; k < depth; k += GROUP) {
@@ -142,12 +149,17 @@ static void pack_groups(matrix a, int rows, int depth, float *packed) {
         int i = 0;
         if (length == GROUP && a.column_stride == 1) {
             for (; i < rows; i++, packed += GROUP) store_quad(packed, load_quad(x + i * a.row_stride));
-        } else if (a.row_stride == 1) {
-            for (; i + 4 <= rows; i += 4, packed += 4 * GROUP) {
+        } else if (k && a.column_stride == 1) {
+            for (; i < rows; i++, packed += GROUP)
+                store_quad(packed, load_last(x + i * a.row_stride + length, length));
+        } else if (a.row_stride == 1 && rows >= 4) {
+            for (; i < rows; i += 4) {  // the last four again with some before them, if fewer are left
+                const int first = smaller(i, rows - 4);
                 quad lines[GROUP] = {};
-                for (int l = 0; l < length; l++) lines[l] = load_quad(x + l * a.column_stride + i);
-                store_transposed(lines, packed, GROUP);
+                for (int l = 0; l < length; l++) lines[l] = load_quad(x + l * a.column_stride + first);
+                store_transposed(lines, packed + first * GROUP, GROUP);
             }
+            packed += rows * GROUP;
         }
         for (; i < rows; i++, packed += GROUP)
             for (int l = 0; l < GROUP; l++)
@@ -207,6 +219,8 @@ void multiply_within(matrix a, matrix b, float *out, int rows, int columns, int 
     float packed_a[MOST_ROWS * BLOCK_DEPTH], packed_b[BLOCK_DEPTH * BLOCK_COLUMNS];
     const int blocks = 1 + (depth - 1) / BLOCK_DEPTH;  // of about the same length
     const int longest = round_up((depth + blocks - 1) / blocks, GROUP);
+    const int parts = 1 + (rows - 1) / MOST_ROWS;
+    const int highest = round_up((rows + parts - 1) / parts, 8);
     const int has_rows = b.column_stride == 1;  // which are read where they are
     if (has_rows && rows <= FEW && columns % SLAB == 0 && depth % GROUP == 0) {
         multiply_few(a, b.data, b.row_stride, out, rows, columns, depth, accumulate, bias, least, most);
@@ -220,8 +234,8 @@ void multiply_within(matrix a, matrix b, float *out, int rows, int columns, int 
             const matrix cells = {b.data + k * b.row_stride + left * b.column_stride, b.row_stride,
                                   b.column_stride};
             if (!has_rows) pack_slabs(cells, length, width, packed_b);
-            for (int i = 0; i < rows; i += MOST_ROWS) {
-                const int height = smaller(MOST_ROWS, rows - i);
+            for (int i = 0; i < rows; i += highest) {
+                const int height = smaller(highest, rows - i);
                 const matrix lines = {a.data + i * a.row_stride + k * a.column_stride, a.row_stride,
                                       a.column_stride};
                 pack_groups(lines, height, length, packed_a);

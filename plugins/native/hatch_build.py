@@ -492,7 +492,7 @@ def recompress_wheel(wheel: Path) -> None:
     """Compress the files of a wheel again by Zopfli, which looks longer for a short encoding: it is 39 KB smaller."""
     import zopfli.zlib  # pyright: ignore[reportMissingTypeStubs]
 
-    compress: Any = zopfli.zlib.compress  # pyright: ignore[reportUnknownMemberType]
+    compress: Any = zopfli.zlib.compress  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     with ZipFile(wheel) as archive:
         files = [(info, archive.read(info)) for info in archive.infolist()]
     with ZipFile(wheel, "w") as archive:

@@ -175,6 +175,32 @@ def test_a_kernel_does_not_wait_if_that_takes_memory(rng):
     assert [label.startswith("multiply") for label in labels] == [True, True, False]
 
 
+def test_calls_behind_windows_products_and_sums_of_wide_rows_are_computed_by_them(rng):
+    x = plugrad.asarray(rng.standard_normal((2, 8, 8, 4)).astype("float32"))
+    a, b = (plugrad.asarray(rng.standard_normal(n).astype("float32")) for n in ((16, 32), (32, 6)))
+    wide = plugrad.asarray(rng.standard_normal((24, 256)).astype("float32"))
+
+    def pool_gradient(x):
+        return plugrad.grad(lambda x: plugrad.sum(plugrad.max_pool(x, 2) * 3))(x) * x - 1
+
+    assert check(pool_gradient, x)[-1].startswith("windows over stops; ")
+    assert check(lambda x: plugrad.avg_pool(x, 2) * 2 + 1, x)[-1].startswith("windows over cells; ")
+    for left, right in ((a[:2], b), (a, plugrad.tile(b, (1, 2)))):  # rows of 6 and of 12
+        (label,) = check(lambda a, b: (a @ b) * 2 - 1, left, right)
+        assert label.endswith("; a * b; a - b")
+    (label,) = check(lambda x: plugrad.sum(x, axis=0) * 2 - x[0], wide)[-1:]
+    assert label == "reduction a + b; a * b; a - b"
+
+
+def test_what_nobody_reads_is_not_computed(rng):
+    x, scale = (
+        plugrad.asarray(rng.standard_normal(n).astype("float32")) for n in ((32, 64), (64,))
+    )
+    column = plugrad.ones((32, 1))
+    labels = check(FUNCTIONS["layer_norm_gradient"], x, scale, column)
+    assert not any(label.startswith("reduction") for label in labels)  # gradients of parameters
+
+
 def test_operands_with_several_parts_and_parameters_in_a_buffer(rng, monkeypatch):
     x = plugrad.asarray(rng.standard_normal((4, 8, 12, 20)).astype("float32"))
     some = [

@@ -28,10 +28,8 @@ WINDOWS = {
     "bits": "vec4<u32>",
     "mask": "vec4<bool>",
     "lanes": "vec4i(0, 1, 2, 3)",
-    "bindings": (
-        "@group(0) @binding(0) var<storage, read> input: array<vec4<f32>>;\n"
-        "@group(0) @binding(1) var<storage, read_write> output: array<vec4<f32>>;"
-    ),
+    "bindings": "@group(0) @binding(0) var<storage, read> input: array<vec4<f32>>;",
+    **plain_store_substitutions(1, "vec4<f32>"),
     "cells_within": "(length + dilation - 1) / dilation",
     "cell_at": "offset / dilation",
     "start": "var sum = Element();",
@@ -184,19 +182,16 @@ SHADERS = {
         "combine_elements": "combine_vectors",
         "prepare": "filled_up",
         "guard": "",
-        "reduced": "joined(combine_lanes(total), place, 1u)",
+        "store_total": "store(index / 64u, joined(combine_lanes(total), place, 1u));",
         "joined": workgroup_reduction_function("joined", "combine(a, b)", "f32", False),
         **subgroup_size_substitutions(False),
-        "is_written": "place == 0u && index < parameters.count",
-        "at": "index / 64u",
-        "finish": "value",
     },
     ("reduction", "reduction_lanes", "reduction_lines"): {
         "joined": "",
         **subgroup_size_substitutions(False),
         "T": "f32",
         "element": "array<vec4<f32>, 4>",
-        **plain_store_substitutions(1, "array<vec4<f32>, 4>"),
+        **plain_store_substitutions(1, "vec4<f32>"),
         "lines": "4",
         "combine": "a + b",
         "walk": "row_by_row",
@@ -206,11 +201,8 @@ SHADERS = {
         "combine_elements": "combine_lines",
         "prepare": "whole",
         "guard": "if (index >= parameters.count) { return; }",
-        "reduced": "total",
-        "is_written": "true",
-        "at": "index",
-        "finish": "finished_line(value)",
-        "line_finish": "value / parameters.divisor",
+        "store_total": "store_line(index, total);",
+        "finish": "value / parameters.divisor",
     },
     ("scatter",): {"element": "vec4<u32>"},
     ("signal",): {},
@@ -257,7 +249,7 @@ PRODUCTS = {
     *(f"linalg_{tile.schedule}" for tile in TILES_BY_NAME.values()),
 }
 """The parts of the shaders of products, which test_product.py compiles by multiplying."""
-ELEMENTWISE_FILES = {"elementwise", "elementwise_store", "joined"}
+ELEMENTWISE_FILES = {"elementwise", "elementwise_calls", "elementwise_store", "joined"}
 
 
 def entry_points(code):

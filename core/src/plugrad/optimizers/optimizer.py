@@ -13,9 +13,9 @@ from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError, short_
 from plugrad.interruptions import run_uninterrupted
 from plugrad.ops.attributes import as_list, check_integer, check_real
 from plugrad.ops.binary import where
-from plugrad.ops.creation import asarray, host_value, zeros
+from plugrad.ops.creation import asarray, zeros
 from plugrad.ops.optimizers import make_update
-from plugrad.ops.transfer import stop_gradient
+from plugrad.ops.transfer import host_value, stop_gradient
 from plugrad.optimizers.checks import check_gradient, check_transformed, check_variables, is_pair
 from plugrad.optimizers.loss_scale import LossScale
 from plugrad.tensor.effects import run_logged, undo_on_failure

@@ -184,16 +184,15 @@ class _CompiledStepSelector:
             graph, lambda step: isinstance(step, Call) and self.is_groupable(step)
         )
         found = find_groups(
-            graph, is_included=self.is_groupable, fits=self.can_join_group, min_calls=1
-        )
-        return fuse_steps(
             graph,
-            [
-                g.steps
-                for g in found
-                if any(map(self.can_lower_in_loop, _get_group_calls(graph, g)))
-            ],
+            is_included=self.is_groupable,
+            loop=self.get_loop_shape,
+            fits=self.can_join_group,
+            min_calls=1,
         )
+        calls = [(group.steps, _get_group_calls(graph, group)) for group in found]
+        loops = [steps for steps, made in calls if any(map(self.can_lower_in_loop, made))]
+        return fuse_steps(graph, loops)
 
     def is_groupable(self, call: Call) -> bool:
         """Return whether a call may be part of a loop over elements or rows."""
@@ -206,6 +205,13 @@ class _CompiledStepSelector:
         if call.outputs[0] in self.unproven:
             return False
         return lower_elementwise(call, specs) is not None or lower_rows(call, specs) is not None
+
+    def get_loop_shape(self, call: Call) -> Shape | None:
+        """Return the shape of the loop that can make a call; None if the call cannot join each loop of its shape."""
+        (y,) = call.outputs
+        if y in self.delayed or not can_join_loop(call, self.specs):
+            return None
+        return self.specs[y].shape
 
     def can_join_group(self, call: Call, group: Sequence[Call]) -> bool:
         """Return whether a call may join a group; a delayed call may not join the group that computes its inputs."""
