@@ -18,7 +18,7 @@
 #include "rows.h"
 
 // The reductions of a row for which there is more than the common way.
-#define FAST_ROW(dtype, combine) FAST_ROW_##combine(dtype)
+#define FAST_ROW(dtype, total, initial, combine) FAST_ROW_##combine(dtype)
 #define FAST_ROW_SUM(dtype)                                                                        \
     if (_Generic(*x, float: 1, default: 0)) return sum_of_floats((const float *)x, count);         \
     if (_Generic(*x, double: 1, default: 0)) return sum_of_doubles((const double *)x, count);
@@ -108,9 +108,24 @@
 #define WIDTH 64  // several wide vectors, which do not wait for each other
 #define NARROW 16
 #define SIDE 8  // of short rows, which are reduced side by side
-#define FAST_ROW(dtype, combine)
+// Rows of fewer numbers than SHORT_ROW, in which WIDTH columns would have little to do.
+#define SHORT_ROW 256
+#define SHORT_ROW_LANES 32
+#define IS_FLOATING(x) _Generic(x, float: 1, double: 1, default: 0)
+#define FAST_ROW(dtype, total, initial, combine)                                                   \
+    if (IS_FLOATING(*x) && count < SHORT_ROW) {                                                    \
+        alignas(VECTOR_BYTES) total lanes[SHORT_ROW_LANES];                                        \
+        for (int i = 0; i < SHORT_ROW_LANES; i++) lanes[i] = initial;                              \
+        for (; count >= SHORT_ROW_LANES; count -= SHORT_ROW_LANES, x += SHORT_ROW_LANES)           \
+            for (int i = 0; i < SHORT_ROW_LANES; i++) lanes[i] = combine(lanes[i], x[i]);          \
+        _Pragma("clang loop vectorize(disable) unroll(disable)") for (int i = 0; i < count; i++)   \
+            lanes[i] = combine(lanes[i], x[i]);                                                    \
+        UNROLLED for (int half = SHORT_ROW_LANES / 2; half > 0; half /= 2)                         \
+            for (int i = 0; i < half; i++) lanes[i] = combine(lanes[i], lanes[i + half]);          \
+        return lanes[0];                                                                           \
+    }
 #define SHORT_ROWS(dtype, type, total, initial, combine, finish)                                   \
-    if (inner == 1 && reduced < WIDTH)                                                             \
+    if (inner == 1 && reduced < (IS_FLOATING(*x) ? SHORT_ROW_LANES : WIDTH))                       \
         for (; outer >= SIDE; outer -= SIDE, x += (ptrdiff_t)SIDE * reduced, out += SIDE) {        \
             total totals[SIDE];                                                                    \
             for (int row = 0; row < SIDE; row++) totals[row] = initial;                            \
@@ -118,6 +133,13 @@
                 for (int row = 0; row < SIDE; row++)                                               \
                     totals[row] = combine(totals[row], x[(ptrdiff_t)row * reduced + i]);           \
             for (int row = 0; row < SIDE; row++) out[row] = finish(totals[row], reduced);          \
+        }                                                                                          \
+    if (IS_FLOATING(*x) && inner == 1 && reduced < SHORT_ROW_LANES) /* in the same order */        \
+        for (; outer > 0; outer--, x += reduced, out++) {                                          \
+            total sum = initial;                                                                   \
+            _Pragma("clang loop vectorize(disable) unroll(disable)") for (int i = 0; i < reduced; i++) \
+                sum = combine(sum, x[i]);                                                          \
+            *out = finish(sum, reduced);                                                           \
         }
 #endif
 // Many columns of STRIP_ROWS rows at most, four of which are read at a time, so that few partial results are.
@@ -220,7 +242,7 @@
 
 #define ROW(name, dtype, type, total, effort, initial, combine)                                    \
     ONCE effort static total name##_row_##dtype(const type *x, int count) {                        \
-        FAST_ROW(dtype, combine)                                                                   \
+        FAST_ROW(dtype, total, initial, combine)                                                   \
         const int rows = count / WIDTH;                                                            \
         alignas(VECTOR_BYTES) total totals[WIDTH];                                                 \
         for (int i = 0; i < WIDTH; i++) totals[i] = initial;                                       \
@@ -298,8 +320,8 @@
 
 #define SUM(a, b) ((a) + (b))
 #define PRODUCT(a, b) ((a) * (b))
-#define GREATEST(a, b) ((b) >= (a) || (b) != (b) ? (b) : (a)) /* NaN wins and stays; else the last */
-#define LEAST(a, b) ((b) <= (a) || (b) != (b) ? (b) : (a))
+#define GREATEST(a, b) ((((b) >= (a)) | ((b) != (b))) ? (b) : (a)) /* NaN wins and stays; else the last */
+#define LEAST(a, b) ((((b) <= (a)) | ((b) != (b))) ? (b) : (a))
 #define MAXIMUM(a, b) __builtin_elementwise_max(a, b) // of integers
 #define MINIMUM(a, b) __builtin_elementwise_min(a, b)
 #define IS_GREATER(y, best) ((y) > (best))
