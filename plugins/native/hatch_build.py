@@ -68,6 +68,7 @@ KERNEL_SOURCES = (
         "movement",
         "optimizers",
         "random",
+        "recurrent",
         "resize",
         "softmax",
     ),
@@ -85,7 +86,7 @@ COMPILER_OPTIONS = (
 """Options of the compiler. With loops of unknown length unrolled, an extension is 34 KB larger, and not faster."""
 SIZE_OPTIMIZED_SOURCES = ("arrays", "nodes", "sharing", "small_concatenations", "small_results")
 """Sources of the extension that are compiled for size: they prepare calls, and have no loops over many elements."""
-NOT_UNROLLED_SOURCES = ("moments", "resize")
+NOT_UNROLLED_SOURCES = ("moments", "recurrent", "resize")
 """Sources whose loops gain nothing from being unrolled or interleaved."""
 NO_UNWIND_TABLES_OPTIONS = ("-fno-unwind-tables", "-fno-asynchronous-unwind-tables")
 """Options without which an extension is 40 KB larger. Debuggers follow the pointers to frames, but on Windows."""
@@ -137,7 +138,7 @@ X86_64_VARIANTS = {
         (
             *("attention", "half", "heads", "image", "indexing", "linalg", "lu", "moments"),
             *("morphology", "movement", "normalization", "optimizers", "pooling", "random"),
-            *("resize", "scan", "signal", "softmax", "sorting"),
+            *("recurrent", "resize", "scan", "signal", "softmax", "sorting"),
         ),
     ),
     "v3": Variant("x86_64_v3", 32),
