@@ -32,13 +32,21 @@
         }                                                                                          \
     }
 
-// sums += a * b, for slabs and for narrow ones of one vector. Most steps of a deep product are such. The distance of
-// rows is known, so that the instructions have the addresses of eight.
-static void add_products(const float *a, const float *b, ptrdiff_t b_row, float *sums, int rows) {
-    EACH_ROW(2, sums, sums, sums += SLAB, (void)0)
+// sums += a * b, for some groups, for slabs and for narrow ones of one vector. Most steps of a deep product are such.
+// The distance of rows is known, so that the instructions have the addresses of eight.
+ONCE static void add_products(const float *a, const float *b, ptrdiff_t b_row, float *sums, int rows,
+                              int groups) {
+    for (; groups > 0; groups--, b += GROUP * b_row) {
+        float *line = sums;
+        EACH_ROW(2, line, line, line += SLAB, (void)0)
+    }
 }
-static void add_narrow_products(const float *a, const float *b, ptrdiff_t b_row, float *sums, int rows) {
-    EACH_ROW(1, sums, sums, sums += 4, (void)0)
+ONCE static void add_narrow_products(const float *a, const float *b, ptrdiff_t b_row, float *sums,
+                                     int rows, int groups) {
+    for (; groups > 0; groups--, b += GROUP * b_row) {
+        float *line = sums;
+        EACH_ROW(1, line, line, line += 4, (void)0)
+    }
 }
 
 // to = from + a * b, perhaps plus a bias and within limits: the first and the last step.
@@ -73,14 +81,15 @@ static void multiply_slab(const float *a, const float *b, ptrdiff_t b_row, const
                           const float *bias, float least, float most) {
     float sums[MOST_ROWS * SLAB], cells[GROUP * SLAB];
     for (int k = 0; k < depth; k += GROUP, a += rows * GROUP, b += GROUP * b_row) {
+        const int between = from == sums ? (depth - 1 - k) / GROUP : 0;  // the first and the last
+        add_products(a, b, b_row, sums, rows, between);
+        k += between * GROUP, a += between * rows * GROUP, b += between * GROUP * b_row;
         const int is_last = k + GROUP >= depth;
         if (k + GROUP > depth) {
             copy_cells(b, b_row, depth - k, SLAB, SLAB, cells);
             b = cells, b_row = SLAB;
         }
-        if (from == sums && !is_last)
-            add_products(a, b, b_row, sums, rows);
-        else if (is_last && has_epilogue(bias, least, most))
+        if (is_last && has_epilogue(bias, least, most))
             finish_products(a, b, b_row, from, from_row, to, to_row, rows, bias, least, most);
         else
             start_products(a, b, b_row, from, from_row, is_last ? to : sums, is_last ? to_row : SLAB,
@@ -101,7 +110,7 @@ SHORT_LOOPS ONCE static void multiply_edge(const float *a, const float *b, ptrdi
             sums[i * width + j] = accumulate && j < columns ? out[i * stride + j] : 0;
     for (int k = 0; k < depth; k += GROUP, a += rows * GROUP, b += GROUP * b_row) {
         copy_cells(b, b_row, smaller(GROUP, depth - k), columns, width, cells);
-        (columns > 4 ? add_products : add_narrow_products)(a, cells, width, sums, rows);
+        (columns > 4 ? add_products : add_narrow_products)(a, cells, width, sums, rows, 1);
     }
     for (int i = 0; i < rows; i++) {
         float *line = sums + i * width;
