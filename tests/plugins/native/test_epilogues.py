@@ -7,7 +7,7 @@ import plugrad
 from plugrad.extend import Call, Fused
 from plugrad.types.bits import comparable_bits
 
-compiler = pytest.importorskip("plugrad_native.programs.compile")
+selection = pytest.importorskip("plugrad_native.programs.selection")
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +25,7 @@ def numbers(*shape, seed=0, dtype="float32"):
 def kernels(function, *args):
     """Return the kernels that a compiled function calls, those of a loop over elements as one text."""
     graph = plugrad.make_graph(function)(*args)
-    graph = compiler._CompiledStepSelector(graph).prepare(graph)
+    graph = selection.CompiledStepSelector(graph).prepare(graph)
     return [
         step.kernel.name
         if isinstance(step, Call)

@@ -10,6 +10,7 @@ from plugins.native.test_programs import numbers, same
 from plugrad_cpu.threads import thread_pool
 
 compiler = import_module("plugrad_native.programs.compile")
+selection = import_module("plugrad_native.programs.selection")
 lowering = import_module("plugrad_native.programs.groups")
 
 
@@ -89,7 +90,7 @@ def test_what_is_left_of_the_calls():
         return plugrad.exp(x) * ones * -ones
 
     graph = plugrad.jit(function).graph(numbers(200, 20))
-    (step,) = compiler._CompiledStepSelector(graph).prepare(graph).steps
+    (step,) = selection.CompiledStepSelector(graph).prepare(graph).steps
     found = lowering.lower_group(step.body, graph.specs)
     assert [call.function for call in found.setup_calls] == ["negative_float32"]
     assert [call.function for call in found.calls] == ["exp_float32", "multiply_float32"]

@@ -257,6 +257,106 @@ def test_positions_of_nan():
     assert plugrad.argsort(x).tolist() == [0, 2, 1, 3]
 
 
+@pytest.mark.parametrize(
+    "source", ["bool", "float16", "float32", "float64", "int32", "int64", "uint8"]
+)
+@pytest.mark.parametrize("target", DTYPES)
+def test_casts(source, target):
+    values = [0, 1, 0.5, -1.5, 255, 256, -129, 2.0**31, -(2.0**40), 2.0**63, 1e-40, 1e300]
+    if source.startswith("float"):
+        with np.errstate(over="ignore"):
+            x = np.array([*values, -0.0, np.nan, np.inf, -np.inf]).astype(source)
+    else:
+        x = np.array([0, 1, 100, 255, -1, 2**31 - 1]).astype(source)
+    long = np.tile(x, 200)
+    expected = plugrad.astype(
+        plugrad.asarray(long), target
+    ).numpy()  # not in C's front: there are too many
+    for shape in ((), (len(x),), (2, len(x) // 2)):
+        given = x[:1].reshape(()) if shape == () else x.reshape(shape)
+        found = plugrad.astype(plugrad.asarray(given), target).numpy()
+        np.testing.assert_array_equal(found, expected[: found.size].reshape(shape), strict=True)
+        turned = plugrad.astype(plugrad.asarray(given).mT if len(shape) == 2 else given, target)
+        if len(shape) == 2:
+            np.testing.assert_array_equal(turned.numpy(), found.T)
+
+
+def test_casts_saturate():
+    x = plugrad.asarray(np.array([np.nan, 1e30, -1e30, 300, -1, 2.7], "float32"))
+    equal(x.astype("uint8"), np.array([0, 255, 0, 255, 0, 2], "uint8"))
+    equal(x.astype("int32"), np.array([0, 2**31 - 1, -(2**31), 300, -1, 2], "int32"))
+    equal(x.astype("bool"), np.ones(6, bool))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_choices(dtype):
+    x, y = numbers(3, 4, dtype=dtype), numbers(3, 4, dtype=dtype)[::-1].copy()
+    for c in (
+        x > y,
+        (x > y)[0],
+        (x > y)[:, :1],
+        np.array(True),
+        np.array(False),
+        (x > y).T.copy().T,
+    ):
+        for a, b in (
+            (x, y),
+            (x, y[1]),
+            (x[:, 2:3], y),
+            (x, y[0, 0]),
+            (x[1, 1], y),
+            (x[1], y[:, :1]),
+        ):
+            given = [plugrad.asarray(z) for z in (c, a, b)]
+            equal(plugrad.where(*given), np.where(c, a, b))
+    where = plugrad.asarray([True, False])
+    equal(
+        plugrad.where(where, plugrad.asarray([[1.0], [2.0]]), 0.5),
+        np.array([[1, 0.5], [2, 0.5]], "f4"),
+    )
+    with pytest.raises(plugrad.errors.ShapeError):
+        plugrad.where(where, plugrad.zeros(3), plugrad.zeros(3))
+
+
+@pytest.mark.parametrize(
+    "name", ["add", "subtract", "multiply", "less", "maximum", "atan2", "hypot"]
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_and_columns(name, dtype):
+    theirs = {"atan2": np.arctan2}.get(name) or getattr(np, name)
+    whole = numbers(2, 3, 4, dtype=dtype) + np.array(0.25, dtype)
+    parts = (
+        whole[0, 0],
+        whole[0],
+        whole[:, :, 1:2].copy(),
+        whole[0, 0, 0],
+        whole[:1, :1, :1],
+        whole[:1, 0],
+    )
+    for part in (*parts, whole[:, 1:2].copy(), whole[:, :1, :1].copy(), whole[0, :, 1:2].copy()):
+        for a, b in ((whole, part), (part, whole)):
+            found = getattr(plugrad, name)(plugrad.asarray(a), plugrad.asarray(b)).numpy()
+            expected = theirs(a, b)
+            assert found.shape == expected.shape
+            np.testing.assert_allclose(found, expected, 1e-6)
+
+
+def test_powers_of_one_shape_and_of_numbers():
+    x = np.array([0, -0.0, 2, -2, np.inf, -np.inf, np.nan, 0.5], "float32")
+    for y in (
+        x[::-1].copy(),
+        np.full(8, 3, "float32"),
+        np.array(3, "float32"),
+        np.array([-1], "float32"),
+    ):
+        with np.errstate(all="ignore"):
+            expected = np.power(x, y)
+        equal(plugrad.pow(plugrad.asarray(x), plugrad.asarray(y)), expected)
+    half = plugrad.asarray(np.array([-np.inf, -0.0], "float32"))
+    for exponent in (np.array(0.5, "float32"), np.array([0.5], "float32")):
+        equal(plugrad.pow(half, plugrad.asarray(exponent)), np.array([np.inf, 0], "float32"))
+
+
 def test_loops_of_numpy_give_the_numbers_of_large_arrays():
     special = np.array([0, -0.0, 1.5, -2.5, np.nan, np.inf, -np.inf, 1e38, -1e38, 1e-45], "float32")
     long = np.tile(special, 300)
@@ -318,16 +418,15 @@ def test_a_memory_limit_counts_small_results_too():
 
 
 def test_kernels_with_other_arguments_are_refused():
-    softmax = {np.dtype("float32"): current_variant().kernel("softmax_float32")}
-    with pytest.raises(ValueError, match="do not take"):
-        declare.with_small_results_in_c(declare.SmallResults("each", softmax, {}, ()), print)
-    for function in (print, (np.modf, 0), (np.add, 1000), (np.add, -1), (np.clip, 0)):
-        wrong = declare.SmallResults("each", {np.dtype("float32"): function}, {}, ())
-        with pytest.raises(ValueError, match=r"do not take|pair"):
-            declare.with_small_results_in_c(wrong, print)
-    both = {np.dtype("float32"): (np.add, 0), np.dtype("float64"): (np.exp, 0)}
-    with pytest.raises(ValueError, match="do not take"):
-        declare.with_small_results_in_c(declare.SmallResults("each", both, {}, ()), print)
+    def refuse(functions, match):
+        by_dtypes = {(np.dtype(d), np.dtype(d)): function for d, function in functions.items()}
+        with pytest.raises(ValueError, match=match):
+            declare.with_small_results_in_c(declare.SmallResults("each", by_dtypes, ()), print)
+
+    refuse({"float32": current_variant().kernel("softmax_float32")}, "do not take")
+    for function in (print, None, (np.modf, 0), (np.add, 1000), (np.add, -1), (np.clip, 0)):
+        refuse({"float32": function}, r"do not take|pair")
+    refuse({"float32": (np.add, 0), "float64": (np.exp, 0)}, "do not take")
     with pytest.raises(TypeError):
         current_variant().make_small_result_function("each", ())
     with pytest.raises(TypeError):

@@ -94,6 +94,56 @@ def test_infinite_pixels_spoil_only_the_results_that_depend_on_them(run, rng):
         np.testing.assert_allclose(found[near], right[near].astype(np.float32), 1e-5)
 
 
+def test_an_infinite_pixel_spoils_only_the_cells_of_a_filter_that_meet_it(run, rng):
+    x = rng.standard_normal((2, 11, 12, 20)).astype(np.float32)
+    dy = rng.standard_normal((2, 11, 12, 16)).astype(np.float32)
+    x[0, 0, 5, 3], x[1, 10, 0, 7], x[0, 5, 5, 11] = np.inf, np.nan, 3e38
+    window = sliding_window((11, 12), (3, 3), (1, 1), "same", (1, 1))
+    padded = np.pad(x.astype(float), ((0, 0), (1, 1), (1, 1), (0, 0)))
+    with np.errstate(invalid="ignore"):
+        right = [
+            np.einsum("nhwc,nhwo->co", padded[:, i : i + 11, j : j + 12], dy.astype(float))
+            for i in range(3)
+            for j in range(3)
+        ]
+        right = np.reshape(right, (3, 3, 20, 16))
+    found = run("Conv2DBackpropFilter", x, dy, filter_shape=(3, 3, 20, 16), window=window)
+    large = abs(right) > 1e30
+    np.testing.assert_allclose(found[~large], right[~large], 1e-4, 1e-4)
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(found[large], right[large].astype(np.float32), 1e-5)
+
+
+@pytest.mark.parametrize("channels", [16, 204])  # of which a product takes 200 rows at a time
+@pytest.mark.parametrize("size", [(4, 4), (9, 6), (5, 8)])
+def test_gradient_of_filters_by_tiles(run, rng, channels, size):
+    x = rng.standard_normal((5, *size, channels)).astype(np.float32)
+    dy = rng.standard_normal((5, *size, 20)).astype(np.float32)
+    window = sliding_window(size, (3, 3), (1, 1), "same", (1, 1))
+    padded = np.pad(x.astype(float), ((0, 0), (1, 1), (1, 1), (0, 0)))
+    cells = [padded[:, i : i + size[0], j : j + size[1]] for i in range(3) for j in range(3)]
+    right = np.reshape([np.einsum("nhwc,nhwo->co", c, dy) for c in cells], (3, 3, channels, 20))
+    found = run("Conv2DBackpropFilter", x, dy, filter_shape=right.shape, window=window)
+    np.testing.assert_allclose(found, right, 1e-5, 1e-4)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 5])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("filter", [(1, 2), (3, 3), (2, 5), (5, 9)])
+def test_patches_of_few_channels(run, rng, channels, stride, filter):
+    x = rng.standard_normal((3, 9, 14, channels)).astype(np.float32)
+    f = rng.standard_normal((*filter, channels, 6)).astype(np.float32)
+    window = sliding_window((9, 14), filter, (stride, stride), "same", (1, 1))
+    right = convolve(x.astype(float), f.astype(float), window)
+    np.testing.assert_allclose(run("Conv2D", x, f, window=window), right, 1e-5, 1e-5)
+    dy = rng.standard_normal(right.shape).astype(np.float32)
+    df = run("Conv2DBackpropFilter", x, dy, filter_shape=f.shape, window=window)
+    for _ in range(3):  # the gradient in some direction
+        f = rng.standard_normal(f.shape)
+        slope = (convolve(x.astype(float), f, window) * dy).sum()
+        np.testing.assert_allclose((df * f).sum(), slope, 1e-4, 1e-2)
+
+
 def test_convolution_of_no_images(run):
     window = sliding_window((4, 4), (3, 3), (1, 1), "same")
     x, f = np.zeros((0, 4, 4, 2), np.float32), np.ones((3, 3, 2, 5), np.float32)
