@@ -55,19 +55,25 @@
     memcpy(partial, &lanes, sizeof lanes);
 
 #define PARTS(type) (WIDTH * (int)sizeof(type) / 16)
+// A function of its own, whose results wasmtime keeps in registers.
 #define WIDE_EXTREMES(dtype, type, initial, is_better)                                             \
-    typedef type numbers __attribute__((vector_size(16)));                                         \
-    typedef BITS_##dtype masks __attribute__((vector_size(16)));                                   \
-    numbers best[PARTS(type)];                                                                     \
-    masks odd[PARTS(type)] = {};                                                                   \
-    UNROLLED for (int i = 0; i < PARTS(type); i++) best[i] = initial - (numbers){};                \
-    _Pragma("clang loop unroll_count(4)") for (int row = 0; row < rows; row++)                     \
-        UNROLLED for (int i = 0; i < PARTS(type); i++) {                                           \
-            const numbers y = *(const numbers *)(x + row * stride + i * (16 / sizeof(type)));      \
-            best[i] = CHOICE_##is_better##_##dtype(y, best[i]);                                    \
-            odd[i] |= y != y;                                                                      \
-        }                                                                                          \
-    memcpy(partial, best, sizeof partial), memcpy(is_odd, odd, sizeof odd);
+    is_better##_in_columns_##dtype(partial, is_odd, x, rows, stride);
+#define EXTREMES_IN_COLUMNS(dtype, type, initial, is_better)                                       \
+    ONCE static void is_better##_in_columns_##dtype(type *partial, BITS_##dtype *is_odd,           \
+                                                    const type *x, int rows, ptrdiff_t stride) {   \
+        typedef type numbers __attribute__((vector_size(16)));                                     \
+        typedef BITS_##dtype masks __attribute__((vector_size(16)));                               \
+        numbers best[PARTS(type)];                                                                 \
+        masks odd[PARTS(type)] = {};                                                               \
+        UNROLLED for (int i = 0; i < PARTS(type); i++) best[i] = initial - (numbers){};            \
+        for (int row = 0; row < rows; row++)                                                       \
+            UNROLLED for (int i = 0; i < PARTS(type); i++) {                                       \
+                const numbers y = *(const numbers *)(x + row * stride + i * (16 / sizeof(type)));  \
+                best[i] = CHOICE_##is_better##_##dtype(y, best[i]);                                \
+                odd[i] |= y != y;                                                                  \
+            }                                                                                      \
+        memcpy(partial, best, sizeof best), memcpy(is_odd, odd, sizeof odd);                       \
+    }
 #ifdef __wasm_relaxed_simd__  // one instruction; NaN is looked for apart
 #define CHOICE_IS_GREATER_float32 __builtin_wasm_relaxed_max_f32x4
 #define CHOICE_IS_GREATER_float64 __builtin_wasm_relaxed_max_f64x2
@@ -82,6 +88,7 @@
 
 #else
 #define SIDE_BY_SIDE
+#define EXTREMES_IN_COLUMNS(dtype, type, initial, is_better)
 // For loops that combine few elements: one vector at a time is as fast there, and takes less code.
 #define BRIEF _Pragma("clang loop interleave(disable)")
 #define STRIPE 1024
@@ -187,6 +194,7 @@
 #define BITS_float32 int32_t
 #define BITS_float64 int64_t
 #define EXTREME_ROWS(name, dtype, type, effort, initial, is_better)                                \
+    EXTREMES_IN_COLUMNS(dtype, type, initial, is_better)                                           \
     ONCE effort static void name##_rows_##dtype(type *restrict totals, const type *restrict x,     \
                                                 int rows, ptrdiff_t stride, int width) {           \
         alignas(VECTOR_BYTES) type partial[WIDTH];                                                 \

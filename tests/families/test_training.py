@@ -80,6 +80,55 @@ def test_gradient_goes_through_what_is_kept(backend):
             check_gradient(lambda x, n=noise_shape: plugrad.dropout(x, 0.4, n, seed=1) ** 2, x)
 
 
+def test_the_mask_is_not_kept_for_the_backward_pass(backend):
+    """The gradient draws the same words again."""
+    x = plugrad.random.Generator(0).normal((1000, 100))
+    found = []
+
+    def loss(x):
+        before = plugrad.memory().bytes
+        y = plugrad.dropout(x, 0.25, seed=1)
+        found.append(plugrad.memory().bytes - before)
+        return plugrad.sum(y)
+
+    one = plugrad.memory().bytes
+    y = x + 1
+    one = plugrad.memory().bytes - one
+    plugrad.grad(loss)(x)
+    assert found[0] < one + 1000
+    del y
+
+
+@pytest.mark.parametrize("noise_shape", [None, (1, 7)])
+def test_later_derivatives_and_programs_take_the_same_mask(noise_shape, backend):
+    x = plugrad.asarray(np.random.default_rng(0).normal(size=(5, 7)).astype("float32"))
+    mask = plugrad.dropout(ones(5, 7), 0.5, noise_shape, seed=2).numpy()
+
+    def cubes(x):
+        return plugrad.sum(plugrad.dropout(x, 0.5, noise_shape, seed=2) ** 3)
+
+    slope = plugrad.grad(cubes)
+    second = plugrad.grad(lambda x: plugrad.sum(slope(x)))
+    for first, then in ((slope, second), (plugrad.jit(slope), plugrad.jit(second))):
+        np.testing.assert_allclose(first(x), 3 * mask**3 * x.numpy() ** 2, rtol=1e-5)
+        np.testing.assert_allclose(then(x), 6 * mask**3 * x.numpy(), rtol=1e-5)
+    np.testing.assert_array_equal(plugrad.grad(plugrad.jit(cubes))(x), slope(x))
+
+
+def test_each_example_has_its_own_mask_also_in_the_gradient(backend):
+    x = plugrad.asarray(np.random.default_rng(0).normal(size=(4, 9)).astype("float32"))
+
+    def make():
+        generator = plugrad.random.Generator(3)
+        return plugrad.grad(lambda x: plugrad.sum(plugrad.dropout(x, 0.5, seed=generator) * x))
+
+    one_by_one = make()
+    expected = [one_by_one(row).numpy() for row in x]
+    found = plugrad.vmap(make(), randomness="different")(x)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert len({tuple(row) for row in found.numpy() == 0}) > 1
+
+
 # --- moving_average -------------------------------------------------------------------------------
 
 
