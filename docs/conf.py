@@ -102,7 +102,7 @@ class Extended(SphinxTransform):
                 continue
             complete = f"plugrad.extend.{name}"
             own = {f"{module}.{name}", f"{module.partition('.')[0]}.{name}"}
-            if complete in reference.places() and own.isdisjoint(reference.places()):
+            if complete in reference.page_by_path() and own.isdisjoint(reference.page_by_path()):
                 link["reftarget"] = complete
 
 
@@ -139,12 +139,12 @@ class Outside(SphinxTransform):
 def describe(_: Sphinx, kind: str, name: str, value: object, __: object, lines: list[str]) -> None:
     """Append to an op's docstring what is known of its kernels."""
     if kind == "function":
-        lines += ["", *reference.facts(value)]
+        lines += ["", *reference.describe_op(value)]
 
 
 def setup(app: Sphinx) -> None:
     """Write the pages that are made of docstrings, and register what this file adds to Sphinx."""
-    reference.write(DOCS / "reference" / "api")
+    reference.write_pages(DOCS / "reference" / "api")
     app.add_transform(LinkedCode)
     app.add_transform(Extended)
     app.add_transform(Outside)

@@ -27,7 +27,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 import plugrad
-from consistency.committed import committed
+from consistency.committed import committed_kernel_table
 from plugins.webgpu import drivers
 from plugrad.discovery.loading import open_backend
 from plugrad.discovery.state import state
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from plugrad.tensor.backend import Backend, KernelTables
 
-CANNOT_RUN = (BackendNotFound, BackendUnavailable, PluginConflict)
+UNAVAILABLE_ERRORS = (BackendNotFound, BackendUnavailable, PluginConflict)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -52,28 +52,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 # Taken out of the environment, where plugrad would ask whether it is a misspelt setting.
-REQUIRED = os.environ.pop("PLUGRAD_EXPECT_BACKENDS", "")
+REQUIRED_BACKENDS = os.environ.pop("PLUGRAD_EXPECT_BACKENDS", "")
 
 
-def names_in(text: str) -> list[str]:
+def split_names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def selected_backends(config: pytest.Config) -> list[str]:
-    """Return the backends to run on: the installed ones that ``--backend`` leaves."""
+    """Return the installed backends that ``--backend`` selects."""
     installed = list(dict.fromkeys(candidate.name for candidate in plugrad.backends()))
-    return names_in(config.getoption("--backend")) or installed
+    return split_names(config.getoption("--backend")) or installed
 
 
 def required_backends(config: pytest.Config) -> list[str]:
-    """Return the backends whose absence, or incompleteness, is a failure."""
-    only = names_in(config.getoption("--backend"))
-    return [name for name in names_in(REQUIRED) if not only or name in only]
+    """Return the backends that must be available and complete."""
+    only = split_names(config.getoption("--backend"))
+    return [name for name in split_names(REQUIRED_BACKENDS) if not only or name in only]
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collect tests without collecting garbage: again and again through all that there are took a third of the time."""
+    """Collect tests with the garbage collector switched off: it took a third of the time."""
     gc.disable()
     try:
         return (yield)
@@ -82,19 +82,19 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Take the tests out of the garbage collector's sight: a walk through all of them takes a second.
+    """Exclude the collected tests from garbage collections, which otherwise take a second each.
 
     Tests make many objects that refer to others, such as tapes and shaders, and little garbage in circles: looking
     for it after every 700 objects took 5 to 10 % of the time on webgpu.
     """
-    freeze()
+    freeze_live_objects()
     gc.set_threshold(10_000, *gc.get_threshold()[1:])
-    session.config.stash[RESIDENT] = resident_bytes()
+    session.config.stash[RESIDENT_BYTES_KEY] = resident_bytes()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """Let a worker report the outcome of a test, and of its set-up and its end only what is not as it should be.
+    """Report only the outcome of a test from a worker; set-up and teardown are reported only if they fail.
 
     To send and to receive six messages for each test took as long as to run the median one.
     """
@@ -108,23 +108,23 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """After a module, do so with what it leaves for good, such as compiled shaders and programs.
+    """Exclude what a module leaves for good, such as compiled shaders, from garbage collections too.
 
     Late tests that collect garbage again and again took a minute each, among millions of objects.
     """
     if nextitem is not None and nextitem.path != item.path:
-        has_grown = resident_bytes() > item.config.stash[RESIDENT] + MAX_GROWTH
+        has_grown = resident_bytes() > item.config.stash[RESIDENT_BYTES_KEY] + MAX_MEMORY_GROWTH
         if has_grown:
             close_webgpu()
-        freeze()
+        freeze_live_objects()
         if has_grown:  # what is free lies between what stays
             getattr(ctypes.CDLL(None), "malloc_trim", lambda _: None)(0)
-            item.config.stash[RESIDENT] = resident_bytes()
+            item.config.stash[RESIDENT_BYTES_KEY] = resident_bytes()
 
 
-RESIDENT = pytest.StashKey[int]()
+RESIDENT_BYTES_KEY = pytest.StashKey[int]()
 """The bytes that the process took when the tests were collected, or after webgpu's device was closed."""
-MAX_GROWTH = 1 << 30
+MAX_MEMORY_GROWTH = 1 << 30
 """By how many bytes the process may grow until a device gives back its shaders, of half a megabyte each.
 
 Beyond a fixed size, which what stays reaches as well, the device was closed after every module: each time, the walk
@@ -133,13 +133,13 @@ through all objects took a second, and shaders were compiled again.
 
 
 def resident_bytes() -> int:
-    """Return the memory of this process, or 0 where only Linux would know."""
+    """Return the resident memory of this process, or 0 on systems other than Linux."""
     statm = Path("/proc/self/statm")
     return int(statm.read_text("ascii").split()[1]) * mmap.PAGESIZE if statm.exists() else 0
 
 
 def close_webgpu() -> None:
-    """Close the device of webgpu; the next test opens it again.
+    """Close the webgpu device; the next test opens it again.
 
     What is collected next includes the device, which refers to itself, and all that is out of the collector's
     sight otherwise: one such walk takes seconds.
@@ -150,13 +150,13 @@ def close_webgpu() -> None:
     gc.unfreeze()
 
 
-def freeze() -> None:
+def freeze_live_objects() -> None:
     gc.collect()
     gc.freeze()
 
 
-class ToldOfChanges(pytest.MonkeyPatch):
-    """Changes to the environment, which plugrad is told of."""
+class ReloadingMonkeyPatch(pytest.MonkeyPatch):
+    """A MonkeyPatch after whose changes of the environment plugrad reads its settings again."""
 
     def setenv(self, name: str, value: str, prepend: str | None = None) -> None:
         super().setenv(name, value, prepend)
@@ -177,13 +177,13 @@ class ToldOfChanges(pytest.MonkeyPatch):
 
 @pytest.fixture
 def monkeypatch() -> Iterator[pytest.MonkeyPatch]:
-    with ToldOfChanges.context() as patch:
+    with ReloadingMonkeyPatch.context() as patch:
         yield patch
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Stop at once when an expected backend, or one that is asked for by name, cannot run.
+    """Stop at once if a required backend, or one that is selected by name, cannot run.
 
     Last, because pytest's faulthandler must have its signal handlers before wasmtime has: a trap is
     a signal, and the handler that came last sees it first.
@@ -191,7 +191,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--driver"):
         choose_driver(config.getoption("--driver"))
     if config.getoption("--schedules") == "gpu":
-        compute_as_gpus_do()
+        force_gpu_shaders()
     if "webgpu" in selected_backends(config):
         choose_no_gpu_automatically()
         # Else NumPy would compute small arrays, and most tests are about shaders. Those of
@@ -199,24 +199,24 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("PLUGRAD_WEBGPU_HOST_ELEMENTS", "0")
         plugrad.config.reread()
     for name in dict.fromkeys(
-        (*names_in(config.getoption("--backend")), *required_backends(config))
+        (*split_names(config.getoption("--backend")), *required_backends(config))
     ):
         try:
             open_backend(name)
-        except CANNOT_RUN as error:
+        except UNAVAILABLE_ERRORS as error:
             raise pytest.UsageError(f"backend {name!r} is expected here: {error}") from error
 
 
 def choose_driver(driver: str) -> None:
-    """Make all devices of webgpu those of one Vulkan driver."""
+    """Restrict the webgpu devices to those of one Vulkan driver."""
     try:
-        drivers.use(driver)
+        drivers.use_driver(driver)
     except FileNotFoundError as error:
         raise pytest.UsageError(str(error)) from error
 
 
-def compute_as_gpus_do() -> None:
-    """Let webgpu run the shaders for GPUs on any device, which is listed as what it is."""
+def force_gpu_shaders() -> None:
+    """Make webgpu run the shaders for GPUs on any device."""
     from plugrad_webgpu.device import (
         adapters,
     )  # it imports wgpu, which a run without webgpu does not need
@@ -226,7 +226,7 @@ def compute_as_gpus_do() -> None:
 
 
 def choose_no_gpu_automatically() -> None:
-    """Leave GPUs to the tests that ask for webgpu: others expect what is chosen where there is none, and float64."""
+    """Exclude GPUs from the automatic choice: most tests expect the choice of a machine without one, and float64."""
     with suppress(ImportError):
         from plugrad_webgpu import entry
 
@@ -234,10 +234,14 @@ def choose_no_gpu_automatically() -> None:
         entry.describe_adapter = lambda *args: describe(*args)._replace(is_software=True)
 
 
-WITHOUT_PACKS = "-without-packs"
+WITHOUT_PACKS_SUFFIX = "-without-packs"
 """Behind the name of a backend: its own kernels run, also those that packs replace."""
-NATIVE = Path(__file__).parents[1] / "plugins" / "native" / "src" / "plugrad_native" / "kernels"
-REPLACED = {f"test_{path.stem}" for path in NATIVE.glob("[a-z]*.py")} | {"test_kernels"}
+NATIVE_KERNELS_FOLDER = (
+    Path(__file__).parents[1] / "plugins" / "native" / "src" / "plugrad_native" / "kernels"
+)
+MODULES_RUN_WITHOUT_PACKS = {
+    f"test_{path.stem}" for path in NATIVE_KERNELS_FOLDER.glob("[a-z]*.py")
+} | {"test_kernels"}
 """The modules of tests of what the pack plugrad-native replaces: of its families, and of the records."""
 
 
@@ -245,13 +249,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "backend" in metafunc.fixturenames:
         names = selected_backends(metafunc.config)
         module = metafunc.module.__name__.rpartition(".")[2]
-        if module in REPLACED and "cpu" in names:
-            names = [*names, f"cpu{WITHOUT_PACKS}"]
+        if module in MODULES_RUN_WITHOUT_PACKS and "cpu" in names:
+            names = [*names, f"cpu{WITHOUT_PACKS_SUFFIX}"]
         metafunc.parametrize("backend", names, indirect=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Turn ``broken("webgpu", reason=…)`` into a strict xfail of the tests on that backend.
+    """Turn ``broken("webgpu", reason=…)`` into a strict xfail of the test on that backend.
 
     Of the tests of records, those of kernels that no pack replaces need not run without packs. What
     runs without packs comes last in each module: to switch packs takes longer than a test. Long tests
@@ -261,7 +265,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         modules.setdefault(item.path, len(modules))
     items[:] = sorted(
-        (item for item in items if not is_repeated(item)),
+        (item for item in items if not repeats_packless_test(item)),
         key=lambda item: (
             "long" not in item.keywords,
             modules[item.path],
@@ -279,14 +283,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def runs_without_packs(item: pytest.Item) -> bool:
-    """Whether a test runs a backend's own kernels, also those that packs replace."""
+    """Whether a test runs the backend's own kernels instead of those of kernel packs."""
     return hasattr(item, "callspec") and str(item.callspec.params.get("backend")).endswith(
-        WITHOUT_PACKS
+        WITHOUT_PACKS_SUFFIX
     )
 
 
-def is_repeated(item: pytest.Item) -> bool:
-    """Whether a test without packs is about a kernel that none replaces."""
+def repeats_packless_test(item: pytest.Item) -> bool:
+    """Whether a test without packs concerns a kernel that no pack replaces."""
     params = item.callspec.params if hasattr(item, "callspec") else {}
     if not runs_without_packs(item) or "kernel" not in params:
         return False
@@ -296,12 +300,12 @@ def is_repeated(item: pytest.Item) -> bool:
 
 def backend_of(item: pytest.Item) -> str | None:
     name = item.callspec.params.get("backend") if hasattr(item, "callspec") else None
-    return name and name.removesuffix(WITHOUT_PACKS)
+    return name and name.removesuffix(WITHOUT_PACKS_SUFFIX)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """Skip a test whose kernel the backend does not have, unless the page of kernels says it has it."""
+    """Skip a test whose kernel the backend lacks, unless the page of kernels lists it."""
     try:
         return (yield)
     except KernelNotFound as missing:
@@ -314,50 +318,50 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
 
 
 def may_lack(backend: str, kernel: str, expected: list[str]) -> bool:
-    """Whether a backend need not have a kernel: an expected one has all that the page says."""
-    return backend not in expected or committed().get(kernel, {}).get(backend) == "–"
+    """Whether a backend may lack a kernel; a required backend has all kernels that the page lists."""
+    return backend not in expected or committed_kernel_table().get(kernel, {}).get(backend) == "–"
 
 
 @pytest.fixture
 def backend(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The name of a backend, which is the active one while the test runs and refuses dtypes that it lacks."""
-    name = request.param.removesuffix(WITHOUT_PACKS)
+    """The name of a backend, which is active during the test and rejects unsupported dtypes."""
+    name = request.param.removesuffix(WITHOUT_PACKS_SUFFIX)
     try:
         using = plugrad.use(name)
-    except CANNOT_RUN as error:
+    except UNAVAILABLE_ERRORS as error:
         pytest.skip(str(error))
     with using, plugrad.config.override("unsupported_dtype", "error"):
         yield name
 
 
-taken: dict[str, tuple[Backend, KernelTables]] = {}
+unloaded_packs: dict[str, tuple[Backend, KernelTables]] = {}
 """The devices whose packs are switched off at present, with all their kernels, by the name of their backend."""
 
 
 def open_without_packs(name: str) -> Backend:
-    """Return the device of a backend whose packs are to be switched off: opened once, with its packs."""
-    device = taken[name][0] if name in taken else None
+    """Return the device of a backend whose packs are to be unloaded; to open it loads them."""
+    device = unloaded_packs[name][0] if name in unloaded_packs else None
     return open_backend(name) if device is None or device.is_closed else device
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Switch the packs of a backend off or on where the test before wanted it otherwise."""
+    """Load or unload the packs of a backend if the previous test ran differently."""
     name = backend_of(item) if runs_without_packs(item) else None
     device = open_without_packs(name) if name else None
-    for other, (known, tables) in list(taken.items()):
+    for other, (known, tables) in list(unloaded_packs.items()):
         if known is not device:
-            del taken[other]
+            del unloaded_packs[other]
             if not known.is_closed:
                 set_kernel_tables(known, tables)
-    if name and device and name not in taken:
+    if name and device and name not in unloaded_packs:
         tables = device.kernels
         own = list(tables)[-1]
         set_kernel_tables(device, {own: tables[own]})
-        taken[name] = device, tables
+        unloaded_packs[name] = device, tables
 
 
 @pytest.fixture
 def rng() -> np.random.Generator:
-    """Random numbers that are the same in every run and on every backend."""
+    """A generator of random numbers that are the same in every run and on every backend."""
     return np.random.default_rng(20240229)

@@ -32,10 +32,17 @@ static inline floats selu_floats(floats x) {
     return choose(x < splat(0.f), below, x) * splat(SELU_SCALE);
 }
 
-static inline doubles sigmoid_doubles(doubles x) {
-    const doubles e = exp_doubles(-absolute_doubles(x));
+static inline doubles sigmoid_from(doubles x, doubles e) {
     return choose_doubles(x < repeated(0), e, repeated(1)) / (e + 1.);
 }
+static inline doubles sigmoid_doubles(doubles x) {
+    return sigmoid_from(x, exp_doubles(-absolute_doubles(x)));
+}
+#ifdef __wasm__
+static inline doubles sigmoid_usual_doubles(doubles x) {
+    return sigmoid_from(x, exp_usual_doubles(-absolute_doubles(x)));
+}
+#endif
 
 static inline doubles softplus_doubles(doubles x) {
     const doubles above = choose_doubles(x < repeated(0), repeated(0), x);
@@ -246,7 +253,7 @@ KERNEL(gelu_float32)(const float *values, float *out, int count) {
 
 static void gelu_gradient_anywhere(const float *left, const float *right, float *out, int count,
                                    int left_step, int right_step) {
-    VECTOR_RUN(gelu_gradient, float, floats)
+    VECTOR_RUN(gelu_gradient, gelu_gradient_anywhere, float, floats)
 }
 KERNEL(gelu_gradient_float32)(const float *left, const float *right, float *out, int count,
                               int left_step, int right_step) {
@@ -268,7 +275,7 @@ VECTOR_PAIRS(gelu_gradient, float64, double, doubles)
 VECTOR_PAIRS(gelu_tanh_gradient, float32, float, floats)
 VECTOR_PAIRS(gelu_tanh_gradient, float64, double, doubles)
 
-DOUBLES_KERNEL(sigmoid)
+EXP_DOUBLES_KERNEL(sigmoid)
 #define VECTOR_KERNELS(name) FLOATS_KERNEL(name) DOUBLES_KERNEL(name)
 VECTOR_KERNELS(softplus)
 VECTOR_KERNELS(elu)

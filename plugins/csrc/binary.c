@@ -298,7 +298,7 @@ static inline doubles plain_power_doubles(doubles a, doubles b) {
     }                                                                                              \
     ONCE static void general_powers_##vector(const type *left, const type *right, type *out,       \
                                              int count, int left_step, int right_step) {           \
-        VECTOR_RUN(general_power, type, vector)                                                    \
+        VECTOR_RUN(general_power, general_powers_##vector, type, vector)                           \
     }                                                                                              \
     /* Most bases are positive. A block with others, or an infinity, is computed again. The steps   \
        are loops of their own, whose constants stay in registers. */                               \
@@ -331,7 +331,7 @@ static inline doubles plain_power_doubles(doubles a, doubles b) {
             CONSTANT_POWER(4, (x * x) * (x * x))                                                   \
             CONSTANT_POWER(-2, (1 / x) * (1 / x))                                                  \
             if (fabs(*right) == (type)0.5) {                                                       \
-                VECTOR_RUN(root, type, vector)                                                     \
+                VECTOR_RUN(root, power_##dtype, type, vector)                                      \
                 return;                                                                            \
             }                                                                                      \
         }                                                                                          \

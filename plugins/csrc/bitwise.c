@@ -24,16 +24,16 @@ LEFT_SHIFT(uint16, uint16_t, SMALL)
 LEFT_SHIFT(uint32, uint32_t, SMALL)
 LEFT_SHIFT(uint64, uint64_t, SMALL)
 #ifdef __wasm__
-// WebAssembly has no vectors of different shifts, but products with 2^b: the bits of that float are
-// those of an exponent. 2^31 is no integer, whatever the conversion makes of it.
+// WebAssembly has no vectors of different shifts, but products with -2^b, which is an integer for 31, too: the bits of
+// that float are those of an exponent.
 #ifdef __wasm_relaxed_simd__
 #define TRUNCATE __builtin_wasm_relaxed_trunc_s_i32x4_f32x4
 #else
 #define TRUNCATE __builtin_wasm_trunc_saturate_s_i32x4_f32x4
 #endif
 static inline ints left_shift_ints(ints a, ints b) {
-    const ints is_last = b == 31, power = TRUNCATE((floats)((b + 127) << 23));
-    return (a * ((power & ~is_last) | (is_last << 31))) & ((b & ~31) == 0);
+    const ints power = TRUNCATE((floats)((b + (256 + 127)) << 23));
+    return -(a * power) & ((b & ~31) == 0);
 }
 VECTOR_PAIRS(left_shift, int32, int32_t, ints)
 #else

@@ -8,7 +8,8 @@
 #include "window.h"
 
 #define CHUNK 256        // output pixels whose patches are in scratch memory at a time
-#define MOST_BEYOND 64  // cells of a row between the first and the last one of a filter that rows are copied for
+#define PADDED 1024      // numbers of a row of the image that are copied with the padding beside them
+#define BEHIND 12        // numbers behind a patch that vectors may reach into
 
 static inline int patch_size(const window *w) { return cell_count(w) * w->channels; }
 
@@ -96,6 +97,13 @@ static inline int is_one_run(const window *w, corner c) {
     }
 EACH_FLOAT(PATCHES)
 
+static inline void copy_vector(void *to, const void *from) { memcpy(to, from, 16); }
+
+#define EACH_PIXEL(...)                                                                            \
+    for (int c = 0; c < n; c++, source += step, target += patch) {                                 \
+        __VA_ARGS__;                                                                               \
+    }
+
 // The other two copy patches to scratch memory, for a block of products. Those of float32 are for
 // WebAssembly: where there are many registers, direct.c reads the patches where they are.
 #define COPYING(dtype, type, filter_gradient)                                                                       \
@@ -131,30 +139,44 @@ EACH_FLOAT(PATCHES)
             if (++column == w->width.out) column = 0, c = corner_of(w, p + 1);                     \
         }                                                                                          \
     }                                                                                              \
-    /* The same of images with one channel, cell by cell of the filter: cell k of pixel p goes to  \
-       lines[k * count + p]. Rows of the image are copied with the padding beside them, so that    \
-       each cell of a row of the filter is a part of that. */                                      \
-    SHORT_LOOPS static void gather_lines_##dtype(const window *w, const type *x, int first,        \
-                                                 int count, type *restrict lines) {                \
-        const int beyond = (w->width.filter - 1) * w->width.dilation;                              \
-        type padded[CHUNK + MOST_BEYOND];                                                          \
-        for (int p = first, n; p < first + count; p += n) {                                        \
+    /* The same for filters whose columns are contiguous. Rows of the image are copied once with the padding beside    \
+       them, so that a row of each patch is a part of that, whose last vector may reach into the next row of the patch,  \
+       or behind it. */                                                                            \
+    SHORT_LOOPS static void gather_rows_##dtype(const window *w, const type *x, int first,         \
+                                                int count, type *patches, int patch) {             \
+        const int few = 16 / sizeof(type), channels = w->channels;                                 \
+        const int length = w->width.filter * channels, step = w->width.stride * channels;          \
+        const type zeros[16 / sizeof(type)] = {};                                                  \
+        type padded[PADDED + 64 / sizeof(type)];                                                   \
+        for (int p = first, n; p < first + count; p += n, patches += (ptrdiff_t)n * patch) {       \
             const corner c = corner_of(w, p);                                                      \
             n = smaller(w->width.out - p % w->width.out, first + count - p);                       \
-            const int width = n + beyond;                                                          \
-            const int left = smaller(c.column < 0 ? -c.column : 0, width);                         \
-            const int right = smaller(w->width.size - c.column, width);                            \
-            type *line = lines + (p - first);                                                      \
+            n = smaller(n, (PADDED - length) / step + 1);                                          \
+            const int columns = (n - 1) * w->width.stride + w->width.filter;                       \
+            const int left = smaller(c.column < 0 ? -c.column : 0, columns);                       \
+            const int right = smaller(w->width.size - c.column, columns);                          \
+            type *line = patches;                                                                  \
             for (int l = 0; l < w->depth.filter; l++) {                                            \
                 const ptrdiff_t layer = layer_offset(w, c, l);                                     \
-                for (int i = 0; i < w->height.filter; i++) {                                       \
+                for (int i = 0; i < w->height.filter; i++, line += length) {                       \
                     const ptrdiff_t row = row_offset(w, c, layer, i);                              \
-                    const int end = row < 0 || right < left ? left : right;                        \
-                    for (int k = 0; k < left; k++) padded[k] = 0;                                  \
-                    copy_run_##dtype(x + row + c.column + left, end - left, padded + left);        \
-                    for (int k = end; k < width; k++) padded[k] = 0;                               \
-                    for (int j = 0; j < w->width.filter; j++, line += count)                       \
-                        copy_run_##dtype(padded + j * w->width.dilation, n, line);                 \
+                    const int begin = left * channels;                                             \
+                    const int end = row < 0 || right < left ? begin : right * channels;            \
+                    for (int k = 0; k < begin; k += few) copy_vector(padded + k, zeros);            \
+                    copy_run_##dtype(x + row + (ptrdiff_t)c.column * channels + begin, end - begin,\
+                                     padded + begin);                                              \
+                    for (int k = end; k < columns * channels; k += few)                            \
+                        copy_vector(padded + k, zeros);                                             \
+                    const type *source = padded;                                                   \
+                    type *target = line;                                                           \
+                    if (length <= few)                                                             \
+                        EACH_PIXEL(copy_vector(target, source))                                     \
+                    else if (length <= 3 * few)                                                    \
+                        EACH_PIXEL(UNROLLED for (int v = 0; v < 3; v++)                            \
+                                       copy_vector(target + v * few, source + v * few))             \
+                    else                                                                           \
+                        EACH_PIXEL(for (int k = 0; k < length; k += few)                           \
+                                       copy_vector(target + k, source + k))                         \
                 }                                                                                  \
             }                                                                                      \
         }                                                                                          \
@@ -162,13 +184,13 @@ EACH_FLOAT(PATCHES)
     /* The patches of a chunk in scratch memory: a row for each pixel. */                          \
     static MATRIX_##dtype gather_##dtype(const window *w, const type *x, int first, int count,     \
                                          type *scratch) {                                          \
-        if (w->channels == 1 && w->width.stride == 1 &&                                            \
-            (w->width.filter - 1) * w->width.dilation <= MOST_BEYOND) {                            \
-            gather_lines_##dtype(w, x, first, count, scratch);                                     \
-            return (MATRIX_##dtype){scratch, 1, count};                                            \
+        const int size = patch_size(w), step = size + BEHIND;                                      \
+        if (w->width.dilation == 1 && w->width.filter * w->channels <= PADDED / 2) {               \
+            gather_rows_##dtype(w, x, first, count, scratch, step);                                \
+            return (MATRIX_##dtype){scratch, step, 1};                                             \
         }                                                                                          \
         gather_patches_##dtype(w, x, first, count, scratch);                                       \
-        return (MATRIX_##dtype){scratch, patch_size(w), 1};                                        \
+        return (MATRIX_##dtype){scratch, size, 1};                                                 \
     }                                                                                              \
     /* dfilter += transposed patches of x * dy, chunk by chunk. The window may have some cells of  \
        the filter only. scratch: CHUNK patches */                                                  \
@@ -333,7 +355,7 @@ KERNEL(convolution_float32)(const float *x, const float *filter, float *out, con
 // The number of elements of scratch memory that these kernels need.
 EXPORTED(chunk_scratch) int64_t chunk_scratch(const window *w, int out_channels) {
     const int count = smaller(CHUNK, position_count(w));
-    int64_t size = (int64_t)patch_size(w) * count;
+    int64_t size = (int64_t)(patch_size(w) + BEHIND) * count;
 #ifdef __wasm__
     const int64_t packed = (int64_t)(CHUNK + GROUP + round_up(out_channels, SLAB)) * MOST_ROWS;
     size = w->channels + (size < packed ? packed : size);

@@ -108,10 +108,68 @@ static inline doubles scaled_fraction(doubles fraction, longs n) {
     return multiply_add_doubles(fraction, scale, scale) * power_of_two_doubles(n - half);
 }
 
+#ifdef __wasm__
+#include "powers.h"
+
+// exp(r) = 1 + r + r^2 p(r) of |r| <= ln(2) / 128, within 2^-65.
+#define EXP_TERM(i) repeated(NEAR_EXP_TERMS[i])
+static const double NEAR_EXP_TERMS[] = {0x1.ffffffffff579p-2, 0x1.5555555555253p-3,
+                                        0x1.55556b389e49dp-5, 0x1.11111d92f1876p-7};
+
+// With x = (64 n + i) ln(2) / 64 + r, it is 2^n 2^(i / 64) exp(r). This is 64 n + i, 2^(i / 64), and exp(r) - 1.
+typedef struct {
+    longs n;
+    doubles power, fraction;
+} split_power;
+
+static inline split_power split_doubles_power(doubles x) {
+    const doubles shifted =
+        multiply_add_doubles(x, repeated(0x1.71547652b82fep6), repeated(ROUNDING));
+    const doubles n = shifted - ROUNDING;
+    doubles r = multiply_add_doubles(n, repeated(-LN2_DOUBLE_HIGH / 64), x);
+    r = multiply_add_doubles(n, repeated(-LN2_DOUBLE_LOW / 64), r);
+    const ints places = (ints)shifted << 4 & 63 << 4;
+    doubles first, second;
+    memcpy(&first, (const char *)POWERS + places[0], sizeof first);
+    memcpy(&second, (const char *)POWERS + places[2], sizeof second);
+    const doubles error = __builtin_shufflevector(first, second, 1, 3), square = r * r;
+    const doubles low = multiply_add_doubles(EXP_TERM(1), r, EXP_TERM(0));
+    const doubles high = multiply_add_doubles(EXP_TERM(3), r, EXP_TERM(2));
+    const doubles p = multiply_add_doubles(high, square, low);
+    return (split_power){(longs)shifted, __builtin_shufflevector(first, second, 0, 2),
+                         multiply_add_doubles(p, square, r + error)};
+}
+
+// exp(x) of |x| <= USUAL, where no result is denormal.
+#define USUAL 708
+static inline doubles exp_usual_doubles(doubles x) {
+    const split_power y = split_doubles_power(x);
+    const doubles scale =
+        (doubles)((longs)y.power + (longs)((unsigned_longs)y.n >> 6 << 52));
+    return multiply_add_doubles(scale, y.fraction, scale);
+}
+
+static inline longs is_usual(doubles x) { return absolute_doubles(x) <= repeated(USUAL); }
+static inline int are_usual_doubles(const doubles *x) {
+    return !any_lane((ints) ~(is_usual(x[0]) & is_usual(x[1]) & is_usual(x[2]) & is_usual(x[3])));
+}
+
+// The same of any x, with the power of two in two halves, so that denormal results round.
+static inline doubles exp_doubles(doubles x) {
+    x = choose_doubles(x < repeated(-746), repeated(-746), x);  // NaN stays
+    x = choose_doubles(x > repeated(710), repeated(710), x);
+    const split_power y = split_doubles_power(x);
+    const ints parts = (ints)(y.n - (longs)repeated(ROUNDING));
+    const longs half = (longs)(parts >> 7), others = (longs)(parts >> 6) - half;
+    return multiply_add_doubles(y.power, y.fraction, y.power) * power_of_two_doubles(half) *
+           power_of_two_doubles(others);
+}
+#else
 static inline doubles exp_doubles(doubles x) {
     const exponent_of_doubles e = split_exponent_doubles(x);
     return scaled_fraction(e.fraction, e.n);
 }
+#endif
 
 static inline doubles expm1_doubles(doubles x) {
     const exponent_of_doubles e = split_exponent_doubles(x);

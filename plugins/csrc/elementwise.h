@@ -87,23 +87,50 @@ ONCE static inline void run_strips(run kernel, const char *a, const char *b, int
 #define VECTOR_KERNEL(name, float64_expression)                                                    \
     FLOATS_KERNEL(name)                                                                            \
     MAP(name, float64, double, double, SMALL, float64_expression)
+#define DOUBLES_IN_VECTOR (int)(sizeof(doubles) / sizeof(double))
+// What is left after whole vectors is padded, for a call of its own: one in the loop would cost wasmtime all registers.
 #define DOUBLES_KERNEL(name)                                                                       \
     KERNEL(name##_float64)(const double *values, double *out, int count) {                         \
-        const int lanes = sizeof(doubles) / sizeof(double);                                        \
-        for (int i = 0; i < count; i += lanes) {                                                   \
-            const int rest = smaller(lanes, count - i);                                            \
-            doubles y = {};                                                                        \
-            if (rest == lanes)                                                                     \
-                memcpy(&y, values + i, sizeof y);                                                  \
-            else                                                                                   \
-                memcpy(&y, values + i, rest * sizeof(double));                                     \
-            y = name##_doubles(y);                                                                 \
-            if (rest == lanes)                                                                     \
-                memcpy(out + i, &y, sizeof y);                                                     \
-            else                                                                                   \
-                memcpy(out + i, &y, rest * sizeof(double));                                        \
+        int i = 0;                                                                                 \
+        for (; i + DOUBLES_IN_VECTOR <= count; i += DOUBLES_IN_VECTOR) {                           \
+            doubles x;                                                                             \
+            memcpy(&x, values + i, sizeof x);                                                      \
+            x = name##_doubles(x);                                                                 \
+            memcpy(out + i, &x, sizeof x);                                                         \
+        }                                                                                          \
+        if (i == count) return;                                                                    \
+        double padded[DOUBLES_IN_VECTOR] = {0};                                                    \
+        memcpy(padded, values + i, (count - i) * sizeof(double));                                  \
+        name##_float64(padded, padded, DOUBLES_IN_VECTOR);                                         \
+        memcpy(out + i, padded, (count - i) * sizeof(double));                                     \
+    }
+// A function of an exponential. Four vectors of usual numbers have a loop of their own, whose constants are in registers.
+#ifdef __wasm__
+#define EXP_DOUBLES_KERNEL(name)                                                                   \
+    ONCE static int name##_usual_run(const double *values, double *out, int count) {               \
+        int i = 0;                                                                                 \
+        for (; i + 4 * DOUBLES_IN_VECTOR <= count; i += 4 * DOUBLES_IN_VECTOR) {                   \
+            doubles x[4];                                                                          \
+            memcpy(x, values + i, sizeof x);                                                       \
+            if (!are_usual_doubles(x)) break;                                                  \
+            UNROLLED for (int v = 0; v < 4; v++) x[v] = name##_usual_doubles(x[v]);                \
+            memcpy(out + i, x, sizeof x);                                                          \
+        }                                                                                          \
+        return i;                                                                                  \
+    }                                                                                              \
+    KERNEL(name##_float64)(const double *values, double *out, int count) {                         \
+        for (int i = 0; (i += name##_usual_run(values + i, out + i, count - i)) < count;) {        \
+            const int size = smaller(4 * DOUBLES_IN_VECTOR, count - i);                            \
+            doubles x[4] = {};                                                                     \
+            memcpy(x, values + i, size * sizeof(double));                                          \
+            _Pragma("nounroll") for (int v = 0; v < 4; v++) x[v] = name##_doubles(x[v]);           \
+            memcpy(out + i, x, size * sizeof(double));                                             \
+            i += size;                                                                             \
         }                                                                                          \
     }
+#else
+#define EXP_DOUBLES_KERNEL(name) DOUBLES_KERNEL(name)
+#endif
 
 // ---- two inputs: an expression of a and b, with broadcasting ----
 
@@ -196,28 +223,32 @@ ONCE static inline void broadcast(run combine, const char *a, const char *b, cha
                   sizeof(result));                                                                 \
     }
 
-// A function of vectors of floats or doubles. What is left after whole vectors is padded.
+// A function of vectors of floats or doubles. An operand that is one repeated number is a vector of it, which is read
+// again and again, so that there is one loop. What is left after whole vectors is padded, for a call of its own.
 #define VECTOR_PAIRS(name, dtype, type, vector)                                                    \
     KERNEL(name##_##dtype)(const type *left, const type *right, type *out, int count,              \
                            int left_step, int right_step) {                                        \
-        VECTOR_RUN(name, type, vector)                                                             \
+        RUN_STRIPS(name##_##dtype, type, type)                                                     \
+        VECTOR_RUN(name, name##_##dtype, type, vector)                                             \
     }                                                                                              \
     BROADCAST(name, dtype, type, type)
-#define VECTOR_RUN(name, type, vector)                                                             \
+#define VECTOR_RUN(name, again, type, vector)                                                      \
         if (!count) return; /* the operands have no first element */                               \
-        const int lanes = VECTOR_BYTES / sizeof(type), whole = count / lanes * lanes;              \
+        enum { lanes = VECTOR_BYTES / sizeof(type) };                                              \
         vector a = *left - (vector){}, b = *right - (vector){}, y; /* which keep -0 */             \
-        for (int i = 0; i < whole; i += lanes) {                                                   \
-            read_ahead(left + i), read_ahead(right + i), write_ahead(out + i);                     \
-            if (left_step) memcpy(&a, left + i, sizeof a);                                         \
-            if (right_step) memcpy(&b, right + i, sizeof b);                                       \
-            y = name##_##vector(a, b);                                                             \
-            memcpy(out + i, &y, sizeof y);                                                         \
+        const type *first = left_step ? left : (const type *)&a;                                   \
+        const type *second = right_step ? right : (const type *)&b;                                \
+        const int left_lanes = left_step * lanes, right_lanes = right_step * lanes;                \
+        int i = 0;                                                                                 \
+        for (; i + lanes <= count; i += lanes, first += left_lanes, second += right_lanes) {       \
+            vector x, z;                                                                           \
+            read_ahead(first), read_ahead(second), write_ahead(out + i);                           \
+            memcpy(&x, first, sizeof x), memcpy(&z, second, sizeof z);                             \
+            x = name##_##vector(x, z);                                                             \
+            memcpy(out + i, &x, sizeof x);                                                         \
         }                                                                                          \
-        if (whole == count) return;                                                                \
-        for (int i = 0; i < lanes; i++) {                                                          \
-            const int place = smaller(whole + i, count - 1);                                       \
-            a[i] = left[place * left_step], b[i] = right[place * right_step];                      \
-        }                                                                                          \
-        y = name##_##vector(a, b);                                                                 \
-        memcpy(out + whole, &y, (count - whole) * sizeof(type));
+        if (i == count) return;                                                                    \
+        if (left_step) memcpy(&a, left + i, (count - i) * sizeof(type));                           \
+        if (right_step) memcpy(&b, right + i, (count - i) * sizeof(type));                         \
+        again((const type *)&a, (const type *)&b, (type *)&y, lanes, left_step, right_step);       \
+        memcpy(out + i, &y, (count - i) * sizeof(type));

@@ -21,6 +21,7 @@ static inline int round_up(int count, int multiple) {
 // Four numbers, which are a whole vector only where vectors are narrow.
 typedef float quad __attribute__((vector_size(16)));
 typedef int32_t int_quad __attribute__((vector_size(16)));
+typedef int8_t quad_of_bytes __attribute__((vector_size(16)));
 
 static inline quad load_quad(const float *source) {
     quad lanes;
@@ -60,7 +61,7 @@ static inline void interleave(const float *const sources[4], int count, float *t
 #ifdef __wasm__
 #define GROUP 4       // numbers of a row of a that are multiplied together
 #define SLAB 8        // columns of b
-#define MOST_ROWS 96  // of a
+#define MOST_ROWS 200 // of a, a multiple of eight
 
 // out = a * b. Element k of row i of a is at a[(k / GROUP * rows + i) * GROUP + k % GROUP], with zeros behind
 // each row up to a whole group; b is dense; column j of row i of the product is at

@@ -292,13 +292,28 @@ ONCE static void run_halves(usual_run *run, any_eight *any, const half *left, co
     ONCE static int run(const half *left, [[maybe_unused]] const half *right, half *out,           \
                         int count) {                                                               \
         int i = 0;                                                                                 \
-        shorts y;                                                                                  \
+        shorts y[2];                                                                               \
+        TWO_EIGHTS_##function(first, second)                                                       \
         for (; i + 8 <= count; i += 8) {                                                           \
-            if (!function(first, second, &y)) break;                                               \
-            memcpy(out + i, &y, sizeof y);                                                         \
+            if (any_lane((ints)function(first, second, y))) break;                                 \
+            memcpy(out + i, y, sizeof *y);                                                         \
         }                                                                                          \
         return i;                                                                                  \
     }
+// Two eights at a time, where they need no more registers than there are.
+#define TWO_EIGHTS(function, first, second)                                                        \
+    for (; i + 16 <= count; i += 8) {                                                              \
+        unsigned_shorts odd = function(first, second, y);                                          \
+        i += 8;                                                                                    \
+        odd |= function(first, second, y + 1);                                                     \
+        if (any_lane((ints)odd)) return i - 8;                                                     \
+        memcpy(out + i - 8, y, sizeof y);                                                          \
+    }
+#define TWO_EIGHTS_add_usual(first, second) TWO_EIGHTS(add_usual, first, second)
+#define TWO_EIGHTS_subtract_usual(first, second) TWO_EIGHTS(subtract_usual, first, second)
+#define TWO_EIGHTS_multiply_usual(first, second)
+#define TWO_EIGHTS_divide_usual(first, second)
+#define TWO_EIGHTS_sqrt_usual(first, second)
 #define REPEATED_HALF(x) ((short)*(x) - (shorts){})
 #define ANY_HALVES(name, sign)                                                                     \
     static shorts name##_any_halves(shorts a, shorts b) {                                          \
@@ -319,12 +334,12 @@ ONCE static void run_halves(usual_run *run, any_eight *any, const half *left, co
     BROADCAST(name, float16, half, half)
 
 // A square root is that of the number times 2^-112, times 2^56, and never too small.
-static inline int sqrt_usual(shorts x, [[maybe_unused]] shorts, shorts *y) {
+static inline unsigned_shorts sqrt_usual(shorts x, [[maybe_unused]] shorts, shorts *y) {
     const unsigned_shorts bits = (unsigned_shorts)x;
     const float_pair z = scaled_magnitudes(bits);
     *y = (shorts)rounded_magnitudes((float_pair){__builtin_elementwise_sqrt(z.low) * 0x1p-56f,
                                                  __builtin_elementwise_sqrt(z.high) * 0x1p-56f});
-    return !any_lane((ints)(excess(bits, 0x7bff)));
+    return excess(bits, 0x7bff);
 }
 static shorts sqrt_any_halves(shorts x, [[maybe_unused]] shorts) {
     const float_pair y = widened_halves(x);
@@ -338,51 +353,52 @@ KERNEL(sqrt_float16)(const half *x, half *out, int count) {
 
 // Sums of numbers that are all smaller by a power of two need no product with it, even where they are denormal. Below
 // 2^15, they do not exceed infinity.
-static inline int sum_usual(shorts a, shorts b, float_pair sums, shorts *y) {
-    *y = (shorts)rounded_halves(sums) | signs_of(sums);
-    return !any_lane((ints)excess(__builtin_elementwise_max(magnitude(a), magnitude(b)), 0x77ff));
+static inline unsigned_shorts sum_usual(shorts a, shorts b, neighbours sums, shorts *y) {
+    *y = joined_magnitudes(rounded_to_half(sums.even), rounded_to_half(sums.odd)) |
+         joined_signs(sums.even, sums.odd);
+    return excess(__builtin_elementwise_max(magnitude(a), magnitude(b)), 0x77ff);
 }
 
-static inline int add_usual(shorts a, shorts b, shorts *y) {
-    const float_pair x = scaled_halves(a), z = scaled_halves(b);
-    return sum_usual(a, b, (float_pair){x.low + z.low, x.high + z.high}, y);
+static inline unsigned_shorts add_usual(shorts a, shorts b, shorts *y) {
+    const neighbours x = scaled_neighbours(a), z = scaled_neighbours(b);
+    return sum_usual(a, b, (neighbours){x.even + z.even, x.odd + z.odd}, y);
 }
 
-static inline int subtract_usual(shorts a, shorts b, shorts *y) {
-    const float_pair x = scaled_halves(a), z = scaled_halves(b);
-    return sum_usual(a, b, (float_pair){x.low - z.low, x.high - z.high}, y);
+static inline unsigned_shorts subtract_usual(shorts a, shorts b, shorts *y) {
+    const neighbours x = scaled_neighbours(a), z = scaled_neighbours(b);
+    return sum_usual(a, b, (neighbours){x.even - z.even, x.odd - z.odd}, y);
 }
 
-// Whether no operand is odd, and no result so small that it may be denormal, unless an operand is 0.
-static inline int are_usual(unsigned_shorts odd, unsigned_shorts y, unsigned_shorts not_zero) {
+// Not 0 where an operand is odd, or a result so small that it may be denormal, unless an operand is 0.
+static inline unsigned_shorts unusual(unsigned_shorts odd, unsigned_shorts y,
+                                      unsigned_shorts not_zero) {
     const unsigned_shorts above_denormal = (unsigned_shorts){} + 0x401;  // if it was not rounded up
     const unsigned_shorts denormal = __builtin_elementwise_sub_sat(above_denormal, y);
-    return !any_lane((ints)(odd | __builtin_elementwise_min(denormal, not_zero)));
+    return odd | __builtin_elementwise_min(denormal, not_zero);
 }
 
 // Products are exact, except for those that are denormal.
-static inline int multiply_usual(shorts a, shorts b, shorts *y) {
+static inline unsigned_shorts multiply_usual(shorts a, shorts b, shorts *y) {
     const unsigned_shorts m = magnitude(a), n = magnitude(b);
     const unsigned_shorts infinity = (unsigned_shorts){} + 0x7c00;
     const float_pair wide = widened_pair(scaled_magnitudes(m)), narrow = scaled_magnitudes(n);
     const unsigned_shorts product =
         rounded_magnitudes((float_pair){wide.low * narrow.low, wide.high * narrow.high});
     *y = (shorts)__builtin_elementwise_min(product, infinity) | ((a ^ b) & (short)0x8000);
-    const unsigned_shorts odd = is_special(__builtin_elementwise_max(m, n));
-    return are_usual(odd, product, __builtin_elementwise_min(m, n));
+    return unusual(is_special(__builtin_elementwise_max(m, n)), product,
+                   __builtin_elementwise_min(m, n));
 }
 
 // Quotients of numbers times 2^-112 are of usual size.
-static inline int divide_usual(shorts a, shorts b, shorts *y) {
+static inline unsigned_shorts divide_usual(shorts a, shorts b, shorts *y) {
     const unsigned_shorts m = magnitude(a), n = magnitude(b);
     const float_pair x = scaled_magnitudes(m), z = scaled_magnitudes(n);
     const unsigned_shorts quotient = rounded_magnitudes(
         (float_pair){x.low / z.low * 0x1p-112f, x.high / z.high * 0x1p-112f});
-    const unsigned_shorts odd =
-        is_special(__builtin_elementwise_max(m, n)) | (unsigned_shorts)(n == 0);
     const unsigned_shorts infinity = (unsigned_shorts){} + 0x7c00;
     *y = (shorts)__builtin_elementwise_min(quotient, infinity) | ((a ^ b) & (short)0x8000);
-    return are_usual(odd, quotient, m);
+    return unusual(is_special(__builtin_elementwise_max(m, n)) | (unsigned_shorts)(n == 0), quotient,
+                   m);
 }
 SIMPLE(add, +)
 SIMPLE(multiply, *)

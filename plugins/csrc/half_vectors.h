@@ -45,6 +45,39 @@ static inline float_pair scaled_halves(shorts x) {
                         scaled_quad(__builtin_shufflevector(x, x, 4, 5, 6, 7))};
 }
 
+// Pairs of neighbours: those at even places, and those at odd ones. Multiplied by 2^13 and 0, or by 0 and 2^13, and
+// added, they are extended and shifted by one instruction.
+typedef struct {
+    floats even, odd;
+} neighbours;
+static inline ints shifted_even(shorts x) {
+    return __builtin_wasm_dot_s_i32x4_i16x8(x, (shorts){1 << 13, 0, 1 << 13, 0, 1 << 13, 0, 1 << 13, 0});
+}
+static inline ints shifted_odd(shorts x) {
+    return __builtin_wasm_dot_s_i32x4_i16x8(x, (shorts){0, 1 << 13, 0, 1 << 13, 0, 1 << 13, 0, 1 << 13});
+}
+static inline neighbours scaled_neighbours(shorts x) {
+    return (neighbours){(floats)(shifted_even(x) & (int)0x8fffffff),
+                        (floats)(shifted_odd(x) & (int)0x8fffffff)};
+}
+// The nearest numbers, half to even, that have the digits of a half: a number is added to 2^13 times the power of two
+// that begins it, whose last bit is there.
+static inline floats rounded_to_half(floats x) {
+    const floats power = (floats)((ints)x & (int)0xff800000);
+    const floats sum = multiply_add(power, splat(0x1p13f), x);
+    return multiply_add(power, splat(-0x1p13f), sum);
+}
+
+// The magnitudes of halves, of numbers times 2^-112 that have no more digits; the lower 13 bits of these are 0.
+static inline shorts joined_magnitudes(floats even, floats odd) {
+    const shorts low = (shorts)((unsigned_ints)even >> 13), high = (shorts)((ints)odd << 3);
+    return __builtin_shufflevector(low, high, 0, 9, 2, 11, 4, 13, 6, 15);
+}
+static inline shorts joined_signs(floats even, floats odd) {
+    const shorts low = (shorts)((unsigned_ints)even >> 16), high = (shorts)odd;
+    return __builtin_shufflevector(low, high, 0, 9, 2, 11, 4, 13, 6, 15) & (short)0x8000;
+}
+
 // Of numbers that are not negative, likewise.
 static inline float_pair scaled_magnitudes(unsigned_shorts x) {
     const unsigned_shorts zero = {};

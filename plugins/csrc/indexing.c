@@ -6,24 +6,26 @@ static inline int is_within(int index, int size) { return index >= 0 && index < 
 // x is (batch, outer, size, inner), indices (batch, count), out (batch, outer, count, inner);
 // a negative index counts from the end, and one out of range gives zeros.
 #define GATHER(name, item_size, type, index_type)                                                  \
-    static void name##_elements_##item_size(const type *restrict x,                                \
-                                            const index_type *restrict indices,                    \
-                                            type *restrict out, int size, int count) {             \
+    /* Single elements: in a function of its own, whose variables wasmtime keeps in registers. */  \
+    ONCE static void name##_elements_##item_size(                                                  \
+        const type *restrict x, const index_type *restrict indices, type *restrict out, int batch, \
+        int outer, int size, int count) {                                                          \
+        const uint64_t end = size;                                                                 \
         const type zero = 0;                                                                       \
-        _Pragma("clang loop unroll_count(4)") for (int j = 0; j < count; j++) {                    \
-            const index_type index = indices[j] + (indices[j] < 0 ? size : 0);                     \
-            out[j] = *(index >= 0 && index < size ? x + (int)index : &zero);                       \
-        }                                                                                          \
+        for (; batch > 0; batch--, indices += count)                                               \
+            for (int i = 0; i < outer; i++, x += size, out += count)                               \
+                _Pragma("clang loop unroll_count(4)") for (int j = 0; j < count; j++) {            \
+                    const int64_t index = indices[j] + (indices[j] < 0 ? (int64_t)size : 0);       \
+                    out[j] = *((uint64_t)index < end ? x + (int)index : &zero);                    \
+                }                                                                                  \
     }                                                                                              \
     SHORT_LOOPS KERNEL(name##_##item_size)(                                                        \
         const type *restrict x, const index_type *restrict indices, type *restrict out, int batch, \
         int outer, int size, int inner, int count) {                                               \
+        if (inner == 1)                                                                            \
+            return name##_elements_##item_size(x, indices, out, batch, outer, size, count);        \
         for (; batch > 0; batch--, indices += count)                                               \
-            for (int i = 0; i < outer; i++, x += (ptrdiff_t)size * inner, out += count * inner) {  \
-                if (inner == 1) { /* one element takes less than the start of a loop */            \
-                    name##_elements_##item_size(x, indices, out, size, count);                     \
-                    continue;                                                                      \
-                }                                                                                  \
+            for (int i = 0; i < outer; i++, x += (ptrdiff_t)size * inner, out += count * inner)    \
                 for (int j = 0; j < count; j++) {                                                  \
                     const index_type index = indices[j] + (indices[j] < 0 ? size : 0);             \
                     const int is_valid = index >= 0 && index < size;                               \
@@ -34,7 +36,6 @@ static inline int is_within(int index, int size) { return index >= 0 && index < 
                     else                                                                           \
                         for (int k = 0; k < inner; k++) target[k] = 0;                             \
                 }                                                                                  \
-            }                                                                                      \
     }
 #define GATHERS(item_size, type)                                                                   \
     GATHER(gather, item_size, type, int32_t)                                                       \

@@ -164,6 +164,14 @@ void multiply_matrices(matrix a, matrix b, float *out, int rows, int columns, in
                 out + (ptrdiff_t)i * columns, columns, smaller(BLOCK_ROWS, rows - i), columns,
                 smaller(longest, depth - k), accumulate || k > 0);
 }
+
+// out += a * b, for matrices whose rows and columns are as far apart as the strides say
+KERNEL(add_matmul_float32)(const float *a, const float *b, float *out, int rows, int columns,
+                           int depth, int a_row_stride, int a_column_stride, int b_row_stride,
+                           int b_column_stride) {
+    multiply_matrices((matrix){a, a_row_stride, a_column_stride},
+                      (matrix){b, b_row_stride, b_column_stride}, out, rows, columns, depth, 1);
+}
 #endif
 
 // Products of a vector and `count` others, each with the same order of additions.

@@ -92,17 +92,22 @@ static inline void copy_short_row(const char *source, char *target, int bytes) {
     memcpy(target + bytes - 16, source + bytes - 16, 16);
 }
 
-// Copy a plane of rows x columns whose strides are arbitrary.
+// Copy a plane of rows x columns whose strides are arbitrary. Rows that run backwards have a function of their own, whose
+// variables wasmtime keeps in registers.
 #define COPY_PLANE(item_size, type)                                                                \
+    ONCE static void copy_backwards_##item_size(const type *restrict source,                       \
+                                                type *restrict target, int rows, int columns,      \
+                                                ptrdiff_t source_row, ptrdiff_t target_row) {      \
+        for (; rows > 0; rows--, source += source_row, target += target_row)                       \
+            for (int j = 0; j < columns; j++) target[j] = source[-j];                              \
+    }                                                                                              \
     static void copy_plane_##item_size(const type *source, type *target, int rows, int columns,    \
                                        const int *source_strides, const int *target_strides) {     \
         const ptrdiff_t source_row = source_strides[0], source_step = source_strides[1];           \
         const ptrdiff_t target_row = target_strides[0], target_step = target_strides[1];           \
-        if (source_step == -1 && target_step == 1) {                                               \
-            for (int i = 0; i < rows; i++, source += source_row, target += target_row)             \
-                for (int j = 0; j < columns; j++) target[j] = source[-j];                          \
-            return;                                                                                \
-        }                                                                                          \
+        if (source_step == -1 && target_step == 1)                                                 \
+            return copy_backwards_##item_size(source, target, rows, columns, source_row,           \
+                                              target_row);                                         \
         if (source_step == 0 && target_step == 1) {                                                \
             for (int i = 0; i < rows; i++, source += source_row, target += target_row) {           \
                 const type value = *source;                                                        \

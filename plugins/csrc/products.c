@@ -32,13 +32,21 @@
         }                                                                                          \
     }
 
-// sums += a * b, for slabs and for narrow ones of one vector. Most steps of a deep product are such. The distance of
-// rows is known, so that the instructions have the addresses of eight.
-static void add_products(const float *a, const float *b, ptrdiff_t b_row, float *sums, int rows) {
-    EACH_ROW(2, sums, sums, sums += SLAB, (void)0)
+// sums += a * b, for some groups, for slabs and for narrow ones of one vector. Most steps of a deep product are such.
+// The distance of rows is known, so that the instructions have the addresses of eight.
+ONCE static void add_products(const float *a, const float *b, ptrdiff_t b_row, float *sums, int rows,
+                              int groups) {
+    for (; groups > 0; groups--, b += GROUP * b_row) {
+        float *line = sums;
+        EACH_ROW(2, line, line, line += SLAB, (void)0)
+    }
 }
-static void add_narrow_products(const float *a, const float *b, ptrdiff_t b_row, float *sums, int rows) {
-    EACH_ROW(1, sums, sums, sums += 4, (void)0)
+ONCE static void add_narrow_products(const float *a, const float *b, ptrdiff_t b_row, float *sums,
+                                     int rows, int groups) {
+    for (; groups > 0; groups--, b += GROUP * b_row) {
+        float *line = sums;
+        EACH_ROW(1, line, line, line += 4, (void)0)
+    }
 }
 
 // to = from + a * b, perhaps plus a bias and within limits: the first and the last step.
@@ -73,14 +81,15 @@ static void multiply_slab(const float *a, const float *b, ptrdiff_t b_row, const
                           const float *bias, float least, float most) {
     float sums[MOST_ROWS * SLAB], cells[GROUP * SLAB];
     for (int k = 0; k < depth; k += GROUP, a += rows * GROUP, b += GROUP * b_row) {
+        const int between = from == sums ? (depth - 1 - k) / GROUP : 0;  // the first and the last
+        add_products(a, b, b_row, sums, rows, between);
+        k += between * GROUP, a += between * rows * GROUP, b += between * GROUP * b_row;
         const int is_last = k + GROUP >= depth;
         if (k + GROUP > depth) {
             copy_cells(b, b_row, depth - k, SLAB, SLAB, cells);
             b = cells, b_row = SLAB;
         }
-        if (from == sums && !is_last)
-            add_products(a, b, b_row, sums, rows);
-        else if (is_last && has_epilogue(bias, least, most))
+        if (is_last && has_epilogue(bias, least, most))
             finish_products(a, b, b_row, from, from_row, to, to_row, rows, bias, least, most);
         else
             start_products(a, b, b_row, from, from_row, is_last ? to : sums, is_last ? to_row : SLAB,
@@ -101,7 +110,7 @@ SHORT_LOOPS ONCE static void multiply_edge(const float *a, const float *b, ptrdi
             sums[i * width + j] = accumulate && j < columns ? out[i * stride + j] : 0;
     for (int k = 0; k < depth; k += GROUP, a += rows * GROUP, b += GROUP * b_row) {
         copy_cells(b, b_row, smaller(GROUP, depth - k), columns, width, cells);
-        (columns > 4 ? add_products : add_narrow_products)(a, cells, width, sums, rows);
+        (columns > 4 ? add_products : add_narrow_products)(a, cells, width, sums, rows, 1);
     }
     for (int i = 0; i < rows; i++) {
         float *line = sums + i * width;
@@ -134,6 +143,13 @@ void multiply_into_slabs(const float *a, const float *b, float *out, int rows, i
                         0, NULL, -INFINITY, INFINITY);
 }
 
+// The last numbers of a row, which end before `end`, with zeros behind them; there are four before `end`.
+static inline quad load_last(const float *end, int count) {
+    const int8_t shift = 4 * (GROUP - count);
+    const quad_of_bytes places = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    return (quad)__builtin_wasm_swizzle_i8x16((quad_of_bytes)load_quad(end - GROUP), places + shift);
+}
+
 // Pack rows x depth of a, with zeros behind each row up to whole groups.
 static void pack_groups(matrix a, int rows, int depth, float *packed) {
     for (int k = 0; k < depth; k += GROUP) {
@@ -142,12 +158,17 @@ static void pack_groups(matrix a, int rows, int depth, float *packed) {
         int i = 0;
         if (length == GROUP && a.column_stride == 1) {
             for (; i < rows; i++, packed += GROUP) store_quad(packed, load_quad(x + i * a.row_stride));
-        } else if (a.row_stride == 1) {
-            for (; i + 4 <= rows; i += 4, packed += 4 * GROUP) {
+        } else if (k && a.column_stride == 1) {
+            for (; i < rows; i++, packed += GROUP)
+                store_quad(packed, load_last(x + i * a.row_stride + length, length));
+        } else if (a.row_stride == 1 && rows >= 4) {
+            for (; i < rows; i += 4) {  // the last four again with some before them, if fewer are left
+                const int first = smaller(i, rows - 4);
                 quad lines[GROUP] = {};
-                for (int l = 0; l < length; l++) lines[l] = load_quad(x + l * a.column_stride + i);
-                store_transposed(lines, packed, GROUP);
+                for (int l = 0; l < length; l++) lines[l] = load_quad(x + l * a.column_stride + first);
+                store_transposed(lines, packed + first * GROUP, GROUP);
             }
+            packed += rows * GROUP;
         }
         for (; i < rows; i++, packed += GROUP)
             for (int l = 0; l < GROUP; l++)
@@ -207,6 +228,8 @@ void multiply_within(matrix a, matrix b, float *out, int rows, int columns, int 
     float packed_a[MOST_ROWS * BLOCK_DEPTH], packed_b[BLOCK_DEPTH * BLOCK_COLUMNS];
     const int blocks = 1 + (depth - 1) / BLOCK_DEPTH;  // of about the same length
     const int longest = round_up((depth + blocks - 1) / blocks, GROUP);
+    const int parts = 1 + (rows - 1) / MOST_ROWS;
+    const int highest = round_up((rows + parts - 1) / parts, 8);
     const int has_rows = b.column_stride == 1;  // which are read where they are
     if (has_rows && rows <= FEW && columns % SLAB == 0 && depth % GROUP == 0) {
         multiply_few(a, b.data, b.row_stride, out, rows, columns, depth, accumulate, bias, least, most);
@@ -220,8 +243,8 @@ void multiply_within(matrix a, matrix b, float *out, int rows, int columns, int 
             const matrix cells = {b.data + k * b.row_stride + left * b.column_stride, b.row_stride,
                                   b.column_stride};
             if (!has_rows) pack_slabs(cells, length, width, packed_b);
-            for (int i = 0; i < rows; i += MOST_ROWS) {
-                const int height = smaller(MOST_ROWS, rows - i);
+            for (int i = 0; i < rows; i += highest) {
+                const int height = smaller(highest, rows - i);
                 const matrix lines = {a.data + i * a.row_stride + k * a.column_stride, a.row_stride,
                                       a.column_stride};
                 pack_groups(lines, height, length, packed_a);

@@ -263,26 +263,54 @@ static inline doubles doubles_of(const double *row, int count) {
     return x;
 }
 
+// Without a call, across which wasmtime would keep the greatest numbers in memory.
 ONCE static double peak_of_doubles(const double *row, int count) {
-    const int whole = count / DOUBLES * DOUBLES;
-    doubles most = repeated(-INFINITY), x;
-    for (int i = 0; i < whole; i += DOUBLES) {
-        memcpy(&x, row + i, sizeof x);
-        most = larger_doubles(most, x);
+    doubles most[4], x[4];
+    UNROLLED for (int v = 0; v < 4; v++) most[v] = repeated(-INFINITY);
+    int i = 0;
+    for (; i + 4 * DOUBLES <= count; i += 4 * DOUBLES) {
+        memcpy(x, row + i, sizeof x);
+        UNROLLED for (int v = 0; v < 4; v++) most[v] = larger_doubles(most[v], x[v]);
     }
-    most = larger_doubles(most, doubles_of(row + whole, count - whole));
+    most[0] = larger_doubles(larger_doubles(most[0], most[1]), larger_doubles(most[2], most[3]));
     double peak = -INFINITY;
-    for (int lane = 0; lane < DOUBLES; lane++) peak = most[lane] > peak ? most[lane] : peak;
+    for (int lane = 0; lane < DOUBLES; lane++) peak = most[0][lane] > peak ? most[0][lane] : peak;
+    for (; i < count; i++) peak = row[i] > peak ? row[i] : peak;
     return peak;
 }
+
+#ifdef __wasm__
+// Four vectors of usual numbers at a time, whose exponentials are in `out` and added to `sums`; return how many numbers.
+ONCE static int usual_exponentials(const double *row, double *out, int count, double peak,
+                                   doubles *sums) {
+    const int step = row != out ? 4 * DOUBLES : 0;
+    doubles sum = {}, ignored[4];
+    double *place = step ? out : (double *)ignored;
+    int i = 0;
+    for (; i + 4 * DOUBLES <= count; i += 4 * DOUBLES, place += step) {
+        doubles y[4];
+        memcpy(y, row + i, sizeof y);
+        UNROLLED for (int v = 0; v < 4; v++) y[v] -= repeated(peak);
+        if (!are_usual_doubles(y)) break;
+        UNROLLED for (int v = 0; v < 4; v++) sum += y[v] = exp_usual_doubles(y[v]);
+        memcpy(place, y, sizeof y);
+    }
+    *sums = sum;
+    return i;
+}
+#endif
 
 // The sum of exp(row[i] - peak), which go to `out`, unless that is the row.
 ONCE static double exponentials_of_doubles(const double *row, double *out, int count, double peak) {
     const int whole = count / DOUBLES * DOUBLES, step = row != out ? DOUBLES : 0;
     doubles sums = {}, y, ignored;
+    int i = 0;
+#ifdef __wasm__
+    i = usual_exponentials(row, out, count, peak, &sums);
+#endif
     // wasmtime would compute twice what is stored in a branch and used after it.
-    double *place = row != out ? out : (double *)&ignored;
-    for (int i = 0; i < whole; i += DOUBLES, place += step) {
+    double *place = row != out ? out + i : (double *)&ignored;
+    for (; i < whole; i += DOUBLES, place += step) {
         memcpy(&y, row + i, sizeof y);
         y = exp_doubles(y - repeated(peak));
         sums += y;

@@ -50,7 +50,7 @@ static inline floats exp_anywhere(floats x, ints is_fused) {
     return any_lane(is_extreme) ? choose(is_extreme, exp_floats(x), y) : y;
 }
 NEAR_KERNEL(exp)
-DOUBLES_KERNEL(exp)
+EXP_DOUBLES_KERNEL(exp)
 FLOATS_KERNEL(expm1)
 DOUBLES_KERNEL(expm1)
 FLOATS_KERNEL(log)

@@ -56,27 +56,35 @@ static void transform_filters(const float *filter, ptrdiff_t cell, float *weight
     }
 }
 
-// The places of the 4 x 4 pixels of a tile; `zeros` stands for those in the padding.
+// Where a tile is: its image, and its first result there.
+typedef struct {
+    int image, row, column;
+} corner;
+
+static inline corner corner_of(grid g, int tile) {
+    const int place = tile % (g.rows * g.columns);
+    return (corner){tile / (g.rows * g.columns), 2 * (place / g.columns), 2 * (place % g.columns)};
+}
+
+// The places of the 4 x 4 pixels of a tile; `zeros` stands for those in the padding, and behind the last image.
 static void find_pixels(const window *w, const float *x, const float *zeros, int tile,
                         const float *pixels[POINTS]) {
-    const grid g = grid_of(w);
-    const int image = tile / (g.rows * g.columns), place = tile % (g.rows * g.columns);
-    const int row = 2 * (place / g.columns) - w->height.before;
-    const int column = 2 * (place % g.columns) - w->width.before;
+    const corner c = corner_of(grid_of(w), tile);
+    const int image = c.image, row = c.row - w->height.before, column = c.column - w->width.before;
     for (int i = 0; i < POINTS; i++) {
         const int y = row + i / 4, z = column + i % 4;
         const ptrdiff_t line = (ptrdiff_t)image * w->height.size + y;
-        pixels[i] = is_inside(&w->height, y) && is_inside(&w->width, z)
+        pixels[i] = image < w->batch && is_inside(&w->height, y) && is_inside(&w->width, z)
                         ? x + (line * w->width.size + z) * w->channels
                         : zeros;
     }
 }
 
-// Transform the pixels of a tile, which become one row of each of the matrices; `step` is from group to
+// Transform channels of the pixels of a tile, which become one row of each of the matrices; `step` is from group to
 // group in a row.
-static void transform_pixels(const float *const pixels[POINTS], int channels, float *row,
-                             ptrdiff_t step, ptrdiff_t matrix) {
-    for (int k = 0; k < channels; k += GROUP, row += step) {
+static inline void transform_pixels(const float *const pixels[POINTS], int first, int end, float *row,
+                                    ptrdiff_t step, ptrdiff_t matrix) {
+    for (int k = first; k < end; k += GROUP, row += step) {
         quad points[POINTS], lines[POINTS];
         for (int i = 0; i < POINTS; i++) points[i] = load_quad(pixels[i] + k);
         for (int i = 0; i < 4; i++) combine_pixels(points + i, 4, lines + i);
@@ -135,18 +143,17 @@ KERNEL(convolution_winograd_float32)(const float *x, const float *filter, float 
         count = (tiles - first) / (blocks - block);
         for (int t = 0; t < count; t++) {
             find_pixels(w, x, scratch, first + t, pixels[t]);
-            transform_pixels(pixels[t], channels, rows + t * GROUP, count * GROUP, step.rows);
+            transform_pixels(pixels[t], 0, channels, rows + t * GROUP, count * GROUP, step.rows);
         }
         for (int i = 0; i < POINTS; i++)
             multiply_into_slabs(rows + i * step.rows, weights + i * step.weights,
                                 products + i * step.products, count, out_channels, channels);
         for (int t = 0; t < count; t++) {
-            const int tile = first + t, place = tile % (g.rows * g.columns);
-            const int row = 2 * (place / g.columns), column = 2 * (place % g.columns);
-            const int height = smaller(2, w->height.out - row);
-            const int width = smaller(2, w->width.out - column);
-            const ptrdiff_t line = (ptrdiff_t)(tile / (g.rows * g.columns)) * w->height.out + row;
-            float *target = out + (line * w->width.out + column) * out_channels;
+            const corner c = corner_of(g, first + t);
+            const int height = smaller(2, w->height.out - c.row);
+            const int width = smaller(2, w->width.out - c.column);
+            const ptrdiff_t line = (ptrdiff_t)c.image * w->height.out + c.row;
+            float *target = out + (line * w->width.out + c.column) * out_channels;
             const ptrdiff_t down = (ptrdiff_t)w->width.out * out_channels;
             quad differences = {0};  // NaN where a result is not finite
             for (int j = 0; j < out_channels; j += 4) {
@@ -178,4 +185,155 @@ KERNEL(convolution_winograd_float32)(const float *x, const float *filter, float 
 EXPORTED(winograd_scratch) int64_t winograd_scratch(const window *w, int out_channels) {
     const steps step = steps_of(w->channels, out_channels);
     return w->channels + POINTS * ((int64_t)step.weights + step.rows + step.products);
+}
+
+// ---- the gradient with respect to the filters ----
+//
+// The transposed algorithm, F(3 x 3, 2 x 2): the 2 x 2 gradients of a tile become 16 numbers, too, and the products of
+// them with those of the pixels, summed over all tiles, become the 3 x 3 cells. Here the tiles are the depth of the 16
+// products, so the numbers of four tiles are side by side.
+
+static inline void combine_gradients(const quad *e, int step, quad *out, int out_step) {
+    out[0] = e[0];
+    out[out_step] = e[0] + e[step];
+    out[2 * out_step] = e[0] - e[step];
+    out[3 * out_step] = e[step];
+}
+
+// The transpose of combine_cells; the last product has the other sign, because combine_gradients leaves it.
+static inline void combine_sums(const quad *m, int step, quad *out, int out_step) {
+    const quad even = (m[step] + m[2 * step]) * 0.5f;
+    out[0] = m[0] + even;
+    out[out_step] = (m[step] - m[2 * step]) * 0.5f;
+    out[2 * out_step] = even - m[3 * step];
+}
+
+// Transform the pixels of four tiles, for some of the channels, which are the rows of the products.
+static void transform_pixels_of_four(const float *const pixels[GROUP][POINTS], int top, int channels,
+                                     float *rows, ptrdiff_t matrix) {
+    for (int k = top; k < top + channels; k += GROUP, rows += GROUP * GROUP) {
+        float points[GROUP][POINTS * GROUP];
+        for (int t = 0; t < GROUP; t++)
+            transform_pixels(pixels[t], k, k + GROUP, points[t], 0, GROUP);
+        for (int i = 0; i < POINTS; i++) {
+            const quad numbers[GROUP] = {
+                load_quad(points[0] + i * GROUP), load_quad(points[1] + i * GROUP),
+                load_quad(points[2] + i * GROUP), load_quad(points[3] + i * GROUP)};
+            store_transposed(numbers, rows + i * matrix, GROUP);
+        }
+    }
+}
+
+// Transform the gradients of a tile, which become one row of each of the matrices.
+static void transform_gradients(const window *w, const float *dy, int out_channels, int columns,
+                                const float *zeros, int tile, float *row, ptrdiff_t matrix) {
+    const corner c = corner_of(grid_of(w), tile);
+    const float *places[4];
+    for (int i = 0; i < 4; i++) {
+        const int y = c.row + i / 2, z = c.column + i % 2;
+        const ptrdiff_t line = (ptrdiff_t)c.image * w->height.out + y;
+        places[i] = c.image < w->batch && y < w->height.out && z < w->width.out
+                        ? dy + (line * w->width.out + z) * out_channels
+                        : zeros;
+    }
+    for (int j = 0; j < columns; j += 4) {
+        quad gradients[4], lines[8], points[POINTS];
+        for (int i = 0; i < 4; i++) gradients[i] = load_quad(places[i] + j);
+        for (int i = 0; i < 2; i++) combine_gradients(gradients + i, 2, lines + i, 2);
+        for (int i = 0; i < 4; i++) combine_gradients(lines + 2 * i, 1, points + 4 * i, 1);
+        for (int i = 0; i < POINTS; i++) store_quad(row + i * matrix + j, points[i]);
+    }
+}
+
+// Nine cells of one channel and four result channels, by the definition.
+ONCE static void correlate_cells(const window *w, const float *x, const float *dy, int out_channels,
+                                 quad cells[9]) {
+    for (int i = 0; i < 9; i++) {
+        cells[i] = (quad){};
+        for (int row = 0; row < w->batch * w->height.out; row++) {
+            const int y = row % w->height.out + i / 3 - w->height.before;
+            const ptrdiff_t line = (ptrdiff_t)(row / w->height.out) * w->height.size + y;
+            quad sum = {};
+            for (int column = 0; column < w->width.out && is_inside(&w->height, y); column++) {
+                const int z = column + i % 3 - w->width.before;
+                if (is_inside(&w->width, z))
+                    sum += x[(line * w->width.size + z) * w->channels] *
+                           load_quad(dy + ((ptrdiff_t)row * w->width.out + column) * out_channels);
+            }
+            cells[i] += sum;
+        }
+    }
+}
+
+// How far apart the matrices of the gradient's transforms and of their products are.
+static inline steps gradient_steps(int channels, int columns) {
+    return (steps){(ptrdiff_t)BLOCK * columns + APART, BLOCK * channels + APART,
+                   (ptrdiff_t)channels * round_up(columns, SLAB)};
+}
+
+// dfilter += the gradient for `columns` of the result channels. The sums of a block are apart, because a sum over all
+// tiles would lose digits. Cells with a sum that is not finite are computed again by the definition.
+// scratch: zeros, rows of pixels, gradients, the sums, those of a block; see winograd_gradient_scratch.
+KERNEL(convolution_winograd_filter_gradient_float32)(const float *x, const float *dy, float *dfilter,
+                                                     const window *w, int out_channels, int columns,
+                                                     float *scratch) {
+    const int channels = w->channels;
+    const grid g = grid_of(w);
+    const int tiles = w->batch * g.rows * g.columns;
+    const steps step = gradient_steps(channels, columns);
+    const int parts = (channels + MOST_ROWS - 1) / MOST_ROWS;  // of about the same size
+    const int height = round_up((channels + parts - 1) / parts, GROUP);
+    const int longest = channels > columns ? channels : columns;
+    const float *zeros = memset(scratch, 0, longest * sizeof *scratch);
+    float *rows = scratch + longest, *gradients = rows + POINTS * step.rows;
+    float *sums = gradients + POINTS * step.weights, *some = sums + POINTS * step.products;
+    memset(sums, 0, POINTS * step.products * sizeof *sums);
+    for (int first = 0; first < tiles; first += BLOCK) {
+        const int count = round_up(smaller(BLOCK, tiles - first), GROUP);
+        for (int t = 0; t < count; t += GROUP) {
+            const float *pixels[GROUP][POINTS];
+            for (int i = 0; i < GROUP; i++) {
+                find_pixels(w, x, zeros, first + t + i, pixels[i]);
+                transform_gradients(w, dy, out_channels, columns, zeros, first + t + i,
+                                    gradients + (t + i) * columns, step.weights);
+            }
+            for (int top = 0; top < channels; top += height) {
+                const int length = smaller(height, channels - top);
+                transform_pixels_of_four(pixels, top, length, rows + top * count + t * length, step.rows);
+            }
+        }
+        for (int i = 0; i < POINTS; i++)
+            for (int top = 0; top < channels; top += height) {
+                const int length = smaller(height, channels - top);
+                multiply_into_slabs(rows + i * step.rows + top * count, gradients + i * step.weights,
+                                    some, length, columns, count);
+                float *total = sums + i * step.products + top * round_up(columns, SLAB);
+                for (int j = 0; j < length * round_up(columns, SLAB); j += 4)
+                    store_quad(total + j, load_quad(total + j) + load_quad(some + j));
+            }
+    }
+    for (int k = 0; k < channels; k++)
+        for (int j = 0; j < columns; j += 4) {
+            const int top = k / height * height, length = smaller(height, channels - top);
+            const float *source = sums + top * round_up(columns, SLAB) +
+                                  (j / SLAB * length + k - top) * SLAB + j % SLAB;
+            quad points[POINTS], lines[12], cells[9], difference = {};
+            for (int i = 0; i < POINTS; i++) points[i] = load_quad(source + i * step.products);
+            for (int i = 0; i < 4; i++) combine_sums(points + i, 4, lines + i, 4);
+            for (int i = 0; i < 3; i++) combine_sums(lines + 4 * i, 1, cells + 3 * i, 1);
+            for (int i = 0; i < 9; i++) difference += cells[i] - cells[i];
+            if (difference[0] + difference[1] + difference[2] + difference[3] != 0)
+                correlate_cells(w, x + k, dy + j, out_channels, cells);
+            for (int i = 0; i < 9; i++) {
+                float *target = dfilter + ((ptrdiff_t)i * channels + k) * out_channels + j;
+                store_quad(target, load_quad(target) + cells[i]);
+            }
+        }
+}
+
+EXPORTED(winograd_gradient_scratch) int64_t winograd_gradient_scratch(const window *w, int columns) {
+    const steps step = gradient_steps(w->channels, columns);
+    const int longest = w->channels > columns ? w->channels : columns;
+    return longest + POINTS * ((int64_t)step.weights + step.rows + step.products) +
+           MOST_ROWS * round_up(columns, SLAB);
 }

@@ -4,7 +4,7 @@ import pytest
 
 import plugrad
 from consistency import matrix
-from consistency.committed import committed, runs
+from consistency.committed import committed_kernel_table, is_listed
 
 # The frame of the theme, without it: where the site puts the files that the page names.
 SITE = """<!DOCTYPE html><html data-theme="light"><meta charset="utf-8">
@@ -20,15 +20,15 @@ def page(tmp_path):
     """The page of the matrix."""
     folder = tmp_path / "reference" / "api"
     folder.mkdir(parents=True)
-    (tmp_path / "_static").symlink_to(matrix.DOCS / "_static")
+    (tmp_path / "_static").symlink_to(matrix.DOCS_FOLDER / "_static")
     path = folder / "matrix.html"
-    path.write_text(SITE.format("\n".join(matrix.table())), "utf-8")
+    path.write_text(SITE.format("\n".join(matrix.iter_table_html())), "utf-8")
     return path
 
 
 @pytest.mark.parametrize("width", [400, 1280])
 def test_the_filters_of_the_matrix(browser, page, width):
-    every = list(committed())
+    every = list(committed_kernel_table())
     browser.open(page, width=width)
     assert browser.value(SHOWN) == every
     assert browser.value(FITS)
@@ -44,11 +44,11 @@ def test_the_filters_of_the_matrix(browser, page, width):
         return browser.value(SHOWN)
 
     assert choose(text="conv2d") == [name for name in every if "conv2d" in name.lower()]
-    on_webgpu = [name for name in every if runs(name, "webgpu", "float16")]
+    on_webgpu = [name for name in every if is_listed(name, "webgpu", "float16")]
     assert choose(text="", backend="webgpu", dtype="float16") == on_webgpu
     assert 0 < len(on_webgpu) < len(every)
     assert choose(shows="gaps") == [name for name in every if name not in on_webgpu]
-    unary = [name for name in on_webgpu if matrix.family_of(name) == "unary"]
+    unary = [name for name in on_webgpu if matrix.family_of_kernel(name) == "unary"]
     assert choose(shows="", family="unary") == unary
     address = browser.value("location.hash")
     assert address == "#family=unary&backend=webgpu&dtype=float16"
@@ -146,7 +146,7 @@ SITE_PAGES = (
 
 @pytest.mark.parametrize("page", SITE_PAGES)
 def test_pages_of_the_site(browser, page):
-    path = matrix.DOCS / "_build" / "html" / page
+    path = matrix.DOCS_FOLDER / "_build" / "html" / page
     if not path.exists():
         pytest.skip("`make site` has not been run")
     for width, dark in ((1280, False), (400, True)):

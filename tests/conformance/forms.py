@@ -11,32 +11,32 @@ from conformance.reader import Record
 from plugrad.extend import KERNELS, as_dtype, normalize_axes, normalize_axis
 from plugrad.types.shapes import resolve_shape
 
-Forms = dict[str, Any]
+Attributes = dict[str, Any]
 
 
-def integers(value: Any) -> tuple[int, ...]:
-    """Return a tuple of ints from one or several."""
+def as_integer_tuple(value: Any) -> tuple[int, ...]:
+    """Return a number, or several, as a tuple of ints."""
     return tuple(map(index, value if isinstance(value, list | np.ndarray) else [value]))
 
 
-def parts(value: Any, length: int) -> tuple[int, ...]:
-    """Return the sizes of parts from their number, or with a size of -1."""
+def split_sizes(value: Any, length: int) -> tuple[int, ...]:
+    """Return the sizes of the parts of a split, given their number or sizes of which one is -1."""
     if isinstance(value, int):
         return (length // value,) * value
     rest = length - sum(n for n in value if n >= 0)
     return tuple(rest if n < 0 else n for n in value)
 
 
-def block(begin: Any, size: Any, shape: tuple[int, ...]) -> Forms:
-    """Return begin and size for every axis; -1 and missing sizes reach the end."""
-    begin = (*integers(begin), *[0] * len(shape))[: len(shape)]
-    sizes = (*integers([] if size is None else size), *[-1] * len(shape))[: len(shape)]
+def complete_slice(begin: Any, size: Any, shape: tuple[int, ...]) -> Attributes:
+    """Return begin and size of a slice for every axis; -1 and missing sizes reach to the end."""
+    begin = (*as_integer_tuple(begin), *[0] * len(shape))[: len(shape)]
+    sizes = (*as_integer_tuple([] if size is None else size), *[-1] * len(shape))[: len(shape)]
     sizes = tuple(n - b if s < 0 else s for s, b, n in zip(sizes, begin, shape, strict=True))
     return {"begin": begin, "size": sizes}
 
 
-def strided(attrs: Forms, shape: tuple[int, ...]) -> Forms:
-    """Return begin, end and strides for every axis, without masks."""
+def complete_strided_slice(attrs: Attributes, shape: tuple[int, ...]) -> Attributes:
+    """Return begin, end and strides of a slice for every axis, without masks."""
     bits = {name.removesuffix("_mask"): n for name, n in attrs.items() if name.endswith("_mask")}
     given = list(zip(attrs["begin"], attrs["end"], attrs["strides"], strict=True))
     key: list[Any] = []
@@ -56,18 +56,18 @@ def strided(attrs: Forms, shape: tuple[int, ...]) -> Forms:
     return dict(zip(("begin", "end", "strides"), zip(*bounds, strict=True), strict=True))
 
 
-def forms(record: Record, x: Any = None) -> Forms:
-    """Return the attributes of a record in plugrad's forms; `x` is the first input's shape."""
+def plugrad_attributes(record: Record, x: Any = None) -> Attributes:
+    """Return the attributes of a record as plugrad's kernel takes them; `x` is the shape of the first input."""
     attrs, name = dict(record.attrs), record.kernel
     if x is None and (record.inputs or []):
         x = record.x.shape
     rank = 0 if x is None else len(x)
     if name == "Multinomial":
-        del attrs["seed"]  # it is a part of an input; see `inputs`
+        del attrs["seed"]  # it is a part of an input; see `plugrad_inputs`
     if name == "StridedSlice":
-        return strided(attrs, x)
+        return complete_strided_slice(attrs, x)
     if name == "Slice":
-        return block(attrs["begin"], attrs.get("size"), x)
+        return complete_slice(attrs["begin"], attrs.get("size"), x)
     if name in ("Bincount", "DenseBincount"):
         return attrs
     if name == "Reverse":
@@ -97,16 +97,19 @@ def forms(record: Record, x: Any = None) -> Forms:
         "dims": lambda v: normalize_axes(v, rank),
         "dim": lambda v: normalize_axis(v, rank + (name == "ExpandDims")),
         "batch_dims": lambda v: v + len(record.arrays[1].shape) if v < 0 else v,
-        "num_or_size_splits": lambda v: parts(v, x[normalize_axis(attrs["axis"], rank)]),
+        "num_or_size_splits": lambda v: split_sizes(v, x[normalize_axis(attrs["axis"], rank)]),
         **dict.fromkeys(("paddings", "crops"), lambda v: tuple(map(tuple, v))),
         "dtype": as_dtype,
         "shape": lambda v: (
-            resolve_shape(integers(v), prod(x)) if name == "Reshape" else integers(v)
+            resolve_shape(as_integer_tuple(v), prod(x))
+            if name == "Reshape"
+            else as_integer_tuple(v)
         ),
         **dict.fromkeys(
-            ("perm", "reps", "input_shape", "filter_shape", "output_shape", "block_shape"), integers
+            ("perm", "reps", "input_shape", "filter_shape", "output_shape", "block_shape"),
+            as_integer_tuple,
         ),
-        **dict.fromkeys(("size", "crop_size", "n_gram_widths"), integers),
+        **dict.fromkeys(("size", "crop_size", "n_gram_widths"), as_integer_tuple),
         "row_partition_types": tuple,
         "center": lambda v: tuple(np.broadcast_to(v, 2).tolist()),
         "fill_value": lambda v: tuple(v) if isinstance(v, list) else v,
@@ -117,9 +120,9 @@ def forms(record: Record, x: Any = None) -> Forms:
     return changed
 
 
-def window_forms(record: Record, x: Any = None) -> Forms:
-    """Return the attributes of a record of windows as the references of families take them."""
-    attrs = forms(record, x)
+def reference_window_attributes(record: Record, x: Any = None) -> Attributes:
+    """Return the attributes of a recorded convolution or pooling as the reference implementations take them."""
+    attrs = plugrad_attributes(record, x)
     axes = len(record.x.shape if x is None else x) - 2
     if "3D" in record.kernel and "Pool" in record.kernel:
         attrs.pop("data_format", None)  # there is but one
@@ -137,8 +140,8 @@ def window_forms(record: Record, x: Any = None) -> Forms:
     return {**attrs, **steps, "padding": ((pad, pad),) * axes if isinstance(pad, int) else pad}
 
 
-def inputs(record: Record) -> Any:
-    """Return the inputs under plugrad's names."""
+def plugrad_inputs(record: Record) -> Any:
+    """Return the inputs of a record by plugrad's names."""
     if isinstance(record.inputs, list):
         return record.inputs
     given = {re.sub("([A-Z])", r"_\1", n).lower(): x for n, x in record.inputs.items()}

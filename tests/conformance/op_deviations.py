@@ -13,39 +13,39 @@ import scipy
 
 from conformance.reader import Record
 from families import images, windows
-from families.test_depthwise import convolve as depthwise
+from families.test_depthwise import reference_depthwise_convolution as depthwise
 from families.test_losses import np_softmax
 from plugrad.errors import DTypeError, ShapeError
 
-Answers = Sequence[Any]
-Errors = tuple[type[Exception], ...]
+ExpectedResults = Sequence[Any]
+ExceptionTypes = tuple[type[Exception], ...]
 
 
 @dataclass(frozen=True)
 class OpDeviation:
-    """Records with one reason: which they are, and what is right instead."""
+    """Recorded op calls that differ from plugrad for one reason, and the right result or the error."""
 
     reason: str
     applies: Callable[[Record], Any]
-    expected: Callable[[Record], Answers] | Errors
+    expected: Callable[[Record], ExpectedResults] | ExceptionTypes
     is_choice: bool = False
 
 
-def ids(*names: str) -> Callable[[Record], bool]:
+def has_id(*names: str) -> Callable[[Record], bool]:
     return lambda record: record.id in names
 
 
-def answer(function: Callable[..., Any]) -> Callable[[Record], Answers]:
-    """Return what gives the answer of a function of the arguments."""
+def from_arguments(function: Callable[..., Any]) -> Callable[[Record], ExpectedResults]:
+    """Return a function from a record to the expected result, given a function of the positional arguments."""
     return lambda record: [np.asarray(function(*record.args.values()))]
 
 
-def named(function: Callable[..., Any]) -> Callable[[Record], Answers]:
-    """Return what gives the answer of a function of the arguments by their names."""
+def from_named_arguments(function: Callable[..., Any]) -> Callable[[Record], ExpectedResults]:
+    """Return a function from a record to the expected result, given a function of the named arguments."""
     return lambda record: [np.asarray(function(**record.args))]
 
 
-def tensors(record: Record) -> list[np.ndarray]:
+def array_arguments(record: Record) -> list[np.ndarray]:
     return [x for x in record.args.values() if isinstance(x, np.ndarray)]
 
 
@@ -53,17 +53,17 @@ def result_kind(record: Record) -> str:
     return record.result.dtype.kind if isinstance(record.result, np.ndarray) else ""
 
 
-def in_floats(functions: dict[str, Callable[..., Any]]) -> Callable[[Record], Answers]:
-    """Return what gives the float32 answer for whole numbers or bools."""
+def float32_result(functions: dict[str, Callable[..., Any]]) -> Callable[[Record], ExpectedResults]:
+    """Return a function from a record to the float32 result for integers or bools."""
 
-    def answers(record: Record) -> Answers:
+    def answers(record: Record) -> ExpectedResults:
         floats = [np.asarray(x, np.float32).astype(np.float64) for x in record.args.values()]
         return [np.asarray(functions[record.kernel](*floats)).astype(np.float32)]
 
     return answers
 
 
-CUT_OFF = {
+TRUNCATED_FUNCTIONS = {
     **{n: getattr(np, "arc" + n[1:]) for n in ("acos", "acosh", "asin", "asinh", "atanh")},
     "sinh": np.sinh,
     "log1p": np.log1p,
@@ -75,7 +75,7 @@ CUT_OFF = {
     "floorDiv": np.floor_divide,
     "divNoNan": lambda a, b: np.where(b == 0, 0, a / np.where(b == 0, 1, b)),
 }
-REFUSED = {
+FUNCTIONS_WITHOUT_INTEGERS = {
     **{n: getattr(np, n) for n in ("cos", "cosh", "log", "sin", "sqrt", "tanh")},
     "elu": lambda x: np.where(x > 0, x, np.expm1(x)),
     "erf": scipy.special.erf,
@@ -83,23 +83,25 @@ REFUSED = {
     "sigmoid": scipy.special.expit,
     "softmax": scipy.special.softmax,
 }
-WHOLE = {
+FUNCTIONS_KEEPING_INTEGERS = {
     "ceil": np.asarray,
     "floor": np.asarray,
     "depthToSpace": lambda x, *_: x.reshape(1, 2, 2, 1),
 }
-COMPLEX = {"div": np.divide, "equal": np.equal, "notEqual": np.not_equal}
+FUNCTIONS_WITHOUT_COMPLEX = {"div": np.divide, "equal": np.equal, "notEqual": np.not_equal}
 
 
-def is_cut_off(record: Record) -> bool:
-    """Whether whole numbers came out of a function whose results are fractions."""
-    if record.kernel in ("div", "floorDiv") and all(x.dtype == np.int32 for x in tensors(record)):
+def is_truncated_to_integers(record: Record) -> bool:
+    """Whether TensorFlow.js truncated results to integers although the function returns fractions."""
+    if record.kernel in ("div", "floorDiv") and all(
+        x.dtype == np.int32 for x in array_arguments(record)
+    ):
         return False
-    return record.kernel in CUT_OFF and result_kind(record) in ("i", "b")
+    return record.kernel in TRUNCATED_FUNCTIONS and result_kind(record) in ("i", "b")
 
 
-def wants_floats(record: Record) -> bool:
-    """Whether TensorFlow.js refuses whole numbers or bools for its float32."""
+def requires_floats(record: Record) -> bool:
+    """Whether TensorFlow.js rejects integers or bools because it requires float32."""
     refusals = (
         "must be float32 tensor, but got int32",
         "must be float32 tensor, but got bool",
@@ -112,46 +114,50 @@ def lacks_complex(record: Record) -> bool:
     return "does not support complex64 tensors in the CPU backend" in record.error
 
 
-def takes_bools(record: Record) -> bool:
+def is_op_for_bools(record: Record) -> bool:
     ops = {"abs", "relu", "relu6", "sign", "pow", "squaredDifference"}
-    is_bool = bool(tensors(record)) and all(x.dtype == bool for x in tensors(record))
+    is_bool = bool(array_arguments(record)) and all(
+        x.dtype == bool for x in array_arguments(record)
+    )
     return is_bool and record.kernel in ops and not record.error
 
 
-def largest(x: np.ndarray, filterSize: int, strides: int, pad: str) -> np.ndarray:  # noqa: N803
-    """Return the largest of windows of 2 × 2 with stride 1."""
+def reference_max_pool(x: np.ndarray, filterSize: int, strides: int, pad: str) -> np.ndarray:  # noqa: N803
+    """Return the maximum of each 2 × 2 window with stride 1."""
     after = int(pad == "same")
     widths = [(0, 0)] * (x.ndim - 3) + [(0, after), (0, after), (0, 0)]
     padded = np.pad(x, widths, constant_values=-np.inf)
     return np.lib.stride_tricks.sliding_window_view(padded, (2, 2), (-3, -2)).max((-2, -1))
 
 
-def averaged(record: Record) -> Answers:
-    """Return the averages of the cells in the image of dilated windows of 2 × 2."""
+def reference_dilated_average_pool(record: Record) -> ExpectedResults:
+    """Return the averages of dilated 2 × 2 windows, over the elements inside of the image."""
     x = np.pad(record.args["input"], [(0, 0), (1, 1), (1, 1), (0, 0)], constant_values=np.nan)
     height, width = record.result.shape[1:3]
     cells = [x[:, i : i + height, j : j + width] for i in (0, 2) for j in (0, 2)]
     return [np.nanmean(cells, 0)]
 
 
-def without_the_last(axes: int) -> Callable[[Record], Answers]:
-    """Return the recorded windows without the last ones along the first spatial axes."""
+def without_last_windows(axes: int) -> Callable[[Record], ExpectedResults]:
+    """Return a function that drops the last windows along the first spatial axes from a recorded result."""
     spatial = (slice(None, -1),) * axes + (slice(None),) * (2 - axes)
     return lambda record: [record.result[(..., *spatial, slice(None))]]
 
 
-def convolved(x: np.ndarray, filter: np.ndarray, strides: list[int], pad: str) -> np.ndarray:
+def reference_convolution(
+    x: np.ndarray, filter: np.ndarray, strides: list[int], pad: str
+) -> np.ndarray:
     y = windows.convolve(x.astype(float), filter.astype(float), strides=strides, padding=pad)
     return y.astype(np.float32)
 
 
-def segment_means(record: Record) -> Answers:
+def segment_means(record: Record) -> ExpectedResults:
     data, indices, ids = (np.asarray(x) for x in record.args.values())
     return [np.stack([data[indices[ids == i]].mean(0) for i in range(ids[-1] + 1)])]
 
 
-def stopped(record: Record) -> Answers:
-    """Return what a layer gives whose last stride is rounded to the nearest."""
+def result_with_rounded_stride(record: Record) -> ExpectedResults:
+    """Return the result of a layer whose last stride is rounded to the nearest."""
     args = record.args
     x = args["x"].astype(float)
     if record.kernel == "avgPool":
@@ -167,26 +173,26 @@ def stopped(record: Record) -> Answers:
     return [y.astype(np.float32)]
 
 
-def transformed(record: Record) -> Answers:
+def reference_transform(record: Record) -> ExpectedResults:
     names = {"fillMode": "fill_mode", "fillValue": "fill_value", "outputShape": "output_shape"}
     args = {names.get(name, name): value for name, value in record.args.items()}
     return [images.transform(**args).astype(np.float32)]
 
 
-def turned(record: Record) -> Answers:
+def reference_rotation(record: Record) -> ExpectedResults:
     image, radians, fill_value, center = record.args.values()
     return [images.rotate_with_offset(image, radians, fill_value, center).astype(np.float32)]
 
 
-def cross_entropy(record: Record) -> Answers:
+def cross_entropy(record: Record) -> ExpectedResults:
     labels, logits, smoothing, reduction = record.args.values()
     names = ("none", "mean", "sum", "sum_by_nonzero_weights")
     loss = np_softmax(labels, logits, label_smoothing=smoothing, reduction=names[reduction])
     return [np.asarray(loss, np.float32)]
 
 
-def normalized(record: Record) -> Answers:
-    x, mean, variance = tensors(record)
+def reference_batch_norm(record: Record) -> ExpectedResults:
+    x, mean, variance = array_arguments(record)
     return [(x - mean) / np.sqrt(variance + 0.001)]
 
 
@@ -194,203 +200,216 @@ DEVIATIONS = (
     OpDeviation(
         "a function with fractions for results gives floats; TensorFlow.js cuts them off if the "
         "arguments are whole numbers",
-        is_cut_off,
-        in_floats(CUT_OFF),
+        is_truncated_to_integers,
+        float32_result(TRUNCATED_FUNCTIONS),
     ),
     OpDeviation(
         "complex numbers can be compared and divided",
         lacks_complex,
-        lambda r: [COMPLEX[r.kernel](*r.args.values())],
+        lambda r: [FUNCTIONS_WITHOUT_COMPLEX[r.kernel](*r.args.values())],
     ),
     OpDeviation(
         "an op must not leak",
         lambda r: "internal memory leak" in r.error,
         cross_entropy,
     ),
-    OpDeviation("the scale and the offset may be absent", ids("5dc2984986f47697"), normalized),
-    OpDeviation("NaN has no sign", ids("3e59aaf3be350e06"), answer(np.sign)),
     OpDeviation(
-        "a window of one sample is 1", ids("18a37a1eddd9967e"), lambda r: [np.ones(1, np.float32)]
+        "the scale and the offset may be absent", has_id("5dc2984986f47697"), reference_batch_norm
+    ),
+    OpDeviation("NaN has no sign", has_id("3e59aaf3be350e06"), from_arguments(np.sign)),
+    OpDeviation(
+        "a window of one sample is 1",
+        has_id("18a37a1eddd9967e"),
+        lambda r: [np.ones(1, np.float32)],
     ),
     OpDeviation(
         "the sum of exponentials of infinities is 0 or infinite, not NaN",
-        ids("71aed2441838e744", "c140774bc2a0316f"),
+        has_id("71aed2441838e744", "c140774bc2a0316f"),
         lambda r: [np.log(np.sum(np.exp(r.args["x"]), r.args.get("axis")))],
     ),
     OpDeviation(
         "a bool is True or False; TensorFlow.js stores 2",
-        ids("544fb3df17d05850"),
+        has_id("544fb3df17d05850"),
         lambda r: [r.result.astype(bool)],
     ),
     OpDeviation(
         "an average counts cells in the image; TensorFlow.js counts the zeros around a dilated one",
-        ids("ba55875df5765c53"),
-        averaged,
+        has_id("ba55875df5765c53"),
+        reference_dilated_average_pool,
     ),
     OpDeviation(
         "padding='same' never shifts a window by a negative padding",
-        ids("03b001a13e66c788"),
-        named(convolved),
+        has_id("03b001a13e66c788"),
+        from_named_arguments(reference_convolution),
     ),
     OpDeviation(
         "a binary count has ones; TensorFlow.js adds weights",
-        ids("966b66174676a7ed"),
+        has_id("966b66174676a7ed"),
         lambda r: [(np.bincount(r.args["x"], minlength=6) > 0).astype(np.float32)],
     ),
     OpDeviation(
         "images are transformed one by one, each with its own transform",
-        ids("2fdd99d17cab953e", "967d5a7c78336536", "c468dff468f368a2"),
-        transformed,
+        has_id("2fdd99d17cab953e", "967d5a7c78336536", "c468dff468f368a2"),
+        reference_transform,
     ),
-    OpDeviation("the centre lies between the pixels", ids("a426178852ca0ff8"), turned),
+    OpDeviation(
+        "the centre lies between the pixels", has_id("a426178852ca0ff8"), reference_rotation
+    ),
     OpDeviation(
         "a window that is as small as a pixel has a stride and a padding as well",
-        ids("80f80dfa74aa67c3", "498db2cfc06fb11b", "3c47947d284ad11d"),
+        has_id("80f80dfa74aa67c3", "498db2cfc06fb11b", "3c47947d284ad11d"),
         (ShapeError,),
     ),
     OpDeviation(
         "rounding up or to the nearest adds no window that starts beyond the image, and gives "
         "NaN or an infinity",
-        ids("cd983376735519ec", "43fb66baff624898", "cb89b33fb042ef1b", "58a3c2995fb3f42c"),
-        without_the_last(2),
+        has_id("cd983376735519ec", "43fb66baff624898", "cb89b33fb042ef1b", "58a3c2995fb3f42c"),
+        without_last_windows(2),
     ),
     OpDeviation(
         "rounding up adds no row of windows that starts beyond the image, and gives an infinity",
-        ids("e16200ac140bdd76"),
-        without_the_last(1),
+        has_id("e16200ac140bdd76"),
+        without_last_windows(1),
     ),
     OpDeviation(
         "padding 'valid' is no padding, and a last, partial stride may be rounded as well",
         lambda r: "but got pad valid" in r.error and r.kernel != "avgPool3d",
-        stopped,
+        result_with_rounded_stride,
         is_choice=True,
     ),
     OpDeviation(
         "a window lies in the image, at least in part",
-        ids("00d0863266e5423e"),
+        has_id("00d0863266e5423e"),
         (ShapeError,),
         is_choice=True,
     ),
     OpDeviation(
         "a negative position counts from the end, as in NumPy",
-        ids("17ac74e3a02e1685"),
+        has_id("17ac74e3a02e1685"),
         segment_means,
         is_choice=True,
     ),
     OpDeviation(
         "whole numbers and bools become floats where floats are meant, as in NumPy",
-        lambda r: wants_floats(r) and r.kernel in REFUSED,
-        in_floats(REFUSED),
+        lambda r: requires_floats(r) and r.kernel in FUNCTIONS_WITHOUT_INTEGERS,
+        float32_result(FUNCTIONS_WITHOUT_INTEGERS),
         is_choice=True,
     ),
     OpDeviation(
         "whole numbers are whole already, and move like others",
-        lambda r: wants_floats(r) and r.kernel in WHOLE and tensors(r)[0].dtype != bool,
-        lambda r: [WHOLE[r.kernel](*r.args.values())],
+        lambda r: (
+            requires_floats(r)
+            and r.kernel in FUNCTIONS_KEEPING_INTEGERS
+            and array_arguments(r)[0].dtype != bool
+        ),
+        lambda r: [FUNCTIONS_KEEPING_INTEGERS[r.kernel](*r.args.values())],
         is_choice=True,
     ),
     OpDeviation(
         "corners of boxes and scores may be whole numbers",
-        lambda r: wants_floats(r) and r.kernel == "image.nonMaxSuppression",
+        lambda r: requires_floats(r) and r.kernel == "image.nonMaxSuppression",
         lambda r: [np.array([1, 0], np.int32)],
         is_choice=True,
     ),
     OpDeviation(
         "an image to transform may hold whole numbers, which become floats",
-        ids("9ff5e91ba8b50357"),
-        transformed,
+        has_id("9ff5e91ba8b50357"),
+        reference_transform,
         is_choice=True,
     ),
     OpDeviation(
         "floats hold a whole number as the default",
-        ids("9e3db09f6b2765ab"),
+        has_id("9e3db09f6b2765ab"),
         lambda r: [np.array([[1, 5], [1, 6]], np.float32)],
         is_choice=True,
     ),
     OpDeviation(
         "bools are no numbers: arithmetic wants a cast first",
-        takes_bools,
+        is_op_for_bools,
         (DTypeError,),
         is_choice=True,
     ),
     OpDeviation(
         "the largest of a window with NaN is NaN",
-        ids("cbee6e17524008ee", "337190a7990012ec"),
-        named(largest),
+        has_id("cbee6e17524008ee", "337190a7990012ec"),
+        from_named_arguments(reference_max_pool),
         is_choice=True,
     ),
     OpDeviation(
         "wrapping repeats the image, however far away",
-        ids("02094b47374d26d7"),
-        transformed,
+        has_id("02094b47374d26d7"),
+        reference_transform,
         is_choice=True,
     ),
     OpDeviation(
         "nothing has no largest or smallest element",
-        ids("dc70c2cae391ba7c", "232ad860d68b5671"),
+        has_id("dc70c2cae391ba7c", "232ad860d68b5671"),
         (ShapeError,),
         is_choice=True,
     ),
     OpDeviation(
         "weights belong to examples; they do not make more of them",
-        ids("756b1bebde61505b"),
+        has_id("756b1bebde61505b"),
         (ShapeError,),
         is_choice=True,
     ),
     OpDeviation(
         "strings move like any other elements",
-        ids("c660f71433067778", "e87a378879512b1a"),
+        has_id("c660f71433067778", "e87a378879512b1a"),
         lambda r: [r.args["x"].T],
         is_choice=True,
     ),
     OpDeviation(
         "a matrix times a vector is a vector",
-        ids("bd6ac7ed0675180d"),
-        answer(np.matmul),
+        has_id("bd6ac7ed0675180d"),
+        from_arguments(np.matmul),
         is_choice=True,
     ),
     OpDeviation(
-        "a number is true unless it is 0", ids("5cf50279b68394e3"), answer(np.any), is_choice=True
+        "a number is true unless it is 0",
+        has_id("5cf50279b68394e3"),
+        from_arguments(np.any),
+        is_choice=True,
     ),
     OpDeviation(
         "a stack of several dtypes has the one that they promote to",
-        ids("15dca3443654632a"),
+        has_id("15dca3443654632a"),
         lambda r: [np.array([3, 1], np.float32)],
         is_choice=True,
     ),
     OpDeviation(
         "a matrix has a norm of order 2",
-        ids("1b74cf5c3a9fd922"),
+        has_id("1b74cf5c3a9fd922"),
         lambda r: [np.linalg.norm(r.args["x"], 2)],
         is_choice=True,
     ),
     OpDeviation(
         "a window that moves in strides may have distances between its cells",
-        ids("cbfd9edaebd6c049"),
+        has_id("cbfd9edaebd6c049"),
         lambda r: [3 * r.args["x"][:, :1]],
         is_choice=True,
     ),
     OpDeviation(
         "a range may have no elements",
-        ids("d8a23120c42ed266"),
+        has_id("d8a23120c42ed266"),
         lambda r: [np.empty(0, np.float32)],
         is_choice=True,
     ),
     OpDeviation(
         "a coin may have one side",
-        ids("d15f21de7598360b"),
+        has_id("d15f21de7598360b"),
         lambda r: [np.zeros(1000, np.int32)],
         is_choice=True,
     ),
     OpDeviation(
         "an average is corrected if the step is given",
-        ids("b89e95def4184ca8"),
+        has_id("b89e95def4184ca8"),
         lambda r: [r.args["x"] * (1 - r.args["decay"])],  # it starts at 0
         is_choice=True,
     ),
 )
 
 
-def deviation(record: Record) -> OpDeviation | None:
-    """Return the deviation that a record falls under."""
+def find_deviation(record: Record) -> OpDeviation | None:
+    """Return the deviation to which a record belongs, or None."""
     return next((d for d in DEVIATIONS if d.applies(record)), None)

@@ -1,7 +1,7 @@
 """Op records of errors: the error that plugrad raises, by what TensorFlow.js said.
 
-plugrad checks in an order of its own. Where it objects to something else first, `OTHERS` has the record
-with the reason.
+plugrad checks in an order of its own. Where it objects to something else first, `ERROR_AND_REASON_BY_RECORD`
+has the record with the reason.
 """
 
 import re
@@ -18,9 +18,9 @@ from plugrad.errors import (
     TensorIndexError,
 )
 
-Refusal = type[PlugradError]
+ErrorType = type[PlugradError]
 
-WORDS: Final[dict[Refusal, tuple[str, ...]]] = {
+ERROR_OF_MESSAGE: Final[dict[ErrorType, tuple[str, ...]]] = {
     ArgumentError: (
         r"must be a Tensor or TensorLike",
         r"depthRadius must be an integer",
@@ -89,7 +89,7 @@ WORDS: Final[dict[Refusal, tuple[str, ...]]] = {
     ),
 }
 
-OTHERS: Final[dict[str, tuple[Refusal, str]]] = {
+ERROR_AND_REASON_BY_RECORD: Final[dict[str, tuple[ErrorType, str]]] = {
     "7ef0c9300bcb7a99": (ArgumentValueError, "there are fewer states than cells"),
     "90345c14ae0aaf64": (DTypeError, "floats have no bits to combine"),
     "e29d4caccf96af71": (ShapeError, "an int32 default fits; the rank of the indices is wrong"),
@@ -98,14 +98,14 @@ OTHERS: Final[dict[str, tuple[Refusal, str]]] = {
 }
 
 
-def refusal(record: Record) -> Refusal | None:
-    """Return the error that plugrad raises for a record, if its error is one that the tables know."""
-    if record.id in OTHERS:
-        return OTHERS[record.id][0]
+def expected_error(record: Record) -> ErrorType | None:
+    """Return the error that plugrad must raise for a recorded error, or None if the tables do not list it."""
+    if record.id in ERROR_AND_REASON_BY_RECORD:
+        return ERROR_AND_REASON_BY_RECORD[record.id][0]
     return next(
         (
             error
-            for error, patterns in WORDS.items()
+            for error, patterns in ERROR_OF_MESSAGE.items()
             if any(re.search(pattern, record.error) for pattern in patterns)
         ),
         None,

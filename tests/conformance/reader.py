@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-FOLDER = Path(__file__).parent / "records"
-STORED_AS = {
+RECORDS_FOLDER = Path(__file__).parent / "records"
+NUMPY_FORMATS = {
     "float32": "<f4",
     "int32": "<i4",
     "bool": "?",
@@ -24,12 +24,12 @@ STORED_AS = {
     "uint32": "<u4",
     "float64": "<f8",
 }
-NUMBERS = {"NaN": np.nan, "Infinity": np.inf, "-Infinity": -np.inf, "-0": -0.0}
+SPECIAL_NUMBERS = {"NaN": np.nan, "Infinity": np.inf, "-Infinity": -np.inf, "-0": -0.0}
 
 
 @dataclass
 class Record:
-    """One recorded call. Tensors are arrays; `is_odd` marks a store that its dtype cannot hold."""
+    """A recorded call of TensorFlow.js, with arrays for tensors; `is_odd` marks elements that the dtype cannot hold."""
 
     kernel: str
     id: str
@@ -48,7 +48,7 @@ class Record:
 
     @property
     def arrays(self) -> list[np.ndarray]:
-        """The inputs in order, with those of lists among them."""
+        """The inputs in order; lists of inputs are flattened."""
         given = list(self.inputs.values()) if isinstance(self.inputs, dict) else self.inputs
         return [x for part in given for x in (part if isinstance(part, list) else [part])]
 
@@ -58,73 +58,77 @@ class Record:
         return self.arrays[0]
 
 
-def tensor(stored: dict[str, Any] | list[Any] | None) -> Any:
-    """Decode a tensor, a list of them, or None."""
+def decode_tensor(stored: dict[str, Any] | list[Any] | None) -> Any:
+    """Decode a tensor, a list of tensors, or None."""
     if stored is None or isinstance(stored, list):
-        return stored if stored is None else [tensor(part) for part in stored]
+        return stored if stored is None else [decode_tensor(part) for part in stored]
     shape = tuple(stored["shape"])
     if "strings" in stored:
         return np.array(stored["strings"], np.dtypes.StringDType()).reshape(shape)
     values = np.frombuffer(
-        base64.b64decode(stored["b64"]), STORED_AS[stored.get("stored", stored["dtype"])]
+        base64.b64decode(stored["b64"]), NUMPY_FORMATS[stored.get("stored", stored["dtype"])]
     )
     return values[: np.prod(shape, dtype=int)].reshape(shape).copy()
 
 
-class Absent:
-    """An argument that was left out in the middle of others."""
+class AbsentArgument:
+    """An argument that was omitted before others."""
 
 
 @dataclass(frozen=True)
-class Opaque:
+class OpaqueArgument:
     """An argument that was a function or an object of JavaScript."""
 
-    what: str
+    description: str
 
 
-def value(stored: Any) -> Any:
+def decode_value(stored: Any) -> Any:
     """Decode an attribute or an argument."""
     if isinstance(stored, list):
-        return [value(part) for part in stored]
+        return [decode_value(part) for part in stored]
     if not isinstance(stored, dict):
         return stored
     if "$num" in stored:
-        return NUMBERS[stored["$num"]]
+        return SPECIAL_NUMBERS[stored["$num"]]
     if "$tensor" in stored or "$buffer" in stored:
-        return tensor(stored.get("$tensor", stored.get("$buffer")))
+        return decode_tensor(stored.get("$tensor", stored.get("$buffer")))
     if "$typed" in stored:
-        return np.frombuffer(base64.b64decode(stored["b64"]), STORED_AS[stored["$typed"]]).copy()
+        return np.frombuffer(
+            base64.b64decode(stored["b64"]), NUMPY_FORMATS[stored["$typed"]]
+        ).copy()
     if "$undefined" in stored:
-        return Absent
+        return AbsentArgument
     if "$fn" in stored or "$unsupported" in stored:
-        return Opaque(stored.get("$fn", stored.get("$unsupported")))
-    return {name: value(part) for name, part in stored.items()}
+        return OpaqueArgument(stored.get("$fn", stored.get("$unsupported")))
+    return {name: decode_value(part) for name, part in stored.items()}
 
 
-def decoded(line: str) -> Record:
+def decode_record(line: str) -> Record:
     """Decode one record."""
     stored = json.loads(line)
     if stored["kind"] == "op":
-        return op_record(stored)
-    attrs = {name: value(part) for name, part in stored["attrs"].items()}
+        return decode_op_record(stored)
+    attrs = {name: decode_value(part) for name, part in stored["attrs"].items()}
     record = Record(
         stored["kernel"], stored["id"], stored["test"], attrs, is_odd='"stored"' in line
     )
     if stored["kind"] == "kernel":
         inputs = stored["inputs"]
         is_list = isinstance(inputs, list)
-        record.inputs = tensor(inputs) if is_list else {n: tensor(x) for n, x in inputs.items()}
-        record.outputs = tensor(stored["outputs"])
+        record.inputs = (
+            decode_tensor(inputs) if is_list else {n: decode_tensor(x) for n, x in inputs.items()}
+        )
+        record.outputs = decode_tensor(stored["outputs"])
     else:
-        record.dy, record.saved = tensor(stored["dy"]), tensor(stored["saved"])
-        record.gradients = {name: tensor(x) for name, x in stored["grads"].items()}
+        record.dy, record.saved = decode_tensor(stored["dy"]), decode_tensor(stored["saved"])
+        record.gradients = {name: decode_tensor(x) for name, x in stored["grads"].items()}
     return record
 
 
-def op_record(stored: dict[str, Any]) -> Record:
-    """Decode one call of an op."""
+def decode_op_record(stored: dict[str, Any]) -> Record:
+    """Decode a recorded call of an op."""
     record = Record(stored["op"], stored["id"], stored["test"], {})
-    parameters, args = stored["params"], [value(part) for part in stored["args"]]
+    parameters, args = stored["params"], [decode_value(part) for part in stored["args"]]
     if parameters and parameters[0].startswith("{") and args:
         record.args = args[0]  # one object holds the arguments by name
     elif parameters and parameters[-1].startswith("..."):
@@ -133,17 +137,17 @@ def op_record(stored: dict[str, Any]) -> Record:
         record.args[parameters[-1].removeprefix("...")] = args[last:]
     else:
         record.args = dict(zip(parameters, args, strict=False))
-    record.args = {n: x for n, x in record.args.items() if x is not Absent}
-    record.result, record.error = value(stored.get("result")), stored.get("error", "")
+    record.args = {n: x for n, x in record.args.items() if x is not AbsentArgument}
+    record.result, record.error = decode_value(stored.get("result")), stored.get("error", "")
     record.is_random = stored.get("nondeterministic", False)
     return record
 
 
 @cache
-def records(kind: str) -> dict[str, list[Record]]:
+def read_records(kind: str) -> dict[str, list[Record]]:
     """Return the records of a kind, "kernels", "gradients" or "ops", by name."""
     found = defaultdict(list)
-    with gzip.open(FOLDER / f"{kind}.jsonl.gz", "rt", encoding="utf-8") as lines:
-        for record in map(decoded, lines):
+    with gzip.open(RECORDS_FOLDER / f"{kind}.jsonl.gz", "rt", encoding="utf-8") as lines:
+        for record in map(decode_record, lines):
             found[record.kernel].append(record)
     return dict(found)

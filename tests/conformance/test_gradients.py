@@ -11,21 +11,21 @@ import numpy as np
 import pytest
 
 import plugrad
-from conformance.forms import forms
-from conformance.gradient_deviations import DEVIATIONS, deviation
-from conformance.reader import Record, records
+from conformance.forms import plugrad_attributes
+from conformance.gradient_deviations import DEVIATIONS, find_deviation
+from conformance.reader import Record, read_records
 from plugrad.errors import DTypeError
 from plugrad.extend import KERNELS
 
-Gradients = Callable[[], list[plugrad.Tensor]]
-RECORDS = records("gradients")
+GradientFunction = Callable[[], list[plugrad.Tensor]]
+RECORDS = read_records("gradients")
 TOLERANCE = 1e-3  # of the tests that were recorded
-SAVED = {  # others: the first ones
+SAVED_NAMES = {  # others: the first ones
     "FusedBatchNorm": ("x", "mean", "variance", "scale"),
     "Select": ("condition",),
     "UnsortedSegmentSum": ("segment_ids",),
 }
-INVERSES = {
+INPUT_FROM_OUTPUT = {
     "Elu": lambda y: np.where(y > 0, y, np.log1p(np.minimum(y, 0))),
     "Exp": np.log,
     "Sigmoid": lambda y: np.log(y / (1 - y)),
@@ -34,25 +34,29 @@ INVERSES = {
 }
 
 
-def inputs_of(record: Record) -> dict[str, np.ndarray]:
-    """Return inputs by name, for a kernel that takes a list by position."""
+def inputs_by_name(record: Record) -> dict[str, np.ndarray]:
+    """Return the inputs of a record by name, for a kernel that takes a list of tensors."""
     kernel = KERNELS[record.kernel]
     if kernel.is_variadic:
         return {str(i): x for i, x in enumerate(record.saved)}
-    if record.kernel in INVERSES:
-        return {kernel.inputs[0]: INVERSES[record.kernel](record.saved[0]).astype(np.float32)}
-    given = dict(zip(SAVED.get(record.kernel, kernel.inputs), record.saved, strict=False))
+    if record.kernel in INPUT_FROM_OUTPUT:
+        return {
+            kernel.inputs[0]: INPUT_FROM_OUTPUT[record.kernel](record.saved[0]).astype(np.float32)
+        }
+    given = dict(zip(SAVED_NAMES.get(record.kernel, kernel.inputs), record.saved, strict=False))
     absent = {n: np.zeros_like(g) for n, g in record.gradients.items() if n not in given}
     return {name: (given | absent)[name] for name in kernel.inputs}
 
 
-def prepared(record: Record, names: list[str], given: dict[str, np.ndarray]) -> Gradients:
-    """Build the inputs and the attributes; return a function that gives the gradients of the named inputs."""
-    attrs = forms(record, next(iter(given.values())).shape)
+def prepare_gradients(
+    record: Record, names: list[str], given: dict[str, np.ndarray]
+) -> GradientFunction:
+    """Build the inputs of a record; return a function that computes the gradients of the named inputs."""
+    attrs = plugrad_attributes(record, next(iter(given.values())).shape)
     tensors = {name: plugrad.asarray(x) for name, x in given.items()}
     dy = None if isinstance(record.dy, list) else plugrad.asarray(record.dy)
 
-    def call(*differentiated):
+    def call_kernel(*differentiated):
         values = tensors | dict(zip(names, differentiated, strict=True))
         is_list = KERNELS[record.kernel].is_variadic
         result = plugrad.run_kernel(
@@ -63,26 +67,26 @@ def prepared(record: Record, names: list[str], given: dict[str, np.ndarray]) -> 
             return plugrad.add_n(parts)
         return result if result.dtype.is_inexact else result.astype("float32")
 
-    differentiate = plugrad.grad(call, tuple(range(len(names))), allow_unused=True)
+    differentiate = plugrad.grad(call_kernel, tuple(range(len(names))), allow_unused=True)
     return lambda: list(differentiate(*[tensors[name] for name in names], dy=dy))
 
 
-def failure(record: Record) -> str | None:
-    """Replay a record; return in words what went wrong, or None.
+def replay(record: Record) -> str | None:
+    """Replay a record; return a description of the failure, or None.
 
     Inputs and attributes are built before anything may raise: only the kernel's own errors count.
     """
-    given = inputs_of(record)
+    given = inputs_by_name(record)
     names = [name for name in given if name in record.gradients]
     floating = [name for name in names if given[name].dtype.kind == "f"]
     if floating != names:  # TensorFlow.js differentiates whole numbers as well
-        gradients = prepared(record, names, given)
+        gradients = prepare_gradients(record, names, given)
         with pytest.raises(DTypeError, match="which has no gradient; cast it"):
             gradients()
     if not floating:
         return None
-    excuse = deviation(record)
-    gradients = prepared(record, floating, given)
+    excuse = find_deviation(record)
+    gradients = prepare_gradients(record, floating, given)
     try:
         actual = gradients()
     except plugrad.errors.KernelNotFound:
@@ -104,16 +108,16 @@ def failure(record: Record) -> str | None:
 @pytest.mark.parametrize("kernel", sorted(RECORDS))
 def test_gradient_gives_the_recorded_values(kernel, backend):
     with np.errstate(all="ignore"):  # records reach poles
-        failures = [(r, why) for r in RECORDS[kernel] if (why := failure(r)) is not None]
+        failures = [(r, why) for r in RECORDS[kernel] if (why := replay(r)) is not None]
     listed = "\n".join(f"  {r.id} ({r.test}) {r.attrs}: {why}" for r, why in failures[:20])
     assert not failures, f"{len(failures)} of {len(RECORDS[kernel])} records differ:\n{listed}"
 
 
 @pytest.mark.parametrize("excuse", DEVIATIONS, ids=lambda excuse: excuse.reason)
 def test_deviation_excuses_some_record(excuse):
-    assert any(deviation(r) is excuse for rs in RECORDS.values() for r in rs)
+    assert any(find_deviation(r) is excuse for rs in RECORDS.values() for r in rs)
 
 
 def test_deviations_are_few():
-    excused = sum(deviation(r) is not None for rs in RECORDS.values() for r in rs)
+    excused = sum(find_deviation(r) is not None for rs in RECORDS.values() for r in rs)
     assert excused <= 0.04 * sum(map(len, RECORDS.values()))

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 
 import plugrad
-from conformance.deviations import DEVIATIONS, deviation, wanted_dtype
-from conformance.forms import forms, inputs
-from conformance.reader import Record, records
-from consistency.coverage import declared
+from conformance.deviations import DEVIATIONS, accepted_dtype, find_deviation
+from conformance.forms import plugrad_attributes, plugrad_inputs
+from conformance.reader import Record, read_records
+from consistency.coverage import core_kernels
 from consistency.tfjs import tfjs_kernels
 from plugrad import Tensor
 from plugrad.errors import DTypeError, KernelNotFound, UnsupportedDtype
 
-RECORDS = records("kernels")
+RECORDS = read_records("kernels")
 TOLERANCE = 1e-3  # of the tests that were recorded
-UNRECORDED = {  # of TensorFlow.js's kernels; those that plugrad adds have no records either
+REASON_WITHOUT_RECORD = {  # of TensorFlow.js's kernels; those that plugrad adds have no records either
     "BroadcastTo": "TensorFlow.js broadcasts with Tile",
     "Draw": "TensorFlow.js draws in a browser",
     "FlipLeftRight": "TensorFlow.js tests it with a picture, which is too large to record",
@@ -31,31 +31,33 @@ UNRECORDED = {  # of TensorFlow.js's kernels; those that plugrad adds have no re
 }
 
 
-def built(record: Record, dtype: str | None = None) -> Any:
-    """Return the recorded inputs as tensors, all of them cast to a dtype if one is given."""
+def make_inputs(record: Record, dtype: str | None = None) -> Any:
+    """Return the recorded inputs as tensors, cast to a dtype if one is given."""
 
-    def tensor(x: np.ndarray) -> Tensor:
+    def as_tensor(x: np.ndarray) -> Tensor:
         return plugrad.asarray(x if dtype is None else x.astype(dtype))
 
-    given = inputs(record)
+    given = plugrad_inputs(record)
     if isinstance(given, list):
-        return [tensor(x) for x in given]
+        return [as_tensor(x) for x in given]
     return {
-        name: [tensor(part) for part in x] if isinstance(x, list) else tensor(x)
+        name: [as_tensor(part) for part in x] if isinstance(x, list) else as_tensor(x)
         for name, x in given.items()
     }
 
 
-def arrays(record: Record, result: Any, cast_to: str | None) -> list[np.ndarray]:
-    """Return the results; bools that were cast for the kernel come back as bools, as its op gives them."""
+def result_arrays(record: Record, result: Any, cast_to: str | None) -> list[np.ndarray]:
+    """Return the results as arrays; results of cast bools become bools again, as the op returns them."""
     results = [y.numpy() for y in (result if isinstance(result, list) else [result])]
     bools = len(record.outputs) == 1 and record.outputs[0].dtype == bool
     is_back = cast_to == "int32" and bools and record.x.dtype == bool
     return [y.astype(bool) for y in results] if is_back else results
 
 
-def difference(actual: list[np.ndarray], expected: list[np.ndarray], kernel: str) -> str | None:
-    """Return in words how results differ, or None."""
+def describe_difference(
+    actual: list[np.ndarray], expected: list[np.ndarray], kernel: str
+) -> str | None:
+    """Return a description of how results differ, or None."""
     if len(actual) != len(expected):
         return f"{len(actual)} results instead of {len(expected)}"
     for y, right in zip(actual, expected, strict=True):
@@ -73,34 +75,34 @@ def difference(actual: list[np.ndarray], expected: list[np.ndarray], kernel: str
     return None
 
 
-def lacks(parts: Iterable[np.ndarray]) -> set[str]:
-    """Return the dtypes of arrays that the active backend does not store."""
+def unsupported_dtypes(parts: Iterable[np.ndarray]) -> set[str]:
+    """Return the dtypes of arrays that the active backend does not support."""
     dtypes = {x.dtype.name for x in parts if x.dtype.kind != "T"}
     return dtypes - set(plugrad.which().backend.dtypes())
 
 
-def failure(record: Record) -> str | None:
-    """Replay a record; return in words what went wrong, or None.
+def replay(record: Record) -> str | None:
+    """Replay a record; return a description of the failure, or None.
 
     Inputs and attributes are built before anything may raise: only the kernel's own errors count.
     """
-    if lacks(record.arrays):
+    if unsupported_dtypes(record.arrays):
         with pytest.raises(UnsupportedDtype):
-            built(record)
+            make_inputs(record)
         return None
-    excuse = deviation(record)
+    excuse = find_deviation(record)
     expected = record.outputs if excuse is None else excuse.expected
-    if not record.is_odd and lacks(record.outputs):
+    if not record.is_odd and unsupported_dtypes(record.outputs):
         expected = (UnsupportedDtype,)
     elif callable(expected):
         right = expected(record)
         expected = right if isinstance(right, list) else [right]
-    attrs, wanted = forms(record), wanted_dtype(record)
+    attrs, wanted = plugrad_attributes(record), accepted_dtype(record)
     if wanted is not None:  # the contract does not take the recorded dtype: the op casts
-        tensors = built(record)
+        tensors = make_inputs(record)
         with pytest.raises(DTypeError):
             plugrad.run_kernel(record.kernel, tensors, attrs)
-    tensors = built(record, wanted)
+    tensors = make_inputs(record, wanted)
     try:
         result = plugrad.run_kernel(record.kernel, tensors, attrs)
     except KernelNotFound:
@@ -110,31 +112,31 @@ def failure(record: Record) -> str | None:
         return None if is_right else repr(error)
     if isinstance(expected, tuple):
         return f"no error instead of {expected}"
-    return difference(arrays(record, result, wanted), expected, record.kernel)
+    return describe_difference(result_arrays(record, result, wanted), expected, record.kernel)
 
 
 @pytest.mark.parametrize("kernel", sorted(RECORDS))
 def test_kernel_gives_the_recorded_values(kernel, backend):
     with np.errstate(all="ignore"):  # records divide by 0 on purpose
-        failures = [(r, why) for r in RECORDS[kernel] if (why := failure(r)) is not None]
+        failures = [(r, why) for r in RECORDS[kernel] if (why := replay(r)) is not None]
     listed = "\n".join(f"  {r.id} ({r.test}) {r.attrs}: {why}" for r, why in failures[:20])
     assert not failures, f"{len(failures)} of {len(RECORDS[kernel])} records differ:\n{listed}"
 
 
 def test_every_kernel_of_tensorflow_js_has_records_or_a_reason():
-    unrecorded = set(declared()) - RECORDS.keys()
-    assert unrecorded & tfjs_kernels() == UNRECORDED.keys()
+    unrecorded = set(core_kernels()) - RECORDS.keys()
+    assert unrecorded & tfjs_kernels() == REASON_WITHOUT_RECORD.keys()
 
 
 def test_only_kernels_of_tensorflow_js_have_records():
-    assert RECORDS.keys() <= tfjs_kernels() & set(declared())
+    assert RECORDS.keys() <= tfjs_kernels() & set(core_kernels())
 
 
 @pytest.mark.parametrize("excuse", DEVIATIONS, ids=lambda excuse: excuse.reason)
 def test_deviation_excuses_some_record(excuse):
-    assert any(deviation(r) is excuse for rs in RECORDS.values() for r in rs)
+    assert any(find_deviation(r) is excuse for rs in RECORDS.values() for r in rs)
 
 
 def test_deviations_are_few():
-    excused = sum(deviation(r) is not None for rs in RECORDS.values() for r in rs)
+    excused = sum(find_deviation(r) is not None for rs in RECORDS.values() for r in rs)
     assert excused <= 0.01 * sum(map(len, RECORDS.values()))

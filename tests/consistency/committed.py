@@ -5,7 +5,7 @@ from pathlib import Path
 
 from plugrad.types.dtype import DTYPES
 
-SHORT = {
+SHORT_DTYPE_NAMES = {
     **{str(d): str(d) for d in DTYPES},
     "bool": "b",
     "string": "s",
@@ -19,8 +19,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "kernels.md"
 
 
 @cache
-def committed() -> dict[str, dict[str, str]]:
-    """Return the cells: {kernel: {backend: dtypes, or "–" for none}}."""
+def committed_kernel_table() -> dict[str, dict[str, str]]:
+    """Return the dtypes that the committed page lists: {kernel: {backend: dtypes, or "–" for none}}."""
     found: dict[str, dict[str, str]] = {}
     backends: list[str] = []
     for line in PAGE.read_text("utf-8").splitlines():
@@ -32,6 +32,9 @@ def committed() -> dict[str, dict[str, str]]:
     return found
 
 
-def runs(kernel: str, backend: str, dtype: str) -> bool:
-    """Whether a backend is known to run a kernel on a dtype."""
-    return SHORT[dtype] in committed().get(kernel, {}).get(backend, "").split()
+def is_listed(kernel: str, backend: str, dtype: str) -> bool:
+    """Whether the committed page says that a backend runs a kernel on a dtype."""
+    return (
+        SHORT_DTYPE_NAMES[dtype]
+        in committed_kernel_table().get(kernel, {}).get(backend, "").split()
+    )

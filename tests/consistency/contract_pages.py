@@ -8,8 +8,8 @@ from itertools import pairwise
 from textwrap import dedent
 from typing import Any
 
-from consistency.coverage import FAMILIES, contracts
-from consistency.kernels_of_ops import gradient_of
+from consistency.coverage import KERNEL_FAMILIES, family_kernels
+from consistency.kernels_of_ops import describe_gradient
 from plugrad.contract import annotations
 from plugrad.contract.description import ContractDescription, ParameterDescription, read_docstring
 from plugrad.extend import KERNELS, Kernel, Shaped, as_dtype
@@ -17,40 +17,44 @@ from plugrad.testing.rows import Row
 from plugrad.testing.tables import rows
 from plugrad.types import windows
 
-INDEX = "contracts.md"
+INDEX_PAGE = "contracts.md"
 FOLDER = "kernels"
-CODE = re.compile(r"(``.*?``|`[^`]*`)", re.S)
+CODE_PATTERN = re.compile(r"(``.*?``|`[^`]*`)", re.S)
 
 
-def page_of(family: str) -> str:
+def family_page_path(family: str) -> str:
     """Return the page of a family, as a path in the folder of the reference."""
     return f"{FOLDER}/{family}.md"
 
 
-def escape(text: str) -> str:
-    """Return a text of a docstring as Markdown: what is not code means nothing else."""
-    parts = CODE.split(text)
+def escape_docstring(text: str) -> str:
+    """Return the text of a docstring as Markdown: everything but code is escaped."""
+    parts = CODE_PATTERN.split(text)
     return "".join(
         part.replace("|", r"\|") if i % 2 else re.sub(r"([*|<])", r"\\\1", part)
         for i, part in enumerate(parts)
     )
 
 
-def cell(role: str, item: ParameterDescription) -> str:
-    """Return a row of the table of a kernel."""
+def kernel_table_row(role: str, item: ParameterDescription) -> str:
+    """Return a table row for an input, an output or an attribute of a kernel."""
     name = f"`{item.name}`" if item.name else ""
-    kind = escape(f"`{item.type}`") if item.type and role == "attribute" else escape(item.type)
-    return f"| {role} | {name} | {kind} | {escape(item.meaning)} |"
+    kind = (
+        escape_docstring(f"`{item.type}`")
+        if item.type and role == "attribute"
+        else escape_docstring(item.type)
+    )
+    return f"| {role} | {name} | {kind} | {escape_docstring(item.meaning)} |"
 
 
 @cache
-def example_row(kernel: Kernel) -> Row | None:
-    """Return the first row of the conformance kit that calls a kernel."""
+def first_conformance_case(kernel: Kernel) -> Row | None:
+    """Return the first case of the conformance kit that calls a kernel."""
     return next((row for row in rows() if row.kernel is kernel), None)
 
 
-def example(row: Row) -> tuple[dict[str, Shaped], dict[str, Any], list[Shaped]]:
-    """Return the inputs and attributes of a row of the conformance kit, and the outputs that its contract promises."""
+def example_call(row: Row) -> tuple[dict[str, Shaped], dict[str, Any], list[Shaped]]:
+    """Return the inputs and attributes of a case of the conformance kit, and the outputs that its contract promises."""
     kernel = row.kernel
     dtype = row.tested_dtypes[0]
     drawn = row.draw_inputs(dtype)
@@ -61,9 +65,9 @@ def example(row: Row) -> tuple[dict[str, Shaped], dict[str, Any], list[Shaped]]:
     return given, attributes, [outputs] if isinstance(outputs, Shaped) else list(outputs)
 
 
-def shown_example(row: Row) -> str:
-    """Return the shapes, dtypes and attributes of a row of the conformance kit, as an example of its kernel."""
-    inputs, attributes, outputs = example(row)
+def format_example(row: Row) -> str:
+    """Return the shapes, dtypes and attributes of a case of the conformance kit, as an example of its kernel."""
+    inputs, attributes, outputs = example_call(row)
     given = [
         *(f"{name} {x.shape} {x.dtype}" for name, x in inputs.items()),
         *(f"{name}={value!r}" for name, value in attributes.items()),
@@ -76,29 +80,31 @@ def shown_example(row: Row) -> str:
     return f"For example, `{', '.join(given)}` gives `{', '.join(results)}`{note}."
 
 
-def section(kernel: Kernel) -> list[str]:
-    """Return the lines about a kernel."""
+def kernel_section(kernel: Kernel) -> list[str]:
+    """Return the section of a kernel, as lines of Markdown."""
     told: ContractDescription = kernel.description
     lines = ["", f"## {kernel.name}", "", "```text", f"{told.path}{told.signature}", "```", ""]
-    lines += [escape(told.summary), ""]
+    lines += [escape_docstring(told.summary), ""]
     if told.details:
-        lines += [escape(told.details), ""]
+        lines += [escape_docstring(told.details), ""]
     lines += ["| | name | type | meaning |", "|---|---|---|---|"]
     for role, items in (
         ("input", told.inputs),
         ("attribute", told.attributes),
         ("output", told.outputs),
     ):
-        lines += [cell(role, item) for item in items]
-    lines += ["", f"Gradient for: {gradient_of(kernel.name)}."]
-    if row := example_row(kernel):
-        lines += ["", shown_example(row)]
+        lines += [kernel_table_row(role, item) for item in items]
+    lines += ["", f"Gradient for: {describe_gradient(kernel.name)}."]
+    if row := first_conformance_case(kernel):
+        lines += ["", format_example(row)]
     return lines
 
 
 def family_page(family: str) -> str:
-    """Return the page of a family."""
-    module = read_docstring(inspect.getdoc(inspect.getmodule(KERNELS[contracts(family)[0]].rule)))
+    """Return the page about the kernels of a family, as Markdown."""
+    module = read_docstring(
+        inspect.getdoc(inspect.getmodule(KERNELS[family_kernels(family)[0]].rule))
+    )
     lines = [
         f"# {family}",
         "",
@@ -106,17 +112,17 @@ def family_page(family: str) -> str:
         "[Contracts of the kernels](../contracts.md) says how to read it, "
         f"[the table](../kernels.md#{family}) on which dtypes each backend runs them.",
         "",
-        escape(module.summary),
+        escape_docstring(module.summary),
     ]
     if module.details:
-        lines += ["", escape(module.details)]
-    for name in contracts(family):
-        lines += section(KERNELS[name])
+        lines += ["", escape_docstring(module.details)]
+    for name in family_kernels(family):
+        lines += kernel_section(KERNELS[name])
     return "\n".join(lines) + "\n"
 
 
-def documented(source: str) -> dict[str, str]:
-    """Return what a class or a module says of its variables, in a string below each."""
+def attribute_docstrings(source: str) -> dict[str, str]:
+    """Return the docstrings of the attributes of a class or a module, by name."""
     tree = ast.parse(dedent(source))
     body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else tree.body
     found = {}
@@ -129,8 +135,8 @@ def documented(source: str) -> dict[str, str]:
 
 
 def index_page() -> str:
-    """Return the page that says how to read the others, and leads to them."""
-    axes = documented(inspect.getsource(annotations))
+    """Return the page that explains the pages of contracts and links to them."""
+    axes = attribute_docstrings(inspect.getsource(annotations))
     lines = [
         "# Contracts of the kernels",
         "",
@@ -150,18 +156,18 @@ def index_page() -> str:
         "",
         "| type | meaning |",
         "|---|---|",
-        *(f"| `{name}` | {escape(text)} |" for name, text in axes.items()),
+        *(f"| `{name}` | {escape_docstring(text)} |" for name, text in axes.items()),
         "",
         "## Windows",
         "",
-        *escape(inspect.getdoc(windows.Window) or "").splitlines(),
+        *escape_docstring(inspect.getdoc(windows.Window) or "").splitlines(),
         "[Writing a backend](../guide/writing-a-backend.md) shows how an implementation uses it.",
         "",
         "| field | meaning |",
         "|---|---|",
         *(
-            f"| `{name}` | {escape(text)} |"
-            for name, text in documented(inspect.getsource(windows.Window)).items()
+            f"| `{name}` | {escape_docstring(text)} |"
+            for name, text in attribute_docstrings(inspect.getsource(windows.Window)).items()
         ),
         "",
         "## Families",
@@ -169,16 +175,18 @@ def index_page() -> str:
         "```{toctree}",
         ":hidden:",
         "",
-        *(page_of(family).removesuffix(".md") for family in FAMILIES),
+        *(family_page_path(family).removesuffix(".md") for family in KERNEL_FAMILIES),
         "```",
         "",
         "| family | kernels |",
         "|---|---|",
         *(
-            f"| [{family}]({page_of(family)}) | "
-            + ", ".join(f"[{n}]({page_of(family)}#{n.lower()})" for n in contracts(family))
+            f"| [{family}]({family_page_path(family)}) | "
+            + ", ".join(
+                f"[{n}]({family_page_path(family)}#{n.lower()})" for n in family_kernels(family)
+            )
             + " |"
-            for family in FAMILIES
+            for family in KERNEL_FAMILIES
         ),
     ]
     return "\n".join(lines) + "\n"

@@ -8,37 +8,41 @@ from functools import cache
 import numpy as np
 
 import plugrad
-from consistency.coverage import FAMILIES, cases_of, contracts
-from families.case import FLOATS, Case
+from consistency.coverage import KERNEL_FAMILIES, family_cases, family_kernels
+from families.case import FLOAT_DTYPES, Case
 from plugrad.engine import dispatch
 from plugrad.errors import ShapeError
 from plugrad.extend import KERNELS
 from plugrad.tape.nodes import Call, Leaf
 from plugrad.tensor.tensor import Tensor
 
-ELEMENTWISE = {"unary", "binary", "activation", "complex"}
+ELEMENTWISE_FAMILIES = {"unary", "binary", "activation", "complex"}
 # Rows of elementwise families have no shapes of their own; their gradients are checked on these.
-SHAPES = {
+INPUT_SHAPES_BY_ARITY = {
     1: [[(3, 5)], [()], [(7, 1, 2)]],
     2: [[(3, 5), (3, 5)], [(3, 5), (5,)], [(2, 1, 3), (4, 1)], [(7,), (7,)], [(), ()]],
 }
 
 
-def variants(case: Case, family: str) -> list[Case]:
-    """Return a row in several shapes, if it is elementwise and has none of its own."""
+def expand_shapes(case: Case, family: str) -> list[Case]:
+    """Return a test case with several shapes of its inputs if it is elementwise and prescribes none."""
     count = len(case.domains)
-    is_free = family in ELEMENTWISE and not case.shapes and count in SHAPES
-    return [case.with_shapes(*shapes) for shapes in SHAPES[count]] if is_free else [case]
+    is_free = family in ELEMENTWISE_FAMILIES and not case.shapes and count in INPUT_SHAPES_BY_ARITY
+    return (
+        [case.with_shapes(*shapes) for shapes in INPUT_SHAPES_BY_ARITY[count]]
+        if is_free
+        else [case]
+    )
 
 
-def differentiable(family: str) -> list[Case]:
-    """Return the rows of a family whose gradients are checked."""
+def differentiable_cases(family: str) -> list[Case]:
+    """Return the test cases of a family whose gradients are checked."""
     cases = [
         c
-        for c in cases_of(family)
+        for c in family_cases(family)
         if c.is_differentiable and c.domains and any(d[0] in "fc" for d in c.dtypes)
     ]
-    return [v for c in cases for v in variants(c, family) if has_elements(v)]
+    return [v for c in cases for v in expand_shapes(c, family) if has_elements(v)]
 
 
 def has_elements(case: Case) -> bool:
@@ -46,11 +50,11 @@ def has_elements(case: Case) -> bool:
 
 
 @contextmanager
-def recorded() -> Iterator[list[Call]]:
-    """Collect the calls that are put on the tape."""
+def record_tape_calls() -> Iterator[list[Call]]:
+    """Collect the calls that are recorded on the tape."""
     calls: list[Call] = []
 
-    class Noted(Call):
+    class CollectedCall(Call):
         __slots__ = ()
 
         def __setattr__(self, name: str, value: object) -> None:
@@ -58,37 +62,37 @@ def recorded() -> Iterator[list[Call]]:
             if name == "plan":
                 calls.append(self)
 
-    dispatch.Call = Noted
+    dispatch.Call = CollectedCall
     try:
         yield calls
     finally:
         dispatch.Call = Call
 
 
-def leaf(x: Tensor) -> Tensor:
-    """Return a tensor that is differentiated, if it can be."""
+def make_differentiable(x: Tensor) -> Tensor:
+    """Return a tensor that is being differentiated if its dtype permits."""
     return Tensor(x.array, x.backend, Leaf((None,))) if x.dtype.is_inexact else x
 
 
-def kernels_on_tape(case: Case) -> set[str]:
-    """Return the kernels that a row differentiates through."""
-    is_complex = not set(case.dtypes) & {*FLOATS, "float16"}
+def recorded_kernels(case: Case) -> set[str]:
+    """Return the kernels that the gradient of a test case passes through."""
+    is_complex = not set(case.dtypes) & {*FLOAT_DTYPES, "float16"}
     arrays = case.draw(np.random.default_rng(0), "complex128" if is_complex else "float64")
-    leaves = [x if x is None else leaf(plugrad.asarray(x)) for x in arrays]
-    with recorded() as calls, np.errstate(all="ignore"):
+    leaves = [x if x is None else make_differentiable(plugrad.asarray(x)) for x in arrays]
+    with record_tape_calls() as calls, np.errstate(all="ignore"):
         case.op(*leaves, **case.attrs)
     return {call.plan.kernel.name for call in calls}
 
 
 @cache
-def checks() -> dict[str, list[Case]]:
-    """Return the rows that differentiate through each kernel, those with few elements first."""
+def gradient_cases_by_kernel() -> dict[str, list[Case]]:
+    """Return the test cases whose gradients pass through each kernel, those with few elements first."""
     found: dict[str, list[Case]] = defaultdict(list)
     with plugrad.use("cpu"):
-        for family in FAMILIES:
-            for case in differentiable(family):
+        for family in KERNEL_FAMILIES:
+            for case in differentiable_cases(family):
                 try:
-                    names = kernels_on_tape(case)
+                    names = recorded_kernels(case)
                 except ShapeError:  # AddN and the like do not broadcast
                     continue
                 for name in names:
@@ -108,15 +112,17 @@ def gradients_page() -> str:
         "backends in float32 or complex64 to first order, and with the cpu's derivatives of both orders.",
         "Complex matrices are checked on the cpu alone.",
     ]
-    for family in FAMILIES:
+    for family in KERNEL_FAMILIES:
         lines += ["", f"## {family}", "", "| kernel | differentiable inputs | rows | order |"]
         lines.append("|---|---|---|---|")
-        for name in contracts(family):
+        for name in family_kernels(family):
             found = plugrad.get_gradient(name)
             assert found is not None
             if found.because:
                 lines.append(f"| {name} | none: {found.because} | – | – |")
                 continue
             inputs = KERNELS[name].inputs if found.inputs is None else found.inputs
-            lines.append(f"| {name} | {', '.join(inputs)} | {len(checks().get(name, []))} | 2 |")
+            lines.append(
+                f"| {name} | {', '.join(inputs)} | {len(gradient_cases_by_kernel().get(name, []))} | 2 |"
+            )
     return "\n".join(lines) + "\n"

@@ -11,11 +11,11 @@ from textwrap import fill, indent
 
 import plugrad
 from consistency import contract_pages, extend_api, notebooks, numpys, onnx_page
-from consistency.committed import SHORT
-from consistency.coverage import FAMILIES, Ran, contracts, coverage
+from consistency.committed import SHORT_DTYPE_NAMES
+from consistency.coverage import KERNEL_FAMILIES, DtypesByKernel, family_kernels, measure_coverage
 from consistency.derivatives import gradients_page
-from consistency.tfjs import places, tfjs_kernels
-from plugins.native.asked import asked
+from consistency.tfjs import tfjs_kernels, tfjs_ops
+from plugins.native.asked import requested_symbols
 from plugrad.discovery.hooks import HOOK_SPECIFICATIONS
 from plugrad.discovery.manifest import BACKEND_MANIFEST_FILE, PLUGIN_MANIFEST_FILE
 from plugrad.extend import KERNELS
@@ -39,12 +39,14 @@ IN_TFJS = 180
 
 def dtypes(names: set[str]) -> str:
     """Return dtypes in their short form, in plugrad's order."""
-    return " ".join(SHORT[str(d)] for d in DTYPES if str(d) in names) or "yes"
+    return " ".join(SHORT_DTYPE_NAMES[str(d)] for d in DTYPES if str(d) in names) or "yes"
 
 
-def coverage_page(measured: dict[str, Ran]) -> str:
+def coverage_page(measured: dict[str, DtypesByKernel]) -> str:
     """Return the table of kernels × backends × dtypes."""
-    own = sum(name not in tfjs_kernels() for family in FAMILIES for name in contracts(family))
+    own = sum(
+        name not in tfjs_kernels() for family in KERNEL_FAMILIES for name in family_kernels(family)
+    )
     counts = [
         f"- **{backend}**: {sum(n in tfjs_kernels() for n in ran)} of {IN_TFJS}, and "
         f"{sum(n not in tfjs_kernels() for n in ran)} of the {own} that plugrad adds (*)"
@@ -59,12 +61,12 @@ def coverage_page(measured: dict[str, Ran]) -> str:
         *counts,
         "",
         "A cell lists the dtypes of the first input (of the result, where there is none) on which the",
-        "kernel runs: " + ", ".join(f"`{SHORT[str(d)]}` {d}" for d in DTYPES) + ".",
+        "kernel runs: " + ", ".join(f"`{SHORT_DTYPE_NAMES[str(d)]}` {d}" for d in DTYPES) + ".",
     ]
-    for family in FAMILIES:
+    for family in KERNEL_FAMILIES:
         lines += ["", f"## {family}", "", "| kernel | " + " | ".join(measured) + " |"]
         lines.append("|---|" + "---|" * len(measured))
-        for name in contracts(family):
+        for name in family_kernels(family):
             mark = "" if name in tfjs_kernels() else " (*)"
             cells = [dtypes(ran[name]) if name in ran else "–" for ran in measured.values()]
             lines.append(f"| {name}{mark} | " + " | ".join(cells) + " |")
@@ -82,21 +84,21 @@ def batching_page() -> str:
         "over each input and over all, forward and backward; the conformance kit's level `batched` does it on every",
         "backend.",
     ]
-    for family in FAMILIES:
+    for family in KERNEL_FAMILIES:
         lines += ["", f"## {family}", "", "| kernel | under vmap |", "|---|---|"]
-        for name in contracts(family):
+        for name in family_kernels(family):
             kernel = KERNELS[name]
             how = describe_batching(kernel, has_body=find_composite(kernel) is not None)
             lines.append(f"| {name} | {how} |")
     return "\n".join(lines) + "\n"
 
 
-def measured() -> dict[str, Ran]:
+def measured() -> dict[str, DtypesByKernel]:
     """Return the coverage of each first-party backend."""
     found = {}
     for backend in BACKENDS:
         with plugrad.use(backend):
-            found[backend] = coverage()
+            found[backend] = measure_coverage()
     return found
 
 
@@ -111,7 +113,7 @@ def names_page() -> str:
         "| TensorFlow.js | plugrad | notes |",
         "|---|---|---|",
     ]
-    for place in places().values():
+    for place in tfjs_ops().values():
         notes = [
             *(f"`{there}` is `{here}`" for there, here in place.arguments.items()),
             *(f"`{name}` is {value!r} there" for name, value in place.defaults.items()),
@@ -225,18 +227,18 @@ PAGES: dict[str, Callable[[], str]] = {
     "kernels.md": lambda: coverage_page(measured()),
     "gradients.md": gradients_page,
     "batching.md": batching_page,
-    "numpy.md": numpys.page,
+    "numpy.md": numpys.numpy_page,
     "tensorflow-js.md": names_page,
     "tensorflow-js-models.md": models_page,
     "settings.md": settings_page,
     "hooks.md": hooks_page,
-    "onnx.md": onnx_page.page,
+    "onnx.md": onnx_page.onnx_page,
     "numeric-rules.md": numeric_rules.page,
     "accuracy.md": accuracy.page,
-    contract_pages.INDEX: contract_pages.index_page,
+    contract_pages.INDEX_PAGE: contract_pages.index_page,
     **{
-        contract_pages.page_of(family): partial(contract_pages.family_page, family)
-        for family in FAMILIES
+        contract_pages.family_page_path(family): partial(contract_pages.family_page, family)
+        for family in KERNEL_FAMILIES
     },
 }
 
@@ -287,7 +289,7 @@ def exports() -> str | None:
     names = [*variants.BASELINE_VARIANTS[:1], *variants.OPTIONAL_VARIANTS]
     if not variants.has_any_variant() or variants.load_variant(names[0]).x86_64_level() < 4:
         return None
-    return "\n".join(asked(names)) + "\n"
+    return "\n".join(requested_symbols(names)) + "\n"
 
 
 def main() -> None:
@@ -295,9 +297,11 @@ def main() -> None:
     (FOLDER / contract_pages.FOLDER).mkdir(parents=True, exist_ok=True)
     for name, text in PAGES.items():
         (FOLDER / name).write_text(text(), "utf-8")
-    extend_api.FILE.write_text(extend_api.page(extend_api.FILE.read_text("utf-8")), "utf-8")
-    for name in notebooks.NAMES:
-        notebooks.path(name).write_text(notebooks.notebook(name), "utf-8")
+    extend_api.SNAPSHOT_FILE.write_text(
+        extend_api.format_snapshot(extend_api.SNAPSHOT_FILE.read_text("utf-8")), "utf-8"
+    )
+    for name in notebooks.EXAMPLE_NAMES:
+        notebooks.notebook_path(name).write_text(notebooks.make_notebook(name), "utf-8")
     for plugin in (*BACKENDS, *PACKS):
         manifest_file(plugin).write_text(with_kernels(plugin), "utf-8")
     if listed := exports():

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-Graph = dict[str, set[str]]
+ImportGraph = dict[str, set[str]]
 
 
 @cache
-def modules(*sources: Path) -> dict[str, Path]:
-    """Return the files of source folders by the dotted names of their modules."""
+def module_files(*sources: Path) -> dict[str, Path]:
+    """Return the files in source folders by their dotted module names."""
     found = {}
     for source in sources:
         for path in sorted(source.rglob("*.py")):
@@ -19,7 +19,7 @@ def modules(*sources: Path) -> dict[str, Path]:
     return found
 
 
-def imported(path: Path) -> set[str]:
+def imported_names(path: Path) -> set[str]:
     """Return the dotted names that a file imports; ``from a import b`` gives ``a.b``."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -32,18 +32,18 @@ def imported(path: Path) -> set[str]:
 
 
 @cache
-def graph(*sources: Path) -> Graph:
-    """Return the modules that each module imports, as far as they lie in the source folders."""
-    known = modules(*sources)
-    edges: Graph = {}
+def import_graph(*sources: Path) -> ImportGraph:
+    """Return the import graph of source folders: the modules that each module imports."""
+    known = module_files(*sources)
+    edges: ImportGraph = {}
     for name, path in known.items():
-        owners = {n if n in known else n.rpartition(".")[0] for n in imported(path)}
+        owners = {n if n in known else n.rpartition(".")[0] for n in imported_names(path)}
         edges[name] = (owners & known.keys()) - {name}
     return edges
 
 
-def circles(edges: Graph) -> list[list[str]]:
-    """Return the strongly connected components of several modules (Tarjan, 1972)."""
+def import_cycles(edges: ImportGraph) -> list[list[str]]:
+    """Return the strongly connected components of more than one module (Tarjan, 1972)."""
     order: dict[str, int] = {}
     lowest: dict[str, int] = {}
     path: list[str] = []
@@ -70,8 +70,8 @@ def circles(edges: Graph) -> list[list[str]]:
     return found
 
 
-def lazy(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield (line, statement) of the imports inside functions."""
+def iter_lazy_imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield (line, statement) of each import inside a function."""
     for function in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             for node in ast.walk(function):

@@ -9,18 +9,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-NAMES = ("images", "pendulum", "reaction_diffusion")
-MARK = re.compile(r"^# %%(.*)\n", re.M)
+EXAMPLE_NAMES = ("images", "pendulum", "reaction_diffusion")
+CELL_MARK = re.compile(r"^# %%(.*)\n", re.M)
 
 
-def program(name: str) -> str:
-    """Return the text of an example."""
+def read_example(name: str) -> str:
+    """Return the source code of an example."""
     return (ROOT / "examples" / f"{name}.py").read_text("utf-8")
 
 
-def cells(name: str) -> Iterator[tuple[str, str]]:
+def iter_cells(name: str) -> Iterator[tuple[str, str]]:
     """Yield the kind of each cell, "markdown" or "code", and its text."""
-    _, *parts = MARK.split(program(name))
+    _, *parts = CELL_MARK.split(read_example(name))
     for kind, text in zip(parts[::2], parts[1::2], strict=True):
         if "[markdown]" in kind:
             yield "markdown", re.sub(r"^# ?", "", text.strip(), flags=re.M)
@@ -28,10 +28,10 @@ def cells(name: str) -> Iterator[tuple[str, str]]:
             yield "code", text.strip()
 
 
-def notebook(name: str) -> str:
-    """Return the notebook of an example, in Jupyter's format 4.5."""
+def make_notebook(name: str) -> str:
+    """Return an example as a notebook in Jupyter's format 4.5."""
     made = []
-    for number, (kind, text) in enumerate(cells(name)):
+    for number, (kind, text) in enumerate(iter_cells(name)):
         cell = {
             "cell_type": kind,
             "id": f"cell-{number}",
@@ -45,6 +45,6 @@ def notebook(name: str) -> str:
     return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
 
 
-def path(name: str) -> Path:
-    """Return where the notebook of an example is."""
+def notebook_path(name: str) -> Path:
+    """Return the path of an example's notebook."""
     return ROOT / "docs" / "examples" / f"{name}.ipynb"

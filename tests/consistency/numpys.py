@@ -3,7 +3,7 @@
 from types import FunctionType
 
 import plugrad
-from core.numpy_calls import CALLS, X
+from core.numpy_calls import DIFFERENTIABLE_CALLS, MATRIX
 from plugrad.ops import numpy_table
 from plugrad.ops.array_functions import find_numpy_function
 
@@ -26,21 +26,21 @@ def has_gradient(name: str) -> bool:
     found = []
 
     def function(x):
-        parts = CALLS[name](x)
+        parts = DIFFERENTIABLE_CALLS[name](x)
         parts = parts if isinstance(parts, tuple | list) else [parts]
         found.append(any(getattr(part, "node", None) is not None for part in parts))
         return plugrad.sum(x)
 
-    plugrad.grad(function)(plugrad.asarray(X))
+    plugrad.grad(function)(plugrad.asarray(MATRIX))
     return found[0]
 
 
-def listed(names) -> str:
+def join_function_names(names) -> str:
     return ", ".join(f"`np.{name}`" for name in sorted(names))
 
 
-def page() -> str:
-    """Return the tables."""
+def numpy_page() -> str:
+    """Return the page about NumPy's functions, as Markdown."""
     lines = [
         "# NumPy's functions on tensors",
         "",
@@ -64,7 +64,7 @@ def page() -> str:
             calls = public_name(op.function) or "a few ops"
             lines.append(f"| `np.{name}`{mark} | {gradient} | {calls} |")
     constants = numpy_table.READING_FUNCTIONS - numpy_table.FUNCTIONS_NOT_RETURNING_ARRAYS
-    creators = listed(numpy_table.CREATION_FUNCTIONS)
+    creators = join_function_names(numpy_table.CREATION_FUNCTIONS)
     lines += [
         "",
         "NumPy's elementwise functions, such as `np.exp` and `np.add`, call the ops of the same names, and have",
@@ -75,10 +75,11 @@ def page() -> str:
         "",
         "| functions | what they do with tensors |",
         "|---|---|",
-        f"| {listed(numpy_table.METADATA_FUNCTIONS)} | look at shape and dtype only |",
-        f"| {listed(numpy_table.FUNCTIONS_NOT_RETURNING_ARRAYS)} "
+        f"| {join_function_names(numpy_table.METADATA_FUNCTIONS)} | look at shape and dtype only |",
+        f"| {join_function_names(numpy_table.FUNCTIONS_NOT_RETURNING_ARRAYS)} "
         "| read the values, for a text, a truth value or a file |",
-        f"| {listed(constants)}, and conversions: `np.asarray`, `np.array`, `np.from_dlpack`, `a[...] = x` "
+        f"| {join_function_names(constants)}, "
+        "and conversions: `np.asarray`, `np.array`, `np.from_dlpack`, `a[...] = x` "
         "| read the values; of a tensor that is being differentiated, they raise `GradientLost` |",
         f"| {creators} with `like=x` | make a tensor on the device of x |",
         "",

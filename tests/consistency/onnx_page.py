@@ -8,13 +8,13 @@ import onnx
 from plugrad_onnx.exporting.writer import EXPORT_RULES
 from plugrad_onnx.registry import find_implementation
 
-FIRST = 7
+FIRST_OPSET = 7
 """The first version of the operators that runs."""
-DOMAINS = {"": "ai.onnx", "ai.onnx.ml": "ai.onnx.ml", "ai.onnx.preview": "ai.onnx.preview"}
+DOMAIN_NAMES = {"": "ai.onnx", "ai.onnx.ml": "ai.onnx.ml", "ai.onnx.preview": "ai.onnx.preview"}
 
 
-class Row(NamedTuple):
-    """An operator: its versions that run, how, and its versions that do not."""
+class OperatorSupport(NamedTuple):
+    """Which versions of an ONNX operator run and how, and which do not run."""
 
     name: str
     runs: list[int]
@@ -22,8 +22,8 @@ class Row(NamedTuple):
     lacks: list[int]
 
 
-def rows(domain: str) -> list[Row]:
-    """Return what runs of a domain, for the versions of operators that are in force from 7 on."""
+def domain_support(domain: str) -> list[OperatorSupport]:
+    """Return the support of each operator of a domain, for the versions in force since opset 7."""
     versions = defaultdict(list)
     for schema in onnx.defs.get_all_schemas_with_history():
         if schema.domain == domain and not schema.deprecated:
@@ -31,16 +31,18 @@ def rows(domain: str) -> list[Row]:
     found = []
     for name, schemas in sorted(versions.items()):
         schemas.sort(key=lambda schema: schema.since_version)
-        old = [s for s in schemas if s.since_version <= FIRST][:-1] if not domain else []
-        ways = {s.since_version: way(s) for s in schemas if s not in old}
+        old = [s for s in schemas if s.since_version <= FIRST_OPSET][:-1] if not domain else []
+        ways = {s.since_version: describe_implementation(s) for s in schemas if s not in old}
         runs = [version for version, how in ways.items() if how]
         how = ", ".join(dict.fromkeys(filter(None, ways.values()))) or "–"
-        found.append(Row(name, runs, how, [version for version, how in ways.items() if not how]))
+        found.append(
+            OperatorSupport(name, runs, how, [version for version, how in ways.items() if not how])
+        )
     return found
 
 
-def way(schema: onnx.defs.OpSchema) -> str:
-    """Return how a version of an operator runs; nothing, if it does not."""
+def describe_implementation(schema: onnx.defs.OpSchema) -> str:
+    """Return how a version of an operator is run, or "" if it is not supported."""
     operator = find_implementation(schema.domain, schema.name, schema.since_version)
     if operator is not None:
         return "ops" if set(schema.attributes) <= set(operator.attributes) else ""
@@ -48,8 +50,8 @@ def way(schema: onnx.defs.OpSchema) -> str:
     return "its definition" if defined else ""
 
 
-def page() -> str:
-    """Return the page."""
+def onnx_page() -> str:
+    """Return the page of supported ONNX operators, as Markdown."""
     lines = [
         "# Operators of ONNX",
         "",
@@ -57,11 +59,11 @@ def page() -> str:
         f"{onnx.__version__},",
         f"whose newest operators are of version {onnx.defs.onnx_opset_version()}; a test compares it. An operator is "
         "computed by plugrad's ops, or by the nodes of its",
-        f"definition in ONNX. Versions before {FIRST} are left out. "
+        f"definition in ONNX. Versions before {FIRST_OPSET} are left out. "
         "[Run an ONNX model](../guide/onnx.md) is the guide.",
     ]
-    for domain, title in DOMAINS.items():
-        table = rows(domain)
+    for domain, title in DOMAIN_NAMES.items():
+        table = domain_support(domain)
         complete = sum(not row.lacks for row in table)
         lines += ["", f"## {title}: {complete} of {len(table)}", ""]
         lines += [

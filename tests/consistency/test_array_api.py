@@ -9,46 +9,50 @@ import plugrad
 
 NAMESPACES = ("", "linalg", "fft")
 # What array-api-strict has beside the standard: switches of its own.
-ITS_OWN = {
+NAMES_OUTSIDE_OF_THE_STANDARD = {
     *("ArrayAPIStrictFlags", "get_array_api_strict_flags", "reset_array_api_strict_flags"),
     *("set_array_api_strict_flags", "Device"),
 }
-BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+POSITIONAL_KINDS = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def namespace(package, name):
     return getattr(package, name) if name else package
 
 
-def names(space):
+def standard_names(space):
     """Return the standard's public names in a namespace."""
     module = namespace(standard, space)
     return [
         n
         for n in module.__all__
-        if not n.startswith("_") and n not in ITS_OWN and not inspect.ismodule(getattr(module, n))
+        if not n.startswith("_")
+        and n not in NAMES_OUTSIDE_OF_THE_STANDARD
+        and not inspect.ismodule(getattr(module, n))
     ]
 
 
-ALL = [(space, n) for space in NAMESPACES for n in names(space)]
-FUNCTIONS = [
-    (space, n) for space, n in ALL if inspect.isfunction(getattr(namespace(standard, space), n))
+STANDARD_NAMES = [(space, n) for space in NAMESPACES for n in standard_names(space)]
+STANDARD_FUNCTIONS = [
+    (space, n)
+    for space, n in STANDARD_NAMES
+    if inspect.isfunction(getattr(namespace(standard, space), n))
 ]
 
 
-def label(value):
+def parameter_id(value):
     return ".".join(part for part in value if part)
 
 
-@pytest.mark.parametrize("place", ALL, ids=label)
+@pytest.mark.parametrize("place", STANDARD_NAMES, ids=parameter_id)
 def test_name_exists(place):
     space, name = place
-    assert hasattr(namespace(plugrad, space), name), f"plugrad has no {label(place)}"
+    assert hasattr(namespace(plugrad, space), name), f"plugrad has no {parameter_id(place)}"
 
 
-@pytest.mark.parametrize("place", FUNCTIONS, ids=label)
+@pytest.mark.parametrize("place", STANDARD_FUNCTIONS, ids=parameter_id)
 def test_function_takes_what_the_standard_says(place):
-    """Whatever call the standard allows is allowed, with the same meaning of each argument.
+    """Each call that the standard allows is allowed, and its arguments have the same meanings.
 
     What is positional-only in the standard may have another name here; whatever comes beyond the
     standard's parameters has a default.
@@ -56,10 +60,10 @@ def test_function_takes_what_the_standard_says(place):
     space, name = place
     wanted = list(inspect.signature(getattr(namespace(standard, space), name)).parameters.values())
     have = list(inspect.signature(getattr(namespace(plugrad, space), name)).parameters.values())
-    by_position = [p for p in wanted if p.kind in BY_POSITION]
-    mine = [p for p in have if p.kind in BY_POSITION]
+    by_position = [p for p in wanted if p.kind in POSITIONAL_KINDS]
+    mine = [p for p in have if p.kind in POSITIONAL_KINDS]
     for theirs, ours in zip(by_position, mine, strict=False):
-        assert same_default(theirs, ours)
+        assert defaults_agree(theirs, ours)
         if theirs.kind is not inspect.Parameter.POSITIONAL_ONLY:
             assert ours.name == theirs.name
             assert ours.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -69,7 +73,7 @@ def test_function_takes_what_the_standard_says(place):
     for theirs in wanted:
         if theirs.kind is inspect.Parameter.KEYWORD_ONLY:
             assert theirs.name in by_name, f"no keyword {theirs.name}"
-            assert same_default(theirs, by_name[theirs.name])
+            assert defaults_agree(theirs, by_name[theirs.name])
         if theirs.kind is inspect.Parameter.VAR_POSITIONAL:
             assert is_open
     known = {p.name for p in wanted} | {p.name for p in mine[: len(by_position)]}
@@ -78,8 +82,8 @@ def test_function_takes_what_the_standard_says(place):
             assert ours.default is not inspect.Parameter.empty, f"{ours.name} needs a default"
 
 
-def same_default(theirs, ours):
-    """Whether leaving out an argument means the same; what must be given there may have a default here."""
+def defaults_agree(theirs, ours):
+    """Whether omitting an argument has the same effect; plugrad may have a default where the standard has none."""
     if theirs.default is inspect.Parameter.empty:
         return True
     if isinstance(theirs.default, float):

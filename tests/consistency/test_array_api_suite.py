@@ -17,45 +17,45 @@ import pytest
 
 import plugrad
 
-LISTS = Path(__file__).parent / "array_api"
-STANDARD = (
+LISTS_FOLDER = Path(__file__).parent / "array_api"
+STANDARD_DTYPES = (
     *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
     *("float32", "float64", "complex64", "complex128"),
 )
-CHECKOUT = os.environ.get("ARRAY_API_TESTS", "")
+SUITE_FOLDER = os.environ.get("ARRAY_API_TESTS", "")
 BACKENDS = ("cpu", "wasm", "webgpu")
-OPTIONS = (
+PYTEST_OPTIONS = (
     *("--max-examples=20", "--disable-deadline", "--hypothesis-derandomize", "--tb=short"),
     *("-o", "xfail_strict=true", "--disable-warnings", "-rfE"),
 )
 
 
-def listed(*parts: str) -> str:
-    """Return the lists of these names together; one without tests does not exist."""
-    files = [LISTS / f"{part}.txt" for part in parts]
+def read_test_lists(*parts: str) -> str:
+    """Return the tests in several lists; a list without tests has no file."""
+    files = [LISTS_FOLDER / f"{part}.txt" for part in parts]
     return "".join(file.read_text() for file in files if file.exists())
 
 
 @pytest.mark.skipif(
-    not CHECKOUT,
+    not SUITE_FOLDER,
     reason="ARRAY_API_TESTS is not set to a checkout of github.com/data-apis/array-api-tests",
 )
 def test_the_public_suite(backend, tmp_path):
     name = plugrad.which().backend.name
     has = plugrad.__array_namespace_info__().dtypes()
     failing, skipped = tmp_path / "failing.txt", tmp_path / "skipped.txt"
-    failing.write_text(listed("all", name))
-    skipped.write_text(listed(f"{name}-skipped"))
+    failing.write_text(read_test_lists("all", name))
+    skipped.write_text(read_test_lists(f"{name}-skipped"))
     run = subprocess.run(
         [
-            *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *OPTIONS),
+            *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *PYTEST_OPTIONS),
             *(f"--xfails-file={failing}", f"--skips-file={skipped}", "array_api_tests"),
         ],
-        cwd=CHECKOUT,
+        cwd=SUITE_FOLDER,
         env=os.environ
         | {
             "ARRAY_API_TESTS_MODULE": "plugrad",
-            "ARRAY_API_TESTS_SKIP_DTYPES": ",".join(d for d in STANDARD if d not in has),
+            "ARRAY_API_TESTS_SKIP_DTYPES": ",".join(d for d in STANDARD_DTYPES if d not in has),
             "PLUGRAD_BACKEND": name,
             "PLUGRAD_PLUGINS_DISABLE": ",".join(b for b in BACKENDS if b != name),
         },

@@ -11,29 +11,34 @@ import numpy as np
 import pytest
 
 import plugrad
-from consistency.test_array_api import FUNCTIONS, label
+from consistency.test_array_api import STANDARD_FUNCTIONS, parameter_id
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # NumPy's, for special values on purpose
-FIRST = np.random.default_rng(0).normal(size=(3, 4)) * 2
+RANDOM_MATRIX = np.random.default_rng(0).normal(size=(3, 4)) * 2
 INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
 FLOATS = ["float32", "float64"]
 DTYPES = ["bool", *INTEGERS, *FLOATS, "complex64", "complex128"]
 # array-api-strict's default dtypes have 64 bits.
-DEFAULTS = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
-UNARY = (
+DTYPE_WITHOUT_X64 = {
+    "int64": "int32",
+    "uint64": "uint32",
+    "float64": "float32",
+    "complex128": "complex64",
+}
+UNARY_FUNCTIONS = (
     *("abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_invert", "ceil", "conj"),
     *("cos", "cosh", "exp", "expm1", "floor", "imag", "isfinite", "isinf", "isnan", "log", "log1p"),
     *("log2", "log10", "logical_not", "negative", "positive", "real", "reciprocal", "round"),
     *("sign", "signbit", "sin", "sinh", "square", "sqrt", "tan", "tanh", "trunc"),
 )
-BINARY = (
+BINARY_FUNCTIONS = (
     *("add", "atan2", "bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift"),
     *("bitwise_xor", "copysign", "divide", "equal", "floor_divide", "greater", "greater_equal"),
     *("hypot", "less", "less_equal", "logaddexp", "logical_and", "logical_or", "logical_xor"),
     *("maximum", "minimum", "multiply", "nextafter", "not_equal", "pow", "remainder", "subtract"),
 )
 REDUCTIONS = ("all", "any", "max", "min", "mean", "prod", "sum", "std", "var", "count_nonzero")
-WITH_DEFAULT_DTYPE = {
+FUNCTIONS_WITH_DEFAULT_DTYPE = {
     *("sum", "prod", "cumulative_sum", "cumulative_prod", "count_nonzero", "argmax", "argmin"),
     *("argsort", "nonzero", "searchsorted", "unique_all", "unique_counts", "unique_inverse"),
     *("linalg.trace", "linalg.matrix_rank", "arange", "linspace", "eye", "empty", "full", "ones"),
@@ -41,123 +46,167 @@ WITH_DEFAULT_DTYPE = {
 }
 
 
-def elements(dtype, shape=(3, 4)):
-    """Return numbers of a dtype: few, small ones of both signs, if it has any."""
-    values = np.resize(FIRST, shape)
+def make_elements(dtype, shape=(3, 4)):
+    """Return small numbers of a dtype, of both signs if the dtype has them."""
+    values = np.resize(RANDOM_MATRIX, shape)
     if dtype.startswith("complex"):
         return (values + 1j * np.flip(values)).astype(dtype)
     return np.abs(values).astype(dtype) if dtype.startswith("u") else values.astype(dtype)
 
 
-def square(x):
+def square_part(x):
     return x[:, :3]
 
 
-def definite(x):
-    return (square(x) @ square(x).conj().T + 3 * np.eye(3)).astype(x.dtype)
+def positive_definite_part(x):
+    return (square_part(x) @ square_part(x).conj().T + 3 * np.eye(3)).astype(x.dtype)
 
 
-def hermitian(x):
-    return (square(x) + square(x).conj().T).astype(x.dtype)
+def hermitian_part(x):
+    return (square_part(x) + square_part(x).conj().T).astype(x.dtype)
 
 
-def in_order(x):
+def sorted_elements(x):
     return np.sort(x.ravel())
 
 
-def calls(*argument_lists, keywords=({},)):
-    """Return how to call a function for an array: with each list of arguments, and each of keywords."""
+def make_calls(*argument_lists, keywords=({},)):
+    """Return the calls of a function for an array: each list of arguments with each dict of keywords."""
     return argument_lists, keywords
 
 
-ROWS = [{}, {"axis": 0}, {"axis": -1}, {"axis": (0, 1)}, {"axis": 1, "keepdims": True}]
-SUMS = [*ROWS, {"keepdims": True}, {"dtype": "float64"}, {"dtype": "int64", "axis": 0}]
-SCANS = [{"axis": 0}, {"axis": 1, "include_initial": True}, {"axis": -1, "dtype": "float64"}]
-SORTS = [{}, {"axis": 0}, {"descending": True}]
-ORDERS = [{}, {"ord": 1, "axis": 0}, {"ord": np.inf, "keepdims": True}, {"ord": 0, "axis": (0, 1)}]
-NORMS = [{}, {"ord": "nuc"}, {"ord": 2, "keepdims": True}, {"ord": -1}, {"ord": np.inf}]
-TRANSFORMS = [{}, {"n": 6, "axis": 0, "norm": "ortho"}, {"n": 2, "norm": "forward"}]
-GRIDS = [{}, {"s": (2, 6), "axes": (0, 1)}, {"axes": (1,), "norm": "ortho"}]
-OF_ONE = {
-    **dict.fromkeys(REDUCTIONS, calls(lambda x: [x], keywords=ROWS)),
-    **dict.fromkeys(("sum", "prod"), calls(lambda x: [x], keywords=SUMS)),
+REDUCTION_KEYWORDS = [
+    {},
+    {"axis": 0},
+    {"axis": -1},
+    {"axis": (0, 1)},
+    {"axis": 1, "keepdims": True},
+]
+SUM_KEYWORDS = [
+    *REDUCTION_KEYWORDS,
+    {"keepdims": True},
+    {"dtype": "float64"},
+    {"dtype": "int64", "axis": 0},
+]
+SCAN_KEYWORDS = [
+    {"axis": 0},
+    {"axis": 1, "include_initial": True},
+    {"axis": -1, "dtype": "float64"},
+]
+SORT_KEYWORDS = [{}, {"axis": 0}, {"descending": True}]
+VECTOR_NORM_KEYWORDS = [
+    {},
+    {"ord": 1, "axis": 0},
+    {"ord": np.inf, "keepdims": True},
+    {"ord": 0, "axis": (0, 1)},
+]
+MATRIX_NORM_KEYWORDS = [
+    {},
+    {"ord": "nuc"},
+    {"ord": 2, "keepdims": True},
+    {"ord": -1},
+    {"ord": np.inf},
+]
+FFT_KEYWORDS = [{}, {"n": 6, "axis": 0, "norm": "ortho"}, {"n": 2, "norm": "forward"}]
+FFTN_KEYWORDS = [{}, {"s": (2, 6), "axes": (0, 1)}, {"axes": (1,), "norm": "ortho"}]
+CALLS_OF_ONE_ARRAY = {
+    **dict.fromkeys(REDUCTIONS, make_calls(lambda x: [x], keywords=REDUCTION_KEYWORDS)),
+    **dict.fromkeys(("sum", "prod"), make_calls(lambda x: [x], keywords=SUM_KEYWORDS)),
     **dict.fromkeys(
-        ("std", "var"), calls(lambda x: [x], keywords=[*ROWS, {"correction": 1.0, "axis": 0}])
+        ("std", "var"),
+        make_calls(lambda x: [x], keywords=[*REDUCTION_KEYWORDS, {"correction": 1.0, "axis": 0}]),
     ),
     **dict.fromkeys(
-        ("argmax", "argmin"), calls(lambda x: [x], keywords=[{}, {"axis": 0, "keepdims": True}])
+        ("argmax", "argmin"),
+        make_calls(lambda x: [x], keywords=[{}, {"axis": 0, "keepdims": True}]),
     ),
-    **dict.fromkeys(("cumulative_sum", "cumulative_prod"), calls(lambda x: [x], keywords=SCANS)),
-    **dict.fromkeys(("sort", "argsort"), calls(lambda x: [x], keywords=SORTS)),
-    **dict.fromkeys(("tril", "triu"), calls(lambda x: [x], keywords=[{}, {"k": 1}, {"k": -2}])),
-    **dict.fromkeys(("zeros_like", "ones_like"), calls(lambda x: [x])),
+    **dict.fromkeys(
+        ("cumulative_sum", "cumulative_prod"), make_calls(lambda x: [x], keywords=SCAN_KEYWORDS)
+    ),
+    **dict.fromkeys(("sort", "argsort"), make_calls(lambda x: [x], keywords=SORT_KEYWORDS)),
+    **dict.fromkeys(
+        ("tril", "triu"), make_calls(lambda x: [x], keywords=[{}, {"k": 1}, {"k": -2}])
+    ),
+    **dict.fromkeys(("zeros_like", "ones_like"), make_calls(lambda x: [x])),
     **dict.fromkeys(
         ("unique_all", "unique_counts", "unique_inverse", "unique_values", "nonzero"),
-        calls(lambda x: [x]),
-    ),
-    **dict.fromkeys(("fft.fft", "fft.ifft", "fft.rfft"), calls(lambda x: [x], keywords=TRANSFORMS)),
-    **dict.fromkeys(
-        ("fft.irfft", "fft.hfft", "fft.ihfft"), calls(lambda x: [x], keywords=TRANSFORMS)
+        make_calls(lambda x: [x]),
     ),
     **dict.fromkeys(
-        ("fft.fftn", "fft.ifftn", "fft.rfftn", "fft.irfftn"), calls(lambda x: [x], keywords=GRIDS)
+        ("fft.fft", "fft.ifft", "fft.rfft"), make_calls(lambda x: [x], keywords=FFT_KEYWORDS)
     ),
     **dict.fromkeys(
-        ("fft.fftshift", "fft.ifftshift"), calls(lambda x: [x], keywords=[{}, {"axes": 1}])
+        ("fft.irfft", "fft.hfft", "fft.ihfft"), make_calls(lambda x: [x], keywords=FFT_KEYWORDS)
+    ),
+    **dict.fromkeys(
+        ("fft.fftn", "fft.ifftn", "fft.rfftn", "fft.irfftn"),
+        make_calls(lambda x: [x], keywords=FFTN_KEYWORDS),
+    ),
+    **dict.fromkeys(
+        ("fft.fftshift", "fft.ifftshift"), make_calls(lambda x: [x], keywords=[{}, {"axes": 1}])
     ),
     **dict.fromkeys(
         ("matmul", "linalg.matmul"),
-        calls(lambda x: [x, x.T.copy()], lambda x: [x[0], x[1]], lambda x: [x[None], x.T.copy()]),
+        make_calls(
+            lambda x: [x, x.T.copy()], lambda x: [x[0], x[1]], lambda x: [x[None], x.T.copy()]
+        ),
     ),
     **dict.fromkeys(
         ("tensordot", "linalg.tensordot"),
-        calls(lambda x: [x, x], keywords=[{}, {"axes": ((0, 1), (0, 1))}, {"axes": 0}]),
+        make_calls(lambda x: [x, x], keywords=[{}, {"axes": ((0, 1), (0, 1))}, {"axes": 0}]),
     ),
     **dict.fromkeys(
-        ("vecdot", "linalg.vecdot"), calls(lambda x: [x, x], keywords=[{}, {"axis": -2}])
+        ("vecdot", "linalg.vecdot"), make_calls(lambda x: [x, x], keywords=[{}, {"axis": -2}])
     ),
-    **dict.fromkeys(("matrix_transpose", "linalg.matrix_transpose"), calls(lambda x: [x])),
-    **dict.fromkeys(("linalg.det", "linalg.slogdet"), calls(lambda x: [square(x)])),
-    "broadcast_arrays": calls(lambda x: [x, x[:, :1]]),
-    "broadcast_to": calls(lambda x: [x, (2, 3, 4)]),
-    "clip": calls(lambda x: [x], keywords=[{"min": 0, "max": 2}, {"min": 1}, {"max": 1}]),
-    "concat": calls(lambda x: [[x, x]], keywords=[{}, {"axis": None}, {"axis": -1}]),
-    "diff": calls(lambda x: [x], keywords=[{}, {"n": 2, "axis": 0}]),
-    "expand_dims": calls(lambda x: [x], keywords=[{"axis": -1}, {"axis": 0}]),
-    "flip": calls(lambda x: [x], keywords=[{}, {"axis": (0, -1)}]),
-    "full_like": calls(lambda x: [x, 1]),
-    "meshgrid": calls(lambda x: [x[0], x[:, 0]], keywords=[{}, {"indexing": "ij"}]),
-    "moveaxis": calls(lambda x: [x, 0, 1], lambda x: [x[None], (0, 1), (-1, 0)]),
-    "permute_dims": calls(lambda x: [x, (1, 0)]),
-    "repeat": calls(lambda x: [x, 2], lambda x: [x, 0], keywords=[{}, {"axis": 1}]),
-    "reshape": calls(lambda x: [x, (2, -1)], keywords=[{}, {"copy": True}]),
-    "roll": calls(lambda x: [x, 1], keywords=[{}, {"axis": -1}]),
-    "searchsorted": calls(
-        lambda x: [in_order(x), x], keywords=[{}, {"side": "right"}, {"sorter": np.arange(12)}]
+    **dict.fromkeys(("matrix_transpose", "linalg.matrix_transpose"), make_calls(lambda x: [x])),
+    **dict.fromkeys(("linalg.det", "linalg.slogdet"), make_calls(lambda x: [square_part(x)])),
+    "broadcast_arrays": make_calls(lambda x: [x, x[:, :1]]),
+    "broadcast_to": make_calls(lambda x: [x, (2, 3, 4)]),
+    "clip": make_calls(lambda x: [x], keywords=[{"min": 0, "max": 2}, {"min": 1}, {"max": 1}]),
+    "concat": make_calls(lambda x: [[x, x]], keywords=[{}, {"axis": None}, {"axis": -1}]),
+    "diff": make_calls(lambda x: [x], keywords=[{}, {"n": 2, "axis": 0}]),
+    "expand_dims": make_calls(lambda x: [x], keywords=[{"axis": -1}, {"axis": 0}]),
+    "flip": make_calls(lambda x: [x], keywords=[{}, {"axis": (0, -1)}]),
+    "full_like": make_calls(lambda x: [x, 1]),
+    "meshgrid": make_calls(lambda x: [x[0], x[:, 0]], keywords=[{}, {"indexing": "ij"}]),
+    "moveaxis": make_calls(lambda x: [x, 0, 1], lambda x: [x[None], (0, 1), (-1, 0)]),
+    "permute_dims": make_calls(lambda x: [x, (1, 0)]),
+    "repeat": make_calls(lambda x: [x, 2], lambda x: [x, 0], keywords=[{}, {"axis": 1}]),
+    "reshape": make_calls(lambda x: [x, (2, -1)], keywords=[{}, {"copy": True}]),
+    "roll": make_calls(lambda x: [x, 1], keywords=[{}, {"axis": -1}]),
+    "searchsorted": make_calls(
+        lambda x: [sorted_elements(x), x],
+        keywords=[{}, {"side": "right"}, {"sorter": np.arange(12)}],
     ),
-    "squeeze": calls(lambda x: [x[None, :, None], (0, 2)]),
-    "stack": calls(lambda x: [[x, x]], keywords=[{}, {"axis": -1}]),
-    "take": calls(lambda x: [x, np.array([0, 2, -1])], keywords=[{"axis": 0}, {"axis": 1}]),
-    "take_along_axis": calls(lambda x: [x, np.array([[0], [2], [1]])]),
-    "tile": calls(lambda x: [x, (2, 1)], lambda x: [x, (2,)], lambda x: [x, (2, 1, 1)]),
-    "unstack": calls(lambda x: [x], keywords=[{}, {"axis": -1}]),
-    "where": calls(lambda x: [x == x[0], x, x[:1]]),
-    "linalg.cholesky": calls(lambda x: [definite(x)], keywords=[{}, {"upper": True}]),
-    "linalg.cross": calls(lambda x: [square(x), square(x)[::-1].copy()]),
-    "linalg.diagonal": calls(lambda x: [x], keywords=[{}, {"offset": -1}]),
-    "linalg.eigvalsh": calls(lambda x: [hermitian(x)]),
-    "linalg.inv": calls(lambda x: [definite(x)]),
-    "linalg.matrix_norm": calls(lambda x: [x], keywords=NORMS),
-    "linalg.matrix_power": calls(*(lambda x, n=n: [definite(x), n] for n in (0, 3, -2))),
-    "linalg.matrix_rank": calls(lambda x: [x], keywords=[{}, {"rtol": 0.5}]),
-    "linalg.outer": calls(lambda x: [x[0], x[1]]),
-    "linalg.pinv": calls(lambda x: [x], keywords=[{}, {"rtol": 0.5}]),
-    "linalg.solve": calls(lambda x: [definite(x), x], lambda x: [definite(x), x[:, 0]]),
-    "linalg.svdvals": calls(lambda x: [x]),
-    "linalg.trace": calls(lambda x: [x], keywords=[{}, {"offset": 1}, {"dtype": "float64"}]),
-    "linalg.vector_norm": calls(lambda x: [x], keywords=ORDERS),
+    "squeeze": make_calls(lambda x: [x[None, :, None], (0, 2)]),
+    "stack": make_calls(lambda x: [[x, x]], keywords=[{}, {"axis": -1}]),
+    "take": make_calls(lambda x: [x, np.array([0, 2, -1])], keywords=[{"axis": 0}, {"axis": 1}]),
+    "take_along_axis": make_calls(lambda x: [x, np.array([[0], [2], [1]])]),
+    "tile": make_calls(lambda x: [x, (2, 1)], lambda x: [x, (2,)], lambda x: [x, (2, 1, 1)]),
+    "unstack": make_calls(lambda x: [x], keywords=[{}, {"axis": -1}]),
+    "where": make_calls(lambda x: [x == x[0], x, x[:1]]),
+    "linalg.cholesky": make_calls(
+        lambda x: [positive_definite_part(x)], keywords=[{}, {"upper": True}]
+    ),
+    "linalg.cross": make_calls(lambda x: [square_part(x), square_part(x)[::-1].copy()]),
+    "linalg.diagonal": make_calls(lambda x: [x], keywords=[{}, {"offset": -1}]),
+    "linalg.eigvalsh": make_calls(lambda x: [hermitian_part(x)]),
+    "linalg.inv": make_calls(lambda x: [positive_definite_part(x)]),
+    "linalg.matrix_norm": make_calls(lambda x: [x], keywords=MATRIX_NORM_KEYWORDS),
+    "linalg.matrix_power": make_calls(
+        *(lambda x, n=n: [positive_definite_part(x), n] for n in (0, 3, -2))
+    ),
+    "linalg.matrix_rank": make_calls(lambda x: [x], keywords=[{}, {"rtol": 0.5}]),
+    "linalg.outer": make_calls(lambda x: [x[0], x[1]]),
+    "linalg.pinv": make_calls(lambda x: [x], keywords=[{}, {"rtol": 0.5}]),
+    "linalg.solve": make_calls(
+        lambda x: [positive_definite_part(x), x], lambda x: [positive_definite_part(x), x[:, 0]]
+    ),
+    "linalg.svdvals": make_calls(lambda x: [x]),
+    "linalg.trace": make_calls(lambda x: [x], keywords=[{}, {"offset": 1}, {"dtype": "float64"}]),
+    "linalg.vector_norm": make_calls(lambda x: [x], keywords=VECTOR_NORM_KEYWORDS),
 }
-OF_NONE = {
+CALLS_WITHOUT_ARRAYS = {
     "arange": [((5,), {}), ((1, 5, 2), {}), ((5, 1, -2), {}), ((1.0, 3.0, 0.5), {})],
     "linspace": [((0, 1, 5), {}), ((0, 1, 5), {"endpoint": False}), ((0, 1j, 3), {})],
     "eye": [((3,), {}), ((3, 4), {"k": 1}), ((3, 4), {"k": -5, "dtype": "int8"})],
@@ -167,7 +216,7 @@ OF_NONE = {
     "fft.fftfreq": [((5,), {}), ((4,), {"d": 0.5})],
     "fft.rfftfreq": [((5,), {}), ((4,), {"d": 0.5})],
 }
-ELSEWHERE = {
+TESTED_ELSEWHERE = {
     **dict.fromkeys(("asarray", "from_dlpack", "astype"), "tests/core, tests/families"),
     **dict.fromkeys(("empty", "empty_like"), "what they hold is open"),
     **dict.fromkeys(("can_cast", "finfo", "iinfo", "isdtype", "result_type"), "test_dtypes below"),
@@ -176,47 +225,49 @@ ELSEWHERE = {
 }
 
 
-def given(package, value):
-    """Return an argument as a package takes it."""
+def as_package_argument(package, value):
+    """Return an argument for a package: arrays become arrays of the package, and dtypes its dtypes."""
     if isinstance(value, np.ndarray):
         return package.asarray(value)
     if isinstance(value, list):
-        return [given(package, part) for part in value]
+        return [as_package_argument(package, part) for part in value]
     return value
 
 
-def arrays(result):
+def list_arrays(result):
     """Return the arrays of a result."""
     if isinstance(result, list | tuple):
-        return [array for part in result for array in arrays(part)]
+        return [array for part in result for array in list_arrays(part)]
     return [result.numpy() if isinstance(result, plugrad.Tensor) else np.asarray(result)]
 
 
-def answer(package, name, args, keywords):
-    """Return the arrays with which a package answers, or its error."""
-    keywords = {n: given(package, v) for n, v in keywords.items()}
+def result_or_error(package, name, args, keywords):
+    """Return the arrays that a package returns for a call, or the error that it raises."""
+    keywords = {n: as_package_argument(package, v) for n, v in keywords.items()}
     if "dtype" in keywords:
         keywords["dtype"] = getattr(package, keywords["dtype"])
     try:
-        return arrays(attrgetter(name)(package)(*(given(package, x) for x in args), **keywords))
+        return list_arrays(
+            attrgetter(name)(package)(*(as_package_argument(package, x) for x in args), **keywords)
+        )
     except Exception as error:
         return error
 
 
-def is_compared(name, args, keywords=None):
-    """Compare both answers to a call; return whether the standard has one."""
+def compare_packages(name, args, keywords=None):
+    """Compare the results of both packages for a call; return whether the standard defines one."""
     keywords = keywords or {}
-    right = answer(standard, name, args, keywords)
+    right = result_or_error(standard, name, args, keywords)
     if isinstance(right, Exception):
         return False
-    ours = answer(plugrad, name, args, keywords)
+    ours = result_or_error(plugrad, name, args, keywords)
     call = f"{name}(*{args}, **{keywords})"
     assert not isinstance(ours, Exception), f"{call}: {ours!r}"
     assert len(ours) == len(right), call
     for y, expected in zip(ours, right, strict=True):
         dtypes = {str(expected.dtype)}
-        if name in WITH_DEFAULT_DTYPE:
-            dtypes.add(DEFAULTS.get(str(expected.dtype), ""))
+        if name in FUNCTIONS_WITH_DEFAULT_DTYPE:
+            dtypes.add(DTYPE_WITHOUT_X64.get(str(expected.dtype), ""))
         assert y.shape == expected.shape, call
         assert str(y.dtype) in dtypes, f"{call}: {y.dtype} instead of {dtypes}"
         tolerance = 1e-4 if str(y.dtype) in ("float32", "complex64") else 1e-9
@@ -226,35 +277,35 @@ def is_compared(name, args, keywords=None):
 
 @pytest.fixture(autouse=True)
 def on_cpu():
-    """It has every dtype; tests/families compare the backends with NumPy."""
+    """Run the test on the cpu, which has every dtype; tests/families compares the other backends with NumPy."""
     with plugrad.use("cpu"):
         yield
 
 
-@pytest.mark.parametrize("name", UNARY)
+@pytest.mark.parametrize("name", UNARY_FUNCTIONS)
 def test_functions_of_one_array(name):
     shapes = [(3, 4), (), (0, 2)]
-    cases = [is_compared(name, [elements(d, shape)]) for d in DTYPES for shape in shapes]
+    cases = [compare_packages(name, [make_elements(d, shape)]) for d in DTYPES for shape in shapes]
     assert any(cases)
 
 
-@pytest.mark.parametrize("name", BINARY)
+@pytest.mark.parametrize("name", BINARY_FUNCTIONS)
 def test_functions_of_two_arrays(name):
-    def right(dtype, shape):
-        x = elements(dtype, shape)
+    def second_operand(dtype, shape):
+        x = make_elements(dtype, shape)
         is_natural = name == "pow" or name.endswith("shift")  # others are open in the standard
         return np.abs(x) if is_natural and "int" in dtype else x
 
     shapes = [((3, 4), (3, 4)), ((3, 1), (4,)), ((), (2,)), ((0, 3), (1,))]
     cases = [
-        is_compared(name, [elements(d, left), right(e, other)])
+        compare_packages(name, [make_elements(d, left), second_operand(e, other)])
         for d, e in product(DTYPES, DTYPES)
         for left, other in shapes
     ]
     assert any(cases)
 
 
-@pytest.mark.parametrize("name", BINARY)
+@pytest.mark.parametrize("name", BINARY_FUNCTIONS)
 def test_functions_of_an_array_and_a_number(name):
     numbers = {
         "bool": (True,),
@@ -262,14 +313,14 @@ def test_functions_of_an_array_and_a_number(name):
         **dict.fromkeys(FLOATS, (2, 1.5)),
         **dict.fromkeys(("complex64", "complex128"), (2, 1.5, 1 + 2j)),
     }
-    places = [(elements(d), number) for d, those in numbers.items() for number in those]
-    cases = [is_compared(name, [x, number]) for x, number in places]
+    places = [(make_elements(d), number) for d, those in numbers.items() for number in those]
+    cases = [compare_packages(name, [x, number]) for x, number in places]
     if name != "pow" and not name.endswith("shift"):
-        cases += [is_compared(name, [number, x]) for x, number in places]
+        cases += [compare_packages(name, [number, x]) for x, number in places]
     assert any(cases)
 
 
-SPECIAL = np.array(
+SPECIAL_VALUES = np.array(
     [
         np.nan,
         np.inf,
@@ -292,24 +343,34 @@ SPECIAL = np.array(
 )
 
 
-NOT_OF_FLOATS = ("bitwise", "logical_", "imag")
-NOT_OF_COMPLEX = ("bitwise", "logical_not", "ceil", "floor", "signbit", "trunc")
+FUNCTIONS_WITHOUT_FLOATS = ("bitwise", "logical_", "imag")
+FUNCTIONS_WITHOUT_COMPLEX = ("bitwise", "logical_not", "ceil", "floor", "signbit", "trunc")
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(
-    "name", [name for name in [*UNARY, *BINARY] if not name.startswith(NOT_OF_FLOATS)]
+    "name",
+    [
+        name
+        for name in [*UNARY_FUNCTIONS, *BINARY_FUNCTIONS]
+        if not name.startswith(FUNCTIONS_WITHOUT_FLOATS)
+    ],
 )
 def test_special_values(name, dtype):
-    x = SPECIAL.astype(dtype)
-    args = [x] if name in UNARY else [x[:, None], x]
-    assert is_compared(name, args)
-    theirs, ours = answer(standard, name, args, {})[0], answer(plugrad, name, args, {})[0]
+    x = SPECIAL_VALUES.astype(dtype)
+    args = [x] if name in UNARY_FUNCTIONS else [x[:, None], x]
+    assert compare_packages(name, args)
+    theirs, ours = (
+        result_or_error(standard, name, args, {})[0],
+        result_or_error(plugrad, name, args, {})[0],
+    )
     known = ~np.isnan(theirs)
     np.testing.assert_array_equal(np.signbit(ours)[known], np.signbit(theirs)[known])
 
 
-@pytest.mark.parametrize("name", [name for name in UNARY if not name.startswith(NOT_OF_COMPLEX)])
+@pytest.mark.parametrize(
+    "name", [name for name in UNARY_FUNCTIONS if not name.startswith(FUNCTIONS_WITHOUT_COMPLEX)]
+)
 def test_special_complex_values(name):
     part = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1, -1, 2.5, -0.5])
     x = np.empty((9, 9), complex)
@@ -320,17 +381,20 @@ def test_special_complex_values(name):
         x = x[np.isfinite(x.real) | regular]
     if name == "sign":
         x = x[~np.isinf(x)]  # there plugrad's is that of NumPy
-    assert is_compared(name, [x])
-    theirs, ours = answer(standard, name, [x], {})[0], answer(plugrad, name, [x], {})[0]
+    assert compare_packages(name, [x])
+    theirs, ours = (
+        result_or_error(standard, name, [x], {})[0],
+        result_or_error(plugrad, name, [x], {})[0],
+    )
     np.testing.assert_allclose(ours.real, theirs.real, 1e-9)
     np.testing.assert_allclose(ours.imag, theirs.imag, 1e-9)
 
 
-@pytest.mark.parametrize("name", OF_ONE)
+@pytest.mark.parametrize("name", CALLS_OF_ONE_ARRAY)
 def test_other_functions(name):
-    argument_lists, keywords = OF_ONE[name]
+    argument_lists, keywords = CALLS_OF_ONE_ARRAY[name]
     cases = [
-        is_compared(name, arguments(elements(dtype)), options)
+        compare_packages(name, arguments(make_elements(dtype)), options)
         for dtype in DTYPES
         for arguments in argument_lists
         for options in keywords
@@ -341,14 +405,18 @@ def test_other_functions(name):
 @pytest.mark.parametrize("name", sorted({*REDUCTIONS, "cumulative_sum", "cumulative_prod"}))
 def test_empty_arrays(name):
     cases = [
-        is_compared(name, [elements(d, (0, 3))], {"axis": axis}) for d in DTYPES for axis in (0, 1)
+        compare_packages(name, [make_elements(d, (0, 3))], {"axis": axis})
+        for d in DTYPES
+        for axis in (0, 1)
     ]
     assert any(cases)
 
 
-@pytest.mark.parametrize("name", OF_NONE)
+@pytest.mark.parametrize("name", CALLS_WITHOUT_ARRAYS)
 def test_functions_that_create(name):
-    assert all(is_compared(name, args, keywords) for args, keywords in OF_NONE[name])
+    assert all(
+        compare_packages(name, args, keywords) for args, keywords in CALLS_WITHOUT_ARRAYS[name]
+    )
 
 
 def test_dtypes():
@@ -374,6 +442,8 @@ def test_dtypes():
 
 
 def test_every_function_of_the_standard_is_compared():
-    compared = {*UNARY, *BINARY, *OF_ONE, *OF_NONE}
-    assert not compared & ELSEWHERE.keys()
-    assert {label(place) for place in FUNCTIONS} == compared | ELSEWHERE.keys()
+    compared = {*UNARY_FUNCTIONS, *BINARY_FUNCTIONS, *CALLS_OF_ONE_ARRAY, *CALLS_WITHOUT_ARRAYS}
+    assert not compared & TESTED_ELSEWHERE.keys()
+    assert {
+        parameter_id(place) for place in STANDARD_FUNCTIONS
+    } == compared | TESTED_ELSEWHERE.keys()

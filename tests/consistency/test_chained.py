@@ -4,15 +4,15 @@ import inspect
 import pydoc
 
 import plugrad
-from consistency.chained import as_declared, chaining, declarations
-from consistency.tfjs import FOLDER, places
+from consistency.chained import chainable_ops, expected_declaration, method_declarations
+from consistency.tfjs import DATA_FOLDER, tfjs_ops
 
-THEIRS = [
+TFJS_CHAINED_METHODS = [
     line
-    for line in (FOLDER / "tfjs_chained.txt").read_text("utf-8").splitlines()
+    for line in (DATA_FOLDER / "tfjs_chained.txt").read_text("utf-8").splitlines()
     if not line.startswith("#")
 ]
-LEFT_OUT = {
+OMITTED_METHODS = {
     "as_1d": "x.reshape(-1)",
     "as_2d": "x.reshape(rows, columns)",
     "as_3d": "x.reshape takes any number of sizes",
@@ -27,7 +27,7 @@ LEFT_OUT = {
     "to_int": 'x.astype("int32")',
 }
 """What says the same here, where another name would be a second one."""
-OF_NUMPY = {
+METHODS_WITH_NUMPY_PARAMETERS = {
     "all",
     "any",
     "argmax",
@@ -43,21 +43,23 @@ OF_NUMPY = {
 """The methods that take what NumPy's functions pass to them, and that are therefore not the ops themselves."""
 
 
-def here(theirs):
-    return places()[theirs].target.__name__
+def plugrad_name(theirs):
+    return tfjs_ops()[theirs].target.__name__
 
 
 def test_every_op_chains_that_chains_in_tensorflow_js():
-    assert len(THEIRS) == 125 + 12
-    assert {name for name in THEIRS if name not in places()} == LEFT_OUT.keys()
-    named = {here(name) for name in THEIRS if name not in LEFT_OUT}
-    assert named == chaining().keys() | OF_NUMPY
+    assert len(TFJS_CHAINED_METHODS) == 125 + 12
+    assert {
+        name for name in TFJS_CHAINED_METHODS if name not in tfjs_ops()
+    } == OMITTED_METHODS.keys()
+    named = {plugrad_name(name) for name in TFJS_CHAINED_METHODS if name not in OMITTED_METHODS}
+    assert named == chainable_ops().keys() | METHODS_WITH_NUMPY_PARAMETERS
     assert named <= set(dir(plugrad.ones(())))
-    assert not LEFT_OUT.keys() & set(dir(plugrad.ones(())))
+    assert not OMITTED_METHODS.keys() & set(dir(plugrad.ones(())))
 
 
 def test_help_is_that_of_the_op():
-    for name, op in chaining().items():
+    for name, op in chainable_ops().items():
         method = getattr(plugrad.ones(()), name)
         assert inspect.getdoc(method) == inspect.getdoc(op)
         rest = list(inspect.signature(op).parameters.values())[1:]
@@ -66,6 +68,6 @@ def test_help_is_that_of_the_op():
 
 
 def test_type_checkers_see_the_ops():
-    declared = declarations()
-    for name, op in chaining().items():
-        assert as_declared(op) == declared[name]
+    declared = method_declarations()
+    for name, op in chainable_ops().items():
+        assert expected_declaration(op) == declared[name]

@@ -9,15 +9,15 @@ from collections.abc import Iterator
 import pytest
 
 import plugrad
-from consistency.contract_pages import example, example_row
-from consistency.coverage import FAMILIES, contracts, declared
+from consistency.contract_pages import example_call, first_conformance_case
+from consistency.coverage import KERNEL_FAMILIES, core_kernels, family_kernels
 from plugrad.contract.description import ContractDescription, read_docstring
 from plugrad.contract.kernel import Kernel
 from plugrad.extend import FLOATING, KERNELS, Shaped, Spec
 
 
-def gaps(kernel: Kernel) -> Iterator[str]:
-    """Yield what is wrong with the words of a contract."""
+def iter_docstring_problems(kernel: Kernel) -> Iterator[str]:
+    """Yield the problems of the docstring of a contract."""
     told, own = kernel.description, read_docstring(kernel.rule.__doc__)
     if not re.fullmatch(r"Return\b.*\.", told.summary):
         yield f"the summary {told.summary!r} is not a sentence that begins with Return"
@@ -30,17 +30,17 @@ def gaps(kernel: Kernel) -> Iterator[str]:
         yield f"{name} is described, but not taken"
 
 
-@pytest.mark.parametrize("name", declared())
+@pytest.mark.parametrize("name", core_kernels())
 def test_all_that_a_kernel_takes_and_gives_is_described(name):
-    assert list(gaps(KERNELS[name])) == []
+    assert list(iter_docstring_problems(KERNELS[name])) == []
 
 
-@pytest.mark.parametrize("name", declared())
+@pytest.mark.parametrize("name", core_kernels())
 def test_as_many_outputs_are_described_as_there_are(name):
-    row = example_row(KERNELS[name])
+    row = first_conformance_case(KERNELS[name])
     assert row is not None, "the conformance kit has no row for it"
     names = [item.name for item in KERNELS[name].description.outputs]
-    count = len(example(row)[2])
+    count = len(example_call(row)[2])
     if any(n.startswith("*") for n in names):
         assert len(names) - 1 <= count
     else:
@@ -48,9 +48,9 @@ def test_as_many_outputs_are_described_as_there_are(name):
     assert ("" in names) == (names == [""])
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", KERNEL_FAMILIES)
 def test_what_a_family_describes_is_taken_by_a_kernel_that_does_not_describe_it(family):
-    kernels = [KERNELS[name] for name in contracts(family)]
+    kernels = [KERNELS[name] for name in family_kernels(family)]
     module = read_docstring(sys.modules[f"plugrad.kernels.{family}"].__doc__)
     owns = [read_docstring(kernel.rule.__doc__) for kernel in kernels]
     for name in module.arguments:
@@ -61,7 +61,7 @@ def test_what_a_family_describes_is_taken_by_a_kernel_that_does_not_describe_it(
     assert not module.returns or not all(own.returns for own in owns)
 
 
-def bad(x: Spec, *others: Spec, axis: int) -> Spec:  # noqa: D417 - that is what is bad about it
+def badly_documented_rule(x: Spec, *others: Spec, axis: int) -> Spec:  # noqa: D417 - that is what is bad about it
     """Give back x.
 
     Args:
@@ -72,13 +72,15 @@ def bad(x: Spec, *others: Spec, axis: int) -> Spec:  # noqa: D417 - that is what
 
 
 def test_gaps_are_found():
-    found = list(gaps(Kernel("Bad", bad, "example")))
+    found = list(iter_docstring_problems(Kernel("Bad", badly_documented_rule, "example")))
     assert len(found) == 6
     for word in ("Return", "x is", "*others is", "axis is", "no output", "y is described"):
         assert any(word in gap for gap in found), word
 
 
-def good(x: Spec, bias: Spec | None = None, *, axis: int, alpha: float = 0.5) -> tuple[Spec, ...]:
+def well_documented_rule(
+    x: Spec, bias: Spec | None = None, *, axis: int, alpha: float = 0.5
+) -> tuple[Spec, ...]:
     """Return x twice.
 
     It says more.
@@ -98,7 +100,7 @@ def good(x: Spec, bias: Spec | None = None, *, axis: int, alpha: float = 0.5) ->
 
 
 def test_description_has_all_parts():
-    kernel = Kernel("Good", good, "example", accepts=FLOATING)
+    kernel = Kernel("Good", well_documented_rule, "example", accepts=FLOATING)
     told = kernel.description
     assert told == ContractDescription(
         "Good",

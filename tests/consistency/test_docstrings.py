@@ -13,29 +13,29 @@ import plugrad_nn
 from installed import open_installed
 from plugrad.registry.transaction import snapshot_registries
 
-SUITE = "plugrad.testing.suite"  # tests, which only pytest imports
-FOUND = [m.name for m in pkgutil.walk_packages(plugrad.__path__, "plugrad.")]
-LIBRARIES = [
+CONFORMANCE_SUITE = "plugrad.testing.suite"  # tests, which only pytest imports
+CORE_MODULES = [m.name for m in pkgutil.walk_packages(plugrad.__path__, "plugrad.")]
+LIBRARY_MODULES = [
     module.name
     for library in (plugrad_nn, plugrad_distributed)
     for module in pkgutil.walk_packages(library.__path__, f"{library.__name__}.")
 ]
 MODULES = [
     "plugrad",
-    *(name for name in FOUND if not name.startswith(SUITE)),
+    *(name for name in CORE_MODULES if not name.startswith(CONFORMANCE_SUITE)),
     "plugrad_nn",
-    *LIBRARIES,
+    *LIBRARY_MODULES,
 ]
-FINDER = doctest.DocTestFinder(exclude_empty=True)
+DOCTEST_FINDER = doctest.DocTestFinder(exclude_empty=True)
 
 
-def examples(module):
-    return [test for test in FINDER.find(importlib.import_module(module)) if test.examples]
+def doctests_of_module(module):
+    return [test for test in DOCTEST_FINDER.find(importlib.import_module(module)) if test.examples]
 
 
 @pytest.fixture
-def cleared():
-    """What an example declares is gone after it; what the backend brings stays."""
+def restore_registries():
+    """Remove after the test what an example has registered; the kernels of the backends stay."""
     open_installed()
     restore = snapshot_registries()
     yield
@@ -43,12 +43,12 @@ def cleared():
     restore()
 
 
-@pytest.mark.parametrize("module", [m for m in MODULES if examples(m)])
-def test_examples_of_a_module_run(module, cleared, tmp_path):
+@pytest.mark.parametrize("module", [m for m in MODULES if doctests_of_module(m)])
+def test_examples_of_a_module_run(module, restore_registries, tmp_path):
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS, verbose=False)
     report = []
     with plugrad.use("cpu"):
-        for test in examples(module):
+        for test in doctests_of_module(module):
             test.globs.update(plugrad=plugrad, np=np, nn=plugrad_nn, dist=plugrad_distributed)
             test.globs["folder"] = tmp_path
             runner.run(test, out=report.append)
@@ -56,4 +56,4 @@ def test_examples_of_a_module_run(module, cleared, tmp_path):
 
 
 def test_most_modules_have_examples():
-    assert sum(len(examples(m)) for m in MODULES) > 100
+    assert sum(len(doctests_of_module(m)) for m in MODULES) > 100

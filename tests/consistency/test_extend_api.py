@@ -6,23 +6,34 @@ from difflib import unified_diff
 import pytest
 
 from consistency import extend_api
-from consistency.extend_api import needed, page, read, remedy
+from consistency.extend_api import (
+    explain_mismatch,
+    format_snapshot,
+    parse_snapshot,
+    required_api_number,
+)
 from consistency.test_packaging import PLUGINS
 from plugrad.discovery import manifest
 
-COMMITTED = extend_api.FILE.read_text("utf-8")
+COMMITTED_SNAPSHOT = extend_api.SNAPSHOT_FILE.read_text("utf-8")
 
 
 def test_the_signatures_are_those_of_the_snapshot():
     lines = extend_api.snapshot()
-    changed = list(unified_diff(read(COMMITTED)[2], lines, "snapshot", "now", n=0, lineterm=""))
-    what = remedy(COMMITTED, lines) or "run `make docs` and commit what it writes"
+    changed = list(
+        unified_diff(
+            parse_snapshot(COMMITTED_SNAPSHOT)[2], lines, "snapshot", "now", n=0, lineterm=""
+        )
+    )
+    what = (
+        explain_mismatch(COMMITTED_SNAPSHOT, lines) or "run `make docs` and commit what it writes"
+    )
     assert not changed, "\n".join([what, *changed])
 
 
 def test_the_number_is_that_of_the_code():
-    assert read(COMMITTED)[0] == manifest.API_VERSION
-    assert remedy(COMMITTED, extend_api.snapshot()) == ""
+    assert parse_snapshot(COMMITTED_SNAPSHOT)[0] == manifest.API_VERSION
+    assert explain_mismatch(COMMITTED_SNAPSHOT, extend_api.snapshot()) == ""
 
 
 @pytest.mark.parametrize("plugin", PLUGINS, ids=lambda path: path.name)
@@ -32,33 +43,38 @@ def test_our_plugins_are_written_for_an_api_that_is_served(plugin):
     assert manifest.is_api_supported((int(found[1]), int(found[2])))
 
 
-RELEASED = "plugin API 1.3, released with 0.4.0\na(x)\nb(y)\n"
+RELEASED_SNAPSHOT = "plugin API 1.3, released with 0.4.0\na(x)\nb(y)\n"
 
 
 def test_a_change_after_a_release_needs_another_number(monkeypatch):
     monkeypatch.setattr(manifest, "API_VERSION", (1, 3))
-    assert remedy(RELEASED, ["a(x)", "b(y)"]) == ""
-    assert needed(RELEASED, ["a(x)", "b(y)", "c(z)"]) == (1, 4)  # old plugins run
+    assert explain_mismatch(RELEASED_SNAPSHOT, ["a(x)", "b(y)"]) == ""
+    assert required_api_number(RELEASED_SNAPSHOT, ["a(x)", "b(y)", "c(z)"]) == (
+        1,
+        4,
+    )  # old plugins run
     for changed in (["a(x, other)", "b(y)"], ["a(x)"]):  # old plugins may not run
-        assert needed(RELEASED, changed) == (2, 0)
-        assert "raise API in plugrad/discovery/manifest.py to 2.0" in remedy(RELEASED, changed)
+        assert required_api_number(RELEASED_SNAPSHOT, changed) == (2, 0)
+        assert "raise API in plugrad/discovery/manifest.py to 2.0" in explain_mismatch(
+            RELEASED_SNAPSHOT, changed
+        )
     monkeypatch.setattr(extend_api, "snapshot", lambda: ["a(x)"])
     with pytest.raises(SystemExit, match=r"to 2\.0"):
-        page(RELEASED)
+        format_snapshot(RELEASED_SNAPSHOT)
     monkeypatch.setattr(manifest, "API_VERSION", (2, 0))
-    assert page(RELEASED) == "plugin API 2.0, not released\na(x)\n"
-    assert page(page(RELEASED)) == page(RELEASED)
+    assert format_snapshot(RELEASED_SNAPSHOT) == "plugin API 2.0, not released\na(x)\n"
+    assert format_snapshot(format_snapshot(RELEASED_SNAPSHOT)) == format_snapshot(RELEASED_SNAPSHOT)
 
 
 def test_between_releases_the_number_changes_once(monkeypatch):
     monkeypatch.setattr(manifest, "API_VERSION", (1, 4))
     monkeypatch.setattr(extend_api, "snapshot", lambda: ["c(z)"])
-    unreleased = RELEASED.replace("1.3, released with 0.4.0", "1.4, not released")
-    assert page(unreleased) == "plugin API 1.4, not released\nc(z)\n"
+    unreleased = RELEASED_SNAPSHOT.replace("1.3, released with 0.4.0", "1.4, not released")
+    assert format_snapshot(unreleased) == "plugin API 1.4, not released\nc(z)\n"
 
 
 def test_the_snapshot_has_each_kind_of_thing():
-    lines = read(COMMITTED)[2]
+    lines = parse_snapshot(COMMITTED_SNAPSHOT)[2]
     assert lines == sorted(set(lines))
     for expected in (
         r"class Backend\(ABC\)",

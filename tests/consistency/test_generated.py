@@ -4,8 +4,8 @@ import pytest
 
 import plugrad
 from consistency import contract_pages, generated, notebooks
-from consistency.committed import committed
-from consistency.coverage import FAMILIES, contracts, coverage
+from consistency.committed import committed_kernel_table
+from consistency.coverage import KERNEL_FAMILIES, family_kernels, measure_coverage
 from consistency.tfjs import tfjs_kernels
 from plugrad.discovery.listing import first_party_distributions
 
@@ -13,15 +13,17 @@ REMEDY = "run `make docs` and commit what it writes"
 
 
 def test_page_of_kernels_lists_every_contract():
-    assert list(committed()) == [n for family in FAMILIES for n in contracts(family)], REMEDY
+    assert list(committed_kernel_table()) == [
+        n for family in KERNEL_FAMILIES for n in family_kernels(family)
+    ], REMEDY
 
 
 def test_page_of_kernels_says_what_the_backend_runs(backend):
     (candidate,) = [b for b in plugrad.backends() if b.name == backend]
     if candidate.distribution.lower() not in first_party_distributions():
         pytest.skip(f"the page is about first-party backends, not about {candidate.distribution}")
-    cells = {name: row[backend] for name, row in committed().items()}
-    ran = coverage()
+    cells = {name: row[backend] for name, row in committed_kernel_table().items()}
+    ran = measure_coverage()
     assert cells == {n: generated.dtypes(ran[n]) if n in ran else "–" for n in cells}, REMEDY
 
 
@@ -44,12 +46,12 @@ def test_page_is_up_to_date(page):
 
 def test_there_are_no_other_pages_of_contracts():
     folder = generated.FOLDER / contract_pages.FOLDER
-    assert sorted(path.stem for path in folder.iterdir()) == FAMILIES
+    assert sorted(path.stem for path in folder.iterdir()) == KERNEL_FAMILIES
 
 
-@pytest.mark.parametrize("name", notebooks.NAMES)
+@pytest.mark.parametrize("name", notebooks.EXAMPLE_NAMES)
 def test_notebook_is_up_to_date(name):
-    assert notebooks.path(name).read_text("utf-8") == notebooks.notebook(name), REMEDY
+    assert notebooks.notebook_path(name).read_text("utf-8") == notebooks.make_notebook(name), REMEDY
 
 
 def test_manifest_lists_the_kernels_that_the_backend_registers(backend):

@@ -20,9 +20,9 @@ PLUGINS = sorted(path for path in ROOT.glob("plugins/*/src/plugrad_*") if path.i
 FAMILIES = sorted(path.stem for path in (CORE / "kernels").glob("*.py") if path.stem != "__init__")
 PLUGIN_COLUMNS = [plugin / "kernels" for plugin in PLUGINS]
 REFERENCE = ROOT / "plugins" / "cpu" / "src" / "plugrad_cpu" / "kernels"  # complete by definition
-COMPLETE = [CORE / "ops", CORE / "gradients", REFERENCE]
-COLUMNS = [CORE / "ops", CORE / "gradients", CORE / "batching", *PLUGIN_COLUMNS]
-SOURCES = sorted(
+FOLDERS_WITH_ALL_FAMILIES = [CORE / "ops", CORE / "gradients", REFERENCE]
+FAMILY_FOLDERS = [CORE / "ops", CORE / "gradients", CORE / "batching", *PLUGIN_COLUMNS]
+SOURCE_FILES = sorted(
     path
     for part in ("core/src", "plugins/*/src", "plugins/csrc", "tests", "examples", "benchmarks")
     for folder in ROOT.glob(part)
@@ -30,7 +30,7 @@ SOURCES = sorted(
     if "__pycache__" not in path.parts
 )
 PUBLIC_PAGE = CORE / "__init__.py"  # a list of names, as long as there are names
-OPS_ONLY = {
+FAMILIES_WITHOUT_KERNELS = {
     # made of other families' ops
     "arrow",
     "distributions",
@@ -68,23 +68,23 @@ OPS_ONLY = {
     "ufuncs",
     "windows",
 }
-MOST_LINES = 600
+MAX_LINES = 600
 
 
-def name(path):
+def relative_path(path):
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("column", COMPLETE, ids=name)
+@pytest.mark.parametrize("column", FOLDERS_WITH_ALL_FAMILIES, ids=relative_path)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_family_has_a_file_in_every_layer(family, column):
     assert (column / f"{family}.py").is_file()
 
 
-@pytest.mark.parametrize("column", COLUMNS, ids=name)
+@pytest.mark.parametrize("column", FAMILY_FOLDERS, ids=relative_path)
 def test_layers_have_no_other_families(column):
     extra = {path.stem for path in column.glob("*.py")} - set(FAMILIES) - {"__init__"}
-    assert extra <= (OPS_ONLY if column.name == "ops" else set())
+    assert extra <= (FAMILIES_WITHOUT_KERNELS if column.name == "ops" else set())
 
 
 def test_families_are_imported_when_they_are_used():
@@ -105,16 +105,20 @@ def test_bodies_on_the_host_belong_to_families():
 
 
 def test_files_are_not_too_long():
-    lines = {name(p): len(p.read_text("utf-8").splitlines()) for p in SOURCES if p != PUBLIC_PAGE}
-    too_long = {file: count for file, count in lines.items() if count > MOST_LINES}
+    lines = {
+        relative_path(p): len(p.read_text("utf-8").splitlines())
+        for p in SOURCE_FILES
+        if p != PUBLIC_PAGE
+    }
+    too_long = {file: count for file, count in lines.items() if count > MAX_LINES}
     assert too_long == {}, "split the family, in every layer at once"
 
 
-def contracts():
+def core_contracts():
     return [k for k in KERNELS.values() if k.rule.__module__.startswith("plugrad.kernels.")]
 
 
-@pytest.mark.parametrize("contract", contracts(), ids=lambda k: k.name)
+@pytest.mark.parametrize("contract", core_contracts(), ids=lambda k: k.name)
 def test_contract_belongs_to_its_file_and_says_what_it_does(contract):
     assert contract.rule.__module__ == f"plugrad.kernels.{contract.family}"
     assert contract.family in FAMILIES
@@ -122,7 +126,7 @@ def test_contract_belongs_to_its_file_and_says_what_it_does(contract):
         assert contract.rule.__doc__
 
 
-@pytest.mark.parametrize("contract", contracts(), ids=lambda k: k.name)
+@pytest.mark.parametrize("contract", core_contracts(), ids=lambda k: k.name)
 def test_contract_has_a_gradient_or_says_that_it_has_none(contract):
     assert plugrad.get_gradient(contract.name) is not None, (
         f"declare gradient({contract.name}, …) or not_differentiable in gradients/{contract.family}.py"
@@ -130,16 +134,16 @@ def test_contract_has_a_gradient_or_says_that_it_has_none(contract):
 
 
 def test_gradients_belong_to_contracts():
-    declared = {contract.name for contract in contracts()}
+    declared = {contract.name for contract in core_contracts()}
     assert {n for n in plugrad.get_gradients() if n in KERNELS} >= declared
 
 
 def needs_batching_rule(contract):
-    """Whether vmap needs to be told how to run a kernel: not where axes are aligned, or where it cannot."""
+    """Whether vmap needs a batching rule for a kernel; elementwise kernels need none."""
     return bool(contract.inputs) and not contract.is_elementwise and not contract.dynamic_shape
 
 
-@pytest.mark.parametrize("contract", contracts(), ids=lambda k: k.name)
+@pytest.mark.parametrize("contract", core_contracts(), ids=lambda k: k.name)
 def test_contract_has_a_batching_rule_or_needs_none(contract):
     assert (find_batching(contract.name) is not None) == needs_batching_rule(contract), (
         f"declare register_batching({contract.name}, …) or batched_by_loop in batching/{contract.family}.py"
@@ -147,12 +151,12 @@ def test_contract_has_a_batching_rule_or_needs_none(contract):
 
 
 def test_families_have_a_file_of_batching_rules_if_they_need_one():
-    needing = {contract.family for contract in contracts() if needs_batching_rule(contract)}
+    needing = {contract.family for contract in core_contracts() if needs_batching_rule(contract)}
     files = {path.stem for path in (CORE / "batching").glob("*.py")} - {"__init__"}
     assert files == needing
 
 
-@pytest.mark.parametrize("contract", contracts(), ids=lambda k: k.name)
+@pytest.mark.parametrize("contract", core_contracts(), ids=lambda k: k.name)
 def test_reference_backend_implements_the_contract(contract):
     with plugrad.use("cpu"):
         assert plugrad.get_kernel(contract.name, "cpu") is not None
@@ -162,15 +166,15 @@ def test_reference_backend_implements_the_contract(contract):
 
 
 def public_names():
-    """Return the names that plugrad/__init__.py re-exports, as it spells them: ``x as x``."""
+    """Return the (original, exported) names that plugrad/__init__.py re-exports as ``x as x``."""
     tree = ast.parse((CORE / "__init__.py").read_text("utf-8"))
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
-    aliases = [a for node in (*imports, *imported_later()[1]) for a in node.names]
+    aliases = [a for node in (*imports, *type_checking_imports()[1]) for a in node.names]
     return [(a.name, a.asname) for a in aliases]
 
 
-def imported_later():
-    """Return the imports that only type checkers see: of namespaces, and of functions."""
+def type_checking_imports():
+    """Return the imports that only type checkers see: of modules, and of functions."""
     tree = ast.parse((CORE / "__init__.py").read_text("utf-8"))
     condition, _ = [node for node in tree.body if isinstance(node, ast.If)]
     assert ast.unparse(condition.test) == "typing.TYPE_CHECKING"
@@ -178,13 +182,13 @@ def imported_later():
     return namespaces, functions
 
 
-PUBLIC = [exported or original for original, exported in public_names()]
-CALLABLE = [
+PUBLIC_NAMES = [exported or original for original, exported in public_names()]
+PUBLIC_CALLABLES = [
     n
-    for n in PUBLIC
+    for n in PUBLIC_NAMES
     if inspect.isfunction(getattr(plugrad, n)) or inspect.isclass(getattr(plugrad, n))
 ]
-PLAIN = {
+CALLABLES_WITHOUT_EXAMPLE = {
     "GradientConfig": "register_gradient shows it",
     "KernelConfig": "register_kernel shows it",
     "Memory": "a report: memory() shows it",
@@ -213,11 +217,11 @@ def test_page_is_explicit():
     kinds = {type(node) for node in tree.body} - {ast.FunctionDef}
     assert functions == ["__getattr__", "__dir__"]
     assert kinds <= {ast.Expr, ast.Import, ast.ImportFrom, ast.Assign, ast.If}
-    assert len(PUBLIC) == len(set(PUBLIC))
+    assert len(PUBLIC_NAMES) == len(set(PUBLIC_NAMES))
 
 
 def test_type_checkers_see_what_is_imported_when_it_is_used():
-    namespaces, functions = imported_later()
+    namespaces, functions = type_checking_imports()
     later = {alias.name: node.module for node in functions for alias in node.names}
     assert later == {
         name: f"plugrad.{module}" for name, module in plugrad._MODULE_OF_EXPORT.items()
@@ -240,7 +244,7 @@ def test_every_contract_is_known_from_the_start():
     output = subprocess.run(
         [sys.executable, "-c", known], capture_output=True, text=True, check=True
     )
-    assert {contract.name for contract in contracts()} <= set(output.stdout.split())
+    assert {contract.name for contract in core_contracts()} <= set(output.stdout.split())
 
 
 def test_unknown_name_gets_a_suggestion():
@@ -248,7 +252,7 @@ def test_unknown_name_gets_a_suggestion():
         _ = plugrad.softmx
 
 
-NAMESPACES = (
+NAMESPACE_MODULES = (
     "fft",
     "fused",
     "image",
@@ -260,40 +264,49 @@ NAMESPACES = (
     "string",
     "tfjs",
 )
-HIDDEN = ("__builtins__", "__cached__", "__doc__", "__file__", "__loader__", "__name__")
-HIDDEN += ("__package__", "__path__", "__spec__", "__dir__", "__getattr__", "__version__")
+MODULE_ATTRIBUTES = ("__builtins__", "__cached__", "__doc__", "__file__", "__loader__", "__name__")
+MODULE_ATTRIBUTES += (
+    "__package__",
+    "__path__",
+    "__spec__",
+    "__dir__",
+    "__getattr__",
+    "__version__",
+)
 
 
-def shown(module):
-    return set(dir(module)) - set(HIDDEN)
+def listed_names(module):
+    return set(dir(module)) - set(MODULE_ATTRIBUTES)
 
 
 def test_page_shows_what_it_exports_and_no_other_module():
-    modules = ("errors", "extend", "kernels", "optimizers", *NAMESPACES)
-    assert shown(plugrad) == {*PUBLIC, "newaxis", *modules}
-    for name in shown(plugrad):
+    modules = ("errors", "extend", "kernels", "optimizers", *NAMESPACE_MODULES)
+    assert listed_names(plugrad) == {*PUBLIC_NAMES, "newaxis", *modules}
+    for name in listed_names(plugrad):
         assert not inspect.ismodule(getattr(plugrad, name)) or name in modules
 
 
-@pytest.mark.parametrize("space", NAMESPACES)
+@pytest.mark.parametrize("space", NAMESPACE_MODULES)
 def test_namespace_shows_its_own_names_and_nothing_else(space):
     tree = ast.parse((CORE / f"{space}.py").read_text("utf-8"))
     aliases = [a for node in tree.body if isinstance(node, ast.ImportFrom) for a in node.names]
-    assert shown(getattr(plugrad, space)) == {alias.asname for alias in aliases}
+    assert listed_names(getattr(plugrad, space)) == {alias.asname for alias in aliases}
 
 
-@pytest.mark.parametrize("public", CALLABLE)
+@pytest.mark.parametrize("public", PUBLIC_CALLABLES)
 def test_public_name_has_a_docstring_with_an_example(public):
     documented = inspect.getdoc(getattr(plugrad, public))
     assert documented
     first = documented.splitlines()[0]
     assert first.endswith((".", ":", "``")), f"the first line is a sentence: {first!r}"
     has_example = bool(doctest.DocTestParser().get_examples(documented))
-    assert has_example != (public in PLAIN), f"{public}: give an example, or a reason in PLAIN"
+    assert has_example != (public in CALLABLES_WITHOUT_EXAMPLE), (
+        f"{public}: give an example, or a reason in CALLABLES_WITHOUT_EXAMPLE"
+    )
 
 
 def test_reasons_are_about_public_names():
-    assert set(PLAIN) <= set(CALLABLE)
+    assert set(CALLABLES_WITHOUT_EXAMPLE) <= set(PUBLIC_CALLABLES)
 
 
 @pytest.mark.parametrize("error", [e for e in vars(plugrad.errors).values() if inspect.isclass(e)])

@@ -7,14 +7,14 @@ import sys
 
 import pytest
 
-LATER = (
+LAZILY_IMPORTED_MODULES = (
     *("wgpu", "wasmtime", "pluggy", "importlib_metadata", "importlib.metadata", "torch", "scipy"),
     *("numpy.random", "numpy.typing", "dataclasses", "pkgutil"),
 )
 
 
-def loaded(program):
-    """Return the modules that a fresh interpreter has loaded after a program."""
+def loaded_modules(program):
+    """Return the modules that a fresh interpreter has loaded at the end of a program."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("PLUGRAD_")}
     done = subprocess.run(
         [
@@ -31,34 +31,37 @@ def loaded(program):
 
 
 @pytest.fixture(scope="module")
-def without_plugrad():
-    return set(loaded("import numpy"))
+def modules_loaded_by_numpy():
+    return set(loaded_modules("import numpy"))
 
 
-def plugins(modules):
+def plugin_implementation_modules(modules):
     return [m for m in modules if m.startswith("plugrad_") and "." not in m and "editable" not in m]
 
 
-def test_import_loads_no_plugin(without_plugrad):
-    modules = set(loaded("import plugrad"))
+def test_import_loads_no_plugin(modules_loaded_by_numpy):
+    modules = set(loaded_modules("import plugrad"))
     assert "plugrad.engine" in modules
-    assert plugins(modules) == []
+    assert plugin_implementation_modules(modules) == []
 
 
-@pytest.mark.parametrize("library", LATER)
-def test_import_does_not_load(library, without_plugrad):
-    if library in without_plugrad:
+@pytest.mark.parametrize("library", LAZILY_IMPORTED_MODULES)
+def test_import_does_not_load(library, modules_loaded_by_numpy):
+    if library in modules_loaded_by_numpy:
         pytest.skip(f"NumPy, or the interpreter's start, loads {library} itself")
-    assert library not in loaded("import plugrad")
+    assert library not in loaded_modules("import plugrad")
 
 
 def test_listing_backends_loads_no_plugin():
-    modules = loaded("import plugrad; assert plugrad.backends()")
-    assert plugins(modules) == []
+    modules = loaded_modules("import plugrad; assert plugrad.backends()")
+    assert plugin_implementation_modules(modules) == []
     assert not {"wgpu", "wasmtime", "importlib_metadata"} & set(modules)
 
 
 def test_using_one_backend_loads_no_other():
-    modules = loaded('import plugrad; plugrad.use("cpu"); plugrad.zeros(2) + 1')
-    assert plugins(modules) == ["plugrad_cpu", "plugrad_native"]  # the backend, and its pack
+    modules = loaded_modules('import plugrad; plugrad.use("cpu"); plugrad.zeros(2) + 1')
+    assert plugin_implementation_modules(modules) == [
+        "plugrad_cpu",
+        "plugrad_native",
+    ]  # the backend, and its pack
     assert not {"wgpu", "wasmtime"} & set(modules)

@@ -9,79 +9,95 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FILES = [
+SOURCE_FILES = [
     path.relative_to(ROOT)
     for source in ("core/src", *(p.relative_to(ROOT) for p in ROOT.glob("plugins/*/src")))
     for path in sorted((ROOT / source).rglob("*.py"))
 ]
-WIDE = {"BaseException", "Exception", "OSError", "RuntimeError", "TimeoutError", "InterruptedError"}
+BROAD_EXCEPTIONS = {
+    "BaseException",
+    "Exception",
+    "OSError",
+    "RuntimeError",
+    "TimeoutError",
+    "InterruptedError",
+}
 """The classes of what handlers mostly raise, and those that these derive from."""
-ASKING = {"is_interruption", "must_propagate"}
+INTERRUPTION_CHECKS = {"is_interruption", "must_propagate"}
 """The functions that say whether an exception came from outside."""
-KEPT = "the thread that waits for the work raises it"
-EXCUSED = {
+RAISED_BY_WAITING_THREAD = "the thread that waits for the work raises it"
+EXCUSES_BY_FILE = {
     "core/src/plugrad/cli/__init__.py": {"with suppress(OSError)": "the command ends"},
     "core/src/plugrad/cli/child.py": {"except BaseException": "the process reports it and ends"},
     "core/src/plugrad/ops/arrow.py": {"except BaseException": "it is what the caller in C raises"},
     "core/src/plugrad/tracing/replay.py": {"except BaseException": "explain_failure asks"},
-    "plugins/cpu/src/plugrad_cpu/threads.py": {"except BaseException": KEPT},
+    "plugins/cpu/src/plugrad_cpu/threads.py": {"except BaseException": RAISED_BY_WAITING_THREAD},
     "plugins/distributed/src/plugrad_distributed/startup.py": {
         "except Exception": "the end of the program, which is ended for all ranks"
     },
-    "plugins/nn/src/plugrad_nn/prefetching.py": {"except BaseException": KEPT},
+    "plugins/nn/src/plugrad_nn/prefetching.py": {"except BaseException": RAISED_BY_WAITING_THREAD},
     "plugins/wasm/src/plugrad_wasm/compile_server.py": {
         "with suppress(": "a process of its own, without plugrad"
     },
-    "plugins/wasm/src/plugrad_wasm/stoppable.py": {"except BaseException": KEPT},
-    "plugins/wasm/src/plugrad_wasm/workers.py": {"except BaseException": KEPT},
+    "plugins/wasm/src/plugrad_wasm/stoppable.py": {
+        "except BaseException": RAISED_BY_WAITING_THREAD
+    },
+    "plugins/wasm/src/plugrad_wasm/workers.py": {"except BaseException": RAISED_BY_WAITING_THREAD},
 }
 """How lines begin that may catch anything, and why nothing is lost there."""
 
 
-def classes(node):
+def exception_names(node):
     """Return the names in an ``except`` or in the arguments of ``suppress``."""
     return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} if node else {"BaseException"}
 
 
-def lets_pass(handler):
-    """Whether a handler raises what it caught, or asks whether it came from outside."""
+def propagates_interruptions(handler):
+    """Whether an exception handler reraises interruptions such as KeyboardInterrupt."""
     last = handler.body[-1]
     if isinstance(last, ast.Raise) and last.exc is None:
         return not any(isinstance(n, ast.Return) for s in handler.body for n in ast.walk(s))
     calls = [n.func for s in handler.body for n in ast.walk(s) if isinstance(n, ast.Call)]
-    return any(isinstance(f, ast.Name) and f.id in ASKING for f in calls)
+    return any(isinstance(f, ast.Name) and f.id in INTERRUPTION_CHECKS for f in calls)
 
 
-def dropped(tree):
-    """Yield the lines that may drop what comes from outside."""
+def iter_swallowing_lines(tree):
+    """Yield the numbers of the lines that may swallow an interruption."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Try):
             for handler in node.handlers:
-                if classes(handler.type) & WIDE and not lets_pass(handler):
+                if exception_names(
+                    handler.type
+                ) & BROAD_EXCEPTIONS and not propagates_interruptions(handler):
                     yield handler.lineno
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name | ast.Attribute)
             and getattr(node.func, "id", getattr(node.func, "attr", "")) == "suppress"
-            and any(classes(a) & WIDE for a in node.args)
+            and any(exception_names(a) & BROAD_EXCEPTIONS for a in node.args)
         ):
             yield node.lineno
 
 
-def find_unexcused(path):
-    """Return the lines of a file that drop everything without an excuse, and the excuses that no line needs."""
+def find_unexcused_lines(path):
+    """Return the lines of a file that swallow interruptions without an excuse, and the excuses that match no line."""
     source = (ROOT / path).read_text("utf-8")
     if "except" not in source and "suppress" not in source:
         lines = []  # most files: to parse them all takes a second
     else:
-        lines = [source.splitlines()[number - 1].strip() for number in dropped(ast.parse(source))]
-    excuses = EXCUSED.get(path.as_posix(), {})
+        lines = [
+            source.splitlines()[number - 1].strip()
+            for number in iter_swallowing_lines(ast.parse(source))
+        ]
+    excuses = EXCUSES_BY_FILE.get(path.as_posix(), {})
     bare = [line for line in lines if not line.startswith((*excuses,))]
     return bare + [start for start in excuses if not any(line.startswith(start) for line in lines)]
 
 
 def test_what_comes_from_outside_is_not_dropped():
-    assert {str(path): lines for path in FILES if (lines := find_unexcused(path))} == {}
+    assert {
+        str(path): lines for path in SOURCE_FILES if (lines := find_unexcused_lines(path))
+    } == {}
 
 
 @pytest.mark.parametrize(
@@ -95,10 +111,10 @@ def test_what_comes_from_outside_is_not_dropped():
     ],
 )
 def test_what_drops_everything_is_found(code):
-    assert len([*dropped(ast.parse(code))]) == 1
+    assert len([*iter_swallowing_lines(ast.parse(code))]) == 1
 
 
-HELD_OTHERWISE = {
+FILES_WITHOUT_HOLD_SAFELY = {
     "core/src/plugrad/discovery/load_locks.py": "a condition shares it",
     "plugins/nn/src/plugrad_nn/prefetching.py": "a condition shares it",
     "plugins/wasm/src/plugrad_wasm/forks.py": "forks take it without a block",
@@ -108,7 +124,7 @@ HELD_OTHERWISE = {
 
 
 def locks_without_hold_safely(path):
-    """Return the lines of a file that make a lock which is not held by `hold_safely`."""
+    """Return the lines of a file that create a lock, unless `hold_safely` acquires it."""
     source = (ROOT / path).read_text("utf-8")
     if "Lock" not in source:
         return []
@@ -124,6 +140,12 @@ def locks_without_hold_safely(path):
 
 
 def test_no_interruption_leaves_a_lock_locked():
-    found = {path.as_posix(): lines for path in FILES if (lines := locks_without_hold_safely(path))}
-    assert {path: lines for path, lines in found.items() if path not in HELD_OTHERWISE} == {}
-    assert found.keys() == HELD_OTHERWISE.keys(), "not needed"
+    found = {
+        path.as_posix(): lines
+        for path in SOURCE_FILES
+        if (lines := locks_without_hold_safely(path))
+    }
+    assert {
+        path: lines for path, lines in found.items() if path not in FILES_WITHOUT_HOLD_SAFELY
+    } == {}
+    assert found.keys() == FILES_WITHOUT_HOLD_SAFELY.keys(), "not needed"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from consistency.imports import circles, graph, lazy, modules
+from consistency.imports import import_cycles, import_graph, iter_lazy_imports, module_files
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "core" / "src"
@@ -66,10 +66,10 @@ LAYERS_OF_PLUGINS = {
     ),
 }
 """The packages and modules of plugins that consist of packages, in the same order."""
-HEAVY = {"numpy", "wgpu", "wasmtime", "cffi"}
+LAZY_LIBRARIES = {"numpy", "wgpu", "wasmtime", "cffi"}
 
 
-def imports(path, *, at_import_only=False):
+def find_imports(path, *, at_import_only=False):
     """Return the modules that a file imports, as dotted names; ``from a import b`` gives both a and a.b.
 
     What stands under ``if TYPE_CHECKING`` does not run and does not count.
@@ -93,17 +93,17 @@ def imports(path, *, at_import_only=False):
     return found
 
 
-def within(modules, package):
+def modules_in_package(modules, package):
     """Return the modules that lie in a package."""
     return {m for m in modules if m == package or m.startswith(f"{package}.")}
 
 
-def name(path):
+def relative_path(path):
     return str(path.relative_to(ROOT))
 
 
-def rank(module):
-    """Return the layer of a module of core."""
+def layer_index(module):
+    """Return the index of the layer of a module of core."""
     return RANKS[module.removeprefix("plugrad").removeprefix(".").partition(".")[0]]
 
 
@@ -111,10 +111,12 @@ def rank(module):
 
 
 @pytest.mark.parametrize(
-    "source", [SOURCE, *(p.parent for p in PLUGINS)], ids=lambda s: name(s).replace("/src", "")
+    "source",
+    [SOURCE, *(p.parent for p in PLUGINS)],
+    ids=lambda s: relative_path(s).replace("/src", ""),
 )
 def test_no_circle_has_more_than_one_file(source):
-    assert circles(graph(source)) == []
+    assert import_cycles(import_graph(source)) == []
 
 
 def test_a_circle_is_found(tmp_path):
@@ -122,36 +124,41 @@ def test_a_circle_is_found(tmp_path):
     (tmp_path / "b.py").write_text("if TYPE_CHECKING:\n    from c import C")
     (tmp_path / "c.py").write_text("import a")
     (tmp_path / "d.py").write_text("import a")
-    assert circles(graph(tmp_path)) == [["a", "b", "c"]]
+    assert import_cycles(import_graph(tmp_path)) == [["a", "b", "c"]]
 
 
 # --- layers ---------------------------------------------------------------------------------------
 
 
 def test_every_module_has_a_layer():
-    tops = {m.partition(".")[2].partition(".")[0] for m in within(modules(SOURCE), "plugrad")}
+    tops = {
+        m.partition(".")[2].partition(".")[0]
+        for m in modules_in_package(module_files(SOURCE), "plugrad")
+    }
     assert tops == RANKS.keys()
 
 
 def test_imports_lead_to_layers_above():
-    edges = graph(SOURCE)
+    edges = import_graph(SOURCE)
     upwards = {
-        module: sorted(m for m in edges[module] if rank(m) > rank(module))
-        for module in within(modules(SOURCE), "plugrad")
+        module: sorted(m for m in edges[module] if layer_index(m) > layer_index(module))
+        for module in modules_in_package(module_files(SOURCE), "plugrad")
     }
     assert {module: below for module, below in upwards.items() if below} == {}
 
 
 @pytest.mark.parametrize("plugin", PLUGINS, ids=lambda path: path.name)
 def test_packages_of_plugins_import_in_one_direction(plugin):
-    """The files of a plugin make no circle, and neither do its packages, each taken as a whole."""
-    assert circles(between_packages(graph(plugin.parent))) == []
+    """Neither the files of a plugin import each other in a cycle, nor its packages, each taken as one module."""
+    assert import_cycles(contract_to_packages(import_graph(plugin.parent))) == []
 
 
 @pytest.mark.parametrize("plugin", LAYERS_OF_PLUGINS)
 def test_packages_of_plugins_import_from_layers_above(plugin):
     ranks = {name: rank for rank, names in enumerate(LAYERS_OF_PLUGINS[plugin]) for name in names}
-    found = between_packages(graph(ROOT / "plugins" / plugin.removeprefix("plugrad_") / "src"))
+    found = contract_to_packages(
+        import_graph(ROOT / "plugins" / plugin.removeprefix("plugrad_") / "src")
+    )
     assert found.keys() == ranks.keys()
     wrong = {
         (low, high) for low, above in found.items() for high in above if ranks[high] >= ranks[low]
@@ -165,12 +172,12 @@ def test_a_circle_of_packages_is_found(tmp_path):
         folder.mkdir(parents=True)
         (folder / "one.py").write_text(text)
     (tmp_path / "p" / "b" / "two.py").write_text("from p.a import one")
-    assert circles(graph(tmp_path)) == []
-    assert circles(between_packages(graph(tmp_path))) == [["a", "b"]]
+    assert import_cycles(import_graph(tmp_path)) == []
+    assert import_cycles(contract_to_packages(import_graph(tmp_path))) == [["a", "b"]]
 
 
-def between_packages(edges):
-    """Return which packages, and modules beside them, import which others of one distribution."""
+def contract_to_packages(edges):
+    """Return the import graph of the packages and top-level modules of a distribution."""
 
     def package(module):
         return module.partition(".")[2].partition(".")[0]
@@ -181,7 +188,7 @@ def between_packages(edges):
     return found
 
 
-LAZY = {
+FILES_WITH_LAZY_IMPORTS = {
     "plugrad.discovery.hooks": "the command lists plugins without pluggy and NumPy",
     "plugrad.cli": "the command starts without what it may not need",
     "plugrad.cli.child": "each job imports what it does",
@@ -198,36 +205,38 @@ LAZY = {
 def test_lazy_imports_have_a_reason():
     found = {
         module
-        for module, path in within_core().items()
-        if any(re.search(r"\bplugrad\b", statement) for _, statement in lazy(path))
+        for module, path in core_module_files().items()
+        if any(re.search(r"\bplugrad\b", statement) for _, statement in iter_lazy_imports(path))
     }
-    assert found == LAZY.keys()
+    assert found == FILES_WITH_LAZY_IMPORTS.keys()
 
 
-def within_core():
-    return {m: path for m, path in modules(SOURCE).items() if m.partition(".")[0] == "plugrad"}
+def core_module_files():
+    return {m: path for m, path in module_files(SOURCE).items() if m.partition(".")[0] == "plugrad"}
 
 
-@pytest.mark.parametrize("path", sorted((CORE / "host").glob("*.py")), ids=name)
+@pytest.mark.parametrize("path", sorted((CORE / "host").glob("*.py")), ids=relative_path)
 def test_bodies_on_the_host_import_contracts_and_run_nothing(path):
-    found = imports(path)
+    found = find_imports(path)
     for package in ("plugrad.tape", "plugrad.registry", "plugrad.tensor.tensor"):
-        assert not within(found, package)
+        assert not modules_in_package(found, package)
 
 
-PLUGIN = re.compile(r"plugrad[_-](?:cpu|native|wasm|webgpu)\b")
+PLUGIN_NAME_PATTERN = re.compile(r"plugrad[_-](?:cpu|native|wasm|webgpu)\b")
 
 
 def test_core_imports_no_plugin_and_names_none():
     for path in sorted(CORE.rglob("*.py")):
         text = path.read_text("utf-8")
         if "plugrad_" in text:  # few files: to parse them all takes seconds
-            assert not [m for m in imports(path) if m.startswith("plugrad_")], name(path)
-        if PLUGIN.search(text):
-            assert PLUGIN.findall(_without_docstrings(text)) == [], name(path)
+            assert not [m for m in find_imports(path) if m.startswith("plugrad_")], relative_path(
+                path
+            )
+        if PLUGIN_NAME_PATTERN.search(text):
+            assert PLUGIN_NAME_PATTERN.findall(_remove_docstrings(text)) == [], relative_path(path)
 
 
-def _without_docstrings(text):
+def _remove_docstrings(text):
     """Return the code of a file; examples in docstrings may name what is installed."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
@@ -242,23 +251,30 @@ def _without_docstrings(text):
 
 
 @pytest.mark.parametrize(
-    "path", [p for plugin in PLUGINS for p in sorted(plugin.rglob("*.py"))], ids=name
+    "path", [p for plugin in PLUGINS for p in sorted(plugin.rglob("*.py"))], ids=relative_path
 )
 def test_plugins_import_only_public_modules_of_other_distributions(path):
-    """Imports for types count, too. Libraries upon the ops need those that users have."""
+    """Imports under TYPE_CHECKING count too. Libraries import only what users may import."""
     own = path.relative_to(ROOT).parts[3]
-    found = statements(path)
-    others = {m for m in found if m.partition(".")[0].startswith("plugrad")} - within(found, own)
-    public = {"plugrad", "plugrad.extend", "plugrad.kernels", *within(others, "plugrad.kernels")}
+    found = import_statements(path)
+    others = {m for m in found if m.partition(".")[0].startswith("plugrad")} - modules_in_package(
+        found, own
+    )
+    public = {
+        "plugrad",
+        "plugrad.extend",
+        "plugrad.kernels",
+        *modules_in_package(others, "plugrad.kernels"),
+    }
     if own == "plugrad_onnx":
         public |= {"plugrad.errors"}
     if own in ("plugrad_nn", "plugrad_numerics", "plugrad_distributed"):
         public |= {"plugrad.losses", "plugrad.optimizers", "plugrad.random"}
-    assert others <= public | pages_of_backends(own.removeprefix("plugrad_"))
+    assert others <= public | extended_public_modules(own.removeprefix("plugrad_"))
 
 
-def statements(path):
-    """Return the modules that the import statements of a file name."""
+def import_statements(path):
+    """Return the modules that a file imports."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
@@ -268,8 +284,8 @@ def statements(path):
     return found
 
 
-def pages_of_backends(plugin):
-    """Return the public modules of the backends for which a plugin is a kernel pack."""
+def extended_public_modules(plugin):
+    """Return the public modules of the backends that a kernel pack extends."""
     project = tomllib.loads((ROOT / "plugins" / plugin / "pyproject.toml").read_text("utf-8"))
     packs = project["project"]["entry-points"].get("plugrad.kernels", ())
     return {f"plugrad_{name.partition('.')[0]}.extend" for name in packs}
@@ -277,14 +293,14 @@ def pages_of_backends(plugin):
 
 @pytest.mark.parametrize("plugin", PLUGINS, ids=lambda path: path.name)
 def test_importing_a_plugin_does_not_import_its_library(plugin):
-    """The package itself names a factory; what it needs is imported when the factory is called."""
-    found = imports(plugin / "__init__.py", at_import_only=True)
-    assert not {m.split(".")[0] for m in found} & HEAVY
-    for module in within(found, plugin.name) - {plugin.name}:
+    """The package names only a factory; calling the factory imports the library."""
+    found = find_imports(plugin / "__init__.py", at_import_only=True)
+    assert not {m.split(".")[0] for m in found} & LAZY_LIBRARIES
+    for module in modules_in_package(found, plugin.name) - {plugin.name}:
         path = plugin.joinpath(*module.split(".")[1:]).with_suffix(".py")
         if path.is_file():
-            assert not {m.split(".")[0] for m in imports(path, at_import_only=True)} & (
-                HEAVY - {"numpy"}
+            assert not {m.split(".")[0] for m in find_imports(path, at_import_only=True)} & (
+                LAZY_LIBRARIES - {"numpy"}
             )
 
 

@@ -9,25 +9,29 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
-MEMBERS = [ROOT, ROOT / "core", *PLUGINS]
+DISTRIBUTION_FOLDERS = [ROOT, ROOT / "core", *PLUGINS]
 BACKENDS = [p for p in PLUGINS if p.name not in ("distributed", "native", "nn", "numerics", "onnx")]
-PACKAGES = [path for member in MEMBERS for path in member.glob("src/plugrad*") if path.is_dir()]
+PACKAGE_FOLDERS = [
+    path for member in DISTRIBUTION_FOLDERS for path in member.glob("src/plugrad*") if path.is_dir()
+]
 
 
-def project(folder: Path) -> dict:
+def project_table(folder: Path) -> dict:
     return tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
 
 
-def names(requirements: list[str]) -> set[str]:
+def distribution_names(requirements: list[str]) -> set[str]:
     return {re.match(r"[\w.-]+", requirement)[0] for requirement in requirements}
 
 
-META = project(ROOT)
-by_member = pytest.mark.parametrize("member", MEMBERS, ids=lambda path: project(path)["name"])
+META_DISTRIBUTION = project_table(ROOT)
+for_each_distribution = pytest.mark.parametrize(
+    "member", DISTRIBUTION_FOLDERS, ids=lambda path: project_table(path)["name"]
+)
 
 
 def test_distributions_are_those_of_the_design():
-    assert {project(member)["name"] for member in MEMBERS} == {
+    assert {project_table(member)["name"] for member in DISTRIBUTION_FOLDERS} == {
         "plugrad",
         "plugrad-core",
         "plugrad-cpu",
@@ -41,34 +45,34 @@ def test_distributions_are_those_of_the_design():
     }
 
 
-@by_member
+@for_each_distribution
 def test_version_is_the_one_version(member):
-    assert project(member)["version"] == META["version"]
+    assert project_table(member)["version"] == META_DISTRIBUTION["version"]
 
 
-@by_member
+@for_each_distribution
 def test_licence_is_apache_and_its_text_travels_along(member):
-    assert project(member)["license"] == "Apache-2.0"
+    assert project_table(member)["license"] == "Apache-2.0"
     assert (member / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
 
 
-@by_member
+@for_each_distribution
 def test_python_is_3_11_or_later(member):
-    assert project(member)["requires-python"] == ">=3.11"
+    assert project_table(member)["requires-python"] == ">=3.11"
 
 
-@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
+@pytest.mark.parametrize("package", PACKAGE_FOLDERS, ids=lambda path: path.name)
 def test_package_is_typed(package):
     assert (package / "py.typed").is_file()
 
 
 def test_every_member_has_a_package():
-    assert len(PACKAGES) == len(MEMBERS) - 1  # all but the meta-distribution
+    assert len(PACKAGE_FOLDERS) == len(DISTRIBUTION_FOLDERS) - 1  # all but the meta-distribution
 
 
 def test_plugins_are_named_after_their_folder_and_what_they_bring():
     for plugin in PLUGINS:
-        assert project(plugin)["name"] == f"plugrad-{plugin.name}"
+        assert project_table(plugin)["name"] == f"plugrad-{plugin.name}"
         package = f"plugrad_{plugin.name}"
         brought = {
             "native": {"plugrad.kernels": {"cpu.native": f"{package}:register"}},
@@ -86,17 +90,17 @@ def test_plugins_are_named_after_their_folder_and_what_they_bring():
             },
         }
         backend = {"plugrad.backends": {plugin.name: f"{package}:backend"}}
-        assert project(plugin)["entry-points"] == brought.get(plugin.name, backend)
+        assert project_table(plugin)["entry-points"] == brought.get(plugin.name, backend)
 
 
 def test_extras_are_the_plugins_that_are_not_always_installed_and_files():
-    version = META["version"]
-    extras = dict(META["optional-dependencies"])
+    version = META_DISTRIBUTION["version"]
+    extras = dict(META_DISTRIBUTION["optional-dependencies"])
     always = ["core", "cpu", "native"]
     unnamed = ["distributed"]  # its extras are named after what connects the processes
     optional = sorted(p.name for p in PLUGINS if p.name not in [*always, *unnamed])
 
-    assert [d.partition(" ;")[0] for d in META["dependencies"]] == [
+    assert [d.partition(" ;")[0] for d in META_DISTRIBUTION["dependencies"]] == [
         f"plugrad-{name}=={version}" for name in always
     ]
     assert extras.pop("all") == [
@@ -104,27 +108,29 @@ def test_extras_are_the_plugins_that_are_not_always_installed_and_files():
     ]
     for extra, library in (("bfloat16", "ml-dtypes"), ("image", "pillow"), ("save", "safetensors")):
         assert extras.pop(extra) == [f"plugrad-core[{extra}]=={version}"]
-        assert names(project(ROOT / "core")["optional-dependencies"][extra]) == {library}
-    for extra in project(ROOT / "plugins" / "distributed")["optional-dependencies"]:
+        assert distribution_names(project_table(ROOT / "core")["optional-dependencies"][extra]) == {
+            library
+        }
+    for extra in project_table(ROOT / "plugins" / "distributed")["optional-dependencies"]:
         assert extras.pop(extra) == [f"plugrad-distributed[{extra}]=={version}"]
     assert extras == {name: [f"plugrad-{name}=={version}"] for name in optional}
 
 
-@by_member
+@for_each_distribution
 def test_distributions_require_releases_that_fit_together(member):
-    """The same minor version, whose releases only mend; the meta-distribution is one release of all."""
-    metadata = project(member)
+    """Distributions require the same minor version of each other; the meta-distribution requires one exact release."""
+    metadata = project_table(member)
     required = [
         *metadata.get("dependencies", []),
         *(r for extra in metadata.get("optional-dependencies", {}).values() for r in extra),
     ]
     sign = "==" if member == ROOT else "~="
     for requirement in (r.partition(" ;")[0] for r in required if r.startswith("plugrad-")):
-        assert requirement.endswith(f"{sign}{META['version']}"), requirement
+        assert requirement.endswith(f"{sign}{META_DISTRIBUTION['version']}"), requirement
 
 
 def test_core_needs_three_distributions():
-    assert names(project(ROOT / "core")["dependencies"]) == {
+    assert distribution_names(project_table(ROOT / "core")["dependencies"]) == {
         "importlib-metadata",
         "numpy",
         "pluggy",

@@ -18,22 +18,24 @@ from plugrad.registry.transaction import snapshot_registries
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-WITH_EXAMPLES = [page for page in PAGES if ">>>" in page.read_text("utf-8")]
-DATA = [p for p in (ROOT / "examples" / "data").iterdir() if p.suffix != ".md"]
+PAGES_WITH_EXAMPLES = [page for page in PAGES if ">>>" in page.read_text("utf-8")]
+EXAMPLE_DATA_FILES = [p for p in (ROOT / "examples" / "data").iterdir() if p.suffix != ".md"]
 # A program that is told from its first line to its last: its blocks without prompts run too.
-PROGRAM = ROOT / "docs" / "explanation" / "in-200-lines.md"
+PROGRAM_PAGE = ROOT / "docs" / "explanation" / "in-200-lines.md"
 # A whole program without prompts, which can be copied, and below it what it prints.
-PRINTED = re.compile(r"^```python\n(?!>>>)([^`]*)^```\n\n```text\n([^`]*)^```$", re.M)
+PRINTING_BLOCK_PATTERN = re.compile(
+    r"^```python\n(?!>>>)([^`]*)^```\n\n```text\n([^`]*)^```$", re.M
+)
 # The packs that a page is about need not be installed.
-IMPORTED = re.compile(r"^>>> from (plugrad_numerics) import", re.M)
-FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-NUMBER = re.compile(r"-?\d+\.\d*(?:e[+-]?\d+)?")
+IMPORTED_LIBRARY_PATTERN = re.compile(r"^>>> from (plugrad_numerics) import", re.M)
+DOCTEST_FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+DECIMAL_PATTERN = re.compile(r"-?\d+\.\d*(?:e[+-]?\d+)?")
 
 
 @pytest.fixture
-def alone(monkeypatch, tmp_path, backend):
-    """Run a page beside the data, on a backend with the settings of a user, and leave nothing behind."""
-    for data in DATA:
+def isolated_page(monkeypatch, tmp_path, backend):
+    """Run a page in the folder of the data, on a backend, with default settings; remove what it registers."""
+    for data in EXAMPLE_DATA_FILES:
         (tmp_path / data.name).symlink_to(data)
     monkeypatch.chdir(tmp_path)
     open_installed()
@@ -45,8 +47,8 @@ def alone(monkeypatch, tmp_path, backend):
     restore()
 
 
-class OnAnyBackend(doctest.OutputChecker):
-    """Compares with what a page shows, which is printed on cpu: the device may be another one, and the last digits."""
+class TolerantOutputChecker(doctest.OutputChecker):
+    """Compares output with that of the cpu; the name of the device and the last digits may differ."""
 
     def __init__(self, backend: str) -> None:
         self.backend = backend
@@ -58,64 +60,70 @@ class OnAnyBackend(doctest.OutputChecker):
             return False
         here = f"'{self.backend}:0'"
         plain = re.sub(rf"(?<=.),\s+device={here}", "", got).replace(here, "'cpu:0'")
-        shown, found = numbers(want), numbers(plain)
+        shown, found = decimals_in(want), decimals_in(plain)
         same = len(shown) == len(found) and np.allclose(found, shown, rtol=1e-4, atol=1e-5)
         wanted, plain = (
-            (NUMBER.sub("0.", text) for text in (want, plain)) if same else (want, plain)
+            (DECIMAL_PATTERN.sub("0.", text) for text in (want, plain)) if same else (want, plain)
         )
-        return super().check_output(unspaced(wanted), unspaced(plain), optionflags)
+        return super().check_output(
+            without_array_padding(wanted), without_array_padding(plain), optionflags
+        )
 
 
-def numbers(text: str) -> list[float]:
-    """Return the numbers with a point in what a page shows."""
-    return [float(number) for number in NUMBER.findall(text)]
+def decimals_in(text: str) -> list[float]:
+    """Return the numbers with a decimal point in the output on a page."""
+    return [float(number) for number in DECIMAL_PATTERN.findall(text)]
 
 
-def unspaced(text: str) -> str:
-    """Remove the spaces with which NumPy aligns numbers."""
+def without_array_padding(text: str) -> str:
+    """Return a text without the spaces with which NumPy aligns numbers."""
     return re.sub(r"(?<=[\[(,])\s+|\s+(?=[\]),])", "", text)
 
 
-def run(page: Path, text: str, known: dict[str, object], backend: str) -> None:
-    """Run the examples in a text; `known` has their names before and after."""
+def run_examples(page: Path, text: str, known: dict[str, object], backend: str) -> None:
+    """Run the examples in a text; `known` maps names to values before and after."""
     line = page.read_text("utf-8").partition(text)[0].count("\n")
     test = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), line)
     test.globs = known
     report: list[str] = []
-    runner = doctest.DocTestRunner(OnAnyBackend(backend), optionflags=FLAGS, verbose=False)
+    runner = doctest.DocTestRunner(
+        TolerantOutputChecker(backend), optionflags=DOCTEST_FLAGS, verbose=False
+    )
     done = runner.run(test, out=report.append, clear_globs=False)
     assert done.failed == 0, "".join(report)
 
 
-@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: page.stem)
-def test_examples_run(page, alone):
+@pytest.mark.parametrize("page", PAGES_WITH_EXAMPLES, ids=lambda page: page.stem)
+def test_examples_run(page, isolated_page):
     known = {"__name__": "__main__"}
-    for package in IMPORTED.findall(page.read_text("utf-8")):
+    for package in IMPORTED_LIBRARY_PATTERN.findall(page.read_text("utf-8")):
         pytest.importorskip(package)
-    for program, shown in PRINTED.findall(page.read_text("utf-8")):
+    for program, shown in PRINTING_BLOCK_PATTERN.findall(page.read_text("utf-8")):
         with redirect_stdout(StringIO()) as printed:
             exec(program, {"__name__": "__main__"})
-        assert OnAnyBackend(alone).check_output(shown, printed.getvalue(), FLAGS), (
-            printed.getvalue()
-        )
-    if page == PROGRAM:
-        for block in blocks(page):
-            run(page, block, known, alone) if block.startswith(">>>") else exec(block, known)
+        assert TolerantOutputChecker(isolated_page).check_output(
+            shown, printed.getvalue(), DOCTEST_FLAGS
+        ), printed.getvalue()
+    if page == PROGRAM_PAGE:
+        for block in python_blocks(page):
+            run_examples(page, block, known, isolated_page) if block.startswith(">>>") else exec(
+                block, known
+            )
     else:
-        run(page, page.read_text("utf-8"), known, alone)
-    for theirs, ours in table(page):
-        value = evaluated(ours, known, alone)
+        run_examples(page, page.read_text("utf-8"), known, isolated_page)
+    for theirs, ours in iter_translation_table(page):
+        value = evaluate(ours, known, isolated_page)
         if page.stem == "from-numpy" and value is not None:
-            same(evaluated(theirs, known, alone), value)
+            assert_same_result(evaluate(theirs, known, isolated_page), value)
 
 
-def blocks(page: Path) -> list[str]:
-    """Return the blocks of Python on a page."""
+def python_blocks(page: Path) -> list[str]:
+    """Return the code blocks of Python on a page."""
     return re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
 
 
-def table(page: Path) -> Iterator[tuple[str, str]]:
-    """Yield (code of the other library, code of plugrad) of the table on a page for newcomers from elsewhere."""
+def iter_translation_table(page: Path) -> Iterator[tuple[str, str]]:
+    """Yield (code of the other library, code of plugrad) from the table on a migration page."""
     if not page.stem.startswith("from-"):
         return
     for line in page.read_text("utf-8").splitlines():
@@ -124,17 +132,17 @@ def table(page: Path) -> Iterator[tuple[str, str]]:
             yield cells[1].strip("`"), cells[2].strip("`")
 
 
-def evaluated(code: str, known: dict[str, object], backend: str) -> object:
-    """Return the value of an expression of a table; a choice of the backend ends with it."""
+def evaluate(code: str, known: dict[str, object], backend: str) -> object:
+    """Return the value of an expression in a table; the choice of a backend is undone."""
     with plugrad.use(backend):
         return eval(code, known)
 
 
-def same(theirs: object, ours: object) -> None:
-    """Compare what NumPy and plugrad give; generators and the like have nothing to compare."""
+def assert_same_result(theirs: object, ours: object) -> None:
+    """Raise unless results of NumPy and plugrad are equal; generators are not compared."""
     if isinstance(ours, tuple):
         for a, b in zip(theirs, ours, strict=True):
-            same(a, b)
+            assert_same_result(a, b)
     elif isinstance(ours, plugrad.Tensor | np.ndarray | list):
         np.testing.assert_allclose(np.asarray(ours), theirs, rtol=1e-5, atol=1e-6)
 
@@ -151,11 +159,17 @@ def same(theirs: object, ours: object) -> None:
 )
 def test_another_backend_may_differ_in_its_name_and_in_the_last_digits(printed, is_same):
     shown = "tensor([1. , 2.5], dtype=float32)\n"
-    assert OnAnyBackend("wasm").check_output(shown, f"{printed}\n", FLAGS) == is_same
+    assert (
+        TolerantOutputChecker("wasm").check_output(shown, f"{printed}\n", DOCTEST_FLAGS) == is_same
+    )
 
 
 def test_tables_for_newcomers_have_rows():
-    counts = {page.stem: len(list(table(page))) for page in PAGES if list(table(page))}
+    counts = {
+        page.stem: len(list(iter_translation_table(page)))
+        for page in PAGES
+        if list(iter_translation_table(page))
+    }
     names = ("numpy", "pytorch", "keras", "jax", "tensorflow-js")
     assert counts.keys() == {f"from-{name}" for name in names}
     assert min(counts.values()) > 20
@@ -168,17 +182,17 @@ def test_the_cookbook_has_40_answers_that_run():
 
 
 def test_the_readme_begins_with_a_whole_program():
-    assert len(PRINTED.findall(PAGES[0].read_text("utf-8"))) == 1
+    assert len(PRINTING_BLOCK_PATTERN.findall(PAGES[0].read_text("utf-8"))) == 1
 
 
 def test_program_has_at_most_200_lines():
-    code = [block for block in blocks(PROGRAM) if not block.startswith(">>>")]
+    code = [block for block in python_blocks(PROGRAM_PAGE) if not block.startswith(">>>")]
     lines = [line for block in code for line in block.splitlines() if line.strip()]
     assert 150 < len(lines) <= 200
 
 
 def _close_acme():
-    """Close the backend that pages bring, and forget it, so that pages do not see each other."""
+    """Close and unregister the backend of the examples, so that pages do not affect each other."""
     for backend in opened_backends():
         if backend.name == "acme":
             plugrad.close_backend(backend)

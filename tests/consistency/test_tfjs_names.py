@@ -2,26 +2,26 @@
 
 import inspect
 
-from consistency.tfjs import places, signatures
+from consistency.tfjs import tfjs_ops, tfjs_signatures
 
-PLACED = [place for place in places().values() if not place.reason]
-BY_STAR = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+AVAILABLE_OPS = [place for place in tfjs_ops().values() if not place.reason]
+VARIADIC_KINDS = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def test_no_op_is_forgotten_or_invented():
-    assert len(signatures()) == 265
-    assert places().keys() == signatures().keys()
+    assert len(tfjs_signatures()) == 265
+    assert tfjs_ops().keys() == tfjs_signatures().keys()
 
 
 def test_targets_exist():
-    assert [place.op for place in PLACED if not callable(place.target)] == []
+    assert [place.op for place in AVAILABLE_OPS if not callable(place.target)] == []
 
 
-def without_counterpart(place):
-    """Return the parameters of an op of TensorFlow.js that have neither a counterpart nor a reason."""
-    _, theirs = signatures()[place.op]
+def unmapped_parameters(place):
+    """Return the parameters of a TensorFlow.js op that plugrad lacks and no reason excuses."""
+    _, theirs = tfjs_signatures()[place.op]
     ours = place.parameters
-    is_open = any(p.kind in BY_STAR for p in ours.values())
+    is_open = any(p.kind in VARIADIC_KINDS for p in ours.values())
     missing = []
     for parameter in theirs:
         here = place.arguments.get(parameter, parameter)
@@ -32,17 +32,17 @@ def without_counterpart(place):
 
 
 def test_each_parameter_has_a_counterpart_or_a_reason():
-    missing = {place.op: without_counterpart(place) for place in PLACED}
+    missing = {place.op: unmapped_parameters(place) for place in AVAILABLE_OPS}
     assert {op: parameters for op, parameters in missing.items() if parameters} == {}
 
 
 def test_reasons_are_written_out():
-    assert [p.op for p in PLACED if not all(p.without.values())] == []
+    assert [p.op for p in AVAILABLE_OPS if not all(p.without.values())] == []
 
 
 def test_mappings_have_nothing_idle():
-    for place in PLACED:
-        _, theirs = signatures()[place.op]
+    for place in AVAILABLE_OPS:
+        _, theirs = tfjs_signatures()[place.op]
         assert place.arguments.keys() | place.without.keys() <= set(theirs), place.op
         assert not place.arguments.keys() & place.without.keys(), place.op
         assert all(here != there for there, here in place.arguments.items()), place.op
@@ -51,6 +51,6 @@ def test_mappings_have_nothing_idle():
 
 
 def test_reasons_are_few():
-    without = [place.op for place in places().values() if place.reason]
-    assert all(places()[op].reason.strip() for op in without)
+    without = [place.op for place in tfjs_ops().values() if place.reason]
+    assert all(tfjs_ops()[op].reason.strip() for op in without)
     assert len(without) <= 5

@@ -7,44 +7,46 @@ works stands for a reason, so that none can outlive its truth.
 import pytest
 
 import plugrad
-from consistency.rules.row import called, changed, tensors
-from consistency.rules.strings import LABEL
-from consistency.rules.table import RULES, counts, labels
-from consistency.tfjs import places
+from consistency.rules.row import call_op, changed_arguments, tensor_argument_names
+from consistency.rules.strings import NO_STRINGS_LABEL
+from consistency.rules.table import ALL_RULES, count_tfjs_rules, labels_by_op
+from consistency.tfjs import tfjs_ops
 from plugrad.errors import PlugradError
 
-ROWS = [(row, op) for row in RULES for op in row.names]
+RULES_WITH_OPS = [(row, op) for row in ALL_RULES for op in row.names]
 
 
 @pytest.fixture(autouse=True, scope="module")
 def on_cpu():
-    """Other backends have the same ops and contracts."""
+    """Run the test on the cpu; the other backends share its ops and contracts."""
     with plugrad.use("cpu"):
         yield
 
 
-def names(argument):
+def parameter_id(argument):
     return argument if isinstance(argument, str) else argument.label
 
 
-@pytest.mark.parametrize(("row", "op"), ROWS, ids=names)
+@pytest.mark.parametrize(("row", "op"), RULES_WITH_OPS, ids=parameter_id)
 def test_rule(row, op):
     row.check(op)
 
 
-@pytest.mark.parametrize("op", sorted({op for row in RULES for op in row.names if not row.call}))
+@pytest.mark.parametrize(
+    "op", sorted({op for row in ALL_RULES for op in row.names if not row.call})
+)
 def test_call_that_is_changed_works(op):
-    called(op, changed(op, {}))
+    call_op(op, changed_arguments(op, {}))
 
 
 def test_every_rule_has_a_row():
-    assert {op: len(found) for op, found in labels().items()} == counts()
-    assert counts().keys() <= places().keys()
-    assert sum(counts().values()) == 614
+    assert {op: len(found) for op, found in labels_by_op().items()} == count_tfjs_rules()
+    assert count_tfjs_rules().keys() <= tfjs_ops().keys()
+    assert sum(count_tfjs_rules().values()) == 614
 
 
 def test_rows_say_everything():
-    for row in RULES:
+    for row in ALL_RULES:
         if row.error is None:
             assert row.because, row.label
             continue
@@ -57,13 +59,20 @@ def test_rows_say_everything():
 
 
 def test_rows_change_what_is_there():
-    for row, op in ROWS:
+    for row, op in RULES_WITH_OPS:
         if row.error is not TypeError and row.call is None:
-            assert row.change.keys() <= places()[op].parameters.keys(), f"{row.label}: {op}"
+            assert row.change.keys() <= tfjs_ops()[op].parameters.keys(), f"{row.label}: {op}"
 
 
-@pytest.mark.parametrize("op", sorted(op for op, found in labels().items() if LABEL in found))
+@pytest.mark.parametrize(
+    "op", sorted(op for op, found in labels_by_op().items() if NO_STRINGS_LABEL in found)
+)
 def test_strings_are_given_for_every_tensor(op):
-    given = {name for row in RULES if row.label == LABEL and op in row.names for name in row.change}
-    assert tensors(op)
-    assert set(tensors(op)) <= given
+    given = {
+        name
+        for row in ALL_RULES
+        if row.label == NO_STRINGS_LABEL and op in row.names
+        for name in row.change
+    }
+    assert tensor_argument_names(op)
+    assert set(tensor_argument_names(op)) <= given

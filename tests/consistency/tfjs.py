@@ -13,12 +13,12 @@ import plugrad
 from plugrad.engine.tensorflow_js import WINDOW_ATTRIBUTE_NAMES
 from plugrad.extend import KERNELS
 
-FOLDER = Path(__file__).parent
+DATA_FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where an op is: the callable or kernel here, and how to call it; or the reason why it is nowhere."""
+class TfjsOp:
+    """How to call a TensorFlow.js op in plugrad, by a function or a kernel; or the reason why it is missing."""
 
     op: str
     plugrad: str = ""
@@ -31,12 +31,12 @@ class Place:
 
     @property
     def kernel(self) -> str:
-        """The name of the kernel that stands for the op, if one does."""
+        """The name of the kernel that corresponds to the op, or ""."""
         return self.plugrad.removeprefix("kernel ") if self.plugrad.startswith("kernel ") else ""
 
     @property
     def target(self) -> Callable[..., Any]:
-        """The callable; the rule of a kernel has its parameters."""
+        """The function that corresponds to the op, or the shape rule of its kernel."""
         return KERNELS[self.kernel].rule if self.kernel else attrgetter(self.plugrad)(plugrad)
 
     @property
@@ -52,21 +52,21 @@ class Place:
 @cache
 def tfjs_kernels() -> frozenset[str]:
     """Return the names of TensorFlow.js's kernels."""
-    return frozenset((FOLDER / "tfjs_kernels.txt").read_text("utf-8").split())
+    return frozenset((DATA_FOLDER / "tfjs_kernels.txt").read_text("utf-8").split())
 
 
 @cache
-def places() -> dict[str, Place]:
-    """Return where each op is."""
-    table = tomllib.loads((FOLDER / "tfjs_names.toml").read_text("utf-8"))
-    return {op: Place(op, **entry) for op, entry in table.items()}
+def tfjs_ops() -> dict[str, TfjsOp]:
+    """Return all ops of TensorFlow.js by name, with their counterparts in plugrad."""
+    table = tomllib.loads((DATA_FOLDER / "tfjs_names.toml").read_text("utf-8"))
+    return {op: TfjsOp(op, **entry) for op, entry in table.items()}
 
 
 @cache
-def signatures() -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Return TensorFlow.js's own spelling and the parameters of each op."""
+def tfjs_signatures() -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Return the name and the parameters of each op as TensorFlow.js spells them."""
     found = {}
-    for line in (FOLDER / "tfjs_ops.txt").read_text("utf-8").splitlines():
+    for line in (DATA_FOLDER / "tfjs_ops.txt").read_text("utf-8").splitlines():
         if line.startswith("#"):
             continue
         signature, spelling = line.rsplit(maxsplit=1)

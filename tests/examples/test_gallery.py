@@ -175,8 +175,8 @@ def test_notebooks_run_in_jupyter(tmp_path):
     environment = {name: value for name, value in os.environ.items() if name != "MPLBACKEND"}
     manager, client = start_new_kernel(cwd=str(tmp_path), env=environment)
     try:
-        for name in notebooks.NAMES:
-            notebook = nbformat.reads(notebooks.notebook(name), 4)
+        for name in notebooks.EXAMPLE_NAMES:
+            notebook = nbformat.reads(notebooks.make_notebook(name), 4)
             nbformat.validate(notebook)
             for cell in notebook.cells:
                 if cell.cell_type == "code":

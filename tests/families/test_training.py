@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from families.case import Refusal
+from families.case import ErrorCase
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 from plugrad.testing import check_gradient
 
@@ -80,6 +80,55 @@ def test_gradient_goes_through_what_is_kept(backend):
             check_gradient(lambda x, n=noise_shape: plugrad.dropout(x, 0.4, n, seed=1) ** 2, x)
 
 
+def test_the_mask_is_not_kept_for_the_backward_pass(backend):
+    """The gradient draws the same words again."""
+    x = plugrad.random.Generator(0).normal((1000, 100))
+    found = []
+
+    def loss(x):
+        before = plugrad.memory().bytes
+        y = plugrad.dropout(x, 0.25, seed=1)
+        found.append(plugrad.memory().bytes - before)
+        return plugrad.sum(y)
+
+    one = plugrad.memory().bytes
+    y = x + 1
+    one = plugrad.memory().bytes - one
+    plugrad.grad(loss)(x)
+    assert found[0] < one + 1000
+    del y
+
+
+@pytest.mark.parametrize("noise_shape", [None, (1, 7)])
+def test_later_derivatives_and_programs_take_the_same_mask(noise_shape, backend):
+    x = plugrad.asarray(np.random.default_rng(0).normal(size=(5, 7)).astype("float32"))
+    mask = plugrad.dropout(ones(5, 7), 0.5, noise_shape, seed=2).numpy()
+
+    def cubes(x):
+        return plugrad.sum(plugrad.dropout(x, 0.5, noise_shape, seed=2) ** 3)
+
+    slope = plugrad.grad(cubes)
+    second = plugrad.grad(lambda x: plugrad.sum(slope(x)))
+    for first, then in ((slope, second), (plugrad.jit(slope), plugrad.jit(second))):
+        np.testing.assert_allclose(first(x), 3 * mask**3 * x.numpy() ** 2, rtol=1e-5)
+        np.testing.assert_allclose(then(x), 6 * mask**3 * x.numpy(), rtol=1e-5)
+    np.testing.assert_array_equal(plugrad.grad(plugrad.jit(cubes))(x), slope(x))
+
+
+def test_each_example_has_its_own_mask_also_in_the_gradient(backend):
+    x = plugrad.asarray(np.random.default_rng(0).normal(size=(4, 9)).astype("float32"))
+
+    def make():
+        generator = plugrad.random.Generator(3)
+        return plugrad.grad(lambda x: plugrad.sum(plugrad.dropout(x, 0.5, seed=generator) * x))
+
+    one_by_one = make()
+    expected = [one_by_one(row).numpy() for row in x]
+    found = plugrad.vmap(make(), randomness="different")(x)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert len({tuple(row) for row in found.numpy() == 0}) > 1
+
+
 # --- moving_average -------------------------------------------------------------------------------
 
 
@@ -100,7 +149,7 @@ def test_average_of_equal_values_has_no_bias_with_a_step(backend):
 @pytest.mark.parametrize("decay", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("step", [1, 3])
 def test_average_takes_the_step_and_the_decay_as_tensors(decay, step, backend):
-    """So a traced program does not keep those of its first call, and nothing waits for a device."""
+    """So a traced program does not bake in those of its first call, and nothing waits for a device."""
     expected = plugrad.moving_average([1.0, 4.0], [2.0, 2.0], decay, step=step).numpy()
     for given in (
         (plugrad.asarray(decay), step),
@@ -114,24 +163,28 @@ def test_average_takes_the_step_and_the_decay_as_tensors(decay, step, backend):
         assert found.dtype is plugrad.float32
 
 
-REFUSALS = [
-    Refusal(lambda: plugrad.dropout(ones(2), 1), ArgumentValueError, ["dropout", "rate=1"]),
-    Refusal(lambda: plugrad.dropout(ones(2), 1.5), ArgumentValueError, ["rate=1.5", "less than 1"]),
-    Refusal(
+ERROR_CASES = [
+    ErrorCase(lambda: plugrad.dropout(ones(2), 1), ArgumentValueError, ["dropout", "rate=1"]),
+    ErrorCase(
+        lambda: plugrad.dropout(ones(2), 1.5), ArgumentValueError, ["rate=1.5", "less than 1"]
+    ),
+    ErrorCase(
         lambda: plugrad.dropout(ones(2), -0.1), ArgumentValueError, ["rate=-0.1", "at least 0"]
     ),
-    Refusal(lambda: plugrad.dropout(ones(2), np.nan), ArgumentValueError, ["rate=nan"]),
-    Refusal(lambda: plugrad.dropout([1, 2], 0.5), DTypeError, ["dropout", "int32", "floating"]),
-    Refusal(lambda: plugrad.dropout(ones(2), 0.5, (3,)), ShapeError, ["(2,)", "(3,)"]),
-    Refusal(lambda: plugrad.dropout(ones(1), 0.5, (3,)), ShapeError, ["noise_shape=(3,)", "(1,)"]),
-    Refusal(lambda: plugrad.dropout(ones(2), 0.5, (1, None)), ShapeError, ["(1, None)", "(2,)"]),
-    Refusal(lambda: plugrad.dropout(ones(2), 0.5, seed="a"), ArgumentError, ["seed='a'"]),
-    Refusal(lambda: plugrad.dropout(ones(2), 0.5, seed=-1), ArgumentValueError, ["seed=-1"]),
-    Refusal(lambda: plugrad.moving_average([1.0], [2.0], 2), ArgumentValueError, ["decay=2"]),
-    Refusal(
+    ErrorCase(lambda: plugrad.dropout(ones(2), np.nan), ArgumentValueError, ["rate=nan"]),
+    ErrorCase(lambda: plugrad.dropout([1, 2], 0.5), DTypeError, ["dropout", "int32", "floating"]),
+    ErrorCase(lambda: plugrad.dropout(ones(2), 0.5, (3,)), ShapeError, ["(2,)", "(3,)"]),
+    ErrorCase(
+        lambda: plugrad.dropout(ones(1), 0.5, (3,)), ShapeError, ["noise_shape=(3,)", "(1,)"]
+    ),
+    ErrorCase(lambda: plugrad.dropout(ones(2), 0.5, (1, None)), ShapeError, ["(1, None)", "(2,)"]),
+    ErrorCase(lambda: plugrad.dropout(ones(2), 0.5, seed="a"), ArgumentError, ["seed='a'"]),
+    ErrorCase(lambda: plugrad.dropout(ones(2), 0.5, seed=-1), ArgumentValueError, ["seed=-1"]),
+    ErrorCase(lambda: plugrad.moving_average([1.0], [2.0], 2), ArgumentValueError, ["decay=2"]),
+    ErrorCase(
         lambda: plugrad.moving_average([1.0], [2.0], 0.5, step=0), ArgumentValueError, ["step=0"]
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.moving_average([1.0], [2.0, 3.0], 0.5),
         ShapeError,
         ["(1,)", "(2,)", "equal"],
@@ -139,6 +192,6 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()

@@ -152,3 +152,36 @@ def test_the_gradient_of_a_network():
     graph = plugrad.make_graph(plugrad.grads(loss))(w, X)
     check(graph)
     assert sum(len(group.steps) for group in find_groups(graph)) > 5
+
+
+def test_calls_of_another_loop_join_a_group_if_they_fit():
+    graph = recorded_graph(lambda x: plugrad.exp(plugrad.sin(x) + plugrad.sin(ROW)), X)
+    asked = []
+
+    def fits(call, group):
+        asked.append(call.kernel.name)
+        return True
+
+    (group,) = find_groups(graph, fits=fits)
+    assert len(group.steps) == len(graph.steps) == 4
+    assert {*asked} == {
+        "Add",
+        "Exp",
+    }  # the sum reads a row, and the exponential joins what is a mixed group by then
+    assert len(find_groups(graph, fits=lambda call, group: False)) == 1
+    assert find_groups(graph, loop=lambda call: None) == ()
+
+
+def test_calls_of_one_loop_are_not_compared_with_each_other():
+    """The time to compile a chain of elementwise calls grew with the square of its length."""
+
+    def chain(x):
+        for _ in range(100):
+            x = plugrad.sin(x)
+        return x
+
+    def fits(call, group):
+        raise AssertionError("calls of one loop do not ask")
+
+    (group,) = find_groups(recorded_graph(chain, X), fits=fits)
+    assert len(group.steps) == 100

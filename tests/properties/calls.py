@@ -9,7 +9,7 @@ from collections import defaultdict
 import numpy as np
 
 import plugrad
-from consistency.coverage import FAMILIES, cases_of
+from consistency.coverage import KERNEL_FAMILIES, family_cases
 
 SPACES = ("fft", "fused", "image", "linalg", "losses", "random", "signal", "sparse", "string")
 WITH_FILES = {"image.read_png", "image.write_png"}
@@ -35,7 +35,7 @@ def from_tables():
     names, found = defaultdict(list), {}
     for name, op in public_ops().items():
         names[op].append(name)
-    for case in [case for family in FAMILIES for case in cases_of(family)]:
+    for case in [case for family in KERNEL_FAMILIES for case in family_cases(family)]:
         if has_every_argument(case):
             for name in names[case.op]:
                 found.setdefault(name, call_of(case))

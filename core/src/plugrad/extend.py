@@ -46,7 +46,7 @@ from plugrad.interruptions import (
     is_interruption as is_interruption,
     suppress_failures as suppress_failures,
 )
-from plugrad.ops.creation import host_value as host_value
+from plugrad.ops.transfer import host_value as host_value
 from plugrad.registry.batching import (
     Batch as Batch,
     batched_by_loop as batched_by_loop,

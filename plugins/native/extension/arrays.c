@@ -4,16 +4,18 @@
 #define ABI 0x2000000
 
 // The places of NumPy's functions and types in the table that it exports.
-enum { GET_ABI = 0, ARRAY_TYPE = 2, NEW_ARRAY = 94, SET_BASE = 282 };
+enum { GET_ABI = 0, ARRAY_TYPE = 2, CAST_ARRAY = 49, NEW_ARRAY = 94, SET_BASE = 282 };
 
 typedef unsigned get_abi(void);
 typedef PyObject *make_array(void *type, void *dtype, int axes, const ptrdiff_t *sizes, const ptrdiff_t *strides, void *data,
                              int flags, PyObject *base);
 
+typedef PyObject *convert(array *x, void *dtype, int is_in_order_of_fortran);
 typedef int set_base(array *view, PyObject *base);
 
 void *array_type;
 static make_array *make;
+static convert *cast;
 static set_base *refer;
 
 int load_numpy(void) {
@@ -29,6 +31,7 @@ int load_numpy(void) {
     }
     array_type = table[ARRAY_TYPE];
     make = (make_array *)table[NEW_ARRAY];
+    cast = (convert *)table[CAST_ARRAY];
     refer = (set_base *)table[SET_BASE];
     return 1;
 }
@@ -46,6 +49,11 @@ array *new_view(array *x, int axes, const ptrdiff_t *sizes) {
     if (!refer(view, (PyObject *)x)) return view;
     Py_DecRef((PyObject *)view);
     return NULL;
+}
+
+PyObject *cast_array(array *x, dtype_of_numpy *dtype) {
+    Py_IncRef((PyObject *)dtype); // which is handed over
+    return cast(x, dtype, 0);
 }
 
 int get_buffer(PyObject *x, Py_buffer *view, int flags) {

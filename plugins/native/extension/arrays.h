@@ -44,5 +44,8 @@ array *new_array(dtype_of_numpy *dtype, int axes, const ptrdiff_t *sizes);
 // Return an array with the elements of a contiguous one, which it refers to, or NULL with an error of Python.
 array *new_view(array *x, int axes, const ptrdiff_t *sizes);
 
+// Return a new array with the elements of another one as NumPy converts them, or NULL with an error of Python.
+PyObject *cast_array(array *x, dtype_of_numpy *dtype);
+
 // Do what PyObject_GetBuffer does, in less time for arrays; `flags` do not ask for a format. The caller keeps the array alive.
 int get_buffer(PyObject *x, Py_buffer *view, int flags);

@@ -7,12 +7,12 @@
 #include "calls.h"
 #include "nodes.h"
 
-#define MOST_VARIANTS 12
-#define MOST_READ 2 // arrays
+#define MOST_VARIANTS 16
+#define MOST_READ 3 // arrays
 #define MOST_RANK 64
 #define MOST_FLAGS 2
 
-enum how { EACH = 'e', AXES = 'a', AXIS = 'i', SCAN = 's', ROWS = 'r', VIEW = 'v', NEW_AXIS = 'n', FILL = 'f', BAND = 'b' };
+enum how { EACH = 'e', PAIRS = 'p', CAST = 'c', AXES = 'a', AXIS = 'i', SCAN = 's', ROWS = 'r', VIEW = 'v', NEW_AXIS = 'n', FILL = 'f', BAND = 'b' };
 
 typedef struct {
     dtype_of_numpy *dtype, *result;
@@ -32,10 +32,6 @@ typedef struct {
 
 static PyObject *keep_dims_name, *shape_name, *value_name, *dtype_name, *numpy_name;
 
-static int is_held(const PyObject *x, const dtype_of_numpy *dtype) {
-    return is_array(x) && ((const array *)x)->dtype == dtype && ((const array *)x)->flags & IS_CONTIGUOUS;
-}
-
 // Return the variant for an array, or NULL.
 static const variant *find_variant(const maker *m, const array *x) {
     if (!is_array((const PyObject *)x) || !(x->flags & IS_CONTIGUOUS)) return NULL;
@@ -46,47 +42,119 @@ static const variant *find_variant(const maker *m, const array *x) {
 
 static int is_few(const maker *m, ptrdiff_t size) { return 0 < size && size < m->most; }
 
-// Write each element of `out`, where `x` and `y` have so many or are numbers, which have a step of 0.
-static void write_each(const variant *v, int inputs, const array *x, const array *y, const ptrdiff_t *steps, array *out,
-                       ptrdiff_t size) {
-    char *arrays[] = {x->data, y->data, out->data};
-    if (inputs == 1) arrays[1] = out->data;
-    if (v->loop) {
-        const ptrdiff_t wide = v->dtype->item_bytes;
-        ptrdiff_t bytes[] = {steps[0] * wide, steps[1] * wide, v->result->item_bytes};
-        if (inputs == 1) bytes[1] = bytes[2];
-        v->loop(arrays, &size, bytes, v->data);
-        return;
+// Where an array is in a run of the innermost loop: how many bytes are between elements, and between those of two runs.
+typedef struct {
+    const char *at;
+    ptrdiff_t step, item_bytes, turn; // of elements
+} operand;
+
+static int have_equal_sizes(const ptrdiff_t *x, const ptrdiff_t *y, int count) {
+    int i = 0;
+    while (i < count && x[i] == y[i]) i++;
+    return i == count;
+}
+
+// Describe how an array stands beside one that has the shape of the result, and `size` elements: as large, as a number, as a
+// row that all rows meet, or as a column. Return how many elements follow each other until the next run; 0 if it is none of these.
+static ptrdiff_t describe_operand(const array *x, const array *whole, ptrdiff_t size, operand *to) {
+    const int more = whole->axes - x->axes, last = x->axes - 1;
+    const ptrdiff_t own = product(x->sizes, x->axes);
+    to->turn = more ? 0 : -1; // the elements of a run
+    if (x->axes && have_equal_sizes(x->sizes, whole->sizes + more, x->axes)) return own;
+    to->step = to->turn = 0;
+    if (own == 1) return size;
+    to->turn = 1;
+    return more || x->sizes[last] != 1 || !have_equal_sizes(x->sizes, whole->sizes, last) ? 0 : whole->sizes[last];
+}
+
+// Describe arrays of different shapes, and find that of the result. Return how many elements have a run, or 0.
+static ptrdiff_t describe_operands(PyObject *const *arrays, int count, operand *operands, const array **whole) {
+    ptrdiff_t size = 0;
+    for (int i = 0; i < count; i++) {
+        const array *x = (const array *)arrays[i];
+        const ptrdiff_t own = product(x->sizes, x->axes);
+        if (!i || x->axes > (*whole)->axes || (x->axes == (*whole)->axes && own > size)) *whole = x, size = own;
     }
-    value values[MOST_READ + 1 + 3], *numbers = values + inputs + 1;
-    for (int i = 0; i <= inputs; i++) values[i].pointer = arrays[i];
-    numbers[0].integer = size, numbers[1].integer = steps[0], numbers[2].integer = steps[1];
-    call_kernel(v->k, values);
+    ptrdiff_t run = size;
+    for (int i = 0; run && i < count; i++) {
+        const ptrdiff_t own = describe_operand((const array *)arrays[i], *whole, size, operands + i);
+        if (own != size) run = run == size || run == own ? own : 0;
+    }
+    return run;
+}
+
+// Compute `size` elements of a result.
+static void write_each(const variant *v, int inputs, const operand *operands, char *out, ptrdiff_t size) {
+    char *arrays[MOST_READ + 1];
+    ptrdiff_t bytes[MOST_READ + 1];
+    value values[2 * (MOST_READ + 1)], *numbers = values + inputs + 1;
+    for (int i = 0; i < inputs; i++) {
+        values[i].pointer = arrays[i] = (char *)operands[i].at;
+        numbers[1 + i].integer = operands[i].step;
+        bytes[i] = operands[i].step * operands[i].item_bytes;
+    }
+    values[inputs].pointer = arrays[inputs] = out;
+    numbers[0].integer = size;
+    bytes[inputs] = v->result->item_bytes;
+    if (v->loop)
+        v->loop(arrays, &size, bytes, v->data);
+    else
+        call_kernel(v->k, values);
 }
 
 static PyObject *run_each(PyObject *self, PyObject *const *arrays, ptrdiff_t count) {
     const maker *m = PyCapsule_GetPointer(self, NULL);
-    if (count < 1 || count > MOST_READ) return PyErr_Format(PyExc_TypeError, "an implementation takes one or two arrays here");
-    const array *x = (const array *)arrays[0], *y = (const array *)arrays[count == MOST_READ], *whole = x;
-    const variant *v = count == m->inputs ? find_variant(m, x) : NULL;
-    ptrdiff_t steps[] = {1, 1};
-    if (v && count == MOST_READ) {
-        if (!is_held((const PyObject *)y, v->dtype))
+    if (count < 1 || count > MOST_READ) return PyErr_Format(PyExc_TypeError, "an implementation takes one to three arrays here");
+    const variant *v = count == m->inputs ? find_variant(m, (const array *)arrays[count - 1]) : NULL;
+    const array *whole = (const array *)arrays[0];
+    operand operands[MOST_READ];
+    int are_alike = 1;
+    for (int i = 0; v && i < count; i++) {
+        const array *x = (const array *)arrays[i];
+        if (!is_array(arrays[i]) || !(x->flags & IS_CONTIGUOUS) ||
+            (x->dtype != v->dtype && (i || count < MOST_READ || x->dtype->kind != 'b'))) { // the first of three is a condition
             v = NULL;
-        else if (x->axes == y->axes) {
-            if (x->axes && memcmp(x->sizes, y->sizes, sizeof(ptrdiff_t) * (size_t)x->axes)) v = NULL;
-        } else if (!y->axes)
-            steps[1] = 0;
-        else if (!x->axes)
-            steps[0] = 0, whole = y;
-        else
-            v = NULL;
+            break;
+        }
+        operands[i] = (operand){.at = x->data, .step = 1, .item_bytes = x->dtype->item_bytes};
+        are_alike &= x->axes == whole->axes && have_equal_sizes(x->sizes, whole->sizes, x->axes);
     }
-    const ptrdiff_t size = v ? product(whole->sizes, whole->axes) : 0;
-    if (!is_few(m, size)) return PyObject_CallFunctionObjArgs(m->otherwise, arrays[0], count > 1 ? arrays[1] : NULL, NULL);
+    ptrdiff_t run = v && are_alike ? product(whole->sizes, whole->axes) : 0, size = run;
+    if (v && !are_alike && m->how == EACH && (run = describe_operands(arrays, (int)count, operands, &whole)))
+        size = product(whole->sizes, whole->axes);
+    // A power with a single exponent has other functions.
+    if (!run || !is_few(m, size) || (m->how == PAIRS && size == 1))
+        return PyObject_CallFunctionObjArgs(m->otherwise, arrays[0], count > 1 ? arrays[1] : NULL, count > 2 ? arrays[2] : NULL,
+                                            NULL);
     array *out = new_array(v->result, whole->axes, whole->sizes);
-    if (out) write_each(v, m->inputs, x, y, steps, out, size);
+    for (ptrdiff_t done = 0; out && done < size; done += run) {
+        write_each(v, (int)count, operands, out->data + done * v->result->item_bytes, run);
+        for (int i = 0; run < size && i < count; i++)
+            operands[i].at += (operands[i].turn < 0 ? run : operands[i].turn) * operands[i].item_bytes;
+    }
     return (PyObject *)out;
+}
+
+// Convert with a function of C, or else with NumPy's, whose casts of floats to integers are undefined beyond their limits.
+static PyObject *run_cast(PyObject *self, PyObject *arguments, PyObject *keywords) {
+    const maker *m = PyCapsule_GetPointer(self, NULL);
+    array *x = PyTuple_Size(arguments) == 1 && keywords ? (array *)PyTuple_GetItem(arguments, 0) : NULL;
+    const int is_read = x && is_array((PyObject *)x) && x->flags & IS_CONTIGUOUS && is_few(m, product(x->sizes, x->axes));
+    PyObject *named = is_read ? PyDict_GetItemWithError(keywords, dtype_name) : NULL;
+    dtype_of_numpy *dtype = named ? (dtype_of_numpy *)PyObject_GetAttr(named, numpy_name) : NULL;
+    const variant *v = NULL; // of C, or of NumPy for any dtypes that come before
+    for (int i = 0; dtype && i < m->count && !(v && v->k); i++)
+        if (m->variants[i].result == dtype && (!m->variants[i].k || m->variants[i].dtype == x->dtype)) v = m->variants + i;
+    if (v && !v->k && (!strchr("biuf", x->dtype->kind) || (x->dtype->kind == 'f' && strchr("iu", dtype->kind)))) v = NULL;
+    PyObject *out = v && !v->k ? cast_array(x, dtype) : NULL;
+    if (v && v->k && (out = (PyObject *)new_array(dtype, x->axes, x->sizes))) {
+        const operand whole = {.at = x->data};
+        write_each(v, 1, &whole, ((array *)out)->data, product(x->sizes, x->axes));
+    }
+    if (dtype) Py_DecRef((PyObject *)dtype);
+    if (v) return out;
+    PyErr_Clear(); // what is no dtype is for the other function
+    return PyObject_Call(m->otherwise, arguments, keywords);
 }
 
 // What a kernel is called with behind the arrays, and the shape of the result.
@@ -235,6 +303,7 @@ static PyObject *run_fill(PyObject *self, PyObject *arguments, PyObject *keyword
 }
 
 static PyMethodDef each = {"small_result", run_each, METH_FASTCALL, NULL};
+static PyMethodDef converted = {"small_result", (PyCFunction *)(void *)run_cast, METH_VARARGS | METH_KEYWORDS, NULL};
 static PyMethodDef along = {"small_result", (PyCFunction *)(void *)run_along, METH_VARARGS | METH_KEYWORDS, NULL};
 static PyMethodDef band = {"small_result", run_band, METH_FASTCALL, NULL};
 static PyMethodDef view = {"small_result", (PyCFunction *)(void *)run_view, METH_VARARGS | METH_KEYWORDS, NULL};
@@ -264,22 +333,25 @@ static int is_wrong_call(void) {
 
 // Find the function of a variant, and how many arrays it reads; return whether it takes the right arguments.
 static int read_function(const maker *m, PyObject *given, PyObject *ufunc_type, variant *v, int *inputs) {
-    if (m->how == EACH && PyTuple_Size(given) == 2) {
+    const int is_each = m->how == EACH || m->how == PAIRS;
+    if (is_each && PyTuple_Size(given) == 2) {
         function f;
         if (!find_function(given, ufunc_type, &f)) return 0;
         v->loop = f.loop, v->data = f.data, *inputs = f.arrays - 1;
-        return (f.arrays <= MOST_READ + 1 && v->loop) || is_wrong_call();
+        return (f.arrays <= MOST_READ && v->loop) || is_wrong_call();
     }
     PyErr_Clear();
-    if (m->how == FILL) return 1;
+    *inputs = 1;
+    if (m->how == FILL || (m->how == CAST && given == &_Py_NoneStruct)) return 1;
     if (PyCFunction_GetFunction(given) != run_kernel) return is_wrong_call();
     v->k = PyCapsule_GetPointer(PyCFunction_GetSelf(given), NULL);
-    *inputs = m->how == EACH && signature_of(v->k)->count == 6 ? 2 : 1;
-    static const char along[] = "rwiiiii";
+    const char *kinds = signature_of(v->k)->kinds;
+    static const char along[] = "rwiiiii", *const each[] = {"rwi", "rrwiii", "rrrwiiii"};
     char wanted[sizeof along] = "";
     memcpy(wanted, along, (size_t)(2 + (m->how == ROWS ? 2 : 3) + m->flags));
-    const char *each = m->how == BAND ? "rwiiirr" : *inputs == 2 ? "rrwiii" : "rwi";
-    return !strcmp(signature_of(v->k)->kinds, m->how == EACH || m->how == BAND ? each : wanted) || is_wrong_call();
+    while (is_each && *inputs < MOST_READ && kinds[*inputs] == READ) ++*inputs;
+    const char *right = is_each || m->how == CAST ? each[*inputs - 1] : m->how == BAND ? "rwiiirr" : wanted;
+    return !strcmp(kinds, right) || is_wrong_call();
 }
 
 static int read_variants(maker *m, PyObject *variants, PyObject *ufunc_type) {
@@ -301,7 +373,7 @@ static int read_variants(maker *m, PyObject *variants, PyObject *ufunc_type) {
 PyObject *make_small_result_function(PyObject *, PyObject *const *arguments, ptrdiff_t count) {
     const char *how = count == 6 ? PyUnicode_AsUTF8AndSize(arguments[0], NULL) : "";
     if (!how) return NULL;
-    if (!*how || !strchr("eaisrvnfb", *how)) return PyErr_Format(PyExc_TypeError, "make_small_result_function takes six arguments");
+    if (!*how || !strchr("epcaisrvnfb", *how)) return PyErr_Format(PyExc_TypeError, "make_small_result_function takes six arguments");
     if (!keep_dims_name) keep_dims_name = PyUnicode_InternFromString("keep_dims");
     if (!shape_name) shape_name = PyUnicode_InternFromString("shape");
     if (!value_name) value_name = PyUnicode_InternFromString("value");
@@ -318,8 +390,8 @@ PyObject *make_small_result_function(PyObject *, PyObject *const *arguments, ptr
     m->flags = names > 1 ? (int)names - 1 : 0;
     PyObject *self = PyCapsule_New(m, NULL, free_maker);
     if (!self) return NULL;
-    const int has_names = !strchr("efb", *how), is_view = m->how == VIEW || m->how == NEW_AXIS;
-    PyMethodDef *definition = m->how == EACH ? &each : is_view ? &view : m->how == FILL ? &filled : m->how == BAND ? &band : &along;
+    const int has_names = !strchr("epcfb", *how), is_view = m->how == VIEW || m->how == NEW_AXIS;
+    PyMethodDef *definition = strchr("ep", *how) ? &each : m->how == CAST ? &converted : is_view ? &view : m->how == FILL ? &filled : m->how == BAND ? &band : &along;
     const int is_right = names >= has_names && m->flags <= MOST_FLAGS;
     PyObject *made = (is_right || is_wrong_call()) && read_variants(m, arguments[1], arguments[5])
                          ? PyCFunction_NewEx(definition, self, NULL)

@@ -8,8 +8,12 @@
 // writes to it; and else `otherwise`, with the same arguments. Each of `variants` is a tuple of a dtype, a function for it,
 // and the dtype of the result. `how` tells what the function takes behind the arrays:
 //
-// "each": the number of elements, and a step for each array if there are two: 1, or 0 for one without axes, which stands
-//         beside each element of the other. It may also be a loop of NumPy, a pair of a ufunc and the loop's number
+// "each": the number of elements, and a step for each array if there are several: 1, or 0 for a number, which stands
+//         beside each element of the others. It may also be a loop of NumPy, a pair of a ufunc and the loop's number. It is
+//         called for each row if an array is a row or a column. The first array of three has bools
+// "pairs": the same of arrays of one shape, with two elements or more
+// "cast": the number of elements. The keyword dtype, which has an attribute numpy, is that of the result. Without a function,
+//         None, a dtype is one of results that NumPy converts numbers to, but not floats to integers
 // "axes": the sizes before, of and behind the axes that the keyword names[0] has, which are adjacent and not in the result
 //         unless the keyword keep_dims is true
 // "indices": the sizes before, of and behind the axis that the keyword names[0] is, which is not in the result

@@ -6,32 +6,32 @@ import numpy as np
 
 import plugrad
 from consistency.rules.reasons import (
-    ANY_AXIS,
-    BROADCASTS,
-    FIRST_TRUTH,
-    LONG_POSITIONS,
-    MORE_DTYPES,
-    PROMOTES,
-    STAYS_WHOLE,
-    WHOLE_TO_FLOAT,
+    ANY_AXIS_IS_ALLOWED,
+    DTYPES_ARE_PROMOTED,
+    INTEGERS_BECOME_FLOATS,
+    LARGE_INDICES_ARE_INT64,
+    MORE_DTYPES_EXIST,
+    NONZERO_IS_TRUE,
+    OPERANDS_BROADCAST,
+    ROUNDED_INTEGERS_STAY_INTEGERS,
 )
-from consistency.rules.row import like, ones, refused, taken
+from consistency.rules.row import accepted, ones, ones_like, rejected
 from plugrad.errors import ArgumentError, ArgumentValueError, AxisError, DTypeError, ShapeError
 from plugrad.extend import KERNELS
 from plugrad.types.dtype import float32
 from plugrad.types.specs import Shaped
 from properties.calls import F, V, i32
 
-MANY = Shaped((2**31,), float32), Shaped((1,), float32)
+INPUTS_OF_2_TO_31_ELEMENTS = Shaped((2**31,), float32), Shaped((1,), float32)
 
 
-def bytes_of_positions(kernel):
-    """Return how many bytes a position takes that a kernel finds in a sequence of 2**31 numbers."""
-    return plugrad.asarray(KERNELS[kernel].infer(*MANY).dtype.itemsize)
+def index_item_size(kernel):
+    """Return the size in bytes of an index that a kernel returns for an input of 2**31 elements."""
+    return plugrad.asarray(KERNELS[kernel].infer(*INPUTS_OF_2_TO_31_ELEMENTS).dtype.itemsize)
 
 
 ONES = np.ones((2, 3), "float32")
-NAMES = {
+KERNEL_OF_OP = {
     "add": "Add",
     "atan2": "Atan2",
     "div": "RealDiv",
@@ -51,12 +51,12 @@ NAMES = {
     "squared_difference": "SquaredDifference",
     "sub": "Sub",
 }
-LOGICAL = {
+NUMPY_LOGICAL_FUNCTIONS = {
     "logical_and": np.logical_and,
     "logical_or": np.logical_or,
     "logical_xor": np.logical_xor,
 }
-OF_FLOATS = {
+NUMPY_FLOAT_FUNCTIONS = {
     "cos": np.cos,
     "cosh": np.cosh,
     "log": np.log,
@@ -68,28 +68,28 @@ OF_FLOATS = {
     "rsqrt": np.abs,
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
 }
-EQUAL = "they must be equal"
+MUST_BE_EQUAL = "they must be equal"
 
 
-def of_operands(function):
-    """Return a function of operands called a and b."""
+def with_operands_named_a_and_b(function):
+    """Return a function whose two operands are called a and b."""
     return lambda a, b: function(a, b)
 
 
-ON_BROADCAST = "sizes must be equal or 1, counted from the right"
+BROADCAST_REMEDY = "sizes must be equal or 1, counted from the right"
 
 ELEMENTWISE = (
     *(
-        refused(
+        rejected(
             *("broadcast", op, {"b": ones(4, 5)}, ShapeError),
-            *(f"{kernel}: ", "shapes (2, 3) and (4, 5)", ON_BROADCAST),
+            *(f"{kernel}: ", "shapes (2, 3) and (4, 5)", BROADCAST_REMEDY),
         )
-        for op, kernel in NAMES.items()
+        for op, kernel in KERNEL_OF_OP.items()
     ),
     *(
-        refused(
+        rejected(
             *("broadcast", op, {"b": ones(4, 5, dtype="bool")}, ShapeError),
-            *(f"{kernel}: ", "shapes (2, 3) and (4, 5)", ON_BROADCAST),
+            *(f"{kernel}: ", "shapes (2, 3) and (4, 5)", BROADCAST_REMEDY),
         )
         for op, kernel in {
             "logical_and": "LogicalAnd",
@@ -98,156 +98,182 @@ ELEMENTWISE = (
         }.items()
     ),
     *(
-        refused(
-            *("one dtype", " ".join(NAMES), {name: like("string")}, DTypeError),
+        rejected(
+            *("one dtype", " ".join(KERNEL_OF_OP), {name: ones_like("string")}, DTypeError),
             *("{op}: ", "string … float32 … have no common dtype", "strings do not combine"),
         )
         for name in ("a", "b")
     ),
-    refused(
+    rejected(
         *("list of tensors", "add_n", {"tensors": []}, ArgumentValueError),
         *("add_n: the list", "is empty", "it needs at least one"),
     ),
-    refused(
+    rejected(
         *("list of tensors", "add_n", {"tensors": 1.0}, ArgumentError),
         *("add_n: tensors", "=1.0", "must be a list"),
     ),
-    taken(
+    accepted(
         "equal dtypes",
         "add_n",
         {"tensors": [F, WHOLE := i32([1, 2, 3], [4, 5, 6])]},
-        PROMOTES,
+        DTYPES_ARE_PROMOTED,
         F + WHOLE,
     ),
-    refused(
+    rejected(
         *("equal shapes", "add_n", {"tensors": [F, V]}, ShapeError),
         *("AddN: the inputs", "[(2, 3), (3,)]", "must have one shape"),
     ),
-    taken("x is bool", "all", {"x": F * i32(0, 1, 1)}, FIRST_TRUTH, [[False, True, True]]),
-    taken("x is bool", "any", {"x": F * i32(0, 1, 1)}, FIRST_TRUTH, [[False, True, True]]),
-    taken("x is bool", "logical_not", {"x": F * i32(0, 1, 1)}, FIRST_TRUTH, lambda x: x == 0),
+    accepted("x is bool", "all", {"x": F * i32(0, 1, 1)}, NONZERO_IS_TRUE, [[False, True, True]]),
+    accepted("x is bool", "any", {"x": F * i32(0, 1, 1)}, NONZERO_IS_TRUE, [[False, True, True]]),
+    accepted(
+        "x is bool", "logical_not", {"x": F * i32(0, 1, 1)}, NONZERO_IS_TRUE, lambda x: x == 0
+    ),
     *(
-        taken(f"{name} is bool", op, {name: F * i32(0, 1, 1)}, FIRST_TRUTH, of_operands(right))
-        for op, right in LOGICAL.items()
+        accepted(
+            f"{name} is bool",
+            op,
+            {name: F * i32(0, 1, 1)},
+            NONZERO_IS_TRUE,
+            with_operands_named_a_and_b(right),
+        )
+        for op, right in NUMPY_LOGICAL_FUNCTIONS.items()
         for name in ("a", "b")
     ),
-    refused(
+    rejected(
         *("identical shapes", "bitwise_and", {"b": ones(2, 2, dtype="int32")}, ShapeError),
-        *("BitwiseAnd: ", "shapes (2, 3) and (2, 2)", ON_BROADCAST),
+        *("BitwiseAnd: ", "shapes (2, 3) and (2, 2)", BROADCAST_REMEDY),
     ),
-    taken(
-        *("identical shapes", "bitwise_and", {"b": i32(1, 2, 3)}, BROADCASTS),
+    accepted(
+        *("identical shapes", "bitwise_and", {"b": i32(1, 2, 3)}, OPERANDS_BROADCAST),
         lambda a, b: a & b,
     ),
     *(
-        refused(
-            *("integers", "bitwise_and", {name: like("float32")}, DTypeError),
+        rejected(
+            *("integers", "bitwise_and", {name: ones_like("float32")}, DTypeError),
             *("bitwise_and ", "does not take float32", "Cast first, as in x.astype(plugrad.int32)"),
         )
         for name in ("a", "b")
     ),
-    refused(
+    rejected(
         *("limits", "clip_by_value", {"min": 2.0, "max": 1.0}, ArgumentValueError),
         *("clip: ", "min=2.0 … max=1.0", "swap them"),
     ),
-    refused(
+    rejected(
         *("equal shapes", "complex", {"imag": ones(4, 3)}, ShapeError),
         *("complex: real … imag", "(2, 3) … (4, 3)", "they must be equal, as after broadcast_to"),
     ),
     *(
-        taken("x is float", op, {"x": like("int32")}, WHOLE_TO_FLOAT, lambda x, f=f: f(x * 1.0))
-        for op, f in OF_FLOATS.items()
+        accepted(
+            "x is float",
+            op,
+            {"x": ones_like("int32")},
+            INTEGERS_BECOME_FLOATS,
+            lambda x, f=f: f(x * 1.0),
+        )
+        for op, f in NUMPY_FLOAT_FUNCTIONS.items()
     ),
-    taken("x is float", "ceil floor", {"x": like("int32")}, STAYS_WHOLE, ONES.astype("int32")),
-    taken(
-        *("x is float", "softmax", {"x": like("int32"), "axis": -1}, WHOLE_TO_FLOAT),
+    accepted(
+        "x is float",
+        "ceil floor",
+        {"x": ones_like("int32")},
+        ROUNDED_INTEGERS_STAY_INTEGERS,
+        ONES.astype("int32"),
+    ),
+    accepted(
+        *("x is float", "softmax", {"x": ones_like("int32"), "axis": -1}, INTEGERS_BECOME_FLOATS),
         np.full((2, 3), 1 / 3),
     ),
-    taken("dtype", "erf", {"x": like("float64")}, MORE_DTYPES, np.full((2, 3), 0.8427007929497149)),
-    refused(
-        *("dtype", "erf", {"x": like("complex64")}, DTypeError),
+    accepted(
+        "dtype",
+        "erf",
+        {"x": ones_like("float64")},
+        MORE_DTYPES_EXIST,
+        np.full((2, 3), 0.8427007929497149),
+    ),
+    rejected(
+        *("dtype", "erf", {"x": ones_like("complex64")}, DTypeError),
         *("erf ", "does not take complex64", "Cast first, as in x.astype(plugrad.float32)"),
     ),
-    refused(
+    rejected(
         *("slopes", "prelu", {"alpha": ones(4)}, ShapeError),
-        *("Prelu: ", "shapes (2, 3) and (4,)", ON_BROADCAST),
+        *("Prelu: ", "shapes (2, 3) and (4,)", BROADCAST_REMEDY),
     ),
-    refused(
-        *("x is float", "dropout", {"x": like("int32")}, DTypeError),
+    rejected(
+        *("x is float", "dropout", {"x": ones_like("int32")}, DTypeError),
         *("dropout: x", "is int32", "it must be floating"),
     ),
     *(
-        refused(
+        rejected(
             *("rate", "dropout", {"rate": rate}, ArgumentValueError),
             *("dropout: rate", f"={rate}", "must be at least 0 and less than 1"),
         )
         for rate in (1.0, 1.5, -0.5)
     ),
-    refused(
+    rejected(
         *("shapes", "where", {"condition": ones(4, dtype="bool")}, ShapeError),
-        *("Select: ", "shapes (4,) and (2, 3) and (2, 3)", ON_BROADCAST),
+        *("Select: ", "shapes (4,) and (2, 3) and (2, 3)", BROADCAST_REMEDY),
     ),
-    refused(
-        *("condition is bool", "where", {"condition": like("int32")}, DTypeError),
+    rejected(
+        *("condition is bool", "where", {"condition": ones_like("int32")}, DTypeError),
         *("where: condition", "is int32", "it must be bool, such as x > 0"),
     ),
-    taken(
-        *("condition is bool", "where_async", {"x": F * i32(0, 1, 1)}, FIRST_TRUTH),
+    accepted(
+        *("condition is bool", "where_async", {"x": F * i32(0, 1, 1)}, NONZERO_IS_TRUE),
         ([0, 0, 1, 1], [1, 2, 1, 2]),
     ),
 )
 
 REDUCTIONS = (
     *(
-        refused(
+        rejected(
             *("axis", "log_sum_exp moments", {"axis": axis}, AxisError),
             *("{op}: axis", f"={axis} is out of range for rank 2", "use -2 to 1"),
         )
         for axis in (2, -3)
     ),
-    taken(
-        *("last axis", "softmax", {"axis": 0}, ANY_AXIS),
+    accepted(
+        *("last axis", "softmax", {"axis": 0}, ANY_AXIS_IS_ALLOWED),
         lambda x, axis: np.exp(x) / np.exp(x).sum(axis, keepdims=True),
     ),
-    taken(
-        *("last axis", "log_softmax", {"axis": 0}, ANY_AXIS),
+    accepted(
+        *("last axis", "log_softmax", {"axis": 0}, ANY_AXIS_IS_ALLOWED),
         lambda x, axis: x - np.log(np.exp(x).sum(axis, keepdims=True)),
     ),
-    refused(
+    rejected(
         *("order", "norm", {"ord": "nope"}, ArgumentValueError),
         *("norm: ord", "='nope'", "for vectors it is a number or 'euclidean'"),
     ),
-    refused(
+    rejected(
         *("order", "norm", {"ord": 3, "axis": (0, 1)}, ArgumentValueError),
         *("norm: ord", "=3", "must be 'fro', 'nuc', 1, -1, 2, -2, inf or -inf"),
     ),
-    taken(
+    accepted(
         *("order", "norm", {"ord": 3}, "every order has a norm, as in NumPy"),
         lambda x, **_: np.linalg.norm(x, 3, 0, keepdims=True),
     ),
-    refused(
+    rejected(
         *("axes", "norm", {"x": ones(2, 2, 2), "axis": (0, 1, 2)}, AxisError),
         *("norm: axis", "=(0, 1, 2)", "must be one axis, two axes or None"),
     ),
-    refused(
-        *("whole numbers", "bincount dense_bincount", {"x": like("float32")}, DTypeError),
+    rejected(
+        *("whole numbers", "bincount dense_bincount", {"x": ones_like("float32")}, DTypeError),
         *("{op}: x", "is float32", "only integers are counted, as after astype('int32')"),
     ),
-    refused(
+    rejected(
         *("whole numbers", "dense_bincount", {"x": ones(2, 2, 2, dtype="int32")}, ShapeError),
         *("DenseBincount: x", "(2, 2, 2)", "must be a vector or a matrix"),
     ),
     *(
-        refused(
+        rejected(
             *("size", op, {"size": -1}, ArgumentValueError),
             *(f"{kernel}: size", "=-1", "must be 0 or more"),
         )
         for op, kernel in (("bincount", "Bincount"), ("dense_bincount", "DenseBincount"))
     ),
     *(
-        refused(
+        rejected(
             *("weights", op, {"weights": ones(4)}, ShapeError),
-            *(f"{kernel}: weights", f"(4,) … {shape}", EQUAL),
+            *(f"{kernel}: weights", f"(4,) … {shape}", MUST_BE_EQUAL),
         )
         for op, kernel, shape in (
             ("bincount", "Bincount", "(3,)"),
@@ -255,39 +281,41 @@ REDUCTIONS = (
         )
     ),
     *(
-        taken("weights", op, {"weights": None}, "None stands for no weights", counts)
+        accepted("weights", op, {"weights": None}, "None stands for no weights", counts)
         for op, counts in (("bincount", [0, 1, 2]), ("dense_bincount", [[1, 1, 1], [1, 1, 1]]))
     ),
-    refused(
+    rejected(
         *("last axes", "lower_bound upper_bound", {"values": ones(3, 2)}, ShapeError),
         *("Bound: a sorted sequence", "(2, 3) … (3, 2)", "equal sizes on all axes but the last"),
     ),
-    refused(
+    rejected(
         *("last axes", "search_sorted", {"x1": F, "x2": ones(3, 2), "sorter": None}, ShapeError),
         *("SearchSorted: a sorted", "(2, 3) … (3, 2)", "equal sizes on all axes but the last"),
     ),
     # Nobody has the memory for a call.
     *(
-        taken("sizes below 2**31", op, partial(bytes_of_positions, kernel), LONG_POSITIONS, 8)
+        accepted(
+            "sizes below 2**31", op, partial(index_item_size, kernel), LARGE_INDICES_ARE_INT64, 8
+        )
         for op, kernel in (
             ("lower_bound", "LowerBound"),
             ("search_sorted", "SearchSorted"),
             ("upper_bound", "UpperBound"),
         )
     ),
-    refused(
+    rejected(
         *("rank", "topk", {"x": ones()}, ShapeError),
         *("TopK: ", "x is 0-d", "must have at least one axis"),
     ),
     *(
-        refused(
+        rejected(
             *("k", "topk", {"k": k}, ArgumentValueError),
             *("TopK: k", f"={k}", "must be between 0 and 3, the size of the last axis"),
         )
         for k in (4, -1)
     ),
     *(
-        refused(
+        rejected(
             *("classes", "confusion_matrix", {"num_classes": count}, error),
             *("confusion_matrix: num_classes", f"={count}", remedy),
         )
@@ -297,7 +325,7 @@ REDUCTIONS = (
         )
     ),
     *(
-        refused(
+        rejected(
             *("ranks and lengths", "confusion_matrix", change, ShapeError),
             *("confusion_matrix: labels … predictions", given, "must be two vectors of one length"),
         )
@@ -306,20 +334,20 @@ REDUCTIONS = (
             ({"labels": i32([0, 1]), "predictions": i32([0, 1])}, "(1, 2)"),
         )
     ),
-    refused(
+    rejected(
         *("ranks", "in_top_k_async", {"predictions": V, "targets": i32(0).reshape(())}, ShapeError),
         *("in_top_k: predictions", "(3,) and ()", "must have 2 or more axes"),
     ),
-    refused(
+    rejected(
         *("ranks", "in_top_k_async", {"targets": i32([0, 1])}, ShapeError),
         *("in_top_k: predictions … targets", "(2, 3) and (1, 2)", "the shape of all but the last"),
     ),
-    refused(
+    rejected(
         *("leading sizes", "in_top_k_async", {"targets": i32(0, 1, 1)}, ShapeError),
         *("in_top_k: predictions … targets", "(2, 3) and (3,)", "the shape of all but the last"),
     ),
     *(
-        refused(
+        rejected(
             *("k", "in_top_k_async", {"k": k}, ArgumentValueError),
             *("in_top_k: k", f"={k}", "must be between 1 and 3"),
         )

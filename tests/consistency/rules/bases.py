@@ -8,8 +8,8 @@ from properties.calls import IMG, VOL, F
 
 _POOL = {"filter_size": (2, 2), "strides": (2, 2), "pad": "valid"}
 _POOL3D = {"filter_size": (2, 2, 2), "strides": (1, 1, 1), "pad": "valid"}
-_SLIDE = {"strides": (1, 1), "pad": "valid"}
-_SLIDE3D = {"strides": (1, 1, 1), "pad": "valid"}
+_CONVOLUTION = {"strides": (1, 1), "pad": "valid"}
+_CONVOLUTION3D = {"strides": (1, 1, 1), "pad": "valid"}
 _SMALL = np.ones((2, 2, 2, 3), "float32")
 _SMALL3D = np.ones((2, 2, 2, 2, 2), "float32")
 _DY = np.ones((2, 3, 3, 2), "float32")
@@ -17,7 +17,7 @@ _DY3D = np.ones((2, 2, 2, 2, 3), "float32")
 _FILTER = np.ones((2, 2, 3, 2), "float32")
 _FILTER3D = np.ones((2, 2, 2, 2, 3), "float32")
 
-BASES: dict[str, dict[str, Any]] = {
+VALID_CALL_ARGUMENTS: dict[str, dict[str, Any]] = {
     "internal.avg_pool_grad": {"dy": _SMALL, "input": IMG, **_POOL},
     "internal.max_pool_grad": {"dy": _SMALL, "input": IMG, "output": _SMALL, **_POOL},
     "internal.avg_pool3d_grad": {"dy": _SMALL3D, "input": VOL, **_POOL3D},
@@ -26,25 +26,25 @@ BASES: dict[str, dict[str, Any]] = {
         "x": IMG,
         "dy": _DY,
         "filter_shape": (2, 2, 3, 2),
-        **_SLIDE,
+        **_CONVOLUTION,
     },
     "internal.conv2d_backprop_input": {
         "dy": _DY,
         "filter": _FILTER,
         "input_shape": (2, 4, 4, 3),
-        **_SLIDE,
+        **_CONVOLUTION,
     },
     "internal.conv3d_backprop_filter": {
         "x": VOL,
         "dy": _DY3D,
         "filter_shape": (2, 2, 2, 2, 3),
-        **_SLIDE3D,
+        **_CONVOLUTION3D,
     },
     "internal.conv3d_backprop_input": {
         "dy": _DY3D,
         "filter": _FILTER3D,
         "input_shape": (2, 3, 3, 3, 2),
-        **_SLIDE3D,
+        **_CONVOLUTION3D,
     },
     "variable": {"initial": F, "name": "weights"},
 }

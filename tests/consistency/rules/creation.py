@@ -3,111 +3,111 @@
 import numpy as np
 
 import plugrad
-from consistency.rules.reasons import MORE_DTYPES, ONE_CONSTRUCTOR
-from consistency.rules.row import like, ones, refused, taken
+from consistency.rules.reasons import MORE_DTYPES_EXIST, ONE_CONSTRUCTOR
+from consistency.rules.row import accepted, ones, ones_like, rejected
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 
-FILLED = "fill ones random_uniform random_uniform_int zeros"
-OF_RANKS = "tensor2d tensor3d tensor4d tensor5d tensor6d"
-NUMBERS = "must be a tensor, a number, an array or a nested list of numbers"
-FLOATING = "must be floating; draw floating numbers and convert them with astype"
-PAIR = np.ones((2, 3), "complex64")
+OPS_WITH_SHAPE = "fill ones random_uniform random_uniform_int zeros"
+TENSOR_ND_OPS = "tensor2d tensor3d tensor4d tensor5d tensor6d"
+MUST_BE_TENSOR_LIKE = "must be a tensor, a number, an array or a nested list of numbers"
+MUST_BE_FLOATING = "must be floating; draw floating numbers and convert them with astype"
+COMPLEX_MATRIX = np.ones((2, 3), "complex64")
 
 CREATION = (
-    refused(
-        *("shape", FILLED, {"shape": (2, -1)}, ShapeError),
+    rejected(
+        *("shape", OPS_WITH_SHAPE, {"shape": (2, -1)}, ShapeError),
         *("{op}: shape", "=(2, -1) has a negative size", "sizes must be 0 or more"),
     ),
-    refused(
-        *("shape", FILLED, {"shape": (2, 1.5)}, ShapeError),
+    rejected(
+        *("shape", OPS_WITH_SHAPE, {"shape": (2, 1.5)}, ShapeError),
         *("{op}: shape", "=(2, 1.5) is not a shape", "sizes must be integers"),
     ),
-    taken(
-        *("shape, values and dtype", "buffer", lambda: plugrad.asarray(PAIR)),
-        *("a NumPy array is the buffer, of any dtype", PAIR),
+    accepted(
+        *("shape, values and dtype", "buffer", lambda: plugrad.asarray(COMPLEX_MATRIX)),
+        *("a NumPy array is the buffer, of any dtype", COMPLEX_MATRIX),
     ),
-    taken(
+    accepted(
         *("batch shape", "eye", lambda: plugrad.broadcast_to(plugrad.eye(2), (1, 1, 1, 1, 2, 2))),
         *("broadcast_to gives any number of batch axes", np.eye(2)[None, None, None, None]),
     ),
-    taken(
+    accepted(
         *("number", "linspace", {"num": 0}),
         *("a range may be empty, as in NumPy", np.linspace(0, 1, 0)),
     ),
-    refused(
+    rejected(
         *("number", "linspace", {"num": -1}, ArgumentValueError),
         *("linspace: num", "=-1", "must be 0 or more"),
     ),
-    refused(
+    rejected(
         *("step", "range", {"step": 0}, ArgumentValueError),
         *("arange: step", "=0", "it must not be 0"),
     ),
-    refused(
+    rejected(
         *("dtype", "rand random_gamma random_normal random_standard_normal truncated_normal"),
-        *({"dtype": "bool"}, DTypeError, "{op}: dtype", "=bool", FLOATING),
+        *({"dtype": "bool"}, DTypeError, "{op}: dtype", "=bool", MUST_BE_FLOATING),
     ),
-    refused(
+    rejected(
         *("dtype", "rand random_gamma", {"dtype": "string"}, DTypeError),
-        *("{op}: dtype", "=string", FLOATING),
+        *("{op}: dtype", "=string", MUST_BE_FLOATING),
     ),
-    taken("dtype", "rand random_gamma", {"dtype": "float64"}, MORE_DTYPES),
-    taken(
+    accepted("dtype", "rand random_gamma", {"dtype": "float64"}, MORE_DTYPES_EXIST),
+    accepted(
         *("outcomes", "multinomial", {"logits": ones(2, 1)}),
         *("one outcome is certain", np.zeros((2, 3), "int32")),
     ),
-    refused(
+    rejected(
         *("outcomes", "multinomial", {"logits": ones(2, 0)}, ShapeError),
         *("Multinomial: logits", "(2, 0)", "must be rows of at least one class"),
     ),
     *(
-        refused(
+        rejected(
             *("rank", "multinomial", {"logits": ones(*shape)}, ShapeError),
             *("multinomial: logits", f"their shape is {shape}", "must have one or two axes"),
         )
         for shape in ((), (2, 2, 3))
     ),
-    taken("one value", "scalar", {"obj": [1.0, 2.0]}, ONE_CONSTRUCTOR, [1.0, 2.0]),
-    refused(
+    accepted("one value", "scalar", {"obj": [1.0, 2.0]}, ONE_CONSTRUCTOR, [1.0, 2.0]),
+    rejected(
         *("shape", "tensor", {"obj": [[1.0, 2.0], [3.0]]}, ShapeError),
         *("asarray: obj", "is a ragged list", "the lists on one level must have equal lengths"),
     ),
-    taken(
+    accepted(
         *("no complex numbers", "tensor", {"obj": [1 + 2j], "dtype": "complex64"}),
         *("Python has complex numbers", [1 + 2j]),
     ),
     *(
-        refused(
+        rejected(
             *("kind of values", "tensor", {"obj": value}, ArgumentError),
-            *("asarray: obj", f"not {type(value).__name__}", NUMBERS),
+            *("asarray: obj", f"not {type(value).__name__}", MUST_BE_TENSOR_LIKE),
         )
         for value in (object(), {"a": 1}, {1})
     ),
-    refused(
-        *("something", f"tensor1d {OF_RANKS}", {"obj": None}, ArgumentError),
-        *("asarray: obj", "not NoneType", NUMBERS),
+    rejected(
+        *("something", f"tensor1d {TENSOR_ND_OPS}", {"obj": None}, ArgumentError),
+        *("asarray: obj", "not NoneType", MUST_BE_TENSOR_LIKE),
     ),
-    taken("nesting", "tensor1d", {"obj": [[1.0]]}, ONE_CONSTRUCTOR, [[1.0]]),
-    taken("nesting", OF_RANKS, {"obj": [1.0, 2.0]}, ONE_CONSTRUCTOR, [1.0, 2.0]),
+    accepted("nesting", "tensor1d", {"obj": [[1.0]]}, ONE_CONSTRUCTOR, [[1.0]]),
+    accepted("nesting", TENSOR_ND_OPS, {"obj": [1.0, 2.0]}, ONE_CONSTRUCTOR, [1.0, 2.0]),
     *(
-        taken(
+        accepted(
             *("length of the shape", op, lambda: plugrad.asarray([1.0, 2.0]).reshape(2)),
             *(ONE_CONSTRUCTOR, [1.0, 2.0]),
         )
-        for op in OF_RANKS.split()
+        for op in TENSOR_ND_OPS.split()
     ),
-    taken(
+    accepted(
         *("name", "variable", lambda: [plugrad.Variable(n, name="w") for n in (1.0, 2.0)][1]),
         *("names are for people, and need not differ", 2.0),
     ),
-    refused(
+    rejected(
         *("name of a dtype", "cast", {"dtype": "float33"}, DTypeError),
         *("dtype", "'float33'", "did you mean 'float32' … choose one of bool, int8"),
     ),
-    refused(
-        *("strings and numbers", "cast", {"x": like("string")}, DTypeError),
+    rejected(
+        *("strings and numbers", "cast", {"x": ones_like("string")}, DTypeError),
         *("astype: ", "string does not convert to int32", "as in float(text)"),
     ),
-    refused(
+    rejected(
         *("strings and numbers", "cast", {"dtype": "string"}, DTypeError),
         *("astype: ", "float32 does not convert to string", "make the values in Python"),
     ),

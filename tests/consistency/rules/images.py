@@ -5,46 +5,46 @@ from typing import Any
 
 import numpy as np
 
-from consistency.rules.reasons import MORE_DTYPES, WHOLE_TO_FLOAT
-from consistency.rules.row import called, changed, like, ones, refused, taken
+from consistency.rules.reasons import INTEGERS_BECOME_FLOATS, MORE_DTYPES_EXIST
+from consistency.rules.row import accepted, call_op, changed_arguments, ones, ones_like, rejected
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 from properties.calls import f32, i32
 
-WITHOUT_SIGMA = """
+NMS_WITHOUT_SIGMA = """
     image.non_max_suppression image.non_max_suppression_async
     image.non_max_suppression_padded image.non_max_suppression_padded_async
 """
-WITH_SIGMA = "image.non_max_suppression_with_score image.non_max_suppression_with_score_async"
-SUPPRESSED = f"{WITHOUT_SIGMA} {WITH_SIGMA}"
-RESIZED = "image.resize_bilinear image.resize_nearest_neighbor"
-FROM_PIXELS = "browser.from_pixels browser.from_pixels_async"
-TO_PIXELS = "browser.to_pixels browser.draw"
+NMS_WITH_SIGMA = "image.non_max_suppression_with_score image.non_max_suppression_with_score_async"
+NON_MAX_SUPPRESSION_OPS = f"{NMS_WITHOUT_SIGMA} {NMS_WITH_SIGMA}"
+RESIZE_OPS = "image.resize_bilinear image.resize_nearest_neighbor"
+FROM_PIXELS_OPS = "browser.from_pixels browser.from_pixels_async"
+TO_PIXELS_OPS = "browser.to_pixels browser.draw"
 
 
-def as_floats(op: str, names: list[str]) -> Callable[..., Any]:
-    """Return a function that gives what an op does with ones of float32."""
-    change = {name: like("float32") for name in names}
-    return lambda **_: called(op, changed(op, change)).numpy()
+def called_with_float32_ones(op: str, names: list[str]) -> Callable[..., Any]:
+    """Return a function that calls an op with float32 ones in place of some arguments."""
+    change = {name: ones_like("float32") for name in names}
+    return lambda **_: call_op(op, changed_arguments(op, change)).numpy()
 
 
-PIXELS = (
+PIXEL_RULES = (
     *(
-        refused(
-            *("channels", FROM_PIXELS, {"num_channels": count}, ArgumentValueError),
+        rejected(
+            *("channels", FROM_PIXELS_OPS, {"num_channels": count}, ArgumentValueError),
             *("from_pixels: num_channels", f"={count}", "must be between 1 and 4"),
         )
         for count in (0, 5)
     ),
-    refused(
-        *("kind of pixels", FROM_PIXELS, {"pixels": None}, ArgumentError),
+    rejected(
+        *("kind of pixels", FROM_PIXELS_OPS, {"pixels": None}, ArgumentError),
         *("from_pixels: pixels", "not NoneType", "must be a tensor, a number, an array"),
     ),
-    refused(
-        *("kind of pixels", FROM_PIXELS, {"pixels": ones(2, 2)}, DTypeError),
+    rejected(
+        *("kind of pixels", FROM_PIXELS_OPS, {"pixels": ones(2, 2)}, DTypeError),
         *("from_pixels: pixels", "are float32", "as after astype('uint8')"),
     ),
     *(
-        refused(
+        rejected(
             *(label, op, {"image": ones(*shape)}, ShapeError),
             *("Draw: an image", f"not {shape}", "(height, width) or (height, width, 1, 3 or 4"),
         )
@@ -52,7 +52,7 @@ PIXELS = (
         for shape in ((1, 2, 2, 3), (2, 2, 2))
     ),
     *(
-        refused(
+        rejected(
             *(label, op, {"image": image}, ArgumentValueError),
             *("Draw: an image", f"these go from {values}", f"has values from 0 to {most}"),
         )
@@ -62,12 +62,12 @@ PIXELS = (
             (i32([300]), "300 to 300", 255),
         )
     ),
-    refused(
-        *("dtype and range", "browser.to_pixels", {"image": like("complex64")}, DTypeError),
+    rejected(
+        *("dtype and range", "browser.to_pixels", {"image": ones_like("complex64")}, DTypeError),
         *("to_pixels (image)", "does not take complex64", "as in x.astype(plugrad.float32)"),
     ),
     *(
-        refused(
+        rejected(
             *("as pixels", "browser.draw", {"alpha": alpha}, ArgumentValueError),
             *("to_pixels: alpha", f"={alpha}", "must be between 0 and 1"),
         )
@@ -75,9 +75,9 @@ PIXELS = (
     ),
 )
 
-PICTURES = (
+IMAGE_RULES = (
     *(
-        refused(
+        rejected(
             *("rank", op, {"image": ones(4, 4)}, ShapeError),
             *(f"{name}: image", "not (4, 4)", "shape (batch, height, width, channels)"),
         )
@@ -89,7 +89,7 @@ PICTURES = (
         )
     ),
     *(
-        refused(
+        rejected(
             *("boxes", "image.crop_and_resize", {name: value}, ShapeError),
             *(
                 f"CropAndResize: … {name}",
@@ -104,24 +104,24 @@ PICTURES = (
         )
     ),
     *(
-        refused(
+        rejected(
             *("crop_size", "image.crop_and_resize", {"crop_size": size}, ArgumentValueError),
             *("crop_and_resize: crop_size", f"={size}", "must be one or 2 integers of at least 1"),
         )
         for size in ((2, 2, 2), (0, 2))
     ),
-    refused(
+    rejected(
         *("method", "image.crop_and_resize", {"method": "cubic"}, ArgumentValueError),
         *("crop_and_resize: method", "='cubic'", "must be 'bilinear' or 'nearest'"),
     ),
-    refused(
-        *("whole box_ind", "image.crop_and_resize", {"box_ind": like("float32")}, DTypeError),
+    rejected(
+        *("whole box_ind", "image.crop_and_resize", {"box_ind": ones_like("float32")}, DTypeError),
         *("crop_and_resize: box_ind", "are float32", "as after astype('int32')"),
     ),
     *(
-        taken(
-            *(f"{name} is float", op, {name: like("int32")}),
-            *(WHOLE_TO_FLOAT, as_floats(op, [name])),
+        accepted(
+            *(f"{name} is float", op, {name: ones_like("int32")}),
+            *(INTEGERS_BECOME_FLOATS, called_with_float32_ones(op, [name])),
         )
         for op, name in (
             ("image.crop_and_resize", "boxes"),
@@ -132,12 +132,12 @@ PICTURES = (
             ("image.transform", "transforms"),
         )
     ),
-    taken(
-        *("image is float", "image.flip_left_right", {"image": like("int32")}),
-        *(MORE_DTYPES, np.ones((2, 4, 4, 3), "int32")),
+    accepted(
+        *("image is float", "image.flip_left_right", {"image": ones_like("int32")}),
+        *(MORE_DTYPES_EXIST, np.ones((2, 4, 4, 3), "int32")),
     ),
     *(
-        refused(
+        rejected(
             *("rank and channels", "image.grayscale_to_rgb", {"image": ones(*shape)}, ShapeError),
             *(
                 "{op}: image",
@@ -148,33 +148,33 @@ PICTURES = (
         for shape in ((2, 2), (1,))
     ),
     *(
-        refused(
+        rejected(
             *("rank and channels", "image.rgb_to_grayscale", {"image": ones(*shape)}, ShapeError),
             *("{op}: image", f"the shape is {shape}", "must have 2 to 6 axes, the last of size 3"),
         )
         for shape in ((2, 2), (3,), (1, 1, 1, 1, 1, 1, 3))
     ),
-    refused(
-        *("rank", RESIZED, {"images": ones(4, 4)}, ShapeError),
+    rejected(
+        *("rank", RESIZE_OPS, {"images": ones(4, 4)}, ShapeError),
         *("{op}: images", "the shape is (4, 4)", "must have 3 or 4 axes"),
     ),
-    refused(
-        *("size", RESIZED, {"size": (3, 5, 2)}, ArgumentValueError),
+    rejected(
+        *("size", RESIZE_OPS, {"size": (3, 5, 2)}, ArgumentValueError),
         *("{op}: size", "=(3, 5, 2)", "must be one or 2 integers of at least 1"),
     ),
-    refused(
-        *("conventions", RESIZED, {"align_corners": True, "half_pixel_centers": True}),
+    rejected(
+        *("conventions", RESIZE_OPS, {"align_corners": True, "half_pixel_centers": True}),
         *(ArgumentValueError, "{op}: align_corners … half_pixel_centers", "=True", "choose one"),
     ),
     *(
-        refused(
-            *("dtype", "image.resize_nearest_neighbor", {"images": like(dtype)}, DTypeError),
+        rejected(
+            *("dtype", "image.resize_nearest_neighbor", {"images": ones_like(dtype)}, DTypeError),
             *("{op} (images)", f"does not take {dtype}", "as in x.astype(plugrad.float32)"),
         )
         for dtype in ("bool", "complex64")
     ),
     *(
-        refused(
+        rejected(
             *("image", "image.threshold", {"image": ones(*shape)}, ShapeError),
             *(
                 "threshold: image",
@@ -184,67 +184,67 @@ PICTURES = (
         )
         for shape in ((4, 4), (4, 4, 2))
     ),
-    refused(
-        *("image", "image.threshold", {"image": like("bool")}, DTypeError),
+    rejected(
+        *("image", "image.threshold", {"image": ones_like("bool")}, DTypeError),
         *("threshold: image", "is bool", "it must hold floats or integers"),
     ),
-    refused(
+    rejected(
         *("method", "image.threshold", {"method": "mean"}, ArgumentValueError),
         *("threshold: method", "='mean'", "must be 'binary' or 'otsu'"),
     ),
     *(
-        refused(
+        rejected(
             *("transforms", "image.transform", {"transforms": ones(*shape)}, ShapeError),
             *("Transform: transforms", f"not {shape}", "must have shape (1, 8) or (2, 8)"),
         )
         for shape in ((1, 7), (3, 8))
     ),
-    refused(
+    rejected(
         *("output_shape", "image.transform", {"output_shape": (3, 3, 3)}, ArgumentValueError),
         *("transform: output_shape", "=(3, 3, 3)", "must be one or 2 integers of at least 1"),
     ),
 )
 
-BOXES = (
+BOX_RULES = (
     *(
-        refused(
-            *("boxes and scores", SUPPRESSED, {"boxes": ones(*shape)}, ShapeError),
+        rejected(
+            *("boxes and scores", NON_MAX_SUPPRESSION_OPS, {"boxes": ones(*shape)}, ShapeError),
             *("{op}: boxes", f"the shape is {shape}", "must be rows (y1, x1, y2, x2)"),
         )
         for shape in ((2, 3), (4,))
     ),
     *(
-        refused(
-            *("boxes and scores", SUPPRESSED, {"scores": ones(*shape)}, ShapeError),
+        rejected(
+            *("boxes and scores", NON_MAX_SUPPRESSION_OPS, {"scores": ones(*shape)}, ShapeError),
             *("{op}: scores", f"have shape {shape}", "must be one for each of the 2 boxes"),
         )
         for shape in ((3,), (2, 1))
     ),
     *(
-        refused(
-            *("threshold", SUPPRESSED, {"iou_threshold": value}, ArgumentValueError),
+        rejected(
+            *("threshold", NON_MAX_SUPPRESSION_OPS, {"iou_threshold": value}, ArgumentValueError),
             *("{op}: iou_threshold", f"={value}", "must be between 0 and 1"),
         )
         for value in (-0.5, 1.5)
     ),
     *(
-        refused(
-            *("sigma", WITH_SIGMA, {"soft_nms_sigma": value}, ArgumentValueError),
+        rejected(
+            *("sigma", NMS_WITH_SIGMA, {"soft_nms_sigma": value}, ArgumentValueError),
             *("{op}: soft_nms_sigma", f"={value}", "must be between 0 and 1"),
         )
         for value in (-0.5, 1.5)
     ),
     # Only the functions that return scores lower them.
-    refused(
-        *("sigma", WITHOUT_SIGMA, {"soft_nms_sigma": 1.5}, TypeError),
+    rejected(
+        *("sigma", NMS_WITHOUT_SIGMA, {"soft_nms_sigma": 1.5}, TypeError),
         *("{op}()", "'soft_nms_sigma'", "got an unexpected keyword argument"),
     ),
 )
 
-TEXTS = (
+DTYPE_RULES = (
     *(
-        refused(
-            *("texts", op, {name: like("float32")}, DTypeError),
+        rejected(
+            *("texts", op, {name: ones_like("float32")}, DTypeError),
             *(f"{kernel}", "does not take float32; it takes string", "as in str(number)"),
         )
         for op, name, kernel in (
@@ -254,20 +254,20 @@ TEXTS = (
             ("string.string_n_grams", "data", "StringNGrams"),
         )
     ),
-    refused(
+    rejected(
         *("data and splits", "string.string_n_grams", {"data": np.array([["a"]], object)}),
         *(ShapeError, "StringNGrams: data and data_splits", "(1, 1)", "must have one axis"),
     ),
-    refused(
+    rejected(
         *("data and splits", "string.string_n_grams", {"data_splits": f32(0, 2)}, DTypeError),
         *("string_n_grams: data_splits", "are float32", "as after astype('int32')"),
     ),
-    refused(
+    rejected(
         *("delimiter", "string.string_split", {"delimiter": 1.0}, ArgumentError),
         *("string_split: delimiter", "it holds 1.0", "must hold strings only"),
     ),
     *(
-        refused(
+        rejected(
             *("ranks", "string.string_split", {name: np.array(value, object)}, ShapeError),
             *(f"StringSplit: … {name}", str(shape), "input must have one axis and delimiter none"),
         )
@@ -276,10 +276,10 @@ TEXTS = (
             ("delimiter", ["a", "b"], (2,)),
         )
     ),
-    refused(
+    rejected(
         *("buckets", "string.string_to_hash_bucket_fast", {"num_buckets": 0}, ArgumentValueError),
         *("StringToHashBucketFast: num_buckets", "=0", "must be from 1 to"),
     ),
 )
 
-IMAGES = (*PIXELS, *PICTURES, *BOXES, *TEXTS)
+ALL_IMAGE_RULES = (*PIXEL_RULES, *IMAGE_RULES, *BOX_RULES, *DTYPE_RULES)

@@ -1,7 +1,7 @@
 """Rules about positions: gathered, scattered, sparse and ragged ones."""
 
-from consistency.rules.reasons import MORE_DTYPES, PROMOTES
-from consistency.rules.row import Rule, like, ones, refused, taken
+from consistency.rules.reasons import DTYPES_ARE_PROMOTED, MORE_DTYPES_EXIST
+from consistency.rules.row import Rule, accepted, ones, ones_like, rejected
 from plugrad.errors import (
     ArgumentError,
     ArgumentValueError,
@@ -11,146 +11,148 @@ from plugrad.errors import (
 )
 from properties.calls import F, i32
 
-SEGMENTS = "sparse.sparse_segment_mean sparse.sparse_segment_sum"
-FILL = "sparse.sparse_fill_empty_rows"
-BY_INDICES = f"gather gather_nd ragged_gather scatter_nd tensor_scatter_update {FILL} {SEGMENTS}"
+SEGMENT_OPS = "sparse.sparse_segment_mean sparse.sparse_segment_sum"
+FILL_EMPTY_ROWS_OP = "sparse.sparse_fill_empty_rows"
+OPS_WITH_INDICES = f"gather gather_nd ragged_gather scatter_nd tensor_scatter_update {FILL_EMPTY_ROWS_OP} {SEGMENT_OPS}"
 
 
-def whole(ops: str, name: str, label: str = "") -> Rule:
-    """Return a row about an argument that must hold integers."""
-    return refused(
-        *(label or f"whole {name}", ops, {name: like("float32")}, DTypeError),
+def integer_rule(ops: str, name: str, label: str = "") -> Rule:
+    """Return the rule that an argument must hold integers."""
+    return rejected(
+        *(label or f"whole {name}", ops, {name: ones_like("float32")}, DTypeError),
         *(f"{{op}}: {name}", "are float32", "they must be integers, as after astype('int32')"),
     )
 
 
-GATHERING = (
-    whole(BY_INDICES, "indices"),
-    whole("sparse_to_dense", "sparse_indices", "whole indices"),
-    refused(
-        *("whole indices", "one_hot", {"indices": like("float32")}, DTypeError),
+GATHER_RULES = (
+    integer_rule(OPS_WITH_INDICES, "indices"),
+    integer_rule("sparse_to_dense", "sparse_indices", "whole indices"),
+    rejected(
+        *("whole indices", "one_hot", {"indices": ones_like("float32")}, DTypeError),
         *("one_hot (indices)", "does not take float32", "as in x.astype(plugrad.int32)"),
     ),
     *(
-        taken("whole indices", op, {"indices": like("int64")}, MORE_DTYPES, value)
+        accepted("whole indices", op, {"indices": ones_like("int64")}, MORE_DTYPES_EXIST, value)
         for op, value in (("gather", F[[1, 1]]), ("gather_nd", F[[1, 1], [1, 1]]))
     ),
-    refused(
+    rejected(
         *("range of indices", "gather", {"indices": i32(2)}, TensorIndexError),
         *("GatherV2: ", "index 2", "out of range for axis 0 of size 2"),
     ),
-    refused(
+    rejected(
         *("batch axes", "gather", {"batch_dims": 2}, ShapeError),
         *("GatherV2: ", "batch_dims=2", "must be equal and come before axis 0"),
     ),
-    refused(
+    rejected(
         *("batch axes", "gather", {"batch_dims": 1, "axis": 1, "indices": i32([0], [1], [1])}),
         *(ShapeError, "GatherV2: the first batch_dims", "(2, 3) and (3, 1)", "must be equal"),
     ),
-    refused(
+    rejected(
         *("ranks", "gather_nd", {"x": ones()}, ShapeError),
         *("GatherNd: indices", "(2, 2) … ()", "a last axis of at most 0 coordinates"),
     ),
-    refused(
+    rejected(
         *("ranks", "gather_nd", {"indices": i32(0).reshape(())}, ShapeError),
         *("GatherNd: indices", "of shape ()", "must have a last axis of at most 2 coordinates"),
     ),
-    refused(
+    rejected(
         *("coordinates", "gather_nd", {"indices": i32([0, 0, 0])}, ShapeError),
         *("GatherNd: indices", "(1, 3)", "at most 2 coordinates, one for each axis"),
     ),
-    taken(
+    accepted(
         *("something", "gather_nd", {"x": ones(2, 0), "indices": i32([0], [1])}),
         *("parts of a tensor may be empty, as in NumPy", ones(2, 0)),
     ),
-    refused(
+    rejected(
         *("something", "gather_nd", {"x": ones(0, 3), "indices": i32([0], [1])}, TensorIndexError),
         *("GatherNd: ", "index 0", "out of range for axis 0 of size 0"),
     ),
-    taken(
+    accepted(
         *("depth", "one_hot", {"depth": 1}),
         *("one class is a depth, too", lambda indices, **_: 1.0 * (indices == 0)[..., None]),
     ),
-    refused(
-        *("mask is bool", "boolean_mask_async", {"mask": like("int32")}, DTypeError),
+    rejected(
+        *("mask is bool", "boolean_mask_async", {"mask": ones_like("int32")}, DTypeError),
         *("boolean_mask: mask", "is int32", "it must be bool, such as x > 0"),
     ),
-    refused(
+    rejected(
         *("mask has axes", "boolean_mask_async", {"mask": ones(dtype="bool")}, ShapeError),
         *("boolean_mask: mask", "is 0-d", "it must have at least one axis"),
     ),
-    refused(
+    rejected(
         *("mask fits", "boolean_mask_async", {"mask": ones(4, dtype="bool")}, TensorIndexError),
         *("boolean_mask: a mask", "of shape (4,)", "axes from 1 on … must have their sizes"),
     ),
 )
 
-SCATTERING = (
-    refused(
+SCATTER_RULES = (
+    rejected(
         *("shape", "scatter_nd", {"shape": (3, -3)}, ShapeError),
         *("scatter_nd: shape", "=(3, -3)", "sizes must be 0 or more"),
     ),
-    refused(
+    rejected(
         *("shape", "scatter_nd", {"shape": ()}, ShapeError),
         *("ScatterNd: indices", "of shape ()", "1 coordinates for the 0 axes"),
     ),
-    refused(
+    rejected(
         *("ranks", "scatter_nd", {"indices": i32(0).reshape(())}, ShapeError),
         *("ScatterNd: indices", "are 0-d", "they must have at least one axis"),
     ),
     *(
-        refused(
+        rejected(
             *(label, "scatter_nd", {"updates": ones(*shape)}, ShapeError),
             *("ScatterNd: updates", f"have shape {shape}", "into shape (3, 3) need (2, 3)"),
         )
         for label, shape in (("ranks", ()), ("shape of updates", (2, 4)))
     ),
-    refused(
+    rejected(
         *("shapes", "tensor_scatter_update", {"updates": ones(2, 4)}, ShapeError),
         *("TensorScatterUpdate: updates", "have shape (2, 4)", "into shape (2, 3) need (2, 3)"),
     ),
-    refused(
+    rejected(
         *("shapes", "tensor_scatter_update", {"indices": i32([0, 0, 0])}, ShapeError),
         *("TensorScatterUpdate: indices", "(1, 3)", "3 coordinates for the 2 axes"),
     ),
-    refused(
-        *("one dtype", "tensor_scatter_update", {"tensor": like("int32")}, DTypeError),
+    rejected(
+        *("one dtype", "tensor_scatter_update", {"tensor": ones_like("int32")}, DTypeError),
         *("{op}: updates", "are float32", "cast one of them, as in astype('int32')"),
     ),
-    refused(
+    rejected(
         *("rank of indices", "sparse_to_dense", {"sparse_indices": i32([[0, 1]])}, ShapeError),
         *("SparseToDense: sparse_indices", "of shape (1, 1, 2)", "must be rows of 2 coordinates"),
     ),
-    refused(
+    rejected(
         *("width of indices", "sparse_to_dense", {"output_shape": (2, 3, 4)}, ShapeError),
         *("SparseToDense: sparse_indices", "(2, 3, 4)", "one for each axis of output_shape"),
     ),
-    refused(
+    rejected(
         *("values", "sparse_to_dense", {"sparse_values": ones(3)}, ShapeError),
         *("SparseToDense: sparse_values", "of shape (3,)", "must be 0-d or have shape (2,)"),
     ),
-    refused(
+    rejected(
         *("dtype of the default", "sparse_to_dense", {"sparse_values": i32(5, 6)}, DTypeError),
         *("sparse_to_dense: default_value", "are float32", "as in astype('int32')"),
     ),
-    whole(f"unsorted_segment_sum {SEGMENTS}", "segment_ids"),
-    refused(
+    integer_rule(f"unsorted_segment_sum {SEGMENT_OPS}", "segment_ids"),
+    rejected(
         *("number of segments", "unsorted_segment_sum", {"num_segments": 1.5}, ArgumentError),
         *("{op}: num_segments", "=1.5", "must be an integer"),
     ),
     *(
-        refused(
+        rejected(
             *("dtype and rank", "setdiff1d_async", {name: F}, ShapeError),
             *(f"setdiff1d: {name}", "(2, 3)", "must have one axis … reshape(-1) flattens"),
         )
         for name in ("x", "y")
     ),
-    taken("dtype and rank", "setdiff1d_async", {"y": i32(1)}, PROMOTES, ([2, 3], [1, 2])),
+    accepted(
+        "dtype and rank", "setdiff1d_async", {"y": i32(1)}, DTYPES_ARE_PROMOTED, ([2, 3], [1, 2])
+    ),
 )
 
-RAGGED = (
+RAGGED_RULES = (
     *(
-        refused(
+        rejected(
             *("splits and positions", "ragged_gather", {"params_nested_splits": splits}, error),
             *("RaggedGather: ", given, remedy),
         )
@@ -166,38 +168,38 @@ RAGGED = (
             ),
         )
     ),
-    refused(
+    rejected(
         *("splits and positions", "ragged_gather", {"indices": i32(5)}, TensorIndexError),
         *("RaggedGather: ", "index 5", "is not in [0, 2), the range of the rows"),
     ),
-    refused(
+    rejected(
         *("deltas and lengths", "ragged_range", {"deltas": i32(0, 1)}, ArgumentValueError),
         *("RaggedRange: deltas", "=[0, 1]", "must not be 0"),
     ),
-    refused(
+    rejected(
         *("deltas and lengths", "ragged_range", {"deltas": i32(1, 1, 1)}, ShapeError),
         *("RaggedRange: starts, limits and deltas", "(2,), (2,), (3,)", "vectors of one length"),
     ),
-    whole("ragged_tensor_to_tensor", "shape"),
+    integer_rule("ragged_tensor_to_tensor", "shape"),
     *(
-        refused(
+        rejected(
             *("default value", "ragged_tensor_to_tensor", {"default_value": ones(*shape)}),
             *(ShapeError, "RaggedTensorToTensor: default_value", f"of shape {shape}"),
             "must broadcast to (), the shape of one of the values",
         )
         for shape in ((2,), (1, 1))
     ),
-    refused(
+    rejected(
         *("shape", "ragged_tensor_to_tensor", {"shape": i32(2, 3, 4)}, ShapeError),
         *("RaggedTensorToTensor: shape", "it is of shape (3,)", "must be -1 or have 2 sizes"),
     ),
 )
 
-SPARSE = (
-    whole(FILL, "dense_shape"),
+SPARSE_RULES = (
+    integer_rule(FILL_EMPTY_ROWS_OP, "dense_shape"),
     *(
-        refused(
-            *("ranks", FILL, {name: value}, ShapeError),
+        rejected(
+            *("ranks", FILL_EMPTY_ROWS_OP, {name: value}, ShapeError),
             *("SparseFillEmptyRows: … " + name, str(value.shape), remedy),
         )
         for name, value, remedy in (
@@ -208,11 +210,11 @@ SPARSE = (
         )
     ),
     *(
-        whole("sparse.sparse_reshape", name)
+        integer_rule("sparse.sparse_reshape", name)
         for name in ("input_indices", "input_shape", "new_shape")
     ),
     *(
-        refused(
+        rejected(
             *("ranks", "sparse.sparse_reshape", {name: value}, ShapeError),
             *("SparseReshape: … " + name.removeprefix("input_in"), str(value.shape), remedy),
         )
@@ -223,7 +225,7 @@ SPARSE = (
         )
     ),
     *(
-        refused(
+        rejected(
             *("ranks", f"sparse.sparse_segment_{op.lower()}", {name: value}, ShapeError),
             *(f"SparseSegment{op}: … {name}", str(value.shape), remedy),
         )
@@ -236,4 +238,4 @@ SPARSE = (
     ),
 )
 
-POSITIONS = (*GATHERING, *SCATTERING, *RAGGED, *SPARSE)
+INDEX_RULES = (*GATHER_RULES, *SCATTER_RULES, *RAGGED_RULES, *SPARSE_RULES)

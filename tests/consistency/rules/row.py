@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 
 import plugrad
-from consistency.rules.bases import BASES
-from consistency.tfjs import places, signatures
-from families.case import Refusal
+from consistency.rules.bases import VALID_CALL_ARGUMENTS
+from consistency.tfjs import tfjs_ops, tfjs_signatures
+from families.case import ErrorCase
 from plugrad.extend import KERNELS
 from properties.calls import CALLS, public_ops
 
-Change = Mapping[str, Any]
-OPS: Mapping[str, Callable[..., Any]] = public_ops()
+ArgumentChanges = Mapping[str, Any]
+PUBLIC_OPS: Mapping[str, Callable[..., Any]] = public_ops()
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule of some ops; the rows about an op that have the same label test one rule together.
+    """A validation rule of TensorFlow.js's ops, tested by a valid call in which some arguments are changed.
 
     Args:
         label: what the rule is about.
@@ -32,19 +32,19 @@ class Rule:
         culprit, value, remedy: what the message says; "{op}" is plugrad's name without a namespace,
             and several texts are separated by " … ".
         because: why plugrad takes it.
-        gives: the right result, or a function of the arguments that returns it.
+        expected: the right result, or a function of the arguments that returns it.
         call: instead of a changed call, for what is not in the shape of one.
     """
 
     label: str
     ops: str
-    change: Change
+    change: ArgumentChanges
     error: type[Exception] | None = None
     culprit: str = ""
     value: str = ""
     remedy: str = ""
     because: str = ""
-    gives: Any = None
+    expected: Any = None
     call: Callable[[], Any] | None = None
 
     @property
@@ -52,62 +52,62 @@ class Rule:
         return self.ops.split()
 
     def run(self, op: str) -> Any:
-        return self.call() if self.call else called(op, changed(op, self.change))
+        return self.call() if self.call else call_op(op, changed_arguments(op, self.change))
 
     def check(self, op: str) -> None:
-        """Raise unless the call does what the row says."""
+        """Raise unless the call behaves as the rule says."""
         if self.error is not None:
-            own = (places()[op].plugrad or op).removeprefix("kernel ").rpartition(".")[2]
+            own = (tfjs_ops()[op].plugrad or op).removeprefix("kernel ").rpartition(".")[2]
             words = [
                 word.replace("{op}", own)
                 for column in (self.culprit, self.value, self.remedy)
                 for word in column.split(" … ")
             ]
-            Refusal(lambda: self.run(op), self.error, words).check()
+            ErrorCase(lambda: self.run(op), self.error, words).check()
             return
         result = self.run(op)
-        if self.gives is not None:
-            wanted = self.gives
+        if self.expected is not None:
+            wanted = self.expected
             if callable(wanted):
-                wanted = wanted(**changed(op, self.change))
-            compare(result, wanted)
+                wanted = wanted(**changed_arguments(op, self.change))
+            assert_close(result, wanted)
 
 
-def refused(
+def rejected(
     label: str,
     ops: str,
-    change: Change | Callable[[], Any],
+    change: ArgumentChanges | Callable[[], Any],
     error: type[Exception],
     culprit: str,
     value: str,
     remedy: str,
 ) -> Rule:
-    """Return a row about a call that plugrad refuses as well; it may be a function without arguments."""
+    """Return a rule that plugrad shares: the changed call, or a function without arguments, raises an error."""
     if callable(change):
         return Rule(label, ops, {}, error, culprit, value, remedy, call=change)
     return Rule(label, ops, change, error, culprit, value, remedy)
 
 
-def taken(
+def accepted(
     label: str,
     ops: str,
-    change: Change | Callable[[], Any],
+    change: ArgumentChanges | Callable[[], Any],
     because: str,
-    gives: Any = None,
+    expected: Any = None,
 ) -> Rule:
-    """Return a row about a call that works in plugrad; it may be a function without arguments."""
+    """Return a rule that plugrad does not have: the changed call, or a function without arguments, works."""
     if callable(change):
-        return Rule(label, ops, {}, because=because, gives=gives, call=change)
-    return Rule(label, ops, change, because=because, gives=gives)
+        return Rule(label, ops, {}, because=because, expected=expected, call=change)
+    return Rule(label, ops, change, because=because, expected=expected)
 
 
-def compare(result: Any, wanted: Any) -> None:
-    """Raise unless tensors, or several of them, have the values that are wanted."""
+def assert_close(result: Any, wanted: Any) -> None:
+    """Raise unless a tensor, or each of several, has the expected values."""
     if isinstance(wanted, tuple):
         assert isinstance(result, list | tuple)
         assert len(result) == len(wanted)
         for part, right in zip(result, wanted, strict=True):
-            compare(part, right)
+            assert_close(part, right)
         return
     actual, expected = np.asarray(result.numpy()), np.asarray(wanted)
     assert actual.shape == expected.shape
@@ -121,18 +121,18 @@ def compare(result: Any, wanted: Any) -> None:
 
 
 @cache
-def base(op: str) -> dict[str, Any]:
-    """Return the arguments of a call that works, by plugrad's names."""
-    if op in BASES:
-        return BASES[op]
-    name = places()[op].plugrad
+def valid_arguments(op: str) -> dict[str, Any]:
+    """Return the arguments of a valid call of an op, by plugrad's names."""
+    if op in VALID_CALL_ARGUMENTS:
+        return VALID_CALL_ARGUMENTS[op]
+    name = tfjs_ops()[op].plugrad
     args, kwargs = CALLS[name]
-    return dict(inspect.signature(OPS[name]).bind(*args, **kwargs).arguments)
+    return dict(inspect.signature(PUBLIC_OPS[name]).bind(*args, **kwargs).arguments)
 
 
-def changed(op: str, change: Change) -> dict[str, Any]:
-    """Return the arguments of the call that works, some of them changed."""
-    right = base(op)
+def changed_arguments(op: str, change: ArgumentChanges) -> dict[str, Any]:
+    """Return the arguments of a valid call of an op, with some of them replaced."""
+    right = valid_arguments(op)
     return {
         **right,
         **{
@@ -142,10 +142,10 @@ def changed(op: str, change: Change) -> dict[str, Any]:
     }
 
 
-def called(op: str, arguments: Change) -> Any:
-    """Call an op with arguments by name, arrays as tensors."""
-    place = places()[op]
-    given = {name: as_input(value) for name, value in arguments.items()}
+def call_op(op: str, arguments: ArgumentChanges) -> Any:
+    """Call an op with arguments by name; arrays are passed as tensors."""
+    place = tfjs_ops()[op]
+    given = {name: as_tensors(value) for name, value in arguments.items()}
     if place.kernel:
         inputs = {name: given.pop(name) for name in KERNELS[place.kernel].inputs}
         return plugrad.run_kernel(place.kernel, inputs, given)
@@ -157,33 +157,35 @@ def called(op: str, arguments: Change) -> Any:
     return target(*bound.args, **bound.kwargs, **unknown)
 
 
-def as_input(value: Any) -> Any:
-    """Return an array, or several, as tensors; anything else as it is."""
+def as_tensors(value: Any) -> Any:
+    """Return arrays as tensors, also those in a list, and anything else unchanged."""
     if isinstance(value, np.ndarray):
         return plugrad.asarray(value)
     if isinstance(value, list | tuple) and any(isinstance(part, np.ndarray) for part in value):
-        return type(value)(map(as_input, value))
+        return type(value)(map(as_tensors, value))
     return value
 
 
-def tensors(op: str) -> list[str]:
-    """Return the arguments of an op that are tensors in the call that works and in TensorFlow.js."""
-    place = places()[op]
-    _, theirs = signatures()[op]
+def tensor_argument_names(op: str) -> list[str]:
+    """Return the names of the arguments that are tensors in a valid call, and in TensorFlow.js."""
+    place = tfjs_ops()[op]
+    _, theirs = tfjs_signatures()[op]
     known = {place.arguments.get(name.lstrip("*"), name.lstrip("*")) for name in theirs}
     known |= {
         name for name, p in place.parameters.items() if p.kind is inspect.Parameter.VAR_POSITIONAL
     }
     return [
-        name for name, value in base(op).items() if name in known and as_input(value) is not value
+        name
+        for name, value in valid_arguments(op).items()
+        if name in known and as_tensors(value) is not value
     ]
 
 
 # --- arguments ------------------------------------------------------------------------------------
 
 
-def like(dtype: str) -> Callable[[Any], Any]:
-    """Return a function that gives ones, or texts, in the shape of an array or of the first of several."""
+def ones_like(dtype: str) -> Callable[[Any], Any]:
+    """Return a function that makes an array of ones, or of strings, with the shape of its argument."""
     filling = "a" if dtype == "string" else 1
 
     def filled(right: Any) -> Any:

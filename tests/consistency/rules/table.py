@@ -6,21 +6,30 @@ from pathlib import Path
 
 from consistency.rules.arithmetic import ARITHMETIC
 from consistency.rules.creation import CREATION
-from consistency.rules.images import IMAGES
-from consistency.rules.matrices import MATRICES
-from consistency.rules.movement import MOVEMENT
-from consistency.rules.positions import POSITIONS
+from consistency.rules.images import ALL_IMAGE_RULES
+from consistency.rules.matrices import MATRIX_RULES
+from consistency.rules.movement import MOVEMENT_RULES
+from consistency.rules.positions import INDEX_RULES
 from consistency.rules.row import Rule
-from consistency.rules.strings import STRINGS
-from consistency.rules.windows import WINDOWS
+from consistency.rules.strings import STRING_RULES
+from consistency.rules.windows import WINDOW_RULES
 
-RULES: tuple[Rule, ...] = (
-    *(*ARITHMETIC, *CREATION, *IMAGES, *MATRICES, *MOVEMENT, *POSITIONS, *STRINGS, *WINDOWS),
+ALL_RULES: tuple[Rule, ...] = (
+    *(
+        *ARITHMETIC,
+        *CREATION,
+        *ALL_IMAGE_RULES,
+        *MATRIX_RULES,
+        *MOVEMENT_RULES,
+        *INDEX_RULES,
+        *STRING_RULES,
+        *WINDOW_RULES,
+    ),
 )
 
 
 @cache
-def counts() -> dict[str, int]:
+def count_tfjs_rules() -> dict[str, int]:
     """Return how many validation rules each op of TensorFlow.js has."""
     found: dict[str, int] = {}
     for line in (Path(__file__).parent / "counts.txt").read_text("utf-8").splitlines():
@@ -31,10 +40,10 @@ def counts() -> dict[str, int]:
 
 
 @cache
-def labels() -> dict[str, set[str]]:
-    """Return the labels of the rows about each op."""
+def labels_by_op() -> dict[str, set[str]]:
+    """Return the labels of the rules of each op."""
     found: dict[str, set[str]] = defaultdict(set)
-    for row in RULES:
+    for row in ALL_RULES:
         for op in row.names:
             found[op].add(row.label)
     return found

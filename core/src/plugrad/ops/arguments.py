@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from math import inf, isfinite, trunc
 from numbers import Complex
-from typing import TYPE_CHECKING, Any, Final, cast as cast_type
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -85,21 +85,21 @@ def host_array(x: object, op: str, name: str = "x", dtype: DType | None = None) 
     tensors are, and Python's numbers give way to them.
     """
     values: NDArray[Any]
-    if isinstance(x, np.ndarray | np.generic):
-        values = np.asarray(cast_type("NDArray[Any]", x))
+    if isinstance(x, _NUMPY_TYPES):
+        values = np.asarray(x)
         if type(x) is not np.ndarray and np.any(getattr(x, "mask", False)):
             raise ArgumentError(
                 f"{op}: {name} is a masked array, and tensors have no masks; fill it, as in x.filled(0), or compute "
                 "with its parts, x.data and x.mask"
             )
-    elif isinstance(x, bool | int | float | complex):
+    elif isinstance(x, _NUMBER_TYPES):
         dtype = scalar_dtype(x) if dtype is None else dtype
         values = np.asarray(x)
     elif isinstance(x, range):
         values = _array_from_range(x, op, name)
         if dtype is None:
             dtype = int32 if x else float32
-    elif isinstance(x, list | tuple):
+    elif isinstance(x, _LIST_TYPES):
         try:
             values = _array_from_nested_list(x, op, name, dtype)
             if dtype is None and values.dtype.kind in "biufc":
@@ -120,9 +120,17 @@ def host_array(x: object, op: str, name: str = "x", dtype: DType | None = None) 
         return _as_string_array(values, op, name, dtype)
     wanted = _infer_dtype(values, op, name) if dtype is None else dtype
     try:
-        return np.ascontiguousarray(_convert_values(values, wanted, op, name)).reshape(values.shape)
+        converted = _convert_values(values, wanted, op, name)
+        if converted.flags.c_contiguous:
+            return converted
+        return np.ascontiguousarray(converted).reshape(values.shape)
     except MemoryError as error:
         raise OutOfMemory(f"{op}: {name}: {error}") from error
+
+
+# Python makes a union anew in each test for one.
+_NUMPY_TYPES: Final = (np.ndarray, np.generic)
+_LIST_TYPES: Final = (list, tuple)
 
 
 def _as_array(x: Any, op: str, name: str) -> NDArray[Any]:
@@ -249,7 +257,7 @@ def _collect_leaf_types(
         if isinstance(part, range):
             _check_length(part, op, name)
             scalars.add(int)
-        elif isinstance(part, list | tuple):
+        elif isinstance(part, _LIST_TYPES):
             inner = _collect_leaf_types(part, op, name)
             held |= inner[0]
             scalars |= inner[1]
@@ -387,28 +395,6 @@ def supported_dtype(dtype: DType, kernel: Kernel[..., Any], op: str) -> DType:
     raise DTypeError(f"{op} does not take {dtype}; it takes {', '.join(map(str, known))}. {remedy}")
 
 
-def check_floats(op: str, **operands: TensorLike | None) -> None:
-    """Raise if a tensor or an array is not floating; lists, which have no dtype, may hold integers.
-
-    Layers of networks call this. Integer inputs are mostly unscaled pixels, on which a network
-    silently trains badly.
-
-    Raises:
-        DTypeError: one holds whole numbers or bools.
-    """
-    for name, x in operands.items():
-        if isinstance(x, Tensor | np.ndarray) and x.dtype.kind in _NON_FLOAT_KINDS:
-            raise DTypeError(
-                f"{op}: {name} is {as_dtype(x.dtype)} and must be a float; convert it, as in "
-                f"plugrad.astype({name}, 'float32'), and scale it if it is an image"
-            )
-
-
-_NON_FLOAT_KINDS = frozenset(
-    {"bool", "signed", "unsigned", *"biu"}
-)  # in plugrad's and NumPy's words
-
-
 def cast(x: Tensor, dtype: DType, op: str = "astype") -> Tensor:
     """Cast `x` to a dtype, or return it unchanged if it has that dtype; error messages begin with `op`.
 
@@ -416,22 +402,31 @@ def cast(x: Tensor, dtype: DType, op: str = "astype") -> Tensor:
         UnsupportedDtype: the backend has no such dtype, and `requested_dtype` gives no other one.
         DTypeError: strings do not convert to numbers, nor numbers to strings.
     """
-    given = as_dtype(x.array.dtype)
-    if given is dtype:
+    given = x.array.dtype
+    if given is dtype.numpy:
         return x
-    if (dtype := requested_dtype(dtype, x.backend)) is given:
-        return x
-    if given is string or dtype is string:
-        raise DTypeError(
-            f"{op}: {given} does not convert to {dtype}; make the values in Python, as in float(text)"
-        )
-    return unary.cast.call(x, _cast_attributes(given, dtype))
+    backend = x.backend
+    if dtype not in backend.dtypes():
+        dtype = requested_dtype(dtype, backend)
+    attrs = _cast_attributes(given, dtype, op)
+    return x if attrs is None else unary.cast.call(x, attrs)
 
 
 @lru_cache(maxsize=256)
-def _cast_attributes(given: DType, dtype: DType) -> ValidatedAttributes:
-    """Return the validated attributes of a cast, which the shape does not matter for."""
-    return unary.cast.validate_attributes(Shaped((), given), dtype=dtype)
+def _cast_attributes(given: object, dtype: DType, op: str) -> ValidatedAttributes | None:
+    """Return the validated attributes of a cast, which the shape does not matter for; None if there is nothing to do.
+
+    Raises:
+        DTypeError: strings do not convert to numbers, nor numbers to strings.
+    """
+    source = as_dtype(given)
+    if source is dtype:
+        return None
+    if source is string or dtype is string:
+        raise DTypeError(
+            f"{op}: {source} does not convert to {dtype}; make the values in Python, as in float(text)"
+        )
+    return unary.cast.validate_attributes(Shaped((), source), dtype=dtype)
 
 
 def cast_for_assignment(x: TensorLike, target: Tensor, op: str, name: str) -> Tensor:

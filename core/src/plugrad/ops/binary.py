@@ -26,7 +26,7 @@ from plugrad.ops.arguments import (
 )
 from plugrad.ops.attributes import as_list
 from plugrad.tensor.tensor import Tensor, TensorLike
-from plugrad.types.dtype import BOOL, bool_, equivalents, promote
+from plugrad.types.dtype import BOOL, FLOATING, bool_, equivalents, promote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -129,8 +129,8 @@ def pow(a: TensorLike, b: TensorLike) -> Tensor:
         DTypeError: both operands hold bools, one holds strings, or no dtype holds both.
         ShapeError: the shapes do not broadcast.
     """
-    if type(b) is int and b == 2 and type(a) is Tensor and a.dtype.kind == "floating":
-        return unary.square(a)  # whose gradient takes two kernels instead of seven
+    if type(b) is int and b == 2 and type(a) is Tensor and a.array.dtype in _FLOATING_DTYPES:
+        return unary.square.call(a)  # whose gradient takes two kernels instead of seven
     return binary_op(binary.power, a, b, "pow")
 
 
@@ -522,6 +522,7 @@ def where(
 
 
 _CONDITION_DTYPES: Final = equivalents(BOOL)
+_FLOATING_DTYPES: Final = equivalents(FLOATING)
 
 
 def add_n(tensors: Sequence[TensorLike]) -> Tensor:

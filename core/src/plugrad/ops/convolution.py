@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from plugrad.errors import ShapeError
 from plugrad.kernels import convolution, movement
-from plugrad.ops.arguments import check_floats, promote_operands
+from plugrad.ops.arguments import promote_operands
+from plugrad.ops.dtypes import check_floats
 from plugrad.ops.groups import run_grouped_convolution, run_grouped_transposed_convolution
 from plugrad.ops.windows import resolve_window, restore_layout, to_kernel_layout
 from plugrad.types.arguments import explain_wrong_calls

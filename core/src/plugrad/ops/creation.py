@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from plugrad.discovery.selection import resolve_backend
-from plugrad.engine.results import alias, tensor_from_host, wrap_array
+from plugrad.engine.results import alias, tensor_from_host
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.errors import (
     ArgumentError,
@@ -24,7 +24,6 @@ from plugrad.ops.arguments import as_tensor, cast, host_array, promote_to_one_dt
 from plugrad.ops.attributes import check_finite, check_flag, check_integer
 from plugrad.ops.dtypes import nearest_stored_dtype, requested_dtype
 from plugrad.tensor.tensor import Tensor, TensorLike
-from plugrad.types.arguments import check_callable
 from plugrad.types.dtype import (
     DType,
     DTypeLike,
@@ -39,47 +38,12 @@ from plugrad.types.dtype import (
 from plugrad.types.shapes import as_shape, as_sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from plugrad.contract.kernel import Kernel, ValidatedAttributes
     from plugrad.discovery.selection import DeviceLike
     from plugrad.tensor.backend import Backend
     from plugrad.types.specs import Shape, ShapeLike
-
-
-def host_value(
-    function: Callable[[], Any],
-    *,
-    shape: ShapeLike = (),
-    dtype: DTypeLike = float32,
-    device: DeviceLike | None = None,
-) -> Tensor:
-    """A tensor of numbers that a function computes on the host; a traced program computes them anew at each call.
-
-    It has no gradient. What Python computes while a function is traced is the same in each of its calls. A value
-    that changes from call to call, such as the number of steps taken, belongs into such a function.
-
-    >>> from itertools import count
-    >>> from plugrad.extend import host_value
-    >>> steps = count(1)
-    >>> host_value(lambda: next(steps), dtype="int32")
-    tensor(1, dtype=int32)
-
-    Args:
-        function: a function without arguments that returns a number, or an array of the shape. The values of a
-            traced program are computed in the order in which they were asked for.
-        shape: the shape of the tensor.
-        dtype: its dtype.
-        device: where the tensor lives; by default on the active backend.
-
-    Raises:
-        ArgumentError: `function` is not callable.
-        UnsupportedDtype: the backend does not have the dtype.
-    """
-    check_callable("host_value", function)
-    backend = resolve_backend(device)
-    wanted = requested_dtype(as_dtype(dtype), backend)
-    return wrap_array(backend.host_value(function, as_shape(shape), wanted), backend)
 
 
 def asarray(
@@ -150,6 +114,8 @@ def asarray(
 def _contains_tensors(parts: Sequence[Any]) -> bool:
     """Return whether there are tensors in a nested list."""
     kinds = set(map(type, parts))
+    if kinds <= _NUMBER_TYPES:  # what programs mostly pass
+        return False
     try:
         return any(issubclass(kind, Tensor) for kind in kinds) or (
             not kinds.isdisjoint((list, tuple))
@@ -269,7 +235,9 @@ def full(
     if dtype is not None:
         wanted = as_dtype(dtype)
     elif type(fill_value) in _NUMBER_TYPES:
-        wanted = nearest_stored_dtype(scalar_dtype(fill_value), backend)  # type: ignore[arg-type]
+        wanted = scalar_dtype(fill_value)  # type: ignore[arg-type]
+        if wanted not in backend.dtypes():
+            wanted = nearest_stored_dtype(wanted, backend)
     else:
         wanted = nearest_stored_dtype(
             as_dtype(host_array(fill_value, "full", "fill_value").dtype), backend
@@ -370,15 +338,25 @@ def arange(
     if stop is None:
         stop = start
         start = 0
-    start = _check_arange_bound(start, "start")
-    stop = _check_arange_bound(stop, "stop")
-    step = _check_arange_bound(step, "step")
+    backend = resolve_backend(device)
+    are_integers = type(start) is type(stop) is type(step) is int
+    if not (
+        are_integers
+        and -_INT64_LIMIT <= start < _INT64_LIMIT
+        and -_INT64_LIMIT <= stop < _INT64_LIMIT
+        and -_INT64_LIMIT <= step < _INT64_LIMIT
+    ):
+        start = _check_arange_bound(start, "start")
+        stop = _check_arange_bound(stop, "stop")
+        step = _check_arange_bound(step, "step")
+        are_integers = all(isinstance(n, int) for n in (start, stop, step))
     if step == 0:
         raise ArgumentValueError("arange: step=0 never reaches stop; it must not be 0")
-    backend = resolve_backend(device)
-    default = int32 if all(isinstance(n, int) for n in (start, stop, step)) else float32
-    wanted = requested_dtype(_dtype_or_default(dtype, default), backend)
+    wanted = requested_dtype(_dtype_or_default(dtype, int32 if are_integers else float32), backend)
     return creation.range.call(backend, _arange_attrs(start, stop, step, wanted))
+
+
+_INT64_LIMIT: Final = 2**63
 
 
 @lru_cache(maxsize=1024, typed=True)
@@ -408,8 +386,6 @@ def _check_arange_bound(value: float, name: str) -> float:
         ArgumentError: it is not a real number.
         ArgumentValueError: it is not finite.
     """
-    if type(value) is int and -(2**63) <= value < 2**63:
-        return value
     if isinstance(value, Tensor) and not value.ndim and value.node is None:
         value = value.item()
     number = check_finite(value, "arange", name)
@@ -560,14 +536,14 @@ def _full_like(
 ) -> Tensor:
     """Return a tensor like x filled with `value`; without a new dtype or device, `kernel` makes it from x."""
     x = as_tensor(x, op)
-    own = x.dtype
+    own = as_dtype(x.array.dtype)
     wanted = own if dtype is None else as_dtype(dtype)
     backend = x.backend if device is None else resolve_backend(device)
     if kernel and wanted is own and backend is x.backend:
         return unary_op(kernel, x, op)
     if kernel:
         _numeric_dtype(op, wanted)
-    return _full(op, x.shape, value, wanted, backend)
+    return _full(op, x.array.shape, value, wanted, backend)
 
 
 def _full(op: str, shape: ShapeLike, value: Scalar | str, dtype: DType, backend: Backend) -> Tensor:
@@ -576,7 +552,8 @@ def _full(op: str, shape: ShapeLike, value: Scalar | str, dtype: DType, backend:
     Raises:
         UnsupportedDtype: the backend does not have the dtype.
     """
-    dtype = requested_dtype(dtype, backend)
+    if dtype not in backend.dtypes():
+        dtype = requested_dtype(dtype, backend)
     sizes = shape if type(shape) is int else as_sizes(shape, name=f"{op}: shape")
     if type(value) is int or (type(value) in _NUMBER_TYPES and (value or copysign(1, value) > 0)):  # type: ignore[arg-type]  # -0.0 is no key: it equals 0.0
         attrs = _fill_attrs(op, sizes, value, dtype)

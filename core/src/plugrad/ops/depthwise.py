@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from plugrad.errors import ShapeError
 from plugrad.kernels import convolution, depthwise
-from plugrad.ops.arguments import cast, check_floats, promote_operands
+from plugrad.ops.arguments import cast, promote_operands
 from plugrad.ops.convolution import (
     as_batch_with_channels_last,
     run_channels_last_convolution,
     run_convolution,
 )
+from plugrad.ops.dtypes import check_floats
 from plugrad.ops.windows import restore_layout
 from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.windows import is_channels_first

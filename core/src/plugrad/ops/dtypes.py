@@ -1,17 +1,21 @@
-"""The dtype in which a backend stores what it is given, where it does not have the dtype itself."""
+"""The dtype in which a backend stores what it is given, where it does not have it, and dtypes that layers refuse."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from plugrad.discovery.state import state
-from plugrad.errors import warn
+from plugrad.errors import DTypeError, warn
 from plugrad.settings.layers import config
 from plugrad.tensor.backend import make_unsupported_dtype_error
-from plugrad.types.dtype import nearest_dtype
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.dtype import as_dtype, nearest_dtype
 
 if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend
+    from plugrad.tensor.tensor import TensorLike
     from plugrad.types.dtype import DType
 
 
@@ -52,3 +56,25 @@ def requested_dtype(dtype: DType, backend: Backend) -> DType:
     if taken is None:
         raise make_unsupported_dtype_error(dtype, backend)
     return taken
+
+
+def check_floats(op: str, **operands: TensorLike | None) -> None:
+    """Raise if a tensor or an array is not floating; lists, which have no dtype, may hold integers.
+
+    Layers of networks call this. Integer inputs are mostly unscaled pixels, on which a network
+    silently trains badly.
+
+    Raises:
+        DTypeError: one holds whole numbers or bools.
+    """
+    for name, x in operands.items():
+        if isinstance(x, Tensor | np.ndarray) and x.dtype.kind in _NON_FLOAT_KINDS:
+            raise DTypeError(
+                f"{op}: {name} is {as_dtype(x.dtype)} and must be a float; convert it, as in "
+                f"plugrad.astype({name}, 'float32'), and scale it if it is an image"
+            )
+
+
+_NON_FLOAT_KINDS = frozenset(
+    {"bool", "signed", "unsigned", *"biu"}
+)  # in plugrad's and NumPy's words

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from plugrad.engine.channels import broadcastable_channels_last
 from plugrad.kernels import fused as kernels
-from plugrad.ops.arguments import cast, check_floats, promote_operands
+from plugrad.ops.arguments import cast, promote_operands
 from plugrad.ops.attributes import check_flag, check_real
 from plugrad.ops.convolution import as_batch_with_channels_last, run_channels_last_convolution
+from plugrad.ops.dtypes import check_floats
 from plugrad.ops.windows import restore_layout
 from plugrad.types.windows import is_channels_first
 

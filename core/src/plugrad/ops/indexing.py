@@ -243,8 +243,20 @@ def one_hot(
     """
     wanted = as_dtype(dtype)
     positions = as_supported_dtype(indices, indexing.one_hot, "one_hot", "indices")
-    return indexing.one_hot(
-        positions,
+    array = positions.array
+    are_keys = {int} == {type(depth), type(on_value), type(off_value)}
+    plan = _one_hot_attributes if are_keys else _one_hot_attributes.__wrapped__
+    attrs = plan(array.shape, array.dtype, depth, on_value, off_value, wanted)
+    return indexing.one_hot.call(positions, attrs)
+
+
+@lru_cache(maxsize=256)
+def _one_hot_attributes(
+    shape: Shape, dtype: object, depth: int, on_value: Scalar, off_value: Scalar, wanted: DType
+) -> ValidatedAttributes:
+    """Return the validated attributes of `one_hot` for positions of this shape and dtype."""
+    return indexing.one_hot.validate_attributes(
+        Shaped(shape, as_dtype(dtype)),
         depth=check_integer(depth, "one_hot", "depth", least=0),
         on_value=_as_fill_scalar(on_value, "on_value", wanted),
         off_value=_as_fill_scalar(off_value, "off_value", wanted),

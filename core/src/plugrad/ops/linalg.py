@@ -26,7 +26,7 @@ from plugrad.ops.creation import arange
 from plugrad.ops.movement import concat, moveaxis, reshape
 from plugrad.ops.reduction import sum
 from plugrad.types.arguments import explain_wrong_calls
-from plugrad.types.dtype import as_dtype, bool_, int32, string
+from plugrad.types.dtype import STRING, as_dtype, bool_, equivalents, int32, string
 from plugrad.types.shapes import normalize_axis
 from plugrad.types.specs import Shaped
 
@@ -371,7 +371,7 @@ def tril(x: TensorLike, /, *, k: int = 0) -> Tensor:
     """
     x = as_matrices(x, "tril")
     k = _check_diagonal(k, "tril")
-    if k >= 0 and x.dtype is not string:
+    if k >= 0 and x.array.dtype not in _STRING_DTYPES:
         return _apply_band(x, -1, k)
     return where(less_equal(_diagonal_numbers(x), k), x, _zero_like(x))
 
@@ -392,7 +392,7 @@ def triu(x: TensorLike, /, *, k: int = 0) -> Tensor:
     """
     x = as_matrices(x, "triu")
     k = _check_diagonal(k, "triu")
-    if k <= 0 and x.dtype is not string:
+    if k <= 0 and x.array.dtype not in _STRING_DTYPES:
         return _apply_band(x, -k, -1)
     return where(less_equal(k, _diagonal_numbers(x)), x, _zero_like(x))
 
@@ -400,10 +400,12 @@ def triu(x: TensorLike, /, *, k: int = 0) -> Tensor:
 def _apply_band(x: Tensor, lower: int, upper: int) -> Tensor:
     """Set the elements outside a band of diagonals to zero; -1 keeps all diagonals on that side."""
     array, backend = x.array, x.backend
-    attrs = _check_band(array.shape, array.dtype)
-    return linalg.band_part.call(
-        x, cached_constant(lower, int32, backend), cached_constant(upper, int32, backend), attrs
-    )
+    below = cached_constant(lower, int32, backend)
+    above = below if upper == lower else cached_constant(upper, int32, backend)
+    return linalg.band_part.call(x, below, above, _check_band(array.shape, array.dtype))
+
+
+_STRING_DTYPES: Final = equivalents(STRING)
 
 
 @lru_cache(maxsize=1024)

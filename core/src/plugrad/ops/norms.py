@@ -58,8 +58,9 @@ def vector_norm(
         ShapeError: `ord` is infinite, and there are no elements along an axis.
     """
     x = as_supported_dtype(x, unary.sqrt, "vector_norm")
-    ord = real_number(ord, "vector_norm", "ord")
-    keepdims = check_flag(keepdims, "vector_norm", "keepdims")
+    if keepdims is not False:
+        keepdims = check_flag(keepdims, "vector_norm", "keepdims")
+    ord = 2.0 if type(ord) is int and ord == 2 else real_number(ord, "vector_norm", "ord")
     if ord == 2:
         return _euclidean_norm(x, axis, keepdims)
     size = abs(x)

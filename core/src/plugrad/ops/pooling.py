@@ -8,8 +8,9 @@ import numpy as np
 
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
 from plugrad.kernels import creation, movement, pooling, pooling3d
-from plugrad.ops.arguments import as_supported_dtype, as_tensor, cast, check_floats
+from plugrad.ops.arguments import as_supported_dtype, as_tensor, cast
 from plugrad.ops.attributes import check_choice, check_flag, is_sequence, to_list
+from plugrad.ops.dtypes import check_floats
 from plugrad.ops.indexing import first_backend
 from plugrad.ops.scatter import tensor_scatter_update
 from plugrad.ops.windows import check_spatial_axes, resolve_window, restore_layout, to_kernel_layout

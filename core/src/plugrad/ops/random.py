@@ -164,8 +164,7 @@ class Generator:
 
     def _draw_bits(self, shape: Shape, backend: Backend) -> Tensor:
         """Draw a random word for each element of a shape."""
-        state = self._stream.next_state(count_elements(shape), backend)
-        return with_attributes(kernels.random_bits, state, shape=shape)
+        return with_attributes(kernels.random_bits, draw_state(self, shape, backend), shape=shape)
 
     def _draw_unit_uniform(self, shape: Shape, dtype: DType, backend: Backend) -> Tensor:
         """Draw numbers from 0 up to but without 1, in float64 or in float32."""
@@ -553,6 +552,11 @@ def _check_shape(op: str, shape: ShapeLike) -> Shape:
             f"{op}: shape={short_repr(sizes)} has more elements than an address space holds"
         )
     return sizes
+
+
+def draw_state(generator: Generator, shape: Shape, backend: Backend) -> Tensor:
+    """Return the key and the counter of which `RandomBits` makes a generator's next words, one for each element."""
+    return generator._stream.next_state(count_elements(shape), backend)
 
 
 def _computation_dtype(dtype: DType) -> DType:

@@ -16,9 +16,10 @@ import numpy as np
 
 from plugrad.errors import ArgumentValueError, OutOfMemory, ShapeError
 from plugrad.kernels import movement, resize as kernels
-from plugrad.ops.arguments import as_supported_dtype, as_tensor, cast, check_floats
+from plugrad.ops.arguments import as_supported_dtype, as_tensor, cast
 from plugrad.ops.attributes import check_choice, check_flag, check_real, is_sequence, to_list
 from plugrad.ops.binary import add, clip, where
+from plugrad.ops.dtypes import check_floats
 from plugrad.ops.indexing import first_backend, take
 from plugrad.ops.linalg import matmul
 from plugrad.ops.movement import concat, permute_dims

@@ -20,7 +20,7 @@ from plugrad.host.fingerprint import fingerprint64
 from plugrad.host.random import random_bits
 from plugrad.interruptions import hold_safely
 from plugrad.kernels.random import STATE_WORDS
-from plugrad.ops.creation import host_value
+from plugrad.ops.transfer import host_value
 from plugrad.tensor.effects import undo_on_failure
 from plugrad.tensor.tracer import current_tracer, recording_or_target_backend
 from plugrad.types.dtype import int32

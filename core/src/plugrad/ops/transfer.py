@@ -1,4 +1,4 @@
-"""Tensors on other backends and devices, and tensors without a tape."""
+"""Tensors on other backends and devices, tensors of what the host computes, and tensors without a tape."""
 
 from __future__ import annotations
 
@@ -10,13 +10,55 @@ from plugrad.engine.results import alias, wrap_array
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.errors import BackendNotFound, BackendUnavailable, PluginConflict, warn
 from plugrad.ops.arguments import as_tensor
+from plugrad.ops.dtypes import requested_dtype
 from plugrad.tensor.tracer import Tracer
+from plugrad.types.arguments import check_callable
+from plugrad.types.dtype import DTypeLike, as_dtype, float32
+from plugrad.types.shapes import as_shape
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from plugrad.discovery.selection import DeviceLike
     from plugrad.tensor.tensor import Tensor, TensorLike
+    from plugrad.types.specs import ShapeLike
+
+
+def host_value(
+    function: Callable[[], Any],
+    *,
+    shape: ShapeLike = (),
+    dtype: DTypeLike = float32,
+    device: DeviceLike | None = None,
+) -> Tensor:
+    """A tensor of numbers that a function computes on the host; a traced program computes them anew at each call.
+
+    It has no gradient. What Python computes while a function is traced is the same in each of its calls. A value
+    that changes from call to call, such as the number of steps taken, belongs into such a function.
+
+    >>> from itertools import count
+    >>> from plugrad.extend import host_value
+    >>> steps = count(1)
+    >>> host_value(lambda: next(steps), dtype="int32")
+    tensor(1, dtype=int32)
+
+    Args:
+        function: a function without arguments that returns a number, or an array of the shape. The values of a
+            traced program are computed in the order in which they were asked for.
+        shape: the shape of the tensor.
+        dtype: its dtype.
+        device: where the tensor lives; by default on the active backend.
+
+    Raises:
+        ArgumentError: `function` is not callable.
+        UnsupportedDtype: the backend does not have the dtype.
+    """
+    check_callable("host_value", function)
+    backend = resolve_backend(device)
+    wanted = requested_dtype(as_dtype(dtype), backend)
+    return wrap_array(backend.host_value(function, as_shape(shape), wanted), backend)
 
 
 def to_device(x: TensorLike, device: DeviceLike) -> Tensor:

@@ -21,11 +21,12 @@ from plugrad.ops.arguments import (
 )
 from plugrad.ops.attributes import check_flag, check_number
 from plugrad.ops.transfer import to_device
+from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import COMPLEX, as_dtype, equivalents
 
 if TYPE_CHECKING:
     from plugrad.discovery.selection import DeviceLike
-    from plugrad.tensor.tensor import Tensor, TensorLike
+    from plugrad.tensor.tensor import TensorLike
     from plugrad.types.dtype import DTypeLike
 
 
@@ -574,7 +575,8 @@ def astype(
         BackendNotFound, BackendUnavailable: there is no such device, or it cannot be used.
     """
     wanted = as_dtype(dtype)
-    x = as_tensor(x, "astype")
+    if not isinstance(x, Tensor):
+        x = as_tensor(x, "astype")
     if x.array.dtype in _COMPLEX_DTYPES and wanted.kind not in ("complex", "bool"):
         raise DTypeError(
             f"astype: {x.dtype} does not become {wanted} without its imaginary part; take "
@@ -586,4 +588,5 @@ def astype(
         y = to_device(cast(x, wanted), device)
     else:
         y = cast(to_device(x, device), wanted)
-    return alias(x) if check_flag(copy, "astype", "copy") and y is x else y
+    is_copied = copy is True or check_flag(copy, "astype", "copy")
+    return alias(x) if y is x and is_copied else y

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from plugrad.errors import ArgumentError, DTypeError, ShapeError, short_repr
 from plugrad.ops.attributes import as_list
@@ -54,11 +54,14 @@ def check_transformed(function: Callable[..., Any], gradients: object, count: in
 def is_pair(candidate: object) -> bool:
     """Return whether something is a pair of a variable and a tensor."""
     return (
-        isinstance(candidate, tuple | list)
+        isinstance(candidate, _PAIR_TYPES)
         and len(candidate) == 2
         and isinstance(candidate[0], Variable)
         and isinstance(candidate[1], Tensor)
     )
+
+
+_PAIR_TYPES: Final = (tuple, list)  # Python makes a union anew in each test for one
 
 
 def check_variables(variables: object, function: str) -> list[Variable]:

@@ -9,11 +9,11 @@ from plugrad.errors import ArgumentError, ArgumentValueError, short_repr
 from plugrad.ops.arguments import as_tensor
 from plugrad.ops.attributes import as_list, check_real
 from plugrad.ops.binary import clip, maximum
-from plugrad.ops.creation import host_value
 from plugrad.ops.movement import stack
 from plugrad.ops.norms import vector_norm
 from plugrad.ops.random import Generator
 from plugrad.ops.reduction import mean
+from plugrad.ops.transfer import host_value
 from plugrad.types.dtype import HALVES, float32
 
 if TYPE_CHECKING:

@@ -6,32 +6,33 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import partial
 from itertools import chain, repeat
-from operator import add, itemgetter
+from operator import add
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias, cast
 
 from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError, short_repr
 from plugrad.interruptions import run_uninterrupted
 from plugrad.ops.attributes import as_list, check_integer, check_real
 from plugrad.ops.binary import where
-from plugrad.ops.creation import asarray, host_value, zeros
+from plugrad.ops.creation import asarray, zeros
 from plugrad.ops.optimizers import make_update
-from plugrad.ops.transfer import stop_gradient
+from plugrad.ops.transfer import host_value, stop_gradient
 from plugrad.optimizers.checks import check_gradient, check_transformed, check_variables, is_pair
 from plugrad.optimizers.loss_scale import LossScale
+from plugrad.optimizers.updates import State, group_by_kernel, iter_batches
 from plugrad.tensor.effects import run_logged, undo_on_failure
 from plugrad.tensor.tensor import Tensor
-from plugrad.tensor.tracer import current_tracer, static_value
+from plugrad.tensor.tracer import static_value
 from plugrad.transforms.gradients import select_trainable, variable_grads
 from plugrad.transforms.variable import Variable, assign_all
 from plugrad.types.arguments import check_callable, explain_wrong_calls
 from plugrad.types.dtype import float32
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
     from typing import Self
 
     from plugrad.ops.optimizers import UpdateStep
-    from plugrad.tensor.backend import Backend
+    from plugrad.optimizers.updates import VariableUpdate
     from plugrad.tensor.effects import HostLog
 
 LearningRate: TypeAlias = "float | Callable[[int], float]"
@@ -48,25 +49,6 @@ MISSING_ATTRIBUTE_HINTS: Final = {
     "zero_grad": "gradients are not kept; each call of optimizer.minimize(f, variables) computes them anew",
 }
 """What optimizers of other frameworks have, and what to write here."""
-MAX_BATCH_ELEMENTS: Final = 1 << 18
-"""The maximum number of elements of the variables that one kernel call updates.
-
-A call takes some microseconds; but the old and the new values of all its variables are in memory.
-"""
-
-
-class State(dict[str, Variable]):
-    """The state that an optimizer keeps for one variable: slots by name, and the number of steps.
-
-    A slot is a variable that is not trainable, called after its variable, as "dense.kernel.momentum" is.
-    """
-
-    steps: int = 0
-    """The number of steps that the variable has taken."""
-
-
-_VariableUpdate: TypeAlias = tuple[Variable, Tensor, State]
-"""A variable, its gradient and its state."""
 
 
 class _ParamGroup(NamedTuple):
@@ -307,13 +289,12 @@ class Optimizer(ABC):
             pairs = [(v, g) for (v, _), g in zip(pairs, gradients, strict=True)]
         if pairs and transforms:
             pairs = _transform_gradients(pairs, transforms)
-        moves: list[_VariableUpdate] = []
+        moves: list[VariableUpdate] = []
         for variable, gradient in pairs:
-            dtype = variable.array.dtype
-            if gradient.array.dtype is not dtype:
+            if gradient.array.dtype is not variable.array.dtype:
                 gradient = gradient.astype(variable.dtype)
             moves.append((variable, gradient, self._get_state(variable, names)))
-        groups = _group_by_kernel(moves, self._groups)
+        groups = group_by_kernel(moves, self._groups)
         moved = [(turn, group[0][0], [state for _, _, state in group]) for turn, group in groups]
         numbers: list[tuple[float, ...]] = []
 
@@ -455,7 +436,7 @@ class Optimizer(ABC):
     def _apply_updates(
         self,
         update_rule: UpdateStep,
-        updates: list[_VariableUpdate],
+        updates: list[VariableUpdate],
         slot_names: tuple[str, ...],
         compute_coefficients: Callable[[], tuple[float, ...]],
         log: HostLog,
@@ -466,7 +447,7 @@ class Optimizer(ABC):
         Where a condition is False, all of them get the values that they have.
         """
         update = make_update(update_rule, compute_coefficients, updates[0][0])
-        for batch in _iter_batches(updates):
+        for batch in iter_batches(updates):
             variables, gradients, states = zip(*batch, strict=True)
             slots = [[state[name] for state in states] for name in slot_names]
             updated = update([variables, gradients, *slots])
@@ -535,61 +516,6 @@ def _make_slot(variable: Variable, name: str, value: Tensor) -> Variable:
     return Variable(
         value, trainable=False, name=f"{variable.name}.{name}" if variable.name else name
     )
-
-
-def _group_by_kernel(
-    updates: Sequence[_VariableUpdate], group_of: Mapping[Variable, _ParamGroup]
-) -> list[tuple[int, list[_VariableUpdate]]]:
-    """Group updates that one kernel call can update: equal dtype, device, group and number of steps taken.
-
-    A variable that comes twice takes another step: its update belongs to a later group, and the number that comes with
-    a group says how often its variables have come. A traced program holds as long as the same variables have taken
-    equally many steps, and belong to the same group.
-    """
-    tracer = current_tracer()
-    planned = None if tracer is None else tracer.planned_steps
-    came: dict[int, int] = {}
-    turns: list[int] = []
-    upcoming: list[tuple[Variable, State, int]] = []
-    for variable, _, state in updates:
-        key = id(state)
-        came[key] = turn = came.get(key, 0) + 1
-        turns.append(turn)
-        upcoming.append((variable, state, turn if planned is None else planned[key] + turn))
-    if planned is not None:
-        planned.update(came)
-    equal = static_value(partial(_first_in_group, upcoming, group_of))
-    groups: dict[tuple[int, int, object, Backend], list[_VariableUpdate]] = {}
-    for move, turn, first in zip(updates, turns, equal, strict=True):
-        group = turn, first, move[1].array.dtype, move[0].backend  # gradients have been cast
-        groups.setdefault(group, []).append(move)
-    return [(group[0], groups[group]) for group in sorted(groups, key=itemgetter(0))]
-
-
-def _first_in_group(
-    upcoming: Sequence[tuple[Variable, State, int]], group_of: Mapping[Variable, _ParamGroup]
-) -> list[int]:
-    """Return for each variable the index of the first one in its group with the same number of steps."""
-    counts = [state.steps + more for _, state, more in upcoming]
-    if not group_of and counts == counts[:1] * len(counts):  # in few lines: each traced call asks
-        return [0] * len(counts)
-    keys = [(count, id(group_of.get(v))) for count, (v, _, _) in zip(counts, upcoming, strict=True)]
-    firsts: dict[tuple[int, int], int] = {}
-    return [firsts.setdefault(key, i) for i, key in enumerate(keys)]
-
-
-def _iter_batches(updates: list[_VariableUpdate]) -> Iterator[list[_VariableUpdate]]:
-    """Yield batches of updates whose variables have about `MAX_BATCH_ELEMENTS` elements in total."""
-    batch: list[_VariableUpdate] = []
-    size = 0
-    for move in updates:
-        batch.append(move)
-        size += move[1].size  # in less time than that of the variable
-        if size >= MAX_BATCH_ELEMENTS:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
 
 
 def _list_constructor_arguments(kind: type[Optimizer]) -> list[str]:

@@ -13,13 +13,14 @@ from plugrad.passes.dead import has_effect
 from plugrad.passes.groups import find_groups, find_readers, sort_by_dependencies
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Hashable, Sequence
 
 
 def fuse_groups(
     graph: Graph,
     *,
     is_included: Callable[[Call], bool] | None = None,
+    loop: Callable[[Call], Hashable] | None = None,
     fits: Callable[[Call, Sequence[Call]], bool] | None = None,
     min_calls: int = 2,
 ) -> Graph:
@@ -42,7 +43,7 @@ def fuse_groups(
       %5 = Sum(%4, axis=(0,), keep_dims=False)  float32[]
     return %5
     """
-    found = find_groups(graph, is_included=is_included, fits=fits, min_calls=min_calls)
+    found = find_groups(graph, is_included=is_included, loop=loop, fits=fits, min_calls=min_calls)
     return fuse_steps(graph, _drop_cyclic_groups(graph, [group.steps for group in found]))
 
 
@@ -138,13 +139,14 @@ def _fuse_calls(graph: Graph, indices: Collection[int], read: dict[Value, set[in
     made = dict.fromkeys(value for step in steps for value in step.outputs)
     inputs = dict.fromkeys(v for step in steps for v in step.inputs if v is not None)
     constants = {v: graph.constants[v] for v in inputs if v in graph.constants}
+    own_steps = set(indices)
     return Fused(
         Graph(
             graph.backend,
             graph.specs,
             tuple([v for v in inputs if v not in made and v not in constants]),
             tuple(steps),
-            tuple([v for v in made if read.get(v, set()) - set(indices)]),
+            tuple([v for v in made if read.get(v, set()) - own_steps]),
             MappingProxyType(constants),
         ),
         steps[-1].line,

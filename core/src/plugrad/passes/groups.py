@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from plugrad.graph.graph import Call, Graph, Step, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
     from plugrad.types.specs import Shape
 
@@ -32,6 +32,7 @@ def find_groups(
     graph: Graph,
     *,
     is_included: Callable[[Call], bool] | None = None,
+    loop: Callable[[Call], Hashable] | None = None,
     fits: Callable[[Call, Sequence[Call]], bool] | None = None,
     min_calls: int = 2,
 ) -> tuple[Group, ...]:
@@ -48,12 +49,14 @@ def find_groups(
     Args:
         graph: the graph.
         is_included: says whether a call with one output may belong to a group; by default, elementwise ones may.
-        fits: says whether a call may join others, one of which makes an input of it; by default, the results of all
-            calls of a group have one shape.
+        loop: names the loop that can make a call, so that calls of one loop may share a group; None if only `fits`
+            can decide. By default, it is the shape of the result.
+        fits: says whether a call may join others of another loop, one of which makes an input of it; by default, it
+            may not.
         min_calls: the least number of calls in a group.
     """
     included = is_included or _is_elementwise
-    found = _GroupBuilder(graph, fits)
+    found = _GroupBuilder(graph, loop, fits)
     for index, step in enumerate(graph.steps):
         if isinstance(step, Call) and not step.returns_list and included(step):
             found.add_call(index, step)
@@ -68,11 +71,19 @@ def find_groups(
 class _GroupBuilder:
     """Groups that grow while the steps of a graph are visited in order; a call can merge the groups that it reads."""
 
-    def __init__(self, graph: Graph, fits: Callable[[Call, Sequence[Call]], bool] | None) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        loop: Callable[[Call], Hashable] | None,
+        fits: Callable[[Call, Sequence[Call]], bool] | None,
+    ) -> None:
         self._graph = graph
-        self._fits = fits or self._has_shape
+        self._loop = loop or self._result_shape
+        self._fits = fits
         self._members: dict[int, list[int]] = {}
         """The positions of the calls of each group."""
+        self._loops: dict[int, set[Hashable]] = {}
+        """The loops that can make the calls of each group."""
         self._made: dict[Value, int] = {}
         """The group that makes a value; it may have become a part of another one."""
         self._needed: dict[Value, set[int]] = {}
@@ -99,6 +110,7 @@ class _GroupBuilder:
         needed = self._groups_needed_by(v for v in call.inputs if v not in self._made)
         chosen = index
         self._members[index] = [index]
+        self._loops[index] = {self._loop(call)}
         self._read[index], self._behind[index] = makers, needed
         self._made[call.outputs[0]] = index
         for maker in sorted(makers, reverse=True):
@@ -145,12 +157,18 @@ class _GroupBuilder:
 
     def _may_share_group(self, later: int, earlier: int) -> bool:
         """Return whether each call of the later group that reads from the earlier one may share a group with it."""
+        loops = self._loops[earlier] | self._loops[later]
+        if len(loops) == 1 and None not in loops:
+            return True
+        fits = self._fits
+        if fits is None:
+            return False
         both = sorted((*self._members[earlier], *self._members[later]))
         calls = [step for i in both if isinstance(step := self._graph.steps[i], Call)]
         made = {self._graph.steps[i].outputs[0] for i in self._members[earlier]}
         later_ones = {*self._members[later]}
         return all(
-            self._fits(call, calls[:place])
+            fits(call, calls[:place])
             for place, (i, call) in enumerate(zip(both, calls, strict=True))
             if i in later_ones and not made.isdisjoint(call.inputs)
         )
@@ -158,15 +176,14 @@ class _GroupBuilder:
     def _merge_groups(self, earlier: int, later: int) -> int:
         """Merge a group into an earlier one, which is returned."""
         self._members[earlier] += self._members.pop(later)
+        self._loops[earlier] |= self._loops.pop(later)
         self._read[earlier] |= self._read.pop(later)
         self._behind[earlier] |= self._behind.pop(later)
         self._parts[later] = earlier
         return earlier
 
-    def _has_shape(self, call: Call, group: Sequence[Call]) -> bool:
-        specs = self._graph.specs
-        shape = specs[call.outputs[0]].shape
-        return all(specs[other.outputs[0]].shape == shape for other in group)
+    def _result_shape(self, call: Call) -> Shape:
+        return self._graph.specs[call.outputs[0]].shape
 
 
 def _is_elementwise(call: Call) -> bool:
@@ -205,11 +222,12 @@ def find_readers(graph: Graph) -> dict[Value, set[int]]:
 
 
 def _make_group(graph: Graph, steps: Sequence[int], read: dict[Value, set[int]]) -> Group:
-    made = [graph.steps[i].outputs[0] for i in steps]
+    made = dict.fromkeys(graph.steps[i].outputs[0] for i in steps)
     inputs = dict.fromkeys(v for i in steps for v in graph.steps[i].inputs if v is not None)
+    own_steps = set(steps)
     return Group(
         tuple(steps),
-        graph.specs[made[0]].shape,
+        graph.specs[graph.steps[steps[0]].outputs[0]].shape,
         tuple([value for value in inputs if value not in made]),
-        tuple([value for value in made if read.get(value, set()) - set(steps)]),
+        tuple([value for value in made if read.get(value, set()) - own_steps]),
     )

@@ -122,17 +122,17 @@ class Variable(Tensor):
 
     def _convert_value(self, value: TensorLike) -> Any:
         """Convert a value to the array that the variable will hold after an assignment."""
-        if isinstance(value, Tensor):
-            new = copy_to_backend(value, self.backend)
-        else:
-            new = creation.asarray(value, dtype=self.dtype, device=self.backend)
+        backend = self.backend
+        if not isinstance(value, Tensor):
+            value = creation.asarray(value, dtype=self.dtype, device=backend)
+        new = value if value.backend is backend else copy_to_backend(value, backend)
         array, held = new.array, self.array
         if array.shape != held.shape:
             raise ShapeError(
                 f"assign: variable {self.name!r} has shape {self.shape}, the new value "
                 f"{new.shape}; create a new variable instead"
             )
-        if array.dtype != held.dtype:
+        if array.dtype is not held.dtype and array.dtype != held.dtype:
             raise DTypeError(
                 f"assign: variable {self.name!r} has dtype {self.dtype}, the new value {new.dtype}; cast it with astype"
             )

@@ -62,7 +62,7 @@ def find_c_functions(kernel: str, *dtypes: str, suffix: str = "") -> CFunctionsB
 
 
 Layout: TypeAlias = Literal[
-    "each", "axes", "indices", "scan", "rows", "view", "new axis", "fill", "band"
+    "each", "pairs", "cast", "axes", "indices", "scan", "rows", "view", "new axis", "fill", "band"
 ]
 """What C functions take behind the arrays; ``extension/small_results.h`` tells."""
 
@@ -71,10 +71,8 @@ class SmallResults(NamedTuple):
     """The functions by which C computes the small results of a kernel, and the form of their arguments."""
 
     how: Layout
-    functions: dict[np.dtype[Any], CompiledFunction]
-    """By the dtype of the inputs."""
-    results: dict[np.dtype[Any], np.dtype[Any]]
-    """The dtypes of results that are not those of the inputs."""
+    functions: dict[tuple[np.dtype[Any], np.dtype[Any]], CompiledFunction | None]
+    """By the dtypes of the inputs and of the result; None stands for NumPy's cast."""
     names: tuple[str, ...]
     """The attributes that the functions ask for: that which has the axis or the axes, and flags."""
 
@@ -86,7 +84,7 @@ SMALL_RESULTS: Final[dict[str, SmallResults]] = {}
 def register_small_result_functions(
     kernel: Kernel[..., Any],
     how: Layout,
-    functions: Mapping[np.dtype[Any], CompiledFunction],
+    functions: Mapping[np.dtype[Any], CompiledFunction | None],
     *names: str,
     result: np.dtype[Any] | None = None,
 ) -> None:
@@ -99,15 +97,14 @@ def register_small_result_functions(
         names: the attributes that the functions ask for: that which has the axis or the axes, and flags.
         result: the dtype of results; by default that of the inputs.
     """
-    small = SMALL_RESULTS.setdefault(kernel.name, SmallResults(how, {}, {}, names))
-    small.functions.update(functions)
-    if result is not None:
-        small.results.update(dict.fromkeys(functions, result))
+    small = SMALL_RESULTS.setdefault(kernel.name, SmallResults(how, {}, names))
+    for dtype, function in functions.items():
+        small.functions[dtype, result or dtype] = function
 
 
 def with_small_results_in_c(small: SmallResults, otherwise: Implementation) -> Implementation:
     """Return an implementation that computes small results in C, and calls `otherwise` for all other inputs."""
-    variants = tuple([(d, run, small.results.get(d, d)) for d, run in small.functions.items()])
+    variants = tuple([(given, run, result) for (given, result), run in small.functions.items()])
     function = current_variant().make_small_result_function(
         small.how, variants, UNTRACKED_MAX_ELEMENTS, otherwise, small.names, np.ufunc
     )

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from plugrad.extend import KERNELS, KernelNotFound, Shaped, as_dtype
-from plugrad.kernels import binary, creation, movement
+from plugrad.kernels import binary, creation, movement, unary
 from plugrad_cpu.extend import numpy_implementation, put_in_front
 from plugrad_native.declare import (
     FLOAT_DTYPES,
     SMALL_RESULTS,
+    Layout,
     register_small_result_functions,
     with_small_results_in_c,
 )
@@ -24,10 +25,15 @@ if TYPE_CHECKING:
 
 DTYPES: Final = tuple(map(np.dtype, (*FLOAT_DTYPES, "int32", "int64", "uint8", "bool")))
 """The dtypes of which C calls NumPy's loops."""
+ROUNDING_UFUNCS: Final = {
+    unary.ceil: np.ceil,
+    unary.floor: np.floor,
+    unary.round: np.rint,
+    unary.trunc: np.trunc,
+}
+"""What rounds floats; integers remain as they are, which is not what NumPy does."""
 FILLED_DTYPES: Final = tuple(map(np.dtype, (*FLOAT_DTYPES, "int32", "int64")))
 """The dtypes whose numbers C writes."""
-KINDS_WITHOUT_ERRORS_BY_KERNEL: Final = {binary.power: "f", binary.divide: "f"}
-"""Kernels that raise for some integers, by the kinds of dtypes for which they do not."""
 
 
 def find_numpy_implementation(kernel: Kernel[..., Any]) -> Implementation | None:
@@ -38,26 +44,39 @@ def find_numpy_implementation(kernel: Kernel[..., Any]) -> Implementation | None
         return None
 
 
-def register_numpy_loops(kernel: Kernel[..., Any], ufunc: np.ufunc) -> None:
-    """Register a ufunc's loops for small arrays of dtypes for which the pack has no C functions."""
-    known = SMALL_RESULTS[kernel.name].functions if kernel.name in SMALL_RESULTS else {}
+def register_numpy_loops(
+    kernel: Kernel[..., Any], ufunc: np.ufunc, how: Layout = "each", kinds: str = "fiub"
+) -> None:
+    """Register a ufunc's loops for small arrays of dtypes for which the pack has no C functions.
+
+    Args:
+        kernel: the kernel.
+        ufunc: computes it.
+        how: which arrays the loops take.
+        kinds: the kinds of the dtypes for which the ufunc does what the kernel says.
+    """
+    known = SMALL_RESULTS[kernel.name].functions if kernel.name in SMALL_RESULTS else ()
+    known_dtypes = {given for given, _ in known}
     for dtype in DTYPES:
         if (
-            dtype in known
+            dtype in known_dtypes
             or as_dtype(dtype) not in kernel.accepts
-            or dtype.kind not in KINDS_WITHOUT_ERRORS_BY_KERNEL.get(kernel, "fiub")
+            or dtype.kind not in kinds
         ):
             continue
         given = [dtype] * len(kernel.inputs)
         result = kernel.infer(*[Shaped((1,), as_dtype(d)) for d in given]).dtype.numpy
         loop = find_ufunc_loop(ufunc, *given, result)
         if loop is not None:
-            register_small_result_functions(kernel, "each", {dtype: (ufunc, loop)}, result=result)
+            register_small_result_functions(kernel, how, {dtype: (ufunc, loop)}, result=result)
 
 
 register_small_result_functions(movement.reshape, "view", {}, "shape")
 register_small_result_functions(movement.expand_dims, "new axis", {}, "dim")
 register_small_result_functions(creation.fill, "fill", dict.fromkeys(FILLED_DTYPES))
+for _kernel, _ufunc in ROUNDING_UFUNCS.items():
+    register_numpy_loops(_kernel, _ufunc, "each", "f")
+register_numpy_loops(binary.power, np.power, "pairs", "f")
 for _kernel in list(KERNELS.values()):
     _numpy_function = find_numpy_implementation(_kernel)
     if (
@@ -66,7 +85,10 @@ for _kernel in list(KERNELS.values()):
         and not _kernel.attributes
         and len(_kernel.inputs) <= 2
     ):
-        register_numpy_loops(_kernel, _numpy_function)
+        raises_for_integers = _kernel is binary.divide
+        register_numpy_loops(
+            _kernel, _numpy_function, "each", "f" if raises_for_integers else "fiub"
+        )
     if (_small := SMALL_RESULTS.get(_kernel.name)) is not None:
         _own = [config.kernel_func for config in table if config.kernel_name == _kernel.name]
         _all = [*_own, *([] if _numpy_function is None else [_numpy_function])]

@@ -55,6 +55,13 @@ def split_windows(descriptor: Array, parts: int, *, by_images: bool = False) -> 
 
     The slices are of images, and of positions along the first axis that has several.
     """
+    return _split_described(descriptor.tobytes(), parts, by_images)
+
+
+@lru_cache(maxsize=1024)
+def _split_described(described: bytes, parts: int, by_images: bool) -> list[WindowPart]:
+    """Return what `split_windows` does for the bytes of a descriptor; finding it takes longer than a short call."""
+    descriptor = np.frombuffer(described, np.int32)
     batch = int(descriptor[0])
     if batch > 1 or by_images:
         bounds = _split_evenly(batch, parts)

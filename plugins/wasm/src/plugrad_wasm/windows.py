@@ -202,6 +202,27 @@ def split_filter_calls(
     return [*chains.values()]
 
 
+@lru_cache(maxsize=1024)
+def split_channel_calls(
+    image: Sizes,
+    window: Window,
+    channels: int,
+    work: int,
+    max_steps: int,
+    columns: int,
+    multiple: int,
+) -> Sequence[Sequence[KernelCall]]:
+    """Return one chain of calls for each `columns` of the result channels, which sums over parts of the images."""
+    pieces = [*split_windows(image, window, work, max_steps, multiple=multiple)]
+    return [
+        [
+            KernelCall(window_descriptor(some, part), (start, column, first * channels + column))
+            for some, part, start, first in pieces
+        ]
+        for column in range(0, channels, columns)
+    ]
+
+
 def run_windows(
     x: WasmArray,
     export: str,

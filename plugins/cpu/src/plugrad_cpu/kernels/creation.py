@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 from math import copysign
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -53,15 +53,23 @@ def range_(backend: Backend, *, start: float, stop: float, step: float, dtype: D
     else:
         (count,) = creation.range.infer(start=start, stop=stop, step=step, dtype=dtype).shape
     if start == 0 and step == 1 and count < MAX_EXACT_FLOAT32_INTEGER and dtype.itemsize >= 4:
+        if count <= CACHED_MAX_ELEMENTS:
+            return _few_whole_numbers(count, dtype.numpy).view()
         return np.arange(count, dtype=dtype.numpy)
     return (start + np.arange(count, dtype="int64") * step).astype(str(dtype))
+
+
+@lru_cache(maxsize=64)
+def _few_whole_numbers(count: int, dtype: np.dtype[Any]) -> Array:
+    """Return the numbers from 0 to ``count - 1``; programs ask for the same ones again."""
+    return np.arange(count, dtype=dtype)
 
 
 @table.implements(creation.linspace)
 @tracked
 def linspace(backend: Backend, *, start: complex, stop: complex, num: int, dtype: DType) -> Array:
     """Return equally spaced numbers, including both ends."""
-    if num > LINSPACE_MAX_ELEMENTS or num < 2:
+    if num > CACHED_MAX_ELEMENTS or num < 2:
         return track_allocation(np.linspace(start + 0.0, stop + 0.0, num).astype(dtype.numpy))
     return _few_equally_spaced(start, stop, num, dtype).view()
 
@@ -75,5 +83,5 @@ def _few_equally_spaced(start: complex, stop: complex, num: int, dtype: DType) -
     return y.astype(dtype.numpy)
 
 
-LINSPACE_MAX_ELEMENTS: Final = 1024
-"""Up to so many numbers, `np.linspace` takes longer than the same arithmetic."""
+CACHED_MAX_ELEMENTS: Final = 1024
+"""Up to so many numbers are made once; `np.linspace` takes longer than the same arithmetic then."""

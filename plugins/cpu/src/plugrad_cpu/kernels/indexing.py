@@ -1,6 +1,7 @@
 """Indexing by position."""
 
 import math
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -123,9 +124,12 @@ def one_hot(
 ) -> Array:
     """Return `on_value` where the position along the last axis is the index, else `off_value`."""
     if indices.size * depth <= ONE_HOT_COMPARISON_MAX_ELEMENTS and not dtype.numpy.hasobject:
-        y = np.empty((*indices.shape, depth), dtype.numpy)
+        is_on = indices[..., None] == _few_positions(depth)
+        if type(on_value) is type(off_value) is int and (on_value, off_value) == (1, 0):
+            return is_on.astype(dtype.numpy)
+        y = np.empty(is_on.shape, dtype.numpy)
         y.fill(off_value)
-        y[indices[..., None] == np.arange(depth)] = on_value
+        y[is_on] = on_value
         return y
     positions = indices.reshape(-1)
     size, wanted = positions.size * depth, np.dtype(str(dtype))  # NumPy refuses a dtype 'string'
@@ -137,6 +141,12 @@ def one_hot(
     inside = np.flatnonzero((positions >= 0) & (positions < depth))
     y[inside * depth + positions[inside].astype(np.intp)] = on_value
     return y.reshape(*indices.shape, depth)
+
+
+@lru_cache(maxsize=64)
+def _few_positions(count: int) -> Array:
+    """Return the numbers from 0 to ``count - 1``; programs ask for the same ones again."""
+    return np.arange(count)
 
 
 @table.implements(indexing.unsorted_segment_sum)

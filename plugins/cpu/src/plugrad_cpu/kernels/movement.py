@@ -200,8 +200,13 @@ def pack(*inputs: Array, axis: int) -> Array:
 @tracked
 def unpack(value: Array, *, axis: int) -> tuple[Array, ...]:
     """Return views of the parts along an axis, without it."""
-    lead = (slice(None),) * axis
-    return tuple([value[(*lead, i, ...)] for i in range(value.shape[axis])])
+    return tuple([value[key] for key in _place_keys(value.shape[axis], axis)])
+
+
+@lru_cache(maxsize=64)
+def _place_keys(count: int, axis: int) -> list[tuple[Any, ...]]:
+    """Return the NumPy indices of the parts along an axis."""
+    return [(*(slice(None),) * axis, i, ...) for i in range(count)]
 
 
 @table.implements(movement.split)

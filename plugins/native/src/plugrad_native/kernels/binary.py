@@ -17,6 +17,7 @@ from plugrad_native.declare import (
     find_c_functions,
     make_binary_kernel,
     parallel_for,
+    register_small_result_functions,
     table,
 )
 from plugrad_native.variants import current_variant
@@ -129,6 +130,11 @@ C_SELECT_BY_ITEM_SIZE: Final = {
     size: current_variant().kernel(f"select_{size}") for size in (1, 2, 4, 8)
 }
 numpy_select: Final = numpy_implementation(binary.select)
+for _name in ("bool", *FLOAT_DTYPES, "int32", "int64", "uint8"):
+    _dtype = np.dtype(_name)
+    register_small_result_functions(
+        binary.select, "each", {_dtype: C_SELECT_BY_ITEM_SIZE[_dtype.itemsize]}
+    )
 
 
 @table.implements(binary.select)

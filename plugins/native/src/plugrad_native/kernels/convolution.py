@@ -69,6 +69,11 @@ def as_pixel_rows(x: Array) -> Array:
     return as_contiguous(x).reshape(-1, x.shape[-1])
 
 
+def count_steps(images: Array, results: Array, products: int) -> int:
+    """Return the work of a convolution or a gradient, in additions: where channels are few, it is to read and write."""
+    return products // INTEGER_PRODUCTS_PER_ADDITION + images.size + results.size
+
+
 def correlate_channels_last(
     x: Array,
     filter: Array,
@@ -89,7 +94,7 @@ def correlate_channels_last(
         return C_CONVOLUTION_FLOAT64, x, filter, out, part, channels, scratch
 
     is_direct = x.dtype == FLOAT32
-    work = out.size * (filter.size // channels) // INTEGER_PRODUCTS_PER_ADDITION
+    work = count_steps(x, out, out.size * (filter.size // channels))
     scratch = (
         C_DIRECT_SCRATCH_SIZE(descriptor)
         if is_direct
@@ -158,7 +163,7 @@ def make_input_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
             descriptor,
             [dx],
             [as_contiguous(dy)],
-            work=dy.size * (filter.size // channels) // INTEGER_PRODUCTS_PER_ADDITION,
+            work=count_steps(dx, dy, dy.size * (filter.size // channels)),
             scratch=floats * C_CHUNK_SCRATCH_SIZE(descriptor, channels),
             by_images=True,
         )
@@ -181,7 +186,7 @@ def add_filter_gradient(x: Array, dy: Array, dfilter: Array, descriptor: Array) 
     """Add the gradient to `dfilter`; threads share the weights of the filter."""
     channels = dfilter.shape[-1]
     depth = dfilter.size // channels
-    parts = thread_pool.count_parts(dy.size * depth // INTEGER_PRODUCTS_PER_ADDITION, depth)
+    parts = thread_pool.count_parts(count_steps(x, dy, dy.size * depth), depth)
     size = C_DIRECT_SCRATCH_SIZE(descriptor)
     bounds = [depth * i // parts for i in range(parts + 1)]
     thread_pool.run(

@@ -26,6 +26,7 @@ from plugrad_native.declare import (
     INT32,
     INTEGER_DTYPES,
     MAX_ELEMENTS,
+    UNTRACKED_MAX_ELEMENTS,
     as_contiguous,
     describe_broadcast,
     find_c_functions,
@@ -123,6 +124,18 @@ def is_c_faster_than_blas(a: Shape, b: Shape, transpose_a: bool, transpose_b: bo
 @tracked
 def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array:
     """Return the matrix products over the last two axes."""
+    dtype = a.dtype
+    if (
+        a.ndim == b.ndim == 2
+        and max(a.size, b.size) < UNTRACKED_MAX_ELEMENTS
+        and (dtype is FLOAT32 or dtype is FLOAT16)
+    ):
+        is_half = dtype is FLOAT16
+        left, right = (cast_to_float32(a), cast_to_float32(b)) if is_half else (a, b)
+        left, right = left.T if transpose_a else left, right.T if transpose_b else right
+        if len(left) * right.shape[1] < UNTRACKED_MAX_ELEMENTS:
+            product = left.dot(right)  # of BLAS, as below
+            return cast_to_float16(product) if is_half else product
     least = BATCHED_MATMUL_MIN_PRODUCTS if a.dtype is FLOAT32 else 1
     run = C_MATMUL.get(a.dtype) if a.size * b.size >= least else None
     if run is None or max(a.size, b.size) >= MAX_ELEMENTS:

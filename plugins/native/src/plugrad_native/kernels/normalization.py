@@ -283,10 +283,8 @@ def sum_rows_by_parts(
     places = [(x, ROWS_PER_PART * channels if is_long else 0) for x, is_long in inputs]
     parts = thread_pool.count_parts(2 * rows * channels, count, PARTS_PER_THREAD)
     thread_pool.run(split_call(make_call, (*places, (totals, width)), count, parts))
-    total = np.zeros(width)
-    for part in totals:  # one after the other, as C does
-        total += part
-    return total
+    # One after the other from 0 on, as C does; a sum along the axis would add pairs.
+    return np.add.accumulate(totals)[-1] + 0.0
 
 
 def normalize_rows_in_threads(

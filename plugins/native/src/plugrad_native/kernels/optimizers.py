@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -30,18 +31,18 @@ def make_optimizer_kernel(kernel: Kernel[..., Any], function: str) -> Implementa
 
     def implementation(coefficients: Array, *tensors: Array) -> list[Array]:
         count = len(tensors) // lists
-        sizes = [x.size for x in tensors[:count]]
+        sizes = tuple([x.size for x in tensors[:count]])
         largest = max(sizes, default=0)
         if largest >= MAX_ELEMENTS:
             return numpy_function(coefficients, *tensors)
         dtype = coefficients.dtype
-        inputs = tuple(map(as_contiguous, tensors))
+        inputs = tuple([x if x.flags.c_contiguous else as_contiguous(x) for x in tensors])
         new_array = np.empty if largest < UNTRACKED_MAX_ELEMENTS else empty
         outputs = [new_array(x.shape, dtype) for x in tensors[count:]]
         run = functions[dtype]
         arguments = (
             as_contiguous(coefficients),
-            np.array(sizes, np.int32),
+            as_array_of_sizes(sizes),
             inputs,
             tuple(outputs),
             count,
@@ -54,6 +55,12 @@ def make_optimizer_kernel(kernel: Kernel[..., Any], function: str) -> Implementa
         return outputs
 
     return implementation
+
+
+@lru_cache(maxsize=64)
+def as_array_of_sizes(sizes: tuple[int, ...]) -> Array:
+    """Return sizes as C reads them; each step asks for the same ones."""
+    return np.array(sizes, np.int32)
 
 
 OPTIMIZER_NAMES: Final = (

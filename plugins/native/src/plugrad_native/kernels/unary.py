@@ -23,6 +23,7 @@ from plugrad_native.declare import (
     find_c_functions,
     make_unary_kernel,
     parallel_for,
+    register_small_result_functions,
     table,
     with_small_results_in_c,
 )
@@ -110,15 +111,22 @@ def _cast_to_float16(x: Array) -> Array:
 
 
 cast_to_float32: Final = with_small_results_in_c(
-    SmallResults("each", {FLOAT16: C_CASTS_BY_DTYPE_CHARS["ef"]}, {FLOAT16: FLOAT32}, ()),
+    SmallResults("each", {(FLOAT16, FLOAT32): C_CASTS_BY_DTYPE_CHARS["ef"]}, ()),
     _cast_to_float32,
 )
 """Returns numbers of float16 in float32, in which they are computed; a small product takes as long as a cast."""
 cast_to_float16: Final = with_small_results_in_c(
-    SmallResults("each", {FLOAT32: C_CASTS_BY_DTYPE_CHARS["fe"]}, {FLOAT32: FLOAT16}, ()),
+    SmallResults("each", {(FLOAT32, FLOAT16): C_CASTS_BY_DTYPE_CHARS["fe"]}, ()),
     _cast_to_float16,
 )
 """Returns numbers of float32 in float16."""
+
+for _name in ("bool", *FLOAT_DTYPES, "int32", "int64", "uint8"):
+    _dtype = np.dtype(_name)
+    register_small_result_functions(unary.cast, "cast", {_dtype: None})
+    if _dtype.kind in "iu":
+        _casts = {np.dtype(f): C_CASTS_BY_DTYPE_CHARS[f + _dtype.char] for f in "fd"}
+        register_small_result_functions(unary.cast, "cast", _casts, result=_dtype)
 
 
 DTYPES_OF_UNARY_KERNELS_BITWISE_AS_NUMPY: Final[dict[str, tuple[str, ...]]] = {

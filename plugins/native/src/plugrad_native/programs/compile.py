@@ -15,37 +15,30 @@ from plugrad.extend import (
     Call,
     Cond,
     Fused,
-    KernelNotFound,
     Scan,
     While,
     compile_replay,
     count_elements,
-    find_groups,
     find_storage,
-    fuse_epilogues,
     fuse_regions,
     fuse_steps,
-    get_kernel,
     pack_memory,
     plan_memory,
 )
-from plugrad_cpu.extend import empty, make_room, numpy_implementation, thread_pool
-from plugrad_native.declare import PART_MULTIPLE_ELEMENTS, UNTRACKED_MAX_ELEMENTS, table
-from plugrad_native.programs.broadcasts import bypass_broadcasts
-from plugrad_native.programs.control import has_supported_sizes, write_control
-from plugrad_native.programs.delays import find_delayed_results
+from plugrad.kernels import fused as fused_kernels
+from plugrad_cpu.extend import empty, make_room, thread_pool
+from plugrad_native.declare import PART_MULTIPLE_ELEMENTS, UNTRACKED_MAX_ELEMENTS
+from plugrad_native.programs.control import write_control
 from plugrad_native.programs.elementwise import lower_elementwise
-from plugrad_native.programs.epilogues import can_join_epilogue
-from plugrad_native.programs.groups import can_join_loop, is_repeated_number, lower_group
-from plugrad_native.programs.lookups import find_unproven_lookups
+from plugrad_native.programs.epilogues import (
+    find_accumulated_products,
+)
+from plugrad_native.programs.groups import can_join_loop, lower_group
 from plugrad_native.programs.lowering import (
-    SLICE_OR_JOIN_KERNELS,
     VIEW_KERNELS,
-    find_noncontiguous_views,
     lower_call,
 )
 from plugrad_native.programs.order import order_steps
-from plugrad_native.programs.products import match_factor_layouts
 from plugrad_native.programs.reuse import (
     MemoryUses,
     find_overwritten_values,
@@ -53,7 +46,8 @@ from plugrad_native.programs.reuse import (
     is_overwritable,
     place_in_results,
 )
-from plugrad_native.programs.rows import fits_in_row_group, is_row_view, lower_rows
+from plugrad_native.programs.rows import lower_rows
+from plugrad_native.programs.selection import CompiledStepSelector
 from plugrad_native.programs.table import Location, ProgramTable
 from plugrad_native.programs.updates import UpdatingRun, plan_updates
 from plugrad_native.programs.writer import (
@@ -66,7 +60,7 @@ from plugrad_native.programs.writer import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence, Set
 
-    from plugrad.extend import Graph, Group, Shape, Shaped, Step, Value
+    from plugrad.extend import Graph, Shape, Shaped, Step, Value
     from plugrad_native.declare import Array
 
     Run = Callable[..., list[Any]]
@@ -77,7 +71,7 @@ def compile_graph(graph: Graph) -> Run | None:
 
     None if there is nothing that C can run.
     """
-    own = _CompiledStepSelector(graph)
+    own = CompiledStepSelector(graph)
     if graph.updates and (plan := plan_updates(graph, own.can_update_in_place, _compile_or_replay)):
         return UpdatingRun(graph, plan, _compile_without_in_place_updates)
     return _compile(graph)
@@ -93,7 +87,7 @@ def _compile_without_in_place_updates(graph: Graph) -> Run:
 
 
 def _compile(graph: Graph) -> Run | None:
-    own = _CompiledStepSelector(graph)
+    own = CompiledStepSelector(graph)
     grouped = own.prepare(graph)
     groups = [step.body for step in grouped.steps if isinstance(step, Fused)]
     fused = order_steps(fuse_regions(grouped, own.is_compiled), is_own=own.has_own_kernel)
@@ -140,144 +134,6 @@ def _attach_memory_plan(run: Run, fused: Graph, compiled: Mapping[Graph, Region]
     return run
 
 
-class _CompiledStepSelector:
-    """Decides which steps C can run: calls whose implementation is this pack's or the backend's."""
-
-    def __init__(self, graph: Graph, *, is_loop: bool = False) -> None:
-        self.is_loop = is_loop
-        self.backend = graph.backend.name
-        self.specs = graph.specs
-        self.known: dict[str, bool] = {}
-        self.delayed: frozenset[Value] = frozenset()
-        self.max_work = 2 * thread_pool.part_min_work if thread_pool.count > 1 else None
-        """The elements from which on several threads share a call, which Python gives them."""
-        self.gapped: frozenset[Value] = frozenset() if is_loop else find_noncontiguous_views(graph)
-        """The values that no program takes."""
-        self.unproven = find_unproven_lookups(graph)
-        """The results of lookups at positions that may be out of range, which must be an error."""
-        self.loops: set[int] = set()
-        """The identities of the loops and choices that C runs, whose bodies have been prepared."""
-
-    def prepare(self, graph: Graph) -> Graph:
-        """Return the graph as C runs it, with fused groups, also in the bodies of control flow."""
-        graph = bypass_broadcasts(match_factor_layouts(graph))
-        self.specs = graph.specs
-        graph = fuse_epilogues(graph, self.can_join_epilogue)
-        steps = tuple([self._prepare_step(step) for step in graph.steps])
-        return self.group_steps(replace(graph, steps=steps) if self.loops else graph)
-
-    def _prepare_step(self, step: Step) -> Step:
-        """Return control flow with prepared bodies if C can run all of them, and other steps unchanged."""
-        if not isinstance(step, Scan | Cond | While) or not has_supported_sizes(step, self.specs):
-            return step
-        bodies = [prepare_body(graph) for graph in step.graphs]
-        ready = [body for body in bodies if body is not None]
-        if len(ready) < len(bodies):
-            return step
-        step = _replace_bodies(step, ready)
-        self.loops.add(id(step))
-        return step
-
-    def group_steps(self, graph: Graph) -> Graph:
-        """Return the graph with groups of calls fused."""
-        self.delayed = find_delayed_results(
-            graph, lambda step: isinstance(step, Call) and self.is_groupable(step)
-        )
-        found = find_groups(
-            graph, is_included=self.is_groupable, fits=self.can_join_group, min_calls=1
-        )
-        return fuse_steps(
-            graph,
-            [
-                g.steps
-                for g in found
-                if any(map(self.can_lower_in_loop, _get_group_calls(graph, g)))
-            ],
-        )
-
-    def is_groupable(self, call: Call) -> bool:
-        """Return whether a call may be part of a loop over elements or rows."""
-        is_free = is_row_view(call, self.specs) or is_repeated_number(call, self.specs)
-        return self.has_own_kernel(call) and (is_free or self.can_lower_in_loop(call))
-
-    def can_lower_in_loop(self, call: Call) -> bool:
-        """Return whether C can compute the elements or rows of a call."""
-        specs = self.specs
-        if call.outputs[0] in self.unproven:
-            return False
-        return lower_elementwise(call, specs) is not None or lower_rows(call, specs) is not None
-
-    def can_join_group(self, call: Call, group: Sequence[Call]) -> bool:
-        """Return whether a call may join a group; a delayed call may not join the group that computes its inputs."""
-        if call.outputs[0] in self.delayed and any(
-            made.outputs[0] in call.inputs and made.outputs[0] not in self.delayed for made in group
-        ):
-            return False
-        return fits_in_row_group(call, group, self.specs)
-
-    def is_compiled(self, step: Step) -> bool:
-        """Return whether C runs a step: a group, a supported call, or a view."""
-        if not self.gapped.isdisjoint(step.inputs):
-            return False  # or all that is in one program with it would be replayed
-        if isinstance(step, Fused):
-            return not self.is_shared_by_threads(step)
-        if id(step) in self.loops:
-            return True
-        if not isinstance(step, Call) or not self.has_own_kernel(step):
-            return False
-        if step.kernel in VIEW_KERNELS:
-            return self.specs[step.outputs[0]].dtype.name != "string"
-        return not self.is_shared_by_threads(step) and self._can_lower(step)
-
-    def can_join_epilogue(self, call: Call) -> bool:
-        """Return whether a call may be part of a convolution that adds a bias and limits its results."""
-        return can_join_epilogue(call, self.specs) and self.has_own_kernel(call)
-
-    def can_update_in_place(self, call: Call) -> bool:
-        """Return whether an optimizer step runs in one thread with the GIL held."""
-        elements = sum(count_elements(self.specs[v].shape) for v in call.outputs)
-        is_shared = self.max_work is not None and elements >= IN_PLACE_UPDATE_MAX_ELEMENTS
-        return self.has_own_kernel(call) and not is_shared
-
-    def has_own_kernel(self, call: Call) -> bool:
-        """Return whether no implementation by others replaces that of this pack, or of the backend."""
-        kernel = call.kernel
-        is_own = self.known.get(kernel.name)
-        if is_own is None:
-            config = get_kernel(kernel.name, self.backend)
-            is_own = self.known[kernel.name] = config is not None and (
-                config in table or config.kernel_func is _find_numpy_implementation(kernel)
-            )
-        return is_own
-
-    def _can_lower(self, call: Call) -> bool:
-        """Return whether a call has C calls; slices are copied only in loops, where Python costs more."""
-        if call.outputs[0] in self.unproven:
-            return False
-        return (self.is_loop or call.kernel not in SLICE_OR_JOIN_KERNELS) and lower_call(
-            call, self.specs
-        ) is not None
-
-    def is_shared_by_threads(self, call: Call | Fused) -> bool:
-        """Return whether threads share the work of a call or a group."""
-        if self.max_work is None:
-            return False
-        values = [v for v in (*call.inputs, *call.outputs) if v is not None]
-        return max(count_elements(self.specs[v].shape) for v in values) >= self.max_work
-
-
-def _find_numpy_implementation(kernel: Any) -> Any:
-    try:
-        return numpy_implementation(kernel)
-    except KernelNotFound:
-        return None
-
-
-IN_PLACE_UPDATE_MAX_ELEMENTS: Final = 1 << 23
-"""The elements that a step of an optimizer writes up to which one thread writes them in place, where others could help.
-
-In place, fewer bytes move, but nothing else runs for a few milliseconds.
-"""
 NO_CONSTANTS: Final[Mapping[Value, Array]] = MappingProxyType({})
 
 # --- one program ------------------------------------------------------------------------------------
@@ -320,7 +176,13 @@ def compile_region(
         return Region(compile_replay(viewed), find_storage(viewed), 0)
     body = order_steps(body, apart=frozenset(body.results))
     steps = body.steps
-    plan = plan_memory(body, views=PACKED_VIEWS, in_place=False, are_results_apart=True)
+    plan = plan_memory(
+        body,
+        views=PACKED_VIEWS,
+        in_place=False,
+        are_results_apart=True,
+        places=find_accumulated_products(body),
+    )
     storage, specs = dict(plan.storage), body.specs
     sizes = {v: count_elements(specs[v].shape) * specs[v].dtype.itemsize for v in specs}
     births = {v: i for i, step in enumerate(steps) for v in step.outputs if storage[v] == v}
@@ -427,26 +289,6 @@ def _write_group(
         writer.write_row_loop(rows, _make_row_steps(body, writer.specs), body.results, first, last)
 
 
-def prepare_body(body: Graph) -> Graph | None:
-    """Return the body of control flow as C runs it, or None if C cannot run all of it."""
-    own = _CompiledStepSelector(body, is_loop=True)
-    made = own.prepare(body)
-    return made if all(map(own.is_compiled, made.steps)) else None
-
-
-def _replace_bodies(step: Scan | Cond | While, bodies: Sequence[Graph]) -> Scan | Cond | While:
-    """Return control flow with other bodies."""
-    if isinstance(step, Scan):
-        return replace(step, body=bodies[0])
-    if isinstance(step, Cond):
-        return replace(step, branches=(bodies[0], bodies[1]))
-    return replace(step, condition=bodies[0], body=bodies[1])
-
-
-def _get_group_calls(graph: Graph, group: Group) -> list[Call]:
-    return [step for i in group.steps if isinstance(step := graph.steps[i], Call)]
-
-
 def _is_control_flow(step: Step) -> bool:
     return isinstance(step, Scan | Cond | While)
 
@@ -478,6 +320,10 @@ def _write_step(writer: ProgramWriter, step: Step) -> None:
     if step.kernel not in VIEW_KERNELS:
         calls = lower_call(step, writer.specs)
         assert calls is not None
+        if step.kernel is fused_kernels.matmul:
+            bias = step.inputs[2]
+            assert bias is not None
+            writer.write_copy(writer.locate(bias), writer.locate(step.outputs[0]))
         writer.write_calls(calls)
 
 

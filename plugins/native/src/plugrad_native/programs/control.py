@@ -9,7 +9,7 @@ import numpy as np
 
 from plugrad.extend import PACKED_VIEWS, Cond, Fused, Scan, While, count_elements, plan_memory
 from plugrad_native.declare import MAX_ELEMENTS
-from plugrad_native.programs.calls import check_c_function
+from plugrad_native.programs.epilogues import find_accumulated_products
 from plugrad_native.programs.reuse import can_overwrite_argument
 from plugrad_native.programs.table import ALIGNMENT_BYTES, EncodedNodes, Location
 from plugrad_native.programs.writer import ProgramWriter
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     """Writes a step of a body."""
 
 ControlFlow: TypeAlias = Scan | Cond | While
-C_COPY_BYTES = check_c_function("expand_1")
 
 
 def has_supported_sizes(step: ControlFlow, specs: Mapping[Value, Shaped]) -> bool:
@@ -68,7 +67,7 @@ def _write_scan(writer: ProgramWriter, step: Scan, write: Write) -> None:
 
     end = carries + len(step.slices)
     slices, captured = map(locate_first_slice, sources[carries:end]), sources[end:]
-    body = _BodyWriter(writer, step.body, [*state, *slices, *captured])
+    body = _BodyWriter(writer, step.body, [*state, *slices, *captured], carries)
     nexts, stacked = step.body.results[:carries], step.body.results[carries:]
     places = [*map(locate_first_slice, targets[carries:])]
     for value, place in zip(stacked, places, strict=True):
@@ -115,7 +114,8 @@ def _write_while(writer: ProgramWriter, step: While, write: Write) -> None:
         writer, [writer.locate(v) for v in step.carry], [writer.locations[v] for v in step.outputs]
     )
     given = [*state, *[writer.locate(v) for v in step.captured]]
-    test, body = _BodyWriter(writer, step.condition, given), _BodyWriter(writer, step.body, given)
+    test = _BodyWriter(writer, step.condition, given)
+    body = _BodyWriter(writer, step.body, given, len(step.carry))
     body.overwrite_arguments(step.body.results)
 
     def write_iteration() -> None:
@@ -134,7 +134,7 @@ def _copy_initial_carry(
 ) -> Sequence[Location]:
     """Copy the initial carry to the places that hold the carry during the loop, and return these."""
     for source, target in zip(sources, targets, strict=True):
-        writer.write_copy(C_COPY_BYTES, source, target)
+        writer.write_copy(source, target)
     return targets
 
 
@@ -153,7 +153,7 @@ class _FixedSliceCopies:
         """Return the fixed copy that the inner loop reads instead of a moving place."""
         stand_in = self._reserve_scratch(place)
         if stand_in != place:
-            self.writer.write_copy(C_COPY_BYTES, place, stand_in)
+            self.writer.write_copy(place, stand_in)
         return stand_in
 
     def reserve_output(self, place: Location) -> Location:
@@ -166,7 +166,7 @@ class _FixedSliceCopies:
     def copy_back(self) -> None:
         """Copy fixed places back to the moving ones."""
         for source, target in self.back:
-            self.writer.write_copy(C_COPY_BYTES, source, target)
+            self.writer.write_copy(source, target)
 
     def make_inner_writer(self) -> ProgramWriter:
         """Return a writer for the inner loop, which keeps the fixed places reserved."""
@@ -182,9 +182,12 @@ class _FixedSliceCopies:
 class _BodyWriter:
     """The graph of a loop's or branch's body, and the locations of its values."""
 
-    def __init__(self, writer: ProgramWriter, graph: Graph, arguments: Sequence[Location]) -> None:
+    def __init__(
+        self, writer: ProgramWriter, graph: Graph, arguments: Sequence[Location], carries: int = 0
+    ) -> None:
         self.outer, self.graph = writer, graph
-        plan = plan_memory(graph, views=PACKED_VIEWS, in_place=False)
+        places = find_accumulated_products(graph, carries)
+        plan = plan_memory(graph, views=PACKED_VIEWS, in_place=False, places=places)
         self.storage = plan.storage
         self.owners = dict(zip(graph.arguments, arguments, strict=True))
         """Where the memory of values lies, by the values that own it."""
@@ -266,8 +269,7 @@ class _BodyWriter:
     def copy(self, pairs: Iterable[tuple[Value, Location]]) -> None:
         """Copy values to places where they are not already."""
         for value, target in pairs:
-            if (source := self.locate(value)) != target:
-                self.outer.write_copy(C_COPY_BYTES, source, target)
+            self.outer.write_copy(self.locate(value), target)
 
     def copy_carry(self, results: Sequence[Value]) -> None:
         """Copy the next carry to the places of the carry.
@@ -284,11 +286,11 @@ class _BodyWriter:
             if source in state:
                 aside = self.outer.table.reserve(end, source.nbytes)
                 end += _round_up_to_alignment(source.nbytes)
-                self.outer.write_copy(C_COPY_BYTES, source, aside)
+                self.outer.write_copy(source, aside)
                 source = aside
             then.append((source, target))
         for source, target in then:
-            self.outer.write_copy(C_COPY_BYTES, source, target)
+            self.outer.write_copy(source, target)
 
 
 def _round_up_to_alignment(nbytes: int) -> int:

@@ -1,21 +1,23 @@
-"""Convolutions that add a bias and limit their results before they store them.
+"""Epilogues: convolutions that add a bias and limit their results, and products that are added to others.
 
-A product is left alone: the loop over what follows it also makes the calls behind a bias and an activation.
+Other products are left alone: the loop over what follows them also makes the calls behind a bias and an activation.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from plugrad.extend import float32
-from plugrad.kernels import activation, binary, convolution, depthwise, fused
+from plugrad.extend import Call, float32
+from plugrad.kernels import activation, binary, convolution, depthwise, fused, linalg
 from plugrad_native.kernels.fused import CLAMPING_ACTIVATIONS
 from plugrad_native.programs.calls import get_inputs
+from plugrad_native.programs.lowering import lower_call
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from plugrad.extend import Call, Kernel, Shaped, Value
+    from plugrad.extend import Graph, Kernel, Shaped, Value
 
 _FUSED_CONVOLUTIONS: Final = frozenset({fused.conv2d, fused.depthwise_conv2d})
 _EPILOGUE_KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset(
@@ -26,9 +28,21 @@ _EPILOGUE_KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset(
 )
 
 
-def can_join_epilogue(call: Call, specs: Mapping[Value, Shaped]) -> bool:
-    """Return whether a call is a convolution, or an epilogue of one, that C computes in one pass."""
+def can_join_epilogue(
+    call: Call, specs: Mapping[Value, Shaped], accumulators: Mapping[Value, Value | None]
+) -> bool:
+    """Return whether a call is a product or a convolution, or an epilogue of one, that C computes in one pass.
+
+    Args:
+        call: the call, before or after the epilogue has joined it.
+        specs: the shapes and dtypes of values.
+        accumulators: what `find_accumulators` returns.
+    """
     spec = specs[call.outputs[0]]
+    if call.kernel is linalg.matmul:
+        return spec.dtype is float32
+    if call.kernel is fused.matmul:
+        return _is_accumulated(call, accumulators) and lower_call(call, specs) is not None
     if call.kernel not in _EPILOGUE_KERNELS or spec.dtype is not float32:
         return False
     if call.kernel not in _FUSED_CONVOLUTIONS:
@@ -36,3 +50,43 @@ def can_join_epilogue(call: Call, specs: Mapping[Value, Shaped]) -> bool:
     _, _, *bias = get_inputs(call)
     is_clamped = call.attrs["activation"] in CLAMPING_ACTIVATIONS
     return is_clamped and all(specs[v].shape == spec.shape[-1:] for v in bias)
+
+
+def find_accumulators(graph: Graph, carries: int) -> dict[Value, Value | None]:
+    """Return the values that only one call reads, so that it may add a product to them in place.
+
+    Such are the results of other products, and the carry of a loop. That is mapped to what it must become.
+
+    Args:
+        graph: the graph.
+        carries: how many of the first arguments become the first results: none but in the body of a loop.
+    """
+    reads = Counter(v for step in graph.steps for v in step.inputs)
+    found: dict[Value, Value | None] = {
+        step.outputs[0]: None
+        for step in graph.steps
+        if isinstance(step, Call) and step.kernel in (linalg.matmul, fused.matmul)
+    }
+    for value, following in zip(graph.arguments[:carries], graph.results, strict=False):
+        if graph.results.count(following) == 1:
+            found[value] = following
+    return {v: end for v, end in found.items() if reads[v] == 1 and v not in graph.results}
+
+
+def find_accumulated_products(graph: Graph, carries: int = 0) -> dict[Value, Value]:
+    """Map results of products to the values to which they are added in place; see `find_accumulators`."""
+    accumulators = find_accumulators(graph, carries)
+    return {
+        step.outputs[0]: step.inputs[2]
+        for step in graph.steps
+        if isinstance(step, Call)
+        and step.kernel is fused.matmul
+        and step.inputs[2] is not None
+        and _is_accumulated(step, accumulators)
+    }
+
+
+def _is_accumulated(call: Call, accumulators: Mapping[Value, Value | None]) -> bool:
+    """Return whether a product with a bias may be added to that in place."""
+    bias = call.inputs[2]
+    return bias in accumulators and accumulators[bias] in (None, call.outputs[0])

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from plugrad.extend import Call, count_elements
-from plugrad.kernels import indexing, linalg, movement, normalization, optimizers, reduction, unary
+from plugrad.kernels import (
+    fused,
+    indexing,
+    linalg,
+    movement,
+    normalization,
+    optimizers,
+    reduction,
+    unary,
+)
 from plugrad_native.declare import (
     FLOAT32_LANES,
     FLOAT_DTYPES,
@@ -414,6 +423,36 @@ def matmul(call: Call, specs: Specs) -> list[AnyCall] | None:
             tuple([step * size for step in steps]),
         )
     ]
+
+
+C_ADD_MATMUL: Final = check_c_function("add_matmul_float32")
+MATMUL_BLOCK_DEPTH: Final = 192
+"""The depth up to which C makes a sum in one piece, as in csrc/linalg.c."""
+
+
+@register_lowering(fused.matmul)
+def add_matmul(call: Call, specs: Specs) -> list[AnyCall] | None:
+    """Return the C call that adds a product to a bias of its size, which lies at the place of the result.
+
+    The bits are those of a product and a sum.
+    """
+    a, b, bias, *_ = call.inputs
+    (y,) = call.outputs
+    if a is None or b is None or bias is None or specs[bias] != specs[y]:
+        return None
+    shapes = specs[a].shape, specs[b].shape
+    turned = bool(call.attrs["transpose_a"]), bool(call.attrs["transpose_b"])
+    sizes_and_strides = plan_matmul(*shapes, *turned).sizes_and_strides
+    if (
+        specs[y].dtype.name != "float32"
+        or call.attrs["activation"] != "linear"
+        or not len(shapes[0]) == len(shapes[1]) == 2
+        or sizes_and_strides[2] > MATMUL_BLOCK_DEPTH
+        or not is_c_faster_than_blas(*shapes, *turned)
+    ):
+        return None
+    operands = InputOperand(a), InputOperand(b), OutputOperand(y)
+    return [CCall(C_ADD_MATMUL, (*operands, *sizes_and_strides))]
 
 
 # --- reductions and normalizations -----------------------------------------------------------------

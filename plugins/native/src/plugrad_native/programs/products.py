@@ -1,15 +1,21 @@
-"""Products of transposed matrices: BLAS transposes them, in a program as in untraced calls."""
+"""Products of transposed matrices: BLAS transposes them, in a program as in untraced calls; loops get a copy."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from plugrad.extend import Call, Shaped, remove_dead_steps
+from plugrad.extend import Call, Scan, Shaped, count_elements, remove_dead_steps
 from plugrad.kernels import linalg, movement
+from plugrad_native.kernels.linalg import is_c_faster_than_blas
 
 if TYPE_CHECKING:
     from plugrad.extend import Graph, Step, Value
+
+TRANSPOSED_ONCE_MAX_ROWS: Final = 64
+"""The rows of a product up to which C reads the other factor where it is, unless that is to be transposed."""
+TRANSPOSED_ONCE_MAX_ELEMENTS: Final = 1 << 16
+"""The elements of such a factor up to which one thread transposes it."""
 
 
 def match_factor_layouts(graph: Graph) -> Graph:
@@ -77,3 +83,72 @@ class _TranspositionFolder:
             steps.append(replace(maker, outputs=(value,), attrs={"perm": perm}))
         self.added[output] = value
         return value
+
+
+def transpose_before_loops(graph: Graph) -> Graph:
+    """Return the graph with transposed copies of what products in loops transpose in each round.
+
+    The gradient of a recurrent layer has such a product. C adds in the same order for both layouts.
+    """
+    specs = dict(graph.specs)
+    steps: list[Step] = []
+    for step in graph.steps:
+        steps += _transpose_captured_factors(step, specs) if isinstance(step, Scan) else [step]
+    return (
+        graph if len(steps) == len(graph.steps) else replace(graph, steps=tuple(steps), specs=specs)
+    )
+
+
+def _transpose_captured_factors(scan: Scan, specs: dict[Value, Shaped]) -> list[Step]:
+    """Return a loop and the transpositions before it; what they make is added to `specs`."""
+    body = scan.body
+    captured = body.arguments[-len(scan.captured) :] if scan.captured else ()
+    sources = dict(zip(captured, scan.captured, strict=True))
+    inner = dict(body.specs)
+    turned: dict[Value, Value] = {}
+    before: list[Step] = []
+    steps: list[Step] = []
+    for step in body.steps:
+        if isinstance(step, Call) and step.kernel is linalg.matmul:
+            a, b = step.inputs
+            if b in sources and _is_transposed_by_c(step, inner):
+                if b not in turned:
+                    value = turned[b] = max(inner) + 1
+                    outer = max(specs) + 1
+                    inner[value] = specs[outer] = Shaped(inner[b].shape[::-1], inner[b].dtype)
+                    before.append(
+                        replace(
+                            step,
+                            kernel=movement.transpose,
+                            inputs=(sources[b],),
+                            attrs={"perm": (1, 0)},
+                            outputs=(outer,),
+                        )
+                    )
+                attrs = {**step.attrs, "transpose_b": False}
+                step = replace(step, inputs=(a, turned[b]), attrs=attrs)
+        steps.append(step)
+    if not before:
+        return [scan]
+    body = replace(
+        body, specs=inner, arguments=(*body.arguments, *turned.values()), steps=tuple(steps)
+    )
+    made = tuple([step.outputs[0] for step in before])
+    return [*before, replace(scan, body=body, captured=(*scan.captured, *made))]
+
+
+def _is_transposed_by_c(product: Call, specs: dict[Value, Shaped]) -> bool:
+    """Return whether C multiplies few rows by a matrix that it has to transpose."""
+    a, b = product.inputs
+    assert a is not None
+    assert b is not None
+    turned = bool(product.attrs["transpose_a"]), bool(product.attrs["transpose_b"])
+    rows, columns = specs[a].shape, specs[b].shape
+    return (
+        turned[1]
+        and specs[b].dtype.name == "float32"
+        and len(rows) == len(columns) == 2
+        and rows[int(turned[0])] <= TRANSPOSED_ONCE_MAX_ROWS
+        and count_elements(columns) <= TRANSPOSED_ONCE_MAX_ELEMENTS
+        and is_c_faster_than_blas(rows, columns, *turned)
+    )

@@ -112,11 +112,13 @@ class ProgramWriter:
                 words += self.encode_operand(operand)
             self.table.add_loop(1, 1, 1, words)
 
-    def write_copy(self, function: str, source: Location, target: Location) -> None:
-        """Write a copy of bytes by a function for broadcast arrays."""
+    def write_copy(self, source: Location, target: Location) -> None:
+        """Write a copy of bytes, unless both places are the same."""
+        if source == target:
+            return
         descriptor = np.array([1, source.nbytes, 1], np.int32)
         words = [
-            self.table.add_function(function),
+            self.table.add_function(C_EXPAND[1]),
             *source.encode(),
             *target.encode(),
             NUMBER,

@@ -23,6 +23,7 @@ from plugrad_wasm.windows import (
     RESULTS,
     reverse_window,
     run_windows,
+    split_channel_calls,
     split_filter_calls,
     split_image_calls,
     window_descriptor,
@@ -37,6 +38,7 @@ Sizes = tuple[int, ...]
 
 CONVOLUTION_EXPORTS = ExportNames("convolution")
 WINOGRAD_EXPORT = "convolution_winograd_float32"
+WINOGRAD_FILTER_GRADIENT_EXPORT = "convolution_winograd_filter_gradient_float32"
 INPUT_GRADIENT_EXPORTS = ExportNames("convolution_input_gradient")
 FILTER_GRADIENT_EXPORTS = ExportNames("convolution_filter_gradient")
 
@@ -189,9 +191,43 @@ def filter_gradient(
     x: WasmArray, dy: WasmArray, *, filter_shape: Sizes, window: Window
 ) -> WasmArray:
     """Return the gradient of `correlate` with respect to its filters."""
+    if dy.dtype is float32 and uses_winograd(x.shape[0], window, filter_shape):
+        return filter_gradient_in_tiles(x, dy, filter_shape, window)
     return run_convolution(
         FILTER_GRADIENT_EXPORTS, x, dy, filter_shape, window, image=x.shape, filter=filter_shape
     )
+
+
+def filter_gradient_in_tiles(
+    x: WasmArray, dy: WasmArray, filter_shape: Sizes, window: Window
+) -> WasmArray:
+    """Return the gradient with respect to the filters by csrc/winograd.c; threads share the result channels."""
+    store = x.memory.store
+    channels = filter_shape[-1]
+    work = x.shape[0] * count_elements(window.out) * count_elements(filter_shape)
+    limits = matmul_part_steps(x)
+    is_shared = store.threads > 1 and work >= 2 * limits.minimum
+    parts = next(
+        n for n in range(store.threads if is_shared else 1, 0, -1) if channels % (4 * n) == 0
+    )
+    columns = channels // parts
+    chains = split_channel_calls(
+        x.shape, window, channels, work, limits.maximum, columns, WINOGRAD_TILE_SIZE
+    )
+    descriptor = window_descriptor(x.shape, window)
+    scratch = store.scratch_size("winograd_gradient_scratch", descriptor, columns)
+    out = fill(x.memory, filter_shape, float32, 0)
+    run_windows(
+        x,
+        WINOGRAD_FILTER_GRADIENT_EXPORT,
+        ((x, IMAGES), (dy, RESULTS), (out, FILTERS)),
+        chains,
+        channels,
+        columns,
+        work=work,
+        scratch=scratch * float32.itemsize,
+    )
+    return out
 
 
 table.update(

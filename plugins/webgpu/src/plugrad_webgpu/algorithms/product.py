@@ -16,6 +16,7 @@ from plugrad_webgpu.algorithms.subgroups import (
 )
 from plugrad_webgpu.algorithms.tiles import SPLIT_MIN_STEPS, TILES_BY_NAME, choose_tile
 from plugrad_webgpu.memory.buffers import reinterpret
+from plugrad_webgpu.shaders.chains import plain_store_substitutions
 from plugrad_webgpu.shaders.elements import NUMBER_DTYPES, WGSL_STORAGE_TYPES, vector_type
 from plugrad_webgpu.shaders.program import Program, plan
 from plugrad_webgpu.shaders.sources import shader
@@ -273,13 +274,12 @@ def _product_program(
 ) -> Program:
     stored = WGSL_STORAGE_TYPES[dtype]
     b_whole, depth_whole, columns_whole = is_whole
-    result = vector_type(stored, 4 if columns_whole else 1)
+    width = 4 if columns_whole else 1
     arrays = {
         "a": vector_type(stored, 4 if source.has_whole_vectors else 1),
         "b": vector_type(stored, 4 if b_whole else 1),
         **({"bias": stored} if epilogue.bias_index_wgsl else {}),
         **({"weights": stored} if epilogue.prelu_weights_index_wgsl else {}),
-        "output": result,
     }
     before = [
         f"let x = y + bias[{epilogue.bias_index_wgsl}];"
@@ -295,11 +295,12 @@ def _product_program(
         source.template_name,
         f"linalg_{tile.schedule}",
         T=stored,
-        fields=source.parameter_declarations + number,
+        operand_fields=source.parameter_declarations + number,
         bindings=_binding_declarations(arrays),
+        **plain_store_substitutions(len(arrays), vector_type(stored, width)),
         before="\n  ".join(before),
         epilogue=epilogue.activation_expression,
-        store=_store_statements(columns_whole),
+        store_vector=_store_statements(columns_whole),
         join=workgroup_reduction_function(
             "total", "a + b", f"vec4<{stored}>", has_subgroups, tile.workgroup
         ),
@@ -309,7 +310,26 @@ def _product_program(
         **dict(source.template_substitutions),
         **_tile_substitutions(tile, block, is_transposed),
     )
-    return Program(f"multiply {tile.schedule}", text, workgroup=tile.workgroup)
+    return Program(
+        f"multiply {tile.schedule}",
+        text,
+        workgroup=tile.workgroup,
+        stored_elements=width,
+        store_calls=_count_store_calls(tile, block) * (4 // width),
+    )
+
+
+def _count_store_calls(tile: Tile, block: tuple[int, int]) -> int:
+    """Return in how many places the shader of a tile stores a vector."""
+    blocks, lines = block
+    if tile.schedule == "shared":
+        blocks = tile.row_blocks_per_invocation
+    vectors = (
+        tile.column_vectors_per_invocation
+        if tile.schedule in ("shared", "broadcast")
+        else tile.column_vectors
+    )
+    return blocks * lines * vectors
 
 
 def _tile_substitutions(
@@ -342,8 +362,7 @@ def _tile_substitutions(
 
 def _binding_declarations(arrays: Mapping[str, str]) -> str:
     return "\n".join(
-        f"@group(0) @binding({i}) var<storage, {'read_write' if name == 'output' else 'read'}> "
-        f"{name}: array<{kind}>;"
+        f"@group(0) @binding({i}) var<storage, read> {name}: array<{kind}>;"
         for i, (name, kind) in enumerate(arrays.items())
     )
 
@@ -351,8 +370,8 @@ def _binding_declarations(arrays: Mapping[str, str]) -> str:
 def _store_statements(is_whole: bool) -> str:
     lanes = [f"apply_epilogue(value[{i}], 4u * vector + {i}u)" for i in range(4)]
     if is_whole:
-        return f"output[offset / 4u] = vec4({', '.join(lanes)});"
-    guarded = "if (4u * vector + {0}u < parameters.columns) {{ output[offset + {0}u] = {1}; }}"
+        return f"store(offset / 4u, vec4({', '.join(lanes)}));"
+    guarded = "if (4u * vector + {0}u < parameters.columns) {{ store(offset + {0}u, {1}); }}"
     return "\n  ".join(guarded.format(i, lane) for i, lane in enumerate(lanes))
 
 

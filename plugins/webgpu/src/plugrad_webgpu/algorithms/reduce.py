@@ -247,17 +247,19 @@ def _reduction_program(
         if is_line
         else vector_type(stored, width)
     )
+    stored_elements = 4 if is_line else outputs_per_invocation
     reduced = "combine_lanes(total)" if elements_per_step > 1 else "total"
+    if invocation_combining:
+        reduced = f"joined({reduced}, place, {size['lanes']})"
+    is_written = "place == 0u && index < parameters.count" if invocation_combining else "true"
+    at = f"index / {workgroup_size}u" if invocation_combining else "index"
     source = partial(
         shader,
         *names,
         T=stored,
         element=element,
-        **plain_store_substitutions(
-            1, element if is_line else vector_type(stored, outputs_per_invocation)
-        ),
+        **plain_store_substitutions(1, vector_type(stored, stored_elements)),
         lines=str(CACHE_LINE_ELEMENTS // 4),
-        line_finish=finish_expression,
         identity="identity_line()" if is_line else f"{element}(parameters.identity)",
         combine=combine_expression,
         walk=loop_order,
@@ -267,23 +269,22 @@ def _reduction_program(
         prepare=row_end_handling,
         # What waits for others may not return early.
         guard="" if invocation_combining else "if (index >= parameters.count) { return; }",
-        reduced=f"joined({reduced}, place, {size['lanes']})" if invocation_combining else reduced,
-        is_written="place == 0u && index < parameters.count" if invocation_combining else "true",
-        at=f"index / {workgroup_size}u" if invocation_combining else "index",
+        store_total=f"store_line(index, {reduced});"
+        if is_line
+        else f"let value = {reduced};\n  if ({is_written}) {{ store({at}, {finish_expression}); }}",
         joined=workgroup_reduction_function(
             "joined", "combine(a, b)", stored, has_subgroups, workgroup_size
         )
         if invocation_combining
         else "",
         lanes_given=size["lanes_given"],
-        finish="finished_line(value)" if is_line else finish_expression,
+        finish=finish_expression,
     )
     return Program(
         f"reduction {combine_expression}",
         source,
         workgroup=workgroup_size,
-        # Columns in lines are many calls of `store`, for few results.
-        stored_elements=0 if is_line else outputs_per_invocation,
+        stored_elements=stored_elements,
     )
 
 

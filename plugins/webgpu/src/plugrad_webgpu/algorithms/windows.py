@@ -16,6 +16,7 @@ from plugrad_webgpu.algorithms.reduce import count_segments
 from plugrad_webgpu.driver.limits import CPU_REMEDY, MAX_LOOP_STEPS
 from plugrad_webgpu.memory.buffers import reinterpret
 from plugrad_webgpu.memory.copying import slice_block
+from plugrad_webgpu.shaders.chains import plain_store_substitutions
 from plugrad_webgpu.shaders.elements import WGSL_STORAGE_TYPES, vector_type, words_per_element
 from plugrad_webgpu.shaders.layout import contiguous_strides
 from plugrad_webgpu.shaders.program import Program, plan
@@ -219,10 +220,8 @@ def _window_program(
         name: integers if name == reduction.positions_input_name else element
         for name in reduction.input_names
     }
-    kinds["output"] = vector_type(WGSL_STORAGE_TYPES[result], width)
     bindings = [
-        f"@group(0) @binding({i}) var<storage, {'read_write' if name == 'output' else 'read'}> "
-        f"{name}: array<{kind}>;"
+        f"@group(0) @binding({i}) var<storage, read> {name}: array<{kind}>;"
         for i, (name, kind) in enumerate(kinds.items())
     ]
     source = partial(
@@ -237,13 +236,14 @@ def _window_program(
         mask=vector_type("bool", width * words_per_element(dtype)),
         lanes="0" if width == 1 else "vec4i(0, 1, 2, 3)",
         bindings="\n".join(bindings),
+        **plain_store_substitutions(len(kinds), vector_type(WGSL_STORAGE_TYPES[result], width)),
         cells_within="(length + dilation - 1) / dilation" if is_dilated else "length",
         cell_at="offset / dilation" if is_dilated else "offset",
         start=reduction.initial_statement,
         step=reduction.cell_statement,
         result=reduction.result_expression,
     )
-    return Program(f"windows over {loop}", source)
+    return Program(f"windows over {loop}", source, stored_elements=width)
 
 
 @lru_cache(maxsize=1024)

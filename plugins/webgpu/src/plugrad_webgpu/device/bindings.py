@@ -68,7 +68,7 @@ class BindGroups:
         layout = self.layout(len(operands), program.outputs, program.has_table)
         guests = [s for s in operands if isinstance(s, ExternalBuffer)]
         try:
-            group = layout.bind(self._raw.handle, [(s.handle, 0, s.size) for s in operands])
+            group = layout.bind(self._raw.handle, [(s.handle, s.offset, s.size) for s in operands])
         except GPUError:
             self.check_external_buffers(guests)
             raise
@@ -113,7 +113,7 @@ class BindGroups:
 
     def release(self, storages: Iterable[Storage]) -> None:
         """Release the bind groups of buffers, which keep the buffers alive."""
-        serials = {storage.serial for storage in storages}
+        serials = {s.serial for storage in storages for s in (storage, *storage.parts.values())}
         for key in [key for key in self._groups if not serials.isdisjoint(key)]:
             self.generation += 1
             self._driver.release_bind_group(self._groups.pop(key))

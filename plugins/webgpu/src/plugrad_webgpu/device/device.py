@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from contextlib import closing, suppress
 from threading import RLock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from plugrad_webgpu.memory.scratch import ScratchBuffers
 from plugrad_webgpu.shaders.elements import stored_nbytes
 from plugrad_webgpu.shaders.layout import size_class
 from plugrad_webgpu.shaders.parts import split_bindings
+from plugrad_webgpu.shaders.program import parameters_as_words
 from plugrad_webgpu.shaders.words import load_by_long_words
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.driver.interface import BufferRange, Driver, Handle, OpenPass, RawDevice
     from plugrad_webgpu.memory.buffers import Storage
     from plugrad_webgpu.shaders.layout import Shape
-    from plugrad_webgpu.shaders.program import Plan, Program, WorkgroupCounts
+    from plugrad_webgpu.shaders.program import EncodedDispatch, Plan, Program
 
 BATCH_MAX_DISPATCHES = {"hardware": 64, "software": 1024}
 # A GPU should start early. A software device competes with the recording for the processor and hands
@@ -58,16 +59,6 @@ READ_MAX_BYTES = (
 )  # of one transfer to the host: more takes several, and leaves the caches of a processor
 READ_MAX_COPIES = 256  # of small arrays in one transfer
 CONSTANTS_MAX_BYTES = 1 << 26  # of tables: beyond, they are made again
-
-
-class EncodedDispatch(NamedTuple):
-    """A dispatch with its pipeline and bind group."""
-
-    pipeline: Handle
-    bind_group: Handle
-    parameter_bytes: bytes
-    """The immediates; none if the parameters are in a buffer."""
-    workgroup_counts: WorkgroupCounts
 
 
 class Device:
@@ -243,7 +234,9 @@ class Device:
                 self.check_external_buffers([source])
             encoder = None if self._pass is None else self._end_pass(self._pass)
             self._raw.submit_copy(
-                encoder, (source.handle, source_start, size), (target.handle, target_start, size)
+                encoder,
+                (source.handle, source.offset + source_start, size),
+                (target.handle, target.offset + target_start, size),
             )
 
     def record(self, plan: Plan, operands: list[Storage]) -> None:
@@ -297,12 +290,17 @@ class Device:
                 self._begin_pass()
             handle, driver = self._handle, self._driver
             self._current, self._parameters = None, b""
-            for pipeline, group, parameters, grid in dispatches:
-                driver.set_pipeline(handle, pipeline)
-                driver.set_bind_group(handle, 0, group, 0, driver.NULL)
-                if parameters:
+            set_bind_group, dispatch = driver.set_bind_group, driver.dispatch_workgroups
+            no_offsets, current, current_parameters = driver.NULL, None, b""
+            for pipeline, group, parameters, (x, y, z) in dispatches:
+                if pipeline is not current:
+                    driver.set_pipeline(handle, pipeline)
+                    current, current_parameters = pipeline, b""
+                set_bind_group(handle, 0, group, 0, no_offsets)
+                if parameters and parameters != current_parameters:
                     driver.set_immediates(handle, 0, parameters, len(parameters))
-                driver.dispatch_workgroups(handle, *grid)
+                    current_parameters = parameters
+                dispatch(handle, x, y, z)
             self._dispatches += len(dispatches)
             self._bytes += nbytes
             if self._dispatches >= self.batch_limit or self._bytes >= BATCH_MAX_BYTES:
@@ -312,7 +310,10 @@ class Device:
         """Record a dispatch with operands that are larger than a binding."""
         program, step = plan.program, self.part_bytes
         parts = [
-            [(s.handle, start, min(step, s.size - start)) for start in range(0, s.size, step)]
+            [
+                (s.handle, s.offset + start, min(step, s.size - start))
+                for start in range(0, s.size, step)
+            ]
             for s in operands
         ]
         counts = tuple(map(len, parts))
@@ -592,8 +593,3 @@ def _iter_transfers(arrays: Iterable[GpuArray]) -> Iterator[list[tuple[GpuArray,
                 copies, room = [], READ_MAX_BYTES
     if copies:
         yield copies
-
-
-def parameters_as_words(parameters: bytes) -> NDArray[Any]:
-    """Return shader parameters that are too many for immediates as an array of 32-bit words."""
-    return np.frombuffer(parameters, np.uint32)

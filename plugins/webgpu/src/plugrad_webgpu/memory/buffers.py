@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from dataclasses import dataclass
 from itertools import accumulate, count
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from weakref import ref
 
@@ -49,12 +50,16 @@ def max_pooled_bytes(largest: int, *, is_software: bool) -> int:
 
 
 _buffer_serial_numbers = count()
+_serial_number = attrgetter("serial")
 
 
 class Storage:
     """A buffer of the device, which the pool reuses."""
 
-    __slots__ = ("freed_in", "handle", "owner", "serial", "size")
+    __slots__ = ("freed_in", "handle", "owner", "parts", "serial", "size")
+
+    offset: int = 0
+    """Where it begins in the buffer of the driver."""
 
     def __init__(self, owner: Allocator, handle: Handle, size: int) -> None:
         self.owner: Allocator = owner
@@ -64,6 +69,26 @@ class Storage:
         self.size: int = size
         self.freed_in: int = 0
         """The batch that was being recorded when it became free: it may still use the buffer."""
+        self.parts: dict[tuple[int, int], StoragePart] = {}
+        """The parts that have been bound by themselves, by their first byte and size."""
+
+    def part(self, offset: int, size: int) -> StoragePart:
+        """Return a part, which is bound by itself and begins at a multiple of 256."""
+        found = self.parts.get((offset, size))
+        if found is None:
+            found = self.parts[offset, size] = StoragePart(self, offset, size)
+        return found
+
+
+class StoragePart(Storage):
+    """A part of a storage."""
+
+    __slots__ = ("offset",)
+
+    def __init__(self, whole: Storage, offset: int, size: int) -> None:
+        """Refer to the buffer of a storage."""
+        super().__init__(whole.owner, whole.handle, size)
+        self.offset: int = offset
 
 
 class ExternalBuffer(Storage):
@@ -330,6 +355,19 @@ class Pool:
             buffer = self.reserve(device, size, is_counted=is_counted)
             buffer.storage = self.attach_storage(buffer.ref, size, oldest=oldest)
             return buffer
+
+    def take_all(self, device: CommandRecorder, sizes: Sequence[int]) -> list[Buffer]:
+        """Return a buffer for each size class; who takes the same ones again and again gets them in the same order.
+
+        Raises:
+            OutOfMemory: the limit or the device does not allow it.
+        """
+        with self._lock:
+            if self._dead:
+                self._collect_dead()
+            for size in {*sizes}:
+                self._free[size].sort(key=_serial_number)  # no code of Python runs meanwhile
+            return [self.take(device, size) for size in sizes]
 
     def reserve(
         self,

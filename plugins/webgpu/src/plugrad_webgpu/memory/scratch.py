@@ -23,8 +23,10 @@ class ScratchBuffers:
         self._device = device
         self._pool = pool
         self._buffers: dict[int, list[Buffer]] = {}
+        self._known: dict[tuple[int, ...], list[Buffer]] = {}
+        """What was returned for lists of size classes."""
 
-    def take(self, sizes: Sequence[int]) -> list[Buffer]:
+    def take(self, sizes: tuple[int, ...]) -> Sequence[Buffer]:
         """Return one scratch buffer for each size class in a list; they do not count as memory in use.
 
         The caller keeps them until it has encoded what uses them: to make room, the pool may have them given back.
@@ -32,6 +34,9 @@ class ScratchBuffers:
         Raises:
             OutOfMemory: the device does not allow it.
         """
+        known = self._known.get(sizes)
+        if known is not None:
+            return known
         while True:
             generation = self.generation
             places = dict.fromkeys(sizes, 0)
@@ -45,6 +50,7 @@ class ScratchBuffers:
                 found.append(buffers[places[size]])
                 places[size] += 1
             if generation == self.generation:
+                self._known[sizes] = found
                 return found
 
     def release(self) -> None:
@@ -52,4 +58,4 @@ class ScratchBuffers:
         if self._buffers:
             self.generation += 1
             self._pool.usage.scratch = 0
-            self._buffers = {}
+            self._buffers, self._known = {}, {}

@@ -74,6 +74,19 @@ class FusionGroup:
         self.fusion_limits |= call.fusion_limits
 
 
+def remove_dead_work(
+    work: Sequence[RecordedDispatch | RecordedCopy], kept_results: Collection[PlaceholderBuffer]
+) -> list[RecordedDispatch | RecordedCopy]:
+    """Return the work without what writes only buffers that nobody reads, such as gradients of constants."""
+    needed: set[Buffer] = {*kept_results}
+    found: list[RecordedDispatch | RecordedCopy] = []
+    for each in reversed(work):
+        if not needed.isdisjoint(each.writes):
+            needed.update(each.reads)
+            found.append(each)
+    return found[::-1]
+
+
 def fuse_elementwise(
     work: Sequence[RecordedDispatch | RecordedCopy],
     kept_results: Collection[PlaceholderBuffer],

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 
 from plugrad_webgpu.recording.fusing import fuse_dispatches
 from plugrad_webgpu.recording.recorder import PlaceholderBuffer, RecordedDispatch
-from plugrad_webgpu.shaders.chains import CONFLICTING_FUSION_LIMITS, ODD_ROWS_BIT, PACKED_HALVES_BIT
+from plugrad_webgpu.shaders.chains import (
+    CONFLICTING_FUSION_LIMITS,
+    MAX_COMPILE_WEIGHT,
+    ODD_ROWS_BIT,
+    PACKED_HALVES_BIT,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -51,16 +56,16 @@ def attach_calls_to_rows(
         members = target.fused_dispatches or (
             (target,) if target.elementwise_call is not None else ()
         )
-        if not _can_compute(each, members) or not _can_wait(
-            index, reading[0], work, readers, writers
-        ):
+        place = _find_place(index, reading[0], work, readers, writers)
+        if place is None or not _can_compute(each, members):
             continue
         outside: set[Buffer] = {*target.writes}
         if result in kept_results or len(reading) > 1:
             outside.add(result)
         made = fuse_dispatches(members, outside, max_buffers, each)
         if made is not None:
-            done[index], done[reading[0]] = None, made
+            done[index] = done[reading[0]] = None
+            done[place] = made
     return [each for each in done if each is not None]
 
 
@@ -88,26 +93,42 @@ def _can_compute(row: RecordedDispatch, members: Sequence[RecordedDispatch]) -> 
                 reading.strides is not None or reading.dtype is not row.plan.dtype
             ):
                 return False
-    return bool(members) and limits != CONFLICTING_FUSION_LIMITS
+    weight = sum(m.elementwise_call.compile_weight for m in members if m.elementwise_call)
+    return (
+        bool(members)
+        and limits != CONFLICTING_FUSION_LIMITS
+        and weight * row.plan.program.store_calls <= MAX_COMPILE_WEIGHT
+    )
 
 
-def _can_wait(
+def _find_place(
     index: int,
     target: int,
     work: Sequence[RecordedDispatch | RecordedCopy],
     readers: dict[Buffer, list[int]],
     writers: dict[Buffer, list[int]],
-) -> bool:
-    """Return whether a row kernel may run later, without more memory in use and before what it reads is changed."""
-    row = work[index]
-    between = range(index + 1, target)
-    if any(place in between for x in (*row.reads, *row.writes) for place in writers.get(x, ())):
-        return False
-    if all(_is_elementwise(work[i]) for i in between):
-        return True
+) -> int | None:
+    """Return where a row kernel may run with the calls at `target`: at its own place, at theirs, or nowhere.
+
+    It runs early if what else the calls read is there; else it waits, if neither more memory is in use then, nor what
+    it reads is changed before.
+    """
+    row, calls = work[index], work[target]
+
+    def are_written(buffers: Collection[Buffer]) -> bool:
+        between = range(index + 1, target)
+        return any(place in between for x in buffers for place in writers.get(x, ()))
+
+    if not are_written({*calls.reads, *calls.writes} - {*row.writes}):
+        return index
+    if are_written((*row.reads, *row.writes)):
+        return None
+    if all(_is_elementwise(work[i]) for i in range(index + 1, target)):
+        return target
     # What only the kernel reads would stay in memory, in place of its result.
     kept = {x for x in row.reads if type(x) is PlaceholderBuffer and readers[x][-1] == index}
-    return sum(x.size for x in kept) <= sum(x.size for x in row.writes)
+    is_small = sum(x.size for x in kept) <= sum(x.size for x in row.writes)
+    return target if is_small else None
 
 
 def _is_elementwise(recorded: RecordedDispatch | RecordedCopy) -> bool:

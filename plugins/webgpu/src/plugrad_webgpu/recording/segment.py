@@ -8,17 +8,20 @@ the last choices are kept.
 from __future__ import annotations
 
 from functools import partial
-from itertools import cycle
+from itertools import accumulate, cycle
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import numpy as np
+
 from plugrad.extend import PlugradError, compute_host_value
-from plugrad_webgpu.device.device import EncodedDispatch, parameters_as_words
 from plugrad_webgpu.memory.buffers import ExternalBuffer, GpuArray
 from plugrad_webgpu.memory.transfers import as_words_on_device
-from plugrad_webgpu.recording.fusing import fuse_elementwise
+from plugrad_webgpu.recording.fusing import fuse_elementwise, remove_dead_work
 from plugrad_webgpu.recording.recorder import ConstantPlaceholder, PlaceholderBuffer, RecordedCopy
 from plugrad_webgpu.recording.rows import attach_calls_to_rows
 from plugrad_webgpu.recording.slots import assign_slots
+from plugrad_webgpu.shaders.layout import size_class
+from plugrad_webgpu.shaders.program import EncodedDispatch, parameters_as_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 
     from plugrad.extend import HostValue, Shaped, Value
     from plugrad_webgpu.device.device import Device
-    from plugrad_webgpu.memory.buffers import Buffer, Storage
+    from plugrad_webgpu.memory.buffers import Buffer, Storage, StoragePart
     from plugrad_webgpu.recording.recorder import RecordedDispatch
 
     Command = Callable[[], None]
@@ -35,8 +38,8 @@ if TYPE_CHECKING:
 
 MAX_CACHED_COMMAND_LISTS: Final = 16
 """The choices of buffers whose commands are kept."""
-BUFFERS_PER_HOST_VALUE: Final = 8
-"""The buffers of each host value: a batch may still use those of the calls before."""
+HOST_VALUE_BUFFERS: Final = 8
+"""The buffers for host values: a batch may still use those of the calls before."""
 
 
 class HostComputation(NamedTuple):
@@ -57,15 +60,27 @@ class HostComputation(NamedTuple):
         return as_words_on_device(values, dtype)
 
 
-class HostValueBuffers:
-    """The buffers of one call's host values."""
+class HostValueBuffer:
+    """The buffer of one call's host values, which are written at once."""
 
     def __init__(self, device: Device, hosts: Sequence[HostComputation]) -> None:
-        """Take buffers from the pool, which are not counted as memory in use."""
-        take = partial(device.pool.take, device, is_counted=False)
-        self.buffers: list[Buffer] = [take(host.buffer.size) for host in hosts]
+        """Take a buffer from the pool, which is not counted as memory in use."""
+        ends = [*accumulate(host.buffer.size for host in hosts)]
+        self.buffer: Buffer = device.pool.take(device, size_class(ends[-1]), is_counted=False)
+        self.parts: list[StoragePart] = [
+            self.buffer.storage.part(end - host.buffer.size, host.buffer.size)
+            for host, end in zip(hosts, ends, strict=True)
+        ]
         self.batch: int = -1
-        """The last batch that uses them."""
+        """The last batch that uses it."""
+        self._words = np.zeros(ends[-1] // 4, np.uint32)
+        self._values = memoryview(self._words).cast("B")
+
+    def fill(self, host_values: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """Return the bytes of all host values as they lie in the buffer."""
+        for part, values in zip(self.parts, host_values, strict=True):
+            self._values[part.offset : part.offset + values.nbytes] = values.tobytes()
+        return self._words
 
 
 class Segment:
@@ -97,11 +112,13 @@ class Segment:
         known = [x for x in kept if isinstance(x, ConstantPlaceholder)]
         passed = [x for x in kept if x in given]
         self.results = [x for x in kept if type(x) is PlaceholderBuffer and x not in given]
+        work = remove_dead_work(work, self.results)
         fused = fuse_elementwise(work, set(self.results), device.max_operands - 1)
         fused = attach_calls_to_rows(fused, set(self.results), device.max_operands - 1)
         self.work = [x for x in fused if isinstance(x, RecordedCopy) or x.plan.grid is not None]
         slots = assign_slots(self.work, given.union(self.results))
         self.slots = slots.sizes
+        self._result_sizes = tuple([x.size for x in self.results])
         self.passing_bytes = sum(slots.sizes)
         order = (*inputs.values(), *[host.buffer for host in hosts], *self.results)
         self.places: dict[Buffer, int] = {x: place for place, x in enumerate(order)}
@@ -113,9 +130,7 @@ class Segment:
         """The shape and the dtype of each output, and the number of its buffer: those of the results come first, then
         those of inputs that are passed on, then known ones."""
         self._turns = cycle(
-            [HostValueBuffers(device, hosts) for _ in range(BUFFERS_PER_HOST_VALUE)]
-            if hosts
-            else []
+            [HostValueBuffer(device, hosts) for _ in range(HOST_VALUE_BUFFERS)] if hosts else []
         )
         self._tables: list[GpuArray] = []
         self._commands: dict[tuple[int, ...], list[Command]] = {}
@@ -130,8 +145,8 @@ class Segment:
         with device.lock:
             turn = self._write(written) if written else None
             if turn is not None:
-                found += [buffer.storage for buffer in turn.buffers]
-            results = [pool.take(device, x.size) for x in self.results]
+                found += turn.parts
+            results = pool.take_all(device, self._result_sizes)
             found += [buffer.storage for buffer in results]
             if self.passing_bytes:
                 pool.count_temporary(self.passing_bytes)
@@ -146,34 +161,35 @@ class Segment:
         for value, shape, dtype, number in self.made:
             values[value] = GpuArray(shape, dtype, buffers[number])
 
-    def _write(self, host_values: Sequence[NDArray[Any]]) -> HostValueBuffers:
-        """Copy host values to this call's buffers."""
+    def _write(self, host_values: Sequence[NDArray[Any]]) -> HostValueBuffer:
+        """Copy host values to this call's buffer."""
         turn, device = next(self._turns), self.device
         if (
             turn.batch == device.batch
-        ):  # what is written overtakes the batch, which may use the buffers
+        ):  # what is written overtakes the batch, which may use the buffer
             device.flush()
-        for buffer, values in zip(turn.buffers, host_values, strict=True):
-            device.write(buffer.storage, values, values.nbytes)
+        words = turn.fill(host_values)
+        device.write(turn.buffer.storage, words, words.nbytes)
         return turn
 
     def _encode(self, buffers: Sequence[Storage]) -> None:
         """Encode the work for the given buffers into the batch."""
         device, groups = self.device, self.device.groups
         scratch = device.scratch.take(self.slots)  # which is kept until all is encoded
-        storages = [*buffers, *[buffer.storage for buffer in scratch]]
         key = *[storage.serial for storage in buffers], device.scratch.generation
         groups.in_use = len(self.work)
         try:
-            commands = self._find_commands(key, storages)
+            commands = self._find_commands(key, buffers, scratch)
             for index in range(len(commands)):
                 if self._generation != groups.generation:  # to make room, some have been released
-                    commands = self._find_commands(key, storages)
+                    commands = self._find_commands(key, buffers, scratch)
                 commands[index]()
         finally:
             groups.in_use = 0
 
-    def _find_commands(self, key: tuple[int, ...], storages: Sequence[Storage]) -> list[Command]:
+    def _find_commands(
+        self, key: tuple[int, ...], buffers: Sequence[Storage], scratch: Sequence[Buffer]
+    ) -> list[Command]:
         """Return the cached commands that encode the work for given buffers."""
         generation = self.device.groups.generation
         if generation != self._generation:
@@ -181,7 +197,7 @@ class Segment:
             self._commands.clear()
         commands = self._commands.get(key)
         if commands is None:
-            commands = self._make_commands(storages)
+            commands = self._make_commands([*buffers, *[buffer.storage for buffer in scratch]])
             if len(self._commands) >= MAX_CACHED_COMMAND_LISTS:
                 del self._commands[next(iter(self._commands))]
             self._commands[key] = commands

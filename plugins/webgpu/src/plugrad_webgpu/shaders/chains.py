@@ -254,19 +254,22 @@ def _chain_source(form: ChainShaderKey) -> str:
 def _chain_substitutions(form: ChainShaderKey, first_binding: int) -> dict[str, str]:
     functions, values = _functions_and_call_statements(form)
     return {
-        "places": str(max(form.loop_axis_count - 1, 0)),
-        "last": f"let at{form.loop_axis_count - 1} = rest;" if form.loop_axis_count else "",
         "fields": "\n".join(_parameter_fields(form)),
         "bindings": "\n".join(_binding_declarations(form, first_binding)),
         "functions": "\n".join(functions),
-        "loads": "\n".join(
-            _load_statement(form, number)
-            for number in range(len(form.input_dtypes_and_access_modes))
-        ),
-        "values": "\n".join(values),
-        "stores": "\n".join(
-            _format_store(form, number, place)
-            for number, place in enumerate(form.output_call_indices)
+        "calls": fill_templates(
+            "elementwise_calls",
+            places=str(max(form.loop_axis_count - 1, 0)),
+            last=f"let at{form.loop_axis_count - 1} = rest;" if form.loop_axis_count else "",
+            loads="\n".join(
+                _load_statement(form, number)
+                for number in range(len(form.input_dtypes_and_access_modes))
+            ),
+            values="\n".join(values),
+            stores="\n".join(
+                _format_store(form, number, place)
+                for number, place in enumerate(form.output_call_indices)
+            ),
         ),
     }
 

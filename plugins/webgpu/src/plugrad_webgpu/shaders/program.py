@@ -8,7 +8,7 @@ a buffer from the pool and five native calls. Nothing here needs a device.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,10 @@ from plugrad_webgpu.shaders.layout import size_class
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numpy.typing import NDArray
+
     from plugrad.extend import DType
+    from plugrad_webgpu.driver.interface import Handle
     from plugrad_webgpu.shaders.layout import Shape
 
 WorkgroupCounts = tuple[int, int, int]
@@ -38,6 +41,7 @@ class Program:
         "label",
         "outputs",
         "source",
+        "store_calls",
         "stored_elements",
         "workgroup",
     )
@@ -51,6 +55,7 @@ class Program:
         workgroup: int = 64,
         outputs: int = 1,
         stored_elements: int = 0,
+        store_calls: int = 1,
     ) -> None:
         self.label: str = label
         self.source: Callable[..., str] = source
@@ -60,6 +65,8 @@ class Program:
         self.stored_elements: int = stored_elements
         """How many adjacent elements the shader's function `store` gets, which elementwise calls may replace; 0 if
         there is no such function. The source then takes the arguments `store` and `fields`."""
+        self.store_calls: int = store_calls
+        """In how many places the shader calls this function, which is compiled for each."""
         self.has_table: bool = False
         """Whether the parameters are in a buffer, because there are many; the first plan knows."""
 
@@ -75,6 +82,16 @@ class Plan:
     dtype: DType
     size: int
     """The size class of the output's buffer."""
+
+
+class EncodedDispatch(NamedTuple):
+    """A dispatch with its pipeline and bind group."""
+
+    pipeline: Handle
+    bind_group: Handle
+    parameter_bytes: bytes
+    """The immediates; none if the parameters are in a buffer."""
+    workgroup_counts: WorkgroupCounts
 
 
 def plan(
@@ -119,6 +136,11 @@ def extend_plan(
 def pack_parameters(parameters: Sequence[int | float | complex]) -> bytes:
     """Return numbers as little-endian 32-bit words, two for a complex number or a `TwoWordInteger`."""
     return b"".join(_to_words(p) for p in parameters)
+
+
+def parameters_as_words(parameters: bytes) -> NDArray[Any]:
+    """Return shader parameters that are too many for immediates as an array of 32-bit words."""
+    return np.frombuffer(parameters, np.uint32)
 
 
 def _to_words(value: int | float | complex) -> bytes:

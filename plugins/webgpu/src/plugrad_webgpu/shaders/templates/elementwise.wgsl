@@ -19,11 +19,4 @@ $functions
 fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
   let index = linear_index(id, groups, 64u);
   if (index >= parameters.count) { return; }
-  var rest = index;
-  // A division takes longer than a load on software devices; the last axis needs none.
-  @repeat(axis, places) let next$axis = rest / parameters.sizes[$axis]; let at$axis = rest - next$axis * parameters.sizes[$axis]; rest = next$axis;
-  $last
-$loads
-$values
-$stores
-}
+$calls}

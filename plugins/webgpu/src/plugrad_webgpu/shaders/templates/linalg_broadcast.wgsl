@@ -31,5 +31,5 @@ fn main(
     }
     begin = end;
   }
-  @repeat(v, across) @repeat(g, blocks) @repeat(i, 4) store(tile.start, tile.row + 4u * ${g}u + ${i}u, tile.column + 8u * ${v}u + lane, sum${v}_${g}_$i);
+  @repeat(v, across) @repeat(g, blocks) @repeat(i, 4) store_columns(tile.start, tile.row + 4u * ${g}u + ${i}u, tile.column + 8u * ${v}u + lane, sum${v}_${g}_$i);
 }

@@ -23,5 +23,5 @@ fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) group
     }
     begin = end;
   }
-  @repeat(g, blocks) @repeat(i, lines) @repeat(j, vectors) store(tile.start, tile.row + 4u * ${g}u + ${i}u, tile.column + ${j}u, sum${g}_${i}_$j);
+  @repeat(g, blocks) @repeat(i, lines) @repeat(j, vectors) store_columns(tile.start, tile.row + 4u * ${g}u + ${i}u, tile.column + ${j}u, sum${g}_${i}_$j);
 }

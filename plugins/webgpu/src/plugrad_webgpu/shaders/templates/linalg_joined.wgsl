@@ -26,5 +26,5 @@ fn main(
     @repeat(j, vectors) let b$j = b_block(start, tile.column + ${j}u, step);
     @repeat(k, 4) @repeat(i, lines) @repeat(j, vectors) sum${i}_$j += a.lines[$i][$k] * b$j.lines[$k];
   }
-  @repeat(i, lines) @repeat(j, vectors) let total${i}_$j = total(sum${i}_$j, local, $lanes); if (local == 0u) { store(tile.start, tile.row + ${i}u, tile.column + ${j}u, total${i}_$j); }
+  @repeat(i, lines) @repeat(j, vectors) let total${i}_$j = total(sum${i}_$j, local, $lanes); if (local == 0u) { store_columns(tile.start, tile.row + ${i}u, tile.column + ${j}u, total${i}_$j); }
 }

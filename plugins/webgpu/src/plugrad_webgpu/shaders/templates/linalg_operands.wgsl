@@ -18,6 +18,7 @@ struct Parameters {
   b_step: u32,
   steps: u32,         // blocks along the sums, in all runs
   share: u32,         // the steps of one split
+$operand_fields
 $fields
 }
 var<immediate> parameters: Parameters;
@@ -111,8 +112,10 @@ fn apply_epilogue(y: $T, column: u32) -> $T {
   return $epilogue;
 }
 
-fn store(start: u32, row: u32, vector: u32, value: vec4<$T>) {
+$store
+
+fn store_columns(start: u32, row: u32, vector: u32, value: vec4<$T>) {
   if (row >= parameters.rows || 4u * vector >= parameters.columns) { return; }
   let offset = start + row * parameters.columns + 4u * vector;
-  $store
+  $store_vector
 }

@@ -74,5 +74,5 @@ fn main(
     }
     workgroupBarrier();
   }
-  @repeat(g, down) @repeat(i, 4) @repeat(j, across) store(tile.start, tile.row + 4u * (row + ${g}u * DOWN) + ${i}u, tile.column + vector + ${j}u * ACROSS, sum${g}_${i}_$j);
+  @repeat(g, down) @repeat(i, 4) @repeat(j, across) store_columns(tile.start, tile.row + 4u * (row + ${g}u * DOWN) + ${i}u, tile.column + vector + ${j}u * ACROSS, sum${g}_${i}_$j);
 }

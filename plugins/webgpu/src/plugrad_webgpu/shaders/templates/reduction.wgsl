@@ -78,6 +78,5 @@ fn main(
   let start = outer * parameters.length + inner;
   let first = segment * parameters.offset;
   let total = $walk(start, first, min(first + parameters.span, parameters.length));
-  let value = $reduced;
-  if ($is_written) { store($at, $finish); }
+  $store_total
 }

@@ -12,8 +12,11 @@ fn identity_line() -> $element {
   return line;
 }
 
-fn finished_line(line: $element) -> $element {
-  var results: $element;
-  @repeat(i, lines) { let value = line[$i]; results[$i] = $line_finish; }
-  return results;
+// A loop, because what `store` computes would otherwise be compiled once for each vector.
+fn store_line(index: u32, line: $element) {
+  var vectors = line;
+  for (var i = 0u; i < ${lines}u; i++) {
+    let value = vectors[i];
+    store(${lines}u * index + i, $finish);
+  }
 }

@@ -25,10 +25,13 @@ struct Parameters {
   image_strides: array<i32, $axes>,
   stop_strides: array<i32, $axes>,
   periods: array<i32, $axes>,  // stops between those whose windows have a cell at one place
+$fields
 }
 var<immediate> parameters: Parameters;
 
 $bindings
+
+$store
 
 // The number of channels, in vectors
 fn channels_of() -> i32 { return parameters.image_strides[$axes - 1]; }

@@ -25,5 +25,5 @@ fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) group
     let weight = cell * channels_of() + channel;
     $step
   @repeat(axis, axes) }
-  output[index] = $result;
+  store(index, $result);
 }

@@ -40,5 +40,5 @@ fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) group
     @repeat(axis, axes) inside *= cells_inside(s$axis * p.strides[$axis] - p.before[$axis], p.dilations[$axis], p.size[$axis], p.cells[$axis]);
     $step
   @repeat(axis, axes) }
-  output[index] = $result;
+  store(index, $result);
 }

@@ -28,5 +28,5 @@ fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) group
     if (stop1 == p.stops[1]) { stop1 = 0; stop0++; }
     if (stop0 == p.stops[0]) { stop0 = 0; image++; }
   }
-  output[index] = $result;
+  store(index, $result);
 }
