@@ -57,6 +57,7 @@ KERNEL_SOURCES = (
         "convolution",
         "depthwise",
         "direct",
+        "factors",
         "fused",
     ),
     *(
@@ -68,6 +69,7 @@ KERNEL_SOURCES = (
         "movement",
         "optimizers",
         "random",
+        "recurrent",
         "resize",
         "softmax",
     ),
@@ -83,9 +85,12 @@ COMPILER_OPTIONS = (
     *("-Werror", "-mllvm", "-unroll-runtime=false"),
 )
 """Options of the compiler. With loops of unknown length unrolled, an extension is 34 KB larger, and not faster."""
-SIZE_OPTIMIZED_SOURCES = ("arrays", "nodes", "sharing", "small_concatenations", "small_results")
-"""Sources of the extension that are compiled for size: they prepare calls, and have no loops over many elements."""
-NOT_UNROLLED_SOURCES = ("moments", "resize")
+SIZE_OPTIMIZED_SOURCES = (
+    *("arrays", "nodes", "sharing", "small_concatenations", "small_results"),
+    "factors",
+)
+"""Sources that are compiled for size: those of the extension that prepare calls, and one that is written in vectors."""
+NOT_UNROLLED_SOURCES = ("moments", "recurrent", "resize")
 """Sources whose loops gain nothing from being unrolled or interleaved."""
 NO_UNWIND_TABLES_OPTIONS = ("-fno-unwind-tables", "-fno-asynchronous-unwind-tables")
 """Options without which an extension is 40 KB larger. Debuggers follow the pointers to frames, but on Windows."""
@@ -137,7 +142,7 @@ X86_64_VARIANTS = {
         (
             *("attention", "half", "heads", "image", "indexing", "linalg", "lu", "moments"),
             *("morphology", "movement", "normalization", "optimizers", "pooling", "random"),
-            *("resize", "scan", "signal", "softmax", "sorting"),
+            *("recurrent", "resize", "scan", "signal", "softmax", "sorting"),
         ),
     ),
     "v3": Variant("x86_64_v3", 32),
