@@ -210,7 +210,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def choose_driver(driver: str) -> None:
     """Restrict the webgpu devices to those of one Vulkan driver."""
     try:
-        drivers.use(driver)
+        drivers.use_driver(driver)
     except FileNotFoundError as error:
         raise pytest.UsageError(str(error)) from error
 

@@ -62,7 +62,7 @@ def has_window_in_padding(record: Record) -> bool:
     attrs = reference_window_attributes(record)
     image = record.arrays[record.kernel.endswith("Grad")]
     rounding = attrs.get("dim_rounding_mode")
-    _, seen = loops.slid(image, *(attrs[name] for name in names), 1, rounding)
+    _, seen = loops.windows_of_images(image, *(attrs[name] for name in names), 1, rounding)
     return not all(seen.values())
 
 
@@ -119,7 +119,9 @@ def reference_resize_gradient(record: Record) -> np.ndarray:
     """Return the reference gradient of resizing images."""
     forward = RESIZE_FUNCTIONS[record.kernel.removesuffix("Grad")]
     dy, x, attrs = record.inputs["dy"], record.inputs["images"], record.attrs
-    return images.transposed(lambda x: forward(x, **attrs), x.shape, dy).astype(dy.dtype)
+    return images.transpose_linear_function(lambda x: forward(x, **attrs), x.shape, dy).astype(
+        dy.dtype
+    )
 
 
 def reference_transform(record: Record) -> np.ndarray:

@@ -77,7 +77,7 @@ def reference_convolution3d_gradient(record: Record, name: str) -> np.ndarray:
 
 
 def reference_resize_gradient(record: Record, name: str) -> np.ndarray:
-    return images.transposed(
+    return images.transpose_linear_function(
         lambda x: images.resize_nearest_neighbor(x, **record.attrs),
         record.saved[0].shape,
         record.dy,

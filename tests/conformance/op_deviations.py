@@ -13,7 +13,7 @@ import scipy
 
 from conformance.reader import Record
 from families import images, windows
-from families.test_depthwise import convolve as depthwise
+from families.test_depthwise import reference_depthwise_convolution as depthwise
 from families.test_losses import np_softmax
 from plugrad.errors import DTypeError, ShapeError
 

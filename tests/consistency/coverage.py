@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import plugrad
-from families.case import Case, from_table
+from families.case import Case, conformance_cases
 from plugrad import kernels
 from plugrad.errors import KernelNotFound, UnsupportedDtype
 from plugrad.extend import KERNELS
@@ -47,7 +47,7 @@ def iter_cases(value: object) -> Iterator[Case]:
 def family_cases(family: str) -> list[Case]:
     """Return the test cases of a family, those of the conformance kit first."""
     own = vars(import_module(f"families.test_{family}")).values()
-    found = [*from_table(family), *(c for value in own for c in iter_cases(value))]
+    found = [*conformance_cases(family), *(c for value in own for c in iter_cases(value))]
     return list({id(case): case for case in found}.values())
 
 

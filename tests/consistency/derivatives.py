@@ -9,7 +9,7 @@ import numpy as np
 
 import plugrad
 from consistency.coverage import KERNEL_FAMILIES, family_cases, family_kernels
-from families.case import FLOATS, Case
+from families.case import FLOAT_DTYPES, Case
 from plugrad.engine import dispatch
 from plugrad.errors import ShapeError
 from plugrad.extend import KERNELS
@@ -76,7 +76,7 @@ def make_differentiable(x: Tensor) -> Tensor:
 
 def recorded_kernels(case: Case) -> set[str]:
     """Return the kernels that the gradient of a test case passes through."""
-    is_complex = not set(case.dtypes) & {*FLOATS, "float16"}
+    is_complex = not set(case.dtypes) & {*FLOAT_DTYPES, "float16"}
     arrays = case.draw(np.random.default_rng(0), "complex128" if is_complex else "float64")
     leaves = [x if x is None else make_differentiable(plugrad.asarray(x)) for x in arrays]
     with record_tape_calls() as calls, np.errstate(all="ignore"):

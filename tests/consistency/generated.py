@@ -15,7 +15,7 @@ from consistency.committed import SHORT_DTYPE_NAMES
 from consistency.coverage import KERNEL_FAMILIES, DtypesByKernel, family_kernels, measure_coverage
 from consistency.derivatives import gradients_page
 from consistency.tfjs import tfjs_kernels, tfjs_ops
-from plugins.native.asked import asked
+from plugins.native.asked import requested_symbols
 from plugrad.discovery.hooks import HOOK_SPECIFICATIONS
 from plugrad.discovery.manifest import BACKEND_MANIFEST_FILE, PLUGIN_MANIFEST_FILE
 from plugrad.extend import KERNELS
@@ -289,7 +289,7 @@ def exports() -> str | None:
     names = [*variants.BASELINE_VARIANTS[:1], *variants.OPTIONAL_VARIANTS]
     if not variants.has_any_variant() or variants.load_variant(names[0]).x86_64_level() < 4:
         return None
-    return "\n".join(asked(names)) + "\n"
+    return "\n".join(requested_symbols(names)) + "\n"
 
 
 def main() -> None:

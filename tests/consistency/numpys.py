@@ -3,7 +3,7 @@
 from types import FunctionType
 
 import plugrad
-from core.numpy_calls import CALLS, X
+from core.numpy_calls import DIFFERENTIABLE_CALLS, MATRIX
 from plugrad.ops import numpy_table
 from plugrad.ops.array_functions import find_numpy_function
 
@@ -26,12 +26,12 @@ def has_gradient(name: str) -> bool:
     found = []
 
     def function(x):
-        parts = CALLS[name](x)
+        parts = DIFFERENTIABLE_CALLS[name](x)
         parts = parts if isinstance(parts, tuple | list) else [parts]
         found.append(any(getattr(part, "node", None) is not None for part in parts))
         return plugrad.sum(x)
 
-    plugrad.grad(function)(plugrad.asarray(X))
+    plugrad.grad(function)(plugrad.asarray(MATRIX))
     return found[0]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from consistency.test_array_api import STANDARD_FUNCTIONS, test_id
+from consistency.test_array_api import STANDARD_FUNCTIONS, parameter_id
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # NumPy's, for special values on purpose
 RANDOM_MATRIX = np.random.default_rng(0).normal(size=(3, 4)) * 2
@@ -444,4 +444,6 @@ def test_dtypes():
 def test_every_function_of_the_standard_is_compared():
     compared = {*UNARY_FUNCTIONS, *BINARY_FUNCTIONS, *CALLS_OF_ONE_ARRAY, *CALLS_WITHOUT_ARRAYS}
     assert not compared & TESTED_ELSEWHERE.keys()
-    assert {test_id(place) for place in STANDARD_FUNCTIONS} == compared | TESTED_ELSEWHERE.keys()
+    assert {
+        parameter_id(place) for place in STANDARD_FUNCTIONS
+    } == compared | TESTED_ELSEWHERE.keys()

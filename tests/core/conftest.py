@@ -22,7 +22,7 @@ from plugrad.extend import (
 from plugrad.kernels import binary, creation, movement, reduction, unary
 from plugrad.registry.transaction import load_all_registrations, snapshot_loaded_registries
 
-FUNCTIONS = {
+NUMPY_FUNCTIONS = {
     binary.add: np.add,
     binary.multiply: np.multiply,
     creation.ones_like: np.ones_like,
@@ -36,7 +36,7 @@ FUNCTIONS = {
 
 
 class FakeBackend(Backend):
-    """A backend with two devices, few kernels and few dtypes. `events` tells what happened to it."""
+    """A backend with two devices, few kernels and few dtypes; `events` lists the calls of its methods."""
 
     name = "fake_device"
     cap = None
@@ -51,7 +51,7 @@ class FakeBackend(Backend):
     def open(self, device):
         self.device = device or "0"
         table = KernelTable(self.name)
-        table.update(FUNCTIONS)
+        table.update(NUMPY_FUNCTIONS)
         table.implements(
             unary.negative,
             setup=lambda backend: self.events.append(("setup", backend)),
@@ -81,7 +81,7 @@ class FakeBackend(Backend):
         self.events.append(("close", self))
 
 
-def forget(name):
+def unregister_backend(name):
     """Undo `register_backend`, for which there is no public function."""
     for backend in loading.opened_backends():
         if backend.name == name:
@@ -93,23 +93,23 @@ def forget(name):
 
 
 @pytest.fixture
-def fake():
+def fake_backend_name():
     """The name of a second backend."""
     FakeBackend.events.clear()
     plugrad.register_backend("fake_device", FakeBackend)
     yield "fake_device"
-    forget("fake_device")
+    unregister_backend("fake_device")
 
 
 @pytest.fixture
-def fake_type():
-    """The class of the second backend, to derive others from."""
+def fake_backend_class():
+    """The class of the second backend, for tests to subclass."""
     return FakeBackend
 
 
 @pytest.fixture
-def registered():
-    """A function that registers a backend of this process for one test."""
+def register_for_test():
+    """A function that registers a backend during one test."""
     names = []
 
     def register(name, factory, **options):
@@ -118,42 +118,42 @@ def registered():
 
     yield register
     for name in names:
-        forget(name)
+        unregister_backend(name)
 
 
 @pytest.fixture(scope="session")
-def elsewhere(tmp_path_factory):
-    """An empty folder, in and above which no project has settings."""
+def empty_folder(tmp_path_factory):
+    """An empty folder; no folder above it has settings."""
     return tmp_path_factory.mktemp("elsewhere")
 
 
 @pytest.fixture(autouse=True)
-def settings(monkeypatch, elsewhere):
-    """Only the settings of the test count; unless it says otherwise, it runs on cpu.
+def isolated_settings(monkeypatch, empty_folder):
+    """Isolate the test from the user's settings, and select cpu.
 
     It runs in an empty folder: to read pyproject.toml took longer than most tests. What devices of webgpu keep on the
     host holds here, too: a test may be the first to open one, which stays open for the tests of other folders.
     """
-    monkeypatch.chdir(elsewhere)
+    monkeypatch.chdir(empty_folder)
     for name in os.environ:
         if name.startswith("PLUGRAD_") and name != "PLUGRAD_WEBGPU_HOST_ELEMENTS":
             monkeypatch.delenv(name)
     monkeypatch.setenv("PLUGRAD_BACKEND", "cpu")
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(elsewhere / "no configuration"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(empty_folder / "no configuration"))
     plugrad.config.reset()
     yield
     plugrad.config.reset()
 
 
 @pytest.fixture(scope="session")
-def complete():
-    """All gradients and rules of plugrad's own are registered, which snapshots need: it takes milliseconds."""
+def all_rules_loaded():
+    """Load all gradient rules and batching rules, so that a snapshot of the registries contains them."""
     load_all_registrations()
 
 
 @pytest.fixture(autouse=True)
-def registries(complete, settings):
-    """Contracts, implementations for cpu and gradients that a test adds are gone after it."""
+def restored_registries(all_rules_loaded, isolated_settings):
+    """Remove after the test the contracts, implementations and gradients that it registers."""
     open_installed()
     restore = snapshot_loaded_registries()
     yield

@@ -14,13 +14,13 @@ from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeE
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 FLOATS = ["float32", "float64", "complex64", "complex128"]
 DTYPES = ["bool", *INTEGERS, *FLOATS]
-KINDS = [
+DTYPE_KINDS = [
     *("bool", "signed integer", "unsigned integer", "integral"),
     *("real floating", "complex floating", "numeric"),
 ]
 
 
-def theirs(name):
+def standard_function(name):
     return getattr(standard, name)
 
 
@@ -30,14 +30,18 @@ def theirs(name):
 @pytest.mark.parametrize("start", DTYPES)
 def test_can_cast(start):
     for end in DTYPES:
-        assert plugrad.can_cast(start, end) == standard.can_cast(theirs(start), theirs(end)), end
+        assert plugrad.can_cast(start, end) == standard.can_cast(
+            standard_function(start), standard_function(end)
+        ), end
     assert plugrad.can_cast(plugrad.ones(2, dtype=start, device="cpu"), start)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_isdtype(dtype):
-    for kind in KINDS:
-        assert plugrad.isdtype(dtype, kind) == standard.isdtype(theirs(dtype), kind), kind
+    for kind in DTYPE_KINDS:
+        assert plugrad.isdtype(dtype, kind) == standard.isdtype(standard_function(dtype), kind), (
+            kind
+        )
     for other in DTYPES:
         assert plugrad.isdtype(plugrad.as_dtype(dtype), plugrad.as_dtype(other)) == (dtype == other)
     assert plugrad.isdtype(dtype, ("numeric", plugrad.bool))
@@ -47,7 +51,9 @@ def test_isdtype(dtype):
 @pytest.mark.parametrize(("a", "b"), list(product(DTYPES, DTYPES)))
 def test_result_type_of_dtypes(a, b):
     try:
-        expected = str(standard.result_type(theirs(a), theirs(b))).rpartition(".")[2]
+        expected = str(standard.result_type(standard_function(a), standard_function(b))).rpartition(
+            "."
+        )[2]
     except TypeError:
         return  # the standard leaves it open
     x = plugrad.ones(2, dtype=b, device="cpu")
@@ -77,7 +83,7 @@ def test_result_type_with_scalars(parts, expected):
 
 @pytest.mark.parametrize("name", FLOATS)
 def test_finfo(name):
-    ours, wanted = plugrad.finfo(name), standard.finfo(theirs(name))
+    ours, wanted = plugrad.finfo(name), standard.finfo(standard_function(name))
     for key in ("bits", "eps", "max", "min", "smallest_normal"):
         assert getattr(ours, key) == getattr(wanted, key)
         assert type(getattr(ours, key)) in (int, float)
@@ -87,7 +93,7 @@ def test_finfo(name):
 
 @pytest.mark.parametrize("name", INTEGERS)
 def test_iinfo(name):
-    ours, wanted = plugrad.iinfo(name), standard.iinfo(theirs(name))
+    ours, wanted = plugrad.iinfo(name), standard.iinfo(standard_function(name))
     assert (ours.bits, ours.max, ours.min) == (wanted.bits, wanted.max, wanted.min)
     assert ours.dtype is plugrad.as_dtype(name)
 

@@ -8,8 +8,18 @@ import numpy as np
 import pytest
 
 import plugrad
-from core.test_indexing import ALL, CUBE, EVEN, KEYS, MASKS, POSITIONS, ROWS, as_tensor, cube
-from families.case import Case, Refusal
+from core.test_indexing import (
+    ALL,
+    ALL_SHAPES_AND_KEYS,
+    CUBE,
+    EVEN,
+    INTEGER_KEYS,
+    MASK_KEYS,
+    ROW_MASK,
+    cube_tensor,
+    tensor_from_key_part,
+)
+from families.case import Case, ErrorCase
 from families.domains import uniform
 from plugrad.errors import (
     ArgumentError,
@@ -24,8 +34,8 @@ from plugrad.tensor.trees import iter_tensors
 from properties.calls import CALLS, public_ops
 
 
-def assigned(x, key, value):
-    """Return an array after an assignment, and the same of a tensor."""
+def assign_both(x, key, value):
+    """Return an array and a tensor, after the same assignment to each."""
     host = x.copy()
     host[key] = value
     tensor = plugrad.asarray(x)
@@ -40,7 +50,7 @@ def assigned(x, key, value):
 
 
 def test_assignment_is_numpys(backend):
-    for shape, key in KEYS:
+    for shape, key in ALL_SHAPES_AND_KEYS:
         x = np.arange(np.prod(shape), dtype="float32").reshape(shape)
         picked = x[key]
         new = -1 - np.arange(picked.size, dtype="float32").reshape(picked.shape)
@@ -48,17 +58,19 @@ def test_assignment_is_numpys(backend):
             new[None, None] if new.ndim > 1 else new
         )  # NumPy refuses one for a number and for a mask
         for value in (-7.0, new, wide, *([new[..., :1]] if new.ndim else [])):
-            actual, expected = assigned(x, key, value)
+            actual, expected = assign_both(x, key, value)
             np.testing.assert_array_equal(actual, expected, err_msg=f"{shape} {key}")
 
 
 def test_tensors_are_indices_too(backend):
-    for key in (*POSITIONS, *MASKS):
+    for key in (*INTEGER_KEYS, *MASK_KEYS):
         parts = key if isinstance(key, tuple) else (key,)
         arrays = (list, tuple, np.ndarray)
-        tensors = tuple(as_tensor(part) if isinstance(part, arrays) else part for part in parts)
+        tensors = tuple(
+            tensor_from_key_part(part) if isinstance(part, arrays) else part for part in parts
+        )
         for value in (-7, -np.arange(CUBE[key].size, dtype="int32").reshape(CUBE[key].shape)):
-            x, expected = cube(), CUBE.copy()
+            x, expected = cube_tensor(), CUBE.copy()
             x[tensors], expected[key] = value, value
             np.testing.assert_array_equal(x.numpy(), expected, err_msg=str(key))
 
@@ -75,11 +87,11 @@ def test_mask_may_lie_among_other_axes(backend):
         ((ALL, EVEN[0]), per_row[..., 0]),
         ((ALL, EVEN[0, :, 0]), per_row),
         ((ALL, EVEN[0, :, 0]), per_row * np.ones(5, "float32")),
-        (ROWS, np.arange(20, dtype="float32").reshape(1, 4, 5)),
+        (ROW_MASK, np.arange(20, dtype="float32").reshape(1, 4, 5)),
         (EVEN[:, :, 0], np.arange(5, dtype="float32")),
         (EVEN, np.array([np.nan], "float32")),
     ):
-        actual, expected = assigned(CUBE.astype("float32"), key, value)
+        actual, expected = assign_both(CUBE.astype("float32"), key, value)
         np.testing.assert_array_equal(actual, expected)
 
 
@@ -92,7 +104,7 @@ def test_other_dtypes(dtype, backend):
     # Python's numbers are weak, also in lists.
     for key in (0, (slice(None, None, 2), -1), EVEN, ([0, 2], [1, 3])):
         for value in (new, [new] * np.shape(x[key])[-1]):
-            actual, expected = assigned(x, key, value)
+            actual, expected = assign_both(x, key, value)
             np.testing.assert_array_equal(actual, expected)
 
 
@@ -120,7 +132,7 @@ def test_positions_out_of_range_that_no_one_looked_at(backend):
         assert x.tolist() == [0, 1, 0]
 
 
-BLOCKS = [
+SLICE_KEYS = [
     (slice(1, -1), slice(1, -1)),
     (slice(1, -1),),
     (slice(None), slice(2, None), slice(None, -1)),
@@ -133,7 +145,7 @@ BLOCKS = [
 ]
 
 
-@pytest.mark.parametrize("key", BLOCKS, ids=str)
+@pytest.mark.parametrize("key", SLICE_KEYS, ids=str)
 def test_blocks_and_what_stays_around_them(key, backend):
     values = np.arange(5 * 6 * 4, dtype=np.float32).reshape(5, 6, 4)
     for x in (values, values[::-1], values.transpose(2, 1, 0)):
@@ -193,21 +205,21 @@ def test_array_api_extra_assigns(copied, backend):
     ids=str,
 )
 def test_gradient(key, shape, backend, rng):
-    def replaced(x, y):
+    def with_assignment(x, y):
         x = x * x
         z = x * y.sum()  # the tape keeps x
         x[key] = y * y
         return x * x + z
 
-    def reference(x, y):
+    def without_assignment(x, y):
         z = x * x * y.sum()
         x = x * x
         x[key] = y * y
         return x * x + z
 
-    Case(replaced, reference, [uniform(0.5, 2)] * 2, [CUBE.shape, shape]).check_gradient(
-        rng, backend
-    )
+    Case(
+        with_assignment, without_assignment, [uniform(0.5, 2)] * 2, [CUBE.shape, shape]
+    ).check_gradient(rng, backend)
 
 
 def test_argument_of_a_differentiated_function_keeps_its_values(backend):
@@ -249,7 +261,7 @@ def test_saved_tensors_keep_their_values():
 
 # --- only the tensor itself changes ---------------------------------------------------------------
 
-ANOTHER = {
+COPYING_FUNCTIONS = {
     "x[:]": lambda x: x[:],
     "x[...]": lambda x: x[...],
     "+x": operator.pos,
@@ -287,10 +299,10 @@ ANOTHER = {
 }
 
 
-@pytest.mark.parametrize("made", ANOTHER, ids=str)
+@pytest.mark.parametrize("made", COPYING_FUNCTIONS, ids=str)
 def test_tensors_made_before_keep_their_values(made):
     x = plugrad.arange(6, dtype="float32").reshape(2, 3)
-    y = ANOTHER[made](x)
+    y = COPYING_FUNCTIONS[made](x)
     before = y.tolist()
     x[...] = -1.0
     assert y.tolist() == before
@@ -396,54 +408,60 @@ def test_variable_that_is_being_differentiated_does_not_change():
 
 
 def assign(key, value, x=None):
-    (cube() if x is None else x)[key] = value
+    (cube_tensor() if x is None else x)[key] = value
 
 
-def disposed():
+def disposed_tensor():
     x = plugrad.ones(2)
     x.dispose()
     return x
 
 
-REFUSALS = [
-    Refusal(lambda: assign(3, 1), TensorIndexError, ["index 3", "axis 0", "size 3"]),
-    Refusal(lambda: assign([0, 5], 1), TensorIndexError, ["index 5", "axis 0", "size 3"]),
-    Refusal(lambda: assign(1.0, 1), TensorIndexError, ["1.0 is not an index"]),
-    Refusal(lambda: assign(slice(None, None, 0), 1), ArgumentValueError, ["step other than 0"]),
-    Refusal(lambda: assign(ROWS[:2], 1), TensorIndexError, ["(2,)", "(3, 4, 5)"]),
-    Refusal(lambda: assign(plugrad.asarray(ROWS[:2]), 1), TensorIndexError, ["(2,)", "(3, 4, 5)"]),
-    Refusal(lambda: assign(0, [1, 2]), ShapeError, ["(2,)", "does not broadcast", "(4, 5)"]),
-    Refusal(lambda: assign((0, 0, 0), [1, 2]), ShapeError, ["(2,)", "does not broadcast", "()"]),
-    Refusal(lambda: assign(EVEN, [1, 2]), ShapeError, ["(2,)", "does not broadcast", "(30,)"]),
-    Refusal(lambda: assign(ROWS, [[1, 2]]), ShapeError, ["(1, 2)", "does not broadcast", "5)"]),
-    Refusal(lambda: assign([0, 1], [1, 2, 3]), ShapeError, ["(3,)", "(2, 4, 5)"]),
-    Refusal(
+REJECTED_ASSIGNMENTS = [
+    ErrorCase(lambda: assign(3, 1), TensorIndexError, ["index 3", "axis 0", "size 3"]),
+    ErrorCase(lambda: assign([0, 5], 1), TensorIndexError, ["index 5", "axis 0", "size 3"]),
+    ErrorCase(lambda: assign(1.0, 1), TensorIndexError, ["1.0 is not an index"]),
+    ErrorCase(lambda: assign(slice(None, None, 0), 1), ArgumentValueError, ["step other than 0"]),
+    ErrorCase(lambda: assign(ROW_MASK[:2], 1), TensorIndexError, ["(2,)", "(3, 4, 5)"]),
+    ErrorCase(
+        lambda: assign(plugrad.asarray(ROW_MASK[:2]), 1), TensorIndexError, ["(2,)", "(3, 4, 5)"]
+    ),
+    ErrorCase(lambda: assign(0, [1, 2]), ShapeError, ["(2,)", "does not broadcast", "(4, 5)"]),
+    ErrorCase(lambda: assign((0, 0, 0), [1, 2]), ShapeError, ["(2,)", "does not broadcast", "()"]),
+    ErrorCase(lambda: assign(EVEN, [1, 2]), ShapeError, ["(2,)", "does not broadcast", "(30,)"]),
+    ErrorCase(
+        lambda: assign(ROW_MASK, [[1, 2]]), ShapeError, ["(1, 2)", "does not broadcast", "5)"]
+    ),
+    ErrorCase(lambda: assign([0, 1], [1, 2, 3]), ShapeError, ["(3,)", "(2, 4, 5)"]),
+    ErrorCase(
         lambda: assign(0, 0.5), DTypeError, ["float32", "int32 does not hold", "astype('int32')"]
     ),
-    Refusal(lambda: assign(0, [0.5]), DTypeError, ["float32", "int32 does not hold"]),
-    Refusal(lambda: assign(0, np.int64(1)), DTypeError, ["int64", "int32 does not hold"]),
-    Refusal(lambda: assign(0, plugrad.ones(5)), DTypeError, ["float32", "int32 does not hold"]),
-    Refusal(lambda: assign(0, "a"), DTypeError, ["string", "int32 does not hold"]),
-    Refusal(lambda: assign(0, ["a"]), DTypeError, ["string", "int32 does not hold"]),
-    Refusal(lambda: assign(0, 1, plugrad.asarray(["a"])), DTypeError, ["string does not hold"]),
-    Refusal(lambda: assign(0, True, plugrad.asarray([1j])[:0]), TensorIndexError, ["size 0"]),
-    Refusal(lambda: assign(0, 2**40), ArgumentValueError, ["1099511627776", "does not fit int32"]),
-    Refusal(
+    ErrorCase(lambda: assign(0, [0.5]), DTypeError, ["float32", "int32 does not hold"]),
+    ErrorCase(lambda: assign(0, np.int64(1)), DTypeError, ["int64", "int32 does not hold"]),
+    ErrorCase(lambda: assign(0, plugrad.ones(5)), DTypeError, ["float32", "int32 does not hold"]),
+    ErrorCase(lambda: assign(0, "a"), DTypeError, ["string", "int32 does not hold"]),
+    ErrorCase(lambda: assign(0, ["a"]), DTypeError, ["string", "int32 does not hold"]),
+    ErrorCase(lambda: assign(0, 1, plugrad.asarray(["a"])), DTypeError, ["string does not hold"]),
+    ErrorCase(lambda: assign(0, True, plugrad.asarray([1j])[:0]), TensorIndexError, ["size 0"]),
+    ErrorCase(
+        lambda: assign(0, 2**40), ArgumentValueError, ["1099511627776", "does not fit int32"]
+    ),
+    ErrorCase(
         lambda: assign(0, [2**40]), ArgumentValueError, ["1099511627776", "does not fit int32"]
     ),
-    Refusal(lambda: assign(0, None), ArgumentError, ["item assignment", "NoneType"]),
-    Refusal(lambda: assign(0, 1.0, disposed()), DisposedTensor, ["disposed"]),
-    Refusal(lambda: assign(0, disposed()), DisposedTensor, ["disposed"]),
+    ErrorCase(lambda: assign(0, None), ArgumentError, ["item assignment", "NoneType"]),
+    ErrorCase(lambda: assign(0, 1.0, disposed_tensor()), DisposedTensor, ["disposed"]),
+    ErrorCase(lambda: assign(0, disposed_tensor()), DisposedTensor, ["disposed"]),
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", REJECTED_ASSIGNMENTS, ids=str)
 def test_wrong_assignment_is_named(refusal, backend):
     refusal.check()
 
 
 def test_failed_assignment_changes_nothing(backend):
-    x = cube()
+    x = cube_tensor()
     with pytest.raises(ShapeError):
         x[0] = [1, 2]
     np.testing.assert_array_equal(x.numpy(), CUBE)

@@ -12,17 +12,17 @@ from plugrad.errors import ArgumentValueError, DTypeError
 from plugrad.extend import Spec, composite, kernel
 from plugrad.settings.journal import record_registrations
 
-HALVES = ("bfloat16", "float16")
+HALF_DTYPES = ("bfloat16", "float16")
 
 
-def drawn(*shape, seed=0, dtype="float32"):
+def random_normal(*shape, seed=0, dtype="float32"):
     return plugrad.random.Generator(seed).normal(shape, dtype=dtype)
 
 
-@pytest.mark.parametrize("half", HALVES)
+@pytest.mark.parametrize("half", HALF_DTYPES)
 def test_the_table(backend, half):
-    x, image = drawn(4, 4), drawn(1, 6, 6, 2)
-    filters = drawn(3, 3, 2, 4)
+    x, image = random_normal(4, 4), random_normal(1, 6, 6, 2)
+    filters = random_normal(3, 3, 2, 4)
     narrow = x.astype(half)
     with plugrad.autocast(half):
         for y in (
@@ -30,7 +30,7 @@ def test_the_table(backend, half):
             plugrad.einsum("ij,jk->ik", x, narrow),
             plugrad.conv2d(image, filters),
             plugrad.fused.matmul(x, x, bias=x[0], activation="relu"),
-            plugrad.attention(*[drawn(1, 2, 3, 4)] * 3),
+            plugrad.attention(*[random_normal(1, 2, 3, 4)] * 3),
             plugrad.relu(narrow),
             plugrad.tanh(narrow),
             narrow + narrow,
@@ -58,7 +58,7 @@ def test_the_table(backend, half):
 
 def test_other_dtypes_stay():
     with plugrad.use("cpu"), plugrad.autocast("bfloat16"):
-        x = drawn(3, 3, dtype="float64")
+        x = random_normal(3, 3, dtype="float64")
         assert (x @ x).dtype == plugrad.exp(x).dtype == "float64"
         whole = plugrad.ones((2, 2), dtype="int32")
         assert (whole @ whole).dtype == plugrad.sum(whole).dtype == "int32"
@@ -67,29 +67,29 @@ def test_other_dtypes_stay():
 
 
 def test_products_are_those_of_cast_operands(backend):
-    x, w = drawn(5, 7), drawn(7, 3, seed=1)
+    x, w = random_normal(5, 7), random_normal(7, 3, seed=1)
     with plugrad.autocast("bfloat16"):
         y = x @ w
     np.testing.assert_array_equal(y.numpy(), (x.astype("bfloat16") @ w.astype("bfloat16")).numpy())
 
 
-def normalized(x, **parts):
-    return plugrad.sum(plugrad.layer_norm(x, **parts) * drawn(6, 8, seed=3))
+def weighted_layer_norm(x, **parts):
+    return plugrad.sum(plugrad.layer_norm(x, **parts) * random_normal(6, 8, seed=3))
 
 
 @pytest.mark.parametrize("names", [(), ("scale",), ("offset",), ("offset", "scale")], ids=str)
-@pytest.mark.parametrize("half", HALVES)
+@pytest.mark.parametrize("half", HALF_DTYPES)
 def test_the_gradient_of_a_layer_norm_is_that_of_rounded_differences(backend, half, names):
-    """Only halves are kept, of the differences from the mean: a large mean costs no digits."""
-    parts = {name: drawn(8, seed=i + 1) for i, name in enumerate(names)}
+    """Only the differences from the mean are rounded to half precision: a large mean costs no digits."""
+    parts = {name: random_normal(8, seed=i + 1) for i, name in enumerate(names)}
     step = 2.0**-8 if half == "bfloat16" else 2.0**-11
-    for x in (drawn(6, 8), drawn(6, 8) + 1000):
+    for x in (random_normal(6, 8), random_normal(6, 8) + 1000):
         given = {"x": x, **parts}
-        slope = plugrad.grad(lambda given: normalized(**given))
+        slope = plugrad.grad(lambda given: weighted_layer_norm(**given))
         expected = slope(given)
-        value, calls = normalized(**given), [slope, plugrad.jit(slope)]
+        value, calls = weighted_layer_norm(**given), [slope, plugrad.jit(slope)]
         with plugrad.autocast(half):
-            assert normalized(**given).numpy() == value.numpy()
+            assert weighted_layer_norm(**given).numpy() == value.numpy()
             found = [call(given) for call in calls]
         for gradients in found:
             for name, g in gradients.items():
@@ -100,22 +100,22 @@ def test_the_gradient_of_a_layer_norm_is_that_of_rounded_differences(backend, ha
                 )
 
 
-@pytest.mark.parametrize("half", HALVES)
+@pytest.mark.parametrize("half", HALF_DTYPES)
 def test_layer_norms_of_halves_and_of_no_rows(backend, half):
-    x = drawn(6, 8).astype(half)
-    expected = plugrad.grad(normalized)(x.astype("float32")).numpy()
+    x = random_normal(6, 8).astype(half)
+    expected = plugrad.grad(weighted_layer_norm)(x.astype("float32")).numpy()
     with plugrad.autocast(half):
-        found = plugrad.grad(normalized)(x)
+        found = plugrad.grad(weighted_layer_norm)(x)
         empty = plugrad.grad(lambda x: plugrad.sum(plugrad.layer_norm(x)))(plugrad.zeros((0, 4)))
     assert (found.dtype, empty.shape) == (half, (0, 4))
     np.testing.assert_allclose(found.numpy().astype("float32"), expected, 0.02, 0.02)
 
 
 def test_the_gradient_of_a_layer_norm_can_be_differentiated(backend):
-    x, scale = drawn(6, 8), drawn(8, seed=1)
+    x, scale = random_normal(6, 8), random_normal(8, seed=1)
 
     def slope(x, scale):
-        return plugrad.sum(plugrad.grad(lambda x: normalized(x, scale=scale))(x) ** 2)
+        return plugrad.sum(plugrad.grad(lambda x: weighted_layer_norm(x, scale=scale))(x) ** 2)
 
     both = plugrad.grad(slope, argnums=(0, 1))
     expected = both(x, scale)
@@ -130,9 +130,9 @@ def network(x, w, v):
     return plugrad.mean(plugrad.softmax(h @ v) ** 2)
 
 
-@pytest.mark.parametrize("half", HALVES)
+@pytest.mark.parametrize("half", HALF_DTYPES)
 def test_gradients_are_float32_and_near_those_of_float32(backend, half):
-    arguments = drawn(6, 5), drawn(5, 4, seed=1), drawn(4, 3, seed=2)
+    arguments = random_normal(6, 5), random_normal(5, 4, seed=1), random_normal(4, 3, seed=2)
     expected = plugrad.grads(network)(*arguments)
     with plugrad.autocast(half):
         found = plugrad.grads(network)(*arguments)
@@ -144,19 +144,19 @@ def test_gradients_are_float32_and_near_those_of_float32(backend, half):
 
 
 def test_gradients_do_not_depend_on_where_the_backward_pass_runs(backend):
-    x, w, v = drawn(6, 5), drawn(5, 4, seed=1), drawn(4, 3, seed=2)
+    x, w, v = random_normal(6, 5), random_normal(5, 4, seed=1), random_normal(4, 3, seed=2)
 
-    def inside(x):
+    def network_in_autocast(x):
         with plugrad.autocast("bfloat16"):
             return network(x, w, v)
 
     with plugrad.autocast("bfloat16"):
         around = plugrad.grad(lambda x: network(x, w, v))(x)
-    np.testing.assert_array_equal(plugrad.grad(inside)(x).numpy(), around.numpy())
+    np.testing.assert_array_equal(plugrad.grad(network_in_autocast)(x).numpy(), around.numpy())
 
 
 def test_second_order(backend):
-    x = drawn(3, 3)
+    x = random_normal(3, 3)
 
     def slope(x):
         return plugrad.sum(plugrad.grad(lambda x: plugrad.sum(plugrad.tanh(x @ x)))(x))
@@ -169,8 +169,8 @@ def test_second_order(backend):
 
 
 def test_what_runs_again_in_the_backward_pass_runs_in_halves(backend):
-    """Its values are those of the first time."""
-    x, w, v = drawn(6, 5), drawn(5, 4, seed=1), drawn(4, 3, seed=2)
+    """A checkpoint computes the same values in the backward pass."""
+    x, w, v = random_normal(6, 5), random_normal(5, 4, seed=1), random_normal(4, 3, seed=2)
     with plugrad.autocast("bfloat16"):
         plain = plugrad.grad(lambda x: network(x, w, v))(x)
         again = plugrad.grad(plugrad.checkpoint(lambda x: network(x, w, v)))(x)
@@ -178,7 +178,7 @@ def test_what_runs_again_in_the_backward_pass_runs_in_halves(backend):
 
 
 def test_a_traced_loop_and_its_gradient(backend):
-    w, xs = drawn(4, 4), drawn(3, 2, 4, seed=1)
+    w, xs = random_normal(4, 4), random_normal(3, 2, 4, seed=1)
 
     def loss(w):
         def step(h, x):
@@ -203,15 +203,15 @@ def test_traced_functions_are_traced_anew(backend):
         traces.append(1)
         return x @ x
 
-    x = drawn(4, 4)
-    for dtype in ("float32", *HALVES, "float32", *HALVES):
+    x = random_normal(4, 4)
+    for dtype in ("float32", *HALF_DTYPES, "float32", *HALF_DTYPES):
         with plugrad.autocast(dtype):
             assert product(x).dtype == dtype
     assert len(traces) == 3
 
 
 def test_examples_at_once(backend):
-    x, w = drawn(5, 3, 4), drawn(4, 2, seed=1)
+    x, w = random_normal(5, 3, 4), random_normal(4, 2, seed=1)
     with plugrad.autocast("bfloat16"):
         found = plugrad.vmap(lambda row: plugrad.softmax(row @ w))(x)
         one = plugrad.stack([plugrad.softmax(row @ w) for row in x])
@@ -232,7 +232,7 @@ def test_bodies_of_kernels_keep_the_contract(backend):
             return x @ x + plugrad.sum(x)
 
     try:
-        x = drawn(3, 3)
+        x = random_normal(3, 3)
         with plugrad.autocast("bfloat16"):
             assert example(x).dtype == "float32"
             assert example(x.astype("bfloat16")).dtype == "bfloat16"
@@ -243,7 +243,7 @@ def test_bodies_of_kernels_keep_the_contract(backend):
 
 def test_blocks_end_and_nest():
     with plugrad.use("cpu"):
-        x = drawn(2, 2)
+        x = random_normal(2, 2)
         with plugrad.autocast("bfloat16"):
             with plugrad.autocast("float32"):
                 assert (x @ x).dtype == "float32"
@@ -261,26 +261,30 @@ def test_blocks_end_and_nest():
 
 def test_it_counts_for_one_thread():
     with plugrad.use("cpu"), ThreadPoolExecutor(1) as pool:
-        x = drawn(2, 2)
+        x = random_normal(2, 2)
         with plugrad.autocast("bfloat16"):
             assert pool.submit(lambda: (x @ x).dtype).result() == "float32"
             assert pool.submit(plugrad.carry_context(lambda: (x @ x).dtype)).result() == "bfloat16"
 
 
 def test_it_counts_for_one_task():
-    async def one(dtype):
+    async def result_dtype_in_task(dtype):
         with plugrad.autocast(dtype):
             await asyncio.sleep(0)
             found = (x @ x).dtype
             await asyncio.sleep(0)
             return found
 
-    async def all_of_them():
-        return await asyncio.gather(one("bfloat16"), one("float16"), one("float32"))
+    async def run_tasks():
+        return await asyncio.gather(
+            result_dtype_in_task("bfloat16"),
+            result_dtype_in_task("float16"),
+            result_dtype_in_task("float32"),
+        )
 
     with plugrad.use("cpu"):
-        x = drawn(2, 2)
-        assert asyncio.run(all_of_them()) == ["bfloat16", "float16", "float32"]
+        x = random_normal(2, 2)
+        assert asyncio.run(run_tasks()) == ["bfloat16", "float16", "float32"]
 
 
 @pytest.mark.parametrize(

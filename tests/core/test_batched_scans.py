@@ -7,16 +7,16 @@ import plugrad
 from plugrad.extend import Scan
 
 RNG = np.random.default_rng(0)
-X = RNG.normal(size=(3, 4))
-W = RNG.normal(size=4)
+EXAMPLES = RNG.normal(size=(3, 4))
+WEIGHTS = RNG.normal(size=4)
 
 
-def tensor(array):
+def as_float64_tensor(array):
     return plugrad.asarray(np.asarray(array, np.float64))
 
 
-def recurrent(x, w, reverse=False):
-    """A loop over x that closes over both arguments, counts its rounds, and stacks results."""
+def scan_over_x(x, w, reverse=False):
+    """A loop over x that closes over both arguments, counts its iterations, and stacks results."""
 
     def cell(carry, part):
         y, count = carry
@@ -29,8 +29,8 @@ def recurrent(x, w, reverse=False):
     return last + plugrad.sum(results) + plugrad.sum(plugrad.astype(counts, x.dtype) * x)
 
 
-def nested(x, w):
-    """A loop in a loop, both of which close over what is around them."""
+def nested_scans(x, w):
+    """A loop in a loop; the bodies close over variables outside of the loops."""
 
     def outer(carry, part):
         def inner(c, _):
@@ -43,8 +43,8 @@ def nested(x, w):
     return last + plugrad.sum(sums)
 
 
-def batches_in_loops(x, w):
-    """A loop whose body runs loops for a batch."""
+def scan_with_vmap(x, w):
+    """A loop whose body calls `vmap` of a loop."""
 
     def cell(carry, _):
         def row(r):
@@ -58,8 +58,8 @@ def batches_in_loops(x, w):
     return plugrad.sum(last) + plugrad.sum(seen)
 
 
-def choosing(x, w):
-    """A loop with a choice and a loop of unknown length in it."""
+def scan_with_while_and_cond(x, w):
+    """A loop whose body contains a conditional and a while loop."""
 
     def cell(carry, part):
         grown = plugrad.while_loop(lambda y: y < 2, lambda y: y * 2 + 0.1, plugrad.abs(carry) + 0.1)
@@ -69,75 +69,80 @@ def choosing(x, w):
     return last + plugrad.sum(seen)
 
 
-def over_x(f):
+def vmap_over_x(f):
     return plugrad.vmap(f, in_axes=(0, None))
 
 
-def over_both(f):
-    """Return a function of pairs: the examples of x under those of w."""
+def vmap_over_x_and_w(f):
+    """Return a function batched over both arguments: each example of x with each of w."""
     pairs = plugrad.vmap(plugrad.vmap(f, in_axes=(0, None)), in_axes=(None, 0))
     return lambda x, w: pairs(x, plugrad.stack([w, w * 2, -w]))
 
 
-def total(f):
+def sum_of_result(f):
     return lambda *args: plugrad.sum(f(*args))
 
 
-CASES = {
-    "value": over_x(recurrent),
-    "reverse": over_x(lambda x, w: recurrent(x, w, reverse=True)),
-    "gradient inside": over_x(plugrad.grad(recurrent, 0)),
-    "gradient inside of what is closed over": over_x(plugrad.grad(recurrent, 1)),
-    "gradient outside": plugrad.grad(total(over_x(recurrent)), 1),
-    "gradients inside and outside": plugrad.grad(total(over_x(plugrad.grad(recurrent, 0))), 1),
-    "second order inside": over_x(plugrad.hessian(recurrent)),
-    "batches in batches": over_both(plugrad.grad(recurrent, 1)),
-    "outside of batches in batches": plugrad.grad(total(over_both(recurrent)), 1),
-    "loops in loops": over_x(plugrad.grad(nested, 1)),
-    "checkpoint": plugrad.grad(total(over_x(plugrad.checkpoint(recurrent))), 1),
-    "batches in loops": plugrad.grad(batches_in_loops, 1),
-    "choices and loops in loops": over_x(choosing),
-    "outside of loops in loops": plugrad.grad(total(over_x(nested)), 0),
+BATCHED_FUNCTIONS = {
+    "value": vmap_over_x(scan_over_x),
+    "reverse": vmap_over_x(lambda x, w: scan_over_x(x, w, reverse=True)),
+    "gradient inside": vmap_over_x(plugrad.grad(scan_over_x, 0)),
+    "gradient inside of what is closed over": vmap_over_x(plugrad.grad(scan_over_x, 1)),
+    "gradient outside": plugrad.grad(sum_of_result(vmap_over_x(scan_over_x)), 1),
+    "gradients inside and outside": plugrad.grad(
+        sum_of_result(vmap_over_x(plugrad.grad(scan_over_x, 0))), 1
+    ),
+    "second order inside": vmap_over_x(plugrad.hessian(scan_over_x)),
+    "batches in batches": vmap_over_x_and_w(plugrad.grad(scan_over_x, 1)),
+    "outside of batches in batches": plugrad.grad(sum_of_result(vmap_over_x_and_w(scan_over_x)), 1),
+    "loops in loops": vmap_over_x(plugrad.grad(nested_scans, 1)),
+    "checkpoint": plugrad.grad(sum_of_result(vmap_over_x(plugrad.checkpoint(scan_over_x))), 1),
+    "batches in loops": plugrad.grad(scan_with_vmap, 1),
+    "choices and loops in loops": vmap_over_x(scan_with_while_and_cond),
+    "outside of loops in loops": plugrad.grad(sum_of_result(vmap_over_x(nested_scans)), 0),
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", BATCHED_FUNCTIONS)
 def test_values_and_gradients(name):
-    function, args = CASES[name], (tensor(X), tensor(W))
+    function, args = (
+        BATCHED_FUNCTIONS[name],
+        (as_float64_tensor(EXAMPLES), as_float64_tensor(WEIGHTS)),
+    )
     expected = function(*args).numpy()
     np.testing.assert_allclose(plugrad.jit(function)(*args).numpy(), expected, 1e-11, 1e-12)
 
 
 def test_on_devices(backend):
-    x, w = (plugrad.asarray(a.astype("f4"), device=backend) for a in (X, W))
-    function = over_x(plugrad.grad(recurrent, 1))
+    x, w = (plugrad.asarray(a.astype("f4"), device=backend) for a in (EXAMPLES, WEIGHTS))
+    function = vmap_over_x(plugrad.grad(scan_over_x, 1))
     np.testing.assert_allclose(plugrad.jit(function)(x, w).numpy(), function(x, w), 1e-4, 1e-5)
 
 
-def scans_in(graph):
-    inner = [scan for step in graph.steps for body in step.graphs for scan in scans_in(body)]
+def find_scans(graph):
+    inner = [scan for step in graph.steps for body in step.graphs for scan in find_scans(body)]
     return [step for step in graph.steps if isinstance(step, Scan)] + inner
 
 
 def test_the_graph_does_not_grow_with_the_number_of_rounds():
     def steps(length):
-        function = plugrad.jit(over_x(plugrad.grad(recurrent, 1)))
-        graph = function.graph(tensor(np.ones((3, length))), tensor(1.0))
-        assert len(scans_in(graph)) == 2
+        function = plugrad.jit(vmap_over_x(plugrad.grad(scan_over_x, 1)))
+        graph = function.graph(as_float64_tensor(np.ones((3, length))), as_float64_tensor(1.0))
+        assert len(find_scans(graph)) == 2
         return len(graph.steps)
 
     assert steps(3) == steps(50)
 
 
 def test_variables():
-    v, x = plugrad.Variable(W), tensor(X)
+    v, x = plugrad.Variable(WEIGHTS), as_float64_tensor(EXAMPLES)
 
     def outside(x):
-        loss = lambda: plugrad.sum(plugrad.vmap(lambda x: recurrent(x, v))(x))  # noqa: E731
+        loss = lambda: plugrad.sum(plugrad.vmap(lambda x: scan_over_x(x, v))(x))  # noqa: E731
         return plugrad.variable_grads(loss, [v])[1][0]
 
     def inside(x):
-        return plugrad.variable_grads(lambda: recurrent(x, v), [v])[1][0]
+        return plugrad.variable_grads(lambda: scan_over_x(x, v), [v])[1][0]
 
     def both(x):
         loss = lambda: plugrad.sum(plugrad.vmap(inside)(x))  # noqa: E731
@@ -148,7 +153,7 @@ def test_variables():
         np.testing.assert_allclose(plugrad.jit(function)(x).numpy(), expected, 1e-11, 1e-12)
 
 
-def noisy(x):
+def random_scan(x):
     def cell(carry, part):
         return plugrad.tanh(carry * plugrad.random.normal((), dtype="float64") + part), carry
 
@@ -159,10 +164,10 @@ def noisy(x):
 @pytest.mark.parametrize("randomness", ["different", "same"])
 @pytest.mark.parametrize("wrap", [lambda f: f, plugrad.grad], ids=["value", "gradient"])
 def test_random_numbers(wrap, randomness):
-    function = plugrad.vmap(wrap(noisy), randomness=randomness)
+    function = plugrad.vmap(wrap(random_scan), randomness=randomness)
     found = []
     for run in (function, plugrad.jit(function)):
         plugrad.random.seed(7)
-        found.append([run(tensor(X)).numpy() for _ in range(2)])
+        found.append([run(as_float64_tensor(EXAMPLES)).numpy() for _ in range(2)])
     np.testing.assert_allclose(found[0], found[1], 1e-11, 1e-12)
     assert not np.isin(*found[0]).any()

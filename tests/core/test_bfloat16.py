@@ -18,7 +18,7 @@ BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 
 @pytest.fixture(autouse=True)
-def _where_it_is_stored(request):
+def _skip_without_bfloat16(request):
     if "backend" in request.fixturenames:
         name = request.getfixturevalue("backend")
         if plugrad.bfloat16 not in plugrad.which().backend.dtypes():
@@ -37,7 +37,7 @@ def test_it_is_found_under_its_names():
     assert (limits.bits, limits.eps, limits.dtype) == (16, 2**-7, "bfloat16")
 
 
-LATE = """
+LATE_IMPORT_PROGRAM = """
 import numpy as np
 import plugrad
 assert "ml_dtypes" not in __import__("sys").modules
@@ -52,8 +52,8 @@ assert (y.dtype, y.tolist()) == ("bfloat16", [1, 1, 1])
     "name", ["", "import ml_dtypes; plugrad.asarray(np.ones(2, ml_dtypes.bfloat16))"]
 )
 def test_it_may_be_named_late(name):
-    """Kernels that have run already take it from then on; programs that do not name it import nothing for it."""
-    subprocess.run([sys.executable, "-c", LATE.format(name=name)], check=True)
+    """Kernels that ran before ml_dtypes was imported accept bfloat16; other programs do not import it."""
+    subprocess.run([sys.executable, "-c", LATE_IMPORT_PROGRAM.format(name=name)], check=True)
 
 
 def test_without_its_package_the_error_says_what_to_install():
@@ -74,7 +74,7 @@ for name in (lambda: plugrad.bfloat16, lambda: plugrad.zeros(2, dtype="bfloat16"
 
 # --- promotion -----------------------------------------------------------------------------------
 
-JAX = {
+JAX_PROMOTION = {
     **dict.fromkeys(("bool", "int8", "int16", "int32", "int64"), "bfloat16"),
     **dict.fromkeys(("uint8", "uint16", "uint32", "uint64", "bfloat16"), "bfloat16"),
     "float16": "float32",
@@ -83,7 +83,7 @@ JAX = {
 """What ``jax.numpy.promote_types`` of JAX 0.10 gives with bfloat16."""
 
 
-@pytest.mark.parametrize(("other", "expected"), JAX.items())
+@pytest.mark.parametrize(("other", "expected"), JAX_PROMOTION.items())
 def test_promotion_is_that_of_jax(other, expected):
     with plugrad.use("cpu"):
         other = plugrad.DType(other)
@@ -104,7 +104,7 @@ def test_promotion_with_numbers_and_strings():
 
 
 def test_nearest():
-    """It has the range of float32 and fewer digits than float16, so neither of these two holds the other."""
+    """bfloat16 has the range of float32 and fewer digits than float16, so neither contains the other."""
     assert nearest_dtype(plugrad.bfloat16, {plugrad.float16, plugrad.float32}) == "float32"
     assert nearest_dtype(plugrad.bfloat16, {plugrad.float16}) == "float16"
     assert nearest_dtype(plugrad.float16, {plugrad.bfloat16, plugrad.float32}) == "float32"
@@ -112,40 +112,40 @@ def test_nearest():
 
 # --- values --------------------------------------------------------------------------------------
 
-EVERY_VALUE = np.arange(1 << 16, dtype=np.uint16).view(BFLOAT16)
+ALL_BFLOAT16_VALUES = np.arange(1 << 16, dtype=np.uint16).view(BFLOAT16)
 
 
-def between(values):
-    """Return float32 at, below and above the middle between each number and the next."""
+def values_around_midpoints(values):
+    """Return the float32 numbers at, below and above the midpoint between each bfloat16 and the next."""
     low = values.view(np.uint16).astype(np.uint32) << 16
     return np.concatenate([(low + half).view(np.float32) for half in (0x7FFF, 0x8000, 0x8001)])
 
 
-def rounded(values):
-    """Return the bits of float32 rounded half to even by adding to the bits, and NaN as it is."""
+def round_to_bfloat16_bits(values):
+    """Return the bits of float32 numbers rounded half to even; NaN stays NaN."""
     bits = np.asarray(values, np.float32).view(np.uint32).astype(np.uint64)
     up = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
     return np.where(np.isnan(values), 0x7FC0, up).astype(np.uint16)
 
 
-def bits_of(x):
-    """Return the bits of a tensor, with one NaN for all."""
+def canonical_bits(x):
+    """Return the bits of a tensor, with the same bits for all NaN."""
     values = x.numpy()
     return np.where(np.isnan(values.astype(np.float32)), 0x7FC0, values.view(np.uint16))
 
 
 def test_every_value_goes_to_float32_and_back(backend):
-    x = plugrad.asarray(EVERY_VALUE)
+    x = plugrad.asarray(ALL_BFLOAT16_VALUES)
     wide = x.astype("float32")
-    np.testing.assert_array_equal(wide.numpy(), EVERY_VALUE.astype(np.float32))
-    np.testing.assert_array_equal(bits_of(wide.astype("bfloat16")), bits_of(x))
+    np.testing.assert_array_equal(wide.numpy(), ALL_BFLOAT16_VALUES.astype(np.float32))
+    np.testing.assert_array_equal(canonical_bits(wide.astype("bfloat16")), canonical_bits(x))
     np.testing.assert_array_equal(x.numpy().view(np.uint16), np.arange(1 << 16))
 
 
 def test_casts_round_half_to_even(backend):
-    values = between(EVERY_VALUE)
-    found = bits_of(plugrad.asarray(values).astype("bfloat16"))
-    np.testing.assert_array_equal(found, rounded(values))
+    values = values_around_midpoints(ALL_BFLOAT16_VALUES)
+    found = canonical_bits(plugrad.asarray(values).astype("bfloat16"))
+    np.testing.assert_array_equal(found, round_to_bfloat16_bits(values))
 
 
 def test_casts_from_other_dtypes_round_once(backend):
@@ -256,8 +256,8 @@ def test_saved_values_come_back(tmp_path):
         assert found[name].tolist() == part.tolist()
 
 
-class Older:
-    """An array of a library whose ``__dlpack__`` does not know versions."""
+class UnversionedDLPackArray:
+    """An array of a library whose ``__dlpack__`` has no parameter for versions."""
 
     def __init__(self, x):
         self.x = x
@@ -269,13 +269,13 @@ class Older:
         return self.x.__dlpack_device__()
 
 
-@pytest.mark.parametrize("wrap", [lambda x: x, Older])
+@pytest.mark.parametrize("wrap", [lambda x: x, UnversionedDLPackArray])
 def test_dlpack_brings_it_from_others(wrap):
     with plugrad.use("cpu"):
         x = plugrad.asarray([[1.5, -2.0, np.inf]], dtype="bfloat16")
 
-        class Foreign:
-            """Another library's array, of which NumPy does not know the dtype."""
+        class ForeignArray:
+            """An array of another library, whose dtype NumPy does not know."""
 
             def __dlpack__(self, **options):
                 return x.__dlpack__(**options)
@@ -283,12 +283,12 @@ def test_dlpack_brings_it_from_others(wrap):
             def __dlpack_device__(self):
                 return x.__dlpack_device__()
 
-        y = plugrad.from_dlpack(wrap(Foreign()))
+        y = plugrad.from_dlpack(wrap(ForeignArray()))
     assert (y.dtype, y.tolist()) == ("bfloat16", [[1.5, -2.0, np.inf]])
 
 
 def test_dlpack_refuses_what_numpy_does_not_know():
-    class Other:
+    class Float4Array:
         def __dlpack__(self, **_):
             raise BufferError("a float of 4 bits")
 
@@ -296,13 +296,13 @@ def test_dlpack_refuses_what_numpy_does_not_know():
             return (1, 0)
 
     with plugrad.use("cpu"), pytest.raises(ArgumentError, match="a float of 4 bits"):
-        plugrad.from_dlpack(Other())
+        plugrad.from_dlpack(Float4Array())
 
 
 @pytest.mark.parametrize("dtype", ["int32", "uint32", "int64"])
 @pytest.mark.parametrize("half", ["bfloat16", "float16"])
 def test_integers_round_once(backend, dtype, half):
-    """Just above the middle between two halves, float32 has only the middle itself."""
+    """Just above the midpoint of two half-precision numbers, float32 would round the integer to the midpoint itself."""
     if plugrad.DType(dtype) not in plugrad.which().backend.dtypes():
         pytest.skip(f"{backend} does not store {dtype}")
     bits = 8 if half == "bfloat16" else 11
@@ -314,14 +314,14 @@ def test_integers_round_once(backend, dtype, half):
         values += [-value for value in values]
     given = np.array(values, dtype)
     with np.errstate(over="ignore"):
-        exact = [round_integer(value, bits) for value in values]
+        exact = [round_to_bits(value, bits) for value in values]
         expected = np.array(exact, np.float64).astype(plugrad.DType(half).numpy)
     found = plugrad.asarray(given).astype(half).numpy()
     np.testing.assert_array_equal(found.astype(np.float32), expected.astype(np.float32))
 
 
-def round_integer(value, bits):
-    """Return an integer with so many bits, the nearest to another one; of two, the even one."""
+def round_to_bits(value, bits):
+    """Return the nearest integer that has so many significant bits; ties round to even."""
     size = abs(value)
     cut = max(size.bit_length() - bits, 0)
     last, rest = size >> cut, size & ((1 << cut) - 1)

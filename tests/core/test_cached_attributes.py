@@ -6,7 +6,7 @@ import pytest
 import plugrad
 from plugrad.errors import AxisError
 
-ALONG_ONE_AXIS = [
+OPS_WITH_AXIS = [
     plugrad.softmax,
     plugrad.log_softmax,
     plugrad.sort,
@@ -23,24 +23,24 @@ ALONG_ONE_AXIS = [
 ]
 
 
-def values(result):
-    """Return one result, or several, as an array."""
+def result_arrays(result):
+    """Return a result, or the results, as an array."""
     parts = result if isinstance(result, tuple | list) else [result]
     return np.stack([part.numpy() for part in parts])
 
 
-@pytest.mark.parametrize("op", ALONG_ONE_AXIS)
+@pytest.mark.parametrize("op", OPS_WITH_AXIS)
 def test_a_number_equal_to_a_known_axis_is_no_axis(op):
     x = plugrad.asarray([[1.0], [3.0]])
-    expected = values(op(x, axis=1))
+    expected = result_arrays(op(x, axis=1))
     for wrong in (1.0, 1 + 0j, "1"):
         with pytest.raises(AxisError):
             op(x, axis=wrong)
     for same in (np.int64(1), 1):
-        np.testing.assert_array_equal(values(op(x, axis=same)), expected)
+        np.testing.assert_array_equal(result_arrays(op(x, axis=same)), expected)
 
 
-@pytest.mark.parametrize("op", ALONG_ONE_AXIS)
+@pytest.mark.parametrize("op", OPS_WITH_AXIS)
 def test_an_axis_out_of_range_is_named_each_time(op):
     x = plugrad.asarray([[1.0], [3.0]])
     for _ in range(2):

@@ -18,7 +18,7 @@ from plugrad.testing.checks import check_values
 from plugrad.testing.tables import rows
 
 
-def declared(name="Cube", **options):
+def declare_kernel(name="Cube", **options):
     @kernel(name, family="test", **options)
     def rule(x: Spec) -> Spec:
         return x
@@ -26,18 +26,18 @@ def declared(name="Cube", **options):
     return rule
 
 
-def test_a_body_runs_where_the_inputs_live_and_needs_no_setting(fake):
-    cube = declared()
+def test_a_body_runs_where_the_inputs_live_and_needs_no_setting(fake_backend_name):
+    cube = declare_kernel()
     composite(cube)(lambda x: x * x * x)
-    x = plugrad.asarray([2.0], device=fake)
+    x = plugrad.asarray([2.0], device=fake_backend_name)
     assert cube(x).device == x.device
     assert cube(x).tolist() == [8.0]
-    assert plugrad.get_kernel("Cube", fake) is None
+    assert plugrad.get_kernel("Cube", fake_backend_name) is None
     assert plugrad.run_kernel("Cube", {"x": x}).tolist() == [8.0]
 
 
 def test_an_implementation_of_the_backend_goes_first():
-    cube = declared()
+    cube = declare_kernel()
     composite(cube)(lambda x: x * x * x)
     config = KernelConfig("Cube", "cpu", lambda x: x * 0 + 7)
     x = plugrad.asarray([2.0])
@@ -51,7 +51,7 @@ def test_an_implementation_of_the_backend_goes_first():
 
 
 def test_the_body_is_differentiated_to_any_order():
-    cube = declared()
+    cube = declare_kernel()
     composite(cube)(lambda x: x * x * x)
     assert plugrad.grad(cube)(2.0).item() == 12
     assert plugrad.grad(plugrad.grad(cube))(2.0).item() == 12
@@ -59,7 +59,7 @@ def test_the_body_is_differentiated_to_any_order():
 
 
 def test_an_implementation_without_a_gradient_has_that_of_the_body():
-    cube = declared()
+    cube = declare_kernel()
     composite(cube)(lambda x: x * x * x)
     config = KernelConfig("Cube", "cpu", lambda x: x**3)
     plugrad.register_kernel(config)
@@ -70,14 +70,14 @@ def test_an_implementation_without_a_gradient_has_that_of_the_body():
 
 
 def test_the_gradient_of_the_kernel_itself_counts():
-    cube = declared()
+    cube = declare_kernel()
     composite(cube)(lambda x: x * x * x)
     gradient(cube, x=lambda dy: dy * 100)
     assert plugrad.grad(cube)(2.0).item() == 100
 
 
 def test_without_a_body_there_is_no_gradient():
-    declared()
+    declare_kernel()
     config = KernelConfig("Cube", "cpu", lambda x: x**3)
     plugrad.register_kernel(config)
     try:
@@ -124,11 +124,11 @@ def test_lists_absent_inputs_and_complex_numbers():
     assert plugrad.grad(lambda z: plugrad.real(shifted(z, z)))(z).tolist() == composed.tolist()
 
 
-def test_new_tensors_are_made_on_the_device_of_the_inputs(fake):
-    ones = declared("PlusOnes")
+def test_new_tensors_are_made_on_the_device_of_the_inputs(fake_backend_name):
+    ones = declare_kernel("PlusOnes")
     composite(ones)(lambda x: x + plugrad.ones(x.shape))
     with plugrad.use("cpu"):
-        x = plugrad.asarray([2.0], device=fake)
+        x = plugrad.asarray([2.0], device=fake_backend_name)
         assert ones(x).tolist() == [3.0]
         assert plugrad.zeros(1).device == "cpu:0"
 
@@ -143,7 +143,7 @@ def test_a_kernel_without_inputs():
 
 
 def test_kernels_that_the_body_runs_are_seen_and_not_the_composite():
-    cube = declared()
+    cube = declare_kernel()
     composite(cube)(lambda x: x * x * x)
     with plugrad.profile() as measured:
         cube(plugrad.asarray([2.0]))
@@ -151,7 +151,7 @@ def test_kernels_that_the_body_runs_are_seen_and_not_the_composite():
 
 
 def test_intermediate_results_are_released_with_a_tidy_block():
-    cube = declared()
+    cube = declare_kernel()
     composite(cube)(lambda x: x * x * x)
     cube(plugrad.asarray([2.0]))  # the constants of the ops are made once
     before = plugrad.memory().bytes
@@ -161,13 +161,13 @@ def test_intermediate_results_are_released_with_a_tidy_block():
     assert (y.shape, plugrad.memory().bytes - before) == ((100_000,), 800_000)
 
 
-def test_a_missing_kernel_inside_a_body_is_named(fake):
-    cube = declared()
+def test_a_missing_kernel_inside_a_body_is_named(fake_backend_name):
+    cube = declare_kernel()
     composite(cube)(plugrad.cosh)
     with pytest.raises(
         KernelNotFound, match="'fake_device' does not implement kernel 'Cosh'"
     ) as found:
-        cube(plugrad.asarray([2.0], device=fake))
+        cube(plugrad.asarray([2.0], device=fake_backend_name))
     assert any("Cube" in note for note in found.value.__notes__)
 
 
@@ -175,7 +175,7 @@ def test_a_missing_kernel_inside_a_body_is_named(fake):
 
 
 def test_a_body_that_calls_its_own_kernel():
-    cube, other = declared(), declared("Other")
+    cube, other = declare_kernel(), declare_kernel("Other")
     composite(cube)(lambda x: other(x) * x)
     composite(other)(lambda x: cube(x))
     x = plugrad.asarray([2.0])
@@ -188,7 +188,7 @@ def test_a_body_that_calls_its_own_kernel():
 
 
 def test_the_gradient_of_a_body_that_calls_its_own_kernel():
-    cube = declared()
+    cube = declare_kernel()
     composite(cube)(lambda x: cube(x))
     config = KernelConfig("Cube", "cpu", lambda x: x**3)
     plugrad.register_kernel(config)
@@ -213,14 +213,14 @@ def test_the_gradient_of_a_body_that_calls_its_own_kernel():
     ],
 )
 def test_results_are_compared_with_the_contract(body, message):
-    cube = declared()
+    cube = declare_kernel()
     composite(cube)(body)
     with pytest.raises(KernelFailed, match=f"the body of Cube {message}"):
         cube(plugrad.asarray([2.0]))
 
 
 def test_a_body_that_fails_is_explained():
-    cube = declared()
+    cube = declare_kernel()
     composite(cube)(lambda x: 1 // 0)
     with pytest.raises(KernelFailed, match=r"Cube on backend .cpu.*division"):
         cube(plugrad.asarray([2.0]))
@@ -236,11 +236,11 @@ def test_the_parameters_are_those_of_the_contract(body):
     with pytest.raises(
         RegistrationError, match=r"the body of Cube .*Define it as in def body\(x\)"
     ):
-        composite(declared())(body)
+        composite(declare_kernel())(body)
 
 
 def test_there_is_one_body():
-    cube = declared()
+    cube = declare_kernel()
     composite(cube)(lambda x: x)
     with pytest.raises(RegistrationError, match="'Cube' has a body of ops already"):
         composite(cube)(lambda x: x)
@@ -248,14 +248,14 @@ def test_there_is_one_body():
 
 # --- plugrad's own --------------------------------------------------------------------------------
 
-OWN = [row for row in rows() if find_composite(row.kernel) is not None]
+COMPOSITE_CASES = [row for row in rows() if find_composite(row.kernel) is not None]
 
 
 def test_plugrad_has_bodies_of_its_own():
-    assert len({row.kernel.name for row in OWN}) >= 13
+    assert len({row.kernel.name for row in COMPOSITE_CASES}) >= 13
 
 
-@pytest.mark.parametrize("row", OWN, ids=str)
+@pytest.mark.parametrize("row", COMPOSITE_CASES, ids=str)
 def test_own_bodies_compute_what_their_kernels_do(row):
     while plugrad.get_kernel(row.kernel.name, "cpu") is not None:  # the fixture brings them back
         plugrad.unregister_kernel(row.kernel.name, "cpu")
@@ -265,17 +265,17 @@ def test_own_bodies_compute_what_their_kernels_do(row):
 
 
 @pytest.mark.parametrize("is_fake", [False, True])
-def test_a_traced_program_runs_the_body(is_fake, fake):
-    cube = declared()
+def test_a_traced_program_runs_the_body(is_fake, fake_backend_name):
+    cube = declare_kernel()
     composite(cube)(lambda x: x * x * x)
-    x = plugrad.asarray([2.0, -1.0], device=fake if is_fake else None)
+    x = plugrad.asarray([2.0, -1.0], device=fake_backend_name if is_fake else None)
     f = plugrad.jit(lambda x: cube(x) * 2)
     assert f(x).tolist() == [16.0, -2.0]
     assert {step.kernel.name for step in f.graph(x).steps} == {"Multiply"}
 
 
 def test_a_body_is_differentiated_in_traces_and_an_implementation_is_seen_after_one():
-    cube = declared()
+    cube = declare_kernel()
     composite(cube)(lambda x: x * x * x)
     x = plugrad.asarray([2.0, -1.0])
     total = plugrad.jit(lambda x: plugrad.sum(cube(x)))

@@ -13,8 +13,8 @@ config = plugrad.config
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch):
-    """A project folder, two levels above the current one."""
+def project_folder(tmp_path, monkeypatch):
+    """A folder with project settings, two levels above the current one."""
     inner = tmp_path / "project" / "src" / "inner"
     inner.mkdir(parents=True)
     monkeypatch.chdir(inner)
@@ -24,15 +24,15 @@ def project(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def user(tmp_path, monkeypatch):
-    """The user's configuration file, which does not exist yet."""
+def user_config_file(tmp_path, monkeypatch):
+    """The path of the user's configuration file, which does not exist yet."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
     monkeypatch.setattr("sys.platform", "linux")
     (tmp_path / "home" / "plugrad").mkdir(parents=True)
     return tmp_path / "home" / "plugrad" / "config.toml"
 
 
-def setting(name="memory_limit"):
+def reload_setting(name="memory_limit"):
     config.reset()
     return config.explain(name)
 
@@ -40,9 +40,9 @@ def setting(name="memory_limit"):
 # --- layers ---------------------------------------------------------------------------------------
 
 
-def test_default(project, monkeypatch):
+def test_default(project_folder, monkeypatch):
     monkeypatch.delenv("PLUGRAD_WEBGPU_HOST_ELEMENTS", raising=False)  # that of tests of webgpu
-    assert setting("backend") == Setting("backend", None, "default")
+    assert reload_setting("backend") == Setting("backend", None, "default")
     assert [s.key for s in config] == list(SETTING_KEYS)
 
 
@@ -55,19 +55,23 @@ def test_keys_tell_what_there_is_to_set():
         assert key.default is None or key.parse(key.default) == key.default
 
 
-def test_each_layer_wins_over_the_ones_below(project, user, monkeypatch):
-    user.write_text('memory_limit = "1MB"\nbackend = "cpu"')
-    assert setting() == Setting("memory_limit", 10**6, str(user))
+def test_each_layer_wins_over_the_ones_below(project_folder, user_config_file, monkeypatch):
+    user_config_file.write_text('memory_limit = "1MB"\nbackend = "cpu"')
+    assert reload_setting() == Setting("memory_limit", 10**6, str(user_config_file))
 
-    (project / "pyproject.toml").write_text('[tool.plugrad]\nmemory_limit = "2MB"')
-    assert setting() == Setting("memory_limit", 2 * 10**6, str(project / "pyproject.toml"))
+    (project_folder / "pyproject.toml").write_text('[tool.plugrad]\nmemory_limit = "2MB"')
+    assert reload_setting() == Setting(
+        "memory_limit", 2 * 10**6, str(project_folder / "pyproject.toml")
+    )
 
-    (project / "plugrad.toml").write_text('memory_limit = "3MB"')
-    assert setting() == Setting("memory_limit", 3 * 10**6, str(project / "plugrad.toml"))
+    (project_folder / "plugrad.toml").write_text('memory_limit = "3MB"')
+    assert reload_setting() == Setting(
+        "memory_limit", 3 * 10**6, str(project_folder / "plugrad.toml")
+    )
 
     monkeypatch.setenv("PLUGRAD_MEMORY_LIMIT", "4MB")
     layer = "environment variable PLUGRAD_MEMORY_LIMIT"
-    assert setting() == Setting("memory_limit", 4 * 10**6, layer)
+    assert reload_setting() == Setting("memory_limit", 4 * 10**6, layer)
 
     config.set("memory_limit", "5MB")
     assert config.explain("memory_limit") == Setting(
@@ -78,28 +82,30 @@ def test_each_layer_wins_over_the_ones_below(project, user, monkeypatch):
             "memory_limit", 6 * 10**6, "plugrad.config.override"
         )
     assert config.get("memory_limit") == 5 * 10**6
-    assert config.explain("backend").layer == str(user)  # a layer that says nothing is passed over
+    assert config.explain("backend").layer == str(
+        user_config_file
+    )  # a layer that says nothing is passed over
 
 
-def test_nearest_project_file_counts(project):
-    (project / "plugrad.toml").write_text('backend = "outer"')
-    (project / "src" / "plugrad.toml").write_text('backend = "inner"')
-    assert setting("backend").value == "inner"
+def test_nearest_project_file_counts(project_folder):
+    (project_folder / "plugrad.toml").write_text('backend = "outer"')
+    (project_folder / "src" / "plugrad.toml").write_text('backend = "inner"')
+    assert reload_setting("backend").value == "inner"
 
 
-def test_pyproject_without_our_section_is_passed_over(project):
-    (project / "plugrad.toml").write_text('backend = "outer"')
-    (project / "src" / "pyproject.toml").write_text("[tool.ruff]\nline-length = 100")
-    assert setting("backend").value == "outer"
+def test_pyproject_without_our_section_is_passed_over(project_folder):
+    (project_folder / "plugrad.toml").write_text('backend = "outer"')
+    (project_folder / "src" / "pyproject.toml").write_text("[tool.ruff]\nline-length = 100")
+    assert reload_setting("backend").value == "outer"
 
 
-def test_user_file_is_where_the_platform_keeps_such_files(user, monkeypatch):
-    assert user_file() == user
+def test_user_file_is_where_the_platform_keeps_such_files(user_config_file, monkeypatch):
+    assert user_file() == user_config_file
     monkeypatch.delenv("XDG_CONFIG_HOME")
     assert user_file().parts[-3:] == (".config", "plugrad", "config.toml")
 
 
-def test_reset_forgets_one_or_all(project):
+def test_reset_forgets_one_or_all(project_folder):
     config.set("memory_limit", 1000)
     config.set("backend", "cpu")
     config.reset("memory_limit")
@@ -109,15 +115,15 @@ def test_reset_forgets_one_or_all(project):
     assert config.get("backend") is None
 
 
-def test_files_are_read_once_until_reset(project):
-    assert setting("backend").value is None
-    (project / "plugrad.toml").write_text('backend = "cpu"')
+def test_files_are_read_once_until_reset(project_folder):
+    assert reload_setting("backend").value is None
+    (project_folder / "plugrad.toml").write_text('backend = "cpu"')
     assert config.get("backend") is None
     config.reset("memory_limit")
     assert config.get("backend") == "cpu"
 
 
-def test_override_ends_with_its_block(project):
+def test_override_ends_with_its_block(project_folder):
     with config.override("fallback", "warn"):
         with config.override("fallback", "silent"), config.override("debug", True):
             assert (config.get("fallback"), config.get("debug")) == ("silent", True)
@@ -128,7 +134,7 @@ def test_override_ends_with_its_block(project):
     assert config.get("fallback") == "error"
 
 
-def test_override_belongs_to_its_thread(project):
+def test_override_belongs_to_its_thread(project_folder):
     def policy():
         return config.get("fallback")
 
@@ -137,16 +143,16 @@ def test_override_belongs_to_its_thread(project):
         assert pool.submit(plugrad.carry_context(policy)).result() == "warn"
 
 
-def test_override_decides_the_backend_of_its_block(project, fake):
+def test_override_decides_the_backend_of_its_block(project_folder, fake_backend_name):
     config.set("backend", "cpu")
-    with config.override("backend", fake):
-        assert plugrad.which().backend.name == fake
+    with config.override("backend", fake_backend_name):
+        assert plugrad.which().backend.name == fake_backend_name
         assert plugrad.which().layer == "plugrad.config.override"
     assert plugrad.which().layer == "plugrad.config.set"
 
 
 @pytest.mark.parametrize(("name", "value"), [("fallbck", "warn"), ("fallback", "maybe")])
-def test_override_reads_strictly(project, name, value):
+def test_override_reads_strictly(project_folder, name, value):
     with (
         pytest.raises(ConfigError, match=r"plugrad\.config\.override"),
         config.override(name, value),
@@ -247,36 +253,38 @@ def test_unknown_key_suggests_the_nearest(call):
         call("backnd")
 
 
-def test_unknown_key_in_a_file_names_the_file(project):
-    (project / "plugrad.toml").write_text('backend = "cpu"\nmemory_limits = 3')
+def test_unknown_key_in_a_file_names_the_file(project_folder):
+    (project_folder / "plugrad.toml").write_text('backend = "cpu"\nmemory_limits = 3')
     with pytest.raises(
         ConfigError, match=r"plugrad\.toml: 'memory_limits' is not a setting \(did you mean"
     ):
-        setting()
+        reload_setting()
 
 
-def test_malformed_value_in_a_file_names_the_file(project):
-    (project / "pyproject.toml").write_text("[tool.plugrad]\nbackend = 3")
+def test_malformed_value_in_a_file_names_the_file(project_folder):
+    (project_folder / "pyproject.toml").write_text("[tool.plugrad]\nbackend = 3")
     with pytest.raises(
         ConfigError, match=r"pyproject\.toml: backend=3 is malformed; expected is a name"
     ):
-        setting("backend")
+        reload_setting("backend")
 
 
 @pytest.mark.parametrize(
     "content", [b"backend = ", b"\xff\xfe", b"[plugins", b"backend = 'a'\nbackend = 'b'"]
 )
-def test_file_that_is_no_toml_names_itself(project, content):
-    (project / "plugrad.toml").write_bytes(content)
+def test_file_that_is_no_toml_names_itself(project_folder, content):
+    (project_folder / "plugrad.toml").write_bytes(content)
     with pytest.raises(
         ConfigError, match=r"plugrad\.toml: cannot be read: .*; correct the file, or remove it"
     ):
-        setting()
+        reload_setting()
 
 
-def test_subtables_are_dotted_keys(project):
-    (project / "plugrad.toml").write_text('[plugins]\ndisable = ["acme"]\nallow_auto = "other-*"')
-    assert setting("plugins.disable").value == ("acme",)
+def test_subtables_are_dotted_keys(project_folder):
+    (project_folder / "plugrad.toml").write_text(
+        '[plugins]\ndisable = ["acme"]\nallow_auto = "other-*"'
+    )
+    assert reload_setting("plugins.disable").value == ("acme",)
     assert config.get("plugins.allow_auto") == ("other-*",)
 
 
@@ -288,37 +296,37 @@ def test_subtables_are_dotted_keys(project):
         ("PLUGRAD_PLUGIN_DISABLE", "PLUGRAD_PLUGINS_DISABLE"),
     ],
 )
-def test_misspelt_environment_variable_is_an_error(project, monkeypatch, variable, hint):
+def test_misspelt_environment_variable_is_an_error(project_folder, monkeypatch, variable, hint):
     monkeypatch.setenv(variable, "1")
     with pytest.raises(
         ConfigError, match=rf"{variable} is not a setting \(did you mean '{hint}'\?\); unset it"
     ):
-        setting()
+        reload_setting()
 
 
-def test_other_variables_of_that_prefix_are_left_alone(project, monkeypatch):
+def test_other_variables_of_that_prefix_are_left_alone(project_folder, monkeypatch):
     monkeypatch.setenv("PLUGRAD_EXPECT_BACKENDS", "cpu")
     monkeypatch.setenv("PLUGRAD_XYZ", "1")
-    assert setting().value is None
+    assert reload_setting().value is None
 
 
-def test_malformed_environment_variable_names_itself(project, monkeypatch):
+def test_malformed_environment_variable_names_itself(project_folder, monkeypatch):
     monkeypatch.setenv("PLUGRAD_MEMORY_LIMIT", "lots")
     with pytest.raises(
         ConfigError,
         match="environment variable PLUGRAD_MEMORY_LIMIT: memory_limit='lots' is malformed",
     ):
-        setting()
+        reload_setting()
 
 
-def test_empty_environment_variable_counts_as_absent(project, monkeypatch):
+def test_empty_environment_variable_counts_as_absent(project_folder, monkeypatch):
     monkeypatch.setenv("PLUGRAD_BACKEND", "")
-    assert setting("backend").layer == "default"
-    (project / "plugrad.toml").write_text('backend = "cpu"')
-    assert setting("backend").value == "cpu"
+    assert reload_setting("backend").layer == "default"
+    (project_folder / "plugrad.toml").write_text('backend = "cpu"')
+    assert reload_setting("backend").value == "cpu"
 
 
-def test_environment_is_read_again_when_plugrad_is_told(project):
+def test_environment_is_read_again_when_plugrad_is_told(project_folder):
     config.get("fallback")
     with pytest.MonkeyPatch.context() as patch:  # which tells nobody
         patch.setenv("PLUGRAD_FALLBACK", "silent")
@@ -329,6 +337,6 @@ def test_environment_is_read_again_when_plugrad_is_told(project):
     assert config.explain("fallback").layer == "default"
 
 
-def test_memory_limit_reaches_a_backend_when_it_is_opened(fake):
+def test_memory_limit_reaches_a_backend_when_it_is_opened(fake_backend_name):
     config.set("memory_limit", "64KiB")
-    assert plugrad.ones(3, device=fake).backend.cap == 65536
+    assert plugrad.ones(3, device=fake_backend_name).backend.cap == 65536

@@ -17,7 +17,7 @@ from plugrad.testing.finite_differences import check_gradient
 
 RNG = np.random.default_rng(0)
 WEIGHTS = RNG.normal(size=(3, 3)) * 0.5
-START = RNG.normal(size=3)
+INITIAL_CARRY = RNG.normal(size=3)
 INPUTS = RNG.normal(size=(5, 3))
 
 
@@ -25,7 +25,7 @@ def tensors(*arrays, dtype="float64"):
     return [plugrad.asarray(array.astype(dtype)) for array in arrays]
 
 
-def recurrent(weights, start, inputs, reverse=False):
+def scan_to_scalar(weights, start, inputs, reverse=False):
     """Return a number that depends on the last carry and on all results of a loop."""
 
     def cell(carry, x):
@@ -36,8 +36,8 @@ def recurrent(weights, start, inputs, reverse=False):
     return plugrad.sum(last * last) + plugrad.sum(plugrad.sin(results))
 
 
-def orders(function, count):
-    """Return a function and its gradients up to an order, each as a function that returns a list."""
+def derivatives_up_to(function, count):
+    """Return a function and its derivatives up to an order, each as a function that returns a list."""
     found = [lambda *xs: [function(*xs)]]
     current = function
     for _ in range(count):
@@ -54,21 +54,24 @@ def orders(function, count):
 @pytest.mark.parametrize("order", [0, 1, 2, 3])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_scan_and_its_gradients_are_those_of_a_plain_loop(order, reverse):
-    args = tensors(WEIGHTS, START, INPUTS)
-    function = orders(lambda *xs: recurrent(*xs, reverse=reverse), 3)[order]
+    args = tensors(WEIGHTS, INITIAL_CARRY, INPUTS)
+    function = derivatives_up_to(lambda *xs: scan_to_scalar(*xs, reverse=reverse), 3)[order]
     for traced, plain in zip(plugrad.jit(function)(*args), function(*args), strict=True):
         np.testing.assert_allclose(traced.numpy(), plain.numpy(), 1e-12, 1e-12)
 
 
 def test_finite_differences_agree_with_the_gradient_of_a_traced_scan():
     check_gradient(
-        plugrad.jit(recurrent), *tensors(WEIGHTS, START, INPUTS), order=2, dtype="float64"
+        plugrad.jit(scan_to_scalar),
+        *tensors(WEIGHTS, INITIAL_CARRY, INPUTS),
+        order=2,
+        dtype="float64",
     )
 
 
 def test_scan_on_backends(backend):
-    args = tensors(WEIGHTS, START, INPUTS, dtype="float32")
-    gradients = plugrad.grads(recurrent)
+    args = tensors(WEIGHTS, INITIAL_CARRY, INPUTS, dtype="float32")
+    gradients = plugrad.grads(scan_to_scalar)
     for traced, plain in zip(plugrad.jit(gradients)(*args), gradients(*args), strict=True):
         np.testing.assert_allclose(traced.numpy(), plain.numpy(), 1e-5, 1e-6)
 
@@ -112,10 +115,10 @@ def test_scan_of_no_round(wrap):
 
 def test_a_loop_reads_variables_and_their_gradients_arrive():
     weights = plugrad.Variable(plugrad.asarray(WEIGHTS))
-    start, inputs = tensors(START, INPUTS)
+    start, inputs = tensors(INITIAL_CARRY, INPUTS)
 
     def loss(start, inputs):
-        return plugrad.variable_grads(lambda: recurrent(weights, start, inputs), [weights])
+        return plugrad.variable_grads(lambda: scan_to_scalar(weights, start, inputs), [weights])
 
     value, (gradient,) = loss(start, inputs)
     step = plugrad.jit(loss)
@@ -153,7 +156,7 @@ def test_a_gradient_inside_a_loop_of_what_it_closes_over():
 
         return plugrad.sum(plugrad.scan(cell, start, length=3)[0] ** 2)
 
-    args = tensors(WEIGHTS, START)
+    args = tensors(WEIGHTS, INITIAL_CARRY)
     gradients = plugrad.grads(function)
     for traced, plain in zip(plugrad.jit(gradients)(*args), gradients(*args), strict=True):
         np.testing.assert_allclose(traced.numpy(), plain.numpy(), 1e-12, 1e-12)
@@ -170,8 +173,8 @@ def test_loops_in_loops():
         last, results = plugrad.scan(outer, start, inputs)
         return plugrad.sum(last) + plugrad.sum(results**2)
 
-    args = tensors(WEIGHTS, START, INPUTS)
-    for order in orders(function, 2):
+    args = tensors(WEIGHTS, INITIAL_CARRY, INPUTS)
+    for order in derivatives_up_to(function, 2):
         for traced, plain in zip(plugrad.jit(order)(*args), order(*args), strict=True):
             np.testing.assert_allclose(traced.numpy(), plain.numpy(), 1e-11, 1e-11)
 
@@ -184,7 +187,7 @@ def test_random_numbers_in_a_traced_loop_are_those_of_the_plain_one():
             length=4,
         )[0]
 
-    (x,) = tensors(START)
+    (x,) = tensors(INITIAL_CARRY)
     for function in (noisy, plugrad.grad(lambda x: plugrad.sum(noisy(x)))):
         step = plugrad.jit(function)
         plugrad.random.seed(1)
@@ -194,66 +197,73 @@ def test_random_numbers_in_a_traced_loop_are_those_of_the_plain_one():
         assert plain[0] != plain[1]
 
 
-def draw(shape=(3,)):
+def random_factor(shape=(3,)):
     return plugrad.random.uniform(shape, 0.5, 1.5, dtype="float64")
 
 
-def noisy_loop(x):
-    return plugrad.scan(lambda c, _: (plugrad.sin(c * draw()), c * c), x, length=4)
+def random_scan(x):
+    return plugrad.scan(lambda c, _: (plugrad.sin(c * random_factor()), c * c), x, length=4)
 
 
-def noisy_loops(x):
-    """A loop in a loop, with a choice in the inner one that draws differently on both sides."""
+def random_nested_scan(x):
+    """A loop in a loop, whose inner one has a conditional with random numbers in both branches."""
 
     def inner(c, _):
         flag = plugrad.sum(c) > 1.3
-        chosen = plugrad.cond(flag, lambda y: y * draw() + draw(), lambda y: y - draw(), c)
+        chosen = plugrad.cond(
+            flag, lambda y: y * random_factor() + random_factor(), lambda y: y - random_factor(), c
+        )
         return plugrad.sin(chosen), plugrad.sum(chosen)
 
     def outer(c, row):
-        c, sums = plugrad.scan(inner, c * draw(), length=3)
+        c, sums = plugrad.scan(inner, c * random_factor(), length=3)
         return c * row, sums
 
     return plugrad.scan(outer, x, plugrad.stack([x, x + 1]))
 
 
-def noisy_while(x):
-    """A loop of unknown length that draws, whose result is a constant."""
+def random_while_loop(x):
+    """A while loop with random numbers, whose result is a constant."""
     scale = plugrad.while_loop(
-        lambda y: y < 3, lambda y: y + draw(()), plugrad.zeros((), dtype="float64")
+        lambda y: y < 3, lambda y: y + random_factor(()), plugrad.zeros((), dtype="float64")
     )
-    return x * scale * draw(), x
+    return x * scale * random_factor(), x
 
 
-def noisy_whiles(x):
-    return plugrad.scan(lambda c, _: (plugrad.sin(noisy_while(c)[0]), draw()), x, length=3)
+def random_while_loops_in_scan(x):
+    return plugrad.scan(
+        lambda c, _: (plugrad.sin(random_while_loop(c)[0]), random_factor()), x, length=3
+    )
 
 
-NOISY = {f.__name__: f for f in (noisy_loop, noisy_loops, noisy_while, noisy_whiles)}
-WRAPPED = {
+RANDOM_LOOPS = {
+    f.__name__: f
+    for f in (random_scan, random_nested_scan, random_while_loop, random_while_loops_in_scan)
+}
+JIT_ORDERS = {
     "inside": lambda f, order: plugrad.jit(order(f)),
     "outside": lambda f, order: order(plugrad.jit(f)),
     "both": lambda f, order: plugrad.jit(order(plugrad.jit(f))),
 }
 
 
-@pytest.mark.parametrize("wrap", WRAPPED)
-@pytest.mark.parametrize("name", NOISY)
+@pytest.mark.parametrize("wrap", JIT_ORDERS)
+@pytest.mark.parametrize("name", RANDOM_LOOPS)
 def test_gradients_of_loops_that_draw_are_those_of_the_plain_ones(name, wrap):
     def loss(x):
-        last, results = NOISY[name](x)
+        last, results = RANDOM_LOOPS[name](x)
         return plugrad.sum(last**2) + plugrad.sum(results)
 
     def second(f):
         return plugrad.grad(lambda x: plugrad.sum(plugrad.grad(f)(x) ** 2))
 
-    (x,) = tensors(START)
+    (x,) = tensors(INITIAL_CARRY)
     for order in (plugrad.value_and_grad, second):
         found = []
-        for function in (order(loss), WRAPPED[wrap](loss, order)):
+        for function in (order(loss), JIT_ORDERS[wrap](loss, order)):
             plugrad.random.seed(1)
             results = [function(x) for _ in range(2)]
-            found.append([y.numpy() for y in iter_tensors([results, draw()])])
+            found.append([y.numpy() for y in iter_tensors([results, random_factor()])])
         for plain, traced in zip(*found, strict=True):
             np.testing.assert_allclose(traced, plain, 1e-10, 1e-12)
 
@@ -311,7 +321,7 @@ def test_a_traced_while_loop_has_no_gradient():
         plugrad.jit(plugrad.grad(function))(plugrad.asarray(3.0))
 
 
-ONE = 1.0
+CLOSED_OVER_NUMBER = 1.0
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, plugrad.jit], ids=["plain", "traced"])

@@ -14,53 +14,53 @@ from plugrad.saving import structure
 
 
 @pytest.fixture
-def path(tmp_path):
+def tree_path(tmp_path):
     return tmp_path / "tree.safetensors"
 
 
-def test_reading_takes_no_library(path, monkeypatch):
-    plugrad.save(path, {"x": plugrad.ones(2)})
+def test_reading_takes_no_library(tree_path, monkeypatch):
+    plugrad.save(tree_path, {"x": plugrad.ones(2)})
     monkeypatch.setitem(sys.modules, "safetensors", None)
-    assert plugrad.load(path)["x"].tolist() == [1.0, 1.0]
+    assert plugrad.load(tree_path)["x"].tolist() == [1.0, 1.0]
 
 
 @pytest.mark.parametrize("left", [0, 100, 8_000_000])
-def test_a_file_that_is_cut_off_while_it_is_read_is_an_error(path, left, monkeypatch):
-    """Not the end of the process, as with a mapped file."""
-    plugrad.save(path, {"a": plugrad.ones(1_000_000), "b": plugrad.ones(1_500_000)})
+def test_a_file_that_is_cut_off_while_it_is_read_is_an_error(tree_path, left, monkeypatch):
+    """It raises an error, and does not kill the process as a memory-mapped file would."""
+    plugrad.save(tree_path, {"a": plugrad.ones(1_000_000), "b": plugrad.ones(1_500_000)})
     read = structure.asarray
 
-    def cut_off(*arguments, **options):
-        os.truncate(path, left)
+    def truncate_then_read(*arguments, **options):
+        os.truncate(tree_path, left)
         return read(*arguments, **options)
 
-    monkeypatch.setattr(structure, "asarray", cut_off)
+    monkeypatch.setattr(structure, "asarray", truncate_then_read)
     with pytest.raises(
         DamagedFile, match=r"tree\.safetensors is damaged.* cut off while tensor 'b'"
     ):
-        plugrad.load(path)
+        plugrad.load(tree_path)
     with pytest.raises(DamagedFile, match=r"tree\.safetensors is damaged"):
-        plugrad.load(path)
+        plugrad.load(tree_path)
 
 
-def test_replaced_or_deleted_files_are_read_to_their_end(path, monkeypatch):
-    plugrad.save(path, {"a": plugrad.ones(3), "b": plugrad.ones(2)})
+def test_replaced_or_deleted_files_are_read_to_their_end(tree_path, monkeypatch):
+    plugrad.save(tree_path, {"a": plugrad.ones(3), "b": plugrad.ones(2)})
     read = structure.asarray
 
-    def delete(*arguments, **options):
-        path.unlink(missing_ok=True)
+    def delete_then_read(*arguments, **options):
+        tree_path.unlink(missing_ok=True)
         return read(*arguments, **options)
 
-    monkeypatch.setattr(structure, "asarray", delete)
-    assert plugrad.load(path)["b"].tolist() == [1.0, 1.0]
+    monkeypatch.setattr(structure, "asarray", delete_then_read)
+    assert plugrad.load(tree_path)["b"].tolist() == [1.0, 1.0]
 
 
-HUGE = "9" * 300
-HEADERS = {
-    "huge size": f'{{"x": {{"dtype": "F32", "shape": [{HUGE}], "data_offsets": [0, 4]}}}}',
-    "huge sizes": f'{{"x": {{"dtype": "F32", "shape": [{", ".join([HUGE] * 5000)}], "data_offsets": [0, 4]}}}}',
-    "no elements of huge size": f'{{"x": {{"dtype": "F32", "shape": [0, {HUGE}], "data_offsets": [0, 0]}}}}',
-    "huge offset": f'{{"x": {{"dtype": "F32", "shape": [1], "data_offsets": [{HUGE}, {HUGE}]}}}}',
+HUGE_NUMBER = "9" * 300
+DAMAGED_HEADERS = {
+    "huge size": f'{{"x": {{"dtype": "F32", "shape": [{HUGE_NUMBER}], "data_offsets": [0, 4]}}}}',
+    "huge sizes": f'{{"x": {{"dtype": "F32", "shape": [{", ".join([HUGE_NUMBER] * 5000)}], "data_offsets": [0, 4]}}}}',
+    "no elements of huge size": f'{{"x": {{"dtype": "F32", "shape": [0, {HUGE_NUMBER}], "data_offsets": [0, 0]}}}}',
+    "huge offset": f'{{"x": {{"dtype": "F32", "shape": [1], "data_offsets": [{HUGE_NUMBER}, {HUGE_NUMBER}]}}}}',
     "too many digits": f'{{"x": {{"dtype": "F32", "shape": [{"9" * 5000}], "data_offsets": [0, 4]}}}}',
     "many axes": f'{{"x": {{"dtype": "F32", "shape": {[1] * 65}, "data_offsets": [0, 4]}}}}',
     "negative": '{"x": {"dtype": "F32", "shape": [-1], "data_offsets": [4, 0]}}',
@@ -78,24 +78,24 @@ HEADERS = {
 }
 
 
-@pytest.mark.parametrize("header", HEADERS.values(), ids=HEADERS)
-def test_headers_that_make_no_sense_are_refused_soon(path, header):
-    path.write_bytes(len(header).to_bytes(8, "little") + header.encode() + b"\0" * 4)
+@pytest.mark.parametrize("header", DAMAGED_HEADERS.values(), ids=DAMAGED_HEADERS)
+def test_headers_that_make_no_sense_are_refused_soon(tree_path, header):
+    tree_path.write_bytes(len(header).to_bytes(8, "little") + header.encode() + b"\0" * 4)
     start = time.process_time()
     with pytest.raises(DamagedFile, match=r"tree\.safetensors is damaged"):
-        plugrad.load(path)
+        plugrad.load(tree_path)
     assert time.process_time() - start < 1
 
 
-def test_huge_numbers_of_a_tree_come_back(path):
+def test_huge_numbers_of_a_tree_come_back(tree_path):
     tree = {"n": 10**400, "key": {10**400: -(10**5000)}}
-    plugrad.save(path, tree)
-    assert plugrad.load(path) == tree
+    plugrad.save(tree_path, tree)
+    assert plugrad.load(tree_path) == tree
 
 
 # --- what killed processes leave ------------------------------------------------------------------
 
-KILLED = """
+KILLED_PROGRAM = """
 import os, signal, sys
 import plugrad
 from plugrad.saving import checkpoint, structure
@@ -111,9 +111,9 @@ plugrad.save(sys.argv[1], {"x": plugrad.ones(3)})
 """
 
 
-def saving_process(path, what):
+def start_saving_process(path, what):
     process = subprocess.Popen(
-        [sys.executable, "-c", KILLED, path, what],
+        [sys.executable, "-c", KILLED_PROGRAM, path, what],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -123,35 +123,35 @@ def saving_process(path, what):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="folders have no locks there")
-def test_the_next_save_removes_what_killed_ones_left(path):
-    saving_process(path, "kill").communicate()
-    neighbour = path.with_name("other.safetensors")
-    saving_process(neighbour, "kill").communicate()
-    assert len(os.listdir(path.parent)) == 2
-    plugrad.save(path, 1)
-    left = sorted(os.listdir(path.parent))
+def test_the_next_save_removes_what_killed_ones_left(tree_path):
+    start_saving_process(tree_path, "kill").communicate()
+    neighbour = tree_path.with_name("other.safetensors")
+    start_saving_process(neighbour, "kill").communicate()
+    assert len(os.listdir(tree_path.parent)) == 2
+    plugrad.save(tree_path, 1)
+    left = sorted(os.listdir(tree_path.parent))
     assert left[0].startswith(".other.safetensors.")
-    assert left[1:] == [path.name]
-    assert plugrad.load(path) == 1
+    assert left[1:] == [tree_path.name]
+    assert plugrad.load(tree_path) == 1
 
 
 @pytest.mark.skipif(os.name != "posix", reason="folders have no locks there")
-def test_what_another_process_is_writing_stays(path):
-    process = saving_process(path, "wait")
-    before = os.listdir(path.parent)
-    plugrad.save(path, 1)
-    assert set(os.listdir(path.parent)) == {*before, path.name}
+def test_what_another_process_is_writing_stays(tree_path):
+    process = start_saving_process(tree_path, "wait")
+    before = os.listdir(tree_path.parent)
+    plugrad.save(tree_path, 1)
+    assert set(os.listdir(tree_path.parent)) == {*before, tree_path.name}
     process.communicate("")
-    plugrad.save(path, 2)
-    assert os.listdir(path.parent) == [path.name]
+    plugrad.save(tree_path, 2)
+    assert os.listdir(tree_path.parent) == [tree_path.name]
 
 
-def test_threads_that_save_to_one_path_leave_one_of_the_files(path):
+def test_threads_that_save_to_one_path_leave_one_of_the_files(tree_path):
     def save(number):
         for _ in range(20):
-            plugrad.save(path, number)
+            plugrad.save(tree_path, number)
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(save, range(4)))
-    assert plugrad.load(path) in range(4)
-    assert os.listdir(path.parent) == [path.name]
+    assert plugrad.load(tree_path) in range(4)
+    assert os.listdir(tree_path.parent) == [tree_path.name]

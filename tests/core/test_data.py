@@ -12,11 +12,11 @@ from plugrad.errors import ArgumentValueError, ConfigError, UnsupportedDtype
 from plugrad.extend import host_value
 from plugrad.types.dtype import DTYPES, as_dtype, nearest_dtype
 
-SETTING = "unsupported_dtype"
+UNSUPPORTED_DTYPE_SETTING = "unsupported_dtype"
 
 
 @pytest.fixture(autouse=True)
-def unwarned(monkeypatch):
+def forget_warned_dtypes(monkeypatch):
     monkeypatch.setattr(state, "warned_dtypes", set())
 
 
@@ -45,7 +45,7 @@ def test_nearest_dtype(dtype, available, wanted):
     assert found is (wanted and as_dtype(wanted))
 
 
-WAYS = {
+CONVERSIONS = {
     "asarray": lambda x, there: plugrad.asarray(x, device=there),
     "to_device": plugrad.to_device,
     "from_dlpack": lambda x, there: plugrad.from_dlpack(x, device=there),
@@ -57,13 +57,13 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_data_take_the_nearest_dtype_with_one_warning(way, fake, recwarn):
+@pytest.mark.parametrize("way", CONVERSIONS)
+def test_data_take_the_nearest_dtype_with_one_warning(way, fake_backend_name, recwarn):
     warnings.simplefilter("always")
-    with plugrad.use(fake):
+    with plugrad.use(fake_backend_name):
         for _ in range(2):
-            y = WAYS[way](np.array([0.5, 1.0]), fake)
-            assert (y.dtype, y.backend.name) == ("float32", fake)
+            y = CONVERSIONS[way](np.array([0.5, 1.0]), fake_backend_name)
+            assert (y.dtype, y.backend.name) == ("float32", fake_backend_name)
     (warning,) = recwarn
     assert warning.filename == __file__
     assert str(warning.message) == (
@@ -72,36 +72,36 @@ def test_data_take_the_nearest_dtype_with_one_warning(way, fake, recwarn):
     )
 
 
-def test_each_dtype_has_its_warning(fake):
+def test_each_dtype_has_its_warning(fake_backend_name):
     for values, wanted in (
         (np.arange(2.0), "float32"),
         (np.arange(2), "int32"),
         (np.uint8([200]), "int32"),
     ):
         with pytest.warns(RuntimeWarning, match=f"does not have {values.dtype}.*become {wanted}"):
-            y = plugrad.asarray(values, device=fake)
+            y = plugrad.asarray(values, device=fake_backend_name)
         assert (y.dtype, y.tolist()) == (wanted, values.tolist())
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_setting_makes_it_an_error_or_silent(way, fake):
+@pytest.mark.parametrize("way", CONVERSIONS)
+def test_setting_makes_it_an_error_or_silent(way, fake_backend_name):
     x = np.array([0.5, 1.0])
-    with plugrad.use(fake):
-        plugrad.config.set(SETTING, "silent")
-        assert WAYS[way](x, fake).dtype == "float32"
-        plugrad.config.set(SETTING, "error")
+    with plugrad.use(fake_backend_name):
+        plugrad.config.set(UNSUPPORTED_DTYPE_SETTING, "silent")
+        assert CONVERSIONS[way](x, fake_backend_name).dtype == "float32"
+        plugrad.config.set(UNSUPPORTED_DTYPE_SETTING, "error")
         with pytest.raises(UnsupportedDtype, match="'fake_device' does not have float64"):
-            WAYS[way](x, fake)
+            CONVERSIONS[way](x, fake_backend_name)
 
 
 def test_setting_has_four_values(monkeypatch):
     monkeypatch.setenv("PLUGRAD_UNSUPPORTED_DTYPE", "silent")
-    assert plugrad.config.get(SETTING) == "silent"
+    assert plugrad.config.get(UNSUPPORTED_DTYPE_SETTING) == "silent"
     with pytest.raises(ConfigError, match="expected is 'convert', 'silent', 'always' or 'error'"):
-        plugrad.config.set(SETTING, "warn")
+        plugrad.config.set(UNSUPPORTED_DTYPE_SETTING, "warn")
 
 
-REQUESTS = {
+DTYPE_REQUESTS = {
     "asarray": lambda there: plugrad.asarray(np.zeros(2), dtype="float64", device=there),
     "asarray of a tensor": lambda there: plugrad.asarray(
         plugrad.zeros(2, device=there), dtype="float64"
@@ -118,69 +118,72 @@ REQUESTS = {
 }
 
 
-@pytest.mark.parametrize("way", REQUESTS)
+@pytest.mark.parametrize("way", DTYPE_REQUESTS)
 @pytest.mark.parametrize("policy", ["convert", "silent", "error"])
-def test_a_dtype_that_is_asked_for_is_not_replaced(way, policy, fake):
-    plugrad.config.set(SETTING, policy)
+def test_a_dtype_that_is_asked_for_is_not_replaced(way, policy, fake_backend_name):
+    plugrad.config.set(UNSUPPORTED_DTYPE_SETTING, policy)
     with pytest.raises(UnsupportedDtype, match=r"'fake_device' does not have (float|int)64"):
-        REQUESTS[way](fake)
+        DTYPE_REQUESTS[way](fake_backend_name)
 
 
-@pytest.mark.parametrize("way", REQUESTS)
-def test_always_replaces_a_dtype_that_is_asked_for(way, fake, recwarn):
-    plugrad.config.set(SETTING, "always")
+@pytest.mark.parametrize("way", DTYPE_REQUESTS)
+def test_always_replaces_a_dtype_that_is_asked_for(way, fake_backend_name, recwarn):
+    plugrad.config.set(UNSUPPORTED_DTYPE_SETTING, "always")
     plugrad.config.set("fallback", "silent")  # it has few kernels
-    y = REQUESTS[way](fake)
-    assert (y.dtype, y.backend.name) == ("int32" if way == "integers" else "float32", fake)
+    y = DTYPE_REQUESTS[way](fake_backend_name)
+    assert (y.dtype, y.backend.name) == (
+        "int32" if way == "integers" else "float32",
+        fake_backend_name,
+    )
     assert not recwarn
 
 
-def test_always_replaces_no_kind_and_no_dtype_of_a_tensor_that_is_copied(fake):
-    plugrad.config.set(SETTING, "always")
-    assert plugrad.asarray(np.zeros(2), device=fake).dtype == "float32"
+def test_always_replaces_no_kind_and_no_dtype_of_a_tensor_that_is_copied(fake_backend_name):
+    plugrad.config.set(UNSUPPORTED_DTYPE_SETTING, "always")
+    assert plugrad.asarray(np.zeros(2), device=fake_backend_name).dtype == "float32"
     for call in (
-        lambda: plugrad.zeros(2, dtype="complex64", device=fake),
-        lambda: plugrad.asarray(np.zeros(2), device="cpu").to(fake),
+        lambda: plugrad.zeros(2, dtype="complex64", device=fake_backend_name),
+        lambda: plugrad.asarray(np.zeros(2), device="cpu").to(fake_backend_name),
     ):
         with pytest.raises(UnsupportedDtype, match="does not have"):
             call()
 
 
-def test_numbers_that_do_not_fit_are_refused_and_never_wrapped(fake):
-    plugrad.config.set(SETTING, "silent")
+def test_numbers_that_do_not_fit_are_refused_and_never_wrapped(fake_backend_name):
+    plugrad.config.set(UNSUPPORTED_DTYPE_SETTING, "silent")
     for wrong in (np.array([2**31]), np.uint64(2**63), np.array([1, -(2**40)])):
         with pytest.raises(ArgumentValueError, match="does not fit int32"):
-            plugrad.asarray(wrong, device=fake)
-    assert plugrad.asarray(np.array([2**31 - 1, -(2**31)]), device=fake).tolist() == [
+            plugrad.asarray(wrong, device=fake_backend_name)
+    assert plugrad.asarray(np.array([2**31 - 1, -(2**31)]), device=fake_backend_name).tolist() == [
         2**31 - 1,
         -(2**31),
     ]
 
 
-def test_kinds_that_a_backend_does_not_have_are_refused(fake):
+def test_kinds_that_a_backend_does_not_have_are_refused(fake_backend_name):
     for wrong in (np.zeros(2, "complex64"), 1j, "text"):
         with pytest.raises(UnsupportedDtype):
-            plugrad.asarray(wrong, device=fake)
+            plugrad.asarray(wrong, device=fake_backend_name)
 
 
-def test_saved_tensors_take_the_nearest_dtype(fake, tmp_path):
+def test_saved_tensors_take_the_nearest_dtype(fake_backend_name, tmp_path):
     path = tmp_path / "x.safetensors"
     plugrad.save(path, [plugrad.asarray([0.5], dtype="float64"), plugrad.Variable(np.arange(3))])
-    plugrad.config.set(SETTING, "silent")
-    assert [(x.dtype, x.tolist()) for x in plugrad.load(path, device=fake)] == [
+    plugrad.config.set(UNSUPPORTED_DTYPE_SETTING, "silent")
+    assert [(x.dtype, x.tolist()) for x in plugrad.load(path, device=fake_backend_name)] == [
         ("float32", [0.5]),
         ("int32", [0, 1, 2]),
     ]
-    plugrad.config.set(SETTING, "error")
+    plugrad.config.set(UNSUPPORTED_DTYPE_SETTING, "error")
     with pytest.raises(UnsupportedDtype, match="does not have float64"):
-        plugrad.load(path, device=fake)
+        plugrad.load(path, device=fake_backend_name)
 
 
 # --- one program, every backend -------------------------------------------------------------------
 
 
-def program():
-    """Train on what NumPy, Python and files give: float64, int64, uint8, uint16, bools and lists."""
+def train_on_mixed_dtypes():
+    """Train on data as NumPy, Python and files provide it: float64, int64, uint8, uint16, bools and lists."""
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (12, 8, 8, 1), dtype=np.uint8)
     labels = rng.integers(0, 3, 12)
@@ -211,14 +214,14 @@ def program():
 
 
 @pytest.fixture(scope="module")
-def expected():
+def cpu_losses():
     with plugrad.use("cpu"):
-        return program()
+        return train_on_mixed_dtypes()
 
 
 @pytest.mark.filterwarnings("ignore:backend '.*' does not have:RuntimeWarning")
 @pytest.mark.parametrize("name", ["cpu", "wasm", "webgpu"])
-def test_environment_alone_chooses_where_a_program_runs(name, expected, monkeypatch):
+def test_environment_alone_chooses_where_a_program_runs(name, cpu_losses, monkeypatch):
     monkeypatch.setenv("PLUGRAD_BACKEND", name)
     plugrad.config.reset()
     try:
@@ -229,5 +232,5 @@ def test_environment_alone_chooses_where_a_program_runs(name, expected, monkeypa
         name,
         "environment variable PLUGRAD_BACKEND",
     )
-    for actual, wanted in zip(program(), expected, strict=True):
+    for actual, wanted in zip(train_on_mixed_dtypes(), cpu_losses, strict=True):
         np.testing.assert_allclose(actual, wanted, rtol=1e-4, atol=1e-5)

@@ -19,7 +19,7 @@ def _on_cpu():
 
 @pytest.mark.parametrize("op", ["conv2d", "max_pool", "avg_pool"])
 def test_numeric_padding_looks_at_each_axis_by_itself(op):
-    """The width follows from the filter's width and the horizontal stride."""
+    """The width depends on the filter's width and the horizontal stride."""
     x = plugrad.ones((1, 7, 9, 1))
     if op == "conv2d":
         y = plugrad.conv2d(x, plugrad.ones((2, 5, 1, 1)), strides=(3, 2), padding=1)
@@ -29,7 +29,7 @@ def test_numeric_padding_looks_at_each_axis_by_itself(op):
 
 
 def test_same_padding_of_volumes_is_never_negative():
-    """A filter of one cell with stride 3 takes cells 0 and 3 of 5, not 1 and 4."""
+    """A filter of size 1 with stride 3 reads elements 0 and 3 of 5, not 1 and 4."""
     x = plugrad.reshape(plugrad.arange(5, dtype="float32"), (1, 5, 1, 1, 1))
     pooled = plugrad.max_pool3d(x, 1, (3, 1, 1), "same")
     filtered = plugrad.conv3d(x, plugrad.ones((1, 1, 1, 1, 1)), (3, 1, 1), "same")
@@ -182,7 +182,7 @@ def test_backend_names_may_have_underscores():
 
 
 def test_a_block_ends_when_it_fails():
-    """TensorFlow.js's profile stays on; whatever plugrad switches on for a block it switches off."""
+    """TensorFlow.js's profile stays on after an error; each block of plugrad ends with an error."""
     before = plugrad.memory().tensors
 
     def fails():
@@ -199,7 +199,7 @@ def test_a_block_ends_when_it_fails():
 
 
 def test_adadelta_uses_its_accumulator_after_the_update():
-    """The first step on v² at 1 with rate 1 and epsilon 1e-6 is about 0.0045 (Zeiler, 2012); it does not jump by 2."""
+    """The first step for v² = 1, with rate 1 and epsilon 1e-6, is about 0.0045 (Zeiler, 2012), not 2."""
     v = plugrad.Variable(np.float64(1.0))
     optimizers.Adadelta(1.0, 0.95, 1e-6).minimize(lambda: v * v, [v])
     step = np.sqrt(1e-6 / (0.05 * 4 + 1e-6)) * 2
@@ -216,7 +216,7 @@ def test_momentum_that_is_set_counts():
 
 
 def test_slots_belong_to_variables():
-    """A variable that is left out of a step keeps its own momentum."""
+    """A variable that a step does not update keeps its own momentum."""
     a, b = plugrad.Variable(0.0), plugrad.Variable(0.0)
     optimizer = optimizers.Momentum(1.0, momentum=0.5)
     optimizer.apply_gradients([(a, tensor(1.0)), (b, tensor(10.0))])

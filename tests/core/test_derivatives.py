@@ -10,8 +10,8 @@ from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeE
 from plugrad.tensor.trees import iter_leaves, map_tree
 
 
-def differences(function, x, step=1e-5):
-    """Return the central differences of a NumPy function: shape (*value, *x)."""
+def central_differences(function, x, step=1e-5):
+    """Return the Jacobian of a NumPy function by central differences, of shape (*value, *x)."""
     columns = []
     for place in np.ndindex(x.shape):
         moved = [x.copy(), x.copy()]
@@ -22,8 +22,8 @@ def differences(function, x, step=1e-5):
     return np.stack(columns, -1).reshape(*value.shape, *x.shape)
 
 
-def on_arrays(function):
-    """Return a function of tensors as one of arrays."""
+def numpy_function(function):
+    """Return a function of arrays, given a function of tensors."""
     return lambda *xs: function(*map(plugrad.asarray, xs)).numpy()
 
 
@@ -37,8 +37,8 @@ def test_jvp_is_the_directional_derivative(rng):
         return plugrad.sin(x) @ plugrad.permute_dims(x, (1, 0))
 
     value, tangent = plugrad.jvp(f, (x,), (v,))
-    np.testing.assert_allclose(value.numpy(), on_arrays(f)(x))
-    expected = (on_arrays(f)(x + 1e-6 * v) - on_arrays(f)(x - 1e-6 * v)) / 2e-6
+    np.testing.assert_allclose(value.numpy(), numpy_function(f)(x))
+    expected = (numpy_function(f)(x + 1e-6 * v) - numpy_function(f)(x - 1e-6 * v)) / 2e-6
     np.testing.assert_allclose(tangent.numpy(), expected, rtol=1e-7, atol=1e-8)
 
 
@@ -84,7 +84,7 @@ def test_jacobian_is_that_of_differences(shape, rng):
 
     actual = plugrad.jacobian(f)(x)
     assert actual.shape == (2, *shape, *shape)
-    np.testing.assert_allclose(actual.numpy(), differences(on_arrays(f), x), atol=1e-8)
+    np.testing.assert_allclose(actual.numpy(), central_differences(numpy_function(f), x), atol=1e-8)
 
 
 def test_jacobian_of_several_arguments(rng):
@@ -153,7 +153,7 @@ def test_hessian_of_a_two_layer_classifier_is_that_of_differences(rng):
 
             assert actual[i][j].shape == first.shape + second.shape
             np.testing.assert_allclose(
-                actual[i][j].numpy(), differences(gradient, second), atol=1e-8
+                actual[i][j].numpy(), central_differences(gradient, second), atol=1e-8
             )
 
 
@@ -187,7 +187,7 @@ def test_gradients_of_all_arguments():
 
 
 def test_gradient_penalty_trains(rng, backend):
-    """The norm of a network's gradient is a loss like any other."""
+    """The norm of a network's gradient can be minimized like any other loss."""
     x = plugrad.asarray(rng.normal(size=(8, 3)).astype("float32"))
     w = plugrad.Variable(rng.normal(size=(3, 4)).astype("float32"))
     v = plugrad.Variable(rng.normal(size=(4, 1)).astype("float32"))
@@ -203,7 +203,7 @@ def test_gradient_penalty_trains(rng, backend):
 
 
 def test_ten_thousand_steps_leave_nothing_behind(rng):
-    """Tensors and bytes stay the same, and no reference cycle waits for the collector."""
+    """The numbers of tensors and bytes stay the same, and no reference cycles are left to the garbage collector."""
     x, y = (plugrad.asarray(rng.normal(size=(4, n)).astype("float32")) for n in (3, 2))
     w = plugrad.Variable(rng.normal(size=(3, 2)).astype("float32"))
     optimizer = plugrad.optimizers.Adam(1e-3)
@@ -230,7 +230,7 @@ def test_ten_thousand_steps_leave_nothing_behind(rng):
 # --- checkpoint ------------------------------------------------------------------------------------
 
 
-def deep(x):
+def repeated_sine(x):
     for _ in range(5):
         x = plugrad.sin(x) * x
     return x
@@ -243,7 +243,9 @@ def test_checkpoint_changes_no_derivative(rng):
         return lambda x: plugrad.sum(f(x) * x)
 
     for transform in (plugrad.grad, plugrad.hessian):
-        plain, recomputed = (transform(total(f))(x) for f in (deep, plugrad.checkpoint(deep)))
+        plain, recomputed = (
+            transform(total(f))(x) for f in (repeated_sine, plugrad.checkpoint(repeated_sine))
+        )
         np.testing.assert_allclose(recomputed.numpy(), plain.numpy(), rtol=1e-13)
 
 
@@ -252,11 +254,11 @@ def test_checkpoint_keeps_only_the_arguments():
 
     def watched(x):
         runs.append(x.node is not None)
-        return deep(x)
+        return repeated_sine(x)
 
     x = plugrad.asarray(np.ones(1 << 16, np.float32))
     held = {}
-    for name, f in (("plain", deep), ("recomputed", plugrad.checkpoint(watched))):
+    for name, f in (("plain", repeated_sine), ("recomputed", plugrad.checkpoint(watched))):
         before = plugrad.memory().bytes
         _, pull = plugrad.vjp(lambda x, f=f: plugrad.sum(f(x)), x)
         held[name] = plugrad.memory().bytes - before

@@ -114,23 +114,23 @@ def test_elementwise_kernels_broadcast_or_say_why_not(backend):
         binary.add(plugrad.ones(2), plugrad.ones(3))
 
 
-def test_operators_check_what_kernels_check(fake, x):
+def test_operators_check_what_kernels_check(fake_backend_name, x):
     with pytest.raises(BackendMismatch, match=r"live on cpu:0 and fake_device:0"):
-        x + x.to(fake)
+        x + x.to(fake_backend_name)
 
 
 # --- the setting debug ----------------------------------------------------------------------------
 
 
 @pytest.fixture
-def debug():
+def debug_setting():
     plugrad.config.set("debug", True)
     yield
     plugrad.config.reset("debug")
 
 
-def broken_abs(function):
-    """Override Abs without the warning that the setting debug asks for."""
+def override_abs(function):
+    """Override Abs without the warning of the setting `debug`."""
     return pytest.warns(RuntimeWarning, match="is replaced"), plugrad.override_kernel(
         "Abs", "cpu", function
     )
@@ -146,15 +146,15 @@ def broken_abs(function):
         (lambda x: np.abs(x, out=x), "has changed its input 'x'"),
     ],
 )
-def test_results_that_break_the_contract_are_errors_in_debug_mode(function, message, debug):
+def test_results_that_break_the_contract_are_errors_in_debug_mode(function, message, debug_setting):
     x = plugrad.asarray([-1.0, 2.0])
-    warns, override = broken_abs(function)
+    warns, override = override_abs(function)
     with warns, override, pytest.raises(KernelFailed, match=message) as raised:
         plugrad.abs(x)
     assert "Abs on backend 'cpu' (plugrad-cpu)" in str(raised.value)
 
 
-def test_debug_mode_changes_no_value_and_ends(debug, backend):
+def test_debug_mode_changes_no_value_and_ends(debug_setting, backend):
     x = plugrad.asarray([[3.0, -1.0], [np.nan, 2.0]])
     checked = [plugrad.abs(x), plugrad.top_k(x)[0], plugrad.sum(x, axis=0), plugrad.ones((2, 1))]
     plugrad.config.reset("debug")
@@ -168,21 +168,21 @@ def test_debug_mode_changes_no_value_and_ends(debug, backend):
 # --- devices --------------------------------------------------------------------------------------
 
 
-def test_a_closed_backend_is_not_kept_alive(registered, fake_type):
-    class Plain(fake_type):
+def test_a_closed_backend_is_not_kept_alive(register_for_test, fake_backend_class):
+    class MinimalBackend(fake_backend_class):
         def open(self, device):
             self.device = "0"
             table = KernelTable(self.name)
             table.update({binary.add: np.add})
             return table
 
-    registered("fake_device", Plain)
+    register_for_test("fake_device", MinimalBackend)
     with plugrad.use("fake_device"):
         x = plugrad.asarray([1.0]) + 1.0  # makes a constant on the device
         backend = weakref.ref(x.backend)
         plugrad.close_backend(x.backend)
     del x
-    fake_type.events.clear()
+    fake_backend_class.events.clear()
     plugrad.config.reset()
     gc.collect()
     assert backend() is None
@@ -207,8 +207,8 @@ def test_device_arguments_take_a_backend(backend):
     assert x.to(x.backend).array is x.array
 
 
-def test_kernels_without_inputs_run_on_the_backend_that_is_given(fake):
-    with plugrad.use(fake):
+def test_kernels_without_inputs_run_on_the_backend_that_is_given(fake_backend_name):
+    with plugrad.use(fake_backend_name):
         backend = plugrad.which().backend
     made = plugrad.kernels.creation.fill.on(
         backend, shape=(2,), value=1.0, dtype=plugrad.as_dtype("float32")
@@ -231,7 +231,7 @@ def test_a_kernel_of_ones_own_is_checked_like_any_other(x):
 
 
 def test_what_an_op_remembers_of_right_arguments_does_not_let_wrong_ones_pass():
-    """True, 1 and 1.0 are equal, and so are (0, 1) and (0.0, 1.0)."""
+    """True, 1 and 1.0 are equal in Python, and so are (0, 1) and (0.0, 1.0)."""
     x = plugrad.asarray([[1.0, 2.0], [3.0, 4.0]])
     right_and_wrong = [
         (lambda n: plugrad.zeros(n), 2, 2.0, ShapeError),

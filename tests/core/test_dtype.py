@@ -20,7 +20,7 @@ FLOATING = ["float32", "float64"]
 COMPLEX = ["complex64", "complex128"]
 
 # The rows of the standard's tables: (type, type, result).
-TABLE = [
+PROMOTION_TABLE = [
     *[(a, b, max(a, b, key=names.index)) for names in (SIGNED, UNSIGNED) for a in names for b in names],
     ("int8", "uint8", "int16"), ("int8", "uint16", "int32"), ("int8", "uint32", "int64"),
     ("int16", "uint8", "int16"), ("int16", "uint16", "int32"), ("int16", "uint32", "int64"),
@@ -35,7 +35,7 @@ TABLE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("a", "b", "result"), TABLE)
+@pytest.mark.parametrize(("a", "b", "result"), PROMOTION_TABLE)
 def test_promotion_is_the_standards(a, b, result):
     a, b = as_dtype(a), as_dtype(b)
     assert promote(a, b) == promote(b, a) == result
@@ -152,7 +152,7 @@ def test_a_dtype_equals_its_name_but_is_no_string():
 
 
 def test_looking_up_a_dtype_calls_no_python():
-    """A call of a kernel looks up several."""
+    """A call of a kernel looks up several dtypes, so the lookup must be fast."""
     calls = []
     table, accepted = {d: d for d in DTYPES}, plugrad.kernels.unary.exp.accepted_dtypes
     sys.setprofile(lambda frame, event, _: calls.append(frame) if event == "call" else None)

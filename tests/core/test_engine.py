@@ -178,8 +178,8 @@ def test_unknown_kernel_suggests_the_nearest_name(x):
         plugrad.run_kernel("Mutiply", {"a": x, "b": x})
 
 
-def test_missing_kernel_names_who_has_it_and_the_remedy(fake):
-    y = plugrad.asarray([1.0], device=fake)
+def test_missing_kernel_names_who_has_it_and_the_remedy(fake_backend_name):
+    y = plugrad.asarray([1.0], device=fake_backend_name)
     with pytest.raises(
         KernelNotFound,
         match=r"'fake_device' does not implement kernel 'Log'; .*'cpu'.*x\.to\('cpu'\)",
@@ -205,8 +205,8 @@ def test_declared_kernel_that_nobody_implements_says_so(x):
 # --- backends -------------------------------------------------------------------------------------
 
 
-def test_inputs_on_two_backends_are_refused_with_the_remedy(x, fake):
-    y = plugrad.asarray([1.0, 2.0, 3.0], device=fake)
+def test_inputs_on_two_backends_are_refused_with_the_remedy(x, fake_backend_name):
+    y = plugrad.asarray([1.0, 2.0, 3.0], device=fake_backend_name)
     for call in (lambda: x + y, lambda: x < y, lambda: plugrad.concat([y, x[0]])):
         with pytest.raises(
             BackendMismatch, match=r"live on .*; move one of them, as in x\.to\('(cpu:0|fake)"
@@ -216,20 +216,23 @@ def test_inputs_on_two_backends_are_refused_with_the_remedy(x, fake):
         plugrad.run_kernel("Add", {"a": x, "b": y})
 
 
-def test_inputs_on_two_devices_of_a_backend_are_refused(fake):
-    x, y = plugrad.ones(3, device=fake), plugrad.ones(3, device=f"{fake}:1")
+def test_inputs_on_two_devices_of_a_backend_are_refused(fake_backend_name):
+    x, y = (
+        plugrad.ones(3, device=fake_backend_name),
+        plugrad.ones(3, device=f"{fake_backend_name}:1"),
+    )
     with pytest.raises(BackendMismatch, match="fake_device:0 and fake_device:1"):
         x + y
 
 
-def test_ops_run_where_their_inputs_live(x, fake):
-    y = plugrad.asarray([1.0, 2.0], device=fake)
+def test_ops_run_where_their_inputs_live(x, fake_backend_name):
+    y = plugrad.asarray([1.0, 2.0], device=fake_backend_name)
     with plugrad.use("cpu"):
         assert (y + y).device == "fake_device:0"
         assert (2 * y).tolist() == [2.0, 4.0]
         assert (y + np.ones(2, "float32")).device == "fake_device:0"
         assert plugrad.exp(y).device == "fake_device:0"
-    with plugrad.use(fake):
+    with plugrad.use(fake_backend_name):
         assert (x * 2).device == "cpu:0"
 
 
@@ -323,7 +326,7 @@ def test_lack_of_memory_is_plugrads_own_error(x):
 
 
 @pytest.fixture
-def scaled():
+def scaled_kernel():
     @kernel("Scaled", family="tests")
     def scaled(x: Spec, scale: Spec | None = None, offset: Spec | None = None) -> Spec:
         return Shaped(x.shape, x.dtype)
@@ -342,24 +345,25 @@ def scaled():
     return scaled
 
 
-def test_optional_inputs_may_be_absent(x, scaled):
+def test_optional_inputs_may_be_absent(x, scaled_kernel):
     two = plugrad.asarray(2.0)
-    assert scaled.optional_inputs == {"scale", "offset"}
+    assert scaled_kernel.optional_inputs == {"scale", "offset"}
     assert plugrad.run_kernel("Scaled", {"x": x}).tolist() == x.tolist()
     assert plugrad.run_kernel("Scaled", {"x": x, "scale": two}).tolist() == (x * 2).tolist()
     assert plugrad.run_kernel("Scaled", {"x": x, "offset": two}).tolist() == (x + 2).tolist()
-    assert scaled(x, None, two).tolist() == (x + 2).tolist()
+    assert scaled_kernel(x, None, two).tolist() == (x + 2).tolist()
 
 
-def test_gradient_flows_past_absent_inputs(x, scaled):
+def test_gradient_flows_past_absent_inputs(x, scaled_kernel):
     assert (
-        plugrad.grad(lambda x: plugrad.sum(scaled(x, None, x * x)))(x).tolist()
+        plugrad.grad(lambda x: plugrad.sum(scaled_kernel(x, None, x * x)))(x).tolist()
         == (1 + 2 * x).tolist()
     )
     assert (
-        plugrad.grad(lambda s: plugrad.sum(scaled(x, s, None)))(plugrad.asarray(3.0)).item() == 21.0
+        plugrad.grad(lambda s: plugrad.sum(scaled_kernel(x, s, None)))(plugrad.asarray(3.0)).item()
+        == 21.0
     )
-    first = plugrad.grad(lambda y: plugrad.sum(scaled(y, y, None)))
+    first = plugrad.grad(lambda y: plugrad.sum(scaled_kernel(y, y, None)))
     second = plugrad.grad(lambda x: plugrad.sum(first(x)))
     assert second(x).tolist() == [[2.0] * 3] * 2
 

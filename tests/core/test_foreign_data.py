@@ -18,11 +18,11 @@ from plugrad.errors import ArgumentValueError, ConfigError, DamagedFile, ShapeEr
 from plugrad.settings.layers import config
 from plugrad.tensor.backend import copy_to_backend_array
 
-HUGE = "9" * 400
+HUGE_NUMBER = "9" * 400
 
 
-def run(program, *, folder=None, **variables):
-    """Return what a program prints; it must end soon."""
+def run_limited(program, *, folder=None, **variables):
+    """Return the output of a program, which must end soon."""
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program)],
         capture_output=True,
@@ -38,20 +38,20 @@ def run(program, *, folder=None, **variables):
 
 # --- configuration files --------------------------------------------------------------------------
 
-CONFIGURATIONS = {
+HOSTILE_CONFIGURATIONS = {
     "deep list": f"packs = {'[' * 30_000}",
     "deep table": f"a = {'{a = ' * 30_000}",
     "endless key": ".".join("a" * 30_000) + " = 1",
-    "huge number": f"memory_limit = {HUGE}",
+    "huge number": f"memory_limit = {HUGE_NUMBER}",
     "too many digits": f"memory_limit = {'9' * 5000}",
-    "huge text": f"memory_limit = '{HUGE}'",
+    "huge text": f"memory_limit = '{HUGE_NUMBER}'",
     "huge file": f"# {'x' * 2**20}",
     "no UTF-8": "memory_limit = '\udcff'",
 }
 
 
 @pytest.mark.parametrize("name", ["plugrad.toml", "pyproject.toml"])
-@pytest.mark.parametrize("text", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
+@pytest.mark.parametrize("text", HOSTILE_CONFIGURATIONS.values(), ids=HOSTILE_CONFIGURATIONS)
 def test_configuration_file_that_makes_no_sense_is_an_error(text, name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     section = "[tool.plugrad]\n" if name == "pyproject.toml" else ""
@@ -73,13 +73,13 @@ def test_configuration_file_that_is_a_pipe_is_not_waited_for(tmp_path, monkeypat
     assert config.get("memory_limit") is None
 
 
-@pytest.mark.parametrize("value", [10**400, HUGE, "9" * 5000, 2**63, "9223372036854775808"])
+@pytest.mark.parametrize("value", [10**400, HUGE_NUMBER, "9" * 5000, 2**63, "9223372036854775808"])
 def test_limits_that_no_memory_has_are_refused(value):
     with pytest.raises(ConfigError, match="memory_limit"):
         config.set("memory_limit", value)
 
 
-def test_numbers_beyond_a_float_are_refused(registered, fake_type):
+def test_numbers_beyond_a_float_are_refused(register_for_test, fake_backend_class):
     from plugrad.settings.keys import Option, option_key
 
     key = option_key("fake", "scale", Option("number", "a scale"))
@@ -93,12 +93,12 @@ def test_a_working_directory_that_is_gone_is_no_error(tmp_path):
     folder.mkdir()
     start = f"import os; os.rmdir({str(folder)!r})\n"
     assert (
-        run(f"{start}import plugrad; print(plugrad.ones(2).tolist())", folder=folder)
+        run_limited(f"{start}import plugrad; print(plugrad.ones(2).tolist())", folder=folder)
         == "[1.0, 1.0]\n"
     )
     folder.mkdir()
     command = f"{start}from plugrad.cli import main; assert main(['list']) == 0"
-    assert "Backends" in run(command, folder=folder, PLUGRAD_BACKEND="cpu")
+    assert "Backends" in run_limited(command, folder=folder, PLUGRAD_BACKEND="cpu")
     folder.mkdir()
     saving = f"""
 import os
@@ -110,44 +110,44 @@ for call in (lambda: plugrad.save("x", 1), lambda: plugrad.load("x")):
     except FileNotFoundError:
         print("no folder")
 """
-    assert run(saving, folder=folder) == "no folder\n" * 2
+    assert run_limited(saving, folder=folder) == "no folder\n" * 2
 
 
 # --- images ---------------------------------------------------------------------------------------
 
 
-def chunk(kind, data):
+def png_chunk(kind, data):
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
-def png(width, height, *chunks):
+def make_png(width, height, *chunks):
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    data = chunk(b"IDAT", zlib.compress(b"\0" * 14))
+    data = png_chunk(b"IDAT", zlib.compress(b"\0" * 14))
     return (
         b"\x89PNG\r\n\x1a\n"
-        + chunk(b"IHDR", header)
+        + png_chunk(b"IHDR", header)
         + b"".join(chunks)
         + data
-        + chunk(b"IEND", b"")
+        + png_chunk(b"IEND", b"")
     )
 
 
-def compress_much():
+def compression_bomb():
     return b"k\0\0" + zlib.compress(b"a" * 10**8, 1)
 
 
-BOMBS = {
-    "pixels": lambda: png(100_000, 100_000),
-    "most pixels": lambda: png(2**31 - 1, 2**31 - 1),
-    "text": lambda: png(2, 2, chunk(b"zTXt", compress_much())),
-    "profile": lambda: png(2, 2, chunk(b"iCCP", compress_much())),
+DECOMPRESSION_BOMBS = {
+    "pixels": lambda: make_png(100_000, 100_000),
+    "most pixels": lambda: make_png(2**31 - 1, 2**31 - 1),
+    "text": lambda: make_png(2, 2, png_chunk(b"zTXt", compression_bomb())),
+    "profile": lambda: make_png(2, 2, png_chunk(b"iCCP", compression_bomb())),
 }
 """Functions, because to compress takes longer than to collect the tests of a folder."""
 
 
-@pytest.mark.parametrize("bomb", BOMBS)
+@pytest.mark.parametrize("bomb", DECOMPRESSION_BOMBS)
 def test_images_that_would_fill_the_memory_are_refused_soon(bomb):
-    data = BOMBS[bomb]()
+    data = DECOMPRESSION_BOMBS[bomb]()
     start = time.process_time()
     with pytest.raises(DamagedFile, match=r"read_png: file=.* is damaged, or too large"):
         plugrad.image.read_png(io.BytesIO(data))
@@ -188,8 +188,8 @@ def test_patterns_that_cannot_be_compiled_are_refused_soon(pattern):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of addresses is that of Linux")
 def test_more_random_numbers_than_there_is_memory_for_are_refused_soon():
-    """Two thousand million of them; with a fixed amount of memory, because machines differ."""
-    printed = run(
+    """Two billion numbers are too many for a fixed memory limit, whatever memory the machine has."""
+    printed = run_limited(
         """
         import resource, time
         import plugrad
@@ -216,7 +216,7 @@ def test_quantizations_with_huge_numbers_are_refused(tmp_path):
     for key in ('"scale": ', '"min": '):
         start, _, rest = text.partition(key)
         path.write_text(
-            f"{start}{key}{HUGE}{rest[rest.index(',') if ',' in rest else rest.index('}') :]}"
+            f"{start}{key}{HUGE_NUMBER}{rest[rest.index(',') if ',' in rest else rest.index('}') :]}"
         )
         with pytest.raises(DamagedFile):
             plugrad.tfjs.read_weights(path)
@@ -224,7 +224,7 @@ def test_quantizations_with_huge_numbers_are_refused(tmp_path):
 
 # --- names ----------------------------------------------------------------------------------------
 
-NAMES = {
+HOSTILE_NAMES = {
     "colour": ("acme\x1b[31m", r"acme\x1b[31m"),
     "return": ("acme\rcpu", r"acme\rcpu"),
     "bell": ("\x07", r"\x07"),
@@ -237,7 +237,7 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize(("name", "shown"), NAMES.values(), ids=NAMES)
+@pytest.mark.parametrize(("name", "shown"), HOSTILE_NAMES.values(), ids=HOSTILE_NAMES)
 def test_what_controls_a_terminal_is_shown_escaped(name, shown, capsys):
     assert str(ShapeError(f"in {name}")) == f"in {shown}"
     with pytest.warns(RuntimeWarning) as caught:
@@ -248,15 +248,15 @@ def test_what_controls_a_terminal_is_shown_escaped(name, shown, capsys):
         assert capsys.readouterr().out == f"{shown}\n"
 
 
-def test_names_are_escaped_wherever_an_error_takes_them_from(fake_type):
-    class Hostile(fake_type):
+def test_names_are_escaped_wherever_an_error_takes_them_from(fake_backend_class):
+    class HostileBackend(fake_backend_class):
         name = "hostile_device"
         distribution = "acme\x1b[2J\u202e"
 
         def from_numpy(self, array):
             raise ValueError("\x1b[2J")
 
-    backend = Hostile()
+    backend = HostileBackend()
     with pytest.raises(plugrad.errors.BackendFailed) as raised:
         copy_to_backend_array(plugrad.ones(1).numpy(), backend)
     assert "\x1b" not in str(raised.value)

@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-PROGRAM = """
+FORK_PROGRAM = """
     import os, signal, sys, threading, warnings
     import plugrad
 
@@ -44,7 +44,7 @@ PROGRAM = """
 def test_children_take_no_lock_that_another_thread_held():
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PLUGRAD_")}
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(PROGRAM)],
+        [sys.executable, "-c", textwrap.dedent(FORK_PROGRAM)],
         env=environment | {"PLUGRAD_BACKEND": "cpu"},
         capture_output=True,
         text=True,
@@ -53,7 +53,7 @@ def test_children_take_no_lock_that_another_thread_held():
     assert done.stdout.split() == ["done"], done.stderr
 
 
-IMPORTING = """
+FORK_DURING_IMPORT_PROGRAM = """
     import os, signal, sys, threading, time, warnings
     import plugrad
 
@@ -84,7 +84,7 @@ IMPORTING = """
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_children_do_not_wait_for_an_import_of_another_thread():
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(IMPORTING)],
+        [sys.executable, "-c", textwrap.dedent(FORK_DURING_IMPORT_PROGRAM)],
         env=os.environ | {"PLUGRAD_BACKEND": "cpu"},
         capture_output=True,
         text=True,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from core.test_races import Racing, restless, together  # noqa: F401 - a fixture
+from core.test_races import PassivePlugin, run_concurrently, short_switch_interval  # noqa: F401 - a fixture
 from plugrad import GradientConfig, KernelConfig
 from plugrad.extend import Spec, composite, kernel
 from plugrad.kernels import unary
@@ -17,11 +17,11 @@ from plugrad.registry.transaction import snapshot_registries
 from plugrad.settings.layers import config
 
 
-def ninefold(x):
+def multiply_by_9(x):
     return x * 9
 
 
-def declare():
+def declare_kernel():
     @kernel("Declared", family="example")
     def declared(x: Spec) -> Spec:
         return x
@@ -29,10 +29,12 @@ def declare():
     return declared
 
 
-CHANGES = {
-    "register_kernel": lambda: plugrad.register_kernel(KernelConfig("Racing", "cpu", ninefold)),
+REGISTRY_CHANGES = {
+    "register_kernel": lambda: plugrad.register_kernel(
+        KernelConfig("Racing", "cpu", multiply_by_9)
+    ),
     "replace a kernel": lambda: plugrad.register_kernel(
-        KernelConfig("Abs", "cpu", ninefold), replace=True
+        KernelConfig("Abs", "cpu", multiply_by_9), replace=True
     ),
     "unregister_kernel": lambda: plugrad.unregister_kernel("Abs", "cpu"),
     "copy_registered_kernels": lambda: plugrad.copy_registered_kernels("cpu", "example_device"),
@@ -43,18 +45,18 @@ CHANGES = {
         unary.abs, x=lambda dy: dy, replace=True
     ),
     "unregister_gradient": lambda: plugrad.unregister_gradient("Abs"),
-    "a contract": declare,
-    "a composite": lambda: composite(declare())(lambda x: x + x),
+    "a contract": declare_kernel,
+    "a composite": lambda: composite(declare_kernel())(lambda x: x + x),
     "config.set": lambda: config.set("fallback", "silent"),
     "config.reset": config.reset,
 }
 
 
-@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("name", REGISTRY_CHANGES)
 def test_it_changes_with_every_change(name):
     before = registry_generation()
     restore = snapshot_registries()
-    CHANGES[name]()
+    REGISTRY_CHANGES[name]()
     changed = registry_generation()
     assert changed != before
     restore()
@@ -64,23 +66,23 @@ def test_it_changes_with_every_change(name):
 
 def test_it_changes_when_hooks_come_and_go():
     before = registry_generation()
-    plugrad.register_plugin(Racing())
+    plugrad.register_plugin(PassivePlugin())
     changed = registry_generation()
-    plugrad.unregister_plugin("Racing")
+    plugrad.unregister_plugin("PassivePlugin")
     assert len({before, changed, registry_generation()}) == 3
 
 
-def test_it_changes_when_a_device_is_opened_or_closed(fake):
+def test_it_changes_when_a_device_is_opened_or_closed(fake_backend_name):
     before = registry_generation()
-    with plugrad.use(fake):
+    with plugrad.use(fake_backend_name):
         plugrad.zeros(1)
     opened = registry_generation()
-    plugrad.close_backend(plugrad.asarray(0.0, device=fake).backend)
+    plugrad.close_backend(plugrad.asarray(0.0, device=fake_backend_name).backend)
     assert len({before, opened, registry_generation()}) == 3
 
 
-BLOCKS = {
-    "override_kernel": lambda: plugrad.override_kernel("Abs", "cpu", ninefold),
+OVERRIDING_BLOCKS = {
+    "override_kernel": lambda: plugrad.override_kernel("Abs", "cpu", multiply_by_9),
     "debug": lambda: config.override("debug", True),
     "fallback": lambda: config.override("fallback", "silent"),
     "fallback_order": lambda: config.override("fallback_order", ["webgpu", "cpu"]),
@@ -88,16 +90,16 @@ BLOCKS = {
 }
 
 
-@pytest.mark.parametrize("name", BLOCKS)
+@pytest.mark.parametrize("name", OVERRIDING_BLOCKS)
 def test_it_is_another_one_in_blocks_and_the_same_in_equal_blocks(name):
     before = registry_generation()
     keys = []
     for _ in range(2):
-        with BLOCKS[name]():
+        with OVERRIDING_BLOCKS[name]():
             keys.append(registry_generation())
         assert registry_generation() == before
     assert keys[0] == keys[1] != before
-    with BLOCKS[name](), ThreadPoolExecutor(1) as pool:
+    with OVERRIDING_BLOCKS[name](), ThreadPoolExecutor(1) as pool:
         assert pool.submit(registry_generation).result() == before
         assert pool.submit(plugrad.carry_context(registry_generation)).result() == keys[0]
     hash(keys[0])
@@ -127,19 +129,19 @@ def test_gradients_that_are_imported_when_asked_for_do_not_change_it():
     assert registry_generation() == before
 
 
-def test_a_number_is_never_given_twice(restless):  # noqa: F811 - the fixture
+def test_a_number_is_never_given_twice(short_switch_interval):  # noqa: F811 - the fixture
     seen = []
 
     def replace():
-        plugrad.register_kernel(KernelConfig("Racing", "cpu", ninefold), replace=True)
+        plugrad.register_kernel(KernelConfig("Racing", "cpu", multiply_by_9), replace=True)
 
-    def look():
+    def read_generations():
         key = registry_generation()
         if not seen or seen[-1] != key:
             seen.append(key)
         time.sleep(0)
 
-    together(replace, replace, look)
+    run_concurrently(replace, replace, read_generations)
     assert len(seen) == len(set(seen))
 
 

@@ -23,7 +23,7 @@ tensor = plugrad.asarray
 
 
 @pytest.fixture
-def wave():
+def wave_kernel():
     @kernel("Wave", family="tests")
     def wave(x: Spec, speed: Spec, *, height: float = 1.0) -> Spec:
         return Shaped(x.shape, x.dtype)
@@ -34,8 +34,8 @@ def wave():
     return wave
 
 
-def slope(wave, height=2.0):
-    """Return the gradients for x = 3, speed = 5."""
+def wave_gradients(wave, height=2.0):
+    """Return the gradients of the kernel Wave at x = 3, speed = 5."""
     f = plugrad.grad(lambda x, speed: wave(x, speed, height=height), (0, 1))
     return [g.item() for g in f(3.0, 5.0)]
 
@@ -43,15 +43,15 @@ def slope(wave, height=2.0):
 # --- the table form -------------------------------------------------------------------------------
 
 
-def test_rules_get_what_they_name(wave):
+def test_rules_get_what_they_name(wave_kernel):
     seen = {}
 
     def rule_of_x(dy, x, speed, out, height, attrs, x_spec, speed_spec):
         seen.update(locals())
         return dy * speed * height
 
-    gradient(wave, x=rule_of_x, speed=lambda dy, x, height: dy * x * height)
-    assert slope(wave) == [10.0, 6.0]
+    gradient(wave_kernel, x=rule_of_x, speed=lambda dy, x, height: dy * x * height)
+    assert wave_gradients(wave_kernel) == [10.0, 6.0]
     assert (seen["x"].item(), seen["speed"].item(), seen["out"].item()) == (3.0, 5.0, 30.0)
     assert (seen["height"], seen["attrs"]) == (2.0, {"height": 2.0})
     assert (seen["x_spec"].shape, seen["speed_spec"].dtype) == ((), plugrad.float32)
@@ -78,20 +78,20 @@ def test_a_list_behind_other_inputs_has_one_rule():
     assert second.item() == 6.0  # of sum(x) (a^2 + 4 a)
 
 
-def test_only_the_rules_of_differentiated_inputs_are_applied(wave):
+def test_only_the_rules_of_differentiated_inputs_are_applied(wave_kernel):
     def never(dy):
         raise AssertionError
 
-    gradient(wave, x=lambda dy, speed: dy * speed, speed=never)
-    assert plugrad.grad(lambda x: wave(x, tensor(5.0)))(3.0).item() == 5.0
+    gradient(wave_kernel, x=lambda dy, speed: dy * speed, speed=never)
+    assert plugrad.grad(lambda x: wave_kernel(x, tensor(5.0)))(3.0).item() == 5.0
 
 
-def test_only_what_rules_name_is_kept(wave):
-    gradient(wave, x=lambda dy, speed: dy * speed, speed=lambda dy, x: dy * x)
+def test_only_what_rules_name_is_kept(wave_kernel):
+    gradient(wave_kernel, x=lambda dy, speed: dy * speed, speed=lambda dy, x: dy * x)
     calls = []
 
     def f(x):
-        y = wave(x, tensor(5.0))
+        y = wave_kernel(x, tensor(5.0))
         calls.append(y.node)
         return y
 
@@ -101,9 +101,9 @@ def test_only_what_rules_name_is_kept(wave):
     assert not hasattr(call, "outputs")
 
 
-def test_input_without_a_rule_contributes_nothing(wave):
-    gradient(wave, x=lambda dy, speed: dy * speed)
-    f = plugrad.grad(lambda x, s: wave(x, s), (0, 1), allow_unused=True)
+def test_input_without_a_rule_contributes_nothing(wave_kernel):
+    gradient(wave_kernel, x=lambda dy, speed: dy * speed)
+    f = plugrad.grad(lambda x, s: wave_kernel(x, s), (0, 1), allow_unused=True)
     assert [g.item() for g in f(3.0, 5.0)] == [5.0, 0.0]
 
 
@@ -115,12 +115,12 @@ def test_input_without_a_rule_contributes_nothing(wave):
         ({"x": lambda dy, widths, z: dy}, r"unknown \['widths', 'z'\]"),
     ],
 )
-def test_unknown_names_fail_at_declaration(wave, rules, unknown):
+def test_unknown_names_fail_at_declaration(wave_kernel, rules, unknown):
     with pytest.raises(
         RegistrationError,
         match=rf"gradient of Wave: {unknown}; known are \['absent', 'attrs', 'dy'",
     ):
-        gradient(wave, **rules)
+        gradient(wave_kernel, **rules)
     assert plugrad.get_gradient("Wave") is None
 
 
@@ -144,25 +144,25 @@ def test_kernel_with_an_input_called_dy_names_it_dy_input():
     assert plugrad.grad(f)(tensor([1.0, 3.0])).tolist() == [0.0, 6.0]
 
 
-def test_second_gradient_for_a_kernel_is_refused(wave):
-    gradient(wave, x=lambda dy: dy)
+def test_second_gradient_for_a_kernel_is_refused(wave_kernel):
+    gradient(wave_kernel, x=lambda dy: dy)
     with pytest.raises(
         RegistrationError, match="'Wave' has a gradient already; pass replace=True, or use"
     ):
-        gradient(wave, x=lambda dy: dy * 2)
-    gradient(wave, x=lambda dy: dy * 2, replace=True)
-    assert plugrad.grad(lambda x: wave(x, tensor(1.0)))(1.0).item() == 2.0
+        gradient(wave_kernel, x=lambda dy: dy * 2)
+    gradient(wave_kernel, x=lambda dy: dy * 2, replace=True)
+    assert plugrad.grad(lambda x: wave_kernel(x, tensor(1.0)))(1.0).item() == 2.0
 
 
-def test_not_differentiable_is_never_an_error_by_itself(wave):
-    not_differentiable(wave, because="it is flat")
-    assert plugrad.grad(lambda x: x * 3 + wave(x, x))(1.0).item() == 3.0
+def test_not_differentiable_is_never_an_error_by_itself(wave_kernel):
+    not_differentiable(wave_kernel, because="it is flat")
+    assert plugrad.grad(lambda x: x * 3 + wave_kernel(x, x))(1.0).item() == 3.0
 
 
 # --- the explicit form ----------------------------------------------------------------------------
 
 
-def test_function_gets_dy_saved_and_attributes(wave):
+def test_function_gets_dy_saved_and_attributes(wave_kernel):
     def grad_func(dy, saved, attrs):
         x, speed, y = saved
         assert y.item() == 30.0
@@ -172,30 +172,30 @@ def test_function_gets_dy_saved_and_attributes(wave):
         }
 
     plugrad.register_gradient(GradientConfig("Wave", grad_func, ("x", "speed"), (True,)))
-    assert slope(wave) == [10.0, 6.0]
+    assert wave_gradients(wave_kernel) == [10.0, 6.0]
     assert plugrad.get_gradient("Wave").kernel_name == "Wave"
 
 
-def test_saved_inputs_come_in_the_order_asked(wave):
+def test_saved_inputs_come_in_the_order_asked(wave_kernel):
     def grad_func(dy, saved, attrs):
         speed, x = saved
         return {"x": dy * speed, "speed": dy * x}
 
     plugrad.register_gradient(GradientConfig("Wave", grad_func, ("speed", "x")))
-    assert slope(wave) == [5.0, 3.0]
+    assert wave_gradients(wave_kernel) == [5.0, 3.0]
 
 
-def test_functions_of_inputs_that_are_not_wanted_are_not_called(wave):
+def test_functions_of_inputs_that_are_not_wanted_are_not_called(wave_kernel):
     def never():
         raise AssertionError
 
     plugrad.register_gradient(
         GradientConfig("Wave", lambda dy, saved, attrs: {"x": lambda: dy, "speed": never})
     )
-    assert plugrad.grad(lambda x: wave(x, tensor(5.0)))(3.0).item() == 1.0
+    assert plugrad.grad(lambda x: wave_kernel(x, tensor(5.0)))(3.0).item() == 1.0
 
 
-def test_explicit_form_is_differentiated_again(wave):
+def test_explicit_form_is_differentiated_again(wave_kernel):
     plugrad.register_gradient(
         GradientConfig(
             "Wave",
@@ -203,7 +203,7 @@ def test_explicit_form_is_differentiated_again(wave):
             ("x", "speed"),
         )
     )
-    f = lambda x: wave(x, x * x)  # x^3  # noqa: E731
+    f = lambda x: wave_kernel(x, x * x)  # x^3  # noqa: E731
     assert plugrad.grad(plugrad.grad(f))(2.0).item() == 12.0
 
 
@@ -251,13 +251,13 @@ def test_kernel_by_name_need_not_be_declared():
         ),
     ],
 )
-def test_what_a_gradient_function_returns_is_checked(wave, answer, error, message):
+def test_what_a_gradient_function_returns_is_checked(wave_kernel, answer, error, message):
     plugrad.register_gradient(GradientConfig("Wave", lambda dy, saved, attrs: answer()))
     with pytest.raises(error, match=message):
-        plugrad.grad(lambda x: plugrad.sum(wave(x, tensor(5.0))))(tensor([1.0, 2.0, 3.0]))
+        plugrad.grad(lambda x: plugrad.sum(wave_kernel(x, tensor(5.0))))(tensor([1.0, 2.0, 3.0]))
 
 
-def test_unknown_inputs_to_save_are_refused(wave):
+def test_unknown_inputs_to_save_are_refused(wave_kernel):
     with pytest.raises(
         RegistrationError, match=r"inputs_to_save has \['z'\]; the inputs are \['x', 'speed'\]"
     ):
@@ -293,8 +293,8 @@ def test_override_ends_when_its_block_raises():
     assert plugrad.get_gradient("Exp") is before
 
 
-def test_override_of_nothing_leaves_nothing(wave):
-    with plugrad.override_gradient(wave, x=lambda dy: dy):
+def test_override_of_nothing_leaves_nothing(wave_kernel):
+    with plugrad.override_gradient(wave_kernel, x=lambda dy: dy):
         assert plugrad.get_gradient("Wave") is not None
     assert plugrad.get_gradient("Wave") is None
 
@@ -315,12 +315,12 @@ def test_unregistering_what_is_not_there_raises():
     assert plugrad.get_gradient("Nothing") is None
 
 
-def test_replacing_is_a_warning_in_debug_mode(wave):
-    gradient(wave, x=lambda dy, x: dy)
+def test_replacing_is_a_warning_in_debug_mode(wave_kernel):
+    gradient(wave_kernel, x=lambda dy, x: dy)
     plugrad.config.set("debug", True)
     try:
         with pytest.warns(RuntimeWarning, match="the gradient of Wave is replaced"):
-            plugrad.register_gradient(wave, x=lambda dy, x: dy * 2, replace=True)
+            plugrad.register_gradient(wave_kernel, x=lambda dy, x: dy * 2, replace=True)
         with (
             pytest.warns(RuntimeWarning, match="Abs on backend 'cpu' is replaced"),
             plugrad.override_kernel("Abs", "cpu", np.abs),
@@ -328,7 +328,7 @@ def test_replacing_is_a_warning_in_debug_mode(wave):
             pass
     finally:
         plugrad.config.reset("debug")
-    plugrad.register_gradient(wave, x=lambda dy, x: dy, replace=True)  # in silence
+    plugrad.register_gradient(wave_kernel, x=lambda dy, x: dy, replace=True)  # in silence
 
 
 def test_every_gradient_is_listed():
@@ -343,14 +343,14 @@ def test_every_gradient_is_listed():
 # --- plugrad's own gradients, which are imported when they are asked for ---------------------------
 
 
-def run(program):
-    """Run a program in a process of its own, where no gradient has been asked for yet."""
+def run_in_new_process(program):
+    """Run a program in a new process, where no gradient rules are loaded yet."""
     program = textwrap.dedent(program)
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_the_first_registration_meets_the_gradient_that_was_not_asked_for_yet():
-    run("""
+    run_in_new_process("""
         import plugrad
         from plugrad.kernels import unary
 
@@ -369,7 +369,7 @@ def test_the_first_registration_meets_the_gradient_that_was_not_asked_for_yet():
 
 
 def test_gradients_asked_for_by_a_plugin_or_in_vain_belong_to_nobody():
-    run("""
+    run_in_new_process("""
         import plugrad
         from plugrad.registry.gradients import gradients
         from plugrad.settings import journal
@@ -396,7 +396,7 @@ def test_gradients_asked_for_by_a_plugin_or_in_vain_belong_to_nobody():
 
 
 def test_contracts_that_a_plugin_is_the_first_to_use_belong_to_nobody():
-    run("""
+    run_in_new_process("""
         import sys
         import plugrad
         from plugrad.contract.kernel import KERNELS
@@ -416,7 +416,7 @@ def test_contracts_that_a_plugin_is_the_first_to_use_belong_to_nobody():
 
 
 def test_threads_find_a_gradient_that_another_thread_is_importing():
-    run("""
+    run_in_new_process("""
         import sys, threading, plugrad
 
         sys.setswitchinterval(1e-6)

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import plugrad
-from core.test_optimizers import RECORD, SAME_AS_TORCHS, START, curved
-from core.traced_values import traces
+from core.test_optimizers import OPTIMIZERS_LIKE_TORCHS, START, TORCH_RECORD, non_quadratic_loss
+from core.traced_values import count_traces
 from plugrad import optimizers
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 
-G = np.array([[1.0, -2.0], [4.0, 8.0], [0.5, 3.0]], np.float32)
+GRADIENT = np.array([[1.0, -2.0], [4.0, 8.0], [0.5, 3.0]], np.float32)
 
 
 def global_clip(gradients):
@@ -22,16 +22,20 @@ def test_each_gradient_is_clipped_by_its_own_norm(backend):
     clipped = optimizers.clip_by_norm([plugrad.asarray([3.0, 4.0]), plugrad.asarray(0.5)], 1.0)
     np.testing.assert_allclose(clipped[0], [0.6, 0.8], rtol=1e-6)
     assert clipped[1].item() == 0.5
-    (same,) = optimizers.clip_by_norm([plugrad.asarray(G)], float("inf"))
-    np.testing.assert_array_equal(same, G)
+    (same,) = optimizers.clip_by_norm([plugrad.asarray(GRADIENT)], float("inf"))
+    np.testing.assert_array_equal(same, GRADIENT)
 
 
 def test_gradients_are_centralized_for_each_output(backend):
     kernel, bias, empty = optimizers.centralize(
-        [plugrad.asarray(G.reshape(3, 1, 2)), plugrad.asarray(G[0]), plugrad.zeros((0, 3))]
+        [
+            plugrad.asarray(GRADIENT.reshape(3, 1, 2)),
+            plugrad.asarray(GRADIENT[0]),
+            plugrad.zeros((0, 3)),
+        ]
     )
-    np.testing.assert_allclose(kernel.numpy()[:, 0], G - G.mean(0), atol=1e-6)
-    np.testing.assert_array_equal(bias, G[0])
+    np.testing.assert_allclose(kernel.numpy()[:, 0], GRADIENT - GRADIENT.mean(0), atol=1e-6)
+    np.testing.assert_array_equal(bias, GRADIENT[0])
     assert empty.shape == (0, 3)
 
 
@@ -49,7 +53,7 @@ def test_noise_has_its_deviation_and_its_own_numbers_in_each_step(backend):
         step()
         places.append(w.numpy())
     moves = np.diff(places, axis=0)
-    assert traces(step) == 1
+    assert count_traces(step) == 1
     np.testing.assert_allclose(moves.std(1), [2, 1, 2 / 3], rtol=0.1)
     assert abs(np.corrcoef(moves)[0, 1:]).max() < 0.1
     drawn = plugrad.random.Generator(3).standard_normal((2000,))
@@ -58,22 +62,24 @@ def test_noise_has_its_deviation_and_its_own_numbers_in_each_step(backend):
 
 @pytest.mark.parametrize("is_traced", [False, True])
 def test_steps_begin_with_the_transforms(is_traced, backend):
-    """Centralized, then clipped by the norm of all: the formula in NumPy."""
+    """Gradients are centralized, then clipped by their global norm: compared with the formula in NumPy."""
     w, b = plugrad.Variable(np.zeros((3, 2), np.float32)), plugrad.Variable([0.0, 0.0])
     optimizer = optimizers.SGD(0.5).with_transforms(optimizers.centralize, global_clip)
 
     def step():
-        return optimizer.minimize(lambda: plugrad.sum(w * G) + plugrad.sum(b * G[0]), [w, b])
+        return optimizer.minimize(
+            lambda: plugrad.sum(w * GRADIENT) + plugrad.sum(b * GRADIENT[0]), [w, b]
+        )
 
     step = plugrad.jit(step) if is_traced else step
     step()
-    centred = G - G.mean(0)
-    norm = np.sqrt((centred**2).sum() + (G[0] ** 2).sum())
+    centred = GRADIENT - GRADIENT.mean(0)
+    norm = np.sqrt((centred**2).sum() + (GRADIENT[0] ** 2).sum())
     np.testing.assert_allclose(w, -0.5 * centred / norm, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(b, -0.5 * G[0] / norm, rtol=1e-5)
+    np.testing.assert_allclose(b, -0.5 * GRADIENT[0] / norm, rtol=1e-5)
     optimizer.with_transforms()
     step()  # a traced program is traced again
-    np.testing.assert_allclose(b, -0.5 * G[0] / norm - 0.5 * G[0], rtol=1e-5)
+    np.testing.assert_allclose(b, -0.5 * GRADIENT[0] / norm - 0.5 * GRADIENT[0], rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -109,35 +115,35 @@ def test_what_is_no_transform():
 
 # --- groups of variables --------------------------------------------------------------------------
 
-OWN = {
+GROUP_OPTIONS = {
     "AdamW": {"learning_rate": 0.02, "beta1": 0.5, "weight_decay": 0.0},
     "Momentum": {"learning_rate": lambda step: 0.05, "momentum": 0.5},
 }
 
 
 @pytest.mark.parametrize("is_traced", [False, True])
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", GROUP_OPTIONS)
 def test_groups_step_where_those_of_torch_step(name, is_traced, backend):
     is_double = plugrad.float64 in plugrad.which().backend.dtypes()
     dtype, within = (np.float64, 1e-5) if is_double else (np.float32, 2e-4)
-    optimizer = SAME_AS_TORCHS[name]()
+    optimizer = OPTIMIZERS_LIKE_TORCHS[name]()
     v, w = plugrad.Variable(START.astype(dtype)), plugrad.Variable(dtype(0.5))
-    optimizer.set_group([w], **OWN[name])
+    optimizer.set_group([w], **GROUP_OPTIONS[name])
 
     def step():
-        return optimizer.minimize(lambda: curved(v, w), [v, w])
+        return optimizer.minimize(lambda: non_quadratic_loss(v, w), [v, w])
 
     step = plugrad.jit(step) if is_traced else step
-    for place in RECORD["groups"][name]:
+    for place in TORCH_RECORD["groups"][name]:
         step()
         assert [*v.tolist(), w.item()] == pytest.approx(place, rel=within, abs=within)
     assert optimizer.iterations == 20
     assert [s["steps"] for s in optimizer.get_state([v, w])["variables"]] == [20, 20]
 
 
-@pytest.mark.parametrize("make", SAME_AS_TORCHS.values(), ids=SAME_AS_TORCHS.keys())
+@pytest.mark.parametrize("make", OPTIMIZERS_LIKE_TORCHS.values(), ids=OPTIMIZERS_LIKE_TORCHS.keys())
 def test_a_group_of_any_optimizer_steps_as_an_optimizer_of_its_own(make, backend):
-    """NAdam's products, Adagrad's first sums and the rest belong to the group."""
+    """State such as NAdam's products and Adagrad's first sums belongs to the group."""
     first, second, alone = (plugrad.Variable([1.0, -2.0]) for _ in range(3))
     both, single = make(), make()
     both.set_group([second], learning_rate=0.03)
@@ -174,7 +180,7 @@ def test_a_traced_program_follows_a_change_of_groups():
     optimizer.set_group([w], learning_rate=0.25)
     step()
     assert (v.item(), w.item()) == (-3.0, -1.75)
-    assert traces(step) == 2
+    assert count_traces(step) == 2
 
 
 @pytest.mark.parametrize(
@@ -196,13 +202,15 @@ def test_coefficients_of_groups_are_checked(make, own, error, message):
 
 
 def test_an_optimizer_of_ones_own_must_keep_its_arguments():
-    class Forgetful(optimizers.SGD):
+    class OptimizerWithoutArguments(optimizers.SGD):
         def __init__(self, learning_rate, factor):
             super().__init__(learning_rate * factor)
 
-    message = r"Forgetful does not keep its argument 'factor'.*store it as self.factor"
+    message = (
+        r"OptimizerWithoutArguments does not keep its argument 'factor'.*store it as self.factor"
+    )
     with pytest.raises(ArgumentError, match=message):
-        Forgetful(0.1, 2.0).set_group([plugrad.Variable([1.0])], learning_rate=0.5)
+        OptimizerWithoutArguments(0.1, 2.0).set_group([plugrad.Variable([1.0])], learning_rate=0.5)
 
 
 def test_a_schedule_of_a_group_that_fails_counts_nothing():

@@ -28,8 +28,8 @@ from plugrad.testing import check_gradient
 
 
 @pytest.fixture
-def seen(backend):
-    """What a body on the host, called "Halves", gets; the kernel has no contract."""
+def host_inputs(backend):
+    """The inputs that a host implementation called "Halves" receives; the kernel has no contract."""
     arrays = []
 
     def halves(x, y=None, *, at):
@@ -41,21 +41,21 @@ def seen(backend):
     plugrad.unregister_kernel("Halves", backend)
 
 
-def test_body_gets_numpy_arrays_and_its_results_are_stored(seen, backend):
+def test_body_gets_numpy_arrays_and_its_results_are_stored(host_inputs, backend):
     x = plugrad.asarray([1.0, 2.0, 3.0])
     parts = plugrad.run_kernel("Halves", {"x": x, "y": None}, {"at": 1})
-    assert [type(array) for array in seen] == [np.ndarray, type(None)]
+    assert [type(array) for array in host_inputs] == [np.ndarray, type(None)]
     assert [part.tolist() for part in parts] == [[1], [3, 2]]
     assert {part.device for part in parts} == {f"{backend}:0"}
     assert (parts[1] * 2).tolist() == [6, 4]
 
 
-def test_body_gets_strings_as_they_are(seen, backend):
+def test_body_gets_strings_as_they_are(host_inputs, backend):
     parts = plugrad.run_kernel("Halves", {"x": plugrad.asarray(["a", "b"]), "y": None}, {"at": 1})
     assert [part.tolist() for part in parts] == [["a"], ["b"]]
 
 
-def test_engine_does_not_see_a_body_among_the_functions_of_arrays(seen, backend):
+def test_engine_does_not_see_a_body_among_the_functions_of_arrays(host_inputs, backend):
     assert "Halves" not in plugrad.which().backend.functions
     assert plugrad.get_kernel("Halves", backend).on_host
 
@@ -92,8 +92,8 @@ def test_every_kernel_of_a_host_family_has_a_body(family):
 
 
 @pytest.fixture
-def blend():
-    """The input times the sum of a list of weights, to which a scale and another input are added."""
+def blend_kernel():
+    """A kernel that multiplies by the sum of a list of weights and an optional scale, and adds another input."""
 
     @kernel("Blend", family="example")
     def blend(x: Spec, y: Spec, *weights: Spec, scale: float = 1.0) -> Spec:
@@ -115,15 +115,15 @@ def x():
     return plugrad.asarray([1.0, 2.0])
 
 
-def test_list_comes_last(blend, x):
-    assert blend.inputs == ("x", "y", "weights")
-    assert (blend.takes_list, blend.is_variadic) == (True, False)
-    assert [blend.input_name(i) for i in range(4)] == ["x", "y", "weights[0]", "weights[1]"]
-    assert blend(x, x, x, x, scale=2.0).tolist() == [5, 18]
-    assert blend(x, x, x).tolist() == [2, 6]
+def test_list_comes_last(blend_kernel, x):
+    assert blend_kernel.inputs == ("x", "y", "weights")
+    assert (blend_kernel.takes_list, blend_kernel.is_variadic) == (True, False)
+    assert [blend_kernel.input_name(i) for i in range(4)] == ["x", "y", "weights[0]", "weights[1]"]
+    assert blend_kernel(x, x, x, x, scale=2.0).tolist() == [5, 18]
+    assert blend_kernel(x, x, x).tolist() == [2, 6]
 
 
-def test_list_has_a_name_in_a_mapping(blend, x):
+def test_list_has_a_name_in_a_mapping(blend_kernel, x):
     given = {"weights": [x, x], "y": x, "x": x}
     assert plugrad.run_kernel("Blend", given).tolist() == [3, 10]
     with pytest.raises(plugrad.errors.ArgumentError, match="takes a mapping"):
@@ -134,35 +134,35 @@ def test_list_has_a_name_in_a_mapping(blend, x):
         plugrad.run_kernel("Blend", {"x": x, "y": x, "weights": [1.0]})
 
 
-def test_implementation_must_take_the_list(blend):
+def test_implementation_must_take_the_list(blend_kernel):
     with pytest.raises(RegistrationError, match=r"must take its inputs as \*weights"):
         plugrad.register_kernel(
             KernelConfig("Blend", "cpu", lambda x, y, weights, *, scale: x), replace=True
         )
 
 
-def added(weights):
+def sum_of_list(weights):
     result = weights[0]
     for weight in weights[1:]:
         result = result + weight
     return result
 
 
-def test_rule_may_name_the_list(blend, x):
+def test_rule_may_name_the_list(blend_kernel, x):
     gradient(
-        blend,
-        x=lambda dy, weights, scale: multiply(dy * scale, added(weights)),
+        blend_kernel,
+        x=lambda dy, weights, scale: multiply(dy * scale, sum_of_list(weights)),
         y=lambda dy: dy,
     )
     for count in (1, 2, 3):
         weights = [x * (i + 1) for i in range(count)]
-        check_gradient(lambda x, y, w=weights: blend(x, y, *w, scale=0.5), x, x + 1)
+        check_gradient(lambda x, y, w=weights: blend_kernel(x, y, *w, scale=0.5), x, x + 1)
     # The second input of three is as far from the end as the first of two.
-    assert plugrad.grad(lambda v: total(blend(v, x, x)))(x).tolist() == [1, 2]
-    assert plugrad.grad(lambda v: total(blend(x, v, x, x)))(x).tolist() == [1, 1]
+    assert plugrad.grad(lambda v: total(blend_kernel(v, x, x)))(x).tolist() == [1, 2]
+    assert plugrad.grad(lambda v: total(blend_kernel(x, v, x, x)))(x).tolist() == [1, 1]
 
 
-def test_explicit_form_cannot_save_the_list(blend):
+def test_explicit_form_cannot_save_the_list(blend_kernel):
     config = plugrad.GradientConfig("Blend", lambda dy, saved, attrs: {}, ("weights",))
     with pytest.raises(RegistrationError, match=r"only the table form .* the list 'weights'"):
         plugrad.register_gradient(config)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from families.case import Case, Refusal
+from families.case import Case, ErrorCase
 from families.domains import uniform
 from plugrad.errors import (
     ArgumentError,
@@ -17,10 +17,10 @@ from plugrad.errors import (
 SHAPE = (3, 4, 5)
 CUBE = np.arange(60, dtype="int32").reshape(SHAPE)
 EVEN = CUBE % 2 == 0
-ROWS = np.array([True, False, True])
+ROW_MASK = np.array([True, False, True])
 ALL, NO = slice(None), np.zeros(0, "int32")
 
-BASIC = [
+BASIC_KEYS = [
     0, -1, (1, 2), (1, 2, 3), (-1, -2, -3), slice(None), slice(1, None), slice(None, -1), slice(None, None, 2),
     slice(None, None, -1), slice(2, 0, -1), slice(5, 9), slice(-9, 2), slice(1, 1), slice(0, 3, 7),
     (ALL, 1), (ALL, slice(1, 3), -1), Ellipsis, (Ellipsis, 0), (0, Ellipsis), (0, Ellipsis, 1),
@@ -28,7 +28,7 @@ BASIC = [
     (1, 2, 3, None), (slice(2, None, -2), slice(None, None, -1), slice(4, None, -3)), (), (1, 2, 3, Ellipsis),
     np.int64(1), (np.int32(-1), ALL), np.array(2), (np.uint8(1), np.array(-1)), (slice(3, 0, -2), slice(-3, None)),
 ]  # fmt: skip
-POSITIONS = [
+INTEGER_KEYS = [
     [2, 0, 2], [], [[0], [2]], np.array([[0, 1], [2, 2]]), np.array([-1, -3], "int8"), (ALL, [1, 3]),
     (ALL, ALL, [4, 0, 4]), (slice(1, None), [0, -2]), (Ellipsis, [0, 1]), (slice(None, None, -1), NO),
     (slice(1, 3), ALL, [[0, 4], [1, 1]]), ((0, 1), ALL), (None, [0, 1]), ([0, 1], None), (np.array([2], "uint8"),),
@@ -43,37 +43,40 @@ POSITIONS = [
     ([0, 2], None, [1, 3]), (None, [0, 2], [1, 3]), ([0, 2], [1, 3], None), (ALL, [0, 2], None, [1, 3]),
     ([0, 2], [1, 3], Ellipsis, [0, 4]), (ALL, [0, 2], Ellipsis, [1, 3]),
 ]  # fmt: skip
-MASKS = [
-    ROWS, ROWS.tolist(), [False] * 3, EVEN, EVEN & False, CUBE > -1, (ALL, EVEN[0]), (ALL, EVEN[0, :, 0]),
+MASK_KEYS = [
+    ROW_MASK, ROW_MASK.tolist(), [False] * 3, EVEN, EVEN & False, CUBE > -1, (ALL, EVEN[0]), (ALL, EVEN[0, :, 0]),
     (Ellipsis, EVEN[0, 0]), EVEN[:, :, 0], (0, EVEN[0]), (EVEN[:, :, 0], 0), (EVEN[:, :, 0], slice(1, None, 2)),
-    (ROWS, [1, 2]), (ROWS, ALL, [1, 2]), ([[0], [1]], EVEN[0, :, 0]), (ALL, [0], EVEN[0, 0]), (ROWS, None),
-    (ROWS, EVEN[0, :, 0], 0), (1, ALL, EVEN[0, 0]), (CUBE[:, :, 0] % 25 == 0, EVEN[0, 0]),
+    (ROW_MASK, [1, 2]), (ROW_MASK, ALL, [1, 2]), ([[0], [1]], EVEN[0, :, 0]), (ALL, [0], EVEN[0, 0]), (ROW_MASK, None),
+    (ROW_MASK, EVEN[0, :, 0], 0), (1, ALL, EVEN[0, 0]), (CUBE[:, :, 0] % 25 == 0, EVEN[0, 0]),
     True, False, np.True_, np.array(False), (True, 0), (ALL, True), (True, [0, 1]), ([0, 1], ALL, True), (False, NO),
     (0, ALL, True), (True, True), (None, True), (ALL, True, [0, 1]),
     # NumPy takes masks without elements for any axis
     np.zeros(0, bool), (ALL, np.zeros(0, bool)), np.zeros((3, 0), bool), np.zeros((0, 0, 5), bool),
 ]  # fmt: skip
-SMALL = [  # shape, key
+SHAPES_AND_KEYS_OF_SMALL_ARRAYS = [  # shape, key
     ((), ()), ((), Ellipsis), ((), None), ((), True), ((), np.array(False)), ((), (None, True)),
     ((0,), ALL), ((0,), NO), ((0,), np.zeros(0, bool)), ((0, 3), (ALL, [0, 2])), ((0, 3), (NO, 1)), ((3, 0), [0, 2]),
-    ((3, 0), np.zeros((3, 0), bool)), ((3, 0), ROWS), ((0, 3), (ALL, -1)), ((2, 0, 3), (ALL, NO, [0])),
+    ((3, 0), np.zeros((3, 0), bool)), ((3, 0), ROW_MASK), ((0, 3), (ALL, -1)), ((2, 0, 3), (ALL, NO, [0])),
     ((1,), [0, 0, 0]), ((1, 1), ([0, 0], [-1])), ((4,), np.array([[3, 1]])),
 ]  # fmt: skip
-KEYS = [*((SHAPE, key) for key in (*BASIC, *POSITIONS, *MASKS)), *SMALL]
+ALL_SHAPES_AND_KEYS = [
+    *((SHAPE, key) for key in (*BASIC_KEYS, *INTEGER_KEYS, *MASK_KEYS)),
+    *SHAPES_AND_KEYS_OF_SMALL_ARRAYS,
+]
 
 
-def ids(value):
+def parameter_id(value):
     return str(value).replace("\n", "").replace(" ", "")[:70]
 
 
-def picked(shape, key):
+def make_indexing(shape, key):
     def pick(x):
         return x[key]
 
     return Case(pick, pick, [uniform(-3, 3)], [shape])
 
 
-@pytest.mark.parametrize(("shape", "key"), KEYS, ids=ids)
+@pytest.mark.parametrize(("shape", "key"), ALL_SHAPES_AND_KEYS, ids=parameter_id)
 def test_index_is_numpys(shape, key, backend):
     host = np.arange(np.prod(shape), dtype="int32").reshape(shape)
     actual = plugrad.asarray(host)[key]
@@ -82,12 +85,14 @@ def test_index_is_numpys(shape, key, backend):
     np.testing.assert_array_equal(actual.numpy(), expected)
 
 
-@pytest.mark.parametrize(("shape", "key"), KEYS, ids=ids)
+@pytest.mark.parametrize(("shape", "key"), ALL_SHAPES_AND_KEYS, ids=parameter_id)
 def test_gradient(shape, key, backend, rng):
-    picked(shape, key).check_gradient(rng, backend)
+    make_indexing(shape, key).check_gradient(rng, backend)
 
 
-@pytest.mark.parametrize("key", [POSITIONS[0], POSITIONS[20], EVEN, (ALL, EVEN[0])], ids=ids)
+@pytest.mark.parametrize(
+    "key", [INTEGER_KEYS[0], INTEGER_KEYS[20], EVEN, (ALL, EVEN[0])], ids=parameter_id
+)
 @pytest.mark.parametrize("dtype", ["float32", "bool", "uint8", "float64", "complex64"])
 def test_other_dtypes(key, dtype, backend):
     if dtype not in plugrad.which().backend.dtypes():
@@ -96,16 +101,18 @@ def test_other_dtypes(key, dtype, backend):
     np.testing.assert_array_equal(plugrad.asarray(host)[key].numpy(), host[key])
 
 
-def as_tensor(part):
+def tensor_from_key_part(part):
     array = np.asarray(part)
     return plugrad.asarray(array if array.dtype == bool else array.astype("int32"))
 
 
-@pytest.mark.parametrize("key", [*POSITIONS, *MASKS], ids=ids)
+@pytest.mark.parametrize("key", [*INTEGER_KEYS, *MASK_KEYS], ids=parameter_id)
 def test_tensors_are_indices_too(key, backend):
     parts = key if isinstance(key, tuple) else (key,)
     arrays = (list, tuple, np.ndarray)
-    tensors = tuple(as_tensor(part) if isinstance(part, arrays) else part for part in parts)
+    tensors = tuple(
+        tensor_from_key_part(part) if isinstance(part, arrays) else part for part in parts
+    )
     np.testing.assert_array_equal(plugrad.asarray(CUBE)[tensors].numpy(), CUBE[key])
 
 
@@ -138,7 +145,7 @@ def test_gradient_of_an_element_picked_often(backend):
 
 
 def test_gradient_skips_positions_out_of_range_that_no_one_looked_at(backend):
-    """The cpu raises; a device that does not look gives zeros, to which nothing flows back."""
+    """The cpu raises; a device that does not check indices returns zeros, which have no gradient."""
     x, far = plugrad.ones((3, 4)), plugrad.asarray(np.array([0, 3, -4, 2**30], "int32"))
     if backend == "cpu":
         with pytest.raises(TensorIndexError, match="index 3 is out of range for axis 0 of size 3"):
@@ -156,11 +163,11 @@ def test_gradient_skips_positions_out_of_range_that_no_one_looked_at(backend):
 
 
 def test_arrays_of_others_are_indices(backend):
-    class Array:
+    class ForeignArray:
         def __array__(self, dtype=None, copy=None):
             return np.array([2, 0])
 
-    np.testing.assert_array_equal(plugrad.asarray(CUBE)[:, Array()].numpy(), CUBE[:, [2, 0]])
+    np.testing.assert_array_equal(plugrad.asarray(CUBE)[:, ForeignArray()].numpy(), CUBE[:, [2, 0]])
 
 
 def test_tensors_from_elsewhere_are_refused(backend):
@@ -172,41 +179,63 @@ def test_tensors_from_elsewhere_are_refused(backend):
             x[key]
 
 
-def cube():
+def cube_tensor():
     return plugrad.asarray(CUBE)
 
 
-REFUSALS = [
-    Refusal(lambda: cube()[3], TensorIndexError, ["index 3", "axis 0", "size 3"]),
-    Refusal(lambda: cube()[-4], TensorIndexError, ["index -4", "axis 0", "size 3"]),
-    Refusal(lambda: cube()[0, 4], TensorIndexError, ["index 4", "axis 1", "size 4"]),
-    Refusal(lambda: cube()[[5]], TensorIndexError, ["index 5", "axis 0", "size 3"]),
-    Refusal(lambda: cube()[0, :, [1, -6]], TensorIndexError, ["index -6", "axis 2", "size 5"]),
-    Refusal(
-        lambda: cube()[[0], np.array([2**40])], TensorIndexError, ["index 1099511627776", "axis 1"]
+INVALID_KEYS = [
+    ErrorCase(lambda: cube_tensor()[3], TensorIndexError, ["index 3", "axis 0", "size 3"]),
+    ErrorCase(lambda: cube_tensor()[-4], TensorIndexError, ["index -4", "axis 0", "size 3"]),
+    ErrorCase(lambda: cube_tensor()[0, 4], TensorIndexError, ["index 4", "axis 1", "size 4"]),
+    ErrorCase(lambda: cube_tensor()[[5]], TensorIndexError, ["index 5", "axis 0", "size 3"]),
+    ErrorCase(
+        lambda: cube_tensor()[0, :, [1, -6]], TensorIndexError, ["index -6", "axis 2", "size 5"]
     ),
-    Refusal(lambda: cube()[..., [0], [7]], TensorIndexError, ["index 7", "axis 2", "size 5"]),
-    Refusal(lambda: cube()[0, 0, 0, 0], TensorIndexError, ["4 indices", "3 axes", "(3, 4, 5)"]),
-    Refusal(lambda: cube()[EVEN, 0], TensorIndexError, ["4 indices", "3 axes", "(3, 4, 5)"]),
-    Refusal(lambda: cube()[..., ...], TensorIndexError, ["one ellipsis"]),
-    Refusal(lambda: cube()[1.0], TensorIndexError, ["1.0 is not an index", "integers, slices"]),
-    Refusal(lambda: cube()["a"], TensorIndexError, ["'a' is not an index", "arrays of integers"]),
-    Refusal(lambda: cube()[0, {}], TensorIndexError, ["{} is not an index"]),
-    Refusal(lambda: cube()[[0.5]], DTypeError, ["float32", "integers", "bools"]),
-    Refusal(lambda: cube()[np.zeros(0, "float32")], DTypeError, ["float32", "integers"]),
-    Refusal(lambda: cube()[plugrad.asarray(1.0)], DTypeError, ["float32", "integers", "int32"]),
-    Refusal(lambda: cube()[[plugrad.asarray(1)]], ArgumentError, ["tensors in it", "stack"]),
-    Refusal(lambda: cube()[ROWS[:2]], TensorIndexError, ["(2,)", "axes from 0", "(3, 4, 5)"]),
-    Refusal(lambda: cube()[:, EVEN[:, :, 0]], TensorIndexError, ["(3, 4)", "axes from 1"]),
-    Refusal(
-        lambda: cube()[[0, 1], [0, 1, 2]], TensorIndexError, ["(2,)", "(3,)", "do not broadcast"]
+    ErrorCase(
+        lambda: cube_tensor()[[0], np.array([2**40])],
+        TensorIndexError,
+        ["index 1099511627776", "axis 1"],
     ),
-    Refusal(lambda: cube()[False, [0, 1]], TensorIndexError, ["(0,)", "(2,)"]),
-    Refusal(lambda: cube()[::0], ArgumentValueError, ["step other than 0"]),
+    ErrorCase(
+        lambda: cube_tensor()[..., [0], [7]], TensorIndexError, ["index 7", "axis 2", "size 5"]
+    ),
+    ErrorCase(
+        lambda: cube_tensor()[0, 0, 0, 0], TensorIndexError, ["4 indices", "3 axes", "(3, 4, 5)"]
+    ),
+    ErrorCase(
+        lambda: cube_tensor()[EVEN, 0], TensorIndexError, ["4 indices", "3 axes", "(3, 4, 5)"]
+    ),
+    ErrorCase(lambda: cube_tensor()[..., ...], TensorIndexError, ["one ellipsis"]),
+    ErrorCase(
+        lambda: cube_tensor()[1.0], TensorIndexError, ["1.0 is not an index", "integers, slices"]
+    ),
+    ErrorCase(
+        lambda: cube_tensor()["a"], TensorIndexError, ["'a' is not an index", "arrays of integers"]
+    ),
+    ErrorCase(lambda: cube_tensor()[0, {}], TensorIndexError, ["{} is not an index"]),
+    ErrorCase(lambda: cube_tensor()[[0.5]], DTypeError, ["float32", "integers", "bools"]),
+    ErrorCase(lambda: cube_tensor()[np.zeros(0, "float32")], DTypeError, ["float32", "integers"]),
+    ErrorCase(
+        lambda: cube_tensor()[plugrad.asarray(1.0)], DTypeError, ["float32", "integers", "int32"]
+    ),
+    ErrorCase(
+        lambda: cube_tensor()[[plugrad.asarray(1)]], ArgumentError, ["tensors in it", "stack"]
+    ),
+    ErrorCase(
+        lambda: cube_tensor()[ROW_MASK[:2]], TensorIndexError, ["(2,)", "axes from 0", "(3, 4, 5)"]
+    ),
+    ErrorCase(lambda: cube_tensor()[:, EVEN[:, :, 0]], TensorIndexError, ["(3, 4)", "axes from 1"]),
+    ErrorCase(
+        lambda: cube_tensor()[[0, 1], [0, 1, 2]],
+        TensorIndexError,
+        ["(2,)", "(3,)", "do not broadcast"],
+    ),
+    ErrorCase(lambda: cube_tensor()[False, [0, 1]], TensorIndexError, ["(0,)", "(2,)"]),
+    ErrorCase(lambda: cube_tensor()[::0], ArgumentValueError, ["step other than 0"]),
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", INVALID_KEYS, ids=str)
 def test_wrong_index_is_named(refusal, backend):
     refusal.check()
 

@@ -16,10 +16,10 @@ from plugrad.errors import ArgumentError, DTypeError, GradientLost, ShapeError, 
 from plugrad.ops import arrow
 from plugrad.types.dtype import DTYPES, string
 
-NUMBERS = [d for d in DTYPES if d is not string]
+NUMERIC_DTYPES = [d for d in DTYPES if d is not string]
 
 
-@pytest.mark.parametrize("dtype", NUMBERS, ids=str)
+@pytest.mark.parametrize("dtype", NUMERIC_DTYPES, ids=str)
 def test_a_dtype_equals_what_numpy_calls_it(dtype):
     known = dtype.numpy
     for other in (known, known.type, known.str, known.str[1:], known.char, str(dtype)):
@@ -56,7 +56,7 @@ def test_what_no_dtype_equals():
 @pytest.mark.skipif(
     sys.version_info < (3, 12), reason="Python 3.12 is the first to ask for __buffer__"
 )
-@pytest.mark.parametrize("dtype", NUMBERS, ids=str)
+@pytest.mark.parametrize("dtype", NUMERIC_DTYPES, ids=str)
 def test_buffers(dtype, backend):
     if dtype not in plugrad.which().backend.dtypes():
         pytest.skip(f"{backend} has no {dtype}")
@@ -81,8 +81,8 @@ def test_buffers_that_are_not_there():
         plugrad.grad(lambda x: plugrad.asarray(memoryview(x)[0]))(plugrad.asarray([1.0]))
 
 
-def read(x):
-    """Return what Arrow's structures for a tensor say, as a consumer reads them, and release them."""
+def read_arrow_tensor(x):
+    """Return the contents of an Arrow tensor's C structures, as a consumer reads them, and release them."""
     schema, array = x.__arrow_c_array__()
     pointer = arrow._get_pointer
     type_of = arrow.ArrowSchema.from_address(pointer(id(schema), b"arrow_schema"))
@@ -97,31 +97,33 @@ def read(x):
     return found, kind.format.decode(), node.length, buffers[1:], (schema, array)
 
 
-ARROW = [
+ARROW_DTYPES = [
     d
     for d in DTYPES
     if d.name in arrow.ARROW_FORMAT_OF_DTYPE and d is not string and d is not plugrad.bool
 ]
 
 
-@pytest.mark.parametrize("dtype", ARROW, ids=str)
+@pytest.mark.parametrize("dtype", ARROW_DTYPES, ids=str)
 def test_arrow_arrays_of_numbers(dtype, backend):
     if dtype not in plugrad.which().backend.dtypes():
         pytest.skip(f"{backend} has no {dtype}")
     values = np.arange(6).reshape(2, 3).astype(dtype.numpy)
     for x, right in ((plugrad.asarray(values), values), (plugrad.asarray(values).T, values.T)):
-        lists, letter, length, (address,), held = read(x)
+        lists, letter, length, (address,), held = read_arrow_tensor(x)
         assert lists == [(f"+w:{right.shape[1]}", right.shape[0])]
         assert (letter, length) == (arrow.ARROW_FORMAT_OF_DTYPE[dtype.name], 6)
         assert ctypes.string_at(address, right.nbytes) == right.tobytes()
         del held
-    assert read(plugrad.asarray(values[0, :0]))[2] == 0
+    assert read_arrow_tensor(plugrad.asarray(values[0, :0]))[2] == 0
 
 
 def test_arrow_arrays_of_bools_and_texts(backend):
-    _, letter, length, (address,), held = read(plugrad.asarray([True, False, True, True] * 3))
+    _, letter, length, (address,), held = read_arrow_tensor(
+        plugrad.asarray([True, False, True, True] * 3)
+    )
     assert (letter, length, ctypes.string_at(address, 2)) == ("b", 12, b"\xdd\x0d")
-    _, letter, length, (offsets, texts), held = read(plugrad.asarray(["a", "", "éé"]))
+    _, letter, length, (offsets, texts), held = read_arrow_tensor(plugrad.asarray(["a", "", "éé"]))
     assert (letter, length) == ("U", 3)
     assert np.frombuffer(ctypes.string_at(offsets, 32), np.int64).tolist() == [0, 1, 1, 5]
     assert ctypes.string_at(texts, 5).decode() == "aéé"
@@ -142,7 +144,7 @@ def test_arrow_arrays_keep_their_values_until_they_are_released():
     values = np.arange(3.0)
     alive = weakref.ref(values)
     x = plugrad.from_dlpack(values, copy=False)
-    *_, held = read(x)
+    *_, held = read_arrow_tensor(x)
     del values, x
     gc.collect()
     assert alive() is not None

@@ -15,7 +15,7 @@ import pytest
 import plugrad
 from plugrad.tensor.effects import active_log
 
-FILES = tuple(
+TRACED_FILES = tuple(
     f"{Path(plugrad.__file__).parent / name}.py"
     for name in (
         "ops/streams",
@@ -26,29 +26,29 @@ FILES = tuple(
     )
 )
 """Where variables are assigned and steps are counted."""
-WARM_UP = 3
+WARM_UP_STEPS = 3
 """After so many steps, backends have compiled what they use."""
 
 
-class Stop(Exception):
-    """What a handler of a signal raises."""
+class SignalRaised(Exception):
+    """The exception that the signal handler raises."""
 
 
-class Signal:
-    """``-Signal()`` lets a signal arrive, which waits for the next place where the interpreter calls handlers."""
+class SignalOnNegation:
+    """``-SignalOnNegation()`` raises a signal; Python calls the handler at the next possible place."""
 
     __neg__ = staticmethod(interrupt_main)
 
 
 class Interruption:
-    """A trace function that lets a signal arrive just before one of the places where handlers may be called."""
+    """A trace function that raises a signal just before one of the places where Python may call handlers."""
 
     def __init__(self, place):
         self.left = place
-        self.signal = Signal()
+        self.signal = SignalOnNegation()
 
     def __call__(self, frame, event, argument):
-        if frame.f_code.co_filename not in FILES:
+        if frame.f_code.co_filename not in TRACED_FILES:
             return None
         frame.f_trace_opcodes = True
         if event == "opcode":
@@ -60,13 +60,13 @@ class Interruption:
         return self
 
 
-def stop(number, frame):
+def raise_in_handler(number, frame):
     sys.settrace(None)
-    raise Stop
+    raise SignalRaised
 
 
-class Training:
-    """Two variables and an optimizer."""
+class TwoVariableTraining:
+    """Two variables that an optimizer trains."""
 
     def __init__(self, mode):
         self.w = plugrad.Variable(np.ones(3, "f4"), name="w")
@@ -81,11 +81,11 @@ class Training:
         return self.optimizer.minimize(lambda: plugrad.sum(self.w * self.b * noise), variables)
 
     def minimize_with_noise(self):
-        """Draw random numbers, which are taken back together with the step."""
+        """Take a step with random numbers; if it is interrupted, the generator is restored too."""
         return self.minimize(self.generator.normal((3,)))
 
-    def state(self):
-        """Return how many steps have been taken, by each counter, and the bytes of what they change."""
+    def snapshot(self):
+        """Return each counter of steps, and the bytes of everything that a step changes."""
         state = self.optimizer.get_state([self.w, self.b])
         arrays = [self.w.numpy(), self.b.numpy()]
         arrays += [entry["momentum"] for entry in state["variables"]]
@@ -94,9 +94,9 @@ class Training:
 
 
 @pytest.fixture(autouse=True)
-def handler():
-    """Let the signal raise."""
-    before = signal.signal(signal.SIGINT, stop)
+def raising_handler():
+    """Install a signal handler that raises."""
+    before = signal.signal(signal.SIGINT, raise_in_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
@@ -104,8 +104,8 @@ def handler():
 @pytest.mark.parametrize("mode", ["compile", "replay", "off"])
 def test_an_interrupted_step_has_been_taken_with_all_it_counts_or_not_at_all(mode, backend):
     with plugrad.config.override("jit", mode):
-        training, uninterrupted = Training(mode), Training(mode)
-        for _ in range(WARM_UP):
+        training, uninterrupted = TwoVariableTraining(mode), TwoVariableTraining(mode)
+        for _ in range(WARM_UP_STEPS):
             sys.settrace(Interruption(0))  # Python 3.12 misses the opcodes of the first call
             training.step()
             sys.settrace(None)
@@ -116,14 +116,14 @@ def test_an_interrupted_step_has_been_taken_with_all_it_counts_or_not_at_all(mod
             sys.settrace(interruption)
             try:
                 training.step()
-            except Stop:
+            except SignalRaised:
                 pass
             finally:
                 sys.settrace(None)
             while uninterrupted.optimizer.iterations < training.optimizer.iterations:
                 uninterrupted.step()
-            assert training.state() == uninterrupted.state(), place
+            assert training.snapshot() == uninterrupted.snapshot(), place
             assert active_log.get() is None, place
             if interruption.left > 0:  # there are fewer places
                 break
-    assert WARM_UP + 1 < training.optimizer.iterations < place
+    assert WARM_UP_STEPS + 1 < training.optimizer.iterations < place

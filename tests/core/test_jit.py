@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from core.traced_values import Point, X, Y, same, traces
+from core.traced_values import VECTOR_X, VECTOR_Y, Point, assert_identical, count_traces
 from plugrad.errors import (
     ArgumentError,
     PlugradError,
@@ -32,9 +32,11 @@ def test_containers_are_nested():
         point, (a, [b]) = tree["point"], tree["rest"]
         return {"sum": [a + b, (point.x * more["k"],)], "point": Point(b, None), 3: "text"}
 
-    result = f({"point": Point(X, Y), "rest": (X, [Y])}, more={"k": Y})
-    same(result["sum"][0], X + Y)
-    same(result["sum"][1][0], X * Y)
+    result = f(
+        {"point": Point(VECTOR_X, VECTOR_Y), "rest": (VECTOR_X, [VECTOR_Y])}, more={"k": VECTOR_Y}
+    )
+    assert_identical(result["sum"][0], VECTOR_X + VECTOR_Y)
+    assert_identical(result["sum"][1][0], VECTOR_X * VECTOR_Y)
     assert type(result["point"]) is Point
     assert result["point"].y is None
     assert result[3] == "text"
@@ -49,23 +51,31 @@ def test_arguments_by_name_come_in_any_order(static):
     jitted = plugrad.jit(f, static=static)
     expected = plugrad.asarray([-19.0 + 3.0])
     z, a = plugrad.asarray([1.0]), plugrad.asarray([10.0])
-    same(jitted(z=z, a=a, scale=3.0), expected)
-    same(jitted(a=a, scale=3.0, z=z), expected)
-    same(jitted(z, scale=3.0, a=a), expected)
+    assert_identical(jitted(z=z, a=a, scale=3.0), expected)
+    assert_identical(jitted(a=a, scale=3.0, z=z), expected)
+    assert_identical(jitted(z, scale=3.0, a=a), expected)
 
 
 def test_a_function_without_results_or_arguments():
     assert plugrad.jit(lambda: None)() is None
-    assert plugrad.jit(lambda x: ())(X) == ()
-    same(plugrad.jit(lambda: plugrad.ones(2))(), plugrad.ones(2))
+    assert plugrad.jit(lambda x: ())(VECTOR_X) == ()
+    assert_identical(plugrad.jit(lambda: plugrad.ones(2))(), plugrad.ones(2))
 
 
 def test_each_shape_dtype_and_structure_is_traced_once():
     f = plugrad.jit(lambda x: plugrad.sum(x[0] if isinstance(x, list | tuple) else x))
-    for x in (X, X[:2], X.astype("float64"), [X], (X,), [X, Y], [[X], Y][1:]):
+    for x in (
+        VECTOR_X,
+        VECTOR_X[:2],
+        VECTOR_X.astype("float64"),
+        [VECTOR_X],
+        (VECTOR_X,),
+        [VECTOR_X, VECTOR_Y],
+        [[VECTOR_X], VECTOR_Y][1:],
+    ):
         for _ in range(2):
             f(x)
-    assert traces(f) == 6  # the last one is a list of one tensor, as the fourth
+    assert count_traces(f) == 6  # the last one is a list of one tensor, as the fourth
 
 
 @pytest.mark.parametrize(
@@ -82,22 +92,22 @@ def test_static_values_are_told_apart(values):
     f = plugrad.jit(lambda x, value: (x, repr(value)))
     for _ in range(2):
         for value in values:
-            assert f(X, value)[1] == repr(value)
-    assert traces(f) == len(values)
+            assert f(VECTOR_X, value)[1] == repr(value)
+    assert count_traces(f) == len(values)
 
 
 def test_a_nan_is_one_value():
     f = plugrad.jit(lambda x, value: x * value)
     for _ in range(3):
-        f(X, float("nan"))
-    assert traces(f) == 1
+        f(VECTOR_X, float("nan"))
+    assert count_traces(f) == 1
 
 
 def test_static_values_inside_containers_are_told_apart():
     f = plugrad.jit(lambda x, values: (x, repr(values)))
     for values in ((1, 2), (1.0, 2), (True, 2), [1, 2], {"a": 1}, {"b": 1}):
-        assert f(X, values)[1] == repr(values)
-    assert traces(f) == 6
+        assert f(VECTOR_X, values)[1] == repr(values)
+    assert count_traces(f) == 6
 
 
 def test_the_structure_of_containers_is_part_of_the_key():
@@ -105,28 +115,34 @@ def test_the_structure_of_containers_is_part_of_the_key():
     assert f(((1, 2), 3)) == 2
     assert f((1, (2, 3))) == 2
     assert f((1, 2, 3)) == 1
-    assert traces(f) == 3
+    assert count_traces(f) == 3
 
 
 @dataclass(frozen=True)
-class Settings:
+class TrainingOptions:
     rate: float
 
 
 def test_frozen_dataclasses_functions_and_types_are_static():
     f = plugrad.jit(lambda x, settings, function, kind: function(x) * settings.rate)
-    same(f(X, Settings(0.5), plugrad.exp, int), plugrad.exp(X) * 0.5)
-    same(f(X, Settings(0.5), plugrad.exp, int), plugrad.exp(X) * 0.5)
-    same(f(X, Settings(2.0), plugrad.sin, int), plugrad.sin(X) * 2.0)
-    assert traces(f) == 2
+    assert_identical(
+        f(VECTOR_X, TrainingOptions(0.5), plugrad.exp, int), plugrad.exp(VECTOR_X) * 0.5
+    )
+    assert_identical(
+        f(VECTOR_X, TrainingOptions(0.5), plugrad.exp, int), plugrad.exp(VECTOR_X) * 0.5
+    )
+    assert_identical(
+        f(VECTOR_X, TrainingOptions(2.0), plugrad.sin, int), plugrad.sin(VECTOR_X) * 2.0
+    )
+    assert count_traces(f) == 2
 
 
 def test_an_argument_that_is_not_hashable_is_named():
     f = plugrad.jit(lambda x, options: x)
     with pytest.raises(ArgumentError, match=r"argument 'options' has a set.*static=\('options',\)"):
-        f(X, {"names": {1, 2}})
+        f(VECTOR_X, {"names": {1, 2}})
     with pytest.raises(ArgumentError, match="argument 'options'"):
-        f(X, options=bytearray(b"a"))
+        f(VECTOR_X, options=bytearray(b"a"))
 
 
 def test_static_arguments_are_taken_by_identity():
@@ -138,9 +154,9 @@ def test_static_arguments_are_taken_by_identity():
         return x * float(table[0])
 
     table = np.array([2.0, 3.0])
-    same(f(X, table), X * 2.0)
-    same(f(X, table=table), X * 2.0)
-    same(f(X, table.copy()), X * 2.0)
+    assert_identical(f(VECTOR_X, table), VECTOR_X * 2.0)
+    assert_identical(f(VECTOR_X, table=table), VECTOR_X * 2.0)
+    assert_identical(f(VECTOR_X, table.copy()), VECTOR_X * 2.0)
     assert len(count) == 3  # by position, by name, and another array
 
 
@@ -150,7 +166,7 @@ def test_static_names_are_those_of_parameters():
     plugrad.jit(lambda table: table, static="table")
 
 
-@pytest.mark.parametrize("function", [None, 3, "f", X])
+@pytest.mark.parametrize("function", [None, 3, "f", VECTOR_X])
 def test_what_is_traced_is_a_function(function):
     if function is None:
         assert isinstance(plugrad.jit(None)(lambda: 0), Jitted)
@@ -163,9 +179,9 @@ def test_what_is_traced_is_a_function(function):
 
 def test_numpys_arrays_and_numbers_are_inputs():
     f = plugrad.jit(lambda x, y: x + y)
-    same(f(np.ones(3, "float32"), np.float32(2)), plugrad.full((3,), 3.0))
-    same(f(np.zeros(3, "float32"), np.float32(5)), plugrad.full((3,), 5.0))
-    assert traces(f) == 1
+    assert_identical(f(np.ones(3, "float32"), np.float32(2)), plugrad.full((3,), 3.0))
+    assert_identical(f(np.zeros(3, "float32"), np.float32(5)), plugrad.full((3,), 5.0))
+    assert count_traces(f) == 1
 
 
 def test_many_traces_warn_once_and_name_the_argument():
@@ -173,7 +189,7 @@ def test_many_traces_warn_once_and_name_the_argument():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for i in range(MANY_TRACES_TO_WARN + 4):
-            f(X, float(i))
+            f(VECTOR_X, float(i))
     assert len(caught) == 1
     assert "argument 'rate' differs" in str(caught[0].message)
     assert "plugrad.asarray" in str(caught[0].message)
@@ -190,7 +206,7 @@ def test_as_a_method_and_a_decorator_with_names():
             return x * self.scale
 
     model = Model()
-    same(model.call(X), X * 3.0)
+    assert_identical(model.call(VECTOR_X), VECTOR_X * 3.0)
     assert Model.call.__name__ == "call"
     assert Model.call.__doc__ == "Scale."
     assert Model.call.__wrapped__ is Model.call.function
@@ -207,35 +223,35 @@ def test_pickling_pickles_the_function():
     assert isinstance(again, Jitted)
     assert again.function is np.negative
     partially = pickle.loads(pickle.dumps(plugrad.jit(plugrad.exp)))
-    same(partially(X), plugrad.exp(X))
+    assert_identical(partially(VECTOR_X), plugrad.exp(VECTOR_X))
 
 
 def test_a_jitted_function_of_a_module_can_be_pickled():
     again = pickle.loads(pickle.dumps(doubled))
-    same(again(X), X * 2)
+    assert_identical(again(VECTOR_X), VECTOR_X * 2)
 
 
 # --- what is closed over --------------------------------------------------------------------------
 
 
 def test_closed_over_tensors_are_constants():
-    held = [X]
+    held = [VECTOR_X]
     f = plugrad.jit(lambda y: y + held[0])
-    same(f(Y), X + Y)
-    held[0] = Y
-    same(f(Y), X + Y)
+    assert_identical(f(VECTOR_Y), VECTOR_X + VECTOR_Y)
+    held[0] = VECTOR_Y
+    assert_identical(f(VECTOR_Y), VECTOR_X + VECTOR_Y)
 
 
 def test_variables_are_read_at_each_call():
-    v = plugrad.Variable(X)
+    v = plugrad.Variable(VECTOR_X)
     f = plugrad.jit(lambda y: y * v)
-    same(f(Y), X * Y)
-    v.assign(Y)
-    same(f(Y), Y * Y)
-    assert traces(f) == 1
+    assert_identical(f(VECTOR_Y), VECTOR_X * VECTOR_Y)
+    v.assign(VECTOR_Y)
+    assert_identical(f(VECTOR_Y), VECTOR_Y * VECTOR_Y)
+    assert count_traces(f) == 1
 
 
-READINGS = {
+IDENTITY_OPS = {
     "asarray": plugrad.asarray,
     "plus": lambda v: +v,
     "slice": lambda v: v[:],
@@ -250,21 +266,21 @@ READINGS = {
 }
 
 
-@pytest.mark.parametrize("read", READINGS.values(), ids=READINGS)
+@pytest.mark.parametrize("read", IDENTITY_OPS.values(), ids=IDENTITY_OPS)
 def test_a_variable_read_through_an_op_with_nothing_to_do_stays_one(read):
-    v = plugrad.Variable(X)
+    v = plugrad.Variable(VECTOR_X)
     f = plugrad.jit(lambda: read(v))
-    same(plugrad.asarray(f()), X)
-    v.assign(Y)
-    same(plugrad.asarray(f()), Y)
+    assert_identical(plugrad.asarray(f()), VECTOR_X)
+    v.assign(VECTOR_Y)
+    assert_identical(plugrad.asarray(f()), VECTOR_Y)
     g = plugrad.jit(lambda: read(v) * 2)
     g()
-    v.assign(X)
-    same(g(), X * 2)
+    v.assign(VECTOR_X)
+    assert_identical(g(), VECTOR_X * 2)
 
 
 def test_what_is_assigned_is_seen_inside_and_after_the_call():
-    v = plugrad.Variable(X)
+    v = plugrad.Variable(VECTOR_X)
 
     @plugrad.jit
     def step(y):
@@ -273,14 +289,14 @@ def test_what_is_assigned_is_seen_inside_and_after_the_call():
         v.assign(v + y)
         return first, +v
 
-    first, second = step(Y)
-    same(first, X + Y)
-    same(second, X + Y + Y)
-    same(plugrad.asarray(v), X + Y + Y)
+    first, second = step(VECTOR_Y)
+    assert_identical(first, VECTOR_X + VECTOR_Y)
+    assert_identical(second, VECTOR_X + VECTOR_Y + VECTOR_Y)
+    assert_identical(plugrad.asarray(v), VECTOR_X + VECTOR_Y + VECTOR_Y)
 
 
 def test_two_variables_are_exchanged():
-    a, b = plugrad.Variable(X), plugrad.Variable(Y)
+    a, b = plugrad.Variable(VECTOR_X), plugrad.Variable(VECTOR_Y)
 
     @plugrad.jit
     def swap():
@@ -289,14 +305,14 @@ def test_two_variables_are_exchanged():
         b.assign(before)
 
     swap()
-    same(plugrad.asarray(a), Y)
-    same(plugrad.asarray(b), X)
+    assert_identical(plugrad.asarray(a), VECTOR_Y)
+    assert_identical(plugrad.asarray(b), VECTOR_X)
     swap()
-    same(plugrad.asarray(a), X)
+    assert_identical(plugrad.asarray(a), VECTOR_X)
 
 
 def test_a_kernel_that_fails_changes_no_variable():
-    a, b = plugrad.Variable(X), plugrad.Variable(Y)
+    a, b = plugrad.Variable(VECTOR_X), plugrad.Variable(VECTOR_Y)
 
     @plugrad.jit
     def step(m):
@@ -313,7 +329,7 @@ def test_a_kernel_that_fails_changes_no_variable():
 
 
 def test_a_function_that_fails_while_it_is_traced_changes_no_variable():
-    v = plugrad.Variable(X)
+    v = plugrad.Variable(VECTOR_X)
 
     @plugrad.jit
     def step():
@@ -323,11 +339,11 @@ def test_a_function_that_fails_while_it_is_traced_changes_no_variable():
     for _ in range(2):
         with pytest.raises(ValueError, match="mine"):
             step()
-        same(plugrad.asarray(v), X)
+        assert_identical(plugrad.asarray(v), VECTOR_X)
 
 
 def test_an_interrupt_at_any_point_leaves_all_variables_as_before_or_as_after():
-    """A trace function raises at the n-th line or call of Python, for each n until a call has no more."""
+    """A trace function raises at the n-th line or call, for each n until the step completes."""
     a, b = plugrad.Variable(plugrad.asarray(0.0)), plugrad.Variable(plugrad.asarray(0.0))
 
     @plugrad.jit
@@ -368,7 +384,7 @@ def test_an_interrupt_at_any_point_leaves_all_variables_as_before_or_as_after():
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no interval timers")
 def test_a_signal_during_a_compiled_loop_leaves_variables_and_generators_as_before():
-    """An alarm comes at other times of the call until three have come inside."""
+    """An alarm is sent at varying times until three have interrupted the loop."""
     x = plugrad.Variable(plugrad.zeros(3))
 
     @plugrad.jit
@@ -410,7 +426,7 @@ def test_a_signal_during_a_compiled_loop_leaves_variables_and_generators_as_befo
 
 def test_a_variable_that_a_call_makes_and_nobody_keeps_is_an_error():
     with pytest.raises(TracingError, match="makes a Variable of shape"):
-        plugrad.jit(lambda x: plugrad.Variable(x).assign(x))(X)
+        plugrad.jit(lambda x: plugrad.Variable(x).assign(x))(VECTOR_X)
 
 
 def test_a_variable_that_is_made_once_is_kept():
@@ -423,8 +439,8 @@ def test_a_variable_that_is_made_once_is_kept():
         made["v"].assign(made["v"] + x)
         return +made["v"]
 
-    same(count(X), X)
-    same(count(X), X + X)
+    assert_identical(count(VECTOR_X), VECTOR_X)
+    assert_identical(count(VECTOR_X), VECTOR_X + VECTOR_X)
 
 
 def test_host_values_are_computed_at_each_call_in_order():
@@ -445,8 +461,8 @@ def test_random_numbers_are_new_at_each_call_and_those_of_untraced_ones():
     expected = [draw() for _ in range(3)]
     plugrad.random.seed(5)
     for one, other in zip([traced() for _ in range(3)], expected, strict=True):
-        same(one[0], other[0])
-        same(one[1], other[1])
+        assert_identical(one[0], other[0])
+        assert_identical(one[1], other[1])
 
 
 def test_the_fused_graph_tells_what_runs_as_one_and_the_planned_peak(backend):
@@ -479,9 +495,9 @@ def test_a_graph_says_where_no_gradient_flows_if_asked():
         return plugrad.scan(step, plugrad.stop_gradient(x * 2), plugrad.zeros(3))[0]
 
     jitted = plugrad.jit(f)
-    same(jitted(X), f(X))
-    assert "without gradient" not in str(plugrad.make_graph(jitted)(X))
-    text = str(plugrad.make_graph(jitted, differentiable=True)(X))
+    assert_identical(jitted(VECTOR_X), f(VECTOR_X))
+    assert "without gradient" not in str(plugrad.make_graph(jitted)(VECTOR_X))
+    text = str(plugrad.make_graph(jitted, differentiable=True)(VECTOR_X))
     assert text.count("without gradient") == 3
     assert "= Identity(%0) without gradient  float32[3]" in text
     with pytest.raises(ArgumentError, match="make_graph: differentiable=2"):
@@ -489,15 +505,15 @@ def test_a_graph_says_where_no_gradient_flows_if_asked():
 
 
 def test_a_dropped_program_is_freed_at_once(monkeypatch):
-    """Its constants may be large, and the next garbage collection far away."""
+    """Its constants may be large, and the next garbage collection may come late."""
     monkeypatch.setattr(
         gc, "collect", lambda: 0
     )  # which a trace asks for where a tensor seems to remain
     gc.disable()
-    weights = plugrad.asarray(X)
+    weights = plugrad.asarray(VECTOR_X)
     function = plugrad.jit(lambda x, scale: plugrad.sum(x * weights) * scale, static="scale")
-    function(plugrad.asarray(X), 2.0)
-    program = weakref.ref(function.program(plugrad.asarray(X), 2.0))
+    function(plugrad.asarray(VECTOR_X), 2.0)
+    program = weakref.ref(function.program(plugrad.asarray(VECTOR_X), 2.0))
     assert program() is not None
     del function
     remains = program() is not None
@@ -507,7 +523,7 @@ def test_a_dropped_program_is_freed_at_once(monkeypatch):
 
 def test_numbers_are_sent_to_the_device_once_for_all_programs():
     def constants(function):
-        graph = plugrad.make_graph(function)(plugrad.asarray(X))
+        graph = plugrad.make_graph(function)(plugrad.asarray(VECTOR_X))
         return list(graph.constants.values())
 
     first, second = constants(lambda x: x * 0.3125), constants(lambda x: x + 0.3125)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from core.traced_values import X, Y, same
+from core.traced_values import VECTOR_X, VECTOR_Y, assert_identical
 from plugrad.errors import (
     TracingError,
 )
@@ -12,7 +12,7 @@ from plugrad.errors import (
 # --- derivatives ----------------------------------------------------------------------------------
 
 
-def cubic(x):
+def sum_of_cubes_and_sines(x):
     return plugrad.sum(x * x * x + plugrad.sin(x))
 
 
@@ -26,8 +26,8 @@ DERIVATIVES = {
         lambda f: plugrad.grad(lambda x: plugrad.sum(plugrad.grad(f)(x))),
     ),
     "third order": (
-        lambda f: third(plugrad.jit(f)),
-        lambda f: third(f),
+        lambda f: third_derivative(plugrad.jit(f)),
+        lambda f: third_derivative(f),
     ),
     "jit of grad of grad": (
         lambda f: plugrad.jit(plugrad.grad(lambda x: plugrad.sum(plugrad.grad(f)(x)))),
@@ -43,33 +43,33 @@ DERIVATIVES = {
         lambda f: plugrad.jit(plugrad.grad(plugrad.checkpoint(f))),
         plugrad.grad,
     ),
-    "vjp of jit": (lambda f: pulled(plugrad.jit(f)), lambda f: pulled(f)),
-    "jit of vjp": (lambda f: plugrad.jit(pulled(f)), lambda f: pulled(f)),
-    "jvp of jit": (lambda f: pushed(plugrad.jit(f)), lambda f: pushed(f)),
-    "jit of jvp": (lambda f: plugrad.jit(pushed(f)), lambda f: pushed(f)),
+    "vjp of jit": (lambda f: vjp_of_2(plugrad.jit(f)), lambda f: vjp_of_2(f)),
+    "jit of vjp": (lambda f: plugrad.jit(vjp_of_2(f)), lambda f: vjp_of_2(f)),
+    "jvp of jit": (lambda f: jvp_of_1(plugrad.jit(f)), lambda f: jvp_of_1(f)),
+    "jit of jvp": (lambda f: plugrad.jit(jvp_of_1(f)), lambda f: jvp_of_1(f)),
 }
 
 
-def third(f):
+def third_derivative(f):
     first = plugrad.grad(f)
     second = plugrad.grad(lambda x: plugrad.sum(first(x)))
     return plugrad.grad(lambda x: plugrad.sum(second(x)))
 
 
-def pulled(f):
+def vjp_of_2(f):
     return lambda x: plugrad.vjp(f, x)[1](plugrad.asarray(2.0))
 
 
-def pushed(f):
+def jvp_of_1(f):
     return lambda x: plugrad.jvp(f, (x,), (x * 0 + 1,))[1]
 
 
 @pytest.mark.parametrize("name", DERIVATIVES)
 def test_derivatives(name):
-    traced, untraced = (make(cubic) for make in DERIVATIVES[name])
-    expected = untraced(X)
+    traced, untraced = (make(sum_of_cubes_and_sines) for make in DERIVATIVES[name])
+    expected = untraced(VECTOR_X)
     for _ in range(2):
-        found = traced(X)
+        found = traced(VECTOR_X)
         np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=1e-5, atol=1e-6)
 
 
@@ -81,7 +81,9 @@ def test_gradients_with_respect_to_some_arguments_and_results():
         return lambda x, y: plugrad.sum(g(x, y, 2.0)["a"] * y) + g(x, y, 2.0)["b"]
 
     for one, other in zip(
-        plugrad.grads(loss(plugrad.jit(f)))(X, Y), plugrad.grads(loss(f))(X, Y), strict=True
+        plugrad.grads(loss(plugrad.jit(f)))(VECTOR_X, VECTOR_Y),
+        plugrad.grads(loss(f))(VECTOR_X, VECTOR_Y),
+        strict=True,
     ):
         np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-6)
 
@@ -92,9 +94,9 @@ def test_custom_gradients_inside_and_outside():
         return plugrad.exp(x), lambda dy, saved: plugrad.clip(dy, -0.5, 0.5)
 
     loss = lambda f: lambda x: plugrad.sum(f(x) * 3)  # noqa: E731
-    expected = plugrad.grad(loss(clipped))(X)
-    same(plugrad.grad(loss(plugrad.jit(clipped)))(X), expected)
-    same(plugrad.jit(plugrad.grad(loss(clipped)))(X), expected)
+    expected = plugrad.grad(loss(clipped))(VECTOR_X)
+    assert_identical(plugrad.grad(loss(plugrad.jit(clipped)))(VECTOR_X), expected)
+    assert_identical(plugrad.jit(plugrad.grad(loss(clipped)))(VECTOR_X), expected)
 
     inner = plugrad.jit(plugrad.exp)
 
@@ -102,13 +104,15 @@ def test_custom_gradients_inside_and_outside():
     def outside(x, save):
         return inner(x), lambda dy, saved: dy * 5
 
-    same(plugrad.grad(lambda x: plugrad.sum(outside(x)))(X), plugrad.full((3,), 5.0))
+    assert_identical(
+        plugrad.grad(lambda x: plugrad.sum(outside(x)))(VECTOR_X), plugrad.full((3,), 5.0)
+    )
 
 
 def test_variable_grads_and_minimize_of_a_jitted_loss():
     def steps(wrap):
-        w = plugrad.Variable(X, name="w")
-        loss = wrap(lambda: plugrad.sum(plugrad.square(w * Y - 1)))
+        w = plugrad.Variable(VECTOR_X, name="w")
+        loss = wrap(lambda: plugrad.sum(plugrad.square(w * VECTOR_Y - 1)))
         optimizer = plugrad.optimizers.SGD(0.01)
         value, gradients = plugrad.variable_grads(loss, [w])
         for _ in range(3):
@@ -122,20 +126,20 @@ def test_variable_grads_and_minimize_of_a_jitted_loss():
 
 def test_a_step_of_an_optimizer_is_the_untraced_one_bit_for_bit():
     def run(wrap):
-        w = plugrad.Variable(X)
+        w = plugrad.Variable(VECTOR_X)
         optimizer = plugrad.optimizers.Adam(0.1)
         step = wrap(
             lambda y: optimizer.minimize(lambda: plugrad.sum(plugrad.square(w * y - 1)), [w])
         )
-        return [step(Y).numpy().tobytes() for _ in range(5)] + [w.numpy().tobytes()]
+        return [step(VECTOR_Y).numpy().tobytes() for _ in range(5)] + [w.numpy().tobytes()]
 
     assert run(plugrad.jit) == run(lambda f: f)
 
 
 def test_a_tensor_that_is_being_differentiated_is_no_constant():
     with pytest.raises(TracingError, match="pass it as an argument"):
-        plugrad.grad(lambda x: plugrad.sum(plugrad.jit(lambda y: y * x)(Y)))(X)
+        plugrad.grad(lambda x: plugrad.sum(plugrad.jit(lambda y: y * x)(VECTOR_Y)))(VECTOR_X)
 
 
 def test_nothing_is_recorded_without_need():
-    assert plugrad.jit(lambda x: x * 2)(X).node is None
+    assert plugrad.jit(lambda x: x * 2)(VECTOR_X).node is None

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from core.traced_values import X, Y, same, traces
+from core.traced_values import VECTOR_X, VECTOR_Y, assert_identical, count_traces
 from plugrad.errors import (
     BackendMismatch,
     DisposedTensor,
@@ -17,37 +17,37 @@ from plugrad.errors import (
 # --- devices, memory, threads ---------------------------------------------------------------------
 
 
-def test_tensors_on_two_devices_are_an_error(fake):
-    there = plugrad.asarray([1.0, 2.0, 3.0], device=fake)
+def test_tensors_on_two_devices_are_an_error(fake_backend_name):
+    there = plugrad.asarray([1.0, 2.0, 3.0], device=fake_backend_name)
     with pytest.raises(BackendMismatch, match=r"jit: .*cpu:0.*fake_device"):
-        plugrad.jit(lambda x, y: x + y)(X, there)
+        plugrad.jit(lambda x, y: x + y)(VECTOR_X, there)
     with pytest.raises(BackendMismatch, match=r"jit: .*not among"):
-        plugrad.jit(lambda x: x + there)(X)
+        plugrad.jit(lambda x: x + there)(VECTOR_X)
 
 
-def test_without_tensors_the_function_runs_where_its_variables_live(fake):
-    v = plugrad.Variable(plugrad.asarray([1.0, 2.0], device=fake))
+def test_without_tensors_the_function_runs_where_its_variables_live(fake_backend_name):
+    v = plugrad.Variable(plugrad.asarray([1.0, 2.0], device=fake_backend_name))
     f = plugrad.jit(lambda: v * v)
-    assert f().device.startswith(fake)
+    assert f().device.startswith(fake_backend_name)
     assert f().tolist() == [1.0, 4.0]
 
 
-def test_a_device_with_few_kernels_falls_back(fake):
-    x = plugrad.asarray([1.0, 2.0], device=fake)
+def test_a_device_with_few_kernels_falls_back(fake_backend_name):
+    x = plugrad.asarray([1.0, 2.0], device=fake_backend_name)
     with plugrad.config.override("fallback", "silent"):
         f = plugrad.jit(lambda x: plugrad.sin(x) + plugrad.relu(x))
         np.testing.assert_allclose(f(x).numpy(), np.sin([1, 2]) + np.array([1, 2]), rtol=1e-6)
-        assert f(x).device.startswith(fake)
+        assert f(x).device.startswith(fake_backend_name)
 
 
 def test_tidy_releases_the_results_and_nothing_else():
-    f = plugrad.jit(lambda x: (x + 1, Y, x))
+    f = plugrad.jit(lambda x: (x + 1, VECTOR_Y, x))
     with plugrad.tidy():
-        first, closed_over, _ = f(X)
+        first, closed_over, _ = f(VECTOR_X)
     assert first.is_disposed
     assert closed_over.is_disposed
-    same(f(X)[1], Y)
-    same(X + 0, X)
+    assert_identical(f(VECTOR_X)[1], VECTOR_Y)
+    assert_identical(VECTOR_X + 0, VECTOR_X)
 
 
 def test_tensors_that_are_disposed_are_an_error():
@@ -67,7 +67,7 @@ def test_a_disposed_tensor_from_outside_is_an_error_when_it_is_returned():
 
 
 def test_a_variable_that_is_disposed_is_an_error():
-    v = plugrad.Variable(X)
+    v = plugrad.Variable(VECTOR_X)
     f = plugrad.jit(lambda: v + 1)
     f()
     v.dispose()
@@ -94,7 +94,7 @@ def test_one_function_runs_in_four_threads():
         found = list(pool.map(work, range(4)))
     for number, values in enumerate(found):
         assert values == [(n % 3 + 1) * number * (number % 2) for n in range(60)]
-    assert traces(f) == 6
+    assert count_traces(f) == 6
 
 
 def test_a_trace_is_not_seen_by_other_threads():
@@ -108,17 +108,17 @@ def test_a_trace_is_not_seen_by_other_threads():
 
     traced = plugrad.jit(f)
     with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(traced, X)
+        future = pool.submit(traced, VECTOR_X)
         assert inside.wait(20)
         try:
-            v = plugrad.Variable(X)
+            v = plugrad.Variable(VECTOR_X)
             v.assign(v + 1)
-            assert (X + v).numpy().tolist() == (X + X + 1).numpy().tolist()
-            assert plugrad.grad(plugrad.sum)(X).shape == (3,)
-            same(plugrad.jit(lambda x: x + 1)(X), X + 1)
+            assert (VECTOR_X + v).numpy().tolist() == (VECTOR_X + VECTOR_X + 1).numpy().tolist()
+            assert plugrad.grad(plugrad.sum)(VECTOR_X).shape == (3,)
+            assert_identical(plugrad.jit(lambda x: x + 1)(VECTOR_X), VECTOR_X + 1)
         finally:
             done.set()
-        same(future.result(), plugrad.exp(X) * 2)
+        assert_identical(future.result(), plugrad.exp(VECTOR_X) * 2)
 
 
 def test_debug_checks_what_kernels_return():
@@ -128,15 +128,15 @@ def test_debug_checks_what_kernels_return():
         plugrad.config.override("debug", True),
         pytest.raises(PlugradError, match=r"Exp.*\(1,\)"),
     ):
-        f(X)
-    same(f(X), plugrad.exp(X))
+        f(VECTOR_X)
+    assert_identical(f(VECTOR_X), plugrad.exp(VECTOR_X))
 
 
 def test_the_graph_of_a_call_is_the_one_that_runs():
     f = plugrad.jit(lambda x: plugrad.exp(x))
-    graph = f.graph(X)
-    f(X)
-    assert traces(f) == 1
-    assert f.graph(X) is graph
-    assert plugrad.make_graph(f)(X) is graph
+    graph = f.graph(VECTOR_X)
+    f(VECTOR_X)
+    assert count_traces(f) == 1
+    assert f.graph(VECTOR_X) is graph
+    assert plugrad.make_graph(f)(VECTOR_X) is graph
     assert [step.kernel.name for step in graph.steps] == ["Exp"]

@@ -10,8 +10,8 @@ from plugrad.tracing.entry import ENTRY_MISS
 
 
 @pytest.fixture
-def doubled(backend):
-    """A traced function with a short way, and its argument."""
+def jitted_double(backend):
+    """A traced function whose fast path is in use, and its argument."""
     x = plugrad.asarray([1.0, -2.0, 3.0])
     f = plugrad.jit(lambda x, *others: x * 2 + sum(others, plugrad.asarray(0.0)))
     for _ in range(3):
@@ -20,40 +20,40 @@ def doubled(backend):
     return f, x
 
 
-def check(f, *args, expected=(2, -4, 6), **kwargs):
+def assert_call_result(f, *args, expected=(2, -4, 6), **kwargs):
     for _ in range(3):
         np.testing.assert_allclose(f(*args, **kwargs).numpy(), expected)
 
 
-def test_other_arguments(doubled):
-    f, x = doubled
-    check(f, plugrad.asarray([1, -2, 3], dtype="int32"))
-    check(f, x)
-    check(f, x, x, expected=[3, -6, 9])
-    check(f, x[:2], expected=[2, -4])
-    check(f, np.array([1, -2, 3], "float32"))
-    check(f, plugrad.asarray(plugrad.Variable(x)))
-    check(f, x=x)
-    check(plugrad.jit(lambda xs: xs[0] * 2), [x])
-    check(plugrad.jit(lambda x, factor: x * factor), x, 2.0)
-    check(plugrad.jit(lambda: x * 2))
-    check(plugrad.jit(lambda x: (x * 2).astype("int32")), x)
+def test_other_arguments(jitted_double):
+    f, x = jitted_double
+    assert_call_result(f, plugrad.asarray([1, -2, 3], dtype="int32"))
+    assert_call_result(f, x)
+    assert_call_result(f, x, x, expected=[3, -6, 9])
+    assert_call_result(f, x[:2], expected=[2, -4])
+    assert_call_result(f, np.array([1, -2, 3], "float32"))
+    assert_call_result(f, plugrad.asarray(plugrad.Variable(x)))
+    assert_call_result(f, x=x)
+    assert_call_result(plugrad.jit(lambda xs: xs[0] * 2), [x])
+    assert_call_result(plugrad.jit(lambda x, factor: x * factor), x, 2.0)
+    assert_call_result(plugrad.jit(lambda: x * 2))
+    assert_call_result(plugrad.jit(lambda x: (x * 2).astype("int32")), x)
     for shape in ((3, 1), (1, 3), (3,)):
         assert f(x.reshape(shape)).shape == shape
 
 
-def test_gradients_are_recorded(doubled):
-    f, x = doubled
+def test_gradients_are_recorded(jitted_double):
+    f, x = jitted_double
     v = plugrad.Variable(x)
     for _ in range(3):
-        check(plugrad.grad(lambda x: plugrad.sum(f(x) * x)), x, expected=4 * x.numpy())
+        assert_call_result(plugrad.grad(lambda x: plugrad.sum(f(x) * x)), x, expected=4 * x.numpy())
         (slope,) = plugrad.variable_grads(lambda: plugrad.sum(f(x) * v), [v])[1]
         np.testing.assert_array_equal(slope.numpy(), [2, -4, 6])
     assert f._enter((x,)) is not ENTRY_MISS
 
 
-def test_blocks_around_a_call(doubled):
-    f, x = doubled
+def test_blocks_around_a_call(jitted_double):
+    f, x = jitted_double
     with plugrad.tidy():
         y = f(x)
     with pytest.raises(DisposedTensor):
@@ -61,27 +61,27 @@ def test_blocks_around_a_call(doubled):
     with plugrad.profile() as profile:
         f(x)
     assert {"Multiply"} <= {each.kernel for each in profile.kernels}
-    check(plugrad.jit(lambda x: f(x)), x)
-    check(plugrad.vmap(f), plugrad.stack([x, x]), expected=[[2, -4, 6]] * 2)
+    assert_call_result(plugrad.jit(lambda x: f(x)), x)
+    assert_call_result(plugrad.vmap(f), plugrad.stack([x, x]), expected=[[2, -4, 6]] * 2)
     if x.backend.name != "cpu":
         with plugrad.use("cpu", transfer=True):
             assert f(x).backend.name == "cpu"
 
 
-def test_changes_between_calls(doubled):
-    f, x = doubled
+def test_changes_between_calls(jitted_double):
+    f, x = jitted_double
     backend = x.backend.name
 
     def replaced(a, b):
         return open_backend(backend).functions["Add"](a, b)
 
     with plugrad.override_kernel("Multiply", backend, replaced):
-        check(f, x, expected=[3, 0, 5])
-    check(f, x)
+        assert_call_result(f, x, expected=[3, 0, 5])
+    assert_call_result(f, x)
     with plugrad.config.override("jit", "off"):
-        check(f, x)
+        assert_call_result(f, x)
     with plugrad.config.override("debug", value=True):
-        check(f, x)
+        assert_call_result(f, x)
 
 
 def test_variables_are_read_and_assigned():
@@ -114,7 +114,7 @@ def test_a_disposed_argument_and_a_closed_device():
 
 
 def test_what_python_decided_is_asked_again():
-    """A step of an optimizer has a short way until one of its options changes, and then another one."""
+    """A step of an optimizer has a fast path until an option changes, and then another one."""
     x, w = plugrad.asarray([1.0, 2.0]), plugrad.Variable([1.0, 1.0])
     optimizer = plugrad.optimizers.SGD(0.5)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from core.traced_values import X, Y, same, traces
+from core.traced_values import VECTOR_X, VECTOR_Y, assert_identical, count_traces
 from plugrad.errors import (
     ArgumentError,
     KernelFailed,
@@ -17,7 +17,7 @@ from plugrad.kernels import unary
 
 # --- what cannot be traced ------------------------------------------------------------------------
 
-READ_VALUES = {
+VALUE_DEPENDENT_FUNCTIONS = {
     "if": lambda x: 1 if x[0] > 0 else 2,
     "while": lambda x: [0 for _ in range(3) if bool(x[0])],
     "item": lambda x: x[0].item(),
@@ -34,10 +34,10 @@ READ_VALUES = {
 }
 
 
-@pytest.mark.parametrize("read", READ_VALUES.values(), ids=READ_VALUES)
+@pytest.mark.parametrize("read", VALUE_DEPENDENT_FUNCTIONS.values(), ids=VALUE_DEPENDENT_FUNCTIONS)
 def test_reading_values_is_an_error_that_names_the_line(read):
     with pytest.raises(TracingError, match=r"test_jit_errors\.py:\d+"):
-        plugrad.jit(read)(X)
+        plugrad.jit(read)(VECTOR_X)
 
 
 def test_a_tensor_that_outlives_its_trace_is_named_by_line():
@@ -51,9 +51,9 @@ def test_a_tensor_that_outlives_its_trace_is_named_by_line():
     with pytest.raises(
         TracingError, match=rf"made at .*test_jit_errors\.py:{line}.*still reachable"
     ):
-        plugrad.jit(f)(X)
+        plugrad.jit(f)(VECTOR_X)
     with pytest.raises(TracingError, match="was made while another function was traced"):
-        plugrad.jit(lambda x: x + kept[0])(X)
+        plugrad.jit(lambda x: x + kept[0])(VECTOR_X)
     with pytest.raises(PlugradError):
         kept[0].numpy()
 
@@ -66,7 +66,7 @@ def test_cycles_of_garbage_are_no_leaks():
 
     gc.disable()
     try:
-        same(plugrad.jit(f)(X), X)
+        assert_identical(plugrad.jit(f)(VECTOR_X), VECTOR_X)
     finally:
         gc.enable()
 
@@ -89,7 +89,7 @@ def test_assigning_to_elements_of_what_the_function_made_works():
         y[1:] += x[1:]
         return y
 
-    same(plugrad.jit(f)(X), f(X))
+    assert_identical(plugrad.jit(f)(VECTOR_X), f(VECTOR_X))
 
 
 @pytest.mark.parametrize(
@@ -104,10 +104,10 @@ def test_assigning_to_elements_of_what_the_function_made_works():
 def test_changing_a_container_among_the_arguments_is_an_error(change):
     def f(xs, d):
         change(xs, d)
-        return xs[0] if xs else X
+        return xs[0] if xs else VECTOR_X
 
     with pytest.raises(TracingError, match="changes a list or dict among its arguments"):
-        plugrad.jit(f)([X], {"a": 1})
+        plugrad.jit(f)([VECTOR_X], {"a": 1})
 
 
 @pytest.mark.parametrize(
@@ -119,40 +119,40 @@ def test_replacing_a_tensor_in_a_list_among_the_arguments_is_an_error(change):
         return xs[0] + 0
 
     with pytest.raises(TracingError, match="changes a list or dict among its arguments"):
-        plugrad.jit(f)([X, Y])
+        plugrad.jit(f)([VECTOR_X, VECTOR_Y])
 
 
 # --- registries and settings ----------------------------------------------------------------------
 
 
-def test_a_registered_kernel_replaces_the_one_that_was_traced(registries):
+def test_a_registered_kernel_replaces_the_one_that_was_traced(restored_registries):
     f = plugrad.jit(plugrad.exp)
-    same(f(X), plugrad.exp(X))
+    assert_identical(f(VECTOR_X), plugrad.exp(VECTOR_X))
     plugrad.register_kernel(
         plugrad.KernelConfig("Exp", "cpu", lambda x: np.zeros_like(x)), replace=True
     )
-    same(f(X), plugrad.zeros(3))
+    assert_identical(f(VECTOR_X), plugrad.zeros(3))
 
 
 def test_an_overridden_kernel_counts_while_it_is():
     f = plugrad.jit(plugrad.exp)
-    f(X)
+    f(VECTOR_X)
     with plugrad.override_kernel("Exp", "cpu", lambda x: x + 1):
-        same(f(X), X + 1)
-    same(f(X), plugrad.exp(X))
+        assert_identical(f(VECTOR_X), VECTOR_X + 1)
+    assert_identical(f(VECTOR_X), plugrad.exp(VECTOR_X))
 
 
 def test_an_overridden_gradient_counts_while_it_is():
     f = plugrad.jit(plugrad.grad(lambda x: plugrad.sum(plugrad.exp(x))))
-    same(f(X), plugrad.exp(X))
+    assert_identical(f(VECTOR_X), plugrad.exp(VECTOR_X))
     with plugrad.override_gradient(unary.exp, x=lambda dy: dy * 7):
-        same(f(X), plugrad.full((3,), 7.0))
-    same(f(X), plugrad.exp(X))
+        assert_identical(f(VECTOR_X), plugrad.full((3,), 7.0))
+    assert_identical(f(VECTOR_X), plugrad.exp(VECTOR_X))
 
 
 def test_check_finite_counts_inside():
     f = plugrad.jit(plugrad.log)
-    f(X * X)
+    f(VECTOR_X * VECTOR_X)
     with plugrad.config.override("check_finite", True), pytest.raises(PlugradError, match="Log"):
         f(plugrad.zeros(3))
     assert f(plugrad.zeros(3)).tolist() == [-np.inf] * 3
@@ -171,7 +171,7 @@ def test_the_error_of_a_kernel_names_it_and_the_line_of_the_trace():
         traced = plugrad.jit(f)
         for _ in range(2):
             with pytest.raises(KernelFailed, match=r"Exp.*out of order") as caught:
-                traced(X)
+                traced(VECTOR_X)
             assert any(f"test_jit_errors.py:{line}" in note for note in caught.value.__notes__)
 
 
@@ -180,27 +180,29 @@ def test_the_error_of_a_kernel_names_it_and_the_line_of_the_trace():
 
 def test_explain_says_why_a_call_is_traced():
     f = plugrad.jit(lambda x, rate=1, *, more=None: x * rate)
-    assert f.explain(X) == "it is traced: this is the first call"
-    f(X, 0.5)
-    assert f.explain(X, 0.5) == "it is not traced again: trace 1 is for these arguments"
-    assert "argument 'rate' is [1.5] instead of [0.5]" in f.explain(X, 1.5)
-    assert "'x' is [(2,), float32] instead of [(3,), float32]" in f.explain(X[:2], 0.5)
-    assert "'x' is [(3,), float64]" in f.explain(X.astype("float64"), 0.5)
-    assert "'rate' is absent" in f.explain(X)
-    assert "'more' is [3] instead of absent" in f.explain(X, 0.5, more=3)
-    f(X[:2], 0.5)
-    assert f.explain(X[:2], 7).startswith("it is traced: unlike in trace 2, argument 'rate'")
+    assert f.explain(VECTOR_X) == "it is traced: this is the first call"
+    f(VECTOR_X, 0.5)
+    assert f.explain(VECTOR_X, 0.5) == "it is not traced again: trace 1 is for these arguments"
+    assert "argument 'rate' is [1.5] instead of [0.5]" in f.explain(VECTOR_X, 1.5)
+    assert "'x' is [(2,), float32] instead of [(3,), float32]" in f.explain(VECTOR_X[:2], 0.5)
+    assert "'x' is [(3,), float64]" in f.explain(VECTOR_X.astype("float64"), 0.5)
+    assert "'rate' is absent" in f.explain(VECTOR_X)
+    assert "'more' is [3] instead of absent" in f.explain(VECTOR_X, 0.5, more=3)
+    f(VECTOR_X[:2], 0.5)
+    assert f.explain(VECTOR_X[:2], 7).startswith("it is traced: unlike in trace 2, argument 'rate'")
     with plugrad.override_kernel("Multiply", "cpu", np.add):
-        assert "a setting, a kernel, a gradient, the device or a static value" in f.explain(X, 0.5)
-    assert traces(f) == 2
+        assert "a setting, a kernel, a gradient, the device or a static value" in f.explain(
+            VECTOR_X, 0.5
+        )
+    assert count_traces(f) == 2
 
 
 def test_explain_tells_static_arguments_apart():
     f = plugrad.jit(lambda x, table: x, static=("table",))
     table = [1]
-    f(X, table)
-    assert "not traced again" in f.explain(X, table)
-    assert "argument 'table'" in f.explain(X, [1])
+    f(VECTOR_X, table)
+    assert "not traced again" in f.explain(VECTOR_X, table)
+    assert "argument 'table'" in f.explain(VECTOR_X, [1])
 
 
 def test_the_text_of_a_graph():
@@ -208,7 +210,7 @@ def test_the_text_of_a_graph():
         total = plugrad.scan(lambda c, y: (c + y * 2, c), plugrad.sum(x), x)
         return total[0], plugrad.concat(xs), plugrad.asarray([[3]]) + 0
 
-    text = str(plugrad.make_graph(f)(X, [X] * 20))
+    text = str(plugrad.make_graph(f)(VECTOR_X, [VECTOR_X] * 20))
     assert "constant 2.0  float32[]" in text
     assert "constant 3  int" in text
     assert "Concat(%1, %2, %3, … 16 more …, %20, axis=0)" in text
@@ -223,20 +225,20 @@ def test_static_must_be_names(static):
         plugrad.jit(lambda x: x, static=static)
 
 
-def endless():
+def endless_tree():
     tree = []
     tree.append(tree)
     return tree
 
 
-def nested(levels):
+def nested_tree(levels):
     tree = plugrad.ones(2)
     for _ in range(levels):
         tree = [tree]
     return tree
 
 
-@pytest.mark.parametrize("make", [endless, lambda: nested(5000)])
+@pytest.mark.parametrize("make", [endless_tree, lambda: nested_tree(5000)])
 def test_trees_without_an_end_are_refused(make):
     with pytest.raises(ArgumentError, match="contains itself, or has more levels"):
         plugrad.jit(lambda x: 1)(make())
@@ -245,9 +247,9 @@ def test_trees_without_an_end_are_refused(make):
 
 
 def test_results_have_as_many_levels_as_the_parser_takes():
-    assert plugrad.jit(lambda: nested(90))() is not None
+    assert plugrad.jit(lambda: nested_tree(90))() is not None
     with pytest.raises(ArgumentError, match="more levels"):
-        plugrad.jit(lambda: nested(300))()
+        plugrad.jit(lambda: nested_tree(300))()
 
 
 @pytest.mark.parametrize("method", ["__call__", "graph", "explain"])

@@ -8,14 +8,14 @@ import plugrad
 from plugrad.errors import ArgumentError
 from plugrad.types.arguments import KEYWORDS_OF_OTHER_FRAMEWORKS, explain_wrong_calls
 
-PAGES = ("", "fft", "image", "linalg", "losses", "random", "signal", "sparse", "einops")
-OTHERS = {("attention", "weight"), ("diagonal", "bias"), ("trace", "bias")}
+PUBLIC_PAGES = ("", "fft", "image", "linalg", "losses", "random", "signal", "sparse", "einops")
+OTHER_MEANINGS = {("attention", "weight"), ("diagonal", "bias"), ("trace", "bias")}
 """Ops with an argument of such a name that means something else."""
 
 
 def find_ops():
     """Yield the functions of the public pages that have an argument which other frameworks call otherwise."""
-    for page in PAGES:
+    for page in PUBLIC_PAGES:
         module = getattr(plugrad, page) if page else plugrad
         for name in dir(module):
             function = getattr(module, name)
@@ -24,13 +24,17 @@ def find_ops():
             parameters = inspect.signature(function).parameters
             for wrong, right in KEYWORDS_OF_OTHER_FRAMEWORKS.items():
                 known = [r for r in right if r in parameters]
-                if (name, wrong) in OTHERS or takes_any(parameters) or wrong in parameters:
+                if (
+                    (name, wrong) in OTHER_MEANINGS
+                    or has_var_keyword(parameters)
+                    or wrong in parameters
+                ):
                     continue
                 if known:
                     yield pytest.param(function, wrong, known[0], id=f"{page}.{name} {wrong}")
 
 
-def takes_any(parameters):
+def has_var_keyword(parameters):
     return any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 
@@ -45,16 +49,16 @@ def test_a_wrong_keyword_names_the_right_one(op, wrong, right):
         op(*given, **{wrong: 0})
 
 
-def declared(a, /, b, c=3, *, d, e=5):
+def example_op(a, /, b, c=3, *, d, e=5):
     return a, b, c, d, e
 
 
-def declared_for_any(a, *others, b=2, **more):
+def example_op_with_varargs(a, *others, b=2, **more):
     return a, others, b, more
 
 
 def test_a_wrapped_function_takes_and_returns_what_the_function_does():
-    wrapped, wrapped_for_any = map(explain_wrong_calls, (declared, declared_for_any))
+    wrapped, wrapped_for_any = map(explain_wrong_calls, (example_op, example_op_with_varargs))
     for _ in range(3):
         assert wrapped(1, 2, d=4) == wrapped(1, b=2, d=4) == (1, 2, 3, 4, 5)
         assert (
@@ -62,13 +66,13 @@ def test_a_wrapped_function_takes_and_returns_what_the_function_does():
         )
         assert wrapped_for_any(1) == (1, (), 2, {})
         assert wrapped_for_any(1, 2, 3, b=4, c=5) == (1, (2, 3), 4, {"c": 5})
-    assert inspect.signature(wrapped) == inspect.signature(declared)
+    assert inspect.signature(wrapped) == inspect.signature(example_op)
 
 
 @pytest.mark.parametrize(
     ("args", "kwargs", "message"),
     [
-        ((), {}, "missing a required argument: 'a'; write declared"),
+        ((), {}, "missing a required argument: 'a'; write example_op"),
         ((1,), {"d": 4}, "missing a required argument: 'b'"),
         ((1, 2), {}, "missing a required argument: 'd'"),
         ((1, 2, 3, 4), {"d": 4}, "too many positional arguments"),
@@ -77,13 +81,13 @@ def test_a_wrapped_function_takes_and_returns_what_the_function_does():
     ],
 )
 def test_a_wrong_call_tells_the_signature(args, kwargs, message):
-    wrapped = explain_wrong_calls(declared)
+    wrapped = explain_wrong_calls(example_op)
     for _ in range(2):
         with pytest.raises(ArgumentError, match=message):
             wrapped(*args, **kwargs)
         assert wrapped(1, 2, d=4) == (1, 2, 3, 4, 5)
     with pytest.raises(ArgumentError, match="missing a required argument: 'a'"):
-        explain_wrong_calls(declared_for_any)()
+        explain_wrong_calls(example_op_with_varargs)()
 
 
 def test_an_error_of_a_wrapped_function_remains():

@@ -19,56 +19,62 @@ WINDOW = sliding_window((8, 8), (2, 2), (2, 2), "valid", (1, 1))
 """Makes 4 x 4 windows."""
 
 
-def spec(*shape, dtype=plugrad.float32):
+def float32_spec(*shape, dtype=plugrad.float32):
     return Shaped(shape, dtype)
 
 
-ALONG = {
-    "argmax": lambda n: reduction.argmax.infer(spec(2, n), axis=1),
-    "argmin": lambda n: reduction.argmin.infer(spec(n), axis=0),
-    "argsort": lambda n: sorting.argsort.infer(spec(n, 2), axis=0, descending=False, stable=True),
-    "top_k": lambda n: sorting.top_k.infer(spec(n), k=1, sorted=True)[1],
-    "unique": lambda n: sorting.unique.infer(spec(2, n), axis=1)[1],
-    "where": lambda n: indexing.where_true.infer(spec(2, n, dtype=plugrad.bool)),
+INDEX_RESULTS = {
+    "argmax": lambda n: reduction.argmax.infer(float32_spec(2, n), axis=1),
+    "argmin": lambda n: reduction.argmin.infer(float32_spec(n), axis=0),
+    "argsort": lambda n: sorting.argsort.infer(
+        float32_spec(n, 2), axis=0, descending=False, stable=True
+    ),
+    "top_k": lambda n: sorting.top_k.infer(float32_spec(n), k=1, sorted=True)[1],
+    "unique": lambda n: sorting.unique.infer(float32_spec(2, n), axis=1)[1],
+    "where": lambda n: indexing.where_true.infer(float32_spec(2, n, dtype=plugrad.bool)),
 }
 """The positions of each kernel along an axis with n elements."""
-COUNTS = {
-    "bincount": lambda n: reduction.bincount.infer(spec(n, dtype=plugrad.int32), None, size=3),
-    "dense_bincount": lambda n: reduction.dense_bincount.infer(
-        spec(n, dtype=plugrad.int32), None, size=3, binary_output=False
+COUNT_RESULTS = {
+    "bincount": lambda n: reduction.bincount.infer(
+        float32_spec(n, dtype=plugrad.int32), None, size=3
     ),
-    "search_sorted": lambda n: sorting.search_sorted.infer(spec(n), spec(2), side="left"),
-    "lower_bound": lambda n: sorting.lower_bound.infer(spec(n), spec(2)),
-    "upper_bound": lambda n: sorting.upper_bound.infer(spec(n), spec(2)),
+    "dense_bincount": lambda n: reduction.dense_bincount.infer(
+        float32_spec(n, dtype=plugrad.int32), None, size=3, binary_output=False
+    ),
+    "search_sorted": lambda n: sorting.search_sorted.infer(
+        float32_spec(n), float32_spec(2), side="left"
+    ),
+    "lower_bound": lambda n: sorting.lower_bound.infer(float32_spec(n), float32_spec(2)),
+    "upper_bound": lambda n: sorting.upper_bound.infer(float32_spec(n), float32_spec(2)),
 }
 """What may be as much as n."""
 
 
-@pytest.mark.parametrize("name", ALONG)
+@pytest.mark.parametrize("name", INDEX_RESULTS)
 def test_contracts_promise_positions_that_fit(name):
     for count, dtype in ((1, "int32"), (2**31, "int32"), (2**31 + 1, "int64"), (2**40, "int64")):
-        assert ALONG[name](count).dtype == dtype
+        assert INDEX_RESULTS[name](count).dtype == dtype
         assert np.iinfo(dtype).max >= count - 1
 
 
-@pytest.mark.parametrize("name", COUNTS)
+@pytest.mark.parametrize("name", COUNT_RESULTS)
 def test_contracts_promise_counts_that_fit(name):
     for count, dtype in ((1, "int32"), (2**31 - 1, "int32"), (2**31, "int64"), (2**40, "int64")):
-        assert COUNTS[name](count).dtype == dtype
+        assert COUNT_RESULTS[name](count).dtype == dtype
         assert np.iinfo(dtype).max >= count
 
 
 X = np.array([[3, 1, 2, 5, 4, 9, 8, 7]], "float32")
-IDS = np.array([0, 2, 2, 1, 2, 2, 2, 2])
-CALLS = {
+SEGMENT_IDS = np.array([0, 2, 2, 1, 2, 2, 2, 2])
+CALLS_BY_KERNEL = {
     reduction.argmax: ([X], {"axis": 1}),
     reduction.argmin: ([X], {"axis": 1}),
     sorting.argsort: ([X], {"axis": 1, "descending": True, "stable": True}),
     sorting.top_k: ([X], {"k": 2, "sorted": True}),
     sorting.unique: ([X], {"axis": 1}),
     indexing.where_true: ([X > 2], {}),
-    reduction.bincount: ([IDS, None], {"size": 3}),
-    reduction.dense_bincount: ([IDS[None], None], {"size": 3, "binary_output": False}),
+    reduction.bincount: ([SEGMENT_IDS, None], {"size": 3}),
+    reduction.dense_bincount: ([SEGMENT_IDS[None], None], {"size": 3, "binary_output": False}),
     sorting.search_sorted: ([np.sort(X), X], {"side": "right"}),
     sorting.lower_bound: ([np.sort(X), X], {}),
     sorting.upper_bound: ([np.sort(X), X], {}),
@@ -79,21 +85,24 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("kernel", CALLS, ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("kernel", CALLS_BY_KERNEL, ids=lambda kernel: kernel.name)
 def test_implementations_keep_the_promise(kernel, monkeypatch):
-    arrays, attrs = CALLS[kernel]
+    arrays, attrs = CALLS_BY_KERNEL[kernel]
     run = numpy_implementation(kernel)
-    usual = as_list(run(*arrays, **attrs))
+    usual = list_of_results(run(*arrays, **attrs))
     monkeypatch.setattr(dtypes, "INT32_MAX_ELEMENTS", 4)
     specs = [None if x is None else Shaped(x.shape, plugrad.as_dtype(x.dtype)) for x in arrays]
-    promised, found = as_list(kernel.infer(*specs, **attrs)), as_list(run(*arrays, **attrs))
+    promised, found = (
+        list_of_results(kernel.infer(*specs, **attrs)),
+        list_of_results(run(*arrays, **attrs)),
+    )
     assert promised[-1].dtype == "int64"
     for wide, narrow, part in zip(found, usual, promised, strict=True):
         assert wide.dtype == part.dtype.numpy
         np.testing.assert_array_equal(wide, narrow)
 
 
-def as_list(results):
+def list_of_results(results):
     return (
         list(results)
         if isinstance(results, tuple) and not isinstance(results, Shaped)

@@ -6,37 +6,42 @@ import numpy as np
 import pytest
 
 import plugrad
-from core.test_optimizers import RECORD
+from core.test_optimizers import TORCH_RECORD
 from plugrad import optimizers
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError
 from plugrad.optimizers.line_search import LinePoint, search_line
 
-STARTS = {"rosenbrock": [-1.2, 1.0], "regression": [0.0, 0.0, 0.0]}
-X = np.sin(np.arange(36) * 1.7).reshape(12, 3)
-Y = (np.arange(12) % 3 > 0).astype(float)
+STARTING_POINTS = {"rosenbrock": [-1.2, 1.0], "regression": [0.0, 0.0, 0.0]}
+REGRESSION_INPUTS = np.sin(np.arange(36) * 1.7).reshape(12, 3)
+REGRESSION_LABELS = (np.arange(12) % 3 > 0).astype(float)
 
 
-def rosenbrock(w):
+def rosenbrock_loss(w):
     return (1 - w[0]) ** 2 + 100 * (w[1] - w[0] ** 2) ** 2
 
 
-def regression(w):
+def regression_loss(w):
     dtype = str(w.dtype)
-    loss = plugrad.losses.sigmoid_cross_entropy(Y.astype(dtype), X.astype(dtype) @ w)
+    loss = plugrad.losses.sigmoid_cross_entropy(
+        REGRESSION_LABELS.astype(dtype), REGRESSION_INPUTS.astype(dtype) @ w
+    )
     return loss + 0.01 * plugrad.sum(w * w)
 
 
-FUNCTIONS = {"rosenbrock": rosenbrock, "regression": regression}
+LOSS_FUNCTIONS = {"rosenbrock": rosenbrock_loss, "regression": regression_loss}
 
 
 @pytest.mark.parametrize("is_traced", [False, True])
-@pytest.mark.parametrize("name", STARTS)
+@pytest.mark.parametrize("name", STARTING_POINTS)
 def test_the_minimum_is_that_of_torch(name, is_traced, backend):
-    """In single precision, rounding hides lower places before the step is as small as the tolerance."""
+    """In single precision, rounding hides the lowest point before the step is as small as the tolerance."""
     is_double = plugrad.float64 in plugrad.which().backend.dtypes()
     dtype, near, lower = ("float64", 1e-6, 1e-12) if is_double else ("float32", 2e-3, 1e-6)
-    w, expected = plugrad.Variable(np.array(STARTS[name], dtype)), RECORD["minima"][name]
-    function = lambda: FUNCTIONS[name](w)  # noqa: E731
+    w, expected = (
+        plugrad.Variable(np.array(STARTING_POINTS[name], dtype)),
+        TORCH_RECORD["minima"][name],
+    )
+    function = lambda: LOSS_FUNCTIONS[name](w)  # noqa: E731
     optimizer = optimizers.LBFGS(max_iterations=100, tolerance_change=1e-14)
     first = function().item()
     before = optimizer.minimize(plugrad.jit(function) if is_traced else function, [w])
@@ -49,13 +54,20 @@ def test_the_minimum_is_that_of_torch(name, is_traced, backend):
 
 
 def test_float32_variables_of_several_shapes(backend):
-    """A least-squares fit, whose solution NumPy knows."""
+    """A least-squares fit, compared with NumPy's solution."""
     kernel, bias = plugrad.Variable(np.zeros((3, 1), np.float32)), plugrad.Variable([0.0])
-    x, y = X.astype(np.float32), (X @ [[1.0], [-2.0], [0.5]] + 3 + Y[:, None]).astype(np.float32)
+    x, y = (
+        REGRESSION_INPUTS.astype(np.float32),
+        (REGRESSION_INPUTS @ [[1.0], [-2.0], [0.5]] + 3 + REGRESSION_LABELS[:, None]).astype(
+            np.float32
+        ),
+    )
     optimizer = optimizers.LBFGS(max_iterations=30)
     loss = plugrad.jit(lambda: plugrad.mean((x @ kernel + bias - y) ** 2))
     optimizer.minimize(loss, [kernel, bias])
-    solution = np.linalg.lstsq(np.c_[X, np.ones(12)], y.astype(float), rcond=None)[0][:, 0]
+    solution = np.linalg.lstsq(np.c_[REGRESSION_INPUTS, np.ones(12)], y.astype(float), rcond=None)[
+        0
+    ][:, 0]
     found = [*kernel.numpy()[:, 0], bias.item()]
     np.testing.assert_allclose(found, solution, rtol=2e-3, atol=2e-3)
     assert kernel.dtype is plugrad.float32
@@ -68,9 +80,9 @@ def test_calls_go_on_with_what_was_learnt():
         lambda: optimizers.LBFGS(max_iterations=3),
     )
     for _ in range(14):
-        short.minimize(lambda: rosenbrock(w), [w])
-        forgetful().minimize(lambda: rosenbrock(v), [v])
-    assert rosenbrock(w).item() < 1e-9 < rosenbrock(v).item()
+        short.minimize(lambda: rosenbrock_loss(w), [w])
+        forgetful().minimize(lambda: rosenbrock_loss(v), [v])
+    assert rosenbrock_loss(w).item() < 1e-9 < rosenbrock_loss(v).item()
     assert short.iterations <= 42
     other = plugrad.Variable(np.array([2.0]))
     short.minimize(lambda: plugrad.sum(other**2), [other])  # of another size
@@ -80,7 +92,7 @@ def test_calls_go_on_with_what_was_learnt():
 def test_the_number_of_calls_is_kept():
     w, calls = plugrad.Variable(np.array([-1.2, 1.0])), []
     optimizer = optimizers.LBFGS(max_iterations=50, max_evaluations=7)
-    optimizer.minimize(lambda: calls.append(1) or rosenbrock(w), [w])
+    optimizer.minimize(lambda: calls.append(1) or rosenbrock_loss(w), [w])
     assert 7 <= len(calls) == optimizer.evaluations < 12  # a step that has begun ends
     assert not optimizer.has_converged
 
@@ -99,7 +111,7 @@ def test_an_error_leaves_the_last_step():
         places.append(plugrad.stop_gradient(w).tolist())
         if len(places) == 9:
             raise ZeroDivisionError
-        return rosenbrock(w)
+        return rosenbrock_loss(w)
 
     optimizer = optimizers.LBFGS(max_iterations=50)
     with pytest.raises(ZeroDivisionError):
@@ -111,7 +123,7 @@ def test_an_error_leaves_the_last_step():
 
 def test_the_start_may_be_the_minimum():
     w, optimizer = plugrad.Variable(np.array([1.0, 1.0])), optimizers.LBFGS()
-    assert optimizer.minimize(lambda: rosenbrock(w), [w]).item() == 0
+    assert optimizer.minimize(lambda: rosenbrock_loss(w), [w]).item() == 0
     assert (optimizer.iterations, optimizer.evaluations, optimizer.has_converged) == (0, 1, True)
 
 
@@ -144,7 +156,7 @@ def test_what_lbfgs_does_not_take(call, error, message):
 
 # --- the line search ------------------------------------------------------------------------------
 
-LINES = {
+LINE_FUNCTIONS = {
     "parabola": (lambda a: (a - 3) ** 2, lambda a: 2 * (a - 3)),
     "far": (lambda a: (a - 300) ** 2, lambda a: 2 * (a - 300)),
     "more_thuente": (lambda a: -a / (a * a + 2), lambda a: (a * a - 2) / (a * a + 2) ** 2),
@@ -161,9 +173,9 @@ LINES = {
 
 
 @pytest.mark.parametrize("first", [1e-3, 0.1, 1.0, 20.0])
-@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("name", LINE_FUNCTIONS)
 def test_steps_fulfill_the_conditions(name, first):
-    value, slope = LINES[name]
+    value, slope = LINE_FUNCTIONS[name]
     calls = []
 
     def evaluate(step):
@@ -179,7 +191,7 @@ def test_steps_fulfill_the_conditions(name, first):
 
 
 def test_a_line_search_that_ends_early_returns_the_lowest_point():
-    value, slope = LINES["far"]
+    value, slope = LINE_FUNCTIONS["far"]
     points = []
 
     def evaluate(step):

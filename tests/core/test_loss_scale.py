@@ -8,8 +8,8 @@ from plugrad.errors import ArgumentError, ArgumentValueError
 from plugrad.optimizers import SGD, Adam, LossScale
 
 
-def steps_of(optimizer, w, factors, traced):
-    """Take a step for each factor of a loss, and return the losses."""
+def take_steps(optimizer, w, factors, traced):
+    """Take one step for each factor of the loss, and return the losses."""
 
     def step(factor):
         return optimizer.minimize(lambda: plugrad.sum(w * w) * factor, [w])
@@ -25,7 +25,7 @@ def test_a_factor_does_not_change_steps(backend, make, traced):
     for scale in (None, LossScale(1024.0)):
         w = plugrad.Variable([1.0, -2.0])
         optimizer = make().with_loss_scale(scale)
-        found.append((steps_of(optimizer, w, [1, 1, 1], traced), w.tolist()))
+        found.append((take_steps(optimizer, w, [1, 1, 1], traced), w.tolist()))
     np.testing.assert_allclose(found[1][0], found[0][0], rtol=1e-6)
     np.testing.assert_allclose(found[1][1], found[0][1], rtol=1e-5)
 
@@ -34,16 +34,16 @@ def test_a_factor_does_not_change_steps(backend, make, traced):
 @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
 def test_steps_that_are_not_finite_are_skipped(backend, bad, traced):
     w, optimizer = plugrad.Variable([1.0, -2.0]), Adam(0.1).with_loss_scale(LossScale(8.0))
-    steps_of(optimizer, w, [1], traced)
+    take_steps(optimizer, w, [1], traced)
     before = w.numpy().copy(), optimizer.get_state([w])["variables"][0]
-    steps_of(optimizer, w, [bad], traced)
+    take_steps(optimizer, w, [bad], traced)
     after = optimizer.get_state([w])["variables"][0]
     np.testing.assert_array_equal(w.numpy(), before[0])
     for name in before[1].keys() - {"steps"}:
         np.testing.assert_array_equal(after[name], before[1][name])
     assert optimizer.loss_scale.value == 4
     assert optimizer.iterations == 2
-    assert np.isfinite(steps_of(optimizer, w, [1], traced)).all()
+    assert np.isfinite(take_steps(optimizer, w, [1], traced)).all()
     assert (w.numpy() != before[0]).all()
 
 
@@ -52,13 +52,13 @@ def test_the_factor_grows_and_shrinks(backend):
     w, optimizer = plugrad.Variable([1.0]), SGD(0.0).with_loss_scale(scale)
     values = []
     for factor in (1, 1, 1, 1, np.inf, 1, 1, 1, np.nan, np.nan, np.nan, np.nan):
-        steps_of(optimizer, w, [factor], traced=False)
+        take_steps(optimizer, w, [factor], traced=False)
         values.append(scale.value)
     assert values == [4, 4, 8, 8, 4, 4, 4, 8, 4, 2, 1, 1]
 
 
 def test_small_gradients_of_float16_are_not_lost(backend):
-    """Without a factor, they are smaller than the smallest number."""
+    """Unscaled, they are smaller than the smallest float16."""
     x = plugrad.full((1, 4), 1e-4)
     moved = []
     for scale in (None, LossScale(65536.0)):
@@ -81,15 +81,15 @@ def test_states_hold_the_factor(backend, tmp_path):
         return w, Adam(0.1).with_loss_scale(LossScale(8.0, growth_interval=2))
 
     w, optimizer = start()
-    steps_of(optimizer, w, [1, 1, np.inf, 1], traced=False)
+    take_steps(optimizer, w, [1, 1, np.inf, 1], traced=False)
     plugrad.save(tmp_path / "x.safetensors", (w, optimizer.get_state([w])))
-    losses = steps_of(optimizer, w, [1, 1], traced=False)
+    losses = take_steps(optimizer, w, [1, 1], traced=False)
     v, other = start()
     stored, state = plugrad.load(tmp_path / "x.safetensors")
     v.assign(stored)
     other.set_state([v], state)
     assert state["loss_scale"] == {"scale": 8.0, "good_steps": 1.0}
-    assert steps_of(other, v, [1, 1], traced=False) == losses
+    assert take_steps(other, v, [1, 1], traced=False) == losses
     assert other.loss_scale.get_state() == optimizer.loss_scale.get_state()
     assert "loss_scale" not in Adam().get_state([])
 

@@ -10,7 +10,7 @@ import pytest
 import plugrad
 from plugrad.errors import ArgumentError, ArgumentValueError, DisposedTensor, OutOfMemory
 
-LARGE = 100_000  # elements; the cpu backend counts buffers from 128 KiB
+LARGE_SIZE = 100_000  # elements; the cpu backend counts buffers from 128 KiB
 
 
 @pytest.fixture
@@ -205,13 +205,13 @@ def test_tensors_are_counted_while_they_live():
 def test_bytes_and_buffers_come_and_go():
     gc.collect()
     before = plugrad.memory()
-    x = plugrad.zeros(LARGE)
+    x = plugrad.zeros(LARGE_SIZE)
     y = x + 1
     during = plugrad.memory()
-    assert (during.bytes - before.bytes, during.buffers - before.buffers) == (8 * LARGE, 2)
+    assert (during.bytes - before.bytes, during.buffers - before.buffers) == (8 * LARGE_SIZE, 2)
     assert during.peak >= during.bytes
     assert during.bytes == sum(m.bytes for m in during.backends.values())
-    assert during.backends["cpu:0"].bytes >= 8 * LARGE
+    assert during.backends["cpu:0"].bytes >= 8 * LARGE_SIZE
     x.dispose()
     del y
     after = plugrad.memory()
@@ -224,7 +224,7 @@ def test_results_of_an_override_are_counted():
         return x.reshape(shape).copy()
 
     with plugrad.use("cpu"), plugrad.override_kernel("Reshape", "cpu", copied):
-        x = plugrad.zeros(LARGE)
+        x = plugrad.zeros(LARGE_SIZE)
         before = plugrad.memory().bytes
         y = plugrad.reshape(x, (2, -1))
         assert plugrad.memory().bytes - before == 4 * y.size
@@ -232,11 +232,11 @@ def test_results_of_an_override_are_counted():
 
 def test_tensors_that_share_a_buffer_count_it_once():
     before = plugrad.memory().bytes
-    x = plugrad.zeros(LARGE)
-    views = [x.reshape(2, -1), x[10:], plugrad.flip(x), plugrad.broadcast_to(x, (5, LARGE))]
-    assert plugrad.memory().bytes - before == 4 * LARGE
+    x = plugrad.zeros(LARGE_SIZE)
+    views = [x.reshape(2, -1), x[10:], plugrad.flip(x), plugrad.broadcast_to(x, (5, LARGE_SIZE))]
+    assert plugrad.memory().bytes - before == 4 * LARGE_SIZE
     x.dispose()
-    assert plugrad.memory().bytes - before == 4 * LARGE
+    assert plugrad.memory().bytes - before == 4 * LARGE_SIZE
     views.clear()
     assert plugrad.memory().bytes == before
 
@@ -245,7 +245,7 @@ def test_tensors_that_share_a_buffer_count_it_once():
 
 
 @pytest.fixture
-def limited():
+def limit_memory():
     def limit(size):
         plugrad.set_memory_limit(plugrad.memory().backends["cpu:0"].bytes + size)
 
@@ -256,30 +256,30 @@ def limited():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda x: plugrad.zeros(LARGE),
-        lambda x: plugrad.asarray(np.zeros(LARGE)),
-        lambda x: plugrad.broadcast_to(x, (LARGE, 2)) + 1,
-        lambda x: plugrad.exp(plugrad.broadcast_to(x, (LARGE, 2))),
-        lambda x: plugrad.tile(x, (LARGE,)),
-        lambda x: plugrad.arange(LARGE),
+        lambda x: plugrad.zeros(LARGE_SIZE),
+        lambda x: plugrad.asarray(np.zeros(LARGE_SIZE)),
+        lambda x: plugrad.broadcast_to(x, (LARGE_SIZE, 2)) + 1,
+        lambda x: plugrad.exp(plugrad.broadcast_to(x, (LARGE_SIZE, 2))),
+        lambda x: plugrad.tile(x, (LARGE_SIZE,)),
+        lambda x: plugrad.arange(LARGE_SIZE),
     ],
 )
-def test_allocation_beyond_the_limit_fails(limited, x, make):
-    limited(1000)
+def test_allocation_beyond_the_limit_fails(limit_memory, x, make):
+    limit_memory(1000)
     with pytest.raises(OutOfMemory, match=r"exceed its limit of .*set_memory_limit"):
         make(x)
     assert (x + x).tolist() == [2.0, 4.0]
     plugrad.set_memory_limit(None)
-    assert make(x).size >= LARGE
+    assert make(x).size >= LARGE_SIZE
 
 
-def test_releasing_makes_room(limited):
-    limited(6 * LARGE)
-    x = plugrad.zeros(LARGE)
+def test_releasing_makes_room(limit_memory):
+    limit_memory(6 * LARGE_SIZE)
+    x = plugrad.zeros(LARGE_SIZE)
     with pytest.raises(MemoryError):
-        plugrad.zeros(LARGE)
+        plugrad.zeros(LARGE_SIZE)
     x.dispose()
-    assert plugrad.zeros(LARGE).size == LARGE
+    assert plugrad.zeros(LARGE_SIZE).size == LARGE_SIZE
     assert plugrad.memory().backends["cpu:0"].limit is not None
 
 
@@ -319,12 +319,12 @@ def test_memory_leaves_tuples_alone_that_other_threads_are_building():
 
 
 def test_memory_counts_tensors_of_subclasses_and_no_disposed_ones():
-    class Named(plugrad.Tensor):
+    class NamedTensor(plugrad.Tensor):
         __slots__ = ()
 
     before = plugrad.memory().tensors
     x = plugrad.zeros(3)
-    named = Named(x.array, x.backend)
+    named = NamedTensor(x.array, x.backend)
     assert plugrad.memory().tensors == before + 2
     named.dispose()
     assert plugrad.memory().tensors == before + 1

@@ -220,7 +220,7 @@ def test_arrays_that_can_be_written_to(dtype, backend):
 
 
 def test_scipy_says_that_it_asks_for_arrays_that_can_be_written_to(backend):
-    """The guide quotes this, beside the setting."""
+    """The guide quotes this error next to the setting."""
     sosfilt = pytest.importorskip("scipy.signal", reason="SciPy is not installed").sosfilt
     sections, x = plugrad.asarray([[1.0, 0.0, 0.0, 1.0, -0.5, 0.0]]), plugrad.ones(3)
     with pytest.raises(ValueError, match="buffer source array is read-only"):
@@ -373,7 +373,7 @@ def test_scipys_sparse_matrices_multiply_tensors(backend):
 
 
 def test_masks_are_not_lost():
-    """A tensor has no mask: what is masked would count as a value."""
+    """A tensor has no mask, so masked elements would be treated as values."""
     masked, whole = np.ma.masked_array([1.0, 2.0], [True, False]), np.ma.masked_array([1.0, 2.0])
     for call in (
         plugrad.asarray,

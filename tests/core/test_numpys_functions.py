@@ -10,72 +10,78 @@ import pytest
 from numpy.testing import overrides
 
 import plugrad
-from core.numpy_calls import CALLS, OTHERS, X
+from core.numpy_calls import DIFFERENTIABLE_CALLS, MATRIX, OTHER_CALLS
 from plugrad.errors import ArgumentError, GradientLost
 from plugrad.ops import numpy_table
 from plugrad.ops.array_functions import bind_parameters, find_numpy_function
 
 pytestmark = pytest.mark.filterwarnings("ignore:numpy.fix is deprecated")  # since 2.5
-STEP = 1e-6
-NEWER = {"unstack", "cumulative_prod", "cumulative_sum"}  # NumPy has them from version 2.1 on
+DIFFERENCE_STEP = 1e-6
+FUNCTIONS_OF_NEWER_NUMPY = {
+    "unstack",
+    "cumulative_prod",
+    "cumulative_sum",
+}  # NumPy has them from version 2.1 on
 
 
-def leaves(result):
+def result_arrays(result):
     """Return the arrays in a result."""
     if isinstance(result, tuple | list):
-        return [leaf for part in result for leaf in leaves(part)]
+        return [leaf for part in result for leaf in result_arrays(part)]
     return [result]
 
 
-def weights(part):
+def distinct_weights(part):
     return np.cos(np.arange(part.size) * 1.7 + 0.3).reshape(part.shape)
 
 
-def total(result):
-    """Return a number to which each floating element of a result contributes differently."""
+def weighted_sum(result):
+    """Return a weighted sum of all floating elements of a result."""
     sums = [
-        np.sum(part * weights(part))
-        for part in leaves(result)
+        np.sum(part * distinct_weights(part))
+        for part in result_arrays(result)
         if np.asarray(part).dtype.kind in "fc"
     ]
     return float(np.real(sum(sums)))
 
 
-def slopes(call):
-    """Return the gradient of the total of a call by central differences, of NumPy's arrays."""
-    found = np.zeros_like(X)
-    for place in np.ndindex(X.shape):
+def numeric_gradient(call):
+    """Return the gradient of the weighted sum of a call's result, by central differences."""
+    found = np.zeros_like(MATRIX)
+    for place in np.ndindex(MATRIX.shape):
         ends = []
-        for step in (STEP, -STEP):
-            x = X.copy()
+        for step in (DIFFERENCE_STEP, -DIFFERENCE_STEP):
+            x = MATRIX.copy()
             x[place] += step
-            ends.append(total(call(x)))
-        found[place] = (ends[0] - ends[1]) / (2 * STEP)
+            ends.append(weighted_sum(call(x)))
+        found[place] = (ends[0] - ends[1]) / (2 * DIFFERENCE_STEP)
     return found
 
 
-def problem(call):
-    """Return what is wrong with the gradient of a call, "" if nothing is, "raises" if it raises a TypeError."""
+def find_gradient_problem(call):
+    """Return the problem of the gradient of a call: "" if there is none, "raises" for a TypeError."""
     kinds = []
 
     def function(x):
         # The second factor has a gradient of its own, so that a lost one does not go unnoticed.
         parts = []
-        for part in leaves(call(x)):
+        for part in result_arrays(call(x)):
             is_tensor = isinstance(part, plugrad.Tensor)
             kinds.append((is_tensor, np.dtype(getattr(part.dtype, "numpy", part.dtype)).kind))
             if kinds[-1][1] in "fc":
                 part = plugrad.asarray(part)
-                parts.append(plugrad.sum(plugrad.real(part * plugrad.asarray(weights(part)))))
+                parts.append(
+                    plugrad.sum(plugrad.real(part * plugrad.asarray(distinct_weights(part))))
+                )
         return plugrad.add_n(parts or [plugrad.sum(x) * 0]) * plugrad.exp(plugrad.sum(x))
 
     try:
-        gradient = plugrad.grad(function)(plugrad.asarray(X)).numpy()
+        gradient = plugrad.grad(function)(plugrad.asarray(MATRIX)).numpy()
     except TypeError as error:
         return f"raises {type(error).__name__}: {error}"
     if any(kind in "fc" and not is_tensor for is_tensor, kind in kinds):
         return "an array of NumPy without an error"
-    expected = (slopes(call) + total(call(X.copy()))) * np.exp(X.sum())
+    expected = (numeric_gradient(call) + weighted_sum(call(MATRIX.copy()))) * np.exp(MATRIX.sum())
     if not np.allclose(gradient, expected, rtol=1e-6, atol=1e-7):
         return f"gradient {gradient.round(5).tolist()} instead of {expected.round(5).tolist()}"
     return ""
@@ -83,20 +89,26 @@ def problem(call):
 
 def test_the_table_has_a_call_of_each_function():
     known = {
-        name for name in numpy_table.OP_OF_NUMPY_FUNCTION if name not in NEWER or hasattr(np, name)
+        name
+        for name in numpy_table.OP_OF_NUMPY_FUNCTION
+        if name not in FUNCTIONS_OF_NEWER_NUMPY or hasattr(np, name)
     }
-    assert CALLS.keys() - NEWER == known - NEWER
-    assert len(CALLS) + len(OTHERS) > 150
+    assert (
+        DIFFERENTIABLE_CALLS.keys() - FUNCTIONS_OF_NEWER_NUMPY == known - FUNCTIONS_OF_NEWER_NUMPY
+    )
+    assert len(DIFFERENTIABLE_CALLS) + len(OTHER_CALLS) > 150
 
 
-@pytest.mark.parametrize("name", [n for n in CALLS if n not in NEWER or hasattr(np, n)])
+@pytest.mark.parametrize(
+    "name", [n for n in DIFFERENTIABLE_CALLS if n not in FUNCTIONS_OF_NEWER_NUMPY or hasattr(np, n)]
+)
 def test_gradient_is_that_of_finite_differences(name):
-    assert problem(CALLS[name]) == ""
+    assert find_gradient_problem(DIFFERENTIABLE_CALLS[name]) == ""
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", OTHER_CALLS)
 def test_gradient_is_right_or_there_is_an_error(name):
-    found = problem(OTHERS[name])
+    found = find_gradient_problem(OTHER_CALLS[name])
     assert not found or found.startswith(("raises ArgumentError", "raises GradientLost"))
 
 
@@ -105,22 +117,24 @@ def test_the_check_finds_a_gradient_that_is_lost(monkeypatch):
         lambda arrays, axis=0: plugrad.stop_gradient(plugrad.concat(arrays, axis=axis))
     )
     monkeypatch.setitem(numpy_table.OP_OF_NUMPY_FUNCTION, "concatenate", stops)
-    assert "instead of" in problem(CALLS["concatenate"])
+    assert "instead of" in find_gradient_problem(DIFFERENTIABLE_CALLS["concatenate"])
     monkeypatch.setattr(plugrad.Tensor, "is_being_differentiated", lambda x: False)
-    assert problem(OTHERS["x.numpy()"]) == "an array of NumPy without an error"
+    assert find_gradient_problem(OTHER_CALLS["x.numpy()"]) == "an array of NumPy without an error"
 
 
 # --- values and devices -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [n for n in CALLS if n not in NEWER or hasattr(np, n)])
+@pytest.mark.parametrize(
+    "name", [n for n in DIFFERENTIABLE_CALLS if n not in FUNCTIONS_OF_NEWER_NUMPY or hasattr(np, n)]
+)
 def test_values_are_numpys_and_stay_on_the_device(name, backend):
     has_doubles = plugrad.complex128 in plugrad.which().backend.dtypes()
     dtype, tolerance = ("float64", 1e-9) if has_doubles else ("float32", 2e-4)
-    x = plugrad.asarray(X, dtype=dtype)
+    x = plugrad.asarray(MATRIX, dtype=dtype)
     with plugrad.config.override("unsupported_dtype", "silent"), plugrad.use("cpu"):
-        found = leaves(CALLS[name](x))
-    expected = leaves(CALLS[name](X.astype(dtype)))
+        found = result_arrays(DIFFERENTIABLE_CALLS[name](x))
+    expected = result_arrays(DIFFERENTIABLE_CALLS[name](MATRIX.astype(dtype)))
     assert len(found) == len(expected)
     for mine, theirs in zip(found, expected, strict=True):
         assert mine.shape == np.shape(theirs)
@@ -135,7 +149,7 @@ def test_arrays_for_libraries_are_numpys_unless_differentiated(name, backend):
 
     def note(x):
         args = (x, 2.0) if name == "full_like" else (x,)
-        kinds.append(type(leaves(getattr(np, name)(*args))[0]))
+        kinds.append(type(result_arrays(getattr(np, name)(*args))[0]))
         return plugrad.sum(x)
 
     note(x)
@@ -244,18 +258,18 @@ def test_numpy_saves_plots_and_copies_what_is_not_differentiated(backend, tmp_pa
 # --- errors -------------------------------------------------------------------------------------------
 
 
-EVERY = overrides.get_overridable_numpy_array_functions()
+OVERRIDABLE_FUNCTIONS = overrides.get_overridable_numpy_array_functions()
 
 
 def is_overridable(function):
     try:
-        return function in EVERY
+        return function in OVERRIDABLE_FUNCTIONS
     except TypeError:  # not hashable, and so no function
         return False
 
 
-def overridable():
-    """Return NumPy's functions that call the protocol, by name; one of several names for a function."""
+def overridable_by_name():
+    """Return NumPy's functions with ``__array_function__``, by name; of several names, only one."""
     found = {}
     for space in ("fft", "linalg", "lib.scimath", "lib.stride_tricks", ""):
         module = find_numpy_function(space) if space else np
@@ -266,21 +280,25 @@ def overridable():
     return {name: function for function, name in found.items()}
 
 
-KNOWN = {
+KNOWN_NAMES = {
     *numpy_table.OP_OF_NUMPY_FUNCTION,
     *numpy_table.CREATION_FUNCTIONS,
     *numpy_table.METADATA_FUNCTIONS,
     *numpy_table.READING_FUNCTIONS,
 }
-FUNCTIONS = {find_numpy_function(name) for name in KNOWN}
-UNKNOWN = {name: function for name, function in overridable().items() if function not in FUNCTIONS}
+KNOWN_FUNCTIONS = {find_numpy_function(name) for name in KNOWN_NAMES}
+UNKNOWN_FUNCTIONS = {
+    name: function
+    for name, function in overridable_by_name().items()
+    if function not in KNOWN_FUNCTIONS
+}
 
 
-@pytest.mark.parametrize("name", sorted(UNKNOWN))
+@pytest.mark.parametrize("name", sorted(UNKNOWN_FUNCTIONS))
 def test_other_functions_raise_an_error_with_a_remedy(name):
     x = plugrad.ones((2, 2))
     with pytest.raises(ArgumentError) as raised:
-        x.__array_function__(UNKNOWN[name], (plugrad.Tensor,), (x,), {})
+        x.__array_function__(UNKNOWN_FUNCTIONS[name], (plugrad.Tensor,), (x,), {})
     message = str(raised.value)
     assert name.rpartition(".")[2] in message
     assert "does not take tensors" in message
@@ -290,8 +308,8 @@ def test_other_functions_raise_an_error_with_a_remedy(name):
 
 
 def test_names_in_the_table_are_numpys():
-    for name in {*KNOWN, *numpy_table.REPLACEMENT_HINTS} - NEWER:
-        assert find_numpy_function(name) in EVERY, name
+    for name in {*KNOWN_NAMES, *numpy_table.REPLACEMENT_HINTS} - FUNCTIONS_OF_NEWER_NUMPY:
+        assert find_numpy_function(name) in OVERRIDABLE_FUNCTIONS, name
     assert numpy_table.OP_OF_NUMPY_FUNCTION.keys() >= numpy_table.FUNCTIONS_ALSO_FOR_NUMPY_ARRAYS
     assert numpy_table.FUNCTIONS_NOT_RETURNING_ARRAYS <= numpy_table.READING_FUNCTIONS
     groups = [
@@ -304,7 +322,7 @@ def test_names_in_the_table_are_numpys():
     assert sum(map(len, groups)) == len({name for group in groups for name in group})
 
 
-NOT_TAKEN = {
+REASONS_WITHOUT_DISPATCH = {
     "linspace": "its ends are numbers",
     "asarray": "it is where arrays come from",
     "from_dlpack": "it is where arrays come from",
@@ -316,16 +334,16 @@ def test_the_array_api_functions_that_numpy_dispatches_are_in_the_table():
         module = getattr(array_api_strict, space) if space else array_api_strict
         for name in module.__all__:
             full = f"{space}.{name}".removeprefix(".")
-            if is_overridable(find_numpy_function(full)) and full not in NOT_TAKEN:
-                assert find_numpy_function(full) in FUNCTIONS, full
+            if is_overridable(find_numpy_function(full)) and full not in REASONS_WITHOUT_DISPATCH:
+                assert find_numpy_function(full) in KNOWN_FUNCTIONS, full
 
 
 def test_ops_of_plugrad_that_numpy_dispatches_are_in_the_table():
     for space in ("", "linalg", "fft"):
         for name in dir(getattr(plugrad, space) if space else plugrad):
             full = f"{space}.{name}".removeprefix(".")
-            if is_overridable(find_numpy_function(full)) and full not in NOT_TAKEN:
-                assert find_numpy_function(full) in FUNCTIONS, full
+            if is_overridable(find_numpy_function(full)) and full not in REASONS_WITHOUT_DISPATCH:
+                assert find_numpy_function(full) in KNOWN_FUNCTIONS, full
 
 
 @pytest.mark.parametrize("name", sorted(numpy_table.OP_OF_NUMPY_FUNCTION))

@@ -14,9 +14,9 @@ from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeE
 TARGET = np.array([0.5, -1.5, 3.0])
 START = np.array([2.0, 1.0, -1.0])
 # written by benchmarks/record_optimizers.py
-RECORD = json.loads((Path(__file__).parent / "torch_optim.json").read_text("utf-8"))
-RECORDED = RECORD["paths"]
-SAME_AS_TORCHS = {
+TORCH_RECORD = json.loads((Path(__file__).parent / "torch_optim.json").read_text("utf-8"))
+RECORDED_PATHS = TORCH_RECORD["paths"]
+OPTIMIZERS_LIKE_TORCHS = {
     "SGD": lambda: optimizers.SGD(0.05),
     "Momentum": lambda: optimizers.Momentum(0.02, 0.8),
     "Nesterov": lambda: optimizers.Momentum(0.02, 0.8, nesterov=True),
@@ -33,7 +33,7 @@ SAME_AS_TORCHS = {
 }
 
 
-def slope(v):
+def loss_gradient(v):
     """Return the gradient of sum((v - target)^2 * [1, 2, 3])."""
     return 2 * (v - TARGET) * [1.0, 2.0, 3.0]
 
@@ -46,14 +46,14 @@ def loss(w):
 def sgd(steps, lr=0.05):
     v = START.copy()
     for _ in range(steps):
-        v = v - lr * slope(v)
+        v = v - lr * loss_gradient(v)
     return v
 
 
 def momentum(steps, lr=0.02, m=0.8, nesterov=False):
     v, a = START.copy(), np.zeros(3)
     for _ in range(steps):
-        g = slope(v)
+        g = loss_gradient(v)
         a = m * a + g
         v = v - lr * (g + m * a if nesterov else a)
     return v
@@ -62,7 +62,7 @@ def momentum(steps, lr=0.02, m=0.8, nesterov=False):
 def adam(steps, lr=0.1, b1=0.8, b2=0.95, epsilon=1e-3):
     v, m, s = START.copy(), np.zeros(3), np.zeros(3)
     for t in range(1, steps + 1):
-        g = slope(v)
+        g = loss_gradient(v)
         m = b1 * m + (1 - b1) * g
         s = b2 * s + (1 - b2) * g * g
         v = v - lr * (m / (1 - b1**t)) / (np.sqrt(s / (1 - b2**t)) + epsilon)
@@ -72,7 +72,7 @@ def adam(steps, lr=0.1, b1=0.8, b2=0.95, epsilon=1e-3):
 def lion(steps, lr=0.02, b1=0.8, b2=0.95, decay=0.1):
     v, m = START.copy(), np.zeros(3)
     for _ in range(steps):
-        g = slope(v)
+        g = loss_gradient(v)
         v = v - lr * (np.sign(b1 * m + (1 - b1) * g) + decay * v)
         m = b2 * m + (1 - b2) * g
     return v
@@ -104,24 +104,24 @@ def test_optimizer_follows_its_formula(optimizer, reference, steps):
     assert values == sorted(values, reverse=True) or steps > 2
 
 
-def curved(v, w):
+def non_quadratic_loss(v, w):
     return loss(v) + plugrad.sum(plugrad.sin(v * w)) + w * w
 
 
-@pytest.mark.parametrize("name", RECORDED)
+@pytest.mark.parametrize("name", RECORDED_PATHS)
 def test_optimizer_steps_where_torch_steps(name, backend):
     is_double = plugrad.float64 in plugrad.which().backend.dtypes()
     dtype, within = (np.float64, 1e-5) if is_double else (np.float32, 2e-4)
-    optimizer = SAME_AS_TORCHS[name]()
+    optimizer = OPTIMIZERS_LIKE_TORCHS[name]()
     v, w = plugrad.Variable(START.astype(dtype)), plugrad.Variable(dtype(0.5))
-    for place in RECORDED[name]:
-        optimizer.minimize(lambda: curved(v, w), [v, w])
+    for place in RECORDED_PATHS[name]:
+        optimizer.minimize(lambda: non_quadratic_loss(v, w), [v, w])
         assert [*v.tolist(), w.item()] == pytest.approx(place, rel=within, abs=within)
 
 
 def test_every_optimizer_is_compared_with_torch():
-    assert SAME_AS_TORCHS.keys() == RECORDED.keys()
-    made = {type(make()) for make in SAME_AS_TORCHS.values()}
+    assert OPTIMIZERS_LIKE_TORCHS.keys() == RECORDED_PATHS.keys()
+    made = {type(make()) for make in OPTIMIZERS_LIKE_TORCHS.values()}
     public = {
         c
         for c in vars(optimizers).values()
@@ -130,7 +130,7 @@ def test_every_optimizer_is_compared_with_torch():
     assert made == public - {optimizers.Optimizer, optimizers.Lion}  # torch.optim has no Lion
 
 
-@pytest.mark.parametrize("make", SAME_AS_TORCHS.values(), ids=SAME_AS_TORCHS.keys())
+@pytest.mark.parametrize("make", OPTIMIZERS_LIKE_TORCHS.values(), ids=OPTIMIZERS_LIKE_TORCHS.keys())
 def test_float32_variables_stay_float32(make, backend):
     w = plugrad.Variable([1.0, 2.0])
     make().minimize(lambda: plugrad.sum(w * w), [w])
@@ -138,7 +138,7 @@ def test_float32_variables_stay_float32(make, backend):
     assert np.isfinite(w.numpy()).all()
 
 
-@pytest.mark.parametrize("make", SAME_AS_TORCHS.values(), ids=SAME_AS_TORCHS.keys())
+@pytest.mark.parametrize("make", OPTIMIZERS_LIKE_TORCHS.values(), ids=OPTIMIZERS_LIKE_TORCHS.keys())
 def test_optimizer_goes_on_from_a_saved_state(make):
     v, optimizer = plugrad.Variable(START), make()
     for _ in range(3):
@@ -201,7 +201,7 @@ def test_learning_rate_may_be_a_schedule():
 
 
 def test_what_is_wrong_with_a_schedule_is_said():
-    """What it returns is an error of plugrad that names it; what it raises is its own."""
+    """An invalid result raises an error that names the schedule; an exception of the schedule is passed on."""
     w = plugrad.Variable([0.0])
     with pytest.raises(ArgumentError, match=r"SGD: learning_rate='fast' must be a number"):
         optimizers.SGD(lambda step: "fast")
@@ -218,7 +218,7 @@ def test_what_is_wrong_with_a_schedule_is_said():
 
 
 def test_centered_rmsprop_stays_finite_with_a_large_epsilon():
-    """A constant gradient has no variance: the root is of 0, never of less."""
+    """The variance of a constant gradient is 0, and rounding must not make it negative."""
     w = plugrad.Variable([1.0])
     optimizer = optimizers.RMSProp(0.1, 0.5, epsilon=0.1, centered=True)
     for _ in range(50):
@@ -236,9 +236,9 @@ def test_momentum_may_change():
 
 
 def test_slots_are_variables_that_nothing_trains():
-    """A step assigns to them, as it does to the weights, and `set_state` too: they stay the same objects."""
+    """A step and `set_state` assign to the slots as to the weights; they do not replace them."""
     w = plugrad.Variable([1.0, 2.0], name="dense.kernel")
-    for make in SAME_AS_TORCHS.values():
+    for make in OPTIMIZERS_LIKE_TORCHS.values():
         optimizer = make()
         optimizer.minimize(lambda: plugrad.sum(w * w), [w])
         slots = dict(optimizer._states[w])
@@ -263,7 +263,7 @@ def test_slots_outlive_a_tidy_block():
     assert optimizer.get_state([w])["variables"][0]["steps"] == 3
 
 
-@pytest.mark.parametrize("make", SAME_AS_TORCHS.values(), ids=SAME_AS_TORCHS.keys())
+@pytest.mark.parametrize("make", OPTIMIZERS_LIKE_TORCHS.values(), ids=OPTIMIZERS_LIKE_TORCHS.keys())
 def test_pickled_optimizers_go_on(make):
     w, optimizer = plugrad.Variable(START), make()
     optimizer.minimize(lambda: loss(w), [w])
@@ -275,8 +275,8 @@ def test_pickled_optimizers_go_on(make):
     assert other.iterations == 3
 
 
-def recorded_hosts(monkeypatch):
-    """Return a list to which host values are added as they are asked for: the function, the shape, and the array."""
+def record_host_values(monkeypatch):
+    """Return a list that collects the requested host values: the function, the shape, and the array."""
     backend, recorded = plugrad.which().backend, []
     compute = backend.host_value
 
@@ -290,17 +290,17 @@ def recorded_hosts(monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])  # one kernel call, and formulas
-@pytest.mark.parametrize("name", SAME_AS_TORCHS)
+@pytest.mark.parametrize("name", OPTIMIZERS_LIKE_TORCHS)
 def test_recorded_coefficients_are_those_of_the_next_step(name, dtype, monkeypatch):
-    """What a traced program calls anew in each call counts the step, and asks the schedule once."""
-    recorded, asked = recorded_hosts(monkeypatch), []
+    """The function that a traced program calls in each run counts the step, and calls the schedule once."""
+    recorded, asked = record_host_values(monkeypatch), []
 
     def rate(step):
         asked.append(step)
         return 0.1 / (1 + step)
 
     def make():
-        optimizer = SAME_AS_TORCHS[name]()
+        optimizer = OPTIMIZERS_LIKE_TORCHS[name]()
         optimizer.learning_rate = rate
         variables = [plugrad.Variable(START.astype(dtype)), plugrad.Variable(np.float64(1.0))]
         return optimizer, [(v, plugrad.ones_like(v)) for v in variables]
@@ -327,7 +327,7 @@ def test_recorded_coefficients_are_those_of_the_next_step(name, dtype, monkeypat
 
 
 def test_a_step_without_pairs_counts(monkeypatch):
-    recorded, optimizer = recorded_hosts(monkeypatch), optimizers.Adam()
+    recorded, optimizer = record_host_values(monkeypatch), optimizers.Adam()
     optimizer.apply_gradients([])
     ((function, shape, _),) = recorded
     assert shape == (0,)
@@ -336,7 +336,7 @@ def test_a_step_without_pairs_counts(monkeypatch):
 
 
 def test_a_schedule_that_fails_counts_nothing(monkeypatch):
-    recorded, w = recorded_hosts(monkeypatch), plugrad.Variable([1.0])
+    recorded, w = record_host_values(monkeypatch), plugrad.Variable([1.0])
     optimizer = optimizers.Adam(lambda step: 0.1 if step < 1 else None)
     optimizer.apply_gradients([(w, plugrad.ones(1))])
     before = w.item(), optimizer.get_state([w])

@@ -19,7 +19,7 @@ WEIGHTS = {
 }
 
 
-def loss(weights, images, labels):
+def convnet_loss(weights, images, labels):
     """Return the loss of a small convolutional network."""
     h = plugrad.relu(plugrad.conv2d(images, weights["filter"], padding="same"))
     h = plugrad.reshape(plugrad.max_pool(h, 2, 2), (2, -1))
@@ -27,29 +27,29 @@ def loss(weights, images, labels):
     return plugrad.losses.softmax_cross_entropy(plugrad.one_hot(labels, 3), logits)
 
 
-def titles(nodes, edges, chosen):
-    """Return the titles at the ends of the edges that lead to a chosen kind of node."""
+def edge_end_titles(nodes, edges, chosen):
+    """Return the titles of the nodes at the other ends of the edges to nodes of a kind."""
     return sorted((nodes[a].title, nodes[b].title) for a, b in edges if nodes[b].kind == chosen)
 
 
-def elements(svg, kind):
+def svg_elements(svg, kind):
     return ElementTree.fromstring(svg).iter(f"{{http://www.w3.org/2000/svg}}{kind}")
 
 
 def test_a_network_and_its_gradient(backend):
-    graph = plugrad.plot_graph(loss, WEIGHTS, IMAGES, LABELS)
+    graph = plugrad.plot_graph(convnet_loss, WEIGHTS, IMAGES, LABELS)
     assert graph.kernels[:4] == ["Conv2D", "Relu", "MaxPool", "Reshape"]
     assert {"OneHot", "BatchMatMul"} <= set(graph.kernels)
     counts = Counter(graph.kernels_of_gradient)
     assert (counts["Conv2DBackpropFilter"], counts["Conv2DBackpropInput"]) == (1, 1)
     assert counts["MaxPoolGrad"] == 1
     assert repr(graph).startswith(f"<GraphPicture of {len(graph.kernels)} kernels, and ")
-    boxes = Counter(rect.get("class") for rect in elements(graph._repr_svg_(), "rect"))
+    boxes = Counter(rect.get("class") for rect in svg_elements(graph._repr_svg_(), "rect"))
     assert boxes["kernel"] - 1 == len(graph.kernels)  # one in the legend
     assert boxes["backward"] - 1 == len(graph.kernels_of_gradient)
-    texts = {text.text for text in elements(graph.svg, "text")}
+    texts = {text.text for text in svg_elements(graph.svg, "text")}
     assert {"weights['filter']", "images", "float32 2×8×8×4", "gradient of images"} <= texts
-    tooltips = "".join(title.text for title in elements(graph.svg, "title"))
+    tooltips = "".join(title.text for title in svg_elements(graph.svg, "title"))
     assert f"device: {backend}:0" in tooltips
 
 
@@ -60,12 +60,12 @@ def test_what_leads_to_what():
     nodes, edges = trace_graph(f, (2.0, plugrad.asarray([1.0, 2.0], device="cpu")))
     kernel = [node.title for node in nodes if node.kind == "kernel"]
     assert kernel[:2] == ["Sin", "Multiply"]
-    into = titles(nodes, edges, "kernel")
+    into = edge_end_titles(nodes, edges, "kernel")
     assert ("x", "Sin") in into
     assert ("x", "Cos") in into
     assert ("Sin", "Multiply") in into
-    assert ("Multiply", "result") in titles(nodes, edges, "result")
-    gradients = titles(nodes, edges, "gradient")
+    assert ("Multiply", "result") in edge_end_titles(nodes, edges, "result")
+    gradients = edge_end_titles(nodes, edges, "gradient")
     assert [target for _, target in gradients] == ["gradient of x", "gradient of y"]
     assert [nodes[n.owner].title for n in nodes if n.title == "Cos"] == ["Sin"]
 
@@ -77,7 +77,7 @@ def test_steps_that_compute_gradients_themselves():
         return plugrad.optimizers.SGD(0.1).minimize(lambda: plugrad.sum(plugrad.square(w)), [w])
 
     nodes, edges = trace_graph(step, ())
-    assert ("weights", "Square") in titles(nodes, edges, "kernel")
+    assert ("weights", "Square") in edge_end_titles(nodes, edges, "kernel")
     kernels = [node for node in nodes if node.kind == "kernel"]
     forward = {node.title for node in kernels if not node.is_backward}
     assert forward >= {"Square", "Sum", "ApplyGradientDescent"}
@@ -91,7 +91,7 @@ def test_steps_that_compute_gradients_themselves():
 @pytest.mark.parametrize(
     ("function", "args"),
     [
-        (loss, (WEIGHTS, IMAGES, LABELS)),
+        (convnet_loss, (WEIGHTS, IMAGES, LABELS)),
         (plugrad.grad(plugrad.grad(lambda x: x * plugrad.sin(x))), (2.0,)),
         (lambda: plugrad.zeros((2,)), ()),
         (lambda x: x, (1.0,)),
@@ -122,7 +122,7 @@ def test_boxes_do_not_overlap_and_values_flow_in_one_direction(function, args):
 
 def test_bad_input_and_names_that_need_escapes(tmp_path):
     graph = plugrad.plot_graph(lambda x: x["</svg>&"] + 1, {"</svg>&": 1.0})
-    assert "x['</svg>&']" in {text.text for text in elements(graph.svg, "text")}
+    assert "x['</svg>&']" in {text.text for text in svg_elements(graph.svg, "text")}
     graph.save(tmp_path / "graph.svg")
     assert (tmp_path / "graph.svg").read_text("utf-8") == graph.svg
     with pytest.raises(ArgumentValueError, match=r"'graph.png' must end in \.svg"):
@@ -145,9 +145,9 @@ def test_a_traced_graph():
 
     graph = plugrad.plot_graph(plugrad.make_graph(f)(np.ones(3, "float32")))
     assert graph.kernels == ["Exp", "Multiply", "Add", "Sum", "scan, 3 times"]
-    texts = {text.text for text in elements(graph.svg, "text")}
+    texts = {text.text for text in svg_elements(graph.svg, "text")}
     assert {"argument 0", "2.0", "weights", "weights becomes", "result 0", "result 1"} <= texts
-    tooltips = "".join(title.text for title in elements(graph.svg, "title"))
+    tooltips = "".join(title.text for title in svg_elements(graph.svg, "title"))
     assert "test_pictures.py:" in tooltips
     assert "inside: " in tooltips
     assert plugrad.plot_graph(plugrad.make_graph(lambda x: x)(v * 1)).kernels == []

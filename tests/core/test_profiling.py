@@ -31,7 +31,7 @@ def test_calls_bytes_and_shapes(backend):
 
 
 def test_the_functions_are_the_same_before_and_after(backend):
-    """Off, measuring costs nothing: no wrapper stays, and none is there inside of what ends by an error."""
+    """Profiling leaves no wrapper behind, even after an error in its block."""
     x = plugrad.ones((2,))
     functions = x.backend.functions
     y = x + x
@@ -84,7 +84,7 @@ def test_the_trace_has_an_event_for_each_call(tmp_path):
 
 
 def check_trace(events):
-    """Check events by the rules of the Trace Event Format: what each kind must have, of which type."""
+    """Check events by the rules of the Trace Event Format: the required fields of each kind, and their types."""
     numbers = {"ts", "dur", "pid", "tid"}
     needed = {
         "X": {"name", "cat", "ph", "ts", "dur", "pid", "tid"},

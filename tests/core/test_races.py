@@ -41,16 +41,16 @@ THREADS = 4
 
 
 @pytest.fixture(autouse=True)
-def restless():
-    """Let threads take turns a hundred times as often as usual."""
+def short_switch_interval():
+    """Make Python switch between threads a hundred times as often as usual."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(5e-5)
     yield
     sys.setswitchinterval(before)
 
 
-def together(*functions):
-    """Call functions again and again, each in a thread of its own, for a while; raise what one of them raises."""
+def run_concurrently(*functions):
+    """Call functions repeatedly in a thread each, for a while; reraise an exception of any of them."""
     end = time.monotonic() + SECONDS
     start = threading.Barrier(len(functions))
 
@@ -69,16 +69,16 @@ def together(*functions):
 # --- blocks ---------------------------------------------------------------------------------------
 
 
-def value():
+def tanh_value():
     return plugrad.tanh(plugrad.asarray([0.5])).item()
 
 
-def gradient():
+def tanh_gradient():
     return plugrad.grad(plugrad.tanh)(plugrad.asarray(0.5)).item()
 
 
-def is_debugging():
-    """Whether a kernel that changes its input is an error."""
+def mutation_is_an_error():
+    """Whether a kernel that modifies its input raises an error."""
     try:
         plugrad.run_kernel("Changer", {"x": plugrad.asarray([0.5])})
     except PlugradError:
@@ -87,14 +87,14 @@ def is_debugging():
 
 
 @pytest.fixture(autouse=True)
-def changer():
-    """A kernel that changes its input."""
+def input_mutating_kernel():
+    """A kernel that modifies its input."""
     kernel("Changer", family="example")(rule)
     plugrad.register_kernel(KernelConfig("Changer", "cpu", lambda x: np.add(x, 1, out=x)))
 
 
-def finite():
-    """Whether an infinite result is an error."""
+def infinity_is_an_error():
+    """Whether an infinite result raises an error."""
     try:
         with np.errstate(divide="ignore"):
             plugrad.log(plugrad.asarray([0.0]))
@@ -103,8 +103,8 @@ def finite():
     return False
 
 
-def made_here():
-    """How many tensors the innermost `tidy` block has noted."""
+def count_tidy_tensors():
+    """Return the number of tensors that the innermost `tidy` block tracks."""
     x = plugrad.asarray([1.0]) + 1.0
     with plugrad.tidy():
         y = x + 1.0
@@ -112,64 +112,66 @@ def made_here():
 
 
 @contextmanager
-def profiled():
-    """Measure; that the result is there, and only while it is measured, is the observation."""
+def run_profiled():
+    """Profile a block; the observation is that the profile exists only while the block runs."""
     with plugrad.profile() as measured:
         yield
     assert "Tanh" in [k.kernel for k in measured.kernels]
 
 
 @dataclass
-class Block:
-    """A block, and what is observed outside and inside it."""
+class BlockCase:
+    """A context manager, and the observed value outside and inside of its block."""
 
     make: object
     observe: object
     inside: object
 
 
-BLOCKS = {
-    "override_kernel": Block(
-        lambda: plugrad.override_kernel("Tanh", "cpu", lambda x: x * 0 + 7), value, 7.0
+BLOCK_CASES = {
+    "override_kernel": BlockCase(
+        lambda: plugrad.override_kernel("Tanh", "cpu", lambda x: x * 0 + 7), tanh_value, 7.0
     ),
-    "override_gradient": Block(
-        lambda: plugrad.override_gradient(unary.tanh, x=lambda dy: dy * 7), gradient, 7.0
+    "override_gradient": BlockCase(
+        lambda: plugrad.override_gradient(unary.tanh, x=lambda dy: dy * 7), tanh_gradient, 7.0
     ),
-    "override_gradient, explicit": Block(
+    "override_gradient, explicit": BlockCase(
         lambda: plugrad.override_gradient(
             GradientConfig("Tanh", lambda dy, saved, attrs: {"x": dy * 7})
         ),
-        gradient,
+        tanh_gradient,
         7.0,
     ),
-    "debug": Block(lambda: plugrad.config.override("debug", True), is_debugging, True),
-    "check_finite": Block(lambda: plugrad.config.override("check_finite", True), finite, True),
-    "fallback": Block(
+    "debug": BlockCase(lambda: plugrad.config.override("debug", True), mutation_is_an_error, True),
+    "check_finite": BlockCase(
+        lambda: plugrad.config.override("check_finite", True), infinity_is_an_error, True
+    ),
+    "fallback": BlockCase(
         lambda: plugrad.config.override("fallback", "silent"),
-        lambda: plugrad.config.get("fallback"),
+        lambda: plugrad.config.to_host("fallback"),
         "silent",
     ),
-    "use": Block(
+    "use": BlockCase(
         lambda: plugrad.use("fake_device"), lambda: plugrad.which().device, "fake_device:0"
     ),
-    "use, transfer": Block(
+    "use, transfer": BlockCase(
         lambda: plugrad.use("fake_device", transfer=True),
         lambda: plugrad.exp(plugrad.asarray(1.0, device="cpu")).device,
         "fake_device:0",
     ),
-    "autocast": Block(
+    "autocast": BlockCase(
         lambda: plugrad.autocast("float16"),
         lambda: plugrad.matmul(plugrad.ones((2, 2)), plugrad.ones((2, 2))).dtype.name,
         "float16",
     ),
-    "tidy": Block(plugrad.tidy, made_here, (False, True)),
-    "profile": Block(profiled, lambda: round(value(), 5), 0.46212),
+    "tidy": BlockCase(plugrad.tidy, count_tidy_tensors, (False, True)),
+    "profile": BlockCase(run_profiled, lambda: round(tanh_value(), 5), 0.46212),
 }
 
 
-@pytest.mark.parametrize("name", BLOCKS)
-def test_block_is_seen_in_its_own_thread_only(name, fake):
-    block = BLOCKS[name]
+@pytest.mark.parametrize("name", BLOCK_CASES)
+def test_block_is_seen_in_its_own_thread_only(name, fake_backend_name):
+    block = BLOCK_CASES[name]
     outside = block.observe()
     assert (outside != block.inside) == (name not in ("tidy", "profile"))
 
@@ -181,13 +183,13 @@ def test_block_is_seen_in_its_own_thread_only(name, fake):
     def stay_outside():
         assert block.observe() == outside
 
-    together(enter, enter, stay_outside, stay_outside)
+    run_concurrently(enter, enter, stay_outside, stay_outside)
     assert block.observe() == outside
 
 
-@pytest.mark.parametrize("name", [n for n in BLOCKS if n not in ("tidy", "profile")])
-def test_blocks_end_in_any_order(name, fake):
-    block = BLOCKS[name]
+@pytest.mark.parametrize("name", [n for n in BLOCK_CASES if n not in ("tidy", "profile")])
+def test_blocks_end_in_any_order(name, fake_backend_name):
+    block = BLOCK_CASES[name]
     outside = block.observe()
     for order in ((0, 1), (1, 0)):
         blocks = [block.make(), block.make()]
@@ -203,19 +205,19 @@ def test_the_last_override_counts_and_the_one_before_it_is_in_effect_again():
     with ExitStack() as stack:
         for rule in (lambda dy: dy * 2, lambda dy: dy * 3, lambda dy: dy * 4):
             stack.enter_context(plugrad.override_gradient(unary.tanh, x=rule))
-        assert gradient() == 4
+        assert tanh_gradient() == 4
     first = plugrad.override_kernel("Tanh", "cpu", lambda x: x * 0 + 1)
     with first, plugrad.override_kernel("Tanh", "cpu", lambda x: x * 0 + 2):
-        assert value() == 2
+        assert tanh_value() == 2
         with plugrad.override_kernel("Tanh", "cpu", lambda x: x * 0 + 3):
-            assert value() == 3
-        assert value() == 2
+            assert tanh_value() == 3
+        assert tanh_value() == 2
         assert plugrad.get_kernel("Tanh", "cpu").kernel_func(np.ones(1)) == 2
 
 
-@pytest.mark.parametrize("name", [n for n in BLOCKS if n not in ("tidy", "profile")])
-def test_tasks_see_their_own_blocks(name, fake):
-    block = BLOCKS[name]
+@pytest.mark.parametrize("name", [n for n in BLOCK_CASES if n not in ("tidy", "profile")])
+def test_tasks_see_their_own_blocks(name, fake_backend_name):
+    block = BLOCK_CASES[name]
     outside = block.observe()
 
     async def inside():
@@ -235,9 +237,9 @@ def test_tasks_see_their_own_blocks(name, fake):
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("name", [n for n in BLOCKS if n not in ("tidy", "profile")])
-def test_carry_context_carries_blocks(name, fake):
-    block = BLOCKS[name]
+@pytest.mark.parametrize("name", [n for n in BLOCK_CASES if n not in ("tidy", "profile")])
+def test_carry_context_carries_blocks(name, fake_backend_name):
+    block = BLOCK_CASES[name]
     with ThreadPoolExecutor(2) as pool:
         with block.make():
             carried = plugrad.carry_context(block.observe)
@@ -249,42 +251,44 @@ def test_carry_context_carries_blocks(name, fake):
 def test_generator_that_is_closed_in_another_context_leaves_nothing():
     def generator():
         with plugrad.override_kernel("Tanh", "cpu", lambda x: x * 0 + 7):
-            yield value()
+            yield tanh_value()
 
-    right = value()
+    right = tanh_value()
     suspended = generator()
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(next, suspended).result() == 7
-    assert value() == right
+    assert tanh_value() == right
     suspended.close()
-    assert value() == right
+    assert tanh_value() == right
 
 
 def test_registry_changes_while_other_threads_override():
-    right, tanh = value(), plugrad.get_kernel("Tanh", "cpu").kernel_func
+    right, tanh = tanh_value(), plugrad.get_kernel("Tanh", "cpu").kernel_func
 
     def override():
         with plugrad.override_kernel("Tanh", "cpu", lambda x: x * 0 + 7):
-            assert value() == 7
+            assert tanh_value() == 7
 
     def replace():
         plugrad.register_kernel(KernelConfig("Tanh", "cpu", lambda x: tanh(x)), replace=True)
         plugrad.unregister_kernel("Tanh", "cpu")
 
-    together(override, override, replace, lambda: np.testing.assert_equal(value(), right))
-    assert value() == right
+    run_concurrently(
+        override, override, replace, lambda: np.testing.assert_equal(tanh_value(), right)
+    )
+    assert tanh_value() == right
 
 
 def test_an_override_does_not_hide_what_is_registered_meanwhile():
     with plugrad.override_gradient(unary.tanh, x=lambda dy: dy * 7):
         plugrad.register_gradient(unary.tanh, x=lambda dy: dy * 3, replace=True)
-        assert gradient() == 7
-    assert gradient() == 3
+        assert tanh_gradient() == 7
+    assert tanh_gradient() == 3
     with plugrad.override_kernel("Tanh", "cpu", lambda x: x * 0 + 7):
         plugrad.register_kernel(KernelConfig("Tanh", "cpu", lambda x: x * 0 + 3), replace=True)
-        assert value() == 7
+        assert tanh_value() == 7
         assert plugrad.unregister_kernel("Tanh", "cpu").kernel_func(np.ones(1)) == 3
-        assert value() == 7
+        assert tanh_value() == 7
 
 
 # --- registrations --------------------------------------------------------------------------------
@@ -313,15 +317,15 @@ def remove_composite():
 RACING_DTYPE = np.dtype([("racing", "V2")])
 
 
-class Racing:
-    """A plugin that suggests nothing."""
+class PassivePlugin:
+    """A plugin whose hook suggests nothing."""
 
     @plugrad.hookimpl
     def plugrad_configure(self):
         return {}
 
 
-REGISTRATIONS = {
+REGISTRATION_FUNCTIONS = {
     "register_kernel": (
         lambda: plugrad.register_kernel(KernelConfig("Racing", "cpu", lambda x: x)),
         lambda: plugrad.unregister_kernel("Racing", "cpu"),
@@ -361,15 +365,15 @@ REGISTRATIONS = {
         None,
     ),
     "register_plugin": (
-        lambda: plugrad.register_plugin(Racing()),
-        lambda: plugrad.unregister_plugin("Racing"),
+        lambda: plugrad.register_plugin(PassivePlugin()),
+        lambda: plugrad.unregister_plugin("PassivePlugin"),
     ),
 }
 
 
-@pytest.mark.parametrize("name", REGISTRATIONS)
+@pytest.mark.parametrize("name", REGISTRATION_FUNCTIONS)
 def test_one_of_several_threads_registers_a_name(name, monkeypatch):
-    add, remove = REGISTRATIONS[name]
+    add, remove = REGISTRATION_FUNCTIONS[name]
     for contract in ("RacingBody", "RacingRule"):
         kernel(contract, family="example")(rule)
     rounds = 30
@@ -387,9 +391,9 @@ def test_one_of_several_threads_registers_a_name(name, monkeypatch):
                 if remove is not None:
                     remove()
                 else:
-                    from core.conftest import forget
+                    from core.conftest import unregister_backend
 
-                    forget("racing_device")
+                    unregister_backend("racing_device")
 
     with ThreadPoolExecutor(THREADS) as pool:
         for future in [pool.submit(compete) for _ in range(THREADS)]:
@@ -398,24 +402,24 @@ def test_one_of_several_threads_registers_a_name(name, monkeypatch):
 
 
 def test_what_threads_read_again_is_the_environment(monkeypatch):
-    """Whoever reads it again, all threads see one of its values, and in the end the last one."""
+    """All threads see a value that the environment variable had, and at the end its last value."""
 
     def change(policy):
         def act():
             os.environ["PLUGRAD_FALLBACK"] = policy
             plugrad.config.reread()
-            assert plugrad.config.get("fallback") in ("silent", "error")
+            assert plugrad.config.to_host("fallback") in ("silent", "error")
 
         return act
 
     monkeypatch.setenv("PLUGRAD_FALLBACK", "error")
-    together(change("silent"), change("error"), change("silent"))
+    run_concurrently(change("silent"), change("error"), change("silent"))
     plugrad.config.reread()
-    assert plugrad.config.get("fallback") == os.environ["PLUGRAD_FALLBACK"]
+    assert plugrad.config.to_host("fallback") == os.environ["PLUGRAD_FALLBACK"]
 
 
 def test_memory_limits_that_threads_set_at_once_are_those_of_one_of_them():
-    """Also for the device when it is opened again."""
+    """The limit is also that of the device when it is opened again."""
     device = open_backend("cpu")
 
     def limit(number):
@@ -433,11 +437,11 @@ def test_memory_limits_that_threads_set_at_once_are_those_of_one_of_them():
 
 # --- whether all of them are tried ----------------------------------------------------------------
 
-STATELESS = {
+STATELESS_CONTEXTS = {
     "suppress_failures": "it changes nothing",
     "MovingAverage.applied": "it assigns to variables, which threads share",
 }
-TRIED_ELSEWHERE = {
+TESTED_ELSEWHERE = {
     "config.set": "test_settings_that_threads_set_at_once_are_those_of_one_of_them",
     "config.reset": "test_settings_that_threads_set_at_once_are_those_of_one_of_them",
     "config.reread": "test_what_threads_read_again_is_the_environment",
@@ -447,52 +451,56 @@ TRIED_ELSEWHERE = {
     "unregister_gradient": "test_one_of_several_threads_takes_a_name_back",
     "unregister_plugin": "test_one_of_several_threads_takes_a_name_back",
 }
-DECLARING = {"kernel", "composite", "gradient", "not_differentiable"}
-CHANGING = ("register_", "unregister_", "override_", "set_", "reset")
-PAGES = ("plugrad", "plugrad.extend", "plugrad_nn", "plugrad_distributed", "plugrad_onnx")
+DECLARING_DECORATORS = {"kernel", "composite", "gradient", "not_differentiable"}
+CHANGING_PREFIXES = ("register_", "unregister_", "override_", "set_", "reset")
+PUBLIC_MODULES = ("plugrad", "plugrad.extend", "plugrad_nn", "plugrad_distributed", "plugrad_onnx")
 
 
-def enters(function):
-    """Whether a function or class makes a context manager."""
+def makes_context_manager(function):
+    """Whether a function or class returns a context manager."""
     if inspect.isclass(function):
         return hasattr(function, "__enter__")
     made = inspect.unwrap(function)
     return made is not function and inspect.isgeneratorfunction(made)
 
 
-def public_changes():
-    """Return the names of all public context managers and of what changes what others see."""
+def state_changing_names():
+    """Return the names of all public context managers, and of the functions that change shared state."""
     found = set()
-    for page in PAGES:
+    for page in PUBLIC_MODULES:
         module = pytest.importorskip(page)
         for name in {*getattr(module, "__all__", ()), *dir(module)}:
             value = getattr(module, name)
             if name.startswith("_") or not callable(value):
                 continue
-            if enters(value) or name.startswith(CHANGING) or name in DECLARING:
+            if (
+                makes_context_manager(value)
+                or name.startswith(CHANGING_PREFIXES)
+                or name in DECLARING_DECORATORS
+            ):
                 found.add(name)
             if inspect.isclass(value) and value.__module__.partition(".")[0] == page:
                 found |= {
                     f"{name}.{part}"
                     for part, method in inspect.getmembers(value, inspect.isfunction)
-                    if not part.startswith("_") and enters(method)
+                    if not part.startswith("_") and makes_context_manager(method)
                 }
     parts = [n for n in dir(plugrad.config) if n.startswith(("override", "reset", "reread", "set"))]
     return found | {f"config.{name}" for name in parts}
 
 
 def test_every_public_block_and_registration_is_tried():
-    blocks = {name.partition(",")[0] for name in BLOCKS}
-    tried = blocks | {*REGISTRATIONS} | {*TRIED_ELSEWHERE} | {*STATELESS}
-    changes = public_changes()
+    blocks = {name.partition(",")[0] for name in BLOCK_CASES}
+    tried = blocks | {*REGISTRATION_FUNCTIONS} | {*TESTED_ELSEWHERE} | {*STATELESS_CONTEXTS}
+    changes = state_changing_names()
     assert changes - tried == set(), "has no race test"
-    assert {*TRIED_ELSEWHERE, *STATELESS} <= changes, "exists no more"
-    assert {*TRIED_ELSEWHERE.values()} <= {*globals()}
+    assert {*TESTED_ELSEWHERE, *STATELESS_CONTEXTS} <= changes, "exists no more"
+    assert {*TESTED_ELSEWHERE.values()} <= {*globals()}
 
 
 @pytest.mark.parametrize("name", ["register_kernel", "register_gradient", "register_plugin"])
 def test_one_of_several_threads_takes_a_name_back(name):
-    add, remove = REGISTRATIONS[name]
+    add, remove = REGISTRATION_FUNCTIONS[name]
     rounds = 30
     start = threading.Barrier(THREADS)
     removed = []
@@ -516,11 +524,11 @@ def test_settings_that_threads_set_at_once_are_those_of_one_of_them():
     def choose(policy):
         def act():
             plugrad.config.set("fallback", policy)
-            assert plugrad.config.get("fallback") in ("silent", "warn", "error")
+            assert plugrad.config.to_host("fallback") in ("silent", "warn", "error")
 
         return act
 
-    together(choose("silent"), choose("warn"), choose("error"))
+    run_concurrently(choose("silent"), choose("warn"), choose("error"))
     plugrad.config.set("fallback", "warn")
     assert plugrad.config.explain("fallback") == ("fallback", "warn", "plugrad.config.set")
     plugrad.config.reset()
@@ -530,22 +538,22 @@ def test_settings_that_threads_set_at_once_are_those_of_one_of_them():
 # --- signals --------------------------------------------------------------------------------------
 
 
-class Rang(Exception):
-    """What a handler of alarms raises."""
+class AlarmRaised(Exception):
+    """The exception that the alarm handler raises."""
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no alarms")
 @pytest.mark.parametrize("make", [threading.Lock, threading.RLock])
 def test_no_signal_leaves_a_lock_locked(make):
     def ring(number, frame):
-        raise Rang
+        raise AlarmRaised
 
     lock = make()
     held = hold_safely(lock)
     before = signal.signal(signal.SIGALRM, ring)
     try:
         for i in range(300):
-            with suppress(Rang):
+            with suppress(AlarmRaised):
                 signal.setitimer(signal.ITIMER_REAL, 1e-4 + 1e-6 * i)
                 while True:
                     with held:

@@ -12,8 +12,8 @@ import pytest
 import plugrad
 from plugrad.errors import GradientLost
 
-REMEDY = r"plugrad\.stop_gradient\(x\)\.numpy\(\)"
-ARRAYS = {
+REMEDY_PATTERN = r"plugrad\.stop_gradient\(x\)\.numpy\(\)"
+ARRAY_READERS = {
     "numpy": lambda x: x.numpy(),
     "numpy_async": lambda x: asyncio.run(x.numpy_async()),
     "asarray": lambda x: np.asarray(x),
@@ -27,7 +27,7 @@ ARRAYS = {
     "pickle": pickle.dumps,
     "fill value": lambda x: plugrad.full((), x[0]),
 }
-SCALARS = {
+SCALAR_READERS = {
     "item": lambda x: x[0].item(),
     "float": lambda x: float(x[0]),
     "int": lambda x: int(x[0]),
@@ -39,8 +39,8 @@ SCALARS = {
 }
 
 
-def read_inside(call, x=None):
-    """Return what a call reads inside a function that is being differentiated."""
+def read_during_grad(call, x=None):
+    """Return the value that a call reads inside of a function that is being differentiated."""
     found = []
 
     def function(x):
@@ -51,43 +51,45 @@ def read_inside(call, x=None):
     return found[0]
 
 
-@pytest.mark.parametrize("name", ARRAYS)
+@pytest.mark.parametrize("name", ARRAY_READERS)
 def test_a_differentiated_tensor_gives_no_array(name, backend):
-    with pytest.raises(GradientLost, match=REMEDY):
-        read_inside(ARRAYS[name])
-    read_inside(lambda x: ARRAYS[name](plugrad.stop_gradient(x)))
-    ARRAYS[name](plugrad.asarray([1.0, 2.0]))
+    with pytest.raises(GradientLost, match=REMEDY_PATTERN):
+        read_during_grad(ARRAY_READERS[name])
+    read_during_grad(lambda x: ARRAY_READERS[name](plugrad.stop_gradient(x)))
+    ARRAY_READERS[name](plugrad.asarray([1.0, 2.0]))
 
 
-@pytest.mark.parametrize("name", SCALARS)
+@pytest.mark.parametrize("name", SCALAR_READERS)
 def test_it_gives_numbers_and_text_of_which_debug_warns(name, backend):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert read_inside(SCALARS[name]) == SCALARS[name](plugrad.asarray([2.0, 4.0]))
+        assert read_during_grad(SCALAR_READERS[name]) == SCALAR_READERS[name](
+            plugrad.asarray([2.0, 4.0])
+        )
     with (
         plugrad.config.override("debug", True),
         pytest.warns(RuntimeWarning, match=r"being differentiated gives a constant.*setting debug"),
     ):
-        read_inside(SCALARS[name])
+        read_during_grad(SCALAR_READERS[name])
 
 
 def test_it_is_saved(tmp_path):
-    read_inside(lambda x: plugrad.save(tmp_path / "x", {"x": x}))
+    read_during_grad(lambda x: plugrad.save(tmp_path / "x", {"x": x}))
     assert plugrad.load(tmp_path / "x")["x"].tolist() == [2, 4]
-    read_inside(lambda x: np.save(tmp_path / "x.npy", x))
+    read_during_grad(lambda x: np.save(tmp_path / "x.npy", x))
     assert np.load(tmp_path / "x.npy").tolist() == [2, 4]
 
 
 def test_values_without_a_gradient_are_read(backend):
-    assert read_inside(lambda x: (x > 3).numpy().tolist()) == [False, True]
-    assert read_inside(lambda x: plugrad.argmax(x).numpy()) == 1
-    assert read_inside(lambda x: x.astype("int32").tolist()) == [2, 4]
-    assert read_inside(lambda x: x[x > 3].shape) == (1,)
-    assert read_inside(lambda x: plugrad.ones(2).tolist()) == [1, 1]
+    assert read_during_grad(lambda x: (x > 3).numpy().tolist()) == [False, True]
+    assert read_during_grad(lambda x: plugrad.argmax(x).numpy()) == 1
+    assert read_during_grad(lambda x: x.astype("int32").tolist()) == [2, 4]
+    assert read_during_grad(lambda x: x[x > 3].shape) == (1,)
+    assert read_during_grad(lambda x: plugrad.ones(2).tolist()) == [1, 1]
 
 
 def test_what_is_left_of_a_function_is_read(backend):
-    """The tape of a function ends with it, although tensors that it made still hang on it."""
+    """Tensors that outlive a differentiated function can be read, because its tape has ended."""
     left = []
 
     def function(x):
@@ -105,7 +107,7 @@ def test_what_is_left_of_a_function_is_read(backend):
 
 
 def test_an_inner_function_that_has_ended_leaves_the_outer_one(backend):
-    """A gradient inside a function is differentiated with it, though its own tape has ended."""
+    """The outer function still differentiates the inner gradient, whose own tape has ended."""
 
     def outer(x):
         inner = plugrad.grad(lambda z: z**3)(x)
@@ -123,7 +125,7 @@ def test_an_inner_function_that_has_ended_leaves_the_outer_one(backend):
 def test_variables(backend):
     w = plugrad.Variable([1.0, 2.0])
     fixed = plugrad.Variable([3.0, 4.0], trainable=False)
-    with pytest.raises(GradientLost, match=REMEDY):
+    with pytest.raises(GradientLost, match=REMEDY_PATTERN):
         plugrad.variable_grads(lambda: plugrad.sum(w * w.numpy()), [w, fixed])
     _, (dw,) = plugrad.variable_grads(lambda: plugrad.sum(w * fixed.numpy()), [w, fixed])
     assert dw.tolist() == fixed.tolist()
@@ -131,7 +133,7 @@ def test_variables(backend):
 
 
 def test_a_function_with_its_own_gradient_reads_its_arguments(backend):
-    """Its result has the gradient that it returns, whatever it did with the values."""
+    """The result has the custom gradient, even if the function read values on the host."""
 
     @plugrad.custom_grad
     def cube(x, save):

@@ -19,7 +19,7 @@ def double(x):
     return x + x
 
 
-def run(name, values=(1.0, 2.0)):
+def run_kernel_on_list(name, values=(1.0, 2.0)):
     return plugrad.run_kernel(name, {"x": plugrad.asarray(list(values))}).tolist()
 
 
@@ -28,7 +28,7 @@ def test_registered_kernel_is_found_and_runs():
     plugrad.register_kernel(config)
     assert plugrad.get_kernel("Double", "cpu") is config
     assert config in plugrad.get_kernels_for_backend("cpu")
-    assert run("Double") == [2.0, 4.0]
+    assert run_kernel_on_list("Double") == [2.0, 4.0]
 
 
 def test_kernel_that_is_not_there_is_none():
@@ -42,7 +42,7 @@ def test_unregistered_kernel_is_gone():
     assert plugrad.unregister_kernel("Double", "cpu").kernel_func is double
     assert plugrad.get_kernel("Double", "cpu") is None
     with pytest.raises(KernelNotFound, match="no kernel is called 'Double'"):
-        run("Double")
+        run_kernel_on_list("Double")
 
 
 def test_unregistering_what_is_not_there_raises():
@@ -56,14 +56,14 @@ def test_registering_twice_raises_and_keeps_the_first():
         RegistrationError, match="already; pass replace=True, or use override_kernel"
     ):
         plugrad.register_kernel(KernelConfig("Double", "cpu", np.negative))
-    assert run("Double") == [2.0, 4.0]
+    assert run_kernel_on_list("Double") == [2.0, 4.0]
 
 
 def test_replacing_takes_effect_at_once():
     plugrad.register_kernel(KernelConfig("Double", "cpu", double))
-    assert run("Double") == [2.0, 4.0]
+    assert run_kernel_on_list("Double") == [2.0, 4.0]
     plugrad.register_kernel(KernelConfig("Double", "cpu", lambda x: -x), replace=True)
-    assert run("Double") == [-1.0, -2.0]
+    assert run_kernel_on_list("Double") == [-1.0, -2.0]
 
 
 def test_keys_are_tuples_so_backend_names_may_have_underscores():
@@ -124,7 +124,7 @@ def test_override_restores_setup_and_dispose():
 
 def test_override_of_nothing_leaves_nothing():
     with plugrad.override_kernel("Double", "cpu", double):
-        assert run("Double") == [2.0, 4.0]
+        assert run_kernel_on_list("Double") == [2.0, 4.0]
     assert plugrad.get_kernel("Double", "cpu") is None
 
 
@@ -182,34 +182,36 @@ def test_implementation_that_fits_is_taken(kernel, function):
     assert plugrad.unregister_kernel(kernel, "other_gpu").kernel_func is function
 
 
-def test_setup_and_dispose_functions_run_once_for_each_opened_device(fake, fake_type):
-    first = open_backend(fake)
-    assert fake_type.events == [("setup", first)]
-    assert open_backend(fake) is open_backend(fake, "0") is first
-    second = open_backend(fake, "1")
-    assert fake_type.events == [("setup", first), ("setup", second)]
-    del fake_type.events[:]
+def test_setup_and_dispose_functions_run_once_for_each_opened_device(
+    fake_backend_name, fake_backend_class
+):
+    first = open_backend(fake_backend_name)
+    assert fake_backend_class.events == [("setup", first)]
+    assert open_backend(fake_backend_name) is open_backend(fake_backend_name, "0") is first
+    second = open_backend(fake_backend_name, "1")
+    assert fake_backend_class.events == [("setup", first), ("setup", second)]
+    del fake_backend_class.events[:]
     close_backend(second)
-    assert fake_type.events == [("dispose", second), ("close", second)]
-    again = open_backend(fake, "1")
+    assert fake_backend_class.events == [("dispose", second), ("close", second)]
+    again = open_backend(fake_backend_name, "1")
     assert again is not second
-    assert fake_type.events[2:] == [("setup", again)]
+    assert fake_backend_class.events[2:] == [("setup", again)]
 
 
-def test_kernel_registered_before_its_backend_is_opened_is_set_up_with_it(fake):
+def test_kernel_registered_before_its_backend_is_opened_is_set_up_with_it(fake_backend_name):
     ready = []
-    plugrad.register_kernel(KernelConfig("Double", fake, double, ready.append))
-    backend = open_backend(fake)
+    plugrad.register_kernel(KernelConfig("Double", fake_backend_name, double, ready.append))
+    backend = open_backend(fake_backend_name)
     assert ready == [backend]
-    x = plugrad.asarray([1.0], device=fake)
+    x = plugrad.asarray([1.0], device=fake_backend_name)
     assert plugrad.run_kernel("Double", {"x": x}).tolist() == [2.0]
 
 
-def test_backend_whose_setup_fails_leaves_no_kernel_behind(registered, fake_type):
+def test_backend_whose_setup_fails_leaves_no_kernel_behind(register_for_test, fake_backend_class):
     def broken(backend):
         raise OSError("no such chip")
 
-    class Broken(fake_type):
+    class Broken(fake_backend_class):
         name = "broken_device"
 
         def open(self, device):
@@ -217,7 +219,7 @@ def test_backend_whose_setup_fails_leaves_no_kernel_behind(registered, fake_type
             table.implements(plugrad.kernels.unary.exp, setup=broken)(np.exp)
             return table
 
-    registered("broken_device", Broken)
+    register_for_test("broken_device", Broken)
     with pytest.raises(plugrad.errors.BackendUnavailable, match="OSError: no such chip"):
         open_backend("broken_device")
     assert plugrad.get_kernels_for_backend("broken_device") == []
@@ -227,7 +229,7 @@ def test_backend_whose_setup_fails_leaves_no_kernel_behind(registered, fake_type
 # --- in any order ---------------------------------------------------------------------------------
 
 
-def fresh(program, *, warnings="error"):
+def run_in_new_process(program, *, warnings="error"):
     """Run a program in a new process and return what it prints."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PLUGRAD_")}
     environment |= {"PLUGRAD_BACKEND": "cpu"}
@@ -242,7 +244,7 @@ def fresh(program, *, warnings="error"):
 
 
 def test_replacing_before_the_backend_is_loaded_takes_effect():
-    printed, _ = fresh("""
+    printed, _ = run_in_new_process("""
         import plugrad
         from plugrad import KernelConfig
         plugrad.register_kernel(KernelConfig("Square", "cpu", lambda x: x + 100), replace=True)
@@ -254,7 +256,7 @@ def test_replacing_before_the_backend_is_loaded_takes_effect():
 
 
 def test_override_before_the_backend_is_loaded_ends_with_its_block():
-    printed, _ = fresh("""
+    printed, _ = run_in_new_process("""
         import plugrad
         with plugrad.override_kernel("Square", "cpu", lambda x: x + 100):
             print(plugrad.square(plugrad.asarray(2.0)).item())
@@ -264,7 +266,7 @@ def test_override_before_the_backend_is_loaded_ends_with_its_block():
 
 
 def test_registering_what_the_backend_brings_itself_is_a_warning():
-    printed, error = fresh(
+    printed, error = run_in_new_process(
         """
         import plugrad
         from plugrad import KernelConfig
@@ -298,10 +300,10 @@ def test_overrides_end_in_any_order():
 
 
 @pytest.fixture
-def bound(registered, fake_type):
-    """A backend whose functions are those of the device that is opened, and count its calls."""
+def device_bound_backend(register_for_test, fake_backend_class):
+    """A backend whose kernels belong to an opened device and count their calls."""
 
-    class Bound(fake_type):
+    class DeviceBoundBackend(fake_backend_class):
         name = "bound_device"
 
         def open(self, device):
@@ -317,50 +319,53 @@ def bound(registered, fake_type):
             self.calls += 1
             return np.exp(x)
 
-    registered("bound_device", Bound)
+    register_for_test("bound_device", DeviceBoundBackend)
     return "bound_device"
 
 
-def test_a_kernel_runs_with_the_device_it_belongs_to(bound):
-    first, second = open_backend(bound), open_backend(bound, "1")
+def test_a_kernel_runs_with_the_device_it_belongs_to(device_bound_backend):
+    first, second = open_backend(device_bound_backend), open_backend(device_bound_backend, "1")
     for device in (second, first, second):
         plugrad.exp(plugrad.asarray([0.0], device=device))
     assert (first.calls, second.calls) == (1, 2)
 
 
-def test_a_reopened_device_runs_its_own_kernels(bound):
-    first = open_backend(bound)
+def test_a_reopened_device_runs_its_own_kernels(device_bound_backend):
+    first = open_backend(device_bound_backend)
     plugrad.exp(plugrad.asarray([0.0], device=first))
     close_backend(first)
-    again = open_backend(bound)
+    again = open_backend(device_bound_backend)
     plugrad.exp(plugrad.asarray([0.0], device=again))
     assert (first.calls, again.calls) == (1, 1)
 
 
-def test_devices_may_have_different_kernels(bound):
-    first, second = open_backend(bound), open_backend(bound, "1")
+def test_devices_may_have_different_kernels(device_bound_backend):
+    first, second = open_backend(device_bound_backend), open_backend(device_bound_backend, "1")
     assert plugrad.negative(plugrad.asarray([1.0], device=second)).tolist() == [-1.0]
     with pytest.raises(KernelNotFound, match="'bound_device' does not implement kernel 'Neg'"):
         plugrad.negative(plugrad.asarray([1.0], device=first))
 
 
-def test_lookup_by_name_gives_the_kernels_of_the_device_that_was_opened_first(bound):
-    assert plugrad.get_kernels_for_backend(bound) == []
-    first, second = open_backend(bound), open_backend(bound, "1")
-    assert plugrad.get_kernel("Exp", bound).kernel_func == first.exp
-    assert {c.kernel_name for c in plugrad.get_kernels_for_backend(bound)} == {"Exp", "Neg"}
+def test_lookup_by_name_gives_the_kernels_of_the_device_that_was_opened_first(device_bound_backend):
+    assert plugrad.get_kernels_for_backend(device_bound_backend) == []
+    first, second = open_backend(device_bound_backend), open_backend(device_bound_backend, "1")
+    assert plugrad.get_kernel("Exp", device_bound_backend).kernel_func == first.exp
+    assert {c.kernel_name for c in plugrad.get_kernels_for_backend(device_bound_backend)} == {
+        "Exp",
+        "Neg",
+    }
     close_backend(first)
-    assert plugrad.get_kernel("Exp", bound).kernel_func == second.exp
+    assert plugrad.get_kernel("Exp", device_bound_backend).kernel_func == second.exp
     close_backend(second)
-    assert plugrad.get_kernel("Exp", bound) is None
+    assert plugrad.get_kernel("Exp", device_bound_backend) is None
 
 
-def test_programs_kernels_are_for_all_devices(bound):
-    first, second = open_backend(bound), open_backend(bound, "1")
-    with plugrad.override_kernel("Exp", bound, lambda x: x + 100):
+def test_programs_kernels_are_for_all_devices(device_bound_backend):
+    first, second = open_backend(device_bound_backend), open_backend(device_bound_backend, "1")
+    with plugrad.override_kernel("Exp", device_bound_backend, lambda x: x + 100):
         for device in (first, second):
             assert plugrad.exp(plugrad.asarray([1.0], device=device)).tolist() == [101.0]
-    plugrad.unregister_kernel("Exp", bound)
+    plugrad.unregister_kernel("Exp", device_bound_backend)
     for device in (first, second):
         with pytest.raises(KernelNotFound):
             plugrad.exp(plugrad.asarray([1.0], device=device))
@@ -374,24 +379,24 @@ def test_replaced_kernel_of_an_open_backend_is_in_effect_again_when_the_replacem
     assert plugrad.abs(plugrad.asarray(-1.0)).item() == 1.0
 
 
-def test_memory_limit_outlives_the_device(fake):
-    plugrad.set_memory_limit(1000, backend=fake)
-    close_backend(open_backend(fake))
-    assert open_backend(fake).cap == 1000
-    assert open_backend(fake, "1").cap is None
+def test_memory_limit_outlives_the_device(fake_backend_name):
+    plugrad.set_memory_limit(1000, backend=fake_backend_name)
+    close_backend(open_backend(fake_backend_name))
+    assert open_backend(fake_backend_name).cap == 1000
+    assert open_backend(fake_backend_name, "1").cap is None
     with plugrad.config.override("memory_limit", 77):
-        assert open_backend(fake).cap == 77
-        close_backend(open_backend(fake))
-        assert open_backend(fake).cap == 77
-    assert open_backend(fake).cap is None
-    close_backend(open_backend(fake))
-    assert open_backend(fake).cap is None
+        assert open_backend(fake_backend_name).cap == 77
+        close_backend(open_backend(fake_backend_name))
+        assert open_backend(fake_backend_name).cap == 77
+    assert open_backend(fake_backend_name).cap is None
+    close_backend(open_backend(fake_backend_name))
+    assert open_backend(fake_backend_name).cap is None
 
 
-def test_tensors_of_a_closed_backend_are_refused(fake):
-    x = plugrad.asarray([1.0], device=fake)
+def test_tensors_of_a_closed_backend_are_refused(fake_backend_name):
+    x = plugrad.asarray([1.0], device=fake_backend_name)
     close_backend(x.backend)
-    y = plugrad.asarray([1.0], device=fake)
+    y = plugrad.asarray([1.0], device=fake_backend_name)
     for attempt in (lambda: x + x, lambda: x + y, x.numpy, x.tolist, lambda: x.to("cpu")):
         with pytest.raises(DisposedTensor, match="lived on fake_device:0, which has been closed"):
             attempt()
@@ -401,10 +406,12 @@ def test_tensors_of_a_closed_backend_are_refused(fake):
 # --- what a backend prepares ----------------------------------------------------------------------
 
 
-def test_wrap_implementation_is_given_the_implementation_itself(registered, fake_type):
+def test_wrap_implementation_is_given_the_implementation_itself(
+    register_for_test, fake_backend_class
+):
     seen = []
 
-    class Preparing(fake_type):
+    class WrappingBackend(fake_backend_class):
         name = "preparing_device"
 
         def open(self, device):
@@ -424,7 +431,7 @@ def test_wrap_implementation_is_given_the_implementation_itself(registered, fake
 
             return implementation
 
-    registered("preparing_device", Preparing)
+    register_for_test("preparing_device", WrappingBackend)
     with plugrad.use("preparing_device"):
         x = plugrad.asarray([1.0])
         assert plugrad.equal(x, x).tolist() == [True]
@@ -436,6 +443,6 @@ def test_wrap_implementation_is_given_the_implementation_itself(registered, fake
 
 
 def test_devices_that_stay_open_have_the_settings_of_all_tests(backend):
-    """Tests of core may be the first to open webgpu; then tests of its shaders ran on the host."""
+    """Tests of core may open webgpu first; with their settings, shader tests ran on the host."""
     expected = {"webgpu": 0}.get(backend)  # the others have no such setting
     assert plugrad.which().backend.options.get("host_elements") == expected

@@ -34,17 +34,17 @@ NAN = float("nan")
 
 
 @pytest.fixture
-def path(tmp_path):
+def tree_path(tmp_path):
     return tmp_path / "tree.safetensors"
 
 
 @pytest.fixture
-def back(path):
+def save_and_load(tree_path):
     """A function that saves a tree and loads it again."""
 
     def saved_and_loaded(tree, **options):
-        plugrad.save(path, tree)
-        return plugrad.load(path, **options)
+        plugrad.save(tree_path, tree)
+        return plugrad.load(tree_path, **options)
 
     return saved_and_loaded
 
@@ -52,27 +52,27 @@ def back(path):
 # --- what comes back ------------------------------------------------------------------------------
 
 
-def test_containers_and_values_come_back_with_their_types(back):
+def test_containers_and_values_come_back_with_their_types(save_and_load):
     values = [None, True, 0, -(2**70), 1.5, -0.0, math.inf, NAN, 1 - 2j, complex(NAN, -math.inf)]
     tree = {"a.b": {}, 0: [], "0": (), "": [((),)], "text": 'ö"\ud800\0', "values": (*values, [1])}
     tree |= dict.fromkeys(("\ud800", "?", "__metadata__", "ö\0"), plugrad.asarray(1.0))
-    loaded = back(tree)
+    loaded = save_and_load(tree)
     assert repr(loaded) == repr(tree)
     for leaf in values:
-        assert repr(back(leaf)) == repr(leaf)
+        assert repr(save_and_load(leaf)) == repr(leaf)
     assert (
-        repr(back([np.float32(0.1), np.int8(-3), np.bool_(True)]))
+        repr(save_and_load([np.float32(0.1), np.int8(-3), np.bool_(True)]))
         == "[0.10000000149011612, -3, True]"
     )
 
 
 @pytest.mark.parametrize("dtype", [d for d in DTYPES if d != "string"], ids=str)
 @pytest.mark.parametrize("shape", [(), (0,), (2, 3), (2, 0, 3)], ids=str)
-def test_dtypes_and_shapes_come_back(back, dtype, shape, rng):
+def test_dtypes_and_shapes_come_back(save_and_load, dtype, shape, rng):
     values = np.asarray(rng.uniform(-2, 2, shape) * 50).astype(dtype.numpy)
     if dtype.is_inexact and values.size:
         values.flat[:4] = np.array([math.nan, -math.inf, -0.0, 1e-45]).astype(dtype.numpy)
-    loaded = back({"x": plugrad.asarray(values), "y": values})
+    loaded = save_and_load({"x": plugrad.asarray(values), "y": values})
     assert loaded["x"].dtype is dtype
     assert loaded["x"].shape == loaded["y"].shape == shape
     assert loaded["x"].numpy().tobytes() == values.tobytes()
@@ -82,26 +82,26 @@ def test_dtypes_and_shapes_come_back(back, dtype, shape, rng):
     assert loaded["y"].flags.writeable
 
 
-def test_strings_come_back(back):
+def test_strings_come_back(save_and_load):
     tree = [plugrad.asarray(x) for x in ([["a", ""], ["ö\0", "😀" * 100]], "alone")]
     tree.append(plugrad.asarray(["x"])[:0])
-    for x, y in zip(tree, back(tree), strict=True):
+    for x, y in zip(tree, save_and_load(tree), strict=True):
         assert (y.dtype, y.shape, y.tolist()) == ("string", x.shape, x.tolist())
 
 
-def test_arrays_of_any_layout_come_back(back):
+def test_arrays_of_any_layout_come_back(save_and_load):
     x = np.arange(6.0).reshape(2, 3)
     y = plugrad.asarray(x)
-    loaded = back([x.T, x[:, ::2], x.astype(">f4"), y.T, y[:, ::2]])
+    loaded = save_and_load([x.T, x[:, ::2], x.astype(">f4"), y.T, y[:, ::2]])
     for a, b in zip(loaded, [x.T, x[:, ::2], x.astype("f4"), x.T, x[:, ::2]], strict=True):
         np.testing.assert_array_equal(np.asarray(a), b)
         assert a.dtype == b.dtype.name
 
 
-def test_variables_and_shared_objects_come_back_as_such(back):
+def test_variables_and_shared_objects_come_back_as_such(save_and_load):
     w = plugrad.Variable([1.0, 2.0], name="w", trainable=False)
     x = plugrad.asarray(3)
-    loaded = back({"in": w, "out": [w], "x": (x, x), "same values": plugrad.Variable(w)})
+    loaded = save_and_load({"in": w, "out": [w], "x": (x, x), "same values": plugrad.Variable(w)})
     assert type(loaded["in"]) is plugrad.Variable
     assert (loaded["in"].name, loaded["in"].trainable) == ("w", False)
     assert loaded["out"][0] is loaded["in"]
@@ -110,98 +110,98 @@ def test_variables_and_shared_objects_come_back_as_such(back):
     assert (loaded["same values"].name, loaded["same values"].trainable) == ("", True)
 
 
-def test_tree_may_be_one_tensor(back):
-    assert back(plugrad.asarray([1.0])).tolist() == [1.0]
+def test_tree_may_be_one_tensor(save_and_load):
+    assert save_and_load(plugrad.asarray([1.0])).tolist() == [1.0]
 
 
-def test_tensors_come_back_on_the_device_that_is_chosen(back, path, backend):
+def test_tensors_come_back_on_the_device_that_is_chosen(save_and_load, tree_path, backend):
     tree = {
         "x": plugrad.asarray([1.5, -2.0]),
         "n": plugrad.Variable([[1], [2]]),
         "s": plugrad.asarray("a"),
     }
     with plugrad.use("cpu"):
-        loaded = back(tree)  # made on the backend, loaded on cpu
+        loaded = save_and_load(tree)  # made on the backend, loaded on cpu
         assert {x.backend.name for x in loaded.values()} == {"cpu"}
-        again = back(loaded, device=backend)  # and conversely
+        again = save_and_load(loaded, device=backend)  # and conversely
         assert {x.backend.name for x in again.values()} == {backend}
         assert [x.tolist() for x in again.values()] == [[1.5, -2.0], [[1], [2]], "a"]
-    assert plugrad.load(path)["x"].backend.name == backend
+    assert plugrad.load(tree_path)["x"].backend.name == backend
 
 
 # --- other programs -------------------------------------------------------------------------------
 
 
-def test_other_programs_read_what_is_saved(path):
+def test_other_programs_read_what_is_saved(tree_path):
     x = np.arange(4, dtype="c8")
-    plugrad.save(path, {"a": {"b": [plugrad.asarray(x)]}, "a.b": [plugrad.ones(2)], "": 0})
-    read = safetensors.numpy.load_file(path)
+    plugrad.save(tree_path, {"a": {"b": [plugrad.asarray(x)]}, "a.b": [plugrad.ones(2)], "": 0})
+    read = safetensors.numpy.load_file(tree_path)
     assert sorted(read) == ["a.b.0", "a.b.0_"]
     np.testing.assert_array_equal(read["a.b.0"], x)
 
 
-def test_files_of_other_programs_are_read(path):
+def test_files_of_other_programs_are_read(tree_path):
     wanted = {"w": np.ones((2, 2), np.float16), "b": np.arange(3)}
-    safetensors.numpy.save_file(wanted, path, {"format": "pt"})
-    loaded = plugrad.load(path)
+    safetensors.numpy.save_file(wanted, tree_path, {"format": "pt"})
+    loaded = plugrad.load(tree_path)
     assert {name: (x.dtype, x.tolist()) for name, x in loaded.items()} == {
         "w": ("float16", [[1.0, 1.0], [1.0, 1.0]]),
         "b": ("int64", [0, 1, 2]),
     }
 
 
-def written(path, header, data=b""):
+def write_file(path, header, data=b""):
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     path.write_bytes(len(text).to_bytes(8, "little") + text + data)
 
 
-def one(code, size):
+def one_tensor_header(code, size):
     return {"x": {"dtype": code, "shape": [2], "data_offsets": [0, 2 * size]}}
 
 
-def test_bfloat16_becomes_float32(path):
-    written(path, one("BF16", 2), np.array([0x3FC0, 0xFF80], "<u2").tobytes())
-    assert plugrad.load(path)["x"].tolist() == [1.5, -math.inf]
+def test_bfloat16_becomes_float32(tree_path):
+    write_file(tree_path, one_tensor_header("BF16", 2), np.array([0x3FC0, 0xFF80], "<u2").tobytes())
+    assert plugrad.load(tree_path)["x"].tolist() == [1.5, -math.inf]
 
 
-def test_unknown_dtype_is_named(path):
-    written(path, one("F8_E4M3", 1), b"\0\0")
+def test_unknown_dtype_is_named(tree_path):
+    write_file(tree_path, one_tensor_header("F8_E4M3", 1), b"\0\0")
     with pytest.raises(UnsupportedDtype, match=r"'x' is F8_E4M3.*convert it"):
-        plugrad.load(path)
+        plugrad.load(tree_path)
 
 
 # --- what is refused ------------------------------------------------------------------------------
 
 
-class Pair(tuple):
+class NamedPair(tuple):
     pass
 
 
-LOOP = []
-LOOP.append(LOOP)
+SELF_CONTAINING_LIST = []
+SELF_CONTAINING_LIST.append(SELF_CONTAINING_LIST)
 
 
 @pytest.mark.parametrize(
     ("tree", "message"),
     [
         ({"a": [{1, 2}]}, r"tree\['a'\]\[0\] is \{1, 2\}; save dicts"),
-        (Pair(), r"subclasses of tuple .* save tuple\(x\)"),
+        (NamedPair(), r"subclasses of tuple .* save tuple\(x\)"),
         ({"adam": optimizers.Adam()}, "what its method get_state returns"),
         (plugrad.random.Generator(0), "its attribute state"),
         ({None: 1}, "has the key None; keys must be strings or integers"),
         (np.array([None]), "is an array of object"),
         (np.array(["a"]), r"plugrad.asarray\(x\)"),
-        (LOOP, "contains itself"),
+        (SELF_CONTAINING_LIST, "contains itself"),
         (b"", "save dicts"),
     ],
     ids=lambda x: x if isinstance(x, str) else type(x).__name__,
 )
-def test_what_cannot_be_saved_is_named_and_leaves_the_old_file(path, tree, message):
-    plugrad.save(path, 1)
+def test_what_cannot_be_saved_is_named_and_leaves_the_old_file(tree_path, tree, message):
+    plugrad.save(tree_path, 1)
     with pytest.raises(ArgumentError, match=message):
-        plugrad.save(path, tree)
-    assert plugrad.load(path) == 1
-    assert os.listdir(path.parent) == [path.name]
+        plugrad.save(tree_path, tree)
+    assert plugrad.load(tree_path) == 1
+    assert os.listdir(tree_path.parent) == [tree_path.name]
 
 
 def test_paths_that_name_no_file_are_refused(tmp_path):
@@ -236,33 +236,34 @@ def test_what_the_file_system_says_is_an_os_error(tmp_path):
     assert plugrad.load(tmp_path / ("n" * 255)) == 1
 
 
-def test_files_that_are_cut_off_are_refused_wherever_they_end(path):
-    plugrad.save(path, {"x": plugrad.ones(3), "y": "z"})
-    whole = path.read_bytes()
+def test_files_that_are_cut_off_are_refused_wherever_they_end(tree_path):
+    plugrad.save(tree_path, {"x": plugrad.ones(3), "y": "z"})
+    whole = tree_path.read_bytes()
     for length in range(len(whole)):
-        path.write_bytes(whole[:length])
+        tree_path.write_bytes(whole[:length])
         with pytest.raises(DamagedFile, match=r"tree\.safetensors is damaged"):
-            plugrad.load(path)
-    path.write_bytes(whole + b"\0")
+            plugrad.load(tree_path)
+    tree_path.write_bytes(whole + b"\0")
     with pytest.raises(DamagedFile):
-        plugrad.load(path)
+        plugrad.load(tree_path)
 
 
-def test_changed_bytes_are_refused_or_give_another_tree(path, rng):
-    """Whatever the header says, only errors of plugrad come out."""
+def test_changed_bytes_are_refused_or_give_another_tree(tree_path, rng):
+    """Whatever the changed header says, only errors of plugrad are raised."""
     plugrad.save(
-        path, {"x": plugrad.ones(2), "z": plugrad.asarray(1j, dtype="complex128"), "t": (1.5, "a")}
+        tree_path,
+        {"x": plugrad.ones(2), "z": plugrad.asarray(1j, dtype="complex128"), "t": (1.5, "a")},
     )
-    whole = path.read_bytes()
+    whole = tree_path.read_bytes()
     end = 8 + int.from_bytes(whole[:8], "little")
     refused = 0
     for _ in range(200):
         changed = bytearray(whole)
         for at in rng.integers(0, end, rng.integers(1, 4)):
             changed[at] = rng.choice(list(b'\0 "[{0195,}]:axF\xff'))
-        path.write_bytes(changed)
+        tree_path.write_bytes(changed)
         try:
-            plugrad.load(path)
+            plugrad.load(tree_path)
         except plugrad.errors.PlugradError:
             refused += 1
     assert refused > 100
@@ -288,32 +289,36 @@ def test_changed_bytes_are_refused_or_give_another_tree(path, rng):
     ids=str,
 )
 @pytest.mark.parametrize("code", ["F32", "U8"])
-def test_structures_that_do_not_fit_are_refused(path, tree, code):
+def test_structures_that_do_not_fit_are_refused(tree_path, tree, code):
     size = {"F32": 4, "U8": 1}[code]
     text = json.dumps({"version": 1, "tree": tree})
-    written(path, {"__metadata__": {"plugrad": text}, **one(code, size)}, b"\1" * 2 * size)
+    write_file(
+        tree_path,
+        {"__metadata__": {"plugrad": text}, **one_tensor_header(code, size)},
+        b"\1" * 2 * size,
+    )
     with pytest.raises(DamagedFile, match=r"tree\.safetensors is damaged"):
-        plugrad.load(path)
+        plugrad.load(tree_path)
 
 
-def test_later_versions_and_other_texts_are_refused(path):
+def test_later_versions_and_other_texts_are_refused(tree_path):
     for text in ('{"version": 2, "tree": 1}', "[]", "no", "[" * 10**5):
-        written(path, {"__metadata__": {"plugrad": text}})
+        write_file(tree_path, {"__metadata__": {"plugrad": text}})
         with pytest.raises(DamagedFile):
-            plugrad.load(path)
+            plugrad.load(tree_path)
 
 
-def test_missing_library_is_named(path, monkeypatch):
+def test_missing_library_is_named(tree_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "safetensors", None)
     with pytest.raises(ModuleNotFoundError, match=r'pip install "plugrad\[save\]"'):
-        plugrad.save(path, 1)
+        plugrad.save(tree_path, 1)
 
 
 # --- whole or not at all --------------------------------------------------------------------------
 
 
-def test_failures_leave_the_old_file_and_nothing_else(path, monkeypatch):
-    plugrad.save(path, "old")
+def test_failures_leave_the_old_file_and_nothing_else(tree_path, monkeypatch):
+    plugrad.save(tree_path, "old")
 
     def fail(*_):
         raise KeyboardInterrupt
@@ -333,28 +338,28 @@ def test_failures_leave_the_old_file_and_nothing_else(path, monkeypatch):
         with monkeypatch.context() as patched:
             patched.setattr(target, name, replacement)
             with pytest.raises(error):
-                plugrad.save(path, {"new": plugrad.ones(2)})
-        assert plugrad.load(path) == "old"
-        assert os.listdir(path.parent) == [path.name]
+                plugrad.save(tree_path, {"new": plugrad.ones(2)})
+        assert plugrad.load(tree_path) == "old"
+        assert os.listdir(tree_path.parent) == [tree_path.name]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the limit of a file's size is that of POSIX")
-def test_a_file_that_gets_too_large_leaves_the_old_one(path):
+def test_a_file_that_gets_too_large_leaves_the_old_one(tree_path):
     import resource
 
-    plugrad.save(path, "old")
+    plugrad.save(tree_path, "old")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
     try:
         with pytest.raises(OSError, match="too large"):
-            plugrad.save(path, [plugrad.ones(20_000), plugrad.ones(20_000)])
+            plugrad.save(tree_path, [plugrad.ones(20_000), plugrad.ones(20_000)])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert plugrad.load(path) == "old"
-    assert os.listdir(path.parent) == [path.name]
+    assert plugrad.load(tree_path) == "old"
+    assert os.listdir(tree_path.parent) == [tree_path.name]
 
 
-def test_at_most_two_tensors_are_on_the_host(path, monkeypatch):
+def test_at_most_two_tensors_are_on_the_host(tree_path, monkeypatch):
     on_host, most = [], [0]
     tensors = [plugrad.ones(3) for _ in range(5)]
     backend = tensors[0].backend
@@ -368,7 +373,7 @@ def test_at_most_two_tensors_are_on_the_host(path, monkeypatch):
 
     monkeypatch.setattr(backend, "to_numpy", read)
     monkeypatch.setattr(backend, "read", types.MethodType(Backend.read, backend))
-    plugrad.save(path, tensors)
+    plugrad.save(tree_path, tensors)
     assert len(on_host) == 5
     assert 1 <= most[0] <= 2
 
@@ -384,42 +389,42 @@ def test_at_most_two_tensors_are_on_the_host(path, monkeypatch):
     ],
 )
 def test_backends_that_do_not_read_are_named_and_leave_the_old_file(
-    path, monkeypatch, read, message
+    tree_path, monkeypatch, read, message
 ):
-    plugrad.save(path, "old")
+    plugrad.save(tree_path, "old")
     x = plugrad.ones(3)
     monkeypatch.setattr(x.backend, "read", read)
     with pytest.raises(BackendFailed, match=message):
-        plugrad.save(path, x)
-    assert plugrad.load(path) == "old"
-    assert os.listdir(path.parent) == [path.name]
+        plugrad.save(tree_path, x)
+    assert plugrad.load(tree_path) == "old"
+    assert os.listdir(tree_path.parent) == [tree_path.name]
 
 
-def test_disposed_tensors_are_named_and_leave_the_old_file(path):
-    plugrad.save(path, "old")
+def test_disposed_tensors_are_named_and_leave_the_old_file(tree_path):
+    plugrad.save(tree_path, "old")
     x = plugrad.ones(3)
     x.dispose()
     with pytest.raises(DisposedTensor):
-        plugrad.save(path, [plugrad.ones(2), x])
-    assert plugrad.load(path) == "old"
+        plugrad.save(tree_path, [plugrad.ones(2), x])
+    assert plugrad.load(tree_path) == "old"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions and links are those of POSIX")
-def test_permissions_and_links_stay(path):
-    plugrad.save(path, 1)
-    plain = path.parent / "plain"
+def test_permissions_and_links_stay(tree_path):
+    plugrad.save(tree_path, 1)
+    plain = tree_path.parent / "plain"
     plain.touch()
-    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
-    path.chmod(0o640)
-    link = path.parent / "link"
-    link.symlink_to(path.name)
+    assert stat.S_IMODE(tree_path.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
+    tree_path.chmod(0o640)
+    link = tree_path.parent / "link"
+    link.symlink_to(tree_path.name)
     plugrad.save(link, 2)
     assert link.is_symlink()
-    assert plugrad.load(path) == 2
-    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert plugrad.load(tree_path) == 2
+    assert stat.S_IMODE(tree_path.stat().st_mode) == 0o640
 
 
-SAVING = """
+SAVING_PROGRAM = """
 import sys
 import numpy as np
 import plugrad
@@ -430,12 +435,14 @@ for n in range(1, 1000):
 """
 
 
-def test_killed_processes_leave_a_whole_file(path, request, rng):
+def test_killed_processes_leave_a_whole_file(tree_path, request, rng):
     """``--tries 50`` kills 50 processes, each at another moment of a save."""
     for _ in range(request.config.getoption("--tries")):
-        plugrad.save(path, {"n": 0, "x": [plugrad.zeros(1, dtype="int64")]})
+        plugrad.save(tree_path, {"n": 0, "x": [plugrad.zeros(1, dtype="int64")]})
         child = subprocess.Popen(
-            [sys.executable, "-c", SAVING, str(path)], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", SAVING_PROGRAM, str(tree_path)],
+            stdout=subprocess.PIPE,
+            text=True,
         )
         with child:
             last = int(child.stdout.readline())
@@ -444,17 +451,17 @@ def test_killed_processes_leave_a_whole_file(path, request, rng):
             except subprocess.TimeoutExpired:
                 child.send_signal(getattr(signal, "SIGKILL", signal.SIGTERM))
             last = max([last, *(int(line) for line in child.stdout if line.strip())])
-        loaded = plugrad.load(path)
+        loaded = plugrad.load(tree_path)
         assert loaded["n"] in (last, last + 1)
         for x in loaded["x"]:
             assert (x.numpy() == loaded["n"]).all()
-        leftovers = [name for name in os.listdir(path.parent) if name != path.name]
+        leftovers = [name for name in os.listdir(tree_path.parent) if name != tree_path.name]
         assert all(re.fullmatch(r"\.tree\.safetensors\.\w+\.partial", name) for name in leftovers)
 
 
 # --- training goes on -----------------------------------------------------------------------------
 
-MAKE = [
+OPTIMIZER_FACTORIES = [
     lambda: optimizers.SGD(lambda n: 0.1 / (n + 1)),
     lambda: optimizers.Momentum(0.01, nesterov=True),
     lambda: optimizers.Adagrad(),
@@ -468,8 +475,8 @@ MAKE = [
 ]
 
 
-@pytest.mark.parametrize("make", MAKE, ids=lambda make: type(make()).__name__)
-def test_training_goes_on_to_the_bit(make, back):
+@pytest.mark.parametrize("make", OPTIMIZER_FACTORIES, ids=lambda make: type(make()).__name__)
+def test_training_goes_on_to_the_bit(make, save_and_load):
     def begun():
         rng = plugrad.random.Generator(7)
         weights = {
@@ -495,7 +502,7 @@ def test_training_goes_on_to_the_bit(make, back):
 
     first, interrupted, numbers = begun()
     losses = trained(first, interrupted, numbers, 3)
-    state = back(
+    state = save_and_load(
         {
             "weights": first,
             "optimizer": interrupted.get_state(list(first.values())),

@@ -18,86 +18,90 @@ from plugrad.extend import DeviceInfo, Probe
 
 
 @pytest.fixture
-def unconfigured(monkeypatch, tmp_path):
-    """No layer says anything."""
+def without_settings(monkeypatch, tmp_path):
+    """Remove all settings, so that the backend is chosen automatically."""
     monkeypatch.delenv("PLUGRAD_BACKEND")
     monkeypatch.chdir(tmp_path)
     plugrad.config.reset()
 
 
-def device():
+def active_device():
     return plugrad.which().device
 
 
 # --- use ------------------------------------------------------------------------------------------
 
 
-def test_block_holds_inside_and_nests(fake):
-    assert device() == "cpu:0"
-    with plugrad.use(fake) as chosen:
+def test_block_holds_inside_and_nests(fake_backend_name):
+    assert active_device() == "cpu:0"
+    with plugrad.use(fake_backend_name) as chosen:
         assert (chosen.device, chosen.layer) == ("fake_device:0", "plugrad.use")
-        assert plugrad.zeros(2).device == device() == "fake_device:0"
+        assert plugrad.zeros(2).device == active_device() == "fake_device:0"
         with plugrad.use("cpu"):
-            assert plugrad.asarray([1.0]).device == device() == "cpu:0"
-        assert device() == "fake_device:0"
-    assert plugrad.ones(2).device == device() == "cpu:0"
+            assert plugrad.asarray([1.0]).device == active_device() == "cpu:0"
+        assert active_device() == "fake_device:0"
+    assert plugrad.ones(2).device == active_device() == "cpu:0"
 
 
-def test_block_ends_when_it_raises(fake):
-    with pytest.raises(KeyError), plugrad.use(fake):
+def test_block_ends_when_it_raises(fake_backend_name):
+    with pytest.raises(KeyError), plugrad.use(fake_backend_name):
         raise KeyError
-    assert device() == "cpu:0"
+    assert active_device() == "cpu:0"
 
 
-def test_block_may_be_entered_again(fake):
-    block = plugrad.use(fake)
+def test_block_may_be_entered_again(fake_backend_name):
+    block = plugrad.use(fake_backend_name)
     for _ in range(2):
         with block:
-            assert device() == "fake_device:0"
-        assert device() == "cpu:0"
+            assert active_device() == "fake_device:0"
+        assert active_device() == "cpu:0"
 
 
-def test_blocks_end_in_any_order(fake):
+def test_blocks_end_in_any_order(fake_backend_name):
     chosen = ["cpu:0", "fake_device:0", "cpu:0"]
     for order in permutations(range(3)):
-        with plugrad.use(fake):
-            blocks = [plugrad.use("cpu"), plugrad.use(fake, transfer=True), plugrad.use("cpu")]
+        with plugrad.use(fake_backend_name):
+            blocks = [
+                plugrad.use("cpu"),
+                plugrad.use(fake_backend_name, transfer=True),
+                plugrad.use("cpu"),
+            ]
             for block in blocks:
                 block.__enter__()
             running = [0, 1, 2]
             for i in order:
-                assert device() == chosen[running[-1]]
+                assert active_device() == chosen[running[-1]]
                 is_moved = (plugrad.ones(1, device="cpu") + 1).device == "fake_device:0"
                 assert is_moved is (running[-1] == 1)
                 blocks[i].__exit__(None, None, None)
                 running.remove(i)
-            assert device() == "fake_device:0"
-        assert device() == "cpu:0"
+            assert active_device() == "fake_device:0"
+        assert active_device() == "cpu:0"
 
 
-def test_a_block_may_be_entered_inside_of_itself(fake):
-    block = plugrad.use(fake)
+def test_a_block_may_be_entered_inside_of_itself(fake_backend_name):
+    block = plugrad.use(fake_backend_name)
     with block:
         with block, plugrad.use("cpu"):
-            assert device() == "cpu:0"
-        assert device() == "fake_device:0"
-    assert device() == "cpu:0"
+            assert active_device() == "cpu:0"
+        assert active_device() == "fake_device:0"
+    assert active_device() == "cpu:0"
 
 
-def test_what_is_chosen_inside_a_block_ends_with_it(fake):
+def test_what_is_chosen_inside_a_block_ends_with_it(fake_backend_name):
     with plugrad.use("cpu"):
-        plugrad.use(fake)
+        plugrad.use(fake_backend_name)
         inner = plugrad.use("cpu")
         inner.__enter__()
-        assert device() == "cpu:0"
+        assert active_device() == "cpu:0"
         inner.__exit__(None, None, None)
-        assert device() == "fake_device:0"
-    assert device() == "cpu:0"
+        assert active_device() == "fake_device:0"
+    assert active_device() == "cpu:0"
 
 
-def test_asynchronous_generator_may_be_closed_elsewhere(fake):
+def test_asynchronous_generator_may_be_closed_elsewhere(fake_backend_name):
     async def steps():
-        with plugrad.use(fake), plugrad.config.override("fallback", "silent"):
+        with plugrad.use(fake_backend_name), plugrad.config.override("fallback", "silent"):
             yield
 
     async def main():
@@ -108,47 +112,47 @@ def test_asynchronous_generator_may_be_closed_elsewhere(fake):
     asyncio.run(main())
 
 
-def test_call_holds_from_there_on(fake):
+def test_call_holds_from_there_on(fake_backend_name):
     def work():
-        plugrad.use(fake)
-        assert device() == "fake_device:0"
+        plugrad.use(fake_backend_name)
+        assert active_device() == "fake_device:0"
         with plugrad.use("cpu"):
             pass
-        return device()
+        return active_device()
 
     assert Context().run(work) == "fake_device:0"
-    assert device() == "cpu:0"
+    assert active_device() == "cpu:0"
 
 
-def test_threads_choose_for_themselves(fake):
+def test_threads_choose_for_themselves(fake_backend_name):
     seen = []
-    with plugrad.use(fake):
-        thread = threading.Thread(target=lambda: seen.append(device()))
+    with plugrad.use(fake_backend_name):
+        thread = threading.Thread(target=lambda: seen.append(active_device()))
         thread.start()
         thread.join(10)
     assert seen == ["cpu:0"]
 
 
-def test_device_is_part_of_the_choice(fake):
-    with plugrad.use(f"{fake}:1"):
+def test_device_is_part_of_the_choice(fake_backend_name):
+    with plugrad.use(f"{fake_backend_name}:1"):
         x = plugrad.ones(2)
         assert x.device == "fake_device:1"
         assert plugrad.which().description == "another fake"
         assert str(plugrad.which()) == "fake_device:1 (another fake), chosen by plugrad.use"
-    assert plugrad.ones(2, device=f"{fake}:1").backend is x.backend
+    assert plugrad.ones(2, device=f"{fake_backend_name}:1").backend is x.backend
 
 
-def test_a_device_that_was_named_before_is_opened_again_after_it_was_closed(fake):
-    first = plugrad.ones(2, device=fake).backend
-    assert plugrad.ones(2, device=fake).backend is first
+def test_a_device_that_was_named_before_is_opened_again_after_it_was_closed(fake_backend_name):
+    first = plugrad.ones(2, device=fake_backend_name).backend
+    assert plugrad.ones(2, device=fake_backend_name).backend is first
     plugrad.close_backend(first)
-    assert plugrad.ones(2, device=fake).backend is not first
+    assert plugrad.ones(2, device=fake_backend_name).backend is not first
 
 
 def test_failed_use_changes_nothing():
     with pytest.raises(BackendNotFound):
         plugrad.use("nowhere")
-    assert device() == "cpu:0"
+    assert active_device() == "cpu:0"
 
 
 # --- errors ---------------------------------------------------------------------------------------
@@ -187,58 +191,63 @@ def test_unknown_device_is_the_backends_own_error():
         plugrad.use("cpu:7")
 
 
-def test_backend_that_cannot_start_gives_its_reason(registered, fake_type):
-    class Absent(fake_type):
+def test_backend_that_cannot_start_gives_its_reason(register_for_test, fake_backend_class):
+    class UnavailableBackend(fake_backend_class):
         name = "absent"
 
         def probe(self):
             return Probe(ok=False, reason="no driver; install one")
 
-    registered("absent", Absent)
+    register_for_test("absent", UnavailableBackend)
     with pytest.raises(
         BackendUnavailable, match="'absent' cannot start here: no driver; install one"
     ):
         plugrad.use("absent")
 
 
-def test_run_time_backend_may_not_take_a_name(fake):
+def test_run_time_backend_may_not_take_a_name(fake_backend_name):
     with pytest.raises(PluginConflict, match="called 'cpu' exists already; choose another name"):
         plugrad.register_backend("cpu", object)
     with pytest.raises(PluginConflict):
-        plugrad.register_backend(fake, object)
+        plugrad.register_backend(fake_backend_name, object)
 
 
 # --- layers ---------------------------------------------------------------------------------------
 
 
-def test_layers_decide_in_order(fake, registered, fake_type, monkeypatch, tmp_path):
+def test_layers_decide_in_order(
+    fake_backend_name, register_for_test, fake_backend_class, monkeypatch, tmp_path
+):
     (tmp_path / "plugrad.toml").write_text('backend = "fake_device"')
     monkeypatch.chdir(tmp_path)
     plugrad.config.reset()
     monkeypatch.setenv("PLUGRAD_BACKEND", "fake_device:1")
-    assert (device(), plugrad.which().layer) == (
+    assert (active_device(), plugrad.which().layer) == (
         "fake_device:1",
         "environment variable PLUGRAD_BACKEND",
     )
     monkeypatch.delenv("PLUGRAD_BACKEND")
-    assert (device(), plugrad.which().layer) == ("fake_device:0", str(tmp_path / "plugrad.toml"))
+    assert (active_device(), plugrad.which().layer) == (
+        "fake_device:0",
+        str(tmp_path / "plugrad.toml"),
+    )
     plugrad.config.set("backend", "cpu")
-    assert (device(), plugrad.which().layer) == ("cpu:0", "plugrad.config.set")
-    with plugrad.use(fake):
+    assert (active_device(), plugrad.which().layer) == ("cpu:0", "plugrad.config.set")
+    with plugrad.use(fake_backend_name):
         assert plugrad.which().layer == "plugrad.use"
         assert plugrad.zeros(2, device="cpu").device == "cpu:0"
 
 
-def test_environment_may_change_while_the_program_runs(fake, monkeypatch):
-    assert device() == "cpu:0"
-    monkeypatch.setenv("PLUGRAD_BACKEND", fake)
-    assert device() == "fake_device:0"
+def test_environment_may_change_while_the_program_runs(fake_backend_name, monkeypatch):
+    assert active_device() == "cpu:0"
+    monkeypatch.setenv("PLUGRAD_BACKEND", fake_backend_name)
+    assert active_device() == "fake_device:0"
 
 
 # --- order of preference --------------------------------------------------------------------------
 
 
-def test_first_choice_that_works_is_taken_with_one_warning(fake):
+def test_first_choice_that_works_is_taken_with_one_warning(fake_backend_name):
     message = "'zzz,fake_device,cpu' gives 'fake_device', because .*'zzz'"
     with pytest.warns(RuntimeWarning, match=message) as caught:
         using = plugrad.use("zzz,fake_device,cpu")
@@ -247,11 +256,11 @@ def test_first_choice_that_works_is_taken_with_one_warning(fake):
         assert plugrad.zeros(2).device == "fake_device:0"
 
 
-def test_first_choice_gives_no_warning(fake):
+def test_first_choice_gives_no_warning(fake_backend_name):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with plugrad.use("cpu,zzz"):
-            assert device() == "cpu:0"
+            assert active_device() == "cpu:0"
 
 
 def test_configured_preference_warns_once(monkeypatch):
@@ -278,59 +287,67 @@ def test_none_of_the_choices_lists_every_reason():
 
 
 @pytest.fixture
-def only(unconfigured, monkeypatch):
-    """A function that leaves the first-party cpu backend and one of this process to choose from."""
+def offer_cpu_and_one(without_settings, monkeypatch):
+    """A function that restricts the choice of backends to cpu and the given one."""
     monkeypatch.setattr(
         "plugrad.discovery.selection.first_party_distributions", lambda: frozenset({"plugrad-cpu"})
     )
 
 
-def test_automatic_choice_is_named_as_the_layer(only):
-    assert (device(), plugrad.which().layer) == ("cpu:0", "automatic choice")
+def test_automatic_choice_is_named_as_the_layer(offer_cpu_and_one):
+    assert (active_device(), plugrad.which().layer) == ("cpu:0", "automatic choice")
 
 
-def test_third_partys_backend_must_be_allowed(only, registered, fake_type):
-    registered("fake_device", fake_type, priority=1000)
-    assert device() == "cpu:0"
+def test_third_partys_backend_must_be_allowed(
+    offer_cpu_and_one, register_for_test, fake_backend_class
+):
+    register_for_test("fake_device", fake_backend_class, priority=1000)
+    assert active_device() == "cpu:0"
     plugrad.config.set("plugins.allow_auto", "<this*")
-    assert device() == "fake_device:0"
+    assert active_device() == "fake_device:0"
 
 
-def test_software_device_never_wins(only, registered, fake_type):
-    class Software(fake_type):
+def test_software_device_never_wins(offer_cpu_and_one, register_for_test, fake_backend_class):
+    class SoftwareDeviceBackend(fake_backend_class):
         def devices(self):
             return (DeviceInfo("0", "a renderer on the processor", is_software=True),)
 
-    registered("fake_device", Software, priority=1000)
+    register_for_test("fake_device", SoftwareDeviceBackend, priority=1000)
     plugrad.config.set("plugins.allow_auto", "<this process>")
-    assert device() == "cpu:0"
+    assert active_device() == "cpu:0"
 
 
-def test_backend_that_cannot_start_is_passed_over(only, registered, fake_type):
-    class Absent(fake_type):
+def test_backend_that_cannot_start_is_passed_over(
+    offer_cpu_and_one, register_for_test, fake_backend_class
+):
+    class UnavailableBackend(fake_backend_class):
         def probe(self):
             raise OSError("no driver")
 
-    registered("fake_device", Absent, priority=1000)
+    register_for_test("fake_device", UnavailableBackend, priority=1000)
     plugrad.config.set("plugins.allow_auto", "<this process>")
     with pytest.warns(RuntimeWarning, match=r"runs on cpu:0: .*'fake_device'.*OSError: no driver"):
-        assert device() == "cpu:0"
+        assert active_device() == "cpu:0"
 
 
-def test_switched_off_backend_is_listed_but_not_used(only, monkeypatch, fake):
-    plugrad.config.set("plugins.disable", fake)
-    (candidate,) = [c for c in plugrad.backends() if c.name == fake]
+def test_switched_off_backend_is_listed_but_not_used(
+    offer_cpu_and_one, monkeypatch, fake_backend_name
+):
+    plugrad.config.set("plugins.disable", fake_backend_name)
+    (candidate,) = [c for c in plugrad.backends() if c.name == fake_backend_name]
     assert candidate.status == "blocked"
     with pytest.raises(
         BackendUnavailable, match=r"is blocked: plugins.disable in plugrad.config.set names it"
     ):
-        plugrad.use(fake)
+        plugrad.use(fake_backend_name)
     plugrad.config.reset("plugins.disable")
-    with plugrad.use(fake):
-        assert device() == "fake_device:0"
+    with plugrad.use(fake_backend_name):
+        assert active_device() == "fake_device:0"
 
 
-def test_plugrads_own_backends_are_chosen_without_the_meta_distribution(unconfigured, monkeypatch):
+def test_plugrads_own_backends_are_chosen_without_the_meta_distribution(
+    without_settings, monkeypatch
+):
     def requires(distribution):
         assert distribution == "plugrad-core"
         return importlib_metadata.distribution(distribution).requires
@@ -340,10 +357,12 @@ def test_plugrads_own_backends_are_chosen_without_the_meta_distribution(unconfig
     assert first_party_distributions() >= {"plugrad-cpu", "plugrad-wasm", "plugrad-webgpu"}
     disabled = [p.name for p in plugrad.backends() if p.distribution != "plugrad-cpu"]
     plugrad.config.set("plugins.disable", disabled)
-    assert device() == "cpu:0"
+    assert active_device() == "cpu:0"
 
 
-def test_nothing_to_choose_gives_every_reason_and_says_what_to_install(unconfigured, monkeypatch):
+def test_nothing_to_choose_gives_every_reason_and_says_what_to_install(
+    without_settings, monkeypatch
+):
     monkeypatch.setattr("plugrad.discovery.selection.first_party_distributions", frozenset)
     with pytest.raises(
         BackendNotFound, match=r"no backend can be chosen automatically.*plugrad\.use.*pip install"
@@ -360,19 +379,19 @@ def test_nothing_to_choose_gives_every_reason_and_says_what_to_install(unconfigu
 # --- moving ---------------------------------------------------------------------------------------
 
 
-def test_values_make_the_round_trip(fake):
+def test_values_make_the_round_trip(fake_backend_name):
     x = plugrad.asarray([[1.0, 2.0], [3.0, 4.0]])
-    y = x.to(fake)
+    y = x.to(fake_backend_name)
     assert (y.device, y.tolist(), y.dtype) == ("fake_device:0", x.tolist(), x.dtype)
-    assert y.to(fake).array is y.array
+    assert y.to(fake_backend_name).array is y.array
     assert y.to("cpu").tolist() == x.tolist()
-    assert plugrad.to_device([1.0], fake).device == "fake_device:0"
-    assert plugrad.asarray(x, device=fake).device == "fake_device:0"
+    assert plugrad.to_device([1.0], fake_backend_name).device == "fake_device:0"
+    assert plugrad.asarray(x, device=fake_backend_name).device == "fake_device:0"
 
 
-def test_gradient_comes_back_the_way_it_went(fake):
+def test_gradient_comes_back_the_way_it_went(fake_backend_name):
     def f(x):
-        return plugrad.sum(plugrad.exp(x.to(fake)).to("cpu") * x)
+        return plugrad.sum(plugrad.exp(x.to(fake_backend_name)).to("cpu") * x)
 
     x = plugrad.asarray([0.5, 1.0])
     gradient = plugrad.grad(f)(x)
@@ -382,14 +401,16 @@ def test_gradient_comes_back_the_way_it_went(fake):
     assert second.numpy() == pytest.approx(np.exp([0.5, 1.0]) * [2.5, 3.0], rel=1e-6)
 
 
-def test_gradient_runs_where_the_function_ran(fake):
-    gradient = plugrad.grad(lambda x: plugrad.sum(plugrad.exp(x)))(plugrad.ones(2, device=fake))
+def test_gradient_runs_where_the_function_ran(fake_backend_name):
+    gradient = plugrad.grad(lambda x: plugrad.sum(plugrad.exp(x)))(
+        plugrad.ones(2, device=fake_backend_name)
+    )
     assert gradient.device == "fake_device:0"
 
 
-def test_transfer_copies_inputs_that_live_elsewhere(fake):
-    x, y = plugrad.asarray([1.0, 2.0]), plugrad.asarray([3.0, 0.0], device=fake)
-    with plugrad.use(fake, transfer=True):
+def test_transfer_copies_inputs_that_live_elsewhere(fake_backend_name):
+    x, y = plugrad.asarray([1.0, 2.0]), plugrad.asarray([3.0, 0.0], device=fake_backend_name)
+    with plugrad.use(fake_backend_name, transfer=True):
         assert ((x + y).tolist(), (x + y).device) == ([4.0, 2.0], "fake_device:0")
         assert (x + x).device == (x * 2).device == plugrad.exp(x).device == "fake_device:0"
         with plugrad.use("cpu", transfer=True):
@@ -402,16 +423,16 @@ def test_transfer_copies_inputs_that_live_elsewhere(fake):
         x + y
 
 
-def test_gradient_flows_through_a_transfer(fake):
-    x, y = plugrad.asarray([1.0, 2.0]), plugrad.asarray([3.0, 4.0], device=fake)
-    with plugrad.use(fake, transfer=True):
+def test_gradient_flows_through_a_transfer(fake_backend_name):
+    x, y = plugrad.asarray([1.0, 2.0]), plugrad.asarray([3.0, 4.0], device=fake_backend_name)
+    with plugrad.use(fake_backend_name, transfer=True):
         dx, dy = plugrad.grad(lambda x, y: plugrad.sum(x * y), (0, 1))(x, y)
     assert (dx.tolist(), dy.tolist()) == ([3.0, 4.0], [1.0, 2.0])
 
 
-def test_transfer_inside_tidy(fake):
+def test_transfer_inside_tidy(fake_backend_name):
     x = plugrad.asarray([1.0, 2.0])
-    with plugrad.tidy() as scope, plugrad.use(fake, transfer=True):
+    with plugrad.tidy() as scope, plugrad.use(fake_backend_name, transfer=True):
         y = scope.keep(x + x)
         z = y + x
     assert (y.device, z.is_disposed, x.is_disposed) == ("fake_device:0", True, False)

@@ -17,15 +17,17 @@ from plugrad.extend import as_dtype, float32
 from plugrad.kernels import movement, unary
 from plugrad.types.dtype import promote, promote_scalar, scalar_dtype, string
 
-TEXT = np.dtypes.StringDType()
-MISSING = np.dtypes.StringDType(na_object=None)
-X = [["a", "bé", ""], ["ccc", "a", "日本"]]
+STRING_DTYPE = np.dtypes.StringDType()
+STRING_DTYPE_WITH_NONE = np.dtypes.StringDType(na_object=None)
+STRINGS = [["a", "bé", ""], ["ccc", "a", "日本"]]
 
 
-@pytest.mark.parametrize("spelling", ["string", str, np.str_, TEXT, np.dtype("<U7"), string])
+@pytest.mark.parametrize(
+    "spelling", ["string", str, np.str_, STRING_DTYPE, np.dtype("<U7"), string]
+)
 def test_spellings(spelling):
     assert as_dtype(spelling) is string
-    assert string.numpy == TEXT
+    assert string.numpy == STRING_DTYPE
     assert repr(string) == "plugrad.string"
 
 
@@ -34,7 +36,7 @@ def test_spellings(spelling):
     [
         ("a", "a"),
         (["a", "bé"], ["a", "bé"]),
-        (X, X),
+        (STRINGS, STRINGS),
         ("", ""),
         (["a\0", "\0"], ["a\0", "\0"]),
         ("x" * 1000, "x" * 1000),
@@ -43,8 +45,8 @@ def test_spellings(spelling):
         (np.array(["a", "bc"]), ["a", "bc"]),
         (np.array([b"a", b"\xc3\xa9"]), ["a", "é"]),
         (np.array([["a"], ["bc"]], object), [["a"], ["bc"]]),
-        (np.array(["a", "bc"], TEXT), ["a", "bc"]),
-        (np.array(["a", "bc"], MISSING), ["a", "bc"]),
+        (np.array(["a", "bc"], STRING_DTYPE), ["a", "bc"]),
+        (np.array(["a", "bc"], STRING_DTYPE_WITH_NONE), ["a", "bc"]),
         (np.str_("a"), "a"),
         (["a", np.str_("b")], ["a", "b"]),
     ],
@@ -68,7 +70,7 @@ def test_nothing_may_be_strings(backend):
     [
         (["a", 1], None, ArgumentError, "asarray: obj must hold strings only; it holds 1"),
         (["a", None], None, ArgumentError, "must hold strings only; it holds None"),
-        (np.array(["a", None], MISSING), None, ArgumentError, "must hold strings only; it holds None"),
+        (np.array(["a", None], STRING_DTYPE_WITH_NONE), None, ArgumentError, "must hold strings only; it holds None"),
         (np.array(["a", 2.5], object), None, ArgumentError, "must hold strings only; it holds 2.5"),
         ([["a"], ["b", "c"]], None, ShapeError, "ragged list"),
         ([1, 2], "string", ArgumentError, "must hold strings only; it holds 1"),
@@ -87,7 +89,7 @@ def test_not_made_of(values, dtype, error, message):
 
 
 def test_values_are_copied(backend):
-    values = np.array(["a", "b"], TEXT)
+    values = np.array(["a", "b"], STRING_DTYPE)
     x = plugrad.asarray(values)
     values[0] = "changed"
     assert x.tolist() == ["a", "b"]
@@ -96,20 +98,20 @@ def test_values_are_copied(backend):
 
 
 def test_reading(backend):
-    x = plugrad.asarray(X)
-    assert x.numpy().dtype == np.asarray(x).dtype == TEXT
+    x = plugrad.asarray(STRINGS)
+    assert x.numpy().dtype == np.asarray(x).dtype == STRING_DTYPE
     assert x[1, 2].item() == "日本"
     assert (x.ndim, x.size, len(x)) == (2, 6, 2)
-    assert [part.tolist() for part in x] == X
+    assert [part.tolist() for part in x] == STRINGS
     where = "" if backend == "cpu" else f", device='{backend}:0'"
     assert repr(x[0]) == f"tensor(['a', 'bé', ''], dtype=string{where})"
     assert f"{x[0, 0]:>3}" == "  a"
     assert copy.copy(x) is not None
 
 
-MOVED = [
-    ("x", X),
-    ("x[1]", X[1]),
+MOVING_EXPRESSIONS = [
+    ("x", STRINGS),
+    ("x[1]", STRINGS[1]),
     ("x[0, 1]", "bé"),
     ("x[:, ::-2]", [["", "a"], ["日本", "ccc"]]),
     ("x[..., None, 1:]", [[["bé", ""]], [["a", "日本"]]]),
@@ -119,10 +121,10 @@ MOVED = [
     ("x.reshape(3, 2)", [["a", "bé"], ["", "ccc"], ["a", "日本"]]),
     ("plugrad.reshape(x[0, 0], (1, 1))", [["a"]]),
     ("plugrad.expand_dims(x[0], 1)", [["a"], ["bé"], [""]]),
-    ("plugrad.squeeze(x[:1])", X[0]),
+    ("plugrad.squeeze(x[:1])", STRINGS[0]),
     ("plugrad.broadcast_to(x[0, 1], (2,))", ["bé", "bé"]),
-    ("plugrad.concat([x, x[:1]])", [*X, X[0]]),
-    ("plugrad.concat([x, [['z'], ['']]], axis=1)", [[*X[0], "z"], [*X[1], ""]]),
+    ("plugrad.concat([x, x[:1]])", [*STRINGS, STRINGS[0]]),
+    ("plugrad.concat([x, [['z'], ['']]], axis=1)", [[*STRINGS[0], "z"], [*STRINGS[1], ""]]),
     ("plugrad.concat([x, x], axis=None)[5:8]", ["日本", "a", "bé"]),
     ("plugrad.stack([x[0], x[1]], axis=1)", [["a", "ccc"], ["bé", "a"], ["", "日本"]]),
     ("plugrad.unstack(x[0])[1]", "bé"),
@@ -139,12 +141,12 @@ MOVED = [
     ("plugrad.full((2,), 'q')", ["q", "q"]),
     ("plugrad.full((1, 2), '')", [["", ""]]),
     ("plugrad.full((), 'q', dtype='string')", "q"),
-    ("plugrad.stop_gradient(x)", X),
-    ("x.to('cpu')", X),
-    ("x.to('cpu').to(x.device)", X),
+    ("plugrad.stop_gradient(x)", STRINGS),
+    ("x.to('cpu')", STRINGS),
+    ("x.to('cpu').to(x.device)", STRINGS),
     ("plugrad.unique(x[:, 1]).values", ["bé", "a"]),
 ]  # fmt: skip
-COMPARED = [
+COMPARING_EXPRESSIONS = [
     ("x == x", [[True] * 3] * 2),
     ("x == 'a'", [[True, False, False], [False, True, False]]),
     ("'a' != x", [[False, True, True], [True, False, True]]),
@@ -158,17 +160,17 @@ COMPARED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("call", "expected"), MOVED)
+@pytest.mark.parametrize(("call", "expected"), MOVING_EXPRESSIONS)
 def test_movements(call, expected, backend):
-    result = eval(call, {"plugrad": plugrad, "x": plugrad.asarray(X)})
+    result = eval(call, {"plugrad": plugrad, "x": plugrad.asarray(STRINGS)})
     assert result.dtype is string
     assert result.tolist() == expected
     assert result.device == ("cpu:0" if call == "x.to('cpu')" else f"{backend}:0")
 
 
-@pytest.mark.parametrize(("call", "expected"), COMPARED)
+@pytest.mark.parametrize(("call", "expected"), COMPARING_EXPRESSIONS)
 def test_comparisons(call, expected, backend):
-    result = eval(call, {"plugrad": plugrad, "x": plugrad.asarray(X)})
+    result = eval(call, {"plugrad": plugrad, "x": plugrad.asarray(STRINGS)})
     assert (result.dtype, result.device) == ("bool", f"{backend}:0")
     assert result.tolist() == expected
     assert plugrad.logical_not(result).tolist() == np.logical_not(expected).tolist()
@@ -192,7 +194,7 @@ def test_what_is_no_string_is_not_equal(backend):
         x == 1  # noqa: B015
 
 
-REFUSED = [
+INVALID_EXPRESSIONS = [
     ("x + x", "add does not take string"),
     ("x + 'a'", "add does not take string"),
     ("x + 1", "1 and a string tensor have no common dtype"),
@@ -220,10 +222,10 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("call", "message"), REFUSED)
+@pytest.mark.parametrize(("call", "message"), INVALID_EXPRESSIONS)
 def test_arithmetic_is_refused(call, message, backend):
     with pytest.raises(DTypeError, match=message):
-        eval(call, {"plugrad": plugrad, "x": plugrad.asarray(X)})
+        eval(call, {"plugrad": plugrad, "x": plugrad.asarray(STRINGS)})
 
 
 @pytest.mark.parametrize("call", ["zeros", "ones"])
@@ -233,7 +235,7 @@ def test_numbers_do_not_fill_strings(call, backend):
 
 
 def test_kernel_that_fails_on_strings_says_so(backend):
-    """One hot strings are not refused by the contract, which looks at the indices."""
+    """The contract of OneHot checks only the indices, so the kernel must report strings."""
     with pytest.raises(
         UnsupportedDtype,
         match=rf"OneHot on backend '{backend}' \(plugrad-{backend}\) does not take string",

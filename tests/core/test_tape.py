@@ -16,15 +16,15 @@ from plugrad.tape.nodes import Node, count_live_leaves
 tensor = plugrad.asarray
 
 
-def nodes():
-    """Return how many steps of tapes exist."""
+def count_tape_nodes():
+    """Return the number of live tape nodes."""
     gc.collect()
     return sum(isinstance(x, Node) for x in gc.get_objects())
 
 
 @pytest.fixture
-def probe():
-    """A function that passes its tensor on, and calls what it is given on the way back."""
+def call_during_backward():
+    """A function that returns an identity op; its gradient calls a given function."""
 
     def make(on_the_way_back):
         @plugrad.custom_grad
@@ -44,11 +44,11 @@ def probe():
 
 
 def test_nothing_is_recorded_when_nobody_differentiates():
-    before = nodes()
+    before = count_tape_nodes()
     x = plugrad.asarray([1.0, 2.0])
     results = [x * x, plugrad.exp(x) + 1, *plugrad.split(x, 2), x[0], plugrad.concat([x, x])]
     assert [y.node for y in results] == [None] * len(results)
-    assert nodes() == before
+    assert count_tape_nodes() == before
 
 
 def test_constants_inside_a_differentiated_function_are_not_recorded():
@@ -74,7 +74,7 @@ def assert_unrecorded(y):
 
 
 def test_what_a_kernel_calls_is_not_recorded():
-    """An implementation works below tensors; one that uses ops all the same is one step."""
+    """An implementation that calls ops is still recorded as one step."""
 
     def doubled(x):
         return (plugrad.asarray(x) + plugrad.asarray(x)).numpy()
@@ -175,14 +175,14 @@ def test_rule_whose_gradient_does_not_fit_is_named():
 # --- memory ---------------------------------------------------------------------------------------
 
 
-def test_saved_arrays_are_freed_on_the_way_back(probe):
+def test_saved_arrays_are_freed_on_the_way_back(call_during_backward):
     arrays, alive = [], []
 
     def remember(y):
         arrays.append(weakref.ref(y.array))
         return y
 
-    @probe
+    @call_during_backward
     def first_step():
         alive.append([reference() is not None for reference in arrays])
 
@@ -196,9 +196,12 @@ def test_saved_arrays_are_freed_on_the_way_back(probe):
     assert alive == [[False, False, False]]
 
 
-def test_nodes_are_freed_on_the_way_back(probe):
+def test_nodes_are_freed_on_the_way_back(call_during_backward):
     counts = []
-    last, first = probe(lambda: counts.append(nodes())), probe(lambda: counts.append(nodes()))
+    last, first = (
+        call_during_backward(lambda: counts.append(count_tape_nodes())),
+        call_during_backward(lambda: counts.append(count_tape_nodes())),
+    )
 
     def f(x):
         y = first(x)
@@ -211,11 +214,11 @@ def test_nodes_are_freed_on_the_way_back(probe):
 
 
 def test_nothing_is_left_after_a_gradient():
-    before = nodes()
+    before = count_tape_nodes()
     f = plugrad.value_and_grad(lambda x: plugrad.sum(plugrad.exp(x) * x))
     value, gradient = f(tensor([1.0, 2.0]))
     second = plugrad.grad(plugrad.grad(lambda x: plugrad.exp(x) * x))(1.0)
-    assert nodes() == before
+    assert count_tape_nodes() == before
     assert (value.node, gradient.node, second.node) == (None, None, None)
 
 
@@ -244,11 +247,11 @@ def test_no_reference_cycles_are_made():
 
 
 @pytest.mark.parametrize("when", ["forward", "backward"])
-def test_nothing_is_left_after_an_error(probe, when):
+def test_nothing_is_left_after_an_error(call_during_backward, when):
     def fail():
         raise ArithmeticError(when)
 
-    passes = probe(fail if when == "backward" else lambda: None)
+    passes = call_during_backward(fail if when == "backward" else lambda: None)
 
     def f(x):
         y = plugrad.exp(passes(plugrad.exp(x)))
@@ -256,23 +259,23 @@ def test_nothing_is_left_after_an_error(probe, when):
             fail()
         return y
 
-    before = nodes()
+    before = count_tape_nodes()
     with pytest.raises(ArithmeticError, match=when) as caught:
         plugrad.grad(f)(0.1)
     caught.value.__traceback__ = None
     del caught
-    assert nodes() == before
+    assert count_tape_nodes() == before
     assert plugrad.grad(lambda x: x * x)(3.0).item() == 6.0
     assert (plugrad.asarray(1.0) + 1).node is None
 
 
 def test_tape_hangs_on_the_tensors_and_goes_with_them():
     seen = []
-    before = nodes()
+    before = count_tape_nodes()
     plugrad.grad(lambda x: (seen.append(plugrad.exp(x)), x)[1])(1.0)
-    assert nodes() > before  # somebody kept an inner tensor
+    assert count_tape_nodes() > before  # somebody kept an inner tensor
     seen.clear()
-    assert nodes() == before
+    assert count_tape_nodes() == before
 
 
 def test_long_chains_need_no_recursion():
@@ -288,7 +291,7 @@ def test_long_chains_need_no_recursion():
 
 
 @pytest.fixture
-def opaque():
+def opaque_kernel():
     @kernel("Opaque", family="tests")
     def opaque(x: Spec) -> Spec:
         return x
@@ -297,17 +300,17 @@ def opaque():
     return opaque
 
 
-def test_missing_gradient_names_the_kernel_and_the_remedy(opaque):
+def test_missing_gradient_names_the_kernel_and_the_remedy(opaque_kernel):
     with pytest.raises(
         GradientNotFound, match=r"kernel 'Opaque' lies between .*; declare one with reg"
     ):
-        plugrad.grad(opaque)(1.0)
+        plugrad.grad(opaque_kernel)(1.0)
 
 
-def test_missing_gradient_does_not_matter_off_the_path(opaque):
-    assert plugrad.grad(lambda x: (opaque(x), x * 3)[1])(1.0).item() == 3.0
-    assert plugrad.grad(lambda x: x * opaque(plugrad.stop_gradient(x)))(1.0).item() == 2.0
-    assert plugrad.grad(lambda x: x * opaque(plugrad.ones(())))(1.0).item() == 2.0
+def test_missing_gradient_does_not_matter_off_the_path(opaque_kernel):
+    assert plugrad.grad(lambda x: (opaque_kernel(x), x * 3)[1])(1.0).item() == 3.0
+    assert plugrad.grad(lambda x: x * opaque_kernel(plugrad.stop_gradient(x)))(1.0).item() == 2.0
+    assert plugrad.grad(lambda x: x * opaque_kernel(plugrad.ones(())))(1.0).item() == 2.0
 
 
 # --- threads --------------------------------------------------------------------------------------
@@ -354,7 +357,7 @@ def run_together(work, arguments):
 
 
 def test_rules_may_look_at_several_outputs_and_be_differentiated_again():
-    """What reaches an output through the caller and through a rule that saved it adds up."""
+    """The gradient of an output adds up over its uses, by the caller and by a rule that saved it."""
     pair = plugrad.extend.kernel("Pair", family="example")(lambda x: (x, x))
     plugrad.extend.gradient(pair, x=lambda dy, outs: dy[0] * outs[0] * 2 + dy[1])
     plugrad.register_kernel(plugrad.KernelConfig("Pair", "cpu", lambda x: [x * x, x * 1]))
@@ -404,86 +407,86 @@ FEW, RARE = (700, 10, 10), (700, 10, 1001)
 
 
 @pytest.fixture
-def thresholds():
-    """Return a function that asks for the thresholds of garbage collections, which begin as Python's own."""
+def gc_thresholds():
+    """Return a function that returns the garbage collector's thresholds, which start as Python's defaults."""
     before = gc.get_threshold()
     gc.set_threshold(*FEW)
     yield gc.get_threshold
     gc.set_threshold(*before)
 
 
-def long(x):
-    """A function of 9,000 ops, which is long enough for every 8,192nd one."""
+def many_ops(x):
+    """A function of 9,000 ops, more than the 8,192 between two checks."""
     for _ in range(9000):
         x = x + 1
     return plugrad.sum(x * x)
 
 
-def test_full_collections_are_rare_while_a_long_function_is_recorded(thresholds):
+def test_full_collections_are_rare_while_a_long_function_is_recorded(gc_thresholds):
     found = []
 
     def function(x):
-        found.append(thresholds())
-        y = long(x)
-        found.append(thresholds())
+        found.append(gc_thresholds())
+        y = many_ops(x)
+        found.append(gc_thresholds())
         plugrad.grad(lambda x: plugrad.sum(x * x))(x)
-        found.append(thresholds())  # an inner gradient does not end it
+        found.append(gc_thresholds())  # an inner gradient does not end it
         return y
 
     plugrad.grad(function)(plugrad.ones(3))
     assert found == [FEW, RARE, RARE]
-    assert thresholds() == FEW
+    assert gc_thresholds() == FEW
     _, pull = plugrad.vjp(function, plugrad.ones(3))
-    assert thresholds() == FEW
+    assert gc_thresholds() == FEW
     pull(plugrad.asarray(1.0))
     plugrad.variable_grads(lambda: function(v), [v := plugrad.Variable(plugrad.ones(3))])
     assert found == [FEW, RARE, RARE] * 3
-    assert thresholds() == FEW
+    assert gc_thresholds() == FEW
 
 
-def test_a_checkpoint_that_runs_again_on_the_way_back_leaves_the_thresholds(thresholds):
+def test_a_checkpoint_that_runs_again_on_the_way_back_leaves_the_thresholds(gc_thresholds):
     found = []
 
     def function(x):
-        y = long(x)
-        found.append(thresholds())
+        y = many_ops(x)
+        found.append(gc_thresholds())
         return y
 
     _, pull = plugrad.vjp(plugrad.checkpoint(function), plugrad.ones(3))
     pull(plugrad.asarray(1.0))
     assert found == [FEW, RARE]
-    assert thresholds() == FEW
+    assert gc_thresholds() == FEW
 
 
-def test_thresholds_are_put_back_after_an_error(thresholds):
+def test_thresholds_are_put_back_after_an_error(gc_thresholds):
     def function(x):
-        long(x)
-        assert thresholds() == RARE
+        many_ops(x)
+        assert gc_thresholds() == RARE
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         plugrad.grad(function)(plugrad.ones(3))
-    assert thresholds() == FEW
+    assert gc_thresholds() == FEW
     with pytest.raises(ZeroDivisionError):
         plugrad.vjp(function, plugrad.ones(3))
-    assert thresholds() == FEW
+    assert gc_thresholds() == FEW
 
 
-def test_thresholds_that_the_program_sets_stay(thresholds):
+def test_thresholds_that_the_program_sets_stay(gc_thresholds):
     def function(x):
-        y = long(x)
+        y = many_ops(x)
         gc.set_threshold(500, 5, 5)
         return y
 
     plugrad.grad(function)(plugrad.ones(3))
-    assert thresholds() == (500, 5, 5)
+    assert gc_thresholds() == (500, 5, 5)
 
 
-def test_thresholds_are_those_of_before_when_the_last_thread_has_ended(thresholds):
+def test_thresholds_are_those_of_before_when_the_last_thread_has_ended(gc_thresholds):
     started, ended = threading.Event(), threading.Event()
 
     def slow(x):
-        y = long(x)
+        y = many_ops(x)
         started.set()
         assert ended.wait(30)
         return y
@@ -492,7 +495,7 @@ def test_thresholds_are_those_of_before_when_the_last_thread_has_ended(threshold
     thread.start()
     assert started.wait(30)
     plugrad.grad(lambda x: plugrad.sum(x * x))(plugrad.ones(3))
-    assert thresholds() == RARE
+    assert gc_thresholds() == RARE
     ended.set()
     thread.join()
-    assert thresholds() == FEW
+    assert gc_thresholds() == FEW

@@ -36,13 +36,13 @@ def x():
     return plugrad.asarray(VALUES)
 
 
-def same(actual, expected):
-    """Return whether a tensor has exactly these values, this shape and this dtype."""
+def is_identical(actual, expected):
+    """Return whether a tensor has the given values, shape and dtype."""
     y = actual.numpy()
     return y.shape == expected.shape and y.dtype == expected.dtype and np.allclose(y, expected)
 
 
-def pickled(x):
+def pickle_round_trip(x):
     return pickle.loads(pickle.dumps(x))
 
 
@@ -59,28 +59,28 @@ def test_operator_works_from_both_sides(x, op, other):
     host = np.asarray(other, "float32") if isinstance(other, list) else other
     operands = [other] if isinstance(other, list | int | float) else [other, plugrad.asarray(other)]
     for operand in operands:
-        assert same(op(x, operand), op(VALUES, host))
-        assert same(op(operand, x), op(host, VALUES))
+        assert is_identical(op(x, operand), op(VALUES, host))
+        assert is_identical(op(operand, x), op(host, VALUES))
 
 
 def test_powers(x):
     y = np.abs(VALUES)
-    assert same(plugrad.asarray(y) ** 2, y**2)
-    assert same(plugrad.asarray(y) ** OTHER, y**OTHER)
-    assert same(2**x, np.float32(2) ** VALUES)
-    assert same([2.0, 3.0, 4.0] ** x, np.asarray([2.0, 3.0, 4.0], "float32") ** VALUES)
+    assert is_identical(plugrad.asarray(y) ** 2, y**2)
+    assert is_identical(plugrad.asarray(y) ** OTHER, y**OTHER)
+    assert is_identical(2**x, np.float32(2) ** VALUES)
+    assert is_identical([2.0, 3.0, 4.0] ** x, np.asarray([2.0, 3.0, 4.0], "float32") ** VALUES)
 
 
 def test_matrix_product_from_both_sides(x):
-    assert same(x @ OTHER.T, VALUES @ OTHER.T)
-    assert same(OTHER.T @ x, OTHER.T @ VALUES)
-    assert same(x @ [1.0, 2.0, 3.0], VALUES @ np.array([1, 2, 3], "float32"))
-    assert same(x @ x.T, VALUES @ VALUES.T)
+    assert is_identical(x @ OTHER.T, VALUES @ OTHER.T)
+    assert is_identical(OTHER.T @ x, OTHER.T @ VALUES)
+    assert is_identical(x @ [1.0, 2.0, 3.0], VALUES @ np.array([1, 2, 3], "float32"))
+    assert is_identical(x @ x.T, VALUES @ VALUES.T)
 
 
 def test_signs(x):
-    assert same(-x, -VALUES)
-    assert same(abs(x), np.abs(VALUES))
+    assert is_identical(-x, -VALUES)
+    assert is_identical(abs(x), np.abs(VALUES))
     assert (+x).array is x.array
 
 
@@ -88,10 +88,10 @@ def test_logic():
     a, b = np.array([True, True, False]), np.array([True, False, False])
     x = plugrad.asarray(a)
     for op in (operator.and_, operator.or_, operator.xor):
-        assert same(op(x, b), op(a, b))
-        assert same(op(b, x), op(b, a))
-        assert same(op(True, x), op(True, a))
-    assert same(~x, ~a)
+        assert is_identical(op(x, b), op(a, b))
+        assert is_identical(op(b, x), op(b, a))
+        assert is_identical(op(True, x), op(True, a))
+    assert is_identical(~x, ~a)
     with pytest.raises(DTypeError, match=r"cast first|Cast first"):
         plugrad.asarray([1.0]) & True
 
@@ -100,8 +100,8 @@ def test_in_place_operators_make_new_tensors(x):
     y = x
     y += 1
     assert y is not x
-    assert same(x, VALUES)
-    assert same(y, VALUES + 1)
+    assert is_identical(x, VALUES)
+    assert is_identical(y, VALUES + 1)
 
 
 def test_comparison_with_what_is_no_number():
@@ -147,12 +147,12 @@ def test_source_may_change_afterwards():
 
 
 def test_values_reach_numpy(x):
-    assert same(x, VALUES)
+    assert is_identical(x, VALUES)
     assert np.asarray(x).dtype == np.float32
     assert np.asarray(x, "float64").dtype == np.float64
     copied = np.array(x)
     copied[0] = 0
-    assert same(x, VALUES)
+    assert is_identical(x, VALUES)
     assert np.sum(np.asarray(x)) == VALUES.sum()
     assert np.shares_memory(np.asarray(x, copy=False), x.numpy())
     with pytest.raises(ValueError, match="copy"):
@@ -168,7 +168,9 @@ def test_arrays_of_another_byte_order_are_numbers_too():
 # --- copies ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickled], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, pickle_round_trip], ids=lambda f: f.__name__
+)
 def test_copies_live_where_the_tensor_does(copied, backend):
     for value in ([1.0, 2.0], [True], "text"):
         x = plugrad.asarray(value)
@@ -219,7 +221,7 @@ def test_length_and_iteration(x):
     rows = list(x)
     assert [r.tolist() for r in rows] == VALUES.tolist()
     first, second = x
-    assert same(first + second, VALUES[0] + VALUES[1])
+    assert is_identical(first + second, VALUES[0] + VALUES[1])
     assert list(plugrad.zeros((0, 2))) == []
     with pytest.raises(TypeError, match="0-d tensor"):
         len(plugrad.asarray(1))
@@ -236,7 +238,7 @@ def test_membership_is_by_value(x):
 
 def test_attributes(x):
     assert (x.shape, x.ndim, x.size, x.dtype, x.device) == ((2, 3), 2, 6, plugrad.float32, "cpu:0")
-    assert same(x.T, VALUES.T)
+    assert is_identical(x.T, VALUES.T)
     with pytest.raises(ShapeError, match="T is for two axes"):
         plugrad.zeros(3).T  # noqa: B018
 
@@ -258,20 +260,20 @@ def test_a_disposed_tensor_keeps_its_class_and_its_attributes():
         assert type(x).__name__ == like.__name__
         assert not hasattr(x, "reshap")
         with pytest.raises(DisposedTensor):
-            pickled(x)
+            pickle_round_trip(x)
 
 
 def test_methods_call_their_ops(x):
-    assert same(x.sum(axis=0), VALUES.sum(0))
-    assert same(x.mean(axis=1, keepdims=True), VALUES.mean(1, keepdims=True))
-    assert same(x.max(axis=1), VALUES.max(1))
-    assert same(x.min(), VALUES.min())
+    assert is_identical(x.sum(axis=0), VALUES.sum(0))
+    assert is_identical(x.mean(axis=1, keepdims=True), VALUES.mean(1, keepdims=True))
+    assert is_identical(x.max(axis=1), VALUES.max(1))
+    assert is_identical(x.min(), VALUES.min())
     assert x.argmax().item() == VALUES.argmax()
-    assert same(x.reshape(3, 2), VALUES.reshape(3, 2))
-    assert same(x.reshape((-1,)), VALUES.reshape(-1))
-    assert same(x.astype("int32"), VALUES.astype("int32"))
-    assert same(x.square(), VALUES**2)
-    assert same(x.squared_difference(1), (VALUES - 1) ** 2)
+    assert is_identical(x.reshape(3, 2), VALUES.reshape(3, 2))
+    assert is_identical(x.reshape((-1,)), VALUES.reshape(-1))
+    assert is_identical(x.astype("int32"), VALUES.astype("int32"))
+    assert is_identical(x.square(), VALUES**2)
+    assert is_identical(x.squared_difference(1), (VALUES - 1) ** 2)
     assert x.to("cpu").array is x.array
 
 
@@ -304,9 +306,9 @@ def test_large_tensors_are_abridged():
     )
 
 
-def test_tensors_elsewhere_say_where(fake):
+def test_tensors_elsewhere_say_where(fake_backend_name):
     assert (
-        repr(plugrad.ones(2, device=fake))
+        repr(plugrad.ones(2, device=fake_backend_name))
         == "tensor([1., 1.], dtype=float32, device='fake_device:0')"
     )
 
@@ -349,7 +351,7 @@ def test_what_cannot_be_a_tensor_is_named(value, error, message):
 
 
 def test_list_of_tensors_is_stacked(x):
-    assert same(plugrad.asarray([x, x]), np.stack([VALUES, VALUES]))
+    assert is_identical(plugrad.asarray([x, x]), np.stack([VALUES, VALUES]))
     assert plugrad.asarray([[x[0, 0], 1], (2, x[0, 0])], dtype="float64").dtype == "float64"
     gradient = plugrad.grad(lambda x: plugrad.sum(plugrad.asarray([[x], [x * x]])))
     assert gradient(plugrad.asarray(3.0)).item() == 7
@@ -417,12 +419,12 @@ def test_numpy_numbers_in_a_list_that_do_not_combine(values, error, message):
         plugrad.asarray(values, device="cpu")
 
 
-def test_unsupported_dtype_names_the_backend_and_the_remedy(fake):
+def test_unsupported_dtype_names_the_backend_and_the_remedy(fake_backend_name):
     for make in (
-        lambda: plugrad.asarray(np.zeros(3), dtype="float64", device=fake),
-        lambda: plugrad.zeros(3, dtype="float64", device=fake),
-        lambda: plugrad.ones(3, device=fake).astype("float64"),
-        lambda: plugrad.ones(3, dtype="float64").to(fake),
+        lambda: plugrad.asarray(np.zeros(3), dtype="float64", device=fake_backend_name),
+        lambda: plugrad.zeros(3, dtype="float64", device=fake_backend_name),
+        lambda: plugrad.ones(3, device=fake_backend_name).astype("float64"),
+        lambda: plugrad.ones(3, dtype="float64").to(fake_backend_name),
     ):
         with pytest.raises(
             plugrad.errors.UnsupportedDtype,

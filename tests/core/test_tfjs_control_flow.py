@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 import plugrad
-from core.tfjs_models.making import Func, Making, Type
-from core.tfjs_models.node import needs_tfjs, run_jobs
+from core.tfjs_models.making import DTypeName, FunctionName, GraphModelWriter
+from core.tfjs_models.node import needs_tfjs, run_models_in_node
 from plugrad.errors import ArgumentValueError, DamagedFile
 
-FLOAT = Type("DT_FLOAT")
+FLOAT = DTypeName("DT_FLOAT")
 
 
-def branch_of_version_1():
-    """``x * 2 if flag else 5 - x``; the constant 5 exists in its branch only."""
-    m = Making()
+def control_flow_v1_branch():
+    """``x * 2 if flag else 5 - x``, with a constant that only one branch contains."""
+    m = GraphModelWriter()
     m.placeholder("x", np.ones(2, np.float32))
     m.placeholder("flag", np.array(True))
     m.node("switch", "Switch", "x", "flag")
@@ -28,9 +28,9 @@ def branch_of_version_1():
     return m, ["y"]
 
 
-def loop_of_version_1():
-    """``while i < n: x, i = x * k + 1, i + 1``, where k and n are the same in all rounds."""
-    m = Making()
+def control_flow_v1_loop():
+    """``while i < n: x, i = x * k + 1, i + 1``, where k and n are loop invariants."""
+    m = GraphModelWriter()
     m.placeholder("x", np.ones(2, np.float32))
     for name, value in (
         ("zero", np.int32(0)),
@@ -62,9 +62,9 @@ def loop_of_version_1():
     return m, ["y"]
 
 
-def array_of_version_1():
-    """Write i * x to an array in a loop; then read, gather, join, and ask for its size."""
-    m = Making()
+def tensor_array_v3():
+    """Write i * x to a tensor array in a loop; then read, gather, concatenate, and get its size."""
+    m = GraphModelWriter()
     m.placeholder("x", np.ones(2, np.float32))
     for name, value in (("zero", 0), ("n", 3), ("step", 1)):
         m.const(name, np.int32(value))
@@ -91,7 +91,7 @@ def array_of_version_1():
     m.node("i_switch", "Switch", "i", "cond")
     m.node("f_switch", "Switch", "f", "cond")
     m.node("now", "Identity", "i_switch:1")
-    m.node("number", "Cast", "now", DstT=FLOAT, SrcT=Type("DT_INT32"))
+    m.node("number", "Cast", "now", DstT=FLOAT, SrcT=DTypeName("DT_INT32"))
     m.node("value", "Mul", "x_in", "number")
     m.node("written", "TensorArrayWriteV3", "a_in", "now", "value", "f_switch:1")
     m.node("i_more", "AddV2", "now", "step")
@@ -107,8 +107,8 @@ def array_of_version_1():
     return m, ["gathered", "read", "joined", "size"]
 
 
-def arrays_that_are_filled_at_once():
-    m = Making()
+def scattered_tensor_arrays():
+    m = GraphModelWriter()
     m.placeholder("x", np.ones((3, 2), np.float32))
     m.const("n", np.int32(3))
     m.const("order", np.array([2, 0, 1], np.int32))
@@ -130,19 +130,19 @@ def arrays_that_are_filled_at_once():
     return m, ["y", "z"]
 
 
-def functions_of_version_2():
+def control_flow_v2_functions():
     """``loop(if flag: x * 2 else x - 1)``, where the loop adds x until its sum is 10."""
-    m = Making()
+    m = GraphModelWriter()
     m.placeholder("x", np.ones(2, np.float32))
     m.placeholder("flag", np.array(True))
-    twice, less = Making(), Making()
+    twice, less = GraphModelWriter(), GraphModelWriter()
     twice.const("twice/two", np.float32(2))
     twice.node("product", "Mul", "x", "twice/two")
     less.const("less/one", np.float32(1))
     less.node("difference", "Sub", "x", "less/one")
     m.function("twice", ["x"], ["product:z:0"], twice)
     m.function("less", ["x"], ["difference:z:0"], less)
-    test, body = Making(), Making()
+    test, body = GraphModelWriter(), GraphModelWriter()
     test.const("test/axes", np.array([0], np.int32))
     test.const("test/ten", np.float32(10))
     test.node("total", "Sum", "s", "test/axes", keep_dims=False)
@@ -152,18 +152,32 @@ def functions_of_version_2():
     m.function("test", ["s", "x"], ["small:z:0"], test)
     m.function("body", ["s", "x"], ["more:z:0", "same:output:0"], body)
     m.node(
-        "chosen", "StatelessIf", "flag", "x", then_branch=Func("twice"), else_branch=Func("less")
+        "chosen",
+        "StatelessIf",
+        "flag",
+        "x",
+        then_branch=FunctionName("twice"),
+        else_branch=FunctionName("less"),
     )
-    m.node("again", "If", "flag", "chosen", then_branch=Func("less"), else_branch=Func("twice"))
-    m.node("loop", "StatelessWhile", "again", "x", cond=Func("test"), body=Func("body"))
-    m.node("other", "While", "loop", "x", cond=Func("test"), body=Func("body"))
+    m.node(
+        "again",
+        "If",
+        "flag",
+        "chosen",
+        then_branch=FunctionName("less"),
+        else_branch=FunctionName("twice"),
+    )
+    m.node(
+        "loop", "StatelessWhile", "again", "x", cond=FunctionName("test"), body=FunctionName("body")
+    )
+    m.node("other", "While", "loop", "x", cond=FunctionName("test"), body=FunctionName("body"))
     m.node("y", "Identity", "other")
     return m, ["y"]
 
 
-def lists():
-    """Every operator of lists, without a loop."""
-    m = Making()
+def tensor_list_operators():
+    """All operators of tensor lists, without a loop."""
+    m = GraphModelWriter()
     m.placeholder("x", np.ones((3, 2), np.float32))
     for name, value in {"shape": [2], "rows": [2, 0]}.items():
         m.const(name, np.array(value, np.int32))
@@ -184,9 +198,9 @@ def lists():
     return m, outputs
 
 
-def changing_lists():
-    """Lists that are changed or cut; TensorFlow.js changes them in place, and asks for other shapes of parts."""
-    m = Making()
+def resized_tensor_lists():
+    """Tensor lists that are resized or split; TensorFlow.js modifies them in place."""
+    m = GraphModelWriter()
     m.placeholder("x", np.ones((3, 2), np.float32))
     m.const("shape", np.array([2], np.int32))
     for n in (1, 2, 3, 5):
@@ -214,11 +228,11 @@ def changing_lists():
     return m, ["last", "left", "whole", "zeros", "padded", "empty", "part", "joined"]
 
 
-X = np.array([1.5, -0.5], np.float32)
-ROWS = np.arange(6, dtype=np.float32).reshape(3, 2)
+VECTOR = np.array([1.5, -0.5], np.float32)
+MATRIX = np.arange(6, dtype=np.float32).reshape(3, 2)
 
 
-def reference_of_version_2(x, flag):
+def reference_v2_functions(x, flag):
     x_chosen = x * 2 if flag else x - 1
     s = x_chosen - 1 if flag else x_chosen * 2
     while s.sum() < 10:
@@ -226,50 +240,54 @@ def reference_of_version_2(x, flag):
     return s
 
 
-def reference_of_loop(x):
+def reference_v1_loop(x):
     for _ in range(4):
         x = x * np.float32(0.5) + 1
     return x
 
 
-STACKED = np.stack([X * n for n in range(3)])
-CASES = {
-    "branch": (branch_of_version_1, {"x": X, "flag": np.array(True)}, [X * 2]),
-    "other branch": (branch_of_version_1, {"x": X, "flag": np.array(False)}, [5 - X]),
-    "loop": (loop_of_version_1, {"x": X}, [reference_of_loop(X)]),
-    "array": (array_of_version_1, {"x": X}, [STACKED, X, STACKED.ravel(), np.int32(3)]),
-    "filled array": (arrays_that_are_filled_at_once, {"x": ROWS}, [ROWS[1], ROWS[:1]]),
+STACKED_MULTIPLES = np.stack([VECTOR * n for n in range(3)])
+CONTROL_FLOW_CASES = {
+    "branch": (control_flow_v1_branch, {"x": VECTOR, "flag": np.array(True)}, [VECTOR * 2]),
+    "other branch": (control_flow_v1_branch, {"x": VECTOR, "flag": np.array(False)}, [5 - VECTOR]),
+    "loop": (control_flow_v1_loop, {"x": VECTOR}, [reference_v1_loop(VECTOR)]),
+    "array": (
+        tensor_array_v3,
+        {"x": VECTOR},
+        [STACKED_MULTIPLES, VECTOR, STACKED_MULTIPLES.ravel(), np.int32(3)],
+    ),
+    "filled array": (scattered_tensor_arrays, {"x": MATRIX}, [MATRIX[1], MATRIX[:1]]),
     "functions": (
-        functions_of_version_2,
-        {"x": X, "flag": np.array(True)},
-        [reference_of_version_2(X, True)],
+        control_flow_v2_functions,
+        {"x": VECTOR, "flag": np.array(True)},
+        [reference_v2_functions(VECTOR, True)],
     ),
     "other functions": (
-        functions_of_version_2,
-        {"x": X, "flag": np.array(False)},
-        [reference_of_version_2(X, False)],
+        control_flow_v2_functions,
+        {"x": VECTOR, "flag": np.array(False)},
+        [reference_v2_functions(VECTOR, False)],
     ),
     "lists": (
-        lists,
-        {"x": ROWS},
-        [ROWS[0], ROWS[[2, 0]], ROWS, np.int32(3), ROWS[[1, 2, 0]], ROWS.ravel()],
+        tensor_list_operators,
+        {"x": MATRIX},
+        [MATRIX[0], MATRIX[[2, 0]], MATRIX, np.int32(3), MATRIX[[1, 2, 0]], MATRIX.ravel()],
     ),
 }
-CHANGED = [
-    ROWS[1],
+RESIZED_LIST_RESULTS = [
+    MATRIX[1],
     np.int32(1),
-    ROWS[:2],
-    [[0, 0], ROWS[2]],
-    [*ROWS[:2], [0, 0]],
+    MATRIX[:2],
+    [[0, 0], MATRIX[2]],
+    [*MATRIX[:2], [0, 0]],
     np.zeros((0, 2)),
-    ROWS[1:],
-    ROWS,
+    MATRIX[1:],
+    MATRIX,
 ]
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", CONTROL_FLOW_CASES)
 def test_control_flow_gives_what_python_gives(name, backend, tmp_path):
-    make, inputs, wanted = CASES[name]
+    make, inputs, wanted = CONTROL_FLOW_CASES[name]
     making, outputs = make()
     model = plugrad.tfjs.load_graph_model(making.write(str(tmp_path), *outputs))
     for result, want in zip(model.run(inputs), wanted, strict=True):
@@ -278,29 +296,33 @@ def test_control_flow_gives_what_python_gives(name, backend, tmp_path):
 
 
 def test_changed_lists_are_other_lists(tmp_path):
-    making, outputs = changing_lists()
-    results = plugrad.tfjs.load_graph_model(making.write(str(tmp_path), *outputs)).run({"x": ROWS})
-    for result, want in zip(results, CHANGED, strict=True):
+    making, outputs = resized_tensor_lists()
+    results = plugrad.tfjs.load_graph_model(making.write(str(tmp_path), *outputs)).run(
+        {"x": MATRIX}
+    )
+    for result, want in zip(results, RESIZED_LIST_RESULTS, strict=True):
         np.testing.assert_array_equal(result.numpy(), want)
 
 
 @needs_tfjs
 def test_control_flow_gives_what_tensorflow_js_gives(tmp_path):
     jobs, wanted = [], []
-    for place, (make, inputs, values) in enumerate(CASES.values()):
+    for place, (make, inputs, values) in enumerate(CONTROL_FLOW_CASES.values()):
         making, outputs = make()
         folder = making.write(str(tmp_path / str(place)), *outputs)
         jobs.append({"folder": folder, "kind": "graph", "inputs": inputs, "outputs": outputs})
         wanted.append(values)
-    for name, result, values in zip(CASES, run_jobs(jobs, tmp_path), wanted, strict=True):
+    for name, result, values in zip(
+        CONTROL_FLOW_CASES, run_models_in_node(jobs, tmp_path), wanted, strict=True
+    ):
         assert not isinstance(result, str), f"{name}: {result}"
         for got, want in zip(result, values, strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
-def nested_loops():
-    """``for i in range(3): for j in range(i): x = x + 1``, as frames of version 1, within a branch."""
-    m = Making()
+def nested_v1_loops():
+    """``for i in range(3): for j in range(i): x = x + 1``, as control flow of version 1 within a branch."""
+    m = GraphModelWriter()
     m.placeholder("x", np.float32(0))
     m.placeholder("flag", np.array(True))
     for name, value in (("zero", 0), ("n", 3), ("step", 1)):
@@ -344,69 +366,72 @@ def nested_loops():
 
 @pytest.mark.parametrize(("flag", "wanted"), [(True, 13.0), (False, 10.0)])
 def test_a_loop_in_a_loop_in_a_branch_runs_or_not(flag, wanted, tmp_path):
-    making, outputs = nested_loops()
+    making, outputs = nested_v1_loops()
     model = plugrad.tfjs.load_graph_model(making.write(str(tmp_path), *outputs))
     assert model(x=10.0, flag=flag).item() == wanted
 
 
 def test_gradients_pass_through_loops(tmp_path):
-    making, outputs = loop_of_version_1()
+    making, outputs = control_flow_v1_loop()
     model = plugrad.tfjs.load_graph_model(making.write(str(tmp_path), *outputs))
     assert (
-        plugrad.grad(lambda x: plugrad.sum(model(x)))(plugrad.asarray(X)).tolist() == [0.0625] * 2
+        plugrad.grad(lambda x: plugrad.sum(model(x)))(plugrad.asarray(VECTOR)).tolist()
+        == [0.0625] * 2
     )
 
 
 def test_loops_that_shapes_decide_can_be_compiled(tmp_path):
-    """Counters stay on the host, so that a trace needs to read nothing."""
-    making, outputs = loop_of_version_1()
+    """Loop counters stay on the host, so that tracing need not read values."""
+    making, outputs = control_flow_v1_loop()
     model = plugrad.tfjs.load_graph_model(making.write(str(tmp_path), *outputs))
-    np.testing.assert_allclose(plugrad.jit(model)(plugrad.asarray(X)).numpy(), reference_of_loop(X))
+    np.testing.assert_allclose(
+        plugrad.jit(model)(plugrad.asarray(VECTOR)).numpy(), reference_v1_loop(VECTOR)
+    )
 
 
 def test_a_function_can_be_called(tmp_path):
-    m, body = Making(), Making()
-    m.placeholder("x", X)
+    m, body = GraphModelWriter(), GraphModelWriter()
+    m.placeholder("x", VECTOR)
     body.node("square", "Mul", "a", "a")
     m.function("square", ["a"], ["square:z:0"], body)
-    m.node("y", "PartitionedCall", "x", f=Func("square"))
+    m.node("y", "PartitionedCall", "x", f=FunctionName("square"))
     model = plugrad.tfjs.load_graph_model(m.write(str(tmp_path), "y"))
-    np.testing.assert_allclose(model(X).numpy(), X * X)
+    np.testing.assert_allclose(model(VECTOR).numpy(), VECTOR * VECTOR)
 
 
 def test_what_control_flow_cannot_be_is_an_error(tmp_path):
     def load(place, m, *outputs):
         return plugrad.tfjs.load_graph_model(m.write(str(tmp_path / str(place)), *outputs))
 
-    m, body = Making(), Making()
-    m.placeholder("x", X)
-    body.node("again", "PartitionedCall", "a", f=Func("forever"))
+    m, body = GraphModelWriter(), GraphModelWriter()
+    m.placeholder("x", VECTOR)
+    body.node("again", "PartitionedCall", "a", f=FunctionName("forever"))
     m.function("forever", ["a"], ["again:output:0"], body)
-    m.node("y", "PartitionedCall", "x", f=Func("forever"))
+    m.node("y", "PartitionedCall", "x", f=FunctionName("forever"))
     with pytest.raises(DamagedFile, match="function 'forever' runs itself"):
         load(0, m, "y")
-    m = Making()
-    m.placeholder("x", X)
-    m.node("y", "PartitionedCall", "x", f=Func("nowhere"))
+    m = GraphModelWriter()
+    m.placeholder("x", VECTOR)
+    m.node("y", "PartitionedCall", "x", f=FunctionName("nowhere"))
     with pytest.raises(DamagedFile, match=r"runs the function 'nowhere', which does not exist"):
         load(1, m, "y")
-    m = Making()
-    m.placeholder("x", X)
+    m = GraphModelWriter()
+    m.placeholder("x", VECTOR)
     m.node("a", "AddV2", "x", "b")
     m.node("b", "AddV2", "a", "x")
     with pytest.raises(DamagedFile, match="needs its own result"):
         load(2, m, "b")
-    m = Making()
-    m.placeholder("x", X)
+    m = GraphModelWriter()
+    m.placeholder("x", VECTOR)
     m.node("merge", "Merge", "next", "next")
     m.node("next", "NextIteration", "merge")
     with pytest.raises(DamagedFile, match="never gives node 'merge' a value"):
-        load(3, m, "merge")(X)
-    m = Making()
-    m.placeholder("x", ROWS)
+        load(3, m, "merge")(VECTOR)
+    m = GraphModelWriter()
+    m.placeholder("x", MATRIX)
     m.const("shape", np.array([2], np.int32))
     m.const("far", np.int32(7))
     m.node("list", "TensorListFromTensor", "x", "shape", element_dtype=FLOAT)
     m.node("y", "TensorListGetItem", "list", "far", "shape", element_dtype=FLOAT)
     with pytest.raises(ArgumentValueError, match="element 7 of a list of 3 tensors"):
-        load(4, m, "y")(ROWS)
+        load(4, m, "y")(MATRIX)

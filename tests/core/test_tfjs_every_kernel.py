@@ -4,48 +4,57 @@ import numpy as np
 import pytest
 
 import plugrad
-from core.tfjs_models.node import needs_tfjs, run_jobs
+from core.tfjs_models.node import needs_tfjs, run_models_in_node
 from plugrad import fft, fused, image, linalg, sparse, string, tfjs
 from plugrad.graph_models.rules import WRITE_RULES
 
 RNG = np.random.default_rng(0)
 
 
-def real(*shape):
+def random_float32(*shape):
     return RNG.normal(0, 1, shape).astype(np.float32)
 
 
-X, Y, UNIT, OVER = real(2, 4), real(2, 4), (real(2, 4) / 4).clip(-0.9, 0.9), abs(real(2, 4)) + 1.5
-IMAGES, FILTERS, WORDS = real(2, 5, 6, 2), real(3, 2, 2, 3), np.array(["two fish", "one"], object)
-NUMBERS = np.array([[12, 3], [-7, 5]], np.int32)
-PLACES = np.array([[0, 1], [1, 0]], np.int32)
-VOLUMES, MATRICES = real(1, 4, 4, 4, 1), real(2, 3, 4)
-COMPLEX = (real(2, 4) + 1j * real(2, 4)).astype(np.complex64)
-BIAS, MEAN, VARIANCE = real(3), real(2), abs(real(2)) + 0.5
+X, Y, UNIT, OVER = (
+    random_float32(2, 4),
+    random_float32(2, 4),
+    (random_float32(2, 4) / 4).clip(-0.9, 0.9),
+    abs(random_float32(2, 4)) + 1.5,
+)
+IMAGES, FILTERS, WORDS = (
+    random_float32(2, 5, 6, 2),
+    random_float32(3, 2, 2, 3),
+    np.array(["two fish", "one"], object),
+)
+INTEGER_MATRIX = np.array([[12, 3], [-7, 5]], np.int32)
+INDEX_PAIRS = np.array([[0, 1], [1, 0]], np.int32)
+VOLUMES, MATRICES = random_float32(1, 4, 4, 4, 1), random_float32(2, 3, 4)
+COMPLEX_MATRIX = (random_float32(2, 4) + 1j * random_float32(2, 4)).astype(np.complex64)
+BIAS, MEAN, VARIANCE = random_float32(3), random_float32(2), abs(random_float32(2)) + 0.5
 BOXES = np.array([[0, 0, 0.5, 1.2], [0.2, 0.1, 1, 1]], np.float32)
 
-UNARY = """
+UNARY_OPS = """
     abs asinh atan ceil cos cosh elu erf exp expm1 floor gelu isfinite isinf isnan log_softmax
     negative reciprocal relu relu6 round selu sigmoid sign sin sinh softmax softplus square tan tanh trunc
 """
-BINARY = """
+BINARY_OPS = """
     add atan2 equal greater greater_equal less less_equal
     maximum minimum multiply not_equal divide remainder squared_difference subtract
 """
 
 
-def bounds(x):
+def clipping_ops(x):
     return [plugrad.clip(x, -0.5, 0.5), plugrad.step(x, 0.25), plugrad.gelu(x, approximate=True)]
 
 
-def logic(x, y):
+def logical_ops(x, y):
     a, b = x > 0, y > 0
     every = [plugrad.logical_and, plugrad.logical_or, plugrad.logical_xor]
     found = [f(a, b) for f in every] + [plugrad.logical_not(a), plugrad.where(a, x, y)]
     return [*found, plugrad.all(a, axis=1), plugrad.any(a, axis=0)]
 
 
-def reductions(x):
+def reduction_ops(x):
     every = (plugrad.max, plugrad.mean, plugrad.min, plugrad.prod, plugrad.sum)
     every += (plugrad.var, plugrad.euclidean_norm)
     found = [f(x, axis=1, keepdims=k) for f in every for k in (True, False)]
@@ -54,16 +63,16 @@ def reductions(x):
     return [*found, plugrad.cumulative_sum(x, **options), plugrad.cumulative_prod(x, **options)]
 
 
-def positive(x):
+def ops_of_positive_numbers(x):
     every = (plugrad.sqrt, plugrad.rsqrt, plugrad.log, plugrad.log1p, plugrad.log2, plugrad.log10)
     return [*(f(x) for f in every), plugrad.acosh(x), plugrad.pow(x, 1.5)]
 
 
-def integers(x):
+def integer_ops(x):
     return [x // 5, x % 5, plugrad.astype(x, "float32"), -x, x * x]
 
 
-def convolutions(x):
+def convolution_ops(x):
     options = {"bias": BIAS, "activation": "relu6"}
     weights = np.array([0.1, 0.2, 0.3], np.float32)
     return [
@@ -81,7 +90,7 @@ def convolutions(x):
     ]
 
 
-def pooling(x):
+def pooling_ops(x):
     uneven = ((1, 0), (0, 1))
     every = [
         f(x, 2, 1, pad)
@@ -91,7 +100,7 @@ def pooling(x):
     return [*every, *plugrad.max_pool_with_argmax(x, 2, 2, "same")]
 
 
-def volumes(x):
+def volume_ops(x):
     filters = np.ones((2, 2, 2, 1, 1), np.float32)
     return [
         plugrad.conv3d(x, filters, 1, "same"),
@@ -101,7 +110,7 @@ def volumes(x):
     ]
 
 
-def products(x):
+def matrix_product_ops(x):
     other = plugrad.asarray(MATRICES)
     return [
         plugrad.matmul(x, other, transpose_b=True),
@@ -116,7 +125,7 @@ def products(x):
     ]
 
 
-def normalizations(x):
+def normalization_ops(x):
     mean, variance = MEAN, VARIANCE
     return [
         plugrad.batch_norm(x, mean, variance),
@@ -129,7 +138,7 @@ def normalizations(x):
     ]
 
 
-def pictures(x):
+def image_ops(x):
     turn = np.array([[1, 0.2, 0.5, 0, 1, 0, 0, 0]], np.float32)
     return [
         image.resize_bilinear(x, (3, 7), half_pixel_centers=True),
@@ -144,7 +153,7 @@ def pictures(x):
     ]
 
 
-def blocks(x):
+def block_ops(x):
     small = x[:, :4]
     batches = plugrad.space_to_batch_nd(small, (2, 2), ((0, 0), (0, 0)))
     return [
@@ -154,7 +163,7 @@ def blocks(x):
     ]
 
 
-def movement(x):
+def movement_ops(x):
     return [
         *plugrad.unstack(x, axis=1),
         *plugrad.split(x, [1, 3], axis=1),
@@ -177,8 +186,8 @@ def movement(x):
     ]
 
 
-def indices(x):
-    where = plugrad.asarray(PLACES)
+def indexing_ops(x):
+    where = plugrad.asarray(INDEX_PAIRS)
     ordered = plugrad.asarray([[0.0, 1.0, 1.0, 2.0]] * 2)
     counted = plugrad.asarray([1, 1, 2], dtype="int32") + plugrad.astype(x[0, :3] * 0, "int32")
     return [
@@ -197,7 +206,7 @@ def indices(x):
     ]
 
 
-def complexes(x):
+def complex_ops(x):
     y = plugrad.complex(x, x * 2)
     return [
         plugrad.real(y * y),
@@ -208,22 +217,24 @@ def complexes(x):
     ]
 
 
-def text(x):
+def string_ops(x):
     replaced = string.static_regex_replace(x, "fish", "hat")
     return [replaced, string.string_to_hash_bucket_fast(x, 10)]
 
 
-CASES = {
-    "unary": (lambda x: [getattr(plugrad, name)(x) for name in UNARY.split()], X),
+OPS_AND_INPUTS = {
+    "unary": (lambda x: [getattr(plugrad, name)(x) for name in UNARY_OPS.split()], X),
     "unit": (lambda x: [plugrad.acos(x), plugrad.asin(x), plugrad.atanh(x)], UNIT),
-    "binary": (lambda x, y: [getattr(plugrad, name)(x, y) for name in BINARY.split()], X, Y),
-    "bounds": (bounds, X), "logic": (logic, X, Y), "reductions": (reductions, X), "positive": (positive, OVER),
-    "integers": (integers, NUMBERS), "convolutions": (convolutions, IMAGES), "pooling": (pooling, IMAGES),
-    "volumes": (volumes, VOLUMES), "products": (products, MATRICES), "normalizations": (normalizations, IMAGES),
-    "pictures": (pictures, IMAGES), "blocks": (blocks, IMAGES), "movement": (movement, X), "indices": (indices, X),
-    "complexes": (complexes, X), "fourier": (lambda x: [fft.fft(x), fft.ifft(x)], COMPLEX),
-    "sparse": (lambda i: list(sparse.sparse_reshape(i, [2, 2], [4, 1])), PLACES),
-    "text": (text, WORDS),
+    "binary": (lambda x, y: [getattr(plugrad, name)(x, y) for name in BINARY_OPS.split()], X, Y),
+    "bounds": (clipping_ops, X), "logic": (logical_ops, X, Y), "reductions": (reduction_ops, X),
+    "positive": (ops_of_positive_numbers, OVER), "integers": (integer_ops, INTEGER_MATRIX),
+    "convolutions": (convolution_ops, IMAGES), "pooling": (pooling_ops, IMAGES), "volumes": (volume_ops, VOLUMES),
+    "products": (matrix_product_ops, MATRICES), "normalizations": (normalization_ops, IMAGES),
+    "pictures": (image_ops, IMAGES), "blocks": (block_ops, IMAGES), "movement": (movement_ops, X),
+    "indices": (indexing_ops, X),
+    "complexes": (complex_ops, X), "fourier": (lambda x: [fft.fft(x), fft.ifft(x)], COMPLEX_MATRIX),
+    "sparse": (lambda i: list(sparse.sparse_reshape(i, [2, 2], [4, 1])), INDEX_PAIRS),
+    "text": (string_ops, WORDS),
 }  # fmt: skip
 """Functions, and what they are called with."""
 
@@ -236,18 +247,18 @@ def kernels_in(graph):
             yield from kernels_in(inner)
 
 
-def results_of(name):
-    compute, *inputs = CASES[name]
+def run_case(name):
+    compute, *inputs = OPS_AND_INPUTS[name]
     return [y.numpy() for y in compute(*map(plugrad.asarray, inputs))]
 
 
-def save(name, folder):
-    compute, *inputs = CASES[name]
+def save_case(name, folder):
+    compute, *inputs = OPS_AND_INPUTS[name]
     tfjs.save_graph_model(compute, *inputs, folder=folder, dynamic=False)
     return {f"x{n}": value for n, value in enumerate(inputs)}
 
 
-def check(results, wanted, name):
+def assert_results_close(results, wanted, name):
     for got, want in zip(results, wanted, strict=True):
         assert got.shape == want.shape
         if want.dtype.kind in "TOU":
@@ -256,16 +267,16 @@ def check(results, wanted, name):
             np.testing.assert_allclose(got, want, 2e-5, 2e-5, err_msg=name)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", OPS_AND_INPUTS)
 def test_kernels_come_back(name, tmp_path):
-    inputs = save(name, tmp_path)
+    inputs = save_case(name, tmp_path)
     results = tfjs.load_graph_model(tmp_path).run(inputs)
-    check([y.numpy() for y in results], results_of(name), name)
+    assert_results_close([y.numpy() for y in results], run_case(name), name)
 
 
 def test_no_kernel_is_left_out():
     called = set()
-    for compute, *inputs in CASES.values():
+    for compute, *inputs in OPS_AND_INPUTS.values():
         called.update(kernels_in(plugrad.make_graph(compute)(*map(plugrad.asarray, inputs))))
     assert sorted(set(WRITE_RULES) - called) == []
 
@@ -273,11 +284,11 @@ def test_no_kernel_is_left_out():
 @needs_tfjs
 def test_tensorflow_js_runs_every_kernel(tmp_path):
     jobs = []
-    for place, name in enumerate(CASES):
+    for place, name in enumerate(OPS_AND_INPUTS):
         folder = tmp_path / str(place)
-        inputs = save(name, folder)
-        outputs = [f"y{n}" for n in range(len(results_of(name)))]
+        inputs = save_case(name, folder)
+        outputs = [f"y{n}" for n in range(len(run_case(name)))]
         jobs.append({"folder": str(folder), "kind": "graph", "inputs": inputs, "outputs": outputs})
-    for name, result in zip(CASES, run_jobs(jobs, tmp_path), strict=True):
+    for name, result in zip(OPS_AND_INPUTS, run_models_in_node(jobs, tmp_path), strict=True):
         assert not isinstance(result, str), f"{name}: {result}"
-        check(result, results_of(name), name)
+        assert_results_close(result, run_case(name), name)

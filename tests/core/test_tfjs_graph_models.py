@@ -10,8 +10,8 @@ import pytest
 
 import plugrad
 import plugrad_nn as nn
-from core.tfjs_models.making import Making
-from core.tfjs_models.node import needs_tfjs, run_jobs
+from core.tfjs_models.making import GraphModelWriter
+from core.tfjs_models.node import needs_tfjs, run_models_in_node
 from plugrad import tfjs
 from plugrad.errors import (
     ArgumentError,
@@ -26,12 +26,12 @@ from plugrad.errors import (
 RNG = np.random.default_rng(0)
 
 
-def real(*shape):
+def random_float32(*shape):
     return RNG.normal(0, 0.5, shape).astype(np.float32)
 
 
-def network(*layers):
-    """Return a function that makes a network, whose shapes its example says."""
+def model_factory(*layers):
+    """Return a function that makes a model for an input shape."""
 
     def make(shape):
         model = nn.Sequential(*layers)
@@ -41,14 +41,14 @@ def network(*layers):
     return make
 
 
-def function(compute):
+def function_factory(compute):
     return lambda shape: compute
 
 
-NETWORKS = {
-    "dense": (network(nn.Dense(8, plugrad.relu), nn.BatchNorm(), nn.Dense(5)), (2, 6)),
+NETWORK_CASES = {
+    "dense": (model_factory(nn.Dense(8, plugrad.relu), nn.BatchNorm(), nn.Dense(5)), (2, 6)),
     "convolutions": (
-        network(
+        model_factory(
             nn.Conv2D(4, 3, padding="same", activation=plugrad.relu6),
             nn.BatchNorm(),
             nn.DepthwiseConv2D(3, strides=2, padding="same"),
@@ -60,7 +60,7 @@ NETWORKS = {
         (2, 8, 8, 3),
     ),
     "normalized convolutions": (
-        network(
+        model_factory(
             nn.Conv2D(4, 3, use_bias=False),
             nn.BatchNorm(),
             plugrad.relu,
@@ -70,7 +70,7 @@ NETWORKS = {
         (2, 8, 8, 3),
     ),
     "up and down": (
-        network(
+        model_factory(
             nn.SeparableConv2D(4, 3),
             nn.Conv2DTranspose(3, 3, strides=2, padding="same"),
             nn.UpSampling2D(2),
@@ -79,25 +79,25 @@ NETWORKS = {
         (2, 6, 6, 2),
     ),
     "sequences": (
-        network(
+        model_factory(
             nn.Conv1D(4, 3, padding="causal"),
             nn.Bidirectional(nn.LSTM(3, return_sequences=True)),
             nn.GRU(2),
         ),
         (2, 4, 3),
     ),
-    "attention": (network(nn.MultiHeadAttention(2, 8), nn.LayerNorm()), (2, 4, 8)),
+    "attention": (model_factory(nn.MultiHeadAttention(2, 8), nn.LayerNorm()), (2, 4, 8)),
     "norms": (
-        network(nn.GroupNorm(groups=2), nn.InstanceNorm(), nn.RMSNorm(), plugrad.gelu),
+        model_factory(nn.GroupNorm(groups=2), nn.InstanceNorm(), nn.RMSNorm(), plugrad.gelu),
         (2, 4, 4, 4),
     ),
     "volumes": (
-        network(nn.Conv3D(3, 3, padding="same", strides=2), nn.AveragePooling3D(2)),
+        model_factory(nn.Conv3D(3, 3, padding="same", strides=2), nn.AveragePooling3D(2)),
         (2, 4, 4, 4, 2),
     ),
 }
 """Networks of layers, and the shapes of their inputs."""
-PARTS = {
+FUNCTION_CASES = {
     "activations": lambda x: [
         plugrad.softplus(x),
         plugrad.elu(x),
@@ -155,51 +155,56 @@ PARTS = {
     ),
 }
 """Functions of a matrix, and all that they return."""
-CASES = {**NETWORKS, **{name: (function(f), (2, 6)) for name, f in PARTS.items()}}
+ALL_CASES = {
+    **NETWORK_CASES,
+    **{name: (function_factory(f), (2, 6)) for name, f in FUNCTION_CASES.items()},
+}
 
 
-def prepared(name, folder):
-    """Save a case; return the function and an input of another size of the batch."""
-    make, shape = CASES[name]
+def save_case(name, folder):
+    """Save the graph model of a case; return its function and an input with another batch size."""
+    make, shape = ALL_CASES[name]
     compute = make(shape[1:])
-    x = real(*shape)
+    x = random_float32(*shape)
     tfjs.save_graph_model(compute, x, folder=folder)
     return compute, np.concatenate([x, x])[:3]
 
 
-def outputs_of(compute, x):
+def list_outputs(compute, x):
     result = compute(plugrad.asarray(x))
     return list(result) if isinstance(result, list | tuple) else [result]
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", NETWORK_CASES)
 def test_a_network_comes_back(name, backend, tmp_path):
-    compute, x = prepared(name, tmp_path)
+    compute, x = save_case(name, tmp_path)
     result = tfjs.load_graph_model(tmp_path)(x)
     tolerance = 1e-6 if backend == "cpu" else 2e-5
     np.testing.assert_allclose(
-        result.numpy(), outputs_of(compute, x)[0].numpy(), tolerance, tolerance
+        result.numpy(), list_outputs(compute, x)[0].numpy(), tolerance, tolerance
     )
 
 
-@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("name", FUNCTION_CASES)
 def test_a_function_comes_back(name, tmp_path):
-    compute, x = prepared(name, tmp_path)
+    compute, x = save_case(name, tmp_path)
     results = tfjs.load_graph_model(tmp_path).run({"x0": x})
-    for result, want in zip(results, outputs_of(compute, x), strict=True):
+    for result, want in zip(results, list_outputs(compute, x), strict=True):
         np.testing.assert_allclose(result.numpy(), want.numpy(), 1e-6, 1e-6)
 
 
 @needs_tfjs
 def test_tensorflow_js_runs_what_is_saved(tmp_path):
     jobs, wanted = [], []
-    for place, name in enumerate(CASES):
+    for place, name in enumerate(ALL_CASES):
         folder = tmp_path / str(place)
-        compute, x = prepared(name, folder)
-        wanted.append([y.numpy() for y in outputs_of(compute, x)])
+        compute, x = save_case(name, folder)
+        wanted.append([y.numpy() for y in list_outputs(compute, x)])
         names = [f"y{n}" for n in range(len(wanted[-1]))]
         jobs.append({"folder": str(folder), "kind": "graph", "inputs": {"x0": x}, "outputs": names})
-    for name, result, values in zip(CASES, run_jobs(jobs, tmp_path), wanted, strict=True):
+    for name, result, values in zip(
+        ALL_CASES, run_models_in_node(jobs, tmp_path), wanted, strict=True
+    ):
         assert not isinstance(result, str), f"{name}: {result}"
         for got, want in zip(result, values, strict=True):
             np.testing.assert_allclose(got, want, 2e-5, 2e-5, err_msg=name)
@@ -221,8 +226,8 @@ def test_branches_and_loops_that_depend_on_values(tmp_path):
 
 
 @pytest.fixture
-def saved(tmp_path):
-    """A model of two weights in a folder."""
+def saved_model(tmp_path):
+    """A saved graph model with two weights, in a folder."""
     w = plugrad.Variable([[1.0], [2.0]], name="layer/w")
     b = plugrad.Variable([0.5, 0.25], name="layer/b")
     folder = tmp_path / "model"
@@ -236,8 +241,8 @@ def saved(tmp_path):
     return folder
 
 
-def test_inputs_come_by_place_or_by_name(saved):
-    model = tfjs.load_graph_model(saved)
+def test_inputs_come_by_place_or_by_name(saved_model):
+    model = tfjs.load_graph_model(saved_model)
     assert (model.inputs, model.outputs) == (("x", "y"), ("y0",))
     assert repr(model) == "GraphModel(x, y -> y0)"
     x, y = [[1.0, 1.0]], [[1.0]]
@@ -245,12 +250,12 @@ def test_inputs_come_by_place_or_by_name(saved):
         model(x, y).tolist() == model(x, y=y).tolist() == model(y=y, x=x).tolist() == [[2.0, 1.0]]
     )
     assert model.run({"x": x, "y": y}, ["MatMul"])[0].tolist() == [[3.0]]
-    assert tfjs.load_graph_model(saved / "model.json")(x, y).tolist() == [[2.0, 1.0]]
+    assert tfjs.load_graph_model(saved_model / "model.json")(x, y).tolist() == [[2.0, 1.0]]
     assert model(np.ones((1, 2), np.float64), np.ones((1, 1), np.int64)).dtype == plugrad.float32
 
 
-def test_wrong_inputs_are_errors(saved):
-    model = tfjs.load_graph_model(saved)
+def test_wrong_inputs_are_errors(saved_model):
+    model = tfjs.load_graph_model(saved_model)
     x, y = [[1.0, 1.0]], [[1.0]]
     with pytest.raises(ArgumentError, match="3 inputs were given; it takes x, y"):
         model(x, y, y)
@@ -270,8 +275,8 @@ def test_wrong_inputs_are_errors(saved):
         model.variables(["z"])
 
 
-def test_weights_are_trained_and_saved(saved, backend, tmp_path):
-    model = tfjs.load_graph_model(saved)
+def test_weights_are_trained_and_saved(saved_model, backend, tmp_path):
+    model = tfjs.load_graph_model(saved_model)
     variables = model.variables(["layer/w"])
     x, y = plugrad.asarray([[1.0, 1.0]]), plugrad.asarray([[1.0]])
     value, gradients = plugrad.variable_grads(lambda: plugrad.sum(model(x, y)), variables)
@@ -288,10 +293,10 @@ def test_weights_are_trained_and_saved(saved, backend, tmp_path):
     assert len(model.variables()) == 2
 
 
-def test_a_model_is_compiled_and_batched(saved, backend):
-    model = tfjs.load_graph_model(saved)
+def test_a_model_is_compiled_and_batched(saved_model, backend):
+    model = tfjs.load_graph_model(saved_model)
     model.variables(["layer/w"])
-    x, y = plugrad.asarray(real(3, 2)), plugrad.asarray(real(3, 1))
+    x, y = plugrad.asarray(random_float32(3, 2)), plugrad.asarray(random_float32(3, 1))
     wanted = model(x, y).numpy()
     np.testing.assert_allclose(plugrad.jit(model)(x, y).numpy(), wanted, 1e-5, 1e-6)
     rows = plugrad.vmap(lambda a, b: model(a[None], b[None])[0])(x, y)
@@ -300,7 +305,7 @@ def test_a_model_is_compiled_and_batched(saved, backend):
 
 @pytest.mark.parametrize("kind", ["uint8", "uint16", "float16"])
 def test_weights_may_be_quantized_and_in_several_files(kind, tmp_path):
-    compute, x = CASES["dense"][0]((6,)), real(2, 6)
+    compute, x = ALL_CASES["dense"][0]((6,)), random_float32(2, 6)
     tfjs.save_graph_model(compute, x, folder=tmp_path, quantization=kind, shard_bytes=100)
     assert len(list(tmp_path.glob("*.bin"))) > 1
     result = tfjs.load_graph_model(tmp_path)(x)
@@ -308,20 +313,20 @@ def test_weights_may_be_quantized_and_in_several_files(kind, tmp_path):
     np.testing.assert_allclose(result.numpy(), compute(plugrad.asarray(x)).numpy(), atol=tolerance)
 
 
-def test_weights_may_be_in_groups(saved, tmp_path):
-    document = json.loads((saved / "model.json").read_text())
+def test_weights_may_be_in_groups(saved_model, tmp_path):
+    document = json.loads((saved_model / "model.json").read_text())
     (group,) = document["weightsManifest"]
-    weights = tfjs.read_weights(saved / "model.json")
+    weights = tfjs.read_weights(saved_model / "model.json")
     document["weightsManifest"] = []
     for name, tensor in weights.items():
         data, specs = tfjs.encode_weights({name: tensor})
         file = f"group{len(document['weightsManifest'])}.bin"
-        (saved / file).write_bytes(data)
+        (saved_model / file).write_bytes(data)
         document["weightsManifest"].append({"paths": [file], "weights": specs})
     for file in group["paths"]:
-        (saved / file).unlink()
-    (saved / "model.json").write_text(json.dumps(document))
-    assert tfjs.load_graph_model(saved)([[1.0, 1.0]], [[1.0]]).tolist() == [[2.0, 1.0]]
+        (saved_model / file).unlink()
+    (saved_model / "model.json").write_text(json.dumps(document))
+    assert tfjs.load_graph_model(saved_model)([[1.0, 1.0]], [[1.0]]).tolist() == [[2.0, 1.0]]
 
 
 # --- what cannot be -------------------------------------------------------------------------------
@@ -346,8 +351,8 @@ def test_what_cannot_be_saved_is_named(tmp_path):
     assert not (tmp_path / "no").exists()
 
 
-def folders_of_damage(folder):
-    """Yield what damages the folder of a model, each undone before the next."""
+def iter_damaged_folders(folder):
+    """Yield the folder of a model after each damage; each is repaired before the next."""
     rng = random.Random(0)
     text = (folder / "model.json").read_bytes()
     document = json.loads(text)
@@ -359,13 +364,13 @@ def folders_of_damage(folder):
                 damaged[rng.randrange(len(damaged))] = rng.randrange(32, 127)
             yield bytes(damaged)
         else:
-            yield json.dumps(mutated(json.loads(text), rng)).encode()
+            yield json.dumps(mutate_json(json.loads(text), rng)).encode()
     yield text[: len(text) // 2]
     yield b"[" * 100_000
     yield json.dumps({**document, "modelTopology": {"node": [[]]}}).encode()
 
 
-VALUES = [
+INVALID_JSON_VALUES = [
     None,
     -1,
     2**70,
@@ -383,8 +388,8 @@ VALUES = [
 ]
 
 
-def mutated(value, rng):
-    """Return JSON in which one thing somewhere is another one, or is missing."""
+def mutate_json(value, rng):
+    """Return JSON in which one random part is replaced or removed."""
     places = []
 
     def walk(part):
@@ -404,12 +409,14 @@ def mutated(value, rng):
     if rng.random() < 0.3:
         del part[key]
     else:
-        part[key] = rng.choice(VALUES)
+        part[key] = rng.choice(INVALID_JSON_VALUES)
     return value
 
 
-def test_damaged_files_give_errors_of_plugrad_and_nothing_outside_is_opened(saved, monkeypatch):
-    """``DAMAGED_FILES=2000`` tries as many."""
+def test_damaged_files_give_errors_of_plugrad_and_nothing_outside_is_opened(
+    saved_model, monkeypatch
+):
+    """``DAMAGED_FILES=2000`` tries 2000 damages."""
     opened = []
     real_open = open
 
@@ -422,26 +429,28 @@ def test_damaged_files_give_errors_of_plugrad_and_nothing_outside_is_opened(save
     monkeypatch.setattr(tfjs_weights, "open", watched, raising=False)
     x, y = [[1.0, 1.0]], [[1.0]]
     refused = 0
-    for damage in folders_of_damage(saved):
-        (saved / "model.json").write_bytes(damage)
+    for damage in iter_damaged_folders(saved_model):
+        (saved_model / "model.json").write_bytes(damage)
         try:
-            model = tfjs.load_graph_model(saved)
+            model = tfjs.load_graph_model(saved_model)
             model.run(dict(zip(model.inputs, (x, y), strict=False)))
         except (PlugradError, FileNotFoundError):
             refused += 1
     assert refused > 100
-    inside = os.path.realpath(saved)
+    inside = os.path.realpath(saved_model)
     assert all(path.startswith(inside + os.sep) for path in opened)
 
 
-def test_files_outside_of_the_folder_are_refused(saved):
-    document = json.loads((saved / "model.json").read_text())
-    shutil.copy(saved / document["weightsManifest"][0]["paths"][0], saved.parent / "outside.bin")
-    for path in ("../outside.bin", str(saved.parent / "outside.bin"), "a/../../outside.bin"):
+def test_files_outside_of_the_folder_are_refused(saved_model):
+    document = json.loads((saved_model / "model.json").read_text())
+    shutil.copy(
+        saved_model / document["weightsManifest"][0]["paths"][0], saved_model.parent / "outside.bin"
+    )
+    for path in ("../outside.bin", str(saved_model.parent / "outside.bin"), "a/../../outside.bin"):
         document["weightsManifest"][0]["paths"] = [path]
-        (saved / "model.json").write_text(json.dumps(document))
+        (saved_model / "model.json").write_text(json.dumps(document))
         with pytest.raises(DamagedFile, match=r"load_graph_model: .*is not a group of files"):
-            tfjs.load_graph_model(saved)
+            tfjs.load_graph_model(saved_model)
 
 
 def test_a_model_of_layers_is_read_elsewhere(tmp_path):
@@ -451,7 +460,7 @@ def test_a_model_of_layers_is_read_elsewhere(tmp_path):
 
 
 def test_strings_pass_through(tmp_path):
-    making = Making()
+    making = GraphModelWriter()
     making.placeholder("x", np.array(["a"], object))
     making.const("more", np.array(["b"], object))
     making.const("axis", np.int32(0))
@@ -465,13 +474,13 @@ def fused_convolution(x):
     return plugrad.fused.conv2d(x, filters, 1, "same", bias=bias)
 
 
-def folded(model, shape, folder):
-    """Save a model with random parameters, and return its operators and the largest error of what is read."""
+def fold_batch_norms(model, shape, folder):
+    """Save a model with random parameters; return the saved operators and the largest error of the results."""
     params = model.init(0, shape)
     for variable in nn.leaves(params):
         numbers = RNG.uniform(0.5, 1.5, variable.shape)
         variable.assign(numbers.astype(np.float32))
-    x = real(2, *shape)
+    x = random_float32(2, *shape)
     tfjs.save_graph_model(lambda x: model(params, x), x, folder=folder)
     document = json.loads((folder / "model.json").read_text("utf-8"))
     kinds = [node["op"] for node in document["modelTopology"]["node"]]
@@ -496,7 +505,7 @@ def folded(model, shape, folder):
 def test_batch_norm_becomes_part_of_the_convolution_before_it(
     layers, convolution, tmp_path, backend
 ):
-    kinds, error = folded(nn.Sequential(*layers), (6, 6, 2), tmp_path)
+    kinds, error = fold_batch_norms(nn.Sequential(*layers), (6, 6, 2), tmp_path)
     count = sum(isinstance(layer, nn.BatchNorm) for layer in layers)
     assert kinds.count("FusedBatchNormV3") == (1 if count == 3 else 0)
     assert kinds.count(convolution) == min(count, 2)
@@ -522,6 +531,6 @@ def test_batch_norm_becomes_part_of_the_convolution_before_it(
     ids=["an activation between", "no convolution", "another use"],
 )
 def test_batch_norm_that_cannot_be_folded_stays(model, tmp_path, backend):
-    kinds, error = folded(model, (6, 6, 2), tmp_path)
+    kinds, error = fold_batch_norms(model, (6, 6, 2), tmp_path)
     assert kinds.count("FusedBatchNormV3") == 1
     assert error < 1e-5

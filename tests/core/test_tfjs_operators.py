@@ -7,9 +7,9 @@ import pytest
 
 import plugrad
 import plugrad.graph_models.operators
-from core.tfjs_models.making import Making, Type, from_json, load_json
-from core.tfjs_models.node import HERE, needs_tfjs, run_jobs
-from core.tfjs_models.operators import CASES, model_of
+from core.tfjs_models.making import DTypeName, GraphModelWriter, array_from_json, load_json
+from core.tfjs_models.node import SCRIPT_FOLDER, needs_tfjs, run_models_in_node
+from core.tfjs_models.operators import OPERATOR_CASES, add_case
 from plugrad.errors import UnsupportedModel
 from plugrad.graph_models.registry import (
     CONTROL_FLOW_OPERATORS,
@@ -18,28 +18,28 @@ from plugrad.graph_models.registry import (
     REFUSED_OPERATORS,
 )
 
-RECORDS = load_json(HERE / "records" / "operators.json")
-SHARE = next(case.inputs for case in CASES if case.op == "RaggedGather")[1]
-ROWS = next(case.inputs for case in CASES if case.op == "RaggedTensorToTensor")[1]
-BY_HAND = {
+RECORDS = load_json(SCRIPT_FOLDER / "records" / "operators.json")
+RAGGED_VALUES = next(case.inputs for case in OPERATOR_CASES if case.op == "RaggedGather")[1]
+RAGGED_ROWS = next(case.inputs for case in OPERATOR_CASES if case.op == "RaggedTensorToTensor")[1]
+EXPECTED_BY_HAND = {
     "BitwiseAnd": [[8, 1]],
-    "RaggedGather": [[0, 1, 3], SHARE[[2, 0, 1]]],
+    "RaggedGather": [[0, 1, 3], RAGGED_VALUES[[2, 0, 1]]],
     "RaggedRange": [[0, 3], [0, 2, 4]],
-    "RaggedTensorToTensor": [[[ROWS[0], ROWS[1], 0], [ROWS[2], 0, 0]]],
+    "RaggedTensorToTensor": [[[RAGGED_ROWS[0], RAGGED_ROWS[1], 0], [RAGGED_ROWS[2], 0, 0]]],
 }
 """What operators give that TensorFlow.js names and cannot run."""
 
 
-def expected(case, record):
-    return [from_json(part) for part in record] if record else BY_HAND[case.op]
+def expected_outputs(case, record):
+    return [array_from_json(part) for part in record] if record else EXPECTED_BY_HAND[case.op]
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["fed", "constant"])
-def computed(request, tmp_path_factory):
-    """The outputs of all operators by case, of one model; fed inputs lie on the device, small constants on the host."""
-    making, fed, names = Making(), {}, []
-    for place, case in enumerate(CASES):
-        outputs, inputs = model_of(case, making, f"c{place}/", all_constant=request.param)
+def outputs_by_case(request, tmp_path_factory):
+    """The outputs of all operators, computed by one model; inputs are on the device, small constants on the host."""
+    making, fed, names = GraphModelWriter(), {}, []
+    for place, case in enumerate(OPERATOR_CASES):
+        outputs, inputs = add_case(case, making, f"c{place}/", all_constant=request.param)
         names.append(outputs)
         fed |= inputs
     folder = making.write(str(tmp_path_factory.mktemp("all")), *chain(*names))
@@ -48,22 +48,24 @@ def computed(request, tmp_path_factory):
     return [[next(results) for _ in outputs] for outputs in names]
 
 
-@pytest.mark.parametrize("place", range(len(CASES)), ids=lambda place: f"{CASES[place]}-{place}")
-def test_an_operator_gives_what_tensorflow_js_gives(place, computed):
-    case, results = CASES[place], computed[place]
-    for result, want in zip(results, expected(case, RECORDS[place]), strict=True):
+@pytest.mark.parametrize(
+    "place", range(len(OPERATOR_CASES)), ids=lambda place: f"{OPERATOR_CASES[place]}-{place}"
+)
+def test_an_operator_gives_what_tensorflow_js_gives(place, outputs_by_case):
+    case, results = OPERATOR_CASES[place], outputs_by_case[place]
+    for result, want in zip(results, expected_outputs(case, RECORDS[place]), strict=True):
         got, want = result.numpy(), np.asarray(want)
         assert got.shape == want.shape
         if want.dtype.kind in "OU":
             assert got.tolist() == want.tolist()
         else:
             np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-6)
-            assert got.dtype.kind == want.dtype.kind or case.op in ("ShapeN", *BY_HAND)
+            assert got.dtype.kind == want.dtype.kind or case.op in ("ShapeN", *EXPECTED_BY_HAND)
 
 
 def test_all_operators_are_known():
-    """The names are those of the lists of operations in @tensorflow/tfjs-converter 4.22."""
-    names = (HERE / "operators.txt").read_text().split()
+    """The names are from the operation lists of @tensorflow/tfjs-converter 4.22."""
+    names = (SCRIPT_FOLDER / "operators.txt").read_text().split()
     known = {*OPERATORS, *OPERATORS_WITHOUT_COMPUTATION, *CONTROL_FLOW_OPERATORS}
     assert len(names) == 248
     assert {name for name in names if name not in known} == set(REFUSED_OPERATORS)
@@ -73,7 +75,7 @@ def test_all_operators_are_known():
 
 @pytest.mark.parametrize("op", sorted(REFUSED_OPERATORS))
 def test_what_is_refused_is_named(op, tmp_path):
-    making = Making()
+    making = GraphModelWriter()
     making.placeholder("x", np.ones(1, np.float32))
     making.node("table", op, "x")
     folder = making.write(str(tmp_path), "table")
@@ -84,7 +86,7 @@ def test_what_is_refused_is_named(op, tmp_path):
 
 
 def test_an_operator_that_does_not_exist_is_named(tmp_path):
-    making = Making()
+    making = GraphModelWriter()
     making.placeholder("x", np.ones(1, np.float32))
     making.node("y", "Sinus", "x")
     making.node("z", "Cosinus", "y")
@@ -94,7 +96,7 @@ def test_an_operator_that_does_not_exist_is_named(tmp_path):
     assert "node 'z' (Cosinus)" in str(raised.value)
 
 
-RANDOM = {
+RANDOM_OPERATORS = {
     "RandomStandardNormal": {"dtype": "DT_FLOAT"},
     "TruncatedNormal": {"dtype": "DT_FLOAT"},
     "RandomUniform": {"dtype": "DT_FLOAT"},
@@ -102,11 +104,11 @@ RANDOM = {
 }
 
 
-@pytest.mark.parametrize("op", RANDOM)
+@pytest.mark.parametrize("op", RANDOM_OPERATORS)
 def test_random_numbers_depend_on_the_seed(op, tmp_path):
-    making = Making()
+    making = GraphModelWriter()
     making.const("shape", np.array([4, 50], np.int32))
-    attrs = {k: Type(v) if isinstance(v, str) else v for k, v in RANDOM[op].items()}
+    attrs = {k: DTypeName(v) if isinstance(v, str) else v for k, v in RANDOM_OPERATORS[op].items()}
     for name, seed in (("a", 7), ("b", 7), ("c", 8)):
         making.node(name, op, "shape", seed=seed, **attrs)
     a, b, c = plugrad.tfjs.load_graph_model(making.write(str(tmp_path), "a", "b", "c"))()
@@ -120,7 +122,7 @@ def test_random_numbers_depend_on_the_seed(op, tmp_path):
 
 
 def test_classes_are_drawn_by_their_weights(tmp_path):
-    making = Making()
+    making = GraphModelWriter()
     making.const("logits", np.array([[-100.0, 5.0, -100.0]], np.float32))
     making.const("count", np.array(6, np.int32))
     making.node("y", "Multinomial", "logits", "count", seed=3)
@@ -131,18 +133,20 @@ def test_classes_are_drawn_by_their_weights(tmp_path):
 @needs_tfjs
 def test_the_records_are_what_tensorflow_js_gives(tmp_path):
     jobs = []
-    for place, case in enumerate(CASES):
-        making = Making()
-        names, fed = model_of(case, making)
+    for place, case in enumerate(OPERATOR_CASES):
+        making = GraphModelWriter()
+        names, fed = add_case(case, making)
         folder = making.write(str(tmp_path / str(place)), *names)
         jobs.append({"folder": folder, "kind": "graph", "inputs": fed, "outputs": names})
-    for case, result, record in zip(CASES, run_jobs(jobs, tmp_path), RECORDS, strict=True):
+    for case, result, record in zip(
+        OPERATOR_CASES, run_models_in_node(jobs, tmp_path), RECORDS, strict=True
+    ):
         assert isinstance(result, str) == (record is None), case
         if record is None:
-            assert case.op in BY_HAND
+            assert case.op in EXPECTED_BY_HAND
             continue
         for got, part in zip(result, record, strict=True):
-            want = from_json(part)
+            want = array_from_json(part)
             if want.dtype.kind in "OU":
                 assert got.tolist() == want.tolist()
             else:

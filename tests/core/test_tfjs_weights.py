@@ -18,7 +18,7 @@ from plugrad.errors import (
 )
 from plugrad.saving import tfjs_weights
 
-WEIGHTS = {
+WEIGHT_VALUES = {
     "f": [1.5, math.inf],
     "b": [True],
     "s": ["hi", "ö"],
@@ -28,13 +28,13 @@ WEIGHTS = {
 }
 
 
-def spec(dtype, shape, /, **quantization):
+def weight_spec(dtype, shape, /, **quantization):
     found = {"name": "w", "shape": shape, "dtype": dtype}
     return found | ({"quantization": quantization} if quantization else {})
 
 
 def test_bytes_are_little_endian_and_in_order():
-    data, specs = tfjs.encode_weights(WEIGHTS)
+    data, specs = tfjs.encode_weights(WEIGHT_VALUES)
     assert data == b"".join(
         [
             np.array([1.5, math.inf], "<f4").tobytes(),
@@ -56,11 +56,11 @@ def test_bytes_are_little_endian_and_in_order():
 
 
 def test_weights_come_back(backend):
-    data, specs = tfjs.encode_weights(WEIGHTS)
+    data, specs = tfjs.encode_weights(WEIGHT_VALUES)
     for pieces in (data, [data[:3], data[3:20], data[20:]]):
         found = tfjs.decode_weights(pieces, specs)
         assert {x.backend.name for x in found.values()} == {backend}
-        for name, x in WEIGHTS.items():
+        for name, x in WEIGHT_VALUES.items():
             np.testing.assert_array_equal(found[name].numpy(), plugrad.asarray(x).numpy())
             assert found[name].dtype == plugrad.asarray(x).dtype
 
@@ -82,7 +82,7 @@ def test_weights_come_back(backend):
     ],
 )
 def test_quantized_weights_are_restored(dtype, data, quantization, wanted):
-    found = tfjs.decode_weights(data, [spec(dtype, [3], **quantization)])["w"].numpy()
+    found = tfjs.decode_weights(data, [weight_spec(dtype, [3], **quantization)])["w"].numpy()
     expected = np.array(wanted, dtype)
     np.testing.assert_array_equal(found, expected)
     assert found.dtype == dtype
@@ -148,26 +148,26 @@ def test_what_cannot_be_encoded_is_named():
 @pytest.mark.parametrize(
     ("data", "found"),
     [
-        (b"", spec("float32", [1])),
-        (b"\0" * 5, spec("float32", [1])),
-        (b"\0" * 4, spec("int64", [1])),
-        (b"\0" * 4, spec("float32", [-1])),
-        (b"\0" * 4, spec("float32", [10**30])),
-        (b"\0" * 4, spec("float32", [1] * 70)),
-        (b"", spec("float32", [0] * 70)),
-        (b"\0" * 4, spec("float32", "a")),
+        (b"", weight_spec("float32", [1])),
+        (b"\0" * 5, weight_spec("float32", [1])),
+        (b"\0" * 4, weight_spec("int64", [1])),
+        (b"\0" * 4, weight_spec("float32", [-1])),
+        (b"\0" * 4, weight_spec("float32", [10**30])),
+        (b"\0" * 4, weight_spec("float32", [1] * 70)),
+        (b"", weight_spec("float32", [0] * 70)),
+        (b"\0" * 4, weight_spec("float32", "a")),
         (b"\0" * 4, {"name": "w", "shape": [1]}),
         (b"\0" * 4, None),
-        (b"\1\0\0\0", spec("string", [1])),
-        (b"\1\0\0\0\xff", spec("string", [1])),
-        (b"\0\0\0\0", spec("string", [10**30])),
-        (b"\0", spec("float32", [1], dtype="uint8", scale=1.0)),
-        (b"\0", spec("float32", [1], dtype="uint8", scale="a", min=0.0)),
-        (b"\0", spec("float32", [1], dtype="int8", scale=1.0, min=0.0)),
-        (b"\0\0", spec("int32", [1], dtype="float16")),
-        (b"\1", spec("int32", [1], dtype="uint8", scale=1e10, min=0.0)),
-        (b"\1", spec("float32", [1], dtype="uint8", scale=math.nan, min=0.0)),
-        (b"\0", spec("bool", [1], dtype="uint8", scale=1.0, min=0.0)),
+        (b"\1\0\0\0", weight_spec("string", [1])),
+        (b"\1\0\0\0\xff", weight_spec("string", [1])),
+        (b"\0\0\0\0", weight_spec("string", [10**30])),
+        (b"\0", weight_spec("float32", [1], dtype="uint8", scale=1.0)),
+        (b"\0", weight_spec("float32", [1], dtype="uint8", scale="a", min=0.0)),
+        (b"\0", weight_spec("float32", [1], dtype="int8", scale=1.0, min=0.0)),
+        (b"\0\0", weight_spec("int32", [1], dtype="float16")),
+        (b"\1", weight_spec("int32", [1], dtype="uint8", scale=1e10, min=0.0)),
+        (b"\1", weight_spec("float32", [1], dtype="uint8", scale=math.nan, min=0.0)),
+        (b"\0", weight_spec("bool", [1], dtype="uint8", scale=1.0, min=0.0)),
     ],
 )
 def test_specs_that_do_not_fit_are_refused(data, found):
@@ -180,13 +180,13 @@ def test_specs_that_do_not_fit_are_refused(data, found):
 
 def test_manifest_and_its_files_come_back(tmp_path):
     path = tmp_path / "m.json"
-    tfjs.write_weights(path, WEIGHTS, shard_bytes=10)
+    tfjs.write_weights(path, WEIGHT_VALUES, shard_bytes=10)
     names = [f"m-shard{i}of4.bin" for i in range(1, 5)]
     assert sorted(os.listdir(tmp_path)) == [*names, "m.json"]
     assert [os.path.getsize(tmp_path / name) for name in names] == [10, 10, 10, 7]
     found = tfjs.read_weights(path)
     assert {name: x.tolist() for name, x in found.items()} == {
-        name: plugrad.asarray(x).tolist() for name, x in WEIGHTS.items()
+        name: plugrad.asarray(x).tolist() for name, x in WEIGHT_VALUES.items()
     }
     tfjs.write_weights(path, {"w": [1.0, 2.0]}, quantization="uint8")
     assert tfjs.read_weights(path)["w"].tolist() == [1.0, 2.0]
@@ -198,7 +198,9 @@ def test_models_with_several_groups_are_read(tmp_path):
     groups = []
     for i, name in enumerate("ab"):
         (tmp_path / f"{i}.bin").write_bytes(np.array([i, 2], "<f4").tobytes())
-        groups.append({"paths": [f"{i}.bin"], "weights": [spec("float32", [2]) | {"name": name}]})
+        groups.append(
+            {"paths": [f"{i}.bin"], "weights": [weight_spec("float32", [2]) | {"name": name}]}
+        )
     path = tmp_path / "model.json"
     path.write_text(json.dumps({"modelTopology": {}, "format": "x", "weightsManifest": groups}))
     assert {k: x.tolist() for k, x in tfjs.read_weights(path).items()} == {
@@ -211,7 +213,7 @@ def test_wrong_manifests_are_refused(tmp_path):
     (tmp_path / "inside").mkdir()
     (tmp_path / "w.bin").write_bytes(b"\0" * 4)
     path = tmp_path / "inside" / "model.json"
-    good = {"paths": ["../w.bin"], "weights": [spec("float32", [1])]}
+    good = {"paths": ["../w.bin"], "weights": [weight_spec("float32", [1])]}
     for wrong in (
         "no",
         "{}",

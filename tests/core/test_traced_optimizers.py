@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import plugrad
-from core.traced_values import traces
+from core.traced_values import count_traces
 from plugrad import optimizers
 from plugrad.errors import ArgumentValueError, KernelFailed
 
-MAKE = {
+OPTIMIZER_FACTORIES = {
     "SGD": optimizers.SGD,
     "Momentum": optimizers.Momentum,
     "Nesterov": lambda rate: optimizers.Momentum(rate, nesterov=True),
@@ -30,8 +30,8 @@ def schedule(step):
     return 0.05 / (1 + step)
 
 
-class Program:
-    """Two variables, an optimizer, and a step that fits them to a line."""
+class LineFit:
+    """Two variables and an optimizer, whose step fits a line."""
 
     def __init__(self, make, rate=schedule, dtype="float32"):
         self.optimizer = make(rate)
@@ -51,8 +51,8 @@ class Program:
         return [*(v.numpy() for v in self.variables), *slots]
 
 
-def assert_same(a, b, backend):
-    """Compare two programs: to the last bit on the cpu, to 1e-6 on devices."""
+def assert_same_state(a, b, backend):
+    """Compare the states of two trainings: bit by bit on the cpu, to 1e-6 on devices."""
     for x, y in zip(a.arrays(), b.arrays(), strict=True):
         if backend == "cpu":
             assert x.tobytes() == y.tobytes()
@@ -60,23 +60,23 @@ def assert_same(a, b, backend):
             np.testing.assert_allclose(x, y, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", MAKE)
+@pytest.mark.parametrize("name", OPTIMIZER_FACTORIES)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])  # one kernel call, and formulas
 def test_traced_steps_equal_untraced_ones(name, dtype, backend):
     if dtype not in plugrad.which().backend.dtypes():
         pytest.skip(f"{backend} has no {dtype}")
-    plain, traced = (Program(MAKE[name], dtype=dtype) for _ in range(2))
+    plain, traced = (LineFit(OPTIMIZER_FACTORIES[name], dtype=dtype) for _ in range(2))
     step = plugrad.jit(traced.step)
     for _ in range(STEPS if backend == "cpu" else 10):
         expected, found = plain.step(plain.x), step(traced.x)
         np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-6, atol=1e-6)
-    assert_same(plain, traced, backend)
+    assert_same_state(plain, traced, backend)
     assert plain.optimizer.iterations == traced.optimizer.iterations
 
 
-@pytest.mark.parametrize("name", MAKE)
+@pytest.mark.parametrize("name", OPTIMIZER_FACTORIES)
 def test_a_traced_program_goes_on_from_a_restored_state(name):
-    plain, traced = (Program(MAKE[name]) for _ in range(2))
+    plain, traced = (LineFit(OPTIMIZER_FACTORIES[name]) for _ in range(2))
     step = plugrad.jit(traced.step)
     for _ in range(3):
         step(traced.x)
@@ -87,15 +87,15 @@ def test_a_traced_program_goes_on_from_a_restored_state(name):
     traced.optimizer.set_state(traced.variables, saved[0])
     for variable, value in zip(traced.variables, saved[1], strict=True):
         variable.assign(value)
-    assert_same(plain, traced, "cpu")
+    assert_same_state(plain, traced, "cpu")
     step(traced.x)
     plain.step(plain.x)
-    assert_same(plain, traced, "cpu")
+    assert_same_state(plain, traced, "cpu")
 
 
 def test_coefficients_may_change_between_calls():
     make = lambda rate: optimizers.Momentum(rate, momentum=0.5)  # noqa: E731
-    plain, traced = (Program(make) for _ in range(2))
+    plain, traced = (LineFit(make) for _ in range(2))
     step = plugrad.jit(traced.step)
     for change in (
         {},
@@ -109,11 +109,11 @@ def test_coefficients_may_change_between_calls():
                 setattr(program.optimizer, name, value)
         step(traced.x)
         plain.step(plain.x)
-        assert_same(plain, traced, "cpu")
+        assert_same_state(plain, traced, "cpu")
 
 
 def test_a_schedule_that_fails_changes_nothing():
-    program = Program(optimizers.Adam)
+    program = LineFit(optimizers.Adam)
     step = plugrad.jit(program.step)
     step(program.x)
     before = [x.tobytes() for x in program.arrays()]
@@ -127,56 +127,56 @@ def test_a_schedule_that_fails_changes_nothing():
     assert program.optimizer.iterations == 2
 
 
-def move_alone(program):
+def step_second_variable(program):
     b = program.variables[1]
     program.optimizer.apply_gradients([(b, plugrad.ones_like(b))])
 
 
-@pytest.mark.parametrize("name", MAKE)
+@pytest.mark.parametrize("name", OPTIMIZER_FACTORIES)
 def test_variables_that_no_longer_take_steps_together(name):
-    """A trace is for variables of which the same ones have taken equally many steps."""
-    plain, traced = (Program(MAKE[name]) for _ in range(2))
+    """A trace is valid only as long as the same variables have taken equally many steps."""
+    plain, traced = (LineFit(OPTIMIZER_FACTORIES[name]) for _ in range(2))
     step = plugrad.jit(traced.step)
     for alone in (False, True, False, True):
         for program in (plain, traced) if alone else ():
-            move_alone(program)
+            step_second_variable(program)
         plain.step(plain.x)
         step(traced.x)
-        assert_same(plain, traced, "cpu")
+        assert_same_state(plain, traced, "cpu")
     assert [s["steps"] for s in traced.optimizer.get_state(traced.variables)["variables"]] == [4, 6]
-    assert traces(step) == 2
+    assert count_traces(step) == 2
 
 
 def test_two_steps_in_one_program():
-    """In the second, one of the variables has taken a step more than the other."""
-    plain, traced = (Program(optimizers.Adam) for _ in range(2))
+    """In the second step, one of the variables has taken one more step than the other."""
+    plain, traced = (LineFit(optimizers.Adam) for _ in range(2))
 
     def twice(program):
-        move_alone(program)
+        step_second_variable(program)
         return program.step(program.x)
 
     step = plugrad.jit(lambda: twice(traced))
     for _ in range(3):
         twice(plain)
         step()
-        assert_same(plain, traced, "cpu")
-    assert traces(step) == 1
+        assert_same_state(plain, traced, "cpu")
+    assert count_traces(step) == 1
 
 
 def test_options_that_choose_another_kernel_are_seen_after_a_trace():
-    plain, traced = (Program(MAKE["RMSProp"]) for _ in range(2))
+    plain, traced = (LineFit(OPTIMIZER_FACTORIES["RMSProp"]) for _ in range(2))
     step = plugrad.jit(traced.step)
     for centered in (False, True, False):
         for program in (plain, traced):
             program.optimizer.centered = centered
         step(traced.x)
         plain.step(plain.x)
-        assert_same(plain, traced, "cpu")
-    assert traces(step) == 2
+        assert_same_state(plain, traced, "cpu")
+    assert count_traces(step) == 2
 
 
 def test_variables_that_are_frozen_after_a_trace_no_longer_move():
-    program = Program(optimizers.SGD)
+    program = LineFit(optimizers.SGD)
     step = plugrad.jit(program.step)
     step(program.x)
     w, b = program.variables
@@ -186,7 +186,7 @@ def test_variables_that_are_frozen_after_a_trace_no_longer_move():
     w.trainable, b.trainable = True, False
     step(program.x)
     assert w.numpy().tobytes() != before
-    assert traces(step) == 3
+    assert count_traces(step) == 3
     w.trainable = b.trainable = True
     assert "not traced again" in step.explain(program.x)
     program.optimizer.apply_gradients([(w, plugrad.zeros_like(w))])
@@ -194,7 +194,7 @@ def test_variables_that_are_frozen_after_a_trace_no_longer_move():
 
 
 def test_a_kernel_that_fails_takes_back_what_was_counted():
-    program, fails = Program(optimizers.Adam), [False]
+    program, fails = LineFit(optimizers.Adam), [False]
 
     def step(x):
         loss = program.step(x + plugrad.random.normal(x.shape))
@@ -225,7 +225,7 @@ def test_steps_without_pairs_count():
 
 
 def test_clipped_gradients_are_traced():
-    plain, traced = (Program(optimizers.Adam) for _ in range(2))
+    plain, traced = (LineFit(optimizers.Adam) for _ in range(2))
 
     def clipped(program):
         def step(x):
@@ -241,11 +241,11 @@ def test_clipped_gradients_are_traced():
     for _ in range(5):
         step(traced.x)
         clipped(plain)(plain.x)
-    assert_same(plain, traced, "cpu")
+    assert_same_state(plain, traced, "cpu")
 
 
 def test_slots_are_made_beside_variables_that_random_numbers_have_moved():
-    """Making a slot in the first trace does not take the draw out of it."""
+    """Creating a slot in the first trace keeps the random draws of the step."""
 
     def train(jit):
         w, b = plugrad.Variable(plugrad.ones(3)), plugrad.Variable(plugrad.ones(3))

@@ -202,10 +202,10 @@ def test_wrong_arguments_are_named(call, error, message):
         call()
 
 
-TRANSFORMS = [plugrad.grad, plugrad.value_and_grad, plugrad.jacobian, plugrad.hessian]
+DERIVATIVE_TRANSFORMS = [plugrad.grad, plugrad.value_and_grad, plugrad.jacobian, plugrad.hessian]
 
 
-@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("transform", DERIVATIVE_TRANSFORMS)
 @pytest.mark.parametrize("argnums", [math.inf, math.nan, 0.0, "a", "0", True, None, {0}, {"x": 0}])
 def test_argnums_of_another_kind_are_named(transform, argnums):
     for wrong in (argnums, [0, argnums]):
@@ -215,7 +215,7 @@ def test_argnums_of_another_kind_are_named(transform, argnums):
             transform(cube, wrong)
 
 
-@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("transform", DERIVATIVE_TRANSFORMS)
 @pytest.mark.parametrize("argnums", [2, -3, 10**30, (0, 2), [-3]])
 def test_argnums_out_of_range_are_named(transform, argnums):
     with pytest.raises(
@@ -224,14 +224,14 @@ def test_argnums_out_of_range_are_named(transform, argnums):
         transform(lambda x, y: x * y, argnums)(1.0, 2.0)
 
 
-@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("transform", DERIVATIVE_TRANSFORMS)
 @pytest.mark.parametrize("argnums", [(1, 1), [0, -2]])
 def test_argnums_name_an_argument_once(transform, argnums):
     with pytest.raises(ArgumentError, match=f"^{transform.__name__}: argnums=.* twice"):
         transform(lambda x, y: x * y, argnums)(1.0, 2.0)
 
 
-@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("transform", DERIVATIVE_TRANSFORMS)
 def test_argnums_may_be_numpy_integers(transform):
     f = lambda x, y: x * x * y  # noqa: E731
     for argnums in (np.int64(1), np.array([1, -2]), range(2)):
@@ -267,7 +267,7 @@ def test_dy_of_another_dtype_is_refused():
 
 
 def test_second_derivative_through_a_saved_output():
-    """The example that goes wrong when a saved output forgets where it came from."""
+    """This fails if a saved output is no longer connected to its node."""
     f = lambda x: x * plugrad.exp(x)  # noqa: E731
     assert plugrad.grad(plugrad.grad(f))(1.0).item() == pytest.approx(3 * math.e, rel=1e-6)
     assert plugrad.grad(plugrad.grad(f))(1.0).item() == pytest.approx(8.155, abs=1e-3)
@@ -311,7 +311,7 @@ def test_inner_gradient_may_use_an_outer_variable():
 
 
 def test_inner_and_outer_derivative_are_not_confused():
-    """d/dx (x * d/dy (x + y)) = 1, although x and y meet in one sum."""
+    """d/dx (x * d/dy (x + y)) = 1, although both derivatives pass through one sum."""
     f = lambda x: x * plugrad.grad(lambda y: x + y)(1.0)  # noqa: E731
     assert plugrad.grad(f)(1.0).item() == 1.0
 
@@ -442,7 +442,7 @@ def test_custom_gradient_may_return_nothing_for_an_argument():
 
 
 def test_inside_of_a_custom_gradient_does_not_count():
-    """The function's own steps are not differentiated, only its gradient function is."""
+    """The ops of the function are not differentiated; only its gradient function is."""
     rounded = plugrad.custom_grad(lambda x, save: (plugrad.round(x), lambda dy, saved: dy))
     assert plugrad.grad(lambda x: rounded(x) * x)(2.4).item() == pytest.approx(4.4)
 

@@ -20,7 +20,7 @@ from plugrad.extend import (
 from plugrad.kernels import activation, binary, movement, reduction, unary
 
 KernelConfig, GradientConfig = plugrad.KernelConfig, plugrad.GradientConfig
-X = [1.0, 2.0]
+VECTOR = [1.0, 2.0]
 
 
 # --- tensors --------------------------------------------------------------------------------------
@@ -38,7 +38,7 @@ X = [1.0, 2.0]
     ],
 )
 def test_what_other_frameworks_have_says_what_plugrad_has(name, remedy):
-    for x in (plugrad.asarray(X), plugrad.Variable(X)):
+    for x in (plugrad.asarray(VECTOR), plugrad.Variable(VECTOR)):
         with pytest.raises(AttributeError, match=f"tensors do not have '{name}': .*{remedy}"):
             getattr(x, name)
         assert not hasattr(x, name)
@@ -108,9 +108,9 @@ def test_plugins_show_what_they_are():
 # --- gradients of one's own -----------------------------------------------------------------------
 
 
-def gradient_of(function):
+def custom_gradient_at_x(function):
     f = plugrad.custom_grad(function)
-    return plugrad.grad(lambda x: plugrad.sum(f(x)))(plugrad.asarray(X))
+    return plugrad.grad(lambda x: plugrad.sum(f(x)))(plugrad.asarray(VECTOR))
 
 
 def test_save_takes_a_list_too():
@@ -118,10 +118,10 @@ def test_save_takes_a_list_too():
         save([x])
         return x * x, lambda dy, saved: dy * 2 * saved[0]
 
-    assert gradient_of(square).tolist() == [2.0, 4.0]
+    assert custom_gradient_at_x(square).tolist() == [2.0, 4.0]
 
 
-def saves(*values):
+def make_saving_function(*values):
     def function(x, save):
         save(*values)
         return x, lambda dy, saved: dy
@@ -151,13 +151,13 @@ def saves(*values):
             lambda x, save: (x, lambda dy, saved: [dy, dy]),
             "2 gradients for 1 arguments; return one",
         ),
-        (saves(3.0), "save takes tensors, not 3.0; .* without saving"),
-        (saves([3.0]), "save takes tensors, not 3.0"),
+        (make_saving_function(3.0), "save takes tensors, not 3.0; .* without saving"),
+        (make_saving_function([3.0]), "save takes tensors, not 3.0"),
     ],
 )
 def test_custom_gradients_that_are_wrong_say_how_to_write_them(function, message):
     with pytest.raises(ArgumentError, match=f"^custom_grad: .*{message}"):
-        gradient_of(function)
+        custom_gradient_at_x(function)
 
 
 def test_errors_inside_of_custom_gradients_are_their_own():
@@ -169,7 +169,7 @@ def test_errors_inside_of_custom_gradients_are_their_own():
 
     for function in (fails, fails_later):
         with pytest.raises(TypeError) as caught:
-            gradient_of(function)
+            custom_gradient_at_x(function)
         assert "must take" not in str(caught.value)
 
 
@@ -339,4 +339,4 @@ def test_suggestions_do_not_mind_the_case():
 )
 def test_keywords_that_a_kernel_does_not_have_get_a_suggestion(call, message):
     with pytest.raises(ArgumentError, match=message):
-        call(plugrad.asarray(X, dtype=float32))
+        call(plugrad.asarray(VECTOR, dtype=float32))

@@ -9,12 +9,12 @@ import pytest
 
 from plugrad.extend import UserCache
 
-posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has other permissions")
+posix_only = pytest.mark.skipif(sys.platform == "win32", reason="Windows has other permissions")
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
-    """A directory for caches, and one for temporary files, of this test only."""
+def cache_home(tmp_path, monkeypatch):
+    """A cache directory and a temporary directory for this test only."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "home"))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -23,12 +23,12 @@ def home(tmp_path, monkeypatch):
     return tmp_path
 
 
-def the_file(cache):
+def only_file(cache):
     (file,) = cache.folder.iterdir()
     return file
 
 
-def test_what_is_written_is_read_in_any_process(home):
+def test_what_is_written_is_read_in_any_process(cache_home):
     UserCache("plugin").write("key", b"value" * 1000)
     assert UserCache("plugin").read("key") == b"value" * 1000
     UserCache("plugin").write("key", b"")
@@ -37,10 +37,10 @@ def test_what_is_written_is_read_in_any_process(home):
     assert UserCache("another plugin").read("key") is None
 
 
-def test_a_damaged_file_is_not_read(home):
+def test_a_damaged_file_is_not_read(cache_home):
     cache = UserCache("plugin")
     cache.write("key", b"value")
-    whole = the_file(cache).read_bytes()
+    whole = only_file(cache).read_bytes()
     for damaged in (
         b"",
         whole[:-1],
@@ -49,16 +49,16 @@ def test_a_damaged_file_is_not_read(home):
         whole[:-1] + b"E",
         b"\0" + whole[1:],
     ):
-        the_file(cache).write_bytes(damaged)
+        only_file(cache).write_bytes(damaged)
         assert cache.read("key") is None
     cache.write("key", b"new")
     assert cache.read("key") == b"new"
 
 
-def test_the_file_of_another_key_is_not_read(home):
+def test_the_file_of_another_key_is_not_read(cache_home):
     cache = UserCache("plugin")
     cache.write("key", b"value")
-    file = the_file(cache)
+    file = only_file(cache)
     another = file.rename(file.with_name("another"))
     cache.write("other key", b"other value")
     (file_of_other,) = set(cache.folder.iterdir()) - {another}
@@ -66,10 +66,10 @@ def test_the_file_of_another_key_is_not_read(home):
     assert cache.read("other key") is None
 
 
-def test_a_directory_in_place_of_a_file_is_not_read(home):
+def test_a_directory_in_place_of_a_file_is_not_read(cache_home):
     cache = UserCache("plugin")
     cache.write("key", b"value")
-    file = the_file(cache)
+    file = only_file(cache)
     file.unlink()
     (file / "inside").mkdir(parents=True)
     assert cache.read("key") is None
@@ -78,42 +78,42 @@ def test_a_directory_in_place_of_a_file_is_not_read(home):
     assert [*cache.folder.iterdir()] == [file]
 
 
-@posix
-def test_files_and_directories_are_private(home):
+@posix_only
+def test_files_and_directories_are_private(cache_home):
     cache = UserCache("plugin")
     cache.write("key", b"value")
-    assert the_file(cache).stat().st_mode & 0o777 == 0o600
+    assert only_file(cache).stat().st_mode & 0o777 == 0o600
     assert cache.folder.stat().st_mode & 0o777 == 0o700
 
 
-@posix
-def test_what_others_could_have_written_is_not_read(home):
+@posix_only
+def test_what_others_could_have_written_is_not_read(cache_home):
     cache = UserCache("plugin")
     cache.write("key", b"value")
-    the_file(cache).chmod(0o620)
+    only_file(cache).chmod(0o620)
     assert cache.read("key") is None
-    the_file(cache).chmod(0o600)
+    only_file(cache).chmod(0o600)
     assert cache.read("key") == b"value"
-    link = the_file(cache)
-    link.rename(home / "elsewhere")
-    link.symlink_to(home / "elsewhere")
+    link = only_file(cache)
+    link.rename(cache_home / "elsewhere")
+    link.symlink_to(cache_home / "elsewhere")
     assert cache.read("key") is None
 
 
-@posix
+@posix_only
 @pytest.mark.parametrize("level", ["plugrad", "plugrad/plugin"])
-def test_a_directory_that_others_can_write_to_is_not_used(home, level):
+def test_a_directory_that_others_can_write_to_is_not_used(cache_home, level):
     UserCache("plugin").write("key", b"value")
-    (home / "home" / level).chmod(0o777)
+    (cache_home / "home" / level).chmod(0o777)
     cache = UserCache("plugin")
-    assert cache.folder.is_relative_to(home / "temporary")
+    assert cache.folder.is_relative_to(cache_home / "temporary")
     assert cache.read("key") is None
     cache.write("key", b"other")
     assert cache.read("key") == b"other"
 
 
-@posix
-def test_the_files_of_another_user_are_not_used(home, monkeypatch):
+@posix_only
+def test_the_files_of_another_user_are_not_used(cache_home, monkeypatch):
     UserCache("plugin").write("key", b"value")
     another = os.getuid() + 1
     monkeypatch.setattr(os, "getuid", lambda: another)
@@ -123,16 +123,16 @@ def test_the_files_of_another_user_are_not_used(home, monkeypatch):
     cache.write("key", b"value")
 
 
-def test_nothing_is_kept_where_nothing_can_be_written(home, monkeypatch):
-    (home / "home").write_text("a file, and not a directory")
-    (home / "temporary").rmdir()
-    (home / "temporary").write_text("likewise")
+def test_nothing_is_kept_where_nothing_can_be_written(cache_home, monkeypatch):
+    (cache_home / "home").write_text("a file, and not a directory")
+    (cache_home / "temporary").rmdir()
+    (cache_home / "temporary").write_text("likewise")
     cache = UserCache("plugin")
     cache.write("key", b"value")
     assert cache.read("key") is None
 
 
-def test_a_full_disk_leaves_no_file(home, monkeypatch):
+def test_a_full_disk_leaves_no_file(cache_home, monkeypatch):
     cache = UserCache("plugin")
     cache.write("key", b"value")
 
@@ -142,10 +142,10 @@ def test_a_full_disk_leaves_no_file(home, monkeypatch):
     monkeypatch.setattr(Path, "replace", full)
     cache.write("key", b"new value")
     assert cache.read("key") == b"value"
-    assert the_file(cache)
+    assert only_file(cache)
 
 
-def test_writers_and_readers_at_the_same_time(home):
+def test_writers_and_readers_at_the_same_time(cache_home):
     values = [bytes([i]) * 100_000 for i in range(20)]
 
     def work(value):
@@ -155,4 +155,4 @@ def test_writers_and_readers_at_the_same_time(home):
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(work, values * 5))
-    assert the_file(UserCache("plugin"))
+    assert only_file(UserCache("plugin"))

@@ -9,7 +9,7 @@ from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError
 RNG = np.random.default_rng(0)
 
 
-def tensors(*shapes):
+def random_tensors(*shapes):
     return [plugrad.asarray(RNG.normal(size=shape)) for shape in shapes]
 
 
@@ -25,7 +25,7 @@ def tensors(*shapes):
     ],
 )
 def test_axes_are_broadcast_as_in_numpy(shapes):
-    a, b = tensors(*shapes)
+    a, b = random_tensors(*shapes)
 
     def pair(xp, x, y):
         return xp.sum(x * y), x[:2] - xp.sum(y)
@@ -41,7 +41,7 @@ def test_axes_are_broadcast_as_in_numpy(shapes):
 
 
 def test_without_a_signature():
-    a, b = tensors((4, 1), (3,))
+    a, b = random_tensors((4, 1), (3,))
 
     @plugrad.vectorize
     def f(x, y):
@@ -58,15 +58,15 @@ def test_without_a_signature():
 
 
 def test_arguments_that_are_excluded_and_sizes_in_the_signature():
-    (points,) = tensors((6, 2, 3))
+    (points,) = random_tensors((6, 2, 3))
     f = plugrad.vectorize(lambda p, name, x: x @ p[name], signature="(3)->(k)", excluded={0, 1})
-    matrix = tensors((3, 4))[0]
+    matrix = random_tensors((3, 4))[0]
     found = f({"w": matrix}, "w", points)
     np.testing.assert_allclose(found.numpy(), points.numpy() @ matrix.numpy())
 
 
 def test_gradients_and_jit():
-    a, b = tensors((4, 1, 3), (5, 3))
+    a, b = random_tensors((4, 1, 3), (5, 3))
     f = plugrad.vectorize(lambda x, y: plugrad.sum(plugrad.sin(x * y)), signature="(n),(n)->()")
     gradient = plugrad.grad(lambda a: plugrad.sum(f(a, b)))(a)
     expected = (np.cos(a.numpy() * b.numpy()) * b.numpy()).sum(1, keepdims=True)
@@ -93,11 +93,11 @@ def test_signatures_that_are_none(signature):
 def test_calls_that_are_refused(call, error, message):
     f = plugrad.vectorize(lambda x, y: plugrad.sum(x * y), signature="(n),(n)->()")
     with pytest.raises(error, match=message):
-        call(f, tensors((4, 3))[0])
+        call(f, random_tensors((4, 3))[0])
 
 
 def test_results_that_are_refused():
-    x = tensors((4, 3))[0]
+    x = random_tensors((4, 3))[0]
     with pytest.raises(ShapeError, match=r"result 0 has shape \(3,\).*the signature says \(\)"):
         plugrad.vectorize(lambda x: x, signature="(n)->()")(x)
     with pytest.raises(ArgumentError, match=r"returned 2 results; the signature .* has 1"):

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 Shape = tuple[int, ...]
 
-FLOATS = ("float32", "float64")
-REALS = (*FLOATS, "int32", "int64", "int8", "uint8", "uint32")
-EVERYTHING = (*REALS, "bool")
+FLOAT_DTYPES = ("float32", "float64")
+REAL_DTYPES = (*FLOAT_DTYPES, "int32", "int64", "int8", "uint8", "uint32")
+REAL_AND_BOOL_DTYPES = (*REAL_DTYPES, "bool")
 
 DEFAULT_TOLERANCE = {
     "float16": 2e-3,
@@ -48,8 +48,8 @@ DEFAULT_TOLERANCE = {
 
 
 @dataclass(frozen=True)
-class Near:
-    """A tolerance that is not the default one, and why. It is meant for float32."""
+class CustomTolerance:
+    """A tolerance other than the default, for float32, and the reason for it."""
 
     tolerance: float
     because: str
@@ -57,7 +57,7 @@ class Near:
 
 @dataclass(frozen=True)
 class Case:
-    """An op on tensors, compared with a reference on arrays that gets the same attributes.
+    """A test case: an op on tensors, and a reference on arrays that takes the same attributes.
 
     Args:
         op: called with one tensor for each domain, and the attributes.
@@ -68,15 +68,15 @@ class Case:
         result: the dtype of the result, by default the one of the inputs or what the kernel promises.
         tolerance: by backend, where it is not the default.
         is_differentiable: whether the gradients for the floating inputs are checked.
-        fixed: the positions of inputs that are not differentiated, because they make jumps.
+        undifferentiated_inputs: the positions of inputs that are not differentiated, because they make jumps.
         is_sum: whether an element is a sum, whose error grows with the terms: the tolerance is then
             a part of the largest element.
         name: by default the op's and the attributes.
         is_special: whether the reference is right for NaN and infinities, too.
         kernel: the contract, if the op runs one kernel: what it promises is checked as well.
-        before: makes the only input out of another tensor where gradients are checked.
-        settled: turns the results into what the reference gives, where results are not unique.
-        factor: how much further off than usual a result may be.
+        prepare_input: makes the only input out of another tensor where gradients are checked.
+        canonicalize: turns the results into what the reference gives, where results are not unique.
+        tolerance_factor: how much further off than usual a result may be.
     """
 
     op: Callable[..., Any]
@@ -84,18 +84,18 @@ class Case:
     domains: Sequence[Domain | None]
     shapes: Sequence[Shape] = ()
     attrs: Mapping[str, Any] = field(default_factory=dict)
-    dtypes: Sequence[str] = FLOATS
+    dtypes: Sequence[str] = FLOAT_DTYPES
     result: str = ""
-    tolerance: Mapping[str, Near] = field(default_factory=dict)
+    tolerance: Mapping[str, CustomTolerance] = field(default_factory=dict)
     is_differentiable: bool = True
-    fixed: Sequence[int] = ()
+    undifferentiated_inputs: Sequence[int] = ()
     is_sum: bool = False
     name: str = ""
     is_special: bool = True
     kernel: Kernel[..., Any] | None = None
-    before: Callable[..., Any] | None = None
-    settled: Callable[..., Any] | None = None
-    factor: float = 1
+    prepare_input: Callable[..., Any] | None = None
+    canonicalize: Callable[..., Any] | None = None
+    tolerance_factor: float = 1
 
     def __str__(self) -> str:
         op = getattr(self.op, "__name__", None) or getattr(self.op, "name", "")
@@ -105,21 +105,21 @@ class Case:
     def with_shapes(self, *shapes: Shape) -> Case:
         return replace(self, shapes=shapes)
 
-    def in_shapes(self, *choices: Sequence[Shape]) -> list[Case]:
-        """Return the case with inputs of each choice of shapes, if it has none of its own."""
+    def expand_shapes(self, *choices: Sequence[Shape]) -> list[Case]:
+        """Return the case once for each choice of input shapes, or as it is if it has shapes."""
         return [self] if self.shapes else [self.with_shapes(*shapes) for shapes in choices]
 
     @property
-    def main(self) -> str:
-        """The most important dtype of the case that the active backend stores."""
+    def main_dtype(self) -> str:
+        """The first dtype of the case that the active backend supports."""
         for dtype in self.dtypes:
-            if not lacking([dtype]):
+            if not unsupported_dtypes([dtype]):
                 return dtype
         pytest.skip(f"the backend stores none of {', '.join(self.dtypes)}")
 
     @property
-    def wants_floats(self) -> bool:
-        """Whether the op makes float32 of whole numbers, because its kernel does not take them."""
+    def converts_integers_to_floats(self) -> bool:
+        """Whether the op converts integers to float32, because its kernel does not accept them."""
         return self.kernel is not None and self.kernel.accepts <= INEXACT
 
     def attributes(self, dtype: str) -> dict[str, Any]:
@@ -136,11 +136,11 @@ class Case:
     def check_values(
         self, rng: np.random.Generator, dtype: str = "float32", layout: str = "plain"
     ) -> None:
-        self.check_values_of(self.draw(rng, dtype), dtype, layout)
+        self.check_values_of_arrays(self.draw(rng, dtype), dtype, layout)
 
     def check_values_of_views(self, rng: np.random.Generator, dtype: str = "float32") -> None:
-        """Compare values for inputs that are views in every layout of `VIEWS`."""
-        for layout in VIEWS:
+        """Compare values for inputs that are views, in each layout of `VIEW_LAYOUTS`."""
+        for layout in VIEW_LAYOUTS:
             try:
                 self.check_values(rng, dtype, layout)
             except Exception as failure:
@@ -148,7 +148,7 @@ class Case:
                 raise
 
     def check_values_of_other_dtypes(self, rng: np.random.Generator) -> None:
-        """Compare values for every dtype that the op takes and the backend has, besides float32.
+        """Compare values for each dtype but float32 that the op accepts and the backend supports.
 
         A backend may refuse a dtype for a kernel if the page of kernels says so.
         """
@@ -161,7 +161,7 @@ class Case:
                     if self.kernel is None or is_listed(self.kernel.name, backend.name, dtype):
                         raise
 
-    def check_values_of(
+    def check_values_of_arrays(
         self, arrays: Sequence[Array | None], dtype: str = "float32", layout: str = "plain"
     ) -> None:
         """Compare values, shape and dtype of the result with the reference.
@@ -170,8 +170,8 @@ class Case:
         """
         attrs = self.attributes(dtype)
         tensors = [x if x is None else LAYOUTS[layout](x) for x in arrays]
-        dtypes = self.results(tensors, dtype)
-        if lacking(dtypes):
+        dtypes = self.result_dtypes(tensors, dtype)
+        if unsupported_dtypes(dtypes):
             with pytest.raises(UnsupportedDtype):
                 self.op(*tensors, **attrs)
             return
@@ -190,9 +190,9 @@ class Case:
         assert has_parts == isinstance(expected, list | tuple)
         results, wanted = (actual, expected) if has_parts else ([actual], [expected])
         dtypes = dtypes * len(results) if len(dtypes) == 1 else dtypes
-        if self.settled is not None:
+        if self.canonicalize is not None:
             assert [x.dtype for x in results] == dtypes
-            results = [plugrad.asarray(x) for x in self.settled(*[x.numpy() for x in results])]
+            results = [plugrad.asarray(x) for x in self.canonicalize(*[x.numpy() for x in results])]
             dtypes = [str(x.dtype) for x in results]
         for result, right, name in zip(results, wanted, dtypes, strict=True):
             self.compare(result, np.asarray(right), name)
@@ -201,8 +201,8 @@ class Case:
                 if array is not None:
                     np.testing.assert_array_equal(tensor.numpy(), array, "an input was changed")
 
-    def results(self, inputs: Sequence[Any], dtype: str) -> list[str]:
-        """Return the dtypes of the results, or the one of all of them, for inputs of a dtype."""
+    def result_dtypes(self, inputs: Sequence[Any], dtype: str) -> list[str]:
+        """Return the dtypes of the results for inputs of a dtype; one dtype if all results have it."""
         if self.kernel is None or self.result:
             return [self.result or dtype]
         attrs = self.kernel.fill_defaults(self.attributes(dtype))
@@ -211,12 +211,12 @@ class Case:
         return [str(x.dtype) for x in ([promised] if hasattr(promised, "dtype") else promised)]
 
     def check_special_values(self, values: Array) -> None:
-        """Compare what special values of float32 give, in every combination."""
+        """Compare results for all combinations of special values of float32."""
         own = [domain.dtype for domain in self.domains]
         grids = iter(np.meshgrid(*[values] * own.count("")))
         size = len(values) ** own.count("")
         rng = np.random.default_rng(0)
-        self.check_values_of(
+        self.check_values_of_arrays(
             [
                 domain.draw(rng, (size,), domain.dtype)
                 if domain.dtype
@@ -243,7 +243,7 @@ class Case:
             return
         near = self.tolerance.get(backend)
         allowed = near.tolerance if near and dtype == "float32" else DEFAULT_TOLERANCE[dtype]
-        allowed *= self.factor
+        allowed *= self.tolerance_factor
         finite = expected[np.isfinite(expected)]
         largest = np.abs(finite).max(initial=1) if self.is_sum else 1
         np.testing.assert_allclose(
@@ -259,21 +259,23 @@ class Case:
         """
         if backend == "cpu":
             check_gradient(
-                *self.with_fixed(self.draw_for_gradient(rng, "float64")), order=2, dtype="float64"
+                *self.differentiable_function(self.draw_for_gradient(rng, "float64")),
+                order=2,
+                dtype="float64",
             )
             return
         arrays = self.draw_for_gradient(rng, "float32")
         with suppress(UnsupportedDtype):
             precise = self.draw_for_gradient(rng, "float64")
-            check_gradient(*self.with_fixed(precise), order=1, dtype="float64")
+            check_gradient(*self.differentiable_function(precise), order=1, dtype="float64")
         self.check_derivatives_against_cpu(arrays)
 
     def draw_for_gradient(self, rng: np.random.Generator, dtype: str) -> list[Array | None]:
         """Return inputs of a real dtype, or of its complex one for functions of complex numbers."""
-        is_complex = not set(self.dtypes) & {*FLOATS, "float16"}
+        is_complex = not set(self.dtypes) & {*FLOAT_DTYPES, "float16"}
         number = {"float64": "complex128", "float32": "complex64"}[dtype] if is_complex else dtype
         arrays = self.draw(rng, number)
-        if missing := lacking(self.results(arrays, number)):
+        if missing := unsupported_dtypes(self.result_dtypes(arrays, number)):
             if dtype == "float64":
                 raise UnsupportedDtype(missing)
             pytest.skip(f"the backend does not store {missing}")
@@ -281,29 +283,33 @@ class Case:
 
     def check_first_gradient(self, rng: np.random.Generator) -> None:
         """Compare the first gradient in float32 with finite differences."""
-        is_complex = not set(self.dtypes) & {*FLOATS, "float16"}
+        is_complex = not set(self.dtypes) & {*FLOAT_DTYPES, "float16"}
         arrays = self.draw(rng, "complex64" if is_complex else "float32")
-        check_gradient(*self.with_fixed(arrays), order=1, dtype="float32")
+        check_gradient(*self.differentiable_function(arrays), order=1, dtype="float32")
 
-    def with_fixed(self, arrays: Sequence[Array | None]) -> list[Any]:
-        """Return the op as a function of the inputs that are not fixed, and these inputs."""
+    def differentiable_function(self, arrays: Sequence[Array | None]) -> list[Any]:
+        """Return the op as a function of its differentiable inputs, and these inputs."""
         tensors = [x if x is None else plugrad.asarray(x) for x in arrays]
-        places = [i for i, x in enumerate(tensors) if x is not None and i not in self.fixed]
+        places = [
+            i
+            for i, x in enumerate(tensors)
+            if x is not None and i not in self.undifferentiated_inputs
+        ]
 
         def function(*xs: plugrad.Tensor) -> plugrad.Tensor:
             given = dict(zip(places, xs, strict=True))
-            return self.differentiable(*[given.get(i, x) for i, x in enumerate(tensors)])
+            return self.join_results(*[given.get(i, x) for i, x in enumerate(tensors)])
 
         function.__name__ = str(self)
         return [function, *[tensors[i] for i in places]]
 
     def check_derivatives_against_cpu(self, arrays: Sequence[Array | None]) -> None:
-        """Compare the first and second derivatives with the cpu's in double precision."""
-        here = self.derivatives(arrays)
+        """Compare the first and second derivatives with the double-precision ones of the cpu."""
+        here = self.derivative_arrays(arrays)
         there = compute_once(
             lambda: self.derivatives_on_cpu(arrays),
-            (self.op, self.attrs, self.before),
-            ("derivatives", *self.fixed),
+            (self.op, self.attrs, self.prepare_input),
+            ("derivatives", *self.undifferentiated_inputs),
             arrays,
         )
         for order, (mine, exact) in enumerate(zip(here, there, strict=True), 1):
@@ -315,15 +321,15 @@ class Case:
 
     def derivatives_on_cpu(self, arrays: Sequence[Array | None]) -> list[list[Array]]:
         with plugrad.use("cpu"):
-            return self.derivatives([x if x is None else as_double(x) for x in arrays])
+            return self.derivative_arrays([x if x is None else as_double(x) for x in arrays])
 
-    def derivatives(self, arrays: Sequence[Array | None]) -> list[list[Array]]:
-        """Return the values of `derivative_tensors`."""
+    def derivative_arrays(self, arrays: Sequence[Array | None]) -> list[list[Array]]:
+        """Return the arrays of `derivative_tensors`."""
         return [[g.numpy() for g in order] for order in self.derivative_tensors(arrays)]
 
     def derivative_tensors(self, arrays: Sequence[Array | None]) -> list[list[plugrad.Tensor]]:
-        """Return the gradients of the weighted result, and those of their weighted sum."""
-        function, *tensors = self.with_fixed(arrays)
+        """Return the gradients of a weighted sum of the result, and the gradients of a weighted sum of these."""
+        function, *tensors = self.differentiable_function(arrays)
         positions = tuple(i for i, x in enumerate(tensors) if x.dtype.is_inexact)
 
         def weighted(x: plugrad.Tensor) -> plugrad.Tensor:
@@ -340,38 +346,38 @@ class Case:
 
         return [list(order(*tensors)) for order in (first, second)]
 
-    def differentiable(self, *tensors: plugrad.Tensor | None) -> plugrad.Tensor:
-        """Return the op's floating results as one tensor; several are flattened and joined."""
-        if self.before is not None:
-            tensors = [self.before(x) for x in tensors]
+    def join_results(self, *tensors: plugrad.Tensor | None) -> plugrad.Tensor:
+        """Return the floating-point results as one tensor; several are flattened and concatenated."""
+        if self.prepare_input is not None:
+            tensors = [self.prepare_input(x) for x in tensors]
         result = self.op(*tensors, **self.attrs)
         if not isinstance(result, list | tuple):
             return result
         return plugrad.concat([x for x in result if x.dtype.is_inexact], axis=None)
 
 
-def lacking(dtypes: Iterable[str]) -> str:
-    """Return the dtypes that the active backend does not store."""
+def unsupported_dtypes(dtypes: Iterable[str]) -> str:
+    """Return the dtypes that the active backend does not support, as text."""
     return ", ".join(sorted(set(dtypes) - plugrad.which().backend.dtypes()))
 
 
-def plain(array: Array) -> plugrad.Tensor:
+def contiguous_tensor(array: Array) -> plugrad.Tensor:
     return plugrad.asarray(array)
 
 
-def transposed(array: Array) -> plugrad.Tensor:
-    """Return the same values, but with the elements in another order in memory."""
+def transposed_tensor(array: Array) -> plugrad.Tensor:
+    """Return a tensor of the same values with another order of the elements in memory."""
     order = tuple(reversed(range(array.ndim)))
     return plugrad.permute_dims(plugrad.asarray(array.transpose(order)), order)
 
 
-def reversed_twice(array: Array) -> plugrad.Tensor:
-    """Return the same values as the reverse of their reverse, which may be a view."""
+def twice_reversed_tensor(array: Array) -> plugrad.Tensor:
+    """Return a tensor of the same values, reversed twice, which may be a view."""
     return plugrad.flip(plugrad.asarray(np.flip(array)))
 
 
-def cut_out(array: Array) -> plugrad.Tensor:
-    """Return the same values as every second element from the middle of a larger tensor."""
+def strided_slice_tensor(array: Array) -> plugrad.Tensor:
+    """Return a tensor of the same values that is every second element of a slice of a larger tensor."""
     larger = np.ones([2 * n + 3 for n in array.shape], array.dtype)
     place = tuple(slice(1, 1 + 2 * n, 2) for n in array.shape)
     larger[place] = array
@@ -379,17 +385,17 @@ def cut_out(array: Array) -> plugrad.Tensor:
 
 
 LAYOUTS: Mapping[str, Callable[[Array], plugrad.Tensor]] = {
-    "plain": plain,
-    "transposed": transposed,
-    "reversed": reversed_twice,
-    "cut out": cut_out,
+    "plain": contiguous_tensor,
+    "transposed": transposed_tensor,
+    "reversed": twice_reversed_tensor,
+    "cut out": strided_slice_tensor,
 }
-VIEWS = tuple(name for name in LAYOUTS if name != "plain")
+VIEW_LAYOUTS = tuple(name for name in LAYOUTS if name != "plain")
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """A call that makes no sense, the error it raises, and what the message says."""
+class ErrorCase:
+    """A test case: an invalid call, the error that it raises, and words of the message."""
 
     call: Callable[[], Any]
     error: type[Exception]
@@ -407,8 +413,8 @@ class Refusal:
         assert not missing, f"{missing} not in {message!r}"
 
 
-def taking(cases: Sequence[Case], dtype: str = "float32") -> list[Case]:
-    """Return the cases that take inputs of a dtype."""
+def cases_with_dtype(cases: Sequence[Case], dtype: str = "float32") -> list[Case]:
+    """Return the cases whose first input may have a dtype."""
     return [case for case in cases if dtype in case.dtypes]
 
 
@@ -416,26 +422,26 @@ def taking(cases: Sequence[Case], dtype: str = "float32") -> list[Case]:
 
 
 @cache
-def from_table(family: str) -> tuple[Case, ...]:
-    """Return the rows of the conformance kit about a family's kernels as cases.
+def conformance_cases(family: str) -> tuple[Case, ...]:
+    """Return the cases of the conformance kit for the kernels of a family.
 
     Edge cases of elementwise kernels are left to the kit: tests here choose shapes and values themselves.
     """
     return tuple(
-        from_row(row)
+        case_from_row(row)
         for row in rows()
         if row.kernel.family == family and not (row.is_edge and row.kernel.is_elementwise)
     )
 
 
-def from_row(row: Row) -> Case:
-    """Return a row as a case of its op, or of the kernel itself if there is no op that is like it.
+def case_from_row(row: Row) -> Case:
+    """Return a case of the conformance kit as a case of the kernel's op, or of the kernel if no op matches.
 
     What an elementwise kernel is given has no shape of its own: tests choose shapes.
     """
     attrs = "".join(f" {key}={value}" for key, value in row.attrs.items())
     return Case(
-        op_of(row),
+        matching_op(row),
         lambda *arrays, **_: row.reference(*arrays),
         [
             x and Domain(x.draw, "" if x.dtype == ROW_DTYPE else x.dtype, x.allowed_range)
@@ -444,31 +450,35 @@ def from_row(row: Row) -> Case:
         () if row.kernel.is_elementwise else [() if x is None else x.shape for x in row.inputs],
         row.attrs,
         row.tested_dtypes,
-        is_differentiable=is_differentiable(row if has_values(row) else replace(row, is_edge=False))
-        or is_constant_in_pieces(row),
-        fixed=[
+        is_differentiable=is_differentiable(
+            row if has_nonempty_arrays(row) else replace(row, is_edge=False)
+        )
+        or is_piecewise_constant(row),
+        undifferentiated_inputs=[
             i
             for i, x in enumerate(row.inputs)
             if i in row.undifferentiated_inputs or (x and x.dtype != ROW_DTYPE)
         ],
         is_sum=not row.kernel.is_elementwise,
-        name=f"{name_of(row.kernel)}{attrs}".replace(", ", ","),
+        name=f"{contract_name(row.kernel)}{attrs}".replace(", ", ","),
         is_special=row.is_special,
         kernel=row.kernel,
-        before=row.prepare_input,
-        settled=row.canonicalize,
-        factor=row.tolerance_factor,
+        prepare_input=row.prepare_input,
+        canonicalize=row.canonicalize,
+        tolerance_factor=row.tolerance_factor,
     )
 
 
-def has_values(row: Row) -> bool:
-    """Whether a row is about the values of its inputs: it does not have an empty one, or a number."""
+def has_nonempty_arrays(row: Row) -> bool:
+    """Whether no input of a case is empty or 0-d."""
     return all(x is None or (x.shape and 0 not in x.shape) for x in row.inputs)
 
 
-def is_constant_in_pieces(row: Row) -> bool:
-    """Whether the gradient of a row is 0 although its results are floats, as for floor."""
-    if not (row.kernel.is_elementwise and row.is_smooth and set(FLOATS) & set(row.tested_dtypes)):
+def is_piecewise_constant(row: Row) -> bool:
+    """Whether the result of a case is floating but its gradient is 0, as for floor."""
+    if not (
+        row.kernel.is_elementwise and row.is_smooth and set(FLOAT_DTYPES) & set(row.tested_dtypes)
+    ):
         return False
     inputs = [
         Shaped((), as_dtype("float32" if x.dtype == ROW_DTYPE else x.dtype)) for x in row.inputs
@@ -476,40 +486,40 @@ def is_constant_in_pieces(row: Row) -> bool:
     return row.kernel.infer(*inputs, **row.attributes("float32")).dtype.is_inexact
 
 
-def name_of(kernel: Kernel[..., Any]) -> str:
-    """Return what a kernel is called in the module of its family."""
+def contract_name(kernel: Kernel[..., Any]) -> str:
+    """Return the name of a kernel's contract in the module of its family."""
     module = import_module(kernel.rule.__module__)
     return next(name for name, value in vars(module).items() if value is kernel)
 
 
-def op_of(row: Row) -> Callable[..., Any]:
-    """Return the op that a row names, or else the one that is called like the kernel and in the same way.
+def matching_op(row: Row) -> Callable[..., Any]:
+    """Return the op that a case names, or the op with the name and the parameters of the kernel.
 
     Without either it is the kernel.
     """
     kernel, op = row.kernel, row.op
     if op is None:
-        pages = [public(plugrad, kernel.family), plugrad]
-        named = [page and public(page, name_of(kernel)) for page in pages]
-        op = next((op for op in named if is_called_like(op, row)), kernel)
-    return joined(op) if kernel.is_variadic and op is not kernel else op
+        pages = [public_attribute(plugrad, kernel.family), plugrad]
+        named = [page and public_attribute(page, contract_name(kernel)) for page in pages]
+        op = next((op for op in named if has_parameters_of_kernel(op, row)), kernel)
+    return with_varargs(op) if kernel.is_variadic and op is not kernel else op
 
 
-def public(page: Any, name: str) -> Any:
-    """Return what a public page has under a name, or None.
+def public_attribute(page: Any, name: str) -> Any:
+    """Return the public attribute of a module with a name, or None.
 
     Asking the page for a name that it lacks would search for similar ones.
     """
-    return getattr(page, name) if name in names_on(page) else None
+    return getattr(page, name) if name in module_names(page) else None
 
 
 @cache
-def names_on(page: Any) -> frozenset[str]:
+def module_names(page: Any) -> frozenset[str]:
     return frozenset(dir(page))
 
 
-def is_called_like(op: Any, row: Row) -> bool:
-    """Whether an op takes the inputs and the attributes of a row as its kernel does."""
+def has_parameters_of_kernel(op: Any, row: Row) -> bool:
+    """Whether an op takes the inputs and the attributes of a case as its kernel does."""
     if not inspect.isfunction(op) or (row.kernel.takes_list and not row.kernel.is_variadic):
         return False
     inputs = [None] if row.kernel.is_variadic else row.inputs
@@ -520,11 +530,11 @@ def is_called_like(op: Any, row: Row) -> bool:
     return True
 
 
-def joined(op: Callable[..., Any]) -> Callable[..., Any]:
-    """Return an op of a list of tensors as a function of tensors one by one."""
+def with_varargs(op: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of several tensors, given an op of a list of tensors."""
 
     @wraps(op)
-    def of_each(*tensors: plugrad.Tensor, **attrs: Any) -> Any:
+    def call_with_list(*tensors: plugrad.Tensor, **attrs: Any) -> Any:
         return op(list(tensors), **attrs)
 
-    return of_each
+    return call_with_list

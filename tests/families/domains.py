@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Draw = Callable[[np.random.Generator, tuple[int, ...], str], NDArray[Any]]
+DrawFunction = Callable[[np.random.Generator, tuple[int, ...], str], NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class Domain:
-    """Draws an array of a shape and dtype; `dtype` is set for inputs that have always the same.
+    """A distribution of the elements of an input; `dtype` is set if the input always has the same dtype.
 
     The contract allows the numbers between the two in `allowed`.
     """
 
-    draw: Draw
+    draw: DrawFunction
     dtype: str = ""
     allowed: tuple[float, float] = (-np.inf, np.inf)
 
@@ -32,7 +32,7 @@ def uniform(
     margin: float = 0.1,
     without: Sequence[int] = (),
 ) -> Domain:
-    """Numbers between two bounds.
+    """Uniformly distributed numbers between two bounds.
 
     Args:
         low: the lower bound.
@@ -59,25 +59,25 @@ def uniform(
     return Domain(draw)
 
 
-def whole(low: int, high: int, dtype: str = "int32") -> Domain:
-    """Whole numbers from `low` to `high`, both included, of one dtype."""
+def integers(low: int, high: int, dtype: str = "int32") -> Domain:
+    """Integers of one dtype from `low` to `high`, both included."""
     return Domain(lambda rng, shape, _: rng.integers(low, high, shape, dtype, endpoint=True), dtype)
 
 
-def few(low: int, high: int) -> Domain:
-    """Whole numbers from `low` to `high`, both included, of the row's dtype: many of them are equal."""
+def repeated_integers(low: int, high: int) -> Domain:
+    """Integers from `low` to `high`, both included, of the dtype of the case; many of them are equal."""
     return Domain(
         lambda rng, shape, dtype: rng.integers(low, high, shape, endpoint=True).astype(dtype)
     )
 
 
-def flags() -> Domain:
+def bools() -> Domain:
     """Bools."""
     return Domain(lambda rng, shape, _: rng.integers(0, 2, shape).astype(bool), "bool")
 
 
-def different(step: float = 0.25) -> Domain:
-    """Numbers around 0 in random order, no two closer than `step`."""
+def distinct(step: float = 0.25) -> Domain:
+    """Numbers around 0 in random order, of which any two differ by at least `step`."""
 
     def draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
         count = int(np.prod(shape))
@@ -87,8 +87,8 @@ def different(step: float = 0.25) -> Domain:
     return Domain(draw)
 
 
-def words(*choices: str) -> Domain:
-    """Strings: the given ones in random order, or a few short ones."""
+def strings(*choices: str) -> Domain:
+    """Strings: the given ones in random order, or some short ones."""
     text = np.dtypes.StringDType()
     strings = np.array(choices or ("a", "b", "ab", "", "é"), text)
     return Domain(
@@ -97,6 +97,6 @@ def words(*choices: str) -> Domain:
     )
 
 
-def these(values: Any) -> Domain:
+def constant(values: Any) -> Domain:
     """The given values, whatever the shape."""
     return Domain(lambda rng, shape, dtype: np.asarray(values).astype(dtype))

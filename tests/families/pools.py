@@ -8,20 +8,20 @@ from families.case import Case
 from families.domains import Domain, uniform
 
 
-def complete(attrs, axes):
-    """Return the attributes of an op as its kernel gets them."""
-    size = windows.each(attrs["window_size"], axes)
+def kernel_attributes(attrs, axes):
+    """Return the attributes of a pooling op as its kernel takes them."""
+    size = windows.per_axis(attrs["window_size"], axes)
     return {
         "window_size": size,
-        "strides": windows.each(attrs.get("strides", size), axes),
-        "padding": windows.pairs(attrs.get("padding", "valid"), axes),
+        "strides": windows.per_axis(attrs.get("strides", size), axes),
+        "padding": windows.padding_pairs(attrs.get("padding", "valid"), axes),
         "dim_rounding_mode": attrs.get("dim_rounding_mode"),
     }
 
 
 def gradient_cases(kernels, attrs, images, ties=False):
-    """Return the cases of the gradients of the largest element and of the average."""
-    attrs = complete(attrs, len(images) - 2)
+    """Return the cases of the gradients of max pooling and average pooling."""
+    attrs = kernel_attributes(attrs, len(images) - 2)
     x = np.random.default_rng(1).permutation(int(np.prod(images))).reshape(images) / 4
     x = x % 3 if ties else x
     y = windows.max_pool(x, **attrs)
@@ -30,22 +30,24 @@ def gradient_cases(kernels, attrs, images, ties=False):
     largest, average = kernels
     return [
         Case(
-            *(windows.by_name(largest), windows.max_pool_gradient),
+            *(windows.run_kernel_by_name(largest), windows.max_pool_gradient),
             *([dy, *known], [y.shape, images, y.shape], attrs),
         ),
         Case(
-            *(windows.by_name(average), windows.avg_pool_gradient),
+            *(windows.run_kernel_by_name(average), windows.avg_pool_gradient),
             *([dy, known[0]], [y.shape, images], attrs),
         ),
     ]
 
 
-def check_second_order(case, rng, backend):
-    """Differentiate a gradient kernel for dy, in which it is linear; the images stay."""
+def check_gradient_kernel(case, rng, backend):
+    """Check the gradient of a gradient kernel with respect to dy; the images are fixed."""
     fixed = case.draw(rng, "float64")[1:]
 
-    def of_dy(dy, **attrs):
+    def gradient_kernel_of_dy(dy, **attrs):
         rest = [plugrad.asarray(x.astype(str(dy.dtype)), device=dy.device) for x in fixed]
         return case.op(dy, *rest, **attrs)
 
-    Case(of_dy, of_dy, case.domains[:1], case.shapes[:1], case.attrs).check_gradient(rng, backend)
+    Case(
+        gradient_kernel_of_dy, gradient_kernel_of_dy, case.domains[:1], case.shapes[:1], case.attrs
+    ).check_gradient(rng, backend)

@@ -11,8 +11,8 @@ mp.mp.dps = 60
 RNG = np.random.default_rng(34)
 
 
-def find_logarithm(x):
-    """Return the logarithm of a matrix, by a series if it is the identity and what is above the diagonal."""
+def matrix_logarithm(x):
+    """Return the logarithm of a matrix, by a series if its diagonal part is the identity."""
     n, exact = len(x), mp.matrix(x.tolist())
     if np.array_equal(np.tril(x), np.eye(n)):
         rest, found = exact - mp.eye(n), mp.zeros(n)
@@ -26,8 +26,8 @@ def find_logarithm(x):
     return [[float(mp.re(found[i, j])) for j in range(n)] for i in range(n)]
 
 
-def draw_matrices(n):
-    """Return a matrix of each kind whose logarithm is real."""
+def random_matrices(n):
+    """Return a matrix of each kind that has a real logarithm."""
     a = RNG.normal(size=(n, n))
     turn = np.linalg.qr(RNG.normal(size=(n, n)))[0]
     planes = [[[np.cos(t), -np.sin(t)], [np.sin(t), np.cos(t)]] for t in RNG.uniform(-3, 3, n // 2)]
@@ -43,10 +43,10 @@ def draw_matrices(n):
 
 
 if __name__ == "__main__":
-    recorded = {}
+    logarithms = {}
     for n in (2, 4, 4, 6):
-        for kind, x in draw_matrices(n).items():
-            both = {"x": x.tolist(), "logarithm": find_logarithm(x)}
-            recorded.setdefault(kind, []).append(both)
+        for kind, x in random_matrices(n).items():
+            matrix_and_logarithm = {"x": x.tolist(), "logarithm": matrix_logarithm(x)}
+            logarithms.setdefault(kind, []).append(matrix_and_logarithm)
     path = Path(__file__).parent / "logarithms.json"
-    path.write_text(json.dumps(recorded) + "\n", "utf-8")
+    path.write_text(json.dumps(logarithms) + "\n", "utf-8")

@@ -5,14 +5,14 @@ import pytest
 from scipy.special import expit
 
 import plugrad
-from families.case import Case, Refusal, from_table
+from families.case import Case, ErrorCase, conformance_cases
 from families.domains import uniform
 from plugrad.errors import ArgumentError, ArgumentValueError, AxisError, DTypeError, ShapeError
 from plugrad.kernels import activation
 from plugrad.testing import check_gradient
 
 any_number = uniform(-3, 3)
-EXTRAS = [
+EXTRA_CASES = [
     Case(plugrad.log_sigmoid, lambda x: -np.logaddexp(-x, 0), [any_number]),
     Case(
         plugrad.leaky_relu,
@@ -53,14 +53,14 @@ EXTRAS = [
         attrs={"threshold": 1.0},
     ),
 ]
-CASES = [*from_table("activation"), *EXTRAS]
-OF_ONE = [case for case in CASES if len(case.domains) == 1]
-OF_TWO = [case for case in CASES if len(case.domains) == 2]
+CASES = [*conformance_cases("activation"), *EXTRA_CASES]
+UNARY_CASES = [case for case in CASES if len(case.domains) == 1]
+BINARY_CASES = [case for case in CASES if len(case.domains) == 2]
 SHAPES = [[(3, 5)], [(7,)], [()], [(1, 1)], [(0,)], [(2, 0, 3)], [(70_001,)]]
-SPECIALS = np.array([np.nan, np.inf, -np.inf, 0.0, 1.0, -1.0, 2.5, -2.5, 6.0], "float32")
-EXTREMES = np.array([-200, -100, -89, -60, -30, -15, 15, 30, 60, 89, 100, 200], "float32")
-TINY = np.array([-1e-2, -3e-4, -1e-5, -1e-8, 1e-8, 1e-5, 3e-4, 1e-2], "float32")
-BROADCAST = [
+SPECIAL_VALUES = np.array([np.nan, np.inf, -np.inf, 0.0, 1.0, -1.0, 2.5, -2.5, 6.0], "float32")
+LARGE_VALUES = np.array([-200, -100, -89, -60, -30, -15, 15, 30, 60, 89, 100, 200], "float32")
+SMALL_VALUES = np.array([-1e-2, -3e-4, -1e-5, -1e-8, 1e-8, 1e-5, 3e-4, 1e-2], "float32")
+BROADCAST_SHAPES = [
     ((3, 5), (3, 5)),
     ((3, 5), (5,)),
     ((5,), (3, 5)),
@@ -72,15 +72,15 @@ BROADCAST = [
 ]
 
 
-@pytest.mark.parametrize("case", OF_ONE, ids=str)
+@pytest.mark.parametrize("case", UNARY_CASES, ids=str)
 def test_values(case, backend, rng):
-    for shaped in case.in_shapes(*SHAPES):
+    for shaped in case.expand_shapes(*SHAPES):
         shaped.check_values(rng)
 
 
-@pytest.mark.parametrize("case", OF_TWO, ids=str)
+@pytest.mark.parametrize("case", BINARY_CASES, ids=str)
 def test_values_with_broadcasting(case, backend, rng):
-    for shaped in case.in_shapes(*BROADCAST):
+    for shaped in case.expand_shapes(*BROADCAST_SHAPES):
         shaped.check_values(rng)
 
 
@@ -89,7 +89,7 @@ def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", [c for c in OF_ONE if c.wants_floats], ids=str)
+@pytest.mark.parametrize("case", [c for c in UNARY_CASES if c.converts_integers_to_floats], ids=str)
 def test_whole_numbers_become_float32(case, backend):
     whole = np.array([0, 1, 2, 3], "int32")
     result = case.op(plugrad.asarray(whole), **case.attrs)
@@ -103,24 +103,24 @@ def test_values_of_views(case, backend, rng):
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_special_values(case, backend):
-    case.check_special_values(SPECIALS)
+    case.check_special_values(SPECIAL_VALUES)
 
 
-@pytest.mark.parametrize("case", OF_ONE, ids=str)
+@pytest.mark.parametrize("case", UNARY_CASES, ids=str)
 def test_large_arguments(case, backend):
-    case.check_values_of([EXTREMES])
+    case.check_values_of_arrays([LARGE_VALUES])
 
 
-@pytest.mark.parametrize("case", OF_ONE, ids=str)
+@pytest.mark.parametrize("case", UNARY_CASES, ids=str)
 def test_small_arguments(case, backend):
-    result = case.op(plugrad.asarray(TINY), **case.attrs).numpy()
-    expected = case.reference(TINY.astype("float64"), **case.attrs)
+    result = case.op(plugrad.asarray(SMALL_VALUES), **case.attrs).numpy()
+    expected = case.reference(SMALL_VALUES.astype("float64"), **case.attrs)
     np.testing.assert_allclose(result, expected, rtol=2e-6)
 
 
-@pytest.mark.parametrize("case", [c for c in OF_ONE if "complex64" not in c.dtypes], ids=str)
+@pytest.mark.parametrize("case", [c for c in UNARY_CASES if "complex64" not in c.dtypes], ids=str)
 def test_complex_numbers_are_refused(case, rng):
-    """Only the cpu has them, and only the logistic function has a meaning for them."""
+    """Only the cpu supports complex numbers, and of the activations only sigmoid is defined for them."""
     with plugrad.use("cpu"):
         x = plugrad.asarray(any_number.draw(rng, (3, 5), "complex64"))
         with pytest.raises(DTypeError, match="complex64"):
@@ -133,7 +133,7 @@ def test_gradient(case, backend, rng):
 
 
 @pytest.mark.parametrize("shapes", [((2, 3), (3,)), ((2, 1), (1, 3)), ((), (2, 3))], ids=str)
-@pytest.mark.parametrize("case", OF_TWO, ids=str)
+@pytest.mark.parametrize("case", BINARY_CASES, ids=str)
 def test_gradient_under_broadcasting(case, shapes, backend, rng):
     case.with_shapes(*shapes).check_gradient(rng, backend)
 
@@ -171,23 +171,23 @@ def test_gradient_of_relu6_at_6(backend):
     assert plugrad.grad(plugrad.relu6)(plugrad.asarray(6.0)).item() == 0
 
 
-REFUSALS = [
-    Refusal(lambda: plugrad.relu([True]), DTypeError, ["relu", "bool", "float32", "astype"]),
-    Refusal(lambda: plugrad.relu(None), ArgumentError, ["relu", "NoneType", "tensor"]),
-    Refusal(
+ERROR_CASES = [
+    ErrorCase(lambda: plugrad.relu([True]), DTypeError, ["relu", "bool", "float32", "astype"]),
+    ErrorCase(lambda: plugrad.relu(None), ArgumentError, ["relu", "NoneType", "tensor"]),
+    ErrorCase(
         lambda: plugrad.prelu(plugrad.zeros((2, 3)), plugrad.zeros((4,))),
         ShapeError,
         ["(2, 3)", "(4,)", "do not broadcast"],
     ),
-    Refusal(lambda: plugrad.glu(plugrad.zeros((2, 3))), ShapeError, ["glu", "(2, 3)", "even"]),
-    Refusal(lambda: plugrad.glu(plugrad.zeros((2, 3)), 2), AxisError, ["glu", "axis=2"]),
-    Refusal(
+    ErrorCase(lambda: plugrad.glu(plugrad.zeros((2, 3))), ShapeError, ["glu", "(2, 3)", "even"]),
+    ErrorCase(lambda: plugrad.glu(plugrad.zeros((2, 3)), 2), AxisError, ["glu", "axis=2"]),
+    ErrorCase(
         lambda: plugrad.hard_shrink([1.0], -1), ArgumentValueError, ["hard_shrink", "threshold=-1"]
     ),
-    Refusal(lambda: plugrad.soft_shrink([1.0], "x"), ArgumentError, ["soft_shrink", "threshold"]),
-    Refusal(lambda: plugrad.celu([1.0], 0), ArgumentValueError, ["celu", "alpha=0"]),
-    Refusal(lambda: plugrad.silu("a"), DTypeError, ["silu", "string"]),
-    Refusal(
+    ErrorCase(lambda: plugrad.soft_shrink([1.0], "x"), ArgumentError, ["soft_shrink", "threshold"]),
+    ErrorCase(lambda: plugrad.celu([1.0], 0), ArgumentValueError, ["celu", "alpha=0"]),
+    ErrorCase(lambda: plugrad.silu("a"), DTypeError, ["silu", "string"]),
+    ErrorCase(
         lambda: activation.elu_gradient.infer(plugrad.asarray([1]), plugrad.asarray([1])),
         DTypeError,
         ["EluGrad", "int32", "astype"],
@@ -195,6 +195,6 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-CONFTEST = Path(__file__).parents[1] / "conftest.py"
-TESTS = """
+CONFTEST_FILE = Path(__file__).parents[1] / "conftest.py"
+TEST_FILE_TEXT = """
 import plugrad, pytest
 
 def test_missing_kernel(backend):
@@ -34,9 +34,9 @@ def test_defect_of_another_backend(backend, rng):
 
 
 @pytest.fixture
-def run(tmp_path):
-    shutil.copy(CONFTEST, tmp_path)
-    (tmp_path / "test_it.py").write_text(TESTS)
+def run_pytest(tmp_path):
+    shutil.copy(CONFTEST_FILE, tmp_path)
+    (tmp_path / "test_it.py").write_text(TEST_FILE_TEXT)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = broken(backend, *, reason)\n")
 
     def pytest_on(*arguments: str, expected: str = "") -> subprocess.CompletedProcess[str]:
@@ -44,7 +44,9 @@ def run(tmp_path):
         environment = {
             **os.environ,
             "PLUGRAD_EXPECT_BACKENDS": expected,
-            "PYTHONPATH": os.pathsep.join([str(CONFTEST.parent), os.environ.get("PYTHONPATH", "")]),
+            "PYTHONPATH": os.pathsep.join(
+                [str(CONFTEST_FILE.parent), os.environ.to_host("PYTHONPATH", "")]
+            ),
         }
         return subprocess.run(
             command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
@@ -53,8 +55,8 @@ def run(tmp_path):
     return pytest_on
 
 
-def test_known_defects_are_strict_and_belong_to_one_backend(run):
-    done = run("--backend", "cpu", "-k", "defect")
+def test_known_defects_are_strict_and_belong_to_one_backend(run_pytest):
+    done = run_pytest("--backend", "cpu", "-k", "defect")
     assert "XFAIL test_it.py::test_known_defect[cpu] - it is wrong" in done.stdout
     assert (
         "FAILED test_it.py::test_mended_defect[cpu] - [XPASS(strict)] it was wrong" in done.stdout
@@ -62,12 +64,12 @@ def test_known_defects_are_strict_and_belong_to_one_backend(run):
     assert "PASSED test_it.py::test_defect_of_another_backend[cpu]" in done.stdout
 
 
-def test_a_missing_kernel_skips_unless_the_backend_is_expected(run):
-    done = run("--backend", "cpu", "-k", "missing")
+def test_a_missing_kernel_skips_unless_the_backend_is_expected(run_pytest):
+    done = run_pytest("--backend", "cpu", "-k", "missing")
     assert done.returncode == 0
     assert "1 skipped" in done.stdout
     assert "'Sin'" in done.stdout
-    done = run("--backend", "cpu", "-k", "missing", expected="cpu")
+    done = run_pytest("--backend", "cpu", "-k", "missing", expected="cpu")
     assert done.returncode == 1
     assert "KernelNotFound" in done.stdout
 
@@ -75,7 +77,7 @@ def test_a_missing_kernel_skips_unless_the_backend_is_expected(run):
 @pytest.mark.parametrize(
     ("arguments", "expected"), [((), "cpu,abacus"), (("--backend", "abacus"), "")]
 )
-def test_a_backend_that_is_expected_and_missing_fails_the_run(arguments, expected, run):
-    done = run(*arguments, expected=expected)
+def test_a_backend_that_is_expected_and_missing_fails_the_run(arguments, expected, run_pytest):
+    done = run_pytest(*arguments, expected=expected)
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
     assert "'abacus' is expected here: no installed plugin brings a backend" in done.stderr

@@ -10,40 +10,51 @@ from plugrad.testing.batched import check_batched
 from plugrad.testing.checks import NotClaimed, is_differentiable
 from plugrad.testing.tables import rows
 
-KERNELS_WITH_ROWS = list(dict.fromkeys(row.kernel.name for row in rows()))
-EVERY = {"cpu": 1, "wasm": 3}
+TESTED_KERNELS = list(dict.fromkeys(row.kernel.name for row in rows()))
+TEST_INTERVAL_BY_BACKEND = {"cpu": 1, "wasm": 3}
 """One of so many kernels runs on a backend: calls of the others take longer. The kit runs all of them."""
-FEW = 12
+DEFAULT_TEST_INTERVAL = 12
 
-FOLDED = {
+INEXACT_FAMILIES = {
     *("attention", "convolution", "convolution3d", "depthwise", "fused", "linalg"),
     "normalization",
 }
 """The families of which one call for all examples adds in another order than one for each."""
-PLACED = {
+INEXACT_KERNELS = {
     *("ApplyAdadelta", "ApplyAdam", "ApplyAdamax", "ApplyCenteredRMSProp", "ApplyMomentum"),
     *("ApplyRMSProp", "ComplexAbs", "CropAndResize", "Exp", "GatherV2Grad", "RandomNormal"),
 }
 """Others that, on some backend, compute what whole vectors leave over in another way, or add in any order."""
-ADDED = {"BroadcastTo", "Mean", "Prod", "SparseToDense", "Sum", "SylvesterSolve", "Variance"}
+KERNELS_WITH_INEXACT_GRADIENTS = {
+    "BroadcastTo",
+    "Mean",
+    "Prod",
+    "SparseToDense",
+    "Sum",
+    "SylvesterSolve",
+    "Variance",
+}
 """Those whose gradient adds, or gets the derivatives of sums, in another order."""
 
 
-def exactness(kernel):
-    """Return whether the values of a kernel, and its gradients, are those of the loop in all bits."""
-    is_exact = kernel.family not in FOLDED and kernel.name not in PLACED
-    return {"exact_values": is_exact, "exact_gradients": is_exact and kernel.name not in ADDED}
+def expected_exactness(kernel):
+    """Return whether the batched values and gradients of a kernel equal those of the loop bit by bit."""
+    is_exact = kernel.family not in INEXACT_FAMILIES and kernel.name not in INEXACT_KERNELS
+    return {
+        "exact_values": is_exact,
+        "exact_gradients": is_exact and kernel.name not in KERNELS_WITH_INEXACT_GRADIENTS,
+    }
 
 
-@pytest.mark.parametrize("name", KERNELS_WITH_ROWS)
+@pytest.mark.parametrize("name", TESTED_KERNELS)
 def test_rows(name, backend):
-    if KERNELS_WITH_ROWS.index(name) % EVERY.get(backend, FEW):
+    if TESTED_KERNELS.index(name) % TEST_INTERVAL_BY_BACKEND.get(backend, DEFAULT_TEST_INTERVAL):
         pytest.skip(f"a part of the kernels runs on {backend}; plugrad-test runs all of them")
     found = [row for row in rows() if row.kernel.name == name]
     smooth = [row for row in found if is_differentiable(row)]
     for row in found if backend == "cpu" else (smooth or found)[:1]:
         try:
-            check_batched(row, open_backend(backend), **exactness(row.kernel))
+            check_batched(row, open_backend(backend), **expected_exactness(row.kernel))
         except NotClaimed as reason:
             pytest.skip(str(reason))
 

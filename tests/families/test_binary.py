@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import plugrad
-from families.case import FLOATS, Case, Refusal, from_table, taking
-from families.domains import different, these, uniform, whole
+from families.case import FLOAT_DTYPES, Case, ErrorCase, cases_with_dtype, conformance_cases
+from families.domains import constant, distinct, integers, uniform
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 from plugrad.kernels import binary
 
@@ -19,21 +19,21 @@ any_number = uniform(-3, 3)
 away_from_0 = uniform(-3, 3, avoid=(0,))
 two_numbers = [any_number, any_number]
 
-CLIPPED = Case(
+CLIP_CASE = Case(
     lambda x, low, high: plugrad.clip(x, low, high),
     np.clip,
     [uniform(-3, 3, avoid=(-1.2, 1.2), margin=0.3), uniform(-1.4, -1), uniform(1, 1.4)],
-    dtypes=FLOATS,
+    dtypes=FLOAT_DTYPES,
     name="clip between tensors",
     is_special=False,  # the bounds would be in the wrong order
 )
-EXTRAS = [
+EXTRA_CASES = [
     Case(plugrad.div_no_nan, np_div_no_nan, [any_number, uniform(0.4, 3)]),
     Case(plugrad.copysign, np.copysign, [away_from_0, away_from_0]),
-    CLIPPED,
+    CLIP_CASE,
 ]
-CASES = [*from_table("binary"), *EXTRAS]
-DIFFERENTIABLE = [case for case in CASES if case.is_differentiable]
+CASES = [*conformance_cases("binary"), *EXTRA_CASES]
+DIFFERENTIABLE_CASES = [case for case in CASES if case.is_differentiable]
 
 SHAPES = {
     2: [
@@ -63,28 +63,28 @@ SHAPES = {
         ((2, 0), (2, 0), (2, 0)),
     ],
 }
-STRETCHED = {
+BROADCAST_SHAPES = {
     2: [((2, 3), (3,)), ((2, 1), (1, 3)), ((), (2, 3)), ((2, 3), (1,)), ((1, 2, 1), (3, 1, 2))],
     3: [((3, 4), (), (4,)), ((4,), (3, 1), ()), ((), (3, 4), (3, 4))],
 }
-SPECIALS = np.array([np.nan, np.inf, -np.inf, 0.0, 1.0, -1.0, 2.5, -2.5], "float32")
+SPECIAL_VALUES = np.array([np.nan, np.inf, -np.inf, 0.0, 1.0, -1.0, 2.5, -2.5], "float32")
 
 
-def broadcasts(case):
+def supports_broadcasting(case):
     return case.kernel is not binary.add_n
 
 
-def shapes_of(case):
-    """Return the choices of shapes for the inputs of a case."""
-    if broadcasts(case):
+def input_shape_choices(case):
+    """Return the choices of input shapes for a case."""
+    if supports_broadcasting(case):
         return SHAPES[len(case.domains)]
     return [[shape] * len(case.domains) for shape in [(3, 5), (7,), (), (2, 0)]]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_values(case, backend, rng):
-    for shapes in shapes_of(case):
-        case.with_shapes(*shapes).check_values(rng, case.main)
+    for shapes in input_shape_choices(case):
+        case.with_shapes(*shapes).check_values(rng, case.main_dtype)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -94,15 +94,15 @@ def test_values_of_other_dtypes(case, backend, rng):
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_values_of_views(case, backend, rng):
-    is_pair = len(case.domains) == 2 and broadcasts(case)
+    is_pair = len(case.domains) == 2 and supports_broadcasting(case)
     choices = [((3, 5), (3, 5)), ((4, 3, 5), (3, 1)), ((5,), (3, 5))]
     for shapes in choices if is_pair else [[(3, 5)] * len(case.domains)]:
-        case.with_shapes(*shapes).check_values_of_views(rng, case.main)
+        case.with_shapes(*shapes).check_values_of_views(rng, case.main_dtype)
 
 
-@pytest.mark.parametrize("case", [c for c in taking(CASES) if c.is_special], ids=str)
+@pytest.mark.parametrize("case", [c for c in cases_with_dtype(CASES) if c.is_special], ids=str)
 def test_special_values(case, backend):
-    case.check_special_values(SPECIALS)
+    case.check_special_values(SPECIAL_VALUES)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_many_elements(shapes, backend, rng):
 def test_short_rows_and_outer_results_have_the_values_of_materialized_operands(
     shapes, backend, rng
 ):
-    dtypes = [dtype for dtype in FLOATS if dtype in plugrad.which().backend.dtypes()]
+    dtypes = [dtype for dtype in FLOAT_DTYPES if dtype in plugrad.which().backend.dtypes()]
     for op in (plugrad.add, plugrad.subtract, plugrad.multiply, plugrad.divide):
         for dtype in dtypes:
             a, b = (plugrad.asarray(rng.uniform(1, 3, shape).astype(dtype)) for shape in shapes)
@@ -149,7 +149,7 @@ def test_a_condition_chooses_parts(backend, rng):
 
 def test_clip_between_tensors(backend, rng):
     for shapes in [((3, 5), (5,), ()), ((5,), (3, 1), (3, 5)), ((3, 5), (), (3, 1))]:
-        CLIPPED.with_shapes(*shapes).check_values(rng)
+        CLIP_CASE.with_shapes(*shapes).check_values(rng)
     x = plugrad.asarray([-3, 0, 5])
     assert plugrad.clip(x, plugrad.asarray([-1, 1, 9]), 7).tolist() == [-1, 1, 7]
     assert plugrad.clip(x, min=[-1, -2, -3]).tolist() == [-1, 0, 5]
@@ -189,7 +189,7 @@ def test_copysign_takes_the_sign_of_0_and_nan(backend):
 
 
 def test_whole_numbers_are_divided_as_float32(backend, rng):
-    case = Case(plugrad.divide, np.divide, [whole(-9, 9), whole(1, 5)], result="float32")
+    case = Case(plugrad.divide, np.divide, [integers(-9, 9), integers(1, 5)], result="float32")
     case.check_values(rng)
 
 
@@ -236,25 +236,27 @@ def test_dtypes_are_promoted(a, b, result, backend, rng):
         Case(plugrad.add, np.add, []).compare(got, np.add(left, right, dtype="float64"), result)
 
 
-@pytest.mark.parametrize("case", DIFFERENTIABLE, ids=str)
+@pytest.mark.parametrize("case", DIFFERENTIABLE_CASES, ids=str)
 def test_gradient(case, backend, rng):
     case.check_gradient(rng, backend)
 
 
-@pytest.mark.parametrize("case", [c for c in DIFFERENTIABLE if broadcasts(c)], ids=str)
+@pytest.mark.parametrize(
+    "case", [c for c in DIFFERENTIABLE_CASES if supports_broadcasting(c)], ids=str
+)
 def test_gradient_under_broadcasting(case, backend, rng):
-    for shapes in STRETCHED[len(case.domains)]:
+    for shapes in BROADCAST_SHAPES[len(case.domains)]:
         case.with_shapes(*shapes).check_gradient(rng, backend)
 
 
 @pytest.mark.parametrize("op", [plugrad.maximum, plugrad.minimum, plugrad.squared_difference])
-@pytest.mark.parametrize("shapes", STRETCHED[2], ids=str)
+@pytest.mark.parametrize("shapes", BROADCAST_SHAPES[2], ids=str)
 def test_gradient_of_mixed_operands_under_broadcasting(op, shapes, backend, rng):
-    """Now one operand is the larger one, now the other."""
+    """Some elements of each operand are larger than those of the other."""
     size = int(np.prod(shapes[0]))
-    both = different().draw(rng, (size + int(np.prod(shapes[1])),), "float64") * 0.3
+    both = distinct().draw(rng, (size + int(np.prod(shapes[1])),), "float64") * 0.3
     a, b = both[:size].reshape(shapes[0]), both[size:].reshape(shapes[1])
-    Case(op, op, [these(a), these(b)]).check_gradient(rng, backend)
+    Case(op, op, [constant(a), constant(b)]).check_gradient(rng, backend)
 
 
 @pytest.mark.parametrize(
@@ -313,27 +315,27 @@ def test_gradients_where_a_formula_would_divide_0_by_0(backend):
         assert [g.item() for g in gradients] == expected
 
 
-REFUSALS = [
-    Refusal(
+ERROR_CASES = [
+    ErrorCase(
         lambda: plugrad.add(plugrad.zeros((2, 3)), plugrad.zeros((4,))),
         ShapeError,
         ["(2, 3)", "(4,)", "do not broadcast", "equal or 1"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.where([1.0, 0.0], 1.0, 2.0),
         DTypeError,
         ["condition", "float32", "bool"],
     ),
-    Refusal(lambda: plugrad.logical_and(["a"], True), DTypeError, ["logical_and", "string"]),
-    Refusal(lambda: plugrad.add([True], [False]), DTypeError, ["add", "bool", "astype"]),
-    Refusal(lambda: plugrad.add(None, 1), ArgumentError, ["add", "NoneType", "tensor"]),
-    Refusal(lambda: plugrad.add_n([]), ArgumentValueError, ["add_n", "empty", "at least one"]),
-    Refusal(
+    ErrorCase(lambda: plugrad.logical_and(["a"], True), DTypeError, ["logical_and", "string"]),
+    ErrorCase(lambda: plugrad.add([True], [False]), DTypeError, ["add", "bool", "astype"]),
+    ErrorCase(lambda: plugrad.add(None, 1), ArgumentError, ["add", "NoneType", "tensor"]),
+    ErrorCase(lambda: plugrad.add_n([]), ArgumentValueError, ["add_n", "empty", "at least one"]),
+    ErrorCase(
         lambda: plugrad.add_n([plugrad.zeros((2,)), plugrad.zeros((3,))]),
         ShapeError,
         ["AddN", "(2,)", "(3,)"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.where([True, False], plugrad.zeros((3,)), 0.0),
         ShapeError,
         ["(2,)", "(3,)", "do not broadcast"],
@@ -341,6 +343,6 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import plugrad
-from families.case import Case, Refusal, from_table
-from families.domains import flags, uniform
+from families.case import Case, ErrorCase, conformance_cases
+from families.domains import bools, uniform
 from plugrad.errors import DTypeError, ShapeError
 
-WIDTHS = {"int8": 8, "uint8": 8, "int32": 32, "uint32": 32, "int64": 64}
-CASES = from_table("bitwise")
+BIT_WIDTHS = {"int8": 8, "uint8": 8, "int32": 32, "uint32": 32, "int64": 64}
+CASES = conformance_cases("bitwise")
 SHAPES = {
     1: [[(3, 5)], [(7,)], [()], [(2, 0, 3)], [(70_001,)]],
     2: [
@@ -30,7 +30,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_values(case, backend, rng):
-    for shaped in case.in_shapes(*SHAPES[len(case.domains)]):
+    for shaped in case.expand_shapes(*SHAPES[len(case.domains)]):
         shaped.check_values(rng, "int32")
 
 
@@ -44,7 +44,7 @@ def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng, "int32")
 
 
-@pytest.mark.parametrize("dtype", WIDTHS)
+@pytest.mark.parametrize("dtype", BIT_WIDTHS)
 def test_extreme_numbers(dtype, backend):
     if dtype not in plugrad.which().backend.dtypes():
         pytest.skip(f"{backend} has no {dtype}")
@@ -52,15 +52,15 @@ def test_extreme_numbers(dtype, backend):
     x = np.array([info.min, info.max, 0, 1, info.max - 1], dtype)
     for case in CASES:
         if "bool" in case.dtypes:  # it does not shift
-            case.check_values_of([x, x[::-1].copy()][: len(case.domains)], dtype)
+            case.check_values_of_arrays([x, x[::-1].copy()][: len(case.domains)], dtype)
 
 
-@pytest.mark.parametrize("dtype", WIDTHS)
+@pytest.mark.parametrize("dtype", BIT_WIDTHS)
 def test_shifts_by_all_the_bits_and_more(dtype, backend):
-    """Nothing is left but the sign, on the right; what C and WGSL do with such counts is another matter."""
+    """The result is 0, or the sign for a right shift; in C and WGSL such shifts are undefined."""
     if dtype not in plugrad.which().backend.dtypes():
         pytest.skip(f"{backend} has no {dtype}")
-    width, info = WIDTHS[dtype], np.iinfo(dtype)
+    width, info = BIT_WIDTHS[dtype], np.iinfo(dtype)
     x = plugrad.asarray(np.array([info.min, info.max, 1, 77], dtype))
     for count in (width, width + 1, 2 * width - 1, 2 * width, 127):
         counts = plugrad.asarray(np.array([count] * 4, dtype))
@@ -70,20 +70,20 @@ def test_shifts_by_all_the_bits_and_more(dtype, backend):
         arrays = [x.numpy(), np.array([count] * 4, dtype)]
         for case in CASES:
             if "bool" not in case.dtypes:
-                case.check_values_of(arrays, dtype)
+                case.check_values_of_arrays(arrays, dtype)
 
 
 def test_a_negative_count_does_not_trap(backend):
-    """Its result is undefined."""
+    """The result of such a shift is undefined."""
     counts = plugrad.asarray([-1, -32, -(2**31)])
     for op in (plugrad.bitwise_left_shift, plugrad.bitwise_right_shift):
         assert op(plugrad.asarray([1, -5, 7]), counts).shape == (3,)
 
 
-OPERATORS = [operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift]
+BITWISE_OPERATORS = [operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift]
 
 
-@pytest.mark.parametrize("symbol", OPERATORS)
+@pytest.mark.parametrize("symbol", BITWISE_OPERATORS)
 def test_operators(symbol, backend, rng):
     case = Case(symbol, symbol, [uniform(0, 100), uniform(0, 7)], dtypes=("int32",))
     case.check_values(rng, "int32")
@@ -93,9 +93,9 @@ def test_operators(symbol, backend, rng):
     assert symbol(x, 3).dtype == "int32"
 
 
-@pytest.mark.parametrize("symbol", OPERATORS[:3])
+@pytest.mark.parametrize("symbol", BITWISE_OPERATORS[:3])
 def test_operators_of_bools(symbol, backend, rng):
-    Case(symbol, symbol, [flags(), flags()], dtypes=("bool",)).check_values(rng, "bool")
+    Case(symbol, symbol, [bools(), bools()], dtypes=("bool",)).check_values(rng, "bool")
     assert symbol(True, plugrad.asarray([True, False])).dtype == "bool"
 
 
@@ -115,18 +115,18 @@ def test_whole_numbers_have_no_gradients(backend):
     assert gradient.tolist() == [1, 0]
 
 
-REFUSALS = [
-    Refusal(
+ERROR_CASES = [
+    ErrorCase(
         lambda: plugrad.bitwise_and([1.0], [2]), DTypeError, ["bitwise_and", "float32", "int32"]
     ),
-    Refusal(lambda: plugrad.bitwise_invert(1.5), DTypeError, ["bitwise_invert", "float32"]),
-    Refusal(
+    ErrorCase(lambda: plugrad.bitwise_invert(1.5), DTypeError, ["bitwise_invert", "float32"]),
+    ErrorCase(
         lambda: plugrad.bitwise_left_shift([True], [True]),
         DTypeError,
         ["bitwise_left_shift", "bool", "int32", "astype"],
     ),
-    Refusal(lambda: plugrad.asarray([1.0]) >> 1, DTypeError, ["bitwise_right_shift", "float32"]),
-    Refusal(
+    ErrorCase(lambda: plugrad.asarray([1.0]) >> 1, DTypeError, ["bitwise_right_shift", "float32"]),
+    ErrorCase(
         lambda: plugrad.bitwise_xor([1, 2, 3], [1, 2]),
         ShapeError,
         ["(3,)", "(2,)", "do not broadcast"],
@@ -134,6 +134,6 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()

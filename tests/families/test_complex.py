@@ -6,20 +6,22 @@ import numpy as np
 import pytest
 
 import plugrad
-from families.case import Refusal, from_table, lacking
+from families.case import ErrorCase, conformance_cases, unsupported_dtypes
 from plugrad.errors import DTypeError, ShapeError
 from plugrad.testing import check_gradient
 
-CASES = from_table("complex")
+CASES = conformance_cases("complex")
 
 
-def in_shapes(case):
-    return case.in_shapes(*[[shape] * len(case.domains) for shape in [(3, 5), (), (7, 1), (0, 2)]])
+def expand_shapes(case):
+    return case.expand_shapes(
+        *[[shape] * len(case.domains) for shape in [(3, 5), (), (7, 1), (0, 2)]]
+    )
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_values(case, backend, rng):
-    for shaped in in_shapes(case):
+    for shaped in expand_shapes(case):
         for dtype in case.dtypes:
             if dtype in plugrad.which().backend.dtypes():
                 shaped.check_values(rng, dtype)
@@ -27,17 +29,17 @@ def test_values(case, backend, rng):
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_values_of_views(case, backend, rng):
-    for shaped in in_shapes(case):
-        shaped.check_values_of_views(rng, case.main)
+    for shaped in expand_shapes(case):
+        shaped.check_values_of_views(rng, case.main_dtype)
 
 
 def require_complex64():
-    if missing := lacking(["complex64"]):
+    if missing := unsupported_dtypes(["complex64"]):
         pytest.skip(f"the backend does not store {missing}")
 
 
 def test_special_values(backend):
-    """Infinite and NaN parts stay where they are; the absolute value does not overflow."""
+    """Infinite and NaN parts stay in place; the absolute value does not overflow."""
     require_complex64()
     parts = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0], np.float32)
     z = plugrad.complex(parts, parts[::-1].copy())
@@ -49,7 +51,7 @@ def test_special_values(backend):
 
 
 def test_expm1_of_numbers_with_a_part_that_is_no_number(backend):
-    """As the array API standard defines it; NumPy's makes both parts NaN."""
+    """Results follow the array API standard; NumPy makes both parts NaN."""
     require_complex64()
     inf, nan = math.inf, math.nan
     cases = [
@@ -73,7 +75,7 @@ def test_expm1_of_numbers_with_a_part_that_is_no_number(backend):
 
 
 def test_sign_of_zeros_and_at_infinity(backend):
-    """An infinite part outweighs a finite one, as in NumPy, and a zero has no sign, as in the standard."""
+    """An infinite part dominates a finite one, as in NumPy; the sign of zero is zero, as in the standard."""
     require_complex64()
     zeros = np.array([complex(a, b) for a in (0.0, -0.0) for b in (0.0, -0.0)], np.complex64)
     assert not np.signbit(plugrad.sign(plugrad.asarray(zeros)).numpy().view(np.float32)).any()
@@ -95,7 +97,7 @@ def test_reshaping_leaves_the_original_alone():
     assert (z.shape, plugrad.real(z).shape, plugrad.imag(z).shape) == ((6,), (6,), (6,))
 
 
-HOLOMORPHIC = [
+HOLOMORPHIC_FUNCTIONS = [
     "square",
     "reciprocal",
     "sqrt",
@@ -119,13 +121,13 @@ HOLOMORPHIC = [
     "atanh",
     "sigmoid",
 ]
-Z = np.array([[0.4 + 0.3j, -0.6 + 0.5j], [0.7 - 0.4j, -0.3 - 0.8j]])
-W = np.array([[1.1 - 0.3j, 0.6 + 0.9j], [-0.7 + 0.4j, 0.8 + 0.2j]])
+COMPLEX_MATRIX = np.array([[0.4 + 0.3j, -0.6 + 0.5j], [0.7 - 0.4j, -0.3 - 0.8j]])
+OTHER_COMPLEX_MATRIX = np.array([[1.1 - 0.3j, 0.6 + 0.9j], [-0.7 + 0.4j, 0.8 + 0.2j]])
 
 
-@pytest.mark.parametrize("name", HOLOMORPHIC)
+@pytest.mark.parametrize("name", HOLOMORPHIC_FUNCTIONS)
 def test_gradients_of_functions_of_a_complex_number(name):
-    check_gradient(getattr(plugrad, name), Z)
+    check_gradient(getattr(plugrad, name), COMPLEX_MATRIX)
 
 
 @pytest.mark.parametrize(
@@ -142,20 +144,24 @@ def test_gradients_of_functions_of_a_complex_number(name):
     ids=lambda function: function.__name__,
 )
 def test_gradients_of_functions_of_two_complex_numbers(function):
-    check_gradient(function, Z, W)
-    check_gradient(function, Z, W[0] if function is not plugrad.matmul else W)
+    check_gradient(function, COMPLEX_MATRIX, OTHER_COMPLEX_MATRIX)
+    check_gradient(
+        function,
+        COMPLEX_MATRIX,
+        OTHER_COMPLEX_MATRIX[0] if function is not plugrad.matmul else OTHER_COMPLEX_MATRIX,
+    )
 
 
-@pytest.mark.parametrize("name", HOLOMORPHIC)
+@pytest.mark.parametrize("name", HOLOMORPHIC_FUNCTIONS)
 def test_values_and_gradients_in_single_precision(name, backend):
     require_complex64()
-    z = np.concatenate([Z.ravel(), [3 + 4j, -2.5 - 1e-3j]]).astype("complex64")
+    z = np.concatenate([COMPLEX_MATRIX.ravel(), [3 + 4j, -2.5 - 1e-3j]]).astype("complex64")
     function = getattr(plugrad, name)
     values = function(plugrad.asarray(z)).numpy()
     with plugrad.use("cpu"):
         exact = function(plugrad.asarray(z.astype("complex128"))).numpy()
     np.testing.assert_allclose(values, exact, rtol=2e-6)
-    check_gradient(function, Z.astype("complex64"), order=1, dtype="float32")
+    check_gradient(function, COMPLEX_MATRIX.astype("complex64"), order=1, dtype="float32")
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.is_differentiable], ids=str)
@@ -167,24 +173,24 @@ def test_gradients_of_the_kernels(case, backend, rng):
 
 @pytest.mark.parametrize("name", ["real", "imag", "abs", "conj", "sum", "mean", "prod"])
 def test_gradients_of_parts_and_sums(name):
-    check_gradient(getattr(plugrad, name), Z)
+    check_gradient(getattr(plugrad, name), COMPLEX_MATRIX)
 
 
 def test_gradients_of_numbers_put_together(rng):
     check_gradient(plugrad.complex, rng.normal(size=(2, 3)), rng.normal(size=(2, 3)))
     scaled = lambda x, z: plugrad.astype(x, "complex128") * z  # noqa: E731
-    check_gradient(scaled, rng.normal(size=(2, 2)), Z)
+    check_gradient(scaled, rng.normal(size=(2, 2)), COMPLEX_MATRIX)
 
 
 def test_gradient_points_where_the_value_grows_fastest():
-    """For a real value it is d/dx + i d/dy, as TensorFlow and PyTorch have it."""
-    z = plugrad.asarray(Z)
+    """The gradient of a real value is d/dx + i d/dy, as in TensorFlow and PyTorch."""
+    z = plugrad.asarray(COMPLEX_MATRIX)
     square_of_radius = lambda z: plugrad.sum(plugrad.real(z * plugrad.conj(z)))  # noqa: E731
-    np.testing.assert_allclose(plugrad.grad(square_of_radius)(z).numpy(), 2 * Z)
-    linear = plugrad.grad(lambda z: plugrad.real(plugrad.sum(z * W)))(z)
-    np.testing.assert_allclose(linear.numpy(), np.conj(W))
+    np.testing.assert_allclose(plugrad.grad(square_of_radius)(z).numpy(), 2 * COMPLEX_MATRIX)
+    linear = plugrad.grad(lambda z: plugrad.real(plugrad.sum(z * OTHER_COMPLEX_MATRIX)))(z)
+    np.testing.assert_allclose(linear.numpy(), np.conj(OTHER_COMPLEX_MATRIX))
     radius = plugrad.grad(lambda z: plugrad.sum(plugrad.abs(z)))(z)
-    np.testing.assert_allclose(radius.numpy(), Z / np.abs(Z))
+    np.testing.assert_allclose(radius.numpy(), COMPLEX_MATRIX / np.abs(COMPLEX_MATRIX))
     assert plugrad.grad(plugrad.abs)(plugrad.asarray(0j)).item() == 0
 
 
@@ -194,9 +200,9 @@ def test_absolute_value_has_no_slope_and_no_curvature_at_0():
 
 
 def test_gradient_of_a_complex_value_is_that_of_its_real_part():
-    z = plugrad.asarray(Z)
+    z = plugrad.asarray(COMPLEX_MATRIX)
     by_default = plugrad.grad(lambda z: plugrad.sum(plugrad.exp(z)))(z)
-    np.testing.assert_allclose(by_default.numpy(), np.conj(np.exp(Z)))
+    np.testing.assert_allclose(by_default.numpy(), np.conj(np.exp(COMPLEX_MATRIX)))
 
 
 def test_custom_gradients_speak_of_the_same_direction():
@@ -204,14 +210,14 @@ def test_custom_gradients_speak_of_the_same_direction():
     def doubled(z, save):
         return z * (2 + 1j), lambda dy, saved: dy * (2 - 1j)
 
-    z = plugrad.asarray(Z)
+    z = plugrad.asarray(COMPLEX_MATRIX)
     own = plugrad.grad(lambda z: plugrad.real(plugrad.sum(doubled(z) * z)))(z)
     rules = plugrad.grad(lambda z: plugrad.real(plugrad.sum(z * (2 + 1j) * z)))(z)
     np.testing.assert_allclose(own.numpy(), rules.numpy())
 
 
 # What C99 demands where a part is NaN or infinite; arguments and values
-WITH_NAN = [
+NAN_CASES = [
     (plugrad.asin, complex(0, np.nan), complex(0, np.nan)),
     (plugrad.asin, complex(np.nan, 0), complex(np.nan, np.nan)),
     (plugrad.asin, complex(1e-10, np.nan), complex(np.nan, np.nan)),
@@ -235,7 +241,7 @@ WITH_NAN = [
 
 
 @pytest.mark.parametrize(
-    ("op", "z", "expected"), WITH_NAN, ids=lambda v: getattr(v, "__name__", str(v))
+    ("op", "z", "expected"), NAN_CASES, ids=lambda v: getattr(v, "__name__", str(v))
 )
 def test_a_part_that_is_nan_spoils_only_what_depends_on_it(backend, op, z, expected):
     # As an array: Python's arithmetic would spoil both parts.
@@ -263,22 +269,22 @@ def test_zeros_of_tangents_at_infinity_have_the_sign_of_the_argument(backend):
     assert not np.signbit(plugrad.tanh(plugrad.asarray(z[0, 3])).numpy().imag)  # 0-d
 
 
-REFUSALS = [
-    Refusal(
+ERROR_CASES = [
+    ErrorCase(
         lambda: plugrad.complex(plugrad.ones(2), plugrad.ones(3)),
         ShapeError,
         ["complex", "(2,)", "(3,)", "must be equal"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.complex(plugrad.asarray(1j), 1.0), DTypeError, ["complex", "complex64"]
     ),
-    Refusal(lambda: plugrad.imag(1.0), DTypeError, ["imag", "float32", "astype"]),
-    Refusal(
+    ErrorCase(lambda: plugrad.imag(1.0), DTypeError, ["imag", "float32", "astype"]),
+    ErrorCase(
         lambda: plugrad.run_kernel("Real", {"input": plugrad.ones(2)}),
         DTypeError,
         ["Real", "float32"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.run_kernel("Complex", {"real": plugrad.ones(2), "imag": plugrad.ones(1)}),
         ShapeError,
         ["Complex", "(2,)", "(1,)"],
@@ -286,12 +292,12 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal):
     refusal.check()
 
 
-EXTREME = np.array(
+EXTREME_VALUES = np.array(
     [
         1e200 + 1e200j,
         1e-200 + 1e-200j,
@@ -317,14 +323,14 @@ def test_doubles_whose_squares_are_out_of_range(name, backend):
     numpys = (
         {"a": "arc"}.get(name[0], "") + name[1:] if name[1:4] in ("sin", "cos", "tan") else name
     )
-    expected = getattr(np, numpys)(EXTREME)
-    found = getattr(plugrad, name)(plugrad.asarray(EXTREME)).numpy()
+    expected = getattr(np, numpys)(EXTREME_VALUES)
+    found = getattr(plugrad, name)(plugrad.asarray(EXTREME_VALUES)).numpy()
     np.testing.assert_allclose(found, expected, rtol=1e-14)
 
 
 def test_quotients_of_doubles_whose_products_are_out_of_range(backend):
     if plugrad.complex128 not in plugrad.which().backend.dtypes():
         pytest.skip("the backend does not have complex128")
-    divisors = EXTREME * (0.5 - 2j)
-    found = plugrad.asarray(EXTREME) / plugrad.asarray(divisors)
+    divisors = EXTREME_VALUES * (0.5 - 2j)
+    found = plugrad.asarray(EXTREME_VALUES) / plugrad.asarray(divisors)
     np.testing.assert_allclose(found.numpy(), np.full(6, 1 / (0.5 - 2j)), rtol=1e-15)

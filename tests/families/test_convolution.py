@@ -7,18 +7,18 @@ import pytest
 
 import plugrad
 from families import windows
-from families.case import Case, Near, Refusal
+from families.case import Case, CustomTolerance, ErrorCase
 from families.domains import uniform
-from families.sliding import channels_first, complete, gradient_cases
+from families.sliding import gradient_cases, kernel_attributes, with_channels_first
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 from plugrad.extend import sliding_window
 from plugrad.kernels import convolution
 
-LONG_SUM = "each element is a sum of hundreds of products"
+LONG_SUM_REASON = "each element is a sum of hundreds of products"
 
 numbers = [uniform(-2, 2), uniform(-2, 2)]
 IMAGES, FILTERS = (2, 6, 7, 3), (3, 2, 3, 4)
-SLIDING = [
+WINDOW_ATTRIBUTES = [
     {},
     {"padding": "same"},
     {"strides": 2},
@@ -40,7 +40,7 @@ SLIDING = [
 ]
 CASES = [
     Case(plugrad.conv2d, windows.convolve, numbers, (IMAGES, FILTERS), attrs, is_sum=True)
-    for attrs in SLIDING
+    for attrs in WINDOW_ATTRIBUTES
 ]
 OTHER_SHAPES = [
     ((1, 1, 1, 1), (1, 1, 1, 1)),
@@ -52,33 +52,35 @@ OTHER_SHAPES = [
 ]
 
 
-def gradient_kernels(case):
+def gradient_cases_of(case):
     """Return the cases of both gradients of a convolution."""
     kernels = convolution.conv2d_input_gradient, convolution.conv2d_filter_gradient
     references = windows.convolve_input_gradient, windows.convolve_filter_gradient
     return gradient_cases(case, kernels, references, "NHWC")
 
 
-FIRST = [channels_first(case) for case in CASES]
-KERNELS = [kernel for case in (*CASES, *FIRST[3:12:4]) for kernel in gradient_kernels(case)]
+CHANNELS_FIRST_CASES = [with_channels_first(case) for case in CASES]
+GRADIENT_CASES = [
+    kernel for case in (*CASES, *CHANNELS_FIRST_CASES[3:12:4]) for kernel in gradient_cases_of(case)
+]
 
 
-def sequences(
+def reference_conv1d(
     x, filter, *, stride=1, padding="valid", data_format="NWC", dilation=1, dim_rounding_mode=None
 ):
-    """Return the correlation of sequences by definition."""
+    """Return the cross-correlation of sequences by definition."""
     return windows.convolve(
         *(x, filter),
         strides=(stride,),
-        padding=padding if isinstance(padding, str) else windows.pairs(padding, 1),
+        padding=padding if isinstance(padding, str) else windows.padding_pairs(padding, 1),
         data_format=data_format,
         dilations=(dilation,),
         dim_rounding_mode=dim_rounding_mode,
     )
 
 
-SEQUENCES = [
-    Case(plugrad.conv1d, sequences, numbers, ((2, 9, 3), (4, 3, 2)), attrs, is_sum=True)
+CONV1D_CASES = [
+    Case(plugrad.conv1d, reference_conv1d, numbers, ((2, 9, 3), (4, 3, 2)), attrs, is_sum=True)
     for attrs in (
         {},
         {"padding": "same"},
@@ -90,23 +92,23 @@ SEQUENCES = [
         {"stride": 2, "padding": 1, "dim_rounding_mode": "ceil"},
     )
 ]
-SEQUENCES += [
+CONV1D_CASES += [
     Case(
-        *(plugrad.conv1d, sequences, numbers, ((2, 3, 9), (4, 3, 2))),
+        *(plugrad.conv1d, reference_conv1d, numbers, ((2, 3, 9), (4, 3, 2))),
         {**case.attrs, "data_format": "NCW"},
         is_sum=True,
     )
-    for case in SEQUENCES[2:6]
+    for case in CONV1D_CASES[2:6]
 ]
 
 
-def transposes(case):
-    """Return the transpose of a convolution as a case; its filters have the output channels first."""
-    gradient, _ = gradient_kernels(case)
+def transpose_case(case):
+    """Return the case of the transposed convolution; its filters have the output channels first."""
+    gradient, _ = gradient_cases_of(case)
     shape = gradient.attrs["input_shape"]
 
     def reference(x, filter, *, output_shape, **attrs):
-        attrs = complete(attrs, 2, "NHWC")
+        attrs = kernel_attributes(attrs, 2, "NHWC")
         return windows.convolve_input_gradient(x, filter, input_shape=output_shape, **attrs)
 
     attrs = {"output_shape": shape, **case.attrs}
@@ -115,10 +117,14 @@ def transposes(case):
     )
 
 
-TRANSPOSES = [transposes(case) for case in (*CASES, *FIRST[3:12:4])]
+TRANSPOSE_CASES = [transpose_case(case) for case in (*CASES, *CHANNELS_FIRST_CASES[3:12:4])]
 
 
-@pytest.mark.parametrize("case", [*CASES, *FIRST, *KERNELS, *SEQUENCES, *TRANSPOSES], ids=str)
+@pytest.mark.parametrize(
+    "case",
+    [*CASES, *CHANNELS_FIRST_CASES, *GRADIENT_CASES, *CONV1D_CASES, *TRANSPOSE_CASES],
+    ids=str,
+)
 def test_values(case, backend, rng):
     case.check_values(rng)
 
@@ -127,11 +133,11 @@ def test_values(case, backend, rng):
 def test_values_of_other_shapes(shapes, backend, rng):
     case = Case(plugrad.conv2d, windows.convolve, numbers, shapes, {"padding": "same"})
     case.check_values(rng)
-    for kernel in gradient_kernels(case):
+    for kernel in gradient_cases_of(case):
         kernel.check_values(rng)
 
 
-@pytest.mark.parametrize("case", [*CASES[:6], *KERNELS[:6]], ids=str)
+@pytest.mark.parametrize("case", [*CASES[:6], *GRADIENT_CASES[:6]], ids=str)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
@@ -140,20 +146,22 @@ def test_values_of_other_dtypes_with_many_channels(backend, rng):
     case = Case(
         *(plugrad.conv2d, windows.convolve, numbers, ((1, 5, 6, 70), (2, 2, 70, 6))), is_sum=True
     )
-    for each in (case, *gradient_kernels(case)):
+    for each in (case, *gradient_cases_of(case)):
         each.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", [*CASES[:6], *FIRST[:4], *KERNELS[:6]], ids=str)
+@pytest.mark.parametrize(
+    "case", [*CASES[:6], *CHANNELS_FIRST_CASES[:4], *GRADIENT_CASES[:6]], ids=str
+)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
 
 def test_large_images(backend, rng):
-    loose = dict.fromkeys(["cpu", "wasm", "webgpu"], Near(1e-5, LONG_SUM))
+    loose = dict.fromkeys(["cpu", "wasm", "webgpu"], CustomTolerance(1e-5, LONG_SUM_REASON))
     shapes = (3, 47, 53, 9), (3, 3, 9, 11)
     case = Case(plugrad.conv2d, windows.convolve, numbers, shapes, {"padding": "same"}, is_sum=True)
-    for each in [case, *gradient_kernels(case)]:
+    for each in [case, *gradient_cases_of(case)]:
         replace(each, tolerance=loose).check_values(rng)
 
 
@@ -188,7 +196,7 @@ def test_no_images(images, backend, rng):
     shapes = images, (3, 2, images[3], 4)
     case = Case(plugrad.conv2d, windows.convolve, numbers, shapes, {"padding": "same"})
     case.check_values(rng)
-    for kernel in gradient_kernels(case):
+    for kernel in gradient_cases_of(case):
         kernel.check_values(rng)
 
 
@@ -201,183 +209,211 @@ def test_nan_reaches_only_the_windows_that_see_it(backend):
     np.testing.assert_array_equal(np.isnan(y), expected)
 
 
-@pytest.mark.parametrize("case", [*CASES, *FIRST[:12:4]], ids=str)
+@pytest.mark.parametrize("case", [*CASES, *CHANNELS_FIRST_CASES[:12:4]], ids=str)
 def test_gradient(case, backend, rng):
     images, filters = (1, 5, 4, 2), (3, 2, 2, 2)
     if case.attrs.get("data_format") == "NCHW":
         images = (1, 2, 5, 4)
-    if windows.each(case.attrs.get("dilations", 1))[0] == 2 and case.attrs.get("padding") is None:
+    if (
+        windows.per_axis(case.attrs.get("dilations", 1))[0] == 2
+        and case.attrs.get("padding") is None
+    ):
         filters = (2, 2, 2, 2)
     case.with_shapes(images, filters).check_gradient(rng, backend)
 
 
-@pytest.mark.parametrize("case", [*SEQUENCES[2::3], *TRANSPOSES[4::6]], ids=str)
+@pytest.mark.parametrize("case", [*CONV1D_CASES[2::3], *TRANSPOSE_CASES[4::6]], ids=str)
 def test_gradient_of_sequences_and_transposes(case, backend, rng):
     case.check_gradient(rng, backend)
 
 
-@pytest.mark.parametrize("case", [*KERNELS[:8], *KERNELS[-4:]], ids=str)
+@pytest.mark.parametrize("case", [*GRADIENT_CASES[:8], *GRADIENT_CASES[-4:]], ids=str)
 def test_gradient_of_gradients(case, backend, rng):
     case.check_gradient(rng, backend)
 
 
-def images(*shape):
+def ones_images(*shape):
     return plugrad.ones(shape)
 
 
-def filters(*shape):
+def ones_filters(*shape):
     return plugrad.ones(shape)
 
 
-REFUSALS = [
-    Refusal(
-        lambda: plugrad.conv2d(images(1, 4, 4, 3), filters(2, 2, 4, 1)),
+ERROR_CASES = [
+    ErrorCase(
+        lambda: plugrad.conv2d(ones_images(1, 4, 4, 3), ones_filters(2, 2, 4, 1)),
         ShapeError,
         ["3 channels", "expect 4"],
     ),
-    Refusal(
-        lambda: plugrad.conv2d(images(1, 2, 2, 1), filters(3, 3, 1, 1)),
+    ErrorCase(
+        lambda: plugrad.conv2d(ones_images(1, 2, 2, 1), ones_filters(3, 3, 1, 1)),
         ShapeError,
         ["window of (3, 3)", "image of (2, 2)", "padding='same'"],
     ),
-    Refusal(
-        lambda: plugrad.conv2d(images(4, 4), filters(3, 3, 1, 1)), ShapeError, ["conv2d", "(4, 4)"]
+    ErrorCase(
+        lambda: plugrad.conv2d(ones_images(4, 4), ones_filters(3, 3, 1, 1)),
+        ShapeError,
+        ["conv2d", "(4, 4)"],
     ),
-    Refusal(
-        lambda: plugrad.conv2d(images(1, 4, 4, 1), filters(3, 3, 1)), ShapeError, ["(3, 3, 1)", "4"]
+    ErrorCase(
+        lambda: plugrad.conv2d(ones_images(1, 4, 4, 1), ones_filters(3, 3, 1)),
+        ShapeError,
+        ["(3, 3, 1)", "4"],
     ),
-    Refusal(
-        lambda: plugrad.conv2d(images(1, 4, 4, 1), filters(2, 2, 1, 1), strides=0),
+    ErrorCase(
+        lambda: plugrad.conv2d(ones_images(1, 4, 4, 1), ones_filters(2, 2, 1, 1), strides=0),
         ArgumentValueError,
         ["conv2d", "strides=0", "at least 1"],
     ),
-    Refusal(
-        lambda: plugrad.conv2d(images(1, 4, 4, 1), filters(2, 2, 1, 1), padding="some"),
+    ErrorCase(
+        lambda: plugrad.conv2d(ones_images(1, 4, 4, 1), ones_filters(2, 2, 1, 1), padding="some"),
         ArgumentValueError,
         ["padding='some'", "'same'", "'valid'"],
     ),
-    Refusal(
-        lambda: plugrad.conv2d(images(1, 4, 4, 1), filters(2, 2, 1, 1), padding=-1),
+    ErrorCase(
+        lambda: plugrad.conv2d(ones_images(1, 4, 4, 1), ones_filters(2, 2, 1, 1), padding=-1),
         ArgumentValueError,
         ["padding=-1", "'same'"],
     ),
-    Refusal(
-        lambda: plugrad.conv2d(images(1, 4, 4, 1), filters(2, 2, 1, 1), data_format="CHWN"),
+    ErrorCase(
+        lambda: plugrad.conv2d(
+            ones_images(1, 4, 4, 1), ones_filters(2, 2, 1, 1), data_format="CHWN"
+        ),
         ArgumentValueError,
         ["data_format='CHWN'", "'NHWC'", "'NCHW'"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.conv2d(
-            images(1, 4, 4, 1), filters(2, 2, 1, 1), strides=3, dim_rounding_mode="up"
+            ones_images(1, 4, 4, 1), ones_filters(2, 2, 1, 1), strides=3, dim_rounding_mode="up"
         ),
         ArgumentValueError,
         ["dim_rounding_mode='up'", "'floor'", "'ceil'", "'round'"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.conv2d(
-            images(1, 4, 4, 1), filters(2, 2, 1, 1), padding="same", dim_rounding_mode="ceil"
+            ones_images(1, 4, 4, 1),
+            ones_filters(2, 2, 1, 1),
+            padding="same",
+            dim_rounding_mode="ceil",
         ),
         ArgumentValueError,
         ["conv2d: dim_rounding_mode='ceil'", "padding='same'", "omit it"],
     ),
-    Refusal(
-        lambda: plugrad.conv2d(np.ones((1, 4, 4, 1), "uint8"), filters(2, 2, 1, 1)),
+    ErrorCase(
+        lambda: plugrad.conv2d(np.ones((1, 4, 4, 1), "uint8"), ones_filters(2, 2, 1, 1)),
         DTypeError,
         ["conv2d: x is uint8", "a float", "plugrad.astype(x, 'float32')", "scale"],
     ),
-    Refusal(
-        lambda: plugrad.conv2d(images(1, 4, 4, 1), None), ArgumentError, ["conv2d", "NoneType"]
+    ErrorCase(
+        lambda: plugrad.conv2d(ones_images(1, 4, 4, 1), None), ArgumentError, ["conv2d", "NoneType"]
     ),
-    Refusal(
-        lambda: windows.by_name(convolution.conv2d)(
-            images(1, 4, 4, 1) > 0, filters(2, 2, 1, 1), strides=(1, 1), padding="valid"
+    ErrorCase(
+        lambda: windows.run_kernel_by_name(convolution.conv2d)(
+            ones_images(1, 4, 4, 1) > 0, ones_filters(2, 2, 1, 1), strides=(1, 1), padding="valid"
         ),
         DTypeError,
         ["Conv2D", "bool", "float32"],
     ),
-    Refusal(
-        lambda: plugrad.conv1d(images(4), filters(3, 1, 1)), ShapeError, ["conv1d", "(4,)", "2 or"]
+    ErrorCase(
+        lambda: plugrad.conv1d(ones_images(4), ones_filters(3, 1, 1)),
+        ShapeError,
+        ["conv1d", "(4,)", "2 or"],
     ),
-    Refusal(
-        lambda: plugrad.conv1d(images(1, 4, 3), filters(3, 2, 1)),
+    ErrorCase(
+        lambda: plugrad.conv1d(ones_images(1, 4, 3), ones_filters(3, 2, 1)),
         ShapeError,
         ["(1, 1, 4, 3)", "3 channels", "expect 2"],
     ),
-    Refusal(
-        lambda: plugrad.conv1d(images(1, 4, 1), filters(2, 1, 1), data_format="NHWC"),
+    ErrorCase(
+        lambda: plugrad.conv1d(ones_images(1, 4, 1), ones_filters(2, 1, 1), data_format="NHWC"),
         ArgumentValueError,
         ["conv1d", "data_format='NHWC'", "'NWC'", "'NCW'"],
     ),
-    Refusal(
-        lambda: plugrad.conv1d(images(1, 4, 1), filters(2, 1, 1), stride=0),
+    ErrorCase(
+        lambda: plugrad.conv1d(ones_images(1, 4, 1), ones_filters(2, 1, 1), stride=0),
         ArgumentValueError,
         ["conv1d: stride=0", "at least 1"],
     ),
-    Refusal(
-        lambda: plugrad.conv1d(images(1, 4, 1), filters(2, 1, 1), padding=((0, 0), (1, 1))),
+    ErrorCase(
+        lambda: plugrad.conv1d(
+            ones_images(1, 4, 1), ones_filters(2, 1, 1), padding=((0, 0), (1, 1))
+        ),
         ArgumentValueError,
         ["conv1d", "padding=((0, 0), (1, 1))"],
     ),
-    Refusal(
-        lambda: plugrad.conv2d_transpose(images(1, 2, 2, 1), filters(2, 2, 1, 1), (3, 3, 1)),
+    ErrorCase(
+        lambda: plugrad.conv2d_transpose(
+            ones_images(1, 2, 2, 1), ones_filters(2, 2, 1, 1), (3, 3, 1)
+        ),
         ShapeError,
         ["conv2d_transpose", "output_shape=(3, 3, 1)", "(1, 2, 2, 1)"],
     ),
-    Refusal(
-        lambda: plugrad.conv2d_transpose(images(1, 2, 2, 1), filters(2, 2, 3, 1), (1, 3, 3, 1)),
+    ErrorCase(
+        lambda: plugrad.conv2d_transpose(
+            ones_images(1, 2, 2, 1), ones_filters(2, 2, 3, 1), (1, 3, 3, 1)
+        ),
         ShapeError,
         ["(1, 3, 3, 1)", "1 channels", "expect 3"],
     ),
-    Refusal(
-        lambda: plugrad.conv2d_transpose(images(1, 2, 2, 1), filters(2, 2, 1, 1), (1, 4, 4, 1)),
+    ErrorCase(
+        lambda: plugrad.conv2d_transpose(
+            ones_images(1, 2, 2, 1), ones_filters(2, 2, 1, 1), (1, 4, 4, 1)
+        ),
         ShapeError,
         ["(1, 2, 2, 1)", "(1, 4, 4, 1)", "(1, 3, 3, 1)"],
     ),
-    Refusal(
-        lambda: plugrad.conv2d_transpose(images(1, 2, 2, 1), filters(2, 2, 1, 1), (1, -3, 3, 1)),
+    ErrorCase(
+        lambda: plugrad.conv2d_transpose(
+            ones_images(1, 2, 2, 1), ones_filters(2, 2, 1, 1), (1, -3, 3, 1)
+        ),
         ShapeError,
         ["conv2d_transpose: output_shape=(1, -3, 3, 1)", "negative"],
     ),
-    Refusal(
-        lambda: windows.by_name(convolution.conv2d)(
-            images(1, 4, 4, 1), filters(2, 2, 1, 1), strides=(1,), padding="valid"
+    ErrorCase(
+        lambda: windows.run_kernel_by_name(convolution.conv2d)(
+            ones_images(1, 4, 4, 1), ones_filters(2, 2, 1, 1), strides=(1,), padding="valid"
         ),
         ArgumentValueError,
         ["Conv2D: strides=(1,)", "one or 2"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: convolution.conv2d(
-            images(1, 5, 4, 1),
-            filters(2, 2, 1, 1),
+            ones_images(1, 5, 4, 1),
+            ones_filters(2, 2, 1, 1),
             window=sliding_window((4, 4), (2, 2), (1, 1), "valid"),
         ),
         ShapeError,
         ["Conv2D: ", "out=(3, 3)", "(1, 5, 4, 1)", "(4, 3) positions", "sliding_window"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: convolution.conv2d(
-            images(1, 4, 4, 1),
-            filters(3, 2, 1, 1),
+            ones_images(1, 4, 4, 1),
+            ones_filters(3, 2, 1, 1),
             window=sliding_window((4, 4), (2, 2), (1, 1), "valid"),
         ),
         ShapeError,
         ["Conv2D: filters of shape (3, 2, 1, 1)", "size=(2, 2)"],
     ),
-    Refusal(
-        lambda: convolution.conv2d(images(1, 4, 4, 1), filters(2, 2, 1, 1), window=(1, 1)),
+    ErrorCase(
+        lambda: convolution.conv2d(
+            ones_images(1, 4, 4, 1), ones_filters(2, 2, 1, 1), window=(1, 1)
+        ),
         ArgumentError,
         ["Conv2D: window=(1, 1)", "must be a Window"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.run_kernel(
-            "Conv2D", {"x": images(1, 4, 4, 1), "filter": filters(2, 2, 1, 1)}, {"strides": 1}
+            "Conv2D",
+            {"x": ones_images(1, 4, 4, 1), "filter": ones_filters(2, 2, 1, 1)},
+            {"strides": 1},
         ),
         ArgumentError,
         ["Conv2D: ", "'window' is missing", "['pad']", "TensorFlow.js"],
     ),
-    Refusal(
-        lambda: windows.by_name(convolution.conv2d)(
-            *(images(1, 4, 4, 1), filters(2, 2, 1, 1)),
+    ErrorCase(
+        lambda: windows.run_kernel_by_name(convolution.conv2d)(
+            *(ones_images(1, 4, 4, 1), ones_filters(2, 2, 1, 1)),
             strides=(1, 1),
             padding="valid",
             data_format="NDHWC",
@@ -385,10 +421,10 @@ REFUSALS = [
         ArgumentValueError,
         ["Conv2D", "data_format='NDHWC'", "'NHWC'"],
     ),
-    Refusal(
-        lambda: windows.by_name(convolution.conv2d_input_gradient)(
-            images(1, 4, 4, 1),
-            filters(2, 2, 1, 1),
+    ErrorCase(
+        lambda: windows.run_kernel_by_name(convolution.conv2d_input_gradient)(
+            ones_images(1, 4, 4, 1),
+            ones_filters(2, 2, 1, 1),
             input_shape=(1, 4, 4, 1),
             strides=(1, 1),
             padding="valid",
@@ -396,10 +432,10 @@ REFUSALS = [
         ShapeError,
         ["Conv2DBackpropInput", "(1, 4, 4, 1)", "(1, 3, 3, 1)"],
     ),
-    Refusal(
-        lambda: windows.by_name(convolution.conv2d_filter_gradient)(
-            images(1, 4, 4, 1),
-            images(1, 4, 4, 1),
+    ErrorCase(
+        lambda: windows.run_kernel_by_name(convolution.conv2d_filter_gradient)(
+            ones_images(1, 4, 4, 1),
+            ones_images(1, 4, 4, 1),
             filter_shape=(2, 2, 1, 1),
             strides=(1, 1),
             padding="valid",
@@ -410,6 +446,6 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()

@@ -5,15 +5,15 @@ import pytest
 
 import plugrad
 from families import windows
-from families.case import Case, Refusal
+from families.case import Case, ErrorCase
 from families.domains import uniform
-from families.sliding import channels_first, complete, gradient_cases
+from families.sliding import gradient_cases, kernel_attributes, with_channels_first
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
 from plugrad.kernels import convolution3d
 
 numbers = [uniform(-2, 2), uniform(-2, 2)]
 VOLUMES, FILTERS = (2, 4, 5, 6, 2), (2, 3, 2, 2, 3)
-SLIDING = [
+WINDOW_ATTRIBUTES = [
     {},
     {"padding": "same"},
     {"strides": 2},
@@ -29,9 +29,9 @@ SLIDING = [
 ]
 CASES = [
     Case(plugrad.conv3d, windows.convolve, numbers, (VOLUMES, FILTERS), attrs, is_sum=True)
-    for attrs in SLIDING
+    for attrs in WINDOW_ATTRIBUTES
 ]
-FIRST = [channels_first(case) for case in CASES[1::2]]
+CHANNELS_FIRST_CASES = [with_channels_first(case) for case in CASES[1::2]]
 OTHER_SHAPES = [
     ((1, 1, 1, 1, 1), (1, 1, 1, 1, 1)),
     ((1, 3, 1, 5, 2), (3, 3, 1, 2, 7)),
@@ -43,19 +43,19 @@ OTHER_SHAPES = [
 ]
 
 
-def gradient_kernels(case):
+def gradient_cases_of(case):
     """Return the cases of both gradients of a convolution."""
     kernels = convolution3d.conv3d_input_gradient, convolution3d.conv3d_filter_gradient
     references = windows.convolve_input_gradient, windows.convolve_filter_gradient
     return gradient_cases(case, kernels, references, "NDHWC")
 
 
-def transposes(case):
-    """Return the transpose of a convolution as a case; its filters have the output channels first."""
-    gradient, _ = gradient_kernels(case)
+def transpose_case(case):
+    """Return the case of the transposed convolution; its filters have the output channels first."""
+    gradient, _ = gradient_cases_of(case)
 
     def reference(x, filter, *, output_shape, **attrs):
-        attrs = complete(attrs, 3, "NDHWC")
+        attrs = kernel_attributes(attrs, 3, "NDHWC")
         return windows.convolve_input_gradient(x, filter, input_shape=output_shape, **attrs)
 
     attrs = {"output_shape": gradient.attrs["input_shape"], **case.attrs}
@@ -64,11 +64,15 @@ def transposes(case):
     )
 
 
-KERNELS = [kernel for case in (*CASES, *FIRST[::2]) for kernel in gradient_kernels(case)]
-TRANSPOSES = [transposes(case) for case in (*CASES[::2], *FIRST[1::2])]
+GRADIENT_CASES = [
+    kernel for case in (*CASES, *CHANNELS_FIRST_CASES[::2]) for kernel in gradient_cases_of(case)
+]
+TRANSPOSE_CASES = [transpose_case(case) for case in (*CASES[::2], *CHANNELS_FIRST_CASES[1::2])]
 
 
-@pytest.mark.parametrize("case", [*CASES, *FIRST, *KERNELS, *TRANSPOSES], ids=str)
+@pytest.mark.parametrize(
+    "case", [*CASES, *CHANNELS_FIRST_CASES, *GRADIENT_CASES, *TRANSPOSE_CASES], ids=str
+)
 def test_values(case, backend, rng):
     case.check_values(rng)
 
@@ -76,11 +80,11 @@ def test_values(case, backend, rng):
 @pytest.mark.parametrize("shapes", OTHER_SHAPES, ids=str)
 def test_values_of_other_shapes(shapes, backend, rng):
     case = Case(plugrad.conv3d, windows.convolve, numbers, shapes, {"padding": "same"}, is_sum=True)
-    for each in (case, *gradient_kernels(case)):
+    for each in (case, *gradient_cases_of(case)):
         each.check_values(rng)
 
 
-@pytest.mark.parametrize("case", [*CASES[:4], *KERNELS[:4]], ids=str)
+@pytest.mark.parametrize("case", [*CASES[:4], *GRADIENT_CASES[:4]], ids=str)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
@@ -88,7 +92,7 @@ def test_values_of_other_dtypes(case, backend, rng):
 def test_float16_stays_float16(backend, rng):
     if "float16" not in plugrad.which().backend.dtypes():
         pytest.skip(f"{backend} has no float16")
-    for case in (CASES[1], *KERNELS[:2]):
+    for case in (CASES[1], *GRADIENT_CASES[:2]):
         arrays = case.draw(rng, "float16")
         y = case.op(*map(plugrad.asarray, arrays), **case.attrs)
         assert y.dtype == "float16"
@@ -96,7 +100,9 @@ def test_float16_stays_float16(backend, rng):
         np.testing.assert_allclose(y.numpy(), exact, rtol=0.02, atol=0.02 * np.abs(exact).max())
 
 
-@pytest.mark.parametrize("case", [*CASES[:4:3], *FIRST[:2], *KERNELS[:4]], ids=str)
+@pytest.mark.parametrize(
+    "case", [*CASES[:4:3], *CHANNELS_FIRST_CASES[:2], *GRADIENT_CASES[:4]], ids=str
+)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
@@ -122,7 +128,7 @@ def test_nan_reaches_only_the_windows_that_see_it(backend):
     assert np.isnan(y).sum() == 1
 
 
-def small(case):
+def with_small_inputs(case):
     """Return the case with few elements."""
     volumes, filters = (1, 3, 4, 3, 2), (2, 2, 1, 2, 2)
     if case.attrs.get("data_format") == "NCDHW":
@@ -130,19 +136,19 @@ def small(case):
     return case.with_shapes(volumes, filters)
 
 
-SMALL_KERNELS = [
+SMALL_GRADIENT_CASES = [
     kernel
-    for case in (CASES[0], CASES[3], CASES[6], CASES[8], CASES[10], FIRST[1])
-    for kernel in gradient_kernels(small(case))
+    for case in (CASES[0], CASES[3], CASES[6], CASES[8], CASES[10], CHANNELS_FIRST_CASES[1])
+    for kernel in gradient_cases_of(with_small_inputs(case))
 ]
 
 
-@pytest.mark.parametrize("case", [*CASES, *FIRST[::2]], ids=str)
+@pytest.mark.parametrize("case", [*CASES, *CHANNELS_FIRST_CASES[::2]], ids=str)
 def test_gradient(case, backend, rng):
-    small(case).check_gradient(rng, backend)
+    with_small_inputs(case).check_gradient(rng, backend)
 
 
-@pytest.mark.parametrize("case", SMALL_KERNELS, ids=str)
+@pytest.mark.parametrize("case", SMALL_GRADIENT_CASES, ids=str)
 def test_gradient_of_gradients(case, backend, rng):
     case.check_gradient(rng, backend)
 
@@ -150,7 +156,7 @@ def test_gradient_of_gradients(case, backend, rng):
 def test_gradient_of_a_transpose(backend, rng):
     attrs = {"output_shape": (1, 4, 3, 3, 2), "strides": (2, 1, 2), "padding": "same"}
     shapes = (1, 2, 3, 2, 1), (2, 2, 1, 2, 1)
-    case = Case(plugrad.conv3d_transpose, TRANSPOSES[0].reference, numbers, shapes, attrs)
+    case = Case(plugrad.conv3d_transpose, TRANSPOSE_CASES[0].reference, numbers, shapes, attrs)
     case.check_gradient(rng, backend)
 
 
@@ -158,73 +164,73 @@ def ones(*shape):
     return plugrad.ones(shape)
 
 
-REFUSALS = [
-    Refusal(
+ERROR_CASES = [
+    ErrorCase(
         lambda: plugrad.conv3d(ones(1, 4, 4, 4, 3), ones(2, 2, 2, 4, 1)),
         ShapeError,
         ["(1, 4, 4, 4, 3)", "3 channels", "expect 4"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.conv3d(ones(1, 2, 2, 2, 1), ones(3, 3, 3, 1, 1)),
         ShapeError,
         ["window of (3, 3, 3)", "image of (2, 2, 2)", "padding='same'"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.conv3d(ones(4, 4, 4), ones(2, 2, 2, 1, 1)),
         ShapeError,
         ["conv3d", "4 or 5 axes", "(4, 4, 4)"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.conv3d(ones(1, 4, 4, 4, 1), ones(2, 2, 1, 1)),
         ShapeError,
         ["conv3d", "filter 5", "(2, 2, 1, 1)"],
     ),
-    Refusal(
-        lambda: windows.by_name(convolution3d.conv3d)(
+    ErrorCase(
+        lambda: windows.run_kernel_by_name(convolution3d.conv3d)(
             ones(1, 4, 4, 4, 1) > 0, ones(2, 2, 2, 1, 1), strides=(1, 1, 1), padding="valid"
         ),
         DTypeError,
         ["Conv3D", "bool", "astype"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.conv3d(ones(1, 4, 4, 4, 1), ones(2, 2, 2, 1, 1), strides=(1, 2)),
         ArgumentValueError,
         ["conv3d: strides=(1, 2)", "one or 3"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.conv3d(ones(1, 4, 4, 4, 1), ones(2, 2, 2, 1, 1), dilations=0),
         ArgumentValueError,
         ["conv3d: dilations=0", "at least 1"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.conv3d(ones(1, 4, 4, 4, 1), ones(2, 2, 2, 1, 1), padding=((1, 1), (1, 1))),
         ArgumentValueError,
         ["conv3d: padding=((1, 1), (1, 1))", "3 spatial axes"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.conv3d(ones(1, 4, 4, 4, 1), ones(2, 2, 2, 1, 1), data_format="NHWC"),
         ArgumentValueError,
         ["conv3d: data_format='NHWC'", "'NDHWC'", "'NCDHW'"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.conv3d(
             ones(1, 4, 4, 4, 1), ones(2, 2, 2, 1, 1), padding=1, dim_rounding_mode="up"
         ),
         ArgumentValueError,
         ["dim_rounding_mode='up'", "'floor'"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.conv3d_transpose(ones(1, 2, 2, 2, 1), ones(2, 2, 2, 1, 1), (1, 3, 3, 1)),
         ShapeError,
         ["conv3d_transpose: output_shape=(1, 3, 3, 1)", "(1, 2, 2, 2, 1)"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.conv3d_transpose(ones(1, 2, 2, 2, 1), ones(2, 2, 2, 1, 1), (1, 3, 3, 4, 1)),
         ShapeError,
         ["Conv3DBackpropInputV2", "(1, 2, 2, 2, 1)", "(1, 2, 2, 3, 1)"],
     ),
-    Refusal(
-        lambda: windows.by_name(convolution3d.conv3d_filter_gradient)(
+    ErrorCase(
+        lambda: windows.run_kernel_by_name(convolution3d.conv3d_filter_gradient)(
             *(ones(1, 4, 4, 4, 1), ones(1, 4, 4, 4, 1)),
             filter_shape=(2, 2, 2, 1, 1),
             strides=(1, 1, 1),
@@ -236,6 +242,6 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()

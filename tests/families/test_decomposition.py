@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from families.case import Case, Refusal
+from families.case import Case, ErrorCase
 from families.domains import Domain
 from plugrad import linalg
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
@@ -12,8 +12,8 @@ from plugrad.kernels import decomposition
 from plugrad.testing import check_gradient
 
 
-def spread():
-    """Matrices that are far from singular, with singular values that differ: random ones plus a diagonal."""
+def well_conditioned():
+    """Matrices that are far from singular, with distinct singular values: random ones plus a diagonal."""
 
     def draw(rng, shape, dtype):
         x = rng.normal(size=shape)
@@ -24,39 +24,43 @@ def spread():
     return Domain(draw)
 
 
-def adjoint(x):
+def conjugate_transpose(x):
     return np.conj(np.swapaxes(x, -1, -2))
 
 
-def positive(x):
-    """Return a Hermitian, positive definite matrix made of any."""
-    return x @ adjoint(x) + np.eye(x.shape[-1])
+def positive_definite(x):
+    """Return a Hermitian, positive definite matrix made of any matrix."""
+    return x @ conjugate_transpose(x) + np.eye(x.shape[-1])
 
 
-def definite():
-    inner = spread()
-    return Domain(lambda rng, shape, dtype: positive(inner.draw(rng, shape, dtype)).astype(dtype))
+def positive_definite_matrices():
+    inner = well_conditioned()
+    return Domain(
+        lambda rng, shape, dtype: positive_definite(inner.draw(rng, shape, dtype)).astype(dtype)
+    )
 
 
-SQUARES = [(3, 3), (1, 1), (2, 3, 3), (2, 1, 2, 2), (0, 2, 2)]
-TYPES = ("float32", "float64")
-INVERTED = [
-    Case(op, reference, [domain], [shape], dtypes=TYPES, is_sum=True, is_differentiable=False)
+SQUARE_SHAPES = [(3, 3), (1, 1), (2, 3, 3), (2, 1, 2, 2), (0, 2, 2)]
+FLOAT_DTYPES = ("float32", "float64")
+INVERSE_AND_DETERMINANT_CASES = [
+    Case(
+        op, reference, [domain], [shape], dtypes=FLOAT_DTYPES, is_sum=True, is_differentiable=False
+    )
     for op, reference, domain in [
-        (decomposition.cholesky, np.linalg.cholesky, definite()),
-        (decomposition.inverse, np.linalg.inv, spread()),
-        (decomposition.determinant, np.linalg.det, spread()),
-        (decomposition.log_determinant, lambda x: list(np.linalg.slogdet(x)), spread()),
+        (decomposition.cholesky, np.linalg.cholesky, positive_definite_matrices()),
+        (decomposition.inverse, np.linalg.inv, well_conditioned()),
+        (decomposition.determinant, np.linalg.det, well_conditioned()),
+        (decomposition.log_determinant, lambda x: list(np.linalg.slogdet(x)), well_conditioned()),
     ]
-    for shape in SQUARES
+    for shape in SQUARE_SHAPES
 ]
-SOLVED = [
+SOLVE_CASES = [
     Case(
         decomposition.solve,
         np.linalg.solve,
-        [spread(), spread()],
+        [well_conditioned(), well_conditioned()],
         shapes,
-        dtypes=TYPES,
+        dtypes=FLOAT_DTYPES,
         is_sum=True,
         is_differentiable=False,
     )
@@ -67,32 +71,44 @@ SOLVED = [
         ((2, 2), (2, 0)),
     ]
 ]
-VALUES = [
+DECOMPOSITION_CASES = [
     Case(
         lambda x, part=part, kernel=kernel: kernel(x)[part],
         lambda x, part=part, reference=reference: reference(x)[part],
         [domain],
         [shape],
-        dtypes=TYPES,
+        dtypes=FLOAT_DTYPES,
         is_sum=True,
         is_differentiable=False,
         name=f"{kernel.name} {shape}",
     )
     for kernel, reference, part, domain, shapes in [
-        (decomposition.eigh, np.linalg.eigh, 0, definite(), SQUARES),
-        (decomposition.svd, np.linalg.svd, 1, spread(), [(3, 3), (4, 2), (2, 2, 3), (0, 2, 2)]),
-        (decomposition.qr, np.linalg.qr, 1, spread(), [(3, 3), (4, 2), (2, 2, 3), (0, 2, 2)]),
+        (decomposition.eigh, np.linalg.eigh, 0, positive_definite_matrices(), SQUARE_SHAPES),
+        (
+            decomposition.svd,
+            np.linalg.svd,
+            1,
+            well_conditioned(),
+            [(3, 3), (4, 2), (2, 2, 3), (0, 2, 2)],
+        ),
+        (
+            decomposition.qr,
+            np.linalg.qr,
+            1,
+            well_conditioned(),
+            [(3, 3), (4, 2), (2, 2, 3), (0, 2, 2)],
+        ),
     ]
     for shape in shapes
 ]
-CASES = [*INVERTED, *SOLVED, *VALUES]
+CASES = [*INVERSE_AND_DETERMINANT_CASES, *SOLVE_CASES, *DECOMPOSITION_CASES]
 
 
-def label(case):
+def case_id(case):
     return f"{case} {case.shapes}".replace(", ", ",")
 
 
-@pytest.mark.parametrize("case", CASES, ids=label)
+@pytest.mark.parametrize("case", CASES, ids=case_id)
 def test_values(case, backend, rng):
     for dtype in case.dtypes:
         if dtype not in plugrad.which().backend.dtypes():
@@ -112,7 +128,7 @@ def test_values(case, backend, rng):
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
 @pytest.mark.parametrize("shape", [(3, 3), (4, 2), (2, 4), (2, 3, 3), (0, 3, 2)])
 def test_factors_multiply_to_the_matrix(shape, dtype, rng):
-    x = spread().draw(rng, shape, dtype)
+    x = well_conditioned().draw(rng, shape, dtype)
     t, close = plugrad.asarray(x), {"rtol": 1e-4, "atol": 1e-4}
     for full in (False, True):
         u, s, vh = (y.numpy() for y in linalg.svd(t, full_matrices=full))
@@ -121,7 +137,7 @@ def test_factors_multiply_to_the_matrix(shape, dtype, rng):
             inner[..., i, i] = s[..., i]
         np.testing.assert_allclose(u @ inner @ vh, x, **close)
         np.testing.assert_allclose(
-            adjoint(u) @ u,
+            conjugate_transpose(u) @ u,
             np.broadcast_to(np.eye(u.shape[-1]), (*shape[:-2], *u.shape[-1:] * 2)),
             **close,
         )
@@ -135,13 +151,15 @@ def test_factors_multiply_to_the_matrix(shape, dtype, rng):
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 @pytest.mark.parametrize("shape", [(3, 3), (2, 2, 2)])
 def test_symmetric_factors(shape, dtype, rng):
-    x = definite().draw(rng, shape, dtype)
+    x = positive_definite_matrices().draw(rng, shape, dtype)
     values, vectors = (y.numpy() for y in linalg.eigh(plugrad.asarray(x)))
-    np.testing.assert_allclose(vectors * values[..., None, :] @ adjoint(vectors), x, atol=1e-10)
+    np.testing.assert_allclose(
+        vectors * values[..., None, :] @ conjugate_transpose(vectors), x, atol=1e-10
+    )
     np.testing.assert_allclose(linalg.eigvalsh(x).numpy(), values)
     lower = linalg.cholesky(x).numpy()
-    np.testing.assert_allclose(lower @ adjoint(lower), x, atol=1e-10)
-    np.testing.assert_allclose(linalg.cholesky(x, upper=True).numpy(), adjoint(lower))
+    np.testing.assert_allclose(lower @ conjugate_transpose(lower), x, atol=1e-10)
+    np.testing.assert_allclose(linalg.cholesky(x, upper=True).numpy(), conjugate_transpose(lower))
 
 
 def test_singular_matrices():
@@ -156,7 +174,7 @@ def test_singular_matrices():
 
 
 def test_vectors_are_solved_one_by_one(rng):
-    a, b = spread().draw(rng, (3, 3), "float64"), rng.normal(size=3)
+    a, b = well_conditioned().draw(rng, (3, 3), "float64"), rng.normal(size=3)
     np.testing.assert_allclose(linalg.solve(a, b).numpy(), np.linalg.solve(a, b))
     check_gradient(linalg.solve, a, b)
 
@@ -164,12 +182,12 @@ def test_vectors_are_solved_one_by_one(rng):
 # --- gradients ---------------------------------------------------------------------------------------
 
 
-def symmetric(x):
+def symmetric_part(x):
     return plugrad.matmul(x, plugrad.conj(x.mT)) + plugrad.asarray(np.eye(x.shape[-1]))
 
 
-def through_eigenvectors(x):
-    values, vectors = linalg.eigh(symmetric(x))
+def function_of_eigenvectors(x):
+    values, vectors = linalg.eigh(symmetric_part(x))
     return (
         vectors
         * plugrad.exp(-values * 0.1).astype(x.dtype)[..., None, :]
@@ -177,43 +195,50 @@ def through_eigenvectors(x):
     )
 
 
-def through_singular_vectors(x):
+def function_of_singular_vectors(x):
     u, s, vh = linalg.svd(x, full_matrices=False)
     return (u * plugrad.sqrt(s).astype(x.dtype)[..., None, :]) @ vh
 
 
-def through_q(x):
+def function_of_qr(x):
     q, r = linalg.qr(x)
     return q @ plugrad.asarray(np.ones((q.shape[-1], 2))).astype(x.dtype) * 0.5 + plugrad.sum(r * r)
 
 
-FUNCTIONS = {
+DIFFERENTIABLE_FUNCTIONS = {
     "inv": linalg.inv,
     "det": linalg.det,
     "solve": lambda x: linalg.solve(x, x @ x),
-    "cholesky": lambda x: linalg.cholesky(symmetric(x)),
-    "eigvalsh": lambda x: linalg.eigvalsh(symmetric(x)),
-    "eigenvectors": through_eigenvectors,
+    "cholesky": lambda x: linalg.cholesky(symmetric_part(x)),
+    "eigvalsh": lambda x: linalg.eigvalsh(symmetric_part(x)),
+    "eigenvectors": function_of_eigenvectors,
     "svdvals": linalg.svdvals,
-    "singular vectors": through_singular_vectors,
+    "singular vectors": function_of_singular_vectors,
     "pinv": linalg.pinv,
-    "qr": through_q,
+    "qr": function_of_qr,
     "nuclear norm": lambda x: linalg.matrix_norm(x, ord="nuc"),
     "power": lambda x: linalg.matrix_power(x, -2),
 }
 
 
-SAME = [
-    Case(function, function, [spread()], [shape], dtypes=("float64",), name=f"{name} {shape}")
+DIFFERENTIABLE_CASES = [
+    Case(
+        function,
+        function,
+        [well_conditioned()],
+        [shape],
+        dtypes=("float64",),
+        name=f"{name} {shape}",
+    )
     for name, function in {
-        **FUNCTIONS,
+        **DIFFERENTIABLE_FUNCTIONS,
         "logarithm of determinant": lambda x: linalg.slogdet(x).logabsdet,
     }.items()
     for shape in [(3, 3), (1, 1), (2, 2, 2)]
 ]
 
 
-@pytest.mark.parametrize("case", SAME, ids=str)
+@pytest.mark.parametrize("case", DIFFERENTIABLE_CASES, ids=str)
 def test_gradient(case, rng):
     case.check_gradient(rng, "cpu")
 
@@ -221,20 +246,35 @@ def test_gradient(case, rng):
 @pytest.mark.parametrize("shape", [(4, 2), (2, 3), (2, 3, 2)])
 @pytest.mark.parametrize("name", ["svdvals", "singular vectors", "pinv", "qr", "nuclear norm"])
 def test_gradient_of_oblong_matrices(name, shape, rng):
-    check_gradient(FUNCTIONS[name], spread().draw(rng, shape, "float64"), rtol=1e-5)
+    check_gradient(
+        DIFFERENTIABLE_FUNCTIONS[name], well_conditioned().draw(rng, shape, "float64"), rtol=1e-5
+    )
 
 
-COMPLEX = ["inv", "det", "solve", "cholesky", "eigvalsh", "eigenvectors", "svdvals", "pinv"]
+FUNCTIONS_OF_COMPLEX_MATRICES = [
+    "inv",
+    "det",
+    "solve",
+    "cholesky",
+    "eigvalsh",
+    "eigenvectors",
+    "svdvals",
+    "pinv",
+]
 
 
-@pytest.mark.parametrize("name", [*COMPLEX, "singular vectors", "qr"])
+@pytest.mark.parametrize("name", [*FUNCTIONS_OF_COMPLEX_MATRICES, "singular vectors", "qr"])
 def test_gradient_of_complex_matrices(name, rng):
-    check_gradient(FUNCTIONS[name], spread().draw(rng, (3, 3), "complex128"), rtol=1e-5)
+    check_gradient(
+        DIFFERENTIABLE_FUNCTIONS[name],
+        well_conditioned().draw(rng, (3, 3), "complex128"),
+        rtol=1e-5,
+    )
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_gradient_of_the_logarithm_of_a_determinant(dtype, rng):
-    x = spread().draw(rng, (2, 3, 3), dtype)
+    x = well_conditioned().draw(rng, (2, 3, 3), dtype)
     check_gradient(lambda x: linalg.slogdet(x).logabsdet, x)
     check_gradient(lambda x: linalg.slogdet(x).sign * plugrad.sum(x), x, rtol=1e-5)
 
@@ -277,37 +317,43 @@ def test_gram_schmidt_gives_orthonormal_vectors(rng):
 
 # --- bad input ---------------------------------------------------------------------------------------
 
-OBLONG = plugrad.ones((2, 3), device="cpu")
-REFUSALS = [
+NON_SQUARE_MATRIX = plugrad.ones((2, 3), device="cpu")
+ERROR_CASES = [
     *(
-        Refusal(lambda f=f: f(OBLONG), ShapeError, ["(2, 3)", "square"])
+        ErrorCase(lambda f=f: f(NON_SQUARE_MATRIX), ShapeError, ["(2, 3)", "square"])
         for f in (linalg.inv, linalg.det, linalg.cholesky, linalg.eigh, linalg.slogdet)
     ),
-    Refusal(lambda: linalg.solve(OBLONG, OBLONG), ShapeError, ["MatrixSolve", "(2, 3)", "square"]),
-    Refusal(
+    ErrorCase(
+        lambda: linalg.solve(NON_SQUARE_MATRIX, NON_SQUARE_MATRIX),
+        ShapeError,
+        ["MatrixSolve", "(2, 3)", "square"],
+    ),
+    ErrorCase(
         lambda: linalg.solve(plugrad.ones((2, 2)), plugrad.ones(3)),
         ShapeError,
         ["(3, 1)", "2 rows"],
     ),
-    Refusal(lambda: linalg.qr(plugrad.ones(3)), ShapeError, ["Qr", "(3,)", "two axes"]),
-    Refusal(lambda: linalg.svd(plugrad.ones(3)), ShapeError, ["Svd", "(3,)"]),
-    Refusal(lambda: linalg.inv(plugrad.zeros((2, 2))), ArgumentValueError, ["singular"]),
-    Refusal(
+    ErrorCase(lambda: linalg.qr(plugrad.ones(3)), ShapeError, ["Qr", "(3,)", "two axes"]),
+    ErrorCase(lambda: linalg.svd(plugrad.ones(3)), ShapeError, ["Svd", "(3,)"]),
+    ErrorCase(lambda: linalg.inv(plugrad.zeros((2, 2))), ArgumentValueError, ["singular"]),
+    ErrorCase(
         lambda: linalg.cholesky(-plugrad.ones((1, 1))),
         ArgumentValueError,
         ["not positive definite"],
     ),
-    Refusal(
-        lambda: linalg.qr(OBLONG, mode="half"), ArgumentValueError, ["mode='half'", "'reduced'"]
+    ErrorCase(
+        lambda: linalg.qr(NON_SQUARE_MATRIX, mode="half"),
+        ArgumentValueError,
+        ["mode='half'", "'reduced'"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: linalg.inv(plugrad.ones((2, 2)).astype("float16")), DTypeError, ["inv", "float16"]
     ),
-    Refusal(lambda: linalg.gram_schmidt(plugrad.ones((3, 2))), ShapeError, ["(3, 2)", "vectors"]),
-    Refusal(lambda: linalg.gram_schmidt([]), ShapeError, ["gram_schmidt"]),
+    ErrorCase(lambda: linalg.gram_schmidt(plugrad.ones((3, 2))), ShapeError, ["(3, 2)", "vectors"]),
+    ErrorCase(lambda: linalg.gram_schmidt([]), ShapeError, ["gram_schmidt"]),
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal):
     refusal.check()

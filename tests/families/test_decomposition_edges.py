@@ -9,16 +9,16 @@ from plugrad.errors import ArgumentValueError, NotFinite
 from plugrad.testing import check_gradient
 
 
-def of_rank(rng, n, rank, dtype="float64"):
-    """Return an n by n matrix of a rank."""
+def random_matrix_of_rank(rng, n, rank, dtype="float64"):
+    """Return a random n by n matrix of a rank."""
     a, b = rng.normal(size=(2, n, rank))
     if dtype == "complex128":
         a, b = a + 1j * b, b - 2j * a
     return (a @ b.T).astype(dtype)
 
 
-def cofactors(x):
-    """Return the cofactors from their definition, one minor at a time."""
+def reference_cofactors(x):
+    """Return the cofactors by definition, one minor at a time."""
     found = np.zeros(x.shape, x.dtype)
     for i, j in np.ndindex(x.shape):
         minor = np.delete(np.delete(x, i, 0), j, 1)
@@ -27,21 +27,23 @@ def cofactors(x):
 
 
 def det_plus_sum(x):
-    """Return a function of the determinant whose derivatives are not all 0 where those of the determinant are."""
+    """Return the determinant plus a sum, so that derivatives are nonzero where those of the determinant vanish."""
     return linalg.det(x) + plugrad.sum(x)
 
 
-RANKS = [(n, rank) for n in range(1, 6) for rank in range(n + 1)]
+SIZES_AND_RANKS = [(n, rank) for n in range(1, 6) for rank in range(n + 1)]
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
-@pytest.mark.parametrize(("n", "rank"), RANKS)
+@pytest.mark.parametrize(("n", "rank"), SIZES_AND_RANKS)
 def test_determinants_have_two_derivatives_at_every_rank(n, rank, dtype, rng):
-    x = of_rank(rng, n, rank, dtype)
+    x = random_matrix_of_rank(rng, n, rank, dtype)
     check_gradient(det_plus_sum, x)
     scale = max(1, np.abs(x).max()) ** (n - 1)
     actual = plugrad.grad(lambda x: plugrad.real(linalg.det(x)))(x).numpy()
-    np.testing.assert_allclose(np.conj(actual), cofactors(x), rtol=1e-10, atol=1e-12 * scale)
+    np.testing.assert_allclose(
+        np.conj(actual), reference_cofactors(x), rtol=1e-10, atol=1e-12 * scale
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,17 +63,19 @@ def test_determinants_have_two_derivatives_at_every_rank(n, rank, dtype, rng):
 )
 def test_gradient_of_a_determinant_is_made_of_cofactors(x, backend):
     gradient = plugrad.grad(linalg.det)(plugrad.asarray(x))
-    expected = cofactors(np.array(x))
+    expected = reference_cofactors(np.array(x))
     np.testing.assert_allclose(
         gradient.numpy(), expected, rtol=2e-5, atol=1e-5 * np.abs(expected).max()
     )
 
 
 def test_gradients_of_determinants_of_several_ranks_at_once(rng, backend):
-    x = np.stack([of_rank(rng, 4, rank) for rank in (4, 2, 3, 0, 1, 4)]).reshape(2, 3, 4, 4)
+    x = np.stack([random_matrix_of_rank(rng, 4, rank) for rank in (4, 2, 3, 0, 1, 4)]).reshape(
+        2, 3, 4, 4
+    )
     single = x.astype("float32")
     gradient = plugrad.grad(lambda x: linalg.det(x).sum())(single).numpy()
-    expected = np.stack([cofactors(m) for m in x.reshape(6, 4, 4)]).reshape(x.shape)
+    expected = np.stack([reference_cofactors(m) for m in x.reshape(6, 4, 4)]).reshape(x.shape)
     np.testing.assert_allclose(gradient, expected, atol=1e-4 * np.abs(expected).max())
     if backend == "cpu":
         check_gradient(det_plus_sum, x)
@@ -92,7 +96,7 @@ def test_nan_reaches_only_its_determinant():
 
 
 def test_third_derivative_of_a_determinant():
-    """The determinant of 3 by 3 matrices is linear in each row: its third derivative at 0 is a sign."""
+    """The determinant of a 3 by 3 matrix is linear in each row, so its third derivative at 0 is 1, -1 or 0."""
     along = [np.diag(np.eye(3)[i]) for i in range(3)]
 
     def slope(f, direction):
@@ -123,63 +127,68 @@ def polar_factor(x):
     return u @ vh
 
 
-def first_term(x):
+def rank_one_approximation(x):
     u, s, vh = linalg.svd(x, full_matrices=False)
     return u[:, :1] * s[:1].astype(x.dtype) @ vh[:1]
 
 
-def product(x):
+def product_of_singular_vectors(x):
     u, s, vh = linalg.svd(x, full_matrices=False)
     return u * s.astype(x.dtype) @ vh
 
 
-def pinv_of_large(x):
+def pinv_with_large_rtol(x):
     return linalg.pinv(x, rtol=0.1)
 
 
-TURNED = np.linalg.qr(np.arange(9.0).reshape(3, 3) ** 2 + np.eye(3))[0]
-FOUND = [
+ORTHOGONAL_MATRIX = np.linalg.qr(np.arange(9.0).reshape(3, 3) ** 2 + np.eye(3))[0]
+FUNCTIONS_WITH_GRADIENT = [
     (lambda x: plugrad.sum(linalg.eigvalsh(x + x.mT)), np.eye(3)),
     (lambda x: plugrad.sum(plugrad.exp(linalg.eigvalsh(x + x.mT))), np.eye(3)),
-    (lambda x: plugrad.sum(plugrad.exp(linalg.eigvalsh(x + x.mT))), TURNED * [2, 2, 1] @ TURNED.T),
-    (lambda x: plugrad.sum(linalg.svdvals(x)), TURNED),
+    (
+        lambda x: plugrad.sum(plugrad.exp(linalg.eigvalsh(x + x.mT))),
+        ORTHOGONAL_MATRIX * [2, 2, 1] @ ORTHOGONAL_MATRIX.T,
+    ),
+    (lambda x: plugrad.sum(linalg.svdvals(x)), ORTHOGONAL_MATRIX),
     (lambda x: plugrad.sum(linalg.svdvals(x) ** 2), np.zeros((3, 2))),
     (lambda x: linalg.matrix_norm(x, ord="nuc"), np.eye(4)[:, :2]),
     (projection, np.diag([1.0, 2.0, 2.0])),
     (projection, np.diag([1.0, 1.0, 2.0, 2.0])),
     (polar_factor, np.eye(3)),
     (polar_factor, np.eye(3) + 0j),
-    (polar_factor, TURNED),
+    (polar_factor, ORTHOGONAL_MATRIX),
     (polar_factor, np.eye(4)[:, :2]),
-    (first_term, np.ones((3, 3))),
-    (first_term, np.diag([3.0, 1.0, 1.0])),
-    (first_term, np.diag([3.0, 0.0, 0.0])),
-    (product, np.diag([3.0, 2.0, 0.0])),
+    (rank_one_approximation, np.ones((3, 3))),
+    (rank_one_approximation, np.diag([3.0, 1.0, 1.0])),
+    (rank_one_approximation, np.diag([3.0, 0.0, 0.0])),
+    (product_of_singular_vectors, np.diag([3.0, 2.0, 0.0])),
     (linalg.pinv, np.eye(3)),
-    (linalg.pinv, TURNED * 2),
+    (linalg.pinv, ORTHOGONAL_MATRIX * 2),
     (linalg.pinv, np.eye(4)[:2]),
     (linalg.pinv, np.eye(4)[:, :2] + 0j),
     (linalg.pinv, np.stack([np.eye(2), np.diag([3.0, 1.0])])),
-    (pinv_of_large, np.ones((3, 3))),
-    (pinv_of_large, np.ones((4, 2))),
-    (pinv_of_large, np.diag([2.0, 2.0, 0.0, 0.0])),
-    (pinv_of_large, np.diag([1.0, 1.0, 0.05])),
+    (pinv_with_large_rtol, np.ones((3, 3))),
+    (pinv_with_large_rtol, np.ones((4, 2))),
+    (pinv_with_large_rtol, np.diag([2.0, 2.0, 0.0, 0.0])),
+    (pinv_with_large_rtol, np.diag([1.0, 1.0, 0.05])),
 ]
 
 
-@pytest.mark.parametrize("x", [np.eye(3), TURNED * 2, TURNED * [2, 2, 1] @ TURNED.T])
+@pytest.mark.parametrize(
+    "x", [np.eye(3), ORTHOGONAL_MATRIX * 2, ORTHOGONAL_MATRIX * [2, 2, 1] @ ORTHOGONAL_MATRIX.T]
+)
 def test_pinv_of_matrices_with_an_inverse_has_its_derivatives(x):
     check_gradient(linalg.pinv, x)
 
 
-@pytest.mark.parametrize(("function", "x"), FOUND, ids=lambda x: "")
+@pytest.mark.parametrize(("function", "x"), FUNCTIONS_WITH_GRADIENT, ids=lambda x: "")
 def test_first_derivatives_at_equal_values(function, x):
     check_gradient(function, x, order=1)
 
 
 @pytest.mark.parametrize("x", [[[1.0, 2.0], [2.0, 4.0]], [[1.0, 0.0], [0.0, 0.0]], [[1.0] * 3] * 2])
 def test_first_derivatives_at_singular_values_of_zero(x):
-    """There is a kink, like that of abs, whose central differences are 0."""
+    """The function has a kink like that of abs, at which central differences are 0."""
     check_gradient(lambda x: linalg.matrix_norm(x, ord="nuc"), x, order=1, eps=1e-6, rtol=1e-5)
 
 
@@ -203,28 +212,28 @@ def eigenvectors_of(x):
     return linalg.eigh(x).eigenvectors
 
 
-def logarithm(x):
-    """Return the logarithm of symmetric matrices, whose factors vanish at the unit matrix."""
+def symmetric_logarithm(x):
+    """Return the logarithm of a symmetric matrix; its eigenvalues vanish at the identity."""
     values, vectors = linalg.eigh(x)
     return vectors * plugrad.log(values) @ vectors.mT
 
 
-def left_by_right(x):
+def mixed_singular_vectors(x):
     u, _, vh = linalg.svd(x, full_matrices=False)
     return u @ plugrad.asarray([[1.0, 2.0], [0.0, 1.0]]) @ vh
 
 
-NOT_DETERMINED = [
+FUNCTIONS_WITHOUT_GRADIENT = [
     (eigenvectors_of, np.eye(2)),
-    (logarithm, np.eye(2)),
-    (product, np.eye(2)),
-    (product, np.zeros((2, 2))),
-    (product, np.diag([1.0, 0.0]) + 0j),
-    (product, np.ones((3, 2))),
+    (symmetric_logarithm, np.eye(2)),
+    (product_of_singular_vectors, np.eye(2)),
+    (product_of_singular_vectors, np.zeros((2, 2))),
+    (product_of_singular_vectors, np.diag([1.0, 0.0]) + 0j),
+    (product_of_singular_vectors, np.ones((3, 2))),
     (polar_factor, np.zeros((2, 2))),
     (polar_factor, np.ones((3, 2))),
     (polar_factor, np.ones((2, 3))),
-    (left_by_right, np.eye(2)),
+    (mixed_singular_vectors, np.eye(2)),
     (lambda x: plugrad.log(linalg.svdvals(x)), np.zeros((2, 2))),
     (lambda x: linalg.slogdet(x).logabsdet, np.ones((2, 2))),
     (lambda x: linalg.slogdet(x).sign * 1, np.zeros((2, 2)) + 0j),
@@ -233,8 +242,8 @@ NOT_DETERMINED = [
 ]
 
 
-def weighted(function):
-    """Return the sum of a function's elements, each with another weight."""
+def weighted_sum_of(function):
+    """Return a function that computes a sum of another function's elements, each with another weight."""
 
     def total(x):
         y = function(x)
@@ -251,13 +260,13 @@ def best_dtype(x, backend):
     return dtype
 
 
-@pytest.mark.parametrize(("function", "x"), NOT_DETERMINED)
+@pytest.mark.parametrize(("function", "x"), FUNCTIONS_WITHOUT_GRADIENT)
 def test_gradients_that_are_not_determined_are_nan(function, x, backend):
-    """Those of the other matrices of a batch are what they are."""
+    """The gradients of the other matrices of a batch are not affected."""
     dtype = best_dtype(x, backend)
-    gradient = plugrad.grad(weighted(function))
+    gradient = plugrad.grad(weighted_sum_of(function))
     assert np.isnan(gradient(plugrad.asarray(x.astype(dtype))).numpy()).any()
-    if function is logarithm:  # of matrices, whose columns it weights
+    if function is symmetric_logarithm:  # of matrices, whose columns it weights
         return
     other = (
         np.diag([1.0, 2.0])
@@ -265,20 +274,22 @@ def test_gradients_that_are_not_determined_are_nan(function, x, backend):
         else np.eye(*x.shape) * [1, 2, 3][: x.shape[1]]
     )
     batch = plugrad.asarray(np.stack([other, x]).astype(dtype))
-    found = plugrad.grad(lambda b: weighted(function)(b[0]) + weighted(function)(b[1]))(batch)
+    found = plugrad.grad(
+        lambda b: weighted_sum_of(function)(b[0]) + weighted_sum_of(function)(b[1])
+    )(batch)
     assert np.isfinite(found[0].numpy()).all()
     assert np.isnan(found[1].numpy()).any()
 
 
 @pytest.mark.parametrize(
-    ("function", "x"), [*NOT_DETERMINED[:10], *NOT_DETERMINED[-2:]]
+    ("function", "x"), [*FUNCTIONS_WITHOUT_GRADIENT[:10], *FUNCTIONS_WITHOUT_GRADIENT[-2:]]
 )  # the others take logarithms of 0
 def test_the_finite_check_finds_gradients_that_are_not_determined(function, x):
     with (
         plugrad.config.override("check_finite", True),
         pytest.raises(NotFinite, match="RealDiv"),
     ):
-        plugrad.grad(weighted(function))(plugrad.asarray(x))
+        plugrad.grad(weighted_sum_of(function))(plugrad.asarray(x))
 
 
 @pytest.mark.parametrize(
@@ -291,7 +302,7 @@ def test_the_finite_check_finds_gradients_that_are_not_determined(function, x):
 )
 def test_matrices_without_a_result_are_refused(function, x, message, backend):
     with pytest.raises(ArgumentValueError, match=message):
-        plugrad.grad(weighted(function))(plugrad.asarray(x.astype("float32")))
+        plugrad.grad(weighted_sum_of(function))(plugrad.asarray(x.astype("float32")))
 
 
 def test_second_derivatives_that_depend_on_equal_values_are_nan():
@@ -319,7 +330,7 @@ def test_singular_matrices_that_the_result_does_not_use_have_gradient_zero(backe
 
 
 def test_slices_of_vectors_of_different_values_have_a_gradient():
-    """Equal values elsewhere do not matter."""
+    """Equal eigenvalues outside of the slice do not matter."""
 
     def first(x):
         values, vectors = linalg.eigh(x + x.mT)

@@ -7,55 +7,55 @@ import pytest
 
 import plugrad
 from families import windows
-from families.case import Case, Refusal
+from families.case import Case, ErrorCase
 from families.domains import uniform
-from families.sliding import channels_first, complete, gradient_cases
+from families.sliding import gradient_cases, kernel_attributes, with_channels_first
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
 from plugrad.kernels import depthwise
 
 
-def convolve(x, filter, **attrs):
-    """Return for each channel the convolutions with its own filters, side by side."""
-    attrs = complete(attrs, 2, "NHWC")
-    x = windows.in_order(x, attrs["data_format"])
+def reference_depthwise_convolution(x, filter, **attrs):
+    """Return the convolutions of each channel with its own filters, concatenated along the channels."""
+    attrs = kernel_attributes(attrs, 2, "NHWC")
+    x = windows.to_channels_last(x, attrs["data_format"])
     parts = [
         windows.convolve(
             x[..., c : c + 1], filter[:, :, c : c + 1], **{**attrs, "data_format": "C"}
         )
         for c in range(x.shape[3])
     ]
-    return windows.as_asked(np.concatenate(parts, axis=-1), attrs["data_format"])
+    return windows.from_channels_last(np.concatenate(parts, axis=-1), attrs["data_format"])
 
 
-def of_channel(dy, c, count):
-    """Return the channels that channel c gave."""
+def channels_from(dy, c, count):
+    """Return the output channels that were computed from input channel c."""
     return dy[..., c * count : (c + 1) * count]
 
 
-def input_gradient(dy, filter, *, input_shape, **attrs):
+def reference_input_gradient(dy, filter, *, input_shape, **attrs):
     data_format = attrs["data_format"]
-    dy = windows.in_order(dy, data_format)
-    dx = windows.in_order(np.zeros(input_shape), data_format)
+    dy = windows.to_channels_last(dy, data_format)
+    dx = windows.to_channels_last(np.zeros(input_shape), data_format)
     attrs = {**attrs, "data_format": "C", "input_shape": (*dx.shape[:3], 1)}
     for c in range(dx.shape[3]):
-        part, cells = of_channel(dy, c, filter.shape[3]), filter[:, :, c : c + 1]
+        part, cells = channels_from(dy, c, filter.shape[3]), filter[:, :, c : c + 1]
         dx[..., c : c + 1] = windows.convolve_input_gradient(part, cells, **attrs)
-    return windows.as_asked(dx, data_format)
+    return windows.from_channels_last(dx, data_format)
 
 
-def filter_gradient(x, dy, *, filter_shape, **attrs):
-    x, dy = (windows.in_order(images, attrs["data_format"]) for images in (x, dy))
+def reference_filter_gradient(x, dy, *, filter_shape, **attrs):
+    x, dy = (windows.to_channels_last(images, attrs["data_format"]) for images in (x, dy))
     dw = np.zeros(filter_shape)
     attrs = {**attrs, "data_format": "C", "filter_shape": (*filter_shape[:2], 1, filter_shape[3])}
     for c in range(x.shape[3]):
-        part = of_channel(dy, c, filter_shape[3])
+        part = channels_from(dy, c, filter_shape[3])
         dw[:, :, c : c + 1] = windows.convolve_filter_gradient(x[..., c : c + 1], part, **attrs)
     return dw
 
 
 numbers = [uniform(-2, 2), uniform(-2, 2)]
 IMAGES, FILTERS = (2, 6, 7, 3), (3, 2, 3, 2)
-SLIDING = [
+WINDOW_ATTRIBUTES = [
     {},
     {"padding": "same"},
     {"strides": 2},
@@ -71,10 +71,17 @@ SLIDING = [
     {"strides": (3, 4), "padding": 1, "dim_rounding_mode": "round"},
 ]
 CASES = [
-    Case(plugrad.depthwise_conv2d, convolve, numbers, (IMAGES, FILTERS), attrs, is_sum=True)
-    for attrs in SLIDING
+    Case(
+        plugrad.depthwise_conv2d,
+        reference_depthwise_convolution,
+        numbers,
+        (IMAGES, FILTERS),
+        attrs,
+        is_sum=True,
+    )
+    for attrs in WINDOW_ATTRIBUTES
 ]
-FIRST = [channels_first(case) for case in CASES[1::2]]
+CHANNELS_FIRST_CASES = [with_channels_first(case) for case in CASES[1::2]]
 OTHER_SHAPES = [
     ((1, 1, 1, 1), (1, 1, 1, 1)),
     ((2, 5, 5, 3), (1, 1, 3, 1)),
@@ -89,37 +96,45 @@ OTHER_SHAPES = [
 ]
 
 
-def gradient_kernels(case):
+def gradient_cases_of(case):
     """Return the cases of both gradients of a convolution."""
     kernels = (
         depthwise.depthwise_conv2d_input_gradient,
         depthwise.depthwise_conv2d_filter_gradient,
     )
-    return gradient_cases(case, kernels, (input_gradient, filter_gradient), "NHWC")
+    return gradient_cases(
+        case, kernels, (reference_input_gradient, reference_filter_gradient), "NHWC"
+    )
 
 
-def separable(x, filter, mix, **attrs):
+def reference_separable_convolution(x, filter, mix, **attrs):
     data_format = attrs.get("data_format", "NHWC")
-    return windows.convolve(convolve(x, filter, **attrs), mix, data_format=data_format)
+    return windows.convolve(
+        reference_depthwise_convolution(x, filter, **attrs), mix, data_format=data_format
+    )
 
 
-KERNELS = [kernel for case in (*CASES, *FIRST[::2]) for kernel in gradient_kernels(case)]
+GRADIENT_CASES = [
+    kernel for case in (*CASES, *CHANNELS_FIRST_CASES[::2]) for kernel in gradient_cases_of(case)
+]
 # The op takes one of them only.
-KERNELS += gradient_kernels(
+GRADIENT_CASES += gradient_cases_of(
     replace(CASES[0], attrs={"dilations": (2, 3), "strides": (4, 2), "padding": 3})
 )
-SEPARABLE = [
+SEPARABLE_CASES = [
     Case(
-        *(plugrad.separable_conv2d, separable, [*numbers, uniform(-2, 2)]),
+        *(plugrad.separable_conv2d, reference_separable_convolution, [*numbers, uniform(-2, 2)]),
         (*case.shapes, (1, 1, 6, 4)),
         case.attrs,
         is_sum=True,
     )
-    for case in (*CASES[::3], *FIRST[::3])
+    for case in (*CASES[::3], *CHANNELS_FIRST_CASES[::3])
 ]
 
 
-@pytest.mark.parametrize("case", [*CASES, *FIRST, *KERNELS, *SEPARABLE], ids=str)
+@pytest.mark.parametrize(
+    "case", [*CASES, *CHANNELS_FIRST_CASES, *GRADIENT_CASES, *SEPARABLE_CASES], ids=str
+)
 def test_values(case, backend, rng):
     case.check_values(rng)
 
@@ -128,12 +143,19 @@ def test_values(case, backend, rng):
 @pytest.mark.parametrize("strides", [1, 2])
 def test_values_of_other_shapes(shapes, strides, backend, rng):
     attrs = {"strides": strides, "padding": "same"}
-    case = Case(plugrad.depthwise_conv2d, convolve, numbers, shapes, attrs, is_sum=True)
-    for each in (case, *gradient_kernels(case)):
+    case = Case(
+        plugrad.depthwise_conv2d,
+        reference_depthwise_convolution,
+        numbers,
+        shapes,
+        attrs,
+        is_sum=True,
+    )
+    for each in (case, *gradient_cases_of(case)):
         each.check_values(rng)
 
 
-@pytest.mark.parametrize("case", [*CASES[:4], *KERNELS[:4], *SEPARABLE[:2]], ids=str)
+@pytest.mark.parametrize("case", [*CASES[:4], *GRADIENT_CASES[:4], *SEPARABLE_CASES[:2]], ids=str)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
@@ -141,7 +163,7 @@ def test_values_of_other_dtypes(case, backend, rng):
 def test_float16_stays_float16(backend, rng):
     if "float16" not in plugrad.which().backend.dtypes():
         pytest.skip(f"{backend} has no float16")
-    for case in (CASES[1], *KERNELS[:2]):
+    for case in (CASES[1], *GRADIENT_CASES[:2]):
         arrays = case.draw(rng, "float16")
         y = case.op(*map(plugrad.asarray, arrays), **case.attrs)
         assert y.dtype == "float16"
@@ -159,13 +181,15 @@ def test_float16_goes_on_beyond_2048(backend):
     assert slope.tolist() == [[[[4096], [4096]]]]
 
 
-@pytest.mark.parametrize("case", [*CASES[:4:3], *FIRST[:2], *KERNELS[:4]], ids=str)
+@pytest.mark.parametrize(
+    "case", [*CASES[:4:3], *CHANNELS_FIRST_CASES[:2], *GRADIENT_CASES[:4]], ids=str
+)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
 
 def test_images_without_a_batch_axis(backend, rng):
-    x, filters, mix = SEPARABLE[0].draw(rng, "float32")
+    x, filters, mix = SEPARABLE_CASES[0].draw(rng, "float32")
     for op in (
         lambda x: plugrad.depthwise_conv2d(x, filters, 2, "same"),
         lambda x: plugrad.separable_conv2d(x, filters, mix, 2, "same"),
@@ -183,31 +207,31 @@ def test_nan_stays_in_its_channel_and_in_the_windows_that_see_it(backend):
     assert y.sum() == 1
 
 
-def small(case):
+def with_small_inputs(case):
     """Return the case with few elements."""
     images = (1, 2, 4, 3) if case.attrs.get("data_format") == "NCHW" else (1, 4, 3, 2)
     return case.with_shapes(images, (2, 2, 2, 2), *case.shapes[2:])
 
 
-SMALL_KERNELS = [
+SMALL_GRADIENT_CASES = [
     kernel
-    for case in (CASES[0], CASES[4], CASES[7], CASES[9], CASES[11], FIRST[2])
-    for kernel in gradient_kernels(small(case))
+    for case in (CASES[0], CASES[4], CASES[7], CASES[9], CASES[11], CHANNELS_FIRST_CASES[2])
+    for kernel in gradient_cases_of(with_small_inputs(case))
 ]
 
 
-@pytest.mark.parametrize("case", [*CASES, *FIRST[::2]], ids=str)
+@pytest.mark.parametrize("case", [*CASES, *CHANNELS_FIRST_CASES[::2]], ids=str)
 def test_gradient(case, backend, rng):
-    small(case).check_gradient(rng, backend)
+    with_small_inputs(case).check_gradient(rng, backend)
 
 
-@pytest.mark.parametrize("case", SEPARABLE[1::3], ids=str)
+@pytest.mark.parametrize("case", SEPARABLE_CASES[1::3], ids=str)
 def test_gradient_of_separable_convolutions(case, backend, rng):
-    images, filters, _ = small(case).shapes
+    images, filters, _ = with_small_inputs(case).shapes
     case.with_shapes(images, filters, (1, 1, 4, 2)).check_gradient(rng, backend)
 
 
-@pytest.mark.parametrize("case", SMALL_KERNELS, ids=str)
+@pytest.mark.parametrize("case", SMALL_GRADIENT_CASES, ids=str)
 def test_gradient_of_gradients(case, backend, rng):
     case.check_gradient(rng, backend)
 
@@ -216,83 +240,83 @@ def ones(*shape):
     return plugrad.ones(shape)
 
 
-REFUSALS = [
-    Refusal(
+ERROR_CASES = [
+    ErrorCase(
         lambda: plugrad.depthwise_conv2d(ones(1, 4, 4, 1), np.ones((2, 2, 1, 1), "uint8")),
         DTypeError,
         ["depthwise_conv2d: filter is uint8", "a float", "plugrad.astype(filter, 'float32')"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.separable_conv2d(ones(1, 4, 4, 1), ones(2, 2, 1, 1), ones(1, 1, 1, 1) > 0),
         DTypeError,
         ["separable_conv2d: pointwise_filter is bool", "a float", "plugrad.astype"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.depthwise_conv2d(ones(1, 4, 4, 3), ones(2, 2, 4, 1)),
         ShapeError,
         ["DepthwiseConv2dNative", "3 channels", "expect 4"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.depthwise_conv2d(ones(1, 2, 2, 1), ones(3, 3, 1, 1)),
         ShapeError,
         ["window of (3, 3)", "image of (2, 2)", "padding='same'"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.depthwise_conv2d(ones(4, 4), ones(2, 2, 1, 1)),
         ShapeError,
         ["depthwise_conv2d", "3 or 4 axes", "(4, 4)"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.depthwise_conv2d(ones(1, 4, 4, 1), ones(2, 2, 1)),
         ShapeError,
         ["depthwise_conv2d", "filter 4", "(2, 2, 1)"],
     ),
-    Refusal(
-        lambda: windows.by_name(depthwise.depthwise_conv2d)(
+    ErrorCase(
+        lambda: windows.run_kernel_by_name(depthwise.depthwise_conv2d)(
             ones(1, 4, 4, 1) > 0, ones(2, 2, 1, 1), strides=(1, 1), padding="valid"
         ),
         DTypeError,
         ["DepthwiseConv2dNative", "bool", "astype"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.depthwise_conv2d(ones(1, 4, 4, 1), ones(2, 2, 1, 1), 0),
         ArgumentValueError,
         ["depthwise_conv2d: strides=0", "at least 1"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.depthwise_conv2d(ones(1, 4, 4, 1), ones(2, 2, 1, 1), padding="all"),
         ArgumentValueError,
         ["depthwise_conv2d: padding='all'", "'same'"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.depthwise_conv2d(ones(1, 4, 4, 1), ones(2, 2, 1, 1), data_format="HW"),
         ArgumentValueError,
         ["depthwise_conv2d: data_format='HW'", "'NHWC'"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.depthwise_conv2d(
             ones(1, 4, 4, 1), ones(2, 2, 1, 1), dim_rounding_mode="up"
         ),
         ArgumentValueError,
         ["dim_rounding_mode='up'", "'floor'"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.separable_conv2d(ones(1, 4, 4, 2), ones(2, 2, 2, 2), ones(1, 1, 2, 3)),
         ShapeError,
         ["separable_conv2d: pointwise_filter", "(1, 1, 2, 3)", "(1, 1, 4, output channels)"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.separable_conv2d(ones(1, 4, 4, 2), ones(2, 2, 2, 1), ones(2, 2, 2, 3)),
         ShapeError,
         ["separable_conv2d: pointwise_filter", "(2, 2, 2, 3)", "(1, 1, 2, output channels)"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.separable_conv2d(ones(4, 4), ones(2, 2, 2, 1), ones(1, 1, 2, 3)),
         ShapeError,
         ["separable_conv2d", "3 or 4 axes", "(4, 4)"],
     ),
-    Refusal(
-        lambda: windows.by_name(depthwise.depthwise_conv2d_input_gradient)(
+    ErrorCase(
+        lambda: windows.run_kernel_by_name(depthwise.depthwise_conv2d_input_gradient)(
             *(ones(1, 3, 3, 1), ones(2, 2, 1, 2)),
             input_shape=(1, 4, 4, 1),
             strides=(1, 1),
@@ -301,8 +325,8 @@ REFUSALS = [
         ShapeError,
         ["DepthwiseConv2dNativeBackpropInput", "(1, 3, 3, 1)", "(1, 3, 3, 2)"],
     ),
-    Refusal(
-        lambda: windows.by_name(depthwise.depthwise_conv2d_filter_gradient)(
+    ErrorCase(
+        lambda: windows.run_kernel_by_name(depthwise.depthwise_conv2d_filter_gradient)(
             *(ones(1, 4, 4, 1), ones(1, 3, 3, 1)),
             filter_shape=(2, 2, 1, 2),
             strides=(1, 1),
@@ -314,7 +338,7 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()
 

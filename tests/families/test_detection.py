@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 import plugrad
-from families.case import Case, Refusal
+from families.case import Case, ErrorCase
 from families.domains import Domain, uniform
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
 from plugrad.kernels import detection
 
 
-def overlap(a, b):
-    """Return the common area of two boxes by the area that they cover together."""
+def intersection_over_union(a, b):
+    """Return the area of the intersection of two boxes divided by that of their union."""
     (top, bottom), (left, right) = sorted(a[::2]), sorted(a[1::2])
     (top_b, bottom_b), (left_b, right_b) = sorted(b[::2]), sorted(b[1::2])
     areas = (bottom - top) * (right - left), (bottom_b - top_b) * (right_b - left_b)
@@ -22,8 +22,10 @@ def overlap(a, b):
     return height * width / (sum(areas) - height * width)
 
 
-def select(boxes, scores, max_output_size, iou_threshold=0.5, score_threshold=-np.inf, sigma=0.0):
-    """Return the positions and scores of the selected boxes, one box after the other."""
+def reference_non_max_suppression(
+    boxes, scores, max_output_size, iou_threshold=0.5, score_threshold=-np.inf, sigma=0.0
+):
+    """Return the indices and scores of the boxes that non-maximum suppression selects, one after the other."""
     scores = dict(enumerate(scores.tolist()))
     chosen, chosen_scores = [], []
     while len(chosen) < max_output_size:
@@ -33,7 +35,7 @@ def select(boxes, scores, max_output_size, iou_threshold=0.5, score_threshold=-n
         best = max(scores, key=lambda i: (scores[i], -i))
         chosen.append(best)
         chosen_scores.append(scores.pop(best))
-        overlaps = {i: overlap(boxes[best], boxes[i]) for i in scores}
+        overlaps = {i: intersection_over_union(boxes[best], boxes[i]) for i in scores}
         scores = {
             i: s * np.exp(-(overlaps[i] ** 2) / (2 * sigma)) if sigma else s
             for i, s in scores.items()
@@ -42,29 +44,29 @@ def select(boxes, scores, max_output_size, iou_threshold=0.5, score_threshold=-n
     return np.array(chosen, int), np.array(chosen_scores)
 
 
-def positions(boxes, scores, **attrs):
-    return select(boxes, scores, **attrs)[0]
+def selected_indices(boxes, scores, **attrs):
+    return reference_non_max_suppression(boxes, scores, **attrs)[0]
 
 
-def padded_positions(boxes, scores, *, pad_to_max_output_size=False, **attrs):
-    chosen = positions(boxes, scores, **attrs)
+def padded_selected_indices(boxes, scores, *, pad_to_max_output_size=False, **attrs):
+    chosen = selected_indices(boxes, scores, **attrs)
     room = attrs["max_output_size"] - len(chosen) if pad_to_max_output_size else 0
     return np.pad(chosen, (0, room))
 
 
-def count(boxes, scores, *, pad_to_max_output_size=False, **attrs):
-    return np.array(len(positions(boxes, scores, **attrs)))
+def selected_count(boxes, scores, *, pad_to_max_output_size=False, **attrs):
+    return np.array(len(selected_indices(boxes, scores, **attrs)))
 
 
-def soft(index):
+def soft_nms_reference(index):
     def reference(boxes, scores, *, soft_nms_sigma=0.0, **attrs):
-        return select(boxes, scores, sigma=soft_nms_sigma, **attrs)[index]
+        return reference_non_max_suppression(boxes, scores, sigma=soft_nms_sigma, **attrs)[index]
 
     return reference
 
 
-def part(op, name):
-    """Return the op with one part of its result."""
+def with_result_part(op, name):
+    """Return an op that returns one part of another op's result."""
 
     def named(boxes, scores, **attrs):
         return getattr(op(boxes, scores, **attrs), name)
@@ -73,14 +75,14 @@ def part(op, name):
     return named
 
 
-def _corners(rng, shape, dtype):
-    """Draw boxes on a grid, in whatever order of the corners; some have no area."""
+def _random_boxes(rng, shape, dtype):
+    """Draw boxes on a grid with their corners in any order; some have no area."""
     return (rng.integers(0, 7, shape) / 4).astype(dtype)
 
 
-BOXES = Domain(_corners)
+BOXES = Domain(_random_boxes)
 SCORES = uniform(0, 1)
-ATTRS = [
+NMS_ATTRIBUTES = [
     {"max_output_size": 5},
     {"max_output_size": 40, "iou_threshold": 0.2},
     {"max_output_size": 40, "iou_threshold": 1.0, "score_threshold": 0.4},
@@ -88,34 +90,51 @@ ATTRS = [
     {"max_output_size": 0},
     {"max_output_size": 3, "score_threshold": 2.0},
 ]
-PLAIN = [
+NMS_CASES = [
     Case(
-        *(plugrad.image.non_max_suppression, positions, [BOXES, SCORES], [(30, 4), (30,)], attrs),
+        *(
+            plugrad.image.non_max_suppression,
+            selected_indices,
+            [BOXES, SCORES],
+            [(30, 4), (30,)],
+            attrs,
+        ),
         result="int32",
     )
-    for attrs in ATTRS
+    for attrs in NMS_ATTRIBUTES
 ]
-PADDED = [
+PADDED_NMS_CASES = [
     Case(
-        *(part(plugrad.image.non_max_suppression_padded, name), reference, [BOXES, SCORES]),
+        *(
+            with_result_part(plugrad.image.non_max_suppression_padded, name),
+            reference,
+            [BOXES, SCORES],
+        ),
         *([(30, 4), (30,)], {**attrs, "pad_to_max_output_size": is_padded}),
         result="int32",
     )
-    for name, reference in [("selected_indices", padded_positions), ("valid_outputs", count)]
-    for attrs in ATTRS
+    for name, reference in [
+        ("selected_indices", padded_selected_indices),
+        ("valid_outputs", selected_count),
+    ]
+    for attrs in NMS_ATTRIBUTES
     for is_padded in (False, True)
 ]
-SOFT = [
+SOFT_NMS_CASES = [
     Case(
-        *(part(plugrad.image.non_max_suppression_with_score, name), soft(index), [BOXES, SCORES]),
+        *(
+            with_result_part(plugrad.image.non_max_suppression_with_score, name),
+            soft_nms_reference(index),
+            [BOXES, SCORES],
+        ),
         *([(30, 4), (30,)], {**attrs, "soft_nms_sigma": sigma}),
         result=result,
     )
     for index, (name, result) in enumerate([("selected_indices", "int32"), ("selected_scores", "")])
-    for attrs in ATTRS
+    for attrs in NMS_ATTRIBUTES
     for sigma in (0.0, 0.5, 1.0)
 ]
-CASES = [*PLAIN, *PADDED, *SOFT]
+CASES = [*NMS_CASES, *PADDED_NMS_CASES, *SOFT_NMS_CASES]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -126,7 +145,7 @@ def test_values(case, backend, rng):
     case.with_shapes((0, 4), (0,)).check_values(rng)
 
 
-@pytest.mark.parametrize("case", [PLAIN[1], SOFT[4]], ids=str)
+@pytest.mark.parametrize("case", [NMS_CASES[1], SOFT_NMS_CASES[4]], ids=str)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
@@ -187,34 +206,36 @@ def test_selection_has_no_gradient(backend):
     np.testing.assert_array_equal(dscores, scores)
 
 
-def suppressed(boxes, scores, *args, **attrs):
+def make_nms_call(boxes, scores, *args, **attrs):
     return lambda: plugrad.image.non_max_suppression(boxes, scores, *args, **attrs)
 
 
-REFUSALS = [
-    Refusal(suppressed([[0.0] * 5], [1.0], 1), ShapeError, ["boxes", "(y1, x1, y2, x2)", "(1, 5)"]),
-    Refusal(suppressed(BOX, [1.0], 1), ShapeError, ["boxes", "(4,)"]),
-    Refusal(suppressed([BOX], [1.0, 2.0], 1), ShapeError, ["scores", "(2,)", "1 boxes"]),
-    Refusal(suppressed([BOX], [[1.0]], 1), ShapeError, ["scores", "(1, 1)"]),
-    Refusal(
-        suppressed([BOX], [1.0], -1), ArgumentValueError, ["max_output_size=-1", "between 0 and"]
+ERROR_CASES = [
+    ErrorCase(
+        make_nms_call([[0.0] * 5], [1.0], 1), ShapeError, ["boxes", "(y1, x1, y2, x2)", "(1, 5)"]
     ),
-    Refusal(
-        suppressed([BOX], [1.0], 1, iou_threshold=1.5),
+    ErrorCase(make_nms_call(BOX, [1.0], 1), ShapeError, ["boxes", "(4,)"]),
+    ErrorCase(make_nms_call([BOX], [1.0, 2.0], 1), ShapeError, ["scores", "(2,)", "1 boxes"]),
+    ErrorCase(make_nms_call([BOX], [[1.0]], 1), ShapeError, ["scores", "(1, 1)"]),
+    ErrorCase(
+        make_nms_call([BOX], [1.0], -1), ArgumentValueError, ["max_output_size=-1", "between 0 and"]
+    ),
+    ErrorCase(
+        make_nms_call([BOX], [1.0], 1, iou_threshold=1.5),
         ArgumentValueError,
         ["iou_threshold=1.5", "between 0 and 1"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.image.non_max_suppression_padded([BOX], [1.0, 2.0], 1),
         ShapeError,
         ["non_max_suppression_padded", "scores"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.image.non_max_suppression_with_score([BOX], [1.0], 1, soft_nms_sigma=-1),
         ArgumentValueError,
         ["soft_nms_sigma=-1", "between 0 and 1"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: detection.non_max_suppression.infer(
             *(plugrad.ones((2, 3)), plugrad.ones(2)),
             max_output_size=1,
@@ -227,18 +248,20 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()
 
 
 # Only the cpu stores these dtypes on every machine.
-OF_OTHER_DTYPES = [
-    Refusal(suppressed([[1j] * 4], [1.0], 1), DTypeError, ["non_max_suppression", "complex64"]),
+DTYPE_ERROR_CASES = [
+    ErrorCase(
+        make_nms_call([[1j] * 4], [1.0], 1), DTypeError, ["non_max_suppression", "complex64"]
+    ),
 ]
 
 
-@pytest.mark.parametrize("refusal", OF_OTHER_DTYPES, ids=str)
+@pytest.mark.parametrize("refusal", DTYPE_ERROR_CASES, ids=str)
 def test_dtype_that_is_not_taken(refusal):
     with plugrad.use("cpu"):
         refusal.check()

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import plugrad
-from families.case import Case, Refusal
-from families.domains import different, few, whole
+from families.case import Case, ErrorCase
+from families.domains import distinct, integers, repeated_integers
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 
 
@@ -24,7 +24,7 @@ def np_in_top_k(predictions, targets, *, k=1):
 
 CASES = [
     Case(
-        *(plugrad.confusion_matrix, np_confusion_matrix, [whole(-1, 4)] * 2, [(length,)] * 2),
+        *(plugrad.confusion_matrix, np_confusion_matrix, [integers(-1, 4)] * 2, [(length,)] * 2),
         {"num_classes": classes},
         result="int32",
         is_differentiable=False,
@@ -32,11 +32,11 @@ CASES = [
     for length, classes in [(30, 4), (30, 3), (30, 6), (5, 1), (0, 2)]
 ] + [
     Case(
-        *(plugrad.in_top_k, np_in_top_k, [domain, whole(-1, 7)], [(*shape, 7), shape], {"k": k}),
+        *(plugrad.in_top_k, np_in_top_k, [domain, integers(-1, 7)], [(*shape, 7), shape], {"k": k}),
         result="bool",
         is_differentiable=False,
     )
-    for domain in (different(), few(0, 2))
+    for domain in (distinct(), repeated_integers(0, 2))
     for shape, k in [((20,), 1), ((4, 5), 3), ((20,), 7), ((0,), 2)]
 ]
 
@@ -80,35 +80,37 @@ def test_classes_of_any_integer_dtype(dtype, backend):
     assert plugrad.in_top_k(predictions, labels).tolist() == [True, True, False]
 
 
-REFUSALS = [
-    Refusal(
+ERROR_CASES = [
+    ErrorCase(
         lambda: plugrad.confusion_matrix([0], [0], 2.5),
         ArgumentError,
         ["confusion_matrix", "num_classes=2.5", "integer"],
     ),
-    Refusal(lambda: plugrad.confusion_matrix([0], [0], 0), ArgumentValueError, ["num_classes=0"]),
-    Refusal(
+    ErrorCase(lambda: plugrad.confusion_matrix([0], [0], 0), ArgumentValueError, ["num_classes=0"]),
+    ErrorCase(
         lambda: plugrad.confusion_matrix([0.0], [0], 1), DTypeError, ["labels", "float32", "astype"]
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.confusion_matrix([0], [0.0], 1), DTypeError, ["predictions", "float32"]
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.confusion_matrix([0, 1], [0], 1), ShapeError, ["(2,)", "(1,)", "length"]
     ),
-    Refusal(lambda: plugrad.confusion_matrix(0, 0, 1), ShapeError, ["()", "vectors"]),
-    Refusal(lambda: plugrad.in_top_k([1.0], 0), ShapeError, ["in_top_k", "(1,)", "2 or more axes"]),
-    Refusal(lambda: plugrad.in_top_k([[1.0]], [0, 1]), ShapeError, ["(1, 1)", "(2,)"]),
-    Refusal(lambda: plugrad.in_top_k([[1.0]], [0.0]), DTypeError, ["targets", "float32"]),
-    Refusal(
+    ErrorCase(lambda: plugrad.confusion_matrix(0, 0, 1), ShapeError, ["()", "vectors"]),
+    ErrorCase(
+        lambda: plugrad.in_top_k([1.0], 0), ShapeError, ["in_top_k", "(1,)", "2 or more axes"]
+    ),
+    ErrorCase(lambda: plugrad.in_top_k([[1.0]], [0, 1]), ShapeError, ["(1, 1)", "(2,)"]),
+    ErrorCase(lambda: plugrad.in_top_k([[1.0]], [0.0]), DTypeError, ["targets", "float32"]),
+    ErrorCase(
         lambda: plugrad.in_top_k([[1.0]], [0], 0), ArgumentValueError, ["k=0", "between 1 and 1"]
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.in_top_k([[1.0]], [0], 2), ArgumentValueError, ["k=2", "between 1 and 1"]
     ),
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()

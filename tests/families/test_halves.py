@@ -8,19 +8,19 @@ from plugrad.registry.kernels import find_kernel
 from plugrad.testing.rows import ROW_DTYPE
 from plugrad.testing.tables import rows
 
-OWN_NUMBERS = {"Multinomial", "NextAfter"}
+KERNELS_WITH_OTHER_RESULTS = {"Multinomial", "NextAfter"}
 """Drawn numbers and neighbours are those of a dtype, not those of another one, rounded."""
-FIRST_ROWS = {
+CASE_BY_KERNEL = {
     row.kernel.name: row
     for row in reversed(rows())
     if "float32" in row.tested_dtypes
     and "float16" in row.kernel.accepted_dtypes
     and not row.is_edge
-    and row.kernel.name not in OWN_NUMBERS
+    and row.kernel.name not in KERNELS_WITH_OTHER_RESULTS
     and any(x is not None and x.dtype == ROW_DTYPE for x in row.inputs)
 }
-FAMILIES = sorted({row.kernel.family for row in FIRST_ROWS.values()})
-STEPS = {"float16": 2**-10, "bfloat16": 2**-7}
+FAMILIES = sorted({row.kernel.family for row in CASE_BY_KERNEL.values()})
+RESOLUTION_BY_DTYPE = {"float16": 2**-10, "bfloat16": 2**-7}
 """The distance of 1 from the next number."""
 
 
@@ -31,13 +31,13 @@ def outputs_of(row, inputs, dtype):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("name", RESOLUTION_BY_DTYPE)
 def test_a_kernel_rounds_what_it_gives_for_float32(backend, family, name):
     dtype = plugrad.DType(name)
     device = plugrad.which().backend
     if dtype not in device.dtypes():
         pytest.skip(f"{backend} does not store {name}")
-    for row in FIRST_ROWS.values():
+    for row in CASE_BY_KERNEL.values():
         kernel = row.kernel
         if kernel.family != family or dtype not in kernel.accepted_dtypes:
             continue
@@ -67,7 +67,7 @@ def test_a_kernel_rounds_what_it_gives_for_float32(backend, family, name):
                 # float16 may be computed by other means, such as a polynomial that has enough digits for it, and
                 # sums in another order.
                 is_exact = name == "bfloat16" and kernel.is_elementwise
-                allowed = 0 if is_exact else STEPS[name]
+                allowed = 0 if is_exact else RESOLUTION_BY_DTYPE[name]
                 np.testing.assert_allclose(
                     y, rounded, allowed, allowed * largest, err_msg=kernel.name
                 )

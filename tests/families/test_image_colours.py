@@ -4,29 +4,29 @@ import numpy as np
 import pytest
 
 import plugrad
-from families.case import FLOATS, REALS, Case, Refusal
+from families.case import FLOAT_DTYPES, REAL_DTYPES, Case, ErrorCase
 from families.domains import uniform
 from plugrad import image
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
 
-INTEGERS = [dtype for dtype in REALS if dtype not in FLOATS]
+INTEGER_DTYPES = [dtype for dtype in REAL_DTYPES if dtype not in FLOAT_DTYPES]
 
 
-def np_gray(image):
+def np_grayscale(image):
     return image @ np.array([[0.2989], [0.5870], [0.1140]])
 
 
-def np_rounded_gray(image):
-    return np.rint(np_gray(image))
+def np_rounded_grayscale(image):
+    return np.rint(np_grayscale(image))
 
 
-def np_three_times(image):
+def np_grayscale_to_rgb(image):
     return np.concatenate([image] * 3, -1)
 
 
 def np_threshold(image, method="binary", inverted=False, thresh_value=0.5):
-    """Try every level; the best has the largest variance between the two parts."""
-    gray = np_gray(image) if image.shape[2] == 3 else image.astype(float)
+    """Reference for image.threshold: try each level; the best one maximizes the variance between classes."""
+    gray = np_grayscale(image) if image.shape[2] == 3 else image.astype(float)
     level = 255 * thresh_value
     if method == "otsu":
         level, largest = -1, 0
@@ -40,23 +40,35 @@ def np_threshold(image, method="binary", inverted=False, thresh_value=0.5):
     return np.where((gray > level) != inverted, 255, 0)
 
 
-GRAY = [
+GRAYSCALE_CASES = [
     *[
-        Case(image.rgb_to_grayscale, np_gray, [uniform(-2, 2)], [shape], {}, FLOATS)
+        Case(image.rgb_to_grayscale, np_grayscale, [uniform(-2, 2)], [shape], {}, FLOAT_DTYPES)
         for shape in [(4, 5, 3), (2, 4, 5, 3), (7, 3), (1, 1, 1, 1, 2, 3), (0, 3)]
     ],
     *[
-        Case(image.rgb_to_grayscale, np_rounded_gray, [uniform(0, 120)], [shape], {}, INTEGERS)
+        Case(
+            image.rgb_to_grayscale,
+            np_rounded_grayscale,
+            [uniform(0, 120)],
+            [shape],
+            {},
+            INTEGER_DTYPES,
+        )
         for shape in [(4, 5, 3), (2, 4, 5, 3)]
     ],
     *[
         Case(
-            image.grayscale_to_rgb, np_three_times, [uniform(-9, 9)], [shape], {}, [*REALS, "bool"]
+            image.grayscale_to_rgb,
+            np_grayscale_to_rgb,
+            [uniform(-9, 9)],
+            [shape],
+            {},
+            [*REAL_DTYPES, "bool"],
         )
         for shape in [(4, 5, 1), (2, 4, 5, 1), (7, 1), (0, 1)]
     ],
 ]
-THRESHOLDS = [
+THRESHOLD_CASES = [
     Case(
         image.threshold,
         np_threshold,
@@ -74,7 +86,7 @@ THRESHOLDS = [
 ]
 
 
-@pytest.mark.parametrize("case", [*GRAY, *THRESHOLDS], ids=str)
+@pytest.mark.parametrize("case", [*GRAYSCALE_CASES, *THRESHOLD_CASES], ids=str)
 def test_values(case, backend, rng):
     has = plugrad.which().backend.dtypes()
     for dtype in case.dtypes:
@@ -86,7 +98,7 @@ def test_white_stays_white(backend):
     assert image.rgb_to_grayscale([[255, 255, 255], [0, 0, 0]]).tolist() == [[255], [0]]
 
 
-@pytest.mark.parametrize("case", [*GRAY[:4], *GRAY[7:9]], ids=str)
+@pytest.mark.parametrize("case", [*GRAYSCALE_CASES[:4], *GRAYSCALE_CASES[7:9]], ids=str)
 def test_gradient(case, backend, rng):
     case.check_gradient(rng, backend)
 
@@ -114,22 +126,26 @@ def ones(*shape):
     return plugrad.ones(shape)
 
 
-REFUSALS = [
-    Refusal(lambda: image.grayscale_to_rgb(ones(1)), ShapeError, ["grayscale_to_rgb", "(1,)"]),
-    Refusal(lambda: image.grayscale_to_rgb(ones(2, 2)), ShapeError, ["grayscale_to_rgb", "(2, 2)"]),
-    Refusal(lambda: image.rgb_to_grayscale(ones(2, 4)), ShapeError, ["rgb_to_grayscale", "(2, 4)"]),
-    Refusal(
+ERROR_CASES = [
+    ErrorCase(lambda: image.grayscale_to_rgb(ones(1)), ShapeError, ["grayscale_to_rgb", "(1,)"]),
+    ErrorCase(
+        lambda: image.grayscale_to_rgb(ones(2, 2)), ShapeError, ["grayscale_to_rgb", "(2, 2)"]
+    ),
+    ErrorCase(
+        lambda: image.rgb_to_grayscale(ones(2, 4)), ShapeError, ["rgb_to_grayscale", "(2, 4)"]
+    ),
+    ErrorCase(
         lambda: image.rgb_to_grayscale(ones(1, 1, 1, 1, 1, 1, 3)),
         ShapeError,
         ["rgb_to_grayscale", "2 to 6 axes"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: image.rgb_to_grayscale(ones(2, 3) > 0), DTypeError, ["rgb_to_grayscale", "bool"]
     ),
-    Refusal(lambda: image.threshold(ones(2, 2)), ShapeError, ["threshold", "(2, 2)"]),
-    Refusal(lambda: image.threshold(ones(2, 2, 2)), ShapeError, ["threshold", "1 or 3 channels"]),
-    Refusal(lambda: image.threshold(ones(2, 2, 1) > 0), DTypeError, ["threshold", "bool"]),
-    Refusal(
+    ErrorCase(lambda: image.threshold(ones(2, 2)), ShapeError, ["threshold", "(2, 2)"]),
+    ErrorCase(lambda: image.threshold(ones(2, 2, 2)), ShapeError, ["threshold", "1 or 3 channels"]),
+    ErrorCase(lambda: image.threshold(ones(2, 2, 1) > 0), DTypeError, ["threshold", "bool"]),
+    ErrorCase(
         lambda: image.threshold(ones(2, 2, 1), "mean"),
         ArgumentValueError,
         ["threshold", "method='mean'", "'binary' or 'otsu'"],
@@ -137,6 +153,6 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()

@@ -9,33 +9,33 @@ import plugrad
 from plugrad import image
 from plugrad.kernels import image as kernels
 
-METHODS = ("bilinear", "nearest")
-MODES = ("constant", "reflect", "wrap", "nearest")
+INTERPOLATION_METHODS = ("bilinear", "nearest")
+FILL_MODES = ("constant", "reflect", "wrap", "nearest")
 
 
-def picture(*sizes):
-    """Return one image of one channel, with a different number in each pixel."""
+def image_of_distinct_pixels(*sizes):
+    """Return an image of one channel with a different number in each pixel."""
     return np.arange(1, 1 + np.prod(sizes), dtype="float32").reshape(1, *sizes, 1)
 
 
-def plane(x):
+def nested_list_of_pixels(x):
     return x.numpy()[0, :, :, 0].tolist()
 
 
 @pytest.mark.parametrize("turns", [-1, 0, 1, 2, 3, 4])
 def test_quarter_turns_are_counterclockwise_and_lose_nothing(turns, backend):
     for size in (2, 3, 4, 5):
-        x = picture(size, size)
+        x = image_of_distinct_pixels(size, size)
         y = image.rotate_with_offset(x, turns * np.pi / 2)
-        assert plane(y) == np.rot90(x[0, :, :, 0], turns).tolist()
+        assert nested_list_of_pixels(y) == np.rot90(x[0, :, :, 0], turns).tolist()
 
 
 @pytest.mark.parametrize("turns", [-1, 1, 3])
 def test_quarter_turns_of_any_size_tear_nothing(turns, backend):
-    """All pixels of the result show points between two of the image, and so the later one."""
+    """Each rotated pixel lies exactly between two pixels of the image, and takes the second of them."""
     direction = (turns + 1) % 4 - 1
     for height, width in ((5, 4), (4, 7), (1, 6)):
-        x = picture(height, width)
+        x = image_of_distinct_pixels(height, width)
         middle_y, middle_x = (height - 1) / 2, (width - 1) / 2
         expected = np.zeros((height, width))
         for row, column in np.ndindex(height, width):
@@ -43,26 +43,32 @@ def test_quarter_turns_of_any_size_tear_nothing(turns, backend):
             j = math.floor(middle_x - direction * (row - middle_y) + 0.5)
             if 0 <= i < height and 0 <= j < width:
                 expected[row, column] = x[0, i, j, 0]
-        assert plane(image.rotate_with_offset(x, turns * np.pi / 2)) == expected.tolist()
+        assert (
+            nested_list_of_pixels(image.rotate_with_offset(x, turns * np.pi / 2))
+            == expected.tolist()
+        )
 
 
 def test_half_turn_of_any_size(backend):
     for height, width in ((2, 3), (1, 4), (3, 2)):
-        x = picture(height, width)
-        assert plane(image.rotate_with_offset(x, np.pi)) == x[0, ::-1, ::-1, 0].tolist()
+        x = image_of_distinct_pixels(height, width)
+        assert (
+            nested_list_of_pixels(image.rotate_with_offset(x, np.pi))
+            == x[0, ::-1, ::-1, 0].tolist()
+        )
 
 
 def test_center_of_a_rotation_counts_from_the_left_and_from_above(backend):
-    x = picture(4, 4)
+    x = image_of_distinct_pixels(4, 4)
     upper_right = image.rotate_with_offset(x, np.pi / 2, center=(0.75, 0.25), fill_value=0)
-    assert plane(upper_right)[:2] == [[0, 0, 4, 8], [0, 0, 3, 7]]
+    assert nested_list_of_pixels(upper_right)[:2] == [[0, 0, 4, 8], [0, 0, 3, 7]]
 
 
 @pytest.mark.parametrize("columns", [-9, -3, -1, 0, 1, 2, 5, 14])
-@pytest.mark.parametrize("interpolation", METHODS)
+@pytest.mark.parametrize("interpolation", INTERPOLATION_METHODS)
 def test_fill_modes_go_on_as_padding_does(interpolation, columns, backend):
-    """A window far from the image sees what np.pad puts there."""
-    x = picture(3, 4)
+    """A window far outside of the image shows the values that np.pad gives."""
+    x = image_of_distinct_pixels(3, 4)
     shift = [[1, 0, columns, 0, 1, -2, 0, 0]]
     for mode, theirs in (
         ("constant", "constant"),
@@ -72,31 +78,42 @@ def test_fill_modes_go_on_as_padding_does(interpolation, columns, backend):
     ):
         padded = np.pad(x[0, :, :, 0], ((2, 2), (20, 20)), theirs)
         expected = padded[0:3, 20 + columns : 24 + columns]
-        assert plane(image.transform(x, shift, interpolation, mode)) == expected.tolist()
+        assert (
+            nested_list_of_pixels(image.transform(x, shift, interpolation, mode))
+            == expected.tolist()
+        )
 
 
 def test_transform_maps_points_of_the_result_to_points_of_the_image(backend):
-    x = picture(2, 4)
+    x = image_of_distinct_pixels(2, 4)
     half_size = [[2, 0, 0, 0, 1, 0, 0, 0]]
-    assert plane(image.transform(x, half_size, output_shape=(2, 2))) == [[1, 3], [5, 7]]
+    assert nested_list_of_pixels(image.transform(x, half_size, output_shape=(2, 2))) == [
+        [1, 3],
+        [5, 7],
+    ]
     exchanged = [[0, 1, 0, 1, 0, 0, 0, 0]]
-    assert plane(image.transform(x, exchanged, output_shape=(4, 2))) == x[0, :, :, 0].T.tolist()
+    assert (
+        nested_list_of_pixels(image.transform(x, exchanged, output_shape=(4, 2)))
+        == x[0, :, :, 0].T.tolist()
+    )
 
 
 def test_point_at_infinity_is_filled(backend):
-    for mode in MODES:
-        for interpolation in METHODS:
-            y = image.transform(picture(2, 3), [[1, 0, 0, 0, 1, 0, -1, 0]], interpolation, mode, 9)
-            assert [row[1] for row in plane(y)] == [9, 9]
+    for mode in FILL_MODES:
+        for interpolation in INTERPOLATION_METHODS:
+            y = image.transform(
+                image_of_distinct_pixels(2, 3), [[1, 0, 0, 0, 1, 0, -1, 0]], interpolation, mode, 9
+            )
+            assert [row[1] for row in nested_list_of_pixels(y)] == [9, 9]
 
 
 def test_filling_that_is_not_a_number_stays_outside(backend):
-    x = picture(3, 3)
+    x = image_of_distinct_pixels(3, 3)
     identity = [[1, 0, 0, 0, 1, 0, 0, 0]]
     y = image.transform(x, identity, "bilinear", fill_value=np.nan)
-    assert plane(y) == x[0, :, :, 0].tolist()
+    assert nested_list_of_pixels(y) == x[0, :, :, 0].tolist()
     y = image.crop_and_resize(x, [[0, 0, 2, 1]], [0], (3, 3), extrapolation_value=np.inf)
-    assert plane(y) == [[1, 2, 3], [7, 8, 9], [np.inf] * 3]
+    assert nested_list_of_pixels(y) == [[1, 2, 3], [7, 8, 9], [np.inf] * 3]
 
 
 def test_whole_image_as_a_box_reaches_its_last_pixel(backend, rng):
@@ -108,26 +125,26 @@ def test_whole_image_as_a_box_reaches_its_last_pixel(backend, rng):
 
 
 def test_reversed_box_mirrors(backend):
-    x = picture(3, 4)
+    x = image_of_distinct_pixels(3, 4)
     y = image.crop_and_resize(x, [[1.0, 1, 0, 0]], [0], (3, 4))
-    np.testing.assert_allclose(plane(y), x[0, ::-1, ::-1, 0], rtol=1e-6)
+    np.testing.assert_allclose(nested_list_of_pixels(y), x[0, ::-1, ::-1, 0], rtol=1e-6)
 
 
 def test_boxes_that_are_not_numbers_show_nothing(backend):
     boxes = [[np.nan, 0, 1, 1], [0, -np.inf, 1, np.inf]]
-    for method in METHODS:
-        y = image.crop_and_resize(picture(1, 3), boxes, [0, 0], (2, 2), method, 7)
+    for method in INTERPOLATION_METHODS:
+        y = image.crop_and_resize(image_of_distinct_pixels(1, 3), boxes, [0, 0], (2, 2), method, 7)
         assert y.tolist() == np.full((2, 2, 2, 1), 7).tolist()
 
 
 def test_large_images_show_the_pixels_that_double_precision_finds(backend, rng):
-    """Single precision does not tell the nearer one of two pixels of a large image."""
+    """Single precision cannot tell which of two pixels of a large image is nearer."""
     x = rng.uniform(-2, 2, (1, 301, 207, 2)).astype("float32")
     slanted = np.array([[0.7, 0.1, 2.3, 0.2, 1.1, -3.4, 1e-3, -2e-3]], "float32")
     boxes = rng.uniform(-0.2, 1.2, (9, 4)).astype("float32")
     for op in (
         *(lambda r=radians: image.rotate_with_offset(x, r) for radians in (np.pi / 6, 1.5, 2.0)),
-        *(lambda m=mode: image.transform(x, slanted, "nearest", m, 3) for mode in MODES),
+        *(lambda m=mode: image.transform(x, slanted, "nearest", m, 3) for mode in FILL_MODES),
         lambda: image.crop_and_resize(x, boxes, [0] * 9, (57, 33), "nearest", 7),
     ):
         with plugrad.use("cpu"):
@@ -136,7 +153,7 @@ def test_large_images_show_the_pixels_that_double_precision_finds(backend, rng):
 
 
 def test_gradients_of_pixels_that_many_points_show(backend, rng):
-    """The same each time, and as precise as sums in double precision, whatever the magnitudes."""
+    """Sums are deterministic, and as precise as in double precision, whatever the magnitudes."""
     to_one_pixel = plugrad.asarray([[0.0, 0, 1, 0, 0, 1, 0, 0]])
     dy = rng.normal(size=(1, 300, 200, 3)) * [1e-30, 1, 1e30]
     dy[0, 0, 0] *= 1e6

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 import plugrad
-from families.case import EVERYTHING, REALS, Case
-from families.domains import Domain, different, flags, uniform, whole
+from families.case import REAL_AND_BOOL_DTYPES, REAL_DTYPES, Case
+from families.domains import Domain, bools, distinct, integers, uniform
 from plugrad.kernels import indexing
 
 
-def np_take(x, indices, *, axis, batch_dims):
-    """Return, batch by batch, what np.take gives."""
+def np_batched_take(x, indices, *, axis, batch_dims):
+    """Return np.take of each example of a batch."""
     axis %= x.ndim
     batch_dims += indices.ndim if batch_dims < 0 else 0
     picked = indices.shape[batch_dims:]
@@ -21,7 +21,7 @@ def np_take(x, indices, *, axis, batch_dims):
 
 
 def np_take_along_axis(x, indices, *, axis=-1):
-    """Return what np.take_along_axis gives once the other axes are broadcast."""
+    """Return np.take_along_axis after the other axes are broadcast."""
     lines = list(np.broadcast_shapes(*(np.delete(y.shape, axis) for y in (x, indices))))
     place = axis % x.ndim
     full = [
@@ -37,7 +37,7 @@ def np_gather_nd(x, indices):
     return result
 
 
-def np_mask(x, mask, *, axis=0):
+def np_boolean_mask(x, mask, *, axis=0):
     return x[(slice(None),) * axis + (mask,)]
 
 
@@ -57,14 +57,14 @@ def np_segment_sum(x, segment_ids, *, num_segments):
     return result
 
 
-TAKEN = [
+TAKE_CASES = [
     Case(
         plugrad.take,
         np.take,
-        [uniform(-3, 3), whole(-3, 2)],
+        [uniform(-3, 3), integers(-3, 2)],
         [shape, ids],
         {"axis": axis},
-        EVERYTHING,
+        REAL_AND_BOOL_DTYPES,
     )
     for shape, ids, axis in [
         ((3,), (5,), 0),
@@ -77,12 +77,12 @@ TAKEN = [
         ((3, 4), (0,), 0),
     ]
 ]
-GATHERED = [
+BATCHED_TAKE_CASES = [
     Case(
         plugrad.take,
-        np_take,
-        *([uniform(-3, 3), whole(-3, 2)], [shape, ids], {"axis": axis, "batch_dims": dims}),
-        EVERYTHING,
+        np_batched_take,
+        *([uniform(-3, 3), integers(-3, 2)], [shape, ids], {"axis": axis, "batch_dims": dims}),
+        REAL_AND_BOOL_DTYPES,
     )
     for shape, ids, axis, dims in [
         ((4, 3), (4, 2), 1, 1),
@@ -97,11 +97,11 @@ GATHERED = [
         ((2, 0), (2, 0), 1, 1),
     ]
 ]
-ALONG = [
+TAKE_ALONG_AXIS_CASES = [
     Case(
         plugrad.take_along_axis,
         np_take_along_axis,
-        *([uniform(-3, 3), whole(-3, 2)], [shape, ids], {"axis": axis}, EVERYTHING),
+        *([uniform(-3, 3), integers(-3, 2)], [shape, ids], {"axis": axis}, REAL_AND_BOOL_DTYPES),
     )
     for shape, ids, axis in [
         ((3,), (5,), -1),
@@ -114,11 +114,11 @@ ALONG = [
         ((2, 3), (2, 0), 1),
     ]
 ]
-COORDINATES = [
+GATHER_ND_CASES = [
     Case(
         plugrad.gather_nd,
         np_gather_nd,
-        *([uniform(-3, 3), whole(-2, 1)], [shape, ids], {}, EVERYTHING),
+        *([uniform(-3, 3), integers(-2, 1)], [shape, ids], {}, REAL_AND_BOOL_DTYPES),
     )
     for shape, ids in [
         ((3,), (5, 1)),
@@ -132,7 +132,7 @@ COORDINATES = [
         ((2, 0), (3, 1)),
     ]
 ]
-TRUE = [
+WHERE_TRUE_CASES = [
     Case(
         indexing.where_true,
         np.argwhere,
@@ -141,29 +141,29 @@ TRUE = [
         name="where_true",
     )
     for shape, domain in [
-        ((7,), flags()),
-        ((2, 3), flags()),
-        ((2, 3, 4), flags()),
-        ((0, 3), flags()),
+        ((7,), bools()),
+        ((2, 3), bools()),
+        ((2, 3, 4), bools()),
+        ((0, 3), bools()),
         ((2, 3), Domain(lambda rng, shape, dtype: np.zeros(shape, bool), "bool")),
         ((), Domain(lambda rng, shape, dtype: np.ones(shape, bool), "bool")),
     ]
 ]
-NONZERO = [
+NONZERO_CASES = [
     Case(
         lambda x: list(plugrad.nonzero(x)),
         lambda x: list(np.nonzero(x)),
-        *([uniform(-2, 2)], [shape], {}, EVERYTHING, "int32"),
+        *([uniform(-2, 2)], [shape], {}, REAL_AND_BOOL_DTYPES, "int32"),
         is_differentiable=False,
         name="nonzero",
     )
     for shape in [(7,), (3, 5), (2, 3, 4), (0, 2), (2, 0)]
 ]
-MASKED = [
+BOOLEAN_MASK_CASES = [
     Case(
         plugrad.boolean_mask,
-        np_mask,
-        *([uniform(-3, 3), flags()], [shape, mask], attrs, EVERYTHING),
+        np_boolean_mask,
+        *([uniform(-3, 3), bools()], [shape, mask], attrs, REAL_AND_BOOL_DTYPES),
     )
     for shape, mask, attrs in [
         ((5,), (5,), {}),
@@ -175,8 +175,8 @@ MASKED = [
         ((0, 3), (0,), {}),
     ]
 ]
-HOT = [
-    Case(plugrad.one_hot, np_one_hot, [whole(-1, 5)], [shape], attrs, ("int32",), result)
+ONE_HOT_CASES = [
+    Case(plugrad.one_hot, np_one_hot, [integers(-1, 5)], [shape], attrs, ("int32",), result)
     for shape, attrs, result in [
         ((7,), {"depth": 4}, "float32"),
         ((), {"depth": 4}, "float32"),
@@ -187,11 +187,11 @@ HOT = [
         ((0, 2), {"depth": 3}, "float32"),
     ]
 ]
-SUMMED = [
+SEGMENT_SUM_CASES = [
     Case(
         plugrad.unsorted_segment_sum,
         np_segment_sum,
-        *([uniform(-3, 3), whole(-1, 4)], [shape, ids], {"num_segments": count}, REALS),
+        *([uniform(-3, 3), integers(-1, 4)], [shape, ids], {"num_segments": count}, REAL_DTYPES),
     )
     for shape, ids, count in [
         ((7,), (7,), 4),
@@ -203,41 +203,61 @@ SUMMED = [
         ((5, 0), (5,), 3),
     ]
 ]
-CASES = [*TAKEN, *GATHERED, *ALONG, *COORDINATES, *MASKED, *SUMMED]
+CASES = [
+    *TAKE_CASES,
+    *BATCHED_TAKE_CASES,
+    *TAKE_ALONG_AXIS_CASES,
+    *GATHER_ND_CASES,
+    *BOOLEAN_MASK_CASES,
+    *SEGMENT_SUM_CASES,
+]
 
 
-def label(case):
+def case_id(case):
     return f"{case} {' '.join(map(str, case.shapes))}".replace(", ", ",")
 
 
-@pytest.mark.parametrize("case", [*CASES, *HOT, *TRUE, *NONZERO], ids=label)
+@pytest.mark.parametrize(
+    "case", [*CASES, *ONE_HOT_CASES, *WHERE_TRUE_CASES, *NONZERO_CASES], ids=case_id
+)
 def test_values(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("case", [*CASES, *NONZERO], ids=label)
+@pytest.mark.parametrize("case", [*CASES, *NONZERO_CASES], ids=case_id)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint32"])
 @pytest.mark.parametrize(
-    "case", [TAKEN[1], GATHERED[0], ALONG[1], COORDINATES[1], HOT[0], SUMMED[1]], ids=str
+    "case",
+    [
+        TAKE_CASES[1],
+        BATCHED_TAKE_CASES[0],
+        TAKE_ALONG_AXIS_CASES[1],
+        GATHER_ND_CASES[1],
+        ONE_HOT_CASES[0],
+        SEGMENT_SUM_CASES[1],
+    ],
+    ids=str,
 )
 def test_positions_of_other_dtypes(case, dtype, backend, rng):
     if dtype not in plugrad.which().backend.dtypes():
         pytest.skip(f"{backend} has no {dtype}")
     *others, positions = case.draw(rng, "float32")
-    case.check_values_of([*others, np.maximum(positions, 0).astype(dtype)])
+    case.check_values_of_arrays([*others, np.maximum(positions, 0).astype(dtype)])
 
 
-@pytest.mark.parametrize("case", [*CASES, *HOT, *TRUE, *NONZERO], ids=label)
+@pytest.mark.parametrize(
+    "case", [*CASES, *ONE_HOT_CASES, *WHERE_TRUE_CASES, *NONZERO_CASES], ids=case_id
+)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
 
 def test_many_elements(backend, rng):
-    numbers, rows = uniform(-2, 2), whole(0, 262)
+    numbers, rows = uniform(-2, 2), integers(0, 262)
     Case(plugrad.take, np.take, [numbers, rows], [(263, 251), (270,)], {"axis": 0}).check_values(
         rng
     )
@@ -255,7 +275,9 @@ def test_many_elements(backend, rng):
 
 def test_special_values_are_taken(backend):
     x = np.array([np.nan, np.inf, -np.inf, 1], "float32")
-    Case(plugrad.take, np.take, []).check_values_of([x, np.array([[2], [0], [1], [1]], "int32")])
+    Case(plugrad.take, np.take, []).check_values_of_arrays(
+        [x, np.array([[2], [0], [1], [1]], "int32")]
+    )
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32", "int64", "uint64"])
@@ -277,7 +299,7 @@ def test_nan_stays_in_its_segment(backend):
     assert sums[1:] == [3, np.inf]
 
 
-@pytest.mark.parametrize("case", CASES, ids=label)
+@pytest.mark.parametrize("case", CASES, ids=case_id)
 def test_gradient(case, backend, rng):
     case.check_gradient(rng, backend)
 
@@ -296,7 +318,7 @@ def test_gradient_of_positions_from_the_end(backend):
 
 
 def test_gradient_of_large_tensors(backend, rng):
-    x = different().draw(rng, (263, 251), "float32")
+    x = distinct().draw(rng, (263, 251), "float32")
     positions = rng.integers(0, 263, 300, "int32")
     total = lambda x: plugrad.sum(plugrad.take(x, positions, axis=0))  # noqa: E731
     gradient = plugrad.grad(total)(plugrad.asarray(x))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from families.case import REALS, Case, Refusal, from_table
+from families.case import REAL_DTYPES, Case, ErrorCase, conformance_cases
 from families.domains import uniform
 from plugrad.errors import (
     BackendMismatch,
@@ -20,7 +20,7 @@ def np_matmul(a, b, *, transpose_a=False, transpose_b=False):
 
 
 numbers = [uniform(-2, 2), uniform(-2, 2)]
-VECTORS = [
+VECTOR_SHAPES = [
     ((5,), (5,)),
     ((0,), (0,)),
     ((1025,), (1025,)),
@@ -29,48 +29,50 @@ VECTORS = [
     ((2, 3, 5), (5,)),
     ((5,), (2, 5, 7)),
 ]
-PRODUCTS = [
-    *(case for case in from_table("linalg") if case.kernel is linalg.matmul),
+MATMUL_CASES = [
+    *(case for case in conformance_cases("linalg") if case.kernel is linalg.matmul),
     *(
-        Case(plugrad.matmul, np.matmul, numbers, shapes, {}, REALS, is_sum=True)
-        for shapes in VECTORS
+        Case(plugrad.matmul, np.matmul, numbers, shapes, {}, REAL_DTYPES, is_sum=True)
+        for shapes in VECTOR_SHAPES
     ),
 ]
-FLAGS = [{"transpose_a": a, "transpose_b": b} for a in (False, True) for b in (False, True)]
-OTHERS = [case for case in from_table("linalg") if case.kernel is not linalg.matmul]
+TRANSPOSE_FLAGS = [
+    {"transpose_a": a, "transpose_b": b} for a in (False, True) for b in (False, True)
+]
+OTHER_CASES = [case for case in conformance_cases("linalg") if case.kernel is not linalg.matmul]
 
 
-def label(case):
+def case_id(case):
     return f"{case} {' '.join(map(str, case.shapes))}".replace(", ", ",")
 
 
-@pytest.mark.parametrize("case", PRODUCTS, ids=label)
+@pytest.mark.parametrize("case", MATMUL_CASES, ids=case_id)
 def test_values(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("case", OTHERS, ids=label)
+@pytest.mark.parametrize("case", OTHER_CASES, ids=case_id)
 def test_values_of_other_functions(case, backend, rng):
     case.check_values(rng)
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", [c for c in OTHERS if c.is_differentiable], ids=label)
+@pytest.mark.parametrize("case", [c for c in OTHER_CASES if c.is_differentiable], ids=case_id)
 def test_gradient_of_other_functions(case, backend, rng):
     case.check_gradient(rng, backend)
 
 
-@pytest.mark.parametrize("case", PRODUCTS, ids=label)
+@pytest.mark.parametrize("case", MATMUL_CASES, ids=case_id)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", PRODUCTS, ids=label)
+@pytest.mark.parametrize("case", MATMUL_CASES, ids=case_id)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
 
-@pytest.mark.parametrize("flags", FLAGS, ids=str)
+@pytest.mark.parametrize("flags", TRANSPOSE_FLAGS, ids=str)
 @pytest.mark.parametrize("size", [(65, 130, 67), (257, 66, 263), (4, 300, 4), (130, 3, 1)], ids=str)
 def test_large_matrices(size, flags, backend, rng):
     rows, inner, columns = size
@@ -98,10 +100,10 @@ def test_einsum_of_half_precision_goes_on_beyond_2048(backend):
 def test_special_values(backend):
     a = np.array([[1, np.nan, 1], [1, np.inf, 1], [0, 1, -1]], "float32")
     b = np.array([[1, 2], [3, 0], [5, 6]], "float32")
-    Case(plugrad.matmul, np.matmul, []).check_values_of([a, b])
+    Case(plugrad.matmul, np.matmul, []).check_values_of_arrays([a, b])
 
 
-@pytest.mark.parametrize("case", [c for c in PRODUCTS if c.is_differentiable], ids=label)
+@pytest.mark.parametrize("case", [c for c in MATMUL_CASES if c.is_differentiable], ids=case_id)
 def test_gradient(case, backend, rng):
     case.check_gradient(rng, backend)
 
@@ -130,23 +132,23 @@ def ones(*shape):
     return plugrad.ones(shape)
 
 
-REFUSALS = [
-    Refusal(
+ERROR_CASES = [
+    ErrorCase(
         lambda: plugrad.matmul(ones(2, 3), ones(2, 3)), ShapeError, ["(2, 3)", "3 columns", "2"]
     ),
-    Refusal(lambda: plugrad.matmul(2.0, ones(2, 3)), ShapeError, ["matmul", "()", "multiply"]),
-    Refusal(
+    ErrorCase(lambda: plugrad.matmul(2.0, ones(2, 3)), ShapeError, ["matmul", "()", "multiply"]),
+    ErrorCase(
         lambda: plugrad.matmul(ones(2, 3, 4), ones(3, 4, 5)),
         ShapeError,
         ["do not broadcast", "(2,)", "(3,)"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: linalg.matmul(ones(2, 3), ones(2, 3), transpose_a=True, transpose_b=True),
         ShapeError,
         ["transpose_a=True", "2 columns", "3 rows"],
     ),
-    Refusal(lambda: linalg.matmul(ones(3), ones(3, 2)), ShapeError, ["(3,)", "two axes"]),
-    Refusal(
+    ErrorCase(lambda: linalg.matmul(ones(3), ones(3, 2)), ShapeError, ["(3,)", "two axes"]),
+    ErrorCase(
         lambda: plugrad.matmul(ones(2, 2).astype("bool"), ones(2, 2).astype("bool")),
         DTypeError,
         ["matmul", "bool", "astype"],
@@ -154,7 +156,7 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()
 

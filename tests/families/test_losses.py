@@ -5,16 +5,16 @@ import pytest
 import scipy
 
 import plugrad
-from families.case import Case, Refusal
-from families.domains import few, flags, uniform, whole
+from families.case import Case, ErrorCase
+from families.domains import bools, integers, repeated_integers, uniform
 from plugrad import losses
 from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError
 
 REDUCTIONS = ["none", "sum", "mean", "sum_by_nonzero_weights"]
 
 
-def reduced(loss, weights=None, reduction="sum_by_nonzero_weights"):
-    """Return the weighted and reduced losses."""
+def reduce_losses(loss, weights=None, reduction="sum_by_nonzero_weights"):
+    """Return the weighted losses, reduced as requested."""
     weights = np.broadcast_to(1.0 if weights is None else weights, loss.shape)
     if reduction == "none":
         return loss * weights
@@ -27,54 +27,54 @@ def reduced(loss, weights=None, reduction="sum_by_nonzero_weights"):
     return total / divisors[reduction] if divisors[reduction] else np.zeros_like(total)
 
 
-def of_elements(loss):
-    """Return the reference of a loss whose elements `loss` gives."""
+def loss_reference(loss):
+    """Return the reference of a loss, given a function that computes the loss of each element."""
 
     def reference(
         labels, predictions, weights=None, *, reduction="sum_by_nonzero_weights", **attrs
     ):
-        return reduced(loss(labels, predictions, **attrs), weights, reduction)
+        return reduce_losses(loss(labels, predictions, **attrs), weights, reduction)
 
     return reference
 
 
-@of_elements
+@loss_reference
 def np_absolute(y, x):
     return abs(y - x)
 
 
-@of_elements
+@loss_reference
 def np_squared(y, x):
     return (y - x) ** 2
 
 
-@of_elements
+@loss_reference
 def np_huber(y, x, delta=1.0):
     return scipy.special.huber(delta, y - x)
 
 
-@of_elements
+@loss_reference
 def np_hinge(y, x):
     return np.maximum(1 - np.where(y > 0, 1, -1) * x, 0)
 
 
-@of_elements
+@loss_reference
 def np_log_loss(y, x, epsilon=1e-7):
     return -y * np.log(x + epsilon) - (1 - y) * np.log(1 - x + epsilon)
 
 
-@of_elements
+@loss_reference
 def np_cosine(y, x, axis=-1):
     return 1 - np.sum(y * x, axis=axis, keepdims=True)
 
 
-@of_elements
+@loss_reference
 def np_sigmoid(y, x, label_smoothing=0.0):
     y = y * (1 - label_smoothing) + 0.5 * label_smoothing
     return -y * scipy.special.log_expit(x) - (1 - y) * scipy.special.log_expit(-x)
 
 
-@of_elements
+@loss_reference
 def np_softmax(y, x, label_smoothing=0.0, axis=-1):
     y = y * (1 - label_smoothing) + label_smoothing / y.shape[axis]
     return -np.sum(y * scipy.special.log_softmax(x, axis=axis), axis=axis)
@@ -82,9 +82,11 @@ def np_softmax(y, x, label_smoothing=0.0, axis=-1):
 
 number, probability, label = uniform(-2, 2), uniform(0.1, 0.9), uniform(0, 1)
 weight = uniform(0.5, 2)
-far = uniform(-4, -2.5)  # from the labels: absolute values have a kink where both are equal
-LOSSES = [
-    (losses.absolute_difference, np_absolute, number, far, {}),
+negative_numbers = uniform(
+    -4, -2.5
+)  # from the labels: absolute values have a kink where both are equal
+LOSS_FUNCTIONS = [
+    (losses.absolute_difference, np_absolute, number, negative_numbers, {}),
     (losses.mean_squared_error, np_squared, number, number, {}),
     (losses.huber_loss, np_huber, uniform(-0.2, 0.2), uniform(-0.7, 0.7), {}),
     (losses.huber_loss, np_huber, uniform(-0.2, 0.2), uniform(1, 3), {"delta": 0.5}),
@@ -104,8 +106,8 @@ LOSSES = [
 ]
 
 
-def shape_of_losses(op, axis=-1):
-    """Return the shape of the losses of (3, 4) labels, in which an axis of classes is 1 or absent."""
+def losses_shape(op, axis=-1):
+    """Return the shape of the unreduced losses of (3, 4) labels; an axis of classes is reduced."""
     shape = [3, 4]
     if op is losses.cosine_distance:
         shape[axis] = 1
@@ -116,53 +118,56 @@ def shape_of_losses(op, axis=-1):
 
 CASES = [
     Case(op, reference, [y, x], [(3, 4)] * 2, {**attrs, "reduction": reduction})
-    for op, reference, y, x, attrs in LOSSES
+    for op, reference, y, x, attrs in LOSS_FUNCTIONS
     for reduction in REDUCTIONS
 ]
-WEIGHTED = [
+WEIGHTED_CASES = [
     Case(
         *(op, reference, [y, x, weight]),
-        [(3, 4), (3, 4), shape_of_losses(op, **{n: a for n, a in attrs.items() if n == "axis"})],
+        [(3, 4), (3, 4), losses_shape(op, **{n: a for n, a in attrs.items() if n == "axis"})],
         {**attrs, "reduction": reduction},
         name=f"{op.__name__} {attrs} {reduction}",
     )
-    for op, reference, y, x, attrs in LOSSES
+    for op, reference, y, x, attrs in LOSS_FUNCTIONS
     for reduction in REDUCTIONS
 ]
-HINGE = [
+HINGE_CASES = [
     Case(
-        losses.hinge_loss, np_hinge, [few(0, 1), uniform(-0.9, 0.9)], attrs={"reduction": reduction}
+        losses.hinge_loss,
+        np_hinge,
+        [repeated_integers(0, 1), uniform(-0.9, 0.9)],
+        attrs={"reduction": reduction},
     )
     for reduction in REDUCTIONS
 ]
-COMPUTED = [
+COMPUTE_WEIGHTED_LOSS_CASES = [
     Case(
-        *(losses.compute_weighted_loss, reduced, [number, weight], [(3, 4), shape]),
+        *(losses.compute_weighted_loss, reduce_losses, [number, weight], [(3, 4), shape]),
         {"reduction": reduction},
         name=f"compute_weighted_loss {shape} {reduction}",
     )
     for shape in [(3, 4), (4,), (3, 1), ()]
     for reduction in REDUCTIONS
 ]
-EVERY = [*CASES, *WEIGHTED, *COMPUTED]
+ALL_CASES = [*CASES, *WEIGHTED_CASES, *COMPUTE_WEIGHTED_LOSS_CASES]
 
 
-@pytest.mark.parametrize("case", [*EVERY, *HINGE], ids=str)
+@pytest.mark.parametrize("case", [*ALL_CASES, *HINGE_CASES], ids=str)
 def test_values(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("case", EVERY, ids=str)
+@pytest.mark.parametrize("case", ALL_CASES, ids=str)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", WEIGHTED[3::8], ids=str)
+@pytest.mark.parametrize("case", WEIGHTED_CASES[3::8], ids=str)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
 
-@pytest.mark.parametrize("case", EVERY, ids=str)
+@pytest.mark.parametrize("case", ALL_CASES, ids=str)
 def test_gradient(case, backend, rng):
     case.check_gradient(rng, backend)
 
@@ -181,8 +186,8 @@ def test_gradient_of_hinge_loss(reduction, backend, rng):
 @pytest.mark.parametrize("weights", [0.0, [0.0, 0.0, 0.0], [0.0, 2.0, 0.0], [1.0, 0.0, -1.0]])
 def test_weights_that_are_zero(weights, reduction, backend):
     attrs = {"reduction": reduction}
-    case = Case(losses.compute_weighted_loss, reduced, [], attrs=attrs)
-    case.check_values_of([np.array([1, 2, 4], "float32"), np.array(weights, "float32")])
+    case = Case(losses.compute_weighted_loss, reduce_losses, [], attrs=attrs)
+    case.check_values_of_arrays([np.array([1, 2, 4], "float32"), np.array(weights, "float32")])
 
 
 def test_weights_that_cancel_give_a_mean_of_zero(backend):
@@ -197,14 +202,14 @@ def test_no_examples_have_no_loss(reduction, weights, backend):
 
 
 def test_whole_numbers_and_bools_are_labels_and_weights(backend, rng):
-    for labels in (whole(0, 1), flags()):
+    for labels in (integers(0, 1), bools()):
         case = Case(
             lambda y, x, w: losses.mean_squared_error(y, x, w),
             lambda y, x, w: np_squared(y * 1, x, w),
-            [labels, uniform(-2, 2), whole(0, 2)],
+            [labels, uniform(-2, 2), integers(0, 2)],
         )
         y, x, w = case.draw(rng, "float32")
-        case.check_values_of([y, x.astype("float32"), w])
+        case.check_values_of_arrays([y, x.astype("float32"), w])
 
 
 @pytest.mark.parametrize("y", [0.0, 0.25, 1.0])
@@ -213,7 +218,7 @@ def test_sigmoid_cross_entropy_far_out_and_at_zero(y, backend):
     labels = np.full_like(logits, y)
     attrs = {"reduction": "none"}
     case = Case(losses.sigmoid_cross_entropy, np_sigmoid, [], attrs=attrs)
-    case.check_values_of([labels, logits])
+    case.check_values_of_arrays([labels, logits])
     slope = plugrad.grad(losses.sigmoid_cross_entropy, 1)(
         *map(plugrad.asarray, (labels, logits)), dy=plugrad.asarray(7.0)
     )
@@ -223,7 +228,7 @@ def test_sigmoid_cross_entropy_far_out_and_at_zero(y, backend):
 def test_softmax_cross_entropy_of_large_logits(backend):
     labels, logits = np.eye(2, dtype="float32"), np.array([[1e4, -1e4], [1e4, 0]], "float32")
     case = Case(losses.softmax_cross_entropy, np_softmax, [], attrs={"reduction": "none"})
-    case.check_values_of([labels, logits])
+    case.check_values_of_arrays([labels, logits])
 
 
 def test_huber_loss_has_both_derivatives_at_zero(backend):
@@ -234,43 +239,47 @@ def test_huber_loss_has_both_derivatives_at_zero(backend):
 
 
 a, b = [1.0, 2.0], [[1.0, 2.0]]
-REFUSALS = [
+ERROR_CASES = [
     *(
-        Refusal(lambda op=op: op(a, b), ShapeError, [op.__name__, "(2,)", "(1, 2)", "equal"])
+        ErrorCase(lambda op=op: op(a, b), ShapeError, [op.__name__, "(2,)", "(1, 2)", "equal"])
         for op in (
             *(losses.absolute_difference, losses.mean_squared_error, losses.huber_loss),
             *(losses.hinge_loss, losses.log_loss, losses.cosine_distance),
             *(losses.sigmoid_cross_entropy, losses.softmax_cross_entropy),
         )
     ),
-    Refusal(
+    ErrorCase(
         lambda: losses.mean_squared_error(a, a, reduction="average"),
         ArgumentValueError,
         ["reduction='average'", "'mean'"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: losses.mean_squared_error(a, a, [1.0, 2.0, 3.0]),
         ShapeError,
         ["weights", "(3,)", "(2,)"],
     ),
-    Refusal(lambda: losses.compute_weighted_loss(a, b), ShapeError, ["weights", "(1, 2)", "(2,)"]),
-    Refusal(lambda: losses.huber_loss(a, a, delta=0), ArgumentValueError, ["delta=0", "positive"]),
-    Refusal(
+    ErrorCase(
+        lambda: losses.compute_weighted_loss(a, b), ShapeError, ["weights", "(1, 2)", "(2,)"]
+    ),
+    ErrorCase(
+        lambda: losses.huber_loss(a, a, delta=0), ArgumentValueError, ["delta=0", "positive"]
+    ),
+    ErrorCase(
         lambda: losses.sigmoid_cross_entropy(a, a, label_smoothing=2),
         ArgumentValueError,
         ["sigmoid_cross_entropy", "label_smoothing=2", "between 0 and 1"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: losses.softmax_cross_entropy(a, a, label_smoothing=-0.5),
         ArgumentValueError,
         ["softmax_cross_entropy", "label_smoothing=-0.5"],
     ),
-    Refusal(lambda: losses.softmax_cross_entropy(a, a, axis=1), AxisError, ["axis=1"]),
-    Refusal(lambda: losses.cosine_distance(a, a, axis=2), AxisError, ["axis=2"]),
-    Refusal(lambda: losses.log_loss(["a"], ["b"]), DTypeError, ["log_loss", "string"]),
+    ErrorCase(lambda: losses.softmax_cross_entropy(a, a, axis=1), AxisError, ["axis=1"]),
+    ErrorCase(lambda: losses.cosine_distance(a, a, axis=2), AxisError, ["axis=2"]),
+    ErrorCase(lambda: losses.log_loss(["a"], ["b"]), DTypeError, ["log_loss", "string"]),
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()

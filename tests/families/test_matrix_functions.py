@@ -13,7 +13,7 @@ from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeE
 from plugrad.testing import check_gradient
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
-X = np.array([[0.3, 1.4, -0.2], [0.5, -0.6, 0.7], [-0.6, 0.1, 0.8]])
+MATRIX = np.array([[0.3, 1.4, -0.2], [0.5, -0.6, 0.7], [-0.6, 0.1, 0.8]])
 """A matrix with different eigenvalues."""
 
 
@@ -21,8 +21,8 @@ def raise_to_power(x):
     return linalg.fractional_matrix_power(x, 1.3)
 
 
-def stored(x):
-    """Yield the matrix in every dtype that the backend has, and how far off results may be."""
+def supported_tensors(x):
+    """Yield the matrix in each dtype that the backend supports, with the tolerance of the dtype."""
     for dtype in DTYPES:
         if dtype in plugrad.which().backend.dtypes():
             values = x + 1j * x.swapaxes(-1, -2) if "complex" in dtype else x
@@ -31,7 +31,7 @@ def stored(x):
 
 @pytest.mark.parametrize("size", [0.0, 1e-6, 1.0, 6.0, 50.0])
 def test_exponentials(size, backend):
-    for x, allowed in stored(np.stack([X * size, X.T * -size])):
+    for x, allowed in supported_tensors(np.stack([MATRIX * size, MATRIX.T * -size])):
         found, expected = linalg.expm(x), scipy.linalg.expm(x.astype("complex128"))
         assert (found.dtype, found.shape) == (x.dtype, x.shape)
         with np.errstate(all="ignore"):
@@ -53,7 +53,9 @@ def test_large_and_infinite_matrices(backend):
 
 
 def test_roots(backend):
-    for x, allowed in stored(np.stack([X @ X.T + np.eye(3), X + 3 * np.eye(3), 1e4 * np.eye(3)])):
+    for x, allowed in supported_tensors(
+        np.stack([MATRIX @ MATRIX.T + np.eye(3), MATRIX + 3 * np.eye(3), 1e4 * np.eye(3)])
+    ):
         root = linalg.sqrtm(x)
         assert (root.dtype, root.shape) == (x.dtype, x.shape)
         for mine, matrix in zip(root.numpy(), x, strict=True):
@@ -75,7 +77,7 @@ def test_roots_of_negative_numbers_are_complex(backend):
 
 
 def test_roots_of_singular_matrices(backend, rng):
-    """A covariance of fewer examples than variables, whose eigenvalues of 0 are rounded to both sides."""
+    """The covariance of fewer examples than variables has eigenvalues of 0, which rounding changes."""
     turn = np.linalg.qr(rng.normal(size=(6, 6)))[0]
     x = turn * [1.0, 2.0, 3.0, 0.0, 0.0, 0.0] @ turn.T
     expected = turn * [1.0, 2.0**0.5, 3.0**0.5, 0.0, 0.0, 0.0] @ turn.T
@@ -88,32 +90,32 @@ def test_roots_of_singular_matrices(backend, rng):
 def test_roots_of_matrices_with_one_eigenvector(backend, rng):
     turn = np.linalg.qr(rng.normal(size=(7, 7)))[0]
     matrix = turn @ (2 * np.eye(7) + np.diag([1.0] * 6, 1)) @ turn.T
-    for x, allowed in stored(matrix):
+    for x, allowed in supported_tensors(matrix):
         root = linalg.sqrtm(x).numpy()
         np.testing.assert_allclose(root @ root, x, atol=100 * allowed)
 
 
-def find_error(found, expected):
+def relative_error(found, expected):
     return max(np.linalg.norm(found - expected) / np.linalg.norm(expected), 1e-17)
 
 
-ROOTS = json.loads((Path(__file__).parent / "square_roots.json").read_text("utf-8"))
+RECORDED_SQUARE_ROOTS = json.loads((Path(__file__).parent / "square_roots.json").read_text("utf-8"))
 """Nearly singular matrices and what mpmath gives for their roots; `record_square_roots.py` records it."""
 
 
 def test_roots_of_nearly_singular_matrices_are_as_exact_as_those_of_scipy():
     ratios = []
-    for each in ROOTS:
+    for each in RECORDED_SQUARE_ROOTS:
         x, expected = np.array(each["x"]), np.array(each["root"])
         with plugrad.use("cpu"):
-            error = find_error(linalg.sqrtm(x).numpy(), expected)
-        ratios.append(error / find_error(scipy.linalg.sqrtm(x), expected))
+            error = relative_error(linalg.sqrtm(x).numpy(), expected)
+        ratios.append(error / relative_error(scipy.linalg.sqrtm(x), expected))
     assert np.exp(np.mean(np.log(ratios))) < 2, ratios
     assert max(ratios) < 20, ratios
 
 
 def test_sizes_of_roots(backend, rng):
-    """Also of matrices that are solved by halves."""
+    """Sizes include those that are solved recursively in halves."""
     for n in (1, 2, 33, 70):
         x = (np.eye(n) * n + rng.uniform(-0.5, 0.5, (2, n, n))).astype("float32")
         root = linalg.sqrtm(x).numpy()
@@ -149,19 +151,19 @@ def test_sylvester(backend, rng):
 
 MATRICES = np.stack(
     [
-        X @ X.T + np.eye(3),
-        X + 3 * np.eye(3),
+        MATRIX @ MATRIX.T + np.eye(3),
+        MATRIX + 3 * np.eye(3),
         1e4 * np.eye(3),
         np.diag([1e-4, 1.0, 1e4]),
         [[2.0, 5.0, 0.0], [0.0, 2.0, 5.0], [0.0, 0.0, 2.0]],  # one eigenvector
         [[np.cos(3), -np.sin(3), 0.0], [np.sin(3), np.cos(3), 0.0], [0.0, 0.0, 1.0]],
-        np.eye(3) + 1e-3 * X,
+        np.eye(3) + 1e-3 * MATRIX,
     ]
 )
 
 
 def test_logarithms(backend):
-    for x, allowed in stored(MATRICES):
+    for x, allowed in supported_tensors(MATRICES):
         found = linalg.logm(x)
         assert (found.dtype, found.shape) == (x.dtype, x.shape)
         for mine, matrix in zip(found.numpy(), x, strict=True):
@@ -170,20 +172,20 @@ def test_logarithms(backend):
             np.testing.assert_allclose(mine, expected, rtol=0, atol=tolerance)
 
 
-RECORDED = json.loads((Path(__file__).parent / "logarithms.json").read_text("utf-8"))
+RECORDED_LOGARITHMS = json.loads((Path(__file__).parent / "logarithms.json").read_text("utf-8"))
 """Matrices and what mpmath gives for their logarithms; `record_logarithms.py` records it."""
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_logarithms_are_as_exact_as_those_of_scipy():
     ratios = {}
-    for kind, recorded in RECORDED.items():
+    for kind, recorded in RECORDED_LOGARITHMS.items():
         ratios[kind] = []
         for each in recorded:
             x, expected = np.array(each["x"]), np.array(each["logarithm"])
             with plugrad.use("cpu"):
-                error = find_error(linalg.logm(x).numpy(), expected)
-            ratios[kind].append(error / find_error(scipy.linalg.logm(x), expected))
+                error = relative_error(linalg.logm(x).numpy(), expected)
+            ratios[kind].append(error / relative_error(scipy.linalg.logm(x), expected))
     means = {kind: np.exp(np.mean(np.log(values))) for kind, values in ratios.items()}
     assert max(means.values()) < 5, means
     del means["near the identity"]  # where SciPy is off by thousands of units in the last place
@@ -191,7 +193,7 @@ def test_logarithms_are_as_exact_as_those_of_scipy():
 
 
 def test_logarithms_near_the_identity(backend):
-    for x, allowed in stored(1e-3 * X):
+    for x, allowed in supported_tensors(1e-3 * MATRIX):
         x = np.eye(3, dtype=x.dtype) + x
         rest = x.astype(np.clongdouble) - np.eye(3)
         power, expected = rest, rest
@@ -212,7 +214,7 @@ def test_logarithms_of_large_and_small_numbers(backend):
 
 @pytest.mark.parametrize("power", [0.5, -0.3, 2.7, -1.6, 3, -1, 0])
 def test_powers(power, backend):
-    for x, allowed in stored(MATRICES[[0, 1, 4, 5, 6]]):
+    for x, allowed in supported_tensors(MATRICES[[0, 1, 4, 5, 6]]):
         found = linalg.fractional_matrix_power(x, power)
         assert (found.dtype, found.shape) == (x.dtype, x.shape)
         for mine, matrix in zip(found.numpy(), x, strict=True):
@@ -246,14 +248,14 @@ def test_nothing(function, backend):
 @pytest.mark.parametrize(
     ("function", "x"),
     [
-        (linalg.expm, X),
-        (linalg.expm, 9 * X),
-        (linalg.expm, X + 1j * X.T),
-        (linalg.sqrtm, X @ X.T + np.eye(3)),
-        (linalg.sqrtm, X + (3 + 1j) * np.eye(3)),
-        (linalg.logm, X @ X.T + np.eye(3)),
-        (linalg.logm, X + (3 + 1j) * np.eye(3)),
-        (raise_to_power, X + 3 * np.eye(3)),
+        (linalg.expm, MATRIX),
+        (linalg.expm, 9 * MATRIX),
+        (linalg.expm, MATRIX + 1j * MATRIX.T),
+        (linalg.sqrtm, MATRIX @ MATRIX.T + np.eye(3)),
+        (linalg.sqrtm, MATRIX + (3 + 1j) * np.eye(3)),
+        (linalg.logm, MATRIX @ MATRIX.T + np.eye(3)),
+        (linalg.logm, MATRIX + (3 + 1j) * np.eye(3)),
+        (raise_to_power, MATRIX + 3 * np.eye(3)),
     ],
 )
 def test_gradients(function, x):
@@ -263,16 +265,21 @@ def test_gradients(function, x):
 
 def test_gradients_of_sylvester():
     with plugrad.use("cpu"):
-        check_gradient(linalg.solve_sylvester, X + 3 * np.eye(3), X[:2, :2], X[:, :2])
         check_gradient(
-            linalg.solve_sylvester, X + (3 + 1j) * np.eye(3), X[:2, :2] * 1j, X[:, :2] + 0j
+            linalg.solve_sylvester, MATRIX + 3 * np.eye(3), MATRIX[:2, :2], MATRIX[:, :2]
+        )
+        check_gradient(
+            linalg.solve_sylvester,
+            MATRIX + (3 + 1j) * np.eye(3),
+            MATRIX[:2, :2] * 1j,
+            MATRIX[:, :2] + 0j,
         )
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_gradients_of_roots_of_nearly_singular_matrices():
-    """Along the matrix itself the derivative is half of the root."""
-    for each in ROOTS:
+    """The derivative of the root along the matrix itself is half of the root."""
+    for each in RECORDED_SQUARE_ROOTS:
         x, weights = np.array(each["x"]), np.linspace(1, 2, len(each["x"]) ** 2)
         weights = weights.reshape(np.shape(x))
         with plugrad.use("cpu"):
@@ -283,7 +290,9 @@ def test_gradients_of_roots_of_nearly_singular_matrices():
 
 @pytest.mark.parametrize("function", [linalg.expm, linalg.sqrtm, linalg.logm, raise_to_power])
 def test_traced_and_batched(function, backend):
-    x = plugrad.asarray(np.stack([X + 2 * np.eye(3), X.T + 3 * np.eye(3)]), dtype="float32")
+    x = plugrad.asarray(
+        np.stack([MATRIX + 2 * np.eye(3), MATRIX.T + 3 * np.eye(3)]), dtype="float32"
+    )
     expected = function(x).numpy()
     np.testing.assert_allclose(plugrad.jit(function)(x), expected, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(plugrad.vmap(function)(x), expected, rtol=1e-5, atol=1e-5)

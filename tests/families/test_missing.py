@@ -9,11 +9,11 @@ import plugrad
 from plugrad.errors import AxisError, DTypeError, ShapeError
 from plugrad.testing import check_gradient
 
-NAMES = ("nansum", "nanprod", "nanmax", "nanmin", "nanmean", "nanvar", "nanstd")
+NAN_FUNCTIONS = ("nansum", "nanprod", "nanmax", "nanmin", "nanmean", "nanvar", "nanstd")
 AXES = [None, 0, -1, (0, 2), ()]
 
 
-def numbers(rng, dtype):
+def random_numbers_with_nans(rng, dtype):
     y = rng.normal(size=(3, 4, 5)).astype(dtype)
     y[0, 0] = y[1, 2, 3] = y[2, :, 1] = np.nan
     return y
@@ -21,12 +21,12 @@ def numbers(rng, dtype):
 
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize("axis", AXES, ids=str)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAN_FUNCTIONS)
 def test_values(name, axis, keepdims, backend, rng):
     for dtype in ("float32", "float64"):
         if dtype not in plugrad.which().backend.dtypes():
             continue
-        y = numbers(rng, dtype)
+        y = random_numbers_with_nans(rng, dtype)
         with warnings.catch_warnings(action="ignore"):
             expected = getattr(np, name)(y, axis=axis, keepdims=keepdims)
         found = getattr(plugrad, name)(y, axis=axis, keepdims=keepdims)
@@ -58,7 +58,7 @@ def test_nothing_is_left(backend):
     x = plugrad.asarray([np.nan, np.nan])
     assert plugrad.nansum(x).item() == 0
     assert plugrad.nanprod(x).item() == 1
-    for name in NAMES[2:]:
+    for name in NAN_FUNCTIONS[2:]:
         assert np.isnan(getattr(plugrad, name)(x).item())
     assert plugrad.nansum([]).item() == 0
     assert np.isnan(plugrad.nanmean([]).item())
@@ -73,7 +73,7 @@ def test_nothing_is_left(backend):
 @pytest.mark.parametrize("axis", [None, 0, -1], ids=str)
 @pytest.mark.parametrize("name", ["nancumsum", "nancumprod"])
 def test_running_sums_and_products(name, axis, backend, rng):
-    x = numbers(rng, "float32")
+    x = random_numbers_with_nans(rng, "float32")
     expected = getattr(np, name)(x, axis=axis)
     found = getattr(plugrad, name)(x, axis=axis)
     assert (found.dtype, found.shape) == ("float32", expected.shape)
@@ -84,7 +84,7 @@ def test_running_sums_and_products(name, axis, backend, rng):
 @pytest.mark.parametrize("axis", [None, 0, -1], ids=str)
 @pytest.mark.parametrize("name", ["nanargmax", "nanargmin"])
 def test_positions(name, axis, keepdims, backend, rng):
-    x = np.round(2 * numbers(rng, "float32"))  # with equal elements
+    x = np.round(2 * random_numbers_with_nans(rng, "float32"))  # with equal elements
     x[0, 0, :2] = np.inf, -np.inf
     expected = getattr(np, name)(x, axis=axis, keepdims=keepdims)
     found = getattr(plugrad, name)(x, axis=axis, keepdims=keepdims)
@@ -109,9 +109,9 @@ def test_positions_and_running_sums_at_edges(backend):
         plugrad.nanargmin([1j])
 
 
-@pytest.mark.parametrize("name", [*NAMES, "nancumsum", "nancumprod"])
+@pytest.mark.parametrize("name", [*NAN_FUNCTIONS, "nancumsum", "nancumprod"])
 def test_gradients(name, rng):
-    y = numbers(rng, "float64")
+    y = random_numbers_with_nans(rng, "float64")
     some = y[1:2]
     function = getattr(plugrad, name)
     with plugrad.use("cpu"):

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 import plugrad
-from families.case import from_table
+from families.case import conformance_cases
 from plugrad import optimizers
 from plugrad.errors import DTypeError, ShapeError
 from plugrad.kernels import optimizers as kernels
 
 SHAPES = [(3, 4), (), (0, 2), (90, 800), (17,)]
 DTYPES = ["float32", "float16", "float64"]
-MAKE = {
+OPTIMIZER_FACTORIES = {
     "SGD": lambda: optimizers.SGD(0.1),
     "Momentum": lambda: optimizers.Momentum(0.1, nesterov=True),
     "Adagrad": lambda: optimizers.Adagrad(0.1),
@@ -23,24 +23,24 @@ MAKE = {
 }
 
 
-@pytest.mark.parametrize("case", from_table("optimizers"), ids=str)
+@pytest.mark.parametrize("case", conformance_cases("optimizers"), ids=str)
 def test_values(case, backend, rng):
-    case.check_values(rng, case.main)
+    case.check_values(rng, case.main_dtype)
 
 
-def stored(optimizer, variables):
-    """Return the values and the states of variables."""
+def values_and_states(optimizer, variables):
+    """Return the values of variables, and their optimizer states."""
     states = optimizer.get_state(variables)["variables"]
     return [v.numpy() for v in variables] + [np.asarray(x) for s in states for x in s.values()]
 
 
-@pytest.mark.parametrize("name", MAKE)
+@pytest.mark.parametrize("name", OPTIMIZER_FACTORIES)
 def test_many_variables_move_as_each_would_alone(name, backend, rng):
-    """They have several dtypes, one comes twice in a step, and some joined later."""
+    """The variables have several dtypes, one occurs twice in a step, and some join later."""
     has = plugrad.which().backend.dtypes()
     dtypes = [d for d in DTYPES if plugrad.as_dtype(d) in has]
     first = [plugrad.asarray(rng.normal(size=s), dtype=d) for s in SHAPES for d in dtypes]
-    together, alone = MAKE[name](), MAKE[name]()
+    together, alone = OPTIMIZER_FACTORIES[name](), OPTIMIZER_FACTORIES[name]()
     moved, apart = ([plugrad.Variable(x) for x in first] for _ in range(2))
     for count in (3, len(first), len(first)):
         order = [*range(count), 1]
@@ -50,7 +50,9 @@ def test_many_variables_move_as_each_would_alone(name, backend, rng):
         together.apply_gradients([(moved[i], g) for i, g in zip(order, steps, strict=True)])
         for i, g in zip(order, steps, strict=True):
             alone.apply_gradients([(apart[i], g)])
-    for a, b in zip(stored(together, moved), stored(alone, apart), strict=True):
+    for a, b in zip(
+        values_and_states(together, moved), values_and_states(alone, apart), strict=True
+    ):
         assert a.dtype == b.dtype
         np.testing.assert_array_equal(a, b)
 

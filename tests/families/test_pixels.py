@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 import plugrad
-from families.case import Case, Refusal
-from families.domains import uniform, whole
+from families.case import Case, ErrorCase
+from families.domains import integers, uniform
 from plugrad import image
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
 from plugrad.kernels import pixels
@@ -17,8 +17,8 @@ from plugrad.kernels import pixels
 SHAPES = [(3, 4, 1), (3, 4, 3), (3, 4, 4), (1, 1, 3), (0, 2, 3)]
 
 
-def four_channels(picture, opacity):
-    """Take each pixel by itself."""
+def as_rgba(picture, opacity):
+    """Return an image as RGBA, converted pixel by pixel."""
     picture = picture if picture.ndim == 3 else picture[..., None]
     result = np.zeros((*picture.shape[:2], 4))
     for place in np.ndindex(picture.shape[:2]):
@@ -29,20 +29,20 @@ def four_channels(picture, opacity):
 
 
 def np_from_pixels(pixels, num_channels=3):
-    return four_channels(pixels, 255)[..., :num_channels]
+    return as_rgba(pixels, 255)[..., :num_channels]
 
 
 def np_draw(image, alpha=1.0):
-    """Round up from the middle on."""
+    """Reference for pixels.draw: halves are rounded up."""
     whole = image if image.dtype.kind in "iu" else np.floor(image * 255 + 0.5)
-    return four_channels(whole, np.floor(alpha * 255 + 0.5))
+    return as_rgba(whole, np.floor(alpha * 255 + 0.5))
 
 
-TAKEN = [
+FROM_PIXELS_CASES = [
     Case(
         image.from_pixels,
         np_from_pixels,
-        *([whole(0, 255, dtype)], [shape], attrs),
+        *([integers(0, 255, dtype)], [shape], attrs),
         (dtype,),
         "int32",
     )
@@ -50,31 +50,31 @@ TAKEN = [
     for shape in [*SHAPES, (3, 4)]
     for attrs in [{}, *({"num_channels": n} for n in (1, 2, 3, 4))]
 ]
-DRAWN = [
+DRAW_CASES = [
     Case(pixels.draw, np_draw, [domain], [shape], attrs, dtypes, "int32")
     for shape in [*SHAPES, (3, 4)]
     for attrs in ({}, {"alpha": 0.3})
     for domain, dtypes in [
         (uniform(0, 1), ("float32", "float64", "float16")),
         (uniform(0, 127), ("int8", "uint8", "int32", "int64")),
-        (whole(0, 255, "int32"), ("int32",)),
+        (integers(0, 255, "int32"), ("int32",)),
     ]
 ]
 
 
-def label(case):
+def case_id(case):
     return f"{case} {case.domains[0].dtype} {case.shapes[0]}".replace(", ", ",")
 
 
-@pytest.mark.parametrize("case", [*TAKEN, *DRAWN], ids=label)
+@pytest.mark.parametrize("case", [*FROM_PIXELS_CASES, *DRAW_CASES], ids=case_id)
 def test_values(case, backend, rng):
     has = plugrad.which().backend.dtypes()
     for dtype in case.dtypes:
         if dtype in has:
-            case.check_values_of(case.draw(rng, dtype), dtype)
+            case.check_values_of_arrays(case.draw(rng, dtype), dtype)
 
 
-@pytest.mark.parametrize("case", [*TAKEN[5:26:10], *DRAWN[:18:6]], ids=label)
+@pytest.mark.parametrize("case", [*FROM_PIXELS_CASES[5:26:10], *DRAW_CASES[:18:6]], ids=case_id)
 def test_values_of_views(case, backend, rng):
     if case.dtypes[0] in plugrad.which().backend.dtypes():
         case.check_values_of_views(rng, case.dtypes[0])
@@ -172,40 +172,42 @@ def zeros(*shape, dtype="uint8"):
     return plugrad.zeros(shape, dtype=dtype)
 
 
-REFUSALS = [
-    Refusal(
+ERROR_CASES = [
+    ErrorCase(
         lambda: image.from_pixels(np.zeros((2, 2, 3), np.uint8), 5),
         ArgumentValueError,
         ["from_pixels", "num_channels=5", "between 1 and 4"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: image.from_pixels(plugrad.zeros((2, 2, 3))),
         DTypeError,
         ["from_pixels", "float32", "astype('uint8')"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: image.from_pixels(zeros(2, 2, 2, dtype="int32")),
         ShapeError,
         ["FromPixels", "(2, 2, 2)", "1, 3 or 4"],
     ),
-    Refusal(lambda: image.from_pixels(zeros(3, dtype="int32")), ShapeError, ["FromPixels", "(3,)"]),
-    Refusal(lambda: image.to_pixels(5), ShapeError, ["Draw", "()", "(height, width)"]),
-    Refusal(lambda: image.to_pixels(plugrad.zeros((2, 2, 2))), ShapeError, ["Draw", "(2, 2, 2)"]),
-    Refusal(lambda: image.to_pixels([[True]]), DTypeError, ["to_pixels", "bool"]),
-    Refusal(
+    ErrorCase(
+        lambda: image.from_pixels(zeros(3, dtype="int32")), ShapeError, ["FromPixels", "(3,)"]
+    ),
+    ErrorCase(lambda: image.to_pixels(5), ShapeError, ["Draw", "()", "(height, width)"]),
+    ErrorCase(lambda: image.to_pixels(plugrad.zeros((2, 2, 2))), ShapeError, ["Draw", "(2, 2, 2)"]),
+    ErrorCase(lambda: image.to_pixels([[True]]), DTypeError, ["to_pixels", "bool"]),
+    ErrorCase(
         lambda: image.to_pixels([[0.0, 1.5]]),
         ArgumentValueError,
         ["Draw", "float32", "0 to 1", "from 0.0 to 1.5"],
     ),
-    Refusal(lambda: image.to_pixels([[0.0, -0.5]]), ArgumentValueError, ["Draw", "from -0.5"]),
-    Refusal(lambda: image.to_pixels([[np.nan]]), ArgumentValueError, ["Draw", "nan"]),
-    Refusal(
+    ErrorCase(lambda: image.to_pixels([[0.0, -0.5]]), ArgumentValueError, ["Draw", "from -0.5"]),
+    ErrorCase(lambda: image.to_pixels([[np.nan]]), ArgumentValueError, ["Draw", "nan"]),
+    ErrorCase(
         lambda: image.to_pixels([[0, 256]]), ArgumentValueError, ["Draw", "0 to 255", "0 to 256"]
     ),
-    Refusal(
+    ErrorCase(
         lambda: image.to_pixels([[0.0]], alpha=2), ArgumentValueError, ["to_pixels", "alpha=2"]
     ),
-    Refusal(
+    ErrorCase(
         lambda: image.read_png(io.BytesIO(), 2),
         ArgumentValueError,
         ["read_png", "num_channels=2", "1, 3 or 4"],
@@ -213,6 +215,6 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()

@@ -7,15 +7,15 @@ import pytest
 
 import plugrad
 from families import windows
-from families.case import FLOATS, REALS, Case, Refusal
-from families.domains import different, few, uniform
-from families.pools import check_second_order, gradient_cases
+from families.case import FLOAT_DTYPES, REAL_DTYPES, Case, ErrorCase
+from families.domains import distinct, repeated_integers, uniform
+from families.pools import check_gradient_kernel, gradient_cases
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
 from plugrad.extend import pool_window
 from plugrad.kernels import pooling
 
-IMAGES = (2, 6, 7, 3)
-SLIDING = [
+IMAGES_SHAPE = (2, 6, 7, 3)
+WINDOW_ATTRIBUTES = [
     {"window_size": 2},
     {"window_size": 3},
     {"window_size": (2, 3), "strides": 1},
@@ -31,55 +31,68 @@ SLIDING = [
     {"window_size": 1, "strides": 2},
     {"window_size": (6, 7)},
 ]
-APART = [
+DILATED_WINDOW_ATTRIBUTES = [
     {"window_size": 2, "dilations": (2, 1)},
     {"window_size": (2, 3), "dilations": 2, "strides": 1, "padding": "same"},
 ]
-FIRST = [{**attrs, "data_format": "NCHW"} for attrs in (*SLIDING[4:6], APART[0])]
-LARGEST = [
-    Case(
-        *(plugrad.max_pool, windows.max_pool, [different()]),
-        *([(2, 3, 6, 7) if "data_format" in attrs else IMAGES], attrs, REALS),
-    )
-    for attrs in (*SLIDING, *APART, *FIRST)
+CHANNELS_FIRST_ATTRIBUTES = [
+    {**attrs, "data_format": "NCHW"}
+    for attrs in (*WINDOW_ATTRIBUTES[4:6], DILATED_WINDOW_ATTRIBUTES[0])
 ]
-AVERAGE = [
+MAX_POOL_CASES = [
+    Case(
+        *(plugrad.max_pool, windows.max_pool, [distinct()]),
+        *([(2, 3, 6, 7) if "data_format" in attrs else IMAGES_SHAPE], attrs, REAL_DTYPES),
+    )
+    for attrs in (*WINDOW_ATTRIBUTES, *DILATED_WINDOW_ATTRIBUTES, *CHANNELS_FIRST_ATTRIBUTES)
+]
+AVERAGE_POOL_CASES = [
     Case(
         *(plugrad.avg_pool, windows.avg_pool, [uniform(-2, 2)]),
-        *([(2, 3, 6, 7) if "data_format" in attrs else IMAGES], attrs, FLOATS),
+        *([(2, 3, 6, 7) if "data_format" in attrs else IMAGES_SHAPE], attrs, FLOAT_DTYPES),
     )
-    for attrs in (*SLIDING, *APART, *FIRST)
+    for attrs in (*WINDOW_ATTRIBUTES, *DILATED_WINDOW_ATTRIBUTES, *CHANNELS_FIRST_ATTRIBUTES)
 ]
-CASES = [*LARGEST, *AVERAGE]
+CASES = [*MAX_POOL_CASES, *AVERAGE_POOL_CASES]
 
 
-GRADIENTS = (pooling.max_pool_gradient, pooling.avg_pool_gradient)
-KERNELS = [kernel for attrs in SLIDING for kernel in gradient_cases(GRADIENTS, attrs, IMAGES)]
-WITH_TIES = [gradient_cases(GRADIENTS, attrs, IMAGES, ties=True)[0] for attrs in SLIDING]
+GRADIENT_KERNELS = (pooling.max_pool_gradient, pooling.avg_pool_gradient)
+GRADIENT_CASES = [
+    kernel
+    for attrs in WINDOW_ATTRIBUTES
+    for kernel in gradient_cases(GRADIENT_KERNELS, attrs, IMAGES_SHAPE)
+]
+CASES_WITH_TIES = [
+    gradient_cases(GRADIENT_KERNELS, attrs, IMAGES_SHAPE, ties=True)[0]
+    for attrs in WINDOW_ATTRIBUTES
+]
 
 
-def found(values, positions):
-    """Return both as floats, so that they can be compared as one list."""
+def values_and_positions(values, positions):
+    """Return values and positions as floats, so that they can be compared as one list."""
     return [values, positions.astype(values.dtype)]
 
 
-def with_positions(x, **attrs):
-    return found(*plugrad.max_pool_with_argmax(x, **attrs))
+def max_pool_with_positions(x, **attrs):
+    return values_and_positions(*plugrad.max_pool_with_argmax(x, **attrs))
 
 
-POSITIONS = [
+POSITION_CASES = [
     Case(
-        *(with_positions, windows.max_pool_with_argmax, [domain], [IMAGES]),
+        *(max_pool_with_positions, windows.max_pool_with_argmax, [domain], [IMAGES_SHAPE]),
         {**attrs, "include_batch_in_index": batch},
-        (*FLOATS, "int32", "uint8"),
+        (*FLOAT_DTYPES, "int32", "uint8"),
         is_differentiable=label == "different",  # a tie is a kink
         name=f"max_pool_with_argmax {attrs} {batch} {label}".replace(", ", ","),
     )
-    for attrs in SLIDING
+    for attrs in WINDOW_ATTRIBUTES
     if "dim_rounding_mode" not in attrs
-    for label, domain, batch in [("different", different(), False), ("ties", few(0, 2), True)]
+    for label, domain, batch in [
+        ("different", distinct(), False),
+        ("ties", repeated_integers(0, 2), True),
+    ]
 ]
-WINDOWS = [
+IMAGES_AND_WINDOWS = [
     ((2, 6, 7, 3), {"window_size": 2}),
     ((1, 5, 6, 70), {"window_size": 3, "padding": "same"}),
     ((2, 6, 7, 3), {"window_size": (2, 3), "dilations": 2, "strides": 1}),
@@ -100,32 +113,37 @@ WINDOWS = [
     ((2, 3, 9), {"window_size": (2,), "strides": 1, "data_format": "NCW"}),
     ((2, 2, 3, 4, 5), {"window_size": (2, 1, 2), "dilations": 2, "data_format": "NCDHW"}),
 ]
-POOLS = [
+POOL_CASES = [
     Case(
         *(plugrad.pool, windows.pool, [domain], [images], {**attrs, "pooling_type": kind}),
-        dtypes=(*FLOATS, "int32") if kind == "max" else FLOATS,
+        dtypes=(*FLOAT_DTYPES, "int32") if kind == "max" else FLOAT_DTYPES,
     )
-    for images, attrs in WINDOWS
-    for kind, domain in [("max", different()), ("avg", uniform(-2, 2))]
+    for images, attrs in IMAGES_AND_WINDOWS
+    for kind, domain in [("max", distinct()), ("avg", uniform(-2, 2))]
 ]
 
 
-def labelled(case):
+def case_id(case):
     return f"{case} {case.shapes[0]}"
 
 
-MANY_CHANNELS = [
+CASES_WITH_MANY_CHANNELS = [
     made
     for channels in (8, 70)
     for made in [
         *(
             case.with_shapes((2, 5, 6, channels))
-            for case in (LARGEST[0], AVERAGE[0], POSITIONS[0], POSITIONS[1])
+            for case in (
+                MAX_POOL_CASES[0],
+                AVERAGE_POOL_CASES[0],
+                POSITION_CASES[0],
+                POSITION_CASES[1],
+            )
         ),
-        *gradient_cases(GRADIENTS, SLIDING[5], (2, 5, 6, channels), ties=True),
+        *gradient_cases(GRADIENT_KERNELS, WINDOW_ATTRIBUTES[5], (2, 5, 6, channels), ties=True),
     ]
 ]
-TILED = [  # images that windows of four cells cover, each cell once
+CASES_WITH_TILING_WINDOWS = [  # images that windows of four cells cover, each cell once
     made
     for images, size in [
         ((2, 4, 6, 3), 2),
@@ -134,33 +152,50 @@ TILED = [  # images that windows of four cells cover, each cell once
         ((2, 8, 3, 68), (4, 1)),
     ]
     for made in [
-        replace(LARGEST[0], shapes=[images], attrs={"window_size": size}),
-        gradient_cases(GRADIENTS, {"window_size": size}, images, ties=True)[0],
+        replace(MAX_POOL_CASES[0], shapes=[images], attrs={"window_size": size}),
+        gradient_cases(GRADIENT_KERNELS, {"window_size": size}, images, ties=True)[0],
     ]
 ]
 
 
 @pytest.mark.parametrize(
-    "case", [*CASES, *KERNELS, *POSITIONS, *POOLS, *MANY_CHANNELS, *TILED], ids=labelled
+    "case",
+    [
+        *CASES,
+        *GRADIENT_CASES,
+        *POSITION_CASES,
+        *POOL_CASES,
+        *CASES_WITH_MANY_CHANNELS,
+        *CASES_WITH_TILING_WINDOWS,
+    ],
+    ids=case_id,
 )
 def test_values(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("case", WITH_TIES, ids=str)
+@pytest.mark.parametrize("case", CASES_WITH_TIES, ids=str)
 def test_the_first_of_equal_elements_gets_the_gradient(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("case", [*CASES, *KERNELS[:6], *POSITIONS, *POOLS], ids=labelled)
+@pytest.mark.parametrize(
+    "case", [*CASES, *GRADIENT_CASES[:6], *POSITION_CASES, *POOL_CASES], ids=case_id
+)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-VIEWED = [*LARGEST[:9:2], *AVERAGE[1:9:2], *KERNELS[:14:3], *POSITIONS[:9:4], *POOLS[:9:4]]
+CASES_TESTED_WITH_VIEWS = [
+    *MAX_POOL_CASES[:9:2],
+    *AVERAGE_POOL_CASES[1:9:2],
+    *GRADIENT_CASES[:14:3],
+    *POSITION_CASES[:9:4],
+    *POOL_CASES[:9:4],
+]
 
 
-@pytest.mark.parametrize("case", VIEWED, ids=labelled)
+@pytest.mark.parametrize("case", CASES_TESTED_WITH_VIEWS, ids=case_id)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
@@ -177,7 +212,7 @@ def test_many_elements(op, reference, channels, backend, rng):
 
 
 def test_images_without_a_batch_axis(backend, rng):
-    x = rng.uniform(-2, 2, IMAGES[1:]).astype("float32")
+    x = rng.uniform(-2, 2, IMAGES_SHAPE[1:]).astype("float32")
     for op in (plugrad.max_pool, plugrad.avg_pool):
         assert op(x, 2).tolist() == op(x[None], 2)[0].tolist()
 
@@ -187,8 +222,8 @@ def test_special_values(backend):
     x[0, 1, 1], x[0, 0, 4], x[0, 4, 0] = np.nan, np.inf, -np.inf
     x[0, 2:4, 2:4] = -np.inf
     attrs = {"window_size": 2}
-    Case(plugrad.max_pool, windows.max_pool, [], attrs=attrs).check_values_of([x])
-    Case(plugrad.avg_pool, windows.avg_pool, [], attrs=attrs).check_values_of([x])
+    Case(plugrad.max_pool, windows.max_pool, [], attrs=attrs).check_values_of_arrays([x])
+    Case(plugrad.avg_pool, windows.avg_pool, [], attrs=attrs).check_values_of_arrays([x])
 
 
 def test_half_precision_goes_on_beyond_2048(backend):
@@ -225,12 +260,12 @@ def test_gradient(case, backend, rng):
     case.with_shapes(images).check_gradient(rng, backend)
 
 
-@pytest.mark.parametrize("case", POOLS, ids=labelled)
+@pytest.mark.parametrize("case", POOL_CASES, ids=case_id)
 def test_gradient_of_pools(case, backend, rng):
     case.check_gradient(rng, backend)
 
 
-@pytest.mark.parametrize("case", POSITIONS[::2], ids=str)
+@pytest.mark.parametrize("case", POSITION_CASES[::2], ids=str)
 def test_gradient_of_the_values_with_positions(case, backend, rng):
     def values(x, **attrs):
         return plugrad.max_pool_with_argmax(x, **attrs)[0]
@@ -239,16 +274,16 @@ def test_gradient_of_the_values_with_positions(case, backend, rng):
     Case(values, values, case.domains, [images], case.attrs).check_gradient(rng, backend)
 
 
-@pytest.mark.parametrize("attrs", SLIDING, ids=str)
+@pytest.mark.parametrize("attrs", WINDOW_ATTRIBUTES, ids=str)
 def test_gradient_of_gradients(attrs, backend, rng):
     images = (1, 6, 7, 1) if attrs["window_size"] == (6, 7) else (1, 5, 4, 2)
-    for case in gradient_cases(GRADIENTS, attrs, images):
-        check_second_order(case, rng, backend)
+    for case in gradient_cases(GRADIENT_KERNELS, attrs, images):
+        check_gradient_kernel(case, rng, backend)
 
 
 @pytest.mark.parametrize("rounding", ["ceil", "round"])
 def test_window_beyond_the_image_is_dropped(rounding, backend):
-    """The third window would start in the padding behind the image, as in PyTorch's ceil_mode."""
+    """The third window would start in the padding after the image; it is dropped as in PyTorch's ceil_mode."""
     x = plugrad.reshape(plugrad.arange(16.0), (1, 4, 4, 1))
     attrs = {"strides": 3, "padding": 1, "dim_rounding_mode": rounding}
     assert plugrad.max_pool(x, 2, **attrs)[0, :, :, 0].tolist() == [[0, 3], [12, 15]]
@@ -281,115 +316,121 @@ def test_first_nan_of_a_window_gets_the_gradient(size, backend):
     np.testing.assert_array_equal(gradient.numpy(), expected)
 
 
-def image(*shape):
+def ones_image(*shape):
     return plugrad.ones(shape)
 
 
-CUBE = pool_window((4,) * 3, (2,) * 3, (2,) * 3, "valid")
-APART_BY_TWO = pool_window((4, 4), (2, 2), (1, 1), "valid", (2, 2))
+CUBIC_WINDOW = pool_window((4,) * 3, (2,) * 3, (2,) * 3, "valid")
+DILATED_WINDOW = pool_window((4, 4), (2, 2), (1, 1), "valid", (2, 2))
 
-REFUSALS = [
-    Refusal(
-        lambda: pooling.max_pool(image(1, 4, 4, 1), window=APART_BY_TWO),
+ERROR_CASES = [
+    ErrorCase(
+        lambda: pooling.max_pool(ones_image(1, 4, 4, 1), window=DILATED_WINDOW),
         ArgumentValueError,
         ["MaxPool: ", "dilations=(2, 2)", "use Pool"],
     ),
-    Refusal(
-        lambda: pooling.pool(image(1, 5, 4, 1), window=APART_BY_TWO, pooling_type="max"),
+    ErrorCase(
+        lambda: pooling.pool(ones_image(1, 5, 4, 1), window=DILATED_WINDOW, pooling_type="max"),
         ShapeError,
         ["Pool: ", "out=(2, 2)", "(1, 5, 4, 1)", "(3, 2) positions", "pool_window"],
     ),
-    Refusal(
-        lambda: plugrad.pool(image(1, 2, 2, 2, 2, 1), (1,) * 4, "max", data_format="NHWC"),
+    ErrorCase(
+        lambda: plugrad.pool(ones_image(1, 2, 2, 2, 2, 1), (1,) * 4, "max", data_format="NHWC"),
         ArgumentValueError,
         ["pool: ", "4 spatial axes", "omit data_format='NHWC'"],
     ),
     *(
-        Refusal(
-            lambda op=op: op(image(1, 4, 4, 1), 2, padding=2),
+        ErrorCase(
+            lambda op=op: op(ones_image(1, 4, 4, 1), 2, padding=2),
             ShapeError,
             ["(2, 2)", "(4, 4)", "in the padding", "less padding"],
         )
         for op in (plugrad.max_pool, plugrad.avg_pool, plugrad.max_pool_with_argmax)
     ),
-    Refusal(
-        lambda: plugrad.pool(image(1, 2, 2, 1), 2, "max", 1, ((3, 2), (2, 3)), dilations=4),
+    ErrorCase(
+        lambda: plugrad.pool(ones_image(1, 2, 2, 1), 2, "max", 1, ((3, 2), (2, 3)), dilations=4),
         ShapeError,
         ["dilations (4, 4)", "in the padding"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.avg_pool(plugrad.ones((1, 4, 4, 1), dtype="int32"), 2),
         DTypeError,
         ["avg_pool: x is int32", "a float", "plugrad.astype(x, 'float32')", "scale"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.pool(np.ones((1, 4, 4, 1), "int32"), 2, "avg"),
         DTypeError,
         ["pool: x is int32", "a float", "plugrad.astype(x, 'float32')"],
     ),
-    Refusal(
-        lambda: plugrad.max_pool(image(1, 4, 4, 1), 2, padding="same", dim_rounding_mode="ceil"),
+    ErrorCase(
+        lambda: plugrad.max_pool(
+            ones_image(1, 4, 4, 1), 2, padding="same", dim_rounding_mode="ceil"
+        ),
         ArgumentValueError,
         ["max_pool", "dim_rounding_mode='ceil'", "padding='same'"],
     ),
-    Refusal(
-        lambda: plugrad.pool(image(1, 4, 4, 1), 2, "sum"),
+    ErrorCase(
+        lambda: plugrad.pool(ones_image(1, 4, 4, 1), 2, "sum"),
         ArgumentValueError,
         ["pool", "pooling_type='sum'", "'avg'"],
     ),
-    Refusal(
-        lambda: plugrad.pool(image(4, 4, 1), (2, 2, 2), "avg"),
+    ErrorCase(
+        lambda: plugrad.pool(ones_image(4, 4, 1), (2, 2, 2), "avg"),
         ShapeError,
         ["pool", "(4, 4, 1)", "4 or 5 axes"],
     ),
-    Refusal(
-        lambda: plugrad.pool(image(1, 4), (2, 2), "avg"), ShapeError, ["pool", "(1, 4)", "4 axes"]
+    ErrorCase(
+        lambda: plugrad.pool(ones_image(1, 4), (2, 2), "avg"),
+        ShapeError,
+        ["pool", "(1, 4)", "4 axes"],
     ),
-    Refusal(
-        lambda: plugrad.pool(image(1, 4, 4, 1), 2, "max", dilations=0),
+    ErrorCase(
+        lambda: plugrad.pool(ones_image(1, 4, 4, 1), 2, "max", dilations=0),
         ArgumentValueError,
         ["pool: dilations=0", "at least 1"],
     ),
-    Refusal(
-        lambda: pooling.max_pool(image(1, 4, 4, 4, 1), window=CUBE),
+    ErrorCase(
+        lambda: pooling.max_pool(ones_image(1, 4, 4, 4, 1), window=CUBIC_WINDOW),
         ShapeError,
         ["2 spatial axes", "(1, 4, 4, 4, 1)"],
     ),
-    Refusal(lambda: plugrad.max_pool(image(2, 2), 2), ShapeError, ["max_pool", "(2, 2)", "batch"]),
-    Refusal(
-        lambda: plugrad.avg_pool(image(1, 2, 2, 1), 3),
+    ErrorCase(
+        lambda: plugrad.max_pool(ones_image(2, 2), 2), ShapeError, ["max_pool", "(2, 2)", "batch"]
+    ),
+    ErrorCase(
+        lambda: plugrad.avg_pool(ones_image(1, 2, 2, 1), 3),
         ShapeError,
         ["(3, 3)", "(2, 2)", "padding='same'"],
     ),
-    Refusal(
-        lambda: plugrad.max_pool(image(1, 4, 4, 1), 0),
+    ErrorCase(
+        lambda: plugrad.max_pool(ones_image(1, 4, 4, 1), 0),
         ArgumentValueError,
         ["max_pool", "window_size=0", "at least 1"],
     ),
-    Refusal(
-        lambda: plugrad.avg_pool(image(1, 4, 4, 1), 2, (1, 2, 3)),
+    ErrorCase(
+        lambda: plugrad.avg_pool(ones_image(1, 4, 4, 1), 2, (1, 2, 3)),
         ArgumentValueError,
         ["avg_pool", "strides=(1, 2, 3)", "one or 2"],
     ),
-    Refusal(
-        lambda: plugrad.max_pool(image(1, 4, 4, 1), 2, padding="full"),
+    ErrorCase(
+        lambda: plugrad.max_pool(ones_image(1, 4, 4, 1), 2, padding="full"),
         ArgumentValueError,
         ["max_pool", "padding='full'", "'valid'"],
     ),
-    Refusal(
-        lambda: plugrad.max_pool(image(1, 4, 4, 1), 2, dim_rounding_mode="down"),
+    ErrorCase(
+        lambda: plugrad.max_pool(ones_image(1, 4, 4, 1), 2, dim_rounding_mode="down"),
         ArgumentValueError,
         ["dim_rounding_mode='down'", "'floor'", "'ceil'"],
     ),
-    Refusal(
-        lambda: plugrad.max_pool(image(1, 4, 4, 1) > 0, 2),
+    ErrorCase(
+        lambda: plugrad.max_pool(ones_image(1, 4, 4, 1) > 0, 2),
         DTypeError,
         ["max_pool", "bool", "astype"],
     ),
-    Refusal(
-        lambda: windows.by_name(pooling.avg_pool_gradient)(
-            image(1, 4, 4, 1),
-            image(1, 4, 4, 1),
+    ErrorCase(
+        lambda: windows.run_kernel_by_name(pooling.avg_pool_gradient)(
+            ones_image(1, 4, 4, 1),
+            ones_image(1, 4, 4, 1),
             window_size=(2, 2),
             strides=(2, 2),
             padding="valid",
@@ -397,9 +438,9 @@ REFUSALS = [
         ShapeError,
         ["AvgPoolGrad", "(1, 4, 4, 1)", "(1, 2, 2, 1)"],
     ),
-    Refusal(
-        lambda: windows.by_name(pooling.max_pool_gradient)(
-            *(image(1, 2, 2, 1), image(1, 4, 4, 1), image(1, 3, 3, 1)),
+    ErrorCase(
+        lambda: windows.run_kernel_by_name(pooling.max_pool_gradient)(
+            *(ones_image(1, 2, 2, 1), ones_image(1, 4, 4, 1), ones_image(1, 3, 3, 1)),
             window_size=(2, 2),
             strides=(2, 2),
             padding="valid",
@@ -410,6 +451,6 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()

@@ -9,7 +9,7 @@ import plugrad
 from plugrad.errors import ArgumentError, ArgumentValueError, AxisError, DTypeError, ShapeError
 from plugrad.testing import check_gradient
 
-METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
+QUANTILE_METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
 AXES = [None, 0, -1, (0, 2)]
 
 
@@ -17,13 +17,13 @@ def stored_dtypes():
     return [d for d in ("float32", "float64") if d in plugrad.which().backend.dtypes()]
 
 
-def within(dtype):
+def tolerances(dtype):
     allowed = 1e-5 if dtype == "float32" else 1e-13
     return {"rtol": allowed, "atol": allowed}
 
 
-def numbers(rng, dtype):
-    """Return numbers, and the same ones with holes in them."""
+def numbers_with_and_without_nans(rng, dtype):
+    """Return random numbers, and the same numbers with some NaN."""
     x = rng.normal(size=(3, 4, 5)).astype(dtype)
     y = x.copy()
     y[0, 0] = y[1, 2, 3] = y[2, :, 1] = np.nan
@@ -32,32 +32,32 @@ def numbers(rng, dtype):
 
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize("axis", AXES, ids=str)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", QUANTILE_METHODS)
 def test_quantiles(method, axis, keepdims, backend, rng):
     options = {"axis": axis, "keepdims": keepdims, "method": method}
     for dtype in stored_dtypes():
-        x, y = numbers(rng, dtype)
+        x, y = numbers_with_and_without_nans(rng, dtype)
         for q in (0.3, [0, 0.25, 1]):
             for values, function in [(x, "quantile"), (y, "quantile"), (y, "nanquantile")]:
                 with warnings.catch_warnings(action="ignore"):
                     expected = getattr(np, function)(values, q, **options)
                 found = getattr(plugrad, function)(values, q, **options)
                 assert (found.dtype, found.shape) == (dtype, expected.shape)
-                np.testing.assert_allclose(found, expected, **within(dtype))
+                np.testing.assert_allclose(found, expected, **tolerances(dtype))
 
 
 @pytest.mark.parametrize("axis", AXES, ids=str)
 def test_medians(axis, backend, rng):
     for dtype in stored_dtypes():
-        x, y = numbers(rng, dtype)
+        x, y = numbers_with_and_without_nans(rng, dtype)
         with warnings.catch_warnings(action="ignore"):
             np.testing.assert_allclose(
                 plugrad.median(x, axis=axis, keepdims=True),
                 np.median(x, axis=axis, keepdims=True),
-                **within(dtype),
+                **tolerances(dtype),
             )
             expected = np.nanmedian(y, axis=axis)
-        np.testing.assert_allclose(plugrad.nanmedian(y, axis=axis), expected, **within(dtype))
+        np.testing.assert_allclose(plugrad.nanmedian(y, axis=axis), expected, **tolerances(dtype))
 
 
 def test_levels_of_two_axes_and_whole_numbers(backend):
@@ -101,7 +101,7 @@ def test_gradients(rng):
 
 
 def test_traced_and_batched(backend, rng):
-    x, y = numbers(rng, "float32")
+    x, y = numbers_with_and_without_nans(rng, "float32")
     for function, values in [(plugrad.median, x), (plugrad.nanmedian, y)]:
         expected = [function(row).item() for row in values]
         np.testing.assert_allclose(

@@ -11,7 +11,7 @@ import pytest
 import scipy
 
 import plugrad
-from families.case import FLOATS, Case, Refusal, from_table
+from families.case import FLOAT_DTYPES, Case, ErrorCase, conformance_cases
 from families.domains import uniform
 from plugrad.errors import (
     ArgumentError,
@@ -27,11 +27,11 @@ from plugrad.tensor.backend import Backend
 from plugrad.testing.rows import fixed_values
 from plugrad.testing.tables.random import philox
 
-WORD = 0xFFFFFFFF
+MAX_WORD = 0xFFFFFFFF
 
 
 def np_multinomial(logits, state, *, num_samples, normalized):
-    """Draw sample by sample what the contract promises."""
+    """Reference for multinomial, sample by sample."""
     words = philox(state, (logits.shape[0], num_samples)).view("uint32")
     drawn = np.zeros(words.shape, int)
     for row, sample in np.ndindex(drawn.shape):
@@ -41,16 +41,16 @@ def np_multinomial(logits, state, *, num_samples, normalized):
     return drawn
 
 
-def state_of(key, counter=0):
-    """Return the words of a key and a counter."""
+def generator_state(key, counter=0):
+    """Return the state of a generator: the words of a key and a counter."""
     return np.frombuffer((key | counter << 64).to_bytes(24, "little"), "<i4")
 
 
 def test_reference_is_philox():
-    """The known answers of the paper's authors, Random123."""
+    """Compares with the known answers of Random123, by the authors of the paper."""
     for state, words in [
         ((0,) * 6, "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
-        ((WORD,) * 6, "408f276d 41c83b0e a20bc7c6 6d5451fd"),
+        ((MAX_WORD,) * 6, "408f276d 41c83b0e a20bc7c6 6d5451fd"),
         (
             (0xA4093822, 0x299F31D0, 0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
             "d16cfe09 94fdcceb 5001e420 24126ea1",
@@ -60,37 +60,37 @@ def test_reference_is_philox():
         assert drawn.tolist() == [int(word, 16) for word in words.split()]
 
 
-def case(shape, domain, seed, **attrs):
+def multinomial_case(shape, domain, seed, **attrs):
     return Case(
         random.multinomial,
         np_multinomial,
-        [domain, fixed_values(state_of(seed), dtype="int32")],
+        [domain, fixed_values(generator_state(seed), dtype="int32")],
         [shape, (6,)],
         attrs,
-        FLOATS,
+        FLOAT_DTYPES,
         result="int32",
         is_differentiable=False,
     )
 
 
 CASES = [
-    *from_table("random"),
+    *conformance_cases("random"),
     *(
-        case((3, 5), uniform(-2, 2), seed, num_samples=7, normalized=False)
+        multinomial_case((3, 5), uniform(-2, 2), seed, num_samples=7, normalized=False)
         for seed in (0, 1, 2**32 + 5, 2**64 - 1)
     ),
-    case((2, 4), uniform(0, 3), 3, num_samples=50, normalized=True),
-    case((1, 1), uniform(-2, 2), 4, num_samples=3, normalized=False),
-    case((5, 130), uniform(-1, 1), 5, num_samples=1, normalized=False),
-    case((0, 3), uniform(-1, 1), 6, num_samples=2, normalized=False),
-    case((3, 2), uniform(-1, 1), 6, num_samples=0, normalized=False),
-    case((2, 3), uniform(800, 900), 7, num_samples=9, normalized=False),
+    multinomial_case((2, 4), uniform(0, 3), 3, num_samples=50, normalized=True),
+    multinomial_case((1, 1), uniform(-2, 2), 4, num_samples=3, normalized=False),
+    multinomial_case((5, 130), uniform(-1, 1), 5, num_samples=1, normalized=False),
+    multinomial_case((0, 3), uniform(-1, 1), 6, num_samples=2, normalized=False),
+    multinomial_case((3, 2), uniform(-1, 1), 6, num_samples=0, normalized=False),
+    multinomial_case((2, 3), uniform(800, 900), 7, num_samples=9, normalized=False),
 ]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_values(case, backend, rng):
-    case.check_values(rng, case.main)
+    case.check_values(rng, case.main_dtype)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -105,14 +105,14 @@ def test_values_of_views(case, backend, rng):
 
 def test_classes_without_probability_are_never_drawn(backend):
     x = plugrad.asarray([[0.0, 1.0, 0.0, 2.0, 0.0]])
-    state = plugrad.asarray(state_of(0))
+    state = plugrad.asarray(generator_state(0))
     y = random.multinomial(x, state, num_samples=3000, normalized=True)
     assert set(y.numpy().ravel()) == {1, 3}
 
 
 def test_a_row_that_is_no_distribution_leaves_the_others_alone(backend):
     x = plugrad.asarray([[np.nan, 1.0], [0.0, 100.0], [100.0, 0.0]])
-    state = plugrad.asarray(state_of(0))
+    state = plugrad.asarray(generator_state(0))
     y = random.multinomial(x, state, num_samples=20, normalized=False).numpy()
     assert ((y >= 0) & (y < 2)).all()
     assert (y[1] == 1).all()
@@ -156,7 +156,7 @@ def test_the_same_seed_gives_the_same_numbers_on_every_backend(name, backend):
 
 def test_normal_numbers_have_the_same_bits_on_every_backend(backend):
     y = generator(7).normal(100_001).numpy()
-    words = body.random_normal(state_of(7), shape=(100_001,))
+    words = body.random_normal(generator_state(7), shape=(100_001,))
     np.testing.assert_array_equal(y, words, strict=True)
 
 
@@ -247,7 +247,7 @@ def test_distribution(draw, expected, backend):
 
 @pytest.mark.parametrize(("low", "high"), [(-2, 3), (0, 2), (-1, 1), (5, 8), (-(2**31), 2**31)])
 def test_whole_numbers_are_equally_likely(low, high, backend):
-    """TensorFlow.js cuts fractions off, which makes 0 twice as likely."""
+    """TensorFlow.js truncates fractions, which makes 0 twice as likely."""
     values = generator(0).integers(COUNT, low, high).numpy().astype("int64")
     assert low <= values.min()
     assert values.max() < high
@@ -271,7 +271,7 @@ def test_whole_numbers_are_equally_likely(low, high, backend):
     ],
 )
 def test_whole_numbers_are_the_integer_part_of_a_product(span, dtype):
-    """Of the span and a number whose words are drawn one after the other, the highest first."""
+    """The factors are the span and a fraction of several random words, the highest word first."""
     low = 0 if dtype == "uint64" else -(span // 2)
     with plugrad.use("cpu"):
         drawn = generator(9).integers(101, low, low + span, dtype=dtype).tolist()
@@ -309,7 +309,7 @@ def test_bounds_are_kept_where_rounding_would_reach_them():
 
 
 def test_samples_of_classes_have_their_probabilities(backend):
-    """TensorFlow.js gives all rows the same numbers."""
+    """TensorFlow.js draws the same numbers for all rows."""
     logits = np.log([[1.0, 2.0, 3.0, 4.0], [4.0, 3.0, 2.0, 1.0], [4.0, 3.0, 2.0, 1.0]])
     y = generator(0).multinomial(plugrad.asarray(logits.astype("float32")), COUNT).numpy()
     for row, weights in zip(y, np.exp(logits), strict=True):
@@ -445,8 +445,8 @@ def test_threads_get_different_numbers():
 
 
 @pytest.fixture
-def asked(monkeypatch):
-    """Collect the functions by which draws get their key and counter."""
+def host_functions(monkeypatch):
+    """Collect the host functions that supply the key and counter of each draw."""
     found = []
     own = Backend.host_value
 
@@ -458,52 +458,52 @@ def asked(monkeypatch):
     return found
 
 
-def run_again(functions):
-    """Return the words of a second call of a traced program."""
+def rerun_host_functions(functions):
+    """Return the keys and counters of a second call of a traced program."""
     return [function().tolist() for function in functions]
 
 
 @pytest.mark.parametrize("name", DRAWS)
-def test_a_second_call_draws_what_a_second_draw_does(name, asked):
+def test_a_second_call_draws_what_a_second_draw_does(name, host_functions):
     with plugrad.use("cpu"):
         traced, untraced = generator(0), generator(0)
         DRAWS[name](traced)
-        program = list(asked)
-        asked.clear()
+        program = list(host_functions)
+        host_functions.clear()
         DRAWS[name](untraced)
         position = untraced.state
         DRAWS[name](untraced)
         assert traced.state == position
-        again = run_again(program)
+        again = rerun_host_functions(program)
         assert traced.state == untraced.state
     untraced.state = position
-    assert again == run_again(asked[len(program) :])
+    assert again == rerun_host_functions(host_functions[len(program) :])
 
 
-def test_a_program_that_seeds_a_generator_draws_the_same_in_each_call(asked):
+def test_a_program_that_seeds_a_generator_draws_the_same_in_each_call(host_functions):
     with plugrad.use("cpu", transfer=True):  # as a trace does
         inside = generator(3)
         first = inside.normal(5).tolist()
         inside.normal(5)
-    program = list(asked)
-    first_words, second_words = run_again(program), run_again(program)
+    program = list(host_functions)
+    first_words, second_words = rerun_host_functions(program), rerun_host_functions(program)
     assert first_words == second_words
     assert [words[:3] for words in first_words] == [[3, 0, 0], [3, 0, 2]]
     assert inside.state["counter"] == 4  # where it is after a call
     assert first == generator(3).normal(5, device="cpu").tolist()
 
 
-def test_a_generator_from_outside_goes_on(asked):
+def test_a_generator_from_outside_goes_on(host_functions):
     outside = generator(3)
     with plugrad.use("cpu", transfer=True):
         outside.normal(4)
-    assert [run_again(asked)[0][2] for _ in range(2)] == [1, 2]
+    assert [rerun_host_functions(host_functions)[0][2] for _ in range(2)] == [1, 2]
 
 
-def test_a_generator_without_a_seed_goes_on(asked):
+def test_a_generator_without_a_seed_goes_on(host_functions):
     with plugrad.use("cpu", transfer=True):
         generator(None).normal(4)
-    assert run_again(asked) != run_again(asked)
+    assert rerun_host_functions(host_functions) != rerun_host_functions(host_functions)
 
 
 def test_masks_of_dropout_have_no_gradient_and_normal_numbers_pass_it_on(backend):
@@ -543,56 +543,56 @@ with plugrad.use("cpu"):
     assert done.stdout.split() == ["OutOfMemory"] * 5, done.stderr
 
 
-REFUSALS = [
-    Refusal(lambda: generator(-1), ArgumentValueError, ["seed=-1", "0 or more"]),
-    Refusal(lambda: generator(0.5), ArgumentError, ["seed=0.5", "integer"]),
-    Refusal(lambda: plugrad.random.seed("a"), ArgumentError, ["seed='a'", "integer"]),
-    Refusal(lambda: generator().normal((2, -1)), ShapeError, ["(2, -1)", "negative"]),
-    Refusal(lambda: generator().normal((2, 2.2)), ShapeError, ["(2, 2.2)", "integers"]),
-    Refusal(lambda: generator().normal(2, std=-1), ArgumentValueError, ["std=-1"]),
-    Refusal(lambda: generator().normal(2, np.nan), ArgumentValueError, ["mean=nan", "finite"]),
-    Refusal(lambda: generator().normal(2, dtype="int32"), DTypeError, ["int32", "astype"]),
-    Refusal(lambda: generator().truncated_normal(2, 0, np.inf), ArgumentValueError, ["std=inf"]),
-    Refusal(lambda: generator().uniform(2, 1, 0), ArgumentValueError, ["low=1", "high=0"]),
-    Refusal(lambda: generator().uniform(2, dtype="int32"), DTypeError, ["uniform", "integers"]),
-    Refusal(lambda: generator().gamma(2, 0), ArgumentValueError, ["alpha=0", "above 0"]),
-    Refusal(lambda: generator().gamma(2, 1, -1), ArgumentValueError, ["beta=-1", "above 0"]),
-    Refusal(lambda: generator().integers(2, 3, 3), ArgumentValueError, ["low=3", "high=3"]),
-    Refusal(
+ERROR_CASES = [
+    ErrorCase(lambda: generator(-1), ArgumentValueError, ["seed=-1", "0 or more"]),
+    ErrorCase(lambda: generator(0.5), ArgumentError, ["seed=0.5", "integer"]),
+    ErrorCase(lambda: plugrad.random.seed("a"), ArgumentError, ["seed='a'", "integer"]),
+    ErrorCase(lambda: generator().normal((2, -1)), ShapeError, ["(2, -1)", "negative"]),
+    ErrorCase(lambda: generator().normal((2, 2.2)), ShapeError, ["(2, 2.2)", "integers"]),
+    ErrorCase(lambda: generator().normal(2, std=-1), ArgumentValueError, ["std=-1"]),
+    ErrorCase(lambda: generator().normal(2, np.nan), ArgumentValueError, ["mean=nan", "finite"]),
+    ErrorCase(lambda: generator().normal(2, dtype="int32"), DTypeError, ["int32", "astype"]),
+    ErrorCase(lambda: generator().truncated_normal(2, 0, np.inf), ArgumentValueError, ["std=inf"]),
+    ErrorCase(lambda: generator().uniform(2, 1, 0), ArgumentValueError, ["low=1", "high=0"]),
+    ErrorCase(lambda: generator().uniform(2, dtype="int32"), DTypeError, ["uniform", "integers"]),
+    ErrorCase(lambda: generator().gamma(2, 0), ArgumentValueError, ["alpha=0", "above 0"]),
+    ErrorCase(lambda: generator().gamma(2, 1, -1), ArgumentValueError, ["beta=-1", "above 0"]),
+    ErrorCase(lambda: generator().integers(2, 3, 3), ArgumentValueError, ["low=3", "high=3"]),
+    ErrorCase(
         lambda: generator().integers(2, 0, 300, dtype="uint8"), ArgumentValueError, ["300", "uint8"]
     ),
-    Refusal(lambda: generator().integers(2, 0, 3, dtype="float32"), DTypeError, ["float32"]),
-    Refusal(
+    ErrorCase(lambda: generator().integers(2, 0, 3, dtype="float32"), DTypeError, ["float32"]),
+    ErrorCase(
         lambda: generator().bernoulli(2, 1.5), ArgumentValueError, ["p=1.5", "between 0 and 1"]
     ),
-    Refusal(lambda: generator().permutation(-1), ArgumentValueError, ["x=-1", "between 0 and"]),
-    Refusal(lambda: generator().permutation([1], axis=1), AxisError, ["axis=1", "rank 1"]),
-    Refusal(lambda: generator().multinomial(0.5, 1), ShapeError, ["multinomial", "()"]),
-    Refusal(lambda: generator().multinomial([[]], 1), ShapeError, ["Multinomial", "(1, 0)"]),
-    Refusal(lambda: generator().multinomial([1.0], -1), ArgumentValueError, ["num_samples=-1"]),
-    Refusal(
+    ErrorCase(lambda: generator().permutation(-1), ArgumentValueError, ["x=-1", "between 0 and"]),
+    ErrorCase(lambda: generator().permutation([1], axis=1), AxisError, ["axis=1", "rank 1"]),
+    ErrorCase(lambda: generator().multinomial(0.5, 1), ShapeError, ["multinomial", "()"]),
+    ErrorCase(lambda: generator().multinomial([[]], 1), ShapeError, ["Multinomial", "(1, 0)"]),
+    ErrorCase(lambda: generator().multinomial([1.0], -1), ArgumentValueError, ["num_samples=-1"]),
+    ErrorCase(
         lambda: random.random_bits(plugrad.zeros(5, dtype="int32"), shape=(2,)),
         ShapeError,
         ["RandomBits", "(6,)", "(5,)"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: random.random_bits(plugrad.zeros(6), shape=(2,)),
         DTypeError,
         ["RandomBits", "float32", "int32"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: random.multinomial(
             plugrad.zeros((1, 2)), plugrad.zeros(6), num_samples=1, normalized=False
         ),
         DTypeError,
         ["Multinomial", "state", "float32"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: generator().uniform(2, 0, 1e300), ArgumentValueError, ["high=1e+300", "float32"]
     ),
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()

@@ -8,7 +8,7 @@ from plugrad.errors import ArgumentValueError
 
 
 def test_a_seed_may_be_a_function(backend):
-    """Each draw asks it, and those of a traced program ask it in each call."""
+    """Each draw calls the function; a traced program calls it in each run."""
     step = [0]
 
     def draw(generator):

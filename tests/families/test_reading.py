@@ -12,8 +12,8 @@ import pytest
 import plugrad
 from consistency.coverage import KERNEL_FAMILIES, family_cases
 from consistency.derivatives import gradient_cases_by_kernel
-from families.test_decomposition_edges import FOUND, NOT_DETERMINED
-from families.test_every_gradient import WITH_GRADIENT, different
+from families.test_decomposition_edges import FUNCTIONS_WITH_GRADIENT, FUNCTIONS_WITHOUT_GRADIENT
+from families.test_every_gradient import DIFFERENTIABLE_KERNELS, distinct_cases
 from plugrad import linalg, optimizers
 from plugrad.errors import PlugradError
 from plugrad.testing.ops import OP_CASES
@@ -25,16 +25,16 @@ OPS_THAT_READ = {
 """The rows of families whose shapes depend on values."""
 
 
-class ReadError(PlugradError):
-    """A value has been looked at."""
+class ValueRead(PlugradError):
+    """The values of a tensor have been read on the host."""
 
 
 @pytest.fixture
-def unreadable(monkeypatch):
-    """Make cpu the active backend, and let it refuse to give values."""
+def cpu_without_reading(monkeypatch):
+    """Make cpu the active backend, and raise an error if values are read on the host."""
 
     def refuse(array):
-        raise ReadError("a value was read")
+        raise ValueRead("a value was read")
 
     gradient_cases_by_kernel()  # which rows differentiate through a kernel is found out once
     with plugrad.use("cpu"):
@@ -42,53 +42,57 @@ def unreadable(monkeypatch):
         yield
 
 
-def stored(arrays):
+def as_tensors(arrays):
     return [x if x is None else plugrad.asarray(x) for x in arrays]
 
 
-def test_values_cannot_be_read(unreadable):
+def test_values_cannot_be_read(cpu_without_reading):
     for read in (plugrad.Tensor.numpy, plugrad.Tensor.item, float, bool, repr):
-        with pytest.raises(ReadError):
+        with pytest.raises(ValueRead):
             read(plugrad.asarray(1.0))
 
 
 @pytest.mark.parametrize("family", KERNEL_FAMILIES)
-def test_ops_read_nothing(family, unreadable, rng):
+def test_ops_read_nothing(family, cpu_without_reading, rng):
     reading = set()
     for case in family_cases(family):
         try:
             with np.errstate(all="ignore"):
-                case.op(*stored(case.draw(rng, case.main)), **case.attributes(case.main))
-        except ReadError:
+                case.op(
+                    *as_tensors(case.draw(rng, case.main_dtype)), **case.attributes(case.main_dtype)
+                )
+        except ValueRead:
             reading.add(str(case))
     assert reading == OPS_THAT_READ.get(family, set())
 
 
 @pytest.mark.parametrize("op", [op for op in OP_CASES if op.name != "x[x > 0]"], ids=str)
-def test_composed_ops_read_nothing(op, unreadable, rng):
+def test_composed_ops_read_nothing(op, cpu_without_reading, rng):
     op.of_tensors(*[plugrad.asarray(rng.uniform(0.5, 3, shape)) for shape in op.shapes])
 
 
-@pytest.mark.parametrize("name", WITH_GRADIENT)
-def test_gradient_rules_read_nothing(name, unreadable, rng):
-    """Not to the second order either."""
+@pytest.mark.parametrize("name", DIFFERENTIABLE_KERNELS)
+def test_gradient_rules_read_nothing(name, cpu_without_reading, rng):
+    """This holds for second derivatives too."""
     cases = [
         c
         for c in gradient_cases_by_kernel()[name]
         if str(c) not in set().union(*OPS_THAT_READ.values())
     ]
-    for case in different(cases):
+    for case in distinct_cases(cases):
         with np.errstate(all="ignore"):
             case.derivative_tensors(case.draw_for_gradient(rng, "float64"))
 
 
-@pytest.mark.parametrize(("function", "x"), [*FOUND, *NOT_DETERMINED], ids=lambda x: "")
-def test_edge_cases_of_factorizations_read_nothing(function, x, unreadable):
+@pytest.mark.parametrize(
+    ("function", "x"), [*FUNCTIONS_WITH_GRADIENT, *FUNCTIONS_WITHOUT_GRADIENT], ids=lambda x: ""
+)
+def test_edge_cases_of_factorizations_read_nothing(function, x, cpu_without_reading):
     plugrad.grad(lambda x: plugrad.sum(plugrad.abs(function(x))))(plugrad.asarray(x))
 
 
 @pytest.mark.parametrize("n", range(1, 6))
-def test_derivatives_of_determinants_read_nothing(n, unreadable):
+def test_derivatives_of_determinants_read_nothing(n, cpu_without_reading):
     x = plugrad.asarray(np.stack([np.eye(n), np.ones((n, n)), np.zeros((n, n))]))
     gradient = plugrad.grad(lambda x: plugrad.sum(linalg.det(x)))
     plugrad.grad(lambda x: plugrad.sum(gradient(x) ** 2) + plugrad.sum(x))(x)
@@ -106,7 +110,7 @@ def test_derivatives_of_determinants_read_nothing(n, unreadable):
         lambda: optimizers.Adamax(0.1),
     ],
 )
-def test_optimizers_read_nothing(make, dtype, unreadable):
+def test_optimizers_read_nothing(make, dtype, cpu_without_reading):
     w, optimizer = plugrad.Variable(plugrad.ones(3, dtype=dtype)), make()
     for _ in range(2):
         _, gradients = plugrad.variable_grads(lambda: plugrad.sum(w * w), [w])
@@ -114,33 +118,33 @@ def test_optimizers_read_nothing(make, dtype, unreadable):
         optimizer.apply_gradients([(w, gradients[0])])
 
 
-READING = {
+READING_CALLS = {
     "arange of a tensor": lambda x: plugrad.arange(x[0]),
     "bincount without size": lambda x: plugrad.bincount(x),
     "repeat by a tensor": lambda x: plugrad.repeat(x, x),
     "a mask as a key": lambda x: x[x > 1],
     "to_pixels": lambda x: plugrad.image.to_pixels(plugrad.zeros((2, 2, 3))),
-    "get_state": lambda x: taken().get_state([W]),
+    "get_state": lambda x: used_optimizer().get_state([VARIABLE]),
     "a copy to another backend": lambda x: plugrad.to_device(x, "wasm"),
 }
-W = plugrad.Variable([1.0])
+VARIABLE = plugrad.Variable([1.0])
 
 
-def taken():
+def used_optimizer():
     """Return an optimizer that has taken a step."""
     optimizer = optimizers.Momentum(0.1)
-    optimizer.apply_gradients([(W, plugrad.ones_like(W))])
+    optimizer.apply_gradients([(VARIABLE, plugrad.ones_like(VARIABLE))])
     return optimizer
 
 
-@pytest.mark.parametrize("what", READING)
-def test_what_must_read_does(what, unreadable):
-    """So the list above stays right."""
-    with pytest.raises(ReadError):
-        READING[what](plugrad.asarray([1, 2, 3]))
+@pytest.mark.parametrize("what", READING_CALLS)
+def test_what_must_read_does(what, cpu_without_reading):
+    """This keeps the list of reading calls complete."""
+    with pytest.raises(ValueRead):
+        READING_CALLS[what](plugrad.asarray([1, 2, 3]))
 
 
-PLACES = {
+READING_FUNCTIONS = {
     "ops/arrow.py": {"_as_arrow_buffers", "export_arrow"},  # for other libraries
     "ops/arguments.py": {"_as_string_array", "_convert_values"},  # of arrays of NumPy
     "ops/creation.py": {"_check_arange_bound", "_fill_attrs"},  # arange; a number
@@ -186,13 +190,13 @@ def test_no_other_code_that_computes_reads():
     found = {}
     for name, path in files.items():
         for function in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(function, ast.FunctionDef) and reads(function):
+            if isinstance(function, ast.FunctionDef) and calls_reader(function):
                 found.setdefault(name, set()).add(function.name)
-    assert found == PLACES
+    assert found == READING_FUNCTIONS
 
 
-def reads(function):
-    """Return whether a function calls something that reads a tensor."""
+def calls_reader(function):
+    """Return whether a function calls another that reads a tensor on the host."""
     called = [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
     names = {f.attr for f in called if isinstance(f, ast.Attribute)}
     return bool(

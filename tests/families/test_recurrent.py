@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 
 import plugrad
-from families.case import Case, Near, Refusal
+from families.case import Case, CustomTolerance, ErrorCase
 from families.domains import uniform
 from plugrad.errors import ArgumentValueError, ShapeError
 
@@ -21,8 +21,8 @@ def lstm_cell(*inputs):
     return list(plugrad.basic_lstm_cell(*inputs))
 
 
-def two_cells(kernel, data, *states):
-    """Run two cells of one kernel on top of each other."""
+def stacked_lstm_cells(kernel, data, *states):
+    """Run two stacked LSTM cells with the same kernel."""
     bias = plugrad.asarray(np.linspace(-1, 1, 12).astype(str(data.dtype)), device=data.device)
 
     def cell(x, c, h):
@@ -32,7 +32,7 @@ def two_cells(kernel, data, *states):
     return [*memories, *outputs]
 
 
-def np_two_cells(kernel, data, *states):
+def np_stacked_lstm_cells(kernel, data, *states):
     bias = np.linspace(-1, 1, 12)
     c0, h0 = np_lstm_cell(1.0, kernel, bias, data, states[0], states[2])
     c1, h1 = np_lstm_cell(1.0, kernel, bias, h0, states[1], states[3])
@@ -40,19 +40,19 @@ def np_two_cells(kernel, data, *states):
 
 
 number = uniform(-1, 1)
-FEW_ULPS = {"webgpu": Near(1e-5, "products, and tanh and sigmoid of them")}
+WEBGPU_TOLERANCE = {"webgpu": CustomTolerance(1e-5, "products, and tanh and sigmoid of them")}
 CASES = [
     Case(
         *(lstm_cell, np_lstm_cell, [number] * 6),
         [(), (inputs + units, 4 * units), (4 * units,), (batch, inputs)] + [(batch, units)] * 2,
-        tolerance=FEW_ULPS,
+        tolerance=WEBGPU_TOLERANCE,
         name=f"basic_lstm_cell {batch} {inputs} {units}",
     )
     for batch, inputs, units in [(2, 3, 4), (1, 1, 1), (3, 2, 5), (0, 2, 3)]
 ] + [
     Case(
-        *(two_cells, np_two_cells, [number] * 6, [(6, 12), *[(2, 3)] * 5]),
-        tolerance=FEW_ULPS,
+        *(stacked_lstm_cells, np_stacked_lstm_cells, [number] * 6, [(6, 12), *[(2, 3)] * 5]),
+        tolerance=WEBGPU_TOLERANCE,
         name="multi_rnn_cell",
     )
 ]
@@ -77,26 +77,30 @@ def zeros(*shape):
     return plugrad.zeros(shape)
 
 
-def called(kernel=(5, 8), bias=(8,), data=(1, 3), c=(1, 2), h=(1, 2)):
-    """Return a call of a cell with 3 inputs and 2 units unless it says otherwise."""
+def make_cell_call(kernel=(5, 8), bias=(8,), data=(1, 3), c=(1, 2), h=(1, 2)):
+    """Return a call of an LSTM cell, with 3 inputs and 2 units by default."""
     return lambda: plugrad.basic_lstm_cell(1.0, *(zeros(*s) for s in (kernel, bias, data, c, h)))
 
 
-REFUSALS = [
-    Refusal(called(kernel=(5, 9)), ShapeError, ["basic_lstm_cell", "lstm_kernel", "(5, 8)"]),
-    Refusal(called(kernel=(4, 8)), ShapeError, ["lstm_kernel", "(4, 8)", "3 inputs and 2 units"]),
-    Refusal(called(bias=(2,)), ShapeError, ["lstm_bias", "(2,)", "(8,)"]),
-    Refusal(called(data=(3,)), ShapeError, ["data", "(3,)", "(batch, inputs)"]),
-    Refusal(called(data=(2, 3)), ShapeError, ["data", "(2, 3)", "(1, 2)"]),
-    Refusal(called(h=(1, 3)), ShapeError, ["(1, 2)", "(1, 3)", "(batch, units)"]),
-    Refusal(
-        lambda: plugrad.multi_rnn_cell([called], zeros(1, 1), [], [zeros(1, 1)]),
+ERROR_CASES = [
+    ErrorCase(
+        make_cell_call(kernel=(5, 9)), ShapeError, ["basic_lstm_cell", "lstm_kernel", "(5, 8)"]
+    ),
+    ErrorCase(
+        make_cell_call(kernel=(4, 8)), ShapeError, ["lstm_kernel", "(4, 8)", "3 inputs and 2 units"]
+    ),
+    ErrorCase(make_cell_call(bias=(2,)), ShapeError, ["lstm_bias", "(2,)", "(8,)"]),
+    ErrorCase(make_cell_call(data=(3,)), ShapeError, ["data", "(3,)", "(batch, inputs)"]),
+    ErrorCase(make_cell_call(data=(2, 3)), ShapeError, ["data", "(2, 3)", "(1, 2)"]),
+    ErrorCase(make_cell_call(h=(1, 3)), ShapeError, ["(1, 2)", "(1, 3)", "(batch, units)"]),
+    ErrorCase(
+        lambda: plugrad.multi_rnn_cell([make_cell_call], zeros(1, 1), [], [zeros(1, 1)]),
         ArgumentValueError,
         ["multi_rnn_cell", "1 cells", "0 in c", "1 in h"],
     ),
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()

@@ -6,12 +6,19 @@ import numpy as np
 import pytest
 
 import plugrad
-from families.case import FLOATS, REALS, Case, Near, Refusal, from_table
-from families.domains import different, flags, these, uniform, whole
+from families.case import (
+    FLOAT_DTYPES,
+    REAL_DTYPES,
+    Case,
+    CustomTolerance,
+    ErrorCase,
+    conformance_cases,
+)
+from families.domains import bools, constant, distinct, integers, uniform
 from plugrad.errors import ArgumentError, ArgumentValueError, AxisError, DTypeError, ShapeError
 
 AXES = [None, 0, 1, 2, -1, (0, -1), (2, 0)]
-LONG_SUM = "a sum of thousands of floats, which are added in another order"
+LONG_SUM_REASON = "a sum of thousands of floats, which are added in another order"
 
 
 def np_prod(x, *, axis=None, keepdims=False):
@@ -23,59 +30,59 @@ def np_sum(x, *, axis=None, keepdims=False):
 
 
 any_number = uniform(-3, 3)
-WIDE = (*FLOATS, "int32", "int64", "uint32")
-SUMS = [
-    (plugrad.sum, np_sum, any_number, WIDE),
-    (plugrad.prod, np_prod, uniform(-1.5, 1.5), WIDE),
-    (plugrad.mean, np.mean, any_number, FLOATS),
+ACCUMULATOR_DTYPES = (*FLOAT_DTYPES, "int32", "int64", "uint32")
+SUM_OPS = [
+    (plugrad.sum, np_sum, any_number, ACCUMULATOR_DTYPES),
+    (plugrad.prod, np_prod, uniform(-1.5, 1.5), ACCUMULATOR_DTYPES),
+    (plugrad.mean, np.mean, any_number, FLOAT_DTYPES),
 ]
-EXTREMES = [
-    (plugrad.max, np.max, different(), REALS),
-    (plugrad.min, np.min, different(), REALS),
+EXTREMUM_OPS = [
+    (plugrad.max, np.max, distinct(), REAL_DTYPES),
+    (plugrad.min, np.min, distinct(), REAL_DTYPES),
 ]
-QUESTIONS = [
-    (plugrad.all, np.all, flags(), ("bool",)),
-    (plugrad.any, np.any, flags(), ("bool",)),
+LOGICAL_OPS = [
+    (plugrad.all, np.all, bools(), ("bool",)),
+    (plugrad.any, np.any, bools(), ("bool",)),
 ]
-POSITIONS = [
-    (plugrad.argmax, np.argmax, different(), REALS),
-    (plugrad.argmin, np.argmin, different(), REALS),
+ARG_OPS = [
+    (plugrad.argmax, np.argmax, distinct(), REAL_DTYPES),
+    (plugrad.argmin, np.argmin, distinct(), REAL_DTYPES),
 ]
-OF_OPS = [
+OP_CASES = [
     *(
         Case(op, reference, [domain], [(3, 5, 7)], {"axis": axis}, dtypes)
-        for op, reference, domain, dtypes in [*SUMS, *EXTREMES]
+        for op, reference, domain, dtypes in [*SUM_OPS, *EXTREMUM_OPS]
         for axis in AXES
     ),
     *(
         Case(op, reference, [domain], [(2, 3, 2)], {"axis": axis}, dtypes, is_differentiable=False)
-        for op, reference, domain, dtypes in QUESTIONS
+        for op, reference, domain, dtypes in LOGICAL_OPS
         for axis in AXES
     ),
     *(
         Case(op, reference, [domain], [(3, 5, 7)], {"axis": axis}, dtypes, "int32", {}, False)
-        for op, reference, domain, dtypes in POSITIONS
+        for op, reference, domain, dtypes in ARG_OPS
         for axis in (None, 0, 1, 2, -1)
     ),
 ]
-ROWS = from_table("reduction")
-CASES = [*ROWS, *OF_OPS]
-DIFFERENTIABLE = [
-    *(case for case in ROWS if case.is_differentiable),
+KERNEL_CASES = conformance_cases("reduction")
+CASES = [*KERNEL_CASES, *OP_CASES]
+DIFFERENTIABLE_CASES = [
+    *(case for case in KERNEL_CASES if case.is_differentiable),
     *(
         Case(op, reference, [domain], [shape], {"axis": axis})
-        for op, reference, domain, _ in [*SUMS, *EXTREMES]
+        for op, reference, domain, _ in [*SUM_OPS, *EXTREMUM_OPS]
         for shape, axis in [((2, 3, 4), None), ((2, 3, 4), -1), ((), None)]
     ),
 ]
 
 
-@pytest.mark.parametrize("case", ROWS, ids=str)
+@pytest.mark.parametrize("case", KERNEL_CASES, ids=str)
 def test_values(case, backend, rng):
-    case.check_values(rng, case.main)
+    case.check_values(rng, case.main_dtype)
 
 
-@pytest.mark.parametrize("case", OF_OPS, ids=str)
+@pytest.mark.parametrize("case", OP_CASES, ids=str)
 def test_values_of_ops(case, backend, rng):
     for keepdims in (False, True):
         kept = replace(case, attrs={**case.attrs, "keepdims": keepdims})
@@ -88,13 +95,13 @@ def test_values_of_other_dtypes(case, backend, rng):
 
 
 # The rows of the table are tried as views by tests/properties/test_invariances.py.
-@pytest.mark.parametrize("case", OF_OPS, ids=str)
+@pytest.mark.parametrize("case", OP_CASES, ids=str)
 def test_values_of_views(case, backend, rng):
-    case.check_values_of_views(rng, case.main)
+    case.check_values_of_views(rng, case.main_dtype)
 
 
 @pytest.mark.parametrize(
-    ("op", "reference", "domain", "dtypes"), [*SUMS, *EXTREMES, *QUESTIONS, *POSITIONS]
+    ("op", "reference", "domain", "dtypes"), [*SUM_OPS, *EXTREMUM_OPS, *LOGICAL_OPS, *ARG_OPS]
 )
 @pytest.mark.parametrize("shape", [(), (1,), (5,), (67,), (300,), (1, 1), (65, 1), (1, 65)])
 def test_values_of_other_shapes(op, reference, domain, dtypes, shape, backend, rng):
@@ -112,14 +119,16 @@ def test_values_of_other_shapes(op, reference, domain, dtypes, shape, backend, r
     [
         (plugrad.sum, np_sum, uniform(0.5, 1.5)),
         (plugrad.mean, np.mean, uniform(0.5, 1.5)),
-        (plugrad.max, np.max, different(1 / 64)),
-        (plugrad.argmin, np.argmin, different(1 / 64)),
+        (plugrad.max, np.max, distinct(1 / 64)),
+        (plugrad.argmin, np.argmin, distinct(1 / 64)),
     ],
 )
 def test_many_elements(op, reference, domain, shape, axis, backend, rng):
     result = "int32" if op is plugrad.argmin else ""
-    loose = dict.fromkeys(["cpu", "wasm", "webgpu"], Near(1e-5, LONG_SUM))
-    Case(op, reference, [domain], [shape], {"axis": axis}, FLOATS, result, loose).check_values(rng)
+    loose = dict.fromkeys(["cpu", "wasm", "webgpu"], CustomTolerance(1e-5, LONG_SUM_REASON))
+    Case(
+        op, reference, [domain], [shape], {"axis": axis}, FLOAT_DTYPES, result, loose
+    ).check_values(rng)
 
 
 @pytest.mark.parametrize("columns", [2, 3, 5, 8, 16, 17])
@@ -174,7 +183,7 @@ def test_half_precision_goes_on_beyond_2048(backend):
 def test_special_values(op, reference, axis, backend):
     nan, inf = np.nan, np.inf
     x = np.array([[1, nan, 2], [inf, 1, 2], [-inf, 3, 1], [inf, -inf, 0], [0, 2, -1]], "float32")
-    Case(op, reference, [], attrs={"axis": axis}).check_values_of([x])
+    Case(op, reference, [], attrs={"axis": axis}).check_values_of_arrays([x])
 
 
 @pytest.mark.parametrize("op", [plugrad.argmax, plugrad.argmin])
@@ -210,7 +219,7 @@ def test_position_of_infinity(backend):
 )
 def test_values_of_nothing(op, reference, dtype, axis, backend):
     for shape in [(0, 3), (3, 0), (0, 0)]:
-        Case(op, reference, [], attrs={"axis": axis}).check_values_of(
+        Case(op, reference, [], attrs={"axis": axis}).check_values_of_arrays(
             [np.zeros(shape, dtype)], dtype
         )
 
@@ -242,7 +251,9 @@ def test_small_integers_do_not_overflow(op, reference, dtype, result, backend):
     x = np.array([[120, 125, 2], [3, 100, 1]], dtype)
     for axis in (None, 0, 1):
         case = Case(op, lambda x, **a: reference(x, **a, dtype=int), [], attrs={"axis": axis})
-        Case(op, case.reference, [], attrs=case.attrs, result=result).check_values_of([x], dtype)
+        Case(op, case.reference, [], attrs=case.attrs, result=result).check_values_of_arrays(
+            [x], dtype
+        )
 
 
 @pytest.mark.parametrize(("op", "result"), [(plugrad.sum, 7.0), (plugrad.prod, 12.0)])
@@ -262,7 +273,7 @@ def test_mean_of_whole_numbers(backend):
     assert (y.dtype, y.item()) == ("float32", 1.5)
 
 
-@pytest.mark.parametrize("case", DIFFERENTIABLE, ids=lambda case: f"{case} {case.shapes[0]}")
+@pytest.mark.parametrize("case", DIFFERENTIABLE_CASES, ids=lambda case: f"{case} {case.shapes[0]}")
 def test_gradient(case, backend, rng):
     case.check_gradient(rng, backend)
 
@@ -272,7 +283,7 @@ def test_gradient(case, backend, rng):
 def test_gradient_of_prod_with_zeros(zeros, axis, backend, rng):
     x = rng.uniform(0.5, 1.5, (3, 5))
     x[:, zeros] = 0
-    case = Case(plugrad.prod, np_prod, [these(x)], attrs={"axis": axis})
+    case = Case(plugrad.prod, np_prod, [constant(x)], attrs={"axis": axis})
     case.check_gradient(rng, backend)
 
 
@@ -320,8 +331,8 @@ def test_bins_may_be_as_many_as_the_numbers_need(backend):
         plugrad.bincount([2], size=3, minlength=2)
 
 
-numbers = whole(-1, 6)
-COUNTS = [
+numbers = integers(-1, 6)
+BINCOUNT_CASES = [
     Case(plugrad.bincount, np_bincount, [numbers], [shape], {"size": size}, result="int32")
     for shape, size in [((20,), 5), ((4, 3, 2), 9), ((), 3), ((0,), 2), ((5,), 0)]
 ] + [
@@ -336,7 +347,7 @@ COUNTS = [
     for shape, size in [((20,), 5), ((4, 7), 6), ((0, 3), 2), ((3, 0), 2), ((3, 2), 0)]
     for binary in (False, True)
 ]
-WEIGHTED = [
+WEIGHTED_BINCOUNT_CASES = [
     Case(plugrad.bincount, np_bincount, [numbers, uniform(-2, 2)], [shape] * 2, {"size": size})
     for shape, size in [((20,), 5), ((4, 3, 2), 9), ((), 3), ((0,), 2), ((5,), 0)]
 ] + [
@@ -352,17 +363,19 @@ WEIGHTED = [
 ]
 
 
-def with_shape(case):
+def case_id(case):
     return f"{case} {case.shapes[0]}"
 
 
-@pytest.mark.parametrize("case", [*COUNTS, *WEIGHTED], ids=with_shape)
+@pytest.mark.parametrize("case", [*BINCOUNT_CASES, *WEIGHTED_BINCOUNT_CASES], ids=case_id)
 def test_counts(case, backend, rng):
     case.check_values(rng)
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", [*COUNTS[1::5], *WEIGHTED[1::5]], ids=with_shape)
+@pytest.mark.parametrize(
+    "case", [*BINCOUNT_CASES[1::5], *WEIGHTED_BINCOUNT_CASES[1::5]], ids=case_id
+)
 def test_counts_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
@@ -373,10 +386,10 @@ def test_counts_of_other_integers(dtype, backend):
         pytest.skip(f"{backend} has no {dtype}")
     x = np.array([3, 1, 3, np.iinfo(dtype).max, np.iinfo(dtype).min], dtype)
     case = Case(plugrad.bincount, np_bincount, [], attrs={"size": 4}, result="int32")
-    case.check_values_of([x], dtype)
+    case.check_values_of_arrays([x], dtype)
 
 
-@pytest.mark.parametrize("case", WEIGHTED, ids=with_shape)
+@pytest.mark.parametrize("case", WEIGHTED_BINCOUNT_CASES, ids=case_id)
 def test_gradient_of_counts(case, backend, rng):
     case.check_gradient(rng, backend)
 
@@ -387,45 +400,45 @@ def test_gradient_of_nothing(backend):
         assert gradient.shape == (0, 3)
 
 
-REFUSALS = [
-    Refusal(lambda: plugrad.sum([1.0], axis=1), AxisError, ["axis=1", "rank 1", "-1 to 0"]),
-    Refusal(lambda: plugrad.mean([1.0], axis=-2), AxisError, ["axis=-2", "rank 1"]),
-    Refusal(lambda: plugrad.max([[1.0]], axis=(0, -2)), AxisError, ["(0, -2)", "twice"]),
-    Refusal(lambda: plugrad.sum(1.0, axis=0), AxisError, ["axis=0", "0-d"]),
-    Refusal(lambda: plugrad.sum([1.0], axis=0.5), AxisError, ["axis=0.5", "integer"]),
-    Refusal(
+ERROR_CASES = [
+    ErrorCase(lambda: plugrad.sum([1.0], axis=1), AxisError, ["axis=1", "rank 1", "-1 to 0"]),
+    ErrorCase(lambda: plugrad.mean([1.0], axis=-2), AxisError, ["axis=-2", "rank 1"]),
+    ErrorCase(lambda: plugrad.max([[1.0]], axis=(0, -2)), AxisError, ["(0, -2)", "twice"]),
+    ErrorCase(lambda: plugrad.sum(1.0, axis=0), AxisError, ["axis=0", "0-d"]),
+    ErrorCase(lambda: plugrad.sum([1.0], axis=0.5), AxisError, ["axis=0.5", "integer"]),
+    ErrorCase(
         lambda: plugrad.max(plugrad.zeros((0, 3)), axis=0), ShapeError, ["Max", "(0, 3)", "axes"]
     ),
-    Refusal(lambda: plugrad.min(plugrad.zeros((0,))), ShapeError, ["Min", "(0,)"]),
-    Refusal(
+    ErrorCase(lambda: plugrad.min(plugrad.zeros((0,))), ShapeError, ["Min", "(0,)"]),
+    ErrorCase(
         lambda: plugrad.argmax(plugrad.zeros((2, 0)), axis=1), ShapeError, ["ArgMax", "(2, 0)"]
     ),
-    Refusal(lambda: plugrad.argmin(plugrad.zeros((0,))), ShapeError, ["ArgMin", "(0,)"]),
-    Refusal(lambda: plugrad.max(["a"]), DTypeError, ["max", "string", "int32"]),
-    Refusal(lambda: plugrad.argmin(["a"]), DTypeError, ["argmin", "string"]),
-    Refusal(lambda: plugrad.max(plugrad.zeros((0, 0)), axis=0), ShapeError, ["Max", "(0, 0)"]),
-    Refusal(
+    ErrorCase(lambda: plugrad.argmin(plugrad.zeros((0,))), ShapeError, ["ArgMin", "(0,)"]),
+    ErrorCase(lambda: plugrad.max(["a"]), DTypeError, ["max", "string", "int32"]),
+    ErrorCase(lambda: plugrad.argmin(["a"]), DTypeError, ["argmin", "string"]),
+    ErrorCase(lambda: plugrad.max(plugrad.zeros((0, 0)), axis=0), ShapeError, ["Max", "(0, 0)"]),
+    ErrorCase(
         lambda: plugrad.bincount([1.0], size=2), DTypeError, ["bincount", "float32", "integers"]
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.bincount([1, 2], [1.0], size=2), ShapeError, ["Bincount", "(1,)", "(2,)"]
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.dense_bincount([1, 2], size=-1),
         ArgumentValueError,
         ["DenseBincount", "size=-1"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.dense_bincount([[[1]]], size=1),
         ShapeError,
         ["DenseBincount", "(1, 1, 1)", "matrix"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.bincount([1], [True], size=1), DTypeError, ["Bincount (weights)", "bool"]
     ),
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()

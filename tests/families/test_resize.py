@@ -6,23 +6,23 @@ from PIL import Image
 
 import plugrad
 from families import images as references
-from families.case import FLOATS, REALS, Case, Refusal
+from families.case import FLOAT_DTYPES, REAL_DTYPES, Case, ErrorCase
 from families.domains import uniform
 from plugrad import image
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
 from plugrad.kernels import resize
 
-IMAGES = (2, 5, 4, 3)
-INTEGERS = [dtype for dtype in REALS if dtype not in FLOATS]
-FLAGS = [{}, {"align_corners": True}, {"half_pixel_centers": True}]
-SIZES = [
-    (IMAGES, (7, 9)),  # larger
-    (IMAGES, (3, 2)),  # smaller
-    (IMAGES, (8, 2)),
-    (IMAGES, (5, 4)),  # the same
-    (IMAGES, (1, 3)),
-    (IMAGES, (3, 1)),
-    (IMAGES, 6),
+IMAGES_SHAPE = (2, 5, 4, 3)
+INTEGER_DTYPES = [dtype for dtype in REAL_DTYPES if dtype not in FLOAT_DTYPES]
+ALIGNMENT_FLAGS = [{}, {"align_corners": True}, {"half_pixel_centers": True}]
+SHAPES_AND_SIZES = [
+    (IMAGES_SHAPE, (7, 9)),  # larger
+    (IMAGES_SHAPE, (3, 2)),  # smaller
+    (IMAGES_SHAPE, (8, 2)),
+    (IMAGES_SHAPE, (5, 4)),  # the same
+    (IMAGES_SHAPE, (1, 3)),
+    (IMAGES_SHAPE, (3, 1)),
+    (IMAGES_SHAPE, 6),
     ((1, 1, 1, 2), (3, 4)),
     ((1, 1, 4, 1), (2, 8)),
     ((1, 6, 1, 1), (3, 3)),
@@ -31,36 +31,38 @@ SIZES = [
 BILINEAR, NEAREST = (
     [
         Case(op, reference, [uniform(-2, 2)], [shape], {"size": size, **flags}, dtypes)
-        for shape, size in SIZES
-        for flags in FLAGS
+        for shape, size in SHAPES_AND_SIZES
+        for flags in ALIGNMENT_FLAGS
     ]
     for op, reference, dtypes in (
-        (image.resize_bilinear, references.resize_bilinear, FLOATS),
-        (image.resize_nearest_neighbor, references.resize_nearest_neighbor, REALS),
+        (image.resize_bilinear, references.resize_bilinear, FLOAT_DTYPES),
+        (image.resize_nearest_neighbor, references.resize_nearest_neighbor, REAL_DTYPES),
     )
 )
-OF_INTEGERS = [
+INTEGER_CASES = [
     Case(
         image.resize_bilinear,
         references.resize_bilinear,
-        *([uniform(-9, 9)], [IMAGES], {"size": (4, 7), **flags}, INTEGERS),
+        *([uniform(-9, 9)], [IMAGES_SHAPE], {"size": (4, 7), **flags}, INTEGER_DTYPES),
         result="float32",
     )
-    for flags in FLAGS
+    for flags in ALIGNMENT_FLAGS
 ]
 
 
-def gradient_of(reference):
+def gradient_reference(reference):
     def transposed(images, dy, **attrs):
-        return references.transposed(lambda x: reference(x, **attrs), images.shape, dy)
+        return references.transpose_linear_function(
+            lambda x: reference(x, **attrs), images.shape, dy
+        )
 
     return transposed
 
 
-GRADIENTS = [
+GRADIENT_CASES = [
     Case(
         kernel,
-        gradient_of(reference),
+        gradient_reference(reference),
         [uniform(-2, 2), uniform(-2, 2)],
         [shape, (shape[0], *size, shape[3])],
         {"size": size, **flags},
@@ -76,31 +78,31 @@ GRADIENTS = [
         ((1, 1, 1, 2), (2, 3)),
         ((1, 4, 3, 1), (1, 1)),
     ]
-    for flags in FLAGS
+    for flags in ALIGNMENT_FLAGS
 ]
-CASES = [*BILINEAR, *NEAREST, *GRADIENTS]
+CASES = [*BILINEAR, *NEAREST, *GRADIENT_CASES]
 
 
-def label(case):
+def case_id(case):
     return f"{case} {case.shapes[0]}".replace(", ", ",")
 
 
-@pytest.mark.parametrize("case", CASES, ids=label)
+@pytest.mark.parametrize("case", CASES, ids=case_id)
 def test_values(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("case", CASES, ids=label)
+@pytest.mark.parametrize("case", CASES, ids=case_id)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", OF_INTEGERS, ids=str)
+@pytest.mark.parametrize("case", INTEGER_CASES, ids=str)
 def test_interpolated_integers_are_float32(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", [*BILINEAR[:6], *NEAREST[:6], *GRADIENTS[:9:4]], ids=label)
+@pytest.mark.parametrize("case", [*BILINEAR[:6], *NEAREST[:6], *GRADIENT_CASES[:9:4]], ids=case_id)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
@@ -112,7 +114,7 @@ def test_half_pixel_centers_enlarge_as_pillow_does(backend, rng):
     np.testing.assert_allclose(ours.numpy()[..., 0], theirs, atol=1e-6)
 
 
-@pytest.mark.parametrize("flags", FLAGS, ids=str)
+@pytest.mark.parametrize("flags", ALIGNMENT_FLAGS, ids=str)
 @pytest.mark.parametrize("length", [49, 93, 98, 107])
 def test_rounding_does_not_move_pixels(length, flags, backend):
     """In floating point, 49 * (1 / 49) is less than 1."""
@@ -123,11 +125,11 @@ def test_rounding_does_not_move_pixels(length, flags, backend):
             references.resize_nearest_neighbor,
             *([], [], {"size": (1, size), **flags}),
         )
-        case.check_values_of([x])
+        case.check_values_of_arrays([x])
 
 
 def test_images_without_a_batch_axis(backend, rng):
-    x = rng.uniform(-2, 2, IMAGES[1:]).astype("float32")
+    x = rng.uniform(-2, 2, IMAGES_SHAPE[1:]).astype("float32")
     for op in (image.resize_bilinear, image.resize_nearest_neighbor):
         assert op(x, (3, 7)).tolist() == op(x[None], (3, 7))[0].tolist()
 
@@ -150,70 +152,72 @@ def test_not_a_number_stays_where_it_is(backend):
     assert not y[:, 4:].any()
 
 
-@pytest.mark.parametrize("case", [*BILINEAR, *NEAREST], ids=label)
+@pytest.mark.parametrize("case", [*BILINEAR, *NEAREST], ids=case_id)
 def test_gradient(case, backend, rng):
     case.check_gradient(rng, backend)
 
 
-@pytest.mark.parametrize("case", GRADIENTS, ids=label)
+@pytest.mark.parametrize("case", GRADIENT_CASES, ids=case_id)
 def test_gradient_of_gradients(case, backend, rng):
-    """They are linear in dy; of the images, only the shape counts."""
+    """Gradients are linear in dy; of the images, only the shape matters."""
     images = np.zeros(case.shapes[0])
 
-    def of_dy(dy, **attrs):
+    def gradient_kernel_of_dy(dy, **attrs):
         return case.op(plugrad.asarray(images.astype(dy.dtype), device=dy.device), dy, **attrs)
 
-    Case(of_dy, of_dy, case.domains[1:], case.shapes[1:], case.attrs).check_gradient(rng, backend)
+    Case(
+        gradient_kernel_of_dy, gradient_kernel_of_dy, case.domains[1:], case.shapes[1:], case.attrs
+    ).check_gradient(rng, backend)
 
 
 def ones(*shape):
     return plugrad.ones(shape)
 
 
-REFUSALS = [
-    Refusal(
+ERROR_CASES = [
+    ErrorCase(
         lambda: image.resize_bilinear(ones(2, 2), 3),
         ShapeError,
         ["resize_bilinear", "(2, 2)", "3 or 4 axes"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: image.resize_nearest_neighbor(ones(1, 1, 2, 2, 1), 3),
         ShapeError,
         ["resize_nearest_neighbor", "(1, 1, 2, 2, 1)", "3 or 4 axes"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: image.resize_bilinear(ones(1, 0, 2, 1), 3),
         ShapeError,
         ["ResizeBilinear", "(1, 0, 2, 1)", "at least one pixel"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: image.resize_bilinear(ones(2, 2, 1), (1, 2, 3)),
         ArgumentValueError,
         ["resize_bilinear", "size=(1, 2, 3)", "one or 2"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: image.resize_nearest_neighbor(ones(2, 2, 1), (0, 2)),
         ArgumentValueError,
         ["resize_nearest_neighbor", "size=(0, 2)", "at least 1"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: image.resize_bilinear(
             ones(2, 2, 1), 3, align_corners=True, half_pixel_centers=True
         ),
         ArgumentValueError,
         ["resize_bilinear", "align_corners", "half_pixel_centers", "choose one"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: image.resize_nearest_neighbor(ones(2, 2, 1) > 0, 3),
         DTypeError,
         ["resize_nearest_neighbor", "bool", "astype"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: resize.resize_bilinear_gradient(ones(1, 2, 3, 1), ones(1, 4, 4, 1), size=(4, 5)),
         ShapeError,
         ["ResizeBilinearGrad", "(1, 4, 4, 1)", "(1, 4, 5, 1)"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: resize.resize_nearest_neighbor_gradient(
             ones(1, 2, 3, 1), ones(2, 4, 5, 1), size=(4, 5)
         ),
@@ -223,6 +227,6 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()

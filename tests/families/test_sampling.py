@@ -6,31 +6,31 @@ import numpy as np
 import pytest
 
 import plugrad
-from families.case import Case, Refusal
+from families.case import Case, ErrorCase
 from families.domains import Domain, uniform
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 
 numbers = uniform(-2, 2)
 
 
-def hat(distance, a):
+def linear_kernel(distance, a):
     return max(0.0, 1 - abs(distance))
 
 
-def keys(distance, a):
+def cubic_kernel(distance, a):
     d = abs(distance)
     if d <= 1:
         return (a + 2) * d**3 - (a + 3) * d**2 + 1
     return a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a if d < 2 else 0.0
 
 
-def along(x, axis, count, method, align_corners, antialias, a):
-    """Return images in which an axis has another size, pixel by pixel."""
+def resize_axis(x, axis, count, method, align_corners, antialias, a):
+    """Return images resized along one axis, pixel by pixel."""
     n = x.shape[axis]
     scale = n / count
     if align_corners:
         scale = (n - 1) / (count - 1) if count > 1 else 0.0
-    x, kernel = np.moveaxis(x, axis, 0), hat if method == "linear" else keys
+    x, kernel = np.moveaxis(x, axis, 0), linear_kernel if method == "linear" else cubic_kernel
     result = []
     for i in range(count):
         center = i * scale if align_corners and not antialias else (i + 0.5) * scale - 0.5
@@ -48,18 +48,18 @@ def along(x, axis, count, method, align_corners, antialias, a):
     return np.moveaxis(np.array(result), 0, axis)
 
 
-def resize(
+def reference_resize(
     x, *, size, method="linear", align_corners=False, antialias=False, cubic_coefficient=None
 ):
     a = cubic_coefficient or (-0.5 if antialias else -0.75)
     for axis, count in enumerate(size, 1):
         if x.shape[axis] != count:
-            x = along(x, axis, count, method, align_corners, antialias, a)
+            x = resize_axis(x, axis, count, method, align_corners, antialias, a)
     return x
 
 
-SIZES = [((2, 5, 6, 3), (8, 3)), ((1, 7, 4, 1), (1, 9)), ((1, 1, 5, 2), (4, 5))]
-WAYS = [
+SHAPES_AND_SIZES = [((2, 5, 6, 3), (8, 3)), ((1, 7, 4, 1), (1, 9)), ((1, 1, 5, 2), (4, 5))]
+RESIZE_ATTRIBUTES = [
     {"method": "nearest"},
     {"method": "nearest", "align_corners": True},
     {"method": "linear"},
@@ -70,29 +70,43 @@ WAYS = [
     {"method": "cubic", "antialias": True},
     {"method": "cubic", "cubic_coefficient": -0.5},
 ]
-RESIZED = [
-    Case(plugrad.image.resize, resize, [numbers], [shape], {"size": size, **way}, is_sum=True)
-    for way in WAYS
-    for shape, size in SIZES
+RESIZE_CASES = [
+    Case(
+        plugrad.image.resize,
+        reference_resize,
+        [numbers],
+        [shape],
+        {"size": size, **way},
+        is_sum=True,
+    )
+    for way in RESIZE_ATTRIBUTES
+    for shape, size in SHAPES_AND_SIZES
 ]
-RESIZED += [
-    Case(plugrad.image.resize, resize, [numbers], [shape], {"size": size, "method": m}, is_sum=True)
+RESIZE_CASES += [
+    Case(
+        plugrad.image.resize,
+        reference_resize,
+        [numbers],
+        [shape],
+        {"size": size, "method": m},
+        is_sum=True,
+    )
     for shape, size in (((2, 6, 2), (4,)), ((1, 3, 4, 2, 2), (5, 2, 3)))
     for m in ("nearest", "linear", "cubic")
 ]
 
 
-@pytest.mark.parametrize("case", RESIZED, ids=lambda case: f"{case} {case.shapes[0]}")
+@pytest.mark.parametrize("case", RESIZE_CASES, ids=lambda case: f"{case} {case.shapes[0]}")
 def test_sizes(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("case", RESIZED[9:27:6], ids=str)
+@pytest.mark.parametrize("case", RESIZE_CASES[9:27:6], ids=str)
 def test_sizes_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", [*RESIZED[:27:3], *RESIZED[28::2]], ids=str)
+@pytest.mark.parametrize("case", [*RESIZE_CASES[:27:3], *RESIZE_CASES[28::2]], ids=str)
 def test_gradient_of_sizes(case, backend, rng):
     case.check_gradient(rng, backend)
 
@@ -100,7 +114,7 @@ def test_gradient_of_sizes(case, backend, rng):
 def test_long_axes_are_resized_in_blocks(backend, rng):
     for size in ((700, 2), (100, 2)):
         case = Case(
-            *(plugrad.image.resize, resize, [numbers], [(1, 300, 3, 1)]),
+            *(plugrad.image.resize, reference_resize, [numbers], [(1, 300, 3, 1)]),
             {"size": size, "method": "cubic", "antialias": True},
             is_sum=True,
         )
@@ -116,8 +130,8 @@ def test_whole_numbers_become_floats_unless_pixels_are_kept(backend):
     assert plugrad.image.resize(np.zeros((1, 2, 2, 0), "float32"), 4, "cubic").shape == (1, 4, 4, 0)
 
 
-def fold(c, low, span):
-    """Return a coordinate that is reflected until it lies between two borders."""
+def reflect_coordinate(c, low, span):
+    """Return a coordinate, reflected until it lies between two borders."""
     if span == 0:
         return 0.0
     while not low <= c <= low + span:
@@ -125,19 +139,21 @@ def fold(c, low, span):
     return c
 
 
-def pixel(image, place, padding_mode, align_corners):
-    """Return the pixel at whole coordinates."""
+def pixel_with_padding(image, place, padding_mode, align_corners):
+    """Return the pixel at integer coordinates, or the padding outside of the image."""
     found = []
     for c, n in zip(place, image.shape[:-1], strict=True):
         if padding_mode == "zeros" and not 0 <= c < n:
             return np.zeros(image.shape[-1])
         if padding_mode == "reflection":
-            c = fold(c, *((0, n - 1) if align_corners else (-0.5, n)))
+            c = reflect_coordinate(c, *((0, n - 1) if align_corners else (-0.5, n)))
         found.append(int(min(max(c, 0), n - 1)))
     return image[tuple(found)]
 
 
-def sample(images, grid, *, method="linear", padding_mode="zeros", align_corners=False):
+def reference_grid_sample(
+    images, grid, *, method="linear", padding_mode="zeros", align_corners=False
+):
     images, grid = images.astype(float), grid.astype(float)
     y = np.zeros((*grid.shape[:-1], images.shape[-1]))
     sizes = images.shape[1:-1]
@@ -148,30 +164,30 @@ def sample(images, grid, *, method="linear", padding_mode="zeros", align_corners
             if method != "cubic" and padding_mode == "border":
                 c = min(max(c, 0), n - 1)
             if method != "cubic" and padding_mode == "reflection":
-                c = fold(c, *((0, n - 1) if align_corners else (-0.5, n)))
+                c = reflect_coordinate(c, *((0, n - 1) if align_corners else (-0.5, n)))
                 c = min(max(c, 0), n - 1)
             place.append(c)
         ends = padding_mode, align_corners
         if method == "nearest":
-            y[where] = pixel(images[where[0]], np.round(place), *ends)
+            y[where] = pixel_with_padding(images[where[0]], np.round(place), *ends)
             continue
         low, taps = np.floor(place), 2 if method == "linear" else 4
-        kernel = hat if method == "linear" else keys
+        kernel = linear_kernel if method == "linear" else cubic_kernel
         for tap in np.ndindex(*(taps,) * len(sizes)):
             cell = low + np.array(tap) - (method == "cubic")
             parts = [kernel(c - k, -0.75) for c, k in zip(place, cell, strict=True)]
-            y[where] += math.prod(parts) * pixel(images[where[0]], cell, *ends)
+            y[where] += math.prod(parts) * pixel_with_padding(images[where[0]], cell, *ends)
     return y
 
 
-between_kinks = Domain(  # of images with three pixels along each axis
+coordinates_between_pixels = Domain(  # of images with three pixels along each axis
     lambda rng, shape, dtype: (
         (rng.integers(-5, 5, shape) + rng.uniform(0.3, 0.7, shape)).astype(dtype) / 3
     )
 )
-SAMPLED = [
+GRID_SAMPLE_CASES = [
     Case(
-        *(plugrad.image.grid_sample, sample, [numbers, uniform(-1.7, 1.7)]),
+        *(plugrad.image.grid_sample, reference_grid_sample, [numbers, uniform(-1.7, 1.7)]),
         *([(2, 4, 5, 2), (2, 3, 4, 2)], {"method": m, "padding_mode": edge, "align_corners": al}),
         is_sum=True,
     )
@@ -179,9 +195,9 @@ SAMPLED = [
     for edge in ("zeros", "border", "reflection")
     for al in (False, True)
 ]
-SAMPLED += [
+GRID_SAMPLE_CASES += [
     Case(
-        *(plugrad.image.grid_sample, sample, [numbers, uniform(-1.7, 1.7)], shapes),
+        *(plugrad.image.grid_sample, reference_grid_sample, [numbers, uniform(-1.7, 1.7)], shapes),
         *({"method": m, "padding_mode": "reflection"},),
         is_sum=True,
     )
@@ -194,25 +210,29 @@ SAMPLED += [
 ]
 
 
-@pytest.mark.parametrize("case", SAMPLED, ids=lambda case: f"{case} {case.shapes[0]}")
+@pytest.mark.parametrize("case", GRID_SAMPLE_CASES, ids=lambda case: f"{case} {case.shapes[0]}")
 def test_points(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("case", [*SAMPLED[:18:5], SAMPLED[19]], ids=str)
+@pytest.mark.parametrize("case", [*GRID_SAMPLE_CASES[:18:5], GRID_SAMPLE_CASES[19]], ids=str)
 def test_gradient_of_points(case, backend, rng):
     if case.attrs["method"] == "nearest":
         grid = rng.uniform(-1, 1, (1, 2, 3, 2)).astype("float32")
 
-        def at(images, **attrs):
+        def grid_sample_at(images, **attrs):
             points = plugrad.asarray(grid.astype(str(images.dtype)), device=images.device)
             return plugrad.image.grid_sample(images, points, **attrs)
 
-        Case(at, at, [numbers], [(1, 3, 4, 2)], case.attrs).check_gradient(rng, backend)
+        Case(grid_sample_at, grid_sample_at, [numbers], [(1, 3, 4, 2)], case.attrs).check_gradient(
+            rng, backend
+        )
         return
     axes = len(case.shapes[0]) - 2
     shapes = (1, *(3,) * axes, 1), (1, *(2,) * axes, axes)
-    smooth = Case(case.op, case.reference, [numbers, between_kinks], shapes, case.attrs)
+    smooth = Case(
+        case.op, case.reference, [numbers, coordinates_between_pixels], shapes, case.attrs
+    )
     smooth.check_gradient(rng, backend)
 
 
@@ -251,48 +271,50 @@ def test_examples_are_batched(backend, rng):
 
 
 IMAGE = np.ones((1, 3, 3, 1), "float32")
-REFUSALS = [
-    Refusal(
+ERROR_CASES = [
+    ErrorCase(
         lambda: plugrad.image.resize(IMAGE, 2, "bilinear"),
         ArgumentValueError,
         ["resize: method='bilinear'", "'linear'"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.image.resize(IMAGE, 2, "nearest", antialias=True),
         ArgumentValueError,
         ["resize: antialias=True", "method='nearest'"],
     ),
-    Refusal(lambda: plugrad.image.resize(IMAGE, 0), ArgumentValueError, ["resize: size=0"]),
-    Refusal(lambda: plugrad.image.resize(IMAGE, (2,) * 4), ShapeError, ["resize", "(1, 3, 3, 1)"]),
-    Refusal(
+    ErrorCase(lambda: plugrad.image.resize(IMAGE, 0), ArgumentValueError, ["resize: size=0"]),
+    ErrorCase(
+        lambda: plugrad.image.resize(IMAGE, (2,) * 4), ShapeError, ["resize", "(1, 3, 3, 1)"]
+    ),
+    ErrorCase(
         lambda: plugrad.image.resize(IMAGE[:, :0], 2), ShapeError, ["(1, 0, 3, 1)", "no pixels"]
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.image.resize(IMAGE, 2, antialias="yes"),
         ArgumentError,
         ["resize: antialias='yes'"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.image.resize(IMAGE, 2, "cubic", cubic_coefficient="sharp"),
         ArgumentError,
         ["cubic_coefficient='sharp'"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.image.grid_sample(IMAGE, np.ones((1, 2, 2, 3), "float32")),
         ShapeError,
         ["grid_sample", "(1, 3, 3, 1)", "(1, 2, 2, 3)"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.image.grid_sample(IMAGE, np.ones((2, 2, 2, 2), "float32")),
         ShapeError,
         ["grid_sample", "a grid for each", "(2, 2, 2, 2)"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.image.grid_sample(IMAGE, np.ones((1, 2, 2, 2), "int32")),
         DTypeError,
         ["grid_sample: grid is int32"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.image.grid_sample(
             IMAGE, np.ones((1, 2, 2, 2), "float32"), padding_mode="wrap"
         ),
@@ -302,6 +324,6 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
 def test_refusals(refusal, backend):
     refusal.check()

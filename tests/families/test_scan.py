@@ -4,77 +4,79 @@ import numpy as np
 import pytest
 
 import plugrad
-from families.case import Case, Refusal, from_table
-from families.domains import these, uniform
+from families.case import Case, ErrorCase, conformance_cases
+from families.domains import constant, uniform
 from plugrad.errors import ArgumentValueError, AxisError, DTypeError
 from plugrad.kernels import scan
 from plugrad.testing.tables.scan import accumulate
 
 
-def np_sum(x, *, axis, exclusive=False, reverse=False):
+def np_cumulative_sum(x, *, axis, exclusive=False, reverse=False):
     return accumulate(x, np.add, axis, exclusive, reverse)
 
 
-def np_product(x, *, axis, exclusive=False, reverse=False):
+def np_cumulative_product(x, *, axis, exclusive=False, reverse=False):
     return accumulate(x, np.multiply, axis, exclusive, reverse)
 
 
-WAYS = [
+SCAN_ATTRIBUTES = [
     {"axis": axis, "exclusive": exclusive, "reverse": reverse}
     for axis in (0, -1)
     for exclusive in (False, True)
     for reverse in (False, True)
 ]
 DTYPES = ("float32", "float64", "int32", "int64", "uint32", "complex64")
-OF_OPS = [
+OP_CASES = [
     Case(op, reference, [uniform(-2, 2)], [shape], attrs, DTYPES)
     for op, reference in [
-        (plugrad.cumulative_sum, np_sum),
-        (plugrad.cumulative_prod, np_product),
+        (plugrad.cumulative_sum, np_cumulative_sum),
+        (plugrad.cumulative_prod, np_cumulative_product),
     ]
     for shape, attrs in [
         ((4, 5), {"axis": -1}),
         ((2, 1, 3, 2), {"axis": -3, "exclusive": True}),
     ]
 ]
-CASES = [*from_table("scan"), *OF_OPS]
+CASES = [*conformance_cases("scan"), *OP_CASES]
 
 
-def label(case):
+def case_id(case):
     return f"{case} {' '.join(map(str, case.shapes))}".replace(", ", ",")
 
 
-@pytest.mark.parametrize("case", CASES, ids=label)
+@pytest.mark.parametrize("case", CASES, ids=case_id)
 def test_values(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("case", CASES, ids=label)
+@pytest.mark.parametrize("case", CASES, ids=case_id)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
 # The rows of the table are tried as views by tests/properties/test_invariances.py.
-@pytest.mark.parametrize("case", OF_OPS, ids=label)
+@pytest.mark.parametrize("case", OP_CASES, ids=case_id)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
 
 def test_many_elements(backend, rng):
-    for way in WAYS:
-        case = Case(plugrad.cumulative_sum, np_sum, [uniform(-3, 3)], (), way, is_sum=True)
+    for way in SCAN_ATTRIBUTES:
+        case = Case(
+            plugrad.cumulative_sum, np_cumulative_sum, [uniform(-3, 3)], (), way, is_sum=True
+        )
         for shape in [(1031, 3), (3, 1031)]:
             case.with_shapes(shape).check_values(rng)
 
 
 @pytest.mark.parametrize(
     ("op", "reference"),
-    [(plugrad.cumulative_sum, np_sum), (plugrad.cumulative_prod, np_product)],
+    [(plugrad.cumulative_sum, np_cumulative_sum), (plugrad.cumulative_prod, np_cumulative_product)],
 )
-@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("way", SCAN_ATTRIBUTES, ids=str)
 def test_special_values(op, reference, way, backend):
     x = np.array([[1, np.nan, 2], [np.inf, 3, -np.inf], [np.inf, 0, 5]], "float32")
-    Case(op, reference, [], attrs=way).check_values_of([x])
+    Case(op, reference, [], attrs=way).check_values_of_arrays([x])
 
 
 @pytest.mark.parametrize(
@@ -143,19 +145,21 @@ def test_initial_value_comes_first(op, reference, nothing, shape, axis, backend,
 # --- gradients ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.is_differentiable], ids=label)
+@pytest.mark.parametrize("case", [c for c in CASES if c.is_differentiable], ids=case_id)
 def test_gradient(case, backend, rng):
     case.check_gradient(rng, backend)
 
 
-@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("way", SCAN_ATTRIBUTES, ids=str)
 @pytest.mark.parametrize(
     "zeros", [[1.5, 0.0, -2.0, 0.5], [0.0, 1.5, 0.0, -2.0], [0.0, 0.0, 0.0, 1.0], [0.0] * 4]
 )
 def test_gradient_of_products_with_zeros(zeros, way, backend, rng):
-    """One zero hides the others from the gradient, two hide everything: dividing would tell nothing."""
+    """With one zero only its own gradient is nonzero, with two none is; dividing the product would give NaN."""
     rows = np.array([zeros, [1.0, 2.0, 0.0, -1.0], [2.0, -0.5, 1.0, 3.0], [0.0, 1.0, 1.0, 2.0]])
-    Case(plugrad.cumulative_prod, np_product, [these(rows)], attrs=way).check_gradient(rng, backend)
+    Case(
+        plugrad.cumulative_prod, np_cumulative_product, [constant(rows)], attrs=way
+    ).check_gradient(rng, backend)
 
 
 def test_gradient_of_a_long_product(backend, rng):
@@ -176,45 +180,47 @@ def test_gradient_with_the_initial_value(backend, rng):
 
 # --- refusals -------------------------------------------------------------------------------------
 
-REFUSALS = [
-    Refusal(
+ERROR_CASES = [
+    ErrorCase(
         lambda: plugrad.cumulative_sum(plugrad.ones((2, 3))),
         AxisError,
         ["cumulative_sum", "axis is needed", "(2, 3)"],
     ),
-    Refusal(lambda: plugrad.cumulative_prod(1.0), AxisError, ["cumulative_prod", "0 axes"]),
-    Refusal(
+    ErrorCase(lambda: plugrad.cumulative_prod(1.0), AxisError, ["cumulative_prod", "0 axes"]),
+    ErrorCase(
         lambda: plugrad.cumulative_prod(plugrad.ones((2, 3)), axis=2),
         AxisError,
         ["axis=2", "rank 2"],
     ),
-    Refusal(lambda: plugrad.cumulative_sum(1.0, axis=0), AxisError, ["0-d"]),
-    Refusal(
+    ErrorCase(lambda: plugrad.cumulative_sum(1.0, axis=0), AxisError, ["0-d"]),
+    ErrorCase(
         lambda: plugrad.cumulative_sum([1.0], exclusive=True, include_initial=True),
         ArgumentValueError,
         ["cumulative_sum", "exclusive=True", "include_initial"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.run_kernel("Cumsum", {"x": plugrad.ones(2)}, {"axis": 1}),
         AxisError,
         ["axis=1", "rank 1"],
     ),
-    Refusal(lambda: scan.cumprod(plugrad.asarray([True]), axis=0), DTypeError, ["Cumprod", "bool"]),
+    ErrorCase(
+        lambda: scan.cumprod(plugrad.asarray([True]), axis=0), DTypeError, ["Cumprod", "bool"]
+    ),
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()
 
 
 # Only the cpu stores these dtypes on every machine.
-OF_OTHER_DTYPES = [
-    Refusal(lambda: plugrad.cumulative_sum(["a"]), DTypeError, ["cumulative_sum", "string"]),
+DTYPE_ERROR_CASES = [
+    ErrorCase(lambda: plugrad.cumulative_sum(["a"]), DTypeError, ["cumulative_sum", "string"]),
 ]
 
 
-@pytest.mark.parametrize("refusal", OF_OTHER_DTYPES, ids=str)
+@pytest.mark.parametrize("refusal", DTYPE_ERROR_CASES, ids=str)
 def test_dtype_that_is_not_taken(refusal):
     with plugrad.use("cpu"):
         refusal.check()

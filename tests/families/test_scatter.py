@@ -6,53 +6,57 @@ import numpy as np
 import pytest
 
 import plugrad
-from families.case import EVERYTHING, REALS, Case, Refusal
+from families.case import REAL_AND_BOOL_DTYPES, REAL_DTYPES, Case, ErrorCase
 from families.domains import Domain, uniform
 from plugrad.errors import DTypeError, ShapeError, TensorIndexError
 
 NUMBERS = uniform(-3, 3)
 
 
-def these_places(indices):
+def constant_indices(indices):
     return Domain(lambda rng, shape, dtype: np.array(indices, "int32"), "int32")
 
 
-def rows_of(indices):
-    """Return a tuple for each row of coordinates; positions on one axis are rows too."""
+def index_tuples(indices):
+    """Return the coordinates as tuples; an index along one axis becomes a tuple of one."""
     rows = indices if indices.ndim > 1 else indices.reshape(-1, 1)
     return [tuple(row) for row in rows.reshape(int(np.prod(rows.shape[:-1])), rows.shape[-1])]
 
 
-def parts_of(updates, indices, shape):
-    rows = rows_of(indices)
+def split_updates(updates, indices, shape):
+    rows = index_tuples(indices)
     depth = len(rows[0]) if rows else 1
     return updates.reshape(len(rows), *shape[depth:]) if rows else []
 
 
 def np_scatter(indices, updates, *, shape):
     result = np.zeros(shape, updates.dtype)
-    for row, part in zip(rows_of(indices), parts_of(updates, indices, shape), strict=True):
+    for row, part in zip(
+        index_tuples(indices), split_updates(updates, indices, shape), strict=True
+    ):
         result[row] += part
     return result
 
 
 def np_update(tensor, indices, updates):
     result = tensor.copy()
-    for row, part in zip(rows_of(indices), parts_of(updates, indices, tensor.shape), strict=True):
+    for row, part in zip(
+        index_tuples(indices), split_updates(updates, indices, tensor.shape), strict=True
+    ):
         result[row] = part
     return result
 
 
 def np_dense(indices, values, default=0, *, output_shape):
     result = np.full(output_shape, default, values.dtype)
-    rows = rows_of(np.atleast_1d(indices))
+    rows = index_tuples(np.atleast_1d(indices))
     for row, value in zip(rows, np.broadcast_to(values, len(rows)), strict=True):
         result[row] = value
     return result
 
 
 # indices, the shape that they are about, the shape of the updates
-PLACES = [
+INDEX_CASES = [
     ([[1], [3]], (4,), (2,)),
     ([1, 3, 1], (5, 2), (3, 2)),  # one axis of indices is positions on the first axis
     ([[0, 2], [1, 1], [0, 2], [0, 2]], (2, 3), (4,)),  # one place three times
@@ -63,29 +67,29 @@ PLACES = [
     (np.zeros((2, 0), "int32"), (3,), (2, 3)),  # no coordinates: the part is everything
     ([[1], [0]], (2, 0), (2, 0)),
 ]
-ADDED = [
+SCATTER_CASES = [
     Case(
         lambda updates, indices, *, shape: plugrad.scatter_nd(indices, updates, shape),
         lambda updates, indices, *, shape: np_scatter(indices, updates, shape=shape),
-        *([NUMBERS, these_places(indices)], [updates, np.shape(indices)]),
+        *([NUMBERS, constant_indices(indices)], [updates, np.shape(indices)]),
         {"shape": shape},
-        REALS,
+        REAL_DTYPES,
         name="scatter_nd",
     )
-    for indices, shape, updates in PLACES
+    for indices, shape, updates in INDEX_CASES
 ]
-UPDATED = [
+UPDATE_CASES = [
     Case(
         lambda tensor, updates, indices: plugrad.tensor_scatter_update(tensor, indices, updates),
         lambda tensor, updates, indices: np_update(tensor, indices, updates),
-        [NUMBERS, NUMBERS, these_places(indices)],
+        [NUMBERS, NUMBERS, constant_indices(indices)],
         [shape, updates, np.shape(indices)],
-        dtypes=EVERYTHING,
+        dtypes=REAL_AND_BOOL_DTYPES,
         name="tensor_scatter_update",
     )
-    for indices, shape, updates in PLACES
+    for indices, shape, updates in INDEX_CASES
 ]
-DENSE = [
+SPARSE_TO_DENSE_CASES = [
     Case(
         lambda values, default, indices, *, output_shape: plugrad.sparse_to_dense(
             indices, values, output_shape, default
@@ -93,10 +97,10 @@ DENSE = [
         lambda values, default, indices, *, output_shape: np_dense(
             indices, values, default, output_shape=output_shape
         ),
-        [NUMBERS, NUMBERS, these_places(indices)],
+        [NUMBERS, NUMBERS, constant_indices(indices)],
         [values, (), np.shape(indices)],
         {"output_shape": shape},
-        EVERYTHING,
+        REAL_AND_BOOL_DTYPES,
         name="sparse_to_dense",
     )
     for indices, shape, values in [
@@ -110,35 +114,35 @@ DENSE = [
         (np.zeros((2, 0), "int32"), (), (2,)),
     ]
 ]
-CASES = [*ADDED, *UPDATED, *DENSE]
+CASES = [*SCATTER_CASES, *UPDATE_CASES, *SPARSE_TO_DENSE_CASES]
 
 
-def label(case):
+def case_id(case):
     return f"{case} {' '.join(map(str, case.shapes))}".replace(", ", ",")
 
 
-@pytest.mark.parametrize("case", CASES, ids=label)
+@pytest.mark.parametrize("case", CASES, ids=case_id)
 def test_values(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("case", CASES, ids=label)
+@pytest.mark.parametrize("case", CASES, ids=case_id)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", CASES, ids=label)
+@pytest.mark.parametrize("case", CASES, ids=case_id)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
 
-@pytest.mark.parametrize("case", CASES, ids=label)
+@pytest.mark.parametrize("case", CASES, ids=case_id)
 def test_gradient(case, backend, rng):
     case.check_gradient(rng, backend)
 
 
 def test_updates_for_one_place(backend):
-    """They add up, or the last one counts; and so do their gradients."""
+    """Updates of the same place are added, or the last one wins; the gradients agree."""
     places, updates = [[1], [0], [1], [1]], plugrad.asarray([1.0, 2.0, 4.0, 8.0])
     weights = plugrad.asarray([3.0, 5.0, 7.0])
 
@@ -161,7 +165,7 @@ def test_updates_for_one_place(backend):
 
 
 def test_input_stays_as_it_is(backend):
-    """TensorFlow.js writes into the tensor that it gets."""
+    """TensorFlow.js writes into the input tensor."""
     x = plugrad.zeros((3,))
     assert plugrad.tensor_scatter_update(x, [[1]], [5.0]).tolist() == [0, 5, 0]
     assert x.tolist() == [0, 0, 0]
@@ -184,10 +188,10 @@ def test_many_elements(backend, rng):
     shape, count = (263, 67), 1031
     updates = rng.uniform(-2, 2, (count, 67)).astype("float32")
     places = rng.integers(0, 263, (count, 1), "int32")
-    for case in (ADDED[0], UPDATED[0]):
-        inputs = [updates] if case is ADDED[0] else [np.ones(shape, "float32"), updates]
-        attrs = {"shape": shape} if case is ADDED[0] else {}
-        replace(case, attrs=attrs, is_sum=True).check_values_of([*inputs, places])
+    for case in (SCATTER_CASES[0], UPDATE_CASES[0]):
+        inputs = [updates] if case is SCATTER_CASES[0] else [np.ones(shape, "float32"), updates]
+        attrs = {"shape": shape} if case is SCATTER_CASES[0] else {}
+        replace(case, attrs=attrs, is_sum=True).check_values_of_arrays([*inputs, places])
 
 
 def test_positions_out_of_range_are_an_error_on_the_cpu():
@@ -205,84 +209,90 @@ def numbers(*shape):
     return plugrad.ones(shape)
 
 
-REFUSALS = [
-    Refusal(
+ERROR_CASES = [
+    ErrorCase(
         lambda: plugrad.scatter_nd([[0], [3]], [1.0, 2.0], (3,)),
         TensorIndexError,
         ["scatter_nd", "index 3", "axis 0", "size 3"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.tensor_scatter_update(numbers(3, 2), [[0, -3]], [1.0]),
         TensorIndexError,
         ["tensor_scatter_update", "index -3", "axis 1", "size 2"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.sparse_to_dense(6, 1.0, (6,)),
         TensorIndexError,
         ["sparse_to_dense", "index 6", "axis 0", "size 6"],
     ),
-    Refusal(lambda: plugrad.scatter_nd([0], [1.0], (0,)), TensorIndexError, ["index 0", "size 0"]),
-    Refusal(
+    ErrorCase(
+        lambda: plugrad.scatter_nd([0], [1.0], (0,)), TensorIndexError, ["index 0", "size 0"]
+    ),
+    ErrorCase(
         lambda: plugrad.scatter_nd([[0.5]], [1.0], (2,)), DTypeError, ["scatter_nd", "float32"]
     ),
-    Refusal(lambda: plugrad.scatter_nd([[0]], [True], (2,)), DTypeError, ["updates", "bool"]),
-    Refusal(
+    ErrorCase(lambda: plugrad.scatter_nd([[0]], [True], (2,)), DTypeError, ["updates", "bool"]),
+    ErrorCase(
         lambda: plugrad.scatter_nd([[0], [1]], numbers(2, 3), (4, 2)),
         ShapeError,
         ["ScatterNd", "(2, 3)", "(2, 1)", "(4, 2)", "(2, 2)"],
     ),
-    Refusal(lambda: plugrad.scatter_nd([[0], [1]], 1.0, (2,)), ShapeError, ["updates", "()"]),
-    Refusal(lambda: plugrad.scatter_nd(0, 1.0, (2,)), ShapeError, ["indices are 0-d"]),
-    Refusal(
+    ErrorCase(lambda: plugrad.scatter_nd([[0], [1]], 1.0, (2,)), ShapeError, ["updates", "()"]),
+    ErrorCase(lambda: plugrad.scatter_nd(0, 1.0, (2,)), ShapeError, ["indices are 0-d"]),
+    ErrorCase(
         lambda: plugrad.scatter_nd([[0, 1]], [1.0], (2,)), ShapeError, ["2 coordinates", "1 axes"]
     ),
-    Refusal(lambda: plugrad.scatter_nd([0], [1.0], (-2,)), ShapeError, ["(-2,)", "negative"]),
-    Refusal(lambda: plugrad.scatter_nd([0], [1.0], (5.5,)), ShapeError, ["5.5", "integers"]),
-    Refusal(
+    ErrorCase(lambda: plugrad.scatter_nd([0], [1.0], (-2,)), ShapeError, ["(-2,)", "negative"]),
+    ErrorCase(lambda: plugrad.scatter_nd([0], [1.0], (5.5,)), ShapeError, ["5.5", "integers"]),
+    ErrorCase(
         lambda: plugrad.tensor_scatter_update(numbers(2), [[0.5]], [1.0]),
         DTypeError,
         ["tensor_scatter_update", "float32", "integers"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.tensor_scatter_update(numbers(5, 3), [[0], [4], [2]], numbers(2, 3)),
         ShapeError,
         ["TensorScatterUpdate", "(2, 3)", "(3, 3)"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.tensor_scatter_update([1, 2], [[0]], [0.5]),
         DTypeError,
         ["updates are float32", "int32 does not hold", "astype('int32')"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.sparse_to_dense([0.5], [1.0], (6,)),
         DTypeError,
         ["sparse_indices", "float32"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.sparse_to_dense([[[1]]], [1.0], (6,)),
         ShapeError,
         ["(1, 1, 1)", "1 coordinates"],
     ),
-    Refusal(lambda: plugrad.sparse_to_dense([[0, 1]], [1.0], (6,)), ShapeError, ["(1, 2)", "(6,)"]),
-    Refusal(
+    ErrorCase(
+        lambda: plugrad.sparse_to_dense([[0, 1]], [1.0], (6,)), ShapeError, ["(1, 2)", "(6,)"]
+    ),
+    ErrorCase(
         lambda: plugrad.sparse_to_dense([0, 4, 2], [1.0, 2.0, 3.0, 4.0], (6,)),
         ShapeError,
         ["sparse_values", "(4,)", "(3,)"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.sparse_to_dense([0], [1.0], (6,), [1.0]),
         ShapeError,
         ["default_value", "0-d"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.sparse_to_dense([0], [1], (6,), 0.5),
         DTypeError,
         ["default_value", "float32", "int32"],
     ),
-    Refusal(lambda: plugrad.sparse_to_dense([0], [1], (2.5,)), ShapeError, ["output_shape", "2.5"]),
+    ErrorCase(
+        lambda: plugrad.sparse_to_dense([0], [1], (2.5,)), ShapeError, ["output_shape", "2.5"]
+    ),
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()

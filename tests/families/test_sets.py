@@ -4,21 +4,23 @@ import numpy as np
 import pytest
 
 import plugrad
-from families.case import EVERYTHING, Case, Refusal
-from families.domains import different, uniform
+from families.case import REAL_AND_BOOL_DTYPES, Case, ErrorCase
+from families.domains import distinct, uniform
 from plugrad.errors import DTypeError, ShapeError
 
-FIELDS = ("values", "indices", "inverse_indices", "counts")
+UNIQUE_ALL_FIELDS = ("values", "indices", "inverse_indices", "counts")
 
 
-def field(name):
-    """Return the op for one field of what `unique_all` finds, and the reference."""
+def unique_all_field(name):
+    """Return an op that returns one field of `unique_all`, and the reference."""
 
     def op(x):
         return getattr(plugrad.unique_all(x), name)
 
     def reference(x):
-        found = dict(zip(FIELDS, np.unique(x, True, True, True, equal_nan=False), strict=True))
+        found = dict(
+            zip(UNIQUE_ALL_FIELDS, np.unique(x, True, True, True, equal_nan=False), strict=True)
+        )
         return found[name].reshape(x.shape) if name == "inverse_indices" else found[name]
 
     op.__name__ = name
@@ -26,18 +28,24 @@ def field(name):
 
 
 SHAPES = [(9,), (4, 5), (2, 3, 4), (), (1,), (0,), (3, 0)]
-UNIQUE = [
+UNIQUE_ALL_CASES = [
     Case(
-        *(*field(name), [uniform(-3, 3)], [shape], {}, (*EVERYTHING, "complex64")),
+        *(
+            *unique_all_field(name),
+            [uniform(-3, 3)],
+            [shape],
+            {},
+            (*REAL_AND_BOOL_DTYPES, "complex64"),
+        ),
         *(("" if name == "values" else "int32"),),
     )
-    for name in FIELDS
+    for name in UNIQUE_ALL_FIELDS
     for shape in SHAPES
 ]
-MEMBERS = [
+ISIN_CASES = [
     Case(
         *(plugrad.isin, np.isin, [uniform(-4, 4), uniform(-2, 6)], shapes, {"invert": invert}),
-        *((*EVERYTHING, "complex64"), "bool"),
+        *((*REAL_AND_BOOL_DTYPES, "complex64"), "bool"),
     )
     for shapes in [
         ((9,), (4,)),
@@ -49,8 +57,8 @@ MEMBERS = [
     ]
     for invert in (False, True)
 ]
-DIFFERENCES = [
-    Case(op, reference, [uniform(-4, 4), uniform(-2, 6)], shapes, {}, EVERYTHING, result)
+DIFFERENCE_CASES = [
+    Case(op, reference, [uniform(-4, 4), uniform(-2, 6)], shapes, {}, REAL_AND_BOOL_DTYPES, result)
     for op, reference, result in [
         (lambda x, y: plugrad.setdiff1d(x, y).values, lambda x, y: x[~np.isin(x, y)], ""),
         (
@@ -61,20 +69,24 @@ DIFFERENCES = [
     ]
     for shapes in [((9,), (4,)), ((5,), (0,)), ((0,), (3,))]
 ]
-CASES = [*UNIQUE, *MEMBERS, *DIFFERENCES]
+CASES = [*UNIQUE_ALL_CASES, *ISIN_CASES, *DIFFERENCE_CASES]
 
 
-def label(case):
+def case_id(case):
     return f"{case} {' '.join(map(str, case.shapes))}".replace(", ", ",")
 
 
-@pytest.mark.parametrize("case", CASES, ids=label)
+@pytest.mark.parametrize("case", CASES, ids=case_id)
 def test_values(case, backend, rng):
     case.check_values(rng)
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", [UNIQUE[1], UNIQUE[15], MEMBERS[2], DIFFERENCES[0]], ids=label)
+@pytest.mark.parametrize(
+    "case",
+    [UNIQUE_ALL_CASES[1], UNIQUE_ALL_CASES[15], ISIN_CASES[2], DIFFERENCE_CASES[0]],
+    ids=case_id,
+)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
@@ -82,7 +94,7 @@ def test_values_of_views(case, backend, rng):
 def test_parts_of_what_is_found(backend):
     x = [[3.0, 1.0], [3.0, 2.0]]
     found = plugrad.unique_all(x)
-    assert found._fields == FIELDS
+    assert found._fields == UNIQUE_ALL_FIELDS
     assert plugrad.unique_counts(x)._fields == ("values", "counts")
     assert plugrad.unique_inverse(x)._fields == ("values", "inverse_indices")
     assert plugrad.unique_counts(x).counts.tolist() == found.counts.tolist() == [1, 1, 2]
@@ -113,28 +125,30 @@ def test_gradient_goes_to_the_first_of_equal_elements(backend, rng):
     weights = plugrad.asarray([1.0, 2.0])
     dx = plugrad.grad(lambda x: plugrad.sum(weights * plugrad.unique_values(x)))(x)
     assert dx.tolist() == [2, 1, 0]
-    Case(plugrad.unique_values, None, [different()], [(3, 4)]).check_gradient(rng, backend)
+    Case(plugrad.unique_values, None, [distinct()], [(3, 4)]).check_gradient(rng, backend)
 
 
-REFUSALS = [
-    Refusal(lambda: plugrad.setdiff1d([[1]], [1]), ShapeError, ["setdiff1d", "x", "(1, 1)"]),
-    Refusal(lambda: plugrad.setdiff1d([1], 1), ShapeError, ["setdiff1d", "y", "()", "reshape(-1)"]),
+ERROR_CASES = [
+    ErrorCase(lambda: plugrad.setdiff1d([[1]], [1]), ShapeError, ["setdiff1d", "x", "(1, 1)"]),
+    ErrorCase(
+        lambda: plugrad.setdiff1d([1], 1), ShapeError, ["setdiff1d", "y", "()", "reshape(-1)"]
+    ),
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()
 
 
 # Only the cpu stores these dtypes on every machine.
-OF_OTHER_DTYPES = [
-    Refusal(lambda: plugrad.unique_all(["a"]), DTypeError, ["unique_all", "string"]),
-    Refusal(lambda: plugrad.isin(["a"], [1]), DTypeError, ["string", "int32"]),
+DTYPE_ERROR_CASES = [
+    ErrorCase(lambda: plugrad.unique_all(["a"]), DTypeError, ["unique_all", "string"]),
+    ErrorCase(lambda: plugrad.isin(["a"], [1]), DTypeError, ["string", "int32"]),
 ]
 
 
-@pytest.mark.parametrize("refusal", OF_OTHER_DTYPES, ids=str)
+@pytest.mark.parametrize("refusal", DTYPE_ERROR_CASES, ids=str)
 def test_dtype_that_is_not_taken(refusal):
     with plugrad.use("cpu"):
         refusal.check()

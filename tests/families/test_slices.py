@@ -4,18 +4,22 @@ import numpy as np
 import pytest
 
 import plugrad
-from families.case import EVERYTHING, Case, Refusal
+from families.case import REAL_AND_BOOL_DTYPES, Case, ErrorCase
 from families.domains import uniform
 from plugrad.errors import ArgumentValueError, ShapeError, TensorIndexError
 
 
-def case(op, reference, name="", **attrs):
-    return Case(op, reference, [uniform(-3, 3)], [(3, 4, 5)], attrs, EVERYTHING, name=name)
+def make_case(op, reference, name="", **attrs):
+    return Case(
+        op, reference, [uniform(-3, 3)], [(3, 4, 5)], attrs, REAL_AND_BOOL_DTYPES, name=name
+    )
 
 
 CASES = [
     *(
-        case(plugrad.slice, lambda x, begin, size=None, part=part: x[part], begin=begin, size=size)
+        make_case(
+            plugrad.slice, lambda x, begin, size=None, part=part: x[part], begin=begin, size=size
+        )
         for begin, size, part in [
             ((1, 0, 2), (2, 4, 1), np.s_[1:, :, 2:3]),
             ((1, 0, 2), (-1, 2, -1), np.s_[1:, :2, 2:]),
@@ -25,7 +29,7 @@ CASES = [
         ]
     ),
     *(
-        case(
+        make_case(
             plugrad.strided_slice,
             lambda x, part=part, **_: x[part],
             name=f"strided_slice {part}",
@@ -84,41 +88,43 @@ def zeros(*shape):
     return plugrad.zeros(shape)
 
 
-REFUSALS = [
-    Refusal(lambda: plugrad.ensure_shape(zeros(2, 3), (5, 3)), ShapeError, ["(2, 3)", "(5, 3)"]),
-    Refusal(lambda: plugrad.ensure_shape(zeros(2, 3), (None,)), ShapeError, ["(2, 3)", "(None,)"]),
-    Refusal(lambda: plugrad.slice(zeros(2, 2), (-1, 1), (1, 1)), ShapeError, ["begin=(-1, 1)"]),
-    Refusal(lambda: plugrad.slice(zeros(2, 2), (0, 1), (2, 2)), ShapeError, ["size=(2, 2)"]),
-    Refusal(lambda: plugrad.slice(zeros(2), (0, 1)), ShapeError, ["slice", "(0, 1)", "(2,)"]),
-    Refusal(
+ERROR_CASES = [
+    ErrorCase(lambda: plugrad.ensure_shape(zeros(2, 3), (5, 3)), ShapeError, ["(2, 3)", "(5, 3)"]),
+    ErrorCase(
+        lambda: plugrad.ensure_shape(zeros(2, 3), (None,)), ShapeError, ["(2, 3)", "(None,)"]
+    ),
+    ErrorCase(lambda: plugrad.slice(zeros(2, 2), (-1, 1), (1, 1)), ShapeError, ["begin=(-1, 1)"]),
+    ErrorCase(lambda: plugrad.slice(zeros(2, 2), (0, 1), (2, 2)), ShapeError, ["size=(2, 2)"]),
+    ErrorCase(lambda: plugrad.slice(zeros(2), (0, 1)), ShapeError, ["slice", "(0, 1)", "(2,)"]),
+    ErrorCase(
         lambda: plugrad.strided_slice(zeros(2), [0], [1], [0]),
         ArgumentValueError,
         ["strided_slice", "strides=[0]"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.strided_slice(zeros(2), [0, 1], [1]), ArgumentValueError, ["one length"]
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.strided_slice(zeros(2), [0], [1], [-1], shrink_axis_mask=1),
         ArgumentValueError,
         ["strides[0]=-1", "positive"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.strided_slice(zeros(2), [2], [3], shrink_axis_mask=1),
         TensorIndexError,
         ["2", "out of range"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.strided_slice(zeros(2), [0, 0], [1, 1], ellipsis_mask=3),
         TensorIndexError,
         ["ellipsis"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.strided_slice(zeros(2), [0, 0], [1, 1]), TensorIndexError, ["2 ind", "(2,)"]
     ),
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()

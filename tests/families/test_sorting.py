@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 import plugrad
-from families.case import EVERYTHING, Case, Refusal
-from families.domains import Domain, different, uniform
+from families.case import REAL_AND_BOOL_DTYPES, Case, ErrorCase
+from families.domains import Domain, distinct, uniform
 from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError
 from plugrad.kernels import sorting
 
-ALSO_COMPLEX = (*EVERYTHING, "complex64")
+ALL_DTYPES = (*REAL_AND_BOOL_DTYPES, "complex64")
 
 
 def np_argsort(x, *, axis=-1, descending=False, stable=True):
-    """Return the positions in the order that Python gives: each line is a list of numbers."""
+    """Reference for argsort: sort each row as a Python list."""
 
     def positions(line):
         by_value = np.sort(line)
@@ -30,24 +30,24 @@ def np_sort(x, *, axis=-1, descending=False, stable=True):
     return np.flip(y, axis) if descending else y
 
 
-def np_largest(x, *, k, sorted=True):
-    return np.take_along_axis(x, np_places_of_largest(x, k=k, sorted=sorted), -1)
+def np_top_k_values(x, *, k, sorted=True):
+    return np.take_along_axis(x, np_top_k_indices(x, k=k, sorted=sorted), -1)
 
 
-def np_places_of_largest(x, *, k, sorted=True):
+def np_top_k_indices(x, *, k, sorted=True):
     places = np_argsort(x, descending=True)[..., :k]
     return places if sorted else np.sort(places)
 
 
-def largest(x, **attrs):
+def top_k_values(x, **attrs):
     return plugrad.top_k(x, **attrs).values
 
 
-def places_of_largest(x, **attrs):
+def top_k_indices(x, **attrs):
     return plugrad.top_k(x, **attrs).indices
 
 
-ORDERS = [
+SHAPES_AND_SORT_ATTRIBUTES = [
     ((7,), {}),
     ((4, 5), {"axis": 0}),
     ((4, 5), {"axis": -1, "descending": True}),
@@ -58,15 +58,15 @@ ORDERS = [
     ((3, 0), {"axis": 1, "descending": True}),
     ((0, 3), {"axis": 1}),
 ]
-SORTED = [
-    Case(plugrad.sort, np_sort, [different()], [shape], attrs, ALSO_COMPLEX)
-    for shape, attrs in ORDERS
+SORT_CASES = [
+    Case(plugrad.sort, np_sort, [distinct()], [shape], attrs, ALL_DTYPES)
+    for shape, attrs in SHAPES_AND_SORT_ATTRIBUTES
 ]
-ARGSORTED = [
-    Case(plugrad.argsort, np_argsort, [uniform(-3, 3)], [shape], attrs, ALSO_COMPLEX, "int32")
-    for shape, attrs in ORDERS
+ARGSORT_CASES = [
+    Case(plugrad.argsort, np_argsort, [uniform(-3, 3)], [shape], attrs, ALL_DTYPES, "int32")
+    for shape, attrs in SHAPES_AND_SORT_ATTRIBUTES
 ]
-COUNTS = [
+SHAPES_AND_TOP_K_ATTRIBUTES = [
     ((7,), {"k": 3}),
     ((7,), {"k": 7}),
     ((4, 5), {"k": 2}),
@@ -77,50 +77,55 @@ COUNTS = [
     ((3, 0), {"k": 0}),
     ((0, 3), {"k": 2}),
 ]
-LARGEST = [
-    Case(largest, np_largest, [different()], [shape], attrs, EVERYTHING) for shape, attrs in COUNTS
+TOP_K_VALUE_CASES = [
+    Case(top_k_values, np_top_k_values, [distinct()], [shape], attrs, REAL_AND_BOOL_DTYPES)
+    for shape, attrs in SHAPES_AND_TOP_K_ATTRIBUTES
 ]
-PLACES = [
+TOP_K_INDEX_CASES = [
     Case(
-        *(places_of_largest, np_places_of_largest, [uniform(-3, 3)], [shape], attrs),
-        *(EVERYTHING, "int32"),
+        *(top_k_indices, np_top_k_indices, [uniform(-3, 3)], [shape], attrs),
+        *(REAL_AND_BOOL_DTYPES, "int32"),
     )
-    for shape, attrs in COUNTS
+    for shape, attrs in SHAPES_AND_TOP_K_ATTRIBUTES
 ]
-ORDERED = [*SORTED, *ARGSORTED, *LARGEST, *PLACES]
+ALL_SORTING_CASES = [*SORT_CASES, *ARGSORT_CASES, *TOP_K_VALUE_CASES, *TOP_K_INDEX_CASES]
 
 
-def label(case):
+def case_id(case):
     return f"{case} {' '.join(map(str, case.shapes))}".replace(", ", ",")
 
 
-@pytest.mark.parametrize("case", ORDERED, ids=label)
+@pytest.mark.parametrize("case", ALL_SORTING_CASES, ids=case_id)
 def test_values(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("case", ORDERED, ids=label)
+@pytest.mark.parametrize("case", ALL_SORTING_CASES, ids=case_id)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", ORDERED, ids=label)
+@pytest.mark.parametrize("case", ALL_SORTING_CASES, ids=case_id)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
 
-SPECIAL = np.array([[np.nan, 1, -np.inf, np.nan, 0.0], [np.inf, -0.0, 0.0, -1, np.inf]], "float32")
+SPECIAL_VALUES = np.array(
+    [[np.nan, 1, -np.inf, np.nan, 0.0], [np.inf, -0.0, 0.0, -1, np.inf]], "float32"
+)
 
 
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_nan_is_the_largest_and_equal_elements_keep_their_order(axis, descending, backend):
     attrs = {"axis": axis, "descending": descending}
-    Case(plugrad.argsort, np_argsort, [], attrs=attrs, result="int32").check_values_of([SPECIAL])
-    Case(plugrad.sort, np_sort, [], attrs=attrs).check_values_of([SPECIAL])
+    Case(plugrad.argsort, np_argsort, [], attrs=attrs, result="int32").check_values_of_arrays(
+        [SPECIAL_VALUES]
+    )
+    Case(plugrad.sort, np_sort, [], attrs=attrs).check_values_of_arrays([SPECIAL_VALUES])
     Case(
-        places_of_largest, np_places_of_largest, [], attrs={"k": 4}, result="int32"
-    ).check_values_of([SPECIAL])
+        top_k_indices, np_top_k_indices, [], attrs={"k": 4}, result="int32"
+    ).check_values_of_arrays([SPECIAL_VALUES])
 
 
 def test_unstable_order_is_an_order(backend, rng):
@@ -149,20 +154,20 @@ def test_many_elements(backend, rng):
 # --- searching ------------------------------------------------------------------------------------
 
 
-def ascending(low, high):
-    """Numbers that ascend along the last axis."""
+def sorted_numbers(low, high):
+    """Numbers that are sorted along the last axis."""
     numbers = uniform(low, high)
     return Domain(lambda rng, shape, dtype: np.sort(numbers.draw(rng, shape, dtype)))
 
 
-def np_searched(sequence, values, side="left"):
-    """Return how many elements are less than each value (left), or not greater (right)."""
+def np_searchsorted(sequence, values, side="left"):
+    """Return the number of elements that are less than each value ("left"), or not greater ("right")."""
     rows = sequence[..., None, :] if sequence.ndim > 1 else sequence
     count = np.less if side == "left" else np.less_equal
     return count(rows, values[..., None]).sum(-1)
 
 
-PLACES_AMONG = [
+SEARCH_SHAPES = [
     ((9,), (5,)),
     ((9,), ()),
     ((9,), (2, 3)),
@@ -175,34 +180,47 @@ PLACES_AMONG = [
 ]
 
 
-def bounds(op, side):
+def bound_cases(op, side):
     def reference(sequence, values):
-        return np_searched(sequence, values, side)
+        return np_searchsorted(sequence, values, side)
 
     return [
-        Case(op, reference, [ascending(-4, 4), uniform(-5, 5)], shapes, {}, EVERYTHING, "int32")
-        for shapes in PLACES_AMONG
+        Case(
+            op,
+            reference,
+            [sorted_numbers(-4, 4), uniform(-5, 5)],
+            shapes,
+            {},
+            REAL_AND_BOOL_DTYPES,
+            "int32",
+        )
+        for shapes in SEARCH_SHAPES
     ]
 
 
-SEARCHED = [
+SEARCHSORTED_CASES = [
     Case(
-        *(plugrad.searchsorted, np_searched, [ascending(-4, 4), uniform(-5, 5)], shapes),
-        *({"side": side}, EVERYTHING, "int32"),
+        *(plugrad.searchsorted, np_searchsorted, [sorted_numbers(-4, 4), uniform(-5, 5)], shapes),
+        *({"side": side}, REAL_AND_BOOL_DTYPES, "int32"),
     )
-    for shapes in PLACES_AMONG
+    for shapes in SEARCH_SHAPES
     for side in ("left", "right")
 ]
-BOUNDS = [*bounds(plugrad.lower_bound, "left"), *bounds(plugrad.upper_bound, "right")]
+BOUND_CASES = [
+    *bound_cases(plugrad.lower_bound, "left"),
+    *bound_cases(plugrad.upper_bound, "right"),
+]
 
 
-@pytest.mark.parametrize("case", [*SEARCHED, *BOUNDS], ids=label)
+@pytest.mark.parametrize("case", [*SEARCHSORTED_CASES, *BOUND_CASES], ids=case_id)
 def test_places(case, backend, rng):
     case.check_values(rng)
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", [SEARCHED[0], SEARCHED[6], BOUNDS[3]], ids=label)
+@pytest.mark.parametrize(
+    "case", [SEARCHSORTED_CASES[0], SEARCHSORTED_CASES[6], BOUND_CASES[3]], ids=case_id
+)
 def test_places_in_views(case, backend, rng):
     case.check_values_of_views(rng)
 
@@ -224,16 +242,16 @@ def test_searchsorted_in_a_given_order(backend, rng):
     x = rng.normal(size=(2, 8)).astype("float32")
     values = rng.normal(size=(2, 5)).astype("float32")
     found = plugrad.searchsorted(x, values, sorter=plugrad.argsort(x))
-    np.testing.assert_array_equal(found, np_searched(np.sort(x), values))
+    np.testing.assert_array_equal(found, np_searchsorted(np.sort(x), values))
     found = plugrad.searchsorted(x[0], values, sorter=np.argsort(x[0]))
-    np.testing.assert_array_equal(found, np_searched(np.sort(x[0]), values))
+    np.testing.assert_array_equal(found, np_searchsorted(np.sort(x[0]), values))
 
 
 # --- different slices -----------------------------------------------------------------------------
 
 
-def different_slices(x, axis):
-    """Return the first of each kind of slice, and the number of each slice's kind, by plain comparison."""
+def reference_unique(x, axis):
+    """Return the distinct slices along an axis, and the index of each slice's value, by pairwise comparison."""
     first, kinds = [], []
     slices = list(np.moveaxis(x, axis, 0))
     for i, part in enumerate(slices):
@@ -247,11 +265,11 @@ def unique_slices(x, **attrs):
     return plugrad.unique(x, **attrs).values
 
 
-def kinds_of_slices(x, **attrs):
+def unique_inverse_indices(x, **attrs):
     return plugrad.unique(x, **attrs).inverse_indices
 
 
-SLICES = [
+SHAPES_AND_AXES = [
     ((9,), {"axis": 0}),
     ((9, 2), {"axis": 0}),
     ((2, 9), {"axis": -1}),
@@ -261,25 +279,36 @@ SLICES = [
     ((3, 0), {"axis": 1}),
     ((1, 4), {"axis": 0}),
 ]
-FEW = uniform(0, 2)
-ROUNDED = Domain(lambda rng, shape, dtype: np.round(FEW.draw(rng, shape, "float32")).astype(dtype))
-UNIQUE = [
-    Case(op, reference, [ROUNDED], [shape], attrs, ALSO_COMPLEX, result, is_differentiable=False)
+SMALL_RANGE = uniform(0, 2)
+FEW_DISTINCT_NUMBERS = Domain(
+    lambda rng, shape, dtype: np.round(SMALL_RANGE.draw(rng, shape, "float32")).astype(dtype)
+)
+UNIQUE_CASES = [
+    Case(
+        op,
+        reference,
+        [FEW_DISTINCT_NUMBERS],
+        [shape],
+        attrs,
+        ALL_DTYPES,
+        result,
+        is_differentiable=False,
+    )
     for op, reference, result in [  # equal slices stop being equal
-        (unique_slices, lambda x, axis: different_slices(x, axis)[0], ""),
-        (kinds_of_slices, lambda x, axis: different_slices(x, axis)[1], "int32"),
+        (unique_slices, lambda x, axis: reference_unique(x, axis)[0], ""),
+        (unique_inverse_indices, lambda x, axis: reference_unique(x, axis)[1], "int32"),
     ]
-    for shape, attrs in SLICES
+    for shape, attrs in SHAPES_AND_AXES
 ]
 
 
-@pytest.mark.parametrize("case", UNIQUE, ids=label)
+@pytest.mark.parametrize("case", UNIQUE_CASES, ids=case_id)
 def test_unique(case, backend, rng):
     case.check_values(rng)
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", [UNIQUE[1], UNIQUE[3], UNIQUE[11]], ids=label)
+@pytest.mark.parametrize("case", [UNIQUE_CASES[1], UNIQUE_CASES[3], UNIQUE_CASES[11]], ids=case_id)
 def test_unique_in_views(case, backend, rng):
     case.check_values_of_views(rng)
 
@@ -303,13 +332,15 @@ def test_unique_strings():
 
 # --- gradients ------------------------------------------------------------------------------------
 
-DIFFERENT = [
-    Case(unique_slices, None, [different()], [shape], {"axis": axis})
+UNIQUE_GRADIENT_CASES = [
+    Case(unique_slices, None, [distinct()], [shape], {"axis": axis})
     for shape, axis in [((5,), 0), ((3, 4), 0), ((3, 4, 2), 1)]
 ]
 
 
-@pytest.mark.parametrize("case", [*SORTED, *LARGEST, *DIFFERENT], ids=label)
+@pytest.mark.parametrize(
+    "case", [*SORT_CASES, *TOP_K_VALUE_CASES, *UNIQUE_GRADIENT_CASES], ids=case_id
+)
 def test_gradient(case, backend, rng):
     if "stable" not in case.attrs and 0 not in case.shapes[0]:
         case.check_gradient(rng, backend)
@@ -344,53 +375,53 @@ def numbers(*shape):
     return plugrad.ones(shape)
 
 
-REFUSALS = [
-    Refusal(lambda: plugrad.sort(1.0), AxisError, ["0-d"]),
-    Refusal(lambda: plugrad.argsort(numbers(2, 3), axis=2), AxisError, ["axis=2", "rank 2"]),
-    Refusal(lambda: plugrad.top_k(1.0), ShapeError, ["TopK", "0-d"]),
-    Refusal(
+ERROR_CASES = [
+    ErrorCase(lambda: plugrad.sort(1.0), AxisError, ["0-d"]),
+    ErrorCase(lambda: plugrad.argsort(numbers(2, 3), axis=2), AxisError, ["axis=2", "rank 2"]),
+    ErrorCase(lambda: plugrad.top_k(1.0), ShapeError, ["TopK", "0-d"]),
+    ErrorCase(
         lambda: plugrad.top_k(numbers(3, 2), 3), ArgumentValueError, ["k=3", "0 and 2", "(3, 2)"]
     ),
-    Refusal(lambda: plugrad.top_k(numbers(2), -1), ArgumentValueError, ["k=-1", "0 and 2"]),
-    Refusal(
+    ErrorCase(lambda: plugrad.top_k(numbers(2), -1), ArgumentValueError, ["k=-1", "0 and 2"]),
+    ErrorCase(
         lambda: plugrad.searchsorted(numbers(3), 1.0, side="middle"),
         ArgumentValueError,
         ["side='middle'", "'left' or 'right'"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.searchsorted(numbers(2, 3), numbers(3, 3)),
         ShapeError,
         ["SearchSorted", "(2, 3)", "(3, 3)"],
     ),
-    Refusal(lambda: plugrad.lower_bound(1.0, 1.0), ShapeError, ["LowerBound", "()"]),
-    Refusal(
+    ErrorCase(lambda: plugrad.lower_bound(1.0, 1.0), ShapeError, ["LowerBound", "()"]),
+    ErrorCase(
         lambda: plugrad.upper_bound(numbers(2, 3), numbers(3)),
         ShapeError,
         ["UpperBound", "(2, 3)", "(3,)"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: sorting.lower_bound(numbers(3), plugrad.asarray([1])),
         DTypeError,
         ["LowerBound", "float32, int32"],
     ),
-    Refusal(lambda: plugrad.unique(1.0), AxisError, ["0-d"]),
-    Refusal(lambda: plugrad.unique(numbers(3), axis=1), AxisError, ["axis=1", "rank 1"]),
+    ErrorCase(lambda: plugrad.unique(1.0), AxisError, ["0-d"]),
+    ErrorCase(lambda: plugrad.unique(numbers(3), axis=1), AxisError, ["axis=1", "rank 1"]),
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()
 
 
 # Only the cpu stores these dtypes on every machine.
-OF_OTHER_DTYPES = [
-    Refusal(lambda: plugrad.sort(["a"]), DTypeError, ["sort", "string"]),
-    Refusal(lambda: plugrad.top_k([1j]), DTypeError, ["top_k", "complex64"]),
+DTYPE_ERROR_CASES = [
+    ErrorCase(lambda: plugrad.sort(["a"]), DTypeError, ["sort", "string"]),
+    ErrorCase(lambda: plugrad.top_k([1j]), DTypeError, ["top_k", "complex64"]),
 ]
 
 
-@pytest.mark.parametrize("refusal", OF_OTHER_DTYPES, ids=str)
+@pytest.mark.parametrize("refusal", DTYPE_ERROR_CASES, ids=str)
 def test_dtype_that_is_not_taken(refusal):
     with plugrad.use("cpu"):
         refusal.check()

@@ -4,21 +4,21 @@ import numpy as np
 import pytest
 
 import plugrad
-from families.case import Case, Refusal
-from families.domains import Domain, uniform, words
+from families.case import Case, ErrorCase
+from families.domains import Domain, strings, uniform
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError, TensorIndexError
 from plugrad.kernels import sparse as kernels
 
-REALS = ("float32", "float64", "int32", "int64", "int8", "uint8")
-EVERYTHING = (*REALS, "bool", "complex64")
+REAL_DTYPES = ("float32", "float64", "int32", "int64", "int8", "uint8")
+ALL_DTYPES = (*REAL_DTYPES, "bool", "complex64")
 
 
-def fixed(values, dtype="int32"):
+def constant_domain(values, dtype="int32"):
     return Domain(lambda rng, shape, _: np.array(values, dtype), dtype)
 
 
-def part(op, name):
-    """Return an op that gives one part of the result."""
+def with_result_part(op, name):
+    """Return an op that returns one part of another op's result."""
 
     def picked(*args, **attrs):
         return getattr(op(*args, **attrs), name)
@@ -30,8 +30,8 @@ def part(op, name):
 # --- filling --------------------------------------------------------------------------------------
 
 
-def np_filled(indices, values, dense_shape, default_value):
-    """Return the entries row by row, found one row at a time."""
+def np_fill_empty_rows(indices, values, dense_shape, default_value):
+    """Reference for sparse_fill_empty_rows, row by row."""
     places, entries, is_empty, moved = [], [], [], {}
     for row in range(dense_shape[0]):
         found = [i for i, index in enumerate(indices) if index[0] == row]
@@ -51,13 +51,13 @@ def np_filled(indices, values, dense_shape, default_value):
     }
 
 
-RESULTS = {
+RESULT_DTYPES = {
     "output_indices": "int32",
     "output_values": "",
     "empty_row_indicator": "bool",
     "reverse_index_map": "int32",
 }
-ENTRIES = [
+INDICES_AND_SHAPES = [
     ([[0, 1], [2, 0], [2, 3]], [4, 5]),
     ([[3, 1], [0, 4], [3, 0], [1, 1]], [5, 5]),
     ([[0, 1], [1, 0]], [2, 2]),
@@ -66,28 +66,28 @@ ENTRIES = [
     (np.zeros((0, 2)), [3, 2]),
     (np.zeros((0, 2)), [0, 2]),
 ]
-FILLED = [
+FILL_EMPTY_ROWS_CASES = [
     Case(
-        part(plugrad.sparse.sparse_fill_empty_rows, name),
-        lambda *args, name=name: np_filled(*args)[name],
-        [fixed(indices), values, fixed(dense_shape), values],
+        with_result_part(plugrad.sparse.sparse_fill_empty_rows, name),
+        lambda *args, name=name: np_fill_empty_rows(*args)[name],
+        [constant_domain(indices), values, constant_domain(dense_shape), values],
         [np.shape(indices), (len(indices),), (len(dense_shape),), ()],
         {},
-        ("string",) if values.dtype else EVERYTHING,
+        ("string",) if values.dtype else ALL_DTYPES,
         result or values.dtype,
         is_differentiable=name == "output_values" and not values.dtype,
         name=f"{name} {np.shape(indices)} {dense_shape} {values.dtype}",
     )
-    for name, result in RESULTS.items()
-    for indices, dense_shape in ENTRIES
-    for values in (uniform(-3, 3), words())
+    for name, result in RESULT_DTYPES.items()
+    for indices, dense_shape in INDICES_AND_SHAPES
+    for values in (uniform(-3, 3), strings())
 ]
 
 # --- reshaping ------------------------------------------------------------------------------------
 
 
-def np_reshaped(input_indices, input_shape, new_shape):
-    """Return where the entries of the dense tensor are after it was reshaped."""
+def np_sparse_reshape(input_indices, input_shape, new_shape):
+    """Return the indices of the entries after the dense tensor is reshaped."""
     numbers = np.arange(np.prod(input_shape, dtype=int)).reshape(input_shape)
     reshaped = numbers.reshape(new_shape)
     found = [np.argwhere(reshaped == numbers[tuple(index)])[0] for index in input_indices]
@@ -97,11 +97,11 @@ def np_reshaped(input_indices, input_shape, new_shape):
     }
 
 
-RESHAPED = [
+RESHAPE_CASES = [
     Case(
-        part(plugrad.sparse.sparse_reshape, name),
-        lambda *args, name=name: np_reshaped(*args)[name],
-        [fixed(indices), fixed(old), fixed(new)],
+        with_result_part(plugrad.sparse.sparse_reshape, name),
+        lambda *args, name=name: np_sparse_reshape(*args)[name],
+        [constant_domain(indices), constant_domain(old), constant_domain(new)],
         [np.shape(indices), (len(old),), (len(new),)],
         {},
         ("int32",),
@@ -125,7 +125,7 @@ RESHAPED = [
 # --- segments -------------------------------------------------------------------------------------
 
 
-def np_sums(data, indices, segment_ids, is_mean=False):
+def np_segment_sum(data, indices, segment_ids, is_mean=False):
     result = np.zeros((max([-1, *segment_ids]) + 1, *data.shape[1:]), data.dtype)
     for segment in range(len(result)):
         rows = data[indices[segment_ids == segment]]
@@ -134,11 +134,11 @@ def np_sums(data, indices, segment_ids, is_mean=False):
     return result
 
 
-def np_means(data, indices, segment_ids):
-    return np_sums(data, indices, segment_ids, is_mean=True)
+def np_segment_mean(data, indices, segment_ids):
+    return np_segment_sum(data, indices, segment_ids, is_mean=True)
 
 
-LISTS = [
+INDICES_AND_SEGMENT_IDS = [
     ([0, 2, 1], [0, 0, 1]),
     ([3, 0], [0, 2]),
     ([2, 2, 1, 0], [0, 1, 1, 3]),
@@ -147,46 +147,54 @@ LISTS = [
     ([-1, 1, -4, -1], [0, 0, 1, 2]),
     ([], []),
 ]
-SUMS = [
+SEGMENT_SUM_CASES = [
     Case(
-        *(plugrad.sparse.sparse_segment_sum, np_sums),
-        *([uniform(-3, 3), fixed(indices), fixed(ids)], [shape, (len(ids),), (len(ids),)]),
-        *({}, (*REALS, "complex64")),
+        *(plugrad.sparse.sparse_segment_sum, np_segment_sum),
+        *(
+            [uniform(-3, 3), constant_domain(indices), constant_domain(ids)],
+            [shape, (len(ids),), (len(ids),)],
+        ),
+        *({}, (*REAL_DTYPES, "complex64")),
         is_sum=True,
     )
-    for indices, ids in LISTS
+    for indices, ids in INDICES_AND_SEGMENT_IDS
     for shape in [(4, 3), (4,), (5, 2, 3), (4, 0)]
 ]
-MEANS = [
+SEGMENT_MEAN_CASES = [
     Case(
-        *(plugrad.sparse.sparse_segment_mean, np_means),
-        *([uniform(-3, 3), fixed(indices), fixed(ids)], [shape, (len(ids),), (len(ids),)]),
+        *(plugrad.sparse.sparse_segment_mean, np_segment_mean),
+        *(
+            [uniform(-3, 3), constant_domain(indices), constant_domain(ids)],
+            [shape, (len(ids),), (len(ids),)],
+        ),
         *({}, ("float32", "float64", "complex64")),
     )
-    for indices, ids in LISTS
+    for indices, ids in INDICES_AND_SEGMENT_IDS
     for shape in [(4, 3), (4,), (5, 2, 3), (4, 0)]
 ]
-CASES = [*FILLED, *RESHAPED, *SUMS, *MEANS]
+CASES = [*FILL_EMPTY_ROWS_CASES, *RESHAPE_CASES, *SEGMENT_SUM_CASES, *SEGMENT_MEAN_CASES]
 
 
-def label(case):
+def case_id(case):
     return f"{case} {' '.join(map(str, case.shapes))}".replace(", ", ",")
 
 
-@pytest.mark.parametrize("case", CASES, ids=label)
+@pytest.mark.parametrize("case", CASES, ids=case_id)
 def test_values(case, backend, rng):
     case.check_values(rng, case.dtypes[0])
     case.check_values_of_other_dtypes(rng)
 
 
-DIFFERENTIABLE = [
+DIFFERENTIABLE_CASES = [
     case
-    for case in [*FILLED, *SUMS, *MEANS]
+    for case in [*FILL_EMPTY_ROWS_CASES, *SEGMENT_SUM_CASES, *SEGMENT_MEAN_CASES]
     if case.is_differentiable and "float32" in case.dtypes and 0 not in case.shapes[0]
 ]
 
 
-@pytest.mark.parametrize("case", [c for c in DIFFERENTIABLE if 0 not in c.shapes[1]], ids=label)
+@pytest.mark.parametrize(
+    "case", [c for c in DIFFERENTIABLE_CASES if 0 not in c.shapes[1]], ids=case_id
+)
 def test_gradients(case, backend, rng):
     case.check_gradient(rng, backend)
 
@@ -221,7 +229,7 @@ def test_positions_may_be_long(backend):
 
 
 def test_positions_count_from_either_end(backend):
-    """As those of take do, in lists and in tensors."""
+    """Negative indices count from the end as those of take, in lists and in tensors."""
     x = plugrad.asarray([1.0, 2.0, 4.0])
     for positions in ([-1, 0, -3], plugrad.asarray([-1, 0, -3])):
         assert plugrad.take(x, positions).tolist() == [4, 1, 1]
@@ -238,7 +246,7 @@ def test_positions_count_from_either_end(backend):
 
 
 def test_large_dense_shapes(backend):
-    """Positions among the elements do not fit int32."""
+    """Flat indices of the elements exceed int32."""
     found = plugrad.sparse.sparse_reshape([[99_999, 99_998]], [100_000, 100_000], [-1, 10])
     assert found.output_shape.tolist() == [1_000_000_000, 10]
     assert found.output_indices.tolist() == [[999_999_999, 8]]
@@ -252,7 +260,7 @@ def test_nan_reaches_only_its_segment(backend):
         )
 
 
-def fill(indices=((0, 0),), values=(1.0,), dense_shape=(2, 2), default_value=0.0):
+def fill_empty_rows(indices=((0, 0),), values=(1.0,), dense_shape=(2, 2), default_value=0.0):
     return plugrad.sparse.sparse_fill_empty_rows(indices, values, dense_shape, default_value)
 
 
@@ -260,85 +268,107 @@ def segment_sum(data=(1.0, 2.0), indices=(0, 1), segment_ids=(0, 1)):
     return plugrad.sparse.sparse_segment_sum(data, indices, segment_ids)
 
 
-REFUSALS = [
-    Refusal(
-        lambda: fill([[-1, 0]]),
+ERROR_CASES = [
+    ErrorCase(
+        lambda: fill_empty_rows([[-1, 0]]),
         TensorIndexError,
         ["SparseFillEmptyRows", "indices[0, 0] = -1", "[0, 2)"],
     ),
-    Refusal(
-        lambda: fill([[0, 0], [2, 0]], [1.0, 2.0]),
+    ErrorCase(
+        lambda: fill_empty_rows([[0, 0], [2, 0]], [1.0, 2.0]),
         TensorIndexError,
         ["indices[1, 0] = 2", "[0, 2)", "dense_shape"],
     ),
-    Refusal(lambda: fill(dense_shape=[0, 2]), TensorIndexError, ["indices[0, 0] = 0", "[0, 0)"]),
-    Refusal(lambda: fill([0]), ShapeError, ["indices must be one row for each entry", "(1,)"]),
-    Refusal(lambda: fill(values=[1.0, 2.0]), ShapeError, ["values of shape (2,)", "(1, 2)"]),
-    Refusal(lambda: fill(dense_shape=[2]), ShapeError, ["dense_shape one size", "(1, 2)", "(1,)"]),
-    Refusal(lambda: fill(default_value=[0.0]), ShapeError, ["default_value of shape (1,)"]),
-    Refusal(lambda: fill(default_value="x"), DTypeError, ["float32 and string"]),
-    Refusal(lambda: fill([[0.5, 0.0]]), DTypeError, ["indices", "float32", "integers"]),
-    Refusal(lambda: fill(dense_shape=[2.0, 2.0]), DTypeError, ["dense_shape", "integers"]),
-    Refusal(
+    ErrorCase(
+        lambda: fill_empty_rows(dense_shape=[0, 2]),
+        TensorIndexError,
+        ["indices[0, 0] = 0", "[0, 0)"],
+    ),
+    ErrorCase(
+        lambda: fill_empty_rows([0]), ShapeError, ["indices must be one row for each entry", "(1,)"]
+    ),
+    ErrorCase(
+        lambda: fill_empty_rows(values=[1.0, 2.0]), ShapeError, ["values of shape (2,)", "(1, 2)"]
+    ),
+    ErrorCase(
+        lambda: fill_empty_rows(dense_shape=[2]),
+        ShapeError,
+        ["dense_shape one size", "(1, 2)", "(1,)"],
+    ),
+    ErrorCase(
+        lambda: fill_empty_rows(default_value=[0.0]), ShapeError, ["default_value of shape (1,)"]
+    ),
+    ErrorCase(lambda: fill_empty_rows(default_value="x"), DTypeError, ["float32 and string"]),
+    ErrorCase(
+        lambda: fill_empty_rows([[0.5, 0.0]]), DTypeError, ["indices", "float32", "integers"]
+    ),
+    ErrorCase(
+        lambda: fill_empty_rows(dense_shape=[2.0, 2.0]), DTypeError, ["dense_shape", "integers"]
+    ),
+    ErrorCase(
         lambda: plugrad.sparse.sparse_reshape([[0, 0]], [2, 3], [-1, -1]),
         ShapeError,
         ["SparseReshape", "new_shape=[-1, -1]", "one -1"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.sparse.sparse_reshape([[0, 0]], [2, 3], [-2, 3]),
         ShapeError,
         ["new_shape=[-2, 3]", "0 or more"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.sparse.sparse_reshape([[0, 0]], [2, 3], [4, -1]),
         ShapeError,
         ["6 elements", "[2, 3]", "new_shape=[4, -1]"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.sparse.sparse_reshape([[0, 0]], [2, 3], [5]),
         ShapeError,
         ["6 elements", "new_shape=[5]"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.sparse.sparse_reshape(np.zeros((0, 2), np.int32), [0, 3], [0, -1]),
         ShapeError,
         ["0 elements", "new_shape=[0, -1]"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.sparse.sparse_reshape([[0, 0]], [2], [2]),
         ShapeError,
         ["SparseReshape", "(1, 2)", "(1,)"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.sparse.sparse_reshape([[0]], [2], [[2]]),
         ShapeError,
         ["new_shape must have one axis", "(1, 1)"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.sparse.sparse_reshape([[0.5]], [2], [2]),
         DTypeError,
         ["input_indices", "float32", "integers"],
     ),
-    Refusal(lambda: segment_sum(indices=[0, 2]), TensorIndexError, ["indices[1] = 2", "[-2, 2)"]),
-    Refusal(lambda: segment_sum(indices=[-3, 0]), TensorIndexError, ["indices[0] = -3", "[-2, 2)"]),
-    Refusal(
+    ErrorCase(lambda: segment_sum(indices=[0, 2]), TensorIndexError, ["indices[1] = 2", "[-2, 2)"]),
+    ErrorCase(
+        lambda: segment_sum(indices=[-3, 0]), TensorIndexError, ["indices[0] = -3", "[-2, 2)"]
+    ),
+    ErrorCase(
         lambda: segment_sum(segment_ids=[1, 0]),
         ArgumentValueError,
         ["SparseSegmentSum", "segment_ids=[1, 0]", "not decrease"],
     ),
-    Refusal(lambda: segment_sum(segment_ids=[-1, 0]), ArgumentValueError, ["[-1, 0]", "0 or more"]),
-    Refusal(lambda: segment_sum(segment_ids=[0]), ShapeError, ["(2,)", "(1,)", "of one length"]),
-    Refusal(lambda: segment_sum(data=1.0), ShapeError, ["data of shape ()", "at least one axis"]),
-    Refusal(lambda: segment_sum(indices=[[0, 1]]), ShapeError, ["(1, 2)"]),
-    Refusal(lambda: segment_sum(data=[True, False]), DTypeError, ["sparse_segment_sum", "bool"]),
-    Refusal(lambda: segment_sum(indices=[0.0, 1.0]), DTypeError, ["indices", "float32"]),
-    Refusal(lambda: segment_sum(segment_ids=[0.0, 1.0]), DTypeError, ["segment_ids", "float32"]),
-    Refusal(
+    ErrorCase(
+        lambda: segment_sum(segment_ids=[-1, 0]), ArgumentValueError, ["[-1, 0]", "0 or more"]
+    ),
+    ErrorCase(lambda: segment_sum(segment_ids=[0]), ShapeError, ["(2,)", "(1,)", "of one length"]),
+    ErrorCase(lambda: segment_sum(data=1.0), ShapeError, ["data of shape ()", "at least one axis"]),
+    ErrorCase(lambda: segment_sum(indices=[[0, 1]]), ShapeError, ["(1, 2)"]),
+    ErrorCase(lambda: segment_sum(data=[True, False]), DTypeError, ["sparse_segment_sum", "bool"]),
+    ErrorCase(lambda: segment_sum(indices=[0.0, 1.0]), DTypeError, ["indices", "float32"]),
+    ErrorCase(lambda: segment_sum(segment_ids=[0.0, 1.0]), DTypeError, ["segment_ids", "float32"]),
+    ErrorCase(
         lambda: plugrad.sparse.sparse_segment_mean(["a", "b"], [0], [0]),
         DTypeError,
         ["sparse_segment_mean (data) does not take string"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.sparse.sparse_segment_mean([1.0], [0, 0], [2, 1]),
         ArgumentValueError,
         ["SparseSegmentMean", "segment_ids=[2, 1]"],
@@ -346,7 +376,7 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()
 

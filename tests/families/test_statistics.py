@@ -7,8 +7,8 @@ import pytest
 import scipy
 
 import plugrad
-from families.case import FLOATS, REALS, Case, Refusal
-from families.domains import few, these, uniform
+from families.case import FLOAT_DTYPES, REAL_DTYPES, Case, ErrorCase
+from families.domains import constant, repeated_integers, uniform
 from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError
 from plugrad.testing import check_gradient
 
@@ -33,7 +33,7 @@ def np_norm(x, *, axis=None, keepdims=False):
     return np.sqrt(np.sum(x * x, axis=axis, keepdims=keepdims))
 
 
-AVERAGES = [
+AVERAGE_CASES = [
     Case(op, reference, [any_number], [SHAPE], {"axis": axis, **attrs})
     for op, reference, attrs in [
         (plugrad.var, np.var, {}),
@@ -49,8 +49,8 @@ AVERAGES = [
     for axis in AXES
     if axis != () or "correction" not in attrs
 ]
-DIFFERENCES = [
-    Case(plugrad.diff, np.diff, [any_number], [shape], attrs, REALS)
+DIFF_CASES = [
+    Case(plugrad.diff, np.diff, [any_number], [shape], attrs, REAL_DTYPES)
     for shape, attrs in [
         ((7,), {}),
         (SHAPE, {"axis": 0}),
@@ -70,25 +70,25 @@ DIFFERENCES = [
     )
     for n in (1, 2)
 ]
-CASES = [*AVERAGES, *DIFFERENCES]
-COUNTS = [
+CASES = [*AVERAGE_CASES, *DIFF_CASES]
+COUNT_NONZERO_CASES = [
     Case(
-        *(plugrad.count_nonzero, np.count_nonzero, [few(-1, 1)], [SHAPE]),
+        *(plugrad.count_nonzero, np.count_nonzero, [repeated_integers(-1, 1)], [SHAPE]),
         {"axis": axis, "keepdims": keepdims},
-        *((*FLOATS, "int32", "int8", "bool"), "int32", {}, False),
+        *((*FLOAT_DTYPES, "int32", "int8", "bool"), "int32", {}, False),
     )
     for axis in AXES[:-1]
     for keepdims in (False, True)
 ]
 
 
-@pytest.mark.parametrize("case", [*CASES, *COUNTS], ids=str)
+@pytest.mark.parametrize("case", [*CASES, *COUNT_NONZERO_CASES], ids=str)
 def test_values(case, backend, rng):
     case.check_values(rng)
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", [*CASES[::6], COUNTS[3]], ids=str)
+@pytest.mark.parametrize("case", [*CASES[::6], COUNT_NONZERO_CASES[3]], ids=str)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
@@ -115,7 +115,7 @@ def test_gradient(case, backend, rng):
 def test_values_of_little(op, reference, shape, backend, rng):
     with warnings.catch_warnings(action="ignore"):  # NumPy warns of averages of nothing
         expected = reference(np.ones(shape))
-    Case(op, lambda x: expected, [these(np.ones(shape))], [shape]).check_values(rng)
+    Case(op, lambda x: expected, [constant(np.ones(shape))], [shape]).check_values(rng)
 
 
 def test_whole_numbers_become_float32(backend):
@@ -188,22 +188,24 @@ def test_nan_counts_as_not_zero(backend):
     assert plugrad.count_nonzero([np.nan, 0.0, -0.0, 1e-30]).item() == 2
 
 
-REFUSALS = [
-    Refusal(lambda: plugrad.var([1.0], axis=1), AxisError, ["axis=1", "rank 1"]),
-    Refusal(lambda: plugrad.std(["a"]), DTypeError, ["std", "string"]),
-    Refusal(lambda: plugrad.log_sum_exp([[1.0]], axis=(0, 0)), AxisError, ["(0, 0)", "twice"]),
-    Refusal(lambda: plugrad.moments([1.0], axis=2), AxisError, ["axis=2"]),
-    Refusal(lambda: plugrad.euclidean_norm([1.0], axis=-2), AxisError, ["axis=-2"]),
-    Refusal(lambda: plugrad.count_nonzero(1, axis=0), AxisError, ["axis=0", "0-d"]),
-    Refusal(lambda: plugrad.diff([1.0], n=-1), ArgumentValueError, ["diff", "n=-1"]),
-    Refusal(lambda: plugrad.diff(1.0), AxisError, ["axis=-1", "0-d"]),
-    Refusal(lambda: plugrad.diff([True, False]), DTypeError, ["diff", "bool"]),
-    Refusal(lambda: plugrad.diff([[1.0]], prepend=[1.0]), ShapeError, ["diff", "(1,)", "(1, 1)"]),
-    Refusal(lambda: plugrad.diff([[1.0]], append=[[1.0], [2.0]]), ShapeError, ["Concat", "axis 1"]),
+ERROR_CASES = [
+    ErrorCase(lambda: plugrad.var([1.0], axis=1), AxisError, ["axis=1", "rank 1"]),
+    ErrorCase(lambda: plugrad.std(["a"]), DTypeError, ["std", "string"]),
+    ErrorCase(lambda: plugrad.log_sum_exp([[1.0]], axis=(0, 0)), AxisError, ["(0, 0)", "twice"]),
+    ErrorCase(lambda: plugrad.moments([1.0], axis=2), AxisError, ["axis=2"]),
+    ErrorCase(lambda: plugrad.euclidean_norm([1.0], axis=-2), AxisError, ["axis=-2"]),
+    ErrorCase(lambda: plugrad.count_nonzero(1, axis=0), AxisError, ["axis=0", "0-d"]),
+    ErrorCase(lambda: plugrad.diff([1.0], n=-1), ArgumentValueError, ["diff", "n=-1"]),
+    ErrorCase(lambda: plugrad.diff(1.0), AxisError, ["axis=-1", "0-d"]),
+    ErrorCase(lambda: plugrad.diff([True, False]), DTypeError, ["diff", "bool"]),
+    ErrorCase(lambda: plugrad.diff([[1.0]], prepend=[1.0]), ShapeError, ["diff", "(1,)", "(1, 1)"]),
+    ErrorCase(
+        lambda: plugrad.diff([[1.0]], append=[[1.0], [2.0]]), ShapeError, ["Concat", "axis 1"]
+    ),
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()
 
@@ -213,7 +215,7 @@ def test_bad_input(refusal, backend):
 def test_covariances(weights, rowvar, backend, rng):
     given = {"fweights": np.array([1, 2, 0, 1, 3, 1, 1]), "aweights": rng.uniform(size=7)}
     options = {name: given[name] for name in weights.split()}
-    for dtype in FLOATS:
+    for dtype in FLOAT_DTYPES:
         if dtype not in plugrad.which().backend.dtypes():
             continue
         allowed = 1e-5 if dtype == "float32" else 1e-13

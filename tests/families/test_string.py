@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import plugrad
-from families.case import Case, Refusal
-from families.domains import Domain, words
+from families.case import Case, ErrorCase
+from families.domains import Domain, strings
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 
-TEXT = np.dtypes.StringDType()
-FOX = "The quick brown fox jumps over the lazy dog. " * 30
+STRING_DTYPE = np.dtypes.StringDType()
+LONG_TEXT = "The quick brown fox jumps over the lazy dog. " * 30
 FINGERPRINTS = {  # from Google's farmhash, through pyfarmhash
     "": 11160318154034397263,
     "a": 12917804110809363939,
@@ -25,26 +25,26 @@ FINGERPRINTS = {  # from Google's farmhash, through pyfarmhash
     "é": 693143013273849025,
     "日本語": 15681232226066675783,
     "🙂": 14106426526300936436,
-    FOX[:24]: 6702341905823656245,
-    FOX[:32]: 13139644296358924898,
-    FOX[:33]: 17464935208016327638,
-    FOX[:48]: 12025993552101657922,
-    FOX[:64]: 10142713867129616544,
-    FOX[:65]: 8330986144681106620,
-    FOX[:100]: 16455262689204363058,
-    FOX[:128]: 6548702730867532314,
-    FOX[:129]: 18093668623211604690,
-    FOX[:200]: 640913882323733241,
-    FOX[:1000]: 8908606951781610986,
+    LONG_TEXT[:24]: 6702341905823656245,
+    LONG_TEXT[:32]: 13139644296358924898,
+    LONG_TEXT[:33]: 17464935208016327638,
+    LONG_TEXT[:48]: 12025993552101657922,
+    LONG_TEXT[:64]: 10142713867129616544,
+    LONG_TEXT[:65]: 8330986144681106620,
+    LONG_TEXT[:100]: 16455262689204363058,
+    LONG_TEXT[:128]: 6548702730867532314,
+    LONG_TEXT[:129]: 18093668623211604690,
+    LONG_TEXT[:200]: 640913882323733241,
+    LONG_TEXT[:1000]: 8908606951781610986,
 }
 
 
-def text(values):
-    return Domain(lambda rng, shape, dtype: np.array(values, TEXT), "string")
+def constant_strings(values):
+    return Domain(lambda rng, shape, dtype: np.array(values, STRING_DTYPE), "string")
 
 
-def part(op, name):
-    """Return an op that gives one part of the result."""
+def with_result_part(op, name):
+    """Return an op that returns one part of another op's result."""
 
     def picked(*args, **attrs):
         return getattr(op(*args, **attrs), name)
@@ -56,17 +56,21 @@ def part(op, name):
 # --- replacing ------------------------------------------------------------------------------------
 
 
-def np_replaced(x, *, pattern, rewrite, replace_global=True):
-    """Return what Python's own template gives; it spells a whole match with more letters."""
+def np_regex_replace(x, *, pattern, rewrite, replace_global=True):
+    """Return the result of Python's re.sub; it writes a reference to the whole match differently."""
     template = rewrite.replace("\\0", "\\g<0>")
     count = 0 if replace_global else 1
     replaced = [re.sub(pattern, template, part, count=count) for part in x.ravel()]
-    return np.array(replaced, TEXT).reshape(x.shape)
+    return np.array(replaced, STRING_DTYPE).reshape(x.shape)
 
 
-REPLACED = [
+REPLACE_CASES = [
     Case(
-        *(plugrad.string.static_regex_replace, np_replaced, [words("aba", "b\na", "", "éa", "xx")]),
+        *(
+            plugrad.string.static_regex_replace,
+            np_regex_replace,
+            [strings("aba", "b\na", "", "éa", "xx")],
+        ),
         *([shape], {"pattern": pattern, "rewrite": rewrite, **more}, ("string",)),
     )
     for pattern, rewrite, more in [
@@ -87,13 +91,13 @@ REPLACED = [
 # --- hashing --------------------------------------------------------------------------------------
 
 
-def np_bucket(x, *, num_buckets):
+def np_hash_bucket(x, *, num_buckets):
     return np.array([FINGERPRINTS[part] % num_buckets for part in x.ravel()]).reshape(x.shape)
 
 
-HASHED = [
+HASH_CASES = [
     Case(
-        *(plugrad.string.string_to_hash_bucket_fast, np_bucket, [words(*FINGERPRINTS)]),
+        *(plugrad.string.string_to_hash_bucket_fast, np_hash_bucket, [strings(*FINGERPRINTS)]),
         *([shape], {"num_buckets": count}, ("string",), "int32"),
     )
     for count in (1, 10, 1000, 2**31 - 1, 2**31)
@@ -101,8 +105,8 @@ HASHED = [
 ] + [
     Case(
         plugrad.string.string_to_hash_bucket_fast,
-        np_bucket,
-        [text(list(FINGERPRINTS))],
+        np_hash_bucket,
+        [constant_strings(list(FINGERPRINTS))],
         [(len(FINGERPRINTS),)],
         {"num_buckets": 2**31},
         ("string",),
@@ -114,8 +118,8 @@ HASHED = [
 # --- splitting ------------------------------------------------------------------------------------
 
 
-def np_split(x, delimiter, *, skip_empty=True):
-    """Return (row, place), text and (rows, longest), found letter by letter."""
+def np_string_split(x, delimiter, *, skip_empty=True):
+    """Return the indices, values and dense shape of string_split, found character by character."""
     cuts, found, longest = delimiter.item(), [], 0
     for row, line in enumerate(x):
         pieces = [""] if line and cuts else []
@@ -132,16 +136,16 @@ def np_split(x, delimiter, *, skip_empty=True):
     indices = np.array([entry[:2] for entry in found], np.int32).reshape(-1, 2)
     return {
         "indices": indices,
-        "values": np.array([entry[2] for entry in found], TEXT),
+        "values": np.array([entry[2] for entry in found], STRING_DTYPE),
         "shape": np.array([len(x), longest], np.int32),
     }
 
 
-SPLIT = [
+SPLIT_CASES = [
     Case(
-        part(plugrad.string.string_split, name),
-        lambda *args, name=name, **attrs: np_split(*args, **attrs)[name],
-        [words("a b  c", "", " d", "e,f g", ",", "日 本", "[-]^\\"), text(delimiter)],
+        with_result_part(plugrad.string.string_split, name),
+        lambda *args, name=name, **attrs: np_string_split(*args, **attrs)[name],
+        [strings("a b  c", "", " d", "e,f g", ",", "日 本", "[-]^\\"), constant_strings(delimiter)],
         [shape, ()],
         {"skip_empty": skip_empty},
         ("string",),
@@ -157,7 +161,7 @@ SPLIT = [
 # --- n-grams --------------------------------------------------------------------------------------
 
 
-def np_n_grams(
+def np_string_n_grams(
     data,
     data_splits,
     *,
@@ -168,7 +172,7 @@ def np_n_grams(
     pad_width,
     preserve_short_sequences,
 ):
-    """Return the n-grams and splits, counted as TensorFlow's kernel does."""
+    """Return the n-grams and splits by the algorithm of TensorFlow's kernel."""
     found, ends = [], [0]
     for start, stop in pairwise(data_splits):
         tokens, count = list(data[start:stop]), 0
@@ -184,18 +188,18 @@ def np_n_grams(
         if preserve_short_sequences and tokens and not count:
             found.append(separator.join([left_pad] * pad_width + tokens + [right_pad] * pad_width))
         ends.append(len(found))
-    return {"n_grams": np.array(found, TEXT), "n_grams_splits": np.array(ends, np.int32)}
+    return {"n_grams": np.array(found, STRING_DTYPE), "n_grams_splits": np.array(ends, np.int32)}
 
 
-def splits(*numbers):
+def constant_splits(*numbers):
     return Domain(lambda rng, shape, dtype: np.array(numbers, np.int32), "int32")
 
 
-N_GRAMS = [
+N_GRAM_CASES = [
     Case(
-        part(plugrad.string.string_n_grams, name),
-        lambda *args, name=name, **attrs: np_n_grams(*args, **attrs)[name],
-        [words(), splits(*ends)],
+        with_result_part(plugrad.string.string_n_grams, name),
+        lambda *args, name=name, **attrs: np_string_n_grams(*args, **attrs)[name],
+        [strings(), constant_splits(*ends)],
         [(ends[-1],), (len(ends),)],
         {
             "separator": "|",
@@ -216,20 +220,20 @@ N_GRAMS = [
     for preserve in (False, True)
 ]
 
-CASES = [*REPLACED, *HASHED, *SPLIT, *N_GRAMS]
+CASES = [*REPLACE_CASES, *HASH_CASES, *SPLIT_CASES, *N_GRAM_CASES]
 
 
-def label(case):
+def case_id(case):
     return f"{case} {' '.join(map(str, case.shapes))}".replace(", ", ",")
 
 
-@pytest.mark.parametrize("case", CASES, ids=label)
+@pytest.mark.parametrize("case", CASES, ids=case_id)
 def test_values(case, backend, rng):
     case.check_values(rng, "string")
 
 
 def test_no_tokens_make_no_n_grams(backend):
-    """As in TensorFlow, not even of padding."""
+    """As in TensorFlow, a row without tokens has no n-grams of padding either."""
     found = plugrad.string.string_n_grams([], [0, 0], "|", [2], "<", ">", -1, True)
     assert (found.n_grams.tolist(), found.n_grams_splits.tolist()) == ([], [0, 0])
     assert found.n_grams.dtype == "string"
@@ -243,89 +247,99 @@ def test_results_live_where_the_inputs_do(backend):
     assert (found.indices + 1).tolist() == [[1, 1], [1, 2], [2, 1]]
 
 
-def n_grams(data=("a",), ends=(0, 1), widths=(1,)):
+def string_n_grams(data=("a",), ends=(0, 1), widths=(1,)):
     return plugrad.string.string_n_grams(data, ends, "", widths, "", "", 0, False)
 
 
-REFUSALS = [
-    Refusal(
+ERROR_CASES = [
+    ErrorCase(
         lambda: plugrad.string.static_regex_replace(["a"], "(", "b"),
         ArgumentValueError,
         ["StaticRegexReplace", "pattern='('", "not a regular expression"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.string.static_regex_replace(["a"], "(a)", r"\2"),
         ArgumentValueError,
         [r"rewrite='\\2' has \2", "pattern='(a)'", "up to 1"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.string.static_regex_replace(["a"], "a", r"\x"),
         ArgumentValueError,
         [r"has \x", "a backslash is written twice"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.string.static_regex_replace(["a"], "a", "b\\"),
         ArgumentValueError,
         ["rewrite='b\\\\'", "a backslash is written twice"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.string.static_regex_replace([1], "a", "b"),
         ArgumentError,
         ["static_regex_replace: input must hold strings only", "1"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.string.static_regex_replace(plugrad.zeros(2), "a", "b"),
         DTypeError,
         ["StaticRegexReplace does not take float32", "it takes string"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.string.string_to_hash_bucket_fast(["a"], 0),
         ArgumentValueError,
         ["num_buckets=0", "from 1 to 2147483648"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.string.string_to_hash_bucket_fast(["a"], 2**31 + 1),
         ArgumentValueError,
         ["num_buckets=2147483649", "from 1 to 2147483648"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.string.string_to_hash_bucket_fast(plugrad.ones(1), 2),
         DTypeError,
         ["StringToHashBucketFast does not take float32", "it takes string"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.string.string_split([["a"]], " "),
         ShapeError,
         ["StringSplit", "input must have one axis", "(1, 1)"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.string.string_split(["a"], [" "]),
         ShapeError,
         ["StringSplit", "delimiter none", "(1,)"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.string.string_split(["a"], plugrad.ones(())),
         DTypeError,
         ["StringSplit (delimiter) does not take float32"],
     ),
-    Refusal(lambda: n_grams(plugrad.ones(1)), DTypeError, ["StringNGrams does not take float32"]),
-    Refusal(lambda: n_grams(ends=[0.0, 1.0]), DTypeError, ["data_splits", "float32", "integers"]),
-    Refusal(lambda: n_grams([["a"]]), ShapeError, ["StringNGrams", "one axis", "(1, 1)"]),
-    Refusal(lambda: n_grams(widths=[0]), ArgumentValueError, ["n_gram_widths=(0,)", "1 or more"]),
-    Refusal(
-        lambda: n_grams(ends=[1, 1]), ArgumentValueError, ["data_splits=[1, 1]", "begin with 0"]
+    ErrorCase(
+        lambda: string_n_grams(plugrad.ones(1)), DTypeError, ["StringNGrams does not take float32"]
     ),
-    Refusal(
-        lambda: n_grams(ends=[0, 0]),
+    ErrorCase(
+        lambda: string_n_grams(ends=[0.0, 1.0]), DTypeError, ["data_splits", "float32", "integers"]
+    ),
+    ErrorCase(lambda: string_n_grams([["a"]]), ShapeError, ["StringNGrams", "one axis", "(1, 1)"]),
+    ErrorCase(
+        lambda: string_n_grams(widths=[0]), ArgumentValueError, ["n_gram_widths=(0,)", "1 or more"]
+    ),
+    ErrorCase(
+        lambda: string_n_grams(ends=[1, 1]),
+        ArgumentValueError,
+        ["data_splits=[1, 1]", "begin with 0"],
+    ),
+    ErrorCase(
+        lambda: string_n_grams(ends=[0, 0]),
         ArgumentValueError,
         ["data_splits=[0, 0]", "end with 1, the number of tokens"],
     ),
-    Refusal(
-        lambda: n_grams(ends=[0, 2, 1]), ArgumentValueError, ["[0, 2, 1]", "must not decrease"]
+    ErrorCase(
+        lambda: string_n_grams(ends=[0, 2, 1]),
+        ArgumentValueError,
+        ["[0, 2, 1]", "must not decrease"],
     ),
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()

@@ -8,35 +8,38 @@ from importlib import import_module
 import pytest
 
 from consistency.coverage import KERNEL_FAMILIES, iter_cases
-from families.case import from_table
+from families.case import conformance_cases
 
 
-def runs_its_rows(family):
-    """Whether the tests of a family have the rows of its table among their cases."""
+def includes_conformance_cases(family):
+    """Whether the test file of a family includes its cases of the conformance kit."""
     own = vars(import_module(f"families.test_{family}")).values()
     cases = {id(case) for value in own for case in iter_cases(value)}
-    return cases >= {id(case) for case in from_table(family)}
+    return cases >= {id(case) for case in conformance_cases(family)}
 
 
 CASES = [
-    case for family in KERNEL_FAMILIES if not runs_its_rows(family) for case in from_table(family)
+    case
+    for family in KERNEL_FAMILIES
+    if not includes_conformance_cases(family)
+    for case in conformance_cases(family)
 ]
 
 
-def label(case):
+def case_id(case):
     return f"{case} {' '.join(map(str, case.shapes))}".replace(", ", ",")
 
 
-@pytest.mark.parametrize("case", CASES, ids=label)
+@pytest.mark.parametrize("case", CASES, ids=case_id)
 def test_values(case, backend, rng):
-    case.check_values(rng, case.main)
+    case.check_values(rng, case.main_dtype)
 
 
-@pytest.mark.parametrize("case", CASES, ids=label)
+@pytest.mark.parametrize("case", CASES, ids=case_id)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.is_differentiable], ids=label)
+@pytest.mark.parametrize("case", [c for c in CASES if c.is_differentiable], ids=case_id)
 def test_gradient(case, backend, rng):
     case.check_gradient(rng, backend)

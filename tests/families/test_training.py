@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from families.case import Refusal
+from families.case import ErrorCase
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 from plugrad.testing import check_gradient
 
@@ -149,7 +149,7 @@ def test_average_of_equal_values_has_no_bias_with_a_step(backend):
 @pytest.mark.parametrize("decay", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("step", [1, 3])
 def test_average_takes_the_step_and_the_decay_as_tensors(decay, step, backend):
-    """So a traced program does not keep those of its first call, and nothing waits for a device."""
+    """So a traced program does not bake in those of its first call, and nothing waits for a device."""
     expected = plugrad.moving_average([1.0, 4.0], [2.0, 2.0], decay, step=step).numpy()
     for given in (
         (plugrad.asarray(decay), step),
@@ -163,24 +163,28 @@ def test_average_takes_the_step_and_the_decay_as_tensors(decay, step, backend):
         assert found.dtype is plugrad.float32
 
 
-REFUSALS = [
-    Refusal(lambda: plugrad.dropout(ones(2), 1), ArgumentValueError, ["dropout", "rate=1"]),
-    Refusal(lambda: plugrad.dropout(ones(2), 1.5), ArgumentValueError, ["rate=1.5", "less than 1"]),
-    Refusal(
+ERROR_CASES = [
+    ErrorCase(lambda: plugrad.dropout(ones(2), 1), ArgumentValueError, ["dropout", "rate=1"]),
+    ErrorCase(
+        lambda: plugrad.dropout(ones(2), 1.5), ArgumentValueError, ["rate=1.5", "less than 1"]
+    ),
+    ErrorCase(
         lambda: plugrad.dropout(ones(2), -0.1), ArgumentValueError, ["rate=-0.1", "at least 0"]
     ),
-    Refusal(lambda: plugrad.dropout(ones(2), np.nan), ArgumentValueError, ["rate=nan"]),
-    Refusal(lambda: plugrad.dropout([1, 2], 0.5), DTypeError, ["dropout", "int32", "floating"]),
-    Refusal(lambda: plugrad.dropout(ones(2), 0.5, (3,)), ShapeError, ["(2,)", "(3,)"]),
-    Refusal(lambda: plugrad.dropout(ones(1), 0.5, (3,)), ShapeError, ["noise_shape=(3,)", "(1,)"]),
-    Refusal(lambda: plugrad.dropout(ones(2), 0.5, (1, None)), ShapeError, ["(1, None)", "(2,)"]),
-    Refusal(lambda: plugrad.dropout(ones(2), 0.5, seed="a"), ArgumentError, ["seed='a'"]),
-    Refusal(lambda: plugrad.dropout(ones(2), 0.5, seed=-1), ArgumentValueError, ["seed=-1"]),
-    Refusal(lambda: plugrad.moving_average([1.0], [2.0], 2), ArgumentValueError, ["decay=2"]),
-    Refusal(
+    ErrorCase(lambda: plugrad.dropout(ones(2), np.nan), ArgumentValueError, ["rate=nan"]),
+    ErrorCase(lambda: plugrad.dropout([1, 2], 0.5), DTypeError, ["dropout", "int32", "floating"]),
+    ErrorCase(lambda: plugrad.dropout(ones(2), 0.5, (3,)), ShapeError, ["(2,)", "(3,)"]),
+    ErrorCase(
+        lambda: plugrad.dropout(ones(1), 0.5, (3,)), ShapeError, ["noise_shape=(3,)", "(1,)"]
+    ),
+    ErrorCase(lambda: plugrad.dropout(ones(2), 0.5, (1, None)), ShapeError, ["(1, None)", "(2,)"]),
+    ErrorCase(lambda: plugrad.dropout(ones(2), 0.5, seed="a"), ArgumentError, ["seed='a'"]),
+    ErrorCase(lambda: plugrad.dropout(ones(2), 0.5, seed=-1), ArgumentValueError, ["seed=-1"]),
+    ErrorCase(lambda: plugrad.moving_average([1.0], [2.0], 2), ArgumentValueError, ["decay=2"]),
+    ErrorCase(
         lambda: plugrad.moving_average([1.0], [2.0], 0.5, step=0), ArgumentValueError, ["step=0"]
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.moving_average([1.0], [2.0, 3.0], 0.5),
         ShapeError,
         ["(1,)", "(2,)", "equal"],
@@ -188,6 +192,6 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()

@@ -4,38 +4,50 @@ import numpy as np
 import pytest
 
 import plugrad
-from families.case import EVERYTHING, REALS, Case, Refusal, from_table, taking
+from families.case import (
+    REAL_AND_BOOL_DTYPES,
+    REAL_DTYPES,
+    Case,
+    ErrorCase,
+    cases_with_dtype,
+    conformance_cases,
+)
 from families.domains import uniform
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError, UnsupportedDtype
 
 any_number = uniform(-3, 3)
-EXTRAS = [
-    Case(plugrad.positive, np.positive, [any_number], dtypes=(*REALS, "complex64", "complex128")),
-    Case(plugrad.clip, np.clip, [uniform(-3, 3, avoid=(1,))], attrs={"min": 1}, dtypes=REALS),
-    Case(plugrad.clip, np.clip, [uniform(-3, 3, avoid=(1,))], attrs={"max": 1}, dtypes=REALS),
-    Case(plugrad.clip, np.clip, [any_number], dtypes=REALS),
+EXTRA_CASES = [
+    Case(
+        plugrad.positive,
+        np.positive,
+        [any_number],
+        dtypes=(*REAL_DTYPES, "complex64", "complex128"),
+    ),
+    Case(plugrad.clip, np.clip, [uniform(-3, 3, avoid=(1,))], attrs={"min": 1}, dtypes=REAL_DTYPES),
+    Case(plugrad.clip, np.clip, [uniform(-3, 3, avoid=(1,))], attrs={"max": 1}, dtypes=REAL_DTYPES),
+    Case(plugrad.clip, np.clip, [any_number], dtypes=REAL_DTYPES),
 ]
-CASES = [*from_table("unary"), *EXTRAS]
-CASTS = [
+CASES = [*conformance_cases("unary"), *EXTRA_CASES]
+CAST_CASES = [
     Case(
         plugrad.astype,
         lambda x, dtype: x.astype(dtype),
         [any_number],
         [shape],
         {"dtype": dtype},
-        EVERYTHING,
+        REAL_AND_BOOL_DTYPES,
         dtype,
         is_differentiable=dtype == "float64",  # others lose digits
     )
-    for dtype in EVERYTHING
+    for dtype in REAL_AND_BOOL_DTYPES
     for shape in ([(3, 5), (), (7, 1)] if dtype == "float64" else [(3, 5)])
 ]
 
 SHAPES = [[(3, 5)], [(7,)], [()], [(1, 1)], [(0,)], [(2, 0, 3)]]
-SPECIALS = np.array([np.nan, np.inf, -np.inf, 0.0, 1.0, -1.0, 2.5, -2.5, 6.0], "float32")
-EXTREMES = np.array([-200, -100, -89, -60, -30, -15, 15, 30, 60, 89, 100, 200], "float32")
-TINY = np.array([-1e-2, -3e-4, -1e-5, -1e-8, 1e-8, 1e-5, 3e-4, 1e-2], "float32")
-STEEP = {  # they approach a limit, or leave the range of floats
+SPECIAL_VALUES = np.array([np.nan, np.inf, -np.inf, 0.0, 1.0, -1.0, 2.5, -2.5, 6.0], "float32")
+LARGE_VALUES = np.array([-200, -100, -89, -60, -30, -15, 15, 30, 60, 89, 100, 200], "float32")
+SMALL_VALUES = np.array([-1e-2, -3e-4, -1e-5, -1e-8, 1e-8, 1e-5, 3e-4, 1e-2], "float32")
+OPS_TESTED_FOR_LARGE_VALUES = {  # they approach a limit, or leave the range of floats
     plugrad.exp,
     plugrad.expm1,
     plugrad.sinh,
@@ -45,7 +57,7 @@ STEEP = {  # they approach a limit, or leave the range of floats
     plugrad.atan,
     plugrad.asinh,
 }
-NEAR_0 = {  # x, to first order: the relative error counts
+OPS_TESTED_FOR_SMALL_VALUES = {  # x, to first order: the relative error counts
     plugrad.expm1,
     plugrad.log1p,
     plugrad.sin,
@@ -59,13 +71,13 @@ NEAR_0 = {  # x, to first order: the relative error counts
     plugrad.erf,
 }
 # They have a meaning of their own: see test_complex.py and below.
-OF_COMPLEX = {plugrad.abs, plugrad.sign, plugrad.round}
+REAL_OPS_FOR_COMPLEX_NUMBERS = {plugrad.abs, plugrad.sign, plugrad.round}
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_values(case, backend, rng):
-    for shaped in case.in_shapes(*SHAPES):
-        shaped.check_values(rng, case.main)
+    for shaped in case.expand_shapes(*SHAPES):
+        shaped.check_values(rng, case.main_dtype)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -73,42 +85,42 @@ def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.wants_floats], ids=str)
+@pytest.mark.parametrize("case", [c for c in CASES if c.converts_integers_to_floats], ids=str)
 def test_whole_numbers_become_float32(case, backend, rng):
     whole = rng.integers(0, 4, (3, 5), "int32")
     with np.errstate(all="ignore"):
         result = case.op(plugrad.asarray(whole), **case.attrs)
         expected = case.reference(whole.astype("float64"), **case.attrs)
-    (dtype,) = case.results([whole.astype("float32")], "float32")
+    (dtype,) = case.result_dtypes([whole.astype("float32")], "float32")
     case.compare(result, expected, dtype)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_values_of_views(case, backend, rng):
-    case.check_values_of_views(rng, case.main)
+    case.check_values_of_views(rng, case.main_dtype)
 
 
-@pytest.mark.parametrize("case", [c for c in taking(CASES) if c.is_special], ids=str)
+@pytest.mark.parametrize("case", [c for c in cases_with_dtype(CASES) if c.is_special], ids=str)
 def test_special_values(case, backend):
-    case.check_special_values(SPECIALS)
+    case.check_special_values(SPECIAL_VALUES)
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.op in STEEP], ids=str)
+@pytest.mark.parametrize("case", [c for c in CASES if c.op in OPS_TESTED_FOR_LARGE_VALUES], ids=str)
 def test_large_arguments(case, backend):
-    case.check_values_of([EXTREMES])
+    case.check_values_of_arrays([LARGE_VALUES])
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.op in NEAR_0], ids=str)
+@pytest.mark.parametrize("case", [c for c in CASES if c.op in OPS_TESTED_FOR_SMALL_VALUES], ids=str)
 def test_small_arguments(case, backend):
-    result = case.op(plugrad.asarray(TINY)).numpy()
-    np.testing.assert_allclose(result, case.reference(TINY.astype("float64")), rtol=2e-6)
+    result = case.op(plugrad.asarray(SMALL_VALUES)).numpy()
+    np.testing.assert_allclose(result, case.reference(SMALL_VALUES.astype("float64")), rtol=2e-6)
 
 
 def test_many_elements(backend, rng):
     Case(plugrad.tanh, np.tanh, [uniform(-3, 3)], shapes=[(70_001,)]).check_values(rng)
 
 
-UNUSUAL = [
+UNUSUAL_VALUES = [
     *(np.nan, np.inf, -np.inf, -0.0, 1e-45, 1e30, -1e30, -7268322.0, -12582912.0),
     *(
         16.5,
@@ -131,7 +143,7 @@ UNUSUAL = [
 """Where the ways to compute exp change, and beyond: 2**n is normal up to 88.7, and not below -87.3."""
 
 
-@pytest.mark.parametrize("unusual", UNUSUAL)
+@pytest.mark.parametrize("unusual", UNUSUAL_VALUES)
 def test_exp_of_one_unusual_number_among_others(unusual, backend, rng):
     rows = np.tile(rng.uniform(-8, 8, 36).astype("float32"), (36, 1))
     np.fill_diagonal(rows, unusual)  # at every place of a vector
@@ -179,7 +191,7 @@ def test_both_parts_of_a_complex_number_are_rounded():
     np.testing.assert_array_equal(gradient(plugrad.asarray(x[:2])).numpy(), np.round(x[:2]).conj())
 
 
-@pytest.mark.parametrize("case", CASTS, ids=str)
+@pytest.mark.parametrize("case", CAST_CASES, ids=str)
 def test_astype(case, backend):
     has = plugrad.which().backend.dtypes()
     if case.result not in has:
@@ -189,9 +201,9 @@ def test_astype(case, backend):
             plugrad.astype([1.0], case.result)
         return
     x = np.array([0, 0.3, 1, 2.7] if "u" in case.result else [-2.7, -1, -0.3, 0, 0.3, 1, 2.7])
-    for source in EVERYTHING:
+    for source in REAL_AND_BOOL_DTYPES:
         if source in has:
-            case.check_values_of([x.astype(source)], source)
+            case.check_values_of_arrays([x.astype(source)], source)
 
 
 def test_astype_returns_another_tensor(backend):
@@ -203,7 +215,7 @@ def test_astype_returns_another_tensor(backend):
 
 
 def test_astype_to_another_device(backend):
-    """The dtype need only exist on one of the two sides."""
+    """Only one of the two devices needs to support the dtype."""
     x = plugrad.asarray([1.5, -2.5])
     moved = plugrad.astype(x, "float64", device="cpu")
     assert (moved.dtype, moved.device, moved.tolist()) == ("float64", "cpu:0", [1.5, -2.5])
@@ -229,11 +241,11 @@ def test_astype_of_complex_numbers():
                 x.astype(dtype)
 
 
-INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+INTEGER_DTYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 
 
-def nearest_integer(value, dtype):
-    """Return the integer of a dtype that a float becomes: it saturates, and NaN is 0."""
+def cast_to_integer(value, dtype):
+    """Return the integer of a dtype to which a float is cast: it saturates, and NaN becomes 0."""
     limits = np.iinfo(dtype)
     if np.isnan(value):
         return 0
@@ -242,16 +254,16 @@ def nearest_integer(value, dtype):
     return min(max(int(value), limits.min), limits.max)
 
 
-def need(backend, *dtypes):
+def require_dtypes(backend, *dtypes):
     missing = set(dtypes) - set(plugrad.which().backend.dtypes())
     if missing:
         pytest.skip(f"{backend} does not have {' and '.join(sorted(missing))}")
 
 
-@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("dtype", INTEGER_DTYPES)
 @pytest.mark.parametrize("source", ["float16", "float32", "float64"])
 def test_floats_saturate_at_the_limits_of_integers(source, dtype, backend):
-    need(backend, source, dtype)
+    require_dtypes(backend, source, dtype)
     limits = np.iinfo(dtype)
     edges = [float(n + d) for n in (limits.min, limits.max) for d in (-129, -1, 0, 1, 129)]
     large = [np.nan, np.inf, -np.inf, 1e30, -1e30, 2147483520.0, 2147483648.0, -2147483904.0]
@@ -260,15 +272,15 @@ def test_floats_saturate_at_the_limits_of_integers(source, dtype, backend):
         x = np.array([*large, *edges, *small], source)
     for values in (x, x[:1], x[5:], np.tile(x, 50).reshape(50, -1), x[3], x[:0]):
         result = plugrad.asarray(values).astype(dtype)
-        expected = [nearest_integer(value, dtype) for value in values.ravel()]
+        expected = [cast_to_integer(value, dtype) for value in values.ravel()]
         assert (result.dtype, result.shape) == (dtype, values.shape)
         assert result.numpy().ravel().tolist() == expected
 
 
-@pytest.mark.parametrize("dtype", INTEGERS)
-@pytest.mark.parametrize("source", INTEGERS)
+@pytest.mark.parametrize("dtype", INTEGER_DTYPES)
+@pytest.mark.parametrize("source", INTEGER_DTYPES)
 def test_integers_wrap_around_in_another_integer_dtype(source, dtype, backend):
-    need(backend, source, dtype)
+    require_dtypes(backend, source, dtype)
     limits = np.iinfo(source)
     x = np.array([limits.min, limits.max, limits.max // 3, 0, 1, 100], source)
     assert plugrad.asarray(x).astype(dtype).tolist() == x.astype(dtype).tolist()
@@ -276,7 +288,7 @@ def test_integers_wrap_around_in_another_integer_dtype(source, dtype, backend):
 
 @pytest.mark.parametrize("source", ["float16", "float32", "float64"])
 def test_every_float_but_0_becomes_true(source, backend):
-    need(backend, source)
+    require_dtypes(backend, source)
     x = np.array([np.nan, np.inf, -np.inf, 0.5, -6e-5, 0.0, -0.0], source)
     assert plugrad.asarray(x).astype("bool").tolist() == [True] * 5 + [False] * 2
 
@@ -289,14 +301,16 @@ def test_the_kernel_takes_the_real_part_of_complex_numbers():
             assert result.tolist() == expected
 
 
-def is_real(case):
+def rejects_complex(case):
     accepts = case.dtypes if case.kernel is None else case.kernel.accepts
-    return "complex64" not in accepts and case.op not in OF_COMPLEX
+    return "complex64" not in accepts and case.op not in REAL_OPS_FOR_COMPLEX_NUMBERS
 
 
-@pytest.mark.parametrize("case", [c for c in taking(CASES) if is_real(c)], ids=str)
+@pytest.mark.parametrize(
+    "case", [c for c in cases_with_dtype(CASES) if rejects_complex(c)], ids=str
+)
 def test_complex_numbers_are_refused(case, rng):
-    """Only the cpu has them."""
+    """Only the cpu supports complex numbers."""
     with plugrad.use("cpu"):
         x = plugrad.asarray(any_number.draw(rng, (3, 5), "complex64"))
         with pytest.raises(DTypeError, match="complex64"):
@@ -328,35 +342,35 @@ def test_gradient_of_astype_to_whole_numbers(backend):
     assert plugrad.grad(lambda x: plugrad.sum(x * x.astype("int32")))(x).tolist() == [1, 2]
 
 
-REFUSALS = [
-    Refusal(lambda: plugrad.logical_not(["a"]), DTypeError, ["logical_not", "string", "bool"]),
-    Refusal(lambda: plugrad.abs([True]), DTypeError, ["abs", "bool", "float32", "astype"]),
-    Refusal(
+ERROR_CASES = [
+    ErrorCase(lambda: plugrad.logical_not(["a"]), DTypeError, ["logical_not", "string", "bool"]),
+    ErrorCase(lambda: plugrad.abs([True]), DTypeError, ["abs", "bool", "float32", "astype"]),
+    ErrorCase(
         lambda: plugrad.clip([1.0], 2, 1),
         ArgumentValueError,
         ["clip", "min=2", "max=1", "swap"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.run_kernel(
             "ClipByValue", {"x": plugrad.ones(2)}, {"clip_value_min": 2, "clip_value_max": 1}
         ),
         ArgumentValueError,
         ["ClipByValue", "clip_value_min=2", "clip_value_max=1"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.clip([1, 2], 0.5, 2),
         DTypeError,
         ["clip", "int32", "min", "float32", "astype"],
     ),
-    Refusal(
+    ErrorCase(
         lambda: plugrad.clip(plugrad.zeros((3,)), max=plugrad.zeros((2,))),
         ShapeError,
         ["(3,)", "(2,)", "do not broadcast"],
     ),
-    Refusal(lambda: plugrad.astype([1.0], "real"), DTypeError, ["'real'", "choose one of"]),
+    ErrorCase(lambda: plugrad.astype([1.0], "real"), DTypeError, ["'real'", "choose one of"]),
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()

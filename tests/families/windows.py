@@ -12,30 +12,30 @@ import numpy as np
 
 import plugrad
 
-ROUNDED = {"ceil": math.ceil, "round": lambda steps: math.floor(steps + 0.5)}
+ROUNDING_FUNCTIONS = {"ceil": math.ceil, "round": lambda steps: math.floor(steps + 0.5)}
 
 
-def stops(size, length, stride, dilation, padding, axis, rounding):
-    """Return (number of stops, cells before the image) along one axis."""
+def count_windows(size, length, stride, dilation, padding, axis, rounding):
+    """Return (number of windows, padding before the image) along one axis."""
     extent = (length - 1) * dilation + 1
     if padding == "same":
         count = math.ceil(size / stride)
         return count, max((count - 1) * stride + extent - size, 0) // 2
     before, after = (0, 0) if padding == "valid" else padding[axis]
     steps = (size + before + after - extent) / stride
-    return ROUNDED.get(rounding, math.floor)(steps) + 1, before
+    return ROUNDING_FUNCTIONS.get(rounding, math.floor)(steps) + 1, before
 
 
 @cache
-def windows(shape, window_size, strides, padding, dilations=None, rounding=None):
-    """Return the numbers of stops, and for each stop the cells inside the image with their filter cells.
+def find_windows(shape, window_size, strides, padding, dilations=None, rounding=None):
+    """Return the number of windows along each axis, and for each window its (image, filter) element pairs.
 
     The second result maps a stop, such as (row, column), to a list of ((i, j), (y, x)). It is made once for
     all calls with the same arguments, and so nobody changes it.
     """
     dilations = dilations or (1,) * len(shape)
     sides = list(zip(shape, window_size, strides, dilations, strict=True))
-    along = [stops(*side, padding, axis, rounding) for axis, side in enumerate(sides)]
+    along = [count_windows(*side, padding, axis, rounding) for axis, side in enumerate(sides)]
     out = tuple(count for count, _ in along)
     seen = {}
     for stop in np.ndindex(*out):
@@ -52,45 +52,50 @@ def windows(shape, window_size, strides, padding, dilations=None, rounding=None)
     return out, seen
 
 
-def in_order(x, data_format):
-    """Return images with the channels last, whatever the order."""
+def to_channels_last(x, data_format):
+    """Return images with the channels last."""
     return x if data_format.endswith("C") else np.moveaxis(x, 1, -1)
 
 
-def as_asked(x, data_format):
-    """Return images with the channels last in the asked order."""
+def from_channels_last(x, data_format):
+    """Return channels-last images in the given data format."""
     return x if data_format.endswith("C") else np.moveaxis(x, -1, 1)
 
 
-def each(value, count=2):
+def per_axis(value, count=2):
     """Return one number for each spatial axis."""
     return (value,) * count if isinstance(value, int) else tuple(value)
 
 
-def pairs(padding, count=2):
-    """Return (before, after) for each spatial axis, or a word."""
+def padding_pairs(padding, count=2):
+    """Return (before, after) for each spatial axis, or the name of the padding."""
     if isinstance(padding, int):
         return ((padding, padding),) * count
     return padding if isinstance(padding, str) else tuple([tuple(pair) for pair in padding])
 
 
-def slid(image, filter, strides, padding, dilations, rounding):
-    """Return `windows` of images with the channels last and filters of a shape."""
+def windows_of_images(image, filter, strides, padding, dilations, rounding):
+    """Return `find_windows` for channels-last images and filters of a spatial shape."""
     count = image.ndim - 2
-    sliding = each(strides, count), pairs(padding, count), each(dilations, count), rounding
-    return windows(image.shape[1:-1], filter[:count], *sliding)
+    sliding = (
+        per_axis(strides, count),
+        padding_pairs(padding, count),
+        per_axis(dilations, count),
+        rounding,
+    )
+    return find_windows(image.shape[1:-1], filter[:count], *sliding)
 
 
 def convolve(
     x, filter, *, strides=1, padding="valid", data_format="C", dilations=1, dim_rounding_mode=None
 ):
-    x = in_order(x, data_format)
-    out, seen = slid(x, filter.shape, strides, padding, dilations, dim_rounding_mode)
+    x = to_channels_last(x, data_format)
+    out, seen = windows_of_images(x, filter.shape, strides, padding, dilations, dim_rounding_mode)
     y = np.zeros((x.shape[0], *out, filter.shape[-1]))
     for stop, cells in seen.items():
         for cell, place in cells:
             y[:, *stop] += x[:, *place] @ filter[cell]
-    return as_asked(y, data_format)
+    return from_channels_last(y, data_format)
 
 
 def convolve_input_gradient(
@@ -104,19 +109,23 @@ def convolve_input_gradient(
     dilations=1,
     dim_rounding_mode=None,
 ):
-    dy, dx = in_order(dy, data_format), in_order(np.zeros(input_shape), data_format)
-    _, seen = slid(dx, filter.shape, strides, padding, dilations, dim_rounding_mode)
+    dy, dx = to_channels_last(dy, data_format), to_channels_last(np.zeros(input_shape), data_format)
+    _, seen = windows_of_images(dx, filter.shape, strides, padding, dilations, dim_rounding_mode)
     for stop, cells in seen.items():
         for cell, place in cells:
             dx[:, *place] += dy[:, *stop] @ filter[cell].T
-    return as_asked(dx, data_format)
+    return from_channels_last(dx, data_format)
 
 
 def convolve_filter_gradient(
     x, dy, *, filter_shape, strides, padding, data_format="C", dilations=1, dim_rounding_mode=None
 ):
-    x, dy, dw = in_order(x, data_format), in_order(dy, data_format), np.zeros(filter_shape)
-    _, seen = slid(x, filter_shape, strides, padding, dilations, dim_rounding_mode)
+    x, dy, dw = (
+        to_channels_last(x, data_format),
+        to_channels_last(dy, data_format),
+        np.zeros(filter_shape),
+    )
+    _, seen = windows_of_images(x, filter_shape, strides, padding, dilations, dim_rounding_mode)
     for stop, cells in seen.items():
         for cell, place in cells:
             dw[cell] += x[:, *place].T @ dy[:, *stop]
@@ -124,9 +133,9 @@ def convolve_filter_gradient(
 
 
 def pool_windows(x, window_size, strides, padding, rounding, dilations=1):
-    """Return `windows` of images, without those that see nothing because rounding led them beyond."""
-    size = each(window_size, x.ndim - 2)
-    _, seen = slid(x, size, strides or size, padding, dilations, rounding)
+    """Return `find_windows` for pooling, without windows that lie in the padding because of rounding."""
+    size = per_axis(window_size, x.ndim - 2)
+    _, seen = windows_of_images(x, size, strides or size, padding, dilations, rounding)
     seen = {stop: cells for stop, cells in seen.items() if cells}
     return tuple(max(along) + 1 for along in zip(*seen, strict=True)), seen
 
@@ -143,12 +152,12 @@ def pool(
     dim_rounding_mode=None,
 ):
     summary = np.max if pooling_type == "max" else np.mean
-    x = in_order(x, data_format)
+    x = to_channels_last(x, data_format)
     out, seen = pool_windows(x, window_size, strides, padding, dim_rounding_mode, dilations)
     y = np.zeros((x.shape[0], *out, x.shape[-1]))
     for stop, cells in seen.items():
         y[:, *stop] = summary([x[:, *place] for _, place in cells], axis=0)
-    return as_asked(y, data_format)
+    return from_channels_last(y, data_format)
 
 
 max_pool, avg_pool = partial(pool, pooling_type="max"), partial(pool, pooling_type="avg")
@@ -157,7 +166,7 @@ max_pool, avg_pool = partial(pool, pooling_type="max"), partial(pool, pooling_ty
 def max_pool_with_argmax(
     x, *, window_size, strides=None, padding="valid", include_batch_in_index=False
 ):
-    """Return the largest elements, and the places of the first of them in each image, or in all."""
+    """Return the maximum of each window, and the index of the first of them in its image, or in the batch."""
     out, seen = pool_windows(x, window_size, strides, padding, None)
     y = np.zeros((x.shape[0], *out, x.shape[-1]))
     found = np.zeros(y.shape, int)
@@ -171,7 +180,7 @@ def max_pool_with_argmax(
 
 
 def max_pool_gradient(dy, x, y, *, window_size, strides, padding, dim_rounding_mode=None):
-    """Return dy at the first largest element of each window."""
+    """Return dy at the first maximum of each window, added up."""
     dx = np.zeros(x.shape)
     for stop, cells in pool_windows(x, window_size, strides, padding, dim_rounding_mode)[1].items():
         for batch, channel in np.ndindex(x.shape[0], x.shape[-1]):
@@ -182,7 +191,7 @@ def max_pool_gradient(dy, x, y, *, window_size, strides, padding, dim_rounding_m
 
 
 def avg_pool_gradient(dy, x, *, window_size, strides, padding, dim_rounding_mode=None):
-    """Return dy, divided by the size of its window, at each element of the window."""
+    """Return dy divided by the window size, at each element of the window, added up."""
     dx = np.zeros(x.shape)
     for stop, cells in pool_windows(x, window_size, strides, padding, dim_rounding_mode)[1].items():
         for _, place in cells:
@@ -190,7 +199,7 @@ def avg_pool_gradient(dy, x, *, window_size, strides, padding, dim_rounding_mode
     return dx
 
 
-def by_name(kernel):
+def run_kernel_by_name(kernel):
     """Return a function that runs a kernel by its name, with TensorFlow.js's attributes instead of a window."""
     spelled = {"window_size": "filter_size", "padding": "pad"}
 

@@ -7,13 +7,13 @@ from plugrad.tensor.trees import iter_tensors
 from plugrad.types.bits import comparable_bits
 
 
-def numbers(*shape, dtype="float32", seed=0, device="cpu"):
+def random_tensor(*shape, dtype="float32", seed=0, device="cpu"):
     values = np.random.default_rng(seed).normal(size=shape)
     return plugrad.asarray((values * 3).astype(dtype), device=device)
 
 
-def same(function, *args):
-    """Check a function traced and untraced."""
+def assert_same_when_traced(function, *args):
+    """Check that a function returns the same bits traced and untraced."""
     traced = plugrad.jit(function)
     for _ in range(2):
         found, expected = traced(*args), function(*args)
@@ -23,8 +23,8 @@ def same(function, *args):
             assert comparable_bits(x.numpy()) == comparable_bits(y.numpy())
 
 
-def close(function, *args):
-    """Check a function traced and untraced, up to the order of sums."""
+def assert_close_when_traced(function, *args):
+    """Check that a function returns nearly the same numbers traced and untraced; sums may have another order."""
     for x, y in zip(plugrad.jit(function)(*args), function(*args), strict=True):
         scale = np.abs(y.numpy()).max()
         np.testing.assert_allclose(x.numpy(), y.numpy(), rtol=1e-4, atol=1e-5 * scale)

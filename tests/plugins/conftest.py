@@ -19,15 +19,15 @@ from plugrad.discovery.state import state
 from plugrad.registry.transaction import snapshot_registries
 
 
-class Site:
-    """A folder on sys.path where distributions are installed by writing their files."""
+class PluginFolder:
+    """A folder on sys.path into which a test installs distributions by writing their files."""
 
     def __init__(self, folder):
         self.folder = folder
         self.packages = []
 
     def install(self, backend, source=None, **options):
-        """Install a distribution that brings one backend."""
+        """Install a distribution with one backend."""
         self.packages.append(write_backend(self.folder, backend, source, **options))
         self.refresh()
 
@@ -49,21 +49,21 @@ class Site:
         plugrad.plugins(refresh=True)
 
     def imported(self):
-        """Return which of the installed packages have been imported."""
+        """Return the installed packages that have been imported."""
         return [name for name in self.packages if name in sys.modules]
 
 
 @pytest.fixture
-def uncollected():
-    """A test during which nothing in a cycle of references is released."""
+def without_garbage_collection():
+    """Switch the garbage collector off during the test."""
     gc.collect()
     gc.disable()
     yield
     gc.enable()
 
 
-def scan_without_hooks():
-    """Return what is installed but for the hooks of plugrad-distributed, which would answer beside those of a test."""
+def scan_without_distributed_hooks():
+    """Return the installed plugins without the hooks of plugrad-distributed."""
     found = scan_distributions()
     entries = [
         entry
@@ -81,14 +81,14 @@ def site(tmp_path, monkeypatch):
     monkeypatch.setenv("PLUGRAD_BACKEND", "cpu")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "no configuration"))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(listing, "scan_distributions", scan_without_hooks)
+    monkeypatch.setattr(listing, "scan_distributions", scan_without_distributed_hooks)
     plugrad.config.reset()
     monkeypatch.syspath_prepend(str(tmp_path))
     plugrad.plugins(refresh=True)
     open_installed()
     before = loading.opened_backends()
     restore = snapshot_registries()
-    site = Site(tmp_path)
+    site = PluginFolder(tmp_path)
     yield site
     monkeypatch.undo()
     plugrad.config.reset()
@@ -109,8 +109,8 @@ def site(tmp_path, monkeypatch):
     plugrad.plugins(refresh=True)
 
 
-def remember_outcomes(run, folder):
-    """Return `plugrad.cli.jobs.run_jobs` that asks no new process twice for the same, as long as nothing changes.
+def cache_job_outcomes(run, folder):
+    """Return a replacement of `plugrad.cli.jobs.run_jobs` that runs each job once as long as nothing changes.
 
     A new process knows of this one no more than its path, the environment and what is installed.
     """
@@ -133,11 +133,11 @@ def remember_outcomes(run, folder):
 
 
 @pytest.fixture
-def command(site, capsys, monkeypatch):
-    """Run a command of ``plugrad`` in this process; return its exit status and what it printed."""
+def run_cli(site, capsys, monkeypatch):
+    """A function that runs a ``plugrad`` command in this process, and returns the exit status and the output."""
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setattr(jobs, "run_jobs", remember_outcomes(jobs.run_jobs, site.folder))
+    monkeypatch.setattr(jobs, "run_jobs", cache_job_outcomes(jobs.run_jobs, site.folder))
 
     def run(*arguments):
         try:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MANIFEST = 'api = "1.0"\npriority = 5\nsummary = "a toy"\ndevices = ["0"]\ndtypes = ["float32"]\n'
-BACKEND = """
+BACKEND_TEMPLATE = """
     import numpy as np
     from plugrad.extend import Backend, DeviceInfo, KernelTable, Memory, Probe, float32, int32
     from plugrad.kernels import binary, unary
@@ -64,8 +64,8 @@ BACKEND = """
 def backend_source(
     name: str, *, probe: str = "pass", implementation: str = "np.exp", returned: str = "Toy()"
 ) -> str:
-    """Return the source of a backend that works unless it is told otherwise."""
-    return textwrap.dedent(BACKEND).format(
+    """Return the source of a backend that works, apart from what the arguments replace."""
+    return textwrap.dedent(BACKEND_TEMPLATE).format(
         name=name, probe=probe, implementation=implementation, returned=returned
     )
 
@@ -115,8 +115,8 @@ def write_backend(
     return package
 
 
-class Hostile(NamedTuple):
-    """A plugin that misbehaves: how it is listed, and what becomes of whoever uses it."""
+class HostilePlugin(NamedTuple):
+    """A plugin that fails: its listed status, and the error that its users get."""
 
     source: str | None = None
     manifest: str | None = MANIFEST
@@ -126,45 +126,47 @@ class Hostile(NamedTuple):
     message: str = ""
 
 
-HOSTILE = {
-    "import_error": Hostile(
+HOSTILE_PLUGINS = {
+    "import_error": HostilePlugin(
         "import a_library_that_is_not_there",
         message="No module named 'a_library_that_is_not_there'",
     ),
-    "exits": Hostile("raise SystemExit(3)", message="SystemExit: 3"),
-    "segfault": Hostile("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)", error=None),
-    "hang": Hostile("import time\ntime.sleep(3600)", error=None),
-    "malformed": Hostile(
+    "exits": HostilePlugin("raise SystemExit(3)", message="SystemExit: 3"),
+    "segfault": HostilePlugin(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)", error=None
+    ),
+    "hang": HostilePlugin("import time\ntime.sleep(3600)", error=None),
+    "malformed": HostilePlugin(
         manifest='api = "1.0"\npriority = "high"\n',
         status="failed",
         message="plugrad-backend.toml: priority = 'high' must be an integer",
     ),
-    "no_manifest": Hostile(
+    "no_manifest": HostilePlugin(
         manifest=None, status="failed", message="does not have plugrad-backend.toml next to"
     ),
-    "future": Hostile(
+    "future": HostilePlugin(
         manifest='api = "2.0"\nquantum = true\n',
         status="incompatible",
         message="it needs plugin API 2.0 .* pip install --upgrade plugrad-core",
     ),
-    "duplicate": Hostile(
+    "duplicate": HostilePlugin(
         status="conflict",
         error=PluginConflict,
         message="choose 'acme-duplicate::duplicate' or 'other-duplicate::duplicate'",
     ),
-    "wrong_kernel": Hostile(
+    "wrong_kernel": HostilePlugin(
         backend_source("wrong_kernel", implementation="lambda: None"),
         message="Exp on 'wrong_kernel': .* takes 0 positional parameters",
     ),
-    "bad_probe": Hostile(
+    "bad_probe": HostilePlugin(
         backend_source("bad_probe", probe="raise OSError('bus error')"),
         message="OSError: bus error",
     ),
 }
 
 
-def install_hostile(folder: Path) -> None:
-    """Install all ten."""
-    for name, hostile in HOSTILE.items():
+def install_hostile_plugins(folder: Path) -> None:
+    """Install all hostile plugins."""
+    for name, hostile in HOSTILE_PLUGINS.items():
         write_backend(folder, name, hostile.source, manifest=hostile.manifest)
     write_backend(folder, "duplicate", distribution="other-duplicate")

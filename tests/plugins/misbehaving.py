@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-EVERYTHING = """
+REGISTER_EVERYTHING_SOURCE = """
     import plugrad
     from plugrad.extend import GradientConfig, KernelConfig, Spec, kernel, register_gradient, register_kernel
     from plugrad.kernels import unary
@@ -38,13 +38,13 @@ EVERYTHING = """
 """The source that registers something of each kind, so that something can be left."""
 
 
-class Misbehaving(NamedTuple):
-    """A plugin that misbehaves: how, and what the error or the warning says."""
+class MisbehavingPlugin(NamedTuple):
+    """A plugin that misbehaves, and the message of the error or warning."""
 
     body: str = ""
     """What follows the source of a backend that works, `Toy`, and of `register_everything`."""
     message: str = ""
-    provoke: str = "use"
+    provoke: str = "use_backend"
     """What a program does with it: a function of the test module."""
     doctor: str = ""
     """What the doctor says, if that is something else."""
@@ -54,14 +54,18 @@ class Misbehaving(NamedTuple):
     """Changes the folder of the package."""
 
 
-def toy(methods: str, message: str, provoke: str = "use", doctor: str = "") -> Misbehaving:
-    """Return a backend with other methods."""
+def toy_with_methods(
+    methods: str, message: str, provoke: str = "use_backend", doctor: str = ""
+) -> MisbehavingPlugin:
+    """Return a toy backend with some methods replaced."""
     body = "class Bad(Toy):\n" + textwrap.indent(textwrap.dedent(methods), "    ")
-    return Misbehaving(f"{body}\ndef backend():\n    return Bad()\n", message, provoke, doctor)
+    return MisbehavingPlugin(
+        f"{body}\ndef backend():\n    return Bad()\n", message, provoke, doctor
+    )
 
 
-def computing(function: str, message: str, provoke: str = "compute") -> Misbehaving:
-    """Return a backend with another implementation of Exp."""
+def toy_with_exp(function: str, message: str, provoke: str = "compute_values") -> MisbehavingPlugin:
+    """Return a toy backend with another implementation of Exp."""
     methods = f"""
         def open(self, device):
             return [
@@ -69,30 +73,30 @@ def computing(function: str, message: str, provoke: str = "compute") -> Misbehav
                 for c in super().open(device)
             ]
     """
-    return toy(methods, message, provoke)
+    return toy_with_methods(methods, message, provoke)
 
 
-def said(content: str | bytes, message: str) -> Misbehaving:
-    """Return a plugin with another manifest."""
+def toy_with_manifest(content: str | bytes, message: str) -> MisbehavingPlugin:
+    """Return a toy backend with another manifest."""
 
     def prepare(package: Path) -> None:
         data = content.encode() if isinstance(content, str) else content
         (package / "plugrad-backend.toml").write_bytes(data)
 
-    return Misbehaving("", message, prepare=prepare)
+    return MisbehavingPlugin("", message, prepare=prepare)
 
 
-def instead(make: Callable[[Path], object], message: str) -> Misbehaving:
-    """Return a plugin with something else in the place of its manifest."""
+def toy_without_manifest_file(make: Callable[[Path], object], message: str) -> MisbehavingPlugin:
+    """Return a toy backend with something else in place of its manifest file."""
 
     def prepare(package: Path) -> None:
         (package / "plugrad-backend.toml").unlink()
         make(package / "plugrad-backend.toml")
 
-    return Misbehaving("", message, prepare=prepare)
+    return MisbehavingPlugin("", message, prepare=prepare)
 
 
-IMPORTS = {
+FAILING_IMPORTS = {
     "import_raises": ("raise OSError('no chip')", "OSError: no chip"),
     "import_exits": ("raise SystemExit(3)", "SystemExit: 3"),
     "import_is_cancelled": (
@@ -106,44 +110,46 @@ IMPORTS = {
     ),
     "import_says_too_much": ("raise OSError('x' * 100_000)", "OSError: x{2000}…"),
 }
-MISBEHAVING: dict[str, Misbehaving] = {
+MISBEHAVING_PLUGINS: dict[str, MisbehavingPlugin] = {
     **{
-        name: Misbehaving(f"register_everything()\n{code}", message)
-        for name, (code, message) in IMPORTS.items()
+        name: MisbehavingPlugin(f"register_everything()\n{code}", message)
+        for name, (code, message) in FAILING_IMPORTS.items()
     },
     # --- a backend until it is open
-    "factory_returns_none": Misbehaving(
+    "factory_returns_none": MisbehavingPlugin(
         "def backend():\n    register_everything()", "returned NoneType, not a plugrad Backend"
     ),
-    "probe_raises": toy(
+    "probe_raises": toy_with_methods(
         "def probe(self):\n    register_everything()\n    1 / 0", "ZeroDivisionError"
     ),
-    "probe_returns_none": toy(
+    "probe_returns_none": toy_with_methods(
         "def probe(self):\n    register_everything()",
         r"probe\(\) returned None, which is not a plugrad Probe",
     ),
-    "probe_returns_no_devices": toy(
+    "probe_returns_no_devices": toy_with_methods(
         "def probe(self):\n    return Probe(ok=True, devices=[3])",
         r"probe\(\) returned devices=\[3\], which must be DeviceInfo",
     ),
-    "open_raises": toy(
+    "open_raises": toy_with_methods(
         "def open(self, device):\n    register_everything()\n    raise KeyError('x')",
         "KeyError: 'x'",
     ),
-    "open_returns_none": toy("def open(self, device):\n    register_everything()", "TypeError"),
-    "open_returns_numbers": toy(
+    "open_returns_none": toy_with_methods(
+        "def open(self, device):\n    register_everything()", "TypeError"
+    ),
+    "open_returns_numbers": toy_with_methods(
         "def open(self, device):\n    return [*super().open(device), 3]",
         r"open\(\) returned 3 among its kernels",
     ),
-    "open_brings_kernels_of_cpu": toy(
+    "open_brings_kernels_of_cpu": toy_with_methods(
         "def open(self, device):\n"
         "    return [c._replace(backend_name='cpu') for c in super().open(device)]",
         r"open\(\) returned kernel 'Add' for backend 'cpu'; a backend brings the kernels of its own",
     ),
-    "open_opens_itself": toy(
+    "open_opens_itself": toy_with_methods(
         "def open(self, device):\n    plugrad.use(self.name)", "RecursionError|cannot start"
     ),
-    "setup_exits": toy(
+    "setup_exits": toy_with_methods(
         """
         def open(self, device):
             def setup(backend):
@@ -153,93 +159,99 @@ MISBEHAVING: dict[str, Misbehaving] = {
         """,
         "SystemExit: 3",
     ),
-    "dtypes_returns_none": toy(
+    "dtypes_returns_none": toy_with_methods(
         "def dtypes(self):\n    return None", r"dtypes\(\) returned None, which must be a set"
     ),
-    "device_is_a_number": toy(
+    "device_is_a_number": toy_with_methods(
         "def open(self, device):\n    table = super().open(device)\n    self.device = 3\n    return table",
         r"open\(\) set device to 3, which must be a string",
     ),
-    "limit_raises": toy(
+    "limit_raises": toy_with_methods(
         "def set_memory_limit(self, limit):\n    raise OSError('no limit')", "OSError: no limit"
     ),
     # --- a backend that is open
-    "memory_raises": toy(
+    "memory_raises": toy_with_methods(
         "def memory(self):\n    1 / 0",
         r"memory\(\) of backend .* failed: ZeroDivisionError",
-        "count",
+        "count_memory",
         "while it is asked for its memory: ZeroDivisionError",
     ),
-    "memory_returns_none": toy(
-        "def memory(self):\n    pass", r"memory\(\) .*returned None", "count"
+    "memory_returns_none": toy_with_methods(
+        "def memory(self):\n    pass", r"memory\(\) .*returned None", "count_memory"
     ),
-    "memory_is_negative": toy(
-        "def memory(self):\n    return Memory(0, -1, 0)", "integers from 0 to", "count"
+    "memory_is_negative": toy_with_methods(
+        "def memory(self):\n    return Memory(0, -1, 0)", "integers from 0 to", "count_memory"
     ),
-    "memory_is_endless": toy(
-        "def memory(self):\n    return Memory(0, 10**30, 0)", "integers from 0 to", "count"
+    "memory_is_endless": toy_with_methods(
+        "def memory(self):\n    return Memory(0, 10**30, 0)", "integers from 0 to", "count_memory"
     ),
-    "close_raises": toy(
+    "close_raises": toy_with_methods(
         "def close(self):\n    raise SystemExit(3)",
         "failed while it was closed, and is not used any more: SystemExit: 3",
-        "close",
+        "close_device",
     ),
-    "reading_raises": toy(
+    "reading_raises": toy_with_methods(
         "def to_numpy(self, array):\n    raise OSError('bus error')",
         r"to_numpy\(\) of backend .* failed: OSError: bus error",
-        "read",
+        "read_values",
     ),
-    "reading_gives_none": toy("def to_numpy(self, array):\n    pass", r"to_numpy\(\)", "read"),
-    "reading_gives_a_list": toy(
-        "def to_numpy(self, array):\n    return [1.0]", r"to_numpy\(\)", "read"
+    "reading_gives_none": toy_with_methods(
+        "def to_numpy(self, array):\n    pass", r"to_numpy\(\)", "read_values"
     ),
-    "reading_gives_another_shape": toy(
+    "reading_gives_a_list": toy_with_methods(
+        "def to_numpy(self, array):\n    return [1.0]", r"to_numpy\(\)", "read_values"
+    ),
+    "reading_gives_another_shape": toy_with_methods(
         "def to_numpy(self, array):\n    return np.zeros((5, 5))",
         r"(?s)to_numpy\(\) .* it must return an array of shape \(\d+",
-        "read",
+        "read_values",
     ),
-    "storing_raises": toy("def from_numpy(self, array):\n    1 / 0", r"from_numpy\(\)", "store"),
-    "storing_gives_none": toy("def from_numpy(self, array):\n    pass", r"from_numpy\(\)", "store"),
-    "storing_gives_another_shape": toy(
+    "storing_raises": toy_with_methods(
+        "def from_numpy(self, array):\n    1 / 0", r"from_numpy\(\)", "store_values"
+    ),
+    "storing_gives_none": toy_with_methods(
+        "def from_numpy(self, array):\n    pass", r"from_numpy\(\)", "store_values"
+    ),
+    "storing_gives_another_shape": toy_with_methods(
         "def from_numpy(self, array):\n    return np.zeros((5, 5))",
         r"(?s)from_numpy\(\) .* it must return an array of shape \(\d+",
-        "store",
+        "store_values",
     ),
-    "storing_gives_another_dtype": toy(
+    "storing_gives_another_dtype": toy_with_methods(
         "def from_numpy(self, array):\n    return array.astype('float64')",
         r"(?s)from_numpy\(\) .* it must return an array of shape \([\d, ]*\) and dtype float32",
-        "store",
+        "store_values",
     ),
-    "storing_gives_a_list": toy(
+    "storing_gives_a_list": toy_with_methods(
         "def from_numpy(self, array):\n    return array.tolist()",
         r"(?s)from_numpy\(\) .*returned .*; it must return an array of shape",
-        "store",
+        "store_values",
     ),
-    "reading_gives_another_dtype": toy(
+    "reading_gives_another_dtype": toy_with_methods(
         "def to_numpy(self, array):\n    return array.astype('float64')",
         r"(?s)to_numpy\(\) .* it must return an array of shape \([\d, ]*\) and dtype float32",
-        "read",
+        "read_values",
     ),
-    "opening_gives_no_kernels": toy(
+    "opening_gives_no_kernels": toy_with_methods(
         "def open(self, device):\n    self.device = '0'",
         r"open\(\) returned None; it must return its kernels",
     ),
-    "storing_no_dtype": toy(
+    "storing_no_dtype": toy_with_methods(
         "def dtypes(self):\n    return frozenset()", r"dtypes\(\) returned frozenset\(\)"
     ),
     # --- kernels
-    "kernel_raises": computing("lambda x: 1 / 0", "failed on inputs .*ZeroDivisionError"),
-    "kernel_returns_none": computing("lambda x: None", "returned a NoneType"),
-    "kernel_returns_a_number": computing("lambda x: 3", "returned a int"),
-    "kernel_returns_a_tensor": computing(
+    "kernel_raises": toy_with_exp("lambda x: 1 / 0", "failed on inputs .*ZeroDivisionError"),
+    "kernel_returns_none": toy_with_exp("lambda x: None", "returned a NoneType"),
+    "kernel_returns_a_number": toy_with_exp("lambda x: 3", "returned a int"),
+    "kernel_returns_a_tensor": toy_with_exp(
         "lambda x: plugrad.zeros(x.shape, device='cpu')", "returned a Tensor"
     ),
-    "kernel_returns_a_list": computing("lambda x: [x, x]", "returned a list"),
+    "kernel_returns_a_list": toy_with_exp("lambda x: [x, x]", "returned a list"),
     # --- hooks and packs
-    "hooks_raise": Misbehaving(
+    "hooks_raise": MisbehavingPlugin(
         "register_everything()\n1 / 0", "ZeroDivisionError", "call_hooks", kind="plugins"
     ),
-    "hooks_bring_half_a_gradient": Misbehaving(
+    "hooks_bring_half_a_gradient": MisbehavingPlugin(
         "@plugrad.hookimpl\n"
         "def plugrad_register_gradients():\n"
         "    yield GradientConfig('Exp', lambda dy, saved, attrs: {})\n"
@@ -248,7 +260,7 @@ MISBEHAVING: dict[str, Misbehaving] = {
         "call_hooks",
         kind="plugins",
     ),
-    "hooks_replace_a_gradient": Misbehaving(
+    "hooks_replace_a_gradient": MisbehavingPlugin(
         "@plugrad.hookimpl\n"
         "def plugrad_register_gradients():\n"
         "    return [GradientConfig('Exp', lambda dy, saved, attrs: {'x': dy})]",
@@ -257,48 +269,58 @@ MISBEHAVING: dict[str, Misbehaving] = {
         "replaces what others have registered: gradient Exp",
         kind="plugins",
     ),
-    "ops_raise": Misbehaving(
-        "register_everything()\nraise SystemExit(3)", "SystemExit: 3", "load_ops", kind="ops"
+    "ops_raise": MisbehavingPlugin(
+        "register_everything()\nraise SystemExit(3)", "SystemExit: 3", "load_op_pack", kind="ops"
     ),
-    "ops_replace_a_kernel": Misbehaving(
+    "ops_replace_a_kernel": MisbehavingPlugin(
         "register_kernel(KernelConfig('Exp', 'cpu', lambda x: x), replace=True)",
         "replaces kernel Exp of backend 'cpu'",
-        "load_ops_anyway",
+        "load_op_pack_with_warning",
         "replaces what others have registered: kernel Exp of backend 'cpu'",
         kind="ops",
     ),
     # --- manifests
-    "manifest_is_huge": said(f"{MANIFEST}# {'x' * 2**20}", "it is larger than 64 KiB"),
-    "manifest_has_endless_keys": said(".".join("a" * 30_000) + " = 1", "more than 64 dots"),
-    "manifest_is_deep": said(f"a = {'[' * 30_000}", "nested too deeply"),
-    "manifest_is_binary": said(bytes(range(256)), "plugrad-backend.toml: "),
-    "manifest_is_utf16": said(MANIFEST.encode("utf-16"), "'utf-8' codec can't decode"),
-    "manifest_has_an_endless_integer": said(
+    "manifest_is_huge": toy_with_manifest(f"{MANIFEST}# {'x' * 2**20}", "it is larger than 64 KiB"),
+    "manifest_has_endless_keys": toy_with_manifest(
+        ".".join("a" * 30_000) + " = 1", "more than 64 dots"
+    ),
+    "manifest_is_deep": toy_with_manifest(f"a = {'[' * 30_000}", "nested too deeply"),
+    "manifest_is_binary": toy_with_manifest(bytes(range(256)), "plugrad-backend.toml: "),
+    "manifest_is_utf16": toy_with_manifest(MANIFEST.encode("utf-16"), "'utf-8' codec can't decode"),
+    "manifest_has_an_endless_integer": toy_with_manifest(
         f'api = "1.0"\npriority = 0x{"f" * 30_000}', "priority = .* must be an integer"
     ),
-    "manifest_has_endless_digits": said(f"priority = {'9' * 30_000}", "30000 digits"),
-    "manifest_has_lists_for_types": said(
+    "manifest_has_endless_digits": toy_with_manifest(f"priority = {'9' * 30_000}", "30000 digits"),
+    "manifest_has_lists_for_types": toy_with_manifest(
         'api = "1.0"\n[options.threads]\ntype = []\nsummary = "x"', "options = .* must be a table"
     ),
-    "manifest_is_missing": instead(lambda path: None, "does not have plugrad-backend.toml"),
-    "manifest_is_a_folder": instead(lambda path: path.mkdir(), "plugrad-backend.toml: "),
-    "manifest_is_a_loop": instead(lambda path: path.symlink_to(path), "plugrad-backend.toml: "),
-    "manifest_is_a_device": instead(
+    "manifest_is_missing": toy_without_manifest_file(
+        lambda path: None, "does not have plugrad-backend.toml"
+    ),
+    "manifest_is_a_folder": toy_without_manifest_file(
+        lambda path: path.mkdir(), "plugrad-backend.toml: "
+    ),
+    "manifest_is_a_loop": toy_without_manifest_file(
+        lambda path: path.symlink_to(path), "plugrad-backend.toml: "
+    ),
+    "manifest_is_a_device": toy_without_manifest_file(
         lambda path: path.symlink_to("/dev/zero"), "it is not a regular file"
     ),
 }
 if hasattr(os, "mkfifo"):
-    MISBEHAVING["manifest_is_a_pipe"] = instead(os.mkfifo, "it is not a regular file")
+    MISBEHAVING_PLUGINS["manifest_is_a_pipe"] = toy_without_manifest_file(
+        os.mkfifo, "it is not a regular file"
+    )
 
 
 def install_misbehaving(folder: Path, name: str) -> str:
-    """Install one of them, and return the name of its package."""
-    plugin = MISBEHAVING[name]
+    """Install one of the misbehaving plugins; return the name of its package."""
+    plugin = MISBEHAVING_PLUGINS[name]
     package = f"acme_{name}"
     target = f"{package}:backend" if plugin.kind == "backends" else package
     files = {
         f"{package}/__init__.py": backend_source(name)
-        + textwrap.dedent(EVERYTHING)
+        + textwrap.dedent(REGISTER_EVERYTHING_SOURCE)
         + plugin.body
         + "\n"
     }

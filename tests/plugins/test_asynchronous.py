@@ -47,7 +47,7 @@ def test_a_tensor_may_be_disposed_while_its_values_are_awaited(backend):
 
 
 def test_other_tasks_run_while_the_values_are_computed(backend, monkeypatch):
-    """The values are those of a backend that takes until another task lets it go on."""
+    """The backend returns values only after another task has run."""
     go_on = threading.Event()
 
     async def work():

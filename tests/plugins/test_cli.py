@@ -11,32 +11,32 @@ from pathlib import Path
 import pytest
 
 from plugins.hostile import write_backend
-from plugins.running import DOOR, environment, in_new_process
+from plugins.running import COMMAND_PROGRAM, clean_environment, run_command_in_new_process
 from plugrad.cli import COMMAND_SUMMARIES, layout
 
 # --- the whole -----------------------------------------------------------------------------------
 
 
-def test_without_a_command_it_explains_itself(command):
-    status, printed, _ = command()
+def test_without_a_command_it_explains_itself(run_cli):
+    status, printed, _ = run_cli()
     assert status == 0
     assert all(f"    {name} " in printed for name in COMMAND_SUMMARIES)
     assert "exit status:" in printed
 
 
 @pytest.mark.parametrize("name", COMMAND_SUMMARIES)
-def test_every_command_explains_itself_and_its_exit_statuses(command, name):
-    status, printed, _ = command(name, "--help")
+def test_every_command_explains_itself_and_its_exit_statuses(run_cli, name):
+    status, printed, _ = run_cli(name, "--help")
     assert status == 0
     assert printed.startswith(f"usage: plugrad {name} ")
     assert "exit status:" in printed
     assert "--json" in printed
 
 
-def test_version(command):
+def test_version(run_cli):
     from importlib_metadata import version
 
-    assert command("--version") == (0, f"plugrad {version('plugrad-core')}\n", "")
+    assert run_cli("--version") == (0, f"plugrad {version('plugrad-core')}\n", "")
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def test_version(command):
         ("new-ops a --license MITT", "Apache-2.0, MIT, BSD-3-Clause (did you mean 'MIT'?)"),
     ],
 )
-def test_wrong_words_are_misuse_and_get_a_suggestion(command, words, message):
-    status, printed, error = command(*words.split())
+def test_wrong_words_are_misuse_and_get_a_suggestion(run_cli, words, message):
+    status, printed, error = run_cli(*words.split())
     assert (status, printed) == (2, "")
     assert message in error
 
@@ -71,7 +71,7 @@ def test_reader_that_stops_early_is_no_error(site):
 
 
 def test_terminal_without_unicode_gets_codes(site):
-    done = in_new_process("config", "--explain", PYTHONIOENCODING="ascii")
+    done = run_command_in_new_process("config", "--explain", PYTHONIOENCODING="ascii")
     assert done.returncode == 0
     assert "x.to(\\u2026)" in done.stdout
 
@@ -80,9 +80,9 @@ def test_terminal_without_unicode_gets_codes(site):
 @pytest.mark.parametrize(
     "name", ["", "kernels --help", "list", "config --explain", "devices cpu", "info cpu"]
 )
-def test_lines_fit_the_terminal(command, monkeypatch, width, name):
+def test_lines_fit_the_terminal(run_cli, monkeypatch, width, name):
     monkeypatch.setenv("COLUMNS", str(width))
-    _, printed, _ = command(*name.split())
+    _, printed, _ = run_cli(*name.split())
     assert printed
     for line in printed.splitlines():
         has_long_word = max(map(len, line.split()), default=0) > width - 20  # such as a path
@@ -99,7 +99,7 @@ def test_columns_line_up(capsys, monkeypatch):
     )
 
 
-def test_names_are_never_split(command, capsys, monkeypatch):
+def test_names_are_never_split(run_cli, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     names = ["acme-" + "x" * 30, "acme_" + "y" * 30, "/a/path/" + "z" * 80]
     layout.print_table(("NAME", "FROM", "TEXT"), [(*names,), ("a b", "c", "d " * 40)])
@@ -108,7 +108,7 @@ def test_names_are_never_split(command, capsys, monkeypatch):
     assert {line.find("d") for line in lines[2:]} == {lines[0].index("TEXT")}
     for width in range(60, 90):
         monkeypatch.setenv("COLUMNS", str(width))
-        assert "plugrad-xfail.toml" in command("conformance", "--help")[1]
+        assert "plugrad-xfail.toml" in run_cli("conformance", "--help")[1]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_colour_is_for_terminals(capsys, monkeypatch, variables, is_terminal, is
 
 def test_real_terminal_gets_colour():
     parent, child = pty.openpty()
-    environment_ = environment(TERM="xterm", NO_COLOR="", FORCE_COLOR="")
+    environment_ = clean_environment(TERM="xterm", NO_COLOR="", FORCE_COLOR="")
     done = subprocess.run(
         [sys.executable, "-m", "plugrad", "config"], stdout=child, env=environment_, check=True
     )
@@ -165,24 +165,24 @@ def test_script_is_the_door():
 def test_listing_imports_neither_numpy_nor_a_plugin(site, arguments):
     write_backend(site.folder, "exits", "raise SystemExit(3)")
     program = (
-        f"{DOOR.replace('sys.exit(main())', 'main()')}\n"
+        f"{COMMAND_PROGRAM.replace('sys.exit(main())', 'main()')}\n"
         "print([m for m in ('numpy', 'pluggy', 'wgpu', 'wasmtime', 'plugrad.ops', 'plugrad_cpu', 'acme_exits')"
         " if m in sys.modules])"
     )
-    done = in_new_process(*arguments, program=program, folder=site.folder)
+    done = run_command_in_new_process(*arguments, program=program, folder=site.folder)
     assert done.stderr == ""
     assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_page_runs_when_a_plugin_needs_it(site):
-    site.install_pack("plugins", "late", SAYS)
-    done = in_new_process("acme", folder=site.folder)
+    site.install_pack("plugins", "late", COMMAND_SOURCE)
+    done = run_command_in_new_process("acme", folder=site.folder)
     assert (done.returncode, done.stdout, done.stderr) == (3, "tensor([4.], dtype=float32)\n", "")
 
 
 # --- commands of plugins --------------------------------------------------------------------------
 
-SAYS = """
+COMMAND_SOURCE = """
     import plugrad
 
     def say(arguments):
@@ -198,27 +198,27 @@ SAYS = """
 """
 
 
-def test_plugin_brings_a_command(command, site):
-    site.install_pack("plugins", "says", SAYS)
-    assert "double a number" in command("--help")[1]
-    assert command("acme") == (3, "tensor([4.], dtype=float32)\n", "")
-    assert command("acme", "--number", "5")[1] == "tensor([10.], dtype=float32)\n"
+def test_plugin_brings_a_command(run_cli, site):
+    site.install_pack("plugins", "says", COMMAND_SOURCE)
+    assert "double a number" in run_cli("--help")[1]
+    assert run_cli("acme") == (3, "tensor([4.], dtype=float32)\n", "")
+    assert run_cli("acme", "--number", "5")[1] == "tensor([10.], dtype=float32)\n"
 
 
-def test_commands_of_ones_own_run_no_plugin(command, site):
-    site.install_pack("plugins", "says", SAYS)
-    assert command("list")[0] == 0
+def test_commands_of_ones_own_run_no_plugin(run_cli, site):
+    site.install_pack("plugins", "says", COMMAND_SOURCE)
+    assert run_cli("list")[0] == 0
     assert site.imported() == []
 
 
-DECLARED = """
+COMMAND_MANIFEST = """
     api = "1.0"
 
     [commands.double]
     summary = "double a number"
     module = "acme_more.command"
 """
-DOUBLE = """
+DOUBLE_COMMAND_SOURCE = """
     def add_arguments(parser):
         parser.add_argument("number", type=float)
 
@@ -229,33 +229,35 @@ DOUBLE = """
 
 
 @pytest.fixture
-def declared(site):
+def install_double_command(site):
     def install(source):
-        files = {"plugrad-plugin.toml": DECLARED, "command.py": source}
+        files = {"plugrad-plugin.toml": COMMAND_MANIFEST, "command.py": source}
         files = {f"acme_more/{name}": textwrap.dedent(text) for name, text in files.items()}
         site.install_pack("ops", "more", "", files=files)
 
     return install
 
 
-def test_manifest_declares_a_command_and_help_imports_no_pack(command, site, declared):
-    declared(DOUBLE)
-    assert "double a number" in command("--help")[1]
+def test_manifest_declares_a_command_and_help_imports_no_pack(
+    run_cli, site, install_double_command
+):
+    install_double_command(DOUBLE_COMMAND_SOURCE)
+    assert "double a number" in run_cli("--help")[1]
     assert site.imported() == []
-    assert command("double", "4") == (1, "8.0\n", "")
-    status, _, said = command("double")
+    assert run_cli("double", "4") == (1, "8.0\n", "")
+    status, _, said = run_cli("double")
     assert (status, "required: number" in said) == (2, True)
-    assert "unknown argument" in command("double", "4", "--more")[2]
+    assert "unknown argument" in run_cli("double", "4", "--more")[2]
 
 
-def test_command_that_cannot_be_imported_names_its_plugin(command, declared):
-    declared("import nothing_of_this_name")
-    status, _, said = command("double")
+def test_command_that_cannot_be_imported_names_its_plugin(run_cli, install_double_command):
+    install_double_command("import nothing_of_this_name")
+    status, _, said = run_cli("double")
     assert status == 2
     assert "(acme-more 1.2) cannot run 'double': ModuleNotFoundError" in said
 
 
-def test_plugin_that_cannot_be_loaded_leaves_the_help_alone(command, site):
+def test_plugin_that_cannot_be_loaded_leaves_the_help_alone(run_cli, site):
     site.install_pack("plugins", "broken", "raise SystemExit(9)")
     with pytest.warns(RuntimeWarning, match="broken"):
-        assert command("--help")[0] == 0
+        assert run_cli("--help")[0] == 0

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from plugins.kit import own_run
+from plugins.kit import run_pytest
 
 pytestmark = pytest.mark.long
 
-SINGLE = """
+FLOAT32_BACKENDS_SOURCE = """
 import plugrad
 from plugrad.extend import KERNELS, KernelTable
 from plugrad_cpu.device import Cpu
@@ -41,29 +41,29 @@ class Lacking(Program):
 for backend in (Single, Program, Lacking):
     plugrad.register_backend(backend.name, backend)
 """
-MEANT = {"Exp", "Svd", "Select", "RFFT", "Relu", "BitwiseAnd", "ArgMax"}
+TESTED_KERNELS = {"Exp", "Svd", "Select", "RFFT", "Relu", "BitwiseAnd", "ArgMax"}
 
 
 @pytest.fixture(scope="module")
-def single(tmp_path_factory):
-    """The repository of the author of three backends that store float32, two of them also int32 and bool."""
+def float32_project(tmp_path_factory):
+    """The repository of three backends that store float32, two of them also int32 and bool."""
     folder = tmp_path_factory.mktemp("single")
-    (folder / "conftest.py").write_text(SINGLE)
+    (folder / "conftest.py").write_text(FLOAT32_BACKENDS_SOURCE)
     (folder / "test_conformance.py").write_text("from plugrad.testing.suite import *\n")
     (folder / "pytest.ini").write_text("[pytest]\n")
     return folder
 
 
-def run_on_single(folder, backends, *arguments):
-    words = " or ".join((*(f"{kernel}." for kernel in MEANT), "x["))
-    code, printed, _ = own_run(folder, f"--plugrad-backend={backends}", "-k", words, *arguments)
+def run_kit_on_float32(folder, backends, *arguments):
+    words = " or ".join((*(f"{kernel}." for kernel in TESTED_KERNELS), "x["))
+    code, printed, _ = run_pytest(folder, f"--plugrad-backend={backends}", "-k", words, *arguments)
     report = json.loads((folder / "report.json").read_text("utf-8"))
     return code, printed, report["backends"]
 
 
-def test_level_float32_needs_every_kernel_of_programs_in_float32(single):
-    code, printed, found = run_on_single(
-        single, "single,program,lacking", "--plugrad-level=float32"
+def test_level_float32_needs_every_kernel_of_programs_in_float32(float32_project):
+    code, printed, found = run_kit_on_float32(
+        float32_project, "single,program,lacking", "--plugrad-level=float32"
     )
     assert code == 1, printed
     assert {name: list(about["failures"]) for name, about in found.items()} == {
@@ -73,7 +73,8 @@ def test_level_float32_needs_every_kernel_of_programs_in_float32(single):
     }
     assert "lacking does not implement Exp" in found["lacking"]["failures"]["float32/Exp.1"]
     passed = {
-        name: MEANT & {kernel for kernel, counts in about["kernels"].items() if counts["passed"]}
+        name: TESTED_KERNELS
+        & {kernel for kernel, counts in about["kernels"].items() if counts["passed"]}
         for name, about in found.items()
     }
     assert passed["single"] == {"Exp", "Svd", "Relu"}
@@ -82,8 +83,8 @@ def test_level_float32_needs_every_kernel_of_programs_in_float32(single):
     assert found["program"]["skips"]["RFFT needs complex64"] >= 1
 
 
-def test_what_a_test_needs_beside_the_kernel_is_no_claim(single):
-    code, printed, found = run_on_single(single, "single")
+def test_what_a_test_needs_beside_the_kernel_is_no_claim(float32_project):
+    code, printed, found = run_kit_on_float32(float32_project, "single")
     assert code == 0, printed
     skips = found["single"]["skips"]
     for dtype in ("int32", "bool", "complex64"):

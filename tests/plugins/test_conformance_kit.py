@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugins.kit import conformance, own_run, run
+from plugins.kit import run_conformance_kit, run_outside_repository, run_pytest
 from plugrad.extend import KERNELS
 from plugrad.testing import edges, report as reports, tables
 from plugrad.testing.checks import check_values, is_differentiable
@@ -16,7 +16,7 @@ from plugrad.testing.tables import rows
 from plugrad.testing.xfail import XfailEntries
 from plugrad.types.dtype import as_dtype
 
-LEVELS = [
+KIT_LEVELS = [
     "lifecycle",
     "core",
     "gradients",
@@ -27,8 +27,10 @@ LEVELS = [
     "traced",
     "batched",
 ]
-FAMILIES = sorted({k.family for k in KERNELS.values() if k.rule.__module__.startswith("plugrad.")})
-CONTRACTS = [name for name, kernel in KERNELS.items() if kernel.family in FAMILIES]
+KERNEL_FAMILIES = sorted(
+    {k.family for k in KERNELS.values() if k.rule.__module__.startswith("plugrad.")}
+)
+CORE_KERNELS = [name for name, kernel in KERNELS.items() if kernel.family in KERNEL_FAMILIES]
 
 
 # --- the tables -----------------------------------------------------------------------------------
@@ -36,23 +38,23 @@ CONTRACTS = [name for name, kernel in KERNELS.items() if kernel.family in FAMILI
 
 def test_every_family_has_a_table():
     folder = Path(tables.__file__).parent
-    assert sorted(path.stem for path in folder.glob("[!_]*.py")) == FAMILIES
+    assert sorted(path.stem for path in folder.glob("[!_]*.py")) == KERNEL_FAMILIES
 
 
 def test_every_kernel_has_a_row():
-    assert set(CONTRACTS) <= {row.kernel.name for row in rows()}
+    assert set(CORE_KERNELS) <= {row.kernel.name for row in rows()}
 
 
 def test_every_gradient_is_compared():
     compared = {row.kernel.name for row in rows() if is_differentiable(row)}
-    for name in CONTRACTS:
+    for name in CORE_KERNELS:
         gradient, inputs = plugrad.get_gradient(name), range(len(KERNELS[name].inputs) or 1)
         if gradient is not None and gradient.planner(KERNELS[name], tuple(inputs)) is not None:
             assert name in compared
 
 
-def spoiled(function):
-    """Return an implementation that is wrong in the last element of its last output."""
+def with_wrong_last_element(function):
+    """Return an implementation whose last output has a wrong last element."""
 
     def implementation(*inputs, **attrs):
         result = function(*inputs, **attrs)
@@ -69,12 +71,12 @@ def spoiled(function):
     return implementation
 
 
-@pytest.mark.parametrize("name", CONTRACTS)
+@pytest.mark.parametrize("name", CORE_KERNELS)
 def test_one_wrong_element_is_seen(name):
     with plugrad.use("cpu"):
         function = plugrad.get_kernel(name, "cpu").kernel_func
         mine = [row for row in rows() if row.kernel.name == name and not row.is_edge]
-        with plugrad.override_kernel(name, "cpu", spoiled(function)):
+        with plugrad.override_kernel(name, "cpu", with_wrong_last_element(function)):
             for row in mine:
                 with pytest.raises(AssertionError):
                     check_values(row, row.tested_dtypes[0], row.draw_inputs(row.tested_dtypes[0]))
@@ -117,7 +119,7 @@ def test_the_kit_imports_no_backend():
 # --- the backends ---------------------------------------------------------------------------------
 
 
-ELSEWHERE = {
+LEVELS_TESTED_ELSEWHERE = {
     # tests/passes/test_bits.py and tests/families/test_batching.py check more of every row on cpu.
     "cpu": ("traced", "batched"),
     # tests/families compares the same rows in the same dtypes, and their gradients to second order, more strictly.
@@ -125,23 +127,29 @@ ELSEWHERE = {
     "webgpu": ("core", "full", "gradients"),
 }
 """The tests of rows that the kit need not run once more, by backend."""
-EMPTY = {"cpu": {"batched"}, "wasm": {"core", "gradients"}, "webgpu": {"core", "gradients"}}
+LEVELS_WITHOUT_TESTS = {
+    "cpu": {"batched"},
+    "wasm": {"core", "gradients"},
+    "webgpu": {"core", "gradients"},
+}
 """The levels that have no other tests."""
 
 
 @pytest.mark.long
 def test_backend_passes_all_that_it_claims(backend, tmp_path):
-    left_out = " and ".join(f"not test_{name}[" for name in ELSEWHERE[backend])
-    code, printed, report = conformance(
+    left_out = " and ".join(f"not test_{name}[" for name in LEVELS_TESTED_ELSEWHERE[backend])
+    code, printed, report = run_conformance_kit(
         tmp_path, backend, badge="badge.svg", arguments=["-k", left_out]
     )
     assert code == 0, printed
     found = report["backends"][backend]
-    assert list(found["levels"]) == [x for x in LEVELS if x not in EMPTY[backend]]
+    assert list(found["levels"]) == [
+        x for x in KIT_LEVELS if x not in LEVELS_WITHOUT_TESTS[backend]
+    ]
     assert (found["failures"], found["xfailures"]) == ({}, {})
     passed = {name for name, counts in found["kernels"].items() if counts["passed"]}
     has = {config.kernel_name for config in plugrad.get_kernels_for_backend(backend)}
-    assert passed == has & set(CONTRACTS)
+    assert passed == has & set(CORE_KERNELS)
     assert found["versions"].keys() == {"plugrad-core", f"plugrad-{backend}", "numpy"}
     assert f"{len(passed)} kernels pass" in (tmp_path / "badge.svg").read_text("utf-8")
 
@@ -150,7 +158,7 @@ def test_backend_passes_all_that_it_claims(backend, tmp_path):
 
 
 # A copy of the cpu backend that makes them.
-CARELESS = '''
+FAULTY_BACKEND_SOURCE = '''
 """A backend that makes mistakes."""
 
 import numpy as np
@@ -203,12 +211,12 @@ class Careless(Cpu):
 
 plugrad.register_backend("careless", Careless)
 '''
-WRONG = (
+WRONG_KERNELS = (
     *("Exp", "Sign", "Maximum", "ArgMax", "Transpose", "Log", "Add", "Softmax", "Cumsum"),
     *("GatherV2", "AvgPool", "AvgPoolGrad"),
 )
-RIGHT = ("Cos", "MaxPool", "Tile", "Unique")
-CAUGHT = {
+RIGHT_KERNELS = ("Cos", "MaxPool", "Tile", "Unique")
+EXPECTED_FAILURES = {
     "core/Exp.1-float32": "Not equal to tolerance",
     "core/Sign.1-float32": "an input was changed",
     "special_values/Maximum.1": "Not equal to tolerance",
@@ -227,43 +235,43 @@ CAUGHT = {
 
 
 @pytest.fixture(scope="module")
-def careless(tmp_path_factory):
-    """The repository of an author whose backend makes mistakes."""
+def faulty_project(tmp_path_factory):
+    """The repository of a backend that has defects."""
     folder = tmp_path_factory.mktemp("careless")
-    (folder / "conftest.py").write_text(CARELESS)
+    (folder / "conftest.py").write_text(FAULTY_BACKEND_SOURCE)
     (folder / "test_conformance.py").write_text("from plugrad.testing.suite import *\n")
     (folder / "pytest.ini").write_text("[pytest]\nplugrad_backend = careless\n")
     return folder
 
 
 @pytest.fixture(scope="module")
-def found(careless):
+def kit_report(faulty_project):
     names = [
         "lifecycle",
         "positions",
         "reopening",
         "devices",
-        *(f"{kernel}." for kernel in (*RIGHT, *WRONG)),
+        *(f"{kernel}." for kernel in (*RIGHT_KERNELS, *WRONG_KERNELS)),
     ]
-    code, printed, report = own_run(careless, "--tb=no", "-k", " or ".join(names))
+    code, printed, report = run_pytest(faulty_project, "--tb=no", "-k", " or ".join(names))
     assert code == 1, printed
     return report
 
 
-@pytest.mark.parametrize(("name", "message"), CAUGHT.items(), ids=CAUGHT)
-def test_mistake_is_caught(found, name, message):
-    assert message in found["failures"][name]
+@pytest.mark.parametrize(("name", "message"), EXPECTED_FAILURES.items(), ids=EXPECTED_FAILURES)
+def test_mistake_is_caught(kit_report, name, message):
+    assert message in kit_report["failures"][name]
 
 
-def test_other_kernels_pass(found):
-    right = {name for name, counts in found["kernels"].items() if not counts["failed"]}
-    assert set(RIGHT) <= right
-    assert not set(WRONG) & right
+def test_other_kernels_pass(kit_report):
+    right = {name for name, counts in kit_report["kernels"].items() if not counts["failed"]}
+    assert set(RIGHT_KERNELS) <= right
+    assert not set(WRONG_KERNELS) & right
 
 
-def test_all_levels_are_counted(found):
-    totals = [sum(found["levels"][level].values()) for level in LEVELS]
-    assert sum(totals) == sum(found["total"].values()) > 500
+def test_all_levels_are_counted(kit_report):
+    totals = [sum(kit_report["levels"][level].values()) for level in KIT_LEVELS]
+    assert sum(totals) == sum(kit_report["total"].values()) > 500
     assert min(totals[:5]) > 10
     assert totals[5:7] == [3, 4]
     assert min(totals[7:]) > 10
@@ -272,7 +280,7 @@ def test_all_levels_are_counted(found):
 # --- devices --------------------------------------------------------------------------------------
 
 # A backend with two devices, which counts and limits what the functions of each return.
-PAIR = '''
+TWO_DEVICES_SOURCE = '''
 """A backend with two devices."""
 
 import weakref
@@ -355,30 +363,32 @@ def table_of(device):
 
 plugrad.register_backend("pair", Pair)
 '''
-OWN = "table_of(self)"
+TABLE_PER_DEVICE = "table_of(self)"
 """What `open` returns: functions of the device that is opened."""
-OF_THE_FIRST = "TABLES or TABLES.extend(table_of(self)) or TABLES"
+TABLE_OF_FIRST_DEVICE = "TABLES or TABLES.extend(table_of(self)) or TABLES"
 """Functions of the device that was opened first, whatever is opened."""
 
 
-def pair(folder, table):
-    (folder / "conftest.py").write_text(PAIR.replace("TABLE\n", f"{table}\n") + "TABLES = []\n")
+def run_on_two_devices(folder, table):
+    (folder / "conftest.py").write_text(
+        TWO_DEVICES_SOURCE.replace("TABLE\n", f"{table}\n") + "TABLES = []\n"
+    )
     (folder / "test_conformance.py").write_text("from plugrad.testing.suite import *\n")
     (folder / "pytest.ini").write_text("[pytest]\nplugrad_backend = pair\n")
-    code, printed, _ = own_run(folder, "-k", "lifecycle or reopening or devices", "--tb=short")
+    code, printed, _ = run_pytest(folder, "-k", "lifecycle or reopening or devices", "--tb=short")
     report = json.loads((folder / "report.json").read_text("utf-8"))["backends"]["pair"]
     return code, printed, report
 
 
 def test_kernels_of_an_opened_device_pass(tmp_path):
-    code, printed, report = pair(tmp_path, OWN)
+    code, printed, report = run_on_two_devices(tmp_path, TABLE_PER_DEVICE)
     assert code == 0, printed
     assert report["levels"]["reopening"]["passed"] == 3
     assert report["levels"]["devices"]["passed"] == 4
 
 
 def test_kernels_of_the_device_that_was_opened_first_are_caught(tmp_path):
-    code, printed, report = pair(tmp_path, OF_THE_FIRST)
+    code, printed, report = run_on_two_devices(tmp_path, TABLE_OF_FIRST_DEVICE)
     assert code == 1, printed
     failures = report["failures"]
     assert set(failures) == {
@@ -394,22 +404,24 @@ def test_kernels_of_the_device_that_was_opened_first_are_caught(tmp_path):
 # --- excuses --------------------------------------------------------------------------------------
 
 
-def excused(careless, text, *arguments):
+def run_with_expected_failures(careless, text, *arguments):
     (careless / "plugrad-xfail.toml").write_text(text)
     try:
-        return own_run(careless, *arguments)
+        return run_pytest(careless, *arguments)
     finally:
         (careless / "plugrad-xfail.toml").unlink()
 
 
-def test_excused_tests_must_fail(careless):
+def test_excused_tests_must_fail(faulty_project):
     text = '[careless]\n"*/Exp*" = "exponentials of a lookup table"\n'
-    code, printed, report = excused(careless, text, "-k", "Exp and float32 and not Expm1 and core")
+    code, printed, report = run_with_expected_failures(
+        faulty_project, text, "-k", "Exp and float32 and not Expm1 and core"
+    )
     assert code == 1  # ExpandDims passes
     assert "[XPASS(strict)] exponentials of a lookup table" in printed
     assert report["xfailures"] == {"core/Exp.1-float32": "exponentials of a lookup table"}
-    code, printed, report = excused(
-        careless, text.replace("Exp*", "Exp.*"), "-k", "Exp. and float32 and core"
+    code, printed, report = run_with_expected_failures(
+        faulty_project, text.replace("Exp*", "Exp.*"), "-k", "Exp. and float32 and core"
     )
     assert code == 0, printed
     assert report["kernels"]["Exp"] == {"passed": 0, "failed": 0, "skipped": 0, "xfailed": 1}
@@ -424,14 +436,16 @@ def test_excused_tests_must_fail(careless):
         ("[careless", "plugrad-xfail.toml"),
     ],
 )
-def test_wrong_xfail_file_is_an_error(careless, text, message):
-    code, printed, _ = excused(careless, text, "-k", "Exp.")
+def test_wrong_xfail_file_is_an_error(faulty_project, text, message):
+    code, printed, _ = run_with_expected_failures(faulty_project, text, "-k", "Exp.")
     assert code == pytest.ExitCode.USAGE_ERROR
     assert message in printed
 
 
-def test_entries_for_other_backends_do_not_count(careless):
-    code, printed, _ = excused(careless, '[other]\n"core/nothing" = "?"\n', "-k", "Cos.1-float32")
+def test_entries_for_other_backends_do_not_count(faulty_project):
+    code, printed, _ = run_with_expected_failures(
+        faulty_project, '[other]\n"core/nothing" = "?"\n', "-k", "Cos.1-float32"
+    )
     assert code == 0, printed
 
 
@@ -447,15 +461,15 @@ def test_stars_stand_for_anything():
 
 
 def test_levels_build_on_each_other(tmp_path):
-    _, printed, report = conformance(tmp_path, "cpu", level=1)
-    assert report["levels"] == LEVELS[:1]
-    assert list(report["backends"]["cpu"]["levels"]) == LEVELS[:1]
+    _, printed, report = run_conformance_kit(tmp_path, "cpu", level=1)
+    assert report["levels"] == KIT_LEVELS[:1]
+    assert list(report["backends"]["cpu"]["levels"]) == KIT_LEVELS[:1]
     assert "deselected" in printed
 
 
 def test_several_backends_are_tested_at_once(tmp_path):
     pytest.importorskip("plugrad_wasm")
-    code, printed, report = conformance(
+    code, printed, report = run_conformance_kit(
         tmp_path, "cpu,wasm", arguments=["-k", "Sigmoid"], badge="badge.svg"
     )
     assert code == 0, printed
@@ -473,13 +487,13 @@ def test_several_backends_are_tested_at_once(tmp_path):
     ],
 )
 def test_wrong_option_is_a_usage_error(tmp_path, name, options, message):
-    code, printed, _ = conformance(tmp_path, name, **options)
+    code, printed, _ = run_conformance_kit(tmp_path, name, **options)
     assert code in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERRUPTED)
     assert message in printed
 
 
 def test_pytest_is_needed_by_the_kit_only(tmp_path):
-    done = run(
+    done = run_outside_repository(
         tmp_path,
         "import sys, plugrad\n"
         "assert not [m for m in sys.modules if m.startswith('plugrad.testing')]\n"

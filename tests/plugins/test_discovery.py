@@ -23,21 +23,21 @@ from plugrad.extend import DTYPES
 from plugrad.registry.transaction import snapshot_registries
 
 
-def candidate(name):
+def backend_candidate(name):
     (found,) = [b for b in plugrad.backends() if b.name == name]
     return found
 
 
 def test_good_plugin_is_listed_without_being_run_and_then_works(site):
     site.install("toy")
-    listed = candidate("toy")
+    listed = backend_candidate("toy")
     assert (listed.status, listed.distribution, listed.version) == ("available", "acme-toy", "1.2")
     assert (listed.manifest.priority, listed.manifest.summary) == (5, "a toy")
     assert (listed.manifest.devices, listed.manifest.dtypes) == (("0",), ("float32",))
     assert site.imported() == []
     with plugrad.use("toy"):
         assert (plugrad.asarray([1.0]) + 1).device == "toy:0"
-    assert candidate("toy").status == "active"
+    assert backend_candidate("toy").status == "active"
     assert site.imported() == ["acme_toy"]
 
 
@@ -45,13 +45,13 @@ def test_entry_point_may_name_a_module_inside_the_package(site):
     site.install("toy", "raise AssertionError", target="acme_toy.inner:backend")
     (site.folder / "acme_toy" / "inner.py").write_text(backend_source("toy"))
     (site.folder / "acme_toy" / "__init__.py").write_text("")
-    assert candidate("toy").status == "available"
+    assert backend_candidate("toy").status == "available"
     with plugrad.use("toy"):
         assert plugrad.which().device == "toy:0"
 
 
 # What is wrong: the arguments of `install`, and what the error says.
-FAILS_WHEN_USED = {
+PLUGINS_FAILING_IN_USE = {
     "import error": (
         {"source": "import a_library_that_is_not_there"},
         "ModuleNotFoundError: No module named 'a_library_that_is_not_there'",
@@ -75,13 +75,15 @@ FAILS_WHEN_USED = {
 }
 
 
-@pytest.mark.parametrize(("wrong", "message"), FAILS_WHEN_USED.values(), ids=FAILS_WHEN_USED)
+@pytest.mark.parametrize(
+    ("wrong", "message"), PLUGINS_FAILING_IN_USE.values(), ids=PLUGINS_FAILING_IN_USE
+)
 def test_plugin_that_fails_is_an_error_for_who_asked_and_nobody_else(site, wrong, message):
     options = {"name": "hostile", **wrong}
     source = options.pop("source", None) or backend_source(**options)
     site.install("hostile", source)
     site.install("toy")
-    assert candidate("hostile").status == "available"
+    assert backend_candidate("hostile").status == "available"
     assert site.imported() == []
 
     for _ in range(2):  # the reason is kept
@@ -104,7 +106,7 @@ def test_failure_keeps_its_traceback_and_says_how_to_switch_it_off(site):
     ) as caught:
         plugrad.use("hostile")
     assert isinstance(caught.value.__cause__, ModuleNotFoundError)
-    failed = candidate("hostile")
+    failed = backend_candidate("hostile")
     assert (failed.status, failed.reason) == (
         "failed",
         "ModuleNotFoundError: No module named 'a_library_that_is_not_there'",
@@ -181,7 +183,7 @@ BAD_MANIFESTS = {
 def test_bad_manifest_is_reported_without_running_the_plugin(site, manifest, message):
     site.install("hostile", manifest=manifest)
     site.install("toy")
-    assert candidate("hostile").status == "failed"
+    assert backend_candidate("hostile").status == "failed"
     with pytest.raises(
         BackendUnavailable, match=rf"'hostile' \(acme-hostile 1.2\) is failed: .*{message}"
     ):
@@ -197,7 +199,7 @@ def test_bad_manifest_is_reported_without_running_the_plugin(site, manifest, mes
 )
 def test_another_api_version_names_what_to_upgrade(site, api, outdated):
     site.install("hostile", "raise AssertionError", manifest=f'api = "{api}"')
-    assert candidate("hostile").status == "incompatible"
+    assert backend_candidate("hostile").status == "incompatible"
     with pytest.raises(
         BackendUnavailable,
         match=f"it needs plugin API {api} and this .* run: pip install --upgrade {outdated}",
@@ -209,7 +211,7 @@ def test_another_api_version_names_what_to_upgrade(site, api, outdated):
 @pytest.mark.parametrize("name", ["Hostile", "my-gpu", "9lives", "_hidden"])
 def test_bad_name_is_reported(site, name):
     site.install(name, backend_source("toy"), distribution="acme-named")
-    assert candidate(name).status == "failed"
+    assert backend_candidate(name).status == "failed"
     with pytest.raises(BackendUnavailable, match=r"must match \[a-z\]\[a-z0-9_\]\*"):
         plugrad.use(name)
     assert site.imported() == []
@@ -218,7 +220,7 @@ def test_bad_name_is_reported(site, name):
 def test_manifest_may_name_every_dtype(site):
     names = sorted(map(str, DTYPES))
     site.install("toy", manifest=f'api = "1.0"\ndtypes = {names}\n')
-    assert candidate("toy").manifest.dtypes == tuple(names)
+    assert backend_candidate("toy").manifest.dtypes == tuple(names)
 
 
 def test_package_that_is_gone_is_reported(site):
@@ -277,14 +279,14 @@ def test_disabled_plugin_is_listed_and_never_imported(site, monkeypatch):
     site.install("toy")
     for value in ("toy", "acme-toy", "acme-toy::toy"):
         monkeypatch.setenv("PLUGRAD_PLUGINS_DISABLE", value)
-        assert candidate("toy").status == "blocked"
+        assert backend_candidate("toy").status == "blocked"
         with pytest.raises(
             BackendUnavailable,
             match=r"is blocked: plugins.disable in environment variable PLUGRAD_",
         ):
             plugrad.use("toy")
     monkeypatch.delenv("PLUGRAD_PLUGINS_DISABLE")
-    assert candidate("toy").status == "available"
+    assert backend_candidate("toy").status == "available"
     assert site.imported() == []
 
 
@@ -296,7 +298,7 @@ def test_shadowed_copy_of_a_distribution_counts_once(site, tmp_path, monkeypatch
     site.install("toy", package="acme_toy_new")
     monkeypatch.setattr(sys, "path", [*sys.path, str(copy)])
     plugrad.backends(refresh=True)
-    assert candidate("toy").target == "acme_toy_new:backend"
+    assert backend_candidate("toy").target == "acme_toy_new:backend"
 
 
 def test_kernel_that_the_plugin_lacks_names_who_has_it(site):
@@ -312,7 +314,7 @@ def test_kernel_that_the_plugin_lacks_names_who_has_it(site):
 
 
 def test_core_itself_says_whose_backends_are_chosen_automatically(monkeypatch):
-    """Backends may be installed one by one: the meta-distribution has no say."""
+    """Backends may be installed one by one, so the choice does not depend on the meta-distribution."""
     import importlib_metadata
 
     required = importlib_metadata.requires

@@ -9,7 +9,7 @@ import pytest
 import plugrad
 from plugrad.errors import ArgumentError, BackendFailed, DeviceLost, UnsupportedDtype
 
-BACKEND = """
+BACKEND_TEMPLATE = """
     import numpy as np
     from plugrad.extend import Backend, DeviceLost, KernelTable, Memory, Probe, as_dtype, float32
     from plugrad.kernels import binary
@@ -62,7 +62,7 @@ BACKEND = """
         return Exchanging()
 """
 
-OF_THE_HOST = """
+HOST_DLPACK_METHODS = """
 def dlpack_device(self):
     return 1, 0
 
@@ -76,7 +76,7 @@ def from_dlpack(self, source, *, copy):
 """
 """Arrays in host memory, which NumPy can check from outside."""
 
-OF_A_DEVICE = """
+DEVICE_DLPACK_METHODS = """
 def dlpack_device(self):
     return 12, 3
 
@@ -96,8 +96,8 @@ def from_dlpack(self, source, *, copy):
 """Arrays on a device of its own, whose capsules only it understands."""
 
 
-class Foreign:
-    """Another library's array on that device."""
+class ForeignArray:
+    """An array of another library on the same device."""
 
     def __init__(self, values):
         self.values = np.asarray(values, "float32")
@@ -112,11 +112,11 @@ class Foreign:
 
 
 @pytest.fixture
-def exchange(site):
-    """Install a backend with these methods, and return it opened; it is active until the test ends."""
+def install_backend(site):
+    """A function that installs and opens a backend with given methods; it is active until the test ends."""
 
     def install(name, methods):
-        source = textwrap.dedent(BACKEND).format(
+        source = textwrap.dedent(BACKEND_TEMPLATE).format(
             name=name, methods=textwrap.indent(methods, "    ").strip()
         )
         site.install(name, source)
@@ -126,8 +126,8 @@ def exchange(site):
         yield install
 
 
-def test_no_copy_either_way_in_host_memory(exchange):
-    backend = exchange("exchanging", OF_THE_HOST)
+def test_no_copy_either_way_in_host_memory(install_backend):
+    backend = install_backend("exchanging", HOST_DLPACK_METHODS)
     x = plugrad.asarray([1.0, 2.0])
     assert x.__dlpack_device__() == (1, 0)
     shared = np.from_dlpack(x, copy=False)
@@ -144,14 +144,14 @@ def test_no_copy_either_way_in_host_memory(exchange):
     assert (x + y).tolist() == [4, 6]
 
 
-def test_no_copy_either_way_on_a_device(exchange):
-    backend = exchange("exchanging", OF_A_DEVICE)
+def test_no_copy_either_way_on_a_device(install_backend):
+    backend = install_backend("exchanging", DEVICE_DLPACK_METHODS)
     x = plugrad.asarray([1.0, 2.0])
     assert x.__dlpack_device__() == (12, 3)
     assert x.__dlpack__(copy=False, max_version=(1, 0), stream=7) == ("capsule", x.array.values, 7)
     for copied in (x.__dlpack__(), x.__dlpack__(copy=True), x.__dlpack__(copy=False)):
         assert not np.shares_memory(copied[1], x.array.values)
-    foreign = Foreign([3.0, 4.0])
+    foreign = ForeignArray([3.0, 4.0])
     with plugrad.use("cpu"):  # the values decide, not the active backend
         y = plugrad.from_dlpack(foreign, copy=False)
     assert y.backend is backend
@@ -167,36 +167,36 @@ def test_no_copy_either_way_on_a_device(exchange):
     assert "dltensor" in repr(host)
 
 
-def test_errors(exchange):
-    exchange("exchanging", OF_A_DEVICE)
+def test_errors(install_backend):
+    install_backend("exchanging", DEVICE_DLPACK_METHODS)
     x = plugrad.asarray([1.0, 2.0])
     with pytest.raises(BufferError, match=r"dl_device=\(2, 0\) must be \(12, 3\)"):
         x.__dlpack__(dl_device=(2, 0))
     with pytest.raises(BufferError, match="the stream is busy"):
         x.__dlpack__(stream="busy")
-    with pytest.raises(ArgumentError, match="does not take this Foreign: 13 elements"):
-        plugrad.from_dlpack(Foreign(range(13)))
+    with pytest.raises(ArgumentError, match="does not take this ForeignArray: 13 elements"):
+        plugrad.from_dlpack(ForeignArray(range(13)))
     with pytest.raises(BackendFailed, match=r"from_dlpack\(\) of backend 'exchanging' .* None"):
-        plugrad.from_dlpack(Foreign(range(14)))
-    wide = Foreign([1.0])
+        plugrad.from_dlpack(ForeignArray(range(14)))
+    wide = ForeignArray([1.0])
     wide.values = wide.values.astype("float64")
     with pytest.raises(UnsupportedDtype, match="float64"):
         plugrad.from_dlpack(wide)
     with pytest.raises(ArgumentError, match="on the device of an open backend that reads DLPack"):
-        plugrad.from_dlpack(Foreign([1.0]), device="cpu")
+        plugrad.from_dlpack(ForeignArray([1.0]), device="cpu")
     with pytest.raises(DeviceLost, match="unplugged"):
         x.__dlpack__(stream="unplugged")
     with pytest.raises(ArgumentError, match="host memory"):
-        plugrad.from_dlpack(Foreign([1.0]))  # the backend that could is lost
+        plugrad.from_dlpack(ForeignArray([1.0]))  # the backend that could is lost
 
 
-def test_nonsense_names_the_backend(exchange):
-    exchange("unclear", "def dlpack_device(self):\n    return 'gpu'")
+def test_nonsense_names_the_backend(install_backend):
+    install_backend("unclear", "def dlpack_device(self):\n    return 'gpu'")
     x = plugrad.asarray([1.0])
     with pytest.raises(BackendFailed, match=r"dlpack_device\(\) of backend 'unclear' .*'gpu'"):
         x.__dlpack_device__()
-    exchange("unfinished", "def dlpack_device(self):\n    return 12, 3")
+    install_backend("unfinished", "def dlpack_device(self):\n    return 12, 3")
     with pytest.raises(BackendFailed, match=r"to_dlpack\(\) of backend 'unfinished'"):
         plugrad.asarray([1.0]).__dlpack__()
     with pytest.raises(BackendFailed, match=r"from_dlpack\(\) of backend 'unfinished'"):
-        plugrad.from_dlpack(Foreign([1.0]), device="unfinished")
+        plugrad.from_dlpack(ForeignArray([1.0]), device="unfinished")

@@ -9,29 +9,29 @@ import traceback
 import pytest
 
 import plugrad
-from plugins.hostile import HOSTILE, backend_source, write_backend, write_distribution
-from plugins.running import in_new_process
+from plugins.hostile import HOSTILE_PLUGINS, backend_source, write_backend, write_distribution
+from plugins.running import run_command_in_new_process
 from plugrad.cli import main
 from plugrad.cli.findings import relevant_traceback_lines
 
-OTHERS = {p.distribution for p in plugrad.plugins()} - {"plugrad-cpu"}
-WITHOUT_OTHERS = {"PLUGRAD_PLUGINS_DISABLE": ",".join(sorted(OTHERS))}
+OTHER_DISTRIBUTIONS = {p.distribution for p in plugrad.plugins()} - {"plugrad-cpu"}
+ENVIRONMENT_WITHOUT_OTHERS = {"PLUGRAD_PLUGINS_DISABLE": ",".join(sorted(OTHER_DISTRIBUTIONS))}
 """For tests of the whole doctor that are not about our plugins, each of which takes a process.
 
 It tries all of them in `test_doctor_hostile`.
 """
 
 
-def doctor(folder, *arguments, **variables):
-    """Run the doctor as people do; return its exit status and what it printed."""
-    done = in_new_process("doctor", *arguments, folder=folder, **variables)
+def run_doctor(folder, *arguments, **variables):
+    """Run the doctor in a new process; return the exit status and the output."""
+    done = run_command_in_new_process("doctor", *arguments, folder=folder, **variables)
     assert done.stderr == ""
     return done.returncode, done.stdout
 
 
 @pytest.fixture
-def examined(site, capsys):
-    """Run the doctor in this process on some plugins; return its exit status and its report."""
+def examine_plugins(site, capsys):
+    """A function that runs the doctor in this process on some plugins, and returns the exit status and the report."""
 
     def run(*names, timeout="60"):
         status = main(["doctor", *names, "--json", "--timeout", timeout])
@@ -43,8 +43,8 @@ def examined(site, capsys):
 # --- one at a time ---------------------------------------------------------------------------------
 
 
-def test_backend_that_is_well_is_no_finding(examined):
-    status, report = examined("cpu")
+def test_backend_that_is_well_is_no_finding(examine_plugins):
+    status, report = examine_plugins("cpu")
     assert status == 0
     assert report["findings"] == []
     (record,) = report["plugins"]
@@ -52,58 +52,58 @@ def test_backend_that_is_well_is_no_finding(examined):
     assert record["line"].endswith(" checks agree")
 
 
-def test_backend_that_computes_wrongly(examined, site):
+def test_backend_that_computes_wrongly(examine_plugins, site):
     source = backend_source("wrong", implementation="np.expm1")
     site.install("wrong", source)
-    status, report = examined("wrong")
+    status, report = examine_plugins("wrong")
     assert status == 1
     (finding,) = report["findings"]
     assert "computes wrong results: exp differs: by up to 1" in finding["text"]
     assert "do not rely on its results" in finding["remedy"]
 
 
-def test_backend_whose_kernel_raises(examined, site):
+def test_backend_whose_kernel_raises(examine_plugins, site):
     site.install("raises", backend_source("raises", implementation="lambda x: 1 / 0"))
-    status, report = examined("raises")
+    status, report = examine_plugins("raises")
     assert status == 1
     text = report["findings"][0]["text"]
     assert "exp fails: KernelFailed: Exp on backend 'raises' (acme-raises)" in text
     assert "ZeroDivisionError: division by zero" in text
 
 
-def test_backend_that_refuses_is_a_note_unless_it_is_asked_for(examined, site, monkeypatch):
-    for name, value in WITHOUT_OTHERS.items():
+def test_backend_that_refuses_is_a_note_unless_it_is_asked_for(examine_plugins, site, monkeypatch):
+    for name, value in ENVIRONMENT_WITHOUT_OTHERS.items():
         monkeypatch.setenv(name, value)
     refusal = 'return Probe(False, "no such hardware here")'
     site.install("polite", backend_source("polite", probe=refusal))
-    status, report = examined("polite")
+    status, report = examine_plugins("polite")
     assert status == 1
     (finding,) = report["findings"]
     assert "cannot start here: no such hardware here" in finding["text"]
-    _, everything = examined()
+    _, everything = examine_plugins()
     (finding,) = [f for f in everything["findings"] if "polite" in f["subject"]]
     assert finding["level"] == "note"
 
 
-def test_backend_that_is_not_installed(examined, site):
+def test_backend_that_is_not_installed(examine_plugins, site):
     (site.folder / "my_backend.py").write_text(backend_source("mine"))
-    status, report = examined("module://my_backend:backend")
+    status, report = examine_plugins("module://my_backend:backend")
     assert (status, report["findings"]) == (0, [])
     assert report["plugins"][0]["line"] == "2 kernels, 4 checks agree"
     (site.folder / "broken_backend.py").write_text("1 / 0")
-    status, report = examined("module://broken_backend:backend")
+    status, report = examine_plugins("module://broken_backend:backend")
     assert status == 1
     assert report["findings"][0]["remedy"].startswith("correct broken_backend:backend")
 
 
-def test_software_devices_are_a_note(examined, site):
+def test_software_devices_are_a_note(examine_plugins, site):
     source = (
         backend_source("soft")
         .replace('"a toy")', '"a toy", True)')
         .replace('"another toy")', '"b", True)')
     )
     site.install("soft", source)
-    status, report = examined("soft")
+    status, report = examine_plugins("soft")
     assert status == 0
     assert "has only software devices" in report["findings"][0]["text"]
 
@@ -124,22 +124,22 @@ def test_software_devices_are_a_note(examined, site):
         ),
     ],
 )
-def test_other_ways_to_fail(examined, site, code, text):
+def test_other_ways_to_fail(examine_plugins, site, code, text):
     site.install("odd", code)
-    status, report = examined("odd")
+    status, report = examine_plugins("odd")
     assert status == 1
     assert text in report["findings"][0]["text"]
 
 
-def test_crash_while_the_interpreter_ends(examined, site):
+def test_crash_while_the_interpreter_ends(examine_plugins, site):
     late = "\nimport atexit, os, signal\natexit.register(os.kill, os.getpid(), signal.SIGSEGV)\n"
     site.install("late", backend_source("late") + late)
-    status, report = examined("late")
+    status, report = examine_plugins("late")
     assert status == 1
     assert "crashes with SIGSEGV while the interpreter ends" in report["findings"][0]["text"]
 
 
-def test_what_a_plugin_starts_ends_with_it(examined, site):
+def test_what_a_plugin_starts_ends_with_it(examine_plugins, site):
     marker = site.folder / "alive"
     code = (
         "import subprocess, sys, time\n"
@@ -147,15 +147,15 @@ def test_what_a_plugin_starts_ends_with_it(examined, site):
         "time.sleep(600)\n"
     )
     site.install("spawns", code)
-    assert examined("spawns", timeout="2")[0] == 1
+    assert examine_plugins("spawns", timeout="2")[0] == 1
     time.sleep(3)
     assert not marker.exists()
 
 
-def test_plugin_that_is_switched_off_is_not_run(examined, site, monkeypatch):
-    site.install("segfault", HOSTILE["segfault"].source)
+def test_plugin_that_is_switched_off_is_not_run(examine_plugins, site, monkeypatch):
+    site.install("segfault", HOSTILE_PLUGINS["segfault"].source)
     monkeypatch.setenv("PLUGRAD_PLUGINS_DISABLE", "segfault")
-    status, report = examined("segfault")
+    status, report = examine_plugins("segfault")
     assert status == 0
     assert "is disabled: plugins.disable in environment variable" in report["findings"][0]["text"]
 
@@ -163,12 +163,12 @@ def test_plugin_that_is_switched_off_is_not_run(examined, site, monkeypatch):
 # --- packs and hooks --------------------------------------------------------------------------------
 
 
-def test_kernel_pack_is_tried_with_its_backend(examined, site):
+def test_kernel_pack_is_tried_with_its_backend(examine_plugins, site):
     site.install("toy")
     site.install_pack(
         "kernels", "toy.bad", "def kernels():\n    raise OSError('no kernels')", target=":kernels"
     )
-    status, report = examined("toy.bad")
+    status, report = examine_plugins("toy.bad")
     assert status == 1
     (finding,) = report["findings"]
     assert finding["subject"] == "kernel pack 'toy.bad' (acme-toy-bad 1.2)"
@@ -176,7 +176,7 @@ def test_kernel_pack_is_tried_with_its_backend(examined, site):
     assert {p["name"]: p["health"] for p in report["plugins"]} == {"toy.bad": "FAILS", "toy": "ok"}
 
 
-def test_kernel_pack_that_computes_wrongly_is_named_instead_of_its_backend(examined, site):
+def test_kernel_pack_that_computes_wrongly_is_named_instead_of_its_backend(examine_plugins, site):
     source = """
         from plugrad.extend import KernelConfig
         def register():
@@ -191,7 +191,7 @@ def test_kernel_pack_that_computes_wrongly_is_named_instead_of_its_backend(exami
             "kernels", f"toy.{name}", source.format(kernel, inputs, result), target=":register"
         )
     site.install("toy")
-    status, report = examined("toy")
+    status, report = examine_plugins("toy")
     assert status == 1
     problems = {f["subject"]: f for f in report["findings"] if "computes wrong" in f["text"]}
     assert problems.keys() == {
@@ -205,17 +205,17 @@ def test_kernel_pack_that_computes_wrongly_is_named_instead_of_its_backend(exami
     assert "pip uninstall acme-toy-bad" in bad["remedy"]
 
 
-def test_op_pack_is_imported(examined, site):
+def test_op_pack_is_imported(examine_plugins, site):
     site.install_pack("ops", "good", "x = 1")
     site.install_pack("ops", "bad", "1 / 0")
-    assert examined("good")[0] == 0
-    status, report = examined("bad")
+    assert examine_plugins("good")[0] == 0
+    status, report = examine_plugins("bad")
     assert status == 1
     assert "fails while it is imported: ZeroDivisionError" in report["findings"][0]["text"]
     assert "acme_bad" in report["findings"][0]["details"]
 
 
-SECTION = """
+DOCTOR_SECTION_SOURCE = """
     import plugrad
 
     @plugrad.hookimpl
@@ -228,7 +228,7 @@ def test_hook_adds_a_section(site, capsys):
     site.install_pack(
         "plugins",
         "tells",
-        SECTION.format(body='return "Acme cluster", "3 of 4 nodes\\nnode 4 is away"'),
+        DOCTOR_SECTION_SOURCE.format(body='return "Acme cluster", "3 of 4 nodes\\nnode 4 is away"'),
     )
     assert main(["doctor", "tells"]) == 0
     assert "\nAcme cluster\n  3 of 4 nodes\n  node 4 is away\n" in capsys.readouterr().out
@@ -244,17 +244,17 @@ def test_hook_adds_a_section(site, capsys):
         ),
     ],
 )
-def test_hook_that_fails_is_a_finding(examined, site, body, text):
-    site.install_pack("plugins", "fails", SECTION.format(body=body))
-    status, report = examined("fails")
+def test_hook_that_fails_is_a_finding(examine_plugins, site, body, text):
+    site.install_pack("plugins", "fails", DOCTOR_SECTION_SOURCE.format(body=body))
+    status, report = examine_plugins("fails")
     assert status == 1
     assert text in report["findings"][0]["text"]
 
 
-def test_hooks_of_one_plugin_are_not_blamed_on_another(examined, site):
+def test_hooks_of_one_plugin_are_not_blamed_on_another(examine_plugins, site):
     site.install_pack("plugins", "hangs", "import time; time.sleep(600)")
     site.install("toy")
-    status, report = examined("toy")
+    status, report = examine_plugins("toy")
     assert (status, report["findings"]) == (0, [])
 
 
@@ -263,7 +263,7 @@ def test_hooks_of_one_plugin_are_not_blamed_on_another(examined, site):
 
 def test_environment_says_what_is_set_and_who_is_active(site, monkeypatch):
     (site.folder / "plugrad.toml").write_text("memory_limit = '1GB'\n")
-    _, printed = doctor(site.folder, PLUGRAD_BACKEND="cpu", **WITHOUT_OTHERS)
+    _, printed = run_doctor(site.folder, PLUGRAD_BACKEND="cpu", **ENVIRONMENT_WITHOUT_OTHERS)
     words = " ".join(printed.split())
     assert f"Settings {site.folder / 'plugrad.toml'} PLUGRAD_BACKEND=cpu" in words
     assert "chosen by environment variable PLUGRAD_BACKEND" in words
@@ -283,7 +283,7 @@ def test_environment_says_what_is_set_and_who_is_active(site, monkeypatch):
 )
 def test_no_active_backend_is_a_problem(site, setting, text, remedy):
     disabled = ",".join(plugin.name for plugin in plugrad.plugins())
-    status, printed = doctor(site.folder, "--json", PLUGRAD_PLUGINS_DISABLE=disabled, **setting)
+    status, printed = run_doctor(site.folder, "--json", PLUGRAD_PLUGINS_DISABLE=disabled, **setting)
     (finding,) = [f for f in json.loads(printed)["findings"] if f["level"] == "problem"]
     assert (status, finding["subject"], finding["remedy"]) == (1, "plugrad", remedy)
     assert finding["text"].startswith("has no active backend: ")
@@ -297,7 +297,9 @@ def test_active_backend_that_is_passed_over_has_a_reason(site):
         backend_source("soft", probe='return Probe(True, devices=(DeviceInfo("0", "s", True),))'),
         manifest='api = "1.0"\npriority = 5000\n',
     )
-    _, printed = doctor(site.folder, PLUGRAD_PLUGINS_ALLOW_AUTO="acme-*", **WITHOUT_OTHERS)
+    _, printed = run_doctor(
+        site.folder, PLUGRAD_PLUGINS_ALLOW_AUTO="acme-*", **ENVIRONMENT_WITHOUT_OTHERS
+    )
     assert "not soft: it has only software devices" in printed
 
 
@@ -308,7 +310,9 @@ def test_stale_copy_of_a_distribution(site):
         site.folder / "old", "acme-toy", entry_points=entry_points, files={}, version="0.9"
     )
     path = os.pathsep.join([str(site.folder), str(site.folder / "old")])
-    status, printed = doctor(path.split(os.pathsep)[0], "--json", PYTHONPATH=path, **WITHOUT_OTHERS)
+    status, printed = run_doctor(
+        path.split(os.pathsep)[0], "--json", PYTHONPATH=path, **ENVIRONMENT_WITHOUT_OTHERS
+    )
     assert status == 1
     (finding,) = [f for f in json.loads(printed)["findings"] if f["subject"] == "acme-toy"]
     assert "is installed twice; a copy of version 0.9" in finding["text"]
@@ -317,15 +321,15 @@ def test_stale_copy_of_a_distribution(site):
 
 def test_settings_that_cannot_be_read(site):
     (site.folder / "plugrad.toml").write_text("[plugins\n")
-    status, printed = doctor(site.folder)
+    status, printed = run_doctor(site.folder)
     assert status == 1
     assert "settings cannot be read" in printed
     assert "plugrad.toml" in printed
 
 
-def test_plugrad_that_does_not_start_is_one_finding(examined, site):
+def test_plugrad_that_does_not_start_is_one_finding(examine_plugins, site):
     (site.folder / "numpy.py").write_text("raise ImportError('numpy is broken')")
-    status, report = examined()
+    status, report = examine_plugins()
     assert status == 1
     (finding,) = [f for f in report["findings"] if f["level"] == "problem"]
     assert finding["subject"] == "plugrad"

@@ -9,38 +9,44 @@ import time
 
 import pytest
 
-from plugins.hostile import HOSTILE, install_hostile
-from plugins.running import INTERRUPTIBLE, environment, in_new_process
+from plugins.hostile import HOSTILE_PLUGINS, install_hostile_plugins
+from plugins.running import (
+    INTERRUPTIBLE_COMMAND_PROGRAM,
+    clean_environment,
+    run_command_in_new_process,
+)
 
-TIMEOUT = "15"
+DOCTOR_TIMEOUT = "15"
 """Seconds for each plugin: one of the ten takes them all."""
 
 
 @pytest.fixture(scope="module")
 def hostile_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hostile")
-    install_hostile(folder)
+    install_hostile_plugins(folder)
     return folder
 
 
 @pytest.fixture(scope="module")
 def hostile_report(hostile_folder):
-    """What the doctor says of the ten, the backends of this environment among them."""
+    """The doctor's report about the hostile plugins and the installed backends."""
     started = time.monotonic()
-    done = in_new_process("doctor", "--json", "--timeout", TIMEOUT, folder=hostile_folder)
+    done = run_command_in_new_process(
+        "doctor", "--json", "--timeout", DOCTOR_TIMEOUT, folder=hostile_folder
+    )
     assert done.stderr == ""
     seconds = time.monotonic() - started
     return json.loads(done.stdout) | {"status": done.returncode, "seconds": seconds}
 
 
-FOUND = {
+EXPECTED_FINDINGS = {
     "import_error": ("fails while it is imported: ModuleNotFoundError", "install what it needs"),
     "exits": ("fails while it is imported: SystemExit: 3", "pip uninstall acme-exits"),
     "segfault": (
         "crashes with SIGSEGV while it is imported",
         "PLUGRAD_PLUGINS_DISABLE=acme-segfault",
     ),
-    "hang": (f"hangs while it is imported: no answer within {TIMEOUT} seconds", "--timeout"),
+    "hang": (f"hangs while it is imported: no answer within {DOCTOR_TIMEOUT} seconds", "--timeout"),
     "malformed": ("cannot be used: ", "pip install --upgrade acme-malformed"),
     "no_manifest": ("does not have plugrad-backend.toml", "pip install --upgrade acme-no_manifest"),
     "future": ("it needs plugin API 2.0", "pip install --upgrade plugrad-core"),
@@ -57,12 +63,12 @@ FOUND = {
 
 
 def test_every_hostile_plugin_is_expected():
-    assert FOUND.keys() == HOSTILE.keys()
+    assert EXPECTED_FINDINGS.keys() == HOSTILE_PLUGINS.keys()
 
 
-@pytest.mark.parametrize("name", FOUND)
+@pytest.mark.parametrize("name", EXPECTED_FINDINGS)
 def test_hostile_plugin_is_reported_with_a_remedy(hostile_report, name):
-    text, remedy = FOUND[name]
+    text, remedy = EXPECTED_FINDINGS[name]
     subject = f"backend '{name}' (acme-{name} 1.2)"
     (finding,) = [f for f in hostile_report["findings"] if f["subject"] == subject]
     assert finding["level"] == "problem"
@@ -97,12 +103,12 @@ def test_backends_of_ours_are_fine_beside_them(hostile_report, name):
 
 def test_all_together_take_not_much_longer_than_the_one_that_hangs(hostile_report):
     assert hostile_report["status"] == 1
-    assert hostile_report["seconds"] < 4 * float(TIMEOUT)
+    assert hostile_report["seconds"] < 4 * float(DOCTOR_TIMEOUT)
 
 
 def test_text_names_them_all(hostile_folder):
-    names = [name for name in HOSTILE if name != "hang"]
-    done = in_new_process("doctor", *names, folder=hostile_folder)
+    names = [name for name in HOSTILE_PLUGINS if name != "hang"]
+    done = run_command_in_new_process("doctor", *names, folder=hostile_folder)
     assert done.returncode == 1
     for name in names:
         assert f"backend '{name}' (acme-{name} 1.2)" in done.stdout
@@ -112,14 +118,14 @@ def test_text_names_them_all(hostile_folder):
 
 def test_interruption_ends_what_was_started(hostile_folder):
     doctor = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTIBLE, "doctor", "hang", "--timeout", "600"],
-        env=environment(hostile_folder),
+        [sys.executable, "-c", INTERRUPTIBLE_COMMAND_PROGRAM, "doctor", "hang", "--timeout", "600"],
+        env=clean_environment(hostile_folder),
         cwd=hostile_folder,
         stdout=subprocess.DEVNULL,
     )
     try:
         started = time.monotonic()
-        while not (children := children_of(doctor.pid)) and time.monotonic() < started + 60:
+        while not (children := child_processes(doctor.pid)) and time.monotonic() < started + 60:
             time.sleep(0.05)
         time.sleep(1)
         doctor.send_signal(signal.SIGINT)
@@ -132,7 +138,7 @@ def test_interruption_ends_what_was_started(hostile_folder):
             os.kill(child, 0)
 
 
-def children_of(pid):
+def child_processes(pid):
     try:
         with open(f"/proc/{pid}/task/{pid}/children") as file:
             return [int(child) for child in file.read().split()]

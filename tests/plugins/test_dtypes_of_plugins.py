@@ -13,7 +13,7 @@ from plugrad.extend import DTYPES, register_dtype
 from plugrad.settings.journal import record_registrations
 from plugrad.types.dtype import every_dtype, known_bfloat16, nearest_dtype, promote, promote_scalar
 
-BACKEND = """
+FLOAT8_BACKEND_SOURCE = """
     import ml_dtypes
     from plugrad.extend import float32, register_dtype
     from plugrad_cpu.device import Cpu
@@ -42,8 +42,8 @@ BACKEND = """
 
 @pytest.fixture
 def float8(site):
-    """The dtype, while its backend is the active one."""
-    site.install("brain", textwrap.dedent(BACKEND))
+    """The dtype float8; its backend is active during the test."""
+    site.install("brain", textwrap.dedent(FLOAT8_BACKEND_SOURCE))
     with plugrad.use("brain"):
         yield plugrad.DType("float8_e5m2")
     for plugin in plugrad.backends():
@@ -162,7 +162,11 @@ def test_it_goes_with_its_plugin(float8):
     assert float8 in plugrad.kernels.unary.exp.accepted_dtypes
 
 
-INFO = {"info": ml_dtypes.iinfo("int4"), "promotion": {"int8": "int8"}, "kind": "signed"}
+INT4_REGISTRATION = {
+    "info": ml_dtypes.iinfo("int4"),
+    "promotion": {"int8": "int8"},
+    "kind": "signed",
+}
 
 
 @pytest.mark.parametrize(
@@ -193,7 +197,7 @@ INFO = {"info": ml_dtypes.iinfo("int4"), "promotion": {"int8": "int8"}, "kind": 
 )
 def test_clashes(name, numpy, change, message):
     with pytest.raises(RegistrationError, match=message):
-        register_dtype(name, numpy, **{**INFO, **change})
+        register_dtype(name, numpy, **{**INT4_REGISTRATION, **change})
     assert every_dtype() == (*DTYPES, *known_bfloat16())
 
 
@@ -222,13 +226,13 @@ def test_two_plugins_that_do_not_know_each_other():
     assert every_dtype() == (*DTYPES, *known_bfloat16())
 
 
-STORED = {
+NARROW_DTYPES = {
     "float8_e4m3fn": ("floating", {"float16": "float16"}),
     "float8_e5m2": ("floating", {"float8_e4m3fn": "float16", "float16": "float16"}),
     "int4": ("signed", {"int8": "int8"}),
     "uint4": ("unsigned", {"uint8": "uint8"}),
 }
-NARROW = f"""
+NARROW_BACKEND_SOURCE = f"""
     import ml_dtypes
     from plugrad.extend import register_dtype
     from plugrad_cpu.device import Cpu
@@ -241,7 +245,7 @@ NARROW = f"""
             promotion=promotion,
             info=(ml_dtypes.finfo if kind == "floating" else ml_dtypes.iinfo)(name),
         )
-        for name, (kind, promotion) in {STORED}.items()
+        for name, (kind, promotion) in {NARROW_DTYPES}.items()
     }}
 
     class Narrow(Cpu):
@@ -259,9 +263,9 @@ NARROW = f"""
 
 
 @pytest.fixture
-def narrow(site):
-    """A backend that stores numbers of 8 and of 4 bits, which is the active one."""
-    site.install("narrow", textwrap.dedent(NARROW))
+def narrow_backend(site):
+    """A backend that stores 8-bit and 4-bit numbers, which is active during the test."""
+    site.install("narrow", textwrap.dedent(NARROW_BACKEND_SOURCE))
     with plugrad.use("narrow"):
         yield
     for plugin in plugrad.backends():
@@ -269,13 +273,13 @@ def narrow(site):
             plugin.imported.undo()
 
 
-@pytest.mark.parametrize("name", STORED)
-def test_numbers_of_few_bits_are_stored(narrow, name):
-    """What is computed with is a wider dtype; the values are those of ml_dtypes."""
+@pytest.mark.parametrize("name", NARROW_DTYPES)
+def test_numbers_of_few_bits_are_stored(narrow_backend, name):
+    """Computations use a wider dtype; the stored values are those of ml_dtypes."""
     host = np.asarray([1, 2, 3, 0, 7, 5], getattr(ml_dtypes, name))
     x = plugrad.asarray(host)
     assert (x.dtype.name, x.dtype.numpy, x.shape) == (name, host.dtype, (6,))
-    wide = "float32" if STORED[name][0] == "floating" else "int32"
+    wide = "float32" if NARROW_DTYPES[name][0] == "floating" else "int32"
     np.testing.assert_array_equal(x.astype(wide).numpy(), host.astype(wide))
     for moved, right in (
         (x[1::2], host[1::2]),
@@ -293,7 +297,7 @@ def test_numbers_of_few_bits_are_stored(narrow, name):
     np.testing.assert_array_equal(scaled.numpy(), 0.5 * host.astype("float32"))
 
 
-def test_floats_of_8_bits_are_rounded_as_ml_dtypes_rounds(narrow):
+def test_floats_of_8_bits_are_rounded_as_ml_dtypes_rounds(narrow_backend):
     values = np.random.default_rng(0).normal(0, 3, 1000).astype("float32")
     for name in ("float8_e4m3fn", "float8_e5m2"):
         rounded = plugrad.asarray(values).astype(name).astype("float32")
@@ -307,7 +311,7 @@ def test_floats_of_8_bits_are_rounded_as_ml_dtypes_rounds(narrow):
     assert gradient.tolist() == [3, -8]
 
 
-def test_casts_to_integers_of_4_bits_saturate(narrow):
+def test_casts_to_integers_of_4_bits_saturate(narrow_backend):
     x = plugrad.asarray([100.0, -100.0, 3.7, np.nan])
     assert x.astype("int4").astype("int32").tolist() == [7, -8, 3, 0]
     assert x.astype("uint4").astype("int32").tolist() == [15, 0, 3, 0]

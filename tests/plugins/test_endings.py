@@ -11,7 +11,7 @@ import pytest
 
 import plugrad
 
-START = """
+PROGRAM_START = """
 import os, random, sys, threading, time
 import plugrad
 
@@ -29,7 +29,7 @@ def start(daemon):
     thread.start()
     time.sleep(0.1 + 0.2 * random.random())
 """
-ENDINGS = {
+PROGRAM_ENDINGS = {
     "live tensors": "assert kept[0].numpy().sum() == 10_000",
     "recorded work": "for _ in range(200): kept.append(kept[-1] * 1.5)",
     "open blocks": """
@@ -57,7 +57,7 @@ if hasattr(os, "fork"):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 """,
 }
-JOINED = """
+JOINED_THREADS_PROGRAM = """
 import atexit, sys, threading, time
 
 is_over = threading.Event()
@@ -86,7 +86,7 @@ for thread in threads:
 time.sleep(0.2)
 sys.exit(5)
 """
-INTERRUPTED = """
+INTERRUPTED_PROGRAM = """
 import gc, signal
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent may have it ignored
@@ -124,11 +124,11 @@ assert before[:3] == after[:3], (before, after)
 
 
 @pytest.fixture
-def tries(request):
+def try_count(request):
     return request.config.getoption("--tries")
 
 
-def run(program, *arguments, start=START, **variables):
+def run_program(program, *arguments, start=PROGRAM_START, **variables):
     return subprocess.run(
         [sys.executable, "-c", start + program, *arguments],
         capture_output=True,
@@ -139,24 +139,24 @@ def run(program, *arguments, start=START, **variables):
     )
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_program_ends_quietly_with_its_own_status(ending, backend, tries):
+@pytest.mark.parametrize("ending", PROGRAM_ENDINGS)
+def test_program_ends_quietly_with_its_own_status(ending, backend, try_count):
     variables = {}
     if ending == "a child of a process that computes":
         # A fork while another thread multiplies matrices hangs NumPy's OpenBLAS, if that has threads.
         variables["OPENBLAS_NUM_THREADS"] = "1"
-    for _ in range(tries):
-        done = run(ENDINGS[ending] + "\nsys.exit(5)", backend, **variables)
+    for _ in range(try_count):
+        done = run_program(PROGRAM_ENDINGS[ending] + "\nsys.exit(5)", backend, **variables)
         assert (done.returncode, done.stdout, done.stderr) == (5, "", "")
 
 
 def test_an_exit_function_may_join_threads_that_compute(backend):
-    done = run(JOINED, backend, start="")
+    done = run_program(JOINED_THREADS_PROGRAM, backend, start="")
     assert (done.returncode, done.stdout, done.stderr) == (5, "", "")
 
 
 def test_no_python_code_runs_when_an_array_dies(backend):
-    """Python raises Ctrl-C in the first Python code that it runs; in a finalizer, the interrupt is lost."""
+    """Python delivers Ctrl-C in the next Python code; in a finalizer, the exception would be lost."""
     x = plugrad.zeros((200, 200))
     device = x.device
     before = plugrad.memory().backends[device]
@@ -170,6 +170,6 @@ def test_no_python_code_runs_when_an_array_dies(backend):
     assert before.bytes - after.bytes >= 160_000
 
 
-def test_interrupts_are_raised_at_once_and_leave_nothing_behind(backend, tries):
-    done = run(INTERRUPTED, backend, str(max(20, 2 * tries)))
+def test_interrupts_are_raised_at_once_and_leave_nothing_behind(backend, try_count):
+    done = run_program(INTERRUPTED_PROGRAM, backend, str(max(20, 2 * try_count)))
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

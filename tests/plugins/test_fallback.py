@@ -11,7 +11,7 @@ from plugrad.errors import ConfigError, KernelNotFound, UnsupportedDtype
 from plugrad.kernels import creation
 from plugrad.registry.transaction import snapshot_registries
 
-LACKING = (
+MISSING_KERNELS = (
     *("Cumsum", "Conv3D", "Conv3DBackpropInputV2", "Conv3DBackpropFilterV2"),
     *("CropAndResize", "CropAndResizeGradImage", "CropAndResizeGradBoxes"),
     *("Unique", "TopK"),
@@ -19,8 +19,8 @@ LACKING = (
 
 
 @pytest.fixture
-def policy(site, monkeypatch):
-    """A function that sets the policy for one test, which starts without counts; cpu alone is first-party."""
+def set_policy(site, monkeypatch):
+    """A function that sets the fallback policy for one test and resets the counts; only cpu is first-party."""
     monkeypatch.setattr(
         "plugrad.discovery.selection.first_party_distributions", lambda: frozenset({"plugrad-cpu"})
     )
@@ -35,8 +35,8 @@ def policy(site, monkeypatch):
 
 
 @pytest.fixture
-def without(policy):
-    """A function that takes kernels from a backend until the end of the test, should it ever have them."""
+def remove_kernels(set_policy):
+    """A function that removes kernels from a backend until the test ends."""
     restore = snapshot_registries()
 
     def take(backend, *names):
@@ -49,12 +49,12 @@ def without(policy):
 
 
 @pytest.fixture
-def lacking(backend, without, policy):
-    """The name of a backend without the kernels above, that lets cpu compute them."""
+def backend_lacking_kernels(backend, remove_kernels, set_policy):
+    """The name of a backend that lacks the kernels above and falls back to cpu for them."""
     if backend == "cpu":
         pytest.skip("cpu is where the others fall back to")
-    without(backend, *LACKING)
-    policy("silent", "cpu")
+    remove_kernels(backend, *MISSING_KERNELS)
+    set_policy("silent", "cpu")
     plugrad.use(backend)
     return backend
 
@@ -75,15 +75,17 @@ def crop_and_resize(images, boxes):
     return plugrad.image.crop_and_resize(images * images, boxes, indices, (3, 3))
 
 
-FUNCTIONS = {
+FUNCTIONS_BY_KERNEL = {
     "Cumsum": (cumsum, [(2, 5)]),
     "Conv3D": (conv3d, [(1, 3, 4, 2, 2), (2, 2, 2, 2, 3)]),
     "CropAndResize": (crop_and_resize, [(1, 5, 5, 2), (2, 4)]),
 }
 
 
-@pytest.mark.parametrize(("f", "shapes"), FUNCTIONS.values(), ids=FUNCTIONS)
-def test_values_and_gradients_to_second_order_are_those_of_cpu(lacking, f, shapes, rng):
+@pytest.mark.parametrize(("f", "shapes"), FUNCTIONS_BY_KERNEL.values(), ids=FUNCTIONS_BY_KERNEL)
+def test_values_and_gradients_to_second_order_are_those_of_cpu(
+    backend_lacking_kernels, f, shapes, rng
+):
     values = [rng.uniform(0.1, 0.9, shape).astype(np.float32) for shape in shapes]
 
     def total(*args):
@@ -99,35 +101,35 @@ def test_values_and_gradients_to_second_order_are_those_of_cpu(lacking, f, shape
         with plugrad.use(device):
             return [f(*args), *plugrad.grads(total)(*args), *plugrad.grads(steepness)(*args)]
 
-    for ours, theirs in zip(computed(lacking), computed("cpu"), strict=True):
-        assert ours.backend.name == lacking
+    for ours, theirs in zip(computed(backend_lacking_kernels), computed("cpu"), strict=True):
+        assert ours.backend.name == backend_lacking_kernels
         np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=2e-4, atol=2e-4)
     assert {entry[:3] for entry in plugrad.fallback_report()} <= {
-        (name, lacking, "cpu") for name in LACKING
+        (name, backend_lacking_kernels, "cpu") for name in MISSING_KERNELS
     }
     assert plugrad.fallback_report() != []
 
 
-def test_several_results_come_back(lacking):
+def test_several_results_come_back(backend_lacking_kernels):
     values, indices = plugrad.top_k(plugrad.asarray([3.0, 1.0, 2.0]), 2)
     assert (values.tolist(), indices.tolist()) == ([3.0, 2.0], [0, 2])
-    assert values.backend.name == indices.backend.name == lacking
+    assert values.backend.name == indices.backend.name == backend_lacking_kernels
 
 
-def test_shapes_that_only_the_values_tell_come_back(lacking):
+def test_shapes_that_only_the_values_tell_come_back(backend_lacking_kernels):
     unique = plugrad.unique_values(plugrad.asarray([3.0, 1.0, 3.0]))
-    assert (unique.tolist(), unique.backend.name) == ([1.0, 3.0], lacking)
+    assert (unique.tolist(), unique.backend.name) == ([1.0, 3.0], backend_lacking_kernels)
 
 
-def test_broken_contract_is_the_contracts_error(lacking):
+def test_broken_contract_is_the_contracts_error(backend_lacking_kernels):
     x = plugrad.asarray([1.0])
     with pytest.raises(plugrad.errors.ArgumentError, match="Cumsum: unknown attributes"):
         plugrad.run_kernel("Cumsum", {"x": x}, {"axes": 0})
 
 
-def test_kernel_without_inputs_and_kernel_without_contract(site, without, policy):
+def test_kernel_without_inputs_and_kernel_without_contract(site, remove_kernels, set_policy):
     site.install("toy")
-    policy("silent")
+    set_policy("silent")
     with plugrad.use("toy"):
         x = plugrad.full((2,), 7.0)
         assert (x.device, x.tolist()) == ("toy:0", [7.0, 7.0])
@@ -139,9 +141,9 @@ def test_kernel_without_inputs_and_kernel_without_contract(site, without, policy
     assert {e.kernel for e in plugrad.fallback_report()} >= {creation.fill.name, "ThirdPower"}
 
 
-def test_host_implementation_of_the_other_backend_is_used(site, policy):
+def test_host_implementation_of_the_other_backend_is_used(site, set_policy):
     site.install("toy")
-    policy("silent")
+    set_policy("silent")
     seen = []
 
     def on_host(x):
@@ -158,9 +160,9 @@ def test_host_implementation_of_the_other_backend_is_used(site, policy):
 # --- dtypes ---------------------------------------------------------------------------------------
 
 
-def test_result_that_the_backend_cannot_store_is_an_error(site, policy):
+def test_result_that_the_backend_cannot_store_is_an_error(site, set_policy):
     site.install("toy")
-    policy("silent")
+    set_policy("silent")
     x = plugrad.asarray([1.0], device="toy")
     with pytest.raises(
         UnsupportedDtype,
@@ -169,18 +171,20 @@ def test_result_that_the_backend_cannot_store_is_an_error(site, policy):
         plugrad.run_kernel("Greater", {"a": x, "b": x})
 
 
-def test_complex_numbers_of_double_precision_are_refused_before_anything_falls_back(lacking):
+def test_complex_numbers_of_double_precision_are_refused_before_anything_falls_back(
+    backend_lacking_kernels,
+):
     if plugrad.complex128 in plugrad.which().backend.dtypes():
-        pytest.skip(f"{lacking} has complex128")
+        pytest.skip(f"{backend_lacking_kernels} has complex128")
     with pytest.raises(UnsupportedDtype, match="complex128"):
         plugrad.astype(plugrad.asarray([1.0, 2.0]), "complex128")
     assert plugrad.fallback_report() == []
 
 
-def test_backend_without_the_dtype_is_passed_over(site, without, policy):
+def test_backend_without_the_dtype_is_passed_over(site, remove_kernels, set_policy):
     site.install("toy")
-    without("cpu", "Exp")
-    policy("silent", "toy")
+    remove_kernels("cpu", "Exp")
+    set_policy("silent", "toy")
     with pytest.raises(
         KernelNotFound, match="No other backend computes it: 'toy' does not have float64"
     ):
@@ -190,8 +194,8 @@ def test_backend_without_the_dtype_is_passed_over(site, without, policy):
 
 # --- the policy -----------------------------------------------------------------------------------
 
-NONE = "No other backend computes it: "
-POLICIES = {  # fallback, fallback_order, who computes Log for toy, or why nobody does
+NO_BACKEND_MESSAGE = "No other backend computes it: "
+POLICIES_AND_REMEDIES = {  # fallback, fallback_order, who computes Log for toy, or why nobody does
     "the default": (None, None, 'set\\("fallback", "warn"\\)'),
     "error": ("error", "cpu", 'set\\("fallback", "warn"\\)'),
     "warn": ("warn", "", "cpu"),
@@ -201,20 +205,34 @@ POLICIES = {  # fallback, fallback_order, who computes Log for toy, or why nobod
     "a qualified name": ("silent", "plugrad-cpu::cpu", "cpu"),
     "the first that has it": ("silent", "other_toy,cpu", "cpu"),
     "not installed": ("silent", "nowhere,cpu", "cpu"),
-    "nobody in the order": ("silent", "other_toy", f"{NONE}'other_toy' does not implement it"),
-    "not installed at all": ("silent", "nowhere", f"{NONE}no installed plugin .* 'nowhere'"),
-    "itself": ("silent", "toy", f"{NONE}there is no other backend"),
-    "a broken one": ("silent", "broken", f"{NONE}.*'broken' .*cannot start: ZeroDivisionError"),
+    "nobody in the order": (
+        "silent",
+        "other_toy",
+        f"{NO_BACKEND_MESSAGE}'other_toy' does not implement it",
+    ),
+    "not installed at all": (
+        "silent",
+        "nowhere",
+        f"{NO_BACKEND_MESSAGE}no installed plugin .* 'nowhere'",
+    ),
+    "itself": ("silent", "toy", f"{NO_BACKEND_MESSAGE}there is no other backend"),
+    "a broken one": (
+        "silent",
+        "broken",
+        f"{NO_BACKEND_MESSAGE}.*'broken' .*cannot start: ZeroDivisionError",
+    ),
 }
 
 
-@pytest.mark.parametrize(("value", "order", "expected"), POLICIES.values(), ids=POLICIES)
-def test_policy(site, policy, value, order, expected):
+@pytest.mark.parametrize(
+    ("value", "order", "expected"), POLICIES_AND_REMEDIES.values(), ids=POLICIES_AND_REMEDIES
+)
+def test_policy(site, set_policy, value, order, expected):
     site.install("toy")
     site.install("other_toy")
     site.install("broken", "1 / 0")
     if value is not None:
-        policy(value, order)
+        set_policy(value, order)
     x = plugrad.asarray([1.0], device="toy")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore" if value == "warn" else "error")
@@ -233,17 +251,17 @@ def test_malformed_policy_is_refused(site, value):
         plugrad.config.set("fallback", value)
 
 
-def test_order_that_names_nothing_is_refused(site, policy):
+def test_order_that_names_nothing_is_refused(site, set_policy):
     site.install("toy")
-    policy("silent", ":1")
+    set_policy("silent", ":1")
     with pytest.raises(ConfigError, match=r"plugrad.config.set: ':1' does not name a backend"):
         plugrad.log(plugrad.asarray([1.0], device="toy"))
 
 
-def test_third_partys_backend_must_be_allowed_or_named(site, policy, without):
+def test_third_partys_backend_must_be_allowed_or_named(site, set_policy, remove_kernels):
     site.install("toy")
-    without("cpu", "Exp")
-    policy("silent")
+    remove_kernels("cpu", "Exp")
+    set_policy("silent")
     with pytest.raises(KernelNotFound, match="No other backend computes it"):
         plugrad.exp(plugrad.zeros(1))
     assert site.imported() == []
@@ -251,11 +269,11 @@ def test_third_partys_backend_must_be_allowed_or_named(site, policy, without):
     assert plugrad.exp(plugrad.zeros(1)).tolist() == [1.0]
 
 
-def test_software_device_is_not_opened_by_itself(site, policy, without, monkeypatch):
+def test_software_device_is_not_opened_by_itself(site, set_policy, remove_kernels, monkeypatch):
     source = site_source_with_software_device()
     site.install("toy", source)
-    without("cpu", "Exp")
-    policy("silent")
+    remove_kernels("cpu", "Exp")
+    set_policy("silent")
     plugrad.config.set("plugins.allow_auto", "acme-*")
     with pytest.raises(KernelNotFound, match="'toy': it has only software devices"):
         plugrad.exp(plugrad.zeros(1))
@@ -276,9 +294,9 @@ def site_source_with_software_device():
 # --- warnings and counts --------------------------------------------------------------------------
 
 
-def test_first_call_of_a_kernel_warns_where_it_is_called(site, policy):
+def test_first_call_of_a_kernel_warns_where_it_is_called(site, set_policy):
     site.install("toy")
-    policy("warn")
+    set_policy("warn")
     x = plugrad.asarray([1.0, 2.0], device="toy")
     with pytest.warns(
         RuntimeWarning, match="'toy' does not implement kernel 'Log': 'cpu' computes it"
@@ -293,9 +311,9 @@ def test_first_call_of_a_kernel_warns_where_it_is_called(site, policy):
         plugrad.log(x)
 
 
-def test_report_counts_calls_bytes_and_time(site, policy):
+def test_report_counts_calls_bytes_and_time(site, set_policy):
     site.install("toy")
-    policy("silent")
+    set_policy("silent")
     x = plugrad.asarray(np.ones(1000, np.float32), device="toy")
     for _ in range(3):
         plugrad.log(x)
@@ -309,9 +327,9 @@ def test_report_counts_calls_bytes_and_time(site, policy):
     assert plugrad.fallback_report() == []
 
 
-def test_kernel_that_is_there_pays_nothing(site, policy, monkeypatch):
+def test_kernel_that_is_there_pays_nothing(site, set_policy, monkeypatch):
     site.install("toy")
-    policy("silent")
+    set_policy("silent")
     x = plugrad.asarray([1.0], device="toy")
     plugrad.exp(x)  # the first call of a kernel looks it up
     with monkeypatch.context() as patch:
@@ -342,13 +360,13 @@ def test_error_lists_who_has_the_kernel_loaded_or_not(site):
     assert site.imported() == ["acme_toy"]
 
 
-def test_error_when_nobody_has_it(site, policy):
+def test_error_when_nobody_has_it(site, set_policy):
     lonely = plugrad.extend.kernel("Lonely", family="test")(lambda x: x)
     with pytest.raises(
         KernelNotFound, match="'cpu' does not implement kernel 'Lonely', nor does any other"
     ):
         lonely(plugrad.zeros(1))
-    policy("silent", "cpu")
+    set_policy("silent", "cpu")
     with pytest.raises(
         KernelNotFound, match="No other backend computes it: there is no other backend"
     ):
@@ -366,9 +384,9 @@ def test_first_party_backends_that_are_not_loaded_are_known_to_have_a_kernel(sit
     assert names == installed
 
 
-def test_kernel_registered_for_a_backend_that_is_not_open_is_found(site, policy):
+def test_kernel_registered_for_a_backend_that_is_not_open_is_found(site, set_policy):
     site.install("toy")
-    policy("silent")
+    set_policy("silent")
     for backend in fallback.opened_backends():
         if backend.name == "cpu":
             plugrad.close_backend(backend)

@@ -10,18 +10,18 @@ import pytest
 import plugrad
 from plugrad.kernels import unary
 
-CALLED_WHEN_SOMETHING_DIES = {
+WEAKREF_CALLBACKS = {
     ("weakref.py", "remove"),  # of `WeakKeyDictionary` and `WeakValueDictionary`
     ("weakref.py", "__call__"),  # of `finalize`
     ("_weakrefset.py", "_remove"),
 }
 
-OURS = ("plugrad", "wasmtime", "wgpu", Path(__file__).name)
+PLUGRAD_AND_LIBRARIES = ("plugrad", "wasmtime", "wgpu", Path(__file__).name)
 """Whose methods are noted: Python's own do so while they import."""
 
 
-class Watch:
-    """A profile function that notes Python functions that run when objects die, while signals do not have to wait."""
+class FinalizerWatch:
+    """A profile function that records the Python functions that run as finalizers while signals may arrive."""
 
     def __init__(self):
         self.found = []
@@ -29,15 +29,17 @@ class Watch:
     def __call__(self, frame, event, argument):
         code = frame.f_code
         file = code.co_filename.replace("\\", "/").rpartition("/")[2]
-        is_method = code.co_name == "__del__" and any(n in code.co_filename for n in OURS)
-        if event == "call" and (is_method or (file, code.co_name) in CALLED_WHEN_SOMETHING_DIES):
+        is_method = code.co_name == "__del__" and any(
+            n in code.co_filename for n in PLUGRAD_AND_LIBRARIES
+        )
+        if event == "call" and (is_method or (file, code.co_name) in WEAKREF_CALLBACKS):
             interrupts = sys.modules.get("plugrad_webgpu.driver.interrupts")
             if interrupts is None or not interrupts.uninterruptible._depth:
                 caller = frame.f_back
                 self.found.append(f"{code.co_qualname} in {caller and caller.f_code.co_qualname}")
 
 
-def work(backend):
+def run_training_step(backend):
     x = plugrad.asarray(np.linspace(-1, 1, 600, dtype="f4").reshape(20, 30))
     w = plugrad.Variable(np.zeros(30, "f4"), name="w")
     optimizer = plugrad.optimizers.Adam(0.1)
@@ -69,10 +71,10 @@ def work(backend):
 def test_no_python_code_runs_where_something_dies(backend):
     gc.collect()  # what other tests have left
     gc.disable()
-    watch = Watch()
+    watch = FinalizerWatch()
     sys.setprofile(watch)
     try:
-        work(backend)
+        run_training_step(backend)
     finally:
         sys.setprofile(None)
         gc.enable()
@@ -89,7 +91,7 @@ def test_the_watch_sees_them(kind):
             def __del__(self):
                 pass
 
-    watch, mortal, kept = Watch(), Mortal(), weakref.WeakKeyDictionary()
+    watch, mortal, kept = FinalizerWatch(), Mortal(), weakref.WeakKeyDictionary()
     if kind == "finalizer":
         weakref.finalize(mortal, int)
     else:

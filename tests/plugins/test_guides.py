@@ -13,18 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from plugins.running import environment
+from plugins.running import clean_environment
 
 pytestmark = pytest.mark.long
 
-GUIDE = Path(__file__).parents[2] / "docs" / "guide"
-CHECKER = doctest.OutputChecker()
-FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+GUIDE_FOLDER = Path(__file__).parents[2] / "docs" / "guide"
+OUTPUT_CHECKER = doctest.OutputChecker()
+DOCTEST_FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 @pytest.fixture(scope="module")
-def programs(tmp_path_factory):
-    """A folder with python, pip, pytest and plugrad."""
+def programs_folder(tmp_path_factory):
+    """A folder with the commands python, pip, pytest and plugrad."""
     folder = tmp_path_factory.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     python = folder / "bin" / "python"
@@ -43,17 +43,19 @@ def programs(tmp_path_factory):
     return folder / "bin"
 
 
-def blocks(page):
-    """Yield (language, text) of the code on a page."""
-    return re.findall(r"^```(\w+)\n(.*?)^```$", (GUIDE / page).read_text("utf-8"), re.M | re.S)
+def code_blocks(page):
+    """Yield (language, text) of each code block on a page."""
+    return re.findall(
+        r"^```(\w+)\n(.*?)^```$", (GUIDE_FOLDER / page).read_text("utf-8"), re.M | re.S
+    )
 
 
-class Shell:
-    """Runs commands one after the other; ``cd`` and ``export`` are kept."""
+class ShellSession:
+    """Runs commands one after the other; the effects of ``cd`` and ``export`` last."""
 
     def __init__(self, programs, folder):
         self.folder = folder
-        self.variables = environment(
+        self.variables = clean_environment(
             PATH=f"{programs}:/usr/bin:/bin",
             PIP_NO_INDEX="1",
             PIP_NO_BUILD_ISOLATION="0",  # as pip spells yes
@@ -83,24 +85,26 @@ class Shell:
         return subprocess.CompletedProcess(command, 0, "")
 
 
-def write(text, folder):
-    """Write a block whose first line is a comment with a path to that file."""
+def write_block(text, folder):
+    """Write a code block into the file whose path its first comment names."""
     first, _, rest = text.partition("\n")
     if match := re.fullmatch(r"# ([\w/.-]+/[\w.]+)", first):
         (folder / match[1]).write_text(rest, "utf-8")
 
 
 @pytest.mark.parametrize("page", ["cli.md", "writing-a-backend.md"])
-def test_commands_print_what_the_page_says(programs, tmp_path, page):
-    shell = Shell(programs, tmp_path)
+def test_commands_print_what_the_page_says(programs_folder, tmp_path, page):
+    shell = ShellSession(programs_folder, tmp_path)
     count = 0
-    for language, text in blocks(page):
+    for language, text in code_blocks(page):
         if language == "python":
-            write(text, shell.folder)
+            write_block(text, shell.folder)
         for step in re.split(r"^\$ ", text, flags=re.M)[1:] if language == "console" else ():
             command, _, expected = step.partition("\n")
             done = shell.run(command)
             assert done.returncode == 0, f"{command}\n{done.stdout}"
-            assert CHECKER.check_output(expected, done.stdout, FLAGS), f"{command}\n{done.stdout}"
+            assert OUTPUT_CHECKER.check_output(expected, done.stdout, DOCTEST_FLAGS), (
+                f"{command}\n{done.stdout}"
+            )
             count += 1
     assert count > 5

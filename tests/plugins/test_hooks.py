@@ -14,14 +14,14 @@ from plugrad.engine import watching
 from plugrad.errors import BackendNotFound, PluginNotFound, RegistrationError
 
 
-def listed(name):
+def hook_plugin(name):
     (found,) = [p for p in plugrad.plugins("hooks") if p.name == name]
     return found
 
 
 @pytest.fixture
-def register(site):
-    """A function that registers hooks until the end of the test: an object whose methods are the arguments."""
+def register_hooks(site):
+    """A function that registers its arguments as hooks until the test ends."""
     names = []
 
     def register(name="acme", **functions):
@@ -36,7 +36,7 @@ def register(site):
             plugrad.unregister_plugin(name)
 
 
-HOOKS = """
+HOOKS_SOURCE = """
     import plugrad
 
     @plugrad.hookimpl
@@ -49,21 +49,21 @@ HOOKS = """
 
 
 def test_hooks_are_loaded_when_one_is_called(site):
-    site.install_pack("plugins", "acme", HOOKS)
-    assert (listed("acme").status, site.imported()) == ("available", [])
+    site.install_pack("plugins", "acme", HOOKS_SOURCE)
+    assert (hook_plugin("acme").status, site.imported()) == ("available", [])
     assert call_hooks("plugrad_doctor_section") == [("acme-acme::acme", ("acme", "all is well"))]
-    assert listed("acme").status == "active"
+    assert hook_plugin("acme").status == "active"
 
 
 def test_hooks_of_the_command_are_loaded_when_it_calls_them(site):
     manifest = 'api = "1.0"\nhooks = ["plugrad_doctor_section"]'
     files = {"acme_acme/plugrad-plugin.toml": manifest}
-    site.install_pack("plugins", "acme", HOOKS, files=files)
+    site.install_pack("plugins", "acme", HOOKS_SOURCE, files=files)
     call_hooks("plugrad_backend_activated", backend=None)
     assert plugrad.config.get("fallback") is not None
-    assert (listed("acme").status, site.imported()) == ("available", [])
+    assert (hook_plugin("acme").status, site.imported()) == ("available", [])
     assert call_hooks("plugrad_doctor_section") == [("acme-acme::acme", ("acme", "all is well"))]
-    assert listed("acme").status == "active"
+    assert hook_plugin("acme").status == "active"
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_hooks_of_the_command_are_loaded_when_it_calls_them(site):
 )
 def test_hooks_that_a_manifest_does_not_list_are_an_error(site, hooks, message):
     files = {"acme_acme/plugrad-plugin.toml": f'api = "1.0"\nhooks = {hooks}'}
-    site.install_pack("plugins", "acme", HOOKS, files=files)
+    site.install_pack("plugins", "acme", HOOKS_SOURCE, files=files)
     with pytest.warns(RuntimeWarning, match=message):
         assert call_hooks("plugrad_cli", subcommands=None) == []
     assert call_hooks("plugrad_doctor_section") == []
@@ -92,23 +92,23 @@ def test_pluggy_is_imported_for_a_plugin_only(site):
         return done.stdout.strip()
 
     assert run() == "False"
-    site.install_pack("plugins", "acme", HOOKS)
+    site.install_pack("plugins", "acme", HOOKS_SOURCE)
     assert run() == "True"
 
 
-BAD_PLUGINS = {
+FAILING_PLUGINS = {
     "import error": ("import a_library_that_is_not_there", "ModuleNotFoundError"),
     "exits": ("raise SystemExit(3)", "SystemExit: 3"),
     "misspelt hook": (
-        HOOKS.replace("doctor_section", "doctor_secton"),
+        HOOKS_SOURCE.replace("doctor_section", "doctor_secton"),
         r"there is no hook 'plugrad_doctor_secton' \(did you mean 'plugrad_doctor_section'\?\); the hooks",
     ),
     "unknown argument": (
-        HOOKS.replace("doctor_section()", "doctor_section(colour)"),
+        HOOKS_SOURCE.replace("doctor_section()", "doctor_section(colour)"),
         r"hook 'plugrad_doctor_section'(?s:.*)colour",
     ),
     "not marked": (
-        HOOKS.replace("@plugrad.hookimpl", ""),
+        HOOKS_SOURCE.replace("@plugrad.hookimpl", ""),
         "mark plugrad_doctor_section with plugrad.hookimpl",
     ),
     "no hook": ("x = 1", "it does not have any hook; the hooks are plugrad_configure"),
@@ -126,10 +126,10 @@ BAD_PLUGINS = {
 }
 
 
-@pytest.mark.parametrize(("source", "message"), BAD_PLUGINS.values(), ids=BAD_PLUGINS)
+@pytest.mark.parametrize(("source", "message"), FAILING_PLUGINS.values(), ids=FAILING_PLUGINS)
 def test_plugin_that_fails_is_left_out_with_one_warning(site, source, message):
     site.install_pack("plugins", "bad", source)
-    site.install_pack("plugins", "good", HOOKS)
+    site.install_pack("plugins", "good", HOOKS_SOURCE)
     before = plugrad.get_gradient("Exp")
     with pytest.warns(
         RuntimeWarning, match=rf"hooks 'bad' \(acme-bad 1.2\) is failed.*{message}"
@@ -137,13 +137,15 @@ def test_plugin_that_fails_is_left_out_with_one_warning(site, source, message):
         assert [name for name, _ in call_hooks("plugrad_doctor_section")] == ["acme-good::good"]
     assert len(caught) == 1
     assert (plugrad.asarray([1.0]) + 1).tolist() == [2.0]  # a second warning would be an error
-    assert listed("bad").status == "failed"
-    assert "Traceback" in listed("bad").details
+    assert hook_plugin("bad").status == "failed"
+    assert "Traceback" in hook_plugin("bad").details
     assert plugrad.get_gradient("Exp") is before
 
 
 def test_class_instead_of_an_object_is_an_error(site):
-    source = HOOKS.replace("\n    @", "\n    class Plugin:\n     @").replace("    def", "     def")
+    source = HOOKS_SOURCE.replace("\n    @", "\n    class Plugin:\n     @").replace(
+        "    def", "     def"
+    )
     site.install_pack(
         "plugins", "acme", source.replace("        return", "         return"), target=":Plugin"
     )
@@ -153,15 +155,18 @@ def test_class_instead_of_an_object_is_an_error(site):
 
 @pytest.mark.parametrize("value", ["acme", "acme-acme", "acme-acme::acme"])
 def test_disabled_plugin_is_not_imported(site, value):
-    site.install_pack("plugins", "acme", HOOKS)
+    site.install_pack("plugins", "acme", HOOKS_SOURCE)
     plugrad.config.set("plugins.disable", value)
     assert call_hooks("plugrad_doctor_section") == []
-    assert (listed("acme").status, site.imported()) == ("blocked", [])
+    assert (hook_plugin("acme").status, site.imported()) == ("blocked", [])
 
 
-def test_registered_plugin_is_listed_until_it_is_unregistered(register):
-    plugin = register(plugrad_doctor_section=lambda: ("a", "b"))
-    assert (listed("acme").status, listed("acme").distribution) == ("active", "<this process>")
+def test_registered_plugin_is_listed_until_it_is_unregistered(register_hooks):
+    plugin = register_hooks(plugrad_doctor_section=lambda: ("a", "b"))
+    assert (hook_plugin("acme").status, hook_plugin("acme").distribution) == (
+        "active",
+        "<this process>",
+    )
     assert call_hooks("plugrad_doctor_section") == [("<this process>::acme", ("a", "b"))]
     with pytest.raises(RegistrationError, match="hooks called 'acme' are registered already"):
         plugrad.register_plugin(plugin, name="acme")
@@ -191,13 +196,13 @@ def test_bad_plugin_of_this_process_is_an_error_at_once(site):
 
 
 @pytest.mark.parametrize("failure", [ValueError("oh"), SystemExit(3)])
-def test_hook_that_raises_is_a_warning_that_names_it(register, failure):
+def test_hook_that_raises_is_a_warning_that_names_it(register_hooks, failure):
     def fails():
         raise failure
 
-    register("first", plugrad_doctor_section=lambda: ("first", ""))
-    register("bad", plugrad_doctor_section=fails)
-    register("last", plugrad_doctor_section=lambda: ("last", ""))
+    register_hooks("first", plugrad_doctor_section=lambda: ("first", ""))
+    register_hooks("bad", plugrad_doctor_section=fails)
+    register_hooks("last", plugrad_doctor_section=lambda: ("last", ""))
     message = (
         rf"hook plugrad_doctor_section failed: {type(failure).__name__}: .*'<this process>::bad'"
     )
@@ -205,20 +210,23 @@ def test_hook_that_raises_is_a_warning_that_names_it(register, failure):
         results = call_hooks("plugrad_doctor_section")
     assert [title for _, (title, _) in results] == ["last", "first"]
     assert len(caught) == 1
-    assert (listed("bad").status, "Traceback" in listed("bad").details) == ("active", True)
+    assert (hook_plugin("bad").status, "Traceback" in hook_plugin("bad").details) == (
+        "active",
+        True,
+    )
 
 
-def test_hook_may_take_fewer_arguments_and_return_nothing(register):
+def test_hook_may_take_fewer_arguments_and_return_nothing(register_hooks):
     seen = []
-    register("a", plugrad_backend_activated=lambda: seen.append("a"))
-    register("b", plugrad_backend_activated=lambda backend: seen.append(backend))
+    register_hooks("a", plugrad_backend_activated=lambda: seen.append("a"))
+    register_hooks("b", plugrad_backend_activated=lambda backend: seen.append(backend))
     assert call_hooks("plugrad_backend_activated", backend="x") == []
     assert seen == ["x", "a"]
 
 
-def test_trace_is_one_switch(site, register, capsys, monkeypatch):
+def test_trace_is_one_switch(site, register_hooks, capsys, monkeypatch):
     site.install("toy")
-    register(plugrad_backend_activated=lambda backend: None)
+    register_hooks(plugrad_backend_activated=lambda backend: None)
     monkeypatch.setenv("PLUGRAD_PLUGINS_TRACE", "yes")
     plugrad.zeros(1, device="cpu").to("toy")
     lines = capsys.readouterr().err.splitlines()
@@ -242,8 +250,8 @@ def test_every_hook_has_a_manual():
         assert hook is getattr(hooks, name)
 
 
-def test_configure_suggests_what_no_other_layer_says(register, monkeypatch):
-    register(plugrad_configure=lambda config: {"memory_limit": "1MB", "fallback": "silent"})
+def test_configure_suggests_what_no_other_layer_says(register_hooks, monkeypatch):
+    register_hooks(plugrad_configure=lambda config: {"memory_limit": "1MB", "fallback": "silent"})
     setting = plugrad.config.explain("memory_limit")
     assert (setting.value, setting.layer) == (10**6, "plugin <this process>::acme")
     monkeypatch.setenv("PLUGRAD_MEMORY_LIMIT", "2MB")
@@ -261,20 +269,20 @@ def test_configure_suggests_what_no_other_layer_says(register, monkeypatch):
         (3, "AttributeError"),
     ],
 )
-def test_configure_that_is_wrong_is_a_warning(register, settings, message):
-    register(plugrad_configure=lambda: settings)
+def test_configure_that_is_wrong_is_a_warning(register_hooks, settings, message):
+    register_hooks(plugrad_configure=lambda: settings)
     with pytest.warns(RuntimeWarning, match=rf"hook plugrad_configure failed: .*{message}"):
         assert plugrad.config.get("memory_limit") is None
     assert plugrad.config.get("memory_limit") is None
 
 
-def test_configure_may_read_the_configuration(register):
-    register(plugrad_configure=lambda config: {"fallback": config.get("fallback") and "warn"})
+def test_configure_may_read_the_configuration(register_hooks):
+    register_hooks(plugrad_configure=lambda config: {"fallback": config.get("fallback") and "warn"})
     assert plugrad.config.get("fallback") == "warn"
 
 
 @pytest.fixture
-def automatic(site, monkeypatch):
+def without_chosen_backend(site, monkeypatch):
     monkeypatch.delenv("PLUGRAD_BACKEND")
     plugrad.config.set("plugins.allow_auto", "acme-*")
     monkeypatch.setattr(
@@ -284,7 +292,7 @@ def automatic(site, monkeypatch):
     site.install("other_toy", distribution="other-toy")
 
 
-def test_candidates_may_be_reordered_and_left_out(automatic, register):
+def test_candidates_may_be_reordered_and_left_out(without_chosen_backend, register_hooks):
     seen = []
 
     def order(backends):
@@ -292,14 +300,14 @@ def test_candidates_may_be_reordered_and_left_out(automatic, register):
         return ["toy"]
 
     assert plugrad.which().backend.name == "cpu"
-    register(plugrad_backend_candidates=order)
+    register_hooks(plugrad_backend_candidates=order)
     plugrad.config.set("fallback", "error")  # decisions are remembered until a setting changes
     assert plugrad.which().backend.name == "toy"
     assert seen == ["cpu", "toy"]
 
 
-def test_candidates_cannot_be_allowed_by_a_plugin(automatic, register):
-    register(plugrad_backend_candidates=lambda backends: ["other_toy", "toy"])
+def test_candidates_cannot_be_allowed_by_a_plugin(without_chosen_backend, register_hooks):
+    register_hooks(plugrad_backend_candidates=lambda backends: ["other_toy", "toy"])
     plugrad.config.set("fallback", "error")
     with pytest.warns(
         RuntimeWarning, match=r"plugrad_backend_candidates failed: .*\['other_toy'\] are not"
@@ -307,11 +315,11 @@ def test_candidates_cannot_be_allowed_by_a_plugin(automatic, register):
         assert plugrad.which().backend.name == "cpu"
 
 
-def test_no_candidates_leave_nothing_to_choose(automatic, register):
+def test_no_candidates_leave_nothing_to_choose(without_chosen_backend, register_hooks):
     def nobody(backends):
         return []
 
-    register(plugrad_backend_candidates=nobody)
+    register_hooks(plugrad_backend_candidates=nobody)
     plugrad.config.set("fallback", "error")
     with pytest.raises(BackendNotFound, match="no backend can be chosen automatically"):
         plugrad.zeros(1)
@@ -321,48 +329,52 @@ def add_hundred(backend):
     return [plugrad.KernelConfig("Add", backend.name, lambda a, b: a + b + 100)]
 
 
-def total(device):
+def sum_of_ones(device):
     x = plugrad.asarray([1.0], device=device)
     return (x + x).tolist()
 
 
-def test_kernels_of_a_plugin_replace_those_of_the_backend(site, register):
+def test_kernels_of_a_plugin_replace_those_of_the_backend(site, register_hooks):
     site.install("toy")
-    register(
+    register_hooks(
         plugrad_register_kernels=lambda backend: (
             add_hundred(backend) if backend.name == "toy" else None
         )
     )
-    assert (total("toy"), total("toy:1"), total("cpu")) == ([102.0], [102.0], [2.0])
+    assert (sum_of_ones("toy"), sum_of_ones("toy:1"), sum_of_ones("cpu")) == (
+        [102.0],
+        [102.0],
+        [2.0],
+    )
     plugrad.unregister_plugin("acme")
-    assert total("toy") == [2.0]
+    assert sum_of_ones("toy") == [2.0]
 
 
-def test_kernels_of_a_plugin_that_comes_late_reach_open_backends(site, register):
+def test_kernels_of_a_plugin_that_comes_late_reach_open_backends(site, register_hooks):
     site.install("toy")
-    assert total("toy") == [2.0]
-    register(
+    assert sum_of_ones("toy") == [2.0]
+    register_hooks(
         plugrad_register_kernels=lambda backend: (
             add_hundred(backend) if backend.name == "toy" else None
         )
     )
-    assert total("toy") == [102.0]
+    assert sum_of_ones("toy") == [102.0]
 
 
-def test_kernels_that_are_wrong_are_a_warning(site, register):
+def test_kernels_that_are_wrong_are_a_warning(site, register_hooks):
     site.install("toy")
-    register(plugrad_register_kernels=lambda backend: [3] if backend.name == "toy" else None)
+    register_hooks(plugrad_register_kernels=lambda backend: [3] if backend.name == "toy" else None)
     with pytest.warns(
         RuntimeWarning, match=r"plugrad_register_kernels failed: TypeError: .*contains a int"
     ):
-        assert total("toy") == [2.0]
+        assert sum_of_ones("toy") == [2.0]
 
 
-def test_gradients_of_a_plugin_replace_others_until_it_is_gone(register):
+def test_gradients_of_a_plugin_replace_others_until_it_is_gone(register_hooks):
     def gradient(dy, saved, attrs):
         return {"x": dy * 7}
 
-    register(plugrad_register_gradients=lambda: [plugrad.GradientConfig("Exp", gradient)])
+    register_hooks(plugrad_register_gradients=lambda: [plugrad.GradientConfig("Exp", gradient)])
     x = plugrad.asarray([0.0])
     f = plugrad.grad(lambda x: plugrad.sum(plugrad.exp(x)))
     assert f(x).tolist() == [7.0]
@@ -370,7 +382,7 @@ def test_gradients_of_a_plugin_replace_others_until_it_is_gone(register):
     assert f(x).tolist() == [1.0]
 
 
-def test_activation_is_told_once_for_each_device(site, register):
+def test_activation_is_told_once_for_each_device(site, register_hooks):
     seen = []
 
     def activated(backend):
@@ -379,16 +391,16 @@ def test_activation_is_told_once_for_each_device(site, register):
 
     site.install("toy")
     plugrad.zeros(1, device="cpu")  # so that it is open, in whatever order tests run
-    register(plugrad_backend_activated=activated)
+    register_hooks(plugrad_backend_activated=activated)
     for device in ("toy", "toy:0", "toy:1", "toy"):
         plugrad.zeros(1, device="cpu").to(device)
     assert seen == [("toy:0", True), ("toy:1", True)]
 
 
-def test_fallback_is_told(site, register):
+def test_fallback_is_told(site, register_hooks):
     seen = []
     site.install("toy")
-    register(
+    register_hooks(
         plugrad_fallback=lambda kernel_name, source, target, nbytes: seen.append(
             (kernel_name, source, target, nbytes)
         )
@@ -402,7 +414,7 @@ def test_fallback_is_told(site, register):
     assert seen == [("Log", "toy", "cpu", 40)]
 
 
-def test_each_kernel_is_reported_while_somebody_listens(register):
+def test_each_kernel_is_reported_while_somebody_listens(register_hooks):
     seen = []
 
     def finished(kernel_name, backend, shapes, milliseconds):
@@ -410,7 +422,7 @@ def test_each_kernel_is_reported_while_somebody_listens(register):
         seen.append((kernel_name, backend.name, shapes, milliseconds >= 0))
 
     x = plugrad.asarray([[1.0, 2.0]], device="cpu")
-    register(plugrad_kernel_finished=finished)
+    register_hooks(plugrad_kernel_finished=finished)
     with plugrad.use("cpu"):
         y = x + plugrad.ones(2)
     assert seen == [
@@ -423,16 +435,16 @@ def test_each_kernel_is_reported_while_somebody_listens(register):
     assert len(seen) == 2
 
 
-def test_nothing_is_watched_for_plugins_without_that_hook(register):
-    register(plugrad_configure=lambda: None)
+def test_nothing_is_watched_for_plugins_without_that_hook(register_hooks):
+    register_hooks(plugrad_configure=lambda: None)
     assert watching.watchers == ()
 
 
-def test_a_report_that_fails_does_not_stop_the_program(register):
+def test_a_report_that_fails_does_not_stop_the_program(register_hooks):
     def finished(kernel_name):
         raise ValueError("no disk")
 
-    register(plugrad_kernel_finished=finished)
+    register_hooks(plugrad_kernel_finished=finished)
     with pytest.warns(RuntimeWarning, match="plugrad_kernel_finished failed.*no disk"):
         assert (plugrad.asarray([1.0], device="cpu") + 1).tolist() == [2.0]
 
@@ -448,13 +460,13 @@ def test_plugin_that_uses_plugrad_while_it_is_imported(site):
     """
     site.install_pack("plugins", "acme", source)
     assert plugrad.config.get("fallback") == "warn"
-    assert listed("acme").status == "active"
+    assert hook_plugin("acme").status == "active"
 
 
-def test_what_a_program_overrides_stays_in_effect_when_a_plugin_comes(register):
+def test_what_a_program_overrides_stays_in_effect_when_a_plugin_comes(register_hooks):
     x = plugrad.asarray([1.0])
     with plugrad.override_kernel("Abs", "cpu", lambda x: x + 1):
-        register(
+        register_hooks(
             plugrad_register_kernels=lambda backend: (
                 [plugrad.KernelConfig("Abs", "cpu", lambda x: x + 10)]
                 if backend.name == "cpu"

@@ -9,19 +9,19 @@ import sys
 import pytest
 
 import plugrad
-from plugins.hostile import HOSTILE, install_hostile
+from plugins.hostile import HOSTILE_PLUGINS, install_hostile_plugins
 
 
 @pytest.fixture
-def hostiles(site):
-    install_hostile(site.folder)
-    site.packages += [f"acme_{name}" for name in HOSTILE] + ["other_duplicate"]
+def hostile_plugins(site):
+    install_hostile_plugins(site.folder)
+    site.packages += [f"acme_{name}" for name in HOSTILE_PLUGINS] + ["other_duplicate"]
     site.refresh()
     return site
 
 
-def run(folder, program, *, timeout=60):
-    """Run a program in a fresh interpreter where the ten are installed."""
+def run_with_hostile_plugins(folder, program, *, timeout=60):
+    """Run a program in a fresh interpreter in which the hostile plugins are installed."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("PLUGRAD_")}
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", program],
@@ -34,32 +34,36 @@ def run(folder, program, *, timeout=60):
     )
 
 
-def test_all_are_listed_with_status_and_reason_and_none_is_run(hostiles):
+def test_all_are_listed_with_status_and_reason_and_none_is_run(hostile_plugins):
     listed = {b.name: b for b in plugrad.backends() if "acme-" in b.distribution}
-    assert listed.keys() == HOSTILE.keys()
-    assert {n: b.status for n, b in listed.items()} == {n: h.status for n, h in HOSTILE.items()}
-    assert {n for n, b in listed.items() if b.reason} == {
-        n for n, h in HOSTILE.items() if h.status != "available"
+    assert listed.keys() == HOSTILE_PLUGINS.keys()
+    assert {n: b.status for n, b in listed.items()} == {
+        n: h.status for n, h in HOSTILE_PLUGINS.items()
     }
-    assert hostiles.imported() == []
+    assert {n for n, b in listed.items() if b.reason} == {
+        n for n, h in HOSTILE_PLUGINS.items() if h.status != "available"
+    }
+    assert hostile_plugins.imported() == []
 
 
-IN_PROCESS = [name for name, hostile in HOSTILE.items() if hostile.error is not None]
+FAILING_PLUGIN_NAMES = [
+    name for name, hostile in HOSTILE_PLUGINS.items() if hostile.error is not None
+]
 
 
-@pytest.mark.parametrize("name", IN_PROCESS)
-def test_using_one_gives_its_own_error(hostiles, name):
+@pytest.mark.parametrize("name", FAILING_PLUGIN_NAMES)
+def test_using_one_gives_its_own_error(hostile_plugins, name):
     for _ in range(2):
-        with pytest.raises(HOSTILE[name].error, match=HOSTILE[name].message):
+        with pytest.raises(HOSTILE_PLUGINS[name].error, match=HOSTILE_PLUGINS[name].message):
             plugrad.use(name)
     assert plugrad.get_kernels_for_backend(name) == []
     assert (plugrad.asarray([1.0]) + 1).tolist() == [2.0]
-    assert set(hostiles.imported()) <= {f"acme_{name}"}
+    assert set(hostile_plugins.imported()) <= {f"acme_{name}"}
 
 
-def test_everything_else_is_unaffected_in_a_fresh_process(hostiles):
-    done = run(
-        hostiles.folder,
+def test_everything_else_is_unaffected_in_a_fresh_process(hostile_plugins):
+    done = run_with_hostile_plugins(
+        hostile_plugins.folder,
         "import json, sys, plugrad\n"
         "names = [b.name for b in plugrad.backends()]\n"
         "plugrad.use('cpu')\n"
@@ -70,23 +74,29 @@ def test_everything_else_is_unaffected_in_a_fresh_process(hostiles):
     )
     assert done.stderr == ""
     count, gradient, loaded, has_pluggy = json.loads(done.stdout)
-    assert count >= len(HOSTILE) + 2
+    assert count >= len(HOSTILE_PLUGINS) + 2
     assert (gradient, loaded, has_pluggy) == ([2.0, 4.0], [], False)
 
 
-def test_automatic_choice_passes_all_by(hostiles):
-    done = run(hostiles.folder, "import plugrad; print(plugrad.which().layer)")
+def test_automatic_choice_passes_all_by(hostile_plugins):
+    done = run_with_hostile_plugins(
+        hostile_plugins.folder, "import plugrad; print(plugrad.which().layer)"
+    )
     assert (done.stdout.strip(), done.stderr) == ("automatic choice", "")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals")
-def test_the_one_that_kills_the_process_kills_only_who_uses_it(hostiles):
+def test_the_one_that_kills_the_process_kills_only_who_uses_it(hostile_plugins):
     assert (
-        run(hostiles.folder, "import plugrad; plugrad.use('segfault')").returncode
+        run_with_hostile_plugins(
+            hostile_plugins.folder, "import plugrad; plugrad.use('segfault')"
+        ).returncode
         == -signal.SIGSEGV
     )
 
 
-def test_the_one_that_hangs_hangs_only_who_uses_it(hostiles):
+def test_the_one_that_hangs_hangs_only_who_uses_it(hostile_plugins):
     with pytest.raises(subprocess.TimeoutExpired):
-        run(hostiles.folder, "import plugrad; plugrad.use('hang')", timeout=3)
+        run_with_hostile_plugins(
+            hostile_plugins.folder, "import plugrad; plugrad.use('hang')", timeout=3
+        )

@@ -19,18 +19,18 @@ import numpy as np
 import pytest
 
 import plugrad
-from core.conftest import FakeBackend, forget
+from core.conftest import FakeBackend, unregister_backend
 from plugrad.errors import BackendFailed, KernelFailed, RegistrationError, describe_exception
 from plugrad.extend import KernelTable, is_interruption, suppress_failures
 from plugrad.kernels import unary
 from plugrad.settings import cache
 
-PROGRAM = Path(__file__).with_name("interruptions.py")
+INTERRUPTIONS_PROGRAM = Path(__file__).with_name("interruptions.py")
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no alarms and no fork")
 
 
-class Late(Exception):
-    """What a handler raises; no backend knows it."""
+class InterruptedLate(Exception):
+    """An exception of a signal handler, unknown to all backends."""
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_interrupted_work_ends_with_the_exception_and_is_right_afterwards(
 ):
     tries = max(tries, request.config.getoption("--tries"))
     done = subprocess.run(
-        [sys.executable, PROGRAM, what, backend, str(tries)],
+        [sys.executable, INTERRUPTIONS_PROGRAM, what, backend, str(tries)],
         capture_output=True,
         text=True,
         timeout=60 + 5 * tries,
@@ -55,7 +55,7 @@ def test_interrupted_work_ends_with_the_exception_and_is_right_afterwards(
 
 
 def raise_late(number, frame):
-    raise Late
+    raise InterruptedLate
 
 
 def raise_deeper(number, frame):
@@ -63,26 +63,26 @@ def raise_deeper(number, frame):
 
 
 def raise_anything(*arguments):
-    raise Late
+    raise InterruptedLate
 
 
 class Handler:
     def method(self, number, frame):
-        raise Late
+        raise InterruptedLate
 
     def __call__(self, number, frame):
-        raise Late
+        raise InterruptedLate
 
 
 def raise_with_name(name, number, frame):
-    raise Late(name)
+    raise InterruptedLate(name)
 
 
 def raise_timeout(number, frame):
     raise TimeoutError
 
 
-HANDLERS = {
+SIGNAL_HANDLERS = {
     "function": raise_late,
     "function that calls another": raise_deeper,
     "any arguments": raise_anything,
@@ -94,15 +94,15 @@ HANDLERS = {
 
 
 @pytest.fixture
-def ring(request):
-    """A function that raises in a handler of signals."""
+def raise_signal(request):
+    """A function that raises a signal, whose handler raises an exception."""
     handler = getattr(request, "param", raise_late)
     before = signal.signal(signal.SIGUSR1, handler)
     yield partial(signal.raise_signal, signal.SIGUSR1)
     signal.signal(signal.SIGUSR1, before)
 
 
-def caught(function, *arguments):
+def catch_exception(function, *arguments):
     try:
         function(*arguments)
     except BaseException as error:
@@ -110,15 +110,17 @@ def caught(function, *arguments):
     raise AssertionError("nothing was raised")
 
 
-@pytest.mark.parametrize("ring", HANDLERS.values(), ids=HANDLERS, indirect=True)
-def test_what_a_handler_raises_is_an_interruption(ring):
-    assert is_interruption(caught(ring))
-    assert is_interruption(caught(lambda: [ring() for _ in range(2)]))
+@pytest.mark.parametrize(
+    "raise_signal", SIGNAL_HANDLERS.values(), ids=SIGNAL_HANDLERS, indirect=True
+)
+def test_what_a_handler_raises_is_an_interruption(raise_signal):
+    assert is_interruption(catch_exception(raise_signal))
+    assert is_interruption(catch_exception(lambda: [raise_signal() for _ in range(2)]))
 
 
-@pytest.mark.parametrize("kind", [Late, TimeoutError, SystemExit])
+@pytest.mark.parametrize("kind", [InterruptedLate, TimeoutError, SystemExit])
 def test_what_another_thread_raises_is_an_interruption(kind):
-    """During a loop, where no call can have failed."""
+    """The exception arrives in a loop, where no call can have failed."""
 
     def work():
         me = ctypes.c_ulong(threading.get_ident())
@@ -129,7 +131,7 @@ def test_what_another_thread_raises_is_an_interruption(kind):
         while True:
             pass
 
-    error = caught(work)
+    error = catch_exception(work)
     assert type(error) is kind
     assert is_interruption(error)
 
@@ -146,12 +148,12 @@ def recurse():
 
 def raise_in_finally():
     try:
-        raise Late
+        raise InterruptedLate
     finally:
         threading.current_thread()
 
 
-FAILURES = {
+ORDINARY_FAILURES = {
     "raise": lambda: raise_late(1, None),
     "raise at the end of finally": raise_in_finally,
     "a built-in function": lambda: int("x"),
@@ -168,16 +170,16 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize("name", FAILURES)
+@pytest.mark.parametrize("name", ORDINARY_FAILURES)
 def test_what_code_raises_itself_is_none(name):
-    assert not is_interruption(caught(FAILURES[name]))
+    assert not is_interruption(catch_exception(ORDINARY_FAILURES[name]))
 
 
 def test_what_appears_between_the_values_of_an_expression_is_an_interruption():
     numbers = (number for number in range(2))
     next(numbers)
-    with pytest.raises(Late) as caught:
-        numbers.throw(Late())
+    with pytest.raises(InterruptedLate) as caught:
+        numbers.throw(InterruptedLate())
     assert is_interruption(caught.value)
 
 
@@ -206,8 +208,8 @@ def test_ctrl_c_is_an_interruption():
 
 
 @pytest.fixture
-def ringing(ring, monkeypatch):
-    """A backend of whose methods one, which a function sets, is interrupted once."""
+def interrupt_backend_method(raise_signal, monkeypatch):
+    """A function that makes one method of a backend be interrupted once."""
     FakeBackend.events.clear()
 
     class Ringing(FakeBackend):
@@ -220,94 +222,96 @@ def ringing(ring, monkeypatch):
 
         def interrupted(*arguments, **attributes):
             setattr(Ringing, method, right)
-            ring()
+            raise_signal()
 
         setattr(Ringing, method, interrupted)
         return Ringing.name
 
     yield spoil
-    forget(Ringing.name)
+    unregister_backend(Ringing.name)
 
 
-def compute(device):
+def compute_exp(device):
     return plugrad.exp(plugrad.asarray([0.0, 0.0], device=device)).tolist()
 
 
-METHODS = {
-    "probe": compute,
-    "open": compute,
-    "dtypes": compute,
-    "from_numpy": compute,
-    "to_numpy": compute,
-    "set_memory_limit": compute,
-    "synchronize": lambda device: plugrad.synchronize(compute(device) and device),
-    "memory": lambda device: compute(device) and plugrad.memory(),
+BACKEND_METHODS = {
+    "probe": compute_exp,
+    "open": compute_exp,
+    "dtypes": compute_exp,
+    "from_numpy": compute_exp,
+    "to_numpy": compute_exp,
+    "set_memory_limit": compute_exp,
+    "synchronize": lambda device: plugrad.synchronize(compute_exp(device) and device),
+    "memory": lambda device: compute_exp(device) and plugrad.memory(),
     "read": lambda device: plugrad.save("saved", {"x": plugrad.zeros(3, device=device)}),
     "close": lambda device: plugrad.close_backend(plugrad.zeros(1, device=device).backend),
 }
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_interrupted_method_of_a_backend_is_no_failure(method, ringing, tmp_path, monkeypatch):
+@pytest.mark.parametrize("method", BACKEND_METHODS)
+def test_interrupted_method_of_a_backend_is_no_failure(
+    method, interrupt_backend_method, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
-    device = ringing(method)
-    error = caught(METHODS[method], device)
-    assert type(error) is Late
+    device = interrupt_backend_method(method)
+    error = catch_exception(BACKEND_METHODS[method], device)
+    assert type(error) is InterruptedLate
     assert error.__cause__ is None
     assert [p.status for p in plugrad.backends() if p.name == device] != ["failed"]
-    assert compute(device) == [1.0, 1.0]
+    assert compute_exp(device) == [1.0, 1.0]
 
 
-def test_failing_method_is_still_a_failure(ringing, monkeypatch):
-    device = ringing("from_numpy")
-    assert type(caught(compute, device)) is Late
+def test_failing_method_is_still_a_failure(interrupt_backend_method, monkeypatch):
+    device = interrupt_backend_method("from_numpy")
+    assert type(catch_exception(compute_exp, device)) is InterruptedLate
     kind = type(plugrad.zeros(1, device=device).backend)
     monkeypatch.setattr(kind, "from_numpy", lambda self, array: raise_late(0, None))
-    error = caught(compute, device)
+    error = catch_exception(compute_exp, device)
     assert type(error) is BackendFailed
-    assert type(error.__cause__) is Late
+    assert type(error.__cause__) is InterruptedLate
 
 
-def test_interrupted_kernel_is_no_failure(ring):
+def test_interrupted_kernel_is_no_failure(raise_signal):
     x = plugrad.asarray([1.0], device="cpu")
-    with plugrad.override_kernel("Exp", "cpu", lambda x: ring()):
-        error = caught(plugrad.exp, x)
-    assert type(error) is Late
+    with plugrad.override_kernel("Exp", "cpu", lambda x: raise_signal()):
+        error = catch_exception(plugrad.exp, x)
+    assert type(error) is InterruptedLate
     assert error.__cause__ is None
     with plugrad.override_kernel("Exp", "cpu", lambda x: raise_late(0, None)):
-        error = caught(plugrad.exp, x)
+        error = catch_exception(plugrad.exp, x)
     assert type(error) is KernelFailed
 
 
-def test_interrupted_setup_of_a_kernel_is_no_failure(ring, ringing):
+def test_interrupted_setup_of_a_kernel_is_no_failure(raise_signal, interrupt_backend_method):
     calls = []
 
     def setup(backend):
         calls.append(backend)
         if len(calls) == 1:
-            ring()
+            raise_signal()
 
-    device = ringing("dtypes")
+    device = interrupt_backend_method("dtypes")
     with plugrad.override_kernel("Exp", device, np.exp):
-        assert type(caught(compute, device)) is Late
+        assert type(catch_exception(compute_exp, device)) is InterruptedLate
     plugrad.register_kernel(
         plugrad.KernelConfig("Exp", device, np.exp, setup_func=setup), replace=True
     )
-    assert type(caught(compute, device)) is Late
-    assert compute(device) == [1.0, 1.0]
+    assert type(catch_exception(compute_exp, device)) is InterruptedLate
+    assert compute_exp(device) == [1.0, 1.0]
     assert len(calls) == 2
 
 
-def test_interrupted_import_of_a_plugin_is_repeated(ring, site):
+def test_interrupted_import_of_a_plugin_is_repeated(raise_signal, site):
     source = """
         import builtins
         builtins.ring_once()
     """
     site.install_pack("ops", "acme", source)
-    rings = [ring]
+    rings = [raise_signal]
     builtins.ring_once = lambda: rings.pop()() if rings else None
     try:
-        assert type(caught(plugrad.op_pack, "acme")) is Late
+        assert type(catch_exception(plugrad.op_pack, "acme")) is InterruptedLate
         assert plugrad.op_pack("acme").__name__ == "acme_acme"
     finally:
         del builtins.ring_once
@@ -326,45 +330,47 @@ def test_interrupted_import_of_kernels_is_repeated():
         exec(compile(source, "other.py", "exec"), module | {"__name__": "other_kernels"})
 
 
-def test_interrupted_hook_is_no_failure(ring):
+def test_interrupted_hook_is_no_failure(raise_signal):
     class Plugin:
         @plugrad.hookimpl
         def plugrad_configure(self):
-            ring()
+            raise_signal()
 
     plugrad.register_plugin(Plugin())
     try:
-        assert type(caught(plugrad.config.get, "fallback")) is Late
+        assert type(catch_exception(plugrad.config.to_host, "fallback")) is InterruptedLate
     finally:
         plugrad.unregister_plugin("Plugin")
 
 
-def test_interrupted_text_of_an_error_is_not_replaced(ring):
+def test_interrupted_text_of_an_error_is_not_replaced(raise_signal):
     class Ringing(Exception):
         def __str__(self):
-            ring()
+            raise_signal()
 
-    assert type(caught(describe_exception, Ringing())) is Late
+    assert type(catch_exception(describe_exception, Ringing())) is InterruptedLate
 
 
-@pytest.mark.parametrize("ring", [raise_timeout], indirect=True)
-def test_an_alarm_is_no_failure_of_the_system(ring, tmp_path, monkeypatch):
-    """`TimeoutError`, which most handlers of alarms raise, is an `OSError`: a cache that cannot be written is none."""
+@pytest.mark.parametrize("raise_signal", [raise_timeout], indirect=True)
+def test_an_alarm_is_no_failure_of_the_system(raise_signal, tmp_path, monkeypatch):
+    """Handlers of alarms often raise `TimeoutError`, an `OSError` that is no failure of a cache."""
     monkeypatch.setattr("plugrad.settings.cache.cache_directories", lambda: [tmp_path])
     tmp_path.chmod(0o700)
     digest = cache._content_digest
     monkeypatch.setattr(
-        cache, "_content_digest", lambda *args: (len(args) > 1 and ring()) or digest(*args)
+        cache, "_content_digest", lambda *args: (len(args) > 1 and raise_signal()) or digest(*args)
     )
-    assert type(caught(cache.UserCache("example").write, "key", b"content")) is TimeoutError
+    assert (
+        type(catch_exception(cache.UserCache("example").write, "key", b"content")) is TimeoutError
+    )
 
 
-def test_suppressed_failures_are_those_of_the_code_inside(ring):
+def test_suppressed_failures_are_those_of_the_code_inside(raise_signal):
     def interrupted(*kinds):
         with suppress_failures(*kinds):
-            ring()
+            raise_signal()
 
-    assert type(caught(interrupted, Late, OSError)) is Late
+    assert type(catch_exception(interrupted, InterruptedLate, OSError)) is InterruptedLate
     with suppress_failures(ValueError, OSError):
         Path("/no/such/file").unlink()
     with pytest.raises(KeyError), suppress_failures(OSError):

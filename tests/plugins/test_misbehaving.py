@@ -6,8 +6,8 @@ import re
 import pytest
 
 import plugrad
-from plugins.misbehaving import MISBEHAVING, install_misbehaving
-from plugins.running import in_new_process
+from plugins.misbehaving import MISBEHAVING_PLUGINS, install_misbehaving
+from plugins.running import run_command_in_new_process
 from plugrad.discovery import hooks
 from plugrad.discovery.loading import close_backend, opened_backends
 from plugrad.discovery.state import state
@@ -17,16 +17,18 @@ from plugrad.registry import kernels
 from plugrad.settings.keys import SETTING_KEYS
 
 
-def registered():
-    """Return everything that a plugin can register, except the kernels of a backend that is open."""
+def registered_names():
+    """Return the names of everything that a plugin can register, except the kernels of open backends."""
     settings = {key.name: plugrad.config.explain(key.name) for key in SETTING_KEYS.values()}
     manager = state.manager
     registry = kernels.take_snapshot()
     return {
         "contracts": dict(KERNELS),
         "gradients": plugrad.get_gradients(),
-        "kernels": {k: e for k, e in registry.entries.items() if k[1] not in MISBEHAVING},
-        "devices": [(d, tables) for d, tables in registry.tables if d.name not in MISBEHAVING],
+        "kernels": {k: e for k, e in registry.entries.items() if k[1] not in MISBEHAVING_PLUGINS},
+        "devices": [
+            (d, tables) for d, tables in registry.tables if d.name not in MISBEHAVING_PLUGINS
+        ],
         "settings": settings,
         "hooks": [n for n, _ in manager.list_name_plugin()] if manager else [],
         "added": list(state.added),
@@ -36,11 +38,11 @@ def registered():
 
 @pytest.fixture(scope="module")
 def doctor_report(tmp_path_factory):
-    """What the doctor says of all of them at once."""
+    """The doctor's report about all misbehaving plugins."""
     folder = tmp_path_factory.mktemp("misbehaving")
-    for name in MISBEHAVING:
+    for name in MISBEHAVING_PLUGINS:
         install_misbehaving(folder, name)
-    done = in_new_process("doctor", "--json", *MISBEHAVING, folder=folder)
+    done = run_command_in_new_process("doctor", "--json", *MISBEHAVING_PLUGINS, folder=folder)
     assert done.returncode == 1, done.stderr
     return json.loads(done.stdout)
 
@@ -48,7 +50,7 @@ def doctor_report(tmp_path_factory):
 # --- what a program does --------------------------------------------------------------------------
 
 
-def use(name, message):
+def use_backend(name, message):
     for _ in range(2):
         with pytest.raises(BackendUnavailable, match=message) as raised:
             plugrad.use(name)
@@ -56,19 +58,19 @@ def use(name, message):
     assert f"acme-{name}" in str(raised.value)
 
 
-def on(name):
+def tensor_on(name):
     return plugrad.asarray([1.0, 2.0], device=name)
 
 
-def raises(error, name, message, call):
+def expect_error(error, name, message, call):
     with pytest.raises(error, match=message) as raised:
         call()
     assert f"'{name}' (acme-{name})" in str(raised.value)
     return raised.value
 
 
-def count(name, message):
-    on(name)
+def count_memory(name, message):
+    tensor_on(name)
     with pytest.warns(RuntimeWarning, match=message) as caught:
         used = plugrad.memory()
     assert f"'{name}' (acme-{name})" in str(caught[0].message)
@@ -76,35 +78,35 @@ def count(name, message):
     assert "cpu:0" in used.backends
 
 
-def close(name, message):
-    backend = on(name).backend
+def close_device(name, message):
+    backend = tensor_on(name).backend
     with pytest.raises(BackendFailed, match=message) as raised:
         close_backend(backend)
     assert f"acme-{name}" in str(raised.value)
     assert backend.is_closed
     close_backend(backend)  # it is closed
     assert backend not in opened_backends()
-    assert on(name).backend is not backend  # and can be opened again
+    assert tensor_on(name).backend is not backend  # and can be opened again
     with pytest.raises(BackendFailed):
-        close_backend(on(name).backend)
+        close_backend(tensor_on(name).backend)
 
 
-def read(name, message):
-    x = on(name)
-    raises(BackendFailed, name, message, x.numpy)
-    raises(BackendFailed, name, message, x.tolist)
-    raises(BackendFailed, name, message, lambda: x.to("cpu"))
+def read_values(name, message):
+    x = tensor_on(name)
+    expect_error(BackendFailed, name, message, x.numpy)
+    expect_error(BackendFailed, name, message, x.tolist)
+    expect_error(BackendFailed, name, message, lambda: x.to("cpu"))
 
 
-def store(name, message):
-    raises(BackendFailed, name, message, lambda: on(name))
-    raises(BackendFailed, name, message, lambda: plugrad.asarray([1.0]).to(name))
+def store_values(name, message):
+    expect_error(BackendFailed, name, message, lambda: tensor_on(name))
+    expect_error(BackendFailed, name, message, lambda: plugrad.asarray([1.0]).to(name))
 
 
-def compute(name, message):
-    x = on(name)
+def compute_values(name, message):
+    x = tensor_on(name)
     for _ in range(2):
-        raises(KernelFailed, name, f"Exp on backend .*{message}", lambda: plugrad.exp(x))
+        expect_error(KernelFailed, name, f"Exp on backend .*{message}", lambda: plugrad.exp(x))
     assert (x + x).tolist() == [2.0, 4.0]
 
 
@@ -122,14 +124,14 @@ def call_hooks(name, message):
         state.collected = state.generation
 
 
-def load_ops(name, message):
+def load_op_pack(name, message):
     for _ in range(2):
         with pytest.raises(PluginUnavailable, match=message) as raised:
             plugrad.op_pack(name)
     assert f"acme-{name}" in str(raised.value)
 
 
-def load_ops_anyway(name, message):
+def load_op_pack_with_warning(name, message):
     with pytest.warns(RuntimeWarning, match=message) as caught:
         plugrad.op_pack(name)
     plugrad.op_pack(name)  # a second warning would be an error
@@ -139,13 +141,23 @@ def load_ops_anyway(name, message):
     plugin.imported.undo()
 
 
-DEEDS = {
+PROVOKING_FUNCTIONS = {
     deed.__name__: deed
-    for deed in (use, count, close, read, store, compute, call_hooks, load_ops, load_ops_anyway)
+    for deed in (
+        use_backend,
+        count_memory,
+        close_device,
+        read_values,
+        store_values,
+        compute_values,
+        call_hooks,
+        load_op_pack,
+        load_op_pack_with_warning,
+    )
 }
 
 
-def others_compute():
+def check_other_backends():
     for backend in opened_backends():
         if backend.name in ("cpu", "wasm", "webgpu"):
             x = plugrad.asarray([1.0, 2.0], device=backend)
@@ -156,33 +168,33 @@ def others_compute():
 # --- the table ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", MISBEHAVING)
-def test_misbehaving_plugin_hurts_nobody_else(site, command, name):
-    plugin = MISBEHAVING[name]
-    before = registered()
+@pytest.mark.parametrize("name", MISBEHAVING_PLUGINS)
+def test_misbehaving_plugin_hurts_nobody_else(site, run_cli, name):
+    plugin = MISBEHAVING_PLUGINS[name]
+    before = registered_names()
     site.packages.append(install_misbehaving(site.folder, name))
     site.refresh()
-    status, printed, complaint = command("list", "--json")
+    status, printed, complaint = run_cli("list", "--json")
     assert (status, complaint) == (0, "")
     assert name in [plugin["name"] for plugin in json.loads(printed)]
     assert site.imported() == []
-    DEEDS[plugin.provoke](name, plugin.message)
-    after = registered()
+    PROVOKING_FUNCTIONS[plugin.provoke](name, plugin.message)
+    after = registered_names()
     for kind, things in before.items():
         assert after[kind] == things, kind
-    others_compute()
-    assert command("list")[0] == 0
+    check_other_backends()
+    assert run_cli("list")[0] == 0
     others = [p.status for p in plugrad.backends() if p.distribution.startswith("plugrad-")]
     assert set(others) <= {"active", "available"}
 
 
-@pytest.mark.parametrize("name", MISBEHAVING)
+@pytest.mark.parametrize("name", MISBEHAVING_PLUGINS)
 def test_doctor_names_each(doctor_report, name):
-    plugin = MISBEHAVING[name]
+    plugin = MISBEHAVING_PLUGINS[name]
     found = [f for f in doctor_report["findings"] if f"acme-{name} " in f["subject"]]
     assert [f["level"] for f in found] == ["problem"], found
     assert re.search(plugin.doctor or plugin.message, found[0]["text"])
 
 
 def test_there_are_enough_of_them():
-    assert len(MISBEHAVING) >= 25
+    assert len(MISBEHAVING_PLUGINS) >= 25

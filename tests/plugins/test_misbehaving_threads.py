@@ -8,62 +8,62 @@ import pytest
 
 import plugrad
 from plugins.hostile import backend_source
-from plugins.test_misbehaving import others_compute, registered
+from plugins.test_misbehaving import check_other_backends, registered_names
 from plugrad.discovery.load_locks import load_lock
 from plugrad.discovery.loading import open_backend
 from plugrad.errors import BackendUnavailable
 
 
 @pytest.fixture
-def gate(monkeypatch):
-    """Events that the source of a plugin finds as ``threading.gate``: it has started, and it may go on."""
+def thread_gate(monkeypatch):
+    """Two events that a plugin's source reads as ``threading.gate``: it has started, and it may continue."""
     gate = threading.Event(), threading.Event()
     monkeypatch.setattr(threading, "gate", gate, raising=False)
     yield gate
     gate[1].set()
 
 
-WAIT = "threading.gate[0].set(); assert threading.gate[1].wait(20)"
-SLOW = {
-    "import": f"import threading\n{WAIT}\n" + backend_source("slow"),
-    "probe": "import threading\n" + backend_source("slow", probe=WAIT),
+WAIT_SOURCE = "threading.gate[0].set(); assert threading.gate[1].wait(20)"
+SLOW_PLUGINS = {
+    "import": f"import threading\n{WAIT_SOURCE}\n" + backend_source("slow"),
+    "probe": "import threading\n" + backend_source("slow", probe=WAIT_SOURCE),
     "open": "import threading\n"
     + backend_source("slow", returned="Slow()")
-    + f"class Slow(Toy):\n    def open(self, device):\n        {WAIT}\n        return super().open(device)\n",
+    + f"class Slow(Toy):\n    def open(self, device):\n        {WAIT_SOURCE}\n        return super().open(device)\n",
 }
 
 
-@pytest.mark.parametrize("source", SLOW.values(), ids=SLOW)
-def test_slow_plugin_does_not_stop_others(site, gate, source):
+@pytest.mark.parametrize("source", SLOW_PLUGINS.values(), ids=SLOW_PLUGINS)
+def test_slow_plugin_does_not_stop_others(site, thread_gate, source):
     site.install("slow", source)
     site.install("toy")
     with ThreadPoolExecutor(2) as pool:
         slow = [pool.submit(open_backend, "slow") for _ in range(2)]
-        assert gate[0].wait(20)
-        others_compute()
+        assert thread_gate[0].wait(20)
+        check_other_backends()
         assert plugrad.asarray([1.0], device="toy").tolist() == [1.0]  # another one is opened
         assert {"slow", "toy"} <= {p.name for p in plugrad.backends(refresh=False)}
         plugrad.register_kernel(plugrad.KernelConfig("Late", "cpu", lambda x: x))
         assert not any(future.done() for future in slow)
-        gate[1].set()
+        thread_gate[1].set()
         assert slow[0].result(20) is slow[1].result(20)
     assert plugrad.get_kernel("Late", "cpu") is not None  # what others did meanwhile stays
 
 
-def test_what_others_register_stays_when_a_slow_import_fails(site, gate):
+def test_what_others_register_stays_when_a_slow_import_fails(site, thread_gate):
     site.install(
         "slow",
         "import threading, plugrad\n"
         "plugrad.register_kernel(plugrad.KernelConfig('Early', 'cpu', lambda x: x))\n"
-        f"{WAIT}\nraise OSError('no chip')",
+        f"{WAIT_SOURCE}\nraise OSError('no chip')",
     )
     site.install("toy")
     with ThreadPoolExecutor(1) as pool:
         slow = pool.submit(open_backend, "slow")
-        assert gate[0].wait(20)
+        assert thread_gate[0].wait(20)
         plugrad.register_kernel(plugrad.KernelConfig("Late", "cpu", lambda x: x))
         open_backend("toy")
-        gate[1].set()
+        thread_gate[1].set()
         with pytest.raises(BackendUnavailable, match="no chip"):
             slow.result(20)
     assert plugrad.get_kernel("Early", "cpu") is None
@@ -94,7 +94,7 @@ def test_two_that_wait_for_each_other_are_told(site, monkeypatch):
     with ThreadPoolExecutor(2) as pool:
         told = list(pool.map(ask, ("one", "two"), timeout=20))
     assert any("is being opened by another thread, which waits" in text for text in told)
-    others_compute()
+    check_other_backends()
 
 
 def test_import_that_computes(site):
@@ -112,14 +112,14 @@ def test_import_that_computes(site):
 def test_turn_is_given_back_whatever_happens():
     for error in (ValueError, KeyboardInterrupt):
         with pytest.raises(error):
-            fail_inside_a_turn(error)
+            fail_with_load_lock(error)
     others = threading.Thread(target=lambda: load_lock("key").__enter__())
     others.start()
     others.join(10)
     assert not others.is_alive()
 
 
-def fail_inside_a_turn(error):
+def fail_with_load_lock(error):
     with load_lock("key") as has_turn, load_lock("key") as has_it_again:
         assert (has_turn, has_it_again) == (True, True)
         raise error
@@ -127,42 +127,42 @@ def fail_inside_a_turn(error):
 
 # --- interruptions --------------------------------------------------------------------------------
 
-LEFT = """
+LEFTOVER_SOURCE = """
 import plugrad
 from plugrad.kernels import unary
 plugrad.register_kernel(plugrad.KernelConfig("Early", "cpu", lambda x: x))
 plugrad.register_gradient(unary.exp, replace=True, x=lambda dy: dy * 0)
 plugrad.config.set("fallback", "silent")
 """
-INTERRUPT = """
+INTERRUPT_SOURCE = """
     if not hasattr(plugrad, "interrupted"):
         plugrad.interrupted = True
         raise KeyboardInterrupt
 """
-INTERRUPTED = {
-    "import": LEFT + "if True:" + INTERRUPT + backend_source("toy"),
-    "factory": LEFT + "def interrupt():" + INTERRUPT
+INTERRUPTED_PLUGINS = {
+    "import": LEFTOVER_SOURCE + "if True:" + INTERRUPT_SOURCE + backend_source("toy"),
+    "factory": LEFTOVER_SOURCE + "def interrupt():" + INTERRUPT_SOURCE
     + backend_source("toy", returned="[interrupt(), Toy()][1]"),
-    "probe": LEFT + "def interrupt():" + INTERRUPT + backend_source("toy", probe="interrupt()"),
-    "setup": LEFT + "def interrupt(backend):" + INTERRUPT
+    "probe": LEFTOVER_SOURCE + "def interrupt():" + INTERRUPT_SOURCE + backend_source("toy", probe="interrupt()"),
+    "setup": LEFTOVER_SOURCE + "def interrupt(backend):" + INTERRUPT_SOURCE
     + backend_source("toy", returned="Slow()")
     + "class Slow(Toy):\n    def open(self, device):\n"
     "        return [c._replace(setup_func=interrupt) for c in super().open(device)]\n",
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("source", INTERRUPTED.values(), ids=INTERRUPTED)
+@pytest.mark.parametrize("source", INTERRUPTED_PLUGINS.values(), ids=INTERRUPTED_PLUGINS)
 def test_interruption_passes_and_leaves_nothing(site, source, monkeypatch):
     monkeypatch.setattr(plugrad, "interrupted", None, raising=False)
     del plugrad.interrupted
-    before = registered()
+    before = registered_names()
     site.install("toy", source)
     with pytest.raises(KeyboardInterrupt):
         open_backend("toy")
-    after = registered()
+    after = registered_names()
     assert {kind for kind in before if before[kind] != after[kind]} == set()
     assert plugrad.get_kernels_for_backend("toy") == []
-    others_compute()
+    check_other_backends()
     with pytest.warns(RuntimeWarning, match="'toy' .* replaces gradient Exp"):
         backend = open_backend("toy")  # nothing stands in the way of trying again
     assert plugrad.get_kernel("Early", "cpu") is not None
@@ -176,7 +176,7 @@ def test_interrupted_hooks_are_loaded_by_the_next_call(site, monkeypatch):
     site.install_pack(
         "plugins",
         "acme",
-        "import plugrad\nif True:" + INTERRUPT + "\n"
+        "import plugrad\nif True:" + INTERRUPT_SOURCE + "\n"
         "@plugrad.hookimpl\ndef plugrad_configure():\n    return {'memory_limit': '1TB'}\n",
     )
     with pytest.raises(KeyboardInterrupt):
@@ -229,23 +229,23 @@ def test_what_an_import_registered_is_back_when_the_backend_can_start_at_last(si
     assert "Late" in plugrad.extend.KERNELS
 
 
-def test_listing_is_quick_whatever_a_summary_says(site, command):
+def test_listing_is_quick_whatever_a_summary_says(site, run_cli):
     words = "x" * 30_000 + " y" * 15_000
     site.install("toy", manifest=f'api = "1.0"\nsummary = "\\u001b[2J{words}"\n')
     started = time.monotonic()
-    status, printed, _ = command("list")
+    status, printed, _ = run_cli("list")
     assert (status, time.monotonic() - started < 5) == (0, True)
     assert "\x1b" not in printed
     assert len(printed) < 10_000
 
 
-def test_pack_that_says_what_it_replaces_is_listed_with_it(site, command):
+def test_pack_that_says_what_it_replaces_is_listed_with_it(site, run_cli):
     site.install("toy", manifest='api = "1.0"\nkernels = ["Add", "Exp"]\n')
     files = {"acme_toy_acme/plugrad-plugin.toml": 'api = "1.0"\nkernels = ["Add", "Cube"]\n'}
     site.install_pack("kernels", "toy.acme", "", target=":register", files=files)
     files = {"acme_hooked/plugrad-plugin.toml": 'api = "1.0"\nreplaces = ["Exp"]\n'}
     site.install_pack("plugins", "hooked", "", files=files)
-    _, printed, _ = command("list")
+    _, printed, _ = run_cli("list")
     (pack,) = [line for line in printed.splitlines() if "toy.acme" in line]
     (hooked,) = [line for line in printed.splitlines() if "acme-hooked" in line]
     assert "Replaces of others: Add" in pack

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-SCRIPT = """
+NEWER_CORE_PROGRAM = """
 import sys
 from importlib import import_module
 
@@ -52,4 +52,4 @@ with plugrad.use(backend):
 
 def test_kernels_that_a_newer_core_declares_are_missing_or_fall_back(backend):
     # Warnings are errors: a kernel pack that cannot be loaded is left out with a warning.
-    subprocess.run([sys.executable, "-W", "error", "-c", SCRIPT, backend], check=True)
+    subprocess.run([sys.executable, "-W", "error", "-c", NEWER_CORE_PROGRAM, backend], check=True)

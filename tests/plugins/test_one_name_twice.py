@@ -16,7 +16,7 @@ from plugins.hostile import MANIFEST
 from plugrad.discovery.listing import declared_options
 from plugrad.errors import PluginConflict
 
-TWIN = """
+TWIN_BACKEND_SOURCE = """
     from plugrad_cpu.device import Cpu
 
     class Twin(Cpu):
@@ -31,30 +31,30 @@ TWIN = """
 
 
 @pytest.fixture
-def twin(site):
-    """The full name of one of two backends called twin, which is the active one."""
+def twin_backend_name(site):
+    """The full name of one of two backends called twin, which is active during the test."""
     for distribution in ("acme-first", "acme-second"):
-        site.install("twin", textwrap.dedent(TWIN), distribution=distribution)
+        site.install("twin", textwrap.dedent(TWIN_BACKEND_SOURCE), distribution=distribution)
     with pytest.raises(PluginConflict, match="acme-first::twin"):
         plugrad.use("twin")
     with plugrad.use("acme-second::twin"):
         yield "acme-second::twin"
 
 
-def square(x):
+def sum_of_squares(x):
     return plugrad.sum(x * x * 2.0)
 
 
-CALLS = {
+CALLS_BY_KIND = {
     "creation": lambda x: plugrad.zeros_like(x) + plugrad.eye(2) + plugrad.full_like(x, 3),
     "to": lambda x: x.to(x.backend),
     "transfer": lambda x: plugrad.to_device(x, "acme-second::twin"),
-    "grad": plugrad.grad(lambda x: plugrad.sum(square(x))),
+    "grad": plugrad.grad(lambda x: plugrad.sum(sum_of_squares(x))),
     "grad with dy": lambda x: plugrad.grad(lambda x: x * x)(x, dy=plugrad.ones_like(x)),
     "grad with a dy of NumPy": lambda x: plugrad.grad(lambda x: x * x)(x, dy=np.ones((2, 2))),
     "jacobian": plugrad.jacobian(lambda x: plugrad.sum(x, axis=0)),
-    "hessian": plugrad.hessian(square),
-    "jvp": lambda x: plugrad.jvp(square, (x,), (np.ones((2, 2), "float32"),))[1],
+    "hessian": plugrad.hessian(sum_of_squares),
+    "jvp": lambda x: plugrad.jvp(sum_of_squares, (x,), (np.ones((2, 2), "float32"),))[1],
     "dropout": lambda x: plugrad.dropout(x, 0.5, seed=3),
     "indexing": lambda x: x[[1, 0], 0],
     "det": plugrad.linalg.det,
@@ -65,13 +65,13 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_ops_and_derivatives(call, twin):
+@pytest.mark.parametrize("call", CALLS_BY_KIND.values(), ids=CALLS_BY_KIND)
+def test_ops_and_derivatives(call, twin_backend_name):
     x = plugrad.asarray([[1.0, 2.0], [3.0, 4.0]])
     result = call(x)
     assert result.backend is x.backend
     assert result.backend.distribution == "acme-second"
-    if call is CALLS["transfer"]:
+    if call is CALLS_BY_KIND["transfer"]:
         assert result.array is x.array
         return
     with plugrad.use("cpu"):
@@ -79,7 +79,7 @@ def test_ops_and_derivatives(call, twin):
     np.testing.assert_allclose(result.numpy(), expected.numpy(), rtol=1e-6)
 
 
-def test_variables_and_optimizers(twin):
+def test_variables_and_optimizers(twin_backend_name):
     w = plugrad.Variable([1.0, 2.0], name="w")
     w.assign([3.0, 4.0])
     w.assign(w * 2.0)
@@ -96,18 +96,25 @@ def test_variables_and_optimizers(twin):
 
 # --- the name of a backend that belongs to plugrad's authors --------------------------------------
 
-CLAIM = textwrap.dedent(TWIN).replace("twin", "cpu").replace("Twin", "Claim")
+CPU_CLAIMING_SOURCE = (
+    textwrap.dedent(TWIN_BACKEND_SOURCE).replace("twin", "cpu").replace("Twin", "Claim")
+)
 
 
 @pytest.fixture
-def claimed(site):
-    """A distribution that calls its backend cpu, and says that it is better than all others."""
-    site.install("cpu", CLAIM, distribution="acme-cpu", manifest=MANIFEST.replace("5", "5000", 1))
+def claiming_distribution(site):
+    """A distribution whose backend is also called cpu and has the highest priority."""
+    site.install(
+        "cpu",
+        CPU_CLAIMING_SOURCE,
+        distribution="acme-cpu",
+        manifest=MANIFEST.replace("5", "5000", 1),
+    )
     return site
 
 
-def program(site, source, **variables):
-    """Run a program where it is installed; return what it prints as JSON, and on standard error."""
+def run_program(site, source, **variables):
+    """Run a program with the distribution installed; return its JSON output and the standard error."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("PLUGRAD_")}
     done = subprocess.run(
         [sys.executable, "-c", "import json, plugrad\n" + textwrap.dedent(source)],
@@ -120,17 +127,17 @@ def program(site, source, **variables):
     return json.loads(done.stdout), done.stderr
 
 
-WHO = """
+PRINT_BACKEND_PROGRAM = """
 x = plugrad.asarray([1.0])
 plugrad.zeros(1, device="cpu")
 print(json.dumps([x.backend.name, x.backend.distribution]))
 """
 
 
-def test_a_claimed_name_stays_with_its_owner(claimed):
+def test_a_claimed_name_stays_with_its_owner(claiming_distribution):
     others = {"PLUGRAD_PLUGINS_DISABLE": "webgpu,wasm", "PLUGRAD_PLUGINS_ALLOW_AUTO": "acme-*"}
     for variables in (others, {"PLUGRAD_BACKEND": "cpu"}):
-        who, warned = program(claimed, WHO, **variables)
+        who, warned = run_program(claiming_distribution, PRINT_BACKEND_PROGRAM, **variables)
         assert who == ["cpu", "plugrad-cpu"]
         assert warned.count("RuntimeWarning") == 1
         assert (
@@ -138,24 +145,27 @@ def test_a_claimed_name_stays_with_its_owner(claimed):
         )
         assert "PLUGRAD_PLUGINS_DISABLE=acme-cpu::cpu" in warned
     off = {"PLUGRAD_PLUGINS_DISABLE": "acme-cpu::cpu", "PLUGRAD_BACKEND": "cpu"}
-    assert program(claimed, WHO, **off) == (["cpu", "plugrad-cpu"], "")
+    assert run_program(claiming_distribution, PRINT_BACKEND_PROGRAM, **off) == (
+        ["cpu", "plugrad-cpu"],
+        "",
+    )
 
 
-def test_the_other_one_is_chosen_by_its_full_name(claimed):
+def test_the_other_one_is_chosen_by_its_full_name(claiming_distribution):
     source = """
     x = plugrad.asarray([1.0, 2.0])
     import pickle
     again = pickle.loads(pickle.dumps(x))
     print(json.dumps([x.backend.distribution, (x + x).tolist(), again.backend.distribution]))
     """
-    who, warned = program(claimed, source, PLUGRAD_BACKEND="acme-cpu::cpu")
+    who, warned = run_program(claiming_distribution, source, PLUGRAD_BACKEND="acme-cpu::cpu")
     assert (who, warned) == (["acme-cpu", [2, 4], "acme-cpu"], "")
 
 
-def test_a_claim_is_reported(claimed, command):
+def test_a_claim_is_reported(claiming_distribution, run_cli):
     statuses = {b.distribution: b.status for b in plugrad.backends() if b.name == "cpu"}
     assert statuses == {"acme-cpu": "conflict", "plugrad-cpu": "active"}
-    status, printed, _ = command("list", "--json")
+    status, printed, _ = run_cli("list", "--json")
     (listed,) = [p for p in json.loads(printed) if p["distribution"] == "acme-cpu"]
     assert (status, listed["status"]) == (0, "conflict")
     assert "plugrad-cpu also brings a backend called 'cpu'" in listed["reason"]

@@ -16,24 +16,24 @@ from plugrad.errors import (
 from plugrad.extend import KERNELS
 
 
-def listed(name, kind):
+def find_plugin(name, kind):
     (found,) = [p for p in plugrad.plugins(kind) if p.name == name]
     return found
 
 
-def cube(device):
+def cube_of_2(device):
     x = plugrad.asarray([2.0], device=device)
     return plugrad.run_kernel("ThirdPower", {"x": x}).tolist()
 
 
-def added(device):
+def add_2_and_2(device):
     x = plugrad.asarray([2.0], device=device)
     return (x + x).tolist()
 
 
 # --- op packs -------------------------------------------------------------------------------------
 
-OPS = """
+OP_PACK_SOURCE = """
     import plugrad
     from plugrad.extend import KernelConfig, Spec, kernel, register_gradient, register_kernel
 
@@ -51,24 +51,24 @@ OPS = """
 
 
 def test_op_pack_is_imported_when_it_is_asked_for(site):
-    site.install_pack("ops", "acme", OPS)
-    assert (listed("acme", "ops").status, site.imported()) == ("available", [])
+    site.install_pack("ops", "acme", OP_PACK_SOURCE)
+    assert (find_plugin("acme", "ops").status, site.imported()) == ("available", [])
     acme = plugrad.op_pack("acme")
     assert plugrad.grad(acme.cube)(2.0).item() == 12.0
     assert plugrad.op_pack("acme-acme::acme") is acme
-    assert listed("acme", "ops").status == "active"
+    assert find_plugin("acme", "ops").status == "active"
 
 
 def test_op_pack_is_found_by_a_kernel_that_nobody_knows(site):
-    site.install_pack("ops", "acme", OPS)
+    site.install_pack("ops", "acme", OP_PACK_SOURCE)
     x = plugrad.asarray([2.0])
     assert plugrad.grad(lambda x: plugrad.run_kernel("ThirdPower", {"x": x}))(x).tolist() == [12.0]
-    assert listed("acme", "ops").status == "active"
+    assert find_plugin("acme", "ops").status == "active"
 
 
 def test_op_pack_that_lists_its_kernels_is_imported_for_these_only(site):
     files = {"acme_acme/plugrad-plugin.toml": 'api = "1.0"\nkernels = ["ThirdPower"]\n'}
-    site.install_pack("ops", "acme", OPS, files=files)
+    site.install_pack("ops", "acme", OP_PACK_SOURCE, files=files)
     x = plugrad.asarray([2.0])
     with pytest.raises(KernelNotFound, match="no kernel is called 'Cubee'"):
         plugrad.run_kernel("Cubee", {"x": x})
@@ -77,8 +77,8 @@ def test_op_pack_that_lists_its_kernels_is_imported_for_these_only(site):
 
 
 def test_op_pack_that_fails_leaves_nothing_behind(site):
-    site.install_pack("ops", "bad", OPS + "\n    1 / 0\n")
-    site.install_pack("ops", "good", OPS)
+    site.install_pack("ops", "bad", OP_PACK_SOURCE + "\n    1 / 0\n")
+    site.install_pack("ops", "good", OP_PACK_SOURCE)
     for _ in range(2):
         with pytest.raises(
             PluginUnavailable, match=r"op pack 'bad' \(acme-bad 1.2\).*ZeroDivision"
@@ -86,19 +86,19 @@ def test_op_pack_that_fails_leaves_nothing_behind(site):
             plugrad.op_pack("bad")
     assert "ThirdPower" not in KERNELS
     assert plugrad.get_gradient("ThirdPower") is plugrad.get_kernel("ThirdPower", "cpu") is None
-    assert "Traceback" in listed("bad", "ops").details
-    assert cube("cpu") == [8.0]  # from the other pack, without a warning: the reason is known
+    assert "Traceback" in find_plugin("bad", "ops").details
+    assert cube_of_2("cpu") == [8.0]  # from the other pack, without a warning: the reason is known
 
 
 def test_op_pack_that_fails_while_somebody_looks_for_a_kernel_is_a_warning(site):
     site.install_pack("ops", "bad", "raise SystemExit(3)")
-    site.install_pack("ops", "good", OPS)
+    site.install_pack("ops", "good", OP_PACK_SOURCE)
     with pytest.warns(RuntimeWarning, match="op pack 'bad'.* cannot be imported: SystemExit: 3"):
-        assert cube("cpu") == [8.0]
+        assert cube_of_2("cpu") == [8.0]
 
 
 def test_op_pack_that_is_not_there_suggests_the_nearest(site):
-    site.install_pack("ops", "acme", OPS)
+    site.install_pack("ops", "acme", OP_PACK_SOURCE)
     with pytest.raises(
         PluginNotFound, match=r"op pack called 'acne' \(did you mean 'acme'\?\); installed are acme"
     ):
@@ -114,12 +114,12 @@ def test_op_packs_of_one_name_are_a_conflict(site):
 
 
 def test_disabled_op_pack_is_not_imported(site):
-    site.install_pack("ops", "acme", OPS)
+    site.install_pack("ops", "acme", OP_PACK_SOURCE)
     plugrad.config.set("plugins.disable", "acme")
     with pytest.raises(PluginUnavailable, match=r"is blocked: plugins.disable in plugrad.config"):
         plugrad.op_pack("acme")
     with pytest.raises(KernelNotFound):
-        cube("cpu")
+        cube_of_2("cpu")
     assert site.imported() == []
 
 
@@ -191,7 +191,7 @@ def test_two_backends_of_one_name_cannot_both_be_loaded(site):
         plugrad.use("other-toy::toy")
     with warnings.catch_warnings(), plugrad.use("acme-toy::toy"):
         warnings.simplefilter("error")
-        assert added("acme-toy::toy") == [4.0]
+        assert add_2_and_2("acme-toy::toy") == [4.0]
 
 
 @pytest.mark.parametrize(
@@ -209,5 +209,6 @@ def test_commands_of_a_manifest_are_checked(site, commands):
     files = {"acme_toy/plugrad-plugin.toml": f'api = "1.0"\n{commands}\n'}
     site.install_pack("ops", "toy", "", files=files)
     assert (
-        "must be a table from names to tables, as in [commands.acme]" in listed("toy", "ops").reason
+        "must be a table from names to tables, as in [commands.acme]"
+        in find_plugin("toy", "ops").reason
     )

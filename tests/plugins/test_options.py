@@ -10,7 +10,7 @@ from plugrad.discovery.listing import declared_options
 from plugrad.errors import ConfigError
 from plugrad.settings.layers import Setting
 
-OPTIONS = """
+OPTIONS_MANIFEST = """
 [options.threads]
 type = "integer"
 summary = "how many threads compute"
@@ -28,63 +28,68 @@ summary = "how"
 type = "number"
 summary = "how much"
 """
-FILE = "plugrad.toml"
+CONFIG_FILE_NAME = "plugrad.toml"
 
 
 @pytest.fixture
-def declared(site):
-    site.install("toy", manifest=MANIFEST + OPTIONS)
+def toy_with_options(site):
+    site.install("toy", manifest=MANIFEST + OPTIONS_MANIFEST)
     return site
 
 
 @pytest.fixture
-def free(site):
+def toy_without_options(site):
     site.install("toy")
     return site
 
 
-def options():
-    """Return what the backend gets."""
+def received_options():
+    """Return the options that the backend receives."""
     return dict(plugrad.zeros(1, device="cpu").to("toy").backend.options)
 
 
-def write(site, text):
-    (site.folder / FILE).write_text(text)
+def write_config(site, text):
+    (site.folder / CONFIG_FILE_NAME).write_text(text)
     plugrad.config.reset()
 
 
 # --- what the backend gets ------------------------------------------------------------------------
 
 
-def test_declared_options_have_their_defaults(declared):
-    assert options() == {"threads": 4, "precise": None, "mode": None, "scale": None}
+def test_declared_options_have_their_defaults(toy_with_options):
+    assert received_options() == {"threads": 4, "precise": None, "mode": None, "scale": None}
 
 
-def test_declared_options_come_from_every_layer_in_their_types(declared, monkeypatch):
-    write(declared, "[toy]\nthreads = 2\nscale = 3\n")
+def test_declared_options_come_from_every_layer_in_their_types(toy_with_options, monkeypatch):
+    write_config(toy_with_options, "[toy]\nthreads = 2\nscale = 3\n")
     monkeypatch.setenv("PLUGRAD_TOY_PRECISE", "off")
     plugrad.config.set("toy.mode", "fast")
-    assert options() == {"threads": 2, "precise": False, "mode": "fast", "scale": 3.0}
+    assert received_options() == {"threads": 2, "precise": False, "mode": "fast", "scale": 3.0}
 
 
-def test_free_options_are_handed_over_as_they_are(free, monkeypatch):
-    write(free, '[toy]\nnumbers = [1, 2]\n[toy.deep]\nname = "x"\n')
+def test_free_options_are_handed_over_as_they_are(toy_without_options, monkeypatch):
+    write_config(toy_without_options, '[toy]\nnumbers = [1, 2]\n[toy.deep]\nname = "x"\n')
     monkeypatch.setenv("PLUGRAD_TOY_THREADS", "8")
     monkeypatch.setenv("PLUGRAD_TOY_SPEED", "")  # as if it were absent
     plugrad.config.set("toy.any", {"thing": 1})
-    assert options() == {"numbers": [1, 2], "deep.name": "x", "threads": "8", "any": {"thing": 1}}
+    assert received_options() == {
+        "numbers": [1, 2],
+        "deep.name": "x",
+        "threads": "8",
+        "any": {"thing": 1},
+    }
 
 
-def test_backend_without_settings_gets_none(free):
-    assert options() == {}
+def test_backend_without_settings_gets_none(toy_without_options):
+    assert received_options() == {}
 
 
 # --- layers ---------------------------------------------------------------------------------------
 
-LAYERS = ("set", "environment", "plugrad.toml", "user", "plugin")  # strongest first
+SETTING_LAYERS = ("set", "environment", "plugrad.toml", "user", "plugin")  # strongest first
 
 
-class Suggesting:
+class SuggestingPlugin:
     def __init__(self, name, value):
         self.settings = {name: value}
 
@@ -93,8 +98,8 @@ class Suggesting:
         return self.settings
 
 
-def say(layer, key, value, files, monkeypatch):
-    """Let a layer set a value; return what the layer is called."""
+def set_in_layer(layer, key, value, files, monkeypatch):
+    """Set a value in a layer of settings; return the name of the layer."""
     match layer:
         case "set":
             plugrad.config.set(key, value)
@@ -104,24 +109,26 @@ def say(layer, key, value, files, monkeypatch):
             monkeypatch.setenv(variable, str(value))
             return f"environment variable {variable}"
         case "plugin":
-            plugrad.register_plugin(Suggesting(key, value), name="suggesting")
+            plugrad.register_plugin(SuggestingPlugin(key, value), name="suggesting")
             return "plugin <this process>::suggesting"
     files[layer].write_text(f"{key} = {value}")
     return str(files[layer])
 
 
 @pytest.mark.parametrize("key", ["toy.threads", "memory_limit"])
-@pytest.mark.parametrize("layers", [*itertools.combinations(LAYERS, 2), *((n,) for n in LAYERS)])
-def test_stronger_layer_wins(declared, monkeypatch, key, layers):
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(declared.folder / "home"))
+@pytest.mark.parametrize(
+    "layers", [*itertools.combinations(SETTING_LAYERS, 2), *((n,) for n in SETTING_LAYERS)]
+)
+def test_stronger_layer_wins(toy_with_options, monkeypatch, key, layers):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(toy_with_options.folder / "home"))
     monkeypatch.setattr("sys.platform", "linux")
-    (declared.folder / "home" / "plugrad").mkdir(parents=True)
+    (toy_with_options.folder / "home" / "plugrad").mkdir(parents=True)
     files = {
-        "plugrad.toml": declared.folder / FILE,
-        "user": declared.folder / "home" / "plugrad" / "config.toml",
+        "plugrad.toml": toy_with_options.folder / CONFIG_FILE_NAME,
+        "user": toy_with_options.folder / "home" / "plugrad" / "config.toml",
     }
     plugrad.config.reset()
-    names = [say(layer, key, 5 + i, files, monkeypatch) for i, layer in enumerate(layers)]
+    names = [set_in_layer(layer, key, 5 + i, files, monkeypatch) for i, layer in enumerate(layers)]
     try:
         expected = Setting(key, 5, names[0])
         assert plugrad.config.explain(key) == expected
@@ -131,7 +138,7 @@ def test_stronger_layer_wins(declared, monkeypatch, key, layers):
             plugrad.unregister_plugin("suggesting")
 
 
-def test_default_is_the_weakest_layer(declared):
+def test_default_is_the_weakest_layer(toy_with_options):
     assert plugrad.config.explain("toy.threads") == Setting("toy.threads", 4, "default")
     assert not [s for s in plugrad.config if s.key.startswith("toy.")]
 
@@ -140,7 +147,7 @@ def test_default_is_the_weakest_layer(declared):
 
 
 @pytest.mark.parametrize("call", [plugrad.config.get, lambda n: plugrad.config.set(n, 1)])
-def test_unknown_option_of_a_backend_that_declares_its_own(declared, call):
+def test_unknown_option_of_a_backend_that_declares_its_own(toy_with_options, call):
     with pytest.raises(
         ConfigError,
         match=r"'toy.thread' is not a setting \(did you mean 'threads'\?\); the options of backend 'toy' are: threads,",
@@ -148,17 +155,17 @@ def test_unknown_option_of_a_backend_that_declares_its_own(declared, call):
         call("toy.thread")
 
 
-def test_unknown_option_in_a_file_names_the_file(declared):
-    write(declared, "[toy]\ncolour = 3")
+def test_unknown_option_in_a_file_names_the_file(toy_with_options):
+    write_config(toy_with_options, "[toy]\ncolour = 3")
     with pytest.raises(ConfigError, match=r"plugrad.toml: 'toy.colour' is not a setting"):
         plugrad.use("toy")
-    (declared.folder / FILE).unlink()
+    (toy_with_options.folder / CONFIG_FILE_NAME).unlink()
     plugrad.config.reset()
     with plugrad.use("toy"):  # the plugin was not at fault
         pass
 
 
-def test_unknown_option_in_the_environment_names_the_variable(declared, monkeypatch):
+def test_unknown_option_in_the_environment_names_the_variable(toy_with_options, monkeypatch):
     monkeypatch.setenv("PLUGRAD_TOY_COLOUR", "red")
     with pytest.raises(ConfigError, match=r"'toy.colour' is not a setting"):
         plugrad.use("toy")
@@ -178,7 +185,7 @@ def test_unknown_option_in_the_environment_names_the_variable(declared, monkeypa
         ("scale", "large", "a number"),
     ],
 )
-def test_malformed_option_says_what_it_must_be(declared, option, value, expected):
+def test_malformed_option_says_what_it_must_be(toy_with_options, option, value, expected):
     with pytest.raises(ConfigError, match=rf"toy.{option}=.* is malformed; expected is {expected}"):
         plugrad.config.set(f"toy.{option}", value)
 
@@ -187,36 +194,38 @@ def test_malformed_option_says_what_it_must_be(declared, option, value, expected
     ("value", "read"),
     [("1", True), ("YES", True), (" on ", True), (True, True), ("0", False), ("no", False), (False, False)],
 )  # fmt: skip
-def test_booleans_are_read_strictly(declared, value, read):
+def test_booleans_are_read_strictly(toy_with_options, value, read):
     plugrad.config.set("toy.precise", value)
     assert plugrad.config.get("toy.precise") is read
 
 
 def test_section_of_a_backend_that_is_not_installed_is_left_alone(site):
-    write(site, "[quantum]\nqubits = 3\n")
+    write_config(site, "[quantum]\nqubits = 3\n")
     assert plugrad.config.get("backend") == "cpu"
     assert plugrad.config.get("quantum.qubits") == 3
     assert plugrad.config.options("quantum")["qubits"].value == 3
 
 
 @pytest.mark.parametrize(("section", "meant"), [("plugin", "plugins"), ("toi", "toy")])
-def test_misspelt_section_suggests_the_nearest(declared, section, meant):
-    write(declared, f"[{section}]\ndisable = 'acme'\n")
+def test_misspelt_section_suggests_the_nearest(toy_with_options, section, meant):
+    write_config(toy_with_options, f"[{section}]\ndisable = 'acme'\n")
     with pytest.raises(
         ConfigError, match=rf"no backend is called '{section}' \(did you mean '{meant}'"
     ):
         plugrad.config.get("memory_limit")
 
 
-def test_option_that_looks_like_a_setting_is_not_taken_for_a_misspelt_one(free, monkeypatch):
+def test_option_that_looks_like_a_setting_is_not_taken_for_a_misspelt_one(
+    toy_without_options, monkeypatch
+):
     monkeypatch.setenv("PLUGRAD_TOY_MEMORY_LIMIT", "3")
     plugrad.config.reset()
     assert plugrad.config.get("memory_limit") is None
-    assert options() == {"memory_limit": "3"}
+    assert received_options() == {"memory_limit": "3"}
 
 
-def test_longest_backend_name_owns_an_environment_variable(free, monkeypatch):
-    free.install("toy_gpu")
+def test_longest_backend_name_owns_an_environment_variable(toy_without_options, monkeypatch):
+    toy_without_options.install("toy_gpu")
     monkeypatch.setenv("PLUGRAD_TOY_GPU_THREADS", "8")
     assert plugrad.config.options("toy") == {}
     assert list(plugrad.config.options("toy_gpu")) == ["threads"]

@@ -8,7 +8,7 @@ import pytest
 
 import plugrad
 from plugins.hostile import MANIFEST, write_distribution
-from plugins.running import in_new_process
+from plugins.running import run_command_in_new_process
 from plugrad.discovery import packs
 from plugrad.errors import (
     KernelNotFound,
@@ -27,7 +27,7 @@ PACK = """
 """
 
 
-def listed(name, kind):
+def lookup(name, kind):
     (found,) = [p for p in plugrad.plugins(kind) if p.name == name]
     return found
 
@@ -37,7 +37,7 @@ def cube(device):
     return plugrad.run_kernel("ThirdPower", {"x": x}).tolist()
 
 
-def added(device):
+def add_2(device):
     x = plugrad.asarray([2.0], device=device)
     return (x + x).tolist()
 
@@ -48,27 +48,27 @@ def added(device):
 def test_pack_is_loaded_right_after_its_backend_and_replaces_its_kernels(site):
     site.install("toy")
     site.install_pack("kernels", "toy.acme", PACK, distribution="toy-acme", target=":register")
-    assert (listed("toy.acme", "kernels").status, site.imported()) == ("available", [])
+    assert (lookup("toy.acme", "kernels").status, site.imported()) == ("available", [])
     warned = r"pack 'toy.acme' \(toy-acme 1.2\) replaces kernel Add of backend 'toy'"
     with pytest.warns(RuntimeWarning, match=warned) as caught:
-        assert (cube("toy"), added("toy")) == ([8.0], [104.0])
+        assert (cube("toy"), add_2("toy")) == ([8.0], [104.0])
     assert len(caught) == 1
-    pack = listed("toy.acme", "kernels")
+    pack = lookup("toy.acme", "kernels")
     assert (pack.status, pack.backend_name, pack.version) == ("active", "toy", "1.2")
-    assert added("toy:1") == [104.0]  # another device of the same backend
+    assert add_2("toy:1") == [104.0]  # another device of the same backend
 
 
 def test_a_backend_can_name_the_packs_that_may_replace_its_kernels(site):
     site.install("toy", manifest=MANIFEST + 'packs = ["toy-acme"]\n')
     site.install_pack("kernels", "toy.acme", PACK, distribution="toy-acme", target=":register")
-    assert added("toy") == [104.0]  # and no warning, which would be an error
+    assert add_2("toy") == [104.0]  # and no warning, which would be an error
 
 
 def test_pack_of_another_backend_is_left_alone(site):
     site.install("toy")
     site.install_pack("kernels", "webgpu.acme", "raise AssertionError", target=":register")
-    assert added("toy") == [4.0]
-    assert listed("webgpu.acme", "kernels").status == "available"
+    assert add_2("toy") == [4.0]
+    assert lookup("webgpu.acme", "kernels").status == "available"
 
 
 def test_pack_may_return_a_table(site):
@@ -96,7 +96,7 @@ def test_setup_functions_of_a_pack_run_for_each_device(site):
     site.install("toy")
     site.install_pack("kernels", "toy.acme", source, distribution="toy-acme", target=":register")
     devices = [plugrad.zeros(1, device="cpu").to(d).backend for d in ("toy", "toy:1")]
-    assert listed("toy.acme", "kernels").load().__globals__["ready"] == devices
+    assert lookup("toy.acme", "kernels").load().__globals__["ready"] == devices
 
 
 CONFIG = "from plugrad.extend import KernelConfig\ndef register():\n    "
@@ -141,20 +141,20 @@ def test_pack_that_fails_is_left_out_whole_with_one_warning(site, source, messag
             RuntimeWarning, match=rf"(?s)'toy.bad' \(toy-bad 1.2\) is failed.*{message}"
         ) as caught,
     ):
-        assert added("toy") == [104.0]  # the other pack's
+        assert add_2("toy") == [104.0]  # the other pack's
     assert (len(others), len(caught)) == (1, 2)
     assert caught[0].filename == __file__
-    bad = listed("toy.bad", "kernels")
+    bad = lookup("toy.bad", "kernels")
     assert bad.status == "failed"
     assert "Traceback" in bad.details
     assert plugrad.get_kernel("ThirdPower", "toy") is plugrad.get_kernel("Square", "toy") is None
-    assert added("toy:1") == [104.0]  # a second warning would be an error
+    assert add_2("toy:1") == [104.0]  # a second warning would be an error
 
 
 @pytest.mark.parametrize("name", ["acme", "webgpu.", ".acme", "webgpu.acme.more", "Web.acme"])
 def test_bad_name_of_a_pack_is_reported(site, name):
     site.install_pack("kernels", name, PACK, distribution="acme-named")
-    pack = listed(name, "kernels")
+    pack = lookup(name, "kernels")
     assert pack.status == "failed"
     assert "must be a backend's name, a dot and a name" in pack.reason
 
@@ -164,8 +164,8 @@ def test_disabled_pack_is_not_loaded(site, value):
     site.install("toy")
     site.install_pack("kernels", "toy.acme", PACK, distribution="toy-acme", target=":register")
     plugrad.config.set("plugins.disable", value)
-    assert added("toy") == [4.0]
-    assert listed("toy.acme", "kernels").status == "blocked"
+    assert add_2("toy") == [4.0]
+    assert lookup("toy.acme", "kernels").status == "blocked"
     assert site.imported() == ["acme_toy"]
 
 
@@ -176,7 +176,7 @@ def test_packs_of_one_name_are_a_conflict_and_neither_is_loaded(site):
             "kernels", "toy.acme", PACK, distribution=distribution, target=":register"
         )
     with pytest.warns(RuntimeWarning, match="is conflict.*also brings a kernel pack") as caught:
-        assert added("toy") == [4.0]
+        assert add_2("toy") == [4.0]
     assert len(caught) == 2
     assert site.imported() == ["acme_toy"]
 
@@ -187,15 +187,15 @@ def test_pack_for_another_version_of_plugrad_is_left_out(site):
     site.install_pack(
         "kernels", "toy.acme", PACK, distribution="toy-acme", target=":register", files=files
     )
-    assert listed("toy.acme", "kernels").status == "incompatible"
+    assert lookup("toy.acme", "kernels").status == "incompatible"
     with pytest.warns(RuntimeWarning, match="is incompatible.*it needs plugin API 2.0"):
-        assert added("toy") == [4.0]
+        assert add_2("toy") == [4.0]
 
 
 def test_manifest_of_a_pack_is_checked(site):
     files = {"acme_toy_acme/plugrad-plugin.toml": 'api = "1.0"\ndevices = ["0"]\n'}
     site.install_pack("kernels", "toy.acme", PACK, target=":register", files=files)
-    pack = listed("toy.acme", "kernels")
+    pack = lookup("toy.acme", "kernels")
     assert pack.status == "failed"
     assert (
         "unknown key 'devices' = ['0']; the keys are api, summary, url, priority, kernels"
@@ -222,7 +222,7 @@ CONSENT = MANIFEST + 'packs = ["known-native"]\n'
 
 
 def install_native(site):
-    """Install a pack that the backend knows, and that brings kernels which the packs of others bring too."""
+    """Install a pack that the backend lists in its manifest, and that shares kernels with other packs."""
     source = PACK.replace("100", "500").replace("x**3", "x**3 + 500")
     site.install("toy", manifest=CONSENT)
     site.install_pack(
@@ -231,15 +231,15 @@ def install_native(site):
 
 
 def install_two(site):
-    """Install packs of two authors that bring the kernels of a third one's pack; the second has kernels of its own."""
+    """Install packs of two authors that share kernels with a third pack; the second also has kernels of its own."""
     install_native(site)
     site.install_pack("kernels", "toy.one", PACK, distribution="acme-one", target=":register")
     source = PACK.replace("100", "200").replace("ThirdPower", "FourthPower")
     site.install_pack("kernels", "toy.two", source, distribution="zeta_two", target=":register")
 
 
-def owners(device):
-    """Return who brings kernels for a device, the first in effect at the front."""
+def owners_of(device):
+    """Return the distributions that implement kernels for a device, the one in effect first."""
     return list(plugrad.asarray([1.0], device=device).backend.kernels)
 
 
@@ -257,7 +257,7 @@ def test_setting_decides_which_pack_comes_first(site, monkeypatch, order, sum, c
     install_two(site)
     monkeypatch.setenv("PLUGRAD_PACKS", order)
     # All that replace anything are named, or known to the backend: a warning would be an error.
-    assert (added("toy"), cube("toy")) == ([sum], [cube_of_2])
+    assert (add_2("toy"), cube("toy")) == ([sum], [cube_of_2])
     assert {p.status for p in plugrad.plugins("kernels") if p.backend_name == "toy"} == {"active"}
     assert all(not p.replaced for p in plugrad.plugins("kernels"))
 
@@ -270,8 +270,8 @@ def test_without_the_setting_priorities_and_then_names_decide(site):
         target=":register", files=files,
     )  # fmt: skip
     with pytest.warns(RuntimeWarning, match="'toy.late' .* replaces kernel Add") as caught:
-        assert added("toy") == [304.0]
-    assert owners("toy") == [
+        assert add_2("toy") == [304.0]
+    assert owners_of("toy") == [
         "acme-late::toy.late",
         "acme-one::toy.one",
         "known-native::toy.native",
@@ -286,12 +286,12 @@ def test_without_the_setting_priorities_and_then_names_decide(site):
 def test_order_follows_the_setting_while_the_program_runs(site):
     install_two(site)
     plugrad.config.set("packs", ["one", "two"])
-    assert added("toy") == [104.0]
+    assert add_2("toy") == [104.0]
     plugrad.config.set("packs", ["two", "one"])
-    assert added("toy") == [204.0]
+    assert add_2("toy") == [204.0]
     with plugrad.config.override("packs", ["native"]):
-        assert added("toy") == [504.0]
-    assert added("toy") == [204.0]
+        assert add_2("toy") == [504.0]
+    assert add_2("toy") == [204.0]
 
 
 def test_traced_programs_follow_the_order_of_packs(site):
@@ -309,38 +309,38 @@ def test_program_comes_before_packs(site):
     install_two(site)
     plugrad.config.set("packs", "one,two")
     with plugrad.override_kernel("Add", "toy", lambda a, b: a + b + 7):
-        assert added("toy") == [11.0]
-    assert added("toy") == [104.0]
+        assert add_2("toy") == [11.0]
+    assert add_2("toy") == [104.0]
     config = plugrad.KernelConfig("Add", "toy", lambda a, b: a + b + 8)
     plugrad.register_kernel(config, replace=True)
-    assert added("toy") == [12.0]
+    assert add_2("toy") == [12.0]
     assert plugrad.unregister_kernel("Add", "toy") is config
-    assert added("toy") == [104.0]
+    assert add_2("toy") == [104.0]
 
 
 @pytest.mark.parametrize(("gone", "sum"), [("acme-one", 204.0), ("zeta_two", 104.0)])
 def test_removing_one_pack_leaves_the_other(site, gone, sum):
     install_two(site)
     plugrad.config.set("packs", "one,two,native")
-    assert added("toy") == [104.0]
+    assert add_2("toy") == [104.0]
     (folder,) = site.folder.glob(f"{gone.replace('-', '_')}-*.dist-info")
     shutil.rmtree(folder)
     site.refresh()
     plugrad.close_backend(plugrad.asarray([1.0], device="toy").backend)
-    assert added("toy") == [sum]
-    assert not any(owner.startswith(gone) for owner in owners("toy"))
+    assert add_2("toy") == [sum]
+    assert not any(owner.startswith(gone) for owner in owners_of("toy"))
 
 
 @pytest.mark.parametrize(("gone", "sum"), [("acme-one", 204.0), ("zeta_two", 104.0)])
 def test_uninstalled_pack_leaves_the_devices_that_are_open(site, gone, sum):
     install_two(site)
     plugrad.config.set("packs", "one,two,native")
-    assert (added("toy"), added("toy:1")) == ([104.0], [104.0])
+    assert (add_2("toy"), add_2("toy:1")) == ([104.0], [104.0])
     (folder,) = site.folder.glob(f"{gone.replace('-', '_')}-*.dist-info")
     shutil.rmtree(folder)
     site.refresh()
-    assert (added("toy"), added("toy:1")) == ([sum], [sum])
-    assert not any(owner.startswith(gone) for owner in owners("toy"))
+    assert (add_2("toy"), add_2("toy:1")) == ([sum], [sum])
+    assert not any(owner.startswith(gone) for owner in owners_of("toy"))
 
 
 def test_dispose_functions_of_a_pack_that_is_taken_back_may_fail(site):
@@ -361,13 +361,13 @@ def test_dispose_functions_of_a_pack_that_is_taken_back_may_fail(site):
     site.install("toy")
     site.install_pack("kernels", "toy.acme", source, distribution="toy-acme", target=":register")
     plugrad.config.set("packs", "acme")
-    assert added("toy") == [104.0]
+    assert add_2("toy") == [104.0]
     backend = plugrad.asarray([1.0], device="toy").backend
     disposed = plugrad.get_kernel("ThirdPower", "toy").dispose_func.__self__
     with pytest.warns(RuntimeWarning, match="'Add' failed on .*toy.*OSError: the driver is gone"):
         packs.unregister_plugin_kernels("toy-acme::toy.acme")
     assert disposed == [backend]
-    assert (added("toy"), listed("toy.acme", "kernels").status) == ([4.0], "available")
+    assert (add_2("toy"), lookup("toy.acme", "kernels").status) == ([4.0], "available")
 
 
 def test_pack_that_fails_leaves_the_others_in_their_order(site):
@@ -376,7 +376,7 @@ def test_pack_that_fails_leaves_the_others_in_their_order(site):
     site.install_pack("kernels", "toy.bad", source, distribution="acme-bad", target=":register")
     plugrad.config.set("packs", "bad,two,one")
     with pytest.warns(RuntimeWarning, match="'toy.bad' .* is failed.*no compiler"):
-        assert added("toy") == [204.0]
+        assert add_2("toy") == [204.0]
 
 
 def test_names_with_hyphens_work(site):
@@ -384,7 +384,7 @@ def test_names_with_hyphens_work(site):
     site.install_pack(
         "kernels", "toy.acme-fast", PACK, distribution="acme_fast", target=":register"
     )
-    assert added("toy") == [104.0]  # known to the backend: a warning would be an error
+    assert add_2("toy") == [104.0]  # known to the backend: a warning would be an error
     site.install_pack("ops", "acme-ops", "x = 1")
     assert plugrad.op_pack("acme-ops").x == 1
 
@@ -396,13 +396,13 @@ def test_names_with_hyphens_are_chosen_and_switched_off(site):
         target=":register",
     )  # fmt: skip
     plugrad.config.set("packs", "acme-fast,one,two")
-    assert added("toy") == [904.0]
+    assert add_2("toy") == [904.0]
     plugrad.config.set("packs", "one,two,ACME-fast::toy.acme-fast")
-    assert added("toy") == [104.0]
+    assert add_2("toy") == [104.0]
     plugrad.config.set("plugins.disable", "Acme-Fast")
     site.install_pack("kernels", "toy.new", PACK, distribution="fast-one", target=":register")
     plugrad.config.set("plugins.disable", "FAST_ONE")
-    assert listed("toy.new", "kernels").status == "blocked"
+    assert lookup("toy.new", "kernels").status == "blocked"
 
 
 def test_order_cannot_be_suggested_by_a_plugin(site):
@@ -442,7 +442,7 @@ def test_pack_can_be_taken_back_and_loaded_again(site):
         assert cube("toy") == [8.0]
         packs.unregister_plugin_kernels("toy-acme::toy.acme")
         assert not {"Imported", "ThirdPower"} & KERNELS.keys()
-        assert listed("toy.acme", "kernels").status == "available"
+        assert lookup("toy.acme", "kernels").status == "available"
         plugrad.close_backend(plugrad.asarray([1.0], device="toy").backend)
 
 
@@ -478,15 +478,15 @@ def test_kernels_of_hooks_take_part_in_the_order_and_belong_to_their_device(site
 
     install_two(site)
     plugrad.config.set("packs", "one,two")
-    assert added("toy") == [104.0]
+    assert add_2("toy") == [104.0]
     plugrad.register_plugin(Adding(), name="adding")
-    assert added("toy") == [104.0]  # after those that the user has named
+    assert add_2("toy") == [104.0]  # after those that the user has named
     plugrad.config.set("packs", "adding,one,two")
-    assert (added("toy"), added("toy:1")) == ([1004.0], [1005.0])
+    assert (add_2("toy"), add_2("toy:1")) == ([1004.0], [1005.0])
     plugrad.config.reset("packs")
-    assert added("toy") == [1004.0]  # what the program registers comes before what is installed
+    assert add_2("toy") == [1004.0]  # what the program registers comes before what is installed
     plugrad.unregister_plugin("adding")
-    assert added("toy") == [104.0]
+    assert add_2("toy") == [104.0]
 
 
 def test_two_packs_of_one_name_can_be_told_apart_by_the_setting(site):
@@ -497,7 +497,7 @@ def test_two_packs_of_one_name_can_be_told_apart_by_the_setting(site):
             "kernels", "toy.acme", source, distribution=distribution, target=":register"
         )
     plugrad.config.set("packs", "other-pack::toy.acme")
-    assert added("toy") == [204.0]
+    assert add_2("toy") == [204.0]
     status = {p.distribution: p.status for p in plugrad.plugins("kernels") if p.name == "toy.acme"}
     assert status == {"one-pack": "blocked", "other-pack": "active"}
 
@@ -521,8 +521,8 @@ print(y[0].item(), *(str(w.message).partition(" replaces")[0] for w in caught), 
 
 
 @pytest.fixture
-def beside_native(tmp_path):
-    """A folder with two packs of others which bring a kernel of cpu that plugrad-native has, too."""
+def two_packs(tmp_path):
+    """A folder with two packs that share a cpu kernel with plugrad-native."""
     native = [p for p in plugrad.plugins("kernels") if p.distribution == "plugrad-native"]
     if not native or "Exp" not in native[0].manifest.kernels:
         pytest.skip("plugrad-native is not installed")
@@ -550,20 +550,20 @@ def beside_native(tmp_path):
         ("", "101.0; kernel pack 'cpu.acme' (acme-exp 1.2)"),
     ],
 )
-def test_packs_beside_plugrad_native_run_in_the_order_of_the_setting(beside_native, order, printed):
-    done = in_new_process(program=COMPUTE, folder=beside_native, PLUGRAD_PACKS=order)
+def test_packs_beside_plugrad_native_run_in_the_order_of_the_setting(two_packs, order, printed):
+    done = run_command_in_new_process(program=COMPUTE, folder=two_packs, PLUGRAD_PACKS=order)
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, printed, "")
 
 
-def test_removing_one_pack_beside_plugrad_native_leaves_the_other(beside_native):
-    shutil.rmtree(beside_native / "zeta_exp-1.2.dist-info")
-    done = in_new_process(program=COMPUTE, folder=beside_native, PLUGRAD_PACKS="zeta,acme")
+def test_removing_one_pack_beside_plugrad_native_leaves_the_other(two_packs):
+    shutil.rmtree(two_packs / "zeta_exp-1.2.dist-info")
+    done = run_command_in_new_process(program=COMPUTE, folder=two_packs, PLUGRAD_PACKS="zeta,acme")
     assert (done.stdout.strip(), done.stderr) == ("101.0", "")
 
 
-def test_commands_show_the_order_of_packs(beside_native):
+def test_commands_show_the_order_of_packs(two_packs):
     def output(*arguments, status=0, order="zeta,acme,native"):
-        done = in_new_process(*arguments, folder=beside_native, PLUGRAD_PACKS=order)
+        done = run_command_in_new_process(*arguments, folder=two_packs, PLUGRAD_PACKS=order)
         assert (done.returncode, done.stderr) == (status, ""), done.stdout
         return " ".join(done.stdout.split())
 
@@ -589,11 +589,11 @@ def test_commands_show_the_order_of_packs(beside_native):
     assert "order cpu: zeta, acme, native" in output("config", "--explain")
 
 
-def test_doctor_notes_a_name_that_no_pack_has(site, command):
+def test_doctor_notes_a_name_that_no_pack_has(site, run_cli):
     site.install("toy")
     site.install_pack("kernels", "toy.acme", PACK, distribution="toy-acme", target=":register")
     plugrad.config.set("packs", "acne")
-    printed = " ".join(command("doctor")[1].split())
+    printed = " ".join(run_cli("doctor")[1].split())
     assert (
         "the setting packs names 'acne', which no installed plugin has (did you mean 'acme'?)"
         in (printed)

@@ -14,7 +14,7 @@ from plugrad.discovery.scan import EntryPoint, scan_distributions
 from plugrad.discovery.state import state
 
 
-def found(site):
+def scan_plugins(site):
     site.refresh()
     return [e for e in state.scan.entry_points if e.distribution.startswith("acme")]
 
@@ -28,7 +28,7 @@ def test_one_scan_finds_every_group(site):
         "console_scripts": {"acme": "acme:main"},
     }
     write_distribution(site.folder, "acme", entry_points=groups, files={"acme/__init__.py": ""})
-    assert found(site) == [
+    assert scan_plugins(site) == [
         EntryPoint(group, name, target, "acme", "1.2")
         for group, entries in list(groups.items())[:4]
         for name, target in entries.items()
@@ -56,7 +56,7 @@ def test_scan_is_cached_until_refreshed(site):
     }
 
 
-MALFORMED = {
+MALFORMED_ENTRY_POINTS = {
     "no target": "[plugrad.backends]\ntoy\n",
     "empty target": "[plugrad.backends]\ntoy =\n",
     "no identifier": "[plugrad.backends]\ntoy = a b:c\n",
@@ -65,7 +65,7 @@ MALFORMED = {
 }
 
 
-@pytest.mark.parametrize("text", MALFORMED.values(), ids=MALFORMED)
+@pytest.mark.parametrize("text", MALFORMED_ENTRY_POINTS.values(), ids=MALFORMED_ENTRY_POINTS)
 def test_malformed_entry_is_reported(site, text):
     write_backend(site.folder, "toy")
     (site.folder / "acme_toy-1.2.dist-info" / "entry_points.txt").write_text(text)
@@ -79,14 +79,14 @@ def test_malformed_entry_is_reported(site, text):
 def test_file_without_entries_is_passed_over(site, text):
     write_backend(site.folder, "toy")
     (site.folder / "acme_toy-1.2.dist-info" / "entry_points.txt").write_text(text)
-    assert found(site) == []
+    assert scan_plugins(site) == []
 
 
 def test_comments_spaces_and_extras_are_read(site):
     write_backend(site.folder, "toy")
     text = "# a comment\n\n[ignored]\nx = y\n[plugrad.backends]\n; another\n toy =  a.b:c [extra]\n"
     (site.folder / "acme_toy-1.2.dist-info" / "entry_points.txt").write_text(text)
-    assert found(site) == [EntryPoint("plugrad.backends", "toy", "a.b:c", "acme-toy", "1.2")]
+    assert scan_plugins(site) == [EntryPoint("plugrad.backends", "toy", "a.b:c", "acme-toy", "1.2")]
 
 
 def test_distribution_without_metadata_is_listed(site):
@@ -109,7 +109,7 @@ def test_copy_that_is_hidden_is_told(site, tmp_path, monkeypatch):
         files={},
         version="1.0",
     )
-    assert [e.target for e in found(site)] == ["acme_toy:backend"]
+    assert [e.target for e in scan_plugins(site)] == ["acme_toy:backend"]
     hidden = [s for s in shadowed_distributions() if s.distribution == "ACME-toy"]
     assert [(s.version, s.path) for s in hidden] == [("1.0", str(further))]
 
@@ -119,7 +119,7 @@ def test_folder_that_is_on_the_path_twice_counts_once(site, monkeypatch):
     monkeypatch.setattr(
         "sys.path", [*sys.path, str(site.folder / "." / "..") + f"/{site.folder.name}"]
     )
-    assert len(found(site)) == 1
+    assert len(scan_plugins(site)) == 1
     assert [s for s in shadowed_distributions() if s.distribution == "acme-toy"] == []
 
 
@@ -129,7 +129,7 @@ def test_an_archive_and_a_finder_have_distributions_too(site, tmp_path, monkeypa
         write_distribution(tmp_path / kind, f"acme-{kind}", entry_points=groups, files={})
     archive = shutil.make_archive(str(tmp_path / "packed"), "zip", tmp_path / "archive")
     monkeypatch.setattr("sys.path", [*sys.path, archive])
-    assert [e.name for e in found(site)] == ["archive"]
+    assert [e.name for e in scan_plugins(site)] == ["archive"]
 
     class Finder:
         def find_spec(self, *_):
@@ -140,11 +140,11 @@ def test_an_archive_and_a_finder_have_distributions_too(site, tmp_path, monkeypa
             return [importlib_metadata.PathDistribution(information)]
 
     monkeypatch.setattr("sys.meta_path", [*sys.meta_path, Finder()])
-    assert sorted(e.name for e in found(site)) == ["archive", "finder"]
+    assert sorted(e.name for e in scan_plugins(site)) == ["archive", "finder"]
 
 
 def test_two_hundred_distributions_take_little_time(site):
-    """4 ms on the machine where this was written; ten times that would be noticed at every start."""
+    """It took 4 ms on the machine where this was written; ten times that would delay each start."""
     for i in range(200):
         groups = (
             {"plugrad.ops": {f"acme_{i}": "acme"}}
@@ -159,23 +159,23 @@ def test_two_hundred_distributions_take_little_time(site):
         return time.process_time() - start
 
     assert min(seconds() for _ in range(10)) < 0.04
-    assert len(found(site)) == 10
+    assert len(scan_plugins(site)) == 10
 
 
 # --- manifests where packages are no plain folders ------------------------------------------------
 
-NEVER = "raise ImportError('a plugin is listed without being imported')"
+RAISING_SOURCE = "raise ImportError('a plugin is listed without being imported')"
 
 
 def test_manifest_in_a_namespace_package(site):
-    """Two distributions share the namespace; neither is imported."""
+    """Two distributions share the namespace package; neither is imported."""
     for name in ("first", "second"):
         write_distribution(
             site.folder,
             f"acme-{name}",
             entry_points={"plugrad.backends": {name: f"acme.{name}.device:backend"}},
             files={
-                f"acme/{name}/__init__.py": NEVER,
+                f"acme/{name}/__init__.py": RAISING_SOURCE,
                 f"acme/{name}/plugrad-backend.toml": f'api = "1.0"\nsummary = "the {name}"\n',
             },
         )
@@ -193,7 +193,7 @@ def test_a_namespace_package_without_a_manifest(site):
         entry_points={
             "plugrad.backends": {"third": "acme.third:backend", "none": "acme.none:backend"}
         },
-        files={"acme/third/__init__.py": NEVER},
+        files={"acme/third/__init__.py": RAISING_SOURCE},
     )
     site.refresh()
     reasons = {b.name: b.reason for b in plugrad.backends() if b.distribution == "acme-third"}
@@ -214,12 +214,12 @@ def test_manifest_in_a_zip_file(site, tmp_path, monkeypatch, package):
             }
         },
         files={
-            f"{package}/__init__.py": NEVER,
+            f"{package}/__init__.py": RAISING_SOURCE,
             f"{package}/plugrad-backend.toml": 'api = "1.0"\nsummary = "zipped"\n',
-            "bare/__init__.py": NEVER,
-            "broken/__init__.py": NEVER,
+            "bare/__init__.py": RAISING_SOURCE,
+            "broken/__init__.py": RAISING_SOURCE,
             "broken/plugrad-backend.toml": "api = 1",
-            "large/__init__.py": NEVER,
+            "large/__init__.py": RAISING_SOURCE,
             "large/plugrad-backend.toml": "#" * 10**7,
         },
     )

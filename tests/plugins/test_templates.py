@@ -10,70 +10,86 @@ from pathlib import Path
 
 import pytest
 
-from plugins.running import environment, in_new_process
+from plugins.running import clean_environment, run_command_in_new_process
 from plugrad.cli.projects import LICENCES, TEMPLATE_SUFFIX, TEMPLATES_FOLDER
 
 pytestmark = pytest.mark.long
 
 CORE = Path(__file__).parents[2] / "core"
-PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+PIP_COMMAND = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
 
 
-def built(project, folder):
-    """Build a wheel with hatchling in this environment: nothing is downloaded."""
-    wheel = [*PIP, "wheel", "--quiet", "--no-build-isolation", "--no-deps", "--wheel-dir", folder]
-    subprocess.run([*wheel, project], check=True, env=environment())
+def build_wheel(project, folder):
+    """Build a wheel with hatchling in this environment, without downloads."""
+    wheel = [
+        *PIP_COMMAND,
+        "wheel",
+        "--quiet",
+        "--no-build-isolation",
+        "--no-deps",
+        "--wheel-dir",
+        folder,
+    ]
+    subprocess.run([*wheel, project], check=True, env=clean_environment())
     (found,) = folder.glob("*.whl")
     return found
 
 
-class Project:
-    """A new project, its wheel, and a folder where that is installed."""
+class InstalledProject:
+    """A project made from a template, its wheel, and a folder where the wheel is installed."""
 
     def __init__(self, command, name, folder):
-        done = in_new_process(command, name, folder=folder)
+        done = run_command_in_new_process(command, name, folder=folder)
         assert (done.returncode, done.stderr) == (0, "")
         self.said = done.stdout
         (self.folder,) = folder.glob("plugrad-*")
-        self.wheel = built(self.folder, folder / "wheels")
+        self.wheel = build_wheel(self.folder, folder / "wheels")
         self.site = folder / "site"
-        install = [*PIP, "install", "--quiet", "--no-deps", "--no-index", "--target", self.site]
-        subprocess.run([*install, self.wheel], check=True, env=environment())
+        install = [
+            *PIP_COMMAND,
+            "install",
+            "--quiet",
+            "--no-deps",
+            "--no-index",
+            "--target",
+            self.site,
+        ]
+        subprocess.run([*install, self.wheel], check=True, env=clean_environment())
 
 
 @pytest.fixture(scope="module")
-def new_backend(tmp_path_factory):
-    return Project("new-backend", "my_gpu", tmp_path_factory.mktemp("backend"))
+def new_backend_project(tmp_path_factory):
+    return InstalledProject("new-backend", "my_gpu", tmp_path_factory.mktemp("backend"))
 
 
 @pytest.fixture(scope="module")
-def new_ops(tmp_path_factory):
-    return Project("new-ops", "smooth", tmp_path_factory.mktemp("ops"))
+def new_ops_project(tmp_path_factory):
+    return InstalledProject("new-ops", "smooth", tmp_path_factory.mktemp("ops"))
 
 
-@pytest.fixture(params=["new_backend", "new_ops"])
-def project(request):
+@pytest.fixture(params=["new_backend_project", "new_ops_project"])
+def installed_project(request):
     return request.getfixturevalue(request.param)
 
 
 # --- both kinds ------------------------------------------------------------------------------------
 
 
-def test_it_says_what_to_do(project):
-    lines = project.said.splitlines()
+def test_it_says_what_to_do(installed_project):
+    lines = installed_project.said.splitlines()
     assert lines[0].startswith("Wrote ")
-    assert f"  cd {project.folder.name}" in lines
+    assert f"  cd {installed_project.folder.name}" in lines
     assert any(line.endswith('-m pip install -e ".[test]"') for line in lines)
 
 
-def test_nothing_of_the_template_is_left(project):
-    for path in project.folder.rglob("*"):
+def test_nothing_of_the_template_is_left(installed_project):
+    for path in installed_project.folder.rglob("*"):
         assert path.suffix != TEMPLATE_SUFFIX
         text = path.read_text("utf-8") if path.is_file() and path.name != "LICENSE" else ""
         assert not re.search("(?i:acme)|AUTHOR|LICENSE_ID|_VERSION", f"{path.name} {text}")
 
 
-def test_it_has_what_a_repository_needs(project):
+def test_it_has_what_a_repository_needs(installed_project):
     for file in (
         ".gitignore",
         ".github/workflows/test.yml",
@@ -81,14 +97,14 @@ def test_it_has_what_a_repository_needs(project):
         "README.md",
         "pyproject.toml",
     ):
-        assert (project.folder / file).is_file()
+        assert (installed_project.folder / file).is_file()
 
 
-def test_wheel_holds_the_package_and_its_manifest(project):
-    package = project.folder.name.replace("-", "_")
-    assert project.wheel.name == f"{package}-0.1.0-py3-none-any.whl"
-    names = zipfile.ZipFile(project.wheel).namelist()
-    sources = project.folder / "src"
+def test_wheel_holds_the_package_and_its_manifest(installed_project):
+    package = installed_project.folder.name.replace("-", "_")
+    assert installed_project.wheel.name == f"{package}-0.1.0-py3-none-any.whl"
+    names = zipfile.ZipFile(installed_project.wheel).namelist()
+    sources = installed_project.folder / "src"
     files = {str(path.relative_to(sources)) for path in sources.rglob("*") if path.is_file()}
     assert files <= set(names)
     assert any(name.endswith(".toml") for name in files)
@@ -96,11 +112,11 @@ def test_wheel_holds_the_package_and_its_manifest(project):
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
-def own_tests(project, *arguments):
-    """Run the tests that a new project has, and expect them to pass."""
+def run_own_tests(project, *arguments):
+    """Run the tests of a project made from a template; they must pass."""
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", *arguments],
-        env=environment(project.site),
+        env=clean_environment(project.site),
         cwd=project.folder,
         capture_output=True,
         text=True,
@@ -111,27 +127,29 @@ def own_tests(project, *arguments):
     assert " passed" in done.stdout
 
 
-def test_ops_pass_their_own_tests(new_ops):
-    own_tests(new_ops)
+def test_ops_pass_their_own_tests(new_ops_project):
+    run_own_tests(new_ops_project)
 
 
-def test_backend_passes_its_own_tests_and_with_them_the_kit(new_backend, tmp_path):
-    own_tests(new_backend, f"--plugrad-report={tmp_path / 'report.json'}")
+def test_backend_passes_its_own_tests_and_with_them_the_kit(new_backend_project, tmp_path):
+    run_own_tests(new_backend_project, f"--plugrad-report={tmp_path / 'report.json'}")
     report = json.loads((tmp_path / "report.json").read_text("utf-8"))
     total = report["backends"]["my_gpu"]["total"]
     assert total["failed"] == 0
     assert total["passed"] > 40
 
 
-def test_doctor_finds_nothing(project):
-    done = in_new_process("doctor", "--json", project.folder.name, folder=project.site)
+def test_doctor_finds_nothing(installed_project):
+    done = run_command_in_new_process(
+        "doctor", "--json", installed_project.folder.name, folder=installed_project.site
+    )
     report = json.loads(done.stdout)
     assert [f for f in report["findings"] if f["level"] == "problem"] == []
     assert done.returncode == 0
     assert {p["health"] for p in report["plugins"]} <= {"ok", "note"}
 
 
-def test_style_is_clean(project):
+def test_style_is_clean(installed_project):
     rules = "E,F,W,I,N,B,UP,SIM,RET,C4,PIE,PT,RUF,TC"
     for check in (
         ["check", "--no-cache", "--isolated", "--select", rules],
@@ -139,7 +157,7 @@ def test_style_is_clean(project):
     ):
         done = subprocess.run(
             [sys.executable, "-m", "ruff", *check, "--line-length", "100", "."],
-            cwd=project.folder,
+            cwd=installed_project.folder,
             capture_output=True,
             text=True,
             check=False,
@@ -150,10 +168,12 @@ def test_style_is_clean(project):
 # --- each kind -------------------------------------------------------------------------------------
 
 
-def test_backend_is_listed_without_being_imported_and_runs(new_backend):
+def test_backend_is_listed_without_being_imported_and_runs(new_backend_project):
     (listed,) = [
         p
-        for p in json.loads(in_new_process("list", "--json", folder=new_backend.site).stdout)
+        for p in json.loads(
+            run_command_in_new_process("list", "--json", folder=new_backend_project.site).stdout
+        )
         if p["name"] == "my_gpu"
     ]
     assert (listed["status"], listed["distribution"]) == ("available", "plugrad-my-gpu")
@@ -161,12 +181,16 @@ def test_backend_is_listed_without_being_imported_and_runs(new_backend):
         "import sys, plugrad; assert 'plugrad_my_gpu' not in sys.modules;"
         "x = plugrad.asarray([1.0, 2.0]); print(x * x + 1)"
     )
-    done = in_new_process(program=program, folder=new_backend.site, PLUGRAD_BACKEND="my_gpu")
+    done = run_command_in_new_process(
+        program=program, folder=new_backend_project.site, PLUGRAD_BACKEND="my_gpu"
+    )
     assert done.stdout == "tensor([2., 5.], dtype=float32, device='my_gpu:0')\n"
 
 
-def test_ops_come_with_kernels_for_two_backends(new_ops):
-    done = in_new_process("kernels", "--json", "*Squareplus", folder=new_ops.site)
+def test_ops_come_with_kernels_for_two_backends(new_ops_project):
+    done = run_command_in_new_process(
+        "kernels", "--json", "*Squareplus", folder=new_ops_project.site
+    )
     (kernel,) = json.loads(done.stdout)["kernels"].values()
     assert kernel["family"] == "smooth"
     assert kernel["attributes"] == ["b"]
@@ -175,13 +199,13 @@ def test_ops_come_with_kernels_for_two_backends(new_ops):
         assert kernel["backends"]["webgpu"] == "own"
 
 
-def test_ops_are_found_by_the_name_of_their_kernel(new_ops):
+def test_ops_are_found_by_the_name_of_their_kernel(new_ops_project):
     program = (
         "import sys, plugrad; plugrad.use('cpu');"
         "x = plugrad.run_kernel('SmoothSquareplus', {'x': plugrad.asarray([1.5])}, {'b': 4.0});"
         "print(x, 'plugrad_smooth' in sys.modules)"
     )
-    done = in_new_process(program=program, folder=new_ops.site)
+    done = run_command_in_new_process(program=program, folder=new_ops_project.site)
     assert (done.stdout, done.stderr) == ("tensor([2.], dtype=float32) True\n", "")
 
 
@@ -189,10 +213,10 @@ def test_ops_are_found_by_the_name_of_their_kernel(new_ops):
 
 
 @pytest.mark.parametrize("licence", LICENCES)
-def test_licence_and_author(command, site, licence):
+def test_licence_and_author(run_cli, site, licence):
     folder = site.folder / "new"
     arguments = ["--directory", str(folder), "--license", licence, "--author", "Ann O'Hara"]
-    assert command("new-backend", "ann", *arguments)[0] == 0
+    assert run_cli("new-backend", "ann", *arguments)[0] == 0
     project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
     assert project["license"] == licence
     assert project["authors"] == [{"name": "Ann O'Hara"}]
@@ -201,8 +225,8 @@ def test_licence_and_author(command, site, licence):
     assert ("Ann O'Hara" in text) == (licence != "Apache-2.0")
 
 
-def test_json_says_what_was_written(command, site):
-    status, printed, _ = command("new-ops", "mine", "--json")
+def test_json_says_what_was_written(run_cli, site):
+    status, printed, _ = run_cli("new-ops", "mine", "--json")
     written = json.loads(printed)
     assert status == 0
     assert written["folder"] == str(site.folder / "plugrad-mine")
@@ -211,29 +235,29 @@ def test_json_says_what_was_written(command, site):
 
 
 @pytest.mark.parametrize("name", ["Acme", "my-gpu", "9lives", "_x", "plugins", "a b"])
-def test_name_that_is_none_is_refused(command, name):
-    status, _, error = command("new-backend", name)
+def test_name_that_is_none_is_refused(run_cli, name):
+    status, _, error = run_cli("new-backend", name)
     assert status == 2
     assert f"NAME={name!r} must start with a lower-case letter" in error
 
 
-def test_name_that_is_taken_is_refused(command):
-    status, _, error = command("new-backend", "cpu")
+def test_name_that_is_taken_is_refused(run_cli):
+    status, _, error = run_cli("new-backend", "cpu")
     assert status == 2
     assert "backend 'cpu' (plugrad-cpu" in error
     assert "is installed already" in error
 
 
-def test_author_that_would_break_the_metadata_is_refused(command):
-    status, _, error = command("new-ops", "mine", "--author", 'Ann "A" Hara')
+def test_author_that_would_break_the_metadata_is_refused(run_cli):
+    status, _, error = run_cli("new-ops", "mine", "--author", 'Ann "A" Hara')
     assert status == 2
     assert "--author=" in error
 
 
-def test_folder_with_something_in_it_is_left_alone(command, site):
+def test_folder_with_something_in_it_is_left_alone(run_cli, site):
     (site.folder / "plugrad-mine").mkdir()
-    assert command("new-ops", "mine")[0] == 0
-    status, _, error = command("new-ops", "mine")
+    assert run_cli("new-ops", "mine")[0] == 0
+    status, _, error = run_cli("new-ops", "mine")
     assert status == 2
     assert "exists and is not empty" in error
 
@@ -242,7 +266,7 @@ def test_folder_with_something_in_it_is_left_alone(command, site):
 
 
 def test_templates_and_the_door_travel_with_core(tmp_path):
-    names = set(zipfile.ZipFile(built(CORE, tmp_path)).namelist())
+    names = set(zipfile.ZipFile(build_wheel(CORE, tmp_path)).namelist())
     templates = {
         f"plugrad/templates/{p.relative_to(TEMPLATES_FOLDER).as_posix()}"
         for p in TEMPLATES_FOLDER.rglob("*")

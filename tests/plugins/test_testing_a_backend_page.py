@@ -12,24 +12,27 @@ from pathlib import Path
 import pytest
 
 from plugins.hostile import write_backend
-from plugins.kit import environment
+from plugins.kit import clean_environment
 
 pytestmark = pytest.mark.long
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "testing-a-backend.md"
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
-PROGRAMS = {"pytest": ["-m", "pytest", "-p", "no:cacheprovider"], "plugrad": ["-m", "plugrad"]}
-FAILS = {"pytest -q --tb=line", 'pytest -q --plugrad-level=float32 -k "Relu. or Cos."'}
+PAGE_BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+COMMAND_ARGUMENTS = {
+    "pytest": ["-m", "pytest", "-p", "no:cacheprovider"],
+    "plugrad": ["-m", "plugrad"],
+}
+FAILING_COMMANDS = {"pytest -q --tb=line", 'pytest -q --plugrad-level=float32 -k "Relu. or Cos."'}
 
 
 @pytest.fixture(scope="module")
-def walked(tmp_path_factory):
-    """The folder of somebody who did what the page says, and (command, exit code, expected, printed)."""
+def followed_page(tmp_path_factory):
+    """The folder of the followed instructions, and (command, exit code, expected and actual output)."""
     folder = tmp_path_factory.mktemp("repository")
     site = tmp_path_factory.mktemp("site")
     write_backend(site, "acme")
     results = []
-    for kind, text in BLOCKS:
+    for kind, text in PAGE_BLOCKS:
         named = re.match(r"# ([\w./-]+\.(?:py|toml))\n", text)
         if named:
             path = folder / named[1]
@@ -41,9 +44,9 @@ def walked(tmp_path_factory):
             if program == "pip":
                 continue
             done = subprocess.run(
-                [sys.executable, *PROGRAMS[program], *arguments],
+                [sys.executable, *COMMAND_ARGUMENTS[program], *arguments],
                 cwd=folder,
-                env=environment() | {"PYTHONPATH": str(site)},
+                env=clean_environment() | {"PYTHONPATH": str(site)},
                 capture_output=True,
                 text=True,
                 check=False,
@@ -52,19 +55,19 @@ def walked(tmp_path_factory):
     return folder, results
 
 
-def test_commands_print_what_the_page_says(walked):
-    _, results = walked
+def test_commands_print_what_the_page_says(followed_page):
+    _, results = followed_page
     assert len(results) == 5
     for command, code, expected, printed in results:
-        assert code == (1 if command in FAILS else 0), printed
+        assert code == (1 if command in FAILING_COMMANDS else 0), printed
         pattern = r"[\s\S]*?".join(
             r"\s+".join(map(re.escape, part.split())) for part in expected.split("...")
         )
         assert re.search(pattern, printed), f"{command} printed\n{printed}\ninstead of\n{expected}"
 
 
-def test_report_and_badge_are_as_described(walked):
-    folder, _ = walked
+def test_report_and_badge_are_as_described(followed_page):
+    folder, _ = followed_page
     report = json.loads((folder / "report.json").read_text("utf-8"))
     found = report["backends"]["acme"]
     page = PAGE.read_text("utf-8")

@@ -10,13 +10,13 @@ import plugrad
 from plugins.hostile import backend_source
 from plugrad.discovery.loading import open_backend
 
-SLOW = "import time\nCREATED = []\n" + backend_source(
+SLOW_BACKEND_SOURCE = "import time\nCREATED = []\n" + backend_source(
     "toy", probe="time.sleep(0.02); CREATED.append(self)"
 )
 
 
 def test_backend_is_opened_once_however_many_threads_ask(site):
-    site.install("toy", SLOW)
+    site.install("toy", SLOW_BACKEND_SOURCE)
     ready = threading.Barrier(8)
 
     def ask(_):
@@ -65,41 +65,43 @@ def test_settings_may_change_in_one_thread_while_others_read(site):
 # --- carry_context --------------------------------------------------------------------------------
 
 
-def device():
+def active_device():
     return plugrad.zeros(1).device
 
 
 @pytest.fixture
-def toy(site):
+def toy_backend(site):
     site.install("toy")
     plugrad.config.set("fallback", "silent")
 
 
-def test_threads_start_anew_unless_the_context_is_carried(toy):
+def test_threads_start_anew_unless_the_context_is_carried(toy_backend):
     with plugrad.use("toy"), ThreadPoolExecutor(4) as pool:
-        assert set(pool.map(lambda _: device(), range(4))) == {"cpu:0"}
-        assert set(pool.map(plugrad.carry_context(lambda _: device()), range(16))) == {"toy:0"}
-    assert device() == "cpu:0"
+        assert set(pool.map(lambda _: active_device(), range(4))) == {"cpu:0"}
+        assert set(pool.map(plugrad.carry_context(lambda _: active_device()), range(16))) == {
+            "toy:0"
+        }
+    assert active_device() == "cpu:0"
 
 
-def test_carried_context_is_that_of_the_place_where_it_was_carried(toy):
+def test_carried_context_is_that_of_the_place_where_it_was_carried(toy_backend):
     with plugrad.use("toy"):
-        carried = plugrad.carry_context(device)
-    assert (carried(), device(), carried.__name__) == ("toy:0", "cpu:0", "device")
+        carried = plugrad.carry_context(active_device)
+    assert (carried(), active_device(), carried.__name__) == ("toy:0", "cpu:0", "active_device")
 
 
-def test_calls_of_a_carried_function_do_not_see_each_others_choice(toy):
+def test_calls_of_a_carried_function_do_not_see_each_others_choice(toy_backend):
     @plugrad.carry_context
     def choose():
-        before = device()
+        before = active_device()
         plugrad.use("toy")
-        return before, device()
+        return before, active_device()
 
     assert [choose(), choose()] == [("cpu:0", "toy:0")] * 2
-    assert device() == "cpu:0"
+    assert active_device() == "cpu:0"
 
 
-def test_carried_transfer_and_tidy(toy):
+def test_carried_transfer_and_tidy(toy_backend):
     x = plugrad.asarray([1.0])
     with plugrad.tidy() as scope, plugrad.use("toy", transfer=True), ThreadPoolExecutor(1) as pool:
         y = pool.submit(plugrad.carry_context(lambda: x + x)).result()
@@ -107,9 +109,9 @@ def test_carried_transfer_and_tidy(toy):
     assert (y.is_disposed, kept.device) == (True, "toy:0")
 
 
-def test_tasks_inherit_by_themselves(toy):
+def test_tasks_inherit_by_themselves(toy_backend):
     async def work():
-        return device()
+        return active_device()
 
     async def main():
         with plugrad.use("toy"):

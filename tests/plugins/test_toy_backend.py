@@ -11,44 +11,44 @@ from pathlib import Path
 
 import pytest
 
-TOY = Path(__file__).parent / "toy"
+TOY_FOLDER = Path(__file__).parent / "toy"
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory):
-    """A copy of the toy's sources, away from the repository."""
-    return shutil.copytree(TOY, tmp_path_factory.mktemp("elsewhere") / "toy")
+def toy_project(tmp_path_factory):
+    """A copy of the toy backend's sources outside of the repository."""
+    return shutil.copytree(TOY_FOLDER, tmp_path_factory.mktemp("elsewhere") / "toy")
 
 
 @pytest.fixture(scope="module")
-def wheel(project):
-    """The toy, built with hatchling in this environment: nothing is downloaded."""
-    out = project.parent / "wheels"
+def toy_wheel(toy_project):
+    """The toy backend's wheel, built with hatchling in this environment without downloads."""
+    out = toy_project.parent / "wheels"
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps"]
-    subprocess.run([*build, "--wheel-dir", out, project], check=True, env=environment())
+    subprocess.run([*build, "--wheel-dir", out, toy_project], check=True, env=clean_environment())
     (built,) = out.glob("*.whl")
     return built
 
 
 @pytest.fixture(scope="module")
-def site(wheel):
-    """A folder where the wheel is installed."""
-    target = wheel.parent / "site"
+def installed_toy(toy_wheel):
+    """A folder in which the toy backend's wheel is installed."""
+    target = toy_wheel.parent / "site"
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
-    subprocess.run([*install, "--target", target, wheel], check=True, env=environment())
+    subprocess.run([*install, "--target", target, toy_wheel], check=True, env=clean_environment())
     return target
 
 
-def environment(**variables):
+def clean_environment(**variables):
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("PLUGRAD_")}
     return inherited | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"} | variables
 
 
-def run(site, program, **variables):
-    """Run a program with the toy installed; return what it prints as JSON."""
+def run_with_toy(site, program, **variables):
+    """Run a program with the toy backend installed; return its JSON output."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", textwrap.dedent(program)],
-        env=environment(PYTHONPATH=str(site), **variables),
+        env=clean_environment(PYTHONPATH=str(site), **variables),
         cwd=site.parent,
         capture_output=True,
         text=True,
@@ -58,15 +58,15 @@ def run(site, program, **variables):
     return json.loads(done.stdout)
 
 
-def test_wheel_holds_the_package_and_its_manifest(wheel):
-    assert wheel.name == "plugrad_toy-1.0-py3-none-any.whl"
-    names = zipfile.ZipFile(wheel).namelist()
+def test_wheel_holds_the_package_and_its_manifest(toy_wheel):
+    assert toy_wheel.name == "plugrad_toy-1.0-py3-none-any.whl"
+    names = zipfile.ZipFile(toy_wheel).namelist()
     assert {"plugrad_toy/__init__.py", "plugrad_toy/plugrad-backend.toml"} <= set(names)
 
 
-def test_toy_is_listed_without_being_imported(site):
-    listed = run(
-        site,
+def test_toy_is_listed_without_being_imported(installed_toy):
+    listed = run_with_toy(
+        installed_toy,
         """
         import json, sys, plugrad
         toy = next(b for b in plugrad.backends() if b.name == "toy")
@@ -76,9 +76,9 @@ def test_toy_is_listed_without_being_imported(site):
     assert listed == ["available", "NumPy, backwards", "plugrad-toy", False]
 
 
-def test_toy_is_selected_by_the_environment_and_runs(site):
-    result = run(
-        site,
+def test_toy_is_selected_by_the_environment_and_runs(installed_toy):
+    result = run_with_toy(
+        installed_toy,
         """
         import json, plugrad
         x = plugrad.asarray([1.0, 2.0, 3.0])
@@ -97,16 +97,19 @@ def test_toy_is_selected_by_the_environment_and_runs(site):
     ]
 
 
-def test_toy_is_never_chosen_automatically_unless_allowed(site):
+def test_toy_is_never_chosen_automatically_unless_allowed(installed_toy):
     program = "import json, plugrad; print(json.dumps(plugrad.which().backend.name))"
     disabled = {"PLUGRAD_PLUGINS_DISABLE": "webgpu,wasm"}
-    assert run(site, program, **disabled) == "cpu"
-    assert run(site, program, **disabled, PLUGRAD_PLUGINS_ALLOW_AUTO="plugrad-t*") == "toy"
+    assert run_with_toy(installed_toy, program, **disabled) == "cpu"
+    assert (
+        run_with_toy(installed_toy, program, **disabled, PLUGRAD_PLUGINS_ALLOW_AUTO="plugrad-t*")
+        == "toy"
+    )
 
 
-def test_what_the_toy_lacks_is_an_error_that_names_who_has_it(site):
-    message = run(
-        site,
+def test_what_the_toy_lacks_is_an_error_that_names_who_has_it(installed_toy):
+    message = run_with_toy(
+        installed_toy,
         """
         import json, plugrad
         x = plugrad.asarray([1.0])
@@ -121,9 +124,9 @@ def test_what_the_toy_lacks_is_an_error_that_names_who_has_it(site):
     assert message.startswith("backend 'toy' does not implement kernel 'Log'; 'cpu' does")
 
 
-def test_toy_and_cpu_exchange_tensors(site):
-    result = run(
-        site,
+def test_toy_and_cpu_exchange_tensors(installed_toy):
+    result = run_with_toy(
+        installed_toy,
         """
         import json, plugrad
         x = plugrad.asarray([1.0, 2.0], device="cpu")

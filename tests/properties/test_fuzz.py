@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 
 import plugrad
-from plugins.running import environment
+from plugins.running import clean_environment
 from properties import fuzz
 from properties.fuzz_targets import NOT_CALLED, public_callables, targets
 from properties.fuzz_values import OwnError
@@ -49,7 +49,7 @@ def batch(backend, first, calls, program=RUN, seed=SEED):
     done = subprocess.run(
         [sys.executable, "-c", program, *where],
         cwd=TESTS,
-        env=environment(TESTS),
+        env=clean_environment(TESTS),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -85,8 +85,8 @@ def is_worth_trying(row, dtype):
     device = active_backend()
     if device.name == "webgpu":
         return dtype in WEBGPU
-    forced = device.kernels.get(FORCED)
-    config = forced and forced.get(row.kernel.name)
+    forced = device.kernels.to_host(FORCED)
+    config = forced and forced.to_host(row.kernel.name)
     return forced is None or bool(config and (config.dtypes is None or dtype in config.dtypes))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import plugrad
 from consistency.rules.bases import VALID_CALL_ARGUMENTS
 from consistency.tfjs import tfjs_ops, tfjs_signatures
-from families.case import Refusal
+from families.case import ErrorCase
 from plugrad.extend import KERNELS
 from properties.calls import CALLS, public_ops
 
@@ -63,7 +63,7 @@ class Rule:
                 for column in (self.culprit, self.value, self.remedy)
                 for word in column.split(" … ")
             ]
-            Refusal(lambda: self.run(op), self.error, words).check()
+            ErrorCase(lambda: self.run(op), self.error, words).check()
             return
         result = self.run(op)
         if self.expected is not None:

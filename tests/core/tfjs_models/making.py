@@ -8,7 +8,7 @@ import numpy as np
 
 from plugrad import tfjs
 
-TYPES = {
+TF_DTYPE_OF_KIND = {
     "f": "DT_FLOAT",
     "i": "DT_INT32",
     "b": "DT_BOOL",
@@ -18,23 +18,23 @@ TYPES = {
 }
 
 
-class Func(str):
-    """The name of a function."""
+class FunctionName(str):
+    """The name of a function, as an attribute of a node."""
 
 
-class Type(str):
-    """The name of a dtype."""
+class DTypeName(str):
+    """The name of a dtype, as an attribute of a node."""
 
 
-def encoded(text):
+def base64_text(text):
     return base64.b64encode(text.encode()).decode()
 
 
-def attribute(value):
+def encode_attribute(value):
     match value:
-        case Func():
+        case FunctionName():
             return {"func": {"name": str(value)}}
-        case Type():
+        case DTypeName():
             return {"type": str(value)}
         case bool():
             return {"b": value}
@@ -43,36 +43,39 @@ def attribute(value):
         case float():
             return {"f": value}
         case str():
-            return {"s": encoded(value)}
+            return {"s": base64_text(value)}
         case tuple():
             return {"shape": {"dim": [{"size": str(size)} for size in value]}}
         case [str(), *_]:
-            return {"list": {"s": [encoded(part) for part in value]}}
+            return {"list": {"s": [base64_text(part) for part in value]}}
         case _:
             return {"list": {"i": [str(part) for part in value]}}
 
 
-class Making:
-    """Nodes, weights and functions, of which `write` makes a folder."""
+class GraphModelWriter:
+    """Collects nodes, weights and functions of a graph model, and writes them into a folder."""
 
     def __init__(self):
         self.nodes, self.weights, self.functions = [], {}, []
 
     def node(self, name, op, *inputs, **attrs):
-        attr = {key: attribute(value) for key, value in attrs.items()}
+        attr = {key: encode_attribute(value) for key, value in attrs.items()}
         self.nodes.append({"name": name, "op": op, "input": list(inputs), "attr": attr})
         return name
 
     def const(self, name, value):
         array = np.asarray(value)
         self.weights[name] = array
-        return self.node(name, "Const", dtype=Type(TYPES[array.dtype.kind]))
+        return self.node(name, "Const", dtype=DTypeName(TF_DTYPE_OF_KIND[array.dtype.kind]))
 
     def placeholder(self, name, value, shape=None):
         array = np.asarray(value)
         sizes = array.shape if shape is None else shape
         return self.node(
-            name, "Placeholder", dtype=Type(TYPES[array.dtype.kind]), shape=tuple(sizes)
+            name,
+            "Placeholder",
+            dtype=DTypeName(TF_DTYPE_OF_KIND[array.dtype.kind]),
+            shape=tuple(sizes),
         )
 
     def function(self, name, inputs, outputs, making):
@@ -97,8 +100,8 @@ class Making:
         return folder
 
 
-def jsonable(array):
-    """Return an array as JSON has it; what is not finite is text."""
+def array_to_json(array):
+    """Return an array as JSON values; infinities and NaN become strings."""
     array = np.asarray(array)
     dtype = {
         "f": "float32",
@@ -115,8 +118,8 @@ def jsonable(array):
     return {"dtype": dtype, "shape": list(array.shape), "data": values}
 
 
-def from_json(part):
-    """Return the array of what `jsonable` made."""
+def array_from_json(part):
+    """Return the array that `array_to_json` encoded."""
     dtype = {"string": object, "complex64": np.float32}.get(part["dtype"], part["dtype"])
     values = [float(v) if isinstance(v, str) and dtype is not object else v for v in part["data"]]
     array = np.array(values, dtype)

@@ -8,7 +8,7 @@ from plugrad.extend import Window
 from plugrad_cpu.kernels import convolution
 
 
-def results(x, filter, **attrs):
+def convolution_and_gradients(x, filter, **attrs):
     """Return a convolution and both of its gradients."""
 
     def loss(x, filter):
@@ -27,15 +27,15 @@ def results(x, filter, **attrs):
 def test_images_are_taken_a_few_at_a_time(images, attrs, monkeypatch, rng):
     x = rng.normal(size=(7, 6, 6, 2))
     filter = rng.normal(size=(3, 3, 2, 4))
-    at_once = results(x, filter, **attrs)
+    at_once = convolution_and_gradients(x, filter, **attrs)
     stops = at_once[0][0, ..., 0].size
     monkeypatch.setattr(convolution, "MAX_BLOCK_BYTES", images * stops * 3 * 3 * 2 * 8)
-    sizes = [len(x[few]) for few in convolution.iter_batch_blocks(x, window_of(stops))]
+    sizes = [len(x[few]) for few in convolution.iter_batch_blocks(x, window_with_positions(stops))]
     assert sizes == [images] * (7 // images) + [7 % images] * bool(7 % images)
-    for part, expected in zip(results(x, filter, **attrs), at_once, strict=True):
+    for part, expected in zip(convolution_and_gradients(x, filter, **attrs), at_once, strict=True):
         np.testing.assert_allclose(part, expected, rtol=1e-12, atol=1e-12)
 
 
-def window_of(stops):
-    """Return a window of 3 × 3 cells that stops so often."""
+def window_with_positions(stops):
+    """Return a 3 × 3 window with a given number of positions."""
     return Window((3, 3), (1, 1), ((0, 0), (0, 0)), (1, 1), (stops, 1))

@@ -20,12 +20,12 @@ from plugrad_cpu.memory import (
     empty_like,
 )
 
-FLOAT = np.dtype("float32")
-COUNT = TRACKED_MIN_BYTES // 2  # elements of an array that is large
+FLOAT32 = np.dtype("float32")
+ELEMENT_COUNT = TRACKED_MIN_BYTES // 2  # elements of an array that is large
 
 
 @pytest.fixture
-def pool():
+def buffer_pool():
     return Pool()
 
 
@@ -33,24 +33,24 @@ def address(array):
     return array.__array_interface__["data"][0]
 
 
-def spare(pool):
-    """Return the bytes of blocks that no array needs."""
+def free_bytes(pool):
+    """Return the bytes of the blocks that no array uses."""
     return pool.memory().details["pooled_bytes"]
 
 
-def test_the_buffer_of_a_dead_array_is_used_again(pool):
-    x = pool.empty((COUNT,), FLOAT)
+def test_the_buffer_of_a_dead_array_is_used_again(buffer_pool):
+    x = buffer_pool.empty((ELEMENT_COUNT,), FLOAT32)
     first = address(x)
-    y = pool.empty((COUNT,), FLOAT)
+    y = buffer_pool.empty((ELEMENT_COUNT,), FLOAT32)
     assert address(y) != first
     del x
-    z = pool.empty((2, COUNT // 2), FLOAT)
+    z = buffer_pool.empty((2, ELEMENT_COUNT // 2), FLOAT32)
     assert address(z) == first
     assert z.flags.c_contiguous
     assert z.flags.writeable
 
 
-SEEN = {
+VIEWS = {
     "view": lambda x: x[3:],
     "view of a view": lambda x: x[3:].reshape(-1, 1)[1:],
     "other dtype": lambda x: x.view("int32"),
@@ -64,39 +64,39 @@ SEEN = {
     "frombuffer": lambda x: np.frombuffer(x, "uint8"),
     "dlpack": lambda x: np.from_dlpack(x),
     "iterator": lambda x: x.flat,
-    "ndarray": lambda x: np.ndarray((3,), FLOAT, x),
+    "ndarray": lambda x: np.ndarray((3,), FLOAT32, x),
     "block": lambda x: x.base,
     "part of the block": lambda x: x.base[1:],
     "block as an array": lambda x: x.base.view(np.ndarray),
 }
 
 
-@pytest.mark.parametrize("see", SEEN.values(), ids=SEEN)
-def test_what_somebody_sees_is_not_used_again(see, pool):
-    x = pool.empty((COUNT,), FLOAT)
+@pytest.mark.parametrize("see", VIEWS.values(), ids=VIEWS)
+def test_what_somebody_sees_is_not_used_again(see, buffer_pool):
+    x = buffer_pool.empty((ELEMENT_COUNT,), FLOAT32)
     x.fill(7)
     seen = see(x)
     before = np.array(seen, copy=True)
     del x
-    others = [pool.empty((COUNT,), FLOAT) for _ in range(3)]
+    others = [buffer_pool.empty((ELEMENT_COUNT,), FLOAT32) for _ in range(3)]
     for other in others:
         other.fill(9)
     np.testing.assert_array_equal(np.array(seen, copy=True), before)
     del seen, before, other, others
-    assert pool.memory().buffers == 0
+    assert buffer_pool.memory().buffers == 0
 
 
 def test_what_a_program_reads_stays_as_it_is():
     with plugrad.use("cpu"):
-        x = plugrad.ones(COUNT) + 1
+        x = plugrad.ones(ELEMENT_COUNT) + 1
         exported, through_dlpack, view = x.numpy(), np.from_dlpack(x), x[5:].numpy()
         _, pull = plugrad.vjp(lambda t: plugrad.exp(t) * t, x)  # its tape keeps x and more
         del x
         for _ in range(3):
-            _ = plugrad.ones(COUNT) * 5 + 1
+            _ = plugrad.ones(ELEMENT_COUNT) * 5 + 1
         for seen in (exported, through_dlpack, view):
             np.testing.assert_array_equal(seen, np.full_like(seen, 2))
-        (gradient,) = pull(plugrad.ones(COUNT))
+        (gradient,) = pull(plugrad.ones(ELEMENT_COUNT))
         np.testing.assert_allclose(gradient.numpy(), 3 * np.exp(np.float32(2)), rtol=1e-6)
 
 
@@ -125,18 +125,18 @@ def test_training_makes_no_blocks_after_its_first_steps(rng, monkeypatch):
 
 
 def test_a_program_that_repeats_itself_takes_no_new_pages():
-    """C libraries give memory of this size back at once: to fill another array takes hundreds of faults."""
+    """The C library returns such memory to the system at once, so that new arrays cause page faults."""
     resource = pytest.importorskip("resource")  # which Windows does not have
     with plugrad.use("cpu"):
         x = plugrad.zeros(10_000_000)
 
-        def faults():
+        def count_page_faults():
             before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
             _ = plugrad.negative(x)
             return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
-        faults()
-        assert min(faults() for _ in range(3)) < 50
+        count_page_faults()
+        assert min(count_page_faults() for _ in range(3)) < 50
 
 
 @pytest.mark.parametrize("stored", [(300,), (200, 1, 1), (1,), (200, 1, 300)])
@@ -161,14 +161,14 @@ def test_views_that_repeat_elements_are_computed_once(rng, stored):
     ("shape", "dtype"),
     [((0,), "f4"), ((), "f4"), ((7, 0, 3), "f8"), ((TRACKED_MIN_BYTES - 1,), "b")],
 )
-def test_small_arrays_come_from_numpy(shape, dtype, pool):
-    x = pool.empty(shape, np.dtype(dtype))
+def test_small_arrays_come_from_numpy(shape, dtype, buffer_pool):
+    x = buffer_pool.empty(shape, np.dtype(dtype))
     assert (x.shape, x.dtype, x.base) == (shape, np.dtype(dtype), None)
-    assert pool.memory().buffers == 0
+    assert buffer_pool.memory().buffers == 0
 
 
-def test_strings_come_from_numpy(pool):
-    x = pool.empty((TRACKED_MIN_BYTES,), np.dtypes.StringDType())
+def test_strings_come_from_numpy(buffer_pool):
+    x = buffer_pool.empty((TRACKED_MIN_BYTES,), np.dtypes.StringDType())
     assert x.base is None
     assert x[0] == ""
 
@@ -177,35 +177,35 @@ def test_strings_come_from_numpy(pool):
     "size",
     [TRACKED_MIN_BYTES, TRACKED_MIN_BYTES + 1, 5 * TRACKED_MIN_BYTES // 4, 200_003, (1 << 20) - 1],
 )
-def test_blocks_are_at_most_a_quarter_larger(size, pool):
-    x = pool.empty((size,), np.dtype("uint8"))
+def test_blocks_are_at_most_a_quarter_larger(size, buffer_pool):
+    x = buffer_pool.empty((size,), np.dtype("uint8"))
     assert size <= x.base.nbytes <= size * 1.25
     assert x.ctypes.data % 64 == 0
-    assert pool.memory().bytes == size
+    assert buffer_pool.memory().bytes == size
 
 
-def test_a_larger_block_serves_rather_than_more_memory(pool):
-    x = pool.empty((64 * TRACKED_MIN_BYTES,), np.dtype("uint8"))
+def test_a_larger_block_serves_rather_than_more_memory(buffer_pool):
+    x = buffer_pool.empty((64 * TRACKED_MIN_BYTES,), np.dtype("uint8"))
     block = x.base
     assert sys.getrefcount(block) == SOLE_REFERENCE_COUNT + 2  # x and the pool
     first = id(block)
     del x, block
-    y = pool.empty((TRACKED_MIN_BYTES,), np.dtype("uint8"))
+    y = buffer_pool.empty((TRACKED_MIN_BYTES,), np.dtype("uint8"))
     assert id(y.base) == first
-    assert spare(pool) == 63 * TRACKED_MIN_BYTES
-    z = pool.empty(
+    assert free_bytes(buffer_pool) == 63 * TRACKED_MIN_BYTES
+    z = buffer_pool.empty(
         (TRACKED_MIN_BYTES,), np.dtype("uint8")
     )  # two blocks: still less than was needed once
     assert z.base.nbytes == TRACKED_MIN_BYTES
 
 
-def test_small_blocks_give_way_to_large_ones(pool):
-    few = [pool.empty((TRACKED_MIN_BYTES,), np.dtype("uint8")) for _ in range(8)]
+def test_small_blocks_give_way_to_large_ones(buffer_pool):
+    few = [buffer_pool.empty((TRACKED_MIN_BYTES,), np.dtype("uint8")) for _ in range(8)]
     few.clear()
-    x = pool.empty((4 * TRACKED_MIN_BYTES,), np.dtype("uint8"))
-    assert spare(pool) == 4 * TRACKED_MIN_BYTES
+    x = buffer_pool.empty((4 * TRACKED_MIN_BYTES,), np.dtype("uint8"))
+    assert free_bytes(buffer_pool) == 4 * TRACKED_MIN_BYTES
     del x
-    assert spare(pool) == 8 * TRACKED_MIN_BYTES
+    assert free_bytes(buffer_pool) == 8 * TRACKED_MIN_BYTES
 
 
 def test_layout_is_kept(rng):
@@ -222,68 +222,68 @@ def test_layout_is_kept(rng):
 # --- giving back ----------------------------------------------------------------------------------
 
 
-def test_blocks_that_nobody_needs_are_freed(pool, monkeypatch):
+def test_blocks_that_nobody_needs_are_freed(buffer_pool, monkeypatch):
     monkeypatch.setattr(memory, "TRIM_EVERY_ARRAYS", 10)
-    some = [pool.empty((COUNT,), FLOAT) for _ in range(5)]
+    some = [buffer_pool.empty((ELEMENT_COUNT,), FLOAT32) for _ in range(5)]
     some.clear()
     for _ in range(25):
-        x = pool.empty((COUNT,), FLOAT)
+        x = buffer_pool.empty((ELEMENT_COUNT,), FLOAT32)
         del x
-    assert spare(pool) == 4 * COUNT
+    assert free_bytes(buffer_pool) == 4 * ELEMENT_COUNT
 
 
-def test_blocks_stay_within_the_budget(pool, monkeypatch):
-    monkeypatch.setattr(memory, "POOL_MAX_BYTES", 3 * 4 * COUNT)
-    some = [pool.empty((COUNT,), FLOAT) for _ in range(5)]
+def test_blocks_stay_within_the_budget(buffer_pool, monkeypatch):
+    monkeypatch.setattr(memory, "POOL_MAX_BYTES", 3 * 4 * ELEMENT_COUNT)
+    some = [buffer_pool.empty((ELEMENT_COUNT,), FLOAT32) for _ in range(5)]
     assert [type(x.base) for x in some] == [Block] * 3 + [type(None)] * 2
-    assert pool.memory().bytes == 5 * 4 * COUNT
+    assert buffer_pool.memory().bytes == 5 * 4 * ELEMENT_COUNT
     some.clear()
-    assert (pool.memory().buffers, pool.memory().bytes) == (0, 0)
-    assert spare(pool) == 3 * 4 * COUNT
+    assert (buffer_pool.memory().buffers, buffer_pool.memory().bytes) == (0, 0)
+    assert free_bytes(buffer_pool) == 3 * 4 * ELEMENT_COUNT
 
 
-def test_trimming_frees_everything(pool):
-    x = pool.empty((COUNT,), FLOAT)
+def test_trimming_frees_everything(buffer_pool):
+    x = buffer_pool.empty((ELEMENT_COUNT,), FLOAT32)
     del x
-    assert spare(pool) == 4 * COUNT
-    pool.trim()
-    assert spare(pool) == 0
+    assert free_bytes(buffer_pool) == 4 * ELEMENT_COUNT
+    buffer_pool.trim()
+    assert free_bytes(buffer_pool) == 0
 
 
-def test_the_limit_counts_what_waits(pool):
-    x = pool.empty((COUNT,), FLOAT)
+def test_the_limit_counts_what_waits(buffer_pool):
+    x = buffer_pool.empty((ELEMENT_COUNT,), FLOAT32)
     del x
-    pool.limit = 6 * COUNT
-    pool.make_room(4 * COUNT)
-    assert spare(pool) == 0
+    buffer_pool.limit = 6 * ELEMENT_COUNT
+    buffer_pool.make_room(4 * ELEMENT_COUNT)
+    assert free_bytes(buffer_pool) == 0
     with pytest.raises(OutOfMemory, match="uses 0 bytes and 458,752 more would exceed"):
-        pool.make_room(7 * COUNT)
+        buffer_pool.make_room(7 * ELEMENT_COUNT)
 
 
-def test_memory_that_is_not_there_is_asked_for_again(pool, monkeypatch):
-    x = pool.empty((COUNT,), FLOAT)
+def test_memory_that_is_not_there_is_asked_for_again(buffer_pool, monkeypatch):
+    x = buffer_pool.empty((ELEMENT_COUNT,), FLOAT32)
     del x
     left = [MemoryError()]
 
-    def scarce(size):
+    def fail_then_allocate(size):
         if left:
             raise left.pop()
         return allocate_aligned(size)
 
-    monkeypatch.setattr(memory, "allocate_aligned", scarce)
-    y = pool.empty((COUNT * 8,), FLOAT)
-    assert y.size == COUNT * 8
-    assert spare(pool) == 0
+    monkeypatch.setattr(memory, "allocate_aligned", fail_then_allocate)
+    y = buffer_pool.empty((ELEMENT_COUNT * 8,), FLOAT32)
+    assert y.size == ELEMENT_COUNT * 8
+    assert free_bytes(buffer_pool) == 0
 
 
-def test_threads_do_not_share_blocks(pool):
+def test_threads_do_not_share_blocks(buffer_pool):
     wrong = []
 
     def work(number):
         rng = np.random.default_rng(number)
         kept = []
         for _ in range(400):
-            x = pool.empty((int(rng.integers(COUNT, 3 * COUNT)),), FLOAT)
+            x = buffer_pool.empty((int(rng.integers(ELEMENT_COUNT, 3 * ELEMENT_COUNT)),), FLOAT32)
             x.fill(number)
             kept.append(x[1:])
             if len(kept) > 5:
@@ -297,10 +297,10 @@ def test_threads_do_not_share_blocks(pool):
     for thread in threads:
         thread.join()
     assert wrong == []
-    used = pool.memory()
+    used = buffer_pool.memory()
     assert (used.buffers, used.bytes) == (0, 0)
-    pool.trim()
-    assert spare(pool) == 0
+    buffer_pool.trim()
+    assert free_bytes(buffer_pool) == 0
 
 
 def test_a_pool_for_threads_that_run_at_once_counts_right():

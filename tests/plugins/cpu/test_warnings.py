@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-OPS = """
+OPS_PROGRAM = """
 import numpy as np, plugrad
 plugrad.use("cpu")
 zero, large = plugrad.asarray([0.0]), plugrad.asarray([1e30])
@@ -15,25 +15,25 @@ assert (1 / zero).item() == plugrad.exp(large).item() == (large * large).item() 
 assert plugrad.floor_divide([1], 0).item() == 0
 assert np.isnan(plugrad.grad(plugrad.sqrt)(zero - 1).item())
 """
-NUMPY = """
+NUMPY_PROGRAM = """
 import numpy as np, plugrad
 plugrad.ones((2,), device="cpu")
 np.log(np.zeros(2))
 """
 
 
-def run(program: str) -> subprocess.CompletedProcess[str]:
+def run_with_warnings_as_errors(program: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False
     )
 
 
 def test_values_that_the_contracts_define_do_not_warn():
-    done = run(OPS)
+    done = run_with_warnings_as_errors(OPS_PROGRAM)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_numpy_warns_its_other_users():
     with pytest.raises(subprocess.CalledProcessError):
-        run(NUMPY).check_returncode()
-    assert "RuntimeWarning: divide by zero" in run(NUMPY).stderr
+        run_with_warnings_as_errors(NUMPY_PROGRAM).check_returncode()
+    assert "RuntimeWarning: divide by zero" in run_with_warnings_as_errors(NUMPY_PROGRAM).stderr

@@ -15,8 +15,8 @@ from tempfile import mkdtemp
 
 import numpy as np
 
-from plugins.distributed.scenarios import STEPS
-from plugins.distributed.test_worlds import BACKENDS, results, start
+from plugins.distributed.scenarios import STEP_COUNT
+from plugins.distributed.test_worlds import BACKENDS, parse_results, start_scenarios
 
 
 def main(launcher, sizes):
@@ -26,7 +26,9 @@ def main(launcher, sizes):
     for size in sizes:
         for name, found in run(size).items():
             expected = alone[name if name in alone else "cpu"]
-            losses, weights = (difference(found[k], expected[k]) for k in ("losses", "weights"))
+            losses, weights = (
+                largest_difference(found[k], expected[k]) for k in ("losses", "weights")
+            )
             is_right = found["equal"] and losses <= 1e-6 and weights <= 1e-6
             failures += not is_right
             print(
@@ -38,16 +40,16 @@ def main(launcher, sizes):
 
 
 def run_by_mpi(size):
-    """Return what a world finds, by backend, and on backends that differ by rank."""
-    names = ["on_backends", "mixed"] if size > 1 else ["on_backends"]
-    done, _ = start(
-        size, *names, backends=",".join(BACKENDS), timeout=600, DISTRIBUTED_STEPS=str(STEPS)
+    """Return the results of an MPI world for each backend, and for ranks on different backends."""
+    names = ["train_on_backends", "train_on_mixed_backends"] if size > 1 else ["train_on_backends"]
+    done, _ = start_scenarios(
+        size, *names, backends=",".join(BACKENDS), timeout=600, DISTRIBUTED_STEPS=str(STEP_COUNT)
     )
-    return merge(results(done.stdout + done.stderr))
+    return merge(parse_results(done.stdout + done.stderr))
 
 
 def run_by_ray(size):
-    """Return the same of workers of Ray Train."""
+    """Return the results of Ray Train workers for each backend, and for ranks on different backends."""
     import ray
     from ray import train
 
@@ -57,7 +59,7 @@ def run_by_ray(size):
         variables = {
             "PYTHONPATH": os.getcwd(),
             "DISTRIBUTED_BACKENDS": ",".join(BACKENDS),
-            "DISTRIBUTED_STEPS": str(STEPS),
+            "DISTRIBUTED_STEPS": str(STEP_COUNT),
             "OPENBLAS_NUM_THREADS": "1",
         }
         ray.init(
@@ -83,19 +85,23 @@ def run_worker(config):
     from plugins.distributed import scenarios
 
     world = dist.world()
-    found = {"on_backends": scenarios.on_backends(world)}
+    found = {"train_on_backends": scenarios.train_on_backends(world)}
     if world.size > 1:
-        found["mixed"] = scenarios.mixed(world)
+        found["train_on_mixed_backends"] = scenarios.train_on_mixed_backends(world)
     if world.rank == 0:
         with open(f"{config['folder']}/found.json", "w") as file:
             json.dump(found, file)
 
 
 def merge(found):
-    return found["on_backends"] | ({"mixed": found["mixed"]} if "mixed" in found else {})
+    return found["train_on_backends"] | (
+        {"train_on_mixed_backends": found["train_on_mixed_backends"]}
+        if "train_on_mixed_backends" in found
+        else {}
+    )
 
 
-def difference(found, expected):
+def largest_difference(found, expected):
     """Return the largest difference, relative to the larger of the value and 1."""
     found, expected = np.array(found), np.array(expected)
     return float((np.abs(found - expected) / np.maximum(np.abs(expected), 1)).max())

@@ -16,29 +16,31 @@ import plugrad
 import plugrad_distributed as dist
 import plugrad_nn as nn
 
-MARK = "RESULTS "
-STEPS = 40
+RESULTS_MARK = "RESULTS "
+STEP_COUNT = 40
 
 
-def examples():
+def make_examples():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(77, 6)).astype(np.float32)
     return x, (x[:, 0] > x[:, 1]).astype(np.int32) + (x[:, 2] > 0).astype(np.int32)
 
 
-def batches():
-    """Batches of 19 examples, which no world divides, and a last one with 1, which is less than any but one has."""
-    x, y = examples()
-    epochs = range(STEPS // 5 + 1)
-    return [batch for epoch in epochs for batch in nn.batches(x, y, size=19, seed=epoch)][:STEPS]
+def iter_batches():
+    """Return batches of 19 examples, which no world size divides, and a last batch with 1."""
+    x, y = make_examples()
+    epochs = range(STEP_COUNT // 5 + 1)
+    return [batch for epoch in epochs for batch in nn.batches(x, y, size=19, seed=epoch)][
+        :STEP_COUNT
+    ]
 
 
-def digest(variables):
+def hash_variables(variables):
     return hashlib.sha256(b"".join(v.numpy().tobytes() for v in variables)).hexdigest()
 
 
-def collect(world, **found):
-    """Return what a rank found, and whether the digests of all are the same."""
+def gather_results(world, **found):
+    """Return the results of a rank, and whether all ranks have the same variables."""
     if "digest" in found:
         found["equal"] = (
             len(set(world.submit(world.gather_texts, found.pop("digest")).result())) == 1
@@ -46,19 +48,19 @@ def collect(world, **found):
     return found
 
 
-def count_sums(world):
+def count_summed_bytes(world):
     """Return the bytes that have been summed over the ranks."""
     return sum(e.nbytes for e in world.exchanges if e.operation == "all_reduce")
 
 
-MASK = np.random.default_rng(1).random((19, 8)) < 0.5
+DROPOUT_MASK = np.random.default_rng(1).random((19, 8)) < 0.5
 
 
 def train(
-    world, *, jit=False, optimizer=None, dropout=True, steps=STEPS, accumulate=False, **options
+    world, *, jit=False, optimizer=None, dropout=True, steps=STEP_COUNT, accumulate=False, **options
 ):
-    """Train with batch normalization, and dropout by a mask that belongs to the examples."""
-    before = count_sums(world)
+    """Train with batch normalization, and dropout with a fixed mask of the examples."""
+    before = count_summed_bytes(world)
     first, last = nn.Dense(8, use_bias=False), nn.Dense(3)
     norm = nn.BatchNorm(momentum=0.9)
     params = {
@@ -88,41 +90,42 @@ def train(
     run = plugrad.jit(step) if jit else step
     losses = []
     whole = [
-        (x, y, plugrad.asarray(MASK[: len(x)].astype(np.float32))) for x, y in batches()[:steps]
+        (x, y, plugrad.asarray(DROPOUT_MASK[: len(x)].astype(np.float32)))
+        for x, y in iter_batches()[:steps]
     ]
     for number, (x, y, mask) in enumerate(dist.shard(whole)):
         losses.append(run(x, y, mask, accumulate and number % 2 == 0).item())
     weights = np.concatenate([v.numpy().ravel() for v in variables]).tolist()
     state = optimizer.get_state(variables)
-    found = collect(world, losses=losses, weights=weights, digest=digest(variables))
+    found = gather_results(world, losses=losses, weights=weights, digest=hash_variables(variables))
     slots = [np.abs(entry["momentum"]).sum() for entry in state["variables"] if "momentum" in entry]
     return {
         **found,
         "slots": float(np.sum(slots)),
-        "summed": count_sums(world) - before,
+        "summed": count_summed_bytes(world) - before,
     }
 
 
-def on_backends(world):
-    """The same training on each backend, and with ranks on different ones."""
+def train_on_backends(world):
+    """Return the same training on each backend, and with ranks on different backends."""
     found = {}
     for name in os.environ["DISTRIBUTED_BACKENDS"].split(","):
         with plugrad.use(name):
-            steps = STEPS if name == "cpu" else int(os.environ.get("DISTRIBUTED_STEPS", "4"))
+            steps = STEP_COUNT if name == "cpu" else int(os.environ.get("DISTRIBUTED_STEPS", "4"))
             found[name] = train(world, steps=steps)
             found[f"{name} traced"] = train(world, jit=True, steps=steps)
     return found
 
 
-def mixed(world):
+def train_on_mixed_backends(world):
     names = os.environ["DISTRIBUTED_BACKENDS"].split(",")
     with plugrad.use(names[world.rank % len(names)]):
         steps = int(os.environ.get("DISTRIBUTED_STEPS", "4"))
         return train(world, shard_state=True, jit=True, steps=steps)
 
 
-def variants(world):
-    """Ways to train that must all end with the same weights."""
+def train_in_variants(world):
+    """Return the weights of trainings that must all agree."""
 
     def clip(gradients):
         return plugrad.optimizers.clip_by_global_norm(gradients, 0.2)
@@ -137,8 +140,8 @@ def variants(world):
     }
 
 
-def halves(world):
-    """Gradients of float16 whose sum overflows float16, but whose mean does not."""
+def average_float16_gradients(world):
+    """Average float16 gradients, whose sum overflows float16 but whose mean does not."""
     w = plugrad.Variable(plugrad.zeros(3, dtype="float16"))
     b = plugrad.Variable(plugrad.zeros(2))
     optimizer = dist.DataParallel(plugrad.optimizers.SGD(1.0))
@@ -147,8 +150,8 @@ def halves(world):
     return {"half": w.tolist(), "single": b.tolist()}
 
 
-def fitted(world):
-    x, y = examples()
+def fit_distributed(world):
+    x, y = make_examples()
     model = nn.Sequential(nn.Dense(8, use_bias=False), nn.BatchNorm(), nn.Dense(3))
     params = model.init(world.rank, (6,))
     results = nn.fit(
@@ -164,17 +167,17 @@ def fitted(world):
         metrics={"accuracy": nn.metrics.accuracy, "f1": nn.metrics.F1(3)},
         strategy=dist.DataParallel(),
     )
-    return collect(
+    return gather_results(
         world,
         results=results,
-        digest=digest(nn.leaves(params)),
-        weighted=fit_with_weights(),
+        digest=hash_variables(nn.leaves(params)),
+        weighted=fit_with_sample_weights(),
     )
 
 
-def fit_with_weights():
-    """Return the results and the weights of a training with weights and accumulated gradients."""
-    x, y = examples()
+def fit_with_sample_weights():
+    """Return the results and weights of a training with sample weights and accumulated gradients."""
+    x, y = make_examples()
     model = nn.Dense(3)
     params = model.init(1, (6,))
     results = nn.fit(
@@ -199,15 +202,17 @@ def fit_with_weights():
     ]
 
 
-def dropped(world):
-    """Dropout differs by rank, and that of rank 0 is that of one process."""
+def compare_dropout(world):
+    """Compare dropout of the ranks: it differs, and on rank 0 it is that of a single process."""
     mode = nn.Training(dist.rank_seed(7))
     own = nn.Dropout(0.5)({}, plugrad.ones((1, 64)), mode).tolist()
     return world.submit(world.gather_texts, json.dumps(own)).result()
 
 
-def train_saving(path, first, last, *, load=False, sharded=False, every=12, kill_before=None):
-    """Train from a step to another, saving now and then, and return the weights."""
+def train_with_checkpoints(
+    path, first, last, *, load=False, sharded=False, every=12, kill_before=None
+):
+    """Train from one step to another with checkpoints, and return the weights."""
     w = plugrad.Variable(plugrad.zeros((4,)))
     optimizer = dist.DataParallel(plugrad.optimizers.Adam(0.1), shard_state=sharded)
     if load:
@@ -227,17 +232,17 @@ def train_saving(path, first, last, *, load=False, sharded=False, every=12, kill
     return w.tolist()
 
 
-def resumed(world):
-    """A training that is saved, sharded, after 6 steps and goes on replicated, and one that is not."""
+def resume_from_checkpoint(world):
+    """Compare a training that is resumed from a sharded checkpoint after 6 steps with an uninterrupted one."""
     path = os.environ["DISTRIBUTED_FOLDER"] + f"/run-{world.size}.safetensors"
-    train_saving(path, 0, 6, sharded=True)
+    train_with_checkpoints(path, 0, 6, sharded=True)
     return {
-        "continued": train_saving(path, 6, 12, load=True),
-        "whole": train_saving(path + "-2.safetensors", 0, 12),
+        "continued": train_with_checkpoints(path, 6, 12, load=True),
+        "whole": train_with_checkpoints(path + "-2.safetensors", 0, 12),
     }
 
 
-def profiled(world):
+def profile_exchanges(world):
     w = plugrad.Variable(plugrad.zeros((1000,)))
     optimizer = dist.DataParallel(plugrad.optimizers.SGD(0.1), bucket_bytes=1000)
     with plugrad.profile() as measured:
@@ -246,8 +251,8 @@ def profiled(world):
     return {"all_reduce": rows.get("all_reduce")}
 
 
-def overlapping(world):
-    """How many sums had ended when the backward pass reached the first of four layers."""
+def count_overlapping_sums(world):
+    """Return how many sums had ended when the backward pass reached the first of four layers."""
     layers = [plugrad.Variable(plugrad.ones((4, 4)), name=f"w{i}") for i in range(4)]
     optimizer = dist.DataParallel(plugrad.optimizers.SGD(0.0), bucket_bytes=64)
 
@@ -276,8 +281,8 @@ def overlapping(world):
     return {"during": ended, "after": count() - before}
 
 
-def disagreeing(world):
-    """Different lists of variables; it is the last scenario, because the world has failed after it."""
+def minimize_different_variables(world):
+    """Minimize different variables on the ranks; it is the last scenario, because the world fails."""
     w = plugrad.Variable([1.0], name="w")
     b = plugrad.Variable([1.0, 2.0], name="b")
     optimizer = dist.DataParallel(plugrad.optimizers.SGD(0.1))
@@ -292,8 +297,8 @@ def disagreeing(world):
     return {}
 
 
-def conforming(world):
-    """The kit, on the collective itself; it is the last scenario, because it lets exchanges time out."""
+def run_conformance_checks(world):
+    """Run the conformance checks of collectives; it is the last scenario, because exchanges time out."""
     from plugrad_distributed.testing import check_collective
 
     return world.submit(check_collective, world.collective).result()
@@ -302,31 +307,31 @@ def conforming(world):
 # --- ends of programs, one each -------------------------------------------------------------------
 
 
-def raising(world):
+def raise_on_last_rank(world):
     if world.rank == world.size - 1:
         raise ValueError("the last rank has had enough")
     train(world)
 
 
-def killed(world):
-    """A training whose last rank is killed before a step."""
+def kill_last_rank(world):
+    """Train until the last rank is killed before a step."""
     path = os.environ["DISTRIBUTED_FOLDER"] + "/killed.safetensors"
-    train_saving(path, 0, 12, every=2, kill_before=int(os.environ["DISTRIBUTED_STEP"]))
+    train_with_checkpoints(path, 0, 12, every=2, kill_before=int(os.environ["DISTRIBUTED_STEP"]))
 
 
-def restarted(world):
-    """The same from its last checkpoint on."""
+def restart_from_checkpoint(world):
+    """Continue the killed training from its last checkpoint."""
     path = os.environ["DISTRIBUTED_FOLDER"] + "/killed.safetensors"
-    return train_saving(path, 0, 12, load=os.path.exists(path))
+    return train_with_checkpoints(path, 0, 12, load=os.path.exists(path))
 
 
-def leaving(world):
+def exit_on_first_rank(world):
     if world.rank == 0:
         sys.exit(0)
     train(world)
 
 
-def late(world):
+def delay_second_rank(world):
     if world.rank == 1:
         time.sleep(60)
     dist.barrier()
@@ -338,8 +343,8 @@ def main(names):
     for name in names:
         results[name] = globals()[name](world)
     if world.rank == 0:
-        print(MARK + json.dumps(results))
-    if world.failure is not None or "conforming" in names:
+        print(RESULTS_MARK + json.dumps(results))
+    if world.failure is not None or "run_conformance_checks" in names:
         time.sleep(0.3)
         sys.stdout.flush()
         os._exit(0)  # a world that has failed cannot be left in order

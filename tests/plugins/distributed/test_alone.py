@@ -15,7 +15,7 @@ from plugrad_distributed.world import World
 
 
 @pytest.fixture
-def alone():
+def single_process_world():
     yield dist.init("single")
     dist.close()
 
@@ -29,7 +29,7 @@ def loss(w, b):
     return plugrad.sum(w * w) * plugrad.sum(b)
 
 
-def test_steps_are_those_of_the_optimizer(alone, weights):
+def test_steps_are_those_of_the_optimizer(single_process_world, weights):
     w, b = weights
     copies = [plugrad.Variable(x) for x in weights]
     wrapped = dist.DataParallel(plugrad.optimizers.Adam(0.1))
@@ -43,7 +43,7 @@ def test_steps_are_those_of_the_optimizer(alone, weights):
     assert [x.tolist() for x in weights] == [x.tolist() for x in copies]
 
 
-def test_state_of_parts_is_that_of_the_whole(alone, weights):
+def test_state_of_parts_is_that_of_the_whole(single_process_world, weights):
     sharded = dist.DataParallel(plugrad.optimizers.Adam(0.1), shard_state=True)
     sharded.minimize(lambda: loss(*weights), weights)
     state = sharded.get_state(weights)
@@ -58,7 +58,7 @@ def test_state_of_parts_is_that_of_the_whole(alone, weights):
         sharded.set_state(weights[:1], state)
 
 
-def test_parts_of_variables_have_no_transforms_and_no_groups(alone, weights):
+def test_parts_of_variables_have_no_transforms_and_no_groups(single_process_world, weights):
     w, b = weights
     inner = plugrad.optimizers.Adam(0.1).with_transforms(plugrad.optimizers.centralize)
     sharded = dist.DataParallel(inner, shard_state=True)
@@ -82,8 +82,8 @@ def test_buckets_begin_with_the_last_variables_and_hold_one_dtype():
     ]
 
 
-class Counting:
-    """The place of a rank in a world that exchanges nothing."""
+class CountingCollective:
+    """A collective of one rank of a world, without communication."""
 
     name = "counting"
     local_rank = 0
@@ -97,7 +97,7 @@ class Counting:
 def test_shares_are_disjoint_complete_and_never_empty(monkeypatch, size, count):
     seen = []
     for rank in range(size):
-        world = World(Counting(rank, size), timeout=1.0)
+        world = World(CountingCollective(rank, size), timeout=1.0)
         monkeypatch.setattr("plugrad_distributed.startup._current_world", world)
         (share,) = dist.shard([{"x": np.arange(count), "y": [np.arange(count)]}])
         assert len(share["x"]) == len(share["y"][0]) > 0
@@ -108,21 +108,21 @@ def test_shares_are_disjoint_complete_and_never_empty(monkeypatch, size, count):
     assert seen == list(range(count))
 
 
-def test_batches_are_checked(alone):
+def test_batches_are_checked(single_process_world):
     with pytest.raises(ShapeError, match=r"\[2, 3\] examples"):
         list(dist.shard([(np.zeros(2), np.zeros(3))]))
     with pytest.raises(ArgumentError, match="first axis"):
         list(dist.shard([1.0]))
 
 
-def test_gradients_are_kept_only_if_that_is_asked_first(alone, weights):
+def test_gradients_are_kept_only_if_that_is_asked_first(single_process_world, weights):
     optimizer = dist.DataParallel(plugrad.optimizers.SGD(0.1))
     optimizer.minimize(lambda: loss(*weights), weights)
     with pytest.raises(ArgumentError, match="before the first minimize"):
         optimizer.accumulate(lambda: loss(*weights), weights)
 
 
-def test_wrong_arguments_are_named(alone):
+def test_wrong_arguments_are_named(single_process_world):
     dist.close()
     with pytest.raises(dist.CollectiveNotFound, match=r"'mpj'.* gloo, mpi, single"):
         dist.init("mpj")
@@ -166,7 +166,7 @@ def test_importing_it_imports_no_library():
 
 @pytest.mark.parametrize("options", [{}, {"class_weight": [1.0, 0.5]}, {"ignore_index": 1}])
 @pytest.mark.parametrize("make", [np.asarray, plugrad.asarray])
-def test_weights_are_not_read_in_each_batch(alone, monkeypatch, options, make):
+def test_weights_are_not_read_in_each_batch(single_process_world, monkeypatch, options, make):
     def count_reads(batches):
         x, y = np.ones((4 * batches, 2), np.float32), np.arange(4 * batches, dtype=np.int32) % 2
         reads.clear()
@@ -193,7 +193,7 @@ def test_weights_are_not_read_in_each_batch(alone, monkeypatch, options, make):
     assert count_reads(9) == count_reads(2)
 
 
-def test_weights_of_an_iterable_may_be_tensors_or_arrays(alone):
+def test_weights_of_an_iterable_may_be_tensors_or_arrays(single_process_world):
     def train(convert):
         params = nn.Dense(2).init(0, (2,))
         batch = (x, convert(y), convert(np.float32([0, 1, 2])))

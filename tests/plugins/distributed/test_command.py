@@ -15,7 +15,7 @@ from plugrad_distributed.hooks import plugrad_doctor_section
 
 
 @pytest.fixture(autouse=True)
-def left():
+def closed_world():
     yield
     dist.close()
 

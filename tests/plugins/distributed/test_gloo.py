@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 import pytest
 
-PROGRAM = """
+GLOO_PROGRAM = """
 import sys, os
 import plugrad_distributed as dist
 from plugrad_distributed.testing import check_collective
@@ -27,7 +27,7 @@ def test_gloo_is_found_and_passes_the_kit():
     common = {**os.environ, **place, "GLOO_SOCKET_IFNAME": "lo", "PLUGRAD_BACKEND": "cpu"}
     ranks = [
         subprocess.Popen(
-            [sys.executable, "-c", PROGRAM],
+            [sys.executable, "-c", GLOO_PROGRAM],
             env={**common, "RANK": str(rank), "WORLD_SIZE": "3"},
             stdout=subprocess.PIPE,
             text=True,

@@ -10,9 +10,9 @@ import pytest
 
 import plugrad
 
-X = np.random.default_rng(0).normal(size=(6, 8)).astype(np.float32)
+INPUTS = np.random.default_rng(0).normal(size=(6, 8)).astype(np.float32)
 
-PROGRAM = """
+RAY_PROGRAM = """
 import numpy as np, plugrad, plugrad_nn as nn, ray
 
 model = nn.Sequential(nn.Dense(4, plugrad.relu), nn.Dense(2))
@@ -46,7 +46,7 @@ print("as alone")
 )
 def test_batches_of_ray_go_through_a_model(tmp_path):
     program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
+    program.write_text(RAY_PROGRAM)
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, program]
     done = subprocess.run(
@@ -62,22 +62,22 @@ def test_batches_of_ray_go_through_a_model(tmp_path):
 
 
 @pytest.fixture
-def chunks():
-    """The same values as a Dask array of NumPy's chunks, and as one whose chunks are tensors."""
+def dask_arrays():
+    """The same values as a Dask array of NumPy chunks, and as a Dask array of tensor chunks."""
     dask = pytest.importorskip(
         "dask.array", reason="Dask is not installed; pip install 'dask[array]'"
     )
     with plugrad.use("cpu"):
-        arrays = dask.from_array(X, chunks=(3, 4))
+        arrays = dask.from_array(INPUTS, chunks=(3, 4))
         yield arrays, arrays.map_blocks(plugrad.asarray)
 
 
-def test_functions_on_chunks_give_arrays(chunks):
-    found = chunks[0].map_blocks(
+def test_functions_on_chunks_give_arrays(dask_arrays):
+    found = dask_arrays[0].map_blocks(
         lambda x: plugrad.tanh(plugrad.asarray(x)).numpy(), dtype="float32"
     )
     assert type(found.compute()) is np.ndarray
-    np.testing.assert_allclose(found.compute(), np.tanh(X), rtol=1e-6)
+    np.testing.assert_allclose(found.compute(), np.tanh(INPUTS), rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -93,8 +93,8 @@ def test_functions_on_chunks_give_arrays(chunks):
     ],
     ids=["add", "ufunc", "mean", "std", "product", "slice", "rechunk"],
 )
-def test_tensors_stay_tensors_as_chunks(chunks, function):
-    arrays, tensors = map(function, chunks)
+def test_tensors_stay_tensors_as_chunks(dask_arrays, function):
+    arrays, tensors = map(function, dask_arrays)
     assert isinstance(tensors._meta, plugrad.Tensor)
     found = tensors.compute(scheduler="synchronous")
     assert isinstance(found, plugrad.Tensor)

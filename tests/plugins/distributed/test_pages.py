@@ -9,27 +9,29 @@ from pathlib import Path
 
 import pytest
 
-GUIDE = Path(__file__).parents[3] / "docs" / "guide"
-CODE = re.compile(r"^```python\n(?!>>>)(.*?)^```$", re.M | re.S)
+GUIDE_FOLDER = Path(__file__).parents[3] / "docs" / "guide"
+CODE_BLOCK_PATTERN = re.compile(r"^```python\n(?!>>>)(.*?)^```$", re.M | re.S)
 
 
-def blocks(page):
-    return CODE.findall((GUIDE / page).read_text("utf-8"))
+def code_blocks(page):
+    return CODE_BLOCK_PATTERN.findall((GUIDE_FOLDER / page).read_text("utf-8"))
 
 
-def environment(**more):
+def make_environment(**more):
     return {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PLUGRAD_BACKEND": "cpu", **more}
 
 
 def test_the_program_has_at_most_40_lines_and_gives_one_result(tmp_path):
     program = tmp_path / "program.py"
-    program.write_text(blocks("many-machines.md")[0])
+    program.write_text(code_blocks("many-machines.md")[0])
     assert len(program.read_text().splitlines()) <= 40
     mpiexec = Path(sys.executable).with_name("mpiexec")
     if not mpiexec.is_file():
         pytest.skip("there is no mpiexec; install plugrad[mpi]")
     printed = [
-        subprocess.check_output([*start, sys.executable, program], env=environment(), text=True)
+        subprocess.check_output(
+            [*start, sys.executable, program], env=make_environment(), text=True
+        )
         for start in ([], [mpiexec, "-n", "2"])
     ]
     losses = [float(text.removeprefix("loss ")) for text in printed]
@@ -38,7 +40,7 @@ def test_the_program_has_at_most_40_lines_and_gives_one_result(tmp_path):
 
 
 def test_a_collective_of_a_third_party_is_found_and_passes_the_kit(tmp_path):
-    module, check, _ = *blocks("writing-a-collective.md"), None
+    module, check, _ = *code_blocks("writing-a-collective.md"), None
     (tmp_path / "plugrad_star.py").write_text(module)
     (tmp_path / "check.py").write_text(
         "import plugrad_distributed as dist\nassert 'star' in dist.collectives()\n" + check
@@ -53,7 +55,7 @@ def test_a_collective_of_a_third_party_is_found_and_passes_the_kit(tmp_path):
     ranks = [
         subprocess.Popen(
             [sys.executable, tmp_path / "check.py"],
-            env=environment(
+            env=make_environment(
                 STAR_RANK=str(rank), STAR_SIZE="3", STAR_PORT=port, PYTHONPATH=str(tmp_path)
             ),
             stdout=subprocess.PIPE,

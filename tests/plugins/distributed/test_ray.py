@@ -16,7 +16,7 @@ needs_ray = pytest.mark.skipif(
     reason='Ray Train is not installed; pip install "plugrad[ray]"',
 )
 
-LOOP = """
+TRAINING_LOOP_SOURCE = """
 import os, random, signal, sys, tempfile, threading, time
 import numpy as np
 import ray
@@ -54,7 +54,7 @@ def run(workers, flags):
         train_loop_config={"flags": flags},
     ).fit().metrics
 """
-REPLACED = """
+REPLACED_WORKER_SOURCE = """
 def fail(flags, step, world):
     flag = f"{flags}/{step}"
     if os.path.exists(flag) and open(flag).read() == str(world.rank):
@@ -76,7 +76,7 @@ assert found["w"] == undisturbed["w"], (found, undisturbed)
 assert found["attempt"] != undisturbed["attempt"] != ""
 print("the same bits")
 """
-SHRUNK = """
+SHRUNK_CLUSTER_SOURCE = """
 from ray.cluster_utils import Cluster
 
 def fail(flag, step, world):
@@ -108,7 +108,7 @@ ray.shutdown()
 cluster.shutdown()
 print("the same weights")
 """
-READING = """
+READING_SOURCE = """
 def read(config):
     import plugrad, plugrad_distributed as dist
     from plugrad_distributed.ray import iter_batches, report
@@ -135,7 +135,7 @@ print("all rows once")
 
 def run_program(folder, source, *arguments):
     program = folder / "program.py"
-    program.write_text(LOOP + source)
+    program.write_text(TRAINING_LOOP_SOURCE + source)
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OPENBLAS_NUM_THREADS": "1"}
     return subprocess.run(
         [sys.executable, program, *arguments],
@@ -149,19 +149,19 @@ def run_program(folder, source, *arguments):
 
 @needs_ray
 def test_workers_that_die_are_replaced_and_the_bits_are_the_same(tmp_path, pytestconfig):
-    done = run_program(tmp_path, REPLACED, str(pytestconfig.getoption("--tries")))
+    done = run_program(tmp_path, REPLACED_WORKER_SOURCE, str(pytestconfig.getoption("--tries")))
     assert "the same bits\n" in done.stdout, done.stderr[-3000:]
 
 
 @needs_ray
 def test_a_training_goes_on_with_fewer_workers_where_a_machine_has_gone(tmp_path):
-    done = run_program(tmp_path, SHRUNK)
+    done = run_program(tmp_path, SHRUNK_CLUSTER_SOURCE)
     assert "the same weights\n" in done.stdout, done.stderr[-3000:]
 
 
 @needs_ray
 def test_datasets_of_ray_are_divided_among_the_workers(tmp_path):
-    done = run_program(tmp_path, READING)
+    done = run_program(tmp_path, READING_SOURCE)
     assert "all rows once\n" in done.stdout, done.stderr[-3000:]
 
 

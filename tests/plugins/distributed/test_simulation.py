@@ -7,7 +7,7 @@ from plugrad_distributed.reduction import make_buckets
 from plugrad_distributed.simulation import ALL_REDUCE_ALGORITHMS, estimate_seconds
 
 
-def ranks_of(size, elements):
+def arrays_by_rank(size, elements):
     return [
         np.random.default_rng(r).integers(0, 9, elements).astype(np.float32) for r in range(size)
     ]
@@ -16,7 +16,7 @@ def ranks_of(size, elements):
 @pytest.mark.parametrize("name", sorted(ALL_REDUCE_ALGORITHMS))
 @pytest.mark.parametrize("size", [2, 8, 256])
 def test_every_rank_ends_with_the_sum_and_sends_what_the_model_says(name, size):
-    ranks = ranks_of(size, 512)
+    ranks = arrays_by_rank(size, 512)
     total = np.sum(ranks, axis=0)
     traffic = ALL_REDUCE_ALGORITHMS[name](ranks)
     assert all(np.array_equal(rank, total) for rank in ranks)
@@ -27,7 +27,7 @@ def test_every_rank_ends_with_the_sum_and_sends_what_the_model_says(name, size):
 
 @pytest.mark.parametrize("size", [3, 5, 7])
 def test_a_ring_may_have_any_number_of_ranks(size):
-    ranks = ranks_of(size, 100)
+    ranks = arrays_by_rank(size, 100)
     total = np.sum(ranks, axis=0)
     traffic = ALL_REDUCE_ALGORITHMS["ring"](ranks)
     assert all(np.array_equal(rank, total) for rank in ranks)
@@ -37,9 +37,13 @@ def test_a_ring_may_have_any_number_of_ranks(size):
 def test_256_ranks_send_twice_the_bytes_of_the_gradients_by_a_ring_and_255_times_without():
     elements = 4096
     assert (
-        ALL_REDUCE_ALGORITHMS["ring"](ranks_of(256, elements)).bytes == 2 * 255 / 256 * elements * 4
+        ALL_REDUCE_ALGORITHMS["ring"](arrays_by_rank(256, elements)).bytes
+        == 2 * 255 / 256 * elements * 4
     )
-    assert ALL_REDUCE_ALGORITHMS["everybody"](ranks_of(256, elements)).bytes == 255 * elements * 4
+    assert (
+        ALL_REDUCE_ALGORITHMS["everybody"](arrays_by_rank(256, elements)).bytes
+        == 255 * elements * 4
+    )
 
 
 def test_buckets_add_messages_and_no_bytes():
@@ -49,7 +53,7 @@ def test_buckets_add_messages_and_no_bytes():
     whole, parts = (make_buckets(variables, limit) for limit in (8 * 1024, 2 * 1024))
     assert (len(whole), len(parts)) == (1, 4)
     found = [
-        [ALL_REDUCE_ALGORITHMS["ring"](ranks_of(16, bucket.size)) for bucket in buckets]
+        [ALL_REDUCE_ALGORITHMS["ring"](arrays_by_rank(16, bucket.size)) for bucket in buckets]
         for buckets in (whole, parts)
     ]
     assert sum(t.bytes for t in found[1]) == found[0][0].bytes
@@ -58,4 +62,4 @@ def test_buckets_add_messages_and_no_bytes():
 
 def test_a_tree_needs_a_power_of_two():
     with pytest.raises(ValueError, match="3 ranks"):
-        ALL_REDUCE_ALGORITHMS["tree"](ranks_of(3, 4))
+        ALL_REDUCE_ALGORITHMS["tree"](arrays_by_rank(3, 4))

@@ -18,13 +18,26 @@ import plugrad
 
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
 SCENARIOS = Path(__file__).with_name("scenarios.py")
-MARK = "RESULTS "
-NAMES = (
-    *("on_backends", "mixed", "variants", "halves", "fitted", "dropped", "resumed", "profiled"),
-    *("overlapping", "disagreeing"),
+RESULTS_MARK = "RESULTS "
+SCENARIO_NAMES = (
+    *(
+        "train_on_backends",
+        "train_on_mixed_backends",
+        "train_in_variants",
+        "average_float16_gradients",
+        "fit_distributed",
+        "compare_dropout",
+        "resume_from_checkpoint",
+        "profile_exchanges",
+    ),
+    *("count_overlapping_sums", "minimize_different_variables"),
 )
-NAMES_ALONE = [name for name in NAMES if name not in ("disagreeing", "mixed")]
-LARGEST = 4
+SINGLE_PROCESS_SCENARIO_NAMES = [
+    name
+    for name in SCENARIO_NAMES
+    if name not in ("minimize_different_variables", "train_on_mixed_backends")
+]
+LARGEST_WORLD_SIZE = 4
 
 needs_mpi = pytest.mark.skipif(
     not MPIEXEC.is_file() and shutil.which("mpiexec") is None,
@@ -38,29 +51,35 @@ BACKENDS = sorted(
 )
 
 
-OPEN_MPI = {
+OPEN_MPI_ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
 }
 """What Open MPI needs, if it is the MPI here: it starts neither as root nor more ranks than there are cores."""
-MPICH = {"MPIR_CVAR_CH4_PROGRESS_THROTTLE": "1"}
+MPICH_ENVIRONMENT = {"MPIR_CVAR_CH4_PROGRESS_THROTTLE": "1"}
 """Ranks of MPICH sleep between looks for messages: there are more ranks than cores, and those that wait take turns."""
 
 
-def start(size, *names, folder="", backends="cpu", **environment):
-    """Run scenarios in a world, and return the finished process and its seconds."""
+def start_scenarios(size, *names, folder="", backends="cpu", **environment):
+    """Run scenarios in an MPI world, and return the finished process and its seconds."""
     environment |= {"DISTRIBUTED_BACKENDS": backends, "DISTRIBUTED_FOLDER": str(folder)}
     return start_program(size, str(SCENARIOS), *names, **environment)
 
 
 def start_program(size, *arguments, timeout=120, **environment):
-    """Run a program of Python in a world, and return the finished process and its seconds."""
+    """Run a Python program in an MPI world, and return the finished process and its seconds."""
     command = [str(MPIEXEC) if MPIEXEC.is_file() else "mpiexec", "-n", str(size)]
     began = time.monotonic()
     done = subprocess.run(
         [*command, sys.executable, *arguments],
-        env={**os.environ, **OPEN_MPI, **MPICH, "OPENBLAS_NUM_THREADS": "1", **environment},
+        env={
+            **os.environ,
+            **OPEN_MPI_ENVIRONMENT,
+            **MPICH_ENVIRONMENT,
+            "OPENBLAS_NUM_THREADS": "1",
+            **environment,
+        },
         capture_output=True,
         text=True,
         timeout=timeout,
@@ -69,15 +88,15 @@ def start_program(size, *arguments, timeout=120, **environment):
     return done, time.monotonic() - began
 
 
-def results(output):
-    lines = [line for line in output.splitlines() if line.startswith(MARK)]
+def parse_results(output):
+    lines = [line for line in output.splitlines() if line.startswith(RESULTS_MARK)]
     assert lines, output
-    return json.loads(lines[0].removeprefix(MARK))
+    return json.loads(lines[0].removeprefix(RESULTS_MARK))
 
 
 @pytest.fixture(scope="module")
-def worlds(tmp_path_factory):
-    """What the scenarios find in a world of a size; it is started once, also for the other workers of xdist."""
+def results_of_world(tmp_path_factory):
+    """A function that returns the results of the scenarios in a world of a size; all test workers share one run."""
     base = tmp_path_factory.getbasetemp()
     root = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "worlds"
     root.mkdir(exist_ok=True)
@@ -91,13 +110,16 @@ def worlds(tmp_path_factory):
             while not answer.exists() and time.monotonic() < deadline:
                 time.sleep(0.05)
         else:
-            names = {1: NAMES_ALONE, LARGEST: ["on_backends", "conforming"]}.get(size, NAMES)
-            done, _ = start(
+            names = {
+                1: SINGLE_PROCESS_SCENARIO_NAMES,
+                LARGEST_WORLD_SIZE: ["train_on_backends", "run_conformance_checks"],
+            }.get(size, SCENARIO_NAMES)
+            done, _ = start_scenarios(
                 size, *names, folder=root, backends=",".join(BACKENDS if size < 3 else ["cpu"])
             )
             answer.with_suffix(".part").write_text(done.stdout + done.stderr[-3000:])
             answer.with_suffix(".part").rename(answer)
-        return results(answer.read_text())
+        return parse_results(answer.read_text())
 
     return find
 
@@ -108,25 +130,31 @@ def assert_same_training(found, expected):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("size", [2, 3, LARGEST])
-def test_losses_and_weights_are_those_of_one_process(worlds, size):
-    found, expected = worlds(size)["on_backends"], worlds(1)["on_backends"]
+@pytest.mark.parametrize("size", [2, 3, LARGEST_WORLD_SIZE])
+def test_losses_and_weights_are_those_of_one_process(results_of_world, size):
+    found, expected = (
+        results_of_world(size)["train_on_backends"],
+        results_of_world(1)["train_on_backends"],
+    )
     for name in found:
         assert found[name]["equal"], name
         assert_same_training(found[name], expected[name])
 
 
 @pytest.mark.long
-def test_ranks_on_different_backends_have_equal_replicas(worlds):
-    mixed, alone = worlds(2)["mixed"], worlds(1)["on_backends"]["cpu"]
+def test_ranks_on_different_backends_have_equal_replicas(results_of_world):
+    mixed, alone = (
+        results_of_world(2)["train_on_mixed_backends"],
+        results_of_world(1)["train_on_backends"]["cpu"],
+    )
     count = len(mixed["losses"])
     assert mixed["equal"]
     np.testing.assert_allclose(mixed["losses"], alone["losses"][:count], rtol=1e-6)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
-def test_a_sharded_state_changes_no_bit(worlds, size):
-    found = worlds(size)["variants"]
+def test_a_sharded_state_changes_no_bit(results_of_world, size):
+    found = results_of_world(size)["train_in_variants"]
     assert found["sharded"]["weights"] == found["plain"]["weights"]
     assert found["clipped and sharded"]["weights"] == found["clipped"]["weights"]
     assert found["sharded"]["slots"] == found["plain"]["slots"] > 0
@@ -134,63 +162,69 @@ def test_a_sharded_state_changes_no_bit(worlds, size):
 
 @pytest.mark.parametrize("size", [2, 3])
 @pytest.mark.parametrize("name", ["clipped", "accumulated", "accumulated traced"])
-def test_clipping_and_accumulation_are_those_of_one_process(worlds, size, name):
-    found, expected = worlds(size)["variants"], worlds(1)["variants"]
+def test_clipping_and_accumulation_are_those_of_one_process(results_of_world, size, name):
+    found, expected = (
+        results_of_world(size)["train_in_variants"],
+        results_of_world(1)["train_in_variants"],
+    )
     np.testing.assert_allclose(found[name]["weights"], expected[name]["weights"], atol=1e-6)
     assert found[name]["weights"] != found["plain"]["weights"]
     assert found[name]["equal"]
 
 
 @pytest.mark.parametrize("size", [2, 3])
-def test_bytes_are_those_of_the_gradients(worlds, size):
+def test_bytes_are_those_of_the_gradients(results_of_world, size):
     gradients = 6 * 8 + 2 * 8 + 8 * 3 + 3
     statistics = 2 * (8 + 1 + 8)  # means, their count and variances, in both passes
-    found = worlds(size)["variants"]["plain"]
+    found = results_of_world(size)["train_in_variants"]["plain"]
     assert found["summed"] == 10 * 4 * (gradients + 1 + statistics)  # 1 is the loss
 
 
 @pytest.mark.parametrize("size", [2, 3])
-def test_halves_are_summed_in_single_precision(worlds, size):
-    found = worlds(size)["halves"]
+def test_halves_are_summed_in_single_precision(results_of_world, size):
+    found = results_of_world(size)["average_float16_gradients"]
     assert found["half"] == [-40000.0] * 3
     np.testing.assert_allclose(found["single"], -np.mean(np.arange(size) + 1.0), rtol=1e-6)
 
 
 @pytest.mark.parametrize("size", [2, 3])
-def test_fit_gives_the_results_of_one_process(worlds, size):
-    found, expected = worlds(size)["fitted"], worlds(1)["fitted"]
+def test_fit_gives_the_results_of_one_process(results_of_world, size):
+    found, expected = (
+        results_of_world(size)["fit_distributed"],
+        results_of_world(1)["fit_distributed"],
+    )
     assert found["equal"]
     for epoch, wanted in zip(found["results"], expected["results"], strict=True):
         assert epoch == pytest.approx(wanted, rel=1e-5)
     assert found["weighted"] == pytest.approx(expected["weighted"], rel=1e-4, abs=1e-6)
 
 
-def test_dropout_differs_by_rank_and_is_that_of_one_process_on_rank_0(worlds):
-    first, second, third = worlds(3)["dropped"]
-    assert [first] == worlds(1)["dropped"]
+def test_dropout_differs_by_rank_and_is_that_of_one_process_on_rank_0(results_of_world):
+    first, second, third = results_of_world(3)["compare_dropout"]
+    assert [first] == results_of_world(1)["compare_dropout"]
     assert first != second != third != first
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
-def test_a_resumed_training_ends_with_the_same_bits(worlds, size):
-    found = worlds(size)["resumed"]
+def test_a_resumed_training_ends_with_the_same_bits(results_of_world, size):
+    found = results_of_world(size)["resume_from_checkpoint"]
     assert found["continued"] == found["whole"]
 
 
-def test_profile_shows_the_exchanges(worlds):
-    place, nbytes, seconds = worlds(2)["profiled"]["all_reduce"]
+def test_profile_shows_the_exchanges(results_of_world):
+    place, nbytes, seconds = results_of_world(2)["profile_exchanges"]["all_reduce"]
     assert (place, nbytes) == ("mpi", 4004)  # the gradients and the loss
     assert seconds > 0
 
 
 @pytest.mark.parametrize("size", [2, 3])
-def test_buckets_travel_while_the_backward_pass_goes_on(worlds, size):
-    assert worlds(size)["overlapping"] == {"during": [1, 2, 3], "after": 4}
+def test_buckets_travel_while_the_backward_pass_goes_on(results_of_world, size):
+    assert results_of_world(size)["count_overlapping_sums"] == {"during": [1, 2, 3], "after": 4}
 
 
 @pytest.mark.parametrize("size", [2, 3])
-def test_ranks_that_disagree_are_told_before_anything_is_reduced(worlds, size):
-    found = worlds(size)["disagreeing"]
+def test_ranks_that_disagree_are_told_before_anything_is_reduced(results_of_world, size):
+    found = results_of_world(size)["minimize_different_variables"]
     assert "rank 0 has 'gradient 1 of 2: w float32[1]'" in found["message"]
     assert "rank 1 has 'gradient 1 of 2: b float32[2]'" in found["message"]
     assert found["unchanged"]
@@ -200,12 +234,12 @@ def test_ranks_that_disagree_are_told_before_anything_is_reduced(worlds, size):
 # --- ends ----------------------------------------------------------------------------------------
 
 
-def test_mpi_passes_the_kit(worlds):
-    assert len(worlds(LARGEST)["conforming"]) == 6
+def test_mpi_passes_the_kit(results_of_world):
+    assert len(results_of_world(LARGEST_WORLD_SIZE)["run_conformance_checks"]) == 6
 
 
 def test_a_rank_that_raises_ends_the_others_and_its_traceback_comes_first():
-    done, seconds = start(2, "raising")
+    done, seconds = start_scenarios(2, "raise_on_last_rank")
     assert done.returncode != 0
     assert seconds < 30
     text = done.stderr
@@ -215,28 +249,31 @@ def test_a_rank_that_raises_ends_the_others_and_its_traceback_comes_first():
 
 
 def test_a_job_with_a_killed_rank_ends_and_its_restart_gives_the_same_bits(
-    worlds, tmp_path, pytestconfig
+    results_of_world, tmp_path, pytestconfig
 ):
     rng = np.random.default_rng()
     for number in range(pytestconfig.getoption("--tries")):
         folder = tmp_path / str(number)
         folder.mkdir()
         step = str(rng.integers(12))
-        done, seconds = start(2, "killed", folder=folder, DISTRIBUTED_STEP=step)
+        done, seconds = start_scenarios(2, "kill_last_rank", folder=folder, DISTRIBUTED_STEP=step)
         assert done.returncode != 0
         assert seconds < 30
-        done, _ = start(2, "restarted", folder=folder)
-        assert results(done.stdout)["restarted"] == worlds(2)["resumed"]["whole"], step
+        done, _ = start_scenarios(2, "restart_from_checkpoint", folder=folder)
+        assert (
+            parse_results(done.stdout)["restart_from_checkpoint"]
+            == results_of_world(2)["resume_from_checkpoint"]["whole"]
+        ), step
 
 
 def test_a_rank_that_leaves_the_program_ends_the_others():
-    done, _ = start(2, "leaving")
+    done, _ = start_scenarios(2, "exit_on_first_rank")
     assert done.returncode != 0
     assert "the end of the program" in done.stderr
 
 
 def test_a_timeout_says_for_whom():
-    done, _ = start(2, "late", PLUGRAD_DISTRIBUTED_TIMEOUT="0.5")
+    done, _ = start_scenarios(2, "delay_second_rank", PLUGRAD_DISTRIBUTED_TIMEOUT="0.5")
     assert done.returncode != 0
     assert "rank 0 has waited 0.5 s" in done.stderr
     assert "for rank 1" in done.stderr

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-PROGRAM = """
+SYMBOLS_PROGRAM = """
 import importlib, pkgutil, sys
 import plugrad_native
 from plugrad_native import variants
@@ -35,10 +35,10 @@ print(*asked)
 """
 
 
-def asked(variants: list[str]) -> list[str]:
-    """Return the names, sorted, for any of some variants."""
+def requested_symbols(variants: list[str]) -> list[str]:
+    """Return the sorted names of the C functions that any of some variants loads."""
     found: set[str] = set()
     for variant in variants:
-        command = [sys.executable, "-c", PROGRAM, variant]
+        command = [sys.executable, "-c", SYMBOLS_PROGRAM, variant]
         found.update(subprocess.run(command, stdout=-1, text=True, check=True).stdout.split())
     return sorted(found)

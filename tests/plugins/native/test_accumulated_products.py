@@ -3,7 +3,7 @@
 import pytest
 
 import plugrad
-from plugins.comparing import numbers, same
+from plugins.comparing import assert_same_when_traced, random_tensor
 from plugrad.discovery.loading import open_backend
 from plugrad.extend import Call, Fused, Scan
 
@@ -17,14 +17,14 @@ IN_C = pytest.mark.skipif(
     reason="without AVX-512, BLAS computes the products, which does not add to others",
 )
 X, Y, W, U = (
-    numbers(32, 64),
-    numbers(32, 64, seed=1),
-    numbers(64, 96, seed=2),
-    numbers(64, 96, seed=3),
+    random_tensor(32, 64),
+    random_tensor(32, 64, seed=1),
+    random_tensor(64, 96, seed=2),
+    random_tensor(64, 96, seed=3),
 )
-XS = numbers(3, 32, 64, seed=4)
-SUM = numbers(64, 96, seed=5)
-TALL = numbers(32, 96, seed=6)
+XS = random_tensor(3, 32, 64, seed=4)
+SUM = random_tensor(64, 96, seed=5)
+TALL = random_tensor(32, 96, seed=6)
 
 
 def prepared(function, *args):
@@ -50,8 +50,8 @@ def test_the_second_product_is_added_to_the_first():
         return x @ w + y @ u
 
     assert kernels(prepared(layer, X, Y, W, U)) == ["BatchMatMul", "_FusedMatMul"]
-    same(layer, X, Y, W, U)
-    same(
+    assert_same_when_traced(layer, X, Y, W, U)
+    assert_same_when_traced(
         lambda *given: plugrad.tanh(layer(*given) + layer(*given[::-1][2:], *given[2:])), X, Y, W, U
     )
 
@@ -69,13 +69,13 @@ def test_the_second_product_is_added_to_the_first():
     ],
 )
 def test_what_is_read_elsewhere_keeps_its_value(function):
-    same(function, X, Y, W, U)
+    assert_same_when_traced(function, X, Y, W, U)
 
 
 def test_a_long_sum_is_not_added_in_parts():
-    x, w = numbers(32, 400), numbers(400, 96, seed=1)
-    same(lambda x, w, y, u: x @ w + y @ u + x @ w * 2, x, w, Y, U)
-    same(
+    x, w = random_tensor(32, 400), random_tensor(400, 96, seed=1)
+    assert_same_when_traced(lambda x, w, y, u: x @ w + y @ u + x @ w * 2, x, w, Y, U)
+    assert_same_when_traced(
         lambda total, x, w: plugrad.scan(lambda c, _: (c + x @ w, None), total, length=3)[0],
         TALL,
         x,
@@ -93,7 +93,7 @@ def test_a_loop_adds_products_to_its_carry():
         return plugrad.scan(add_products, total, xs)[0]
 
     assert loop_kernels(run, SUM, XS)[1] == ["_FusedMatMul"]
-    same(run, SUM, XS)
+    assert_same_when_traced(run, SUM, XS)
 
 
 def product(x):
@@ -116,7 +116,7 @@ def test_a_carry_that_is_needed_stays(body):
     def run(a, b, xs):
         return plugrad.scan(body, (a, b), xs)
 
-    same(run, SUM, SUM * 3, XS)
+    assert_same_when_traced(run, SUM, SUM * 3, XS)
 
 
 def test_loops_of_unknown_length_and_choices():
@@ -130,7 +130,7 @@ def test_loops_of_unknown_length_and_choices():
             total[0, 0] > 0, lambda t: t + product(x), lambda t: t - product(x), total
         )
 
-    same(run, SUM, X)
+    assert_same_when_traced(run, SUM, X)
 
 
 @IN_C
@@ -141,11 +141,13 @@ def test_a_factor_is_transposed_once_for_a_loop():
 
         return plugrad.scan(body, x, length=3)[0]
 
-    w = numbers(64, 64, seed=7)
-    before, inside = loop_kernels(run, numbers(32, 64), w)
+    w = random_tensor(64, 64, seed=7)
+    before, inside = loop_kernels(run, random_tensor(32, 64), w)
     assert (before, inside) == (["Transpose"], ["BatchMatMul"])
-    same(run, numbers(32, 64), w)
-    same(plugrad.grads(lambda *given: plugrad.sum(run(*given))), numbers(32, 64), w)
+    assert_same_when_traced(run, random_tensor(32, 64), w)
+    assert_same_when_traced(
+        plugrad.grads(lambda *given: plugrad.sum(run(*given))), random_tensor(32, 64), w
+    )
 
 
 def test_a_recurrent_layer_has_the_bits_of_an_untraced_one():
@@ -157,8 +159,8 @@ def test_a_recurrent_layer_has_the_bits_of_an_untraced_one():
         last, hs = plugrad.scan(body, X, xs)
         return plugrad.sum(hs * hs) + plugrad.sum(last)
 
-    square = numbers(64, 64, seed=8)
-    same(plugrad.grads(loss), square, square * 0.5, XS)
+    square = random_tensor(64, 64, seed=8)
+    assert_same_when_traced(plugrad.grads(loss), square, square * 0.5, XS)
     graph = plugrad.make_graph(plugrad.grads(loss), fused=True)(square, square, XS)
     assert not any(isinstance(step, Scan) for step in graph.steps)
     assert any(isinstance(step, Fused) for step in graph.steps)

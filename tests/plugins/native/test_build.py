@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3] / "plugins"
 
 
 @pytest.fixture(scope="module")
-def hook():
+def build_hook():
     spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "native" / "hatch_build.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -25,42 +25,45 @@ def hook():
     return module
 
 
-def built(hook, kind, folder):
+def build_archive(hook, kind, folder):
     build = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(folder)]
     subprocess.run(build, cwd=hook.PROJECT_FOLDER, check=True, capture_output=True)
     (path,) = folder.iterdir()
     return path
 
 
-def test_wheel_is_small_and_for_the_stable_abi_of_this_platform(hook, tmp_path):
-    name = hook.find_target_platform()
-    if hook.is_extension_stale(name):
+def test_wheel_is_small_and_for_the_stable_abi_of_this_platform(build_hook, tmp_path):
+    name = build_hook.find_target_platform()
+    if build_hook.is_extension_stale(name):
         pytest.skip("a C source was edited after the last build")
-    wheel = built(hook, "wheel", tmp_path)
-    abi = hook.get_target_abi()
+    wheel = build_archive(build_hook, "wheel", tmp_path)
+    abi = build_hook.get_target_abi()
     python = "cp311" if abi == "abi3" else abi.removesuffix("t")
     assert wheel.name == f"plugrad_native-0.1.0-{python}-{abi}-{name}.whl"
     assert wheel.stat().st_size <= 1_100_000
     with zipfile.ZipFile(wheel) as archive:
         assert archive.testzip() is None
         compiled = {n for n in archive.namelist() if n.endswith((".so", ".pyd"))}
-    files = [hook.get_extension_path(name, variant) for variant in hook.PLATFORMS[name].variants]
+    files = [
+        build_hook.get_extension_path(name, variant)
+        for variant in build_hook.PLATFORMS[name].variants
+    ]
     assert compiled == {f"plugrad_native/{file.name}" for file in files}
 
 
-def test_builds_are_equal_byte_by_byte(hook, tmp_path, monkeypatch):
+def test_builds_are_equal_byte_by_byte(build_hook, tmp_path, monkeypatch):
     listed = tmp_path / "exports.txt"
     listed.write_text("copy_4\n")
-    monkeypatch.setattr(hook, "EXPORTS_FILE", listed)
-    monkeypatch.setattr(hook, "KERNEL_SOURCES", ("movement",))
-    name = hook.find_target_platform()
-    variant = next(iter(hook.PLATFORMS[name].variants))
+    monkeypatch.setattr(build_hook, "EXPORTS_FILE", listed)
+    monkeypatch.setattr(build_hook, "KERNEL_SOURCES", ("movement",))
+    name = build_hook.find_target_platform()
+    variant = next(iter(build_hook.PLATFORMS[name].variants))
     files = []
     for number in range(2):
         folder = tmp_path / f"caches {number}"
         folder.mkdir()
         files.append(folder / "extension")
-        hook.compile_variants(name, {variant: files[-1]}, folder)
+        build_hook.compile_variants(name, {variant: files[-1]}, folder)
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
@@ -75,5 +78,5 @@ def test_builds_are_equal_byte_by_byte(hook, tmp_path, monkeypatch):
         ("win_amd64", "cp314t", ".cp314t-win_amd64.pyd"),
     ],
 )
-def test_extensions_have_the_names_that_interpreters_look_for(hook, platform, abi, suffix):
-    assert hook.get_extension_suffix(platform, abi) == suffix
+def test_extensions_have_the_names_that_interpreters_look_for(build_hook, platform, abi, suffix):
+    assert build_hook.get_extension_suffix(platform, abi) == suffix

@@ -35,7 +35,7 @@ GEOMETRIES = {
 }
 
 
-def numbers(seed, shape):
+def random_float32(seed, shape):
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
@@ -47,9 +47,9 @@ def test_bands_of_results_are_those_of_numpy(images, filter, strides, padding, d
     strides = (strides,) * axes if isinstance(strides, int) else strides
     dilations = (dilations,) * axes if isinstance(dilations, int) else dilations
     window = sliding_window(images[1:-1], filter[:-2], strides, padding, dilations)
-    x, weights = numbers(1, images), numbers(2, filter)
+    x, weights = random_float32(1, images), random_float32(2, filter)
     y = declare.numpy_implementation(kernels.conv2d)(x, weights, window=window)
-    dy, bias = numbers(3, y.shape), numbers(4, filter[-1:])
+    dy, bias = random_float32(3, y.shape), random_float32(4, filter[-1:])
     filter_gradient = kernels.conv2d_filter_gradient, (x, dy), {"filter_shape": filter}
     input_gradient = kernels.conv2d_input_gradient, (dy, weights), {"input_shape": images}
     for make, (kernel, arrays, shape) in (
@@ -57,13 +57,15 @@ def test_bands_of_results_are_those_of_numpy(images, filter, strides, padding, d
         (convolution.make_input_gradient, input_gradient),
     ):
         expected = declare.numpy_implementation(kernel)(*arrays, **shape, window=window)
-        close(make(kernel)(*arrays, **shape, window=window), expected, expected)
-    close(convolution.convolve(x, weights, window), y, y)
+        assert_close_to_sums(make(kernel)(*arrays, **shape, window=window), expected, expected)
+    assert_close_to_sums(convolution.convolve(x, weights, window), y, y)
     limits = -0.5, 1.5
-    close(convolution.convolve(x, weights, window, bias, limits), (y + bias).clip(*limits), y)
+    assert_close_to_sums(
+        convolution.convolve(x, weights, window, bias, limits), (y + bias).clip(*limits), y
+    )
 
 
-def close(found, expected, sums):
+def assert_close_to_sums(found, expected, sums):
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * np.abs(sums).max())
 
 
@@ -88,14 +90,16 @@ DEPTHWISE = {
 def test_groups_of_windows_are_those_of_numpy(
     images, multiplier, size, strides, padding, dilations, dtype
 ):
-    x = numbers(1, images).astype(dtype)
-    filter = numbers(2, (*size, images[3], multiplier)).astype(dtype)
-    bias = numbers(3, (images[3] * multiplier,)).astype(dtype)
+    x = random_float32(1, images).astype(dtype)
+    filter = random_float32(2, (*size, images[3], multiplier)).astype(dtype)
+    bias = random_float32(3, (images[3] * multiplier,)).astype(dtype)
     window = sliding_window(images[1:3], size, strides, padding, dilations)
     y = declare.numpy_implementation(depthwise_kernels.depthwise_conv2d)(x, filter, window=window)
     limits = -0.5, 1.5
-    close(depthwise.convolve(x, filter, window), y, y)
-    close(depthwise.convolve(x, filter, window, bias, limits), (y + bias).clip(*limits), y)
+    assert_close_to_sums(depthwise.convolve(x, filter, window), y, y)
+    assert_close_to_sums(
+        depthwise.convolve(x, filter, window, bias, limits), (y + bias).clip(*limits), y
+    )
 
 
 @pytest.mark.parametrize("activation", ["linear", "relu", "relu6"])

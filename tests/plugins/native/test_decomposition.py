@@ -14,18 +14,18 @@ if not variants.has_any_variant():
 decomposition = import_module("plugrad_native.kernels.decomposition")
 open_backend("cpu")
 
-SIZES = (1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 48, 64, 100, 129)
+MATRIX_SIZES = (1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 48, 64, 100, 129)
 DTYPES = ("float32", "float64")
 
 
-def orthogonal(rng, n):
+def random_orthogonal(rng, n):
     return np.linalg.qr(rng.normal(size=(n, n)))[0]
 
 
-KINDS = {
+MATRIX_KINDS = {
     "normal": lambda rng, n: rng.normal(size=(n, n)),
     "of condition 1e6": lambda rng, n: (
-        orthogonal(rng, n) * np.geomspace(1, 1e-6, n) @ orthogonal(rng, n)
+        random_orthogonal(rng, n) * np.geomspace(1, 1e-6, n) @ random_orthogonal(rng, n)
     ),
     "with rows of all sizes": lambda rng, n: (
         rng.normal(size=(n, n)) * 10.0 ** rng.uniform(-8, 8, (n, 1))
@@ -43,13 +43,13 @@ KINDS = {
 
 
 @pytest.fixture
-def only_c(monkeypatch):
+def without_numpy_fallback(monkeypatch):
     for name in ("numpy_inverse", "numpy_solve"):
         monkeypatch.setattr(decomposition, name, lambda *_: pytest.fail("NumPy was called"))
 
 
-def residual(matrix, x, rhs):
-    """Return how far matrix @ x is from rhs, in units of the last place of what is added up."""
+def residual_in_ulps(matrix, x, rhs):
+    """Return the largest residual of matrix @ x - rhs, in units in the last place of the summed products."""
     a, y = matrix.astype(np.longdouble), x.astype(np.longdouble)
     terms = np.abs(a).sum(-1, keepdims=True).max(-2, keepdims=True)
     terms = terms * np.abs(y).sum(-2, keepdims=True)
@@ -57,26 +57,28 @@ def residual(matrix, x, rhs):
     return float((np.abs(a @ y - rhs) / terms).max() / unit)
 
 
-@pytest.mark.usefixtures("only_c")
+@pytest.mark.usefixtures("without_numpy_fallback")
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MATRIX_KINDS)
 def test_residuals_are_as_small_as_those_of_lapack(kind, dtype, rng):
-    for n in SIZES:
-        a = KINDS[kind](rng, n).astype(dtype)
+    for n in MATRIX_SIZES:
+        a = MATRIX_KINDS[kind](rng, n).astype(dtype)
         # A product with a reciprocal is rounded twice, where LAPACK may divide.
-        allowed = 2 * residual(a, np.linalg.inv(a), np.eye(n)) + 1
-        assert residual(a, decomposition.inverse(a), np.eye(n)) <= allowed, n
+        allowed = 2 * residual_in_ulps(a, np.linalg.inv(a), np.eye(n)) + 1
+        assert residual_in_ulps(a, decomposition.inverse(a), np.eye(n)) <= allowed, n
         for columns in (1, 2, 16, 17, 50):
             b = rng.normal(size=(n, columns)).astype(dtype)
             x = decomposition.solve(a, b)
             assert x.dtype == dtype
-            assert residual(a, x, b) <= 2 * residual(a, np.linalg.solve(a, b), b) + 1, n
+            assert (
+                residual_in_ulps(a, x, b) <= 2 * residual_in_ulps(a, np.linalg.solve(a, b), b) + 1
+            ), n
 
 
-@pytest.mark.usefixtures("only_c")
+@pytest.mark.usefixtures("without_numpy_fallback")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_inverses_of_well_conditioned_matrices_are_those_of_numpy(dtype, rng):
-    for n in (*SIZES, decomposition.MAX_MATRIX_ROWS):
+    for n in (*MATRIX_SIZES, decomposition.MAX_MATRIX_ROWS):
         a = (rng.normal(size=(n, n)) + 3 * np.sqrt(n) * np.eye(n)[::-1]).astype(dtype)
         rtol = 20 * n * np.finfo(dtype).eps
         expected = np.linalg.inv(a.astype("float64"))
@@ -84,13 +86,13 @@ def test_inverses_of_well_conditioned_matrices_are_those_of_numpy(dtype, rng):
         np.testing.assert_allclose(decomposition.inverse(a), expected, rtol, atol)
 
 
-@pytest.mark.usefixtures("only_c")
+@pytest.mark.usefixtures("without_numpy_fallback")
 def test_inverses_of_upper_triangular_matrices_have_zeros(rng):
     found = decomposition.inverse(np.triu(rng.normal(size=(50, 50)) / 50) + np.eye(50))
     assert not np.tril(found, -1).any()
 
 
-@pytest.mark.usefixtures("only_c")
+@pytest.mark.usefixtures("without_numpy_fallback")
 @pytest.mark.parametrize("layout", ["dense", "turned", "strided"])
 def test_batches_in_any_layout_and_number_of_threads(layout, rng, monkeypatch):
     a, b = rng.normal(size=(5, 1, 20, 20)), rng.normal(size=(3, 20, 4))
@@ -109,7 +111,7 @@ def test_batches_in_any_layout_and_number_of_threads(layout, rng, monkeypatch):
     np.testing.assert_array_equal(b, before[1])
 
 
-SINGULAR = {
+SINGULAR_MATRICES = {
     "zeros": np.zeros((3, 3)),
     "ones": np.ones((20, 20)),
     "upper triangular": np.triu(np.ones((20, 20))) - np.diag(np.arange(20) == 17),
@@ -122,7 +124,7 @@ SINGULAR = {
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("x", SINGULAR.values(), ids=SINGULAR)
+@pytest.mark.parametrize("x", SINGULAR_MATRICES.values(), ids=SINGULAR_MATRICES)
 def test_singular_matrices_are_refused(x, dtype):
     with pytest.raises(
         ArgumentValueError, match=r"MatrixInverse: a matrix of shape .* is singular"
@@ -147,7 +149,7 @@ def test_lapack_decides_about_matrices_that_are_not_finite(
     assert decomposition.inverse(x) == decomposition.solve(x, x) == "NumPy"
 
 
-@pytest.mark.usefixtures("only_c")
+@pytest.mark.usefixtures("without_numpy_fallback")
 def test_right_hand_sides_that_are_not_finite_spoil_only_their_columns(rng):
     a, b = rng.normal(size=(20, 20)), rng.normal(size=(20, 3))
     expected = np.linalg.solve(a, b)
@@ -157,7 +159,7 @@ def test_right_hand_sides_that_are_not_finite_spoil_only_their_columns(rng):
     assert np.isnan(found[:, 1]).all()
 
 
-@pytest.mark.usefixtures("only_c")
+@pytest.mark.usefixtures("without_numpy_fallback")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_tiny_and_huge_numbers(dtype, rng):
     limits = np.finfo(dtype)

@@ -16,14 +16,14 @@ def _on_cpu():
         yield
 
 
-def numbers(*shape, seed=0, dtype="float32"):
+def random_tensor(*shape, seed=0, dtype="float32"):
     values = np.random.default_rng(seed).standard_normal(shape).astype(dtype)
     values.flat[:4] = np.nan, np.inf, -np.inf, -0.0
     return plugrad.asarray(values)
 
 
-def kernels(function, *args):
-    """Return the kernels that a compiled function calls, those of a loop over elements as one text."""
+def called_kernels(function, *args):
+    """Return the kernels that a compiled function calls; those of one elementwise loop are joined in a string."""
     graph = plugrad.make_graph(function)(*args)
     graph = selection.CompiledStepSelector(graph).prepare(graph)
     return [
@@ -35,14 +35,18 @@ def kernels(function, *args):
     ]
 
 
-def check(function, *args):
+def assert_same_when_traced(function, *args):
     expected = function(*args)
     jitted = plugrad.jit(function)
     for _ in range(2):
         assert comparable_bits(jitted(*args).numpy()) == comparable_bits(expected.numpy())
 
 
-IMAGES, FILTER, BIAS = numbers(2, 9, 9, 4), numbers(3, 3, 4, 24, seed=1), numbers(24, seed=2)
+IMAGES, FILTER, BIAS = (
+    random_tensor(2, 9, 9, 4),
+    random_tensor(3, 3, 4, 24, seed=1),
+    random_tensor(24, seed=2),
+)
 ACTIVATIONS = {"linear": lambda y: y, "relu": plugrad.relu, "relu6": plugrad.relu6}
 
 
@@ -55,11 +59,11 @@ def test_convolutions_take_in_what_follows_them(activation, stride):
     def deep(x, w, b):
         return ACTIVATIONS[activation](b + plugrad.depthwise_conv2d(x, w, stride, "same"))
 
-    assert kernels(layer, IMAGES, FILTER, BIAS) == ["FusedConv2D"]
-    check(layer, IMAGES, FILTER, BIAS)
+    assert called_kernels(layer, IMAGES, FILTER, BIAS) == ["FusedConv2D"]
+    assert_same_when_traced(layer, IMAGES, FILTER, BIAS)
     few = FILTER[..., :2], BIAS[:8]
-    assert kernels(deep, IMAGES, *few) == ["FusedDepthwiseConv2D"]
-    check(deep, IMAGES, *few)
+    assert called_kernels(deep, IMAGES, *few) == ["FusedDepthwiseConv2D"]
+    assert_same_when_traced(deep, IMAGES, *few)
 
 
 def test_a_training_step_of_a_convnet():
@@ -77,20 +81,22 @@ def test_what_would_take_a_pass_of_its_own_is_left_to_loops():
     def layer(x, w, b):
         return plugrad.relu(plugrad.conv2d(x, w, 1, "same") + b)
 
-    for bias in (BIAS[:1], numbers(9, 9, 24)):
-        assert kernels(layer, IMAGES, FILTER, bias) == ["Conv2D", "Add+Relu"]
-        check(layer, IMAGES, FILTER, bias)
+    for bias in (BIAS[:1], random_tensor(9, 9, 24)):
+        assert called_kernels(layer, IMAGES, FILTER, bias) == ["Conv2D", "Add+Relu"]
+        assert_same_when_traced(layer, IMAGES, FILTER, bias)
     doubles = [x.astype("float64") for x in (IMAGES, FILTER, BIAS)]
-    assert kernels(layer, *doubles) == ["Conv2D", "Add+Relu"]
-    check(layer, *doubles)
+    assert called_kernels(layer, *doubles) == ["Conv2D", "Add+Relu"]
+    assert_same_when_traced(layer, *doubles)
 
     def smooth(x, w, b):
         return plugrad.elu(plugrad.conv2d(x, w, 1, "same") + b)
 
-    assert kernels(smooth, IMAGES, FILTER, BIAS) == ["FusedConv2D", "Elu"]
-    check(smooth, IMAGES, FILTER, BIAS)
-    x = numbers(5, 6)
-    assert kernels(lambda x, w, b: plugrad.relu(x @ w + b), x, x.T, x[0, :5])[1:] == ["Add+Relu"]
+    assert called_kernels(smooth, IMAGES, FILTER, BIAS) == ["FusedConv2D", "Elu"]
+    assert_same_when_traced(smooth, IMAGES, FILTER, BIAS)
+    x = random_tensor(5, 6)
+    assert called_kernels(lambda x, w, b: plugrad.relu(x @ w + b), x, x.T, x[0, :5])[1:] == [
+        "Add+Relu"
+    ]
 
 
 @pytest.mark.parametrize("kernel", ["Conv2D", "Add", "Relu", "FusedConv2D"])
@@ -102,7 +108,7 @@ def test_kernels_that_are_replaced_are_not_joined(kernel):
     calls = []
     own = plugrad.get_kernel(kernel, "cpu").kernel_func
     with plugrad.override_kernel(kernel, "cpu", run_and_note):
-        check(
+        assert_same_when_traced(
             lambda x, w, b: plugrad.relu(plugrad.conv2d(x, w, 1, "same") + b),
             *(IMAGES, FILTER, BIAS),
         )

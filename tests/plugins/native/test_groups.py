@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugins.native.test_programs import numbers, same
+from plugins.comparing import assert_same_when_traced, random_tensor
 from plugrad_cpu.threads import thread_pool
 
 compiler = import_module("plugrad_native.programs.compile")
@@ -14,32 +14,54 @@ selection = import_module("plugrad_native.programs.selection")
 lowering = import_module("plugrad_native.programs.groups")
 
 
-def repeat(number, x):
+def broadcast_number(number, x):
     return plugrad.broadcast_to(number, x.shape)
 
 
-FUNCTIONS = {
+FUSED_FUNCTIONS = {
     "the gradient of a sum": plugrad.grads(lambda x, y: plugrad.sum(x * y - plugrad.exp(-y))),
     "the gradient of a mean": plugrad.grads(lambda x, y: plugrad.mean((x - y) ** 2 / 3)),
-    "a repeated number is a result": lambda x, y: (repeat(y[:1, 0], x) * x, repeat(y[0, 0], x)),
-    "a function of a repeated number": lambda x, y: plugrad.exp(repeat(y[0, 0], x)) - x,
-    "a function of it is a result": lambda x, y: (plugrad.tanh(repeat(y[0, 0], x)), x + y),
-    "arithmetic of repeated numbers": lambda x, y: x * (-repeat(y[0, 0], x) * 2 + 1) / 3 - y,
-    "arithmetic of them is a result": lambda x, y: (x + y, -repeat(y[0, 0], x) * 2),
-    "a power of repeated numbers": lambda x, y: plugrad.abs(x) ** repeat(plugrad.abs(y[0, 0]), x),
+    "a repeated number is a result": lambda x, y: (
+        broadcast_number(y[:1, 0], x) * x,
+        broadcast_number(y[0, 0], x),
+    ),
+    "a function of a repeated number": lambda x, y: plugrad.exp(broadcast_number(y[0, 0], x)) - x,
+    "a function of it is a result": lambda x, y: (
+        plugrad.tanh(broadcast_number(y[0, 0], x)),
+        x + y,
+    ),
+    "arithmetic of repeated numbers": lambda x, y: (
+        x * (-broadcast_number(y[0, 0], x) * 2 + 1) / 3 - y
+    ),
+    "arithmetic of them is a result": lambda x, y: (x + y, -broadcast_number(y[0, 0], x) * 2),
+    "a power of repeated numbers": lambda x, y: (
+        plugrad.abs(x) ** broadcast_number(plugrad.abs(y[0, 0]), x)
+    ),
     "a power of numbers alone": lambda x, y: (
-        x + repeat(plugrad.abs(y[0, 0]), x) ** repeat(plugrad.abs(y[0, 1]), x)
+        x + broadcast_number(plugrad.abs(y[0, 0]), x) ** broadcast_number(plugrad.abs(y[0, 1]), x)
     ),
     "a choice of numbers alone": lambda x, y: (
-        plugrad.where(repeat(y[0, 0] > 0, x), repeat(y[0, 0], x), repeat(y[0, 1], x)) * y
+        plugrad.where(
+            broadcast_number(y[0, 0] > 0, x),
+            broadcast_number(y[0, 0], x),
+            broadcast_number(y[0, 1], x),
+        )
+        * y
     ),
-    "a choice": lambda x, y: plugrad.where(repeat(y[0, 0] > 0, x), x, repeat(y[0, 1], x)) * y,
+    "a choice": lambda x, y: (
+        plugrad.where(broadcast_number(y[0, 0] > 0, x), x, broadcast_number(y[0, 1], x)) * y
+    ),
     "a factor of 1": lambda x, y: (x + y) * plugrad.broadcast_to(plugrad.asarray(1.0), x.shape) - y,
-    "a factor of 1 and a result": lambda x, y: ((x + y) * repeat(plugrad.asarray(1.0), x), x + y),
-    "an argument times 1": lambda x, y: plugrad.exp(x * repeat(plugrad.asarray(1.0), x)) + y,
-    "sums of repeated numbers": lambda x, y: plugrad.sum(repeat(y[0, 0], x) * x, axis=1),
+    "a factor of 1 and a result": lambda x, y: (
+        (x + y) * broadcast_number(plugrad.asarray(1.0), x),
+        x + y,
+    ),
+    "an argument times 1": lambda x, y: (
+        plugrad.exp(x * broadcast_number(plugrad.asarray(1.0), x)) + y
+    ),
+    "sums of repeated numbers": lambda x, y: plugrad.sum(broadcast_number(y[0, 0], x) * x, axis=1),
     "rows of repeated numbers": lambda x, y: (
-        plugrad.sum(repeat(y[0, 0], x), axis=1, keepdims=True)
+        plugrad.sum(broadcast_number(y[0, 0], x), axis=1, keepdims=True)
         + plugrad.max(x - y, axis=1, keepdims=True)
     ),
     "integers": lambda x, y: (
@@ -48,30 +70,30 @@ FUNCTIONS = {
 }
 
 
-@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
+@pytest.mark.parametrize("function", FUSED_FUNCTIONS.values(), ids=FUSED_FUNCTIONS)
 @pytest.mark.parametrize("shape", [(1, 2), (3, 5), (40, 100), (300, 700)])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_bits(function, shape, threads, monkeypatch):
     monkeypatch.setattr(thread_pool, "count", threads)
-    same(function, numbers(*shape), numbers(*shape, seed=1))
+    assert_same_when_traced(function, random_tensor(*shape), random_tensor(*shape, seed=1))
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_the_gradient_of_a_sum_is_not_replayed(threads, monkeypatch):
-    """Once, threads got a view that repeats a number, which no program takes."""
+    """Threads once got a broadcast view of a number, which no program accepts."""
     monkeypatch.setattr(thread_pool, "count", threads)
     monkeypatch.setattr(
         compiler._LoopwiseReplay, "__call__", lambda *given: pytest.fail("it is replayed")
     )
-    x = numbers(600, 700)
+    x = random_tensor(600, 700)
     function = plugrad.grad(lambda x: plugrad.sum(plugrad.exp(-x) * x))
     np.testing.assert_array_equal(plugrad.jit(function)(x).numpy(), function(x).numpy())
 
 
 def test_a_result_takes_no_memory_that_is_read_later(monkeypatch):
-    """What stands for a product with 1 is made in the loop: nothing is written over it."""
+    """A product with 1 is computed in the loop, and overwrites nothing."""
     monkeypatch.setattr(thread_pool, "count", 1)
-    w = numbers(200, 200, seed=2)
+    w = random_tensor(200, 200, seed=2)
 
     def function(x):
         a = x @ w
@@ -79,17 +101,17 @@ def test_a_result_takes_no_memory_that_is_read_later(monkeypatch):
         c = a + 1.0
         return c, b * c, plugrad.cumulative_sum(b * c + c, axis=0)
 
-    same(function, numbers(200, 200))
+    assert_same_when_traced(function, random_tensor(200, 200))
 
 
 def test_what_is_left_of_the_calls():
-    """A number is broadcast by the loops that read it; a product with 1 is none."""
+    """Loops broadcast numbers themselves, and a product with 1 disappears."""
 
     def function(x):
         ones = plugrad.broadcast_to(plugrad.asarray(1.0), x.shape)
         return plugrad.exp(x) * ones * -ones
 
-    graph = plugrad.jit(function).graph(numbers(200, 20))
+    graph = plugrad.jit(function).graph(random_tensor(200, 20))
     (step,) = selection.CompiledStepSelector(graph).prepare(graph).steps
     found = lowering.lower_group(step.body, graph.specs)
     assert [call.function for call in found.setup_calls] == ["negative_float32"]

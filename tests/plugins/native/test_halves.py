@@ -15,8 +15,8 @@ from plugrad_native.declare import C_MIN_BYTES
 from plugrad_native.halves import BINARY_KERNEL_NAMES, COMPARISON_NAMES, UNARY_KERNEL_NAMES
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
-HALVES = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
-STEPS = {"float16": 2**-10, "bfloat16": 2**-7}
+HALF_DTYPES = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
+RESOLUTION_BY_DTYPE = {"float16": 2**-10, "bfloat16": 2**-7}
 
 
 @pytest.fixture
@@ -25,29 +25,29 @@ def on_cpu():
         yield
 
 
-def every_value(half):
-    return np.arange(1 << 16, dtype=np.uint16).view(HALVES[half])
+def all_values(half):
+    return np.arange(1 << 16, dtype=np.uint16).view(HALF_DTYPES[half])
 
 
-def same(found, expected):
+def assert_same_numbers(found, expected):
     with np.errstate(invalid="ignore"):  # of signalling NaN
         found, expected = (x.astype(np.float32) for x in (found, expected))
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("half", HALVES)
+@pytest.mark.parametrize("half", HALF_DTYPES)
 def test_every_value_is_converted(half):
-    values = every_value(half)
+    values = all_values(half)
     wide = plugrad.asarray(values).astype("float32")
-    same(wide.numpy(), values.astype(np.float32))
-    same(wide.astype(half).numpy(), values)
+    assert_same_numbers(wide.numpy(), values.astype(np.float32))
+    assert_same_numbers(wide.astype(half).numpy(), values)
 
 
-@pytest.mark.parametrize("half", HALVES)
+@pytest.mark.parametrize("half", HALF_DTYPES)
 def test_every_double_is_rounded_once(half):
-    """Numbers beside the middle between two halves are nearer to it than float32 can say."""
+    """Rounding to float32 first would move numbers near the midpoint of two half-precision numbers."""
     with np.errstate(invalid="ignore"):
-        values = every_value(half).astype(np.float64)
+        values = all_values(half).astype(np.float64)
     values = np.sort(values[np.isfinite(values)])
     middles = (values[1:] + values[:-1]) / 2
     for factor, side in ((1 + 2.0**-40, 1), (1 - 2.0**-40, -1)):
@@ -56,26 +56,28 @@ def test_every_double_is_rounded_once(half):
             (given > middles) if side else (given >= middles), values[1:], values[:-1]
         )
         found = plugrad.asarray(given, dtype="float64").astype(half).numpy().astype(np.float64)
-        same(found, np.where(given == middles, found, expected))
+        assert_same_numbers(found, np.where(given == middles, found, expected))
 
 
-KERNELS = [(family, name) for family, names in UNARY_KERNEL_NAMES.items() for name in names]
+UNARY_KERNELS = [(family, name) for family, names in UNARY_KERNEL_NAMES.items() for name in names]
 
 
-@pytest.mark.parametrize(("family", "name"), KERNELS, ids=[name for _, name in KERNELS])
+@pytest.mark.parametrize(("family", "name"), UNARY_KERNELS, ids=[name for _, name in UNARY_KERNELS])
 def test_functions_of_every_value(family, name):
     kernel = vars(family)[name]
-    x = plugrad.asarray(every_value("bfloat16"))
+    x = plugrad.asarray(all_values("bfloat16"))
     expected = kernel(x.astype("float32")).astype("bfloat16")
-    same(kernel(x).numpy(), expected.numpy())
+    assert_same_numbers(kernel(x).numpy(), expected.numpy())
 
 
-PAIRS = [(f, name) for f, names in BINARY_KERNEL_NAMES.items() for name in names] + [
+BINARY_KERNELS = [(f, name) for f, names in BINARY_KERNEL_NAMES.items() for name in names] + [
     (next(iter(BINARY_KERNEL_NAMES)), name) for name in COMPARISON_NAMES
 ]
 
 
-@pytest.mark.parametrize(("family", "name"), PAIRS, ids=[name for _, name in PAIRS])
+@pytest.mark.parametrize(
+    ("family", "name"), BINARY_KERNELS, ids=[name for _, name in BINARY_KERNELS]
+)
 @pytest.mark.parametrize(
     "shapes", [((700,), (700,)), ((30, 40), (40,)), ((600,), ()), ((50, 1), (1, 30))]
 )
@@ -86,13 +88,13 @@ def test_operations(rng, family, name, shapes):
     expected = kernel(a.astype("float32"), b.astype("float32"))
     found = kernel(a, b)
     assert found.dtype == ("bool" if name in COMPARISON_NAMES else "bfloat16")
-    same(found.numpy(), expected.astype(found.dtype).numpy())
+    assert_same_numbers(found.numpy(), expected.astype(found.dtype).numpy())
 
 
-@pytest.mark.parametrize("half", HALVES)
+@pytest.mark.parametrize("half", HALF_DTYPES)
 @pytest.mark.parametrize("shape", [(3, 5), (2, 1000), (1, 300_000), (40, 257), (2, 3, 64)])
 def test_rows(rng, half, shape):
-    x = plugrad.asarray(rng.normal(0.1, 2, shape).astype(HALVES[half]))
+    x = plugrad.asarray(rng.normal(0.1, 2, shape).astype(HALF_DTYPES[half]))
     wide = x.astype("float32")
     offset, scale = (plugrad.asarray(rng.normal(size=shape[-1:]), dtype=half) for _ in range(2))
     statistics = [plugrad.asarray(rng.uniform(1, 2, shape[-1:]), dtype=half) for _ in range(2)]
@@ -117,11 +119,15 @@ def test_rows(rng, half, shape):
         assert (found.dtype, found.shape) == (half, right.shape)
         size = np.abs(right).max()
         np.testing.assert_allclose(
-            found.numpy().astype("float32"), right, STEPS[half], STEPS[half] * size, err_msg=name
+            found.numpy().astype("float32"),
+            right,
+            RESOLUTION_BY_DTYPE[half],
+            RESOLUTION_BY_DTYPE[half] * size,
+            err_msg=name,
         )
 
 
-@pytest.mark.parametrize("half", HALVES)
+@pytest.mark.parametrize("half", HALF_DTYPES)
 def test_rows_that_are_empty_or_not_finite(half):
     empty = plugrad.zeros((0, 4), dtype=half)
     assert plugrad.sum(empty).item() == 0
@@ -139,10 +145,10 @@ def test_rows_that_are_empty_or_not_finite(half):
     ]
 
 
-@pytest.mark.parametrize("half", HALVES)
+@pytest.mark.parametrize("half", HALF_DTYPES)
 def test_images_are_those_of_float32_rounded(rng, half):
-    x = plugrad.asarray(rng.normal(size=(2, 8, 8, 3)).astype(HALVES[half]))
-    filters = plugrad.asarray(rng.normal(size=(3, 3, 3, 4)).astype(HALVES[half]))
+    x = plugrad.asarray(rng.normal(size=(2, 8, 8, 3)).astype(HALF_DTYPES[half]))
+    filters = plugrad.asarray(rng.normal(size=(3, 3, 3, 4)).astype(HALF_DTYPES[half]))
     for function in (
         lambda x, w: plugrad.conv2d(x, w, 1, "same"),
         lambda x, w: plugrad.max_pool(x, 2, strides=2),
@@ -152,10 +158,10 @@ def test_images_are_those_of_float32_rounded(rng, half):
         found = function(x, filters)
         expected = function(x.astype("float32"), filters.astype("float32"))
         assert found.dtype == half
-        same(found.numpy(), expected.astype(half).numpy())
+        assert_same_numbers(found.numpy(), expected.astype(half).numpy())
 
 
-SHAPES = [
+MATMUL_SIZES = [
     (64, 64, 64),
     (5, 7, 9),
     (1, 100, 33),
@@ -166,10 +172,10 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("shape", MATMUL_SIZES, ids=str)
 @pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
 def test_products_of_bfloat16(rng, shape, turned):
-    """Products are exact in float32, and sums differ by less than the result is rounded by."""
+    """Products are exact in float32, and the errors of sums are smaller than the rounding of the result."""
     rows, columns, depth = shape
     a, b = rng.normal(size=(rows, depth)), rng.normal(size=(depth, columns))
     a, b = (x.T if flag else x for x, flag in zip((a, b), turned, strict=True))
@@ -201,28 +207,28 @@ def test_products_of_bfloat16_with_numbers_that_are_not_finite():
 
 
 def test_products_of_bfloat16_do_not_depend_on_the_number_of_threads(rng, monkeypatch):
-    """Nor does the part of a result on how many other rows there are."""
+    """A row of the result does not depend on the number of other rows either."""
     a, b = (plugrad.asarray(rng.normal(size=(700, 700)).astype(ml_dtypes.bfloat16)) for _ in "ab")
     found = []
     for count in (1, 2, 7):
         monkeypatch.setattr(thread_pool, "count", count)
         found.append((a @ b).numpy())
-    same(found[1], found[0])
-    same(found[2], found[0])
-    same((a[:13] @ b).numpy(), found[0][:13])
+    assert_same_numbers(found[1], found[0])
+    assert_same_numbers(found[2], found[0])
+    assert_same_numbers((a[:13] @ b).numpy(), found[0][:13])
 
 
-WINDOWS = {
+WINDOW_ATTRIBUTES = {
     "same": {"strides": 1, "padding": "same"},
     "strides": {"strides": 2, "padding": "valid"},
     "dilated": {"strides": 1, "padding": "same", "dilations": 2},
 }
 
 
-@pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
+@pytest.mark.parametrize("window", WINDOW_ATTRIBUTES.values(), ids=WINDOW_ATTRIBUTES)
 @pytest.mark.parametrize(("size", "channels"), [(3, 4), (1, 6), (3, 700), (2, 3)])
 def test_convolutions_of_bfloat16(rng, window, size, channels):
-    """An even number of channels is multiplied in pairs; 700 of them in parts of a window."""
+    """Even numbers of channels are multiplied in pairs; 700 channels need several parts of a window."""
 
     def draw(*shape):
         return plugrad.asarray(rng.normal(size=shape).astype(ml_dtypes.bfloat16))
@@ -246,45 +252,47 @@ def test_convolutions_of_bfloat16(rng, window, size, channels):
         np.testing.assert_allclose(found.numpy().astype("float32"), right, 2**-7, 1e-5 * largest)
 
 
-@pytest.mark.parametrize("half", HALVES)
+@pytest.mark.parametrize("half", HALF_DTYPES)
 @pytest.mark.parametrize("shape", [(1000, 3), (2, 600, 513), (5, 300, 7), (1, 4), (3000, 2)])
 @pytest.mark.parametrize("axis", [0, -2])
 def test_columns(rng, half, shape, axis):
-    x = plugrad.asarray(rng.uniform(0, 1, shape).astype(HALVES[half]))
+    x = plugrad.asarray(rng.uniform(0, 1, shape).astype(HALF_DTYPES[half]))
     for function in (plugrad.sum, plugrad.mean):
         found = function(x, axis=axis).numpy().astype("float32")
         exact = function(x.astype("float64"), axis=axis).numpy()
-        np.testing.assert_allclose(found, exact, STEPS[half])
+        np.testing.assert_allclose(found, exact, RESOLUTION_BY_DTYPE[half])
 
 
-@pytest.mark.parametrize("half", HALVES)
+@pytest.mark.parametrize("half", HALF_DTYPES)
 @pytest.mark.parametrize("channels", [1, 5, 300])
 def test_pooling_is_that_of_float32_rounded(rng, half, channels):
-    x = rng.normal(size=(2, 7, 8, channels)).astype(HALVES[half])
+    x = rng.normal(size=(2, 7, 8, channels)).astype(HALF_DTYPES[half])
     x[0, 0, 0, 0], x[0, 3, 3, 0], x[1, 2, 2, 0] = np.nan, -np.inf, np.inf
     x = plugrad.asarray(x)
     for pool in (plugrad.max_pool, plugrad.avg_pool):
         for options in ({"strides": 2}, {"strides": 1, "padding": "same"}, {"dilations": 2}):
             found = pool(x, 3, **options)
-            same(found.numpy(), pool(x.astype("float32"), 3, **options).astype(half).numpy())
+            assert_same_numbers(
+                found.numpy(), pool(x.astype("float32"), 3, **options).astype(half).numpy()
+            )
 
 
-@pytest.mark.parametrize("half", HALVES)
+@pytest.mark.parametrize("half", HALF_DTYPES)
 def test_steps_and_arithmetic_of_every_value(half):
-    x = plugrad.asarray(every_value(half))
+    x = plugrad.asarray(all_values(half))
     wide = x.astype("float32")
-    same(plugrad.step(x, 0.3).numpy(), plugrad.step(wide, 0.3).astype(half).numpy())
+    assert_same_numbers(plugrad.step(x, 0.3).numpy(), plugrad.step(wide, 0.3).astype(half).numpy())
     other = plugrad.asarray(np.resize([1.5, -3e-5, 6e4, 0.1], x.shape), dtype=half)
     for function in (plugrad.add, plugrad.multiply, plugrad.subtract):
         expected = function(wide, other.astype("float32")).astype(half)
-        same(function(x, other).numpy(), expected.numpy())
-        same(
+        assert_same_numbers(function(x, other).numpy(), expected.numpy())
+        assert_same_numbers(
             function(other[1], x).numpy(),
             function(other[1].astype("float32"), wide).astype(half).numpy(),
         )
 
 
-VARIANT = """
+VARIANT_PROGRAM = """
 import sys
 from plugrad_native import variants
 loaded = variants.load_variant(sys.argv[1])
@@ -310,7 +318,9 @@ def test_every_variant_multiplies_bfloat16_and_only_wide_ones_have_c_for_it(name
     if level and int(name.removeprefix("_v")) > level:
         pytest.skip("this processor has other instructions")
     is_wide = variants.load_variant(name).VECTOR_BYTES == 64
-    run = subprocess.run([sys.executable, "-c", VARIANT, name], capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-c", VARIANT_PROGRAM, name], capture_output=True, text=True
+    )
     assert (run.returncode, run.stdout) == (0, str(is_wide)), run.stderr[-2000:]
     if not is_wide:
         with pytest.raises(AttributeError, match="matmul_bfloat16"):

@@ -31,11 +31,11 @@ LAYOUTS = {
     "one element": lambda x: x[3:4, 4:5],
     "no element": lambda x: x[3:3, 4:],
 }
-NAMES = ("add", "subtract", "multiply", "divide", "minimum", "squared_difference", "less")
+KERNEL_NAMES = ("add", "subtract", "multiply", "divide", "minimum", "squared_difference", "less")
 
 
-def partners(x, generator):
-    """Yield what broadcasts with x: of one layout, dense, a number, a column and a row."""
+def iter_other_operands(x, generator):
+    """Yield operands that broadcast with x: one of its layout, a dense one, a number, a column and a row."""
     yield x
     yield generator.uniform(-2, 2, x.shape).astype(x.dtype)
     yield np.array(0.7, x.dtype)
@@ -50,11 +50,11 @@ def partners(x, generator):
 def test_layouts_change_no_bits(layout, dtype, size, rng):
     whole = rng.uniform(-2, 2, size).astype(dtype)
     with plugrad.use("cpu"):
-        for name in NAMES:
+        for name in KERNEL_NAMES:
             kernel = getattr(plugrad.kernels.binary, name)
             function = plugrad.which().backend.functions[kernel.name]
             x = LAYOUTS[layout](whole)
-            for y in partners(x, rng):
+            for y in iter_other_operands(x, rng):
                 for a, b in ((x, y), (y, x)):
                     expected = function(np.array(a, order="C"), np.array(b, order="C"))
                     found = function(a, b)
@@ -102,7 +102,7 @@ def test_layouts_of_integers_change_no_numbers(layout, dtype, rng):
         for name in ("add", "subtract", "multiply"):
             function = plugrad.which().backend.functions[getattr(plugrad.kernels.binary, name).name]
             x = LAYOUTS[layout](whole)
-            for y in partners(x, rng):
+            for y in iter_other_operands(x, rng):
                 for a, b in ((x, y), (y, x)):
                     np.testing.assert_array_equal(function(a, b), getattr(np, name)(a, b))
 
@@ -123,7 +123,7 @@ def test_copies_of_arrays_that_run_backwards(shape, dtype, rng):
 @pytest.mark.parametrize("dtype", ["bool", "float16", "float32", "float64"])
 @pytest.mark.parametrize("width", [2, 4, 5, 8, 15, 16])
 def test_copies_of_short_rows_in_another_order(width, dtype, rng):
-    """Rows of 2 to 128 bytes: C copies them, sixteen bytes at a time if there are so many."""
+    """C copies rows of 2 to 128 bytes, in blocks of sixteen bytes where possible."""
     x = rng.integers(0, 2, (64, 33, 4, width)).astype(dtype)
     turned = x.transpose(0, 2, 1, 3)
     assert declare.plan_transposition(turned.shape, turned.strides, turned.itemsize)

@@ -14,7 +14,7 @@ if not variants.has_any_variant():
 linalg = import_module("plugrad_native.kernels.linalg")
 open_backend("cpu")
 
-SHAPES = {
+MATMUL_ARGUMENTS = {
     # the factors, and whether they are transposed
     "one": ((301, 200), (200, 333), False, False),
     "transposed": ((200, 301), (333, 200), True, True),
@@ -30,16 +30,18 @@ SHAPES = {
 }
 
 
-def made(seed, shape):
+def random_float32(seed, shape):
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
-@pytest.mark.parametrize(("a", "b", "turns_a", "turns_b"), SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize(
+    ("a", "b", "turns_a", "turns_b"), MATMUL_ARGUMENTS.values(), ids=MATMUL_ARGUMENTS
+)
 @pytest.mark.parametrize("layout", ["dense", "turned", "strided"])
 def test_products_are_those_of_numpy_in_any_number_of_threads(
     a, b, turns_a, turns_b, layout, monkeypatch
 ):
-    x, y = made(1, a), made(2, b)
+    x, y = random_float32(1, a), random_float32(2, b)
     if layout == "turned":
         x, y = (np.ascontiguousarray(m.swapaxes(-1, -2)).swapaxes(-1, -2) for m in (x, y))
     elif layout == "strided":

@@ -5,7 +5,7 @@ import pytest
 
 import plugrad
 import plugrad_nn as nn
-from plugins.comparing import numbers, same
+from plugins.comparing import assert_same_when_traced, random_tensor
 from plugrad.discovery.loading import open_backend
 from plugrad.extend import Call, TensorIndexError
 from plugrad.kernels import indexing
@@ -16,18 +16,18 @@ if not variants.has_any_variant():
 open_backend("cpu")
 
 
-def positions(*shape, size=7, dtype="int64", least=0):
+def random_indices(*shape, size=7, dtype="int64", least=0):
     values = np.random.default_rng(1).integers(least, size, size=shape)
     return plugrad.asarray(values.astype(dtype), device="cpu")
 
 
-def lone_kernels(function, *args):
-    """Return the kernels of the steps that no program runs."""
+def kernels_outside_programs(function, *args):
+    """Return the kernels of the steps that no program contains."""
     graph = plugrad.make_graph(function, fused=True)(*args)
     return [step.kernel.name for step in graph.steps if isinstance(step, Call)]
 
 
-def loss(labels, logits):
+def label_loss(labels, logits):
     return nn.losses.sparse_softmax_cross_entropy(labels, logits)
 
 
@@ -37,7 +37,7 @@ def pick_elements(x, indices, size):
     return indexing.gather(plugrad.exp(x), found, axis=batch, batch_dims=batch) * 2
 
 
-def spread(dy, indices, shape):
+def scatter_elements(dy, indices, shape):
     axis = len(shape) - 1
     found = plugrad.clip(indices, 0, shape[-1] - 1)
     return -indexing.gather_gradient(dy * 2, found, shape=shape, axis=axis, batch_dims=axis)
@@ -47,35 +47,35 @@ def spread(dy, indices, shape):
 @pytest.mark.parametrize("index_dtype", ["int32", "int64"])
 @pytest.mark.parametrize("shape", [(64, 10), (1, 3), (3, 1), (5, 4, 7), (300, 60), (2, 3, 2, 5)])
 def test_the_loss_of_labels_is_one_program(shape, index_dtype, dtype):
-    logits = numbers(*shape, dtype=dtype)
-    labels = positions(*shape[:-1], size=shape[-1], dtype=index_dtype, least=-1)
+    logits = random_tensor(*shape, dtype=dtype)
+    labels = random_indices(*shape[:-1], size=shape[-1], dtype=index_dtype, least=-1)
 
     def captured(logits):
-        return plugrad.value_and_grad(lambda x: loss(labels, x))(logits)
+        return plugrad.value_and_grad(lambda x: label_loss(labels, x))(logits)
 
     def loss_of_arguments(labels, logits):
-        return plugrad.value_and_grad(lambda x: loss(labels, x))(logits)
+        return plugrad.value_and_grad(lambda x: label_loss(labels, x))(logits)
 
-    same(captured, logits)
-    same(loss_of_arguments, labels, logits)
+    assert_same_when_traced(captured, logits)
+    assert_same_when_traced(loss_of_arguments, labels, logits)
     for function, args in ((captured, (logits,)), (loss_of_arguments, (labels, logits))):
-        assert {"GatherV2", "GatherV2Grad"}.isdisjoint(lone_kernels(function, *args))
+        assert {"GatherV2", "GatherV2Grad"}.isdisjoint(kernels_outside_programs(function, *args))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("inner", [(), (4,)])
 def test_elements_at_positions(dtype, count, inner):
-    x = numbers(6, 5, 7, *inner, dtype=dtype)
-    indices = positions(6, 5, count, least=-9, size=12)
-    same(
+    x = random_tensor(6, 5, 7, *inner, dtype=dtype)
+    indices = random_indices(6, 5, count, least=-9, size=12)
+    assert_same_when_traced(
         lambda x, i: plugrad.abs(
             indexing.gather(x + x, plugrad.clip(i, 0, 6), axis=2, batch_dims=2)
         ),
         x,
         indices,
     )
-    same(
+    assert_same_when_traced(
         lambda x, i: plugrad.abs(
             indexing.gather(x + x, plugrad.clip(i, 0, 4), axis=1, batch_dims=0)
         ),
@@ -87,32 +87,46 @@ def test_elements_at_positions(dtype, count, inner):
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "complex64"])
 @pytest.mark.parametrize("index_dtype", ["int8", "int32", "int64"])
 def test_the_gradient_adds_at_positions(index_dtype, dtype):
-    indices = positions(6, 5, 1, dtype=index_dtype)
-    same(lambda dy, i: spread(dy, i, (6, 5, 7)), numbers(6, 5, 1, dtype=dtype), indices)
+    indices = random_indices(6, 5, 1, dtype=index_dtype)
+    assert_same_when_traced(
+        lambda dy, i: scatter_elements(dy, i, (6, 5, 7)),
+        random_tensor(6, 5, 1, dtype=dtype),
+        indices,
+    )
     twice = plugrad.concat([indices, indices], axis=-1)  # the same one again
-    same(lambda dy, i: spread(dy, i, (6, 5, 7)), numbers(6, 5, 2, dtype=dtype), twice)
+    assert_same_when_traced(
+        lambda dy, i: scatter_elements(dy, i, (6, 5, 7)), random_tensor(6, 5, 2, dtype=dtype), twice
+    )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_special_numbers_are_looked_up(dtype):
     special = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1e-40, 3.0], dtype)
-    indices = positions(7, 1, size=7)
+    indices = random_indices(7, 1, size=7)
     dy = plugrad.asarray(special[:, None], device="cpu")
-    same(lambda dy, i: spread(dy, i, (7, 7)), dy, indices)
+    assert_same_when_traced(lambda dy, i: scatter_elements(dy, i, (7, 7)), dy, indices)
     x = plugrad.asarray(np.tile(special, (7, 1)), device="cpu")
-    same(lambda x, i: pick_elements(x, i, 7), x, indices)
-    same(lambda x, i: plugrad.value_and_grad(lambda x: loss(i, x))(x), x, indices.reshape(7))
+    assert_same_when_traced(lambda x, i: pick_elements(x, i, 7), x, indices)
+    assert_same_when_traced(
+        lambda x, i: plugrad.value_and_grad(lambda x: label_loss(i, x))(x), x, indices.reshape(7)
+    )
 
 
 def test_nothing_is_looked_up_in_nothing():
-    same(lambda x, i: pick_elements(x, i, 7), numbers(0, 7), positions(0, 1))
-    same(lambda dy, i: spread(dy, i, (0, 7)), numbers(0, 1), positions(0, 1))
-    same(lambda x, i: pick_elements(x, i, 7), numbers(3, 7), positions(3, 0))
+    assert_same_when_traced(
+        lambda x, i: pick_elements(x, i, 7), random_tensor(0, 7), random_indices(0, 1)
+    )
+    assert_same_when_traced(
+        lambda dy, i: scatter_elements(dy, i, (0, 7)), random_tensor(0, 1), random_indices(0, 1)
+    )
+    assert_same_when_traced(
+        lambda x, i: pick_elements(x, i, 7), random_tensor(3, 7), random_indices(3, 0)
+    )
 
 
 @pytest.mark.parametrize("wrong", [7, -8, 2**31, -(2**40), 2**32 + 1])
 def test_a_position_out_of_range_is_an_error(wrong):
-    x, indices = numbers(5, 7), positions(5, 1).numpy().copy()
+    x, indices = random_tensor(5, 7), random_indices(5, 1).numpy().copy()
     indices[3] = wrong
     indices = plugrad.asarray(indices, device="cpu")
 
@@ -135,21 +149,21 @@ def test_a_position_out_of_range_is_an_error(wrong):
 
 
 def test_only_bounds_within_the_axis_are_a_proof():
-    x, indices = numbers(5, 7), positions(5, 1)
+    x, indices = random_tensor(5, 7), random_indices(5, 1)
 
     def look_up_within(least, most):
         return lambda x, i: plugrad.exp(
             indexing.gather(plugrad.exp(x), plugrad.clip(i, least, most), axis=1, batch_dims=1)
         )
 
-    assert "GatherV2" not in lone_kernels(look_up_within(0, 6), x, indices)
-    assert "GatherV2" in lone_kernels(look_up_within(-1, 6), x, indices)
-    assert "GatherV2" in lone_kernels(look_up_within(0, 7), x, indices)
-    same(look_up_within(-1, 6), x, indices - 3)
+    assert "GatherV2" not in kernels_outside_programs(look_up_within(0, 6), x, indices)
+    assert "GatherV2" in kernels_outside_programs(look_up_within(-1, 6), x, indices)
+    assert "GatherV2" in kernels_outside_programs(look_up_within(0, 7), x, indices)
+    assert_same_when_traced(look_up_within(-1, 6), x, indices - 3)
 
 
 def test_positions_of_loops():
-    indices = positions(4, 5, 1)
+    indices = random_indices(4, 5, 1)
 
     def function(x, i):
         def step(total, i):
@@ -158,19 +172,22 @@ def test_positions_of_loops():
 
         return plugrad.scan(step, x, i)
 
-    same(function, numbers(5, 7), indices)
+    assert_same_when_traced(function, random_tensor(5, 7), indices)
     traced = plugrad.jit(function)
-    traced(numbers(5, 7), indices)
+    traced(random_tensor(5, 7), indices)
     wrong = plugrad.jit(
         lambda x, i: plugrad.scan(
             lambda t, i: (t, indexing.gather(t, i, axis=1, batch_dims=1)), x, i
         )
     )
     with pytest.raises(TensorIndexError):
-        wrong(numbers(5, 7), indices + 7)
+        wrong(random_tensor(5, 7), indices + 7)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 9000])
 def test_rows_that_threads_share(rows):
-    labels = positions(rows, size=60)
-    same(lambda x: plugrad.value_and_grad(lambda x: loss(labels, x))(x), numbers(rows, 60))
+    labels = random_indices(rows, size=60)
+    assert_same_when_traced(
+        lambda x: plugrad.value_and_grad(lambda x: label_loss(labels, x))(x),
+        random_tensor(rows, 60),
+    )

@@ -15,33 +15,33 @@ from properties.forced_variants import available_variants, forced_variant
 from properties.invariances import COUNT, SIZES, different_rows, drawn, operands
 from properties.test_invariances import running
 
-GUARD = 64
+GUARD_BYTES = 64
 """The bytes before and behind each result."""
-PATTERN = 0xA5
+GUARD_PATTERN = 0xA5
 
 
-class GuardedMemory:
-    """Gives arrays with bytes around them that nobody may change; they begin as malloc's do, at a multiple of 16."""
+class GuardedAllocator:
+    """An allocator of arrays between guard bytes, which nothing may change; arrays are aligned to 16 bytes."""
 
     def __init__(self):
         self.blocks = []
 
     def empty(self, shape, dtype):
         size = math.prod(shape) * np.dtype(dtype).itemsize
-        block = np.full(size + 3 * GUARD, PATTERN, np.uint8)
-        start = GUARD + (16 - block.ctypes.data) % GUARD
+        block = np.full(size + 3 * GUARD_BYTES, GUARD_PATTERN, np.uint8)
+        start = GUARD_BYTES + (16 - block.ctypes.data) % GUARD_BYTES
         self.blocks.append((block, start, start + size))
         return block[start : start + size].view(dtype).reshape(shape)
 
     def assert_untouched(self, what):
         for block, start, stop in self.blocks:
-            assert (block[:start] == PATTERN).all(), f"{what} wrote before its result"
-            assert (block[stop:] == PATTERN).all(), f"{what} wrote behind its result"
+            assert (block[:start] == GUARD_PATTERN).all(), f"{what} wrote before its result"
+            assert (block[stop:] == GUARD_PATTERN).all(), f"{what} wrote behind its result"
         self.blocks.clear()
 
 
-def calls(row, dtype):
-    """Yield the inputs of calls: of elementwise kernels, arrays of 1 to 70 elements that end where a block ends."""
+def iter_kernel_inputs(row, dtype):
+    """Yield the inputs of calls; elementwise kernels get arrays of 1 to 70 elements at the end of a memory block."""
     if not row.kernel.is_elementwise:
         yield drawn(row, dtype)
         return
@@ -52,7 +52,7 @@ def calls(row, dtype):
 
 @pytest.mark.parametrize("variant", available_variants())
 def test_nothing_is_written_around_results(variant, monkeypatch):
-    memory = GuardedMemory()
+    memory = GuardedAllocator()
     forced = forced_variant(variant)
     for module in forced.modules:
         for name in {"empty", "UNTRACKED_MAX_ELEMENTS"} & vars(module).keys():
@@ -63,7 +63,7 @@ def test_nothing_is_written_around_results(variant, monkeypatch):
             for dtype in row.tested_dtypes if config else ():
                 if config.dtypes is not None and dtype not in config.dtypes:
                     continue
-                for arrays in calls(row, dtype):
+                for arrays in iter_kernel_inputs(row, dtype):
                     try:
                         run_row(row, as_tensors(arrays), dtype)
                     except UnsupportedDtype:
@@ -72,7 +72,7 @@ def test_nothing_is_written_around_results(variant, monkeypatch):
 
 
 def test_the_guard_is_seen():
-    memory = GuardedMemory()
+    memory = GuardedAllocator()
     y = memory.empty((3,), np.float32)
     np.lib.stride_tricks.as_strided(y, (4,))[3] = 0
     with pytest.raises(AssertionError, match="wrote behind"):
@@ -81,7 +81,7 @@ def test_the_guard_is_seen():
 
 @pytest.mark.parametrize("offset", [1, 2, 3, 5])
 def test_memory_between_elements(offset, rng):
-    """Arrays that do not begin at a multiple of their item size are copied, or refused where a copy is."""
+    """Arrays at addresses that are no multiples of the item size are copied, or rejected."""
     packed = np.zeros(4 * 300 + offset, np.uint8)
     x = np.frombuffer(packed.data, np.float32, 300, offset)
     assert not x.flags.aligned

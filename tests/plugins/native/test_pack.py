@@ -26,7 +26,7 @@ kernels = import_module("plugrad_native.kernels")
 reduction = import_module("plugrad_native.kernels.reduction")
 open_backend("cpu")
 
-MANY = 2**31
+TOO_MANY_ELEMENTS = 2**31
 
 
 @pytest.fixture
@@ -37,80 +37,84 @@ def many_threads():
     thread_pool.count = before
 
 
-def numbers(*shape, dtype="float32"):
+def random_array(*shape, dtype="float32"):
     return np.random.default_rng(1).normal(size=shape).astype(dtype)
 
 
-def integers(*shape):
+def random_int32(*shape):
     return np.random.default_rng(1).integers(-9, 9, shape).astype(np.int32)
 
 
-def q_k_v(xp, rows=99):
-    return [xp.asarray(numbers(9, rows, 40)) for _ in range(3)]
+def attention_inputs(xp, rows=99):
+    return [xp.asarray(random_array(9, rows, 40)) for _ in range(3)]
 
 
-CALLS = {
-    "sigmoid": lambda xp: xp.sigmoid(xp.asarray(numbers(300_001))),
-    "add": lambda xp: xp.add(*(xp.asarray(numbers(300_001, dtype="float16")) for _ in range(2))),
+CALLS_WITH_THREADS = {
+    "sigmoid": lambda xp: xp.sigmoid(xp.asarray(random_array(300_001))),
+    "add": lambda xp: xp.add(
+        *(xp.asarray(random_array(300_001, dtype="float16")) for _ in range(2))
+    ),
     "add a number": lambda xp: xp.add(
-        xp.asarray(numbers(300_001, dtype="float16")), xp.asarray(np.float16(0.1))
+        xp.asarray(random_array(300_001, dtype="float16")), xp.asarray(np.float16(0.1))
     ),
     "adam": lambda xp: plugrad.kernels.optimizers.adam(
-        *(xp.asarray(np.abs(numbers(n))) for n in (7, 99_999, 30_001, *(99_999, 30_001) * 3))
+        *(xp.asarray(np.abs(random_array(n))) for n in (7, 99_999, 30_001, *(99_999, 30_001) * 3))
     )[0],
     "remainder": lambda xp: xp.remainder(
-        xp.asarray(numbers(300_001)), xp.asarray(numbers(300_001) ** 2)
+        xp.asarray(random_array(300_001)), xp.asarray(random_array(300_001) ** 2)
     ),
-    "power": lambda xp: xp.asarray(numbers(300_001)) ** 3,
+    "power": lambda xp: xp.asarray(random_array(300_001)) ** 3,
     "where": lambda xp: xp.where(
-        xp.asarray(numbers(300_001)) > 0, 1.5, xp.asarray(numbers(300_001))
+        xp.asarray(random_array(300_001)) > 0, 1.5, xp.asarray(random_array(300_001))
     ),
-    "erf in double precision": lambda xp: xp.erf(xp.asarray(numbers(300_001, dtype="float64"))),
-    "softmax": lambda xp: xp.softmax(xp.asarray(numbers(301, 999))),
-    "short rows": lambda xp: xp.softmax(xp.asarray(numbers(99_999, 10))),
-    "columns": lambda xp: xp.softmax(xp.asarray(numbers(301, 99, 9)), axis=1),
-    "layer_norm": lambda xp: xp.layer_norm(xp.asarray(numbers(301, 999))),
-    "sum of rows": lambda xp: xp.sum(xp.asarray(numbers(301, 999)), axis=1),
-    "sum of short rows": lambda xp: xp.sum(xp.asarray(numbers(30_001, 9)), axis=1),
-    "sum of middle axes": lambda xp: xp.sum(xp.asarray(numbers(31, 99, 99)), axis=1),
-    "cumsum": lambda xp: xp.cumulative_sum(xp.asarray(numbers(301, 999)), axis=1),
+    "erf in double precision": lambda xp: xp.erf(
+        xp.asarray(random_array(300_001, dtype="float64"))
+    ),
+    "softmax": lambda xp: xp.softmax(xp.asarray(random_array(301, 999))),
+    "short rows": lambda xp: xp.softmax(xp.asarray(random_array(99_999, 10))),
+    "columns": lambda xp: xp.softmax(xp.asarray(random_array(301, 99, 9)), axis=1),
+    "layer_norm": lambda xp: xp.layer_norm(xp.asarray(random_array(301, 999))),
+    "sum of rows": lambda xp: xp.sum(xp.asarray(random_array(301, 999)), axis=1),
+    "sum of short rows": lambda xp: xp.sum(xp.asarray(random_array(30_001, 9)), axis=1),
+    "sum of middle axes": lambda xp: xp.sum(xp.asarray(random_array(31, 99, 99)), axis=1),
+    "cumsum": lambda xp: xp.cumulative_sum(xp.asarray(random_array(301, 999)), axis=1),
     "take_along_axis": lambda xp: xp.take_along_axis(
-        xp.asarray(numbers(301, 999)),
+        xp.asarray(random_array(301, 999)),
         xp.asarray(np.random.default_rng(2).integers(-999, 999, (301, 999)).astype(np.int32)),
         axis=1,
     ),
     "its gradient": lambda xp: xp.grad(
         lambda x: xp.sum(xp.take_along_axis(x, np.arange(90300).reshape(301, 300) % 7, axis=1))
-    )(xp.asarray(numbers(301, 999))),
-    "rfft": lambda xp: xp.fft.rfft(xp.asarray(numbers(301, 999))),
+    )(xp.asarray(random_array(301, 999))),
+    "rfft": lambda xp: xp.fft.rfft(xp.asarray(random_array(301, 999))),
     "gradient of resizing": lambda xp: xp.grad(
         lambda x: xp.sum(xp.image.resize_bilinear(x, (90, 80)))
-    )(xp.asarray(numbers(9, 60, 50, 3))),
-    "product": lambda xp: xp.asarray(integers(301, 301)) @ xp.asarray(integers(301, 301)),
-    "products": lambda xp: xp.matmul(*(xp.asarray(integers(9, 101, 101)) for _ in range(2))),
-    "inverse": lambda xp: xp.linalg.inv(xp.asarray(numbers(9, 65, 65))),
+    )(xp.asarray(random_array(9, 60, 50, 3))),
+    "product": lambda xp: xp.asarray(random_int32(301, 301)) @ xp.asarray(random_int32(301, 301)),
+    "products": lambda xp: xp.matmul(*(xp.asarray(random_int32(9, 101, 101)) for _ in range(2))),
+    "inverse": lambda xp: xp.linalg.inv(xp.asarray(random_array(9, 65, 65))),
     "equations": lambda xp: xp.linalg.solve(
-        xp.asarray(numbers(9, 65, 65, dtype="float64")),
-        xp.asarray(numbers(65, 30, dtype="float64")),
+        xp.asarray(random_array(9, 65, 65, dtype="float64")),
+        xp.asarray(random_array(65, 30, dtype="float64")),
     ),
     "convolution": lambda xp: xp.conv2d(
-        xp.asarray(numbers(5, 33, 33, 16)), xp.asarray(numbers(3, 3, 16, 32)), 1, "same"
+        xp.asarray(random_array(5, 33, 33, 16)), xp.asarray(random_array(3, 3, 16, 32)), 1, "same"
     ),
     "depthwise convolution": lambda xp: xp.depthwise_conv2d(
-        xp.asarray(numbers(7, 57, 57, 40)), xp.asarray(numbers(3, 3, 40, 1)), 1, "same"
+        xp.asarray(random_array(7, 57, 57, 40)), xp.asarray(random_array(3, 3, 40, 1)), 1, "same"
     ),
-    "attention": lambda xp: xp.attention(*q_k_v(xp)),
-    "gradient of attention": lambda xp: xp.grad(lambda q: xp.sum(xp.attention(q, *q_k_v(xp)[1:])))(
-        q_k_v(xp)[0]
-    ),
-    "attention of many queries": lambda xp: xp.attention(*q_k_v(xp, 299)),
+    "attention": lambda xp: xp.attention(*attention_inputs(xp)),
+    "gradient of attention": lambda xp: xp.grad(
+        lambda q: xp.sum(xp.attention(q, *attention_inputs(xp)[1:]))
+    )(attention_inputs(xp)[0]),
+    "attention of many queries": lambda xp: xp.attention(*attention_inputs(xp, 299)),
     "gradient of attention of many queries": lambda xp: xp.grad(
-        lambda q: xp.sum(xp.attention(q, *q_k_v(xp, 299)[1:]))
-    )(q_k_v(xp, 299)[0]),
+        lambda q: xp.sum(xp.attention(q, *attention_inputs(xp, 299)[1:]))
+    )(attention_inputs(xp, 299)[0]),
 }
 
 
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize("call", CALLS_WITH_THREADS.values(), ids=CALLS_WITH_THREADS)
 def test_results_do_not_depend_on_the_number_of_threads(call, monkeypatch):
     with plugrad.use("cpu"):
         monkeypatch.setattr(thread_pool, "count", 1)
@@ -146,8 +150,8 @@ def test_the_pool_of_threads_is_left_to_one_caller_at_a_time():
     pool_of_two.run([(met.wait, 60)] * 2)  # it is free again: two threads meet
 
 
-class Arrays:
-    """What a call uses."""
+class CallData:
+    """Data of a call, to which weak references are possible."""
 
 
 def test_calls_that_are_done_keep_nothing():
@@ -157,7 +161,7 @@ def test_calls_that_are_done_keep_nothing():
     sys.setswitchinterval(1e-6)  # the caller goes on as soon as it can
     try:
         for _ in range(100):
-            used = Arrays()
+            used = CallData()
             dead = weakref.ref(used)
             pool_of_two.run([(bool,), (id, used), (id, used)])
             del used
@@ -167,13 +171,15 @@ def test_calls_that_are_done_keep_nothing():
 
 
 @pytest.mark.parametrize("fails_elsewhere", [False, True])
-def test_what_a_failing_call_used_does_not_wait_for_the_collector(uncollected, fails_elsewhere):
+def test_what_a_failing_call_used_does_not_wait_for_the_collector(
+    without_garbage_collection, fails_elsewhere
+):
     pool_of_two = ThreadPool()
     pool_of_two.count = 2
     met, caller, dead = threading.Barrier(2), threading.get_ident(), []
 
     def compute():
-        used = Arrays()
+        used = CallData()
         dead.append(weakref.ref(used))
 
         def call():
@@ -209,7 +215,7 @@ def test_an_interrupt_comes_after_the_calls_that_have_begun():
     assert done == [True]  # no other has begun
 
 
-STOPPED = """
+STOPPED_POOL_PROGRAM = """
 import sys, threading
 from itertools import count
 from plugrad_cpu.threads import ThreadPool
@@ -248,7 +254,11 @@ print(place)
 
 def test_an_interrupt_at_any_place_spoils_nothing():
     done = subprocess.run(
-        [sys.executable, "-c", STOPPED], capture_output=True, text=True, timeout=100, check=False
+        [sys.executable, "-c", STOPPED_POOL_PROGRAM],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert int(done.stdout) > 10
@@ -258,7 +268,7 @@ def test_an_interrupt_at_any_place_spoils_nothing():
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.usefixtures("many_threads")
 def test_a_forked_child_starts_threads_of_its_own():
-    x = numbers(300_001)
+    x = random_array(300_001)
     with plugrad.use("cpu"):
         expected = plugrad.sigmoid(plugrad.asarray(x)).numpy()
         child = os.fork()
@@ -281,14 +291,14 @@ def test_the_setting_of_threads(monkeypatch):
 
 
 def test_results_are_upon_the_memory_of_the_pool():
-    x = numbers(TRACKED_MIN_BYTES)
+    x = random_array(TRACKED_MIN_BYTES)
     with plugrad.use("cpu"):
         results = [
             plugrad.sigmoid(x),
             plugrad.softmax(x.reshape(8, -1)),
             plugrad.cumulative_sum(x),
             plugrad.max_pool(x.reshape(1, 512, 256, 1), 2, 1, "same"),
-            plugrad.conv2d(x.reshape(1, 128, 256, 4), numbers(3, 3, 4, 4), 1, "same"),
+            plugrad.conv2d(x.reshape(1, 128, 256, 4), random_array(3, 3, 4, 4), 1, "same"),
             plugrad.reshape(plugrad.permute_dims(x.reshape(256, -1), (1, 0)), (-1,)),
         ]
         leased = [lease() for lease in pool._leases.values()]
@@ -300,7 +310,7 @@ def test_results_are_upon_the_memory_of_the_pool():
 
 
 def test_numpy_computes_what_is_too_large_for_c(monkeypatch):
-    x = np.broadcast_to(np.float32(1), (MANY,))
+    x = np.broadcast_to(np.float32(1), (TOO_MANY_ELEMENTS,))
     from_numpy = np.zeros(1)
     monkeypatch.setattr(declare, "numpy_implementation", lambda _: lambda *_: from_numpy)
     monkeypatch.setattr(declare, "register_small_result_functions", lambda *_, **options: None)
@@ -310,16 +320,16 @@ def test_numpy_computes_what_is_too_large_for_c(monkeypatch):
     assert declare.make_binary_kernel(kernel, fail)(x, x) is from_numpy
     half = np.broadcast_to(np.float32(1), (2**16, 1)), np.broadcast_to(np.float32(1), (1, 2**15))
     assert declare.make_binary_kernel(kernel, fail, fail)(*half) is from_numpy
-    assert reduction.find_reduction_layout((4, MANY // 4), (1,), False) is None
-    assert reduction.find_reduction_layout((4, MANY // 4 - 1), (1,), False) == (
+    assert reduction.find_reduction_layout((4, TOO_MANY_ELEMENTS // 4), (1,), False) is None
+    assert reduction.find_reduction_layout((4, TOO_MANY_ELEMENTS // 4 - 1), (1,), False) == (
         (4,),
         4,
-        MANY // 4 - 1,
+        TOO_MANY_ELEMENTS // 4 - 1,
         1,
     )
 
 
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize("call", CALLS_WITH_THREADS.values(), ids=CALLS_WITH_THREADS)
 def test_every_kernel_asks_for_the_size_before_it_calls_c(call, monkeypatch):
     with plugrad.use("cpu"):
         expected = call(plugrad).numpy()
@@ -337,4 +347,4 @@ def test_every_kernel_asks_for_the_size_before_it_calls_c(call, monkeypatch):
 def test_the_extension_refuses_numbers_beyond_32_bits():
     x = np.zeros(4, np.float32)
     with pytest.raises(OverflowError, match="does not fit in 32 bits"):
-        variants.current_variant().kernel("relu_float32")(x, x, MANY)
+        variants.current_variant().kernel("relu_float32")(x, x, TOO_MANY_ELEMENTS)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugins.comparing import numbers, same
+from plugins.comparing import assert_same_when_traced, random_tensor
 from plugrad.discovery.loading import open_backend
 from plugrad.extend import Cond, Scan, While
 
@@ -16,71 +16,80 @@ if not variants.has_any_variant():
     pytest.skip("there is no native code for this platform", allow_module_level=True)
 open_backend("cpu")
 
-W = numbers(4, 4, seed=5)
+WEIGHTS = random_tensor(4, 4, seed=5)
 
 
-def exchanged(carry, x):
-    """Parts of the carry that change places, stay, and are stacked."""
+def loop_body_with_exchange(carry, x):
+    """Return a carry whose parts change places, stay the same, and are stacked."""
     a, b, c, count = carry
     return (b, a * x, c, count + 1), (a, c, x)
 
 
-def counted(carry, x):
+def loop_body_with_counter(carry, x):
     a, b, c, count = carry
-    y = plugrad.tanh(a @ W + x)
+    y = plugrad.tanh(a @ WEIGHTS + x)
     return (y, b + y, c, count + 1), (y, y * 2, count)
 
 
-@pytest.mark.parametrize("body", [exchanged, counted])
+@pytest.mark.parametrize("body", [loop_body_with_exchange, loop_body_with_counter])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("length", [1, 5])
 def test_scans(body, reverse, length):
-    a, b, c, xs = numbers(4), numbers(4, seed=1), numbers(2, 3), numbers(length, 4, seed=2)
+    a, b, c, xs = (
+        random_tensor(4),
+        random_tensor(4, seed=1),
+        random_tensor(2, 3),
+        random_tensor(length, 4, seed=2),
+    )
 
     def f(a, b, c, xs):
         count = plugrad.asarray(0, dtype="int32")
         return plugrad.scan(body, (a, b, c, count), xs, reverse=reverse)
 
-    same(f, a, b, c, xs)
+    assert_same_when_traced(f, a, b, c, xs)
     assert is_one_program(f, a, b, c, xs)
 
     def loss(a, xs):
         last, stacked = f(a, b, c, xs)
         return sum(plugrad.sum(y) for y in (*last[:3], *stacked[:2]))
 
-    same(plugrad.grads(loss), a, xs)
+    assert_same_when_traced(plugrad.grads(loss), a, xs)
 
 
 def is_one_program(function, *args):
-    """Return whether loops and choices do not come back to Python."""
+    """Return whether loops and conditionals run without returning to Python."""
     steps = plugrad.make_graph(function, fused=True)(*args).steps
     return not any(isinstance(step, Scan | Cond | While) for step in steps)
 
 
 def test_a_scan_that_c_cannot_run_is_replayed():
-    xs = numbers(3, 5)
-    same(lambda xs: plugrad.scan(lambda c, x: (c + plugrad.sort(x), c), xs[0], xs), xs)
-    same(lambda xs: plugrad.scan(lambda c, x: (c, x), xs[0], xs[:0]), xs)
-    same(lambda xs: plugrad.scan(lambda c, x: (c * x, c), xs[0], xs), numbers(5, 3).T)
+    xs = random_tensor(3, 5)
+    assert_same_when_traced(
+        lambda xs: plugrad.scan(lambda c, x: (c + plugrad.sort(x), c), xs[0], xs), xs
+    )
+    assert_same_when_traced(lambda xs: plugrad.scan(lambda c, x: (c, x), xs[0], xs[:0]), xs)
+    assert_same_when_traced(
+        lambda xs: plugrad.scan(lambda c, x: (c * x, c), xs[0], xs), random_tensor(5, 3).T
+    )
 
 
-def choose_branch(x, y):
-    """Branches return what they compute, an operand, a view of one, a constant, and one value twice."""
+def cond_with_all_outputs(x, y):
+    """Return a conditional whose branches return results, an operand, a view, a constant, and a value twice."""
     return plugrad.cond(
         plugrad.sum(x) > 0,
-        lambda x, y: (x * 2, y, plugrad.reshape(x, (2, 2)), W[0], x + 1, x + 1),
-        lambda x, y: (y, plugrad.tanh(x @ W), plugrad.reshape(y - x, (2, 2)), x, y, x),
+        lambda x, y: (x * 2, y, plugrad.reshape(x, (2, 2)), WEIGHTS[0], x + 1, x + 1),
+        lambda x, y: (y, plugrad.tanh(x @ WEIGHTS), plugrad.reshape(y - x, (2, 2)), x, y, x),
         x,
         y,
     )
 
 
-def halve_until_small(x, y):
-    """A loop of unknown length, whose carry changes places, counts, and keeps a part."""
+def while_loop_with_exchange(x, y):
+    """Return a while loop whose carry changes places, counts, and keeps a part."""
 
     def body(carry):
         a, b, kept, count = carry
-        return b * 0.5 + W[0] * 1e-3, a, kept, count + 1
+        return b * 0.5 + WEIGHTS[0] * 1e-3, a, kept, count + 1
 
     return plugrad.while_loop(
         lambda c: (plugrad.max(plugrad.abs(c[0])) > 0.1) & (c[3] < 50),
@@ -89,8 +98,8 @@ def halve_until_small(x, y):
     )
 
 
-def nested(x, y):
-    """Loops in a loop, with slices of slices, and choices in it that depend on a slice."""
+def nested_loops(x, y):
+    """Return nested loops over slices of slices, with conditionals that depend on a slice."""
 
     def inner(carry, part):
         return carry * 0.5 + part, carry - y
@@ -111,18 +120,22 @@ def nested(x, y):
 
 
 @pytest.mark.parametrize(
-    "function", [choose_branch, halve_until_small, nested], ids=lambda f: f.__name__
+    "function",
+    [cond_with_all_outputs, while_loop_with_exchange, nested_loops],
+    ids=lambda f: f.__name__,
 )
 @pytest.mark.parametrize("sign", [1, -1])
 def test_choices_and_loops_of_unknown_length(function, sign):
-    x, y = sign * numbers(4), numbers(4, seed=1)
-    same(function, x, y)
-    same(function, plugrad.stack([x, y], axis=1)[:, 0], y)  # not contiguous: replayed
+    x, y = sign * random_tensor(4), random_tensor(4, seed=1)
+    assert_same_when_traced(function, x, y)
+    assert_same_when_traced(
+        function, plugrad.stack([x, y], axis=1)[:, 0], y
+    )  # not contiguous: replayed
     assert is_one_program(function, x, y)
 
 
 def test_parts_and_flags_in_loops():
-    """What a loop slices, stacks and asks of flags is a part of the program."""
+    """The program includes the slicing, stacking and conditionals of a loop."""
 
     def body(carry, part):
         a, b = plugrad.unstack(carry)
@@ -131,34 +144,39 @@ def test_parts_and_flags_in_loops():
         next_carry = plugrad.stack([b[::-1] * 0.5, a + part[1]])
         return next_carry, (flags, is_any, is_all, plugrad.all(flags), carry[:, 3:0:-2])
 
-    xs, start = numbers(5, 2, 4), numbers(2, 4, seed=1)
-    same(lambda start, xs: plugrad.scan(body, start, xs), start, xs)
+    xs, start = random_tensor(5, 2, 4), random_tensor(2, 4, seed=1)
+    assert_same_when_traced(lambda start, xs: plugrad.scan(body, start, xs), start, xs)
     assert is_one_program(lambda start, xs: plugrad.scan(body, start, xs), start, xs)
 
 
 def test_a_choice_with_a_gradient_is_one_program():
     def loss(x, y):
-        a, b, c, _, d, e = choose_branch(x, y)
+        a, b, c, _, d, e = cond_with_all_outputs(x, y)
         return plugrad.sum(a * b + d * e) + plugrad.sum(c * c)
 
     gradient = plugrad.grad(loss, (0, 1))
     for sign in (1, -1):
-        same(gradient, sign * numbers(4), numbers(4, seed=1))
-    assert is_one_program(gradient, numbers(4), numbers(4, seed=1))
+        assert_same_when_traced(gradient, sign * random_tensor(4), random_tensor(4, seed=1))
+    assert is_one_program(gradient, random_tensor(4), random_tensor(4, seed=1))
 
 
 def test_a_choice_that_c_cannot_run_is_replayed():
-    same(lambda x: plugrad.cond(x[0] > 0, plugrad.sort, lambda x: x, x), numbers(5))
-    same(lambda x: plugrad.cond(plugrad.sum(x) > 0, lambda x: x * 2, lambda x: x, x), numbers(0))
-    same(
+    assert_same_when_traced(
+        lambda x: plugrad.cond(x[0] > 0, plugrad.sort, lambda x: x, x), random_tensor(5)
+    )
+    assert_same_when_traced(
+        lambda x: plugrad.cond(plugrad.sum(x) > 0, lambda x: x * 2, lambda x: x, x),
+        random_tensor(0),
+    )
+    assert_same_when_traced(
         lambda x: plugrad.while_loop(lambda c: c[0] < 9, lambda c: plugrad.sort(c + 1), x),
-        numbers(3),
+        random_tensor(3),
     )
 
 
 def test_an_endless_loop_is_interrupted():
-    """Between rounds, also if a round has nothing to do; the variable stays as it was."""
-    total = plugrad.Variable(numbers(3))
+    """Interrupts arrive between iterations, also of an empty body; the variable keeps its value."""
+    total = plugrad.Variable(random_tensor(3))
     before = total.numpy()
 
     @plugrad.jit
@@ -168,14 +186,14 @@ def test_an_endless_loop_is_interrupted():
 
     assert is_one_program(lambda flag: plugrad.while_loop(lambda c: flag, lambda c: c, flag), True)
     for _ in range(3):
-        with pytest.raises(InterruptedError), alarm_after(0.05):
+        with pytest.raises(InterruptedError), raise_after(0.05):
             spin(plugrad.asarray(True, device="cpu"))
         np.testing.assert_array_equal(total.numpy(), before)
 
 
 @contextlib.contextmanager
-def alarm_after(seconds):
-    """Let an alarm raise an error."""
+def raise_after(seconds):
+    """Make an alarm raise an error after some seconds."""
 
     def stop(*_):
         raise InterruptedError
@@ -189,17 +207,21 @@ def alarm_after(seconds):
 
 
 def test_loops_and_regions_with_constants_of_their_own():
-    x = numbers(128)
+    x = random_tensor(128)
 
     def body(carry, _):
         ones = plugrad.ones_like(carry)
         weights = plugrad.arange(128, dtype="float32")
         return carry * 0.5 + ones / (weights + 2), (carry, weights.reshape(2, 64).T[0] + carry[0])
 
-    same(lambda x: plugrad.scan(body, x, length=4), x)
-    same(lambda x: plugrad.scan(lambda c, _: (plugrad.ones_like(c), c * 2), x, length=3), x)
-    same(lambda x: plugrad.scan(lambda c, _: (c * 2, plugrad.ones_like(c)), x, length=3), x)
-    table = numbers(64, 64)  # too large to be folded
+    assert_same_when_traced(lambda x: plugrad.scan(body, x, length=4), x)
+    assert_same_when_traced(
+        lambda x: plugrad.scan(lambda c, _: (plugrad.ones_like(c), c * 2), x, length=3), x
+    )
+    assert_same_when_traced(
+        lambda x: plugrad.scan(lambda c, _: (c * 2, plugrad.ones_like(c)), x, length=3), x
+    )
+    table = random_tensor(64, 64)  # too large to be folded
 
     def gradient(x):
         def step(carry, _):
@@ -209,5 +231,7 @@ def test_loops_and_regions_with_constants_of_their_own():
 
         return plugrad.scan(step, x, length=5)[0]
 
-    same(gradient, x[:64])
-    same(lambda x: table.reshape(-1)[:128] * x + table.reshape(32, 128) @ x.reshape(128, 1), x)
+    assert_same_when_traced(gradient, x[:64])
+    assert_same_when_traced(
+        lambda x: table.reshape(-1)[:128] * x + table.reshape(32, 128) @ x.reshape(128, 1), x
+    )

@@ -24,18 +24,18 @@ delays = import_module("plugrad_native.programs.delays")
 order = import_module("plugrad_native.programs.order")
 reuse = import_module("plugrad_native.programs.reuse")
 
-SIZE = 1 << 18
+ARRAY_SIZE = 1 << 18
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
-BYTES = 4 * SIZE
+ARRAY_BYTES = 4 * ARRAY_SIZE
 
 
-def numbers(*shape, seed=0):
+def random_tensor(*shape, seed=0):
     values = np.random.default_rng(seed).normal(size=shape).astype("f4")
     return plugrad.asarray(values, device="cpu")
 
 
-def same(function, *args):
-    """Check a function traced and untraced, and return the bytes at the peak of a compiled call."""
+def peak_bytes_when_traced(function, *args):
+    """Check that a function returns the same bits when traced, and return the peak memory of a compiled call."""
     traced = plugrad.jit(function)
     for _ in range(2):
         before = [x.numpy().copy() for x in args]
@@ -52,35 +52,41 @@ def same(function, *args):
     return peak
 
 
-def sorted_rows(x):
-    """Return what no program computes, so that the graph is cut."""
+def sort_outside_programs(x):
+    """Return sorted rows; no program includes sorting, so it divides the graph."""
     return plugrad.sort(x.reshape(-1, 64)).reshape(x.shape)
 
 
 def test_a_result_takes_the_memory_of_what_nobody_needs():
-    peak = same(lambda x: plugrad.sin(sorted_rows(x) * 2) + x, numbers(SIZE))
-    assert peak <= 2 * BYTES + 4096  # what sorting takes
-    reused = same(lambda x: sorted_rows(plugrad.exp(sorted_rows(x)) + 1), numbers(SIZE))
-    assert reused <= 2 * BYTES + 4096
+    peak = peak_bytes_when_traced(
+        lambda x: plugrad.sin(sort_outside_programs(x) * 2) + x, random_tensor(ARRAY_SIZE)
+    )
+    assert peak <= 2 * ARRAY_BYTES + 4096  # what sorting takes
+    reused = peak_bytes_when_traced(
+        lambda x: sort_outside_programs(plugrad.exp(sort_outside_programs(x)) + 1),
+        random_tensor(ARRAY_SIZE),
+    )
+    assert reused <= 2 * ARRAY_BYTES + 4096
 
 
 @pytest.mark.parametrize(
     "function",
     [
-        lambda x: (plugrad.exp(y := sorted_rows(x)), y),  # it is a result, too
-        lambda x: plugrad.exp(y := sorted_rows(x)) * plugrad.sum(y),  # it is read again
-        lambda x: plugrad.exp(y := sorted_rows(x))[::-1] + y,
-        lambda x: plugrad.exp(y := sorted_rows(x)).reshape(-1, 2) - y.reshape(-1, 2)[:1],
+        lambda x: (plugrad.exp(y := sort_outside_programs(x)), y),  # it is a result, too
+        lambda x: plugrad.exp(y := sort_outside_programs(x)) * plugrad.sum(y),  # it is read again
+        lambda x: plugrad.exp(y := sort_outside_programs(x))[::-1] + y,
+        lambda x: plugrad.exp(y := sort_outside_programs(x)).reshape(-1, 2) - y.reshape(-1, 2)[:1],
         lambda x: (
-            sorted_rows(plugrad.exp(y := sorted_rows(x)) + y[0]) - y.reshape(2, -1).reshape(-1)
+            sort_outside_programs(plugrad.exp(y := sort_outside_programs(x)) + y[0])
+            - y.reshape(2, -1).reshape(-1)
         ),
-        lambda x: plugrad.exp(sorted_rows(x).reshape(64, -1)).T,
-        lambda x: (plugrad.exp(y := sorted_rows(x)), plugrad.sin(y)),
-        lambda x: (plugrad.exp(y := sorted_rows(x)), plugrad.cumulative_sum(y)),
+        lambda x: plugrad.exp(sort_outside_programs(x).reshape(64, -1)).T,
+        lambda x: (plugrad.exp(y := sort_outside_programs(x)), plugrad.sin(y)),
+        lambda x: (plugrad.exp(y := sort_outside_programs(x)), plugrad.cumulative_sum(y)),
     ],
 )
 def test_what_is_read_later_stays(function):
-    same(function, numbers(SIZE))
+    peak_bytes_when_traced(function, random_tensor(ARRAY_SIZE))
 
 
 @pytest.mark.parametrize("kind", ["kept", "view", "constant"])
@@ -92,8 +98,8 @@ def test_what_somebody_else_has_stays(kind):
         kept.append(y)
         return y[:] if kind == "view" else y
 
-    constant = numbers(SIZE, seed=1).numpy().copy()
-    x = numbers(SIZE)
+    constant = random_tensor(ARRAY_SIZE, seed=1).numpy().copy()
+    x = random_tensor(ARRAY_SIZE)
     with plugrad.override_kernel("Sort", "cpu", lambda x, **_: implementation(x)):
         traced = plugrad.jit(lambda x: plugrad.exp(plugrad.sort(x)) + 1)
         for _ in range(3):
@@ -122,28 +128,36 @@ def network(x, w):
 
 
 def test_derivatives_wait_for_the_backward_pass():
-    x = numbers(256, 256)
+    x = random_tensor(256, 256)
     assert delayed_kernels(network, x, x) == ["Step"]
     assert delayed_kernels(lambda x: plugrad.exp(x) + (x @ x), x) == ["Exp"]
     assert delayed_kernels(lambda x: plugrad.exp(x @ x) * 2, x) == []
     # Its input is in memory until it is read, so that it can wait; that of the other one is not.
-    assert delayed_kernels(lambda x: plugrad.exp(x) + sorted_rows(x), x) == ["Exp"]
+    assert delayed_kernels(lambda x: plugrad.exp(x) + sort_outside_programs(x), x) == ["Exp"]
     assert (
-        delayed_kernels(lambda x: plugrad.exp(sorted_rows(x)) + sorted_rows(sorted_rows(x)), x)
+        delayed_kernels(
+            lambda x: (
+                plugrad.exp(sort_outside_programs(x))
+                + sort_outside_programs(sort_outside_programs(x))
+            ),
+            x,
+        )
         == []
     )
     # Two in a row wait together.
-    assert delayed_kernels(lambda x: plugrad.square(plugrad.exp(x)) + sorted_rows(x), x) == [
+    assert delayed_kernels(
+        lambda x: plugrad.square(plugrad.exp(x)) + sort_outside_programs(x), x
+    ) == [
         "Exp",
         "Square",
     ]
-    assert delayed_kernels(network, numbers(8, 8), numbers(8, 8)) == []  # it is small
-    same(network, x, x)
+    assert delayed_kernels(network, random_tensor(8, 8), random_tensor(8, 8)) == []  # it is small
+    peak_bytes_when_traced(network, x, x)
 
 
 def test_the_plan_tells_the_peak_of_a_compiled_step():
-    x, k = numbers(64, 28, 28, 1), numbers(3, 3, 1, 16)
-    w = numbers(14 * 14 * 16, 10)
+    x, k = random_tensor(64, 28, 28, 1), random_tensor(3, 3, 1, 16)
+    w = random_tensor(14 * 14 * 16, 10)
 
     def loss(k, w):
         h = plugrad.max_pool(plugrad.relu(plugrad.conv2d(x, k, padding="same")), 2)
@@ -151,10 +165,10 @@ def test_the_plan_tells_the_peak_of_a_compiled_step():
 
     step = plugrad.grads(loss)
     plan = plugrad.make_graph(step, fused=True)(k, w).peak_bytes
-    assert same(step, k, w) == pytest.approx(plan, rel=0.05)
+    assert peak_bytes_when_traced(step, k, w) == pytest.approx(plan, rel=0.05)
 
 
-MEASURE = """
+MEASURE_PROGRAM = """
 import gc, json, sys
 import plugrad_cpu.memory as memory
 memory.TRACKED_MIN_BYTES = 4096  # before others import it: all arrays but the smallest are counted
@@ -178,7 +192,7 @@ for name in sys.argv[1:]:
     found = measure(run, work.args), measure(work.function, work.args)
     print(json.dumps([*found, plugrad.make_graph(run, fused=True)(*work.args).peak_bytes]))
 """
-WORKLOADS = (
+WORKLOAD_NAMES = (
     "W1",
     "W2",
     "W3",
@@ -194,50 +208,55 @@ WORKLOADS = (
 
 
 def test_the_plan_tells_the_peak_of_workloads():
-    """What is measured are the bytes of all arrays that a compiled call allocates, at their peak."""
+    """The measured number is the peak of the bytes of all arrays that a compiled call allocates."""
     result = subprocess.run(
-        [sys.executable, "-c", MEASURE, *WORKLOADS],
+        [sys.executable, "-c", MEASURE_PROGRAM, *WORKLOAD_NAMES],
         capture_output=True,
         text=True,
         check=True,
         env={**os.environ, "PYTHONPATH": str(BENCHMARKS), "OPENBLAS_NUM_THREADS": "1"},
     )
-    for name, line in zip(WORKLOADS, result.stdout.splitlines(), strict=True):
+    for name, line in zip(WORKLOAD_NAMES, result.stdout.splitlines(), strict=True):
         compiled, untraced, planned = json.loads(line)
         assert compiled == pytest.approx(planned, rel=0.05), name
         assert compiled <= untraced, name
 
 
 def test_results_have_room_for_what_is_read_before_they_are_made():
-    x, w = numbers(256, 256), numbers(256, 256, seed=1)
+    x, w = random_tensor(256, 256), random_tensor(256, 256, seed=1)
 
     def products(x, w):
         return x @ w @ w @ w
 
-    assert same(products, x, w) <= 2 * x.nbytes
+    assert peak_bytes_when_traced(products, x, w) <= 2 * x.nbytes
     # Both inner products are alive when the results are made.
-    assert same(lambda x, w: ((y := x @ w) @ w, y @ y), x, w) <= 3 * x.nbytes
+    assert peak_bytes_when_traced(lambda x, w: ((y := x @ w) @ w, y @ y), x, w) <= 3 * x.nbytes
 
 
 def test_what_a_region_makes_takes_the_place_of_what_it_alone_needs():
     def function(x):
-        y = sorted_rows(x)
+        y = sort_outside_programs(x)
         return plugrad.sum(plugrad.sin(y @ y) * y)
 
-    same(function, numbers(512, 512))
+    peak_bytes_when_traced(function, random_tensor(512, 512))
 
     def reusing(x):
-        y = sorted_rows(x)
+        y = sort_outside_programs(x)
         return plugrad.cumulative_sum(plugrad.exp(y) * y, axis=1)
 
-    assert same(reusing, numbers(512, 512)) <= 2 * 512 * 512 * 4 + 4096
+    assert peak_bytes_when_traced(reusing, random_tensor(512, 512)) <= 2 * 512 * 512 * 4 + 4096
 
 
 def test_a_loop_writes_over_what_only_the_program_needs():
-    x, w, v = numbers(512, 512), numbers(512, 512, seed=1), numbers(512, 1)
-    assert same(lambda x, w, v: (plugrad.exp(x @ w) * (x @ x)) @ v, x, w, v) <= 2.1 * x.nbytes
+    x, w, v = random_tensor(512, 512), random_tensor(512, 512, seed=1), random_tensor(512, 1)
     assert (
-        same(lambda x, w, v: (plugrad.exp(y := x @ w) * (x @ x)) @ v + y @ v, x, w, v)
+        peak_bytes_when_traced(lambda x, w, v: (plugrad.exp(x @ w) * (x @ x)) @ v, x, w, v)
+        <= 2.1 * x.nbytes
+    )
+    assert (
+        peak_bytes_when_traced(
+            lambda x, w, v: (plugrad.exp(y := x @ w) * (x @ x)) @ v + y @ v, x, w, v
+        )
         <= 3.1 * x.nbytes
     )
 
@@ -247,7 +266,7 @@ def kernels_in_order(function, *args):
 
 
 def test_what_frees_memory_is_computed_before_what_takes_it():
-    x, w, v = numbers(512, 512), numbers(512, 512, seed=1), numbers(512, 64)
+    x, w, v = random_tensor(512, 512), random_tensor(512, 512, seed=1), random_tensor(512, 64)
 
     def function(x, w, v):
         y, z = x @ w, plugrad.exp(x)
@@ -255,17 +274,17 @@ def test_what_frees_memory_is_computed_before_what_takes_it():
 
     names = kernels_in_order(function, x, w, v)
     assert names == ["BatchMatMul", "BatchMatMul", "Exp", "Sum"]
-    same(function, x, w, v)
+    peak_bytes_when_traced(function, x, w, v)
 
 
 def test_calls_of_others_stay_in_their_order():
-    """Their functions may talk to other processes, which wait for the same exchanges in the same order."""
+    """Their functions may communicate with other processes, which expect the same order."""
 
     def function(x, places):
         table = plugrad.one_hot(places, 512)
-        return plugrad.sum(sorted_rows(sorted_rows(x))) + plugrad.sum(table)
+        return plugrad.sum(sort_outside_programs(sort_outside_programs(x))) + plugrad.sum(table)
 
-    graph = graph_of(function, numbers(512, 512), plugrad.asarray(np.arange(512)))
+    graph = graph_of(function, random_tensor(512, 512), plugrad.asarray(np.arange(512)))
     others = ("OneHot", "Sort")
     ordered = order.order_steps(graph, is_own=lambda call: call.kernel.name not in others)
     named = [[s.kernel.name for s in g.steps if s.kernel.name in others] for g in (graph, ordered)]
@@ -275,14 +294,16 @@ def test_calls_of_others_stay_in_their_order():
 def test_what_is_read_late_is_computed_late():
     def function(x, places):
         table = plugrad.one_hot(places, 512)
-        return plugrad.sum(sorted_rows(sorted_rows(x))) + plugrad.sum(table)
+        return plugrad.sum(sort_outside_programs(sort_outside_programs(x))) + plugrad.sum(table)
 
-    names = kernels_in_order(function, numbers(512, 512), plugrad.asarray(np.arange(512)))
+    names = kernels_in_order(function, random_tensor(512, 512), plugrad.asarray(np.arange(512)))
     assert names.index("OneHot") > max(i for i, name in enumerate(names) if name == "Sort")
 
 
 def test_an_order_that_saves_nothing_is_left_alone():
-    graph = graph_of(lambda x: plugrad.sum(plugrad.exp(x) * x) + plugrad.sum(x), numbers(SIZE))
+    graph = graph_of(
+        lambda x: plugrad.sum(plugrad.exp(x) * x) + plugrad.sum(x), random_tensor(ARRAY_SIZE)
+    )
     assert order.order_steps(graph) is graph
 
 
@@ -294,23 +315,23 @@ def test_the_order_of_host_values_stays():
 
     def function(x):
         first = draw("first")
-        y = sorted_rows(x) + draw("second")
-        return plugrad.sum(sorted_rows(y) * x) + draw("third") + first
+        y = sort_outside_programs(x) + draw("second")
+        return plugrad.sum(sort_outside_programs(y) * x) + draw("third") + first
 
     run = plugrad.jit(function)
     for _ in range(3):
         drawn.clear()
-        run(numbers(SIZE))
+        run(random_tensor(ARRAY_SIZE))
         assert drawn == ["first", "second", "third"]
 
 
 def test_derivatives_wait_for_what_a_view_keeps():
-    """The product reads the activation in another shape, so the activation itself is needed as long."""
-    x, w = numbers(64, 64, 32), numbers(32, 32, seed=1)
+    """The product reads a view of the activation, so the activation must stay alive as long."""
+    x, w = random_tensor(64, 64, 32), random_tensor(32, 32, seed=1)
 
     def loss(x, w):
         return plugrad.sum(plugrad.relu(plugrad.relu(x @ w) @ w) ** 2)
 
     gradient = plugrad.grad(loss, (0, 1))
     assert delayed_kernels(gradient, x, w) == ["Step"]
-    same(gradient, x, w)
+    peak_bytes_when_traced(gradient, x, w)

@@ -28,7 +28,7 @@ lowering = import_module("plugrad_native.programs.lowering")
     ],
 )
 def test_as_many_axes_as_numpy_has(move):
-    """C has room for 32: only those of more than one element are handed on."""
+    """C has room for 32 axes, and only axes of more than one element are passed."""
     shape = (2, 3, *[1] * 60, 2, 3)
     x = plugrad.asarray(np.arange(36, dtype=np.float32).reshape(shape), device="cpu")
 
@@ -53,7 +53,7 @@ def test_descriptors_of_copies_fit_into_c():
 
 
 PLACE, NUMBER = 4, 0
-COPY = [
+COPY_TABLE_WORDS = [
     *(1, 1, 1, 0, 1, 1, 1),  # nodes that run once, and in them a loop of one call
     *(0, PLACE, 1, 0, 0, 0, 10, PLACE, 2, 0, 0, 0, 10, NUMBER, 10, NUMBER, 0),
     *(PLACE, 3, 0, 0, 0, 400),
@@ -72,22 +72,22 @@ def test_a_descriptor_with_more_axes_than_there_is_room_for_is_an_error(axes):
         return variant.make_program(*table, ("expand_1",), (descriptor,), np.ufunc)
 
     x, y = np.arange(10, dtype="u1"), np.empty(10, "u1")
-    make(COPY)(x, y)
+    make(COPY_TABLE_WORDS)(x, y)
     np.testing.assert_array_equal(x, y)
     with pytest.raises(ValueError, match="no constant"):
-        make([*COPY[:-6], PLACE, 1, 0, 0, 0, 10])
+        make([*COPY_TABLE_WORDS[:-6], PLACE, 1, 0, 0, 0, 10])
     run = variant.kernel("expand_1")
     run(x, y, 10, 0, descriptor)
     descriptor[0] = axes
     with pytest.raises(ValueError, match="axes"):
-        make(COPY)
+        make(COPY_TABLE_WORDS)
     with pytest.raises(ValueError, match="axes"):
         run(x, y, 10, 0, descriptor)
 
 
 @pytest.mark.parametrize("count", [1 << 18, (1 << 18) + 1, (1 << 19) - 257])
 def test_blocks_of_arrays_that_are_fetched_ahead_are_whole(count):
-    """Many calls on arrays larger than a cache, whose last block is shorter; one is read in several calls."""
+    """Many calls read arrays larger than a cache, whose last block is shorter; several calls read one of them."""
 
     def mix(x, y):
         for _ in range(6):

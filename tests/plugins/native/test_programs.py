@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugins.comparing import close, numbers, same
+from plugins.comparing import assert_close_when_traced, assert_same_when_traced, random_tensor
 from plugrad.discovery.loading import open_backend
 from plugrad.extend import find_groups
 from plugrad_cpu.memory import pool
@@ -91,7 +91,7 @@ def test_arrays_with_fewer_items_than_numbers_say_are_errors(factor, step):
 
 @pytest.mark.parametrize("outer", [1, 2, 3, 2**30])
 def test_sums_of_more_items_than_there_are_are_errors(outer):
-    """The sums of ten numbers each, of twenty that are there, in the room for two."""
+    """The table asks for sums of ten numbers each, of an array of twenty, into an array of two."""
     places = [PLACE, 1, 0, 0, 0, 80, PLACE, 2, 0, 0, 0, 8]
     words = [*ONCE, 1, 1, 1, 0, *places, NUMBER, outer, NUMBER, 10, NUMBER, 1]
     make = partial(program, words, (0, 1, 1, 80, 8), ("sum_float32",))
@@ -132,7 +132,7 @@ def test_products_of_numpy_do_not_leave_their_matrices(changed):
 
 
 def test_choices_and_loops_follow_flags():
-    """A number doubles while it is below 100; then a choice negates it, or not."""
+    """A number doubles while it is below 100; then a conditional negates it, or not."""
     x, flag = [PLACE, 1, 0, 0, 0, 4], [PLACE, 2, 0, 0, 0, 1]
     y, small = [PLACE, 2, 4, 0, 0, 4], [PLACE, 0, 0, 0, 0, 1]
     limit = [PLACE, 3, 0, 0, 0, 4]
@@ -200,19 +200,19 @@ def test_wrong_functions_sizes_and_arrays_are_errors():
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "uint8"])
 @pytest.mark.parametrize("shape", [(), (3,), (700,), (33, 70)])
 def test_groups_of_each_dtype(dtype, shape):
-    x, y = numbers(*shape, dtype=dtype), numbers(*shape[-1:], dtype=dtype, seed=1)
+    x, y = random_tensor(*shape, dtype=dtype), random_tensor(*shape[-1:], dtype=dtype, seed=1)
 
     def f(x, y):
         a = x * y + x
         b = plugrad.where(a > y, a, x)
         return b - y, plugrad.maximum(b, y).astype("float32"), (a == b) | (x > y)
 
-    same(f, x, y)
+    assert_same_when_traced(f, x, y)
 
 
 @pytest.mark.parametrize("size", [5, 300, 5000])
 def test_functions_of_each_size(size):
-    x = numbers(size)
+    x = random_tensor(size)
 
     def f(x):
         y = plugrad.exp(-plugrad.abs(x)) + 1
@@ -220,34 +220,41 @@ def test_functions_of_each_size(size):
         whole = plugrad.floor(x) + plugrad.round(z) * plugrad.ceil(y) - plugrad.trunc(x)
         return z, plugrad.gelu(z) / plugrad.sqrt(y), plugrad.elu(x) - plugrad.softplus(z), whole
 
-    same(f, x)
+    assert_same_when_traced(f, x)
 
 
 def test_broadcasting_along_every_axis():
-    a, b, c, d = numbers(5, 1, 7), numbers(1, 6, 1), numbers(6, 7), numbers(5, 6, 7)
-    same(lambda a, b, c, d: ((a + b) * c - d, a * 2 + b, d / (c * b)), a, b, c, d)
-    rows, columns, table = numbers(300, 1), numbers(700), numbers(300, 700)
-    same(lambda r, c, t: t * r + c - plugrad.exp(c), rows, columns, table)
+    a, b, c, d = (
+        random_tensor(5, 1, 7),
+        random_tensor(1, 6, 1),
+        random_tensor(6, 7),
+        random_tensor(5, 6, 7),
+    )
+    assert_same_when_traced(
+        lambda a, b, c, d: ((a + b) * c - d, a * 2 + b, d / (c * b)), a, b, c, d
+    )
+    rows, columns, table = random_tensor(300, 1), random_tensor(700), random_tensor(300, 700)
+    assert_same_when_traced(lambda r, c, t: t * r + c - plugrad.exp(c), rows, columns, table)
 
 
 def test_results_that_are_arguments_constants_views_or_twice_the_same():
-    x, closed_over = numbers(4, 6), numbers(3)
+    x, closed_over = random_tensor(4, 6), random_tensor(3)
 
     def f(x, y):
         z = x + 1
         return x, closed_over, z, z, z.reshape(24), x.reshape(3, 8), y
 
-    same(f, x, numbers(2))
+    assert_same_when_traced(f, x, random_tensor(2))
 
 
 def test_arrays_that_are_not_contiguous_are_replayed():
-    x = numbers(40, 30)
-    same(lambda x: plugrad.sum(plugrad.exp(x) * 2 - x, axis=0), x.T)
-    same(lambda x: plugrad.exp(x) * 2, x[::2])
+    x = random_tensor(40, 30)
+    assert_same_when_traced(lambda x: plugrad.sum(plugrad.exp(x) * 2 - x, axis=0), x.T)
+    assert_same_when_traced(lambda x: plugrad.exp(x) * 2, x[::2])
 
 
 def test_what_reads_a_part_with_gaps_is_replayed_alone(monkeypatch):
-    """Once, all that could run in one program with it was replayed, too."""
+    """Other steps that could run in one program with it were once replayed, too."""
     replayed = []
     run = compiler._LoopwiseReplay.__call__
     monkeypatch.setattr(
@@ -260,15 +267,15 @@ def test_what_reads_a_part_with_gaps_is_replayed_alone(monkeypatch):
         start = plugrad.reshape(x[:, 2:3], (1, 20)) * 2.0
         return plugrad.exp(start @ w) @ w, plugrad.exp(x[2:4])
 
-    same(function, numbers(20, 5), numbers(20, 20))
+    assert_same_when_traced(function, random_tensor(20, 5), random_tensor(20, 20))
     assert {len(body.steps) for body in replayed} == {1}
 
 
 def test_a_training_step():
     def train():
-        w = plugrad.Variable(numbers(8, 4).numpy(), name="w")
+        w = plugrad.Variable(random_tensor(8, 4).numpy(), name="w")
         optimizer = plugrad.optimizers.Adam(0.1)
-        x, labels = numbers(16, 8, seed=2), plugrad.one_hot(np.arange(16) % 4, 4)
+        x, labels = random_tensor(16, 8, seed=2), plugrad.one_hot(np.arange(16) % 4, 4)
 
         def step(x, labels):
             return optimizer.minimize(
@@ -286,7 +293,7 @@ def test_a_training_step():
 
 
 def test_overrides_and_settings_are_seen():
-    x = numbers(3)
+    x = random_tensor(3)
     f = plugrad.jit(lambda x: plugrad.relu(x) + 1)
     expected = f(x).numpy()
     with plugrad.override_kernel("Relu", "cpu", lambda x: x * 0 + 5):
@@ -306,7 +313,7 @@ def test_overrides_and_settings_are_seen():
 
 def test_threads_share_a_program():
     f = plugrad.jit(lambda x: plugrad.exp(x) * 2 + plugrad.sum(x))
-    xs = [numbers(20_000, seed=seed) for seed in range(4)]
+    xs = [random_tensor(20_000, seed=seed) for seed in range(4)]
     expected = [f(x).numpy() for x in xs]
     wrong = []
 
@@ -324,7 +331,7 @@ def test_threads_share_a_program():
 
 
 def test_an_interrupt_between_steps_changes_no_variable():
-    v = plugrad.Variable(numbers(1_000_000).numpy())
+    v = plugrad.Variable(random_tensor(1_000_000).numpy())
     before = v.numpy().copy()
 
     @plugrad.jit
@@ -360,7 +367,7 @@ def test_an_interrupt_between_steps_changes_no_variable():
 
 def test_every_elementwise_rule_names_a_function_that_exists():
     assert len(elementwise.ELEMENTWISE_RULES) > 60
-    graph = plugrad.make_graph(lambda x: plugrad.exp(x) + x)(numbers(4))
+    graph = plugrad.make_graph(lambda x: plugrad.exp(x) + x)(random_tensor(4))
     assert find_groups(graph)
     assert compiler.compile_graph(graph) is not None
 
@@ -394,27 +401,27 @@ def repeated(x):
     return wide * x + total[:, None], wide, (wide - x).reshape(x.shape[0], -1, 1) * 2
 
 
-ROWS = [softmax, layer_norm, cross_entropy, distances, repeated]
+ROW_FUNCTIONS = [softmax, layer_norm, cross_entropy, distances, repeated]
 
 
-@pytest.mark.parametrize("function", ROWS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", ROW_FUNCTIONS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("shape", [(2, 3), (64, 10), (40, 256), (3, 1), (300, 16)])
 def test_rows(function, shape):
-    x = numbers(*shape)
-    same(function, x)
+    x = random_tensor(*shape)
+    assert_same_when_traced(function, x)
 
     def loss(x):
         found = function(x)
         parts = found if isinstance(found, tuple) else (found,)
         return sum(plugrad.sum(plugrad.sin(y)) for y in parts)
 
-    close(plugrad.grads(loss), x)
+    assert_close_when_traced(plugrad.grads(loss), x)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int32", "uint8"])
 def test_rows_that_read_wider_elements_than_they_make(dtype):
-    """The shared memory of a loop over rows once had room for the results only."""
-    a, b = numbers(5, dtype=dtype), numbers(6, 7, dtype=dtype, seed=1)
+    """The scratch memory of a loop over rows once had the size of the results only."""
+    a, b = random_tensor(5, dtype=dtype), random_tensor(6, 7, dtype=dtype, seed=1)
 
     def compare(a, b):
         return plugrad.reshape(a, (5, 1, 1)) <= b
@@ -423,8 +430,8 @@ def test_rows_that_read_wider_elements_than_they_make(dtype):
         below = compare(a, b)
         return plugrad.where(plugrad.logical_and(below, plugrad.reshape(a, (5, 1, 1)) > 0), b, 0)
 
-    same(compare, a, b)
-    same(choose, a, b)
+    assert_same_when_traced(compare, a, b)
+    assert_same_when_traced(choose, a, b)
 
 
 @pytest.mark.parametrize("function", [lambda x: x, plugrad.exp])
@@ -433,14 +440,14 @@ def test_rows_that_are_repeated_and_then_have_another_shape(function):
         rows = plugrad.broadcast_to(plugrad.reshape(function(x), (33, 1, 70, 1)), (33, 2, 70, 1))
         return plugrad.reshape(rows, (33, 1, 2, 70, 1)), plugrad.mean(rows, axis=3)
 
-    same(repeat, numbers(33, 70, dtype="float64"))
+    assert_same_when_traced(repeat, random_tensor(33, 70, dtype="float64"))
 
 
 # --- products -------------------------------------------------------------------------------------
 
 
-def attention(x, w):
-    """Two steps of attention: views, products of them, and sums over what follows."""
+def attention_loss(x, w):
+    """Return a loss of self-attention: views, products of them, and sums over the results."""
 
     def heads(x, *order):
         return plugrad.permute_dims(plugrad.reshape(x, (16, 32, 4, 8)), order)
@@ -451,7 +458,11 @@ def attention(x, w):
 
 
 def test_products_of_transposed_matrices():
-    same(plugrad.value_and_grad(attention, (0, 1)), numbers(16, 32, 32), numbers(32, 32))
+    assert_same_when_traced(
+        plugrad.value_and_grad(attention_loss, (0, 1)),
+        random_tensor(16, 32, 32),
+        random_tensor(32, 32),
+    )
 
 
 def test_a_transformer_trains_to_the_same_bits():
@@ -482,8 +493,8 @@ def test_a_transformer_trains_to_the_same_bits():
 @pytest.mark.parametrize("turned", [{}, {"transpose_a": True}, {"transpose_b": True}])
 @pytest.mark.parametrize("shapes", [((32, 32, 32), (32, 32, 32)), ((32, 32), (16, 32, 32))])
 def test_products_of_many_small_matrices(shapes, turned):
-    a, b = (numbers(*shape) for shape in shapes)
-    same(lambda a, b: plugrad.matmul(a, b, **turned), a, b)
+    a, b = (random_tensor(*shape) for shape in shapes)
+    assert_same_when_traced(lambda a, b: plugrad.matmul(a, b, **turned), a, b)
     exact = [x.numpy().astype("f8") for x in (a, b)]
     if turned:
         place = "transpose_b" in turned
@@ -501,29 +512,35 @@ def test_products_of_many_small_matrices(shapes, turned):
     ],
 )
 def test_outer_products(dtype, shapes):
-    """They have the bits of BLAS, which adds products to 0 and so makes 0 of -0."""
-    a, b = (numbers(*shape, dtype=dtype, seed=i).numpy().copy() for i, shape in enumerate(shapes))
+    """Results have the bits of BLAS, which adds products to 0 and so turns -0 into 0."""
+    a, b = (
+        random_tensor(*shape, dtype=dtype, seed=i).numpy().copy() for i, shape in enumerate(shapes)
+    )
     a[..., 0, 0], b[..., -1] = -1, 0
     if a.dtype.kind == "f":
         a[..., -1, 0], b[..., 0, 0] = 1e-5, -np.inf
     x, y = (plugrad.asarray(z, device="cpu") for z in (a, b))
-    same(lambda x, y: plugrad.tanh((x @ y).astype("float32")), x, y)
-    same(lambda x, y: x @ y, x, y)
-    same(lambda x, y: x.mT @ y, plugrad.asarray(a.swapaxes(-1, -2).copy(), device="cpu"), y)
-    same(lambda x, y: x @ y.mT, x, plugrad.asarray(b.swapaxes(-1, -2).copy(), device="cpu"))
+    assert_same_when_traced(lambda x, y: plugrad.tanh((x @ y).astype("float32")), x, y)
+    assert_same_when_traced(lambda x, y: x @ y, x, y)
+    assert_same_when_traced(
+        lambda x, y: x.mT @ y, plugrad.asarray(a.swapaxes(-1, -2).copy(), device="cpu"), y
+    )
+    assert_same_when_traced(
+        lambda x, y: x @ y.mT, x, plugrad.asarray(b.swapaxes(-1, -2).copy(), device="cpu")
+    )
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_the_array_of_all_pairs_is_never_made(threads, monkeypatch):
     monkeypatch.setattr(thread_pool, "count", threads)
-    x = numbers(1000, 3)
+    x = random_tensor(1000, 3)
     run = plugrad.jit(lambda x: distances(x)[0])
     run(x)
     monkeypatch.setattr(pool, "_peak", 0)  # that of other tests
     before = plugrad.memory().backends["cpu:0"].bytes
     run(x)
     assert plugrad.memory().backends["cpu:0"].peak - before < 10 * 1000 * 1000 * 4
-    close(lambda x: (distances(x)[0],), x)
+    assert_close_when_traced(lambda x: (distances(x)[0],), x)
 
 
 @pytest.mark.parametrize("mode", ["compile", "replay"])
@@ -566,7 +583,7 @@ def test_200_interrupts_of_a_training_loop_lose_nothing(mode):
 
 
 def test_other_shapes_of_large_constants(rng):
-    """A reshaped constant that is too large to be computed at the trace lies where the constant does."""
+    """A reshaped constant that is too large to be computed while tracing shares the constant's memory."""
     w = plugrad.asarray(rng.normal(size=(1, 64, 32)).astype(np.float32), device="cpu")
 
     def f(x):

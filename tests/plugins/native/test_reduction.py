@@ -12,18 +12,18 @@ from plugrad_cpu.threads import thread_pool
 variants = pytest.importorskip("plugrad_native.variants")
 if not variants.has_any_variant():
     pytest.skip("there is no native code for this platform", allow_module_level=True)
-fold = import_module("plugrad_native.kernels.reduction").find_reduction_layout
+find_reduction_layout = import_module("plugrad_native.kernels.reduction").find_reduction_layout
 
-CASES = [
+KERNELS_AND_DTYPES = [
     *product(("sum", "prod", "min", "max"), ("float32", "float64", "int32")),
     *product(["mean"], ("float32", "float64")),
 ]
 
 
-@pytest.mark.parametrize(("name", "dtype"), CASES)
+@pytest.mark.parametrize(("name", "dtype"), KERNELS_AND_DTYPES)
 @pytest.mark.parametrize("shape", [(1, 64), (7, 65), (64, 256), (33, 700), (200, 127)], ids=str)
 def test_columns_are_reduced(name, dtype, shape, rng):
-    assert fold(shape, (0,), False) == (shape[1:], 1, *shape)  # by C
+    assert find_reduction_layout(shape, (0,), False) == (shape[1:], 1, *shape)  # by C
     x = rng.uniform(0.9, 1.1, shape) if dtype != "int32" else rng.choice([-1, 1, 1, 2], shape)
     x = x.astype(dtype)
     with plugrad.use("cpu"):
@@ -32,7 +32,7 @@ def test_columns_are_reduced(name, dtype, shape, rng):
     np.testing.assert_allclose(found.numpy(), expected.astype(dtype), rtol=3e-6)
 
 
-@pytest.mark.parametrize(("name", "dtype"), CASES)
+@pytest.mark.parametrize(("name", "dtype"), KERNELS_AND_DTYPES)
 def test_long_rows_are_reduced_in_parts_whatever_the_threads(name, dtype, rng, monkeypatch):
     shape = 3, 100_001  # two whole parts, and a part of another
     x = rng.integers(1, 1000, shape) if name != "prod" else rng.choice([-1, 1, 1], shape)

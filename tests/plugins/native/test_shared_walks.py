@@ -19,17 +19,17 @@ LAYOUTS = {
 
 
 @pytest.fixture
-def numbers(rng):
+def random_matrix(rng):
     return rng.normal(size=(600, 600)).astype("f4")
 
 
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 @pytest.mark.parametrize("threads", [1, 2, 7])
-def test_layouts(layout, threads, numbers, monkeypatch):
-    """Once, threads read in front of an array whose last axis runs backwards."""
+def test_layouts(layout, threads, random_matrix, monkeypatch):
+    """Threads once read before the start of an array whose last axis is reversed."""
     monkeypatch.setattr(thread_pool, "count", 1)
     with plugrad.use("cpu"):
-        x = plugrad.asarray(numbers)
+        x = plugrad.asarray(random_matrix)
         plain = plugrad.asarray(layout(x).numpy().copy())
         expected = [plugrad.exp(plain), plain + x, plugrad.maximum(x, plain)]
         monkeypatch.setattr(thread_pool, "count", threads)

@@ -13,12 +13,12 @@ from plugrad_native.variants import current_variant
 DTYPES = ("bool", "float16", "float32", "float64", "int8", "int32", "int64", "uint8", "complex64")
 
 
-def numbers(*shape, dtype="float32"):
+def small_integers(*shape, dtype="float32"):
     values = np.arange(np.prod(shape, dtype=int)) % 7 - 3
     return values.astype(dtype).reshape(shape)
 
 
-def equal(found, expected):
+def assert_equal(found, expected):
     np.testing.assert_array_equal(found.numpy(), expected, strict=True)
 
 
@@ -39,25 +39,30 @@ def test_joins(dtype):
         ([(3,)] * 17, 0),
         ([(2000,), (3000,)], 0),
     ):
-        arrays = [numbers(*shape, dtype=dtype) for shape in shapes]
-        equal(
+        arrays = [small_integers(*shape, dtype=dtype) for shape in shapes]
+        assert_equal(
             plugrad.concat(list(map(plugrad.asarray, arrays)), axis=axis),
             np.concatenate(arrays, axis),
         )
     for shape, count in (((), 3), ((4,), 2), ((2, 3), 17), ((0, 3), 2), ((40, 50), 2)):
-        arrays = [numbers(*shape, dtype=dtype)] * count
+        arrays = [small_integers(*shape, dtype=dtype)] * count
         for axis in range(-len(shape) - 1, len(shape) + 1):
             tensors = list(map(plugrad.asarray, arrays))
-            equal(plugrad.stack(tensors, axis=axis), np.stack(arrays, axis))
+            assert_equal(plugrad.stack(tensors, axis=axis), np.stack(arrays, axis))
 
 
 def test_joins_of_views():
-    x = plugrad.asarray(numbers(3, 4))
-    equal(plugrad.concat([x.T, x.T], axis=1), np.concatenate([numbers(3, 4).T] * 2, 1))
-    equal(plugrad.stack([x[:, 1], x[:, 2]]), np.stack([numbers(3, 4)[:, 1], numbers(3, 4)[:, 2]]))
-    equal(
+    x = plugrad.asarray(small_integers(3, 4))
+    assert_equal(
+        plugrad.concat([x.T, x.T], axis=1), np.concatenate([small_integers(3, 4).T] * 2, 1)
+    )
+    assert_equal(
+        plugrad.stack([x[:, 1], x[:, 2]]),
+        np.stack([small_integers(3, 4)[:, 1], small_integers(3, 4)[:, 2]]),
+    )
+    assert_equal(
         plugrad.concat([plugrad.flip(x), x]),
-        np.concatenate([numbers(3, 4)[::-1, ::-1], numbers(3, 4)]),
+        np.concatenate([small_integers(3, 4)[::-1, ::-1], small_integers(3, 4)]),
     )
 
 
@@ -67,7 +72,7 @@ def test_joins_of_strings_and_of_other_dtypes():
         "b",
     ]
     mixed = plugrad.concat([plugrad.asarray([1]), plugrad.asarray([2.5])])
-    equal(mixed, np.array([1, 2.5], "float32"))
+    assert_equal(mixed, np.array([1, 2.5], "float32"))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8"])
@@ -79,35 +84,35 @@ def test_reductions(dtype):
         ((3, 4, 5), (0, 2)),
         ((), None),
     ):
-        x = numbers(*shape, dtype=dtype)
+        x = small_integers(*shape, dtype=dtype)
         for transposed in (False, True):
             given = plugrad.asarray(x)
             given, expected = (given.T, x.T) if transposed and x.ndim == 2 else (given, x)
             for keep in (False, True):
                 where = {"axis": axis, "keepdims": keep}
-                equal(plugrad.max(given, **where), np.asarray(expected.max(**where)))
-                equal(
+                assert_equal(plugrad.max(given, **where), np.asarray(expected.max(**where)))
+                assert_equal(
                     plugrad.sum(given, dtype=dtype, **where),
                     np.asarray(expected.sum(dtype=dtype, **where)),
                 )
-                equal(plugrad.any(given, **where), np.asarray((expected != 0).any(**where)))
-                equal(plugrad.all(given, **where), np.asarray((expected != 0).all(**where)))
+                assert_equal(plugrad.any(given, **where), np.asarray((expected != 0).any(**where)))
+                assert_equal(plugrad.all(given, **where), np.asarray((expected != 0).all(**where)))
 
 
 def test_elementwise_kernels_and_rows():
-    x = plugrad.asarray(numbers(3, 4))
-    equal(plugrad.relu(x), np.maximum(numbers(3, 4), 0))
-    equal(plugrad.relu(x.T), np.maximum(numbers(3, 4), 0).T)
-    equal(plugrad.relu(x[:, ::2]), np.maximum(numbers(3, 4)[:, ::2], 0))
-    equal(plugrad.relu(plugrad.zeros((0, 3))), np.zeros((0, 3), "float32"))
-    equal(plugrad.relu(x[1, 1]), np.maximum(numbers(3, 4)[1, 1], 0))
-    rows = np.exp(numbers(3, 4)) / np.exp(numbers(3, 4)).sum(-1, keepdims=True)
+    x = plugrad.asarray(small_integers(3, 4))
+    assert_equal(plugrad.relu(x), np.maximum(small_integers(3, 4), 0))
+    assert_equal(plugrad.relu(x.T), np.maximum(small_integers(3, 4), 0).T)
+    assert_equal(plugrad.relu(x[:, ::2]), np.maximum(small_integers(3, 4)[:, ::2], 0))
+    assert_equal(plugrad.relu(plugrad.zeros((0, 3))), np.zeros((0, 3), "float32"))
+    assert_equal(plugrad.relu(x[1, 1]), np.maximum(small_integers(3, 4)[1, 1], 0))
+    rows = np.exp(small_integers(3, 4)) / np.exp(small_integers(3, 4)).sum(-1, keepdims=True)
     np.testing.assert_allclose(plugrad.softmax(x).numpy(), rows, 1e-6)
     np.testing.assert_allclose(plugrad.softmax(x.T, axis=0).numpy(), rows.T, 1e-6)
 
 
-BINARY = ("add", "subtract", "multiply", "maximum", "minimum", "less", "equal", "not_equal")
-UNARY = ("negative", "square", "abs", "floor", "sign")
+BINARY_OPS = ("add", "subtract", "multiply", "maximum", "minimum", "less", "equal", "not_equal")
+UNARY_OPS = ("negative", "square", "abs", "floor", "sign")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "uint8", "int8"])
@@ -121,7 +126,7 @@ def test_loops_of_numpy(dtype):
         ((3, 4), (4,)),
         ((0,), (0,)),
     )
-    for name in BINARY:
+    for name in BINARY_OPS:
         for first, second in (
             *shapes,
             ((1023,), (1023,)),
@@ -129,17 +134,22 @@ def test_loops_of_numpy(dtype):
             ((1023,), ()),
             ((1, 2), (2, 1)),
         ):
-            a, b = numbers(*first, dtype=dtype), numbers(*second, dtype=dtype) + np.array(1, dtype)
+            a, b = (
+                small_integers(*first, dtype=dtype),
+                small_integers(*second, dtype=dtype) + np.array(1, dtype),
+            )
             expected = np.asarray(getattr(np, name)(a, b))
-            equal(getattr(plugrad, name)(plugrad.asarray(a), plugrad.asarray(b)), expected)
-    x, y = numbers(3, 4, dtype=dtype), numbers(4, 3, dtype=dtype)
+            assert_equal(getattr(plugrad, name)(plugrad.asarray(a), plugrad.asarray(b)), expected)
+    x, y = small_integers(3, 4, dtype=dtype), small_integers(4, 3, dtype=dtype)
     for mine, theirs in ((plugrad.asarray(x).T, x.T), (plugrad.asarray(y)[::2], y[::2])):
-        equal(mine + mine, theirs + theirs)
-        equal(mine * plugrad.asarray(np.ones(theirs.shape, dtype)), theirs)
-    for name in UNARY:
+        assert_equal(mine + mine, theirs + theirs)
+        assert_equal(mine * plugrad.asarray(np.ones(theirs.shape, dtype)), theirs)
+    for name in UNARY_OPS:
         for shape in ((8,), (3, 4), (), (0, 3), (1023,), (1024,)):
-            x = numbers(*shape, dtype=dtype)
-            equal(getattr(plugrad, name)(plugrad.asarray(x)), np.asarray(getattr(np, name)(x)))
+            x = small_integers(*shape, dtype=dtype)
+            assert_equal(
+                getattr(plugrad, name)(plugrad.asarray(x)), np.asarray(getattr(np, name)(x))
+            )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -147,14 +157,14 @@ def test_bands(dtype):
     for shape in ((2, 4), (4, 2), (3, 3, 5), (1, 1), (40, 50), (0, 3)):
         x = (np.arange(np.prod(shape, dtype=int)) % 100).astype(dtype).reshape(shape)
         for k in (-100, -4, -1, 0, 1, 4, 100, 2**31 - 1, -(2**31)):
-            equal(plugrad.tril(plugrad.asarray(x), k=k), np.tril(x, k))
-            equal(plugrad.triu(plugrad.asarray(x), k=k), np.triu(x, k))
+            assert_equal(plugrad.tril(plugrad.asarray(x), k=k), np.tril(x, k))
+            assert_equal(plugrad.triu(plugrad.asarray(x), k=k), np.triu(x, k))
         turned = plugrad.permute_dims(plugrad.asarray(x), (*range(x.ndim - 2), -1, -2))
-        equal(plugrad.tril(turned), np.tril(x.swapaxes(-1, -2)))
+        assert_equal(plugrad.tril(turned), np.tril(x.swapaxes(-1, -2)))
         for number in ("int8", "int32", "int64"):
             limits = plugrad.asarray(1, dtype=number), plugrad.asarray(0, dtype=number)
             expected = np.triu(np.tril(x), -1)
-            equal(plugrad.linalg.band_part(plugrad.asarray(x), *limits), expected)
+            assert_equal(plugrad.linalg.band_part(plugrad.asarray(x), *limits), expected)
 
 
 @pytest.mark.parametrize("dtype", [*DTYPES, "string"])
@@ -174,27 +184,27 @@ def test_views(dtype):
         x = x.astype(np.dtypes.StringDType() if dtype == "string" else dtype).reshape(shape)
         given = plugrad.asarray(x)
         y = plugrad.reshape(given, wanted)
-        equal(y, x.reshape(wanted))
+        assert_equal(y, x.reshape(wanted))
         for axis in range(-len(shape) - 1, len(shape) + 1):
-            equal(plugrad.expand_dims(given, axis), np.expand_dims(x, axis))
-            equal(plugrad.squeeze(plugrad.expand_dims(given, axis), axis), x)
+            assert_equal(plugrad.expand_dims(given, axis), np.expand_dims(x, axis))
+            assert_equal(plugrad.squeeze(plugrad.expand_dims(given, axis), axis), x)
         if len(shape) == 2:
-            equal(plugrad.reshape(given.T, wanted[::-1]), x.T.reshape(wanted[::-1]))
-            equal(plugrad.expand_dims(given.T, 1), np.expand_dims(x.T, 1))
+            assert_equal(plugrad.reshape(given.T, wanted[::-1]), x.T.reshape(wanted[::-1]))
+            assert_equal(plugrad.expand_dims(given.T, 1), np.expand_dims(x.T, 1))
         del given, x
         assert y.shape == wanted  # which keeps the memory
         _ = y.numpy().tolist()
 
 
 def test_an_assignment_leaves_views_as_they_are():
-    x = plugrad.asarray(numbers(8))
+    x = plugrad.asarray(small_integers(8))
     y, z = plugrad.reshape(x, (2, 4)), plugrad.expand_dims(x, 0)
     x[:] = 9
-    equal(y, numbers(2, 4))
-    equal(z, numbers(1, 8))
+    assert_equal(y, small_integers(2, 4))
+    assert_equal(z, small_integers(1, 8))
     y[0] = 5
-    equal(x, np.full(8, 9, "float32"))
-    equal(z, numbers(1, 8))
+    assert_equal(x, np.full(8, 9, "float32"))
+    assert_equal(z, small_integers(1, 8))
 
 
 def test_wrong_views_are_refused():
@@ -213,9 +223,9 @@ def test_wrong_views_are_refused():
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_fills(dtype):
     for shape in ((8,), (), (2, 3), (0, 3), (1023,), (1024,), (40, 50)):
-        equal(plugrad.zeros(shape, dtype=dtype), np.zeros(shape, dtype))
-        equal(plugrad.ones(shape, dtype=dtype), np.ones(shape, dtype))
-        equal(plugrad.full(shape, 1, dtype=dtype), np.full(shape, 1, dtype))
+        assert_equal(plugrad.zeros(shape, dtype=dtype), np.zeros(shape, dtype))
+        assert_equal(plugrad.ones(shape, dtype=dtype), np.ones(shape, dtype))
+        assert_equal(plugrad.full(shape, 1, dtype=dtype), np.full(shape, 1, dtype))
     if dtype.startswith(("float", "complex")):
         for value in (0.5, -0.0, np.nan, np.inf, -np.inf, 1e-45, 1e38):
             with np.errstate(over="ignore"):
@@ -226,29 +236,33 @@ def test_fills(dtype):
     if dtype in ("int32", "int64"):
         limits = np.iinfo(dtype)
         for value in (limits.min, limits.max, -1):
-            equal(plugrad.full((2, 2), value, dtype=dtype), np.full((2, 2), value, dtype))
+            assert_equal(plugrad.full((2, 2), value, dtype=dtype), np.full((2, 2), value, dtype))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "uint8"])
 def test_positions_scans_and_orders(dtype):
     for shape in ((8,), (2, 4), (3, 4, 5), (1,), (1000,), (1025,), (0, 3)):
-        x = numbers(*shape, dtype=dtype)
+        x = small_integers(*shape, dtype=dtype)
         for given, values in ((plugrad.asarray(x), x), (plugrad.permute_dims(x), x.T)):
             for axis in range(-len(shape), len(shape)):
                 if values.shape[axis]:
-                    equal(plugrad.argmax(given, axis=axis), values.argmax(axis).astype("int32"))
-                    equal(plugrad.argmin(given, axis=axis), values.argmin(axis).astype("int32"))
+                    assert_equal(
+                        plugrad.argmax(given, axis=axis), values.argmax(axis).astype("int32")
+                    )
+                    assert_equal(
+                        plugrad.argmin(given, axis=axis), values.argmin(axis).astype("int32")
+                    )
                 expected = values.cumsum(axis, dtype=dtype)
-                equal(plugrad.cumulative_sum(given, axis=axis, dtype=dtype), expected)
+                assert_equal(plugrad.cumulative_sum(given, axis=axis, dtype=dtype), expected)
                 order = values.argsort(axis, kind="stable").astype("int32")
-                equal(plugrad.argsort(given, axis=axis), order)
-                equal(plugrad.sort(given, axis=axis), np.sort(values, axis))
-    x = plugrad.asarray(numbers(8, dtype=dtype))
-    exclusive = np.r_[np.zeros(1, dtype), numbers(8, dtype=dtype).cumsum(dtype=dtype)[:-1]]
+                assert_equal(plugrad.argsort(given, axis=axis), order)
+                assert_equal(plugrad.sort(given, axis=axis), np.sort(values, axis))
+    x = plugrad.asarray(small_integers(8, dtype=dtype))
+    exclusive = np.r_[np.zeros(1, dtype), small_integers(8, dtype=dtype).cumsum(dtype=dtype)[:-1]]
     found = scan.cumsum(x, axis=0, exclusive=True, reverse=False)
-    equal(found, exclusive)
+    assert_equal(found, exclusive)
     backwards = scan.cumsum(x, axis=0, exclusive=False, reverse=True)
-    equal(backwards, numbers(8, dtype=dtype)[::-1].cumsum(dtype=dtype)[::-1])
+    assert_equal(backwards, small_integers(8, dtype=dtype)[::-1].cumsum(dtype=dtype)[::-1])
 
 
 def test_positions_of_nan():
@@ -283,14 +297,14 @@ def test_casts(source, target):
 
 def test_casts_saturate():
     x = plugrad.asarray(np.array([np.nan, 1e30, -1e30, 300, -1, 2.7], "float32"))
-    equal(x.astype("uint8"), np.array([0, 255, 0, 255, 0, 2], "uint8"))
-    equal(x.astype("int32"), np.array([0, 2**31 - 1, -(2**31), 300, -1, 2], "int32"))
-    equal(x.astype("bool"), np.ones(6, bool))
+    assert_equal(x.astype("uint8"), np.array([0, 255, 0, 255, 0, 2], "uint8"))
+    assert_equal(x.astype("int32"), np.array([0, 2**31 - 1, -(2**31), 300, -1, 2], "int32"))
+    assert_equal(x.astype("bool"), np.ones(6, bool))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_choices(dtype):
-    x, y = numbers(3, 4, dtype=dtype), numbers(3, 4, dtype=dtype)[::-1].copy()
+    x, y = small_integers(3, 4, dtype=dtype), small_integers(3, 4, dtype=dtype)[::-1].copy()
     for c in (
         x > y,
         (x > y)[0],
@@ -308,9 +322,9 @@ def test_choices(dtype):
             (x[1], y[:, :1]),
         ):
             given = [plugrad.asarray(z) for z in (c, a, b)]
-            equal(plugrad.where(*given), np.where(c, a, b))
+            assert_equal(plugrad.where(*given), np.where(c, a, b))
     where = plugrad.asarray([True, False])
-    equal(
+    assert_equal(
         plugrad.where(where, plugrad.asarray([[1.0], [2.0]]), 0.5),
         np.array([[1, 0.5], [2, 0.5]], "f4"),
     )
@@ -324,7 +338,7 @@ def test_choices(dtype):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_rows_and_columns(name, dtype):
     theirs = {"atan2": np.arctan2}.get(name) or getattr(np, name)
-    whole = numbers(2, 3, 4, dtype=dtype) + np.array(0.25, dtype)
+    whole = small_integers(2, 3, 4, dtype=dtype) + np.array(0.25, dtype)
     parts = (
         whole[0, 0],
         whole[0],
@@ -351,10 +365,10 @@ def test_powers_of_one_shape_and_of_numbers():
     ):
         with np.errstate(all="ignore"):
             expected = np.power(x, y)
-        equal(plugrad.pow(plugrad.asarray(x), plugrad.asarray(y)), expected)
+        assert_equal(plugrad.pow(plugrad.asarray(x), plugrad.asarray(y)), expected)
     half = plugrad.asarray(np.array([-np.inf, -0.0], "float32"))
     for exponent in (np.array(0.5, "float32"), np.array([0.5], "float32")):
-        equal(plugrad.pow(half, plugrad.asarray(exponent)), np.array([np.inf, 0], "float32"))
+        assert_equal(plugrad.pow(half, plugrad.asarray(exponent)), np.array([np.inf, 0], "float32"))
 
 
 def test_loops_of_numpy_give_the_numbers_of_large_arrays():
@@ -402,8 +416,8 @@ def test_loops_of_numpy_give_the_numbers_of_large_arrays():
 def test_implementations_of_the_program_come_first():
     x = plugrad.asarray([1.0, 2.0])
     with override_kernel("Add", "cpu", lambda a, b: a * b):
-        equal(x + x, np.array([1, 4], "float32"))
-    equal(x + x, np.array([2, 4], "float32"))
+        assert_equal(x + x, np.array([1, 4], "float32"))
+    assert_equal(x + x, np.array([2, 4], "float32"))
 
 
 def test_a_memory_limit_counts_small_results_too():
@@ -414,7 +428,7 @@ def test_a_memory_limit_counts_small_results_too():
             _ = x + x
     finally:
         plugrad.set_memory_limit(None)
-    equal(x + x, np.array([2, 4], "float32"))
+    assert_equal(x + x, np.array([2, 4], "float32"))
 
 
 def test_kernels_with_other_arguments_are_refused():
@@ -462,7 +476,7 @@ def test_norms_whose_squares_overflow_or_vanish(size):
 
 
 def test_without_the_pack_numpy_makes_small_results(monkeypatch):
-    """Otherwise a few elements would have other bits than many."""
+    """Otherwise few elements would have other bits than many."""
     device = open_backend("cpu")
     tables = device.kernels
     own = list(tables)[-1]

@@ -5,10 +5,10 @@ import pytest
 
 import plugrad
 
-LENGTHS = (1, 2, 3, 7, 8, 9, 15, 16, 17, 64, 1001)
+ROW_LENGTHS = (1, 2, 3, 7, 8, 9, 15, 16, 17, 64, 1001)
 
 
-@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("length", ROW_LENGTHS)
 def test_rows_of_every_length(length, rng):
     x = rng.normal(size=(5, length)) * 30
     x[1] = -1e300

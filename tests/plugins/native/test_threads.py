@@ -16,31 +16,31 @@ from plugrad_native.sharing import use_compiled_threads
 from plugrad_native.variants import current_variant
 
 use_compiled_threads()  # as the pack does when the backend is loaded
-EXP = current_variant().kernel("exp_float32")
-ADD = current_variant().kernel("add_float32")
-SHARE = thread_pool.compiled.run_calls
-DIVIDE = thread_pool.compiled.run_in_parts
+EXP_FUNCTION = current_variant().kernel("exp_float32")
+ADD_FUNCTION = current_variant().kernel("add_float32")
+RUN_CALLS = thread_pool.compiled.run_calls
+RUN_IN_PARTS = thread_pool.compiled.run_in_parts
 
 
-def numbers(count, seed=0):
+def random_float32(count, seed=0):
     return np.random.default_rng(seed).normal(size=count).astype("f4")
 
 
-def exponentials(x):
+def parallel_exp(x):
     y = np.empty_like(x)
-    EXP(x, y, x.size)
+    EXP_FUNCTION(x, y, x.size)
     return y
 
 
 @pytest.mark.parametrize("threads", [1, 2, 7])
 @pytest.mark.parametrize("parts", [1, 2, 5, 40])
 def test_each_call_is_made_once(threads, parts):
-    x = numbers(parts * 1000)
+    x = random_float32(parts * 1000)
     y = np.zeros_like(x)
     cuts = [slice(i, i + 1000) for i in range(0, x.size, 1000)]
     for _ in range(20):
         y[:] = 0
-        assert SHARE(tuple((np.add, y[c], x[c], y[c]) for c in cuts), threads)
+        assert RUN_CALLS(tuple((np.add, y[c], x[c], y[c]) for c in cuts), threads)
         np.testing.assert_array_equal(y, x)
 
 
@@ -48,44 +48,44 @@ def test_each_call_is_made_once(threads, parts):
 @pytest.mark.parametrize("count", [1, 999, 4096, 100_001])
 @pytest.mark.parametrize("parts", [1, 3, 8])
 def test_a_call_in_parts_has_the_same_bits(threads, count, parts):
-    x = numbers(count)
+    x = random_float32(count)
     y = np.zeros_like(x)
-    assert DIVIDE(EXP, (x, y, count), (1, 1, 0), 2, count, 256, parts, threads)
-    np.testing.assert_array_equal(y, exponentials(x))
+    assert RUN_IN_PARTS(EXP_FUNCTION, (x, y, count), (1, 1, 0), 2, count, 256, parts, threads)
+    np.testing.assert_array_equal(y, parallel_exp(x))
     total = np.zeros_like(x)
-    assert DIVIDE(np.add, (x, y, total), (1, 1, 1), -1, count, 16, parts, threads)
+    assert RUN_IN_PARTS(np.add, (x, y, total), (1, 1, 1), -1, count, 16, parts, threads)
     np.testing.assert_array_equal(total, x + y)
-    assert DIVIDE(np.add, (x, x[:1], total), (1, 0, 1), -1, count, 16, parts, threads)
+    assert RUN_IN_PARTS(np.add, (x, x[:1], total), (1, 0, 1), -1, count, 16, parts, threads)
     np.testing.assert_array_equal(total, x + x[0])
 
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_each_part_has_memory_for_itself(compiled):
-    """Each part writes its last number of items there."""
+    """Each part writes its last count of items into its memory."""
     pool = ThreadPool()
     pool.count, pool.compiled = 3, thread_pool.compiled if compiled else None
-    x, scratch = numbers(1000), np.zeros(5 * 250, "f4")
-    pool.run_in_parts(EXP, (x, scratch, 1000), (1, -250, 0), 2, 1000, parts=5, multiple=10)
-    np.testing.assert_array_equal(scratch.reshape(5, 250)[:, :200], exponentials(x).reshape(5, 200))
+    x, scratch = random_float32(1000), np.zeros(5 * 250, "f4")
+    pool.run_in_parts(EXP_FUNCTION, (x, scratch, 1000), (1, -250, 0), 2, 1000, parts=5, multiple=10)
+    np.testing.assert_array_equal(scratch.reshape(5, 250)[:, :200], parallel_exp(x).reshape(5, 200))
     assert not scratch.reshape(5, 250)[:, 200:].any()
 
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i4", "i8", "u8", "f4", "f8", "c8", "c16"])
 def test_functions_of_numpy_of_any_dtype(dtype):
-    x, y = (numbers(1000, seed).astype(dtype) for seed in (1, 2))
+    x, y = (random_float32(1000, seed).astype(dtype) for seed in (1, 2))
     out = np.empty_like(x)
-    assert DIVIDE(np.multiply, (x, y, out), (1, 1, 1), -1, 1000, 1, 4, 2)
+    assert RUN_IN_PARTS(np.multiply, (x, y, out), (1, 1, 1), -1, 1000, 1, 4, 2)
     np.testing.assert_array_equal(out, x * y)
     strided = np.repeat(x, 2)[::2]
-    assert SHARE(((np.multiply, strided, y, out), (np.equal, x, y, np.empty(1000, bool))), 2)
+    assert RUN_CALLS(((np.multiply, strided, y, out), (np.equal, x, y, np.empty(1000, bool))), 2)
     np.testing.assert_array_equal(out, x * y)
 
 
 def test_what_these_threads_do_not_know_is_left_to_others():
-    x, out = numbers(10), np.empty(10, "f4")
+    x, out = random_float32(10), np.empty(10, "f4")
     unknown = [
         (len, [1, 2]),
-        (partial(EXP, x, out, 10),),
+        (partial(EXP_FUNCTION, x, out, 10),),
         (np.add, x, x.astype("f8"), out),  # a conversion
         (np.add, x.reshape(2, 5), x.reshape(2, 5), out.reshape(2, 5)),
         (np.add, x, x[:3], out),
@@ -94,46 +94,46 @@ def test_what_these_threads_do_not_know_is_left_to_others():
     ]
     for call in unknown:
         out[:] = 0
-        assert not SHARE(((EXP, x, out, 10), call), 2)
+        assert not RUN_CALLS(((EXP_FUNCTION, x, out, 10), call), 2)
         assert not out.any()
-    assert not DIVIDE(len, (x,), (1,), -1, 10, 1, 2, 2)
+    assert not RUN_IN_PARTS(len, (x,), (1,), -1, 10, 1, 2, 2)
 
 
 def test_wrong_calls_are_errors():
-    x, out = numbers(10), np.empty(10, "f4")
+    x, out = random_float32(10), np.empty(10, "f4")
     with pytest.raises(TypeError, match="exp_float32 takes 3 arguments"):
-        SHARE(((EXP, x, out),), 2)
+        RUN_CALLS(((EXP_FUNCTION, x, out),), 2)
     with pytest.raises((BufferError, ValueError)):
-        SHARE(((EXP, x[::2], out, 5),), 2)
+        RUN_CALLS(((EXP_FUNCTION, x[::2], out, 5),), 2)
     with pytest.raises(TypeError):
-        SHARE(((EXP, x, "text", 5),), 2)
+        RUN_CALLS(((EXP_FUNCTION, x, "text", 5),), 2)
     with pytest.raises(ValueError, match="a step"):
-        DIVIDE(EXP, (x, out, 10), (1, 1, 1), 2, 10, 1, 2, 2)
+        RUN_IN_PARTS(EXP_FUNCTION, (x, out, 10), (1, 1, 1), 2, 10, 1, 2, 2)
     with pytest.raises(ValueError, match="a place"):
-        DIVIDE(EXP, (x, out, 10), (1, 1, 0), 1, 10, 1, 2, 2)
+        RUN_IN_PARTS(EXP_FUNCTION, (x, out, 10), (1, 1, 0), 1, 10, 1, 2, 2)
     with pytest.raises(ValueError, match="for each"):
-        DIVIDE(EXP, (x, out, 10), (1, 1), 2, 10, 1, 2, 2)
+        RUN_IN_PARTS(EXP_FUNCTION, (x, out, 10), (1, 1), 2, 10, 1, 2, 2)
     for numbers_out_of_range in ((-2, 10, 1, 2), (2, -1, 1, 2), (2, 10, 0, 2), (2, 10, 1, 0)):
         with pytest.raises(ValueError, match="out of range"):
-            DIVIDE(EXP, (x, out, 10), (1, 1, 0), *numbers_out_of_range, 2)
+            RUN_IN_PARTS(EXP_FUNCTION, (x, out, 10), (1, 1, 0), *numbers_out_of_range, 2)
 
 
 def test_memory_of_each_part_begins_at_a_cache_line(monkeypatch):
-    """It may hold numbers of 8 bytes, whose places sanitizers check."""
+    """Sanitizers check the alignment of 8-byte numbers in it."""
     given = []
     monkeypatch.setattr(thread_pool, "count", 3)
     monkeypatch.setattr(thread_pool, "run_in_parts", lambda *call, **_: given.append(call))
-    x = numbers(1_000_000)
-    parallel_for(EXP, ((x, 1),), x.size, work=x.size, scratch=17)
+    x = random_float32(1_000_000)
+    parallel_for(EXP_FUNCTION, ((x, 1),), x.size, work=x.size, scratch=17)
     ((_, arguments, steps, *_),) = given
     assert steps[-1] == -32
     assert arguments[-1].size == 32 * 7
 
 
 def test_many_callers_at_once():
-    """One of them has the helpers; the others compute alone."""
-    x = numbers(200_000)
-    expected = exponentials(x)
+    """One caller has the helper threads; the others compute alone."""
+    x = random_float32(200_000)
+    expected = parallel_exp(x)
     begins = threading.Barrier(6)
 
     def call(seed):
@@ -141,7 +141,9 @@ def test_many_callers_at_once():
         y = np.empty_like(x)
         for _ in range(50):
             y[:] = 0
-            assert DIVIDE(EXP, (x, y, x.size), (1, 1, 0), 2, x.size, 256, 2 + seed, 3)
+            assert RUN_IN_PARTS(
+                EXP_FUNCTION, (x, y, x.size), (1, 1, 0), 2, x.size, 256, 2 + seed, 3
+            )
             np.testing.assert_array_equal(y, expected)
 
     with ThreadPoolExecutor(6) as pool:
@@ -152,14 +154,14 @@ def test_many_callers_at_once():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_child_starts_threads_of_its_own_even_while_they_compute():
-    x = numbers(500_000)
-    expected = exponentials(x)
+    x = random_float32(500_000)
+    expected = parallel_exp(x)
     ends = threading.Event()
 
     def compute():
         y = np.empty_like(x)
         while not ends.is_set():
-            DIVIDE(EXP, (x, y, x.size), (1, 1, 0), 2, x.size, 256, 8, 3)
+            RUN_IN_PARTS(EXP_FUNCTION, (x, y, x.size), (1, 1, 0), 2, x.size, 256, 8, 3)
 
     other = threading.Thread(target=compute)
     other.start()
@@ -170,7 +172,7 @@ def test_a_forked_child_starts_threads_of_its_own_even_while_they_compute():
                 signal.alarm(20)  # a child that hangs dies of it
                 y = np.empty_like(x)
                 for _ in range(20):
-                    DIVIDE(EXP, (x, y, x.size), (1, 1, 0), 2, x.size, 256, 8, 3)
+                    RUN_IN_PARTS(EXP_FUNCTION, (x, y, x.size), (1, 1, 0), 2, x.size, 256, 8, 3)
                 os._exit(0 if np.array_equal(y, expected) else 1)
             assert os.waitpid(child, 0)[1] == 0
     finally:
@@ -180,35 +182,35 @@ def test_a_forked_child_starts_threads_of_its_own_even_while_they_compute():
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="this system has no such signals")
 def test_an_interrupt_is_raised_after_the_call():
-    """The handler runs when the thread of the caller has Python's lock again, and everything is computed."""
-    x = numbers(4_000_000)
+    """The signal handler runs when the caller's thread has the GIL again, after all parts are computed."""
+    x = random_float32(4_000_000)
     y = np.zeros_like(x)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     caller = threading.get_ident()
     timer = threading.Timer(0.001, signal.pthread_kill, (caller, signal.SIGINT))
 
     def compute():
-        DIVIDE(EXP, (x, y, x.size), (1, 1, 0), 2, x.size, 256, 8, 2)
+        RUN_IN_PARTS(EXP_FUNCTION, (x, y, x.size), (1, 1, 0), 2, x.size, 256, 8, 2)
         timer.start()  # which may have ended before the next call begins
         for _ in range(10_000):
-            DIVIDE(EXP, (x, y, x.size), (1, 1, 0), 2, x.size, 256, 8, 2)
+            RUN_IN_PARTS(EXP_FUNCTION, (x, y, x.size), (1, 1, 0), 2, x.size, 256, 8, 2)
 
     try:
         with pytest.raises(KeyboardInterrupt):
             compute()
     finally:
         signal.signal(signal.SIGINT, before)
-    np.testing.assert_array_equal(y, exponentials(x))
-    assert DIVIDE(EXP, (x, y, x.size), (1, 1, 0), 2, x.size, 256, 8, 2)
+    np.testing.assert_array_equal(y, parallel_exp(x))
+    assert RUN_IN_PARTS(EXP_FUNCTION, (x, y, x.size), (1, 1, 0), 2, x.size, 256, 8, 2)
 
 
 def test_nothing_is_kept():
-    """Buffers of arrays are released, also of calls that are refused."""
+    """Buffers of arrays are released, also by calls that raise."""
     x, y = bytearray(4000), bytearray(4000)
-    assert DIVIDE(EXP, (x, y, 1000), (4, 4, 0), 2, 1000, 1, 4, 2)
-    assert not SHARE(((EXP, x, y, 1000), (len, "text")), 2)
+    assert RUN_IN_PARTS(EXP_FUNCTION, (x, y, 1000), (4, 4, 0), 2, 1000, 1, 4, 2)
+    assert not RUN_CALLS(((EXP_FUNCTION, x, y, 1000), (len, "text")), 2)
     with pytest.raises(TypeError):
-        SHARE(((EXP, x, y, 1000), (EXP, x, y)), 2)
+        RUN_CALLS(((EXP_FUNCTION, x, y, 1000), (EXP_FUNCTION, x, y)), 2)
     x.extend(b"x")  # which fails while somebody holds the buffer
     y.extend(b"x")
     assert empty((1,), np.dtype("f4")).size == 1

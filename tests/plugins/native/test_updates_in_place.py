@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugins.comparing import numbers
+from plugins.comparing import random_tensor
 from plugrad.discovery.loading import open_backend
 from plugrad.extend import host_value
 from plugrad.transforms.variable import get_array
@@ -18,7 +18,7 @@ if not variants.has_any_variant():
     pytest.skip("there is no native code for this platform", allow_module_level=True)
 open_backend("cpu")
 
-OPTIMIZERS = {
+OPTIMIZER_FACTORIES = {
     "SGD": lambda: plugrad.optimizers.SGD(0.1),
     "momentum": lambda: plugrad.optimizers.Momentum(0.1),
     "Nesterov": lambda: plugrad.optimizers.Momentum(0.1, nesterov=True),
@@ -32,14 +32,14 @@ OPTIMIZERS = {
 }
 
 
-class Training:
-    """Two variables, and a step of an optimizer."""
+class TwoVariableTraining:
+    """A training step of an optimizer with two variables."""
 
     def __init__(self, make, *, is_traced, dtype="float32", middle=lambda loss: loss):
-        w = plugrad.Variable(numbers(40, 7, dtype=dtype), name="w")
-        b = plugrad.Variable(numbers(7, dtype=dtype, seed=1), name="b")
+        w = plugrad.Variable(random_tensor(40, 7, dtype=dtype), name="w")
+        b = plugrad.Variable(random_tensor(7, dtype=dtype, seed=1), name="b")
         self.variables, self.optimizer = [w, b], make()
-        self.x = numbers(5, 40, dtype=dtype, seed=2)
+        self.x = random_tensor(5, 40, dtype=dtype, seed=2)
 
         def step(x):
             def loss():
@@ -60,10 +60,10 @@ class Training:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("name", OPTIMIZER_FACTORIES)
 def test_the_bits_are_those_of_an_untraced_step(name, dtype):
-    traced = Training(OPTIMIZERS[name], is_traced=True, dtype=dtype)
-    untraced = Training(OPTIMIZERS[name], is_traced=False, dtype=dtype)
+    traced = TwoVariableTraining(OPTIMIZER_FACTORIES[name], is_traced=True, dtype=dtype)
+    untraced = TwoVariableTraining(OPTIMIZER_FACTORIES[name], is_traced=False, dtype=dtype)
     assert traced.run(2) == untraced.run(2)
     before = traced.arrays()
     assert traced.run(3) == untraced.run(3)
@@ -72,7 +72,7 @@ def test_the_bits_are_those_of_an_untraced_step(name, dtype):
         assert x.tobytes() == y.tobytes()
 
 
-HOLDERS = {
+OTHER_REFERENCES = {
     "a tensor": plugrad.asarray,
     "another variable": plugrad.Variable,
     "a view of NumPy": lambda v: v.numpy()[1:],
@@ -82,16 +82,16 @@ HOLDERS = {
 }
 
 
-@pytest.mark.parametrize("name", HOLDERS)
+@pytest.mark.parametrize("name", OTHER_REFERENCES)
 def test_what_others_hold_stays(name):
     def read(x):
         return np.asarray(x.numpy() if hasattr(x, "numpy") else x).tobytes()
 
-    traced = Training(OPTIMIZERS["Adam"], is_traced=True)
-    untraced = Training(OPTIMIZERS["Adam"], is_traced=False)
+    traced = TwoVariableTraining(OPTIMIZER_FACTORIES["Adam"], is_traced=True)
+    untraced = TwoVariableTraining(OPTIMIZER_FACTORIES["Adam"], is_traced=False)
     traced.run(3)
     untraced.run(3)
-    held = [HOLDERS[name](v) for v in traced.variables]
+    held = [OTHER_REFERENCES[name](v) for v in traced.variables]
     values = [read(x) for x in held]
     assert traced.run(2) == untraced.run(2)
     assert [read(x) for x in held] == values
@@ -103,7 +103,7 @@ def test_what_others_hold_stays(name):
 
 
 def test_results_and_closures_keep_what_they_were():
-    v = plugrad.Variable(numbers(6))
+    v = plugrad.Variable(random_tensor(6))
     optimizer = plugrad.optimizers.SGD(0.1)
 
     @plugrad.jit
@@ -134,8 +134,8 @@ def test_a_step_that_fails_changes_nothing():
     def middle(loss):
         return loss * host_value(fail_if_asked)
 
-    training = Training(OPTIMIZERS["Adam"], is_traced=True, middle=middle)
-    twin = Training(OPTIMIZERS["Adam"], is_traced=False)
+    training = TwoVariableTraining(OPTIMIZER_FACTORIES["Adam"], is_traced=True, middle=middle)
+    twin = TwoVariableTraining(OPTIMIZER_FACTORIES["Adam"], is_traced=False)
     training.run(2)
     before, is_failing[0] = training.values(), True
     for _ in range(3):
@@ -152,7 +152,7 @@ def test_a_step_that_fails_changes_nothing():
 
 
 def test_other_threads_see_no_half_of_a_step():
-    """All elements of both variables are one number at any time; half a step would be seen in a variable this large."""
+    """All elements of both variables are always equal; the variables are large enough to show a half-done step."""
     a, b = (plugrad.Variable(np.full(1 << 19, 3, "f4")) for _ in range(2))
     optimizer, stopped, wrong = plugrad.optimizers.SGD(0.25), threading.Event(), []
 
@@ -180,7 +180,7 @@ def test_other_threads_see_no_half_of_a_step():
 
 
 def test_a_step_takes_no_memory_for_variables():
-    """What remains are the gradient and the values that it is computed from."""
+    """Only the gradient and the values that it is computed from remain."""
     v = plugrad.Variable(np.ones(1 << 18, "f4"))
     optimizer = plugrad.optimizers.Adam(0.1)
 

@@ -7,8 +7,8 @@ import plugrad
 import plugrad_nn as nn
 
 
-def randomized(params, rng):
-    """Give each parameter random values, so that no bias is 0; variances stay positive."""
+def randomize(params, rng):
+    """Give each parameter random values, so that no bias is 0 and variances stay positive."""
     for variable in nn.leaves(params):
         values = rng.uniform(-1, 1, variable.shape)
         values = values + 2 if variable.name.endswith("variance") else values
@@ -16,7 +16,7 @@ def randomized(params, rng):
 
 
 def as_numpy(tree):
-    """Return nested dicts with arrays in double precision."""
+    """Return nested dicts of float64 arrays."""
     return {
         name: as_numpy(part) if isinstance(part, dict) else part.numpy().astype(np.float64)
         for name, part in tree.items()
@@ -24,12 +24,12 @@ def as_numpy(tree):
 
 
 @pytest.fixture
-def made(rng):
-    """A function that makes random parameters for a layer."""
+def make_params(rng):
+    """A function that returns random parameters for a layer."""
 
     def make(layer, shape, dtype="float32"):
         params = layer.init(0, shape, dtype)
-        randomized(params, rng)
+        randomize(params, rng)
         return params
 
     return make

@@ -5,12 +5,12 @@ import itertools
 import numpy as np
 
 
-def extents(size, dilations):
+def dilated_sizes(size, dilations):
     return [(n - 1) * d + 1 for n, d in zip(size, dilations, strict=True)]
 
 
-def margins(shape, extent, strides, padding):
-    """Return (before, after) for each spatial axis; "same" gives ceil(size / stride) positions."""
+def window_padding(shape, extent, strides, padding):
+    """Return the padding (before, after) of each spatial axis; "same" gives ceil(size / stride) windows."""
     if padding == "valid":
         return [(0, 0)] * len(shape)
     if padding == "causal":
@@ -21,10 +21,10 @@ def margins(shape, extent, strides, padding):
     return [(t // 2, t - t // 2) for t in total]
 
 
-def windows(shape, size, strides, padding, dilations):
-    """Yield (position, slices of the padded array) for each window, with the margins."""
-    extent = extents(size, dilations)
-    around = margins(shape, extent, strides, padding)
+def iter_windows(shape, size, strides, padding, dilations):
+    """Yield (position, slices of the padded array) for each window, with the padding."""
+    extent = dilated_sizes(size, dilations)
+    around = window_padding(shape, extent, strides, padding)
     counts = [
         (n + a + b - e) // s + 1
         for n, (a, b), e, s in zip(shape, around, extent, strides, strict=True)
@@ -42,10 +42,10 @@ def windows(shape, size, strides, padding, dilations):
     return counts, around, places
 
 
-def convolved(x, kernel, strides, padding="valid", dilations=None):
+def convolution(x, kernel, strides, padding="valid", dilations=None):
     size = kernel.shape[:-2]
     dilations = dilations or [1] * len(size)
-    counts, around, places = windows(x.shape[1:-1], size, strides, padding, dilations)
+    counts, around, places = iter_windows(x.shape[1:-1], size, strides, padding, dilations)
     padded = np.pad(x, [(0, 0), *around, (0, 0)])
     y = np.zeros((len(x), *counts, kernel.shape[-1]))
     for position, part in places:
@@ -54,31 +54,31 @@ def convolved(x, kernel, strides, padding="valid", dilations=None):
     return y
 
 
-def depthwise(x, kernel, strides, padding):
+def depthwise_convolution(x, kernel, strides, padding):
     channels, multiplier = kernel.shape[-2:]
     parts = [
-        convolved(x[..., c : c + 1], kernel[:, :, c : c + 1, m : m + 1], strides, padding)
+        convolution(x[..., c : c + 1], kernel[:, :, c : c + 1, m : m + 1], strides, padding)
         for c in range(channels)
         for m in range(multiplier)
     ]
     return np.concatenate(parts, -1)
 
 
-def in_groups(convolve, x, kernel, groups, *how):
-    """Return the convolutions of groups of channels; the last axis of a kernel is divided."""
+def grouped_convolution(convolve, x, kernel, groups, *how):
+    """Return the convolutions of groups of channels; each has a part of the kernel's last axis."""
     parts = zip(np.split(x, groups, -1), np.split(kernel, groups, -1), strict=True)
     return np.concatenate([convolve(*part, *how) for part in parts], -1)
 
 
-def transposed(x, kernel, strides, padding, dilations=None, shape=None):
-    """Add the product of each element and the filter to a window of the result."""
+def transposed_convolution(x, kernel, strides, padding, dilations=None, shape=None):
+    """Return the transposed convolution: the product of each element and the kernel, added to its window."""
     size = kernel.shape[:-2]
     dilations = dilations or [1] * len(size)
     shape = shape or [
         n * s + (max(e - s, 0) if padding == "valid" else 0)
-        for n, s, e in zip(x.shape[1:-1], strides, extents(size, dilations), strict=True)
+        for n, s, e in zip(x.shape[1:-1], strides, dilated_sizes(size, dilations), strict=True)
     ]
-    _, around, places = windows(shape, size, strides, padding, dilations)
+    _, around, places = iter_windows(shape, size, strides, padding, dilations)
     y = np.pad(np.zeros((len(x), *shape, kernel.shape[-2])), [(0, 0), *around, (0, 0)])
     for position, part in places:
         element = x[(slice(None), *position)]
@@ -87,8 +87,8 @@ def transposed(x, kernel, strides, padding, dilations=None, shape=None):
     return y[(slice(None), *inner)]
 
 
-def pooled(x, size, strides, padding, reduce):
-    counts, around, places = windows(x.shape[1:-1], size, strides, padding, [1] * len(size))
+def pooling(x, size, strides, padding, reduce):
+    counts, around, places = iter_windows(x.shape[1:-1], size, strides, padding, [1] * len(size))
     padded = np.pad(x, [(0, 0), *around, (0, 0)], constant_values=np.nan)
     y = np.zeros((len(x), *counts, x.shape[-1]))
     for position, part in places:
@@ -97,13 +97,13 @@ def pooled(x, size, strides, padding, reduce):
     return y
 
 
-def normalized(x, axes, epsilon=1e-5):
+def normalization(x, axes, epsilon=1e-5):
     return (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + epsilon)
 
 
-def grouped(x, groups):
+def group_normalization(x, groups):
     parts = x.reshape(*x.shape[:-1], groups, -1)
-    return normalized(parts, (*range(1, x.ndim - 1), x.ndim)).reshape(x.shape)
+    return normalization(parts, (*range(1, x.ndim - 1), x.ndim)).reshape(x.shape)
 
 
 def sigmoid(x):
@@ -111,7 +111,7 @@ def sigmoid(x):
 
 
 def lstm(p, x):
-    """Return the outputs of all elements; gates in the order i, f, g, o."""
+    """Return the outputs of an LSTM at all steps; the gates are in the order i, f, g, o."""
     units = p["recurrent_kernel"].shape[0]
     h = c = np.zeros((len(x), units))
     outputs = []
@@ -125,7 +125,7 @@ def lstm(p, x):
 
 
 def gru(p, x):
-    """Return the outputs of all elements; gates in the order z, r, g."""
+    """Return the outputs of a GRU at all steps; the gates are in the order z, r, g."""
     h = np.zeros((len(x), p["recurrent_kernel"].shape[0]))
     outputs = []
     for t in range(x.shape[1]):
@@ -137,18 +137,18 @@ def gru(p, x):
     return np.stack(outputs, 1)
 
 
-def gru_before(p, x):
-    """Return the outputs of a GRU whose reset gate acts before the product, with ReLU and clipped gates."""
+def gru_reset_before(p, x):
+    """Return the outputs of a GRU that applies the reset gate before the product, with ReLU and hard sigmoid."""
     units = p["recurrent_kernel"].shape[0]
     h, outputs = np.zeros((len(x), units)), []
 
-    def clipped(v):
+    def hard_sigmoid(v):
         return np.clip(v * 0.2 + 0.5, 0, 1)
 
     for t in range(x.shape[1]):
         z, r, g = np.split(x[:, t] @ p["kernel"] + p["bias"], 3, -1)
         update, reset = (
-            clipped(a + h @ p["recurrent_kernel"][:, k * units : (k + 1) * units])
+            hard_sigmoid(a + h @ p["recurrent_kernel"][:, k * units : (k + 1) * units])
             for k, a in enumerate((z, r))
         )
         candidate = np.maximum(g + (reset * h) @ p["recurrent_kernel"][:, 2 * units :], 0)
@@ -157,13 +157,13 @@ def gru_before(p, x):
     return np.stack(outputs, 1)
 
 
-def without_bias(cell):
-    """Return the reference of a cell whose biases are 0."""
+def with_zero_bias(cell):
+    """Return the reference of a cell with zero biases."""
     return lambda p, x: cell({**p, "bias": np.zeros((2, p["kernel"].shape[1]))}, x)
 
 
-def turned(x, size):
-    """Return vectors whose pairs (i, i + size / 2) are complex numbers, multiplied by powers of unit roots."""
+def rotary_embedding(x, size):
+    """Return vectors with rotary position embedding: the pairs (i, i + size / 2) are rotated as complex numbers."""
     half = size // 2
     numbers = x[..., :half] + 1j * x[..., half:]
     for position in range(x.shape[-2]):
@@ -175,8 +175,8 @@ def turned(x, size):
 ALIBI_SLOPES = {3: [2**-4, 2**-8, 2**-2]}  # those of two heads, and the first of four
 
 
-def attended(p, x, heads, context=None, mask=None, kv_heads=None, positions=None):
-    """Return scaled dot-product attention, one head and one example after the other."""
+def multi_head_attention(p, x, heads, context=None, mask=None, kv_heads=None, positions=None):
+    """Return multi-head attention, computed for one head and one example at a time."""
     context = x if context is None else context
 
     def dense(name, a):
@@ -191,7 +191,7 @@ def attended(p, x, heads, context=None, mask=None, kv_heads=None, positions=None
         theirs = slice(shared * size, (shared + 1) * size)
         query, key = queries[b, :, columns], keys[b, :, theirs]
         if positions == "rotary":
-            query, key = turned(query, size), turned(key, size)
+            query, key = rotary_embedding(query, size), rotary_embedding(key, size)
         scores = query @ key.T / np.sqrt(size)
         if positions == "alibi":
             places = np.arange(len(scores))
@@ -206,27 +206,31 @@ def attended(p, x, heads, context=None, mask=None, kv_heads=None, positions=None
     return dense("output", y)
 
 
-def scaled(p, x):
+def scale_and_shift(p, x):
     return x * p["gamma"] + p["beta"]
 
 
-def encoded(p, x, heads):
-    """Return a block that normalizes after each part, with relu."""
-    x = scaled(p["attention_norm"], normalized(x + attended(p["attention"], x, heads), -1))
+def transformer_encoder_block(p, x, heads):
+    """Return the result of a transformer encoder block with layer norm after each part, and ReLU."""
+    x = scale_and_shift(
+        p["attention_norm"], normalization(x + multi_head_attention(p["attention"], x, heads), -1)
+    )
     hidden = np.maximum(x @ p["hidden"]["kernel"] + p["hidden"]["bias"], 0)
     y = hidden @ p["output"]["kernel"] + p["output"]["bias"]
-    return scaled(p["output_norm"], normalized(x + y, -1))
+    return scale_and_shift(p["output_norm"], normalization(x + y, -1))
 
 
-def encoded_norm_first(p, x, heads):
-    """Return a block that normalizes before each part by root mean squares, with tanh."""
-    x = x + attended(p["attention"], rms_normalized(x) * p["attention_norm"]["gamma"], heads)
-    y = rms_normalized(x) * p["output_norm"]["gamma"]
+def prenorm_encoder_block(p, x, heads):
+    """Return the result of a transformer encoder block with RMS norm before each part, and tanh."""
+    x = x + multi_head_attention(
+        p["attention"], rms_normalization(x) * p["attention_norm"]["gamma"], heads
+    )
+    y = rms_normalization(x) * p["output_norm"]["gamma"]
     hidden = np.tanh(y @ p["hidden"]["kernel"] + p["hidden"]["bias"])
     return x + hidden @ p["output"]["kernel"] + p["output"]["bias"]
 
 
-def rms_normalized(x):
+def rms_normalization(x):
     return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-6)
 
 
@@ -244,13 +248,13 @@ def simple_rnn(p, x):
 
 
 def conv_lstm(p, x, strides, padding="valid"):
-    """Return the outputs of all elements; gates in the order i, f, g, o."""
+    """Return the outputs of a ConvLSTM at all steps; the gates are in the order i, f, g, o."""
     outputs = []
     for t in range(x.shape[1]):
-        inputs = convolved(x[:, t], p["kernel"], strides, padding) + p["bias"]
+        inputs = convolution(x[:, t], p["kernel"], strides, padding) + p["bias"]
         if not outputs:
             h = c = np.zeros((*inputs.shape[:-1], inputs.shape[-1] // 4))
-        gates = inputs + convolved(h, p["recurrent_kernel"], [1, 1], "same")
+        gates = inputs + convolution(h, p["recurrent_kernel"], [1, 1], "same")
         i, f, g, o = np.split(gates, 4, -1)
         c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
         h = sigmoid(o) * np.tanh(c)
@@ -258,15 +262,15 @@ def conv_lstm(p, x, strides, padding="valid"):
     return np.stack(outputs, 1)
 
 
-def doubled_between(x, axis):
-    """Return twice as many elements along an axis: 3/4 of the nearest and 1/4 of the next, if there is one."""
+def bilinear_doubling(x, axis):
+    """Return an axis upsampled by 2 with linear interpolation: 3/4 of the nearest element and 1/4 of the next."""
     x = np.moveaxis(x, axis, 0)
     before, after = np.concatenate([x[:1], x[:-1]]), np.concatenate([x[1:], x[-1:]])
     pairs = np.stack([0.75 * x + 0.25 * before, 0.75 * x + 0.25 * after], 1)
     return np.moveaxis(pairs.reshape(-1, *x.shape[1:]), 0, axis)
 
 
-def pixel_shuffled(x, factor):
+def pixel_shuffle(x, factor):
     batch, height, width, channels = x.shape
     y = np.zeros((batch, height * factor, width * factor, channels // factor**2))
     for row, column in itertools.product(range(factor), repeat=2):
@@ -274,8 +278,8 @@ def pixel_shuffled(x, factor):
     return y
 
 
-def adapted(x, sizes, summarize):
-    """Return a summary of each of as many windows as asked, whose limits PyTorch documents."""
+def adaptive_pooling(x, sizes, summarize):
+    """Return adaptive pooling with a given reduction; the window bounds are those that PyTorch documents."""
     y = np.zeros((len(x), *sizes, x.shape[-1]))
     for position in np.ndindex(*sizes):
         window = tuple(

@@ -82,7 +82,7 @@ def test_rotations_are_those_of_scipy(fill_value, backend, images):
         np.testing.assert_allclose(mine, expected, atol=2e-5)
 
 
-def grey(x):
+def to_grayscale(x):
     return (x @ np.array([0.2989, 0.587, 0.114]))[..., None]
 
 
@@ -91,8 +91,8 @@ def test_colours(name, backend, rng):
     images = rng.uniform(0.3, 0.6, (6, 4, 5, 3)).astype(np.float32)
     found = augment.adjust_colors(images, **{name: 0.25}, seed=0).numpy()
     x = images.astype(np.float64)
-    around = {"brightness": 0 * x, "contrast": grey(x).mean((1, 2, 3), keepdims=True)}
-    around = around.get(name, grey(x)) + 0 * x
+    around = {"brightness": 0 * x, "contrast": to_grayscale(x).mean((1, 2, 3), keepdims=True)}
+    around = around.get(name, to_grayscale(x)) + 0 * x
     factors = (found - around) / (x - around)
     reliable = np.abs(x - around) > 0.05
     for factor, chosen in zip(factors, reliable, strict=True):
@@ -150,7 +150,7 @@ def test_rectangles_of_other_images(backend, rng):
     assert partial > 3
 
 
-STEPS = {
+AUGMENTATIONS = {
     "flip": lambda x, seed: augment.flip(x, seed=seed),
     "crop": lambda x, seed: augment.crop(x, 4, padding=1, seed=seed),
     "rotate": lambda x, seed: augment.rotate(x, 20, seed=seed),
@@ -162,9 +162,9 @@ STEPS = {
 }
 
 
-@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("name", AUGMENTATIONS)
 def test_traced_steps_draw_as_untraced_ones_do(name, backend, images):
-    step = STEPS[name]
+    step = AUGMENTATIONS[name]
     plain, traced = plugrad.random.Generator(3), plugrad.random.Generator(3)
     run = plugrad.jit(lambda x: step(x, traced))
     results = []
@@ -178,11 +178,11 @@ def test_traced_steps_draw_as_untraced_ones_do(name, backend, images):
     assert step(plugrad.asarray(images[:0]), 0).shape[0] == 0
 
 
-@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("name", AUGMENTATIONS)
 def test_gradients(name, backend, rng):
-    """Labels have gradients, too; values that are clipped have none."""
+    """Labels have gradients, too; clipped values have none."""
     images = rng.uniform(0.3, 0.6, (3, 4, 4, 3)).astype(np.float32)
-    check_gradient(lambda x: STEPS[name](x, 4), images)
+    check_gradient(lambda x: AUGMENTATIONS[name](x, 4), images)
     if name in ("mixup", "cutmix"):
         mix = getattr(augment, name)
         labels = rng.random((3, 5)).astype(np.float32)

@@ -5,11 +5,11 @@ import pytest
 
 import plugrad
 import plugrad_nn as nn
-from core.test_optimizers import RECORD
+from core.test_optimizers import TORCH_RECORD
 from plugins.nn.conftest import as_numpy
 from plugrad.extend import ArgumentError, ArgumentValueError
 
-VALUES = RECORD["values"]
+RECORDED_VALUES = TORCH_RECORD["values"]
 """The values of a parameter before the updates."""
 
 
@@ -18,23 +18,23 @@ def test_averages_are_those_of_torch(is_traced, backend):
     dtype = "float64" if plugrad.float64 in plugrad.which().backend.dtypes() else "float32"
     params = nn.Dense(1, use_bias=False).init(0, (1,), dtype)
     kernel = params["kernel"]
-    kernel.assign([[VALUES[0]]])
+    kernel.assign([[RECORDED_VALUES[0]]])
     average = nn.MovingAverage(params, decay=0.6)
     update = plugrad.jit(average.update) if is_traced else average.update
     found = [average.params["kernel"].item()]
-    for value in VALUES[1:]:
+    for value in RECORDED_VALUES[1:]:
         kernel.assign([[value]])
         update()
         found.append(average.params["kernel"].item())
     allowed = 1e-12 if dtype == "float64" else 1e-6
-    np.testing.assert_allclose(found, RECORD["averages"], rtol=allowed)
+    np.testing.assert_allclose(found, TORCH_RECORD["averages"], rtol=allowed)
     inside = []
     with pytest.raises(ZeroDivisionError), average.applied():
         inside.append(kernel.item() / 0)
     with average.applied():
         inside.append(kernel.item())
     assert inside == [found[-1]]
-    assert kernel.item() == np.dtype(dtype).type(VALUES[-1])
+    assert kernel.item() == np.dtype(dtype).type(RECORDED_VALUES[-1])
 
 
 def test_an_interrupted_begin_of_a_block_gives_parameters_their_own_values_back(monkeypatch):
@@ -56,14 +56,14 @@ def test_an_interrupted_begin_of_a_block_gives_parameters_their_own_values_back(
 
 
 def test_fit_averages_after_each_step(backend, rng):
-    """Of batches whose gradients are accumulated, the average takes the steps; statistics are copied."""
+    """With accumulated gradients, the average is updated once per step; statistics are copied."""
     x, y = rng.normal(size=(20, 3)).astype(np.float32), rng.normal(size=(20, 1)).astype(np.float32)
     model = nn.Sequential(nn.Dense(2), nn.BatchNorm(), nn.Dense(1))
     params = model.init(0, (3,))
     expected, average = as_numpy(params)["dense"]["kernel"], nn.MovingAverage(params, 0.8)
     steps = []
 
-    class Follow(nn.Callback):
+    class CheckingCallback(nn.Callback):
         def on_batch_end(self, run, step, loss):
             nonlocal expected
             if run.optimizer.iterations > len(steps):
@@ -80,7 +80,7 @@ def test_fit_averages_after_each_step(backend, rng):
         batch_size=6,
         accumulate=3,
         epochs=2,
-        callbacks=[average, Follow()],
+        callbacks=[average, CheckingCallback()],
     )
     assert steps == [3, 4, 3, 4]
     np.testing.assert_allclose(average.params["dense"]["kernel"], expected, rtol=1e-4, atol=1e-6)

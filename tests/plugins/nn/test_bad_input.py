@@ -7,7 +7,7 @@ import plugrad
 import plugrad_nn as nn
 from plugrad.extend import ArgumentError, ArgumentValueError, DTypeError, PlugradError, ShapeError
 
-DESCRIPTIONS = [
+INVALID_LAYERS = [
     (lambda: nn.Dense(0), ArgumentValueError, "Dense: units=0 must be at least 1"),
     (lambda: nn.Dense(2.5), ArgumentError, "Dense: units=2.5 must be an integer"),
     (lambda: nn.Dense(True), ArgumentError, "Dense: units=True must be an integer"),
@@ -50,34 +50,46 @@ DESCRIPTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("call", "error", "message"), DESCRIPTIONS)
+@pytest.mark.parametrize(("call", "error", "message"), INVALID_LAYERS)
 def test_descriptions(call, error, message):
     with plugrad.use("cpu"), pytest.raises(error, match=message):
         call()
 
 
-X = np.ones((2, 3), np.float32)
-CALLS = [
-    (nn.Dense(2), (4,), X, ShapeError, r"Dense: x has shape \(2, 3\); it must be \(batch, …, 4\)"),
-    (nn.Conv1D(2, 2), (4, 3), X[0], ShapeError, "conv1d"),
-    (nn.Conv2D(2, 2), (4, 4, 3), X, ShapeError, "conv2d"),
-    (nn.Conv2DTranspose(2, 2), (4, 4, 3), X, ShapeError, "Conv2DTranspose: x has shape"),
-    (nn.MaxPooling1D(), (4, 3), X, ShapeError, "MaxPooling1D: x has shape"),
-    (nn.GlobalMaxPooling(), (4, 3), X, ShapeError, "GlobalMaxPooling: x has shape"),
-    (nn.LayerNorm(), (4,), X, ShapeError, "LayerNorm: x has shape"),
-    (nn.GroupNorm(groups=2), (4,), X, ShapeError, "GroupNorm: x has shape"),
-    (nn.BatchNorm(), (4,), X, ShapeError, "BatchNorm: x has shape"),
-    (nn.BatchNorm(center=False, scale=False), (4,), X, ShapeError, "BatchNorm: x has shape"),
-    (nn.LSTM(2), (4, 3), X, ShapeError, r"LSTM: x has shape \(2, 3\); it must be \(batch, time"),
-    (nn.MultiHeadAttention(1, 2), (4, 3), X, ShapeError, "MultiHeadAttention: x has shape"),
-    (nn.PositionEmbedding(2), (2, 3), X[None, :, :2], ShapeError, "PositionEmbedding: x has"),
-    (nn.Embedding(3, 2), (), X, DTypeError, "Embedding: x is float32"),
+MATRIX = np.ones((2, 3), np.float32)
+INVALID_CALLS = [
+    (
+        nn.Dense(2),
+        (4,),
+        MATRIX,
+        ShapeError,
+        r"Dense: x has shape \(2, 3\); it must be \(batch, …, 4\)",
+    ),
+    (nn.Conv1D(2, 2), (4, 3), MATRIX[0], ShapeError, "conv1d"),
+    (nn.Conv2D(2, 2), (4, 4, 3), MATRIX, ShapeError, "conv2d"),
+    (nn.Conv2DTranspose(2, 2), (4, 4, 3), MATRIX, ShapeError, "Conv2DTranspose: x has shape"),
+    (nn.MaxPooling1D(), (4, 3), MATRIX, ShapeError, "MaxPooling1D: x has shape"),
+    (nn.GlobalMaxPooling(), (4, 3), MATRIX, ShapeError, "GlobalMaxPooling: x has shape"),
+    (nn.LayerNorm(), (4,), MATRIX, ShapeError, "LayerNorm: x has shape"),
+    (nn.GroupNorm(groups=2), (4,), MATRIX, ShapeError, "GroupNorm: x has shape"),
+    (nn.BatchNorm(), (4,), MATRIX, ShapeError, "BatchNorm: x has shape"),
+    (nn.BatchNorm(center=False, scale=False), (4,), MATRIX, ShapeError, "BatchNorm: x has shape"),
+    (
+        nn.LSTM(2),
+        (4, 3),
+        MATRIX,
+        ShapeError,
+        r"LSTM: x has shape \(2, 3\); it must be \(batch, time",
+    ),
+    (nn.MultiHeadAttention(1, 2), (4, 3), MATRIX, ShapeError, "MultiHeadAttention: x has shape"),
+    (nn.PositionEmbedding(2), (2, 3), MATRIX[None, :, :2], ShapeError, "PositionEmbedding: x has"),
+    (nn.Embedding(3, 2), (), MATRIX, DTypeError, "Embedding: x is float32"),
     (nn.Flatten(), (3,), 1.0, ShapeError, "Flatten: x must have the axis of the batch"),
-    (nn.Residual(nn.Dense(2)), (3,), X, ShapeError, "Residual: the layers make"),
+    (nn.Residual(nn.Dense(2)), (3,), MATRIX, ShapeError, "Residual: the layers make"),
 ]
 
 
-@pytest.mark.parametrize(("layer", "shape", "x", "error", "message"), CALLS, ids=str)
+@pytest.mark.parametrize(("layer", "shape", "x", "error", "message"), INVALID_CALLS, ids=str)
 def test_inputs(layer, shape, x, error, message, backend):
     params = layer.init(0, shape)
     with pytest.raises(error, match=message):
@@ -90,7 +102,7 @@ def test_parameters_of_another_layer(params):
         with pytest.raises(ArgumentError, match="the parameters do not have"):
             layer(params, np.ones((1, 2, 2), np.float32))
     with pytest.raises(PlugradError):
-        nn.Sequential(nn.Dense(2))(params, X)
+        nn.Sequential(nn.Dense(2))(params, MATRIX)
 
 
 def test_masks():

@@ -14,7 +14,7 @@ from plugrad.extend import ArgumentError, ArgumentValueError
 X, Y = np.ones((4, 3), np.float32), np.ones((4, 1), np.float32)
 
 
-def fitted(*callbacks, epochs=2, rate=0.1, **options):
+def fit_dense(*callbacks, epochs=2, rate=0.1, **options):
     model, optimizer = nn.Dense(1), plugrad.optimizers.SGD(rate)
     params = model.init(0, (3,))
     loss = plugrad.losses.mean_squared_error
@@ -35,8 +35,8 @@ def fitted(*callbacks, epochs=2, rate=0.1, **options):
     return results, optimizer
 
 
-class Calls(types.ModuleType):
-    """A library in whose place the calls of its functions are noted."""
+class RecordingLibrary(types.ModuleType):
+    """A stand-in for a library that records the calls of its functions."""
 
     def __init__(self, name, **answers):
         super().__init__(name)
@@ -87,10 +87,10 @@ def test_callbacks_do_on_every_backend_what_they_do_on_cpu(backend, tmp_path):
 
 
 def test_results_are_written_for_tensorboard(monkeypatch, tmp_path):
-    writer = Calls("writer")
-    library = Calls("tensorboardX", SummaryWriter=writer)
+    writer = RecordingLibrary("writer")
+    library = RecordingLibrary("tensorboardX", SummaryWriter=writer)
     monkeypatch.setitem(sys.modules, "tensorboardX", library)
-    results, _ = fitted(nn.TensorBoard(tmp_path / "run"))
+    results, _ = fit_dense(nn.TensorBoard(tmp_path / "run"))
     assert library.calls == [("SummaryWriter", str(tmp_path / "run"))]
     expected = [
         ("add_scalar", name, value, epoch)
@@ -102,9 +102,9 @@ def test_results_are_written_for_tensorboard(monkeypatch, tmp_path):
 
 
 def test_the_library_writes_for_tensorboard(tmp_path):
-    """What the guide says of values of one's own, too."""
+    """This covers the guide's example of custom values."""
     library = pytest.importorskip("tensorboardX", reason="tensorboardX is not installed")
-    fitted(nn.TensorBoard(tmp_path / "run"))
+    fit_dense(nn.TensorBoard(tmp_path / "run"))
     (file,) = (tmp_path / "run").iterdir()
     written = file.read_bytes()
     assert written.count(b"loss") >= 2
@@ -120,9 +120,9 @@ def test_the_library_writes_for_tensorboard(tmp_path):
 
 @pytest.mark.parametrize("is_active", [False, True])
 def test_results_are_written_for_mlflow(is_active, monkeypatch):
-    library = Calls("mlflow", active_run="run" if is_active else None)
+    library = RecordingLibrary("mlflow", active_run="run" if is_active else None)
     monkeypatch.setitem(sys.modules, "mlflow", library)
-    results, _ = fitted(nn.MLflow("first", "digits"))
+    results, _ = fit_dense(nn.MLflow("first", "digits"))
     names = [name for name, *_ in library.calls]
     new = [] if is_active else ["set_experiment", "start_run"]
     end = [] if is_active else ["end_run"]
@@ -142,12 +142,12 @@ def test_results_are_written_for_mlflow(is_active, monkeypatch):
 def test_a_library_that_is_missing_is_named(callback, module, remedy, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ArgumentError, match=f"is not installed; run: {remedy}"):
-        fitted(callback())
+        fit_dense(callback())
 
 
 @pytest.fixture
-def notebook(monkeypatch):
-    """IPython as it is in a notebook without ipywidgets; a list of what is shown."""
+def fake_notebook(monkeypatch):
+    """A fake IPython as in a notebook without ipywidgets; a list of the displayed figures."""
     shown = []
     handle = types.SimpleNamespace(update=lambda figure: shown.append(("update", figure)))
 
@@ -165,36 +165,36 @@ def notebook(monkeypatch):
 
 def test_results_are_drawn_to_a_file(tmp_path):
     pytest.importorskip("matplotlib", reason="matplotlib draws")
-    fitted(nn.LivePlot(tmp_path / "plot.png"))
+    fit_dense(nn.LivePlot(tmp_path / "plot.png"))
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(ArgumentError, match=r"there is no notebook to draw in; give a file"):
-        fitted(nn.LivePlot())
+        fit_dense(nn.LivePlot())
 
 
-def test_results_are_drawn_in_a_notebook(notebook):
+def test_results_are_drawn_in_a_notebook(fake_notebook):
     pytest.importorskip("matplotlib", reason="matplotlib draws")
-    results, _ = fitted(nn.LivePlot(), epochs=3)
-    assert [what for what, _ in notebook] == ["new", "update", "update"]
-    (axes,) = notebook[-1][1].axes
+    results, _ = fit_dense(nn.LivePlot(), epochs=3)
+    assert [what for what, _ in fake_notebook] == ["new", "update", "update"]
+    (axes,) = fake_notebook[-1][1].axes
     assert [line.get_label() for line in axes.lines] == ["loss", "val_loss"]
     assert axes.lines[1].get_ydata().tolist() == [found["val_loss"] for found in results]
     assert axes.lines[1].get_xdata().tolist() == [1, 2, 3]
 
 
-def test_a_bar_is_drawn_in_a_notebook_without_a_warning(notebook, capsys):
+def test_a_bar_is_drawn_in_a_notebook_without_a_warning(fake_notebook, capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fitted(epochs=1)
+        fit_dense(epochs=1)
         assert "epoch 1/1" in capsys.readouterr().err
-        fitted(epochs=1, progress=False)
+        fit_dense(epochs=1, progress=False)
     assert capsys.readouterr().err == ""
 
 
 # --- learning rates -------------------------------------------------------------------------------
 
 
-class Script(nn.Callback):
-    """Gives the epochs results, and notes the learning rate of each."""
+class ScriptedResults(nn.Callback):
+    """A callback that supplies a metric with given values for the epochs, and records the learning rates."""
 
     def __init__(self, *values):
         self.values, self.rates = values, []
@@ -206,8 +206,8 @@ class Script(nn.Callback):
         results["scripted"] = self.values[epoch - 1]
 
 
-class Scripted(nn.ReduceLROnPlateau):
-    """Reads the results of a script, which come to each callback as a copy."""
+class MonitoringCallback(nn.ReduceLROnPlateau):
+    """A callback that reads the supplied metric; each callback gets its own copy of the results."""
 
     def __init__(self, script, **options):
         super().__init__("scripted", **options)
@@ -227,15 +227,17 @@ class Scripted(nn.ReduceLROnPlateau):
     ],
 )
 def test_the_learning_rate_is_reduced_as_by_keras(options, values, rates):
-    script = Script(*values)
-    fitted(script, Scripted(script, factor=0.5, **options), epochs=len(values), rate=8.0)
+    script = ScriptedResults(*values)
+    fit_dense(
+        script, MonitoringCallback(script, factor=0.5, **options), epochs=len(values), rate=8.0
+    )
     assert script.rates == rates
 
 
 def test_the_learning_rate_of_each_epoch_is_scheduled():
-    script = Script(1, 1, 1)
+    script = ScriptedResults(1, 1, 1)
     halve = nn.LearningRateScheduler(lambda epoch, rate: rate / 2 if epoch > 1 else rate)
-    _, optimizer = fitted(halve, script, epochs=3, rate=8.0)
+    _, optimizer = fit_dense(halve, script, epochs=3, rate=8.0)
     assert script.rates == [8, 4, 2]
     assert optimizer.rate == 2
 
@@ -246,6 +248,6 @@ def test_wrong_arguments_of_learning_rate_callbacks():
     with pytest.raises(ArgumentValueError, match=r"factor=1\.0"):
         nn.ReduceLROnPlateau(factor=1.0)
     with pytest.raises(ArgumentError, match="monitor='accuracy' is not among the results"):
-        fitted(nn.ReduceLROnPlateau("accuracy"))
+        fit_dense(nn.ReduceLROnPlateau("accuracy"))
     with pytest.raises(ArgumentError, match="the learning rate is the schedule"):
-        fitted(nn.ReduceLROnPlateau(), rate=lambda step: 0.1)
+        fit_dense(nn.ReduceLROnPlateau(), rate=lambda step: 0.1)

@@ -15,14 +15,17 @@ import plugrad_nn as nn
 from plugrad.errors import DamagedFile
 from plugrad.extend import ArgumentError, DTypeError, ShapeError
 
-SEQUENCES = {"return_sequences": True}
-LENGTHS = [[4], [6]]
+RETURN_SEQUENCES = {"return_sequences": True}
+SEQUENCE_LENGTHS = [[4], [6]]
 
 
-def masked(layer):
-    """Return a model whose sequences have these lengths; after their ends it gives zeros, as PyTorch does."""
+def with_sequence_mask(layer):
+    """Return a model of sequences with given lengths; it returns zeros beyond their ends, as PyTorch does."""
     steps = {
-        "mask": (lambda x: plugrad.arange(6) < plugrad.asarray(LENGTHS)[: x.shape[0]], "x"),
+        "mask": (
+            lambda x: plugrad.arange(6) < plugrad.asarray(SEQUENCE_LENGTHS)[: x.shape[0]],
+            "x",
+        ),
         "y": (nn.Masked(layer), "x", "mask"),
         "ended": (lambda y, mask: y * plugrad.astype(mask[..., None], y.dtype), "y", "mask"),
     }
@@ -50,14 +53,14 @@ MODELS = {
     "batch_norm_plain": nn.BatchNorm(center=False, scale=False),
     "prelu": nn.PReLU(),
     "prelu_of_one_slope": nn.PReLU(),
-    "lstm": nn.LSTM(4, **SEQUENCES),
-    "lstm_without_bias": nn.LSTM(4, use_bias=False, **SEQUENCES),
-    "lstm_both_ways": nn.Bidirectional(nn.LSTM(4, **SEQUENCES)),
-    "lstm_of_two_layers": nn.Sequential(nn.LSTM(4, **SEQUENCES), nn.LSTM(4, **SEQUENCES)),
-    "gru": nn.GRU(4, **SEQUENCES),
-    "gru_without_bias": nn.GRU(4, use_bias=False, **SEQUENCES),
-    "gru_both_ways": nn.Bidirectional(nn.GRU(4, **SEQUENCES)),
-    "simple_rnn": nn.SimpleRNN(4, **SEQUENCES),
+    "lstm": nn.LSTM(4, **RETURN_SEQUENCES),
+    "lstm_without_bias": nn.LSTM(4, use_bias=False, **RETURN_SEQUENCES),
+    "lstm_both_ways": nn.Bidirectional(nn.LSTM(4, **RETURN_SEQUENCES)),
+    "lstm_of_two_layers": nn.Sequential(nn.LSTM(4, **RETURN_SEQUENCES), nn.LSTM(4, **RETURN_SEQUENCES)),
+    "gru": nn.GRU(4, **RETURN_SEQUENCES),
+    "gru_without_bias": nn.GRU(4, use_bias=False, **RETURN_SEQUENCES),
+    "gru_both_ways": nn.Bidirectional(nn.GRU(4, **RETURN_SEQUENCES)),
+    "simple_rnn": nn.SimpleRNN(4, **RETURN_SEQUENCES),
     "attention": nn.MultiHeadAttention(2, 4),
     "attention_without_bias": nn.MultiHeadAttention(2, 4, use_bias=False),
     "encoder_block": nn.TransformerEncoderBlock(2, 16),
@@ -102,8 +105,8 @@ MODELS = {
     "grouped_queries": nn.MultiHeadAttention(4, 2, num_kv_heads=2),
     "alibi": nn.MultiHeadAttention(4, 2, num_kv_heads=2, positions="alibi"),
     "rotary": nn.MultiHeadAttention(4, 2, num_kv_heads=2, positions="rotary"),
-    "masked_lstm": masked(nn.LSTM(4, **SEQUENCES)),
-    "masked_lstm_both_ways": masked(nn.Bidirectional(nn.LSTM(4, **SEQUENCES))),
+    "masked_lstm": with_sequence_mask(nn.LSTM(4, **RETURN_SEQUENCES)),
+    "masked_lstm_both_ways": with_sequence_mask(nn.Bidirectional(nn.LSTM(4, **RETURN_SEQUENCES))),
     "parametrized": nn.Parametrized(
         nn.Dense(3), lambda kernel: plugrad.tril(kernel) + plugrad.tril(kernel, k=-1).T
     ),
@@ -127,19 +130,19 @@ MODELS = {
     },
     "celu": nn.Sequential(partial(plugrad.celu, alpha=1.5)),
 }  # fmt: skip
-NAMES = {
+PYTORCH_NAMES = {
     **dict.fromkeys(("masked_lstm", "masked_lstm_both_ways"), "y.{}".format),
     "lstm_of_two_layers": lambda name: re.sub(r"(.*)_l(\d)$", r"\2.\1_l0", name),
 }
-SUMMED = ("lstm", "simple_rnn", "masked_lstm")
+MODULES_WITH_TWO_BIASES = ("lstm", "simple_rnn", "masked_lstm")
 """Recurrent layers of one bias, in which PyTorch has two."""
 WEIGHT, BIAS = np.arange(15.0).reshape(5, 3), np.arange(5.0)
-SHORT = {"weight": WEIGHT, "bias": BIAS[:3]}
+TOO_SHORT_STATE = {"weight": WEIGHT, "bias": BIAS[:3]}
 
 
 @cache
-def recorded():
-    """Return the arrays of each module by name."""
+def recorded_arrays():
+    """Return the recorded arrays of each PyTorch module, by name."""
     found = {}
     with np.load(Path(__file__).parent / "torch_modules" / "modules.npz") as file:
         for key in file:
@@ -148,24 +151,24 @@ def recorded():
     return found
 
 
-def read(name):
-    """Return a model, the state of its module, an input and the result."""
-    parts = recorded()[name]
-    return MODELS[name], begins_with("state.", parts), parts["x"], parts["y"]
+def model_and_record(name):
+    """Return a model, the state dict of its PyTorch module, an input and the result."""
+    parts = recorded_arrays()[name]
+    return MODELS[name], select_prefix("state.", parts), parts["x"], parts["y"]
 
 
-def begins_with(prefix, parts):
+def select_prefix(prefix, parts):
     return {key.removeprefix(prefix): v for key, v in parts.items() if key.startswith(prefix)}
 
 
 def test_all_modules_have_a_model():
-    assert MODELS.keys() == recorded().keys()
+    assert MODELS.keys() == recorded_arrays().keys()
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_results_are_those_of_pytorch(name, backend):
-    model, state, x, y = read(name)
-    converted = nn.convert.state_dict(state, model, x.shape[1:], names=NAMES.get(name))
+    model, state, x, y = model_and_record(name)
+    converted = nn.convert.state_dict(state, model, x.shape[1:], names=PYTORCH_NAMES.get(name))
     assert not converted.missing + converted.unused + converted.left_out
     assert sorted(converted.names.values()) == sorted(state)
     found = model(converted.params, plugrad.asarray(x)).numpy()
@@ -175,9 +178,9 @@ def test_results_are_those_of_pytorch(name, backend):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_gradients_are_those_of_pytorch(name, backend):
-    model, state, x, _ = read(name)
-    parts = recorded()[name]
-    how = {"shape": x.shape[1:], "names": NAMES.get(name)}
+    model, state, x, _ = model_and_record(name)
+    parts = recorded_arrays()[name]
+    how = {"shape": x.shape[1:], "names": PYTORCH_NAMES.get(name)}
     params = nn.convert.state_dict(state, model, **how).params
     own = [variable for variable in nn.leaves(params) if variable.trainable]
     images = plugrad.asarray(x)
@@ -187,13 +190,19 @@ def test_gradients_are_those_of_pytorch(name, backend):
 
     pairs = [(plugrad.grad(loss)(images), parts["dx"])] if "dx" in parts else []
     if own:
-        slopes = {key: np.zeros_like(v) for key, v in state.items()} | begins_with("slope.", parts)
+        slopes = {key: np.zeros_like(v) for key, v in state.items()} | select_prefix(
+            "slope.", parts
+        )
         wanted = nn.convert.state_dict(slopes, model, **how).params
         _, found = plugrad.variable_grads(lambda: loss(images), own)
         pairs += zip(found, [v for v in nn.leaves(wanted) if v.trainable], strict=True)
     for place, (one, two) in enumerate(pairs):
         want = np.asarray(two)
-        if place and own[place - 1].name.endswith("bias") and name.startswith(SUMMED):
+        if (
+            place
+            and own[place - 1].name.endswith("bias")
+            and name.startswith(MODULES_WITH_TWO_BIASES)
+        ):
             want = want / 2  # the sum of the gradients of two biases, which are equal
         if place and name == "prelu_of_one_slope":
             one, want = plugrad.sum(one), want[0]
@@ -204,27 +213,27 @@ def test_gradients_are_those_of_pytorch(name, backend):
 
 @pytest.mark.parametrize("name", sorted(MODELS.keys() - {"prelu_of_one_slope"}))
 def test_tensors_come_back_bit_for_bit(name):
-    model, state, x, _ = read(name)
+    model, state, x, _ = model_and_record(name)
     shape = x.shape[1:]
     with plugrad.use("cpu"):
-        converted = nn.convert.state_dict(state, model, shape, names=NAMES.get(name))
+        converted = nn.convert.state_dict(state, model, shape, names=PYTORCH_NAMES.get(name))
         back = nn.convert.to_state_dict(model, converted.params, shape, names=converted.names)
     assert back.keys() == state.keys()
     for key, value in state.items():
-        if key.startswith(("bias_ih", "bias_hh")) and name.startswith(SUMMED):
-            both = [part[key.replace(*pair)] for part in (state, back) for pair in BIASES]
+        if key.startswith(("bias_ih", "bias_hh")) and name.startswith(MODULES_WITH_TWO_BIASES):
+            both = [part[key.replace(*pair)] for part in (state, back) for pair in BIAS_NAME_ORDERS]
             np.testing.assert_array_equal(both[0] + both[1], both[2] + both[3])
         elif not key.endswith("._v"):  # computed from the other vector
             assert back[key].dtype == value.dtype
             assert back[key].tobytes() == value.tobytes(), key
 
 
-BIASES = (("bias_hh", "bias_ih"), ("bias_ih", "bias_hh"))
+BIAS_NAME_ORDERS = (("bias_hh", "bias_ih"), ("bias_ih", "bias_hh"))
 
 
 @pytest.mark.parametrize("name", ["encoder_block", "convolutional", "gru"])
 def test_what_was_initialized_here_goes_there_and_back(name, rng):
-    model, state, x, _ = read(name)
+    model, state, x, _ = model_and_record(name)
     shape = x.shape[1:]
     with plugrad.use("cpu"):
         params = model.init(3, shape)
@@ -239,8 +248,8 @@ def test_what_was_initialized_here_goes_there_and_back(name, rng):
 
 
 def test_attention_with_three_projections():
-    """Models of others have them apart; going back, they stay apart."""
-    model, state, x, y = read("attention")
+    """Some models have separate projections; converting them back keeps them separate."""
+    model, state, x, y = model_and_record("attention")
     parts = {
         f"{name}_proj.{kind}": part
         for kind in ("weight", "bias")
@@ -287,7 +296,7 @@ def test_names_are_words_a_function_or_nothing():
 
 
 def test_words_are_whole():
-    """The word fc is no part of fc1, and only its first place is replaced."""
+    """The word fc does not match fc1, and only its first occurrence is replaced."""
     tensors = {"fc1.fc.weight": WEIGHT, "fc1.fc.bias": BIAS}
     with plugrad.use("cpu"):
         found = nn.convert.state_dict(tensors, nn.Dense(5), (3,), names={"fc": "", "fc1": ""})
@@ -316,8 +325,8 @@ def test_what_is_missing_or_left_over_is_said():
 
 
 @dataclass(frozen=True)
-class Twice(nn.Layer):
-    """A layer of a user, which has another one and a parameter of its own."""
+class TwiceAppliedLayer(nn.Layer):
+    """A user-defined layer that contains another layer and a parameter."""
 
     inner: nn.Layer
 
@@ -329,7 +338,7 @@ class Twice(nn.Layer):
 
 
 @dataclass(frozen=True)
-class Scale(nn.Layer):
+class ScaleLayer(nn.Layer):
     def build(self, generator, shape, dtype):
         return {"scale": plugrad.ones(shape[-1:], dtype=dtype)}
 
@@ -338,8 +347,8 @@ class Scale(nn.Layer):
 
 
 def test_layers_of_users():
-    """Parts are under their names; a layer that PyTorch does not have keeps its own."""
-    model = nn.Sequential(Twice(nn.Dense(3)), Scale())
+    """Sublayers are under their names; layers that PyTorch lacks keep their own names."""
+    model = nn.Sequential(TwiceAppliedLayer(nn.Dense(3)), ScaleLayer())
     tensors = {"0.inner.weight": 2 * np.eye(3), "0.inner.bias": np.ones(3), "1.scale": [1, 2, 3]}
     with plugrad.use("cpu"):
         params = nn.convert.state_dict(tensors, model, (3,)).params
@@ -348,7 +357,11 @@ def test_layers_of_users():
 
 @pytest.mark.parametrize(
     "layer",
-    [lambda n: nn.Residual(nn.Dense(n)), lambda n: Twice(nn.Dense(n)), lambda n: Scale()],
+    [
+        lambda n: nn.Residual(nn.Dense(n)),
+        lambda n: TwiceAppliedLayer(nn.Dense(n)),
+        lambda n: ScaleLayer(),
+    ],
 )
 def test_features_that_cannot_be_followed_are_refused(layer):
     with plugrad.use("cpu"):
@@ -364,7 +377,7 @@ def test_features_that_cannot_be_followed_are_refused(layer):
 @pytest.mark.parametrize(
     ("error", "match", "arguments"),
     [
-        (ShapeError, r"'bias' has shape \(3,\); Dense\(5\), .* needs \(5,\)", {"tensors": SHORT}),
+        (ShapeError, r"'bias' has shape \(3,\); Dense\(5\), .* needs \(5,\)", {"tensors": TOO_SHORT_STATE}),
         (DTypeError, "must hold real numbers", {"tensors": {"weight": WEIGHT * 1j, "bias": BIAS}}),
         (ArgumentError, "must be a mapping of names", {"tensors": [WEIGHT]}),
         (ArgumentError, "no string", {"tensors": {3: WEIGHT}}),
@@ -386,7 +399,7 @@ def test_errors(error, match, arguments):
 
 
 def test_dtypes(backend):
-    """Weights become those of the parameters, also halves and doubles."""
+    """Weights are cast to the dtype of the parameters, also from half and double precision."""
     for dtype in ("float16", "float64", "int64"):
         tensors = {"weight": WEIGHT.astype(dtype), "bias": BIAS.astype(dtype)}
         params = nn.convert.state_dict(tensors, nn.Dense(5), (3,)).params
@@ -398,8 +411,8 @@ def test_dtypes(backend):
     )
 
 
-def write_folder(folder, files, index=None):
-    """Write a folder in Hugging Face's layout."""
+def write_hugging_face_folder(folder, files, index=None):
+    """Write model files in the folder layout of Hugging Face."""
     (folder / "config.json").write_text('{"size": 3}', "utf-8")
     for name, tensors in files.items():
         plugrad.save(folder / name, tensors)
@@ -414,8 +427,8 @@ def test_folders_of_one_file_and_of_several(tmp_path, backend):
     for folder in (whole, parts):
         folder.mkdir()
     w, b = plugrad.asarray(WEIGHT, dtype="float32"), plugrad.asarray(BIAS, dtype="float32")
-    write_folder(whole, {"model.safetensors": {"w": w, "b": b}})
-    write_folder(
+    write_hugging_face_folder(whole, {"model.safetensors": {"w": w, "b": b}})
+    write_hugging_face_folder(
         parts,
         {"1.safetensors": {"w": w}, "2.safetensors": {"b": b, "other": b}},
         {"w": "1.safetensors", "b": "2.safetensors"},
@@ -445,7 +458,7 @@ def test_damaged_indices(index, match, tmp_path):
     folder.mkdir()
     with plugrad.use("cpu"):
         plugrad.save(tmp_path / "1.safetensors", {"w": plugrad.ones(3)})
-        write_folder(folder, {"1.safetensors": {"w": plugrad.ones(3)}}, index)
+        write_hugging_face_folder(folder, {"1.safetensors": {"w": plugrad.ones(3)}}, index)
         with pytest.raises(DamagedFile, match=match):
             nn.convert.read_folder(folder)
 
@@ -459,7 +472,7 @@ def test_damaged_folders(tmp_path):
             (tmp_path / "config.json").write_text(text, "utf-8")
             with pytest.raises(DamagedFile, match=r"config\.json"):
                 nn.convert.read_folder(tmp_path)
-        write_folder(tmp_path, {"model.safetensors": [1, 2]})
+        write_hugging_face_folder(tmp_path, {"model.safetensors": [1, 2]})
         with pytest.raises(DamagedFile, match="by name"):
             nn.convert.read_folder(tmp_path)
         with pytest.raises(ArgumentError, match="path of a folder"):

@@ -11,25 +11,25 @@ import plugrad
 import plugrad_nn as nn
 from plugrad.extend import ArgumentError, ArgumentValueError, ShapeError
 
-TABLE = """weight,colour,old,kind,legs,price
+CSV_TEXT = """weight,colour,old,kind,legs,price
 4.5,red,True,cat,4,1.5
 ,grey,False,dog,4,2.5
 5,,True,cat,3,0.5
 """
 
 
-class Frame:
-    """What polars gives: a table whose texts have None for what is missing."""
+class FakeDataFrame:
+    """A fake polars DataFrame, whose strings have None for missing values."""
 
     def __init__(self, columns):
-        self.found = {name: Column(values) for name, values in columns.items()}
+        self.found = {name: FakeColumn(values) for name, values in columns.items()}
         self.columns = [*columns]
 
     def __getitem__(self, name):
         return self.found[name]
 
 
-class Column:
+class FakeColumn:
     def __init__(self, values):
         self.values = values
 
@@ -42,10 +42,10 @@ class Column:
 
 
 @pytest.fixture(params=["pandas", "polars"])
-def table(request, tmp_path, monkeypatch):
-    """The path of a table in CSV, where one of two libraries is installed."""
+def csv_path(request, tmp_path, monkeypatch):
+    """The path of a CSV file; one of two dataframe libraries is installed."""
     path = tmp_path / "pets.csv"
-    path.write_text(TABLE)
+    path.write_text(CSV_TEXT)
     if request.param == "pandas":
         pytest.importorskip("pandas", reason="pandas is not installed")
         return path
@@ -54,10 +54,10 @@ def table(request, tmp_path, monkeypatch):
         import polars  # noqa: F401
     except ImportError:
 
-        class Library:
+        class FakePandas:
             @staticmethod
             def read_csv(path):
-                return Frame(
+                return FakeDataFrame(
                     {
                         "weight": [4.5, np.nan, 5.0],
                         "colour": ["red", "grey", None],
@@ -68,27 +68,27 @@ def table(request, tmp_path, monkeypatch):
                     }
                 )
 
-        monkeypatch.setitem(sys.modules, "polars", Library)
+        monkeypatch.setitem(sys.modules, "polars", FakePandas)
     return path
 
 
-def test_tables_become_numbers(table):
-    found = nn.data.read_table(table, target="kind")
+def test_tables_become_numbers(csv_path):
+    found = nn.data.read_table(csv_path, target="kind")
     assert found.features == ("weight", "colour=grey", "colour=red", "old", "legs", "price")
     expected = [[4.5, 0, 1, 1, 4, 1.5], [np.nan, 1, 0, 0, 4, 2.5], [5, 0, 0, 1, 3, 0.5]]
     np.testing.assert_array_equal(found.x, np.float32(expected))
     assert found.x.dtype == np.float32
     assert (found.y.tolist(), found.y.dtype, found.classes) == ([0, 1, 0], np.int32, ("cat", "dog"))
-    some = nn.data.read_table(table, target="legs", columns=["price"])
+    some = nn.data.read_table(csv_path, target="legs", columns=["price"])
     assert (some.x.tolist(), some.y.tolist(), some.classes) == (
         [[1.5], [2.5], [0.5]],
         [4, 4, 3],
         None,
     )
-    assert nn.data.read_table(table, target="price", columns=[]).y.tolist() == [1.5, 2.5, 0.5]
-    assert nn.data.read_table(table, target="price", columns=[]).x.shape == (3, 0)
-    assert nn.data.read_table(table, target="old").classes == ("False", "True")
-    assert nn.data.read_table(table).y is None
+    assert nn.data.read_table(csv_path, target="price", columns=[]).y.tolist() == [1.5, 2.5, 0.5]
+    assert nn.data.read_table(csv_path, target="price", columns=[]).x.shape == (3, 0)
+    assert nn.data.read_table(csv_path, target="old").classes == ("False", "True")
+    assert nn.data.read_table(csv_path).y is None
 
 
 @pytest.mark.parametrize(
@@ -100,9 +100,9 @@ def test_tables_become_numbers(table):
         ({"target": "weight"}, ArgumentValueError, "row 1 has no label in column 'weight'"),
     ],
 )
-def test_columns_that_are_missing(table, options, error, message):
+def test_columns_that_are_missing(csv_path, options, error, message):
     with pytest.raises(error, match=message):
-        nn.data.read_table(table, **options)
+        nn.data.read_table(csv_path, **options)
 
 
 def test_parquet(tmp_path):
@@ -128,7 +128,7 @@ def test_tables_that_cannot_be_read(tmp_path, monkeypatch):
         nn.data.read_table(tmp_path / "pets.txt")
     with pytest.raises(FileNotFoundError, match="there is no file"):
         nn.data.read_table(tmp_path / "pets.csv")
-    (tmp_path / "pets.csv").write_text(TABLE)
+    (tmp_path / "pets.csv").write_text(CSV_TEXT)
     monkeypatch.setitem(sys.modules, "pandas", None)
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(ArgumentError, match="pandas or polars is needed: pip install pandas"):
@@ -136,7 +136,7 @@ def test_tables_that_cannot_be_read(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def folder(tmp_path):
+def image_folder(tmp_path):
     for kind, colour in (("cats", (255, 0, 51)), ("dogs", (0, 102, 255)), ("none", None)):
         (tmp_path / kind).mkdir()
         for number in range(3 if colour else 0):
@@ -145,14 +145,14 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_folders_of_images(folder, backend):
-    images = nn.data.ImageFolder(folder, size=(4, 6))
+def test_folders_of_images(image_folder, backend):
+    images = nn.data.ImageFolder(image_folder, size=(4, 6))
     assert (len(images), images.classes) == (6, ("cats", "dogs"))
     assert images.labels.tolist() == [0, 0, 0, 1, 1, 1]
     x = images.read([0, 5])
     assert (x.shape, x.dtype) == ((2, 4, 6, 3), np.float32)
     np.testing.assert_allclose(x[:, 0, 0], [[1, 0, 0.2], [0, 0.4, 1]], atol=1e-6)
-    assert nn.data.ImageFolder(folder, size=2, mode="L").read([0]).shape == (1, 2, 2, 1)
+    assert nn.data.ImageFolder(image_folder, size=2, mode="L").read([0]).shape == (1, 2, 2, 1)
     batches = images.batches(4, seed=0)
     orders = [[y.tolist() for _, y in batches] for _ in range(6)]
     assert len(batches) == 2
@@ -173,20 +173,20 @@ def test_folders_of_images(folder, backend):
     assert results[-1]["loss"] < 0.1
 
 
-def test_folders_without_images(folder, monkeypatch):
+def test_folders_without_images(image_folder, monkeypatch):
     with pytest.raises(FileNotFoundError, match="there is no folder"):
-        nn.data.ImageFolder(folder / "birds", size=4)
+        nn.data.ImageFolder(image_folder / "birds", size=4)
     with pytest.raises(ArgumentError, match="no folders with images"):
-        nn.data.ImageFolder(folder / "cats", size=4)
+        nn.data.ImageFolder(image_folder / "cats", size=4)
     with pytest.raises(ArgumentValueError, match="mode='CMYK'"):
-        nn.data.ImageFolder(folder, size=4, mode="CMYK")
-    path = folder / "cats" / "0.png"
+        nn.data.ImageFolder(image_folder, size=4, mode="CMYK")
+    path = image_folder / "cats" / "0.png"
     path.write_bytes(path.read_bytes()[:50])
     with pytest.raises(ArgumentValueError, match=r"0\.png' is damaged"):
-        nn.data.ImageFolder(folder, size=4).read([0])
+        nn.data.ImageFolder(image_folder, size=4).read([0])
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     with pytest.raises(ArgumentError, match="pip install pillow"):
-        nn.data.ImageFolder(folder, size=4)
+        nn.data.ImageFolder(image_folder, size=4)
 
 
 def test_tokens():
@@ -221,17 +221,17 @@ def test_windows():
         nn.data.windows(np.arange(4), 4)
 
 
-IDX = bytes([0, 0, 11, 2, 0, 0, 0, 2, 0, 0, 0, 3])
-NUMBERS = np.array([[1, -2, 3], [256, 5, 6]], ">i2")
+IDX_HEADER = bytes([0, 0, 11, 2, 0, 0, 0, 2, 0, 0, 0, 3])
+IDX_NUMBERS = np.array([[1, -2, 3], [256, 5, 6]], ">i2")
 
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress])
 def test_idx_files(compress, tmp_path):
     path = tmp_path / "numbers.idx"
-    path.write_bytes(compress(IDX + NUMBERS.tobytes()))
+    path.write_bytes(compress(IDX_HEADER + IDX_NUMBERS.tobytes()))
     found = nn.data.read_idx(path)
     assert found.dtype == np.int16
-    np.testing.assert_array_equal(found, NUMBERS)
+    np.testing.assert_array_equal(found, IDX_NUMBERS)
 
 
 @pytest.mark.parametrize(
@@ -239,11 +239,11 @@ def test_idx_files(compress, tmp_path):
     [
         (b"", "does not begin"),
         (b"\0\0\7\1\0\0\0\0", "does not begin"),
-        (IDX, "has 12 bytes; its head calls for 24"),
-        (IDX[:6], "has 6 bytes; its head calls for"),
+        (IDX_HEADER, "has 12 bytes; its head calls for 24"),
+        (IDX_HEADER[:6], "has 6 bytes; its head calls for"),
         (b"\0\0\x0e\xff", "has 4 bytes"),
-        (gzip.compress(IDX, mtime=0)[:-4], "is damaged"),
-        (gzip.compress(IDX, mtime=0)[:10] + b"\xff" * 20, "is damaged"),
+        (gzip.compress(IDX_HEADER, mtime=0)[:-4], "is damaged"),
+        (gzip.compress(IDX_HEADER, mtime=0)[:10] + b"\xff" * 20, "is damaged"),
     ],
 )
 def test_damaged_idx_files(content, message, tmp_path):
@@ -254,10 +254,10 @@ def test_damaged_idx_files(content, message, tmp_path):
 
 
 def test_npz_files(tmp_path):
-    np.savez_compressed(tmp_path / "data.npz", x=NUMBERS, y=[1, 2])
+    np.savez_compressed(tmp_path / "data.npz", x=IDX_NUMBERS, y=[1, 2])
     found = nn.data.read_npz(tmp_path / "data.npz")
     assert [*found] == ["x", "y"]
-    np.testing.assert_array_equal(found["x"], NUMBERS)
+    np.testing.assert_array_equal(found["x"], IDX_NUMBERS)
     np.savez(tmp_path / "objects.npz", x=np.array([{}], object))
     (tmp_path / "half.npz").write_bytes((tmp_path / "data.npz").read_bytes()[:80])
     for name in ("objects.npz", "half.npz"):

@@ -16,7 +16,7 @@ LOSS = nn.losses.sparse_softmax_cross_entropy
 
 
 @pytest.fixture
-def examples(rng):
+def training_examples(rng):
     x = rng.normal(size=(50, 3)).astype(np.float32)
     return x, (x[:, 0] + x[:, 1] > x[:, 2]).astype(np.int32)
 
@@ -71,7 +71,7 @@ def test_what_is_no_data(call, error, message):
         call()
 
 
-def trained(examples, **options):
+def train_model(examples, **options):
     params = MODEL.init(0, (3,))
     optimizer = plugrad.optimizers.Adam(0.05)
     results = nn.fit(
@@ -80,11 +80,11 @@ def trained(examples, **options):
     return params, optimizer, results
 
 
-def test_fit_learns(backend, examples):
-    params, optimizer, results = trained(
-        examples,
+def test_fit_learns(backend, training_examples):
+    params, optimizer, results = train_model(
+        training_examples,
         epochs=4,
-        validation_data=examples,
+        validation_data=training_examples,
         metrics={"accuracy": nn.metrics.accuracy},
     )
     assert optimizer.iterations == 12
@@ -92,20 +92,20 @@ def test_fit_learns(backend, examples):
     assert results[-1]["val_accuracy"] > 0.8
     assert params["batch_norm"]["moving_mean"].numpy().any()
     alone = nn.evaluate(
-        MODEL, params, *examples, loss=LOSS, metrics={"accuracy": nn.metrics.accuracy}
+        MODEL, params, *training_examples, loss=LOSS, metrics={"accuracy": nn.metrics.accuracy}
     )
     assert abs(alone["loss"] - results[-1]["val_loss"]) < 1e-5
-    logits = nn.predict(MODEL, params, examples[0], batch_size=7)
-    np.testing.assert_allclose(logits, MODEL(params, examples[0]), rtol=1e-4, atol=1e-5)
-    assert abs(nn.metrics.accuracy(examples[1], logits).item() - alone["accuracy"]) < 1e-6
+    logits = nn.predict(MODEL, params, training_examples[0], batch_size=7)
+    np.testing.assert_allclose(logits, MODEL(params, training_examples[0]), rtol=1e-4, atol=1e-5)
+    assert abs(nn.metrics.accuracy(training_examples[1], logits).item() - alone["accuracy"]) < 1e-6
 
 
-def test_fit_is_the_loop_that_the_guide_writes(examples):
+def test_fit_is_the_loop_that_the_guide_writes(training_examples):
     with plugrad.use("cpu"):
-        params, _, results = trained(examples, epochs=2, seed=5)
+        params, _, results = train_model(training_examples, epochs=2, seed=5)
         by_hand, optimizer, losses = MODEL.init(0, (3,)), plugrad.optimizers.Adam(0.05), []
         for epoch in range(2):
-            for x, y in nn.batches(*examples, size=20, seed=5 * 2**32 + epoch):
+            for x, y in nn.batches(*training_examples, size=20, seed=5 * 2**32 + epoch):
                 training = nn.Training(5 * 2**32 + optimizer.iterations)
 
                 def loss(x=x, y=y, training=training):
@@ -120,10 +120,10 @@ def test_fit_is_the_loop_that_the_guide_writes(examples):
     np.testing.assert_allclose(results[1]["loss"], sum(losses[3:]) / 50, rtol=1e-6)
 
 
-def test_a_resumed_training_is_the_same_to_the_bit(examples):
+def test_a_resumed_training_is_the_same_to_the_bit(training_examples):
     with plugrad.use("cpu"):
-        whole, _, results = trained(examples, epochs=4)
-        params, optimizer, _ = trained(examples, epochs=2)
+        whole, _, results = train_model(training_examples, epochs=4)
+        params, optimizer, _ = train_model(training_examples, epochs=2)
         saved, state = as_numpy(params), optimizer.get_state(nn.leaves(params))
 
         params, optimizer = MODEL.init(9, (3,)), plugrad.optimizers.Adam(0.05)
@@ -132,7 +132,7 @@ def test_a_resumed_training_is_the_same_to_the_bit(examples):
         later = nn.fit(
             MODEL,
             params,
-            *examples,
+            *training_examples,
             loss=LOSS,
             optimizer=optimizer,
             batch_size=20,
@@ -144,7 +144,7 @@ def test_a_resumed_training_is_the_same_to_the_bit(examples):
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_early_stopping(examples):
+def test_early_stopping(training_examples):
     values = iter([3.0, 2.0, 2.5, 1.9, 4.0, 5.0])
     seen = []
 
@@ -159,12 +159,12 @@ def test_early_stopping(examples):
         results = nn.fit(
             MODEL,
             params,
-            *examples,
+            *training_examples,
             loss=LOSS,
             optimizer=plugrad.optimizers.SGD(0.1),
             batch_size=50,
             epochs=9,
-            validation_data=(examples[0][:1], examples[1][:1]),
+            validation_data=(training_examples[0][:1], training_examples[1][:1]),
             metrics={"scripted": scripted},
             early_stopping=nn.EarlyStopping(
                 "val_scripted", min_delta=0.2, patience=3, restore_best_weights=True
@@ -179,13 +179,13 @@ def test_early_stopping(examples):
     )
 
 
-def test_larger_may_be_better(examples):
+def test_larger_may_be_better(training_examples):
     values = iter([0.5, 0.6, 0.4])
     with plugrad.use("cpu"):
-        _, _, results = trained(
-            examples,
+        _, _, results = train_model(
+            training_examples,
             epochs=9,
-            validation_data=(examples[0][:1], examples[1][:1]),
+            validation_data=(training_examples[0][:1], training_examples[1][:1]),
             metrics={"m": lambda labels, logits: plugrad.asarray(next(values))},
             early_stopping=nn.EarlyStopping("val_m", patience=1, mode="max"),
         )
@@ -206,10 +206,10 @@ class Terminal(io.StringIO):
         (io.StringIO(), True, True),
     ],
 )
-def test_a_bar_is_drawn_on_a_terminal(stream, progress, is_drawn, examples, monkeypatch):
+def test_a_bar_is_drawn_on_a_terminal(stream, progress, is_drawn, training_examples, monkeypatch):
     monkeypatch.setattr(sys, "stderr", stream)
     with plugrad.use("cpu"):
-        trained(examples, epochs=1, progress=progress)
+        train_model(training_examples, epochs=1, progress=progress)
     assert ("epoch 1/1" in stream.getvalue()) is is_drawn
     assert ("loss" in stream.getvalue()) is is_drawn
 
@@ -233,12 +233,12 @@ def test_a_bar_is_drawn_on_a_terminal(stream, progress, is_drawn, examples, monk
         ({"early_stopping": nn.EarlyStopping()}, ArgumentError, "monitor='val_loss' is not among"),
     ],
 )
-def test_wrong_arguments_of_fit(options, error, message, examples):
+def test_wrong_arguments_of_fit(options, error, message, training_examples):
     arguments = {
         "model": MODEL,
         "params": MODEL.init(0, (3,)),
-        "x": examples[0],
-        "y": examples[1],
+        "x": training_examples[0],
+        "y": training_examples[1],
         "loss": LOSS,
         "optimizer": plugrad.optimizers.SGD(0.1),
     }
@@ -249,8 +249,8 @@ def test_wrong_arguments_of_fit(options, error, message, examples):
 # --- traced --------------------------------------------------------------------------------------
 
 
-def test_traced_steps_give_the_bits_of_untraced_ones(backend, examples):
-    results = [trained(examples, epochs=2, jit=jit) for jit in (True, False)]
+def test_traced_steps_give_the_bits_of_untraced_ones(backend, training_examples):
+    results = [train_model(training_examples, epochs=2, jit=jit) for jit in (True, False)]
     (params, _, traced), (others, _, untraced) = results
     for found, expected in zip(as_leaves(params), as_leaves(others), strict=True):
         if backend == "cpu":
@@ -264,7 +264,7 @@ def as_leaves(params):
     return [variable.numpy() for variable in nn.leaves(params)]
 
 
-def test_a_model_that_needs_values_trains_untraced_and_says_why(examples):
+def test_a_model_that_needs_values_trains_untraced_and_says_why(training_examples):
     def model(params, x, mode):
         y = MODEL(params, x, mode)
         return y if plugrad.max(plugrad.abs(y)) < 1e9 else y * 0
@@ -272,7 +272,7 @@ def test_a_model_that_needs_values_trains_untraced_and_says_why(examples):
     params = MODEL.init(0, (3,))
     options = {"loss": LOSS, "optimizer": plugrad.optimizers.SGD(0.1), "epochs": 2}
     with pytest.warns(UserWarning, match=r"untraced.*bool\(\).*test_fit\.py") as warned:
-        results = nn.fit(model, params, *examples, **options)
+        results = nn.fit(model, params, *training_examples, **options)
     assert len(warned) == 1
     assert results[1]["loss"] < results[0]["loss"]
 
@@ -289,7 +289,7 @@ def test_a_seed_may_be_a_function(backend):
 # --- what x may be, and callbacks ------------------------------------------------------------------
 
 
-def fitted(x, y=None, model=MODEL, shape=(3,), **options):
+def fit_and_get_params(x, y=None, model=MODEL, shape=(3,), **options):
     params = model.init(0, shape)
     results = nn.fit(
         model, params, x, y, loss=LOSS, optimizer=plugrad.optimizers.Adam(0.05), **options
@@ -297,84 +297,90 @@ def fitted(x, y=None, model=MODEL, shape=(3,), **options):
     return as_numpy(params), results
 
 
-def assert_same(first, second):
+def assert_same_parameters(first, second):
     for a, b in zip(nn.leaves(first), nn.leaves(second), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
-def test_an_iterable_of_batches_is_read_anew_for_each_epoch(backend, examples):
-    x, y = examples
+def test_an_iterable_of_batches_is_read_anew_for_each_epoch(backend, training_examples):
+    x, y = training_examples
     own = [(x[i : i + 16], y[i : i + 16]) for i in range(0, 50, 16)]
     drawn = []
 
     class Loader:
-        """Like a data loader of another library, without a length."""
+        """An iterable without a length, like a data loader of another library."""
 
         def __iter__(self):
             drawn.append(1)
             return iter([list(pair) for pair in own])
 
-    found, results = fitted(Loader(), epochs=3)
+    found, results = fit_and_get_params(Loader(), epochs=3)
     assert len(drawn) == 3
-    assert_same(found, fitted(own, epochs=3)[0])
+    assert_same_parameters(found, fit_and_get_params(own, epochs=3)[0])
     assert len(results) == 3
 
 
-def test_a_loader_of_torch_is_an_iterable_of_batches(backend, examples):
+def test_a_loader_of_torch_is_an_iterable_of_batches(backend, training_examples):
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    x, y = examples
+    x, y = training_examples
     numbers = torch.utils.data.TensorDataset(torch.from_numpy(x), torch.from_numpy(y))
-    found, _ = fitted(torch.utils.data.DataLoader(numbers, batch_size=16))
+    found, _ = fit_and_get_params(torch.utils.data.DataLoader(numbers, batch_size=16))
     own = [(x[i : i + 16], y[i : i + 16]) for i in range(0, 50, 16)]
-    assert_same(found, fitted(own)[0])
+    assert_same_parameters(found, fit_and_get_params(own)[0])
 
 
-def test_columns_of_a_data_set_of_hugging_face_are_arrays(backend, examples):
+def test_columns_of_a_data_set_of_hugging_face_are_arrays(backend, training_examples):
     datasets = pytest.importorskip("datasets", reason="datasets is not installed")
     import pyarrow
 
-    x, y = examples
+    x, y = training_examples
     table = pyarrow.table({"x": x.tolist(), "y": y.tolist()})
     rows = datasets.Dataset(table, fingerprint="of these numbers")
     with plugrad.config.override("unsupported_dtype", "always"):  # webgpu has no float64
-        _, results = fitted(rows["x"], rows["y"], batch_size=16)
-    _, expected = fitted(x, y, batch_size=16)
+        _, results = fit_and_get_params(rows["x"], rows["y"], batch_size=16)
+    _, expected = fit_and_get_params(x, y, batch_size=16)
     assert results[0]["loss"] == pytest.approx(expected[0]["loss"], rel=1e-4)
 
 
-def test_a_generator_goes_on_where_it_was(examples):
-    x, y = examples
+def test_a_generator_goes_on_where_it_was(training_examples):
+    x, y = training_examples
 
     def generate():
         for i in range(0, 48, 8):
             yield x[i : i + 8], y[i : i + 8]
 
     with plugrad.use("cpu"):
-        _, results = fitted(generate(), epochs=2, steps_per_epoch=3)
+        _, results = fit_and_get_params(generate(), epochs=2, steps_per_epoch=3)
         with pytest.raises(ArgumentError, match="give steps_per_epoch="):
-            fitted(generate())
+            fit_and_get_params(generate())
         with pytest.raises(ArgumentError, match=r"pairs \(inputs, labels\), .*and not a ndarray"):
-            fitted([x])
+            fit_and_get_params([x])
         with pytest.raises(ArgumentError, match="without y, x must be an iterable"):
-            fitted(x)
+            fit_and_get_params(x)
     assert len(results) == 2
     assert np.isfinite(results[1]["loss"])
 
 
-def test_an_epoch_may_have_fewer_steps(examples):
+def test_an_epoch_may_have_fewer_steps(training_examples):
     counted = []
 
-    class Count(nn.Callback):
+    class StepRecorder(nn.Callback):
         def on_batch_end(self, run, step, loss):
             counted.append(step)
 
     with plugrad.use("cpu"):
-        fitted(*examples, batch_size=8, steps_per_epoch=2, epochs=2, callbacks=[Count()])
+        fit_and_get_params(
+            *training_examples,
+            batch_size=8,
+            steps_per_epoch=2,
+            epochs=2,
+            callbacks=[StepRecorder()],
+        )
     assert counted == [1, 2, 1, 2]
 
 
-def test_inputs_may_be_containers(backend, examples):
-    x, y = examples
+def test_inputs_may_be_containers(backend, training_examples):
+    x, y = training_examples
     model = nn.Graph(
         ["a", "b"],
         {"both": (nn.Concatenate(), "a", "b"), "out": (nn.Dense(2), "both")},
@@ -382,25 +388,29 @@ def test_inputs_may_be_containers(backend, examples):
     )
     shape = {"a": (1,), "b": (2,)}
     named = {"a": x[:, :1], "b": x[:, 1:]}
-    found, results = fitted(named, y, model, shape, epochs=3)
+    found, results = fit_and_get_params(named, y, model, shape, epochs=3)
     assert results[-1]["loss"] < results[0]["loss"]
-    assert_same(found, fitted((named["a"], named["b"]), y, model, shape, epochs=3)[0])
+    assert_same_parameters(
+        found, fit_and_get_params((named["a"], named["b"]), y, model, shape, epochs=3)[0]
+    )
     params = model.init(0, shape)
     whole = nn.evaluate(model, params, named, y, loss=LOSS)["loss"]
     parts = [(({"a": x[i : i + 25, :1], "b": x[i : i + 25, 1:]}), y[i : i + 25]) for i in (0, 25)]
     assert nn.evaluate(model, params, parts, loss=LOSS)["loss"] == pytest.approx(whole, rel=1e-5)
 
 
-def test_arrays_in_files_are_read_batch_by_batch(examples, tmp_path):
-    x, y = examples
+def test_arrays_in_files_are_read_batch_by_batch(training_examples, tmp_path):
+    x, y = training_examples
     mapped = np.memmap(tmp_path / "x", np.float32, "w+", shape=x.shape)
     mapped[:] = x
     with plugrad.use("cpu"):
-        assert_same(fitted(mapped, y, epochs=2)[0], fitted(x, y, epochs=2)[0])
+        assert_same_parameters(
+            fit_and_get_params(mapped, y, epochs=2)[0], fit_and_get_params(x, y, epochs=2)[0]
+        )
 
 
-class Recorder(nn.Callback):
-    """Notes what is called, and stops after the second epoch."""
+class RecordingCallback(nn.Callback):
+    """A callback that records its calls, and stops after the second epoch."""
 
     def __init__(self):
         self.calls = []
@@ -419,10 +429,10 @@ class Recorder(nn.Callback):
         self.calls.append(("over", len(run.results)))
 
 
-def test_callbacks_are_called_and_may_stop(examples):
-    recorder = Recorder()
+def test_callbacks_are_called_and_may_stop(training_examples):
+    recorder = RecordingCallback()
     with plugrad.use("cpu"):
-        _, results = fitted(*examples, epochs=5, callbacks=[recorder])
+        _, results = fit_and_get_params(*training_examples, epochs=5, callbacks=[recorder])
     assert len(results) == 2
     assert recorder.calls == [
         ("begin", 5),
@@ -434,7 +444,7 @@ def test_callbacks_are_called_and_may_stop(examples):
     ]
 
 
-def test_checkpoints_and_logs(examples, tmp_path):
+def test_checkpoints_and_logs(training_examples, tmp_path):
     saved, best = tmp_path / "{epoch}.safetensors", tmp_path / "best.safetensors"
     callbacks = [
         nn.Checkpoint(saved),
@@ -442,15 +452,21 @@ def test_checkpoints_and_logs(examples, tmp_path):
         nn.CSVLogger(tmp_path / "log.csv"),
     ]
     with plugrad.use("cpu"):
-        found, results = fitted(*examples, epochs=3, callbacks=callbacks, validation_data=examples)
+        found, results = fit_and_get_params(
+            *training_examples, epochs=3, callbacks=callbacks, validation_data=training_examples
+        )
         params, state = plugrad.load(tmp_path / "3.safetensors")
-        assert_same(params, found)
+        assert_same_parameters(params, found)
         assert state["iterations"] == 6
         losses = [result["val_loss"] for result in results]
         epoch = 1 + int(np.argmin(losses))
-        assert_same(plugrad.load(best), plugrad.load(tmp_path / f"{epoch}.safetensors")[0])
+        assert_same_parameters(
+            plugrad.load(best), plugrad.load(tmp_path / f"{epoch}.safetensors")[0]
+        )
         with pytest.raises(ArgumentError, match="monitor='accuracy' is not among the results"):
-            fitted(*examples, callbacks=[nn.Checkpoint(best, monitor="accuracy")])
+            fit_and_get_params(
+                *training_examples, callbacks=[nn.Checkpoint(best, monitor="accuracy")]
+            )
     lines = (tmp_path / "log.csv").read_text().splitlines()
     assert lines[0] == "epoch,loss,val_loss"
     assert [line.split(",")[0] for line in lines[1:]] == ["1", "2", "3"]

@@ -8,7 +8,7 @@ import plugrad_nn as nn
 from plugins.nn.conftest import as_numpy
 from plugrad.extend import ArgumentError, ShapeError
 
-TWO = nn.Graph(
+TWO_INPUT_GRAPH = nn.Graph(
     ["left", "right"],
     {
         "a": (nn.Dense(4, plugrad.tanh), "left"),
@@ -19,26 +19,26 @@ TWO = nn.Graph(
     },
     ["score", "both"],
 )
-SHAPES = {"left": (3,), "right": (3,)}
+INPUT_SHAPES = {"left": (3,), "right": (3,)}
 
 
-def test_several_inputs_and_outputs_and_a_shared_layer(backend, made, rng):
-    params = made(TWO, SHAPES)
+def test_several_inputs_and_outputs_and_a_shared_layer(backend, make_params, rng):
+    params = make_params(TWO_INPUT_GRAPH, INPUT_SHAPES)
     assert list(params) == ["a", "score"]
-    x = {name: rng.normal(size=(2, 3)).astype("float32") for name in SHAPES}
-    score, both = TWO(params, x)
+    x = {name: rng.normal(size=(2, 3)).astype("float32") for name in INPUT_SHAPES}
+    score, both = TWO_INPUT_GRAPH(params, x)
     p = as_numpy(params)
     a, b = (np.tanh(part @ p["a"]["kernel"] + p["a"]["bias"]) for part in x.values())
     np.testing.assert_allclose(both, np.concatenate([a, b], -1), rtol=2e-5, atol=1e-6)
     expected = np.concatenate([a, b], -1) @ p["score"]["kernel"] + p["score"]["bias"]
     np.testing.assert_allclose(score, expected, rtol=2e-5, atol=1e-6)
-    np.testing.assert_array_equal(TWO(params, (x["left"], x["right"]))[0], score)
-    assert TWO.output_shape(params, SHAPES) == ((1,), (8,))
+    np.testing.assert_array_equal(TWO_INPUT_GRAPH(params, (x["left"], x["right"]))[0], score)
+    assert TWO_INPUT_GRAPH.output_shape(params, INPUT_SHAPES) == ((1,), (8,))
 
 
-def test_the_gradient_of_a_shared_layer_is_the_sum_of_its_uses(made, rng):
+def test_the_gradient_of_a_shared_layer_is_the_sum_of_its_uses(make_params, rng):
     with plugrad.use("cpu"):
-        params = made(TWO, SHAPES)
+        params = make_params(TWO_INPUT_GRAPH, INPUT_SHAPES)
         x = [plugrad.asarray(rng.normal(size=(2, 3)).astype("float32")) for _ in range(2)]
 
         def loss(first, second):
@@ -48,20 +48,20 @@ def test_the_gradient_of_a_shared_layer_is_the_sum_of_its_uses(made, rng):
             return plugrad.sum(nn.Dense(1)(params["score"], both))
 
         parts = plugrad.grad(loss, argnums=(0, 1))(params["a"], params["a"])
-        whole = plugrad.grad(lambda p: plugrad.sum(TWO(p, x)[0]))(params)
+        whole = plugrad.grad(lambda p: plugrad.sum(TWO_INPUT_GRAPH(p, x)[0]))(params)
         expected = parts[0]["kernel"] + parts[1]["kernel"]
         np.testing.assert_allclose(whole["a"]["kernel"], expected, rtol=1e-5)
 
 
-def test_a_graph_in_training_drops_by_the_name_of_its_node(made):
-    params = made(TWO, SHAPES)
-    x = {name: plugrad.ones((2, 3)) for name in SHAPES}
-    first, second = (TWO(params, x, nn.Training(seed))[0].numpy() for seed in (0, 1))
-    np.testing.assert_array_equal(TWO(params, x, nn.Training(0))[0], first)
+def test_a_graph_in_training_drops_by_the_name_of_its_node(make_params):
+    params = make_params(TWO_INPUT_GRAPH, INPUT_SHAPES)
+    x = {name: plugrad.ones((2, 3)) for name in INPUT_SHAPES}
+    first, second = (TWO_INPUT_GRAPH(params, x, nn.Training(seed))[0].numpy() for seed in (0, 1))
+    np.testing.assert_array_equal(TWO_INPUT_GRAPH(params, x, nn.Training(0))[0], first)
     assert not np.array_equal(first, second)
 
 
-MERGES = [
+MERGING_LAYERS = [
     (nn.Add(), lambda a, b, c: a + b + c),
     (nn.Subtract(), lambda a, b, c: a - b - c),
     (nn.Multiply(), lambda a, b, c: a * b * c),
@@ -72,7 +72,7 @@ MERGES = [
 ]
 
 
-@pytest.mark.parametrize(("layer", "formula"), MERGES, ids=lambda x: repr(x)[:12])
+@pytest.mark.parametrize(("layer", "formula"), MERGING_LAYERS, ids=lambda x: repr(x)[:12])
 def test_merging(layer, formula, backend, rng):
     parts = [rng.normal(size=(2, 3, 4)).astype("float32") for _ in range(3)]
     np.testing.assert_allclose(layer({}, parts), formula(*parts), rtol=1e-5)
@@ -111,12 +111,12 @@ def test_graphs_that_are_none(inputs, nodes, outputs, message):
         nn.Graph(inputs, nodes, outputs)
 
 
-def test_inputs_that_are_not_those_of_the_graph(made):
-    params = made(TWO, SHAPES)
+def test_inputs_that_are_not_those_of_the_graph(make_params):
+    params = make_params(TWO_INPUT_GRAPH, INPUT_SHAPES)
     with pytest.raises(ArgumentError, match="needs a dict with the inputs left, right"):
-        TWO(params, {"left": plugrad.ones((1, 3))})
+        TWO_INPUT_GRAPH(params, {"left": plugrad.ones((1, 3))})
     with pytest.raises(ArgumentError, match="needs a dict"):
-        TWO.init(0, (3,))
+        TWO_INPUT_GRAPH.init(0, (3,))
 
 
 def test_graphs_are_values():
@@ -126,20 +126,20 @@ def test_graphs_are_values():
     assert repr(first) == "Graph(['x'], y=Dense(2), outputs='y')"
 
 
-def test_the_table_of_a_graph(made):
-    params = made(TWO, SHAPES)
-    table = nn.summary(TWO, params, SHAPES)
+def test_the_table_of_a_graph(make_params):
+    params = make_params(TWO_INPUT_GRAPH, INPUT_SHAPES)
+    table = nn.summary(TWO_INPUT_GRAPH, params, INPUT_SHAPES)
     lines = [line.split() for line in table.splitlines()]
     assert [line[0] for line in lines[1:6]] == ["a", "b", "both", "drop", "score"]
     assert "shared with a" in table
     assert table.endswith("25 parameters, 25 of them trainable, 100 bytes")
 
 
-def test_the_table_of_layers_in_layers(made):
+def test_the_table_of_layers_in_layers(make_params):
     model = nn.Sequential(
         nn.Residual(nn.Dense(3), plugrad.relu), nn.Flatten(), nn.Dense(2), nn.BatchNorm()
     )
-    table = nn.summary(model, made(model, (4, 3)), (4, 3))
+    table = nn.summary(model, make_params(model, (4, 3)), (4, 3))
     names = [line.split()[0] for line in table.splitlines()[1:-2]]
     assert names == ["residual.dense", "residual.function", "flatten", "dense", "batch_norm"]
     assert "46 parameters, 42 of them trainable" in table

@@ -7,11 +7,11 @@ import plugrad
 import plugrad_nn as nn
 from plugrad.extend import ArgumentValueError
 
-LOSSES = [nn.losses.sparse_softmax_cross_entropy, nn.losses.sparse_hinge_loss]
-WORDS = r"label 3 is none of the 3 classes of the logits.* from 0 to 2; a negative label"
+SPARSE_LOSSES = [nn.losses.sparse_softmax_cross_entropy, nn.losses.sparse_hinge_loss]
+ERROR_PATTERN = r"label 3 is none of the 3 classes of the logits.* from 0 to 2; a negative label"
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", SPARSE_LOSSES)
 @pytest.mark.parametrize("form", [list, np.array, lambda x: np.array(x, "uint32"), plugrad.asarray])
 def test_losses_refuse_labels_that_are_no_classes(loss, form, backend):
     logits, labels = plugrad.zeros((3, 3)), form([0, 3, 1])
@@ -19,28 +19,28 @@ def test_losses_refuse_labels_that_are_no_classes(loss, form, backend):
         assert loss(labels, logits, reduction="none")[1].item() == 0  # a look at it would wait
         with (
             plugrad.config.override("debug", True),
-            pytest.raises(ArgumentValueError, match=WORDS),
+            pytest.raises(ArgumentValueError, match=ERROR_PATTERN),
         ):
             loss(labels, logits)
         return
-    with pytest.raises(ArgumentValueError, match=f"{loss.__name__}: {WORDS}"):
+    with pytest.raises(ArgumentValueError, match=f"{loss.__name__}: {ERROR_PATTERN}"):
         loss(labels, logits)
-    with pytest.raises(ArgumentValueError, match=WORDS):
+    with pytest.raises(ArgumentValueError, match=ERROR_PATTERN):
         plugrad.grad(lambda x: loss(labels, x))(logits)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", SPARSE_LOSSES)
 def test_labels_that_a_traced_function_closes_over(loss, backend):
     logits, labels = plugrad.asarray([[1.0, 2.0, 0.5], [0.1, 0.2, 0.3]]), plugrad.asarray([2, 0])
     found = plugrad.jit(lambda x: loss(labels, x))(logits)
     assert abs(found.item() - loss(labels, logits).item()) < 1e-6
     if backend == "cpu":
         wrong = plugrad.asarray([2, 3])
-        with pytest.raises(ArgumentValueError, match=WORDS):
+        with pytest.raises(ArgumentValueError, match=ERROR_PATTERN):
             plugrad.jit(lambda x: loss(wrong, x))(logits)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", SPARSE_LOSSES)
 def test_negative_labels_do_not_count(loss, backend):
     logits = plugrad.asarray([[1.0, 2.0], [5.0, 0.5]])
     alone = loss([1], logits[:1]).item()
@@ -48,12 +48,12 @@ def test_negative_labels_do_not_count(loss, backend):
         assert abs(loss(labels, logits).item() - alone) < 1e-6
 
 
-def examples(labels):
+def examples_with_labels(labels):
     x = np.random.default_rng(0).normal(size=(len(labels), 2)).astype("float32")
     return x, labels
 
 
-def train(x, y, loss, **options):
+def fit_dense(x, y, loss, **options):
     model = nn.Dense(3)
     params = model.init(0, (2,))
     before = params["kernel"].numpy().copy()
@@ -69,67 +69,69 @@ def train(x, y, loss, **options):
             **options,
         )
     finally:
-        train.changed = not np.array_equal(before, params["kernel"].numpy())
+        fit_dense.changed = not np.array_equal(before, params["kernel"].numpy())
 
 
 @pytest.mark.parametrize(
     "loss",
     [
-        LOSSES[0],
+        SPARSE_LOSSES[0],
         lambda labels, x: nn.losses.sparse_softmax_cross_entropy(labels, x, label_smoothing=0.1),
     ],
 )
 @pytest.mark.parametrize("form", [list, np.array, plugrad.asarray])
 def test_fit_refuses_a_data_set_before_the_first_step(loss, form, backend):
-    x, y = examples([1, 2, 1, 2, 1, 2, 1, 3])  # from 1 on, where classes are numbered from 0 on
-    with pytest.raises(ArgumentValueError, match=WORDS):
-        train(x, form(y), loss)
-    assert not train.changed
-    train(x, form([k - 1 for k in y]), loss)
-    assert train.changed
-    with pytest.raises(ArgumentValueError, match=WORDS):
-        train(x, form([0] * 8), loss, validation_data=(x, form(y)))
-    with pytest.raises(ArgumentValueError, match=WORDS):
+    x, y = examples_with_labels(
+        [1, 2, 1, 2, 1, 2, 1, 3]
+    )  # from 1 on, where classes are numbered from 0 on
+    with pytest.raises(ArgumentValueError, match=ERROR_PATTERN):
+        fit_dense(x, form(y), loss)
+    assert not fit_dense.changed
+    fit_dense(x, form([k - 1 for k in y]), loss)
+    assert fit_dense.changed
+    with pytest.raises(ArgumentValueError, match=ERROR_PATTERN):
+        fit_dense(x, form([0] * 8), loss, validation_data=(x, form(y)))
+    with pytest.raises(ArgumentValueError, match=ERROR_PATTERN):
         nn.evaluate(nn.Dense(3), nn.Dense(3).init(0, (2,)), x, form(y), loss=loss)
 
 
 def test_labels_that_a_loss_cuts_are_checked_where_they_are_on_the_host_or_with_debug(backend):
-    x, y = examples([0, 3, 1, 2])
+    x, y = examples_with_labels([0, 3, 1, 2])
 
     def loss(labels, logits):
-        return LOSSES[0](labels[:, 0], logits)
+        return SPARSE_LOSSES[0](labels[:, 0], logits)
 
     def fit():
-        train(x, plugrad.asarray(y)[:, None], loss, jit=False)
+        fit_dense(x, plugrad.asarray(y)[:, None], loss, jit=False)
 
     if backend == "cpu":
-        with pytest.raises(ArgumentValueError, match=WORDS):
+        with pytest.raises(ArgumentValueError, match=ERROR_PATTERN):
             fit()
         return
     fit()
-    assert train.changed
+    assert fit_dense.changed
     with (
         plugrad.config.override("debug", True),
-        pytest.raises(ArgumentValueError, match=WORDS),
+        pytest.raises(ArgumentValueError, match=ERROR_PATTERN),
     ):
         fit()
 
 
 def test_labels_are_read_once_per_data_set(backend, monkeypatch):
-    """On a device, each reading would wait for all that is computed."""
-    x, y = examples([0, 1, 2, 0, 1, 2])
+    """On a device, each read would wait for all pending work."""
+    x, y = examples_with_labels([0, 1, 2, 0, 1, 2])
     labels, read = plugrad.asarray(y), []
     device = type(labels.backend)
     to_numpy = device.to_numpy
     monkeypatch.setattr(
         device, "to_numpy", lambda self, a: read.append(a.dtype) or to_numpy(self, a)
     )
-    train(x, labels, LOSSES[0], epochs=3)
+    fit_dense(x, labels, SPARSE_LOSSES[0], epochs=3)
     assert sum(np.dtype(str(dtype)).kind == "i" for dtype in read) <= 1
 
 
 def test_other_losses_take_any_labels(backend):
-    x, _ = examples([0] * 4)
+    x, _ = examples_with_labels([0] * 4)
     y = np.array([7, -3, 100, 2], "int32")
     model = nn.Dense(1)
     nn.fit(
@@ -164,7 +166,7 @@ def test_the_labels_of_no_examples(backend):
 
 
 def test_labels_that_are_traced_are_not_looked_at():
-    """Not with ``debug`` either, which runs each call untraced, too."""
+    """This holds with `debug` too, which also runs each call untraced."""
     loss = plugrad.jit(nn.losses.sparse_softmax_cross_entropy)
     for debug in (False, True):
         with plugrad.config.override("debug", debug):

@@ -5,12 +5,12 @@ import pytest
 
 import plugrad
 import plugrad_nn as nn
-from core.test_optimizers import RECORD
+from core.test_optimizers import TORCH_RECORD
 from plugrad.extend import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 from plugrad.testing import check_gradient
 
-LABELS = np.array([[0, 3, -1], [1, -7, 2]], np.int32)  # -1 and -7 are no classes
-COUNTED = np.array([[1, 1, 0], [1, 0, 1]])
+LABELS_WITH_INVALID_ONES = np.array([[0, 3, -1], [1, -7, 2]], np.int32)  # -1 and -7 are no classes
+VALID_MASK = np.array([[1, 1, 0], [1, 0, 1]])
 
 
 @pytest.fixture
@@ -18,49 +18,55 @@ def logits(rng):
     return rng.normal(size=(2, 3, 4)).astype(np.float32)
 
 
-def entropies(logits, smoothing=0.0):
+def reference_cross_entropies(logits, smoothing=0.0):
     x = logits.astype(np.float64)
     log_probabilities = x - np.log(np.exp(x).sum(-1, keepdims=True))
-    targets = np.eye(4)[LABELS.clip(0, 3)] * (1 - smoothing) + smoothing / 4
-    return -(targets * log_probabilities).sum(-1) * COUNTED
+    targets = np.eye(4)[LABELS_WITH_INVALID_ONES.clip(0, 3)] * (1 - smoothing) + smoothing / 4
+    return -(targets * log_probabilities).sum(-1) * VALID_MASK
 
 
-def hinges(logits):
-    own = np.take_along_axis(logits, LABELS.clip(0, 3)[..., None], -1)
-    others = np.where(np.eye(4, dtype=bool)[LABELS.clip(0, 3)], -np.inf, logits)
-    return np.maximum(1 + others.max(-1) - own[..., 0], 0) * COUNTED
+def reference_hinge_losses(logits):
+    own = np.take_along_axis(logits, LABELS_WITH_INVALID_ONES.clip(0, 3)[..., None], -1)
+    others = np.where(np.eye(4, dtype=bool)[LABELS_WITH_INVALID_ONES.clip(0, 3)], -np.inf, logits)
+    return np.maximum(1 + others.max(-1) - own[..., 0], 0) * VALID_MASK
 
 
 @pytest.mark.parametrize(
     ("loss", "formula"),
     [
-        (nn.losses.sparse_softmax_cross_entropy, entropies),
-        (nn.losses.sparse_hinge_loss, hinges),
+        (nn.losses.sparse_softmax_cross_entropy, reference_cross_entropies),
+        (nn.losses.sparse_hinge_loss, reference_hinge_losses),
     ],
 )
 def test_losses(loss, formula, backend, logits):
     each = formula(logits)
-    np.testing.assert_allclose(loss(LABELS, logits, reduction="none"), each, rtol=1e-5, atol=1e-6)
-    assert abs(loss(LABELS, logits).item() - each.sum() / COUNTED.sum()) < 1e-5
+    np.testing.assert_allclose(
+        loss(LABELS_WITH_INVALID_ONES, logits, reduction="none"), each, rtol=1e-5, atol=1e-6
+    )
+    assert abs(loss(LABELS_WITH_INVALID_ONES, logits).item() - each.sum() / VALID_MASK.sum()) < 1e-5
     weights = np.array([[2.0], [0.5]], np.float32)
     assert (
-        abs(loss(LABELS, logits, weights, reduction="sum").item() - (each * weights).sum()) < 1e-5
+        abs(
+            loss(LABELS_WITH_INVALID_ONES, logits, weights, reduction="sum").item()
+            - (each * weights).sum()
+        )
+        < 1e-5
     )
-    labels = plugrad.asarray(LABELS)
+    labels = plugrad.asarray(LABELS_WITH_INVALID_ONES)
     with plugrad.use("cpu"):
-        check_gradient(lambda x: loss(LABELS, x, reduction="none"), logits)
+        check_gradient(lambda x: loss(LABELS_WITH_INVALID_ONES, x, reduction="none"), logits)
     found = plugrad.grad(lambda x: loss(labels, x))(logits).numpy()
-    assert not found[COUNTED == 0].any()
+    assert not found[VALID_MASK == 0].any()
     with plugrad.use("cpu"):
-        expected = plugrad.grad(lambda x: loss(LABELS, x))(logits).numpy()
+        expected = plugrad.grad(lambda x: loss(LABELS_WITH_INVALID_ONES, x))(logits).numpy()
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
 
 
 def test_smoothed_labels(backend, logits):
     found = nn.losses.sparse_softmax_cross_entropy(
-        LABELS, logits, label_smoothing=0.25, reduction="none"
+        LABELS_WITH_INVALID_ONES, logits, label_smoothing=0.25, reduction="none"
     )
-    np.testing.assert_allclose(found, entropies(logits, 0.25), rtol=1e-5)
+    np.testing.assert_allclose(found, reference_cross_entropies(logits, 0.25), rtol=1e-5)
 
 
 @pytest.mark.parametrize("options", [{}, {"label_smoothing": 0.25}, {"ignore_index": 7}], ids=str)
@@ -111,7 +117,7 @@ def test_cross_entropies_are_those_of_one_hot_labels(classes, options, reduction
 
 
 def test_a_class_that_is_impossible_adds_nothing_to_other_labels(backend):
-    """Logits of minus infinity take classes away."""
+    """Logits of minus infinity exclude classes."""
     logits = np.array([[0, 0, -np.inf, -np.inf]], "f")
     value, gradient = plugrad.value_and_grad(
         lambda x: nn.losses.sparse_softmax_cross_entropy([1], x)
@@ -208,8 +214,8 @@ def test_schedules_follow_their_formulas():
     ids=lambda schedule: type(schedule).__name__,
 )
 def test_schedules_are_those_of_torch(schedule, backend):
-    """Also in a traced step, whose gradient is 1, so that it moves a weight by the learning rate."""
-    rates = RECORD["schedules"][type(schedule).__name__]
+    """The traced step has gradient 1, so that a weight moves by the learning rate."""
+    rates = TORCH_RECORD["schedules"][type(schedule).__name__]
     assert [schedule(n) for n in range(len(rates))] == pytest.approx(rates, rel=1e-12)
     w = plugrad.Variable([0.0])
     optimizer = plugrad.optimizers.SGD(schedule)

@@ -8,18 +8,18 @@ from plugrad.errors import ArgumentError, ArgumentValueError, BackendNotFound, G
 from plugrad.extend import ShapeError
 
 with plugrad.use("cpu"):
-    X = plugrad.ones((2, 3))
+    MATRIX = plugrad.ones((2, 3))
     IMAGES = plugrad.ones((2, 3, 8, 8))
-    ONES = plugrad.ones(3)
+    VECTOR = plugrad.ones(3)
 MODEL = nn.Sequential(nn.Dense(4, plugrad.relu), nn.Dropout(0.5), nn.Dense(2))
-FUNCTIONAL = nn.Graph(["x"], {"y": (nn.Dense(2), "x")}, "y")
+GRAPH_MODEL = nn.Graph(["x"], {"y": (nn.Dense(2), "x")}, "y")
 
 
-def fitted(**options):
-    return nn.fit(MODEL, MODEL.init(0, (3,)), X, X, loss=nn.losses.dice_loss, **options)
+def fit_with_options(**options):
+    return nn.fit(MODEL, MODEL.init(0, (3,)), MATRIX, MATRIX, loss=nn.losses.dice_loss, **options)
 
 
-def called(layer, shape, x, *more):
+def init_and_call(layer, shape, x, *more):
     return layer(layer.init(0, shape), x, *more)
 
 
@@ -44,17 +44,17 @@ def called(layer, shape, x, *more):
         (lambda: nn.Conv2D(4, 3, stride=2), "'stride' .did you mean 'strides'"),
         (lambda: nn.Conv2D(4, 3, pad="same"), "'pad' .did you mean 'padding'"),
         (lambda: nn.Embedding(5, embedding_dim=3), "'embedding_dim' .did you mean 'output_dim'"),
-        (lambda: fitted(optimiser=None), "fit: .*'optimiser' .did you mean 'optimizer'"),
+        (lambda: fit_with_options(optimiser=None), "fit: .*'optimiser' .did you mean 'optimizer'"),
         (
-            lambda: plugrad.conv2d(IMAGES, ONES, pad="same"),
+            lambda: plugrad.conv2d(IMAGES, VECTOR, pad="same"),
             "conv2d: .*'pad' .did you mean 'padding'",
         ),
         (lambda: plugrad.max_pool(IMAGES, kernel_size=2), "max_pool: .*mean 'window_size'"),
         (
-            lambda: plugrad.layer_norm(X, weight=ONES),
+            lambda: plugrad.layer_norm(MATRIX, weight=VECTOR),
             "layer_norm: .*'weight' .did you mean 'scale'",
         ),
-        (lambda: plugrad.layer_norm(X, dim=-1), "layer_norm: .*'dim' .did you mean 'axis'"),
+        (lambda: plugrad.layer_norm(MATRIX, dim=-1), "layer_norm: .*'dim' .did you mean 'axis'"),
     ],
 )
 def test_the_right_keyword_is_named(call, message):
@@ -71,7 +71,7 @@ def test_the_right_keyword_is_named(call, message):
             r"ZeroPadding2D\(1\) before it pads",
         ),
         (
-            lambda: called(nn.Conv2D(4, 3), (8, 8, 3), IMAGES),
+            lambda: init_and_call(nn.Conv2D(4, 3), (8, 8, 3), IMAGES),
             ShapeError,
             r"channels last.*write plugrad.permute_dims\(images, \(0, 2, 3, 1\)\)",
         ),
@@ -81,28 +81,32 @@ def test_the_right_keyword_is_named(call, message):
             r"if axis 1 has the channels, write plugrad.permute_dims\(images, \(0, 2, 3, 4, 1\)\)",
         ),
         (
-            lambda: plugrad.layer_norm(X, ONES, ONES),
+            lambda: plugrad.layer_norm(MATRIX, VECTOR, VECTOR),
             ArgumentError,
             r"too many positional arguments; write layer_norm\(x, \*, offset=None, scale=None",
         ),
         (
-            lambda: called(MODEL, (3,), X, True),
+            lambda: init_and_call(MODEL, (3,), MATRIX, True),
             ArgumentError,
             r"Sequential: the third argument is the mode of the call, nn.Training\(seed\).*not True",
         ),
         (
-            lambda: FUNCTIONAL(FUNCTIONAL.init(0, {"x": (3,)}), X, 0),
+            lambda: GRAPH_MODEL(GRAPH_MODEL.init(0, {"x": (3,)}), MATRIX, 0),
             ArgumentError,
             "Graph: the third",
         ),
-        (lambda: called(nn.BatchNorm(), (3,), X, True), ArgumentError, "BatchNorm: the third arg"),
         (
-            lambda: plugrad.grad(lambda x: plugrad.sum(x * x).item())(X),
+            lambda: init_and_call(nn.BatchNorm(), (3,), MATRIX, True),
+            ArgumentError,
+            "BatchNorm: the third arg",
+        ),
+        (
+            lambda: plugrad.grad(lambda x: plugrad.sum(x * x).item())(MATRIX),
             ArgumentError,
             r"must return one tensor, not float; item\(\) and float\(\) return numbers",
         ),
         (
-            lambda: plugrad.grad(lambda x: plugrad.asarray(plugrad.sum(x).item()))(X),
+            lambda: plugrad.grad(lambda x: plugrad.asarray(plugrad.sum(x).item()))(MATRIX),
             GradientNotFound,
             r"Numbers that item\(\) or float\(\) return have no gradient",
         ),
@@ -112,7 +116,7 @@ def test_the_right_keyword_is_named(call, message):
             r"called 'cuda'; every GPU is one of the backend webgpu.*plugrad.use\(\"webgpu\"\)",
         ),
         (
-            lambda: X.to("mps"),
+            lambda: MATRIX.to("mps"),
             BackendNotFound,
             "called 'mps'; every GPU is one of the backend webgpu",
         ),

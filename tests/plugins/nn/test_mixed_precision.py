@@ -9,8 +9,8 @@ import plugrad
 import plugrad_nn as nn
 from plugrad.errors import ArgumentValueError
 
-HALVES = ("bfloat16", "float16")
-LAYERS = {
+HALF_DTYPES = ("bfloat16", "float16")
+LAYERS_AND_SHAPES = {
     "dense": (nn.Dense(3), (4,)),
     "convolution": (nn.Conv2D(3, 3), (6, 6, 2)),
     "depthwise": (nn.DepthwiseConv2D(3), (6, 6, 2)),
@@ -24,10 +24,10 @@ LAYERS = {
 }
 
 
-@pytest.mark.parametrize("half", HALVES)
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("half", HALF_DTYPES)
+@pytest.mark.parametrize("name", LAYERS_AND_SHAPES)
 def test_layers_with_products_give_halves(backend, name, half):
-    layer, shape = LAYERS[name]
+    layer, shape = LAYERS_AND_SHAPES[name]
     params = layer.init(0, shape)
     x = plugrad.random.Generator(1).normal((2, *shape))
     expected = layer(params, x)
@@ -61,7 +61,7 @@ def test_other_layers(backend, layer, shape, dtype):
     assert y.dtype == dtype
 
 
-@pytest.mark.parametrize("half", HALVES)
+@pytest.mark.parametrize("half", HALF_DTYPES)
 def test_losses_are_float32_and_their_gradients_halves(backend, half):
     logits = plugrad.asarray([[2.0, -1.0, 0.5], [0.0, 3.0, 1.0]], dtype=half)
     labels = np.array([0, 2], np.int32)
@@ -83,23 +83,23 @@ def test_losses_are_float32_and_their_gradients_halves(backend, half):
         )
 
 
-X = np.random.default_rng(0).normal(size=(96, 4)).astype(np.float32)
-Y = (X[:, 0] > X[:, 1]).astype(np.int32)
+INPUTS = np.random.default_rng(0).normal(size=(96, 4)).astype(np.float32)
+LABELS = (INPUTS[:, 0] > INPUTS[:, 1]).astype(np.int32)
 
 
-def trained(dtype, **options):
+def train_in_dtype(dtype, **options):
     model = nn.Sequential(nn.Dense(8), plugrad.relu, nn.Dense(2))
     params = model.init(0, (4,))
     optimizer = plugrad.optimizers.Adam(0.05)
     results = nn.fit(
         model,
         params,
-        X,
-        Y,
+        INPUTS,
+        LABELS,
         loss=nn.losses.sparse_softmax_cross_entropy,
         optimizer=optimizer,
         epochs=4,
-        validation_data=(X, Y),
+        validation_data=(INPUTS, LABELS),
         metrics={"accuracy": nn.metrics.accuracy},
         autocast=dtype,
         **options,
@@ -108,10 +108,10 @@ def trained(dtype, **options):
 
 
 @pytest.mark.parametrize("options", [{}, {"jit": False}, {"accumulate": 2}], ids=str)
-@pytest.mark.parametrize("half", HALVES)
+@pytest.mark.parametrize("half", HALF_DTYPES)
 def test_fit_learns_what_it_learns_in_float32(backend, half, options):
-    _, _, expected = trained(None, **options)
-    params, optimizer, results = trained(half, **options)
+    _, _, expected = train_in_dtype(None, **options)
+    params, optimizer, results = train_in_dtype(half, **options)
     assert all(v.dtype == "float32" for v in nn.leaves(params))
     assert abs(results[-1]["loss"] - expected[-1]["loss"]) < 0.02
     assert abs(results[-1]["val_accuracy"] - expected[-1]["val_accuracy"]) < 0.05
@@ -129,8 +129,8 @@ def test_fit_takes_the_loss_scale_that_an_optimizer_has():
         nn.fit(
             model,
             model.init(0, (4,)),
-            X,
-            Y,
+            INPUTS,
+            LABELS,
             loss=nn.losses.sparse_softmax_cross_entropy,
             optimizer=optimizer,
             autocast="float16",
@@ -141,10 +141,10 @@ def test_fit_takes_the_loss_scale_that_an_optimizer_has():
 
 def test_bad_dtypes():
     with plugrad.use("cpu"), pytest.raises(ArgumentValueError, match="must be 'bfloat16'"):
-        trained("float64")
+        train_in_dtype("float64")
 
 
-CONVOLUTIONS = nn.Sequential(
+CONVNET = nn.Sequential(
     nn.Conv2D(16, 3, padding="same"),
     plugrad.relu,
     nn.MaxPooling2D(2),
@@ -153,20 +153,28 @@ CONVOLUTIONS = nn.Sequential(
     nn.Flatten(),
     nn.Dense(4),
 )
-ATTEND = nn.Residual(nn.LayerNorm(), nn.MultiHeadAttention(4, 8), nn.Dropout(0.1))
-POSITIONS = nn.PositionEmbedding(16)
-THINK = nn.Residual(nn.LayerNorm(), nn.Dense(128, plugrad.relu), nn.Dense(32), nn.Dropout(0.1))
+ATTENTION_BLOCK = nn.Residual(nn.LayerNorm(), nn.MultiHeadAttention(4, 8), nn.Dropout(0.1))
+POSITION_EMBEDDING = nn.PositionEmbedding(16)
+MLP_BLOCK = nn.Residual(nn.LayerNorm(), nn.Dense(128, plugrad.relu), nn.Dense(32), nn.Dropout(0.1))
 NETWORKS = {
-    "convolutions": (CONVOLUTIONS, (16, 16, 2)),
+    "convolutions": (CONVNET, (16, 16, 2)),
     "transformer": (
-        nn.Sequential(POSITIONS, ATTEND, THINK, ATTEND, THINK, nn.LayerNorm(), nn.Dense(60)),
+        nn.Sequential(
+            POSITION_EMBEDDING,
+            ATTENTION_BLOCK,
+            MLP_BLOCK,
+            ATTENTION_BLOCK,
+            MLP_BLOCK,
+            nn.LayerNorm(),
+            nn.Dense(60),
+        ),
         (16, 32),
     ),
 }
 
 
-def kept_bytes(name, dtype):
-    """Return what the forward pass of a network keeps for the backward pass."""
+def saved_bytes(name, dtype):
+    """Return the bytes that the forward pass of a network saves for the backward pass."""
     model, shape = NETWORKS[name]
     params = model.init(0, shape)
     x = plugrad.random.Generator(0).normal((64, *shape))
@@ -185,6 +193,6 @@ def kept_bytes(name, dtype):
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_activations_take_half_of_the_memory(backend, name):
-    wide = kept_bytes(name, "float32")
-    for half in HALVES:
-        assert kept_bytes(name, half) <= 0.6 * wide
+    wide = saved_bytes(name, "float32")
+    for half in HALF_DTYPES:
+        assert saved_bytes(name, half) <= 0.6 * wide

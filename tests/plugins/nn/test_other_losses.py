@@ -11,18 +11,18 @@ from plugrad.extend import ArgumentError, ArgumentValueError, DTypeError, ShapeE
 from plugrad.testing import check_gradient
 
 
-def rows(rng, *shape):
+def random_float32(rng, *shape):
     return rng.normal(size=shape).astype(np.float32)
 
 
-def distributions(rng, *shape):
-    x = np.exp(rows(rng, *shape))
+def random_distributions(rng, *shape):
+    x = np.exp(random_float32(rng, *shape))
     return x / x.sum(-1, keepdims=True)
 
 
 @pytest.mark.parametrize("alpha", [None, 0.25])
 def test_focal_losses(alpha, backend, rng):
-    labels, logits = (rng.random((3, 4)) < 0.5).astype(np.float32), 3 * rows(rng, 3, 4)
+    labels, logits = (rng.random((3, 4)) < 0.5).astype(np.float32), 3 * random_float32(rng, 3, 4)
     p = 1 / (1 + np.exp(-np.where(labels, logits, -logits).astype(float)))
     weight = 1 if alpha is None else np.where(labels, alpha, 1 - alpha)
     expected = -weight * (1 - p) ** 1.5 * np.log(p)
@@ -48,7 +48,7 @@ def test_dice_losses(backend, rng):
 
 
 def test_divergences(backend, rng):
-    labels, p = distributions(rng, 3, 4), distributions(rng, 3, 4)
+    labels, p = random_distributions(rng, 3, 4), random_distributions(rng, 3, 4)
     labels[0, 1] = 0
     terms = np.where(labels > 0, labels * np.log(np.where(labels > 0, labels, 1) / p), 0)
     found = nn.losses.kl_divergence(labels, p, reduction="none")
@@ -67,7 +67,7 @@ def test_contrastive_losses(backend, rng):
 
 
 def test_triplet_losses(backend, rng):
-    a, p, n = (rows(rng, 5, 3) for _ in range(3))
+    a, p, n = (random_float32(rng, 5, 3) for _ in range(3))
     near, far = np.linalg.norm(a - p, axis=-1), np.linalg.norm(a - n, axis=-1)
     expected = np.maximum(near - far + 0.75, 0).mean()
     found = nn.losses.triplet_loss(a, p, n, margin=0.75)
@@ -77,18 +77,18 @@ def test_triplet_losses(backend, rng):
     assert np.isfinite(gradient.numpy()).all()
 
 
-def collapsed(path, blank):
-    """Return the labels of an alignment: repetitions count once, and blanks not at all."""
+def ctc_collapse(path, blank):
+    """Return the labels of an alignment: repeated labels count once, and blanks are dropped."""
     return [label for label, _ in itertools.groupby(path) if label != blank]
 
 
-def ctc(labels, logits, blank):
-    """Return the loss of one example as a sum over all alignments."""
+def reference_ctc_loss(labels, logits, blank):
+    """Return the CTC loss of one example as a sum over all alignments."""
     p = np.exp(logits.astype(float))
     p /= p.sum(-1, keepdims=True)
     total = 0.0
     for path in itertools.product(range(p.shape[1]), repeat=len(p)):
-        if collapsed(path, blank) == labels:
+        if ctc_collapse(path, blank) == labels:
             total += np.prod([p[t, label] for t, label in enumerate(path)])
     return -np.log(total) if total else np.inf
 
@@ -98,9 +98,9 @@ def test_ctc_losses(blank, backend, rng):
     one, other = (1, 2) if blank == 0 else (0, 1)
     labels = np.array([[one, other, 0], [one, one, 1], [other, 0, 0], [0, 0, 0], [one, one, one]])
     label_lengths, logit_lengths = np.array([2, 2, 1, 0, 3]), np.array([5, 4, 2, 3, 4])
-    logits = rows(rng, 5, 5, 3)
+    logits = random_float32(rng, 5, 5, 3)
     expected = [
-        ctc(row[:n].tolist(), x[:t], blank)
+        reference_ctc_loss(row[:n].tolist(), x[:t], blank)
         for row, n, x, t in zip(labels, label_lengths, logits, logit_lengths, strict=True)
     ]
     assert np.isinf(expected[4])  # three equal labels need two blanks between them

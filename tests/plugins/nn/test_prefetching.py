@@ -11,7 +11,7 @@ import plugrad_nn as nn
 from plugrad.extend import ArgumentError, ArgumentValueError
 
 
-def readers():
+def prefetch_threads():
     return [thread for thread in threading.enumerate() if thread.name == "prefetch"]
 
 
@@ -29,7 +29,7 @@ def test_items_come_in_order_and_anew():
     assert len(ahead) == 3
     assert [*nn.prefetch([])] == []
     assert not hasattr(nn.prefetch({1}.__iter__()), "__len__")
-    assert readers() == []
+    assert prefetch_threads() == []
 
 
 def test_no_more_than_size_items_are_ready():
@@ -57,7 +57,7 @@ def test_errors_come_in_their_place(error):
     with pytest.raises(error, match="here") as caught:
         found.extend(nn.prefetch(generate()))
     assert any(entry.name == "generate" for entry in caught.traceback)
-    assert readers() == []
+    assert prefetch_threads() == []
 
 
 def test_a_loop_that_ends_ends_the_thread():
@@ -68,12 +68,12 @@ def test_a_loop_that_ends_ends_the_thread():
 
     def loop():
         for _ in nn.prefetch(Endless()):
-            assert len(readers()) == 1
+            assert len(prefetch_threads()) == 1
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         loop()
-    wait_until(lambda: readers() == [])
+    wait_until(lambda: prefetch_threads() == [])
 
 
 def test_fit_reads_ahead_with_the_active_backend(rng):
@@ -100,7 +100,7 @@ def test_fit_reads_ahead_with_the_active_backend(rng):
         with pytest.raises(ArgumentError, match="give steps_per_epoch="):
             fitted(nn.prefetch(iter(Loader())))
     assert set(devices) == {"cpu:0"}
-    wait_until(lambda: readers() == [])
+    wait_until(lambda: prefetch_threads() == [])
 
 
 def test_what_cannot_be_read_ahead():

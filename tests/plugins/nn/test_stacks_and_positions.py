@@ -8,7 +8,7 @@ import plugrad_nn as nn
 from plugrad.extend import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 
 
-def numbers(*shape):
+def random_float32(*shape):
     return np.random.default_rng(0).normal(size=shape).astype(np.float32)
 
 
@@ -16,7 +16,7 @@ def numbers(*shape):
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_the_largest_elements_go_back_where_they_were(rank, padding, backend):
     sizes = (5, 4, 6)[:rank]
-    x = numbers(2, *sizes, 3)
+    x = random_float32(2, *sizes, 3)
     pool = getattr(nn, f"MaxPooling{rank}D")(2, padding=padding, return_positions=True)
     values, positions = pool({}, x)
     plain = getattr(nn, f"MaxPooling{rank}D")(2, padding=padding)({}, x)
@@ -43,20 +43,40 @@ def test_positions_in_a_graph(backend):
     )
     params = model.init(0, (4, 6, 3))
     assert model.output_shape(params, (4, 6, 3)) == (4, 6, 2)
-    assert model(params, numbers(2, 4, 6, 3)).shape == (2, 4, 6, 2)
+    assert model(params, random_float32(2, 4, 6, 3)).shape == (2, 4, 6, 2)
 
 
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: nn.MaxUnpooling2D()({}, numbers(1, 2, 2, 1)), ArgumentError, "x must be a pair"),
-        (lambda: nn.MaxUnpooling2D()({}, [numbers(2, 2, 1)] * 2), ShapeError, "must have 4 axes"),
+        (
+            lambda: nn.MaxUnpooling2D()({}, random_float32(1, 2, 2, 1)),
+            ArgumentError,
+            "x must be a pair",
+        ),
+        (
+            lambda: nn.MaxUnpooling2D()({}, [random_float32(2, 2, 1)] * 2),
+            ShapeError,
+            "must have 4 axes",
+        ),
         (lambda: nn.MaxUnpooling2D(output_size=0), ArgumentValueError, "output_size"),
         (lambda: nn.MaxPooling2D(return_positions=2), ArgumentError, "return_positions"),
-        (lambda: nn.CenterCrop(3, 3)({}, numbers(1, 2, 4, 1)), ShapeError, "smaller than 3 x 3"),
-        (lambda: nn.CenterCrop(3, 3)({}, numbers(2, 4, 1)), ShapeError, "batch, height, width"),
+        (
+            lambda: nn.CenterCrop(3, 3)({}, random_float32(1, 2, 4, 1)),
+            ShapeError,
+            "smaller than 3 x 3",
+        ),
+        (
+            lambda: nn.CenterCrop(3, 3)({}, random_float32(2, 4, 1)),
+            ShapeError,
+            "batch, height, width",
+        ),
         (lambda: nn.Resizing(3, 3, "cubic"), ArgumentValueError, "interpolation"),
-        (lambda: nn.CategoryEncoding(3)({}, numbers(1, 2)), DTypeError, "must hold integers"),
+        (
+            lambda: nn.CategoryEncoding(3)({}, random_float32(1, 2)),
+            DTypeError,
+            "must hold integers",
+        ),
         (
             lambda: nn.CategoryEncoding(3, "one_hot")({}, [[1, 2]]),
             ShapeError,
@@ -81,7 +101,7 @@ def test_bad_input(call, error, message):
 
 
 def test_resizing_is_that_of_the_ops(backend):
-    x = numbers(2, 4, 5, 2)
+    x = random_float32(2, 4, 5, 2)
     for interpolation, op in (
         ("bilinear", plugrad.image.resize_bilinear),
         ("nearest", plugrad.image.resize_nearest_neighbor),
@@ -101,8 +121,8 @@ def test_categories(backend):
 
 
 def test_alpha_dropout_keeps_mean_and_variance(backend):
-    """Of what SELU gives of normal numbers; at a rate of 0 nothing changes."""
-    x = plugrad.selu(numbers(400, 500))
+    """The input is SELU of normal numbers; with a rate of 0 it is returned unchanged."""
+    x = plugrad.selu(random_float32(400, 500))
     y = nn.AlphaDropout(0.3)({}, x, nn.Training(seed=1)).numpy()
     assert abs(y.mean() - x.numpy().mean()) < 0.01
     assert abs(y.var() - x.numpy().var()) < 0.02
@@ -116,7 +136,7 @@ def test_an_encoder_goes_on_from_its_state(backend):
     block = nn.TransformerEncoderBlock(2, 8, causal=True, norm_first=True)
     layer = nn.TransformerEncoder(block, 3, nn.LayerNorm())
     params = layer.init(0, (5, 6))
-    x = numbers(2, 5, 6)
+    x = random_float32(2, 5, 6)
     state = layer.initial_state(params, 2, 5)
     parts = []
     for place in range(5):
@@ -128,7 +148,11 @@ def test_an_encoder_goes_on_from_its_state(backend):
 
 def test_a_decoder_attends_to_one_context(backend):
     block = nn.TransformerDecoderBlock(2, 8)
-    layer, x, context = nn.TransformerDecoder(block, 2), numbers(2, 5, 6), numbers(2, 3, 6) + 1
+    layer, x, context = (
+        nn.TransformerDecoder(block, 2),
+        random_float32(2, 5, 6),
+        random_float32(2, 3, 6) + 1,
+    )
     params = layer.init(0, (5, 6))
     blocks = params["layers"]
     wanted = block(blocks["0"], x, context=context)

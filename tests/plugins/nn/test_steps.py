@@ -7,7 +7,7 @@ import plugrad
 import plugrad_nn as nn
 from plugrad.extend import ArgumentError, ShapeError
 
-LAYERS = {
+ATTENTION_LAYERS = {
     "plain": nn.MultiHeadAttention(2, 4, causal=True),
     "rotary": nn.MultiHeadAttention(2, 4, causal=True, positions="rotary"),
     "alibi": nn.MultiHeadAttention(3, 2, causal=True, positions="alibi"),
@@ -17,8 +17,8 @@ LAYERS = {
 }  # fmt: skip
 
 
-def steps(step, params, x, state, cuts):
-    """Return the results of steps over the parts of x, joined."""
+def run_in_steps(step, params, x, state, cuts):
+    """Return the concatenated results of steps over the parts of x."""
     found = []
     for start, end in zip((0, *cuts), (*cuts, x.shape[1]), strict=True):
         y, state = step(params, x[:, start:end], state)
@@ -26,22 +26,22 @@ def steps(step, params, x, state, cuts):
     return np.concatenate(found, axis=1), state
 
 
-@pytest.mark.parametrize("name", LAYERS)
-def test_steps_are_one_call(name, made, rng, backend):
-    layer = LAYERS[name]
-    params = made(layer, (9, 8))
+@pytest.mark.parametrize("name", ATTENTION_LAYERS)
+def test_steps_are_one_call(name, make_params, rng, backend):
+    layer = ATTENTION_LAYERS[name]
+    params = make_params(layer, (9, 8))
     x = plugrad.asarray(rng.normal(size=(2, 9, 8)).astype(np.float32))
     expected = layer(params, x).numpy()
     for cuts in ((1, 2, 3, 4, 5, 6, 7, 8), (4,), (3, 4, 7), ()):
         state = layer.initial_state(params, 2, 12)
-        found, state = steps(layer.step, params, x, state, cuts)
+        found, state = run_in_steps(layer.step, params, x, state, cuts)
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-5)
         assert state[2].item() == 9
 
 
-def test_steps_of_one_shape_are_traced_once(made, rng, backend):
-    layer, traces = LAYERS["rotary"], []
-    params = made(layer, (9, 8))
+def test_steps_of_one_shape_are_traced_once(make_params, rng, backend):
+    layer, traces = ATTENTION_LAYERS["rotary"], []
+    params = make_params(layer, (9, 8))
 
     @plugrad.jit
     def step(x, state):
@@ -50,16 +50,16 @@ def test_steps_of_one_shape_are_traced_once(made, rng, backend):
 
     x = plugrad.asarray(rng.normal(size=(1, 9, 8)).astype(np.float32))
     state = layer.initial_state(params, 1, 9)
-    found, _ = steps(lambda params, x, state: step(x, state), params, x, state, range(1, 9))
+    found, _ = run_in_steps(lambda params, x, state: step(x, state), params, x, state, range(1, 9))
     np.testing.assert_allclose(found, layer(params, x).numpy(), rtol=1e-5, atol=2e-5)
     assert traces == [(1, 1, 8)]
 
 
-def test_gradients_of_steps(made, rng):
-    """Those of a continued sequence are those of the whole one."""
-    layer = LAYERS["plain"]
+def test_gradients_of_steps(make_params, rng):
+    """The gradients of a sequence processed in steps equal those of the whole sequence."""
+    layer = ATTENTION_LAYERS["plain"]
     with plugrad.use("cpu"):
-        params = made(layer, (4, 8), "float64")
+        params = make_params(layer, (4, 8), "float64")
         x = plugrad.asarray(rng.normal(size=(1, 4, 8)))
 
         def whole(x):
@@ -77,19 +77,19 @@ def test_gradients_of_steps(made, rng):
         )
 
 
-def test_a_state_has_the_dtype_of_the_parameters(made):
+def test_a_state_has_the_dtype_of_the_parameters(make_params):
     with plugrad.use("cpu"):
-        params = made(LAYERS["plain"], (4, 8), "float64")
-        keys, values, count = LAYERS["plain"].initial_state(params, 3, 5)
+        params = make_params(ATTENTION_LAYERS["plain"], (4, 8), "float64")
+        keys, values, count = ATTENTION_LAYERS["plain"].initial_state(params, 3, 5)
     assert keys.shape == values.shape == (3, 2, 5, 4)
     assert keys.dtype == values.dtype == plugrad.float64
     assert count.item() == 0
 
 
-def test_errors(made):
+def test_errors(make_params):
     with plugrad.use("cpu"):
-        layer = LAYERS["plain"]
-        params = made(layer, (4, 8))
+        layer = ATTENTION_LAYERS["plain"]
+        params = make_params(layer, (4, 8))
         state = layer.initial_state(params, 2, 4)
         with pytest.raises(ArgumentError, match="needs causal=True"):
             nn.MultiHeadAttention(2, 4).step(params, np.ones((2, 1, 8), "f"), state)

@@ -11,17 +11,21 @@ import plugrad
 import plugrad_nn as nn
 from plugrad.extend import ArgumentError, ArgumentValueError, ShapeError
 
-CLASSES = 4
+CLASS_COUNT = 4
 
 
 @pytest.fixture
-def data(rng):
-    labels = rng.integers(0, CLASSES, 50).astype(np.int32)
-    return labels, rng.normal(size=(50, CLASSES)).astype(np.float32), rng.random(50).astype("f4")
+def labels_and_predictions(rng):
+    labels = rng.integers(0, CLASS_COUNT, 50).astype(np.int32)
+    return (
+        labels,
+        rng.normal(size=(50, CLASS_COUNT)).astype(np.float32),
+        rng.random(50).astype("f4"),
+    )
 
 
-def stream(metric, *arrays):
-    """Return a metric that was given batches of different sizes."""
+def update_metric(metric, *arrays):
+    """Return a metric after updates with batches of different sizes."""
     for part in (slice(0, 7), slice(7, 7), slice(7, 50)):
         metric.update(*(x[part] for x in arrays))
     return metric
@@ -36,21 +40,23 @@ def stream(metric, *arrays):
         (nn.metrics.F1, sklearn.f1_score),
     ],
 )
-def test_quotients(metric, expected, average, backend, data):
-    labels, logits, weights = data
+def test_quotients(metric, expected, average, backend, labels_and_predictions):
+    labels, logits, weights = labels_and_predictions
     options = {"average": None if average == "none" else average, "zero_division": 0}
     for given in ([], [weights]):
-        found = stream(metric(CLASSES, average=average), labels, logits, *given).result()
+        found = update_metric(metric(CLASS_COUNT, average=average), labels, logits, *given).result()
         by = {"sample_weight": given[0]} if given else {}
         right = expected(labels, logits.argmax(-1), **options, **by)
         np.testing.assert_allclose(found, right, rtol=2e-6, atol=1e-7)
     truth, scores = labels % 2, logits[:, 0]
-    found = stream(metric(), truth, scores, weights).result().item()
+    found = update_metric(metric(), truth, scores, weights).result().item()
     right = expected(truth, scores > 0, sample_weight=weights, zero_division=0)
     assert found == pytest.approx(right, rel=2e-6)
-    ignored = stream(metric(CLASSES, average=average, ignore_index=1), labels, logits).result()
-    left = stream(
-        metric(CLASSES, average=average), labels, logits, np.float32(labels != 1)
+    ignored = update_metric(
+        metric(CLASS_COUNT, average=average, ignore_index=1), labels, logits
+    ).result()
+    left = update_metric(
+        metric(CLASS_COUNT, average=average), labels, logits, np.float32(labels != 1)
     ).result()
     np.testing.assert_allclose(ignored, left, rtol=1e-6)
 
@@ -62,12 +68,12 @@ def test_quotients_of_nothing(backend):
 
 
 @pytest.mark.parametrize("k", [1, 2])
-def test_accuracies(k, backend, data):
-    labels, logits, weights = data
-    found = stream(nn.metrics.Accuracy(k), labels, logits, weights).result().item()
+def test_accuracies(k, backend, labels_and_predictions):
+    labels, logits, weights = labels_and_predictions
+    found = update_metric(nn.metrics.Accuracy(k), labels, logits, weights).result().item()
     right = sklearn.top_k_accuracy_score(labels, logits, k=k, sample_weight=weights)
     assert found == pytest.approx(right, rel=1e-6)
-    found = stream(nn.metrics.Accuracy(k, ignore_index=2), labels, logits).result().item()
+    found = update_metric(nn.metrics.Accuracy(k, ignore_index=2), labels, logits).result().item()
     assert found == pytest.approx(
         nn.metrics.top_k_accuracy(labels, logits, k, ignore_index=2).item(), rel=1e-6
     )
@@ -83,9 +89,9 @@ def test_areas(weighted, backend, rng):
     right = sklearn.roc_auc_score(truth, logits, **by)
     assert len(set(logits)) < 50
     assert nn.metrics.roc_auc(truth, logits, *weights).item() == pytest.approx(right, rel=2e-6)
-    found = stream(nn.metrics.AUC(bins=100_000), truth, logits, *weights).result().item()
+    found = update_metric(nn.metrics.AUC(bins=100_000), truth, logits, *weights).result().item()
     assert found == pytest.approx(right, rel=2e-6)
-    coarse = stream(nn.metrics.AUC(bins=2), truth, logits).result().item()
+    coarse = update_metric(nn.metrics.AUC(bins=2), truth, logits).result().item()
     assert coarse == pytest.approx(sklearn.roc_auc_score(truth, logits >= 0), rel=2e-6)
 
 
@@ -98,26 +104,28 @@ def test_areas_without_pairs(labels, backend):
     assert np.isnan(metric.result().item())
 
 
-def test_confusion_matrices(backend, data):
-    labels, logits, weights = data
-    metric = stream(nn.metrics.ConfusionMatrix(CLASSES), labels, logits, weights)
+def test_confusion_matrices(backend, labels_and_predictions):
+    labels, logits, weights = labels_and_predictions
+    metric = update_metric(nn.metrics.ConfusionMatrix(CLASS_COUNT), labels, logits, weights)
     right = sklearn.confusion_matrix(labels, logits.argmax(-1), sample_weight=weights)
     np.testing.assert_allclose(metric.result(), right, rtol=2e-6, atol=1e-6)
     metric.reset()
-    metric.update([-1, CLASSES, 2], np.eye(CLASSES, dtype=np.float32)[[0, 1, 3]])
+    metric.update([-1, CLASS_COUNT, 2], np.eye(CLASS_COUNT, dtype=np.float32)[[0, 1, 3]])
     assert metric.result().numpy().sum() == metric.result()[2, 3].item() == 1
-    sequences = nn.metrics.ConfusionMatrix(CLASSES)
-    sequences.update(labels.reshape(5, 10), logits.reshape(5, 10, CLASSES))
+    sequences = nn.metrics.ConfusionMatrix(CLASS_COUNT)
+    sequences.update(labels.reshape(5, 10), logits.reshape(5, 10, CLASS_COUNT))
     assert (
         sequences.result().tolist() == sklearn.confusion_matrix(labels, logits.argmax(-1)).tolist()
     )
 
 
-def test_a_picture_of_a_confusion_matrix(tmp_path, monkeypatch, data):
-    metric = stream(nn.metrics.ConfusionMatrix(CLASSES), *data[:2])
+def test_a_picture_of_a_confusion_matrix(tmp_path, monkeypatch, labels_and_predictions):
+    metric = update_metric(nn.metrics.ConfusionMatrix(CLASS_COUNT), *labels_and_predictions[:2])
     figure = metric.plot(tmp_path / "matrix.png", names=["ant", "bee", "cow", "dog"])
     axes = figure.axes[0]
-    texts = np.array([float(text.get_text()) for text in axes.texts]).reshape(CLASSES, CLASSES)
+    texts = np.array([float(text.get_text()) for text in axes.texts]).reshape(
+        CLASS_COUNT, CLASS_COUNT
+    )
     np.testing.assert_array_equal(texts, metric.result().numpy())
     assert [label.get_text() for label in axes.get_yticklabels()] == ["ant", "bee", "cow", "dog"]
     assert (tmp_path / "matrix.png").read_bytes().startswith(b"\x89PNG")
@@ -128,14 +136,18 @@ def test_a_picture_of_a_confusion_matrix(tmp_path, monkeypatch, data):
         metric.plot()
 
 
-def test_perplexities(backend, data):
-    labels, logits, weights = data
+def test_perplexities(backend, labels_and_predictions):
+    labels, logits, weights = labels_and_predictions
     labels = np.where(np.arange(50) % 5, labels, -1)
     x = logits.astype(np.float64)
     losses = np.log(np.exp(x).sum(-1)) - x[np.arange(50), labels]
     counted = weights * (labels >= 0) * (labels != 2)
     right = np.exp((losses * counted).sum() / counted.sum())
-    found = stream(nn.metrics.Perplexity(ignore_index=2), labels, logits, weights).result().item()
+    found = (
+        update_metric(nn.metrics.Perplexity(ignore_index=2), labels, logits, weights)
+        .result()
+        .item()
+    )
     assert found == pytest.approx(right, rel=1e-5)
 
 
@@ -173,14 +185,14 @@ def test_the_library_scores_translations():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: nn.metrics.F1(CLASSES),
+        lambda: nn.metrics.F1(CLASS_COUNT),
         lambda: nn.metrics.Accuracy(2),
-        lambda: nn.metrics.ConfusionMatrix(CLASSES),
+        lambda: nn.metrics.ConfusionMatrix(CLASS_COUNT),
         lambda: nn.metrics.Perplexity(),
     ],
 )
-def test_updates_are_traced(make, backend, data):
-    labels, logits, _ = data
+def test_updates_are_traced(make, backend, labels_and_predictions):
+    labels, logits, _ = labels_and_predictions
     traced, plain = make(), make()
     step = plugrad.jit(lambda labels, logits: traced.update(labels, logits))
     for i in range(0, 50, 10):
@@ -195,13 +207,13 @@ def test_areas_are_traced(backend, rng):
     assert found.item() == pytest.approx(sklearn.roc_auc_score(truth, logits), rel=1e-6)
 
 
-def test_evaluations_and_trainings_take_objects(backend, data):
-    labels, logits, weights = data
-    model = nn.Dense(CLASSES)
-    params = model.init(0, (CLASSES,))
+def test_evaluations_and_trainings_take_objects(backend, labels_and_predictions):
+    labels, logits, weights = labels_and_predictions
+    model = nn.Dense(CLASS_COUNT)
+    params = model.init(0, (CLASS_COUNT,))
     predicted = model(params, logits).numpy().argmax(-1)
     options = {"loss": nn.losses.sparse_softmax_cross_entropy, "batch_size": 16}
-    metrics = {"f1": nn.metrics.F1(CLASSES), "accuracy": nn.metrics.accuracy}
+    metrics = {"f1": nn.metrics.F1(CLASS_COUNT), "accuracy": nn.metrics.accuracy}
     for _ in range(2):  # it begins anew
         found = nn.evaluate(model, params, logits, labels, weights, metrics=metrics, **options)
         right = sklearn.f1_score(labels, predicted, average="macro", sample_weight=weights)
@@ -214,7 +226,7 @@ def test_evaluations_and_trainings_take_objects(backend, data):
         labels,
         optimizer=plugrad.optimizers.SGD(0.1),
         validation_data=(logits, labels),
-        metrics={"matrix_f1": nn.metrics.F1(CLASSES)},
+        metrics={"matrix_f1": nn.metrics.F1(CLASS_COUNT)},
         **options,
     )
     predicted = model(params, logits).numpy().argmax(-1)

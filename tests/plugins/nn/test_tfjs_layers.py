@@ -13,7 +13,7 @@ import pytest
 
 import plugrad
 import plugrad_nn as nn
-from core.tfjs_models.node import needs_tfjs, package, run_jobs
+from core.tfjs_models.node import needs_tfjs, run_models_in_node, tfjs_package_folder
 from plugrad.errors import (
     ArgumentError,
     DamagedFile,
@@ -22,73 +22,73 @@ from plugrad.errors import (
 )
 from plugrad_nn import tfjs
 
-HERE = Path(__file__).parent / "tfjs_layers"
-RECORDS = json.loads((HERE / "records.json").read_text("utf-8"))
+RECORDS_FOLDER = Path(__file__).parent / "tfjs_layers"
+RECORDS = json.loads((RECORDS_FOLDER / "records.json").read_text("utf-8"))
 RNG = np.random.default_rng(0)
 
 
-def unpacked(record, folder):
-    """Write a record as files; return the inputs and the outputs."""
+def write_record(record, folder):
+    """Write a recorded model as files; return its inputs and outputs."""
     folder.mkdir(exist_ok=True)
     (folder / "weights.bin").write_bytes(base64.b64decode(record["data"]))
     groups = [{"paths": ["weights.bin"], "weights": record["specs"]}]
     document = {**record["document"], "weightsManifest": groups}
     (folder / "model.json").write_text(json.dumps(document))
-    return [[array(part) for part in record[name]] for name in ("inputs", "outputs")]
+    return [[array_from_json(part) for part in record[name]] for name in ("inputs", "outputs")]
 
 
-def array(part):
+def array_from_json(part):
     return np.array(part["data"], part["dtype"]).reshape(part["shape"])
 
 
-def results_of(model, params, inputs):
+def list_results(model, params, inputs):
     result = model(params, inputs[0] if len(inputs) == 1 else tuple(inputs))
     return list(result) if isinstance(result, tuple) else [result]
 
 
-NOT_WRITTEN = ("several", "thresholds", "cropped", "categories", "flags")
+MODELS_NOT_WRITTEN = ("several", "thresholds", "cropped", "categories", "flags")
 """Models with functions that layers of TensorFlow.js are here."""
 
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_a_model_gives_what_tensorflow_js_gives(name, backend, tmp_path):
-    inputs, outputs = unpacked(RECORDS[name], tmp_path / "model")
+    inputs, outputs = write_record(RECORDS[name], tmp_path / "model")
     model, params = tfjs.load_layers_model(tmp_path / "model")
-    for result, want in zip(results_of(model, params, inputs), outputs, strict=True):
+    for result, want in zip(list_results(model, params, inputs), outputs, strict=True):
         np.testing.assert_allclose(result.numpy(), want, 2e-5, 2e-6)
 
 
-@pytest.mark.parametrize("name", [name for name in RECORDS if name not in NOT_WRITTEN])
+@pytest.mark.parametrize("name", [name for name in RECORDS if name not in MODELS_NOT_WRITTEN])
 def test_what_was_read_can_be_saved(name, tmp_path):
-    inputs, outputs = unpacked(RECORDS[name], tmp_path / "model")
+    inputs, outputs = write_record(RECORDS[name], tmp_path / "model")
     model, params = tfjs.load_layers_model(tmp_path / "model")
     shapes = {n: x.shape[1:] for n, x in zip(model.inputs, inputs, strict=True)}
     tfjs.save_layers_model(model, params, shapes, tmp_path / "again")
     again, weights = tfjs.load_layers_model(tmp_path / "again")
-    for result, want in zip(results_of(again, weights, inputs), outputs, strict=True):
+    for result, want in zip(list_results(again, weights, inputs), outputs, strict=True):
         np.testing.assert_allclose(result.numpy(), want, 2e-5, 2e-6)
 
 
 @needs_tfjs
 def test_the_records_are_what_tensorflow_js_gives(tmp_path):
     subprocess.run(
-        ["node", HERE / "make_models.js", tmp_path / "records.json"],
+        ["node", RECORDS_FOLDER / "make_models.js", tmp_path / "records.json"],
         check=True,
         capture_output=True,
-        env={**os.environ, "TFJS": str(package())},
+        env={**os.environ, "TFJS": str(tfjs_package_folder())},
     )
     made = json.loads((tmp_path / "records.json").read_text("utf-8"))
     for name, record in RECORDS.items():
         assert made[name]["data"] == record["data"]
         for got, want in zip(made[name]["outputs"], record["outputs"], strict=True):
-            np.testing.assert_allclose(array(got), array(want), 1e-6, 1e-6)
+            np.testing.assert_allclose(array_from_json(got), array_from_json(want), 1e-6, 1e-6)
 
 
-def residual(*layers):
+def residual_model(*layers):
     return nn.Sequential(nn.Dense(4), nn.Residual(*layers), nn.Dense(2))
 
 
-SHARED = nn.Graph(
+SHARED_LAYER_GRAPH = nn.Graph(
     ["left", "right"],
     {
         "a": (nn.Sequential(nn.Dense(3, plugrad.tanh), nn.Dense(4)), "left"),
@@ -100,7 +100,7 @@ SHARED = nn.Graph(
     },
     ["score", "sum"],
 )
-CELL = {"recurrent_activation": tfjs.hard_sigmoid, "reset_after": False}
+KERAS_1_GRU_OPTIONS = {"recurrent_activation": tfjs.hard_sigmoid, "reset_after": False}
 MODELS = {
     "images": (
         nn.Sequential(
@@ -126,7 +126,7 @@ MODELS = {
             nn.Conv1D(4, 3, activation=plugrad.gelu),
             nn.MaxPooling1D(2),
             nn.Bidirectional(nn.LSTM(2, return_sequences=True), "sum"),
-            nn.Bidirectional(nn.GRU(2, return_sequences=True, **CELL), "multiply"),
+            nn.Bidirectional(nn.GRU(2, return_sequences=True, **KERAS_1_GRU_OPTIONS), "multiply"),
             nn.TimeDistributed(nn.Dense(3, plugrad.elu)),
             nn.LayerNorm(1e-3),
             nn.SpatialDropout(0.1),
@@ -137,7 +137,10 @@ MODELS = {
         ),
         (8, 3),
     ),
-    "words": (nn.Sequential(nn.Embedding(10, 3), nn.GRU(3, **CELL), nn.Dense(2)), (5,)),
+    "words": (
+        nn.Sequential(nn.Embedding(10, 3), nn.GRU(3, **KERAS_1_GRU_OPTIONS), nn.Dense(2)),
+        (5,),
+    ),
     "films": (nn.Sequential(nn.ConvLSTM2D(2, 2), nn.Flatten(), nn.Dense(2)), (2, 3, 3, 1)),
     "volumes": (
         nn.Sequential(nn.Conv3D(2, 2), nn.MaxPooling3D(2), nn.Reshape((-1,))),
@@ -156,13 +159,13 @@ MODELS = {
         ),
         (4,),
     ),
-    "residual": (residual(nn.Dense(4, plugrad.relu), nn.Dense(4)), (3,)),
-    "shared": (SHARED, {"left": (3,), "right": (3,)}),
+    "residual": (residual_model(nn.Dense(4, plugrad.relu), nn.Dense(4)), (3,)),
+    "shared": (SHARED_LAYER_GRAPH, {"left": (3,), "right": (3,)}),
 }
 
 
-def saved(name, folder):
-    """Save a model with random weights; return it, its parameters and its inputs."""
+def save_model(name, folder):
+    """Save a model with random weights; return it with its parameters and inputs."""
     model, shape = MODELS[name]
     params = model.init(0, shape)
     for variable in nn.leaves(params):
@@ -177,10 +180,10 @@ def saved(name, folder):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_comes_back(name, tmp_path):
-    model, params, inputs = saved(name, tmp_path)
+    model, params, inputs = save_model(name, tmp_path)
     again, weights = tfjs.load_layers_model(tmp_path)
-    wanted = results_of(model, params, inputs)
-    for result, want in zip(results_of(again, weights, inputs), wanted, strict=True):
+    wanted = list_results(model, params, inputs)
+    for result, want in zip(list_results(again, weights, inputs), wanted, strict=True):
         np.testing.assert_allclose(result.numpy(), want.numpy(), 1e-6, 1e-6)
     assert len(nn.leaves(weights)) == len(nn.leaves(params))
 
@@ -190,18 +193,20 @@ def test_tensorflow_js_runs_what_is_saved(tmp_path):
     jobs, wanted = [], []
     for place, name in enumerate(MODELS):
         folder = tmp_path / str(place)
-        model, params, inputs = saved(name, folder)
+        model, params, inputs = save_model(name, folder)
         named = {str(n): x for n, x in enumerate(inputs)}
         jobs.append({"folder": str(folder), "kind": "layers", "inputs": named, "outputs": []})
-        wanted.append([y.numpy() for y in results_of(model, params, inputs)])
-    for name, result, values in zip(MODELS, run_jobs(jobs, tmp_path), wanted, strict=True):
+        wanted.append([y.numpy() for y in list_results(model, params, inputs)])
+    for name, result, values in zip(
+        MODELS, run_models_in_node(jobs, tmp_path), wanted, strict=True
+    ):
         assert not isinstance(result, str), f"{name}: {result}"
         for got, want in zip(result, values, strict=True):
             np.testing.assert_allclose(got, want, 2e-5, 2e-5, err_msg=name)
 
 
 def test_a_model_is_trained_and_saved(backend, tmp_path):
-    (x,), _ = unpacked(RECORDS["convolutions"], tmp_path / "model")
+    (x,), _ = write_record(RECORDS["convolutions"], tmp_path / "model")
     model, params = tfjs.load_layers_model(tmp_path / "model")
     optimizer = plugrad.optimizers.Adam(0.01)
 
@@ -222,39 +227,41 @@ def test_a_model_is_trained_and_saved(backend, tmp_path):
 # --- forms of files -------------------------------------------------------------------------------
 
 
-def document_of(*layers, kind="Sequential", **config):
+def layers_document(*layers, kind="Sequential", **config):
     return {"modelTopology": {"class_name": kind, "config": {"layers": list(layers), **config}}}
 
 
-def layer(kind, **config):
+def layer_config(kind, **config):
     return {"class_name": kind, "config": config}
 
 
-def written(folder, document, weights):
+def write_document(folder, document, weights):
     plugrad.tfjs.write_model(folder / "model.json", document, weights)
     return folder
 
 
-DENSE = {"dense/kernel": np.eye(2, dtype=np.float32), "dense/bias": np.ones(2, np.float32)}
+DENSE_WEIGHTS = {"dense/kernel": np.eye(2, dtype=np.float32), "dense/bias": np.ones(2, np.float32)}
 
 
 def test_forms_of_keras_are_read(tmp_path):
-    """A list of layers, a model in a model_config, text in the place of JSON, names with a colon, frozen layers."""
-    dense = layer("Dense", name="dense", units=2, trainable=False)
+    """A list of layers, a model in a model_config, JSON as a string, names with a colon, and frozen layers."""
+    dense = layer_config("Dense", name="dense", units=2, trainable=False)
     topology = {"class_name": "Sequential", "config": [dense]}
     for place, form in enumerate((topology, {"model_config": topology}, json.dumps(topology))):
         folder = tmp_path / str(place)
         folder.mkdir()
-        weights = {f"model/{name}:0": value for name, value in DENSE.items()}
-        model, params = tfjs.load_layers_model(written(folder, {"modelTopology": form}, weights))
+        weights = {f"model/{name}:0": value for name, value in DENSE_WEIGHTS.items()}
+        model, params = tfjs.load_layers_model(
+            write_document(folder, {"modelTopology": form}, weights)
+        )
         assert model(params, [[1.0, 2.0]]).tolist() == [[2.0, 3.0]]
         assert not any(variable.trainable for variable in nn.leaves(params))
 
 
 def test_what_only_training_would_know_is_a_warning(tmp_path):
-    dense = layer("Dense", name="dense", units=2, kernel_regularizer={"class_name": "L2"})
+    dense = layer_config("Dense", name="dense", units=2, kernel_regularizer={"class_name": "L2"})
     with pytest.warns(RuntimeWarning, match="leaves out kernel_regularizer"):
-        tfjs.load_layers_model(written(tmp_path, document_of(dense), DENSE))
+        tfjs.load_layers_model(write_document(tmp_path, layers_document(dense), DENSE_WEIGHTS))
 
 
 @pytest.mark.parametrize(
@@ -265,31 +272,33 @@ def test_what_only_training_would_know_is_a_warning(tmp_path):
         ("Conv2D", {"filters": 1, "kernel_size": 2, "data_format": "channels_first"}, "only 'channels_last'"),
         ("LSTM", {"units": 2, "go_backwards": True}, "go_backwards=True; only False"),
         ("ReLU", {"threshold": 3}, "threshold=3 are none of relu"),
-        ("RNN", {"cell": layer("PeepholeCell")}, "the cell 'PeepholeCell' is none"),
+        ("RNN", {"cell": layer_config("PeepholeCell")}, "the cell 'PeepholeCell' is none"),
         ("CategoryEncoding", {"num_tokens": 3, "output_mode": "tf_idf"}, "output_mode='tf_idf' is none of"),
         ("UpSampling2D", {"interpolation": "cubic"}, "interpolation='cubic' is none of"),
         ("Bidirectional", {"merge_mode": None}, "merge_mode=None is none of"),
-        ("TimeDistributed", {"layer": layer("Activation", activation="relu")}, "is no layer here"),
+        ("TimeDistributed", {"layer": layer_config("Activation", activation="relu")}, "is no layer here"),
         ("ELU", {"alpha": 0.5}, r"alpha=0\.5; only 1\.0"),
     ],
 )  # fmt: skip
 def test_layers_that_cannot_be_read_are_named(kind, config, why, tmp_path):
-    document = document_of(layer(kind, name="odd", **config), layer("Nothing", name="other"))
+    document = layers_document(
+        layer_config(kind, name="odd", **config), layer_config("Nothing", name="other")
+    )
     with pytest.raises(UnsupportedModel, match=rf"layer 'odd' \({kind}\): .*{why}") as raised:
-        tfjs.load_layers_model(written(tmp_path, document, {}))
+        tfjs.load_layers_model(write_document(tmp_path, document, {}))
     assert "layer 'other' (Nothing)" in str(raised.value)
 
 
 def test_an_axis_must_be_the_last_one(tmp_path):
-    norm = layer("BatchNormalization", name="norm", axis=[1], batch_input_shape=[None, 2])
+    norm = layer_config("BatchNormalization", name="norm", axis=[1], batch_input_shape=[None, 2])
     ones = np.ones(2, np.float32)
     names = ("gamma", "beta", "moving_mean", "moving_variance")
     weights = {f"norm/{name}": ones for name in names}
-    model, params = tfjs.load_layers_model(written(tmp_path, document_of(norm), weights))
+    model, params = tfjs.load_layers_model(write_document(tmp_path, layers_document(norm), weights))
     assert model(params, [[1.0, 1.0]]).tolist() == [[1.0, 1.0]]
     norm["config"]["batch_input_shape"] = [None, 2, 2]
     with pytest.raises(UnsupportedModel, match="axis=1 is not known to be the last one"):
-        tfjs.load_layers_model(written(tmp_path, document_of(norm), weights))
+        tfjs.load_layers_model(write_document(tmp_path, layers_document(norm), weights))
 
 
 @pytest.mark.parametrize(
@@ -324,22 +333,24 @@ def test_a_graph_of_operators_is_read_elsewhere(tmp_path):
 
 
 def test_weights_must_fit(tmp_path):
-    document = document_of(layer("Dense", name="dense", units=2))
-    folder = written(tmp_path, document, {**DENSE, "dense/gamma": np.ones(2, np.float32)})
+    document = layers_document(layer_config("Dense", name="dense", units=2))
+    folder = write_document(
+        tmp_path, document, {**DENSE_WEIGHTS, "dense/gamma": np.ones(2, np.float32)}
+    )
     with pytest.raises(
         DamagedFile, match="has the weights kernel, bias, gamma, of which it takes 2"
     ):
         tfjs.load_layers_model(folder)
-    folder = written(tmp_path, document, {"dense/kernel": DENSE["dense/kernel"]})
+    folder = write_document(tmp_path, document, {"dense/kernel": DENSE_WEIGHTS["dense/kernel"]})
     with pytest.raises(DamagedFile, match="layer 'dense' has no weight 'bias'"):
         tfjs.load_layers_model(folder)
 
 
 def test_damaged_files_give_errors_of_plugrad(tmp_path):
-    """``DAMAGED_FILES=2000`` tries as many."""
-    from core.test_tfjs_graph_models import mutated
+    """``DAMAGED_FILES=2000`` tries 2000 damages."""
+    from core.test_tfjs_graph_models import mutate_json
 
-    inputs, _ = unpacked(RECORDS["several"], tmp_path / "model")
+    inputs, _ = write_record(RECORDS["several"], tmp_path / "model")
     file = tmp_path / "model" / "model.json"
     text = file.read_bytes()
     rng = random.Random(1)
@@ -349,11 +360,11 @@ def test_damaged_files_give_errors_of_plugrad(tmp_path):
             damaged = bytearray(text)
             damaged[rng.randrange(len(damaged))] = rng.randrange(32, 127)
         else:
-            damaged = json.dumps(mutated(json.loads(text), rng)).encode()
+            damaged = json.dumps(mutate_json(json.loads(text), rng)).encode()
         file.write_bytes(bytes(damaged))
         try:
             model, params = tfjs.load_layers_model(file)
-            results_of(model, params, inputs)
+            list_results(model, params, inputs)
         except (PlugradError, FileNotFoundError):
             refused += 1
     assert refused > 30

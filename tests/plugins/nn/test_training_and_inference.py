@@ -15,15 +15,15 @@ NETWORK = nn.Sequential(
 )
 
 
-def test_batches_are_normalized_by_their_own_statistics(backend, made, rng):
+def test_batches_are_normalized_by_their_own_statistics(backend, make_params, rng):
     layer = nn.BatchNorm(momentum=0.75)
-    params, x = made(layer, (4, 3)), rng.normal(2, 3, (5, 4, 3)).astype(np.float32)
+    params, x = make_params(layer, (4, 3)), rng.normal(2, 3, (5, 4, 3)).astype(np.float32)
     before = as_numpy(params)
     training = nn.Training(seed=0)
     y = layer(params, x, training)
 
     wide = x.astype(np.float64)
-    expected = ref.normalized(wide, (0, 1)) * before["gamma"] + before["beta"]
+    expected = ref.normalization(wide, (0, 1)) * before["gamma"] + before["beta"]
     np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
     assert as_numpy(params)["moving_mean"].tolist() == before["moving_mean"].tolist()  # pure
 
@@ -109,29 +109,29 @@ def test_dropout_is_the_same_when_a_checkpoint_computes_it_again(backend):
     assert set(plain.tolist()) == {0.0, 8.0}
 
 
-def test_attention_weights_drop_in_training(backend, made, rng):
+def test_attention_weights_drop_in_training(backend, make_params, rng):
     layer = nn.MultiHeadAttention(2, 3, dropout=0.5)
-    params, x = made(layer, (4, 3)), rng.normal(size=(2, 4, 3)).astype(np.float32)
+    params, x = make_params(layer, (4, 3)), rng.normal(size=(2, 4, 3)).astype(np.float32)
     still = layer(params, x).numpy()
     np.testing.assert_array_equal(still, nn.MultiHeadAttention(2, 3)(params, x))
     assert (layer(params, x, nn.Training(0)).numpy() != still).any()
 
 
-def test_attention_to_a_context_under_a_mask(backend, made, rng):
+def test_attention_to_a_context_under_a_mask(backend, make_params, rng):
     layer = nn.MultiHeadAttention(2, 3)
-    params = made(layer, (4, 3))
+    params = make_params(layer, (4, 3))
     x, context = (rng.normal(size=(2, n, 3)).astype(np.float32) for n in (4, 5))
     mask = rng.random((2, 1, 4, 5)) < 0.6
     mask[0, 0, 0] = False  # nothing is allowed: equal weights
     y = layer(params, x, context=context, mask=mask)
     p = as_numpy(params)
-    expected = ref.attended(p, x.astype(float), 2, context.astype(float), mask)
+    expected = ref.multi_head_attention(p, x.astype(float), 2, context.astype(float), mask)
     np.testing.assert_allclose(y, expected, rtol=2e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("layer", [nn.LSTM(3), nn.GRU(3)], ids=str)
-def test_steps_are_what_a_sequence_is_made_of(layer, backend, made, rng):
-    params, x = made(layer, (4, 2)), rng.normal(size=(2, 4, 2)).astype(np.float32)
+def test_steps_are_what_a_sequence_is_made_of(layer, backend, make_params, rng):
+    params, x = make_params(layer, (4, 2)), rng.normal(size=(2, 4, 2)).astype(np.float32)
     state = layer.initial_state(params, 2)
     for t in range(4):
         state = layer.step(params, x[:, t], state)
@@ -142,9 +142,9 @@ def test_steps_are_what_a_sequence_is_made_of(layer, backend, made, rng):
     assert everything(params, no_time).shape == (2, 0, 3)
 
 
-def test_rows_of_a_table(backend, made, rng):
+def test_rows_of_a_table(backend, make_params, rng):
     layer = nn.Embedding(5, 3)
-    params = made(layer, ())
+    params = make_params(layer, ())
     x = np.array([[0, 4], [2, 2]], np.int32)
     np.testing.assert_array_equal(layer(params, x), params["embeddings"].numpy()[x])
     gradient = plugrad.grad(lambda p: plugrad.sum(layer(p, x)))(params)["embeddings"]
@@ -218,7 +218,7 @@ def test_assign_is_complete_or_does_nothing(backend):
 
 
 def test_traced_steps_drop_what_untraced_steps_drop():
-    """The seed of a step is a function: a traced step asks for the number of each step, and not of its first."""
+    """The seed is a function of the step, which a traced step calls for each run."""
     model = nn.Sequential(nn.Dense(8), nn.BatchNorm(), nn.Dropout(0.5), nn.Dense(1))
     x = plugrad.asarray(np.linspace(-1, 1, 24).reshape(8, 3).astype("float32"))
 
@@ -263,11 +263,11 @@ def test_seeds_that_a_function_returns_are_those_of_numbers():
     ],
     ids=repr,
 )
-def test_masked_elements_are_as_if_absent(layer, backend, made, rng):
+def test_masked_elements_are_as_if_absent(layer, backend, make_params, rng):
     x = rng.normal(size=(2, 6, 3)).astype(np.float32)
     lengths = [6, 4]
     mask = np.arange(6) < np.array(lengths)[:, None]
-    params = made(layer, (6, 3))
+    params = make_params(layer, (6, 3))
     y = layer(params, x, mask=mask).numpy()
     for example, length in enumerate(lengths):
         alone = layer(params, x[example : example + 1, :length]).numpy()[0]
@@ -283,28 +283,28 @@ def test_masks_of_sequences_that_are_none():
         nn.GRU(2)(params, x, mask=np.ones((2, 4)))
 
 
-def test_a_decoder_attends_to_a_context(backend, made, rng):
+def test_a_decoder_attends_to_a_context(backend, make_params, rng):
     layer = nn.TransformerDecoderBlock(2, 5)
-    params = made(layer, (4, 6))
+    params = make_params(layer, (4, 6))
     x, context = (rng.normal(size=(2, n, 6)).astype(np.float32) for n in (4, 3))
     mask = rng.random((2, 1, 4, 3)) < 0.7
     mask[..., 0] = True
     p = as_numpy(params)
     causal = np.tril(np.ones((4, 4), bool))
-    y = x + ref.attended(p["attention"], x, 2, mask=causal)
-    y = ref.scaled(p["attention_norm"], ref.normalized(y, -1))
-    y = y + ref.attended(p["context_attention"], y, 2, context, mask)
-    y = ref.scaled(p["context_attention_norm"], ref.normalized(y, -1))
+    y = x + ref.multi_head_attention(p["attention"], x, 2, mask=causal)
+    y = ref.scale_and_shift(p["attention_norm"], ref.normalization(y, -1))
+    y = y + ref.multi_head_attention(p["context_attention"], y, 2, context, mask)
+    y = ref.scale_and_shift(p["context_attention_norm"], ref.normalization(y, -1))
     hidden = np.maximum(y @ p["hidden"]["kernel"] + p["hidden"]["bias"], 0)
     y = y + hidden @ p["output"]["kernel"] + p["output"]["bias"]
-    expected = ref.scaled(p["output_norm"], ref.normalized(y, -1))
+    expected = ref.scale_and_shift(p["output_norm"], ref.normalization(y, -1))
     found = layer(params, x, context=context, context_mask=mask)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_dropout_of_a_block_is_new_for_each_part(made):
+def test_dropout_of_a_block_is_new_for_each_part(make_params):
     layer = nn.TransformerEncoderBlock(1, 8, dropout=0.5)
-    params = made(layer, (3, 4))
+    params = make_params(layer, (3, 4))
     x = plugrad.ones((2, 3, 4))
     first, second = (layer(params, x, nn.Training(seed)).numpy() for seed in (0, 1))
     assert not np.array_equal(first, second)
@@ -323,9 +323,9 @@ def test_rotated_vectors_meet_by_their_distance(backend, rng):
 
 
 @pytest.mark.parametrize("combiner", ["mean", "sum", "max"])
-def test_bags_of_rows(combiner, backend, made):
+def test_bags_of_rows(combiner, backend, make_params):
     layer = nn.EmbeddingBag(6, 3, combiner)
-    params = made(layer, (4,))
+    params = make_params(layer, (4,))
     table = params["embeddings"].numpy()
     bags = [[1, 2, 5, 2], [3, -1, -1, -1], [-1, -1, -1, -1]]
     expected = [
@@ -338,7 +338,7 @@ def test_bags_of_rows(combiner, backend, made):
         lambda: plugrad.sum(layer(params, np.array(bags[:2])) * np.arange(3.0, dtype=np.float32)),
         [params["embeddings"]],
     )
-    share = {"sum": [1, 2, 1], "mean": [1 / 4, 1 / 2, 1 / 4]}.get(combiner)
+    share = {"sum": [1, 2, 1], "mean": [1 / 4, 1 / 2, 1 / 4]}.to_host(combiner)
     if share is not None:
         rows = np.zeros((6, 1), np.float32)
         rows[[1, 2, 5], 0], rows[3] = share, 1
@@ -349,7 +349,7 @@ def test_bags_of_rows(combiner, backend, made):
     np.testing.assert_allclose(gradients[0].numpy(), rows * np.arange(3.0), rtol=1e-6)
 
 
-def test_a_spectral_norm_is_1(backend, made, rng):
+def test_a_spectral_norm_is_1(backend, make_params, rng):
     layer = nn.SpectralNorm(nn.Dense(4, use_bias=False), iterations=30)
     params = layer.init(0, (5,))
     params["kernel"].assign(plugrad.asarray(rng.normal(size=(5, 4)).astype(np.float32)))

@@ -9,67 +9,75 @@ import plugrad
 import plugrad_nn as nn
 from plugrad.extend import ArgumentError, ArgumentValueError, ShapeError
 
-LOSS = nn.losses.sparse_softmax_cross_entropy
-MEAN = partial(LOSS, reduction="mean")
+SPARSE_CROSS_ENTROPY = nn.losses.sparse_softmax_cross_entropy
+MEAN_CROSS_ENTROPY = partial(SPARSE_CROSS_ENTROPY, reduction="mean")
 """The mean that torch computes with the weights of classes: the divisor is their sum."""
 MODEL = nn.Dense(3, kernel_initializer=nn.initializers.zeros)
 CLASS_WEIGHTS = np.array([1.0, 0.25, 3.0])
 
 
 @pytest.fixture
-def data(rng):
+def inputs_and_labels(rng):
     x = rng.normal(size=(23, 4)).astype(np.float32)
     y = rng.integers(0, 3, 23).astype(np.int32)
     return x, y, rng.uniform(0, 2, 23).astype(np.float32) * (np.arange(23) % 4 > 0)
 
 
-def fitted(x, y=None, *, rate=0.5, model=MODEL, **options):
+def fit_softmax_regression(x, y=None, *, rate=0.5, model=MODEL, **options):
     params = model.init(0, (x.shape[-1],) if isinstance(x, np.ndarray) else (4,))
     optimizer = plugrad.optimizers.SGD(rate)
-    results = nn.fit(model, params, x, y, **{"loss": LOSS, "optimizer": optimizer} | options)
+    results = nn.fit(
+        model, params, x, y, **{"loss": SPARSE_CROSS_ENTROPY, "optimizer": optimizer} | options
+    )
     return params["kernel"].numpy(), results, optimizer
 
 
-def first_step(x, y, weights, divisor, rate=0.5):
-    """Return the loss of softmax regression with weights of zero, and the weights after a step."""
+def reference_first_step(x, y, weights, divisor, rate=0.5):
+    """Return the loss of softmax regression with zero weights, and the weights after one step."""
     gradient = x.T.astype(np.float64) @ (
         (np.full((len(x), 3), 1 / 3) - np.eye(3)[y]) * weights[:, None]
     )
     return np.log(3) * weights.sum() / divisor, -rate * gradient / divisor
 
 
-@pytest.mark.parametrize(("loss", "by_weights"), [(LOSS, False), (MEAN, True)])
-def test_a_step_has_the_weighted_mean_of_the_losses(loss, by_weights, data, backend):
-    x, y, weights = data
+@pytest.mark.parametrize(
+    ("loss", "by_weights"), [(SPARSE_CROSS_ENTROPY, False), (MEAN_CROSS_ENTROPY, True)]
+)
+def test_a_step_has_the_weighted_mean_of_the_losses(loss, by_weights, inputs_and_labels, backend):
+    x, y, weights = inputs_and_labels
     both = weights * CLASS_WEIGHTS[y]
-    expected, kernel = first_step(x, y, both, both.sum() if by_weights else (both > 0).sum())
+    expected, kernel = reference_first_step(
+        x, y, both, both.sum() if by_weights else (both > 0).sum()
+    )
     options = {"loss": loss, "batch_size": 23, "class_weight": dict(enumerate(CLASS_WEIGHTS))}
-    found, results, _ = fitted(x, y, sample_weight=weights, **options)
+    found, results, _ = fit_softmax_regression(x, y, sample_weight=weights, **options)
     np.testing.assert_allclose(found, kernel, rtol=1e-4, atol=1e-5)
     assert results[0]["loss"] == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("loss", [LOSS, MEAN])
+@pytest.mark.parametrize("loss", [SPARSE_CROSS_ENTROPY, MEAN_CROSS_ENTROPY])
 @pytest.mark.parametrize("jit", [True, False])
-def test_accumulated_batches_are_one_large_batch(loss, jit, data, backend):
-    """Steps of 3, 3 and 1 batches of 3, and a batch of 2 with it; each batch has another sum of weights."""
-    x, y, weights = data
+def test_accumulated_batches_are_one_large_batch(loss, jit, inputs_and_labels, backend):
+    """Steps of 3, 3 and 1 batches of size 3 or 2, with different sums of weights."""
+    x, y, weights = inputs_and_labels
     options = {
         "loss": loss,
         "class_weight": [1.0, 0.25, 3.0],
         "sample_weight": weights,
         "epochs": 2,
     }
-    found, results, optimizer = fitted(x, y, batch_size=3, accumulate=3, jit=jit, **options)
-    whole, wanted, _ = fitted(x, y, batch_size=9, jit=jit, **options)
+    found, results, optimizer = fit_softmax_regression(
+        x, y, batch_size=3, accumulate=3, jit=jit, **options
+    )
+    whole, wanted, _ = fit_softmax_regression(x, y, batch_size=9, jit=jit, **options)
     np.testing.assert_allclose(found, whole, rtol=1e-4, atol=1e-5)
     assert optimizer.iterations == 6
     for a, b in zip(results, wanted, strict=True):
         assert a["loss"] == pytest.approx(b["loss"], rel=1e-5)
 
 
-def test_batches_of_a_step_have_dropout_of_their_own(data):
-    x, y, _ = data
+def test_batches_of_a_step_have_dropout_of_their_own(inputs_and_labels):
+    x, y, _ = inputs_and_labels
     seen = []
 
     def model(params, x, mode):
@@ -79,30 +87,30 @@ def test_batches_of_a_step_have_dropout_of_their_own(data):
     params = MODEL.init(0, (4,))
     with plugrad.use("cpu"):
         options = {"optimizer": plugrad.optimizers.SGD(0.1), "jit": False, "batch_size": 8}
-        nn.fit(model, params, x, y, loss=LOSS, accumulate=2, **options)
-        nn.fit(model, params, x, y, loss=LOSS, initial_epoch=0, **options)
+        nn.fit(model, params, x, y, loss=SPARSE_CROSS_ENTROPY, accumulate=2, **options)
+        nn.fit(model, params, x, y, loss=SPARSE_CROSS_ENTROPY, initial_epoch=0, **options)
     assert len(set(seen[:3])) == 3
     assert seen[0] not in seen[3:]  # the steps of the second training go on from the first
 
 
-def test_labels_that_do_not_count(data, backend):
-    """Padded sequences, in batches that differ in how many labels count."""
-    x, y, _ = data
+def test_labels_that_do_not_count(inputs_and_labels, backend):
+    """Padded sequences, in batches with different numbers of valid labels."""
+    x, y, _ = inputs_and_labels
     x, y = np.stack([x[:20]] * 3, 1), np.stack([y[:20], *[np.full(20, 2, np.int32)] * 2], 1)
     y[:7, 1] = 1
     keep = y.reshape(-1) != 2
     options = {"epochs": 2, "ignore_index": 2}
-    expected, wanted, _ = fitted(
+    expected, wanted, _ = fit_softmax_regression(
         x.reshape(-1, 4)[keep], y.reshape(-1)[keep], batch_size=60, epochs=2
     )
-    found, results, _ = fitted(x, y, batch_size=6, accumulate=4, **options)
+    found, results, _ = fit_softmax_regression(x, y, batch_size=6, accumulate=4, **options)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
     assert results[1]["loss"] == pytest.approx(wanted[1]["loss"], rel=1e-5)
 
     logits = plugrad.asarray(x @ expected)
     flat = logits.numpy().reshape(-1, 3)[keep], y.reshape(-1)[keep]
-    assert LOSS(y, logits, ignore_index=2).item() == pytest.approx(
-        LOSS(flat[1], flat[0]).item(), 1e-5
+    assert SPARSE_CROSS_ENTROPY(y, logits, ignore_index=2).item() == pytest.approx(
+        SPARSE_CROSS_ENTROPY(flat[1], flat[0]).item(), 1e-5
     )
     hinges = [
         nn.losses.sparse_hinge_loss(y, logits, ignore_index=2).item(),
@@ -115,26 +123,28 @@ def test_labels_that_do_not_count(data, backend):
     assert np.isnan(nn.metrics.accuracy([2, 2], [[1.0, 2.0, 3.0]] * 2, ignore_index=2).item())
 
 
-def test_results_of_batches_are_those_of_all_examples(data, backend, rng):
-    x, y, weights = data
+def test_results_of_batches_are_those_of_all_examples(inputs_and_labels, backend, rng):
+    x, y, weights = inputs_and_labels
     params = nn.Dense(3).init(0, (4,))
     logits = nn.Dense(3)(params, x).numpy().astype(np.float64)
     right, counted = logits.argmax(1) == y, y != 1
     log = logits - np.log(np.exp(logits).sum(1, keepdims=True))
     each = -np.take_along_axis(log, y[:, None], 1)[:, 0] * weights
     options = {"batch_size": 5, "metrics": {"accuracy": nn.metrics.accuracy}}
-    found = nn.evaluate(nn.Dense(3), params, x, y, weights, loss=LOSS, **options)
+    found = nn.evaluate(nn.Dense(3), params, x, y, weights, loss=SPARSE_CROSS_ENTROPY, **options)
     assert found["loss"] == pytest.approx(each.sum() / (weights > 0).sum(), rel=1e-5)
     assert found["accuracy"] == pytest.approx((right * weights).sum() / weights.sum(), rel=1e-5)
     parts = [(x[i : i + 9], y[i : i + 9], weights[i : i + 9]) for i in range(0, 23, 9)]
-    found = nn.evaluate(nn.Dense(3), params, parts, loss=MEAN, ignore_index=1, **options)
+    found = nn.evaluate(
+        nn.Dense(3), params, parts, loss=MEAN_CROSS_ENTROPY, ignore_index=1, **options
+    )
     total = (weights * counted).sum()
     assert found["loss"] == pytest.approx((each * counted).sum() / total, rel=1e-5)
     assert found["accuracy"] == pytest.approx((right * weights * counted).sum() / total, rel=1e-5)
 
 
 def test_metrics_have_weights(backend, rng):
-    """The formulas of scikit-learn's sample_weight."""
+    """The formulas are those of scikit-learn's sample_weight."""
     truth, scores = rng.random(30) < 0.4, rng.normal(size=30).astype(np.float32)
     weights, positive = rng.uniform(0, 2, 30).astype(np.float32), scores > 0
     both, true, found = (weights[x].sum() for x in (truth & positive, truth, positive))
@@ -168,7 +178,7 @@ def test_metrics_have_weights(backend, rng):
         ({"accumulate": 0}, ArgumentValueError, "accumulate=0 must be at least 1"),
         ({"sample_weight": np.ones(3)}, ShapeError, "the number of examples"),
         (
-            {"sample_weight": np.ones(23), "loss": lambda y, p: LOSS(y, p)},
+            {"sample_weight": np.ones(23), "loss": lambda y, p: SPARSE_CROSS_ENTROPY(y, p)},
             ArgumentError,
             r"fit: examples have weights, so loss must take three arguments .*its arguments are \(y, p\)",
         ),
@@ -176,7 +186,12 @@ def test_metrics_have_weights(backend, rng):
         ({"x": [], "y": None, "sample_weight": [1.0]}, ArgumentError, r"yields triples \(inputs,"),
     ],
 )
-def test_what_are_no_weights(options, error, message, data):
-    arguments = {"x": data[0], "y": data[1], "loss": LOSS, **options}
+def test_what_are_no_weights(options, error, message, inputs_and_labels):
+    arguments = {
+        "x": inputs_and_labels[0],
+        "y": inputs_and_labels[1],
+        "loss": SPARSE_CROSS_ENTROPY,
+        **options,
+    }
     with plugrad.use("cpu"), pytest.raises(error, match=message):
         nn.fit(MODEL, MODEL.init(0, (4,)), optimizer=plugrad.optimizers.SGD(0.1), **arguments)

@@ -12,15 +12,17 @@ from plugrad.errors import ArgumentError, DTypeError, ShapeError
 from plugrad.testing import check_gradient
 from plugrad_numerics import special
 
-RECORDED = json.loads((Path(__file__).parent / "bessel_values.json").read_text("utf-8"))
+RECORDED_VALUES = json.loads((Path(__file__).parent / "bessel_values.json").read_text("utf-8"))
 """What mpmath gives; `record_special.py` records it."""
-CASES = [(name, order) for name in RECORDED for order in RECORDED[name]]
+NAMES_AND_ORDERS = [(name, order) for name in RECORDED_VALUES for order in RECORDED_VALUES[name]]
 NAMES = ("jv", "yv", "iv", "kv", "ive", "kve")
 
 
-@pytest.mark.parametrize(("name", "order"), CASES)
+@pytest.mark.parametrize(("name", "order"), NAMES_AND_ORDERS)
 def test_values_are_within_four_units_in_the_last_place(name, order):
-    x, expected, size = (np.array(RECORDED[name][order][key]) for key in ("x", "value", "size"))
+    x, expected, size = (
+        np.array(RECORDED_VALUES[name][order][key]) for key in ("x", "value", "size")
+    )
     with plugrad.use("cpu"):
         found = getattr(special, name)(float(order), x)
     assert found.dtype == "float64"
@@ -29,9 +31,9 @@ def test_values_are_within_four_units_in_the_last_place(name, order):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("name", "order"), CASES)
+@pytest.mark.parametrize(("name", "order"), NAMES_AND_ORDERS)
 def test_values_in_single_precision(name, order, backend):
-    x, size = (np.array(RECORDED[name][order][key]) for key in ("x", "size"))
+    x, size = (np.array(RECORDED_VALUES[name][order][key]) for key in ("x", "size"))
     known = (size > 1e-30) & (size < 1e30)
     x, size = x[known].astype("float32"), size[known]
     found = getattr(special, name)(float(order), x)

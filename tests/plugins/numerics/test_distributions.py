@@ -12,7 +12,7 @@ from plugrad_numerics import distributions
 
 
 class _Kumaraswamy(st.rv_continuous):
-    """What SciPy does not have: ``x**a`` has a beta distribution of 1 and b."""
+    """The Kumaraswamy distribution, which SciPy lacks: ``x**a`` has the distribution Beta(1, b)."""
 
     def _pdf(self, x, a, b):
         return st.beta(1, b).pdf(x**a) * a * x ** (a - 1)
@@ -25,7 +25,7 @@ class _Kumaraswamy(st.rv_continuous):
 
 
 kumaraswamy = _Kumaraswamy(a=0.0, b=1.0, name="kumaraswamy", shapes="a, b")
-CONTINUOUS = {
+CONTINUOUS_DISTRIBUTIONS = {
     "Normal": ((0.3, 1.2), (0.1, 0.9), lambda m, s: st.norm(m, s)),
     "LogNormal": ((0.3, 0.7), (0.1, 0.9), lambda m, s: st.lognorm(s, scale=np.exp(m))),
     "HalfNormal": ((1.3,), (0.9,), lambda s: st.halfnorm(scale=s)),
@@ -50,28 +50,28 @@ CONTINUOUS = {
     "Beta": ((0.8, 1.7), (1.2, 0.9), lambda a, b: st.beta(a, b)),
     "StudentT": ((4.5, 0.3, 1.2), (2.5, 0.1, 0.9), lambda k, m, s: st.t(k, m, s)),
 }
-DISCRETE = {
+DISCRETE_DISTRIBUTIONS = {
     "Bernoulli": ((0.3,), (0.6,), lambda p: st.bernoulli(p)),
     "Geometric": ((0.3,), (0.6,), lambda p: st.geom(p, loc=-1)),
     "Poisson": ((3.3,), (2.1,), lambda r: st.poisson(r)),
     "Binomial": ((7, 0.3), (7, 0.6), lambda n, p: st.binom(n, p)),
     "NegativeBinomial": ((2.5, 0.3), (1.7, 0.4), lambda n, p: st.nbinom(n, p)),
 }
-BOTH = {**CONTINUOUS, **DISCRETE}
-WITH_PEER = [name for name, case in BOTH.items() if case[2] is not None]
-DOUBLE = "float64"
+ALL_DISTRIBUTIONS = {**CONTINUOUS_DISTRIBUTIONS, **DISCRETE_DISTRIBUTIONS}
+NAMES_IN_SCIPY = [name for name, case in ALL_DISTRIBUTIONS.items() if case[2] is not None]
+FLOAT64 = "float64"
 
 
-def parameter(value, dtype):
+def as_parameter(value, dtype):
     return value if type(value) is int else plugrad.asarray(value, dtype=dtype)
 
 
-def make(name, values, dtype="float32"):
-    return getattr(distributions, name)(*(parameter(v, dtype) for v in values))
+def make_distribution(name, values, dtype="float32"):
+    return getattr(distributions, name)(*(as_parameter(v, dtype) for v in values))
 
 
 def log_density(name, peer, x):
-    return peer.logpmf(x) if name in DISCRETE else peer.logpdf(x)
+    return peer.logpmf(x) if name in DISCRETE_DISTRIBUTIONS else peer.logpdf(x)
 
 
 def entropy(name, peer):
@@ -88,20 +88,25 @@ def test_there_are_25_and_more():
         if isinstance(d, type) and d is not distributions.Distribution
     ]
     assert len(found) == 27
-    assert {d.__name__ for d in found} == {*BOTH, "Categorical", "Dirichlet", "MultivariateNormal"}
+    assert {d.__name__ for d in found} == {
+        *ALL_DISTRIBUTIONS,
+        "Categorical",
+        "Dirichlet",
+        "MultivariateNormal",
+    }
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", WITH_PEER)
+@pytest.mark.parametrize("name", NAMES_IN_SCIPY)
 def test_densities_moments_and_entropies(name, backend):
-    values, _, make_peer = BOTH[name]
+    values, _, make_peer = ALL_DISTRIBUTIONS[name]
     peer = make_peer(*values)
-    for dtype, allowed in (("float32", 2e-4), (DOUBLE, 1e-12)):
-        if dtype == DOUBLE and backend != "cpu":
+    for dtype, allowed in (("float32", 2e-4), (FLOAT64, 1e-12)):
+        if dtype == FLOAT64 and backend != "cpu":
             continue
-        d = make(name, values, dtype)
+        d = make_distribution(name, values, dtype)
         x = peer.rvs(20, random_state=1).astype(dtype)
-        expected = log_density(name, peer, x.astype(DOUBLE))
+        expected = log_density(name, peer, x.astype(FLOAT64))
         found = d.log_prob(x)
         assert (found.dtype, found.shape) == (dtype, (20,))
         np.testing.assert_allclose(found, expected, rtol=allowed, atol=allowed)
@@ -114,17 +119,17 @@ def test_densities_moments_and_entropies(name, backend):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", WITH_PEER)
+@pytest.mark.parametrize("name", NAMES_IN_SCIPY)
 def test_samples(name):
-    values, _, make_peer = BOTH[name]
+    values, _, make_peer = ALL_DISTRIBUTIONS[name]
     peer = make_peer(*values)
     with plugrad.use("cpu"):
         x = (
-            make(name, values, DOUBLE)
+            make_distribution(name, values, FLOAT64)
             .sample((4000,), generator=plugrad.random.Generator(34))
             .numpy()
         )
-    if name in CONTINUOUS:
+    if name in CONTINUOUS_DISTRIBUTIONS:
         assert st.kstest(x, peer.cdf).pvalue > 1e-3
     else:
         counts = np.bincount(x.astype(int), minlength=40)[:40]
@@ -137,7 +142,7 @@ def test_samples(name):
 @pytest.mark.parametrize("rate", [0.1, 9.5, 12.0, 60.0])
 def test_samples_of_poisson_numbers(rate):
     with plugrad.use("cpu"):
-        d = make("Poisson", (rate,), DOUBLE)
+        d = make_distribution("Poisson", (rate,), FLOAT64)
         x = d.sample((4000,), generator=plugrad.random.Generator(5)).numpy()
     assert abs(x.mean() - rate) < 4 * np.sqrt(rate / 4000)
     assert x.var() == pytest.approx(rate, rel=0.12)
@@ -145,8 +150,10 @@ def test_samples_of_poisson_numbers(rate):
 
 @pytest.mark.parametrize("name", ["Normal", "Gamma", "Beta", "Poisson", "Categorical", "Dirichlet"])
 def test_samples_on_every_backend(name, backend):
-    values = {"Categorical": ([0.0, 1.0],), "Dirichlet": ([1.0, 2.0],)}.get(name) or BOTH[name][0]
-    d = make(name, values)
+    values = {"Categorical": ([0.0, 1.0],), "Dirichlet": ([1.0, 2.0],)}.get(
+        name
+    ) or ALL_DISTRIBUTIONS[name][0]
+    d = make_distribution(name, values)
     x = d.sample((1000, 2), generator=plugrad.random.Generator(1))
     assert x.shape == (1000, 2, *d.batch_shape, *d.event_shape)
     assert x.device == plugrad.which().device if hasattr(plugrad.which(), "device") else True
@@ -156,11 +163,12 @@ def test_samples_on_every_backend(name, backend):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
-    "name", [n for n, case in CONTINUOUS.items() if case[2] is not None and n != "StudentT"]
+    "name",
+    [n for n, case in CONTINUOUS_DISTRIBUTIONS.items() if case[2] is not None and n != "StudentT"],
 )
 def test_samples_keep_their_quantiles(name):
-    """The gradient of a sample is that of SciPy's quantile function, with the part of numbers below it fixed."""
-    values, _, make_peer = CONTINUOUS[name]
+    """The gradient of a sample is that of SciPy's quantile function at the sample's cumulative probability."""
+    values, _, make_peer = CONTINUOUS_DISTRIBUTIONS[name]
     with plugrad.use("cpu"):
 
         def draw(*given):
@@ -168,7 +176,7 @@ def test_samples_keep_their_quantiles(name):
                 (6,), generator=plugrad.random.Generator(8)
             )
 
-        tensors = [parameter(v, DOUBLE) for v in values]
+        tensors = [as_parameter(v, FLOAT64) for v in values]
         x = draw(*tensors).numpy()
         slopes = [plugrad.jacobian(draw, i)(*tensors).numpy() for i in range(len(tensors))]
     for i, value in enumerate(values):
@@ -204,11 +212,11 @@ def test_gradients_of_means_of_samples():
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", [n for n in WITH_PEER if BOTH[n][1]])
+@pytest.mark.parametrize("name", [n for n in NAMES_IN_SCIPY if ALL_DISTRIBUTIONS[n][1]])
 def test_divergences(name):
-    first, second, make_peer = BOTH[name]
+    first, second, make_peer = ALL_DISTRIBUTIONS[name]
     p, q = make_peer(*first), make_peer(*second)
-    if name in DISCRETE:
+    if name in DISCRETE_DISTRIBUTIONS:
         x = np.arange(2 if name == "Bernoulli" else 8 if name == "Binomial" else 200)
         expected = np.sum(p.pmf(x) * (p.logpmf(x) - q.logpmf(x)))
     else:
@@ -217,8 +225,12 @@ def test_divergences(name):
         term = lambda x: p.pdf(x) * (p.logpdf(x) - q.logpdf(x)) if p.pdf(x) > 0 else 0.0  # noqa: E731
         expected = sum(quad(term, *ends, limit=200)[0] for ends in ((low, middle), (middle, high)))
     with plugrad.use("cpu"):
-        found = distributions.kl(make(name, first, DOUBLE), make(name, second, DOUBLE))
-        same = distributions.kl(make(name, first, DOUBLE), make(name, first, DOUBLE))
+        found = distributions.kl(
+            make_distribution(name, first, FLOAT64), make_distribution(name, second, FLOAT64)
+        )
+        same = distributions.kl(
+            make_distribution(name, first, FLOAT64), make_distribution(name, first, FLOAT64)
+        )
     assert found.item() == pytest.approx(expected, rel=1e-6)
     assert abs(same.item()) < 1e-12
 
@@ -228,12 +240,14 @@ def test_divergences(name):
     ["Logistic", "HalfCauchy", "Kumaraswamy", "TruncatedNormal", "StudentT", "NegativeBinomial"],
 )
 def test_divergences_that_are_integrals(name, backend):
-    """They have the shape of the parameters, are traced, and agree in single precision."""
-    first, second, _ = BOTH[name]
+    """They have the shape of the parameters, can be traced, and agree in single precision."""
+    first, second, _ = ALL_DISTRIBUTIONS[name]
     with plugrad.use("cpu"):
-        expected = distributions.kl(make(name, first, DOUBLE), make(name, second, DOUBLE)).item()
-    p = make(name, [[[v], [v]] for v in first])
-    q = make(name, [[v, v, v] for v in second])
+        expected = distributions.kl(
+            make_distribution(name, first, FLOAT64), make_distribution(name, second, FLOAT64)
+        ).item()
+    p = make_distribution(name, [[[v], [v]] for v in first])
+    q = make_distribution(name, [[v, v, v] for v in second])
     assert (p.batch_shape, q.batch_shape) == ((2, 1), (3,))
     found = distributions.kl(p, q)
     assert (found.dtype, found.shape) == ("float32", (2, 3))
@@ -245,19 +259,19 @@ def test_divergences_that_are_integrals(name, backend):
 
 
 def test_truncated_normal_outside_of_another_one_diverges(backend):
-    p, q = (make("TruncatedNormal", (0.0, 1.0, -1.0, high)) for high in (2.0, 1.5))
+    p, q = (make_distribution("TruncatedNormal", (0.0, 1.0, -1.0, high)) for high in (2.0, 1.5))
     assert distributions.kl(p, q).item() == np.inf
     assert np.isfinite(distributions.kl(q, p).item())
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", BOTH)
+@pytest.mark.parametrize("name", ALL_DISTRIBUTIONS)
 def test_gradients(name):
-    values, others, _ = BOTH[name]
+    values, others, _ = ALL_DISTRIBUTIONS[name]
     numbers = [v for v in values if type(v) is not int]
     fixed = [v for v in values if type(v) is int]
     x = {"Uniform": 0.7, "Pareto": 2.2, "Bernoulli": 1.0}.get(
-        name, 3.0 if name in DISCRETE else 0.6
+        name, 3.0 if name in DISCRETE_DISTRIBUTIONS else 0.6
     )
     with plugrad.use("cpu"):
         tensors = [plugrad.asarray(np.array(v)) for v in numbers]
@@ -265,27 +279,27 @@ def test_gradients(name):
         check_gradient(lambda *given: family(*fixed, *given).log_prob(x), *tensors)
         check_gradient(lambda *given: family(*fixed, *given).entropy(), *tensors)
         if others:
-            other = make(name, others, DOUBLE)
+            other = make_distribution(name, others, FLOAT64)
             check_gradient(lambda *given: distributions.kl(family(*fixed, *given), other), *tensors)
 
 
-@pytest.mark.parametrize("name", BOTH)
+@pytest.mark.parametrize("name", ALL_DISTRIBUTIONS)
 def test_every_backend_gives_what_cpu_gives(name, backend):
-    """Samples of one seed, divergences, and gradients, which on cpu equal finite differences."""
-    values, others, _ = BOTH[name]
+    """Samples with one seed, divergences and gradients agree; the cpu's gradients equal finite differences."""
+    values, others, _ = ALL_DISTRIBUTIONS[name]
     x = {"Uniform": 0.7, "Pareto": 2.2, "Bernoulli": 1.0}.get(
-        name, 3.0 if name in DISCRETE else 0.6
+        name, 3.0 if name in DISCRETE_DISTRIBUTIONS else 0.6
     )
     fixed = [v for v in values if type(v) is int]
 
     def compute():
         family = getattr(distributions, name)
-        given = [parameter(v, "float32") for v in values if type(v) is not int]
+        given = [as_parameter(v, "float32") for v in values if type(v) is not int]
         sample = family(*fixed, *given).sample((50,), generator=plugrad.random.Generator(3))
         gradients = plugrad.grads(lambda *given: family(*fixed, *given).log_prob(x))(*given)
-        kl = [distributions.kl(family(*fixed, *given), make(name, others, "float32"))] * bool(
-            others
-        )
+        kl = [
+            distributions.kl(family(*fixed, *given), make_distribution(name, others, "float32"))
+        ] * bool(others)
         return [y.numpy() for y in (sample, *gradients, *kl)]
 
     found = compute()
@@ -363,10 +377,10 @@ def test_gradients_of_vectors_and_positions():
         check_gradient(lambda z: distributions.kl(distributions.Categorical(z), uniform), logits)
 
 
-@pytest.mark.parametrize("name", CONTINUOUS)
+@pytest.mark.parametrize("name", CONTINUOUS_DISTRIBUTIONS)
 def test_gradients_for_the_value(name):
     with plugrad.use("cpu"):
-        d = make(name, CONTINUOUS[name][0], DOUBLE)
+        d = make_distribution(name, CONTINUOUS_DISTRIBUTIONS[name][0], FLOAT64)
         x = {"Uniform": 0.7, "Pareto": 2.2}.get(name, 0.6)
         check_gradient(d.log_prob, plugrad.asarray(np.array(x)))
 
@@ -390,27 +404,33 @@ def test_parameters_broadcast_and_values_outside_have_no_probability(backend):
     assert d.batch_shape == d.sample().shape == d.entropy().shape == (2, 3)
     assert d.sample((4,)).shape == (4, 2, 3)
     for name in ("Gamma", "Beta", "Exponential", "Poisson", "LogNormal", "Weibull", "Binomial"):
-        assert make(name, BOTH[name][0]).log_prob(-1.0).item() == -np.inf
-    assert make("Poisson", (2.0,)).log_prob(1.5).item() == -np.inf
+        assert make_distribution(name, ALL_DISTRIBUTIONS[name][0]).log_prob(-1.0).item() == -np.inf
+    assert make_distribution("Poisson", (2.0,)).log_prob(1.5).item() == -np.inf
 
 
 @pytest.mark.parametrize(
     ("call", "error"),
     [
         (
-            lambda: distributions.kl(make("Normal", (0.0, 1.0)), make("Gamma", (1.0, 1.0))),
+            lambda: distributions.kl(
+                make_distribution("Normal", (0.0, 1.0)), make_distribution("Gamma", (1.0, 1.0))
+            ),
             ArgumentError,
         ),
         (
-            lambda: distributions.kl(make("Chi2", (1.0,)), make("Logistic", (0.0, 1.0))),
+            lambda: distributions.kl(
+                make_distribution("Chi2", (1.0,)), make_distribution("Logistic", (0.0, 1.0))
+            ),
             ArgumentError,
         ),
         (
-            lambda: distributions.kl(make("Binomial", (2, 0.5)), make("Binomial", (3, 0.5))),
+            lambda: distributions.kl(
+                make_distribution("Binomial", (2, 0.5)), make_distribution("Binomial", (3, 0.5))
+            ),
             ArgumentValueError,
         ),
         (lambda: distributions.Binomial(2.5, 0.5), ArgumentError),
-        (lambda: make("Normal", (0.0, 1.0)).sample(5), ArgumentError),
+        (lambda: make_distribution("Normal", (0.0, 1.0)).sample(5), ArgumentError),
         (
             lambda: distributions.MultivariateNormal([0.0, 0.0], np.eye(3, dtype="float32")),
             ShapeError,
@@ -423,5 +443,7 @@ def test_bad_input(call, error, backend):
 
 
 def test_divergences_of_relatives_of_gamma(backend):
-    one = distributions.kl(make("Exponential", (2.0,)), make("Gamma", (1.0, 2.0)))
+    one = distributions.kl(
+        make_distribution("Exponential", (2.0,)), make_distribution("Gamma", (1.0, 2.0))
+    )
     assert abs(one.item()) < 1e-6

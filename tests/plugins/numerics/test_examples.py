@@ -10,28 +10,30 @@ import plugrad
 import plugrad_numerics
 from plugrad_numerics import distributions, filters, integrate, interpolate, optimize, special
 
-FINDER = doctest.DocTestFinder(exclude_empty=True)
+DOCTEST_FINDER = doctest.DocTestFinder(exclude_empty=True)
 MODULES = [m.name for m in pkgutil.walk_packages(plugrad_numerics.__path__, "plugrad_numerics.")]
-SPACES = (distributions, filters, integrate, interpolate, optimize, special)
+PUBLIC_MODULES = (distributions, filters, integrate, interpolate, optimize, special)
 
 
-def examples(module):
-    return [test for test in FINDER.find(importlib.import_module(module)) if test.examples]
+def doctests_of_module(module):
+    return [test for test in DOCTEST_FINDER.find(importlib.import_module(module)) if test.examples]
 
 
-@pytest.mark.parametrize("module", ["plugrad_numerics", *[m for m in MODULES if examples(m)]])
+@pytest.mark.parametrize(
+    "module", ["plugrad_numerics", *[m for m in MODULES if doctests_of_module(m)]]
+)
 def test_examples_of_a_module_run(module):
     runner = doctest.DocTestRunner(verbose=False)
     report = []
-    names = {space.__name__.rpartition(".")[2]: space for space in SPACES}
+    names = {space.__name__.rpartition(".")[2]: space for space in PUBLIC_MODULES}
     with plugrad.use("cpu"):
-        for test in examples(module):
+        for test in doctests_of_module(module):
             test.globs.update(names, plugrad=plugrad)
             runner.run(test, out=report.append)
     assert runner.summarize(verbose=False).failed == 0, "".join(report)
 
 
-@pytest.mark.parametrize("space", SPACES, ids=lambda space: space.__name__)
+@pytest.mark.parametrize("space", PUBLIC_MODULES, ids=lambda space: space.__name__)
 def test_every_public_name_has_an_example(space):
     for name, value in vars(space).items():
         is_own = str(getattr(value, "__module__", "")).startswith("plugrad_numerics")

@@ -8,16 +8,16 @@ from plugrad_numerics import distributions, filters, integrate, interpolate, opt
 
 VALUES = np.array([0.3, -1.2, 2.1, 0.7, -0.4, 1.6])
 MATRIX = np.array([[2.0, 0.3, -0.4], [0.1, 1.5, 0.6], [-0.2, 0.4, 1.2]])
-TALL = np.array([[2.0, 0.3], [0.1, 1.5], [-0.2, 0.4]])
-PLACES = np.array([0.0, 0.7, 1.3, 2.2, 3.1, 4.0])
-BETWEEN = np.array([0.2, 1.1, 2.9])
+TALL_MATRIX = np.array([[2.0, 0.3], [0.1, 1.5], [-0.2, 0.4]])
+SAMPLE_POINTS = np.array([0.0, 0.7, 1.3, 2.2, 3.1, 4.0])
+QUERY_POINTS = np.array([0.2, 1.1, 2.9])
 
 
-def of(y, numbers):
+def tensor_like(y, numbers):
     return plugrad.asarray(numbers, dtype=y.dtype)
 
 
-CASES = {
+FUNCTIONS_AND_INPUTS = {
     "trapezoid": (integrate.trapezoid, VALUES),
     "simpson": (integrate.simpson, VALUES),
     "cumulative_trapezoid": (integrate.cumulative_trapezoid, VALUES),
@@ -30,10 +30,22 @@ CASES = {
         lambda a: optimize.minimize(lambda x, a: plugrad.sum((x - a) ** 2), a * 0, a).x,
         VALUES,
     ),
-    "interp": (lambda y: interpolate.interp(of(y, BETWEEN), of(y, PLACES), y), VALUES),
-    "CubicSpline": (lambda y: interpolate.CubicSpline(of(y, PLACES), y)(of(y, BETWEEN)), VALUES),
+    "interp": (
+        lambda y: interpolate.interp(
+            tensor_like(y, QUERY_POINTS), tensor_like(y, SAMPLE_POINTS), y
+        ),
+        VALUES,
+    ),
+    "CubicSpline": (
+        lambda y: interpolate.CubicSpline(tensor_like(y, SAMPLE_POINTS), y)(
+            tensor_like(y, QUERY_POINTS)
+        ),
+        VALUES,
+    ),
     "PchipInterpolator": (
-        lambda y: interpolate.PchipInterpolator(of(y, PLACES), y)(of(y, BETWEEN)),
+        lambda y: interpolate.PchipInterpolator(tensor_like(y, SAMPLE_POINTS), y)(
+            tensor_like(y, QUERY_POINTS)
+        ),
         VALUES,
     ),
     "convolve": (lambda x: filters.convolve(x, [0.2, 0.5, -0.3]), VALUES),
@@ -48,15 +60,20 @@ CASES = {
     "expm": (plugrad.linalg.expm, MATRIX),
     "sqrtm": (plugrad.linalg.sqrtm, MATRIX),
     "solve_sylvester": (
-        lambda a: plugrad.linalg.solve_sylvester(a, of(a, MATRIX.T), of(a, MATRIX)),
+        lambda a: plugrad.linalg.solve_sylvester(
+            a, tensor_like(a, MATRIX.T), tensor_like(a, MATRIX)
+        ),
         MATRIX,
     ),
     "logm": (plugrad.linalg.logm, MATRIX),
     "fractional_matrix_power": (lambda x: plugrad.linalg.fractional_matrix_power(x, 0.3), MATRIX),
     "lu": (lambda x: plugrad.linalg.lu(x)[2], MATRIX),
     "cond": (plugrad.linalg.cond, MATRIX),
-    "pinv": (plugrad.linalg.pinv, TALL),
-    "lstsq": (lambda a: plugrad.linalg.lstsq(a, np.array([1.0, -0.5, 2.0], a.dtype))[0], TALL),
+    "pinv": (plugrad.linalg.pinv, TALL_MATRIX),
+    "lstsq": (
+        lambda a: plugrad.linalg.lstsq(a, np.array([1.0, -0.5, 2.0], a.dtype))[0],
+        TALL_MATRIX,
+    ),
     "solve_triangular": (
         lambda a: plugrad.linalg.solve_triangular(
             a, np.array([1.0, -0.5, 2.0], a.dtype), lower=True
@@ -85,21 +102,25 @@ CASES = {
         VALUES,
     ),
     "Dirichlet": (
-        lambda c: distributions.Dirichlet(c).log_prob(of(c, [0.1, 0.2, 0.15, 0.25, 0.1, 0.2])),
+        lambda c: distributions.Dirichlet(c).log_prob(
+            tensor_like(c, [0.1, 0.2, 0.15, 0.25, 0.1, 0.2])
+        ),
         np.abs(VALUES),
     ),
     "MultivariateNormal": (
-        lambda c: distributions.MultivariateNormal(c[0], c + c.mT).log_prob(of(c, [0.3, 0.7, 1])),
+        lambda c: distributions.MultivariateNormal(c[0], c + c.mT).log_prob(
+            tensor_like(c, [0.3, 0.7, 1])
+        ),
         MATRIX,
     ),
-    "cov": (plugrad.cov, TALL),
+    "cov": (plugrad.cov, TALL_MATRIX),
     "corrcoef": (plugrad.corrcoef, MATRIX),
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", FUNCTIONS_AND_INPUTS)
 def test_gradients_on_every_backend_are_those_in_double_precision(name, backend):
-    function, x = CASES[name]
+    function, x = FUNCTIONS_AND_INPUTS[name]
 
     def gradient(x):
         def loss(x):

@@ -39,14 +39,14 @@ def test_integrals_up_to_each_place(backend, rng):
         )
 
 
-def oscillator(y, t, k):
+def damped_oscillator(y, t, k):
     return plugrad.stack([y[1], -k * y[0] - 0.1 * t * y[1]])
 
 
-TIMES = [0.0, 1.0, 2.5, 3.0]
+OUTPUT_TIMES = [0.0, 1.0, 2.5, 3.0]
 
 
-def reference(times):
+def scipy_solution(times):
     return scipy.integrate.solve_ivp(
         lambda t, y: [y[1], -2 * y[0] - 0.1 * t * y[1]],
         (times[0], times[-1]),
@@ -57,25 +57,27 @@ def reference(times):
     ).y.T
 
 
-@pytest.mark.parametrize("times", [TIMES, TIMES[::-1]])
+@pytest.mark.parametrize("times", [OUTPUT_TIMES, OUTPUT_TIMES[::-1]])
 def test_solutions(times, backend):
-    found = integrate.odeint(oscillator, [1.0, 0.5], times, 2.0)
+    found = integrate.odeint(damped_oscillator, [1.0, 0.5], times, 2.0)
     assert (found.dtype, found.shape) == ("float32", (4, 2))
-    np.testing.assert_allclose(found, reference(times), rtol=2e-3, atol=1e-4)
-    traced = plugrad.jit(lambda y: integrate.odeint(oscillator, y, times, 2.0))
+    np.testing.assert_allclose(found, scipy_solution(times), rtol=2e-3, atol=1e-4)
+    traced = plugrad.jit(lambda y: integrate.odeint(damped_oscillator, y, times, 2.0))
     np.testing.assert_allclose(traced(plugrad.asarray([1.0, 0.5])), found, rtol=1e-4, atol=1e-5)
 
 
-def precise(y, t, k):
-    return integrate.odeint(oscillator, y, t, k, rtol=1e-10, atol=1e-12)
+def solve_precisely(y, t, k):
+    return integrate.odeint(damped_oscillator, y, t, k, rtol=1e-10, atol=1e-12)
 
 
 def test_adjoint_gradients():
     with plugrad.use("cpu"):
-        y, t, k = (plugrad.asarray(np.array(x)) for x in ([1.0, 0.5], TIMES, 2.0))
-        np.testing.assert_allclose(precise(y, t, k), reference(TIMES), rtol=1e-8)
-        check_gradient(precise, y, t, k, order=1)
-        loss = lambda k: plugrad.sum(precise(y, t, k))  # noqa: E731
+        y, t, k = (plugrad.asarray(np.array(x)) for x in ([1.0, 0.5], OUTPUT_TIMES, 2.0))
+        np.testing.assert_allclose(
+            solve_precisely(y, t, k), scipy_solution(OUTPUT_TIMES), rtol=1e-8
+        )
+        check_gradient(solve_precisely, y, t, k, order=1)
+        loss = lambda k: plugrad.sum(solve_precisely(y, t, k))  # noqa: E731
         eager, traced = plugrad.grad(loss)(k), plugrad.jit(plugrad.grad(loss))(k)
         assert traced.item() == pytest.approx(eager.item(), rel=1e-12)
 

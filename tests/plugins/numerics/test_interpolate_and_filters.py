@@ -11,10 +11,10 @@ from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError
 from plugrad.testing import check_gradient
 from plugrad_numerics import filters, interpolate
 
-PLACES = np.array([0.0, 0.7, 1.5, 3.0, 3.4, 5.0])
-VALUES = np.array([1.0, 3.0, 2.0, 2.2, 5.0, -1.0])
-BETWEEN = np.array([[0.0, 0.3, 1.5], [2.2, 3.1, 5.0]])
-CURVES = {
+SAMPLE_POINTS = np.array([0.0, 0.7, 1.5, 3.0, 3.4, 5.0])
+SAMPLE_VALUES = np.array([1.0, 3.0, 2.0, 2.2, 5.0, -1.0])
+QUERY_POINTS = np.array([[0.0, 0.3, 1.5], [2.2, 3.1, 5.0]])
+INTERPOLATIONS = {
     "interp": (
         lambda x, y, at: interpolate.interp(at, x, y),
         lambda x, y, at: np.interp(at, x, y),
@@ -33,25 +33,29 @@ CURVES = {
 }
 
 
-@pytest.mark.parametrize("name", CURVES)
+@pytest.mark.parametrize("name", INTERPOLATIONS)
 def test_curves(name, backend):
-    function, reference = CURVES[name]
-    for at in (BETWEEN, np.array([-1.0, 6.0])):
-        found = function(*(z.astype("float32") for z in (PLACES, VALUES, at)))
+    function, reference = INTERPOLATIONS[name]
+    for at in (QUERY_POINTS, np.array([-1.0, 6.0])):
+        found = function(*(z.astype("float32") for z in (SAMPLE_POINTS, SAMPLE_VALUES, at)))
         assert (found.dtype, found.shape) == ("float32", at.shape)
-        np.testing.assert_allclose(found, reference(PLACES, VALUES, at), rtol=2e-4, atol=2e-4)
+        np.testing.assert_allclose(
+            found, reference(SAMPLE_POINTS, SAMPLE_VALUES, at), rtol=2e-4, atol=2e-4
+        )
 
 
-@pytest.mark.parametrize("name", CURVES)
+@pytest.mark.parametrize("name", INTERPOLATIONS)
 def test_gradients_of_curves(name):
     with plugrad.use("cpu"):
-        arguments = [plugrad.asarray(z) for z in (PLACES, VALUES, np.array([0.3, 2.2, 4.1]))]
+        arguments = [
+            plugrad.asarray(z) for z in (SAMPLE_POINTS, SAMPLE_VALUES, np.array([0.3, 2.2, 4.1]))
+        ]
         np.testing.assert_allclose(
-            CURVES[name][0](*arguments),
-            CURVES[name][1](PLACES, VALUES, [0.3, 2.2, 4.1]),
+            INTERPOLATIONS[name][0](*arguments),
+            INTERPOLATIONS[name][1](SAMPLE_POINTS, SAMPLE_VALUES, [0.3, 2.2, 4.1]),
             rtol=1e-12,
         )
-        check_gradient(CURVES[name][0], *arguments)
+        check_gradient(INTERPOLATIONS[name][0], *arguments)
 
 
 def test_few_points(backend):

@@ -10,7 +10,7 @@ from plugrad.testing import check_gradient
 from plugrad_numerics import optimize
 
 
-def pair(x, a):
+def two_equations(x, a):
     return plugrad.stack([x[0] ** 2 + x[1] - a[0], x[1] ** 3 - a[1]])
 
 
@@ -19,7 +19,7 @@ def rosenbrock(x):
 
 
 def test_roots(backend):
-    found = optimize.root(pair, [1.0, 1.0], [3.0, 2.0])
+    found = optimize.root(two_equations, [1.0, 1.0], [3.0, 2.0])
     y = 2 ** (1 / 3)
     np.testing.assert_allclose(found, [np.sqrt(3 - y), y], rtol=1e-5)
     traced = plugrad.jit(lambda a: optimize.root(lambda x, a: x * x - a, 1.0, a))
@@ -36,7 +36,9 @@ def test_roots_of_each_element(backend):
 @pytest.mark.parametrize(
     "function",
     [
-        lambda a: optimize.root(lambda x, a: pair(x, a + 2), np.array([1.0, 1.0]), a, tol=1e-12),
+        lambda a: optimize.root(
+            lambda x, a: two_equations(x, a + 2), np.array([1.0, 1.0]), a, tol=1e-12
+        ),
         lambda a: optimize.bisect(lambda x, a: x**3 - a, np.array(0.0), 5.0, a),
         lambda a: (
             optimize.minimize(
@@ -66,13 +68,13 @@ def test_minima(backend):
 def test_minima_in_double_precision():
     with plugrad.use("cpu"):
         found = optimize.minimize(rosenbrock, np.array([-1.2, 1.0]), tol=1e-9)
-    expected = scipy.optimize.minimize(rosenbrock_of_arrays, [-1.2, 1.0], tol=1e-9).x
+    expected = scipy.optimize.minimize(numpy_rosenbrock, [-1.2, 1.0], tol=1e-9).x
     np.testing.assert_allclose(found.x, expected, rtol=1e-4)
     np.testing.assert_allclose(found.x, [1, 1], rtol=1e-8)
     assert found.fun.item() < 1e-15
 
 
-def rosenbrock_of_arrays(x):
+def numpy_rosenbrock(x):
     return (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
 
 

@@ -13,19 +13,19 @@ from plugrad.errors import ArgumentError, AxisError, DTypeError
 from plugrad.testing import check_gradient
 from plugrad_numerics import special
 
-RECORDED = json.loads((Path(__file__).parent / "special_values.json").read_text("utf-8"))
+RECORDED_VALUES = json.loads((Path(__file__).parent / "special_values.json").read_text("utf-8"))
 """What mpmath gives; `record_special.py` records it."""
-RECORDED_OF_SEVERAL = json.loads(
+RECORDED_VALUES_OF_SEVERAL_ARGUMENTS = json.loads(
     (Path(__file__).parent / "special_values_of_several.json").read_text("utf-8")
 )
-RECORDED_OF_ORDERS = json.loads(
+RECORDED_VALUES_OF_ORDERS = json.loads(
     (Path(__file__).parent / "special_values_of_orders.json").read_text("utf-8")
 )
 
 
-@pytest.mark.parametrize("name", RECORDED)
+@pytest.mark.parametrize("name", RECORDED_VALUES)
 def test_values_are_within_four_units_in_the_last_place(name):
-    x, expected, size = (np.array(RECORDED[name][key]) for key in ("x", "value", "size"))
+    x, expected, size = (np.array(RECORDED_VALUES[name][key]) for key in ("x", "value", "size"))
     with plugrad.use("cpu"):
         found = getattr(special, name)(x)
     assert found.dtype == "float64"
@@ -33,9 +33,9 @@ def test_values_are_within_four_units_in_the_last_place(name):
     assert units.max() <= 4, f"{name}({x[units.argmax()]!r}) is off by {units.max():.1f} units"
 
 
-@pytest.mark.parametrize("name", RECORDED_OF_SEVERAL)
+@pytest.mark.parametrize("name", RECORDED_VALUES_OF_SEVERAL_ARGUMENTS)
 def test_functions_of_several_numbers_are_within_four_units_in_the_last_place(name):
-    arguments, expected = map(np.array, RECORDED_OF_SEVERAL[name].values())
+    arguments, expected = map(np.array, RECORDED_VALUES_OF_SEVERAL_ARGUMENTS[name].values())
     with plugrad.use("cpu"):
         found = getattr(special, name)(*arguments)
     assert found.dtype == "float64"
@@ -46,10 +46,11 @@ def test_functions_of_several_numbers_are_within_four_units_in_the_last_place(na
 
 
 @pytest.mark.parametrize(
-    ("name", "n"), [(name, n) for name, of in RECORDED_OF_ORDERS.items() for n in of["values"]]
+    ("name", "n"),
+    [(name, n) for name, of in RECORDED_VALUES_OF_ORDERS.items() for n in of["values"]],
 )
 def test_functions_of_whole_orders_are_within_four_units_in_the_last_place(name, n):
-    recorded = RECORDED_OF_ORDERS[name]
+    recorded = RECORDED_VALUES_OF_ORDERS[name]
     x, expected = np.array(recorded["x"]), np.array(recorded["values"][n])
     with plugrad.use("cpu"):
         found = getattr(special, name)(int(n), x)
@@ -62,7 +63,7 @@ def test_functions_of_whole_orders_are_within_four_units_in_the_last_place(name,
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 12, 40])
 @pytest.mark.parametrize("name", ["polygamma", "expn"])
 def test_whole_orders_in_single_precision(name, n, backend):
-    x = np.array([*EDGES, -2.3, 1e-2, 0.4, 0.9, 7.5, 40.0], "float32")
+    x = np.array([*EDGE_VALUES, -2.3, 1e-2, 0.4, 0.9, 7.5, 40.0], "float32")
     expected = getattr(scipy.special, name)(n, x.astype("float64"))
     fits = ~(np.abs(expected) > 1e38) | np.isinf(expected)
     found = getattr(special, name)(n, x)
@@ -73,7 +74,7 @@ def test_whole_orders_in_single_precision(name, n, backend):
 
 def test_refined_whole_orders_in_wasm():
     with plugrad.use("wasm"):
-        for name, recorded in RECORDED_OF_ORDERS.items():
+        for name, recorded in RECORDED_VALUES_OF_ORDERS.items():
             found = getattr(special, name)(3, np.array(recorded["x"][::8]))
             np.testing.assert_allclose(found, recorded["values"]["3"][::8], rtol=9e-16)
 
@@ -126,7 +127,7 @@ def test_logcumsumexp_at_edges(backend):
 
 @pytest.mark.parametrize("name", ["gammainc", "betainc", "betaln", "kl_div"])
 def test_refined_values_traced_batched_and_in_wasm(name):
-    recorded = RECORDED_OF_SEVERAL[name]
+    recorded = RECORDED_VALUES_OF_SEVERAL_ARGUMENTS[name]
     arguments = [np.array(a[:60:6]) for a in recorded["arguments"]]
     expected = np.array(recorded["value"][:60:6])
     function = getattr(special, name)
@@ -138,9 +139,9 @@ def test_refined_values_traced_batched_and_in_wasm(name):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", RECORDED)
+@pytest.mark.parametrize("name", RECORDED_VALUES)
 def test_values_in_single_precision(name, backend):
-    x, size = (np.array(RECORDED[name][key]) for key in ("x", "size"))
+    x, size = (np.array(RECORDED_VALUES[name][key]) for key in ("x", "size"))
     known = np.isfinite(size.astype("float32")) & (size > 1e-30)
     x = x[known].astype("float32")
     found = getattr(special, name)(x)
@@ -161,7 +162,7 @@ def test_values_in_single_precision(name, backend):
     np.testing.assert_array_less(error, allowed * size + 1e-37)
 
 
-EDGES = [0.0, -0.0, 1.0, -1.0, -2.0, np.inf, -np.inf, np.nan, 0.5, -0.5, 2.0, 300.0]
+EDGE_VALUES = [0.0, -0.0, 1.0, -1.0, -2.0, np.inf, -np.inf, np.nan, 0.5, -0.5, 2.0, 300.0]
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -199,7 +200,7 @@ EDGES = [0.0, -0.0, 1.0, -1.0, -2.0, np.inf, -np.inf, np.nan, 0.5, -0.5, 2.0, 30
     ],
 )
 def test_edges_are_those_of_scipy(name, backend):
-    x = np.array(EDGES, "float32")
+    x = np.array(EDGE_VALUES, "float32")
     expected = getattr(scipy.special, name)(x.astype("float64"))
     expected = expected.astype("float32")
     found = getattr(special, name)(x).numpy()
@@ -264,7 +265,7 @@ def test_incomplete_functions(name, rng):
 
 def test_gamma_functions_below_0_in_wasm_and_traced():
     for name in ("gammaln", "digamma"):
-        x, expected = (np.array(RECORDED[name][key])[-40:] for key in ("x", "value"))
+        x, expected = (np.array(RECORDED_VALUES[name][key])[-40:] for key in ("x", "value"))
         with plugrad.use("wasm"):
             np.testing.assert_allclose(getattr(special, name)(x), expected, rtol=9e-16)
         with plugrad.use("cpu"):
@@ -301,7 +302,7 @@ def test_incomplete_functions_in_single_precision(backend):
     assert special.betainc(2.0, 2.0, [0.0, 1.0]).tolist() == [0, 1]
 
 
-POINTS = {
+GRADIENT_POINTS = {
     "gammaln": [0.3, 1.4, 7.2, 30.0, -1.3, -2.457, -2.6, -2.95, -3.1436, -3.6, -4.1, -5.5, -40.3],
     "gamma": [0.3, 1.4, 7.2, -1.3],
     "digamma": [0.3, 1.4, 7.2, 30.0, -0.504, -1.4, -2.61, -20.73, -40.3],
@@ -336,13 +337,13 @@ POINTS = {
 }
 
 
-@pytest.mark.parametrize("name", POINTS)
+@pytest.mark.parametrize("name", GRADIENT_POINTS)
 def test_gradients(name):
     with plugrad.use("cpu"):
-        check_gradient(getattr(special, name), plugrad.asarray(np.array(POINTS[name])))
+        check_gradient(getattr(special, name), plugrad.asarray(np.array(GRADIENT_POINTS[name])))
 
 
-ARGUMENTS = [
+FUNCTIONS_AND_ARGUMENTS = [
     (special.gammainc, ([0.6, 2.3, 9.0, 300.0, 1e3], [0.4, 3.1, 5.0, 310.0, 980.0])),
     (special.betainc, ([0.6, 2.3], [1.4, 3.1], [0.3, 0.7])),
     (special.xlogy, ([0.6, 2.3], [1.4, 3.1])),
@@ -367,12 +368,12 @@ ARGUMENTS = [
 """Functions of several numbers, or of one and an order."""
 
 
-def say_name(function):
+def function_id(function):
     return getattr(function, "__name__", None) or f"{function.func.__name__}-{function.args}"
 
 
 @pytest.mark.parametrize(
-    ("function", "arguments"), ARGUMENTS, ids=lambda x: callable(x) and say_name(x)
+    ("function", "arguments"), FUNCTIONS_AND_ARGUMENTS, ids=lambda x: callable(x) and function_id(x)
 )
 def test_gradients_for_all_arguments(function, arguments):
     with plugrad.use("cpu"):
@@ -380,7 +381,7 @@ def test_gradients_for_all_arguments(function, arguments):
 
 
 @pytest.mark.parametrize(
-    ("function", "arguments"), ARGUMENTS, ids=lambda x: callable(x) and say_name(x)
+    ("function", "arguments"), FUNCTIONS_AND_ARGUMENTS, ids=lambda x: callable(x) and function_id(x)
 )
 def test_gradients_for_all_arguments_on_every_backend(function, arguments, backend):
     def gradients(dtype):
@@ -394,10 +395,10 @@ def test_gradients_for_all_arguments_on_every_backend(function, arguments, backe
         np.testing.assert_allclose(mine.numpy(), exact.numpy(), rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", POINTS)
+@pytest.mark.parametrize("name", GRADIENT_POINTS)
 def test_gradients_on_every_backend_are_those_in_double_precision(name, backend):
     function = plugrad.grad(lambda x: plugrad.sum(getattr(special, name)(x)))
-    points = np.array(POINTS[name])[np.abs(POINTS[name]) < 30].astype(np.float32)
+    points = np.array(GRADIENT_POINTS[name])[np.abs(GRADIENT_POINTS[name]) < 30].astype(np.float32)
     found = function(plugrad.asarray(points)).numpy()
     with plugrad.use("cpu"):
         expected = function(plugrad.asarray(points.astype(np.float64))).numpy()

@@ -17,15 +17,15 @@ import plugrad
 import plugrad_onnx
 from plugrad_onnx.elements import as_array, numpy_dtype
 
-RANDOM = "draws other random numbers than the suite has recorded"
-PICTURES = "decodes pictures in files, which plugrad does not"
-TRAINING = "is of a preview of operators for training; plugrad has optimizers"
-TREES = "is an ensemble of trees"
-NOISE = "wants the rounding of the float32 transform that made the recorded results, where zero is right"
-ROUNDED = "differs by one unit of float16, of which the suite allows half"
-HARNESS = "compares a sequence with an array, which the suite's own comparison refuses"
+RANDOM_REASON = "draws other random numbers than the suite has recorded"
+IMAGE_DECODING_REASON = "decodes pictures in files, which plugrad does not"
+TRAINING_REASON = "is of a preview of operators for training; plugrad has optimizers"
+TREES_REASON = "is an ensemble of trees"
+ROUNDING_REASON = "wants the rounding of the float32 transform that made the recorded results, where zero is right"
+FLOAT16_REASON = "differs by one unit of float16, of which the suite allows half"
+COMPARISON_REASON = "compares a sequence with an array, which the suite's own comparison refuses"
 
-EXCLUDED = {
+EXCLUDED_TESTS = {
     **dict.fromkeys(
         [
             "bernoulli",
@@ -39,7 +39,7 @@ EXCLUDED = {
             "training_dropout_default_mask",
             "training_dropout_mask",
         ],
-        RANDOM,
+        RANDOM_REASON,
     ),
     **dict.fromkeys(
         [
@@ -56,7 +56,7 @@ EXCLUDED = {
                 "webp_rgb",
             ]
         ],
-        PICTURES,
+        IMAGE_DECODING_REASON,
     ),
     **dict.fromkeys(
         [
@@ -70,22 +70,23 @@ EXCLUDED = {
             "momentum_multiple",
             "nesterov_momentum",
         ],
-        TRAINING,
+        TRAINING_REASON,
     ),
     **dict.fromkeys(
-        ["ai_onnx_ml_tree_ensemble_set_membership", "ai_onnx_ml_tree_ensemble_single_tree"], TREES
+        ["ai_onnx_ml_tree_ensemble_set_membership", "ai_onnx_ml_tree_ensemble_single_tree"],
+        TREES_REASON,
     ),
-    "attention_4d_causal_fp16": ROUNDED,
-    "attention_4d_causal_fp16_expanded": ROUNDED,
-    "loop16_seq_none": HARNESS,
-    **dict.fromkeys(["dft_inverse", "dft_inverse_opset19"], NOISE),
+    "attention_4d_causal_fp16": FLOAT16_REASON,
+    "attention_4d_causal_fp16_expanded": FLOAT16_REASON,
+    "loop16_seq_none": COMPARISON_REASON,
+    **dict.fromkeys(["dft_inverse", "dft_inverse_opset19"], ROUNDING_REASON),
 }
 """By name without "test_": why a test does not pass on any backend."""
 
 
 @dataclass(frozen=True)
-class Case:
-    """A model, and what comes out for what goes in."""
+class SuiteCase:
+    """A test of the ONNX suite: a model with inputs and expected outputs."""
 
     name: str
     model: onnx.ModelProto
@@ -94,7 +95,7 @@ class Case:
     atol: float
 
     def check(self, times: int) -> None:
-        """Run the model; a second time, what was computed once for a shape is used."""
+        """Run the model repeatedly, to test what is cached for a shape."""
         model = plugrad_onnx.load(self.model)
         declared = [value.name for value in self.model.graph.input]
         for inputs, outputs in self.sets:
@@ -102,16 +103,16 @@ class Case:
             for _ in range(times):
                 results = model.run(dict(zip(names, inputs, strict=True)))
                 arrays = [
-                    plain(result, value.type)
+                    as_model_arrays(result, value.type)
                     for result, value in zip(results, self.model.graph.output, strict=True)
                 ]
                 Runner.assert_similar_outputs(outputs, arrays, rtol=self.rtol, atol=self.atol)
 
 
-def plain(result: Any, kind: onnx.TypeProto | None) -> Any:
-    """Return NumPy arrays of the dtype that the model says; the suite compares dtypes."""
+def as_model_arrays(result: Any, kind: onnx.TypeProto | None) -> Any:
+    """Return arrays of the dtypes that the model declares; the suite compares dtypes."""
     if isinstance(result, list):
-        return [plain(part, None) for part in result]
+        return [as_model_arrays(part, None) for part in result]
     if result is None:
         return None
     array = as_array(result)
@@ -123,16 +124,16 @@ def plain(result: Any, kind: onnx.TypeProto | None) -> Any:
 
 
 @cache
-def cases(kind: str) -> dict[str, Case]:
-    """Return the tests of a kind by name."""
-    found: dict[str, Case] = {}
+def suite_cases(kind: str) -> dict[str, SuiteCase]:
+    """Return the suite's tests of a kind, by name."""
+    found: dict[str, SuiteCase] = {}
     for case in load_model_tests(kind=kind):
         model, sets = case.model, case.data_sets
         if model is None:
-            model, sets = from_folder(Path(case.model_dir))
+            model, sets = read_case_folder(Path(case.model_dir))
         sets = [tuple([as_value(x) for x in side] for side in pair) for pair in sets]
         name = case.name.removeprefix("test_")
-        found[name] = Case(name, model, sets, case.rtol, case.atol)
+        found[name] = SuiteCase(name, model, sets, case.rtol, case.atol)
     return dict(sorted(found.items()))
 
 
@@ -140,13 +141,13 @@ def as_value(x: Any) -> Any:
     return numpy_helper.to_array(x) if isinstance(x, onnx.TensorProto) else x
 
 
-def from_folder(folder: Path) -> tuple[onnx.ModelProto, list[Any]]:
+def read_case_folder(folder: Path) -> tuple[onnx.ModelProto, list[Any]]:
     """Return the model of a folder, and its inputs and outputs."""
     model = onnx.load(folder / "model.onnx")
     sets = [
         tuple(
             [
-                from_file(part / f"{side}_{place}.pb", value.type)
+                read_case_value(part / f"{side}_{place}.pb", value.type)
                 for place, value in enumerate(values)
                 if (part / f"{side}_{place}.pb").exists()
             ]
@@ -157,7 +158,7 @@ def from_folder(folder: Path) -> tuple[onnx.ModelProto, list[Any]]:
     return model, sets
 
 
-def from_file(path: Path, kind: onnx.TypeProto) -> Any:
+def read_case_value(path: Path, kind: onnx.TypeProto) -> Any:
     content = path.read_bytes()
     if kind.HasField("sequence_type"):
         return numpy_helper.to_list(onnx.SequenceProto.FromString(content))
@@ -166,10 +167,10 @@ def from_file(path: Path, kind: onnx.TypeProto) -> Any:
     return numpy_helper.to_array(onnx.TensorProto.FromString(content))
 
 
-def failures(
-    chosen: list[Case], excluded: dict[str, str], times: int
+def failed_tests(
+    chosen: list[SuiteCase], excluded: dict[str, str], times: int
 ) -> tuple[set[str], list[str]]:
-    """Return the names of the tests that fail, and what is wrong with those that should not."""
+    """Return the names of the tests that fail, with the reasons of those that should not."""
     failed: set[str] = set()
     said: list[str] = []
     for case in chosen:
@@ -183,6 +184,6 @@ def failures(
     return failed, said
 
 
-def with_own_dtypes() -> Any:
-    """Return a block in which a backend computes in the nearest dtype that it has."""
+def convert_unsupported_dtypes() -> Any:
+    """Return a context in which a backend converts unsupported dtypes to the nearest ones that it supports."""
     return plugrad.config.override("unsupported_dtype", "silent")

@@ -15,7 +15,7 @@ from onnx import numpy_helper
 
 import plugrad
 import plugrad_onnx
-from plugins.onnx.architectures.seeding import image, is_seeded, seeded
+from plugins.onnx.architectures.seeding import input_image, is_seeded, seeded_weights
 
 try:
     import onnxruntime as ort
@@ -27,23 +27,23 @@ NAMES = [
     "bert", "efficientnet", "gpt2", "lenet", "llama", "lstm", "mobilenet_v2", "resnet18", "shufflenet_v2",
     "squeezenet", "t5", "unet", "whisper", "yolo",
 ]  # fmt: skip
-TRAINED = ("bert", "lstm", "squeezenet")
+NETWORKS_WITH_GRADIENTS = ("bert", "lstm", "squeezenet")
 """The networks whose files of numbers have PyTorch's gradients, too."""
 
 
-def read(name):
-    """Return a model with its weights, its inputs by name, and what else its file of numbers has."""
+def read_network(name):
+    """Return a network with its weights, its inputs by name, and the recorded outputs and gradients."""
     proto = onnx.load(FOLDER / f"{name}.onnx")
     for tensor in proto.graph.initializer:
         if is_seeded(tensor) and not tensor.raw_data:
-            array = seeded(tensor.name, tuple(tensor.dims))
+            array = seeded_weights(tensor.name, tuple(tensor.dims))
             tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
     numbers = dict(np.load(FOLDER / f"{name}.npz"))
     inputs = {}
     for value in proto.graph.input:
         shape = tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
         inputs[value.name] = (
-            numbers.pop(value.name) if value.name in numbers else image(name, shape)
+            numbers.pop(value.name) if value.name in numbers else input_image(name, shape)
         )
     return proto, inputs, numbers
 
@@ -52,24 +52,24 @@ def test_every_file_is_tested():
     assert sorted(path.stem for path in FOLDER.glob("*.onnx")) == NAMES
 
 
-def check(result, expected):
+def assert_close(result, expected):
     assert np.abs(result.numpy() - expected).max() <= 1e-5 * np.abs(expected).max()
 
 
-@pytest.mark.parametrize("name", sorted({*NAMES} - {*TRAINED}))
+@pytest.mark.parametrize("name", sorted({*NAMES} - {*NETWORKS_WITH_GRADIENTS}))
 def test_outputs_are_those_of_onnxruntime(backend, name):
-    proto, inputs, numbers = read(name)
-    check(plugrad_onnx.load(proto).run(inputs)[0], numbers["expected"])
+    proto, inputs, numbers = read_network(name)
+    assert_close(plugrad_onnx.load(proto).run(inputs)[0], numbers["expected"])
 
 
-@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize("name", NETWORKS_WITH_GRADIENTS)
 def test_outputs_and_gradients_of_all_weights_are_those_of_pytorch(backend, name):
-    proto, inputs, numbers = read(name)
+    proto, inputs, numbers = read_network(name)
     model = plugrad_onnx.load(proto)
     names = [key.removeprefix("gradient of ") for key in numbers if key != "expected"]
-    probe = image(f"{name}/probe", numbers["expected"].shape)
+    probe = input_image(f"{name}/probe", numbers["expected"].shape)
     variables = model.variables(names)
-    check(model.run(inputs)[0], numbers["expected"])
+    assert_close(model.run(inputs)[0], numbers["expected"])
     _, gradients = plugrad.variable_grads(
         lambda: plugrad.sum(model.run(inputs)[0] * probe), variables
     )
@@ -81,9 +81,9 @@ def test_outputs_and_gradients_of_all_weights_are_those_of_pytorch(backend, name
         assert error <= 1e-4 * largest, key
 
 
-@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize("name", NETWORKS_WITH_GRADIENTS)
 def test_a_tuned_network_is_saved_and_gives_the_same_everywhere(name, tmp_path):
-    proto, inputs, numbers = read(name)
+    proto, inputs, numbers = read_network(name)
     model = plugrad_onnx.load(proto)
     names = [key.removeprefix("gradient of ") for key in numbers if key != "expected"]
     variables = model.variables(names)

@@ -12,16 +12,18 @@ import onnx
 from onnx import numpy_helper
 
 import plugrad_onnx
-from plugins.onnx.making import made
+from plugins.onnx.making import parse_model
 from plugrad.errors import PlugradError, UnsupportedModel
 from plugrad_onnx import InvalidModel
 
-NET = "g (float[n, 3] x) => (float[n, 2] y) { h = MatMul(x, w)  i = Relu(h)  y = Softmax(i) }"
-W = np.arange(6, dtype=np.float32).reshape(3, 2)
+GRAPH_TEXT = (
+    "g (float[n, 3] x) => (float[n, 2] y) { h = MatMul(x, w)  i = Relu(h)  y = Softmax(i) }"
+)
+WEIGHTS = np.arange(6, dtype=np.float32).reshape(3, 2)
 
 
 def test_all_that_is_unknown_is_named_with_what_could_be_done():
-    proto = made(
+    proto = parse_model(
         "g (float[n] x) => (float[n] y) { a = Sinus(x)  b = ImageDecoder(a)  c = Relu<slope = 1>(b)"
         "  d = acme.Twist(c)  y = Unsqueeze(d) }",
         opset=12,
@@ -42,58 +44,58 @@ def test_all_that_is_unknown_is_named_with_what_could_be_done():
     ]
 
 
-def altered(change):
-    proto = made(NET, w=W)
+def alter_model(change):
+    proto = parse_model(GRAPH_TEXT, w=WEIGHTS)
     change(proto)
     return proto
 
 
-def shape_with_a_negative_size(proto):
+def negative_size(proto):
     proto.graph.initializer[0].dims[0] = -3
 
 
-def data_that_do_not_fit(proto):
+def size_beyond_data(proto):
     proto.graph.initializer[0].dims[0] = 1 << 40
 
 
-def no_such_element_type(proto):
+def unknown_element_type(proto):
     proto.graph.initializer[0].data_type = 99
 
 
-def a_circle(proto):
+def cyclic_graph(proto):
     proto.graph.node[0].input[0] = "i"
 
 
-def a_value_computed_twice(proto):
+def duplicate_output(proto):
     proto.graph.node[1].output[0] = "h"
     proto.graph.node[2].input[0] = "h"
 
 
-def an_output_of_nothing(proto):
+def undefined_output(proto):
     proto.graph.output[0].name = "nowhere"
 
 
-def an_input_too_many(proto):
+def superfluous_input(proto):
     proto.graph.node[1].input.append("x")
 
 
-def an_attribute_that_is_missing(proto):
+def missing_attribute(proto):
     proto.graph.node[1].op_type = "Concat"
     proto.graph.node[2].op_type = "Cast"
 
 
-def no_version_of_operators(proto):
+def missing_opset(proto):
     del proto.opset_import[:]
 
 
-def a_function_that_calls_itself(proto):
+def recursive_function(proto):
     node = onnx.helper.make_node("f", ["a"], ["b"], domain="own")
     opsets = [onnx.helper.make_opsetid("own", 1)]
     proto.functions.append(onnx.helper.make_function("own", "f", ["a"], ["b"], [node], opsets))
     proto.graph.node[1].domain, proto.graph.node[1].op_type = "own", "f"
 
 
-def graphs_in_graphs(proto):
+def deeply_nested_graphs(proto):
     inner = proto.graph.node[1]
     for _ in range(40):
         graph = onnx.helper.make_graph([inner], "deep", [], [proto.graph.output[0]])
@@ -104,7 +106,7 @@ def graphs_in_graphs(proto):
     proto.graph.node[1].CopyFrom(inner)
 
 
-def a_huge_sparse_tensor(proto):
+def huge_sparse_tensor(proto):
     sparse = proto.graph.sparse_initializer.add(dims=[1 << 20, 1 << 20])
     sparse.values.CopyFrom(numpy_helper.from_array(np.ones(1, np.float32), "s"))
     sparse.indices.CopyFrom(numpy_helper.from_array(np.zeros(1, np.int64)))
@@ -113,23 +115,23 @@ def a_huge_sparse_tensor(proto):
 @pytest.mark.parametrize(
     "change",
     [
-        shape_with_a_negative_size,
-        data_that_do_not_fit,
-        no_such_element_type,
-        a_circle,
-        a_value_computed_twice,
-        an_output_of_nothing,
-        an_input_too_many,
-        an_attribute_that_is_missing,
-        no_version_of_operators,
-        a_function_that_calls_itself,
-        graphs_in_graphs,
-        a_huge_sparse_tensor,
+        negative_size,
+        size_beyond_data,
+        unknown_element_type,
+        cyclic_graph,
+        duplicate_output,
+        undefined_output,
+        superfluous_input,
+        missing_attribute,
+        missing_opset,
+        recursive_function,
+        deeply_nested_graphs,
+        huge_sparse_tensor,
     ],
 )
 def test_what_breaks_a_rule_is_refused(change):
     with pytest.raises(InvalidModel):
-        plugrad_onnx.load(altered(change))
+        plugrad_onnx.load(alter_model(change))
 
 
 @pytest.mark.parametrize("content", [b"", b"not a model", b"\x0a\xff\xff\xff\xff\x0f"])
@@ -159,7 +161,7 @@ def test_external_data_outside_of_folder_or_file_are_not_opened(tmp_path, locati
     (tmp_path / "secret.bin").write_bytes(bytes(24))
     (folder / "inside.bin").write_bytes(bytes(24))
     (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
-    proto = made(NET, w=W)
+    proto = parse_model(GRAPH_TEXT, w=WEIGHTS)
     tensor = proto.graph.initializer[0]
     tensor.ClearField("raw_data")
     tensor.data_location = onnx.TensorProto.EXTERNAL
@@ -177,16 +179,16 @@ def test_external_data_outside_of_folder_or_file_are_not_opened(tmp_path, locati
 
 def test_a_constant_that_would_fill_the_memory_is_refused():
     text = "g () => (float[n, n] y) { y = ConstantOfShape(s) }"
-    model = plugrad_onnx.load(made(text, s=np.array([1 << 30, 1 << 30], np.int64)))
+    model = plugrad_onnx.load(parse_model(text, s=np.array([1 << 30, 1 << 30], np.int64)))
     with pytest.raises(InvalidModel, match="bytes"):
         model()
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_damaged_files_raise_errors_of_plugrad_only(tmp_path):
-    """``DAMAGED_FILES=2000`` tries as many."""
+    """``DAMAGED_FILES=2000`` tries 2000 damages."""
     count = int(os.environ.get("DAMAGED_FILES", "300"))
-    content = made(NET, w=W).SerializeToString()
+    content = parse_model(GRAPH_TEXT, w=WEIGHTS).SerializeToString()
     chance = random.Random(0)
     path = tmp_path / "model.onnx"
     refused = 0

@@ -9,23 +9,23 @@ pytest.importorskip("onnx")
 
 import onnx
 
-from plugins.onnx.making import made
+from plugins.onnx.making import parse_model
 from plugrad.cli import main
 
-W = np.array([[0.5, -1.0], [2.0, 0.25], [-1.0, 1.0]], np.float32)
+WEIGHTS = np.array([[0.5, -1.0], [2.0, 0.25], [-1.0, 1.0]], np.float32)
 
 
 @pytest.fixture
-def file(tmp_path):
-    proto = made(
-        "g (float[n, 3] x, int64 k) => (float[n, 2] y) { h = MatMul(x, w)  y = Relu(h) }", w=W
+def model_file(tmp_path):
+    proto = parse_model(
+        "g (float[n, 3] x, int64 k) => (float[n, 2] y) { h = MatMul(x, w)  y = Relu(h) }", w=WEIGHTS
     )
     onnx.save(proto, tmp_path / "dense.onnx")
     return str(tmp_path / "dense.onnx")
 
 
-def test_info_shows_what_is_in_a_model(file, capsys):
-    assert main(["onnx", "info", file]) == 0
+def test_info_shows_what_is_in_a_model(model_file, capsys):
+    assert main(["onnx", "info", model_file]) == 0
     printed = capsys.readouterr().out
     for line in (
         "operators of  ai.onnx 20",
@@ -39,7 +39,7 @@ def test_info_shows_what_is_in_a_model(file, capsys):
 
 
 def test_info_says_what_cannot_run(tmp_path, capsys):
-    onnx.save(made("g (float[n] x) => (float[n] y) { y = Sinus(x) }"), tmp_path / "f.onnx")
+    onnx.save(parse_model("g (float[n] x) => (float[n] y) { y = Sinus(x) }"), tmp_path / "f.onnx")
     assert main(["onnx", "info", str(tmp_path / "f.onnx"), "--json"]) == 1
     record = json.loads(capsys.readouterr().out)
     assert record["operators"] == {"Sinus": 1}
@@ -47,12 +47,12 @@ def test_info_says_what_cannot_run(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("compiled", [[], ["--jit"]])
-def test_run_shows_outputs_and_times(backend, file, compiled, tmp_path, capsys):
+def test_run_shows_outputs_and_times(backend, model_file, compiled, tmp_path, capsys):
     x = np.ones((4, 3), np.float32)
     np.save(tmp_path / "x.npy", x)
     to = str(tmp_path / "out.npz")
     words = ["--input", f"x={tmp_path / 'x.npy'}", "--backend", backend, "--output", to]
-    assert main(["onnx", "run", file, "--times", "1", "--json", *words, *compiled]) == 0
+    assert main(["onnx", "run", model_file, "--times", "1", "--json", *words, *compiled]) == 0
     record = json.loads(capsys.readouterr().out)
     assert record["device"].startswith(backend)
     assert record["outputs"][0] == {
@@ -60,11 +60,11 @@ def test_run_shows_outputs_and_times(backend, file, compiled, tmp_path, capsys):
         "most": "1.5",
     }  # fmt: skip
     assert record["milliseconds"].keys() == {"load", "first run", "fastest run", "median run"}
-    np.testing.assert_allclose(np.load(to)["y"], np.maximum(x @ W, 0))
+    np.testing.assert_allclose(np.load(to)["y"], np.maximum(x @ WEIGHTS, 0))
 
 
-def test_run_makes_inputs_of_the_sizes_that_are_asked_for(file, capsys):
-    assert main(["onnx", "run", file, "--size", "n=5", "--backend", "cpu"]) == 0
+def test_run_makes_inputs_of_the_sizes_that_are_asked_for(model_file, capsys):
+    assert main(["onnx", "run", model_file, "--size", "n=5", "--backend", "cpu"]) == 0
     printed = capsys.readouterr().out
     assert "x      float32  (5, 3)" in printed
     assert "fastest run" in printed
@@ -80,8 +80,8 @@ def test_run_makes_inputs_of_the_sizes_that_are_asked_for(file, capsys):
         (["--times", "0"], "--times 0: expected a positive number"),
     ],
 )
-def test_wrong_arguments_are_refused(file, words, message, capsys):
-    assert main(["onnx", "run", file, *words]) == 2
+def test_wrong_arguments_are_refused(model_file, words, message, capsys):
+    assert main(["onnx", "run", model_file, *words]) == 2
     assert message in capsys.readouterr().err
 
 

@@ -20,14 +20,14 @@ from plugrad.testing.checks import (
 from plugrad.testing.tables import rows
 from plugrad_onnx.exporting.writer import EXPORT_RULES
 
-WRITTEN = [row for row in rows() if row.kernel.name in EXPORT_RULES]
+EXPORTABLE_CASES = [row for row in rows() if row.kernel.name in EXPORT_RULES]
 
 
 def test_every_written_kernel_has_a_row():
-    assert {row.kernel.name for row in WRITTEN} == {*EXPORT_RULES}
+    assert {row.kernel.name for row in EXPORTABLE_CASES} == {*EXPORT_RULES}
 
 
-@pytest.mark.parametrize("row", WRITTEN, ids=str)
+@pytest.mark.parametrize("row", EXPORTABLE_CASES, ids=str)
 def test_rows(row, tmp_path):
     with plugrad.use("cpu"):
         is_shift = row.kernel.name.endswith("Shift")  # which ONNX has for unsigned integers only
@@ -45,17 +45,18 @@ def test_rows(row, tmp_path):
         plugrad_onnx.export(function, *present, path=tmp_path / "f.onnx", dynamic=())
         onnx.checker.check_model(tmp_path / "f.onnx", full_check=True)
         model = plugrad_onnx.load(tmp_path / "f.onnx")
-        compare(function(*present), as_list(model(*present)))
+        assert_same_results(function(*present), as_list(model(*present)))
         if not is_differentiable(row):
             return
         chosen = [place for place in differentiated_inputs(row) if given[place] is not None]
-        compare(
-            gradients(function, present, chosen, places), gradients(model, present, chosen, places)
+        assert_same_results(
+            weighted_gradients(function, present, chosen, places),
+            weighted_gradients(model, present, chosen, places),
         )
 
 
-def gradients(function, present, chosen, places):
-    """Return the gradients of a loss with other gradients for each element."""
+def weighted_gradients(function, present, chosen, places):
+    """Return the gradients of a weighted sum of a function's results."""
 
     def loss(*tensors):
         filled = list(present)
@@ -75,6 +76,6 @@ def as_list(results):
     return list(results) if isinstance(results, (list, tuple)) else [results]
 
 
-def compare(expected, found):
+def assert_same_results(expected, found):
     for one, two in zip(expected, found, strict=True):
         np.testing.assert_array_equal(two.numpy(), one.numpy(), strict=True)

@@ -10,16 +10,16 @@ import plugrad
 
 plugrad_onnx = pytest.importorskip("plugrad_onnx")
 MODULES = [m.name for m in pkgutil.walk_packages(plugrad_onnx.__path__, "plugrad_onnx.")]
-FINDER = doctest.DocTestFinder(exclude_empty=True)
-EXAMPLES = [
+DOCTEST_FINDER = doctest.DocTestFinder(exclude_empty=True)
+DOCTESTS = [
     test
     for module in MODULES
-    for test in FINDER.find(importlib.import_module(module))
+    for test in DOCTEST_FINDER.find(importlib.import_module(module))
     if test.examples
 ]
 
 
-@pytest.mark.parametrize("test", EXAMPLES, ids=lambda test: test.name)
+@pytest.mark.parametrize("test", DOCTESTS, ids=lambda test: test.name)
 def test_examples_run(test, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     report = []

@@ -19,7 +19,7 @@ try:
 except ImportError:  # it is large, and only a peer
     ort = None
 
-LAYERS = {
+LAYERS_AND_SHAPES = {
     "AdaptiveAveragePooling2D": (nn.AdaptiveAveragePooling2D(3), (6, 6, 2)),
     "AdaptiveMaxPooling1D": (nn.AdaptiveMaxPooling1D(2), (6, 2)),
     "AveragePooling1D": (nn.AveragePooling1D(2), (6, 3)),
@@ -124,29 +124,29 @@ def as_indices(x):
     return plugrad.astype(plugrad.clip(x * 2, 0, 4), "int32")
 
 
-def merge(layer, other=lambda x: x * 2):
-    """Return a model that hands a layer its input, and what a function makes of it."""
+def merge_branches(layer, other=lambda x: x * 2):
+    """Return a model with two inputs of a layer: the model's input, and a function of it."""
     return nn.Graph("x", {"other": (other, "x"), "y": (layer, "x", "other")}, "y")
 
 
-LAYERS |= {
-    "Add": (merge(nn.Add()), (3,)),
-    "Average": (merge(nn.Average()), (3,)),
-    "Concatenate": (merge(nn.Concatenate()), (3,)),
-    "Dot": (merge(nn.Dot()), (3,)),
+LAYERS_AND_SHAPES |= {
+    "Add": (merge_branches(nn.Add()), (3,)),
+    "Average": (merge_branches(nn.Average()), (3,)),
+    "Concatenate": (merge_branches(nn.Concatenate()), (3,)),
+    "Dot": (merge_branches(nn.Dot()), (3,)),
     "Embedding": (nn.Embedding(5, 2), (3,)),
     "EmbeddingBag": (nn.EmbeddingBag(5, 2), (3,)),
     "Graph": (
         nn.Graph("x", {"y": (nn.Dense(3), "x"), "z": (nn.Multiply(), "x", "y")}, "z"),
         (3,),
     ),
-    "Masked": (merge(nn.Masked(nn.LSTM(3)), lambda x: x[..., 0] > 0), (5, 2)),
-    "Maximum": (merge(nn.Maximum()), (3,)),
-    "Minimum": (merge(nn.Minimum()), (3,)),
-    "Multiply": (merge(nn.Multiply()), (3,)),
-    "Subtract": (merge(nn.Subtract()), (3,)),
+    "Masked": (merge_branches(nn.Masked(nn.LSTM(3)), lambda x: x[..., 0] > 0), (5, 2)),
+    "Maximum": (merge_branches(nn.Maximum()), (3,)),
+    "Minimum": (merge_branches(nn.Minimum()), (3,)),
+    "Multiply": (merge_branches(nn.Multiply()), (3,)),
+    "Subtract": (merge_branches(nn.Subtract()), (3,)),
 }
-OPS = {
+FUNCTIONS_BY_GROUP = {
     "arithmetic": lambda x: (x * 2 - 1) / 3 + x**2,
     "activations": lambda x: plugrad.elu(x) + plugrad.selu(x) + plugrad.softplus(x),
     "branches": lambda x: plugrad.where(x > 0, plugrad.sqrt(plugrad.abs(x)), -x),
@@ -170,8 +170,8 @@ OPS = {
 }
 
 
-def check(function, shape, path, rng):
-    """Write a model, and compare it, here and in onnxruntime if that is there, at three sizes of the batch."""
+def assert_export_agrees(function, shape, path, rng):
+    """Export a function, and compare it here and in onnxruntime, if installed, at three batch sizes."""
     plugrad_onnx.export(function, rng.normal(size=(2, *shape)).astype(np.float32), path=path)
     model = plugrad_onnx.load(path)
     session = ort and ort.InferenceSession(path, providers=["CPUExecutionProvider"])
@@ -189,8 +189,8 @@ def check(function, shape, path, rng):
 
 
 def make_layer(name):
-    """Return a layer's parameters, the layer as a function of them, and the shape of an example."""
-    layer, shape = LAYERS[name]
+    """Return the parameters of a layer, the layer as a function of them, and the input shape."""
+    layer, shape = LAYERS_AND_SHAPES[name]
     params = layer.init(0, shape)
     if name.startswith(("Embedding", "CategoryEncoding")):
         return params, lambda x: layer(params, as_indices(x)), shape
@@ -203,7 +203,7 @@ def randomize(params, rng):
         variable.assign(values.astype(np.float32))
 
 
-def randomized(layer, shape, rng):
+def random_parameters(layer, shape, rng):
     params = layer.init(0, shape)
     randomize(params, rng)
     return lambda x: layer(params, x)
@@ -215,22 +215,22 @@ def test_every_layer_is_exported():
         for n, value in vars(nn).items()
         if isinstance(value, type) and issubclass(value, nn.Layer)
     }
-    assert found - {"Layer"} == {name.split(",")[0].split()[0] for name in LAYERS}
+    assert found - {"Layer"} == {name.split(",")[0].split()[0] for name in LAYERS_AND_SHAPES}
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("name", LAYERS_AND_SHAPES)
 def test_layers_come_back_and_run_in_onnxruntime(backend, name, tmp_path, rng):
     params, function, shape = make_layer(name)
     randomize(params, rng)
-    check(function, shape, tmp_path / "f.onnx", rng)
+    assert_export_agrees(function, shape, tmp_path / "f.onnx", rng)
 
 
-@pytest.mark.parametrize("name", OPS)
+@pytest.mark.parametrize("name", FUNCTIONS_BY_GROUP)
 def test_ops_come_back_and_run_in_onnxruntime(backend, name, tmp_path, rng):
-    check(OPS[name], (3, 4), tmp_path / "f.onnx", rng)
+    assert_export_agrees(FUNCTIONS_BY_GROUP[name], (3, 4), tmp_path / "f.onnx", rng)
 
 
-def gradients(function, x, variables):
+def loss_gradients(function, x, variables):
     def loss(x):
         results = function(x)
         results = results if isinstance(results, (list, tuple)) else [results]
@@ -241,18 +241,22 @@ def gradients(function, x, variables):
     return [None if g is None else g.numpy() for g in (of_x, *of_variables)]
 
 
-@pytest.mark.parametrize("name", [*LAYERS, *OPS])
+@pytest.mark.parametrize("name", [*LAYERS_AND_SHAPES, *FUNCTIONS_BY_GROUP])
 def test_gradients_come_back_to_the_bit(name, tmp_path, rng):
     if name in ("casts", "flags", "one_hot") or name.startswith("CategoryEncoding"):
         return  # nothing to differentiate
     with plugrad.use("cpu"):
-        params, function, shape = ({}, OPS[name], (3, 4)) if name in OPS else make_layer(name)
+        params, function, shape = (
+            ({}, FUNCTIONS_BY_GROUP[name], (3, 4))
+            if name in FUNCTIONS_BY_GROUP
+            else make_layer(name)
+        )
         x = plugrad.asarray(rng.normal(size=(3, *shape)).astype(np.float32))
         own = [v for v in nn.leaves(params) if v.trainable] if params else []
         plugrad_onnx.export(function, x, path=tmp_path / "f.onnx")
         model = plugrad_onnx.load(tmp_path / "f.onnx")
-        again = gradients(model, x, model.variables([v.name for v in own]))
-        for one, two in zip(gradients(function, x, own), again, strict=True):
+        again = loss_gradients(model, x, model.variables([v.name for v in own]))
+        for one, two in zip(loss_gradients(function, x, own), again, strict=True):
             np.testing.assert_array_equal(two, one)
 
 
@@ -266,7 +270,7 @@ def test_gradients_come_back_to_the_bit(name, tmp_path, rng):
     ],
 )
 def test_recurrent_layers_are_nodes(layer, operator, count, tmp_path, rng):
-    function = randomized(layer, (6, 3), rng)
+    function = random_parameters(layer, (6, 3), rng)
     plugrad_onnx.export(function, plugrad.ones((1, 6, 3)), path=tmp_path / "f.onnx")
     kinds = [node.op_type for node in onnx.load(tmp_path / "f.onnx").graph.node]
     assert kinds.count(operator) == count
@@ -285,10 +289,10 @@ def test_recurrent_layers_are_nodes(layer, operator, count, tmp_path, rng):
     ids=["layer", "penalties", "one head", "mask of one key", "mask"],
 )
 def test_attention_of_heads_is_a_node(function, opset, backend, tmp_path, rng):
-    """Anything else is products, and a file of the version that most programs read."""
+    """Other attention becomes products, in a file of the most widely supported opset."""
     if isinstance(function, nn.Layer):
-        function = randomized(function, (5, 6), rng)
-    check(function, (5, 6), tmp_path / "f.onnx", rng)
+        function = random_parameters(function, (5, 6), rng)
+    assert_export_agrees(function, (5, 6), tmp_path / "f.onnx", rng)
     model = onnx.load(tmp_path / "f.onnx")
     kinds = {node.op_type for node in model.graph.node}
     assert model.opset_import[0].version == opset
@@ -318,7 +322,7 @@ def test_a_loop_that_only_resembles_a_network_stays_a_loop(backend, tmp_path, rn
         parts = plugrad.permute_dims(x @ plugrad.eye(3) + plugrad.ones(3), (1, 0, 2))
         return plugrad.scan(advance, plugrad.zeros((x.shape[0], 3)), parts)[0]
 
-    check(function, (4, 3), tmp_path / "f.onnx", rng)
+    assert_export_agrees(function, (4, 3), tmp_path / "f.onnx", rng)
     assert "Scan" in {node.op_type for node in onnx.load(tmp_path / "f.onnx").graph.node}
 
 

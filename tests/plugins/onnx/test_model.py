@@ -11,18 +11,20 @@ from onnx.reference import ReferenceEvaluator
 
 import plugrad
 import plugrad_onnx
-from plugins.onnx.making import made
+from plugins.onnx.making import parse_model
 from plugrad.errors import ArgumentError, ArgumentValueError
 from plugrad_onnx.execution import Scope
 
-W = np.array([[0.5, -1.0], [2.0, 0.25], [-1.0, 1.0]], np.float32)
-X = np.array([[1.0, 2.0, 3.0], [0.5, -0.5, 1.5]], np.float32)
-DENSE = "g (float[n, 3] x) => (float[n, 2] y) { h = MatMul(x, w)  y = Tanh(h) }"
-TWO = "g (float[n] a, float[n] b) => (float[n] s, float[n] d) { s = Add(a, b)  d = Sub(a, b) }"
+WEIGHTS = np.array([[0.5, -1.0], [2.0, 0.25], [-1.0, 1.0]], np.float32)
+INPUT = np.array([[1.0, 2.0, 3.0], [0.5, -0.5, 1.5]], np.float32)
+DENSE_GRAPH = "g (float[n, 3] x) => (float[n, 2] y) { h = MatMul(x, w)  y = Tanh(h) }"
+TWO_OUTPUT_GRAPH = (
+    "g (float[n] a, float[n] b) => (float[n] s, float[n] d) { s = Add(a, b)  d = Sub(a, b) }"
+)
 
 
 def test_inputs_by_position_and_by_name(backend):
-    model = plugrad_onnx.load(made(TWO))
+    model = plugrad_onnx.load(parse_model(TWO_OUTPUT_GRAPH))
     a, b = np.array([3.0, 4.0], np.float32), plugrad.asarray([1.0, 2.0])
     for total, difference in (model(a, b), model(b=b, a=a), model.run({"a": a, "b": b})):
         np.testing.assert_array_equal(total.numpy(), [4, 6])
@@ -32,82 +34,84 @@ def test_inputs_by_position_and_by_name(backend):
 
 
 def test_it_runs_where_its_inputs_are(backend):
-    result = plugrad_onnx.load(made(DENSE, w=W))(plugrad.asarray(X))
-    assert result.device == plugrad.asarray(X).device
-    np.testing.assert_allclose(result.numpy(), np.tanh(X @ W), rtol=1e-5)
+    result = plugrad_onnx.load(parse_model(DENSE_GRAPH, w=WEIGHTS))(plugrad.asarray(INPUT))
+    assert result.device == plugrad.asarray(INPUT).device
+    np.testing.assert_allclose(result.numpy(), np.tanh(INPUT @ WEIGHTS), rtol=1e-5)
 
 
 @pytest.mark.parametrize(
     ("args", "named", "error", "message"),
     [
-        ((X, X), {}, ArgumentError, "takes 1: x"),
+        ((INPUT, INPUT), {}, ArgumentError, "takes 1: x"),
         ((), {}, ArgumentError, "missing: x"),
-        ((X,), {"x": X}, ArgumentError, "given twice"),
-        ((), {"z": X}, ArgumentError, "'z' is given twice or no input; inputs are: x"),
-        ((X[:, :2],), {}, ArgumentValueError, r"shape \(2, 2\); the model takes \(n, 3\)"),
-        ((X[0],), {}, ArgumentValueError, r"shape \(3,\)"),
-        ((X.astype(np.int32),), {}, ArgumentValueError, "has dtype int32"),
+        ((INPUT,), {"x": INPUT}, ArgumentError, "given twice"),
+        ((), {"z": INPUT}, ArgumentError, "'z' is given twice or no input; inputs are: x"),
+        ((INPUT[:, :2],), {}, ArgumentValueError, r"shape \(2, 2\); the model takes \(n, 3\)"),
+        ((INPUT[0],), {}, ArgumentValueError, r"shape \(3,\)"),
+        ((INPUT.astype(np.int32),), {}, ArgumentValueError, "has dtype int32"),
     ],
 )
 def test_wrong_inputs_are_refused(args, named, error, message):
     with pytest.raises(error, match=message):
-        plugrad_onnx.load(made(DENSE, w=W))(*args, **named)
+        plugrad_onnx.load(parse_model(DENSE_GRAPH, w=WEIGHTS))(*args, **named)
 
 
 def test_a_node_that_fails_is_named():
-    model = plugrad_onnx.load(made("g (float[n] x, float[m] y) => (float[k] z) { z = Add(x, y) }"))
+    model = plugrad_onnx.load(
+        parse_model("g (float[n] x, float[m] y) => (float[k] z) { z = Add(x, y) }")
+    )
     with pytest.raises(ValueError, match="shape") as raised:
         model(np.ones(2, np.float32), np.ones(3, np.float32))
     assert "In node 'z' (Add, opset 20) of the model." in raised.value.__notes__
 
 
 def test_weights_become_variables_and_are_written_back(backend, tmp_path):
-    model = plugrad_onnx.load(made(DENSE, w=W))
+    model = plugrad_onnx.load(parse_model(DENSE_GRAPH, w=WEIGHTS))
     (w,) = model.variables()
     assert w.name == "w"
     wanted = plugrad.asarray(np.array([[0.5, 0.0], [0.0, 0.5]], np.float32))
     optimizer = plugrad.optimizers.Adam(0.1)
 
     def loss():
-        return plugrad.mean(plugrad.square(model(X) - wanted))
+        return plugrad.mean(plugrad.square(model(INPUT) - wanted))
 
     losses = [optimizer.minimize(loss, [w]).item() for _ in range(80)]
     assert losses[-1] < 0.02 * losses[0]
-    trained = model(X).numpy()
+    trained = model(INPUT).numpy()
     model.save(tmp_path / "tuned.onnx")
     again = plugrad_onnx.load(tmp_path / "tuned.onnx")
     np.testing.assert_array_equal(again.weights["w"], w.numpy())
-    np.testing.assert_allclose(again(X).numpy(), trained, rtol=1e-6)
+    np.testing.assert_allclose(again(INPUT).numpy(), trained, rtol=1e-6)
     model.freeze()
-    np.testing.assert_allclose(model(X).numpy(), trained, rtol=1e-6)
+    np.testing.assert_allclose(model(INPUT).numpy(), trained, rtol=1e-6)
 
 
 def test_gradients_of_weights_are_those_of_mathematics(backend):
-    model = plugrad_onnx.load(made(DENSE, w=W))
+    model = plugrad_onnx.load(parse_model(DENSE_GRAPH, w=WEIGHTS))
     variables = model.variables(["w"])
-    _, (gradient,) = plugrad.variable_grads(lambda: plugrad.sum(model(X)), variables)
-    expected = X.T @ (1 - np.tanh(X @ W) ** 2)
+    _, (gradient,) = plugrad.variable_grads(lambda: plugrad.sum(model(INPUT)), variables)
+    expected = INPUT.T @ (1 - np.tanh(INPUT @ WEIGHTS) ** 2)
     np.testing.assert_allclose(gradient.numpy(), expected, rtol=1e-4, atol=1e-6)
 
 
 def test_weights_are_read_and_assigned():
-    model = plugrad_onnx.load(made(DENSE, w=W))
-    model(X)
-    assert dict(model.weights) == {"w": pytest.approx(W)}
-    model.weights["w"] = -W
-    np.testing.assert_allclose(model(X).numpy(), np.tanh(X @ -W), rtol=1e-6)
+    model = plugrad_onnx.load(parse_model(DENSE_GRAPH, w=WEIGHTS))
+    model(INPUT)
+    assert dict(model.weights) == {"w": pytest.approx(WEIGHTS)}
+    model.weights["w"] = -WEIGHTS
+    np.testing.assert_allclose(model(INPUT).numpy(), np.tanh(INPUT @ -WEIGHTS), rtol=1e-6)
     (w,) = model.variables()
-    model.weights["w"] = W
-    np.testing.assert_array_equal(w.numpy(), W)
+    model.weights["w"] = WEIGHTS
+    np.testing.assert_array_equal(w.numpy(), WEIGHTS)
     with pytest.raises(ArgumentValueError, match=r"shape \(3, 2\)"):
-        model.weights["w"] = W.T
+        model.weights["w"] = WEIGHTS.T
     with pytest.raises(ArgumentError, match="cannot be removed"):
         del model.weights["w"]
     with pytest.raises(ArgumentValueError, match="'v' is no weight"):
         model.variables(["v"])
 
 
-RESHAPED = """g (float[n, 4] x) => (float[n, 2, 2] y) {
+RESHAPING_GRAPH = """g (float[n, 4] x) => (float[n, 2, 2] y) {
     shape = Shape(x)
     zero = Constant<value = int64 {0}>()
     n = Gather(shape, zero)
@@ -119,7 +123,7 @@ RESHAPED = """g (float[n, 4] x) => (float[n, 2, 2] y) {
 
 
 def test_shapes_are_computed_once_for_each_shape_and_never_read_back(backend, monkeypatch):
-    model = plugrad_onnx.load(made(RESHAPED, axes=np.array([0], np.int64)))
+    model = plugrad_onnx.load(parse_model(RESHAPING_GRAPH, axes=np.array([0], np.int64)))
     inputs = [plugrad.ones((n, 4)) for n in (3, 5)]
     for x in inputs:
         assert model(x).shape == (x.shape[0], 2, 2)
@@ -131,7 +135,7 @@ def test_shapes_are_computed_once_for_each_shape_and_never_read_back(backend, mo
     assert ran == ["x", "target", "y"]
 
 
-IMAGES = """g (float[n, 3, h, w] x) => (float[n, 4, h2, w2] y, int64[4] s) {
+IMAGE_GRAPH = """g (float[n, 3, h, w] x) => (float[n, 4, h2, w2] y, int64[4] s) {
     a = Conv<pads = [1, 1, 1, 1]>(x, f, b)
     r = Relu(a)
     c = Conv<pads = [1, 1, 1, 1], group = 2>(r, g2)
@@ -145,7 +149,7 @@ IMAGES = """g (float[n, 3, h, w] x) => (float[n, 4, h2, w2] y, int64[4] s) {
 
 
 @pytest.fixture
-def images(rng):
+def image_weights(rng):
     def normal(*shape):
         return rng.normal(size=shape).astype(np.float32)
 
@@ -156,11 +160,11 @@ def images(rng):
         "scale": normal(4, 1, 1),
         "last": normal(4, 8, 1, 1),
     }
-    return made(IMAGES, **weights), normal(2, 3, 6, 6)
+    return parse_model(IMAGE_GRAPH, **weights), normal(2, 3, 6, 6)
 
 
-def test_images_are_transposed_at_the_ends_of_a_chain_only(images):
-    proto, x = images
+def test_images_are_transposed_at_the_ends_of_a_chain_only(image_weights):
+    proto, x = image_weights
     model = plugrad_onnx.load(proto)
     graph = plugrad.make_graph(lambda x: model(x)[0])(plugrad.asarray(x, device="cpu"))
     kernels = [
@@ -169,8 +173,8 @@ def test_images_are_transposed_at_the_ends_of_a_chain_only(images):
     assert kernels.count("Transpose") == 2
 
 
-def test_images_agree_with_the_reference(backend, images):
-    proto, x = images
+def test_images_agree_with_the_reference(backend, image_weights):
+    proto, x = image_weights
     expected = ReferenceEvaluator(proto).run(None, {"x": x})
     model = plugrad_onnx.load(proto)
     for result in (model(x), plugrad.jit(model)(plugrad.asarray(x)), tuple(model.run({"x": x}))):
@@ -196,7 +200,7 @@ def test_a_branch_and_a_loop_see_values_around_them(backend):
             }
         >
     }"""
-    model = plugrad_onnx.load(made(text, count=np.array(3, np.int64)))
+    model = plugrad_onnx.load(parse_model(text, count=np.array(3, np.int64)))
     x = np.array([1.0, -2.0], np.float32)
     for flag in (True, False):
         last, each = model(x, np.array(flag))
@@ -224,9 +228,13 @@ def test_a_function_of_the_model_has_attributes_and_names_of_its_own(backend):
 def test_external_data_are_read_from_the_folder(tmp_path):
     path = tmp_path / "model.onnx"
     onnx.save_model(
-        made(DENSE, w=W), path, save_as_external_data=True, size_threshold=0, location="w.bin"
+        parse_model(DENSE_GRAPH, w=WEIGHTS),
+        path,
+        save_as_external_data=True,
+        size_threshold=0,
+        location="w.bin",
     )
-    np.testing.assert_array_equal(plugrad_onnx.load(path).weights["w"], W)
+    np.testing.assert_array_equal(plugrad_onnx.load(path).weights["w"], WEIGHTS)
     with pytest.raises(plugrad_onnx.InvalidModel, match="came without a folder"):
         plugrad_onnx.load(onnx.load(path, load_external_data=False))
 
@@ -236,9 +244,9 @@ def test_an_operator_of_ones_own(backend):
     def twice(x: "Tensor", *, times: int):  # noqa: F821 - annotations are words here
         return x * 2**times
 
-    proto = made("g (float[n] x) => (float[n] y) { y = test.own.Twice<times = 3>(x) }")
+    proto = parse_model("g (float[n] x) => (float[n] y) { y = test.own.Twice<times = 3>(x) }")
     proto.opset_import.append(onnx.helper.make_opsetid("test.own", 1))
-    np.testing.assert_array_equal(plugrad_onnx.load(proto)(X[0]).numpy(), X[0] * 8)
+    np.testing.assert_array_equal(plugrad_onnx.load(proto)(INPUT[0]).numpy(), INPUT[0] * 8)
 
 
 def test_stored_dtypes_keep_their_numbers(backend):
@@ -246,7 +254,7 @@ def test_stored_dtypes_keep_their_numbers(backend):
         z = Cast<to = 17>(x)
         y = Cast<to = 1>(z)
     }"""
-    back, stored = plugrad_onnx.load(made(text))(np.array([1.0, 1.03, 1000.0], np.float32))
+    back, stored = plugrad_onnx.load(parse_model(text))(np.array([1.0, 1.03, 1000.0], np.float32))
     np.testing.assert_array_equal(back.numpy(), [1.0, 1.0, 448.0])
     assert stored.dtype.name == "float8_e4m3fn"
 
@@ -255,7 +263,7 @@ def test_stored_dtypes_keep_their_numbers(backend):
 def test_zero_points_of_16_bits_bound_what_is_quantized(backend, dtype):
     text = f"g (float[n] x, float s, {dtype} z) => ({dtype}[n] y) {{ y = QuantizeLinear(x, s, z) }}"
     x = np.array([-1e6, -3, 5, 1e6], np.float32)
-    y = plugrad_onnx.load(made(text, 21))(x, np.float32(2), np.array(7, dtype)).numpy()
+    y = plugrad_onnx.load(parse_model(text, 21))(x, np.float32(2), np.array(7, dtype)).numpy()
     limits = np.iinfo(dtype)
     np.testing.assert_array_equal(y, np.array([limits.min, 5, 9, limits.max], dtype))
     assert y.dtype == dtype
@@ -268,7 +276,7 @@ def test_what_a_device_has_no_dtype_for_the_cpu_computes_and_gradients_pass(back
         w = Add(z, z)
         y = Cast<to = 1>(w)
     }"""
-    model = plugrad_onnx.load(made(text, third=np.array(1 / 3)))
+    model = plugrad_onnx.load(parse_model(text, third=np.array(1 / 3)))
     x = plugrad.asarray([1.0, 2.0])
     y, z = model(x)
     assert (y.device, z.dtype) == (x.device, plugrad.float64)
@@ -278,8 +286,8 @@ def test_what_a_device_has_no_dtype_for_the_cpu_computes_and_gradients_pass(back
 
 
 def test_real_numbers_of_python_and_numpy_take_the_precision_of_the_model(backend):
-    model = plugrad_onnx.load(made(DENSE, w=W))
-    for x in (X.tolist(), X.astype(np.float64)):
+    model = plugrad_onnx.load(parse_model(DENSE_GRAPH, w=WEIGHTS))
+    for x in (INPUT.tolist(), INPUT.astype(np.float64)):
         assert model(x).dtype == plugrad.float32
 
 
@@ -290,14 +298,14 @@ def test_the_pack_is_found():
 
 
 def test_sparse_weights_become_dense():
-    proto = made("g () => (float[2, 2] y) { y = Identity(w) }")
+    proto = parse_model("g () => (float[2, 2] y) { y = Identity(w) }")
     sparse = proto.graph.sparse_initializer.add(dims=[2, 2])
     sparse.values.CopyFrom(numpy_helper.from_array(np.array([5.0], np.float32), "w"))
     sparse.indices.CopyFrom(numpy_helper.from_array(np.array([2], np.int64)))
     np.testing.assert_array_equal(plugrad_onnx.load(proto)().numpy(), [[0, 0], [5, 0]])
 
 
-NORMALIZED = """g (float[n, 4, h, w] x) => (float[n, k] y) {
+NORMALIZING_GRAPH = """g (float[n, 4, h, w] x) => (float[n, k] y) {
     a = Conv<pads = [1, 1, 1, 1]>(x, f)
     b = BatchNormalization(a, scale, offset, mean, variance)
     c = Clip(b, zero, six)
@@ -322,7 +330,9 @@ def test_what_does_not_depend_on_inputs_is_known_before_a_model_runs(backend, rn
         y = Clip(c, low, high)
     }"""
     ends = {"start": np.array([0], np.int64), "end": np.array([1], np.int64)}
-    model = plugrad_onnx.load(made(text, f=np.eye(2, dtype=np.float32).reshape(2, 2, 1, 1), **ends))
+    model = plugrad_onnx.load(
+        parse_model(text, f=np.eye(2, dtype=np.float32).reshape(2, 2, 1, 1), **ends)
+    )
     x = plugrad.asarray(rng.normal(size=(1, 2, 3, 3)).astype(np.float32) * 4)
     np.testing.assert_allclose(model(x).numpy(), np.clip(x.numpy() + 6, 0, 6), rtol=1e-6)
     graph = plugrad.make_graph(model)(x)
@@ -332,7 +342,9 @@ def test_what_does_not_depend_on_inputs_is_known_before_a_model_runs(backend, rn
 
 def test_random_numbers_are_drawn_at_each_call():
     model = plugrad_onnx.load(
-        made("g (float x) => (float[9] y) { r = RandomNormal<shape = [9]>()  y = Add(r, x) }")
+        parse_model(
+            "g (float x) => (float[9] y) { r = RandomNormal<shape = [9]>()  y = Add(r, x) }"
+        )
     )
     assert (model(np.float32(0)).numpy() != model(np.float32(0)).numpy()).any()
 
@@ -346,7 +358,9 @@ def test_normalizations_and_activations_become_a_part_of_convolutions(backend, r
         "zero": 0.0,
         "six": 6.0,
     }
-    proto = made(NORMALIZED, **{k: np.asarray(v, np.float32) for k, v in weights.items()})
+    proto = parse_model(
+        NORMALIZING_GRAPH, **{k: np.asarray(v, np.float32) for k, v in weights.items()}
+    )
     x = rng.normal(size=(2, 4, 5, 5)).astype(np.float32)
     (expected,) = ReferenceEvaluator(proto).run(None, {"x": x})
     model = plugrad_onnx.load(proto)

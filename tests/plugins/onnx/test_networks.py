@@ -18,12 +18,12 @@ from onnx import numpy_helper
 import plugrad
 import plugrad_onnx
 
-LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+LIGHT_MODELS_FOLDER = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
 
-def with_weights(name, rng):
-    """Return a network whose weights are random, without the softmax at its end."""
-    proto = onnx.load(LIGHT / f"light_{name}.onnx")
+def load_with_random_weights(name, rng):
+    """Return a network with random weights, without its final softmax."""
+    proto = onnx.load(LIGHT_MODELS_FOLDER / f"light_{name}.onnx")
     graph = proto.graph
     shapes = {t.name: numpy_helper.to_array(t) for t in graph.initializer}
     variances = {n.input[4] for n in graph.node if n.op_type == "BatchNormalization"}
@@ -49,7 +49,7 @@ def with_weights(name, rng):
 
 @pytest.mark.parametrize("name", ["squeezenet"])
 def test_logits_are_those_of_onnxruntime(backend, name, rng):
-    proto = with_weights(name, rng)
+    proto = load_with_random_weights(name, rng)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # it warns of weights that are inputs, too
     session = onnxruntime.InferenceSession(

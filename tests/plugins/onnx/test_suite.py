@@ -6,38 +6,44 @@ import pytest
 
 pytest.importorskip("onnx")
 
-from plugins.onnx.suite import EXCLUDED, RANDOM, cases, failures, with_own_dtypes
+from plugins.onnx.suite import (
+    EXCLUDED_TESTS,
+    RANDOM_REASON,
+    convert_unsupported_dtypes,
+    failed_tests,
+    suite_cases,
+)
 
-PARTS = 4
-FILES = ("simple", "pytorch-converted", "pytorch-operator")
+PART_COUNT = 4
+SUITE_KINDS = ("simple", "pytorch-converted", "pytorch-operator")
 
 
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", range(PART_COUNT))
 def test_models_of_nodes(backend, part):
-    every = list(cases("node").values())
-    check(backend, every[part::PARTS], 1 if backend == "webgpu" else 2)
+    every = list(suite_cases("node").values())
+    assert_part_passes(backend, every[part::PART_COUNT], 1 if backend == "webgpu" else 2)
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", FILES)
+@pytest.mark.parametrize("kind", SUITE_KINDS)
 def test_models_of_files(backend, kind):
-    check(backend, list(cases(kind).values()), 1)
+    assert_part_passes(backend, list(suite_cases(kind).values()), 1)
 
 
-def check(backend, chosen, times):
-    with with_own_dtypes(), warnings.catch_warnings(action="ignore"):
-        failed, said = failures(chosen, EXCLUDED, times)
+def assert_part_passes(backend, chosen, times):
+    with convert_unsupported_dtypes(), warnings.catch_warnings(action="ignore"):
+        failed, said = failed_tests(chosen, EXCLUDED_TESTS, times)
     assert said == []
     # What is drawn at random may be right.
-    determined = {name for name, reason in EXCLUDED.items() if reason != RANDOM}
+    determined = {name for name, reason in EXCLUDED_TESTS.items() if reason != RANDOM_REASON}
     passing = {case.name for case in chosen} & determined - failed
     assert passing == set(), "these pass now: do not exclude them"
 
 
 @pytest.mark.filterwarnings("ignore")  # the package makes its cases when they are first asked for
 def test_most_of_the_suite_passes():
-    assert len(set(cases("node")) - set(EXCLUDED)) >= 1800
-    files = set().union(*map(cases, FILES))
-    assert len(files - set(EXCLUDED)) >= 138
+    assert len(set(suite_cases("node")) - set(EXCLUDED_TESTS)) >= 1800
+    files = set().union(*map(suite_cases, SUITE_KINDS))
+    assert len(files - set(EXCLUDED_TESTS)) >= 138

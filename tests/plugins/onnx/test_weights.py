@@ -9,21 +9,21 @@ pytest.importorskip("onnx")
 import onnx
 
 import plugrad_onnx
-from plugins.onnx.making import made
+from plugins.onnx.making import parse_model
 from plugrad_onnx import InvalidModel, weights
 
-ROWS = 2000
-W = np.arange(ROWS * 3, dtype=np.float32).reshape(ROWS, 3)
-NET = "g (float[n, 2000] x) => (float[n, 3] y) { y = MatMul(x, w) }"
+ROW_COUNT = 2000
+WEIGHTS = np.arange(ROW_COUNT * 3, dtype=np.float32).reshape(ROW_COUNT, 3)
+GRAPH_TEXT = "g (float[n, 2000] x) => (float[n, 3] y) { y = MatMul(x, w) }"
 
 
-def written(path, **arrays):
-    proto = made(NET, w=W, **arrays)
+def write_model(path, **arrays):
+    proto = parse_model(GRAPH_TEXT, w=WEIGHTS, **arrays)
     onnx.save(proto, path)
     return proto
 
 
-def left_out(path):
+def split_written_model(path):
     with path.open("rb") as file:
         return weights.split_model(file)
 
@@ -37,8 +37,8 @@ def test_weights_are_those_that_protobuf_reads(tmp_path, rng):
         "brain": rng.normal(size=10000).astype(ml_dtypes.bfloat16),
         "nibbles": rng.integers(-8, 8, 50000).astype(ml_dtypes.int4),
     }
-    proto = written(path, **arrays)
-    content, places = left_out(path)
+    proto = write_model(path, **arrays)
+    content, places = split_written_model(path)
     assert sorted(places) == [0, 1, 3, 4, 5]
     assert len(content) < 1000
     one, two = plugrad_onnx.load(path).weights, plugrad_onnx.load(proto).weights
@@ -48,16 +48,16 @@ def test_weights_are_those_that_protobuf_reads(tmp_path, rng):
 
 
 def test_a_model_is_saved_with_its_large_weights(tmp_path):
-    written(tmp_path / "f.onnx")
+    write_model(tmp_path / "f.onnx")
     model = plugrad_onnx.load(tmp_path / "f.onnx")
-    model.weights["w"] = W + 1
+    model.weights["w"] = WEIGHTS + 1
     model.save(tmp_path / "g.onnx")
-    np.testing.assert_array_equal(plugrad_onnx.load(tmp_path / "g.onnx").weights["w"], W + 1)
+    np.testing.assert_array_equal(plugrad_onnx.load(tmp_path / "g.onnx").weights["w"], WEIGHTS + 1)
 
 
 def test_weights_that_do_not_fit_are_refused(tmp_path):
-    proto = made(NET, w=W)
-    proto.graph.initializer[0].dims[0] = ROWS + 1
+    proto = parse_model(GRAPH_TEXT, w=WEIGHTS)
+    proto.graph.initializer[0].dims[0] = ROW_COUNT + 1
     onnx.save(proto, tmp_path / "f.onnx")
     with pytest.raises(InvalidModel, match=r"'w': its data do not fit shape \(2001, 3\)"):
         plugrad_onnx.load(tmp_path / "f.onnx")
@@ -65,14 +65,14 @@ def test_weights_that_do_not_fit_are_refused(tmp_path):
 
 def test_what_is_unusual_is_read_by_protobuf(tmp_path):
     path = tmp_path / "f.onnx"
-    content = written(path).SerializeToString()
+    content = write_model(path).SerializeToString()
     path.write_bytes(
         content + onnx.ModelProto(graph=onnx.GraphProto(doc_string="more")).SerializeToString()
     )
-    assert left_out(path) is None
-    np.testing.assert_array_equal(plugrad_onnx.load(path).weights["w"], W)
+    assert split_written_model(path) is None
+    np.testing.assert_array_equal(plugrad_onnx.load(path).weights["w"], WEIGHTS)
     for damaged in (b"", content[:-5], content[:5000], b"\xff" * 20, b"\x3b\x00"):
         path.write_bytes(damaged)
-        assert left_out(path) is None
+        assert split_written_model(path) is None
         with pytest.raises(InvalidModel):
             plugrad_onnx.load(path)

@@ -15,8 +15,8 @@ pytest.importorskip("wasmtime")
 from plugrad_wasm import backend as wasm_backend, load_wasm_kernel
 
 
-class Implementations:
-    """Calls implementations on host arrays: ``run("Add", a, b)``; the engine stays out of it."""
+class ImplementationRunner:
+    """Calls wasm implementations on host arrays without the engine: ``run("Add", a, b)``."""
 
     def __init__(self, threads=None):
         self.backend = wasm_backend()
@@ -44,17 +44,17 @@ class Implementations:
 
 @pytest.fixture(scope="module")
 def run():
-    return Implementations()
+    return ImplementationRunner()
 
 
 @pytest.fixture
-def fresh():
-    return Implementations()
+def fresh_runner():
+    return ImplementationRunner()
 
 
 @pytest.fixture
-def opened():
-    return Implementations
+def runner_class():
+    return ImplementationRunner
 
 
 @pytest.fixture
@@ -63,8 +63,8 @@ def rng():
 
 
 @pytest.fixture
-def contract():
-    """Makes contracts that are gone after the test."""
+def register_contract():
+    """A function that registers contracts until the test ends."""
     open_installed()  # so that restoring does not remove its kernels
     restore = snapshot_registries()
     names = map("test>Sandbox{}".format, count())
@@ -73,11 +73,11 @@ def contract():
 
 
 @pytest.fixture
-def registered(contract):
-    """Registers a module for a contract with one output like its input, and returns the kernel."""
+def register_module(register_contract):
+    """A function that registers a wasm module for a contract with one output like its input, and returns the kernel."""
 
     def make(source, rule=None, **limits):
-        made = contract(rule or (lambda x: Shaped(x.shape, x.dtype)))
+        made = register_contract(rule or (lambda x: Shaped(x.shape, x.dtype)))
         register_kernel(KernelConfig(made.name, "wasm", load_wasm_kernel(source, made, **limits)))
         return made
 

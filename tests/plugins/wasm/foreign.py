@@ -1,8 +1,8 @@
 """Foreign modules: in text form, and large ones in binary form."""
 
 
-def module(body, *, memory='(memory (export "memory") 1)', version=1, more=""):
-    """Return a module in text form whose kernel has this body."""
+def module_text(body, *, memory='(memory (export "memory") 1)', version=1, more=""):
+    """Return a wasm module in text form, given the body of its kernel."""
     return f"""
 (module
   {memory}
@@ -12,25 +12,25 @@ def module(body, *, memory='(memory (export "memory") 1)', version=1, more=""):
 """
 
 
-ENDLESS = "(loop $again (br $again)) (i32.const 0)"
+ENDLESS_LOOP_BODY = "(loop $again (br $again)) (i32.const 0)"
 
 
-def uleb(value):
+def encode_uleb128(value):
     """Return an unsigned integer as WebAssembly's binary format has it (core specification, 5.2.2)."""
     low = bytes([value & 0x7F])
-    return low if value < 0x80 else bytes([value & 0x7F | 0x80]) + uleb(value >> 7)
+    return low if value < 0x80 else bytes([value & 0x7F | 0x80]) + encode_uleb128(value >> 7)
 
 
 def large_module(size):
-    """Return a module of about `size` bytes, in binary form, whose one large function takes long to compile."""
+    """Return a binary module of about `size` bytes with one large function, which takes long to compile."""
 
     def section(number, *items):
-        body = uleb(len(items)) + b"".join(items)
-        return bytes([number]) + uleb(len(body)) + body
+        body = encode_uleb128(len(items)) + b"".join(items)
+        return bytes([number]) + encode_uleb128(len(body)) + body
 
     def function(code):
         body = b"\0" + code + b"\x0b"
-        return uleb(len(body)) + body
+        return encode_uleb128(len(body)) + body
 
     # x = x * 3 + the number at 0, again and again
     step = bytes.fromhex("2000 4103 6c 4100 280200 6a 2100")
@@ -41,7 +41,7 @@ def large_module(size):
             section(1, b"\x60\0\1\x7f", b"\x60\1\x7f\1\x7f"),
             section(3, b"\0", b"\1"),
             section(5, b"\0\1"),
-            section(7, *(uleb(len(n)) + n + bytes([kind, i]) for n, kind, i in exports)),
+            section(7, *(encode_uleb128(len(n)) + n + bytes([kind, i]) for n, kind, i in exports)),
             section(10, function(b"\x41\1"), function(step * (size // len(step)) + b"\x41\0")),
         ]
     )

@@ -9,9 +9,9 @@ import pytest
 from plugrad.extend import DTypeError, ShapeError, UnsupportedDtype, as_dtype, bool_, float32
 
 INF, NAN = np.inf, np.nan
-INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
-DTYPES = ["bool", "float32", "float64", *INTEGERS]
-SPECIAL = [
+INTEGER_DTYPES = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+DTYPES = ["bool", "float32", "float64", *INTEGER_DTYPES]
+SPECIAL_VALUES = [
     0.0,
     -0.0,
     1.0,
@@ -33,7 +33,7 @@ SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
 erf = np.vectorize(math.erf, otypes=[float])
 
 # registry name: reference in double, domain
-FUNCTIONS = {
+UNARY_FUNCTIONS = {
     "Abs": (np.abs, (-9, 9)),
     "Neg": (np.negative, (-9, 9)),
     "Square": (np.square, (-9, 9)),
@@ -74,22 +74,22 @@ FUNCTIONS = {
     "Sigmoid": (lambda x: 1 / (1 + np.exp(-x)), (-87, 87)),
     "Softplus": (lambda x: np.log1p(np.exp(-np.abs(x))) + np.maximum(x, 0), (-80, 80)),
 }
-TOLERANCE = {"float32": 4, "float64": 4}  # units in the last place
+TOLERANCE_IN_ULPS = {"float32": 4, "float64": 4}  # units in the last place
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", UNARY_FUNCTIONS)
 def test_functions_are_within_a_few_units_in_the_last_place(run, rng, name, dtype):
-    reference, domain = FUNCTIONS[name]
+    reference, domain = UNARY_FUNCTIONS[name]
     for count in (0, 1, 3, 4, 1001):
         x = rng.uniform(*domain, count).astype(dtype)
         expected = reference(x.astype(np.float64)).astype(dtype)
         units = np.abs(run(name, x).astype(np.float64) - expected) / np.spacing(np.abs(expected))
-        assert np.all(units <= TOLERANCE[dtype]), (x[units.argmax()], units.max())
+        assert np.all(units <= TOLERANCE_IN_ULPS[dtype]), (x[units.argmax()], units.max())
 
 
-def units_off(actual, expected):
-    """Return the largest error in units in the last place; infinities and NaN are equal."""
+def error_in_ulps(actual, expected):
+    """Return the largest error in units in the last place; equal infinities, and two NaN, count as equal."""
     rounded = expected.astype(actual.dtype)
     finite = np.isfinite(rounded)
     np.testing.assert_array_equal(actual[~finite], rounded[~finite])
@@ -100,46 +100,46 @@ def units_off(actual, expected):
     return (error / np.spacing(np.abs(rounded[finite]))).max(initial=0)
 
 
-CONSTANTS = [2, 3, 4, 1, 0, -1, -2, 0.5, -0.5, 5, 1.5, -3]
+EXPONENTS = [2, 3, 4, 1, 0, -1, -2, 0.5, -0.5, 5, 1.5, -3]
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(("dtype", "logarithm"), [("float32", 88), ("float64", 709)])
 def test_powers_are_within_two_units_in_the_last_place(run, rng, dtype, logarithm):
-    """In general, near 1, out of range, with one exponent for all, and for what is special."""
-    special = np.array([*SPECIAL, -2.0, 3.0, -3.0, 1e20, 1e-20, 1 + 2**-23, 1e-300], dtype)
+    """Cases: random, near 1, out of range, a constant exponent, and special values."""
+    special = np.array([*SPECIAL_VALUES, -2.0, 3.0, -3.0, 1e20, 1e-20, 1 + 2**-23, 1e-300], dtype)
     a = np.exp(rng.uniform(-80, 80, 10_001)).astype(dtype)
     b = (rng.uniform(-logarithm, logarithm, a.size) / np.log(a)).astype(dtype)
     near = rng.uniform(0.5, 2, a.size).astype(dtype)
     pairs = [(a, b), (-a, np.round(b)), [x.ravel() for x in np.meshgrid(special, special)]]
     pairs += [(near, (rng.uniform(-logarithm, logarithm, a.size) / np.log(near)).astype(dtype))]
     pairs += [(a, 1000 * b), (a[:5], b[:1])]
-    pairs += [(special, np.array(constant, dtype)) for constant in CONSTANTS]
+    pairs += [(special, np.array(constant, dtype)) for constant in EXPONENTS]
     for x, y in pairs:
         exact = np.power(x.astype(np.longdouble), y.astype(np.longdouble))
-        assert units_off(run("Pow", x, y), exact) <= 2
+        assert error_in_ulps(run("Pow", x, y), exact) <= 2
 
 
 def test_angles_are_within_three_units_in_the_last_place(run, rng):
-    special = np.float32(SPECIAL)
+    special = np.float32(SPECIAL_VALUES)
     pairs = [*rng.standard_normal((5, 2, 2001)).astype(np.float32), np.meshgrid(special, special)]
     for y, x in pairs:
-        assert units_off(run("Atan2", y, x), np.arctan2(y.astype(float), x.astype(float))) <= 3
+        assert error_in_ulps(run("Atan2", y, x), np.arctan2(y.astype(float), x.astype(float))) <= 3
 
 
 @pytest.mark.parametrize("name", ["Sin", "Cos"])
 def test_angles_near_multiples_of_half_pi(run, name):
     n = np.arange(-5000, 5000)
     x = np.concatenate([n * (np.pi / 2), n * 0.37]).astype(np.float32)
-    expected = FUNCTIONS[name][0](x.astype(float)).astype(np.float32)
+    expected = UNARY_FUNCTIONS[name][0](x.astype(float)).astype(np.float32)
     np.testing.assert_allclose(run(name, x), expected, rtol=5e-7)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", UNARY_FUNCTIONS)
 def test_functions_of_special_values(run, name):
-    x = np.array(SPECIAL, np.float32)
+    x = np.array(SPECIAL_VALUES, np.float32)
     with np.errstate(all="ignore"):
-        expected = FUNCTIONS[name][0](x.astype(np.float64)).astype(np.float32)
+        expected = UNARY_FUNCTIONS[name][0](x.astype(np.float64)).astype(np.float32)
     np.testing.assert_allclose(run(name, x), expected, rtol=5e-7, atol=1.5e-45)
 
 
@@ -149,7 +149,7 @@ def test_denormal_results_of_exp_are_kept(run):
     assert np.all(run("Exp", x[:3]) > 0)
 
 
-@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("dtype", INTEGER_DTYPES)
 def test_unary_kernels_of_integers(run, dtype):
     info = np.iinfo(dtype)
     x = np.array([0, 1, 5, 7, 100, info.min, info.max], dtype)
@@ -190,7 +190,7 @@ def test_casts(run, source, target):
     np.testing.assert_array_equal(run("Cast", x, dtype=as_dtype(target)), x.astype(target))
 
 
-@pytest.mark.parametrize("target", INTEGERS)
+@pytest.mark.parametrize("target", INTEGER_DTYPES)
 @pytest.mark.parametrize("source", ["float32", "float64"])
 @pytest.mark.parametrize("count", [1, 4, 1003])
 def test_casts_of_floats_saturate(run, source, target, count):
@@ -207,8 +207,8 @@ def test_casts_of_floats_saturate(run, source, target, count):
     np.testing.assert_array_equal(run("Cast", x, dtype=as_dtype(target)), expected)
 
 
-@pytest.mark.parametrize("target", INTEGERS)
-@pytest.mark.parametrize("source", INTEGERS)
+@pytest.mark.parametrize("target", INTEGER_DTYPES)
+@pytest.mark.parametrize("source", INTEGER_DTYPES)
 def test_casts_of_integers_wrap_around(run, rng, source, target):
     limits = np.iinfo(source)
     x = rng.integers(limits.min, limits.max, 333, source, endpoint=True)
@@ -220,7 +220,7 @@ def test_every_float_but_0_is_true(run):
     assert run("Cast", x, dtype=bool_).tolist() == [True] * 5 + [False] * 2
 
 
-ARITHMETIC = {
+ARITHMETIC_KERNELS = {
     "Add": np.add,
     "Sub": np.subtract,
     "Multiply": np.multiply,
@@ -230,7 +230,7 @@ ARITHMETIC = {
     "Mod": np.remainder,
     "SquaredDifference": lambda a, b: np.square(np.subtract(a, b)),
 }
-COMPARISONS = {
+COMPARISON_KERNELS = {
     "Equal": np.equal,
     "NotEqual": np.not_equal,
     "Greater": np.greater,
@@ -238,7 +238,7 @@ COMPARISONS = {
     "Less": np.less,
     "LessEqual": np.less_equal,
 }
-FLOATING = {
+FLOATING_KERNELS = {
     "RealDiv": np.divide,
     "Atan2": np.arctan2,
     "Pow": np.power,
@@ -248,10 +248,10 @@ FLOATING = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", *INTEGERS])
-@pytest.mark.parametrize("name", ARITHMETIC | COMPARISONS)
+@pytest.mark.parametrize("dtype", ["float32", "float64", *INTEGER_DTYPES])
+@pytest.mark.parametrize("name", ARITHMETIC_KERNELS | COMPARISON_KERNELS)
 def test_arithmetic_and_comparisons(run, rng, name, dtype):
-    reference = (ARITHMETIC | COMPARISONS)[name]
+    reference = (ARITHMETIC_KERNELS | COMPARISON_KERNELS)[name]
     a, b = (rng.integers(0, 100, 333).astype(dtype) for _ in range(2))
     if not dtype.startswith("u"):
         a, b = a - np.array(50, dtype), b - np.array(50, dtype)
@@ -260,12 +260,12 @@ def test_arithmetic_and_comparisons(run, rng, name, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", ARITHMETIC | COMPARISONS | FLOATING)
+@pytest.mark.parametrize("name", ARITHMETIC_KERNELS | COMPARISON_KERNELS | FLOATING_KERNELS)
 def test_pairs_of_special_values(run, name, dtype):
-    values = np.array([*SPECIAL, 7.0, -7.0, 2.5], dtype)
+    values = np.array([*SPECIAL_VALUES, 7.0, -7.0, 2.5], dtype)
     a, b = np.meshgrid(values, values)
     with np.errstate(all="ignore"):
-        expected = (ARITHMETIC | COMPARISONS | FLOATING)[name](a, b)
+        expected = (ARITHMETIC_KERNELS | COMPARISON_KERNELS | FLOATING_KERNELS)[name](a, b)
     np.testing.assert_allclose(run(name, a, b), expected, rtol=5e-7)
 
 
@@ -285,7 +285,7 @@ def test_powers_of_integers(run):
 
 def test_bools_compare_and_combine(run):
     a, b = np.array([False, False, True, True]), np.array([False, True, False, True])
-    for name, reference in COMPARISONS.items():
+    for name, reference in COMPARISON_KERNELS.items():
         np.testing.assert_array_equal(run(name, a, b), reference(a, b))
     np.testing.assert_array_equal(run("LogicalAnd", a, b), a & b)
     np.testing.assert_array_equal(run("LogicalOr", a, b), a | b)
@@ -293,7 +293,7 @@ def test_bools_compare_and_combine(run):
     np.testing.assert_array_equal(run("LogicalNot", a), ~a)
 
 
-SHAPES = [
+BROADCAST_SHAPES = [
     ((5,), ()),
     ((), (5,)),
     ((), ()),
@@ -310,7 +310,7 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize(("a_shape", "b_shape"), SHAPES)
+@pytest.mark.parametrize(("a_shape", "b_shape"), BROADCAST_SHAPES)
 def test_operands_broadcast(run, rng, a_shape, b_shape):
     a = np.asarray(rng.standard_normal(a_shape), np.float32)
     b = np.asarray(rng.standard_normal(b_shape), np.float32)
@@ -320,7 +320,7 @@ def test_operands_broadcast(run, rng, a_shape, b_shape):
     np.testing.assert_array_equal(run("Select", condition, a, b), np.where(condition, a, b))
 
 
-@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("dtype", INTEGER_DTYPES)
 def test_shifts_by_any_count(run, dtype):
     limits = np.iinfo(dtype)
     values = np.array([limits.min, limits.max, limits.max // 3, 1, 0], dtype)
@@ -418,7 +418,7 @@ def test_what_breaks_the_contract_is_an_error(run):
 def test_an_input_is_not_changed(run, rng):
     x = run.put(rng.standard_normal(50).astype(np.float32))
     before = run.get(x)
-    for name in FUNCTIONS:
+    for name in UNARY_FUNCTIONS:
         run.functions[name](x)
     assert x.dtype is float32
     np.testing.assert_array_equal(run.get(x), before)
@@ -426,19 +426,23 @@ def test_an_input_is_not_changed(run, rng):
 
 # --- float16 is stored in 16 bits and computed in float32 ---
 
-HALVES = np.arange(2**16, dtype=np.uint16).view(np.float16)  # all there are
+ALL_FLOAT16_VALUES = np.arange(2**16, dtype=np.uint16).view(np.float16)  # all there are
 
 
 def test_all_halves_widen(run):
-    np.testing.assert_array_equal(run("Cast", HALVES, dtype="float32"), HALVES.astype("float32"))
-    np.testing.assert_array_equal(run("Cast", HALVES, dtype="float64"), HALVES.astype("float64"))
+    np.testing.assert_array_equal(
+        run("Cast", ALL_FLOAT16_VALUES, dtype="float32"), ALL_FLOAT16_VALUES.astype("float32")
+    )
+    np.testing.assert_array_equal(
+        run("Cast", ALL_FLOAT16_VALUES, dtype="float64"), ALL_FLOAT16_VALUES.astype("float64")
+    )
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("source", ["float32", "float64"])
 def test_narrowing_rounds_half_to_even(run, source):
-    """Also of numbers between two halves, next to them, and out of range."""
-    finite = np.sort(HALVES[np.isfinite(HALVES)].astype(np.float64))
+    """Cases include midpoints of two half-precision numbers, their neighbours, and numbers out of range."""
+    finite = np.sort(ALL_FLOAT16_VALUES[np.isfinite(ALL_FLOAT16_VALUES)].astype(np.float64))
     between = (finite[1:] + finite[:-1]) / 2
     far = [65519.99, 65520, 65536, 1e30, -1e300, 2.0**-25, 2.0**-26, INF, -INF, NAN]
     near = np.concatenate([finite, between, far]).astype(source)
@@ -453,9 +457,9 @@ def test_narrowing_rounds_half_to_even(run, source):
 @pytest.mark.parametrize("name", ["Neg", "Square", "Sqrt", "Floor", "Ceil", "Sign", "Relu"])
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_functions_of_all_halves(run, name):
-    reference = FUNCTIONS[name][0] if name in FUNCTIONS else lambda x: np.maximum(x, 0)
-    expected = reference(HALVES.astype(np.float64)).astype(np.float16)
-    np.testing.assert_array_equal(run(name, HALVES), expected)
+    reference = UNARY_FUNCTIONS[name][0] if name in UNARY_FUNCTIONS else lambda x: np.maximum(x, 0)
+    expected = reference(ALL_FLOAT16_VALUES.astype(np.float64)).astype(np.float16)
+    np.testing.assert_array_equal(run(name, ALL_FLOAT16_VALUES), expected)
 
 
 @pytest.mark.parametrize(
@@ -493,7 +497,7 @@ def test_log1p_of_the_largest_numbers(run):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_pairs_of_halves(run, rng):
-    a, b = rng.permutation(HALVES), rng.permutation(HALVES)
+    a, b = rng.permutation(ALL_FLOAT16_VALUES), rng.permutation(ALL_FLOAT16_VALUES)
     operations = {
         "Add": np.add,
         "Sub": np.subtract,
@@ -501,15 +505,15 @@ def test_pairs_of_halves(run, rng):
         "RealDiv": np.divide,
         "NextAfter": np.nextafter,
     }
-    for name, reference in (*operations.items(), *COMPARISONS.items()):
+    for name, reference in (*operations.items(), *COMPARISON_KERNELS.items()):
         np.testing.assert_array_equal(run(name, a, b), reference(a, b))
         np.testing.assert_array_equal(run(name, a, b[:1]), reference(a, b[:1]))
         rows = a.reshape(-1, 64)
         np.testing.assert_array_equal(run(name, rows, b[:64]), reference(rows, b[:64]))
 
 
-NUMBERS_OF_16_BITS = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
-PAIRS = {
+HALF_DTYPES = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
+BINARY_FUNCTIONS = {
     "Add": np.add,
     "Sub": np.subtract,
     "Multiply": np.multiply,
@@ -520,17 +524,17 @@ PAIRS = {
 
 
 def assert_same_numbers(y, expected):
-    """NaN is equal to NaN, and -0 is not 0."""
+    """Raise unless arrays are equal; NaN equals NaN, and -0 differs from 0."""
     is_nan = expected != expected
     np.testing.assert_array_equal(y != y, is_nan)
     np.testing.assert_array_equal(y.view("u2")[~is_nan], expected.view("u2")[~is_nan])
 
 
 @pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning")
-@pytest.mark.parametrize("dtype", NUMBERS_OF_16_BITS)
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("dtype", HALF_DTYPES)
+@pytest.mark.parametrize("name", BINARY_FUNCTIONS)
 def test_pairs_of_halves_are_those_of_floats_rounded(run, rng, name, dtype):
-    kind = NUMBERS_OF_16_BITS[dtype]
+    kind = HALF_DTYPES[dtype]
     limits = ml_dtypes.finfo(kind)
     special = [0, -0.0, 1, -1, INF, -INF, NAN, -NAN, limits.max, limits.min, limits.tiny]
     special += [limits.smallest_subnormal, -float(limits.smallest_subnormal), 3]
@@ -538,7 +542,7 @@ def test_pairs_of_halves_are_those_of_floats_rounded(run, rng, name, dtype):
     every = np.arange(2**16, dtype=np.uint16).view(kind)
 
     def check(a, b):
-        reference = PAIRS[name](a.astype(np.float32), b.astype(np.float32)).astype(kind)
+        reference = BINARY_FUNCTIONS[name](a.astype(np.float32), b.astype(np.float32)).astype(kind)
         assert_same_numbers(run(name, a, b), reference)
 
     for number in some:
@@ -558,13 +562,13 @@ def test_pairs_of_halves_are_those_of_floats_rounded(run, rng, name, dtype):
 
 
 @pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning")
-@pytest.mark.parametrize("dtype", NUMBERS_OF_16_BITS)
+@pytest.mark.parametrize("dtype", HALF_DTYPES)
 @pytest.mark.parametrize(
     ("name", "function"),
     [("Sqrt", np.sqrt), ("Relu", lambda x: np.where(x <= 0, np.float32(0), x))],
 )
 def test_functions_of_halves_are_those_of_floats_rounded(run, name, function, dtype):
-    every = np.arange(2**16, dtype=np.uint16).view(NUMBERS_OF_16_BITS[dtype])
+    every = np.arange(2**16, dtype=np.uint16).view(HALF_DTYPES[dtype])
     for count in (0, 1, 7, 8, 9, every.size):
         x = every[-count:] if count else every[:0]
         assert_same_numbers(run(name, x), function(x.astype(np.float32)).astype(x.dtype))

@@ -21,14 +21,14 @@ def _on_wasm():
         yield
 
 
-def numbers(*shape, seed=0):
+def random_array(*shape, seed=0):
     values = np.random.default_rng(seed).standard_normal(shape).astype("float32")
     values.flat[:4] = np.nan, np.inf, -np.inf, -0.0
     return plugrad.asarray(values)
 
 
-def exports(function, *args):
-    """Return the exports that a compiled function calls."""
+def called_exports(function, *args):
+    """Return the wasm exports that a compiled function calls."""
     graph = plugrad.make_graph(function)(*args)
     backend = open_backend("wasm")
     is_included = programs.RecordabilityCheck(graph, backend.linear).is_single_pass
@@ -36,14 +36,14 @@ def exports(function, *args):
     return [call.export for call in record(fused, backend.linear, active_functions(backend)).calls]
 
 
-def check(function, *args):
+def assert_same_when_traced(function, *args):
     expected = function(*args)
     jitted = plugrad.jit(function)
     for _ in range(2):
         assert comparable_bits(jitted(*args).numpy()) == comparable_bits(expected.numpy())
 
 
-SIZES = [
+MATMUL_SIZES = [
     (2, 1, 2),
     (3, 5, 7),
     (64, 128, 10),
@@ -55,11 +55,11 @@ SIZES = [
 
 
 @pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
-@pytest.mark.parametrize(("rows", "depth", "columns"), SIZES)
+@pytest.mark.parametrize(("rows", "depth", "columns"), MATMUL_SIZES)
 def test_products_of_each_form(rows, depth, columns, turned):
-    x = numbers(*((depth, rows) if "a" in turned else (rows, depth)))
-    w = numbers(*((columns, depth) if "b" in turned else (depth, columns)), seed=1)
-    b = numbers(columns, seed=2)
+    x = random_array(*((depth, rows) if "a" in turned else (rows, depth)))
+    w = random_array(*((columns, depth) if "b" in turned else (depth, columns)), seed=1)
+    b = random_array(columns, seed=2)
 
     def product(x, w):
         return plugrad.matmul(x, w, transpose_a="a" in turned, transpose_b="b" in turned)
@@ -69,11 +69,11 @@ def test_products_of_each_form(rows, depth, columns, turned):
         lambda x, w, b: plugrad.relu6(product(x, w)),
         lambda x, w, b: b + product(x, w),
     ):
-        assert exports(function, x, w, b) == ["matmul_within_float32"]
-        check(function, x, w, b)
+        assert called_exports(function, x, w, b) == ["matmul_within_float32"]
+        assert_same_when_traced(function, x, w, b)
 
 
-CONVOLUTIONS = {
+CONVOLUTION_SIZES = {
     "groups": (4, 3, 1),
     "copied": (3, 3, 1),
     "strided": (4, 3, 2),
@@ -82,35 +82,39 @@ CONVOLUTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", CONVOLUTIONS)
+@pytest.mark.parametrize("name", CONVOLUTION_SIZES)
 def test_convolutions_of_each_form(name):
-    channels, size, stride = CONVOLUTIONS[name]
-    x, b = numbers(2, 9, 9, channels), numbers(40, seed=2)
-    w = numbers(size, size, channels, 40, seed=1)
+    channels, size, stride = CONVOLUTION_SIZES[name]
+    x, b = random_array(2, 9, 9, channels), random_array(40, seed=2)
+    w = random_array(size, size, channels, 40, seed=1)
 
     def function(x, w, b):
         return plugrad.relu(plugrad.conv2d(x, w, stride, "same") + b)
 
-    assert len(exports(function, x, w, b)) == 1
-    check(function, x, w, b)
-    deep = numbers(size, size, channels, 1, seed=3)
-    check(
+    assert len(called_exports(function, x, w, b)) == 1
+    assert_same_when_traced(function, x, w, b)
+    deep = random_array(size, size, channels, 1, seed=3)
+    assert_same_when_traced(
         lambda x, w, b: plugrad.relu6(plugrad.depthwise_conv2d(x, w, stride, "same") + b),
         *(x, deep, b[:channels]),
     )
 
 
 def test_what_would_take_a_pass_of_its_own_is_left_to_groups():
-    x, w = numbers(6, 5), numbers(5, 4)
-    for bias in (numbers(1), numbers(6, 4)):
-        found = exports(lambda x, w, b: plugrad.relu(x @ w + b), x, w, bias)
+    x, w = random_array(6, 5), random_array(5, 4)
+    for bias in (random_array(1), random_array(6, 4)):
+        found = called_exports(lambda x, w, b: plugrad.relu(x @ w + b), x, w, bias)
         assert [name.partition("_")[0] for name in found] == ["matmul", "add", "relu"]
-    found = exports(lambda x, w, b: plugrad.gelu(x @ w + b), x, w, numbers(4))
+    found = called_exports(lambda x, w, b: plugrad.gelu(x @ w + b), x, w, random_array(4))
     assert found[0] == "matmul_within_float32"
-    assert exports(lambda x, w: plugrad.elu(x @ w), x, w)[0] == "matmul_float32"
-    assert exports(lambda x, w, b: x @ w + b, x[:1], w, numbers(4))[0] == "matmul_float32"
-    stack = numbers(3, 6, 5)
-    assert exports(lambda x, w, b: x @ w + b, stack, w, numbers(4))[0] == "matmul_float32"
+    assert called_exports(lambda x, w: plugrad.elu(x @ w), x, w)[0] == "matmul_float32"
+    assert (
+        called_exports(lambda x, w, b: x @ w + b, x[:1], w, random_array(4))[0] == "matmul_float32"
+    )
+    stack = random_array(3, 6, 5)
+    assert (
+        called_exports(lambda x, w, b: x @ w + b, stack, w, random_array(4))[0] == "matmul_float32"
+    )
 
 
 @pytest.mark.parametrize("kernel", ["BatchMatMul", "Add", "Relu", "_FusedMatMul"])
@@ -121,14 +125,14 @@ def test_kernels_that_are_replaced_are_not_joined(kernel):
 
     calls = []
     own = plugrad.get_kernel(kernel, "wasm").kernel_func
-    x, w, b = numbers(3, 4), numbers(4, 5, seed=1), numbers(5, seed=2)
+    x, w, b = random_array(3, 4), random_array(4, 5, seed=1), random_array(5, seed=2)
     with plugrad.override_kernel(kernel, "wasm", run_and_note):
-        check(lambda x, w, b: plugrad.relu(x @ w + b), x, w, b)
+        assert_same_when_traced(lambda x, w, b: plugrad.relu(x @ w + b), x, w, b)
     assert bool(calls) is (kernel != "_FusedMatMul")
 
 
 def test_a_replay_joins_calls_unless_each_is_looked_at():
-    x, w, b = numbers(3, 4), numbers(4, 5, seed=1), numbers(5, seed=2)
+    x, w, b = random_array(3, 4), random_array(4, 5, seed=1), random_array(5, seed=2)
 
     def layer(x, w, b):
         return plugrad.relu(x @ w + b)

@@ -8,7 +8,7 @@ from plugrad_wasm.declare import table
 from plugrad_wasm.deferred import LazyImplementation
 from plugrad_wasm.families import kernel_table
 
-SCRIPT = """
+IMPORTED_FAMILIES_PROGRAM = """
 import sys
 import plugrad
 
@@ -31,4 +31,4 @@ def test_what_is_declared_is_implemented():
 
 
 def test_an_addition_imports_few_families():
-    subprocess.run([sys.executable, "-c", SCRIPT], check=True)
+    subprocess.run([sys.executable, "-c", IMPORTED_FAMILIES_PROGRAM], check=True)

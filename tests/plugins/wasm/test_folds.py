@@ -9,38 +9,38 @@ import pytest
 import plugrad
 
 NAN, INF = np.nan, np.inf
-FOLDS = {"Sum": np.sum, "Prod": np.prod, "Max": np.max, "Min": np.min, "Mean": np.mean}
+NUMPY_REDUCTIONS = {"Sum": np.sum, "Prod": np.prod, "Max": np.max, "Min": np.min, "Mean": np.mean}
 SHAPE = (3, 4, 2, 5)
-INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
-AXES = [axes for n in range(5) for axes in combinations(range(4), n)]
+INTEGER_DTYPES = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+AXES_CHOICES = [axes for n in range(5) for axes in combinations(range(4), n)]
 
 
-def fold(run, name, x, axes, keep_dims=False):
+def run_reduction(run, name, x, axes, keep_dims=False):
     key = "reduction_indices" if name == "Max" else "axis"
     return run(name, x, **{key: axes, "keep_dims": keep_dims})
 
 
-@pytest.mark.parametrize("axes", AXES, ids=str)
-@pytest.mark.parametrize("name", FOLDS)
+@pytest.mark.parametrize("axes", AXES_CHOICES, ids=str)
+@pytest.mark.parametrize("name", NUMPY_REDUCTIONS)
 def test_folds_over_any_axes(run, rng, name, axes):
     x = rng.standard_normal(SHAPE).astype(np.float32)
     for keep in (False, True):
-        expected = FOLDS[name](x.astype(float), axis=axes, keepdims=keep)
-        actual = fold(run, name, x, axes, keep)
+        expected = NUMPY_REDUCTIONS[name](x.astype(float), axis=axes, keepdims=keep)
+        actual = run_reduction(run, name, x, axes, keep)
         np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", [*INTEGERS, "float64"])
+@pytest.mark.parametrize("dtype", [*INTEGER_DTYPES, "float64"])
 def test_folds_keep_the_dtype(run, rng, dtype):
     x = rng.integers(1, 4, (7, 70)).astype(dtype)
     for name in ("Sum", "Prod", "Max", "Min"):
         for axis in (0, 1):
             expected = (
-                FOLDS[name](x, axis=axis, dtype=dtype)
+                NUMPY_REDUCTIONS[name](x, axis=axis, dtype=dtype)
                 if name in ("Sum", "Prod")
-                else (FOLDS[name](x, axis=axis))
+                else (NUMPY_REDUCTIONS[name](x, axis=axis))
             )
-            np.testing.assert_allclose(fold(run, name, x, (axis,)), expected, rtol=1e-14)
+            np.testing.assert_allclose(run_reduction(run, name, x, (axis,)), expected, rtol=1e-14)
 
 
 @pytest.mark.parametrize("length", [1, 15, 16, 17, 63, 64, 65, 1023, 1024, 1025, 5000])
@@ -49,9 +49,11 @@ def test_folds_of_every_length(run, rng, length):
     for data in (x, np.ascontiguousarray(x.T)):
         axis = (data.shape.index(length),) if length != 3 else (1,)
         expected = np.sum(data.astype(float), axis=axis)
-        np.testing.assert_allclose(fold(run, "Sum", data, axis), expected, rtol=2e-5, atol=1e-5)
-        np.testing.assert_array_equal(fold(run, "Max", data, axis), data.max(axis=axis))
-        np.testing.assert_array_equal(fold(run, "Min", data, axis), data.min(axis=axis))
+        np.testing.assert_allclose(
+            run_reduction(run, "Sum", data, axis), expected, rtol=2e-5, atol=1e-5
+        )
+        np.testing.assert_array_equal(run_reduction(run, "Max", data, axis), data.max(axis=axis))
+        np.testing.assert_array_equal(run_reduction(run, "Min", data, axis), data.min(axis=axis))
 
 
 @pytest.mark.parametrize("inner", [255, 256, 257, 530])
@@ -59,27 +61,29 @@ def test_folds_of_every_length(run, rng, length):
 def test_folds_of_wide_rows(run, rng, length, inner):
     x = rng.standard_normal((2, length, inner)).astype(np.float32)
     expected = np.sum(x.astype(float), axis=1)
-    np.testing.assert_allclose(fold(run, "Sum", x, (1,)), expected, rtol=2e-5, atol=1e-5)
-    np.testing.assert_array_equal(fold(run, "Max", x, (1,)), x.max(axis=1))
+    np.testing.assert_allclose(run_reduction(run, "Sum", x, (1,)), expected, rtol=2e-5, atol=1e-5)
+    np.testing.assert_array_equal(run_reduction(run, "Max", x, (1,)), x.max(axis=1))
 
 
 def test_long_sums_stay_exact(run):
     x = np.full(3_000_001, 0.1, np.float32)  # every addition rounds the same way
-    np.testing.assert_allclose(fold(run, "Sum", x, (0,)), np.sum(x, dtype=float), rtol=2e-7)
+    np.testing.assert_allclose(
+        run_reduction(run, "Sum", x, (0,)), np.sum(x, dtype=float), rtol=2e-7
+    )
     columns = np.full((200_001, 3), 0.1, np.float32)
     exact = np.sum(columns, axis=0, dtype=float)
-    np.testing.assert_allclose(fold(run, "Sum", columns, (0,)), exact, rtol=2e-7)
+    np.testing.assert_allclose(run_reduction(run, "Sum", columns, (0,)), exact, rtol=2e-7)
 
 
 def test_nothing_to_fold(run):
     x = np.zeros((2, 0, 3), np.float32)
-    np.testing.assert_array_equal(fold(run, "Sum", x, (1,)), np.zeros((2, 3)))
-    np.testing.assert_array_equal(fold(run, "Prod", x, (1,)), np.ones((2, 3)))
-    np.testing.assert_array_equal(fold(run, "Mean", x, (1,)), np.full((2, 3), NAN))
-    assert fold(run, "Max", x, (0,)).shape == (0, 3)
+    np.testing.assert_array_equal(run_reduction(run, "Sum", x, (1,)), np.zeros((2, 3)))
+    np.testing.assert_array_equal(run_reduction(run, "Prod", x, (1,)), np.ones((2, 3)))
+    np.testing.assert_array_equal(run_reduction(run, "Mean", x, (1,)), np.full((2, 3), NAN))
+    assert run_reduction(run, "Max", x, (0,)).shape == (0, 3)
     assert run("All", np.zeros((0,), bool), axis=(0,), keep_dims=False)
     assert not run("Any", np.zeros((0,), bool), axis=(0,), keep_dims=False)
-    assert fold(run, "Sum", np.float32(3), ()) == 3
+    assert run_reduction(run, "Sum", np.float32(3), ()) == 3
 
 
 @pytest.mark.parametrize("shape", [(3, 1), (2, 5), (4, 16), (3, 19), (130, 35), (300, 129)])
@@ -91,7 +95,7 @@ def test_extremes_of_rows_and_columns_of_any_length(run, rng, shape):
             y.flat[[place, place // 2]] = NAN, INF
         for axis in (0, 1):
             for name, reference in (("Max", np.max), ("Min", np.min)):
-                found = fold(run, name, y, (axis,))
+                found = run_reduction(run, name, y, (axis,))
                 np.testing.assert_array_equal(found, reference(y, axis=axis))
 
 
@@ -101,16 +105,16 @@ def test_nan_wins_every_extreme(run, rng):
             x = rng.standard_normal((2, length)).astype(np.float32)
             x[1, place] = NAN
             for data, axis in ((x, 1), (np.ascontiguousarray(x.T), 0)):
-                assert np.isnan(fold(run, "Max", data, (axis,))).tolist() == [False, True]
-                assert np.isnan(fold(run, "Min", data, (axis,))).tolist() == [False, True]
+                assert np.isnan(run_reduction(run, "Max", data, (axis,))).tolist() == [False, True]
+                assert np.isnan(run_reduction(run, "Min", data, (axis,))).tolist() == [False, True]
                 for name, reference in (("ArgMax", np.argmax), ("ArgMin", np.argmin)):
                     np.testing.assert_array_equal(run(name, data, axis=axis), reference(data, axis))
 
 
 def test_extremes_of_infinities(run):
     x = np.full((2, 20), -INF, np.float32)
-    np.testing.assert_array_equal(fold(run, "Max", x, (1,)), x[:, 0])
-    np.testing.assert_array_equal(fold(run, "Min", -x, (1,)), -x[:, 0])
+    np.testing.assert_array_equal(run_reduction(run, "Max", x, (1,)), x[:, 0])
+    np.testing.assert_array_equal(run_reduction(run, "Min", -x, (1,)), -x[:, 0])
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
@@ -121,7 +125,7 @@ def test_positions_are_the_first(run, rng, dtype, axis):
     np.testing.assert_array_equal(run("ArgMin", x, axis=axis), np.argmin(x, axis))
 
 
-@pytest.mark.parametrize("axes", AXES, ids=str)
+@pytest.mark.parametrize("axes", AXES_CHOICES, ids=str)
 def test_bools_fold(run, rng, axes):
     x = rng.random(SHAPE) > 0.3
     np.testing.assert_array_equal(run("All", x, axis=axes, keep_dims=False), np.all(x, axis=axes))
@@ -147,15 +151,15 @@ def test_small_integers_are_reduced_as_on_the_cpu(dtype, axis):
         np.testing.assert_array_equal(actual.numpy(), expected.numpy())
 
 
-SCANS = {"Cumsum": np.add, "Cumprod": np.multiply}
+NUMPY_SCANS = {"Cumsum": np.add, "Cumprod": np.multiply}
 
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("exclusive", [False, True])
-@pytest.mark.parametrize("name", SCANS)
-@pytest.mark.parametrize("dtype", ["float32", "float64", *INTEGERS])
+@pytest.mark.parametrize("name", NUMPY_SCANS)
+@pytest.mark.parametrize("dtype", ["float32", "float64", *INTEGER_DTYPES])
 def test_scans(run, rng, dtype, name, exclusive, reverse):
-    combine = SCANS[name]
+    combine = NUMPY_SCANS[name]
     for shape in [(5,), (3, 4, 17), (2, 33, 1), (3, 1, 40), (2, 0, 3), (0, 4)]:
         x = rng.integers(0, 5, shape).astype(dtype)
         for axis in range(len(shape)):
@@ -176,7 +180,7 @@ def test_long_scans_stay_exact(run):
     np.testing.assert_allclose(sums, np.cumsum(x, dtype=float), rtol=2e-7)
 
 
-def softmax(x, axis):
+def reference_softmax(x, axis):
     e = np.exp(x - x.max(axis, keepdims=True))
     return e / e.sum(axis, keepdims=True)
 
@@ -188,7 +192,7 @@ def test_softmax(run, rng, length, axis, dtype):
     shape = [2, 3, 4]
     shape[axis] = length
     x = (rng.standard_normal(shape) * 9).astype(dtype)
-    expected = softmax(x.astype(float), axis)
+    expected = reference_softmax(x.astype(float), axis)
     # Half a unit of x - max(x) is a relative error of exp.
     np.testing.assert_allclose(run("Softmax", x, dim=axis), expected, rtol=4e-6)
     np.testing.assert_allclose(
@@ -201,7 +205,7 @@ def test_softmax(run, rng, length, axis, dtype):
 def test_softmax_is_within_four_units_in_the_last_place(run, rng, least, count):
     x = rng.uniform(least, 0, (20_000 // count, count)).astype(np.float32)
     x[:, 0] = 0  # so that subtracting the largest element is exact
-    expected = softmax(x.astype(float), 1)
+    expected = reference_softmax(x.astype(float), 1)
     units = np.abs(run("Softmax", x, dim=1) - expected) / np.spacing(expected.astype(np.float32))
     assert units[expected > 2e-38].max() <= 4
 
@@ -214,14 +218,14 @@ def test_softmax_of_extremes(run):
     assert run("Softmax", np.zeros((3, 0), np.float32), dim=1).shape == (3, 0)
 
 
-SIZES = [1, 2, 3, 4, 5, 11, 12, 13, 33, 40, 97]
+MATRIX_SIZES = [1, 2, 3, 4, 5, 11, 12, 13, 33, 40, 97]
 
 
 @pytest.mark.parametrize("transpose_a", [False, True])
 @pytest.mark.parametrize("transpose_b", [False, True])
 def test_matrix_products_of_every_size(run, rng, transpose_a, transpose_b):
-    for rows in SIZES:
-        for columns in SIZES:
+    for rows in MATRIX_SIZES:
+        for columns in MATRIX_SIZES:
             for depth in (1, 4, 7, 40):
                 a = rng.standard_normal((rows, depth)).astype(np.float32)
                 b = rng.standard_normal((depth, columns)).astype(np.float32)
@@ -286,11 +290,11 @@ def test_one_bool_decides_wherever_it_is(run, length):
         x = np.zeros((3, length), bool)
         x[1, place] = True
         for axes, axis in (((1,), 1), ((0,), 0), ((0, 1), None)):
-            np.testing.assert_array_equal(fold(run, "Any", x, axes), x.any(axis))
-            np.testing.assert_array_equal(fold(run, "All", ~x, axes), (~x).all(axis))
+            np.testing.assert_array_equal(run_reduction(run, "Any", x, axes), x.any(axis))
+            np.testing.assert_array_equal(run_reduction(run, "All", ~x, axes), (~x).all(axis))
 
 
-HALVES = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
+HALF_DTYPES = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 
 
 def assert_same_bits(y, expected):
@@ -300,7 +304,7 @@ def assert_same_bits(y, expected):
 
 
 @pytest.mark.filterwarnings("ignore:.* encountered in cast:RuntimeWarning")
-@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("dtype", HALF_DTYPES)
 @pytest.mark.parametrize(
     ("shape", "axes"),
     [
@@ -318,13 +322,13 @@ def test_sums_of_halves_are_those_of_floats_rounded(run, rng, shape, axes, dtype
         places = rng.choice(x.size, 12, replace=False)
         special.ravel()[places] = [INF, -INF, NAN, 6e4, 6e4, 6e4, -6e4, 1e-7, -1e-7, 6e-8, -0.0, 0]
     for values in (x, special, x * np.float32(1e-6)):
-        given = values.astype(HALVES[dtype])
-        expected = fold(run, "Sum", given.astype(np.float32), axes).astype(given.dtype)
-        assert_same_bits(fold(run, "Sum", given, axes), expected)
+        given = values.astype(HALF_DTYPES[dtype])
+        expected = run_reduction(run, "Sum", given.astype(np.float32), axes).astype(given.dtype)
+        assert_same_bits(run_reduction(run, "Sum", given, axes), expected)
 
 
 @pytest.mark.filterwarnings("ignore:.* encountered in cast:RuntimeWarning")
-@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("dtype", HALF_DTYPES)
 @pytest.mark.parametrize("transpose_a", [False, True])
 @pytest.mark.parametrize("transpose_b", [False, True])
 def test_products_of_halves_are_those_of_floats_rounded(run, rng, transpose_a, transpose_b, dtype):
@@ -335,11 +339,11 @@ def test_products_of_halves_are_those_of_floats_rounded(run, rng, transpose_a, t
         a, b = rng.standard_normal((rows, depth)), rng.standard_normal((depth, columns))
         if depth > 10:
             a[0, :3], b[5] = (INF, NAN, 1e-7), 6e4
-        a, b = (x.astype(HALVES[dtype]) for x in (a, b))
+        a, b = (x.astype(HALF_DTYPES[dtype]) for x in (a, b))
         a, b = a.T if transpose_a else a, b.T if transpose_b else b
         wide = run("BatchMatMul", a.astype(np.float32), b.astype(np.float32), **flags)
         assert_same_bits(run("BatchMatMul", a, b, **flags), wide.astype(a.dtype))
-    batch = rng.standard_normal((3, 4, 4)).astype(HALVES[dtype])
+    batch = rng.standard_normal((3, 4, 4)).astype(HALF_DTYPES[dtype])
     wide = run("BatchMatMul", *[batch.astype(np.float32)] * 2, **flags)
     assert_same_bits(run("BatchMatMul", batch, batch, **flags), wide.astype(batch.dtype))
 

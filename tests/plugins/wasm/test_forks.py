@@ -17,7 +17,7 @@ pytestmark = [
 ]
 
 # A trap is a signal, and a child that gets none of them would end as if nothing had happened.
-PROGRAM = """
+FORKING_PROGRAM = """
 import os, signal, sys, threading, time
 import numpy as np
 import plugrad, plugrad_wasm
@@ -74,7 +74,7 @@ for thread in computing:
 
 def test_children_work_while_threads_of_the_parent_compute():
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", PROGRAM],
+        [sys.executable, "-W", "ignore", "-c", FORKING_PROGRAM],
         capture_output=True,
         text=True,
         check=False,
@@ -83,7 +83,7 @@ def test_children_work_while_threads_of_the_parent_compute():
     assert (done.stdout.split(), done.stderr, done.returncode) == (["0"] * 20, "", 0)
 
 
-def status_of_a_child(function):
+def run_in_child(function):
     """Return the exit status of a child that calls a function: 1 for an error, a signal if it hangs."""
     import signal
 
@@ -98,56 +98,56 @@ def status_of_a_child(function):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def test_a_store_that_is_busy_for_too_long_is_lost_to_the_child(fresh, monkeypatch):
+def test_a_store_that_is_busy_for_too_long_is_lost_to_the_child(fresh_runner, monkeypatch):
     monkeypatch.setattr(forks, "MAX_FORK_WAIT_SECONDS", 0.05)
-    small = fresh.put(np.float32([1, 2, 3]))
-    large = fresh.put(np.zeros(100_000, np.float32))
+    small = fresh_runner.put(np.float32([1, 2, 3]))
+    large = fresh_runner.put(np.zeros(100_000, np.float32))
     is_held, is_over = threading.Event(), threading.Event()
 
     def hold():
-        with fresh.store.lock:
+        with fresh_runner.store.lock:
             is_held.set()
             is_over.wait()
 
     def copy():
-        np.testing.assert_array_equal(fresh.get(small), [1, 2, 3])
+        np.testing.assert_array_equal(fresh_runner.get(small), [1, 2, 3])
 
     thread = threading.Thread(target=hold)
     thread.start()
     is_held.wait()
     try:
-        assert status_of_a_child(lambda: fresh.functions["Add"](small, small)) == 2
-        assert status_of_a_child(lambda: fresh.functions["Add"](large, large)) == 2
-        assert status_of_a_child(lambda: status_of_a_child(copy)) == 0  # reading does no harm
+        assert run_in_child(lambda: fresh_runner.functions["Add"](small, small)) == 2
+        assert run_in_child(lambda: fresh_runner.functions["Add"](large, large)) == 2
+        assert run_in_child(lambda: run_in_child(copy)) == 0  # reading does no harm
     finally:
         is_over.set()
         thread.join()
-    assert status_of_a_child(lambda: fresh.functions["Add"](small, small)) == 0
+    assert run_in_child(lambda: fresh_runner.functions["Add"](small, small)) == 0
     np.testing.assert_array_equal(
-        fresh.get(fresh.functions["Add"](large, large)), np.zeros(100_000)
+        fresh_runner.get(fresh_runner.functions["Add"](large, large)), np.zeros(100_000)
     )
 
 
-def test_a_thread_may_fork_while_it_holds_the_lock_itself(fresh):
-    x = fresh.put(np.float32([1, 2, 3]))
+def test_a_thread_may_fork_while_it_holds_the_lock_itself(fresh_runner):
+    x = fresh_runner.put(np.float32([1, 2, 3]))
 
     def compute():
-        with fresh.store.lock:
-            fresh.functions["Add"](x, x)
+        with fresh_runner.store.lock:
+            fresh_runner.functions["Add"](x, x)
 
-    with fresh.store.lock:
-        assert status_of_a_child(compute) == 0
+    with fresh_runner.store.lock:
+        assert run_in_child(compute) == 0
     compute()
 
 
-def test_two_threads_may_fork_at_once(fresh, opened):
-    stores = [fresh, opened()]
+def test_two_threads_may_fork_at_once(fresh_runner, runner_class):
+    stores = [fresh_runner, runner_class()]
     results = []
 
     def fork():
         for _ in range(5):
             results.append(
-                status_of_a_child(lambda: [s.store.exports_holding_gil["fill_4"] for s in stores])
+                run_in_child(lambda: [s.store.exports_holding_gil["fill_4"] for s in stores])
             )
 
     threads = [threading.Thread(target=fork) for _ in range(3)]
@@ -158,7 +158,7 @@ def test_two_threads_may_fork_at_once(fresh, opened):
     assert results == [0] * 15
 
 
-COMPILES = """
+COMPILING_PROGRAM = """
 import os, signal
 import plugrad, plugrad_wasm
 from plugrad.extend import KernelConfig, Shaped, kernel, register_kernel
@@ -186,7 +186,7 @@ print(os.waitpid(child, 0)[1])
 
 def test_a_child_can_compile(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", COMPILES],
+        [sys.executable, "-W", "ignore", "-c", COMPILING_PROGRAM],
         capture_output=True,
         text=True,
         check=False,

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-MODULES = """
+MODULE_FUZZING_PROGRAM = """
 import random
 import wasmtime
 import plugrad
@@ -97,7 +97,7 @@ assert all(outcomes.get(name, 0) > 20 for name in ("ran", "ArgumentValueError", 
 print("survived")
 """
 
-DESCRIPTORS = """
+DESCRIPTOR_FUZZING_PROGRAM = """
 import random
 import plugrad
 import wasmtime
@@ -130,7 +130,9 @@ print("survived")
 """
 
 
-@pytest.mark.parametrize("program", [MODULES, DESCRIPTORS], ids=["modules", "descriptors"])
+@pytest.mark.parametrize(
+    "program", [MODULE_FUZZING_PROGRAM, DESCRIPTOR_FUZZING_PROGRAM], ids=["modules", "descriptors"]
+)
 def test_nothing_random_crashes_the_process(program):
     done = subprocess.run(
         [sys.executable, "-X", "faulthandler", "-c", program],

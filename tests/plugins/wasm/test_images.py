@@ -8,8 +8,8 @@ import pytest
 from plugrad.extend import ArgumentValueError, pool_window, sliding_window
 
 
-def patches(image, window):
-    """Yield ((row, column) of the output, [((row, column) of the filter, of the image)])."""
+def iter_patches(image, window):
+    """Yield ((row, column) of the output, [((row, column) of the filter, (row, column) of the image)])."""
     (top, _), (left, _) = window.padding
     for i, j in product(*map(range, window.out)):
         cells = []
@@ -21,17 +21,17 @@ def patches(image, window):
         yield (i, j), cells
 
 
-def convolve(x, f, window):
+def reference_convolution(x, f, window):
     y = np.zeros((x.shape[0], *window.out, f.shape[3]))
-    for (i, j), cells in patches(x.shape[1:3], window):
+    for (i, j), cells in iter_patches(x.shape[1:3], window):
         for (m, n), (row, column) in cells:
             y[:, i, j] += x[:, row, column] @ f[m, n]
     return y
 
 
-def convolve_back(dy, x, f, window):
+def reference_convolution_gradients(dy, x, f, window):
     dx, df = np.zeros(x.shape), np.zeros(f.shape)
-    for (i, j), cells in patches(x.shape[1:3], window):
+    for (i, j), cells in iter_patches(x.shape[1:3], window):
         for (m, n), (row, column) in cells:
             dx[:, row, column] += dy[:, i, j] @ f[m, n].T
             df[m, n] += x[:, row, column].T @ dy[:, i, j]
@@ -39,7 +39,7 @@ def convolve_back(dy, x, f, window):
 
 
 # image, filter, strides, padding, dilations
-CONVOLUTIONS = [
+CONVOLUTION_ARGUMENTS = [
     ((2, 7, 6, 3), (3, 3, 3, 5), (1, 1), "same", (1, 1)),
     ((1, 9, 8, 4), (3, 2, 4, 12), (2, 1), "valid", (1, 1)),
     ((3, 5, 5, 1), (5, 5, 1, 2), (1, 1), "same", (1, 1)),
@@ -63,14 +63,14 @@ CONVOLUTIONS = [
 ]
 
 
-@pytest.mark.parametrize("case", CONVOLUTIONS, ids=str)
+@pytest.mark.parametrize("case", CONVOLUTION_ARGUMENTS, ids=str)
 def test_convolution_and_its_gradients(run, rng, case):
     image, filter, strides, padding, dilations = case
     x, f = rng.standard_normal(image), rng.standard_normal(filter)
     window = sliding_window(image[1:3], filter[:2], strides, padding, dilations)
-    y = convolve(x, f, window)
+    y = reference_convolution(x, f, window)
     dy = rng.standard_normal(y.shape)
-    dx, df = convolve_back(dy, x, f, window)
+    dx, df = reference_convolution_gradients(dy, x, f, window)
     close = {"rtol": 1e-4, "atol": 1e-4}
     x32, f32, dy32 = (array.astype(np.float32) for array in (x, f, dy))
     np.testing.assert_allclose(run("Conv2D", x32, f32, window=window), y, **close)
@@ -86,7 +86,7 @@ def test_infinite_pixels_spoil_only_the_results_that_depend_on_them(run, rng):
     x[0, 4, 5, 3], x[0, 10, 11, 0], x[1, 0, 7, 2], x[1, 6, 6, 5] = np.inf, -np.inf, np.nan, 3e38
     window = sliding_window((11, 12), (3, 3), (1, 1), "same", (1, 1))
     with np.errstate(invalid="ignore"):
-        right = convolve(x.astype(float), f.astype(float), window)
+        right = reference_convolution(x.astype(float), f.astype(float), window)
     near = np.isfinite(right) & (abs(right) > 1e30)  # of the large pixel: some results overflow
     found = run("Conv2D", x, f, window=window)
     np.testing.assert_allclose(found[~near], right[~near], 1e-4, 1e-4)
@@ -134,13 +134,13 @@ def test_patches_of_few_channels(run, rng, channels, stride, filter):
     x = rng.standard_normal((3, 9, 14, channels)).astype(np.float32)
     f = rng.standard_normal((*filter, channels, 6)).astype(np.float32)
     window = sliding_window((9, 14), filter, (stride, stride), "same", (1, 1))
-    right = convolve(x.astype(float), f.astype(float), window)
+    right = reference_convolution(x.astype(float), f.astype(float), window)
     np.testing.assert_allclose(run("Conv2D", x, f, window=window), right, 1e-5, 1e-5)
     dy = rng.standard_normal(right.shape).astype(np.float32)
     df = run("Conv2DBackpropFilter", x, dy, filter_shape=f.shape, window=window)
     for _ in range(3):  # the gradient in some direction
         f = rng.standard_normal(f.shape)
-        slope = (convolve(x.astype(float), f, window) * dy).sum()
+        slope = (reference_convolution(x.astype(float), f, window) * dy).sum()
         np.testing.assert_allclose((df * f).sum(), slope, 1e-4, 1e-2)
 
 
@@ -166,7 +166,7 @@ def test_a_window_whose_cells_cannot_be_counted_is_refused(run):
 
 
 # image, size, strides, padding
-POOLINGS = [
+POOLING_ARGUMENTS = [
     ((2, 6, 6, 3), (2, 2), (2, 2), "valid"),
     ((1, 7, 5, 70), (3, 3), (2, 2), "same"),
     ((2, 5, 6, 4), (2, 3), (1, 1), "same"),
@@ -174,10 +174,10 @@ POOLINGS = [
 ]
 
 
-def pooled(x, dy, window):
+def reference_pooling(x, dy, window):
     best = np.zeros((x.shape[0], *window.out, x.shape[3]))
     mean, d_best, d_mean = np.zeros(best.shape), np.zeros(x.shape), np.zeros(x.shape)
-    for (i, j), cells in patches(x.shape[1:3], window):
+    for (i, j), cells in iter_patches(x.shape[1:3], window):
         values = np.stack([x[:, row, column] for _, (row, column) in cells])
         best[:, i, j], mean[:, i, j] = values.max(0), values.mean(0)
         for k, (_, (row, column)) in enumerate(cells):
@@ -186,14 +186,14 @@ def pooled(x, dy, window):
     return best, mean, d_best, d_mean
 
 
-@pytest.mark.parametrize("case", POOLINGS, ids=str)
+@pytest.mark.parametrize("case", POOLING_ARGUMENTS, ids=str)
 def test_pooling_and_its_gradients(run, rng, case):
     image, size, strides, padding = case
     x = rng.integers(-3, 3, image).astype(np.float32)  # with ties
     x[0, 1, 1, 0] = np.nan
     window = pool_window(image[1:3], size, strides, padding)
     dy = rng.standard_normal((image[0], *window.out, image[3])).astype(np.float32)
-    best, mean, d_best, d_mean = pooled(x, dy, window)
+    best, mean, d_best, d_mean = reference_pooling(x, dy, window)
     np.testing.assert_array_equal(run("MaxPool", x, window=window), best)
     np.testing.assert_allclose(run("AvgPool", x, window=window), mean, rtol=1e-5, atol=1e-6)
     actual = run("MaxPoolGrad", dy, x, best.astype(np.float32), window=window)

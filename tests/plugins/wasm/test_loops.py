@@ -15,7 +15,7 @@ loops = import_module("plugrad_wasm.programs.loops")
 recorder = import_module("plugrad_wasm.programs.recorder")
 record = import_module("plugrad_wasm.programs.recording").record_graph
 
-COUNT = (1 << 18) + 37
+ELEMENT_COUNT = (1 << 18) + 37
 """Elements, not a whole number of rounds."""
 
 
@@ -32,26 +32,28 @@ def _threads(request, monkeypatch):
     monkeypatch.setattr(store.run_in_threads.__self__, "threads", request.param)
 
 
-def any_bits():
-    """Return float32 numbers of every kind, and each special one."""
+def float32_of_all_kinds():
+    """Return random float32 bit patterns, and all special values."""
     rng = np.random.default_rng(0)
-    values = rng.integers(0, 1 << 32, COUNT, np.uint32).view(np.float32)
-    values[: COUNT // 2] = rng.standard_normal(COUNT // 2) * np.geomspace(1e-3, 200, COUNT // 2)
+    values = rng.integers(0, 1 << 32, ELEMENT_COUNT, np.uint32).view(np.float32)
+    values[: ELEMENT_COUNT // 2] = rng.standard_normal(ELEMENT_COUNT // 2) * np.geomspace(
+        1e-3, 200, ELEMENT_COUNT // 2
+    )
     special = [0, np.inf, np.nan, 1e-40, 2.0**-126, 87, 88.8, 103.9, 104.1, 2.0**-149, 22, 1]
     values[: 2 * len(special)] = [*special, *(-x for x in special)]
     return plugrad.asarray(values)
 
 
-def kinds(function, *args):
-    """Return the kinds of recorded calls, with the exports of those that are not loops."""
+def recorded_call_kinds(function, *args):
+    """Return the kinds of recorded calls; calls that are no loops are named by their exports."""
     graph = fuse_groups(plugrad.make_graph(function)(*args))
     backend = open_backend("wasm")
     calls = record(graph, backend.linear, active_functions(backend)).calls
     return [type(call) for call in calls]
 
 
-def check(function, *args, kind=recorder.CompiledLoop):
-    assert kinds(function, *args) == [kind]
+def assert_loop_is_exact(function, *args, kind=recorder.CompiledLoop):
+    assert recorded_call_kinds(function, *args) == [kind]
     expected = function(*args)
     found = plugrad.jit(function)(*args)
     for x, y in zip(
@@ -60,7 +62,7 @@ def check(function, *args, kind=recorder.CompiledLoop):
         assert comparable_bits(x.numpy()) == comparable_bits(y.numpy())
 
 
-FUNCTIONS = {
+FUNCTIONS_BY_NAME = {
     "abs": abs,
     "add": lambda x: x + 3.7,
     "ceil": plugrad.ceil,
@@ -86,17 +88,17 @@ FUNCTIONS = {
 
 
 def test_each_function_is_checked():
-    assert FUNCTIONS.keys() == loops.STAGE_FUNCTIONS.keys()
+    assert FUNCTIONS_BY_NAME.keys() == loops.STAGE_FUNCTIONS.keys()
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", FUNCTIONS_BY_NAME)
 def test_bits_of_each_function(name):
-    function = FUNCTIONS[name]
-    check(lambda x: -function(x), any_bits())
+    function = FUNCTIONS_BY_NAME[name]
+    assert_loop_is_exact(lambda x: -function(x), float32_of_all_kinds())
 
 
 def test_several_stages_and_results():
-    x, y = any_bits(), any_bits()[::-1] + 0
+    x, y = float32_of_all_kinds(), float32_of_all_kinds()[::-1] + 0
 
     def function(x, y, scale):
         a = plugrad.exp(x * scale)
@@ -104,8 +106,8 @@ def test_several_stages_and_results():
         c = plugrad.tanh(b * a) - x
         return a, c, plugrad.tanh(plugrad.log(c) / y + a)
 
-    check(function, x, y, plugrad.asarray(0.25))
-    check(function, *(z[: 1 << 18] + 0 for z in (x, y)), plugrad.asarray(0.25))
+    assert_loop_is_exact(function, x, y, plugrad.asarray(0.25))
+    assert_loop_is_exact(function, *(z[: 1 << 18] + 0 for z in (x, y)), plugrad.asarray(0.25))
 
 
 @pytest.mark.parametrize(
@@ -119,21 +121,25 @@ def test_several_stages_and_results():
     ],
 )
 def test_other_groups_are_run_by_blocks(function):
-    assert recorder.CompiledLoop not in kinds(function, any_bits())
+    assert recorder.CompiledLoop not in recorded_call_kinds(function, float32_of_all_kinds())
 
 
 def test_operands_that_are_broadcast_are_left_to_blocks():
-    x = plugrad.reshape(any_bits()[: 1 << 18], (512, 512)) + 0
-    check(lambda x, row: plugrad.exp(x) + row, x, x[0] + 0, kind=recorder.BlockwiseCalls)
+    x = plugrad.reshape(float32_of_all_kinds()[: 1 << 18], (512, 512)) + 0
+    assert_loop_is_exact(
+        lambda x, row: plugrad.exp(x) + row, x, x[0] + 0, kind=recorder.BlockwiseCalls
+    )
 
 
 def test_without_fused_instructions_groups_are_run_by_blocks(monkeypatch):
     monkeypatch.setattr(loops, "has_fused_multiply_add", lambda: False)
-    check(lambda x: plugrad.exp(x) + 1, any_bits(), kind=recorder.BlockwiseCalls)
+    assert_loop_is_exact(
+        lambda x: plugrad.exp(x) + 1, float32_of_all_kinds(), kind=recorder.BlockwiseCalls
+    )
 
 
 def test_calls_hold_no_memory():
-    x = any_bits()
+    x = float32_of_all_kinds()
     jitted = plugrad.jit(lambda x: plugrad.exp(x) + 1)
     jitted(x)
     before = plugrad.memory().bytes
@@ -142,18 +148,24 @@ def test_calls_hold_no_memory():
     assert plugrad.memory().bytes == before
 
 
-UNARY = [f for f in FUNCTIONS if f not in ("add", "maximum")]
-BINARY = [plugrad.add, plugrad.multiply, plugrad.subtract, plugrad.divide, plugrad.maximum]
+UNARY_FUNCTIONS = [f for f in FUNCTIONS_BY_NAME if f not in ("add", "maximum")]
+BINARY_FUNCTIONS = [
+    plugrad.add,
+    plugrad.multiply,
+    plugrad.subtract,
+    plugrad.divide,
+    plugrad.maximum,
+]
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_random_groups_of_any_length(seed, monkeypatch):
-    """What stages hand to each other, and what results are, is right however calls depend on each other."""
+    """Stages of a loop pass the right values to each other, and return the right results, whatever depends on what."""
     monkeypatch.setattr(loops, "LOOP_MIN_ELEMENTS", loops.ELEMENTS_PER_ROUND)
     monkeypatch.setattr(loops, "LOOP_BLOCK_ELEMENTS", 64)
     rng = np.random.default_rng(seed)
     size = int(rng.integers(513, 3000))
-    x, y = (z[:size] + 0 for z in (any_bits(), any_bits()[::-1]))
+    x, y = (z[:size] + 0 for z in (float32_of_all_kinds(), float32_of_all_kinds()[::-1]))
     chosen = [
         (rng.random() < 0.6, *rng.integers(0, 1 << 30, 3)) for _ in range(rng.integers(3, 20))
     ]
@@ -164,9 +176,9 @@ def test_random_groups_of_any_length(seed, monkeypatch):
         for is_unary, which, first, second in chosen:
             a, b = values[first % len(values)], values[second % len(values)]
             if is_unary:
-                values.append(FUNCTIONS[UNARY[which % len(UNARY)]](a))
+                values.append(FUNCTIONS_BY_NAME[UNARY_FUNCTIONS[which % len(UNARY_FUNCTIONS)]](a))
             else:
-                values.append(BINARY[which % len(BINARY)](a, b))
+                values.append(BINARY_FUNCTIONS[which % len(BINARY_FUNCTIONS)](a, b))
         return tuple([values[3 + end] + values[-1] for end in ends])
 
     args = x, y, plugrad.asarray(0.75)
@@ -174,4 +186,4 @@ def test_random_groups_of_any_length(seed, monkeypatch):
     found = plugrad.jit(function)(*args)
     for a, b in zip(found, expected, strict=True):
         assert comparable_bits(a.numpy()) == comparable_bits(b.numpy())
-    assert recorder.CompiledLoop in kinds(function, *args)
+    assert recorder.CompiledLoop in recorded_call_kinds(function, *args)

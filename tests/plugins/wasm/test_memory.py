@@ -24,7 +24,7 @@ from plugrad_wasm.memory import ADDRESS_SPACE_BYTES, TRIM_AFTER_ALLOCATIONS, rou
 MEGABYTE = 1 << 20
 
 
-def usage(fresh):
+def memory_usage(fresh):
     memory = fresh.backend.memory()
     return memory.buffers, memory.bytes
 
@@ -40,84 +40,86 @@ def test_size_classes_are_aligned_and_waste_little(size):
     assert block <= max(size * 9 / 8 + 64, 64)
 
 
-def test_usage_is_exact_and_returns_to_where_it_was(fresh, rng):
-    assert usage(fresh) == (0, 0)
-    x = fresh.put(np.zeros(1024, np.float32))
-    assert usage(fresh) == (1, 4096)
-    y = fresh.functions["Reshape"](x, shape=(32, 32))
-    assert usage(fresh) == (1, 4096)
-    z = fresh.functions["Add"](y, y)
-    assert usage(fresh) == (2, 8192)
+def test_usage_is_exact_and_returns_to_where_it_was(fresh_runner, rng):
+    assert memory_usage(fresh_runner) == (0, 0)
+    x = fresh_runner.put(np.zeros(1024, np.float32))
+    assert memory_usage(fresh_runner) == (1, 4096)
+    y = fresh_runner.functions["Reshape"](x, shape=(32, 32))
+    assert memory_usage(fresh_runner) == (1, 4096)
+    z = fresh_runner.functions["Add"](y, y)
+    assert memory_usage(fresh_runner) == (2, 8192)
     del x, z
-    assert usage(fresh) == (1, 4096)
+    assert memory_usage(fresh_runner) == (1, 4096)
     del y
-    assert usage(fresh) == (0, 0)
-    assert fresh.backend.memory().peak == 8192
+    assert memory_usage(fresh_runner) == (0, 0)
+    assert fresh_runner.backend.memory().peak == 8192
 
 
-def test_kernels_with_scratch_and_descriptors_leave_nothing(fresh, rng):
+def test_kernels_with_scratch_and_descriptors_leave_nothing(fresh_runner, rng):
     x = rng.standard_normal((2, 8, 8, 3)).astype(np.float32)
-    fresh("Transpose", x, perm=(3, 1, 0, 2))
-    fresh("Softmax", x, dim=1)
-    fresh("Sum", x, axis=(0, 2), keep_dims=False)
-    fresh("MaxPool", x, window=pool_window((8, 8), (2, 2), (2, 2), "same"))
+    fresh_runner("Transpose", x, perm=(3, 1, 0, 2))
+    fresh_runner("Softmax", x, dim=1)
+    fresh_runner("Sum", x, axis=(0, 2), keep_dims=False)
+    fresh_runner("MaxPool", x, window=pool_window((8, 8), (2, 2), (2, 2), "same"))
     window = sliding_window((8, 8), (3, 3), (1, 1), "same")
-    fresh("Conv2D", x, np.ones((3, 3, 3, 2), np.float32), window=window)
-    assert usage(fresh) == (0, 0)
+    fresh_runner("Conv2D", x, np.ones((3, 3, 3, 2), np.float32), window=window)
+    assert memory_usage(fresh_runner) == (0, 0)
 
 
-def test_blocks_are_used_again(fresh):
-    x = fresh.backend.linear.empty((100,), float32)
+def test_blocks_are_used_again(fresh_runner):
+    x = fresh_runner.backend.linear.empty((100,), float32)
     address = x.address
     del x
-    assert fresh.backend.linear.empty((98,), float32).address == address
+    assert fresh_runner.backend.linear.empty((98,), float32).address == address
 
 
-def test_live_blocks_never_overlap(fresh, rng):
+def test_live_blocks_never_overlap(fresh_runner, rng):
     arrays = {}
     for step in range(3000):
         if arrays and rng.random() < 0.45:
             del arrays[list(arrays)[rng.integers(len(arrays))]]
         else:
-            arrays[step] = fresh.backend.linear.empty((int(rng.integers(0, 3000)),), bool_)
+            arrays[step] = fresh_runner.backend.linear.empty((int(rng.integers(0, 3000)),), bool_)
     spans = sorted((x.address, x.address + x.capacity) for x in arrays.values())
     assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
-    assert usage(fresh) == (len(arrays), sum(x.capacity for x in arrays.values()))
+    assert memory_usage(fresh_runner) == (len(arrays), sum(x.capacity for x in arrays.values()))
     arrays.clear()
     gc.collect()
-    assert usage(fresh) == (0, 0)
+    assert memory_usage(fresh_runner) == (0, 0)
 
 
-def test_the_limit_is_kept_and_survives_a_failure(fresh):
-    backend = fresh.backend
+def test_the_limit_is_kept_and_survives_a_failure(fresh_runner):
+    backend = fresh_runner.backend
     backend.set_memory_limit(10_000)
-    x = fresh.put(np.zeros(1024, np.float32))
+    x = fresh_runner.put(np.zeros(1024, np.float32))
     with pytest.raises(OutOfMemory, match="limit of 10000"):
-        fresh.functions["Add"](x, fresh.functions["Add"](x, x))
+        fresh_runner.functions["Add"](x, fresh_runner.functions["Add"](x, x))
     gc.collect()
-    assert usage(fresh) == (1, 4096)
+    assert memory_usage(fresh_runner) == (1, 4096)
     backend.set_memory_limit(None)
-    fresh.functions["Add"](x, fresh.functions["Add"](x, x))
+    fresh_runner.functions["Add"](x, fresh_runner.functions["Add"](x, x))
     backend.set_memory_limit(100)  # below what is in use: only growing is refused
-    np.testing.assert_array_equal(fresh.get(x), 0)
+    np.testing.assert_array_equal(fresh_runner.get(x), 0)
     with pytest.raises(OutOfMemory):
-        fresh.functions["Abs"](x)
+        fresh_runner.functions["Abs"](x)
 
 
-def test_more_axes_than_numpy_has_are_an_error(fresh):
-    x = fresh.functions["Reshape"](fresh.put(np.zeros(1, np.float32)), shape=(1,) * 65)
+def test_more_axes_than_numpy_has_are_an_error(fresh_runner):
+    x = fresh_runner.functions["Reshape"](
+        fresh_runner.put(np.zeros(1, np.float32)), shape=(1,) * 65
+    )
     with pytest.raises(ShapeError, match=r"65 axes.*at most 64; reshape"):
-        fresh.get(x)
+        fresh_runner.get(x)
 
 
-def test_one_array_has_at_most_two_gigabytes(fresh):
+def test_one_array_has_at_most_two_gigabytes(fresh_runner):
     with pytest.raises(OutOfMemory, match="one array"):
-        fresh.backend.linear.empty((2**31,), uint8)
-    assert usage(fresh) == (0, 0)
+        fresh_runner.backend.linear.empty((2**31,), uint8)
+    assert memory_usage(fresh_runner) == (0, 0)
 
 
-def test_the_address_space_can_be_filled_and_used_again(fresh):
-    linear = fresh.backend.linear
+def test_the_address_space_can_be_filled_and_used_again(fresh_runner):
+    linear = fresh_runner.backend.linear
     arrays = []
 
     def exhaust():
@@ -127,23 +129,23 @@ def test_the_address_space_can_be_filled_and_used_again(fresh):
     with pytest.raises(OutOfMemory, match="4 GiB"):
         exhaust()
     assert len(arrays) >= 14
-    assert fresh.backend.memory().details["linear_memory"] <= ADDRESS_SPACE_BYTES
+    assert fresh_runner.backend.memory().details["linear_memory"] <= ADDRESS_SPACE_BYTES
     high = arrays[-1]
     assert high.address > 2**31  # addresses above 2 GiB reach the kernels
-    small = fresh.put(np.float32([1, 2, 3]))
+    small = fresh_runner.put(np.float32([1, 2, 3]))
     del small
     view = linear.numpy_view((3,), np.dtype(np.float32), high.address)
     view[...] = 1, 2, 3
-    total = fresh.functions["Sum"](linear_like(high, (3,)), axis=(0,), keep_dims=False)
-    assert fresh.get(total) == 6
+    total = fresh_runner.functions["Sum"](float32_view(high, (3,)), axis=(0,), keep_dims=False)
+    assert fresh_runner.get(total) == 6
     arrays.clear()
     del high
     # Free blocks of one class merge into room for another.
     assert linear.empty((1800 * MEGABYTE,), uint8).capacity >= 1800 * MEGABYTE
 
 
-def linear_like(array, shape):
-    """Return a view of the first elements of an array as float32."""
+def float32_view(array, shape):
+    """Return a float32 view of the first elements of an array."""
     from plugrad_wasm.memory import WasmView
 
     view = WasmView(array, shape)
@@ -151,103 +153,107 @@ def linear_like(array, shape):
     return view
 
 
-def test_memory_is_merged_before_it_grows_for_every_new_size(fresh):
+def test_memory_is_merged_before_it_grows_for_every_new_size(fresh_runner):
     for megabytes in range(1, 120):
-        fresh.backend.linear.empty((megabytes * MEGABYTE,), uint8)
-    memory = fresh.backend.memory()
+        fresh_runner.backend.linear.empty((megabytes * MEGABYTE,), uint8)
+    memory = fresh_runner.backend.memory()
     assert memory.bytes == 0
     assert memory.details["linear_memory"] < 3 * 120 * MEGABYTE
 
 
-def test_memory_does_not_keep_the_most_blocks_that_each_size_ever_had(fresh, rng):
-    """A program with arrays of all sizes: what one size has left is used for the others."""
-    linear = fresh.backend.linear
+def test_memory_does_not_keep_the_most_blocks_that_each_size_ever_had(fresh_runner, rng):
+    """A program uses arrays of all sizes; free blocks of one size are used for other sizes."""
+    linear = fresh_runner.backend.linear
     begin = linear.store.memory_size()
     live = []
     for _ in range(6000):
         live.append(linear.empty((int(2 ** rng.uniform(0, 20)),), uint8))
         while len(live) > 24 + rng.integers(24):
             del live[rng.integers(len(live))]
-    memory = fresh.backend.memory()
+    memory = fresh_runner.backend.memory()
     assert memory.details["linear_memory"] - begin < 2.2 * memory.peak
 
 
-def test_the_collector_may_free_arrays_while_one_is_made(fresh):
+def test_the_collector_may_free_arrays_while_one_is_made(fresh_runner):
     class Holder:
         pass
 
     for size in range(1, 2000):
         holder = Holder()
-        holder.itself, holder.array = holder, fresh.backend.linear.empty((size,), float32)
+        holder.itself, holder.array = holder, fresh_runner.backend.linear.empty((size,), float32)
     del holder
     gc.collect()
-    assert usage(fresh) == (0, 0)
+    assert memory_usage(fresh_runner) == (0, 0)
 
 
-def test_host_copies_outlive_the_backend(fresh):
-    x = fresh.put(np.arange(5.0))
-    host = fresh.get(x)
+def test_host_copies_outlive_the_backend(fresh_runner):
+    x = fresh_runner.put(np.arange(5.0))
+    host = fresh_runner.get(x)
     view = x.memory.numpy_view((5,), np.dtype(float), x.address)
-    fresh.backend.close()
+    fresh_runner.backend.close()
     np.testing.assert_array_equal(host, np.arange(5.0))
-    np.testing.assert_array_equal(fresh.functions["Neg"](x).memory.to_numpy(x), np.arange(5.0))
-    fresh.functions.clear()
+    np.testing.assert_array_equal(
+        fresh_runner.functions["Neg"](x).memory.to_numpy(x), np.arange(5.0)
+    )
+    fresh_runner.functions.clear()
     del x
     gc.collect()
     assert view.sum() == 10  # the view keeps the store
 
 
-def test_large_values_are_read_without_a_copy_and_keep_their_block(fresh):
-    x = fresh.put(np.arange(100_000, dtype=np.float32))
-    values = fresh.backend.to_numpy(x)
-    assert values.__array_interface__["data"][0] == fresh.store.host_address() + x.address
+def test_large_values_are_read_without_a_copy_and_keep_their_block(fresh_runner):
+    x = fresh_runner.put(np.arange(100_000, dtype=np.float32))
+    values = fresh_runner.backend.to_numpy(x)
+    assert values.__array_interface__["data"][0] == fresh_runner.store.host_address() + x.address
     del x
-    assert usage(fresh)[0] == 1
-    fresh.put(np.zeros(100_000, np.float32))
+    assert memory_usage(fresh_runner)[0] == 1
+    fresh_runner.put(np.zeros(100_000, np.float32))
     np.testing.assert_array_equal(values, np.arange(100_000))
-    fresh.backend.close()
+    fresh_runner.backend.close()
     np.testing.assert_array_equal(values, np.arange(100_000))
 
 
-def test_small_values_are_copied(fresh):
-    x = fresh.put(np.arange(10, dtype=np.float32))
-    values = fresh.backend.to_numpy(x)
+def test_small_values_are_copied(fresh_runner):
+    x = fresh_runner.put(np.arange(10, dtype=np.float32))
+    values = fresh_runner.backend.to_numpy(x)
     del x
-    assert usage(fresh) == (0, 0)
-    fresh.put(np.zeros(10, np.float32))
+    assert memory_usage(fresh_runner) == (0, 0)
+    fresh_runner.put(np.zeros(10, np.float32))
     np.testing.assert_array_equal(values, np.arange(10))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="pages are given back on Linux only")
 @pytest.mark.parametrize("joined", [0, 200 * MEGABYTE])  # bytes of a block made of several others
-def test_memory_that_nothing_needs_for_a_while_is_given_back(fresh, joined):
-    linear = fresh.backend.linear
-    kept = fresh.put(np.arange(1000, dtype=np.float32))
-    large = [fresh.put(np.ones((64 * MEGABYTE,), np.uint8)) for _ in range(10)]
-    full = resident()
+def test_memory_that_nothing_needs_for_a_while_is_given_back(fresh_runner, joined):
+    linear = fresh_runner.backend.linear
+    kept = fresh_runner.put(np.arange(1000, dtype=np.float32))
+    large = [fresh_runner.put(np.ones((64 * MEGABYTE,), np.uint8)) for _ in range(10)]
+    full = resident_bytes()
     del large
     linear.empty((joined,), uint8)
     for size in itertools.islice(itertools.cycle([10, 1000, 3000]), 10 * TRIM_AFTER_ALLOCATIONS):
         linear.empty((size,), bool_)
-    assert resident() < full - 600 * MEGABYTE
-    np.testing.assert_array_equal(fresh.get(kept), np.arange(1000))
-    again = fresh.put(np.ones((64 * MEGABYTE,), np.uint8))
-    assert fresh.get(again).all()
+    assert resident_bytes() < full - 600 * MEGABYTE
+    np.testing.assert_array_equal(fresh_runner.get(kept), np.arange(1000))
+    again = fresh_runner.put(np.ones((64 * MEGABYTE,), np.uint8))
+    assert fresh_runner.get(again).all()
 
 
-HUGE = Path("/sys/kernel/mm/transparent_hugepage")
+HUGE_PAGES_FOLDER = Path("/sys/kernel/mm/transparent_hugepage")
 
 
-@pytest.mark.skipif(not HUGE.exists(), reason="this system does not have pages of several sizes")
-def test_only_large_memory_asks_for_huge_pages(fresh):
-    small, large = (fresh.put(np.ones((size,), np.uint8)) for size in (1000, 32 * MEGABYTE))
-    base = fresh.backend.linear.store.host_address()
+@pytest.mark.skipif(
+    not HUGE_PAGES_FOLDER.exists(), reason="this system does not have pages of several sizes"
+)
+def test_only_large_memory_asks_for_huge_pages(fresh_runner):
+    small, large = (fresh_runner.put(np.ones((size,), np.uint8)) for size in (1000, 32 * MEGABYTE))
+    base = fresh_runner.backend.linear.store.host_address()
     middle = large.address + 16 * MEGABYTE
-    assert [is_advised(base + place) for place in (small.address, middle)] == [False, True]
+    assert [has_huge_pages(base + place) for place in (small.address, middle)] == [False, True]
 
 
-def is_advised(address):
-    """Return whether the kernel was asked for huge pages at an address of this process."""
+def has_huge_pages(address):
+    """Return whether huge pages were requested for an address of this process."""
     is_here = False
     for line in Path("/proc/self/smaps").read_text().splitlines():
         head, *rest = line.split()
@@ -259,8 +265,8 @@ def is_advised(address):
     raise AssertionError(f"no mapping has {address:#x}")
 
 
-def test_memory_that_a_loop_needs_again_stays(fresh):
-    linear = fresh.backend.linear
+def test_memory_that_a_loop_needs_again_stays(fresh_runner):
+    linear = fresh_runner.backend.linear
     discarded = []
     linear.store.release_pages = lambda *span: discarded.append(span)
     for _ in range(TRIM_AFTER_ALLOCATIONS):
@@ -270,12 +276,12 @@ def test_memory_that_a_loop_needs_again_stays(fresh):
     assert discarded == []
 
 
-def resident():
+def resident_bytes():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
-def test_threads_that_take_turns_all_the_time_get_blocks_of_their_own(fresh):
-    linear = fresh.backend.linear
+def test_threads_that_take_turns_all_the_time_get_blocks_of_their_own(fresh_runner):
+    linear = fresh_runner.backend.linear
     ends = time.monotonic() + 2
     kept, failures = [[] for _ in range(6)], []
 
@@ -306,12 +312,12 @@ def test_threads_that_take_turns_all_the_time_get_blocks_of_their_own(fresh):
     assert failures == []
     spans = sorted((x.address, x.address + x.capacity) for mine in kept for x in mine)
     assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
-    assert usage(fresh) == (len(spans), sum(end - start for start, end in spans))
+    assert memory_usage(fresh_runner) == (len(spans), sum(end - start for start, end in spans))
     kept.clear()
     gc.collect()
-    assert usage(fresh) == (0, 0)
+    assert memory_usage(fresh_runner) == (0, 0)
 
 
-def test_large_neighbours_begin_at_different_places_of_a_page(fresh):
-    arrays = [fresh.put(np.zeros(10**6, np.float32)) for _ in range(3)]
+def test_large_neighbours_begin_at_different_places_of_a_page(fresh_runner):
+    arrays = [fresh_runner.put(np.zeros(10**6, np.float32)) for _ in range(3)]
     assert len({array.address % 4096 for array in arrays}) == 3

@@ -37,7 +37,7 @@ from plugrad_wasm.program import (
     read_custom_sections,
 )
 
-CUBE = "(f32.mul (local.get $x) (f32.mul (local.get $x) (local.get $x)))"
+CUBE_EXPRESSION = "(f32.mul (local.get $x) (f32.mul (local.get $x) (local.get $x)))"
 
 
 def test_importing_the_plugin_does_not_import_wasmtime():
@@ -65,8 +65,8 @@ def test_probe_and_open():
 
 
 @pytest.fixture(scope="module")
-def modules():
-    """The modules by name, compiled, and the index of their exports."""
+def compiled_modules():
+    """The compiled modules by name, and the index of their exports."""
     engine = new_engine()
     found = dict(read_custom_sections(KERNELS_WASM_FILE))
     assert int(found.pop("pages")) < 256
@@ -76,15 +76,15 @@ def modules():
     return {name: wasmtime.Module(engine, code) for name, code in found.items()}, index
 
 
-def test_modules_import_nothing_but_their_memory(modules):
-    for module in modules[0].values():
+def test_modules_import_nothing_but_their_memory(compiled_modules):
+    for module in compiled_modules[0].values():
         (item,) = module.imports
         assert (item.module, item.name, type(item.type)) == ("env", "memory", wasmtime.MemoryType)
         assert item.type.limits.max == 65535
 
 
-def test_the_index_names_the_exports_of_the_modules(modules):
-    compiled, index = modules
+def test_the_index_names_the_exports_of_the_modules(compiled_modules):
+    compiled, index = compiled_modules
     names = {
         name: [x.name for x in module.exports if isinstance(x.type, wasmtime.FuncType)]
         for name, module in compiled.items()
@@ -94,9 +94,9 @@ def test_the_index_names_the_exports_of_the_modules(modules):
     assert len(every) == len({*every})
 
 
-def test_the_data_of_modules_do_not_overlap(fresh):
-    """Instantiating a module writes its data, and must leave those of the others and the heap alone."""
-    store = fresh.store
+def test_the_data_of_modules_do_not_overlap(fresh_runner):
+    """Instantiating a module writes its data segment, which must not overwrite the heap or other modules' data."""
+    store = fresh_runner.store
     heap = store.memory.empty((1000,), float32)
     written = {}
     firsts = {module: name for name, module in reversed(store._program.modules.items())}
@@ -135,7 +135,9 @@ with plugrad.use("wasm") as chosen:
     (sys.platform, platform.machine()) != ("linux", "x86_64"),
     reason="compiles for the first processors of x86-64 with Linux",
 )
-def test_processors_without_fused_instructions_compute_the_same(monkeypatch, tmp_path, opened, rng):
+def test_processors_without_fused_instructions_compute_the_same(
+    monkeypatch, tmp_path, runner_class, rng
+):
     from plugrad_wasm import module, program
 
     def engine_without_features():
@@ -145,11 +147,11 @@ def test_processors_without_fused_instructions_compute_the_same(monkeypatch, tmp
         config.target = "x86_64-unknown-linux-gnu"
         return wasmtime.Engine(config)
 
-    fused = opened()
+    fused = runner_class()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(program, "new_engine", engine_without_features)
     monkeypatch.setattr(module, "kernel_modules", KernelModules)
-    plain = opened()
+    plain = runner_class()
     x = rng.standard_normal((50, 50)).astype(np.float32)
     for name in ("Exp", "Sin", "Tanh", "Log1p", "Softplus"):
         np.testing.assert_allclose(plain(name, abs(x)), fused(name, abs(x)), rtol=1e-6)
@@ -167,37 +169,41 @@ def test_a_missing_file_says_how_to_get_one(monkeypatch):
         wasm_backend().open("")
 
 
-def test_a_trap_is_an_exception_and_the_store_goes_on(fresh):
+def test_a_trap_is_an_exception_and_the_store_goes_on(fresh_runner):
     x = np.float32([1, 2, 3])
-    run = fresh.store.exports_holding_gil["add_float32"]
+    run = fresh_runner.store.exports_holding_gil["add_float32"]
     with pytest.raises(wasmtime.Trap) as caught:
         run(2**32 - 64, 2**32 - 64, 2**32 - 64, 1000, 1, 1)
     assert caught.value.trap_code is wasmtime.TrapCode.MEMORY_OUT_OF_BOUNDS
-    np.testing.assert_array_equal(fresh("Add", x, x), [2, 4, 6])
-    long_run = fresh.store.exports_releasing_gil["matmul_float32"]
+    np.testing.assert_array_equal(fresh_runner("Add", x, x), [2, 4, 6])
+    long_run = fresh_runner.store.exports_releasing_gil["matmul_float32"]
     with pytest.raises(wasmtime.Trap):
         long_run(0, 0, 2**32 - 64, 50, 50, 50, 50, 1, 50, 1, 0)
-    assert fresh.store.lock.held == 0
-    np.testing.assert_array_equal(fresh("Add", x, x), [2, 4, 6])
+    assert fresh_runner.store.lock.held == 0
+    np.testing.assert_array_equal(fresh_runner("Add", x, x), [2, 4, 6])
 
 
-def test_a_trap_after_a_custom_kernel_is_an_exception_too(fresh):
-    """A store of wasmtime with two modules that import a shared memory would end the process."""
+def test_a_trap_after_a_custom_kernel_is_an_exception_too(fresh_runner):
+    """A wasmtime store with two modules that import a shared memory would end the process."""
     x = np.float32([1, 2, 3])
-    np.testing.assert_array_equal(fresh_call(fresh, elementwise(CUBE), x), x**3)
+    np.testing.assert_array_equal(
+        call_implementation(fresh_runner, elementwise(CUBE_EXPRESSION), x), x**3
+    )
     with pytest.raises(wasmtime.Trap):
-        fresh.store.exports_holding_gil["add_float32"](
+        fresh_runner.store.exports_holding_gil["add_float32"](
             2**32 - 64, 2**32 - 64, 2**32 - 64, 1000, 1, 1
         )
-    np.testing.assert_array_equal(fresh_call(fresh, elementwise(CUBE), x), x**3)
+    np.testing.assert_array_equal(
+        call_implementation(fresh_runner, elementwise(CUBE_EXPRESSION), x), x**3
+    )
 
 
-def test_a_wrong_number_of_arguments_never_reaches_the_module(fresh):
+def test_a_wrong_number_of_arguments_never_reaches_the_module(fresh_runner):
     with pytest.raises(Exception, match="pack expected 6"):
-        fresh.store.exports_holding_gil["add_float32"](1, 2, 3)
+        fresh_runner.store.exports_holding_gil["add_float32"](1, 2, 3)
 
 
-def test_threads_share_a_store(fresh, rng):
+def test_threads_share_a_store(fresh_runner, rng):
     large = rng.standard_normal((300, 300)).astype(np.float32)
     small = np.arange(100, dtype=np.float32)
     flags = {"transpose_a": False, "transpose_b": False}
@@ -211,10 +217,10 @@ def test_threads_share_a_store(fresh, rng):
             failures.append(failure)
 
     def short():
-        np.testing.assert_array_equal(fresh("Add", small, small), small * 2)
+        np.testing.assert_array_equal(fresh_runner("Add", small, small), small * 2)
 
     def long():
-        product = fresh("BatchMatMul", large, large, **flags)
+        product = fresh_runner("BatchMatMul", large, large, **flags)
         np.testing.assert_allclose(product, large @ large, rtol=1e-2, atol=1e-3)
 
     jobs = [(300, short), (300, short), (30, long), (30, long)]
@@ -226,8 +232,8 @@ def test_threads_share_a_store(fresh, rng):
     assert not failures
 
 
-def machine_code(code):
-    """A function without parameters of x86-64 instructions, which returns an integer."""
+def make_native_function(code):
+    """Return a function that runs x86-64 instructions and returns an integer."""
     memory = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
     memory.write(bytes.fromhex(code))
     function = ctypes.CFUNCTYPE(ctypes.c_uint)(ctypes.addressof(ctypes.c_char.from_buffer(memory)))
@@ -238,56 +244,67 @@ def machine_code(code):
 @pytest.mark.skipif(
     (sys.platform, platform.machine()) != ("linux", "x86_64"), reason="instructions of x86-64"
 )
-def test_what_a_library_leaves_in_the_registers_does_not_slow_a_long_call_down(fresh):
+def test_what_a_library_leaves_in_the_registers_does_not_slow_a_long_call_down(fresh_runner):
     upper_halves = 1 << 2
-    in_use = machine_code("b901000000 0f01d0 c3")  # mov ecx, 1; xgetbv; ret
-    use = machine_code("c4410576ff c3")  # vpcmpeqd ymm15, ymm15, ymm15; ret
-    free = machine_code("c5f877 c3")  # vzeroupper; ret
+    in_use = make_native_function("b901000000 0f01d0 c3")  # mov ecx, 1; xgetbv; ret
+    use = make_native_function("c4410576ff c3")  # vpcmpeqd ymm15, ymm15, ymm15; ret
+    free = make_native_function("c5f877 c3")  # vzeroupper; ret
     use()
     was_in_use = in_use() & upper_halves
     free()
     if not was_in_use or in_use() & upper_halves:
         pytest.skip("the processor does not tell whether the upper halves are in use")
-    add, x = fresh.store.exports_releasing_gil["add_float32"], fresh.put(np.ones(8, np.float32))
+    add, x = (
+        fresh_runner.store.exports_releasing_gil["add_float32"],
+        fresh_runner.put(np.ones(8, np.float32)),
+    )
     use()
     assert in_use() & upper_halves
     add(x.address, x.address, x.address, 8, 1, 1)
     assert not in_use() & upper_halves
 
 
-def test_custom_kernels(fresh, rng):
+def test_custom_kernels(fresh_runner, rng):
     x, y = rng.standard_normal((2, 3, 7)).astype(np.float32)
-    np.testing.assert_allclose(fresh_call(fresh, elementwise(CUBE), x), x**3, rtol=1e-6)
+    np.testing.assert_allclose(
+        call_implementation(fresh_runner, elementwise(CUBE_EXPRESSION), x), x**3, rtol=1e-6
+    )
     hypotenuse = elementwise(
         """(f32.sqrt (f32.add (f32.mul (local.get $a) (local.get $a))
                               (f32.mul (local.get $b) (local.get $b))))""",
         inputs=("a", "b"),
     )
-    np.testing.assert_allclose(fresh_call(fresh, hypotenuse, x, y), np.hypot(x, y), rtol=1e-6)
+    np.testing.assert_allclose(
+        call_implementation(fresh_runner, hypotenuse, x, y), np.hypot(x, y), rtol=1e-6
+    )
     large = rng.standard_normal(100_000).astype(np.float32)
-    np.testing.assert_allclose(fresh_call(fresh, elementwise(CUBE), large), large**3, rtol=1e-6)
-    assert fresh_call(fresh, elementwise(CUBE), np.zeros((0, 2), np.float32)).shape == (0, 2)
+    np.testing.assert_allclose(
+        call_implementation(fresh_runner, elementwise(CUBE_EXPRESSION), large), large**3, rtol=1e-6
+    )
+    assert call_implementation(
+        fresh_runner, elementwise(CUBE_EXPRESSION), np.zeros((0, 2), np.float32)
+    ).shape == (0, 2)
 
 
-def fresh_call(run, implementation, *inputs):
+def call_implementation(run, implementation, *inputs):
     return run.get(implementation(*map(run.put, inputs)))
 
 
-def test_equal_custom_kernels_are_compiled_once(fresh):
-    x = fresh.put(np.float32([2]))
-    elementwise(CUBE)(x)
-    elementwise(CUBE)(x)
-    found = fresh.store._custom.cache_info()
+def test_equal_custom_kernels_are_compiled_once(fresh_runner):
+    x = fresh_runner.put(np.float32([2]))
+    elementwise(CUBE_EXPRESSION)(x)
+    elementwise(CUBE_EXPRESSION)(x)
+    found = fresh_runner.store._custom.cache_info()
     assert (found.misses, found.currsize) == (1, 1)
 
 
-def test_of_many_custom_kernels_the_last_ones_are_kept(fresh):
-    x = fresh.put(np.float32([2]))
+def test_of_many_custom_kernels_the_last_ones_are_kept(fresh_runner):
+    x = fresh_runner.put(np.float32([2]))
     for i in range(MAX_CUSTOM_MODULES + 8):
         run = elementwise(f"(f32.add (f32.const {i}) (local.get $x))")
-        assert fresh.get(run(x)) == [i + 2]
-    assert fresh.store._custom.cache_info().currsize == MAX_CUSTOM_MODULES
-    assert fresh.get(elementwise("(f32.add (f32.const 0) (local.get $x))")(x)) == [2]
+        assert fresh_runner.get(run(x)) == [i + 2]
+    assert fresh_runner.store._custom.cache_info().currsize == MAX_CUSTOM_MODULES
+    assert fresh_runner.get(elementwise("(f32.add (f32.const 0) (local.get $x))")(x)) == [2]
 
 
 def test_an_expression_that_takes_long_to_compile_is_refused():
@@ -299,13 +316,13 @@ def test_an_expression_that_takes_long_to_compile_is_refused():
         elementwise(tree(16))
 
 
-def test_what_a_custom_kernel_cannot_do_is_an_error(fresh):
-    x, y = fresh.put(np.zeros(3, np.float32)), fresh.put(np.zeros(4, np.float32))
+def test_what_a_custom_kernel_cannot_do_is_an_error(fresh_runner):
+    x, y = fresh_runner.put(np.zeros(3, np.float32)), fresh_runner.put(np.zeros(4, np.float32))
     pair = elementwise("(f32.add (local.get $a) (local.get $b))", inputs=("a", "b"))
     with pytest.raises(ShapeError, match="differ"):
         pair(x, y)
     with pytest.raises(UnsupportedDtype, match="int32"):
-        elementwise(CUBE)(fresh.put(np.zeros(3, np.int32)))
+        elementwise(CUBE_EXPRESSION)(fresh_runner.put(np.zeros(3, np.int32)))
     with pytest.raises(
         ArgumentValueError, match=r"text form.*cannot be compiled: unknown operator"
     ):
@@ -336,11 +353,11 @@ def test_what_a_custom_kernel_cannot_do_is_an_error(fresh):
         ),
     ],
 )
-def test_a_module_that_is_no_kernel_is_an_error(fresh, source, message):
+def test_a_module_that_is_no_kernel_is_an_error(fresh_runner, source, message):
     with pytest.raises(ArgumentValueError, match=f"(?s){message}"):
-        fresh.store.compile_wat(source)
+        fresh_runner.store.compile_wat(source)
     x = np.float32([1, 2, 3])
-    np.testing.assert_array_equal(fresh("Add", x, x), [2, 4, 6])
+    np.testing.assert_array_equal(fresh_runner("Add", x, x), [2, 4, 6])
 
 
 def test_a_custom_kernel_shows_its_inputs_by_name():
@@ -351,40 +368,40 @@ def test_a_custom_kernel_shows_its_inputs_by_name():
         check_parameters(KernelConfig("Abs", "wasm", pair))
 
 
-def test_names_of_inputs_do_not_clash_with_the_loop(fresh):
+def test_names_of_inputs_do_not_clash_with_the_loop(fresh_runner):
     pair = elementwise("(f32.add (local.get $out) (local.get $count))", inputs=("out", "count"))
     x = np.float32([1, 2])
-    np.testing.assert_array_equal(fresh_call(fresh, pair, x, x), [2, 4])
+    np.testing.assert_array_equal(call_implementation(fresh_runner, pair, x, x), [2, 4])
 
 
-def test_unknown_dtypes_are_refused_at_the_door(fresh):
+def test_unknown_dtypes_are_refused_at_the_door(fresh_runner):
     with pytest.raises(UnsupportedDtype, match="string"):
-        fresh.backend.linear.from_numpy(np.zeros(3), as_supported_dtype("string"))
+        fresh_runner.backend.linear.from_numpy(np.zeros(3), as_supported_dtype("string"))
 
 
-def test_unknown_dtypes_are_refused_by_casts(fresh):
+def test_unknown_dtypes_are_refused_by_casts(fresh_runner):
     with pytest.raises(UnsupportedDtype, match="string"):
-        fresh("Cast", np.zeros(3, np.float32), dtype="string")
-    assert fresh("Cast", np.zeros(3, np.float32), dtype="int8").dtype == np.int8
+        fresh_runner("Cast", np.zeros(3, np.float32), dtype="string")
+    assert fresh_runner("Cast", np.zeros(3, np.float32), dtype="int8").dtype == np.int8
 
 
 @pytest.fixture
-def cached(tmp_path, monkeypatch):
-    """The files of an empty cache of compiled modules."""
+def cached_files(tmp_path, monkeypatch):
+    """A function that returns the files in an initially empty cache of compiled modules."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     return lambda: [*(tmp_path / "plugrad" / "plugrad-wasm").iterdir()]
 
 
-def test_a_module_is_compiled_once(cached, monkeypatch):
+def test_a_module_is_compiled_once(cached_files, monkeypatch):
     KernelModules()
-    assert len(cached()) == 1
+    assert len(cached_files()) == 1
     monkeypatch.setattr(wasmtime.Module, "__init__", lambda *_: pytest.fail("compiled again"))
     assert KernelModules().module("elementwise").exports
 
 
-def test_a_poisoned_file_is_never_run(cached, monkeypatch):
+def test_a_poisoned_file_is_never_run(cached_files, monkeypatch):
     KernelModules()
-    (file,) = cached()
+    (file,) = cached_files()
     right = file.read_bytes()
     loaded = []
     monkeypatch.setattr(wasmtime.Module, "deserialize", lambda *values: loaded.append(values))
@@ -396,18 +413,18 @@ def test_a_poisoned_file_is_never_run(cached, monkeypatch):
     assert file.read_bytes() == right
 
 
-def test_processes_that_start_at_once_use_one_cache(cached, tmp_path):
+def test_processes_that_start_at_once_use_one_cache(cached_files, tmp_path):
     program = "import plugrad; plugrad.use('wasm'); print((plugrad.ones(2) + 1).tolist())"
     command = [sys.executable, "-c", program]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     assert [process.communicate()[0] for process in processes] == ["[2.0, 2.0]\n"] * 3
-    assert len(cached()) == 1
+    assert len(cached_files()) == 1
     assert UserCache("plugrad-wasm").read(
         machine_code_key(read_custom_sections(KERNELS_WASM_FILE)["elementwise"])
     )
 
 
-def test_code_for_another_machine_is_compiled_again(cached):
+def test_code_for_another_machine_is_compiled_again(cached_files):
     key = machine_code_key(read_custom_sections(KERNELS_WASM_FILE)["elementwise"])
     UserCache("plugrad-wasm").write(key, b"code of another version of wasmtime")
     assert KernelModules().module("elementwise").exports
@@ -429,8 +446,10 @@ def test_an_expression_can_neither_trap_nor_run_for_ever(word):
         elementwise(f"{word} (local.get $x)")
 
 
-def test_harmless_expressions_pass(fresh):
+def test_harmless_expressions_pass(fresh_runner):
     elementwise("(local.get $loop)", inputs=("loop",))
     text = "(f32.convert_i32_s (i32.trunc_sat_f32_s (f32.div (local.get $x) (f32.const 2))))"
-    x = fresh.put(np.float32([5, -5, 1e30]))
-    np.testing.assert_array_equal(fresh.get(elementwise(text)(x)), np.float32([2, -2, 2**31]))
+    x = fresh_runner.put(np.float32([5, -5, 1e30]))
+    np.testing.assert_array_equal(
+        fresh_runner.get(elementwise(text)(x)), np.float32([2, -2, 2**31])
+    )

@@ -12,14 +12,14 @@ DTYPES = ["bool", "float16", "float32", "float64", "int8", "int16", "int32", "in
 DTYPES += ["uint16", "uint32", "uint64"]
 
 
-def sequence(shape, dtype="float32"):
+def consecutive_numbers(shape, dtype="float32"):
     return np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("perm", [*permutations(range(4))], ids=str)
 def test_transpose(run, perm, dtype):
-    x = sequence((3, 1, 4, 5), dtype)
+    x = consecutive_numbers((3, 1, 4, 5), dtype)
     np.testing.assert_array_equal(run("Transpose", x, perm=perm), x.transpose(perm))
 
 
@@ -28,25 +28,25 @@ def test_transpose(run, perm, dtype):
     "shape", [(1, 1), (17, 33), (100, 3), (64, 64), (0, 5), (2, 37, 19), (39, 70), (7, 35, 101)]
 )
 def test_transpose_by_tiles(run, shape, dtype):
-    x = sequence(shape, dtype)
+    x = consecutive_numbers(shape, dtype)
     perm = tuple(reversed(range(len(shape))))
     np.testing.assert_array_equal(run("Transpose", x, perm=perm), x.transpose(perm))
 
 
 def test_shapes_change_without_a_copy(run):
-    x = run.put(sequence((2, 6)))
+    x = run.put(consecutive_numbers((2, 6)))
     y = run.functions["Reshape"](x, shape=(3, 4))
     z = run.functions["ExpandDims"](y, dim=1)
     assert x.address == y.address == z.address
     assert z.shape == (3, 1, 4)
     del x, y
-    np.testing.assert_array_equal(run.get(z), sequence((3, 1, 4)))
+    np.testing.assert_array_equal(run.get(z), consecutive_numbers((3, 1, 4)))
 
 
-def test_large_parts_are_views_until_a_kernel_needs_them_dense(fresh):
-    data = sequence((3, 100, 120))
-    x = fresh.put(data)
-    functions, memory = fresh.functions, fresh.backend.memory
+def test_large_parts_are_views_until_a_kernel_needs_them_dense(fresh_runner):
+    data = consecutive_numbers((3, 100, 120))
+    x = fresh_runner.put(data)
+    functions, memory = fresh_runner.functions, fresh_runner.backend.memory
     used = memory()
     row = functions["Slice"](x, begin=(1, 10, 0), size=(1, 90, 120), drop=())
     turned = functions["Reverse"](functions["Transpose"](x, perm=(2, 0, 1)), dims=(1,))
@@ -64,38 +64,38 @@ def test_large_parts_are_views_until_a_kernel_needs_them_dense(fresh):
     del x
     expected = data.transpose(2, 0, 1)[:, ::-1]
     wanted = expected[2:, ::-1, 5:95:2]
-    np.testing.assert_array_equal(fresh.get(twice), np.stack([wanted] * 4))
-    np.testing.assert_array_equal(fresh.get(repeated), np.stack([wanted] * 2))
-    np.testing.assert_array_equal(fresh.get(every), wanted)
+    np.testing.assert_array_equal(fresh_runner.get(twice), np.stack([wanted] * 4))
+    np.testing.assert_array_equal(fresh_runner.get(repeated), np.stack([wanted] * 2))
+    np.testing.assert_array_equal(fresh_runner.get(every), wanted)
     for i, part in enumerate(parts):
-        np.testing.assert_array_equal(fresh.get(part), expected[:, i])
-    np.testing.assert_array_equal(fresh.get(plane), expected[2:112, 1])
-    np.testing.assert_array_equal(fresh.get(row), data[1:2, 10:])
-    np.testing.assert_array_equal(fresh.get(turned), expected)
+        np.testing.assert_array_equal(fresh_runner.get(part), expected[:, i])
+    np.testing.assert_array_equal(fresh_runner.get(plane), expected[2:112, 1])
+    np.testing.assert_array_equal(fresh_runner.get(row), data[1:2, 10:])
+    np.testing.assert_array_equal(fresh_runner.get(turned), expected)
     assert turned.address != held
     assert not hasattr(turned, "elements")
     del row, part, parts, plane, turned, every, repeated, twice
     assert memory().buffers == 0
 
 
-def test_small_parts_do_not_keep_the_whole_alive(fresh):
-    x = fresh.put(sequence((100, 100)))
-    row = fresh.functions["Slice"](x, begin=(3, 0), size=(1, 100), drop=())
+def test_small_parts_do_not_keep_the_whole_alive(fresh_runner):
+    x = fresh_runner.put(consecutive_numbers((100, 100)))
+    row = fresh_runner.functions["Slice"](x, begin=(3, 0), size=(1, 100), drop=())
     del x
-    assert fresh.backend.memory().bytes == row.capacity
+    assert fresh_runner.backend.memory().bytes == row.capacity
 
 
-def test_defaults_are_not_written_to(fresh):
-    default = fresh.put(np.zeros((1, 5000), "f4"))
-    places, values = fresh.put(np.array([[0, 7]])), fresh.put(np.float32([3]))
-    out = fresh.functions["SparseToDense"](places, values, default, output_shape=(1, 5000))
-    assert fresh.get(out)[0, 7] == 3
-    assert not fresh.get(default).any()
+def test_defaults_are_not_written_to(fresh_runner):
+    default = fresh_runner.put(np.zeros((1, 5000), "f4"))
+    places, values = fresh_runner.put(np.array([[0, 7]])), fresh_runner.put(np.float32([3]))
+    out = fresh_runner.functions["SparseToDense"](places, values, default, output_shape=(1, 5000))
+    assert fresh_runner.get(out)[0, 7] == 3
+    assert not fresh_runner.get(default).any()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_slices(run, dtype):
-    x = sequence((5, 6, 7), dtype)
+    x = consecutive_numbers((5, 6, 7), dtype)
     y = run("Slice", x, begin=(1, 0, 2), size=(3, 6, 4), drop=())
     np.testing.assert_array_equal(y, x[1:4, :, 2:6])
     y = run("Slice", x, begin=(1, 3, 2), size=(1, 2, 1), drop=(0, 2))
@@ -112,7 +112,7 @@ def test_slices(run, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_joining_and_parting(run, axis, dtype):
-    x = sequence((2, 3, 4), dtype)
+    x = consecutive_numbers((2, 3, 4), dtype)
     y = np.concatenate([x, x], axis)
     np.testing.assert_array_equal(run("Concat", x, y, axis=axis), np.concatenate([x, y], axis))
     np.testing.assert_array_equal(run("Pack", x, x, axis=axis), np.stack([x, x], axis))
@@ -128,7 +128,7 @@ def test_joining_and_parting(run, axis, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_growing(run, dtype):
-    x = sequence((2, 3), dtype)
+    x = consecutive_numbers((2, 3), dtype)
     y = run("PadV2", x, paddings=((1, 0), (2, 3)), constant_value=1)
     np.testing.assert_array_equal(y, np.pad(x, ((1, 0), (2, 3)), constant_values=1))
     np.testing.assert_array_equal(run("Tile", x, reps=(2, 3)), np.tile(x, (2, 3)))
@@ -153,7 +153,7 @@ def test_scalars_and_empty_arrays_move(run):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_gather(run, axis, dtype):
-    x = sequence((4, 5, 6), dtype)
+    x = consecutive_numbers((4, 5, 6), dtype)
     for indices in (
         np.int32(2),
         np.int32([3, 0, 3]),
@@ -165,7 +165,7 @@ def test_gather(run, axis, dtype):
 
 
 def test_gather_in_batches_and_out_of_range(run):
-    x, indices = sequence((2, 3, 4)), np.int32([[0, 3], [1, 1]])
+    x, indices = consecutive_numbers((2, 3, 4)), np.int32([[0, 3], [1, 1]])
     actual = run("GatherV2", x, indices, axis=2, batch_dims=1)
     expected = np.stack([np.take(a, i, 1) for a, i in zip(x, indices, strict=True)])
     np.testing.assert_array_equal(actual, expected)
@@ -200,7 +200,7 @@ def test_one_hot(run):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int8"])
 def test_segment_sums(run, dtype):
-    x, ids = sequence((2, 3, 4), dtype), np.int32([[0, 2, -1], [2, 0, 9]])
+    x, ids = consecutive_numbers((2, 3, 4), dtype), np.int32([[0, 2, -1], [2, 0, 9]])
     expected = np.zeros((3, 4), dtype)
     for row, segment in zip(x.reshape(6, 4), ids.ravel(), strict=True):
         if 0 <= segment < 3:
@@ -231,8 +231,8 @@ def test_making(run):
         0.75,
         1,
     ]
-    assert run("OnesLike", sequence((3,), "uint8")).tolist() == [1, 1, 1]
-    assert not run("ZerosLike", sequence((3,), "float64")).any()
+    assert run("OnesLike", consecutive_numbers((3,), "uint8")).tolist() == [1, 1, 1]
+    assert not run("ZerosLike", consecutive_numbers((3,), "float64")).any()
     with pytest.raises(UnsupportedDtype, match="string"):
         make("Fill", shape=(1,), value=0, dtype=string)
 

@@ -11,8 +11,8 @@ from plugrad.extend import as_dtype, count_elements, pool_window, sliding_window
 from plugrad_wasm import declare
 from plugrad_wasm.kernels import image, indexing, linalg, morphology, pooling, resize, scatter
 
-STRIP = 1 << 15  # of elementwise.h
-FLAGS = {"transpose_a": False, "transpose_b": False}
+STRIP_BYTES = 1 << 15  # of elementwise.h
+TRANSPOSE_FLAGS = {"transpose_a": False, "transpose_b": False}
 
 
 @pytest.mark.parametrize("dtypes", [("float32",) * 2, ("uint8",) * 2])
@@ -32,7 +32,7 @@ def test_elementwise_parts_join(run, monkeypatch, rng, dtypes):
 @pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True), (True, True)])
 def test_products_of_parts_join(run, monkeypatch, rng, most, transposed):
     monkeypatch.setattr(declare, "FLOAT32_MATMUL_PART_STEPS", declare.PartStepLimits(1, most))
-    flags = dict(zip(FLAGS, transposed, strict=True))
+    flags = dict(zip(TRANSPOSE_FLAGS, transposed, strict=True))
     for batch_a, batch_b in [
         ((), ()),
         ((3,), (3,)),
@@ -48,8 +48,8 @@ def test_products_of_parts_join(run, monkeypatch, rng, most, transposed):
         np.testing.assert_array_equal(run("BatchMatMul", *given, **flags), a @ b)
 
 
-def moved_and_shown(run, rng):
-    """Return results of kernels that move or show elements, or look for the largest ones."""
+def compute_results(run, rng):
+    """Return the results of kernels that move elements, draw images, or find maxima."""
     x = rng.integers(-9, 9, (3, 4, 5, 2)).astype("float32")
     rows, labels = rng.integers(0, 99, (60, 3)), rng.integers(-3, 9, 60).astype("int32")
     images = {"align_corners": False, "half_pixel_centers": True}
@@ -96,11 +96,11 @@ def moved_and_shown(run, rng):
 
 @pytest.mark.parametrize("most", [3, 40, 150])
 def test_parts_of_other_kernels_join(run, monkeypatch, most):
-    expected = moved_and_shown(run, np.random.default_rng(5))
+    expected = compute_results(run, np.random.default_rng(5))
     monkeypatch.setattr(declare, "RELEASE_GIL_MIN_ELEMENTS", 10)
     for module in (declare, image, indexing, morphology, pooling, resize, scatter):
         monkeypatch.setattr(module, "ELEMENTWISE_PART_STEPS", declare.PartStepLimits(1, most))
-    for found, whole in zip(moved_and_shown(run, np.random.default_rng(5)), expected, strict=True):
+    for found, whole in zip(compute_results(run, np.random.default_rng(5)), expected, strict=True):
         np.testing.assert_array_equal(found, whole)
 
 
@@ -128,7 +128,7 @@ def test_parts_cover_the_product_and_are_not_too_large():
     ]
 
 
-PROGRAM = """
+INTERRUPTED_PROGRAM = """
 import os, signal, sys, threading, time
 import plugrad
 from plugrad import ones
@@ -193,7 +193,7 @@ assert (ones(3) + 1).tolist() == [2, 2, 2]
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_long_calls_are_interrupted(threads):
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
+        [sys.executable, "-c", INTERRUPTED_PROGRAM],
         capture_output=True,
         text=True,
         timeout=300,
@@ -204,7 +204,9 @@ def test_long_calls_are_interrupted(threads):
     assert (done.stdout, done.stderr, done.returncode) == (expected, "", 0)
 
 
-@pytest.mark.parametrize("size", [STRIP, STRIP + 1, 3 * STRIP, 3 * STRIP + 5])
+@pytest.mark.parametrize(
+    "size", [STRIP_BYTES, STRIP_BYTES + 1, 3 * STRIP_BYTES, 3 * STRIP_BYTES + 5]
+)
 def test_long_arrays_are_computed_strip_by_strip_in_both_directions(run, rng, size):
     a, b = rng.standard_normal((2, size)).astype(np.float32)
     column, row = np.arange(2.0)[:, None], a.astype(float)

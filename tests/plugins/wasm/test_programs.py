@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugins.comparing import numbers as numbers_on, same
+from plugins.comparing import assert_same_when_traced, random_tensor as numbers_on
 from plugrad.discovery.loading import open_backend
 from plugrad.extend import ArgumentValueError, Fused, OutOfMemory, active_functions, fuse_groups
 
@@ -32,11 +32,11 @@ def _on_wasm():
         yield
 
 
-numbers = partial(numbers_on, device="wasm")
+random_wasm_tensor = partial(numbers_on, device="wasm")
 
 
 def is_one_program(function, *args):
-    """Return whether nothing is called back from a program."""
+    """Return whether a program never calls back into Python."""
     graph = plugrad.make_graph(function)(*args)
     recordable = programs.RecordabilityCheck(graph, open_backend("wasm").linear)
     return all(map(recordable, graph.steps))
@@ -45,54 +45,60 @@ def is_one_program(function, *args):
 # --- tables -------------------------------------------------------------------------------------
 
 
-def relu(store, x, y, count=10, **changes):
-    """Return the table of one call."""
+def relu_table(store, x, y, count=10, **changes):
+    """Return the program table of one call of relu."""
     operands = [Operand(0, x.address), Operand(0, y.address), Operand(0, count)]
     call = TableCall("relu_float32", operands)._replace(**changes)
     return write_table([(1, 1, [call])], "elementwise", store.functions, 3)
 
 
 @pytest.fixture
-def place(fresh):
-    """A store with an array, room for a result, and a function that runs a table."""
-    x = fresh.put(np.arange(-5, 5, dtype="f4"))
-    y = fresh.put(np.zeros(10, "f4"))
+def array_and_runner(fresh_runner):
+    """A store with an array, memory for a result, and a function that runs a program table."""
+    x = fresh_runner.put(np.arange(-5, 5, dtype="f4"))
+    y = fresh_runner.put(np.zeros(10, "f4"))
 
     def run(table):
-        code, bases = fresh.put(np.frombuffer(table, "u1")), fresh.put(np.zeros(3, "i8"))
-        fresh.store.exports_holding_gil["program_elementwise"](
+        code, bases = (
+            fresh_runner.put(np.frombuffer(table, "u1")),
+            fresh_runner.put(np.zeros(3, "i8")),
+        )
+        fresh_runner.store.exports_holding_gil["program_elementwise"](
             code.address, len(table), bases.address
         )
-        return fresh.get(y)
+        return fresh_runner.get(y)
 
-    return fresh.store, x, y, run
-
-
-def test_a_table_of_one_call(place):
-    store, x, y, run = place
-    np.testing.assert_array_equal(run(relu(store, x, y)), np.maximum(np.arange(-5, 5), 0))
+    return fresh_runner.store, x, y, run
 
 
-def test_every_function_of_a_program_has_its_number_and_types(fresh):
-    """The table of a module has the functions in the order that the index says."""
-    store = fresh.store
+def test_a_table_of_one_call(array_and_runner):
+    store, x, y, run = array_and_runner
+    np.testing.assert_array_equal(run(relu_table(store, x, y)), np.maximum(np.arange(-5, 5), 0))
+
+
+def test_every_function_of_a_program_has_its_number_and_types(fresh_runner):
+    """The module's function table has the order of the index."""
+    store = fresh_runner.store
     for name in ("add_float32", "fill_8", "step_float64", "clip_float32", "ramp_int64"):
         instance = store._instances.instance_with_export(name)
         types = [str(p) for p in instance.find_export(name).type(instance.store).params]
         letters = {"i32": "i", "i64": "l", "f32": "f", "f64": "d"}
         assert store.functions[name].parameter_type_letters == "".join(letters[t] for t in types)
-    x, y = fresh.put(np.arange(1, 5, dtype="f4")), fresh.put(np.zeros(4, "f4"))
+    x, y = fresh_runner.put(np.arange(1, 5, dtype="f4")), fresh_runner.put(np.zeros(4, "f4"))
     operands = [Operand(0, x.address), Operand(0, y.address), Operand(0, 4)]
     for kernel in ("negative", "square", "sqrt", "exp"):
         call = TableCall(f"{kernel}_float32", operands)
         table = write_table([(1, 1, [call])], "elementwise", store.functions, 3)
-        block, bases = fresh.put(np.frombuffer(table, "u1")), fresh.put(np.zeros(3, "i8"))
+        block, bases = (
+            fresh_runner.put(np.frombuffer(table, "u1")),
+            fresh_runner.put(np.zeros(3, "i8")),
+        )
         store.exports_holding_gil["program_elementwise"](block.address, len(table), bases.address)
         expected = getattr(np, kernel)(np.arange(1, 5, dtype="f4"))
-        np.testing.assert_allclose(fresh.get(y), expected, rtol=1e-6)
+        np.testing.assert_allclose(fresh_runner.get(y), expected, rtol=1e-6)
 
 
-HEAD = 4 * 4
+TABLE_HEADER_BYTES = 4 * 4
 """The bytes of the head of a loop, and of a call."""
 
 
@@ -100,42 +106,54 @@ HEAD = 4 * 4
     ("position", "number"),
     [
         *((4, 0), (4, -1), (8, 1), (8, 3), (8, 1000), (12, 0), (12, -16), (12, 1 << 20)),
-        *((HEAD, -1), (HEAD, 1 << 20), (HEAD, 1 << 30), (HEAD + 4, -1), (HEAD + 4, 1000)),
-        *((HEAD + 4, 0), (HEAD + 4, 3), (HEAD + 8, -1), (HEAD + 8, 2), (HEAD + 8, 1000)),
+        *(
+            (TABLE_HEADER_BYTES, -1),
+            (TABLE_HEADER_BYTES, 1 << 20),
+            (TABLE_HEADER_BYTES, 1 << 30),
+            (TABLE_HEADER_BYTES + 4, -1),
+            (TABLE_HEADER_BYTES + 4, 1000),
+        ),
+        *(
+            (TABLE_HEADER_BYTES + 4, 0),
+            (TABLE_HEADER_BYTES + 4, 3),
+            (TABLE_HEADER_BYTES + 8, -1),
+            (TABLE_HEADER_BYTES + 8, 2),
+            (TABLE_HEADER_BYTES + 8, 1000),
+        ),
     ],
 )
-def test_a_wrong_number_in_a_table_traps(place, position, number):
-    store, x, y, run = place
-    table = bytearray(relu(store, x, y))
+def test_a_wrong_number_in_a_table_traps(array_and_runner, position, number):
+    store, x, y, run = array_and_runner
+    table = bytearray(relu_table(store, x, y))
     signature = store.functions["relu_float32"].signature_index
-    if position == HEAD + 4 and number == signature:
+    if position == TABLE_HEADER_BYTES + 4 and number == signature:
         return
     if position == 8 and number == 1:
         return  # which is what it is
     struct.pack_into("<i", table, position, number)
     with pytest.raises(wasmtime.Trap):
         run(bytes(table))
-    np.testing.assert_array_equal(run(relu(store, x, y)), np.maximum(np.arange(-5, 5), 0))
+    np.testing.assert_array_equal(run(relu_table(store, x, y)), np.maximum(np.arange(-5, 5), 0))
 
 
-def test_a_function_with_the_types_of_another_traps(place):
-    store, x, y, run = place
-    table = bytearray(relu(store, x, y))
-    struct.pack_into("<i", table, HEAD, store.functions["add_float32"].table_index)
+def test_a_function_with_the_types_of_another_traps(array_and_runner):
+    store, x, y, run = array_and_runner
+    table = bytearray(relu_table(store, x, y))
+    struct.pack_into("<i", table, TABLE_HEADER_BYTES, store.functions["add_float32"].table_index)
     with pytest.raises(wasmtime.Trap):
         run(bytes(table))
 
 
 @pytest.mark.parametrize("length", [1, 15, 16, 31, 40, 79])
-def test_a_table_that_ends_early_traps(place, length):
-    store, x, y, run = place
+def test_a_table_that_ends_early_traps(array_and_runner, length):
+    store, x, y, run = array_and_runner
     with pytest.raises(wasmtime.Trap):
-        run(relu(store, x, y)[:length])
+        run(relu_table(store, x, y)[:length])
 
 
-def test_whatever_a_table_has_stays_in_the_sandbox(opened):
-    """Numbers of a table, and its length, are exchanged; only how often a loop runs is left, which takes time."""
-    run = opened()
+def test_whatever_a_table_has_stays_in_the_sandbox(runner_class):
+    """Random numbers of a table are changed, and its length, but not the counts of loops, which only take time."""
+    run = runner_class()
     store = run.backend.linear.store
     rng = np.random.default_rng(0)
     numbers = [-1, 0, 1, 2, 1000, 1 << 20, (1 << 31) - 1, -(1 << 31)]
@@ -156,8 +174,8 @@ def test_whatever_a_table_has_stays_in_the_sandbox(opened):
             store.exports_holding_gil["program_elementwise"](code.address, length, bases.address)
 
 
-def test_what_no_module_has_is_not_written(place):
-    store, x, y, _ = place
+def test_what_no_module_has_is_not_written(array_and_runner):
+    store, x, y, _ = array_and_runner
     for changes, message in (
         ({"export": "absent"}, "no function 'absent'"),
         ({"export": "sum_float32"}, "no function 'sum_float32'"),
@@ -166,7 +184,7 @@ def test_what_no_module_has_is_not_written(place):
         ({"operands": [Operand(-1, 0)] * 3}, "base -1"),
     ):
         with pytest.raises(ArgumentValueError, match=message):
-            relu(store, x, y, **changes)
+            relu_table(store, x, y, **changes)
     for loop in ((-1, 1), (1, 0), (1 << 31, 1)):
         with pytest.raises(ArgumentValueError, match="cannot run"):
             write_table([(*loop, [])], "elementwise", store.functions, 3)
@@ -178,14 +196,17 @@ def test_what_no_module_has_is_not_written(place):
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "uint8", "int64"])
 @pytest.mark.parametrize("shape", [(), (3,), (700,), (33, 70)])
 def test_elementwise_calls_of_each_dtype(dtype, shape):
-    x, y = numbers(*shape, dtype=dtype), numbers(*shape[-1:], dtype=dtype, seed=1)
+    x, y = (
+        random_wasm_tensor(*shape, dtype=dtype),
+        random_wasm_tensor(*shape[-1:], dtype=dtype, seed=1),
+    )
 
     def f(x, y):
         a = x * y + x
         b = plugrad.where(a > y, a, x)
         return b - y, plugrad.maximum(b, y).astype("float32"), (a == b) | (x > y)
 
-    same(f, x, y)
+    assert_same_when_traced(f, x, y)
     assert is_one_program(f, x, y)
 
 
@@ -197,20 +218,35 @@ def test_functions_of_each_size(size):
         whole = plugrad.floor(x) + plugrad.round(z) * plugrad.ceil(y) - plugrad.trunc(x)
         return z, plugrad.gelu(z) / plugrad.sqrt(y), plugrad.elu(x) - plugrad.softplus(z), whole
 
-    same(f, numbers(size))
+    assert_same_when_traced(f, random_wasm_tensor(size))
 
 
 def test_broadcasting_along_every_axis():
-    a, b, c, d = numbers(5, 1, 7), numbers(1, 6, 1), numbers(6, 7), numbers(5, 6, 7)
-    same(lambda a, b, c, d: ((a + b) * c - d, a * 2 + b, d / (c * b)), a, b, c, d)
-    rows, columns, table = numbers(300, 1), numbers(700), numbers(300, 700)
-    same(lambda r, c, t: t * r + c - plugrad.exp(c), rows, columns, table)
+    a, b, c, d = (
+        random_wasm_tensor(5, 1, 7),
+        random_wasm_tensor(1, 6, 1),
+        random_wasm_tensor(6, 7),
+        random_wasm_tensor(5, 6, 7),
+    )
+    assert_same_when_traced(
+        lambda a, b, c, d: ((a + b) * c - d, a * 2 + b, d / (c * b)), a, b, c, d
+    )
+    rows, columns, table = (
+        random_wasm_tensor(300, 1),
+        random_wasm_tensor(700),
+        random_wasm_tensor(300, 700),
+    )
+    assert_same_when_traced(lambda r, c, t: t * r + c - plugrad.exp(c), rows, columns, table)
 
 
 @pytest.mark.parametrize("period", [1, 7, 64, 96, 700, 5000])
 def test_operands_that_repeat_within_blocks_and_across_them(period):
-    table, row, column = numbers(11, period), numbers(period, seed=1), numbers(11, 1, seed=2)
-    same(
+    table, row, column = (
+        random_wasm_tensor(11, period),
+        random_wasm_tensor(period, seed=1),
+        random_wasm_tensor(11, 1, seed=2),
+    )
+    assert_same_when_traced(
         lambda t, r, c: (plugrad.tanh(t * r + c) - r, plugrad.where(t > 0, t, r)),
         table,
         row,
@@ -219,7 +255,7 @@ def test_operands_that_repeat_within_blocks_and_across_them(period):
 
 
 def test_groups_of_wider_and_narrower_elements():
-    x = numbers(3000)
+    x = random_wasm_tensor(3000)
 
     def f(x):
         whole = x.astype("int64") * 3
@@ -233,18 +269,18 @@ def test_groups_of_wider_and_narrower_elements():
             plugrad.ones_like(x) + x,
         )
 
-    same(f, x)
-    same(f, x.astype("float16"))
+    assert_same_when_traced(f, x)
+    assert_same_when_traced(f, x.astype("float16"))
 
 
 def test_one_array_in_two_shapes():
-    x = numbers(40, 1)
-    same(lambda x: (x * x.reshape(1, 40) + 1) * 2 - x, x)
-    y = numbers(40, 40)
-    same(lambda y: (y * 2 + y.reshape(1600).reshape(40, 40)) * y.T, y)
+    x = random_wasm_tensor(40, 1)
+    assert_same_when_traced(lambda x: (x * x.reshape(1, 40) + 1) * 2 - x, x)
+    y = random_wasm_tensor(40, 40)
+    assert_same_when_traced(lambda y: (y * 2 + y.reshape(1600).reshape(40, 40)) * y.T, y)
 
 
-def blocks_of(function, *args):
+def blockwise_groups(function, *args):
     """Return the groups of a program that run block by block."""
     graph = plugrad.make_graph(function)(*args)
     linear = open_backend("wasm").linear
@@ -259,20 +295,22 @@ def test_what_only_a_group_reads_stays_in_the_cache():
     def f(x, y):
         return (plugrad.sqrt(plugrad.abs(x) * 2 + y) - x) * y
 
-    (group,) = blocks_of(f, numbers(100_000), numbers(100_000))
+    (group,) = blockwise_groups(f, random_wasm_tensor(100_000), random_wasm_tensor(100_000))
     assert group.scratch_bytes <= 32_768
     assert len(group.block_calls) == 6
-    assert not blocks_of(f, numbers(100), numbers(100))  # which fit into one block
+    assert not blockwise_groups(
+        f, random_wasm_tensor(100), random_wasm_tensor(100)
+    )  # which fit into one block
 
 
 def test_a_loop_that_is_longer_than_ctrl_c_may_wait_for():
-    x = numbers(3_000_000)
-    same(lambda x: plugrad.relu(x * 2 + 1) - x, x)
+    x = random_wasm_tensor(3_000_000)
+    assert_same_when_traced(lambda x: plugrad.relu(x * 2 + 1) - x, x)
 
 
 def test_results_that_are_arguments_constants_views_or_twice_the_same():
-    x, closed_over = numbers(4, 6), numbers(3)
-    large = numbers(100, 100, seed=1)
+    x, closed_over = random_wasm_tensor(4, 6), random_wasm_tensor(3)
+    large = random_wasm_tensor(100, 100, seed=1)
 
     def f(x, y, large):
         z = x + 1
@@ -282,22 +320,22 @@ def test_results_that_are_arguments_constants_views_or_twice_the_same():
             *(half[10:60], half.T, half[::2], closed_over.reshape(3, 1), plugrad.ones((2, 2))),
         )
 
-    same(f, x, numbers(2), large)
-    same(lambda large: large.T @ large[:, 50:], large)
-    same(lambda x: x[10:60] + 1, large[20:])
+    assert_same_when_traced(f, x, random_wasm_tensor(2), large)
+    assert_same_when_traced(lambda large: large.T @ large[:, 50:], large)
+    assert_same_when_traced(lambda x: x[10:60] + 1, large[20:])
 
 
 def test_views_of_results_can_be_used_in_later_calls():
-    x = numbers(200, 50)
+    x = random_wasm_tensor(200, 50)
     middle = plugrad.jit(lambda x: (x * 2)[50:150])(x)
-    same(lambda y: (plugrad.exp(y), y.T @ y, plugrad.sum(y, axis=0)), middle)
+    assert_same_when_traced(lambda y: (plugrad.exp(y), y.T @ y, plugrad.sum(y, axis=0)), middle)
     assert (middle + middle).numpy().tobytes() == (x * 2)[50:150].numpy().__mul__(2).tobytes()
 
 
-def networks():
-    w = plugrad.Variable(numbers(8, 4).numpy(), name="w")
+def training_functions():
+    w = plugrad.Variable(random_wasm_tensor(8, 4).numpy(), name="w")
     optimizer = plugrad.optimizers.Adam(0.1)
-    x, labels = numbers(16, 8, seed=2), plugrad.one_hot(np.arange(16) % 4, 4)
+    x, labels = random_wasm_tensor(16, 8, seed=2), plugrad.one_hot(np.arange(16) % 4, 4)
 
     def step(x, labels):
         return optimizer.minimize(
@@ -308,8 +346,8 @@ def networks():
 
 
 def test_a_training_step_is_one_program():
-    w, step, x, labels = networks()
-    other, plain, _, _ = networks()
+    w, step, x, labels = training_functions()
+    other, plain, _, _ = training_functions()
     run = plugrad.jit(step)
     for _ in range(4):
         assert run(x, labels).item() == plain(x, labels).item()
@@ -353,34 +391,36 @@ def test_gradients_that_are_read_twice_stay(kind):
 
 
 def test_what_has_no_export_is_called_back():
-    x = numbers(6, 6)
+    x = random_wasm_tensor(6, 6)
     eigen = lambda x: plugrad.linalg.eigvalsh(x @ x.T + 1) * 2  # noqa: E731 - of the host
     assert not is_one_program(eigen, x)
-    same(eigen, x)
-    same(lambda x: plugrad.sort(x * 2) + 1, x)
+    assert_same_when_traced(eigen, x)
+    assert_same_when_traced(lambda x: plugrad.sort(x * 2) + 1, x)
     expression = elementwise("(f32.mul (local.get $x) (f32.const 2))")
     with plugrad.override_kernel("Exp", "wasm", expression):
-        same(lambda x: plugrad.exp(x + 1) + 1, x)
+        assert_same_when_traced(lambda x: plugrad.exp(x + 1) + 1, x)
 
 
 def test_strings_and_bools():
     words, flags = plugrad.asarray(["a", "b"]), plugrad.asarray([True, False])
-    same(lambda words, x: (words, plugrad.any(x), x & ~x, words == words), words, flags)
+    assert_same_when_traced(
+        lambda words, x: (words, plugrad.any(x), x & ~x, words == words), words, flags
+    )
 
 
 def test_loops_and_choices_run_programs():
-    xs = numbers(7, 5)
+    xs = random_wasm_tensor(7, 5)
 
     def f(xs):
         last, ys = plugrad.scan(lambda c, x: (plugrad.tanh(c + x) * 2, c * x), xs[0] * 0, xs)
         return last, ys, plugrad.cond(last[0] > 0, lambda y: y + 1, lambda y: y * 2, last)
 
-    same(f, xs)
-    same(plugrad.grads(lambda xs: plugrad.sum(f(xs)[0])), xs)
+    assert_same_when_traced(f, xs)
+    assert_same_when_traced(plugrad.grads(lambda xs: plugrad.sum(f(xs)[0])), xs)
 
 
 def test_overrides_are_seen():
-    x = numbers(3)
+    x = random_wasm_tensor(3)
     f = plugrad.jit(lambda x: plugrad.relu(x) + 1)
     expected = f(x).numpy()
     with plugrad.override_kernel("Relu", "wasm", lambda x: x):
@@ -389,7 +429,7 @@ def test_overrides_are_seen():
 
 
 def test_an_error_of_a_kernel_is_that_of_an_untraced_call():
-    x = numbers(3, dtype="float64").astype("complex64")
+    x = random_wasm_tensor(3, dtype="float64").astype("complex64")
     f = lambda x: plugrad.sqrt(x) + plugrad.tan(x)  # noqa: E731
     try:
         f(x)
@@ -402,7 +442,7 @@ def test_an_error_of_a_kernel_is_that_of_an_untraced_call():
 
 
 def test_memory_is_planned_counted_and_limited():
-    x = numbers(100_000)
+    x = random_wasm_tensor(100_000)
 
     def f(x):
         for _ in range(10):
@@ -432,7 +472,7 @@ def test_memory_is_planned_counted_and_limited():
 
 def test_several_threads_run_one_program():
     f = plugrad.jit(lambda x: plugrad.exp(x) * 2 + plugrad.sum(x))
-    xs = [numbers(size, seed=size) for size in (20_000, 20_001, 100_000, 700_000)]
+    xs = [random_wasm_tensor(size, seed=size) for size in (20_000, 20_001, 100_000, 700_000)]
     expected = [f(x).numpy() for x in xs]
     wrong = []
 
@@ -454,34 +494,36 @@ def test_work_that_threads_share(threads, monkeypatch):
     store = open_backend("wasm").linear.store
     monkeypatch.setattr(store, "threads", threads)
     monkeypatch.setattr(store.run_in_threads.__self__, "threads", threads)
-    x, w = numbers(2000, 400), numbers(2000)
-    same(lambda x, w: (plugrad.sum(plugrad.exp(x) * 2, axis=1) @ w, x + x, x.T @ x), x, w)
+    x, w = random_wasm_tensor(2000, 400), random_wasm_tensor(2000)
+    assert_same_when_traced(
+        lambda x, w: (plugrad.sum(plugrad.exp(x) * 2, axis=1) @ w, x + x, x.T @ x), x, w
+    )
 
 
-class Stop(Exception):
+class AlarmRaised(Exception):
     pass
 
 
-class Alarm:
-    """A handler of alarms, which remembers whether one has rung."""
+class AlarmHandler:
+    """A handler of alarms that raises, and records whether an alarm has come."""
 
     def __init__(self):
         self.has_rung = False
 
-    def set(self, seconds):
-        """Let an alarm ring."""
+    def set_timer(self, seconds):
+        """Set the alarm to come after some seconds."""
         self.has_rung = False
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
     def __call__(self, number, frame):
         self.has_rung = True
-        raise Stop
+        raise AlarmRaised
 
 
 @pytest.fixture
 def alarm():
     gc.collect()  # Python drops what is raised while it collects what other tests have left
-    made = Alarm()
+    made = AlarmHandler()
     old = signal.signal(signal.SIGALRM, made)
     yield made
     signal.setitimer(signal.ITIMER_REAL, 0)
@@ -497,12 +539,12 @@ def test_200_interrupts_of_a_training_loop_lose_nothing(alarm):
     before = memory().buffers
 
     def train(pause):
-        alarm.set(pause)
+        alarm.set_timer(pause)
         while not alarm.has_rung:
             step()
 
     for pause in np.random.default_rng(0).uniform(1e-4, 2e-3, 200):
-        with pytest.raises(Stop):  # else what the alarm raised has been dropped
+        with pytest.raises(AlarmRaised):  # else what the alarm raised has been dropped
             train(pause)
         assert (w.numpy() == -optimizer.iterations).all()
     assert memory().buffers == before
@@ -512,13 +554,13 @@ def test_an_interrupted_recording_is_no_refusal(alarm, monkeypatch):
     monkeypatch.setattr(
         programs, "run_on_stand_ins", lambda *_: signal.raise_signal(signal.SIGALRM)
     )
-    with pytest.raises(Stop):
-        plugrad.jit(lambda x: x + 1)(numbers(1000))
+    with pytest.raises(AlarmRaised):
+        plugrad.jit(lambda x: x + 1)(random_wasm_tensor(1000))
 
 
 def test_an_interrupt_ends_a_long_program(alarm):
-    x = numbers(1000, 1000)
+    x = random_wasm_tensor(1000, 1000)
     run = plugrad.jit(lambda x: x @ x @ x @ x @ x @ x @ x @ x)
-    alarm.set(0.05)
-    with pytest.raises(Stop):
+    alarm.set_timer(0.05)
+    with pytest.raises(AlarmRaised):
         run(x)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugins.wasm.foreign import module
+from plugins.wasm.foreign import module_text
 from plugrad.errors import (
     ArgumentError,
     ArgumentValueError,
@@ -30,12 +30,12 @@ from plugrad.extend import (
 from plugrad_wasm import HEADER, load_wasm_kernel
 
 ROOT = Path(__file__).parents[3]
-MODULES = Path(__file__).parent / "modules"
+MODULES_FOLDER = Path(__file__).parent / "modules"
 
 
 @pytest.fixture(scope="session")
-def compiled(tmp_path_factory):
-    """Compiles C to a module."""
+def compile_c(tmp_path_factory):
+    """A function that compiles C source to a wasm module."""
 
     def run(source):
         target = tmp_path_factory.mktemp("modules") / "module.wasm"
@@ -58,13 +58,13 @@ def compiled(tmp_path_factory):
 # --- what works -----------------------------------------------------------------------------------
 
 
-def sums_and_largest(x: Spec, *, width: int) -> tuple[Spec, Spec]:
+def moving_sum_and_maximum(x: Spec, *, width: int) -> tuple[Spec, Spec]:
     size = *x.shape[:-1], x.shape[-1] - width + 1
     return Shaped(size, x.dtype), Shaped(x.shape[:-1], x.dtype)
 
 
-def test_a_kernel_in_c(compiled, registered):
-    run = registered(compiled(MODULES / "moving_sum.c"), sums_and_largest)
+def test_a_kernel_in_c(compile_c, register_module):
+    run = register_module(compile_c(MODULES_FOLDER / "moving_sum.c"), moving_sum_and_maximum)
     for dtype in ("float32", "int32"):
         for shape in [(7,), (3, 20), (2, 3, 100)]:
             x = np.random.default_rng(0).integers(-9, 9, shape).astype(dtype)
@@ -77,7 +77,7 @@ def test_a_kernel_in_c(compiled, registered):
         run(plugrad.asarray([1, 2, 3, 4], dtype="int8"), width=2)
 
 
-def test_the_kernel_in_c_of_the_documentation(compiled, registered, tmp_path):
+def test_the_kernel_in_c_of_the_documentation(compile_c, register_module, tmp_path):
     page = (ROOT / "docs" / "examples" / "wasm_module.md").read_text("utf-8")
     source = tmp_path / "moving_sum.c"
     source.write_text(page.split("```c\n")[1].split("```")[0])
@@ -85,13 +85,13 @@ def test_the_kernel_in_c_of_the_documentation(compiled, registered, tmp_path):
     def moving_sum(x: Spec, *, width: int) -> Spec:
         return Shaped((x.shape[0] - width + 1,), x.dtype)
 
-    run = registered(compiled(source), moving_sum)
+    run = register_module(compile_c(source), moving_sum)
     assert run(plugrad.asarray([1.0, 2.0, 3.0, 4.0]), width=2).tolist() == [3, 5, 7]
     with pytest.raises(KernelFailed, match="reported failure 1"):
         run(plugrad.asarray([1, 2, 3]), width=2)
 
 
-def test_the_kernels_in_c_of_the_guide(compiled, registered, tmp_path):
+def test_the_kernels_in_c_of_the_guide(compile_c, register_module, tmp_path):
     page = (ROOT / "docs" / "guide" / "writing-a-kernel.md").read_text("utf-8")
     sources = [tmp_path / "root_mean_square.c", tmp_path / "heat_step.c"]
     for path, text in zip(sources, page.split("```c\n")[1:], strict=True):
@@ -105,7 +105,7 @@ def test_the_kernels_in_c_of_the_guide(compiled, registered, tmp_path):
     def heat_step(x: Spec, *, rate: float) -> Spec:
         return x
 
-    reduce, step = map(registered, map(compiled, sources), (root_mean_square, heat_step))
+    reduce, step = map(register_module, map(compile_c, sources), (root_mean_square, heat_step))
     rng = np.random.default_rng(0)
     for dtype, epsilon in product(("float32", "float64"), (0.0, 0.5)):
         x = rng.normal(size=(2, 3, 4)).astype(dtype)
@@ -128,11 +128,11 @@ def test_the_kernels_in_c_of_the_guide(compiled, registered, tmp_path):
     assert step(plugrad.zeros((0, 2)), rate=0.2).shape == (0, 2)
 
 
-def test_a_kernel_in_text_form_with_an_optional_input(registered):
+def test_a_kernel_in_text_form_with_an_optional_input(register_module):
     def axpy(x: Spec, y: Spec | None = None, *, a: float) -> Spec:
         return Shaped(x.shape, x.dtype)
 
-    run = registered(MODULES / "axpy.wat", axpy)
+    run = register_module(MODULES_FOLDER / "axpy.wat", axpy)
     x = np.arange(100_000, dtype="float32")
     y = np.full_like(x, 5)
     np.testing.assert_array_equal(
@@ -143,7 +143,7 @@ def test_a_kernel_in_text_form_with_an_optional_input(registered):
     assert run(plugrad.asarray(2.0), None, a=3).item() == 6
 
 
-def test_attributes_are_numbers_or_tuples_of_numbers(registered):
+def test_attributes_are_numbers_or_tuples_of_numbers(register_module):
     def rule(x: Spec, *, flag: bool, sizes: tuple[int, ...], scale: float | str) -> Spec:
         return Shaped((5,), float32)
 
@@ -152,27 +152,29 @@ def test_attributes_are_numbers_or_tuples_of_numbers(registered):
     body = "(local $out i32) (local.set $out (i32.load offset=28 (i32.load offset=24 (local.get $call))))"
     body += "".join(store.format(4 * i, load.format(8 * i)) for i in range(4))
     count = "(f64.convert_i32_s (i32.load offset=12 (local.get $call)))"
-    run = registered(module(body + store.format(16, count) + "(i32.const 0)"), rule)
+    run = register_module(module_text(body + store.format(16, count) + "(i32.const 0)"), rule)
     x = plugrad.ones(1)
     assert run(x, flag=True, sizes=(7, 8), scale=0.5).tolist() == [1, 7, 8, 0.5, 4]
     with pytest.raises(ArgumentError, match="attribute scale='big' cannot be passed"):
         run(x, flag=True, sizes=(), scale="big")
 
 
-def test_a_kernel_without_inputs(registered):
+def test_a_kernel_without_inputs(register_module):
     def rule(*, value: float) -> Spec:
         return Shaped((), int32)
 
     value = "(i32.trunc_f64_s (f64.load (i32.load offset=8 (local.get $call))))"
     body = f"(i32.store (i32.load (i32.load offset=24 (local.get $call))) {value}) (i32.const 0)"
-    assert registered(module(body), rule)(value=42).item() == 42
+    assert register_module(module_text(body), rule)(value=42).item() == 42
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "int32", "int64", "uint8", "uint32", "float64"])
-def test_codes_of_dtypes(registered, dtype):
+def test_codes_of_dtypes(register_module, dtype):
     code = "(i32.load offset=4 (i32.load offset=24 (local.get $call)))"
     out = "(i32.load offset=28 (i32.load offset=24 (local.get $call)))"
-    run = registered(module(f"(i32.store {out} {code}) (i32.const 0)"), lambda x: Shaped((), int32))
+    run = register_module(
+        module_text(f"(i32.store {out} {code}) (i32.const 0)"), lambda x: Shaped((), int32)
+    )
     lines = HEADER.read_text().split("enum plugrad_dtype {")[1].split("}")[0].split()
     expected = [line.rstrip(",") for line in lines].index(f"PLUGRAD_{dtype.upper()}")
     values = [True] if dtype == "bool" else [1]
@@ -180,8 +182,8 @@ def test_codes_of_dtypes(registered, dtype):
         assert run(plugrad.asarray(values, dtype=dtype)).item() == expected
 
 
-def test_the_memory_of_a_module_that_allocates_stays_its_own(registered):
-    """The kernel keeps a counter in memory that it has grown; a call must not overwrite it."""
+def test_the_memory_of_a_module_that_allocates_stays_its_own(register_module):
+    """The kernel keeps a counter in memory that it has allocated; later calls must not overwrite it."""
     more = "(global $heap (mut i32) (i32.const 0))"
     body = """
     (if (i32.eqz (global.get $heap))
@@ -190,13 +192,13 @@ def test_the_memory_of_a_module_that_allocates_stays_its_own(registered):
     (i32.store (i32.load offset=28 (i32.load offset=24 (local.get $call)))
                (i32.load (global.get $heap)))
     (i32.const 0)"""
-    run = registered(module(body, more=more), lambda x: Shaped((), int32))
+    run = register_module(module_text(body, more=more), lambda x: Shaped((), int32))
     for size in (1, 100_000, 10):
         assert run(plugrad.full((size,), -1, dtype="int32")).item() == 7
 
 
-def test_it_works_in_threads(registered):
-    run = registered(module("(i32.const 0)"))
+def test_it_works_in_threads(register_module):
+    run = register_module(module_text("(i32.const 0)"))
     failures = []
 
     def work():
@@ -230,37 +232,40 @@ def test_it_works_in_threads(registered):
             '(module (memory (export "memory") 1))',
             "must export 'plugrad_abi_version', a function of nothing",
         ),
-        (module("(i32.const 0)", version=7), "plugrad_abi_version is 7, and this plugrad's is 1"),
         (
-            module("(i32.const 0)").replace('"kernel"', '"kernels"'),
+            module_text("(i32.const 0)", version=7),
+            "plugrad_abi_version is 7, and this plugrad's is 1",
+        ),
+        (
+            module_text("(i32.const 0)").replace('"kernel"', '"kernels"'),
             "must export 'kernel', a function of one",
         ),
         (
-            module("(i32.const 0)").replace("(param $call i32)", "(param $call i64)"),
+            module_text("(i32.const 0)").replace("(param $call i32)", "(param $call i64)"),
             "must export 'kernel'",
         ),
         (
-            module("(i32.const 0)", memory='(import "env" "memory" (memory 1))'),
+            module_text("(i32.const 0)", memory='(import "env" "memory" (memory 1))'),
             "imports env.memory",
         ),
         (
-            module("(i32.const 0)", more='(import "wasi" "exit" (func))').replace(
+            module_text("(i32.const 0)", more='(import "wasi" "exit" (func))').replace(
                 '(memory (export "memory") 1)', ""
             ),
             "imports wasi.exit, and a kernel may import nothing",
         ),
         (
-            module("(i32.const 0)", more='(func (export "scratch_size"))'),
+            module_text("(i32.const 0)", more='(func (export "scratch_size"))'),
             "must export 'scratch_size'",
         ),
         (
-            module("(i32.const 0)", memory='(global (export "memory") i32 (i32.const 1))'),
+            module_text("(i32.const 0)", memory='(global (export "memory") i32 (i32.const 1))'),
             "its memory",
         ),
     ],
 )
-def test_a_module_that_cannot_be_used_is_refused(registered, source, message):
-    run = registered(source)
+def test_a_module_that_cannot_be_used_is_refused(register_module, source, message):
+    run = register_module(source)
     with pytest.raises(ArgumentValueError, match=message):
         run(plugrad.ones(3))
 
@@ -275,10 +280,10 @@ def test_a_module_that_cannot_be_used_is_refused(registered, source, message):
         ("(i32.const 77)", "reported failure 77"),
     ],
 )
-def test_a_kernel_that_fails_says_how_and_runs_again(registered, body, message):
+def test_a_kernel_that_fails_says_how_and_runs_again(register_module, body, message):
     size = "(i32.load offset=20 (i32.load offset=24 (local.get $call)))"
     body = f"(if (i32.eq {size} (i32.const 3)) (then (return {body}))) (i32.const 0)"
-    run = registered(module(body))
+    run = register_module(module_text(body))
     for _ in range(3):
         with pytest.raises(KernelFailed, match=message):
             run(plugrad.ones(3))
@@ -286,29 +291,31 @@ def test_a_kernel_that_fails_says_how_and_runs_again(registered, body, message):
     assert (plugrad.ones(3) + 1).tolist() == [2, 2, 2]
 
 
-def test_memory_is_limited(registered):
+def test_memory_is_limited(register_module):
     has_grown = "(i32.ne (memory.grow (i32.const 1000)) (i32.const -1))"
-    run = registered(module(has_grown), memory=1 << 20)
+    run = register_module(module_text(has_grown), memory=1 << 20)
     assert run(plugrad.ones(3)).shape == (3,)
     with pytest.raises(OutOfMemory, match="1048576 bytes that the module may use; load it with"):
         run(plugrad.ones(1_000_000))
     assert run(plugrad.ones(3)).shape == (3,)
-    large = registered(
-        module("(i32.const 0)", memory='(memory (export "memory") 100)'), memory=1 << 20
+    large = register_module(
+        module_text("(i32.const 0)", memory='(memory (export "memory") 100)'), memory=1 << 20
     )
     with pytest.raises((KernelFailed, OutOfMemory), match=r"memory"):
         large(plugrad.ones(3))
 
 
-def test_scratch_beyond_the_limit_is_refused(registered):
+def test_scratch_beyond_the_limit_is_refused(register_module):
     more = '(func (export "scratch_size") (param i32) (result i32) (i32.const -1))'
-    run = registered(module("(i32.const 0)", more=more), memory=1 << 20)
+    run = register_module(module_text("(i32.const 0)", more=more), memory=1 << 20)
     with pytest.raises(OutOfMemory, match="load it with a larger memory="):
         run(plugrad.ones(3))
 
 
-def test_results_that_the_backend_does_not_have_are_refused(registered):
-    run = registered(module("(i32.const 0)"), lambda x: Shaped(x.shape, plugrad.DType("string")))
+def test_results_that_the_backend_does_not_have_are_refused(register_module):
+    run = register_module(
+        module_text("(i32.const 0)"), lambda x: Shaped(x.shape, plugrad.DType("string"))
+    )
     with pytest.raises(UnsupportedDtype):
         run(plugrad.ones(3))
 
@@ -323,15 +330,15 @@ def test_results_that_the_backend_does_not_have_are_refused(registered):
         ([b""], {"memory": -1}, "memory=-1 must be positive"),
     ],
 )
-def test_wrong_arguments(contract, arguments, limits, message):
+def test_wrong_arguments(register_contract, arguments, limits, message):
     with pytest.raises((ArgumentError, ArgumentValueError), match=message):
-        load_wasm_kernel(*arguments, contract(lambda x: x), **limits)
+        load_wasm_kernel(*arguments, register_contract(lambda x: x), **limits)
 
 
-def test_malformed_modules_crash_nothing(registered, contract, compiled):
-    """Bytes of a right module are changed at random: it runs, is refused, or fails."""
-    whole = compiled(MODULES / "moving_sum.c").read_bytes()
-    moving_sum = contract(sums_and_largest)
+def test_malformed_modules_crash_nothing(register_module, register_contract, compile_c):
+    """Random bytes of a valid module are changed; the result runs, is rejected, or raises."""
+    whole = compile_c(MODULES_FOLDER / "moving_sum.c").read_bytes()
+    moving_sum = register_contract(moving_sum_and_maximum)
     rng = np.random.default_rng(0)
     x = plugrad.ones((2, 9))
     right = refused = 0

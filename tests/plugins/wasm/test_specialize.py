@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugins.comparing import numbers as numbers_on
+from plugins.comparing import random_tensor as numbers_on
 from plugrad.discovery.loading import open_backend
 from plugrad.extend import Shaped, float32, get_kernel, host_value
 from plugrad.testing.checks import NotClaimed, as_tensors, main_dtype, run_row
@@ -24,12 +24,12 @@ def _replays():
         yield
 
 
-def numbers(*shape, **options):
+def random_wasm_tensor(*shape, **options):
     return numbers_on(*shape, device="wasm", **options)
 
 
 def specialize_kernel(kernel, *specs, free=(), **attrs):
-    """Return the function for a kernel of float32 and some shapes, or None."""
+    """Return the specialized function of a float32 kernel for given shapes, or None."""
     backend = open_backend("wasm")
     given = [Shaped(shape, float32) for shape in specs]
     function = get_kernel(kernel, "wasm").kernel_func.function
@@ -40,7 +40,7 @@ def specialize_kernel(kernel, *specs, free=(), **attrs):
     "family", [name for name, _ in groupby(rows(), lambda row: row.kernel.family)]
 )
 def test_rows(family):
-    """The second call of a traced function runs what the first one has made room for."""
+    """The second call of a traced function runs the implementation that was specialized in the first."""
     backend = open_backend("wasm")
     checked = 0
     for row in rows():
@@ -72,14 +72,14 @@ def test_rows(family):
 
 def test_what_is_decided_follows_from_the_shapes():
     add = specialize_kernel("Add", (2, 3), (3,))
-    x, y = numbers(2, 3), numbers(3, seed=1)
+    x, y = random_wasm_tensor(2, 3), random_wasm_tensor(3, seed=1)
     np.testing.assert_array_equal(
         open_backend("wasm").to_numpy(add(x.array, y.array)), x.numpy() + y.numpy()
     )
 
 
 def test_results_in_lists_and_what_reads_addresses_in_memory():
-    x = numbers(5, 4)
+    x = random_wasm_tensor(5, 4)
     step = specialize_kernel("ApplyGradientDescent", (1,), (5, 4), (5, 4))
     (made,) = step(plugrad.asarray([0.5]).array, x.array, x.array)
     backend = open_backend("wasm")
@@ -95,8 +95,8 @@ def test_views_stay_views(kernel, shape, attrs):
 
 
 def test_lazy_arrays_are_read_where_they_lie():
-    """A few elements of a transposed matrix are no reason to copy all of it."""
-    x, y = numbers(300, 310), numbers(310, 300, seed=1)
+    """Reading a few elements of a lazily transposed matrix does not copy all of it."""
+    x, y = random_wasm_tensor(300, 310), random_wasm_tensor(310, 300, seed=1)
     add = specialize_kernel("Add", (310, 300), (310, 300))
     some = specialize_kernel("Slice", (310, 300), begin=(1, 2), size=(3, 4), drop=())
     transposed = x.T.array
@@ -111,7 +111,7 @@ def test_a_result_takes_the_place_of_an_input_that_nobody_else_has():
         specialize_kernel("Neg", (3,), free=[0]),
         specialize_kernel("Add", (3,), (3,), free=[0, 1]),
     )
-    x = numbers(3).array
+    x = random_wasm_tensor(3).array
     assert negative(x) is x
     other = x
     assert negative(x) is not other
@@ -120,11 +120,13 @@ def test_a_result_takes_the_place_of_an_input_that_nobody_else_has():
     assert negative(x) is not x
     del y
     assert add(x, x) is not x
-    y = numbers(3).array
+    y = random_wasm_tensor(3).array
     assert add(x, y) is x
     assert specialize_kernel("Neg", (3,))(x) is not x
     assert specialize_kernel("Less", (3,), (3,), free=[0])(x, y) is not x
-    assert specialize_kernel("Add", (2, 3), (3,), free=[1])(numbers(2, 3).array, x) is not x
+    assert (
+        specialize_kernel("Add", (2, 3), (3,), free=[1])(random_wasm_tensor(2, 3).array, x) is not x
+    )
 
 
 def test_what_is_read_later_keeps_its_values():
@@ -135,7 +137,7 @@ def test_what_is_read_later_keeps_its_values():
         z = plugrad.relu(y + 1)
         return flat, turned, z, z * z, plugrad.negative(z), plugrad.exp(plugrad.exp(x))
 
-    x = numbers(70, 80)
+    x = random_wasm_tensor(70, 80)
     f, before = plugrad.jit(function), x.numpy().copy()
     kept = []
     for _ in range(4):
@@ -148,7 +150,7 @@ def test_what_is_read_later_keeps_its_values():
 
 def test_gradients_give_their_place_to_new_values():
     step = specialize_kernel("ApplyMomentum", (3,), *[(4,)] * 6, free=[3, 4, 5])
-    v, w, g, h, a, b = (numbers(4, seed=i).array for i in range(6))
+    v, w, g, h, a, b = (random_wasm_tensor(4, seed=i).array for i in range(6))
     coefficients = plugrad.asarray([0.5, 0.5, 0.0]).array
     function = get_kernel("ApplyMomentum", "wasm").kernel_func.function
     expected = function(coefficients, v, w, g, h, a, b)
@@ -163,9 +165,9 @@ def test_gradients_give_their_place_to_new_values():
 
 
 def test_other_implementations_are_called():
-    """What an override, a registration or somebody who watches puts there runs from the next call on."""
+    """An override, a registration or a watching wrapper takes effect from the next call."""
     f = plugrad.jit(lambda x: plugrad.abs(x) + 1)
-    x = numbers(3)
+    x = random_wasm_tensor(3)
     expected = np.abs(x.numpy()) + 1
     for _ in range(3):
         np.testing.assert_array_equal(f(x).numpy(), expected)
@@ -181,9 +183,9 @@ def test_other_implementations_are_called():
 
 
 def test_each_call_runs_what_was_made(monkeypatch):
-    """From the second call on, no implementation decides anything."""
+    """From the second call on, implementations make no decisions."""
     f = plugrad.jit(lambda x: plugrad.sum(plugrad.relu(x * x), axis=0))
-    x = numbers(6, 5)
+    x = random_wasm_tensor(6, 5)
     f(x)
     f(x)
     counted = []
@@ -196,7 +198,7 @@ def test_each_call_runs_what_was_made(monkeypatch):
 
 def test_a_failed_call_makes_nothing_yet():
     f = plugrad.jit(lambda x: x * x)
-    x = numbers(1000)
+    x = random_wasm_tensor(1000)
     plugrad.set_memory_limit(1)
     try:
         for _ in range(3):
@@ -216,9 +218,9 @@ def test_a_failed_call_makes_nothing_yet():
 
 
 def test_what_lies_between_calls_is_released_as_untraced():
-    """An implementation of several calls needs no more memory than untraced."""
+    """An implementation with several calls needs no more memory when traced."""
     f = plugrad.jit(lambda x, y: plugrad.einsum("jia,jka->ki", x, y))
-    x, y = numbers(50, 40, 3), numbers(50, 30, 3, seed=1)
+    x, y = random_wasm_tensor(50, 40, 3), random_wasm_tensor(50, 30, 3, seed=1)
     for _ in range(2):
         f(x, y)
     limit = plugrad.memory().bytes
@@ -238,7 +240,7 @@ def test_what_lies_between_calls_is_released_as_untraced():
 
 def test_a_program_that_is_dropped_takes_its_functions_with_it():
     f = plugrad.jit(lambda x: plugrad.relu(x) * 2)
-    x = numbers(10)
+    x = random_wasm_tensor(10)
     f(x)
     f(x)
     gc.collect()

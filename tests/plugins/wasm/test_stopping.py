@@ -10,12 +10,12 @@ from threading import Thread
 import pytest
 
 import plugrad
-from plugins.wasm.foreign import ENDLESS, large_module, module
+from plugins.wasm.foreign import ENDLESS_LOOP_BODY, large_module, module_text
 from plugrad.errors import KernelFailed
 
 
-def test_an_endless_kernel_is_stopped(registered):
-    run = registered(module(ENDLESS), seconds=0.2)
+def test_an_endless_kernel_is_stopped(register_module):
+    run = register_module(module_text(ENDLESS_LOOP_BODY), seconds=0.2)
     start = time.monotonic()
     for _ in range(2):
         with pytest.raises(KernelFailed, match=r"stopped after 0.2 seconds; load it with a larger"):
@@ -24,28 +24,34 @@ def test_an_endless_kernel_is_stopped(registered):
     assert (plugrad.ones(3) + 1).tolist() == [2, 2, 2]
 
 
-def test_an_endless_start_is_stopped(registered):
+def test_an_endless_start_is_stopped(register_module):
     more = "(func $begin (loop $again (br $again))) (start $begin)"
     with pytest.raises(KernelFailed, match="stopped"):
-        registered(module("(i32.const 0)", more=more), seconds=0.2)(plugrad.ones(3))
+        register_module(module_text("(i32.const 0)", more=more), seconds=0.2)(plugrad.ones(3))
 
 
-def test_a_large_module_is_compiled(registered):
-    assert registered(large_module(1 << 12))(plugrad.ones(3)).shape == (3,)
+def test_a_large_module_is_compiled(register_module):
+    assert register_module(large_module(1 << 12))(plugrad.ones(3)).shape == (3,)
 
 
-def test_to_compile_takes_no_longer_than_the_seconds(registered):
+def test_to_compile_takes_no_longer_than_the_seconds(register_module):
     start = time.monotonic()
     with pytest.raises(KernelFailed, match=r"stopped after 0\.5 seconds"):
-        registered(large_module(5 << 20), seconds=0.5)(plugrad.ones(3))
+        register_module(large_module(5 << 20), seconds=0.5)(plugrad.ones(3))
     assert time.monotonic() - start < 4  # the process that compiles starts first
-    assert registered(module("(i32.const 0)"))(plugrad.ones(3)).shape == (3,)
+    assert register_module(module_text("(i32.const 0)"))(plugrad.ones(3)).shape == (3,)
 
 
 @pytest.mark.parametrize("size", [64 << 10, 512 << 10])
 def test_endless_recursion_in_a_thread_with_a_small_stack(size):
     done = subprocess.run(
-        [sys.executable, "-c", SMALL_STACK, str(size), module("(call 1 (local.get $call))")],
+        [
+            sys.executable,
+            "-c",
+            SMALL_STACK_PROGRAM,
+            str(size),
+            module_text("(call 1 (local.get $call))"),
+        ],
         capture_output=True,
         text=True,
         timeout=100,
@@ -54,7 +60,7 @@ def test_endless_recursion_in_a_thread_with_a_small_stack(size):
     assert (done.returncode, done.stdout, done.stderr) == (0, "stack stack ", "")
 
 
-SMALL_STACK = """
+SMALL_STACK_PROGRAM = """
 import sys, threading
 import plugrad
 from plugrad.errors import KernelFailed
@@ -83,7 +89,7 @@ thread.join()
 """
 
 
-PROGRAM = """
+INTERRUPTED_PROGRAM = """
 import os, signal, sys, threading, time
 import plugrad
 from plugrad.extend import KernelConfig, Shaped, Spec, kernel, register_kernel
@@ -119,7 +125,7 @@ with plugrad.use("wasm"):
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot send itself a Ctrl-C")
 def test_ctrl_c_stops_an_endless_kernel():
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, module(ENDLESS)],
+        [sys.executable, "-c", INTERRUPTED_PROGRAM, module_text(ENDLESS_LOOP_BODY)],
         capture_output=True,
         text=True,
         timeout=60,
@@ -129,7 +135,7 @@ def test_ctrl_c_stops_an_endless_kernel():
     assert done.stdout.split() == ["True", "True", "True", "-1"]
 
 
-WHILE_COMPILING = """
+INTERRUPTED_COMPILATION_PROGRAM = """
 import os, signal, sys, threading, time
 import numpy as np
 import plugrad
@@ -160,11 +166,11 @@ for number, raised in ((signal.SIGINT, KeyboardInterrupt), (signal.SIGALRM, Alar
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot send itself a Ctrl-C")
-@pytest.mark.parametrize("source", [large_module(5 << 20), module(ENDLESS).encode()])
+@pytest.mark.parametrize("source", [large_module(5 << 20), module_text(ENDLESS_LOOP_BODY).encode()])
 def test_what_a_handler_of_signals_raises_comes_at_once(source, tmp_path):
     (tmp_path / "module").write_bytes(source)
     done = subprocess.run(
-        [sys.executable, "-c", WHILE_COMPILING, tmp_path / "module"],
+        [sys.executable, "-c", INTERRUPTED_COMPILATION_PROGRAM, tmp_path / "module"],
         capture_output=True,
         text=True,
         timeout=100,
@@ -174,7 +180,7 @@ def test_what_a_handler_of_signals_raises_comes_at_once(source, tmp_path):
     assert done.stdout.split() == ["True"] * 4
 
 
-TRAPS = """
+TRAP_PROGRAM = """
 import faulthandler, sys
 import plugrad
 from plugrad.errors import KernelFailed
@@ -202,7 +208,7 @@ def test_a_trap_does_not_end_a_process_with_a_faulthandler():
         *("(i32.load (i32.const -8))", "(call 1 (local.get $call))"),
     ]
     done = subprocess.run(
-        [sys.executable, "-c", TRAPS, *map(module, bodies)],
+        [sys.executable, "-c", TRAP_PROGRAM, *map(module_text, bodies)],
         capture_output=True,
         text=True,
         timeout=100,
@@ -213,13 +219,13 @@ def test_a_trap_does_not_end_a_process_with_a_faulthandler():
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs signals to threads")
-def test_other_readers_of_signals_get_them(registered):
+def test_other_readers_of_signals_get_them(register_module):
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     previous = signal.set_wakeup_fd(writer)
     handler = signal.signal(signal.SIGUSR1, lambda *_: None)
     try:
-        run = registered(module(ENDLESS), seconds=0.5)
+        run = register_module(module_text(ENDLESS_LOOP_BODY), seconds=0.5)
         Thread(target=lambda: (time.sleep(0.2), os.kill(os.getpid(), signal.SIGUSR1))).start()
         with pytest.raises(KernelFailed, match="stopped after"):
             run(plugrad.ones(3))
@@ -233,9 +239,9 @@ def test_other_readers_of_signals_get_them(registered):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_child_stops_modules_and_has_a_compiler_of_its_own(registered):
-    run = registered(module(ENDLESS), seconds=0.3)
-    other = registered(module("(i32.const 0)"))
+def test_a_child_stops_modules_and_has_a_compiler_of_its_own(register_module):
+    run = register_module(module_text(ENDLESS_LOOP_BODY), seconds=0.3)
+    other = register_module(module_text("(i32.const 0)"))
     with pytest.raises(KernelFailed, match="stopped after"):
         run(plugrad.ones(3))
     child = os.fork()
@@ -248,4 +254,4 @@ def test_a_child_stops_modules_and_has_a_compiler_of_its_own(registered):
         finally:
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-    assert registered(module("(i32.const 0)"))(plugrad.ones(3)).shape == (3,)
+    assert register_module(module_text("(i32.const 0)"))(plugrad.ones(3)).shape == (3,)

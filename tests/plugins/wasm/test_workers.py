@@ -16,13 +16,13 @@ from plugrad_wasm import declare
 from plugrad_wasm.backend import count_processors
 from plugrad_wasm.kernels import depthwise, image as image_kernels, morphology, pooling
 
-FLAGS = {"transpose_a": False, "transpose_b": False}
-WORKER = "plugrad-wasm worker"
+TRANSPOSE_FLAGS = {"transpose_a": False, "transpose_b": False}
+WORKER_THREAD_NAME = "plugrad-wasm worker"
 
 
 @pytest.fixture
-def small_parts(monkeypatch):
-    """Let small work be shared."""
+def share_small_work(monkeypatch):
+    """Let even small work be divided among threads."""
     monkeypatch.setattr(declare, "ELEMENTWISE_PART_STEPS", declare.PartStepLimits(100, 1000))
     monkeypatch.setattr(declare, "RELEASE_GIL_MIN_ELEMENTS", 10)
     for name in ("MIN_MATMUL_STEPS_PER_PART", "FLOAT32_MATMUL_PART_STEPS"):
@@ -31,14 +31,14 @@ def small_parts(monkeypatch):
         monkeypatch.setattr(module, "ELEMENTWISE_PART_STEPS", declare.PartStepLimits(100, 1000))
 
 
-def random(rng, dtype, shape):
+def random_array(rng, dtype, shape):
     if np.dtype(dtype).kind == "f":
         return rng.standard_normal(shape).astype(dtype)
     return rng.integers(0, 9, shape).astype(dtype)
 
 
-def calls(rng):
-    """Yield calls of kernels whose work is shared: name, inputs, attributes."""
+def iter_parallel_calls(rng):
+    """Yield (name, inputs, attributes) of kernel calls that are divided among threads."""
     for dtype in ("float32", "float64", "int32"):
         for a, b in [
             ((67, 30), (30, 53)),
@@ -48,8 +48,12 @@ def calls(rng):
             ((201, 170), (170, 1)),
             ((2, 1, 31, 20), (4, 20, 30)),
         ]:
-            yield "BatchMatMul", (random(rng, dtype, a), random(rng, dtype, b)), FLAGS
-        x, y = random(rng, dtype, 3001), random(rng, dtype, 3001)
+            yield (
+                "BatchMatMul",
+                (random_array(rng, dtype, a), random_array(rng, dtype, b)),
+                TRANSPOSE_FLAGS,
+            )
+        x, y = random_array(rng, dtype, 3001), random_array(rng, dtype, 3001)
         for name in ("Add", "Less", "Maximum"):
             yield name, (x, y), {}
         yield "Sub", (x, y[:1]), {}
@@ -63,11 +67,11 @@ def calls(rng):
                 yield name, (x,), {}
 
 
-def row_calls(rng):
-    """Yield calls of kernels whose parts are rows, or positions on a first axis."""
+def iter_calls_by_rows(rng):
+    """Yield calls of kernels that are divided by rows, or along the first axis."""
     for dtype in ("float32", "float64", "int32"):
-        x = random(rng, dtype, (37, 11, 9))
-        wide = random(rng, dtype, (9, 300))
+        x = random_array(rng, dtype, (37, 11, 9))
+        wide = random_array(rng, dtype, (9, 300))
         for axis in ((0,), (1,), (2,), (0, 2), (1, 2)):
             yield "Sum", (x,), {"axis": axis, "keep_dims": False}
             yield "Max", (x,), {"reduction_indices": axis, "keep_dims": False}
@@ -86,40 +90,40 @@ def row_calls(rng):
         yield "Reverse", (x,), {"dims": (0, 2)}
         yield "Concat", (x, x), {"axis": 1}
         for shape in ((37, 1, 9), (11, 9), (9,), (11, 1), (37, 1, 1)):
-            yield "Add", (x, x[0, 0, 0] + random(rng, dtype, shape)), {}
-            yield "Less", (random(rng, dtype, shape), x), {}
+            yield "Add", (x, x[0, 0, 0] + random_array(rng, dtype, shape)), {}
+            yield "Less", (random_array(rng, dtype, shape), x), {}
         if dtype == "int32":
             continue
         for axis in range(3):
             yield "Softmax", (x,), {"dim": axis}
             yield "LogSoftmax", (x,), {"axis": axis}
-        yield "Pow", (abs(x), np.round(random(rng, dtype, (11, 1)))), {}
+        yield "Pow", (abs(x), np.round(random_array(rng, dtype, (11, 1)))), {}
         lrn = {"depth_radius": 2, "bias": 1.0, "alpha": 0.5, "beta": 0.7}
         yield "LRN", (x[None],), lrn
         for shape in ((9,), (11, 9), (37, 11, 9)):
-            mean, variance, offset = (abs(random(rng, dtype, shape)) for _ in range(3))
+            mean, variance, offset = (abs(random_array(rng, dtype, shape)) for _ in range(3))
             yield "FusedBatchNorm", (x, mean, variance, offset, None), {"variance_epsilon": 1e-3}
-    z = random(rng, "float32", (29, 60)) + 1j * random(rng, "float32", (29, 60))
+    z = random_array(rng, "float32", (29, 60)) + 1j * random_array(rng, "float32", (29, 60))
     for rows in (z, z[:, :53], z[:, :1]):
         yield "FFT", (rows.astype("complex64"),), {}
         yield "IFFT", (rows.astype("complex64"),), {}
         length = 2 * rows.shape[1] - 1
         yield "IRFFT", (rows.astype("complex64"),), {"length": length}
         yield "RFFT", (rows.real.astype("float32"),), {}
-    a, b = random(rng, "float32", (45, 20)), random(rng, "float32", (20, 33))
-    for bias in (random(rng, "float32", (33,)), random(rng, "float32", (45, 33)), None):
+    a, b = random_array(rng, "float32", (45, 20)), random_array(rng, "float32", (20, 33))
+    for bias in (random_array(rng, "float32", (33,)), random_array(rng, "float32", (45, 33)), None):
         for activation in ("relu", "sigmoid", "prelu"):
-            slopes = random(rng, "float32", (33,)) if activation == "prelu" else None
-            attrs = {**FLAGS, "activation": activation, "leakyrelu_alpha": 0.1}
+            slopes = random_array(rng, "float32", (33,)) if activation == "prelu" else None
+            attrs = {**TRANSPOSE_FLAGS, "activation": activation, "leakyrelu_alpha": 0.1}
             yield "_FusedMatMul", (a, b, bias, slopes), attrs
 
 
-def pools(rng, dtype, image, window):
-    """Yield calls of other kernels whose windows slide over images."""
-    x = random(rng, dtype, image)
-    filter = random(rng, dtype, (*window.size, image[3], 1))
+def iter_window_calls(rng, dtype, image, window):
+    """Yield calls of other kernels with windows over images."""
+    x = random_array(rng, dtype, image)
+    filter = random_array(rng, dtype, (*window.size, image[3], 1))
     attrs = {"window": window}
-    dy = random(rng, dtype, (image[0], *window.out, image[3]))
+    dy = random_array(rng, dtype, (image[0], *window.out, image[3]))
     yield "DepthwiseConv2dNative", (x, filter), attrs
     yield "DepthwiseConv2dNativeBackpropInput", (dy, filter), attrs | {"input_shape": image}
     of_filter = "DepthwiseConv2dNativeBackpropFilter"
@@ -129,17 +133,17 @@ def pools(rng, dtype, image, window):
         yield "Pool", (x,), attrs | {"pooling_type": kind}
 
 
-def pool_gradients(rng):
-    """Yield calls of pooling and its gradients."""
+def iter_pooling_calls(rng):
+    """Yield calls of pooling kernels and their gradients."""
     for dtype in ("float32", "float64"):
         for shape, size, strides in [
             ((5, 9, 8, 3), (3, 2), (2, 1)),
             ((1, 20, 7, 5), (2, 2), (2, 2)),
         ]:
-            x = np.round(random(rng, dtype, shape))
+            x = np.round(random_array(rng, dtype, shape))
             window = pool_window(shape[1:3], size, strides, "same")
             attrs = {"window": window}
-            y, dy = (random(rng, dtype, (shape[0], *window.out, shape[3])) for _ in range(2))
+            y, dy = (random_array(rng, dtype, (shape[0], *window.out, shape[3])) for _ in range(2))
             yield "MaxPool", (x,), attrs
             yield "AvgPool", (x,), attrs
             yield "MaxPoolGrad", (dy, x, np.round(y)), attrs
@@ -149,7 +153,7 @@ def pool_gradients(rng):
                 yield "MaxPoolWithArgmax", (x,), attrs | flag
 
 
-def convolutions(rng):
+def iter_convolution_calls(rng):
     """Yield calls of convolutions and their gradients."""
     for dtype in ("float32", "float64"):
         for image, filter, strides, padding, dilations in [
@@ -165,25 +169,25 @@ def convolutions(rng):
             volume = len(strides) == 3
             window = sliding_window(image[1:-1], filter[:-2], strides, padding, dilations)
             attrs = {"window": window}
-            x, weights = random(rng, dtype, image), random(rng, dtype, filter)
-            dy = random(rng, dtype, (image[0], *window.out, filter[-1]))
+            x, weights = random_array(rng, dtype, image), random_array(rng, dtype, filter)
+            dy = random_array(rng, dtype, (image[0], *window.out, filter[-1]))
             kind, last = ("Conv3D", "V2") if volume else ("Conv2D", "")
             yield kind, (x, weights), attrs
             of_input = f"{kind}BackpropInput{last}"
             yield of_input, (dy, weights), attrs | {"input_shape": image}
             if not volume and filter[2] == 4:
-                yield from pools(rng, dtype, image, window)
+                yield from iter_window_calls(rng, dtype, image, window)
             of_filter = f"{kind}BackpropFilter{last}"
             yield of_filter, (x, dy), attrs | {"filter_shape": filter}
 
 
-def test_results_are_the_same_for_any_number_of_threads(small_parts, opened, rng):
-    runs = [opened(threads) for threads in (1, 2, 5)]
+def test_results_are_the_same_for_any_number_of_threads(share_small_work, runner_class, rng):
+    runs = [runner_class(threads) for threads in (1, 2, 5)]
     for name, inputs, attrs in (
-        *calls(rng),
-        *row_calls(rng),
-        *pool_gradients(rng),
-        *convolutions(rng),
+        *iter_parallel_calls(rng),
+        *iter_calls_by_rows(rng),
+        *iter_pooling_calls(rng),
+        *iter_convolution_calls(rng),
     ):
         first, *others = [run(name, *inputs, **attrs) for run in runs]
         for other in others:
@@ -191,9 +195,9 @@ def test_results_are_the_same_for_any_number_of_threads(small_parts, opened, rng
                 np.testing.assert_array_equal(y, right, err_msg=f"{name} {inputs[0].dtype}")
 
 
-def test_parts_join(monkeypatch, run, opened, rng):
-    parted = opened(1)
-    for name, inputs, attrs in (*calls(rng), *row_calls(rng)):
+def test_parts_join(monkeypatch, run, runner_class, rng):
+    parted = runner_class(1)
+    for name, inputs, attrs in (*iter_parallel_calls(rng), *iter_calls_by_rows(rng)):
         right = run(name, *inputs, **attrs)
         with monkeypatch.context() as patch:
             for portion in (
@@ -210,9 +214,9 @@ def test_parts_join(monkeypatch, run, opened, rng):
 
 @pytest.mark.parametrize("most", [300, 3000])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_parts_of_convolutions_join(monkeypatch, run, opened, rng, threads, most):
-    parted = opened(threads)
-    for name, inputs, attrs in (*pool_gradients(rng), *convolutions(rng)):
+def test_parts_of_convolutions_join(monkeypatch, run, runner_class, rng, threads, most):
+    parted = runner_class(threads)
+    for name, inputs, attrs in (*iter_pooling_calls(rng), *iter_convolution_calls(rng)):
         right = run(name, *inputs, **attrs)
         with monkeypatch.context() as patch:
             for portion in ("MIN_MATMUL_STEPS_PER_PART", "FLOAT32_MATMUL_PART_STEPS"):
@@ -225,18 +229,20 @@ def test_parts_of_convolutions_join(monkeypatch, run, opened, rng, threads, most
             np.testing.assert_allclose(y, expected, places, 10 * places, err_msg=f"{name} {attrs}")
 
 
-def workers():
-    return {thread for thread in threading.enumerate() if thread.name == WORKER}
+def worker_threads():
+    return {thread for thread in threading.enumerate() if thread.name == WORKER_THREAD_NAME}
 
 
-def test_threads_start_when_they_are_needed_and_end_with_the_backend(small_parts, opened):
-    before = workers()
-    run = opened(3)
+def test_threads_start_when_they_are_needed_and_end_with_the_backend(
+    share_small_work, runner_class
+):
+    before = worker_threads()
+    run = runner_class(3)
     run("Relu", np.ones(50, np.float32))
-    assert workers() <= before
+    assert worker_threads() <= before
     for _ in range(3):
         run("Relu", np.ones(5000, np.float32))
-    started = workers() - before
+    started = worker_threads() - before
     assert len(started) == 2
     del run
     gc.collect()
@@ -245,9 +251,9 @@ def test_threads_start_when_they_are_needed_and_end_with_the_backend(small_parts
         assert not thread.is_alive()
 
 
-def test_a_failure_in_any_thread_is_raised_and_all_go_on(small_parts, opened, rng):
-    run = opened(2)
-    x = random(rng, "float32", 5000)
+def test_a_failure_in_any_thread_is_raised_and_all_go_on(share_small_work, runner_class, rng):
+    run = runner_class(2)
+    x = random_array(rng, "float32", 5000)
     far = 2**32 - 64
     for place in range(4):
         chains = [[(far, far, 1000)] if i == place else [(0, 0, 0)] for i in range(4)]
@@ -257,8 +263,10 @@ def test_a_failure_in_any_thread_is_raised_and_all_go_on(small_parts, opened, rn
 
 
 @pytest.mark.parametrize("place", range(4))
-def test_what_a_failing_call_used_does_not_wait_for_the_collector(opened, uncollected, place):
-    run = opened(2)
+def test_what_a_failing_call_used_does_not_wait_for_the_collector(
+    runner_class, without_garbage_collection, place
+):
+    run = runner_class(2)
     chains = [[(2**32 - 64, 2**32 - 64, 1000)] if i == place else [(0, 0, 0)] for i in range(4)]
 
     def compute():
@@ -271,11 +279,11 @@ def test_what_a_failing_call_used_does_not_wait_for_the_collector(opened, uncoll
     assert run.backend.memory()[:2] == before
 
 
-def test_a_thread_that_comes_too_late_keeps_no_memory(opened, monkeypatch):
-    """It finds a job that is done, but nothing of what the job used."""
+def test_a_thread_that_comes_too_late_keeps_no_memory(runner_class, monkeypatch):
+    """The thread finds a finished job, but keeps no array of it."""
     monkeypatch.setattr(declare, "RELEASE_GIL_MIN_ELEMENTS", 10)
     monkeypatch.setattr(image_kernels, "ELEMENTWISE_PART_STEPS", declare.PartStepLimits(10, 100))
-    run, is_free = opened(2), threading.Event()
+    run, is_free = runner_class(2), threading.Event()
     turn = np.array([[1, 0, 0, 0, 1, 0, 0, 0]], "float32")
     how = {"interpolation": "bilinear", "fill_mode": "wrap", "fill_value": 0.0}
 
@@ -300,24 +308,24 @@ def test_a_thread_that_comes_too_late_keeps_no_memory(opened, monkeypatch):
         is_free.set()
 
 
-def test_chains_keep_their_order(opened):
-    run = opened(3)
+def test_chains_keep_their_order(runner_class):
+    run = runner_class(3)
     out = run.put(np.zeros(8, np.int32))
     chains = [[(out.address + 4 * i, 1, value) for value in range(50)] for i in range(8)]
     run.store.run_in_threads("fill_4", chains, (out,))
     np.testing.assert_array_equal(run.get(out), [49] * 8)
 
 
-def test_python_threads_share_the_workers(small_parts, opened, rng):
-    run = opened(3)
-    a = random(rng, "float32", (120, 90))
-    right = run("BatchMatMul", a, a.T.copy(), **FLAGS)
+def test_python_threads_share_the_workers(share_small_work, runner_class, rng):
+    run = runner_class(3)
+    a = random_array(rng, "float32", (120, 90))
+    right = run("BatchMatMul", a, a.T.copy(), **TRANSPOSE_FLAGS)
     failures = []
 
     def work():
         try:
             for _ in range(40):
-                product = run("BatchMatMul", a, a.T.copy(), **FLAGS)
+                product = run("BatchMatMul", a, a.T.copy(), **TRANSPOSE_FLAGS)
                 np.testing.assert_array_equal(product, right)
                 np.testing.assert_array_equal(run("Neg", a), -a)
         except Exception as failure:  # reported below
@@ -331,10 +339,10 @@ def test_python_threads_share_the_workers(small_parts, opened, rng):
     assert not failures
 
 
-def test_memory_grows_while_threads_compute(small_parts, opened, rng):
-    run = opened(2)
-    a = random(rng, "float32", (300, 300))
-    right = run("BatchMatMul", a, a, **FLAGS)
+def test_memory_grows_while_threads_compute(share_small_work, runner_class, rng):
+    run = runner_class(2)
+    a = random_array(rng, "float32", (300, 300))
+    right = run("BatchMatMul", a, a, **TRANSPOSE_FLAGS)
     kept = []
     thread = threading.Thread(
         target=lambda: kept.extend(run.put(np.full(1 << 18, i)) for i in range(40))
@@ -342,21 +350,21 @@ def test_memory_grows_while_threads_compute(small_parts, opened, rng):
     extent = run.store.memory_size()
     thread.start()
     while thread.is_alive():
-        np.testing.assert_array_equal(run("BatchMatMul", a, a, **FLAGS), right)
+        np.testing.assert_array_equal(run("BatchMatMul", a, a, **TRANSPOSE_FLAGS), right)
     thread.join()
     assert run.store.memory_size() > extent
     assert [run.get(x)[-1] for x in kept] == list(range(40))
 
 
-def test_the_option(opened):
-    assert opened(None).store.threads == count_processors()
-    assert opened(5).store.threads == 5
+def test_the_option(runner_class):
+    assert runner_class(None).store.threads == count_processors()
+    assert runner_class(5).store.threads == 5
     with pytest.raises(BackendUnavailable, match=r"cannot compute in 0 threads; set wasm\.threads"):
-        opened(0)
+        runner_class(0)
     assert "threads" in plugrad.config.options("wasm")
 
 
-def program(text, threads="2"):
+def run_program(text, threads="2"):
     return subprocess.run(
         [sys.executable, "-W", "ignore", "-c", text],
         capture_output=True,
@@ -367,7 +375,7 @@ def program(text, threads="2"):
     )
 
 
-ENDING = """
+THREADS_AT_EXIT_PROGRAM = """
 import sys, threading, time
 import plugrad
 
@@ -387,11 +395,11 @@ sys.exit(5)
 
 @pytest.mark.parametrize("delay", [0.05, 0.3, 0.6])
 def test_a_program_ends_while_threads_compute(delay):
-    done = program(ENDING.format(delay=delay))
+    done = run_program(THREADS_AT_EXIT_PROGRAM.format(delay=delay))
     assert (done.returncode, done.stdout, done.stderr) == (5, "", "")
 
 
-FORKING = """
+FORKING_PROGRAM = """
 import os, signal, threading
 import numpy as np
 import plugrad
@@ -416,15 +424,17 @@ for _ in range(5):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_child_starts_threads_of_its_own():
-    done = program(FORKING)
+    done = run_program(FORKING_PROGRAM)
     assert (done.stdout.split(), done.stderr, done.returncode) == (["4"] * 5, "", 0)
 
 
-def test_a_program_that_cannot_start_threads_computes_alone(small_parts, opened, monkeypatch):
+def test_a_program_that_cannot_start_threads_computes_alone(
+    share_small_work, runner_class, monkeypatch
+):
     def refuse(thread):
         raise RuntimeError("can't start new thread")
 
-    run = opened(3)
+    run = runner_class(3)
     monkeypatch.setattr(threading.Thread, "start", refuse)
     x = np.linspace(-1, 1, 5000, dtype=np.float32)
     np.testing.assert_array_equal(run("Relu", x), np.maximum(x, 0))

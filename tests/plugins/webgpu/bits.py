@@ -3,8 +3,8 @@
 import numpy as np
 
 
-def same(found, expected):
-    """Compare values to the last bit, with the signs of zeros; one NaN is as good as another."""
+def assert_same_bits(found, expected):
+    """Compare values bit by bit; all NaN count as equal."""
     assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
     np.testing.assert_array_equal(found, expected)
     if found.dtype.kind in "fc":

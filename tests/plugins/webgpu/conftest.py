@@ -10,8 +10,8 @@ from plugrad.engine.tensorflow_js import has_tensorflow_window, translate_window
 from plugrad_webgpu import backend as make_backend
 
 
-class Runner:
-    """Runs implementations on host arrays and checks the contract's shape and dtype."""
+class ImplementationRunner:
+    """Runs webgpu implementations on host arrays, and checks the shape and dtype that the contract promises."""
 
     def __init__(self):
         self.backend = make_backend()
@@ -26,51 +26,51 @@ class Runner:
     def device(self):
         return self.backend.active_device
 
-    def up(self, values):
+    def to_device(self, values):
         return self.backend.from_numpy(np.asarray(values, order="C"))
 
-    def down(self, array):
+    def to_host(self, array):
         return self.backend.to_numpy(array)
 
-    def with_window(self, kernel, arrays, attrs):
-        """Return attributes with the window that those of TensorFlow.js, which are shorter to write, describe."""
+    def add_window(self, kernel, arrays, attrs):
+        """Return attributes with a window, given the window attributes of TensorFlow.js, which are shorter."""
         if not has_tensorflow_window(kernel, attrs):
             return attrs
         inputs = dict(zip(kernel.inputs, arrays, strict=False))
         return translate_window_attributes(kernel, inputs, attrs)[1]
 
     def call(self, kernel, *arrays, **attrs):
-        attrs = self.with_window(kernel, arrays, attrs)
+        attrs = self.add_window(kernel, arrays, attrs)
         return self.configs[kernel.name].kernel_func(*arrays, **kernel.fill_defaults(attrs))
 
     def __call__(self, kernel, *values, **attrs):
-        arrays = [self.up(v) for v in values] if kernel.inputs else [self.backend]
-        attrs = self.with_window(kernel, arrays, attrs)
+        arrays = [self.to_device(v) for v in values] if kernel.inputs else [self.backend]
+        attrs = self.add_window(kernel, arrays, attrs)
         result = self.call(kernel, *arrays, **attrs)
         expected = kernel.infer(*(arrays if kernel.inputs else []), **attrs)
         if isinstance(result, (list, tuple)):
             assert [(r.shape, r.dtype) for r in result] == [tuple(e) for e in expected]
-            return [self.down(r) for r in result]
+            return [self.to_host(r) for r in result]
         assert (result.shape, result.dtype) == tuple(expected)
-        return self.down(result)
+        return self.to_host(result)
 
 
 @pytest.fixture(scope="session")
 def run():
-    return Runner()
+    return ImplementationRunner()
 
 
 @pytest.fixture(scope="session")
 def make_runner():
-    return Runner
+    return ImplementationRunner
 
 
 @pytest.fixture(scope="session")
-def forced(run):
-    """A device that uses wgpu-py alone."""
+def portable_device(run):
+    """A device that uses only the public interface of wgpu-py."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("plugrad_webgpu.device.adapters.SUPPORTED_WGPU_VERSION", (0, 0))
-        return Runner()
+        return ImplementationRunner()
 
 
 @pytest.fixture
@@ -85,15 +85,15 @@ def webgpu():
 
 
 @pytest.fixture
-def hosting(run, monkeypatch):
-    """The small arrays of the device of `run`, of up to 1,000 elements."""
+def host_small_arrays(run, monkeypatch):
+    """Let the device of `run` keep arrays of up to 1,000 elements on the host."""
     monkeypatch.setattr(run.device.hosting, "most", 1000)
     return run.device.hosting
 
 
 @pytest.fixture
-def small(run, monkeypatch):
-    """The device of the engine, on which arrays of up to 1,000 elements are on the host; `run` skips without one."""
+def small_array_device(run, monkeypatch):
+    """The engine's device, which keeps arrays of up to 1,000 elements on the host."""
     with plugrad.use("webgpu"):
         device = plugrad.zeros(1).backend.active_device
         monkeypatch.setattr(device.hosting, "most", 1000)

@@ -7,28 +7,35 @@ import os
 import shutil
 from pathlib import Path
 
-NAME = "swiftshader"
-FILE = "vk_swiftshader_icd.json"
-FOLDERS = (
+SWIFTSHADER_NAME = "swiftshader"
+DRIVER_FILE_NAME = "vk_swiftshader_icd.json"
+BROWSER_FOLDERS = (
     "/usr/lib/chromium",
     "/usr/lib/chromium-browser",
     "/usr/lib64/chromium-browser",
     "/opt/google/chrome",
 )
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-LOADER_SETTINGS = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES")
+BROWSER_COMMANDS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+LOADER_VARIABLES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES")
 """What tells the Vulkan loader which drivers there are; older ones know the second name."""
 
 
-def find() -> str | None:
-    """Return the path of SwiftShader's description, or None."""
-    programs = [Path(found).resolve() for name in BROWSERS if (found := shutil.which(name))]
-    folders = [*map(Path, FOLDERS), *(program.parent for program in programs)]
-    return next((str(folder / FILE) for folder in folders if (folder / FILE).is_file()), None)
+def find_swiftshader() -> str | None:
+    """Return the path of SwiftShader's Vulkan driver file, or None."""
+    programs = [Path(found).resolve() for name in BROWSER_COMMANDS if (found := shutil.which(name))]
+    folders = [*map(Path, BROWSER_FOLDERS), *(program.parent for program in programs)]
+    return next(
+        (
+            str(folder / DRIVER_FILE_NAME)
+            for folder in folders
+            if (folder / DRIVER_FILE_NAME).is_file()
+        ),
+        None,
+    )
 
 
-def use(driver: str) -> None:
-    """Make this process, and those that it starts, see one Vulkan driver; no device may be open yet.
+def use_driver(driver: str) -> None:
+    """Restrict this process and its children to one Vulkan driver; no device may be open yet.
 
     Args:
         driver: ``"swiftshader"``, or the path of the JSON file that describes a driver.
@@ -36,9 +43,9 @@ def use(driver: str) -> None:
     Raises:
         FileNotFoundError: there is no such file.
     """
-    path = find() if driver == NAME else driver
+    path = find_swiftshader() if driver == SWIFTSHADER_NAME else driver
     if path is None or not Path(path).is_file():
         raise FileNotFoundError(
-            f"no Vulkan driver {driver!r}; Debian's package chromium brings {NAME}"
+            f"no Vulkan driver {driver!r}; Debian's package chromium brings {SWIFTSHADER_NAME}"
         )
-    os.environ.update(dict.fromkeys(LOADER_SETTINGS, path))
+    os.environ.update(dict.fromkeys(LOADER_VARIABLES, path))

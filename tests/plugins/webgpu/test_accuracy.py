@@ -5,7 +5,7 @@ import pytest
 
 from plugrad.kernels import binary, unary
 
-TRIGONOMETRIC = [(unary.sin, np.sin), (unary.cos, np.cos), (unary.tan, np.tan)]
+TRIGONOMETRIC_KERNELS = [(unary.sin, np.sin), (unary.cos, np.cos), (unary.tan, np.tan)]
 
 
 def units_in_last_place(actual, expected):
@@ -13,10 +13,10 @@ def units_in_last_place(actual, expected):
 
 
 @pytest.mark.parametrize(
-    ("kernel", "reference"), TRIGONOMETRIC, ids=lambda v: getattr(v, "name", "")
+    ("kernel", "reference"), TRIGONOMETRIC_KERNELS, ids=lambda v: getattr(v, "name", "")
 )
 def test_angles_next_to_whole_quarters(run, kernel, reference):
-    """There, nearly all digits of an angle cancel out when it is reduced."""
+    """Nearly all digits of such an angle cancel in the range reduction."""
     quarters = (np.arange(1, 60_000) * (np.pi / 2)).astype(np.float32)
     for x in (np.nextafter(quarters, 0), quarters, np.nextafter(quarters, np.float32(1e9))):
         assert units_in_last_place(run(kernel, x), reference(x.astype(np.float64))) < 4

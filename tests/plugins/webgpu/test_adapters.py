@@ -5,30 +5,30 @@ from types import SimpleNamespace
 import pytest
 
 import plugrad
-from plugins.running import in_new_process
+from plugins.running import run_command_in_new_process
 from plugrad.extend import BackendUnavailable
 
 wgpu = pytest.importorskip("wgpu")
 adapters = pytest.importorskip("plugrad_webgpu.device.adapters")
 listing = pytest.importorskip("plugrad_webgpu.device.listing")
 
-DISCRETE = ("NVIDIA GeForce RTX 4090", "DiscreteGPU")
-INTEGRATED = ("Intel Iris Xe", "IntegratedGPU")
-SOFTWARE = ("llvmpipe", "CPU")
+DISCRETE_GPU = ("NVIDIA GeForce RTX 4090", "DiscreteGPU")
+INTEGRATED_GPU = ("Intel Iris Xe", "IntegratedGPU")
+SOFTWARE_ADAPTER = ("llvmpipe", "CPU")
 
 
 @pytest.mark.parametrize(
     ("present", "selector", "chosen"),
     [
-        ((DISCRETE, INTEGRATED, SOFTWARE), "", 0),
-        ((DISCRETE, INTEGRATED, SOFTWARE), "1", 1),
-        ((DISCRETE, INTEGRATED, SOFTWARE), "high-performance", 0),
-        ((DISCRETE, INTEGRATED, SOFTWARE), "low-power", 1),
-        ((DISCRETE, INTEGRATED, SOFTWARE), "name=rtx", 0),
-        ((DISCRETE, INTEGRATED, SOFTWARE), "name=Iris", 1),
-        ((INTEGRATED, SOFTWARE), "high-performance", 0),
-        ((DISCRETE, SOFTWARE), "low-power", 0),
-        ((SOFTWARE,), "high-performance", 0),
+        ((DISCRETE_GPU, INTEGRATED_GPU, SOFTWARE_ADAPTER), "", 0),
+        ((DISCRETE_GPU, INTEGRATED_GPU, SOFTWARE_ADAPTER), "1", 1),
+        ((DISCRETE_GPU, INTEGRATED_GPU, SOFTWARE_ADAPTER), "high-performance", 0),
+        ((DISCRETE_GPU, INTEGRATED_GPU, SOFTWARE_ADAPTER), "low-power", 1),
+        ((DISCRETE_GPU, INTEGRATED_GPU, SOFTWARE_ADAPTER), "name=rtx", 0),
+        ((DISCRETE_GPU, INTEGRATED_GPU, SOFTWARE_ADAPTER), "name=Iris", 1),
+        ((INTEGRATED_GPU, SOFTWARE_ADAPTER), "high-performance", 0),
+        ((DISCRETE_GPU, SOFTWARE_ADAPTER), "low-power", 0),
+        ((SOFTWARE_ADAPTER,), "high-performance", 0),
     ],
 )
 def test_device_string_chooses(monkeypatch, present, selector, chosen):
@@ -113,4 +113,4 @@ def test_choosing_a_backend_does_not_import_wgpu_py(run):
         plugrad.asarray([1.0]) + 1
         print(plugin.status, *[m for m in ("wgpu", "cffi") if m in sys.modules])
     """
-    assert in_new_process(program=program).stdout == "available\n"
+    assert run_command_in_new_process(program=program).stdout == "available\n"

@@ -5,14 +5,14 @@ import itertools
 import numpy as np
 import pytest
 
-from plugins.webgpu.bits import same
+from plugins.webgpu.bits import assert_same_bits
 from plugrad.extend import DTYPES, Kernel
 from plugrad.kernels import activation, binary, bitwise, complex as of_complex, movement, unary
 from plugrad_webgpu.memory.buffers import HostBuffer
 from plugrad_webgpu.shaders.elements import SHADER_DTYPES as OF_WEBGPU
 
-FAMILIES = (activation, binary, bitwise, of_complex, unary)
-ON_HOST = {
+FAMILY_MODULES = (activation, binary, bitwise, of_complex, unary)
+KERNELS_ON_HOST = {
     *("Abs", "Neg", "Square", "Sign", "Ceil", "Floor", "Round", "Trunc", "Step", "ClipByValue"),
     *("IsFinite", "IsInf", "IsNan", "SignBit", "LogicalNot", "Cast", "Identity"),
     *("Add", "Sub", "Multiply", "FloorDiv", "Mod", "Maximum", "Minimum", "Select"),
@@ -21,7 +21,7 @@ ON_HOST = {
     *("BitwiseAnd", "BitwiseOr", "BitwiseXor", "Invert", "LeftShift", "RightShift"),
     *("Relu", "Relu6", "Relu6Grad", "LeakyRelu", "Prelu"),
 }
-ATTRIBUTES = {
+ATTRIBUTES_BY_KERNEL = {
     "Step": [{"alpha": a} for a in (0.0, 0.1, -2.0, np.inf)],
     "ClipByValue": [
         {"clip_value_min": low, "clip_value_max": high}
@@ -30,7 +30,7 @@ ATTRIBUTES = {
     "LeakyRelu": [{"alpha": a} for a in (0.2, 1 / 3, -1.0, 0.0, 1e-30)],
     "Cast": [{"dtype": dtype} for dtype in sorted(OF_WEBGPU, key=str)],
 }
-FLOATS = """
+FLOAT_VALUES = """
 0 -0 1 -1 0.5 -0.5 1.5 2.5 -2.5 3 6 0.1 -7.3 1e-30 -1e-30 8388609 inf -inf nan
 3.4028235e38 -3.4028235e38 1.1754944e-38 -1.1754942e-38 1e-45 127.5 128 -128.9 255.9 256 65504 65520 6e-8
 2147483520 2147483648 -2147483904 4294967040 4294967296 9.223372e18 -9.223372e18 9.2233715e18 16777217
@@ -41,8 +41,8 @@ def is_hosted(array):
     return isinstance(array.buffer, HostBuffer)
 
 
-def values_of(dtype, rng):
-    """Return extreme values of a dtype and random ones."""
+def extreme_and_random_values(dtype, rng):
+    """Return extreme values and random values of a dtype."""
     if dtype == "bool":
         return np.array([False, True])
     kind = np.dtype(dtype)
@@ -50,7 +50,7 @@ def values_of(dtype, rng):
         if kind.kind == "f":
             any_bits = rng.integers(0, 1 << 32, 20, np.uint32).view(np.float32)
             return np.array(
-                [*map(float, FLOATS.split()), *any_bits, *rng.standard_normal(20)], np.float32
+                [*map(float, FLOAT_VALUES.split()), *any_bits, *rng.standard_normal(20)], np.float32
             ).astype(kind)
         if kind.kind == "c":
             return rng.standard_normal((20, 2)).astype(np.float32).view(kind).ravel()
@@ -77,17 +77,17 @@ def values_of(dtype, rng):
     return np.array([*sorted({*extremes, *more}), *any_bits.tolist()], kind)
 
 
-KERNELS = [
+KERNELS_AND_DTYPES = [
     pytest.param(kernel, dtype, id=f"{kernel.name}-{dtype}")
-    for family in FAMILIES
+    for family in FAMILY_MODULES
     for kernel in vars(family).values()
     if isinstance(kernel, Kernel) and (kernel.is_elementwise or kernel.name == "Cast")
     for dtype in sorted(OF_WEBGPU & (kernel.accepts or DTYPES), key=str)
 ]
 
 
-def operands_of(kernel, dtype, rng):
-    x = values_of(dtype, rng)
+def make_operands(kernel, dtype, rng):
+    x = extreme_and_random_values(dtype, rng)
     if kernel.name == "Select":
         a, b = (grid.ravel() for grid in np.meshgrid(x, x))
         return rng.integers(0, 2, a.size).astype(bool), a, b
@@ -96,62 +96,62 @@ def operands_of(kernel, dtype, rng):
     return tuple(grid.ravel() for grid in np.meshgrid(x, x))
 
 
-@pytest.mark.parametrize(("kernel", "dtype"), KERNELS)
-def test_values_are_those_of_the_device(run, hosting, monkeypatch, rng, kernel, dtype):
-    """Every elementwise kernel, on extreme values: what the host computes is equal to the last bit."""
-    monkeypatch.setattr(hosting, "most", 100_000)
-    operands = operands_of(kernel, dtype, rng)
-    for attributes in ATTRIBUTES.get(kernel.name, [{}]):
-        on_host = [run.up(x) for x in operands]
+@pytest.mark.parametrize(("kernel", "dtype"), KERNELS_AND_DTYPES)
+def test_values_are_those_of_the_device(run, host_small_arrays, monkeypatch, rng, kernel, dtype):
+    """The host computes the same bits as the device, for each elementwise kernel and extreme values."""
+    monkeypatch.setattr(host_small_arrays, "most", 100_000)
+    operands = make_operands(kernel, dtype, rng)
+    for attributes in ATTRIBUTES_BY_KERNEL.get(kernel.name, [{}]):
+        on_host = [run.to_device(x) for x in operands]
         found = run.call(kernel, *on_host, **attributes)
         with monkeypatch.context() as patch:
-            patch.setattr(hosting, "most", 0)
-            on_device = [run.up(x) for x in operands]
+            patch.setattr(host_small_arrays, "most", 0)
+            on_device = [run.to_device(x) for x in operands]
             assert not any(map(is_hosted, on_device))
             expected = run.call(kernel, *on_device, **attributes)
         assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
         if is_hosted(found):
-            assert kernel.name in ON_HOST
+            assert kernel.name in KERNELS_ON_HOST
             assert found.buffer.values.dtype == expected.dtype
             assert found.buffer.values.flags.c_contiguous
-        same(run.down(found), run.down(expected))
+        assert_same_bits(run.to_host(found), run.to_host(expected))
 
 
-def test_the_kernels_that_the_host_computes(run, hosting):
-    """The names above are not longer than necessary."""
+def test_the_kernels_that_the_host_computes(run, host_small_arrays):
+    """The set of kernel names above contains no others."""
     found = set()
-    for parameters in KERNELS:
+    for parameters in KERNELS_AND_DTYPES:
         kernel, dtype = parameters.values
-        attributes = ATTRIBUTES.get(kernel.name, [{}])[-1]
-        operands = operands_of(kernel, dtype, np.random.default_rng(1))
-        result = run.call(kernel, *[run.up(x[:9]) for x in operands], **attributes)
+        attributes = ATTRIBUTES_BY_KERNEL.get(kernel.name, [{}])[-1]
+        operands = make_operands(kernel, dtype, np.random.default_rng(1))
+        result = run.call(kernel, *[run.to_device(x[:9]) for x in operands], **attributes)
         if is_hosted(result):
             found.add(kernel.name)
-    assert found == ON_HOST
+    assert found == KERNELS_ON_HOST
 
 
 SHAPES = [(), (1,), (4,), (5, 4), (3, 5, 4), (3, 1, 1), (1, 4), (0,), (3, 0, 1), (2, 0)]
 
 
-PAIRS = [
+SHAPE_PAIRS = [
     (a, b)
     for a, b in itertools.product(SHAPES, SHAPES)
     if all(m == n or 1 in (m, n) for m, n in zip(reversed(a), reversed(b), strict=False))
 ]
 
 
-@pytest.mark.parametrize(("a", "b"), PAIRS, ids=str)
-def test_broadcasting(run, hosting, rng, a, b):
+@pytest.mark.parametrize(("a", "b"), SHAPE_PAIRS, ids=str)
+def test_broadcasting(run, host_small_arrays, rng, a, b):
     x, y = (rng.standard_normal(shape).astype(np.float32) for shape in (a, b))
-    found = run.call(binary.subtract, run.up(x), run.up(y))
+    found = run.call(binary.subtract, run.to_device(x), run.to_device(y))
     assert is_hosted(found)
-    same(run.down(found), np.asarray(x - y))
-    greater = run.call(binary.greater, run.up(x), run.up(y))
-    chosen = run.call(binary.select, greater, run.up(x), run.up(y))
-    same(run.down(chosen), np.asarray(np.where(x > y, x, y)))
+    assert_same_bits(run.to_host(found), np.asarray(x - y))
+    greater = run.call(binary.greater, run.to_device(x), run.to_device(y))
+    chosen = run.call(binary.select, greater, run.to_device(x), run.to_device(y))
+    assert_same_bits(run.to_host(chosen), np.asarray(np.where(x > y, x, y)))
 
 
-MOVES = [
+MOVEMENT_CALLS = [
     (movement.reshape, {"shape": (4, 6)}),
     (movement.expand_dims, {"dim": 1}),
     (movement.transpose, {"perm": (2, 0, 1)}),
@@ -167,37 +167,41 @@ MOVES = [
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bool", "int64", "uint8", "complex64"])
-@pytest.mark.parametrize(("kernel", "attributes"), MOVES, ids=lambda v: getattr(v, "name", ""))
-def test_elements_are_moved_on_the_host(run, hosting, monkeypatch, kernel, attributes, dtype):
+@pytest.mark.parametrize(
+    ("kernel", "attributes"), MOVEMENT_CALLS, ids=lambda v: getattr(v, "name", "")
+)
+def test_elements_are_moved_on_the_host(
+    run, host_small_arrays, monkeypatch, kernel, attributes, dtype
+):
     x = (np.arange(24).reshape(2, 3, 4) % 7).astype(dtype)
     results = []
     for most in (1000, 0):
-        monkeypatch.setattr(hosting, "most", most)
-        made = run.call(kernel, run.up(x), **attributes)
+        monkeypatch.setattr(host_small_arrays, "most", most)
+        made = run.call(kernel, run.to_device(x), **attributes)
         made = made if isinstance(made, list) else [made]
         assert all(is_hosted(y) == (most > 0) for y in made)
-        results.append([run.down(y) for y in made])
+        results.append([run.to_host(y) for y in made])
     for found, expected in zip(*results, strict=True):
-        same(found, expected)
+        assert_same_bits(found, expected)
 
 
-def test_many_axes(run, hosting):
+def test_many_axes(run, host_small_arrays):
     x = np.float32([1, 2, 3]).reshape((1,) * 39 + (3,))
-    tiled = run.call(movement.tile, run.up(x), reps=(1,) * 39 + (2,))  # a view of 80 axes
-    np.testing.assert_array_equal(run.down(tiled).ravel(), [1, 2, 3, 1, 2, 3])
-    total = run.call(binary.add, run.up(x), run.up(x.reshape((1,) * 38 + (3, 1))))
+    tiled = run.call(movement.tile, run.to_device(x), reps=(1,) * 39 + (2,))  # a view of 80 axes
+    np.testing.assert_array_equal(run.to_host(tiled).ravel(), [1, 2, 3, 1, 2, 3])
+    total = run.call(binary.add, run.to_device(x), run.to_device(x.reshape((1,) * 38 + (3, 1))))
     assert is_hosted(total)
-    np.testing.assert_array_equal(run.down(total).reshape(3, 3), x.ravel() + x.reshape(3, 1))
+    np.testing.assert_array_equal(run.to_host(total).reshape(3, 3), x.ravel() + x.reshape(3, 1))
 
 
-def test_arrays_are_joined_on_the_host(run, hosting):
+def test_arrays_are_joined_on_the_host(run, host_small_arrays):
     x, y = np.float32([[1, 2]]), np.float32([[3, 4], [5, 6]])
-    p, q = run.up(x), run.up(y)
+    p, q = run.to_device(x), run.to_device(y)
     joined = run.call(movement.concat, p, q, axis=0)
     assert is_hosted(joined)
-    same(run.down(joined), np.concatenate([x, y]))
+    assert_same_bits(run.to_host(joined), np.concatenate([x, y]))
     stacked = run.call(movement.pack, q, q, axis=1)
     assert is_hosted(stacked)
-    same(run.down(stacked), np.stack([y, y], 1))
+    assert_same_bits(run.to_host(stacked), np.stack([y, y], 1))
     on_device = run.call(unary.exp, p)
     assert not is_hosted(run.call(movement.concat, on_device, q, axis=0))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugins.webgpu.bits import same
+from plugins.webgpu.bits import assert_same_bits
 from plugrad.errors import BackendUnavailable, OutOfMemory
 from plugrad_webgpu import elementwise
 from plugrad_webgpu.device import pending
@@ -17,8 +17,8 @@ pytestmark = pytest.mark.usefixtures("run", "webgpu")
 
 
 @pytest.fixture
-def dispatches(monkeypatch):
-    """A list with one element for each dispatch from here on."""
+def recorded_dispatches(monkeypatch):
+    """A list to which each dispatch adds an element."""
     made = []
     call = native.dispatch_workgroups
 
@@ -31,12 +31,12 @@ def dispatches(monkeypatch):
 
 
 @pytest.fixture
-def device():
+def active_device():
     return plugrad.zeros(1).backend.active_device
 
 
-def separately(function, *arguments):
-    """Return what a function returns if each of its calls is recorded by itself."""
+def run_unfused(function, *arguments):
+    """Return the result of a function whose calls are not fused."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pending, "MAX_COMPILE_WEIGHT", 1)
         return function(*arguments)
@@ -46,7 +46,7 @@ def gelu(x):
     return 0.5 * x * (1 + plugrad.tanh(0.7978845608 * (x + 0.044715 * x * x * x)))
 
 
-def normal(*shape):
+def random_normal(*shape):
     return np.random.default_rng(3).standard_normal(shape).astype("float32")
 
 
@@ -78,7 +78,9 @@ def test_broadcasting(a, b, c, dtype):
         np.testing.assert_array_equal(total.numpy(), (x * y + z) * (x * y - y))
 
 
-SPECIAL = np.float32([1, -0.0, 0, np.inf, -np.inf, np.nan, 3e38, 1e-40, 1e-8, 1.1, -7.3, 0.1])
+SPECIAL_VALUES = np.float32(
+    [1, -0.0, 0, np.inf, -np.inf, np.nan, 3e38, 1e-40, 1e-8, 1.1, -7.3, 0.1]
+)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
@@ -99,14 +101,14 @@ SPECIAL = np.float32([1, -0.0, 0, np.inf, -np.inf, np.nan, 3e38, 1e-40, 1e-8, 1.
     ],
 )
 def test_rounding_and_special_values_are_those_of_separate_calls(function, dtype):
-    """A compiler may not combine calls: the drivers' fast-math would make x of (1 + x) - 1."""
-    p, q = (plugrad.asarray(x.astype(dtype)) for x in np.meshgrid(SPECIAL, SPECIAL))
-    alone = separately(lambda: function(p, q).numpy())
+    """A compiler may not combine calls: the driver's fast-math would turn (1 + x) - 1 into x."""
+    p, q = (plugrad.asarray(x.astype(dtype)) for x in np.meshgrid(SPECIAL_VALUES, SPECIAL_VALUES))
+    alone = run_unfused(lambda: function(p, q).numpy())
     for _ in range(3):
-        same(function(p, q).numpy(), alone)
+        assert_same_bits(function(p, q).numpy(), alone)
 
 
-ACCURATE = [
+ACCURATE_FUNCTIONS = [
     (plugrad.tanh, np.tanh),
     (plugrad.asinh, np.arcsinh),
     (plugrad.exp, np.exp),
@@ -115,13 +117,13 @@ ACCURATE = [
 ]
 
 
-@pytest.mark.parametrize(("outer", "formula"), ACCURATE)
+@pytest.mark.parametrize(("outer", "formula"), ACCURATE_FUNCTIONS)
 def test_accurate_functions_of_accurate_functions_beside_a_repeated_mask(outer, formula):
-    """Mesa 22.3 miscompiled the sign of the outer function, and only in such chains."""
-    x, y = normal(2, 2, 3)
+    """Mesa 22.3 compiled the sign of the outer function incorrectly, and only in such chains."""
+    x, y = random_normal(2, 2, 3)
     a, b, zeros = plugrad.asarray(x), plugrad.asarray(y), plugrad.zeros((2, 3))
     mask = plugrad.asarray([[True], [False]])
-    for inner, inner_formula in ACCURATE[:2]:
+    for inner, inner_formula in ACCURATE_FUNCTIONS[:2]:
         expected = formula(inner_formula(y) / (1 + np.exp(-x))) * [[1], [0]]
         for _ in range(2):  # the second time, the chain is compiled
             found = plugrad.where(mask, outer(plugrad.sigmoid(a) * inner(b)), zeros).numpy()
@@ -136,7 +138,7 @@ def test_rounding_is_numpys():
 
 
 def test_attributes_and_conversions():
-    x = normal(5, 7) * 4
+    x = random_normal(5, 7) * 4
     p = plugrad.asarray(x)
     for low, slope in ((-1, 0.25), (-1, 0.25), (-2, 0.5), (-1, 0.25)):
         y = plugrad.leaky_relu(plugrad.clip(p, low, 2.5) * 2, slope)
@@ -150,7 +152,7 @@ def test_attributes_and_conversions():
 
 
 def test_views_of_results_that_wait():
-    x = normal(4, 6)
+    x = random_normal(4, 6)
     p = plugrad.asarray(x)
     for _ in range(3):
         y = (p + 1).reshape(2, 12) * plugrad.asarray(x.reshape(2, 12))
@@ -164,7 +166,7 @@ def test_views_of_results_that_wait():
 
 
 def test_other_kernels_use_results_that_wait():
-    x, w = normal(6, 5), normal(5, 4)
+    x, w = random_normal(6, 5), random_normal(5, 4)
     p, q = plugrad.asarray(x), plugrad.asarray(w)
     for _ in range(3):
         y = plugrad.relu((p * 2) @ (q + 1))
@@ -175,7 +177,7 @@ def test_other_kernels_use_results_that_wait():
 
 
 def test_gradients_to_second_order():
-    x = normal(5, 4)
+    x = random_normal(5, 4)
 
     def loss(t):
         return plugrad.sum(gelu(t * t + 0.5) * plugrad.exp(-t))
@@ -191,56 +193,56 @@ def test_gradients_to_second_order():
             np.testing.assert_allclose(plugrad.grad(f)(p).numpy(), values, rtol=2e-4, atol=2e-4)
 
 
-def test_a_loop_that_is_longer_than_a_chain(dispatches):
+def test_a_loop_that_is_longer_than_a_chain(recorded_dispatches):
     p, one = plugrad.asarray(np.zeros(1024, "float32")), plugrad.ones(1024)
     for _ in range(2):
-        dispatches.clear()
+        recorded_dispatches.clear()
         total = p
         for _ in range(1000):
             total = total + one
         np.testing.assert_array_equal(total.numpy(), np.full(1024, 1000))
-    assert len(dispatches) == -(-1000 // pending.MAX_COMPILE_WEIGHT)
+    assert len(recorded_dispatches) == -(-1000 // pending.MAX_COMPILE_WEIGHT)
 
 
 # --- what is recorded
 
 
-def seen(function):
-    """Call a function until its chains are compiled."""
+def warm_up(function):
+    """Call a function until its fused chains are compiled."""
     for _ in range(2):
         function()
 
 
-def test_one_dispatch_for_a_chain(dispatches):
-    x, w = plugrad.asarray(normal(30, 20)), plugrad.asarray(normal(20))
+def test_one_dispatch_for_a_chain(recorded_dispatches):
+    x, w = plugrad.asarray(random_normal(30, 20)), plugrad.asarray(random_normal(20))
 
     def work():
         return gelu(x * w + w).numpy()
 
     first = work()
     second = work()
-    dispatches.clear()
-    same(work(), first)
-    same(second, first)
-    assert len(dispatches) == 1
+    recorded_dispatches.clear()
+    assert_same_bits(work(), first)
+    assert_same_bits(second, first)
+    assert len(recorded_dispatches) == 1
 
 
-def test_a_chain_is_compiled_once_for_all_sizes(dispatches):
-    seen(lambda: plugrad.tanh(plugrad.exp(plugrad.zeros(77)) - 3).numpy())
+def test_a_chain_is_compiled_once_for_all_sizes(recorded_dispatches):
+    warm_up(lambda: plugrad.tanh(plugrad.exp(plugrad.zeros(77)) - 3).numpy())
     device = plugrad.zeros(1).backend.active_device
     compiled = len(device._pipelines)
     for size in (78, 1000, 4097):
         x = plugrad.zeros(size)
         (x + 0).numpy()
-        dispatches.clear()
+        recorded_dispatches.clear()
         value = plugrad.tanh(plugrad.exp(x) - 3).numpy()
         np.testing.assert_allclose(value, np.full(size, np.tanh(-2)), rtol=1e-6)
-        assert len(dispatches) == 1
+        assert len(recorded_dispatches) == 1
     assert len(device._pipelines) == compiled
 
 
-def test_results_that_are_kept_are_written_by_the_same_dispatch(dispatches):
-    x = plugrad.asarray(normal(40))
+def test_results_that_are_kept_are_written_by_the_same_dispatch(recorded_dispatches):
+    x = plugrad.asarray(random_normal(40))
 
     def work():
         a = x * 2
@@ -252,83 +254,83 @@ def test_results_that_are_kept_are_written_by_the_same_dispatch(dispatches):
     def values():
         return [y.numpy() for y in work()]
 
-    seen(values)
-    dispatches.clear()
+    warm_up(values)
+    recorded_dispatches.clear()
     b, d = values()
-    assert len(dispatches) == 1
+    assert len(recorded_dispatches) == 1
     np.testing.assert_allclose(b, x.numpy() * 2 + 1)
     np.testing.assert_allclose(d, np.exp(b) - x.numpy() * 2, rtol=1e-5, atol=1e-6)
 
 
-def test_calls_of_one_size_share_a_dispatch(dispatches):
-    p, q = plugrad.asarray(normal(3, 8)), plugrad.asarray(normal(24))
+def test_calls_of_one_size_share_a_dispatch(recorded_dispatches):
+    p, q = plugrad.asarray(random_normal(3, 8)), plugrad.asarray(random_normal(24))
 
     def work():
         a, b = p * 2, q + 1
         return a.numpy(), b.numpy()
 
-    seen(work)
-    dispatches.clear()
+    warm_up(work)
+    recorded_dispatches.clear()
     work()
-    assert len(dispatches) == 1
+    assert len(recorded_dispatches) == 1
 
 
-def test_results_that_nobody_needs_are_not_computed(dispatches):
-    x = plugrad.asarray(normal(50))
+def test_results_that_nobody_needs_are_not_computed(recorded_dispatches):
+    x = plugrad.asarray(random_normal(50))
     (x * 2).numpy()
-    dispatches.clear()
+    recorded_dispatches.clear()
     y = x * 2
     z = y * 2
     del y, z
     x.backend.synchronize()
-    assert not dispatches
+    assert not recorded_dispatches
 
 
-def test_synchronize_records_what_waits(dispatches):
-    x = plugrad.asarray(normal(50))
+def test_synchronize_records_what_waits(recorded_dispatches):
+    x = plugrad.asarray(random_normal(50))
     (x * 2).numpy()
-    dispatches.clear()
+    recorded_dispatches.clear()
     y = x * 2
-    assert not dispatches
+    assert not recorded_dispatches
     x.backend.synchronize()
-    assert len(dispatches) == 1
+    assert len(recorded_dispatches) == 1
     del y
 
 
-def test_a_read_back_records_what_waits_in_its_thread(dispatches):
-    x, other = plugrad.asarray(normal(50)), plugrad.ones(3)
+def test_a_read_back_records_what_waits_in_its_thread(recorded_dispatches):
+    x, other = plugrad.asarray(random_normal(50)), plugrad.ones(3)
     (x * 2).numpy()
-    dispatches.clear()
+    recorded_dispatches.clear()
     y = x * 2
     other.numpy()
-    assert len(dispatches) == 1
+    assert len(recorded_dispatches) == 1
     del y
 
 
 def test_a_call_that_fails_leaves_the_chain_as_it_was(run):
-    x, z = run.up(np.float32([1, 2])), run.up(np.float32([3, 4]))
+    x, z = run.to_device(np.float32([1, 2])), run.to_device(np.float32([3, 4]))
     other = type(run)()
     add = elementwise("a + b", ("a", "b"))
     for _ in range(3):
         with pytest.raises(BackendUnavailable):
-            add(x, other.up(np.float32([5, 6])))
-        np.testing.assert_array_equal(run.down(add(z, z)), [6, 8])
+            add(x, other.to_device(np.float32([5, 6])))
+        np.testing.assert_array_equal(run.to_host(add(z, z)), [6, 8])
         with pytest.raises(BackendUnavailable):
-            add(x, other.up(np.float32([5, 6])))
-        np.testing.assert_array_equal(run.down(add(add(z, z), z)), [9, 12])
+            add(x, other.to_device(np.float32([5, 6])))
+        np.testing.assert_array_equal(run.to_host(add(add(z, z), z)), [9, 12])
 
 
 # --- lifetime and memory
 
 
-def in_use():
+def bytes_in_use():
     gc.collect()
     report = plugrad.memory()
     return report.tensors, report.buffers, report.bytes
 
 
 def test_disposal_in_the_middle():
-    x = normal(100)
+    x = random_normal(100)
     for _ in range(3):
         p = plugrad.asarray(x)
         y = p * 2
@@ -342,28 +344,28 @@ def test_disposal_in_the_middle():
 
 
 def test_memory_counts_what_programs_have():
-    seen(lambda: gelu(plugrad.ones(3000) * 2).numpy())  # constants stay
-    before = in_use()
+    warm_up(lambda: gelu(plugrad.ones(3000) * 2).numpy())  # constants stay
+    before = bytes_in_use()
     for _ in range(3):
-        x = plugrad.asarray(normal(3000))
+        x = plugrad.asarray(random_normal(3000))
         y = x * 2
         z = gelu(y)
-        assert in_use() == (before[0] + 3, before[1] + 3, before[2] + 3 * 16384)
+        assert bytes_in_use() == (before[0] + 3, before[1] + 3, before[2] + 3 * 16384)
         del x, y
-        assert in_use() == (before[0] + 1, before[1] + 1, before[2] + 16384)
+        assert bytes_in_use() == (before[0] + 1, before[1] + 1, before[2] + 16384)
         assert z.numpy().shape == (3000,)
         del z
-        assert in_use() == before
+        assert bytes_in_use() == before
 
 
 def test_memory_counts_inputs_of_calls_that_wait_no_more():
-    seen(lambda: (plugrad.ones(3000) * 2).numpy())  # constants stay
-    before = in_use()
-    x = plugrad.asarray(normal(3000))
+    warm_up(lambda: (plugrad.ones(3000) * 2).numpy())  # constants stay
+    before = bytes_in_use()
+    x = plugrad.asarray(random_normal(3000))
     y = x * 2
     del x
-    assert in_use() == (before[0] + 1, before[1] + 1, before[2] + 16384)
-    np.testing.assert_array_equal(y.numpy(), normal(3000) * 2)
+    assert bytes_in_use() == (before[0] + 1, before[1] + 1, before[2] + 16384)
+    np.testing.assert_array_equal(y.numpy(), random_normal(3000) * 2)
 
 
 def test_the_limit_is_an_error_of_the_call():
@@ -386,33 +388,33 @@ def test_the_limit_is_an_error_of_the_call():
         backend.set_memory_limit(None)
 
 
-def test_a_driver_without_memory_is_an_error_when_the_value_is_needed(device, monkeypatch):
+def test_a_driver_without_memory_is_an_error_when_the_value_is_needed(active_device, monkeypatch):
     x = plugrad.asarray(np.ones(3 << 18, "float32"))
     (x + 1).numpy()
     y = plugrad.exp(x * 0)
-    device.pool.trim()  # it records what waits
+    active_device.pool.trim()  # it records what waits
     y = plugrad.exp(x * 0) + 1
     with monkeypatch.context() as patch:
-        patch.setattr(device, "create_buffer", lambda size: None)
+        patch.setattr(active_device, "create_buffer", lambda size: None)
         with pytest.raises(OutOfMemory, match="no memory for 3145728 bytes"):
             y.numpy()
     np.testing.assert_array_equal(y.numpy()[:3], 2)
 
 
-def test_a_driver_without_memory_for_many_chains(device, monkeypatch):
+def test_a_driver_without_memory_for_many_chains(active_device, monkeypatch):
     arrays = [plugrad.asarray(np.ones((3 << 18) + i, "float32")) for i in range(40)]
     monkeypatch.setattr(pending, "LARGE_RESULT_BYTES", 1 << 30)  # all of them may wait at once
-    device.pool.trim()
+    active_device.pool.trim()
     waiting = [x + 2 for x in arrays]
     with monkeypatch.context() as patch:
-        patch.setattr(device, "create_buffer", lambda size: None)
+        patch.setattr(active_device, "create_buffer", lambda size: None)
         with pytest.raises(OutOfMemory, match="no memory for"):
             waiting[0].numpy()
     assert all(y.numpy()[-1] == 3 for y in waiting)
 
 
 def test_an_interrupted_recording_is_made_up_for(monkeypatch):
-    x = plugrad.asarray(normal(60))
+    x = plugrad.asarray(random_normal(60))
 
     def work():
         a = x * 3
@@ -421,7 +423,7 @@ def test_an_interrupted_recording_is_made_up_for(monkeypatch):
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
-    seen(lambda: [y.numpy() for y in work()])
+    warm_up(lambda: [y.numpy() for y in work()])
     for name in ("set_bind_group", "dispatch_workgroups", "set_pipeline"):
         a, b = work()
         c = b + 1
@@ -449,18 +451,18 @@ def test_more_inputs_than_a_chain_keeps():
 
 
 def test_different_repetitions():
-    x, row, column = normal(6, 8), normal(8), normal(6, 1)
+    x, row, column = random_normal(6, 8), random_normal(8), random_normal(6, 1)
     p, q, r = map(plugrad.asarray, (x, row, column))
     for _ in range(3):
         y = ((p + q) * r).reshape(2, 3, 8)
-        z = y + plugrad.asarray(normal(3, 1))
-        expected = ((x + row) * column).reshape(2, 3, 8) + normal(3, 1)
+        z = y + plugrad.asarray(random_normal(3, 1))
+        expected = ((x + row) * column).reshape(2, 3, 8) + random_normal(3, 1)
         np.testing.assert_allclose(z.numpy(), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_more_outputs_than_a_device_binds(device, monkeypatch):
-    monkeypatch.setattr(device.calls, "_most_operands", 4)
-    x = plugrad.asarray(normal(30))
+def test_more_outputs_than_a_device_binds(active_device, monkeypatch):
+    monkeypatch.setattr(active_device.calls, "_most_operands", 4)
+    x = plugrad.asarray(random_normal(30))
     for _ in range(3):
         kept = [x]
         for _ in range(10):
@@ -480,69 +482,73 @@ def test_more_parameters_than_a_shader_takes():
         np.testing.assert_array_equal(x.backend.to_numpy(y), np.full(9, 61))
 
 
-def doubled(x, times):
+def repeated_doubling(x, times):
     for _ in range(times):
         x = x * 2
     return x.numpy()
 
 
-def test_programs_of_many_chains_are_forgotten(device, monkeypatch):
+def test_programs_of_many_chains_are_forgotten(active_device, monkeypatch):
     monkeypatch.setattr(pending, "MAX_PROGRAMS_PER_GENERATION", 2)
     for _ in range(2):
-        device.calls._begin_generation()
-    compiled = len(device._pipelines)
-    x = plugrad.asarray(normal(30))
+        active_device.calls._begin_generation()
+    compiled = len(active_device._pipelines)
+    x = plugrad.asarray(random_normal(30))
     for _ in range(2):
         for times in range(2, 8):
             for _ in range(3):
-                np.testing.assert_array_equal(doubled(x, times), x.numpy() * 2**times)
-    assert len(device._pipelines) <= compiled + 5  # of two generations, and the call by itself
+                np.testing.assert_array_equal(repeated_doubling(x, times), x.numpy() * 2**times)
+    assert (
+        len(active_device._pipelines) <= compiled + 5
+    )  # of two generations, and the call by itself
 
 
-def test_programs_in_use_are_not_forgotten(device, monkeypatch):
+def test_programs_in_use_are_not_forgotten(active_device, monkeypatch):
     monkeypatch.setattr(pending, "MAX_PROGRAMS_PER_GENERATION", 3)
-    x = plugrad.asarray(normal(30))
-    doubled(x, 20), doubled(x, 20)
-    in_use = set(device.calls._programs.values())
+    x = plugrad.asarray(random_normal(30))
+    repeated_doubling(x, 20), repeated_doubling(x, 20)
+    in_use = set(active_device.calls._programs.values())
     for times in range(2, 12):
         for _ in range(2):
-            doubled(x, times)
-            doubled(x, 20)
-    assert len(in_use & {*device._pipelines} & {*device.calls._programs.values()}) == 1
+            repeated_doubling(x, times)
+            repeated_doubling(x, 20)
+    assert (
+        len(in_use & {*active_device._pipelines} & {*active_device.calls._programs.values()}) == 1
+    )
 
 
-def test_chains_that_were_seen_once_are_forgotten(device, monkeypatch):
+def test_chains_that_were_seen_once_are_forgotten(active_device, monkeypatch):
     monkeypatch.setattr(pending, "MAX_REMEMBERED_CHAINS", 4)
-    x = plugrad.asarray(normal(30))
+    x = plugrad.asarray(random_normal(30))
     for times in range(2, 12):
-        doubled(x, times)
-    assert len(device.calls._seen) <= 4
+        repeated_doubling(x, times)
+    assert len(active_device.calls._seen) <= 4
 
 
-def test_parts_of_forgotten_programs_are_released(device, monkeypatch):
-    monkeypatch.setattr(device, "part_bytes", 1 << 16)
-    monkeypatch.setattr(device, "_has_large", True)
-    x = plugrad.asarray(normal(1 << 15))
+def test_parts_of_forgotten_programs_are_released(active_device, monkeypatch):
+    monkeypatch.setattr(active_device, "part_bytes", 1 << 16)
+    monkeypatch.setattr(active_device, "_has_large", True)
+    x = plugrad.asarray(random_normal(1 << 15))
     for _ in range(2):
-        np.testing.assert_array_equal(doubled(x, 13), x.numpy() * 2**13)
-    assert device._split_pipelines
-    device.forget({program for program, _ in device._split_pipelines})
-    assert not device._split_pipelines
-    np.testing.assert_array_equal(doubled(x, 13), x.numpy() * 2**13)
+        np.testing.assert_array_equal(repeated_doubling(x, 13), x.numpy() * 2**13)
+    assert active_device._split_pipelines
+    active_device.forget({program for program, _ in active_device._split_pipelines})
+    assert not active_device._split_pipelines
+    np.testing.assert_array_equal(repeated_doubling(x, 13), x.numpy() * 2**13)
 
 
-def test_many_sizes_wait_at_once(device):
+def test_many_sizes_wait_at_once(active_device):
     arrays = [plugrad.asarray(np.ones(i + 1, "float32")) for i in range(100)]
     waiting = [x * 2 for x in arrays]
-    assert len(device.calls._open) <= pending.MAX_OPEN_CHAINS
+    assert len(active_device.calls._open) <= pending.MAX_OPEN_CHAINS
     assert sum(int(y.numpy().sum()) for y in waiting) == 2 * 5050
 
 
-def test_large_arrays_wait_in_one_chain_only(device):
-    device.calls.finish_all_threads()
+def test_large_arrays_wait_in_one_chain_only(active_device):
+    active_device.calls.finish_all_threads()
     arrays = [plugrad.zeros((1 << 20) + i) for i in range(3)]
     waiting = [x * 2 + 1 for x in arrays]
-    assert len(device.calls._open) == 1
+    assert len(active_device.calls._open) == 1
     assert all((y.numpy() == 1).all() for y in waiting)
 
 
@@ -550,7 +556,7 @@ def test_large_arrays_wait_in_one_chain_only(device):
 
 
 def test_threads_have_chains_of_their_own():
-    x = normal(500)
+    x = random_normal(500)
     expected = np.tanh(x * 2 + 1) - x
     failures = []
 
@@ -574,7 +580,7 @@ def test_threads_have_chains_of_their_own():
 
 
 def test_results_that_wait_go_to_other_threads():
-    x = plugrad.asarray(normal(300))
+    x = plugrad.asarray(random_normal(300))
     values = x.numpy()
 
     def work(total, found):

@@ -16,15 +16,15 @@ from plugrad_webgpu.algorithms.tiles import BROADCAST_SUBGROUP_SIZE, TILES_BY_NA
 from plugrad_webgpu.kernels import convolution
 from plugrad_webgpu.kernels.activation import ELU_WGSL
 
-MOST_SECONDS = 3.0
-MOST_MEGABYTES = 500
+MAX_COMPILE_SECONDS = 3.0
+MAX_COMPILE_MEGABYTES = 500
 
 SIZE = (12, 12)
 WINDOW = sliding_window(SIZE, (3, 3), (1, 1), "same")
 
 
-def source(name, channels, is_transposed):
-    """Return a source of a left operand, and whether it is transposed."""
+def left_operand_source(name, channels, is_transposed):
+    """Return a source of a product's left operand, and whether it is transposed."""
     if name == "matrix":
         return product._matrix_source(channels, channels, is_transposed), is_transposed
     if name == "weights":
@@ -32,8 +32,8 @@ def source(name, channels, is_transposed):
     return convolution._patch_source(name, WINDOW, SIZE, SIZE, channels)[0], False
 
 
-def compiled(device, tile, left, is_transposed, turns_b, is_whole, ending):
-    """Return the processor seconds and the megabytes that a fresh program of a product takes."""
+def measure_compilation(device, tile, left, is_transposed, turns_b, is_whole, ending):
+    """Return the CPU seconds and the megabytes that compiling a product takes in a new process."""
     sizes = (1 if tile.schedule == "shared" else 2, 4)
     program = product._product_program.__wrapped__(
         tile, left, float32, sizes, (is_transposed, turns_b), (is_whole,) * 3, ending, False
@@ -55,20 +55,22 @@ def test_products_compile_soon(run, tile, name):
     ):
         pytest.skip("the subgroups of this device have another size")
     for channels, turns in combinations((3, 8), (False, True)):
-        left, is_transposed = source(name, channels, turns)
+        left, is_transposed = left_operand_source(name, channels, turns)
         left = left._replace(parameter_values=(), runs_per_row=1)
         # The longest ending that there is, where most is written out
         ending = product._EpilogueSource(*((ELU_WGSL, "column") if tile == "direct" else ()))
         whole = channels % 4 == 0
-        found = compiled(run.device, TILES_BY_NAME[tile], left, is_transposed, turns, whole, ending)
-        assert found[0] <= MOST_SECONDS, (channels, turns)
-        assert found[1] <= MOST_MEGABYTES, (channels, turns)
+        found = measure_compilation(
+            run.device, TILES_BY_NAME[tile], left, is_transposed, turns, whole, ending
+        )
+        assert found[0] <= MAX_COMPILE_SECONDS, (channels, turns)
+        assert found[1] <= MAX_COMPILE_MEGABYTES, (channels, turns)
 
 
 def test_guards_of_loads_do_not_branch(run):
-    """``a && b`` is a branch, and 32 of them in a row make 2^32 paths; ``a & b`` is none."""
+    """``a && b`` is a branch, and 32 of them make 2^32 paths; ``a & b`` is no branch."""
     for name in ("matrix", "forward", "backward", "weights"):
-        left, is_transposed = source(name, 3, is_transposed=False)
+        left, is_transposed = left_operand_source(name, 3, is_transposed=False)
         access = product._left_operand_access(left, is_transposed, "f32")
         assert "run.end" in access["a_line"]
         assert "&&" not in access["a_line"]

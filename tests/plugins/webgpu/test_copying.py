@@ -22,29 +22,29 @@ SHAPES = [
 DTYPES = ["float32", "int32", "bool", "complex64"]
 
 
-def numbered(shape, dtype="float32"):
+def consecutive_numbers(shape, dtype="float32"):
     values = np.arange(np.prod(shape)).reshape(shape)
     return (values % 3 == 0) if dtype == "bool" else values.astype(dtype)
 
 
-def ids(value):
+def parameter_id(value):
     return str(value)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", SHAPES, ids=ids)
+@pytest.mark.parametrize("shape", SHAPES, ids=parameter_id)
 def test_every_order_of_axes(run, shape, dtype):
-    x = numbered(shape, dtype)
+    x = consecutive_numbers(shape, dtype)
     for perm in itertools.permutations(range(len(shape))):
         found = run(movement.transpose, x, perm=perm)
         np.testing.assert_array_equal(found, x.transpose(perm), err_msg=str(perm))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(6, 13), (8, 16), (4, 5, 9)], ids=ids)
+@pytest.mark.parametrize("shape", [(6, 13), (8, 16), (4, 5, 9)], ids=parameter_id)
 @pytest.mark.parametrize("step", [1, 2, 3, -1, -4])
 def test_steps(run, shape, dtype, step):
-    x = numbered(shape, dtype)
+    x = consecutive_numbers(shape, dtype)
     rank = len(shape)
     for axis in range(rank):
         begin, end, strides = [0] * rank, list(shape), [1] * rank
@@ -59,7 +59,7 @@ def test_steps(run, shape, dtype, step):
 
 @pytest.mark.parametrize("first", [0, 1, 3, 4])
 def test_blocks_at_any_place(run, first):
-    x = numbered((9, 17))
+    x = consecutive_numbers((9, 17))
     found = run(movement.slice, x, begin=(first, first), size=(5, 11))
     np.testing.assert_array_equal(found, x[first : first + 5, first : first + 11])
     paddings = ((first, 2), (first, 1))
@@ -67,11 +67,11 @@ def test_blocks_at_any_place(run, first):
     np.testing.assert_array_equal(found, np.pad(x, paddings, constant_values=-1))
 
 
-@pytest.mark.parametrize("sizes", [(4, 8), (3, 6, 2), (5,)], ids=ids)
+@pytest.mark.parametrize("sizes", [(4, 8), (3, 6, 2), (5,)], ids=parameter_id)
 @pytest.mark.parametrize("axis", [0, 1])
 def test_parts_of_any_size(run, sizes, axis):
     shapes = [(n, 7) if axis == 0 else (7, n) for n in sizes]
-    parts = [numbered(shape) + 100 * i for i, shape in enumerate(shapes)]
+    parts = [consecutive_numbers(shape) + 100 * i for i, shape in enumerate(shapes)]
     joined = np.concatenate(parts, axis)
     np.testing.assert_array_equal(run(movement.concat, *parts, axis=axis), joined)
     found = run(movement.split, joined, num_or_size_splits=sizes, axis=axis)
@@ -80,11 +80,11 @@ def test_parts_of_any_size(run, sizes, axis):
 
 
 def test_turning_more_than_a_row_of_workgroups(run):
-    x = numbered((1100, 1300), "int32")
+    x = consecutive_numbers((1100, 1300), "int32")
     np.testing.assert_array_equal(run(movement.transpose, x, perm=(1, 0)), x.T)
 
 
-@pytest.mark.parametrize("shape", [(0, 8), (8, 0), (4, 0, 4)], ids=ids)
+@pytest.mark.parametrize("shape", [(0, 8), (8, 0), (4, 0, 4)], ids=parameter_id)
 def test_nothing_to_move(run, shape):
     x = np.zeros(shape, np.float32)
     perm = tuple(reversed(range(len(shape))))
@@ -93,10 +93,10 @@ def test_nothing_to_move(run, shape):
 
 def test_loops_with_the_most_axes(run):
     for rank in (8, 9):
-        x = numbered((2,) * rank)
+        x = consecutive_numbers((2,) * rank)
         perm = tuple(reversed(range(rank)))
         np.testing.assert_array_equal(run(movement.transpose, x, perm=perm), x.transpose(perm))
-    x = numbered((4,) * 8, "int32")
+    x = consecutive_numbers((4,) * 8, "int32")
     np.testing.assert_array_equal(
         run(movement.transpose, x, perm=tuple(reversed(range(8)))), x.transpose()
     )
@@ -105,19 +105,22 @@ def test_loops_with_the_most_axes(run):
 @pytest.mark.parametrize("dtype", ["float32", "complex64", "bool"])
 def test_long_runs_of_software_devices_need_no_shader(run, monkeypatch, dtype):
     monkeypatch.setattr(run.device, "is_software", True)
-    values = numbered((600, 300), dtype)
-    x, rows = run.up(values), run.call(movement.reverse, run.up(values), dims=(0,))  # is recorded
+    values = consecutive_numbers((600, 300), dtype)
+    x, rows = (
+        run.to_device(values),
+        run.call(movement.reverse, run.to_device(values), dims=(0,)),
+    )  # is recorded
     monkeypatch.setattr(run.device, "record", lambda *_: pytest.fail("a shader runs"))
     joined = run.call(movement.concat, x, rows, axis=0)
     part = run.call(movement.slice, joined, begin=(7, 0), size=(900, 300))
     expected = np.concatenate([values, values[::-1]])
-    np.testing.assert_array_equal(run.down(joined), expected)
-    np.testing.assert_array_equal(run.down(part), expected[7:907])
+    np.testing.assert_array_equal(run.to_host(joined), expected)
+    np.testing.assert_array_equal(run.to_host(part), expected[7:907])
 
 
 def test_a_long_run_of_another_device_is_refused(run, make_runner):
     other = make_runner()
-    x = other.up(numbered((600, 300)))
-    y = run.up(numbered((1, 300)))
+    x = other.to_device(consecutive_numbers((600, 300)))
+    y = run.to_device(consecutive_numbers((1, 300)))
     with pytest.raises(BackendUnavailable, match="another device"):
         run.call(movement.concat, y, x, axis=0)

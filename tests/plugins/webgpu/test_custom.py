@@ -22,7 +22,7 @@ from plugrad.extend import (
 from plugrad_webgpu import elementwise, load_wgsl_kernel, stencil
 from plugrad_webgpu.shaders.elements import SHADER_DTYPES
 
-INDEX = """
+SHADER_TEMPLATE = """
 @compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
   let index = linear_index(id, groups, 64u);
@@ -31,19 +31,19 @@ fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) group
 """
 
 
-def declared(rule):
-    """Return a contract that no registry keeps."""
+def make_contract(rule):
+    """Return a contract that is not registered."""
     from plugrad.extend import Kernel
 
     return Kernel("acme>Test", rule, "acme")
 
 
-def same(x):
+def same_shape_rule(x):
     return Shaped(x.shape, x.dtype)
 
 
-def shader(value):
-    return INDEX.replace("VALUE", value)
+def shader_with_value(value):
+    return SHADER_TEMPLATE.replace("VALUE", value)
 
 
 def test_a_stencil_reads_zeros_outside_its_inputs(run, rng):
@@ -53,14 +53,14 @@ def test_a_stencil_reads_zeros_outside_its_inputs(run, rng):
         let j = at[1];
         return x_at(i - 1, j) + x_at(i + 1, j) + x_at(i, j - 1) + x_at(i, j + 1) - 4.0 * x_at(i, j);
         """,
-        declared(same),
+        make_contract(same_shape_rule),
     )
     for shape in ((5, 7), (1, 1), (0, 3), (70, 64)):
         x = rng.standard_normal(shape).astype(np.float32)
         padded = np.pad(x, 1)
         rows = padded[:-2, 1:-1] + padded[2:, 1:-1]
         expected = rows + padded[1:-1, :-2] + padded[1:-1, 2:] - 4 * x
-        np.testing.assert_allclose(run.down(laplacian(run.up(x))), expected, atol=1e-5)
+        np.testing.assert_allclose(run.to_host(laplacian(run.to_device(x))), expected, atol=1e-5)
 
 
 def test_a_stencil_of_several_inputs_and_attributes(run, rng):
@@ -75,36 +75,38 @@ def test_a_stencil_of_several_inputs_and_attributes(run, rng):
         }
         return total;
         """,
-        declared(rule),
+        make_contract(rule),
     )
     x, taps = rng.standard_normal(50).astype(np.float32), np.float32([1, -2, 3])
     for stride, bias in ((1, 0), (2, 0.5), (3, -1)):
         expected = np.correlate(x, taps, "valid")[::stride] + bias
-        actual = run.down(convolve(run.up(x), run.up(taps), stride=stride, bias=bias))
+        actual = run.to_host(
+            convolve(run.to_device(x), run.to_device(taps), stride=stride, bias=bias)
+        )
         np.testing.assert_allclose(actual, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", sorted(SHADER_DTYPES, key=str), ids=str)
 @pytest.mark.parametrize("shape", [(), (4,), (2, 3), (1, 2, 3, 2, 2)], ids=str)
 def test_each_dtype_and_rank(run, rng, dtype, shape):
-    copy = declared(same)
+    copy = make_contract(same_shape_rule)
     place = ", ".join(f"at[{axis}]" for axis in range(len(shape)))
     x = rng.integers(0, 2, shape).astype(dtype)
     for kernel in (
         stencil(f"return x_at({place});", copy),
-        load_wgsl_kernel(shader("x[index]"), copy),
+        load_wgsl_kernel(shader_with_value("x[index]"), copy),
     ):
-        y = run.down(kernel(run.up(x)))
+        y = run.to_host(kernel(run.to_device(x)))
         assert y.dtype == x.dtype
         np.testing.assert_array_equal(y, x)
 
 
 def test_the_results_of_narrow_dtypes_wrap_around(run):
-    x = run.up(np.array([1, -100, 100], np.int8))
-    y = load_wgsl_kernel(shader("2 * x[index]"), declared(same))(x)
+    x = run.to_device(np.array([1, -100, 100], np.int8))
+    y = load_wgsl_kernel(shader_with_value("2 * x[index]"), make_contract(same_shape_rule))(x)
     assert y.dtype == int8
-    widened = stencil("return x_at(at[0]);", declared(lambda x: Shaped(x.shape, int32)))(y)
-    np.testing.assert_array_equal(run.down(widened), [2, 56, -56])
+    widened = stencil("return x_at(at[0]);", make_contract(lambda x: Shaped(x.shape, int32)))(y)
+    np.testing.assert_array_equal(run.to_host(widened), [2, 56, -56])
 
 
 def test_attributes_have_the_types_of_the_contract(run):
@@ -120,15 +122,15 @@ def test_attributes_have_the_types_of_the_contract(run):
         return Shaped(shape, float32)
 
     kernel = load_wgsl_kernel(
-        shader(
+        shader_with_value(
             "array<f32, 7>(parameters.a, f32(parameters.b), f32(parameters.c + 1u), f32(parameters.d[0]),"
             " f32(parameters.d[1]), parameters.e[0], f32(parameters.shape[0]))[index]"
         ),
-        declared(rule),
+        make_contract(rule),
     )
     for a, b in ((1, -2), (0.5, np.int64(7))):
         y = kernel(run.backend, a=a, b=b, c=True, d=(3, -4), e=(1, np.float32(0.25)), shape=(7,))
-        np.testing.assert_array_equal(run.down(y), [a, b, 2, 3, -4, 1, 7])
+        np.testing.assert_array_equal(run.to_host(y), [a, b, 2, 3, -4, 1, 7])
 
 
 @pytest.mark.parametrize(
@@ -145,17 +147,17 @@ def test_attributes_that_do_not_fit(run, value, error, expected):
         return Shaped((), float32)
 
     with pytest.raises(error, match=expected):
-        load_wgsl_kernel(shader("1.0"), declared(rule))(run.backend, what=value)
+        load_wgsl_kernel(shader_with_value("1.0"), make_contract(rule))(run.backend, what=value)
 
 
 def test_attributes_of_more_bytes_than_a_call_brings_along(run):
     def rule(*, what):
         return Shaped((40,), float32)
 
-    kernel = load_wgsl_kernel(shader("f32(parameters.what[index])"), declared(rule))
+    kernel = load_wgsl_kernel(shader_with_value("f32(parameters.what[index])"), make_contract(rule))
     for values in (range(40), range(7, 47)):
         y = kernel(run.backend, what=tuple(values))
-        np.testing.assert_array_equal(run.down(y), list(values))
+        np.testing.assert_array_equal(run.to_host(y), list(values))
 
 
 def test_shared_memory_and_a_number_of_invocations(run, rng):
@@ -185,12 +187,12 @@ def test_shared_memory_and_a_number_of_invocations(run, rng):
           if (lane == 0u && row < parameters.size) { output[row] = parts[0]; }
         }
         """,
-        declared(rule),
+        make_contract(rule),
         invocations=lambda x: 64 * x.shape[0],
     )
     for shape in ((3, 500), (70_000, 3)):  # and more workgroups than one dimension has
         x = rng.standard_normal(shape).astype(np.float32)
-        np.testing.assert_allclose(run.down(row_sums(run.up(x))), x.sum(1), atol=1e-4)
+        np.testing.assert_allclose(run.to_host(row_sums(run.to_device(x))), x.sum(1), atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +208,7 @@ def test_shared_memory_and_a_number_of_invocations(run, rng):
 )
 @pytest.mark.parametrize("place", ["function", "private"])
 def test_too_large_arrays_of_an_invocation(run, kind, before, nbytes, place, monkeypatch):
-    """To compile these took software devices up to minutes; GPUs may have larger ones."""
+    """Software devices took up to minutes to compile these; GPUs may allow larger arrays."""
     monkeypatch.setattr(run.device, "is_software", True)
     variable = f"var<{place}> table: {kind};" if place == "private" else f"var table: {kind};"
     outside, inside = (variable, "") if place == "private" else ("", variable)
@@ -216,24 +218,24 @@ def test_too_large_arrays_of_an_invocation(run, kind, before, nbytes, place, mon
 @compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) id: vec3u) {{ {inside} output[id.x] = x[id.x]; }}
 """
-    contract = declared(same)
+    contract = make_contract(same_shape_rule)
     started = time.process_time()
     with pytest.raises(
         ArgumentValueError, match=rf"{nbytes} bytes of arrays in each invocation, more than the \d+"
     ):
-        load_wgsl_kernel(source, contract)(run.up(np.float32([1])))
+        load_wgsl_kernel(source, contract)(run.to_device(np.float32([1])))
     assert time.process_time() - started < 2
 
 
 def test_a_table_of_an_invocation(run, monkeypatch):
     monkeypatch.setattr(run.device, "is_software", True)
-    contract = declared(same)
+    contract = make_contract(same_shape_rule)
     body = "var table = array<f32, 4>(1.0, 2.0, 4.0, 8.0); return table[index % 4u] * x_at(at[0]);"
-    found = run.down(stencil(body, contract)(run.up(np.ones(6, np.float32))))
+    found = run.to_host(stencil(body, contract)(run.to_device(np.ones(6, np.float32))))
     assert found.tolist() == [1, 2, 4, 8, 1, 2]
     many = f"let table = array<f32, 600>({', '.join(['1.0'] * 600)}); return table[index];"
     with pytest.raises(ArgumentValueError, match="2400 bytes of arrays"):
-        stencil(many, contract)(run.up(np.ones(6, np.float32)))
+        stencil(many, contract)(run.to_device(np.ones(6, np.float32)))
 
 
 @pytest.mark.parametrize(
@@ -250,73 +252,81 @@ def test_a_table_of_an_invocation(run, monkeypatch):
     ],
 )
 def test_too_much_shared_memory(run, source, nbytes, monkeypatch):
-    """Some drivers do not check it, and end the process or spoil other memory."""
+    """Some drivers do not check the limit, and crash or corrupt other memory."""
     monkeypatch.setattr(run.device, "shared_bytes", 1 << 15)  # GPUs may have more
-    use = f"{source}\n{shader('x[index]')}"
-    kernel = load_wgsl_kernel(use, declared(same))
+    use = f"{source}\n{shader_with_value('x[index]')}"
+    kernel = load_wgsl_kernel(use, make_contract(same_shape_rule))
     with pytest.raises(
         ArgumentValueError, match=rf"{nbytes} bytes of shared memory .* than the \d+"
     ):
-        kernel(run.up(np.ones(3, np.float32)))
+        kernel(run.to_device(np.ones(3, np.float32)))
     fits = re.sub(r"\d{3,}|0x64|\b9\b(?=>;$)", "2", use.partition("@compute")[0])
-    fine = load_wgsl_kernel(fits + shader("x[index]"), declared(same))
-    assert run.down(fine(run.up(np.ones(3, np.float32)))).tolist() == [1, 1, 1]
+    fine = load_wgsl_kernel(fits + shader_with_value("x[index]"), make_contract(same_shape_rule))
+    assert run.to_host(fine(run.to_device(np.ones(3, np.float32)))).tolist() == [1, 1, 1]
 
 
 def test_a_kernel_from_a_file(run, tmp_path):
     path = tmp_path / "cube.wgsl"
-    path.write_text(shader("x[index] * x[index] * x[index]"))
+    path.write_text(shader_with_value("x[index] * x[index] * x[index]"))
     for source in (path, str(path)):
-        assert run.down(load_wgsl_kernel(source, declared(same))(run.up(np.float32([2])))) == [8]
+        assert run.to_host(
+            load_wgsl_kernel(source, make_contract(same_shape_rule))(run.to_device(np.float32([2])))
+        ) == [8]
     with pytest.raises(ArgumentError, match=r"missing\.wgsl"):
-        load_wgsl_kernel(tmp_path / "missing.wgsl", declared(same))
+        load_wgsl_kernel(tmp_path / "missing.wgsl", make_contract(same_shape_rule))
     with pytest.raises(ArgumentError, match="must be a string of WGSL"):
-        load_wgsl_kernel(7, declared(same))
+        load_wgsl_kernel(7, make_contract(same_shape_rule))
 
 
 def test_the_compiler_names_the_line_of_the_author(run):
-    x = run.up(np.ones(3, np.float32))
+    x = run.to_device(np.ones(3, np.float32))
     for kernel, line in (
-        (stencil("\n\n  return undefined_name;", declared(same)), 3),
-        (load_wgsl_kernel(shader("undefined_name"), declared(same)), 5),
+        (stencil("\n\n  return undefined_name;", make_contract(same_shape_rule)), 3),
+        (load_wgsl_kernel(shader_with_value("undefined_name"), make_contract(same_shape_rule)), 5),
     ):
         with pytest.raises(ArgumentValueError) as caught:
             kernel(x)
         assert "'acme>Test' does not compile: " in str(caught.value)
         assert "undefined_name" in str(caught.value)
         assert f"wgsl:{line}:" in str(caught.value)
-    np.testing.assert_array_equal(run.down(elementwise("x + x")(x)), [2, 2, 2])
+    np.testing.assert_array_equal(run.to_host(elementwise("x + x")(x)), [2, 2, 2])
 
 
-BINDING = "@group(0) @binding(7) var<storage, read> y: array<f32>;"
+EXTRA_BINDING = "@group(0) @binding(7) var<storage, read> y: array<f32>;"
 
 
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
-        (shader("1u"), "cannot convert elements of `u32` to `f32`"),
-        (shader("y[index]") + BINDING, "binding: 7 } is not available"),
-        (shader("1.0") + "@group(0) @binding(0) var<storage, read> x: array<f32>;", "redefinition"),
-        (shader("1.0").replace("(64)", "(4096)"), "must be less or equal to"),
-        (shader("f(1.0)") + "fn f(x: f32) -> f32 { return f(x); }", "recursive"),
-        (shader("f32(1 / 0)"), "Division by zero"),
-        (shader("(" * 5000 + "1.0" + ")" * 5000), "brackets inside each other"),
-        (shader("1.0" + " + 1.0" * 20_000), "operators in one statement"),
-        (shader("1.0") + f"alias A = {'array<' * 500}f32{', 1>' * 500};", "arrays in one type"),
-        (shader("1.0 /* \udc80 */"), "not Unicode"),
-        (shader("1.0") + "\0", "does not compile"),
+        (shader_with_value("1u"), "cannot convert elements of `u32` to `f32`"),
+        (shader_with_value("y[index]") + EXTRA_BINDING, "binding: 7 } is not available"),
+        (
+            shader_with_value("1.0") + "@group(0) @binding(0) var<storage, read> x: array<f32>;",
+            "redefinition",
+        ),
+        (shader_with_value("1.0").replace("(64)", "(4096)"), "must be less or equal to"),
+        (shader_with_value("f(1.0)") + "fn f(x: f32) -> f32 { return f(x); }", "recursive"),
+        (shader_with_value("f32(1 / 0)"), "Division by zero"),
+        (shader_with_value("(" * 5000 + "1.0" + ")" * 5000), "brackets inside each other"),
+        (shader_with_value("1.0" + " + 1.0" * 20_000), "operators in one statement"),
+        (
+            shader_with_value("1.0") + f"alias A = {'array<' * 500}f32{', 1>' * 500};",
+            "arrays in one type",
+        ),
+        (shader_with_value("1.0 /* \udc80 */"), "not Unicode"),
+        (shader_with_value("1.0") + "\0", "does not compile"),
     ],
     ids=lambda v: v[:20],
 )
 def test_shaders_that_do_not_compile(run, source, expected):
-    x = run.up(np.ones(3, np.float32))
+    x = run.to_device(np.ones(3, np.float32))
     with pytest.raises(ArgumentValueError, match=expected):
-        load_wgsl_kernel(source, declared(same))(x)
-    assert run.down(x).sum() == 3
+        load_wgsl_kernel(source, make_contract(same_shape_rule))(x)
+    assert run.to_host(x).sum() == 3
 
 
 def test_what_the_limits_of_sources_allow_compiles(run):
-    """In a process of its own, which would crash if they were too high."""
+    """The test runs in a new process, which would crash if the limits were too high."""
     code = """
 import numpy as np
 import plugrad_webgpu
@@ -334,29 +344,35 @@ for expression in ("(" * 120 + "x" + ")" * 120, "x" + " + x" * 490):
     ("source", "expected"),
     [
         ("fn helper() {}", "0 entry points"),
-        (shader("1.0") + shader("1.0").replace("main", "other"), "2 entry points"),
-        (shader("1.0").replace("(64)", "(SIZE)") + "const SIZE = 64;", "written in digits"),
+        (
+            shader_with_value("1.0") + shader_with_value("1.0").replace("main", "other"),
+            "2 entry points",
+        ),
+        (
+            shader_with_value("1.0").replace("(64)", "(SIZE)") + "const SIZE = 64;",
+            "written in digits",
+        ),
     ],
 )
 def test_a_source_has_one_entry_point(source, expected):
     with pytest.raises(ArgumentValueError, match=expected):
-        load_wgsl_kernel(source, declared(same))
+        load_wgsl_kernel(source, make_contract(same_shape_rule))
 
 
 def test_contracts_that_a_shader_cannot_implement(run):
-    x = run.up(np.ones(3, np.float32))
+    x = run.to_device(np.ones(3, np.float32))
 
     def takes_list(*inputs):
-        return same(inputs[0])
+        return same_shape_rule(inputs[0])
 
     with pytest.raises(ArgumentError, match="takes a list"):
-        stencil("return 1.0;", declared(takes_list))
+        stencil("return 1.0;", make_contract(takes_list))
     with pytest.raises(ArgumentValueError, match="2 outputs"):
-        stencil("return 1.0;", declared(lambda x: (same(x), same(x))))(x)
+        stencil("return 1.0;", make_contract(lambda x: (same_shape_rule(x), same_shape_rule(x))))(x)
     with pytest.raises(UnsupportedDtype, match="float64"):
-        stencil("return 1.0;", declared(lambda x: Shaped(x.shape, float64)))(x)
+        stencil("return 1.0;", make_contract(lambda x: Shaped(x.shape, float64)))(x)
     with pytest.raises(UnsupportedDtype, match="string"):
-        stencil("return 1.0;", declared(lambda x: Shaped(x.shape, string)))(x)
+        stencil("return 1.0;", make_contract(lambda x: Shaped(x.shape, string)))(x)
 
 
 def test_accesses_out_of_bounds_harm_nobody(run, rng):
@@ -369,10 +385,10 @@ def test_accesses_out_of_bounds_harm_nobody(run, rng):
           output[id.x] = x[id.x];
         }
         """,
-        declared(same),
+        make_contract(same_shape_rule),
     )
-    others = [run.up(rng.standard_normal(64).astype(np.float32)) for _ in range(20)]
-    before = [run.down(x) for x in others]
-    assert run.down(far(others[0])).shape == (64,)
+    others = [run.to_device(rng.standard_normal(64).astype(np.float32)) for _ in range(20)]
+    before = [run.to_host(x) for x in others]
+    assert run.to_host(far(others[0])).shape == (64,)
     for x, values in zip(others, before, strict=True):
-        np.testing.assert_array_equal(run.down(x), values)
+        np.testing.assert_array_equal(run.to_host(x), values)

@@ -38,8 +38,8 @@ from plugrad_webgpu import elementwise, reduction as reduction_of
 from plugrad_webgpu.algorithms.ordering import argsort_rows
 from plugrad_webgpu.algorithms.reduce import MAX_LOOP_STEPS
 
-HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
-LONGS = np.array(
+ALL_FLOAT16_VALUES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+INT64_VALUES = np.array(
     [
         *(0, 1, -1, 2, -2, 3, 7, -7, 10**12 + 7, -(10**15) - 3, 0xFFFF_FFFF, -0xFFFF_FFFF),
         *(1 << 31, -(1 << 31), 1 << 32, -(1 << 32), (1 << 32) + 1, (1 << 53) + 1),
@@ -47,10 +47,10 @@ LONGS = np.array(
     ],
     np.int64,
 )
-A, B = (grid.ravel().copy() for grid in np.meshgrid(LONGS, LONGS))
+A, B = (grid.ravel().copy() for grid in np.meshgrid(INT64_VALUES, INT64_VALUES))
 
 
-def same(actual, expected):
+def assert_identical(actual, expected):
     np.testing.assert_array_equal(actual, expected, strict=True)
 
 
@@ -60,31 +60,31 @@ def without_warnings():
         yield
 
 
-def divided(f):
-    """Return NumPy's function with 0 where it divides by 0."""
+def without_division_by_0(f):
+    """Return a NumPy function with result 0 for a divisor of 0."""
     return lambda a, b: np.where(b == 0, 0, f(a, np.where(b == 0, 1, b))).astype(a.dtype)
 
 
-def shifted(f):
-    """Return NumPy's function, which takes a count below 0 for one above all others."""
+def without_negative_shifts(f):
+    """Return a NumPy function that treats negative shift counts as larger than all others."""
     bits = 8 * np.dtype(np.int64).itemsize
     return lambda a, b: f(a, np.where((b < 0) | (b >= bits), bits, b).astype(a.dtype))
 
 
-ARITHMETIC = [
+ARITHMETIC_KERNELS = [
     (binary.add, np.add),
     (binary.subtract, np.subtract),
     (binary.multiply, np.multiply),
     (binary.squared_difference, lambda a, b: (a - b) * (a - b)),
-    (binary.floor_divide, divided(np.floor_divide)),
-    (binary.remainder, divided(np.remainder)),
+    (binary.floor_divide, without_division_by_0(np.floor_divide)),
+    (binary.remainder, without_division_by_0(np.remainder)),
     (binary.maximum, np.maximum),
     (binary.minimum, np.minimum),
     (bitwise.bitwise_and, np.bitwise_and),
     (bitwise.bitwise_or, np.bitwise_or),
     (bitwise.bitwise_xor, np.bitwise_xor),
-    (bitwise.left_shift, shifted(np.left_shift)),
-    (bitwise.right_shift, shifted(np.right_shift)),
+    (bitwise.left_shift, without_negative_shifts(np.left_shift)),
+    (bitwise.right_shift, without_negative_shifts(np.right_shift)),
     (binary.equal, np.equal),
     (binary.not_equal, np.not_equal),
     (binary.less, np.less),
@@ -92,7 +92,7 @@ ARITHMETIC = [
     (binary.greater, np.greater),
     (binary.greater_equal, np.greater_equal),
 ]
-UNARY = [
+UNARY_KERNELS = [
     (unary.abs, np.abs),
     (unary.negative, np.negative),
     (unary.square, np.square),
@@ -104,27 +104,29 @@ UNARY = [
 ]
 
 
-def named(value):
+def kernel_name(value):
     return getattr(value, "name", "")
 
 
 # --- integers of 64 bits ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("kernel", "f"), ARITHMETIC, ids=named)
+@pytest.mark.parametrize(("kernel", "f"), ARITHMETIC_KERNELS, ids=kernel_name)
 def test_long_arithmetic(run, kernel, f):
-    same(run(kernel, A, B), f(A, B))
-    same(run(kernel, A[:, None], B[:3]), f(A[:, None], B[:3]))  # rows that are no vectors
+    assert_identical(run(kernel, A, B), f(A, B))
+    assert_identical(
+        run(kernel, A[:, None], B[:3]), f(A[:, None], B[:3])
+    )  # rows that are no vectors
 
 
-@pytest.mark.parametrize(("kernel", "f"), UNARY, ids=named)
+@pytest.mark.parametrize(("kernel", "f"), UNARY_KERNELS, ids=kernel_name)
 def test_long_functions(run, kernel, f):
-    same(run(kernel, LONGS), f(LONGS))
+    assert_identical(run(kernel, INT64_VALUES), f(INT64_VALUES))
 
 
 def test_long_powers(run):
     exponents = np.array([0, 1, 2, 3, 63, 64, 1 << 40, -1, -2, -(1 << 62)])
-    a, b = (grid.ravel().copy() for grid in np.meshgrid(LONGS, exponents))
+    a, b = (grid.ravel().copy() for grid in np.meshgrid(INT64_VALUES, exponents))
 
     def power(x, y):
         if y < 0:
@@ -132,37 +134,39 @@ def test_long_powers(run):
         return pow(x, y, 1 << 64)
 
     expected = [power(int(x), int(y)) % (1 << 64) for x, y in zip(a, b, strict=True)]
-    same(run(binary.power, a, b), np.array(expected, np.uint64).view(np.int64))
+    assert_identical(run(binary.power, a, b), np.array(expected, np.uint64).view(np.int64))
 
 
 def test_numbers_that_shaders_take_for_longs(run):
     low, high = -(1 << 40) - 5, (1 << 50) + 3
-    clipped = run(unary.clip_by_value, LONGS, clip_value_min=low, clip_value_max=high)
-    same(clipped, np.clip(LONGS, low, high))
-    same(run(unary.step, LONGS, alpha=low), np.where(LONGS > 0, 1, low))
-    same(run(creation.fill, shape=(2, 3), value=low, dtype=int64), np.full((2, 3), low))
-    padded = run(movement.pad, LONGS, paddings=((1, 2),), constant_value=high)
-    same(padded, np.pad(LONGS, (1, 2), constant_values=high))
+    clipped = run(unary.clip_by_value, INT64_VALUES, clip_value_min=low, clip_value_max=high)
+    assert_identical(clipped, np.clip(INT64_VALUES, low, high))
+    assert_identical(run(unary.step, INT64_VALUES, alpha=low), np.where(INT64_VALUES > 0, 1, low))
+    assert_identical(run(creation.fill, shape=(2, 3), value=low, dtype=int64), np.full((2, 3), low))
+    padded = run(movement.pad, INT64_VALUES, paddings=((1, 2),), constant_value=high)
+    assert_identical(padded, np.pad(INT64_VALUES, (1, 2), constant_values=high))
     positions = np.array([1, 0], np.int32)
     hot = run(indexing.one_hot, positions, depth=2, on_value=high, off_value=low, dtype=int64)
-    same(hot, np.array([[low, high], [high, low]]))
-    same(run(movement.pad, LONGS[:1], paddings=((0, 0),), constant_value=0), LONGS[:1])
+    assert_identical(hot, np.array([[low, high], [high, low]]))
+    assert_identical(
+        run(movement.pad, INT64_VALUES[:1], paddings=((0, 0),), constant_value=0), INT64_VALUES[:1]
+    )
 
 
 def test_long_select(run):
-    same(run(binary.select, A > B, A, B), np.maximum(A, B))
+    assert_identical(run(binary.select, A > B, A, B), np.maximum(A, B))
 
 
 def test_long_to_float_rounds_once(run):
     ties = np.array([((1 << 24) + n << shift) + d for shift in (8, 20, 38) for n in (1, 2, 3, 5)
                      for half in (1 << shift - 1,) for d in (half - 1, half, half + 1)])  # fmt: skip
-    values = np.concatenate([LONGS, ties, -ties])
-    same(run(unary.cast, values, dtype=float32), values.astype(np.float32))
+    values = np.concatenate([INT64_VALUES, ties, -ties])
+    assert_identical(run(unary.cast, values, dtype=float32), values.astype(np.float32))
 
 
 def test_casts_of_longs(run):
     for dtype in (int32, uint32, int8, int16, uint8, uint16, bool_, complex64, float16):
-        same(run(unary.cast, LONGS, dtype=dtype), LONGS.astype(dtype))
+        assert_identical(run(unary.cast, INT64_VALUES, dtype=dtype), INT64_VALUES.astype(dtype))
     for values in (
         np.array([0, 1, -1, 2**31 - 1, -(2**31)], np.int32),
         np.array([0, 2**32 - 1], np.uint32),
@@ -173,213 +177,236 @@ def test_casts_of_longs(run):
         np.array([True, False]),
         np.array([1.9, -1.9, 1e9, -3e9, 2**23 + 1, 2**24 - 1, 2**40, -(2.0**62)], np.float32),
     ):
-        same(run(unary.cast, values, dtype=int64), values.astype(np.int64))
+        assert_identical(run(unary.cast, values, dtype=int64), values.astype(np.int64))
     beyond = np.array([2.0**63, np.inf, -(2.0**63), -1e30, np.nan], np.float32)
     limits = np.array([2**63 - 1, 2**63 - 1, -(2**63), -(2**63), 0])
-    same(run(unary.cast, beyond, dtype=int64), limits)
+    assert_identical(run(unary.cast, beyond, dtype=int64), limits)
 
 
 @pytest.mark.parametrize("shape", [(5,), (3, 7), (7, 4), (2, 5, 3), (3000, 3), (3, 3000), (0, 2)])
 def test_long_reductions(run, rng, shape):
     x = rng.integers(-(2**63), 2**63 - 1, shape)
     for axis in ((0,), (len(shape) - 1,), tuple(range(len(shape)))):
-        same(run(reduction.sum, x, axis=axis), np.asarray(x.sum(axis)))
-        same(run(reduction.prod, x, axis=axis), np.asarray(x.prod(axis)))
+        assert_identical(run(reduction.sum, x, axis=axis), np.asarray(x.sum(axis)))
+        assert_identical(run(reduction.prod, x, axis=axis), np.asarray(x.prod(axis)))
         if x.size:
-            same(run(reduction.max, x, reduction_indices=axis), np.asarray(x.max(axis)))
-            same(run(reduction.min, x, axis=axis), np.asarray(x.min(axis)))
+            assert_identical(run(reduction.max, x, reduction_indices=axis), np.asarray(x.max(axis)))
+            assert_identical(run(reduction.min, x, axis=axis), np.asarray(x.min(axis)))
     if x.size:
         x[-1] = x[0]  # of equal elements, the first counts
         for axis in range(x.ndim):
-            same(run(reduction.argmax, x, axis=axis), x.argmax(axis).astype(np.int32))
-            same(run(reduction.argmin, x, axis=axis), x.argmin(axis).astype(np.int32))
+            assert_identical(run(reduction.argmax, x, axis=axis), x.argmax(axis).astype(np.int32))
+            assert_identical(run(reduction.argmin, x, axis=axis), x.argmin(axis).astype(np.int32))
 
 
 @pytest.mark.parametrize("shape", [(5,), (3, 8), (2, 5000), (5000, 2)])
 def test_long_running_totals(run, rng, shape):
     x = rng.integers(-(2**63), 2**63 - 1, shape)
     for axis in range(len(shape)):
-        same(run(scan.cumsum, x, axis=axis), x.cumsum(axis))
-        same(run(scan.cumprod, x, axis=axis), x.cumprod(axis))
+        assert_identical(run(scan.cumsum, x, axis=axis), x.cumsum(axis))
+        assert_identical(run(scan.cumprod, x, axis=axis), x.cumprod(axis))
         back = run(scan.cumsum, x, axis=axis, exclusive=True, reverse=True)
-        same(back, np.flip(np.flip(x, axis).cumsum(axis), axis) - x)
+        assert_identical(back, np.flip(np.flip(x, axis).cumsum(axis), axis) - x)
 
 
 @pytest.mark.parametrize("depth", [0, 1, 5, 130, MAX_LOOP_STEPS + 3])
 def test_long_products(run, rng, depth):
     a = rng.integers(-(2**63), 2**63 - 1, (2, 6, depth))
     b = rng.integers(-(2**63), 2**63 - 1, (depth, 2))
-    same(run(linalg.matmul, a, b), a @ b)
+    assert_identical(run(linalg.matmul, a, b), a @ b)
     turned = run(
         linalg.matmul, a.swapaxes(1, 2).copy(), b.T.copy(), transpose_a=True, transpose_b=True
     )
-    same(turned, a @ b)
+    assert_identical(turned, a @ b)
     for rows in (1, 3):
         part = a[:, :rows].copy()
-        same(run(linalg.matmul, part, b[:, :1].copy()), part @ b[:, :1])
-        same(run(linalg.matmul, part[:1], b), part[:1] @ b)
-    same(run(linalg.einsum, a, b, equation="xyz,zw->wx"), np.einsum("xyz,zw->wx", a, b))
+        assert_identical(run(linalg.matmul, part, b[:, :1].copy()), part @ b[:, :1])
+        assert_identical(run(linalg.matmul, part[:1], b), part[:1] @ b)
+    assert_identical(run(linalg.einsum, a, b, equation="xyz,zw->wx"), np.einsum("xyz,zw->wx", a, b))
 
 
 def test_long_segment_sums_carry(run, rng):
     x = rng.integers(-(2**63), 2**63 - 1, (4000, 2))
     labels = rng.integers(-1, 4, 4000)
     expected = np.stack([x[labels == n].sum(0) for n in range(3)])
-    same(run(indexing.unsorted_segment_sum, x, labels, num_segments=3), expected)
+    assert_identical(run(indexing.unsorted_segment_sum, x, labels, num_segments=3), expected)
     added = run(scatter.scatter_nd, np.zeros((4000, 1), np.int64), x, shape=(2, 2))
-    same(added, np.stack([x.sum(0), [0, 0]]))
+    assert_identical(added, np.stack([x.sum(0), [0, 0]]))
     weights = run(reduction.bincount, labels, x[:, 0].copy(), size=3)
-    same(weights, expected[:, 0])
+    assert_identical(weights, expected[:, 0])
 
 
 def test_long_positions_are_not_cut_off(run):
-    """The lowest words of these positions are in range."""
+    """The low words of these int64 indices are in range, the indices are not."""
     x = np.arange(6, dtype=np.int32).reshape(3, 2)
     far = np.array([1, -1, (1 << 32) + 1, -(1 << 32), 1 << 31, (1 << 63) - 1])
     gathered = np.where(np.arange(6)[:, None] < 2, x[[1, -1, 0, 0, 0, 0]], 0).astype(np.int32)
-    same(run(indexing.gather, x, far, axis=0), gathered)
-    same(run(indexing.gather_nd, x, far[:, None].copy()), gathered)
+    assert_identical(run(indexing.gather, x, far, axis=0), gathered)
+    assert_identical(run(indexing.gather_nd, x, far[:, None].copy()), gathered)
     hot = run(indexing.one_hot, far, depth=3, on_value=1, off_value=0, dtype=int32)
-    same(hot, np.array([[0, 1, 0], *[[0] * 3] * 5], np.int32))
+    assert_identical(hot, np.array([[0, 1, 0], *[[0] * 3] * 5], np.int32))
     ones = np.ones(6, np.int32)
-    same(run(indexing.unsorted_segment_sum, ones, far, num_segments=3), np.int32([0, 1, 0]))
-    counts = run.call(reduction.bincount, run.up(far), None, size=3)
-    same(run.down(counts), np.int32([0, 1, 0]))
-    same(run(scatter.scatter_nd, far[:, None].copy(), ones, shape=(3,)), np.int32([0, 1, 1]))
+    assert_identical(
+        run(indexing.unsorted_segment_sum, ones, far, num_segments=3), np.int32([0, 1, 0])
+    )
+    counts = run.call(reduction.bincount, run.to_device(far), None, size=3)
+    assert_identical(run.to_host(counts), np.int32([0, 1, 0]))
+    assert_identical(
+        run(scatter.scatter_nd, far[:, None].copy(), ones, shape=(3,)), np.int32([0, 1, 1])
+    )
     updated = run(scatter.tensor_scatter_update, x[:, 0].copy(), far, ones)
-    same(updated, np.int32([0, 1, 1]))
+    assert_identical(updated, np.int32([0, 1, 1]))
 
 
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("shape", [(1,), (40,), (3, 500), (2, 3000), (2, 0)])
 def test_long_order(run, rng, shape, descending):
-    """Equal higher words, equal lower words and equal numbers occur often."""
+    """Many numbers have equal high words, equal low words, or are equal."""
     x = rng.integers(-3, 3, shape) * (1 << 32) + rng.integers(-3, 3, shape)
     positions = np.argsort(~x if descending else x, axis=-1, stable=True)
-    same(run.down(argsort_rows(run.up(x), descending=descending)), positions.astype(np.int32))
+    assert_identical(
+        run.to_host(argsort_rows(run.to_device(x), descending=descending)),
+        positions.astype(np.int32),
+    )
 
 
 def test_long_images(run, rng):
     x = rng.integers(-(2**63), 2**63 - 1, (2, 3, 5, 3))
     attributes = {"align_corners": False, "half_pixel_centers": False}
     resized = run(resize.resize_nearest_neighbor, x, size=(6, 10), **attributes)
-    same(resized, x.repeat(2, axis=1).repeat(2, axis=2))
+    assert_identical(resized, x.repeat(2, axis=1).repeat(2, axis=2))
 
 
 def test_long_windows(run, rng):
     x = rng.integers(-3, 3, (2, 8, 8, 4)) * (1 << 62) + rng.integers(-9, 9, (2, 8, 8, 4))
     cells = x.reshape(2, 4, 2, 4, 2, 4).transpose(0, 1, 3, 5, 2, 4).reshape(2, 4, 4, 4, 4)
     attributes = {"filter_size": (2, 2), "strides": (2, 2), "pad": "valid"}
-    same(run(pooling.max_pool, x, **attributes), cells.max(-1))
+    assert_identical(run(pooling.max_pool, x, **attributes), cells.max(-1))
     y, found = run(pooling.max_pool_with_argmax, x, **attributes, include_batch_in_index=True)
-    same(y, cells.max(-1))
-    same(x.ravel()[found], y)
+    assert_identical(y, cells.max(-1))
+    assert_identical(x.ravel()[found], y)
     weights = np.array([1 << 61, 0, -5, 1 << 32]).reshape(2, 2, 1) * np.ones(4, np.int64)
     sums = cells + weights.reshape(4, 4).T
     attributes = {"strides": (2, 2), "pad": "valid", "dilations": (1, 1)}
-    same(run(morphology.dilation2d, x, weights, **attributes), sums.max(-1))
+    assert_identical(run(morphology.dilation2d, x, weights, **attributes), sums.max(-1))
     dy = rng.integers(-(2**63), 2**63 - 1, y.shape)
     shares = np.where(np.arange(4) == sums.argmax(-1)[..., None], dy[..., None], 0)
     for_weights = run(morphology.dilation2d_filter_gradient, x, weights, dy, **attributes)
-    same(for_weights, shares.sum((0, 1, 2)).T.reshape(2, 2, 4))
+    assert_identical(for_weights, shares.sum((0, 1, 2)).T.reshape(2, 2, 4))
     for_x = run(morphology.dilation2d_input_gradient, x, weights, dy, **attributes)
     pixels = shares.reshape(2, 4, 4, 4, 2, 2).transpose(0, 1, 4, 2, 5, 3).reshape(x.shape)
-    same(for_x, pixels)
+    assert_identical(for_x, pixels)
 
 
 # --- integers of 8 bits -----------------------------------------------------------------------------
 
 
 @pytest.fixture(params=[np.int8, np.uint8], ids=["int8", "uint8"])
-def bytes_(request):
+def all_byte_values(request):
     return np.arange(256, dtype=np.uint8).view(request.param)
 
 
-@pytest.mark.parametrize(("kernel", "f"), ARITHMETIC, ids=named)
-def test_arithmetic_of_all_bytes(run, bytes_, kernel, f):
-    a, b = (grid.copy() for grid in np.meshgrid(bytes_, bytes_))
-    same(run(kernel, a, b), f(a, b))
+@pytest.mark.parametrize(("kernel", "f"), ARITHMETIC_KERNELS, ids=kernel_name)
+def test_arithmetic_of_all_bytes(run, all_byte_values, kernel, f):
+    a, b = (grid.copy() for grid in np.meshgrid(all_byte_values, all_byte_values))
+    assert_identical(run(kernel, a, b), f(a, b))
 
 
-@pytest.mark.parametrize(("kernel", "f"), UNARY, ids=named)
-def test_functions_of_all_bytes(run, bytes_, kernel, f):
-    same(run(kernel, bytes_), f(bytes_))
+@pytest.mark.parametrize(("kernel", "f"), UNARY_KERNELS, ids=kernel_name)
+def test_functions_of_all_bytes(run, all_byte_values, kernel, f):
+    assert_identical(run(kernel, all_byte_values), f(all_byte_values))
 
 
-def test_powers_of_bytes(run, bytes_):
-    exponents = np.arange(9).astype(bytes_.dtype)[:, None]
-    same(run(binary.power, bytes_, exponents), bytes_**exponents)
+def test_powers_of_bytes(run, all_byte_values):
+    exponents = np.arange(9).astype(all_byte_values.dtype)[:, None]
+    assert_identical(run(binary.power, all_byte_values, exponents), all_byte_values**exponents)
 
 
-def test_casts_of_bytes(run, bytes_):
+def test_casts_of_bytes(run, all_byte_values):
     for dtype in (int8, uint8, int32, uint32, float32, float16, bool_, complex64):
-        same(run(unary.cast, bytes_, dtype=dtype), bytes_.astype(dtype))
+        assert_identical(
+            run(unary.cast, all_byte_values, dtype=dtype), all_byte_values.astype(dtype)
+        )
     for wide in (np.int32, np.uint32):
         values = np.array([0, 1, 127, 128, 255, 256, 300, 2**31 - 1]).astype(wide)
-        same(run(unary.cast, values, dtype=as_dtype(bytes_.dtype)), values.astype(bytes_.dtype))
-    limits = np.iinfo(bytes_.dtype)
+        assert_identical(
+            run(unary.cast, values, dtype=as_dtype(all_byte_values.dtype)),
+            values.astype(all_byte_values.dtype),
+        )
+    limits = np.iinfo(all_byte_values.dtype)
     floats = np.array([1.9, -1.9, 300, -300, np.nan, np.inf, -np.inf], np.float32)
     expected = [1, max(-1, limits.min), limits.max, limits.min, 0, limits.max, limits.min]
-    same(run(unary.cast, floats, dtype=as_dtype(bytes_.dtype)), np.array(expected, bytes_.dtype))
+    assert_identical(
+        run(unary.cast, floats, dtype=as_dtype(all_byte_values.dtype)),
+        np.array(expected, all_byte_values.dtype),
+    )
 
 
-def test_sums_of_bytes_wrap(run, bytes_):
-    x = np.concatenate([bytes_, bytes_[200:]]).reshape(39, 8)
-    dtype = bytes_.dtype
+def test_sums_of_bytes_wrap(run, all_byte_values):
+    x = np.concatenate([all_byte_values, all_byte_values[200:]]).reshape(39, 8)
+    dtype = all_byte_values.dtype
     for axis in ((0,), (1,), (0, 1)):
-        same(run(reduction.sum, x, axis=axis), np.asarray(x.sum(axis, dtype)))
-        same(run(reduction.prod, x | 1, axis=axis), np.asarray((x | 1).prod(axis, dtype)))
-        same(run(reduction.max, x, reduction_indices=axis), np.asarray(x.max(axis)))
-    same(run(scan.cumsum, x, axis=0), x.cumsum(0, dtype))
-    same(run(linalg.matmul, x.T.copy(), x), x.T @ x)
-    same(run(linalg.einsum, x, x, equation="xy,xy->y"), np.einsum("xy,xy->y", x, x))
+        assert_identical(run(reduction.sum, x, axis=axis), np.asarray(x.sum(axis, dtype)))
+        assert_identical(
+            run(reduction.prod, x | 1, axis=axis), np.asarray((x | 1).prod(axis, dtype))
+        )
+        assert_identical(run(reduction.max, x, reduction_indices=axis), np.asarray(x.max(axis)))
+    assert_identical(run(scan.cumsum, x, axis=0), x.cumsum(0, dtype))
+    assert_identical(run(linalg.matmul, x.T.copy(), x), x.T @ x)
+    assert_identical(run(linalg.einsum, x, x, equation="xy,xy->y"), np.einsum("xy,xy->y", x, x))
     labels = np.arange(39, dtype=np.int32) % 2
     expected = np.stack([x[labels == n].sum(0, dtype) for n in (0, 1)])
-    same(run(indexing.unsorted_segment_sum, x, labels, num_segments=2), expected)
-    same(run(scatter.scatter_nd, labels[:, None].copy(), x, shape=(2, 8)), expected)
+    assert_identical(run(indexing.unsorted_segment_sum, x, labels, num_segments=2), expected)
+    assert_identical(run(scatter.scatter_nd, labels[:, None].copy(), x, shape=(2, 8)), expected)
 
 
-def test_windows_over_bytes(run, bytes_):
-    """The largest of the sums is sought after they have wrapped around."""
-    x = bytes_.reshape(1, 16, 16, 1)
-    weights = np.array([100, 0, 0, 27]).astype(bytes_.dtype).reshape(2, 2, 1)
+def test_windows_over_bytes(run, all_byte_values):
+    """The maximum is taken of sums that wrapped around."""
+    x = all_byte_values.reshape(1, 16, 16, 1)
+    weights = np.array([100, 0, 0, 27]).astype(all_byte_values.dtype).reshape(2, 2, 1)
     attributes = {"strides": (1, 1), "pad": "valid", "dilations": (1, 1)}
     seen = np.stack([x[:, i : i + 15, j : j + 15] + weights[i, j] for i in (0, 1) for j in (0, 1)])
-    same(run(morphology.dilation2d, x, weights, **attributes), seen.max(0))
-    dy = np.full((1, 15, 15, 1), 100, bytes_.dtype)
+    assert_identical(run(morphology.dilation2d, x, weights, **attributes), seen.max(0))
+    dy = np.full((1, 15, 15, 1), 100, all_byte_values.dtype)
     counts = np.bincount(seen.argmax(0).ravel(), minlength=4).reshape(2, 2, 1)
     shares = run(morphology.dilation2d_filter_gradient, x, weights, dy, **attributes)
-    same(shares, (counts * 100).astype(bytes_.dtype))
+    assert_identical(shares, (counts * 100).astype(all_byte_values.dtype))
     pooled = run(pooling.max_pool, x, filter_size=(4, 1), strides=(4, 1), pad="valid")
-    same(pooled, x.reshape(1, 4, 4, 16, 1).max(2))
+    assert_identical(pooled, x.reshape(1, 4, 4, 16, 1).max(2))
 
 
-def test_bytes_as_positions(run, bytes_):
+def test_bytes_as_positions(run, all_byte_values):
     x = np.arange(256, dtype=np.float32)
-    same(run(indexing.gather, x, bytes_, axis=0), x[bytes_])
+    assert_identical(run(indexing.gather, x, all_byte_values, axis=0), x[all_byte_values])
 
 
 # --- float16 ----------------------------------------------------------------------------------------
 
 
 def test_every_half_stays_the_same(run):
-    same(run.down(run.up(HALVES)), HALVES)
-    same(run(unary.cast, HALVES, dtype=float32), HALVES.astype(np.float32))
-    same(run(unary.cast, HALVES.astype(np.float32), dtype=float16), HALVES)
-    same(run(unary.negative, HALVES), -HALVES)
-    same(run(movement.reverse, HALVES, dims=(0,)), HALVES[::-1])
-    for value in HALVES[[1, 0x3FF, 0x7BFF, 0x7C00, 0x8001]]:
-        same(run(creation.fill, shape=(), value=float(value), dtype=float16), np.asarray(value))
+    assert_identical(run.to_host(run.to_device(ALL_FLOAT16_VALUES)), ALL_FLOAT16_VALUES)
+    assert_identical(
+        run(unary.cast, ALL_FLOAT16_VALUES, dtype=float32), ALL_FLOAT16_VALUES.astype(np.float32)
+    )
+    assert_identical(
+        run(unary.cast, ALL_FLOAT16_VALUES.astype(np.float32), dtype=float16), ALL_FLOAT16_VALUES
+    )
+    assert_identical(run(unary.negative, ALL_FLOAT16_VALUES), -ALL_FLOAT16_VALUES)
+    assert_identical(run(movement.reverse, ALL_FLOAT16_VALUES, dims=(0,)), ALL_FLOAT16_VALUES[::-1])
+    for value in ALL_FLOAT16_VALUES[[1, 0x3FF, 0x7BFF, 0x7C00, 0x8001]]:
+        assert_identical(
+            run(creation.fill, shape=(), value=float(value), dtype=float16), np.asarray(value)
+        )
 
 
 def test_rounding_to_half(run, rng):
-    halves = np.sort(HALVES[np.isfinite(HALVES)]).astype(np.float32)
+    halves = np.sort(ALL_FLOAT16_VALUES[np.isfinite(ALL_FLOAT16_VALUES)]).astype(np.float32)
     ties = (halves[1:] + halves[:-1]) / 2
     near = [np.nextafter(ties, np.float32(side)) for side in (-np.inf, np.inf)]
     patterns = rng.integers(0, 1 << 32, 100_000, np.uint32).view(np.float32)
     limits = np.float32([65504, 65519.996, 65520, 1e30, 2**-25, 2.0000002 * 2**-26, 1e-40, 1e-8])
     values = np.concatenate([ties, *near, patterns, limits, -limits])
-    same(run(unary.cast, values, dtype=float16), values.astype(np.float16))
+    assert_identical(run(unary.cast, values, dtype=float16), values.astype(np.float16))
 
 
 def test_half_arithmetic_is_rounded_after_each_step(run, rng):
@@ -393,121 +420,138 @@ def test_half_arithmetic_is_rounded_after_each_step(run, rng):
         (binary.less, np.less),
         (binary.next_after, np.nextafter),
     ]:
-        same(run(kernel, a, b), f(a, b))
-    same(run(unary.sqrt, a), np.sqrt(a))
-    same(run(unary.clip_by_value, a, clip_value_min=-0.1, clip_value_max=1e6), a.clip(-0.1, np.inf))
+        assert_identical(run(kernel, a, b), f(a, b))
+    assert_identical(run(unary.sqrt, a), np.sqrt(a))
+    assert_identical(
+        run(unary.clip_by_value, a, clip_value_min=-0.1, clip_value_max=1e6), a.clip(-0.1, np.inf)
+    )
 
 
 def test_next_half(run):
-    up, down = (run(binary.next_after, HALVES, np.float16(end)) for end in (np.inf, -np.inf))
-    same(up, np.nextafter(HALVES, np.float16(np.inf)))
-    same(down, np.nextafter(HALVES, np.float16(-np.inf)))
+    up, down = (
+        run(binary.next_after, ALL_FLOAT16_VALUES, np.float16(end)) for end in (np.inf, -np.inf)
+    )
+    assert_identical(up, np.nextafter(ALL_FLOAT16_VALUES, np.float16(np.inf)))
+    assert_identical(down, np.nextafter(ALL_FLOAT16_VALUES, np.float16(-np.inf)))
 
 
 def test_half_sums_keep_small_terms(run, rng):
-    """A running sum in float16 would stop at 2048."""
+    """A running sum in float16 would stop growing at 2048."""
     ones = np.ones((5000, 3), np.float16)
-    same(run(reduction.sum, ones, axis=(0,)), np.full(3, 5000, np.float16))
-    same(run(linalg.matmul, ones.T.copy(), ones), np.full((3, 3), 5000, np.float16))
-    same(run(scan.cumsum, ones, axis=0)[-1], np.full(3, 5000, np.float16))
+    assert_identical(run(reduction.sum, ones, axis=(0,)), np.full(3, 5000, np.float16))
+    assert_identical(run(linalg.matmul, ones.T.copy(), ones), np.full((3, 3), 5000, np.float16))
+    assert_identical(run(scan.cumsum, ones, axis=0)[-1], np.full(3, 5000, np.float16))
     labels = np.zeros(5000, np.int32)
     summed = run(indexing.unsorted_segment_sum, ones, labels, num_segments=1)
-    same(summed, np.full((1, 3), 5000, np.float16))
-    same(run(reduction.mean, ones, axis=(0, 1)), np.float16(1).reshape(()))
-    same(run(reduction.sum, np.full(70, 1000, np.float16), axis=(0,)), np.asarray(np.float16(7e4)))
+    assert_identical(summed, np.full((1, 3), 5000, np.float16))
+    assert_identical(run(reduction.mean, ones, axis=(0, 1)), np.float16(1).reshape(()))
+    assert_identical(
+        run(reduction.sum, np.full(70, 1000, np.float16), axis=(0,)), np.asarray(np.float16(7e4))
+    )
 
 
 def test_custom_kernels_take_narrow_dtypes(run, rng):
-    """The engine calls what the backend has prepared, which converts halves."""
+    """The engine calls the backend's wrapper of the kernel, which converts half precision."""
     a, b = rng.standard_normal((2, 3, 50)).astype(np.float16)
     blend = run.backend.wrap_implementation("Add", elementwise("0.5 * a + b", ("a", "b")))
     exact = np.float32(0.5) * a.astype(np.float32) + b.astype(np.float32)
-    same(run.down(blend(run.up(a), run.up(b))), exact.astype(np.float16))
+    assert_identical(
+        run.to_host(blend(run.to_device(a), run.to_device(b))), exact.astype(np.float16)
+    )
     own = reduction_of("maximum(a, b)", {float32: float("-inf")})
     largest = run.backend.wrap_implementation(
         "Sum", lambda x, axis, keep_dims: own(x, axis, keep_dims)
     )
-    same(run.down(largest(run.up(a), axis=(1,), keep_dims=False)), a.max(1))
+    assert_identical(run.to_host(largest(run.to_device(a), axis=(1,), keep_dims=False)), a.max(1))
 
 
 # --- integers of 16 bits ----------------------------------------------------------------------------
 
 
 @pytest.fixture(params=[np.int16, np.uint16], ids=["int16", "uint16"])
-def shorts(request, rng):
-    """All ends of the range, what is near them, and some numbers between."""
+def int16_values(request, rng):
+    """The extremes of an integer dtype, their neighbours, and some numbers between."""
     ends = np.array([0, 1, 2, 3, 127, 128, 255, 256, 2**15 - 1, 2**15, 2**15 + 1, 2**16 - 1])
     return np.concatenate([ends, rng.integers(0, 2**16, 52)]).astype(np.uint16).view(request.param)
 
 
-@pytest.mark.parametrize(("kernel", "f"), ARITHMETIC, ids=named)
-def test_arithmetic_of_shorts(run, shorts, kernel, f):
-    a, b = (grid.copy() for grid in np.meshgrid(shorts, shorts))
-    same(run(kernel, a, b), f(a, b))
+@pytest.mark.parametrize(("kernel", "f"), ARITHMETIC_KERNELS, ids=kernel_name)
+def test_arithmetic_of_shorts(run, int16_values, kernel, f):
+    a, b = (grid.copy() for grid in np.meshgrid(int16_values, int16_values))
+    assert_identical(run(kernel, a, b), f(a, b))
 
 
-@pytest.mark.parametrize(("kernel", "f"), UNARY, ids=named)
+@pytest.mark.parametrize(("kernel", "f"), UNARY_KERNELS, ids=kernel_name)
 def test_functions_of_all_shorts(run, kernel, f):
     every = np.arange(2**16, dtype=np.uint16)
     for values in (every, every.view(np.int16)):
-        same(run(kernel, values), f(values))
+        assert_identical(run(kernel, values), f(values))
 
 
-def test_casts_of_shorts(run, shorts):
+def test_casts_of_shorts(run, int16_values):
     for dtype in (int8, uint8, int16, uint16, int32, uint32, float32, float16, bool_, complex64):
         with np.errstate(over="ignore"):  # the largest are beyond float16
-            same(run(unary.cast, shorts, dtype=dtype), shorts.astype(dtype))
+            assert_identical(run(unary.cast, int16_values, dtype=dtype), int16_values.astype(dtype))
     for wide in (np.int32, np.uint32):
         values = np.array([0, 1, 2**15 - 1, 2**15, 2**16 - 1, 2**16, 70_000, 2**31 - 1], wide)
-        same(run(unary.cast, values, dtype=as_dtype(shorts.dtype)), values.astype(shorts.dtype))
-    limits = np.iinfo(shorts.dtype)
+        assert_identical(
+            run(unary.cast, values, dtype=as_dtype(int16_values.dtype)),
+            values.astype(int16_values.dtype),
+        )
+    limits = np.iinfo(int16_values.dtype)
     floats = np.array([1.9, -1.9, 7e4, -7e4, np.nan, np.inf, -np.inf], np.float32)
     expected = [1, max(-1, limits.min), limits.max, limits.min, 0, limits.max, limits.min]
-    same(run(unary.cast, floats, dtype=as_dtype(shorts.dtype)), np.array(expected, shorts.dtype))
+    assert_identical(
+        run(unary.cast, floats, dtype=as_dtype(int16_values.dtype)),
+        np.array(expected, int16_values.dtype),
+    )
 
 
-def test_sums_of_shorts_wrap(run, shorts):
-    x, dtype = shorts.reshape(8, 8), shorts.dtype
+def test_sums_of_shorts_wrap(run, int16_values):
+    x, dtype = int16_values.reshape(8, 8), int16_values.dtype
     for axis in ((0,), (1,), (0, 1)):
-        same(run(reduction.sum, x, axis=axis), np.asarray(x.sum(axis, dtype)))
-        same(run(reduction.max, x, reduction_indices=axis), np.asarray(x.max(axis)))
-        same(run(reduction.min, x, axis=axis), np.asarray(x.min(axis)))
-    same(run(scan.cumsum, x, axis=0), x.cumsum(0, dtype))
+        assert_identical(run(reduction.sum, x, axis=axis), np.asarray(x.sum(axis, dtype)))
+        assert_identical(run(reduction.max, x, reduction_indices=axis), np.asarray(x.max(axis)))
+        assert_identical(run(reduction.min, x, axis=axis), np.asarray(x.min(axis)))
+    assert_identical(run(scan.cumsum, x, axis=0), x.cumsum(0, dtype))
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.uint8, np.uint16])
 def test_order_of_narrow_dtypes(run, rng, dtype):
     x = rng.integers(0, 100, (3, 300)).astype(dtype)
-    same(run.down(argsort_rows(run.up(x))), np.argsort(x, axis=-1, stable=True).astype(np.int32))
+    assert_identical(
+        run.to_host(argsort_rows(run.to_device(x))),
+        np.argsort(x, axis=-1, stable=True).astype(np.int32),
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.uint8, np.uint16, np.int64, np.float16])
 def test_chains_give_what_separate_calls_give(run, rng, dtype):
     a, b = rng.integers(-(2**63), 2**63 - 1, (2, 60, 5)).view(np.int8)[..., :5].astype(dtype)
     for _ in range(3):  # the first time, calls are recorded one by one
-        x, y = run.up(a), run.up(b)
+        x, y = run.to_device(a), run.to_device(b)
         product = run.call(binary.multiply, run.call(binary.add, x, y), x)
         wide = run.call(unary.cast, product, dtype=float32)
         is_less = run.call(binary.less, run.call(unary.square, product), y)
         chosen = run.call(binary.select, is_less, run.call(unary.negative, product), y)
-        results = [run.down(z) for z in (chosen, wide, is_less, product)]
+        results = [run.to_host(z) for z in (chosen, wide, is_less, product)]
         expected = (a + b) * a
         less = expected * expected < b
         chosen = np.where(less, -expected, b)
         for actual, right in zip(
             results, (chosen, expected.astype(np.float32), less, expected), strict=True
         ):
-            same(actual, right)
+            assert_identical(actual, right)
 
 
 def test_a_chain_of_many_limits(run):
-    """The numbers of ten calls are more than a shader takes, and each has two words."""
+    """Ten calls have more parameters than a shader accepts, and each takes two words."""
     limits = [((1 << 40) - n, (1 << 41) + n) for n in range(10)]
     for _ in range(3):
-        x = run.up(LONGS)
+        x = run.to_device(INT64_VALUES)
         for low, high in limits:
             x = run.call(unary.clip_by_value, x, clip_value_min=low, clip_value_max=high)
-        same(run.down(x), LONGS.clip(1 << 40, 1 << 41))
+        assert_identical(run.to_host(x), INT64_VALUES.clip(1 << 40, 1 << 41))
 
 
 @pytest.mark.parametrize("name", ["int16", "uint16"])

@@ -11,7 +11,7 @@ pytestmark = [
     pytest.mark.usefixtures("run"),  # which skips where there is no device
 ]
 
-START = """
+PROGRAM_START = """
 import gc, os, signal, sys, threading, time
 import numpy as np
 import plugrad
@@ -34,7 +34,7 @@ x = plugrad.asarray(np.ones(1000, np.float32))
 backend = x.backend
 """
 
-CHILDREN = """
+CHILDREN_PROGRAM = """
 def computes():
     x + x
 
@@ -91,11 +91,11 @@ assert not [name for name, outcome in outcomes if outcome], outcomes
 assert (x + x).numpy()[0] == 2  # the parent goes on
 """
 
-END_OF_A_PROGRAM = """
+EXIT_PROGRAM = """
 assert [outcome_of(lambda: x + x, leave=sys.exit) for _ in range(3)] == [0, 0, 0]
 """
 
-BEFORE_THE_FIRST_USE = """
+FORK_BEFORE_USE_PROGRAM = """
 import os
 import numpy as np
 import plugrad
@@ -110,7 +110,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 """
 
 
-def check(program):
+def run_program(program):
     done = subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program],
         capture_output=True,
@@ -122,14 +122,14 @@ def check(program):
 
 
 def test_every_use_in_a_child_is_an_error_while_a_thread_of_the_parent_computes():
-    check(START + CHILDREN)
+    run_program(PROGRAM_START + CHILDREN_PROGRAM)
 
 
 def test_finalizers_at_the_end_of_a_child_leave_the_device_alone(run):
     if run.backend.gpu_device.adapter.info["vendor"] == "NVIDIA":
         pytest.skip("the exit functions of this driver end a child by SIGSEGV")
-    check(START + END_OF_A_PROGRAM)
+    run_program(PROGRAM_START + EXIT_PROGRAM)
 
 
 def test_a_child_that_is_forked_before_the_first_use_opens_a_device():
-    check(BEFORE_THE_FIRST_USE)
+    run_program(FORK_BEFORE_USE_PROGRAM)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugins.webgpu.bits import same
+from plugins.webgpu.bits import assert_same_bits
 from plugrad.errors import BackendUnavailable, OutOfMemory
 from plugrad.kernels import binary, movement, unary
 from plugrad_webgpu import elementwise, from_buffer, to_buffer
@@ -24,8 +24,8 @@ from plugrad_webgpu.shaders.elements import SHADER_DTYPES as OF_WEBGPU
 
 
 @pytest.fixture
-def work(small, monkeypatch):
-    """A list with one element for each dispatch, upload and submission from here on."""
+def recorded_device_work(small_array_device, monkeypatch):
+    """A list to which each dispatch, upload and submission adds its name."""
     done = []
 
     def count(owner, name):
@@ -47,22 +47,27 @@ def is_hosted(array):
     return isinstance(array.buffer, HostBuffer)
 
 
-def test_copies_that_kernels_write_to_are_on_the_device(run, hosting):
+def test_copies_that_kernels_write_to_are_on_the_device(run, host_small_arrays):
     x = np.arange(6, dtype=np.float32)
-    p = run.up(x)
+    p = run.to_device(x)
     updated = run.call(
-        movement.strided_slice_update, p, run.up(x[:2] - 9), begin=(1,), end=(3,), strides=(1,)
+        movement.strided_slice_update,
+        p,
+        run.to_device(x[:2] - 9),
+        begin=(1,),
+        end=(3,),
+        strides=(1,),
     )
-    np.testing.assert_array_equal(run.down(updated), [0, -9, -8, 3, 4, 5])
+    np.testing.assert_array_equal(run.to_host(updated), [0, -9, -8, 3, 4, 5])
     padded = run.call(movement.pad, p, paddings=((1, 2),), constant_value=7)
-    np.testing.assert_array_equal(run.down(padded), [7, *x, 7, 7])
-    np.testing.assert_array_equal(run.down(p), x)
+    np.testing.assert_array_equal(run.to_host(padded), [7, *x, 7, 7])
+    np.testing.assert_array_equal(run.to_host(p), x)
 
 
 # --- where arrays are
 
 
-def test_nothing_is_done_on_the_device(work):
+def test_nothing_is_done_on_the_device(recorded_device_work):
     x, y = plugrad.asarray(np.float32([1, 2, 3, 4])), plugrad.asarray([0.5, 0.25, 2.0, -1.0])
     total = x
     for _ in range(100):
@@ -73,10 +78,10 @@ def test_nothing_is_done_on_the_device(work):
     assert numbers.shape == (4,)
     numbers.numpy(), total.numpy(), asyncio.run(total.numpy_async())
     assert float(plugrad.asarray(2.5) * 2) == 5
-    assert not work
+    assert not recorded_device_work
 
 
-def test_reading_gives_a_copy(small):
+def test_reading_gives_a_copy(small_array_device):
     x = np.float32([1, 2, 3])
     p = plugrad.asarray(x)
     x[0] = 9
@@ -87,52 +92,52 @@ def test_reading_gives_a_copy(small):
     np.testing.assert_array_equal((p + 0).numpy(), [1, 2, 3])
 
 
-def test_a_read_back_records_what_waits_in_its_thread(work):
-    """Chains end where values are read: else a loop could make another chain in each round."""
+def test_a_read_back_records_what_waits_in_its_thread(recorded_device_work):
+    """Reading values ends a chain; otherwise a loop could build another chain in each iteration."""
     large, small = plugrad.zeros(5000), plugrad.ones(3)
     (large + 1).numpy()
     waiting = large + 1
-    work.clear()
+    recorded_device_work.clear()
     small.numpy()
-    assert work == ["dispatch_workgroups"]
+    assert recorded_device_work == ["dispatch_workgroups"]
     np.testing.assert_array_equal(waiting.numpy()[:2], 1)
 
 
-def test_the_first_use_by_another_kernel_uploads_the_values_once(work):
+def test_the_first_use_by_another_kernel_uploads_the_values_once(recorded_device_work):
     x = plugrad.asarray(np.float32([1, 2, 3, 4])) * 2
-    assert not work
+    assert not recorded_device_work
     np.testing.assert_allclose(plugrad.exp(x).numpy(), np.exp(np.float32([2, 4, 6, 8])), rtol=1e-6)
-    assert work.count("write") == 1
+    assert recorded_device_work.count("write") == 1
     np.testing.assert_allclose(plugrad.sum(x).numpy(), 20)
-    assert work.count("write") == 1
-    work.clear()
+    assert recorded_device_work.count("write") == 1
+    recorded_device_work.clear()
     np.testing.assert_array_equal(
         (x + x).numpy(), [4, 8, 12, 16]
     )  # the values are on the host, too
-    assert not work
+    assert not recorded_device_work
 
 
 @pytest.mark.parametrize("dtype", sorted(OF_WEBGPU, key=str))
 @pytest.mark.parametrize("shape", [(), (7,), (2, 3), (0, 2)], ids=str)
-def test_every_dtype_arrives_on_the_device(run, hosting, rng, dtype, shape):
+def test_every_dtype_arrives_on_the_device(run, host_small_arrays, rng, dtype, shape):
     x = (rng.standard_normal(shape) * 3).astype(dtype)
-    p = run.up(x)
+    p = run.to_device(x)
     assert is_hosted(p)
     on_device = run.call(movement.pad, p, paddings=((0, 0),) * x.ndim, constant_value=0)
-    same(run.down(on_device), x)
+    assert_same_bits(run.to_host(on_device), x)
 
 
-def test_hosts_and_devices_mix(small, work):
+def test_hosts_and_devices_mix(small_array_device, recorded_device_work):
     x = np.float32([[1, 2], [3, 4]])
     p = plugrad.asarray(x)
     q = p @ p  # on the device
     for _ in range(3):
         y = (p * 2 + q) * (p - 1) - q[0]
         np.testing.assert_array_equal(y.numpy(), (x * 2 + x @ x) * (x - 1) - (x @ x)[0])
-    assert work
+    assert recorded_device_work
 
 
-def test_results_that_are_large_are_on_the_device(small):
+def test_results_that_are_large_are_on_the_device(small_array_device):
     x = np.arange(100, dtype=np.float32)
     rows, columns = plugrad.asarray(x[None]), plugrad.asarray(x[:, None])
     assert is_hosted(rows.array)
@@ -147,7 +152,7 @@ def test_results_that_are_large_are_on_the_device(small):
     assert not is_hosted(plugrad.zeros(1001).array)
 
 
-def test_kernels_without_a_body_compute_on_the_device(small):
+def test_kernels_without_a_body_compute_on_the_device(small_array_device):
     x = plugrad.asarray([1.0, 4.0])
     for y in (plugrad.sqrt(x), x / 3, plugrad.exp(x), plugrad.sum(x), plugrad.asarray([1j]) * 2):
         assert not is_hosted(y.array)
@@ -155,7 +160,7 @@ def test_kernels_without_a_body_compute_on_the_device(small):
     assert not is_hosted(custom(x.array))
 
 
-def test_views_under_another_dtype(small):
+def test_views_under_another_dtype(small_array_device):
     z = plugrad.asarray(np.complex64([1 + 2j, 3 - 4j]))
     np.testing.assert_array_equal(plugrad.real(z).numpy(), [1, 3])
     np.testing.assert_array_equal(plugrad.imag(plugrad.conj(z)).numpy(), [-2, 4])
@@ -182,8 +187,8 @@ def training(steps):
     return [value.numpy() for value in (*losses, w, b)]
 
 
-def ball(steps):
-    """A ball that bounces, in small vectors."""
+def bouncing_ball(steps):
+    """Simulate a bouncing ball with small vectors."""
     state = plugrad.asarray(np.float32([1.0, 0.0]))
     for _ in range(steps):
         position, speed = state[0], state[1]
@@ -207,44 +212,46 @@ def second_order(order):
     return [plugrad.grad(h)(x).numpy() for h in (f, g)][:order]
 
 
-@pytest.mark.parametrize(("program", "size"), [(training, 30), (ball, 60), (second_order, 2)])
-def test_programs_give_the_same_to_the_last_bit(small, monkeypatch, program, size):
+@pytest.mark.parametrize(
+    ("program", "size"), [(training, 30), (bouncing_ball, 60), (second_order, 2)]
+)
+def test_programs_give_the_same_to_the_last_bit(small_array_device, monkeypatch, program, size):
     found = program(size)
-    monkeypatch.setattr(small.hosting, "most", 0)
+    monkeypatch.setattr(small_array_device.hosting, "most", 0)
     plugrad.zeros(1).backend.constants.clear()
     for value, expected in zip(found, program(size), strict=True):
-        same(value, expected)
+        assert_same_bits(value, expected)
 
 
 # --- what else nobody sees
 
 
-def in_use():
+def bytes_in_use():
     gc.collect()
     report = plugrad.memory()
     return report.tensors, report.buffers, report.bytes
 
 
 @pytest.mark.parametrize("most", [0, 1000])
-def test_memory_counts_the_same(small, monkeypatch, most):
-    monkeypatch.setattr(small.hosting, "most", most)
+def test_memory_counts_the_same(small_array_device, monkeypatch, most):
+    monkeypatch.setattr(small_array_device.hosting, "most", most)
     (plugrad.ones(5) * 2).numpy()  # constants stay
-    before = in_use()
+    before = bytes_in_use()
     x = plugrad.asarray(np.ones(300, np.float32))
     y = x * 2
-    assert in_use() == (before[0] + 2, before[1] + 2, before[2] + 4096)
+    assert bytes_in_use() == (before[0] + 2, before[1] + 2, before[2] + 4096)
     z = plugrad.exp(y)  # both inputs are on the device from here on
-    assert in_use() == (before[0] + 3, before[1] + 3, before[2] + 6144)
+    assert bytes_in_use() == (before[0] + 3, before[1] + 3, before[2] + 6144)
     view = y.reshape(3, 100)
-    assert in_use() == (before[0] + 4, before[1] + 3, before[2] + 6144)
+    assert bytes_in_use() == (before[0] + 4, before[1] + 3, before[2] + 6144)
     x.dispose()
     del y, view
-    assert in_use() == (before[0] + 1, before[1] + 1, before[2] + 2048)
+    assert bytes_in_use() == (before[0] + 1, before[1] + 1, before[2] + 2048)
     del z
-    assert in_use() == (before[0] - 0, before[1], before[2])
+    assert bytes_in_use() == (before[0] - 0, before[1], before[2])
 
 
-def test_the_limit_holds(small):
+def test_the_limit_holds(small_array_device):
     backend = plugrad.zeros(1).backend
     x = plugrad.asarray(np.ones(1000, np.float32))
     backend.set_memory_limit(backend.memory().bytes + 4096)
@@ -260,44 +267,46 @@ def test_the_limit_holds(small):
         backend.set_memory_limit(None)
 
 
-def test_storages_go_back_to_the_pool(small):
+def test_storages_go_back_to_the_pool(small_array_device):
     gc.collect()
     x = plugrad.asarray(np.ones(30, np.float32))
     plugrad.exp(x).numpy()
-    small.memory()
-    pooled = small.pool.usage.pooled
+    small_array_device.memory()
+    pooled = small_array_device.pool.usage.pooled
     del x
-    small.memory()
-    assert small.pool.usage.pooled == pooled + 256
+    small_array_device.memory()
+    assert small_array_device.pool.usage.pooled == pooled + 256
     for _ in range(3000):
         plugrad.exp(plugrad.asarray(np.ones(30, np.float32)) + 1)
     plugrad.zeros(1).backend.synchronize()
-    assert small.pool.usage.pooled < pooled + (1 << 20)
+    assert small_array_device.pool.usage.pooled < pooled + (1 << 20)
 
 
-def test_a_driver_without_memory_is_an_error_when_the_device_needs_the_values(small, monkeypatch):
+def test_a_driver_without_memory_is_an_error_when_the_device_needs_the_values(
+    small_array_device, monkeypatch
+):
     x = plugrad.asarray(np.ones(999, np.float32)) + 1
-    small.pool.trim()
+    small_array_device.pool.trim()
     with monkeypatch.context() as patch:
-        patch.setattr(small, "create_buffer", lambda size: None)
+        patch.setattr(small_array_device, "create_buffer", lambda size: None)
         with pytest.raises(OutOfMemory, match="no memory for"):
             plugrad.sum(x).numpy()
     assert plugrad.sum(x).numpy() == 1998
 
 
-def test_arrays_of_another_device_are_refused(run, make_runner, hosting):
+def test_arrays_of_another_device_are_refused(run, make_runner, host_small_arrays):
     other = make_runner()
     other.device.hosting.most = 1000
-    x, y = run.up(np.float32([1, 2])), other.up(np.float32([3, 4]))
+    x, y = run.to_device(np.float32([1, 2])), other.to_device(np.float32([3, 4]))
     for a, b in ((x, y), (y, x)):
         with pytest.raises(BackendUnavailable, match="another device"):
             run.call(binary.add, a, b)
     with pytest.raises(BackendUnavailable, match="another device"):
         run.call(binary.add, run.call(unary.exp, x), y)
-    same(run.down(run.call(binary.add, x, x)), np.float32([2, 4]))
+    assert_same_bits(run.to_host(run.call(binary.add, x, x)), np.float32([2, 4]))
 
 
-def test_neither_warnings_nor_errors_of_numpy(small):
+def test_neither_warnings_nor_errors_of_numpy(small_array_device):
     x = plugrad.asarray(np.float32([3e38, np.inf, 0]))
     with np.errstate(all="raise"):
         np.testing.assert_array_equal((x * x - x).numpy(), [np.inf, np.nan, 0])
@@ -307,42 +316,47 @@ def test_neither_warnings_nor_errors_of_numpy(small):
         np.testing.assert_array_equal(np.geterr()["over"], "raise")
 
 
-def test_a_device_that_flushes_subnormals_computes_with_them(run, hosting, monkeypatch):
-    monkeypatch.setitem(hosting.__dict__, "_keeps_subnormals", False)
-    x, tiny = run.up(np.float32([1, 2, 0])), run.up(np.float32([1, 1e-40, 0]))
+def test_a_device_that_flushes_subnormals_computes_with_them(run, host_small_arrays, monkeypatch):
+    monkeypatch.setitem(host_small_arrays.__dict__, "_keeps_subnormals", False)
+    x, tiny = run.to_device(np.float32([1, 2, 0])), run.to_device(np.float32([1, 1e-40, 0]))
     assert is_hosted(run.call(binary.add, x, x))
     assert not is_hosted(run.call(binary.multiply, x, tiny))
-    small = run.up(np.float32([1, 1e-20, -0.0]))
+    small = run.to_device(np.float32([1, 1e-20, -0.0]))
     assert not is_hosted(run.call(binary.multiply, small, small))
-    assert is_hosted(run.call(binary.add, run.up(np.int32([1])), run.up(np.int32([1]))))
+    assert is_hosted(
+        run.call(binary.add, run.to_device(np.int32([1])), run.to_device(np.int32([1])))
+    )
 
 
-def test_this_device_was_asked_about_subnormals(run, hosting, monkeypatch):
-    hosting.__dict__.pop("_keeps_subnormals", None)
-    monkeypatch.setattr(hosting, "most", 0)
-    tiny, more = run.up(np.float32([2**-130, 2**-100])), run.up(np.float32([1024, 2**-40]))
-    values = run.down(run.call(binary.multiply, tiny, more))
-    assert hosting._keeps_subnormals == (values.tolist() == [2**-120, 2**-140])
+def test_this_device_was_asked_about_subnormals(run, host_small_arrays, monkeypatch):
+    host_small_arrays.__dict__.pop("_keeps_subnormals", None)
+    monkeypatch.setattr(host_small_arrays, "most", 0)
+    tiny, more = (
+        run.to_device(np.float32([2**-130, 2**-100])),
+        run.to_device(np.float32([1024, 2**-40])),
+    )
+    values = run.to_host(run.call(binary.multiply, tiny, more))
+    assert host_small_arrays._keeps_subnormals == (values.tolist() == [2**-120, 2**-140])
 
 
-def test_buffers_that_are_handed_out_are_the_devices(small):
+def test_buffers_that_are_handed_out_are_the_devices(small_array_device):
     x = plugrad.asarray(np.float32([1, 2, 3, 4])) + 1
     buffer = to_buffer(x)
-    small.wgpu_device.queue.write_buffer(buffer, 4, np.float32([-1]))
+    small_array_device.wgpu_device.queue.write_buffer(buffer, 4, np.float32([-1]))
     np.testing.assert_array_equal(x.numpy(), [2, -1, 4, 5])
     np.testing.assert_array_equal((x.reshape(2, 2) * 2).numpy(), [[4, -2], [8, 10]])
     again = from_buffer(buffer, (4,))
     np.testing.assert_array_equal((again + x).numpy(), [4, -2, 8, 10])
 
 
-def test_numpy_and_other_libraries_see_the_values(small):
+def test_numpy_and_other_libraries_see_the_values(small_array_device):
     x = plugrad.asarray(np.float32([1, 2])) * 2
     np.testing.assert_array_equal(np.asarray(x), [2, 4])
     np.testing.assert_array_equal(np.from_dlpack(x.to("cpu")), [2, 4])
     assert repr(x) == "tensor([2., 4.], dtype=float32, device='webgpu:0')"
 
 
-def test_settings_that_check_kernels(small):
+def test_settings_that_check_kernels(small_array_device):
     with plugrad.config.override("debug", True), plugrad.config.override("check_finite", True):
         x = plugrad.asarray([1.0, 2.0])
         np.testing.assert_array_equal((x * 2 + 1).numpy(), [3, 5])
@@ -353,7 +367,7 @@ def test_settings_that_check_kernels(small):
     assert [(kernel.kernel, kernel.calls) for kernel in measured.kernels] == [("Multiply", 1)]
 
 
-def test_threads(small):
+def test_threads(small_array_device):
     shared = plugrad.asarray(np.arange(8, dtype=np.float32))
     failures = []
 
@@ -377,14 +391,14 @@ def test_threads(small):
     assert not failures
 
 
-def test_an_interrupted_upload_is_made_up_for(small, monkeypatch):
+def test_an_interrupted_upload_is_made_up_for(small_array_device, monkeypatch):
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
     for name, size in (("write", 5), ("record", 1)):
         x = plugrad.asarray(np.full(size, 3, np.float32)) + 1
         with monkeypatch.context() as patch:
-            patch.setattr(small, name, interrupted)
+            patch.setattr(small_array_device, name, interrupted)
             with pytest.raises(KeyboardInterrupt):
                 plugrad.square(plugrad.sqrt(x)).numpy()
         for y in (x, x + 12):
@@ -393,7 +407,7 @@ def test_an_interrupted_upload_is_made_up_for(small, monkeypatch):
 
 # --- in other processes
 
-START = """
+PROGRAM_START = """
 import os, signal, time
 import numpy as np
 import plugrad
@@ -403,11 +417,11 @@ x = plugrad.asarray(np.float32([1, 2, 3]))
 """
 
 
-def outcome(program, **environment):
-    """Return what a program prints that starts with the default settings."""
+def run_with_default_settings(program, **environment):
+    """Return the output of a program that runs with the default settings."""
     known = {k: v for k, v in os.environ.items() if k != "PLUGRAD_WEBGPU_HOST_ELEMENTS"}
     done = subprocess.run(
-        [sys.executable, "-c", START + program],
+        [sys.executable, "-c", PROGRAM_START + program],
         capture_output=True,
         text=True,
         timeout=150,
@@ -421,10 +435,10 @@ def outcome(program, **environment):
 @pytest.mark.usefixtures("run")
 def test_the_setting():
     show = "print(x.backend.active_device.hosting.most, type((x + x).array.buffer).__name__)"
-    assert outcome(show) == "1000 HostBuffer"
-    assert outcome(show, PLUGRAD_WEBGPU_HOST_ELEMENTS="3") == "3 HostBuffer"
-    assert outcome(show, PLUGRAD_WEBGPU_HOST_ELEMENTS="2") == "2 LazyBuffer"
-    assert outcome(show, PLUGRAD_WEBGPU_HOST_ELEMENTS="0") == "0 LazyBuffer"
+    assert run_with_default_settings(show) == "1000 HostBuffer"
+    assert run_with_default_settings(show, PLUGRAD_WEBGPU_HOST_ELEMENTS="3") == "3 HostBuffer"
+    assert run_with_default_settings(show, PLUGRAD_WEBGPU_HOST_ELEMENTS="2") == "2 LazyBuffer"
+    assert run_with_default_settings(show, PLUGRAD_WEBGPU_HOST_ELEMENTS="0") == "0 LazyBuffer"
 
 
 def test_a_setting_below_zero_is_an_error(make_runner):
@@ -452,7 +466,7 @@ for use in (lambda: x + x, lambda: y.numpy(), lambda: plugrad.exp(y), lambda: pl
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 print((y + x).numpy())
 """
-    assert outcome(program) == "[3. 6. 9.]"
+    assert run_with_default_settings(program) == "[3. 6. 9.]"
 
 
 @pytest.mark.usefixtures("run")
@@ -469,7 +483,7 @@ plugrad.close_backend(x.backend)
 plugrad.use("webgpu")
 print((plugrad.ones(2) + plugrad.exp(plugrad.zeros(2))).numpy())
 """
-    assert outcome(program) == "[2. 4. 6.]\nTrue\n[2. 2.]"
+    assert run_with_default_settings(program) == "[2. 4. 6.]\nTrue\n[2. 2.]"
 
 
 @pytest.mark.usefixtures("run")
@@ -519,4 +533,4 @@ gc.collect()
 after = plugrad.memory()
 print(count, after.tensors - before.tensors, after.buffers - before.buffers, after.bytes - before.bytes)
 """
-    assert outcome(program) == "100 0 0 0"
+    assert run_with_default_settings(program) == "100 0 0 0"

@@ -15,18 +15,18 @@ from plugrad.errors import DeviceLost
 from plugrad_webgpu.driver import native
 from plugrad_webgpu.driver.interrupts import Uninterruptible
 
-pytestmark = pytest.mark.usefixtures("run", "handled")
+pytestmark = pytest.mark.usefixtures("run", "raising_handler")
 
 
 @pytest.fixture
-def handled():
-    """Let interrupts raise, also in a worker of the tests, which ignores them."""
+def raising_handler():
+    """Let SIGINT raise KeyboardInterrupt, also in a test worker, which ignores it."""
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, handler)
 
 
-def interrupt():
+def send_sigint():
     os.kill(os.getpid(), signal.SIGINT)
 
 
@@ -37,7 +37,7 @@ def test_an_interrupt_waits_until_the_outer_block_ends():
     def work():
         with whole:
             with whole:
-                interrupt()
+                send_sigint()
                 reached.append("inner")
             reached.append("outer")
 
@@ -83,7 +83,7 @@ def test_an_interrupt_that_is_ignored_stays_ignored():
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with Uninterruptible():
-            interrupt()
+            send_sigint()
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, handler)
@@ -104,8 +104,8 @@ def test_blocks_in_other_threads_let_interrupts_pass():
     assert found == [handler]
 
 
-def record(op, x):
-    """Record a call, also one that may wait for others, while signals do not have to wait."""
+def record_uninterrupted(op, x):
+    """Call an op, which records or defers its work, while signals are delayed."""
     y = op(x)
     y.backend.synchronize()
 
@@ -119,7 +119,7 @@ def record(op, x):
     ],
 )
 def test_an_interrupted_recording_does_not_spoil_the_next_call(function, op, monkeypatch):
-    """The next call has the program and the parameters of the one before the interrupted call."""
+    """The next call uses the same program and parameters as the call before the interrupted one."""
     call = getattr(native, function)
 
     def interrupted(*arguments):
@@ -136,14 +136,14 @@ def test_an_interrupted_recording_does_not_spoil_the_next_call(function, op, mon
         with monkeypatch.context() as patch:
             patch.setattr(native, function, interrupted)
             with pytest.raises(KeyboardInterrupt):
-                record(op, other)
+                record_uninterrupted(op, other)
         second = plugrad.matrix_transpose(b)
         np.testing.assert_array_equal(second.numpy(), (x + 1).T)
         np.testing.assert_array_equal(first.numpy(), x.T)
 
 
-def polling(monkeypatch, poll):
-    """Let `poll`, a function of the real one, take the place of the library's."""
+def replace_poll(monkeypatch, poll):
+    """Replace the library's poll function by `poll`, which gets the original one."""
 
     class Library:
         def __getattr__(self, name):
@@ -158,12 +158,12 @@ def polling(monkeypatch, poll):
 
 @pytest.mark.parametrize("wait", [lambda x: x.numpy(), lambda x: x.backend.synchronize()])
 def test_an_interrupt_ends_a_wait(monkeypatch, wait):
-    """The device never answers here: whoever waits for it to be raised waits for ever."""
+    """The device never responds here, so a wait without interrupts would not end."""
     with plugrad.use("webgpu"):
         x = plugrad.ones(1000)
         y = x * 2
         with monkeypatch.context() as patch:
-            polling(patch, lambda poll: interrupt())
+            replace_poll(patch, lambda poll: send_sigint())
             for _ in range(3):
                 with pytest.raises(KeyboardInterrupt):
                     wait(y)
@@ -179,7 +179,7 @@ def test_an_interrupt_ends_a_read_of_many_parts(monkeypatch):
             parts = x.backend.read([x.array])
             next(parts)
             with monkeypatch.context() as patch:
-                polling(patch, lambda poll: interrupt())
+                replace_poll(patch, lambda poll: send_sigint())
                 with pytest.raises(KeyboardInterrupt):
                     list(parts)
         values = np.concatenate([part.copy() for part in x.backend.read([x.array])])
@@ -192,18 +192,20 @@ def test_a_wait_goes_on_if_the_handler_of_the_interrupt_returns(monkeypatch):
 
     def interrupted_twice(poll):
         if len(counted) < 2:
-            interrupt()
+            send_sigint()
         else:
             poll()
 
     with plugrad.use("webgpu"):
         y = plugrad.ones(1000) * 2
-        polling(monkeypatch, interrupted_twice)
+        replace_poll(monkeypatch, interrupted_twice)
         np.testing.assert_array_equal(y.numpy(), np.full(1000, 2))
     assert len(counted) == 2
 
 
-def test_what_a_handler_raises_in_a_callback_of_the_library_is_raised(monkeypatch, uncollected):
+def test_what_a_handler_raises_in_a_callback_of_the_library_is_raised(
+    monkeypatch, without_garbage_collection
+):
     class Alarm(BaseException):
         pass
 
@@ -240,10 +242,10 @@ def test_a_wait_of_another_thread_is_not_interrupted(monkeypatch):
     def interrupted(poll):
         polls.append(1)
         if len(polls) == 1:
-            interrupt()
+            send_sigint()
         poll()
 
-    polling(monkeypatch, interrupted)
+    replace_poll(monkeypatch, interrupted)
     thread = Thread(target=work)
 
     def wait_for_results():
@@ -256,13 +258,13 @@ def test_a_wait_of_another_thread_is_not_interrupted(monkeypatch):
     np.testing.assert_array_equal(results[0], np.full(1000, 2))
 
 
-def repeat(work):
+def repeat_forever(work):
     while True:
         work()
 
 
-def cut_by_another_thread(work):
-    """Run something again and again until an exception of another thread comes out of it."""
+def interrupt_from_thread(work):
+    """Repeat some work until an exception that another thread raises in this one comes out of it."""
 
     class Stop(Exception):
         pass
@@ -271,7 +273,7 @@ def cut_by_another_thread(work):
     timer = Timer(0.05, ctypes.pythonapi.PyThreadState_SetAsyncExc, (me, ctypes.py_object(Stop)))
     timer.start()
     with pytest.raises(Stop):
-        repeat(work)
+        repeat_forever(work)
     timer.join()
 
 
@@ -279,7 +281,7 @@ def test_a_device_whose_work_another_thread_cut_in_two_is_lost_and_opened_again(
     before = plugrad.asarray([1.0, 2.0], device="webgpu")
     handler = signal.getsignal(signal.SIGINT)
     backend = before.backend
-    cut_by_another_thread(lambda: (before + before).numpy())
+    interrupt_from_thread(lambda: (before + before).numpy())
     assert signal.getsignal(signal.SIGINT) is handler
     if not backend.lost:  # it came between two calls
         assert (before + 1).tolist() == [2.0, 3.0]

@@ -20,7 +20,7 @@ from plugrad.kernels import (
 )
 
 SHAPES = [(), (1,), (3,), (4,), (5, 7), (4, 8), (2, 3, 5), (0,), (2, 0, 3), (1030,)]
-BROADCASTS = [
+BROADCAST_SHAPES = [
     ((3, 4), (4,)),
     ((3, 5), (5,)),
     ((3, 5), (3, 1)),
@@ -34,19 +34,19 @@ BROADCASTS = [
 ]
 
 
-def floats(rng, shape):
+def random_float32(rng, shape):
     return rng.standard_normal(shape).astype(np.float32)
 
 
-def close(actual, expected, rtol=1e-5, atol=1e-6):
+def assert_close(actual, expected, rtol=1e-5, atol=1e-6):
     np.testing.assert_allclose(actual, expected, rtol=rtol, atol=atol)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_unary_shapes(run, rng, shape):
-    x = floats(rng, shape)
-    close(run(unary.exp, x), np.exp(x))
-    close(run(activation.relu, x), np.maximum(x, 0))
+    x = random_float32(rng, shape)
+    assert_close(run(unary.exp, x), np.exp(x))
+    assert_close(run(activation.relu, x), np.maximum(x, 0))
 
 
 def test_unary_of_integers(run, rng):
@@ -68,12 +68,12 @@ def test_unary_of_integers(run, rng):
 
 
 def test_attributes(run, rng):
-    x = floats(rng, (3, 5))
-    close(run(activation.leaky_relu, x, alpha=0.2), np.where(x > 0, x, np.float32(0.2) * x))
-    close(run(activation.leaky_relu, x, alpha=0.3), np.where(x > 0, x, np.float32(0.3) * x))
-    close(run(unary.step, x, alpha=0.5), np.where(x > 0, 1, 0.5))
+    x = random_float32(rng, (3, 5))
+    assert_close(run(activation.leaky_relu, x, alpha=0.2), np.where(x > 0, x, np.float32(0.2) * x))
+    assert_close(run(activation.leaky_relu, x, alpha=0.3), np.where(x > 0, x, np.float32(0.3) * x))
+    assert_close(run(unary.step, x, alpha=0.5), np.where(x > 0, 1, 0.5))
     clipped = run(unary.clip_by_value, x, clip_value_min=-0.5, clip_value_max=0.25)
-    close(clipped, np.clip(x, -0.5, 0.25))
+    assert_close(clipped, np.clip(x, -0.5, 0.25))
 
 
 @pytest.mark.parametrize("target", [float32, int32, uint32, bool_])
@@ -87,14 +87,14 @@ def test_casts(run, target):
         np.testing.assert_array_equal(run(unary.cast, values, dtype=target), values.astype(target))
 
 
-@pytest.mark.parametrize(("a", "b"), BROADCASTS, ids=str)
+@pytest.mark.parametrize(("a", "b"), BROADCAST_SHAPES, ids=str)
 def test_broadcasting(run, rng, a, b):
-    x, y = floats(rng, a), floats(rng, b)
-    close(run(binary.add, x, y), x + y)
-    close(run(binary.subtract, y, x), y - x)
+    x, y = random_float32(rng, a), random_float32(rng, b)
+    assert_close(run(binary.add, x, y), x + y)
+    assert_close(run(binary.subtract, y, x), y - x)
     np.testing.assert_array_equal(run(binary.less, x, y), x < y)
     condition = rng.integers(0, 2, a).astype(bool)
-    close(run(binary.select, condition, x, y), np.where(condition, x, y))
+    assert_close(run(binary.select, condition, x, y), np.where(condition, x, y))
 
 
 def test_integer_arithmetic(run, rng):
@@ -119,11 +119,11 @@ def test_logic(run):
 
 
 def test_other_binaries(run, rng):
-    x, y = floats(rng, (3, 4)), floats(rng, (3, 4))
-    close(run(binary.add_n, x, y, x), x + y + x)
-    close(run(binary.squared_difference, x, y), (x - y) ** 2)
-    close(run(activation.prelu, x, y[0]), np.where(x > 0, x, x * y[0]))
-    close(run(activation.elu_gradient, x, y), np.where(y >= 0, x, x * (y + 1)))
+    x, y = random_float32(rng, (3, 4)), random_float32(rng, (3, 4))
+    assert_close(run(binary.add_n, x, y, x), x + y + x)
+    assert_close(run(binary.squared_difference, x, y), (x - y) ** 2)
+    assert_close(run(activation.prelu, x, y[0]), np.where(x > 0, x, x * y[0]))
+    assert_close(run(activation.elu_gradient, x, y), np.where(y >= 0, x, x * (y + 1)))
 
 
 @pytest.mark.parametrize(
@@ -147,17 +147,17 @@ def test_other_binaries(run, rng):
     ids=str,
 )
 def test_reductions(run, rng, shape, axes):
-    x = floats(rng, shape)
+    x = random_float32(rng, shape)
     for keep in (False, True):
-        close(
+        assert_close(
             run(reduction.sum, x, axis=axes, keep_dims=keep),
             x.sum(axes, np.float64, keepdims=keep),
             atol=1e-4,
         )
-    close(run(reduction.mean, x, axis=axes), x.mean(axes, np.float64), atol=1e-5)
+    assert_close(run(reduction.mean, x, axis=axes), x.mean(axes, np.float64), atol=1e-5)
     np.testing.assert_array_equal(run(reduction.max, x, reduction_indices=axes), x.max(axes))
     np.testing.assert_array_equal(run(reduction.min, x, axis=axes), x.min(axes))
-    close(run(reduction.prod, x, axis=axes), x.prod(axes, dtype=np.float64), rtol=1e-3)
+    assert_close(run(reduction.prod, x, axis=axes), x.prod(axes, dtype=np.float64), rtol=1e-3)
     np.testing.assert_array_equal(run(reduction.all, x > -1, axis=axes), (x > -1).all(axes))
     np.testing.assert_array_equal(run(reduction.any, x > 1, axis=axes), (x > 1).any(axes))
     n = rng.integers(-(10**6), 10**6, shape).astype(np.int32)
@@ -169,7 +169,7 @@ def test_reductions(run, rng, shape, axes):
 
 @pytest.mark.parametrize("shape", [(65,), (300_003,), (3, 700), (2, 7, 259)], ids=str)
 def test_workgroups_of_gpus_join_their_sums(run, rng, monkeypatch, shape):
-    """A long row needs few dispatches, because each invocation of a workgroup hands its segment on."""
+    """A long row needs few dispatches, because the invocations of a workgroup combine their partial sums."""
     recorded = []
     record = run.device.record
 
@@ -184,7 +184,7 @@ def test_workgroups_of_gpus_join_their_sums(run, rng, monkeypatch, shape):
     x = n.astype(np.float32)
     np.testing.assert_array_equal(run(reduction.sum, x, axis=last), n.sum(-1))
     assert len(recorded) <= 2
-    close(run(reduction.mean, x, axis=last), n.mean(-1))
+    assert_close(run(reduction.mean, x, axis=last), n.mean(-1))
     for dtype in (np.int8, np.int64):
         of_dtype = n.astype(dtype)
         np.testing.assert_array_equal(run(reduction.sum, of_dtype, axis=last), n.sum(-1, dtype))
@@ -220,10 +220,12 @@ def test_reductions_of_empty_arrays(run):
 def test_matmul_schedules(run, rng, monkeypatch, is_software, rows, depth, columns):
     monkeypatch.setattr(run.device, "is_software", is_software)
     for batch, t_a, t_b in itertools.product([(), (3,)], [False, True], [False, True]):
-        a = floats(rng, (*batch, depth, rows) if t_a else (*batch, rows, depth))
-        b = floats(rng, (*batch, columns, depth) if t_b else (*batch, depth, columns))
+        a = random_float32(rng, (*batch, depth, rows) if t_a else (*batch, rows, depth))
+        b = random_float32(rng, (*batch, columns, depth) if t_b else (*batch, depth, columns))
         expected = (a.swapaxes(-1, -2) if t_a else a) @ (b.swapaxes(-1, -2) if t_b else b)
-        close(run(linalg.matmul, a, b, transpose_a=t_a, transpose_b=t_b), expected, 1e-4, 1e-4)
+        assert_close(
+            run(linalg.matmul, a, b, transpose_a=t_a, transpose_b=t_b), expected, 1e-4, 1e-4
+        )
 
 
 @pytest.mark.parametrize(
@@ -231,8 +233,8 @@ def test_matmul_schedules(run, rng, monkeypatch, is_software, rows, depth, colum
     [((2, 1), (1, 3)), ((2, 3), ()), ((), (4,)), ((3,), (2, 1)), ((0,), (1,)), ((1,), (2,))],
 )
 def test_matmul_broadcasting(run, rng, a, b):
-    x, y = floats(rng, (*a, 5, 6)), floats(rng, (*b, 6, 4))
-    close(run(linalg.matmul, x, y), x @ y, 1e-4, 1e-5)
+    x, y = random_float32(rng, (*a, 5, 6)), random_float32(rng, (*b, 6, 4))
+    assert_close(run(linalg.matmul, x, y), x @ y, 1e-4, 1e-5)
 
 
 def test_matmul_of_integers(run, rng):
@@ -256,18 +258,18 @@ def test_matmul_of_integers(run, rng):
 )
 def test_softmax(run, rng, monkeypatch, is_software, shape, axis):
     monkeypatch.setattr(run.device, "is_software", is_software)
-    x = 10 * floats(rng, shape)
+    x = 10 * random_float32(rng, shape)
     if 0 in shape:
         assert run(normalization.softmax, x, dim=axis).shape == shape
         return
     shifted = x.astype(np.float64) - x.max(axis, keepdims=True)
     total = np.exp(shifted).sum(axis, keepdims=True)
-    close(run(normalization.softmax, x, dim=axis), np.exp(shifted) / total)
-    close(run(normalization.log_softmax, x, axis=axis), shifted - np.log(total), 1e-5, 1e-5)
+    assert_close(run(normalization.softmax, x, dim=axis), np.exp(shifted) / total)
+    assert_close(run(normalization.log_softmax, x, axis=axis), shifted - np.log(total), 1e-5, 1e-5)
 
 
 def test_movement(run, rng):
-    x = floats(rng, (2, 3, 4, 5))
+    x = random_float32(rng, (2, 3, 4, 5))
     same = np.testing.assert_array_equal
     for perm in itertools.permutations(range(4)):
         same(run(movement.transpose, x, perm=perm), x.transpose(perm))
@@ -317,7 +319,7 @@ def test_movement_of_empty_arrays(run):
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_gather(run, rng, axis):
-    x = floats(rng, (3, 4, 8))
+    x = random_float32(rng, (3, 4, 8))
     indices = rng.integers(0, x.shape[axis], (2, 3)).astype(np.int32)
     np.testing.assert_array_equal(
         run(indexing.gather, x, indices, axis=axis), x.take(indices, axis)
@@ -325,7 +327,7 @@ def test_gather(run, rng, axis):
 
 
 def test_gather_in_batches(run, rng):
-    x = floats(rng, (3, 5, 4))
+    x = random_float32(rng, (3, 5, 4))
     indices = rng.integers(0, 5, (3, 2)).astype(np.int32)
     expected = np.stack([x[i].take(indices[i], 0) for i in range(3)])
     np.testing.assert_array_equal(run(indexing.gather, x, indices, axis=1, batch_dims=1), expected)
@@ -361,13 +363,13 @@ def test_segment_sum(run, rng, dtype):
 @pytest.mark.parametrize("inner", [1, 3, 4])
 @pytest.mark.parametrize("segments", [7, 3000])
 def test_sums_of_many_elements_do_not_depend_on_the_run(run, rng, inner, segments):
-    x = floats(rng, (20_000, inner))
+    x = random_float32(rng, (20_000, inner))
     ids = rng.integers(-1, segments + 1, 20_000).astype(np.int32)
     ids[rng.random(20_000) < 0.5] = 5  # a segment that is longer than a block
     expected = np.zeros((segments + 2, inner))
     np.add.at(expected, ids, x)
     found = run(indexing.unsorted_segment_sum, x, ids, num_segments=segments)
-    close(found, expected[:segments], atol=1e-4)
+    assert_close(found, expected[:segments], atol=1e-4)
     again = run(indexing.unsorted_segment_sum, x, ids, num_segments=segments)
     np.testing.assert_array_equal(found, again)
 
@@ -380,13 +382,13 @@ def test_large_unsigned_positions_are_out_of_range(run):
     np.testing.assert_array_equal(run(scatter.scatter_nd, far, x, shape=(3,)), [0, 0, 1])
 
 
-def complexes(rng, *shape):
-    return (floats(rng, shape) + 1j * floats(rng, shape)).astype(np.complex64)
+def random_complex64(rng, *shape):
+    return (random_float32(rng, shape) + 1j * random_float32(rng, shape)).astype(np.complex64)
 
 
 @pytest.mark.parametrize("inner", [1, 2, 3])
 def test_complex_numbers_at_positions(run, rng, inner):
-    x, updates = complexes(rng, 5, inner), complexes(rng, 4, inner)
+    x, updates = random_complex64(rng, 5, inner), random_complex64(rng, 4, inner)
     places = np.int32([[3], [0], [-2], [7]])
     expected = x.copy()
     expected[[0, 3]] = updates[[1, 2]]
@@ -394,7 +396,7 @@ def test_complex_numbers_at_positions(run, rng, inner):
     same(run(scatter.tensor_scatter_update, x, places, updates), expected)
     sums = np.zeros_like(x)
     sums[0], sums[3] = updates[1], updates[0] + updates[2]
-    close(run(scatter.scatter_nd, places, updates, shape=x.shape), sums)
+    assert_close(run(scatter.scatter_nd, places, updates, shape=x.shape), sums)
     same(run(indexing.gather_nd, x, np.int32([[4], [-5]])), x[[4, 0]])
     value, rest = np.complex64(1 + 2j), np.complex64(3 - 4j)
     dense = run(scatter.sparse_to_dense, np.int32([1, -1]), value, rest, output_shape=(4,))
@@ -402,7 +404,7 @@ def test_complex_numbers_at_positions(run, rng, inner):
 
 
 @pytest.mark.parametrize("size", [3, 6, 8])
-@pytest.mark.parametrize("draw", [floats, lambda rng, shape: complexes(rng, *shape)])
+@pytest.mark.parametrize("draw", [random_float32, lambda rng, shape: random_complex64(rng, *shape)])
 def test_elements_that_are_repeated(run, rng, draw, size):
     for shape in ((1,), (5, 1), (2, 1, 3, 1), (3, 1, size), ()):
         out = (*shape[:-1], size) if shape != (2, 1, 3, 1) else (2, 4, 3, size)
@@ -412,11 +414,11 @@ def test_elements_that_are_repeated(run, rng, draw, size):
 
 
 def test_complex_matrices(run, rng):
-    x, y = complexes(rng, 3, 4), complexes(rng, 4, 5)
-    close(run(linalg.einsum, x, y, equation="ij,jk->ki"), (x @ y).T)
-    close(run(linalg.einsum, x, x, equation="ij,ij->"), (x * x).sum())
-    close(run(linalg.einsum, x, equation="ij->j"), x.sum(0))
-    close(run(linalg.einsum, x, y, equation="ij,kl->ijkl"), np.multiply.outer(x, y))
+    x, y = random_complex64(rng, 3, 4), random_complex64(rng, 4, 5)
+    assert_close(run(linalg.einsum, x, y, equation="ij,jk->ki"), (x @ y).T)
+    assert_close(run(linalg.einsum, x, x, equation="ij,ij->"), (x * x).sum())
+    assert_close(run(linalg.einsum, x, equation="ij->j"), x.sum(0))
+    assert_close(run(linalg.einsum, x, y, equation="ij,kl->ijkl"), np.multiply.outer(x, y))
     band = run(linalg.band_part, x, np.int32(0), np.int32(1))
     np.testing.assert_array_equal(band, np.triu(np.tril(x, 1)))
     np.testing.assert_array_equal(run(linalg.diag_part, run(linalg.diag, x)), x)
@@ -441,6 +443,8 @@ def test_creation(run):
     same(run(creation.ones_like, np.zeros((3, 3), np.int32)), np.ones((3, 3)))
     ints = run(creation.range, start=7, stop=-5, step=-3, dtype=int32)
     same(ints, np.arange(7, -5, -3))
-    close(run(creation.range, start=0.0, stop=1.0, step=0.1, dtype=float32), np.arange(0, 1, 0.1))
-    close(run(creation.linspace, start=0.0, stop=1.0, num=11), np.linspace(0, 1, 11))
+    assert_close(
+        run(creation.range, start=0.0, stop=1.0, step=0.1, dtype=float32), np.arange(0, 1, 0.1)
+    )
+    assert_close(run(creation.linspace, start=0.0, stop=1.0, num=11), np.linspace(0, 1, 11))
     assert run(creation.linspace, start=0.0, stop=1.0, num=0).shape == (0,)

@@ -21,38 +21,38 @@ from plugrad.kernels import (
 from plugrad_webgpu.algorithms import windows
 from plugrad_webgpu.kernels import normalization as normalization_kernels
 
-LONG = 300_000
+LOOP_LIMIT = 300_000
 
 
 def test_sums_longer_than_a_loop(run):
-    ones = np.ones(LONG, np.int32)
-    assert run(reduction.sum, ones, axis=(0,)) == LONG
-    assert run(reduction.sum, ones[:, None].repeat(3, 1), axis=(0,)).tolist() == [LONG] * 3
-    assert run(reduction.sum, ones[None].repeat(3, 0), axis=(1,)).tolist() == [LONG] * 3
+    ones = np.ones(LOOP_LIMIT, np.int32)
+    assert run(reduction.sum, ones, axis=(0,)) == LOOP_LIMIT
+    assert run(reduction.sum, ones[:, None].repeat(3, 1), axis=(0,)).tolist() == [LOOP_LIMIT] * 3
+    assert run(reduction.sum, ones[None].repeat(3, 0), axis=(1,)).tolist() == [LOOP_LIMIT] * 3
 
 
 def test_a_sum_with_many_outputs_is_split_too(run, monkeypatch):
     from plugrad_webgpu.algorithms import reduce
 
     monkeypatch.setattr(reduce, "SOFTWARE_MAX_INVOCATIONS", 1)
-    assert run(reduction.sum, np.ones((1, LONG), np.int32), axis=(1,)) == [LONG]
+    assert run(reduction.sum, np.ones((1, LOOP_LIMIT), np.int32), axis=(1,)) == [LOOP_LIMIT]
 
 
 def test_an_extreme_at_the_far_end(run):
-    x = np.zeros(LONG, np.float32)
+    x = np.zeros(LOOP_LIMIT, np.float32)
     x[-1] = 1
-    assert run(reduction.argmax, x, axis=0) == LONG - 1
+    assert run(reduction.argmax, x, axis=0) == LOOP_LIMIT - 1
     assert run(reduction.max, x, reduction_indices=(0,)) == 1
 
 
 def test_products_with_a_long_inner_axis(run):
-    a = run.call(creation.fill, run.backend, shape=(3, 4 * LONG), value=1.0, dtype=float32)
-    b = run.call(creation.fill, run.backend, shape=(4 * LONG, 2), value=1.0, dtype=float32)
+    a = run.call(creation.fill, run.backend, shape=(3, 4 * LOOP_LIMIT), value=1.0, dtype=float32)
+    b = run.call(creation.fill, run.backend, shape=(4 * LOOP_LIMIT, 2), value=1.0, dtype=float32)
     product = run.call(linalg.matmul, a, b, transpose_a=False, transpose_b=False)
-    np.testing.assert_array_equal(run.down(product), np.full((3, 2), 4 * LONG))
-    a = run.call(creation.fill, run.backend, shape=(4 * LONG, 4), value=1.0, dtype=float32)
+    np.testing.assert_array_equal(run.to_host(product), np.full((3, 2), 4 * LOOP_LIMIT))
+    a = run.call(creation.fill, run.backend, shape=(4 * LOOP_LIMIT, 4), value=1.0, dtype=float32)
     product = run.call(linalg.matmul, a, b, transpose_a=True, transpose_b=False)
-    np.testing.assert_array_equal(run.down(product), np.full((4, 2), 4 * LONG))
+    np.testing.assert_array_equal(run.to_host(product), np.full((4, 2), 4 * LOOP_LIMIT))
 
 
 def test_the_filter_gradient_of_many_pixels(run):
@@ -65,19 +65,19 @@ def test_the_filter_gradient_of_many_pixels(run):
 @pytest.mark.parametrize("is_software", [True, False])
 def test_softmax_of_a_long_row(run, monkeypatch, is_software):
     monkeypatch.setattr(run.device, "is_software", is_software)
-    x = np.zeros((1, LONG), np.float32)
-    np.testing.assert_allclose(run(normalization.softmax, x, dim=1), 1 / LONG, rtol=1e-5)
+    x = np.zeros((1, LOOP_LIMIT), np.float32)
+    np.testing.assert_allclose(run(normalization.softmax, x, dim=1), 1 / LOOP_LIMIT, rtol=1e-5)
 
 
 def test_many_sums_into_one_segment(run):
-    x = np.ones(LONG, np.float32)
-    ids = np.zeros(LONG, np.int32)
-    assert run(indexing.unsorted_segment_sum, x, ids, num_segments=1) == [LONG]
+    x = np.ones(LOOP_LIMIT, np.float32)
+    ids = np.zeros(LOOP_LIMIT, np.int32)
+    assert run(indexing.unsorted_segment_sum, x, ids, num_segments=1) == [LOOP_LIMIT]
 
 
 @pytest.mark.parametrize("size", [(300, 310), (1, 70_001)])
 def test_pooling_with_more_cells_than_a_loop(run, rng, size):
-    """Each window is computed in pieces. The largest number occurs twice, of which the first one counts."""
+    """Each window is computed in pieces; the maximum occurs twice, and the first occurrence counts."""
     x = rng.integers(-9, 9, (2, *size, 1)).astype(np.float32)
     rows = x.reshape(2, -1)
     rows[0, -5:-3] = 100
@@ -99,7 +99,7 @@ def test_pooling_with_more_cells_than_a_loop(run, rng, size):
 
 
 def test_pieces_of_overlapping_windows_join(run, rng, monkeypatch):
-    """With a lower limit, small windows have the same results as without."""
+    """With a lower loop limit, small windows have the same results."""
     x = rng.standard_normal((2, 9, 10, 4)).astype(np.float32)
     window = {"filter_size": (4, 5), "strides": (2, 1), "pad": ((3, 3), (2, 4))}
     attrs = {"dim_rounding_mode": "ceil"} | window
@@ -168,23 +168,23 @@ def test_filters_with_more_cells_than_a_loop(run, rng):
 
 
 @pytest.mark.parametrize("is_software", [True, False])
-@pytest.mark.parametrize("shape", [(LONG,), (2, LONG, 3)])
+@pytest.mark.parametrize("shape", [(LOOP_LIMIT,), (2, LOOP_LIMIT, 3)])
 def test_running_sums_longer_than_a_loop(run, monkeypatch, is_software, shape):
     monkeypatch.setattr(run.device, "is_software", is_software)
     axis = len(shape) // 2
     sums = np.moveaxis(run(scan.cumsum, np.ones(shape, np.int32), axis=axis), axis, -1)
-    assert (sums == np.arange(1, LONG + 1)).all()
+    assert (sums == np.arange(1, LOOP_LIMIT + 1)).all()
     sums = run(scan.cumsum, np.ones(shape, np.float32), axis=axis, exclusive=True, reverse=True)
-    assert (np.moveaxis(sums, axis, -1) == np.arange(LONG - 1, -1, -1)).all()
+    assert (np.moveaxis(sums, axis, -1) == np.arange(LOOP_LIMIT - 1, -1, -1)).all()
 
 
 def test_a_pixel_that_many_steps_show(run):
-    images, dy = np.ones((1, 1, 2, 1), np.float32), np.ones((1, 1, LONG, 1), np.float32)
-    attrs = {"size": (1, LONG)}
+    images, dy = np.ones((1, 1, 2, 1), np.float32), np.ones((1, 1, LOOP_LIMIT, 1), np.float32)
+    attrs = {"size": (1, LOOP_LIMIT)}
     nearest = run(resize.resize_nearest_neighbor_gradient, images, dy, **attrs)
-    assert nearest.ravel().tolist() == [LONG / 2] * 2
+    assert nearest.ravel().tolist() == [LOOP_LIMIT / 2] * 2
     bilinear = run(resize.resize_bilinear_gradient, images, dy, **attrs)
-    np.testing.assert_allclose(bilinear.ravel(), [LONG / 4, LONG * 3 / 4], rtol=1e-4)
+    np.testing.assert_allclose(bilinear.ravel(), [LOOP_LIMIT / 4, LOOP_LIMIT * 3 / 4], rtol=1e-4)
 
 
 def test_large_elementwise(run):

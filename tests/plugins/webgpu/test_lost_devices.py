@@ -7,7 +7,7 @@ import pytest
 
 pytestmark = pytest.mark.usefixtures("run")  # which skips where there is no device
 
-START = """
+PROGRAM_START = """
 import numpy as np
 import plugrad
 from plugrad.errors import DeviceLost
@@ -43,7 +43,7 @@ def check(use, lose=None):
 """
 
 
-USES = [
+USES_OF_DEVICE = [
     "x.numpy()",
     "z.numpy()",
     "(x + x).numpy()",
@@ -59,21 +59,24 @@ USES = [
 
 
 def test_each_use_of_a_lost_device():
-    """One process loses a device for each, and opens another: opening the first one takes a second."""
-    succeeds(
-        "\n".join(f"print({use!r}, flush=True)\ncheck(lambda x, z, device: {use})" for use in USES)
+    """One process loses a device before each use and opens another, because opening the first takes a second."""
+    run_program(
+        "\n".join(
+            f"print({use!r}, flush=True)\ncheck(lambda x, z, device: {use})"
+            for use in USES_OF_DEVICE
+        )
     )
 
 
 @pytest.mark.parametrize("use", ["x.numpy()", "(plugrad.flip(x), device.flush())"])
 def test_a_device_that_is_lost_just_before_a_submission(use):
-    """`pause_thread_if_exiting` is the last that may take time: another thread may use the device until then."""
+    """`pause_thread_if_exiting` is the last place where another thread may use the device."""
     lose = "setattr(exits, 'pause_thread_if_exiting', device.wgpu_device.destroy)"
-    succeeds(f"check(lambda x, z, device: {use}, lambda device: {lose})")
+    run_program(f"check(lambda x, z, device: {use}, lambda device: {lose})")
 
 
 def test_the_next_use_by_name_opens_another_device():
-    succeeds("""
+    run_program("""
 x = plugrad.asarray([1.0, 2.0] * 1000, device="webgpu:0")
 with plugrad.use("webgpu"):
     x.backend.lose_device()
@@ -98,9 +101,9 @@ with plugrad.use("webgpu"):
 """)
 
 
-def succeeds(program):
+def run_program(program):
     done = subprocess.run(
-        [sys.executable, "-c", f"{START}\n{program}"],
+        [sys.executable, "-c", f"{PROGRAM_START}\n{program}"],
         capture_output=True,
         text=True,
         timeout=150,

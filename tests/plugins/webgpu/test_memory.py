@@ -17,7 +17,7 @@ from plugrad_webgpu.shaders.layout import size_class
 
 
 @pytest.fixture
-def pool(run):
+def buffer_pool(run):
     gc.collect()
     run.backend.synchronize()
     yield run.device.pool
@@ -32,9 +32,9 @@ def test_size_classes_hold_their_bytes_in_whole_vectors(nbytes):
     assert size_class(size) == size
 
 
-def test_memory_in_use_returns_to_where_it_was(run, pool):
+def test_memory_in_use_returns_to_where_it_was(run, buffer_pool):
     before = run.backend.memory()
-    x = run.up(np.zeros(1000, np.float32))
+    x = run.to_device(np.zeros(1000, np.float32))
     y = run.call(binary.add, x, x)
     during = run.backend.memory()
     assert during.buffers == before.buffers + 2
@@ -45,20 +45,20 @@ def test_memory_in_use_returns_to_where_it_was(run, pool):
     assert (after.buffers, after.bytes) == (before.buffers, before.bytes)
 
 
-def test_a_buffer_that_dies_before_it_is_counted_leaves_nothing(run, pool):
+def test_a_buffer_that_dies_before_it_is_counted_leaves_nothing(run, buffer_pool):
     before = run.backend.memory()
     buffer = Buffer()
-    lease = BufferRef(buffer, pool._dead.append)  # an interrupt may come here
+    lease = BufferRef(buffer, buffer_pool._dead.append)  # an interrupt may come here
     del buffer
-    assert pool._dead[-1] is lease
-    run.up(np.zeros(1000, np.float32))
+    assert buffer_pool._dead[-1] is lease
+    run.to_device(np.zeros(1000, np.float32))
     assert run.backend.memory().buffers == before.buffers
-    assert not pool._dead or pool._dead[0] is not lease
+    assert not buffer_pool._dead or buffer_pool._dead[0] is not lease
 
 
-def test_arrays_that_share_a_buffer_count_once(run, pool):
+def test_arrays_that_share_a_buffer_count_once(run, buffer_pool):
     before = run.backend.memory().buffers
-    x = run.up(np.zeros(1000, np.float32))
+    x = run.to_device(np.zeros(1000, np.float32))
     y = run.call(movement.reshape, x, shape=(10, 100))
     assert run.backend.memory().buffers == before + 1
     del x
@@ -67,18 +67,18 @@ def test_arrays_that_share_a_buffer_count_once(run, pool):
     assert run.backend.memory().buffers == before
 
 
-def test_a_chain_reuses_two_buffers(run, pool):
-    x = run.up(np.ones(5000, np.float32))
+def test_a_chain_reuses_two_buffers(run, buffer_pool):
+    x = run.to_device(np.ones(5000, np.float32))
     y = run.call(binary.add, x, x)
-    run.down(y)
-    created = pool.usage.created
+    run.to_host(y)
+    created = buffer_pool.usage.created
     for _ in range(300):
         y = run.call(binary.add, y, x)
-    assert pool.usage.created <= created + 2
-    assert run.down(y)[0] == 302
+    assert buffer_pool.usage.created <= created + 2
+    assert run.to_host(y)[0] == 302
 
 
-def test_limit_raises_and_leaves_the_device_usable(run, pool):
+def test_limit_raises_and_leaves_the_device_usable(run, buffer_pool):
     limit = run.backend.memory().bytes + (1 << 20)
     run.backend.set_memory_limit(limit)
     with pytest.raises(OutOfMemory, match=r"memory limit of \d+ bytes"):
@@ -87,19 +87,19 @@ def test_limit_raises_and_leaves_the_device_usable(run, pool):
     assert run.backend.memory().limit == limit
 
 
-def test_pooled_buffers_make_room_under_a_limit(run, pool):
-    pool.trim()
+def test_pooled_buffers_make_room_under_a_limit(run, buffer_pool):
+    buffer_pool.trim()
     run.backend.set_memory_limit(run.backend.memory().bytes + (3 << 20))
     for count in (1 << 18, 1 << 19, 1 << 18, 1 << 19):  # 1 and 2 MiB, never both live
         run.call(creation.fill, run.backend, shape=(count,), value=1.0, dtype=float32)
-        assert pool.usage.in_use + pool.usage.pooled <= run.backend.memory().limit
+        assert buffer_pool.usage.in_use + buffer_pool.usage.pooled <= run.backend.memory().limit
 
 
-def test_free_buffers_take_no_more_than_their_budget(run, pool, monkeypatch):
-    """Sixty-four sizes are in use, each for a moment: without a budget, the pool would keep them all."""
-    monkeypatch.setattr(pool, "budget", 8 << 20)
-    pool.trim()
-    x = run.up(np.ones(4, np.float32))
+def test_free_buffers_take_no_more_than_their_budget(run, buffer_pool, monkeypatch):
+    """Sixty-four sizes are in use briefly; without a budget, the pool would keep all of their buffers."""
+    monkeypatch.setattr(buffer_pool, "budget", 8 << 20)
+    buffer_pool.trim()
+    x = run.to_device(np.ones(4, np.float32))
     for mebibytes in range(1, 65):
         y = run.call(movement.broadcast_to, x, shape=(mebibytes << 16, 4))
         run.call(binary.add, y, x)
@@ -109,50 +109,50 @@ def test_free_buffers_take_no_more_than_their_budget(run, pool, monkeypatch):
     del y
     memory = run.backend.memory()
     assert memory.details["pooled_bytes"] <= max(8 << 20, memory.bytes)
-    np.testing.assert_array_equal(run.down(run.call(binary.add, x, x)), [2, 2, 2, 2])
+    np.testing.assert_array_equal(run.to_host(run.call(binary.add, x, x)), [2, 2, 2, 2])
 
 
 def test_the_budget_of_gpus():
-    """A step of a large network makes buffers anew if they are given back within it."""
+    """If the budget is too small, each step of a large network allocates its buffers again."""
     assert max_pooled_bytes(1 << 32, is_software=False) == 1 << 30
     assert max_pooled_bytes(1 << 32, is_software=True) == max_pooled_bytes(
         1 << 28, is_software=False
     )
 
 
-def test_buffers_of_the_batch_that_go_to_the_driver(run, pool, monkeypatch):
-    """What is recorded may use a buffer that the pool has given back."""
-    monkeypatch.setattr(pool, "budget", 0)
-    x = run.up(np.arange(70_000, dtype=np.float32))
-    kept = run.up(np.arange(2, dtype=np.float32))
+def test_buffers_of_the_batch_that_go_to_the_driver(run, buffer_pool, monkeypatch):
+    """Recorded work may use a buffer that the pool has already returned."""
+    monkeypatch.setattr(buffer_pool, "budget", 0)
+    x = run.to_device(np.arange(70_000, dtype=np.float32))
+    kept = run.to_device(np.arange(2, dtype=np.float32))
     for _ in range(5):
         y = run.call(binary.add, run.call(binary.add, x, x), x)
-        assert pool.memory().details["pooled_bytes"] <= pool.usage.in_use
-    np.testing.assert_array_equal(run.down(y), np.arange(70_000) * 3)
-    np.testing.assert_array_equal(run.down(kept), [0, 1])
+        assert buffer_pool.memory().details["pooled_bytes"] <= buffer_pool.usage.in_use
+    np.testing.assert_array_equal(run.to_host(y), np.arange(70_000) * 3)
+    np.testing.assert_array_equal(run.to_host(kept), [0, 1])
 
 
-def test_an_array_of_another_device_is_refused(run, pool):
-    """Also if the buffers of both have the same numbers; and the recorded work is not lost."""
+def test_an_array_of_another_device_is_refused(run, buffer_pool):
+    """This holds even if buffers of both devices have the same numbers; recorded work is not lost."""
     other = type(run)()
-    x, y = run.up(np.ones(50, np.float32)), other.up(np.ones(50, np.float32))
+    x, y = run.to_device(np.ones(50, np.float32)), other.to_device(np.ones(50, np.float32))
     recorded = run.call(binary.add, x, x)
     with pytest.raises(BackendUnavailable, match=r"an array of another device.*x\.to"):
         run.call(binary.add, x, y)
-    np.testing.assert_array_equal(run.down(recorded), np.full(50, 2))
-    np.testing.assert_array_equal(other.down(other.call(binary.add, y, y)), np.full(50, 2))
+    np.testing.assert_array_equal(run.to_host(recorded), np.full(50, 2))
+    np.testing.assert_array_equal(other.to_host(other.call(binary.add, y, y)), np.full(50, 2))
     other.backend.close()
     with pytest.raises(BackendUnavailable, match="or of one that is closed"):
         run.call(binary.add, x, y)
 
 
-def test_trimming_in_the_middle_of_a_batch(run, pool):
-    x = run.up(np.ones(3000, np.float32))
+def test_trimming_in_the_middle_of_a_batch(run, buffer_pool):
+    x = run.to_device(np.ones(3000, np.float32))
     y = run.call(binary.add, x, x)
     run.call(binary.add, y, x)  # its result is free at once
-    pool.trim()
-    assert pool.usage.pooled == 0
-    np.testing.assert_array_equal(run.down(run.call(binary.add, y, x)), np.full(3000, 3))
+    buffer_pool.trim()
+    assert buffer_pool.usage.pooled == 0
+    np.testing.assert_array_equal(run.to_host(run.call(binary.add, y, x)), np.full(3000, 3))
 
 
 def test_an_array_larger_than_a_buffer_is_an_error(run):
@@ -160,32 +160,32 @@ def test_an_array_larger_than_a_buffer_is_an_error(run):
         run.call(creation.fill, run.backend, shape=(1 << 40,), value=1.0, dtype=float32)
 
 
-def test_tables_are_made_once_and_are_no_memory_in_use(run, pool):
+def test_tables_are_made_once_and_are_no_memory_in_use(run, buffer_pool):
     x = np.zeros((2, 360), np.complex64)
     run(signal.fft, x)
-    before, created = run.backend.memory(), pool.usage.created
+    before, created = run.backend.memory(), buffer_pool.usage.created
     for _ in range(3):
         run(signal.fft, x)
     after = run.backend.memory()
-    assert (after.buffers, after.bytes, pool.usage.created) == (
+    assert (after.buffers, after.bytes, buffer_pool.usage.created) == (
         before.buffers,
         before.bytes,
         created,
     )
 
 
-def test_tables_go_with_a_trim_and_come_back(run, pool):
+def test_tables_go_with_a_trim_and_come_back(run, buffer_pool):
     x = np.arange(37, dtype=np.complex64)
     before = run.backend.memory()
     first = run(signal.fft, x)
-    pool.trim()
-    assert pool.usage.pooled == 0
+    buffer_pool.trim()
+    assert buffer_pool.usage.pooled == 0
     np.testing.assert_array_equal(run(signal.fft, x), first)
     after = run.backend.memory()
     assert (after.buffers, after.bytes) == (before.buffers, before.bytes)
 
 
-def test_tables_beyond_the_budget_are_forgotten(run, pool, monkeypatch):
+def test_tables_beyond_the_budget_are_forgotten(run, buffer_pool, monkeypatch):
     monkeypatch.setattr("plugrad_webgpu.device.device.CONSTANTS_MAX_BYTES", 4096)
     for n in (300, 360, 400, 300):
         x = np.zeros(n, np.complex64)
@@ -194,7 +194,7 @@ def test_tables_beyond_the_budget_are_forgotten(run, pool, monkeypatch):
 
 
 def test_steps_of_training_leave_nothing(run):
-    """After a while, a step takes no new buffer from the driver and leaves none in use."""
+    """After a while, a step allocates no new buffer and leaves none in use."""
 
     def loss(weights):
         return plugrad.mean((plugrad.tanh(x @ weights[0]) @ weights[1] - y) ** 2)
@@ -214,14 +214,14 @@ def test_steps_of_training_leave_nothing(run):
     assert len(set(found[5:])) == 1, found
 
 
-def resident():
+def resident_bytes():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
 @pytest.mark.parametrize("has_survivor", [False, True])
 def test_a_device_that_was_closed_keeps_nothing(has_survivor):
-    """A device of lavapipe takes 4 MB, one of SwiftShader 30; up to three wait for the garbage collector."""
+    """A lavapipe device takes 4 MB, a SwiftShader device 30; the garbage collector may delay the release of three."""
     x, sizes = np.arange(3_000, dtype=np.float32), []
     for _ in range(24):
         opened = backend()
@@ -233,14 +233,14 @@ def test_a_device_that_was_closed_keeps_nothing(has_survivor):
             del y
         del large
         opened.close()
-        sizes.append(resident())
+        sizes.append(resident_bytes())
     assert max(sizes[8:]) - max(sizes[:8]) < 24 << 20
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="needs glibc")
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
 def test_shaders_are_given_back_with_their_device_though_an_array_lives_on(run):
-    """The library frees what is released only when later work is done, of which a closed device had none."""
+    """The library frees released objects only when later work completes, which a closed device has none of."""
     if not run.device.is_software:
         pytest.skip("the driver of a GPU keeps the memory of shaders for the next device")
     opened = backend()
@@ -250,15 +250,15 @@ def test_shaders_are_given_back_with_their_device_though_an_array_lives_on(run):
         if kernel.family == "unary" and not kernel.attributes:
             with suppress(UnsupportedDtype):
                 opened.to_numpy(function(x))
-    before = resident()
+    before = resident_bytes()
     opened.close()
     ctypes.CDLL(None).malloc_trim(0)
-    assert before - resident() > 8 << 20  # it is 24 MB
+    assert before - resident_bytes() > 8 << 20  # it is 24 MB
     assert x.shape == (3,)
 
 
 def test_an_array_outlives_its_device(run):
-    """What was compiled is released with the device, and compiled again for it."""
+    """Compiled programs are released with the device, and compiled again when needed."""
     opened = backend()
     functions = {config.kernel_name: config.kernel_func for config in opened.open("")}
     x = functions["Sqrt"](opened.from_numpy(np.float32([1, 4, 9])))

@@ -21,8 +21,8 @@ from plugrad_webgpu.shaders.parts import split_bindings
 
 
 @pytest.fixture
-def small_parts(run, monkeypatch):
-    """Let a binding have 16,384 bytes, so that small arrays have several parts."""
+def limit_bindings(run, monkeypatch):
+    """Limit bindings to 16,384 bytes, so that small arrays are split into several parts."""
     run.backend.synchronize()
     monkeypatch.setattr(run.device, "part_bytes", 1 << 14)
     monkeypatch.setattr(run.device, "_has_large", True)
@@ -31,21 +31,21 @@ def small_parts(run, monkeypatch):
 
 
 @pytest.fixture
-def bindable_parts(small_parts, monkeypatch):
-    """Let a binding have twice as much where a device binds few buffers: what is tested has up to 14 parts."""
-    if small_parts.device._raw.max_operands < 14:
-        monkeypatch.setattr(small_parts.device, "part_bytes", 1 << 15)
-    return small_parts
+def limit_bindings_moderately(limit_bindings, monkeypatch):
+    """Double the limit on devices that bind few buffers: the tested arrays have up to 14 parts."""
+    if limit_bindings.device._raw.max_operands < 14:
+        monkeypatch.setattr(limit_bindings.device, "part_bytes", 1 << 15)
+    return limit_bindings
 
 
-def test_more_parts_than_a_device_binds_are_an_error(small_parts, monkeypatch):
-    monkeypatch.setattr(small_parts.device, "part_bytes", 1 << 8)
-    monkeypatch.setattr(small_parts.device._raw, "max_operands", 32)  # GPUs bind half a million
+def test_more_parts_than_a_device_binds_are_an_error(limit_bindings, monkeypatch):
+    monkeypatch.setattr(limit_bindings.device, "part_bytes", 1 << 8)
+    monkeypatch.setattr(limit_bindings.device._raw, "max_operands", 32)  # GPUs bind half a million
     x = np.ones(10_000, np.float32)
     with pytest.raises(
         OutOfMemory, match=r"have \d+ parts of at most 256 bytes, more than the \d+ that"
     ):
-        small_parts(binary.add, x, x)
+        limit_bindings(binary.add, x, x)
 
 
 def test_the_source_of_a_shader():
@@ -93,9 +93,9 @@ def test_a_shader_whose_arrays_have_no_parts_is_refused(kind, use):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int32, np.bool_, np.complex64])
-def test_transfers_and_copies(bindable_parts, dtype):
-    run, x = bindable_parts, (np.arange(80 * 101) % 7).astype(dtype).reshape(80, 101)
-    np.testing.assert_array_equal(run.down(run.up(x)), x)
+def test_transfers_and_copies(limit_bindings_moderately, dtype):
+    run, x = limit_bindings_moderately, (np.arange(80 * 101) % 7).astype(dtype).reshape(80, 101)
+    np.testing.assert_array_equal(run.to_host(run.to_device(x)), x)
     np.testing.assert_array_equal(run(movement.transpose, x, perm=(1, 0)), x.T)
     np.testing.assert_array_equal(run(movement.reverse, x, dims=(0, 1)), x[::-1, ::-1])
     shape = (2, *x.shape)
@@ -104,8 +104,8 @@ def test_transfers_and_copies(bindable_parts, dtype):
     )
 
 
-def test_elementwise_calls_and_reductions(bindable_parts, rng):
-    run, x = bindable_parts, rng.standard_normal((50, 203)).astype(np.float32)
+def test_elementwise_calls_and_reductions(limit_bindings_moderately, rng):
+    run, x = limit_bindings_moderately, rng.standard_normal((50, 203)).astype(np.float32)
     for row in (x, x[:1], x[:, :1]):
         np.testing.assert_array_equal(run(binary.add, x, row), x + row)
     np.testing.assert_allclose(run(unary.exp, x), np.exp(x), rtol=1e-6)
@@ -117,16 +117,16 @@ def test_elementwise_calls_and_reductions(bindable_parts, rng):
     np.testing.assert_allclose(found, 3 * y, rtol=1e-6)
 
 
-def test_products(small_parts, rng):
-    run = small_parts
+def test_products(limit_bindings, rng):
+    run = limit_bindings
     a = rng.standard_normal((70, 65)).astype(np.float32)
     b = rng.standard_normal((65, 80)).astype(np.float32)
     np.testing.assert_allclose(run(linalg.matmul, a, b), a @ b, atol=1e-4)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])
-def test_sums_of_segments_and_scattered_elements(bindable_parts, rng, dtype):
-    run, x = bindable_parts, rng.integers(-9, 9, (5000, 2)).astype(dtype)
+def test_sums_of_segments_and_scattered_elements(limit_bindings_moderately, rng, dtype):
+    run, x = limit_bindings_moderately, rng.integers(-9, 9, (5000, 2)).astype(dtype)
     labels = rng.integers(0, 4100, 5000).astype(np.int32)
     start = np.full((4000, 2), 7, dtype)
     sums, last, kept = np.zeros_like(start), start.copy(), labels < 4000
@@ -139,24 +139,24 @@ def test_sums_of_segments_and_scattered_elements(bindable_parts, rng, dtype):
     np.testing.assert_array_equal(run(scatter.tensor_scatter_update, start, places, x), last)
 
 
-def test_counts_and_gradients_of_crops(bindable_parts, rng):
-    run, labels = bindable_parts, rng.integers(0, 9000, 12_000).astype(np.int32)
+def test_counts_and_gradients_of_crops(limit_bindings_moderately, rng):
+    run, labels = limit_bindings_moderately, rng.integers(0, 9000, 12_000).astype(np.int32)
     counts = np.bincount(labels, minlength=9000)
     for binary_output, expected in ((False, counts), (True, counts > 0)):
         attrs = {"size": 9000, "binary_output": binary_output}
-        found = run.call(reduction.dense_bincount, run.up(labels), None, **attrs)
-        np.testing.assert_array_equal(run.down(found), expected)
+        found = run.call(reduction.dense_bincount, run.to_device(labels), None, **attrs)
+        np.testing.assert_array_equal(run.to_host(found), expected)
     dy, boxes = np.ones((2, 60, 60, 1), np.float32), np.float32([[0, 0, 1, 1]] * 2)
     given = {"image_shape": (1, 80, 80, 1), "method": "nearest"}
     dx = run(image.crop_and_resize_image_gradient, dy, boxes, np.zeros(2, np.int32), **given)
     assert dx.sum() == 7200
 
 
-def test_a_convolution_of_one_large_image(small_parts, rng):
+def test_a_convolution_of_one_large_image(limit_bindings, rng):
     x = rng.standard_normal((1, 40, 40, 8)).astype(np.float32)
     w = rng.standard_normal((3, 3, 8, 8)).astype(np.float32)
     expected = plugrad.conv2d(plugrad.asarray(x, device="cpu"), plugrad.asarray(w, device="cpu"))
-    found = small_parts(convolution.conv2d, x, w, strides=(1, 1), pad="valid")
+    found = limit_bindings(convolution.conv2d, x, w, strides=(1, 1), pad="valid")
     np.testing.assert_allclose(found, expected.numpy(), atol=1e-4)
 
 
@@ -165,9 +165,9 @@ def test_arrays_of_three_hundred_megabytes(run):
     x = run.call(creation.fill, run.backend, shape=(count,), value=1.5, dtype=float32)
     y = run.call(binary.add, x, x)
     del x
-    assert run.down(run.call(reduction.sum, y, axis=(0,))) == 3 * count
+    assert run.to_host(run.call(reduction.sum, y, axis=(0,))) == 3 * count
     last = run.call(movement.slice, y, begin=(count - 5,), size=(5,))
-    np.testing.assert_array_equal(run.down(last), np.full(5, 3))
+    np.testing.assert_array_equal(run.to_host(last), np.full(5, 3))
     del y
     run.device.pool.trim()
 
@@ -175,8 +175,8 @@ def test_arrays_of_three_hundred_megabytes(run):
 def test_a_convolution_of_one_image_of_a_megapixel_and_sixty_four_channels(run):
     shape = (1, 1024, 1024, 64)  # 256 MiB
     x = run.call(creation.fill, run.backend, shape=shape, value=1.0, dtype=float32)
-    w = run.up(np.ones((3, 3, 64, 2), np.float32))
-    y = run.down(run.call(convolution.conv2d, x, w, strides=(1, 1), pad="valid"))
+    w = run.to_device(np.ones((3, 3, 64, 2), np.float32))
+    y = run.to_host(run.call(convolution.conv2d, x, w, strides=(1, 1), pad="valid"))
     assert y.shape == (1, 1022, 1022, 2)
     assert (y == 576).all()
     del x

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from plugins.webgpu.test_shaders import SHADERS, entry_points
+from plugins.webgpu.test_shaders import SHADER_SUBSTITUTIONS, entry_points
 from plugrad.extend import UnsupportedDtype, bool_
 from plugrad.kernels import binary, unary
 from plugrad.testing.tables import rows
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.long
 
 # WebGPU allows these to be off by many units in the last place, or by 2^-11; accurate.wgsl has others.
 # It does not say what they give for NaN and infinity, except for `sign`, which is only for integers.
-APPROXIMATE = (
+APPROXIMATE_FUNCTIONS = (
     *("exp", "exp2", "log", "log2", "pow", "sin", "cos", "tan", "asin", "acos", "atan", "atan2"),
     *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "inverseSqrt", "length", "distance"),
     *("normalize", "smoothstep", "mix", "degrees", "radians", "fma", "ldexp", "frexp", "modf"),
@@ -29,8 +29,8 @@ APPROXIMATE = (
 
 
 @pytest.fixture(scope="module")
-def recorded(make_runner):
-    """The sources of all shaders, with the name of a kernel and an entry point."""
+def recorded_shaders(make_runner):
+    """The sources of all shaders, with a kernel name and an entry point."""
     found = {}
     create_pipeline = native.NativeDevice.create_pipeline
 
@@ -52,16 +52,16 @@ def recorded(make_runner):
             runner.device.is_software = is_software
             for row in rows():
                 for dtype in row.tested_dtypes:
-                    call(runner, row, dtype)
+                    run_conformance_case(runner, row, dtype)
             for dtype in SHADER_DTYPES - {bool_}:
                 for _ in range(2):  # a chain is compiled when it is made for the second time
-                    call_in_a_chain(runner, dtype)
+                    run_fused_chain(runner, dtype)
     assert any(";" in label for label, _ in found.values())
     return found
 
 
-def call(runner, row, dtype):
-    """Run the kernel of a row if it runs on the device."""
+def run_conformance_case(runner, row, dtype):
+    """Run the kernel of a conformance case if it runs on the device."""
     config = runner.configs.get(row.kernel.name)
     if (
         config is None
@@ -69,7 +69,7 @@ def call(runner, row, dtype):
         or not row.required_dtypes(dtype) <= {str(d) for d in SHADER_DTYPES}
     ):
         return
-    arrays = [None if x is None else runner.up(x) for x in row.draw_inputs(dtype)]
+    arrays = [None if x is None else runner.to_device(x) for x in row.draw_inputs(dtype)]
     try:
         runner.call(row.kernel, *(arrays or [runner.backend]), **row.attributes(dtype))
     except UnsupportedDtype:
@@ -77,26 +77,26 @@ def call(runner, row, dtype):
     runner.device.record_pending_calls()  # so that rows do not share chains, which would have many bindings
 
 
-def call_in_a_chain(runner, dtype):
-    """Run a chain with repeated inputs, two results and operands that are equal."""
-    x, row, one = (runner.up(np.ones(shape, dtype)) for shape in ((6, 5), (5,), ()))
+def run_fused_chain(runner, dtype):
+    """Run a fused chain with repeated inputs, two results and equal operands."""
+    x, row, one = (runner.to_device(np.ones(shape, dtype)) for shape in ((6, 5), (5,), ()))
     kept = runner.call(binary.add, runner.call(binary.multiply, x, row), one)
     result = runner.call(binary.subtract, kept, runner.call(unary.square, kept))
     question = runner.call(binary.equal, result, result)
-    runner.down(question)
+    runner.to_host(question)
     return kept
 
 
 @pytest.fixture(scope="module")
-def complaint():
+def tint_error():
     pytest.importorskip("pydawn", reason="dawn-python is not installed", exc_type=ImportError)
     from plugins.webgpu import tint
 
-    device = tint.open_device()
-    return lambda code, entry_point: tint.complaint(device, code, entry_point)
+    device = tint.open_dawn_device()
+    return lambda code, entry_point: tint.tint_error(device, code, entry_point)
 
 
-def test_tint_refuses_what_is_not_portable(complaint):
+def test_tint_refuses_what_is_not_portable(tint_error):
     source = """
         @group(0) @binding(0) var<storage, read_write> x: array<u32>;
         @compute @workgroup_size(SIZE) fn main(@builtin(global_invocation_id) id: vec3u) {
@@ -111,39 +111,45 @@ def test_tint_refuses_what_is_not_portable(complaint):
         ("64", "undefined();", "undefined"),
         ("512", "", "exceeds"),
     ):
-        said = complaint(source.replace("SIZE", size).replace("BODY", body), "main")
+        said = tint_error(source.replace("SIZE", size).replace("BODY", body), "main")
         assert said == expected or expected in said
 
 
-def test_tint_compiles_every_shader(recorded, complaint):
-    assert len(recorded) > 400
-    refused = {label: complaint(code, entry) for code, (label, entry) in recorded.items()}
+def test_tint_compiles_every_shader(recorded_shaders, tint_error):
+    assert len(recorded_shaders) > 400
+    refused = {label: tint_error(code, entry) for code, (label, entry) in recorded_shaders.items()}
     assert {label: said for label, said in refused.items() if said} == {}
 
 
-@pytest.mark.parametrize("names", SHADERS, ids="+".join)
-def test_tint_compiles_every_file(names, complaint):
-    code = shader(*names, **SHADERS[names])
-    assert [said for name in entry_points(code) if (said := complaint(code, name))] == []
+@pytest.mark.parametrize("names", SHADER_SUBSTITUTIONS, ids="+".join)
+def test_tint_compiles_every_file(names, tint_error):
+    code = shader(*names, **SHADER_SUBSTITUTIONS[names])
+    assert [said for name in entry_points(code) if (said := tint_error(code, name))] == []
 
 
-def test_no_shader_calls_a_function_that_drivers_approximate(recorded):
-    calls = re.compile(rf"(?<![\w.])({'|'.join(APPROXIMATE)})\(")
-    found = {(label, *calls.findall(plain(code))) for code, (label, _) in recorded.items()}
+def test_no_shader_calls_a_function_that_drivers_approximate(recorded_shaders):
+    calls = re.compile(rf"(?<![\w.])({'|'.join(APPROXIMATE_FUNCTIONS)})\(")
+    found = {
+        (label, *calls.findall(strip_comments(code)))
+        for code, (label, _) in recorded_shaders.items()
+    }
     assert {x for x in found if len(x) > 1} == set()
 
 
-def test_no_shader_compares_a_number_with_itself(recorded):
-    """Drivers with fast-math take `x != x` to be false. NaN is known by its bits."""
+def test_no_shader_compares_a_number_with_itself(recorded_shaders):
+    """Drivers with fast-math evaluate `x != x` to false, so NaN must be recognized by its bits."""
     same = re.compile(r"(?<![\w.\])])([a-z][\w.]*) (?:!=|==) \1(?![\w.\[(])")
-    found = {(label, *same.findall(plain(code))) for code, (label, _) in recorded.items()}
+    found = {
+        (label, *same.findall(strip_comments(code)))
+        for code, (label, _) in recorded_shaders.items()
+    }
     assert {x for x in found if len(x) > 1} == set()
 
 
-def test_no_shader_needs_an_optional_feature(recorded):
-    assert [c for c in recorded if re.search(r"^(enable|requires) ", c, re.MULTILINE)] == []
+def test_no_shader_needs_an_optional_feature(recorded_shaders):
+    assert [c for c in recorded_shaders if re.search(r"^(enable|requires) ", c, re.MULTILINE)] == []
 
 
-def plain(code):
-    """Return a source without comments."""
+def strip_comments(code):
+    """Return WGSL source without comments."""
     return re.sub(r"//.*", "", code)

@@ -19,8 +19,8 @@ from plugrad_webgpu.tuning import tune
 
 SOFTWARE_TILES = ["direct", "broadcast 32", "broadcast 64"]
 GPU_TILES = ["narrow", "joined", "shared 32", "shared 64"]
-ODD = (33, 17, 29)
-EVEN = (36, 20, 40)
+ODD_SIZES = (33, 17, 29)
+EVEN_SIZES = (36, 20, 40)
 
 
 @pytest.fixture
@@ -36,29 +36,29 @@ def schedule(monkeypatch, run):
     return use
 
 
-def multiplied(run, a, b, turn_a=False, turn_b=False):
-    """Return the products of batches of matrices, which are stored transposed if asked for."""
+def run_product(run, a, b, turn_a=False, turn_b=False):
+    """Return the products of batches of matrices, which are stored transposed if requested."""
 
     def up(values, is_turned):
         stored = np.ascontiguousarray(values.swapaxes(1, 2) if is_turned else values)
-        return Matrices(run.up(stored), *values.shape, is_turned)
+        return Matrices(run.to_device(stored), *values.shape, is_turned)
 
-    return run.down(multiply_matrices(up(a, turn_a), up(b, turn_b)))
+    return run.to_host(multiply_matrices(up(a, turn_a), up(b, turn_b)))
 
 
-def floats(rng, *shape):
+def random_float32(rng, *shape):
     return rng.standard_normal(shape, dtype=np.float32)
 
 
 @pytest.mark.parametrize("turn_b", [False, True])
 @pytest.mark.parametrize("turn_a", [False, True])
-@pytest.mark.parametrize("sizes", [ODD, EVEN], ids=str)
+@pytest.mark.parametrize("sizes", [ODD_SIZES, EVEN_SIZES], ids=str)
 @pytest.mark.parametrize("name", SOFTWARE_TILES + GPU_TILES)
 def test_transposed_operands(run, rng, schedule, name, sizes, turn_a, turn_b):
     schedule(name)
     rows, depth, columns = sizes
-    a, b = floats(rng, 1, rows, depth), floats(rng, 1, depth, columns)
-    np.testing.assert_allclose(multiplied(run, a, b, turn_a, turn_b), a @ b, atol=1e-4)
+    a, b = random_float32(rng, 1, rows, depth), random_float32(rng, 1, depth, columns)
+    np.testing.assert_allclose(run_product(run, a, b, turn_a, turn_b), a @ b, atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -70,30 +70,30 @@ def test_transposed_operands(run, rng, schedule, name, sizes, turn_a, turn_b):
 def test_sizes_that_do_not_fill_tiles(run, rng, schedule, name, sizes):
     schedule(name)
     rows, depth, columns = sizes
-    a, b = floats(rng, 1, rows, depth), floats(rng, 1, depth, columns)
-    np.testing.assert_allclose(multiplied(run, a, b), a @ b, atol=1e-4)
+    a, b = random_float32(rng, 1, rows, depth), random_float32(rng, 1, depth, columns)
+    np.testing.assert_allclose(run_product(run, a, b), a @ b, atol=1e-4)
 
 
 @pytest.mark.parametrize("batches", [(3, 3), (1, 3), (3, 1), (0, 0)], ids=str)
 @pytest.mark.parametrize("name", [*SOFTWARE_TILES, "shared 32"])
 def test_batches(run, rng, schedule, name, batches):
     schedule(name)
-    a, b = floats(rng, batches[0], 12, 20), floats(rng, batches[1], 20, 36)
-    np.testing.assert_allclose(multiplied(run, a, b), a @ b, atol=1e-4)
+    a, b = random_float32(rng, batches[0], 12, 20), random_float32(rng, batches[1], 20, 36)
+    np.testing.assert_allclose(run_product(run, a, b), a @ b, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", [*SOFTWARE_TILES, "shared 32"])
 def test_sums_in_parts(run, rng, schedule, name):
     schedule(name)
-    a, b = floats(rng, 1, 12, 1029), floats(rng, 1, 1029, 36)
-    np.testing.assert_allclose(multiplied(run, a, b), a @ b, atol=1e-3)
+    a, b = random_float32(rng, 1, 12, 1029), random_float32(rng, 1, 1029, 36)
+    np.testing.assert_allclose(run_product(run, a, b), a @ b, atol=1e-3)
 
 
 @pytest.mark.parametrize("name", [*SOFTWARE_TILES, "shared 32"])
 def test_empty_sums(run, rng, schedule, name):
     schedule(name)
-    a, b = floats(rng, 2, 12, 0), floats(rng, 2, 0, 36)
-    np.testing.assert_array_equal(multiplied(run, a, b), np.zeros((2, 12, 36), np.float32))
+    a, b = random_float32(rng, 2, 12, 0), random_float32(rng, 2, 0, 36)
+    np.testing.assert_array_equal(run_product(run, a, b), np.zeros((2, 12, 36), np.float32))
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.uint32])
@@ -101,29 +101,29 @@ def test_empty_sums(run, rng, schedule, name):
 def test_integers(run, rng, schedule, name, dtype):
     schedule(name)
     a, b = (rng.integers(0, 2**32, s, np.uint32).astype(dtype) for s in ((1, 13, 9), (1, 9, 36)))
-    np.testing.assert_array_equal(multiplied(run, a, b), a @ b)
+    np.testing.assert_array_equal(run_product(run, a, b), a @ b)
 
 
 @pytest.mark.parametrize("depth", [6, 8])
 @pytest.mark.parametrize("name", [*SOFTWARE_TILES, "shared 32"])
 def test_special_values_stay_in_their_rows_and_columns(run, rng, schedule, name, depth):
     schedule(name)
-    a, b = floats(rng, 1, 11, depth), floats(rng, 1, depth, 38)
+    a, b = random_float32(rng, 1, 11, depth), random_float32(rng, 1, depth, 38)
     a[0, 10, 5], a[0, 3, 0], b[0, 2, 37] = np.nan, np.inf, -np.inf
     b[0, 5, 30] = np.inf
     with np.errstate(invalid="ignore"):
         expected = a @ b
-    np.testing.assert_allclose(multiplied(run, a, b), expected, atol=1e-4)
+    np.testing.assert_allclose(run_product(run, a, b), expected, atol=1e-4)
 
 
 def test_the_largest_tile(run, rng, schedule):
     schedule("shared 128")
-    a, b = floats(rng, 1, 132, 20), floats(rng, 1, 20, 140)
-    np.testing.assert_allclose(multiplied(run, a, b), a @ b, atol=1e-4)
+    a, b = random_float32(rng, 1, 132, 20), random_float32(rng, 1, 20, 140)
+    np.testing.assert_allclose(run_product(run, a, b), a @ b, atol=1e-4)
 
 
 def test_one_column_takes_one_column_of_work(run, rng):
-    a, b = floats(rng, 37, 21), floats(rng, 21, 1)
+    a, b = random_float32(rng, 37, 21), random_float32(rng, 21, 1)
     np.testing.assert_allclose(run(linalg.matmul, a, b), a @ b, atol=1e-4)
     turned = run(linalg.matmul, np.ascontiguousarray(a.T), b, transpose_a=True)
     np.testing.assert_allclose(turned, a @ b, atol=1e-4)
@@ -132,8 +132,8 @@ def test_one_column_takes_one_column_of_work(run, rng):
 @pytest.mark.parametrize("name", GPU_TILES)
 @pytest.mark.parametrize("channels", [(3, 12), (8, 16)])
 def test_convolutions_by_every_schedule(run, rng, schedule, name, channels):
-    x = floats(rng, 2, 6, 7, channels[0])
-    w = floats(rng, 3, 2, *channels)
+    x = random_float32(rng, 2, 6, 7, channels[0])
+    w = random_float32(rng, 3, 2, *channels)
     attrs = {"strides": (2, 1), "pad": "same"}
     y = run(convolution.conv2d, x, w, **attrs)
     dx = run(convolution.conv2d_input_gradient, y, w, input_shape=x.shape, **attrs)
@@ -149,7 +149,10 @@ def test_convolutions_by_every_schedule(run, rng, schedule, name, channels):
 
 
 def test_patches_take_no_memory(run, rng):
-    x, w = run.up(floats(rng, 1, 64, 64, 64)), run.up(floats(rng, 3, 3, 64, 8))
+    x, w = (
+        run.to_device(random_float32(rng, 1, 64, 64, 64)),
+        run.to_device(random_float32(rng, 3, 3, 64, 8)),
+    )
     pool = run.device.pool
     run.device.synchronize()
     pool.trim()
@@ -194,15 +197,15 @@ def test_64_bit_integers(run, rng, monkeypatch, subgroup, loads_64_bit_words):
         )
         a[:, :, :1], b[:, :1] = 2**32 - 1, -1
         for turn_a, turn_b in ((False, False), (True, False), (False, True)):
-            np.testing.assert_array_equal(multiplied(run, a, b, turn_a, turn_b), a @ b)
+            np.testing.assert_array_equal(run_product(run, a, b, turn_a, turn_b), a @ b)
 
 
 # --- what is done before a product is stored
 
 
 @pytest.fixture
-def launched(run, monkeypatch):
-    """The plans that the device launches."""
+def launched_plans(run, monkeypatch):
+    """A list of the plans that the device launches."""
     assert run.device.subgroup_size >= 0  # a device is asked by a dispatch, once
     plans = []
     launch = run.device.launch
@@ -226,61 +229,69 @@ def launched(run, monkeypatch):
     ],
 )
 def test_bias_and_activation_take_no_dispatch_of_their_own(
-    run, rng, launched, activation, biases, columns
+    run, rng, launched_plans, activation, biases, columns
 ):
-    a, b = floats(rng, 14, 20), floats(rng, 20, columns)
-    bias = floats(rng, biases) if biases else None
-    weights = floats(rng, columns) if activation == "prelu" else None
+    a, b = random_float32(rng, 14, 20), random_float32(rng, 20, columns)
+    bias = random_float32(rng, biases) if biases else None
+    weights = random_float32(rng, columns) if activation == "prelu" else None
     attrs = {"activation": activation, "leakyrelu_alpha": 0.25, "transpose_a": False}
-    arrays = [None if x is None else run.up(x) for x in (a, b, bias, weights)]
-    launched.clear()  # an array of one element is filled
+    arrays = [None if x is None else run.to_device(x) for x in (a, b, bias, weights)]
+    launched_plans.clear()  # an array of one element is filled
     y = run.call(fused.matmul, *arrays, transpose_b=False, **attrs)
-    assert len(launched) == 1
+    assert len(launched_plans) == 1
     expected = a @ b + (0 if bias is None else bias)
     slopes = {"linear": 1, "relu": 0, "leakyrelu": 0.25, "prelu": weights}
     expected = np.where(expected > 0, expected, slopes[activation] * expected)
-    np.testing.assert_allclose(run.down(y), expected, atol=1e-4)
+    np.testing.assert_allclose(run.to_host(y), expected, atol=1e-4)
 
 
 @pytest.mark.parametrize(("rows", "depth", "columns"), [(12, 2000, 36), (9, 20, 1), (1, 20, 1)])
 def test_bias_of_products_that_are_finished_later(run, rng, rows, depth, columns):
-    a, b, bias = floats(rng, rows, depth), floats(rng, depth, columns), floats(rng, columns)
-    arrays = [run.up(x) for x in (a, b, bias)]
+    a, b, bias = (
+        random_float32(rng, rows, depth),
+        random_float32(rng, depth, columns),
+        random_float32(rng, columns),
+    )
+    arrays = [run.to_device(x) for x in (a, b, bias)]
     y = run.call(fused.matmul, *arrays, None, activation="relu")
-    np.testing.assert_allclose(run.down(y), np.maximum(a @ b + bias, 0), atol=1e-3)
+    np.testing.assert_allclose(run.to_host(y), np.maximum(a @ b + bias, 0), atol=1e-3)
 
 
 def test_bias_of_channels(run, rng):
-    x, w, bias = floats(rng, 2, 5, 6, 3), floats(rng, 2, 2, 3, 12), floats(rng, 12)
+    x, w, bias = (
+        random_float32(rng, 2, 5, 6, 3),
+        random_float32(rng, 2, 2, 3, 12),
+        random_float32(rng, 12),
+    )
     plain = run(convolution.conv2d, x, w, strides=(1, 1), pad="valid")
-    arrays = [run.up(each) for each in (x, w, bias)]
+    arrays = [run.to_device(each) for each in (x, w, bias)]
     attrs = {"strides": (1, 1), "pad": "valid", "activation": "relu"}
     y = run.call(fused.conv2d, *arrays, None, **attrs)
-    np.testing.assert_allclose(run.down(y), np.maximum(plain + bias, 0), atol=1e-4)
+    np.testing.assert_allclose(run.to_host(y), np.maximum(plain + bias, 0), atol=1e-4)
 
 
 # --- the choice of a tile
 
-ADAPTER = {"vendor": "a", "device": "b", "description": "c", "backend_type": "d", "other": 1}
+ADAPTER_INFO = {"vendor": "a", "device": "b", "description": "c", "backend_type": "d", "other": 1}
 
 
 @pytest.fixture
-def cache(monkeypatch, tmp_path):
+def empty_user_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("LOCALAPPDATA", str(tmp_path))
 
 
-@pytest.mark.usefixtures("cache")
+@pytest.mark.usefixtures("empty_user_cache")
 def test_tiles_are_kept_for_an_adapter():
-    assert load_tiles(ADAPTER) == {}
-    save_tiles(ADAPTER, {"1 16 16 16": "direct", "1 32 32 32": "a tile of another version"})
-    save_tiles(ADAPTER, {"1 64 64 64": "shared 32"})
-    assert load_tiles(ADAPTER) == {"1 16 16 16": "direct", "1 64 64 64": "shared 32"}
-    assert load_tiles(ADAPTER | {"description": "another driver"}) == {}
+    assert load_tiles(ADAPTER_INFO) == {}
+    save_tiles(ADAPTER_INFO, {"1 16 16 16": "direct", "1 32 32 32": "a tile of another version"})
+    save_tiles(ADAPTER_INFO, {"1 64 64 64": "shared 32"})
+    assert load_tiles(ADAPTER_INFO) == {"1 16 16 16": "direct", "1 64 64 64": "shared 32"}
+    assert load_tiles(ADAPTER_INFO | {"description": "another driver"}) == {}
 
 
-@pytest.mark.usefixtures("cache")
+@pytest.mark.usefixtures("empty_user_cache")
 def test_tuning_measures_and_keeps_the_fastest_tile(make_runner, rng, monkeypatch):
     monkeypatch.delitem(TILES_BY_NAME, "shared 128")  # a software device compiles it for seconds
     monkeypatch.delitem(TILES_BY_NAME, "shared 64")
@@ -289,8 +300,8 @@ def test_tuning_measures_and_keeps_the_fastest_tile(make_runner, rng, monkeypatc
     assert list(tiles) == [problem_key(*problem)]
     runner = make_runner()
     assert choose_tile(runner.device, *problem) == tiles[problem_key(*problem)]
-    a, b = floats(rng, 1, 24, 20), floats(rng, 1, 20, 28)
-    np.testing.assert_allclose(multiplied(runner, a, b), a @ b, atol=1e-4)
+    a, b = random_float32(rng, 1, 24, 20), random_float32(rng, 1, 20, 28)
+    np.testing.assert_allclose(run_product(runner, a, b), a @ b, atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -315,7 +326,7 @@ def test_tiles_of_gpus(run, monkeypatch, batch, sizes, expected):
 
 
 def test_runs_of_a_sum_count_when_a_tile_is_chosen(run, rng, monkeypatch):
-    """The gradient of a filter has a run for each row of the output, so its sums are longer than one."""
+    """The gradient of a filter adds up one segment for each output row, so its sums are longer than one segment."""
     chosen = []
 
     def choose_and_note(device, batch, sizes, **how):
@@ -324,13 +335,13 @@ def test_runs_of_a_sum_count_when_a_tile_is_chosen(run, rng, monkeypatch):
 
     monkeypatch.setattr(product, "choose_tile", choose_and_note)
     window = sliding_window((12, 10), size=(3, 3), strides=(1, 1), dilations=(1, 1), padding="same")
-    images = [floats(rng, 2, 12, 10, 8), floats(rng, 2, 12, 10, 16)]
+    images = [random_float32(rng, 2, 12, 10, 8), random_float32(rng, 2, 12, 10, 16)]
     run(convolution.conv2d_filter_gradient, *images, filter_shape=(3, 3, 8, 16), window=window)
     assert chosen == [(72, 240, 16)]
 
 
 def test_sums_are_split_where_a_gpu_has_more_room_than_tiles():
-    """Of 144 tiles for 256 workgroups, each has two parts; of 256, none."""
+    """With 144 tiles for 256 workgroups, each sum has two parts; with 256 tiles, one."""
 
     def count_parts(rows):
         source = product._matrix_source(rows, 4096, False)

@@ -7,7 +7,7 @@ import plugrad
 from plugrad.kernels import random
 from plugrad_webgpu.shaders import sources
 
-DRAWS = {
+RANDOM_FUNCTIONS = {
     "uniform": lambda g: g.uniform(100_000, -2, 3),
     "normal": lambda g: g.normal(100_000, 1.0, 2.0),
     "truncated_normal": lambda g: g.truncated_normal(100_000),
@@ -17,7 +17,7 @@ DRAWS = {
 }
 
 
-@pytest.mark.parametrize("name", DRAWS)
+@pytest.mark.parametrize("name", RANDOM_FUNCTIONS)
 def test_a_key_and_a_counter_are_all_that_is_copied(name, run, monkeypatch):
     copied = []
     own = type(run.device).write
@@ -28,13 +28,13 @@ def test_a_key_and_a_counter_are_all_that_is_copied(name, run, monkeypatch):
 
     monkeypatch.setattr(type(run.device), "write", write)
     with plugrad.use("webgpu"):
-        DRAWS[name](plugrad.random.Generator(0)).dispose()
+        RANDOM_FUNCTIONS[name](plugrad.random.Generator(0)).dispose()
         plugrad.which().backend.synchronize()
     assert 0 < sum(copied) <= 24 * 2  # integers take two counters
 
 
 def test_approximate_roots_give_the_same_bits(run, make_runner, monkeypatch):
-    """On an H200, the roots of 15 % of all numbers were off by one digit."""
+    """On an H200, 15 % of the square roots were off in the last digit."""
     state, source = np.arange(6, dtype=np.int32), sources._read_template
     expected = run(random.random_normal, state, shape=(100_000,))
     monkeypatch.setattr(

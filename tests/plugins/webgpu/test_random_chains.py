@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugins.webgpu.bits import same
-from plugins.webgpu.test_chains import separately
+from plugins.webgpu.bits import assert_same_bits
+from plugins.webgpu.test_chains import run_unfused
 from plugrad.extend import as_dtype
 
 pytestmark = pytest.mark.usefixtures("run", "webgpu")
 
-UNARY = {
+UNARY_OPS = {
     "float32": ["negative", "abs", "tanh", "exp", "sin", "relu", "sqrt", "isnan"],
     "int32": ["negative", "abs", "square", "bitwise_invert"],
     "uint32": ["square", "bitwise_invert"],
@@ -20,7 +20,7 @@ UNARY = {
     "bfloat16": ["negative", "abs", "tanh"],
     "bool": ["logical_not"],
 }
-BINARY = {
+BINARY_OPS = {
     "float32": ["add", "subtract", "multiply", "divide", "maximum", "less"],
     "int32": ["add", "subtract", "multiply", "minimum", "equal"],
     "uint32": ["add", "multiply", "bitwise_xor", "maximum", "greater"],
@@ -30,17 +30,17 @@ BINARY = {
     "bfloat16": ["add", "subtract", "multiply"],
     "bool": ["logical_and", "logical_or", "logical_xor"],
 }
-TO_BOOL = ("isnan", "less", "equal", "greater")
+OPS_RETURNING_BOOL = ("isnan", "less", "equal", "greater")
 
 
-class Chance:
-    """A program of random calls on random arrays, which keeps some of the results."""
+class RandomProgram:
+    """A program of random calls on random arrays, some of whose results are kept."""
 
     def __init__(self, seed):
         rng = np.random.default_rng(seed)
         columns = 8 - seed % 2
         shapes = [(6, columns), (6, columns), (columns,), (6, 1), (), (1, columns)]
-        dtypes = [dtype for dtype in UNARY for _ in range(3)]
+        dtypes = [dtype for dtype in UNARY_OPS for _ in range(3)]
         self.arrays = [
             (rng.integers(0, 9, shapes[rng.integers(6)]) * rng.random()).astype(as_dtype(d).numpy)
             for d in dtypes
@@ -53,24 +53,26 @@ class Chance:
             chance = rng.random()
             if chance < 0.2:  # the conversion of large floats to integers is another matter
                 is_float = "float" in dtype
-                targets = ["float32", "bool"] if is_float else list(UNARY)
+                targets = ["float32", "bool"] if is_float else list(UNARY_OPS)
                 name, operands = str(rng.choice(targets)), [first]
                 dtypes.append(name)
             else:
                 is_pair = chance < 0.7
-                name = str(rng.choice((BINARY if is_pair else UNARY)[dtype]))
+                name = str(rng.choice((BINARY_OPS if is_pair else UNARY_OPS)[dtype]))
                 operands = [first, int(rng.choice(same))] if is_pair else [first]
-                dtypes.append("bool" if name in TO_BOOL else dtype)
+                dtypes.append("bool" if name in OPS_RETURNING_BOOL else dtype)
             self.calls.append((name, operands, rng.random() < 0.2))
 
     def run(self):
-        """Return the values of the results that are kept; others are released after their last use."""
+        """Return the values of the kept results; other results are released after their last use."""
         values = dict(enumerate(map(plugrad.asarray, self.arrays)))
         kept = []
         last = {i: place for place, (_, operands, _) in enumerate(self.calls) for i in operands}
         for place, (name, operands, is_kept) in enumerate(self.calls):
             inputs = [values[i] for i in operands]
-            result = inputs[0].astype(name) if name in UNARY else getattr(plugrad, name)(*inputs)
+            result = (
+                inputs[0].astype(name) if name in UNARY_OPS else getattr(plugrad, name)(*inputs)
+            )
             number = len(self.arrays) + place
             if number in last:
                 values[number] = result
@@ -85,17 +87,17 @@ class Chance:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_random_chains_have_the_values_of_separate_calls(seed):
-    program = Chance(seed)
-    alone = separately(program.run)
+    program = RandomProgram(seed)
+    alone = run_unfused(program.run)
     for _ in range(3):  # the first time, no chain is compiled
         for found, expected in zip(program.run(), alone, strict=True):
             assert found.dtype == expected.dtype
-            same(found, expected)
+            assert_same_bits(found, expected)
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_random_chains_have_the_values_of_the_reference(seed):
-    program = Chance(seed)
+    program = RandomProgram(seed)
     with plugrad.use("cpu"), np.errstate(all="ignore"):
         reference = program.run()
     program.run()
@@ -106,9 +108,11 @@ def test_random_chains_have_the_values_of_the_reference(seed):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_small_arrays_on_the_host_have_the_values_of_the_device(small, monkeypatch, seed):
-    program = Chance(seed)
+def test_small_arrays_on_the_host_have_the_values_of_the_device(
+    small_array_device, monkeypatch, seed
+):
+    program = RandomProgram(seed)
     on_host = program.run()
-    monkeypatch.setattr(small.hosting, "most", 0)
+    monkeypatch.setattr(small_array_device.hosting, "most", 0)
     for found, expected in zip(on_host, program.run(), strict=True):
-        same(found, expected)
+        assert_same_bits(found, expected)

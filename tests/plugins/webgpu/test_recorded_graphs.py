@@ -22,51 +22,53 @@ pytestmark = pytest.mark.usefixtures("run", "webgpu")  # which skip where there 
 
 
 @pytest.fixture
-def device():
+def active_device():
     return plugrad.zeros(1).backend.active_device
 
 
 @pytest.fixture
-def x(rng):
+def random_matrix(rng):
     return plugrad.asarray(rng.standard_normal((16, 24)).astype("float32"))
 
 
-def parts(jitted):
-    """Return the parts of a recording, of which there is one."""
+def recording_parts(jitted):
+    """Return the parts of a function's only recording."""
     ((program, *_),) = jitted._programs.values()
     return [part for part, _ in program.run.compiled.parts]
 
 
-def bits(result):
+def result_bytes(result):
     return [y.numpy().tobytes() for y in result]
 
 
-def network(x):
-    """Elementwise calls before and after others, with two results of one group, and a view."""
+def function_with_groups(x):
+    """Return a function of elementwise calls before and after others, with two results of one group and a view."""
     y = plugrad.tanh(x @ x.T + 1)
     z = plugrad.softmax(y * 2 - plugrad.mean(y, axis=1, keepdims=True))
     return plugrad.exp(z) + y, z, z.T.reshape(-1), plugrad.sum(y, axis=0)
 
 
-def test_a_program_is_one_segment_and_fuses_elementwise_calls(x):
-    jitted = plugrad.jit(network)
+def test_a_program_is_one_segment_and_fuses_elementwise_calls(random_matrix):
+    jitted = plugrad.jit(function_with_groups)
     for _ in range(3):
-        assert bits(jitted(x)) == bits(network(x))
-    (part,) = parts(jitted)
+        assert result_bytes(jitted(random_matrix)) == result_bytes(
+            function_with_groups(random_matrix)
+        )
+    (part,) = recording_parts(jitted)
     assert type(part) is Segment
     labels = [each.plan.program.label for each in part.work]
     assert any("tanh_accurate" in label and "; " in label for label in labels)
 
 
-def test_what_the_host_computes_splits_a_recording(x):
+def test_what_the_host_computes_splits_a_recording(random_matrix):
     def f(x):
         y = x @ x.T + plugrad.eye(16) * 50
         return plugrad.linalg.inv(y * 2), plugrad.sort(y + 1)[0] * 2
 
     jitted = plugrad.jit(f)
     for _ in range(2):
-        assert bits(jitted(x)) == bits(f(x))
-    assert {type(part) for part in parts(jitted)} == {Segment, HostSteps}
+        assert result_bytes(jitted(random_matrix)) == result_bytes(f(random_matrix))
+    assert {type(part) for part in recording_parts(jitted)} == {Segment, HostSteps}
 
 
 def test_strings_stay_on_the_host():
@@ -75,12 +77,12 @@ def test_strings_stay_on_the_host():
     assert [y.tolist() for y in found] == [[True, False, True], [2, 2, 2]]
 
 
-def test_results_that_are_inputs_constants_or_views(x):
+def test_results_that_are_inputs_constants_or_views(random_matrix):
     table = plugrad.arange(4)
     f = plugrad.jit(lambda x: (x, x.reshape(-1), table, table.reshape(2, 2), x[:0] + 1))
     for _ in range(2):
-        same, flat, constant, square, empty = f(x)
-    assert bits([same, flat]) == bits([x, x])
+        same, flat, constant, square, empty = f(random_matrix)
+    assert result_bytes([same, flat]) == result_bytes([random_matrix, random_matrix])
     assert (constant.tolist(), square.tolist(), empty.shape) == (
         [0, 1, 2, 3],
         [[0, 1], [2, 3]],
@@ -125,7 +127,7 @@ def test_commands_are_kept_for_many_arrays_of_one_size(rng):
 
     for _ in range(2 * segment.HOST_VALUE_BUFFERS):
         step()
-    (part,) = parts(step)
+    (part,) = recording_parts(step)
     known = {*part._commands}
     for _ in range(2 * segment.HOST_VALUE_BUFFERS):
         step()
@@ -146,7 +148,7 @@ def test_a_host_value_that_is_a_result_or_goes_to_the_host():
         assert (second.item(), y.tolist()) == (2 + i, [2 + i, 3 + i])
 
 
-def test_what_was_counted_is_taken_back_and_debug_repeats_it(x, monkeypatch):
+def test_what_was_counted_is_taken_back_and_debug_repeats_it(random_matrix, monkeypatch):
     w = plugrad.Variable(np.ones((24, 24), "float32"))
     optimizer = plugrad.optimizers.Adam(0.1)
 
@@ -155,9 +157,9 @@ def test_what_was_counted_is_taken_back_and_debug_repeats_it(x, monkeypatch):
         return optimizer.minimize(lambda: plugrad.mean(plugrad.square(x @ w)), [w])
 
     with plugrad.config.override("debug", True):
-        step(x)
-        step(x)
-    step(x)
+        step(random_matrix)
+        step(random_matrix)
+    step(random_matrix)
     assert optimizer.iterations == 3
 
     def fail(*_):
@@ -166,93 +168,95 @@ def test_what_was_counted_is_taken_back_and_debug_repeats_it(x, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(native, "set_bind_group", fail)
         with pytest.raises(KeyboardInterrupt):
-            step(x)
+            step(random_matrix)
     assert optimizer.iterations == 3
-    step(x)
+    step(random_matrix)
     assert optimizer.iterations == 4
 
 
-def test_memory_is_that_of_the_results(x, device):
-    f = plugrad.jit(network)
-    f(x)
-    before, created = plugrad.memory().bytes, device.pool.usage.created
-    y = f(x)
+def test_memory_is_that_of_the_results(random_matrix, active_device):
+    f = plugrad.jit(function_with_groups)
+    f(random_matrix)
+    before, created = plugrad.memory().bytes, active_device.pool.usage.created
+    y = f(random_matrix)
     held = plugrad.memory().bytes - before
     assert held == sum(max(256, 1 << (z.nbytes - 1).bit_length()) for z in y)
     del y
     assert plugrad.memory().bytes == before
     for _ in range(5):
-        f(x)
-    assert device.pool.usage.created == created
+        f(random_matrix)
+    assert active_device.pool.usage.created == created
 
 
-def settled_bytes(device):
-    """Return the bytes in use on the device once nothing is left that would go while a limit stands."""
+def bytes_in_use(device):
+    """Return the bytes in use on the device after pending releases."""
     gc.collect()
     plugrad.synchronize()
     device.pool.trim()
     return plugrad.memory().backends[plugrad.which().backend.label].bytes
 
 
-def test_a_limit_raises_and_leaves_the_program_usable(x, device):
-    f = plugrad.jit(network)
-    expected = bits(f(x))
-    (part,) = parts(f)
-    held = settled_bytes(device)
+def test_a_limit_raises_and_leaves_the_program_usable(random_matrix, active_device):
+    f = plugrad.jit(function_with_groups)
+    expected = result_bytes(f(random_matrix))
+    (part,) = recording_parts(f)
+    held = bytes_in_use(active_device)
     try:
         plugrad.set_memory_limit(held + part.passing_bytes // 2)
         with pytest.raises(OutOfMemory, match=r"memory limit of \d+ bytes"):
-            f(x)
+            f(random_matrix)
         plugrad.set_memory_limit(held + part.passing_bytes + (64 << 10))
-        assert bits(f(x)) == expected
+        assert result_bytes(f(random_matrix)) == expected
     finally:
         plugrad.set_memory_limit(None)
-    assert bits(f(x)) == expected
+    assert result_bytes(f(random_matrix)) == expected
 
 
-def test_a_trim_between_calls(x, device):
-    f = plugrad.jit(network)
-    expected = bits(f(x))
+def test_a_trim_between_calls(random_matrix, active_device):
+    f = plugrad.jit(function_with_groups)
+    expected = result_bytes(f(random_matrix))
     for _ in range(2):
-        y = f(x)
-        device.pool.trim()
-        assert device.pool.usage.scratch == 0
+        y = f(random_matrix)
+        active_device.pool.trim()
+        assert active_device.pool.usage.scratch == 0
         others = [plugrad.full((16, 16), i) * 2 for i in range(20)]  # in the buffers of before
-        assert bits(f(x)) == bits(y) == expected
+        assert result_bytes(f(random_matrix)) == result_bytes(y) == expected
         assert [z.numpy().max() for z in others] == [2 * i for i in range(20)]
 
 
 @pytest.mark.parametrize("most", [2, 10_000])
-def test_programs_of_several_batches(x, device, monkeypatch, most):
+def test_programs_of_several_batches(random_matrix, active_device, monkeypatch, most):
     monkeypatch.setattr(bindings, "MAX_BIND_GROUPS", most)
-    monkeypatch.setattr(device, "batch_limit", 3)
-    f = plugrad.jit(network)
-    expected = bits(network(x))
+    monkeypatch.setattr(active_device, "batch_limit", 3)
+    f = plugrad.jit(function_with_groups)
+    expected = result_bytes(function_with_groups(random_matrix))
     for _ in range(3):
-        assert bits(f(x)) == expected
+        assert result_bytes(f(random_matrix)) == expected
 
 
-def test_buffers_of_others_and_arrays_in_parts(x, device, monkeypatch):
-    f = plugrad.jit(network)
-    expected = bits(network(x))
-    guest = from_buffer(to_buffer(x + 0), x.shape)
+def test_buffers_of_others_and_arrays_in_parts(random_matrix, active_device, monkeypatch):
+    f = plugrad.jit(function_with_groups)
+    expected = result_bytes(function_with_groups(random_matrix))
+    guest = from_buffer(to_buffer(random_matrix + 0), random_matrix.shape)
     for _ in range(2):
-        assert bits(f(guest)) == expected
-    monkeypatch.setattr(device, "part_bytes", 1024)
-    monkeypatch.setattr(device, "_has_large", True)
+        assert result_bytes(f(guest)) == expected
+    monkeypatch.setattr(active_device, "part_bytes", 1024)
+    monkeypatch.setattr(active_device, "_has_large", True)
     g = plugrad.jit(lambda x: (plugrad.exp(x) * 2, plugrad.sum(x * 2, axis=0)))
-    assert bits(g(x)) == bits((plugrad.exp(x) * 2, plugrad.sum(x * 2, axis=0)))
+    assert result_bytes(g(random_matrix)) == result_bytes(
+        (plugrad.exp(random_matrix) * 2, plugrad.sum(random_matrix * 2, axis=0))
+    )
 
 
-def test_threads(x):
-    f = plugrad.jit(network)
-    inputs = [x * i for i in range(4)]
-    expected = [bits(network(y)) for y in inputs]
+def test_threads(random_matrix):
+    f = plugrad.jit(function_with_groups)
+    inputs = [random_matrix * i for i in range(4)]
+    expected = [result_bytes(function_with_groups(y)) for y in inputs]
     found = {}
 
     def work(i):
         with plugrad.use("webgpu"):
-            found[i] = [bits(f(inputs[i])) for _ in range(5)]
+            found[i] = [result_bytes(f(inputs[i])) for _ in range(5)]
 
     threads = [Thread(target=work, args=(i,)) for i in range(4)]
     for thread in threads:
@@ -263,7 +267,7 @@ def test_threads(x):
 
 
 @pytest.mark.parametrize("function", ["set_pipeline", "set_bind_group", "dispatch_workgroups"])
-def test_an_interrupt_changes_no_variable_and_no_later_call(x, monkeypatch, function):
+def test_an_interrupt_changes_no_variable_and_no_later_call(random_matrix, monkeypatch, function):
     w = plugrad.Variable(np.ones(24, "float32"))
 
     @plugrad.jit
@@ -271,8 +275,8 @@ def test_an_interrupt_changes_no_variable_and_no_later_call(x, monkeypatch, func
         w.assign(w - 0.1 * plugrad.mean(x * w, axis=0))
         return plugrad.sum(w)
 
-    step(x)
-    before, transposed = w.numpy(), plugrad.matrix_transpose(x)
+    step(random_matrix)
+    before, transposed = w.numpy(), plugrad.matrix_transpose(random_matrix)
     call = getattr(native, function)
 
     def interrupted(*arguments):
@@ -282,45 +286,47 @@ def test_an_interrupt_changes_no_variable_and_no_later_call(x, monkeypatch, func
     with monkeypatch.context() as patch:
         patch.setattr(native, function, interrupted)
         with pytest.raises(KeyboardInterrupt):
-            step(x)
-    np.testing.assert_array_equal(transposed, x.numpy().T)
+            step(random_matrix)
+    np.testing.assert_array_equal(transposed, random_matrix.numpy().T)
     np.testing.assert_array_equal(w, before)
-    total = step(x)
-    np.testing.assert_allclose(w, before - 0.1 * (x.numpy() * before).mean(0), rtol=1e-5)
+    total = step(random_matrix)
+    np.testing.assert_allclose(
+        w, before - 0.1 * (random_matrix.numpy() * before).mean(0), rtol=1e-5
+    )
     np.testing.assert_allclose(total.item(), w.numpy().sum(), rtol=1e-5)
 
 
-def test_profiles_see_the_calls_of_a_program(x):
-    f = plugrad.jit(network)
-    f(x)
+def test_profiles_see_the_calls_of_a_program(random_matrix):
+    f = plugrad.jit(function_with_groups)
+    f(random_matrix)
     with plugrad.profile() as traced:
-        expected = bits(f(x))
+        expected = result_bytes(f(random_matrix))
     with plugrad.profile() as untraced:
-        network(x)
+        function_with_groups(random_matrix)
     calls = [{k.kernel: k.calls for k in measured.kernels} for measured in (traced, untraced)]
     assert calls[0] == calls[1]
-    assert bits(f(x)) == expected
+    assert result_bytes(f(random_matrix)) == expected
 
 
-def test_loops_record_their_bodies(x):
+def test_loops_record_their_bodies(random_matrix):
     def f(x):
         last, rows = plugrad.scan(lambda c, row: (c * 0.5 + plugrad.exp(row), c - row), x[0], x)
         return last, plugrad.cond(plugrad.sum(last) > 0, lambda r: r * 2 + 1, lambda r: r, rows)
 
     jitted = plugrad.jit(f)
     for _ in range(2):
-        assert bits(jitted(x)) == bits(f(x))
+        assert result_bytes(jitted(random_matrix)) == result_bytes(f(random_matrix))
 
 
-def test_overrides_hold_where_a_program_is_called(x):
+def test_overrides_hold_where_a_program_is_called(random_matrix):
     f = plugrad.jit(lambda x: plugrad.exp(x) + 1)
-    expected = bits([f(x)])
+    expected = result_bytes([f(random_matrix)])
     with plugrad.override_kernel("Exp", "webgpu", lambda x: x):
-        assert bits([f(x)]) == bits([x + 1])
-    assert bits([f(x)]) == expected
+        assert result_bytes([f(random_matrix)]) == result_bytes([random_matrix + 1])
+    assert result_bytes([f(random_matrix)]) == expected
 
 
-ENDINGS = {
+MATMUL_EPILOGUES = {
     "bias and relu": (lambda x, w, b: plugrad.relu(x @ w + b), 1),
     "bias, on the left": (lambda x, w, b: b + x @ w, 1),
     "relu6 alone": (lambda x, w, _: plugrad.relu6(x @ w), 1),
@@ -336,20 +342,20 @@ ENDINGS = {
 }
 
 
-@pytest.mark.parametrize("name", ENDINGS)
-def test_products_take_in_what_follows_them(x, rng, name):
-    function, dispatches = ENDINGS[name]
+@pytest.mark.parametrize("name", MATMUL_EPILOGUES)
+def test_products_take_in_what_follows_them(random_matrix, rng, name):
+    function, dispatches = MATMUL_EPILOGUES[name]
     w, b = (plugrad.asarray(rng.standard_normal(n).astype("float32")) for n in ((24, 40), 40))
     jitted = plugrad.jit(function)
-    found, expected = jitted(x, w, b), function(x, w, b)
+    found, expected = jitted(random_matrix, w, b), function(random_matrix, w, b)
     for y, z in zip(*(r if isinstance(r, list) else [r] for r in (found, expected)), strict=True):
         np.testing.assert_allclose(y, z, rtol=1e-6, atol=1e-6)
-    (part,) = parts(jitted)
+    (part,) = recording_parts(jitted)
     assert len(part.work) == dispatches
 
 
 @pytest.mark.parametrize("kernel", ["BatchMatMul", "Add", "Relu", "_FusedMatMul"])
-def test_kernels_that_are_replaced_are_not_joined(x, kernel):
+def test_kernels_that_are_replaced_are_not_joined(random_matrix, kernel):
     def replaced(*arrays, **attrs):
         calls.append(kernel)
         return own(*arrays, **attrs)
@@ -357,21 +363,27 @@ def test_kernels_that_are_replaced_are_not_joined(x, kernel):
     calls = []
     own = plugrad.get_kernel(kernel, "webgpu").kernel_func
     with plugrad.override_kernel(kernel, "webgpu", replaced):
-        y = plugrad.jit(lambda x, w, b: plugrad.relu(x @ w + b))(x, x.T, x[:, 0])
+        y = plugrad.jit(lambda x, w, b: plugrad.relu(x @ w + b))(
+            random_matrix, random_matrix.T, random_matrix[:, 0]
+        )
     np.testing.assert_allclose(
-        y, np.maximum(x.numpy() @ x.numpy().T + x.numpy()[:, 0], 0), atol=1e-4
+        y,
+        np.maximum(
+            random_matrix.numpy() @ random_matrix.numpy().T + random_matrix.numpy()[:, 0], 0
+        ),
+        atol=1e-4,
     )
     assert bool(calls) is (kernel != "_FusedMatMul")
 
 
-def test_wgpu_py_alone(x, monkeypatch):
-    values, expected = x.numpy(), bits(network(x))
-    plugrad.close_backend(x.backend)
+def test_wgpu_py_alone(random_matrix, monkeypatch):
+    values, expected = random_matrix.numpy(), result_bytes(function_with_groups(random_matrix))
+    plugrad.close_backend(random_matrix.backend)
     monkeypatch.setattr("plugrad_webgpu.device.adapters.SUPPORTED_WGPU_VERSION", (0, 0))
     with plugrad.use("webgpu"):
-        x = plugrad.asarray(values)
-        assert x.backend.active_device._driver is not native
-        f = plugrad.jit(network)
-        found = [bits(f(x)) for _ in range(2)]
-        plugrad.close_backend(x.backend)
+        random_matrix = plugrad.asarray(values)
+        assert random_matrix.backend.active_device._driver is not native
+        f = plugrad.jit(function_with_groups)
+        found = [result_bytes(f(random_matrix)) for _ in range(2)]
+        plugrad.close_backend(random_matrix.backend)
     assert found == [expected] * 2

@@ -22,7 +22,7 @@ def layer_gradient(x, scale, column):
     return plugrad.grad(loss)(x) * 2 + column
 
 
-FUNCTIONS = {
+ROW_FUNCTIONS = {
     "softmax": lambda x, row, column: plugrad.softmax(x) * row + column,
     "softmax of columns": lambda x, row, column: gelu(plugrad.softmax(x, axis=0)) - row,
     "log_softmax": lambda x, row, column: plugrad.exp(plugrad.log_softmax(x)) * column,
@@ -36,59 +36,59 @@ FUNCTIONS = {
     "maximum of columns": lambda x, row, column: gelu(plugrad.max(x, axis=0)) * row,
     "sum of all": lambda x, row, column: plugrad.exp(plugrad.sum(x) * 0.01) + 1,
 }
-SHAPES = [(32, 64), (33, 61), (16, 8), (20, 1), (1, 40), (2, 3), (40, 300)]
+MATRIX_SHAPES = [(32, 64), (33, 61), (16, 8), (20, 1), (1, 40), (2, 3), (40, 300)]
 
 
 @pytest.fixture(params=[True, False], ids=["software", "hardware"])
-def schedule(request, webgpu, monkeypatch):
-    """Both schedules of row kernels: a row for each invocation, and for each workgroup."""
+def row_schedule(request, webgpu, monkeypatch):
+    """Use each of the two schedules of row kernels: one invocation or one workgroup for each row."""
     monkeypatch.setattr(plugrad.zeros(1).backend.active_device, "is_software", request.param)
 
 
-def dispatches(jitted):
-    """Return the labels of what a recording of one segment dispatches."""
+def dispatch_labels(jitted):
+    """Return the labels of the dispatches of a recording with one segment."""
     ((program, *_),) = jitted._programs.values()
     ((part, _),) = program.run.compiled.parts
     assert type(part) is Segment
     return [each.plan.program.label for each in part.work]
 
 
-def bits(result):
+def result_bytes(result):
     results = result if isinstance(result, tuple) else (result,)
     return [y.numpy().tobytes() for y in results]
 
 
-def check(function, *inputs):
-    """Check that a jitted function gives the bits of an untraced one; return the labels of its dispatches."""
+def assert_same_bits_when_traced(function, *inputs):
+    """Check that a jitted function returns the bits of the untraced one; return the labels of its dispatches."""
     jitted = plugrad.jit(function)
-    expected = bits(function(*inputs))
+    expected = result_bytes(function(*inputs))
     for _ in range(2):
-        assert bits(jitted(*inputs)) == expected
-    return dispatches(jitted)
+        assert result_bytes(jitted(*inputs)) == expected
+    return dispatch_labels(jitted)
 
 
-@pytest.mark.usefixtures("schedule")
+@pytest.mark.usefixtures("row_schedule")
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", ROW_FUNCTIONS)
 def test_calls_behind_a_row_kernel_have_the_bits_of_separate_ones(name, dtype, rng):
-    for rows, columns in SHAPES:
+    for rows, columns in MATRIX_SHAPES:
         values = rng.standard_normal((rows, columns)), rng.standard_normal(columns)
         column = rng.standard_normal((rows, 1))
         given = [
             plugrad.astype(plugrad.asarray(v.astype("float32")), dtype) for v in (*values, column)
         ]
-        check(FUNCTIONS[name], *given)
+        assert_same_bits_when_traced(ROW_FUNCTIONS[name], *given)
 
 
 @pytest.mark.parametrize("shape", [(32, 64), (33, 61)], ids=str)
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", ROW_FUNCTIONS)
 def test_a_row_kernel_and_its_calls_are_one_dispatch(name, shape, rng):
     rows, columns = shape
     x, row, column = (
         plugrad.asarray(rng.standard_normal(s).astype("float32"))
         for s in (shape, columns, (rows, 1))
     )
-    labels = check(FUNCTIONS[name], x, row, column)
+    labels = assert_same_bits_when_traced(ROW_FUNCTIONS[name], x, row, column)
     assert "; " in labels[-1]
     kernels = "reduction", "layer_norm", "exponentials", "shifted"
     assert labels[-1].startswith(kernels)
@@ -98,14 +98,16 @@ def test_a_row_kernel_and_its_calls_are_one_dispatch(name, shape, rng):
 def test_special_values(values):
     x = plugrad.asarray(np.tile(np.float32(values), (17, 2)))
     for name in ("softmax", "log_softmax", "layer_norm", "sum", "maximum of columns"):
-        check(FUNCTIONS[name], x, x[0], x[:, :1])
+        assert_same_bits_when_traced(ROW_FUNCTIONS[name], x, x[0], x[:, :1])
 
 
 @pytest.mark.parametrize("shape", [(0, 8), (8, 0), (0, 0)], ids=str)
 def test_empty_rows(shape):
     x, row, column = plugrad.zeros(shape), plugrad.zeros(shape[1]), plugrad.zeros((shape[0], 1))
-    check(lambda x, row, column: plugrad.layer_norm(x) * row + column, x, row, column)
-    check(lambda x: plugrad.sum(x, axis=1) * 2 + 1, x)
+    assert_same_bits_when_traced(
+        lambda x, row, column: plugrad.layer_norm(x) * row + column, x, row, column
+    )
+    assert_same_bits_when_traced(lambda x: plugrad.sum(x, axis=1) * 2 + 1, x)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32", "int64", "bool"])
@@ -119,12 +121,19 @@ def test_reductions_of_other_dtypes(dtype, rng):
         return total * total + plugrad.astype(total, "float32")
 
     # A GPU reduces rows in several passes.
-    assert all(label.startswith("reduction") for label in check(f, x))
+    assert all(label.startswith("reduction") for label in assert_same_bits_when_traced(f, x))
 
 
 def test_neighbours(rng):
     x = plugrad.asarray(rng.standard_normal((2, 3, 5, 7)).astype("float32"))
-    assert len(check(lambda x: plugrad.local_response_normalization(x) * x + 1, x)) == 1
+    assert (
+        len(
+            assert_same_bits_when_traced(
+                lambda x: plugrad.local_response_normalization(x) * x + 1, x
+            )
+        )
+        == 1
+    )
 
 
 def test_others_also_read_the_result_of_the_kernel(rng):
@@ -135,27 +144,45 @@ def test_others_also_read_the_result_of_the_kernel(rng):
         z = plugrad.exp(y) + 1
         return y, z, z @ y
 
-    first, *_ = check(f, x)
+    first, *_ = assert_same_bits_when_traced(f, x)
     assert first.endswith("; exp_accurate(x); a + b")
 
 
 def test_calls_that_read_two_row_kernels(rng):
     x = plugrad.asarray(rng.standard_normal((24, 24)).astype("float32"))
-    assert len(check(lambda x: plugrad.softmax(x) * plugrad.layer_norm(x) + 1, x)) == 2
-    assert len(check(lambda x: plugrad.softmax(plugrad.layer_norm(x) * 2) - 1, x)) == 2
+    assert (
+        len(
+            assert_same_bits_when_traced(
+                lambda x: plugrad.softmax(x) * plugrad.layer_norm(x) + 1, x
+            )
+        )
+        == 2
+    )
+    assert (
+        len(
+            assert_same_bits_when_traced(
+                lambda x: plugrad.softmax(plugrad.layer_norm(x) * 2) - 1, x
+            )
+        )
+        == 2
+    )
 
 
 def test_a_result_that_is_read_in_another_order_is_written(rng):
     x = plugrad.asarray(rng.standard_normal((24, 24)).astype("float32"))
-    check(lambda x: plugrad.softmax(x).T * 2 + 1, x)
-    check(lambda x: plugrad.softmax(x)[0] * x, x)  # repeated along the rows
-    check(lambda x: plugrad.softmax(x).reshape(-1) * 2, x)
-    check(lambda x: plugrad.sum(plugrad.astype(x, "complex64"), axis=1) * 2j + 1, x)  # pairs
-    check(lambda x: plugrad.softmax(x).reshape(-1, 2) * plugrad.ones((288, 1)) * x[0, :2], x)
+    assert_same_bits_when_traced(lambda x: plugrad.softmax(x).T * 2 + 1, x)
+    assert_same_bits_when_traced(lambda x: plugrad.softmax(x)[0] * x, x)  # repeated along the rows
+    assert_same_bits_when_traced(lambda x: plugrad.softmax(x).reshape(-1) * 2, x)
+    assert_same_bits_when_traced(
+        lambda x: plugrad.sum(plugrad.astype(x, "complex64"), axis=1) * 2j + 1, x
+    )  # pairs
+    assert_same_bits_when_traced(
+        lambda x: plugrad.softmax(x).reshape(-1, 2) * plugrad.ones((288, 1)) * x[0, :2], x
+    )
 
 
 def test_a_kernel_does_not_wait_if_that_takes_memory(rng):
-    """Results of the same size take the place of what a kernel reads; a total does not."""
+    """A result can replace an operand of the same size, but a sum cannot."""
     x = plugrad.asarray(rng.standard_normal((64, 64)).astype("float32"))
 
     def total(x):
@@ -167,11 +194,15 @@ def test_a_kernel_does_not_wait_if_that_takes_memory(rng):
         y = x @ x
         return plugrad.softmax(y) + plugrad.tanh(x @ x.T)
 
-    labels = [label for label in check(total, x) if not label.startswith("copy")]
+    labels = [
+        label for label in assert_same_bits_when_traced(total, x) if not label.startswith("copy")
+    ]
     # A GPU reduces rows in several passes.
     are_products = [is_one for is_one, _ in groupby(labels, lambda x: x.startswith("multiply"))]
     assert are_products == [True, False, True, False]
-    labels = [label for label in check(rows, x) if not label.startswith("copy")]
+    labels = [
+        label for label in assert_same_bits_when_traced(rows, x) if not label.startswith("copy")
+    ]
     assert [label.startswith("multiply") for label in labels] == [True, True, False]
 
 
@@ -183,12 +214,14 @@ def test_calls_behind_windows_products_and_sums_of_wide_rows_are_computed_by_the
     def pool_gradient(x):
         return plugrad.grad(lambda x: plugrad.sum(plugrad.max_pool(x, 2) * 3))(x) * x - 1
 
-    assert check(pool_gradient, x)[-1].startswith("windows over stops; ")
-    assert check(lambda x: plugrad.avg_pool(x, 2) * 2 + 1, x)[-1].startswith("windows over cells; ")
+    assert assert_same_bits_when_traced(pool_gradient, x)[-1].startswith("windows over stops; ")
+    assert assert_same_bits_when_traced(lambda x: plugrad.avg_pool(x, 2) * 2 + 1, x)[-1].startswith(
+        "windows over cells; "
+    )
     for left, right in ((a[:2], b), (a, plugrad.tile(b, (1, 2)))):  # rows of 6 and of 12
-        (label,) = check(lambda a, b: (a @ b) * 2 - 1, left, right)
+        (label,) = assert_same_bits_when_traced(lambda a, b: (a @ b) * 2 - 1, left, right)
         assert label.endswith("; a * b; a - b")
-    (label,) = check(lambda x: plugrad.sum(x, axis=0) * 2 - x[0], wide)[-1:]
+    (label,) = assert_same_bits_when_traced(lambda x: plugrad.sum(x, axis=0) * 2 - x[0], wide)[-1:]
     assert label == "reduction a + b; a * b; a - b"
 
 
@@ -197,7 +230,7 @@ def test_what_nobody_reads_is_not_computed(rng):
         plugrad.asarray(rng.standard_normal(n).astype("float32")) for n in ((32, 64), (64,))
     )
     column = plugrad.ones((32, 1))
-    labels = check(FUNCTIONS["layer_norm_gradient"], x, scale, column)
+    labels = assert_same_bits_when_traced(ROW_FUNCTIONS["layer_norm_gradient"], x, scale, column)
     assert not any(label.startswith("reduction") for label in labels)  # gradients of parameters
 
 
@@ -213,4 +246,4 @@ def test_operands_with_several_parts_and_parameters_in_a_buffer(rng, monkeypatch
 
     monkeypatch.setattr(plugrad.zeros(1).backend.active_device, "part_bytes", 1 << 14)
     monkeypatch.setattr(plugrad.zeros(1).backend.active_device, "_has_large", True)
-    check(f, x, *some)
+    assert_same_bits_when_traced(f, x, *some)

@@ -8,8 +8,8 @@ from plugrad_webgpu.algorithms import reduce
 
 
 @pytest.fixture
-def lines(run, monkeypatch):
-    """Note whether a kernel reads lines of several vectors."""
+def combines_lines(run, monkeypatch):
+    """A list that records for each kernel whether it reads lines of several vectors."""
     monkeypatch.setattr(run.device, "is_software", True)
     record, found = run.device.record, []
 
@@ -34,11 +34,11 @@ def lines(run, monkeypatch):
     ],
     ids=str,
 )
-def test_lines_of_columns(run, rng, lines, shape, axis, expected):
+def test_lines_of_columns(run, rng, combines_lines, shape, axis, expected):
     x = rng.standard_normal(shape, dtype=np.float32)
     np.testing.assert_allclose(run(reduction.sum, x, axis=axis), x.sum(axis), atol=1e-4)
     np.testing.assert_allclose(run(reduction.mean, x, axis=axis), x.mean(axis), atol=1e-5)
-    assert any(lines) is expected
+    assert any(combines_lines) is expected
     x[(0,) * len(shape)] = np.nan
     x[(-1,) * len(shape)] = np.inf
     np.testing.assert_array_equal(run(reduction.max, x, reduction_indices=axis), x.max(axis))
@@ -50,7 +50,7 @@ def test_lines_of_columns(run, rng, lines, shape, axis, expected):
 
 @pytest.mark.parametrize("shape", [(300_011,), (300_012,), (2, 150_004), (3, 100_003)], ids=str)
 def test_segments_begin_with_pages(run, rng, monkeypatch, shape):
-    """Each element is counted once when the segments of a software device are rounded up to pages."""
+    """Each element is counted once when a software device rounds segments up to pages."""
     monkeypatch.setattr(run.device, "is_software", True)
     monkeypatch.setattr(reduce, "SOFTWARE_MAX_INVOCATIONS", 10)
     record, recorded = run.device.record, []
@@ -71,7 +71,7 @@ def test_segments_begin_with_pages(run, rng, monkeypatch, shape):
 
 @pytest.mark.parametrize(("rows", "dispatches"), [(64, 1), (1000, 2)])
 def test_gpus_add_up_columns_in_few_dispatches(run, rng, monkeypatch, rows, dispatches):
-    """A dispatch takes a GPU longer than a loop over the sums that are left."""
+    """On a GPU, a dispatch takes longer than a loop over the remaining sums."""
     monkeypatch.setattr(run.device, "is_software", False)
     assert run.device.subgroup_size >= 0  # it is found out by a dispatch of its own
     record, recorded = run.device.record, []

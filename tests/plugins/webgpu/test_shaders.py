@@ -20,8 +20,8 @@ from plugrad_webgpu.shaders.chains import plain_store_substitutions
 from plugrad_webgpu.shaders.elements import SHADER_DTYPES
 from plugrad_webgpu.shaders.sources import SNIPPET_FILES, linked, shader
 
-FOLDER = files("plugrad_webgpu") / "shaders"
-WINDOWS = {
+SHADERS_FOLDER = files("plugrad_webgpu") / "shaders"
+WINDOW_SUBSTITUTIONS = {
     "width": "4",
     "element": "vec4<f32>",
     "integers": "vec4<i32>",
@@ -35,7 +35,7 @@ WINDOWS = {
     "start": "var sum = Element();",
     "result": "sum",
 }
-MOVEMENT = {
+MOVEMENT_SUBSTITUTIONS = {
     "axes": "9",
     "places": "8",
     "last": "8",
@@ -46,24 +46,24 @@ MOVEMENT = {
 }
 
 
-def inputs(*arrays):
-    """Return the declarations of inputs."""
+def declare_inputs(*arrays):
+    """Return the WGSL declarations of inputs."""
     return "\n".join(
         f"@group(0) @binding({i}) var<storage, read> {array};" for i, array in enumerate(arrays)
     )
 
 
-def bindings(*arrays):
-    """Return the declarations of inputs and of the output, which comes last."""
+def declare_bindings(*arrays):
+    """Return the WGSL declarations of inputs, and of the output after them."""
     *first, last = arrays
     output = f"@group(0) @binding({len(first)}) var<storage, read_write> {last};"
-    return "\n".join([inputs(*first), output])
+    return "\n".join([declare_inputs(*first), output])
 
 
 # Files with what they need; the elementwise templates are compiled by running every such kernel.
-SHADERS = {
+SHADER_SUBSTITUTIONS = {
     ("attention",): {
-        "bindings": bindings(
+        "bindings": declare_bindings(
             "q: array<vec4f>",
             "k: array<vec4f>",
             "v: array<vec4f>",
@@ -89,7 +89,7 @@ SHADERS = {
     },
     ("creation",): {},
     ("image", "image_boxes", "image_forward"): {
-        "bindings": bindings(
+        "bindings": declare_bindings(
             "boxes: array<f32>",
             "numbers: array<i32>",
             "images: array<f32>",
@@ -100,7 +100,7 @@ SHADERS = {
         "more": "3",
     },
     ("image", "image_transforms", "sums", "image_gradient"): {
-        "bindings": bindings(
+        "bindings": declare_bindings(
             "transforms: array<f32>", "dy: array<f32>", "sums: array<atomic<u32>>"
         ),
         "interpolation": "nearest",
@@ -108,7 +108,7 @@ SHADERS = {
         "send": "add",
     },
     ("image", "image_rotation", "image_forward"): {
-        "bindings": bindings(
+        "bindings": declare_bindings(
             "rotation: array<vec2f>",
             "images: array<f32>",
             "filling: array<f32>",
@@ -140,7 +140,7 @@ SHADERS = {
         **{f"own{i}": f"{i}u" for i in range(2)},
         **{f"left{i}": f"own{i}" for i in range(2)},
     },
-    ("movement",): MOVEMENT,
+    ("movement",): MOVEMENT_SUBSTITUTIONS,
     ("normalization",): {
         **plain_store_substitutions(1, "f32"),
         "element": "f32",
@@ -156,11 +156,11 @@ SHADERS = {
     ("normalization_response",): {
         "term": "x[k]",
         "finish": "sum",
-        "bindings": inputs("x: array<f32>"),
+        "bindings": declare_inputs("x: array<f32>"),
         **plain_store_substitutions(1, "f32"),
     },
     ("normalization_rows",): {
-        "bindings": inputs("x: array<vec4f>", "dy: array<vec4f>"),
+        "bindings": declare_inputs("x: array<vec4f>", "dy: array<vec4f>"),
         **plain_store_substitutions(2, "vec4f"),
         "element": "vec4f",
         "sum_of": "(v.x + v.y) + (v.z + v.w)",
@@ -216,9 +216,10 @@ SHADERS = {
         "position": "i32(k)",
         "position_of_first": "i32(first)",
     },
-    ("windows", "windows_cells"): WINDOWS | {"axes": "3", "step": "sum += input[at];"},
-    ("windows", "windows_stops"): WINDOWS | {"axes": "1", "step": "sum += input[at];"},
-    ("windows", "windows_weights"): WINDOWS | {"axes": "2", "step": "sum += input[stop];"},
+    ("windows", "windows_cells"): WINDOW_SUBSTITUTIONS | {"axes": "3", "step": "sum += input[at];"},
+    ("windows", "windows_stops"): WINDOW_SUBSTITUTIONS | {"axes": "1", "step": "sum += input[at];"},
+    ("windows", "windows_weights"): WINDOW_SUBSTITUTIONS
+    | {"axes": "2", "step": "sum += input[stop];"},
     ("random",): {
         "result": "vec4f",
         "made": "vec4f(pair_of_words(words[0], words[1]), pair_of_words(words[2], words[3]))",
@@ -241,7 +242,7 @@ SHADERS = {
     ("subgroups",): {},
     ("random_classes",): {},
 }
-PRODUCTS = {
+PRODUCT_SHADERS = {
     "linalg_operands",
     "linalg_matrix",
     "convolution",
@@ -256,8 +257,8 @@ def entry_points(code):
     return re.findall(r"@compute[^{]*?fn (\w+)", code)
 
 
-def reached(code, name):
-    """Return the text of an entry point and of all functions of the source that it calls."""
+def reachable_source(code, name):
+    """Return the source of an entry point and of all functions that it calls."""
     plain = re.sub(r"//.*|^@group.*|^@compute @\w+\(\d+\)\s*", "", code, flags=re.MULTILINE)
     parts = re.split(r"^fn ", plain, flags=re.MULTILINE)[1:]
     functions = {re.match(r"\w+", part)[0]: part for part in parts}
@@ -269,35 +270,41 @@ def reached(code, name):
     return "".join(functions[f] for f in found)
 
 
-def compile_all(run, code):
-    """Compile each entry point with a layout that ends at the highest binding it uses."""
+def compile_entry_points(run, code):
+    """Compile each entry point with a layout up to the highest binding that it uses."""
     raw = run.device._raw
     bindings = re.findall(r"@binding\((\d)\) var<storage, (\w+)> (\w+)", code)
     for name in entry_points(code):
-        words = re.findall(r"\w+", reached(code, name))
+        words = re.findall(r"\w+", reachable_source(code, name))
         used = {int(place): access for place, access, name in bindings if name in words}
         outputs = list(used.values()).count("read_write")
         layout = BindGroupLayout(raw.device, max(used) + 1, outputs, has_table=False)
         raw.create_pipeline(code, name, name, layout.pipeline_layout)
 
 
-@pytest.mark.parametrize("names", SHADERS, ids="+".join)
+@pytest.mark.parametrize("names", SHADER_SUBSTITUTIONS, ids="+".join)
 def test_files_compile(run, names):
-    compile_all(run, shader(*names, **SHADERS[names]))
+    compile_entry_points(run, shader(*names, **SHADER_SUBSTITUTIONS[names]))
 
 
 def test_every_file_is_listed():
-    listed = {name for names in SHADERS for name in names} | ELEMENTWISE_FILES | PRODUCTS
-    found = {f.name.removesuffix(".wgsl") for f in (FOLDER / "templates").iterdir()}
-    assert listed == {name for name in found if (FOLDER / "templates" / f"{name}.wgsl").is_file()}
+    listed = (
+        {name for names in SHADER_SUBSTITUTIONS for name in names}
+        | ELEMENTWISE_FILES
+        | PRODUCT_SHADERS
+    )
+    found = {f.name.removesuffix(".wgsl") for f in (SHADERS_FOLDER / "templates").iterdir()}
+    assert listed == {
+        name for name in found if (SHADERS_FOLDER / "templates" / f"{name}.wgsl").is_file()
+    }
 
 
 def test_snippets_compile(run):
-    snippets = "".join((FOLDER / name).read_text() for name in SNIPPET_FILES)
+    snippets = "".join((SHADERS_FOLDER / name).read_text() for name in SNIPPET_FILES)
     names = re.findall(r"^fn (\w+)", snippets, re.MULTILINE)
     used = linked("// " + " ".join(names))
     assert used.count("\nfn ") == len(names)
-    compile_all(
+    compile_entry_points(
         run,
         "@group(0) @binding(0) var<storage, read_write> input: array<u32>;\n"
         "@compute @workgroup_size(1) fn main() { input[0] = 1u; }\n" + used,
@@ -305,11 +312,13 @@ def test_snippets_compile(run):
 
 
 def test_a_repeated_line_is_written_out():
-    assert "@repeat" not in shader("movement", **MOVEMENT)
-    assert "let at7 = rest - next7 * parameters.sizes[7]" in shader("movement", **MOVEMENT)
+    assert "@repeat" not in shader("movement", **MOVEMENT_SUBSTITUTIONS)
+    assert "let at7 = rest - next7 * parameters.sizes[7]" in shader(
+        "movement", **MOVEMENT_SUBSTITUTIONS
+    )
 
 
-ELEMENTWISE = [
+ELEMENTWISE_KERNELS = [
     kernel
     for name, kernel in KERNELS.items()
     if kernel.is_elementwise
@@ -318,7 +327,7 @@ ELEMENTWISE = [
 ]
 
 
-@pytest.mark.parametrize("kernel", ELEMENTWISE, ids=str)
+@pytest.mark.parametrize("kernel", ELEMENTWISE_KERNELS, ids=str)
 def test_every_expression_compiles_for_every_dtype(run, kernel):
     attributes = {"alpha": 1, "clip_value_min": 0, "clip_value_max": 1, "dtype": float32}
     attrs = {name: attributes[name] for name in kernel.attributes}

@@ -12,61 +12,61 @@ import plugrad
 from plugrad.errors import ArgumentError, ArgumentValueError, UnsupportedDtype
 from plugrad_webgpu import from_buffer, requirements, to_buffer
 
-USAGE = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
+BUFFER_USAGE = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
 
 
 @pytest.fixture
-def gpu(run):
-    """The device of wgpu on which the backend of the engine computes; `run` skips where there is none."""
+def wgpu_device(run):
+    """The wgpu device of the webgpu backend; `run` skips the test without one."""
     with plugrad.use("webgpu"):
         yield plugrad.zeros(()).backend.gpu_device
 
 
-def buffer_of(gpu, values, usage=USAGE):
+def make_buffer(gpu, values, usage=BUFFER_USAGE):
     return gpu.create_buffer_with_data(data=np.ascontiguousarray(values), usage=usage)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32", "uint32", "complex64", "int64"])
-def test_a_buffer_becomes_a_tensor(gpu, rng, dtype):
+def test_a_buffer_becomes_a_tensor(wgpu_device, rng, dtype):
     values = (rng.standard_normal((4, 6)) * 100).astype(dtype)
-    x = from_buffer(buffer_of(gpu, values), (4, 6), dtype)
+    x = from_buffer(make_buffer(wgpu_device, values), (4, 6), dtype)
     assert (x.shape, str(x.dtype)) == ((4, 6), dtype)
     np.testing.assert_array_equal(x.numpy(), values)
     np.testing.assert_array_equal((x + x).numpy(), values + values)
 
 
-def test_gradients_flow_to_a_buffer(gpu):
-    x = from_buffer(buffer_of(gpu, np.float32([1, 2, 3, 4])), (4,))
+def test_gradients_flow_to_a_buffer(wgpu_device):
+    x = from_buffer(make_buffer(wgpu_device, np.float32([1, 2, 3, 4])), (4,))
     np.testing.assert_array_equal(plugrad.grad(lambda x: (x * x).sum())(x).numpy(), [2, 4, 6, 8])
 
 
-def test_nothing_is_copied(gpu):
-    buffer = buffer_of(gpu, np.float32([1, 2, 3, 4]))
+def test_nothing_is_copied(wgpu_device):
+    buffer = make_buffer(wgpu_device, np.float32([1, 2, 3, 4]))
     x = from_buffer(buffer, (2, 2))
-    gpu.queue.write_buffer(buffer, 0, np.float32([5, 6, 7, 8]))
+    wgpu_device.queue.write_buffer(buffer, 0, np.float32([5, 6, 7, 8]))
     np.testing.assert_array_equal((x * 2).numpy(), [[10, 12], [14, 16]])
     y = x + 1
     shared = to_buffer(y)
-    gpu.queue.write_buffer(shared, 4, np.float32([-1]))
+    wgpu_device.queue.write_buffer(shared, 4, np.float32([-1]))
     np.testing.assert_array_equal(y.numpy(), [[6, -1], [8, 9]])
 
 
-def test_work_is_submitted_before_a_buffer_is_handed_out(gpu):
+def test_work_is_submitted_before_a_buffer_is_handed_out(wgpu_device):
     x = plugrad.asarray(np.arange(1000, dtype=np.float32))
     for _ in range(10):
         x = plugrad.tanh(x) + 1  # elementwise calls may wait
     buffer = to_buffer(x)
     assert buffer.size >= 4000
-    values = np.frombuffer(gpu.queue.read_buffer(buffer, 0, 4000), np.float32)
+    values = np.frombuffer(wgpu_device.queue.read_buffer(buffer, 0, 4000), np.float32)
     np.testing.assert_array_equal(values, x.numpy())
 
 
-def test_a_buffer_that_is_handed_out_keeps_its_memory(gpu):
+def test_a_buffer_that_is_handed_out_keeps_its_memory(wgpu_device):
     before = np.arange(300, dtype=np.float32)
     buffer = to_buffer(plugrad.asarray(before) * 1)
     for i in range(20):  # they would take the memory if it were free
         (plugrad.zeros(300) + i).numpy()
-    values = np.frombuffer(gpu.queue.read_buffer(buffer, 0, 1200), np.float32)
+    values = np.frombuffer(wgpu_device.queue.read_buffer(buffer, 0, 1200), np.float32)
     np.testing.assert_array_equal(values, before)
     gc.collect()
     in_use = plugrad.memory().bytes
@@ -74,10 +74,10 @@ def test_a_buffer_that_is_handed_out_keeps_its_memory(gpu):
     assert plugrad.memory().bytes < in_use
 
 
-def test_a_tensor_keeps_the_buffer_of_the_program_and_releases_it(gpu):
+def test_a_tensor_keeps_the_buffer_of_the_program_and_releases_it(wgpu_device):
     from weakref import ref
 
-    x = from_buffer(buffer_of(gpu, np.float32([1, 2, 3, 4])), (4,))
+    x = from_buffer(make_buffer(wgpu_device, np.float32([1, 2, 3, 4])), (4,))
     buffer = ref(x.array.buffer.storage.buffer)
     gc.collect()
     assert buffer() is not None
@@ -90,17 +90,17 @@ def test_a_tensor_keeps_the_buffer_of_the_program_and_releases_it(gpu):
     assert backend.memory().details["pooled_bytes"] == pooled
 
 
-def test_a_buffer_goes_out_and_comes_back(gpu):
+def test_a_buffer_goes_out_and_comes_back(wgpu_device):
     x = plugrad.asarray(np.float32([1, 2, 3])) * 2
     y = from_buffer(to_buffer(x), (3,))
     del x
     np.testing.assert_array_equal((y + y).numpy(), [4, 8, 12])
 
 
-def test_buffers_that_cannot_be_used(gpu):
+def test_buffers_that_cannot_be_used(wgpu_device):
     with pytest.raises(ArgumentError, match=r"must be a wgpu\.GPUBuffer"):
         from_buffer(np.zeros(4), (4,))
-    buffer = buffer_of(gpu, np.zeros(8, np.float32))
+    buffer = make_buffer(wgpu_device, np.zeros(8, np.float32))
     for shape, dtype in (
         ((9,), "float32"),
         ((3, 3), "int32"),
@@ -110,15 +110,15 @@ def test_buffers_that_cannot_be_used(gpu):
         with pytest.raises(ArgumentValueError, match="buffer of 32 bytes cannot hold a tensor"):
             from_buffer(buffer, shape, dtype)
     with pytest.raises(ArgumentValueError, match="a multiple of 16 and at least 16"):
-        from_buffer(buffer_of(gpu, np.zeros(3, np.float32)), (3,))
+        from_buffer(make_buffer(wgpu_device, np.zeros(3, np.float32)), (3,))
     for usage in (wgpu.BufferUsage.STORAGE, wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST):
         with pytest.raises(ArgumentValueError, match="usages STORAGE and COPY_SRC"):
-            from_buffer(buffer_of(gpu, np.zeros(4, np.float32), usage), (4,))
+            from_buffer(make_buffer(wgpu_device, np.zeros(4, np.float32), usage), (4,))
     with pytest.raises(UnsupportedDtype, match="float64"):
         from_buffer(buffer, (4,), "float64")
     with pytest.raises(UnsupportedDtype, match="kept as int32"):
         from_buffer(buffer, (4,), "int8")
-    mapped = gpu.create_buffer(size=16, usage=USAGE, mapped_at_creation=True)
+    mapped = wgpu_device.create_buffer(size=16, usage=BUFFER_USAGE, mapped_at_creation=True)
     with pytest.raises(ArgumentValueError, match="destroyed or mapped"):
         from_buffer(mapped, (4,))
     buffer.destroy()
@@ -126,14 +126,14 @@ def test_buffers_that_cannot_be_used(gpu):
         from_buffer(buffer, (4,))
 
 
-def test_a_buffer_of_another_device_is_refused(gpu):
-    adapter = gpu.adapter
+def test_a_buffer_of_another_device_is_refused(wgpu_device):
+    adapter = wgpu_device.adapter
     other = adapter.request_device_sync(**requirements(adapter))
     with pytest.raises(ArgumentValueError, match="belongs to a device on which plugrad does not"):
-        from_buffer(buffer_of(other, np.zeros(4, np.float32)), (4,))
+        from_buffer(make_buffer(other, np.zeros(4, np.float32)), (4,))
 
 
-def test_tensors_that_cannot_be_handed_out(gpu):
+def test_tensors_that_cannot_be_handed_out(wgpu_device):
     for tensor in (plugrad.asarray(1.0, device="cpu"), plugrad.asarray("text"), 7):
         with pytest.raises(ArgumentError, match="must be a tensor of numbers on webgpu"):
             to_buffer(tensor)
@@ -141,7 +141,7 @@ def test_tensors_that_cannot_be_handed_out(gpu):
         to_buffer(plugrad.zeros(3)).destroy()
 
 
-DESTROYED = """
+DESTROYED_BUFFER_PROGRAM = """
 import numpy as np, plugrad, wgpu
 from plugrad_webgpu import from_buffer
 with plugrad.use("webgpu"):
@@ -161,7 +161,7 @@ with plugrad.use("webgpu"):
     print((plugrad.ones(3) + 1).numpy())
 """
 
-SHARED = """
+SHARED_BUFFER_PROGRAM = """
 import numpy as np, plugrad, wgpu
 import plugrad_webgpu
 adapter = wgpu.gpu.request_adapter_sync()
@@ -193,16 +193,16 @@ with plugrad.use("webgpu"):
 @pytest.mark.parametrize(
     ("program", "expected"),
     [
-        (DESTROYED, "[2. 2. 2. 2.]\nrefused\nrefused\nrefused\n[2. 2. 2.]\n"),
+        (DESTROYED_BUFFER_PROGRAM, "[2. 2. 2. 2.]\nrefused\nrefused\nrefused\n[2. 2. 2.]\n"),
         (
-            SHARED,
+            SHARED_BUFFER_PROGRAM,
             "True False\nFalse True\nwebgpu:shared True [2. 2. 2. 2.]\n[1. 2. 3. 4.]\nTrue\nwebgpu:0\n",
         ),
     ],
     ids=["a buffer is destroyed", "a device of the program"],
 )
 def test_programs(run, program, expected):
-    """In a process of its own: a wrong step would abort it."""
+    """Each program runs in a new process, which a mistake would abort."""
     out = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )

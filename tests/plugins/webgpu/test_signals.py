@@ -7,7 +7,7 @@ import pytest
 
 pytestmark = pytest.mark.usefixtures("run")  # which skips where there is no device
 
-START = """
+PROGRAM_START = """
 import os, random, signal, statistics, threading, time
 import numpy as np
 import plugrad
@@ -22,7 +22,7 @@ x = plugrad.asarray(np.arange(50_000, dtype=np.float32))
 (x + x).numpy()
 """
 
-AT_RANDOM = """
+RANDOM_INTERRUPTS_PROGRAM = """
 def compute():
     y = x
     for _ in range(random.randrange(1, 200)):
@@ -59,7 +59,7 @@ assert len(delays) == 100
 assert statistics.median(delays) < 0.5, delays
 """
 
-TWO_AT_ONCE = """
+TWO_INTERRUPTS_PROGRAM = """
 def interrupt_twice():
     interrupt()
     interrupt()
@@ -83,11 +83,13 @@ for _ in range(10):
 """
 
 
-@pytest.mark.parametrize("program", [AT_RANDOM, TWO_AT_ONCE], ids=["at_random", "two_at_once"])
+@pytest.mark.parametrize(
+    "program", [RANDOM_INTERRUPTS_PROGRAM, TWO_INTERRUPTS_PROGRAM], ids=["at_random", "two_at_once"]
+)
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows sends no signals to a process")
 def test_signals(program):
     done = subprocess.run(
-        [sys.executable, "-c", START + program],
+        [sys.executable, "-c", PROGRAM_START + program],
         capture_output=True,
         text=True,
         timeout=300,

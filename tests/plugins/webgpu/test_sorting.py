@@ -23,20 +23,20 @@ SHAPES = [
 
 
 @pytest.fixture(params=[True, False], ids=["software", "hardware"])
-def device(request, run, monkeypatch):
+def software_and_gpu_device(request, run, monkeypatch):
     monkeypatch.setattr(run.device, "is_software", request.param)
 
 
-def order(x, axis, descending):
-    """Return positions in order; equal elements keep theirs in both directions."""
+def reference_argsort(x, axis, descending):
+    """Return the indices that sort an axis; equal elements keep their order in both directions."""
     if not descending:
         return np.argsort(x, axis, stable=True)
     reverse = np.argsort(np.flip(x, axis), axis, stable=True)
     return x.shape[axis] - 1 - np.flip(reverse, axis)
 
 
-def elements(rng, shape, dtype):
-    """Return elements with ties, and the strangest numbers of the dtype."""
+def elements_with_ties(rng, shape, dtype):
+    """Return elements with ties and special values of the dtype."""
     x = rng.integers(-50, 50, shape).astype(dtype)
     if dtype == "float32":
         x *= rng.standard_normal(shape).astype(dtype)
@@ -45,13 +45,13 @@ def elements(rng, shape, dtype):
     return x
 
 
-@pytest.mark.usefixtures("device")
+@pytest.mark.usefixtures("software_and_gpu_device")
 @pytest.mark.parametrize("descending", [False, True], ids=["up", "down"])
 @pytest.mark.parametrize("dtype", ["float32", "int32", "uint32", "bool"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_orders_are_stable(run, rng, shape, dtype, descending):
-    x = elements(rng, shape, dtype)
-    places = order(x, -1, descending)
+    x = elements_with_ties(rng, shape, dtype)
+    places = reference_argsort(x, -1, descending)
     attrs = {"axis": len(shape) - 1, "descending": descending}
     np.testing.assert_array_equal(run(sorting.argsort, x, **attrs), places)
     np.testing.assert_array_equal(run(sorting.sort, x, **attrs), np.take_along_axis(x, places, -1))
@@ -61,25 +61,25 @@ def test_orders_are_stable(run, rng, shape, dtype, descending):
     "size", [300, 5000, 300_000], ids=["block", "small-blocks", "large-blocks"]
 )
 def test_long_rows_are_merged(run, rng, monkeypatch, size):
-    """Integers of two words are sorted by one, then by the other, so that a sort begins with an order."""
+    """Two-word integers are sorted by one word and then by the other, so the second sort starts from an order."""
     monkeypatch.setattr(run.device, "is_software", False)
     x = rng.integers(-3, 3, size) << 32 | rng.integers(0, 3, size)
     found = run(sorting.argsort, x, axis=0, descending=False)
-    np.testing.assert_array_equal(found, order(x, 0, descending=False))
+    np.testing.assert_array_equal(found, reference_argsort(x, 0, descending=False))
 
 
-@pytest.mark.usefixtures("device")
+@pytest.mark.usefixtures("software_and_gpu_device")
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_any_axis(run, rng, axis):
-    x = elements(rng, (4, 150, 3), "float32")
-    places = order(x, axis, descending=False)
+    x = elements_with_ties(rng, (4, 150, 3), "float32")
+    places = reference_argsort(x, axis, descending=False)
     np.testing.assert_array_equal(run(sorting.argsort, x, axis=axis), places)
     np.testing.assert_array_equal(
         run(sorting.sort, x, axis=axis), np.take_along_axis(x, places, axis)
     )
 
 
-@pytest.mark.usefixtures("device")
+@pytest.mark.usefixtures("software_and_gpu_device")
 @pytest.mark.parametrize("is_sorted", [True, False])
 @pytest.mark.parametrize(
     ("shape", "k"),
@@ -98,8 +98,8 @@ def test_any_axis(run, rng, axis):
     ids=str,
 )
 def test_largest(run, rng, shape, k, is_sorted):
-    x = elements(rng, shape, "float32")
-    places = order(x, -1, descending=True)[..., :k]
+    x = elements_with_ties(rng, shape, "float32")
+    places = reference_argsort(x, -1, descending=True)[..., :k]
     if not is_sorted:
         places = np.sort(places)
     values, found = run(sorting.top_k, x, k=k, sorted=is_sorted)
@@ -113,14 +113,14 @@ def test_largest_of_equal_elements_are_the_first(run, rng, monkeypatch, dtype):
     x = rng.integers(0, 2, (3, 10_000)).astype(dtype)
     x[1] = 1
     x[2, 40:] = 0
-    places = order(x, -1, descending=True)[:, :300]
+    places = reference_argsort(x, -1, descending=True)[:, :300]
     values, found = run(sorting.top_k, x, k=300)
     np.testing.assert_array_equal(found, places)
     np.testing.assert_array_equal(values, np.take_along_axis(x, places, -1))
 
 
 def test_gpus_select_without_sorting(run, rng, monkeypatch):
-    """Long rows have segments, from each of which some are selected."""
+    """Long rows are divided into segments, from each of which some elements are selected."""
     monkeypatch.setattr(run.device, "is_software", False)
     steps = ordering._selection_plans((2, 70_000), 50, False)
     assert [step.shape for step in steps] == [(2, 17 * 50), (2, 50)]

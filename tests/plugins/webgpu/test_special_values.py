@@ -24,9 +24,9 @@ VALUES = np.array(
     np.float32,
 )
 A, B = (grid.ravel().copy() for grid in np.meshgrid(VALUES, VALUES))
-TINIEST = 1.2e-38  # below, a device may flush to zero
+MIN_NORMAL_FLOAT32 = 1.2e-38  # below, a device may flush to zero
 
-UNARY = [
+UNARY_KERNELS = [
     (unary.abs, np.abs),
     (unary.negative, np.negative),
     (unary.square, np.square),
@@ -63,7 +63,7 @@ UNARY = [
     (unary.is_inf, np.isinf),
     (unary.is_finite, np.isfinite),
 ]
-BINARY = [
+BINARY_KERNELS = [
     (binary.add, np.add),
     (binary.subtract, np.subtract),
     (binary.multiply, np.multiply),
@@ -85,21 +85,23 @@ BINARY = [
 ]
 
 
-def assert_same(actual, expected):
+def assert_same_values(actual, expected):
     if expected.dtype == bool:
         np.testing.assert_array_equal(actual, expected)
         return
-    is_tiny = np.abs(expected) < TINIEST
-    assert (np.abs(actual[is_tiny]) < TINIEST).all()
+    is_tiny = np.abs(expected) < MIN_NORMAL_FLOAT32
+    assert (np.abs(actual[is_tiny]) < MIN_NORMAL_FLOAT32).all()
     np.testing.assert_allclose(actual[~is_tiny], expected[~is_tiny], rtol=1e-5)
 
 
-@pytest.mark.parametrize(("kernel", "reference"), UNARY, ids=lambda v: getattr(v, "name", ""))
+@pytest.mark.parametrize(
+    ("kernel", "reference"), UNARY_KERNELS, ids=lambda v: getattr(v, "name", "")
+)
 def test_unary(run, kernel, reference):
     with np.errstate(all="ignore"):
         expected = reference(VALUES.astype(np.float64))
         expected = expected if expected.dtype == bool else expected.astype(np.float32)
-    assert_same(run(kernel, VALUES), expected)
+    assert_same_values(run(kernel, VALUES), expected)
 
 
 @pytest.mark.parametrize("kernel", [unary.sin, unary.cos, unary.tan], ids=lambda k: k.name)
@@ -107,58 +109,64 @@ def test_infinite_angles_have_no_sine(run, kernel):
     assert np.isnan(run(kernel, VALUES[:3])).all()
 
 
-@pytest.mark.parametrize(("kernel", "reference"), BINARY, ids=lambda v: getattr(v, "name", ""))
+@pytest.mark.parametrize(
+    ("kernel", "reference"), BINARY_KERNELS, ids=lambda v: getattr(v, "name", "")
+)
 def test_binary(run, kernel, reference):
     with np.errstate(all="ignore"):
         expected = reference(A, B)
-    assert_same(run(kernel, A, B), expected)
+    assert_same_values(run(kernel, A, B), expected)
 
 
-RECIPROCAL = (
+GPU_RECIPROCAL_WGSL = (
     "fn gpu_reciprocal(x: f32) -> f32 { return select(1.0 / x, 0.0, abs(x) > 8.507059e37); }"
 )
 """What GPUs divide by: the reciprocal of a number above 2^126 is subnormal, and so 0."""
 
 
 @pytest.fixture
-def dividing_as_gpus_do(make_runner, monkeypatch):
+def use_gpu_reciprocal(make_runner, monkeypatch):
     snippets = sources._snippets_by_name()
     divide = snippets["divide"].replace("/ (b * scale)", "* gpu_reciprocal(b * scale)")
     assert divide != snippets["divide"]
-    changed = {**snippets, "divide": divide, "gpu_reciprocal": RECIPROCAL}
+    changed = {**snippets, "divide": divide, "gpu_reciprocal": GPU_RECIPROCAL_WGSL}
     monkeypatch.setattr(sources, "_snippets_by_name", lambda: changed)
     return make_runner()
 
 
 @pytest.mark.parametrize(
     ("kernel", "reference"),
-    [(k, f) for k, f in BINARY if k.name in {"RealDiv", "FloorDiv", "Mod", "Atan2", "Hypot"}],
+    [
+        (k, f)
+        for k, f in BINARY_KERNELS
+        if k.name in {"RealDiv", "FloorDiv", "Mod", "Atan2", "Hypot"}
+    ],
     ids=lambda v: getattr(v, "name", ""),
 )
-def test_large_divisors_on_gpus(dividing_as_gpus_do, kernel, reference):
+def test_large_divisors_on_gpus(use_gpu_reciprocal, kernel, reference):
     """Infinity divided by 3e38 was NaN, and 3e38 divided by itself was 0."""
     with np.errstate(all="ignore"):
         expected = reference(A, B)
-    assert_same(dividing_as_gpus_do(kernel, A, B), expected)
+    assert_same_values(use_gpu_reciprocal(kernel, A, B), expected)
 
 
-def float_of(bits):
+def float_from_bits(bits):
     return np.array(bits, np.uint32).view(np.float32)
 
 
-CASTS = [  # a float, as int32, as uint32
+CASTS_TO_INTEGERS = [  # a float, as int32, as uint32
     (NAN, 0, 0),
-    (float_of(0xFFC00000), 0, 0),  # a negative NaN
-    (float_of(0x7F800001), 0, 0),  # a signalling NaN
-    (float_of(0xFFFFFFFF), 0, 0),
+    (float_from_bits(0xFFC00000), 0, 0),  # a negative NaN
+    (float_from_bits(0x7F800001), 0, 0),  # a signalling NaN
+    (float_from_bits(0xFFFFFFFF), 0, 0),
     (INF, 2147483647, 4294967295),
     (-INF, -2147483648, 0),
     (3.4e38, 2147483647, 4294967295),
     (-3.4e38, -2147483648, 0),
-    (float_of(0x4F7FFFFF), 2147483647, 4294967040),  # the last float below 2^32
+    (float_from_bits(0x4F7FFFFF), 2147483647, 4294967040),  # the last float below 2^32
     (4294967296.0, 2147483647, 4294967295),
     (3e9, 2147483647, 3000000000),
-    (float_of(0x4EFFFFFF), 2147483520, 2147483520),  # the last float below 2^31
+    (float_from_bits(0x4EFFFFFF), 2147483520, 2147483520),  # the last float below 2^31
     (2147483648.0, 2147483647, 2147483648),
     (-2147483520.0, -2147483520, 0),
     (-2147483648.0, -2147483648, 0),
@@ -174,10 +182,12 @@ CASTS = [  # a float, as int32, as uint32
 ]
 
 
-@pytest.mark.parametrize("count", [len(CASTS), len(CASTS) - 1, 1], ids=["vectors", "rest", "one"])
+@pytest.mark.parametrize(
+    "count", [len(CASTS_TO_INTEGERS), len(CASTS_TO_INTEGERS) - 1, 1], ids=["vectors", "rest", "one"]
+)
 def test_casts_to_integers_saturate_and_cut_off_fractions(run, count):
-    values, signed, unsigned = zip(*CASTS, strict=True)
-    for start in range(0, len(CASTS), count) if count == 1 else [0]:
+    values, signed, unsigned = zip(*CASTS_TO_INTEGERS, strict=True)
+    for start in range(0, len(CASTS_TO_INTEGERS), count) if count == 1 else [0]:
         part = slice(start, start + count)
         x = np.array(values[part], np.float32)
         assert run(unary.cast, x, dtype=int32).tolist() == list(signed[part])
@@ -192,12 +202,15 @@ def test_casts_to_bool_are_false_for_zero_only(run):
 
 def test_computed_values_saturate_too(run):
     expected = [2147483647, -2147483648, 0, 2147483647, -2147483648]
-    a, b = run.up(np.float32([1, -1, 0, 3e38, -3e38])), run.up(np.zeros(5, np.float32))
+    a, b = (
+        run.to_device(np.float32([1, -1, 0, 3e38, -3e38])),
+        run.to_device(np.zeros(5, np.float32)),
+    )
     quotient = run.call(binary.divide, a, b)
-    assert run.down(run.call(unary.cast, quotient, dtype=int32)).tolist() == expected
+    assert run.to_host(run.call(unary.cast, quotient, dtype=int32)).tolist() == expected
     # A compiler sees through an expression within one shader, unlike a value that is loaded.
     kernel = elementwise("saturated_i32(a / b)", ("a", "b"), result=int32)
-    assert run.down(kernel(a, b)).tolist() == expected
+    assert run.to_host(kernel(a, b)).tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -213,8 +226,8 @@ def test_attributes_become_integers_as_casts_do(run, value, signed, unsigned):
 def test_cancellation_is_not_folded(run):
     with np.errstate(all="ignore"):
         difference, product = VALUES - VALUES, VALUES * 0
-    assert_same(run(binary.subtract, VALUES, VALUES), difference)
-    assert_same(run(binary.multiply, VALUES, np.float32(0)), product)
+    assert_same_values(run(binary.subtract, VALUES, VALUES), difference)
+    assert_same_values(run(binary.multiply, VALUES, np.float32(0)), product)
 
 
 @pytest.mark.parametrize("at", [0, 3, 500, 999])
@@ -260,7 +273,7 @@ def test_softmax_of_large_and_infinite_logits(run):
 
 
 def test_image_gradients_of_infinities(run):
-    """The sums are integers, which have no infinity of their own."""
+    """The sums are integers, which cannot represent infinity."""
     shown_twice = np.array([[0.5, 0, 0, 0, 1, 0, 0, 0]], np.float32)
     dy = [INF, 1, -INF, -INF, INF, -INF, 3, NAN, 4, 5]
     dx = run(
@@ -282,9 +295,9 @@ def test_running_sums_that_overflow(run):
 
 
 X, Y = (grid.ravel() for grid in np.meshgrid(VALUES, VALUES))
-Z = np.empty(X.size, np.complex64)
-Z.real, Z.imag = X, Y
-OF_COMPLEX = [
+COMPLEX_VALUES = np.empty(X.size, np.complex64)
+COMPLEX_VALUES.real, COMPLEX_VALUES.imag = X, Y
+COMPLEX_KERNELS = [
     (complex_kernels.real, np.real),
     (complex_kernels.imag, np.imag),
     (complex_kernels.conj, np.conj),
@@ -298,18 +311,23 @@ OF_COMPLEX = [
 ]
 
 
-@pytest.mark.parametrize(("kernel", "reference"), OF_COMPLEX, ids=lambda v: getattr(v, "name", ""))
+@pytest.mark.parametrize(
+    ("kernel", "reference"), COMPLEX_KERNELS, ids=lambda v: getattr(v, "name", "")
+)
 def test_complex_numbers(run, kernel, reference):
     with np.errstate(all="ignore"):
-        expected = reference(Z.astype(np.complex128))
-        assert_same_parts(run(kernel, Z), expected.astype(run(kernel, Z).dtype))
+        expected = reference(COMPLEX_VALUES.astype(np.complex128))
+        assert_same_parts(
+            run(kernel, COMPLEX_VALUES), expected.astype(run(kernel, COMPLEX_VALUES).dtype)
+        )
 
 
 def test_complex_numbers_are_equal_part_by_part(run):
     for kernel, reference in ((binary.equal, np.equal), (binary.not_equal, np.not_equal)):
         for turns in range(3):
             np.testing.assert_array_equal(
-                run(kernel, Z, np.roll(Z, turns)), reference(Z, np.roll(Z, turns))
+                run(kernel, COMPLEX_VALUES, np.roll(COMPLEX_VALUES, turns)),
+                reference(COMPLEX_VALUES, np.roll(COMPLEX_VALUES, turns)),
             )
 
 
@@ -336,9 +354,9 @@ def test_casts_of_complex_numbers_take_the_real_part(run):
 def assert_same_parts(actual, expected):
     if np.iscomplexobj(expected):
         for part in ("real", "imag"):
-            assert_same(getattr(actual, part), getattr(expected, part))
+            assert_same_values(getattr(actual, part), getattr(expected, part))
     else:
-        assert_same(actual, expected)
+        assert_same_values(actual, expected)
 
 
 @pytest.mark.parametrize("size", [7, 8, 132])

@@ -9,16 +9,16 @@ from plugrad.extend import ArgumentValueError, sliding_window
 from plugrad.kernels import convolution, depthwise, pooling
 
 
-def floats(rng, shape):
+def random_float32(rng, shape):
     return rng.standard_normal(shape).astype(np.float32)
 
 
-def close(actual, expected, rtol=1e-5, atol=1e-6):
+def assert_close(actual, expected, rtol=1e-5, atol=1e-6):
     np.testing.assert_allclose(actual, expected, rtol=rtol, atol=atol)
 
 
-def convolved(x, w, window):
-    """Return the convolution of NHWC images by its definition, in float64."""
+def reference_convolution(x, w, window):
+    """Return the convolution of NHWC images by definition, in float64."""
     (top, bottom), (left, right) = window.padding
     x = np.pad(x.astype(np.float64), ((0, 0), (top, bottom + 99), (left, right + 99), (0, 0)))
     out = np.zeros((x.shape[0], *window.out, w.shape[3]))
@@ -29,7 +29,7 @@ def convolved(x, w, window):
     return out
 
 
-CONVOLUTIONS = [
+CONVOLUTION_ARGUMENTS = [
     ((2, 5, 6, 3), (3, 3, 3, 4), {"strides": (1, 1), "pad": "same"}),
     ((2, 5, 6, 4), (3, 2, 4, 5), {"strides": (2, 1), "pad": "valid"}),
     ((1, 7, 7, 8), (3, 3, 8, 8), {"strides": (1, 1), "pad": "same", "dilations": (2, 2)}),
@@ -41,9 +41,9 @@ CONVOLUTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("image", "filters", "attrs"), CONVOLUTIONS, ids=str)
+@pytest.mark.parametrize(("image", "filters", "attrs"), CONVOLUTION_ARGUMENTS, ids=str)
 def test_convolution(run, rng, image, filters, attrs):
-    x, w = floats(rng, image), floats(rng, filters)
+    x, w = random_float32(rng, image), random_float32(rng, filters)
     window = sliding_window(
         image[1:3],
         filters[:2],
@@ -52,21 +52,25 @@ def test_convolution(run, rng, image, filters, attrs):
         attrs.get("dilations", (1, 1)),
         attrs.get("dim_rounding_mode"),
     )
-    expected = convolved(x, w, window)
-    close(run(convolution.conv2d, x, w, **attrs), expected, 1e-4, 1e-4)
+    expected = reference_convolution(x, w, window)
+    assert_close(run(convolution.conv2d, x, w, **attrs), expected, 1e-4, 1e-4)
     # A convolution is linear in both: its gradients are its transposes.
-    dy = floats(rng, expected.shape)
+    dy = random_float32(rng, expected.shape)
     dx = run(convolution.conv2d_input_gradient, dy, w, input_shape=x.shape, **attrs)
     dw = run(convolution.conv2d_filter_gradient, x, dy, filter_shape=w.shape, **attrs)
     value = (expected * dy).sum()
-    close((dx.astype(np.float64) * x).sum(), value, 1e-4, 1e-3)
-    close((dw.astype(np.float64) * w).sum(), value, 1e-4, 1e-3)
-    other_x, other_w = floats(rng, image), floats(rng, filters)
-    close((dx * other_x).sum(), (convolved(other_x, w, window) * dy).sum(), 1e-4, 1e-3)
-    close((dw * other_w).sum(), (convolved(x, other_w, window) * dy).sum(), 1e-4, 1e-3)
+    assert_close((dx.astype(np.float64) * x).sum(), value, 1e-4, 1e-3)
+    assert_close((dw.astype(np.float64) * w).sum(), value, 1e-4, 1e-3)
+    other_x, other_w = random_float32(rng, image), random_float32(rng, filters)
+    assert_close(
+        (dx * other_x).sum(), (reference_convolution(other_x, w, window) * dy).sum(), 1e-4, 1e-3
+    )
+    assert_close(
+        (dw * other_w).sum(), (reference_convolution(x, other_w, window) * dy).sum(), 1e-4, 1e-3
+    )
 
 
-def pooled(x, window, combine):
+def reference_pooling(x, window, combine):
     (top, _), (left, _) = window.padding
     out = np.zeros((x.shape[0], *window.out, x.shape[3]), x.dtype)
     for i, j in np.ndindex(*window.out):
@@ -80,7 +84,7 @@ def pooled(x, window, combine):
     return out
 
 
-POOLS = [
+POOLING_ARGUMENTS = [
     ((2, 4, 4, 3), {"filter_size": (2, 2), "strides": (2, 2), "pad": "valid"}),
     ((2, 5, 6, 4), {"filter_size": (3, 3), "strides": (1, 1), "pad": "same"}),
     ((1, 7, 5, 2), {"filter_size": (3, 2), "strides": (2, 3), "pad": "same"}),
@@ -89,19 +93,19 @@ POOLS = [
 ]
 
 
-@pytest.mark.parametrize(("image", "attrs"), POOLS, ids=str)
+@pytest.mark.parametrize(("image", "attrs"), POOLING_ARGUMENTS, ids=str)
 def test_pooling(run, rng, image, attrs):
     # Few values make ties, of which the first cell must win.
     x = rng.integers(0, 4, image).astype(np.float32)
     window = sliding_window(image[1:3], attrs["filter_size"], attrs["strides"], attrs["pad"])
-    largest = pooled(x, window, np.max)
+    largest = reference_pooling(x, window, np.max)
     np.testing.assert_array_equal(run(pooling.max_pool, x, **attrs), largest)
     np.testing.assert_array_equal(
         run(pooling.max_pool, x.astype(np.int32), **attrs), largest.astype(np.int32)
     )
-    close(run(pooling.avg_pool, x, **attrs), pooled(x, window, np.mean))
+    assert_close(run(pooling.avg_pool, x, **attrs), reference_pooling(x, window, np.mean))
 
-    dy = floats(rng, largest.shape)
+    dy = random_float32(rng, largest.shape)
     expected_max, expected_avg = np.zeros_like(x), np.zeros_like(x)
     (top, _), (left, _) = window.padding
     for n, i, j, c in np.ndindex(*dy.shape):
@@ -114,14 +118,14 @@ def test_pooling(run, rng, image, attrs):
         expected_avg[
             n, max(row, 0) : row + window.size[0], max(column, 0) : column + window.size[1], c
         ] += dy[n, i, j, c] / cells.size
-    close(run(pooling.max_pool_gradient, dy, x, largest, **attrs), expected_max, atol=1e-5)
-    close(run(pooling.avg_pool_gradient, dy, x, **attrs), expected_avg, atol=1e-5)
+    assert_close(run(pooling.max_pool_gradient, dy, x, largest, **attrs), expected_max, atol=1e-5)
+    assert_close(run(pooling.avg_pool_gradient, dy, x, **attrs), expected_avg, atol=1e-5)
 
 
-SLIDING = [convolution.conv2d, depthwise.depthwise_conv2d]
+CONVOLUTION_KERNELS = [convolution.conv2d, depthwise.depthwise_conv2d]
 
 
-@pytest.mark.parametrize("kernel", SLIDING, ids=str)
+@pytest.mark.parametrize("kernel", CONVOLUTION_KERNELS, ids=str)
 def test_the_numbers_of_a_shader_hold_any_stride_but_not_any_dilation(run, kernel):
     x, filter = np.ones((1, 4, 5, 1), np.float32), np.ones((2, 2, 1, 1), np.float32)
     far = {"strides": (2**31 - 1, 2**30), "pad": "valid", "data_format": "NHWC"}

@@ -6,7 +6,7 @@ import pytest
 from plugrad.kernels import activation, binary, linalg, normalization, reduction
 from plugrad_webgpu.shaders.words import load_by_long_words
 
-SOURCE = """
+WGSL_SOURCE = """
 @group(0) @binding(0) var<storage, read> input: array<vec4<f32>>;  // input[0] is first
 @group(0) @binding(1) var<storage, read> places: array<vec4u>;
 @group(0) @binding(2) var<storage, read> scalars: array<f32>;
@@ -19,7 +19,7 @@ fn main() {
 
 
 def test_what_is_only_loaded_is_taken_apart():
-    text = load_by_long_words(SOURCE)
+    text = load_by_long_words(WGSL_SOURCE)
     assert "input: array<vec2<u64>>;" in text
     assert "places: array<vec2<u64>>;" in text
     assert "//" not in text
@@ -30,7 +30,7 @@ def test_what_is_only_loaded_is_taken_apart():
         " + my_input[1] + own.input[2] + vec4f(whole[i])" in text
     )
     assert text.count("fn vec4") == 2
-    plain = SOURCE.replace("read>", "read_write>")
+    plain = WGSL_SOURCE.replace("read>", "read_write>")
     assert "u64" not in load_by_long_words(plain)
 
 

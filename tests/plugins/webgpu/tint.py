@@ -8,7 +8,7 @@ import ctypes
 from pydawn import utils, webgpu
 
 
-def open_device():
+def open_dawn_device():
     options = webgpu.WGPURequestAdapterOptions()
     options.backendType = webgpu.WGPUBackendType_Null
     found = []
@@ -32,8 +32,8 @@ def open_device():
     return received[0]
 
 
-def complaint(device, code, entry_point):
-    """Return what Tint says against an entry point, or None if it has nothing to say."""
+def tint_error(device, code, entry_point):
+    """Return Tint's error message for an entry point, or None."""
     # This Tint does not know immediates. A buffer that is only read has the same layout, and is as
     # uniform. The bindings of Dawn count characters, not bytes.
     code = code.replace(

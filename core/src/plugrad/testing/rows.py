@@ -55,11 +55,11 @@ class Row:
         attrs: the attributes as implementations get them.
         dtypes: what the row runs on, the most important first; by default all that the kernel takes.
         is_smooth: whether the gradient is compared with finite differences, if the kernel has one.
-        fixed: the positions of inputs that are not differentiated then, beside those of a dtype of
+        undifferentiated_inputs: the positions of inputs that are not differentiated then, beside those of a dtype of
             their own.
-        before: makes the (only) input out of another tensor then, because not every one is allowed.
-        factor: how much further off than usual a result may be.
-        settled: turns the outputs into what the reference gives, where outputs are not unique.
+        prepare_input: makes the (only) input out of another tensor then, because not every one is allowed.
+        tolerance_factor: how much further off than usual a result may be.
+        canonicalize: turns the outputs into what the reference gives, where outputs are not unique.
         is_edge: whether the row is about an edge case.
         is_special: whether the reference is right for NaN, infinities and zeros, too.
         op: the public op that runs the kernel, called with the same inputs and attributes (with a list

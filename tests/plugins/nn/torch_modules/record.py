@@ -12,12 +12,12 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.utils import parametrizations, weight_norm
 
-FILE = Path(__file__).with_name("modules.npz")
+OUTPUT_FILE = Path(__file__).with_name("modules.npz")
 warnings.simplefilter("ignore")  # of weight_norm's older form
 torch.manual_seed(0)
 
 
-class Separable(nn.Module):
+class SeparableConvolution(nn.Module):
     def __init__(self):
         super().__init__()
         self.depthwise = nn.Conv2d(3, 6, 3, groups=3, bias=False)
@@ -27,7 +27,7 @@ class Separable(nn.Module):
         return self.pointwise(self.depthwise(x))
 
 
-class TwoHeads(nn.Module):
+class ConvolutionWithTwoLinears(nn.Module):
     def __init__(self):
         super().__init__()
         self.conv = nn.Conv2d(3, 5, 3)
@@ -38,7 +38,7 @@ class TwoHeads(nn.Module):
         return self.left(x) + self.right(x)
 
 
-class ToItself(nn.MultiheadAttention):
+class SelfAttention(nn.MultiheadAttention):
     def forward(self, x):
         return super().forward(x, x, x)[0]
 
@@ -49,19 +49,23 @@ class CausalDecoder(nn.TransformerDecoderLayer):
         return super().forward(x, x, tgt_mask=mask, tgt_is_causal=True)
 
 
-class GroupedQueries(nn.MultiheadAttention):
-    """Attention of four heads of queries with two of keys and values."""
+class GroupedQueryAttention(nn.MultiheadAttention):
+    """Attention with four query heads and two key-value heads."""
 
     def __init__(self):
         nn.Module.__init__(self)
         self.q_proj, self.k_proj, self.v_proj = nn.Linear(8, 8), nn.Linear(8, 4), nn.Linear(8, 4)
         self.out_proj = nn.Linear(8, 8)
 
-    def heads(self, x):
+    def split_heads(self, x):
         return x.unflatten(-1, (-1, 2)).transpose(1, 2)
 
     def forward(self, x):
-        q, k, v = self.heads(self.q_proj(x)), self.heads(self.k_proj(x)), self.heads(self.v_proj(x))
+        q, k, v = (
+            self.split_heads(self.q_proj(x)),
+            self.split_heads(self.k_proj(x)),
+            self.split_heads(self.v_proj(x)),
+        )
         y = functional.scaled_dot_product_attention(q, k, v, self.bias(x), enable_gqa=True)
         return self.out_proj(y.transpose(1, 2).flatten(2))
 
@@ -69,8 +73,8 @@ class GroupedQueries(nn.MultiheadAttention):
         return None
 
 
-class Penalties(GroupedQueries):
-    """The same with a penalty for the distance, of a slope for each head (ALiBi)."""
+class AlibiAttention(GroupedQueryAttention):
+    """Grouped-query attention with ALiBi: a penalty proportional to the distance, with a slope for each head."""
 
     def bias(self, x):
         places = torch.arange(x.shape[1])
@@ -78,26 +82,26 @@ class Penalties(GroupedQueries):
         return -(places[:, None] - places).abs() * slopes[:, None, None]
 
 
-class Rotary(GroupedQueries):
-    """The same with queries and keys turned by their positions; a head has one pair of numbers."""
+class RotaryAttention(GroupedQueryAttention):
+    """Grouped-query attention with rotary position embedding; each head has one pair of numbers."""
 
     def forward(self, x):
-        q, k = self.heads_turned(self.q_proj(x)), self.heads_turned(self.k_proj(x))
+        q, k = self.rotate_heads(self.q_proj(x)), self.rotate_heads(self.k_proj(x))
         y = functional.scaled_dot_product_attention(
-            q, k, GroupedQueries.heads(self, self.v_proj(x)), enable_gqa=True
+            q, k, GroupedQueryAttention.split_heads(self, self.v_proj(x)), enable_gqa=True
         )
         return self.out_proj(y.transpose(1, 2).flatten(2))
 
-    def heads_turned(self, x):
-        y = GroupedQueries.heads(self, x)
+    def rotate_heads(self, x):
+        y = GroupedQueryAttention.split_heads(self, x)
         places = torch.arange(x.shape[1], dtype=torch.float32)[:, None]
         real, imaginary = y[..., :1], y[..., 1:]
         cos, sin = places.cos(), places.sin()
         return torch.cat([real * cos - imaginary * sin, imaginary * cos + real * sin], -1)
 
 
-class Packed(nn.LSTM):
-    """Sequences of lengths 4 and 6, whose ends do not count."""
+class PackedRecurrent(nn.LSTM):
+    """A recurrent layer for packed sequences of lengths 4 and 6."""
 
     def forward(self, x):
         lengths = torch.tensor([4, 6])
@@ -108,7 +112,7 @@ class Packed(nn.LSTM):
         return nn.utils.rnn.pad_packed_sequence(y, batch_first=True)[0]
 
 
-class Unpooled(nn.Module):
+class PoolAndUnpool(nn.Module):
     def __init__(self, pool, unpool):
         super().__init__()
         self.pool, self.unpool = pool, unpool
@@ -117,31 +121,31 @@ class Unpooled(nn.Module):
         return self.unpool(*self.pool(x))
 
 
-class Symmetric(nn.Module):
+class SymmetricParametrization(nn.Module):
     def forward(self, x):
         return x.triu() + x.triu(1).transpose(-1, -2)
 
 
-def symmetric(module):
-    nn.utils.parametrize.register_parametrization(module, "weight", Symmetric())
+def make_symmetric(module):
+    nn.utils.parametrize.register_parametrization(module, "weight", SymmetricParametrization())
     return module
 
 
-class Decoder(nn.TransformerDecoder):
+class TransformerDecoder(nn.TransformerDecoder):
     def forward(self, x):
         mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1])
         return super().forward(x, x, tgt_mask=mask, tgt_is_causal=True)
 
 
-def spectral(module, shape):
-    """Return a module whose singular vectors have converged."""
+def with_spectral_norm(module, shape):
+    """Return a module with spectral norm whose singular vectors have converged."""
     module = parametrizations.spectral_norm(module, n_power_iterations=200)
     module.train()(torch.ones(shape))
     return module
 
 
 IMAGE, SEQUENCE = (6, 6, 3), (6, 8)
-WORDS = "words"
+TOKENS = "words"
 MODULES = {
     "linear": (nn.Linear(3, 5), (3,)),
     "linear_without_bias": (nn.Linear(3, 5, bias=False), (3,)),
@@ -152,9 +156,9 @@ MODULES = {
     "conv2d_transpose": (nn.ConvTranspose2d(3, 5, (3, 2), 2), (4, 5, 3)),
     "conv3d_transpose": (nn.ConvTranspose3d(3, 5, 3, 2), (2, 3, 2, 3)),
     "depthwise": (nn.Conv2d(3, 6, 3, groups=3), IMAGE),
-    "separable": (Separable(), IMAGE),
-    "embedding": (nn.Embedding(7, 4), WORDS),
-    "embedding_bag": (nn.EmbeddingBag(7, 4), WORDS),
+    "separable": (SeparableConvolution(), IMAGE),
+    "embedding": (nn.Embedding(7, 4), TOKENS),
+    "embedding_bag": (nn.EmbeddingBag(7, 4), TOKENS),
     "layer_norm": (nn.LayerNorm(8), SEQUENCE),
     "rms_norm": (nn.RMSNorm(8, eps=1e-6), SEQUENCE),
     "group_norm": (nn.GroupNorm(2, 4), (5, 6, 4)),
@@ -171,8 +175,8 @@ MODULES = {
     "gru_without_bias": (nn.GRU(8, 4, batch_first=True, bias=False), SEQUENCE),
     "gru_both_ways": (nn.GRU(8, 4, batch_first=True, bidirectional=True), SEQUENCE),
     "simple_rnn": (nn.RNN(8, 4, batch_first=True), SEQUENCE),
-    "attention": (ToItself(8, 2, batch_first=True), SEQUENCE),
-    "attention_without_bias": (ToItself(8, 2, bias=False, batch_first=True), SEQUENCE),
+    "attention": (SelfAttention(8, 2, batch_first=True), SEQUENCE),
+    "attention_without_bias": (SelfAttention(8, 2, bias=False, batch_first=True), SEQUENCE),
     "encoder_block": (nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), SEQUENCE),
     "encoder_block_norm_first": (
         nn.TransformerEncoderLayer(8, 2, 16, 0, "gelu", batch_first=True, norm_first=True),
@@ -182,8 +186,8 @@ MODULES = {
     "weight_norm": (parametrizations.weight_norm(nn.Linear(3, 5)), (3,)),
     "weight_norm_conv": (parametrizations.weight_norm(nn.Conv2d(3, 5, 3)), IMAGE),
     "weight_norm_older": (weight_norm(nn.Linear(3, 5)), (3,)),
-    "spectral_norm": (spectral(nn.Linear(3, 5), (1, 3)), (3,)),
-    "spectral_norm_conv": (spectral(nn.Conv2d(3, 5, 3), (1, 3, 6, 6)), IMAGE),
+    "spectral_norm": (with_spectral_norm(nn.Linear(3, 5), (1, 3)), (3,)),
+    "spectral_norm_conv": (with_spectral_norm(nn.Conv2d(3, 5, 3), (1, 3, 6, 6)), IMAGE),
     "convolutional": (
         nn.Sequential(
             nn.Sequential(nn.Conv2d(3, 5, 3), nn.BatchNorm2d(5), nn.ReLU(), nn.MaxPool2d(2)),
@@ -206,7 +210,7 @@ MODULES = {
         ),
         (3,),
     ),
-    "two_heads": (TwoHeads(), IMAGE),
+    "two_heads": (ConvolutionWithTwoLinears(), IMAGE),
     "encoder": (
         nn.TransformerEncoder(
             nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, norm_first=True),
@@ -217,18 +221,21 @@ MODULES = {
         SEQUENCE,
     ),
     "decoder_of_blocks": (
-        Decoder(nn.TransformerDecoderLayer(8, 2, 16, batch_first=True), 2),
+        TransformerDecoder(nn.TransformerDecoderLayer(8, 2, 16, batch_first=True), 2),
         SEQUENCE,
     ),
-    "grouped_queries": (GroupedQueries(), SEQUENCE),
-    "alibi": (Penalties(), SEQUENCE),
-    "rotary": (Rotary(), SEQUENCE),
-    "masked_lstm": (Packed(8, 4, batch_first=True), SEQUENCE),
-    "masked_lstm_both_ways": (Packed(8, 4, batch_first=True, bidirectional=True), SEQUENCE),
-    "parametrized": (symmetric(nn.Linear(3, 3)), (3,)),
-    "unpooled": (Unpooled(nn.MaxPool2d(2, return_indices=True), nn.MaxUnpool2d(2)), IMAGE),
+    "grouped_queries": (GroupedQueryAttention(), SEQUENCE),
+    "alibi": (AlibiAttention(), SEQUENCE),
+    "rotary": (RotaryAttention(), SEQUENCE),
+    "masked_lstm": (PackedRecurrent(8, 4, batch_first=True), SEQUENCE),
+    "masked_lstm_both_ways": (
+        PackedRecurrent(8, 4, batch_first=True, bidirectional=True),
+        SEQUENCE,
+    ),
+    "parametrized": (make_symmetric(nn.Linear(3, 3)), (3,)),
+    "unpooled": (PoolAndUnpool(nn.MaxPool2d(2, return_indices=True), nn.MaxUnpool2d(2)), IMAGE),
     "unpooled_volumes": (
-        Unpooled(nn.MaxPool3d(2, return_indices=True), nn.MaxUnpool3d(2)),
+        PoolAndUnpool(nn.MaxPool3d(2, return_indices=True), nn.MaxUnpool3d(2)),
         (4, 2, 4, 2),
     ),
     "adaptive_average": (nn.AdaptiveAvgPool2d((4, 3)), IMAGE),
@@ -247,16 +254,16 @@ MODULES = {
     "celu": (nn.CELU(1.5), (30,)),
     "glu": (nn.GLU(), (30,)),
     "unpooled_sequences": (
-        Unpooled(nn.MaxPool1d(2, return_indices=True), nn.MaxUnpool1d(2)),
+        PoolAndUnpool(nn.MaxPool1d(2, return_indices=True), nn.MaxUnpool1d(2)),
         (8, 3),
     ),
 }
-BY_CHANNELS = {"conv1d", "conv1d_transpose", "flat_signal", "unpooled_sequences"}
+CHANNELS_FIRST_MODULES = {"conv1d", "conv1d_transpose", "flat_signal", "unpooled_sequences"}
 """Those of sequences whose channels PyTorch has first."""
 
 
-def record(name, module, shape, rng):
-    """Return the arrays of a module: random weights, an input with the channels last, and the result."""
+def record_module(name, module, shape, rng):
+    """Return the arrays of a module: random weights, a channels-last input, and the result."""
     if not name.startswith("spectral"):
         for value in (*module.parameters(), *module.buffers()):
             if value.dtype.is_floating_point:
@@ -267,10 +274,10 @@ def record(name, module, shape, rng):
                 value.abs_().add_(0.5)
     x = (
         rng.integers(0, 7, (2, 3))
-        if shape == WORDS
+        if shape == TOKENS
         else rng.normal(size=(2, *shape)).astype(np.float32)
     )
-    images = x.ndim > 3 or name in BY_CHANNELS
+    images = x.ndim > 3 or name in CHANNELS_FIRST_MODULES
     given = torch.from_numpy(x)
     given.requires_grad_(x.dtype == np.float32)
     module = module.eval() if "lstm" not in name and "gru" not in name else module
@@ -294,7 +301,7 @@ if __name__ == "__main__":
     arrays = {
         f"{name}/{key}": value
         for name, (module, shape) in MODULES.items()
-        for key, value in record(name, module, shape, rng).items()
+        for key, value in record_module(name, module, shape, rng).items()
     }
-    np.savez_compressed(FILE, **arrays)
-    print(f"{len(MODULES)} modules, {FILE.stat().st_size:,} bytes")
+    np.savez_compressed(OUTPUT_FILE, **arrays)
+    print(f"{len(MODULES)} modules, {OUTPUT_FILE.stat().st_size:,} bytes")

@@ -18,26 +18,26 @@ import onnxruntime
 import torch
 import transformers
 from onnx import numpy_helper
-from seeding import FEWEST, image, is_seeded, seeded
+from seeding import SEEDED_MIN_ELEMENTS, input_image, is_seeded, seeded_weights
 from torch import nn
 from torch.nn import functional
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Built = tuple[nn.Module, tuple[torch.Tensor, ...]]
+NetworkAndInputs = tuple[nn.Module, tuple[torch.Tensor, ...]]
 
 
-def convolution(
+def conv_norm_act(
     i: int, o: int, size: int, stride: int = 1, groups: int = 1, act: Any = nn.ReLU
 ) -> nn.Module:
-    """Return a convolution with a normalization and an activation."""
+    """Return a convolution followed by batch normalization and an activation."""
     conv = nn.Conv2d(i, o, size, stride, size // 2, groups=groups, bias=False)
     return nn.Sequential(conv, nn.BatchNorm2d(o), *([act()] if act else []))
 
 
-class Residual(nn.Module):
-    """The sum of two ways through a network, and an activation."""
+class ResidualBlock(nn.Module):
+    """A residual block: the activation of the sum of two branches."""
 
     def __init__(
         self, way: nn.Module, other: nn.Module | None = None, act: Any = nn.Identity
@@ -49,15 +49,15 @@ class Residual(nn.Module):
         return self.act(self.way(x) + self.other(x))
 
 
-class Pooled(nn.Sequential):
-    """Averages over all pixels, and classes."""
+class ClassifierHead(nn.Sequential):
+    """Global average pooling and a linear classifier."""
 
     def __init__(self, channels: int, classes: int) -> None:
         super().__init__(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, classes))
 
 
-def lenet(small: bool) -> Built:
-    """LeCun and others, 1998."""
+def lenet(small: bool) -> NetworkAndInputs:
+    """LeNet (LeCun et al., 1998)."""
     net = nn.Sequential(
         nn.Conv2d(1, 6, 5, padding=2), nn.Tanh(), nn.AvgPool2d(2), nn.Conv2d(6, 16, 5), nn.Tanh(),
         nn.AvgPool2d(2), nn.Flatten(), nn.Linear(400, 120), nn.Tanh(), nn.Linear(120, 84), nn.Tanh(),
@@ -66,22 +66,22 @@ def lenet(small: bool) -> Built:
     return net, (torch.randn(2, 1, 28, 28),)
 
 
-def residual_network(small: bool, counts: tuple[int, ...], factor: int) -> Built:
-    """Return a network of residual blocks, which have three convolutions if their channels grow by a factor."""
+def residual_network(small: bool, counts: tuple[int, ...], factor: int) -> NetworkAndInputs:
+    """Return a ResNet; its blocks have three convolutions if they multiply the channels by a factor."""
     width = 8 if small else 64
 
     def block(i: int, inner: int, stride: int) -> nn.Module:
         o = inner * factor
         if factor == 1:
-            way = [convolution(i, o, 3, stride), convolution(o, o, 3, act=None)]
+            way = [conv_norm_act(i, o, 3, stride), conv_norm_act(o, o, 3, act=None)]
         else:
             way = [
-                convolution(i, inner, 1),
-                convolution(inner, inner, 3, stride),
-                convolution(inner, o, 1, act=None),
+                conv_norm_act(i, inner, 1),
+                conv_norm_act(inner, inner, 3, stride),
+                conv_norm_act(inner, o, 1, act=None),
             ]
-        other = convolution(i, o, 1, stride, act=None) if stride > 1 or i != o else None
-        return Residual(nn.Sequential(*way), other, nn.ReLU)
+        other = conv_norm_act(i, o, 1, stride, act=None) if stride > 1 or i != o else None
+        return ResidualBlock(nn.Sequential(*way), other, nn.ReLU)
 
     blocks: list[nn.Module] = []
     channels = width
@@ -90,23 +90,23 @@ def residual_network(small: bool, counts: tuple[int, ...], factor: int) -> Built
             wide = width << stage
             blocks.append(block(channels, wide, 2 if stage and not place else 1))
             channels = wide * factor
-    start = [convolution(3, width, 7, 2), nn.MaxPool2d(3, 2, 1)]
-    net = nn.Sequential(*start, *blocks, Pooled(channels, 10 if small else 1000))
+    start = [conv_norm_act(3, width, 7, 2), nn.MaxPool2d(3, 2, 1)]
+    net = nn.Sequential(*start, *blocks, ClassifierHead(channels, 10 if small else 1000))
     return net, (torch.randn(1, 3, *(64, 64) if small else (224, 224)),)
 
 
-def resnet18(small: bool) -> Built:
-    """He and others, 2015."""
+def resnet18(small: bool) -> NetworkAndInputs:
+    """ResNet-18 (He et al., 2015)."""
     return residual_network(small, (2, 2, 2, 2), 1)
 
 
-def resnet50(small: bool) -> Built:
-    """The same with more layers."""
+def resnet50(small: bool) -> NetworkAndInputs:
+    """ResNet-50 (He et al., 2015)."""
     return residual_network(small, (3, 4, 6, 3), 4)
 
 
-class Fire(nn.Module):
-    """The block of SqueezeNet: few channels, then many by two sizes of filters."""
+class FireBlock(nn.Module):
+    """The block of SqueezeNet: a narrow 1 × 1 convolution, then two wide ones of different sizes."""
 
     def __init__(self, i: int, few: int, many: int) -> None:
         super().__init__()
@@ -118,8 +118,8 @@ class Fire(nn.Module):
         return torch.cat([functional.relu(expand(x)) for expand in self.expand], 1)
 
 
-def squeezenet(small: bool) -> Built:
-    """Iandola and others, 2016: version 1.1."""
+def squeezenet(small: bool) -> NetworkAndInputs:
+    """SqueezeNet 1.1 (Iandola et al., 2016)."""
     scale = 8 if small else 1
     classes = 10 if small else 1000
     layers: list[nn.Module] = [nn.Conv2d(3, 64 // scale, 3, 2), nn.ReLU()]
@@ -129,26 +129,26 @@ def squeezenet(small: bool) -> Built:
         (64, 256, False), (64, 256, False),
     ]:  # fmt: skip
         layers += [nn.MaxPool2d(3, 2, ceil_mode=True)] if pools else []
-        layers.append(Fire(channels, few // scale, many // scale))
+        layers.append(FireBlock(channels, few // scale, many // scale))
         channels = 2 * many // scale
     end = [nn.Conv2d(channels, classes, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
     return nn.Sequential(*layers, *end), (torch.randn(1, 3, *(64, 64) if small else (224, 224)),)
 
 
-def inverted(
+def inverted_residual(
     i: int, o: int, size: int, stride: int, factor: int, act: Any, squeeze: bool = False
 ) -> nn.Module:
-    """Return the block of MobileNetV2 and of EfficientNet."""
+    """Return the inverted residual block of MobileNetV2 and EfficientNet."""
     wide = i * factor
-    parts = [convolution(i, wide, 1, act=act)] if factor > 1 else []
-    parts += [convolution(wide, wide, size, stride, wide, act)]
-    parts += [Excited(wide, max(i // 4, 1))] if squeeze else []
-    way = nn.Sequential(*parts, convolution(wide, o, 1, act=None))
-    return Residual(way) if stride == 1 and i == o else way
+    parts = [conv_norm_act(i, wide, 1, act=act)] if factor > 1 else []
+    parts += [conv_norm_act(wide, wide, size, stride, wide, act)]
+    parts += [SqueezeExcitation(wide, max(i // 4, 1))] if squeeze else []
+    way = nn.Sequential(*parts, conv_norm_act(wide, o, 1, act=None))
+    return ResidualBlock(way) if stride == 1 and i == o else way
 
 
-class Excited(nn.Module):
-    """Channels that are weighted by what all pixels say."""
+class SqueezeExcitation(nn.Module):
+    """Squeeze-and-excitation: channels weighted by a function of their averages."""
 
     def __init__(self, channels: int, few: int) -> None:
         super().__init__()
@@ -161,8 +161,8 @@ class Excited(nn.Module):
         return x * self.weigh(x)
 
 
-def mobilenet_v2(small: bool) -> Built:
-    """Sandler and others, 2018."""
+def mobilenet_v2(small: bool) -> NetworkAndInputs:
+    """MobileNetV2 (Sandler et al., 2018)."""
     table = [
         (1, 16, 1, 1),
         (6, 24, 2, 2),
@@ -174,42 +174,48 @@ def mobilenet_v2(small: bool) -> Built:
     ]
     scale = 8 if small else 1
     channels = 32 // scale
-    blocks: list[nn.Module] = [convolution(3, channels, 3, 2, act=nn.ReLU6)]
+    blocks: list[nn.Module] = [conv_norm_act(3, channels, 3, 2, act=nn.ReLU6)]
     for factor, o, count, stride in table:
         for place in range(1 if small else count):
             blocks.append(
-                inverted(channels, o // scale, 3, 1 if place else stride, factor, nn.ReLU6)
+                inverted_residual(channels, o // scale, 3, 1 if place else stride, factor, nn.ReLU6)
             )
             channels = o // scale
     last = 1280 // scale
     net = nn.Sequential(
-        *blocks, convolution(channels, last, 1, act=nn.ReLU6), Pooled(last, 10 if small else 1000)
+        *blocks,
+        conv_norm_act(channels, last, 1, act=nn.ReLU6),
+        ClassifierHead(last, 10 if small else 1000),
     )
     return net, (torch.randn(1, 3, *(64, 64) if small else (224, 224)),)
 
 
-def efficientnet(small: bool) -> Built:
-    """Tan and Le, 2019: the network B0."""
+def efficientnet(small: bool) -> NetworkAndInputs:
+    """EfficientNet-B0 (Tan and Le, 2019)."""
     table = [
         (1, 3, 16, 1, 1), (6, 3, 24, 2, 2), (6, 5, 40, 2, 2), (6, 3, 80, 3, 2), (6, 5, 112, 3, 1),
         (6, 5, 192, 4, 2), (6, 3, 320, 1, 1),
     ]  # fmt: skip
     scale = 8 if small else 1
     channels = 32 // scale
-    blocks: list[nn.Module] = [convolution(3, channels, 3, 2, act=nn.SiLU)]
+    blocks: list[nn.Module] = [conv_norm_act(3, channels, 3, 2, act=nn.SiLU)]
     for factor, size, o, count, stride in table:
         for place in range(1 if small else count):
             step = 1 if place else stride
-            blocks.append(inverted(channels, o // scale, size, step, factor, nn.SiLU, squeeze=True))
+            blocks.append(
+                inverted_residual(channels, o // scale, size, step, factor, nn.SiLU, squeeze=True)
+            )
             channels = o // scale
     last = 1280 // scale
     net = nn.Sequential(
-        *blocks, convolution(channels, last, 1, act=nn.SiLU), Pooled(last, 10 if small else 1000)
+        *blocks,
+        conv_norm_act(channels, last, 1, act=nn.SiLU),
+        ClassifierHead(last, 10 if small else 1000),
     )
     return net, (torch.randn(1, 3, *(64, 64) if small else (224, 224)),)
 
 
-class Shuffled(nn.Module):
+class ShuffleBlock(nn.Module):
     """The block of ShuffleNetV2."""
 
     def __init__(self, i: int, o: int, stride: int) -> None:
@@ -218,11 +224,11 @@ class Shuffled(nn.Module):
         inner = i if stride > 1 else half
         self.stride = stride
         self.way = nn.Sequential(
-            convolution(inner, half, 1),
-            convolution(half, half, 3, stride, half, None),
-            convolution(half, half, 1),
+            conv_norm_act(inner, half, 1),
+            conv_norm_act(half, half, 3, stride, half, None),
+            conv_norm_act(half, half, 1),
         )
-        self.other = nn.Sequential(convolution(i, i, 3, 2, i, None), convolution(i, half, 1))
+        self.other = nn.Sequential(conv_norm_act(i, i, 3, 2, i, None), conv_norm_act(i, half, 1))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         kept, taken = (self.other(x), x) if self.stride > 1 else x.chunk(2, 1)
@@ -231,28 +237,28 @@ class Shuffled(nn.Module):
         return x.view(n, 2, c // 2, h, w).transpose(1, 2).reshape(n, c, h, w)
 
 
-def shufflenet_v2(small: bool) -> Built:
-    """Ma and others, 2018."""
+def shufflenet_v2(small: bool) -> NetworkAndInputs:
+    """ShuffleNetV2 (Ma et al., 2018)."""
     widths = (8, 16, 32, 64) if small else (24, 116, 232, 464)
-    blocks: list[nn.Module] = [convolution(3, widths[0], 3, 2), nn.MaxPool2d(3, 2, 1)]
+    blocks: list[nn.Module] = [conv_norm_act(3, widths[0], 3, 2), nn.MaxPool2d(3, 2, 1)]
     for i, o, count in zip(widths, widths[1:], (4, 8, 4), strict=False):
-        blocks.append(Shuffled(i, o, 2))
-        blocks += [Shuffled(o, o, 1) for _ in range(1 if small else count - 1)]
+        blocks.append(ShuffleBlock(i, o, 2))
+        blocks += [ShuffleBlock(o, o, 1) for _ in range(1 if small else count - 1)]
     last = 64 if small else 1024
     net = nn.Sequential(
-        *blocks, convolution(widths[-1], last, 1), Pooled(last, 10 if small else 1000)
+        *blocks, conv_norm_act(widths[-1], last, 1), ClassifierHead(last, 10 if small else 1000)
     )
     return net, (torch.randn(1, 3, *(64, 64) if small else (224, 224)),)
 
 
 class UNet(nn.Module):
-    """Ronneberger and others, 2015."""
+    """U-Net (Ronneberger et al., 2015)."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
 
         def double(i: int, o: int) -> nn.Module:
-            return nn.Sequential(convolution(i, o, 3), convolution(o, o, 3))
+            return nn.Sequential(conv_norm_act(i, o, 3), conv_norm_act(o, o, 3))
 
         self.down = nn.ModuleList([double(1, width), double(width, 2 * width)])
         self.low = double(2 * width, 4 * width)
@@ -269,25 +275,25 @@ class UNet(nn.Module):
         return self.last(self.after[1](torch.cat([wide, high], 1)))
 
 
-def unet(small: bool) -> Built:
-    """A network that says something about each pixel."""
+def unet(small: bool) -> NetworkAndInputs:
+    """Return a U-Net and its inputs."""
     return UNet(4 if small else 32), (torch.randn(1, 1, *(16, 16) if small else (128, 128)),)
 
 
 class Yolo(nn.Module):
-    """The parts of the detectors by Redmon and others, and of those that followed: boxes on two grids."""
+    """A YOLO-like detector (Redmon et al., 2016): boxes on two grids."""
 
     def __init__(self, width: int, classes: int) -> None:
         super().__init__()
         act = nn.SiLU
         self.start = nn.Sequential(
             *(
-                convolution(i, o, 3, 2, act=act)
+                conv_norm_act(i, o, 3, 2, act=act)
                 for i, o in ((3, width), (width, 2 * width), (2 * width, 4 * width))
             )
         )
-        self.deep = convolution(4 * width, 8 * width, 3, 2, act=act)
-        self.joined = convolution(32 * width, 4 * width, 1, act=act)
+        self.deep = conv_norm_act(4 * width, 8 * width, 3, 2, act=act)
+        self.joined = conv_norm_act(32 * width, 4 * width, 1, act=act)
         self.outputs = 5 + classes
         self.fine = nn.Conv2d(8 * width, 3 * self.outputs, 1)
         self.coarse = nn.Conv2d(4 * width, 3 * self.outputs, 1)
@@ -310,15 +316,15 @@ class Yolo(nn.Module):
         return torch.cat([self.boxes(fine, 8), self.boxes(self.coarse(far), 16)], 1)
 
 
-def yolo(small: bool) -> Built:
-    """A detector."""
+def yolo(small: bool) -> NetworkAndInputs:
+    """Return a YOLO-like detector and its inputs."""
     return Yolo(4 if small else 16, 2 if small else 80), (
         torch.randn(1, 3, *(32, 32) if small else (256, 256)),
     )
 
 
-class Sequences(nn.Module):
-    """Words, two layers of LSTM in both directions, and classes."""
+class BidirectionalLSTM(nn.Module):
+    """An embedding, two bidirectional LSTM layers, and a classifier."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -330,13 +336,13 @@ class Sequences(nn.Module):
         return self.classes(self.layers(self.words(x))[0][:, -1])
 
 
-def lstm(small: bool) -> Built:
-    """Hochreiter and Schmidhuber, 1997."""
-    return Sequences(8 if small else 128), (torch.randint(0, 100, (2, 6 if small else 40)),)
+def lstm(small: bool) -> NetworkAndInputs:
+    """Return a bidirectional LSTM classifier (Hochreiter and Schmidhuber, 1997) and its inputs."""
+    return BidirectionalLSTM(8 if small else 128), (torch.randint(0, 100, (2, 6 if small else 40)),)
 
 
-class Called(nn.Module):
-    """A network of transformers as a function of its inputs by position."""
+class PositionalCallWrapper(nn.Module):
+    """A network of the transformers library as a function of positional inputs."""
 
     def __init__(self, net: nn.Module, call: Callable[..., torch.Tensor]) -> None:
         super().__init__()
@@ -346,65 +352,71 @@ class Called(nn.Module):
         return self.call(self.net, *inputs)
 
 
-def tokens(small: bool, length: int = 0) -> torch.Tensor:
-    """Return two sequences of words."""
+def random_tokens(small: bool, length: int = 0) -> torch.Tensor:
+    """Return two sequences of random tokens."""
     return torch.randint(3, 50 if small else 1000, (2, length or (6 if small else 32)))
 
 
-def sizes(small: bool, **names: tuple[int, int]) -> dict[str, Any]:
-    """Return the settings of a network, those of the small one or of the other."""
+def network_sizes(small: bool, **names: tuple[int, int]) -> dict[str, Any]:
+    """Return the configuration of a network, small or full."""
     shared: dict[str, Any] = {"vocab_size": 50 if small else 1000, "attn_implementation": "eager"}
     return shared | {name: pair[0 if small else 1] for name, pair in names.items()}
 
 
-def bert(small: bool) -> Built:
-    """Devlin and others, 2018."""
-    settings = sizes(
+def bert(small: bool) -> NetworkAndInputs:
+    """BERT (Devlin et al., 2018)."""
+    settings = network_sizes(
         small, hidden_size=(16, 256), num_hidden_layers=(1, 4), num_attention_heads=(2, 4),
         intermediate_size=(32, 1024), max_position_embeddings=(16, 128),
     )  # fmt: skip
     net = transformers.BertModel(transformers.BertConfig(**settings), add_pooling_layer=False)
-    ids = tokens(small)
+    ids = random_tokens(small)
     mask = torch.ones_like(ids)
     mask[1, -2:] = 0
-    return Called(net, lambda m, i, a: m(input_ids=i, attention_mask=a).last_hidden_state), (
+    return PositionalCallWrapper(
+        net, lambda m, i, a: m(input_ids=i, attention_mask=a).last_hidden_state
+    ), (
         ids,
         mask,
     )
 
 
-def gpt2(small: bool) -> Built:
-    """Radford and others, 2019."""
-    settings = sizes(small, n_embd=(16, 256), n_layer=(1, 4), n_head=(2, 4), n_positions=(16, 128))
+def gpt2(small: bool) -> NetworkAndInputs:
+    """GPT-2 (Radford et al., 2019)."""
+    settings = network_sizes(
+        small, n_embd=(16, 256), n_layer=(1, 4), n_head=(2, 4), n_positions=(16, 128)
+    )
     net = transformers.GPT2LMHeadModel(transformers.GPT2Config(**settings, use_cache=False))
-    return Called(net, lambda m, i: m(input_ids=i).logits), (tokens(small),)
+    return PositionalCallWrapper(net, lambda m, i: m(input_ids=i).logits), (random_tokens(small),)
 
 
-def llama(small: bool) -> Built:
-    """Touvron and others, 2023, with heads that share keys."""
-    settings = sizes(
+def llama(small: bool) -> NetworkAndInputs:
+    """LLaMA (Touvron et al., 2023), with grouped-query attention."""
+    settings = network_sizes(
         small, hidden_size=(16, 256), num_hidden_layers=(1, 4), num_attention_heads=(4, 8),
         num_key_value_heads=(2, 4), intermediate_size=(32, 512), max_position_embeddings=(16, 128),
     )  # fmt: skip
     net = transformers.LlamaForCausalLM(transformers.LlamaConfig(**settings, use_cache=False))
-    return Called(net, lambda m, i: m(input_ids=i).logits), (tokens(small),)
+    return PositionalCallWrapper(net, lambda m, i: m(input_ids=i).logits), (random_tokens(small),)
 
 
-def t5(small: bool) -> Built:
-    """Raffel and others, 2019."""
-    settings = sizes(
+def t5(small: bool) -> NetworkAndInputs:
+    """T5 (Raffel et al., 2019)."""
+    settings = network_sizes(
         small, d_model=(16, 256), d_kv=(8, 64), d_ff=(32, 512), num_layers=(1, 3), num_heads=(2, 4)
     )
     net = transformers.T5ForConditionalGeneration(
         transformers.T5Config(**settings, use_cache=False, decoder_start_token_id=0)
     )
-    inputs = (tokens(small), tokens(small, 5))
-    return Called(net, lambda m, i, d: m(input_ids=i, decoder_input_ids=d).logits), inputs
+    inputs = (random_tokens(small), random_tokens(small, 5))
+    return PositionalCallWrapper(
+        net, lambda m, i, d: m(input_ids=i, decoder_input_ids=d).logits
+    ), inputs
 
 
-def whisper(small: bool) -> Built:
-    """Radford and others, 2022."""
-    settings = sizes(
+def whisper(small: bool) -> NetworkAndInputs:
+    """Whisper (Radford et al., 2022)."""
+    settings = network_sizes(
         small, d_model=(16, 128), encoder_layers=(1, 3), decoder_layers=(1, 3), encoder_attention_heads=(2, 4),
         decoder_attention_heads=(2, 4), encoder_ffn_dim=(32, 512), decoder_ffn_dim=(32, 512),
         num_mel_bins=(8, 80), max_source_positions=(10, 1500), max_target_positions=(16, 128),
@@ -416,8 +428,10 @@ def whisper(small: bool) -> Built:
         )
     )
     sound = torch.randn(1, 8 if small else 80, 20 if small else 3000)
-    inputs = (sound, tokens(small, 5)[:1])
-    return Called(net, lambda m, f, d: m(input_features=f, decoder_input_ids=d).logits), inputs
+    inputs = (sound, random_tokens(small, 5)[:1])
+    return PositionalCallWrapper(
+        net, lambda m, f, d: m(input_features=f, decoder_input_ids=d).logits
+    ), inputs
 
 
 NETWORKS = {
@@ -427,11 +441,11 @@ NETWORKS = {
         bert, gpt2, llama, t5, whisper,
     )
 }  # fmt: skip
-TRAINED = ("bert", "lstm", "squeezenet")
+NETWORKS_WITH_GRADIENTS = ("bert", "lstm", "squeezenet")
 """The networks whose gradients are written, too; their weights keep their names and shapes."""
 
 
-def write(name: str, folder: Path, small: bool) -> None:
+def write_network(name: str, folder: Path, small: bool) -> None:
     """Write a model with seeded weights, its inputs, and the outputs of onnxruntime.
 
     Weights of common sizes are those with which PyTorch begins, and statistics are random, too.
@@ -444,12 +458,16 @@ def write(name: str, folder: Path, small: bool) -> None:
             part.running_var.uniform_(0.5, 1.5)
     with torch.no_grad():
         # The exporter would fold normalizations, which other exporters leave, and change weights.
-        kept = name in TRAINED or any(isinstance(part, nn.BatchNorm2d) for part in net.modules())
+        kept = name in NETWORKS_WITH_GRADIENTS or any(
+            isinstance(part, nn.BatchNorm2d) for part in net.modules()
+        )
         program = torch.onnx.export(
             net.eval(), inputs, dynamo=True, opset_version=20, verbose=False, optimize=not kept
         )
     proto = program.model_proto
-    trained = {key for key, _ in net.named_parameters()} if name in TRAINED else None
+    trained = (
+        {key for key, _ in net.named_parameters()} if name in NETWORKS_WITH_GRADIENTS else None
+    )
     weights = [
         tensor
         for tensor in proto.graph.initializer
@@ -457,20 +475,20 @@ def write(name: str, folder: Path, small: bool) -> None:
     ]
     if small:
         for tensor in weights:
-            array = seeded(tensor.name, tuple(tensor.dims))
+            array = seeded_weights(tensor.name, tuple(tensor.dims))
             tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
-    plain(proto)
+    strip_metadata(proto)
     session = onnxruntime.InferenceSession(
         proto.SerializeToString(), providers=["CPUExecutionProvider"]
     )
     given = {
-        value.name: image(name, tuple(x.shape)) if x.is_floating_point() else x.numpy()
+        value.name: input_image(name, tuple(x.shape)) if x.is_floating_point() else x.numpy()
         for value, x in zip(session.get_inputs(), inputs, strict=True)
     }
     (result,) = session.run(None, given)
     arrays = {key: x for key, x in given.items() if x.dtype.kind == "i"}
-    if small and name in TRAINED:
-        arrays |= gradients(name, net, [torch.from_numpy(x) for x in given.values()], result)
+    if small and name in NETWORKS_WITH_GRADIENTS:
+        arrays |= torch_gradients(name, net, [torch.from_numpy(x) for x in given.values()], result)
     np.savez_compressed(folder / f"{name}.npz", expected=result, **arrays)
     if small:
         for tensor in weights:
@@ -482,22 +500,22 @@ def write(name: str, folder: Path, small: bool) -> None:
     )
 
 
-def gradients(
+def torch_gradients(
     name: str, net: nn.Module, inputs: list[torch.Tensor], result: np.ndarray[Any, Any]
 ) -> dict[str, Any]:
     """Return PyTorch's gradients of a weighted sum of the outputs, by the names of the weights."""
     weights = dict(net.named_parameters())
     for key, weight in weights.items():
-        if weight.numel() >= FEWEST:
-            weight.data = torch.from_numpy(seeded(key, tuple(weight.shape)))
+        if weight.numel() >= SEEDED_MIN_ELEMENTS:
+            weight.data = torch.from_numpy(seeded_weights(key, tuple(weight.shape)))
     output = net(*inputs)
     assert np.abs(output.detach().numpy() - result).max() <= 1e-5 * np.abs(result).max(), name
-    (output * torch.from_numpy(image(f"{name}/probe", tuple(output.shape)))).sum().backward()
+    (output * torch.from_numpy(input_image(f"{name}/probe", tuple(output.shape)))).sum().backward()
     return {f"gradient of {key}": weight.grad.numpy() for key, weight in weights.items()}
 
 
-def plain(proto: onnx.ModelProto) -> None:
-    """Remove what only says how a model was made."""
+def strip_metadata(proto: onnx.ModelProto) -> None:
+    """Remove the metadata of a model, such as source locations."""
     graphs = [proto.graph, *proto.functions]
     for graph in graphs:
         for part in (*graph.node, graph):
@@ -513,7 +531,7 @@ def plain(proto: onnx.ModelProto) -> None:
 
 
 def main() -> None:
-    """Write the networks that are named, or all."""
+    """Write the given networks, or all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*", metavar="NAME", default=list(NETWORKS))
@@ -522,7 +540,7 @@ def main() -> None:
     arguments.folder.mkdir(parents=True, exist_ok=True)
     warnings.simplefilter("ignore")
     for name in arguments.names:
-        write(name, arguments.folder, arguments.small)
+        write_network(name, arguments.folder, arguments.small)
 
 
 if __name__ == "__main__":

@@ -10,24 +10,24 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-FEWEST = 8
+SEEDED_MIN_ELEMENTS = 8
 """How many numbers a weight has at least; with fewer, it is a constant of the network."""
-FLOAT = 1
+FLOAT_DATA_TYPE = 1
 """ONNX's number for float32."""
 
 
 def is_seeded(tensor: Any) -> bool:
-    """Whether the numbers of an initializer are weights, which `seeded` makes."""
-    return tensor.data_type == FLOAT and int(np.prod(tensor.dims)) >= FEWEST
+    """Whether `seeded_weights` replaces an initializer."""
+    return tensor.data_type == FLOAT_DATA_TYPE and int(np.prod(tensor.dims)) >= SEEDED_MIN_ELEMENTS
 
 
-def image(network: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Return the input of a network."""
+def input_image(network: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Return the input image of a network."""
     return np.random.default_rng(crc32(network.encode())).normal(size=shape).astype(np.float32)
 
 
-def seeded(name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Return weights, whose products keep the size of numbers; those of one axis are positive, as variances are."""
+def seeded_weights(name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Return random weights that preserve the scale of activations; vectors are positive, as variances are."""
     rng = np.random.default_rng(crc32(name.encode()))
     if len(shape) == 1:
         return rng.uniform(0.5, 1.5, shape).astype(np.float32)

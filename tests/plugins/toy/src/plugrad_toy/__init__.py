@@ -19,8 +19,8 @@ from plugrad.kernels import binary, creation, movement, reduction
 table = KernelTable("toy")
 
 
-class Backwards:
-    """A flat array from the last element to the first, and the shape that it stands for."""
+class ReversedArray:
+    """An array stored as a flat list in reverse order, with its shape."""
 
     def __init__(self, values):
         """Turn a NumPy array around."""
@@ -34,44 +34,46 @@ class Backwards:
         return self.elements[::-1].reshape(self.shape)
 
 
-def on_values(function):
-    """Return an implementation that works on a NumPy function's arrays."""
-    return lambda *inputs, **attrs: Backwards(
+def implement_with_numpy(function):
+    """Return an implementation that applies a NumPy function."""
+    return lambda *inputs, **attrs: ReversedArray(
         np.asarray(function(*[x.values for x in inputs], **attrs))
     )
 
 
-def two(function):
-    """Return an implementation of two inputs."""
-    run = on_values(function)
+def implement_binary(function):
+    """Return an implementation of a kernel with two inputs."""
+    run = implement_with_numpy(function)
     return lambda a, b: run(a, b)
 
 
-table.update({binary.add: two(np.add), binary.multiply: two(np.multiply)})
+table.update({binary.add: implement_binary(np.add), binary.multiply: implement_binary(np.multiply)})
 
 
 @table.implements(reduction.sum)
 def sum_(x, *, axis, keep_dims):
-    """Return the sum."""
-    return Backwards(np.asarray(x.values.sum(axis=axis, keepdims=keep_dims, dtype=x.values.dtype)))
+    """Return the sum of the elements along axes."""
+    return ReversedArray(
+        np.asarray(x.values.sum(axis=axis, keepdims=keep_dims, dtype=x.values.dtype))
+    )
 
 
 @table.implements(movement.reshape)
 def reshape(x, *, shape):
     """Return the elements in another shape."""
-    return Backwards(x.values.reshape(shape))
+    return ReversedArray(x.values.reshape(shape))
 
 
 @table.implements(movement.broadcast_to)
 def broadcast_to(x, *, shape):
     """Return the elements repeated."""
-    return Backwards(np.broadcast_to(x.values, shape))
+    return ReversedArray(np.broadcast_to(x.values, shape))
 
 
 @table.implements(creation.ones_like)
 def ones_like(x):
-    """Return ones."""
-    return Backwards(np.ones_like(x.values))
+    """Return an array of ones."""
+    return ReversedArray(np.ones_like(x.values))
 
 
 class Toy(Backend):
@@ -80,11 +82,11 @@ class Toy(Backend):
     name = "toy"
 
     def devices(self):
-        """Return the one device."""
+        """Return the only device."""
         return (DeviceInfo("0", "an array that runs backwards"),)
 
     def probe(self):
-        """Return yes."""
+        """Return that the backend can start."""
         return Probe(ok=True, devices=self.devices())
 
     def open(self, device):
@@ -93,30 +95,30 @@ class Toy(Backend):
         return table
 
     def dtypes(self):
-        """Return what it stores."""
+        """Return the supported dtypes."""
         return frozenset({float32, int32, bool_})
 
     def from_numpy(self, array):
-        """Turn an array around."""
-        return Backwards(array)
+        """Return an array in reversed storage."""
+        return ReversedArray(array)
 
     def to_numpy(self, array):
-        """Turn it back."""
+        """Return the elements of an array in order."""
         return array.values.copy()
 
     def synchronize(self):
         """Return at once."""
 
     def memory(self):
-        """Count nothing."""
+        """Return zeros, because memory is not counted."""
         return Memory(0, 0, 0, self.limit)
 
     def set_memory_limit(self, limit):
-        """Keep the limit for `make_room`."""
+        """Store the limit, which `make_room` checks."""
         self.limit = limit
 
     def make_room(self, size):
-        """Refuse what is larger than the limit."""
+        """Raise if an allocation is larger than the limit."""
         if self.limit is not None and size > self.limit:
             raise OutOfMemory(f"{size} bytes are more than the limit of {self.limit}")
 
@@ -125,5 +127,5 @@ class Toy(Backend):
 
 
 def backend():
-    """Return the toy."""
+    """Return the toy backend."""
     return Toy()
