@@ -383,9 +383,15 @@ def infer(row: Row, arrays: Sequence[Array | None], dtype: str) -> Any:
     return row.kernel.infer(*specs, **row.attributes(dtype))
 
 
+_drawn: dict[tuple[object, ...], list[Array | None]] = {}
+
+
 def drawn(row: Row, dtype: str) -> list[Array | None]:
-    """Return the inputs of a row as arrays, not as NumPy's scalars."""
-    return [x if x is None else np.asarray(x) for x in row.draw_inputs(dtype)]
+    """Return the inputs of a row as arrays, not as NumPy's scalars; every machine gets the same ones."""
+    key = str(row), dtype, *[x and x.shape for x in row.inputs]
+    if key not in _drawn:
+        _drawn[key] = [x if x is None else np.asarray(x) for x in row.draw_inputs(dtype)]
+    return list(_drawn[key])
 
 
 def repeated(x: Array | None, times: int) -> Any:

@@ -37,9 +37,9 @@ def figures_of(machine, section):
 def larger(errors, figures):
     """Return the errors that are larger than their figures, with these."""
     return {
-        name: (error, figures.to_host(name))
+        name: (error, figures.get(name))
         for name, error in errors.items()
-        if not error <= figures.to_host(name, -1)
+        if not error <= figures.get(name, -1)
     }
 
 
