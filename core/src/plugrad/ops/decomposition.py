@@ -291,8 +291,8 @@ def eigvals(x: TensorLike, /) -> Tensor:
 def det(x: TensorLike, /) -> Tensor:
     """The determinant of square matrices.
 
-    >>> plugrad.linalg.det([[1.0, 2.0], [3.0, 4.0]])
-    tensor(-2., dtype=float32)
+    >>> plugrad.linalg.det([[2.0, 1.0], [4.0, 6.0]])
+    tensor(8., dtype=float32)
 
     The gradient exists at singular matrices too, where it is made of the cofactors.
 
