@@ -147,7 +147,7 @@ def test_what_arguments_raise_is_theirs(monkeypatch):
     assert fuzz.find_problem(plugrad.exp, [None], {}) is None
     assert "TypeError" in fuzz.find_problem(plugrad.exp, [], {})
     assert "SystemExit" in fuzz.find_problem(sys.exit, [], {})
-    monkeypatch.setattr(fuzz, "SECONDS", 0.01)
+    monkeypatch.setattr(fuzz, "MAX_CALL_SECONDS", 0.01)
     assert "seconds" in fuzz.find_problem(
         lambda: [time.process_time() for _ in range(10**6)], [], {}
     )
