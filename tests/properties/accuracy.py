@@ -61,7 +61,7 @@ STEPS: Final = (
 """The figures of the page. A measured error below it by a sixth or more gets a figure, since processors differ."""
 HEADROOM: Final = 1.2
 SAMPLES: Final = {10: 64, 1000: 64, 100_000: 8, 1_000_000: 3}
-"""How often numbers are reduced, by their count. These errors vary more than those of functions: see `published_error`."""
+"""How often numbers are reduced, by their count. Their errors vary more than others: see `published_error`."""
 HAS_LONG_DOUBLES: Final = np.finfo(np.longdouble).nmant >= 63
 """Whether NumPy has numbers with which results in double precision can be compared."""
 
