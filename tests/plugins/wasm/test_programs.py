@@ -14,10 +14,11 @@ import pytest
 import plugrad
 from plugins.comparing import assert_same_when_traced, random_tensor as numbers_on
 from plugrad.discovery.loading import open_backend
-from plugrad.extend import ArgumentValueError, OutOfMemory, active_functions, fuse_groups
+from plugrad.extend import ArgumentValueError, Fused, OutOfMemory, active_functions, fuse_groups
 
 wasmtime = pytest.importorskip("wasmtime")
 programs = import_module("plugrad_wasm.programs.compile")
+layouts = import_module("plugrad_wasm.programs.layout")
 recorder = import_module("plugrad_wasm.programs.recorder")
 record = import_module("plugrad_wasm.programs.recording").record_graph
 tables = import_module("plugrad_wasm.programs.table")
@@ -351,6 +352,42 @@ def test_a_training_step_is_one_program():
     for _ in range(4):
         assert run(x, labels).item() == plain(x, labels).item()
         assert w.numpy().tobytes() == other.numpy().tobytes()
+
+
+def test_variables_take_the_place_of_their_gradients():
+    w, x = plugrad.Variable(numbers(60, 50)), numbers(20, 60)
+    optimizer = plugrad.optimizers.SGD(0.1)
+    graph = plugrad.make_graph(
+        lambda x: optimizer.minimize(lambda: plugrad.sum((x @ w) ** 2), [w]), fused=True
+    )(x)
+    (body,) = [step.body for step in graph.steps if isinstance(step, Fused)]
+    recording = record(body, open_backend("wasm").linear, active_functions(graph.backend))
+    layout = layouts.OperandLayout(recording, len(body.arguments))
+    assert layout.frame_bytes < 60 * 50 * 4  # the gradient is not there
+
+
+@pytest.mark.parametrize("kind", [plugrad.optimizers.SGD, plugrad.optimizers.Adam])
+def test_gradients_that_are_read_twice_stay(kind):
+    def training():
+        a, b, c = (plugrad.Variable(numbers(16, seed=i)) for i in range(3))
+        optimizer = kind(0.1)
+
+        def step(x):
+            def loss():
+                y = plugrad.exp(x)
+                halves = plugrad.sum(a * y[:16]) + plugrad.sum(b * y[:16])
+                return halves + plugrad.sum(c * y[16:])
+
+            return optimizer.minimize(loss, [a, b, c])
+
+        return step, (a, b, c)
+
+    (step, found), (plain, right) = training(), training()
+    run, x = plugrad.jit(step), numbers(32)
+    for _ in range(4):
+        assert run(x).item() == plain(x).item()
+        for mine, other in zip(found, right, strict=True):
+            assert mine.numpy().tobytes() == other.numpy().tobytes()
 
 
 def test_what_has_no_export_is_called_back():

@@ -54,6 +54,16 @@ class OperandLayout:
                 first.setdefault(block, index)
                 last[block] = index
         self._fixed = recording.memory.fixed
+        for block, result in recording.in_place:
+            is_inner = block not in self._bases and block not in self._fixed
+            is_fresh = last.get(block) == first.get(result)  # nobody needs both at another time
+            if (
+                result in self.outputs
+                and is_inner
+                and is_fresh
+                and capacities[block] == capacities[result]
+            ):
+                self._bases[block] = self._bases[result]
         inner = {b: capacities[b] for b in first if b not in self._bases and b not in self._fixed}
         self._offsets, arena_bytes = pack_memory(inner, first, last)
         self.head_bytes: int = -(-8 * self.bases // ALIGNMENT_BYTES) * ALIGNMENT_BYTES

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from plugrad.extend import Call, Fused, Shaped, count_elements
+from plugrad.extend import KERNELS, Call, Fused, Shaped, count_elements
+from plugrad.kernels import optimizers
 from plugrad_wasm.memory import WasmArray, WasmView, round_up_to_size_class
 from plugrad_wasm.programs.blocks import (
     MIN_BLOCK_ELEMENTS,
@@ -16,7 +17,7 @@ from plugrad_wasm.programs.loops import build_compiled_loop
 from plugrad_wasm.programs.recorder import BlockOffset, RecordingMemory, decode_address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from plugrad.extend import DType, Graph, Shape, Value
     from plugrad_wasm.memory import LinearMemory
@@ -39,6 +40,8 @@ class Recording(NamedTuple):
     calls: list[RecordedCall]
     results: list[ResultLocation | WasmArray]
     """The results; an array is the same each time."""
+    in_place: list[tuple[int, int]]
+    """Pairs of blocks: an input that a call reads element by element, before it writes the same ones of a result."""
 
 
 class ResultLocation(NamedTuple):
@@ -59,6 +62,7 @@ def record_graph(graph: Graph, linear_memory: LinearMemory, functions: Functions
     memory = RecordingMemory(linear_memory)
     arrays = {v: memory.create_variable_input(graph.specs[v]) for v in graph.arguments}
     arrays |= {v: memory.create_constant_input(x) for v, x in graph.constants.items()}
+    in_place: list[tuple[int, int]] = []
     for step in graph.steps:
         if isinstance(step, Fused):
             _record_group(step.body, memory, arrays, functions)
@@ -66,8 +70,30 @@ def record_graph(graph: Graph, linear_memory: LinearMemory, functions: Functions
         assert isinstance(step, Call)
         results = run_on_stand_ins(step, memory, arrays, functions)
         arrays |= zip(step.outputs, results, strict=True)
+        in_place += _find_in_place_blocks(step, arrays, results)
     ends = [locate_result(arrays[v], memory) for v in graph.results]
-    return Recording(memory, memory.store.calls, ends)
+    return Recording(memory, memory.store.calls, ends, in_place)
+
+
+def _find_in_place_blocks(
+    call: Call, arrays: Mapping[Value, WasmArray], results: Sequence[WasmArray]
+) -> Iterator[tuple[int, int]]:
+    """Yield the blocks of gradients that an optimizer reads, each with that of the result that may take its place."""
+    places = [_locate_array(arrays[v]) for v in call.inputs if v is not None]
+    blocks = [place.block_number for place in places]
+    for position, result in list_gradient_positions(call.kernel.name, len(call.inputs)):
+        # Else it is read for another variable, too, or lies behind something else.
+        if blocks.count(blocks[position]) == 1 and not places[position].offset:
+            yield blocks[position], _locate_array(results[result]).block_number
+
+
+def list_gradient_positions(kernel_name: str, inputs: int) -> list[tuple[int, int]]:
+    """Return the inputs of an optimizer's kernel that are gradients, each with the result that may take its memory."""
+    kernel = KERNELS.get(kernel_name)
+    lists = None if kernel is None else optimizers.LIST_COUNT_OF_KERNEL.get(kernel)
+    # The coefficients, the variables, their gradients, and others.
+    count = (inputs - 1) // lists if lists else 0
+    return [(1 + count + i, i) for i in range(count)]
 
 
 def run_on_stand_ins(

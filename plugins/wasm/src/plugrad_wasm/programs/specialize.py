@@ -12,12 +12,16 @@ from sys import getrefcount
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from plugrad.extend import KERNELS, count_elements, is_interruption, uint8
-from plugrad.kernels import optimizers
 from plugrad_wasm.kernels.movement import VIEW_MIN_ELEMENTS
 from plugrad_wasm.memory import WasmArray, WasmStridedView, WasmView, round_up_to_size_class
 from plugrad_wasm.programs.layout import iter_accessed_blocks
 from plugrad_wasm.programs.recorder import BlockOffset, ExportCall, NumberWrite, RecordingMemory
-from plugrad_wasm.programs.recording import ResultLocation, locate_result, view_at_offset
+from plugrad_wasm.programs.recording import (
+    ResultLocation,
+    list_gradient_positions,
+    locate_result,
+    view_at_offset,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -77,25 +81,19 @@ def specialize(
         return None
     writer = _FunctionSource(memory, [x is not None for x in arrays], calls, inner)
     if sum(isinstance(call, ExportCall) for call in calls) == 1:
-        for position, result in _list_inplace_pairs(kernel_name, len(specs), len(inner)):
+        for position, result in _list_inplace_pairs(kernel_name, len(specs)):
             if position in free and _has_spec(specs[position], inner[result]):
                 writer.reuse_input(position, inner[result].block_number)
     may_be_lazy = [i for i, x in enumerate(arrays) if x is not None and x.size >= VIEW_MIN_ELEMENTS]
     return writer.compile(partial(function, **attrs), may_be_lazy, returns_list=returns_list)
 
 
-def _list_inplace_pairs(kernel_name: str, inputs: int, results: int) -> list[tuple[int, int]]:
+def _list_inplace_pairs(kernel_name: str, inputs: int) -> list[tuple[int, int]]:
     """Return pairs of input and result that may share memory: each element is read before the same one is written."""
     kernel = KERNELS.get(kernel_name)
-    if kernel is None:
-        return []
-    if kernel.is_elementwise:
+    if kernel is not None and kernel.is_elementwise:
         return [(i, 0) for i in range(inputs)]
-    lists = optimizers.LIST_COUNT_OF_KERNEL.get(kernel)
-    count = (
-        (inputs - 1) // lists if lists else 0
-    )  # the coefficients, the variables, their gradients, and others
-    return [(1 + count + i, i) for i in range(min(count, results))]
+    return list_gradient_positions(kernel_name, inputs)
 
 
 def _has_spec(spec: Shaped | None, end: ResultLocation) -> bool:
