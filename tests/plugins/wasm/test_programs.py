@@ -355,7 +355,7 @@ def test_a_training_step_is_one_program():
 
 
 def test_variables_take_the_place_of_their_gradients():
-    w, x = plugrad.Variable(numbers(60, 50)), numbers(20, 60)
+    w, x = plugrad.Variable(random_wasm_tensor(60, 50)), random_wasm_tensor(20, 60)
     optimizer = plugrad.optimizers.SGD(0.1)
     graph = plugrad.make_graph(
         lambda x: optimizer.minimize(lambda: plugrad.sum((x @ w) ** 2), [w]), fused=True
@@ -369,7 +369,7 @@ def test_variables_take_the_place_of_their_gradients():
 @pytest.mark.parametrize("kind", [plugrad.optimizers.SGD, plugrad.optimizers.Adam])
 def test_gradients_that_are_read_twice_stay(kind):
     def training():
-        a, b, c = (plugrad.Variable(numbers(16, seed=i)) for i in range(3))
+        a, b, c = (plugrad.Variable(random_wasm_tensor(16, seed=i)) for i in range(3))
         optimizer = kind(0.1)
 
         def step(x):
@@ -383,7 +383,7 @@ def test_gradients_that_are_read_twice_stay(kind):
         return step, (a, b, c)
 
     (step, found), (plain, right) = training(), training()
-    run, x = plugrad.jit(step), numbers(32)
+    run, x = plugrad.jit(step), random_wasm_tensor(32)
     for _ in range(4):
         assert run(x).item() == plain(x).item()
         for mine, other in zip(found, right, strict=True):
