@@ -57,6 +57,7 @@ KERNEL_SOURCES = (
         "convolution",
         "depthwise",
         "direct",
+        "factors",
         "fused",
     ),
     *(
@@ -83,8 +84,11 @@ COMPILER_OPTIONS = (
     *("-Werror", "-mllvm", "-unroll-runtime=false"),
 )
 """Options of the compiler. With loops of unknown length unrolled, an extension is 34 KB larger, and not faster."""
-SIZE_OPTIMIZED_SOURCES = ("arrays", "nodes", "sharing", "small_concatenations", "small_results")
-"""Sources of the extension that are compiled for size: they prepare calls, and have no loops over many elements."""
+SIZE_OPTIMIZED_SOURCES = (
+    *("arrays", "nodes", "sharing", "small_concatenations", "small_results"),
+    "factors",
+)
+"""Sources that are compiled for size: those of the extension that prepare calls, and one that is written in vectors."""
 NOT_UNROLLED_SOURCES = ("moments", "resize")
 """Sources whose loops gain nothing from being unrolled or interleaved."""
 NO_UNWIND_TABLES_OPTIONS = ("-fno-unwind-tables", "-fno-asynchronous-unwind-tables")

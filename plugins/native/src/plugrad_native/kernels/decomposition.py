@@ -1,4 +1,4 @@
-"""Inverses and linear equations of real matrices. LAPACK has large ones, and says which are singular."""
+"""Linear equations and factors of real matrices. LAPACK has large ones, and says which are singular or not definite."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from plugrad_cpu.extend import empty, numpy_implementation
 from plugrad_native.declare import (
     FLOAT32,
     FLOAT32_LANES,
+    FLOAT64,
     FLOAT_DTYPES,
     INT32,
     MAX_ELEMENTS,
@@ -22,7 +23,7 @@ from plugrad_native.declare import (
 )
 
 if TYPE_CHECKING:
-    from plugrad_native.declare import Array
+    from plugrad_native.declare import Array, CFunction, CFunctionsByDtype
 
 C_SOLVE: Final = find_c_functions("solve", *FLOAT_DTYPES)
 PANEL_COLUMNS: Final = 16
@@ -76,3 +77,135 @@ def solve_or_invert(matrix: Array, rhs: Array | None, columns: int) -> Array | N
     work = count * rows * rows * (rows + wide) // SOLVE_PRODUCTS_PER_ADDITION
     parallel_for(run, places, count, n, columns, work=work, scratch=scratch)
     return None if fails[0] else out
+
+
+C_DETERMINANT: Final = find_c_functions("determinant", *FLOAT_DTYPES)
+C_CHOLESKY: Final = find_c_functions("cholesky", *FLOAT_DTYPES)
+C_QR: Final = find_c_functions("qr", *FLOAT_DTYPES)
+C_TRIANGULAR_SOLVE: Final = find_c_functions("triangular_solve", *FLOAT_DTYPES)
+MAX_SIDE_BY_SIDE_ROWS: Final = 32
+"""The rows and columns of matrices of which C factors as many side by side as a vector has numbers."""
+
+numpy_determinant: Final = numpy_implementation(decomposition.determinant)
+numpy_log_determinant: Final = numpy_implementation(decomposition.log_determinant)
+numpy_cholesky: Final = numpy_implementation(decomposition.cholesky)
+numpy_qr: Final = numpy_implementation(decomposition.qr)
+numpy_triangular_solve: Final = numpy_implementation(decomposition.triangular_solve)
+
+
+@table.implements(decomposition.determinant)
+def determinant(input: Array) -> Array:
+    """Return the determinants."""
+    found = find_binary_determinants(input)
+    if found is None:
+        return numpy_determinant(input)
+    with np.errstate(all="ignore"):
+        return np.asarray(np.ldexp(*found), input.dtype)
+
+
+@table.implements(decomposition.log_determinant)
+def log_determinant(input: Array) -> list[Array]:
+    """Return the signs and the logarithms of the absolute values of determinants."""
+    found = find_binary_determinants(input)
+    if found is None:
+        return numpy_log_determinant(input)
+    fractions, exponents = found
+    with np.errstate(all="ignore"):
+        logarithms = np.log(np.abs(fractions)) + exponents * np.log(2.0)
+    return [np.asarray(x, input.dtype) for x in (np.sign(fractions), logarithms)]
+
+
+def find_binary_determinants(input: Array) -> tuple[Array, Array] | None:
+    """Return determinants as fractions in double precision and exponents of 2, or None if C does not find them."""
+    batch, n = input.shape[:-2], input.shape[-1]
+    if not is_side_by_side(C_DETERMINANT, input):
+        return None
+    fractions, exponents = empty(batch, FLOAT64), empty(batch, INT32)
+    places = (as_contiguous(input), n * n), (fractions, 1), (exponents, 1)
+    if not factor_side_by_side(C_DETERMINANT[input.dtype], places, n, work=n**3, numbers=n * n):
+        return None
+    return fractions + 0.0, exponents
+
+
+@table.implements(decomposition.cholesky)
+def cholesky(input: Array) -> Array:
+    """Return the lower triangular factors L, where ``input = L Lᵀ``."""
+    n = input.shape[-1]
+    if is_side_by_side(C_CHOLESKY, input):
+        out = empty(input.shape, input.dtype)
+        places = (as_contiguous(input), n * n), (out, n * n)
+        if factor_side_by_side(C_CHOLESKY[input.dtype], places, n, work=n**3, numbers=n * n):
+            return out
+    return numpy_cholesky(input)
+
+
+@table.implements(decomposition.qr)
+def qr(input: Array, *, full_matrices: bool) -> list[Array]:
+    """Return Q and R."""
+    *batch, rows, columns = input.shape
+    width = rows if full_matrices else min(rows, columns)
+    if is_side_by_side(C_QR, input):
+        q = empty((*batch, rows, width), input.dtype)
+        r = empty((*batch, width, columns), input.dtype)
+        places = (as_contiguous(input), rows * columns), (q, rows * width), (r, width * columns)
+        numbers = rows * columns + columns + width * max(rows, columns)
+        work = 4 * rows * columns * max(width, columns)
+        run = C_QR[input.dtype]
+        if factor_side_by_side(run, places, rows, columns, width, work=work, numbers=numbers):
+            return [q, r]
+    return numpy_qr(input, full_matrices=full_matrices)
+
+
+@table.implements(decomposition.triangular_solve)
+def triangular_solve(matrix: Array, rhs: Array, *, lower: bool, unit_diagonal: bool) -> Array:
+    """Return X, where ``matrix @ X = rhs`` for triangular matrices."""
+    n, columns = rhs.shape[-2:]
+    if not (is_side_by_side(C_TRIANGULAR_SOLVE, matrix) and 0 < rhs.size < MAX_ELEMENTS):
+        return numpy_triangular_solve(matrix, rhs, lower=lower, unit_diagonal=unit_diagonal)
+    batch = broadcast(matrix.shape[:-2], rhs.shape[:-2])
+    matrix, rhs = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (matrix, rhs))
+    out = empty(rhs.shape, rhs.dtype)
+    places = (as_contiguous(matrix), n * n), (as_contiguous(rhs), n * columns), (out, n * columns)
+    factor_side_by_side(
+        C_TRIANGULAR_SOLVE[rhs.dtype],
+        places,
+        *(n, columns, int(lower), int(unit_diagonal)),
+        work=n * n * columns,
+        numbers=n * (n + columns),
+    )
+    return out
+
+
+def is_side_by_side(functions: CFunctionsByDtype, x: Array) -> bool:
+    """Return whether C factors matrices so."""
+    return (
+        x.dtype in functions
+        and max(x.shape[-2:]) <= MAX_SIDE_BY_SIDE_ROWS
+        and 0 < x.size < MAX_ELEMENTS
+    )
+
+
+def factor_side_by_side(
+    run: CFunction, places: tuple[tuple[Array, int], ...], *sizes: int, work: int, numbers: int
+) -> bool:
+    """Call a C function for a batch of matrices; return False if it meets one that it leaves to LAPACK.
+
+    Args:
+        run: takes the arrays, a number that it sets if it fails, the number of matrices, the sizes and scratch memory.
+        places: the arrays, and how many elements belong to each matrix.
+        sizes: those of a matrix, and flags.
+        work: the products for each matrix.
+        numbers: how many numbers of each matrix the scratch memory holds.
+    """
+    (x, size), *_ = places
+    fails, count = np.zeros(1, INT32), x.size // size
+    parallel_for(
+        run,
+        (*places, (fails, 0)),
+        count,
+        *sizes,
+        work=count * work // SOLVE_PRODUCTS_PER_ADDITION,
+        multiple=FLOAT32_LANES * FLOAT32.itemsize // x.itemsize,
+        scratch=(numbers + 1) * FLOAT32_LANES,
+    )
+    return not fails[0]

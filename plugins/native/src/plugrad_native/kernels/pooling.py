@@ -92,7 +92,7 @@ def make_max_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
             described,
             [as_contiguous(input), dx],
             [as_contiguous(dy), as_contiguous(output)],
-            work=3 * dy.size * count_elements(window.size),
+            work=dy.size * count_elements(window.size),
             by_images=True,
         )
         return dx
@@ -115,7 +115,7 @@ def make_avg_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
             described,
             [dx],
             [as_contiguous(dy)],
-            work=2 * dy.size * count_elements(window.size),
+            work=dy.size * count_elements(window.size),
             by_images=True,
         )
         return dx
