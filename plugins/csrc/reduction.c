@@ -18,7 +18,7 @@
 #include "rows.h"
 
 // The reductions of a row for which there is more than the common way.
-#define FAST_ROW(dtype, combine) FAST_ROW_##combine(dtype)
+#define FAST_ROW(dtype, total, initial, combine) FAST_ROW_##combine(dtype)
 #define FAST_ROW_SUM(dtype)                                                                        \
     if (_Generic(*x, float: 1, default: 0)) return sum_of_floats((const float *)x, count);         \
     if (_Generic(*x, double: 1, default: 0)) return sum_of_doubles((const double *)x, count);
@@ -108,9 +108,24 @@
 #define WIDTH 64  // several wide vectors, which do not wait for each other
 #define NARROW 16
 #define SIDE 8  // of short rows, which are reduced side by side
-#define FAST_ROW(dtype, combine)
+// Rows of fewer numbers than SHORT_ROW, in which WIDTH columns would have little to do.
+#define SHORT_ROW 256
+#define SHORT_ROW_LANES 32
+#define IS_FLOATING(x) _Generic(x, float: 1, double: 1, default: 0)
+#define FAST_ROW(dtype, total, initial, combine)                                                   \
+    if (IS_FLOATING(*x) && count < SHORT_ROW) {                                                    \
+        alignas(VECTOR_BYTES) total lanes[SHORT_ROW_LANES];                                        \
+        for (int i = 0; i < SHORT_ROW_LANES; i++) lanes[i] = initial;                              \
+        for (; count >= SHORT_ROW_LANES; count -= SHORT_ROW_LANES, x += SHORT_ROW_LANES)           \
+            for (int i = 0; i < SHORT_ROW_LANES; i++) lanes[i] = combine(lanes[i], x[i]);          \
+        _Pragma("clang loop vectorize(disable) unroll(disable)") for (int i = 0; i < count; i++)   \
+            lanes[i] = combine(lanes[i], x[i]);                                                    \
+        UNROLLED for (int half = SHORT_ROW_LANES / 2; half > 0; half /= 2)                         \
+            for (int i = 0; i < half; i++) lanes[i] = combine(lanes[i], lanes[i + half]);          \
+        return lanes[0];                                                                           \
+    }
 #define SHORT_ROWS(dtype, type, total, initial, combine, finish)                                   \
-    if (inner == 1 && reduced < WIDTH)                                                             \
+    if (inner == 1 && reduced < (IS_FLOATING(*x) ? SHORT_ROW_LANES : WIDTH))                       \
         for (; outer >= SIDE; outer -= SIDE, x += (ptrdiff_t)SIDE * reduced, out += SIDE) {        \
             total totals[SIDE];                                                                    \
             for (int row = 0; row < SIDE; row++) totals[row] = initial;                            \
@@ -118,6 +133,13 @@
                 for (int row = 0; row < SIDE; row++)                                               \
                     totals[row] = combine(totals[row], x[(ptrdiff_t)row * reduced + i]);           \
             for (int row = 0; row < SIDE; row++) out[row] = finish(totals[row], reduced);          \
+        }                                                                                          \
+    if (IS_FLOATING(*x) && inner == 1 && reduced < SHORT_ROW_LANES) /* in the same order */        \
+        for (; outer > 0; outer--, x += reduced, out++) {                                          \
+            total sum = initial;                                                                   \
+            _Pragma("clang loop vectorize(disable) unroll(disable)") for (int i = 0; i < reduced; i++) \
+                sum = combine(sum, x[i]);                                                          \
+            *out = finish(sum, reduced);                                                           \
         }
 #endif
 // Many columns of STRIP_ROWS rows at most, four of which are read at a time, so that few partial results are.
@@ -220,7 +242,7 @@
 
 #define ROW(name, dtype, type, total, effort, initial, combine)                                    \
     ONCE effort static total name##_row_##dtype(const type *x, int count) {                        \
-        FAST_ROW(dtype, combine)                                                                   \
+        FAST_ROW(dtype, total, initial, combine)                                                   \
         const int rows = count / WIDTH;                                                            \
         alignas(VECTOR_BYTES) total totals[WIDTH];                                                 \
         for (int i = 0; i < WIDTH; i++) totals[i] = initial;                                       \
@@ -298,8 +320,8 @@
 
 #define SUM(a, b) ((a) + (b))
 #define PRODUCT(a, b) ((a) * (b))
-#define GREATEST(a, b) ((b) >= (a) || (b) != (b) ? (b) : (a)) /* NaN wins and stays; else the last */
-#define LEAST(a, b) ((b) <= (a) || (b) != (b) ? (b) : (a))
+#define GREATEST(a, b) ((((b) >= (a)) | ((b) != (b))) ? (b) : (a)) /* NaN wins and stays; else the last */
+#define LEAST(a, b) ((((b) <= (a)) | ((b) != (b))) ? (b) : (a))
 #define MAXIMUM(a, b) __builtin_elementwise_max(a, b) // of integers
 #define MINIMUM(a, b) __builtin_elementwise_min(a, b)
 #define IS_GREATER(y, best) ((y) > (best))
@@ -339,19 +361,28 @@ EACH_FLOAT(FLOAT_KERNELS)
 // that of the least float. Infinity and NaN take the long way.
 #define SCALE_float16 0x1p112
 #define SCALE_bfloat16 1
-static inline float_pair part_of_float16(const half *x, unsigned_shorts *special) {
-    *special |= is_special(magnitude(load_halves(x)));
-    return scaled_from(x);
+// Neighbours are brought into their order when a few have been added up. Twice the magnitudes are compared: to mask the
+// sign would take a register.
+static inline float_pair part_of_float16(const half *x, unsigned_shorts *largest) {
+    const shorts halves = load_halves(x);
+    const neighbours y = scaled_neighbours(halves);
+    *largest = __builtin_elementwise_max(*largest, (unsigned_shorts)(halves << 1));
+    return (float_pair){y.even, y.odd};
 }
-static inline float_pair part_of_bfloat16(const half *x, [[maybe_unused]] unsigned_shorts *special) {
+static inline float_pair ordered_float16(float_pair x) {
+    return (float_pair){__builtin_shufflevector(x.low, x.high, 0, 4, 1, 5),
+                        __builtin_shufflevector(x.low, x.high, 2, 6, 3, 7)};
+}
+static inline float_pair part_of_bfloat16(const half *x, [[maybe_unused]] unsigned_shorts *largest) {
     return widened_brains(load_halves(x));
 }
+static inline float_pair ordered_bfloat16(float_pair x) { return x; }
 
 // The sum of a row of fewer than LONG numbers, in the order of `sum_of_floats`.
 #define SUM_OF_HALVES(dtype)                                                                       \
     static double sum_of_##dtype(const half *x, int count) {                                       \
         float rest[LONG];                                                                          \
-        unsigned_shorts special = {};                                                              \
+        unsigned_shorts largest = {};                                                              \
         const int whole = count / 32 * 32;                                                         \
         double sum = 0;                                                                            \
         for (int i = 0; i < whole;) {                                                              \
@@ -359,16 +390,18 @@ static inline float_pair part_of_bfloat16(const half *x, [[maybe_unused]] unsign
             float_pair near[2] = {}, far[2] = {};                                                  \
             for (; i < last; i += 32)                                                              \
                 UNROLLED for (int j = 0; j < 2; j++) {                                             \
-                    const float_pair a = part_of_##dtype(x + i + 8 * j, &special);                 \
-                    const float_pair b = part_of_##dtype(x + i + 16 + 8 * j, &special);            \
+                    const float_pair a = part_of_##dtype(x + i + 8 * j, &largest);                 \
+                    const float_pair b = part_of_##dtype(x + i + 16 + 8 * j, &largest);            \
                     near[j].low += a.low, near[j].high += a.high;                                  \
                     far[j].low += b.low, far[j].high += b.high;                                    \
                 }                                                                                  \
-            UNROLLED for (int j = 0; j < 2; j++)                                                   \
+            UNROLLED for (int j = 0; j < 2; j++) {                                                 \
                 near[j].low += far[j].low, near[j].high += far[j].high;                            \
+                near[j] = ordered_##dtype(near[j]);                                                \
+            }                                                                                      \
             sum += sum_lanes((near[0].low + near[0].high) + (near[1].low + near[1].high));         \
         }                                                                                          \
-        const int first = any_lane((ints)special) ? 0 : whole;                                     \
+        const int first = any_lane((ints)excess(largest, 2 * 0x7bff)) ? 0 : whole;                 \
         widen_##dtype(x + first, rest, count - first);                                             \
         if (first < whole || !whole) return sum_of_floats(rest, count);                            \
         int i = 0;                                                                                 \
@@ -385,13 +418,12 @@ SUM_OF_HALVES(bfloat16)
 // The sums of at most STRIP_ROWS numbers in each of eight columns.
 static inline float_pair sums_of_float16(const half *x, int rows, ptrdiff_t pitch) {
     float_pair sums = {};
-    unsigned_shorts special = {};
+    unsigned_shorts largest = {};
     for (int row = 0; row < rows; row++) {
-        const float_pair y = scaled_from(x + row * pitch);
+        const float_pair y = part_of_float16(x + row * pitch, &largest);
         sums.low += y.low, sums.high += y.high;
-        special |= is_special(magnitude(load_halves(x + row * pitch)));
     }
-    if (!any_lane((ints)special)) return widened_pair(sums);
+    if (!any_lane((ints)excess(largest, 2 * 0x7bff))) return widened_pair(ordered_float16(sums));
     sums = (float_pair){};
     for (int row = 0; row < rows; row++) {
         const float_pair y = widened_halves(load_halves(x + row * pitch));

@@ -43,3 +43,22 @@ def test_long_rows_are_reduced_in_parts_whatever_the_threads(name, dtype, rng, m
         with plugrad.use("cpu"):
             found = getattr(plugrad, name)(plugrad.asarray(x)).numpy()
         assert found == expected.astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("length", [1, 7, 31, 32, 33, 63, 64, 65, 100, 255, 256, 257])
+def test_rows_of_some_numbers(dtype, length, rng):
+    x = rng.uniform(0.5, 1.5, (19, length)).astype(dtype)
+    x[3, length // 2], x[5, -1], x[7, 0] = np.nan, np.nan, np.inf
+    x[11, -1] = 9
+    given = plugrad.asarray(x)
+    wide = x.astype(np.longdouble)
+    for name in ("sum", "prod", "mean", "max", "min"):
+        function = getattr(plugrad, name)
+        found = function(given, axis=1).numpy()
+        expected = getattr(wide, name)(1)
+        np.testing.assert_allclose(found, expected.astype(dtype), 20 * np.finfo(dtype).eps)
+        for row in (0, 3, 8, 18):  # each is reduced alike, however many there are
+            alone = function(given[row : row + 1], axis=1).numpy()
+            np.testing.assert_array_equal(alone, found[row : row + 1], strict=True)
+        np.testing.assert_array_equal(function(given[2:17], axis=1).numpy(), found[2:17])
