@@ -67,7 +67,7 @@ sanitize: $(INSTALLED) ## Run the tests of kernels with native code that ends th
 	    tests/properties/test_borders.py tests/plugins/native/test_pack.py tests/plugins/native/test_odd_buffers.py \
 	    tests/plugins/native/test_programs.py tests/plugins/native/test_program_loops.py \
 	    tests/plugins/native/test_program_shapes.py tests/plugins/native/test_layouts.py \
-	    tests/plugins/native/test_halves.py tests/plugins/native/test_threads.py \
+	    tests/plugins/native/test_halves.py tests/plugins/native/test_factors.py tests/plugins/native/test_threads.py \
 	    tests/plugins/native/test_shared_walks.py tests/plugins/native/test_expansion.py $(ARGS)
 
 check: $(INSTALLED) ## Check style, format and types

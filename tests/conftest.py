@@ -261,18 +261,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     runs without packs comes last in each module: to switch packs takes longer than a test. Long tests
     come first of all: at the end, one worker would wait for another that has begun one.
     """
-    modules: dict[str, int] = {}
+    modules: dict[Path, int] = {}
     for item in items:
-        modules.setdefault(item.path.as_posix(), len(modules))
+        modules.setdefault(item.path, len(modules))
     items[:] = sorted(
         (item for item in items if not repeats_packless_test(item)),
         key=lambda item: (
-            item.get_closest_marker("long") is None,
-            modules[item.path.as_posix()],
+            "long" not in item.keywords,
+            modules[item.path],
             runs_without_packs(item),
         ),
     )
     for item in items:
+        if (
+            "broken" not in item.keywords
+        ):  # which takes a fifth of the time of a look at its markers
+            continue
         for marker in item.iter_markers("broken"):
             if marker.args[0] == backend_of(item):
                 item.add_marker(pytest.mark.xfail(reason=marker.kwargs["reason"], strict=True))
@@ -334,11 +338,17 @@ unloaded_packs: dict[str, tuple[Backend, KernelTables]] = {}
 """The devices whose packs are switched off at present, with all their kernels, by the name of their backend."""
 
 
+def open_without_packs(name: str) -> Backend:
+    """Return the device of a backend whose packs are to be unloaded; to open it loads them."""
+    device = unloaded_packs[name][0] if name in unloaded_packs else None
+    return open_backend(name) if device is None or device.is_closed else device
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Load or unload the packs of a backend if the previous test ran differently."""
     name = backend_of(item) if runs_without_packs(item) else None
-    device = open_backend(name) if name else None  # which loads its packs
+    device = open_without_packs(name) if name else None
     for other, (known, tables) in list(unloaded_packs.items()):
         if known is not device:
             del unloaded_packs[other]

@@ -32,15 +32,19 @@ static inline floats selu_floats(floats x) {
     return choose(x < splat(0.f), below, x) * splat(SELU_SCALE);
 }
 
-static inline doubles sigmoid_from(doubles x, doubles e) {
-    return choose_doubles(x < repeated(0), e, repeated(1)) / (e + 1.);
+#ifdef __wasm__
+static inline doubles sigmoid_usual_doubles(doubles x) {  // exp(-x) is finite
+    return 1. / (exp_usual_doubles(-x) + 1.);
 }
 static inline doubles sigmoid_doubles(doubles x) {
-    return sigmoid_from(x, exp_doubles(-absolute_doubles(x)));
+    const longs is_far_below = (x < repeated(0)) & ~is_usual(x);
+    const doubles e = exp_doubles(choose_doubles(is_far_below, x, -x));
+    return choose_doubles(is_far_below, e, repeated(1)) / (e + 1.);
 }
-#ifdef __wasm__
-static inline doubles sigmoid_usual_doubles(doubles x) {
-    return sigmoid_from(x, exp_usual_doubles(-absolute_doubles(x)));
+#else
+static inline doubles sigmoid_doubles(doubles x) {
+    const doubles e = exp_doubles(-absolute_doubles(x));
+    return choose_doubles(x < repeated(0), e, repeated(1)) / (e + 1.);
 }
 #endif
 

@@ -69,6 +69,7 @@ KERNEL_SOURCES = (
         "movement",
         "optimizers",
         "random",
+        "recurrent",
         "resize",
         "softmax",
     ),
@@ -89,7 +90,7 @@ SIZE_OPTIMIZED_SOURCES = (
     "factors",
 )
 """Sources that are compiled for size: those of the extension that prepare calls, and one that is written in vectors."""
-NOT_UNROLLED_SOURCES = ("moments", "resize")
+NOT_UNROLLED_SOURCES = ("moments", "recurrent", "resize")
 """Sources whose loops gain nothing from being unrolled or interleaved."""
 NO_UNWIND_TABLES_OPTIONS = ("-fno-unwind-tables", "-fno-asynchronous-unwind-tables")
 """Options without which an extension is 40 KB larger. Debuggers follow the pointers to frames, but on Windows."""
@@ -141,7 +142,7 @@ X86_64_VARIANTS = {
         (
             *("attention", "half", "heads", "image", "indexing", "linalg", "lu", "moments"),
             *("morphology", "movement", "normalization", "optimizers", "pooling", "random"),
-            *("resize", "scan", "signal", "softmax", "sorting"),
+            *("recurrent", "resize", "scan", "signal", "softmax", "sorting"),
         ),
     ),
     "v3": Variant("x86_64_v3", 32),

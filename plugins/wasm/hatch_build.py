@@ -86,7 +86,7 @@ take longer to compile than the kernels.
 """
 COMPLEX_LIBM_SOURCES = ("__cexp", "carg", "ccosh", "cexp", "csinh", "csqrt", "ctanh")
 
-NATIVE_ONLY_SOURCES = ("brain", "direct", "factors", "heads", "lu")
+NATIVE_ONLY_SOURCES = ("brain", "direct", "factors", "heads", "lu", "recurrent")
 """The sources that only plugrad-native compiles."""
 
 TYPE_SECTION_ID, FUNCTION_SECTION_ID, EXPORT_SECTION_ID = 1, 3, 7

@@ -44,7 +44,6 @@ FAMILIES_WITHOUT_KERNELS = {
     "missing",
     "norms",
     "quantiles",
-    "recurrent",
     "sampling",
     "sets",
     "statistics",

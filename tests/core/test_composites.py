@@ -288,3 +288,15 @@ def test_a_body_is_differentiated_in_traces_and_an_implementation_is_seen_after_
     finally:
         plugrad.unregister_kernel("Cube", "cpu")
     assert total(x).item() == 7
+
+
+def test_a_trace_has_the_ops_of_a_body_that_asks_for_it_in_spite_of_an_implementation():
+    cube = declare_kernel()
+    composite(cube, is_traced=True)(lambda x: x * x * x)
+    plugrad.register_kernel(KernelConfig("Cube", "cpu", lambda x: x**3))
+    try:
+        graph = plugrad.make_graph(cube)(plugrad.asarray([2.0]))
+        assert [step.kernel.name for step in graph.steps] == ["Multiply", "Multiply"]
+        assert plugrad.jit(cube)(plugrad.asarray([2.0])).tolist() == [8.0]
+    finally:
+        plugrad.unregister_kernel("Cube", "cpu")

@@ -20,6 +20,7 @@ from families.once import compute_once
 from plugrad.errors import UnsupportedDtype
 from plugrad.testing import check_gradient
 from plugrad.testing.checks import is_differentiable
+from plugrad.testing.comparison import assert_close, assert_equal
 from plugrad.testing.rows import ROW_DTYPE, as_double
 from plugrad.testing.tables import rows
 from plugrad.types.dtype import INEXACT, as_dtype
@@ -199,7 +200,7 @@ class Case:
         if layout == "plain":
             for tensor, array in zip(tensors, arrays, strict=True):
                 if array is not None:
-                    np.testing.assert_array_equal(tensor.numpy(), array, "an input was changed")
+                    assert_equal(tensor.numpy(), array, "an input was changed")
 
     def result_dtypes(self, inputs: Sequence[Any], dtype: str) -> list[str]:
         """Return the dtypes of the results for inputs of a dtype; one dtype if all results have it."""
@@ -239,16 +240,14 @@ class Case:
         with np.errstate(over="ignore", invalid="ignore"):  # beyond the largest float is infinite
             expected = expected.astype(stored)
         if dtype not in DEFAULT_TOLERANCE:
-            np.testing.assert_array_equal(values, expected, err_msg=dtype)
+            assert_equal(values, expected, dtype)
             return
         near = self.tolerance.get(backend)
         allowed = near.tolerance if near and dtype == "float32" else DEFAULT_TOLERANCE[dtype]
         allowed *= self.tolerance_factor
         finite = expected[np.isfinite(expected)]
         largest = np.abs(finite).max(initial=1) if self.is_sum else 1
-        np.testing.assert_allclose(
-            values, expected, rtol=allowed, atol=allowed * largest, err_msg=dtype
-        )
+        assert_close(values, expected, allowed, allowed * largest, dtype)
 
     def check_gradient(self, rng: np.random.Generator, backend: str) -> None:
         """Compare gradients with finite differences: on the cpu to second order, elsewhere to first.
@@ -315,9 +314,7 @@ class Case:
         for order, (mine, exact) in enumerate(zip(here, there, strict=True), 1):
             for actual, expected in zip(mine, exact, strict=True):
                 allowed = 1e-5 * max(1, float(np.abs(expected).max(initial=0)))
-                np.testing.assert_allclose(
-                    actual, expected, rtol=1e-5, atol=allowed, err_msg=f"order {order}"
-                )
+                assert_close(actual, expected, 1e-5, allowed, f"order {order}")
 
     def derivatives_on_cpu(self, arrays: Sequence[Array | None]) -> list[list[Array]]:
         with plugrad.use("cpu"):

@@ -45,7 +45,7 @@ def run_pytest(tmp_path):
             **os.environ,
             "PLUGRAD_EXPECT_BACKENDS": expected,
             "PYTHONPATH": os.pathsep.join(
-                [str(CONFTEST_FILE.parent), os.environ.to_host("PYTHONPATH", "")]
+                [str(CONFTEST_FILE.parent), os.environ.get("PYTHONPATH", "")]
             ),
         }
         return subprocess.run(

@@ -238,8 +238,9 @@ def test_distribution(draw, expected, backend):
         skew = distribution.stats("s")
         assert abs(scipy.stats.skew(values) - skew) < 0.2 + 0.1 * skew
         # Neighbours, and numbers as far apart as those of a block of words, do not depend on each other.
+        ranks = scipy.stats.rankdata(values)
         for lag in (1, 2, 3, 4, 8):
-            correlation = scipy.stats.spearmanr(values[:-lag], values[lag:]).statistic
+            correlation = np.corrcoef(ranks[:-lag], ranks[lag:])[0, 1]
             assert abs(correlation) < 4 / np.sqrt(COUNT)
     # Probabilities of what has the distribution are themselves uniform.
     assert scipy.stats.kstest(probabilities, "uniform").pvalue > 0.001

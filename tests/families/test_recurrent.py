@@ -8,6 +8,7 @@ import plugrad
 from families.case import Case, CustomTolerance, ErrorCase
 from families.domains import uniform
 from plugrad.errors import ArgumentValueError, ShapeError
+from plugrad.kernels import recurrent
 
 
 def np_lstm_cell(forget_bias, kernel, bias, data, c, h):
@@ -104,3 +105,49 @@ ERROR_CASES = [
 @pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()
+
+
+def test_cells_have_derivatives_of_all_orders(backend, rng):
+    def in_kernels(gates, c):
+        h, c = recurrent.lstm_cell(gates, c)
+        return plugrad.sum(h * h * c + recurrent.gru_cell(gates[:, :9], gates[:, 3:], c))
+
+    def in_ops(gates, c):
+        i, f, g, o = plugrad.split(gates, 4, axis=-1)
+        c = plugrad.sigmoid(f) * c + plugrad.sigmoid(i) * plugrad.tanh(g)
+        h = plugrad.sigmoid(o) * plugrad.tanh(c)
+        z, r = plugrad.sigmoid(i + f), plugrad.sigmoid(f + g)
+        return plugrad.sum(h * h * c + z * c + (1 - z) * plugrad.tanh(g + r * o))
+
+    def second(function):
+        gradients = plugrad.grads(function)
+        return plugrad.grads(lambda *given: sum(plugrad.sum(x * x) for x in gradients(*given)))
+
+    numbers = [rng.uniform(-2, 2, (2, n)).astype("float32") for n in (12, 3)]
+    args = [plugrad.asarray(x, device=backend) for x in numbers]
+    for order in (plugrad.grads, second, lambda function: second(second_loss(function))):
+        for x, y in zip(order(in_kernels)(*args), order(in_ops)(*args), strict=True):
+            np.testing.assert_allclose(x.numpy(), y.numpy(), rtol=1e-3, atol=1e-4)
+
+
+def second_loss(function):
+    return lambda *given: sum(plugrad.sum(x) for x in plugrad.grads(function)(*given))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: recurrent.lstm_cell(zeros(2, 11), zeros(2, 3)), r"\(2, 11\) and \(2, 3\)"),
+        (lambda: recurrent.lstm_cell(zeros(12), zeros()), r"\(12,\) and \(\)"),
+        (lambda: recurrent.gru_cell(zeros(2, 9), zeros(1, 9), zeros(2, 3)), "must be equal"),
+        (
+            lambda: recurrent.lstm_cell_gradient(
+                zeros(2, 3), zeros(2, 4), zeros(2, 12), zeros(2, 3)
+            ),
+            "must be equal",
+        ),
+    ],
+)
+def test_shapes_of_cells(call, message):
+    with pytest.raises(ShapeError, match=message):
+        call()

@@ -48,4 +48,4 @@ def run_pytest(folder, *arguments):
     )
     path = folder / "report.json"  # a run that is refused writes none
     backends = json.loads(path.read_text("utf-8"))["backends"] if path.exists() else {}
-    return done.returncode, done.stdout + done.stderr, backends.to_host("careless")
+    return done.returncode, done.stdout + done.stderr, backends.get("careless")

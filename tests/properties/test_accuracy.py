@@ -37,9 +37,9 @@ def published_errors(machine, section):
 def larger_errors(errors, figures):
     """Return the errors that exceed the published ones, with these."""
     return {
-        name: (error, figures.to_host(name))
+        name: (error, figures.get(name))
         for name, error in errors.items()
-        if not error <= figures.to_host(name, -1)
+        if not error <= figures.get(name, -1)
     }
 
 

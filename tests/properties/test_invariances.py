@@ -42,7 +42,7 @@ def pytest_generate_tests(metafunc):
         if is_relevant(name, machine)
         for family in prop.cases()
     ]
-    metafunc.parametrize(("machine", "name", "family"), cases, indirect=["machine"], scope="module")
+    metafunc.parametrize(("machine", "name", "family"), cases, indirect=["machine"])
 
 
 def is_relevant(name, machine):
@@ -71,9 +71,27 @@ def use_machine(name):
 
 
 @pytest.fixture(scope="module")
-def machine(request):
-    with use_machine(request.param):
-        yield request.param
+def activate_machine():
+    """Return a function that makes a machine the active one until it is called with another."""
+    with ExitStack() as stack:
+        active = None
+
+        def activate(name):
+            nonlocal active
+            if name != active:
+                active = None
+                stack.close()
+                stack.enter_context(use_machine(name))
+                active = name
+
+        yield activate
+
+
+@pytest.fixture
+def machine(request, activate_machine):
+    # Were this fixture itself the module's, pytest would order tests by family, and each would switch kernels.
+    activate_machine(request.param)
+    return request.param
 
 
 WEBGPU = ("float32", "int32", "int64", "bool", "complex64")
@@ -85,8 +103,8 @@ def is_worth_trying(row, dtype):
     device = active_backend()
     if device.name == "webgpu":
         return dtype in WEBGPU
-    forced = device.kernels.to_host(FORCED)
-    config = forced and forced.to_host(row.kernel.name)
+    forced = device.kernels.get(FORCED)
+    config = forced and forced.get(row.kernel.name)
     return forced is None or bool(config and (config.dtypes is None or dtype in config.dtypes))
 
 

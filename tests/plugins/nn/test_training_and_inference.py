@@ -338,7 +338,7 @@ def test_bags_of_rows(combiner, backend, make_params):
         lambda: plugrad.sum(layer(params, np.array(bags[:2])) * np.arange(3.0, dtype=np.float32)),
         [params["embeddings"]],
     )
-    share = {"sum": [1, 2, 1], "mean": [1 / 4, 1 / 2, 1 / 4]}.to_host(combiner)
+    share = {"sum": [1, 2, 1], "mean": [1 / 4, 1 / 2, 1 / 4]}.get(combiner)
     if share is not None:
         rows = np.zeros((6, 1), np.float32)
         rows[[1, 2, 5], 0], rows[3] = share, 1

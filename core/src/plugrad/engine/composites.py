@@ -38,7 +38,9 @@ _running_composites: Final[ContextVar[tuple[str, ...]]] = ContextVar(
 """The kernels whose bodies are running in this context, the outermost one first."""
 
 
-def composite(kernel: Kernel[..., Any]) -> Callable[[CompositeBody], CompositeBody]:
+def composite(
+    kernel: Kernel[..., Any], *, is_traced: bool = False
+) -> Callable[[CompositeBody], CompositeBody]:
     """Define a kernel by a function of ops, which runs on every backend without an implementation of its own.
 
     >>> import plugrad
@@ -56,6 +58,11 @@ def composite(kernel: Kernel[..., Any]) -> Callable[[CompositeBody], CompositeBo
     one tensor, or a list of them if the kernel has several outputs. It runs on the device of the inputs,
     and new tensors are made there. Unless the kernel has a gradient of its own, the body is
     differentiated, on every backend.
+
+    Args:
+        kernel: the contract.
+        is_traced: whether a traced function has the ops of the body instead of the kernel, although a backend
+            has an implementation: compilers fuse them with what is around, and exporters know them.
 
     Raises:
         ArgumentError: `kernel` is not a kernel, or the body is not callable.
@@ -75,7 +82,7 @@ def composite(kernel: Kernel[..., Any]) -> Callable[[CompositeBody], CompositeBo
         rule = RuleApplication(None, partial(_vjp_through_body, body))
         plan = GradientPlan(kernel, rule, saved_inputs=ALL_INPUT_POSITIONS)
         gradient = RegisteredGradient(kernel.name, lambda kernel, _: plan)
-        register_composite(Composite(kernel, body, gradient))
+        register_composite(Composite(kernel, body, gradient, is_traced))
         return body
 
     return decorate

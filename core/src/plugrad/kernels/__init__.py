@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         ragged as ragged,
         random as random,
         rearrangement as rearrangement,
+        recurrent as recurrent,
         reduction as reduction,
         resize as resize,
         scan as scan,

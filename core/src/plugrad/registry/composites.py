@@ -21,6 +21,8 @@ class Composite(NamedTuple):
     kernel: Kernel[..., Any]
     body: Callable[..., Any]
     gradient: RegisteredGradient
+    is_traced: bool = False
+    """Whether a trace records the ops of the body even where a backend has an implementation."""
 
 
 registered_composites: Final[dict[str, Composite]] = {}

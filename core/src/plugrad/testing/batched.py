@@ -17,6 +17,7 @@ from plugrad.testing.checks import (
     main_dtype,
     run_row,
 )
+from plugrad.testing.comparison import assert_close, assert_equal
 from plugrad.testing.rows import ROW_DTYPE, STRING_DTYPE
 from plugrad.tracing.jit import jit
 from plugrad.transforms.gradients import grads
@@ -83,7 +84,7 @@ def check_batched(
         args = _stack_examples(examples, places, places)
         traced = _call_batched(jit(vmap(gradient)), args, row)
         for x, y in zip(traced, untraced, strict=True):
-            _assert_close(x, y.numpy(), row, f"{where}, traced", exact_gradients)
+            _check_close(x, y.numpy(), row, f"{where}, traced", exact_gradients)
 
 
 def _stores_dtypes_of_row(backend: Backend, row: Row, dtype: str) -> bool:
@@ -149,7 +150,7 @@ def _compare_with_loop(
         together = _call_batched(vmap(function, in_axes=axes), args, row)
         for output, parts in zip(together, zip(*singly, strict=True), strict=True):
             expected = np.stack(parts)
-            _assert_close(output, expected, row, f"{where}, {axes}", is_exact)
+            _check_close(output, expected, row, f"{where}, {axes}", is_exact)
     return together
 
 
@@ -162,7 +163,7 @@ def _call_batched(function: Callable[..., Any], args: Sequence[Tensor], row: Row
         return function(*args)
 
 
-def _assert_close(x: Tensor, expected: Array, row: Row, where: str, is_exact: bool) -> None:
+def _check_close(x: Tensor, expected: Array, row: Row, where: str, is_exact: bool) -> None:
     """Raise unless x has the shape and dtype of `expected`, and its values within the row's tolerance."""
     found = x.numpy()
     if found.shape != expected.shape or found.dtype != expected.dtype:
@@ -170,9 +171,7 @@ def _assert_close(x: Tensor, expected: Array, row: Row, where: str, is_exact: bo
             f"{where}: {found.dtype}{found.shape} instead of {expected.dtype}{expected.shape}"
         )
     if x.dtype is string:
-        np.testing.assert_array_equal(
-            found.astype(STRING_DTYPE), expected.astype(STRING_DTYPE), where
-        )
+        assert_equal(found.astype(STRING_DTYPE), expected.astype(STRING_DTYPE), where)
         return
     tolerance = (
         0
@@ -180,9 +179,7 @@ def _assert_close(x: Tensor, expected: Array, row: Row, where: str, is_exact: bo
         else 2 * row.tolerance_factor * RELATIVE_TOLERANCE_OF_DTYPE.get(str(x.dtype), 0)
     )
     largest = np.max(np.abs(expected[np.isfinite(expected)]), initial=1) if tolerance else 1
-    np.testing.assert_allclose(
-        found, expected, rtol=tolerance, atol=tolerance * largest, err_msg=where
-    )
+    assert_close(found, expected, tolerance, tolerance * largest, where)
 
 
 def _check_refusal(call: Callable[[], Any], where: str) -> None:

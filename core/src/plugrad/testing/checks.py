@@ -13,6 +13,7 @@ from plugrad.ops.reduction import sum as total
 from plugrad.registry.composites import find_composite
 from plugrad.registry.gradients import get_gradient
 from plugrad.registry.kernels import find_kernel
+from plugrad.testing.comparison import assert_close, assert_equal
 from plugrad.testing.finite_differences import check_gradient
 from plugrad.testing.rows import ROW_DTYPE, STRING_DTYPE, Array, Row
 from plugrad.types.bits import RELATIVE_TOLERANCE_OF_DTYPE
@@ -168,7 +169,7 @@ def check_values(
         _compare_values(values, wanted, row, where)
     for array, tensor in zip(arrays, tensors, strict=True):
         if array is not None and tensor is not None:
-            np.testing.assert_array_equal(tensor.numpy(), array, f"{where}: an input was changed")
+            assert_equal(tensor.numpy(), array, f"{where}: an input was changed")
 
 
 def _check_equal(actual: object, expected: object, what: str, where: str) -> None:
@@ -181,14 +182,14 @@ def _compare_values(actual: Array, expected: Array, row: Row, where: str) -> Non
     name = str(as_dtype(actual.dtype))
     if name not in RELATIVE_TOLERANCE_OF_DTYPE:
         wanted = expected if actual.dtype == STRING_DTYPE else expected.astype(actual.dtype)
-        np.testing.assert_array_equal(actual, wanted, where)
+        assert_equal(actual, wanted, where)
         return
     with np.errstate(all="ignore"):  # what is beyond the largest number is infinite
         wanted = expected.astype(actual.dtype)
     allowed = RELATIVE_TOLERANCE_OF_DTYPE[name] * row.tolerance_factor
     sizes = np.abs(wanted[np.isfinite(wanted)])
     largest = 1.0 if row.kernel.is_elementwise else max(1.0, float(sizes.max(initial=1)))
-    np.testing.assert_allclose(actual, wanted, allowed, allowed * largest, err_msg=where)
+    assert_close(actual, wanted, allowed, allowed * largest, where)
 
 
 def _describe_call(row: Row, dtype: str, arrays: Sequence[Array | None]) -> str:

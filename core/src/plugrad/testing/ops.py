@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 import plugrad
+from plugrad.testing.comparison import assert_close
 from plugrad.testing.lifecycle import main_number_dtype
 from plugrad.testing.rows import Array, as_double, numbers
 from plugrad.types.bits import RELATIVE_TOLERANCE_OF_DTYPE
@@ -56,9 +57,7 @@ def _compare_with_numpy(actual: Tensor, expected: Array, op: OpCase, backend: Ba
         raise AssertionError(f"{op.name}: the result lives on {actual.device}")
     allowed = RELATIVE_TOLERANCE_OF_DTYPE.get(str(actual.dtype), 0) * op.tolerance_factor
     largest = max(1.0, float(np.abs(expected).max(initial=1)))
-    np.testing.assert_allclose(
-        actual.numpy(), expected, allowed, allowed * largest, err_msg=op.name
-    )
+    assert_close(actual.numpy(), expected, allowed, allowed * largest, op.name)
 
 
 def _softmax(x: Array) -> Array:

@@ -397,7 +397,9 @@ class RecordingFunctions(dict[str, "Implementation"]):
                 "plugrad.where(condition, x, 0)"
             )
         composite = find_composite(contract)
-        if composite is not None and not list_implementations(kernel_name, tracer.target):
+        if composite is not None and (
+            composite.is_traced or not list_implementations(kernel_name, tracer.target)
+        ):
             return composite_implementation(composite, tracer)
         has_inputs, infer = bool(contract.inputs), contract.infer_cached
         new_value, note = tracer.new_value, tracer.steps.append

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 FLOAT32_FAMILIES: Final = (
     *("attention", "convolution", "convolution3d", "depthwise", "fused", "normalization"),
-    *("pooling", "pooling3d", "resize"),
+    *("pooling", "pooling3d", "recurrent", "resize"),
 )
 """Families whose kernels compute float16 in float32, as those of bfloat16 do everywhere."""
 

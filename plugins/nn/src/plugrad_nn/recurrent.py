@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import plugrad
 from plugrad.extend import ArgumentError, DTypeError, ShapeError, active_precision, bool_
+from plugrad.kernels import recurrent
 from plugrad_nn import initializers
 from plugrad_nn.arguments import (
     SizeOrSizes,
@@ -254,11 +255,19 @@ class GRU(_Recurrent):
         """Return the next state, a tuple of the hidden vectors alone."""
         (h,) = state
         kernel = self.parameter(params, "recurrent_kernel")
-        z, r, g = plugrad.split(inputs, 3, axis=-1)
         if self.reset_after:
             from_state = h @ kernel
             if self.use_bias:
                 from_state = self.add_bias(from_state, params["bias"][1])
+            if (
+                self.activation is plugrad.tanh
+                and self.recurrent_activation is plugrad.sigmoid
+                and inputs.dtype == from_state.dtype == h.dtype
+                and inputs.shape == from_state.shape
+            ):
+                return (recurrent.gru_cell(inputs, from_state, h),)
+        z, r, g = plugrad.split(inputs, 3, axis=-1)
+        if self.reset_after:
             z_state, r_state, g_state = plugrad.split(from_state, 3, axis=-1)
             candidate = g + self.recurrent_activation(r + r_state) * g_state
         else:
@@ -553,6 +562,14 @@ def _advance_lstm(
     recurrent_activation: Callable[[Tensor], Tensor],
 ) -> tuple[Tensor, Tensor]:
     """Return the next (h, c), given the gates i, f, g and o along the last axis."""
+    if (
+        activation is plugrad.tanh
+        and recurrent_activation is plugrad.sigmoid
+        and gates.dtype == c.dtype
+        and gates.shape == (*c.shape[:-1], 4 * c.shape[-1])
+    ):
+        h, c = recurrent.lstm_cell(gates, c)
+        return h, c
     i, f, g, o = plugrad.split(gates, 4, axis=-1)
     c = recurrent_activation(f) * c + recurrent_activation(i) * activation(g)
     return recurrent_activation(o) * activation(c), c

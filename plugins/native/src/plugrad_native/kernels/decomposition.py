@@ -85,6 +85,9 @@ C_QR: Final = find_c_functions("qr", *FLOAT_DTYPES)
 C_TRIANGULAR_SOLVE: Final = find_c_functions("triangular_solve", *FLOAT_DTYPES)
 MAX_SIDE_BY_SIDE_ROWS: Final = 32
 """The rows and columns of matrices of which C factors as many side by side as a vector has numbers."""
+MAX_LONE_ROWS: Final = 16
+MIN_LARGER_MATRICES: Final = 4
+"""The rows and columns up to which one matrix takes no longer than by LAPACK, and how many larger ones C takes."""
 
 numpy_determinant: Final = numpy_implementation(decomposition.determinant)
 numpy_log_determinant: Final = numpy_implementation(decomposition.log_determinant)
@@ -178,9 +181,11 @@ def triangular_solve(matrix: Array, rhs: Array, *, lower: bool, unit_diagonal: b
 
 def is_side_by_side(functions: CFunctionsByDtype, x: Array) -> bool:
     """Return whether C factors matrices so."""
+    *batch, rows, columns = x.shape
+    is_many = count_elements(tuple(batch)) >= MIN_LARGER_MATRICES
     return (
         x.dtype in functions
-        and max(x.shape[-2:]) <= MAX_SIDE_BY_SIDE_ROWS
+        and max(rows, columns) <= (MAX_SIDE_BY_SIDE_ROWS if is_many else MAX_LONE_ROWS)
         and 0 < x.size < MAX_ELEMENTS
     )
 

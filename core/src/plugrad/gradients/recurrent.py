@@ -1,0 +1,102 @@
+"""Gradients of recurrent cells, which are kernels of their own, and the ops that these stand for."""
+
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+from plugrad.kernels import activation, movement, recurrent, unary
+from plugrad.tape.rules import GradientConfig, register_gradient
+from plugrad.tensor.tensor import Tensor
+from plugrad.transforms.gradients import vjp
+
+GradientThunks = dict[str, Callable[[], Tensor]]
+Attrs = Mapping[str, Any]
+
+
+class OpenLSTM(NamedTuple):
+    """The gates of a cell behind their activations, and the next memory."""
+
+    i: Tensor
+    f: Tensor
+    g: Tensor
+    o: Tensor
+    next_c: Tensor
+
+
+def open_lstm(gates: Tensor, c: Tensor) -> OpenLSTM:
+    """Return the activations of the gates and the next memory of an LSTM."""
+    i, f, g, o = split_gates(gates, 4)
+    i, f, g, o = activation.sigmoid(i), activation.sigmoid(f), unary.tanh(g), activation.sigmoid(o)
+    return OpenLSTM(i, f, g, o, f * c + i * g)
+
+
+def compute_lstm_cell_gradient(dh: Tensor, dc: Tensor, gates: Tensor, c: Tensor) -> list[Tensor]:
+    """Return the gradients of `lstm_cell` for the gates and the memory."""
+    i, f, g, o, next_c = open_lstm(gates, c)
+    t = unary.tanh(next_c)
+    d = dc + dh * o * (1 - t * t)
+    parts = d * g * i * (1 - i), d * c * f * (1 - f), d * i * (1 - g * g), dh * t * o * (1 - o)
+    return [_concatenate(*parts), d * f]
+
+
+class OpenGRU(NamedTuple):
+    """The gates of a unit behind their activations, and the part of the candidate that depends on the state."""
+
+    z: Tensor
+    r: Tensor
+    n: Tensor
+    from_state: Tensor
+
+
+def open_gru(x: Tensor, s: Tensor) -> OpenGRU:
+    """Return the activations of the gates of a GRU."""
+    (z, r, g), (z_state, r_state, g_state) = split_gates(x, 3), split_gates(s, 3)
+    z, r = activation.sigmoid(z + z_state), activation.sigmoid(r + r_state)
+    return OpenGRU(z, r, unary.tanh(g + r * g_state), g_state)
+
+
+def compute_gru_cell_gradient(dy: Tensor, x: Tensor, s: Tensor, h: Tensor) -> list[Tensor]:
+    """Return the gradients of `gru_cell` for x, s and h."""
+    z, r, n, from_state = open_gru(x, s)
+    dg = dy * (1 - z) * (1 - n * n)
+    gates = (dy * h - dy * n) * z * (1 - z), dg * from_state * r * (1 - r)
+    return [_concatenate(*gates, dg), _concatenate(*gates, dg * r), dy * z]
+
+
+def split_gates(x: Tensor, count: int) -> list[Tensor]:
+    """Return equal parts of the last axis."""
+    units = x.shape[-1] // count
+    return movement.split(x, num_or_size_splits=(units,) * count, axis=x.ndim - 1)
+
+
+def _concatenate(*parts: Tensor) -> Tensor:
+    return movement.concat(*parts, axis=parts[0].ndim - 1)
+
+
+def _lstm_cell_thunks(dys: Any, saved: list[Any], attrs: Attrs) -> GradientThunks:
+    found = cache(lambda: recurrent.lstm_cell_gradient(*dys, *saved))
+    return {"gates": lambda: found()[0], "c": lambda: found()[1]}
+
+
+def _gru_cell_thunks(dy: Tensor, saved: list[Any], attrs: Attrs) -> GradientThunks:
+    found = cache(lambda: recurrent.gru_cell_gradient(dy, *saved))
+    return {"x": lambda: found()[0], "s": lambda: found()[1], "h": lambda: found()[2]}
+
+
+register_gradient(GradientConfig(recurrent.lstm_cell.name, _lstm_cell_thunks, ("gates", "c")))
+register_gradient(GradientConfig(recurrent.gru_cell.name, _gru_cell_thunks, ("x", "s", "h")))
+
+
+def _register_second_gradient(kernel: Any, compute: Callable[..., list[Tensor]]) -> None:
+    """Register the gradient of a gradient, by differentiating the ops for which that stands."""
+    names: tuple[str, ...] = kernel.inputs
+
+    def compute_thunks(dys: Any, saved: list[Any], attrs: Attrs) -> GradientThunks:
+        found = cache(lambda: vjp(compute, *saved)[1]([*dys]))
+        return {name: partial(lambda i: found()[i], place) for place, name in enumerate(names)}
+
+    register_gradient(GradientConfig(kernel.name, compute_thunks, names))
+
+
+_register_second_gradient(recurrent.lstm_cell_gradient, compute_lstm_cell_gradient)
+_register_second_gradient(recurrent.gru_cell_gradient, compute_gru_cell_gradient)

@@ -1,0 +1,89 @@
+"""Cells of recurrent networks."""
+
+# What references take is an array, which a lambda has no place to say.
+# pyright: basic
+
+import numpy as np
+
+from plugrad.kernels import recurrent
+from plugrad.testing.definitions import Array
+from plugrad.testing.rows import Row, numbers
+
+# Some rows, and units that fill vectors, or leave a remainder, or are more than C computes at a time.
+SHAPES = [(3, 5), (2, 3, 16), (1, 300), (7,)]
+
+
+def sigmoid(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x))
+
+
+def open_lstm(gates: Array, c: Array) -> tuple[Array, ...]:
+    i, f, g, o = np.split(gates, 4, axis=-1)
+    i, f, g, o = sigmoid(i), sigmoid(f), np.tanh(g), sigmoid(o)
+    return i, f, g, o, f * c + i * g
+
+
+def lstm_cell(gates: Array, c: Array) -> list[Array]:
+    *_, o, next_c = open_lstm(gates, c)
+    return [o * np.tanh(next_c), next_c]
+
+
+def lstm_cell_gradients(dh: Array, dc: Array, gates: Array, c: Array) -> list[Array]:
+    i, f, g, o, next_c = open_lstm(gates, c)
+    t = np.tanh(next_c)
+    d = dc + dh * o * (1 - t**2)
+    parts = [d * g * i * (1 - i), d * c * f * (1 - f), d * i * (1 - g**2), dh * t * o * (1 - o)]
+    return [np.concatenate(parts, axis=-1), d * f]
+
+
+def open_gru(x: Array, s: Array) -> tuple[Array, ...]:
+    (z, r, g), (z_state, r_state, g_state) = np.split(x, 3, axis=-1), np.split(s, 3, axis=-1)
+    r = sigmoid(r + r_state)
+    return sigmoid(z + z_state), r, np.tanh(g + r * g_state), g_state
+
+
+def gru_cell(x: Array, s: Array, h: Array) -> Array:
+    z, _, n, _ = open_gru(x, s)
+    return z * h + (1 - z) * n
+
+
+def gru_cell_gradients(dy: Array, x: Array, s: Array, h: Array) -> list[Array]:
+    z, r, n, g_state = open_gru(x, s)
+    dg = dy * (1 - z) * (1 - n**2)
+    gates = [dy * (h - n) * z * (1 - z), dg * g_state * r * (1 - r)]
+    parts = [[*gates, dg], [*gates, dg * r]]
+    return [*[np.concatenate(each, axis=-1) for each in parts], dy * z]
+
+
+def rows_of(shape: tuple[int, ...], *, is_edge: bool = False) -> list[Row]:
+    """Return a row of each kernel for states of a shape."""
+
+    def wide(count: int) -> tuple[int, ...]:
+        return (*shape[:-1], count * shape[-1])
+
+    state, gates, part = numbers(shape=shape), numbers(shape=wide(4)), numbers(shape=wide(3))
+    flags = {"is_edge": is_edge, "is_smooth": not is_edge}
+    return [
+        Row(recurrent.lstm_cell, lstm_cell, [gates, state], **flags),
+        Row(
+            recurrent.lstm_cell_gradient,
+            lstm_cell_gradients,
+            [state, state, gates, state],
+            tolerance_factor=4,
+            **flags,
+        ),
+        Row(recurrent.gru_cell, gru_cell, [part, part, state], **flags),
+        Row(
+            recurrent.gru_cell_gradient,
+            gru_cell_gradients,
+            [state, part, part, state],
+            tolerance_factor=4,
+            **flags,
+        ),
+    ]
+
+
+ROWS = [
+    *[row for shape in SHAPES for row in rows_of(shape)],
+    *[row for shape in [(0, 3), (2, 0)] for row in rows_of(shape, is_edge=True)],
+]

@@ -1,0 +1,97 @@
+"""Recurrent cells. What comes before a gradient is computed again; halves are computed in float32.
+
+A pack calls these functions with its own sigmoid, so that they have the bits of the ops for which they stand.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from plugrad.kernels import recurrent
+from plugrad_cpu.declare import Array, accumulation_dtype, table
+from plugrad_cpu.kernels.activation import sigmoid as numpy_sigmoid
+
+Sigmoid: TypeAlias = Callable[[Array], Array]
+
+
+class _LSTM(NamedTuple):
+    """The gates of a cell behind their activations, and the next memory."""
+
+    i: Array
+    f: Array
+    g: Array
+    o: Array
+    next_c: Array
+
+
+def _open_lstm(gates: Array, c: Array, sigmoid: Sigmoid) -> _LSTM:
+    i, f, g, o = np.split(gates, 4, axis=-1)
+    i, f, g, o = sigmoid(i), sigmoid(f), np.tanh(g), sigmoid(o)
+    return _LSTM(i, f, g, o, f * c + i * g)
+
+
+@table.implements(recurrent.lstm_cell)
+def lstm_cell(gates: Array, c: Array, sigmoid: Sigmoid = numpy_sigmoid) -> list[Array]:
+    """Return the next output and memory."""
+    cell = _open_lstm(*_widen(gates, c), sigmoid)
+    return _narrow([cell.o * np.tanh(cell.next_c), cell.next_c], c)
+
+
+@table.implements(recurrent.lstm_cell_gradient)
+def lstm_cell_gradient(
+    dh: Array, dc: Array, gates: Array, c: Array, sigmoid: Sigmoid = numpy_sigmoid
+) -> list[Array]:
+    """Return the gradients for the gates and the memory."""
+    dh, dc, wide_gates, wide_c = _widen(dh, dc, gates, c)
+    i, f, g, o, next_c = _open_lstm(wide_gates, wide_c, sigmoid)
+    t = np.tanh(next_c)
+    d = dc + dh * o * (1 - t * t)
+    parts = d * g * i * (1 - i), d * wide_c * f * (1 - f), d * i * (1 - g * g), dh * t * o * (1 - o)
+    return _narrow([np.concatenate(parts, axis=-1), d * f], c)
+
+
+class _GRU(NamedTuple):
+    """The gates of a unit behind their activations, and the part of the candidate that depends on the state."""
+
+    z: Array
+    r: Array
+    n: Array
+    from_state: Array
+
+
+def _open_gru(x: Array, s: Array, sigmoid: Sigmoid) -> _GRU:
+    (z, r, g), (z_state, r_state, g_state) = np.split(x, 3, axis=-1), np.split(s, 3, axis=-1)
+    r = sigmoid(r + r_state)
+    return _GRU(sigmoid(z + z_state), r, np.tanh(g + r * g_state), g_state)
+
+
+@table.implements(recurrent.gru_cell)
+def gru_cell(x: Array, s: Array, h: Array, sigmoid: Sigmoid = numpy_sigmoid) -> Array:
+    """Return the next state."""
+    x, s, wide_h = _widen(x, s, h)
+    cell = _open_gru(x, s, sigmoid)
+    return _narrow([cell.z * wide_h + (1 - cell.z) * cell.n], h)[0]
+
+
+@table.implements(recurrent.gru_cell_gradient)
+def gru_cell_gradient(
+    dy: Array, x: Array, s: Array, h: Array, sigmoid: Sigmoid = numpy_sigmoid
+) -> list[Array]:
+    """Return the gradients for x, s and h."""
+    dy, x, s, wide_h = _widen(dy, x, s, h)
+    z, r, n, from_state = _open_gru(x, s, sigmoid)
+    dg = dy * (1 - z) * (1 - n * n)
+    gates = (dy * wide_h - dy * n) * z * (1 - z), dg * from_state * r * (1 - r)
+    results = [np.concatenate([*gates, last], axis=-1) for last in (dg, dg * r)]
+    return _narrow([*results, dy * z], h)
+
+
+def _widen(*arrays: Array) -> list[Array]:
+    """Return halves in float32, and other arrays as they are."""
+    return [x.astype(accumulation_dtype(x.dtype), copy=False) for x in arrays]
+
+
+def _narrow(results: list[Array], like: Array) -> list[Array]:
+    """Return results in the dtype of an input."""
+    return [y.astype(like.dtype, copy=False) for y in results]

@@ -1,0 +1,66 @@
+"""Recurrent cells of float32, in one pass over the gates. Traced functions have the ops for which a cell stands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from plugrad.kernels import recurrent
+from plugrad_cpu.extend import empty, numpy_implementation
+from plugrad_native.declare import (
+    FLOAT32,
+    FLOAT_DTYPES,
+    MAX_ELEMENTS,
+    as_contiguous,
+    find_c_functions,
+    parallel_for,
+    table,
+)
+from plugrad_native.variants import current_variant
+
+if TYPE_CHECKING:
+    from plugrad.extend import Implementation, Kernel
+    from plugrad_native.declare import Array
+
+UNIT_COST_IN_ADDITIONS: Final = 24
+"""How many additions take as long as the activations of one unit."""
+
+C_SIGMOID: Final = find_c_functions("sigmoid", *FLOAT_DTYPES)
+
+
+def _sigmoid(x: Array) -> Array:
+    """Return the sigmoid with the bits of the kernel of that name."""
+    y = empty(x.shape, x.dtype)
+    if x.size:
+        C_SIGMOID[x.dtype](as_contiguous(x), y, x.size)
+    return y
+
+
+def _make_kernel(
+    kernel: Kernel[..., Any], name: str, result_places: tuple[int, ...]
+) -> Implementation:
+    """Return the implementation of a cell, whose results are like its inputs at some places; the last is the state."""
+    run = current_variant().kernel(f"{name}_float32")
+    numpy_function = numpy_implementation(kernel)
+
+    def implementation(*inputs: Array) -> Any:
+        state = inputs[-1]
+        units = state.shape[-1]
+        size = state.size
+        if state.dtype != FLOAT32 or not 0 < 4 * size < MAX_ELEMENTS:
+            return numpy_function(*inputs, sigmoid=_sigmoid)
+        outs = [empty(inputs[place].shape, state.dtype) for place in result_places]
+        arrays = [*map(as_contiguous, inputs), *outs]
+        places = [(x, x.shape[-1]) for x in arrays]
+        parallel_for(run, places, size // units, units, work=UNIT_COST_IN_ADDITIONS * size)
+        return outs if len(outs) > 1 else outs[0]
+
+    return implementation
+
+
+for _kernel, _name, _places in (
+    (recurrent.lstm_cell, "lstm_cell", (1, 1)),
+    (recurrent.lstm_cell_gradient, "lstm_cell_gradient", (2, 3)),
+    (recurrent.gru_cell, "gru_cell", (2,)),
+    (recurrent.gru_cell_gradient, "gru_cell_gradient", (1, 2, 3)),
+):
+    table.implements(_kernel)(_make_kernel(_kernel, _name, _places))
