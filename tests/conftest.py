@@ -261,22 +261,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     runs without packs comes last in each module: to switch packs takes longer than a test. Long tests
     come first of all: at the end, one worker would wait for another that has begun one.
     """
-    modules: dict[Path, int] = {}
+    modules: dict[str, int] = {}
     for item in items:
-        modules.setdefault(item.path, len(modules))
+        modules.setdefault(item.path.as_posix(), len(modules))
     items[:] = sorted(
         (item for item in items if not repeats_packless_test(item)),
         key=lambda item: (
-            "long" not in item.keywords,
-            modules[item.path],
+            item.get_closest_marker("long") is None,
+            modules[item.path.as_posix()],
             runs_without_packs(item),
         ),
     )
     for item in items:
-        if (
-            "broken" not in item.keywords
-        ):  # which takes a fifth of the time of a look at its markers
-            continue
         for marker in item.iter_markers("broken"):
             if marker.args[0] == backend_of(item):
                 item.add_marker(pytest.mark.xfail(reason=marker.kwargs["reason"], strict=True))

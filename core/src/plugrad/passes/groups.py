@@ -81,7 +81,9 @@ class _GroupBuilder:
         self._loop = loop or self._result_shape
         self._fits = fits
         self._members: dict[int, list[int]] = {}
-        """The positions of the calls of each group."""
+        """The positions of the calls of each group, under that of its first call."""
+        self._last: dict[int, int] = {}
+        """The position of the last call of each group."""
         self._loops: dict[int, set[Hashable]] = {}
         """The loops that can make the calls of each group."""
         self._made: dict[Value, int] = {}
@@ -109,7 +111,7 @@ class _GroupBuilder:
         makers = {self._find_merged_group(self._made[v]) for v in call.inputs if v in self._made}
         needed = self._groups_needed_by(v for v in call.inputs if v not in self._made)
         chosen = index
-        self._members[index] = [index]
+        self._members[index], self._last[index] = [index], index
         self._loops[index] = {self._loop(call)}
         self._read[index], self._behind[index] = makers, needed
         self._made[call.outputs[0]] = index
@@ -145,15 +147,20 @@ class _GroupBuilder:
         """
         if later == earlier or earlier in map(self._find_merged_group, self._behind[later]):
             return False
+        if not self._may_share_group(later, earlier):
+            return False
         left = [group for group in self._groups_before(later) if group != earlier]
         seen = {*left}
         while left:
-            for group in self._groups_before(left.pop()) - seen:
-                if group == earlier:
+            group = left.pop()
+            if self._last[group] < earlier:
+                continue  # all that it needs comes before the first call of the earlier group
+            for other in self._groups_before(group) - seen:
+                if other == earlier:
                     return False
-                seen.add(group)
-                left.append(group)
-        return self._may_share_group(later, earlier)
+                seen.add(other)
+                left.append(other)
+        return True
 
     def _may_share_group(self, later: int, earlier: int) -> bool:
         """Return whether each call of the later group that reads from the earlier one may share a group with it."""
@@ -176,6 +183,7 @@ class _GroupBuilder:
     def _merge_groups(self, earlier: int, later: int) -> int:
         """Merge a group into an earlier one, which is returned."""
         self._members[earlier] += self._members.pop(later)
+        self._last[earlier] = max(self._last[earlier], self._last.pop(later))
         self._loops[earlier] |= self._loops.pop(later)
         self._read[earlier] |= self._read.pop(later)
         self._behind[earlier] |= self._behind.pop(later)

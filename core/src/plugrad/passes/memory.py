@@ -6,6 +6,7 @@ the same time: Pisarchyk and Lee, "Efficient memory management for deep neural n
 
 from __future__ import annotations
 
+from bisect import insort
 from dataclasses import dataclass
 from math import prod
 from types import MappingProxyType
@@ -189,21 +190,20 @@ def pack_memory(
         The offset of each value, and the bytes of the block.
     """
     offsets: dict[int, int] = {}
-    ends: dict[int, int] = {}
+    placed: list[tuple[int, int, int, int]] = []
+    """The start and end in memory, and the first and last use, of each value that has an offset."""
     for value in sorted(sizes, key=lambda v: (-sizes[v], v)):
         size = -(-sizes[value] // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
-        beside = sorted(
-            (offsets[other], ends[other])
-            for other in offsets
-            if first_uses[other] <= last_uses[value] and first_uses[value] <= last_uses[other]
-        )
+        first, last = first_uses[value], last_uses[value]
         offset = 0
-        for start, stop in beside:
+        for start, stop, other_first, other_last in placed:
             if start >= offset + size:
                 break
-            offset = max(offset, stop)
-        offsets[value], ends[value] = offset, offset + size
-    return offsets, max(ends.values(), default=0)
+            if stop > offset and other_first <= last and first <= other_last:
+                offset = stop
+        offsets[value] = offset
+        insort(placed, (offset, offset + size, first, last))
+    return offsets, max([stop for _, stop, _, _ in placed], default=0)
 
 
 def _peak_bytes(

@@ -22,6 +22,7 @@ from plugrad_native.declare import (
     FLOAT16,
     FLOAT32,
     FLOAT32_LANES,
+    FLOAT64,
     FLOAT_DTYPES,
     INT32,
     INTEGER_DTYPES,
@@ -128,7 +129,7 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
     if (
         a.ndim == b.ndim == 2
         and max(a.size, b.size) < UNTRACKED_MAX_ELEMENTS
-        and (dtype is FLOAT32 or dtype is FLOAT16)
+        and (dtype is FLOAT32 or dtype is FLOAT64 or dtype is FLOAT16)
     ):
         is_half = dtype is FLOAT16
         left, right = (cast_to_float32(a), cast_to_float32(b)) if is_half else (a, b)
@@ -136,7 +137,7 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
         if len(left) * right.shape[1] < UNTRACKED_MAX_ELEMENTS:
             product = left.dot(right)  # of BLAS, as below
             return cast_to_float16(product) if is_half else product
-    least = BATCHED_MATMUL_MIN_PRODUCTS if a.dtype is FLOAT32 else 1
+    least = BATCHED_MATMUL_MIN_PRODUCTS if dtype is FLOAT32 else 1
     run = C_MATMUL.get(a.dtype) if a.size * b.size >= least else None
     if run is None or max(a.size, b.size) >= MAX_ELEMENTS:
         if a.dtype is not FLOAT16:

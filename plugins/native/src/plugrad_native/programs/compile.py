@@ -44,6 +44,7 @@ from plugrad_native.programs.reuse import (
     find_overwritten_values,
     find_reusable_arguments,
     is_overwritable,
+    merge_storage,
     place_in_results,
 )
 from plugrad_native.programs.rows import lower_rows
@@ -191,10 +192,7 @@ def compile_region(
     reused = {v: x for v, x in found.items() if storage[v] == v and x in inputs}
     outputs = [v for v in births if v in reused or plan.last_uses[v] == len(steps)]
     last_uses = {v: last for v, last in plan.last_uses.items() if v in births and v not in outputs}
-    for value, place in find_overwritten_values(body, storage, last_uses).items():
-        root = storage[place]
-        storage |= {v: root for v, owner in storage.items() if owner == value}
-        last_uses[root] = last_uses.pop(value)
+    merge_storage(storage, last_uses, find_overwritten_values(body, storage, last_uses))
     guests = place_in_results(sizes, births, last_uses, [v for v in outputs if v not in reused])
     alone = {v: sizes[v] for v in last_uses if v not in guests}
     offsets, arena_bytes = pack_memory(alone, births, last_uses)

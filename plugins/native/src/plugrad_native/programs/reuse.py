@@ -111,6 +111,20 @@ def find_overwritten_values(
     return found
 
 
+def merge_storage(
+    storage: dict[Value, Value], last_uses: dict[Value, int], overwritten: Mapping[Value, Value]
+) -> None:
+    """Move values, and all that share their memory, into the memory of the values that they overwrite."""
+    sharers: dict[Value, list[Value]] = {}
+    for value, owner in storage.items():
+        sharers.setdefault(owner, []).append(value)
+    for value, place in overwritten.items():
+        moved, owner = sharers.pop(value), storage[place]
+        sharers[owner] += moved
+        storage.update(dict.fromkeys(moved, owner))
+        last_uses[owner] = last_uses.pop(value)
+
+
 def place_in_results(
     sizes: Mapping[Value, int],
     creation_steps: Mapping[Value, int],

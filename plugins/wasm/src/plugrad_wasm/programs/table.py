@@ -51,25 +51,25 @@ def encode_table(
         ArgumentValueError: a number does not fit: nothing that is not in the table of the module, with its operands,
             can be called.
     """
-    count = sum(function.module == module for function in functions.values())
     words: list[bytes] = []
     for items, block, calls in loops:
         if not (0 <= items <= MAX_LOOP_ITEMS and 0 < block <= MAX_LOOP_ITEMS):
             raise ArgumentValueError(
                 f"wasm: a loop of {items} items in blocks of {block} cannot run"
             )
-        body = b"".join(_encode_call(call, module, functions, bases, count) for call in calls)
+        body = b"".join(_encode_call(call, module, functions, bases) for call in calls)
         words += LOOP_STRUCT.pack(items, block, len(calls), LOOP_STRUCT.size + len(body)), body
     return b"".join(words)
 
 
 def _encode_call(
-    call: TableCall, module: str, functions: Mapping[str, ProgramFunction], bases: int, count: int
+    call: TableCall, module: str, functions: Mapping[str, ProgramFunction], bases: int
 ) -> bytes:
     """Return a call encoded as 32-bit words, which the program runner in the sandbox reads."""
     export, operands = call
     if export is None:
-        head, types = (count, 0), "i" * len(operands)
+        behind_functions = sum(function.module == module for function in functions.values())
+        head, types = (behind_functions, 0), "i" * len(operands)
     else:
         function = functions.get(export)
         if function is None or function.module != module:
